@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The object model of the fabric interfaces, its rules, and what a provider implements.
+//! The object model of the fabric interfaces, and the traits that a provider implements.
 //!
 //! ```text
 //! Fabric ── EventQueue
@@ -17,7 +17,7 @@
 //!         └────── Endpoint
 //! ```
 //!
-//! Children keep their parents alive. Everything here is safe code but [`memory`].
+//! A child holds a reference to its parent. Only [`memory`] contains unsafe code.
 
 pub mod atomic;
 pub mod av;

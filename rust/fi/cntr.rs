@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counters: how many operations succeeded, and how many failed.
+//! Counters: numbers of successful and of failed operations.
 //!
-//! A provider counts an operation when it takes its completion from the device, whoever made it look:
-//! a reader of the completion queue or of a counter. A counter knows the queues that its operations
-//! complete in (`sources`), and whoever reads it or waits for it has them looked at. The values need
-//! no lock; that of `sources` is held while the queues are looked at.
+//! A provider counts an operation when it polls the completion from the device, for a reader of the
+//! completion queue or of a counter. A counter has a list of the queues in which its operations complete
+//! (`queues`) and polls them when it is read or waited for. The values need no lock; the lock of `queues` is
+//! held while the queues are polled.
 
 use super::{
     cq::CompletionQueue,
@@ -55,18 +55,18 @@ pub use binding::BoundCounters;
 pub(super) use binding::QueueLinks;
 use value::CounterValue;
 
-/// How a counter is opened.
+/// Attributes of a counter.
 #[derive(Clone, Copy)]
 pub struct Attr {
-    /// Whether `fi_cntr_wait()` is allowed.
+    /// True if `fi_cntr_wait()` is allowed.
     pub waitable: bool,
-    /// Whether others than those in `fi_cntr_wait()` sleep on its wait queue: it is woken by every
-    /// change, and who reads has it woken for what comes.
+    /// True if consumers sleep on the kernel wait queue (FI_WAIT_QUEUE): each change wakes it, and each read
+    /// arms the completion queues for the next change.
     pub native: bool,
 }
 
 impl Default for Attr {
-    /// A counter that can be waited for by its own call.
+    /// Returns the attributes of a counter for `fi_cntr_wait()` alone.
     fn default() -> Self {
         Self {
             waitable: true,
@@ -75,10 +75,10 @@ impl Default for Attr {
     }
 }
 
-/// A queue in which counted operations complete.
+/// A completion queue of counted operations.
 struct CountedQueue {
     queue: Arc<CompletionQueue>,
-    /// How many [`QueueLink`]s there are of it.
+    /// Number of [`QueueLink`]s of the queue.
     feeds: usize,
 }
 
@@ -87,11 +87,11 @@ struct CountedQueue {
 pub struct Counter {
     count: Arc<CounterValue>,
     attr: Attr,
-    /// How often it has changed, from 1 on, as far as sets that it is in have to know.
+    /// Number of changes, from 1 on; maintained only while the counter is in a set.
     changes: Atomic<u64>,
     /// True if a value has changed since the last call of [`Counter::is_ready`].
     has_changed: AtomicFlag,
-    /// Given when a waiter has to look again.
+    /// Raised when a waiter has to read the values again.
     signal: Arc<Signal>,
     #[pin]
     sources: LockedList<CountedQueue>,
@@ -131,18 +131,18 @@ impl Counter {
         )?)
     }
 
-    /// Whether both belong to the same domain.
+    /// Returns true if the counter belongs to `domain`.
     pub fn is_of(&self, domain: &Arc<Domain>) -> bool {
         Arc::ptr_eq(self.ties.parent.arc(), domain)
     }
 
-    /// How many operations succeeded: what has completed by now is counted. Any context.
+    /// Polls the completion queues and returns the number of successes. Any context.
     pub fn read(&self) -> u64 {
         self.refresh();
         self.count.value()
     }
 
-    /// How many operations failed: what has completed by now is counted. Any context.
+    /// Polls the completion queues and returns the number of errors. Any context.
     pub fn read_errors(&self) -> u64 {
         self.refresh();
         self.count.errors()
@@ -170,13 +170,12 @@ impl Counter {
 
     /// Sleeps until `threshold` operations have succeeded.
     ///
-    /// The counter is busy meanwhile.
+    /// The counter cannot be closed meanwhile.
     ///
     /// # Errors
     ///
-    /// -FI_EAVAIL when an error is counted meanwhile, -FI_ETIMEDOUT, -FI_EINTR when a signal is
-    /// pending or the kthread is told to stop, -FI_ENOSYS unless the counter was opened to be waited
-    /// for.
+    /// -FI_EAVAIL when an error is counted meanwhile, -FI_ETIMEDOUT, -FI_EINTR when a signal is pending or
+    /// the kthread is told to stop, -FI_ENOSYS if the counter was opened with FI_WAIT_NONE.
     pub fn wait(&self, here: ProcessContext, threshold: u64, deadline: &Deadline) -> Result {
         if !self.attr.waitable {
             return Err(Errno::ENOSYS);
@@ -201,7 +200,7 @@ impl Counter {
             let ticket = self.signal.ticket();
             self.count.want(threshold);
             let missed = self.arm();
-            // What landed before the queues were armed raises no interrupt.
+            // A completion that arrived before the queues were armed raises no interrupt.
             if let Some(answer) = answer() {
                 return answer;
             }
@@ -209,7 +208,7 @@ impl Counter {
             if left.is_spent() {
                 return Err(Errno::ETIMEDOUT);
             }
-            // What was missed raises none either: look again, but not without a breath.
+            // A missed completion raises no interrupt either: poll again, but after a millisecond.
             if missed {
                 left = Budget::from_millis(1);
             }
@@ -219,19 +218,20 @@ impl Counter {
         }
     }
 
-    /// Closes the counter: -FI_EBUSY while an endpoint is bound or somebody waits.
+    /// Closes the counter: -FI_EBUSY while an endpoint or a set uses it, or a thread waits.
     pub(crate) fn close(&self) -> Result {
         self.users.retire()?;
         self.ties.card.withdraw();
         Ok(())
     }
 
-    /// Has everything counted that has completed. Any context.
+    /// Polls the completion queues, which counts completed operations. Any context.
     fn progress(&self) {
         self.sources.each(|source| source.queue.core().progress());
     }
 
-    /// Has `signal` given at the next completion; true if one was missed.
+    /// Arms the completion queues, so that the next completion raises `signal`. Returns true if one may have
+    /// been missed.
     fn arm(&self) -> bool {
         let mut missed = false;
         self.sources
@@ -239,8 +239,7 @@ impl Counter {
         missed
     }
 
-    /// Has everything counted that has completed, and whoever sleeps on the wait queue of a native counter
-    /// woken for what comes. Any context.
+    /// Polls the completion queues; also arms them if a consumer sleeps on the wait queue. Any context.
     fn refresh(&self) {
         if self.attr.native {
             let _ = self.progress_and_arm();
@@ -249,7 +248,8 @@ impl Counter {
         }
     }
 
-    /// Tells of a change, which may be what a waiter is waiting for. Any context.
+    /// Notifies listeners of a change, and wakes the waiters if `due`, that is if their threshold is reached.
+    /// Any context.
     fn changed(&self, due: bool) {
         // The change of the value was a full barrier: a caller that clears the flag after this load sees the
         // new value. Written only if it is clear, not with each operation.
@@ -266,13 +266,13 @@ impl Counter {
         }
     }
 
-    /// Given when it may have changed.
+    /// Returns the signal that is raised when a value may have changed.
     pub(super) fn signal(&self) -> &Signal {
         &self.signal
     }
 
-    /// For a member of a set: whether it has changed since it was looked at last, or is not 0 when that
-    /// is the first time.
+    /// Polls the counter for a set: reports a change since the last call, or a value other than 0 in the
+    /// first call. `told` is the number of changes that the caller has already seen.
     pub(super) fn look(&self, told: &mut u64) -> PollResult {
         let _ = self.progress_and_arm();
         let changes = self.changes.load(Acquire);
@@ -312,20 +312,21 @@ impl Counter {
         missed
     }
 
-    /// The kernel's own wait queue; see [`Attr::native`]. It is there until the counter is closed.
+    /// Returns the kernel wait queue; see [`Attr::wakes_wait_queue`]. It is valid until the counter is
+    /// closed.
     pub fn wait_queue(&self) -> *mut WaitQueue {
         self.signal.wait_queue()
     }
 }
 
-/// That a counter looks at a completion queue, as long as this lives.
+/// The link of a counter to a completion queue that it polls. Dropping it ends the link.
 pub(super) struct QueueLink {
     counter: Arc<Counter>,
     queue: Arc<CompletionQueue>,
 }
 
 impl QueueLink {
-    /// Has `counter` look at `queue`. May sleep.
+    /// Links `counter` to `queue`. May sleep.
     ///
     /// # Errors
     ///
@@ -345,7 +346,7 @@ impl QueueLink {
                 arrival.forget(&counter.signal);
                 return Err(error);
             }
-            // Who waits already has not armed this queue.
+            // A waiter that sleeps already has not armed this queue: it has to wake up and do so.
             counter.signal.give();
         }
         Ok(Self {
@@ -357,7 +358,7 @@ impl QueueLink {
 
 impl Drop for QueueLink {
     fn drop(&mut self) {
-        // Two that began at once made a source each.
+        // Concurrent links to one queue may each have added an entry.
         let sources = &self.counter.sources;
         let left = sources.find(|source| {
             let is_ours = source.feeds > 0 && Arc::ptr_eq(&source.queue, &self.queue);

@@ -74,16 +74,16 @@ use kernel::{
     },
 };
 
-/// Where a domain reports to.
+/// The event queue binding of a domain.
 struct Reports {
     queue: ChildRef<EventQueue>,
-    /// What they are about.
+    /// Source of the events about the domain.
     source: Source,
-    /// Whether registrations are reported.
+    /// True if registrations are reported (FI_REG_MR).
     registrations: bool,
 }
 
-/// Attributes that a domain was opened with, as far as infos of its endpoints have them too.
+/// The attributes of a domain that the infos of its endpoints have, too.
 pub(crate) struct Scope {
     name: CString,
     addr_format: u32,
@@ -104,7 +104,7 @@ impl Scope {
         })
     }
 
-    /// Returns whether the endpoints of an offer can be opened in the domain.
+    /// Returns true if the endpoints of an offer can be opened in the domain.
     pub(crate) fn has(&self, offer: &Info) -> bool {
         offer.domain_name() == Some(&*self.name) && self.agree(offer).is_some()
     }
@@ -124,13 +124,14 @@ impl Scope {
             (asked, open) if asked == open => asked,
             _ => return None,
         };
-        // Mode bits of the domain that the hints do not accept leave none that name memory alike.
+        // Hints that accept no mode bit of the domain keep their own; [`Self::has_same_addressing`] filters
+        // the offers.
         let mr_mode = match (asked.mr_mode, asked.mr_mode & self.mr_mode) {
             (0, _) => self.mr_mode,
             (asked, 0) => asked,
             (_, both) => both,
         };
-        // A domain whose callers keep out of each other's way serves none who do not.
+        // A domain whose consumer serializes data calls does not serve a consumer that does not.
         let threading = match (asked.threading, self.threading) {
             (abi::FI_THREAD_UNSPEC, open) | (_, open @ abi::FI_THREAD_SAFE) => open,
             (asked, open) if asked == open => open,
@@ -160,7 +161,7 @@ impl Scope {
         Ok(true)
     }
 
-    /// Returns whether an offer addresses the bytes of regions as the domain does.
+    /// Returns true if an offer and the domain address the bytes of memory regions alike.
     pub(super) fn addresses_like(&self, offer: &Info) -> bool {
         let mr_mode = offer.domain().map_or(0, |domain| domain.mr_mode);
         Addressing::of_mode(mr_mode) == Addressing::of_mode(self.mr_mode)
@@ -180,7 +181,7 @@ pub struct Domain {
 struct Resources {
     core: Arc<dyn provider::Domain>,
     reports: SetOnce<Reports>,
-    /// Whose peer it is.
+    /// The owner, for a peer domain.
     _owner: Option<ChildRef<Domain>>,
     ties: EntryGuard<Fabric>,
 }
@@ -245,11 +246,12 @@ impl Domain {
         CompletionQueue::new(ChildRef::new(self)?, attr, None)
     }
 
-    /// Opens one whose outcomes are handed to `sink` where they come about, and that nobody reads. May sleep.
+    /// Opens a completion queue that no consumer reads: each outcome goes to `sink` as the operation ends.
+    /// May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOSYS where the provider does not make them itself, -FI_ENOMEM.
+    /// -FI_ENOSYS of a provider whose completions come from a device, -FI_ENOMEM.
     pub(crate) fn peer_queue(
         self: &Arc<Self>,
         attr: &cq::Attr,
@@ -258,47 +260,48 @@ impl Domain {
         CompletionQueue::new(ChildRef::new(self)?, attr, Some(sink))
     }
 
-    /// FI_SOCKADDR_IN and its kind: what addresses look like here.
+    /// Returns the address format of the domain: FI_SOCKADDR_IN, for example.
     pub fn addr_format(&self) -> u32 {
         self.scope.addr_format
     }
 
-    /// The type that address vectors have here, if one was asked for.
+    /// Returns the type of the domain's address vectors; `None` for any type.
     pub(super) fn av_type(&self) -> Option<av::Type> {
         self.av_type
     }
 
-    /// How peers name the bytes of its regions.
+    /// Returns how peers address the bytes of a memory region.
     pub(super) fn addressing(&self) -> Addressing {
         self.addressing
     }
 
-    /// Who sees to it that data calls do not meet.
+    /// Returns whether the consumer serializes the data calls of an object, or kOFI does.
     pub(crate) fn threading(&self) -> Threading {
         self.threading
     }
 
-    /// Returns the fabric that it was opened from.
+    /// Returns the fabric that the domain was opened from.
     pub(super) fn fabric(&self) -> &Arc<Fabric> {
         self.parts.ties.parent.arc()
     }
 
-    /// The name of the domain, which others that open the same device have too.
+    /// Returns the domain's name; domains of the same device have the same name.
     pub(super) fn name(&self) -> &CStr {
         &self.scope.name
     }
 
-    /// Returns the attributes that infos of its endpoints share.
+    /// Returns the attributes that the infos of the domain's endpoints have, too.
     pub(crate) fn scope(&self) -> &Arc<Scope> {
         &self.scope
     }
 
-    /// Opens an address vector, of the domain's type or a table where nothing is said.
+    /// Opens an address vector. Without a type it has the domain's type, or else is a table.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for another type than the domain's, too many bits, a name that is no name, and one
-    /// that is there in another shape; -FI_ENOENT to read a name that is not there; -FI_ENOMEM.
+    /// -FI_EINVAL for another type than the domain's, too many receive context bits, an invalid name, and a
+    /// name whose vector has other attributes; -FI_ENOENT for a read-only open of a name that does not exist;
+    /// -FI_ENOMEM.
     pub fn address_vector(
         self: &Arc<Self>,
         _here: ProcessContext,
@@ -307,13 +310,13 @@ impl Domain {
         AddressVector::new(ChildRef::new(self)?, attr)
     }
 
-    /// Opens an address vector that has the addresses of `owner`: they are inserted and removed there alone. The
-    /// owner is open for as long as this is.
+    /// Opens a peer address vector, which has the addresses of `owner`. Addresses are inserted and removed in
+    /// the owner alone, which cannot be closed before the peer.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for another type than the owner's, asked for here or by the domain, and for an owner that has
-    /// been closed; -FI_ENOMEM.
+    /// -FI_EINVAL for another type than the owner's, in `kind` or in the domain, and for an owner that is
+    /// closed; -FI_ENOMEM.
     pub fn peer_address_vector(
         self: &Arc<Self>,
         _here: ProcessContext,
@@ -337,12 +340,12 @@ impl Domain {
         PollSet::new(ChildRef::new(self)?)
     }
 
-    /// Makes an endpoint, whose events carry `source`. May sleep.
+    /// Creates an endpoint, whose events carry `source`. May sleep.
     pub(crate) fn endpoint(self: &Arc<Self>, info: &Info, source: Source) -> Result<Arc<Endpoint>> {
         Endpoint::new(ChildRef::new(self)?, info, source)
     }
 
-    /// Makes an endpoint of several contexts. May sleep.
+    /// Creates a scalable endpoint. May sleep.
     pub(crate) fn scalable_endpoint(
         self: &Arc<Self>,
         info: &Info,
@@ -350,12 +353,12 @@ impl Domain {
         ScalableEndpoint::new(ChildRef::new(self)?, info)
     }
 
-    /// Opens receives that endpoints share. May sleep.
+    /// Opens a shared receive context. May sleep.
     pub(crate) fn shared_receive(self: &Arc<Self>, attr: &srx::Attr) -> Result<Arc<SharedReceive>> {
         SharedReceive::new(ChildRef::new(self)?, attr)
     }
 
-    /// Opens what endpoints share to send with. May sleep.
+    /// Opens a shared transmit context. May sleep.
     pub(crate) fn shared_transmit(
         self: &Arc<Self>,
         attr: &stx::Attr,
@@ -363,13 +366,13 @@ impl Domain {
         SharedTransmit::new(ChildRef::new(self)?, attr)
     }
 
-    /// Has endpoints take what is posted with `owner`, which is open for as long as this is: nothing is posted
-    /// here.
+    /// Imports the shared receive context `owner`: endpoints take receives that are posted there, and nothing
+    /// is posted here. The owner cannot be closed before the imported context.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL where receives are the device's, on either side, and for an owner that has been closed;
-    /// -FI_ENOMEM.
+    /// -FI_EINVAL if the device of either domain holds posted receives itself, and for an owner that is
+    /// closed; -FI_ENOMEM.
     pub fn peer_shared_receive(
         self: &Arc<Self>,
         _here: ProcessContext,
@@ -378,7 +381,7 @@ impl Domain {
         SharedReceive::peer(ChildRef::new(self)?, ChildRef::new(owner)?)
     }
 
-    /// The same of an owner of another module. May sleep.
+    /// Imports a shared receive context of another module. May sleep.
     pub(crate) fn shared_receive_of_others(
         self: &Arc<Self>,
         owner: KBox<dyn srx::ReceiveOwner>,
@@ -395,14 +398,15 @@ impl Domain {
         MemoryRegion::new(ChildRef::new(self)?, memory, access)
     }
 
-    /// Most elements of one atomic operation; -FI_EOPNOTSUPP where the device has none of the kind.
-    /// Any context.
+    /// Returns the maximum number of elements of an atomic operation; -FI_EOPNOTSUPP if the device does not
+    /// support the operation. Any context.
     pub fn most_elements(&self, form: Form, op: Op, datatype: Datatype) -> Result<usize> {
         self.parts.core.most_elements(form, op, datatype)
     }
 
-    /// Binds an event queue, once. The queue gets an error event with FI_ENODEV and that source when the
-    /// domain's device is removed. The removal waits until the consumer has closed everything up to the domain.
+    /// Binds an event queue, once. The queue gets an error event with FI_ENODEV and `source` when the
+    /// domain's device is removed. The removal waits until the consumer has closed everything up to the
+    /// domain.
     ///
     /// # Errors
     ///
@@ -416,12 +420,13 @@ impl Domain {
         self.bind_events(queue, source, 0)
     }
 
-    /// Binds the event queue of endpoints that have none of their own, which is told as `source` when the
-    /// device goes away; with FI_REG_MR also of [`Self::registered`]. May sleep.
+    /// Binds the event queue for endpoints without their own. It gets an error event with FI_ENODEV and
+    /// `source` when the device is removed and, with FI_REG_MR, the events of [`Self::reserve_mr_event`]. May
+    /// sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EBADFLAGS for other flags, -FI_EINVAL for another fabric's queue, and if one is bound;
+    /// -FI_EBADFLAGS for other flags, -FI_EINVAL for another fabric's queue or if one is bound already;
     /// -FI_ENOMEM.
     pub(crate) fn bind_events(
         &self,
@@ -448,7 +453,7 @@ impl Domain {
         Ok(())
     }
 
-    /// The event queue that was bound.
+    /// Returns the bound event queue.
     pub(super) fn events(&self) -> Option<&Arc<EventQueue>> {
         self.parts
             .reports
@@ -456,8 +461,8 @@ impl Domain {
             .map(|reports| reports.queue.arc())
     }
 
-    /// That the region which its consumer knows as `source` has been registered, if that is to be
-    /// reported. May sleep.
+    /// Reserves an FI_MR_COMPLETE event about the region `source`; `None` if the domain does not report
+    /// registrations. May sleep.
     ///
     /// # Errors
     ///
@@ -478,14 +483,14 @@ impl Domain {
         reports.map(notice).transpose()
     }
 
-    /// Drops what is reported of `source` and has not been read. Process context.
+    /// Drops the unread events about `source`. Process context.
     pub(crate) fn forget(&self, source: Source) {
         if let Some(events) = self.events() {
             events.forget(source);
         }
     }
 
-    /// Closes the domain: -FI_EBUSY while anything of it is open, or a peer's.
+    /// Closes the domain: -FI_EBUSY while an object or a peer domain uses it.
     pub(crate) fn close(&self) -> Result {
         self.users.retire()?;
         self.parts.ties.card.withdraw();

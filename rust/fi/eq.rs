@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Event queues: connection events and errors, in order, none lost.
+//! Event queues: events and errors in order; none is ever dropped for lack of space.
 //!
-//! Room for the events of an endpoint is made when the endpoint is (see [`Event::reserve`]), so that
-//! reporting one never allocates. Only `fi_eq_write()` is limited by the queue's size. The spinlock
-//! guards the list; it is a leaf and is taken in process context only.
+//! The events of an endpoint are allocated with the endpoint (see [`Event::alloc`]), so that reporting one
+//! never allocates. Only `fi_eq_write()` is limited by the queue's size. The spinlock guards the list; it is
+//! a leaf and is taken in process context only.
 //!
-//! A peer's queue has no events of its own: all go to its owner, where they are read.
+//! A peer queue holds no events: each event goes to the owner's queue and is read there.
 
 use super::{
     fabric::Fabric,
@@ -87,17 +87,17 @@ pub use event::{
 };
 pub use handler::EventHandler;
 
-/// Most bytes that a consumer can write as one event.
+/// Maximum size of the data of `fi_eq_write()`, in bytes.
 pub const MAX_WRITE: usize = 1 << 16;
 
-/// An event that one queue is going to get.
+/// An allocated event for one queue.
 pub struct ReservedEvent {
     queue: Arc<EventQueue>,
     event: OwnedEvent,
 }
 
 impl ReservedEvent {
-    /// That `kind` has come of `source`. May sleep.
+    /// Allocates the event `kind` about `source`. May sleep.
     ///
     /// # Errors
     ///
@@ -109,16 +109,15 @@ impl ReservedEvent {
         })
     }
 
-    /// Appends it. Process context.
+    /// Writes the event to the queue. Process context.
     pub(crate) fn give(self) {
         self.queue.push(self.event);
     }
 }
 
-/// Who wants to be called when a queue has something to read.
+/// A handler of the events of a queue.
 pub trait Handler: Send + Sync {
-    /// At least one event has arrived. It may read the queue, and is not called again before it has
-    /// returned.
+    /// Called when at least one event has been queued. May read the queue. Calls do not overlap.
     fn ready(&self, here: ProcessContext, queue: &Arc<EventQueue>);
 }
 
@@ -128,18 +127,18 @@ impl<F: Fn(ProcessContext, &Arc<EventQueue>) + Send + Sync> Handler for F {
     }
 }
 
-/// How an event queue is opened.
+/// Attributes of an event queue.
 pub struct Attr {
-    /// How many written events it holds at once.
+    /// Maximum number of unread events of `fi_eq_write()`; 0 for a default.
     pub size: usize,
-    /// Whether `fi_eq_write()` is allowed.
+    /// True if `fi_eq_write()` is allowed.
     pub writable: bool,
-    /// Whether `fi_eq_sread()` is.
+    /// True if `fi_eq_sread()` is allowed.
     pub waitable: bool,
 }
 
 impl Default for Attr {
-    /// A queue that can be waited for, and is not written.
+    /// Returns the attributes of a queue that can be waited for, and not written.
     fn default() -> Self {
         Self {
             size: 0,
@@ -152,11 +151,11 @@ impl Default for Attr {
 /// Size of a queue that was opened with size 0.
 const DEFAULT_SIZE: usize = 64;
 
-/// What of a queue is told of; set under its lock.
+/// The introspection source of an event queue; changed under the queue's lock.
 struct EqInfo {
-    /// How many events there are.
+    /// Number of events.
     depth: NamedValue,
-    /// How many there was no room for.
+    /// Number of writes that were refused for lack of space.
     overruns: NamedValue,
 }
 
@@ -169,17 +168,17 @@ impl Introspect for EqInfo {
 
 struct Inner {
     events: BoxList<Event>,
-    /// How many of them a consumer wrote.
+    /// Number of unread events of `fi_eq_write()`.
     written: usize,
-    /// The error last read: its data stays valid until the queue is read again.
+    /// The error that was read last: its data stays valid until the queue is read again.
     last_error: Option<OwnedEvent>,
-    /// Until the queue is closed: a handler that is late holds the queue, but not the fabric.
+    /// `None` once the queue is closed: a work item that runs late holds the queue, but not the fabric.
     ties: Option<DeferredDrop<Resources>>,
 }
 
-/// What a queue has until it is closed.
+/// The references that a queue holds until it is closed.
 struct Resources {
-    /// Where its events go, if it is a peer's.
+    /// The owner's queue, for a peer queue.
     owner: Option<ChildRef<EventQueue>>,
     ties: EntryGuard<Fabric>,
 }
@@ -187,12 +186,12 @@ struct Resources {
 /// An event queue.
 #[pin_data]
 pub struct EventQueue {
-    /// That of its card.
+    /// Object number for introspection.
     number: u64,
     #[pin]
     inner: SpinLock<Inner>,
     shown: Arc<EqInfo>,
-    /// Whether there are events, for those who may not take the lock.
+    /// True if there are events; read where the lock may not be taken.
     filled: AtomicFlag,
     #[pin]
     arrival: Signal,
@@ -203,9 +202,9 @@ pub struct EventQueue {
     #[pin]
     work: Work<EventQueue>,
     attr: Attr,
-    /// Whether events go to an owner.
+    /// True if events go to an owner's queue.
     is_peer: bool,
-    /// See [`Fabric::words`](super::provider::Fabric::words).
+    /// See [`Fabric::strerror_fn`](super::provider::Fabric::strerror_fn).
     words: fn(c_int) -> &'static CStr,
     users: ChildCount,
 }
@@ -290,12 +289,12 @@ impl EventQueue {
         )?)
     }
 
-    /// The number that it is told of by.
+    /// Returns the object's number for introspection.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Whether it is a queue of that fabric.
+    /// Returns true if the queue belongs to `fabric`.
     pub(super) fn is_of(&self, fabric: &Arc<Fabric>) -> bool {
         let inner = self.inner.lock();
         inner
@@ -304,17 +303,18 @@ impl EventQueue {
             .is_some_and(|bound| Arc::ptr_eq(bound.ties.parent.arc(), fabric))
     }
 
-    /// What the provider's number in an error event means. Any context.
+    /// Returns the text of a provider errno of the queue's error events. Any context.
     pub fn describe(&self, prov_errno: c_int) -> &'static CStr {
         (self.words)(prov_errno)
     }
 
-    /// Has `handler` called whenever events have arrived, until the queue is closed. Once, before
-    /// the queue is used. `functions` are those of other modules that the handler calls. May sleep.
+    /// Installs the handler, which is called whenever events have been queued, until the queue is closed. To
+    /// be called once, before the queue is used. `functions` are the functions of other modules that the
+    /// handler calls. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EBUSY if there is a handler, -FI_ENOMEM.
+    /// -FI_EBUSY if there is a handler already, -FI_ENOMEM.
     pub(crate) fn set_handler(
         self: &Arc<Self>,
         handler: KBox<dyn Handler>,
@@ -328,7 +328,7 @@ impl EventQueue {
         Ok(())
     }
 
-    /// Ends the calls of the handler; see [`Slot::stop`]. May sleep.
+    /// Stops the handler; see [`Slot::stop`]. May sleep.
     fn end_calls(&self) {
         self.handler.stop();
         if let Some(registered) = self.registered.get() {
@@ -336,7 +336,8 @@ impl EventQueue {
         }
     }
 
-    /// Where events go: to the queue that owns this one, or its owner. None if it has been closed.
+    /// Returns the queue that finally gets the events of this peer queue, whose owner may be a peer queue
+    /// too; `None` once the queue has been closed.
     fn owner(&self) -> Option<Arc<Self>> {
         let owner = |queue: &Self| {
             let inner = queue.inner.lock();
@@ -350,7 +351,7 @@ impl EventQueue {
         Some(last)
     }
 
-    /// Appends an event, or has its owner append it. Process context.
+    /// Writes an event, to the owner's queue if this is a peer queue. Process context.
     pub(crate) fn push(self: &Arc<Self>, event: OwnedEvent) {
         if self.is_peer {
             if let Some(owner) = self.owner() {
@@ -384,15 +385,15 @@ impl EventQueue {
         self.call_handler();
     }
 
-    /// Has the handler called soon, if there is one, whether or not something has arrived. Any context.
+    /// Schedules the handler, if there is one, whether or not there is an event. Any context.
     pub(crate) fn call_handler(self: &Arc<Self>) {
         if self.handler.is_filled() {
-            // Already queued is as good: the handler is not called for this event before it is there.
+            // A work item that is already queued has not read the queue yet, so it covers this event.
             let _ = workqueue::system_long().enqueue(self.clone());
         }
     }
 
-    /// `fi_eq_write()`: appends `data` as event `number`, to its owner's events if it is a peer's.
+    /// `fi_eq_write()`: writes `data` as event `number`, to the owner's queue if this is a peer queue.
     ///
     /// # Errors
     ///
@@ -425,14 +426,14 @@ impl EventQueue {
         Ok(())
     }
 
-    /// Reads the event at the head, which must not be an error.
+    /// Reads the event at the head, unless it is an error.
     ///
-    /// `fit` looks at it under the lock and may refuse it; then it stays. It is removed unless
-    /// `peek` is set. Process context.
+    /// `fit` checks the event under the lock; if it returns an error, or if `peek` is set, the event stays.
+    /// Process context.
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN when empty, -FI_EAVAIL when the head is an error, what `fit` says.
+    /// -FI_EAGAIN when the queue is empty, -FI_EAVAIL when the head is an error, or the error of `fit`.
     pub(crate) fn read<R>(
         &self,
         peek: bool,
@@ -459,11 +460,12 @@ impl EventQueue {
         Ok((result, event))
     }
 
-    /// Reads the error at the head; its data stays valid until the queue is read again.
+    /// Reads the error at the head, whose data stays valid until the queue is read again. With `peek` the
+    /// error stays. Process context.
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN when the head is no error.
+    /// -FI_EAGAIN when the head is not an error.
     pub(crate) fn read_error<R>(&self, peek: bool, fit: impl FnOnce(&Event) -> R) -> Result<R> {
         let _old;
         let mut inner = self.inner.lock();
@@ -484,7 +486,7 @@ impl EventQueue {
         Ok(result)
     }
 
-    /// Sleeps until there is something to read.
+    /// Sleeps until there is an event.
     ///
     /// # Errors
     ///
@@ -506,11 +508,11 @@ impl EventQueue {
         }
     }
 
-    /// The next event, errors included, for which it waits at most `budget`.
+    /// Takes the next event or error; sleeps for it at most `budget`.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::wait`].
+    /// As [`Self::wait`].
     pub fn next(&self, here: ProcessContext, budget: &mut Budget) -> Result<OwnedEvent> {
         loop {
             self.wait(here, budget)?;
@@ -526,28 +528,28 @@ impl EventQueue {
         }
     }
 
-    /// Whether there is something to read. Any context.
+    /// Returns true if there is an event. Any context.
     pub fn is_ready(&self) -> bool {
         self.filled.load(Acquire)
     }
 
-    /// Given when there is something to read.
+    /// Returns the signal that is raised with each event.
     pub(super) fn signal(&self) -> &Signal {
         &self.arrival
     }
 
-    /// For a member of a set.
+    /// Polls the queue for a set.
     pub(super) fn look(&self) -> PollResult {
         PollResult::at_queue(self.is_ready())
     }
 
-    /// The kernel's own wait queue, which is woken by each event. It is there until the queue is closed.
+    /// Returns the kernel wait queue, which is woken by each event. It is valid until the queue is closed.
     pub fn wait_queue(&self) -> *mut WaitQueue {
         self.arrival.wait_queue()
     }
 
-    /// Drops what is queued about an object that is being closed; what came of many things stays, and
-    /// what consumers wrote. Process context.
+    /// Drops the unread events about an object that is being closed, except batch results and events of
+    /// `fi_eq_write()`. Process context.
     pub(crate) fn forget(&self, source: Source) {
         if self.is_peer {
             if let Some(owner) = self.owner() {
@@ -556,7 +558,7 @@ impl EventQueue {
             return;
         }
         let mut inner = self.inner.lock();
-        // Dropped behind the lock.
+        // Dropped after the lock is released.
         let dropped = inner.events.take_all(|event| {
             let stays = event.batch().is_some() || matches!(event.kind(), Kind::Written(_));
             event.source() == source && !stays
@@ -566,10 +568,10 @@ impl EventQueue {
         drop(inner);
     }
 
-    /// Closes the queue: -FI_EBUSY while something is bound to it, or a peer's, and for its own handler. May
-    /// sleep.
+    /// Closes the queue: -FI_EBUSY while an object or a peer queue uses it, and in a call from its own
+    /// handler. May sleep.
     ///
-    /// What is unread is freed; the provider refuses the connection requests among it.
+    /// Unread events are freed; the provider then rejects the connection requests among them.
     pub(crate) fn close(&self) -> Result {
         if self.handler.is_here() {
             return Err(Errno::EBUSY);
@@ -581,7 +583,7 @@ impl EventQueue {
         }
         self.end_calls();
         let mut inner = self.inner.lock();
-        // Dropped behind the lock.
+        // Dropped after the lock is released.
         let _left = (core::mem::take(&mut inner.events), inner.last_error.take());
         self.filled.store(false, Release);
         drop(inner);

@@ -47,7 +47,7 @@ use kernel::{
     },
 };
 
-/// A fabric that has been opened.
+/// An open fabric.
 pub struct Fabric {
     parts: DeferredDrop<Resources>,
     provider: &'static CStr,
@@ -117,17 +117,17 @@ impl Fabric {
         &self.parts.core
     }
 
-    /// Returns the name of its provider.
+    /// Returns the name of the provider.
     pub(super) fn provider_name(&self) -> &'static CStr {
         self.provider
     }
 
-    /// Returns the name that it was opened with, or none if any fabric of the provider was accepted.
+    /// Returns the name that the fabric was opened with; `None` if any fabric of the provider was accepted.
     pub(super) fn name(&self) -> Option<&CStr> {
         self.name.as_deref()
     }
 
-    /// Returns the network namespace of its addresses.
+    /// Returns the network namespace of the fabric's addresses.
     pub(super) fn net(&self) -> &Namespace {
         &self.net
     }
@@ -137,8 +137,8 @@ impl Fabric {
         self.domain_for(info, Threading::SAFE, None)
     }
 
-    /// The same for a consumer who may serialize its calls, and of a domain that is the peer of `owner`: that is
-    /// open for as long as this is.
+    /// Opens the domain that `info` names, with the consumer's threading model. With `owner` it is a peer
+    /// domain; the owner cannot be closed before it.
     pub(crate) fn domain_for(
         self: &Arc<Self>,
         info: &Info,
@@ -158,7 +158,7 @@ impl Fabric {
         EventQueue::new(ChildRef::new(self)?, attr, None)
     }
 
-    /// Opens an event queue that nobody reads: what happens goes to `owner`, which is open for as long as this is.
+    /// Opens a peer event queue: each event goes to `owner`, which cannot be closed before it.
     pub fn peer_event_queue(
         self: &Arc<Self>,
         _here: ProcessContext,
@@ -173,7 +173,7 @@ impl Fabric {
         WaitSet::new(ChildRef::new(self)?)
     }
 
-    /// Makes a listener, whose events carry `source`. May sleep.
+    /// Creates a passive endpoint, whose events carry `source`. May sleep.
     pub(crate) fn passive_endpoint(
         self: &Arc<Self>,
         info: &Info,
@@ -182,7 +182,7 @@ impl Fabric {
         PassiveEndpoint::new(ChildRef::new(self)?, info, source)
     }
 
-    /// Closes the fabric: -FI_EBUSY while anything of it is open.
+    /// Closes the fabric: -FI_EBUSY while an object uses it.
     pub(crate) fn close(&self) -> Result {
         self.users.retire()?;
         self.parts.card.withdraw();

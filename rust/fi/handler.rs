@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The handler of a queue, called where it may sleep, and the close that waits for it.
+//! The slot of a queue's handler, which runs in process context; stopping it waits for a running call.
 //!
-//! Its owner is a work item, which does not run twice at a time, and takes the handler along for the
-//! time of a call. The spinlock is a leaf.
+//! The slot's owner is a work item, which does not run concurrently with itself. The handler is taken out of
+//! the slot during a call. The spinlock is a leaf.
 
 use crate::abi::{
     context::has_put_off_an_end,
@@ -30,25 +30,25 @@ use kernel::{
 
 struct State<H: ?Sized> {
     stopped: bool,
-    /// Not there while it is called.
+    /// `None` during a call.
     handler: Option<KBox<H>>,
 }
 
-/// Where a queue keeps its handler.
+/// The slot of a queue's handler.
 #[pin_data]
 pub(super) struct Slot<H: ?Sized> {
     filled: AtomicFlag,
-    /// The address of the task that is in the handler, 0 for none.
+    /// Address of the task that runs the handler, 0 for none.
     inside: Atomic<usize>,
     #[pin]
     state: SpinLock<State<H>>,
-    /// The last call is over.
+    /// Notified when the last call has ended.
     #[pin]
     left: CondVar,
 }
 
 impl<H: ?Sized> Slot<H> {
-    /// No handler yet.
+    /// Returns an empty slot.
     pub(super) fn new() -> impl PinInit<Self> {
         let state = State {
             stopped: false,
@@ -62,15 +62,15 @@ impl<H: ?Sized> Slot<H> {
         })
     }
 
-    /// Puts a handler in, once. Any context.
+    /// Installs the handler, once. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_EBUSY if there is one.
+    /// -FI_EBUSY if there is a handler already.
     pub(super) fn fill(&self, handler: KBox<H>) -> Result {
         let mut state = self.state.lock();
         if self.filled.load(Relaxed) {
-            // The handler is dropped after the guard.
+            // `handler` is dropped after the guard.
             return Err(Errno::EBUSY);
         }
         state.handler = Some(handler);
@@ -78,12 +78,12 @@ impl<H: ?Sized> Slot<H> {
         Ok(())
     }
 
-    /// Whether there is, or was, a handler. Any context.
+    /// Returns true if there is, or was, a handler. Any context.
     pub(super) fn is_filled(&self) -> bool {
         self.filled.load(Acquire)
     }
 
-    /// Calls the handler through `f`, unless it has been stopped. From the work item alone.
+    /// Calls the handler through `f`, unless it has been stopped. Called by the work item alone.
     pub(super) fn call(&self, f: impl FnOnce(&H)) {
         if let Some(handler) = self.begin() {
             f(&handler);
@@ -109,23 +109,22 @@ impl<H: ?Sized> Slot<H> {
             return;
         }
         drop(state);
-        // Who waits for the end of the calls finds it gone.
+        // Dropped before the waiter in `stop` continues.
         drop(handler);
         let _state = self.state.lock();
         self.inside.store(0, Relaxed);
         self.left.notify_all();
     }
 
-    /// Whether the caller is in the handler.
+    /// Returns true if the caller is in the handler.
     pub(super) fn is_here(&self) -> bool {
-        // Only the task itself writes its own address.
+        // The address of a task is written only by the task itself.
         self.inside.load(Relaxed) == here()
     }
 
-    /// Ends the calls: when this returns the handler is not running, will not run, and has been
-    /// dropped. May sleep.
+    /// Stops the handler: when this returns it is not running, will not run, and has been dropped. May sleep.
     ///
-    /// Within the handler it does not wait for itself: the call under way is the last.
+    /// A call from the handler itself does not wait: the running call is the last one, and drops the handler.
     pub(super) fn stop(&self) {
         let mut state = self.state.lock();
         state.stopped = true;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What those see of an object who only look: whose it is, what it was opened from, how it is.
+//! Introspection: the entries of objects in the module-wide [`object_table`], which show owner, parent and
+//! state.
 //!
-//! A card is on the [`roster`] from the opening of its object to its close. It tells what the parts of
-//! the object tell that the object shares with it: nobody who looks holds the object itself.
+//! An object has an entry from its opening to its close. The entry holds no reference to the object itself,
+//! only to the part of it that implements [`Introspect`].
 
 use super::object::{
     ChildRef,
@@ -37,10 +38,10 @@ use kernel::{
     },
 };
 
-/// Room for a name, which ends within it.
+/// Space for a name with its NUL.
 type NameBuf = [u8; 64];
 
-/// As much of `text` as fits; what would not stand on a line is a question mark.
+/// Copies as much of `text` as fits; a control character becomes a question mark.
 fn name(text: &[u8]) -> NameBuf {
     let mut name = [0; size_of::<NameBuf>()];
     let room = name.iter_mut().take(size_of::<NameBuf>() - 1);
@@ -50,16 +51,16 @@ fn name(text: &[u8]) -> NameBuf {
     name
 }
 
-/// Who has opened a fabric, and with it everything that is opened from there.
+/// The consumer that opened a fabric, and so all objects below it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owner {
     name: NameBuf,
-    /// Of a process; 0 of a module.
+    /// Process id; 0 for a module.
     pid: u32,
 }
 
 impl Owner {
-    /// A module of the kernel.
+    /// Returns a kernel module as the owner.
     pub(crate) fn module(module: &CStr) -> Self {
         Self {
             name: name(module.to_bytes()),
@@ -67,7 +68,7 @@ impl Owner {
         }
     }
 
-    /// The process that is running, which is in a system call.
+    /// Returns the current process as the owner. For system calls.
     pub(crate) fn process() -> Self {
         let (comm, pid) = context::caller();
         let len = comm.iter().position(|&byte| byte == 0);
@@ -78,16 +79,16 @@ impl Owner {
     }
 }
 
-/// An object that is told of.
+/// The description of an object, to be filled in.
 pub struct ObjectInfo<'a>(&'a mut kofi_object);
 
 impl ObjectInfo<'_> {
-    /// How far it has come: one of `enum kofi_object_state`.
+    /// Sets the state: one of `enum kofi_object_state`.
     pub(crate) fn state(&mut self, state: u32) {
         self.0.state = state;
     }
 
-    /// One of `enum kofi_object_value`, and what it is. What there is no room for is left out.
+    /// Adds a value; `what` is one of `enum kofi_object_value`. A value without space is left out.
     pub(crate) fn value(&mut self, what: u32, value: u64) {
         let at = self.0.value_count as usize;
         if let (Some(name), Some(number)) = (self.0.what.get_mut(at), self.0.values.get_mut(at)) {
@@ -97,25 +98,25 @@ impl ObjectInfo<'_> {
     }
 }
 
-/// A part of an object that has something to tell. It takes no lock that is held for long.
+/// The part of an object that describes its state.
 pub(crate) trait Introspect: Send + Sync {
-    /// Tells it.
+    /// Adds the state to `told`. Called under the object table's lock: does not sleep or wait.
     fn tell(&self, told: &mut ObjectInfo<'_>);
 
-    /// As [`object_table::Entry::list`].
+    /// Lists addresses, as [`object_table::TableEntry::list`] does.
     fn list(&self, _at: &mut u64, _most: usize, _batch: &mut KVec<kofi_address>) -> Option<bool> {
         None
     }
 }
 
-/// A number that changes, and what it says: one of `enum kofi_object_value`.
+/// A changing number with its name, one of `enum kofi_object_value`.
 pub(crate) struct NamedValue {
     what: u32,
     value: Atomic<u64>,
 }
 
 impl NamedValue {
-    /// A number that is `value` at first. May sleep.
+    /// Allocates a number with an initial `value`. May sleep.
     ///
     /// # Errors
     ///
@@ -124,7 +125,7 @@ impl NamedValue {
         Ok(Arc::new(Self::of(what, value), GFP_KERNEL)?)
     }
 
-    /// The same as a part of something.
+    /// Returns a number with an initial `value`, to be embedded in another object.
     pub(crate) const fn of(what: u32, value: u64) -> Self {
         Self {
             what,
@@ -132,17 +133,17 @@ impl NamedValue {
         }
     }
 
-    /// What it is now.
+    /// Returns the number.
     pub(crate) fn get(&self) -> u64 {
         self.value.load(Relaxed)
     }
 
-    /// Sets it. Who sets the same one excludes others.
+    /// Sets the number. The caller excludes other writers.
     pub(crate) fn set(&self, value: u64) {
         self.value.store(value, Relaxed);
     }
 
-    /// Adds to it, modulo 2^64. Who does so excludes others.
+    /// Adds to the number, modulo 2^64. The caller excludes other writers.
     pub(crate) fn add(&self, change: i64) {
         let value = self.value.load(Relaxed);
         self.set(value.wrapping_add_signed(change));
@@ -155,18 +156,18 @@ impl Introspect for NamedValue {
     }
 }
 
-/// Writes an address as text into a field that is empty.
+/// Writes an address as text into a zeroed field.
 pub(super) fn write_address(field: &mut [u8], address: &SocketAddr) {
     with_bytes(FI_ADDR_STR, address, |text| {
-        // With its end, for which the last byte is kept.
+        // The last byte of the field stays NUL.
         for (to, &from) in field.iter_mut().rev().skip(1).rev().zip(text) {
             *to = from;
         }
     });
 }
 
-/// The two addresses of an endpoint, as far as they are known. The spinlock is a leaf, and is taken in
-/// process context only.
+/// The local and peer address of an endpoint, if known. The spinlock is a leaf, and is taken in process
+/// context only.
 #[pin_data]
 pub(crate) struct EndpointAddrs {
     #[pin]
@@ -174,19 +175,19 @@ pub(crate) struct EndpointAddrs {
 }
 
 impl EndpointAddrs {
-    /// Its own and that of its peer.
+    /// Returns the addresses that are known at first.
     pub(crate) fn new(local: Option<SocketAddr>, peer: Option<SocketAddr>) -> impl PinInit<Self> {
         pin_init!(Self {
             addresses <- new_spinlock!([local, peer], "kofi::Ends"),
         })
     }
 
-    /// Its own is known.
+    /// Sets the local address.
     pub(crate) fn set_local(&self, address: SocketAddr) {
         self.addresses.lock()[0] = Some(address);
     }
 
-    /// That of its peer is known.
+    /// Sets the peer's address.
     pub(crate) fn set_peer(&self, address: SocketAddr) {
         self.addresses.lock()[1] = Some(address);
     }
@@ -204,11 +205,11 @@ impl Introspect for EndpointAddrs {
     }
 }
 
-/// What all objects of one fabric have in common.
+/// The properties that all objects of a fabric share.
 #[derive(Clone, Copy)]
 struct FabricShared {
     owner: Owner,
-    /// The address of the network namespace, to be compared.
+    /// Address of the network namespace, used for comparison alone.
     net: usize,
 }
 
@@ -241,16 +242,15 @@ impl object_table::TableEntry for Entry {
     }
 }
 
-/// What an object has in common with all others: its card and its parent, which it leaves when it is
-/// dropped.
+/// The introspection entry and parent reference of an object, which are released when the object is dropped.
 pub(super) struct EntryGuard<P: Parent> {
-    /// First, so that it is off the roster before the parent's can be.
+    /// Dropped first: the entry leaves the table before the parent's entry can.
     pub(super) card: ObjectEntry,
     pub(super) parent: ChildRef<P>,
 }
 
 impl<P: Parent + Send + Sync + 'static> EntryGuard<P> {
-    /// Those of an object that can be dropped in any context. May sleep.
+    /// Returns a guard for an object that can be dropped in any context. May sleep.
     ///
     /// # Errors
     ///
@@ -260,14 +260,14 @@ impl<P: Parent + Send + Sync + 'static> EntryGuard<P> {
     }
 }
 
-/// An object's card.
+/// The introspection entry of an object.
 pub(super) struct ObjectEntry {
     seat: TableSlot,
     root: FabricShared,
 }
 
 impl ObjectEntry {
-    /// That of a fabric in the namespace `net`.
+    /// Adds the entry of a fabric in the namespace `net`.
     ///
     /// # Errors
     ///
@@ -285,8 +285,8 @@ impl ObjectEntry {
         Self::new(kind, title, 0, root, None)
     }
 
-    /// That of what is opened from the object of this card: its kind, one of `enum kofi_object_kind`, its
-    /// name or nothing, and what tells the rest.
+    /// Adds the entry of a child object: its `kind` is one of `enum kofi_object_kind`, its `title` a name or
+    /// empty, and `part` describes its state.
     ///
     /// # Errors
     ///
@@ -321,12 +321,12 @@ impl ObjectEntry {
         Ok(Self { seat, root })
     }
 
-    /// The object's number.
+    /// Returns the object's number.
     pub(super) fn number(&self) -> u64 {
         self.seat.number()
     }
 
-    /// The object has been closed: nobody is told of it any more.
+    /// Removes the entry from the table, when the object is closed.
     pub(super) fn withdraw(&self) {
         self.seat.leave();
     }
@@ -365,10 +365,10 @@ mod tests {
 
     type Done = kernel::error::Result;
 
-    /// How many are looked at together: the rest takes another turn.
+    /// Number of objects in a batch; the rest is read in further batches.
     const BATCH: usize = 3;
 
-    /// Those with greater numbers than `after`, in turns.
+    /// Reads the objects with numbers above `after`, in batches.
     fn behind(mut after: u64) -> kernel::error::Result<KVec<kofi_object>> {
         let mut batch = KVec::with_capacity(BATCH, GFP_KERNEL)?;
         let mut all = KVec::new();
@@ -387,7 +387,7 @@ mod tests {
         }
     }
 
-    /// Lets others run.
+    /// Lets other threads run.
     fn breathe() {
         fsleep(Delta::from_micros(20));
     }
@@ -419,7 +419,7 @@ mod tests {
         assert!(all
             .iter()
             .all(|object| object.owner.starts_with(b"nothing\0")));
-        // A close takes it away, and so does the end of the last reference.
+        // A close removes the entry, and so does the drop of the last reference.
         assert!(counter.close().is_ok());
         drop((queue, set));
         assert_eq!(behind(root)?.len(), 1);

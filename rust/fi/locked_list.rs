@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A short list that is walked in any context, and changed where it may sleep.
+//! A short list that is walked in any context and grows where it may sleep.
 //!
-//! A spinlock guards it, held while it is walked. It grows outside of that lock, into memory that
-//! was allocated before the lock was taken.
+//! A spinlock guards the list and is held while the list is walked. New memory is allocated before the lock
+//! is taken.
 
 use crate::abi::{
     lock::FastLockIrq,
@@ -21,17 +21,17 @@ use kernel::{
     },
 };
 
-/// A list of `T`.
+/// A list under a spinlock.
 #[pin_data]
 pub(super) struct LockedList<T> {
     #[pin]
     list: FastLockIrq<KVec<T>>,
-    /// How many there are, for those who find none without the lock.
+    /// Number of items, read without the lock to find the list empty.
     len: Atomic<usize>,
 }
 
 impl<T> LockedList<T> {
-    /// An empty list, with the lockdep class of its lock.
+    /// Returns an empty list. `class` is the lockdep class of its lock.
     pub(super) fn new(
         name: &'static CStr,
         class: Pin<&'static LockClassKey>,
@@ -42,13 +42,13 @@ impl<T> LockedList<T> {
         })
     }
 
-    /// Appends. May sleep.
+    /// Appends an item. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
     pub(super) fn add(&self, item: T) -> Result {
-        // Freed behind the lock: it was declared before the guard.
+        // Freed after the lock is released: declared before the guard.
         let mut spare = KVec::new();
         loop {
             let mut list = self.list.lock();
@@ -66,7 +66,7 @@ impl<T> LockedList<T> {
         }
     }
 
-    /// Takes out the first for which `which` holds. Any context.
+    /// Removes the first item for which `which` holds. Any context.
     pub(super) fn take(&self, which: impl FnMut(&T) -> bool) -> Option<T> {
         let mut list = self.list.lock();
         let at = list.iter().position(which)?;
@@ -75,17 +75,17 @@ impl<T> LockedList<T> {
         taken
     }
 
-    /// Changes the first of which `change` makes something, and returns that. Any context.
+    /// Calls `change` for the items in order, until it returns `Some`, and returns that. Any context.
     pub(super) fn find<R>(&self, change: impl FnMut(&mut T) -> Option<R>) -> Option<R> {
         self.list.lock().iter_mut().find_map(change)
     }
 
-    /// Whether there is nothing on it. Any context.
+    /// Returns true if the list is empty. Any context.
     pub(super) fn is_empty(&self) -> bool {
         self.len.load(Acquire) == 0
     }
 
-    /// Walks the list, in the order in which it was filled. Any context.
+    /// Calls `visit` for the items in order. Any context.
     pub(super) fn each(&self, visit: impl FnMut(&T)) {
         if !self.is_empty() {
             self.list.lock().iter().for_each(visit);
@@ -93,10 +93,10 @@ impl<T> LockedList<T> {
     }
 }
 
-/// Moves a list into the larger memory of an empty one, and leaves it the smaller.
+/// Moves a list into the larger memory of an empty one, which gets the smaller memory.
 pub(super) fn refit<T>(list: &mut KVec<T>, spare: &mut KVec<T>) {
     for item in list.drain_all() {
-        // There is room: the caller has looked.
+        // The capacity suffices: the caller has checked.
         let _ = spare.push_within_capacity(item);
     }
     core::mem::swap(list, spare);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who still needs an object: the count behind -FI_EBUSY.
+//! The count of an object's children, which makes `fi_close()` return -FI_EBUSY.
 //!
-//! A child keeps its parent alive by reference, so no order of closing can crash. `fi_close()` has
-//! to tell its caller more than that: it refuses while children exist, and from the moment it
-//! agrees no new child may appear. [`ChildCount`] decides both with one atomic word.
+//! A child holds a reference to its parent, so that no order of closing can crash. In addition, `fi_close()`
+//! fails while children exist, and no child can be added after it has succeeded. [`ChildCount`] ensures both
+//! with one atomic word.
 
 use crate::abi::{
     Errno,
@@ -24,7 +24,7 @@ use kernel::{
     },
 };
 
-/// The number of children of an object, or the mark that it has been closed.
+/// The number of children of an object, or the mark that the object is closed.
 pub struct ChildCount(Atomic<u64>);
 
 const CLOSED: u64 = 1 << 63;
@@ -36,12 +36,12 @@ impl Default for ChildCount {
 }
 
 impl ChildCount {
-    /// No children yet.
+    /// Returns a count of 0.
     pub const fn new() -> Self {
         Self(Atomic::new(0))
     }
 
-    /// Counts a child in; -FI_EINVAL once the object is closed.
+    /// Adds a child; -FI_EINVAL once the object is closed.
     fn enter(&self) -> Result {
         let mut seen = self.0.load(Relaxed);
         while seen & CLOSED == 0 {
@@ -53,7 +53,7 @@ impl ChildCount {
         Err(Errno::EINVAL)
     }
 
-    /// Counts a call in, which needs no reference of its own; -FI_EINVAL once the object is closed.
+    /// Keeps the object from being closed during a call; -FI_EINVAL once the object is closed.
     pub fn busy(&self) -> Result<CallGuard<'_>> {
         self.enter()?;
         Ok(CallGuard(self))
@@ -63,7 +63,7 @@ impl ChildCount {
         let _ = self.0.fetch_sub(1u64, Release);
     }
 
-    /// Closes the object for good if it has no children, else -FI_EBUSY and nothing changes.
+    /// Marks the object as closed; -FI_EBUSY, without any effect, while it has children.
     pub fn retire(&self) -> Result {
         match self.0.cmpxchg(0, CLOSED, Full) {
             Ok(_) => Ok(()),
@@ -72,7 +72,7 @@ impl ChildCount {
     }
 }
 
-/// A call during which the object cannot be closed.
+/// A running call, during which the object cannot be closed.
 pub struct CallGuard<'a>(&'a ChildCount);
 
 impl Drop for CallGuard<'_> {
@@ -81,9 +81,9 @@ impl Drop for CallGuard<'_> {
     }
 }
 
-/// An object that others may be children of.
+/// An object that can have children.
 pub trait Parent {
-    /// Its count.
+    /// Returns the count of children.
     fn users(&self) -> &ChildCount;
 }
 
@@ -91,7 +91,7 @@ pub trait Parent {
 pub struct ChildRef<T: Parent + ?Sized>(Arc<T>);
 
 impl<T: Parent + ?Sized> ChildRef<T> {
-    /// Makes the caller a child of `parent`.
+    /// Adds a child to `parent`.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl<T: Parent + ?Sized> ChildRef<T> {
         Ok(Self(parent.clone()))
     }
 
-    /// The parent by plain reference, which does not count as a child.
+    /// Returns the parent as a plain reference, which does not count as a child.
     pub fn arc(&self) -> &Arc<T> {
         &self.0
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Poll sets: which of many completion queues and counters have something new.
+//! Poll sets: report which of several completion queues and counters are ready.
 
 use super::{
     cntr::Counter,
@@ -62,7 +62,7 @@ impl Pollable for Polled {
     }
 }
 
-/// A poll set. Its members are busy as long as they are in it, and it is as long as it has any.
+/// A poll set. Its members cannot be closed while they are in it, nor can the set while it has members.
 #[pin_data]
 pub struct PollSet {
     #[pin]
@@ -92,11 +92,11 @@ impl PollSet {
         )?)
     }
 
-    /// Adds a queue, which [`Self::poll`] calls `token`; nothing happens if it is there.
+    /// Adds a completion queue, which [`Self::poll`] reports as `token`; no effect if it is in the set.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL if it has been closed; -FI_ENOMEM.
+    /// -FI_EINVAL if the queue is closed; -FI_ENOMEM.
     pub fn add_queue(
         &self,
         _here: ProcessContext,
@@ -109,11 +109,11 @@ impl PollSet {
             .map(drop)
     }
 
-    /// The same with a counter.
+    /// Adds a counter, which [`Self::poll`] reports as `token`; no effect if it is in the set.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::add_queue`].
+    /// As [`Self::add_queue`].
     pub fn add_counter(
         &self,
         _here: ProcessContext,
@@ -126,21 +126,21 @@ impl PollSet {
             .map(drop)
     }
 
-    /// Takes a queue out, if it is there.
+    /// Removes a completion queue, if it is in the set.
     pub fn remove_queue(&self, _here: ProcessContext, queue: &Arc<CompletionQueue>) {
         self.group.remove_first(|known| known.is_queue(queue));
     }
 
-    /// Takes a counter out, if it is there.
+    /// Removes a counter, if it is in the set.
     pub fn remove_counter(&self, _here: ProcessContext, counter: &Arc<Counter>) {
         self.group.remove_first(|known| known.is_counter(counter));
     }
 
-    /// Hands the tokens of up to `most` members that have something new to `visit`, each once, and says
-    /// how many there are. Any context; `visit` is called with interrupts off.
+    /// Calls `visit` with the tokens of up to `most` ready members, each once, and returns their number. Any
+    /// context; `visit` is called with interrupts off.
     ///
-    /// A queue is one of them as long as it is not empty, a counter once after it has changed. A queue of
-    /// which only operations are over that nobody is told of may be one, too.
+    /// A queue is ready until it is empty, a counter once after each change. A queue may be reported falsely
+    /// after unsignalled operations have completed.
     pub fn poll(&self, most: usize, visit: impl FnMut(usize)) -> usize {
         self.group.each(most, visit)
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queues and counters of which somebody wants to know which have something to tell: what poll sets and
-//! wait sets are made of.
+//! Ready sets: the common part of poll sets and wait sets, which reports the queues and counters that are
+//! ready.
 //!
-//! A member's signal puts it into a [`ReadyList`], in any context; whoever looks goes through those that stand
-//! there, and not through all. A member that has nothing to tell when it is looked at asks for its signal
-//! and leaves the line. `changes` is held where members come and go. `members` guards them and is held
-//! while they are looked at: behind it come the locks of the members and of their devices.
+//! A member's signal puts its link onto a [`ReadyList`], in any context; a scan polls only the members on
+//! that list. A member that is not ready when it is polled arms its signal and leaves the list. The mutex
+//! `changes` serializes changes of the membership. The lock `members` guards the members and is held while
+//! they are polled; the locks of members and their devices nest inside it.
 
 use super::{
     introspect::NamedValue,
@@ -48,29 +48,29 @@ use ready_list::{
     ScanQueue, //
 };
 
-/// What can be a member.
+/// An object that can be a member of a set.
 pub(super) trait Pollable: Send + 'static {
-    /// Given when it may have something to tell.
+    /// Returns the signal that is raised when the object may have become ready.
     fn signal(&self) -> &Signal;
 
-    /// Looks whether it has, and has its signal given when there is something new. `told` is the
-    /// member's own, and 0 at first. Any context.
+    /// Polls the object and arms its signal. `told` is the state that the set keeps for this member, 0 at
+    /// first. Any context.
     fn look(&self, told: &mut u64) -> PollResult;
 }
 
-/// What there is to tell.
+/// The result of polling a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PollResult {
-    /// Nothing; the signal will say when there is.
+    /// Not ready; the signal is raised when the member becomes ready.
     Nothing,
-    /// Something that has been told with this.
+    /// Ready, to be reported once.
     Once,
-    /// Something that is there until it is read.
+    /// Ready until it is read.
     Still,
 }
 
 impl PollResult {
-    /// For a queue, which has something as long as it is not empty.
+    /// Returns the result for a queue, which is ready until it is empty.
     pub(super) fn at_queue(is_ready: bool) -> Self {
         match is_ready {
             true => Self::Still,
@@ -82,9 +82,9 @@ impl PollResult {
 struct Entry<M: Pollable> {
     member: M,
     token: usize,
-    /// The member's own account of what [`Group::each`] has told.
+    /// Poll state for [`ReadySet::poll_ready`].
     told: u64,
-    /// The same of [`Group::is_ready`].
+    /// Poll state for [`ReadySet::is_ready`].
     asked: u64,
     watch: Arc<ReadyLink>,
 }
@@ -95,7 +95,7 @@ impl<M: Pollable> Drop for Entry<M> {
     }
 }
 
-/// Where a member is, or was: that may stand in the line when it has gone.
+/// A slot of the set. Its link may be on the ready list even after the member has been removed.
 struct MemberSlot<M: Pollable> {
     watch: Arc<ReadyLink>,
     entry: Option<Entry<M>>,
@@ -107,13 +107,13 @@ impl<M: Pollable> Borrow<ReadyLink> for MemberSlot<M> {
     }
 }
 
-/// The places by the numbers of their watches, and those that have been seen standing.
+/// The slots by the numbers of their links, and the queue of the scan.
 struct Members<M: Pollable> {
     places: KVec<MemberSlot<M>>,
     queue: ScanQueue,
 }
 
-/// Members, each with a token by which whoever put it there knows it.
+/// A set of members. Each has a token that identifies it to the consumer.
 #[pin_data]
 pub(super) struct ReadySet<M: Pollable> {
     #[pin]
@@ -121,12 +121,12 @@ pub(super) struct ReadySet<M: Pollable> {
     #[pin]
     members: FastLockIrq<DeferredDrop<Members<M>>>,
     line: Arc<ReadyList>,
-    /// How many there are; set under `changes`.
+    /// Number of members; changed under `changes`.
     size: Arc<NamedValue>,
 }
 
 impl<M: Pollable> ReadySet<M> {
-    /// No members, and what tells how many there are. May sleep.
+    /// Returns an empty set, and the introspection source of its size. May sleep.
     ///
     /// # Errors
     ///
@@ -148,8 +148,8 @@ impl<M: Pollable> ReadySet<M> {
         Ok((group, told))
     }
 
-    /// Adds a member, unless there is one for which `same` holds; says its number. It is looked at
-    /// once, whatever it has. May sleep.
+    /// Adds a member, unless `same` holds for an existing one, and returns its number. A new member is put
+    /// onto the ready list, so that it is polled once. May sleep.
     ///
     /// # Errors
     ///
@@ -176,7 +176,7 @@ impl<M: Pollable> ReadySet<M> {
         Ok(watch.number())
     }
 
-    /// The watch of a place that nobody has; `changes` is held.
+    /// Returns the link of a free slot. The caller holds `changes`.
     fn free_place(&self) -> Result<Arc<ReadyLink>> {
         let members = self.members.lock();
         let free = members.places.iter().find(|place| place.entry.is_none());
@@ -196,7 +196,7 @@ impl<M: Pollable> ReadySet<M> {
         if is_full {
             refit(&mut members.places, &mut spare);
         }
-        // There is room: the places do not change meanwhile.
+        // The capacity suffices: no other thread adds slots while `changes` is held.
         let _ = members.places.push_within_capacity(MemberSlot {
             watch: watch.clone(),
             entry: None,
@@ -204,7 +204,7 @@ impl<M: Pollable> ReadySet<M> {
         Ok(watch)
     }
 
-    /// The number of the first member for which `which` holds.
+    /// Returns the number of the first member for which `which` holds.
     fn find(&self, which: impl Fn(&M) -> bool) -> Option<u32> {
         let members = self.members.lock();
         let is_it = |place: &MemberSlot<M>| place.entry.as_ref().is_some_and(|e| which(&e.member));
@@ -212,7 +212,7 @@ impl<M: Pollable> ReadySet<M> {
         number.map(|number| number as u32)
     }
 
-    /// Takes out the member for which `which` holds, if there is one. May sleep.
+    /// Removes the first member for which `which` holds. May sleep.
     pub(super) fn remove_first(&self, which: impl Fn(&M) -> bool) {
         let _changes = self.changes.lock();
         if let Some(number) = self.find(which) {
@@ -220,7 +220,7 @@ impl<M: Pollable> ReadySet<M> {
         }
     }
 
-    /// Takes out the member with that number. May sleep.
+    /// Removes the member with that number. May sleep.
     pub(super) fn remove(&self, number: u32) {
         let _changes = self.changes.lock();
         self.remove_at(number);
@@ -232,23 +232,23 @@ impl<M: Pollable> ReadySet<M> {
         let gone = place.and_then(|place| place.entry.take());
         drop(members);
         self.size.add(-i64::from(gone.is_some()));
-        // Nobody tells it anything from here on.
+        // Detaches the link from the member's signal, which is not raised for this set any more.
         drop(gone);
     }
 
-    /// Whether there are no members. Any context.
+    /// Returns true if the set has no members. Any context.
     pub(super) fn is_empty(&self) -> bool {
         let members = self.members.lock();
         members.places.iter().all(|place| place.entry.is_none())
     }
 
-    /// Given when a member may have something to tell.
+    /// Returns the signal that is raised when a member may have become ready.
     pub(super) fn arrival(&self) -> &Signal {
         self.line.arrival()
     }
 
-    /// Calls those in the line, which stand there no longer, until `visit` says that it is enough, but
-    /// none of them twice. Any context.
+    /// Takes members off the ready list and calls `visit` for each, at most once per member, until it returns
+    /// true. Any context.
     fn call(&self, mut visit: impl FnMut(&mut Entry<M>) -> bool) {
         if self.line.is_empty() {
             return;
@@ -268,8 +268,8 @@ impl<M: Pollable> ReadySet<M> {
         queue.settle(&self.line);
     }
 
-    /// Looks at those in the line, and calls `visit` with the tokens of up to `most` that have something
-    /// to tell; says how many. Any context.
+    /// Polls the members on the ready list, and calls `visit` with the tokens of up to `most` ready ones.
+    /// Returns their number. Any context.
     pub(super) fn each(&self, most: usize, mut visit: impl FnMut(usize)) -> usize {
         let mut found = 0;
         if most == 0 {
@@ -289,8 +289,9 @@ impl<M: Pollable> ReadySet<M> {
         found
     }
 
-    /// Whether a member has something to tell, which [`Self::each`] still will. Of what is told once,
-    /// this says so once, too: who asks this and reads the members is not kept awake by it. Any context.
+    /// Returns true if a member is ready, which [`Self::poll_ready`] still reports afterwards. A member that
+    /// is ready once makes this return true only once, so that a caller that reads the members itself can
+    /// sleep. Any context.
     pub(super) fn is_ready(&self) -> bool {
         let mut is_ready = false;
         self.call(|entry| {
@@ -307,7 +308,7 @@ impl<M: Pollable> ReadySet<M> {
         is_ready
     }
 
-    /// [`Self::each`], for which it waits until there is one.
+    /// Sleeps until [`Self::poll_ready`] reports a member.
     ///
     /// # Errors
     ///

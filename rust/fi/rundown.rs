@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What lets calls into an object go on until it closes, and its close wait for them.
+//! Rundown protection: calls into an object run until it closes, and the close waits for them.
 
 use crate::abi::lock::FastLockIrq;
 use kernel::{
@@ -18,7 +18,7 @@ struct RundownState {
     inside: u32,
 }
 
-/// Lets callbacks of an object run until the object closes, and lets the close wait for them.
+/// Rundown protection of an object. The spinlock guards the state.
 #[pin_data]
 pub struct Rundown {
     #[pin]
@@ -27,11 +27,11 @@ pub struct Rundown {
     left: CondVar,
 }
 
-/// Being inside a [`Gate`].
+/// A call that the close waits for.
 pub struct RundownGuard<'a>(&'a Rundown);
 
 impl Rundown {
-    /// An open gate.
+    /// Returns a rundown that lets calls in.
     pub fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             passage <- FastLockIrq::new(
@@ -43,7 +43,7 @@ impl Rundown {
         })
     }
 
-    /// Goes in, unless the gate has been shut. Any context.
+    /// Begins a call; `None` once the rundown has started. Any context.
     pub fn enter(&self) -> Option<RundownGuard<'_>> {
         let mut passage = self.passage.lock();
         if passage.shut {
@@ -53,12 +53,12 @@ impl Rundown {
         Some(RundownGuard(self))
     }
 
-    /// Whether it has been shut: who is inside should leave. Any context.
+    /// Returns true once the rundown has started: running calls should end. Any context.
     pub fn is_shut(&self) -> bool {
         self.passage.lock().shut
     }
 
-    /// Lets nobody in any more and waits until everybody has left. Process context.
+    /// Starts the rundown: prevents new calls, and waits for the running ones. Process context.
     pub fn shut(&self) {
         let mut passage = self.passage.lock();
         passage.shut = true;
@@ -69,10 +69,10 @@ impl Rundown {
 }
 
 impl Rundown {
-    /// Goes in to stay longer than the caller, unless the gate has been shut. Any context.
+    /// Begins a call that may outlive the caller; `None` once the rundown has started. Any context.
     pub fn stay(self: &Arc<Self>) -> Option<OwnedRundownGuard> {
         let pass = self.enter()?;
-        // It is left when the stay ends.
+        // Dropping the returned guard ends the call.
         core::mem::forget(pass);
         Some(OwnedRundownGuard(self.clone()))
     }
@@ -86,7 +86,7 @@ impl Rundown {
     }
 }
 
-/// Being inside a [`Gate`] for as long as something goes on by itself.
+/// A call that the close waits for, which owns a reference to the [`Rundown`].
 pub struct OwnedRundownGuard(Arc<Rundown>);
 
 impl Drop for RundownGuard<'_> {
@@ -101,9 +101,10 @@ impl Drop for OwnedRundownGuard {
     }
 }
 
-/// Being with somebody, who is there until this has ended.
+/// A reference to an object whose close waits until the reference is dropped.
 pub(crate) struct RundownRef<T: ?Sized> {
-    // Dropped in this order: the last reference is not the visitor's.
+    // Fields drop in this order: until the guard is dropped the owner keeps its reference, so this one is
+    // never the last.
     pub(crate) who: Arc<T>,
     pub(crate) _stay: OwnedRundownGuard,
 }

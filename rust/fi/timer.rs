@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What has somebody look after something at a time of its own.
+//! Timers that expire once and schedule the handler of a queue.
 
 use super::{
     cq::CompletionQueue,
@@ -28,9 +28,9 @@ use kernel::{
     },
 };
 
-/// Who hears an alarm.
+/// The target of a timer.
 pub(crate) trait TimerTarget: Send + Sync + 'static {
-    /// It rings. In an interrupt.
+    /// Called when the timer expires. Interrupt context.
     fn hear(self: &Arc<Self>);
 }
 
@@ -46,7 +46,7 @@ impl TimerTarget for EventQueue {
     }
 }
 
-/// A timer that rings once when it is set.
+/// A one-shot timer.
 #[pin_data]
 pub(crate) struct Timer<T: TimerTarget> {
     #[pin]
@@ -54,7 +54,7 @@ pub(crate) struct Timer<T: TimerTarget> {
     who: Arc<T>,
 }
 
-/// An alarm that is set. Whoever drops it waits until it does not ring any more. May sleep.
+/// An armed timer. Dropping it cancels the timer, and waits for a running expiry. May sleep.
 pub(crate) struct ArmedTimer<T: TimerTarget> {
     _handle: ArcHrTimerHandle<Timer<T>>,
 }
@@ -75,7 +75,7 @@ impl<T: TimerTarget> HrTimerCallback for Timer<T> {
 }
 
 impl<T: TimerTarget> Timer<T> {
-    /// One that is not set. May sleep.
+    /// Returns a timer that is not armed. May sleep.
     ///
     /// # Errors
     ///
@@ -90,16 +90,17 @@ impl<T: TimerTarget> Timer<T> {
         )
     }
 
-    /// Who hears it.
+    /// Returns the target.
     pub(crate) fn who(&self) -> &Arc<T> {
         &self.who
     }
 
-    /// Has it ring after that time, at once where that is over, and not when `last` says. May sleep.
+    /// Arms the timer to expire after the time `after`, or at once if that is negative, and cancels the
+    /// expiry of `last`. May sleep.
     pub(crate) fn set(self: &Arc<Self>, last: &mut Option<ArmedTimer<T>>, after: Delta) {
-        // It is one timer: who dropped what it was set to before would take this away, too.
+        // Both handles share the timer: dropping the old one after the start would cancel the new expiry.
         drop(last.take());
-        // The kernel takes a time before now for one that never comes.
+        // The kernel takes a negative time for one that never comes.
         let after = after.max(Delta::ZERO);
         *last = Some(ArmedTimer {
             _handle: self.clone().start(after),
@@ -133,7 +134,7 @@ mod tests {
         let mut set = None;
         for (rung, millis) in [-1000, -1, 0, 1].into_iter().enumerate() {
             alarm.set(&mut set, Delta::from_millis(millis));
-            // Far longer than it takes.
+            // Far longer than the timer takes.
             for _ in 0..10_000 {
                 if ear.0.load(Relaxed) > rung as u32 {
                     break;

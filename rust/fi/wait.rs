@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How a thread sleeps until a queue has something to read.
+//! Sleeping until a queue has something to read.
 //!
-//! A [`Signal`] counts what happened. A reader takes a [`Ticket`], looks at its queue, and sleeps
-//! only while the count is still the one on the ticket, so that what happens between the look and
-//! the sleep is never lost. A driver's completion interrupt may give it: nobody takes a lock but that
-//! of the queue of who sleeps, and that of the list of who listens.
+//! A [`Signal`] counts events. A reader takes a [`Ticket`], checks its queue, and sleeps only while the count
+//! is still the ticket's, so that an event between the check and the sleep is not lost. A driver's completion
+//! interrupt may raise a signal; the only locks are those of the wait queue and of the list of listeners.
 
 use super::locked_list::LockedList;
 use crate::abi::{
@@ -30,7 +29,7 @@ use kernel::{
     },
 };
 
-/// Something that threads wait for, and that others pass on.
+/// An event that threads wait for and listeners forward.
 #[pin_data]
 pub struct Signal {
     #[pin]
@@ -39,9 +38,9 @@ pub struct Signal {
     listeners: LockedList<Arc<dyn Listener>>,
 }
 
-/// Who passes on that a signal was given.
+/// A listener of a signal.
 pub(super) trait Listener: Send + Sync {
-    /// It has been given, by somebody who may hold locks of a driver. Any context.
+    /// Called when the signal is raised. Any context; the caller may hold a driver's locks.
     fn hear(&self);
 }
 
@@ -51,50 +50,49 @@ impl Listener for Signal {
     }
 }
 
-/// The state of a [`Signal`] at the moment it was taken.
+/// The count of a [`Signal`] at one moment.
 pub struct Ticket(i64);
 
-/// Why a wait ended.
+/// The reason why a wait ended.
 #[derive(PartialEq, Eq)]
 pub enum Woken {
-    /// The signal was given.
+    /// The signal was raised.
     Signal,
-    /// The time was over.
+    /// The time is over.
     Timeout,
     /// A signal is pending for the thread, or the kthread was told to stop.
     Interrupted,
 }
 
-/// How long a blocking call may take altogether, whatever wakes it in between.
+/// The total sleeping time of a blocking call, across all its wakeups.
 pub struct Budget(Option<Jiffies>);
 
 impl Budget {
-    /// From a timeout in milliseconds; a negative one never ends.
+    /// Converts a timeout in milliseconds; a negative one is infinite.
     pub fn from_millis(timeout: c_int) -> Self {
         Self(u32::try_from(timeout).ok().map(msecs_to_jiffies))
     }
 }
 
-/// When a blocking call has to be over, however much there is to do until then: the tick, or none for
-/// one that never comes.
+/// The end of a blocking call, no matter how much work it has to do: a tick, or none for an infinite timeout.
 pub struct Deadline(Option<Jiffies>);
 
 impl Deadline {
-    /// From a timeout in milliseconds that begins now; a negative one never ends.
+    /// Converts a timeout in milliseconds that starts now; a negative one is infinite.
     pub fn from_millis(timeout: c_int) -> Self {
         Self::of(&Budget::from_millis(timeout))
     }
 
-    /// Returns the deadline of a call that begins now and may take that long.
+    /// Returns the deadline of a call that starts now and may take that long.
     pub(super) fn of(&Budget(ticks): &Budget) -> Self {
         Self(ticks.map(|ticks| now().wrapping_add(ticks)))
     }
 
-    /// What may still be slept.
+    /// Returns the remaining sleeping time.
     pub(super) fn left(&self) -> Budget {
         Budget(self.0.map(|end| {
             let left = end.wrapping_sub(now());
-            // Past half of all ticks the end has been.
+            // A difference over half the range means that the deadline has passed.
             if left > Jiffies::MAX / 2 {
                 0
             } else {
@@ -105,15 +103,15 @@ impl Deadline {
 }
 
 impl Budget {
-    /// Whether nothing is left.
+    /// Returns true if no time is left.
     pub(super) fn is_spent(&self) -> bool {
         self.0 == Some(0)
     }
 }
 
 impl Signal {
-    /// A signal that has not been given, with the lockdep class of its list of listeners: one of those
-    /// may be a signal itself.
+    /// Returns a signal. `class` is the lockdep class of the list of listeners, as a listener may be a signal
+    /// itself.
     pub fn new(name: &'static CStr, class: Pin<&'static LockClassKey>) -> impl PinInit<Self> {
         pin_init!(Self {
             sleepers <- SequenceWait::new(c"kofi::Signal", static_lock_class!()),
@@ -121,23 +119,23 @@ impl Signal {
         })
     }
 
-    /// Wakes everyone who holds an older ticket, and tells who listens. Any context.
+    /// Wakes the holders of older tickets, and calls the listeners. Any context.
     pub fn give(&self) {
         self.sleepers.wake();
         self.tell();
     }
 
-    /// Tells who listens, and wakes nobody. Any context.
+    /// Calls the listeners alone. Any context.
     pub(super) fn tell(&self) {
         self.listeners.each(|listener| listener.hear());
     }
 
-    /// Whether anybody listens. Any context.
+    /// Returns true if there are listeners. Any context.
     pub(super) fn has_listeners(&self) -> bool {
         !self.listeners.is_empty()
     }
 
-    /// Has `listener` told whenever it is given, until [`Self::forget`]. May sleep.
+    /// Adds a listener, which is called until [`Self::remove_listener`]. May sleep.
     ///
     /// # Errors
     ///
@@ -146,7 +144,7 @@ impl Signal {
         self.listeners.add(listener.clone())
     }
 
-    /// Ends one [`Self::listen`]: when this returns, that listener is not being told. May sleep.
+    /// Removes a listener: when this returns it is not being called. May sleep.
     pub(super) fn forget<L: Listener>(&self, listener: &Arc<L>) {
         let is_it = |known: &Arc<dyn Listener>| {
             ptr::addr_eq(ptr::from_ref(&**known), ptr::from_ref(&**listener))
@@ -154,7 +152,7 @@ impl Signal {
         drop(self.listeners.take(is_it));
     }
 
-    /// The kernel's own wait queue, for those who sleep there by other means.
+    /// Returns the kernel wait queue, for threads that sleep by other means.
     pub(super) fn wait_queue(&self) -> *mut WaitQueue {
         self.sleepers.wait_queue()
     }
@@ -165,7 +163,7 @@ impl Signal {
         Ticket(self.sleepers.count())
     }
 
-    /// Sleeps until the signal is given after `ticket` was taken. Process context.
+    /// Sleeps until the signal is raised after `ticket` was taken. Process context.
     #[inline]
     pub fn wait(&self, ticket: &Ticket, budget: &mut Budget) -> Woken {
         let slept = self

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Wait sets: one thread waits for many queues and counters at once.
+//! Wait sets: a thread waits for several queues and counters at once.
 
 use super::{
     cntr::Counter,
@@ -38,7 +38,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What a wait set waits for. The references do not count: such an object can be closed.
+/// A member of a wait set. The references do not count as children: a member can be closed.
 enum WaitTarget {
     Completions(Arc<CompletionQueue>),
     Events(Arc<EventQueue>),
@@ -78,8 +78,8 @@ impl Parent for WaitSet {
     }
 }
 
-/// That a queue or counter is in a wait set, as long as this lives, or a little longer where that may
-/// not sleep.
+/// The membership of a queue or counter in a wait set. Dropping it ends the membership; in atomic context
+/// that happens later, in a work item.
 pub struct Member(DeferredDrop<MemberSlot>);
 
 struct MemberSlot {
@@ -88,7 +88,7 @@ struct MemberSlot {
 }
 
 impl Member {
-    /// Of which set.
+    /// Returns the set.
     pub fn set(&self) -> &Arc<WaitSet> {
         self.0.set.arc()
     }
@@ -115,7 +115,7 @@ impl WaitSet {
         )?)
     }
 
-    /// Waits for completions, too; [`Self::wait`] calls the queue `token`.
+    /// Adds a completion queue, which [`Self::wait`] reports as `token`.
     ///
     /// # Errors
     ///
@@ -129,11 +129,11 @@ impl WaitSet {
         self.add(WaitTarget::Completions(queue.clone()), token)
     }
 
-    /// Waits for events, too.
+    /// Adds an event queue, which [`Self::wait`] reports as `token`.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::add_completions`].
+    /// As [`Self::add_completions`].
     pub fn add_events(
         self: &Arc<Self>,
         _here: ProcessContext,
@@ -143,11 +143,11 @@ impl WaitSet {
         self.add(WaitTarget::Events(queue.clone()), token)
     }
 
-    /// Waits for a counter to change, too.
+    /// Adds a counter, which [`Self::wait`] reports as `token` when it changes.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::add_completions`].
+    /// As [`Self::add_completions`].
     pub fn add_counter(
         self: &Arc<Self>,
         _here: ProcessContext,
@@ -164,11 +164,11 @@ impl WaitSet {
         Ok(Member(room.hold(MemberSlot { set, number })))
     }
 
-    /// Waits until a member has something to read or has changed, or was interrupted by
-    /// `fi_cq_signal()`, and hands the tokens of up to `most` such to `visit`, with interrupts off.
-    /// Returns how many there are. The set is busy meanwhile.
+    /// Waits until a member can be read or has changed, or `fi_cq_signal()` is called on it. Calls `visit`
+    /// with the tokens of up to `most` such members, with interrupts off, and returns their number. The set
+    /// cannot be closed meanwhile.
     ///
-    /// A queue that is not read is one of them the next time, too; a counter is not.
+    /// A queue that is not read is reported again by the next call, a counter is not.
     ///
     /// # Errors
     ///
@@ -185,19 +185,19 @@ impl WaitSet {
         self.group.wait(here, deadline, most, visit)
     }
 
-    /// Whether [`Self::wait`] would return at once; if not, the set's signal is given for what comes.
-    /// Any context.
+    /// Returns true if [`Self::wait`] would return at once; else the set's signal is raised when that
+    /// changes. Any context.
     pub fn is_ready(&self) -> bool {
         self.group.is_ready()
     }
 
-    /// The kernel's own wait queue, which is woken when a member may have something to read. It is
-    /// there until the set is closed.
+    /// Returns the kernel wait queue, which is woken when a member may be ready. It is valid until the set is
+    /// closed.
     pub fn wait_queue(&self) -> *mut WaitQueue {
         self.group.arrival().wait_queue()
     }
 
-    /// Closes the set: -FI_EBUSY while it has members, or somebody waits.
+    /// Closes the set: -FI_EBUSY while it has members, or a thread waits.
     pub(crate) fn close(&self) -> Result {
         self.users.retire()?;
         self.ties.card.withdraw();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which of an endpoint's operations are counted where.
+//! The counter bindings of an endpoint.
 
 use super::{
     super::{
@@ -17,27 +17,27 @@ use crate::abi::{
 };
 use kernel::sync::Arc;
 
-/// What transmits are counted as.
+/// The kinds of transmits.
 const TRANSMITS: u64 = FI_SEND | FI_WRITE | FI_READ;
 
-/// Kinds of operations, by the flag that their completions have; FI_SEND is FI_TRANSMIT too.
+/// Kinds of operations, by their completion flags; FI_SEND is FI_TRANSMIT too.
 const KINDS: [u64; 4] = [FI_SEND, FI_RECV, FI_WRITE, FI_READ];
 
-/// The counters of an endpoint: for each kind of operation one or none.
+/// The counters of an endpoint, at most one for each of [`KINDS`].
 #[derive(Default)]
 pub struct BoundCounters([Option<ChildRef<Counter>>; KINDS.len()]);
 
 impl BoundCounters {
-    /// Has the operations of `kinds`, a set of FI_SEND, FI_RECV, FI_WRITE and FI_READ, counted.
+    /// Binds `counter` to the operations of `kinds`: FI_SEND, FI_RECV, FI_WRITE, FI_READ.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL if one of them has a counter, or if this one has been closed.
+    /// -FI_EINVAL if a kind has a counter already, or if `counter` is closed.
     pub(in super::super) fn bind(&mut self, counter: &Arc<Counter>, kinds: u64) -> Result {
         if self.flags() & kinds != 0 {
             return Err(Errno::EINVAL);
         }
-        // The first keeps the counter from being closed before the others are there.
+        // This reference keeps the counter open until all bindings are made.
         let _open = ChildRef::new(counter)?;
         for (kind, place) in KINDS.iter().zip(&mut self.0) {
             if kinds & kind != 0 {
@@ -47,7 +47,7 @@ impl BoundCounters {
         Ok(())
     }
 
-    /// The same once more, with references of its own.
+    /// Returns a second set of bindings with its own counted references; -FI_EINVAL once a counter is closed.
     pub(crate) fn again(&self) -> Result<Self> {
         let mut copy = Self::default();
         for (place, counter) in copy.0.iter_mut().zip(&self.0) {
@@ -59,8 +59,8 @@ impl BoundCounters {
         Ok(copy)
     }
 
-    /// Has the counters look at the queues that their operations complete in, as far as there are such, as
-    /// long as what is returned lives. May sleep.
+    /// Links each counter to the completion queue of its operations, if that is bound. The links last until
+    /// the returned object is dropped. May sleep.
     pub(in super::super) fn feed(
         &self,
         transmit: Option<&Arc<CompletionQueue>>,
@@ -88,23 +88,23 @@ impl BoundCounters {
         })
     }
 
-    /// Whether transmits are counted.
+    /// Returns true if transmits are counted.
     pub fn has_transmits(&self) -> bool {
         self.flags() & TRANSMITS != 0
     }
 
-    /// Whether receives are counted.
+    /// Returns true if receives are counted.
     pub fn has_receives(&self) -> bool {
         self.flags() & FI_RECV != 0
     }
 
-    /// What counts an operation whose completion has these flags. Any context.
+    /// Returns the counter for a completion with these flags. Any context.
     pub fn of(&self, flags: u64) -> Option<&Counter> {
         let at = KINDS.iter().position(|kind| flags & kind != 0)?;
         self.0[at].as_deref()
     }
 }
 
-/// That the counters of an endpoint look at its queues, as long as this lives.
+/// The links of an endpoint's counters to its completion queues.
 #[derive(Default)]
 pub(in super::super) struct QueueLinks([Option<QueueLink>; KINDS.len()]);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The two values of a counter, and the lowest threshold that somebody waits for. No lock: whoever
-//! counts may hold those of a device.
+//! The value and error value of a counter, and the lowest threshold of its waiters. No lock: the counting
+//! thread may hold a device's locks.
 //!
-//! A waiter says what it waits for and then looks at the values; whoever changes a value looks at the
-//! threshold afterwards. Both steps are ordered (Full), so that one of the two sees the other. Whoever
-//! finds a threshold reached takes it off and wakes everyone; those who still wait say so again.
+//! A waiter sets its threshold and then reads the values; the counting thread changes a value and then reads
+//! the threshold. Both steps are fully ordered, so one of the two sees the other. The thread that finds the
+//! threshold reached clears it and wakes all waiters; a waiter whose threshold is not reached sets it again.
 
 use crate::{
     abi::{
@@ -23,10 +23,10 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 
-/// The threshold when nobody waits.
+/// The threshold without waiters.
 const NOBODY: u64 = u64::MAX;
 
-/// Successes and errors. The calls that change them say whether the waiters have to be woken.
+/// The values and the threshold. The calls that change a value return true if the waiters have to be woken.
 pub(super) struct CounterValue {
     value: Atomic<u64>,
     errors: Atomic<u64>,
@@ -41,7 +41,7 @@ impl Introspect for CounterValue {
 }
 
 impl CounterValue {
-    /// Nothing counted, and nobody waits.
+    /// Returns values of 0, without waiters.
     pub(super) const fn new() -> Self {
         Self {
             value: Atomic::new(0),
@@ -50,12 +50,12 @@ impl CounterValue {
         }
     }
 
-    /// How many succeeded.
+    /// Returns the number of successes.
     pub(super) fn value(&self) -> u64 {
         self.value.load(Relaxed)
     }
 
-    /// How many failed.
+    /// Returns the number of errors.
     pub(super) fn errors(&self) -> u64 {
         self.errors.load(Relaxed)
     }
@@ -72,31 +72,31 @@ impl CounterValue {
         count > 0 && self.is_due(NOBODY)
     }
 
-    /// Sets how many succeeded.
+    /// Sets the number of successes.
     pub(super) fn set(&self, value: u64) -> bool {
         let _ = self.value.xchg(value, Full);
         self.is_due(value)
     }
 
-    /// Sets how many failed.
+    /// Sets the number of errors.
     pub(super) fn set_errors(&self, errors: u64) -> bool {
         let before = self.errors.xchg(errors, Full);
         before != errors && self.is_due(NOBODY)
     }
 
-    /// Has the waiters woken when `threshold` is reached or an error counted. The caller looks at the
-    /// values behind this.
+    /// Requests a wakeup when `threshold` is reached or an error is counted. The caller reads the values
+    /// afterwards.
     pub(super) fn want(&self, threshold: u64) {
-        // The largest threshold stands for nobody; whoever waits for it is woken one early.
+        // The largest threshold means no waiter; a waiter for it is woken one count early.
         let threshold = threshold.min(NOBODY - 1);
         let mut seen = self.wanted.load(Relaxed);
-        // Written even where it stays, for the order.
+        // Written even if the value does not change, for the memory order.
         while let Err(now) = self.wanted.cmpxchg(seen, seen.min(threshold), Full) {
             seen = now;
         }
     }
 
-    /// Takes the threshold off if `value` has reached it.
+    /// Clears the threshold and returns true if `value` has reached it.
     fn is_due(&self, value: u64) -> bool {
         let mut wanted = self.wanted.load(Relaxed);
         while wanted != NOBODY && value >= wanted {
@@ -135,7 +135,7 @@ mod tests {
         count.want(104);
         assert!(!count.add(2));
         assert!(count.add(1));
-        // Who still waits says so again.
+        // A waiter whose threshold is not reached sets it again.
         assert!(!count.add(10));
         count.want(114);
         assert!(count.set(200));

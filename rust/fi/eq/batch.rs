@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One event for many things that were begun at once: a reader sees an error for each that failed, and
-//! then the end. Room for the errors is made beforehand.
+//! The result of a batch of asynchronous operations, as one event: a reader sees an error for each operation
+//! that failed, and then the final event. The space for the errors is allocated in advance.
 
 use crate::abi::{
     Errno,
@@ -19,27 +19,27 @@ use kernel::{
     },
 };
 
-/// One of the things, which failed.
+/// A failed operation of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// Its number among them.
+    /// Index of the operation in the batch.
     pub index: u32,
-    /// Why.
+    /// Reason of the failure.
     pub errno: Errno,
 }
 
-/// What came of them.
+/// The results of a batch.
 pub struct Batch {
     number: u32,
     context: usize,
     failures: KVVec<Failure>,
     succeeded: u64,
-    /// How many of the failures have been read; the queue's lock guards it.
+    /// Number of failures that have been read; guarded by the queue's lock.
     told: Atomic<usize>,
 }
 
 impl Batch {
-    /// Of things that end as the event `number`, up to `most` of which may fail. May sleep.
+    /// Allocates a batch that ends with event `number` and has up to `most` failures. May sleep.
     ///
     /// # Errors
     ///
@@ -55,42 +55,42 @@ impl Batch {
         Ok(KBox::new(batch, GFP_KERNEL)?)
     }
 
-    /// One has failed; what there is no room for is left out.
+    /// Adds a failure; one past the capacity is left out.
     pub fn fail(&mut self, index: u32, errno: Errno) {
         let _ = self.failures.push_within_capacity(Failure { index, errno });
     }
 
-    /// One has succeeded.
+    /// Adds a success.
     pub fn succeed(&mut self) {
         self.succeeded += 1;
     }
 
-    /// What whoever began them gave, to know them by.
+    /// Returns the context of the batch, which its initiator gave.
     pub fn context(&self) -> usize {
         self.context
     }
 
-    /// How many succeeded.
+    /// Returns the number of successes.
     pub fn succeeded(&self) -> u64 {
         self.succeeded
     }
 
-    /// Those that failed.
+    /// Returns the failures.
     pub fn failures(&self) -> &[Failure] {
         &self.failures
     }
 
-    /// The number of the event that ends them.
+    /// Returns the number of the final event.
     pub(super) fn number(&self) -> u32 {
         self.number
     }
 
-    /// The failure that is told next.
+    /// Returns the next unread failure.
     pub(super) fn next_failure(&self) -> Option<Failure> {
         self.failures.get(self.told.load(Relaxed)).copied()
     }
 
-    /// It has been told.
+    /// Marks the next failure as read.
     pub(super) fn tell(&self) {
         let _ = self.told.fetch_add(1usize, Relaxed);
     }

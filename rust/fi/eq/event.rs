@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What event queues hold.
+//! The entries of event queues.
 //!
-//! An event is memory that was allocated before anything happened; it is filled once and then goes
-//! from list to reader without being copied.
+//! An event is allocated before anything happens. It is filled once, and moves from the queue to the reader
+//! without a copy.
 
 use super::batch::Batch;
 use crate::abi::{
@@ -14,29 +14,29 @@ use crate::abi::{
 };
 use kernel::prelude::*;
 
-/// Most bytes of private data that an event can carry: an InfiniBand CM reply has 196.
+/// Maximum private data of an event, in bytes: an InfiniBand CM reply has 196.
 pub const MAX_DATA: usize = 256;
 
-/// Which object an event is about, as its consumer knows it.
+/// The object that an event is about, by the consumer's identifier.
 ///
 /// The C API uses the address of the object's `fid`, Rust consumers a number of their own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Source(pub usize);
 
-/// What happened.
+/// The kind of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A connection event: FI_CONNREQ, FI_CONNECTED or FI_SHUTDOWN.
     Connection(u32),
-    /// An error: the fabric errno and the provider's own number for it.
+    /// An error: the fabric errno and the provider errno.
     Error(Errno, i32),
-    /// All of a [`Batch`] is over, or one thing by itself: FI_AV_COMPLETE, FI_MR_COMPLETE.
+    /// FI_AV_COMPLETE or FI_MR_COMPLETE: the end of a [`Batch`] or of a single operation.
     Complete(u32),
-    /// What a consumer wrote with `fi_eq_write()`, and the event number it gave.
+    /// An event of `fi_eq_write()`, with its event number.
     Written(u32),
 }
 
-/// One entry of a queue.
+/// An entry of an event queue.
 pub struct Event {
     kind: Kind,
     source: Source,
@@ -49,7 +49,7 @@ pub struct Event {
 pub type OwnedEvent = ListBox<Event>;
 
 impl Event {
-    /// Makes room for an event about `source` with up to [`MAX_DATA`] bytes. May sleep.
+    /// Allocates an event about `source`, with space for [`MAX_DATA`] bytes. May sleep.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl Event {
         Self::with_room(source, MAX_DATA)
     }
 
-    /// The same with room for so many.
+    /// Allocates an event about `source`, with space for `room` bytes. May sleep.
     pub(super) fn with_room(source: Source, room: usize) -> Result<OwnedEvent> {
         let data = KVec::with_capacity(room, GFP_KERNEL)?;
         ListBox::new(Self {
@@ -70,7 +70,7 @@ impl Event {
         })
     }
 
-    /// What happened. Of a batch: the failure that is read next, or its end.
+    /// Returns the kind of the event; for a batch, of the next unread failure or the final event.
     pub fn kind(&self) -> Kind {
         match &self.batch {
             None => self.kind,
@@ -81,54 +81,54 @@ impl Event {
         }
     }
 
-    /// The things that this tells the outcome of.
+    /// Returns the batch that the event reports.
     pub fn batch(&self) -> Option<&Batch> {
         self.batch.as_deref()
     }
 
-    /// Of a batch: the number of the failure that is read next, or how many succeeded.
+    /// Returns the data of a batch event: the index of the next unread failure, or the number of successes.
     pub fn batch_data(&self) -> Option<u64> {
         let batch = self.batch()?;
         let failure = batch.next_failure();
         Some(failure.map_or(batch.succeeded(), |failure| failure.index.into()))
     }
 
-    /// To whom.
+    /// Returns the object that the event is about.
     pub fn source(&self) -> Source {
         self.source
     }
 
-    /// The description of a connection request.
+    /// Returns the info of a connection request.
     pub fn info(&self) -> Option<&Info> {
         self.info.as_deref()
     }
 
-    /// The peer's private data, or what was written.
+    /// Returns the peer's private data, or the data of `fi_eq_write()`.
     pub fn data(&self) -> &[u8] {
         &self.data
     }
 }
 
 impl OwnedEvent {
-    /// Says what happened; private data past the room is cut off.
+    /// Fills in the event; data past the capacity is cut off.
     pub(crate) fn fill(mut self, kind: Kind, data: &[u8], info: Option<KBox<Info>>) -> Self {
         let event = &mut *self;
         event.kind = kind;
         event.info = info;
         event.data.clear();
         let room = event.data.capacity().min(data.len());
-        // Within the capacity, so nothing is allocated and nothing fails.
+        // The data is within the capacity, so this neither allocates nor fails.
         let _ = event.data.extend_from_slice(&data[..room], GFP_NOWAIT);
         self
     }
 
-    /// Says what came of many things.
+    /// Fills in the results of a batch.
     pub(crate) fn end(mut self, batch: KBox<Batch>) -> Self {
         self.batch = Some(batch);
         self
     }
 
-    /// Takes the description of a connection request out.
+    /// Takes the info of a connection request.
     pub fn take_info(&mut self) -> Option<KBox<Info>> {
         self.info.take()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Event queues of Rust consumers that have a handler, and the end of its calls.
+//! Event queues with a handler, for Rust consumers.
 
 use super::{
     super::fabric::Fabric,
@@ -23,18 +23,18 @@ use kernel::{
     sync::Arc, //
 };
 
-/// An event queue with a handler, which is called until this is dropped.
+/// An event queue with a handler, which is called until this object is dropped.
 ///
-/// Dropping it waits for a call that is under way, unless it is that call which drops it, and drops
-/// the handler; where that may not sleep, this happens soon after. The calls of one that was forgotten
-/// end when the module of the handler has been unloaded, before the module's memory is freed.
+/// Dropping it waits for a running call, unless the call itself drops it, and drops the handler; in atomic
+/// context both happen later, in a work item. If the object is leaked, the calls end when the handler's
+/// module has been unloaded, before the module's memory is freed.
 pub struct EventHandler(DeferredDrop<HandlerStop>);
 
-/// What ends the calls.
+/// Stops the handler when dropped.
 struct HandlerStop(Arc<EventQueue>);
 
 impl EventHandler {
-    /// Opens a queue of `fabric`, whose handler is called whenever events have arrived.
+    /// Opens a queue of `fabric` with `handler`.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl EventHandler {
         )
     }
 
-    /// Not generic, so that only this crate can register callbacks.
+    /// Opens the queue. Not generic, so that only this crate can register callbacks.
     fn open_for(
         here: ProcessContext,
         fabric: &Arc<Fabric>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Event queues of a fabric on which there is nothing.
+//! Tests of event queues, with a fabric of the dummy provider.
 
 use super::*;
 use crate::{
@@ -62,7 +62,7 @@ mod suite {
         }
         assert_eq!(events.load(Relaxed), 3);
 
-        // The queue is still there, but nobody is called, and what the handler held is dropped.
+        // The queue still works, but the handler is not called, and its captures have been dropped.
         drop(handled);
         queue.write(HERE, 3, b"unseen")?;
         assert_eq!(read_all(&queue), 1);
@@ -93,7 +93,7 @@ mod suite {
         Ok(())
     }
 
-    /// An object may stand where another one was, whose insertion has not been told yet.
+    /// A new object may have the address of a closed one, whose batch event is still unread.
     #[test]
     fn eq_05_closing_leaves_what_is_not_of_a_connection() -> kernel::error::Result {
         let queue = fabric()?.event_queue(

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The members of a group that may have something to tell, in the order in which they came.
+//! The ready list: the members of a set that may be ready, in the order in which they became so.
 //!
-//! A member stands here once, however often it is told to. It comes without a lock, on top of a stack of
-//! those that nobody has seen yet. Who looks takes that stack down into a [`ScanQueue`] of his own, calls one
-//! after another out of it, and has them come back if there is more. The bottom of the stack says whether
-//! there are others before: nobody finds the line empty while one of them is looked at.
+//! A member is on the list at most once. A new one is pushed onto a lock-free stack. A scan, under the set's
+//! lock, moves the stack to its [`ScanQueue`], takes the members from there in order, and pushes those that
+//! are still ready. The bottom of the stack says whether a scan has members left: the list is not empty while
+//! one of them is being polled.
 
 use super::super::wait::{
     Listener,
@@ -31,41 +31,42 @@ use kernel::{
     },
 };
 
-/// The bottom of the stack when nobody stands anywhere.
+/// End marker: the list is empty.
 const NOBODY: u32 = u32::MAX;
 
-/// The bottom of the stack when some are in the queue, or are looked at.
+/// End marker of the stack while members are in the scan queue or being polled.
 const OTHERS: u32 = u32::MAX - 1;
 
-/// Who is next to one that does not stand.
+/// `next` of a member that is not on the list.
 const AWAY: u32 = u32::MAX - 2;
 
-/// Who stands in it.
+/// The list, without the members that a scan has moved to its queue.
 #[pin_data]
 pub(super) struct ReadyList {
-    /// Given whenever somebody comes.
+    /// Raised whenever a member is added.
     #[pin]
     arrival: Signal,
-    /// The member on top of the stack.
+    /// Number of the member on top of the stack.
     top: Atomic<u32>,
 }
 
-/// Puts one member into its line when that is told to.
+/// The link of one member. As a [`Listener`] it puts the member onto the ready list.
 pub(super) struct ReadyLink {
     line: Arc<ReadyList>,
     number: u32,
-    /// Who stands beneath it in the stack, or behind it in the queue; AWAY if it does not stand.
+    /// Number of the member below in the stack, or behind in the queue; `NOT_QUEUED` if the member is on
+    /// neither.
     next: Atomic<u32>,
 }
 
-/// Those of a line who have been seen, for whoever looks; the others are added by [`Self::gather`].
+/// The queue of a scan: members that [`Self::collect`] has moved from the stack, oldest first.
 pub(super) struct ScanQueue {
     first: u32,
     last: u32,
 }
 
 impl ReadyList {
-    /// Nobody.
+    /// Returns an empty list.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             arrival <- Signal::new(c"kofi::Line::arrival", static_lock_class!()),
@@ -73,19 +74,19 @@ impl ReadyList {
         })
     }
 
-    /// Given whenever somebody comes.
+    /// Returns the signal that is raised whenever a member is added.
     pub(super) fn arrival(&self) -> &Signal {
         &self.arrival
     }
 
-    /// Whether nobody stands there, or is looked at. Any context.
+    /// Returns true if no member is on the list or being polled. Any context.
     pub(super) fn is_empty(&self) -> bool {
         self.top.load(Acquire) == NOBODY
     }
 }
 
 impl ScanQueue {
-    /// Nobody.
+    /// Returns an empty queue.
     pub(super) const fn new() -> Self {
         Self {
             first: NOBODY,
@@ -93,10 +94,11 @@ impl ScanQueue {
         }
     }
 
-    /// Adds those who have come meanwhile. `watches` are those of the line, by number. Any context.
+    /// Moves all members from the stack to the end of the queue. `watches` are the links of the set, by
+    /// number. Any context.
     pub(super) fn gather(&mut self, line: &ReadyList, watches: &[impl Borrow<ReadyLink>]) {
         let newest = line.top.xchg(OTHERS, Full);
-        // They come off the stack newest first.
+        // The stack yields the newest member first.
         let (mut at, mut oldest) = (newest, NOBODY);
         while let Some(watch) = watches.get(at as usize).map(Borrow::borrow) {
             at = watch.next.load(Relaxed);
@@ -113,7 +115,8 @@ impl ScanQueue {
         self.last = newest;
     }
 
-    /// Takes out the first one, which stands until it is made to leave, and says its number. Any context.
+    /// Takes the first member and returns its number. It counts as queued until [`ReadyLink::mark_unqueued`].
+    /// Any context.
     pub(super) fn call(&mut self, watches: &[impl Borrow<ReadyLink>]) -> Option<usize> {
         let called = self.first as usize;
         let watch = watches.get(called).map(Borrow::borrow)?;
@@ -124,17 +127,17 @@ impl ScanQueue {
         Some(called)
     }
 
-    /// Whoever was called has left, or come back. Any context.
+    /// Ends a scan, in which each member that was taken has been marked unqueued. Any context.
     pub(super) fn settle(&self, line: &ReadyList) {
         if self.first == NOBODY {
-            // Not if somebody has come.
+            // Fails if a member has been pushed.
             let _ = line.top.cmpxchg(OTHERS, NOBODY, Release);
         }
     }
 }
 
 impl ReadyLink {
-    /// For the member with that number. May sleep.
+    /// Returns the link of the member `number`. May sleep.
     ///
     /// # Errors
     ///
@@ -148,18 +151,18 @@ impl ReadyLink {
         Ok(Arc::new(watch, GFP_KERNEL)?)
     }
 
-    /// Which member's it is.
+    /// Returns the number of the member.
     pub(super) fn number(&self) -> u32 {
         self.number
     }
 
-    /// Moves the member to the end of the line, unless it is queued already. A caller that looks at the
-    /// member after it has been called sees everything stored before this call. Any context.
+    /// Puts the member onto the list, unless it is there already. The scan that polls the member sees all
+    /// stores before this call. Any context.
     pub(super) fn stand(&self) {
         while self.next.cmpxchg(AWAY, NOBODY, Full).is_err() {
-            // A failed cmpxchg orders nothing. This barrier pairs with the Full of `leave`: either the member
-            // is still queued after it, or it left before the caller's stores were visible, and is queued
-            // again.
+            // A failed cmpxchg orders nothing. This barrier pairs with the Full of `mark_unqueued`: either
+            // the member is still queued after it, or it was marked unqueued before the caller's stores were
+            // visible, and is queued again.
             smp_mb(Full);
             if self.next.load(Relaxed) != AWAY {
                 return;
@@ -175,10 +178,10 @@ impl ReadyLink {
         }
     }
 
-    /// It has been called: what it is told from now on makes it stand again. Any context.
+    /// Marks the member as not queued, before it is polled: a later event puts it onto the list again. Any
+    /// context.
     pub(super) fn leave(&self) {
-        // Full: the stores of a caller that found the member still queued are visible here. Pairs with
-        // `stand`.
+        // Full: the stores of a caller that found the member still queued are visible here. Pairs with `enqueue`.
         let _ = self.next.xchg(AWAY, Full);
     }
 }
@@ -186,7 +189,7 @@ impl ReadyLink {
 impl Listener for ReadyLink {
     fn hear(&self) {
         self.stand();
-        // Also where it stood before: somebody may know that, and sleep until there is more.
+        // Raised for a queued member, too: a thread may have polled it already and sleep until there is more.
         self.line.arrival.give();
     }
 }
@@ -294,7 +297,7 @@ mod tests {
         for _ in 0..20_000 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let number = (seed >> 33) as usize % MEMBERS;
-            // More come than go for a while, and then the other way round.
+            // Additions outnumber removals for a while, and then the reverse.
             if (seed >> 56) as usize % 100 < 30 + (seed >> 20) as usize % 40 {
                 all.watches[number].stand();
                 if !model.contains(&number) {
