@@ -272,7 +272,7 @@ impl Counter {
     }
 
     /// Polls the counter for a set: reports a change since the last call, or a value other than 0 in the
-    /// first call. `told` is the number of changes that the caller has already seen.
+    /// first call. `seen` is the number of changes that the caller has already seen.
     pub(super) fn look(&self, told: &mut u64) -> PollResult {
         let _ = self.progress_and_arm();
         let changes = self.changes.load(Acquire);
@@ -286,20 +286,16 @@ impl Counter {
         }
     }
 
-    /// Returns whether a value has changed since the last call, or may have. Returns true once for each
-    /// change, no matter how many threads call or who changed it. After false the next change wakes the wait
-    /// queue of a [native](Attr::native) counter.
-    ///
-    /// Context: any.
+    /// Returns true if a value has, or may have, changed since the last call: once for each change, no matter
+    /// which threads call or change it. After false the next change wakes the wait queue, with
+    /// [`Attr::wakes_wait_queue`]. Any context.
     pub fn is_ready(&self) -> bool {
         let missed = self.progress_and_arm();
         self.has_changed.xchg(false, Full) || missed
     }
 
-    /// Counts completed operations, and arms the completion queues, so that the next completion is counted or
-    /// raises an interrupt. Returns whether an operation completed in between, which raised no interrupt.
-    ///
-    /// Context: any.
+    /// Counts completed operations and arms the completion queues, so that the next completion is counted or
+    /// raises an interrupt. Returns true if one may have come in between, without an interrupt. Any context.
     fn progress_and_arm(&self) -> bool {
         if self.sources.is_empty() {
             return false;

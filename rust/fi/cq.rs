@@ -120,7 +120,7 @@ pub enum ErrData {
 pub struct Failure {
     /// Known fields of the completion.
     pub completion: Completion,
-    /// Number of bytes that did not fit: `olen`.
+    /// Number of received bytes that did not fit.
     pub dropped: usize,
     /// The fabric errno.
     pub errno: Errno,
@@ -482,7 +482,7 @@ impl CompletionQueue {
         PollResult::at_queue(self.is_ready())
     }
 
-    /// Polls the queue for a wait set, whose waiter `fi_cq_signal()` wakes as it wakes a reader. `told` is
+    /// Polls the queue for a wait set, whose waiter `fi_cq_signal()` wakes as it wakes a reader. `seen` is
     /// the number of such calls that the waiter has already seen.
     pub(super) fn look_for_waiter(&self, told: &mut u64) -> PollResult {
         let interrupted = self.core.interrupts().interrupted();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Domains: one device, opened.
+//! Domains: opened devices.
 
 use super::{
     atomic::{
@@ -168,7 +168,7 @@ impl Scope {
     }
 }
 
-/// A domain that has been opened.
+/// An open domain.
 pub struct Domain {
     parts: DeferredDrop<Resources>,
     scope: Arc<Scope>,

@@ -300,7 +300,7 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// As [`Self::bind_receives`].
+    /// As [`Self::bind_srx`].
     pub fn bind_transmits(&self, shared: &Arc<SharedTransmit>, flags: u64) -> Result {
         if flags != 0 {
             return Err(Errno::EBADFLAGS);

@@ -88,7 +88,7 @@ impl ObjectInfo<'_> {
         self.0.state = state;
     }
 
-    /// Adds a value; `what` is one of `enum kofi_object_value`. A value without space is left out.
+    /// Adds a value; `key` is one of `enum kofi_object_value`. A value without space is left out.
     pub(crate) fn value(&mut self, what: u32, value: u64) {
         let at = self.0.value_count as usize;
         if let (Some(name), Some(number)) = (self.0.what.get_mut(at), self.0.values.get_mut(at)) {
@@ -100,7 +100,7 @@ impl ObjectInfo<'_> {
 
 /// The part of an object that describes its state.
 pub(crate) trait Introspect: Send + Sync {
-    /// Adds the state to `told`. Called under the object table's lock: does not sleep or wait.
+    /// Adds the state to `info`. Called under the object table's lock: does not sleep or wait.
     fn tell(&self, told: &mut ObjectInfo<'_>);
 
     /// Lists addresses, as [`object_table::TableEntry::list`] does.
@@ -109,7 +109,7 @@ pub(crate) trait Introspect: Send + Sync {
     }
 }
 
-/// A changing number with its name, one of `enum kofi_object_value`.
+/// A changing number and its key, one of `enum kofi_object_value`.
 pub(crate) struct NamedValue {
     what: u32,
     value: Atomic<u64>,
@@ -285,8 +285,8 @@ impl ObjectEntry {
         Self::new(kind, title, 0, root, None)
     }
 
-    /// Adds the entry of a child object: its `kind` is one of `enum kofi_object_kind`, its `title` a name or
-    /// empty, and `part` describes its state.
+    /// Adds the entry of a child object: its `kind` is one of `enum kofi_object_kind`, its `name` may be
+    /// empty, and `source` describes its state.
     ///
     /// # Errors
     ///

@@ -199,7 +199,7 @@ pub trait AsyncResolve {
     /// Returns the next address and its index.
     fn next(&mut self) -> Option<(usize, SocketAddr)>;
 
-    /// Reports the result for the address at `number`; -FI_EHOSTUNREACH without a route.
+    /// Reports the result for the address at `index`; -FI_EHOSTUNREACH without a route.
     fn found(&mut self, number: usize, outcome: Result);
 
     /// Returns true once the remaining results are not needed any more.

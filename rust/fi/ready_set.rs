@@ -53,7 +53,7 @@ pub(super) trait Pollable: Send + 'static {
     /// Returns the signal that is raised when the object may have become ready.
     fn signal(&self) -> &Signal;
 
-    /// Polls the object and arms its signal. `told` is the state that the set keeps for this member, 0 at
+    /// Polls the object and arms its signal. `seen` is the state that the set keeps for this member, 0 at
     /// first. Any context.
     fn look(&self, told: &mut u64) -> PollResult;
 }

@@ -32,7 +32,7 @@ impl CqEntry {
 ///
 /// # Invariants
 ///
-/// Exactly the `len` places from `first` on, modulo the size, hold an entry.
+/// Exactly the `len` slots from `first` on, modulo the size, hold an entry.
 pub(crate) struct EntryFifo {
     places: KVVec<Option<CqEntry>>,
     first: usize,
@@ -50,7 +50,7 @@ impl EntryFifo {
         for _ in 0..size {
             places.push(None, GFP_KERNEL)?;
         }
-        // INVARIANT: `len` is 0 and every place is `None`.
+        // INVARIANT: `len` is 0 and every slot is `None`.
         Ok(Self {
             places,
             first: 0,
@@ -87,7 +87,7 @@ impl EntryFifo {
         self.len == self.places.len()
     }
 
-    /// Returns the index of the place that is `behind` places after the first one.
+    /// Returns the index of the slot that is `behind` slots after the first one.
     #[inline(always)]
     fn place(&self, behind: usize) -> usize {
         let place = self.first + behind;
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn what_moves_to_more_room_keeps_its_order() -> Result {
-        // The first entry is at each possible place.
+        // The first entry is in each possible slot.
         for begin in 0..3 {
             let mut few = EntryFifo::new(3)?;
             for number in 0..begin {

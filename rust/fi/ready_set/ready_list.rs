@@ -94,7 +94,7 @@ impl ScanQueue {
         }
     }
 
-    /// Moves all members from the stack to the end of the queue. `watches` are the links of the set, by
+    /// Moves all members from the stack to the end of the queue. `links` are those of the set, by
     /// number. Any context.
     pub(super) fn gather(&mut self, line: &ReadyList, watches: &[impl Borrow<ReadyLink>]) {
         let newest = line.top.xchg(OTHERS, Full);
