@@ -612,7 +612,7 @@ pub trait ScalableEndpoint: Any + Send + Sync {
     /// Reports values for introspection, as [`Introspect`](super::introspect::Introspect) does.
     fn tell(&self, told: &mut ObjectInfo<'_>);
 
-    /// Closes the endpoint without an event. All its contexts are closed.
+    /// Closes the endpoint without an event. All its contexts have been closed already.
     fn close(&self);
 }
 
