@@ -246,12 +246,12 @@ impl Domain {
         CompletionQueue::new(ChildRef::new(self)?, attr, None)
     }
 
-    /// Opens a completion queue that no consumer reads: each outcome goes to `sink` as the operation ends.
+    /// Opens a completion queue that no consumer reads: each entry goes to `sink` as the operation ends.
     /// May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOSYS of a provider whose completions come from a device, -FI_ENOMEM.
+    /// -FI_ENOSYS for a provider whose completions come from a device, -FI_ENOMEM.
     pub(crate) fn peer_queue(
         self: &Arc<Self>,
         attr: &cq::Attr,

@@ -114,12 +114,12 @@ pub trait Domain: Any + Send + Sync {
     /// Opens a completion queue. May sleep.
     fn completion_queue(self: Arc<Self>, attr: &cq::Attr) -> Result<Arc<dyn CompletionQueue>>;
 
-    /// Opens a completion queue that no consumer reads: each outcome goes to `sink` as the operation ends.
+    /// Opens a completion queue that no consumer reads: each entry goes to `sink` as the operation ends.
     /// May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOSYS of a provider whose completions come from a device.
+    /// -FI_ENOSYS for a provider whose completions come from a device.
     fn peer_queue(
         self: Arc<Self>,
         _attr: &cq::Attr,
@@ -246,7 +246,7 @@ pub trait CompletionQueue: Any + Send + Sync {
     /// Takes the error entry at the head; -FI_EAGAIN if there is none. Any context.
     fn read_error(&self) -> Result<Failure>;
 
-    /// Declares that the queue is an imported peer queue: each outcome is forwarded before the next one is
+    /// Declares that the queue is an imported peer queue: each entry is forwarded before the next one is
     /// read.
     fn begin_forwarding(&self) {}
 

@@ -53,9 +53,9 @@ struct PeerEntries {
     lead: bool,
 }
 
-/// A sink that takes the outcome of each operation as it ends.
+/// A sink that takes the entry of each operation as it ends.
 pub trait PeerSink: Send + Sync {
-    /// Takes an outcome, for which there is room. Any context; the caller may hold a poster's locks.
+    /// Takes an entry, for which there is room. Any context; the caller may hold a poster's locks.
     fn take(&self, outcome: CqEntry);
 }
 
@@ -94,11 +94,11 @@ impl ExportedCq {
         )?)
     }
 
-    /// Appends an outcome and wakes the readers. Any context.
+    /// Appends an entry and wakes the readers. Any context.
     ///
     /// # Errors
     ///
-    /// Returns the outcome itself if there is no room until a reader takes an entry.
+    /// Returns the entry itself if there is no room, until a reader takes one.
     fn put(&self, outcome: CqEntry) -> core::result::Result<(), CqEntry> {
         let mut guests = self.guests.lock();
         if guests.outcomes.is_full() {
@@ -305,7 +305,7 @@ impl provider::CompletionQueue for ExportedCq {
     }
 }
 
-/// Completions that a peer provider writes for the queue's own consumer, who sized the queue for them.
+/// Completions that a peer provider writes for the queue's own consumer, which sized the queue for them.
 impl PeerSink for ExportedCq {
     fn take(&self, outcome: CqEntry) {
         // The queue's provider does not know the peer's source addresses.
@@ -339,11 +339,11 @@ impl CqExport {
         }
     }
 
-    /// Appends an outcome and wakes the readers. Any context.
+    /// Appends an entry and wakes the readers. Any context.
     ///
     /// # Errors
     ///
-    /// Returns the outcome itself if there is no room until a reader takes an entry.
+    /// Returns the entry itself if there is no room, until a reader takes one.
     pub(crate) fn put(&self, outcome: CqEntry) -> core::result::Result<(), CqEntry> {
         self.shared.put(outcome)
     }

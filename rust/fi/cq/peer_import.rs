@@ -64,11 +64,11 @@ const PACE: Delta = Delta::from_millis(1);
 
 /// The owner's queue, to which completions are forwarded.
 pub(crate) trait CqOwner: Send + Sync {
-    /// Passes the outcome of an operation to the owner. Any context.
+    /// Passes an entry to the owner. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN with the outcome if the owner has no room: call again later. An outcome that the owner refuses with
+    /// -FI_EAGAIN with the entry if the owner has no room: call again later. An entry that the owner refuses with
     /// another errno is lost.
     fn tell(&self, outcome: CqEntry) -> core::result::Result<(), (Errno, CqEntry)>;
 

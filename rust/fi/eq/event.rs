@@ -2,8 +2,7 @@
 
 //! The entries of event queues.
 //!
-//! An event is allocated before anything happens. It is filled once, and moves from the queue to the reader
-//! without a copy.
+//! An event is allocated in advance, filled in once, and moved from the queue to the reader without a copy.
 
 use super::batch::Batch;
 use crate::abi::{
