@@ -109,7 +109,7 @@ mod before_7_3 {
                 Backend,
                 Lock, //
             },
-        }, //
+        },
     };
 
     macro_rules! errnos {

@@ -21,7 +21,7 @@ use kernel::{
         Backend,
         Guard,
         Lock, //
-    }, //
+    },
 };
 
 /// A spinlock that is held with interrupts off.

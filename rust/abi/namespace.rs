@@ -12,7 +12,7 @@ use kernel::{
         ARef,
         AlwaysRefCounted, //
     },
-    types::Opaque,
+    types::Opaque, //
 };
 
 mod ffi {

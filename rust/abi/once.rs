@@ -11,7 +11,7 @@ use core::{
     sync::atomic::{
         fence,
         Ordering, //
-    },
+    }, //
 };
 use kernel::{
     prelude::*,

@@ -377,7 +377,7 @@ impl<E: Endpoint> Table<E> {
         unsafe {
             let (_, endpoint) = parts::<E>(ep);
             into_int(known(form, datatype, op).and_then(|(op, datatype)| {
-                let most = endpoint.most_elements(form, op, datatype)?;
+                let most = endpoint.max_atomic_elements(form, op, datatype)?;
                 *count.as_mut().ok_or(Errno::EINVAL)? = most;
                 Ok(())
             }))
@@ -449,7 +449,7 @@ unsafe fn try_query(
         _ => return Err(Errno::EBADFLAGS),
     };
     let (op, datatype) = known(form, datatype, op)?;
-    let count = domain.domain().most_elements(form, op, datatype)?;
+    let count = domain.domain().max_atomic_elements(form, op, datatype)?;
     // SAFETY: As the C caller promises.
     let attr = unsafe { attr.as_mut() }.ok_or(Errno::EINVAL)?;
     *attr = fi_atomic_attr {

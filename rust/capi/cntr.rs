@@ -121,7 +121,7 @@ unsafe fn make(
         here,
         &Attr {
             waitable: asked.is_waitable(),
-            native: asked.is_native(),
+            wakes_wait_queue: asked.is_native(),
         },
     )?;
     let wait = asked.grant(|set| set.add_counter(here, &counter, place.address()))?;

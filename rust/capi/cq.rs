@@ -275,7 +275,7 @@ unsafe fn try_open(
     };
     // The last that can fail: what passes on keeps the queue until it is closed.
     let forward = match owner {
-        Some(owner) => Some(queue.forward(owner)?),
+        Some(owner) => Some(queue.import(owner)?),
         None => None,
     };
     let ops = match &forward {
@@ -309,7 +309,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
         object::close::<QueueObject>(fid, |object| {
             object.queue.close()?;
             if let Some(forward) = &object.forward {
-                forward.end();
+                forward.stop();
             }
             Ok(())
         })
@@ -361,7 +361,7 @@ unsafe extern "C" fn drive(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> i
     into_ssize(
         match (object.map(|object| &object.forward), buf.is_null(), count) {
             (Ok(Some(forward)), true, 0) => {
-                forward.drive();
+                forward.progress();
                 Ok(0)
             }
             (Ok(Some(_)), ..) => Err(Errno::ENOSYS),
@@ -381,7 +381,7 @@ unsafe extern "C" fn strerror_forwarded(
     match unsafe { object::object::<QueueObject>(cq.cast()) } {
         // SAFETY: As above.
         Ok(object) => unsafe {
-            super::strings::copy(object.queue.core().describe(prov_errno), buf, len)
+            super::strings::copy(object.queue.core().strerror(prov_errno), buf, len)
         },
         Err(_) => ptr::null(),
     }
@@ -422,7 +422,7 @@ impl CqPath for MergedCq {
     #[inline]
     unsafe fn queue(object: &QueueObject) -> &ExportedCq {
         // SAFETY: `export` gives this table only to queues that have been exported.
-        unsafe { object.queue.shared().unwrap_unchecked() }
+        unsafe { object.queue.exported().unwrap_unchecked() }
     }
 }
 
@@ -578,7 +578,7 @@ unsafe extern "C" fn readerr<W: CqPath>(
                 entry.buf = ptr::without_provenance_mut(done.buf);
                 entry.data = done.data;
                 entry.tag = done.tag;
-                entry.olen = failure.dropped;
+                entry.olen = failure.olen;
                 entry.err = failure.errno.code();
                 entry.prov_errno = failure.prov_errno;
                 entry.src_addr = done.source;
@@ -604,6 +604,6 @@ unsafe extern "C" fn strerror<W: CqPath>(
     // SAFETY: As a C caller of `fi_cq_strerror()` promises.
     unsafe {
         let (_, queue) = parts::<W>(cq);
-        super::strings::copy(queue.describe(prov_errno), buf, len)
+        super::strings::copy(queue.strerror(prov_errno), buf, len)
     }
 }

@@ -187,7 +187,7 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
         object::object::<DomainObject>(fid).and_then(|object| {
             context::in_process()?;
             let events = object::object::<eq::QueueObject>(other)?;
-            object.domain.bind_events(events.queue(), source, flags)
+            object.domain.bind_eq(events.queue(), source, flags)
         })
     })
 }

@@ -365,7 +365,7 @@ unsafe extern "C" fn close<T: Object + AsRef<EndpointObject>>(fid: *mut fid) -> 
             if object.alias.is_none() {
                 let offload = object.root.offload.as_ref();
                 offload.map_or(Ok(()), Offload::check_idle)?;
-                object.root.users.retire()?;
+                object.root.users.try_close()?;
                 // A C caller keeps track of its contexts by itself.
                 object.endpoint.close(&mut |_| {});
                 if let Some(offload) = offload {
@@ -393,12 +393,12 @@ unsafe fn try_bind(fid: *mut fid, other: *mut fid, flags: u64) -> Result {
         Ok(abi::FI_CLASS_EQ) => {
             // SAFETY: As the C caller promises.
             let queue = unsafe { object::object::<eq::QueueObject>(other)? };
-            object.endpoint.bind_events(queue.queue(), flags)
+            object.endpoint.bind_eq(queue.queue(), flags)
         }
         Ok(abi::FI_CLASS_CQ) => {
             // SAFETY: As the C caller promises.
             let queue = unsafe { object::object::<cq::QueueObject>(other)? };
-            object.endpoint.bind_completions(queue.queue(), flags)?;
+            object.endpoint.bind_cq(queue.queue(), flags)?;
             if flags & abi::FI_TRANSMIT != 0 {
                 let queue = other.expose_provenance();
                 object.root.completions.store(queue, Relaxed);
@@ -408,17 +408,17 @@ unsafe fn try_bind(fid: *mut fid, other: *mut fid, flags: u64) -> Result {
         Ok(abi::FI_CLASS_AV) => {
             // SAFETY: As the C caller promises.
             let vector = unsafe { object::object::<av::AvObject>(other)? };
-            object.endpoint.bind_addresses(vector.vector(), flags)
+            object.endpoint.bind_av(vector.vector(), flags)
         }
         Ok(abi::FI_CLASS_SRX_CTX) => {
             // SAFETY: As the C caller promises.
             let shared = unsafe { object::object::<srx::SharedObject>(other)? };
-            object.endpoint.bind_receives(shared.shared(), flags)
+            object.endpoint.bind_srx(shared.shared(), flags)
         }
         Ok(abi::FI_CLASS_STX_CTX) => {
             // SAFETY: As the C caller promises.
             let shared = unsafe { object::object::<stx::SharedObject>(other)? };
-            object.endpoint.bind_transmits(shared.shared(), flags)
+            object.endpoint.bind_stx(shared.shared(), flags)
         }
         Ok(abi::FI_CLASS_CNTR) => {
             // SAFETY: As the C caller promises.
@@ -545,7 +545,7 @@ unsafe extern "C" fn getopt(
             let core = object.endpoint.core();
             let option = |name| match name {
                 abi::FI_OPT_CM_DATA_SIZE => Some(core.private_data_limit()),
-                _ => setting(name).and_then(|setting| core.setting(setting).ok()),
+                _ => setting(name).and_then(|setting| core.getopt(setting).ok()),
             };
             cm::getopt(option, level, name, value, len)
         })
@@ -558,10 +558,10 @@ pub(super) fn setting(name: u32) -> Option<EpOption> {
     const IDLE: u32 = abi::FI_OPT_KOFI_IDLE_MS as u32;
     const CONNECTED: u32 = abi::FI_OPT_KOFI_CONNECTED as u32;
     match name {
-        abi::FI_OPT_MIN_MULTI_RECV => Some(EpOption::MultiReceive),
-        CONNECTIONS => Some(EpOption::Connections),
-        IDLE => Some(EpOption::Idle),
-        CONNECTED => Some(EpOption::Connected),
+        abi::FI_OPT_MIN_MULTI_RECV => Some(EpOption::MinMultiRecv),
+        CONNECTIONS => Some(EpOption::MaxConnections),
+        IDLE => Some(EpOption::IdleTimeout),
+        CONNECTED => Some(EpOption::ConnectionCount),
         _ => None,
     }
 }
@@ -577,7 +577,7 @@ unsafe extern "C" fn setopt(
     into_int(unsafe {
         any(fid).and_then(|object| {
             let (setting, value) = read_setting(level, name, value, len)?;
-            object.endpoint.core().set(setting, value)
+            object.endpoint.core().setopt(setting, value)
         })
     })
 }

@@ -422,5 +422,5 @@ unsafe extern "C" fn describe(
     len: usize,
 ) -> *const c_char {
     // SAFETY: As a C caller of `fi_eq_strerror()` promises.
-    unsafe { strings::copy(queue(eq).describe(prov_errno), buf, len) }
+    unsafe { strings::copy(queue(eq).strerror(prov_errno), buf, len) }
 }

@@ -15,7 +15,7 @@ use crate::{
         lock::FastLockIrq,
         Result, //
     },
-    fi::cq::ErrData,
+    fi::cq::ErrData, //
 };
 use core::{
     ptr,

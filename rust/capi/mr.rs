@@ -94,7 +94,7 @@ unsafe fn register(
     let place = UninitObject::new()?;
     let source = Source(place.address());
     let domain = domain.domain();
-    let notice = domain.registered(source)?;
+    let notice = domain.reserve_mr_event(source)?;
     let region = domain.register(memory, Access::from_bits(access)?)?;
     let made = place.put(RegionObject {
         fid: fid_mr {
@@ -109,7 +109,7 @@ unsafe fn register(
     unsafe { hand_out(out, made) };
     // The caller has the region before it is told of it.
     if let Some(notice) = notice {
-        notice.give();
+        notice.write();
     }
     Ok(())
 }
@@ -176,7 +176,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     into_int(unsafe {
         object::close::<RegionObject>(fid, |object| {
             if let Some(domain) = &object.reported {
-                domain.forget(Source(fid.expose_provenance()));
+                domain.drop_events(Source(fid.expose_provenance()));
             }
             Ok(())
         })

@@ -66,7 +66,7 @@ impl<E: Endpoint> Table<E> {
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
             let terms = (context, object.receive_flags());
-            let posted = plain(buf, len, desc, terms, |one| endpoint.receive_plain(one));
+            let posted = plain(buf, len, desc, terms, |one| endpoint.try_fast_receive(one));
             match posted {
                 Some(posted) => posted,
                 None => Self::recv_any(ep, buf, len, desc, src_addr, context),
@@ -136,7 +136,7 @@ impl<E: Endpoint> Table<E> {
             let (object, endpoint) = parts::<E>(ep);
             let terms = (context, object.transmit_flags());
             let posted = plain(buf.cast_mut(), len, desc, terms, |one| {
-                endpoint.transmit_plain(Operation::Send, one)
+                endpoint.try_fast_transmit(Operation::Send, one)
             });
             match posted {
                 Some(posted) => posted,
@@ -194,7 +194,7 @@ impl<E: Endpoint> Table<E> {
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
             let posted = plain_inject(buf, len, |segment| {
-                endpoint.inject_plain(Operation::Send, segment, object.transmit_flags())
+                endpoint.try_fast_inject(Operation::Send, segment, object.transmit_flags())
             });
             match posted {
                 Some(posted) => posted,

@@ -101,7 +101,7 @@ impl Offload {
     /// `domain` is valid, and stays open until the endpoint has been closed.
     pub(super) unsafe fn pair(object: &EndpointObject, domain: *mut fid_domain) -> Result<Self> {
         let endpoint = object.endpoint();
-        let addresses = endpoint.addresses()?;
+        let addresses = endpoint.address_vector()?;
         // SAFETY: By this function's safety requirement; the forms are ours.
         unsafe {
             let ops = table((*domain).ops)?;
@@ -179,7 +179,7 @@ impl Offload {
             from_int(bind(fid, self.queue.get(), both))?;
             from_int(control(fid, abi::FI_ENABLE as c_int, ptr::null_mut()))?;
         }
-        endpoint.carry(&self.transfers)
+        endpoint.bind_transfer_cq(&self.transfers)
     }
 
     /// Its endpoint.

@@ -392,7 +392,7 @@ unsafe fn unregister(provider: *mut fi_provider) -> Result {
         });
         let (at, registered) = ours.next().ok_or(Errno::EINVAL)?;
         drop(ours);
-        registered.users.retire()?;
+        registered.users.try_close()?;
         if let Some(callback) = registered.callback.get() {
             callback.withdraw();
         }

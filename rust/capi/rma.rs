@@ -89,7 +89,7 @@ impl<E: Endpoint> Table<E> {
             let remote = fi_rma_iov { addr, len, key };
             let posted = plain(buf, len, desc, terms, |one| {
                 let read = Operation::Rma(Rma::Read, slice::from_ref(&remote));
-                endpoint.transmit_plain(read, one)
+                endpoint.try_fast_transmit(read, one)
             });
             match posted {
                 Some(posted) => posted,
@@ -218,7 +218,7 @@ impl<E: Endpoint> Table<E> {
             let remote = fi_rma_iov { addr, len, key };
             let posted = plain(buf.cast_mut(), len, desc, terms, |one| {
                 let write = Operation::Rma(Rma::Write, slice::from_ref(&remote));
-                endpoint.transmit_plain(write, one)
+                endpoint.try_fast_transmit(write, one)
             });
             match posted {
                 Some(posted) => posted,
@@ -285,7 +285,7 @@ impl<E: Endpoint> Table<E> {
             let remote = fi_rma_iov { addr, len, key };
             let posted = plain_inject(buf, len, |segment| {
                 let write = Operation::Rma(Rma::Write, slice::from_ref(&remote));
-                endpoint.inject_plain(write, segment, object.transmit_flags())
+                endpoint.try_fast_inject(write, segment, object.transmit_flags())
             });
             match posted {
                 Some(posted) => posted,

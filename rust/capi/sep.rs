@@ -183,7 +183,7 @@ unsafe extern "C" fn getopt(
     into_int(unsafe {
         object::object::<ScalableObject>(fid).and_then(|object| {
             let core = object.endpoint.core();
-            let option = |name| ep::setting(name).and_then(|setting| core.setting(setting).ok());
+            let option = |name| ep::setting(name).and_then(|setting| core.getopt(setting).ok());
             cm::getopt(option, level, name, value, len)
         })
     })
@@ -200,7 +200,7 @@ unsafe extern "C" fn setopt(
     into_int(unsafe {
         object::object::<ScalableObject>(fid).and_then(|object| {
             let (setting, value) = ep::read_setting(level, name, value, len)?;
-            object.endpoint.core().set(setting, value)
+            object.endpoint.core().setopt(setting, value)
         })
     })
 }

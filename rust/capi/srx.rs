@@ -172,7 +172,7 @@ unsafe fn make_peer(
         Err(form) => {
             // SAFETY: By this function's safety requirement.
             let owner = unsafe { peer::owner_of_receives(form)? };
-            domain.domain().shared_receive_of_others(owner)?
+            domain.domain().imported_shared_receive(owner)?
         }
     };
     Ok(place.put(SharedObject {

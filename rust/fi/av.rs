@@ -295,10 +295,11 @@ impl AddressVector {
         let is_shared = bound.share.is_some() || bound.owner.is_some();
         let later = Arc::pin_init(Rundown::new(), GFP_KERNEL)?;
         let name = attr.name.unwrap_or(c"");
-        let card =
-            domain
-                .card()
-                .child(abi::KOFI_OBJECT_AV, name, Some(AvInfo::new(kind, &table)?))?;
+        let card = domain.entry().new_child(
+            abi::KOFI_OBJECT_AV,
+            name,
+            Some(AvInfo::new(kind, &table)?),
+        )?;
         let ties = EntryGuard::new(card, domain)?;
         let bound = DeferredDrop::new(bound)?;
         Ok(Arc::pin_init(
@@ -320,7 +321,7 @@ impl AddressVector {
     }
 
     pub(super) fn card(&self) -> &ObjectEntry {
-        &self.ties.card
+        &self.ties.entry
     }
 
     /// Whether it was opened in that domain.
@@ -522,9 +523,9 @@ impl AddressVector {
     /// Closes the vector: -FI_EBUSY while an endpoint, a set or a peer's is bound to it. May sleep, until the
     /// insertions that go on have given up: what they have not done fails with -FI_ECANCELED.
     pub(crate) fn close(&self) -> Result {
-        self.users.retire()?;
-        self.ties.card.withdraw();
-        self.later.shut();
+        self.users.try_close()?;
+        self.ties.entry.remove();
+        self.later.run_down();
         // Dropped behind the lock.
         let mut bound = self.bound.lock();
         let _left = (bound.events.take(), bound.share.take(), bound.owner.take());

@@ -187,9 +187,9 @@ impl AddressSet {
         let size = NamedValue::new(KOFI_VALUE_MEMBERS, members.as_slice().len() as u64)?;
         let card = vector
             .card()
-            .child(KOFI_OBJECT_AV_SET, c"", Some(size.clone()))?;
+            .new_child(KOFI_OBJECT_AV_SET, c"", Some(size.clone()))?;
         let ties = EntryGuard {
-            card,
+            entry: card,
             parent: vector,
         };
         let bound = DeferredDrop::new(Resources { owner, ties })?;
@@ -337,8 +337,8 @@ impl AddressSet {
 
     /// Closes the set: -FI_EBUSY while somebody has joined it, or it is a peer's too.
     pub(crate) fn close(&self) -> Result {
-        self.users.retire()?;
-        self.bound.ties.card.withdraw();
+        self.users.try_close()?;
+        self.bound.ties.entry.remove();
         Ok(())
     }
 

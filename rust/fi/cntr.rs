@@ -62,7 +62,7 @@ pub struct Attr {
     pub waitable: bool,
     /// True if consumers sleep on the kernel wait queue (FI_WAIT_QUEUE): each change wakes it, and each read
     /// arms the completion queues for the next change.
-    pub native: bool,
+    pub wakes_wait_queue: bool,
 }
 
 impl Default for Attr {
@@ -70,7 +70,7 @@ impl Default for Attr {
     fn default() -> Self {
         Self {
             waitable: true,
-            native: false,
+            wakes_wait_queue: false,
         }
     }
 }
@@ -79,13 +79,13 @@ impl Default for Attr {
 struct CountedQueue {
     queue: Arc<CompletionQueue>,
     /// Number of [`QueueLink`]s of the queue.
-    feeds: usize,
+    links: usize,
 }
 
 /// A counter.
 #[pin_data]
 pub struct Counter {
-    count: Arc<CounterValue>,
+    values: Arc<CounterValue>,
     attr: Attr,
     /// Number of changes, from 1 on; maintained only while the counter is in a set.
     changes: Atomic<u64>,
@@ -94,9 +94,9 @@ pub struct Counter {
     /// Raised when a waiter has to read the values again.
     signal: Arc<Signal>,
     #[pin]
-    sources: LockedList<CountedQueue>,
+    queues: LockedList<CountedQueue>,
     users: ChildCount,
-    ties: DeferredDrop<EntryGuard<Domain>>,
+    entry_guard: DeferredDrop<EntryGuard<Domain>>,
 }
 
 impl Parent for Counter {
@@ -113,19 +113,19 @@ impl Counter {
         )?;
         let count = Arc::new(CounterValue::new(), GFP_KERNEL)?;
         let card = domain
-            .card()
-            .child(KOFI_OBJECT_CNTR, c"", Some(count.clone()))?;
+            .entry()
+            .new_child(KOFI_OBJECT_CNTR, c"", Some(count.clone()))?;
         let ties = EntryGuard::new(card, domain)?;
         Ok(Arc::pin_init(
             pin_init!(Self {
-                count,
+                values: count,
                 attr: *attr,
                 changes: Atomic::new(1),
                 has_changed: AtomicFlag::new(false),
                 signal,
-                sources <- LockedList::new(c"kofi::Counter", static_lock_class!()),
+                queues <- LockedList::new(c"kofi::Counter", static_lock_class!()),
                 users: ChildCount::new(),
-                ties,
+                entry_guard: ties,
             }),
             GFP_KERNEL,
         )?)
@@ -133,39 +133,39 @@ impl Counter {
 
     /// Returns true if the counter belongs to `domain`.
     pub fn is_of(&self, domain: &Arc<Domain>) -> bool {
-        Arc::ptr_eq(self.ties.parent.arc(), domain)
+        Arc::ptr_eq(self.entry_guard.parent.arc(), domain)
     }
 
     /// Polls the completion queues and returns the number of successes. Any context.
     pub fn read(&self) -> u64 {
         self.refresh();
-        self.count.value()
+        self.values.value()
     }
 
     /// Polls the completion queues and returns the number of errors. Any context.
     pub fn read_errors(&self) -> u64 {
         self.refresh();
-        self.count.errors()
+        self.values.errors()
     }
 
     /// Adds to the successes. Any context.
     pub fn add(&self, count: u64) {
-        self.changed(self.count.add(count));
+        self.on_change(self.values.add(count));
     }
 
     /// Adds to the errors. Any context.
     pub fn add_errors(&self, count: u64) {
-        self.changed(self.count.add_errors(count));
+        self.on_change(self.values.add_errors(count));
     }
 
     /// Sets the successes. Any context.
     pub fn set(&self, value: u64) {
-        self.changed(self.count.set(value));
+        self.on_change(self.values.set(value));
     }
 
     /// Sets the errors. Any context.
     pub fn set_errors(&self, errors: u64) {
-        self.changed(self.count.set_errors(errors));
+        self.on_change(self.values.set_errors(errors));
     }
 
     /// Sleeps until `threshold` operations have succeeded.
@@ -181,13 +181,13 @@ impl Counter {
             return Err(Errno::ENOSYS);
         }
         here.might_sleep();
-        let _busy = self.users.busy()?;
-        let errors = self.count.errors();
+        let _busy = self.users.begin_call()?;
+        let errors = self.values.errors();
         let answer = || {
             self.progress();
-            if self.count.value() >= threshold {
+            if self.values.value() >= threshold {
                 Some(Ok(()))
-            } else if self.count.errors() != errors {
+            } else if self.values.errors() != errors {
                 Some(Err(Errno::EAVAIL))
             } else {
                 None
@@ -198,13 +198,13 @@ impl Counter {
                 return answer;
             }
             let ticket = self.signal.ticket();
-            self.count.want(threshold);
+            self.values.set_threshold(threshold);
             let missed = self.arm();
             // A completion that arrived before the queues were armed raises no interrupt.
             if let Some(answer) = answer() {
                 return answer;
             }
-            let mut left = deadline.left();
+            let mut left = deadline.remaining();
             if left.is_spent() {
                 return Err(Errno::ETIMEDOUT);
             }
@@ -220,28 +220,29 @@ impl Counter {
 
     /// Closes the counter: -FI_EBUSY while an endpoint or a set uses it, or a thread waits.
     pub(crate) fn close(&self) -> Result {
-        self.users.retire()?;
-        self.ties.card.withdraw();
+        self.users.try_close()?;
+        self.entry_guard.entry.remove();
         Ok(())
     }
 
     /// Polls the completion queues, which counts completed operations. Any context.
     fn progress(&self) {
-        self.sources.each(|source| source.queue.core().progress());
+        self.queues
+            .for_each(|source| source.queue.core().progress());
     }
 
     /// Arms the completion queues, so that the next completion raises `signal`. Returns true if one may have
     /// been missed.
     fn arm(&self) -> bool {
         let mut missed = false;
-        self.sources
-            .each(|source| missed |= source.queue.core().arm());
+        self.queues
+            .for_each(|source| missed |= source.queue.core().arm());
         missed
     }
 
     /// Polls the completion queues; also arms them if a consumer sleeps on the wait queue. Any context.
     fn refresh(&self) {
-        if self.attr.native {
+        if self.attr.wakes_wait_queue {
             let _ = self.progress_and_arm();
         } else {
             self.progress();
@@ -250,7 +251,7 @@ impl Counter {
 
     /// Notifies listeners of a change, and wakes the waiters if `due`, that is if their threshold is reached.
     /// Any context.
-    fn changed(&self, due: bool) {
+    fn on_change(&self, due: bool) {
         // The change of the value was a full barrier: a caller that clears the flag after this load sees the
         // new value. Written only if it is clear, not with each operation.
         if !self.has_changed.load(Relaxed) {
@@ -259,10 +260,10 @@ impl Counter {
         if self.signal.has_listeners() {
             let _ = self.changes.fetch_add(1u64, Full);
         }
-        if due || self.attr.native {
-            self.signal.give();
+        if due || self.attr.wakes_wait_queue {
+            self.signal.raise();
         } else {
-            self.signal.tell();
+            self.signal.notify_listeners();
         }
     }
 
@@ -273,16 +274,16 @@ impl Counter {
 
     /// Polls the counter for a set: reports a change since the last call, or a value other than 0 in the
     /// first call. `seen` is the number of changes that the caller has already seen.
-    pub(super) fn look(&self, told: &mut u64) -> PollResult {
+    pub(super) fn poll(&self, seen: &mut u64) -> PollResult {
         let _ = self.progress_and_arm();
         let changes = self.changes.load(Acquire);
-        let is_new = match core::mem::replace(told, changes) {
-            0 => self.count.value() | self.count.errors() != 0,
+        let is_new = match core::mem::replace(seen, changes) {
+            0 => self.values.value() | self.values.errors() != 0,
             told => told != changes,
         };
         match is_new {
-            true => PollResult::Once,
-            false => PollResult::Nothing,
+            true => PollResult::ReadyOnce,
+            false => PollResult::NotReady,
         }
     }
 
@@ -297,7 +298,7 @@ impl Counter {
     /// Counts completed operations and arms the completion queues, so that the next completion is counted or
     /// raises an interrupt. Returns true if one may have come in between, without an interrupt. Any context.
     fn progress_and_arm(&self) -> bool {
-        if self.sources.is_empty() {
+        if self.queues.is_empty() {
             return false;
         }
         self.progress();
@@ -329,21 +330,21 @@ impl QueueLink {
     /// -FI_ENOMEM.
     pub(super) fn new(counter: &Arc<Counter>, queue: &Arc<CompletionQueue>) -> Result<Self> {
         let known = counter
-            .sources
-            .find(|source| Arc::ptr_eq(&source.queue, queue).then(|| source.feeds += 1));
+            .queues
+            .find_map(|source| Arc::ptr_eq(&source.queue, queue).then(|| source.links += 1));
         if known.is_none() {
-            let arrival = queue.core().interrupts().arrival();
-            arrival.listen(&counter.signal)?;
+            let arrival = queue.core().notifier().signal();
+            arrival.add_listener(&counter.signal)?;
             let source = CountedQueue {
                 queue: queue.clone(),
-                feeds: 1,
+                links: 1,
             };
-            if let Err(error) = counter.sources.add(source) {
-                arrival.forget(&counter.signal);
+            if let Err(error) = counter.queues.add(source) {
+                arrival.remove_listener(&counter.signal);
                 return Err(error);
             }
             // A waiter that sleeps already has not armed this queue: it has to wake up and do so.
-            counter.signal.give();
+            counter.signal.raise();
         }
         Ok(Self {
             counter: counter.clone(),
@@ -355,22 +356,22 @@ impl QueueLink {
 impl Drop for QueueLink {
     fn drop(&mut self) {
         // Concurrent links to one queue may each have added an entry.
-        let sources = &self.counter.sources;
-        let left = sources.find(|source| {
-            let is_ours = source.feeds > 0 && Arc::ptr_eq(&source.queue, &self.queue);
+        let sources = &self.counter.queues;
+        let left = sources.find_map(|source| {
+            let is_ours = source.links > 0 && Arc::ptr_eq(&source.queue, &self.queue);
             is_ours.then(|| {
-                source.feeds -= 1;
-                source.feeds
+                source.links -= 1;
+                source.links
             })
         });
         if left != Some(0) {
             return;
         }
-        let gone =
-            sources.take(|source| source.feeds == 0 && Arc::ptr_eq(&source.queue, &self.queue));
+        let gone = sources
+            .remove_first(|source| source.links == 0 && Arc::ptr_eq(&source.queue, &self.queue));
         if gone.is_some() {
-            let interrupts = self.queue.core().interrupts();
-            interrupts.arrival().forget(&self.counter.signal);
+            let interrupts = self.queue.core().notifier();
+            interrupts.signal().remove_listener(&self.counter.signal);
         }
     }
 }

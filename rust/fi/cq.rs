@@ -64,7 +64,7 @@ pub(crate) use peer_export::{
     ExportedCq, //
 };
 pub(crate) use peer_import::{
-    next,
+    read_one,
     CqOwner,
     PeerForward, //
 };
@@ -92,7 +92,7 @@ pub struct Completion {
 impl Completion {
     /// Returns a completion with only a context and flags.
     #[inline(always)]
-    pub fn of(context: Context, flags: u64) -> Self {
+    pub fn new(context: Context, flags: u64) -> Self {
         Self {
             context,
             flags,
@@ -121,7 +121,7 @@ pub struct Failure {
     /// Known fields of the completion.
     pub completion: Completion,
     /// Number of received bytes that did not fit.
-    pub dropped: usize,
+    pub olen: usize,
     /// The fabric errno.
     pub errno: Errno,
     /// The provider's errno, for [`provider::CompletionQueue::strerror`].
@@ -238,7 +238,7 @@ pub(crate) trait FormatEntry: Sized + 'static {
     fn entries(room: &mut [MaybeUninit<Self>]) -> Entries<'_>;
 }
 
-macro_rules! shapes {
+macro_rules! impl_format_entry {
     ($($entry:path => $variant:ident,)*) => {
         $(impl FormatEntry for $entry {
             #[inline(always)]
@@ -249,7 +249,7 @@ macro_rules! shapes {
     };
 }
 
-shapes! {
+impl_format_entry! {
     abi::fi_cq_entry => Context,
     abi::fi_cq_msg_entry => Msg,
     abi::fi_cq_data_entry => Data,
@@ -274,10 +274,10 @@ pub struct Attr {
 pub struct CompletionQueue {
     core: Arc<dyn provider::CompletionQueue>,
     /// Export state: set once peers may write entries to the queue.
-    shared: OnceBox<Arc<ExportedCq>>,
+    exported: OnceBox<Arc<ExportedCq>>,
     attr: Attr,
     users: ChildCount,
-    card: ObjectEntry,
+    entry: ObjectEntry,
     domain: ChildRef<Domain>,
 }
 
@@ -285,8 +285,8 @@ pub struct CompletionQueue {
 struct CqInfo(Arc<dyn provider::CompletionQueue>);
 
 impl Introspect for CqInfo {
-    fn tell(&self, told: &mut ObjectInfo<'_>) {
-        self.0.tell(told);
+    fn fill_info(&self, info: &mut ObjectInfo<'_>) {
+        self.0.fill_info(info);
     }
 }
 
@@ -305,17 +305,19 @@ impl CompletionQueue {
         let core = domain.core().clone();
         let core = match sink {
             None => core.completion_queue(attr)?,
-            Some(sink) => core.peer_queue(attr, sink)?,
+            Some(sink) => core.peer_cq(attr, sink)?,
         };
         let part = Arc::new(CqInfo(core.clone()), GFP_KERNEL)?;
-        let card = domain.card().child(abi::KOFI_OBJECT_CQ, c"", Some(part))?;
+        let card = domain
+            .entry()
+            .new_child(abi::KOFI_OBJECT_CQ, c"", Some(part))?;
         Ok(Arc::new(
             Self {
                 core,
-                shared: OnceBox::new(),
+                exported: OnceBox::new(),
                 attr: *attr,
                 users: ChildCount::new(),
-                card,
+                entry: card,
                 domain,
             },
             GFP_KERNEL,
@@ -324,7 +326,7 @@ impl CompletionQueue {
 
     /// Returns the object's number for introspection.
     pub(super) fn number(&self) -> u64 {
-        self.card.number()
+        self.entry.number()
     }
 
     /// Returns the provider's queue, without the entries that peers wrote.
@@ -335,16 +337,16 @@ impl CompletionQueue {
     /// Returns the queue that readers read: the exported queue, with the entries that peers wrote, or else
     /// the provider's queue.
     #[inline]
-    pub(crate) fn whole(&self) -> &dyn provider::CompletionQueue {
-        match self.shared.get() {
+    pub(crate) fn read_queue(&self) -> &dyn provider::CompletionQueue {
+        match self.exported.get() {
             None => &*self.core,
             Some(shared) => &**shared,
         }
     }
 
     /// Returns the export state, if the queue is exported.
-    pub(crate) fn shared(&self) -> Option<&Arc<ExportedCq>> {
-        self.shared.get()
+    pub(crate) fn exported(&self) -> Option<&Arc<ExportedCq>> {
+        self.exported.get()
     }
 
     /// Enables export: from now on peers may write entries, up to `size` unread ones, or 0 for a default. May
@@ -353,13 +355,13 @@ impl CompletionQueue {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(crate) fn share(&self, size: usize) -> Result<&Arc<ExportedCq>> {
-        if self.shared.get().is_none() {
+    pub(crate) fn enable_export(&self, size: usize) -> Result<&Arc<ExportedCq>> {
+        if self.exported.get().is_none() {
             let shared = ExportedCq::new(self.core.clone(), size)?;
             // A concurrent caller has already filled it with an equivalent object.
-            let _ = self.shared.fill(KBox::new(shared, GFP_KERNEL)?);
+            let _ = self.exported.fill(KBox::new(shared, GFP_KERNEL)?);
         }
-        self.shared.get().ok_or(Errno::ENOMEM)
+        self.exported.get().ok_or(Errno::ENOMEM)
     }
 
     /// Exports the queue: peers write completions to it, beside the provider. The queue stays busy until the
@@ -372,7 +374,7 @@ impl CompletionQueue {
     /// -FI_EINVAL if it has been closed, -FI_ENOMEM.
     pub(crate) fn export(self: &Arc<Self>) -> Result<CqExport> {
         let queue = ChildRef::new(self)?;
-        let shared = self.share(self.attr.size)?.clone();
+        let shared = self.enable_export(self.attr.size)?.clone();
         Ok(CqExport::new(shared, queue))
     }
 
@@ -382,7 +384,7 @@ impl CompletionQueue {
     /// # Errors
     ///
     /// -FI_EBUSY if the queue has, or had, a handler; -FI_ENOMEM.
-    pub(crate) fn forward(self: &Arc<Self>, owner: KBox<dyn CqOwner>) -> Result<Arc<PeerForward>> {
+    pub(crate) fn import(self: &Arc<Self>, owner: KBox<dyn CqOwner>) -> Result<Arc<PeerForward>> {
         PeerForward::start(self, owner)
     }
 
@@ -405,7 +407,7 @@ impl CompletionQueue {
         if !self.attr.waitable {
             return Err(Errno::ENOSYS);
         }
-        self.core.interrupts().interrupt();
+        self.core.notifier().signal_reader();
         Ok(())
     }
 
@@ -415,32 +417,32 @@ impl CompletionQueue {
     ///
     /// -FI_EBUSY if the queue has, or had, a handler; -FI_ENOMEM.
     pub(crate) fn set_handler(&self, handler: Handler) -> Result {
-        let interrupts = self.core.interrupts();
+        let interrupts = self.core.notifier();
         interrupts.set_handler(handler, self.number())
     }
 
     /// Arms the handler for the next completion. Any context.
     pub(crate) fn arm_handler(&self) {
-        let interrupts = self.core.interrupts();
-        interrupts.expect();
-        if is_missed(self.whole()) {
-            interrupts.call();
+        let interrupts = self.core.notifier();
+        interrupts.arm_handler();
+        if arm_and_check(self.read_queue()) {
+            interrupts.schedule_handler();
         }
     }
 
     /// Schedules the handler whether or not there is an entry. Any context.
-    pub(crate) fn call_handler(&self) {
-        self.core.interrupts().call();
+    pub(crate) fn schedule_handler(&self) {
+        self.core.notifier().schedule_handler();
     }
 
     /// Prevents new calls of a handler that runs in interrupt context. Any context.
-    pub(crate) fn forbid_calls(&self) {
-        self.core.interrupts().forbid();
+    pub(crate) fn block_handler(&self) {
+        self.core.notifier().block_handler();
     }
 
     /// Stops the handler; see [`Notifier::stop_handler`]. May sleep.
-    pub(crate) fn end_calls(&self) {
-        self.core.interrupts().stop();
+    pub(crate) fn stop_handler(&self) {
+        self.core.notifier().stop_handler();
     }
 
     /// Reads completions, and arms the queue's handler if it has one. Any context.
@@ -449,17 +451,17 @@ impl CompletionQueue {
     ///
     /// As [`read_or_arm`].
     pub(crate) fn read<E: FormatEntry>(&self, room: &mut [MaybeUninit<E>]) -> Result<usize> {
-        self.read_by(|queue| queue.read(E::entries(room)))
+        self.read_with(|queue| queue.read(E::entries(room)))
     }
 
     /// Reads with the function `read`, and arms the queue's handler if it has one. Any context.
     #[inline]
-    pub(super) fn read_by(
+    pub(super) fn read_with(
         &self,
         mut read: impl FnMut(&dyn provider::CompletionQueue) -> Result<usize>,
     ) -> Result<usize> {
-        let queue = self.whole();
-        if queue.interrupts().is_handled() {
+        let queue = self.read_queue();
+        if queue.notifier().has_handler() {
             read_or_arm(queue, || read(queue))
         } else {
             read(queue)
@@ -467,28 +469,28 @@ impl CompletionQueue {
     }
 
     /// Returns the signal that is raised when an entry may have arrived, if the queue is armed.
-    pub(super) fn signal_of_arrival(&self) -> &Signal {
-        self.core.interrupts().arrival()
+    pub(super) fn arrival_signal(&self) -> &Signal {
+        self.core.notifier().signal()
     }
 
     /// Arms the queue and returns true if an entry may be readable already; else the signal is raised when
     /// one arrives. Any context.
     pub fn is_ready(&self) -> bool {
-        is_missed(self.whole())
+        arm_and_check(self.read_queue())
     }
 
     /// Polls the queue for a poll set.
-    pub(super) fn look(&self) -> PollResult {
-        PollResult::at_queue(self.is_ready())
+    pub(super) fn poll(&self) -> PollResult {
+        PollResult::for_queue(self.is_ready())
     }
 
     /// Polls the queue for a wait set, whose waiter `fi_cq_signal()` wakes as it wakes a reader. `seen` is
     /// the number of such calls that the waiter has already seen.
-    pub(super) fn look_for_waiter(&self, told: &mut u64) -> PollResult {
-        let interrupted = self.core.interrupts().interrupted();
-        let is_new = core::mem::replace(told, interrupted) != interrupted;
-        match self.look() {
-            PollResult::Nothing if is_new => PollResult::Once,
+    pub(super) fn poll_for_waiter(&self, seen: &mut u64) -> PollResult {
+        let interrupted = self.core.notifier().signal_count();
+        let is_new = core::mem::replace(seen, interrupted) != interrupted;
+        match self.poll() {
+            PollResult::NotReady if is_new => PollResult::ReadyOnce,
             look => look,
         }
     }
@@ -496,19 +498,19 @@ impl CompletionQueue {
     /// Returns the kernel wait queue that is woken when an armed queue may have an entry. It is valid until
     /// the queue is closed.
     pub fn wait_queue(&self) -> *mut WaitQueue {
-        self.signal_of_arrival().wait_queue()
+        self.arrival_signal().wait_queue()
     }
 
     /// Closes the queue: -FI_EBUSY while an endpoint is bound, and in a call from its own task handler. May
     /// sleep.
     pub fn close(&self) -> Result {
-        let interrupts = self.core.interrupts();
-        if interrupts.is_here() {
+        let interrupts = self.core.notifier();
+        if interrupts.in_handler() {
             return Err(Errno::EBUSY);
         }
-        self.users.retire()?;
-        self.card.withdraw();
-        interrupts.stop();
+        self.users.try_close()?;
+        self.entry.remove();
+        interrupts.stop_handler();
         self.core.close();
         Ok(())
     }
@@ -528,8 +530,8 @@ pub(crate) fn read_or_arm<Q: provider::CompletionQueue + ?Sized>(
         Err(Errno::EAGAIN) => {}
         result => return result,
     }
-    queue.interrupts().expect();
-    while is_missed(queue) {
+    queue.notifier().arm_handler();
+    while arm_and_check(queue) {
         match read() {
             Err(Errno::EAGAIN) => {}
             result => return result,
@@ -539,8 +541,8 @@ pub(crate) fn read_or_arm<Q: provider::CompletionQueue + ?Sized>(
 }
 
 /// Arms the queue. Returns true if an entry may have arrived before that, for which no interrupt comes.
-fn is_missed<Q: provider::CompletionQueue + ?Sized>(queue: &Q) -> bool {
-    queue.arm() || queue.has_put_off()
+fn arm_and_check<Q: provider::CompletionQueue + ?Sized>(queue: &Q) -> bool {
+    queue.arm() || queue.has_backlog()
 }
 
 /// Reads with `read`, and sleeps until there is at least one entry.
@@ -564,21 +566,21 @@ pub(crate) fn sread<Q: provider::CompletionQueue + ?Sized>(
         return Err(Errno::ENOSYS);
     }
     here.might_sleep();
-    let interrupts = queue.interrupts();
+    let interrupts = queue.notifier();
     loop {
         match read() {
             Err(Errno::EAGAIN) => {}
             result => return result,
         }
-        let ticket = interrupts.arrival().ticket();
-        interrupts.expect();
-        if is_missed(queue) {
+        let ticket = interrupts.signal().ticket();
+        interrupts.arm_handler();
+        if arm_and_check(queue) {
             continue;
         }
-        if interrupts.take() || interrupts.arrival().wait(&ticket, budget) != Woken::Signal {
+        if interrupts.take_signal() || interrupts.signal().wait(&ticket, budget) != Woken::Signal {
             return Err(Errno::EAGAIN);
         }
-        if interrupts.take() {
+        if interrupts.take_signal() {
             // A last read, so that an entry that arrived together with the signal is returned.
             return read();
         }

@@ -75,12 +75,12 @@ use kernel::{
 };
 
 /// The event queue binding of a domain.
-struct Reports {
-    queue: ChildRef<EventQueue>,
+struct EqBinding {
+    eq: ChildRef<EventQueue>,
     /// Source of the events about the domain.
     source: Source,
     /// True if registrations are reported (FI_REG_MR).
-    registrations: bool,
+    reports_mr: bool,
 }
 
 /// The attributes of a domain that the infos of its endpoints have, too.
@@ -93,7 +93,7 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    fn of(info: &Info) -> Result<Self> {
+    fn from_info(info: &Info) -> Result<Self> {
         let attr = info.domain().copied().unwrap_or(pin_init::zeroed());
         Ok(Self {
             name: CString::try_from(info.domain_name().unwrap_or(c""))?,
@@ -105,12 +105,12 @@ impl Scope {
     }
 
     /// Returns true if the endpoints of an offer can be opened in the domain.
-    pub(crate) fn has(&self, offer: &Info) -> bool {
-        offer.domain_name() == Some(&*self.name) && self.agree(offer).is_some()
+    pub(crate) fn accepts(&self, offer: &Info) -> bool {
+        offer.domain_name() == Some(&*self.name) && self.merge(offer).is_some()
     }
 
     /// Returns the domain attributes and the address format that infos and the domain agree on.
-    fn agree(&self, info: &Info) -> Option<(abi::fi_domain_attr, u32)> {
+    fn merge(&self, info: &Info) -> Option<(abi::fi_domain_attr, u32)> {
         let asked = info.domain().copied().unwrap_or(pin_init::zeroed());
         let av_type = match (asked.av_type, self.av_type) {
             (asked, abi::FI_AV_UNSPEC) => asked,
@@ -151,7 +151,7 @@ impl Scope {
         if hints.domain_name().is_some_and(|name| name != &*self.name) {
             return Ok(false);
         }
-        let Some((attr, format)) = self.agree(hints) else {
+        let Some((attr, format)) = self.merge(hints) else {
             return Ok(false);
         };
         hints.set_domain_name(&self.name)?;
@@ -162,7 +162,7 @@ impl Scope {
     }
 
     /// Returns true if an offer and the domain address the bytes of memory regions alike.
-    pub(super) fn addresses_like(&self, offer: &Info) -> bool {
+    pub(super) fn has_same_addressing(&self, offer: &Info) -> bool {
         let mr_mode = offer.domain().map_or(0, |domain| domain.mr_mode);
         Addressing::of_mode(mr_mode) == Addressing::of_mode(self.mr_mode)
     }
@@ -170,7 +170,7 @@ impl Scope {
 
 /// An open domain.
 pub struct Domain {
-    parts: DeferredDrop<Resources>,
+    resources: DeferredDrop<Resources>,
     scope: Arc<Scope>,
     av_type: Option<av::Type>,
     addressing: Addressing,
@@ -180,10 +180,10 @@ pub struct Domain {
 
 struct Resources {
     core: Arc<dyn provider::Domain>,
-    reports: SetOnce<Reports>,
+    eq_binding: SetOnce<EqBinding>,
     /// The owner, for a peer domain.
     _owner: Option<ChildRef<Domain>>,
-    ties: EntryGuard<Fabric>,
+    entry_guard: EntryGuard<Fabric>,
 }
 
 impl Parent for Domain {
@@ -207,20 +207,22 @@ impl Domain {
         };
         let core = fabric.core().clone().domain(info, threading)?;
         let name = info.domain_name().unwrap_or(c"");
-        let card = fabric.card().child(abi::KOFI_OBJECT_DOMAIN, name, None)?;
+        let card = fabric
+            .entry()
+            .new_child(abi::KOFI_OBJECT_DOMAIN, name, None)?;
         let parts = Resources {
             core,
-            reports: SetOnce::new(),
+            eq_binding: SetOnce::new(),
             _owner: owner,
-            ties: EntryGuard {
-                card,
+            entry_guard: EntryGuard {
+                entry: card,
                 parent: fabric,
             },
         };
         Ok(Arc::new(
             Self {
-                parts: DeferredDrop::new(parts)?,
-                scope: Arc::new(Scope::of(info)?, GFP_KERNEL)?,
+                resources: DeferredDrop::new(parts)?,
+                scope: Arc::new(Scope::from_info(info)?, GFP_KERNEL)?,
                 av_type,
                 addressing: Addressing::of_mode(info.domain().map_or(0, |domain| domain.mr_mode)),
                 threading,
@@ -230,12 +232,12 @@ impl Domain {
         )?)
     }
 
-    pub(super) fn card(&self) -> &ObjectEntry {
-        &self.parts.ties.card
+    pub(super) fn entry(&self) -> &ObjectEntry {
+        &self.resources.entry_guard.entry
     }
 
     pub(crate) fn core(&self) -> &Arc<dyn provider::Domain> {
-        &self.parts.core
+        &self.resources.core
     }
 
     /// Opens a completion queue. May sleep.
@@ -252,7 +254,7 @@ impl Domain {
     /// # Errors
     ///
     /// -FI_ENOSYS for a provider whose completions come from a device, -FI_ENOMEM.
-    pub(crate) fn peer_queue(
+    pub(crate) fn peer_cq(
         self: &Arc<Self>,
         attr: &cq::Attr,
         sink: Arc<dyn PeerSink>,
@@ -282,7 +284,7 @@ impl Domain {
 
     /// Returns the fabric that the domain was opened from.
     pub(super) fn fabric(&self) -> &Arc<Fabric> {
-        self.parts.ties.parent.arc()
+        self.resources.entry_guard.parent.arc()
     }
 
     /// Returns the domain's name; domains of the same device have the same name.
@@ -382,7 +384,7 @@ impl Domain {
     }
 
     /// Imports a shared receive context of another module. May sleep.
-    pub(crate) fn shared_receive_of_others(
+    pub(crate) fn imported_shared_receive(
         self: &Arc<Self>,
         owner: KBox<dyn srx::ReceiveOwner>,
     ) -> Result<Arc<SharedReceive>> {
@@ -400,8 +402,8 @@ impl Domain {
 
     /// Returns the maximum number of elements of an atomic operation; -FI_EOPNOTSUPP if the device does not
     /// support the operation. Any context.
-    pub fn most_elements(&self, form: Form, op: Op, datatype: Datatype) -> Result<usize> {
-        self.parts.core.most_elements(form, op, datatype)
+    pub fn max_atomic_elements(&self, form: Form, op: Op, datatype: Datatype) -> Result<usize> {
+        self.resources.core.max_atomic_elements(form, op, datatype)
     }
 
     /// Binds an event queue, once. The queue gets an error event with FI_ENODEV and `source` when the
@@ -417,7 +419,7 @@ impl Domain {
         queue: &Arc<EventQueue>,
         source: Source,
     ) -> Result {
-        self.bind_events(queue, source, 0)
+        self.bind_eq(queue, source, 0)
     }
 
     /// Binds the event queue for endpoints without their own. It gets an error event with FI_ENODEV and
@@ -428,12 +430,7 @@ impl Domain {
     ///
     /// -FI_EBADFLAGS for other flags, -FI_EINVAL for another fabric's queue or if one is bound already;
     /// -FI_ENOMEM.
-    pub(crate) fn bind_events(
-        &self,
-        queue: &Arc<EventQueue>,
-        source: Source,
-        flags: u64,
-    ) -> Result {
+    pub(crate) fn bind_eq(&self, queue: &Arc<EventQueue>, source: Source, flags: u64) -> Result {
         if flags & !abi::FI_REG_MR != 0 {
             return Err(Errno::EBADFLAGS);
         }
@@ -441,24 +438,24 @@ impl Domain {
             return Err(Errno::EINVAL);
         }
         let farewell = ReservedEvent::new(queue, source, Kind::Error(Errno::ENODEV, 0))?;
-        let reports = Reports {
-            queue: ChildRef::new(queue)?,
+        let reports = EqBinding {
+            eq: ChildRef::new(queue)?,
             source,
-            registrations: flags & abi::FI_REG_MR != 0,
+            reports_mr: flags & abi::FI_REG_MR != 0,
         };
-        if !self.parts.reports.populate(reports) {
+        if !self.resources.eq_binding.populate(reports) {
             return Err(Errno::EINVAL);
         }
-        self.parts.core.set_farewell(Some(farewell));
+        self.resources.core.set_removal_event(Some(farewell));
         Ok(())
     }
 
     /// Returns the bound event queue.
-    pub(super) fn events(&self) -> Option<&Arc<EventQueue>> {
-        self.parts
-            .reports
+    pub(super) fn event_queue(&self) -> Option<&Arc<EventQueue>> {
+        self.resources
+            .eq_binding
             .as_ref()
-            .map(|reports| reports.queue.arc())
+            .map(|reports| reports.eq.arc())
     }
 
     /// Reserves an FI_MR_COMPLETE event about the region `source`; `None` if the domain does not report
@@ -467,15 +464,15 @@ impl Domain {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(crate) fn registered(&self, source: Source) -> Result<Option<ReservedEvent>> {
+    pub(crate) fn reserve_mr_event(&self, source: Source) -> Result<Option<ReservedEvent>> {
         let reports = self
-            .parts
-            .reports
+            .resources
+            .eq_binding
             .as_ref()
-            .filter(|reports| reports.registrations);
-        let notice = |reports: &Reports| {
+            .filter(|reports| reports.reports_mr);
+        let notice = |reports: &EqBinding| {
             ReservedEvent::new(
-                reports.queue.arc(),
+                reports.eq.arc(),
                 source,
                 Kind::Complete(abi::FI_MR_COMPLETE),
             )
@@ -484,19 +481,19 @@ impl Domain {
     }
 
     /// Drops the unread events about `source`. Process context.
-    pub(crate) fn forget(&self, source: Source) {
-        if let Some(events) = self.events() {
-            events.forget(source);
+    pub(crate) fn drop_events(&self, source: Source) {
+        if let Some(events) = self.event_queue() {
+            events.drop_events(source);
         }
     }
 
     /// Closes the domain: -FI_EBUSY while an object or a peer domain uses it.
     pub(crate) fn close(&self) -> Result {
-        self.users.retire()?;
-        self.parts.ties.card.withdraw();
-        if let Some(reports) = self.parts.reports.as_ref() {
-            self.parts.core.set_farewell(None);
-            self.forget(reports.source);
+        self.users.try_close()?;
+        self.resources.entry_guard.entry.remove();
+        if let Some(reports) = self.resources.eq_binding.as_ref() {
+            self.resources.core.set_removal_event(None);
+            self.drop_events(reports.source);
         }
         Ok(())
     }

@@ -118,7 +118,7 @@ fn last<T>(
 ) -> Result<CloseCounts> {
     let witness = CloseCounter::new()?;
     let fabric = witnessed(&witness)?;
-    let first = fabric.card().number();
+    let first = fabric.entry().number();
     let domain = fabric.domain(HERE, &*Info::new()?)?;
     let what = open(&fabric, &domain)?;
     drop((domain, fabric));

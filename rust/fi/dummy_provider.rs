@@ -203,9 +203,9 @@ impl provider::Domain for DummyObject {
         Ok(self)
     }
 
-    fn set_farewell(&self, _notice: Option<ReservedEvent>) {}
+    fn set_removal_event(&self, _notice: Option<ReservedEvent>) {}
 
-    fn most_elements(&self, _form: Form, _op: Op, _datatype: Datatype) -> Result<usize> {
+    fn max_atomic_elements(&self, _form: Form, _op: Op, _datatype: Datatype) -> Result<usize> {
         not_implemented()
     }
 
@@ -240,7 +240,7 @@ impl Queue {
     pub(super) fn put(core: &dyn provider::CompletionQueue, outcome: CqEntry) -> Result {
         let queue = core.as_any().downcast_ref::<Self>().ok_or(Errno::EINVAL)?;
         queue.outcomes.lock().push(outcome);
-        queue.interrupts.arrived();
+        queue.interrupts.notify();
         Ok(())
     }
 
@@ -252,7 +252,7 @@ impl Queue {
                 break;
             };
             into.write(E::from(*done));
-            outcomes.pop();
+            outcomes.remove_first();
             count += 1;
         }
         match (count, outcomes.first()) {
@@ -283,27 +283,27 @@ impl provider::CompletionQueue for Queue {
     }
 
     fn read_error(&self) -> Result<Failure> {
-        let failure = self.outcomes.lock().take_failure();
+        let failure = self.outcomes.lock().pop_failure();
         failure.ok_or(Errno::EAGAIN)
     }
 
     fn progress(&self) {}
 
     fn arm(&self) -> bool {
-        self.has_put_off()
+        self.has_backlog()
     }
 
-    fn has_put_off(&self) -> bool {
+    fn has_backlog(&self) -> bool {
         !self.outcomes.lock().is_empty()
     }
 
-    fn interrupts(&self) -> &Notifier {
+    fn notifier(&self) -> &Notifier {
         &self.interrupts
     }
 
-    fn tell(&self, _told: &mut ObjectInfo<'_>) {}
+    fn fill_info(&self, _told: &mut ObjectInfo<'_>) {}
 
-    fn describe(&self, _prov_errno: i32) -> &'static CStr {
+    fn strerror(&self, _prov_errno: i32) -> &'static CStr {
         c""
     }
 

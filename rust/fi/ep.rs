@@ -27,8 +27,8 @@ use super::{
     provider::{
         self,
         Bindings,
-        Peers,
-        Side, //
+        CqBinding,
+        Peers, //
     },
     sep::ContextSlot,
     srx::{
@@ -69,12 +69,12 @@ use kernel::{
 /// The bindings of an endpoint that is not enabled yet.
 #[derive(Default)]
 struct PendingBindings {
-    addresses: Option<ChildRef<AddressVector>>,
-    events: Option<ChildRef<EventQueue>>,
-    shared: Option<ChildRef<SharedReceive>>,
-    packets: Option<ChildRef<SharedTransmit>>,
-    transmit: Option<Side>,
-    receive: Option<Side>,
+    av: Option<ChildRef<AddressVector>>,
+    eq: Option<ChildRef<EventQueue>>,
+    srx: Option<ChildRef<SharedReceive>>,
+    stx: Option<ChildRef<SharedTransmit>>,
+    tx_cq: Option<CqBinding>,
+    rx_cq: Option<CqBinding>,
     counters: BoundCounters,
 }
 
@@ -83,10 +83,10 @@ enum EpState {
     Open(PendingBindings),
     /// Enabled; the provider holds the bindings.
     Enabled {
-        events: Option<Arc<EventQueue>>,
+        eq: Option<Arc<EventQueue>>,
         /// Address vector of the peers.
-        addresses: Option<Arc<AddressVector>>,
-        _feeds: QueueLinks,
+        av: Option<Arc<AddressVector>>,
+        _counter_links: QueueLinks,
     },
 }
 
@@ -96,14 +96,14 @@ enum EpState {
 pub struct Endpoint {
     core: Arc<dyn provider::Endpoint>,
     #[pin]
-    stage: Mutex<EpState>,
+    state: Mutex<EpState>,
     source: Source,
-    shown: Arc<EpInfo>,
-    card: ObjectEntry,
+    info: Arc<EpInfo>,
+    entry: ObjectEntry,
     domain: ChildRef<Domain>,
     /// Context slot in a scalable endpoint, for a context. Dropped last, so that the slot is free only after
     /// everything else is gone.
-    seat: Option<ContextSlot>,
+    context_slot: Option<ContextSlot>,
 }
 
 /// The introspection source of an endpoint.
@@ -111,11 +111,11 @@ struct EpInfo {
     core: Arc<dyn provider::Endpoint>,
     /// Object numbers of the transmit CQ, receive CQ, EQ, shared receive context and shared transmit context;
     /// 0 for none, and before the endpoint is enabled.
-    queues: [Atomic<u64>; 5],
+    bound_numbers: [Atomic<u64>; 5],
 }
 
 impl Introspect for EpInfo {
-    fn tell(&self, told: &mut ObjectInfo<'_>) {
+    fn fill_info(&self, info: &mut ObjectInfo<'_>) {
         let what = [
             KOFI_VALUE_TX_CQ,
             KOFI_VALUE_RX_CQ,
@@ -123,57 +123,57 @@ impl Introspect for EpInfo {
             KOFI_VALUE_SRX,
             KOFI_VALUE_STX,
         ];
-        for (what, queue) in what.into_iter().zip(&self.queues) {
+        for (what, queue) in what.into_iter().zip(&self.bound_numbers) {
             match queue.load(Relaxed) {
                 0 => {}
-                number => told.value(what, number),
+                number => info.add_value(what, number),
             }
         }
-        self.core.tell(told);
+        self.core.fill_info(info);
     }
 }
 
 impl Endpoint {
     pub(super) fn new(domain: ChildRef<Domain>, info: &Info, source: Source) -> Result<Arc<Self>> {
         let core = domain.core().clone().endpoint(info, source)?;
-        Self::around(core, domain, None, KOFI_OBJECT_EP, source)
+        Self::build(core, domain, None, KOFI_OBJECT_EP, source)
     }
 
     /// Returns the endpoint of a context of a scalable endpoint, as an object of `kind`.
-    pub(super) fn of_context(
+    pub(super) fn new_context(
         core: Arc<dyn provider::Endpoint>,
         domain: ChildRef<Domain>,
-        seat: ContextSlot,
+        context_slot: ContextSlot,
         kind: u32,
         source: Source,
     ) -> Result<Arc<Self>> {
-        Self::around(core, domain, Some(seat), kind, source)
+        Self::build(core, domain, Some(context_slot), kind, source)
     }
 
-    fn around(
+    fn build(
         core: Arc<dyn provider::Endpoint>,
         domain: ChildRef<Domain>,
-        seat: Option<ContextSlot>,
+        context_slot: Option<ContextSlot>,
         kind: u32,
         source: Source,
     ) -> Result<Arc<Self>> {
-        let made = Self::of_core(&core, domain, seat, kind, source);
+        let made = Self::with_core(&core, domain, context_slot, kind, source);
         if made.is_err() {
             core.close(&mut |_| {});
         }
         made
     }
 
-    fn of_core(
+    fn with_core(
         core: &Arc<dyn provider::Endpoint>,
         domain: ChildRef<Domain>,
-        seat: Option<ContextSlot>,
+        context_slot: Option<ContextSlot>,
         kind: u32,
         source: Source,
     ) -> Result<Arc<Self>> {
         let shown = EpInfo {
             core: core.clone(),
-            queues: [const { Atomic::new(0) }; 5],
+            bound_numbers: [const { Atomic::new(0) }; 5],
         };
         let shown = Arc::new(shown, GFP_KERNEL)?;
         // An endpoint with any number of peers enables lower endpoints, which have one peer, under its own
@@ -182,24 +182,24 @@ impl Endpoint {
             Peers::One => static_lock_class!(),
             Peers::Any => static_lock_class!(),
         };
-        let parent = match &seat {
+        let parent = match &context_slot {
             Some(seat) => seat.parent().card(),
-            None => domain.card(),
+            None => domain.entry(),
         };
-        let card = parent.child(kind, c"", Some(shown.clone()))?;
+        let card = parent.new_child(kind, c"", Some(shown.clone()))?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 core: core.clone(),
-                stage <- Mutex::new(
+                state <- Mutex::new(
                     EpState::Open(PendingBindings::default()),
                     c"kofi::ep::Endpoint",
                     class,
                 ),
                 source,
-                shown,
-                card,
+                info: shown,
+                entry: card,
                 domain,
-                seat,
+                context_slot,
             }),
             GFP_KERNEL,
         )?)
@@ -215,8 +215,11 @@ impl Endpoint {
         &self.core
     }
 
-    fn plan<R>(&self, change: impl FnOnce(&mut PendingBindings) -> Result<R>) -> Result<R> {
-        match &mut *self.stage.lock() {
+    fn update_bindings<R>(
+        &self,
+        change: impl FnOnce(&mut PendingBindings) -> Result<R>,
+    ) -> Result<R> {
+        match &mut *self.state.lock() {
             EpState::Open(plan) => change(plan),
             EpState::Enabled { .. } => Err(Errno::EOPBADSTATE),
         }
@@ -228,18 +231,18 @@ impl Endpoint {
     ///
     /// -FI_EBADFLAGS for any flag; -FI_EINVAL if a queue is bound already, the queue belongs to another fabric, or the
     /// endpoint is a context, which has no events; -FI_EOPBADSTATE once enabled.
-    pub fn bind_events(&self, queue: &Arc<EventQueue>, flags: u64) -> Result {
+    pub fn bind_eq(&self, queue: &Arc<EventQueue>, flags: u64) -> Result {
         if flags != 0 {
             return Err(Errno::EBADFLAGS);
         }
-        if self.seat.is_some() || !queue.is_of(self.domain.fabric()) {
+        if self.context_slot.is_some() || !queue.is_of(self.domain.fabric()) {
             return Err(Errno::EINVAL);
         }
         let held = ChildRef::new(queue)?;
-        self.plan(|plan| match plan.events {
+        self.update_bindings(|plan| match plan.eq {
             Some(_) => Err(Errno::EINVAL),
             None => {
-                plan.events = Some(held);
+                plan.eq = Some(held);
                 Ok(())
             }
         })
@@ -252,21 +255,21 @@ impl Endpoint {
     /// -FI_EBADFLAGS for any flag; -FI_EINVAL if a vector is bound, for a connected endpoint, and for a
     /// context, which uses its scalable endpoint's; -FI_EDOMAIN for another domain's vector; -FI_EOPBADSTATE
     /// once enabled.
-    pub fn bind_addresses(&self, vector: &Arc<AddressVector>, flags: u64) -> Result {
+    pub fn bind_av(&self, vector: &Arc<AddressVector>, flags: u64) -> Result {
         if flags != 0 {
             return Err(Errno::EBADFLAGS);
         }
-        if self.core.peers() == Peers::One || self.seat.is_some() {
+        if self.core.peers() == Peers::One || self.context_slot.is_some() {
             return Err(Errno::EINVAL);
         }
         if !vector.is_of(self.domain.arc()) {
             return Err(Errno::EDOMAIN);
         }
         let held = ChildRef::new(vector)?;
-        self.plan(|plan| match plan.addresses {
+        self.update_bindings(|plan| match plan.av {
             Some(_) => Err(Errno::EINVAL),
             None => {
-                plan.addresses = Some(held);
+                plan.av = Some(held);
                 Ok(())
             }
         })
@@ -279,7 +282,7 @@ impl Endpoint {
     /// -FI_EBADFLAGS for any flag; -FI_EINVAL if one is bound, if `shared` is closed, and for an endpoint
     /// that was not opened with FI_SHARED_CONTEXT for receives; -FI_EDOMAIN for another domain's;
     /// -FI_EOPBADSTATE once enabled.
-    pub fn bind_receives(&self, shared: &Arc<SharedReceive>, flags: u64) -> Result {
+    pub fn bind_srx(&self, shared: &Arc<SharedReceive>, flags: u64) -> Result {
         if flags != 0 {
             return Err(Errno::EBADFLAGS);
         }
@@ -287,10 +290,10 @@ impl Endpoint {
             return Err(Errno::EINVAL);
         }
         let held = srx::hold(shared, self.domain.arc())?;
-        self.plan(|plan| match plan.shared {
+        self.update_bindings(|plan| match plan.srx {
             Some(_) => Err(Errno::EINVAL),
             None => {
-                plan.shared = Some(held);
+                plan.srx = Some(held);
                 Ok(())
             }
         })
@@ -301,7 +304,7 @@ impl Endpoint {
     /// # Errors
     ///
     /// As [`Self::bind_srx`].
-    pub fn bind_transmits(&self, shared: &Arc<SharedTransmit>, flags: u64) -> Result {
+    pub fn bind_stx(&self, shared: &Arc<SharedTransmit>, flags: u64) -> Result {
         if flags != 0 {
             return Err(Errno::EBADFLAGS);
         }
@@ -309,10 +312,10 @@ impl Endpoint {
             return Err(Errno::EINVAL);
         }
         let held = stx::hold(shared, self.domain.arc())?;
-        self.plan(|plan| match plan.packets {
+        self.update_bindings(|plan| match plan.stx {
             Some(_) => Err(Errno::EINVAL),
             None => {
-                plan.packets = Some(held);
+                plan.stx = Some(held);
                 Ok(())
             }
         })
@@ -325,7 +328,7 @@ impl Endpoint {
     /// -FI_EBADFLAGS for neither, for a direction that the endpoint does not have, or for unknown bits;
     /// -FI_EINVAL if a direction has a queue already, -FI_EDOMAIN for another domain's queue, -FI_EOPBADSTATE
     /// once enabled.
-    pub fn bind_completions(&self, queue: &Arc<CompletionQueue>, flags: u64) -> Result {
+    pub fn bind_cq(&self, queue: &Arc<CompletionQueue>, flags: u64) -> Result {
         let places = self.core.directions();
         if flags & places == 0 || flags & !(places | flags::FI_SELECTIVE_COMPLETION) != 0 {
             return Err(Errno::EBADFLAGS);
@@ -334,23 +337,23 @@ impl Endpoint {
             return Err(Errno::EDOMAIN);
         }
         let selective = flags & flags::FI_SELECTIVE_COMPLETION != 0;
-        let bound = |wanted: u64| -> Result<Option<Side>> {
+        let bound = |wanted: u64| -> Result<Option<CqBinding>> {
             if flags & wanted == 0 {
                 return Ok(None);
             }
             let queue = ChildRef::new(queue)?;
-            Ok(Some(Side { queue, selective }))
+            Ok(Some(CqBinding { queue, selective }))
         };
         let transmit = bound(flags::FI_TRANSMIT)?;
         let receive = bound(flags::FI_RECV)?;
-        self.plan(|plan| {
-            let taken = (transmit.is_some() && plan.transmit.is_some())
-                || (receive.is_some() && plan.receive.is_some());
+        self.update_bindings(|plan| {
+            let taken = (transmit.is_some() && plan.tx_cq.is_some())
+                || (receive.is_some() && plan.rx_cq.is_some());
             if taken {
                 return Err(Errno::EINVAL);
             }
-            plan.transmit = transmit.or(plan.transmit.take());
-            plan.receive = receive.or(plan.receive.take());
+            plan.tx_cq = transmit.or(plan.tx_cq.take());
+            plan.rx_cq = receive.or(plan.rx_cq.take());
             Ok(())
         })
     }
@@ -372,7 +375,7 @@ impl Endpoint {
         if !counter.is_of(self.domain.arc()) {
             return Err(Errno::EDOMAIN);
         }
-        self.plan(|plan| plan.counters.bind(counter, flags))
+        self.update_bindings(|plan| plan.counters.bind(counter, flags))
     }
 
     /// `fi_enable()`. Does nothing if the endpoint is enabled. A context enables its scalable endpoint first.
@@ -385,27 +388,27 @@ impl Endpoint {
     /// vector, its scalable endpoint's for a context. -FI_ENORX without the shared receive context, and
     /// -FI_EOPBADSTATE without the shared transmit context, that the endpoint was opened for.
     pub fn enable(&self) -> Result {
-        let mut stage = self.stage.lock();
+        let mut stage = self.state.lock();
         let plan = match &mut *stage {
             EpState::Open(plan) => plan,
             EpState::Enabled { .. } => return Ok(()),
         };
-        let own = plan.events.as_ref().map(ChildRef::arc);
-        let events = own.or_else(|| self.domain.events());
+        let own = plan.eq.as_ref().map(ChildRef::arc);
+        let events = own.or_else(|| self.domain.event_queue());
         match self.core.peers() {
             Peers::One if events.is_none() => return Err(Errno::ENOEQ),
-            Peers::Any if self.seat.is_none() && plan.addresses.is_none() => {
+            Peers::Any if self.context_slot.is_none() && plan.av.is_none() => {
                 return Err(Errno::ENOAV)
             }
             _ => {}
         }
-        if self.core.shares_receives() && plan.shared.is_none() {
+        if self.core.shares_receives() && plan.srx.is_none() {
             return Err(Errno::ENORX);
         }
-        if self.core.shares_transmits() && plan.packets.is_none() {
+        if self.core.shares_transmits() && plan.stx.is_none() {
             return Err(Errno::EOPBADSTATE);
         }
-        let sides = [&plan.transmit, &plan.receive];
+        let sides = [&plan.tx_cq, &plan.rx_cq];
         let directions = [flags::FI_TRANSMIT, flags::FI_RECV];
         let has = |direction| self.core.directions() & direction != 0;
         if sides
@@ -416,27 +419,27 @@ impl Endpoint {
             return Err(Errno::ENOCQ);
         }
         let [transmit, receive] = sides.map(Option::as_ref);
-        let feeds = plan.counters.feed(
+        let feeds = plan.counters.link_queues(
             transmit.map(|side| side.queue.arc()),
             receive.map(|side| side.queue.arc()),
         )?;
-        let addresses = plan.addresses.as_ref();
-        let shared = plan.shared.as_ref();
-        let packets = plan.packets.as_ref();
+        let addresses = plan.av.as_ref();
+        let shared = plan.srx.as_ref();
+        let packets = plan.stx.as_ref();
         // The bindings stay in place until the provider has succeeded, so that a failed enable can be
         // retried.
         let bindings = Bindings {
-            events: events.map(ChildRef::new).transpose()?,
-            addresses: addresses
+            eq: events.map(ChildRef::new).transpose()?,
+            av: addresses
                 .map(|held| ChildRef::new(held.arc()))
                 .transpose()?,
-            shared: shared.map(|held| ChildRef::new(held.arc())).transpose()?,
-            packets: packets.map(|held| ChildRef::new(held.arc())).transpose()?,
-            transmit: transmit.map(Side::again).transpose()?,
-            receive: receive.map(Side::again).transpose()?,
-            counters: plan.counters.again()?,
+            srx: shared.map(|held| ChildRef::new(held.arc())).transpose()?,
+            stx: packets.map(|held| ChildRef::new(held.arc())).transpose()?,
+            tx_cq: transmit.map(CqBinding::try_clone).transpose()?,
+            rx_cq: receive.map(CqBinding::try_clone).transpose()?,
+            counters: plan.counters.try_clone()?,
         };
-        if let Some(seat) = &self.seat {
+        if let Some(seat) = &self.context_slot {
             seat.parent().enable()?;
         }
         let events = events.cloned();
@@ -449,13 +452,13 @@ impl Endpoint {
             packets.map_or(0, |packets| packets.number()),
         ];
         self.core.clone().enable(bindings)?;
-        for (shown, number) in self.shown.queues.iter().zip(numbers) {
+        for (shown, number) in self.info.bound_numbers.iter().zip(numbers) {
             shown.store(number, Relaxed);
         }
         *stage = EpState::Enabled {
-            events,
-            addresses,
-            _feeds: feeds,
+            eq: events,
+            av: addresses,
+            _counter_links: feeds,
         };
         Ok(())
     }
@@ -465,10 +468,10 @@ impl Endpoint {
     /// # Errors
     ///
     /// -FI_EOPBADSTATE before the endpoint is enabled, -FI_ENOSYS for a connected endpoint or a context.
-    pub(crate) fn addresses(&self) -> Result<Arc<AddressVector>> {
-        match &*self.stage.lock() {
+    pub(crate) fn address_vector(&self) -> Result<Arc<AddressVector>> {
+        match &*self.state.lock() {
             EpState::Open(_) => Err(Errno::EOPBADSTATE),
-            EpState::Enabled { addresses, .. } => addresses.clone().ok_or(Errno::ENOSYS),
+            EpState::Enabled { av: addresses, .. } => addresses.clone().ok_or(Errno::ENOSYS),
         }
     }
 
@@ -477,8 +480,8 @@ impl Endpoint {
     /// # Errors
     ///
     /// As [`provider::Endpoint::bind_transfer_cq`]; -FI_EINVAL if the queue is closed.
-    pub(crate) fn carry(&self, queue: &Arc<CompletionQueue>) -> Result {
-        self.core.carry(ChildRef::new(queue)?)
+    pub(crate) fn bind_transfer_cq(&self, queue: &Arc<CompletionQueue>) -> Result {
+        self.core.bind_transfer_cq(ChildRef::new(queue)?)
     }
 
     /// Reserves a completion event for `source` in the domain's event queue; `None` if the domain has none.
@@ -487,8 +490,12 @@ impl Endpoint {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(crate) fn notice(&self, source: Source, event: u32) -> Result<Option<ReservedEvent>> {
-        let queue = self.domain.events();
+    pub(crate) fn reserve_event(
+        &self,
+        source: Source,
+        event: u32,
+    ) -> Result<Option<ReservedEvent>> {
+        let queue = self.domain.event_queue();
         let notice = |queue| ReservedEvent::new(queue, source, Kind::Complete(event));
         queue.map(notice).transpose()
     }
@@ -520,17 +527,16 @@ impl Endpoint {
     /// whose completion no reader has taken has been passed to `reclaim`.
     pub fn close(&self, reclaim: &mut dyn FnMut(Context)) {
         self.core.close(reclaim);
-        self.card.withdraw();
+        self.entry.remove();
         let stage = core::mem::replace(
-            &mut *self.stage.lock(),
+            &mut *self.state.lock(),
             EpState::Open(PendingBindings::default()),
         );
         if let EpState::Enabled {
-            events: Some(events),
-            ..
+            eq: Some(events), ..
         } = &stage
         {
-            events.forget(self.source);
+            events.drop_events(self.source);
         }
     }
 }

@@ -105,12 +105,12 @@ impl ReservedEvent {
     pub(super) fn new(queue: &Arc<EventQueue>, source: Source, kind: Kind) -> Result<Self> {
         Ok(Self {
             queue: queue.clone(),
-            event: Event::with_room(source, 0)?.fill(kind, &[], None),
+            event: Event::alloc_with_capacity(source, 0)?.fill(kind, &[], None),
         })
     }
 
     /// Writes the event to the queue. Process context.
-    pub(crate) fn give(self) {
+    pub(crate) fn write(self) {
         self.queue.push(self.event);
     }
 }
@@ -160,9 +160,9 @@ struct EqInfo {
 }
 
 impl Introspect for EqInfo {
-    fn tell(&self, told: &mut ObjectInfo<'_>) {
-        self.depth.tell(told);
-        self.overruns.tell(told);
+    fn fill_info(&self, info: &mut ObjectInfo<'_>) {
+        self.depth.fill_info(info);
+        self.overruns.fill_info(info);
     }
 }
 
@@ -173,14 +173,14 @@ struct Inner {
     /// The error that was read last: its data stays valid until the queue is read again.
     last_error: Option<OwnedEvent>,
     /// `None` once the queue is closed: a work item that runs late holds the queue, but not the fabric.
-    ties: Option<DeferredDrop<Resources>>,
+    resources: Option<DeferredDrop<Resources>>,
 }
 
 /// The references that a queue holds until it is closed.
 struct Resources {
     /// The owner's queue, for a peer queue.
     owner: Option<ChildRef<EventQueue>>,
-    ties: EntryGuard<Fabric>,
+    entry_guard: EntryGuard<Fabric>,
 }
 
 /// An event queue.
@@ -190,11 +190,11 @@ pub struct EventQueue {
     number: u64,
     #[pin]
     inner: SpinLock<Inner>,
-    shown: Arc<EqInfo>,
+    info: Arc<EqInfo>,
     /// True if there are events; read where the lock may not be taken.
-    filled: AtomicFlag,
+    has_events: AtomicFlag,
     #[pin]
-    arrival: Signal,
+    signal: Signal,
     #[pin]
     handler: Slot<dyn Handler>,
     /// Registration of a handler that calls functions of another module.
@@ -205,7 +205,7 @@ pub struct EventQueue {
     /// True if events go to an owner's queue.
     is_peer: bool,
     /// See [`Fabric::strerror_fn`](super::provider::Fabric::strerror_fn).
-    words: fn(c_int) -> &'static CStr,
+    strerror_fn: fn(c_int) -> &'static CStr,
     users: ChildCount,
 }
 
@@ -246,43 +246,46 @@ impl EventQueue {
         }
         let shown = Arc::new(
             EqInfo {
-                depth: NamedValue::of(KOFI_VALUE_DEPTH, 0),
-                overruns: NamedValue::of(KOFI_VALUE_OVERRUNS, 0),
+                depth: NamedValue::new_embedded(KOFI_VALUE_DEPTH, 0),
+                overruns: NamedValue::new_embedded(KOFI_VALUE_OVERRUNS, 0),
             },
             GFP_KERNEL,
         )?;
         let card = fabric
-            .card()
-            .child(KOFI_OBJECT_EQ, c"", Some(shown.clone()))?;
-        let words = fabric.arc().core().words();
+            .entry()
+            .new_child(KOFI_OBJECT_EQ, c"", Some(shown.clone()))?;
+        let words = fabric.arc().core().strerror_fn();
         let number = card.number();
         let is_peer = owner.is_some();
         let ties = EntryGuard {
-            card,
+            entry: card,
             parent: fabric,
         };
-        let ties = Some(DeferredDrop::new(Resources { owner, ties })?);
+        let ties = Some(DeferredDrop::new(Resources {
+            owner,
+            entry_guard: ties,
+        })?);
         Ok(Arc::pin_init(
             pin_init!(Self {
                 number,
-                shown,
+                info: shown,
                 inner <- new_spinlock!(
                     Inner {
                         events: BoxList::new(),
                         written: 0,
                         last_error: None,
-                        ties,
+                        resources: ties,
                     },
                     "kofi::EventQueue"
                 ),
-                filled: AtomicFlag::new(false),
-                arrival <- Signal::new(c"kofi::EventQueue::arrival", static_lock_class!()),
+                has_events: AtomicFlag::new(false),
+                signal <- Signal::new(c"kofi::EventQueue::arrival", static_lock_class!()),
                 handler <- Slot::new(),
                 registered: OnceBox::new(),
                 work <- new_work!("kofi::EventQueue"),
                 attr,
                 is_peer,
-                words,
+                strerror_fn: words,
                 users: ChildCount::new(),
             }),
             GFP_KERNEL,
@@ -298,14 +301,14 @@ impl EventQueue {
     pub(super) fn is_of(&self, fabric: &Arc<Fabric>) -> bool {
         let inner = self.inner.lock();
         inner
-            .ties
+            .resources
             .as_ref()
-            .is_some_and(|bound| Arc::ptr_eq(bound.ties.parent.arc(), fabric))
+            .is_some_and(|bound| Arc::ptr_eq(bound.entry_guard.parent.arc(), fabric))
     }
 
     /// Returns the text of a provider errno of the queue's error events. Any context.
-    pub fn describe(&self, prov_errno: c_int) -> &'static CStr {
-        (self.words)(prov_errno)
+    pub fn strerror(&self, prov_errno: c_int) -> &'static CStr {
+        (self.strerror_fn)(prov_errno)
     }
 
     /// Installs the handler, which is called whenever events have been queued, until the queue is closed. To
@@ -320,7 +323,7 @@ impl EventQueue {
         handler: KBox<dyn Handler>,
         functions: Functions,
     ) -> Result {
-        self.handler.fill(handler)?;
+        self.handler.install(handler)?;
         if !functions.is_empty() {
             let registered = Registered::new(functions, fmt!("eq {}", self.number), self.clone())?;
             let _ = self.registered.fill(KBox::new(registered, GFP_KERNEL)?);
@@ -329,7 +332,7 @@ impl EventQueue {
     }
 
     /// Stops the handler; see [`Slot::stop`]. May sleep.
-    fn end_calls(&self) {
+    fn stop_handler(&self) {
         self.handler.stop();
         if let Some(registered) = self.registered.get() {
             registered.withdraw();
@@ -341,7 +344,7 @@ impl EventQueue {
     fn owner(&self) -> Option<Arc<Self>> {
         let owner = |queue: &Self| {
             let inner = queue.inner.lock();
-            let owner = inner.ties.as_ref()?.owner.as_ref()?;
+            let owner = inner.resources.as_ref()?.owner.as_ref()?;
             Some(owner.arc().clone())
         };
         let mut last = owner(self)?;
@@ -355,39 +358,39 @@ impl EventQueue {
     pub(crate) fn push(self: &Arc<Self>, event: OwnedEvent) {
         if self.is_peer {
             if let Some(owner) = self.owner() {
-                owner.put(event);
+                owner.append_and_notify(event);
             }
             return;
         }
-        self.put(event);
+        self.append_and_notify(event);
     }
 
-    fn put(self: &Arc<Self>, event: OwnedEvent) {
+    fn append_and_notify(self: &Arc<Self>, event: OwnedEvent) {
         self.append(&mut self.inner.lock(), event);
-        self.announce();
+        self.notify();
     }
 
     fn append(&self, inner: &mut Inner, event: OwnedEvent) {
         inner.events.push(event);
-        self.shown.depth.add(1);
-        self.filled.store(true, Release);
+        self.info.depth.add(1);
+        self.has_events.store(true, Release);
     }
 
-    fn take_first(&self, inner: &mut Inner) -> Option<OwnedEvent> {
+    fn pop(&self, inner: &mut Inner) -> Option<OwnedEvent> {
         let event = inner.events.pop();
-        self.shown.depth.add(-i64::from(event.is_some()));
-        self.filled.store(!inner.events.is_empty(), Release);
+        self.info.depth.add(-i64::from(event.is_some()));
+        self.has_events.store(!inner.events.is_empty(), Release);
         event
     }
 
-    fn announce(self: &Arc<Self>) {
-        self.arrival.give();
-        self.call_handler();
+    fn notify(self: &Arc<Self>) {
+        self.signal.raise();
+        self.schedule_handler();
     }
 
     /// Schedules the handler, if there is one, whether or not there is an event. Any context.
-    pub(crate) fn call_handler(self: &Arc<Self>) {
-        if self.handler.is_filled() {
+    pub(crate) fn schedule_handler(self: &Arc<Self>) {
+        if self.handler.has_handler() {
             // A work item that is already queued has not read the queue yet, so it covers this event.
             let _ = workqueue::system_long().enqueue(self.clone());
         }
@@ -411,18 +414,21 @@ impl EventQueue {
         if !self.attr.writable || data.len() > MAX_WRITE {
             return Err(Errno::EINVAL);
         }
-        let event =
-            Event::with_room(Source(0), data.len())?.fill(Kind::Written(number), data, None);
+        let event = Event::alloc_with_capacity(Source(0), data.len())?.fill(
+            Kind::Written(number),
+            data,
+            None,
+        );
         {
             let mut inner = self.inner.lock();
             if inner.written >= self.attr.size {
-                self.shown.overruns.add(1);
+                self.info.overruns.add(1);
                 return Err(Errno::EOVERRUN);
             }
             inner.written += 1;
             self.append(&mut inner, event);
         }
-        self.announce();
+        self.notify();
         Ok(())
     }
 
@@ -455,7 +461,7 @@ impl EventQueue {
         if matches!(kind, Kind::Written(_)) {
             inner.written -= 1;
         }
-        let event = self.take_first(&mut inner);
+        let event = self.pop(&mut inner);
         drop(inner);
         Ok((result, event))
     }
@@ -479,9 +485,9 @@ impl EventQueue {
             return Ok(result);
         }
         if let Some(batch) = head.batch() {
-            batch.tell();
+            batch.mark_reported();
         } else {
-            inner.last_error = self.take_first(&mut inner);
+            inner.last_error = self.pop(&mut inner);
         }
         Ok(result)
     }
@@ -498,11 +504,11 @@ impl EventQueue {
         }
         here.might_sleep();
         loop {
-            let ticket = self.arrival.ticket();
+            let ticket = self.signal.ticket();
             if !self.inner.lock().events.is_empty() {
                 return Ok(());
             }
-            if self.arrival.wait(&ticket, budget) != Woken::Signal {
+            if self.signal.wait(&ticket, budget) != Woken::Signal {
                 return Err(Errno::EAGAIN);
             }
         }
@@ -517,7 +523,7 @@ impl EventQueue {
         loop {
             self.wait(here, budget)?;
             let mut inner = self.inner.lock();
-            let event = self.take_first(&mut inner);
+            let event = self.pop(&mut inner);
             if let Some(Kind::Written(_)) = event.as_ref().map(|event| event.kind()) {
                 inner.written -= 1;
             }
@@ -530,30 +536,30 @@ impl EventQueue {
 
     /// Returns true if there is an event. Any context.
     pub fn is_ready(&self) -> bool {
-        self.filled.load(Acquire)
+        self.has_events.load(Acquire)
     }
 
     /// Returns the signal that is raised with each event.
     pub(super) fn signal(&self) -> &Signal {
-        &self.arrival
+        &self.signal
     }
 
     /// Polls the queue for a set.
-    pub(super) fn look(&self) -> PollResult {
-        PollResult::at_queue(self.is_ready())
+    pub(super) fn poll(&self) -> PollResult {
+        PollResult::for_queue(self.is_ready())
     }
 
     /// Returns the kernel wait queue, which is woken by each event. It is valid until the queue is closed.
     pub fn wait_queue(&self) -> *mut WaitQueue {
-        self.arrival.wait_queue()
+        self.signal.wait_queue()
     }
 
     /// Drops the unread events about an object that is being closed, except batch results and events of
     /// `fi_eq_write()`. Process context.
-    pub(crate) fn forget(&self, source: Source) {
+    pub(crate) fn drop_events(&self, source: Source) {
         if self.is_peer {
             if let Some(owner) = self.owner() {
-                owner.forget(source);
+                owner.drop_events(source);
             }
             return;
         }
@@ -563,8 +569,8 @@ impl EventQueue {
             let stays = event.batch().is_some() || matches!(event.kind(), Kind::Written(_));
             event.source() == source && !stays
         });
-        self.shown.depth.add(-(dropped.len() as i64));
-        self.filled.store(!inner.events.is_empty(), Release);
+        self.info.depth.add(-(dropped.len() as i64));
+        self.has_events.store(!inner.events.is_empty(), Release);
         drop(inner);
     }
 
@@ -573,19 +579,19 @@ impl EventQueue {
     ///
     /// Unread events are freed; the provider then rejects the connection requests among them.
     pub(crate) fn close(&self) -> Result {
-        if self.handler.is_here() {
+        if self.handler.in_handler() {
             return Err(Errno::EBUSY);
         }
-        self.users.retire()?;
-        let ties = self.inner.lock().ties.take();
+        self.users.try_close()?;
+        let ties = self.inner.lock().resources.take();
         if let Some(bound) = &ties {
-            bound.ties.card.withdraw();
+            bound.entry_guard.entry.remove();
         }
-        self.end_calls();
+        self.stop_handler();
         let mut inner = self.inner.lock();
         // Dropped after the lock is released.
         let _left = (core::mem::take(&mut inner.events), inner.last_error.take());
-        self.filled.store(false, Release);
+        self.has_events.store(false, Release);
         drop(inner);
         Ok(())
     }

@@ -49,7 +49,7 @@ use kernel::{
 
 /// An open fabric.
 pub struct Fabric {
-    parts: DeferredDrop<Resources>,
+    resources: DeferredDrop<Resources>,
     provider: &'static CStr,
     name: Option<CString>,
     net: ARef<Namespace>,
@@ -58,7 +58,7 @@ pub struct Fabric {
 
 struct Resources {
     core: Arc<dyn provider::Fabric>,
-    card: ObjectEntry,
+    entry: ObjectEntry,
     /// Dropped last: kOFI is not unloaded while a fabric is open, even if the consumer's module is gone.
     _kofi: Option<OwnModule>,
 }
@@ -92,12 +92,12 @@ impl Fabric {
     ) -> Result<Arc<Self>> {
         let core = provider.fabric(attr)?;
         let name = attr.name.unwrap_or(provider.name());
-        let card = ObjectEntry::of_fabric(KOFI_OBJECT_FABRIC, name, owner, attr.net)?;
+        let card = ObjectEntry::for_fabric(KOFI_OBJECT_FABRIC, name, owner, attr.net)?;
         Ok(Arc::new(
             Self {
-                parts: DeferredDrop::new(Resources {
+                resources: DeferredDrop::new(Resources {
                     core,
-                    card,
+                    entry: card,
                     _kofi: kofi,
                 })?,
                 provider: provider.name(),
@@ -109,12 +109,12 @@ impl Fabric {
         )?)
     }
 
-    pub(super) fn card(&self) -> &ObjectEntry {
-        &self.parts.card
+    pub(super) fn entry(&self) -> &ObjectEntry {
+        &self.resources.entry
     }
 
     pub(super) fn core(&self) -> &Arc<dyn provider::Fabric> {
-        &self.parts.core
+        &self.resources.core
     }
 
     /// Returns the name of the provider.
@@ -184,8 +184,8 @@ impl Fabric {
 
     /// Closes the fabric: -FI_EBUSY while an object uses it.
     pub(crate) fn close(&self) -> Result {
-        self.users.retire()?;
-        self.parts.card.withdraw();
+        self.users.try_close()?;
+        self.resources.entry.remove();
         Ok(())
     }
 }

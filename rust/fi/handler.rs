@@ -37,14 +37,14 @@ struct State<H: ?Sized> {
 /// The slot of a queue's handler.
 #[pin_data]
 pub(super) struct Slot<H: ?Sized> {
-    filled: AtomicFlag,
+    has_handler: AtomicFlag,
     /// Address of the task that runs the handler, 0 for none.
-    inside: Atomic<usize>,
+    running_task: Atomic<usize>,
     #[pin]
     state: SpinLock<State<H>>,
     /// Notified when the last call has ended.
     #[pin]
-    left: CondVar,
+    call_ended: CondVar,
 }
 
 impl<H: ?Sized> Slot<H> {
@@ -55,10 +55,10 @@ impl<H: ?Sized> Slot<H> {
             handler: None,
         };
         pin_init!(Self {
-            filled: AtomicFlag::new(false),
-            inside: Atomic::new(0),
+            has_handler: AtomicFlag::new(false),
+            running_task: Atomic::new(0),
             state <- new_spinlock!(state, "kofi::Slot"),
-            left <- new_condvar!("kofi::Slot"),
+            call_ended <- new_condvar!("kofi::Slot"),
         })
     }
 
@@ -67,59 +67,59 @@ impl<H: ?Sized> Slot<H> {
     /// # Errors
     ///
     /// -FI_EBUSY if there is a handler already.
-    pub(super) fn fill(&self, handler: KBox<H>) -> Result {
+    pub(super) fn install(&self, handler: KBox<H>) -> Result {
         let mut state = self.state.lock();
-        if self.filled.load(Relaxed) {
+        if self.has_handler.load(Relaxed) {
             // `handler` is dropped after the guard.
             return Err(Errno::EBUSY);
         }
         state.handler = Some(handler);
-        self.filled.store(true, Release);
+        self.has_handler.store(true, Release);
         Ok(())
     }
 
     /// Returns true if there is, or was, a handler. Any context.
-    pub(super) fn is_filled(&self) -> bool {
-        self.filled.load(Acquire)
+    pub(super) fn has_handler(&self) -> bool {
+        self.has_handler.load(Acquire)
     }
 
     /// Calls the handler through `f`, unless it has been stopped. Called by the work item alone.
     pub(super) fn call(&self, f: impl FnOnce(&H)) {
-        if let Some(handler) = self.begin() {
+        if let Some(handler) = self.begin_call() {
             f(&handler);
-            self.end(handler);
+            self.end_call(handler);
         }
     }
 
-    fn begin(&self) -> Option<KBox<H>> {
+    fn begin_call(&self) -> Option<KBox<H>> {
         let mut state = self.state.lock();
         if state.stopped {
             return None;
         }
         let handler = state.handler.take()?;
-        self.inside.store(here(), Relaxed);
+        self.running_task.store(current_task(), Relaxed);
         Some(handler)
     }
 
-    fn end(&self, handler: KBox<H>) {
+    fn end_call(&self, handler: KBox<H>) {
         let mut state = self.state.lock();
         if !state.stopped {
             state.handler = Some(handler);
-            self.inside.store(0, Relaxed);
+            self.running_task.store(0, Relaxed);
             return;
         }
         drop(state);
         // Dropped before the waiter in `stop` continues.
         drop(handler);
         let _state = self.state.lock();
-        self.inside.store(0, Relaxed);
-        self.left.notify_all();
+        self.running_task.store(0, Relaxed);
+        self.call_ended.notify_all();
     }
 
     /// Returns true if the caller is in the handler.
-    pub(super) fn is_here(&self) -> bool {
+    pub(super) fn in_handler(&self) -> bool {
         // The address of a task is written only by the task itself.
-        self.inside.load(Relaxed) == here()
+        self.running_task.load(Relaxed) == current_task()
     }
 
     /// Stops the handler: when this returns it is not running, will not run, and has been dropped. May sleep.
@@ -128,12 +128,12 @@ impl<H: ?Sized> Slot<H> {
     pub(super) fn stop(&self) {
         let mut state = self.state.lock();
         state.stopped = true;
-        if self.is_here() {
+        if self.in_handler() {
             has_put_off_an_end();
             return;
         }
-        while self.inside.load(Relaxed) != 0 {
-            self.left.wait(&mut state);
+        while self.running_task.load(Relaxed) != 0 {
+            self.call_ended.wait(&mut state);
         }
         let handler = state.handler.take();
         drop(state);
@@ -141,6 +141,6 @@ impl<H: ?Sized> Slot<H> {
     }
 }
 
-fn here() -> usize {
+fn current_task() -> usize {
     Task::current_raw() as usize
 }

@@ -82,7 +82,7 @@ impl<'a> OpenObjects<'a> {
         offer.provider_name() == Some(fabric.provider_name())
             && offer.is_in(fabric.net())
             && (fabric.name().is_none() || offer.fabric_name() == fabric.name())
-            && self.domain.is_none_or(|domain| domain.has(offer))
+            && self.domain.is_none_or(|domain| domain.accepts(offer))
     }
 
     /// Returns the hints of a query, restricted to the names of the open objects; none if the hints or the
@@ -187,7 +187,7 @@ pub fn getinfo(
     found.retain(|offer| {
         within
             .domain
-            .is_none_or(|domain| domain.addresses_like(offer))
+            .is_none_or(|domain| domain.has_same_addressing(offer))
     });
     match found.is_empty() {
         true => Err(Errno::ENODATA),

@@ -42,7 +42,7 @@ use kernel::{
 type NameBuf = [u8; 64];
 
 /// Copies as much of `text` as fits; a control character becomes a question mark.
-fn name(text: &[u8]) -> NameBuf {
+fn copy_name(text: &[u8]) -> NameBuf {
     let mut name = [0; size_of::<NameBuf>()];
     let room = name.iter_mut().take(size_of::<NameBuf>() - 1);
     for (to, &from) in room.zip(text) {
@@ -63,7 +63,7 @@ impl Owner {
     /// Returns a kernel module as the owner.
     pub(crate) fn module(module: &CStr) -> Self {
         Self {
-            name: name(module.to_bytes()),
+            name: copy_name(module.to_bytes()),
             pid: 0,
         }
     }
@@ -73,7 +73,7 @@ impl Owner {
         let (comm, pid) = context::caller();
         let len = comm.iter().position(|&byte| byte == 0);
         Self {
-            name: name(comm.get(..len.unwrap_or(comm.len())).unwrap_or(&comm)),
+            name: copy_name(comm.get(..len.unwrap_or(comm.len())).unwrap_or(&comm)),
             pid,
         }
     }
@@ -84,15 +84,15 @@ pub struct ObjectInfo<'a>(&'a mut kofi_object);
 
 impl ObjectInfo<'_> {
     /// Sets the state: one of `enum kofi_object_state`.
-    pub(crate) fn state(&mut self, state: u32) {
+    pub(crate) fn set_state(&mut self, state: u32) {
         self.0.state = state;
     }
 
     /// Adds a value; `key` is one of `enum kofi_object_value`. A value without space is left out.
-    pub(crate) fn value(&mut self, what: u32, value: u64) {
+    pub(crate) fn add_value(&mut self, key: u32, value: u64) {
         let at = self.0.value_count as usize;
         if let (Some(name), Some(number)) = (self.0.what.get_mut(at), self.0.values.get_mut(at)) {
-            (*name, *number) = (what, value);
+            (*name, *number) = (key, value);
             self.0.value_count += 1;
         }
     }
@@ -101,7 +101,7 @@ impl ObjectInfo<'_> {
 /// The part of an object that describes its state.
 pub(crate) trait Introspect: Send + Sync {
     /// Adds the state to `info`. Called under the object table's lock: does not sleep or wait.
-    fn tell(&self, told: &mut ObjectInfo<'_>);
+    fn fill_info(&self, info: &mut ObjectInfo<'_>);
 
     /// Lists addresses, as [`object_table::TableEntry::list`] does.
     fn list(&self, _at: &mut u64, _most: usize, _batch: &mut KVec<kofi_address>) -> Option<bool> {
@@ -111,7 +111,7 @@ pub(crate) trait Introspect: Send + Sync {
 
 /// A changing number and its key, one of `enum kofi_object_value`.
 pub(crate) struct NamedValue {
-    what: u32,
+    key: u32,
     value: Atomic<u64>,
 }
 
@@ -121,14 +121,14 @@ impl NamedValue {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(crate) fn new(what: u32, value: u64) -> Result<Arc<Self>> {
-        Ok(Arc::new(Self::of(what, value), GFP_KERNEL)?)
+    pub(crate) fn new(key: u32, value: u64) -> Result<Arc<Self>> {
+        Ok(Arc::new(Self::new_embedded(key, value), GFP_KERNEL)?)
     }
 
     /// Returns a number with an initial `value`, to be embedded in another object.
-    pub(crate) const fn of(what: u32, value: u64) -> Self {
+    pub(crate) const fn new_embedded(key: u32, value: u64) -> Self {
         Self {
-            what,
+            key,
             value: Atomic::new(value),
         }
     }
@@ -151,8 +151,8 @@ impl NamedValue {
 }
 
 impl Introspect for NamedValue {
-    fn tell(&self, told: &mut ObjectInfo<'_>) {
-        told.value(self.what, self.value.load(Relaxed));
+    fn fill_info(&self, info: &mut ObjectInfo<'_>) {
+        info.add_value(self.key, self.value.load(Relaxed));
     }
 }
 
@@ -194,9 +194,9 @@ impl EndpointAddrs {
 }
 
 impl Introspect for EndpointAddrs {
-    fn tell(&self, told: &mut ObjectInfo<'_>) {
+    fn fill_info(&self, info: &mut ObjectInfo<'_>) {
         let addresses = *self.addresses.lock();
-        let fields = [&mut told.0.local_addr, &mut told.0.peer_addr];
+        let fields = [&mut info.0.local_addr, &mut info.0.peer_addr];
         for (field, address) in fields.into_iter().zip(&addresses) {
             if let Some(address) = address {
                 write_address(field, address);
@@ -217,35 +217,35 @@ struct Entry {
     kind: u32,
     parent: u64,
     name: NameBuf,
-    root: FabricShared,
-    part: Option<Arc<dyn Introspect>>,
+    shared: FabricShared,
+    source: Option<Arc<dyn Introspect>>,
 }
 
 impl object_table::TableEntry for Entry {
     fn is_in(&self, net: usize) -> bool {
-        self.root.net == net
+        self.shared.net == net
     }
 
     fn tell(&self, object: &mut kofi_object) {
         object.kind = self.kind;
         object.parent = self.parent;
         object.name = self.name;
-        object.owner = self.root.owner.name;
-        object.pid = self.root.owner.pid;
-        if let Some(part) = &self.part {
-            part.tell(&mut ObjectInfo(object));
+        object.owner = self.shared.owner.name;
+        object.pid = self.shared.owner.pid;
+        if let Some(part) = &self.source {
+            part.fill_info(&mut ObjectInfo(object));
         }
     }
 
     fn list(&self, at: &mut u64, most: usize, batch: &mut KVec<kofi_address>) -> Option<bool> {
-        self.part.as_ref()?.list(at, most, batch)
+        self.source.as_ref()?.list(at, most, batch)
     }
 }
 
 /// The introspection entry and parent reference of an object, which are released when the object is dropped.
 pub(super) struct EntryGuard<P: Parent> {
     /// Dropped first: the entry leaves the table before the parent's entry can.
-    pub(super) card: ObjectEntry,
+    pub(super) entry: ObjectEntry,
     pub(super) parent: ChildRef<P>,
 }
 
@@ -255,15 +255,15 @@ impl<P: Parent + Send + Sync + 'static> EntryGuard<P> {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn new(card: ObjectEntry, parent: ChildRef<P>) -> Result<DeferredDrop<Self>> {
-        DeferredDrop::new(Self { card, parent })
+    pub(super) fn new(entry: ObjectEntry, parent: ChildRef<P>) -> Result<DeferredDrop<Self>> {
+        DeferredDrop::new(Self { entry, parent })
     }
 }
 
 /// The introspection entry of an object.
 pub(super) struct ObjectEntry {
-    seat: TableSlot,
-    root: FabricShared,
+    slot: TableSlot,
+    shared: FabricShared,
 }
 
 impl ObjectEntry {
@@ -272,9 +272,9 @@ impl ObjectEntry {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn of_fabric(
+    pub(super) fn for_fabric(
         kind: u32,
-        title: &CStr,
+        name: &CStr,
         owner: &Owner,
         net: &Namespace,
     ) -> Result<Self> {
@@ -282,7 +282,7 @@ impl ObjectEntry {
             owner: *owner,
             net: net.address(),
         };
-        Self::new(kind, title, 0, root, None)
+        Self::new(kind, name, 0, root, None)
     }
 
     /// Adds the entry of a child object: its `kind` is one of `enum kofi_object_kind`, its `name` may be
@@ -291,44 +291,44 @@ impl ObjectEntry {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn child(
+    pub(super) fn new_child(
         &self,
         kind: u32,
-        title: &CStr,
-        part: Option<Arc<dyn Introspect>>,
+        name: &CStr,
+        source: Option<Arc<dyn Introspect>>,
     ) -> Result<Self> {
-        Self::new(kind, title, self.number(), self.root, part)
+        Self::new(kind, name, self.number(), self.shared, source)
     }
 
     fn new(
         kind: u32,
-        title: &CStr,
+        name: &CStr,
         parent: u64,
-        root: FabricShared,
-        part: Option<Arc<dyn Introspect>>,
+        shared: FabricShared,
+        source: Option<Arc<dyn Introspect>>,
     ) -> Result<Self> {
         let entry = Arc::new(
             Entry {
                 kind,
                 parent,
-                name: name(title.to_bytes()),
-                root,
-                part,
+                name: copy_name(name.to_bytes()),
+                shared,
+                source,
             },
             GFP_KERNEL,
         )?;
         let seat = TableSlot::take(entry)?;
-        Ok(Self { seat, root })
+        Ok(Self { slot: seat, shared })
     }
 
     /// Returns the object's number.
     pub(super) fn number(&self) -> u64 {
-        self.seat.number()
+        self.slot.number()
     }
 
     /// Removes the entry from the table, when the object is closed.
-    pub(super) fn withdraw(&self) {
-        self.seat.leave();
+    pub(super) fn remove(&self) {
+        self.slot.leave();
     }
 }
 
@@ -399,7 +399,7 @@ mod tests {
     #[test]
     fn objects_are_there_from_open_to_close() -> Done {
         let fabric = fabric().map_err(of)?;
-        let root = fabric.card().number();
+        let root = fabric.entry().number();
         let domain = fabric
             .domain(HERE, &*Info::new().map_err(of)?)
             .map_err(of)?;
@@ -410,9 +410,9 @@ mod tests {
         let expected = [
             (KOFI_OBJECT_FABRIC, 0),
             (KOFI_OBJECT_DOMAIN, root),
-            (KOFI_OBJECT_CNTR, domain.card().number()),
+            (KOFI_OBJECT_CNTR, domain.entry().number()),
             (KOFI_OBJECT_EQ, root),
-            (KOFI_OBJECT_POLL_SET, domain.card().number()),
+            (KOFI_OBJECT_POLL_SET, domain.entry().number()),
         ];
         let seen = all.iter().map(|object| (object.kind, object.parent));
         assert!(seen.eq(expected));
@@ -438,7 +438,7 @@ mod tests {
         let counter = domain.counter(HERE, &cntr::Attr::default()).map_err(of)?;
         counter.add(7);
         counter.add_errors(1);
-        let all = behind(domain.card().number())?;
+        let all = behind(domain.entry().number())?;
         let object = all.first().ok_or(ENOENT)?;
         assert_eq!(object.value_count, 2);
         assert_eq!(object.what[..2], [KOFI_VALUE_COUNT, KOFI_VALUE_ERRORS]);
@@ -451,7 +451,7 @@ mod tests {
         let mut object: KBox<kofi_object> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL)?;
         let room = object.values.len();
         for value in 0..2 * room as u64 {
-            ObjectInfo(&mut object).value(KOFI_VALUE_COUNT, value);
+            ObjectInfo(&mut object).add_value(KOFI_VALUE_COUNT, value);
         }
         assert_eq!(object.value_count as usize, room);
         assert_eq!(object.values.last(), Some(&(room as u64 - 1)));
@@ -460,15 +460,15 @@ mod tests {
 
     #[test]
     fn names_are_cut_and_stand_on_a_line() {
-        assert!(name(b"a\nb").starts_with(b"a?b\0"));
-        let long = name(&[b'x'; 100]);
+        assert!(copy_name(b"a\nb").starts_with(b"a?b\0"));
+        let long = copy_name(&[b'x'; 100]);
         assert_eq!(long.iter().position(|&byte| byte == 0), Some(63));
     }
 
     #[test]
     fn only_what_is_in_the_namespace_is_told() -> Done {
         let fabric = fabric().map_err(of)?;
-        let after = fabric.card().number() - 1;
+        let after = fabric.entry().number() - 1;
         let mut batch = KVec::with_capacity(BATCH, GFP_KERNEL)?;
         let _ = object_table::read(after, Some(Namespace::init().address()), &mut batch);
         assert_eq!(batch.len(), 1);
@@ -480,7 +480,7 @@ mod tests {
     #[test]
     fn parents_are_told_before_their_children_whoever_comes_and_goes() -> Done {
         let fabric = fabric().map_err(of)?;
-        let first = fabric.card().number() - 1;
+        let first = fabric.entry().number() - 1;
         let busy = fabric.clone();
         let thread = Thread::run(HERE, c"kofi_card", move |here| {
             while !context::kthread_should_stop() {

@@ -54,7 +54,7 @@ impl<T> LockedList<T> {
             let mut list = self.list.lock();
             let wanted = list.len() + 1;
             if list.capacity() < wanted && spare.capacity() >= wanted {
-                refit(&mut list, &mut spare);
+                move_into_larger(&mut list, &mut spare);
             }
             if list.capacity() >= wanted {
                 let _ = list.push_within_capacity(item);
@@ -67,7 +67,7 @@ impl<T> LockedList<T> {
     }
 
     /// Removes the first item for which `which` holds. Any context.
-    pub(super) fn take(&self, which: impl FnMut(&T) -> bool) -> Option<T> {
+    pub(super) fn remove_first(&self, which: impl FnMut(&T) -> bool) -> Option<T> {
         let mut list = self.list.lock();
         let at = list.iter().position(which)?;
         let taken = list.remove(at).ok();
@@ -76,7 +76,7 @@ impl<T> LockedList<T> {
     }
 
     /// Calls `change` for the items in order, until it returns `Some`, and returns that. Any context.
-    pub(super) fn find<R>(&self, change: impl FnMut(&mut T) -> Option<R>) -> Option<R> {
+    pub(super) fn find_map<R>(&self, change: impl FnMut(&mut T) -> Option<R>) -> Option<R> {
         self.list.lock().iter_mut().find_map(change)
     }
 
@@ -86,7 +86,7 @@ impl<T> LockedList<T> {
     }
 
     /// Calls `visit` for the items in order. Any context.
-    pub(super) fn each(&self, visit: impl FnMut(&T)) {
+    pub(super) fn for_each(&self, visit: impl FnMut(&T)) {
         if !self.is_empty() {
             self.list.lock().iter().for_each(visit);
         }
@@ -94,7 +94,7 @@ impl<T> LockedList<T> {
 }
 
 /// Moves a list into the larger memory of an empty one, which gets the smaller memory.
-pub(super) fn refit<T>(list: &mut KVec<T>, spare: &mut KVec<T>) {
+pub(super) fn move_into_larger<T>(list: &mut KVec<T>, spare: &mut KVec<T>) {
     for item in list.drain_all() {
         // The capacity suffices: the caller has checked.
         let _ = spare.push_within_capacity(item);
@@ -116,7 +116,7 @@ mod tests {
 
     fn sum(roll: &LockedList<u32>) -> u32 {
         let mut sum = 0;
-        roll.each(|item| sum = sum * 10 + item);
+        roll.for_each(|item| sum = sum * 10 + item);
         sum
     }
 
@@ -128,8 +128,8 @@ mod tests {
             assert!(roll.add(item).is_ok());
         }
         assert_eq!(sum(&roll), 12345);
-        assert_eq!(roll.take(|item| *item == 3), Some(3));
-        assert_eq!(roll.take(|item| *item == 3), None);
+        assert_eq!(roll.remove_first(|item| *item == 3), Some(3));
+        assert_eq!(roll.remove_first(|item| *item == 3), None);
         assert_eq!(sum(&roll), 1245);
         assert!(roll.add(6).is_ok());
         assert_eq!(sum(&roll), 12456);
@@ -149,9 +149,9 @@ mod tests {
             *item = 7;
             Some(*item)
         };
-        assert_eq!(roll.find(double), Some(7));
+        assert_eq!(roll.find_map(double), Some(7));
         assert_eq!(sum(&roll), 172);
-        assert_eq!(roll.find(|item| (*item == 9).then_some(())), None);
+        assert_eq!(roll.find_map(|item| (*item == 9).then_some(())), None);
         Ok(())
     }
 }

@@ -144,7 +144,9 @@ impl MemoryRegion {
         let base = domain.addressing().base(memory);
         let core = domain.core().clone().register(memory, access)?;
         let length = NamedValue::new(KOFI_VALUE_LENGTH, length as u64)?;
-        let card = domain.card().child(KOFI_OBJECT_MR, c"", Some(length))?;
+        let card = domain
+            .entry()
+            .new_child(KOFI_OBJECT_MR, c"", Some(length))?;
         Ok(Arc::new(
             Self {
                 core,

@@ -283,13 +283,13 @@ impl Completions {
 
     fn read_as<E: Entry>(&self) -> Result<CompletedOp> {
         let mut done = None;
-        self.queue.read_by(|queue| {
+        self.queue.read_with(|queue| {
             done = self.next::<E>(queue)?;
             Ok(1)
         })?;
         if done.is_none() {
             // Entries may be left, so the queue is not armed.
-            self.queue.call_handler();
+            self.queue.schedule_handler();
         }
         done.ok_or(Errno::EAGAIN)
     }
@@ -308,7 +308,7 @@ impl Completions {
 
     fn wait_as<E: Entry>(&self, here: ProcessContext, budget: &mut Budget) -> Result<CompletedOp> {
         let core = &**self.queue.core();
-        let deadline = Deadline::of(budget);
+        let deadline = Deadline::from_budget(budget);
         loop {
             let mut done = None;
             let read = || {
@@ -320,7 +320,7 @@ impl Completions {
                 return Ok(done);
             }
             // Skipping entries takes time, too.
-            *budget = deadline.left();
+            *budget = deadline.remaining();
             if budget.is_spent() || current!().signal_pending() || kthread_should_stop() {
                 return Err(Errno::EAGAIN);
             }
@@ -416,7 +416,7 @@ impl Side<'_> {
 
     /// Binds it to an endpoint, for that direction.
     pub(super) fn bind(&self, endpoint: &ep::Endpoint, direction: u64) -> Result {
-        endpoint.bind_completions(&self.completions.queue, direction)?;
+        endpoint.bind_cq(&self.completions.queue, direction)?;
         match self.counter {
             Some(counter) => endpoint.bind_counter(counter, direction),
             None => Ok(()),

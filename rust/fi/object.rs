@@ -42,7 +42,7 @@ impl ChildCount {
     }
 
     /// Adds a child; -FI_EINVAL once the object is closed.
-    fn enter(&self) -> Result {
+    fn add_child(&self) -> Result {
         let mut seen = self.0.load(Relaxed);
         while seen & CLOSED == 0 {
             match self.0.cmpxchg(seen, seen + 1, Full) {
@@ -54,17 +54,17 @@ impl ChildCount {
     }
 
     /// Keeps the object from being closed during a call; -FI_EINVAL once the object is closed.
-    pub fn busy(&self) -> Result<CallGuard<'_>> {
-        self.enter()?;
+    pub fn begin_call(&self) -> Result<CallGuard<'_>> {
+        self.add_child()?;
         Ok(CallGuard(self))
     }
 
-    fn leave(&self) {
+    fn remove_child(&self) {
         let _ = self.0.fetch_sub(1u64, Release);
     }
 
     /// Marks the object as closed; -FI_EBUSY, without any effect, while it has children.
-    pub fn retire(&self) -> Result {
+    pub fn try_close(&self) -> Result {
         match self.0.cmpxchg(0, CLOSED, Full) {
             Ok(_) => Ok(()),
             Err(_) => Err(Errno::EBUSY),
@@ -77,7 +77,7 @@ pub struct CallGuard<'a>(&'a ChildCount);
 
 impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
-        self.0.leave();
+        self.0.remove_child();
     }
 }
 
@@ -97,7 +97,7 @@ impl<T: Parent + ?Sized> ChildRef<T> {
     ///
     /// -FI_EINVAL if the parent has been closed.
     pub fn new(parent: &Arc<T>) -> Result<Self> {
-        parent.users().enter()?;
+        parent.users().add_child()?;
         Ok(Self(parent.clone()))
     }
 
@@ -117,7 +117,7 @@ impl<T: Parent + ?Sized> Deref for ChildRef<T> {
 
 impl<T: Parent + ?Sized> Drop for ChildRef<T> {
     fn drop(&mut self) {
-        self.0.users().leave();
+        self.0.users().remove_child();
     }
 }
 
@@ -137,15 +137,15 @@ mod tests {
     fn close_01_busy_while_a_child_lives() -> kernel::error::Result {
         let thing = Arc::new(Thing(ChildCount::new()), GFP_KERNEL)?;
         let child = ChildRef::new(&thing).map_err(|_| EINVAL)?;
-        assert!(thing.0.retire().is_err());
-        let call = thing.0.busy().map_err(|_| EINVAL)?;
+        assert!(thing.0.try_close().is_err());
+        let call = thing.0.begin_call().map_err(|_| EINVAL)?;
         drop(child);
-        assert!(thing.0.retire().is_err());
+        assert!(thing.0.try_close().is_err());
         drop(call);
-        assert!(thing.0.retire().is_ok());
+        assert!(thing.0.try_close().is_ok());
         assert!(ChildRef::new(&thing).is_err());
-        assert!(thing.0.busy().is_err());
-        assert!(thing.0.retire().is_err());
+        assert!(thing.0.begin_call().is_err());
+        assert!(thing.0.try_close().is_err());
         Ok(())
     }
 }

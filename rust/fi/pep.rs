@@ -46,8 +46,8 @@ pub struct PassiveEndpoint {
 struct PepInfo(Arc<dyn provider::PassiveEndpoint>);
 
 impl Introspect for PepInfo {
-    fn tell(&self, told: &mut ObjectInfo<'_>) {
-        self.0.tell(told);
+    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
+        self.0.fill_info(told);
     }
 }
 
@@ -56,8 +56,8 @@ impl PassiveEndpoint {
         let core = fabric.core().clone().passive_endpoint(info, source)?;
         let part = Arc::new(PepInfo(core.clone()), GFP_KERNEL)?;
         let card = fabric
-            .card()
-            .child(KOFI_OBJECT_PASSIVE_EP, c"", Some(part))?;
+            .entry()
+            .new_child(KOFI_OBJECT_PASSIVE_EP, c"", Some(part))?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 core,
@@ -109,9 +109,9 @@ impl PassiveEndpoint {
     /// Closes the listener: what nobody accepted is refused. May sleep.
     pub fn close(&self) {
         self.core.close();
-        self.card.withdraw();
+        self.card.remove();
         if let Some(held) = self.events.lock().take() {
-            held.forget(self.source);
+            held.drop_events(self.source);
         }
     }
 }

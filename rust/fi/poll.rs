@@ -31,12 +31,12 @@ use kernel::{
     sync::Arc, //
 };
 
-enum Polled {
+enum PollTarget {
     Queue(ChildRef<CompletionQueue>),
     Counter(ChildRef<Counter>),
 }
 
-impl Polled {
+impl PollTarget {
     fn is_queue(&self, queue: &Arc<CompletionQueue>) -> bool {
         matches!(self, Self::Queue(known) if Arc::ptr_eq(known.arc(), queue))
     }
@@ -46,18 +46,18 @@ impl Polled {
     }
 }
 
-impl Pollable for Polled {
+impl Pollable for PollTarget {
     fn signal(&self) -> &Signal {
         match self {
-            Self::Queue(queue) => queue.signal_of_arrival(),
+            Self::Queue(queue) => queue.arrival_signal(),
             Self::Counter(counter) => counter.signal(),
         }
     }
 
-    fn look(&self, told: &mut u64) -> PollResult {
+    fn poll(&self, seen: &mut u64) -> PollResult {
         match self {
-            Self::Queue(queue) => queue.look(),
-            Self::Counter(counter) => counter.look(told),
+            Self::Queue(queue) => queue.poll(),
+            Self::Counter(counter) => counter.poll(seen),
         }
     }
 }
@@ -66,9 +66,9 @@ impl Pollable for Polled {
 #[pin_data]
 pub struct PollSet {
     #[pin]
-    group: ReadySet<Polled>,
+    ready_set: ReadySet<PollTarget>,
     users: ChildCount,
-    ties: DeferredDrop<EntryGuard<Domain>>,
+    entry_guard: DeferredDrop<EntryGuard<Domain>>,
 }
 
 impl Parent for PollSet {
@@ -80,13 +80,15 @@ impl Parent for PollSet {
 impl PollSet {
     pub(super) fn new(domain: ChildRef<Domain>) -> Result<Arc<Self>> {
         let (group, size) = ReadySet::new()?;
-        let card = domain.card().child(KOFI_OBJECT_POLL_SET, c"", Some(size))?;
+        let card = domain
+            .entry()
+            .new_child(KOFI_OBJECT_POLL_SET, c"", Some(size))?;
         let ties = EntryGuard::new(card, domain)?;
         Ok(Arc::pin_init(
             pin_init!(Self {
-                group <- group,
+                ready_set <- group,
                 users: ChildCount::new(),
-                ties,
+                entry_guard: ties,
             }),
             GFP_KERNEL,
         )?)
@@ -103,8 +105,8 @@ impl PollSet {
         queue: &Arc<CompletionQueue>,
         token: usize,
     ) -> Result {
-        let member = Polled::Queue(ChildRef::new(queue)?);
-        self.group
+        let member = PollTarget::Queue(ChildRef::new(queue)?);
+        self.ready_set
             .add(member, token, |known| known.is_queue(queue))
             .map(drop)
     }
@@ -120,20 +122,21 @@ impl PollSet {
         counter: &Arc<Counter>,
         token: usize,
     ) -> Result {
-        let member = Polled::Counter(ChildRef::new(counter)?);
-        self.group
+        let member = PollTarget::Counter(ChildRef::new(counter)?);
+        self.ready_set
             .add(member, token, |known| known.is_counter(counter))
             .map(drop)
     }
 
     /// Removes a completion queue, if it is in the set.
     pub fn remove_queue(&self, _here: ProcessContext, queue: &Arc<CompletionQueue>) {
-        self.group.remove_first(|known| known.is_queue(queue));
+        self.ready_set.remove_first(|known| known.is_queue(queue));
     }
 
     /// Removes a counter, if it is in the set.
     pub fn remove_counter(&self, _here: ProcessContext, counter: &Arc<Counter>) {
-        self.group.remove_first(|known| known.is_counter(counter));
+        self.ready_set
+            .remove_first(|known| known.is_counter(counter));
     }
 
     /// Calls `visit` with the tokens of up to `most` ready members, each once, and returns their number. Any
@@ -142,16 +145,16 @@ impl PollSet {
     /// A queue is ready until it is empty, a counter once after each change. A queue may be reported falsely
     /// after unsignalled operations have completed.
     pub fn poll(&self, most: usize, visit: impl FnMut(usize)) -> usize {
-        self.group.each(most, visit)
+        self.ready_set.poll_ready(most, visit)
     }
 
     /// Closes the set: -FI_EBUSY while it has members.
     pub(crate) fn close(&self) -> Result {
-        if !self.group.is_empty() {
+        if !self.ready_set.is_empty() {
             return Err(Errno::EBUSY);
         }
-        self.users.retire()?;
-        self.ties.card.withdraw();
+        self.users.try_close()?;
+        self.entry_guard.entry.remove();
         Ok(())
     }
 }

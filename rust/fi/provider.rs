@@ -101,7 +101,7 @@ pub trait Fabric: Any + Send + Sync {
     ) -> Result<Arc<dyn PassiveEndpoint>>;
 
     /// Returns the function that describes the provider's errno of error events. Callable in any context.
-    fn words(&self) -> fn(prov_errno: c_int) -> &'static CStr {
+    fn strerror_fn(&self) -> fn(prov_errno: c_int) -> &'static CStr {
         strerror
     }
 }
@@ -120,7 +120,7 @@ pub trait Domain: Any + Send + Sync {
     /// # Errors
     ///
     /// -FI_ENOSYS for a provider whose completions come from a device.
-    fn peer_queue(
+    fn peer_cq(
         self: Arc<Self>,
         _attr: &cq::Attr,
         _sink: Arc<dyn cq::PeerSink>,
@@ -165,7 +165,7 @@ pub trait Domain: Any + Send + Sync {
     /// # Errors
     ///
     /// -FI_EINVAL if the device itself holds posted receives.
-    fn peer_receive(self: Arc<Self>, _posts: srx::PeerOwner) -> Result<Arc<dyn SharedReceive>> {
+    fn peer_srx(self: Arc<Self>, _owner: srx::PeerOwner) -> Result<Arc<dyn SharedReceive>> {
         Err(Errno::EINVAL)
     }
 
@@ -183,11 +183,11 @@ pub trait Domain: Any + Send + Sync {
 
     /// Sets the event that is written when the device is removed. After `None` no event is written. May
     /// sleep.
-    fn set_farewell(&self, notice: Option<ReservedEvent>);
+    fn set_removal_event(&self, event: Option<ReservedEvent>);
 
     /// Returns the maximum number of elements of an atomic operation; -FI_EOPNOTSUPP if the device does not
     /// support the operation. Any context.
-    fn most_elements(&self, form: Form, op: Op, datatype: Datatype) -> Result<usize>;
+    fn max_atomic_elements(&self, form: Form, op: Op, datatype: Datatype) -> Result<usize>;
 
     /// Resolves routes to peers, several at a time, until `peers` has no more or is canceled. May sleep, for
     /// some seconds per peer that does not answer.
@@ -200,10 +200,10 @@ pub trait AsyncResolve {
     fn next(&mut self) -> Option<(usize, SocketAddr)>;
 
     /// Reports the result for the address at `index`; -FI_EHOSTUNREACH without a route.
-    fn found(&mut self, number: usize, outcome: Result);
+    fn complete(&mut self, index: usize, result: Result);
 
     /// Returns true once the remaining results are not needed any more.
-    fn is_over(&self) -> bool;
+    fn is_canceled(&self) -> bool;
 }
 
 /// A memory region.
@@ -258,16 +258,16 @@ pub trait CompletionQueue: Any + Send + Sync {
     fn arm(&self) -> bool;
 
     /// Returns true if polled entries wait for a reader. Any context.
-    fn has_put_off(&self) -> bool;
+    fn has_backlog(&self) -> bool;
 
     /// Returns the notifier that wakes the readers of the queue.
-    fn interrupts(&self) -> &Notifier;
+    fn notifier(&self) -> &Notifier;
 
     /// Reports values for introspection, as [`Introspect`](super::introspect::Introspect) does.
-    fn tell(&self, told: &mut ObjectInfo<'_>);
+    fn fill_info(&self, info: &mut ObjectInfo<'_>);
 
     /// Returns the text of a provider errno of the queue's error entries.
-    fn describe(&self, prov_errno: i32) -> &'static CStr;
+    fn strerror(&self, prov_errno: i32) -> &'static CStr;
 
     /// Stops the queue, to which no endpoint is bound any more. May sleep.
     fn close(&self);
@@ -283,16 +283,16 @@ pub enum Peers {
 }
 
 /// A completion queue binding of one direction.
-pub struct Side {
+pub struct CqBinding {
     /// The queue.
     pub queue: ChildRef<cq::CompletionQueue>,
     /// FI_SELECTIVE_COMPLETION: a success is reported only with FI_COMPLETION.
     pub selective: bool,
 }
 
-impl Side {
+impl CqBinding {
     /// Returns a second binding with its own counted reference; -FI_EINVAL once the queue is closed.
-    pub(super) fn again(&self) -> Result<Self> {
+    pub(super) fn try_clone(&self) -> Result<Self> {
         Ok(Self {
             queue: ChildRef::new(self.queue.arc())?,
             selective: self.selective,
@@ -303,17 +303,17 @@ impl Side {
 /// The objects that are bound to an endpoint when it is enabled.
 pub struct Bindings {
     /// Event queue for connection events: present with [`Peers::One`].
-    pub events: Option<ChildRef<EventQueue>>,
+    pub eq: Option<ChildRef<EventQueue>>,
     /// Address vector of the peers: present with [`Peers::Any`], except for a context of a scalable endpoint.
-    pub addresses: Option<ChildRef<AddressVector>>,
+    pub av: Option<ChildRef<AddressVector>>,
     /// Shared receive context, if the endpoint has one.
-    pub shared: Option<ChildRef<srx::SharedReceive>>,
+    pub srx: Option<ChildRef<srx::SharedReceive>>,
     /// Shared transmit context, if the endpoint has one.
-    pub packets: Option<ChildRef<stx::SharedTransmit>>,
+    pub stx: Option<ChildRef<stx::SharedTransmit>>,
     /// Completion queue for transmits: present if the endpoint has that [direction](Endpoint::directions).
-    pub transmit: Option<Side>,
+    pub tx_cq: Option<CqBinding>,
     /// Completion queue for receives: present if the endpoint has that [direction](Endpoint::directions).
-    pub receive: Option<Side>,
+    pub rx_cq: Option<CqBinding>,
     /// Counters. Each operation is counted when its completion is polled from the device, whether or not it
     /// writes an entry, and after its memory has returned to the consumer.
     pub counters: BoundCounters,
@@ -324,13 +324,13 @@ pub struct Bindings {
 pub enum EpOption {
     /// FI_OPT_MIN_MULTI_RECV: minimum free space, in bytes, for a message in a multi-receive buffer; applies
     /// to buffers posted later; not 0.
-    MultiReceive,
+    MinMultiRecv,
     /// FI_OPT_KOFI_CONNECTIONS: maximum number of simultaneous connections.
-    Connections,
+    MaxConnections,
     /// FI_OPT_KOFI_IDLE_MS: idle time in milliseconds after which a connection is closed; 0 for never.
-    Idle,
+    IdleTimeout,
     /// FI_OPT_KOFI_CONNECTED: current number of connections. Read-only.
-    Connected,
+    ConnectionCount,
 }
 
 /// The kind of a transmit.
@@ -437,7 +437,7 @@ pub trait Endpoint: Any + Send + Sync {
 
     /// Returns true if a read may be reported complete that is not. Then no operation posted after the read
     /// is complete either.
-    fn doubts_reads(&self) -> bool {
+    fn may_report_reads_early(&self) -> bool {
         false
     }
 
@@ -480,7 +480,7 @@ pub trait Endpoint: Any + Send + Sync {
     /// Starts a transmit on the fast path. Returns `None`, without any effect, if the fast path cannot take
     /// it.
     #[inline(always)]
-    fn transmit_plain(
+    fn try_fast_transmit(
         &self,
         _operation: Operation<'_>,
         _single: &SingleSegment<'_>,
@@ -492,7 +492,7 @@ pub trait Endpoint: Any + Send + Sync {
     /// error writes an entry. The flags are as in a [`SingleSegment`]. Returns `None`, without any effect, if
     /// the fast path cannot take it.
     #[inline(always)]
-    fn inject_plain(
+    fn try_fast_inject(
         &self,
         _operation: Operation<'_>,
         _segment: &Segment,
@@ -503,14 +503,14 @@ pub trait Endpoint: Any + Send + Sync {
 
     /// Posts a receive on the fast path. Returns `None`, without any effect, if the fast path cannot take it.
     #[inline(always)]
-    fn receive_plain(&self, _single: &SingleSegment<'_>) -> Option<Result> {
+    fn try_fast_receive(&self, _single: &SingleSegment<'_>) -> Option<Result> {
         None
     }
 
     /// Starts an atomic operation on the fast path. Returns `None`, without any effect, if the fast path
     /// cannot take it.
     #[inline(always)]
-    fn atomic_plain(&self, _atomic: &Atomic<'_>, _message: &Message<'_>) -> Option<Result> {
+    fn try_fast_atomic(&self, _atomic: &Atomic<'_>, _message: &Message<'_>) -> Option<Result> {
         None
     }
 
@@ -518,14 +518,14 @@ pub trait Endpoint: Any + Send + Sync {
     fn atomic(&self, atomic: &Atomic<'_>, message: &Message<'_>) -> Result;
 
     /// Returns [`Domain::max_atomic_elements`] for an endpoint that was opened with FI_ATOMIC.
-    fn most_elements(&self, form: Form, op: Op, datatype: Datatype) -> Result<usize>;
+    fn max_atomic_elements(&self, form: Form, op: Op, datatype: Datatype) -> Result<usize>;
 
     /// Returns the value of an option. Any context.
     ///
     /// # Errors
     ///
     /// -FI_ENOPROTOOPT for an option that the endpoint does not have.
-    fn setting(&self, setting: EpOption) -> Result<usize>;
+    fn getopt(&self, option: EpOption) -> Result<usize>;
 
     /// Binds the completion queue of operations with FI_PEER_TRANSFER. Such operations match only each other.
     /// The binding lasts until the endpoint closes; at most once, after the endpoint is enabled. May sleep.
@@ -534,7 +534,7 @@ pub trait Endpoint: Any + Send + Sync {
     ///
     /// -FI_ENOSYS if the endpoint was not opened with FI_COLLECTIVE, -FI_EALREADY for a second call,
     /// -FI_EOPBADSTATE before the endpoint is enabled, -FI_ENOMEM.
-    fn carry(&self, _queue: ChildRef<cq::CompletionQueue>) -> Result {
+    fn bind_transfer_cq(&self, _queue: ChildRef<cq::CompletionQueue>) -> Result {
         not_implemented()
     }
 
@@ -544,7 +544,7 @@ pub trait Endpoint: Any + Send + Sync {
     ///
     /// -FI_ENOPROTOOPT for an option that the endpoint does not have or cannot set, -FI_EINVAL for an invalid
     /// value.
-    fn set(&self, setting: EpOption, value: usize) -> Result;
+    fn setopt(&self, option: EpOption, value: usize) -> Result;
 
     /// Posts a receive. With FI_MULTI_RECV its one segment receives several messages.
     fn receive(&self, message: &Message<'_>) -> Result;
@@ -561,7 +561,7 @@ pub trait Endpoint: Any + Send + Sync {
     }
 
     /// Reports values for introspection, as [`Introspect`](super::introspect::Introspect) does.
-    fn tell(&self, told: &mut ObjectInfo<'_>);
+    fn fill_info(&self, info: &mut ObjectInfo<'_>);
 
     /// Closes the endpoint without an event. When it returns the device does not touch posted memory any
     /// more, and the context of every operation whose completion no reader has taken has been passed to
@@ -583,7 +583,7 @@ pub enum ContextIndex {
 /// The calls may sleep, except [`Self::fill_info`].
 pub trait ScalableEndpoint: Any + Send + Sync {
     /// Returns the number of transmit and receive contexts.
-    fn contexts(&self) -> [usize; 2];
+    fn context_counts(&self) -> [usize; 2];
 
     /// Enables the endpoint, whose peers are in `addresses`.
     fn enable(self: Arc<Self>, addresses: ChildRef<AddressVector>) -> Result;
@@ -598,10 +598,10 @@ pub trait ScalableEndpoint: Any + Send + Sync {
     fn context(self: Arc<Self>, which: ContextIndex, info: &Info) -> Result<Arc<dyn Endpoint>>;
 
     /// Returns the value of an option, as [`Endpoint::getopt`] does.
-    fn setting(&self, setting: EpOption) -> Result<usize>;
+    fn getopt(&self, option: EpOption) -> Result<usize>;
 
     /// Sets an option, as [`Endpoint::setopt`] does.
-    fn set(&self, setting: EpOption, value: usize) -> Result;
+    fn setopt(&self, option: EpOption, value: usize) -> Result;
 
     /// Sets the local address; -FI_EOPBADSTATE once the endpoint is enabled.
     fn set_name(&self, addr: SocketAddr) -> Result;
@@ -610,7 +610,7 @@ pub trait ScalableEndpoint: Any + Send + Sync {
     fn name(&self) -> Result<SocketAddr>;
 
     /// Reports values for introspection, as [`Introspect`](super::introspect::Introspect) does.
-    fn tell(&self, told: &mut ObjectInfo<'_>);
+    fn fill_info(&self, info: &mut ObjectInfo<'_>);
 
     /// Closes the endpoint without an event. All its contexts have been closed already.
     fn close(&self);
@@ -646,9 +646,9 @@ pub trait SharedReceive: Any + Send + Sync {
     ///
     /// -FI_ENOSYS if the device itself holds posted receives, -FI_EINVAL if the context is imported,
     /// -FI_ENOMEM.
-    fn host(
+    fn export(
         self: Arc<Self>,
-        _guest: Arc<dyn srx::PeerEndpoint>,
+        _endpoint: Arc<dyn srx::PeerEndpoint>,
     ) -> Result<Arc<dyn srx::ExportedReceives>> {
         not_implemented()
     }
@@ -662,7 +662,7 @@ pub trait SharedReceive: Any + Send + Sync {
     }
 
     /// Reports values for introspection, as [`Introspect`](super::introspect::Introspect) does.
-    fn tell(&self, told: &mut ObjectInfo<'_>);
+    fn fill_info(&self, info: &mut ObjectInfo<'_>);
 
     /// Closes the context, to which no endpoint is bound any more. When it returns the device does not touch
     /// posted memory any more, and the context of each receive has been passed to `reclaim`. May sleep.
@@ -676,7 +676,7 @@ pub trait SharedTransmit: Any + Send + Sync {
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 
     /// Reports values for introspection, as [`Introspect`](super::introspect::Introspect) does.
-    fn tell(&self, told: &mut ObjectInfo<'_>);
+    fn fill_info(&self, info: &mut ObjectInfo<'_>);
 
     /// Closes the context, to which no endpoint is bound any more. May sleep.
     fn close(&self);
@@ -703,7 +703,7 @@ pub trait PassiveEndpoint: Any + Send + Sync {
     fn private_data_limit(&self) -> usize;
 
     /// Reports values for introspection, as [`Introspect`](super::introspect::Introspect) does.
-    fn tell(&self, told: &mut ObjectInfo<'_>);
+    fn fill_info(&self, info: &mut ObjectInfo<'_>);
 
     /// Stops listening and rejects the pending connection requests. May sleep.
     fn close(&self);

@@ -144,12 +144,12 @@ impl Endpoint {
             _shared: (shared.receives.cloned(), shared.transmits.cloned()),
         })?;
         let endpoint = &open.endpoint;
-        endpoint.bind_addresses(addresses, 0)?;
+        endpoint.bind_av(addresses, 0)?;
         if let Some(receives) = shared.receives {
-            endpoint.bind_receives(receives.shared(), 0)?;
+            endpoint.bind_srx(receives.shared(), 0)?;
         }
         if let Some(transmits) = shared.transmits {
-            endpoint.bind_transmits(transmits.shared(), 0)?;
+            endpoint.bind_stx(transmits.shared(), 0)?;
         }
         transmit.bind(endpoint, flags::FI_TRANSMIT)?;
         receive.bind(endpoint, flags::FI_RECV)?;

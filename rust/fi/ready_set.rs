@@ -10,7 +10,7 @@
 
 use super::{
     introspect::NamedValue,
-    locked_list::refit,
+    locked_list::move_into_larger,
     wait::{
         Deadline,
         Listener,
@@ -55,26 +55,26 @@ pub(super) trait Pollable: Send + 'static {
 
     /// Polls the object and arms its signal. `seen` is the state that the set keeps for this member, 0 at
     /// first. Any context.
-    fn look(&self, told: &mut u64) -> PollResult;
+    fn poll(&self, seen: &mut u64) -> PollResult;
 }
 
 /// The result of polling a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PollResult {
     /// Not ready; the signal is raised when the member becomes ready.
-    Nothing,
+    NotReady,
     /// Ready, to be reported once.
-    Once,
+    ReadyOnce,
     /// Ready until it is read.
-    Still,
+    Ready,
 }
 
 impl PollResult {
     /// Returns the result for a queue, which is ready until it is empty.
-    pub(super) fn at_queue(is_ready: bool) -> Self {
+    pub(super) fn for_queue(is_ready: bool) -> Self {
         match is_ready {
-            true => Self::Still,
-            false => Self::Nothing,
+            true => Self::Ready,
+            false => Self::NotReady,
         }
     }
 }
@@ -83,34 +83,34 @@ struct Entry<M: Pollable> {
     member: M,
     token: usize,
     /// Poll state for [`ReadySet::poll_ready`].
-    told: u64,
+    poll_seen: u64,
     /// Poll state for [`ReadySet::is_ready`].
-    asked: u64,
-    watch: Arc<ReadyLink>,
+    ready_seen: u64,
+    link: Arc<ReadyLink>,
 }
 
 impl<M: Pollable> Drop for Entry<M> {
     fn drop(&mut self) {
-        self.member.signal().forget(&self.watch);
+        self.member.signal().remove_listener(&self.link);
     }
 }
 
 /// A slot of the set. Its link may be on the ready list even after the member has been removed.
 struct MemberSlot<M: Pollable> {
-    watch: Arc<ReadyLink>,
+    link: Arc<ReadyLink>,
     entry: Option<Entry<M>>,
 }
 
 impl<M: Pollable> Borrow<ReadyLink> for MemberSlot<M> {
     fn borrow(&self) -> &ReadyLink {
-        &self.watch
+        &self.link
     }
 }
 
 /// The slots by the numbers of their links, and the queue of the scan.
 struct Members<M: Pollable> {
-    places: KVec<MemberSlot<M>>,
-    queue: ScanQueue,
+    slots: KVec<MemberSlot<M>>,
+    scan_queue: ScanQueue,
 }
 
 /// A set of members. Each has a token that identifies it to the consumer.
@@ -120,7 +120,7 @@ pub(super) struct ReadySet<M: Pollable> {
     changes: Mutex<()>,
     #[pin]
     members: FastLockIrq<DeferredDrop<Members<M>>>,
-    line: Arc<ReadyList>,
+    ready_list: Arc<ReadyList>,
     /// Number of members; changed under `changes`.
     size: Arc<NamedValue>,
 }
@@ -135,14 +135,14 @@ impl<M: Pollable> ReadySet<M> {
         let line = Arc::pin_init(ReadyList::new(), GFP_KERNEL)?;
         let size = NamedValue::new(KOFI_VALUE_MEMBERS, 0)?;
         let nobody = DeferredDrop::new(Members {
-            places: KVec::new(),
-            queue: ScanQueue::new(),
+            slots: KVec::new(),
+            scan_queue: ScanQueue::new(),
         })?;
         let told = size.clone();
         let group = pin_init!(Self {
             changes <- new_mutex!((), "kofi::Group::changes"),
             members <- FastLockIrq::new(nobody, c"kofi::Group", static_lock_class!()),
-            line,
+            ready_list: line,
             size,
         });
         Ok((group, told))
@@ -159,46 +159,46 @@ impl<M: Pollable> ReadySet<M> {
         if let Some(known) = self.find(same) {
             return Ok(known);
         }
-        let watch = self.free_place()?;
-        member.signal().listen(&watch)?;
+        let watch = self.free_slot()?;
+        member.signal().add_listener(&watch)?;
         let entry = Entry {
             member,
             token,
-            told: 0,
-            asked: 0,
-            watch: watch.clone(),
+            poll_seen: 0,
+            ready_seen: 0,
+            link: watch.clone(),
         };
-        if let Some(place) = self.members.lock().places.get_mut(watch.number() as usize) {
+        if let Some(place) = self.members.lock().slots.get_mut(watch.number() as usize) {
             place.entry = Some(entry);
         }
         self.size.add(1);
-        watch.hear();
+        watch.notify();
         Ok(watch.number())
     }
 
     /// Returns the link of a free slot. The caller holds `changes`.
-    fn free_place(&self) -> Result<Arc<ReadyLink>> {
+    fn free_slot(&self) -> Result<Arc<ReadyLink>> {
         let members = self.members.lock();
-        let free = members.places.iter().find(|place| place.entry.is_none());
+        let free = members.slots.iter().find(|place| place.entry.is_none());
         if let Some(place) = free {
-            return Ok(place.watch.clone());
+            return Ok(place.link.clone());
         }
-        let len = members.places.len();
-        let is_full = members.places.capacity() == len;
+        let len = members.slots.len();
+        let is_full = members.slots.capacity() == len;
         drop(members);
         let number = u32::try_from(len).map_err(|_| Errno::ENOMEM)?;
-        let watch = ReadyLink::new(&self.line, number)?;
+        let watch = ReadyLink::new(&self.ready_list, number)?;
         let mut spare = KVec::new();
         if is_full {
             spare.reserve((len + 1).next_power_of_two(), GFP_KERNEL)?;
         }
         let mut members = self.members.lock();
         if is_full {
-            refit(&mut members.places, &mut spare);
+            move_into_larger(&mut members.slots, &mut spare);
         }
         // The capacity suffices: no other thread adds slots while `changes` is held.
-        let _ = members.places.push_within_capacity(MemberSlot {
-            watch: watch.clone(),
+        let _ = members.slots.push_within_capacity(MemberSlot {
+            link: watch.clone(),
             entry: None,
         });
         Ok(watch)
@@ -208,7 +208,7 @@ impl<M: Pollable> ReadySet<M> {
     fn find(&self, which: impl Fn(&M) -> bool) -> Option<u32> {
         let members = self.members.lock();
         let is_it = |place: &MemberSlot<M>| place.entry.as_ref().is_some_and(|e| which(&e.member));
-        let number = members.places.iter().position(is_it);
+        let number = members.slots.iter().position(is_it);
         number.map(|number| number as u32)
     }
 
@@ -228,7 +228,7 @@ impl<M: Pollable> ReadySet<M> {
 
     fn remove_at(&self, number: u32) {
         let mut members = self.members.lock();
-        let place = members.places.get_mut(number as usize);
+        let place = members.slots.get_mut(number as usize);
         let gone = place.and_then(|place| place.entry.take());
         drop(members);
         self.size.add(-i64::from(gone.is_some()));
@@ -239,48 +239,51 @@ impl<M: Pollable> ReadySet<M> {
     /// Returns true if the set has no members. Any context.
     pub(super) fn is_empty(&self) -> bool {
         let members = self.members.lock();
-        members.places.iter().all(|place| place.entry.is_none())
+        members.slots.iter().all(|place| place.entry.is_none())
     }
 
     /// Returns the signal that is raised when a member may have become ready.
-    pub(super) fn arrival(&self) -> &Signal {
-        self.line.arrival()
+    pub(super) fn signal(&self) -> &Signal {
+        self.ready_list.signal()
     }
 
     /// Takes members off the ready list and calls `visit` for each, at most once per member, until it returns
     /// true. Any context.
-    fn call(&self, mut visit: impl FnMut(&mut Entry<M>) -> bool) {
-        if self.line.is_empty() {
+    fn scan(&self, mut visit: impl FnMut(&mut Entry<M>) -> bool) {
+        if self.ready_list.is_empty() {
             return;
         }
         let mut members = self.members.lock();
-        let Members { places, queue } = &mut **members;
-        queue.gather(&self.line, places);
-        while let Some(number) = queue.call(places) {
+        let Members {
+            slots: places,
+            scan_queue: queue,
+        } = &mut **members;
+        queue.collect(&self.ready_list, places);
+        while let Some(number) = queue.pop(places) {
             let Some(place) = places.get_mut(number) else {
                 break;
             };
-            place.watch.leave();
+            place.link.mark_unqueued();
             if place.entry.as_mut().is_some_and(&mut visit) {
                 break;
             }
         }
-        queue.settle(&self.line);
+        queue.finish(&self.ready_list);
     }
 
     /// Polls the members on the ready list, and calls `visit` with the tokens of up to `most` ready ones.
     /// Returns their number. Any context.
-    pub(super) fn each(&self, most: usize, mut visit: impl FnMut(usize)) -> usize {
+    pub(super) fn poll_ready(&self, most: usize, mut visit: impl FnMut(usize)) -> usize {
         let mut found = 0;
         if most == 0 {
             return found;
         }
-        self.call(|entry| {
-            let look = entry.member.look(&mut entry.told);
-            if look == PollResult::Still {
-                entry.watch.stand();
+        self.scan(|entry| {
+            let look = entry.member.poll(&mut entry.poll_seen);
+            if look == PollResult::Ready {
+                entry.link.enqueue();
             }
-            if look != PollResult::Nothing {
+            if look != PollResult::NotReady {
                 visit(entry.token);
                 found += 1;
             }
@@ -294,15 +297,15 @@ impl<M: Pollable> ReadySet<M> {
     /// sleep. Any context.
     pub(super) fn is_ready(&self) -> bool {
         let mut is_ready = false;
-        self.call(|entry| {
-            let mut told = entry.told;
-            let look = entry.member.look(&mut told);
+        self.scan(|entry| {
+            let mut told = entry.poll_seen;
+            let look = entry.member.poll(&mut told);
             match look {
-                PollResult::Nothing => entry.told = told,
-                PollResult::Once | PollResult::Still => entry.watch.stand(),
+                PollResult::NotReady => entry.poll_seen = told,
+                PollResult::ReadyOnce | PollResult::Ready => entry.link.enqueue(),
             }
-            let is_new = mem::replace(&mut entry.asked, told) != told;
-            is_ready = look == PollResult::Still || look == PollResult::Once && is_new;
+            let is_new = mem::replace(&mut entry.ready_seen, told) != told;
+            is_ready = look == PollResult::Ready || look == PollResult::ReadyOnce && is_new;
             is_ready
         });
         is_ready
@@ -322,16 +325,16 @@ impl<M: Pollable> ReadySet<M> {
     ) -> Result<usize> {
         here.might_sleep();
         loop {
-            let ticket = self.arrival().ticket();
-            let found = self.each(most, &mut visit);
+            let ticket = self.signal().ticket();
+            let found = self.poll_ready(most, &mut visit);
             if found > 0 {
                 return Ok(found);
             }
-            let mut left = deadline.left();
+            let mut left = deadline.remaining();
             if left.is_spent() {
                 return Err(Errno::ETIMEDOUT);
             }
-            if self.arrival().wait(&ticket, &mut left) == Woken::Interrupted {
+            if self.signal().wait(&ticket, &mut left) == Woken::Interrupted {
                 return Err(Errno::EINTR);
             }
         }

@@ -14,17 +14,17 @@ use kernel::{
 };
 
 struct RundownState {
-    shut: bool,
-    inside: u32,
+    started: bool,
+    active_calls: u32,
 }
 
 /// Rundown protection of an object. The spinlock guards the state.
 #[pin_data]
 pub struct Rundown {
     #[pin]
-    passage: FastLockIrq<RundownState>,
+    state: FastLockIrq<RundownState>,
     #[pin]
-    left: CondVar,
+    drained: CondVar,
 }
 
 /// A call that the close waits for.
@@ -34,54 +34,54 @@ impl Rundown {
     /// Returns a rundown that lets calls in.
     pub fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            passage <- FastLockIrq::new(
-                RundownState { shut: false, inside: 0 },
+            state <- FastLockIrq::new(
+                RundownState { started: false, active_calls: 0 },
                 c"kofi::Gate",
                 static_lock_class!(),
             ),
-            left <- new_condvar!("kofi::Gate"),
+            drained <- new_condvar!("kofi::Gate"),
         })
     }
 
     /// Begins a call; `None` once the rundown has started. Any context.
-    pub fn enter(&self) -> Option<RundownGuard<'_>> {
-        let mut passage = self.passage.lock();
-        if passage.shut {
+    pub fn begin_call(&self) -> Option<RundownGuard<'_>> {
+        let mut passage = self.state.lock();
+        if passage.started {
             return None;
         }
-        passage.inside += 1;
+        passage.active_calls += 1;
         Some(RundownGuard(self))
     }
 
     /// Returns true once the rundown has started: running calls should end. Any context.
-    pub fn is_shut(&self) -> bool {
-        self.passage.lock().shut
+    pub fn has_started(&self) -> bool {
+        self.state.lock().started
     }
 
     /// Starts the rundown: prevents new calls, and waits for the running ones. Process context.
-    pub fn shut(&self) {
-        let mut passage = self.passage.lock();
-        passage.shut = true;
-        while passage.inside > 0 {
-            self.left.wait(&mut passage);
+    pub fn run_down(&self) {
+        let mut passage = self.state.lock();
+        passage.started = true;
+        while passage.active_calls > 0 {
+            self.drained.wait(&mut passage);
         }
     }
 }
 
 impl Rundown {
     /// Begins a call that may outlive the caller; `None` once the rundown has started. Any context.
-    pub fn stay(self: &Arc<Self>) -> Option<OwnedRundownGuard> {
-        let pass = self.enter()?;
+    pub fn begin_owned_call(self: &Arc<Self>) -> Option<OwnedRundownGuard> {
+        let pass = self.begin_call()?;
         // Dropping the returned guard ends the call.
         core::mem::forget(pass);
         Some(OwnedRundownGuard(self.clone()))
     }
 
-    fn leave(&self) {
-        let mut passage = self.passage.lock();
-        passage.inside -= 1;
-        if passage.shut && passage.inside == 0 {
-            self.left.notify_all();
+    fn end_call(&self) {
+        let mut passage = self.state.lock();
+        passage.active_calls -= 1;
+        if passage.started && passage.active_calls == 0 {
+            self.drained.notify_all();
         }
     }
 }
@@ -91,13 +91,13 @@ pub struct OwnedRundownGuard(Arc<Rundown>);
 
 impl Drop for RundownGuard<'_> {
     fn drop(&mut self) {
-        self.0.leave();
+        self.0.end_call();
     }
 }
 
 impl Drop for OwnedRundownGuard {
     fn drop(&mut self) {
-        self.0.leave();
+        self.0.end_call();
     }
 }
 
@@ -105,6 +105,6 @@ impl Drop for OwnedRundownGuard {
 pub(crate) struct RundownRef<T: ?Sized> {
     // Fields drop in this order: until the guard is dropped the owner keeps its reference, so this one is
     // never the last.
-    pub(crate) who: Arc<T>,
-    pub(crate) _stay: OwnedRundownGuard,
+    pub(crate) object: Arc<T>,
+    pub(crate) _guard: OwnedRundownGuard,
 }

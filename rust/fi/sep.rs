@@ -80,8 +80,8 @@ impl Parent for ScalableEndpoint {
 struct SepInfo(Arc<dyn provider::ScalableEndpoint>);
 
 impl Introspect for SepInfo {
-    fn tell(&self, told: &mut ObjectInfo<'_>) {
-        self.0.tell(told);
+    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
+        self.0.fill_info(told);
     }
 }
 
@@ -148,8 +148,10 @@ impl ScalableEndpoint {
         info: KBox<Info>,
     ) -> Result<Arc<Self>> {
         let shown = Arc::new(SepInfo(core.clone()), GFP_KERNEL)?;
-        let card = domain.card().child(KOFI_OBJECT_SEP, c"", Some(shown))?;
-        let [transmits, receives] = core.contexts();
+        let card = domain
+            .entry()
+            .new_child(KOFI_OBJECT_SEP, c"", Some(shown))?;
+        let [transmits, receives] = core.context_counts();
         let open = [
             KVec::from_elem(false, transmits, GFP_KERNEL)?,
             KVec::from_elem(false, receives, GFP_KERNEL)?,
@@ -306,21 +308,21 @@ impl ScalableEndpoint {
         let core = self.core.clone().context(which, &info)?;
         let domain = ChildRef::new(self.domain.arc())?;
         Ok(OpenContext {
-            endpoint: Endpoint::of_context(core, domain, seat, which.kind(), source)?,
+            endpoint: Endpoint::new_context(core, domain, seat, which.kind(), source)?,
             info,
         })
     }
 
     /// Closes it: -FI_EBUSY while a context is open. May sleep.
     pub(crate) fn close(&self) -> Result {
-        self.users.retire()?;
+        self.users.try_close()?;
         self.end();
         Ok(())
     }
 
     fn end(&self) {
         self.core.close();
-        self.card.withdraw();
+        self.card.remove();
         let bound = core::mem::replace(&mut *self.stage.lock(), SepState::Open(None));
         drop(bound);
     }

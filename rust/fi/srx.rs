@@ -113,8 +113,8 @@ impl Parent for SharedReceive {
 struct SrxInfo(Arc<dyn provider::SharedReceive>);
 
 impl Introspect for SrxInfo {
-    fn tell(&self, told: &mut ObjectInfo<'_>) {
-        self.0.tell(told);
+    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
+        self.0.fill_info(told);
     }
 }
 
@@ -127,7 +127,7 @@ impl SharedReceive {
     /// Endpoints of `domain` take what is posted with `owner`.
     pub(super) fn peer(domain: ChildRef<Domain>, owner: ChildRef<Self>) -> Result<Arc<Self>> {
         let posts = PeerOwner::Ours(owner.core.clone());
-        let core = domain.core().clone().peer_receive(posts)?;
+        let core = domain.core().clone().peer_srx(posts)?;
         Self::around(&core, domain, Some(owner))
     }
 
@@ -136,10 +136,7 @@ impl SharedReceive {
         domain: ChildRef<Domain>,
         owner: KBox<dyn ReceiveOwner>,
     ) -> Result<Arc<Self>> {
-        let core = domain
-            .core()
-            .clone()
-            .peer_receive(PeerOwner::Others(owner))?;
+        let core = domain.core().clone().peer_srx(PeerOwner::Others(owner))?;
         Self::made(core, domain)
     }
 
@@ -157,7 +154,9 @@ impl SharedReceive {
         owner: Option<ChildRef<Self>>,
     ) -> Result<Arc<Self>> {
         let shown = Arc::new(SrxInfo(core.clone()), GFP_KERNEL)?;
-        let card = domain.card().child(KOFI_OBJECT_SRX, c"", Some(shown))?;
+        let card = domain
+            .entry()
+            .new_child(KOFI_OBJECT_SRX, c"", Some(shown))?;
         Ok(Arc::new(
             Self {
                 core: core.clone(),
@@ -190,7 +189,7 @@ impl SharedReceive {
     /// When it returns no posted memory is touched any more; `reclaim` has been given the context of every
     /// receive that is posted.
     pub(crate) fn close(&self, reclaim: &mut dyn FnMut(Context)) -> Result {
-        self.users.retire()?;
+        self.users.try_close()?;
         self.end(reclaim);
         Ok(())
     }
@@ -200,7 +199,7 @@ impl SharedReceive {
         if self.owner.is_none() {
             self.core.close(reclaim);
         }
-        self.card.withdraw();
+        self.card.remove();
     }
 }
 

@@ -65,8 +65,8 @@ impl Parent for SharedTransmit {
 struct StxInfo(Arc<dyn provider::SharedTransmit>);
 
 impl Introspect for StxInfo {
-    fn tell(&self, told: &mut ObjectInfo<'_>) {
-        self.0.tell(told);
+    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
+        self.0.fill_info(told);
     }
 }
 
@@ -74,7 +74,9 @@ impl SharedTransmit {
     pub(super) fn new(domain: ChildRef<Domain>, attr: &Attr) -> Result<Arc<Self>> {
         let core = domain.core().clone().shared_transmit(attr)?;
         let shown = Arc::new(StxInfo(core.clone()), GFP_KERNEL)?;
-        let card = domain.card().child(KOFI_OBJECT_STX, c"", Some(shown))?;
+        let card = domain
+            .entry()
+            .new_child(KOFI_OBJECT_STX, c"", Some(shown))?;
         Ok(Arc::new(
             Self {
                 core,
@@ -98,14 +100,14 @@ impl SharedTransmit {
 
     /// Closes it: -FI_EBUSY while an endpoint is bound. May sleep.
     pub(crate) fn close(&self) -> Result {
-        self.users.retire()?;
+        self.users.try_close()?;
         self.end();
         Ok(())
     }
 
     fn end(&self) {
         self.core.close();
-        self.card.withdraw();
+        self.card.remove();
     }
 }
 

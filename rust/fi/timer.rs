@@ -31,18 +31,18 @@ use kernel::{
 /// The target of a timer.
 pub(crate) trait TimerTarget: Send + Sync + 'static {
     /// Called when the timer expires. Interrupt context.
-    fn hear(self: &Arc<Self>);
+    fn expired(self: &Arc<Self>);
 }
 
 impl TimerTarget for CompletionQueue {
-    fn hear(self: &Arc<Self>) {
-        self.call_handler();
+    fn expired(self: &Arc<Self>) {
+        self.schedule_handler();
     }
 }
 
 impl TimerTarget for EventQueue {
-    fn hear(self: &Arc<Self>) {
-        self.call_handler();
+    fn expired(self: &Arc<Self>) {
+        self.schedule_handler();
     }
 }
 
@@ -51,7 +51,7 @@ impl TimerTarget for EventQueue {
 pub(crate) struct Timer<T: TimerTarget> {
     #[pin]
     timer: HrTimer<Self>,
-    who: Arc<T>,
+    target: Arc<T>,
 }
 
 /// An armed timer. Dropping it cancels the timer, and waits for a running expiry. May sleep.
@@ -69,7 +69,7 @@ impl<T: TimerTarget> HrTimerCallback for Timer<T> {
     type Pointer<'a> = Arc<Self>;
 
     fn run(this: ArcBorrow<'_, Self>, _: HrTimerCallbackContext<'_, Self>) -> HrTimerRestart {
-        this.who.hear();
+        this.target.expired();
         HrTimerRestart::NoRestart
     }
 }
@@ -80,24 +80,24 @@ impl<T: TimerTarget> Timer<T> {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(crate) fn new(who: Arc<T>) -> Result<Arc<Self>> {
+    pub(crate) fn new(target: Arc<T>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 timer <- HrTimer::new(),
-                who,
+                target,
             }),
             GFP_KERNEL,
         )
     }
 
     /// Returns the target.
-    pub(crate) fn who(&self) -> &Arc<T> {
-        &self.who
+    pub(crate) fn target(&self) -> &Arc<T> {
+        &self.target
     }
 
     /// Arms the timer to expire after the time `after`, or at once if that is negative, and cancels the
     /// expiry of `last`. May sleep.
-    pub(crate) fn set(self: &Arc<Self>, last: &mut Option<ArmedTimer<T>>, after: Delta) {
+    pub(crate) fn arm(self: &Arc<Self>, last: &mut Option<ArmedTimer<T>>, after: Delta) {
         // Both handles share the timer: dropping the old one after the start would cancel the new expiry.
         drop(last.take());
         // The kernel takes a negative time for one that never comes.
@@ -122,7 +122,7 @@ mod tests {
     struct Ear(Atomic<u32>);
 
     impl TimerTarget for Ear {
-        fn hear(self: &Arc<Self>) {
+        fn expired(self: &Arc<Self>) {
             self.0.fetch_add(1, Relaxed);
         }
     }
@@ -133,7 +133,7 @@ mod tests {
         let alarm = Timer::new(ear.clone())?;
         let mut set = None;
         for (rung, millis) in [-1000, -1, 0, 1].into_iter().enumerate() {
-            alarm.set(&mut set, Delta::from_millis(millis));
+            alarm.arm(&mut set, Delta::from_millis(millis));
             // Far longer than the timer takes.
             for _ in 0..10_000 {
                 if ear.0.load(Relaxed) > rung as u32 {
@@ -151,8 +151,8 @@ mod tests {
         let ear = Arc::new(Ear(Atomic::new(0)), GFP_KERNEL)?;
         let alarm = Timer::new(ear.clone())?;
         let mut set = None;
-        alarm.set(&mut set, Delta::from_secs(1000));
-        alarm.set(&mut set, Delta::from_secs(2000));
+        alarm.arm(&mut set, Delta::from_secs(1000));
+        alarm.arm(&mut set, Delta::from_secs(2000));
         drop(set);
         assert_eq!(ear.0.load(Relaxed), 0);
         Ok(())

@@ -33,7 +33,7 @@ use kernel::{
 #[pin_data]
 pub struct Signal {
     #[pin]
-    sleepers: SequenceWait,
+    waiters: SequenceWait,
     #[pin]
     listeners: LockedList<Arc<dyn Listener>>,
 }
@@ -41,12 +41,12 @@ pub struct Signal {
 /// A listener of a signal.
 pub(super) trait Listener: Send + Sync {
     /// Called when the signal is raised. Any context; the caller may hold a driver's locks.
-    fn hear(&self);
+    fn notify(&self);
 }
 
 impl Listener for Signal {
-    fn hear(&self) {
-        self.give();
+    fn notify(&self) {
+        self.raise();
     }
 }
 
@@ -80,16 +80,16 @@ pub struct Deadline(Option<Jiffies>);
 impl Deadline {
     /// Converts a timeout in milliseconds that starts now; a negative one is infinite.
     pub fn from_millis(timeout: c_int) -> Self {
-        Self::of(&Budget::from_millis(timeout))
+        Self::from_budget(&Budget::from_millis(timeout))
     }
 
     /// Returns the deadline of a call that starts now and may take that long.
-    pub(super) fn of(&Budget(ticks): &Budget) -> Self {
+    pub(super) fn from_budget(&Budget(ticks): &Budget) -> Self {
         Self(ticks.map(|ticks| now().wrapping_add(ticks)))
     }
 
     /// Returns the remaining sleeping time.
-    pub(super) fn left(&self) -> Budget {
+    pub(super) fn remaining(&self) -> Budget {
         Budget(self.0.map(|end| {
             let left = end.wrapping_sub(now());
             // A difference over half the range means that the deadline has passed.
@@ -114,20 +114,20 @@ impl Signal {
     /// itself.
     pub fn new(name: &'static CStr, class: Pin<&'static LockClassKey>) -> impl PinInit<Self> {
         pin_init!(Self {
-            sleepers <- SequenceWait::new(c"kofi::Signal", static_lock_class!()),
+            waiters <- SequenceWait::new(c"kofi::Signal", static_lock_class!()),
             listeners <- LockedList::new(name, class),
         })
     }
 
     /// Wakes the holders of older tickets, and calls the listeners. Any context.
-    pub fn give(&self) {
-        self.sleepers.wake();
-        self.tell();
+    pub fn raise(&self) {
+        self.waiters.wake();
+        self.notify_listeners();
     }
 
     /// Calls the listeners alone. Any context.
-    pub(super) fn tell(&self) {
-        self.listeners.each(|listener| listener.hear());
+    pub(super) fn notify_listeners(&self) {
+        self.listeners.for_each(|listener| listener.notify());
     }
 
     /// Returns true if there are listeners. Any context.
@@ -140,40 +140,40 @@ impl Signal {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn listen<L: Listener + 'static>(&self, listener: &Arc<L>) -> Result {
+    pub(super) fn add_listener<L: Listener + 'static>(&self, listener: &Arc<L>) -> Result {
         self.listeners.add(listener.clone())
     }
 
     /// Removes a listener: when this returns it is not being called. May sleep.
-    pub(super) fn forget<L: Listener>(&self, listener: &Arc<L>) {
+    pub(super) fn remove_listener<L: Listener>(&self, listener: &Arc<L>) {
         let is_it = |known: &Arc<dyn Listener>| {
             ptr::addr_eq(ptr::from_ref(&**known), ptr::from_ref(&**listener))
         };
-        drop(self.listeners.take(is_it));
+        drop(self.listeners.remove_first(is_it));
     }
 
     /// Returns the kernel wait queue, for threads that sleep by other means.
     pub(super) fn wait_queue(&self) -> *mut WaitQueue {
-        self.sleepers.wait_queue()
+        self.waiters.wait_queue()
     }
 
     /// Takes a ticket. Any context.
     #[inline]
     pub fn ticket(&self) -> Ticket {
-        Ticket(self.sleepers.count())
+        Ticket(self.waiters.count())
     }
 
     /// Sleeps until the signal is raised after `ticket` was taken. Process context.
     #[inline]
     pub fn wait(&self, ticket: &Ticket, budget: &mut Budget) -> Woken {
         let slept = self
-            .sleepers
+            .waiters
             .sleep(ticket.0, budget.0.unwrap_or(Jiffies::MAX));
         if let (Some(left), Ok(now)) = (&mut budget.0, &slept) {
             *left = *now;
         }
         match slept {
-            _ if self.sleepers.count() != ticket.0 => Woken::Signal,
+            _ if self.waiters.count() != ticket.0 => Woken::Signal,
             Ok(0) => Woken::Timeout,
             Ok(_) | Err(_) => Woken::Interrupted,
         }

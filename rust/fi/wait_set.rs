@@ -48,17 +48,17 @@ enum WaitTarget {
 impl Pollable for WaitTarget {
     fn signal(&self) -> &Signal {
         match self {
-            Self::Completions(queue) => queue.signal_of_arrival(),
+            Self::Completions(queue) => queue.arrival_signal(),
             Self::Events(queue) => queue.signal(),
             Self::Counter(counter) => counter.signal(),
         }
     }
 
-    fn look(&self, told: &mut u64) -> PollResult {
+    fn poll(&self, seen: &mut u64) -> PollResult {
         match self {
-            Self::Completions(queue) => queue.look_for_waiter(told),
-            Self::Events(queue) => queue.look(),
-            Self::Counter(counter) => counter.look(told),
+            Self::Completions(queue) => queue.poll_for_waiter(seen),
+            Self::Events(queue) => queue.poll(),
+            Self::Counter(counter) => counter.poll(seen),
         }
     }
 }
@@ -67,9 +67,9 @@ impl Pollable for WaitTarget {
 #[pin_data]
 pub struct WaitSet {
     #[pin]
-    group: ReadySet<WaitTarget>,
+    ready_set: ReadySet<WaitTarget>,
     users: ChildCount,
-    ties: DeferredDrop<EntryGuard<Fabric>>,
+    entry_guard: DeferredDrop<EntryGuard<Fabric>>,
 }
 
 impl Parent for WaitSet {
@@ -96,20 +96,22 @@ impl Member {
 
 impl Drop for MemberSlot {
     fn drop(&mut self) {
-        self.set.group.remove(self.number);
+        self.set.ready_set.remove(self.number);
     }
 }
 
 impl WaitSet {
     pub(super) fn new(fabric: ChildRef<Fabric>) -> Result<Arc<Self>> {
         let (group, size) = ReadySet::new()?;
-        let card = fabric.card().child(KOFI_OBJECT_WAIT_SET, c"", Some(size))?;
+        let card = fabric
+            .entry()
+            .new_child(KOFI_OBJECT_WAIT_SET, c"", Some(size))?;
         let ties = EntryGuard::new(card, fabric)?;
         Ok(Arc::pin_init(
             pin_init!(Self {
-                group <- group,
+                ready_set <- group,
                 users: ChildCount::new(),
-                ties,
+                entry_guard: ties,
             }),
             GFP_KERNEL,
         )?)
@@ -157,10 +159,10 @@ impl WaitSet {
         self.add(WaitTarget::Counter(counter.clone()), token)
     }
 
-    fn add(self: &Arc<Self>, awaited: WaitTarget, token: usize) -> Result<Member> {
+    fn add(self: &Arc<Self>, target: WaitTarget, token: usize) -> Result<Member> {
         let set = ChildRef::new(self)?;
         let room = DropSlot::new()?;
-        let number = set.group.add(awaited, token, |_| false)?;
+        let number = set.ready_set.add(target, token, |_| false)?;
         Ok(Member(room.hold(MemberSlot { set, number })))
     }
 
@@ -181,26 +183,26 @@ impl WaitSet {
         most: usize,
         visit: impl FnMut(usize),
     ) -> Result<usize> {
-        let _busy = self.users.busy()?;
-        self.group.wait(here, deadline, most, visit)
+        let _busy = self.users.begin_call()?;
+        self.ready_set.wait(here, deadline, most, visit)
     }
 
     /// Returns true if [`Self::wait`] would return at once; else the set's signal is raised when that
     /// changes. Any context.
     pub fn is_ready(&self) -> bool {
-        self.group.is_ready()
+        self.ready_set.is_ready()
     }
 
     /// Returns the kernel wait queue, which is woken when a member may be ready. It is valid until the set is
     /// closed.
     pub fn wait_queue(&self) -> *mut WaitQueue {
-        self.group.arrival().wait_queue()
+        self.ready_set.signal().wait_queue()
     }
 
     /// Closes the set: -FI_EBUSY while it has members, or a thread waits.
     pub(crate) fn close(&self) -> Result {
-        self.users.retire()?;
-        self.ties.card.withdraw();
+        self.users.try_close()?;
+        self.entry_guard.entry.remove();
         Ok(())
     }
 }

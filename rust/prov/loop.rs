@@ -25,8 +25,8 @@ mod srx;
 
 use super::common::{
     hints::{
-        query_addrs,
         net_from_namespace,
+        query_addrs,
         Hints, //
     },
     mr_table::MrTable, //
@@ -129,7 +129,8 @@ impl Provider for Loop {
     }
 
     fn fabric(&self, attr: &FabricAttr<'_>) -> Result<Arc<dyn provider::Fabric>> {
-        let fabric: Arc<dyn provider::Fabric> = fabric::Fabric::new(attr, net_from_namespace(attr.net), None)?;
+        let fabric: Arc<dyn provider::Fabric> =
+            fabric::Fabric::new(attr, net_from_namespace(attr.net), None)?;
         Ok(fabric)
     }
 }

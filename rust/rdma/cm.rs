@@ -18,8 +18,8 @@ pub(crate) use event::{
 pub(crate) use handler::CmHandler;
 
 use handler::{
-    leak_context,
     handle,
+    leak_context,
     reclaim_context,
     CmIdContext, //
 };

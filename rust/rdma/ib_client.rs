@@ -32,7 +32,7 @@ use kernel::{
 
 global_lock! {
     /// Every device that kernel code may use, in the order of their index.
-    // SAFETY: Initialised by the first `Registration`, before `STATE` says that it may be taken.
+    // SAFETY: Initialised by the first `Registration`, before `LIST_STATE` says that it may be taken.
     unsafe(uninit) static DEVICES: Mutex<KVec<Arc<Device>>> = KVec::new();
 }
 
@@ -106,7 +106,7 @@ fn init_list() -> Result {
     {
         return Err(EBUSY);
     }
-    // SAFETY: `STATE` left `NEVER`, which happens once.
+    // SAFETY: `LIST_STATE` left `UNINITIALIZED`, which happens once.
     unsafe { DEVICES.init() };
     LIST_STATE.store(INITIALIZED, Release);
     Ok(())

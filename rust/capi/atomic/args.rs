@@ -247,7 +247,7 @@ pub(super) unsafe fn post_one<E: Endpoint>(
         peer: terms.peer,
         tag: None,
     };
-    endpoint.atomic_plain(&atomic, &message).map(brief)
+    endpoint.try_fast_atomic(&atomic, &message).map(brief)
 }
 
 /// Starts the operation.

@@ -16,7 +16,7 @@ use crate::{
     },
     fi::{
         cq::{
-            next,
+            read_one,
             read_or_arm,
             CompletionQueue,
             CqEntry,
@@ -96,7 +96,7 @@ impl CompForwarder {
     }
 
     fn tell_next(&self) -> bool {
-        let outcome = next(&*self.queue);
+        let outcome = read_one(&*self.queue);
         if let Some(outcome) = &outcome {
             self.tell(outcome);
         }
@@ -119,7 +119,7 @@ impl TaskHandler for CompForwarder {
                 return;
             }
         }
-        self.handler.call_handler();
+        self.handler.schedule_handler();
     }
 
     fn functions(&self) -> Functions {

@@ -79,7 +79,7 @@ unsafe extern "C" fn leave(fid: *mut fid) -> c_int {
         object::object::<GroupObject>(fid).and_then(|group| {
             let root = group.root.clone();
             object::close::<GroupObject>(fid, |group| {
-                group.domain.forget(Source(fid.expose_provenance()));
+                group.domain.drop_events(Source(fid.expose_provenance()));
                 Ok(())
             })?;
             // From now on the endpoint can be closed.
@@ -125,7 +125,7 @@ unsafe fn try_join(
         return Err(Errno::EINVAL);
     }
     in_process()?;
-    let addresses = object.endpoint().addresses()?;
+    let addresses = object.endpoint().address_vector()?;
     // SAFETY: By this function's safety requirement.
     let set = unsafe { object::object::<SetObject>(addr.set.cast_mut().cast())? };
     if !set.set().is_in(&addresses) {
@@ -134,7 +134,9 @@ unsafe fn try_join(
     offload.check(set.collectives())?;
     let place = UninitObject::<GroupObject>::new()?;
     let source = Source(place.address());
-    let notice = object.endpoint().notice(source, abi::FI_JOIN_COMPLETE)?;
+    let notice = object
+        .endpoint()
+        .reserve_event(source, abi::FI_JOIN_COMPLETE)?;
     // SAFETY: By this function's safety requirement; the offload's objects are open as long as it is there.
     unsafe {
         let form = export(addr.set.cast_mut().cast())?;
@@ -180,7 +182,7 @@ unsafe fn try_join(
         object::hand_out(out, made);
     }
     if let Some(notice) = notice {
-        notice.give();
+        notice.write();
     }
     Ok(())
 }

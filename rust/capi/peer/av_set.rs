@@ -173,7 +173,7 @@ unsafe impl Sync for ImportedSet {}
 
 impl Caller for ImportedSet {
     fn end(&self) {
-        self.gate.shut();
+        self.gate.run_down();
     }
 }
 
@@ -186,7 +186,7 @@ struct Calls {
 impl SetOwner for Calls {
     fn members(&self) -> Result<KVVec<fi_addr_t>> {
         let another = &*self.another;
-        let _pass = another.gate.enter().ok_or(Errno::EOPBADSTATE)?;
+        let _pass = another.gate.begin_call().ok_or(Errno::EOPBADSTATE)?;
         let mut room = FIRST;
         for _ in 0..ROUNDS {
             let mut members = KVVec::from_elem(FI_ADDR_NOTAVAIL, room, GFP_KERNEL | __GFP_NOWARN)?;

@@ -150,7 +150,7 @@ unsafe fn try_write_error(cq: *mut fid_peer_cq, entry: *const fi_cq_err_entry) -
             tag: entry.tag,
             source: entry.src_addr,
         },
-        dropped: entry.olen,
+        olen: entry.olen,
         errno,
         prov_errno: entry.prov_errno,
         err_data,
@@ -167,16 +167,15 @@ unsafe fn try_write_error(cq: *mut fid_peer_cq, entry: *const fi_cq_err_entry) -
 unsafe fn put(cq: *mut fid_peer_cq, outcome: CqEntry) -> Result<usize> {
     // SAFETY: By this function's safety requirement.
     let object = unsafe { object::object::<SharedQueueObject>(cq.cast())? };
-    match object.export.put(outcome) {
+    match object.export.write(outcome) {
         Ok(()) => Ok(0),
         Err(_) => Err(Errno::EAGAIN),
     }
 }
 
 impl CqOwner for Arc<CqExport> {
-    fn tell(&self, outcome: CqEntry) -> core::result::Result<(), (Errno, CqEntry)> {
-        self.put(outcome)
-            .map_err(|outcome| (Errno::EAGAIN, outcome))
+    fn write(&self, outcome: CqEntry) -> core::result::Result<(), (Errno, CqEntry)> {
+        CqExport::write(self, outcome).map_err(|outcome| (Errno::EAGAIN, outcome))
     }
 }
 
@@ -209,7 +208,7 @@ unsafe impl Send for QueueOwner {}
 unsafe impl Sync for QueueOwner {}
 
 impl CqOwner for QueueOwner {
-    fn tell(&self, outcome: CqEntry) -> core::result::Result<(), (Errno, CqEntry)> {
+    fn write(&self, outcome: CqEntry) -> core::result::Result<(), (Errno, CqEntry)> {
         let answer = match &outcome {
             // SAFETY: By the invariant.
             CqEntry::Done(done) => unsafe {
@@ -255,7 +254,7 @@ pub(in super::super) fn with_entry<R>(
         buf: ptr::without_provenance_mut(done.buf),
         data: done.data,
         tag: done.tag,
-        olen: failure.dropped,
+        olen: failure.olen,
         err: failure.errno.code(),
         prov_errno: failure.prov_errno,
         src_addr: done.source,

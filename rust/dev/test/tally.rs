@@ -177,7 +177,7 @@ impl Tally {
         };
         self.error.store(error, Relaxed);
         self.state.store(abi::KOFI_TEST_OVER, Release);
-        self.over.give();
+        self.over.raise();
     }
 
     /// A client has come, and has the score of that number. The server's thread counts.

@@ -161,10 +161,10 @@ impl AddressVector {
             seen: 0,
             tell,
             batch: Batch::new(FI_AV_COMPLETE, context, count)?,
-            event: Event::reserve(source)?,
+            event: Event::alloc(source)?,
             events,
             vector: self.clone(),
-            _stay: self.later.stay().ok_or(Errno::EINVAL)?,
+            _stay: self.later.begin_owned_call().ok_or(Errno::EINVAL)?,
         };
         let work = Arc::pin_init(
             pin_init!(AsyncInsert {
@@ -196,7 +196,7 @@ impl InsertWork {
                 // There is room for all.
                 let _ = self.placed.push_within_capacity(placed);
             }
-            Err(errno) => self.batch.fail(number as u32, errno),
+            Err(errno) => self.batch.add_failure(number as u32, errno),
         }
     }
 
@@ -208,13 +208,13 @@ impl InsertWork {
         placed.is_open = false;
         let PendingAddr { number, spot, .. } = *placed;
         let Err(errno) = outcome else {
-            self.batch.succeed();
+            self.batch.add_success();
             return;
         };
         // The consumer may have removed it before.
         let _ = self.vector.table.write().remove(spot);
         self.tell.tell(number as usize, Err(errno));
-        self.batch.fail(number, errno);
+        self.batch.add_failure(number, errno);
     }
 
     fn run(mut self) {
@@ -228,7 +228,7 @@ impl InsertWork {
         let queue = self.events.arc().clone();
         // What is told of an address may go when the queue has the end.
         drop(self.tell);
-        queue.push(self.event.end(self.batch));
+        queue.push(self.event.set_batch(self.batch));
     }
 }
 
@@ -246,11 +246,11 @@ impl AsyncResolve for InsertWork {
         }
     }
 
-    fn found(&mut self, number: usize, outcome: Result) {
+    fn complete(&mut self, number: usize, outcome: Result) {
         self.settle(number, outcome);
     }
 
-    fn is_over(&self) -> bool {
-        self.vector.later.is_shut()
+    fn is_canceled(&self) -> bool {
+        self.vector.later.has_started()
     }
 }

@@ -44,8 +44,8 @@ impl AvInfo {
 }
 
 impl Introspect for AvInfo {
-    fn tell(&self, told: &mut ObjectInfo<'_>) {
-        self.table.count().tell(told);
+    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
+        self.table.count().fill_info(told);
     }
 
     fn list(&self, at: &mut u64, most: usize, batch: &mut KVec<kofi_address>) -> Option<bool> {

@@ -200,7 +200,7 @@ impl Table {
     pub(super) fn new(most_generations: u32) -> impl PinInit<Self> {
         pin_init!(Self {
             level: Atomic::new(0),
-            count: NamedValue::of(KOFI_VALUE_ADDRESSES, 0),
+            count: NamedValue::new_embedded(KOFI_VALUE_ADDRESSES, 0),
             entries: PagedArray::new(),
             wide: PagedArray::new(),
             ids: PagedArray::new(),

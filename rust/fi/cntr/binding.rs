@@ -48,7 +48,7 @@ impl BoundCounters {
     }
 
     /// Returns a second set of bindings with its own counted references; -FI_EINVAL once a counter is closed.
-    pub(crate) fn again(&self) -> Result<Self> {
+    pub(crate) fn try_clone(&self) -> Result<Self> {
         let mut copy = Self::default();
         for (place, counter) in copy.0.iter_mut().zip(&self.0) {
             *place = counter
@@ -61,7 +61,7 @@ impl BoundCounters {
 
     /// Links each counter to the completion queue of its operations, if that is bound. The links last until
     /// the returned object is dropped. May sleep.
-    pub(in super::super) fn feed(
+    pub(in super::super) fn link_queues(
         &self,
         transmit: Option<&Arc<CompletionQueue>>,
         receive: Option<&Arc<CompletionQueue>>,
@@ -99,7 +99,7 @@ impl BoundCounters {
     }
 
     /// Returns the counter for a completion with these flags. Any context.
-    pub fn of(&self, flags: u64) -> Option<&Counter> {
+    pub fn counter_for(&self, flags: u64) -> Option<&Counter> {
         let at = KINDS.iter().position(|kind| flags & kind != 0)?;
         self.0[at].as_deref()
     }

@@ -24,19 +24,19 @@ use kernel::sync::atomic::{
 };
 
 /// The threshold without waiters.
-const NOBODY: u64 = u64::MAX;
+const NO_WAITER: u64 = u64::MAX;
 
 /// The values and the threshold. The calls that change a value return true if the waiters have to be woken.
 pub(super) struct CounterValue {
     value: Atomic<u64>,
     errors: Atomic<u64>,
-    wanted: Atomic<u64>,
+    threshold: Atomic<u64>,
 }
 
 impl Introspect for CounterValue {
-    fn tell(&self, told: &mut ObjectInfo<'_>) {
-        told.value(KOFI_VALUE_COUNT, self.value());
-        told.value(KOFI_VALUE_ERRORS, self.errors());
+    fn fill_info(&self, info: &mut ObjectInfo<'_>) {
+        info.add_value(KOFI_VALUE_COUNT, self.value());
+        info.add_value(KOFI_VALUE_ERRORS, self.errors());
     }
 }
 
@@ -46,7 +46,7 @@ impl CounterValue {
         Self {
             value: Atomic::new(0),
             errors: Atomic::new(0),
-            wanted: Atomic::new(NOBODY),
+            threshold: Atomic::new(NO_WAITER),
         }
     }
 
@@ -63,44 +63,44 @@ impl CounterValue {
     /// Counts successes, modulo 2^64.
     pub(super) fn add(&self, count: u64) -> bool {
         let before = self.value.fetch_add(count, Full);
-        self.is_due(before.wrapping_add(count))
+        self.take_threshold(before.wrapping_add(count))
     }
 
     /// Counts errors, modulo 2^64.
     pub(super) fn add_errors(&self, count: u64) -> bool {
         let _ = self.errors.fetch_add(count, Full);
-        count > 0 && self.is_due(NOBODY)
+        count > 0 && self.take_threshold(NO_WAITER)
     }
 
     /// Sets the number of successes.
     pub(super) fn set(&self, value: u64) -> bool {
         let _ = self.value.xchg(value, Full);
-        self.is_due(value)
+        self.take_threshold(value)
     }
 
     /// Sets the number of errors.
     pub(super) fn set_errors(&self, errors: u64) -> bool {
         let before = self.errors.xchg(errors, Full);
-        before != errors && self.is_due(NOBODY)
+        before != errors && self.take_threshold(NO_WAITER)
     }
 
     /// Requests a wakeup when `threshold` is reached or an error is counted. The caller reads the values
     /// afterwards.
-    pub(super) fn want(&self, threshold: u64) {
+    pub(super) fn set_threshold(&self, threshold: u64) {
         // The largest threshold means no waiter; a waiter for it is woken one count early.
-        let threshold = threshold.min(NOBODY - 1);
-        let mut seen = self.wanted.load(Relaxed);
+        let threshold = threshold.min(NO_WAITER - 1);
+        let mut seen = self.threshold.load(Relaxed);
         // Written even if the value does not change, for the memory order.
-        while let Err(now) = self.wanted.cmpxchg(seen, seen.min(threshold), Full) {
+        while let Err(now) = self.threshold.cmpxchg(seen, seen.min(threshold), Full) {
             seen = now;
         }
     }
 
     /// Clears the threshold and returns true if `value` has reached it.
-    fn is_due(&self, value: u64) -> bool {
-        let mut wanted = self.wanted.load(Relaxed);
-        while wanted != NOBODY && value >= wanted {
-            match self.wanted.cmpxchg(wanted, NOBODY, Full) {
+    fn take_threshold(&self, value: u64) -> bool {
+        let mut wanted = self.threshold.load(Relaxed);
+        while wanted != NO_WAITER && value >= wanted {
+            match self.threshold.cmpxchg(wanted, NO_WAITER, Full) {
                 Ok(_) => return true,
                 Err(now) => wanted = now,
             }
@@ -130,16 +130,16 @@ mod tests {
     fn cntr_02_the_lowest_threshold_wakes() {
         let count = CounterValue::new();
         assert!(!count.add(100));
-        count.want(105);
-        count.want(103);
-        count.want(104);
+        count.set_threshold(105);
+        count.set_threshold(103);
+        count.set_threshold(104);
         assert!(!count.add(2));
         assert!(count.add(1));
         // A waiter whose threshold is not reached sets it again.
         assert!(!count.add(10));
-        count.want(114);
+        count.set_threshold(114);
         assert!(count.set(200));
-        count.want(300);
+        count.set_threshold(300);
         assert!(!count.set(0));
     }
 
@@ -147,11 +147,11 @@ mod tests {
     fn cntr_02_every_change_of_the_errors_wakes() {
         let count = CounterValue::new();
         assert!(!count.add_errors(1));
-        count.want(u64::MAX);
+        count.set_threshold(u64::MAX);
         assert!(!count.add(1));
         assert!(!count.add_errors(0));
         assert!(count.add_errors(1));
-        count.want(10);
+        count.set_threshold(10);
         assert!(!count.set_errors(2));
         assert!(count.set_errors(0));
     }

@@ -34,7 +34,7 @@ impl CqEntry {
 ///
 /// Exactly the `len` slots from `first` on, modulo the size, hold an entry.
 pub(crate) struct EntryFifo {
-    places: KVVec<Option<CqEntry>>,
+    slots: KVVec<Option<CqEntry>>,
     first: usize,
     len: usize,
 }
@@ -52,7 +52,7 @@ impl EntryFifo {
         }
         // INVARIANT: `len` is 0 and every slot is `None`.
         Ok(Self {
-            places,
+            slots: places,
             first: 0,
             len: 0,
         })
@@ -60,12 +60,12 @@ impl EntryFifo {
 
     /// Returns the capacity.
     pub(crate) fn size(&self) -> usize {
-        self.places.len()
+        self.slots.len()
     }
 
     /// Moves all entries of `other` to the end. The caller checks that there is room.
-    pub(crate) fn take_from(&mut self, other: &mut Self) {
-        while let Some(outcome) = other.take() {
+    pub(crate) fn append(&mut self, other: &mut Self) {
+        while let Some(outcome) = other.pop() {
             self.push(outcome);
         }
     }
@@ -84,14 +84,14 @@ impl EntryFifo {
 
     /// Returns true if there is no room for another entry.
     pub(crate) fn is_full(&self) -> bool {
-        self.len == self.places.len()
+        self.len == self.slots.len()
     }
 
     /// Returns the index of the slot that is `behind` slots after the first one.
     #[inline(always)]
-    fn place(&self, behind: usize) -> usize {
+    fn slot_index(&self, behind: usize) -> usize {
         let place = self.first + behind;
-        match place.checked_sub(self.places.len()) {
+        match place.checked_sub(self.slots.len()) {
             Some(wrapped) => wrapped,
             None => place,
         }
@@ -99,10 +99,10 @@ impl EntryFifo {
 
     /// Appends an entry. The caller checks that there is room.
     #[inline(always)]
-    pub(crate) fn push(&mut self, outcome: CqEntry) {
-        let place = self.place(self.len);
-        if let Some(free) = self.places.get_mut(place) {
-            *free = Some(outcome);
+    pub(crate) fn push(&mut self, entry: CqEntry) {
+        let place = self.slot_index(self.len);
+        if let Some(free) = self.slots.get_mut(place) {
+            *free = Some(entry);
             self.len += 1;
         }
     }
@@ -112,33 +112,33 @@ impl EntryFifo {
     pub(crate) fn first(&self) -> Option<&CqEntry> {
         match self.len {
             0 => None,
-            _ => self.places.get(self.first)?.as_ref(),
+            _ => self.slots.get(self.first)?.as_ref(),
         }
     }
 
     /// Removes the first entry, which is a success.
     #[inline]
-    pub(crate) fn pop(&mut self) {
-        self.first = self.place(1);
+    pub(crate) fn remove_first(&mut self) {
+        self.first = self.slot_index(1);
         self.len -= 1;
     }
 
     /// Removes and returns the first entry.
-    pub(crate) fn take(&mut self) -> Option<CqEntry> {
+    pub(crate) fn pop(&mut self) -> Option<CqEntry> {
         if self.is_empty() {
             return None;
         }
-        let first = self.places.get_mut(self.first)?.take();
-        self.pop();
+        let first = self.slots.get_mut(self.first)?.take();
+        self.remove_first();
         first
     }
 
     /// Removes and returns the first entry if it is an error.
-    pub(crate) fn take_failure(&mut self) -> Option<Failure> {
+    pub(crate) fn pop_failure(&mut self) -> Option<Failure> {
         if !matches!(self.first(), Some(CqEntry::Failed(_))) {
             return None;
         }
-        match self.take() {
+        match self.pop() {
             Some(CqEntry::Failed(failure)) => Some(failure),
             _ => None,
         }
@@ -153,13 +153,13 @@ mod tests {
     fn of(number: u64) -> CqEntry {
         CqEntry::Done(Completion {
             data: number,
-            ..Completion::of(Context::NULL, 0)
+            ..Completion::new(Context::NULL, 0)
         })
     }
 
     fn next(outcomes: &mut EntryFifo) -> Option<u64> {
         let data = outcomes.first()?.completion().data;
-        outcomes.pop();
+        outcomes.remove_first();
         Some(data)
     }
 
@@ -177,7 +177,7 @@ mod tests {
             }
             assert!(few.is_full());
             let mut many = EntryFifo::new(5)?;
-            many.take_from(&mut few);
+            many.append(&mut few);
             assert!(few.is_empty() && !many.is_full() && many.size() == 5);
             many.push(of(4));
             for number in 1..=4 {

@@ -42,22 +42,22 @@ impl FreeSlots {
 
     /// Reserves `count` slots. Returns false, and reserves none, if there are fewer.
     #[inline]
-    pub(crate) fn take(&self, count: u32) -> bool {
+    pub(crate) fn try_reserve(&self, count: u32) -> bool {
         if self.0.fetch_sub(count as i32, Full) >= count as i32 {
             return true;
         }
-        self.give(count);
+        self.release(count);
         false
     }
 
     /// Reserves `count` slots for operations that are already posted. The count may become negative.
-    pub(crate) fn take_anyway(&self, count: u32) {
+    pub(crate) fn reserve_posted(&self, count: u32) {
         let _ = self.0.fetch_sub(count as i32, Full);
     }
 
     /// Frees `count` slots.
     #[inline]
-    pub(crate) fn give(&self, count: u32) {
+    pub(crate) fn release(&self, count: u32) {
         let _ = self.0.fetch_add(count as i32, Full);
     }
 }

@@ -121,7 +121,7 @@ impl HandlerSlot {
                     }),
                     GFP_KERNEL,
                 )?;
-                deferred.handler.fill(handler)?;
+                deferred.handler.install(handler)?;
                 Self::Task(deferred)
             }
         })
@@ -135,7 +135,7 @@ impl HandlerSlot {
         }
     }
 
-    fn call(&self) {
+    fn schedule(&self) {
         match self {
             Self::Interrupt(work) => work.raise(),
             Self::Task(deferred) => {
@@ -153,7 +153,7 @@ impl Caller for HandlerSlot {
 }
 
 struct Callback {
-    place: Arc<HandlerSlot>,
+    handler: Arc<HandlerSlot>,
     /// Registration of a handler that calls functions of another module.
     registered: Option<Registered>,
     /// True until the next arrival, which schedules the handler.
@@ -163,10 +163,10 @@ struct Callback {
 }
 
 impl Callback {
-    fn call(&self) {
+    fn schedule(&self) {
         self.calls
             .store(self.calls.load(Relaxed).wrapping_add(1), Relaxed);
-        self.place.call();
+        self.handler.schedule();
     }
 }
 
@@ -174,11 +174,11 @@ impl Callback {
 #[pin_data]
 pub struct Notifier {
     #[pin]
-    arrival: Signal,
+    signal: Signal,
     /// True if a reader has yet to see an `fi_cq_signal()` call.
-    given: AtomicFlag,
+    reader_signaled: AtomicFlag,
     /// Number of `fi_cq_signal()` calls, for wait sets.
-    interrupted: Atomic<u64>,
+    signal_count: Atomic<u64>,
     callback: OnceBox<Callback>,
 }
 
@@ -186,30 +186,30 @@ impl Notifier {
     /// Returns a notifier without a handler.
     pub fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            arrival <- Signal::new(c"kofi::Interrupts", static_lock_class!()),
-            given: AtomicFlag::new(false),
-            interrupted: Atomic::new(0),
+            signal <- Signal::new(c"kofi::Interrupts", static_lock_class!()),
+            reader_signaled: AtomicFlag::new(false),
+            signal_count: Atomic::new(0),
             callback: OnceBox::new(),
         })
     }
 
     /// Raises the signal, and schedules the handler if it is armed: an entry may have arrived. Any context.
-    pub fn arrived(&self) {
-        self.arrival.give();
+    pub fn notify(&self) {
+        self.signal.raise();
         if let Some(callback) = self.callback.get() {
             if callback.armed.xchg(false, Full) {
-                callback.call();
+                callback.schedule();
             }
         }
     }
 
     /// Returns the signal that is raised by [`Self::notify`] and [`Self::signal_reader`].
-    pub(in super::super) fn arrival(&self) -> &Signal {
-        &self.arrival
+    pub(in super::super) fn signal(&self) -> &Signal {
+        &self.signal
     }
 
     /// Arms the handler for the next arrival. The caller arms the device's queue afterwards. Any context.
-    pub(super) fn expect(&self) {
+    pub(super) fn arm_handler(&self) {
         if let Some(callback) = self.callback.get() {
             // Full barrier: an arrival that the device reports after it was armed must find the flag set.
             let _ = callback.armed.xchg(true, Full);
@@ -217,14 +217,14 @@ impl Notifier {
     }
 
     /// Schedules the handler whether or not there is an entry. Any context.
-    pub(super) fn call(&self) {
+    pub(super) fn schedule_handler(&self) {
         if let Some(callback) = self.callback.get() {
-            callback.call();
+            callback.schedule();
         }
     }
 
     /// Returns how many times the handler was scheduled. Any context.
-    pub(crate) fn calls(&self) -> u64 {
+    pub(crate) fn handler_calls(&self) -> u64 {
         self.callback
             .get()
             .map_or(0, |callback| callback.calls.load(Relaxed))
@@ -247,7 +247,7 @@ impl Notifier {
             )?),
         };
         let callback = Callback {
-            place,
+            handler: place,
             registered,
             armed: AtomicFlag::new(false),
             calls: Atomic::new(0),
@@ -261,22 +261,22 @@ impl Notifier {
 
     /// Returns true if the queue has, or had, a handler. Any context.
     #[inline]
-    pub(super) fn is_handled(&self) -> bool {
+    pub(super) fn has_handler(&self) -> bool {
         self.callback.get().is_some()
     }
 
     /// Returns true if the caller is the queue's task handler.
-    pub(super) fn is_here(&self) -> bool {
-        match self.callback.get().map(|callback| &*callback.place) {
-            Some(HandlerSlot::Task(deferred)) => deferred.handler.is_here(),
+    pub(super) fn in_handler(&self) -> bool {
+        match self.callback.get().map(|callback| &*callback.handler) {
+            Some(HandlerSlot::Task(deferred)) => deferred.handler.in_handler(),
             Some(HandlerSlot::Interrupt(_)) | None => false,
         }
     }
 
     /// Prevents new calls of a handler that runs in interrupt context. Any context.
-    pub(super) fn forbid(&self) {
+    pub(super) fn block_handler(&self) {
         if let Some(HandlerSlot::Interrupt(work)) =
-            self.callback.get().map(|callback| &*callback.place)
+            self.callback.get().map(|callback| &*callback.handler)
         {
             work.forbid();
         }
@@ -284,30 +284,30 @@ impl Notifier {
 
     /// Stops the handler: when this returns it is not running, will not run, and has been dropped. A task
     /// handler that calls this is not waited for, and is not called again. May sleep.
-    pub(super) fn stop(&self) {
+    pub(super) fn stop_handler(&self) {
         let Some(callback) = self.callback.get() else {
             return;
         };
-        callback.place.stop();
+        callback.handler.stop();
         if let Some(registered) = &callback.registered {
             registered.withdraw();
         }
     }
 
     /// `fi_cq_signal()`: makes one reader that finds no entry return.
-    pub(super) fn interrupt(&self) {
-        self.given.store(true, Release);
-        let _ = self.interrupted.fetch_add(1u64, Full);
-        self.arrival.give();
+    pub(super) fn signal_reader(&self) {
+        self.reader_signaled.store(true, Release);
+        let _ = self.signal_count.fetch_add(1u64, Full);
+        self.signal.raise();
     }
 
     /// Returns the number of [`Self::signal_reader`] calls.
-    pub(super) fn interrupted(&self) -> u64 {
-        self.interrupted.load(Acquire)
+    pub(super) fn signal_count(&self) -> u64 {
+        self.signal_count.load(Acquire)
     }
 
     /// Takes the pending `fi_cq_signal()`. Returns true if there was one, so that the reader returns.
-    pub(super) fn take(&self) -> bool {
-        self.given.load(Acquire) && self.given.xchg(false, Full)
+    pub(super) fn take_signal(&self) -> bool {
+        self.reader_signaled.load(Acquire) && self.reader_signaled.xchg(false, Full)
     }
 }

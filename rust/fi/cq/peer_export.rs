@@ -48,23 +48,23 @@ use kernel::{
 const DEFAULT_SIZE: usize = 1024;
 
 struct PeerEntries {
-    outcomes: EntryFifo,
+    entries: EntryFifo,
     /// True if peer entries come first in the next read.
-    lead: bool,
+    peers_first: bool,
 }
 
 /// A sink that takes the entry of each operation as it ends.
 pub trait PeerSink: Send + Sync {
     /// Takes an entry, for which there is room. Any context; the caller may hold a poster's locks.
-    fn take(&self, outcome: CqEntry);
+    fn complete(&self, outcome: CqEntry);
 }
 
 /// A completion queue to which peers write.
 #[pin_data]
 pub(crate) struct ExportedCq {
-    own: Arc<dyn provider::CompletionQueue>,
+    provider_cq: Arc<dyn provider::CompletionQueue>,
     #[pin]
-    guests: FastLockIrq<PeerEntries>,
+    peer_entries: FastLockIrq<PeerEntries>,
 }
 
 /// Destination of source addresses, if the reader asked for them.
@@ -82,13 +82,13 @@ impl ExportedCq {
             size => size,
         };
         let guests = PeerEntries {
-            outcomes: EntryFifo::new(size)?,
-            lead: true,
+            entries: EntryFifo::new(size)?,
+            peers_first: true,
         };
         Ok(Arc::pin_init(
             pin_init!(Self {
-                own,
-                guests <- FastLockIrq::new(guests, c"kofi::Guests", static_lock_class!()),
+                provider_cq: own,
+                peer_entries <- FastLockIrq::new(guests, c"kofi::Guests", static_lock_class!()),
             }),
             GFP_KERNEL,
         )?)
@@ -99,14 +99,14 @@ impl ExportedCq {
     /// # Errors
     ///
     /// Returns the entry itself if there is no room, until a reader takes one.
-    fn put(&self, outcome: CqEntry) -> core::result::Result<(), CqEntry> {
-        let mut guests = self.guests.lock();
-        if guests.outcomes.is_full() {
+    fn write(&self, outcome: CqEntry) -> core::result::Result<(), CqEntry> {
+        let mut guests = self.peer_entries.lock();
+        if guests.entries.is_full() {
             return Err(outcome);
         }
-        guests.outcomes.push(outcome);
+        guests.entries.push(outcome);
         drop(guests);
-        self.own.interrupts().arrived();
+        self.provider_cq.notifier().notify();
         Ok(())
     }
 
@@ -115,15 +115,15 @@ impl ExportedCq {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(crate) fn make_room(&self, size: usize) -> Result {
-        if self.guests.lock().outcomes.size() >= size {
+    pub(crate) fn grow(&self, size: usize) -> Result {
+        if self.peer_entries.lock().entries.size() >= size {
             return Ok(());
         }
         let mut outcomes = EntryFifo::new(size)?;
-        let mut guests = self.guests.lock();
-        if guests.outcomes.size() < size {
-            outcomes.take_from(&mut guests.outcomes);
-            core::mem::swap(&mut outcomes, &mut guests.outcomes);
+        let mut guests = self.peer_entries.lock();
+        if guests.entries.size() < size {
+            outcomes.append(&mut guests.entries);
+            core::mem::swap(&mut outcomes, &mut guests.entries);
         }
         drop(guests);
         Ok(())
@@ -134,25 +134,25 @@ impl ExportedCq {
     /// # Errors
     ///
     /// As [`provider::CompletionQueue::read`].
-    fn take_guests<E: FormatEntry + From<Completion>>(
+    fn read_peers<E: FormatEntry + From<Completion>>(
         &self,
         room: &mut [MaybeUninit<E>],
         mut sources: SourceReader<'_>,
     ) -> Result<usize> {
-        let mut guests = self.guests.lock();
+        let mut guests = self.peer_entries.lock();
         let mut count = 0;
         for into in room.iter_mut() {
-            let Some(CqEntry::Done(done)) = guests.outcomes.first() else {
+            let Some(CqEntry::Done(done)) = guests.entries.first() else {
                 break;
             };
             into.write(E::from(*done));
             if let Some(source) = sources.as_deref_mut().and_then(|all| all.get_mut(count)) {
                 source.write(done.source);
             }
-            guests.outcomes.pop();
+            guests.entries.remove_first();
             count += 1;
         }
-        match (count, guests.outcomes.first()) {
+        match (count, guests.entries.first()) {
             (0, None) => Err(Errno::EAGAIN),
             (0, Some(CqEntry::Failed(_))) => Err(Errno::EAVAIL),
             (count, _) => Ok(count),
@@ -160,32 +160,32 @@ impl ExportedCq {
     }
 
     /// Reads the provider's own entries.
-    fn take_own<E: FormatEntry>(
+    fn read_own<E: FormatEntry>(
         &self,
         room: &mut [MaybeUninit<E>],
         sources: SourceReader<'_>,
     ) -> Result<usize> {
         match sources {
-            None => self.own.read(E::entries(room)),
-            Some(sources) => self.own.read_from(E::entries(room), sources),
+            None => self.provider_cq.read(E::entries(room)),
+            Some(sources) => self.provider_cq.read_from(E::entries(room), sources),
         }
     }
 
-    fn take<E: FormatEntry + From<Completion>>(
+    fn read_both<E: FormatEntry + From<Completion>>(
         &self,
         room: &mut [MaybeUninit<E>],
         mut sources: SourceReader<'_>,
     ) -> Result<usize> {
         if room.is_empty() {
-            return self.look::<E>();
+            return self.peek::<E>();
         }
-        let mut guests = self.guests.lock();
-        if guests.outcomes.is_empty() {
+        let mut guests = self.peer_entries.lock();
+        if guests.entries.is_empty() {
             drop(guests);
-            return self.take_own(room, sources);
+            return self.read_own(room, sources);
         }
-        let guests_lead = guests.lead;
-        guests.lead = !guests_lead;
+        let guests_lead = guests.peers_first;
+        guests.peers_first = !guests_lead;
         drop(guests);
         // The source that comes first gets half of the array, the other one the rest, and the first one the
         // remainder.
@@ -203,8 +203,8 @@ impl ExportedCq {
                 .as_deref_mut()
                 .and_then(|all| all.get_mut(count..end));
             let taken = match are_guests {
-                true => self.take_guests(room, sources),
-                false => self.take_own(room, sources),
+                true => self.read_peers(room, sources),
+                false => self.read_own(room, sources),
             };
             match taken {
                 Ok(taken) => count += taken,
@@ -220,9 +220,9 @@ impl ExportedCq {
 
     /// Reads no entry (a read of count 0): returns 0 if the next entry is a success, else the error of a
     /// read.
-    fn look<E: FormatEntry>(&self) -> Result<usize> {
-        match self.own.read(E::entries(&mut [])) {
-            Err(Errno::EAGAIN) => match self.guests.lock().outcomes.first() {
+    fn peek<E: FormatEntry>(&self) -> Result<usize> {
+        match self.provider_cq.read(E::entries(&mut [])) {
+            Err(Errno::EAGAIN) => match self.peer_entries.lock().entries.first() {
                 None => Err(Errno::EAGAIN),
                 Some(CqEntry::Failed(_)) => Err(Errno::EAVAIL),
                 Some(CqEntry::Done(_)) => Ok(0),
@@ -231,18 +231,18 @@ impl ExportedCq {
         }
     }
 
-    fn take_any(&self, entries: Entries<'_>, sources: SourceReader<'_>) -> Result<usize> {
+    fn read_any(&self, entries: Entries<'_>, sources: SourceReader<'_>) -> Result<usize> {
         match entries {
-            Entries::Context(room) => self.take(room, sources),
-            Entries::Msg(room) => self.take(room, sources),
-            Entries::Data(room) => self.take(room, sources),
-            Entries::Tagged(room) => self.take(room, sources),
-            Entries::Sourced(room) => self.take(room, sources),
+            Entries::Context(room) => self.read_both(room, sources),
+            Entries::Msg(room) => self.read_both(room, sources),
+            Entries::Data(room) => self.read_both(room, sources),
+            Entries::Tagged(room) => self.read_both(room, sources),
+            Entries::Sourced(room) => self.read_both(room, sources),
         }
     }
 
-    fn has_guests(&self) -> bool {
-        !self.guests.lock().outcomes.is_empty()
+    fn has_peer_entries(&self) -> bool {
+        !self.peer_entries.lock().entries.is_empty()
     }
 }
 
@@ -256,7 +256,7 @@ impl provider::CompletionQueue for ExportedCq {
     }
 
     fn read(&self, entries: Entries<'_>) -> Result<usize> {
-        self.take_any(entries, None)
+        self.read_any(entries, None)
     }
 
     fn read_from(
@@ -264,40 +264,40 @@ impl provider::CompletionQueue for ExportedCq {
         entries: Entries<'_>,
         sources: &mut [MaybeUninit<fi_addr_t>],
     ) -> Result<usize> {
-        self.take_any(entries, Some(sources))
+        self.read_any(entries, Some(sources))
     }
 
     fn read_error(&self) -> Result<Failure> {
-        let mut guests = self.guests.lock();
-        if let Some(failure) = guests.outcomes.take_failure() {
+        let mut guests = self.peer_entries.lock();
+        if let Some(failure) = guests.entries.pop_failure() {
             return Ok(failure);
         }
         drop(guests);
-        self.own.read_error()
+        self.provider_cq.read_error()
     }
 
     fn progress(&self) {
-        self.own.progress();
+        self.provider_cq.progress();
     }
 
     fn arm(&self) -> bool {
-        self.own.arm() || self.has_guests()
+        self.provider_cq.arm() || self.has_peer_entries()
     }
 
-    fn has_put_off(&self) -> bool {
-        self.own.has_put_off() || self.has_guests()
+    fn has_backlog(&self) -> bool {
+        self.provider_cq.has_backlog() || self.has_peer_entries()
     }
 
-    fn interrupts(&self) -> &Notifier {
-        self.own.interrupts()
+    fn notifier(&self) -> &Notifier {
+        self.provider_cq.notifier()
     }
 
-    fn tell(&self, told: &mut ObjectInfo<'_>) {
-        self.own.tell(told);
+    fn fill_info(&self, info: &mut ObjectInfo<'_>) {
+        self.provider_cq.fill_info(info);
     }
 
-    fn describe(&self, prov_errno: i32) -> &'static CStr {
-        self.own.describe(prov_errno)
+    fn strerror(&self, prov_errno: i32) -> &'static CStr {
+        self.provider_cq.strerror(prov_errno)
     }
 
     fn close(&self) {
@@ -307,7 +307,7 @@ impl provider::CompletionQueue for ExportedCq {
 
 /// Completions that a peer provider writes for the queue's own consumer, which sized the queue for them.
 impl PeerSink for ExportedCq {
-    fn take(&self, outcome: CqEntry) {
+    fn complete(&self, outcome: CqEntry) {
         // The queue's provider does not know the peer's source addresses.
         let outcome = match outcome {
             CqEntry::Done(done) => CqEntry::Done(Completion {
@@ -319,7 +319,7 @@ impl PeerSink for ExportedCq {
                 CqEntry::Failed(failure)
             }
         };
-        if self.put(outcome).is_err() {
+        if self.write(outcome).is_err() {
             complain(&c"peer", fmt!("a completion is lost: there is no room"));
         }
     }
@@ -344,7 +344,7 @@ impl CqExport {
     /// # Errors
     ///
     /// Returns the entry itself if there is no room, until a reader takes one.
-    pub(crate) fn put(&self, outcome: CqEntry) -> core::result::Result<(), CqEntry> {
-        self.shared.put(outcome)
+    pub(crate) fn write(&self, outcome: CqEntry) -> core::result::Result<(), CqEntry> {
+        self.shared.write(outcome)
     }
 }

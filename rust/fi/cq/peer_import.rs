@@ -57,10 +57,10 @@ use kernel::{
 };
 
 /// Maximum number of entries that one call forwards before it yields.
-const BUDGET: usize = 256;
+const FORWARD_BATCH: usize = 256;
 
 /// Retry interval after the owner had no room.
-const PACE: Delta = Delta::from_millis(1);
+const RETRY_INTERVAL: Delta = Delta::from_millis(1);
 
 /// The owner's queue, to which completions are forwarded.
 pub(crate) trait CqOwner: Send + Sync {
@@ -70,7 +70,7 @@ pub(crate) trait CqOwner: Send + Sync {
     ///
     /// -FI_EAGAIN with the entry if the owner has no room: call again later. An entry that the owner refuses with
     /// another errno is lost.
-    fn tell(&self, outcome: CqEntry) -> core::result::Result<(), (Errno, CqEntry)>;
+    fn write(&self, outcome: CqEntry) -> core::result::Result<(), (Errno, CqEntry)>;
 
     /// Returns the functions of other modules that [`Self::write`] calls.
     fn functions(&self) -> Functions {
@@ -82,13 +82,13 @@ pub(crate) trait CqOwner: Send + Sync {
 #[derive(PartialEq, Eq)]
 enum Pending {
     /// The queue is empty.
-    Nothing,
+    Empty,
     /// The owner has no room.
-    Kept,
+    OwnerFull,
     /// The call's budget is spent.
-    More,
+    BudgetSpent,
     /// The owner is gone.
-    Ended,
+    OwnerGone,
 }
 
 /// The state under the spinlock.
@@ -96,7 +96,7 @@ struct ForwardState {
     /// The owner; `None` once the queue has been closed or the owner's module unloaded.
     owner: Option<KBox<dyn CqOwner>>,
     /// The entry that the owner had no room for.
-    kept: Option<CqEntry>,
+    held_back: Option<CqEntry>,
 }
 
 /// Forwards the entries of an imported queue to its owner.
@@ -104,18 +104,18 @@ struct ForwardState {
 pub(crate) struct PeerForward {
     queue: Arc<dyn provider::CompletionQueue>,
     #[pin]
-    post: FastLockIrq<ForwardState>,
+    state: FastLockIrq<ForwardState>,
     /// Schedules the handler after the retry interval.
-    alarm: Arc<Timer<CompletionQueue>>,
+    retry_timer: Arc<Timer<CompletionQueue>>,
     #[pin]
-    watch: Mutex<Option<ArmedTimer<CompletionQueue>>>,
+    armed_timer: Mutex<Option<ArmedTimer<CompletionQueue>>>,
     /// Registration of an owner that is another module.
     registered: OnceBox<Registered>,
 }
 
 impl Caller for PeerForward {
     fn end(&self) {
-        self.forget_owner();
+        self.drop_owner();
     }
 }
 
@@ -133,14 +133,14 @@ impl PeerForward {
         let functions = owner.functions();
         let post = ForwardState {
             owner: Some(owner),
-            kept: None,
+            held_back: None,
         };
         let forward = Arc::pin_init(
             pin_init!(Self {
                 queue: queue.core().clone(),
-                post <- FastLockIrq::new(post, c"kofi::Forward", static_lock_class!()),
-                alarm,
-                watch <- new_mutex!(None, "kofi::Forward::watch"),
+                state <- FastLockIrq::new(post, c"kofi::Forward", static_lock_class!()),
+                retry_timer: alarm,
+                armed_timer <- new_mutex!(None, "kofi::Forward::watch"),
                 registered: OnceBox::new(),
             }),
             GFP_KERNEL,
@@ -164,19 +164,22 @@ impl PeerForward {
     }
 
     /// Forwards one entry. Returns an error if there is nothing more to forward now.
-    fn pass(&self) -> core::result::Result<(), Pending> {
-        let mut post = self.post.lock();
-        let ForwardState { owner, kept } = &mut *post;
-        let owner = owner.as_ref().ok_or(Pending::Ended)?;
+    fn forward_one(&self) -> core::result::Result<(), Pending> {
+        let mut post = self.state.lock();
+        let ForwardState {
+            owner,
+            held_back: kept,
+        } = &mut *post;
+        let owner = owner.as_ref().ok_or(Pending::OwnerGone)?;
         let outcome = kept
             .take()
-            .or_else(|| next(&*self.queue))
-            .ok_or(Pending::Nothing)?;
-        match owner.tell(outcome) {
+            .or_else(|| read_one(&*self.queue))
+            .ok_or(Pending::Empty)?;
+        match owner.write(outcome) {
             Ok(()) => Ok(()),
             Err((Errno::EAGAIN, outcome)) => {
                 *kept = Some(outcome);
-                Err(Pending::Kept)
+                Err(Pending::OwnerFull)
             }
             Err((errno, _)) => {
                 complain(
@@ -189,35 +192,39 @@ impl PeerForward {
     }
 
     /// Forwards entries, up to the budget.
-    fn go(&self) -> Pending {
-        for _ in 0..BUDGET {
-            if let Err(rest) = self.pass() {
+    fn forward_batch(&self) -> Pending {
+        for _ in 0..FORWARD_BATCH {
+            if let Err(rest) = self.forward_one() {
                 return rest;
             }
         }
-        Pending::More
+        Pending::BudgetSpent
     }
 
     /// Polls the device and forwards entries, as far as the owner has room. Any context in which the owner
     /// can be called.
-    pub(crate) fn drive(&self) {
+    pub(crate) fn progress(&self) {
         self.queue.progress();
-        let _ = self.go();
+        let _ = self.forward_batch();
     }
 
     /// Handles an arrival: forwards entries until the queue is empty and armed.
     fn handle(&self) {
         loop {
-            match self.go() {
-                Pending::Nothing => {}
-                Pending::Kept => return self.alarm.set(&mut self.watch.lock(), PACE),
+            match self.forward_batch() {
+                Pending::Empty => {}
+                Pending::OwnerFull => {
+                    return self
+                        .retry_timer
+                        .arm(&mut self.armed_timer.lock(), RETRY_INTERVAL)
+                }
                 // The remaining entries stay in the queue. Arming would report them for ever.
-                Pending::Ended => return,
-                Pending::More => return self.alarm.who().call_handler(),
+                Pending::OwnerGone => return,
+                Pending::BudgetSpent => return self.retry_timer.target().schedule_handler(),
             }
             // Armed for the next entry, unless one arrived meanwhile.
-            let armed = read_or_arm(&*self.queue, || match self.pass() {
-                Err(Pending::Nothing) => Err(Errno::EAGAIN),
+            let armed = read_or_arm(&*self.queue, || match self.forward_one() {
+                Err(Pending::Empty) => Err(Errno::EAGAIN),
                 _ => Ok(1),
             });
             if armed.is_err() {
@@ -227,19 +234,19 @@ impl PeerForward {
     }
 
     /// Stops forwarding after the queue has been closed. May sleep.
-    pub(crate) fn end(&self) {
-        self.forget_owner();
+    pub(crate) fn stop(&self) {
+        self.drop_owner();
         if let Some(registered) = self.registered.get() {
             registered.withdraw();
         }
     }
 
     /// Drops the owner: when this returns the owner is not being called and will not be. May sleep.
-    fn forget_owner(&self) {
-        drop(self.watch.lock().take());
-        let mut post = self.post.lock();
+    fn drop_owner(&self) {
+        drop(self.armed_timer.lock().take());
+        let mut post = self.state.lock();
         // The held-back entry is dropped together with the endpoints that it belongs to.
-        post.kept = None;
+        post.held_back = None;
         let owner = post.owner.take();
         drop(post);
         drop(owner);
@@ -247,7 +254,7 @@ impl PeerForward {
 }
 
 /// Takes the next entry of a queue, if there is one. Any context.
-pub(crate) fn next(queue: &dyn provider::CompletionQueue) -> Option<CqEntry> {
+pub(crate) fn read_one(queue: &dyn provider::CompletionQueue) -> Option<CqEntry> {
     let mut entry = EntrySlots::<fi_cq_tagged_entry, 1>::new();
     let mut source = EntrySlots::<fi_addr_t, 1>::new();
     match queue.read_from(Entries::Tagged(entry.room()), source.room()) {

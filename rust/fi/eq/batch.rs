@@ -30,12 +30,12 @@ pub struct Failure {
 
 /// The results of a batch.
 pub struct Batch {
-    number: u32,
+    final_event: u32,
     context: usize,
     failures: KVVec<Failure>,
     succeeded: u64,
     /// Number of failures that have been read; guarded by the queue's lock.
-    told: Atomic<usize>,
+    reported: Atomic<usize>,
 }
 
 impl Batch {
@@ -44,24 +44,24 @@ impl Batch {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub fn new(number: u32, context: usize, most: usize) -> Result<KBox<Self>> {
+    pub fn new(final_event: u32, context: usize, max_failures: usize) -> Result<KBox<Self>> {
         let batch = Self {
-            number,
+            final_event,
             context,
-            failures: KVVec::with_capacity(most, GFP_KERNEL | __GFP_NOWARN)?,
+            failures: KVVec::with_capacity(max_failures, GFP_KERNEL | __GFP_NOWARN)?,
             succeeded: 0,
-            told: Atomic::new(0),
+            reported: Atomic::new(0),
         };
         Ok(KBox::new(batch, GFP_KERNEL)?)
     }
 
     /// Adds a failure; one past the capacity is left out.
-    pub fn fail(&mut self, index: u32, errno: Errno) {
+    pub fn add_failure(&mut self, index: u32, errno: Errno) {
         let _ = self.failures.push_within_capacity(Failure { index, errno });
     }
 
     /// Adds a success.
-    pub fn succeed(&mut self) {
+    pub fn add_success(&mut self) {
         self.succeeded += 1;
     }
 
@@ -81,17 +81,17 @@ impl Batch {
     }
 
     /// Returns the number of the final event.
-    pub(super) fn number(&self) -> u32 {
-        self.number
+    pub(super) fn final_event(&self) -> u32 {
+        self.final_event
     }
 
     /// Returns the next unread failure.
     pub(super) fn next_failure(&self) -> Option<Failure> {
-        self.failures.get(self.told.load(Relaxed)).copied()
+        self.failures.get(self.reported.load(Relaxed)).copied()
     }
 
     /// Marks the next failure as read.
-    pub(super) fn tell(&self) {
-        let _ = self.told.fetch_add(1usize, Relaxed);
+    pub(super) fn mark_reported(&self) {
+        let _ = self.reported.fetch_add(1usize, Relaxed);
     }
 }

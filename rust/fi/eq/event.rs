@@ -53,12 +53,12 @@ impl Event {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(crate) fn reserve(source: Source) -> Result<OwnedEvent> {
-        Self::with_room(source, MAX_DATA)
+    pub(crate) fn alloc(source: Source) -> Result<OwnedEvent> {
+        Self::alloc_with_capacity(source, MAX_DATA)
     }
 
     /// Allocates an event about `source`, with space for `room` bytes. May sleep.
-    pub(super) fn with_room(source: Source, room: usize) -> Result<OwnedEvent> {
+    pub(super) fn alloc_with_capacity(source: Source, room: usize) -> Result<OwnedEvent> {
         let data = KVec::with_capacity(room, GFP_KERNEL)?;
         ListBox::new(Self {
             kind: Kind::Written(0),
@@ -75,7 +75,7 @@ impl Event {
             None => self.kind,
             Some(batch) => match batch.next_failure() {
                 Some(failure) => Kind::Error(failure.errno, 0),
-                None => Kind::Complete(batch.number()),
+                None => Kind::Complete(batch.final_event()),
             },
         }
     }
@@ -122,7 +122,7 @@ impl OwnedEvent {
     }
 
     /// Fills in the results of a batch.
-    pub(crate) fn end(mut self, batch: KBox<Batch>) -> Self {
+    pub(crate) fn set_batch(mut self, batch: KBox<Batch>) -> Self {
         self.batch = Some(batch);
         self
     }

@@ -82,6 +82,6 @@ impl Deref for EventHandler {
 
 impl Drop for HandlerStop {
     fn drop(&mut self) {
-        self.0.end_calls();
+        self.0.stop_handler();
     }
 }

@@ -86,7 +86,7 @@ mod suite {
             assert_eq!(queue.write(HERE, number, b"event").is_ok(), number < 2);
         }
         let mut batch = KVec::with_capacity(1, GFP_KERNEL)?;
-        let _ = object_table::read(fabric.card().number(), None, &mut batch);
+        let _ = object_table::read(fabric.entry().number(), None, &mut batch);
         let object = batch.first().ok_or(ENOENT)?;
         assert_eq!(object.what[..2], [KOFI_VALUE_DEPTH, KOFI_VALUE_OVERRUNS]);
         assert_eq!(object.values[..2], [2, 3]);
@@ -106,16 +106,16 @@ mod suite {
         let place = Source(0x1000);
         let end = Batch::new(FI_AV_COMPLETE, 7, 2)?;
         let shutdown = |at| -> Result<OwnedEvent> {
-            Ok(Event::reserve(at)?.fill(Kind::Connection(FI_SHUTDOWN), &[], None))
+            Ok(Event::alloc(at)?.fill(Kind::Connection(FI_SHUTDOWN), &[], None))
         };
         queue.push(shutdown(place)?);
-        queue.push(Event::reserve(place)?.end(end));
+        queue.push(Event::alloc(place)?.set_batch(end));
         queue.write(HERE, 3, b"mine")?;
         queue.push(shutdown(place)?);
         queue.push(shutdown(Source(0x2000))?);
         assert!(queue.is_ready());
 
-        queue.forget(place);
+        queue.drop_events(place);
         let mut budget = Budget::from_millis(0);
         let mut kinds = KVec::new();
         while queue.is_ready() {

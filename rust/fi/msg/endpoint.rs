@@ -179,9 +179,9 @@ impl Endpoint<Idle> {
             _receives: receives.clone(),
         })?;
         let endpoint = &open.endpoint;
-        endpoint.bind_events(events, 0)?;
+        endpoint.bind_eq(events, 0)?;
         if let Some(receives) = &receives {
-            endpoint.bind_receives(receives.shared(), 0)?;
+            endpoint.bind_srx(receives.shared(), 0)?;
         }
         transmit.bind(endpoint, flags::FI_TRANSMIT)?;
         receive.bind(endpoint, flags::FI_RECV)?;

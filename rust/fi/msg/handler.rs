@@ -91,7 +91,7 @@ pub struct HandlerGuard(DeferredDrop<HandlerStop>);
 
 impl Drop for HandlerGuard {
     fn drop(&mut self) {
-        self.0 .0.queue.forbid_calls();
+        self.0 .0.queue.block_handler();
     }
 }
 
@@ -100,7 +100,7 @@ struct HandlerStop(Arc<Completions>);
 
 impl Drop for HandlerStop {
     fn drop(&mut self) {
-        self.0.queue.end_calls();
+        self.0.queue.stop_handler();
     }
 }
 
@@ -148,7 +148,7 @@ impl Completions {
         let room = DropSlot::for_calls()?;
         self.queue.set_handler(handler)?;
         // What has come before is told by nobody else.
-        self.queue.call_handler();
+        self.queue.schedule_handler();
         Ok(HandlerGuard(room.hold(HandlerStop(self.clone()))))
     }
 }

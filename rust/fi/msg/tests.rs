@@ -38,15 +38,15 @@ mod suite {
     fn put(queue: &Completions, context: Context, flags: u64, len: usize) -> Result {
         let done = Completion {
             len,
-            ..Completion::of(context, flags)
+            ..Completion::new(context, flags)
         };
         Queue::put(&**queue.queue.core(), CqEntry::Done(done))
     }
 
     fn fail(queue: &Completions, context: Context, flags: u64, errno: Errno) -> Result {
         let failure = Failure {
-            completion: Completion::of(context, flags),
-            dropped: 0,
+            completion: Completion::new(context, flags),
+            olen: 0,
             errno,
             prov_errno: 0,
             err_data: ErrData::None,

@@ -32,27 +32,27 @@ use kernel::{
 };
 
 /// End marker: the list is empty.
-const NOBODY: u32 = u32::MAX;
+const EMPTY: u32 = u32::MAX;
 
 /// End marker of the stack while members are in the scan queue or being polled.
-const OTHERS: u32 = u32::MAX - 1;
+const SCANNING: u32 = u32::MAX - 1;
 
 /// `next` of a member that is not on the list.
-const AWAY: u32 = u32::MAX - 2;
+const NOT_QUEUED: u32 = u32::MAX - 2;
 
 /// The list, without the members that a scan has moved to its queue.
 #[pin_data]
 pub(super) struct ReadyList {
     /// Raised whenever a member is added.
     #[pin]
-    arrival: Signal,
+    signal: Signal,
     /// Number of the member on top of the stack.
     top: Atomic<u32>,
 }
 
 /// The link of one member. As a [`Listener`] it puts the member onto the ready list.
 pub(super) struct ReadyLink {
-    line: Arc<ReadyList>,
+    list: Arc<ReadyList>,
     number: u32,
     /// Number of the member below in the stack, or behind in the queue; `NOT_QUEUED` if the member is on
     /// neither.
@@ -69,19 +69,19 @@ impl ReadyList {
     /// Returns an empty list.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            arrival <- Signal::new(c"kofi::Line::arrival", static_lock_class!()),
-            top: Atomic::new(NOBODY),
+            signal <- Signal::new(c"kofi::Line::arrival", static_lock_class!()),
+            top: Atomic::new(EMPTY),
         })
     }
 
     /// Returns the signal that is raised whenever a member is added.
-    pub(super) fn arrival(&self) -> &Signal {
-        &self.arrival
+    pub(super) fn signal(&self) -> &Signal {
+        &self.signal
     }
 
     /// Returns true if no member is on the list or being polled. Any context.
     pub(super) fn is_empty(&self) -> bool {
-        self.top.load(Acquire) == NOBODY
+        self.top.load(Acquire) == EMPTY
     }
 }
 
@@ -89,26 +89,26 @@ impl ScanQueue {
     /// Returns an empty queue.
     pub(super) const fn new() -> Self {
         Self {
-            first: NOBODY,
-            last: NOBODY,
+            first: EMPTY,
+            last: EMPTY,
         }
     }
 
     /// Moves all members from the stack to the end of the queue. `links` are those of the set, by
     /// number. Any context.
-    pub(super) fn gather(&mut self, line: &ReadyList, watches: &[impl Borrow<ReadyLink>]) {
-        let newest = line.top.xchg(OTHERS, Full);
+    pub(super) fn collect(&mut self, list: &ReadyList, links: &[impl Borrow<ReadyLink>]) {
+        let newest = list.top.xchg(SCANNING, Full);
         // The stack yields the newest member first.
-        let (mut at, mut oldest) = (newest, NOBODY);
-        while let Some(watch) = watches.get(at as usize).map(Borrow::borrow) {
+        let (mut at, mut oldest) = (newest, EMPTY);
+        while let Some(watch) = links.get(at as usize).map(Borrow::borrow) {
             at = watch.next.load(Relaxed);
             watch.next.store(oldest, Relaxed);
             oldest = watch.number;
         }
-        if oldest == NOBODY {
+        if oldest == EMPTY {
             return;
         }
-        match watches.get(self.last as usize).map(Borrow::borrow) {
+        match links.get(self.last as usize).map(Borrow::borrow) {
             Some(last) => last.next.store(oldest, Relaxed),
             None => self.first = oldest,
         }
@@ -117,21 +117,21 @@ impl ScanQueue {
 
     /// Takes the first member and returns its number. It counts as queued until [`ReadyLink::mark_unqueued`].
     /// Any context.
-    pub(super) fn call(&mut self, watches: &[impl Borrow<ReadyLink>]) -> Option<usize> {
+    pub(super) fn pop(&mut self, links: &[impl Borrow<ReadyLink>]) -> Option<usize> {
         let called = self.first as usize;
-        let watch = watches.get(called).map(Borrow::borrow)?;
+        let watch = links.get(called).map(Borrow::borrow)?;
         self.first = watch.next.load(Relaxed);
-        if self.first == NOBODY {
-            self.last = NOBODY;
+        if self.first == EMPTY {
+            self.last = EMPTY;
         }
         Some(called)
     }
 
     /// Ends a scan, in which each member that was taken has been marked unqueued. Any context.
-    pub(super) fn settle(&self, line: &ReadyList) {
-        if self.first == NOBODY {
+    pub(super) fn finish(&self, list: &ReadyList) {
+        if self.first == EMPTY {
             // Fails if a member has been pushed.
-            let _ = line.top.cmpxchg(OTHERS, NOBODY, Release);
+            let _ = list.top.cmpxchg(SCANNING, EMPTY, Release);
         }
     }
 }
@@ -142,11 +142,11 @@ impl ReadyLink {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn new(line: &Arc<ReadyList>, number: u32) -> Result<Arc<Self>> {
+    pub(super) fn new(list: &Arc<ReadyList>, number: u32) -> Result<Arc<Self>> {
         let watch = Self {
-            line: line.clone(),
+            list: list.clone(),
             number,
-            next: Atomic::new(AWAY),
+            next: Atomic::new(NOT_QUEUED),
         };
         Ok(Arc::new(watch, GFP_KERNEL)?)
     }
@@ -158,20 +158,20 @@ impl ReadyLink {
 
     /// Puts the member onto the list, unless it is there already. The scan that polls the member sees all
     /// stores before this call. Any context.
-    pub(super) fn stand(&self) {
-        while self.next.cmpxchg(AWAY, NOBODY, Full).is_err() {
+    pub(super) fn enqueue(&self) {
+        while self.next.cmpxchg(NOT_QUEUED, EMPTY, Full).is_err() {
             // A failed cmpxchg orders nothing. This barrier pairs with the Full of `mark_unqueued`: either
             // the member is still queued after it, or it was marked unqueued before the caller's stores were
             // visible, and is queued again.
             smp_mb(Full);
-            if self.next.load(Relaxed) != AWAY {
+            if self.next.load(Relaxed) != NOT_QUEUED {
                 return;
             }
         }
-        let mut top = self.line.top.load(Relaxed);
+        let mut top = self.list.top.load(Relaxed);
         loop {
             self.next.store(top, Relaxed);
-            match self.line.top.cmpxchg(top, self.number, Full) {
+            match self.list.top.cmpxchg(top, self.number, Full) {
                 Ok(_) => return,
                 Err(now) => top = now,
             }
@@ -180,17 +180,17 @@ impl ReadyLink {
 
     /// Marks the member as not queued, before it is polled: a later event puts it onto the list again. Any
     /// context.
-    pub(super) fn leave(&self) {
+    pub(super) fn mark_unqueued(&self) {
         // Full: the stores of a caller that found the member still queued are visible here. Pairs with `enqueue`.
-        let _ = self.next.xchg(AWAY, Full);
+        let _ = self.next.xchg(NOT_QUEUED, Full);
     }
 }
 
 impl Listener for ReadyLink {
-    fn hear(&self) {
-        self.stand();
+    fn notify(&self) {
+        self.enqueue();
         // Raised for a queued member, too: a thread may have polled it already and sleep until there is more.
-        self.line.arrival.give();
+        self.list.signal.raise();
     }
 }
 
@@ -223,12 +223,12 @@ mod tests {
         }
 
         fn next(&mut self) -> Option<usize> {
-            self.queue.gather(&self.line, &self.watches);
-            let called = self.queue.call(&self.watches);
+            self.queue.collect(&self.line, &self.watches);
+            let called = self.queue.pop(&self.watches);
             if let Some(number) = called {
-                self.watches[number].leave();
+                self.watches[number].mark_unqueued();
             }
-            self.queue.settle(&self.line);
+            self.queue.finish(&self.line);
             called
         }
     }
@@ -239,9 +239,9 @@ mod tests {
         assert!(all.line.is_empty());
         for round in 0..7 {
             for at in 0..4 {
-                all.watches[(round + at) % 5].stand();
+                all.watches[(round + at) % 5].enqueue();
             }
-            all.watches[(round + 2) % 5].stand();
+            all.watches[(round + 2) % 5].enqueue();
             for at in 0..4 {
                 assert!(!all.line.is_empty());
                 assert_eq!(all.next(), Some((round + at) % 5));
@@ -257,11 +257,11 @@ mod tests {
     fn poll_02_who_comes_later_stands_behind_who_was_seen() -> kernel::error::Result {
         let mut all = Standing::new(6)?;
         for number in [4, 0, 2] {
-            all.watches[number].stand();
+            all.watches[number].enqueue();
         }
         assert_eq!(all.next(), Some(4));
         for number in [5, 4, 0, 1] {
-            all.watches[number].stand();
+            all.watches[number].enqueue();
         }
         for expected in [0, 2, 5, 4, 1] {
             assert!(!all.line.is_empty());
@@ -274,14 +274,14 @@ mod tests {
     #[test]
     fn poll_02_who_is_looked_at_still_stands() -> kernel::error::Result {
         let mut all = Standing::new(2)?;
-        all.watches[1].hear();
-        all.queue.gather(&all.line, &all.watches);
-        assert_eq!(all.queue.call(&all.watches), Some(1));
+        all.watches[1].notify();
+        all.queue.collect(&all.line, &all.watches);
+        assert_eq!(all.queue.pop(&all.watches), Some(1));
         assert!(!all.line.is_empty());
-        all.watches[1].leave();
+        all.watches[1].mark_unqueued();
         assert!(!all.line.is_empty());
-        all.watches[1].hear();
-        all.queue.settle(&all.line);
+        all.watches[1].notify();
+        all.queue.finish(&all.line);
         assert!(!all.line.is_empty());
         assert_eq!(all.next(), Some(1));
         assert!(all.line.is_empty());
@@ -299,7 +299,7 @@ mod tests {
             let number = (seed >> 33) as usize % MEMBERS;
             // Additions outnumber removals for a while, and then the reverse.
             if (seed >> 56) as usize % 100 < 30 + (seed >> 20) as usize % 40 {
-                all.watches[number].stand();
+                all.watches[number].enqueue();
                 if !model.contains(&number) {
                     model.push(number, GFP_KERNEL)?;
                 }
@@ -317,10 +317,10 @@ mod tests {
         let all = Standing::new(1)?;
         let mut budget = Budget::from_millis(0);
         for _ in 0..2 {
-            let ticket = all.line.arrival().ticket();
-            assert!(all.line.arrival().wait(&ticket, &mut budget) == Woken::Timeout);
-            all.watches[0].hear();
-            assert!(all.line.arrival().wait(&ticket, &mut budget) == Woken::Signal);
+            let ticket = all.line.signal().ticket();
+            assert!(all.line.signal().wait(&ticket, &mut budget) == Woken::Timeout);
+            all.watches[0].notify();
+            assert!(all.line.signal().wait(&ticket, &mut budget) == Woken::Signal);
         }
         Ok(())
     }

@@ -222,7 +222,9 @@ impl AtomicConnState {
         match moved {
             Ok(step) if step.to == ConnState::Shut => Ok((Some(step), ShutdownAction::Disconnect)),
             Ok(step) => Ok((Some(step), rest)),
-            Err(ConnState::Open | ConnState::Enabled | ConnState::Connecting) => Err(Errno::ENOTCONN),
+            Err(ConnState::Open | ConnState::Enabled | ConnState::Connecting) => {
+                Err(Errno::ENOTCONN)
+            }
             Err(state) if state.is_connected() => Ok((None, rest)),
             Err(_) => Ok((None, ShutdownAction::AwaitFlush)),
         }
@@ -279,7 +281,11 @@ mod tests {
     #[test]
     fn cm_05_a_half_is_closed_once() {
         let halves = [
-            (FI_WRITE, ConnState::NoTransmit, ShutdownAction::DrainTransmits),
+            (
+                FI_WRITE,
+                ConnState::NoTransmit,
+                ShutdownAction::DrainTransmits,
+            ),
             (FI_READ, ConnState::NoReceive, ShutdownAction::CloseReceives),
         ];
         for (flags, half, rest) in halves {
@@ -293,10 +299,7 @@ mod tests {
             let last = Transition { from, to };
             let disconnects = Ok((Some(last), ShutdownAction::Disconnect));
             assert_eq!(cell.shutdown(flags ^ FI_READ ^ FI_WRITE), disconnects);
-            assert_eq!(
-                cell.shutdown(flags),
-                Ok((None, ShutdownAction::AwaitFlush))
-            );
+            assert_eq!(cell.shutdown(flags), Ok((None, ShutdownAction::AwaitFlush)));
             assert_eq!(in_state(half).shutdown(0), disconnects);
             assert_eq!(in_state(half).shutdown(FI_READ | FI_WRITE), disconnects);
         }

@@ -40,7 +40,9 @@ fn parse_addr(node: Option<&CStr>, service: Option<&CStr>) -> Result<SockAddr> {
 /// # Errors
 ///
 /// Those of [`parse`], and -FI_EINVAL for addresses that are none.
-pub(in crate::prov) fn query_addrs(query: &Query<'_>) -> Result<(Option<SockAddr>, Option<SockAddr>)> {
+pub(in crate::prov) fn query_addrs(
+    query: &Query<'_>,
+) -> Result<(Option<SockAddr>, Option<SockAddr>)> {
     let (local, peer) = match query.hints {
         Some(hints) => hints.ends()?,
         None => (None, None),

@@ -202,7 +202,7 @@ impl SrcBuf {
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for more than [`MOST_PARTS`], and for what is no memory of the kernel's; -FI_EMSGSIZE.
+    /// -FI_EINVAL for more than [`MAX_IOV`], and for what is no memory of the kernel's; -FI_EMSGSIZE.
     ///
     /// # Safety
     ///
@@ -314,7 +314,7 @@ impl SrcBuf {
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for more than [`MOST_PARTS`].
+/// -FI_EINVAL for more than [`MAX_IOV`].
 pub(in crate::prov) fn collect_descriptors(
     memory: Memory<'_>,
     descriptors: &[Descriptor],
@@ -415,7 +415,7 @@ impl DstBuf {
     ///
     /// # Safety
     ///
-    /// The requirements of [`SrcBuf::of_region`].
+    /// The requirements of [`SrcBuf::from_region`].
     #[inline]
     pub(in crate::prov) unsafe fn from_region(part: &Segment) -> Self {
         // INVARIANT: By this function's safety requirement.

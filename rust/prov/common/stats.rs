@@ -80,7 +80,7 @@ impl Violations {
 
     /// Returns the number of violations.
     pub(in crate::prov) fn report(&self, told: &mut ObjectInfo<'_>) {
-        told.value(KOFI_VALUE_VIOLATIONS, self.count.load(Relaxed));
+        told.add_value(KOFI_VALUE_VIOLATIONS, self.count.load(Relaxed));
     }
 }
 
@@ -145,15 +145,15 @@ impl TxStats {
             .iter()
             .sum::<u64>()
             .saturating_sub(self.completed.get());
-        told.value(KOFI_VALUE_TX_DEPTH, depth);
-        told.value(KOFI_VALUE_SENDS, sends);
-        told.value(KOFI_VALUE_WRITES, writes);
-        told.value(KOFI_VALUE_READS, reads);
-        told.value(KOFI_VALUE_ATOMICS, atomics);
-        told.value(KOFI_VALUE_TX_DONE, self.completed.get());
-        told.value(KOFI_VALUE_TX_BYTES, self.bytes.get());
-        told.value(KOFI_VALUE_TX_ERRORS, self.errors.get());
-        told.value(KOFI_VALUE_TX_AGAIN, self.eagain.get());
+        told.add_value(KOFI_VALUE_TX_DEPTH, depth);
+        told.add_value(KOFI_VALUE_SENDS, sends);
+        told.add_value(KOFI_VALUE_WRITES, writes);
+        told.add_value(KOFI_VALUE_READS, reads);
+        told.add_value(KOFI_VALUE_ATOMICS, atomics);
+        told.add_value(KOFI_VALUE_TX_DONE, self.completed.get());
+        told.add_value(KOFI_VALUE_TX_BYTES, self.bytes.get());
+        told.add_value(KOFI_VALUE_TX_ERRORS, self.errors.get());
+        told.add_value(KOFI_VALUE_TX_AGAIN, self.eagain.get());
     }
 }
 
@@ -202,11 +202,11 @@ impl RxStats {
 
     /// Tells all that; so many wait for a message.
     pub(in crate::prov) fn report(&self, waiting: usize, told: &mut ObjectInfo<'_>) {
-        told.value(KOFI_VALUE_RX_DEPTH, waiting as u64);
-        told.value(KOFI_VALUE_RECEIVES, self.posted.get());
-        told.value(KOFI_VALUE_RX_DONE, self.completed.get());
-        told.value(KOFI_VALUE_RX_BYTES, self.bytes.get());
-        told.value(KOFI_VALUE_RX_ERRORS, self.errors.get());
-        told.value(KOFI_VALUE_RX_AGAIN, self.eagain.get());
+        told.add_value(KOFI_VALUE_RX_DEPTH, waiting as u64);
+        told.add_value(KOFI_VALUE_RECEIVES, self.posted.get());
+        told.add_value(KOFI_VALUE_RX_DONE, self.completed.get());
+        told.add_value(KOFI_VALUE_RX_BYTES, self.bytes.get());
+        told.add_value(KOFI_VALUE_RX_ERRORS, self.errors.get());
+        told.add_value(KOFI_VALUE_RX_AGAIN, self.eagain.get());
     }
 }

@@ -211,7 +211,7 @@ impl SwCq {
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for more than [`MOST`], -FI_ENOMEM.
+    /// -FI_EINVAL for more than [`MAX_SIZE`], -FI_ENOMEM.
     pub(in crate::prov) fn new(attr: &Attr) -> Result<Arc<Self>> {
         Self::build(attr, 0, true, None)
     }
@@ -330,18 +330,18 @@ impl SwCq {
         store_release(&self.is_idle.0, ring.is_idle().into());
     }
 
-    /// Reserves room for one outcome. It is released when the outcome is read, by [`Self::end_silently`], or by
+    /// Reserves room for one outcome. It is released when the outcome is read, by [`Self::complete_silent`], or by
     /// [`Self::release`]. Any context.
     #[inline]
     pub(in crate::prov) fn reserve(&self) -> bool {
-        self.reservation.take(1) || self.reserve_or_set_waiter()
+        self.reservation.try_reserve(1) || self.reserve_or_set_waiter()
     }
 
     #[cold]
     fn reserve_or_set_waiter(&self) -> bool {
         self.entry_waiter.set();
         // Room may have been released before the flag was seen.
-        self.reservation.take(1)
+        self.reservation.try_reserve(1)
     }
 
     /// Requests that the end of the next operation wakes the readers and calls the handler, reported or not: all
@@ -356,7 +356,7 @@ impl SwCq {
     #[inline]
     fn release_entries(&self, count: u32) {
         // Full: either this sees the flag of a poster that found no room, or the poster sees the room.
-        self.reservation.give(count);
+        self.reservation.release(count);
         if count != 0 && self.entry_waiter.take() {
             self.wake_readers();
         }
@@ -364,7 +364,7 @@ impl SwCq {
 
     /// Wakes the readers and calls the handler: a poster that was refused can try again. Any context.
     pub(in crate::prov) fn wake_readers(&self) {
-        self.interrupts.arrived();
+        self.interrupts.notify();
     }
 
     /// Releases the room of an operation that has not been started. Any context.
@@ -391,13 +391,13 @@ impl SwCq {
     pub(in crate::prov) fn push(&self, outcome: CqEntry) {
         if let Some(sink) = &self.sink {
             self.release_entries(1);
-            return sink.take(outcome);
+            return sink.complete(outcome);
         }
         let mut ring = self.ring.lock();
         ring.entries.push(outcome);
         self.update_idle(&ring);
         drop(ring);
-        self.interrupts.arrived();
+        self.interrupts.notify();
     }
 
     /// The same of a success, which is far smaller than what can be told of a failure.
@@ -410,7 +410,7 @@ impl SwCq {
         ring.entries.push(CqEntry::Done(done));
         self.update_idle(&ring);
         drop(ring);
-        self.interrupts.arrived();
+        self.interrupts.notify();
     }
 
     /// Returns the number of outcomes added, if its reader [forwards them](Feeder::passed_on). Any context.
@@ -427,7 +427,7 @@ impl SwCq {
         self.entries_read.get() + self.errors_read.get()
     }
 
-    /// Adds a success as [`Self::put_done`] does, but wakes readers only if a poster waits: otherwise the next wakeup
+    /// Adds a success as [`Self::push_success`] does, but wakes readers only if a poster waits: otherwise the next wakeup
     /// reports it too. Any context.
     pub(in crate::prov) fn push_success_quiet(&self, done: Completion) {
         if self.sink.is_some() {
@@ -448,7 +448,7 @@ impl SwCq {
         let mut ring = self.ring.lock();
         let mut gone = 0;
         for _ in 0..ring.entries.len() {
-            let Some(outcome) = ring.entries.take() else {
+            let Some(outcome) = ring.entries.pop() else {
                 break;
             };
             match goes(&outcome) {
@@ -560,7 +560,7 @@ impl SwCq {
             };
             see(count, done);
             into.write(E::from(*done));
-            ring.entries.pop();
+            ring.entries.remove_first();
             count += 1;
         }
         self.update_idle(&ring);
@@ -572,7 +572,7 @@ impl SwCq {
         }
         self.entries_read.add(count as u64);
         drop(ring);
-        self.reservation.give(count as u32);
+        self.reservation.release(count as u32);
         RingRead::Entries(count)
     }
 
@@ -623,14 +623,14 @@ impl provider::CompletionQueue for SwCq {
 
     fn read_error(&self) -> Result<Failure> {
         let mut ring = self.ring.lock();
-        let mut failure = ring.entries.take_failure().ok_or(Errno::EAGAIN)?;
+        let mut failure = ring.entries.pop_failure().ok_or(Errno::EAGAIN)?;
         if !self.has_addresses {
             failure.completion.source = FI_ADDR_NOTAVAIL;
         }
         self.update_idle(&ring);
         self.errors_read.add(1);
         drop(ring);
-        self.reservation.give(1);
+        self.reservation.release(1);
         Ok(failure)
     }
 
@@ -657,22 +657,22 @@ impl provider::CompletionQueue for SwCq {
         !is_awaited
     }
 
-    fn has_put_off(&self) -> bool {
+    fn has_backlog(&self) -> bool {
         !self.is_empty()
     }
 
-    fn interrupts(&self) -> &Notifier {
+    fn notifier(&self) -> &Notifier {
         &self.interrupts
     }
 
-    fn tell(&self, told: &mut ObjectInfo<'_>) {
-        told.value(KOFI_VALUE_SIZE, self.size as u64);
-        told.value(KOFI_VALUE_ENTRIES, self.entries_read.get());
-        told.value(KOFI_VALUE_ERRORS, self.errors_read.get());
-        told.value(KOFI_VALUE_CALLBACKS, self.interrupts.calls());
+    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
+        told.add_value(KOFI_VALUE_SIZE, self.size as u64);
+        told.add_value(KOFI_VALUE_ENTRIES, self.entries_read.get());
+        told.add_value(KOFI_VALUE_ERRORS, self.errors_read.get());
+        told.add_value(KOFI_VALUE_CALLBACKS, self.interrupts.handler_calls());
     }
 
-    fn describe(&self, prov_errno: i32) -> &'static CStr {
+    fn strerror(&self, prov_errno: i32) -> &'static CStr {
         strerror(prov_errno)
     }
 

@@ -777,7 +777,9 @@ impl ProgressSource for ProgressWork {
 /// Counts an operation, if that is counted.
 #[inline]
 fn count(counters: &Option<BoundCounters>, flags: u64, is_done: bool) {
-    let counter = counters.as_ref().and_then(|counters| counters.of(flags));
+    let counter = counters
+        .as_ref()
+        .and_then(|counters| counters.counter_for(flags));
     match (counter, is_done) {
         (Some(counter), true) => counter.add(1),
         (Some(counter), false) => counter.add_errors(1),

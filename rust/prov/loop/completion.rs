@@ -24,7 +24,7 @@ use crate::{
         },
         eq::Source,
         memory::Context,
-        provider::Side, //
+        provider::CqBinding, //
     },
 };
 use kernel::sync::Arc;
@@ -62,7 +62,7 @@ impl CompSink {
     /// # Errors
     ///
     /// -FI_EINVAL for a queue of another provider.
-    pub(super) fn new(side: &Side, source: Source, waits_for_signals: bool) -> Result<Self> {
+    pub(super) fn new(side: &CqBinding, source: Source, waits_for_signals: bool) -> Result<Self> {
         let queue = side.queue.core().clone().into_any().downcast::<SwCq>();
         Ok(Self {
             queue: queue.map_err(|_| Errno::EINVAL)?,
@@ -104,7 +104,7 @@ impl CompSink {
     pub(super) fn describe(&self, report: &CompInfo) -> Completion {
         Completion {
             source: self.source.0 as u64,
-            ..Completion::of(report.context, report.flags)
+            ..Completion::new(report.context, report.flags)
         }
     }
 
@@ -152,7 +152,7 @@ impl CompSink {
                 buf: piece,
                 ..self.describe(report)
             },
-            dropped,
+            olen: dropped,
             errno,
             prov_errno: -errno.to_int(),
             err_data: ErrData::None,

@@ -98,7 +98,7 @@ impl provider::Domain for Domain {
         Ok(queue)
     }
 
-    fn peer_queue(
+    fn peer_cq(
         self: Arc<Self>,
         attr: &cq::Attr,
         sink: Arc<dyn cq::PeerSink>,
@@ -135,17 +135,17 @@ impl provider::Domain for Domain {
         Ok(region)
     }
 
-    fn set_farewell(&self, notice: Option<ReservedEvent>) {
+    fn set_removal_event(&self, notice: Option<ReservedEvent>) {
         // There is no device that could go.
         drop(notice);
     }
 
-    fn most_elements(&self, _form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
+    fn max_atomic_elements(&self, _form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
         Ok(op::most_elements(datatype))
     }
 
     fn resolve(&self, peers: &mut dyn provider::AsyncResolve) {
-        while !peers.is_over() {
+        while !peers.is_canceled() {
             let Some((number, addr)) = peers.next() else {
                 return;
             };
@@ -153,7 +153,7 @@ impl provider::Domain for Domain {
                 true => Ok(()),
                 false => Err(Errno::EHOSTUNREACH),
             };
-            peers.found(number, outcome);
+            peers.complete(number, outcome);
         }
     }
 }

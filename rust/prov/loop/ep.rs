@@ -163,8 +163,8 @@ impl Endpoint {
             true => 0,
             false => limits.receives,
         })?;
-        let outcome = Event::reserve(source)?;
-        let farewell = Event::reserve(source)?;
+        let outcome = Event::alloc(source)?;
+        let farewell = Event::alloc(source)?;
         let request = match info.handle() {
             0 => None,
             handle => Some(domain.fabric().requests().take(handle)?),
@@ -242,13 +242,13 @@ impl Endpoint {
 
     /// Lets receives be posted.
     fn open(&self, bindings: Bindings) -> Result {
-        let events = bindings.events.ok_or(Errno::ENOEQ)?;
-        let transmit = bindings.transmit.ok_or(Errno::ENOCQ)?;
-        let receive = bindings.receive.ok_or(Errno::ENOCQ)?;
+        let events = bindings.eq.ok_or(Errno::ENOEQ)?;
+        let transmit = bindings.tx_cq.ok_or(Errno::ENOCQ)?;
+        let receive = bindings.rx_cq.ok_or(Errno::ENOCQ)?;
         let outfit = TxResources {
             exit: CompSink::new(&transmit, self.source, false)?,
             orders: Fifo::new(self.limits.transmits, PostedOp::idle)?,
-            counters: bindings.counters.again()?,
+            counters: bindings.counters.try_clone()?,
             addr: None,
         };
         let receiver = RxSide {
@@ -256,7 +256,7 @@ impl Endpoint {
             regions: self.domain.regions().clone(),
             rights: self.limits.rights,
         };
-        let shared = bindings.shared;
+        let shared = bindings.srx;
         let share = shared.as_ref().map(|shared| self.share(shared));
         let share = share.transpose()?;
         let mover = share.as_ref().map(|_| ProgressWork::of(&self.inbound));
@@ -361,24 +361,24 @@ impl provider::Endpoint for Endpoint {
             .map_err(|errno| self.state.transmit_error(errno))
     }
 
-    fn most_elements(&self, _form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
+    fn max_atomic_elements(&self, _form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
         match self.limits.no_atomics {
             Some(errno) => Err(errno),
             None => Ok(op::most_elements(datatype)),
         }
     }
 
-    fn setting(&self, setting: EpOption) -> Result<usize> {
+    fn getopt(&self, setting: EpOption) -> Result<usize> {
         match setting {
-            EpOption::MultiReceive => Ok(self.piece.load(Relaxed)),
+            EpOption::MinMultiRecv => Ok(self.piece.load(Relaxed)),
             _ => Err(Errno::ENOPROTOOPT),
         }
     }
 
-    fn set(&self, setting: EpOption, value: usize) -> Result {
+    fn setopt(&self, setting: EpOption, value: usize) -> Result {
         match (setting, value) {
-            (EpOption::MultiReceive, 0) => Err(Errno::EINVAL),
-            (EpOption::MultiReceive, size) => {
+            (EpOption::MinMultiRecv, 0) => Err(Errno::EINVAL),
+            (EpOption::MinMultiRecv, size) => {
                 self.piece.store(size, Relaxed);
                 Ok(())
             }
@@ -392,15 +392,15 @@ impl provider::Endpoint for Endpoint {
             .map_err(|errno| self.state.receive_error(errno))
     }
 
-    fn tell(&self, told: &mut ObjectInfo<'_>) {
-        told.state(self.state.get().to_uapi());
-        told.value(KOFI_VALUE_TX_SIZE, self.limits.transmits as u64);
-        told.value(KOFI_VALUE_RX_SIZE, self.limits.receives as u64);
+    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
+        told.set_state(self.state.get().to_uapi());
+        told.add_value(KOFI_VALUE_TX_SIZE, self.limits.transmits as u64);
+        told.add_value(KOFI_VALUE_RX_SIZE, self.limits.receives as u64);
         if let Some(outbound) = self.outbound.as_ref() {
             outbound.tell_sent(told);
         }
         self.inbound.tell_taken(told);
-        self.ends.tell(told);
+        self.ends.fill_info(told);
     }
 
     fn close(&self, reclaim: &mut dyn FnMut(Context)) {

@@ -149,7 +149,7 @@ impl PassiveEndpoint {
             _ => format_of(&ends[1]),
         };
         info.set_ends(format, Some(&ends[0]), Some(&ends[1]))?;
-        let event = Event::reserve(self.source)?;
+        let event = Event::alloc(self.source)?;
         let link = self.link.lock();
         let queue = link.events.as_ref().ok_or(Errno::ECONNREFUSED)?;
         let requests = self.fabric.requests();
@@ -218,12 +218,12 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
         MAX_PRIVATE_DATA
     }
 
-    fn tell(&self, told: &mut ObjectInfo<'_>) {
-        told.state(match self.listens.load(Relaxed) {
+    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
+        told.set_state(match self.listens.load(Relaxed) {
             true => KOFI_STATE_LISTENING,
             false => KOFI_STATE_OPEN,
         });
-        self.ends.tell(told);
+        self.ends.fill_info(told);
     }
 
     fn close(&self) {

@@ -99,7 +99,7 @@ impl SrxAttachment {
     /// is not held. May sleep.
     pub(super) fn leave(mut self, pipe: &Arc<Channel>) {
         self.srx.withdraw(pipe);
-        self.gate.shut();
+        self.gate.run_down();
         if let Some(receive) = self.got.take() {
             if let Ok(receiver) = pipe.receiver() {
                 receiver.exit.release();

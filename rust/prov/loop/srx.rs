@@ -193,15 +193,15 @@ impl Srx {
                 return;
             };
             // Under the lock: who ends finds the ticket here, or somebody inside.
-            let stay = ticket.gate.stay();
+            let stay = ticket.gate.begin_owned_call();
             let pipe = ticket.pipe.take();
             drop(shelf);
             if let (Some(pipe), Some(stay)) = (pipe, stay) {
                 let visit = RundownRef {
-                    who: pipe,
-                    _stay: stay,
+                    object: pipe,
+                    _guard: stay,
                 };
-                visit.who.called(ticket);
+                visit.object.called(ticket);
             }
         }
     }
@@ -270,15 +270,15 @@ impl provider::SharedReceive for Srx {
         self.size - self.shelf.lock().used()
     }
 
-    fn tell(&self, told: &mut ObjectInfo<'_>) {
+    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
         let shelf = self.shelf.lock();
         let (used, posted) = (shelf.used() as u64, self.posted.get());
         drop(shelf);
-        told.value(KOFI_VALUE_RX_SIZE, self.size as u64);
-        told.value(KOFI_VALUE_RX_DEPTH, used);
-        told.value(KOFI_VALUE_RECEIVES, posted);
-        told.value(KOFI_VALUE_RX_DONE, posted.saturating_sub(used));
-        told.value(KOFI_VALUE_RX_AGAIN, self.again.get());
+        told.add_value(KOFI_VALUE_RX_SIZE, self.size as u64);
+        told.add_value(KOFI_VALUE_RX_DEPTH, used);
+        told.add_value(KOFI_VALUE_RECEIVES, posted);
+        told.add_value(KOFI_VALUE_RX_DONE, posted.saturating_sub(used));
+        told.add_value(KOFI_VALUE_RX_AGAIN, self.again.get());
     }
 
     fn close(&self, reclaim: &mut dyn FnMut(Context)) {

@@ -211,7 +211,7 @@ impl provider::Domain for Domain {
         Ok(shared)
     }
 
-    fn peer_receive(
+    fn peer_srx(
         self: Arc<Self>,
         posts: srx::PeerOwner,
     ) -> Result<Arc<dyn provider::SharedReceive>> {
@@ -239,14 +239,14 @@ impl provider::Domain for Domain {
         Ok(region)
     }
 
-    fn set_farewell(&self, notice: Option<ReservedEvent>) {
+    fn set_removal_event(&self, notice: Option<ReservedEvent>) {
         match &self.watch {
             Some(watch) => watch.watchers.set_farewell(notice),
-            None => self.lower().core().set_farewell(notice),
+            None => self.lower().core().set_removal_event(notice),
         }
     }
 
-    fn most_elements(&self, form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
+    fn max_atomic_elements(&self, form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
         Ok(endpoint::most_elements(form, datatype))
     }
 

@@ -71,11 +71,11 @@ use crate::{
         provider::{
             self,
             Bindings,
+            CqBinding,
             EpOption,
             Message,
             Operation,
-            Peers,
-            Side, //
+            Peers, //
         },
         srx::SharedReceive,
         stx::SharedTransmit, //
@@ -104,7 +104,7 @@ struct Exit {
 
 impl Exit {
     /// The provider's own part of what is bound.
-    fn of(side: &Side) -> Result<Self> {
+    fn of(side: &CqBinding) -> Result<Self> {
         let queue = side.queue.core().clone().into_any().downcast::<SwCq>();
         Ok(Self {
             queue: queue.map_err(|_| Errno::EINVAL)?,
@@ -129,12 +129,12 @@ impl Exits {
 /// What is bound, kept open until the endpoint is closed.
 struct Holds {
     _addresses: Option<ChildRef<AddressVector>>,
-    _transmit: Option<Side>,
-    _receive: Option<Side>,
+    _transmit: Option<CqBinding>,
+    _receive: Option<CqBinding>,
     shared: Option<ChildRef<SharedReceive>>,
     packets: Option<ChildRef<SharedTransmit>>,
     /// Where a peer's transfers complete.
-    transfers: Option<Side>,
+    transfers: Option<CqBinding>,
     /// For what it leaves.
     left: Left,
 }
@@ -276,15 +276,15 @@ impl Endpoint {
     /// Has what comes of its operations told, and listens.
     fn open(&self, here: ProcessContext, bindings: Bindings) -> Result {
         let Bindings {
-            addresses,
-            transmit,
-            receive,
-            shared,
-            packets,
+            av: addresses,
+            tx_cq: transmit,
+            rx_cq: receive,
+            srx: shared,
+            stx: packets,
             counters,
             ..
         } = bindings;
-        let exit = |side: &Option<Side>| side.as_ref().map(Exit::of).transpose();
+        let exit = |side: &Option<CqBinding>| side.as_ref().map(Exit::of).transpose();
         let exits = Exits {
             transmit: exit(&transmit)?,
             receive: exit(&receive)?,
@@ -347,7 +347,7 @@ impl Endpoint {
         counters: BoundCounters,
     ) -> Result {
         let transmits = match &exits.transmit {
-            Some(exit) => Some(Transmits::new(&exit.queue, counters.again()?)?),
+            Some(exit) => Some(Transmits::new(&exit.queue, counters.try_clone()?)?),
             None => None,
         };
         let receives = exits.receive.as_ref().map(|exit| Receives {
@@ -534,14 +534,14 @@ impl provider::Endpoint for Endpoint {
         self.ask(atomic, message)
     }
 
-    fn most_elements(&self, form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
+    fn max_atomic_elements(&self, form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
         match self.has_atomics {
             true => Ok(most_elements(form, datatype)),
             false => provider::not_implemented(),
         }
     }
 
-    fn carry(&self, queue: ChildRef<fi::cq::CompletionQueue>) -> Result {
+    fn bind_transfer_cq(&self, queue: ChildRef<fi::cq::CompletionQueue>) -> Result {
         if self.role != Role::Whole || self.station.traffic.lock().offices.len() < 2 {
             return provider::not_implemented();
         }
@@ -553,7 +553,7 @@ impl provider::Endpoint for Endpoint {
         if holds.transfers.is_some() {
             return Err(Errno::EALREADY);
         }
-        let side = Side {
+        let side = CqBinding {
             queue,
             selective: false,
         };
@@ -581,19 +581,19 @@ impl provider::Endpoint for Endpoint {
         Ok(())
     }
 
-    fn setting(&self, setting: EpOption) -> Result<usize> {
+    fn getopt(&self, setting: EpOption) -> Result<usize> {
         match (setting, self.role) {
-            (EpOption::MultiReceive, Role::Transmits) => Err(Errno::ENOPROTOOPT),
-            (EpOption::MultiReceive, _) => Ok(self.least.get()),
+            (EpOption::MinMultiRecv, Role::Transmits) => Err(Errno::ENOPROTOOPT),
+            (EpOption::MinMultiRecv, _) => Ok(self.least.get()),
             (_, Role::Whole) => self.station.setting(setting),
             _ => Err(Errno::ENOPROTOOPT),
         }
     }
 
-    fn set(&self, setting: EpOption, value: usize) -> Result {
+    fn setopt(&self, setting: EpOption, value: usize) -> Result {
         match (setting, self.role) {
-            (EpOption::MultiReceive, Role::Transmits) => Err(Errno::ENOPROTOOPT),
-            (EpOption::MultiReceive, _) => self.least.set(value),
+            (EpOption::MinMultiRecv, Role::Transmits) => Err(Errno::ENOPROTOOPT),
+            (EpOption::MinMultiRecv, _) => self.least.set(value),
             (_, Role::Whole) => self.station.set(setting, value),
             _ => Err(Errno::ENOPROTOOPT),
         }
@@ -618,21 +618,21 @@ impl provider::Endpoint for Endpoint {
         }
     }
 
-    fn tell(&self, told: &mut ObjectInfo<'_>) {
-        told.state(match self.exits.as_ref() {
+    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
+        told.set_state(match self.exits.as_ref() {
             Some(_) => KOFI_STATE_ENABLED,
             None => KOFI_STATE_OPEN,
         });
         if self.role.sends() && !self.shares_transmits {
-            told.value(KOFI_VALUE_TX_SIZE, SENDS as u64);
+            told.add_value(KOFI_VALUE_TX_SIZE, SENDS as u64);
         }
         if self.role.receives() && !self.shares_receives {
-            told.value(KOFI_VALUE_RX_SIZE, self.size.receives as u64);
+            told.add_value(KOFI_VALUE_RX_SIZE, self.size.receives as u64);
         }
         self.tell_counts(told);
         match self.role {
             Role::Whole => self.station.tell(told),
-            _ => told.value(KOFI_VALUE_INDEX, self.context.into()),
+            _ => told.add_value(KOFI_VALUE_INDEX, self.context.into()),
         }
     }
 

@@ -18,7 +18,7 @@ use core::{
     net::{
         IpAddr,
         SocketAddr, //
-    }, //
+    },
 };
 
 /// How far it has come.

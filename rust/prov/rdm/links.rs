@@ -259,7 +259,7 @@ impl Station {
         let Ok(bound) = self.bound() else {
             return;
         };
-        let Some(_pass) = self.gate.enter() else {
+        let Some(_pass) = self.gate.begin_call() else {
             return;
         };
         let mut links = self.links.lock();
@@ -448,10 +448,10 @@ impl Station {
         let domain = &self.protection.below(route)?.domain;
         let lower = domain.endpoint(info, Source(attempt))?;
         let (events, queue) = self.queues(bound, route)?;
-        lower.bind_events(events, 0)?;
-        lower.bind_completions(queue, FI_TRANSMIT | FI_RECV)?;
+        lower.bind_eq(events, 0)?;
+        lower.bind_cq(queue, FI_TRANSMIT | FI_RECV)?;
         if let Some(shared) = &shared {
-            lower.bind_receives(shared, 0)?;
+            lower.bind_srx(shared, 0)?;
         }
         lower.enable()?;
         if let (Some(near), Some(this)) = (r#loop::Endpoint::of(&lower), &links.this) {
@@ -505,8 +505,8 @@ impl Station {
         }
         let local = bound.local.as_ref().ok_or(Errno::EHOSTUNREACH)?;
         // For all that the connections may have in hand, this one's included.
-        let shared = bound.queue.share(ROOM)?;
-        shared.make_room(SENDS + (self.limits.open() + 1) * ROOM)?;
+        let shared = bound.queue.enable_export(ROOM)?;
+        shared.grow(SENDS + (self.limits.open() + 1) * ROOM)?;
         if local.queue.get().is_none() {
             let attr = cq::Attr {
                 size: FLIGHTS,
@@ -516,7 +516,7 @@ impl Station {
                 .protection
                 .below(route)?
                 .domain
-                .peer_queue(&attr, shared.clone())?;
+                .peer_cq(&attr, shared.clone())?;
             let _ = local.queue.fill(KBox::new(queue, GFP_KERNEL)?);
         }
         Ok((&local.events, local.queue.get().ok_or(Errno::ENOMEM)?))

@@ -241,7 +241,7 @@ impl Station {
     /// Ends everything, if it has begun: nobody looks after it any more, and its consumers' readers do not
     /// ask it. What is under way is given to `reclaim`. May sleep.
     pub(super) fn end(&self, reclaim: &mut dyn FnMut(Context)) {
-        self.gate.shut();
+        self.gate.run_down();
         let Ok(bound) = self.bound() else {
             return;
         };
@@ -249,7 +249,7 @@ impl Station {
             watchers.remove(self);
         }
         // It is called in process context, and would tell of what the close flushes.
-        bound.queue.end_calls();
+        bound.queue.stop_handler();
         self.leave();
         self.hang_up(reclaim);
         if let Some(local) = &bound.local {
@@ -286,10 +286,10 @@ impl Station {
     /// -FI_ENOPROTOOPT for what they do not have.
     pub(super) fn setting(&self, setting: EpOption) -> Result<usize> {
         match setting {
-            EpOption::Connections => Ok(self.limits.connections()),
-            EpOption::Idle => Ok(self.limits.idle_millis()),
-            EpOption::Connected => Ok(self.limits.open()),
-            EpOption::MultiReceive => Err(Errno::ENOPROTOOPT),
+            EpOption::MaxConnections => Ok(self.limits.connections()),
+            EpOption::IdleTimeout => Ok(self.limits.idle_millis()),
+            EpOption::ConnectionCount => Ok(self.limits.open()),
+            EpOption::MinMultiRecv => Err(Errno::ENOPROTOOPT),
         }
     }
 
@@ -300,17 +300,17 @@ impl Station {
     /// -FI_ENOPROTOOPT for what nobody sets of them, -FI_EINVAL for a value that it cannot have.
     pub(super) fn set(&self, setting: EpOption, value: usize) -> Result {
         match setting {
-            EpOption::Connections => self.limits.set_connections(value),
-            EpOption::Idle => self.limits.set_idle_millis(value),
-            EpOption::Connected | EpOption::MultiReceive => Err(Errno::ENOPROTOOPT),
+            EpOption::MaxConnections => self.limits.set_connections(value),
+            EpOption::IdleTimeout => self.limits.set_idle_millis(value),
+            EpOption::ConnectionCount | EpOption::MinMultiRecv => Err(Errno::ENOPROTOOPT),
         }
     }
 
     /// Tells of itself what there is beside its contexts. Any context.
     pub(super) fn tell(&self, told: &mut ObjectInfo<'_>) {
-        told.value(KOFI_VALUE_CONNECTIONS, self.limits.open() as u64);
-        told.value(KOFI_VALUE_VIOLATIONS, self.traffic.lock().violations.get());
-        self.ends.tell(told);
+        told.add_value(KOFI_VALUE_CONNECTIONS, self.limits.open() as u64);
+        told.add_value(KOFI_VALUE_VIOLATIONS, self.traffic.lock().violations.get());
+        self.ends.fill_info(told);
     }
 
     /// Where it listens, or is to. May sleep.

@@ -106,7 +106,7 @@ pub(super) struct Outlets {
 }
 
 fn count(counters: &BoundCounters, flags: u64, result: Result) {
-    match (counters.of(flags), result) {
+    match (counters.counter_for(flags), result) {
         (Some(counter), Ok(())) => counter.add(1),
         (Some(counter), Err(_)) => counter.add_errors(1),
         (None, _) => {}
@@ -182,7 +182,7 @@ impl Outlets {
             return;
         };
         count(&outlet.counters, report.flags, result);
-        let completion = Completion::of(report.context, report.flags);
+        let completion = Completion::new(report.context, report.flags);
         match result {
             Ok(()) if !report.is_wanted => outlet.queue.complete_silent(),
             Ok(()) => outlet.queue.push_success(completion),
@@ -205,7 +205,7 @@ impl Outlets {
         let outlet = self.receives.of(receive.office).as_ref();
         let mut completion = match outlet {
             Some(outlet) => outlet.describe(receive.context, title, message, len),
-            None => Completion::of(receive.context, FI_RECV),
+            None => Completion::new(receive.context, FI_RECV),
         };
         let dropped = (message.len as usize).saturating_sub(len);
         self.ended(
@@ -278,7 +278,7 @@ impl Outlets {
     /// That there is none.
     pub(super) fn not_seen(&self, office: u8, told: &Looking) {
         if let Some(outlet) = self.receives.of(office) {
-            let completion = Completion::of(told.context, FI_RECV | FI_TAGGED);
+            let completion = Completion::new(told.context, FI_RECV | FI_TAGGED);
             outlet.queue.push(failed(completion, Errno::ENOMSG, 0));
         }
     }
@@ -294,7 +294,7 @@ impl Outlets {
         }
         self.ended(receive, Err(errno));
         let kind = receive.wish.tag.map_or(FI_MSG, |_| FI_TAGGED);
-        let mut completion = Completion::of(receive.context, FI_RECV | kind);
+        let mut completion = Completion::new(receive.context, FI_RECV | kind);
         let released = place(office, receive, &mut completion);
         if let Some(outlet) = self.receives.of(receive.office) {
             count(&outlet.counters, FI_RECV, Err(errno));
@@ -329,7 +329,7 @@ impl Outlets {
         outlet.queue.push(CqEntry::Done(Completion {
             len,
             data,
-            ..Completion::of(Context::NULL, flags)
+            ..Completion::new(Context::NULL, flags)
         }));
         true
     }
@@ -352,7 +352,7 @@ impl Receives {
             data: message.data.unwrap_or(0),
             tag: title.tag.unwrap_or(0),
             source: self.source(title),
-            ..Completion::of(context, FI_RECV | kind | data)
+            ..Completion::new(context, FI_RECV | kind | data)
         }
     }
 
@@ -374,7 +374,7 @@ impl Receives {
             FI_ADDR_NOTAVAIL if self.tells_strangers => {
                 self.queue.push(CqEntry::Failed(Failure {
                     completion,
-                    dropped: 0,
+                    olen: 0,
                     errno: Errno::EADDRNOTAVAIL,
                     prov_errno: -Errno::EADDRNOTAVAIL.to_int(),
                     err_data: ErrData::Source(title.from),
@@ -436,7 +436,7 @@ fn is_cancelled(receive: &Receive) -> bool {
 fn failed(completion: Completion, errno: Errno, dropped: usize) -> CqEntry {
     CqEntry::Failed(Failure {
         completion,
-        dropped,
+        olen: dropped,
         errno,
         prov_errno: -errno.to_int(),
         err_data: ErrData::None,

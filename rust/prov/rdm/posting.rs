@@ -472,7 +472,7 @@ pub(super) fn fetch(
         lower.transmit(operation, &message)?;
         if let Some(fetch) = &mut receive.fetch {
             fetch.coming = if next.is_again { 0 } else { next.into.len() };
-            fetch.is_doubtful = !next.is_again && lower.ep.core().doubts_reads();
+            fetch.is_doubtful = !next.is_again && lower.ep.core().may_report_reads_early();
         }
         Ok(())
     })
@@ -482,7 +482,9 @@ pub(super) fn fetch(
 fn fill(packet: &mut [u8], from: &SrcBuf, segment: &wire::Segment) -> usize {
     let payload = packet.get_mut(HEADER..);
     let payload = payload.and_then(|payload| payload.get_mut(..segment.len()));
-    payload.map_or(0, |payload| from.copy_to_slice(segment.offset() as usize, payload))
+    payload.map_or(0, |payload| {
+        from.copy_to_slice(segment.offset() as usize, payload)
+    })
 }
 
 /// A range as a lower endpoint takes it.

@@ -72,7 +72,7 @@ impl Watch {
             }
         };
         let events = EventHandler::open(here, fabric, Attr::default(), handler)?;
-        domain.bind_events(&events, Source(0), 0)?;
+        domain.bind_eq(&events, Source(0), 0)?;
         Ok(Self {
             _events: events,
             watchers,
@@ -118,7 +118,7 @@ impl Watchers {
         drop(inner);
         drop(old);
         if let Some(notice) = notice {
-            notice.give();
+            notice.write();
         }
     }
 
@@ -132,7 +132,7 @@ impl Watchers {
         let farewell = inner.farewell.take();
         drop(inner);
         if let Some(notice) = farewell {
-            notice.give();
+            notice.write();
         }
     }
 }

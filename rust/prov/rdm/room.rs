@@ -128,7 +128,7 @@ impl Station {
             links.agenda.plan(Task::Sweep, idle.unwrap_or(ROUND));
         }
         if let Some(after) = links.agenda.news() {
-            bound.clock.set(&mut links.alarm, after);
+            bound.clock.arm(&mut links.alarm, after);
         }
     }
 

@@ -92,7 +92,7 @@ impl Scalable {
 }
 
 impl provider::ScalableEndpoint for Scalable {
-    fn contexts(&self) -> [usize; 2] {
+    fn context_counts(&self) -> [usize; 2] {
         self.contexts
     }
 
@@ -119,11 +119,11 @@ impl provider::ScalableEndpoint for Scalable {
         Ok(context)
     }
 
-    fn setting(&self, setting: EpOption) -> Result<usize> {
+    fn getopt(&self, setting: EpOption) -> Result<usize> {
         self.station.setting(setting)
     }
 
-    fn set(&self, setting: EpOption, value: usize) -> Result {
+    fn setopt(&self, setting: EpOption, value: usize) -> Result {
         self.station.set(setting, value)
     }
 
@@ -135,14 +135,14 @@ impl provider::ScalableEndpoint for Scalable {
         self.station.name()
     }
 
-    fn tell(&self, told: &mut ObjectInfo<'_>) {
-        told.state(match self.station.bound() {
+    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
+        told.set_state(match self.station.bound() {
             Ok(_) => KOFI_STATE_ENABLED,
             Err(_) => KOFI_STATE_OPEN,
         });
         let [transmits, receives] = self.contexts;
-        told.value(KOFI_VALUE_TX_CTXS, transmits as u64);
-        told.value(KOFI_VALUE_RX_CTXS, receives as u64);
+        told.add_value(KOFI_VALUE_TX_CTXS, transmits as u64);
+        told.add_value(KOFI_VALUE_RX_CTXS, receives as u64);
         self.station.tell(told);
     }
 

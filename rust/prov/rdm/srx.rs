@@ -139,8 +139,8 @@ impl Pool {
     fn visit(&mut self, at: usize) -> Option<RundownRef<dyn Member>> {
         let seat = self.seat(at)?;
         Some(RundownRef {
-            who: seat.who.clone(),
-            _stay: seat.gate.stay()?,
+            object: seat.who.clone(),
+            _guard: seat.gate.begin_owned_call()?,
         })
     }
 
@@ -291,7 +291,7 @@ impl Srx {
             drop(abroad.forget(|letter| letter.seat == seat));
         }
         if let Some(gone) = gone {
-            gone.gate.shut();
+            gone.gate.run_down();
         }
     }
 
@@ -346,7 +346,7 @@ impl Srx {
         while let Some((posted, letter)) = abroad.tell_next() {
             let ticket = posted.ticket;
             match self.visit(letter.seat) {
-                Some(visit) => visit.who.start(posted, letter),
+                Some(visit) => visit.object.start(posted, letter),
                 None => abroad.owner().free(ticket),
             }
         }
@@ -405,7 +405,7 @@ impl Srx {
         let visit = pool.visit(letter.seat);
         drop(pool);
         if let Some(visit) = visit {
-            visit.who.start(posted, letter);
+            visit.object.start(posted, letter);
         }
     }
 
@@ -413,7 +413,7 @@ impl Srx {
     fn feed(&self) {
         let mut from = 0;
         while let Some((seat, visit)) = self.next_hungry(from) {
-            visit.who.go_on();
+            visit.object.go_on();
             from = seat + 1;
         }
     }
@@ -494,7 +494,7 @@ impl provider::SharedReceive for Srx {
         Ok(())
     }
 
-    fn host(self: Arc<Self>, guest: Arc<dyn PeerEndpoint>) -> Result<Arc<dyn ExportedReceives>> {
+    fn export(self: Arc<Self>, guest: Arc<dyn PeerEndpoint>) -> Result<Arc<dyn ExportedReceives>> {
         if self.abroad().is_some() {
             return Err(Errno::EINVAL);
         }
@@ -506,13 +506,13 @@ impl provider::SharedReceive for Srx {
         self.size.saturating_sub(self.used.load(Acquire))
     }
 
-    fn tell(&self, told: &mut ObjectInfo<'_>) {
+    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
         let (used, posted) = (self.used.load(Relaxed) as u64, self.posted.get());
-        told.value(KOFI_VALUE_RX_SIZE, self.size as u64);
-        told.value(KOFI_VALUE_RX_DEPTH, used);
-        told.value(KOFI_VALUE_RECEIVES, posted);
-        told.value(KOFI_VALUE_RX_DONE, posted.saturating_sub(used));
-        told.value(KOFI_VALUE_RX_AGAIN, self.again.get());
+        told.add_value(KOFI_VALUE_RX_SIZE, self.size as u64);
+        told.add_value(KOFI_VALUE_RX_DEPTH, used);
+        told.add_value(KOFI_VALUE_RECEIVES, posted);
+        told.add_value(KOFI_VALUE_RX_DONE, posted.saturating_sub(used));
+        told.add_value(KOFI_VALUE_RX_AGAIN, self.again.get());
     }
 
     fn close(&self, reclaim: &mut dyn FnMut(Context)) {
@@ -538,7 +538,7 @@ impl MessageStarter for Srx {
             abroad.owner().free(ticket);
             return Err(Errno::ENOENT);
         };
-        visit.who.start(taken.into(), letter);
+        visit.object.start(taken.into(), letter);
         Ok(())
     }
 
@@ -546,7 +546,7 @@ impl MessageStarter for Srx {
         let abroad = self.abroad().ok_or(Errno::ENOENT)?;
         let letter = abroad.take(ticket)?;
         if let Some(visit) = self.visit(letter.seat) {
-            visit.who.discard(letter);
+            visit.object.discard(letter);
         }
         abroad.owner().free(ticket);
         Ok(())

@@ -160,7 +160,7 @@ impl Bound {
 
     /// Has somebody look after connections soon. Any context.
     pub(super) fn kick(&self) {
-        self.events.call_handler();
+        self.events.schedule_handler();
     }
 }
 
@@ -261,7 +261,7 @@ impl Station {
             }
         }
         if arms {
-            bound.queue.call_handler();
+            bound.queue.schedule_handler();
         }
         has_come
     }
@@ -325,7 +325,7 @@ impl Station {
         loop {
             let mut floor = self.traffic.lock();
             let room = floor.found.room();
-            match queue.whole().read(FormatEntry::entries(room)) {
+            match queue.read_queue().read(FormatEntry::entries(room)) {
                 Ok(count) => {
                     for at in 0..count {
                         if let Some(context) = floor.found.nth(at).map(|entry| entry.context) {
@@ -334,7 +334,7 @@ impl Station {
                     }
                 }
                 Err(Errno::EAVAIL) => {
-                    if let Ok(failure) = queue.whole().read_error() {
+                    if let Ok(failure) = queue.read_queue().read_error() {
                         floor.abandon(failure.completion.context);
                     }
                 }
@@ -354,7 +354,7 @@ impl Station {
     pub(super) fn expect(&self) {
         write_once(&self.is_read, 0);
         if let (0, Some(bound)) = (load_acquire(&self.is_armed), self.bound.get()) {
-            bound.queue.call_handler();
+            bound.queue.schedule_handler();
         }
     }
 
@@ -367,7 +367,7 @@ impl Station {
             None => drop(self.drain(true, HANDLER_BUDGET)),
             Some(bound) => {
                 let _ = self.drain(false, HANDLER_BUDGET);
-                bound.alarm.set(&mut self.watch.lock(), PACE);
+                bound.alarm.arm(&mut self.watch.lock(), PACE);
             }
         }
     }

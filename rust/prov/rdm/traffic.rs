@@ -217,7 +217,7 @@ fn read_batch(
     room: &mut [MaybeUninit<SourcedEntry>],
 ) -> Result<(usize, bool)> {
     let count = queue.read(FormatEntry::entries(room))?;
-    Ok((count, count < BATCH && !queue.has_put_off()))
+    Ok((count, count < BATCH && !queue.has_backlog()))
 }
 
 /// Whose completion it is that a lower queue tells of, where it says so.
@@ -551,7 +551,7 @@ impl Traffic {
         let found = match arms {
             // The queue is armed only after a read that finds it empty.
             true => queue.read(room).map(|count| (count, false)),
-            false => read_batch(queue.whole(), room),
+            false => read_batch(queue.read_queue(), room),
         };
         let (has_come, is_all) = match found {
             Ok((count, is_all)) => {
@@ -561,7 +561,7 @@ impl Traffic {
                 (true, is_all)
             }
             Err(Errno::EAVAIL) => {
-                if let Ok(failure) = queue.whole().read_error() {
+                if let Ok(failure) = queue.read_queue().read_error() {
                     let (context, errno) = (failure.completion.context, failure.errno);
                     let source = source_of(failure.completion.source);
                     self.land(outlets, context, source, Err(errno));
@@ -723,10 +723,10 @@ mod tests {
             vector: 0,
         };
         let queue = SwCq::new_connected(&attr).map_err(|_| ENOMEM)?;
-        let completion = Completion::of(Context::NULL, 0);
+        let completion = Completion::new(Context::NULL, 0);
         let failure = Failure {
             completion,
-            dropped: 0,
+            olen: 0,
             errno: Errno::ECANCELED,
             prov_errno: 0,
             err_data: ErrData::None,

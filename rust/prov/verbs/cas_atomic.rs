@@ -91,7 +91,7 @@ pub(super) struct AtomicComp {
 ///
 /// # Invariants
 ///
-/// The address is a multiple of the elements' size, `len` one as well and at most [`MOST`], and `done`
+/// The address is a multiple of the elements' size, `len` one as well and at most [`MAX_OP_SIZE`], and `done`
 /// one and less than `len` as long as the operation is not over.
 struct CasAtomic {
     op: Op,
@@ -115,7 +115,7 @@ struct CasAtomic {
 }
 
 impl CasAtomic {
-    /// Makes an operation of the kind of `atomic` on `len` bytes, at most [`MOST`], at `target`, an address
+    /// Makes an operation of the kind of `atomic` on `len` bytes, at most [`MAX_OP_SIZE`], at `target`, an address
     /// aligned for such elements. Operands are added later.
     fn new(
         atomic: &Atomic<'_>,

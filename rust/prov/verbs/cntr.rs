@@ -51,7 +51,7 @@ impl WqCounters {
             false => self.next_seq,
         };
         let visit = |seq, flags| {
-            let Some(counter) = self.counters.of(flags) else {
+            let Some(counter) = self.counters.counter_for(flags) else {
                 return;
             };
             if seq == last && wc.status != WcStatus::SUCCESS {
@@ -70,7 +70,7 @@ impl WqCounters {
     /// Counts an operation without a slot.
     #[cold]
     pub(super) fn count_one(&mut self, flags: u64, is_success: bool) {
-        if let Some(counter) = self.counters.of(flags) {
+        if let Some(counter) = self.counters.counter_for(flags) {
             match is_success {
                 true => counter.add(1),
                 false => counter.add_errors(1),

@@ -127,7 +127,7 @@ pub(crate) struct Cq {
     reservation: FreeSlots,
     /// Set while a poster waits for room: room that no completion announces then wakes the readers.
     entry_waiter: WaitFlag,
-    /// Number of work queues that complete here with [`WakePolicy::Always`] and with [`WakePolicy::IfSignalled`].
+    /// Number of work queues that complete here with [`WakePolicy::Always`] and with [`WakePolicy::SolicitedOnly`].
     always_wqs: Atomic<i32>,
     solicited_wqs: Atomic<i32>,
     interrupts: Arc<Notifier>,
@@ -147,7 +147,7 @@ struct ReaderNotifier {
 
 impl rdma::cq::CqHandler for ReaderNotifier {
     fn handle_completion(&self) {
-        self.interrupts.arrived();
+        self.interrupts.notify();
     }
 
     fn handle_error(&self) {
@@ -247,7 +247,7 @@ impl Cq {
     /// Reserves room for one completion.
     #[inline]
     pub(super) fn reserve_entry(&self) -> bool {
-        self.reservation.take(1)
+        self.reservation.try_reserve(1)
     }
 
     /// Requests that room which comes back without a completion wakes the readers and calls the handler, because a
@@ -261,9 +261,9 @@ impl Cq {
     /// context.
     pub(super) fn release_entries(&self, count: u32) {
         // Full: either this sees the flag of a poster that found no room, or the poster sees the room.
-        self.reservation.give(count);
+        self.reservation.release(count);
         if count != 0 && self.entry_waiter.take() {
-            self.interrupts.arrived();
+            self.interrupts.notify();
         }
     }
 
@@ -286,7 +286,7 @@ impl Cq {
         (mut tally, wakes): (Option<KBox<WqCounters>>, WakePolicy),
         others: &ExclusiveGuard,
     ) -> Result<WqId> {
-        if !self.reservation.take(wq.extra_cq_entries()) {
+        if !self.reservation.try_reserve(wq.extra_cq_entries()) {
             return Err(Errno::ENOSPC);
         }
         let mut spare = KVec::new();
@@ -381,7 +381,7 @@ impl Cq {
         state.max_entries += count as usize;
         // Before anything is taken: messages do not wait until what others have posted is over.
         self.start_accounting_if_needed(&mut state, others);
-        if !self.reservation.take(count) {
+        if !self.reservation.try_reserve(count) {
             state.max_entries -= count as usize;
             return Err(Errno::ENOSPC);
         }
@@ -408,7 +408,7 @@ impl Cq {
             let under_way = (entry.tail, entry.unread);
             // SAFETY: The lock of this table is held; see the invariant of `WqEntry`.
             let count = unsafe { entry.wq.start_accounting(under_way, others) };
-            self.reservation.take_anyway(count);
+            self.reservation.reserve_posted(count);
         }
     }
 
@@ -491,7 +491,7 @@ impl Cq {
         self.unlock_and_post(state, freed);
         if is_put_off && self.is_solicited_only() {
             // rxe flushes receives without a solicited event (`flush_recv_wqe()`).
-            self.interrupts.arrived();
+            self.interrupts.notify();
         }
     }
 
@@ -509,7 +509,7 @@ impl Cq {
         }
         let is_missed = self.poller.cq().req_notify(CqNotify::NextComp);
         if is_missed || !self.lock_data().backlog.is_empty() {
-            self.interrupts.arrived();
+            self.interrupts.notify();
         }
     }
 
@@ -531,7 +531,7 @@ impl Cq {
         drop(inner);
         if counted {
             // The device has announced their completions: a handler that is the only reader is called.
-            self.reservation.give(freed);
+            self.reservation.release(freed);
         }
     }
 
@@ -556,7 +556,7 @@ impl Cq {
         let mut state = self.lock_data();
         state.fail_cas_step(wr_id, &mut freed);
         self.unlock_and_release(state, freed);
-        self.interrupts.arrived();
+        self.interrupts.notify();
     }
 
     /// Takes what the device has in place of a reader, who is told later what there is to tell. Any
@@ -615,7 +615,7 @@ impl Cq {
             return Err(Errno::EAGAIN);
         }
         // Room in the completion queue is not counted.
-        // SAFETY: The batch has just been polled, and the backlog is empty, as `is_plain` says.
+        // SAFETY: The batch has just been polled, and the backlog is empty, as `can_read_fast` says.
         let run = unsafe { inner.complete_run(0, entries, &mut 0) };
         if run == polled && (run < batch || run == entries.len()) {
             self.entries_read.add(run as u64);
@@ -668,12 +668,12 @@ impl Cq {
 }
 
 impl provider::CompletionQueue for Cq {
-    fn tell(&self, told: &mut ObjectInfo<'_>) {
-        told.value(KOFI_VALUE_SIZE, self.size as u64);
-        told.value(KOFI_VALUE_ENTRIES, self.entries_read.get());
-        told.value(KOFI_VALUE_ERRORS, self.errors_read.get());
-        told.value(KOFI_VALUE_CALLBACKS, self.interrupts.calls());
-        told.value(KOFI_VALUE_OVERRUNS, self.overruns.load(Relaxed));
+    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
+        told.add_value(KOFI_VALUE_SIZE, self.size as u64);
+        told.add_value(KOFI_VALUE_ENTRIES, self.entries_read.get());
+        told.add_value(KOFI_VALUE_ERRORS, self.errors_read.get());
+        told.add_value(KOFI_VALUE_CALLBACKS, self.interrupts.handler_calls());
+        told.add_value(KOFI_VALUE_OVERRUNS, self.overruns.load(Relaxed));
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -712,7 +712,7 @@ impl provider::CompletionQueue for Cq {
                 len: 0,
                 ..completion
             },
-            dropped: 0,
+            olen: 0,
             errno: wc_status::status_errno(done.status, direction),
             prov_errno: done.status.code() as i32,
             err_data: ErrData::None,
@@ -733,16 +733,16 @@ impl provider::CompletionQueue for Cq {
         })
     }
 
-    fn has_put_off(&self) -> bool {
+    fn has_backlog(&self) -> bool {
         // Who has polled something and not put it off yet holds the lock.
         !self.lock_data().backlog.is_empty()
     }
 
-    fn interrupts(&self) -> &Notifier {
+    fn notifier(&self) -> &Notifier {
         &self.interrupts
     }
 
-    fn describe(&self, prov_errno: i32) -> &'static CStr {
+    fn strerror(&self, prov_errno: i32) -> &'static CStr {
         wc_status::status_text(WcStatus::from_code(prov_errno as u32))
     }
 

@@ -87,7 +87,7 @@ impl DomainEndpoints {
     fn notify_consumer(&self) {
         let mut farewell = self.removal_notice.lock();
         if let Some(notice) = farewell.take() {
-            notice.give();
+            notice.write();
         }
     }
 }
@@ -261,7 +261,7 @@ impl provider::Domain for Domain {
         Ok(region)
     }
 
-    fn set_farewell(&self, notice: Option<ReservedEvent>) {
+    fn set_removal_event(&self, notice: Option<ReservedEvent>) {
         let old = core::mem::replace(&mut *self.endpoints.removal_notice.lock(), notice);
         drop(old);
         // Whoever told the others did not find it yet.
@@ -270,7 +270,7 @@ impl provider::Domain for Domain {
         }
     }
 
-    fn most_elements(&self, _form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
+    fn max_atomic_elements(&self, _form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
         atomic::max_atomic_elements(self.pd.device().attributes(), datatype)
     }
 }

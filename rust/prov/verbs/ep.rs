@@ -240,8 +240,8 @@ impl Endpoint {
             WqDirection::Receive,
             None,
         )?;
-        let outcome = Event::reserve(source)?;
-        let farewell = Event::reserve(source)?;
+        let outcome = Event::alloc(source)?;
+        let farewell = Event::alloc(source)?;
         let greeting = cm::PendingCmData::none();
         let unwanted = KBox::new(DiscardBuf(Atomic::new(0)), GFP_KERNEL)?;
         let violations = Arc::new(Violations::new(), GFP_KERNEL)?;
@@ -338,12 +338,12 @@ impl Endpoint {
     /// Makes the queue pair and lets receives be posted.
     fn enable_qp(&self, bindings: Bindings) -> Result {
         let others = self.domain.enter_exclusive();
-        let events = bindings.events.ok_or(Errno::ENOEQ)?;
-        let transmit_side = bindings.transmit.ok_or(Errno::ENOCQ)?;
-        let receive_side = bindings.receive.ok_or(Errno::ENOCQ)?;
+        let events = bindings.eq.ok_or(Errno::ENOEQ)?;
+        let transmit_side = bindings.tx_cq.ok_or(Errno::ENOCQ)?;
+        let receive_side = bindings.rx_cq.ok_or(Errno::ENOCQ)?;
         let transmit = Cq::from_provider(transmit_side.queue.core())?;
         let receive = Cq::from_provider(receive_side.queue.core())?;
-        let shared = match &bindings.shared {
+        let shared = match &bindings.srx {
             Some(shared) => Some(self.srx_from_provider(shared)?),
             None => None,
         };
@@ -391,7 +391,7 @@ impl Endpoint {
             _tx_cq: transmit_side.queue,
             _rx_cq: receive_side.queue,
             _counters: counters.clone(),
-            _srx: bindings.shared,
+            _srx: bindings.srx,
             _counter_readers: is_counting.then(|| self.domain.enter_exclusive()),
         });
         drop(link);
@@ -504,7 +504,7 @@ impl provider::Endpoint for Endpoint {
         self.attrs.uses_srx
     }
 
-    fn doubts_reads(&self) -> bool {
+    fn may_report_reads_early(&self) -> bool {
         // See `Documentation/security.rst`.
         self.domain.pd().device().is_rxe()
     }
@@ -571,7 +571,7 @@ impl provider::Endpoint for Endpoint {
     }
 
     #[inline(always)]
-    fn transmit_plain(
+    fn try_fast_transmit(
         &self,
         operation: Operation<'_>,
         single: &provider::SingleSegment<'_>,
@@ -580,7 +580,7 @@ impl provider::Endpoint for Endpoint {
     }
 
     #[inline(always)]
-    fn inject_plain(
+    fn try_fast_inject(
         &self,
         operation: Operation<'_>,
         segment: &Segment,
@@ -590,7 +590,7 @@ impl provider::Endpoint for Endpoint {
     }
 
     #[inline(always)]
-    fn receive_plain(&self, single: &provider::SingleSegment<'_>) -> Option<Result> {
+    fn try_fast_receive(&self, single: &provider::SingleSegment<'_>) -> Option<Result> {
         self.post_recv_fast::<false>(single)
     }
 
@@ -600,7 +600,7 @@ impl provider::Endpoint for Endpoint {
     }
 
     #[inline(always)]
-    fn atomic_plain(
+    fn try_fast_atomic(
         &self,
         atomic: &fi::atomic::Atomic<'_>,
         message: &Message<'_>,
@@ -608,21 +608,21 @@ impl provider::Endpoint for Endpoint {
         self.post_atomic_fast(atomic, message)
     }
 
-    fn most_elements(&self, _form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
+    fn max_atomic_elements(&self, _form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
         self.atomic_count_limit(datatype)
     }
 
-    fn setting(&self, setting: EpOption) -> Result<usize> {
+    fn getopt(&self, setting: EpOption) -> Result<usize> {
         match setting {
-            EpOption::MultiReceive => Ok(self.multi_recv_size.load(Relaxed)),
+            EpOption::MinMultiRecv => Ok(self.multi_recv_size.load(Relaxed)),
             _ => Err(Errno::ENOPROTOOPT),
         }
     }
 
-    fn set(&self, setting: EpOption, value: usize) -> Result {
+    fn setopt(&self, setting: EpOption, value: usize) -> Result {
         match (setting, value) {
-            (EpOption::MultiReceive, 0) => Err(Errno::EINVAL),
-            (EpOption::MultiReceive, size) => {
+            (EpOption::MinMultiRecv, 0) => Err(Errno::EINVAL),
+            (EpOption::MinMultiRecv, size) => {
                 self.multi_recv_size.store(size, Relaxed);
                 Ok(())
             }
@@ -636,18 +636,18 @@ impl provider::Endpoint for Endpoint {
             .map_err(|errno| self.receive_error(errno))
     }
 
-    fn tell(&self, told: &mut ObjectInfo<'_>) {
-        told.state(self.state.get().to_uapi());
-        told.value(KOFI_VALUE_TX_SIZE, self.attrs.tx_size.into());
-        told.value(KOFI_VALUE_RX_SIZE, self.attrs.rx_size.into());
+    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
+        told.set_state(self.state.get().to_uapi());
+        told.add_value(KOFI_VALUE_TX_SIZE, self.attrs.tx_size.into());
+        told.add_value(KOFI_VALUE_RX_SIZE, self.attrs.rx_size.into());
         self.sq.report(told);
         self.rq.report(told);
         self.violations.report(told);
-        self.addrs.tell(told);
+        self.addrs.fill_info(told);
     }
 
     fn close(&self, reclaim: &mut dyn FnMut(Context)) {
-        self.rundown.shut();
+        self.rundown.run_down();
         self.sq.disable_cas_progress();
         let others = self.domain.enter_exclusive();
         // What is flushed by the close is no failure.

@@ -57,7 +57,10 @@ impl Fabric {
     ///
     /// -FI_ENODATA for a name that is none of ours, -FI_ENOMEM.
     pub(super) fn new(attr: &FabricAttr<'_>, net: Net) -> Result<Arc<Self>> {
-        let protocol = attr.name.map(super::info::protocol_from_fabric_name).transpose()?;
+        let protocol = attr
+            .name
+            .map(super::info::protocol_from_fabric_name)
+            .transpose()?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 net,
@@ -113,7 +116,7 @@ impl provider::Fabric for Fabric {
         Ok(listener)
     }
 
-    fn words(&self) -> fn(c_int) -> &'static CStr {
+    fn strerror_fn(&self) -> fn(c_int) -> &'static CStr {
         |prov_errno| match prov_errno {
             // No status of rdma_cm is positive but the reason that a peer gave.
             1.. => cm::reject_reason_text(prov_errno),

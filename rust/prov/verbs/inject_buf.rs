@@ -43,7 +43,10 @@ impl InjectBufs {
         let mut memory = KVVec::with_capacity(len, GFP_KERNEL)?;
         // SAFETY: There is room for `len` bytes, which need not be initialised.
         unsafe { memory.inc_len(len) };
-        Ok(Self { size, bytes: memory })
+        Ok(Self {
+            size,
+            bytes: memory,
+        })
     }
 
     /// The piece of a slot.

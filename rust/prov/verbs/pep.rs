@@ -105,7 +105,7 @@ impl PassiveEndpoint {
     /// Makes a listener, bound to the source address of `info` if there is one. May sleep.
     pub(super) fn new(fabric: Arc<Fabric>, info: &Info, source: Source) -> Result<Arc<Self>> {
         let (addr, _) = info.ends()?;
-        let farewell = Event::reserve(source)?;
+        let farewell = Event::alloc(source)?;
         let listener = Arc::pin_init(
             pin_init!(Self {
                 listener_id: fabric.connreqs().next_number(),
@@ -182,7 +182,7 @@ impl PassiveEndpoint {
             _ => format_of(&peer),
         };
         info.set_ends(format, Some(&local), Some(&peer))?;
-        let event = Event::reserve(self.source)?;
+        let event = Event::alloc(self.source)?;
         let eq = {
             let link = self.state.lock();
             link.eq.as_ref().map(|held| held.arc().clone())
@@ -326,12 +326,12 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
         MAX_PRIVATE_DATA
     }
 
-    fn tell(&self, told: &mut ObjectInfo<'_>) {
-        told.state(match self.is_listening.load(Relaxed) {
+    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
+        told.set_state(match self.is_listening.load(Relaxed) {
             true => KOFI_STATE_LISTENING,
             false => KOFI_STATE_OPEN,
         });
-        self.addrs.tell(told);
+        self.addrs.fill_info(told);
     }
 
     fn close(&self) {

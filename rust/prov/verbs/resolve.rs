@@ -137,11 +137,11 @@ pub(super) fn resolve_peers(net: &Net, device: &Arc<Device>, peers: &mut dyn Asy
     let search = |peer: &SockAddr, patience| RouteSearch::start(net, device, None, peer, patience);
     let Ok(mut searches) = KVec::with_capacity(MAX_SEARCHES, GFP_KERNEL) else {
         while let Some((number, _)) = peers.next() {
-            peers.found(number, Err(Errno::ENOMEM));
+            peers.complete(number, Err(Errno::ENOMEM));
         }
         return;
     };
-    while !peers.is_over() {
+    while !peers.is_canceled() {
         while searches.len() < MAX_SEARCHES {
             let Some((number, peer)) = peers.next() else {
                 break;
@@ -152,7 +152,7 @@ pub(super) fn resolve_peers(net: &Net, device: &Arc<Device>, peers: &mut dyn Asy
                     // There is room.
                     let _ = searches.push_within_capacity((number, peer, first, true));
                 }
-                Err(errno) => peers.found(number, Err(errno)),
+                Err(errno) => peers.complete(number, Err(errno)),
             }
         }
         let Ok((number, peer, found, is_first)) = searches.remove(0) else {
@@ -170,7 +170,7 @@ pub(super) fn resolve_peers(net: &Net, device: &Arc<Device>, peers: &mut dyn Asy
             },
             _ => Err(Errno::EHOSTUNREACH),
         };
-        peers.found(number, outcome);
+        peers.complete(number, outcome);
     }
 }
 

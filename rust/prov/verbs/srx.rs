@@ -294,18 +294,18 @@ impl provider::SharedReceive for Srx {
         self.free_slots()
     }
 
-    fn tell(&self, told: &mut ObjectInfo<'_>) {
+    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
         let (posted, left) = (self.posted.get(), self.free_slots());
-        told.value(KOFI_VALUE_RX_SIZE, self.depth.into());
-        told.value(
+        told.add_value(KOFI_VALUE_RX_SIZE, self.depth.into());
+        told.add_value(
             KOFI_VALUE_RX_DEPTH,
             u64::from(self.depth).saturating_sub(left as u64),
         );
-        told.value(KOFI_VALUE_RECEIVES, posted);
-        told.value(KOFI_VALUE_RX_DONE, self.completed.load(Relaxed));
-        told.value(KOFI_VALUE_RX_BYTES, self.bytes.load(Relaxed));
-        told.value(KOFI_VALUE_RX_ERRORS, self.errors.load(Relaxed));
-        told.value(KOFI_VALUE_RX_AGAIN, self.eagain.get());
+        told.add_value(KOFI_VALUE_RECEIVES, posted);
+        told.add_value(KOFI_VALUE_RX_DONE, self.completed.load(Relaxed));
+        told.add_value(KOFI_VALUE_RX_BYTES, self.bytes.load(Relaxed));
+        told.add_value(KOFI_VALUE_RX_ERRORS, self.errors.load(Relaxed));
+        told.add_value(KOFI_VALUE_RX_AGAIN, self.eagain.get());
     }
 
     fn close(&self, reclaim: &mut dyn FnMut(Context)) {

@@ -88,7 +88,7 @@ impl WqId {
     }
 }
 
-/// See [`WqId::step_id`].
+/// See [`WqId::cas_wr_id`].
 const CAS_STEP_BIT: u64 = 1 << 62;
 
 /// What no `wr_id` has that is the place and the number of an operation.

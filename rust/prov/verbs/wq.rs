@@ -198,7 +198,7 @@ pub(super) struct WorkQueue {
     qp_num: Atomic<u32>,
     /// Whose receives come here, if they are not its own.
     srx_attachment: SetOnce<SrxAttachment>,
-    /// Set by the first `set_plain(true)`, which removes the second bar of [`Self::new`].
+    /// Set by the first `set_fast_path(true)`, which removes the second bar of [`Self::new`].
     fast_path_was_enabled: AtomicFlag,
 }
 
@@ -276,7 +276,7 @@ impl WorkQueue {
     pub(super) fn set_fast_path(&self, is_plain: bool) {
         match is_plain {
             true if self.fast_path_was_enabled.xchg(true, Full) => {}
-            // SAFETY: This removes the second bar of `new`; `has_been_plain` lets only one call do so.
+            // SAFETY: This removes the second bar of `new`; `fast_path_was_enabled` lets only one call do so.
             true => unsafe { self.producer.unbar() },
             false => self.producer.bar(),
         }

@@ -240,7 +240,11 @@ impl SlotMappings {
         for _ in 0..count {
             cells.push(UnsafeCell::new(None), GFP_KERNEL)?;
         }
-        Ok(Self { pd, per_slot: width, mappings: cells })
+        Ok(Self {
+            pd,
+            per_slot: width,
+            mappings: cells,
+        })
     }
 
     /// As [`WrRing::row`].

@@ -106,13 +106,13 @@ fn current_task_addr() -> usize {
 
 /// Leaves a context to the id that points to it.
 pub(super) fn leak_context(context: Pin<KBox<CmIdContext>>) {
-    // SAFETY: It stays where it is until `take_context` makes it a pinned box again.
+    // SAFETY: It stays where it is until `reclaim_context` makes it a pinned box again.
     let _ = KBox::into_raw(unsafe { Pin::into_inner_unchecked(context) });
 }
 
 /// # Safety
 ///
-/// `context` was left by [`forget_context`], and nobody uses it any more.
+/// `context` was left by [`leak_context`], and nobody uses it any more.
 pub(super) unsafe fn reclaim_context(context: *mut CmIdContext) -> Pin<KBox<CmIdContext>> {
     // SAFETY: By this function's contract.
     unsafe { KBox::from_raw(context) }.into()

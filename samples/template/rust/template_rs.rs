@@ -15,7 +15,7 @@ use kofi::{
         Errno,
         Result, //
     },
-    fi::info::Query,
+    fi::info::Query, //
 };
 
 module! {

@@ -91,7 +91,7 @@ unsafe impl Sync for ImportedSrx {}
 
 impl Caller for ImportedSrx {
     fn end(&self) {
-        self.gate.shut();
+        self.gate.run_down();
     }
 }
 
@@ -174,7 +174,7 @@ pub(in super::super::super) unsafe fn owner_of_receives(
 impl ImportedSrx {
     /// Writes the calls of kOFI into the form, or takes them out.
     fn write_calls(&self, is_attached: bool) {
-        let Some(_pass) = self.gate.enter() else {
+        let Some(_pass) = self.gate.begin_call() else {
             return;
         };
         // SAFETY: By the invariant; the peer may write its calls.
@@ -203,7 +203,7 @@ impl ReceiveOwner for Calls {
 
     fn get(&self, arrived: &MessageInfo) -> Result<GetResult> {
         let others = &*self.others;
-        let _pass = others.gate.enter().ok_or(Errno::EOPBADSTATE)?;
+        let _pass = others.gate.begin_call().ok_or(Errno::EOPBADSTATE)?;
         let mut entry = ptr::null_mut();
         // SAFETY: By the invariant.
         let answer = from_int(unsafe {
@@ -227,7 +227,7 @@ impl ReceiveOwner for Calls {
 
     fn queue(&self, arrived: &MessageInfo, ticket: usize) -> Result {
         let others = &*self.others;
-        let _pass = others.gate.enter().ok_or(Errno::EOPBADSTATE)?;
+        let _pass = others.gate.begin_call().ok_or(Errno::EOPBADSTATE)?;
         let entry: Raw = ptr::with_exposed_provenance_mut(ticket);
         // SAFETY: By the invariant; the entry is the peer's, and so is that field.
         let answer = unsafe {
@@ -241,7 +241,7 @@ impl ReceiveOwner for Calls {
     }
 
     fn free(&self, ticket: usize) {
-        if let Some(_pass) = self.others.gate.enter() {
+        if let Some(_pass) = self.others.gate.begin_call() {
             // SAFETY: By the invariant; a ticket is an entry's.
             unsafe { (self.others.free_entry)(ptr::with_exposed_provenance_mut(ticket)) };
         }
@@ -249,7 +249,7 @@ impl ReceiveOwner for Calls {
 
     fn set_next(&self, ticket: usize, next: usize) {
         let entry: Raw = ptr::with_exposed_provenance_mut(ticket);
-        if let Some(_pass) = self.others.gate.enter() {
+        if let Some(_pass) = self.others.gate.begin_call() {
             // SAFETY: A ticket points to an entry that the peer owns, and the peer may write that field.
             unsafe { (*entry).next = ptr::with_exposed_provenance_mut(next) };
         }
@@ -257,7 +257,7 @@ impl ReceiveOwner for Calls {
 
     fn next(&self, ticket: usize) -> usize {
         let entry: Raw = ptr::with_exposed_provenance_mut(ticket);
-        match self.others.gate.enter() {
+        match self.others.gate.begin_call() {
             // SAFETY: As above.
             Some(_pass) => unsafe { (*entry).next }.expose_provenance(),
             None => 0,

@@ -214,7 +214,7 @@ impl QueuedEntries {
             }),
             GFP_KERNEL,
         )?;
-        let host = shared.clone().host(lobby.clone())?;
+        let host = shared.clone().export(lobby.clone())?;
         // It has none.
         let _ = lobby.host.populate(host);
         Ok(lobby)
@@ -274,7 +274,7 @@ impl QueuedEntries {
     ///
     /// -FI_EBUSY while the peer has entries, unless its module has been unloaded: nothing has been done.
     pub(super) fn close(&self) -> Result {
-        if self.out.load(Acquire) > 0 && !self.gate.is_shut() {
+        if self.out.load(Acquire) > 0 && !self.gate.has_started() {
             return Err(Errno::EBUSY);
         }
         self.leave();
@@ -316,7 +316,7 @@ impl QueuedEntries {
 
 impl Caller for QueuedEntries {
     fn end(&self) {
-        self.gate.shut();
+        self.gate.run_down();
         self.leave();
     }
 
@@ -489,7 +489,7 @@ impl Entry {
         // SAFETY: By this function's safety requirement: it is there until this has brought it to `OUT`.
         let this = unsafe { &*entry };
         let lobby = this.lobby.clone();
-        let pass = lobby.gate.enter();
+        let pass = lobby.gate.begin_call();
         if pass.is_none() || this.state.cmpxchg(QUEUED, STARTING, Full).is_err() {
             // A failed cmpxchg orders nothing: an acquire makes the peer's writes to the entry visible.
             let _ = this.state.load(Acquire);

@@ -54,13 +54,13 @@ fn context(number: usize) -> Context {
 }
 
 fn done(number: usize) -> CqEntry {
-    CqEntry::Done(Completion::of(context(number), FI_SEND))
+    CqEntry::Done(Completion::new(context(number), FI_SEND))
 }
 
 fn failed(number: usize) -> CqEntry {
     CqEntry::Failed(Failure {
-        completion: Completion::of(context(number), FI_RECV),
-        dropped: 0,
+        completion: Completion::new(context(number), FI_RECV),
+        olen: 0,
         errno: Errno::ECANCELED,
         prov_errno: 0,
         err_data: ErrData::None,
@@ -165,7 +165,7 @@ mod cases {
                 source,
                 len: 5,
                 data: 6,
-                ..Completion::of(context(1), FI_RECV)
+                ..Completion::new(context(1), FI_RECV)
             }));
         }
         let mut slots = EntrySlots::<fi_cq_tagged_entry, 3>::new();

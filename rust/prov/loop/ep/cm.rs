@@ -83,7 +83,8 @@ impl Endpoint {
                 Ok(())
             }
             Err(errno) => {
-                self.state.transition(ConnState::Connecting, ConnState::Enabled);
+                self.state
+                    .transition(ConnState::Connecting, ConnState::Enabled);
                 Err(errno)
             }
             Ok(()) => Ok(()),
@@ -136,7 +137,10 @@ impl Endpoint {
 
     /// From [`ConnState::Ready`] to [`ConnState::Connecting`], or why not.
     fn leave_ready(&self) -> Result {
-        if self.state.transition(ConnState::Enabled, ConnState::Connecting) {
+        if self
+            .state
+            .transition(ConnState::Enabled, ConnState::Connecting)
+        {
             return Ok(());
         }
         Err(match self.state.get() {
@@ -162,7 +166,8 @@ impl Endpoint {
         };
         let accepted = self.meet(&tie, private_data);
         if accepted.is_err() {
-            self.state.transition(ConnState::Connecting, ConnState::Lost);
+            self.state
+                .transition(ConnState::Connecting, ConnState::Lost);
             self.flush();
         }
         accepted
@@ -204,7 +209,10 @@ impl Endpoint {
     }
 
     fn established(&self, private_data: &[u8]) {
-        if self.state.transition(ConnState::Connecting, ConnState::Connected) {
+        if self
+            .state
+            .transition(ConnState::Connecting, ConnState::Connected)
+        {
             let kind = Kind::Connection(FI_CONNECTED);
             self.report(|link| link.outcome.take(), kind, private_data);
         }
@@ -212,7 +220,10 @@ impl Endpoint {
 
     /// There will be no connection.
     fn fail(&self, errno: Errno, err_data: &[u8]) {
-        if !self.state.transition(ConnState::Connecting, ConnState::Lost) {
+        if !self
+            .state
+            .transition(ConnState::Connecting, ConnState::Lost)
+        {
             return;
         }
         self.flush();

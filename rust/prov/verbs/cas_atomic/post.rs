@@ -86,7 +86,7 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN if there is no room at the moment; -FI_EMSGSIZE for more than [`MOST`] bytes; errors of
+    /// -FI_EAGAIN if there is no room at the moment; -FI_EMSGSIZE for more than [`MAX_OP_SIZE`] bytes; errors of
     /// [`CasAtomic::load`] and [`WorkQueue::begin`].
     pub(in crate::prov::verbs) fn start_cas_atomic(
         &self,

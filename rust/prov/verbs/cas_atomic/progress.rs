@@ -67,7 +67,7 @@ impl WorkItem for CasProgressWork {
     fn run(this: Arc<CasProgressWork>) {
         loop {
             fsleep(PROGRESS_DELAY);
-            let Some(_pass) = this.rundown.enter() else {
+            let Some(_pass) = this.rundown.begin_call() else {
                 return;
             };
             if !this.progress_once() {
@@ -97,7 +97,7 @@ impl CasProgressWork {
 
     /// Ends it; it holds nothing any more when this returns. May sleep.
     pub(in super::super) fn disable(&self) {
-        self.rundown.shut();
+        self.rundown.run_down();
         let charge = self.target.lock().take();
         drop(charge);
     }

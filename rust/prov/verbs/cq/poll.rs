@@ -72,7 +72,7 @@ pub(super) const DISCARD_BATCH: usize = 8;
 /// # Invariants
 ///
 /// An entry is in the table of the completion queue that `queue` completes in, and in no other; it is used with that
-/// one's lock held. `tail` and `ahead` are what [`WorkQueue::advance_tail`] and [`WorkQueue::retire_loose`] ask for. `unread`
+/// one's lock held. `tail` and `ahead` are what [`WorkQueue::advance_tail`] and [`WorkQueue::retire_out_of_order`] ask for. `unread`
 /// operations before `tail` have completions in the backlog that are not late.
 #[repr(C, align(32))]
 pub(super) struct WqEntry {
@@ -82,7 +82,7 @@ pub(super) struct WqEntry {
     /// Number of completions in the backlog that wait for their reader.
     pub(super) unread: u32,
     /// How many failures have been told of before one that was posted earlier; see
-    /// [`WorkQueue::retire_loose`].
+    /// [`WorkQueue::retire_out_of_order`].
     pub(super) reported_ahead: u32,
     /// Set once an operation of a loose queue has failed: its operations then complete in any order.
     pub(super) has_failed: bool,
@@ -104,7 +104,7 @@ pub(super) struct WqEntry {
 pub(super) struct CqState {
     /// Whether what is posted takes its room first, because not everything fits.
     pub(super) is_accounting: bool,
-    /// How many queues wait for [`CqState::next_waiting`].
+    /// How many queues wait for [`CqState::next_pending_wq`].
     pub(super) pending_cas_wqs: u32,
     pub(super) backlog: WcBacklog,
     /// Who posts here; an index is the upper half of a `wr_id`.
@@ -239,7 +239,7 @@ impl WqEntry {
                 WqDirection::Receive => wc.len as usize,
             },
             buf,
-            ..Completion::of(slot.context, flags)
+            ..Completion::new(slot.context, flags)
         };
         set_imm_data(&mut completion, wc.imm);
         (completion, direction)
@@ -311,7 +311,7 @@ impl CqState {
         let wc = PolledWc::from_post_error(wr_id);
         if let WrOwner::CasSlot(cell) = wc.owner() {
             if let Some(done) = self.resolve_cas_wc(wc, cell) {
-                // SAFETY: The operation has a cell, and `met_step` has just ended it.
+                // SAFETY: The operation has a cell, and `resolve_cas_wc` has just ended it.
                 unsafe { self.defer_wc(done, freed) };
             }
         }
@@ -400,7 +400,7 @@ impl CqState {
         Some(entry.wq.clone())
     }
 
-    /// The queue that [`Self::next_waiting`] found last waits on.
+    /// The queue that [`Self::next_pending_wq`] found last waits on.
     pub(super) fn requeue_pending_wq(&mut self, wq: &Arc<WorkQueue>, at: usize) {
         let entry = at
             .checked_sub(1)
@@ -434,7 +434,7 @@ impl CqState {
     ///
     /// # Safety
     ///
-    /// [`Self::met`] or [`Self::met_step`] has returned `done`, and it has not been passed to this function or
+    /// [`Self::met`] or [`Self::resolve_cas_wc`] has returned `done`, and it has not been passed to this function or
     /// [`Self::finish`].
     #[cold]
     unsafe fn defer_wc(&mut self, wc: PolledWc, freed: &mut u32) {
@@ -773,7 +773,7 @@ impl CqState {
             return 0;
         }
         let wq = &*entry.wq;
-        // SAFETY: `tell_each` passes operations that have succeeded. They have not been retired, by this function's
+        // SAFETY: `write_entries` passes operations that have succeeded. They have not been retired, by this function's
         // safety requirement, and the lock is held.
         let slots = unsafe { wq.slot_reader() };
         // What comes beside a message is told by the long way.
@@ -861,7 +861,7 @@ unsafe fn complete_srx(
     let mut completion = Completion {
         len: done.len as usize,
         source: attachment.source.0 as u64,
-        ..Completion::of(saved.context, saved.flags)
+        ..Completion::new(saved.context, saved.flags)
     };
     set_imm_data(&mut completion, done.imm);
     is_told.then_some((completion, queue.direction()))
@@ -871,11 +871,11 @@ unsafe fn complete_srx(
 #[cold]
 fn complete_cas(wq: &WorkQueue, index: u32) -> Option<(Completion, WqDirection)> {
     let comp = wq.end_cas_atomic(index)?;
-    let completion = Completion::of(comp.context, comp.flags);
+    let completion = Completion::new(comp.context, comp.flags);
     Some((completion, wq.direction()))
 }
 
-/// The loop of [`CqState::tell_run`], for the queue at a place and with those slots; `len` says what was
+/// The loop of [`CqState::complete_run`], for the queue at a place and with those slots; `len` says what was
 /// received, if that is all there is to tell. Returns how many were told.
 #[inline(always)]
 fn write_entries<E: From<Completion>>(
@@ -899,7 +899,7 @@ fn write_entries<E: From<Completion>>(
         };
         into.write(E::from(Completion {
             len,
-            ..Completion::of(slot.context, slot.flags)
+            ..Completion::new(slot.context, slot.flags)
         }));
         count += 1;
     }

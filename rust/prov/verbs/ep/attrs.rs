@@ -78,9 +78,7 @@ impl EpAttrs {
             .min(MAX_SGE as u32) as usize;
         let protocol = domain.pd().device().protocol();
         let mut missing = info::COMPLETION_LEVELS & !info::completion_levels(protocol);
-        if !info::has_cq_data(protocol)
-            || info.domain().is_none_or(|attr| attr.cq_data_size == 0)
-        {
+        if !info::has_cq_data(protocol) || info.domain().is_none_or(|attr| attr.cq_data_size == 0) {
             missing |= FI_REMOTE_CQ_DATA;
         }
         // What an info does not say is what there is.

@@ -371,7 +371,7 @@ impl Endpoint {
 
     /// The device goes away: whatever the endpoint was waiting for will not come. May sleep.
     pub(in crate::prov::verbs) fn handle_device_removal(&self) {
-        let Some(_pass) = self.rundown.enter() else {
+        let Some(_pass) = self.rundown.begin_call() else {
             return;
         };
         if self.state.get().is_connected() {

@@ -164,7 +164,7 @@ impl Endpoint {
         // SAFETY: It is the receive queue. This is a data call, which does not lock it again before `plain` is gone.
         let mut post = unsafe { self.rq.begin_fast_recv::<LOCKS>(single.context, flags) }?;
         let wr_id = post.wr_id;
-        // SAFETY: As in `post_plain`.
+        // SAFETY: As in `post_fast`.
         let posted = unsafe { post.template().post(wr_id, (sge.addr(false), sge.len())) };
         post.finish(&posted);
         Some(match posted {

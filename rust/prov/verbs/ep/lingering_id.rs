@@ -7,7 +7,7 @@
 //! waits for ever. So the id stays, without its endpoint, until the peer has said it, and is disconnected then.
 //! ib_cm repeats its answer until that has come, or gives up, which ends this as well.
 //!
-//! There are no more of them than [`MOST`]: peers might never say it. The oldest has to go for the next.
+//! There are no more of them than [`MAX_LINGERING`]: peers might never say it. The oldest has to go for the next.
 
 use crate::{
     abi::{
@@ -119,7 +119,7 @@ impl Drop for LingeringIds {
 }
 
 /// Has an id linger, whose owner will not hear of it any more: to be called with the id locked, and
-/// [`make_room`] when it is not any more. May sleep.
+/// [`evict_oldest`] when it is not any more. May sleep.
 ///
 /// # Errors
 ///

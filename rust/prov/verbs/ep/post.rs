@@ -238,7 +238,7 @@ impl Endpoint {
             false => (DataDirection::ToDevice, self.attrs.tx_iov_limit),
             true => (DataDirection::FromDevice, self.attrs.read_iov_limit),
         };
-        // SAFETY: As in `post_whole`.
+        // SAFETY: As in `post_single_sge`.
         let mut guard = unsafe { self.sq.begin_post(&request.op) }?;
         let mut flags = self.send_flags(&request, &guard);
         let wr_id = guard.wr_id();
@@ -293,10 +293,10 @@ impl Endpoint {
             return aside(move || self.post_recv_sge_list(op, message.memory, message.descriptors));
         };
         let sges = [self.build_sge(&whole, false)];
-        // SAFETY: As in `post_whole`.
+        // SAFETY: As in `post_single_sge`.
         let guard = unsafe { self.rq.begin_post(&op) }?;
         let wr = RecvWr::new(guard.wr_id(), &sges);
-        // SAFETY: As in `post_whole`.
+        // SAFETY: As in `post_single_sge`.
         let posted = unsafe { guard.qp().post_recv(&wr) }.map_err(wc_status::post_errno);
         guard.finish(&op, posted)
     }
@@ -348,7 +348,7 @@ impl Endpoint {
             let mut list = SgeList::new(qp, DataDirection::FromDevice, limit, mappings);
             list.push_memory(Memory::Segments(from_ref(&piece)), from_ref(&descriptor))?;
             let wr = RecvWr::new(wr_id, list.sges());
-            // SAFETY: As in `post_gathered`.
+            // SAFETY: As in `post_sge_list`.
             unsafe { qp.post_recv(&wr) }.map_err(|error| {
                 list.unmap_all();
                 wc_status::post_errno(error)
@@ -376,7 +376,7 @@ impl Endpoint {
         memory: Memory<'_>,
         descriptors: &[Descriptor],
     ) -> Result {
-        // SAFETY: As in `post_whole`.
+        // SAFETY: As in `post_single_sge`.
         let mut guard = unsafe { self.rq.begin_post(&op) }?;
         let wr_id = guard.wr_id();
         let limit = self.attrs.rx_iov_limit;
@@ -384,7 +384,7 @@ impl Endpoint {
         let mut list = SgeList::new(qp, DataDirection::FromDevice, limit, mappings);
         let posted = list.push_memory(memory, descriptors).and_then(|()| {
             let wr = RecvWr::new(wr_id, list.sges());
-            // SAFETY: As in `post_gathered`.
+            // SAFETY: As in `post_sge_list`.
             unsafe { qp.post_recv(&wr) }.map_err(|error| {
                 list.unmap_all();
                 wc_status::post_errno(error)

@@ -94,7 +94,7 @@ impl Endpoint {
         let start = Instant::<Monotonic>::now();
         loop {
             {
-                let Some(_pass) = self.rundown.enter() else {
+                let Some(_pass) = self.rundown.begin_call() else {
                     return false;
                 };
                 if self.state.get() != ConnState::Connecting {
@@ -124,7 +124,7 @@ impl Endpoint {
             if !self.sleep_while_connected(pause) {
                 return;
             }
-            let Some(_pass) = self.rundown.enter() else {
+            let Some(_pass) = self.rundown.begin_call() else {
                 return;
             };
             let Ok(qp) = self.qp() else {
@@ -138,7 +138,9 @@ impl Endpoint {
     fn sleep_while_connected(&self, time: Delta) -> bool {
         let start = Instant::<Monotonic>::now();
         loop {
-            if self.rundown.is_shut() || !self.state.get().is_connected() || self.rq.has_completed()
+            if self.rundown.has_started()
+                || !self.state.get().is_connected()
+                || self.rq.has_completed()
             {
                 return false;
             }

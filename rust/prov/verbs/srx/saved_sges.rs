@@ -37,7 +37,10 @@ impl SavedSges {
             places.push(UnsafeCell::new(Sge::new(0, 0, 0)), GFP_KERNEL)?;
         }
         // INVARIANT: By construction.
-        Ok(Self { sges: places, per_slot: width })
+        Ok(Self {
+            sges: places,
+            per_slot: width,
+        })
     }
 
     /// How many a slot can have.

@@ -33,7 +33,7 @@ use core::{
 };
 use kernel::error::Result;
 
-/// A post by the short way: it has its slot and its number, is counted, and `settle` or `settle_silent`
+/// A post by the short way: it has its slot and its number, is counted, and `settle` or `finish_silent`
 /// ends it.
 ///
 /// # Invariants
@@ -155,7 +155,7 @@ impl WorkQueue {
         context: Context,
         flags: u64,
     ) -> Option<FastPost<'_, RecvTemplate>> {
-        // SAFETY: As in `begin_send`.
+        // SAFETY: As in `begin_fast_send`.
         unsafe {
             let op = (context, flags, OpKind::Reported);
             self.begin_fast::<_, LOCKS>(op, 0, |poster| match poster {
@@ -165,7 +165,7 @@ impl WorkQueue {
         }
     }
 
-    /// Fills a slot and takes its number, as [`Self::begin_send`] and [`Self::begin_receive`] do.
+    /// Fills a slot and takes its number, as [`Self::begin_fast_send`] and [`Self::begin_fast_recv`] do.
     ///
     /// # Safety
     ///

@@ -174,18 +174,18 @@ impl WorkQueue {
         let [sends, receives, writes, reads, atomics] = operations;
         match self.direction {
             WqDirection::Transmit => {
-                told.value(KOFI_VALUE_TX_DEPTH, depth);
-                told.value(KOFI_VALUE_SENDS, sends);
-                told.value(KOFI_VALUE_WRITES, writes);
-                told.value(KOFI_VALUE_READS, reads);
-                told.value(KOFI_VALUE_ATOMICS, atomics + exchanged);
-                told.value(KOFI_VALUE_TX_DONE, all.saturating_sub(depth));
-                told.value(
+                told.add_value(KOFI_VALUE_TX_DEPTH, depth);
+                told.add_value(KOFI_VALUE_SENDS, sends);
+                told.add_value(KOFI_VALUE_WRITES, writes);
+                told.add_value(KOFI_VALUE_READS, reads);
+                told.add_value(KOFI_VALUE_ATOMICS, atomics + exchanged);
+                told.add_value(KOFI_VALUE_TX_DONE, all.saturating_sub(depth));
+                told.add_value(
                     KOFI_VALUE_TX_BYTES,
                     self.post_stats.bytes.get() + exchanged_bytes.load(Relaxed),
                 );
-                told.value(KOFI_VALUE_TX_ERRORS, self.comp_stats.errors.get());
-                told.value(KOFI_VALUE_TX_AGAIN, self.post_stats.eagain.get());
+                told.add_value(KOFI_VALUE_TX_ERRORS, self.comp_stats.errors.get());
+                told.add_value(KOFI_VALUE_TX_AGAIN, self.post_stats.eagain.get());
             }
             WqDirection::Receive => {
                 // What others have posted is over where it is met.
@@ -193,12 +193,12 @@ impl WorkQueue {
                     None => all.saturating_sub(depth),
                     Some(share) => share.completed(),
                 };
-                told.value(KOFI_VALUE_RX_DEPTH, depth);
-                told.value(KOFI_VALUE_RECEIVES, receives);
-                told.value(KOFI_VALUE_RX_DONE, done);
-                told.value(KOFI_VALUE_RX_BYTES, self.comp_stats.bytes.get());
-                told.value(KOFI_VALUE_RX_ERRORS, self.comp_stats.errors.get());
-                told.value(KOFI_VALUE_RX_AGAIN, self.post_stats.eagain.get());
+                told.add_value(KOFI_VALUE_RX_DEPTH, depth);
+                told.add_value(KOFI_VALUE_RECEIVES, receives);
+                told.add_value(KOFI_VALUE_RX_DONE, done);
+                told.add_value(KOFI_VALUE_RX_BYTES, self.comp_stats.bytes.get());
+                told.add_value(KOFI_VALUE_RX_ERRORS, self.comp_stats.errors.get());
+                told.add_value(KOFI_VALUE_RX_AGAIN, self.post_stats.eagain.get());
             }
         }
     }
