@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Bad arguments: each call of the tables answers an errno, and the kernel
- * lives on. A row is REFUSE(call) where any errno will do, ANSWER(want, call)
- * where the contract names it, and SURVIVE(call) where nothing is returned.
+ * Tables of calls with bad arguments: each call must fail without harm to the
+ * kernel. A row is REFUSE(call) where any errno will do, ANSWER(want, call)
+ * where the contract names the result, and SURVIVE(call) where the result does
+ * not matter.
  */
 
 #ifndef KOFI_KUNIT_ARGS_H
@@ -25,7 +26,7 @@
 	KUNIT_EXPECT_EQ_MSG(test, _ret, (long)(want), "%s", #call);	\
 } while (0)
 
-/* The same for calls that open obj: one that does all the same is closed. */
+/* REFUSE() for a call that opens obj; closes an object that was opened nevertheless. */
 #define REFUSE_OPEN(obj, call) do {					\
 	(obj) = NULL;							\
 	REFUSE(call);							\
@@ -42,19 +43,19 @@
 
 #define SURVIVE(call)	((void)(call))
 
-/* One that a caller can know: the kernel's private ones are none. */
+/* Errnos below FI_ERRNO_MAX are those that a caller can know; the kernel's private ones are not. */
 static inline bool args_is_errno(long ret)
 {
 	return ret < 0 && ret > -FI_ERRNO_MAX;
 }
 
-/* Lengths at the edges, besides 0; none is that of anything here. */
+/* Lengths at the limits of their type, except 0. No object of these tests has such a length. */
 static const size_t args_lengths[] = {
 	1, 3, U32_MAX, (size_t)1 << 40, SSIZE_MAX, (size_t)SSIZE_MAX + 1,
 	SIZE_MAX - PAGE_SIZE, SIZE_MAX,
 };
 
-/* An object of every class that there is, to be passed in another's place. */
+/* One object of each class, to be passed where an object of another class belongs. */
 #define ARGS_CLASSES	11
 
 struct args_world {
@@ -65,7 +66,7 @@ struct args_world {
 	struct fid_av_set	*set;
 	u8			*buf;
 	struct fid		*fid[ARGS_CLASSES];
-	struct fid		unknown;	/* of no class, with no calls */
+	struct fid		unknown;	/* no class, no ops */
 };
 
 struct args_world *args_world(struct kunit *test);

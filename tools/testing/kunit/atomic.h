@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What suites of atomic operations share: a pair that can do them, and every
- * form of them as one call.
+ * Helpers of the suites of atomic operations: a pair of endpoints with
+ * FI_ATOMIC, and one call for every form of operation.
  */
 
 #ifndef KOFI_KUNIT_ATOMIC_H
@@ -11,7 +11,7 @@
 
 #include "atomic_model.h"
 
-/* Beyond the last of each, so that what does not exist is asked for too. */
+/* Loop bounds that exceed the last operation and type, so that unsupported ones are tested too. */
 #define ATOM_OPS		(FI_ATOMIC_OP_LAST + 2)
 #define ATOM_TYPES	(FI_DATATYPE_LAST + 3)
 
@@ -27,22 +27,25 @@ struct at_op {
 	void			*context;
 };
 
-/* Whether fi_getinfo() offers them on the device under test. */
+/* Returns true if fi_getinfo() offers FI_ATOMIC on the device under test. */
 bool at_offered(struct kunit *test);
-/* As the init of a suite: its pairs are datagram endpoints, which take no opts. */
+/* Suite init function: the tests run over RDM endpoints, for which at_open() ignores opts. */
 int at_over_datagrams(struct kunit *test);
 bool at_is_datagram(struct kunit *test);
-/* A pair that was opened for them, and far registered; opts may be NULL. */
+/*
+ * Opens a pair with FI_ATOMIC and registers far as the second endpoint's
+ * memory; opts may be NULL.
+ */
 struct rma_fx *at_open(struct kunit *test, u8 *far, size_t len, u64 access,
 		       const struct fx_pair_opts *opts);
 
 ssize_t at_post(struct rma_fx *fx, const struct at_op *op);
-/* What fi_atomicvalid() and its relatives say. */
+/* Calls fi_atomicvalid(), fi_fetch_atomicvalid() or fi_compare_atomicvalid(), as op->form says. */
 int at_valid(struct fid_ep *ep, const struct at_op *op, size_t *count);
 
-/* The entry of a completion: this context, and the flags of the form. */
+/* Reads one completion and checks its context and its flags against op. */
 void at_expect(struct kunit *test, struct rma_fx *fx, const struct at_op *op);
-/* The same for a failure; its errno. */
+/* Reads one error entry, checks it in the same way, and returns its errno. */
 int at_expect_error(struct kunit *test, struct rma_fx *fx,
 		    const struct at_op *op);
 

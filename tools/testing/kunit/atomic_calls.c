@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What suites of atomic operations share: see atomic.h.
+ * Helpers of the suites of atomic operations: see atomic.h.
  */
 
 #include "atomic.h"
@@ -23,7 +23,7 @@ bool at_offered(struct kunit *test)
 	return true;
 }
 
-/* What tests of such suites have as their private pointer. */
+/* The private pointer of tests that run over RDM endpoints points here. */
 static int datagrams;
 
 int at_over_datagrams(struct kunit *test)
@@ -37,7 +37,7 @@ bool at_is_datagram(struct kunit *test)
 	return test->priv == &datagrams;
 }
 
-/* The second endpoint is the first address that the first one knows. */
+/* Opens two RDM endpoints; the second is the first address in the first one's vector. */
 static struct rma_fx *open_datagrams(struct kunit *test, u8 *far, size_t len, u64 access)
 {
 	const struct rdm_opts opts = { .caps = FI_RMA | FI_ATOMIC };

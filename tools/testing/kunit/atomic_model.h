@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What each atomic operation makes of a value: a model for tests in the kernel
- * and for those in user space.
+ * Model of the atomic operations, for the tests in the kernel and in user
+ * space.
  */
 
 #ifndef KOFI_ATOMIC_MODEL_H
@@ -10,10 +10,10 @@
 #include <linux/types.h>
 #include <rdma/fi_atomic.h>
 
-/* How one is called. */
+/* Forms of an atomic call: without a result, with a result, with a compare operand. */
 enum at_form { ATOM_BASE, ATOM_FETCH, ATOM_COMPARE, ATOM_FORMS };
 
-/* Whether there is such an operation on integers, in this form. */
+/* Returns true if the operation exists for this integer type in this form. */
 static inline bool at_exists(enum at_form form, enum fi_op op, enum fi_datatype type)
 {
 	if (type > FI_UINT64 || op >= FI_ATOMIC_OP_LAST)
@@ -24,32 +24,32 @@ static inline bool at_exists(enum at_form form, enum fi_op op, enum fi_datatype 
 	       (op == FI_ATOMIC_READ && form == ATOM_FETCH);
 }
 
-/* Bytes of an element. */
+/* Returns the size of an element in bytes. */
 static inline size_t at_size(enum fi_datatype type)
 {
 	return 1 << type / 2;
 }
 
-/* The bits of one. */
+/* Returns the mask of an element's bits. */
 static inline __u64 at_mask(enum fi_datatype type)
 {
 	return ~0ull >> (64 - 8 * at_size(type));
 }
 
-/* As numbers, a against b: below 0, 0, or above. */
+/* Compares a with b as numbers of the type: below 0, 0, or above. */
 static inline int at_order(enum fi_datatype type, __u64 a, __u64 b)
 {
 	int shift = 64 - 8 * at_size(type);
 
 	if (a == b)
 		return 0;
-	/* Signed types have the even numbers. */
+	/* FI_INT8 and the other signed types have even numbers. */
 	if (type % 2)
 		return a < b ? -1 : 1;
 	return (__s64)(a << shift) < (__s64)(b << shift) ? -1 : 1;
 }
 
-/* What becomes of old; all in the width of type. */
+/* Returns the new value of a target that holds old, truncated to the width of type. */
 static inline __u64 at_result(enum fi_op op, enum fi_datatype type, __u64 old,
 			      __u64 operand, __u64 compare)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A peer that is not kOFI: a queue pair of ib_verbs that asks for whatever
- * memory it likes.
+ * A hostile peer: a queue pair of ib_verbs that asks for arbitrary remote
+ * memory.
  *
- * A refusal costs it its connection, so it is made anew for each attempt.
+ * A refused request breaks the connection, so each attempt makes a new one.
  */
 
 #ifndef KOFI_KUNIT_ATTACK_H
@@ -14,12 +14,12 @@
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
 
-/* The most that is read or written at once. */
+/* The most bytes of one read or write. */
 #define AT_MAX	(4 * PAGE_SIZE)
 
 struct attacker {
 	u8			*buf;		/* AT_MAX bytes */
-	struct fid_ep		*victim;	/* the other end, of fx->domain */
+	struct fid_ep		*victim;	/* the peer endpoint, of fx->domain */
 
 	struct kofi_fabric_fx	*fx;
 	struct rdma_cm_id	*id;
@@ -32,16 +32,19 @@ struct attacker {
 	bool			connected;
 };
 
-/* Connected to an endpoint that pep's request was accepted with. */
+/* Connects to pep and accepts the request with a new endpoint, the victim. */
 struct attacker *at_connect(struct kunit *test, struct kofi_fabric_fx *fx,
 			    struct fid_pep *pep);
-/* Both ends go, and the end of the connection is read from fx->eq. */
+/* Destroys the attacker, reads the victim's FI_SHUTDOWN from fx->eq, and closes the victim. */
 void at_leave(struct kunit *test, struct attacker *at);
 
-/* The ib_wc_status of len bytes to or from buf, or a negative errno. */
+/* Transfers len bytes from or to buf. Returns the ib_wc_status, or a negative errno. */
 int at_read(struct attacker *at, u64 addr, u32 key, u32 len);
 int at_write(struct attacker *at, u64 addr, u32 key, u32 len);
-/* Whether the connection ends, which some drivers answer an attack with. */
+/*
+ * Waits until the connection ends, as it does where a driver answers a bad
+ * request with a disconnect. Returns false on a timeout.
+ */
 bool at_is_thrown_out(struct attacker *at);
 
 #endif /* KOFI_KUNIT_ATTACK_H */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Endpoints that do all they can at once: see busy.h.
+ * Endpoints under full load: see busy.h.
  */
 
 #include <linux/delay.h>
@@ -8,7 +8,10 @@
 #include "busy.h"
 
 #define LEN	512
-/* Where an endpoint's memory is sent from, read into, written and changed. */
+/*
+ * Slots of an endpoint's memory: source of sends and writes, target of its
+ * reads, target of the peer's writes, target of the peer's atomics.
+ */
 enum { MINE, BACK, OTHERS, WORD, SLOTS };
 
 static bool is_gone(ssize_t ret)
@@ -16,7 +19,7 @@ static bool is_gone(ssize_t ret)
 	return ret == -FI_ENOTCONN || ret == -FI_EOPBADSTATE;
 }
 
-/* A context for the next operation. */
+/* Takes a free context for the next operation. */
 static struct busy_op *next_op(struct busy *busy)
 {
 	struct busy_op *op = busy->ops;
@@ -28,7 +31,10 @@ static struct busy_op *next_op(struct busy *busy)
 	return op;
 }
 
-/* Whether it was posted; whether the endpoint has gone is noted. */
+/*
+ * Counts the operation if ret is 0, and returns true then; notes that the
+ * endpoint is disconnected.
+ */
 static bool counts(struct busy *busy, struct busy_op *op, ssize_t ret)
 {
 	if (is_gone(ret))
@@ -40,7 +46,7 @@ static bool counts(struct busy *busy, struct busy_op *op, ssize_t ret)
 	return !ret;
 }
 
-/* Its completion has been read. */
+/* Counts the completion of op, or a stray one if op was not posted. */
 static void is_told(struct busy_op *op)
 {
 	struct busy *busy = op->busy;
@@ -50,7 +56,7 @@ static void is_told(struct busy_op *op)
 	WRITE_ONCE(busy->told, busy->told + 1);
 }
 
-/* One of each kind, as far as there is room. */
+/* Posts one operation of each kind, as far as there is room. */
 static void post(struct busy_crowd *crowd, struct busy *busy)
 {
 	u64 there = busy->far + OTHERS * LEN, word = busy->far + WORD * LEN;
@@ -59,13 +65,13 @@ static void post(struct busy_crowd *crowd, struct busy *busy)
 	struct busy_op *op;
 	u64 one = 1;
 
-	/* There is an op for each until it has been told of. */
+	/* Keeps a free context for each operation of a round. */
 	if (busy->posted - READ_ONCE(busy->told) > BUSY_OPS - BUSY_DEPTH)
 		return;
 	op = next_op(busy);
 	if (counts(busy, op, fi_recv(ep, mine, LEN, NULL, 0, op)))
 		atomic_inc(&busy->receives);
-	/* Each message has its receive: iWARP ends over one that has not. */
+	/* Sends only what has a posted receive: iWARP breaks the connection otherwise. */
 	if (atomic_dec_if_positive(&busy->peer->receives) >= 0) {
 		op = next_op(busy);
 		if (!counts(busy, op, fi_send(ep, mine, LEN, NULL, 0, op)))
@@ -86,7 +92,7 @@ static void post(struct busy_crowd *crowd, struct busy *busy)
 					 crowd->key, FI_UINT64, FI_BXOR, op));
 }
 
-/* Reads what there is, successes and failures alike. */
+/* Reads all completions, successes and errors. Returns 0 or a negative errno. */
 static int read_all(struct fid_cq *cq)
 {
 	struct fi_cq_tagged_entry entries[BUSY_DEPTH];
@@ -129,7 +135,7 @@ int busy_go(struct tr_thread *thread)
 			left += (!busy->gone && !over) ||
 				READ_ONCE(busy->told) < busy->posted;
 		}
-		/* What is over may have receives that nobody comes for. */
+		/* Receives may be outstanding that no message will complete. */
 		if (over)
 			break;
 		if (!crowd->is_read)
@@ -239,7 +245,7 @@ void busy_connect(struct kunit *test, struct busy_fx *fx)
 {
 	for (int side = 0; side < BUSY_SIDES; side++) {
 		fx->side[side].over = false;
-		/* Whoever has a handler waits for what comes. */
+		/* The first read arms the handler. */
 		if (fx->side[side].is_read)
 			read_all(fx->side[side].cq);
 	}

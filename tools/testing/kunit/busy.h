@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Endpoints that do all they can at once: messages, writes, reads and atomics
- * of either kind, each with what its peer needs for it.
+ * Endpoints under full load: messages, RMA writes and reads, and atomics, in
+ * both directions at once, with the receives and the registered memory that the
+ * peer needs.
  */
 
 #ifndef KOFI_KUNIT_BUSY_H
@@ -13,43 +14,43 @@
 #include "handler.h"
 
 #define BUSY_SIDES	2
-/* How long all of it may take to end: a slow kernel has much to flush. */
+/* Time limit of a run: a slow kernel has many operations to flush. */
 #define BUSY_WAIT_MS	(8 * FX_WAIT_MS)
-/* Operations that an endpoint may have under way, each way. */
+/* Operations that an endpoint may have outstanding, in each direction. */
 #define BUSY_DEPTH	16
 
-/* As many as can be under way, both ways and with the atomics. */
+/* Upper bound of an endpoint's outstanding operations: both directions and the atomics. */
 #define BUSY_OPS	(4 * BUSY_DEPTH)
 
-/* The context of an operation, which comes back once. */
+/* Context of an operation; its completion is read exactly once. */
 struct busy_op {
 	struct busy	*busy;
 	bool		posted;
 };
 
-/* An endpoint, what is under way there, and what its peer may send to it. */
+/* An endpoint, its outstanding operations, and the receives posted for its peer's messages. */
 struct busy {
 	struct fid_ep	*ep;
 	u8		*near;
-	u64		far;		/* of its peer */
+	u64		far;		/* address of the peer's memory */
 	int		posted;
 	int		told;
-	int		strays;		/* told of without having been posted */
+	int		strays;		/* completions of operations that were not posted */
 	struct busy_op	ops[BUSY_OPS];
 	atomic_t	receives;
 	struct busy	*peer;
 	bool		gone;
 };
 
-/* All the endpoints of one side, which have one queue. */
+/* The endpoints of one side, which share a completion queue. */
 struct busy_crowd {
 	struct busy	*all;
 	int		links;
 	struct fid_cq	*cq;
-	bool		is_read;	/* by a handler, not by who posts */
+	bool		is_read;	/* by a handler, not by the poster thread */
 	u64		key;
 	bool		has_atomics;
-	bool		over;		/* nothing more is to be posted */
+	bool		over;		/* the poster thread stops */
 	unsigned int	pause_us;	/* between two rounds of posts */
 };
 
@@ -61,20 +62,30 @@ struct busy_fx {
 	struct hd_queue		*queue[BUSY_SIDES];
 };
 
-/* Who reads the queues: the posters, or handlers. */
+/*
+ * Readers of the completion queues: the poster threads, handlers in hardirq
+ * context, or handlers in process context.
+ */
 enum busy_readers { BUSY_THREADS, BUSY_INTERRUPTS, BUSY_TASKS, BUSY_READERS };
 
-/* So many pairs of endpoints, two queues, one region; none connected yet. */
+/*
+ * Opens the resources of that many pairs: two completion queues and one memory
+ * region. Endpoints are opened by busy_connect().
+ */
 struct busy_fx *busy_open(struct kunit *test, int links,
 			  enum busy_readers readers);
-/* Connects all; one round may follow another, once everything was closed. */
+/*
+ * Opens and connects all pairs; may be called again once all endpoints of the
+ * last round are closed.
+ */
 void busy_connect(struct kunit *test, struct busy_fx *fx);
 /*
- * What a side's thread does, with its crowd: posts until each endpoint has gone,
- * or it is over, and reads until each operation has been told of.
+ * Thread function of a side, with its busy_crowd as the argument: posts until
+ * each endpoint is disconnected, and then waits until each operation has its
+ * completion. Returns early if crowd->over is set.
  */
 int busy_go(struct tr_thread *thread);
-/* Which endpoint this is. */
+/* Returns the endpoint that fid belongs to, or NULL. */
 struct busy *busy_of(struct busy_fx *fx, struct fid *fid);
 
 #endif /* KOFI_KUNIT_BUSY_H */

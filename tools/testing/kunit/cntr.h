@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What suites of counters share: opening them, and reading both values.
+ * Helpers of the suites of counters: opening a counter, and checking both of
+ * its values.
  */
 
 #ifndef KOFI_KUNIT_CNTR_H
@@ -8,30 +9,30 @@
 
 #include "traffic.h"
 
-/* Opens a counter that can be waited for; closed with the test. */
+/* Opens a counter with a wait object; closed with the test. */
 struct fid_cntr *cn_open(struct kunit *test, struct fid_domain *domain);
 
-/* What it has counted. */
+/* Expects these values of the counter and of its error counter. */
 #define CN_EXPECT(test, cntr, value, errors) do {			\
 	KUNIT_EXPECT_EQ(test, (u64)(value), fi_cntr_read(cntr));	\
 	KUNIT_EXPECT_EQ(test, (u64)(errors), fi_cntr_readerr(cntr));	\
 } while (0)
 
-/* It gets there, in time. */
+/* Ends the test unless the counter reaches the value within FX_WAIT_MS. */
 #define CN_ASSERT_REACHED(test, cntr, value)				\
 	KUNIT_ASSERT_EQ(test, 0, fi_cntr_wait(cntr, value, FX_WAIT_MS))
 
-/* Waits until so many errors are counted; false where they are not. */
+/* Waits until the error counter reaches errors; false on a timeout. */
 bool cn_failed(struct kunit *test, struct fid_cntr *cntr, u64 errors);
 
-/* A thread that waits for a threshold without a timeout, and what it got. */
+/* A thread that waits for a threshold without a timeout, and the result of its wait. */
 struct cn_waiter {
 	struct fid_cntr		*cntr;
 	u64			threshold;
 	struct tr_thread	*thread;
 };
 
-/* Returns when it has been seen to sleep. */
+/* Starts a waiter and returns when it sleeps. */
 struct cn_waiter *cn_wait(struct kunit *test, struct fid_cntr *cntr,
 			  u64 threshold);
 

@@ -10,24 +10,24 @@
 
 #include "fixture.h"
 
-/* What a call needs, and what it makes. */
+/* Objects that the calls under test need, and the object that the last call made. */
 struct fault {
 	struct kofi_fabric_fx	*fx;
-	struct fid_eq		*server;	/* of pep */
+	struct fid_eq		*server;	/* bound to pep */
 	struct fid_pep		*pep;		/* listens */
-	struct sockaddr_in6	name;		/* of pep */
-	struct sockaddr_in6	silent;		/* nobody listens there */
+	struct sockaddr_in6	name;		/* address of pep */
+	struct sockaddr_in6	silent;		/* address without a listener */
 	struct fid_pep		*idle;
 	struct fid_cntr		*cntr;		/* bound to ep */
 	struct fid_av		*av;
 	struct fid_poll		*poll;
 	struct fid_wait		*set;
-	struct fid_ep		*ep;		/* of request, if there is one */
-	struct fid_ep		*srx;		/* receives to be shared */
+	struct fid_ep		*ep;		/* opened from request, if there is one */
+	struct fid_ep		*srx;		/* shared receive context */
 	struct fid_cq		*cq;
-	struct fid		*exported;	/* of cq */
+	struct fid		*exported;	/* exported from cq */
 	struct fid_ep		*asking;
-	struct fi_info		*request;	/* FI_CONNREQ of asking */
+	struct fi_info		*request;	/* info of the FI_CONNREQ that asking caused */
 	fi_addr_t		addr;
 	void			*buf;
 	struct fid		*made;
@@ -36,25 +36,31 @@ struct fault {
 
 struct step {
 	const char	*name;
-	/* Not failed, before each call. */
+	/* Runs before each call, without fault injection. */
 	void		(*prepare)(struct kunit *test, struct fault *fault);
-	/* Failed; sets fault->made to what has to be closed, if it succeeds. */
+	/*
+	 * Call under fault injection; on success sets fault->made to the object
+	 * to close, if there is one.
+	 */
 	int		(*call)(struct fault *fault);
-	/* Not failed, after each call, whatever that answered. */
+	/* Runs after each call, without fault injection, whatever the call returned. */
 	void		(*clean)(struct fault *fault);
-	/* It ends something, and must do so without memory. */
+	/* The call releases an object, and must succeed without memory. */
 	bool		never_fails;
-	/* How many allocations there are before the same come again and again. */
+	/*
+	 * Upper bound of injected failures, for a call that repeats its
+	 * allocations; 0: MOST of fault.c.
+	 */
 	unsigned int	most;
 };
 
-/* Initialises a suite: skips its tests where no allocation can be failed. */
+/* Suite init function: skips the test on kernels where no allocation can be made to fail. */
 int fault_init(struct kunit *test);
 struct fault *fault_new(struct kunit *test);
 void fault_walk(struct kunit *test, struct fault *fault,
 		const struct step *step);
 
-/* Answers from here with what a constructor gave. */
+/* Evaluates to ret, and records the object as fault->made if ret is 0. */
 #define FAULT_MADE(fault, ret, object) ({				\
 	int _ret = (ret);						\
 									\

@@ -68,7 +68,10 @@ bool fx_is_loop(void)
 	return !strcmp(fx_addr, "127.0.0.1");
 }
 
-/* Receives that connected endpoints share. */
+/*
+ * Returns true for hints that ask connected endpoints for a shared receive
+ * context, which the loop provider has not.
+ */
 static bool is_for_devices(const struct fi_info *hints)
 {
 	return hints->ep_attr->type != FI_EP_RDM &&
@@ -226,7 +229,7 @@ struct fid_ep *fx_bound_ep(struct kunit *test, struct kofi_fabric_fx *fx)
 void fx_start_connect(struct kunit *test, struct fid_ep *ep,
 		      struct fid_pep *pep)
 {
-	struct sockaddr_storage to;	/* or text */
+	struct sockaddr_storage to;	/* or FI_ADDR_STR */
 	size_t len = sizeof(to);
 	int ret;
 
@@ -361,7 +364,7 @@ struct kofi_pair *fx_pair(struct kunit *test, const struct fx_pair_opts *opts)
 	hints->caps |= opts->caps;
 	hints->mode = opts->mode;
 	fx_set_threading(hints, opts->threading);
-	/* More than siw takes inline, so that there are copies to test. */
+	/* Exceeds the inline size of siw, so that the copy for injects is tested. */
 	hints->tx_attr->inject_size = 128;
 	pair->info = fx_info_for(test, hints, opts->node ?: fx_addr, NULL,
 				 FI_SOURCE);
@@ -379,7 +382,7 @@ struct kofi_pair *fx_pair(struct kunit *test, const struct fx_pair_opts *opts)
 	for (unsigned int n = 1; !try_connect(test, pair, opts); n++) {
 		KUNIT_ASSERT_LT_MSG(test, n, max(opts->tries, 1U),
 				    "no connection");
-		/* What they have told goes with them. */
+		/* Closing the endpoints discards their unread events. */
 		fx_close(test, &pair->ep[1]->fid);
 		fx_close(test, &pair->ep[0]->fid);
 	}

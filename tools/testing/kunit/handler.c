@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The handler of the suites that have one.
+ * Completion queue handler that checks its calls: see handler.h.
  */
 
 #include <linux/delay.h>
