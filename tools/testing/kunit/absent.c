@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the headers declare and no provider has: each call answers -FI_ENOSYS,
- * and opens nothing. Documentation/libfabric.rst has the same list, which a
- * static check compares with the calls in here.
+ * Calls that the headers declare and no provider supports: each returns
+ * -FI_ENOSYS and opens nothing. Documentation/libfabric.rst has the same list;
+ * a static check compares it with the calls here.
  */
 
 #include <rdma/fi_atomic.h>
@@ -12,7 +12,7 @@
 #include "args.h"
 
 #define ABSENT(call)	ANSWER(-FI_ENOSYS, call)
-/* The same for calls that would open obj. */
+/* ABSENT() for a call that would open obj. */
 #define ABSENT_OPEN(obj, call) do {					\
 	(obj) = ERR_PTR(-EBADF);					\
 	ABSENT(call);							\
@@ -92,7 +92,7 @@ static void absent_keys_and_bindings_of_regions(struct kunit *test)
 	ABSENT(fi_mr_enable(mr));
 }
 
-/* Whichever object is asked. */
+/* Tries objects of every class. */
 static void absent_variables_and_tables(struct kunit *test)
 {
 	struct args_world *world = args_world(test);
@@ -109,7 +109,7 @@ static void absent_variables_and_tables(struct kunit *test)
 		ABSENT(fi_set_val(fid, 0, &value));
 		ABSENT_OPEN(ops, fi_open_ops(fid, "verbs", 0, &ops, NULL));
 		ABSENT(fi_set_ops(fid, "verbs", 0, &value, NULL));
-		/* What peers share is another matter. */
+		/* Exporting these classes is fi_peer(3), which is supported. */
 		switch (fid->fclass) {
 		case FI_CLASS_CQ:
 		case FI_CLASS_AV:
@@ -119,7 +119,7 @@ static void absent_variables_and_tables(struct kunit *test)
 			ANSWER(-FI_ENOSYS, fi_export_fid(fid, 0, &exported, NULL));
 		}
 	}
-	/* An object that nothing can be bound to. */
+	/* A memory region accepts no binding. */
 	ABSENT(fi_import_fid(&world->mr->fid, &world->pair->eq->fid, 0));
 }
 

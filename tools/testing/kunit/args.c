@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Bad arguments to the exported functions, to what opens objects, and to what
- * takes a fid of any class. The calls of open objects stand in args_calls.c,
- * args_av.c and args_cm.c, those of transfers in args_transfer.c. That none is left out
- * is checked by selftest/test_args.py.
+ * Bad arguments to the exported functions, to calls that open objects, and to
+ * calls that take a fid of any class. Calls of open objects are in
+ * args_calls.c, args_av.c and args_cm.c, transfers in args_transfer.c.
+ * selftest/test_args.py checks that no call is left out.
  */
 
 #include "args.h"
@@ -71,7 +71,7 @@ static void args_getinfo(struct kunit *test)
 		REFUSE(fi_getinfo(FI_VERSION(1, 17), texts[i], NULL, FI_SOURCE,
 				  hints, &info));
 	}
-	/* "10.1.0.1%" and the like are no ports, and -1 and 65536 are none. */
+	/* "10.1.0.1%" and the like are not port numbers, and neither are -1 and 65536. */
 	for (int i = 0; i < ARRAY_SIZE(texts); i++)
 		REFUSE(fi_getinfo(FI_VERSION(1, 17), NULL, texts[i], FI_SOURCE,
 				  hints, &info));
@@ -90,7 +90,7 @@ static void args_getinfo(struct kunit *test)
 	hints->ep_attr->auth_key_size = 0;
 }
 
-/* A hint's addresses are lengths and pointers, too. */
+/* Addresses in hints with bad lengths and pointers. */
 static void args_getinfo_addresses(struct kunit *test)
 {
 	struct fi_info *ours = fx_info(test, fx_addr, NULL, FI_SOURCE);
@@ -151,7 +151,10 @@ static void args_infos_and_texts(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, buf[0], 0);
 	KUNIT_EXPECT_NOT_NULL(test, fi_tostr_r(buf, 8, &value, FI_TYPE_CAPS));
 	KUNIT_EXPECT_EQ(test, buf[7], 0);
-	/* Of 8 bytes, or pointed at by a NULL attribute: no type reads more. */
+	/*
+	 * fi_tostr() reads 8 bytes at most whatever the type, and nothing
+	 * behind a NULL attribute.
+	 */
 	for (int type = FI_TYPE_INFO; type <= FI_TYPE_LOG_SUBSYS; type++)
 		SURVIVE(fi_tostr(&empty, type));
 }
@@ -191,7 +194,7 @@ static void args_children_of_a_fabric(struct kunit *test)
 	REFUSE(fi_domain2(fabric, NULL, NULL, 0, NULL));
 	ANSWER_OPEN(-FI_EINVAL, pep, fi_passive_ep(fabric, NULL, &pep, NULL));
 	ANSWER(-FI_EINVAL, fi_passive_ep(fabric, info, NULL, NULL));
-	/* Called for what is no fabric. */
+	/* Calls of a fabric on objects of other classes. */
 	for (int i = 1; i < ARGS_CLASSES; i++) {
 		struct fid_fabric *wrong = (void *)world->fid[i];
 
@@ -361,7 +364,7 @@ static void args_endpoint(struct kunit *test)
 	REFUSE_OPEN(ep, fi_endpoint(domain, info, &ep, NULL));
 }
 
-/* Depths that no device has are refused, at the latest by fi_enable(). */
+/* Queue depths that no device has are refused, at the latest by fi_enable(). */
 static void args_endpoint_depths(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);

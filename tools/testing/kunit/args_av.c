@@ -83,7 +83,7 @@ static void args_insertions(struct kunit *test)
 	ANSWER(-FI_EINVAL, fi_av_insert(av, NULL, 1, &out, 0, NULL));
 	ANSWER(-FI_EBADFLAGS, fi_av_insert(av, &addr, 1, &out, ~0ULL, NULL));
 	ANSWER(-FI_EINVAL, fi_av_insert(av, &addr, 1, &out, FI_SYNC_ERR, NULL));
-	/* More than an answer can tell of. */
+	/* Counts that a return value of type int cannot hold. */
 	for (int i = 2; i < ARRAY_SIZE(args_lengths); i++)
 		ANSWER(-FI_EINVAL, fi_av_insert(av, &addr, args_lengths[i],
 						&out, 0, NULL));
@@ -110,7 +110,7 @@ static void args_insertions(struct kunit *test)
 	}
 }
 
-/* As many as an answer can tell of are more than memory has room for. */
+/* INT_MAX addresses, the most that a return value can hold, are more than memory holds. */
 static void args_insertions_later(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);

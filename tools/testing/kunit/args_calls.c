@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Bad arguments to the calls of open objects: the tables themselves, control
- * and binding, queues and counters. Connections are in args_cm.c.
+ * Bad arguments to the calls of open objects: the ops tables, control and
+ * binding, queues and counters. Connections are in args_cm.c.
  */
 
 #include <linux/sizes.h>
@@ -13,7 +13,7 @@
 
 #include "args.h"
 
-/* Each table begins with its size, and is pointers to functions from there on. */
+/* Checks a table of ops: its size comes first, and each pointer after it is set. */
 static void no_holes(struct kunit *test, const char *name, const void *table,
 		     size_t size)
 {
@@ -55,7 +55,7 @@ static void args_no_table_has_a_hole(struct kunit *test)
 	NO_HOLES(test, pair->ep[0]->collective);
 }
 
-/* The calls of every fid, on an object of every class. */
+/* Calls that every fid has, on an object of every class. */
 static void args_common_calls(struct kunit *test)
 {
 	static const int commands[] = { -1, INT_MIN, INT_MAX, 999 };
@@ -70,7 +70,7 @@ static void args_common_calls(struct kunit *test)
 			continue;
 		for (int n = 0; n < ARRAY_SIZE(commands); n++)
 			REFUSE(fi_control(fid, commands[n], NULL));
-		/* None of these goes without its argument. */
+		/* Each of these commands needs an argument. */
 		for (int n = FI_GETFIDFLAG; n <= FI_EXPORT_FID; n++)
 			if (n != FI_ENABLE && n != FI_FLUSH_WORK)
 				REFUSE(fi_control(fid, n, NULL));
@@ -88,7 +88,7 @@ static void args_common_calls(struct kunit *test)
 	}
 }
 
-/* A table's close, bind and control, called with an object of another class. */
+/* Calls close, bind and control of each class with an object of another class. */
 static void args_common_calls_of_another_class(struct kunit *test)
 {
 	struct args_world *world = args_world(test);
@@ -133,7 +133,7 @@ static void args_binding(struct kunit *test)
 	ANSWER(-FI_EINVAL, fi_domain_bind(fx->domain, &unknown, 0));
 	REFUSE(fi_domain_bind(fx->domain, &fx->eq->fid, ~0ULL));
 	REFUSE(fi_scalable_ep_bind(ep, NULL, ~0ULL));
-	/* A table with the right class, but of somebody else. */
+	/* Objects with the right class that are not of kOFI. */
 	unknown.fclass = FI_CLASS_CQ;
 	ANSWER(-FI_EINVAL, fi_ep_bind(ep, &unknown, FI_TRANSMIT));
 	unknown.fclass = FI_CLASS_CNTR;
@@ -153,7 +153,7 @@ static void args_event_queue(struct kunit *test)
 
 	ANSWER(-FI_EINVAL, fi_eq_write(eq, 1, NULL, 8, 0));
 	REFUSE(fi_eq_write(eq, 1, buf, 8, ~0ULL));
-	/* Nobody allocates as much; the kernel must not complain aloud. */
+	/* These sizes cannot be allocated, and must cause no kernel warning. */
 	for (int i = 2; i < ARRAY_SIZE(args_lengths); i++)
 		REFUSE(fi_eq_write(eq, 1, buf, args_lengths[i], 0));
 	REFUSE(fi_eq_write(eq, 1, buf, SZ_1G, 0));
@@ -178,7 +178,7 @@ static void args_event_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, buf[0], 0);
 }
 
-/* An error entry whose caller gives a size, but no room or too little of it. */
+/* Error entries with an err_data_size that is larger than the buffer, or too small. */
 static void args_error_data(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -214,7 +214,7 @@ static void args_completion_queue(struct kunit *test)
 	ANSWER(-FI_EINVAL, fi_cq_read(cq, NULL, 1));
 	ANSWER(-FI_EINVAL, fi_cq_read(cq, NULL, SIZE_MAX));
 	ANSWER(-FI_EAGAIN, fi_cq_read(cq, NULL, 0));
-	/* The count says what there is room for: too much is no error by itself. */
+	/* The count is the capacity of the buffer: a large one is no error by itself. */
 	for (int i = 0; i < ARRAY_SIZE(args_lengths); i++)
 		ANSWER(-FI_EAGAIN, fi_cq_read(cq, &entry, args_lengths[i]));
 	ANSWER(-FI_EINVAL, fi_cq_readfrom(cq, NULL, 1, &from));
@@ -238,7 +238,7 @@ static void args_completion_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, buf[0], 0);
 }
 
-/* Any number is one to count: only the object can be wrong, and the wait. */
+/* Every value can be set or added: only the object and the wait can be wrong. */
 static void args_counter(struct kunit *test)
 {
 	struct args_world *world = args_world(test);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Bad arguments to the calls of connections: names, options, the way in and out.
+ * Bad arguments to the calls of connections: names, options, connecting and
+ * accepting.
  */
 
 #include <linux/in6.h>
@@ -30,7 +31,7 @@ static void args_names(struct kunit *test)
 		len = SIZE_MAX;
 		ANSWER(0, fi_getname(ends[i], &name, &len));
 		KUNIT_EXPECT_LE(test, len, sizeof(name));
-		/* Too late, whatever it is. */
+		/* Any name is too late here. */
 		REFUSE(fi_setname(ends[i], &name, len));
 	}
 	REFUSE(fi_getpeer(pair->ep[0], &name, NULL));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* See args.h: what providers of other modules are registered with. What else is refused is in provider.c. */
+/* Bad arguments to the registration of providers: see args.h. Other refusals are in provider.c. */
 
 #include <linux/module.h>
 #include <rdma/providers/fi_prov.h>
@@ -16,7 +16,7 @@ static void args_providers(struct kunit *test)
 	ANSWER(-FI_EINVAL, fi_register_provider_by(&provider, NULL));
 	ANSWER(-FI_EINVAL, fi_unregister_provider(NULL));
 	ANSWER(-FI_EINVAL, fi_unregister_provider(&provider));
-	/* No call that could be refused. */
+	/* fi_mc_addr() cannot fail. */
 	ANSWER(7, fi_mc_addr(&mc));
 }
 

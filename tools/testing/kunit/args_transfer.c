@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Bad arguments to the calls that post transfers. These run in any context and
- * are not asked to look at the class of what they are called on.
+ * do not check the class of their object.
  */
 
 #include <rdma/fi_atomic.h>
@@ -27,12 +27,12 @@ static void args_messages(struct kunit *test)
 		REFUSE(fi_send(ep, buf, len, fi_mr_desc(world->mr), 0, NULL));
 		REFUSE(fi_recv(ep, buf, len, fi_mr_desc(world->mr), 0, NULL));
 	}
-	/* One byte before the region, and one behind it. */
+	/* A byte before the region, and a byte after it. */
 	REFUSE(fi_send(ep, buf - 1, 2, fi_mr_desc(world->mr), 0, NULL));
 	REFUSE(fi_send(ep, buf + 4095, 2, fi_mr_desc(world->mr), 0, NULL));
 	REFUSE(fi_recv(ep, buf - 1, 2, fi_mr_desc(world->mr), 0, NULL));
 	REFUSE(fi_recv(ep, buf + 4095, 2, fi_mr_desc(world->mr), 0, NULL));
-	/* No kernel memory: a user's address, the end of the address space. */
+	/* Not kernel memory: an address of user space, the end of the address space. */
 	REFUSE(fi_send(ep, (void *)PAGE_SIZE, 64, NULL, 0, NULL));
 	REFUSE(fi_recv(ep, (void *)-64L, 128, NULL, 0, NULL));
 	REFUSE(fi_sendto(ep, buf, 1, NULL, FI_ADDR_UNSPEC, NULL));
@@ -71,7 +71,7 @@ static void args_vectors(struct kunit *test)
 		REFUSE(fi_sendv(ep, iov, NULL, 2, 0, NULL));
 		REFUSE(fi_recvv(ep, iov, NULL, 2, 0, NULL));
 	}
-	/* A sum that wraps. */
+	/* The sum of the lengths overflows. */
 	iov[0].iov_len = SIZE_MAX / 2 + 1;
 	iov[1].iov_len = SIZE_MAX / 2 + 1;
 	REFUSE(fi_sendv(ep, iov, NULL, 2, 0, NULL));
@@ -113,7 +113,7 @@ static void args_message_structs(struct kunit *test)
 	ANSWER(-FI_EINVAL, fi_recvmsg(ep, &msg, 0));
 }
 
-/* What this endpoint was not opened for, and so may say about anything. */
+/* Calls that this endpoint was not opened for: any errno will do. */
 static void args_injects_and_data(struct kunit *test)
 {
 	struct args_world *world = args_world(test);
@@ -218,7 +218,7 @@ static void args_collectives(struct kunit *test)
 	REFUSE(fi_join_collective(ep, 0, NULL, ~0ULL, NULL, NULL));
 }
 
-/* What opens the objects that the calls above would need. */
+/* Calls that open the objects which the calls above need. */
 static void args_other_objects(struct kunit *test)
 {
 	struct kofi_pair *pair = args_world(test)->pair;
