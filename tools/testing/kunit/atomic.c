@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, ATOM 1 and 4: which operations there are, and that each does what
- * it says to the memory it names and to no other.
+ * CONTRACT, ATOM 1, 2 and 4: which operations exist, and that each changes its
+ * target as the model says and no other memory.
  */
 
 #include "atomic.h"
 
 #define FAR	4096
-#define AT	64	/* of the target in its region */
+#define AT	64	/* offset of the target in its region */
 
-/* Every form, operation and type there is, and some that there are not. */
+/* Number of combinations of form, operation and type, with some that do not exist. */
 #define MOST_OPS	(ATOM_FORMS * ATOM_OPS * ATOM_TYPES)
 
 static void choose(struct at_op *op, unsigned int nth)
@@ -76,7 +76,10 @@ static int slides_valid(struct fid_ep *ep, const struct at_op *op, size_t count)
 	}
 }
 
-/* fi_atomic_valid() and its relatives, which take a number of elements. */
+/*
+ * fi_atomic_valid(), fi_fetch_atomic_valid() and fi_compare_atomic_valid() take
+ * a number of elements.
+ */
 static void atom_01_the_slides_names_take_a_count(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, FAR);
@@ -110,7 +113,7 @@ static void atom_01_a_device_without(struct kunit *test)
 	size_t count;
 
 	KUNIT_EXPECT_EQ(test, !iwarp, at_offered(test));
-	/* Nor has it an endpoint that was not opened for them. */
+	/* An endpoint that was not opened with FI_ATOMIC has none either. */
 	for (int nth = 0; nth < MOST_OPS; nth++) {
 		struct fi_atomic_attr attr;
 
@@ -169,7 +172,10 @@ static const u64 values[] = {
 	0x8000000000000000, 0x123456789abcdef0, 0xffffffffffffffff,
 };
 
-/* One operation on one element, and all that it is to do. */
+/*
+ * Does one operation on one element, and checks the target, the result and the
+ * memory around both.
+ */
 static void operate(struct kunit *test, struct rma_fx *fx, struct at_op *op,
 		    const u64 v[3])
 {
@@ -217,7 +223,7 @@ static void atom_02_each_operation(struct kunit *test)
 		choose(&op, nth);
 		if (!at_exists(op.form, op.op, op.type))
 			continue;
-		/* Equal ones, and two triples that change from one to another. */
+		/* A triple with target and compare equal, and two triples that vary. */
 		for (int i = 0; i < 3; i++, turn++) {
 			const u64 v[] = {
 				values[turn % ARRAY_SIZE(values)],
@@ -231,11 +237,11 @@ static void atom_02_each_operation(struct kunit *test)
 		}
 		done++;
 	}
-	/* 11 without and 12 with a result, and 7 that compare. */
+	/* 11 operations without and 12 with a result, and 7 with a compare operand. */
 	KUNIT_EXPECT_EQ(test, 30 * 8, done);
 }
 
-/* What is fetched is there with the entry, wherever it goes. */
+/* The result is in memory before its completion, whatever kind of memory that is. */
 static void atom_04_fetched_into_any_memory(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, FAR), *near = tr_buffer(test, 64);
@@ -255,7 +261,7 @@ static void atom_04_fetched_into_any_memory(struct kunit *test)
 		u8 *to = i & 1 ? vnear + 8 : near + 8;
 		void *desc = i == 2 ? fi_mr_desc(mr) : NULL;
 
-		/* Operands are read at once, and may be anywhere. */
+		/* Operands are read before the call returns, and may be on the stack. */
 		KUNIT_ASSERT_EQ(test, 0, fi_fetch_atomic(ep, &stack, 1, NULL,
 							 to, desc, 0,
 							 fx->addr + AT, fx->key,
@@ -267,7 +273,7 @@ static void atom_04_fetched_into_any_memory(struct kunit *test)
 		old += stack - 1;
 		KUNIT_EXPECT_EQ(test, old, *target);
 	}
-	/* Reading has no operands. */
+	/* FI_ATOMIC_READ has no operands. */
 	KUNIT_ASSERT_EQ(test, 0, fi_fetch_atomic(ep, NULL, 1, NULL, near + 16,
 						 NULL, 0, fx->addr + AT,
 						 fx->key, FI_UINT64,
@@ -276,7 +282,6 @@ static void atom_04_fetched_into_any_memory(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, old, *(u64 *)(near + 16));
 }
 
-/* A read ignores its operands. */
 static void atom_04_a_read_ignores_its_operands(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, FAR), *near = tr_buffer(test, 64);
@@ -322,7 +327,7 @@ static void atom_04_a_read_ignores_its_operands(struct kunit *test)
 				.rma_iov = &remote, .rma_iov_count = 1,
 				.datatype = FI_UINT64, .op = FI_ATOMIC_READ,
 			}, &result, NULL, 1, 0));
-	/* All other operations need operands. */
+	/* Other operations need operands. */
 	result.count = 2;
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
 			fi_fetch_atomicv(ep, NULL, NULL, 1, &result, NULL, 1, 0,
@@ -338,7 +343,7 @@ static void atom_04_a_read_ignores_its_operands(struct kunit *test)
 	}
 }
 
-/* A success of which nothing is told, and then one that is. */
+/* fi_inject_atomic() writes no success entry; the fetch after it writes one. */
 static void atomic_injected(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, FAR), *near = tr_buffer(test, 64);

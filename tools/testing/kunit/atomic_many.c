@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, ATOM 5: four initiators on one word, by what the device does with
- * one request, by what takes several, and by both.
+ * CONTRACT, ATOM 5: four initiators change one word by operations that are one
+ * request of the device, by operations that take several, and by both.
  */
 
 #include <linux/bitmap.h>
@@ -12,9 +12,9 @@
 #define MANY	4
 #define ROUNDS	(10 * (int)tr_rounds)
 
-/* Words of the target: of these two ... */
+/* Words of the target in the first test, ... */
 enum { SUM, LOCK, WORDS };
-/* ... or of these, of which HALVES and BYTES have several elements. */
+/* ... and in the second, where HALVES and BYTES have several elements. */
 enum { BOTH, PAIR, HALVES, BYTES, TOKEN, MIXED };
 
 struct initiator {
@@ -22,13 +22,13 @@ struct initiator {
 	struct rma_fx	*fx;
 	int		number;
 	u64		*near;		/* operand, compare, result */
-	u64		*seen;		/* what each sum found */
+	u64		*seen;		/* old value that each sum returned */
 	u64		*guarded;	/* changed with LOCK held */
 };
 
 /*
- * Does op and waits for it: 0, or what went wrong. Asleep: four readers that
- * spin leave little of a CPU to a device that is made of software.
+ * Does op and waits for its completion; returns 0 or a negative errno. The wait
+ * sleeps: four readers that spin would take the CPU from a software device.
  */
 static ssize_t operate(struct initiator *me, const struct at_op *op)
 {
@@ -66,7 +66,7 @@ static int run(struct tr_thread *thread)
 	for (int i = 0; i < ROUNDS / 10 && !thread->result; i++) {
 		unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
-		/* Takes the lock, ... */
+		/* Takes the lock in the target, ... */
 		do {
 			me->near[0] = 1;
 			me->near[1] = 0;
@@ -76,12 +76,12 @@ static int run(struct tr_thread *thread)
 		} while (!thread->result && me->near[2]);
 		if (thread->result)
 			break;
-		/* ... changes what nobody else may now, slowly, ... */
+		/* ... changes the guarded word, not atomically, ... */
 		u64 value = READ_ONCE(*me->guarded);
 
 		schedule();
 		WRITE_ONCE(*me->guarded, value + 1);
-		/* ... and gives it back. */
+		/* ... and releases the lock. */
 		me->near[0] = 0;
 		me->near[1] = 1;
 		thread->result = operate(me, &swap);
@@ -119,7 +119,7 @@ static void atom_05_four_initiators(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, MANY * ROUNDS, far[SUM]);
 	KUNIT_EXPECT_EQ(test, 0, far[LOCK]);
 	KUNIT_EXPECT_EQ(test, MANY * (ROUNDS / 10), *guarded);
-	/* Each sum that there was has been found by one of them. */
+	/* Each intermediate sum was returned to one initiator. */
 	for (int i = 0; i < MANY; i++)
 		for (int k = 0; k < ROUNDS; k++)
 			if (all[i].seen[k] < MANY * ROUNDS)
@@ -127,10 +127,10 @@ static void atom_05_four_initiators(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, bitmap_full(seen, MANY * ROUNDS));
 }
 
-/* An operation whose operand is value; 0, or what went wrong. */
+/* Does op with value as its operand; returns 0 or a negative errno. */
 static ssize_t change(struct initiator *me, struct at_op op, u64 at, u64 value)
 {
-	/* All of the elements, where there are two. */
+	/* Sets both elements, if op has two. */
 	me->near[0] = value;
 	me->near[1] = value;
 	op.buf = me->near;
@@ -156,11 +156,11 @@ static int mix(struct tr_thread *thread)
 	for (int i = 0; i < ROUNDS && !thread->result; i++) {
 		ssize_t ret;
 
-		/* One word as the device does it, or two as we do. */
+		/* A single word, by the device, or two words, by several requests. */
 		sum.type = FI_UINT64;
 		sum.count = 1 + (i + me->number) % 2;
 		ret = change(me, sum, BOTH * 8, 1);
-		/* Halves and bytes of one word, whose neighbours stay. */
+		/* Halves and bytes of one word; the rest of the word must not change. */
 		if (!ret)
 			ret = change(me, max, HALVES * 8, i * MANY + me->number);
 		count.type = FI_INT32;
@@ -209,7 +209,7 @@ static void atom_05_whatever_mix(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, ROUNDS % 256, ((u8 *)&far[BYTES])[i]);
 	KUNIT_EXPECT_NULL(test, memchr_inv((u8 *)&far[BYTES] + MANY, 0,
 					   8 - MANY));
-	/* Each token has been found by one of them, or lies there still. */
+	/* Each token was returned to one initiator, or is still in the target. */
 	KUNIT_ASSERT_LE(test, far[TOKEN], MANY * ROUNDS);
 	__set_bit(far[TOKEN], seen);
 	for (int i = 0; i < MANY; i++)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, ATOM 6: operations that are not done, and change nothing.
+ * CONTRACT, ATOM 6: operations that fail and change nothing.
  */
 
 #include "atomic.h"
 
 #define LEN	4096
-#define OFF	1024	/* of the region in its memory */
+#define OFF	1024	/* offset of the region in its memory */
 #define REGION	2044	/* its last 4 bytes are half a word */
 
 static const struct attempt {
@@ -31,13 +31,13 @@ static const struct at_op forms[] = {
 	{ .form = ATOM_BASE, .op = FI_SUM },
 	{ .form = ATOM_FETCH, .op = FI_SUM },
 	{ .form = ATOM_COMPARE, .op = FI_CSWAP },
-	/* Those that take more than one request. */
+	/* Operations that take more than one request. */
 	{ .form = ATOM_BASE, .op = FI_ATOMIC_WRITE },
 	{ .form = ATOM_FETCH, .op = FI_BXOR },
 	{ .form = ATOM_COMPARE, .op = FI_CSWAP_NE },
 };
 
-/* A refusal costs the connection: one operation each. */
+/* A refused operation breaks the connection, so each one has its own. */
 static void atom_06_what_is_not_open(struct kunit *test)
 {
 	const struct attempt *attempt = test->param_value;
@@ -48,7 +48,10 @@ static void atom_06_what_is_not_open(struct kunit *test)
 					    attempt->access, NULL);
 		struct at_op op = forms[i];
 
-		/* Whoever is asked to do it tells nothing of what it reads. */
+		/*
+		 * An RDM target does the operation itself, and without a result
+		 * it returns nothing that it reads: no right to read is needed.
+		 */
 		if (at_is_datagram(test) && op.form == ATOM_BASE &&
 		    attempt->access == FI_REMOTE_WRITE)
 			continue;
@@ -72,7 +75,7 @@ static void atom_06_what_is_not_open(struct kunit *test)
 	}
 }
 
-/* An injected one is silent only if it is done. */
+/* An injected operation writes no success entry, but an error entry. */
 static void atom_06_an_injected_refusal(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN);
@@ -201,7 +204,7 @@ static void atomic_vectors_and_messages(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 5, n[2]);
 	KUNIT_EXPECT_EQ(test, 5, *target);
 
-	/* Counts that differ, ranges, flags and structs that are not there. */
+	/* Different counts, addresses out of range, bad flags and missing structs. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
 			fi_compare_atomicmsg(ep, &msg, compare, NULL, 2, result,
 					     NULL, 1, 0));

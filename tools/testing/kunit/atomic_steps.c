@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Operations that take several requests of the device: many elements, queues
- * that are full, readers that do not come, and ends that come in between.
+ * Atomic operations that take several requests of the device: many elements,
+ * full queues, consumers that do not read, and connections that end in between.
  */
 
 #include <linux/delay.h>
@@ -14,13 +14,13 @@
 #define MOST	64	/* bytes of one operation */
 #define UNDER_WAY 8	/* operations of one endpoint */
 
-/* An operation that no device has. */
+/* An operation that no device has, so it takes several requests. */
 static const struct at_op maximum = {
 	.form = ATOM_FETCH, .op = FI_MAX, .type = FI_UINT64, .count = 1,
 	.at = AT,
 };
 
-/* The elements of one operation, wherever they lie in their words. */
+/* Does one operation on op->count elements and checks each, wherever they are in their words. */
 static void operate(struct kunit *test, struct rma_fx *fx, struct at_op *op)
 {
 	size_t size = at_size(op->type), len = op->count * size;
@@ -81,7 +81,7 @@ static void atom_03_many_elements(struct kunit *test)
 		size = at_size(op.type);
 		KUNIT_ASSERT_EQ(test, 0, at_valid(fx->pair->ep[0], &op, &most));
 		KUNIT_EXPECT_EQ(test, MOST / size, most);
-		/* From each place in a word, and all that there may be. */
+		/* At each offset in a word, with the most elements and with fewer. */
 		for (op.at = AT; op.at < AT + 8; op.at += size) {
 			op.count = most;
 			operate(test, fx, &op);
@@ -103,7 +103,7 @@ static void atom_03_in_several_pieces(struct kunit *test)
 
 	for (int i = 0; i < 8; i++) {
 		target[i] = 100 + i;
-		/* Half of them are what is there. */
+		/* Every second compare operand equals the target. */
 		n[16 + i] = i % 2 ? 100 + i : 0;
 		n[i < 3 ? i : i + 1] = 200 + i;
 	}
@@ -117,7 +117,7 @@ static void atom_03_in_several_pieces(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, i % 2 ? 200 + i : 100 + i, target[i]);
 		KUNIT_EXPECT_EQ(test, 100 + i, n[i ? 39 + i : 32]);
 	}
-	/* Counts that do not agree. */
+	/* The counts of elements differ. */
 	result[1].count = 6;
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
 			fi_compare_atomicv(fx->pair->ep[0], buf, NULL, 3,
@@ -126,7 +126,7 @@ static void atom_03_in_several_pieces(struct kunit *test)
 					   FI_CSWAP, near));
 }
 
-/* Results that the kernel itself stores go where devices can store, or nowhere. */
+/* Results that the kernel stores need memory that a device can write, as others do. */
 static void atom_06_results_where_nothing_is(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, 64);
@@ -148,7 +148,7 @@ static void atom_06_results_where_nothing_is(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, memchr_inv(far, 0, LEN));
 }
 
-/* As many as there may be at once, and then room again. */
+/* Posts until -FI_EAGAIN; reading a completion makes room again. */
 static void ep_04_steps_need_room(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, LEN);
@@ -161,7 +161,7 @@ static void ep_04_steps_need_room(struct kunit *test)
 		struct fi_cq_tagged_entry entry;
 		ssize_t ret = -FI_EAGAIN;
 
-		/* Eight places, of which the results are read in between. */
+		/* Eight slots, each reused once its completion was read. */
 		if (posted - done < UNDER_WAY) {
 			slot[0] = posted + 1;
 			op.buf = &slot[0];
@@ -203,7 +203,7 @@ static bool becomes(u64 *word, u64 value)
 	return true;
 }
 
-/* Injects so many maxima, each larger than the one before. */
+/* Injects that many FI_MAX operations, each with a larger operand than the last. */
 static void inject(struct kunit *test, struct rma_fx *fx, unsigned int count)
 {
 	u64 *word = (u64 *)(fx->far + AT), value = READ_ONCE(*word);
@@ -224,7 +224,7 @@ static void inject(struct kunit *test, struct rma_fx *fx, unsigned int count)
 	KUNIT_EXPECT_TRUE(test, becomes(word, value));
 }
 
-/* Nobody reads the queue, and they come to their end all the same. */
+/* Operations proceed though the consumer does not read the queue. */
 static void atomic_steps_without_a_reader(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, 64);
@@ -232,7 +232,7 @@ static void atomic_steps_without_a_reader(struct kunit *test)
 	struct at_op op = maximum;
 
 	inject(test, fx, 10 * tr_rounds);
-	/* Behind a completion that waits for its reader. */
+	/* Posted behind an unread completion. */
 	op.buf = near;
 	op.result = near + 8;
 	op.context = near;
@@ -242,7 +242,7 @@ static void atomic_steps_without_a_reader(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(fx->pair->cq[0], NULL, 0));
 }
 
-/* What nobody reads of the others is in nobody's way, and nor is a shutdown. */
+/* Unread completions of other operations delay neither these operations nor a shutdown. */
 static void atomic_steps_beside_a_full_queue(struct kunit *test)
 {
 	const struct fx_pair_opts opts = { .tx_size = 4 };
@@ -277,7 +277,7 @@ static void atomic_steps_beside_a_full_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, posted + UNDER_WAY, told);
 }
 
-/* A fence holds whatever comes behind it, and then lets it through. */
+/* FI_FENCE delays the operation until those before it are complete. */
 static void ep_08_a_fence_behind_steps(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, 64);
@@ -314,7 +314,10 @@ static void ep_08_a_fence_behind_steps(struct kunit *test)
 	}
 }
 
-/* Each is told of once: done, or flushed; and what is told of as done is done. */
+/*
+ * Each operation has one entry, a success or a flush, and a success means that
+ * the target was changed.
+ */
 static void cm_05_shutdown_between_steps(struct kunit *test)
 {
 	for (unsigned int round = 0; round < tr_rounds; round++) {
@@ -336,7 +339,7 @@ static void cm_05_shutdown_between_steps(struct kunit *test)
 			KUNIT_ASSERT_EQ(test, 0, at_post(fx, &op));
 		}
 		KUNIT_ASSERT_EQ(test, 0, fi_shutdown(fx->pair->ep[0], 0));
-		/* Whatever is told is there now. */
+		/* The entries can be read once fi_shutdown() returned. */
 		for (;;) {
 			ssize_t ret = fi_cq_read(fx->pair->cq[0], &entry, 1);
 
@@ -380,12 +383,12 @@ static void cm_07_close_between_steps(struct kunit *test)
 		if (round % 2)
 			usleep_range(10 * round, 20 * round);
 		fx_close(test, &fx->pair->ep[round / 2 % 2]->fid);
-		/* Free already: the device has nothing of it any more. */
+		/* Closing freed the buffer: the device does not use it any more. */
 		memset(near, 0, 64);
 	}
 }
 
-/* Counted once each, however many requests that took. */
+/* An operation counts once, whatever number of requests it took. */
 static void cntr_03_steps_count_once(struct kunit *test)
 {
 	const struct fx_pair_opts opts = {
@@ -409,12 +412,12 @@ static void cntr_03_steps_count_once(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 25, fi_cntr_read(fx->pair->cntr[0][FX_WRITES]));
 	KUNIT_EXPECT_EQ(test, 25, fi_cntr_read(fx->pair->cntr[0][FX_READS]));
 	KUNIT_EXPECT_EQ(test, 0, fi_cntr_readerr(fx->pair->cntr[0][FX_READS]));
-	/* And none was told of otherwise. */
+	/* No operation wrote an entry besides. */
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(fx->pair->cq[0], NULL, 0));
 	KUNIT_EXPECT_EQ(test, 50, *(u64 *)(far + AT));
 }
 
-/* An initiator that lives in its handler alone: each completion starts the next. */
+/* An initiator that runs in its handler: each completion posts the next operation. */
 struct chain {
 	struct rma_fx	fx;
 	struct at_op	op;
@@ -475,7 +478,7 @@ static void cq_17_steps_in_the_handler(struct kunit *test)
 			chain);
 	hd_connect(test, fx, queue, NULL, pair->ep);
 
-	/* The first read finds nothing, and has the handler called. */
+	/* The first read finds nothing and arms the handler. */
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(queue->cq, NULL, 0));
 	*(u64 *)near = 1;
 	KUNIT_ASSERT_EQ(test, 0, at_post(&chain->fx, &chain->op));
