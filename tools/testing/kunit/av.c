@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, AV: address vectors by themselves. The table inside has its own
+ * CONTRACT, AV: address vectors without endpoints. The table inside has its own
  * suite, kofi_fi_av_table.
  */
 
@@ -12,7 +12,7 @@
 
 #include "rdm.h"
 
-/* The domain's addresses are of that format, and its vectors of that type. */
+/* Opens a domain with this address format and type of vector. */
 static struct fid_domain *av_domain(struct kunit *test, u32 format,
 				    enum fi_av_type type)
 {
@@ -40,7 +40,7 @@ static struct fid_av *av_open(struct kunit *test, u32 format,
 	return av_open_in(test, av_domain(test, format, FI_AV_UNSPEC), attr);
 }
 
-/* A table of addresses of IPv4. */
+/* Opens an FI_AV_TABLE of IPv4 addresses. */
 static struct fid_av *av_table(struct kunit *test)
 {
 	return av_open(test, FI_SOCKADDR_IN,
@@ -73,7 +73,7 @@ static int insert(struct fid_av *av, struct sockaddr_in addr, fi_addr_t *out)
 	return fi_av_insert(av, &addr, 1, out, 0, NULL);
 }
 
-/* Whether that is there, and is this. */
+/* Returns true if fi_addr is in the vector and is the address want. */
 static bool holds(struct fid_av *av, fi_addr_t fi_addr, struct sockaddr_in want)
 {
 	struct sockaddr_in addr;
@@ -288,7 +288,7 @@ static void av_11_node_and_service(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_av_lookup(av, out, &addr, &len));
 	KUNIT_EXPECT_EQ(test, sizeof(addr), len);
 	KUNIT_EXPECT_MEMEQ(test, &want, &addr, sizeof(addr));
-	/* The same two, in the other form. */
+	/* Inserts the two addresses again, as FI_ADDR_STR strings. */
 	KUNIT_EXPECT_EQ(test, 1,
 			fi_av_insertsvc(av, "fi_sockaddr_in://10.0.0.1:7500",
 					NULL, &out, 0, NULL));
@@ -336,7 +336,7 @@ static void av_12_nodes_and_services_in_sequence(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, holds(av, i, in4(0x0a00ffff + i / 3,
 							 5000 + i % 3)));
 	}
-	/* The last port of each, and nothing behind it. */
+	/* The last port of each node is inserted; the next port does not exist. */
 	KUNIT_EXPECT_EQ(test, 2, fi_av_insertsym(av, "10.1.0.1", 2, "65535", 2,
 						 out, FI_SYNC_ERR, err));
 	for (int i = 0; i < 4; i++) {
@@ -362,7 +362,7 @@ static void av_13_what_cannot_be_removed(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_av_remove(av, bad, 1, 1));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_remove(av, NULL, 1, 0));
 	KUNIT_EXPECT_EQ(test, 0, fi_av_remove(av, NULL, 0, 0));
-	/* The others go all the same. */
+	/* The valid addresses are removed despite the errors. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_remove(av, bad,
 						       ARRAY_SIZE(bad), 0));
 	for (int i = 0; i < 3; i++)
@@ -543,7 +543,7 @@ static void av_19_what_is_refused(struct kunit *test)
 			fi_av_open(domain, &(struct fi_av_attr){}, NULL, NULL));
 }
 
-/* At most as many bits as the contexts of the largest endpoint need. */
+/* rx_ctx_bits is limited to the contexts of the domain's largest endpoint. */
 static void av_19_context_bits_are_those_of_the_domain(struct kunit *test)
 {
 	const struct {
@@ -691,7 +691,7 @@ static void av_25_addresses_of_both_families(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 3, fi_av_insert(av, &addr, 3, out, 0, NULL));
 	KUNIT_EXPECT_TRUE(test, holds(av, out[0], addr.first));
 	KUNIT_EXPECT_TRUE(test, holds(av, out[2], addr.third));
-	/* Behind what is of no family nobody knows where the next one begins. */
+	/* An unknown family has no known size, so the next address cannot be located. */
 	addr.second.sin6_family = AF_UNIX;
 	KUNIT_EXPECT_EQ(test, 1, fi_av_insert(av, &addr, 4, out, FI_SYNC_ERR,
 					      err));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, AV 8 to 10: insertions that go on by themselves and tell an event
- * queue of their end.
+ * CONTRACT, AV 8 to 10: asynchronous insertions, which report their end to an
+ * event queue.
  */
 
 #include <linux/delay.h>
@@ -10,9 +10,9 @@
 
 #include "traffic.h"
 
-/* For documentation: there is no way to these. */
+/* TEST-NET-1, reserved for documentation: there is no route to it. */
 #define NOWHERE		"192.0.2.1"
-/* As many as take a while, and not too long where all is slow. */
+/* Addresses that take a while to insert, but not too long on a slow kernel. */
 #define MANY		(IS_ENABLED(CONFIG_KASAN) ? 500 : 5000)
 
 
@@ -35,7 +35,7 @@ static struct fid_av *open_bound(struct kunit *test, struct kofi_fabric_fx *fx)
 	return av;
 }
 
-/* Errors of that errno and context, each of which is in failed[] then. */
+/* Reads count errors, checks their errno and context, and marks each index in failed[]. */
 static void expect_errors(struct kunit *test, struct fid_eq *eq,
 			  struct fid_av *av, int count, int err, void *context,
 			  u8 *failed)
@@ -81,7 +81,7 @@ static void av_08_events_need_a_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_av_bind(av, &fx->eq->fid, 0));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_bind(av, &fx->eq->fid, 0));
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&fx->eq->fid));
-	/* An array of errnos and the context of an event are one argument. */
+	/* The array of errnos and the event's context are the same argument. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_insertsvc(av, fx_addr, "1",
 							  &out, FI_SYNC_ERR,
 							  &err));
@@ -98,7 +98,7 @@ static void av_08_events_need_a_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_bind(other, &fx->eq->fid, 0));
 }
 
-/* Checked before all other errors, and also for 0 addresses. */
+/* The missing queue is checked before all other errors, and also for 0 addresses. */
 static void av_08_no_queue_comes_before_all_else(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -126,7 +126,7 @@ static void av_08_no_queue_comes_before_all_else(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, -FI_ENOEQ,
 					fi_av_insertsym(av, "10.0.0.1", 2, "1", 1, out,
 							flags[i], NULL));
-			/* Identifiers stay as they are. */
+			/* The user's identifiers are left as they are. */
 			KUNIT_EXPECT_EQ(test, refused, out[0]);
 			KUNIT_EXPECT_EQ(test, refused, out[1]);
 			KUNIT_EXPECT_EQ(test, 5, out[2]);
@@ -172,7 +172,7 @@ static void av_09_errors_before_the_end(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_av_insert(av, addr, 5, out, 0, addr));
 	expect_errors(test, fx->eq, av, 2, FI_EHOSTUNREACH, addr, failed);
 	expect_end(test, fx->eq, av, 3, addr);
-	/* Each has had its place, whatever became of those before it. */
+	/* Each address has its own index, whether or not those before it failed. */
 	for (int i = 0; i < ARRAY_SIZE(addr); i++) {
 		bool is_there = i != 1 && i != 3;
 
@@ -193,7 +193,7 @@ static void av_09_the_end_comes_if_all_fail(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, 0, fi_av_insert(av, NULL, 0, NULL, 0, failed));
 	expect_end(test, fx->eq, av, 0, failed);
-	/* That is seen at once, but told in the same way. */
+	/* The address is invalid at once, but reported like any other. */
 	KUNIT_EXPECT_EQ(test, 0, fi_av_insert(av, &none, 1, NULL, 0, NULL));
 	expect_errors(test, fx->eq, av, 1, FI_EADDRNOTAVAIL, NULL, failed);
 	expect_end(test, fx->eq, av, 0, NULL);
@@ -224,7 +224,7 @@ static void av_09_more_errors_than_the_queue_is_large(struct kunit *test)
 	for (int i = 0; i < 600; i += 200) {
 		void *context;
 
-		/* Which one ends first is not said. */
+		/* The insertions end in any order. */
 		while (fi_eq_readerr(eq, &entry, FI_PEEK) < 0 &&
 		       fi_eq_sread(eq, &(u32){}, &(struct fi_eq_entry){},
 				   sizeof(struct fi_eq_entry), FX_WAIT_MS,
@@ -260,7 +260,7 @@ static void av_09_an_entry_that_does_not_fit(struct kunit *test)
 	expect_end(test, fx->eq, av, 1, NULL);
 }
 
-/* How many of the errors there are; each is this one. */
+/* Reads all errors, each of which must be err; returns their number. */
 static int drain_errors(struct kunit *test, struct fid_eq *eq, int err)
 {
 	struct fi_eq_err_entry entry = {};
@@ -287,7 +287,10 @@ static void av_10_closing_cancels_what_goes_on(struct kunit *test)
 		if (i)
 			fsleep(200 * i);
 		fx_close(test, &av->fid);
-		/* It is over: nobody writes there any more, and all is told. */
+		/*
+		 * The insertion has ended: nothing writes to out any more, and
+		 * all its events are queued.
+		 */
 		memset(out, 0xa5, MANY * sizeof(*out));
 		failed = drain_errors(test, fx->eq, FI_ECANCELED);
 		expect_end(test, fx->eq, av, MANY - failed, out);
@@ -308,7 +311,7 @@ static void av_10_removed_before_it_is_found(struct kunit *test)
 
 	KUNIT_ASSERT_EQ(test, 0, fi_av_insertsym(av, fx_addr, 1, "1", MANY, out,
 						 0, out));
-	/* It may have been found, and is removed all the same. */
+	/* The address may be resolved already or not; the removal succeeds either way. */
 	gone = fi_av_remove(av, &last, 1, 0);
 	KUNIT_EXPECT_EQ(test, 0, gone);
 	failed = 0;

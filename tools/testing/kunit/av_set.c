@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, AVSET: sets of addresses. Who is a member shows when it is
- * inserted again; in which order they are, in the suite kofi_fi_av_set.
+ * CONTRACT, AVSET: address vector sets. The tests find the members by inserting
+ * or removing them; the order of members is tested by the suite kofi_fi_av_set.
  */
 
 #include <rdma/fi_collective.h>
@@ -58,7 +58,7 @@ static struct fid_av_set *set_of(struct kunit *test, struct fid_av *av,
 	return set;
 }
 
-/* Which of the first addresses of the table are members; it is emptied. */
+/* Returns the members among the first addresses of the table, and removes them. */
 static u32 members_of(struct kunit *test, struct fid_av_set *set)
 {
 	u32 members = 0;
@@ -90,7 +90,7 @@ static void avset_01_ranges(struct kunit *test)
 		{ 2, 11, 3, 0, 0, BIT(2) | BIT(5) | BIT(8) | BIT(11) },
 		{ 2, 10, 3, 3, 0, BIT(2) | BIT(5) | BIT(8) },
 		{ 4, 9, U64_MAX, 0, 0, BIT(4) },
-		/* What is not there is no member. */
+		/* Indices that are not in the vector are no members. */
 		{ 18, 1000, 1, 0, 0, BIT(18) | BIT(19) },
 		{ 500, U64_MAX - 1, 1, 0, 0, 0 },
 		{ 0, FI_ADDR_NOTAVAIL, 1, 0, -FI_EINVAL },
@@ -140,7 +140,7 @@ static void avset_01_a_map_has_no_ranges(struct kunit *test)
 	}));
 	set = open_set(test, av, (struct fi_av_set_attr){ EMPTY });
 	KUNIT_EXPECT_EQ(test, 0, fi_av_set_insert(set, out[7]));
-	/* Not the one that stands there later. */
+	/* The address that takes the removed one's index later is not a member. */
 	KUNIT_EXPECT_EQ(test, 0, fi_av_remove(av, &out[7], 1, 0));
 	KUNIT_EXPECT_EQ(test, 1, fi_av_insertsvc(av, "10.9.9.9", "1", &out[8],
 						 0, NULL));
@@ -267,7 +267,7 @@ static void avset_03_what_is_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, try_open(av, attr));
 	attr.flags = FI_PEER_AV;
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, try_open(av, attr));
-	/* There are no collectives yet. */
+	/* Collectives are not supported yet. */
 	attr.flags = FI_BARRIER_SET;
 	KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP, try_open(av, attr));
 	attr.flags = 0;

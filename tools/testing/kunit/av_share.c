@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, AV 18: vectors that are shared under a name.
+ * CONTRACT, AV 18: address vectors shared by name.
  */
 
 #include "rdm.h"
 #include "traffic.h"
 
-/* Vectors that are not closed with the test: the order is its own. */
+/* Opens a vector; closed with the test. */
 static struct fid_av *share(struct kunit *test, struct fid_domain *domain,
 			    struct fi_av_attr attr)
 {
@@ -56,7 +56,7 @@ static void av_18_the_same_peer_is_the_same(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 1, insert(av[1], "10.0.0.1", &out[1]));
 		KUNIT_EXPECT_EQ(test, out[0], out[1]);
 		KUNIT_EXPECT_NE(test, out[0], other);
-		/* Inserted twice, by whomever. */
+		/* The address was inserted twice, once through each vector. */
 		KUNIT_EXPECT_EQ(test, 0, fi_av_remove(av[0], out, 1, 0));
 		KUNIT_EXPECT_TRUE(test, is_there(av[1], out[0]));
 		KUNIT_EXPECT_EQ(test, 0, fi_av_remove(av[0], out, 1, 0));
@@ -77,7 +77,7 @@ static void av_18_others_have_others(struct kunit *test)
 	};
 	fi_addr_t out;
 
-	/* A name counts for addresses of one format. */
+	/* A name is shared only among vectors of one address format. */
 	fx->info->addr_format = FI_ADDR_STR;
 	av[3] = share(test, fx_domain(test, fx->fabric, fx->info),
 		      (struct fi_av_attr){ .name = "one" });
@@ -125,7 +125,7 @@ static void av_18_all_agree_on_the_shape(struct kunit *test)
 	attr.type = FI_AV_MAP;
 	attr.rx_ctx_bits = 3;
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, open_one(domain, attr));
-	/* Who does not say gets what is there, and is told. */
+	/* FI_AV_UNSPEC selects the existing vector's type, which is returned in attr. */
 	attr.rx_ctx_bits = 2;
 	attr.type = FI_AV_UNSPEC;
 	for (int i = 0; i < 2; i++) {
@@ -157,7 +157,7 @@ static void av_18_whoever_made_it_may_go(struct kunit *test)
 	fx_close(test, &fx->domain->fid);
 	KUNIT_EXPECT_TRUE(test, is_there(second, out));
 	KUNIT_EXPECT_EQ(test, 1, insert(second, "10.0.0.2", &again));
-	/* With the last one it is gone. */
+	/* Closing the last vector destroys the shared one. */
 	fx_close(test, &second->fid);
 	attr.flags = FI_READ;
 	KUNIT_EXPECT_EQ(test, -FI_ENOENT, open_one(other, attr));
@@ -190,7 +190,7 @@ static void av_18_names_of_every_length(struct kunit *test)
 	memset(name, 'n', 4999);
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
 			open_one(domain, (struct fi_av_attr){ .name = name }));
-	/* Each has what its own name has. */
+	/* Each vector has only the address inserted under its own name. */
 	for (int len = 1; len <= LONGEST; len++) {
 		KUNIT_EXPECT_FALSE(test, is_there(av[len - 1], 1));
 		fx_close(test, &av[len - 1]->fid);
