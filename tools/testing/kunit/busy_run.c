@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Ends that come while everything is under way: messages, writes, reads,
- * atomics, and the handlers that read what becomes of them.
+ * Connections that end under full load: messages, writes, reads, atomics, and
+ * handlers that read their completions.
  */
 
 #include <linux/delay.h>
@@ -28,7 +28,7 @@ static struct busy_fx *open_one(struct kunit *test)
 	return busy_open(test, 1, *(const enum busy_readers *)test->param_value);
 }
 
-/* A connection whose ends have been busy for a moment. */
+/* Connects one pair and starts the poster thread of each side. */
 static void begin(struct kunit *test, struct busy_fx *fx,
 		  struct busy *busy[BUSY_SIDES],
 		  struct tr_thread *threads[BUSY_SIDES])
@@ -48,7 +48,10 @@ static void join(struct kunit *test, struct tr_thread *thread)
 	KUNIT_EXPECT_EQ(test, 0, thread->result);
 }
 
-/* Each operation has been told of once; a handler may be a little behind. */
+/*
+ * Waits until each operation has its one completion; a handler may read the
+ * last ones a little later.
+ */
 static void expect_all_told(struct kunit *test, struct busy *busy)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
@@ -92,12 +95,12 @@ static void cm_05_shutdown_of_the_busy(struct kunit *test)
 			fx_close(test, &busy[side]->ep->fid);
 		posted += busy[0]->posted + busy[1]->posted;
 	}
-	/* Now and then the end comes before the first. */
+	/* In some rounds the shutdown precedes the first operation. */
 	KUNIT_EXPECT_GT(test, posted, tr_rounds);
 	check_handlers(test, fx);
 }
 
-/* One end is closed with all that is under way there; the other is told. */
+/* Closes one endpoint with operations outstanding; the other gets FI_SHUTDOWN. */
 static void cm_06_close_of_the_busy(struct kunit *test)
 {
 	struct busy_fx *fx = open_one(test);
@@ -108,7 +111,7 @@ static void cm_06_close_of_the_busy(struct kunit *test)
 		struct busy *busy[BUSY_SIDES];
 
 		begin(test, fx, busy, threads);
-		/* Who closes posts no more. */
+		/* The closing side has stopped posting. */
 		WRITE_ONCE(fx->side[goes].over, true);
 		join(test, threads[goes]);
 		fx_close(test, &busy[goes]->ep->fid);
@@ -128,7 +131,7 @@ static int close_it(struct tr_thread *thread)
 	return 0;
 }
 
-/* Both ends on two CPUs at once, with handlers that still read. */
+/* Closes both endpoints at once on two CPUs, while handlers still read. */
 static void close_01_both_of_the_busy_at_once(struct kunit *test)
 {
 	struct busy_fx *fx = open_one(test);
@@ -149,7 +152,7 @@ static void close_01_both_of_the_busy_at_once(struct kunit *test)
 		}
 		for (int side = 0; side < BUSY_SIDES; side++)
 			join(test, threads[side]);
-		/* Whoever was first has told the other, or nobody. */
+		/* The endpoint that closed last may have an FI_SHUTDOWN. */
 		while (fi_eq_read(fx->fx->eq, &(u32){}, &(struct fx_cm_event){},
 				  sizeof(struct fx_cm_event), 0) > 0)
 			;

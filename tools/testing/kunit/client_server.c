@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, as two programs use it: a client and a server each open a fabric, an
- * event queue, a domain and completion queues, use the sizes and attributes of
- * their infos, and expect the same events and completions as from libfabric's
- * providers, in buffers of exactly the size needed.
+ * CONTRACT, in the form of two programs: a client and a server each open a
+ * fabric, an event queue, a domain and completion queues, use the sizes and
+ * attributes of their infos, and expect the same events and completions as from
+ * libfabric's providers, in buffers of exactly the size needed.
  */
 
 #include <rdma/fi_rma.h>
@@ -82,7 +82,7 @@ static struct fid_pep *start_server(struct kunit *test, struct program *server,
 	return fx_listen(test, server->fabric, server->info, server->eq);
 }
 
-/* A client that is given the server's node and service. */
+/* Opens a client by the server's node and service. */
 static void start_client(struct kunit *test, struct program *client,
 			 const struct fi_info *hints, struct fid_pep *pep,
 			 enum fi_cq_format format)
@@ -98,7 +98,7 @@ static void start_client(struct kunit *test, struct program *client,
 	open_queues(test, client, client->info, format);
 }
 
-/* Reads the next event, which has to have @len bytes of private data. */
+/* Reads the next event, which must have @data_len bytes of private data. */
 static struct fx_cm_event *expect_event(struct kunit *test,
 					struct program *program, u32 want,
 					const struct fid *fid, size_t data_len)
@@ -134,7 +134,7 @@ static void open_server(struct kunit *test, struct program *server,
 	open_queues(test, server, request, format);
 }
 
-/* A connection: [0] is the client's endpoint, [1] the server's. */
+/* Connects the programs: ep[0] is the client's endpoint, ep[1] the server's. */
 static void connect_programs(struct kunit *test, struct program *client,
 			     struct program *server, struct fid_pep *pep,
 			     enum fi_cq_format format, struct fid_ep *ep[2])
@@ -296,7 +296,7 @@ static void cm_01_accepted_is_told_before_the_next_request(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, fi_connect(ep[i][0],
 						    client.info->dest_addr,
 						    NULL, 0));
-		/* The client has read FI_SHUTDOWN of the previous connection. */
+		/* The previous connection's FI_CONNECTED comes before this request. */
 		if (i)
 			expect_event(test, &server, FI_CONNECTED,
 				     &ep[i - 1][1]->fid, 0);
@@ -312,7 +312,7 @@ static void cm_01_accepted_is_told_before_the_next_request(struct kunit *test)
 		     &ep[ARRAY_SIZE(ep) - 1][1]->fid, 0);
 }
 
-/* One queue for both sides: the server's FI_CONNECTED comes before the client's. */
+/* With one queue for both endpoints, FI_CONNECTED of the accepting one comes first. */
 static void cm_01_the_accepting_end_is_told_first(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -355,7 +355,10 @@ static void name_call(const bool *is, char *name)
 
 KUNIT_ARRAY_PARAM(by_msg, by_msg, name_call);
 
-/* A stream of messages into buffers of the accepted endpoint, each posted again after use. */
+/*
+ * Sends messages into multi-receive buffers of the accepted endpoint, each
+ * posted again after use.
+ */
 static void ep_11_an_accepted_end_has_the_listeners_flag(struct kunit *test)
 {
 	struct fi_info *hints = hints_for(test, FI_MSG | FI_MULTI_RECV);
@@ -428,7 +431,7 @@ static void read_context(struct kunit *test, struct fid_cq *cq)
 	KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, cq, &entry, 1));
 }
 
-/* Both sides share receives, and all endpoints complete in one queue per direction. */
+/* Endpoints of each side share receives, and complete in one queue per direction. */
 static void srx_shared_by_ends_with_one_queue(struct kunit *test)
 {
 	struct fi_info *hints = hints_for(test, FI_MSG);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CLOSE: who keeps whom open, and closing in any order.
+ * CONTRACT, CLOSE 1 and 3: objects that keep others open, and closing in any
+ * order.
  */
 
 #include <linux/delay.h>
@@ -22,7 +23,7 @@ static void close_01_posted_buffers_are_free_afterwards(struct kunit *test)
 	memset(buf, 0xee, PAGE_SIZE);
 	memset(buf + PAGE_SIZE, 0x11, PAGE_SIZE);
 
-	/* The peer may know already, and then refuses to send. */
+	/* The peer may be disconnected already, and then refuses to send. */
 	for (int i = 0; i < 16; i++)
 		fi_send(pair->ep[0], buf + PAGE_SIZE, 128, NULL, 0, NULL);
 	msleep(50);
@@ -35,7 +36,7 @@ static void close_01_buffers_can_be_unmapped_at_once(struct kunit *test)
 	struct kofi_pair *pair = fx_pair(test, NULL);
 	void *buf[2];
 
-	/* A device that still used them would fault, or be seen by KASAN. */
+	/* A device that still used the buffers would fault, or be reported by KASAN. */
 	for (int i = 0; i < 2; i++) {
 		buf[i] = vmalloc(8 * PAGE_SIZE);
 		KUNIT_EXPECT_NOT_NULL(test, buf[i]);
@@ -62,7 +63,7 @@ static void close_03_busy_while_used(struct kunit *test)
 		&pair->cq[0]->fid, &pair->cq[1]->fid,
 	};
 
-	/* More than once: a refused close must not have undone anything. */
+	/* Tried twice: a refused close must not have undone anything. */
 	for (int round = 0; round < 2; round++)
 		for (int i = 0; i < ARRAY_SIZE(used); i++)
 			KUNIT_EXPECT_EQ_MSG(test, fi_close(used[i]), -FI_EBUSY,
@@ -112,8 +113,9 @@ static void shuffle(struct order *order, struct rnd_state *random)
 }
 
 /*
- * Closes what says 0 in this order, then what said -FI_EBUSY again. Children
- * close in the first pass, their parents in one of the next, the fabric last.
+ * Closes the objects in this order, and repeats for those that returned
+ * -FI_EBUSY. Children close in the first pass, their parents in a later one,
+ * the fabric last.
  */
 static void close_in_order(struct kunit *test, struct order *order)
 {
@@ -138,7 +140,7 @@ static void close_in_order(struct kunit *test, struct order *order)
 			   order->fid[i]->fclass);
 }
 
-/* Everything that can be open, with traffic under way. */
+/* Opens objects of each class, starts traffic, and closes the objects in random order. */
 static void close_once(struct kunit *test, struct rnd_state *random)
 {
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -188,7 +190,7 @@ static bool is_iwarp(struct kunit *test)
 	return info->ep_attr->protocol == FI_PROTO_IWARP;
 }
 
-/* The first bad order is the one to look at. */
+/* Ends the loop at the first failure, so that the log ends with the order that failed. */
 static bool is_failed(struct kunit *test)
 {
 	return READ_ONCE(test->status) == KUNIT_FAILURE;
@@ -203,13 +205,16 @@ static void close_03_connected_in_any_order(struct kunit *test)
 		close_once(test, &random);
 }
 
-/* In the middle of connecting: the request unread, read, or being accepted. */
+/* Closes during connection setup: the request unread, read, opened, or accepted. */
 static void close_03_connecting_in_any_order(struct kunit *test)
 {
 	struct rnd_state random;
 	int rounds = 3 * tr_rounds;
 
-	/* There the end of who asks waits for an answer, ten seconds at worst. */
+	/*
+	 * On iWARP, closing the connecting endpoint waits for the peer's
+	 * answer, ten seconds at most.
+	 */
 	if (is_iwarp(test))
 		rounds = 8;
 	prandom_seed_state(&random, 20162);

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, CM: how connections come about, or do not. How they end is in
- * cm_end.c.
+ * CONTRACT, CM: connection setup and its failures. Teardown is in cm_end.c.
  */
 
 #include <linux/inet.h>
 
 #include "traffic.h"
 
-/* A listener, and an endpoint that is about to call it. */
+/* A listener, and an endpoint that will connect to it. */
 struct call {
 	struct kofi_fabric_fx	*fx;
 	struct fid_pep		*pep;
@@ -46,7 +45,7 @@ static size_t data_limit(struct kunit *test, struct fid *fid)
 	return limit;
 }
 
-/* Calls with len bytes of data; the request's info, which is the test's. */
+/* Connects with len bytes of private data; returns the info of the request, freed with the test. */
 static struct fi_info *request(struct kunit *test, struct call *call, size_t len)
 {
 	struct fx_cm_event event = {};
@@ -120,7 +119,7 @@ static void cm_01_the_requests_info(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, info->dest_addr);
 	KUNIT_EXPECT_EQ_MSG(test, call->to_len, info->dest_addrlen,
 			    "the caller's address");
-	/* It is the reader's: a copy opens the endpoint as well. */
+	/* The info belongs to the reader: a copy of it opens the endpoint too. */
 	info = fi_dupinfo(info);
 	KUNIT_ASSERT_NOT_NULL(test, info);
 	fx_defer_free(test, info);
@@ -152,12 +151,12 @@ static void cm_02_reject(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, fx_wait_error(test, call->fx->eq, &error));
 	KUNIT_EXPECT_PTR_EQ(test, &call->ep->fid, error.fid);
 	KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, error.err);
-	/* InfiniBand has reasons of its own, iWARP an errno. */
+	/* InfiniBand has reject reasons of its own, iWARP an errno. */
 	KUNIT_EXPECT_STREQ(test, tr_is_iwarp(info) || tr_is_loop(info) ?
 			   fi_strerror(error.prov_errno) : "consumer defined",
 			   fi_eq_strerror(call->fx->eq, error.prov_errno,
 					  error.err_data, NULL, 0));
-	/* siw drops what comes with a rejection. */
+	/* siw drops the private data of a rejection. */
 	if (!tr_is_iwarp(info)) {
 		KUNIT_ASSERT_EQ(test, DATA / 2, error.err_data_size);
 		KUNIT_EXPECT_EQ(test, 0, memcmp(error.err_data, call->data,
@@ -283,7 +282,7 @@ static void cm_04_connecting_twice(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EISCONN, fi_accept(peer, NULL, 0));
 }
 
-/* fi_connect() begins, and the queue says how it went. */
+/* Connects to an address and returns the errno of the event queue's error. */
 static int outcome(struct kunit *test, struct call *call, const void *to)
 {
 	struct fi_eq_err_entry error = {};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, CM: how connections end, and the addresses of their ends.
+ * CONTRACT, CM 5 to 9: connection teardown, and the addresses of both
+ * endpoints.
  */
 
 #include <linux/delay.h>
@@ -42,7 +43,7 @@ static void cm_05_what_completed_stays_readable(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], buf, LEN));
 	KUNIT_ASSERT_EQ(test, 0, tr_send(pair->ep[0], buf + LEN, LEN));
 	tr_expect(test, pair->cq[1], buf, FI_RECV, LEN);
-	/* That it was received does not say that the sender knows already. */
+	/* The receive completed, but the sender's device may not have the acknowledgement yet. */
 	KUNIT_ASSERT_EQ(test, 0, tr_await(pair->cq[0]));
 	KUNIT_ASSERT_EQ(test, 0, fi_shutdown(pair->ep[0], 0));
 	tr_expect(test, pair->cq[0], buf + LEN, FI_SEND, 0);
@@ -134,7 +135,7 @@ static void cm_05_two_threads_close_one_half(struct kunit *test)
 					     from ? shut_transmits : shut_receives,
 					     pair->ep[0]);
 		if (waits) {
-			/* Both threads are usually in the call by now. */
+			/* The threads are usually in the call by now. */
 			fsleep(20000);
 			KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], buf + LEN, LEN));
 			tr_expect(test, pair->cq[1], buf + LEN, FI_RECV, LEN);
@@ -150,11 +151,14 @@ static void cm_05_two_threads_close_one_half(struct kunit *test)
 	}
 }
 
-/* Threads that close one half at once, and post to it as soon as it is closed. */
+/*
+ * Arguments of two threads that shut one half at once and post to it as soon as
+ * fi_shutdown() returns.
+ */
 struct closers {
 	struct fid_ep	*ep;
 	u64		half;
-	u8		*buf;		/* registered: what needs a mapping takes another path */
+	u8		*buf;		/* registered: mapping takes another path */
 	void		*desc;
 	atomic_t	ready;
 };
@@ -188,7 +192,7 @@ static void cm_05_a_half_is_closed_for_each_thread_that_closes_it(struct kunit *
 						   FI_SEND | FI_RECV, 0, 0, 0, &mr, NULL));
 		fx_defer_close(test, &mr->fid);
 		closers->desc = fi_mr_desc(mr);
-		/* A send that gets through finds a receive. */
+		/* Receive for a send that should have been refused. */
 		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], closers->buf, LEN));
 		closers->ep = pair->ep[0];
 		closers->half = round % 2 ? FI_WRITE : FI_READ;
@@ -205,7 +209,7 @@ static void cm_05_a_half_is_closed_for_each_thread_that_closes_it(struct kunit *
 	}
 }
 
-/* One thread closes transmits and waits for them, the other closes receives: one FI_SHUTDOWN. */
+/* A thread shuts transmits and waits for them, another shuts receives: one FI_SHUTDOWN. */
 static void cm_05_two_threads_close_both_halves(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
@@ -363,7 +367,7 @@ static void cm_06_the_peer_sees_one_shutdown_after_its_flushes(struct kunit *tes
 		tr_expect_shutdowns(test, pair->eq, pair->ep[0], pair->ep[1]);
 	else
 		tr_expect_shutdown(test, pair->eq, stays);
-	/* No wait: they are there before the event. */
+	/* Not waited for: flushed entries precede the event. */
 	KUNIT_EXPECT_EQ(test, POSTED, tr_read_flushed(test, cq));
 	tr_expect_silence(test, pair->eq);
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(stays, 0));
@@ -376,12 +380,12 @@ static void cm_06_both_shut_down(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], 0));
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[1], 0));
-	/* No matter which thread ended the connection, each side gets the event once. */
+	/* Each side gets the event once, whichever thread ended the connection. */
 	tr_expect_shutdowns(test, pair->eq, pair->ep[0], pair->ep[1]);
 	tr_expect_silence(test, pair->eq);
 }
 
-/* Who has accepted may go before it has heard that this was heard. */
+/* The accepting endpoint may be closed before the peer's acknowledgement of the reply arrived. */
 static void cm_06_a_peer_that_goes_at_once(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -401,7 +405,7 @@ static void cm_06_a_peer_that_goes_at_once(struct kunit *test)
 		if (i % 2)
 			usleep_range(50 * i, 50 * i + 10);
 		fx_close(test, &accepted->fid);
-		/* It has been there, or has not. */
+		/* The peer sees FI_CONNECTED and FI_SHUTDOWN, or an error. */
 		if (fi_eq_sread(fx->eq, &what, &event, sizeof(event), FX_WAIT_MS, 0) > 0) {
 			KUNIT_ASSERT_EQ(test, FI_CONNECTED, what);
 			tr_expect_shutdown(test, fx->eq, ep);
@@ -425,7 +429,7 @@ static void cm_07_close_is_silent(struct kunit *test)
 	tr_expect_silence(test, pair->eq);
 }
 
-/* Its fid would be that of no object any more. */
+/* A queued event of a closed endpoint would have a dangling fid. */
 static void cm_07_an_unread_shutdown_goes_with_its_endpoint(struct kunit *test)
 {
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -442,7 +446,7 @@ static void cm_07_an_unread_shutdown_goes_with_its_endpoint(struct kunit *test)
 	tr_expect_silence(test, pair->eq);
 }
 
-/* The buffer is the caller's again: a peer that goes on sending cannot reach it. */
+/* The caller owns the buffer again: later sends of the peer must not reach it. */
 static void cm_07_buffers_are_free_after_close(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
@@ -542,7 +546,7 @@ static void cm_08_the_name_is_set_before_enabling(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, fi_getpeer(ep, &is, &len));
 	len = sizeof(name);
 	KUNIT_ASSERT_EQ(test, 0, fi_getname(&pep->fid, &name, &len));
-	/* The listener's address, but a port of its own. */
+	/* The listener's address with another port. */
 	name.sin6_port = htons(ntohs(name.sin6_port) ^ 1);
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_setname(&ep->fid, &name, 3));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_setname(&ep->fid, NULL, len));
@@ -570,7 +574,7 @@ static void cm_09_over_ipv6(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, AF_INET6, name.sin6_family);
 }
 
-/* A link-local address has its interface as scope, on both sides. */
+/* A link-local address carries its interface as scope, on both sides. */
 static void cm_09_link_local_addresses_have_their_scope(struct kunit *test)
 {
 	struct fx_pair_opts opts = {};

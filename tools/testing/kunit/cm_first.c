@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, CM: when FI_CONNECTED is there, so is the connection. Whoever has
- * read it may send at once, both ends may, and nothing gets lost.
+ * CONTRACT, CM: FI_CONNECTED means that the connection is complete. Once it was
+ * read, both endpoints may send at once, and no message is lost.
  */
 
 #include "cntr.h"
@@ -24,7 +24,7 @@ struct end {
 	u32		seed;
 };
 
-/* A listener, and both ends of a connection to it; end[0] calls. */
+/* A listener and both endpoints of a connection to it; end[0] connects. */
 struct talk {
 	struct kunit		*test;
 	struct kofi_fabric_fx	*fx;
@@ -75,7 +75,7 @@ static int bind(struct end *end)
 	       fi_enable(end->ep) ?: (int)tr_recv(end->ep, end->in, LEN);
 }
 
-/* An endpoint that waits for its first message, for the caller. */
+/* Opens the connecting endpoint and posts its receive. */
 static int open_caller(struct end *end)
 {
 	struct talk *talk = end->talk;
@@ -84,7 +84,7 @@ static int open_caller(struct end *end)
 	       bind(end);
 }
 
-/* The same for whoever has called. */
+/* Waits for the request, opens the accepting endpoint and posts its receive. */
 static int open_called(struct end *end)
 {
 	struct talk *talk = end->talk;
@@ -123,15 +123,15 @@ static int wait_connected(struct end *end)
 				sizeof(event));
 
 	/*
-	 * siw gives up a connection whose caller was very slow to read the
-	 * answer, and says so: nobody waits for a message.
+	 * siw aborts a connection whose active side is very slow to read the
+	 * reply, and reports that: neither side waits for a message then.
 	 */
 	if (ret == -FI_ECONNABORTED && tr_is_iwarp(talk->fx->info))
 		WRITE_ONCE(talk->refused, true);
 	return ret < 0 ? ret : 0;
 }
 
-/* Both completions of an exchange, in whatever order. */
+/* Reads both completions of an exchange, in either order. */
 static int wait_exchange(struct end *end)
 {
 	struct fi_cq_tagged_entry entry[2] = {};
@@ -146,7 +146,7 @@ static int wait_exchange(struct end *end)
 	return tr_intact(end->in, LEN, end->seed ^ 1) ? 0 : -FI_EIO;
 }
 
-/* What each end does: it speaks as soon as it may. */
+/* Thread of one endpoint: connects or accepts, and sends as soon as it reads FI_CONNECTED. */
 static int converse(struct tr_thread *thread)
 {
 	struct end *end = thread->arg;
@@ -160,7 +160,7 @@ static int converse(struct tr_thread *thread)
 	return 0;
 }
 
-/* Takes what it gets of a CPU on which others are to be late. */
+/* Keeps a CPU busy, so that other threads on it are delayed. */
 static int burn(struct tr_thread *thread)
 {
 	while (!kthread_should_stop())
@@ -182,7 +182,7 @@ static void close_ends(struct kunit *test, struct talk *talk, int first)
 		struct fx_cm_event event;
 		u32 what;
 
-		/* That the other one has left need not have been told. */
+		/* The peer's FI_SHUTDOWN may be queued or not. */
 		while (fi_eq_read(talk->end[side].eq, &what, &event,
 				  sizeof(event), 0) > 0 ||
 		       fi_eq_readerr(talk->end[side].eq, &error, 0) > 0)
@@ -248,7 +248,7 @@ static void cm_01_the_first_messages_arrive_on_busy_cpus(struct kunit *test)
 	first_messages(test, true);
 }
 
-/* It says one thing and leaves, as soon as its buffer is free. */
+/* Thread that connects, sends one message and closes as soon as the send completes. */
 static int say_and_leave(struct tr_thread *thread)
 {
 	struct end *end = thread->arg;
@@ -265,7 +265,7 @@ static int say_and_leave(struct tr_thread *thread)
 	return 0;
 }
 
-/* On iWARP a completed send says nothing of the peer. */
+/* On iWARP a completed send does not mean that the peer received it. */
 static void expect_what_was_said(struct kunit *test, struct end *end)
 {
 	struct fi_cq_tagged_entry entry;
@@ -307,7 +307,7 @@ static void cm_06_a_short_connection_is_a_connection(struct kunit *test)
 
 #define DAWDLE_MS	30
 
-/* Has all that ib_cm does on this CPU wait, as any module's handler may. */
+/* Delays ib_cm's work on this CPU, as the handler of any module may. */
 static int dawdle(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	msleep(DAWDLE_MS);
@@ -319,7 +319,7 @@ static void stop_listening(void *id)
 	rdma_destroy_id(id);
 }
 
-/* Somebody else's listener, on a port of its own of that address. */
+/* Opens another module's listener, on another port of the same address. */
 static struct rdma_cm_id *listen_slowly(struct kunit *test,
 					const struct fi_info *info)
 {
@@ -342,7 +342,7 @@ struct pester {
 	bool			enough;
 };
 
-/* Has the listener refuse it again and again. */
+/* Thread that connects to the slow listener again and again, and is rejected. */
 static int pester(struct tr_thread *thread)
 {
 	struct pester *who = thread->arg;
@@ -365,7 +365,7 @@ static int pester(struct tr_thread *thread)
 	return 0;
 }
 
-/* Then what a peer says last may be looked at before what it says first. */
+/* With ib_cm's work on one CPU delayed, the peer's last message may be handled before its first. */
 static void cm_06_a_short_connection_with_a_cpu_behind(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -386,7 +386,10 @@ static void cm_06_a_short_connection_with_a_cpu_behind(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, thread->result);
 }
 
-/* Whatever the endpoint did to get its connection, its consumer has all of it. */
+/*
+ * A new connection has empty queues of full size, whatever work requests kOFI
+ * posted to set it up.
+ */
 static void cm_01_a_connection_is_new(struct kunit *test)
 {
 	const struct fx_pair_opts opts = {
@@ -412,7 +415,7 @@ static void cm_01_a_connection_is_new(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], buf, LEN));
 	for (int i = 0; i < DEPTH; i++)
 		KUNIT_ASSERT_EQ(test, 0, tr_send(pair->ep[0], buf, LEN));
-	/* What has been done at once is in nobody's way. */
+	/* The loop provider completes a send at once, and the queue has room again. */
 	if (!tr_is_loop(pair->info))
 		KUNIT_EXPECT_EQ(test, -FI_EAGAIN, tr_send(pair->ep[0], buf, LEN));
 	for (int i = 0; i < DEPTH; i++) {
@@ -424,7 +427,7 @@ static void cm_01_a_connection_is_new(struct kunit *test)
 				fi_cq_read(pair->cq[side], NULL, 0));
 }
 
-/* Nobody reads the queue while a connection comes about, and it may be full. */
+/* The queue has no reader during connection setup, and may be full. */
 static void cm_01_a_full_queue_keeps_no_connection(struct kunit *test)
 {
 	struct fi_cq_attr attr = { .size = 1, .format = FI_CQ_FORMAT_TAGGED };
@@ -436,7 +439,7 @@ static void cm_01_a_full_queue_keeps_no_connection(struct kunit *test)
 	struct fid_ep *ep;
 	ssize_t ret;
 
-	/* More than fits, with what kOFI has beside that. */
+	/* More receives than the queue has room for, even with kOFI's own reserve. */
 	fx->info->rx_attr->size = 1024;
 	ep = fx_ep(test, fx->domain, fx->info);
 	fx_bind(test, ep, fx->eq, cq, FI_TRANSMIT | FI_RECV);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, CM 6: who asks for a connection and has not said that it heard of
- * the answer when the other end is closed, hears of that afterwards. It is
- * rdma_cm alone, and says so when it is told to.
+ * CONTRACT, CM 6: a connecting peer that has not acknowledged the reply (RTU)
+ * when the accepting endpoint is closed gets its disconnect after it did. The
+ * peer is rdma_cm alone here, and sends its RTU when the test wants.
  */
 
 #include <rdma/rdma_cm.h>
 
 #include "traffic.h"
 
-/* How many ends that were closed wait for that; each more ends the oldest. */
+/* Limit of closed endpoints that wait for the RTU; one more rejects the oldest. */
 #define MOST	64
 #define BEYOND	2
 
-/* Of no queue pair, and of no asker before. */
+/* Queue pair number that no queue pair and no earlier requester has. */
 #define FIRST_QPN	0x800000
 
 struct asker {
@@ -47,7 +47,7 @@ static void destroy(void *id)
 	rdma_destroy_id(id);
 }
 
-/* Has got the answer of an end that has been closed since. */
+/* Connects and gets the reply of an endpoint, which is closed then. */
 static struct asker *ask(struct kunit *test, struct kofi_fabric_fx *fx, struct fid_pep *pep)
 {
 	static u32 qpn = FIRST_QPN;
@@ -77,7 +77,7 @@ static struct asker *ask(struct kunit *test, struct kofi_fabric_fx *fx, struct f
 	return asker;
 }
 
-/* Says that it has heard, and hears of the end. */
+/* Sends the RTU, and expects the disconnect. */
 static void hear(struct asker *asker)
 {
 	int ret;
