@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, CNTR 1, 2 and 4: a counter by itself. What endpoints count is in
- * cntr_data.c.
+ * CONTRACT, CNTR 1, 2 and 4: counters without operations. Counting operations
+ * is tested in cntr_data.c.
  */
 
 #include <linux/delay.h>
@@ -9,7 +9,7 @@
 
 #include "cntr.h"
 
-/* Timeout of a wait that is to time out, and what a busy machine may add. */
+/* Timeout of a wait that should time out, and the delay allowed to a busy machine. */
 #define SHORT_MS 200
 #define SLACK_MS 5000
 
@@ -114,7 +114,7 @@ static void cntr_02_what_is_reached_is_not_waited_for(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_ETIMEDOUT, fi_cntr_wait(cntr, 8, 0));
 }
 
-/* The error that came before the wait is none of it. */
+/* An error before the wait does not end it. */
 static void cntr_02_the_wait_times_out(struct kunit *test)
 {
 	struct fid_cntr *cntr = cn_open(test, fx_open(test)->domain);
@@ -202,7 +202,7 @@ static int add_ones(struct tr_thread *thread)
 	return 0;
 }
 
-/* Each threshold in turn, while another CPU counts past it. */
+/* Waits for each seventh threshold, while another CPU counts past it. */
 static int wait_in_steps(struct tr_thread *thread)
 {
 	for (u64 at = 1; at <= 2 * ADDS && !thread->result; at += 7)

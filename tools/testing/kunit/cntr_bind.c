@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, CNTR 3: binding counters, and those that several endpoints, CPUs
- * and readers share.
+ * CONTRACT, CNTR 3: binding counters, and counters shared by several endpoints,
+ * CPUs and readers.
  */
 
 #include "cntr.h"
@@ -23,14 +23,14 @@ static void cntr_03_what_can_be_bound(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_ep_bind(ep, fid, ~0ULL));
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS,
 			fi_ep_bind(ep, fid, FI_SEND | FI_SELECTIVE_COMPLETION));
-	/* A target of verbs is not told what its peer does. */
+	/* A verbs target gets no completion for its peer's RMA. */
 	KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP,
 			fi_ep_bind(ep, fid, FI_REMOTE_READ));
 	KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP,
 			fi_ep_bind(ep, fid, FI_SEND | FI_REMOTE_WRITE));
 	KUNIT_EXPECT_EQ(test, -FI_EDOMAIN,
 			fi_ep_bind(ep, &foreign->fid, FI_SEND));
-	/* None of that has bound anything. */
+	/* The refused calls bound nothing. */
 	KUNIT_EXPECT_EQ(test, 0, fi_ep_bind(ep, fid, FI_TRANSMIT | FI_READ));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_ep_bind(ep, fid, FI_READ));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
@@ -65,7 +65,7 @@ static void cntr_03_as_many_are_offered_as_asked_for(struct kunit *test)
 	KUNIT_EXPECT_GE(test, info->domain_attr->cntr_cnt, 4);
 }
 
-/* Both ends of a connection in one queue, everything in one counter. */
+/* Two connected endpoints with one completion queue and one counter. */
 struct shared {
 	struct kofi_fabric_fx	*fx;
 	struct fid_cntr		*cntr;
@@ -130,7 +130,7 @@ static void cntr_03_endpoints_share_a_counter(struct kunit *test)
 		CN_ASSERT_REACHED(test, shared->cntr, 2 * i);
 	}
 	CN_EXPECT(test, shared->cntr, 10, 0);
-	/* The other one goes on looking at the queue. */
+	/* ep[1] still makes the counter poll the queue. */
 	fx_close(test, &shared->ep[0]->fid);
 	fi_shutdown(shared->ep[1], 0);
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&shared->cntr->fid));
@@ -139,7 +139,7 @@ static void cntr_03_endpoints_share_a_counter(struct kunit *test)
 	fx_close(test, &shared->cntr->fid);
 }
 
-/* A wait that began before there was anything to look at. */
+/* The wait began before an endpoint was bound to the counter. */
 static void cntr_03_a_waiter_hears_of_later_endpoints(struct kunit *test)
 {
 	struct shared *shared = open_shared(test);
@@ -173,7 +173,7 @@ static int read_entries(struct tr_thread *thread)
 	return 0;
 }
 
-/* Room comes back when the reader has been there. */
+/* Posts a receive and a send; retries on -FI_EAGAIN until the reader made room. */
 static ssize_t post_both(struct shared *shared)
 {
 	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
@@ -191,7 +191,7 @@ static ssize_t post_both(struct shared *shared)
 	return received ?: sent;
 }
 
-/* One takes entries while another waits: nothing is counted twice, or lost. */
+/* A thread reads entries while another waits: each operation is counted once. */
 static void cntr_03_beside_a_reader_on_another_cpu(struct kunit *test)
 {
 	struct shared *shared = share(test, 0);
@@ -230,7 +230,7 @@ static bool all_read(atomic_t *seen, int want)
 	return atomic_read(seen) == want;
 }
 
-/* A counter that looks at a queue takes no call away from its handler. */
+/* A counter that polls a queue suppresses no call of the queue's handler. */
 static void cntr_03_beside_a_handler(struct kunit *test)
 {
 	const bool *hard = test->param_value;

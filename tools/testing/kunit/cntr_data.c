@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, CNTR 3: what endpoints count, whoever looks at their queues, and
- * nobody at all.
+ * CONTRACT, CNTR 3: the operations that endpoints count, with and without a
+ * reader of their completion queues.
  */
 
 #include "cntr.h"
@@ -9,11 +9,11 @@
 
 #define LEN	64
 #define DEPTH	16
-/* Far more than fits into a queue. */
+/* Many more operations than a queue holds. */
 #define MANY	(50 * (int)tr_rounds)
 
 static const struct fx_pair_opts counted = { .count = true };
-/* No entry is asked for: nobody has to read a queue. */
+/* Without success entries the queues need no reader. */
 static const struct fx_pair_opts silent = {
 	.count = true,
 	.tx_flags = FI_SELECTIVE_COMPLETION,
@@ -22,7 +22,7 @@ static const struct fx_pair_opts silent = {
 	.rx_size = DEPTH,
 };
 
-/* One message from ep[0] to ep[1], of which nobody reads an entry. */
+/* Posts one message from ep[0] to ep[1]; its entries stay unread. */
 static void message(struct kunit *test, struct kofi_pair *pair, u8 *buf)
 {
 	KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], buf + LEN, LEN));
@@ -53,7 +53,7 @@ static void cntr_03_messages_count_though_nobody_reads(struct kunit *test)
 	CN_EXPECT(test, pair->cntr[1][FX_RECVS], 5, 0);
 	expect_nothing_else(test, pair, 0, BIT(FX_SENDS));
 	expect_nothing_else(test, pair, 1, BIT(FX_RECVS));
-	/* The entries are all there. */
+	/* The entries can be read all the same. */
 	for (int i = 0; i < 5; i++) {
 		tr_expect(test, pair->cq[0], buf, FI_SEND, 0);
 		tr_expect(test, pair->cq[1], buf + LEN, FI_RECV, LEN);
@@ -62,7 +62,7 @@ static void cntr_03_messages_count_though_nobody_reads(struct kunit *test)
 	CN_EXPECT(test, pair->cntr[1][FX_RECVS], 5, 0);
 }
 
-/* Neither waiting nor reading a counter: the entries' reader has it counted. */
+/* Operations are counted when their entries are read, without a call on the counter. */
 static void cntr_03_what_readers_take_counts(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
@@ -91,7 +91,7 @@ static ssize_t post_silently(struct kofi_pair *pair, u8 *buf, int nr)
 	}
 }
 
-/* Never a full queue: a counter says when there is room. */
+/* The queue is never full: the counter's value limits the posts. */
 static void cntr_03_silent_operations_count(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
@@ -118,7 +118,7 @@ static void cntr_03_silent_operations_count(struct kunit *test)
 				fi_cq_read(pair->cq[side], NULL, 0));
 }
 
-/* Fewer than are ever signalled by themselves. */
+/* Fewer operations than kOFI leaves unsignalled in a row. */
 static void cntr_03_the_last_silent_one_counts_too(struct kunit *test)
 {
 	struct fx_pair_opts opts = silent;
@@ -160,7 +160,7 @@ static void cntr_03_writes_and_reads_count_apart(struct kunit *test)
 	expect_nothing_else(test, fx->pair, 1, 0);
 }
 
-/* It takes a receive of the target's, but is no message. */
+/* A write with CQ data consumes a receive of the target, but is not a message. */
 static void cntr_03_data_beside_a_write_is_no_message(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 3 * LEN), *far = tr_buffer(test, LEN);
@@ -189,20 +189,20 @@ static void cntr_03_what_fails_is_an_error(struct kunit *test)
 
 	message(test, pair, buf);
 	CN_ASSERT_REACHED(test, recvs, 1);
-	/* What has arrived is not done yet: its answer may be under way. */
+	/* The message arrived, but its acknowledgement may not have yet. */
 	CN_ASSERT_REACHED(test, pair->cntr[0][FX_SENDS], 1);
 	for (int i = 0; i < 4; i++)
 		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], buf, LEN));
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[1], 0));
 	CN_EXPECT(test, recvs, 1, 4);
-	/* Each has its entry all the same, and is not counted again. */
+	/* Each operation still has its entry, and is not counted again. */
 	tr_expect(test, pair->cq[1], buf + LEN, FI_RECV, LEN);
 	KUNIT_EXPECT_EQ(test, 4, tr_read_flushed(test, pair->cq[1]));
 	CN_EXPECT(test, recvs, 1, 4);
 	CN_EXPECT(test, pair->cntr[0][FX_SENDS], 1, 0);
 }
 
-/* A peer that leaves, seen by nobody but a waiter. */
+/* The peer closes, and only the waiter polls the queue. */
 static void cntr_03_a_flush_ends_the_wait(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, LEN);
@@ -217,7 +217,7 @@ static void cntr_03_a_flush_ends_the_wait(struct kunit *test)
 	CN_EXPECT(test, pair->cntr[1][FX_RECVS], 0, 1);
 }
 
-/* The waiter sleeps already, and nobody else looks at the queues. */
+/* The waiter sleeps, and no other thread polls the queues. */
 static void cntr_03_an_arrival_wakes_the_waiter(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
@@ -234,7 +234,7 @@ static void cntr_03_an_arrival_wakes_the_waiter(struct kunit *test)
 	}
 }
 
-/* Closing is silent: what it flushes is no failure, what was done before stays. */
+/* Closing is silent: flushed operations are no errors, and earlier counts stay. */
 static void cntr_03_closing_counts_no_errors(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
@@ -249,7 +249,7 @@ static void cntr_03_closing_counts_no_errors(struct kunit *test)
 	fx_close(test, &pair->cntr[1][FX_RECVS]->fid);
 }
 
-/* What completed in time is counted, though nobody looked before the close. */
+/* Operations that completed before the close are counted, though no call polled the queue. */
 static void cntr_03_the_close_counts_what_is_done(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, PEER 4: FI_PEER_TRANSFER, and an offload provider of another module, the
- * sample "collective". See scenarios/collective.sh.
+ * CONTRACT, PEER 4: FI_PEER_TRANSFER, with the offload provider of another
+ * module, the sample "collective". See scenarios/collective.sh.
  */
 
 #include <rdma/fi_collective.h>
@@ -17,7 +17,7 @@ struct crowd {
 	struct fid_fabric	*fabric;
 	struct fid_domain	*domain;
 	struct kofi_rdm		*member[MEMBERS];
-	fi_addr_t		addr[MEMBERS][MEMBERS];	/* what the first calls the second */
+	fi_addr_t		addr[MEMBERS][MEMBERS];	/* [i][j]: j in the vector of i */
 	struct fid_av_set	*set[MEMBERS];
 	struct fid_mc		*mc[MEMBERS];
 	u8			*buf[MEMBERS], *result[MEMBERS];
@@ -50,7 +50,7 @@ static void join(struct kunit *test, struct crowd *crowd, int i)
 	fx_defer_close(test, &crowd->mc[i]->fid);
 }
 
-/* With room for so many completions, or for as many as usual. */
+/* Opens a group whose completion queues have this size; 0 is the default. */
 static struct crowd *crowd_with(struct kunit *test, size_t cq_size)
 {
 	const struct rdm_opts opts = { .caps = FI_COLLECTIVE, .cq_size = cq_size };
@@ -69,7 +69,7 @@ static struct crowd *crowd_with(struct kunit *test, size_t cq_size)
 	for (int i = 0; i < MEMBERS; i++)
 		crowd->member[i] = rdm_open(test, &opts);
 	for (int i = 0; i < MEMBERS; i++) {
-		/* Each has names of its own for the same members. */
+		/* A member's address differs from vector to vector. */
 		for (int j = 0; j < MEMBERS; j++) {
 			int other = (i + j) % MEMBERS;
 
@@ -143,7 +143,10 @@ static void peer_04_what_the_root_has_all_get(struct kunit *test)
 		}
 }
 
-/* The sum of two, and their minimum, as each width and sign has them. */
+/*
+ * Expects that fi_allreduce() computes FI_SUM, FI_MIN and FI_BXOR of random
+ * values of this width and sign.
+ */
 #define EXPECT_REDUCED(test, crowd, type, datatype, count) do {				\
 	for (int op = 0; op < 3; op++) {						\
 		static const enum fi_op ops[] = { FI_SUM, FI_MIN, FI_BXOR };		\
@@ -194,7 +197,7 @@ static void peer_04_transfers_are_not_the_consumers(struct kunit *test)
 	struct crowd *crowd = crowd_of(test);
 	struct kofi_rdm *to = crowd->member[1];
 
-	/* It would take whatever comes. */
+	/* This receive matches every tagged message. */
 	KUNIT_ASSERT_EQ(test, 0, fi_trecv(to->ep, crowd->result[1], 64, NULL, FI_ADDR_UNSPEC, 0, ~0ULL,
 					  crowd->result[1]));
 	for (int i = 0; i < MEMBERS; i++)
@@ -215,7 +218,7 @@ static void close_03_groups_that_somebody_waits_in(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&crowd->member[0]->ep->fid));
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&crowd->set[0]->fid));
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&crowd->domain->fid));
-	/* The others do not come. */
+	/* The other members do not enter the barrier. */
 	KUNIT_ASSERT_EQ(test, 0, fi_barrier(crowd->member[0]->ep, fi_mc_addr(crowd->mc[0]), crowd));
 	fx_close(test, &crowd->mc[0]->fid);
 	KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, crowd->member[0]->cq, &error));
@@ -225,7 +228,7 @@ static void close_03_groups_that_somebody_waits_in(struct kunit *test)
 	fx_close(test, &crowd->member[0]->ep->fid);
 }
 
-/* More than its consumer has room for, who reads nothing any more. */
+/* More completions than the queue holds, and no reader. */
 static void close_03_groups_whose_queue_is_full(struct kunit *test)
 {
 	struct crowd *crowd = crowd_with(test, 4);
@@ -258,14 +261,14 @@ static void peer_05_pairings_that_are_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, IMPORT(early->ep, &crowd->domain->fid, 0));
 	KUNIT_EXPECT_EQ(test, -FI_EALREADY, IMPORT(ep, &crowd->domain->fid, 0));
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, IMPORT(single->ep, &crowd->domain->fid, 1));
-	/* An alias goes before the endpoint. */
+	/* An alias is closed before its endpoint, so it cannot import. */
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_alias(single->ep, &alias, FI_TRANSMIT));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, IMPORT(alias, &crowd->domain->fid, 0));
-	/* Ours is no offload. */
+	/* kOFI's own domain is no offload provider. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, IMPORT(single->ep, &plain->domain->fid, 0));
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_barrier(single->ep, 0, NULL));
 	KUNIT_EXPECT_EQ(test, 0, IMPORT(single->ep, &crowd->domain->fid, 0));
-	/* But a group that is joined by one does not. */
+	/* A group that was joined through an alias outlives the alias. */
 	KUNIT_ASSERT_EQ(test, 0, fi_av_set(single->av, &attr, &set, NULL));
 	fx_defer_close(test, &set->fid);
 	KUNIT_ASSERT_EQ(test, 0, fi_av_set_insert(set, rdm_know(test, single, single)));
@@ -275,11 +278,11 @@ static void peer_05_pairings_that_are_refused(struct kunit *test)
 	rdm_expect(test, single, mc, NULL);
 	KUNIT_EXPECT_EQ(test, 0, fi_close(&mc->fid));
 	mc = NULL;
-	/* Transfers of a peer's where there is none. */
+	/* FI_PEER_TRANSFER without an imported domain, and with FI_PEEK. */
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_tsendmsg(plain->ep, &msg, FI_PEER_TRANSFER));
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_trecvmsg(plain->ep, &msg, FI_PEER_TRANSFER));
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_trecvmsg(ep, &msg, FI_PEER_TRANSFER | FI_PEEK));
-	/* Groups that are none. */
+	/* Invalid groups. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_join_collective(ep, FI_ADDR_NOTAVAIL, NULL, 0, &mc, NULL));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_join_collective(ep, FI_ADDR_NOTAVAIL, crowd->set[0], 0, NULL,
 							     NULL));
@@ -287,7 +290,7 @@ static void peer_05_pairings_that_are_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_join_collective(single->ep, FI_ADDR_NOTAVAIL, crowd->set[0],
 							     0, &mc, NULL));
 	KUNIT_EXPECT_NULL(test, mc);
-	/* Collectives that are none. */
+	/* Invalid collectives. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_barrier(ep, group + 1, NULL));
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_barrier2(ep, group, FI_INJECT, NULL));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_broadcast(ep, &byte, 1, NULL, group, 99, FI_UINT8, 0, NULL));
