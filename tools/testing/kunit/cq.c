@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, CQ: how entries and errors are read, and that none is lost.
- * Blocking reads are in cq_wait.c.
+ * CONTRACT, CQ: reading entries and errors, and that none is lost. Blocking
+ * reads are in cq_wait.c.
  */
 
 #include <linux/delay.h>
@@ -62,7 +62,7 @@ static void name_shape(const struct shape *shape, char *name)
 
 KUNIT_ARRAY_PARAM(shapes, shapes, name_shape);
 
-/* Whatever the format, an array of it begins each entry as the larger ones do. */
+/* Entries of each format have the fields of the smaller formats at the same offsets. */
 static void cq_02_the_formats_nest(struct kunit *test)
 {
 	const struct shape *shape = test->param_value;
@@ -96,7 +96,10 @@ static void cq_02_the_formats_nest(struct kunit *test)
 			    "written past the entries");
 }
 
-/* A receive that was filled, and one behind it that the peer's leaving flushes. */
+/*
+ * Opens a pair with one completed receive on ep[1], and a second one that was
+ * flushed by the peer's shutdown.
+ */
 static struct kofi_pair *one_good_one_flushed(struct kunit *test, u8 *buf)
 {
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -140,7 +143,7 @@ static void cq_04_reading_nothing(struct kunit *test)
 	tr_expect_error(test, cq, buf + LEN, FI_ECANCELED);
 }
 
-/* Nothing but this read looks at the device. */
+/* Only this read polls the device. */
 static void cq_04_reading_nothing_finds_what_has_come(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
@@ -156,7 +159,7 @@ static void cq_04_reading_nothing_finds_what_has_come(struct kunit *test)
 	tr_expect(test, pair->cq[1], buf, FI_RECV, LEN);
 }
 
-/* What has completed without an entry makes room for more. */
+/* Operations that completed without an entry free their room. */
 static void cq_04_reading_nothing_makes_progress(struct kunit *test)
 {
 	const struct fx_pair_opts opts = {
@@ -241,7 +244,10 @@ static void cq_06_err_data_of_size_zero_is_the_providers(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, error.err_data || !error.err_data_size);
 }
 
-/* What is posted when this side leaves fails, whether success was asked for or not. */
+/*
+ * Operations that are outstanding at this side's shutdown fail with an entry,
+ * whether or not a success would have had one.
+ */
 static void cq_07_unsignalled_failures_are_reported(struct kunit *test)
 {
 	const struct fx_pair_opts opts = {
@@ -272,7 +278,7 @@ static void cq_07_unsignalled_failures_are_reported(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], NULL, 0));
 	KUNIT_EXPECT_EQ(test, 3, receives);
-	/* On iWARP a send that has left is over, whatever becomes of it. */
+	/* On iWARP a send is complete once it was sent, delivered or not. */
 	if (!tr_is_iwarp(pair->info))
 		KUNIT_EXPECT_EQ(test, 3, sends);
 }
@@ -330,7 +336,7 @@ static void cq_12_reads_that_wait_do_not_tell_either(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 5, from[1]);
 }
 
-/* Who has to know is told so beforehand. */
+/* fi_getinfo() refuses FI_SOURCE, so that a consumer knows in advance. */
 static void cq_12_sources_are_not_offered(struct kunit *test)
 {
 	static const u64 asked[] = {
@@ -394,7 +400,7 @@ static void cq_15_close_with_a_bound_endpoint_is_busy(struct kunit *test)
 	fx_close(test, &fx->cq->fid);
 }
 
-/* A message longer than its buffer, and what it does to both ends. */
+/* A message longer than its receive buffer is an error on both sides. */
 static void cq_20_truncation_and_flush_differ(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
@@ -409,10 +415,10 @@ static void cq_20_truncation_and_flush_differ(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0,
 			fx_wait_comp_error(test, pair->cq[1], &error));
 	KUNIT_EXPECT_PTR_EQ(test, (void *)buf, error.op_context);
-	/* Soft-RoCE calls it a broken queue, and knows no more. */
+	/* Soft-RoCE reports a broken queue without the reason. */
 	if (error.err != FI_EIO || tr_is_iwarp(pair->info))
 		KUNIT_EXPECT_EQ(test, FI_ETRUNC, error.err);
-	/* InfiniBand and RoCE tell the sender as well, if he is still there. */
+	/* InfiniBand and RoCE report the error to the connected sender as well. */
 	if (!tr_is_iwarp(pair->info))
 		tr_expect_error(test, pair->cq[0], NULL, FI_ECONNRESET);
 	KUNIT_ASSERT_EQ(test, 0, fi_shutdown(pair->ep[1], 0));

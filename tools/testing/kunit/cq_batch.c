@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, CQ: several entries in one read, of more than one queue.
+ * CONTRACT, CQ 3: several entries in one read, from several hardware queues.
  */
 
 #include <linux/delay.h>
@@ -11,10 +11,10 @@
 #define MANY	8
 #define BATCH	16
 
-/* The four queues that complete into one: who sends, and who receives. */
+/* Hardware queues that complete in the one completion queue. */
 enum { SEND_0, RECV_0, SEND_1, RECV_1, QUEUES };
 
-/* An operation, which is its own context. */
+/* An operation; its address is its context. */
 struct op {
 	int	queue;
 	size_t	len;		/* of its message */
@@ -34,7 +34,7 @@ static void name_format(const enum fi_cq_format *format, char *name)
 
 KUNIT_ARRAY_PARAM(formats, formats, name_format);
 
-/* What an array of this format has as its entry number i; 0 where it has none. */
+/* Returns entry i of an array of this format; a field that the format lacks is 0. */
 static struct fi_cq_msg_entry entry_at(const void *entries,
 				       enum fi_cq_format format, int i)
 {
@@ -46,7 +46,7 @@ static struct fi_cq_msg_entry entry_at(const void *entries,
 	};
 	struct fi_cq_msg_entry entry = {};
 
-	/* The formats nest. */
+	/* Each format begins with the fields of the smaller ones. */
 	memcpy(&entry, entries + i * sizes[format],
 	       min(sizes[format], sizeof(entry)));
 	return entry;
@@ -56,7 +56,7 @@ static struct op *post_all(struct kunit *test, struct kofi_pair *pair)
 {
 	struct op *ops = (void *)tr_buffer(test, QUEUES * MANY * sizeof(*ops));
 
-	/* The receives first; each message has a length of its own. */
+	/* Receives are posted first; each message has another length. */
 	for (int kind = 1; kind >= 0; kind--) {
 		for (int i = 0; i < 2 * MANY; i++) {
 			int side = i % 2, queue = side ? SEND_1 : SEND_0;
@@ -74,7 +74,7 @@ static struct op *post_all(struct kunit *test, struct kofi_pair *pair)
 	return ops;
 }
 
-/* Each entry is its operation's own, in the order of its queue, and comes once. */
+/* Entries of each hardware queue come in order and once, with the context of their operation. */
 static void cq_03_entries_of_many_queues_in_one_read(struct kunit *test)
 {
 	const enum fi_cq_format *format = test->param_value;
@@ -88,7 +88,7 @@ static void cq_03_entries_of_many_queues_in_one_read(struct kunit *test)
 	while (total < QUEUES * MANY && time_before(jiffies, deadline)) {
 		ssize_t found = fi_cq_read(pair->cq[0], entries, BATCH);
 
-		/* Many at a time, if there is time. */
+		/* Lets several entries accumulate. */
 		if (found == -FI_EAGAIN) {
 			msleep(20);
 			continue;
@@ -115,7 +115,7 @@ static void cq_03_entries_of_many_queues_in_one_read(struct kunit *test)
 			fi_cq_read(pair->cq[0], entries, BATCH));
 }
 
-/* What is not told takes no place in a read, and keeps nothing back that is. */
+/* Completions without an entry take no slot of a read, and do not delay entries behind them. */
 static void cq_03_one_entry_behind_silent_ones(struct kunit *test)
 {
 	const struct fx_pair_opts opts = { .rx_flags = FI_SELECTIVE_COMPLETION };
@@ -124,7 +124,7 @@ static void cq_03_one_entry_behind_silent_ones(struct kunit *test)
 	u8 *buf = tr_buffer(test, LEN);
 	struct fi_msg msg = { .context = buf };
 
-	/* Elsewhere, what the sender knows says nothing of the receiver. */
+	/* On iWARP a completed send does not mean that the receive completed. */
 	if (tr_is_iwarp(pair->info))
 		kunit_skip(test, "a completed send need not have arrived");
 	for (int silent = 1; silent < ARRAY_SIZE(entries); silent++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, CQ: the contexts that calls are made from.
+ * CONTRACT, CQ 18: blocking calls in atomic context.
  */
 
 #include <linux/irqflags.h>
@@ -12,8 +12,8 @@
 #define SHORT_MS 200
 
 /*
- * Interrupts are off for each of these: a call that slept all the same would
- * be a splat. The log has one warning for all of them; it is allowed for.
+ * Runs call with interrupts off, where a sleep would be a splat. kOFI logs one
+ * warning for all of these calls, which the lab allows.
  */
 #define ATOMICALLY(call) ({				\
 	unsigned long _flags;				\
@@ -59,7 +59,7 @@ static void cq_18_blocking_calls_in_atomic_context(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, ret);
 }
 
-/* What was opened after all is closed, so that the failure stays this test's. */
+/* Closes an object that should not have been opened, so that only this test fails. */
 static void undo(struct fid *fid)
 {
 	if (fid)

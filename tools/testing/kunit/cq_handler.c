@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, CQ: when and where a handler is called, what it may do, and how it
- * ends. Long runs are in cq_handler_run.c.
+ * CONTRACT, CQ 16 to 19: calls of a queue's handler, their context, the calls
+ * that a handler may make, and the close. Long runs are in cq_handler_run.c.
  */
 
 #include <linux/delay.h>
@@ -15,7 +15,7 @@ KUNIT_ARRAY_PARAM(places, hd_hard, hd_name_place);
 
 #define PLACE(test) (*(const bool *)(test)->param_value)
 
-/* Reads everything there is; how many entries and errors that was. */
+/* Reads until the queue is empty; returns the number of entries and errors. */
 static int read_empty(struct fid_cq *cq)
 {
 	struct fi_cq_tagged_entry entries[4];
@@ -46,8 +46,8 @@ static void cq_01_interrupt_context_needs_a_handler(struct kunit *test)
 }
 
 /*
- * A handler that reads nothing leaves that to others, and is not called until
- * they have. Each read that finds the queue empty is good for one more call.
+ * A handler that reads nothing is not called again until another reader found
+ * the queue empty. Each read that does arms the handler for one call.
  */
 static void cq_16_called_once_until_the_queue_is_read_empty(struct kunit *test)
 {
@@ -83,7 +83,7 @@ static void cq_16_called_once_until_the_queue_is_read_empty(struct kunit *test)
 	hd_check(test, queue);
 }
 
-/* fi_cq_sread() finds the queue empty as fi_cq_read() does, and shares it with the handler. */
+/* fi_cq_sread() on an empty queue arms the handler as fi_cq_read() does. */
 static void cq_16_a_blocked_reader_arms_the_queue_too(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
@@ -164,7 +164,7 @@ struct refused {
 	ssize_t ret[5];
 };
 
-/* All that may sleep; nothing of it is done. */
+/* Makes calls that may sleep, each of which must be refused. */
 static void try_to_sleep(struct hd_queue *queue)
 {
 	struct refused *refused = queue->data;
@@ -179,7 +179,7 @@ static void try_to_sleep(struct hd_queue *queue)
 	refused->ret[4] = fi_cq_open(refused->fx->domain, &attr, &cq, NULL);
 }
 
-/* The log has one warning for this and the rest of cq_18; it is allowed for. */
+/* kOFI logs one warning for all tests of cq_18, which the lab allows. */
 static void cq_18_blocking_calls_in_the_handler(struct kunit *test)
 {
 	struct refused *refused = (void *)tr_buffer(test, sizeof(*refused));
@@ -228,7 +228,7 @@ static void cq_19_close_while_calls_come(struct kunit *test)
 	}
 }
 
-/* Long enough for a close to begin meanwhile. */
+/* Delays the handler until a close has begun. */
 static void dawdle(struct hd_queue *queue)
 {
 	if (queue->hard)
@@ -277,7 +277,7 @@ static void cq_19_a_handler_cannot_close_its_queue(struct kunit *test)
 	hd_check(test, queue);
 }
 
-/* Closes what another handler serves. */
+/* Closes the endpoint and the queue of another handler. */
 static void close_the_other(struct hd_queue *queue)
 {
 	struct hd_queue *other = queue->data;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, CQ: two queues whose handlers do all the work, and nobody else
- * helps: one call that does not come, and they stand still for ever.
+ * CONTRACT, CQ 16 and 17: two queues that only their handlers read, so that one
+ * missed call stops the run for ever.
  */
 
 #include <linux/delay.h>
@@ -16,7 +16,7 @@ KUNIT_ARRAY_PARAM(places, hd_hard, hd_name_place);
 
 #define PLACE(test) (*(const bool *)(test)->param_value)
 
-/* A ball goes to and fro between two players until they have been called often enough. */
+/* Messages that two handlers send back and forth until they were called often enough. */
 struct match {
 	struct hd_queue *player[2];
 	u8 *buf;
@@ -51,7 +51,7 @@ static int await_ball(struct match *match, struct fid_ep *ep)
 	return fi_recv(ep, match->buf + LEN, LEN, NULL, FI_ADDR_UNSPEC, NULL);
 }
 
-/* The receive first: the ball may be back before the send has returned. */
+/* The receive is posted first: the reply may arrive before the send returned. */
 static int play_back(struct match *match, struct fid_ep *ep)
 {
 	int ret = await_ball(match, ep);
@@ -80,7 +80,7 @@ static void play(struct hd_queue *queue)
 		end(match, 0);
 }
 
-/* The end, or an endless time without a call. */
+/* Waits for the end of the run; false if no handler was called for FX_WAIT_MS. */
 static bool is_over(struct kunit *test, struct match *match)
 {
 	int before;
@@ -108,7 +108,10 @@ static struct match *match_of(struct kunit *test, struct kofi_fabric_fx *fx,
 	return match;
 }
 
-/* Many calls, but where an interrupt of this kind waits for the timer. */
+/*
+ * Returns the number of calls to wait for: few where irq_work has no interrupt
+ * and waits for the timer.
+ */
 static int goal_of(bool hard)
 {
 	return tr_rounds * (hard && !arch_irq_work_has_interrupt() ? 5 : 100);
@@ -128,7 +131,7 @@ static void run(struct kunit *test, int balls, int goal)
 		KUNIT_ASSERT_EQ(test, 0, serve(match, ep[i % 2]));
 	over = is_over(test, match);
 	end(match, 0);
-	/* Who saw that it is not over yet is still inside, and may post. */
+	/* A handler that read the flag before it was set is still inside, and may post. */
 	smp_mb();
 	for (int i = 0; i < 2; i++) {
 		KUNIT_EXPECT_TRUE(test, hd_quiet(test, match->player[i]));
@@ -156,7 +159,7 @@ static void cq_16_no_edge_is_lost_with_many_under_way(struct kunit *test)
 	run(test, POSTED, goal_of(PLACE(test)));
 }
 
-/* Entries go to a handler and to a reader that polls beside it. */
+/* A queue that a handler reads, and a thread beside it. */
 struct shared {
 	struct hd_queue *queue;
 	atomic_t entries;
@@ -202,7 +205,7 @@ static void cq_16_no_edge_is_lost_beside_a_reader(struct kunit *test)
 	for (int round = 1; round <= tr_rounds; round++) {
 		unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
-		/* The second half without the reader: the handler alone is left. */
+		/* The thread stops after half the rounds; then only the handler reads. */
 		if (round == tr_rounds / 2)
 			tr_stop(test, reader);
 		hd_receives(test, ep[0], POSTED);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, CQ: reads that block, and what ends them.
+ * CONTRACT, CQ 9 to 11: blocking reads, and the causes of their return.
  */
 
 #include <linux/delay.h>
@@ -9,7 +9,7 @@
 #include "traffic.h"
 
 #define LEN 64
-/* Timeout of a read that is to time out, and what a busy machine may add. */
+/* Timeout of a read that should time out, and the delay allowed to a busy machine. */
 #define SHORT_MS 200
 #define SLACK_MS 5000
 
@@ -32,8 +32,8 @@ static void cq_09_sread_times_out(struct kunit *test)
 #define WAKES 1000
 
 /*
- * Silent sends give the reader no entry. In a queue as short as this each is
- * signalled all the same, and wakes it.
+ * Thread that sends without completions: the reader gets no entry, but in a
+ * queue this short each send is signalled, and wakes the reader.
  */
 static int send_silently(struct tr_thread *thread)
 {
@@ -54,10 +54,10 @@ static int send_silently(struct tr_thread *thread)
 	return 0;
 }
 
-/* For a reader that waits while others post. */
+/* Options for a reader that waits while other threads post. */
 static const struct fx_pair_opts safe = { .threading = FI_THREAD_SAFE };
 
-/* The sender takes ten times the budget, if it is not stopped. */
+/* The sender thread runs ten times as long as the timeout, unless stopped. */
 static void cq_09_the_timeout_is_one_budget(struct kunit *test)
 {
 	const struct fx_pair_opts opts = {
@@ -95,7 +95,7 @@ static void cq_09_what_is_ready_is_read_at_once(struct kunit *test)
 					 FI_ADDR_UNSPEC, NULL));
 	KUNIT_ASSERT_EQ(test, 0, fi_send(pair->ep[0], buf, LEN, NULL,
 					 FI_ADDR_UNSPEC, NULL));
-	/* The peer's entry says that ours is there too, or is about to be. */
+	/* The peer's entry shows that this one is queued too, or about to be. */
 	tr_expect(test, pair->cq[0], NULL, FI_SEND, 0);
 	KUNIT_EXPECT_EQ(test, 1, fi_cq_sread(pair->cq[1], &entry, 1, NULL,
 					     FX_WAIT_MS));
@@ -103,7 +103,10 @@ static void cq_09_what_is_ready_is_read_at_once(struct kunit *test)
 			fi_cq_sread(pair->cq[1], &entry, 1, NULL, 0));
 }
 
-/* Messages to itself: where there is no device, each is there when it is sent. */
+/*
+ * Thread that sends to itself and reads; over the loop provider each read finds
+ * its entry at once.
+ */
 static int sread_what_is_there(struct tr_thread *thread)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
@@ -128,7 +131,7 @@ static int sread_what_is_there(struct tr_thread *thread)
 	return 0;
 }
 
-/* A kernel without preemption has nobody else run unless sread lets them. */
+/* Without preemption other tasks run only if fi_cq_sread() reschedules. */
 static void cq_09_others_run_while_all_is_ready(struct kunit *test)
 {
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -150,7 +153,7 @@ static int sread_for_ever(struct tr_thread *thread)
 	return 0;
 }
 
-/* A reader without a timeout, that waits already. */
+/* Starts a reader without a timeout, and returns when it waits. */
 static struct tr_thread *start_reader(struct kunit *test, struct fid_cq *cq)
 {
 	struct tr_thread *reader = tr_start(test, -1, sread_for_ever, cq);

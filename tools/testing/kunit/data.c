@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, CQ 13: data beside messages. What goes beside writes is in
+ * CONTRACT, CQ 13: remote CQ data of messages. Data of RMA writes is in
  * rma_data.c.
  */
 
@@ -110,7 +110,7 @@ static void cq_13_data_beside_a_message(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], &entry, 1));
 }
 
-/* A message with data, and one without behind it. */
+/* A message with data, and two without after it. */
 static void cq_13_only_where_there_is_some(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, LEN);
@@ -124,7 +124,7 @@ static void cq_13_only_where_there_is_some(struct kunit *test)
 						 NULL));
 	KUNIT_ASSERT_EQ(test, 0, by_senddata(pair->ep[0], buf, 1, 77));
 	KUNIT_ASSERT_EQ(test, 0, fi_send(pair->ep[0], buf, 2, NULL, 0, NULL));
-	/* Without the flag, what stands in the struct is nobody's. */
+	/* Without FI_REMOTE_CQ_DATA, msg.data is ignored. */
 	KUNIT_ASSERT_EQ(test, 0, sendmsg(pair->ep[0], buf, 3, 88, 0));
 	KUNIT_ASSERT_EQ(test, 3, fx_wait_comp(test, pair->cq[1], entry, 3));
 	for (int i = 0; i < 3; i++) {
@@ -135,7 +135,7 @@ static void cq_13_only_where_there_is_some(struct kunit *test)
 	}
 }
 
-/* A queue for messages tells that there is data, one for contexts not even that. */
+/* FI_CQ_FORMAT_MSG has the flag but no data, FI_CQ_FORMAT_CONTEXT has neither. */
 static void cq_13_in_every_format(struct kunit *test)
 {
 	static const enum fi_cq_format formats[] = {
@@ -184,13 +184,13 @@ static void cq_13_more_than_the_wire_carries(struct kunit *test)
 				way->post(pair->ep[0], out, LEN, data[i]));
 	if (!has)
 		return;
-	/* What comes is the first that was not refused. */
+	/* The next message is the first that was not refused. */
 	KUNIT_ASSERT_EQ(test, 0, fi_recv(pair->ep[1], in, LEN, NULL, 0, in));
 	KUNIT_ASSERT_EQ(test, 0, way->post(pair->ep[0], out, 8, 9));
 	expect_data(test, pair->cq[1], in, 8, 9);
 }
 
-/* An error entry has none. */
+/* An error entry has no data. */
 static void cq_13_a_flushed_receive_has_none(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, LEN);
@@ -210,12 +210,15 @@ struct wish {
 	u64 caps;
 	u64 mode;
 	u64 rx_mode;
-	size_t size;		/* what is asked for */
-	bool offered;		/* data, where the device has any */
-	u64 demands;		/* the mode that comes with it */
+	size_t size;		/* cq_data_size of the hints */
+	bool offered;		/* data is offered, if the device has any */
+	u64 demands;		/* rx_attr->mode offered with the data */
 };
 
-/* Who has to put up with receives that are used up is asked first. */
+/*
+ * Data of RMA writes consumes receives, so it is offered only to a consumer
+ * that accepts FI_RX_CQ_DATA.
+ */
 static const struct wish wishes[] = {
 	{ "messages", FI_MSG, 0, 0, 0, true, 0 },
 	{ "messages that bring data", FI_MSG, 0, 0, 4, true, 0 },
@@ -278,7 +281,7 @@ static void info_14_more_data_than_any_device_has(struct kunit *test)
 			    "without the mode that it takes");
 }
 
-/* What was not offered is refused, though the device could do it. */
+/* Data that was not offered is refused, even if the device supports it. */
 static void info_14_data_that_was_not_offered(struct kunit *test)
 {
 	const struct fx_pair_opts opts = { .caps = FI_RMA };
