@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Event queues of domains: for endpoints that have none of their own, and for
- * registrations that are to be reported. What is told when the device goes
- * away stands in outage.c.
+ * Event queues bound to domains: for endpoints without a queue of their own,
+ * and for registrations. Events of a device removal are in outage.c.
  */
 
 #include "traffic.h"
 
 #define LEN	256
 
-/* A domain with fx->eq, which has to be closed before that. */
+/* Opens a domain after its event queue, so that the domain is closed first. */
 static struct kofi_fabric_fx *open_fx(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = (void *)tr_buffer(test, sizeof(*fx));
@@ -23,7 +22,7 @@ static struct kofi_fabric_fx *open_fx(struct kunit *test)
 	return fx;
 }
 
-/* A region whose registration has its own context. */
+/* Registers a region with this context. */
 static struct fid_mr *reg(struct kunit *test, struct kofi_fabric_fx *fx,
 			  u64 access, void *context)
 {
@@ -58,13 +57,13 @@ static void mr_01_registrations_are_reported(struct kunit *test)
 	tr_expect_silence(test, fx->eq);
 	KUNIT_ASSERT_EQ(test, 0, fi_domain_bind(fx->domain, &fx->eq->fid,
 						FI_REG_MR));
-	/* What was there before has been told by its own call. */
+	/* Earlier registrations were reported by their call. */
 	tr_expect_silence(test, fx->eq);
 	mr[0] = reg(test, fx, FI_SEND, &context[0]);
 	mr[1] = reg(test, fx, FI_REMOTE_READ, &context[1]);
 	for (int i = 0; i < 2; i++)
 		expect_complete(test, fx->eq, mr[i], &context[i]);
-	/* What is refused is told by its call alone. */
+	/* A refused registration is reported by its call only. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
 			fi_mr_reg(fx->domain, mr, 0, FI_SEND, 0, 0, 0, &refused,
 				  NULL));
@@ -102,7 +101,7 @@ static void eq_05_busy_with_a_domain(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&fx->eq->fid));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
 			fi_domain_bind(fx->domain, &second->fid, 0));
-	/* What was refused has left nothing behind. */
+	/* The refused bindings hold no reference. */
 	fx_close(test, &second->fid);
 	fx_close(test, &other->eq->fid);
 	fx_close(test, &fx->cq->fid);
@@ -110,7 +109,7 @@ static void eq_05_busy_with_a_domain(struct kunit *test)
 	fx_close(test, &fx->eq->fid);
 }
 
-/* Bound to no event queue. */
+/* Opens an endpoint that is bound to no event queue. */
 static struct fid_ep *deaf_ep(struct kunit *test, struct kofi_fabric_fx *fx,
 			      struct fi_info *info)
 {
@@ -137,7 +136,7 @@ static void ep_02_the_queue_of_the_domain_will_do(struct kunit *test)
 	fx_bind(test, accepted, own, fx->cq, FI_TRANSMIT | FI_RECV);
 	KUNIT_ASSERT_EQ(test, 0, fi_accept(accepted, NULL, 0));
 
-	/* Each is told by its own. */
+	/* The events of each endpoint go to its own queue. */
 	KUNIT_ASSERT_GT(test, fx_wait_event(test, own, FI_CONNECTED, &event,
 					    sizeof(event)), 0);
 	KUNIT_EXPECT_PTR_EQ(test, &accepted->fid, event.entry.fid);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What drivers do now and then: the device's posts, polls and the arming of its
- * queues go through here, which does so whenever a test wants it.
+ * Rare driver behaviour: post_send, poll_cq and req_notify_cq of the device are
+ * replaced by functions that fail, or delay, when a test asks for it.
  */
 
 #include <linux/delay.h>
@@ -12,11 +12,11 @@
 #include "atomic.h"
 
 #define LEN	64
-/* More than a queue has slots. */
+/* More rounds than a queue has slots. */
 #define REFUSED_ROUNDS	300
 
 static struct {
-	struct rdma_cm_id	*id;	/* of the device, which it keeps */
+	struct rdma_cm_id	*id;	/* keeps the device */
 	int			(*post)(struct ib_qp *qp,
 					const struct ib_send_wr *wr,
 					const struct ib_send_wr **bad);
@@ -24,15 +24,18 @@ static struct {
 				       enum ib_cq_notify_flags flags);
 	int			(*poll)(struct ib_cq *cq, int count,
 					struct ib_wc *wc);
-	/* How many requests of a kind pass, how many behind those do not, and why. */
+	/*
+	 * Requests with this opcode: the number to post, the number to fail
+	 * after those, and the errno.
+	 */
 	enum ib_wr_opcode	opcode;
 	atomic_t		passes;
 	atomic_t		refusals;
 	int			answer;
 	int			last_answer;
-	/* What ends while a queue is armed */
+	/* Endpoint to shut down while a queue is armed. */
 	struct fid_ep		*ending;
-	/* Each failure is told twice, as siw does it with some reads */
+	/* Reports each failed completion twice, as siw does with some reads. */
 	bool			repeats;
 } driver;
 
@@ -65,7 +68,7 @@ static int driver_poll(struct ib_cq *cq, int count, struct ib_wc *wc)
 
 	if (!READ_ONCE(driver.repeats))
 		return driver.poll(cq, count, wc);
-	/* There has to be room for as many again. */
+	/* Leaves room for the duplicates. */
 	found = driver.poll(cq, max(count / 2, 1), wc);
 	if (found < 0 || 2 * found > count)
 		return found;
@@ -88,7 +91,7 @@ static void driver_end(void *unused)
 	rdma_destroy_id(driver.id);
 }
 
-/* Another word than the device has, once so many requests have passed. */
+/* Makes that many requests fail, once that many have passed. */
 static void driver_answers(int passes, int refusals, int answer)
 {
 	atomic_set(&driver.refusals, 0);
@@ -98,7 +101,7 @@ static void driver_answers(int passes, int refusals, int answer)
 	atomic_set(&driver.refusals, refusals);
 }
 
-/* What the test opens from now on posts and arms by way of the above. */
+/* Installs the replacements on the device under test, until the test ends. */
 static void driver_begin(struct kunit *test)
 {
 	struct fi_info *info = fx_info(test, fx_addr, NULL, FI_SOURCE);
@@ -117,7 +120,7 @@ static void driver_begin(struct kunit *test)
 	driver.id->device->ops.post_send = driver_post;
 	driver.arm = driver.id->device->ops.req_notify_cq;
 	driver.id->device->ops.req_notify_cq = driver_arm;
-	/* After everything else of the test: its queue pairs are gone by then. */
+	/* Runs last, when all queue pairs of the test are gone. */
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, driver_end,
 							   NULL));
 }
@@ -129,7 +132,7 @@ static struct rma_fx *driver_open(struct kunit *test, u8 *far,
 	return at_open(test, far, LEN, RMA_BOTH, opts);
 }
 
-/* The same, where it is writes that the driver answers. */
+/* Opens a pair whose RMA writes are the requests that fail. */
 static struct rma_fx *driver_rma(struct kunit *test, u8 *far)
 {
 	driver_begin(test);
@@ -137,7 +140,7 @@ static struct rma_fx *driver_rma(struct kunit *test, u8 *far)
 	return rma_open(test, far, LEN, RMA_BOTH, NULL);
 }
 
-/* An operation that no device has, on a word that takes two requests. */
+/* Prepares an operation that no device has, which takes two requests. */
 static struct at_op driver_op(struct kunit *test, u8 *far)
 {
 	struct at_op op = {
@@ -171,7 +174,10 @@ static void driver_refuses_the_first_request(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(fx->pair->cq[0], NULL, 0));
 }
 
-/* The word is as it was, the operation is told of, and the next one is done. */
+/*
+ * The second request fails: the target is unchanged, the operation has an error
+ * entry, and the next operation succeeds.
+ */
 static void driver_refuses_the_next_request(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN);
@@ -189,7 +195,7 @@ static void driver_refuses_the_next_request(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 7, *(u64 *)far);
 }
 
-/* What nobody waits for is told of as well, if it fails. */
+/* An injected operation that fails has an error entry. */
 static void driver_refuses_what_was_injected(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN);
@@ -207,7 +213,7 @@ static void driver_refuses_what_was_injected(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 5, *(u64 *)far);
 }
 
-/* A shutdown waits for nothing that does not come. */
+/* A shutdown does not wait for a request that cannot be posted. */
 static void driver_refuses_during_a_shutdown(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN);
@@ -217,7 +223,7 @@ static void driver_refuses_during_a_shutdown(struct kunit *test)
 	driver_answers(1, INT_MAX, -EINVAL);
 	KUNIT_ASSERT_EQ(test, 0, at_post(fx, &op));
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(fx->pair->ep[0], FI_WRITE));
-	/* It is there now. */
+	/* The entry can be read once fi_shutdown() returned. */
 	KUNIT_EXPECT_EQ(test, -FI_EAVAIL,
 			fi_cq_read(fx->pair->cq[0], NULL, 0));
 	KUNIT_EXPECT_EQ(test, FI_EIO, at_expect_error(test, fx, &op));
@@ -248,7 +254,7 @@ static void driver_refuses_what_is_counted(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, FI_EIO, at_expect_error(test, fx, &op));
 }
 
-/* Without memory it is asked again: by a reader, or when there is none. */
+/* A request that fails with -ENOMEM is posted again, with and without a reader. */
 static void driver_has_no_memory_for_a_while(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN);
@@ -260,7 +266,7 @@ static void driver_has_no_memory_for_a_while(struct kunit *test)
 	at_expect(test, fx, &op);
 	KUNIT_EXPECT_EQ(test, 7, *(u64 *)far);
 	KUNIT_EXPECT_EQ(test, 5, *(u64 *)op.result);
-	/* The shutdown has somebody else read. */
+	/* fi_shutdown() waits until the request was posted, without a reader. */
 	*(u64 *)op.buf = 8;
 	driver_answers(1, 10, -ENOMEM);
 	KUNIT_ASSERT_EQ(test, 0, at_post(fx, &op));
@@ -269,7 +275,7 @@ static void driver_has_no_memory_for_a_while(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 8, *(u64 *)far);
 }
 
-/* What waits to be posted is flushed as well, before the shutdown is over. */
+/* A request that waits to be posted again is flushed before fi_shutdown() returns. */
 static void driver_has_no_memory_during_a_shutdown(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN);
@@ -285,7 +291,7 @@ static void driver_has_no_memory_during_a_shutdown(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 5, *(u64 *)far);
 }
 
-/* The reader finds nothing to do for it, and somebody else does. */
+/* A work item posts again while the reader sleeps, and the final error wakes the reader. */
 static void driver_refuses_while_the_reader_sleeps(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN);
@@ -303,8 +309,8 @@ static void driver_refuses_while_the_reader_sleeps(struct kunit *test)
 }
 
 /*
- * Nothing is left of a post that was refused: neither of those that take the
- * short way, as memory that is registered does, nor of the others.
+ * A refused post leaves no state behind, neither on the fast path that
+ * registered memory takes nor on the path that maps memory.
  */
 static void driver_refuses_what_takes_one_request(struct kunit *test)
 {
@@ -321,7 +327,10 @@ static void driver_refuses_what_takes_one_request(struct kunit *test)
 	fx_defer_close(test, &mr->fid);
 	for (u64 i = 0; i < REFUSED_ROUNDS; i++) {
 		void *desc = i & 1 ? fi_mr_desc(mr) : NULL, *context = near + i % 8;
-		/* Two: more often than the queue is deep, which is as empty. */
+		/*
+		 * The first two rounds refuse more posts than the queue holds,
+		 * which stays empty.
+		 */
 		int refusals = i < 2 ? depth + 1 : i % 3;
 
 		*source = i;
@@ -339,7 +348,10 @@ static void driver_refuses_what_takes_one_request(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(fx->pair->cq[0], NULL, 0));
 }
 
-/* What somebody else has taken from the device raises no interrupt any more. */
+/*
+ * A completion that another thread polls while the queue is armed raises no
+ * interrupt, and yet the reader must wake up.
+ */
 static void cq_16_taken_while_the_queue_is_armed(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, LEN);
@@ -355,7 +367,7 @@ static void cq_16_taken_while_the_queue_is_armed(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, READ_ONCE(driver.ending));
 }
 
-/* Once each, whoever takes it from the device. */
+/* A failure that the device reports twice has one entry, whichever thread polls it. */
 static void cq_07_told_twice_by_the_device(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, LEN);

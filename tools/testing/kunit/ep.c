@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, EP: binding and enabling, and what a post is told.
+ * CONTRACT, EP 1 to 6 and 10: binding, enabling, and the results of posts.
  */
 
 #include "traffic.h"
@@ -8,7 +8,7 @@
 #define LEN 64
 #define BOTH (FI_TRANSMIT | FI_RECV)
 
-/* What a zero-length transfer must not look at. */
+/* A pointer that a zero-length transfer must not use. */
 #define BOGUS ((void *)8)
 
 static void ep_01_bad_binding_flags(struct kunit *test)
@@ -71,7 +71,7 @@ static void ep_02_enabling_needs_its_queues(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_enable(ep));
 }
 
-/* fx_pair() never calls fi_enable(): that it connects shows the one half. */
+/* fx_pair() does not call fi_enable(), so fi_connect() and fi_accept() did. */
 static void ep_02_connect_and_accept_enable(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
@@ -90,7 +90,7 @@ static void ep_03_nothing_is_posted_before_enabling(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, tr_send(ep, buf, LEN));
 	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, tr_recv(ep, buf, LEN));
-	/* fi_connect() and fi_accept() enable what is not enabled. */
+	/* fi_connect() and fi_accept() enable the endpoint. */
 	fx_start_connect(test, ep, pep);
 	KUNIT_EXPECT_EQ(test, 0, tr_recv(ep, buf, LEN));
 	peer = fx_ep(test, fx->domain, fx_wait_request(test, fx->eq));
@@ -147,7 +147,7 @@ static void ep_04_a_full_transmit_queue(struct kunit *test)
 	tr_needs_device(test, pair->info);
 	for (int i = 0; i < 2 * DEPTH; i++)
 		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], NULL, 0));
-	/* They complete, but nobody reads it: the queue stays full. */
+	/* The sends complete, but their entries stay unread: the queue stays full. */
 	while (posted < 2 * DEPTH && !tr_send(pair->ep[0], buf, 0))
 		posted++;
 	KUNIT_EXPECT_EQ(test, DEPTH, posted);
@@ -263,7 +263,7 @@ static void ep_06_the_address_is_ignored(struct kunit *test)
 	}
 }
 
-/* It belongs to the device, and is used as if nobody had asked. */
+/* A receive posted to the device cannot be cancelled, and stays in use. */
 static void ep_10_what_the_device_has_stays(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);

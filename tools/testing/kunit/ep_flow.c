@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, EP: selective completion, limits, flags of an endpoint, aliases.
+ * CONTRACT, EP 7, 9 and 13: selective completion, limits, operation flags,
+ * aliases.
  */
 
 #include "traffic.h"
@@ -57,7 +58,7 @@ static void ep_07_without_it_every_success_is_reported(struct kunit *test)
 	tr_expect(test, pair->cq[1], mark + 1, FI_RECV, 0);
 }
 
-/* Calls without flags go by the endpoint's: none here, as nobody asked for any. */
+/* Calls without flags use the endpoint's operation flags, which lack FI_COMPLETION here. */
 static void ep_07_plain_calls_are_silent_too(struct kunit *test)
 {
 	struct kofi_pair *pair = fx_pair(test, &selective);
@@ -79,10 +80,10 @@ static void ep_07_plain_calls_are_silent_too(struct kunit *test)
 struct depths {
 	size_t tx;
 	size_t cq;
-	bool all;	/* a thousand, also where everything is slow */
+	bool all;	/* a thousand, even on slow kernels */
 };
 
-/* The queue much smaller and much larger than the completion queue, and the defaults. */
+/* Transmit queues much smaller and much larger than the completion queue, and the defaults. */
 static const struct depths depths[] = {
 	{ 1, 0 }, { 4, 0, true }, { 256, 0 }, { 0, 0, true }, { 2000, 1 },
 	{ 0, 1 },
@@ -125,7 +126,7 @@ static void ep_07_a_thousand_unsignalled_sends(struct kunit *test)
 				KUNIT_FAIL_AND_ABORT(test, "send %d: %zd", sent,
 						     ret);
 		}
-		/* Nothing comes here, but the credits of what has completed. */
+		/* This read returns no entry, but frees the room of completed sends. */
 		ret = fi_cq_read(pair->cq[0], &entry, 1);
 		KUNIT_ASSERT_EQ(test, -FI_EAGAIN, ret);
 		ret = fi_cq_read(pair->cq[1], &entry, 1);
@@ -176,7 +177,7 @@ static void ep_09_too_long(struct kunit *test)
 	u8 *buf = tr_buffer(test, LEN);
 	struct kofi_pair *pair = fx_pair(test, NULL);
 	size_t max = pair->info->ep_attr->max_msg_size;
-	/* One byte too many, and a sum that wraps. */
+	/* A byte too many, and a sum that overflows. */
 	const struct kvec sums[][2] = {
 		{ { buf, max }, { buf, 1 } },
 		{ { buf, SIZE_MAX }, { buf, 2 } },
@@ -187,7 +188,7 @@ static void ep_09_too_long(struct kunit *test)
 			fi_send(pair->ep[0], buf, max + 1, NULL, 0, NULL));
 	KUNIT_EXPECT_EQ(test, -FI_EMSGSIZE,
 			fi_recv(pair->ep[1], buf, max + 1, NULL, 0, NULL));
-	/* The longest gets as far as its memory, of which there is none here. */
+	/* The maximum length itself is accepted: only the missing memory is an error. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
 			fi_send(pair->ep[0], NULL, max, NULL, 0, NULL));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL,

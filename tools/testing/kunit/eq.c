@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * EQ: reading, writing, waiting. What connections report stands in eq_cm.c,
- * what the handler does in eq_handler.c.
+ * CONTRACT, EQ 1 to 4: reading, writing, waiting. Events of connections are in
+ * eq_cm.c, the handler is in eq_handler.c.
  */
 
 #include <linux/delay.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * EQ: what connections report, with errors and requests among it.
+ * CONTRACT, EQ: events, errors and requests of connections.
  */
 
 #include <linux/completion.h>
@@ -10,16 +10,16 @@
 #include "fixture.h"
 
 /*
- * Nobody listens at this port, and none of those who connect gets it for
- * itself, as it might one of those that are given away: it would find itself.
+ * A port without a listener. It is no ephemeral port, so that no connecting
+ * endpoint gets it as its own and connects to itself.
  */
 #define SILENT_PORT 9
 
-/* Addresses of both families have theirs there. */
+/* The port has the same offset in both address families. */
 static_assert(offsetof(struct sockaddr_in6, sin6_port) ==
 	      offsetof(struct sockaddr_in, sin_port));
 
-/* An address of this device that nobody listens at. */
+/* Returns an address of this device without a listener. */
 static void silent_address(struct kunit *test, struct kofi_fabric_fx *fx,
 			   struct sockaddr_in6 *addr)
 {
@@ -31,7 +31,7 @@ static void silent_address(struct kunit *test, struct kofi_fabric_fx *fx,
 	addr->sin6_port = htons(SILENT_PORT);
 }
 
-/* An endpoint whose connection is refused; the error follows on fx->eq. */
+/* Connects an endpoint to the address without a listener; the error follows on fx->eq. */
 static struct fid_ep *refused_ep(struct kunit *test, struct kofi_fabric_fx *fx,
 				 struct sockaddr_in6 *silent)
 {
@@ -41,7 +41,7 @@ static struct fid_ep *refused_ep(struct kunit *test, struct kofi_fabric_fx *fx,
 	return ep;
 }
 
-/* Waits for an event or an error without taking it. */
+/* Waits for an event or an error without consuming it. */
 static ssize_t wait_for_head(struct fid_eq *eq)
 {
 	struct fx_cm_event event;
@@ -129,7 +129,7 @@ static void eq_05_no_error_is_lost(struct kunit *test)
 	struct fid_ep *ep[REFUSED];
 	struct sockaddr_in6 silent;
 
-	/* Of size 1: that bounds what is written, never what is reported. */
+	/* The size bounds fi_eq_write(), not the events that kOFI reports. */
 	fx_close(test, &fx->eq->fid);
 	KUNIT_ASSERT_EQ(test, fi_eq_open(fx->fabric, &attr, &fx->eq, NULL), 0);
 	fx_defer_close(test, &fx->eq->fid);
@@ -227,7 +227,7 @@ static void eq_07_nothing_of_a_closed_endpoint_is_read(struct kunit *test)
 	ep = refused_ep(test, fx, &silent);
 	KUNIT_ASSERT_EQ(test, wait_for_head(fx->eq), -FI_EAVAIL);
 	fx_close(test, &ep->fid);
-	/* Its fid would be that of no object any more. */
+	/* A queued error of a closed endpoint would have a dangling fid. */
 	KUNIT_EXPECT_EQ(test, fi_eq_read(fx->eq, &number, &event, sizeof(event),
 					 0), -FI_EAGAIN);
 }
@@ -241,7 +241,7 @@ struct greeter {
 	int			ret;
 };
 
-/* A server that lives in its handler: it may sleep there, so it may accept. */
+/* Handler of a server: it may sleep, so it may accept. */
 static void accept_in_handler(struct fid_eq *eq, void *context)
 {
 	struct greeter *greeter = context;
@@ -275,7 +275,7 @@ static void eq_08_handler_may_accept(struct kunit *test)
 	struct greeter *greeter;
 	struct fid_ep *ep;
 
-	/* Not on the stack: the handler runs until the queue is closed. */
+	/* Not on the stack, since the handler runs until the queue is closed. */
 	greeter = kunit_kzalloc(test, sizeof(*greeter), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, greeter);
 	greeter->domain = fx->domain;

@@ -13,10 +13,10 @@
 #define MANY 200
 #define SHORT_MS 100
 
-/* A queue, its handler and what that saw. */
+/* A queue, its handler, and the violations that the handler saw. */
 struct handled {
 	struct fid_eq	*eq;
-	/* What it does besides, and what for. */
+	/* Called by the handler after its checks. */
 	void		(*body)(struct handled *handled);
 	void		*data;
 	atomic_t	calls, inside, events;
@@ -96,7 +96,7 @@ static bool reaches(struct kunit *test, atomic_t *count, int wanted)
 	return true;
 }
 
-/* Who writes one event after another. */
+/* Thread that writes MANY events. */
 static int write_many(struct tr_thread *thread)
 {
 	struct handled *handled = thread->arg;
@@ -135,7 +135,7 @@ static void eq_08_called_for_every_event(struct kunit *test)
 	check(test, handled);
 }
 
-/* Also one that reads nothing: each event is a call, or comes before one that has not begun. */
+/* Handler that reads nothing: each event is still followed by the start of a call. */
 static void read_nothing(struct handled *handled)
 {
 }
@@ -182,7 +182,7 @@ static void eq_08_close_waits_for_the_handler(struct kunit *test)
 
 	KUNIT_ASSERT_EQ(test, 1, fi_eq_write(handled->eq, 7, "", 1, 0));
 	KUNIT_ASSERT_TRUE(test, reaches(test, &handled->events, 1));
-	/* For a second call, which must not come. */
+	/* Would cause a second call, which must not come. */
 	KUNIT_ASSERT_EQ(test, 1, fi_eq_write(handled->eq, 7, "", 1, 0));
 	fx_close(test, &handled->eq->fid);
 	WRITE_ONCE(handled->closed, true);
@@ -209,7 +209,7 @@ static void eq_08_a_handler_cannot_close_its_queue(struct kunit *test)
 	check(test, handled);
 }
 
-/* A service that lives in its handler: accepts whoever comes. */
+/* A server that runs in its handler and accepts every request. */
 struct service {
 	struct kofi_fabric_fx	*fx;
 	struct fid_ep		*ep;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, EP 8: flags of the calls that take a message's struct, and those
- * that an endpoint has for the others. Fences are in rma_order.c.
+ * CONTRACT, EP 8: flags of calls that take a struct fi_msg, and the endpoint's
+ * operation flags, which apply to other calls. Fences are in rma_order.c.
  */
 
 #include <linux/delay.h>
@@ -10,13 +10,13 @@
 
 #define LEN 64
 
-/* What every endpoint for messages takes. */
+/* Flags that each connected endpoint takes. */
 #define SEND_FLAGS (FI_COMPLETION | FI_MORE | FI_FENCE | FI_INJECT |	\
 		    FI_INJECT_COMPLETE | FI_REMOTE_SIGNAL)
-/* What depends on the device. */
+/* Flags that depend on the device. */
 #define MAYBE_FLAGS (FI_REMOTE_CQ_DATA | FI_TRANSMIT_COMPLETE |	\
 		     FI_DELIVERY_COMPLETE)
-/* Not flags but kinds of vectors. */
+/* Types of vectors, which are no flags of the operation. */
 #define VECTOR_FLAGS (FI_BVEC | FI_SGL)
 #define RECV_FLAGS (FI_COMPLETION | FI_MORE | FI_MULTI_RECV)
 
@@ -62,7 +62,7 @@ static bool is_offered(const struct fi_info *info, u64 flag)
 	}
 }
 
-/* Alone, and together with all the others. */
+/* Sends with each flag alone, and with all flags up to this one. */
 static void ep_08_each_flag_sends(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
@@ -124,11 +124,11 @@ static void ep_08_unknown_flags(struct kunit *test)
 						    flag | FI_COMPLETION),
 					    "bit %d of a receive", bit);
 	}
-	/* Nothing of it was posted. */
+	/* The refused calls posted nothing. */
 	tr_exchange(test, pair, 0, buf, buf + LEN, LEN);
 }
 
-/* A message that is said to be followed by more goes out, whatever follows. */
+/* A message with FI_MORE is sent even if no call, or a refused one, follows. */
 static void ep_08_more_and_then_nothing(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
@@ -149,7 +149,7 @@ static void ep_08_more_and_then_nothing(struct kunit *test)
 	}
 }
 
-/* With the endpoint's flags a send is reported, with its own it is not. */
+/* The endpoint's flags give a send an entry, the flags of fi_sendmsg() do not. */
 static void ep_08_flags_stand_in_place_of_the_endpoints(struct kunit *test)
 {
 	u64 flags = FI_TRANSMIT | FI_COMPLETION;
@@ -169,7 +169,7 @@ static void ep_08_flags_stand_in_place_of_the_endpoints(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], NULL, 0));
 }
 
-/* Those that the endpoint was made with, and those that are set later. */
+/* Operation flags set by FI_SETOPSFLAG. */
 static void ep_08_flags_of_an_endpoint(struct kunit *test)
 {
 	static const u64 levels[] = {
@@ -234,10 +234,10 @@ static void info_14_completion_levels(struct kunit *test)
 	}
 }
 
-/* How long a completion that must not come is waited for. */
+/* Time to wait for a completion that must not come. */
 #define SILENCE_MS 50
 
-/* Complete means that the peer's receive is complete, too. */
+/* With FI_DELIVERY_COMPLETE a send completes after the peer's receive. */
 static void ep_08_delivery_complete(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
