@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CLOSE 2: every step of every constructor fails in turn, and what it did
- * before is undone.
+ * CONTRACT, CLOSE 2: each allocation of each constructor fails in turn, and the
+ * constructor undoes its earlier steps.
  *
  * A call is repeated with its first, second, ... allocation failing, until it
- * has fewer. That only fails allocations of the calling task, and those that
- * may wait only where the knobs of debugfs say so:
+ * has fewer. Only allocations of the calling task fail, and those that may wait
+ * only with this setting:
  *
  *	echo N >/sys/kernel/debug/failslab/ignore-gfp-wait
  *
- * Leaks are found by whatever looks for them afterwards, in the kernel's
- * memory and in the device's resources; objects that stay are found here, when
- * the test closes their parents.
+ * Leaks of memory and of device resources are found by checks after the test.
+ * An object that stays open is found here, when the test closes its parent.
  */
 
 #include <linux/sched.h>
@@ -27,7 +26,7 @@ static void fail_nth(unsigned int n)
 	WRITE_ONCE(current->fail_nth, n);
 }
 
-/* Whether that allocation was reached; none fails any more. */
+/* Returns true if the chosen allocation was reached, and disarms the injection. */
 static bool has_failed(void)
 {
 	bool failed = !READ_ONCE(current->fail_nth);
@@ -56,7 +55,7 @@ int fault_init(struct kunit *test)
 	return 0;
 }
 
-/* No call has as many allocations. */
+/* Upper bound of the allocations of a call. */
 #define MOST	4000
 
 void fault_walk(struct kunit *test, struct fault *fault,
@@ -104,7 +103,7 @@ struct fault *fault_new(struct kunit *test)
 	fault->buf = kunit_kzalloc(test, PAGE_SIZE, GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, fault->buf);
 	fault->fx = fx_open(test);
-	/* Endpoints that can do everything take the most to make. */
+	/* Endpoints with all capabilities have the most allocations. */
 	hints->caps = 0;
 	fault->fx->info = fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE);
 	fault->server = fx_eq(test, fault->fx->fabric);

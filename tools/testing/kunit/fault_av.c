@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CLOSE 2, AV 10, AVSET 3: address vectors whose allocations fail; see fault.c.
+ * CONTRACT, CLOSE 2, AV 10, AVSET 3: address vectors whose allocations fail;
+ * see fault.c.
  */
 
 #include <kunit/test-bug.h>
@@ -9,7 +10,7 @@
 
 #include "fault.h"
 
-/* More than the entries that come at a time. */
+/* More addresses than the entries that are allocated at a time. */
 #define PEERS	300
 
 static int call_av_open(struct fault *fault)
@@ -48,7 +49,7 @@ static int insert_peers(struct fid_av *av, fi_addr_t *out, u64 flags)
 			       NULL);
 }
 
-/* Whether those that were told of, and no others, are there. */
+/* Returns true if the vector has exactly the addresses that out reports, count in all. */
 static bool agrees(struct fid_av *av, const fi_addr_t *out, int count)
 {
 	int told = 0;
@@ -89,7 +90,7 @@ static int call_av_insert(struct fault *fault)
 	return ret == PEERS ? 0 : -FI_ENOMEM;
 }
 
-/* What failed can be inserted, and stands where it would have stood. */
+/* Inserts again: an address that failed gets the index that it would have had. */
 static void close_vector(struct fault *fault)
 {
 	struct kunit *test = kunit_get_current_test();
@@ -118,13 +119,16 @@ static void prepare_events(struct kunit *test, struct fault *fault)
 	KUNIT_ASSERT_EQ(test, 0, fi_av_bind(fault->av, &fault->fx->eq->fid, 0));
 }
 
-/* As many as there are of them, whatever memory there was. */
+/* Starts an insertion. */
 static int call_av_insert_later(struct fault *fault)
 {
 	return insert_peers(fault->av, fault->buf, 0);
 }
 
-/* Closing ends it; what it tells of is all of them. */
+/*
+ * Closes the vector, which ends the insertion: its events account for each
+ * address, or there are none.
+ */
 static void close_events(struct fault *fault)
 {
 	struct kunit *test = kunit_get_current_test();
@@ -174,7 +178,7 @@ static int call_av_set(struct fault *fault)
 	ret = fi_av_set(fault->av, &attr, &other, NULL);
 	if (!ret) {
 		ret = fi_av_set_union(other, set);
-		/* All of them, or none. */
+		/* The union adds all members or none. */
 		if (!ret)
 			ret = fi_av_set_remove(other, PEERS - 1);
 		else if (!fi_av_set_remove(other, 0))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CLOSE 2: the steps of connections, whose allocations fail in turn.
+ * CONTRACT, CLOSE 2: calls of connections whose allocations fail in turn.
  */
 
 #include <kunit/test-bug.h>
@@ -39,8 +39,9 @@ static int call_enable(struct fault *fault)
 }
 
 /*
- * To nobody, which is refused at once: iwcm lets the end of an endpoint wait
- * for an answer, ten seconds if need be.
+ * Connects to an address without a listener, which is refused at once. With a
+ * listener, iwcm would delay the close until an answer arrives, up to ten
+ * seconds.
  */
 static int call_connect(struct fault *fault)
 {
@@ -53,7 +54,7 @@ static int call_bind(struct fault *fault)
 	struct fid_ep *ep;
 	int ret;
 
-	/* Opened here as well: what is bound already cannot be bound again. */
+	/* The endpoint is opened here, since a bound one cannot be bound again. */
 	ret = FAULT_MADE(fault, fi_endpoint(fx->domain, fx->info, &ep, NULL),
 			 ep);
 	if (ret)
@@ -138,7 +139,7 @@ static void close_02_events(struct kunit *test)
 	fault_walk(test, fault_new(test), &write);
 }
 
-/* An endpoint that asks, and its request at the listener. */
+/* Connects an endpoint and reads its request at the listener. */
 static void request(struct kunit *test, struct fault *fault)
 {
 	struct fx_cm_event event;
@@ -159,7 +160,7 @@ static void request_and_open(struct kunit *test, struct fault *fault)
 
 static void end_request(struct fault *fault)
 {
-	/* Unless an endpoint has taken it, and ended it. */
+	/* Has no effect if an endpoint was opened from the request. */
 	fi_reject(fault->pep, fault->request->handle, NULL, 0);
 	fi_freeinfo(fault->request);
 	fault->request = NULL;
@@ -203,13 +204,13 @@ static void close_02_accepting(struct kunit *test)
 	};
 	struct fault *fault = fault_new(test);
 
-	/* siw_qp_readq_init() does, for the first of its two queues. */
+	/* siw_qp_readq_init() frees the first of its two queues twice when memory is short. */
 	if (tr_is_iwarp(fault->fx->info))
 		kunit_skip(test, "siw frees memory twice when it lacks some");
 	fault_walk(test, fault, &accept);
 }
 
-/* Both ends: ep is the accepted one. */
+/* Connects two endpoints; ep is the accepted one. */
 static void connect_both(struct kunit *test, struct fault *fault)
 {
 	struct fx_cm_event event;
@@ -233,7 +234,7 @@ static int call_close(struct fault *fault)
 	return ret;
 }
 
-/* The entries of both ends go with them. */
+/* Closes both endpoints and drains the completion queue. */
 static void end_connection(struct fault *fault)
 {
 	struct fi_cq_tagged_entry entry;

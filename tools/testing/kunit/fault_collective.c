@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* CLOSE 2: endpoints that are paired with an offload, and groups, whose allocations fail; see fault.c. */
+/* CONTRACT, CLOSE 2: importing an offload domain, and joining a group; see fault.c. */
 
 #include <kunit/test-bug.h>
 #include <rdma/fi_collective.h>

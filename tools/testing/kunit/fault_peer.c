@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CLOSE 2: objects that providers share, whose allocations fail; see fault.c.
+ * CONTRACT, CLOSE 2: objects that providers share, whose allocations fail; see
+ * fault.c.
  */
 
 #include <kunit/test-bug.h>
@@ -186,7 +187,10 @@ static int call_open_peer_srx(struct fault *fault)
 	return FAULT_MADE(fault, fi_srx_context(world->domain, &attr, &srx, &context), srx);
 }
 
-/* Of another make, which is asked nothing before there is a message. */
+/*
+ * Opens a context over another provider's shared receives, which are not called
+ * before a message arrives.
+ */
 static int call_open_peer_of_others(struct fault *fault)
 {
 	struct fid_ep *form = container_of(fault->exported, struct fid_ep, fid);
@@ -199,7 +203,7 @@ static int call_open_peer_of_others(struct fault *fault)
 	struct fid_ep *srx;
 	int ret = fi_srx_context(world->domain, &attr, &srx, &context);
 
-	/* It is not valid any longer. */
+	/* Closed here, since the context is on this stack. */
 	return ret ?: fi_close(&srx->fid);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* CLOSE 2 for what datagrams need: see fault.c. */
+/* CONTRACT, CLOSE 2: objects of RDM and scalable endpoints; see fault.c. */
 
 #include <kunit/test-bug.h>
 
@@ -64,7 +64,7 @@ static void make(struct kunit *test, struct fault *fault)
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(fault->ep, &rdm->cq->fid, FI_TRANSMIT | FI_RECV));
 }
 
-/* Again, if it has failed: it works, and begins where that has ended. */
+/* Enables the endpoint, which succeeds after a failed attempt too, and closes it. */
 static void enable_and_close(struct fault *fault)
 {
 	struct kunit *test = kunit_get_current_test();
@@ -84,7 +84,7 @@ static void close_02_enabling_datagrams(struct kunit *test)
 {
 	static const struct step enable = {
 		"fi_enable(datagrams)", make, call_enable, enable_and_close,
-		/* Then it is packets. */
+		/* Later allocations are those of packets. */
 		.most = 120,
 	};
 
@@ -147,7 +147,7 @@ static void make_rx(struct kunit *test, struct fault *fault)
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(fault->ep, &sep->rx_cq[0]->fid, FI_RECV));
 }
 
-/* Again, if it has failed: the context works. */
+/* Enables the context, which succeeds after a failed attempt too, uses it and closes it. */
 static void use_and_close(struct fault *fault)
 {
 	struct kunit *test = kunit_get_current_test();
@@ -212,7 +212,7 @@ static void close_02_enabling_scalable_endpoints(struct kunit *test)
 {
 	static const struct step enable = {
 		"fi_enable(scalable)", make_scalable, call_enable_scalable, enable_and_close,
-		/* Then it is packets. */
+		/* Later allocations are those of packets. */
 		.most = 120,
 	};
 	struct sep_opts opts = { .txs = 2, .rxs = 2, .rx_size = 16 };
@@ -311,7 +311,7 @@ static void close_02_datagrams_that_share(struct kunit *test)
 		{ "fi_ep_bind(datagrams' srx)", make_member, call_bind, close_member, true },
 		{ "fi_enable(datagrams that share)", make_and_bind_member, call_enable,
 		  enable_and_close,
-		  /* Then it is packets. */
+		  /* Later allocations are those of packets. */
 		  .most = 120 },
 		{ "fi_close(datagrams that share)", make_and_enable_member, call_close_member,
 		  NULL, true },
@@ -328,7 +328,7 @@ static void close_02_datagrams_that_share(struct kunit *test)
 	reopen_srx(test, fault);
 	for (int i = 0; i < ARRAY_SIZE(bound); i++)
 		fault_walk(test, fault, &bound[i]);
-	/* Nobody has been forgotten there who has gone. */
+	/* The shared context has no reference of a closed endpoint left. */
 	fx_close(test, &world->srx->fid);
 }
 

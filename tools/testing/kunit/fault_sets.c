@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CLOSE 2: poll sets and wait sets whose allocations fail; see fault.c.
+ * CONTRACT, CLOSE 2: poll sets and wait sets whose allocations fail; see
+ * fault.c.
  */
 
 #include "fault.h"
@@ -15,7 +16,7 @@ static int call_poll_open(struct fault *fault)
 			  set);
 }
 
-/* With a member that goes again, and leaves the set as it was. */
+/* Adds a member, which poll_del() removes again. */
 static int call_poll_add(struct fault *fault)
 {
 	return fi_poll_add(fault->poll, &fault->fx->cq->fid, 0);
@@ -81,7 +82,7 @@ static void close_02_sets(struct kunit *test)
 	fault->set = st_wait_open(test, fault->fx->fabric, FI_WAIT_UNSPEC);
 	for (int i = 0; i < ARRAY_SIZE(steps); i++)
 		fault_walk(test, fault, &steps[i]);
-	/* Nothing is left in it. */
+	/* No member is left in the wait set. */
 	KUNIT_EXPECT_EQ(test, -FI_ETIMEDOUT, fi_wait(fault->set, 0));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CLOSE 2: receives to be shared, and who shares them, whose allocations fail in
- * turn.
+ * CONTRACT, CLOSE 2: shared receive contexts and the endpoints bound to them,
+ * whose allocations fail in turn.
  */
 
 #include "fault.h"
