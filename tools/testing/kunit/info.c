@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * INFO: fi_getinfo() and the infos that it gives. What is opened with them,
- * and their layouts, stand in info_open.c.
+ * CONTRACT, INFO: fi_getinfo() and the infos that it returns. Opening objects
+ * with them, and the layouts, are in info_open.c.
  */
 
 #include <linux/completion.h>
@@ -12,7 +12,7 @@
 #define VERSION		FI_VERSION(1, 17)
 #define POISON		((struct fi_info *)0x6b6b)
 
-/* What fi_getinfo() answers; a list that it gives is freed. */
+/* Returns the result of fi_getinfo() and frees the infos; sets *list if there were any. */
 static int ask(u32 version, const char *node, const char *service, u64 flags,
 	       const struct fi_info *hints, bool *list)
 {
@@ -35,7 +35,7 @@ static int ask(u32 version, const char *node, const char *service, u64 flags,
 			       #__VA_ARGS__);				\
 } while (0)
 
-/* The list for these hints, which must not be empty; freed with the test. */
+/* Returns the infos for these hints, at least one; freed with the test. */
 static struct fi_info *offers(struct kunit *test, const struct fi_info *hints)
 {
 	struct fi_info *info = NULL;
@@ -63,7 +63,7 @@ static void info_01_no_match_is_enodata(struct kunit *test)
 	hints->domain_attr->name = kstrdup("no such device", GFP_KERNEL);
 	EXPECT_REFUSED(test, -FI_ENODATA, VERSION, NULL, NULL, 0, hints);
 
-	/* Addresses of documentation: no device of ours has one. */
+	/* Addresses reserved for documentation: no device has one. */
 	EXPECT_REFUSED(test, -FI_ENODATA, VERSION, "192.0.2.1", NULL, FI_SOURCE,
 		       NULL);
 	EXPECT_REFUSED(test, -FI_ENODATA, VERSION, "2001:db8::1", NULL,
@@ -92,8 +92,8 @@ static void info_02_older_versions_are_served(struct kunit *test)
 enum offer { NO, YES, DEVICE };
 
 /*
- * Every capability of libfabric 1.17: whether connected endpoints and datagram
- * endpoints have it (DEVICE: depends on the device), and the reason if not.
+ * Every capability of libfabric 1.17: which of connected and RDM endpoints have
+ * it (DEVICE: depends on the device), and the reason if not.
  */
 static const struct {
 	u64		cap;
@@ -133,7 +133,7 @@ static const struct {
 	{ FI_REMOTE_SIGNAL, DEVICE, NO, .reason = "ofi_rxm's protocol does not carry the flag" },
 };
 
-/* Expected result for hints of that endpoint type: each info has the capability. */
+/* Checks fi_getinfo() with this capability in the hints: each info must have it. */
 static void expect_capability(struct kunit *test, enum fi_ep_type type, enum offer offer, u64 cap,
 			      bool of_domain)
 {
@@ -313,7 +313,7 @@ static void info_04_source_needs_node_or_service(struct kunit *test)
 	EXPECT_REFUSED(test, -FI_EINVAL, VERSION, NULL, NULL, FI_SOURCE,
 		       fx_hints(test));
 
-	/* Either of them will do. */
+	/* A node or a service alone will do. */
 	info = fx_info(test, fx_addr, NULL, FI_SOURCE);
 	KUNIT_EXPECT_NOT_NULL(test, info->src_addr);
 	info = fx_info(test, NULL, "7471", FI_SOURCE);
@@ -574,7 +574,7 @@ static void info_11_many_may_ask_at_once(struct kunit *test)
 		}
 	}
 	complete_all(&go);
-	/* They use this stack and memory: not bounded, but fi_getinfo() is. */
+	/* Not bounded, since the threads use this stack; fi_getinfo() is bounded. */
 	for (int i = 0; i < ASKERS; i++) {
 		wait_for_completion(&askers[i].over);
 		KUNIT_EXPECT_EQ(test, askers[i].failed, 0);

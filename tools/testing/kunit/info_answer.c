@@ -62,7 +62,7 @@ static void info_08_each_direction_has_its_own_capabilities(struct kunit *test)
 	KUNIT_EXPECT_GT(test, seen, 0);
 }
 
-/* Returns whether an info, passed as hints, yields the same info. */
+/* Returns true if an info, passed as hints, yields the same info. */
 static bool leads_to_itself(struct kunit *test, const struct fi_info *hints)
 {
 	struct fi_info *info = NULL, *at;
@@ -89,7 +89,7 @@ static bool leads_to_itself(struct kunit *test, const struct fi_info *hints)
 	return found;
 }
 
-/* A program passes an info from fi_getinfo() as hints, to get another of its kind. */
+/* Programs pass an info of fi_getinfo() as hints, to get another one of its kind. */
 static void info_07_an_info_is_a_hint_for_one_like_it(struct kunit *test)
 {
 	static const u64 caps[] = {
@@ -157,7 +157,7 @@ static void info_07_the_version_is_the_one_that_was_asked_for(struct kunit *test
 	}
 }
 
-/* Datagrams: a write carries as much data as the connection's, a message 64 bits. */
+/* RDM endpoints: a write carries as much CQ data as the connection's, a message 64 bits. */
 static void info_14_data_beside_every_operation_that_is_offered(struct kunit *test)
 {
 	static const struct {

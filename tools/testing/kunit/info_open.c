@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * INFO: what can be opened with the infos that fi_getinfo() gives, the tree
- * that it forms, and the layouts that both sides compile against.
+ * CONTRACT, INFO: opening objects with the infos of fi_getinfo(), parents and
+ * children, open objects in hints, and the layouts that consumers compile
+ * against.
  */
 
 #include "rdm.h"
 #include "traffic.h"
 
-/* Opens and closes all that this info offers; the errno of what fails. */
+/*
+ * Opens and closes an object of each class with the info; returns 0 or the
+ * errno of the first failure.
+ */
 static int open_all(struct fi_info *info)
 {
 	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_MSG };
@@ -166,7 +170,7 @@ static void info_13_layouts_are_those_of_libfabric(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, offsetof(struct fi_cq_err_entry, err), 56);
 	KUNIT_EXPECT_EQ(test, offsetof(struct fi_cq_err_entry, src_addr), 80);
 	KUNIT_EXPECT_EQ(test, sizeof(struct fi_eq_err_entry), 48);
-	/* The handler is the kernel's, and stands behind all that is libfabric's. */
+	/* The handler is kOFI's own member, after those of libfabric. */
 	KUNIT_EXPECT_EQ(test, offsetof(struct fi_cq_attr, cq_event_handler),
 			40);
 	KUNIT_EXPECT_EQ(test, sizeof(struct fi_cq_attr), 48);
@@ -176,7 +180,7 @@ static void info_13_layouts_are_those_of_libfabric(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sizeof(struct fi_info), 120);
 }
 
-/* The largest depth that fi_getinfo() agrees to, up to most. */
+/* Returns the info with the largest queue sizes, up to most, that fi_getinfo() accepts. */
 static struct fi_info *deepest(struct kunit *test, size_t most)
 {
 	struct fi_info *hints = fx_hints(test);
@@ -200,7 +204,7 @@ static void info_14_offered_depths_can_be_had(struct kunit *test)
 	int ret;
 
 	fx_info(test, fx_addr, NULL, FI_SOURCE);
-	/* Memory is no capability: deeper queues may fail for lack of it. */
+	/* Memory is no capability: deeper queues may fail for lack of memory. */
 	info = deepest(test, 4096);
 	KUNIT_ASSERT_NOT_NULL(test, info);
 	ret = open_all(info);
@@ -218,7 +222,7 @@ static void info_14_what_is_not_offered_is_refused(struct kunit *test)
 	u64 offered;
 	int ret;
 
-	/* A device that could, but was not asked to, would not show it here. */
+	/* Without capabilities in the hints, the info has all those offered. */
 	hints->caps = 0;
 	ret = fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL, FI_SOURCE, hints,
 			 &info);
@@ -229,7 +233,7 @@ static void info_14_what_is_not_offered_is_refused(struct kunit *test)
 	for (int bit = 0; bit < 64; bit++) {
 		u64 cap = BIT_ULL(bit);
 
-		/* This one is offered to hints that ask for it alone. */
+		/* FI_REMOTE_SIGNAL is offered only to hints that ask for it. */
 		if (offered & cap || cap == FI_REMOTE_SIGNAL)
 			continue;
 		hints->caps = cap;
@@ -242,7 +246,7 @@ static void info_14_what_is_not_offered_is_refused(struct kunit *test)
 			fi_freeinfo(info);
 	}
 
-	/* Nor can it be had by writing it into an info. */
+	/* An info that was changed to an endpoint type not offered is refused too. */
 	info = fi_dupinfo(pair->info);
 	KUNIT_ASSERT_NOT_NULL(test, info);
 	fx_defer_free(test, info);
@@ -253,7 +257,7 @@ static void info_14_what_is_not_offered_is_refused(struct kunit *test)
 		fi_close(&ep->fid);
 }
 
-/* On iWARP a send is complete when TCP has it: nothing is said of the peer. */
+/* On iWARP a send completes when TCP has the data, which says nothing about the peer. */
 static void info_14_completions_mean_what_is_offered(struct kunit *test)
 {
 	static const u64 levels[] = {
@@ -291,7 +295,10 @@ static void info_14_completions_mean_what_is_offered(struct kunit *test)
 	}
 }
 
-/* What takes several requests is overtaken: the order, or such operations. */
+/*
+ * Atomics of several requests are overtaken by later operations, so an info has
+ * either strict completion order or atomics.
+ */
 static void info_14_order_or_atomics(struct kunit *test)
 {
 	struct fi_info *hints = fx_hints(test), *info;
@@ -321,7 +328,7 @@ static void info_14_order_or_atomics(struct kunit *test)
 		fi_freeinfo(info);
 }
 
-/* The prov_errno is of another provider, and the object closes with another fabric. */
+/* An event queue of another fabric would misread prov_errno, and is closed with its own fabric. */
 static void info_12_an_event_queue_of_another_fabric_is_not_bound(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -361,7 +368,7 @@ static int expect_within(struct kunit *test, struct fi_info *hints, struct fid_f
 	return count;
 }
 
-/* Hints without restrictions. */
+/* Allocates hints without restrictions. */
 static struct fi_info *any_hints(struct kunit *test)
 {
 	struct fi_info *hints = fx_hints(test);
@@ -371,7 +378,7 @@ static struct fi_info *any_hints(struct kunit *test)
 	return hints;
 }
 
-/* A fabric and a domain of the loop provider, which is offered only by name. */
+/* Opens a fabric and a domain of the loop provider, which is offered only by name. */
 static struct fid_domain *open_loop(struct kunit *test, struct fi_info **info,
 				    struct fid_fabric **fabric)
 {
@@ -494,7 +501,10 @@ static void info_16_a_closed_object_offers_nothing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, expect_within(test, hints, NULL, NULL, fx->info));
 }
 
-/* Without such hints an info names the first object of its caller that matches. */
+/*
+ * Without a fabric or domain in the hints, an info names the first matching
+ * object of its caller.
+ */
 static void info_16_infos_name_what_is_open_already(struct kunit *test)
 {
 	struct fi_info *info = fx_info(test, fx_addr, NULL, FI_SOURCE);
@@ -520,7 +530,7 @@ static void info_16_infos_name_what_is_open_already(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, domain[1], info->domain_attr->domain);
 }
 
-/* A domain whose callers keep out of each other's way would refuse an info of callers who do not. */
+/* A domain with FI_THREAD_COMPLETION refuses infos with FI_THREAD_SAFE, so these do not name it. */
 static void info_16_infos_name_no_domain_that_refuses_them(struct kunit *test)
 {
 	struct fi_info *hints = fx_hints(test), *info;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, EP 12: injected messages, whose buffers are free again at once.
+ * CONTRACT, EP 12: injected messages, whose buffer may be reused when the call
+ * returns.
  *
- * rxe takes them inline, siw gets them from a copy.
+ * rxe takes them inline, siw sends them from a copy.
  */
 
 #include <linux/preempt.h>
@@ -10,7 +11,7 @@
 #include "traffic.h"
 
 #define DEPTH	8
-#define ROOM	256	/* more than can be injected */
+#define ROOM	256	/* over inject_size */
 
 static ssize_t by_inject(struct fid_ep *ep, void *buf, size_t len)
 {
@@ -62,7 +63,7 @@ static ssize_t recv(struct fid_ep *ep, void *buf, size_t len)
 	return fi_recv(ep, buf, len, NULL, FI_ADDR_UNSPEC, buf);
 }
 
-/* Injects from a buffer that is overwritten before anyone can have looked at it. */
+/* Injects from a buffer, and overwrites it as soon as the call returned. */
 static ssize_t inject_and_spoil(const struct way *way, struct fid_ep *ep,
 				u8 *buf, size_t len, u32 seed)
 {
@@ -101,7 +102,7 @@ static void ep_12_the_buffer_is_free_at_once(struct kunit *test)
 	}
 }
 
-/* All under way at the same time, and more of them than the queue is deep. */
+/* Injects more messages from one buffer than the queue holds. */
 static void ep_12_one_buffer_for_many(struct kunit *test)
 {
 	const struct fx_pair_opts opts = { .tx_size = DEPTH };
@@ -189,7 +190,7 @@ static void ep_12_over_inject_size(struct kunit *test)
 						      most + 1));
 	KUNIT_EXPECT_EQ(test, -FI_EMSGSIZE, way->post(pair->ep[0], out,
 						      SIZE_MAX));
-	/* Nothing of it arrives: what comes is the next. */
+	/* The refused messages do not arrive: the next one does. */
 	KUNIT_ASSERT_EQ(test, 0, inject_and_spoil(way, pair->ep[0], out, most,
 						  7));
 	tr_expect(test, pair->cq[1], in, FI_RECV, most);
@@ -214,7 +215,7 @@ static void ep_12_a_success_has_an_entry_where_asked(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], NULL, 0));
 }
 
-/* The endpoint's own flags ask for entries; an inject has none all the same. */
+/* fi_inject() writes no entry, even if the endpoint's flags have FI_COMPLETION. */
 static void ep_12_not_even_by_default(struct kunit *test)
 {
 	u64 flags = FI_TRANSMIT | FI_COMPLETION | FI_INJECT_COMPLETE;
@@ -233,7 +234,7 @@ static void ep_12_not_even_by_default(struct kunit *test)
 #define LARGE	(1024 * 1024)
 #define STALL	32
 
-/* How many of the errors in a queue are of injects; there is nothing else of these. */
+/* Reads all entries; returns the number of errors of injects, which must have no success. */
 static int failed_injects(struct kunit *test, struct fid_cq *cq, void *large,
 			  void *context)
 {
@@ -261,8 +262,8 @@ static int failed_injects(struct kunit *test, struct fid_cq *cq, void *large,
 }
 
 /*
- * Behind messages for which the peer has no receive: rxe goes on trying the
- * first one, siw fills a socket with them and ends the connection.
+ * Injects behind messages for which the peer has no receive: rxe retries the
+ * first one, siw fills a socket and ends the connection.
  */
 static void ep_12_a_failure_has_an_error_entry(struct kunit *test)
 {
@@ -300,7 +301,7 @@ static void ep_12_before_and_after_a_connection(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, by_inject(pair->ep[0], buf, 8));
 }
 
-/* The memory is the caller's again, however long the message waits. */
+/* The caller owns the buffer again while the message waits for a receive. */
 static void ep_12_a_receive_that_comes_later(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 16), *in = tr_buffer(test, 16);
@@ -321,7 +322,7 @@ struct depths {
 	size_t cq;
 };
 
-/* The smallest, and what is more than fits a completion queue. */
+/* The smallest queues, and one that exceeds its completion queue. */
 static const struct depths depths[] = {
 	{ 1, 0 }, { 2, 0 }, { 5, 0 }, { 64, 0 }, { 0, 0 }, { 2000, 1 },
 };
@@ -378,7 +379,7 @@ static void ep_12_thousands_without_a_reader(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, THOUSANDS, received);
 }
 
-/* Both ends complete into one queue, where unread entries stand in the way. */
+/* The endpoints complete in one queue, where injects pass unread entries. */
 static void ep_12_behind_entries_of_others(struct kunit *test)
 {
 	const struct fx_pair_opts opts = { .tx_size = DEPTH, .one_cq = true };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, EP 7 and 12: which successes of injected operations write an entry.
- * Over connected endpoints, which ignore the peer address, and over datagram
- * endpoints, where the peer is address 0.
+ * CONTRACT, EP 7 and 12: entries of successful injected operations, over
+ * connected endpoints, which ignore the peer address, and over RDM endpoints,
+ * where the peer is address 0.
  */
 
 #include <rdma/fi_tagged.h>
@@ -191,7 +191,7 @@ static void cntr_03_injected_operations_count_once(struct kunit *test)
 	CN_EXPECT(test, fx->pair->cntr[0][FX_READS], reads, 0);
 }
 
-/* An endpoint whose op_flags have FI_INJECT. */
+/* Sets FI_INJECT in the endpoint's op_flags. */
 static void inject_by_default(struct kunit *test, struct fid_ep *ep)
 {
 	u64 flags = FI_TRANSMIT | FI_INJECT;

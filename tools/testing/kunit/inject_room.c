@@ -12,7 +12,7 @@
 
 #define DEPTH	8
 #define MANY	(8 * DEPTH)
-/* At this depth several silent operations in a row have no completion of the device. */
+/* At this depth several operations in a row without entries are unsignalled at the device. */
 #define DEEP	16
 
 static ssize_t inject(struct fid_ep *ep)
@@ -63,7 +63,7 @@ static int send_reported(struct kofi_pair *pair, unsigned long number)
 	return with_progress(pair, fi_sendmsg(pair->ep[0], &msg, FI_COMPLETION));
 }
 
-/* Posts enough receives that no send waits for the peer. */
+/* Posts a receive for each that completed, so that no send waits for the peer. */
 static void take_what_comes(struct kunit *test, struct kofi_pair *pair)
 {
 	struct fi_cq_tagged_entry entry;
@@ -82,13 +82,13 @@ static void ep_07_silent_sends_go_on_behind_unread_entries(struct kunit *test)
 	for (int i = 0; i < 2 * DEPTH; i++)
 		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], NULL, 0));
 	for (int i = 0; i < MANY; i++) {
-		/* Half of the queue is left for silent operations. */
+		/* Half of the queue is left for operations without entries. */
 		if (i % (MANY / (DEPTH / 2)) == 0)
 			KUNIT_ASSERT_EQ(test, 0, send_reported(pair, ++unread));
 		KUNIT_ASSERT_EQ_MSG(test, 0, post_with_progress(pair, way->post), "send %d", i);
 		take_what_comes(test, pair);
 	}
-	/* All entries are in the queue, in order. */
+	/* The entries are in the queue, in order. */
 	for (unsigned long i = 1; i <= unread; i++)
 		tr_expect(test, pair->cq[0], (void *)i, FI_SEND, 0);
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], NULL, 0));
@@ -108,7 +108,7 @@ static void ep_04_unread_entries_fill_the_queue(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, send_reported(pair, i));
 	for (int i = 0; i < DEPTH; i++)
 		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, pair->cq[1], &entry, 1));
-	/* FI_PEEK changes nothing. */
+	/* fi_cq_read(NULL, 0) frees no room of unread entries. */
 	for (int i = 0; i < 3; i++) {
 		KUNIT_EXPECT_EQ(test, -FI_EAGAIN, way->post(pair->ep[0]));
 		KUNIT_EXPECT_EQ(test, 0, tr_await(pair->cq[0]));
@@ -180,7 +180,7 @@ static void cq_14_silent_sends_return_their_room_to_other_endpoints(struct kunit
 	ep = fx_ep(test, pair->domain, pair->info);
 	fx_bind(test, ep, pair->eq, pair->cq[0], FI_TRANSMIT | FI_RECV);
 	peer = fx_connect(test, pair->domain, ep, pair->pep, pair->eq, pair->cq[1]);
-	/* As many entries as there is room for. */
+	/* Writes as many entries as the completion queue has room for. */
 	do {
 		post_receive(test, peer, pair->cq[1]);
 		ret = tr_send(ep, NULL, 0);
@@ -202,7 +202,7 @@ static void cq_14_silent_sends_return_their_room_to_other_endpoints(struct kunit
 	}
 }
 
-/* Silent receives continue behind one unread entry. */
+/* Receives without entries continue behind one unread entry. */
 static void ep_07_silent_receives_go_on_behind_an_unread_entry(struct kunit *test)
 {
 	const struct fx_pair_opts opts = {
@@ -260,7 +260,7 @@ static void cm_05_unread_entries_outlive_silent_sends_behind_them(struct kunit *
 /* Counters of an injector and its peer. */
 struct done {
 	int			sent, received;
-	struct kofi_rdm		*to;		/* datagram peer */
+	struct kofi_rdm		*to;		/* RDM peer */
 };
 
 /* Injects until there is no room, and again after a call of the handler, which finds no entry. */
@@ -330,7 +330,7 @@ static void cq_16_the_handler_is_called_when_injects_have_room_again(struct kuni
 	hd_check(test, queue);
 }
 
-/* An endpoint has all the room of a queue that another one shares. */
+/* closed[0] takes all the room of the queue that ep[0] shares. */
 static void cq_16_the_handler_is_called_when_a_closed_endpoint_returns_its_room(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Every byte arrives, whatever the length, the number of pieces, the kind of
- * memory and its alignment.
+ * Integrity of messages: every length, number of pieces, kind of memory and
+ * alignment.
  */
 
 #include <linux/sizes.h>
@@ -10,7 +10,7 @@
 
 #define MAX_LEN (3 * SZ_1M)
 #define MAX_VECS 32
-/* Untouched room on either side of a receive. */
+/* Bytes on either side of a receive that must stay untouched. */
 #define GUARD 64
 
 static const size_t sizes[] = {
@@ -19,7 +19,7 @@ static const size_t sizes[] = {
 	SZ_64K + 1, SZ_1M, SZ_1M + 13, MAX_LEN,
 };
 
-/* Cuts len bytes into count pieces, some of them empty where it is too short. */
+/* Splits len bytes into count pieces, some of them empty if len is small. */
 static void cut(struct kvec *iov, size_t count, u8 *buf, size_t len)
 {
 	size_t step = len / count + 1;
@@ -103,7 +103,7 @@ static void data_in_every_number_of_pieces(struct kunit *test)
 		}
 }
 
-/* Pages of vmalloc lie anywhere: each may be a piece of its own. */
+/* Pages of vmalloc() are not contiguous: each may be a piece of its own. */
 static void data_in_vmalloc_memory(struct kunit *test)
 {
 	u8 *out = tr_vbuffer(test, SZ_64K);
@@ -136,12 +136,12 @@ static void data_in_vmalloc_memory_of_megabytes(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, tr_intact(in, SZ_2M, 1));
 		return;
 	}
-	/* More pieces than the device takes is an errno, not a shorter message. */
+	/* More pieces than the device takes are an error, not a shorter message. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, ret);
 	tr_exchange(test, pair, 0, out, in, PAGE_SIZE);
 }
 
-/* Module memory: neither linear nor of vmalloc on every architecture. */
+/* Module memory is neither in the linear map nor in vmalloc space on every architecture. */
 static u8 module_memory[2 * SZ_4K];
 
 static void data_in_module_memory(struct kunit *test)
@@ -152,7 +152,7 @@ static void data_in_module_memory(struct kunit *test)
 	carry(test, pair, module_memory + 5, 1, in + GUARD, 1, SZ_4K);
 }
 
-/* Many messages under way, both ways at once: each in its own place, in order. */
+/* Messages outstanding in both directions at once: each arrives in its own buffer, in order. */
 #define WINDOW 32
 #define ROUNDS 20
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Programs in kfabric's names, as its users wrote them, and what is adapted for
- * them. See Documentation/kfabric.rst.
+ * Programs that use kfabric's names, and the adaptations for them. See
+ * Documentation/kfabric.rst.
  */
 
-/* As such code includes them, with an -I of rdma/kfi. */
+/* Included as such code does, with an -I of rdma/kfi. */
 #include <rdma/kfi/kfabric.h>
 #include <rdma/kfi/kfi_cm.h>
 #include <rdma/kfi/kfi_domain.h>
@@ -16,7 +16,7 @@
 
 #define SIZE	64
 
-/* One end, as a program of 2016 opens it. */
+/* An endpoint, as a program of 2016 opens it. */
 struct end {
 	struct kfid_cq *cq;
 	struct kfid_ep *ep;
@@ -68,7 +68,7 @@ static int next_event(struct echo *echo, struct kfi_eq_cm_entry *entry)
 	return n < 0 ? n : event;
 }
 
-/* Two completions, of a send and of a receive; the bytes received. */
+/* Reads two completions, of a send and a receive; returns the bytes received. */
 static ssize_t await_both(struct end *end)
 {
 	struct kfi_cq_msg_entry entry;
@@ -85,7 +85,7 @@ static ssize_t await_both(struct end *end)
 	return bytes;
 }
 
-/* Fabric, domain, and a listener on the address of the device under test. */
+/* Opens a fabric, a domain, and a listener on the address of the device under test. */
 static int open_echo(struct kunit *test, struct echo *echo,
 		     const struct kfi_info *here)
 {
@@ -152,7 +152,7 @@ static void kfi_an_echo_as_of_2016(struct kunit *test)
 
 	KUNIT_ASSERT_EQ(test, 0, kfi_send(echo.client.ep, out, SIZE, NULL,
 					  KFI_ADDR_UNSPEC, out));
-	/* What the server receives it sends back, from where it lies. */
+	/* The server sends the message back from its receive buffer. */
 	KUNIT_ASSERT_EQ(test, 0, tr_await(echo.server.cq));
 	KUNIT_ASSERT_EQ(test, 0, kfi_send(echo.server.ep, echo.server.buf, SIZE,
 					  NULL, KFI_ADDR_UNSPEC, NULL));
@@ -198,7 +198,7 @@ static void kfi_error_entries_are_no_input(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 16, refusal.err_data_size);
 		KUNIT_EXPECT_MEMEQ(test, "sixteen bytes no", refusal.err_data, 16);
 	}
-	/* The receive that open_end() has posted. */
+	/* The receive that open_end() posted was flushed. */
 	KUNIT_ASSERT_EQ(test, -KFI_EAVAIL, tr_await(echo.client.cq));
 	KUNIT_EXPECT_EQ(test, 1, kfi_cq_readerr(echo.client.cq, &failure, 0));
 	KUNIT_EXPECT_EQ(test, KFI_ECANCELED, failure.err);
@@ -219,7 +219,7 @@ static void note_eq(struct kfid_eq *eq, void *context)
 	complete(context);
 }
 
-/* HPE's calls that open queues take the handler. */
+/* The calls of HPE that open queues take the handler as an argument. */
 static void kfi_queues_with_handlers(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -248,7 +248,7 @@ static void kfi_queues_with_handlers(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, cq->fid.context, (void *)told[0]);
 }
 
-/* A completion calls the handler, once until a read has found nothing. */
+/* A completion calls the handler; another call needs a read that found the queue empty. */
 static void kfi_handler_of_completions(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, SIZE), *in = tr_buffer(test, SIZE);
@@ -341,7 +341,7 @@ static void kfi_messages_of_pages_and_lists(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -KFI_EBADFLAGS, kfi_recvmsg(ep[1], &recv, 0));
 }
 
-/* The flags of the endpoint are those of its calls that bring none. */
+/* Calls without flags use the endpoint's operation flags. */
 static void kfi_pages_complete_as_the_endpoint_says(struct kunit *test)
 {
 	const struct fx_pair_opts opts = {
@@ -395,7 +395,7 @@ static void kfi_remote_memory_from_pages_and_lists(struct kunit *test)
 		.rma_iov_count = 1,
 		.context = buf,
 	};
-	/* A read goes into one piece on iWARP. */
+	/* A read has one local buffer on iWARP. */
 	bool reads = !tr_is_iwarp(pair->info);
 	struct kfid_mr *mr;
 	u64 key;
@@ -434,7 +434,7 @@ static void kfi_remote_memory_from_pages_and_lists(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -KFI_EBADFLAGS, kfi_readmsg(ep, &msg, 0));
 }
 
-/* With both forms of the call, and both names of the attributes. */
+/* Tries both forms of kfi_getinfo(), with a domain and with a fabric in the hints. */
 static void info_16_an_open_domain_restricts_the_offer_to_kfi_too(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
