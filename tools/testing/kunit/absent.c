@@ -75,7 +75,7 @@ static void absent_collectives(struct kunit *test)
 			 NULL));
 }
 
-static void absent_keys_and_bindings_of_regions(struct kunit *test)
+static void absent_mr_keys_and_bindings(struct kunit *test)
 {
 	struct args_world *world = args_world(test);
 	struct fid_mr *mr = world->mr;
@@ -93,7 +93,7 @@ static void absent_keys_and_bindings_of_regions(struct kunit *test)
 }
 
 /* Tries objects of every class. */
-static void absent_variables_and_tables(struct kunit *test)
+static void absent_values_and_ops(struct kunit *test)
 {
 	struct args_world *world = args_world(test);
 	size_t value = 0;
@@ -126,8 +126,8 @@ static void absent_variables_and_tables(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE(absent_tagged_messages),
 	KUNIT_CASE(absent_collectives),
-	KUNIT_CASE(absent_keys_and_bindings_of_regions),
-	KUNIT_CASE(absent_variables_and_tables),
+	KUNIT_CASE(absent_mr_keys_and_bindings),
+	KUNIT_CASE(absent_values_and_ops),
 	{}
 };
 

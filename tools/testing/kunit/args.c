@@ -122,7 +122,7 @@ static void args_getinfo_addresses(struct kunit *test)
 	REFUSE(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, &hints, &info));
 }
 
-static void args_infos_and_texts(struct kunit *test)
+static void args_infos_and_strings(struct kunit *test)
 {
 	struct fi_info *copy = fi_dupinfo(NULL);
 	struct fi_info empty = {};
@@ -464,7 +464,7 @@ static void args_mr_reg(struct kunit *test)
 static struct kunit_case args_cases[] = {
 	KUNIT_CASE(args_getinfo),
 	KUNIT_CASE(args_getinfo_addresses),
-	KUNIT_CASE(args_infos_and_texts),
+	KUNIT_CASE(args_infos_and_strings),
 	KUNIT_CASE(args_fabric),
 	KUNIT_CASE(args_children_of_a_fabric),
 	KUNIT_CASE(args_source_of_a_passive_endpoint),

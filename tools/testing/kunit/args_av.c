@@ -7,7 +7,7 @@
 
 #include "args.h"
 
-static void args_vectors(struct kunit *test)
+static void args_av_open_and_bind(struct kunit *test)
 {
 	struct args_world *world = args_world(test);
 	struct fid_domain *domain = world->pair->domain;
@@ -33,7 +33,7 @@ static void args_vectors(struct kunit *test)
 	REFUSE(fi_av_bind(av, NULL, 0));
 }
 
-static void args_sets(struct kunit *test)
+static void args_av_sets(struct kunit *test)
 {
 	struct args_world *world = args_world(test);
 	struct fid_av *av = world->av;
@@ -73,7 +73,7 @@ static void args_sets(struct kunit *test)
 	REFUSE(fi_av_set_addr(set, &addr));
 }
 
-static void args_insertions(struct kunit *test)
+static void args_av_insertions(struct kunit *test)
 {
 	struct args_world *world = args_world(test);
 	struct fid_av *av = world->av;
@@ -111,7 +111,7 @@ static void args_insertions(struct kunit *test)
 }
 
 /* INT_MAX addresses, the most that a return value can hold, are more than memory holds. */
-static void args_insertions_later(struct kunit *test)
+static void args_av_asynchronous_insertions(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fi_av_attr attr = { .flags = FI_EVENT };
@@ -126,7 +126,7 @@ static void args_insertions_later(struct kunit *test)
 	ANSWER(-FI_EBADFLAGS, fi_av_insert(av, NULL, 0, NULL, ~0ULL, NULL));
 }
 
-static void args_vectors_read(struct kunit *test)
+static void args_av_lookups(struct kunit *test)
 {
 	struct args_world *world = args_world(test);
 	struct fid_av *av = world->av;
@@ -159,11 +159,11 @@ static void args_vectors_read(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(args_vectors),
-	KUNIT_CASE(args_sets),
-	KUNIT_CASE(args_insertions),
-	KUNIT_CASE(args_insertions_later),
-	KUNIT_CASE(args_vectors_read),
+	KUNIT_CASE(args_av_open_and_bind),
+	KUNIT_CASE(args_av_sets),
+	KUNIT_CASE(args_av_insertions),
+	KUNIT_CASE(args_av_asynchronous_insertions),
+	KUNIT_CASE(args_av_lookups),
 	{}
 };
 

@@ -39,7 +39,7 @@ static void args_messages(struct kunit *test)
 	REFUSE(fi_recvfrom(ep, buf, 1, NULL, FI_ADDR_UNSPEC, NULL));
 }
 
-static void args_vectors(struct kunit *test)
+static void args_iovecs(struct kunit *test)
 {
 	struct args_world *world = args_world(test);
 	static const size_t counts[] = {
@@ -83,7 +83,7 @@ static void args_vectors(struct kunit *test)
 	ANSWER(-FI_EINVAL, fi_recvv(ep, iov, NULL, 2, 0, NULL));
 }
 
-static void args_message_structs(struct kunit *test)
+static void args_msg_structs_and_flags(struct kunit *test)
 {
 	struct args_world *world = args_world(test);
 	struct kvec iov = { .iov_base = world->buf, .iov_len = 8 };
@@ -127,7 +127,7 @@ static void args_injects_and_data(struct kunit *test)
 	REFUSE(fi_injectdata(ep, world->buf, SIZE_MAX, 0, 0));
 }
 
-static void args_remote_memory(struct kunit *test)
+static void args_rma(struct kunit *test)
 {
 	struct fid_ep *ep = args_world(test)->pair->ep[0];
 
@@ -219,7 +219,7 @@ static void args_collectives(struct kunit *test)
 }
 
 /* Calls that open the objects which the calls above need. */
-static void args_other_objects(struct kunit *test)
+static void args_open_calls(struct kunit *test)
 {
 	struct kofi_pair *pair = args_world(test)->pair;
 	struct fid_wait *wait;
@@ -267,14 +267,14 @@ static void args_regions(struct kunit *test)
 
 static struct kunit_case args_transfer_cases[] = {
 	KUNIT_CASE(args_messages),
-	KUNIT_CASE(args_vectors),
-	KUNIT_CASE(args_message_structs),
+	KUNIT_CASE(args_iovecs),
+	KUNIT_CASE(args_msg_structs_and_flags),
 	KUNIT_CASE(args_injects_and_data),
-	KUNIT_CASE(args_remote_memory),
+	KUNIT_CASE(args_rma),
 	KUNIT_CASE(args_tagged_messages),
 	KUNIT_CASE(args_atomics),
 	KUNIT_CASE(args_collectives),
-	KUNIT_CASE(args_other_objects),
+	KUNIT_CASE(args_open_calls),
 	KUNIT_CASE(args_regions),
 	{}
 };

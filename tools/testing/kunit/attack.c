@@ -27,7 +27,7 @@ static int on_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 	return 0;
 }
 
-static int await(struct attacker *at)
+static int wait_for_event(struct attacker *at)
 {
 	if (!wait_for_completion_timeout(&at->event,
 					 msecs_to_jiffies(FX_WAIT_MS)))
@@ -35,7 +35,7 @@ static int await(struct attacker *at)
 	return at->status;
 }
 
-static void dismantle(void *arg)
+static void destroy_attacker(void *arg)
 {
 	struct attacker *at = arg;
 
@@ -63,13 +63,13 @@ static int resolve(struct attacker *at, struct sockaddr *to)
 	if (IS_ERR(id))
 		return PTR_ERR(id);
 	at->id = id;
-	ret = rdma_resolve_addr(id, NULL, to, 2000) ?: await(at);
+	ret = rdma_resolve_addr(id, NULL, to, 2000) ?: wait_for_event(at);
 	if (!ret)
-		ret = rdma_resolve_route(id, 2000) ?: await(at);
+		ret = rdma_resolve_route(id, 2000) ?: wait_for_event(at);
 	return ret;
 }
 
-static int equip(struct attacker *at)
+static int create_qp(struct attacker *at)
 {
 	struct ib_device *device = at->id->device;
 	struct ib_cq_init_attr cq_attr = { .cqe = 16 };
@@ -125,11 +125,11 @@ struct attacker *at_connect(struct kunit *test, struct kofi_fabric_fx *fx,
 	at->fx = fx;
 	init_completion(&at->event);
 	init_completion(&at->gone);
-	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, dismantle,
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, destroy_attacker,
 							   at));
 	KUNIT_ASSERT_EQ(test, 0, fi_getname(&pep->fid, &to, &len));
 	KUNIT_ASSERT_EQ(test, 0, resolve(at, (struct sockaddr *)&to));
-	KUNIT_ASSERT_EQ(test, 0, equip(at));
+	KUNIT_ASSERT_EQ(test, 0, create_qp(at));
 	KUNIT_ASSERT_EQ(test, 0, rdma_connect(at->id, &param));
 
 	request = fx_wait_request(test, fx->eq);
@@ -138,7 +138,7 @@ struct attacker *at_connect(struct kunit *test, struct kofi_fabric_fx *fx,
 	at->victim = fx_ep(test, fx->domain, request);
 	fx_bind(test, at->victim, fx->eq, fx->cq, FI_TRANSMIT | FI_RECV);
 	KUNIT_ASSERT_EQ(test, 0, fi_accept(at->victim, NULL, 0));
-	KUNIT_ASSERT_EQ(test, 0, await(at));
+	KUNIT_ASSERT_EQ(test, 0, wait_for_event(at));
 	at->connected = true;
 	KUNIT_ASSERT_GT(test, fx_wait_event(test, fx->eq, FI_CONNECTED, &event,
 					    sizeof(event)), 0);
@@ -150,12 +150,12 @@ void at_leave(struct kunit *test, struct attacker *at)
 	struct fid_ep *victim = at->victim;
 	struct fid_eq *eq = at->fx->eq;
 
-	kunit_release_action(test, dismantle, at);
+	kunit_release_action(test, destroy_attacker, at);
 	tr_expect_shutdown(test, eq, victim);
 	fx_close(test, &victim->fid);
 }
 
-static int request(struct attacker *at, enum ib_wr_opcode opcode, u64 addr,
+static int do_rdma(struct attacker *at, enum ib_wr_opcode opcode, u64 addr,
 		   u32 key, u32 len)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
@@ -192,12 +192,12 @@ static int request(struct attacker *at, enum ib_wr_opcode opcode, u64 addr,
 
 int at_read(struct attacker *at, u64 addr, u32 key, u32 len)
 {
-	return request(at, IB_WR_RDMA_READ, addr, key, len);
+	return do_rdma(at, IB_WR_RDMA_READ, addr, key, len);
 }
 
 int at_write(struct attacker *at, u64 addr, u32 key, u32 len)
 {
-	return request(at, IB_WR_RDMA_WRITE, addr, key, len);
+	return do_rdma(at, IB_WR_RDMA_WRITE, addr, key, len);
 }
 
 bool at_is_thrown_out(struct attacker *at)

@@ -16,7 +16,7 @@ void hd_name_place(const bool *hard, char *name)
 	strscpy(name, *hard ? "interrupt" : "task", KUNIT_PARAM_DESC_SIZE);
 }
 
-static bool is_in_place(bool hard)
+static bool is_in_context(bool hard)
 {
 	if (hard)
 		return in_hardirq();
@@ -24,7 +24,7 @@ static bool is_in_place(bool hard)
 	return in_task() && !in_atomic() && !irqs_disabled();
 }
 
-static void look_around(struct fid_cq *cq, void *context)
+static void check_call(struct fid_cq *cq, void *context)
 {
 	struct hd_queue *queue = context;
 
@@ -34,7 +34,7 @@ static void look_around(struct fid_cq *cq, void *context)
 		queue->late = true;
 	if (cq != queue->cq)
 		queue->wrong_queue = true;
-	if (!is_in_place(queue->hard))
+	if (!is_in_context(queue->hard))
 		queue->wrong_place = true;
 	atomic_inc(&queue->calls);
 	if (queue->body)
@@ -51,7 +51,7 @@ struct hd_queue *hd_open(struct kunit *test, struct kofi_fabric_fx *fx,
 		.flags = hard ? FI_CB_CTX_INTR : 0,
 		.format = FI_CQ_FORMAT_TAGGED,
 		.wait_obj = FI_WAIT_UNSPEC,
-		.cq_event_handler = look_around,
+		.cq_event_handler = check_call,
 	};
 
 	queue->hard = hard;
