@@ -12,7 +12,7 @@
 /* Number of combinations of form, operation and type, with some that do not exist. */
 #define MOST_OPS	(ATOM_FORMS * ATOM_OPS * ATOM_TYPES)
 
-static void choose(struct at_op *op, unsigned int nth)
+static void select_combination(struct at_op *op, unsigned int nth)
 {
 	op->type = nth % ATOM_TYPES;
 	op->op = nth / ATOM_TYPES % ATOM_OPS;
@@ -38,7 +38,7 @@ static void atom_01_calls_and_queries_agree(struct kunit *test)
 		size_t count = 77;
 		int ret;
 
-		choose(&op, nth);
+		select_combination(&op, nth);
 		ret = at_valid(ep, &op, &count);
 		KUNIT_EXPECT_EQ(test, ret, fi_query_atomic(fx->pair->domain,
 							   op.type, op.op,
@@ -80,7 +80,7 @@ static int slides_valid(struct fid_ep *ep, const struct at_op *op, size_t count)
  * fi_atomic_valid(), fi_fetch_atomic_valid() and fi_compare_atomic_valid() take
  * a number of elements.
  */
-static void atom_01_the_slides_names_take_a_count(struct kunit *test)
+static void atom_01_valid_calls_of_the_slides_check_the_count(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, FAR);
 	struct rma_fx *fx = at_open(test, far, FAR, RMA_BOTH, NULL);
@@ -91,7 +91,7 @@ static void atom_01_the_slides_names_take_a_count(struct kunit *test)
 		size_t most = 0;
 		int ret;
 
-		choose(&op, nth);
+		select_combination(&op, nth);
 		ret = at_valid(ep, &op, &most);
 		KUNIT_EXPECT_EQ(test, ret, slides_valid(ep, &op, 0));
 		KUNIT_EXPECT_EQ(test, ret, slides_valid(ep, &op, most));
@@ -100,7 +100,7 @@ static void atom_01_the_slides_names_take_a_count(struct kunit *test)
 	}
 }
 
-static void atom_01_a_device_without(struct kunit *test)
+static void atom_01_unsupported_without_fi_atomic(struct kunit *test)
 {
 	u8 *near = tr_buffer(test, 64);
 	struct rma_fx fx = { .pair = fx_pair(test, NULL) };
@@ -117,7 +117,7 @@ static void atom_01_a_device_without(struct kunit *test)
 	for (int nth = 0; nth < MOST_OPS; nth++) {
 		struct fi_atomic_attr attr;
 
-		choose(&op, nth);
+		select_combination(&op, nth);
 		if (!at_exists(op.form, op.op, op.type))
 			continue;
 		KUNIT_EXPECT_EQ(test, none, at_valid(fx.pair->ep[0], &op,
@@ -132,7 +132,7 @@ static void atom_01_a_device_without(struct kunit *test)
 	}
 }
 
-static void atom_01_flags_of_a_query(struct kunit *test)
+static void atom_01_query_flags_are_checked(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	const u64 known = FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC | FI_TAGGED;
@@ -209,7 +209,7 @@ static void operate(struct kunit *test, struct rma_fx *fx, struct at_op *op,
 					   fx->len - op->at - size));
 }
 
-static void atom_02_each_operation(struct kunit *test)
+static void atom_02_each_operation_matches_the_model(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, FAR), *near = tr_buffer(test, 64);
 	struct rma_fx *fx = at_open(test, far, FAR, RMA_BOTH, NULL);
@@ -217,22 +217,22 @@ static void atom_02_each_operation(struct kunit *test)
 		.buf = near, .compare = near + 16, .result = near + 32,
 		.count = 1, .context = near + 1,
 	};
-	unsigned int turn = 0, done = 0;
+	unsigned int round = 0, done = 0;
 
 	for (int nth = 0; nth < MOST_OPS; nth++) {
-		choose(&op, nth);
+		select_combination(&op, nth);
 		if (!at_exists(op.form, op.op, op.type))
 			continue;
 		/* A triple with target and compare equal, and two triples that vary. */
-		for (int i = 0; i < 3; i++, turn++) {
+		for (int i = 0; i < 3; i++, round++) {
 			const u64 v[] = {
-				values[turn % ARRAY_SIZE(values)],
-				values[turn * 5 % ARRAY_SIZE(values)],
-				i ? values[turn * 7 % ARRAY_SIZE(values)] :
-				    values[turn % ARRAY_SIZE(values)],
+				values[round % ARRAY_SIZE(values)],
+				values[round * 5 % ARRAY_SIZE(values)],
+				i ? values[round * 7 % ARRAY_SIZE(values)] :
+				    values[round % ARRAY_SIZE(values)],
 			};
 
-			op.at = AT + turn % 16 * at_size(op.type);
+			op.at = AT + round % 16 * at_size(op.type);
 			operate(test, fx, &op, v);
 		}
 		done++;
@@ -242,7 +242,7 @@ static void atom_02_each_operation(struct kunit *test)
 }
 
 /* The result is in memory before its completion, whatever kind of memory that is. */
-static void atom_04_fetched_into_any_memory(struct kunit *test)
+static void atom_04_result_is_in_any_memory_before_its_completion(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, FAR), *near = tr_buffer(test, 64);
 	u8 *vnear = tr_vbuffer(test, 64);
@@ -282,7 +282,7 @@ static void atom_04_fetched_into_any_memory(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, old, *(u64 *)(near + 16));
 }
 
-static void atom_04_a_read_ignores_its_operands(struct kunit *test)
+static void atom_04_atomic_read_ignores_its_operands(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, FAR), *near = tr_buffer(test, 64);
 	struct rma_fx *fx = at_open(test, far, FAR, RMA_BOTH, NULL);
@@ -344,7 +344,7 @@ static void atom_04_a_read_ignores_its_operands(struct kunit *test)
 }
 
 /* fi_inject_atomic() writes no success entry; the fetch after it writes one. */
-static void atomic_injected(struct kunit *test)
+static void atomic_injects_write_no_success_entry(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, FAR), *near = tr_buffer(test, 64);
 	struct rma_fx *fx = at_open(test, far, FAR, RMA_BOTH, NULL);
@@ -367,13 +367,13 @@ static void atomic_injected(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(atom_01_calls_and_queries_agree),
-	KUNIT_CASE(atom_01_the_slides_names_take_a_count),
-	KUNIT_CASE(atom_01_a_device_without),
-	KUNIT_CASE(atom_01_flags_of_a_query),
-	KUNIT_CASE(atom_02_each_operation),
-	KUNIT_CASE(atomic_injected),
-	KUNIT_CASE(atom_04_fetched_into_any_memory),
-	KUNIT_CASE(atom_04_a_read_ignores_its_operands),
+	KUNIT_CASE(atom_01_valid_calls_of_the_slides_check_the_count),
+	KUNIT_CASE(atom_01_unsupported_without_fi_atomic),
+	KUNIT_CASE(atom_01_query_flags_are_checked),
+	KUNIT_CASE(atom_02_each_operation_matches_the_model),
+	KUNIT_CASE(atomic_injects_write_no_success_entry),
+	KUNIT_CASE(atom_04_result_is_in_any_memory_before_its_completion),
+	KUNIT_CASE(atom_04_atomic_read_ignores_its_operands),
 	{}
 };
 
@@ -384,10 +384,10 @@ static struct kunit_suite suite = {
 
 static struct kunit_case datagram_cases[] = {
 	KUNIT_CASE(atom_01_calls_and_queries_agree),
-	KUNIT_CASE(atom_02_each_operation),
-	KUNIT_CASE(atomic_injected),
-	KUNIT_CASE(atom_04_fetched_into_any_memory),
-	KUNIT_CASE(atom_04_a_read_ignores_its_operands),
+	KUNIT_CASE(atom_02_each_operation_matches_the_model),
+	KUNIT_CASE(atomic_injects_write_no_success_entry),
+	KUNIT_CASE(atom_04_result_is_in_any_memory_before_its_completion),
+	KUNIT_CASE(atom_04_atomic_read_ignores_its_operands),
 	{}
 };
 

@@ -24,21 +24,21 @@ bool at_offered(struct kunit *test)
 }
 
 /* The private pointer of tests that run over RDM endpoints points here. */
-static int datagrams;
+static int rdm_tag;
 
 int at_over_datagrams(struct kunit *test)
 {
-	test->priv = &datagrams;
+	test->priv = &rdm_tag;
 	return 0;
 }
 
 bool at_is_datagram(struct kunit *test)
 {
-	return test->priv == &datagrams;
+	return test->priv == &rdm_tag;
 }
 
 /* Opens two RDM endpoints; the second is the first address in the first one's vector. */
-static struct rma_fx *open_datagrams(struct kunit *test, u8 *far, size_t len, u64 access)
+static struct rma_fx *open_rdm_pair(struct kunit *test, u8 *far, size_t len, u64 access)
 {
 	const struct rdm_opts opts = { .caps = FI_RMA | FI_ATOMIC };
 	struct rma_fx *fx = kunit_kzalloc(test, sizeof(*fx), GFP_KERNEL);
@@ -72,7 +72,7 @@ struct rma_fx *at_open(struct kunit *test, u8 *far, size_t len, u64 access,
 	struct fx_pair_opts all = opts ? *opts : (struct fx_pair_opts){};
 
 	if (at_is_datagram(test))
-		return open_datagrams(test, far, len, access);
+		return open_rdm_pair(test, far, len, access);
 	if (!at_offered(test))
 		kunit_skip(test, "the device has none");
 	all.caps |= FI_ATOMIC;

@@ -43,7 +43,7 @@ static ssize_t operate(struct initiator *me, const struct at_op *op)
 	return ret == 1 ? 0 : ret;
 }
 
-static int run(struct tr_thread *thread)
+static int run_sums_and_lock(struct tr_thread *thread)
 {
 	struct initiator *me = thread->arg;
 	const struct at_op add = {
@@ -91,7 +91,7 @@ static int run(struct tr_thread *thread)
 	return 0;
 }
 
-static void atom_05_four_initiators(struct kunit *test)
+static void atom_05_concurrent_sums_and_a_lock_are_exact(struct kunit *test)
 {
 	u64 *far = (u64 *)tr_buffer(test, WORDS * sizeof(u64));
 	struct tr_thread *threads[MANY];
@@ -111,7 +111,7 @@ static void atom_05_four_initiators(struct kunit *test)
 				    RMA_BOTH, NULL);
 	}
 	for (int i = 0; i < MANY; i++)
-		threads[i] = tr_start(test, -1, run, &all[i]);
+		threads[i] = tr_start(test, -1, run_sums_and_lock, &all[i]);
 	for (int i = 0; i < MANY; i++) {
 		KUNIT_ASSERT_TRUE(test, tr_join(test, threads[i]));
 		KUNIT_EXPECT_EQ(test, 0, threads[i]->result);
@@ -140,7 +140,7 @@ static ssize_t change(struct initiator *me, struct at_op op, u64 at, u64 value)
 	return operate(me, &op);
 }
 
-static int mix(struct tr_thread *thread)
+static int run_mixed_operations(struct tr_thread *thread)
 {
 	struct initiator *me = thread->arg;
 	struct at_op sum = { .form = ATOM_FETCH, .op = FI_SUM };
@@ -178,7 +178,7 @@ static int mix(struct tr_thread *thread)
 	return 0;
 }
 
-static void atom_05_whatever_mix(struct kunit *test)
+static void atom_05_concurrent_mixed_operations_are_exact(struct kunit *test)
 {
 	u64 *far = (u64 *)tr_buffer(test, MIXED * sizeof(u64));
 	struct tr_thread *threads[MANY];
@@ -196,7 +196,7 @@ static void atom_05_whatever_mix(struct kunit *test)
 				    RMA_BOTH, NULL);
 	}
 	for (int i = 0; i < MANY; i++)
-		threads[i] = tr_start(test, -1, mix, &all[i]);
+		threads[i] = tr_start(test, -1, run_mixed_operations, &all[i]);
 	for (int i = 0; i < MANY; i++) {
 		KUNIT_ASSERT_TRUE(test, tr_join(test, threads[i]));
 		KUNIT_EXPECT_EQ(test, 0, threads[i]->result);
@@ -220,8 +220,8 @@ static void atom_05_whatever_mix(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(atom_05_four_initiators),
-	KUNIT_CASE(atom_05_whatever_mix),
+	KUNIT_CASE(atom_05_concurrent_sums_and_a_lock_are_exact),
+	KUNIT_CASE(atom_05_concurrent_mixed_operations_are_exact),
 	{}
 };
 
@@ -231,8 +231,8 @@ static struct kunit_suite suite = {
 };
 
 static struct kunit_case datagram_cases[] = {
-	KUNIT_CASE(atom_05_four_initiators),
-	KUNIT_CASE(atom_05_whatever_mix),
+	KUNIT_CASE(atom_05_concurrent_sums_and_a_lock_are_exact),
+	KUNIT_CASE(atom_05_concurrent_mixed_operations_are_exact),
 	{}
 };
 

@@ -38,7 +38,7 @@ static const struct at_op forms[] = {
 };
 
 /* A refused operation breaks the connection, so each one has its own. */
-static void atom_06_what_is_not_open(struct kunit *test)
+static void atom_06_bad_range_key_or_right_changes_nothing(struct kunit *test)
 {
 	const struct attempt *attempt = test->param_value;
 
@@ -76,7 +76,7 @@ static void atom_06_what_is_not_open(struct kunit *test)
 }
 
 /* An injected operation writes no success entry, but an error entry. */
-static void atom_06_an_injected_refusal(struct kunit *test)
+static void atom_06_failed_inject_writes_an_error_entry(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN);
 	struct rma_fx *fx = at_open(test, far, LEN, FI_REMOTE_READ, NULL);
@@ -90,7 +90,7 @@ static void atom_06_an_injected_refusal(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, memchr_inv(far, 0, LEN));
 }
 
-static void atom_06_misaligned_targets(struct kunit *test)
+static void atom_06_misaligned_target_is_einval(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, 64);
 	struct rma_fx *fx = at_open(test, far, LEN, RMA_BOTH, NULL);
@@ -120,7 +120,7 @@ static void atom_06_misaligned_targets(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, memchr_inv(far, 0, LEN));
 }
 
-static void atomic_counts(struct kunit *test)
+static void atomic_bad_counts_are_refused(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, LEN);
 	struct rma_fx *fx = at_open(test, far, LEN, RMA_BOTH, NULL);
@@ -240,11 +240,11 @@ static void atomic_vectors_and_messages(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(atomic_counts),
+	KUNIT_CASE(atomic_bad_counts_are_refused),
 	KUNIT_CASE(atomic_vectors_and_messages),
-	KUNIT_CASE_PARAM(atom_06_what_is_not_open, attempts_gen_params),
-	KUNIT_CASE(atom_06_an_injected_refusal),
-	KUNIT_CASE(atom_06_misaligned_targets),
+	KUNIT_CASE_PARAM(atom_06_bad_range_key_or_right_changes_nothing, attempts_gen_params),
+	KUNIT_CASE(atom_06_failed_inject_writes_an_error_entry),
+	KUNIT_CASE(atom_06_misaligned_target_is_einval),
 	{}
 };
 
@@ -254,10 +254,10 @@ static struct kunit_suite suite = {
 };
 
 static struct kunit_case datagram_cases[] = {
-	KUNIT_CASE(atomic_counts),
-	KUNIT_CASE_PARAM(atom_06_what_is_not_open, attempts_gen_params),
-	KUNIT_CASE(atom_06_an_injected_refusal),
-	KUNIT_CASE(atom_06_misaligned_targets),
+	KUNIT_CASE(atomic_bad_counts_are_refused),
+	KUNIT_CASE_PARAM(atom_06_bad_range_key_or_right_changes_nothing, attempts_gen_params),
+	KUNIT_CASE(atom_06_failed_inject_writes_an_error_entry),
+	KUNIT_CASE(atom_06_misaligned_target_is_einval),
 	{}
 };
 

@@ -12,7 +12,7 @@
 #define LEN	4096
 #define AT	64
 #define MOST	64	/* bytes of one operation */
-#define UNDER_WAY 8	/* operations of one endpoint */
+#define OUTSTANDING 8	/* operations of one endpoint */
 
 /* An operation that no device has, so it takes several requests. */
 static const struct at_op maximum = {
@@ -56,7 +56,7 @@ static void operate(struct kunit *test, struct rma_fx *fx, struct at_op *op)
 					   fx->len - op->at - len));
 }
 
-static void atom_03_many_elements(struct kunit *test)
+static void atom_03_counts_up_to_the_limit(struct kunit *test)
 {
 	static const struct at_op ops[] = {
 		{ .form = ATOM_BASE, .op = FI_SUM },
@@ -91,7 +91,7 @@ static void atom_03_many_elements(struct kunit *test)
 	}
 }
 
-static void atom_03_in_several_pieces(struct kunit *test)
+static void atom_03_operands_in_several_iocs(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, 4 * MOST);
 	struct rma_fx *fx = at_open(test, far, LEN, RMA_BOTH, NULL);
@@ -127,7 +127,7 @@ static void atom_03_in_several_pieces(struct kunit *test)
 }
 
 /* Results that the kernel stores need memory that a device can write, as others do. */
-static void atom_06_results_where_nothing_is(struct kunit *test)
+static void atom_06_invalid_result_buffers_are_refused(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, 64);
 	struct rma_fx *fx = at_open(test, far, LEN, RMA_BOTH, NULL);
@@ -149,20 +149,20 @@ static void atom_06_results_where_nothing_is(struct kunit *test)
 }
 
 /* Posts until -FI_EAGAIN; reading a completion makes room again. */
-static void ep_04_steps_need_room(struct kunit *test)
+static void ep_04_multi_request_atomics_are_limited(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, LEN);
 	struct rma_fx *fx = at_open(test, far, LEN, RMA_BOTH, NULL);
 	struct at_op op = maximum;
 	unsigned int posted = 0, done = 0, refused = 0;
 
-	while (done < 100 * UNDER_WAY) {
-		u64 *slot = (u64 *)near + 2 * (posted % UNDER_WAY);
+	while (done < 100 * OUTSTANDING) {
+		u64 *slot = (u64 *)near + 2 * (posted % OUTSTANDING);
 		struct fi_cq_tagged_entry entry;
 		ssize_t ret = -FI_EAGAIN;
 
 		/* Eight slots, each reused once its completion was read. */
-		if (posted - done < UNDER_WAY) {
+		if (posted - done < OUTSTANDING) {
 			slot[0] = posted + 1;
 			op.buf = &slot[0];
 			op.result = &slot[1];
@@ -225,7 +225,7 @@ static void inject(struct kunit *test, struct rma_fx *fx, unsigned int count)
 }
 
 /* Operations proceed though the consumer does not read the queue. */
-static void atomic_steps_without_a_reader(struct kunit *test)
+static void atomic_multi_request_proceeds_without_a_reader(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, 64);
 	struct rma_fx *fx = at_open(test, far, LEN, RMA_BOTH, NULL);
@@ -243,7 +243,7 @@ static void atomic_steps_without_a_reader(struct kunit *test)
 }
 
 /* Unread completions of other operations delay neither these operations nor a shutdown. */
-static void atomic_steps_beside_a_full_queue(struct kunit *test)
+static void atomic_multi_request_proceeds_beside_a_full_queue(struct kunit *test)
 {
 	const struct fx_pair_opts opts = { .tx_size = 4 };
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, 128);
@@ -251,13 +251,13 @@ static void atomic_steps_beside_a_full_queue(struct kunit *test)
 	struct fid_ep *ep = fx->pair->ep[0];
 	u64 *slot = (u64 *)near;
 	struct at_op op = maximum;
-	int posted = 0, told = 0;
+	int posted = 0, completed = 0;
 
 	tr_needs_device(test, fx->pair->info);
 	while (!fi_write(ep, near, 8, NULL, 0, fx->addr, fx->key, near))
 		posted++;
 	KUNIT_EXPECT_EQ(test, 4, posted);
-	for (int i = 0; i < UNDER_WAY; i++) {
+	for (int i = 0; i < OUTSTANDING; i++) {
 		slot[i] = i + 1;
 		op.buf = &slot[i];
 		op.result = near + 64;
@@ -266,19 +266,19 @@ static void atomic_steps_beside_a_full_queue(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, at_post(fx, &op));
 	}
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, at_post(fx, &op));
-	for (int i = 0; i < UNDER_WAY; i++)
+	for (int i = 0; i < OUTSTANDING; i++)
 		KUNIT_EXPECT_TRUE(test, becomes((u64 *)(far + AT) + i, i + 1));
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_write(ep, near, 8, NULL, 0,
 						   fx->addr, fx->key, near));
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(ep, FI_WRITE));
 	for (struct fi_cq_tagged_entry entry;
-	     fi_cq_read(fx->pair->cq[0], &entry, 1) == 1; told++)
+	     fi_cq_read(fx->pair->cq[0], &entry, 1) == 1; completed++)
 		KUNIT_EXPECT_PTR_EQ(test, (void *)near, entry.op_context);
-	KUNIT_EXPECT_EQ(test, posted + UNDER_WAY, told);
+	KUNIT_EXPECT_EQ(test, posted + OUTSTANDING, completed);
 }
 
 /* FI_FENCE delays the operation until those before it are complete. */
-static void ep_08_a_fence_behind_steps(struct kunit *test)
+static void ep_08_fence_waits_for_multi_request_atomics(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, 64);
 	struct rma_fx *fx = at_open(test, far, LEN, RMA_BOTH, NULL);
@@ -318,17 +318,17 @@ static void ep_08_a_fence_behind_steps(struct kunit *test)
  * Each operation has one entry, a success or a flush, and a success means that
  * the target was changed.
  */
-static void cm_05_shutdown_between_steps(struct kunit *test)
+static void cm_05_shutdown_during_multi_request_atomics(struct kunit *test)
 {
 	for (unsigned int round = 0; round < tr_rounds; round++) {
 		u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, LEN);
 		struct rma_fx *fx = at_open(test, far, LEN, RMA_BOTH, NULL);
 		struct fi_cq_tagged_entry entry;
 		struct fi_cq_err_entry error;
-		unsigned int told = 0;
+		unsigned int completed = 0;
 		struct at_op op = maximum;
 
-		for (int i = 0; i < UNDER_WAY; i++) {
+		for (int i = 0; i < OUTSTANDING; i++) {
 			u64 *slot = (u64 *)near + 2 * i;
 
 			slot[0] = i + 1;
@@ -360,20 +360,20 @@ static void cm_05_shutdown_between_steps(struct kunit *test)
 				KUNIT_EXPECT_EQ(test, FI_ATOMIC | FI_READ,
 						error.flags);
 			}
-			told++;
+			completed++;
 		}
-		KUNIT_EXPECT_EQ(test, UNDER_WAY, told);
+		KUNIT_EXPECT_EQ(test, OUTSTANDING, completed);
 	}
 }
 
-static void cm_07_close_between_steps(struct kunit *test)
+static void cm_07_close_during_multi_request_atomics(struct kunit *test)
 {
 	for (unsigned int round = 0; round < tr_rounds; round++) {
 		u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, 64);
 		struct rma_fx *fx = at_open(test, far, LEN, RMA_BOTH, NULL);
 		u64 value = 1;
 
-		for (int i = 0; i < UNDER_WAY; i++)
+		for (int i = 0; i < OUTSTANDING; i++)
 			KUNIT_ASSERT_EQ(test, 0,
 					fi_inject_atomic(fx->pair->ep[0], &value,
 							 1, 0,
@@ -389,7 +389,7 @@ static void cm_07_close_between_steps(struct kunit *test)
 }
 
 /* An operation counts once, whatever number of requests it took. */
-static void cntr_03_steps_count_once(struct kunit *test)
+static void cntr_03_multi_request_atomics_count_once(struct kunit *test)
 {
 	const struct fx_pair_opts opts = {
 		.count = true, .tx_flags = FI_SELECTIVE_COMPLETION,
@@ -426,7 +426,7 @@ struct chain {
 	struct completion over;
 };
 
-static void go_on(struct hd_queue *queue)
+static void post_next(struct hd_queue *queue)
 {
 	struct chain *chain = queue->data;
 	struct fi_cq_tagged_entry entry;
@@ -448,7 +448,7 @@ static void go_on(struct hd_queue *queue)
 	}
 }
 
-static void cq_17_steps_in_the_handler(struct kunit *test)
+static void cq_17_multi_request_atomics_in_the_handler(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, 64);
 	struct chain *chain = (void *)tr_buffer(test, sizeof(*chain));
@@ -474,7 +474,7 @@ static void cq_17_steps_in_the_handler(struct kunit *test)
 	chain->op.result = near + 8;
 	chain->left = count;
 	init_completion(&chain->over);
-	queue = hd_open(test, fx, *(const bool *)test->param_value, go_on,
+	queue = hd_open(test, fx, *(const bool *)test->param_value, post_next,
 			chain);
 	hd_connect(test, fx, queue, NULL, pair->ep);
 
@@ -495,17 +495,17 @@ static void cq_17_steps_in_the_handler(struct kunit *test)
 KUNIT_ARRAY_PARAM(places, hd_hard, hd_name_place);
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(atom_03_many_elements),
-	KUNIT_CASE(atom_03_in_several_pieces),
-	KUNIT_CASE(atom_06_results_where_nothing_is),
-	KUNIT_CASE(ep_04_steps_need_room),
-	KUNIT_CASE(ep_08_a_fence_behind_steps),
-	KUNIT_CASE(atomic_steps_without_a_reader),
-	KUNIT_CASE(atomic_steps_beside_a_full_queue),
-	KUNIT_CASE(cm_05_shutdown_between_steps),
-	KUNIT_CASE(cm_07_close_between_steps),
-	KUNIT_CASE(cntr_03_steps_count_once),
-	KUNIT_CASE_PARAM(cq_17_steps_in_the_handler, places_gen_params),
+	KUNIT_CASE(atom_03_counts_up_to_the_limit),
+	KUNIT_CASE(atom_03_operands_in_several_iocs),
+	KUNIT_CASE(atom_06_invalid_result_buffers_are_refused),
+	KUNIT_CASE(ep_04_multi_request_atomics_are_limited),
+	KUNIT_CASE(ep_08_fence_waits_for_multi_request_atomics),
+	KUNIT_CASE(atomic_multi_request_proceeds_without_a_reader),
+	KUNIT_CASE(atomic_multi_request_proceeds_beside_a_full_queue),
+	KUNIT_CASE(cm_05_shutdown_during_multi_request_atomics),
+	KUNIT_CASE(cm_07_close_during_multi_request_atomics),
+	KUNIT_CASE(cntr_03_multi_request_atomics_count_once),
+	KUNIT_CASE_PARAM(cq_17_multi_request_atomics_in_the_handler, places_gen_params),
 	{}
 };
 
@@ -515,8 +515,8 @@ static struct kunit_suite suite = {
 };
 
 static struct kunit_case datagram_cases[] = {
-	KUNIT_CASE(atom_03_in_several_pieces),
-	KUNIT_CASE(atom_06_results_where_nothing_is),
+	KUNIT_CASE(atom_03_operands_in_several_iocs),
+	KUNIT_CASE(atom_06_invalid_result_buffers_are_refused),
 	{}
 };
 
