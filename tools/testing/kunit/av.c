@@ -74,7 +74,7 @@ static int insert(struct fid_av *av, struct sockaddr_in addr, fi_addr_t *out)
 }
 
 /* Returns true if fi_addr is in the vector and is the address want. */
-static bool holds(struct fid_av *av, fi_addr_t fi_addr, struct sockaddr_in want)
+static bool has_address(struct fid_av *av, fi_addr_t fi_addr, struct sockaddr_in want)
 {
 	struct sockaddr_in addr;
 	size_t len = sizeof(addr);
@@ -83,7 +83,7 @@ static bool holds(struct fid_av *av, fi_addr_t fi_addr, struct sockaddr_in want)
 	       len == sizeof(addr) && !memcmp(&addr, &want, len);
 }
 
-static void av_01_indices_come_in_order(struct kunit *test)
+static void av_01_indices_are_sequential(struct kunit *test)
 {
 	struct fid_av *av = av_table(test);
 	struct sockaddr_in addr[50];
@@ -96,19 +96,19 @@ static void av_01_indices_come_in_order(struct kunit *test)
 					       NULL));
 	for (int i = 0; i < ARRAY_SIZE(addr); i++) {
 		KUNIT_EXPECT_EQ(test, i, out[i]);
-		KUNIT_EXPECT_TRUE(test, holds(av, i, addr[i]));
+		KUNIT_EXPECT_TRUE(test, has_address(av, i, addr[i]));
 	}
 }
 
-static void av_02_the_lowest_free_index(struct kunit *test)
+static void av_02_insert_takes_the_lowest_free_index(struct kunit *test)
 {
 	struct fid_av *av = av_table(test);
-	fi_addr_t gone[] = { 7, 3, 5 };
+	fi_addr_t removed[] = { 7, 3, 5 };
 	fi_addr_t out;
 
 	for (int i = 0; i < 10; i++)
 		KUNIT_ASSERT_EQ(test, 1, insert(av, in4(HOST + i, 1), NULL));
-	KUNIT_EXPECT_EQ(test, 0, fi_av_remove(av, gone, 3, 0));
+	KUNIT_EXPECT_EQ(test, 0, fi_av_remove(av, removed, 3, 0));
 	for (int i = 0; i < 4; i++) {
 		static const fi_addr_t want[] = { 3, 5, 7, 10 };
 
@@ -118,7 +118,7 @@ static void av_02_the_lowest_free_index(struct kunit *test)
 	}
 }
 
-static void av_03_some_fail(struct kunit *test)
+static void av_03_insert_returns_the_number_of_successes(struct kunit *test)
 {
 	struct fid_av *av = av_table(test);
 	struct sockaddr_in addr[] = {
@@ -145,7 +145,7 @@ static void av_03_some_fail(struct kunit *test)
 	}
 }
 
-static void av_04_failed_ones_are_not_available(struct kunit *test)
+static void av_04_failed_slots_are_notavail(struct kunit *test)
 {
 	struct fid_av *av = av_table(test);
 	fi_addr_t out = 5;
@@ -155,7 +155,7 @@ static void av_04_failed_ones_are_not_available(struct kunit *test)
 }
 
 /* If the whole call fails, both arrays report the errno for each address. */
-static void av_04_refused_insertions_set_every_slot(struct kunit *test)
+static void av_04_refused_inserts_set_every_slot(struct kunit *test)
 {
 	struct fid_av *av = av_table(test);
 	const struct {
@@ -202,7 +202,7 @@ static void av_04_refused_insertions_set_every_slot(struct kunit *test)
 	}
 }
 
-static void av_05_sync_err_needs_a_place(struct kunit *test)
+static void av_05_sync_err_needs_a_context(struct kunit *test)
 {
 	struct fid_av *av = av_table(test);
 	struct sockaddr_in addr = in4(HOST, 1);
@@ -218,7 +218,7 @@ static void av_05_sync_err_needs_a_place(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, FI_EADDRNOTAVAIL, err);
 }
 
-static void av_06_flags_and_nothing(struct kunit *test)
+static void av_06_unknown_flags_and_count_zero(struct kunit *test)
 {
 	struct fid_av *av = av_table(test);
 	struct sockaddr_in addr = in4(HOST, 1);
@@ -235,7 +235,7 @@ static void av_06_flags_and_nothing(struct kunit *test)
 }
 
 /* An insertion of 0 addresses writes nothing, so it needs no array, node or service. */
-static void av_06_count_zero_is_0_for_every_type(struct kunit *test)
+static void av_06_count_zero_returns_0_for_every_type(struct kunit *test)
 {
 	static const u64 flags[] = { 0, FI_MORE, FI_AV_USER_ID };
 
@@ -262,14 +262,14 @@ static void av_06_count_zero_is_0_for_every_type(struct kunit *test)
 	}
 }
 
-static void av_07_a_table_needs_no_place(struct kunit *test)
+static void av_07_fi_addr_may_be_null_for_a_table(struct kunit *test)
 {
 	struct fid_av *av = av_table(test);
 	struct fid_av *map = av_open(test, FI_SOCKADDR_IN,
 				     (struct fi_av_attr){ .type = FI_AV_MAP });
 
 	KUNIT_EXPECT_EQ(test, 1, insert(av, in4(HOST, 1), NULL));
-	KUNIT_EXPECT_TRUE(test, holds(av, 0, in4(HOST, 1)));
+	KUNIT_EXPECT_TRUE(test, has_address(av, 0, in4(HOST, 1)));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, insert(map, in4(HOST, 1), NULL));
 }
 
@@ -282,7 +282,7 @@ static void av_11_node_and_service(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, 1, fi_av_insertsvc(av, "10.0.0.1", "7500", &out,
 						 0, NULL));
-	KUNIT_EXPECT_TRUE(test, holds(av, out, in4(HOST, 7500)));
+	KUNIT_EXPECT_TRUE(test, has_address(av, out, in4(HOST, 7500)));
 	KUNIT_EXPECT_EQ(test, 1, fi_av_insertsvc(av, "fe80::1%3", "7500", &out,
 						 0, NULL));
 	KUNIT_EXPECT_EQ(test, 0, fi_av_lookup(av, out, &addr, &len));
@@ -299,7 +299,7 @@ static void av_11_node_and_service(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, out);
 }
 
-static void av_11_names_need_a_resolver(struct kunit *test)
+static void av_11_host_names_are_enosys(struct kunit *test)
 {
 	struct fid_av *av = av_table(test);
 
@@ -333,8 +333,8 @@ static void av_12_nodes_and_services_in_sequence(struct kunit *test)
 						 3, out, 0, NULL));
 	for (int i = 0; i < 6; i++) {
 		KUNIT_EXPECT_EQ(test, i, out[i]);
-		KUNIT_EXPECT_TRUE(test, holds(av, i, in4(0x0a00ffff + i / 3,
-							 5000 + i % 3)));
+		KUNIT_EXPECT_TRUE(test, has_address(av, i, in4(0x0a00ffff + i / 3,
+							       5000 + i % 3)));
 	}
 	/* The last port of each node is inserted; the next port does not exist. */
 	KUNIT_EXPECT_EQ(test, 2, fi_av_insertsym(av, "10.1.0.1", 2, "65535", 2,
@@ -349,7 +349,7 @@ static void av_12_nodes_and_services_in_sequence(struct kunit *test)
 					0, NULL));
 }
 
-static void av_13_what_cannot_be_removed(struct kunit *test)
+static void av_13_bad_removes_are_refused(struct kunit *test)
 {
 	struct fid_av *av = av_table(test);
 	fi_addr_t bad[] = {
@@ -366,10 +366,10 @@ static void av_13_what_cannot_be_removed(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_remove(av, bad,
 						       ARRAY_SIZE(bad), 0));
 	for (int i = 0; i < 3; i++)
-		KUNIT_EXPECT_FALSE(test, holds(av, i, in4(HOST + i, 1)));
+		KUNIT_EXPECT_FALSE(test, has_address(av, i, in4(HOST + i, 1)));
 }
 
-static void av_14_removed_and_inserted_again(struct kunit *test)
+static void av_14_insert_after_remove_works(struct kunit *test)
 {
 	struct fid_av *av = av_table(test);
 	fi_addr_t out;
@@ -377,13 +377,13 @@ static void av_14_removed_and_inserted_again(struct kunit *test)
 	for (int i = 0; i < 300; i++) {
 		KUNIT_ASSERT_EQ(test, 1, insert(av, in4(HOST, 1), &out));
 		KUNIT_ASSERT_EQ(test, 0, out);
-		KUNIT_ASSERT_TRUE(test, holds(av, out, in4(HOST, 1)));
+		KUNIT_ASSERT_TRUE(test, has_address(av, out, in4(HOST, 1)));
 		KUNIT_ASSERT_EQ(test, 0, fi_av_remove(av, &out, 1, 0));
-		KUNIT_ASSERT_FALSE(test, holds(av, out, in4(HOST, 1)));
+		KUNIT_ASSERT_FALSE(test, has_address(av, out, in4(HOST, 1)));
 	}
 }
 
-static void av_15_twice_is_one_with_two_ends(struct kunit *test)
+static void av_15_a_duplicate_shares_the_address_until_its_last_remove(struct kunit *test)
 {
 	struct fid_av *av = av_table(test);
 	struct sockaddr_in addr[] = { in4(HOST, 1), in4(HOST, 2), in4(HOST, 1) };
@@ -394,12 +394,12 @@ static void av_15_twice_is_one_with_two_ends(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, out[1]);
 	KUNIT_EXPECT_EQ(test, 0, out[2]);
 	KUNIT_EXPECT_EQ(test, 0, fi_av_remove(av, out, 1, 0));
-	KUNIT_EXPECT_TRUE(test, holds(av, 0, addr[0]));
+	KUNIT_EXPECT_TRUE(test, has_address(av, 0, addr[0]));
 	KUNIT_EXPECT_EQ(test, 0, fi_av_remove(av, out, 1, 0));
-	KUNIT_EXPECT_FALSE(test, holds(av, 0, addr[0]));
+	KUNIT_EXPECT_FALSE(test, has_address(av, 0, addr[0]));
 }
 
-static void av_16_lookup_cuts_and_tells_the_length(struct kunit *test)
+static void av_16_lookup_truncates_and_returns_the_length(struct kunit *test)
 {
 	struct fid_av *av = av_table(test);
 	struct sockaddr_in want = in4(HOST, 7500);
@@ -427,7 +427,7 @@ static void av_16_lookup_cuts_and_tells_the_length(struct kunit *test)
 }
 
 /* A truncated FI_ADDR_STR string is terminated. */
-static void av_16_a_cut_string_is_terminated(struct kunit *test)
+static void av_16_a_truncated_string_is_terminated(struct kunit *test)
 {
 	static const char want[] = "fi_sockaddr_in://10.0.0.1:7500";
 	struct fid_av *av = av_open(test, FI_ADDR_STR, (struct fi_av_attr){});
@@ -451,7 +451,7 @@ static void av_16_a_cut_string_is_terminated(struct kunit *test)
 	}
 }
 
-static void av_17_addresses_as_text(struct kunit *test)
+static void av_17_straddr_truncates_and_returns_the_length(struct kunit *test)
 {
 	static const char want[] = "fi_sockaddr_in://10.0.0.1:7500";
 	struct fid_av *av = av_open(test, FI_SOCKADDR, (struct fi_av_attr){});
@@ -482,7 +482,7 @@ static void av_17_addresses_as_text(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, fi_av_straddr(av, NULL, buf, &len));
 }
 
-static void av_19_the_type_is_told(struct kunit *test)
+static void av_19_the_type_is_reported(struct kunit *test)
 {
 	struct {
 		enum fi_av_type domain, asked, got;
@@ -513,7 +513,7 @@ static void av_19_the_type_is_told(struct kunit *test)
 	}
 }
 
-static void av_19_what_is_refused(struct kunit *test)
+static void av_19_bad_attributes_are_refused(struct kunit *test)
 {
 	struct fid_domain *domain = av_domain(test, FI_SOCKADDR_IN,
 					      FI_AV_UNSPEC);
@@ -544,7 +544,7 @@ static void av_19_what_is_refused(struct kunit *test)
 }
 
 /* rx_ctx_bits is limited to the contexts of the domain's largest endpoint. */
-static void av_19_context_bits_are_those_of_the_domain(struct kunit *test)
+static void av_19_rx_ctx_bits_are_limited_by_the_domain(struct kunit *test)
 {
 	const struct {
 		struct fi_info *info;
@@ -572,7 +572,7 @@ static void av_19_context_bits_are_those_of_the_domain(struct kunit *test)
 	}
 }
 
-static void av_20_a_handle_does_not_come_back(struct kunit *test)
+static void av_20_map_handles_are_not_reused(struct kunit *test)
 {
 	struct fid_av *av = av_open(test, FI_SOCKADDR_IN,
 				    (struct fi_av_attr){ .type = FI_AV_MAP });
@@ -580,21 +580,21 @@ static void av_20_a_handle_does_not_come_back(struct kunit *test)
 
 	for (int i = 0; i < ARRAY_SIZE(old); i++) {
 		KUNIT_ASSERT_EQ(test, 1, insert(av, in4(HOST + i, 1), &old[i]));
-		KUNIT_EXPECT_TRUE(test, holds(av, old[i], in4(HOST + i, 1)));
+		KUNIT_EXPECT_TRUE(test, has_address(av, old[i], in4(HOST + i, 1)));
 		KUNIT_ASSERT_EQ(test, 0, fi_av_remove(av, &old[i], 1, 0));
 		for (int j = 0; j < i; j++)
 			KUNIT_EXPECT_NE(test, old[j], old[i]);
 	}
 	KUNIT_ASSERT_EQ(test, 1, insert(av, in4(HOST, 1), &out));
 	for (int i = 0; i < ARRAY_SIZE(old); i++) {
-		KUNIT_EXPECT_FALSE(test, holds(av, old[i], in4(HOST, 1)));
+		KUNIT_EXPECT_FALSE(test, has_address(av, old[i], in4(HOST, 1)));
 		KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_remove(av, &old[i], 1,
 							       0));
 	}
-	KUNIT_EXPECT_TRUE(test, holds(av, out, in4(HOST, 1)));
+	KUNIT_EXPECT_TRUE(test, has_address(av, out, in4(HOST, 1)));
 }
 
-static void av_22_identifiers_leave_addresses_alone(struct kunit *test)
+static void av_22_user_ids_do_not_change_addresses(struct kunit *test)
 {
 	struct fid_av *av = av_table(test);
 	struct sockaddr_in addr[] = { in4(HOST, 1), in4(HOST + 1, 1) };
@@ -606,12 +606,12 @@ static void av_22_identifiers_leave_addresses_alone(struct kunit *test)
 					      NULL));
 	for (int i = 0; i < 2; i++) {
 		KUNIT_EXPECT_EQ(test, i, out[i]);
-		KUNIT_EXPECT_TRUE(test, holds(av, i, addr[i]));
+		KUNIT_EXPECT_TRUE(test, has_address(av, i, addr[i]));
 	}
-	KUNIT_EXPECT_FALSE(test, holds(av, 1000, addr[0]));
+	KUNIT_EXPECT_FALSE(test, has_address(av, 1000, addr[0]));
 }
 
-static void av_22_a_failed_call_leaves_the_identifiers(struct kunit *test)
+static void av_22_a_failed_call_keeps_the_user_ids(struct kunit *test)
 {
 	struct fid_av *av = av_table(test);
 	struct sockaddr_in addr[] = { in4(HOST, 1), in4(HOST + 1, 1) };
@@ -630,7 +630,7 @@ static void av_22_a_failed_call_leaves_the_identifiers(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, FI_EINVAL, errnos[1]);
 }
 
-static void av_23_receive_contexts(struct kunit *test)
+static void av_23_rx_addr_encodes_the_context(struct kunit *test)
 {
 	struct fi_av_attr attr = { .rx_ctx_bits = 4 };
 
@@ -650,7 +650,7 @@ static void av_23_receive_contexts(struct kunit *test)
 			if (rx == FI_ADDR_NOTAVAIL)
 				continue;
 			KUNIT_EXPECT_EQ(test, (u64)i << 60 | out, rx);
-			KUNIT_EXPECT_TRUE(test, holds(av, rx, in4(HOST, 1)));
+			KUNIT_EXPECT_TRUE(test, has_address(av, rx, in4(HOST, 1)));
 		}
 	}
 }
@@ -670,7 +670,7 @@ static void av_24_hints_change_nothing(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 1500,
 				fi_av_insertsym(av, "10.0.0.1", 500, "1", 3,
 						NULL, 0, NULL));
-		KUNIT_EXPECT_TRUE(test, holds(av, 1499, in4(HOST + 499, 3)));
+		KUNIT_EXPECT_TRUE(test, has_address(av, 1499, in4(HOST + 499, 3)));
 		fx_close(test, &av->fid);
 	}
 }
@@ -689,8 +689,8 @@ static void av_25_addresses_of_both_families(struct kunit *test)
 	int err[4];
 
 	KUNIT_EXPECT_EQ(test, 3, fi_av_insert(av, &addr, 3, out, 0, NULL));
-	KUNIT_EXPECT_TRUE(test, holds(av, out[0], addr.first));
-	KUNIT_EXPECT_TRUE(test, holds(av, out[2], addr.third));
+	KUNIT_EXPECT_TRUE(test, has_address(av, out[0], addr.first));
+	KUNIT_EXPECT_TRUE(test, has_address(av, out[2], addr.third));
 	/* An unknown family has no known size, so the next address cannot be located. */
 	addr.second.sin6_family = AF_UNIX;
 	KUNIT_EXPECT_EQ(test, 1, fi_av_insert(av, &addr, 4, out, FI_SYNC_ERR,
@@ -711,7 +711,7 @@ static void av_25_lookup_in_atomic_context(struct kunit *test)
 		kunit_skip(test, "nobody knows what atomic context is");
 	KUNIT_ASSERT_EQ(test, 1, insert(av, in4(HOST, 1), NULL));
 	preempt_disable();
-	found = holds(av, 0, in4(HOST, 1));
+	found = has_address(av, 0, in4(HOST, 1));
 	ret[0] = insert(av, in4(HOST, 2), NULL);
 	ret[1] = fi_av_remove(av, (fi_addr_t[]){ 0 }, 1, 0);
 	preempt_enable();
@@ -720,7 +720,7 @@ static void av_25_lookup_in_atomic_context(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, ret[1]);
 }
 
-static void info_10_busy_with_a_vector(struct kunit *test)
+static void info_10_a_domain_with_an_av_is_busy(struct kunit *test)
 {
 	struct fid_domain *domain = av_domain(test, FI_SOCKADDR_IN,
 					      FI_AV_UNSPEC);
@@ -732,35 +732,35 @@ static void info_10_busy_with_a_vector(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(av_01_indices_come_in_order),
-	KUNIT_CASE(av_02_the_lowest_free_index),
-	KUNIT_CASE(av_03_some_fail),
-	KUNIT_CASE(av_04_failed_ones_are_not_available),
-	KUNIT_CASE(av_04_refused_insertions_set_every_slot),
-	KUNIT_CASE(av_05_sync_err_needs_a_place),
-	KUNIT_CASE(av_06_flags_and_nothing),
-	KUNIT_CASE(av_06_count_zero_is_0_for_every_type),
-	KUNIT_CASE(av_07_a_table_needs_no_place),
+	KUNIT_CASE(av_01_indices_are_sequential),
+	KUNIT_CASE(av_02_insert_takes_the_lowest_free_index),
+	KUNIT_CASE(av_03_insert_returns_the_number_of_successes),
+	KUNIT_CASE(av_04_failed_slots_are_notavail),
+	KUNIT_CASE(av_04_refused_inserts_set_every_slot),
+	KUNIT_CASE(av_05_sync_err_needs_a_context),
+	KUNIT_CASE(av_06_unknown_flags_and_count_zero),
+	KUNIT_CASE(av_06_count_zero_returns_0_for_every_type),
+	KUNIT_CASE(av_07_fi_addr_may_be_null_for_a_table),
 	KUNIT_CASE(av_11_node_and_service),
-	KUNIT_CASE(av_11_names_need_a_resolver),
+	KUNIT_CASE(av_11_host_names_are_enosys),
 	KUNIT_CASE(av_12_nodes_and_services_in_sequence),
-	KUNIT_CASE(av_13_what_cannot_be_removed),
-	KUNIT_CASE(av_14_removed_and_inserted_again),
-	KUNIT_CASE(av_15_twice_is_one_with_two_ends),
-	KUNIT_CASE(av_16_lookup_cuts_and_tells_the_length),
-	KUNIT_CASE(av_16_a_cut_string_is_terminated),
-	KUNIT_CASE(av_17_addresses_as_text),
-	KUNIT_CASE(av_19_the_type_is_told),
-	KUNIT_CASE(av_19_what_is_refused),
-	KUNIT_CASE(av_19_context_bits_are_those_of_the_domain),
-	KUNIT_CASE(av_20_a_handle_does_not_come_back),
-	KUNIT_CASE(av_22_identifiers_leave_addresses_alone),
-	KUNIT_CASE(av_22_a_failed_call_leaves_the_identifiers),
-	KUNIT_CASE(av_23_receive_contexts),
+	KUNIT_CASE(av_13_bad_removes_are_refused),
+	KUNIT_CASE(av_14_insert_after_remove_works),
+	KUNIT_CASE(av_15_a_duplicate_shares_the_address_until_its_last_remove),
+	KUNIT_CASE(av_16_lookup_truncates_and_returns_the_length),
+	KUNIT_CASE(av_16_a_truncated_string_is_terminated),
+	KUNIT_CASE(av_17_straddr_truncates_and_returns_the_length),
+	KUNIT_CASE(av_19_the_type_is_reported),
+	KUNIT_CASE(av_19_bad_attributes_are_refused),
+	KUNIT_CASE(av_19_rx_ctx_bits_are_limited_by_the_domain),
+	KUNIT_CASE(av_20_map_handles_are_not_reused),
+	KUNIT_CASE(av_22_user_ids_do_not_change_addresses),
+	KUNIT_CASE(av_22_a_failed_call_keeps_the_user_ids),
+	KUNIT_CASE(av_23_rx_addr_encodes_the_context),
 	KUNIT_CASE(av_24_hints_change_nothing),
 	KUNIT_CASE(av_25_addresses_of_both_families),
 	KUNIT_CASE(av_25_lookup_in_atomic_context),
-	KUNIT_CASE(info_10_busy_with_a_vector),
+	KUNIT_CASE(info_10_a_domain_with_an_av_is_busy),
 	{}
 };
 

@@ -11,13 +11,13 @@
 #include "traffic.h"
 
 /* TEST-NET-1, reserved for documentation: there is no route to it. */
-#define NOWHERE		"192.0.2.1"
+#define UNREACHABLE		"192.0.2.1"
 /* Addresses that take a while to insert, but not too long on a slow kernel. */
 #define MANY		(IS_ENABLED(CONFIG_KASAN) ? 500 : 5000)
 
 
-static struct fid_av *open_vector(struct kunit *test,
-				  struct kofi_fabric_fx *fx)
+static struct fid_av *open_av(struct kunit *test,
+			      struct kofi_fabric_fx *fx)
 {
 	struct fi_av_attr attr = { .type = FI_AV_TABLE, .flags = FI_EVENT };
 	struct fid_av *av;
@@ -27,9 +27,9 @@ static struct fid_av *open_vector(struct kunit *test,
 	return av;
 }
 
-static struct fid_av *open_bound(struct kunit *test, struct kofi_fabric_fx *fx)
+static struct fid_av *open_bound_av(struct kunit *test, struct kofi_fabric_fx *fx)
 {
-	struct fid_av *av = open_vector(test, fx);
+	struct fid_av *av = open_av(test, fx);
 
 	KUNIT_ASSERT_EQ(test, 0, fi_av_bind(av, &fx->eq->fid, 0));
 	return av;
@@ -53,8 +53,8 @@ static void expect_errors(struct kunit *test, struct fid_eq *eq,
 	}
 }
 
-static void expect_end(struct kunit *test, struct fid_eq *eq,
-		       struct fid_av *av, u64 count, void *context)
+static void expect_complete(struct kunit *test, struct fid_eq *eq,
+			    struct fid_av *av, u64 count, void *context)
 {
 	struct fi_eq_entry entry;
 
@@ -66,10 +66,10 @@ static void expect_end(struct kunit *test, struct fid_eq *eq,
 	KUNIT_EXPECT_EQ(test, count, entry.data);
 }
 
-static void av_08_events_need_a_queue(struct kunit *test)
+static void av_08_fi_event_needs_an_eq(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
-	struct fid_av *av = open_vector(test, fx), *other;
+	struct fid_av *av = open_av(test, fx), *other;
 	struct fi_av_attr attr = {};
 	fi_addr_t out;
 	int err;
@@ -87,7 +87,7 @@ static void av_08_events_need_a_queue(struct kunit *test)
 							  &err));
 	KUNIT_EXPECT_EQ(test, 0, fi_av_insertsvc(av, fx_addr, "1", &out, 0,
 						 &out));
-	expect_end(test, fx->eq, av, 1, &out);
+	expect_complete(test, fx->eq, av, 1, &out);
 	KUNIT_EXPECT_EQ(test, 0, out);
 	fx_close(test, &av->fid);
 	fx_close(test, &fx->eq->fid);
@@ -99,7 +99,7 @@ static void av_08_events_need_a_queue(struct kunit *test)
 }
 
 /* The missing queue is checked before all other errors, and also for 0 addresses. */
-static void av_08_no_queue_comes_before_all_else(struct kunit *test)
+static void av_08_missing_eq_is_checked_first(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	static const u64 flags[] = { 0, FI_SYNC_ERR, FI_AV_USER_ID, ~0ULL };
@@ -134,18 +134,18 @@ static void av_08_no_queue_comes_before_all_else(struct kunit *test)
 		/* With a queue bound, an insertion of 0 addresses completes at once. */
 		KUNIT_ASSERT_EQ(test, 0, fi_av_bind(av, &fx->eq->fid, 0));
 		KUNIT_EXPECT_EQ(test, 0, fi_av_insert(av, NULL, 0, NULL, 0, av));
-		expect_end(test, fx->eq, av, 0, av);
+		expect_complete(test, fx->eq, av, 0, av);
 		KUNIT_EXPECT_EQ(test, 0, fi_av_insertsym(av, NULL, 0, NULL, 1, NULL, FI_AV_USER_ID,
 							 fx));
-		expect_end(test, fx->eq, av, 0, fx);
+		expect_complete(test, fx->eq, av, 0, fx);
 		fx_close(test, &av->fid);
 	}
 }
 
-static void av_08_the_queue_is_of_the_same_fabric(struct kunit *test)
+static void av_08_the_eq_must_be_of_the_same_fabric(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
-	struct fid_av *av = open_vector(test, fx);
+	struct fid_av *av = open_av(test, fx);
 	struct fid_eq *other = fx_eq(test, fx_fabric(test, fx->info));
 
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_domain_bind(fx->domain, &other->fid, 0));
@@ -153,10 +153,10 @@ static void av_08_the_queue_is_of_the_same_fabric(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_av_bind(av, &fx->eq->fid, 0));
 }
 
-static void av_09_errors_before_the_end(struct kunit *test)
+static void av_09_errors_come_before_av_complete(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
-	struct fid_av *av = open_bound(test, fx);
+	struct fid_av *av = open_bound_av(test, fx);
 	struct sockaddr_in ours, addr[5];
 	u8 *failed = tr_buffer(test, MANY);
 	fi_addr_t out[5];
@@ -167,11 +167,11 @@ static void av_09_errors_before_the_end(struct kunit *test)
 		addr[i] = ours;
 		addr[i].sin_port = htons(i + 1);
 	}
-	addr[1].sin_addr.s_addr = in_aton(NOWHERE);
-	addr[3].sin_addr.s_addr = in_aton(NOWHERE);
+	addr[1].sin_addr.s_addr = in_aton(UNREACHABLE);
+	addr[3].sin_addr.s_addr = in_aton(UNREACHABLE);
 	KUNIT_EXPECT_EQ(test, 0, fi_av_insert(av, addr, 5, out, 0, addr));
 	expect_errors(test, fx->eq, av, 2, FI_EHOSTUNREACH, addr, failed);
-	expect_end(test, fx->eq, av, 3, addr);
+	expect_complete(test, fx->eq, av, 3, addr);
 	/* Each address has its own index, whether or not those before it failed. */
 	for (int i = 0; i < ARRAY_SIZE(addr); i++) {
 		bool is_there = i != 1 && i != 3;
@@ -184,34 +184,34 @@ static void av_09_errors_before_the_end(struct kunit *test)
 	}
 }
 
-static void av_09_the_end_comes_if_all_fail(struct kunit *test)
+static void av_09_av_complete_comes_even_if_all_fail(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
-	struct fid_av *av = open_bound(test, fx);
+	struct fid_av *av = open_bound_av(test, fx);
 	u8 *failed = tr_buffer(test, MANY);
 	struct sockaddr_in none = { .sin_family = AF_INET };
 
 	KUNIT_EXPECT_EQ(test, 0, fi_av_insert(av, NULL, 0, NULL, 0, failed));
-	expect_end(test, fx->eq, av, 0, failed);
+	expect_complete(test, fx->eq, av, 0, failed);
 	/* The address is invalid at once, but reported like any other. */
 	KUNIT_EXPECT_EQ(test, 0, fi_av_insert(av, &none, 1, NULL, 0, NULL));
 	expect_errors(test, fx->eq, av, 1, FI_EADDRNOTAVAIL, NULL, failed);
-	expect_end(test, fx->eq, av, 0, NULL);
+	expect_complete(test, fx->eq, av, 0, NULL);
 	failed[0] = 0;
-	KUNIT_EXPECT_EQ(test, 0, fi_av_insertsvc(av, NOWHERE, "1", NULL, 0,
+	KUNIT_EXPECT_EQ(test, 0, fi_av_insertsvc(av, UNREACHABLE, "1", NULL, 0,
 						 failed));
 	expect_errors(test, fx->eq, av, 1, FI_EHOSTUNREACH, failed, failed);
-	expect_end(test, fx->eq, av, 0, failed);
+	expect_complete(test, fx->eq, av, 0, failed);
 }
 
-static void av_09_more_errors_than_the_queue_is_large(struct kunit *test)
+static void av_09_errors_may_exceed_the_eq_size(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fi_eq_attr attr = { .size = 1, .wait_obj = FI_WAIT_UNSPEC };
 	u8 *failed = tr_buffer(test, MANY);
 	fi_addr_t *out = (void *)tr_vbuffer(test, 600 * sizeof(*out));
 	struct fi_eq_err_entry entry = {};
-	struct fid_av *av = open_vector(test, fx);
+	struct fid_av *av = open_av(test, fx);
 	struct fid_eq *eq;
 
 	KUNIT_ASSERT_EQ(test, 0, fi_eq_open(fx->fabric, &attr, &eq, NULL));
@@ -219,7 +219,7 @@ static void av_09_more_errors_than_the_queue_is_large(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, fi_av_bind(av, &eq->fid, 0));
 	for (int i = 0; i < 600; i += 200)
 		KUNIT_ASSERT_EQ(test, 0,
-				fi_av_insertsym(av, NOWHERE, 1, "1", 200,
+				fi_av_insertsym(av, UNREACHABLE, 1, "1", 200,
 						out + i, 0, out + i));
 	for (int i = 0; i < 600; i += 200) {
 		void *context;
@@ -234,7 +234,7 @@ static void av_09_more_errors_than_the_queue_is_large(struct kunit *test)
 		memset(failed, 0, MANY);
 		expect_errors(test, eq, av, 200, FI_EHOSTUNREACH, context,
 			      failed);
-		expect_end(test, eq, av, 0, context);
+		expect_complete(test, eq, av, 0, context);
 	}
 	for (int i = 0; i < 600; i++)
 		KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, out[i]);
@@ -242,10 +242,10 @@ static void av_09_more_errors_than_the_queue_is_large(struct kunit *test)
 	fx_close(test, &eq->fid);
 }
 
-static void av_09_an_entry_that_does_not_fit(struct kunit *test)
+static void av_09_a_short_buffer_keeps_the_entry(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
-	struct fid_av *av = open_bound(test, fx);
+	struct fid_av *av = open_bound_av(test, fx);
 	struct fi_eq_entry entry;
 	u32 event;
 
@@ -257,7 +257,7 @@ static void av_09_an_entry_that_does_not_fit(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sizeof(entry),
 			fi_eq_read(fx->eq, &event, &entry, sizeof(entry),
 				   FI_PEEK));
-	expect_end(test, fx->eq, av, 1, NULL);
+	expect_complete(test, fx->eq, av, 1, NULL);
 }
 
 /* Reads all errors, each of which must be err; returns their number. */
@@ -273,13 +273,13 @@ static int drain_errors(struct kunit *test, struct fid_eq *eq, int err)
 	return count;
 }
 
-static void av_10_closing_cancels_what_goes_on(struct kunit *test)
+static void av_10_close_cancels_the_insertion(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	fi_addr_t *out = (void *)tr_vbuffer(test, MANY * sizeof(*out));
 
 	for (int i = 0; i < 5; i++) {
-		struct fid_av *av = open_bound(test, fx);
+		struct fid_av *av = open_bound_av(test, fx);
 		int failed;
 
 		KUNIT_ASSERT_EQ(test, 0, fi_av_insertsym(av, fx_addr, 1, "1",
@@ -293,48 +293,48 @@ static void av_10_closing_cancels_what_goes_on(struct kunit *test)
 		 */
 		memset(out, 0xa5, MANY * sizeof(*out));
 		failed = drain_errors(test, fx->eq, FI_ECANCELED);
-		expect_end(test, fx->eq, av, MANY - failed, out);
+		expect_complete(test, fx->eq, av, MANY - failed, out);
 		for (int n = 0; n < MANY; n++)
 			if (out[n] != 0xa5a5a5a5a5a5a5a5)
 				KUNIT_FAIL_AND_ABORT(test, "%d was written", n);
 	}
 }
 
-static void av_10_removed_before_it_is_found(struct kunit *test)
+static void av_10_remove_before_the_address_is_resolved(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
-	struct fid_av *av = open_bound(test, fx);
+	struct fid_av *av = open_bound_av(test, fx);
 	fi_addr_t *out = (void *)tr_vbuffer(test, MANY * sizeof(*out));
 	fi_addr_t last = MANY - 1;
-	int failed, gone;
+	int failed, ret;
 	size_t len = 0;
 
 	KUNIT_ASSERT_EQ(test, 0, fi_av_insertsym(av, fx_addr, 1, "1", MANY, out,
 						 0, out));
 	/* The address may be resolved already or not; the removal succeeds either way. */
-	gone = fi_av_remove(av, &last, 1, 0);
-	KUNIT_EXPECT_EQ(test, 0, gone);
+	ret = fi_av_remove(av, &last, 1, 0);
+	KUNIT_EXPECT_EQ(test, 0, ret);
 	failed = 0;
 	while (fi_eq_sread(fx->eq, &(u32){}, &(struct fi_eq_entry){},
 			   sizeof(struct fi_eq_entry), FX_WAIT_MS, FI_PEEK) ==
 	       -FI_EAVAIL)
 		failed += drain_errors(test, fx->eq, FI_ECANCELED);
 	KUNIT_EXPECT_LE(test, failed, 1);
-	expect_end(test, fx->eq, av, MANY - failed, out);
+	expect_complete(test, fx->eq, av, MANY - failed, out);
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_lookup(av, last, NULL, &len));
 	KUNIT_EXPECT_EQ(test, 0, fi_av_lookup(av, last - 1, NULL, &len));
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(av_08_events_need_a_queue),
-	KUNIT_CASE(av_08_no_queue_comes_before_all_else),
-	KUNIT_CASE(av_08_the_queue_is_of_the_same_fabric),
-	KUNIT_CASE(av_09_errors_before_the_end),
-	KUNIT_CASE(av_09_the_end_comes_if_all_fail),
-	KUNIT_CASE(av_09_more_errors_than_the_queue_is_large),
-	KUNIT_CASE(av_09_an_entry_that_does_not_fit),
-	KUNIT_CASE(av_10_closing_cancels_what_goes_on),
-	KUNIT_CASE(av_10_removed_before_it_is_found),
+	KUNIT_CASE(av_08_fi_event_needs_an_eq),
+	KUNIT_CASE(av_08_missing_eq_is_checked_first),
+	KUNIT_CASE(av_08_the_eq_must_be_of_the_same_fabric),
+	KUNIT_CASE(av_09_errors_come_before_av_complete),
+	KUNIT_CASE(av_09_av_complete_comes_even_if_all_fail),
+	KUNIT_CASE(av_09_errors_may_exceed_the_eq_size),
+	KUNIT_CASE(av_09_a_short_buffer_keeps_the_entry),
+	KUNIT_CASE(av_10_close_cancels_the_insertion),
+	KUNIT_CASE(av_10_remove_before_the_address_is_resolved),
 	{}
 };
 

@@ -74,7 +74,7 @@ static u32 members_of(struct kunit *test, struct fid_av_set *set)
 	return members;
 }
 
-static void avset_01_ranges(struct kunit *test)
+static void avset_01_range_with_stride(struct kunit *test)
 {
 	struct {
 		fi_addr_t start, end;
@@ -100,8 +100,8 @@ static void avset_01_ranges(struct kunit *test)
 		{ 0, 3, 1, 3, -FI_EINVAL },
 	};
 	struct fid_domain *domain = fx_open(test)->domain;
-	fi_addr_t gone[PEERS];
-	struct fid_av *av = av_of_peers(test, domain, FI_AV_TABLE, gone);
+	fi_addr_t addrs[PEERS];
+	struct fid_av *av = av_of_peers(test, domain, FI_AV_TABLE, addrs);
 
 	for (int i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct fi_av_set_attr attr = {
@@ -120,7 +120,7 @@ static void avset_01_ranges(struct kunit *test)
 				    members_of(test, open_set(test, av, attr)),
 				    "row %d", i);
 	}
-	KUNIT_EXPECT_EQ(test, 0, fi_av_remove(av, gone + 5, 1, 0));
+	KUNIT_EXPECT_EQ(test, 0, fi_av_remove(av, addrs + 5, 1, 0));
 	KUNIT_EXPECT_EQ(test, BIT(4) | BIT(6),
 			members_of(test, open_set(test, av,
 						  (struct fi_av_set_attr){
@@ -128,7 +128,7 @@ static void avset_01_ranges(struct kunit *test)
 			})));
 }
 
-static void avset_01_a_map_has_no_ranges(struct kunit *test)
+static void avset_01_ranges_need_a_table(struct kunit *test)
 {
 	struct fid_domain *domain = fx_open(test)->domain;
 	fi_addr_t out[PEERS];
@@ -150,7 +150,7 @@ static void avset_01_a_map_has_no_ranges(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_av_set_remove(set, out[7]));
 }
 
-static void avset_02_algebra(struct kunit *test)
+static void avset_02_union_intersect_and_diff(struct kunit *test)
 {
 	struct fid_domain *domain = fx_open(test)->domain;
 	fi_addr_t out[PEERS];
@@ -192,22 +192,22 @@ static void avset_02_with_itself(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, members_of(test, set));
 }
 
-static void avset_02_sets_of_other_vectors(struct kunit *test)
+static void avset_02_sets_of_other_avs_are_refused(struct kunit *test)
 {
 	struct fid_domain *domain = fx_open(test)->domain;
 	fi_addr_t out[PEERS];
 	struct fid_av *av = av_of_peers(test, domain, FI_AV_TABLE, out);
 	struct fid_av *other = av_of_peers(test, domain, FI_AV_TABLE, out);
 	struct fid_av_set *set = set_of(test, av, 3);
-	struct fid_av_set *alien = set_of(test, other, 6);
+	struct fid_av_set *foreign = set_of(test, other, 6);
 
-	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_set_union(set, alien));
-	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_set_intersect(set, alien));
-	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_set_diff(set, alien));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_set_union(set, foreign));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_set_intersect(set, foreign));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_set_diff(set, foreign));
 	KUNIT_EXPECT_EQ(test, 3, members_of(test, set));
 }
 
-static void avset_03_members_and_strangers(struct kunit *test)
+static void avset_03_insert_and_remove_errors(struct kunit *test)
 {
 	struct fid_domain *domain = fx_open(test)->domain;
 	fi_addr_t out[PEERS];
@@ -229,7 +229,7 @@ static void avset_03_members_and_strangers(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, BIT(0) | BIT(2), members_of(test, set));
 }
 
-static void avset_03_the_universe(struct kunit *test)
+static void avset_03_universe_takes_the_whole_av(struct kunit *test)
 {
 	struct fid_domain *domain = fx_open(test)->domain;
 	struct fi_av_set_attr attr = { EMPTY, .flags = FI_UNIVERSE };
@@ -254,7 +254,7 @@ static void avset_03_the_universe(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, try_open(av, attr));
 }
 
-static void avset_03_what_is_refused(struct kunit *test)
+static void avset_03_unsupported_attributes_are_refused(struct kunit *test)
 {
 	struct fid_domain *domain = fx_open(test)->domain;
 	fi_addr_t out[PEERS];
@@ -293,14 +293,14 @@ static void av_21_busy_while_a_set_is_open(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(avset_01_ranges),
-	KUNIT_CASE(avset_01_a_map_has_no_ranges),
-	KUNIT_CASE(avset_02_algebra),
+	KUNIT_CASE(avset_01_range_with_stride),
+	KUNIT_CASE(avset_01_ranges_need_a_table),
+	KUNIT_CASE(avset_02_union_intersect_and_diff),
 	KUNIT_CASE(avset_02_with_itself),
-	KUNIT_CASE(avset_02_sets_of_other_vectors),
-	KUNIT_CASE(avset_03_members_and_strangers),
-	KUNIT_CASE(avset_03_the_universe),
-	KUNIT_CASE(avset_03_what_is_refused),
+	KUNIT_CASE(avset_02_sets_of_other_avs_are_refused),
+	KUNIT_CASE(avset_03_insert_and_remove_errors),
+	KUNIT_CASE(avset_03_universe_takes_the_whole_av),
+	KUNIT_CASE(avset_03_unsupported_attributes_are_refused),
 	KUNIT_CASE(av_21_busy_while_a_set_is_open),
 	{}
 };

@@ -7,8 +7,8 @@
 #include "traffic.h"
 
 /* Opens a vector; closed with the test. */
-static struct fid_av *share(struct kunit *test, struct fid_domain *domain,
-			    struct fi_av_attr attr)
+static struct fid_av *open_shared(struct kunit *test, struct fid_domain *domain,
+				  struct fi_av_attr attr)
 {
 	struct fid_av *av;
 
@@ -17,7 +17,7 @@ static struct fid_av *share(struct kunit *test, struct fid_domain *domain,
 	return av;
 }
 
-static int open_one(struct fid_domain *domain, struct fi_av_attr attr)
+static int try_open(struct fid_domain *domain, struct fi_av_attr attr)
 {
 	struct fid_av *av;
 	int ret = fi_av_open(domain, &attr, &av, NULL);
@@ -37,7 +37,7 @@ static bool is_there(struct fid_av *av, fi_addr_t addr)
 	return !fi_av_lookup(av, addr, NULL, &len);
 }
 
-static void av_18_the_same_peer_is_the_same(struct kunit *test)
+static void av_18_one_name_gives_one_fi_addr_per_peer(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_domain *domain = fx_domain(test, fx->fabric, fx->info);
@@ -45,8 +45,8 @@ static void av_18_the_same_peer_is_the_same(struct kunit *test)
 	for (int type = FI_AV_MAP; type <= FI_AV_TABLE; type++) {
 		struct fi_av_attr attr = { .type = type, .name = "peers" };
 		struct fid_av *av[2] = {
-			share(test, fx->domain, attr),
-			share(test, domain, attr),
+			open_shared(test, fx->domain, attr),
+			open_shared(test, domain, attr),
 		};
 		fi_addr_t out[2], other;
 
@@ -66,27 +66,27 @@ static void av_18_the_same_peer_is_the_same(struct kunit *test)
 	}
 }
 
-static void av_18_others_have_others(struct kunit *test)
+static void av_18_other_names_and_formats_are_not_shared(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_av *av[] = {
-		share(test, fx->domain, (struct fi_av_attr){ .name = "one" }),
-		share(test, fx->domain, (struct fi_av_attr){ .name = "oneself" }),
-		share(test, fx->domain, (struct fi_av_attr){}),
+		open_shared(test, fx->domain, (struct fi_av_attr){ .name = "one" }),
+		open_shared(test, fx->domain, (struct fi_av_attr){ .name = "oneself" }),
+		open_shared(test, fx->domain, (struct fi_av_attr){}),
 		NULL,
 	};
 	fi_addr_t out;
 
 	/* A name is shared only among vectors of one address format. */
 	fx->info->addr_format = FI_ADDR_STR;
-	av[3] = share(test, fx_domain(test, fx->fabric, fx->info),
-		      (struct fi_av_attr){ .name = "one" });
+	av[3] = open_shared(test, fx_domain(test, fx->fabric, fx->info),
+			    (struct fi_av_attr){ .name = "one" });
 	KUNIT_EXPECT_EQ(test, 1, insert(av[0], "10.0.0.1", &out));
 	for (int i = 1; i < ARRAY_SIZE(av); i++)
 		KUNIT_EXPECT_FALSE(test, is_there(av[i], out));
 }
 
-static void av_18_who_reads_does_not_write(struct kunit *test)
+static void av_18_fi_read_needs_the_name_and_refuses_changes(struct kunit *test)
 {
 	struct fid_domain *domain = fx_open(test)->domain;
 	struct fi_av_attr attr = { .name = "peers", .flags = FI_READ };
@@ -94,9 +94,9 @@ static void av_18_who_reads_does_not_write(struct kunit *test)
 	fi_addr_t out, none = 77;
 	int err = 77;
 
-	KUNIT_EXPECT_EQ(test, -FI_ENOENT, open_one(domain, attr));
-	av = share(test, domain, (struct fi_av_attr){ .name = "peers" });
-	reader = share(test, domain, attr);
+	KUNIT_EXPECT_EQ(test, -FI_ENOENT, try_open(domain, attr));
+	av = open_shared(test, domain, (struct fi_av_attr){ .name = "peers" });
+	reader = open_shared(test, domain, attr);
 	KUNIT_EXPECT_EQ(test, 1, insert(av, "10.0.0.1", &out));
 	KUNIT_EXPECT_TRUE(test, is_there(reader, out));
 	KUNIT_EXPECT_EQ(test, -FI_EACCES, insert(reader, "10.0.0.2", &none));
@@ -110,21 +110,21 @@ static void av_18_who_reads_does_not_write(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, is_there(av, out));
 }
 
-static void av_18_all_agree_on_the_shape(struct kunit *test)
+static void av_18_type_and_context_bits_must_match(struct kunit *test)
 {
 	struct fid_domain *domain = rdm_make(test, NULL)->domain;
 	struct fi_av_attr attr = { .name = "peers" };
 	void *base;
 
-	share(test, domain, (struct fi_av_attr){
+	open_shared(test, domain, (struct fi_av_attr){
 		.type = FI_AV_MAP, .name = "peers", .rx_ctx_bits = 2,
 	});
 	attr.type = FI_AV_TABLE;
 	attr.rx_ctx_bits = 2;
-	KUNIT_EXPECT_EQ(test, -FI_EINVAL, open_one(domain, attr));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, try_open(domain, attr));
 	attr.type = FI_AV_MAP;
 	attr.rx_ctx_bits = 3;
-	KUNIT_EXPECT_EQ(test, -FI_EINVAL, open_one(domain, attr));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, try_open(domain, attr));
 	/* FI_AV_UNSPEC selects the existing vector's type, which is returned in attr. */
 	attr.rx_ctx_bits = 2;
 	attr.type = FI_AV_UNSPEC;
@@ -142,13 +142,13 @@ static void av_18_all_agree_on_the_shape(struct kunit *test)
 	}
 }
 
-static void av_18_whoever_made_it_may_go(struct kunit *test)
+static void av_18_the_shared_av_outlives_its_creator(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_domain *other = fx_domain(test, fx->fabric, fx->info);
 	struct fi_av_attr attr = { .name = "peers" };
-	struct fid_av *first = share(test, fx->domain, attr);
-	struct fid_av *second = share(test, other, attr);
+	struct fid_av *first = open_shared(test, fx->domain, attr);
+	struct fid_av *second = open_shared(test, other, attr);
 	fi_addr_t out, again;
 
 	KUNIT_EXPECT_EQ(test, 1, insert(first, "10.0.0.1", &out));
@@ -160,15 +160,15 @@ static void av_18_whoever_made_it_may_go(struct kunit *test)
 	/* Closing the last vector destroys the shared one. */
 	fx_close(test, &second->fid);
 	attr.flags = FI_READ;
-	KUNIT_EXPECT_EQ(test, -FI_ENOENT, open_one(other, attr));
+	KUNIT_EXPECT_EQ(test, -FI_ENOENT, try_open(other, attr));
 	attr.flags = 0;
-	first = share(test, other, attr);
+	first = open_shared(test, other, attr);
 	KUNIT_EXPECT_FALSE(test, is_there(first, out));
 }
 
 #define LONGEST	255
 
-static void av_18_names_of_every_length(struct kunit *test)
+static void av_18_name_lengths_are_limited(struct kunit *test)
 {
 	struct fid_domain *domain = fx_open(test)->domain;
 	char *name = (void *)tr_buffer(test, 5000);
@@ -180,16 +180,16 @@ static void av_18_names_of_every_length(struct kunit *test)
 		memset(name, 'n', len);
 		name[len] = 0;
 		if (len == 0 || len > LONGEST) {
-			KUNIT_EXPECT_EQ(test, -FI_EINVAL, open_one(domain,
+			KUNIT_EXPECT_EQ(test, -FI_EINVAL, try_open(domain,
 								   attr));
 			continue;
 		}
-		av[len - 1] = share(test, domain, attr);
+		av[len - 1] = open_shared(test, domain, attr);
 		KUNIT_EXPECT_EQ(test, 1, insert(av[len - 1], "10.0.0.1", NULL));
 	}
 	memset(name, 'n', 4999);
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
-			open_one(domain, (struct fi_av_attr){ .name = name }));
+			try_open(domain, (struct fi_av_attr){ .name = name }));
 	/* Each vector has only the address inserted under its own name. */
 	for (int len = 1; len <= LONGEST; len++) {
 		KUNIT_EXPECT_FALSE(test, is_there(av[len - 1], 1));
@@ -197,10 +197,10 @@ static void av_18_names_of_every_length(struct kunit *test)
 	}
 }
 
-static void av_18_no_identifiers_of_ones_own(struct kunit *test)
+static void av_18_user_ids_are_refused(struct kunit *test)
 {
-	struct fid_av *av = share(test, fx_open(test)->domain,
-				  (struct fi_av_attr){ .name = "peers" });
+	struct fid_av *av = open_shared(test, fx_open(test)->domain,
+					(struct fi_av_attr){ .name = "peers" });
 	fi_addr_t out = 5;
 
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS,
@@ -216,14 +216,14 @@ static int open_and_close(struct tr_thread *thread)
 	struct fid_domain *domain = thread->arg;
 
 	for (int i = 0; i < OPENINGS && !thread->result; i++)
-		thread->result = open_one(domain, (struct fi_av_attr){
+		thread->result = try_open(domain, (struct fi_av_attr){
 			.name = i % 3 ? "peers" : "others",
 			.type = FI_AV_MAP,
 		});
 	return 0;
 }
 
-static void av_18_opened_and_closed_on_two_cpus(struct kunit *test)
+static void av_18_concurrent_open_and_close(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct tr_thread *thread[2];
@@ -236,20 +236,20 @@ static void av_18_opened_and_closed_on_two_cpus(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 0, thread[i]->result);
 	}
 	KUNIT_EXPECT_EQ(test, -FI_ENOENT,
-			open_one(fx->domain, (struct fi_av_attr){
+			try_open(fx->domain, (struct fi_av_attr){
 				.name = "peers", .flags = FI_READ,
 			}));
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(av_18_the_same_peer_is_the_same),
-	KUNIT_CASE(av_18_others_have_others),
-	KUNIT_CASE(av_18_who_reads_does_not_write),
-	KUNIT_CASE(av_18_all_agree_on_the_shape),
-	KUNIT_CASE(av_18_whoever_made_it_may_go),
-	KUNIT_CASE(av_18_names_of_every_length),
-	KUNIT_CASE(av_18_no_identifiers_of_ones_own),
-	KUNIT_CASE(av_18_opened_and_closed_on_two_cpus),
+	KUNIT_CASE(av_18_one_name_gives_one_fi_addr_per_peer),
+	KUNIT_CASE(av_18_other_names_and_formats_are_not_shared),
+	KUNIT_CASE(av_18_fi_read_needs_the_name_and_refuses_changes),
+	KUNIT_CASE(av_18_type_and_context_bits_must_match),
+	KUNIT_CASE(av_18_the_shared_av_outlives_its_creator),
+	KUNIT_CASE(av_18_name_lengths_are_limited),
+	KUNIT_CASE(av_18_user_ids_are_refused),
+	KUNIT_CASE(av_18_concurrent_open_and_close),
 	{}
 };
 
