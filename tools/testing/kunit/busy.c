@@ -12,9 +12,9 @@
  * Slots of an endpoint's memory: source of sends and writes, target of its
  * reads, target of the peer's writes, target of the peer's atomics.
  */
-enum { MINE, BACK, OTHERS, WORD, SLOTS };
+enum { SOURCE, READ_TARGET, WRITE_TARGET, ATOMIC_TARGET, SLOTS };
 
-static bool is_gone(ssize_t ret)
+static bool is_disconnected(ssize_t ret)
 {
 	return ret == -FI_ENOTCONN || ret == -FI_EOPBADSTATE;
 }
@@ -35,9 +35,9 @@ static struct busy_op *next_op(struct busy *busy)
  * Counts the operation if ret is 0, and returns true then; notes that the
  * endpoint is disconnected.
  */
-static bool counts(struct busy *busy, struct busy_op *op, ssize_t ret)
+static bool count_post(struct busy *busy, struct busy_op *op, ssize_t ret)
 {
-	if (is_gone(ret))
+	if (is_disconnected(ret))
 		busy->gone = true;
 	if (!ret)
 		busy->posted++;
@@ -47,7 +47,7 @@ static bool counts(struct busy *busy, struct busy_op *op, ssize_t ret)
 }
 
 /* Counts the completion of op, or a stray one if op was not posted. */
-static void is_told(struct busy_op *op)
+static void count_completion(struct busy_op *op)
 {
 	struct busy *busy = op->busy;
 
@@ -59,8 +59,8 @@ static void is_told(struct busy_op *op)
 /* Posts one operation of each kind, as far as there is room. */
 static void post(struct busy_crowd *crowd, struct busy *busy)
 {
-	u64 there = busy->far + OTHERS * LEN, word = busy->far + WORD * LEN;
-	u8 *mine = busy->near, *back = busy->near + BACK * LEN;
+	u64 there = busy->far + WRITE_TARGET * LEN, word = busy->far + ATOMIC_TARGET * LEN;
+	u8 *mine = busy->near, *back = busy->near + READ_TARGET * LEN;
 	struct fid_ep *ep = busy->ep;
 	struct busy_op *op;
 	u64 one = 1;
@@ -69,27 +69,27 @@ static void post(struct busy_crowd *crowd, struct busy *busy)
 	if (busy->posted - READ_ONCE(busy->told) > BUSY_OPS - BUSY_DEPTH)
 		return;
 	op = next_op(busy);
-	if (counts(busy, op, fi_recv(ep, mine, LEN, NULL, 0, op)))
+	if (count_post(busy, op, fi_recv(ep, mine, LEN, NULL, 0, op)))
 		atomic_inc(&busy->receives);
 	/* Sends only what has a posted receive: iWARP breaks the connection otherwise. */
 	if (atomic_dec_if_positive(&busy->peer->receives) >= 0) {
 		op = next_op(busy);
-		if (!counts(busy, op, fi_send(ep, mine, LEN, NULL, 0, op)))
+		if (!count_post(busy, op, fi_send(ep, mine, LEN, NULL, 0, op)))
 			atomic_inc(&busy->peer->receives);
 	}
 	op = next_op(busy);
-	counts(busy, op, fi_write(ep, mine, LEN, NULL, 0, there, crowd->key,
-				  op));
+	count_post(busy, op, fi_write(ep, mine, LEN, NULL, 0, there, crowd->key,
+				      op));
 	op = next_op(busy);
-	counts(busy, op, fi_read(ep, back, LEN, NULL, 0, there, crowd->key, op));
+	count_post(busy, op, fi_read(ep, back, LEN, NULL, 0, there, crowd->key, op));
 	if (!crowd->has_atomics)
 		return;
 	op = next_op(busy);
-	counts(busy, op, fi_fetch_atomic(ep, &one, 1, NULL, back, NULL, 0, word,
-					 crowd->key, FI_UINT64, FI_SUM, op));
+	count_post(busy, op, fi_fetch_atomic(ep, &one, 1, NULL, back, NULL, 0, word,
+					     crowd->key, FI_UINT64, FI_SUM, op));
 	op = next_op(busy);
-	counts(busy, op, fi_fetch_atomic(ep, &one, 1, NULL, back, NULL, 0, word,
-					 crowd->key, FI_UINT64, FI_BXOR, op));
+	count_post(busy, op, fi_fetch_atomic(ep, &one, 1, NULL, back, NULL, 0, word,
+					     crowd->key, FI_UINT64, FI_BXOR, op));
 }
 
 /* Reads all completions, successes and errors. Returns 0 or a negative errno. */
@@ -102,11 +102,11 @@ static int read_all(struct fid_cq *cq)
 	do {
 		ret = fi_cq_read(cq, entries, BUSY_DEPTH);
 		for (int i = 0; i < ret; i++)
-			is_told(entries[i].op_context);
+			count_completion(entries[i].op_context);
 		if (ret == -FI_EAVAIL) {
 			ret = fi_cq_readerr(cq, &error, 0);
 			if (ret == 1)
-				is_told(error.op_context);
+				count_completion(error.op_context);
 		}
 	} while (ret > 0);
 	return ret == -FI_EAGAIN ? 0 : ret;

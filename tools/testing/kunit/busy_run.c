@@ -29,9 +29,9 @@ static struct busy_fx *open_one(struct kunit *test)
 }
 
 /* Connects one pair and starts the poster thread of each side. */
-static void begin(struct kunit *test, struct busy_fx *fx,
-		  struct busy *busy[BUSY_SIDES],
-		  struct tr_thread *threads[BUSY_SIDES])
+static void connect_and_start(struct kunit *test, struct busy_fx *fx,
+			      struct busy *busy[BUSY_SIDES],
+			      struct tr_thread *threads[BUSY_SIDES])
 {
 	busy_connect(test, fx);
 	for (int side = 0; side < BUSY_SIDES; side++) {
@@ -52,15 +52,15 @@ static void join(struct kunit *test, struct tr_thread *thread)
  * Waits until each operation has its one completion; a handler may read the
  * last ones a little later.
  */
-static void expect_all_told(struct kunit *test, struct busy *busy)
+static void expect_all_completed(struct kunit *test, struct busy *busy)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
-	int told;
+	int completed;
 
-	while ((told = READ_ONCE(busy->told)) < busy->posted &&
+	while ((completed = READ_ONCE(busy->told)) < busy->posted &&
 	       time_before(jiffies, end))
 		usleep_range(100, 1000);
-	KUNIT_EXPECT_EQ(test, busy->posted, told);
+	KUNIT_EXPECT_EQ(test, busy->posted, completed);
 	KUNIT_EXPECT_EQ(test, 0, busy->strays);
 }
 
@@ -74,7 +74,7 @@ static void check_handlers(struct kunit *test, struct busy_fx *fx)
 	}
 }
 
-static void cm_05_shutdown_of_the_busy(struct kunit *test)
+static void cm_05_shutdown_under_load(struct kunit *test)
 {
 	struct busy_fx *fx = open_one(test);
 	int posted = 0;
@@ -84,12 +84,12 @@ static void cm_05_shutdown_of_the_busy(struct kunit *test)
 		int ends = round % BUSY_SIDES;
 		struct busy *busy[BUSY_SIDES];
 
-		begin(test, fx, busy, threads);
+		connect_and_start(test, fx, busy, threads);
 		KUNIT_EXPECT_EQ(test, 0, fi_shutdown(busy[ends]->ep, 0));
 		for (int side = 0; side < BUSY_SIDES; side++)
 			join(test, threads[side]);
 		for (int side = 0; side < BUSY_SIDES; side++)
-			expect_all_told(test, busy[side]);
+			expect_all_completed(test, busy[side]);
 		tr_expect_shutdowns(test, fx->fx->eq, busy[0]->ep, busy[1]->ep);
 		for (int side = 0; side < BUSY_SIDES; side++)
 			fx_close(test, &busy[side]->ep->fid);
@@ -101,29 +101,29 @@ static void cm_05_shutdown_of_the_busy(struct kunit *test)
 }
 
 /* Closes one endpoint with operations outstanding; the other gets FI_SHUTDOWN. */
-static void cm_06_close_of_the_busy(struct kunit *test)
+static void cm_06_close_under_load(struct kunit *test)
 {
 	struct busy_fx *fx = open_one(test);
 
 	for (unsigned int round = 0; round < tr_rounds; round++) {
 		struct tr_thread *threads[BUSY_SIDES];
-		int goes = round % BUSY_SIDES;
+		int closing = round % BUSY_SIDES;
 		struct busy *busy[BUSY_SIDES];
 
-		begin(test, fx, busy, threads);
+		connect_and_start(test, fx, busy, threads);
 		/* The closing side has stopped posting. */
-		WRITE_ONCE(fx->side[goes].over, true);
-		join(test, threads[goes]);
-		fx_close(test, &busy[goes]->ep->fid);
-		join(test, threads[!goes]);
-		expect_all_told(test, busy[!goes]);
-		tr_expect_shutdown(test, fx->fx->eq, busy[!goes]->ep);
-		fx_close(test, &busy[!goes]->ep->fid);
+		WRITE_ONCE(fx->side[closing].over, true);
+		join(test, threads[closing]);
+		fx_close(test, &busy[closing]->ep->fid);
+		join(test, threads[!closing]);
+		expect_all_completed(test, busy[!closing]);
+		tr_expect_shutdown(test, fx->fx->eq, busy[!closing]->ep);
+		fx_close(test, &busy[!closing]->ep->fid);
 	}
 	check_handlers(test, fx);
 }
 
-static int close_it(struct tr_thread *thread)
+static int close_thread(struct tr_thread *thread)
 {
 	struct busy *busy = thread->arg;
 
@@ -132,7 +132,7 @@ static int close_it(struct tr_thread *thread)
 }
 
 /* Closes both endpoints at once on two CPUs, while handlers still read. */
-static void close_01_both_of_the_busy_at_once(struct kunit *test)
+static void close_01_both_ends_close_at_once_under_load(struct kunit *test)
 {
 	struct busy_fx *fx = open_one(test);
 
@@ -140,7 +140,7 @@ static void close_01_both_of_the_busy_at_once(struct kunit *test)
 		struct tr_thread *threads[BUSY_SIDES];
 		struct busy *busy[BUSY_SIDES];
 
-		begin(test, fx, busy, threads);
+		connect_and_start(test, fx, busy, threads);
 		for (int side = 0; side < BUSY_SIDES; side++)
 			WRITE_ONCE(fx->side[side].over, true);
 		for (int side = 0; side < BUSY_SIDES; side++)
@@ -148,7 +148,7 @@ static void close_01_both_of_the_busy_at_once(struct kunit *test)
 		for (int side = 0; side < BUSY_SIDES; side++) {
 			fx_forget(test, &busy[side]->ep->fid);
 			threads[side] = tr_start(test, side % num_online_cpus(),
-						 close_it, busy[side]);
+						 close_thread, busy[side]);
 		}
 		for (int side = 0; side < BUSY_SIDES; side++)
 			join(test, threads[side]);
@@ -161,9 +161,9 @@ static void close_01_both_of_the_busy_at_once(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE_PARAM(cm_05_shutdown_of_the_busy, readers_gen_params),
-	KUNIT_CASE_PARAM(cm_06_close_of_the_busy, readers_gen_params),
-	KUNIT_CASE_PARAM(close_01_both_of_the_busy_at_once, readers_gen_params),
+	KUNIT_CASE_PARAM(cm_05_shutdown_under_load, readers_gen_params),
+	KUNIT_CASE_PARAM(cm_06_close_under_load, readers_gen_params),
+	KUNIT_CASE_PARAM(close_01_both_ends_close_at_once_under_load, readers_gen_params),
 	{}
 };
 

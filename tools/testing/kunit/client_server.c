@@ -153,7 +153,7 @@ static void connect_programs(struct kunit *test, struct program *client,
 	expect_event(test, client, FI_CONNECTED, &ep[0]->fid, 0);
 }
 
-static void cm_01_a_requests_info_has_what_the_listeners_has(struct kunit *test)
+static void cm_01_a_request_has_the_listeners_attributes(struct kunit *test)
 {
 	struct fi_info *hints = hints_for(test, FI_MSG | FI_MULTI_RECV);
 	struct program client = {}, server = {};
@@ -196,9 +196,9 @@ static void cm_01_a_requests_info_has_what_the_listeners_has(struct kunit *test)
 }
 
 /* The client sends private data of some length; the server rejects with data of the same length. */
-static void refuse(struct kunit *test, struct program *client,
-		   struct program *server, struct fid_pep *pep, u8 *data,
-		   size_t len)
+static void connect_and_reject(struct kunit *test, struct program *client,
+			       struct program *server, struct fid_pep *pep, u8 *data,
+			       size_t len)
 {
 	struct fid_ep *ep = open_endpoint(test, client, client->info, NULL);
 	struct fi_eq_err_entry error = {};
@@ -227,9 +227,9 @@ static void refuse(struct kunit *test, struct program *client,
 }
 
 /* The server accepts; then both sides disconnect, and both wait for FI_SHUTDOWN. */
-static void accept_and_part(struct kunit *test, struct program *client,
-			    struct program *server, struct fid_pep *pep,
-			    u8 *data, size_t len)
+static void accept_and_disconnect(struct kunit *test, struct program *client,
+				  struct program *server, struct fid_pep *pep,
+				  u8 *data, size_t len)
 {
 	struct fx_cm_event *event;
 	struct fid_ep *ep[2];
@@ -259,7 +259,7 @@ static void accept_and_part(struct kunit *test, struct program *client,
 	fx_close(test, &ep[0]->fid);
 }
 
-static void cm_06_both_disconnect_and_wait_for_the_event(struct kunit *test)
+static void cm_06_both_sides_shut_down_and_read_one_shutdown(struct kunit *test)
 {
 	struct fi_info *hints = hints_for(test, FI_MSG);
 	struct program client = {}, server = {};
@@ -273,13 +273,13 @@ static void cm_06_both_disconnect_and_wait_for_the_event(struct kunit *test)
 					   FI_OPT_CM_DATA_SIZE, &limit, &size));
 	start_client(test, &client, hints, pep, FI_CQ_FORMAT_CONTEXT);
 	for (size_t len = 1; len <= limit; len *= 2) {
-		refuse(test, &client, &server, pep, data, len);
-		accept_and_part(test, &client, &server, pep, data, len);
+		connect_and_reject(test, &client, &server, pep, data, len);
+		accept_and_disconnect(test, &client, &server, pep, data, len);
 	}
 }
 
 /* Several connections, one after the other, with one event queue on each side. */
-static void cm_01_accepted_is_told_before_the_next_request(struct kunit *test)
+static void cm_01_connected_comes_before_the_next_request(struct kunit *test)
 {
 	struct fi_info *hints = hints_for(test, FI_MSG);
 	struct program client = {}, server = {};
@@ -313,7 +313,7 @@ static void cm_01_accepted_is_told_before_the_next_request(struct kunit *test)
 }
 
 /* With one queue for both endpoints, FI_CONNECTED of the accepting one comes first. */
-static void cm_01_the_accepting_end_is_told_first(struct kunit *test)
+static void cm_01_the_accepting_endpoint_is_connected_first(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
@@ -359,7 +359,7 @@ KUNIT_ARRAY_PARAM(by_msg, by_msg, name_call);
  * Sends messages into multi-receive buffers of the accepted endpoint, each
  * posted again after use.
  */
-static void ep_11_an_accepted_end_has_the_listeners_flag(struct kunit *test)
+static void ep_11_accepted_endpoints_inherit_fi_multi_recv(struct kunit *test)
 {
 	struct fi_info *hints = hints_for(test, FI_MSG | FI_MULTI_RECV);
 	u8 *in = tr_buffer(test, BUFFERS * PER_BUFFER * LEN);
@@ -432,7 +432,7 @@ static void read_context(struct kunit *test, struct fid_cq *cq)
 }
 
 /* Endpoints of each side share receives, and complete in one queue per direction. */
-static void srx_shared_by_ends_with_one_queue(struct kunit *test)
+static void srx_is_shared_by_endpoints_with_one_cq(struct kunit *test)
 {
 	struct fi_info *hints = hints_for(test, FI_MSG);
 	struct fid_ep *ep[ENDS][2], *srx[2] = {};
@@ -484,7 +484,7 @@ static void srx_shared_by_ends_with_one_queue(struct kunit *test)
 #define WINDOW 64
 
 /* Writes with remote CQ data, on a connection with FI_RX_CQ_DATA. */
-static void rma_01_a_window_of_writes_with_data(struct kunit *test)
+static void rma_01_window_of_writes_with_cq_data(struct kunit *test)
 {
 	struct fi_info *hints = hints_for(test, FI_MSG | FI_RMA | FI_WRITE |
 						FI_REMOTE_WRITE);
@@ -531,14 +531,14 @@ static void rma_01_a_window_of_writes_with_data(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(cm_01_a_requests_info_has_what_the_listeners_has),
-	KUNIT_CASE(cm_01_accepted_is_told_before_the_next_request),
-	KUNIT_CASE(cm_01_the_accepting_end_is_told_first),
-	KUNIT_CASE(cm_06_both_disconnect_and_wait_for_the_event),
-	KUNIT_CASE_PARAM(ep_11_an_accepted_end_has_the_listeners_flag,
+	KUNIT_CASE(cm_01_a_request_has_the_listeners_attributes),
+	KUNIT_CASE(cm_01_connected_comes_before_the_next_request),
+	KUNIT_CASE(cm_01_the_accepting_endpoint_is_connected_first),
+	KUNIT_CASE(cm_06_both_sides_shut_down_and_read_one_shutdown),
+	KUNIT_CASE_PARAM(ep_11_accepted_endpoints_inherit_fi_multi_recv,
 			 by_msg_gen_params),
-	KUNIT_CASE(srx_shared_by_ends_with_one_queue),
-	KUNIT_CASE(rma_01_a_window_of_writes_with_data),
+	KUNIT_CASE(srx_is_shared_by_endpoints_with_one_cq),
+	KUNIT_CASE(rma_01_window_of_writes_with_cq_data),
 	{}
 };
 

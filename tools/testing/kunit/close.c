@@ -10,7 +10,7 @@
 
 #include "traffic.h"
 
-static void close_01_posted_buffers_are_free_afterwards(struct kunit *test)
+static void close_01_posted_buffers_are_unused_after_close(struct kunit *test)
 {
 	struct kofi_pair *pair = fx_pair(test, NULL);
 	u8 *buf = kunit_kzalloc(test, 2 * PAGE_SIZE, GFP_KERNEL);
@@ -55,7 +55,7 @@ static void close_01_buffers_can_be_unmapped_at_once(struct kunit *test)
 		vfree(buf[i]);
 }
 
-static void close_03_busy_while_used(struct kunit *test)
+static void close_03_busy_while_in_use(struct kunit *test)
 {
 	struct kofi_pair *pair = fx_pair(test, NULL);
 	struct fid *const used[] = {
@@ -196,7 +196,7 @@ static bool is_failed(struct kunit *test)
 	return READ_ONCE(test->status) == KUNIT_FAILURE;
 }
 
-static void close_03_connected_in_any_order(struct kunit *test)
+static void close_03_close_connected_in_any_order(struct kunit *test)
 {
 	struct rnd_state random;
 
@@ -206,7 +206,7 @@ static void close_03_connected_in_any_order(struct kunit *test)
 }
 
 /* Closes during connection setup: the request unread, read, opened, or accepted. */
-static void close_03_connecting_in_any_order(struct kunit *test)
+static void close_03_close_connecting_in_any_order(struct kunit *test)
 {
 	struct rnd_state random;
 	int rounds = 3 * tr_rounds;
@@ -253,12 +253,12 @@ static void close_03_connecting_in_any_order(struct kunit *test)
 }
 
 static struct kunit_case close_cases[] = {
-	KUNIT_CASE(close_01_posted_buffers_are_free_afterwards),
+	KUNIT_CASE(close_01_posted_buffers_are_unused_after_close),
 	KUNIT_CASE(close_01_buffers_can_be_unmapped_at_once),
-	KUNIT_CASE(close_03_busy_while_used),
+	KUNIT_CASE(close_03_busy_while_in_use),
 	KUNIT_CASE(close_03_a_refused_close_changes_nothing),
-	KUNIT_CASE_SLOW(close_03_connected_in_any_order),
-	KUNIT_CASE_SLOW(close_03_connecting_in_any_order),
+	KUNIT_CASE_SLOW(close_03_close_connected_in_any_order),
+	KUNIT_CASE_SLOW(close_03_close_connecting_in_any_order),
 	{}
 };
 

@@ -35,7 +35,7 @@ static void cm_05_shutdown_flushes_before_it_returns(struct kunit *test)
 	tr_expect_silence(test, pair->eq);
 }
 
-static void cm_05_what_completed_stays_readable(struct kunit *test)
+static void cm_05_completed_entries_stay_readable(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -50,7 +50,7 @@ static void cm_05_what_completed_stays_readable(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], NULL, 0));
 }
 
-static void cm_05_shutting_transmits_down(struct kunit *test)
+static void cm_05_shutdown_of_transmits_keeps_receives(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -64,7 +64,7 @@ static void cm_05_shutting_transmits_down(struct kunit *test)
 	tr_expect_shutdowns(test, pair->eq, pair->ep[0], pair->ep[1]);
 }
 
-static void cm_05_shutting_receives_down(struct kunit *test)
+static void cm_05_shutdown_of_receives_keeps_transmits(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -78,7 +78,7 @@ static void cm_05_shutting_receives_down(struct kunit *test)
 }
 
 /* Closing one direction, once or repeatedly, does not affect the other one. */
-static void cm_05_closing_a_half_again(struct kunit *test)
+static void cm_05_repeated_half_shutdown_returns_at_once(struct kunit *test)
 {
 	static const u64 halves[] = { FI_WRITE, FI_READ };
 	u8 *buf = tr_buffer(test, 2 * LEN);
@@ -118,7 +118,7 @@ static int shut_receives(struct tr_thread *thread)
 	return 0;
 }
 
-static void cm_05_two_threads_close_one_half(struct kunit *test)
+static void cm_05_two_threads_shut_one_half(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 4 * LEN);
 
@@ -178,7 +178,7 @@ static int close_and_post(struct tr_thread *thread)
 	return 0;
 }
 
-static void cm_05_a_half_is_closed_for_each_thread_that_closes_it(struct kunit *test)
+static void cm_05_a_half_is_closed_when_any_shutdown_returns(struct kunit *test)
 {
 	struct closers *closers = (void *)tr_buffer(test, sizeof(*closers));
 
@@ -210,7 +210,7 @@ static void cm_05_a_half_is_closed_for_each_thread_that_closes_it(struct kunit *
 }
 
 /* A thread shuts transmits and waits for them, another shuts receives: one FI_SHUTDOWN. */
-static void cm_05_two_threads_close_both_halves(struct kunit *test)
+static void cm_05_two_threads_shut_both_halves(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -236,7 +236,7 @@ static void cm_05_two_threads_close_both_halves(struct kunit *test)
  * flush one queue of a queue pair: there they stay posted until the next message
  * or the end of the connection.
  */
-static void cm_05_shutting_receives_down_flushes_them(struct kunit *test)
+static void cm_05_shutdown_of_receives_flushes_them(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 3 * LEN);
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -285,7 +285,7 @@ static int send_some(struct tr_thread *thread)
 }
 
 /* While messages arrive: each receive is used or cancelled, and not written to afterwards. */
-static void cm_05_no_message_comes_after_receives_are_shut(struct kunit *test)
+static void cm_05_no_message_arrives_after_receives_are_shut(struct kunit *test)
 {
 	enum { LONG = SZ_1M, MANY = 2 * POSTED };
 	u8 *in = tr_vbuffer(test, MANY * LONG), *out = tr_vbuffer(test, LONG);
@@ -315,7 +315,7 @@ static void cm_05_no_message_comes_after_receives_are_shut(struct kunit *test)
 	tr_expect_silence(test, pair->eq);
 }
 
-static void cm_05_shutdown_out_of_turn(struct kunit *test)
+static void cm_05_shutdown_unconnected_or_with_bad_flags(struct kunit *test)
 {
 	struct kofi_pair *pair = fx_pair(test, NULL);
 	struct fid_ep *ep = fx_bound_ep(test, fx_open(test));
@@ -329,26 +329,26 @@ static void cm_05_shutdown_out_of_turn(struct kunit *test)
 	tr_expect_silence(test, pair->eq);
 }
 
-static void leave_by_shutdown(struct kunit *test, struct fid_ep *ep)
+static void end_by_shutdown(struct kunit *test, struct fid_ep *ep)
 {
 	KUNIT_ASSERT_EQ(test, 0, fi_shutdown(ep, 0));
 }
 
-static void leave_by_close(struct kunit *test, struct fid_ep *ep)
+static void end_by_close(struct kunit *test, struct fid_ep *ep)
 {
 	fx_close(test, &ep->fid);
 }
 
 static const struct way {
 	const char *name;
-	void (*leave)(struct kunit *test, struct fid_ep *ep);
+	void (*end)(struct kunit *test, struct fid_ep *ep);
 	int side;
 	bool both;
 } ways[] = {
-	{ "the caller shuts down", leave_by_shutdown, 0, true },
-	{ "the called shuts down", leave_by_shutdown, 1, true },
-	{ "the caller closes", leave_by_close, 0, false },
-	{ "the called closes", leave_by_close, 1, false },
+	{ "the caller shuts down", end_by_shutdown, 0, true },
+	{ "the called shuts down", end_by_shutdown, 1, true },
+	{ "the caller closes", end_by_close, 0, false },
+	{ "the called closes", end_by_close, 1, false },
 };
 
 KUNIT_ARRAY_PARAM_DESC(ways, ways, name);
@@ -358,19 +358,19 @@ static void cm_06_the_peer_sees_one_shutdown_after_its_flushes(struct kunit *tes
 	const struct way *way = test->param_value;
 	u8 *buf = tr_buffer(test, LEN);
 	struct kofi_pair *pair = fx_pair(test, NULL);
-	struct fid_ep *stays = pair->ep[!way->side];
+	struct fid_ep *other_ep = pair->ep[!way->side];
 	struct fid_cq *cq = pair->cq[!way->side];
 
-	post_receives(test, stays, buf);
-	way->leave(test, pair->ep[way->side]);
+	post_receives(test, other_ep, buf);
+	way->end(test, pair->ep[way->side]);
 	if (way->both)
 		tr_expect_shutdowns(test, pair->eq, pair->ep[0], pair->ep[1]);
 	else
-		tr_expect_shutdown(test, pair->eq, stays);
+		tr_expect_shutdown(test, pair->eq, other_ep);
 	/* Not waited for: flushed entries precede the event. */
 	KUNIT_EXPECT_EQ(test, POSTED, tr_read_flushed(test, cq));
 	tr_expect_silence(test, pair->eq);
-	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(stays, 0));
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(other_ep, 0));
 	tr_expect_silence(test, pair->eq);
 }
 
@@ -386,7 +386,7 @@ static void cm_06_both_shut_down(struct kunit *test)
 }
 
 /* The accepting endpoint may be closed before the peer's acknowledgement of the reply arrived. */
-static void cm_06_a_peer_that_goes_at_once(struct kunit *test)
+static void cm_06_peer_closes_right_after_accept(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_eq *eq = fx_eq(test, fx->fabric);
@@ -430,7 +430,7 @@ static void cm_07_close_is_silent(struct kunit *test)
 }
 
 /* A queued event of a closed endpoint would have a dangling fid. */
-static void cm_07_an_unread_shutdown_goes_with_its_endpoint(struct kunit *test)
+static void cm_07_close_discards_an_unread_shutdown(struct kunit *test)
 {
 	struct kofi_pair *pair = fx_pair(test, NULL);
 	struct fx_cm_event event = {};
@@ -484,7 +484,7 @@ static size_t addr_len(const void *addr)
 		       sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 }
 
-static void cm_08_names_of_both_ends(struct kunit *test)
+static void cm_08_getname_and_getpeer_agree(struct kunit *test)
 {
 	struct kofi_pair *pair = fx_pair(test, NULL);
 	struct sockaddr_in6 name[2] = {}, peer[2] = {};
@@ -509,7 +509,7 @@ static void cm_08_names_of_both_ends(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, fx_addr, text);
 }
 
-static void cm_08_too_short_for_a_name(struct kunit *test)
+static void cm_08_short_buffers_are_etoosmall(struct kunit *test)
 {
 	struct kofi_pair *pair = fx_pair(test, NULL);
 	struct sockaddr_in6 name = {}, cut = {};
@@ -535,7 +535,7 @@ static void cm_08_too_short_for_a_name(struct kunit *test)
 	}
 }
 
-static void cm_08_the_name_is_set_before_enabling(struct kunit *test)
+static void cm_08_setname_before_enable(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
@@ -602,27 +602,27 @@ static void cm_09_link_local_addresses_have_their_scope(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(cm_05_shutdown_flushes_before_it_returns),
-	KUNIT_CASE(cm_05_what_completed_stays_readable),
-	KUNIT_CASE(cm_05_shutting_transmits_down),
-	KUNIT_CASE(cm_05_shutting_receives_down),
-	KUNIT_CASE(cm_05_closing_a_half_again),
-	KUNIT_CASE(cm_05_two_threads_close_one_half),
-	KUNIT_CASE(cm_05_a_half_is_closed_for_each_thread_that_closes_it),
-	KUNIT_CASE(cm_05_two_threads_close_both_halves),
-	KUNIT_CASE(cm_05_shutting_receives_down_flushes_them),
-	KUNIT_CASE(cm_05_no_message_comes_after_receives_are_shut),
-	KUNIT_CASE(cm_05_shutdown_out_of_turn),
+	KUNIT_CASE(cm_05_completed_entries_stay_readable),
+	KUNIT_CASE(cm_05_shutdown_of_transmits_keeps_receives),
+	KUNIT_CASE(cm_05_shutdown_of_receives_keeps_transmits),
+	KUNIT_CASE(cm_05_repeated_half_shutdown_returns_at_once),
+	KUNIT_CASE(cm_05_two_threads_shut_one_half),
+	KUNIT_CASE(cm_05_a_half_is_closed_when_any_shutdown_returns),
+	KUNIT_CASE(cm_05_two_threads_shut_both_halves),
+	KUNIT_CASE(cm_05_shutdown_of_receives_flushes_them),
+	KUNIT_CASE(cm_05_no_message_arrives_after_receives_are_shut),
+	KUNIT_CASE(cm_05_shutdown_unconnected_or_with_bad_flags),
 	KUNIT_CASE_PARAM(cm_06_the_peer_sees_one_shutdown_after_its_flushes,
 			 ways_gen_params),
 	KUNIT_CASE(cm_06_both_shut_down),
-	KUNIT_CASE(cm_06_a_peer_that_goes_at_once),
+	KUNIT_CASE(cm_06_peer_closes_right_after_accept),
 	KUNIT_CASE(cm_07_close_is_silent),
-	KUNIT_CASE(cm_07_an_unread_shutdown_goes_with_its_endpoint),
+	KUNIT_CASE(cm_07_close_discards_an_unread_shutdown),
 	KUNIT_CASE(cm_07_buffers_are_free_after_close),
 	KUNIT_CASE(cm_07_closing_while_connecting),
-	KUNIT_CASE(cm_08_names_of_both_ends),
-	KUNIT_CASE(cm_08_too_short_for_a_name),
-	KUNIT_CASE(cm_08_the_name_is_set_before_enabling),
+	KUNIT_CASE(cm_08_getname_and_getpeer_agree),
+	KUNIT_CASE(cm_08_short_buffers_are_etoosmall),
+	KUNIT_CASE(cm_08_setname_before_enable),
 	KUNIT_CASE(cm_09_over_ipv6),
 	KUNIT_CASE(cm_09_link_local_addresses_have_their_scope),
 	{}

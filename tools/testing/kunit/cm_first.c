@@ -13,10 +13,10 @@
 #define PAIRS 4
 #define DEPTH 4
 
-struct talk;
+struct conn;
 
 struct end {
-	struct talk	*talk;
+	struct conn	*conn;
 	struct fid_eq	*eq;
 	struct fid_cq	*cq;
 	struct fid_ep	*ep;
@@ -25,7 +25,7 @@ struct end {
 };
 
 /* A listener and both endpoints of a connection to it; end[0] connects. */
-struct talk {
+struct conn {
 	struct kunit		*test;
 	struct kofi_fabric_fx	*fx;
 	struct fid_pep		*pep;
@@ -33,28 +33,28 @@ struct talk {
 	bool			refused;
 };
 
-static void close_left(void *arg)
+static void close_open_ends(void *arg)
 {
-	struct talk *talk = arg;
+	struct conn *conn = arg;
 
 	for (int side = 0; side < 2; side++)
-		if (talk->end[side].ep)
-			fi_close(&talk->end[side].ep->fid);
+		if (conn->end[side].ep)
+			fi_close(&conn->end[side].ep->fid);
 }
 
-static struct talk *prepare(struct kunit *test, struct kofi_fabric_fx *fx,
-			    u32 seed)
+static struct conn *open_conn(struct kunit *test, struct kofi_fabric_fx *fx,
+			      u32 seed)
 {
 	struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_TAGGED,
 				   .wait_obj = FI_WAIT_UNSPEC };
-	struct talk *talk = (void *)tr_buffer(test, sizeof(*talk));
+	struct conn *conn = (void *)tr_buffer(test, sizeof(*conn));
 	u8 *buf = tr_buffer(test, 4 * LEN);
 
-	talk->test = test;
-	talk->fx = fx;
+	conn->test = test;
+	conn->fx = fx;
 	for (int side = 0; side < 2; side++) {
-		talk->end[side] = (struct end) {
-			.talk = talk,
+		conn->end[side] = (struct end) {
+			.conn = conn,
 			.eq = fx_eq(test, fx->fabric),
 			.cq = fx_cq(test, fx->domain, &attr),
 			.in = buf + 2 * side * LEN,
@@ -62,10 +62,10 @@ static struct talk *prepare(struct kunit *test, struct kofi_fabric_fx *fx,
 			.seed = 2 * seed + side,
 		};
 	}
-	talk->pep = fx_listen(test, fx->fabric, fx->info, talk->end[1].eq);
-	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, close_left,
-							   talk));
-	return talk;
+	conn->pep = fx_listen(test, fx->fabric, fx->info, conn->end[1].eq);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, close_open_ends,
+							   conn));
+	return conn;
 }
 
 static int bind(struct end *end)
@@ -76,58 +76,58 @@ static int bind(struct end *end)
 }
 
 /* Opens the connecting endpoint and posts its receive. */
-static int open_caller(struct end *end)
+static int open_active(struct end *end)
 {
-	struct talk *talk = end->talk;
+	struct conn *conn = end->conn;
 
-	return fi_endpoint(talk->fx->domain, talk->fx->info, &end->ep, NULL) ?:
+	return fi_endpoint(conn->fx->domain, conn->fx->info, &end->ep, NULL) ?:
 	       bind(end);
 }
 
 /* Waits for the request, opens the accepting endpoint and posts its receive. */
-static int open_called(struct end *end)
+static int open_passive(struct end *end)
 {
-	struct talk *talk = end->talk;
+	struct conn *conn = end->conn;
 	struct fx_cm_event event = {};
 	int ret;
 
-	ret = fx_wait_event(talk->test, end->eq, FI_CONNREQ, &event,
+	ret = fx_wait_event(conn->test, end->eq, FI_CONNREQ, &event,
 			    sizeof(event));
 	if (ret < 0)
 		return ret;
-	ret = fi_endpoint(talk->fx->domain, event.entry.info, &end->ep, NULL);
+	ret = fi_endpoint(conn->fx->domain, event.entry.info, &end->ep, NULL);
 	fi_freeinfo(event.entry.info);
 	return ret ?: bind(end);
 }
 
-static int call(struct end *end)
+static int start_connect(struct end *end)
 {
 	struct sockaddr_in6 to;
 	size_t len = sizeof(to);
 
-	return open_caller(end) ?:
-	       fi_getname(&end->talk->pep->fid, &to, &len) ?:
+	return open_active(end) ?:
+	       fi_getname(&end->conn->pep->fid, &to, &len) ?:
 	       fi_connect(end->ep, &to, NULL, 0);
 }
 
-static int answer(struct end *end)
+static int accept_request(struct end *end)
 {
-	return open_called(end) ?: fi_accept(end->ep, NULL, 0);
+	return open_passive(end) ?: fi_accept(end->ep, NULL, 0);
 }
 
 static int wait_connected(struct end *end)
 {
-	struct talk *talk = end->talk;
+	struct conn *conn = end->conn;
 	struct fx_cm_event event;
-	int ret = fx_wait_event(talk->test, end->eq, FI_CONNECTED, &event,
+	int ret = fx_wait_event(conn->test, end->eq, FI_CONNECTED, &event,
 				sizeof(event));
 
 	/*
 	 * siw aborts a connection whose active side is very slow to read the
 	 * reply, and reports that: neither side waits for a message then.
 	 */
-	if (ret == -FI_ECONNABORTED && tr_is_iwarp(talk->fx->info))
-		WRITE_ONCE(talk->refused, true);
+	if (ret == -FI_ECONNABORTED && tr_is_iwarp(conn->fx->info))
+		WRITE_ONCE(conn->refused, true);
 	return ret < 0 ? ret : 0;
 }
 
@@ -135,7 +135,7 @@ static int wait_connected(struct end *end)
 static int wait_exchange(struct end *end)
 {
 	struct fi_cq_tagged_entry entry[2] = {};
-	ssize_t ret = fx_wait_comp(end->talk->test, end->cq, entry, 2);
+	ssize_t ret = fx_wait_comp(end->conn->test, end->cq, entry, 2);
 	void *seen[2] = { entry[0].op_context, entry[1].op_context };
 
 	if (ret != 2)
@@ -147,13 +147,13 @@ static int wait_exchange(struct end *end)
 }
 
 /* Thread of one endpoint: connects or accepts, and sends as soon as it reads FI_CONNECTED. */
-static int converse(struct tr_thread *thread)
+static int exchange_messages(struct tr_thread *thread)
 {
 	struct end *end = thread->arg;
 	int ret;
 
 	tr_fill(end->out, LEN, end->seed);
-	ret = end == &end->talk->end[0] ? call(end) : answer(end);
+	ret = end == &end->conn->end[0] ? start_connect(end) : accept_request(end);
 	ret = ret ?: wait_connected(end);
 	ret = ret ?: (int)tr_send(end->ep, end->out, LEN);
 	thread->result = ret ?: wait_exchange(end);
@@ -161,17 +161,17 @@ static int converse(struct tr_thread *thread)
 }
 
 /* Keeps a CPU busy, so that other threads on it are delayed. */
-static int burn(struct tr_thread *thread)
+static int keep_cpu_busy(struct tr_thread *thread)
 {
 	while (!kthread_should_stop())
 		cond_resched();
 	return 0;
 }
 
-static void close_ends(struct kunit *test, struct talk *talk, int first)
+static void close_ends(struct kunit *test, struct conn *conn, int first)
 {
 	for (int i = 0; i < 2; i++) {
-		struct end *end = &talk->end[i ^ first];
+		struct end *end = &conn->end[i ^ first];
 
 		if (end->ep)
 			KUNIT_EXPECT_EQ(test, 0, fi_close(&end->ep->fid));
@@ -183,22 +183,22 @@ static void close_ends(struct kunit *test, struct talk *talk, int first)
 		u32 what;
 
 		/* The peer's FI_SHUTDOWN may be queued or not. */
-		while (fi_eq_read(talk->end[side].eq, &what, &event,
+		while (fi_eq_read(conn->end[side].eq, &what, &event,
 				  sizeof(event), 0) > 0 ||
-		       fi_eq_readerr(talk->end[side].eq, &error, 0) > 0)
+		       fi_eq_readerr(conn->end[side].eq, &error, 0) > 0)
 			;
 	}
 }
 
-static void converse_all(struct kunit *test, struct talk **talks, int count)
+static void exchange_on_all(struct kunit *test, struct conn **conns, int count)
 {
 	struct tr_thread *threads[PAIRS][2];
 
 	for (int i = 0; i < count; i++)
-		talks[i]->refused = false;
+		conns[i]->refused = false;
 	for (int i = 0; i < 2 * count; i++)
-		threads[i / 2][i % 2] = tr_start(test, -1, converse,
-						 &talks[i / 2]->end[i % 2]);
+		threads[i / 2][i % 2] = tr_start(test, -1, exchange_messages,
+						 &conns[i / 2]->end[i % 2]);
 	for (int i = 0; i < 2 * count; i++) {
 		struct tr_thread *thread = threads[i / 2][i % 2];
 
@@ -207,7 +207,7 @@ static void converse_all(struct kunit *test, struct talk **talks, int count)
 	for (int i = 0; i < 2 * count; i++) {
 		ssize_t ret = threads[i / 2][i % 2]->result;
 
-		if (ret && talks[i / 2]->refused)
+		if (ret && conns[i / 2]->refused)
 			kunit_info(test, "refused");
 		else
 			KUNIT_EXPECT_EQ_MSG(test, 0, ret, "%s: %s",
@@ -219,18 +219,18 @@ static void converse_all(struct kunit *test, struct talk **talks, int count)
 static void first_messages(struct kunit *test, bool busy)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
-	struct talk *talks[PAIRS];
+	struct conn *conns[PAIRS];
 	int cpu;
 
 	for (int i = 0; i < PAIRS; i++)
-		talks[i] = prepare(test, fx, i);
+		conns[i] = open_conn(test, fx, i);
 	if (busy)
 		for_each_online_cpu(cpu)
-			tr_start(test, cpu, burn, NULL);
+			tr_start(test, cpu, keep_cpu_busy, NULL);
 	for (unsigned int round = 0; round < tr_rounds; round++) {
-		converse_all(test, talks, PAIRS);
+		exchange_on_all(test, conns, PAIRS);
 		for (int i = 0; i < PAIRS; i++)
-			close_ends(test, talks[i], (round + i) & 1);
+			close_ends(test, conns[i], (round + i) & 1);
 		if (test->status == KUNIT_FAILURE) {
 			kunit_err(test, "in round %u", round);
 			return;
@@ -238,27 +238,27 @@ static void first_messages(struct kunit *test, bool busy)
 	}
 }
 
-static void cm_01_the_first_messages_arrive(struct kunit *test)
+static void cm_01_sends_right_after_connected_arrive(struct kunit *test)
 {
 	first_messages(test, false);
 }
 
-static void cm_01_the_first_messages_arrive_on_busy_cpus(struct kunit *test)
+static void cm_01_sends_right_after_connected_arrive_on_busy_cpus(struct kunit *test)
 {
 	first_messages(test, true);
 }
 
 /* Thread that connects, sends one message and closes as soon as the send completes. */
-static int say_and_leave(struct tr_thread *thread)
+static int send_and_close(struct tr_thread *thread)
 {
 	struct end *end = thread->arg;
 	struct fi_cq_tagged_entry entry;
 	int ret;
 
 	tr_fill(end->out, LEN, end->seed);
-	ret = call(end) ?: wait_connected(end) ?:
+	ret = start_connect(end) ?: wait_connected(end) ?:
 	      (int)tr_send(end->ep, end->out, LEN);
-	if (!ret && fx_wait_comp(end->talk->test, end->cq, &entry, 1) != 1)
+	if (!ret && fx_wait_comp(end->conn->test, end->cq, &entry, 1) != 1)
 		ret = -FI_EIO;
 	thread->result = ret ?: fi_close(&end->ep->fid);
 	end->ep = NULL;
@@ -266,13 +266,13 @@ static int say_and_leave(struct tr_thread *thread)
 }
 
 /* On iWARP a completed send does not mean that the peer received it. */
-static void expect_what_was_said(struct kunit *test, struct end *end)
+static void expect_message(struct kunit *test, struct end *end)
 {
 	struct fi_cq_tagged_entry entry;
 	struct fi_cq_err_entry error = {};
 	ssize_t ret = fi_cq_read(end->cq, &entry, 1);
 
-	if (ret == -FI_EAVAIL && tr_is_iwarp(end->talk->fx->info)) {
+	if (ret == -FI_EAVAIL && tr_is_iwarp(end->conn->fx->info)) {
 		KUNIT_EXPECT_EQ(test, 1, fi_cq_readerr(end->cq, &error, 0));
 		KUNIT_EXPECT_EQ(test, FI_ECANCELED, error.err);
 		return;
@@ -282,35 +282,35 @@ static void expect_what_was_said(struct kunit *test, struct end *end)
 	KUNIT_EXPECT_TRUE(test, tr_intact(end->in, LEN, end->seed ^ 1));
 }
 
-static void short_connections(struct kunit *test, struct talk *talk)
+static void short_connections(struct kunit *test, struct conn *conn)
 {
-	struct end *end = &talk->end[1];
+	struct end *end = &conn->end[1];
 
 	for (unsigned int round = 0; round < tr_rounds; round++) {
-		struct tr_thread *thread = tr_start(test, -1, say_and_leave,
-						    &talk->end[0]);
+		struct tr_thread *thread = tr_start(test, -1, send_and_close,
+						    &conn->end[0]);
 
-		KUNIT_ASSERT_EQ(test, 0, answer(end));
+		KUNIT_ASSERT_EQ(test, 0, accept_request(end));
 		KUNIT_ASSERT_EQ(test, 0, wait_connected(end));
 		tr_expect_shutdown(test, end->eq, end->ep);
 		KUNIT_ASSERT_TRUE(test, tr_join(test, thread));
-		expect_what_was_said(test, end);
+		expect_message(test, end);
 		KUNIT_ASSERT_EQ(test, 0, thread->result);
-		close_ends(test, talk, 1);
+		close_ends(test, conn, 1);
 	}
 }
 
-static void cm_06_a_short_connection_is_a_connection(struct kunit *test)
+static void cm_06_short_connections_deliver_message_and_shutdown(struct kunit *test)
 {
-	short_connections(test, prepare(test, fx_open(test), 0));
+	short_connections(test, open_conn(test, fx_open(test), 0));
 }
 
-#define DAWDLE_MS	30
+#define DELAY_MS	30
 
 /* Delays ib_cm's work on this CPU, as the handler of any module may. */
-static int dawdle(struct rdma_cm_id *id, struct rdma_cm_event *event)
+static int delay_ib_cm(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
-	msleep(DAWDLE_MS);
+	msleep(DELAY_MS);
 	return event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? -ECONNREFUSED : 0;
 }
 
@@ -326,7 +326,7 @@ static struct rdma_cm_id *listen_slowly(struct kunit *test,
 	struct sockaddr_storage addr = {};
 	struct rdma_cm_id *id;
 
-	id = rdma_create_id(&init_net, dawdle, NULL, RDMA_PS_TCP, IB_QPT_RC);
+	id = rdma_create_id(&init_net, delay_ib_cm, NULL, RDMA_PS_TCP, IB_QPT_RC);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, id);
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, stop_listening,
 							   id));
@@ -336,25 +336,25 @@ static struct rdma_cm_id *listen_slowly(struct kunit *test,
 	return id;
 }
 
-struct pester {
+struct reconnect {
 	struct end		*end;
 	struct rdma_cm_id	*listener;
-	bool			enough;
+	bool			stop;
 };
 
 /* Thread that connects to the slow listener again and again, and is rejected. */
-static int pester(struct tr_thread *thread)
+static int reconnect(struct tr_thread *thread)
 {
-	struct pester *who = thread->arg;
-	struct end *end = who->end;
+	struct reconnect *repeat = thread->arg;
+	struct end *end = repeat->end;
 	struct fi_eq_err_entry error = {};
 	int ret = 0;
 
-	while (!ret && !READ_ONCE(who->enough)) {
-		ret = open_caller(end) ?:
-		      fi_connect(end->ep, &who->listener->route.addr.src_addr,
+	while (!ret && !READ_ONCE(repeat->stop)) {
+		ret = open_active(end) ?:
+		      fi_connect(end->ep, &repeat->listener->route.addr.src_addr,
 				 NULL, 0) ?:
-		      fx_wait_error(end->talk->test, end->eq, &error);
+		      fx_wait_error(end->conn->test, end->eq, &error);
 		if (!ret && error.err != FI_ECONNREFUSED)
 			ret = -error.err;
 		ret = ret ?: fi_close(&end->ep->fid);
@@ -366,22 +366,22 @@ static int pester(struct tr_thread *thread)
 }
 
 /* With ib_cm's work on one CPU delayed, the peer's last message may be handled before its first. */
-static void cm_06_a_short_connection_with_a_cpu_behind(struct kunit *test)
+static void cm_06_short_connections_with_ib_cm_delayed(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct tr_thread *thread;
-	struct pester *who;
-	struct talk *talk;
+	struct reconnect *repeat;
+	struct conn *conn;
 
 	if (tr_is_iwarp(fx->info))
 		kunit_skip(test, "iw_cm takes all in order");
-	talk = prepare(test, fx, 0);
-	who = (void *)tr_buffer(test, sizeof(*who));
-	who->end = &prepare(test, fx, 1)->end[0];
-	who->listener = listen_slowly(test, fx->info);
-	thread = tr_start(test, -1, pester, who);
-	short_connections(test, talk);
-	WRITE_ONCE(who->enough, true);
+	conn = open_conn(test, fx, 0);
+	repeat = (void *)tr_buffer(test, sizeof(*repeat));
+	repeat->end = &open_conn(test, fx, 1)->end[0];
+	repeat->listener = listen_slowly(test, fx->info);
+	thread = tr_start(test, -1, reconnect, repeat);
+	short_connections(test, conn);
+	WRITE_ONCE(repeat->stop, true);
 	KUNIT_ASSERT_TRUE(test, tr_join(test, thread));
 	KUNIT_EXPECT_EQ(test, 0, thread->result);
 }
@@ -390,7 +390,7 @@ static void cm_06_a_short_connection_with_a_cpu_behind(struct kunit *test)
  * A new connection has empty queues of full size, whatever work requests kOFI
  * posted to set it up.
  */
-static void cm_01_a_connection_is_new(struct kunit *test)
+static void cm_01_a_new_connection_has_empty_queues_and_counters(struct kunit *test)
 {
 	const struct fx_pair_opts opts = {
 		.tx_size = DEPTH, .rx_size = DEPTH, .cq_size = 2 * DEPTH,
@@ -428,7 +428,7 @@ static void cm_01_a_connection_is_new(struct kunit *test)
 }
 
 /* The queue has no reader during connection setup, and may be full. */
-static void cm_01_a_full_queue_keeps_no_connection(struct kunit *test)
+static void cm_01_a_full_cq_does_not_prevent_a_connection(struct kunit *test)
 {
 	struct fi_cq_attr attr = { .size = 1, .format = FI_CQ_FORMAT_TAGGED };
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -455,12 +455,12 @@ static void cm_01_a_full_queue_keeps_no_connection(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(cm_01_a_connection_is_new),
-	KUNIT_CASE(cm_01_a_full_queue_keeps_no_connection),
-	KUNIT_CASE_SLOW(cm_01_the_first_messages_arrive),
-	KUNIT_CASE_SLOW(cm_01_the_first_messages_arrive_on_busy_cpus),
-	KUNIT_CASE_SLOW(cm_06_a_short_connection_is_a_connection),
-	KUNIT_CASE_SLOW(cm_06_a_short_connection_with_a_cpu_behind),
+	KUNIT_CASE(cm_01_a_new_connection_has_empty_queues_and_counters),
+	KUNIT_CASE(cm_01_a_full_cq_does_not_prevent_a_connection),
+	KUNIT_CASE_SLOW(cm_01_sends_right_after_connected_arrive),
+	KUNIT_CASE_SLOW(cm_01_sends_right_after_connected_arrive_on_busy_cpus),
+	KUNIT_CASE_SLOW(cm_06_short_connections_deliver_message_and_shutdown),
+	KUNIT_CASE_SLOW(cm_06_short_connections_with_ib_cm_delayed),
 	{}
 };
 

@@ -16,7 +16,7 @@
 /* Queue pair number that no queue pair and no earlier requester has. */
 #define FIRST_QPN	0x800000
 
-struct asker {
+struct client {
 	struct kunit			*test;
 	struct rdma_cm_id		*id;
 	struct completion		event;
@@ -25,21 +25,21 @@ struct asker {
 
 static int on_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
-	struct asker *asker = id->context;
+	struct client *client = id->context;
 
-	asker->what = event->event;
-	complete(&asker->event);
+	client->what = event->event;
+	complete(&client->event);
 	return 0;
 }
 
-static void expect_event(struct asker *asker, enum rdma_cm_event_type what)
+static void expect_event(struct client *client, enum rdma_cm_event_type what)
 {
-	struct kunit *test = asker->test;
+	struct kunit *test = client->test;
 
-	KUNIT_ASSERT_GT_MSG(test, wait_for_completion_timeout(&asker->event,
+	KUNIT_ASSERT_GT_MSG(test, wait_for_completion_timeout(&client->event,
 							      msecs_to_jiffies(FX_WAIT_MS)),
 			    0, "waited for %s", rdma_event_msg(what));
-	KUNIT_ASSERT_EQ_MSG(test, what, asker->what, "%s", rdma_event_msg(asker->what));
+	KUNIT_ASSERT_EQ_MSG(test, what, client->what, "%s", rdma_event_msg(client->what));
 }
 
 static void destroy(void *id)
@@ -48,45 +48,45 @@ static void destroy(void *id)
 }
 
 /* Connects and gets the reply of an endpoint, which is closed then. */
-static struct asker *ask(struct kunit *test, struct kofi_fabric_fx *fx, struct fid_pep *pep)
+static struct client *connect(struct kunit *test, struct kofi_fabric_fx *fx, struct fid_pep *pep)
 {
 	static u32 qpn = FIRST_QPN;
 	struct rdma_conn_param param = { .qp_num = qpn++, .retry_count = 6 };
-	struct asker *asker = (void *)tr_buffer(test, sizeof(*asker));
+	struct client *client = (void *)tr_buffer(test, sizeof(*client));
 	struct sockaddr_in6 to;
 	size_t len = sizeof(to);
 	struct fid_ep *ep;
 
-	asker->test = test;
-	init_completion(&asker->event);
-	asker->id = rdma_create_id(&init_net, on_event, asker, RDMA_PS_TCP, IB_QPT_RC);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, asker->id);
-	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, destroy, asker->id));
+	client->test = test;
+	init_completion(&client->event);
+	client->id = rdma_create_id(&init_net, on_event, client, RDMA_PS_TCP, IB_QPT_RC);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, client->id);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, destroy, client->id));
 	KUNIT_ASSERT_EQ(test, 0, fi_getname(&pep->fid, &to, &len));
-	KUNIT_ASSERT_EQ(test, 0, rdma_resolve_addr(asker->id, NULL, (struct sockaddr *)&to, 2000));
-	expect_event(asker, RDMA_CM_EVENT_ADDR_RESOLVED);
-	KUNIT_ASSERT_EQ(test, 0, rdma_resolve_route(asker->id, 2000));
-	expect_event(asker, RDMA_CM_EVENT_ROUTE_RESOLVED);
-	KUNIT_ASSERT_EQ(test, 0, rdma_connect(asker->id, &param));
+	KUNIT_ASSERT_EQ(test, 0, rdma_resolve_addr(client->id, NULL, (struct sockaddr *)&to, 2000));
+	expect_event(client, RDMA_CM_EVENT_ADDR_RESOLVED);
+	KUNIT_ASSERT_EQ(test, 0, rdma_resolve_route(client->id, 2000));
+	expect_event(client, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	KUNIT_ASSERT_EQ(test, 0, rdma_connect(client->id, &param));
 
 	ep = fx_ep(test, fx->domain, fx_wait_request(test, fx->eq));
 	fx_bind(test, ep, fx->eq, fx->cq, FI_TRANSMIT | FI_RECV);
 	KUNIT_ASSERT_EQ(test, 0, fi_accept(ep, NULL, 0));
-	expect_event(asker, RDMA_CM_EVENT_CONNECT_RESPONSE);
+	expect_event(client, RDMA_CM_EVENT_CONNECT_RESPONSE);
 	fx_close(test, &ep->fid);
-	return asker;
+	return client;
 }
 
 /* Sends the RTU, and expects the disconnect. */
-static void hear(struct asker *asker)
+static void send_rtu_expect_disconnect(struct client *client)
 {
 	int ret;
 
-	rdma_lock_handler(asker->id);
-	ret = rdma_accept(asker->id, NULL);
-	rdma_unlock_handler(asker->id);
-	KUNIT_ASSERT_EQ(asker->test, 0, ret);
-	expect_event(asker, RDMA_CM_EVENT_DISCONNECTED);
+	rdma_lock_handler(client->id);
+	ret = rdma_accept(client->id, NULL);
+	rdma_unlock_handler(client->id);
+	KUNIT_ASSERT_EQ(client->test, 0, ret);
+	expect_event(client, RDMA_CM_EVENT_DISCONNECTED);
 }
 
 static struct kofi_fabric_fx *open_fx(struct kunit *test)
@@ -99,32 +99,32 @@ static struct kofi_fabric_fx *open_fx(struct kunit *test)
 	return fx;
 }
 
-static void cm_06_who_hears_late_hears_of_the_end(struct kunit *test)
+static void cm_06_a_late_rtu_is_followed_by_a_disconnect(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = open_fx(test);
 	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
 
 	for (int i = 0; i < 3; i++)
-		hear(ask(test, fx, pep));
+		send_rtu_expect_disconnect(connect(test, fx, pep));
 }
 
-static void cm_06_the_oldest_of_too_many_are_refused(struct kunit *test)
+static void cm_06_the_oldest_pending_acceptors_are_rejected(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = open_fx(test);
 	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
-	struct asker **askers = (void *)tr_buffer(test, (MOST + BEYOND) * sizeof(*askers));
+	struct client **clients = (void *)tr_buffer(test, (MOST + BEYOND) * sizeof(*clients));
 
 	for (int i = 0; i < MOST + BEYOND; i++)
-		askers[i] = ask(test, fx, pep);
+		clients[i] = connect(test, fx, pep);
 	for (int i = 0; i < BEYOND; i++)
-		expect_event(askers[i], RDMA_CM_EVENT_REJECTED);
+		expect_event(clients[i], RDMA_CM_EVENT_REJECTED);
 	for (int i = BEYOND; i < MOST + BEYOND; i++)
-		hear(askers[i]);
+		send_rtu_expect_disconnect(clients[i]);
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(cm_06_who_hears_late_hears_of_the_end),
-	KUNIT_CASE_SLOW(cm_06_the_oldest_of_too_many_are_refused),
+	KUNIT_CASE(cm_06_a_late_rtu_is_followed_by_a_disconnect),
+	KUNIT_CASE_SLOW(cm_06_the_oldest_pending_acceptors_are_rejected),
 	{}
 };
 
