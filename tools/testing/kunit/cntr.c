@@ -87,7 +87,7 @@ static void cntr_01_value_and_errors_are_apart(struct kunit *test)
 	CN_EXPECT(test, cntr, (1ULL << 40) + 1, 0);
 }
 
-static void cntr_01_the_wait_object_is_told(struct kunit *test)
+static void cntr_01_the_wait_object_is_reported(struct kunit *test)
 {
 	struct fi_cntr_attr none = { .wait_obj = FI_WAIT_NONE };
 	struct fid_domain *domain = fx_open(test)->domain;
@@ -102,7 +102,7 @@ static void cntr_01_the_wait_object_is_told(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_close(&cntr->fid));
 }
 
-static void cntr_02_what_is_reached_is_not_waited_for(struct kunit *test)
+static void cntr_02_a_reached_threshold_returns_at_once(struct kunit *test)
 {
 	struct fid_cntr *cntr = cn_open(test, fx_open(test)->domain);
 
@@ -129,7 +129,7 @@ static void cntr_02_the_wait_times_out(struct kunit *test)
 	CN_EXPECT(test, cntr, 0, 3);
 }
 
-static void cntr_02_a_counter_without_a_wait_object(struct kunit *test)
+static void cntr_02_wait_without_a_wait_object_is_enosys(struct kunit *test)
 {
 	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_NONE };
 	struct fid_cntr *cntr;
@@ -203,18 +203,18 @@ static int add_ones(struct tr_thread *thread)
 }
 
 /* Waits for each seventh threshold, while another CPU counts past it. */
-static int wait_in_steps(struct tr_thread *thread)
+static int wait_at_thresholds(struct tr_thread *thread)
 {
 	for (u64 at = 1; at <= 2 * ADDS && !thread->result; at += 7)
 		thread->result = fi_cntr_wait(thread->arg, at, FX_WAIT_MS);
 	return 0;
 }
 
-static void cntr_02_no_step_is_missed_on_two_cpus(struct kunit *test)
+static void cntr_02_no_threshold_is_missed_on_two_cpus(struct kunit *test)
 {
 	struct fid_cntr *cntr = cn_open(test, fx_open(test)->domain);
 	struct tr_thread *waiter = tr_start(test, num_online_cpus() - 1,
-					    wait_in_steps, cntr);
+					    wait_at_thresholds, cntr);
 	struct tr_thread *adders[2];
 
 	for (int i = 0; i < 2; i++)
@@ -246,7 +246,7 @@ static void cntr_04_busy_while_bound(struct kunit *test)
 	fx_close(test, &cntr->fid);
 }
 
-static void cntr_04_busy_while_somebody_waits(struct kunit *test)
+static void cntr_04_busy_while_a_thread_waits(struct kunit *test)
 {
 	struct fid_cntr *cntr = cn_open(test, fx_open(test)->domain);
 	struct cn_waiter *waiter = cn_wait(test, cntr, 1);
@@ -260,17 +260,17 @@ static void cntr_04_busy_while_somebody_waits(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(cntr_01_value_and_errors_are_apart),
-	KUNIT_CASE(cntr_01_the_wait_object_is_told),
-	KUNIT_CASE(cntr_02_what_is_reached_is_not_waited_for),
+	KUNIT_CASE(cntr_01_the_wait_object_is_reported),
+	KUNIT_CASE(cntr_02_a_reached_threshold_returns_at_once),
 	KUNIT_CASE(cntr_02_the_wait_times_out),
-	KUNIT_CASE(cntr_02_a_counter_without_a_wait_object),
+	KUNIT_CASE(cntr_02_wait_without_a_wait_object_is_enosys),
 	KUNIT_CASE(cntr_02_each_waiter_wakes_at_its_threshold),
 	KUNIT_CASE(cntr_02_an_error_ends_every_wait),
 	KUNIT_CASE(cntr_02_a_process_signal_ends_the_wait),
 	KUNIT_CASE(cntr_02_stopping_the_kthread_ends_the_wait),
-	KUNIT_CASE(cntr_02_no_step_is_missed_on_two_cpus),
+	KUNIT_CASE(cntr_02_no_threshold_is_missed_on_two_cpus),
 	KUNIT_CASE(cntr_04_busy_while_bound),
-	KUNIT_CASE(cntr_04_busy_while_somebody_waits),
+	KUNIT_CASE(cntr_04_busy_while_a_thread_waits),
 	{}
 };
 

@@ -9,7 +9,7 @@
 
 #define LEN	64
 
-static void cntr_03_what_can_be_bound(struct kunit *test)
+static void cntr_03_binding_flags_are_checked(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_cntr *cntr = cn_open(test, fx->domain);
@@ -42,7 +42,7 @@ static void cntr_03_what_can_be_bound(struct kunit *test)
 			fi_ep_bind(ep, &other->fid, FI_RECV));
 }
 
-static void cntr_03_a_counter_stands_for_no_queue(struct kunit *test)
+static void cntr_03_a_counter_does_not_replace_a_cq(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_cntr *cntr = cn_open(test, fx->domain);
@@ -56,7 +56,7 @@ static void cntr_03_a_counter_stands_for_no_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_enable(ep));
 }
 
-static void cntr_03_as_many_are_offered_as_asked_for(struct kunit *test)
+static void cntr_03_cntr_cnt_is_at_least_the_hint(struct kunit *test)
 {
 	struct fi_info *hints = fx_hints(test), *info;
 
@@ -108,7 +108,7 @@ static void connect_shared(struct kunit *test, struct shared *shared, u64 flags)
 	fx_finish_accept(test, shared->ep[1], fx->eq);
 }
 
-static struct shared *share(struct kunit *test, u64 flags)
+static struct shared *open_connected(struct kunit *test, u64 flags)
 {
 	struct shared *shared = open_shared(test);
 
@@ -118,7 +118,7 @@ static struct shared *share(struct kunit *test, u64 flags)
 
 static void cntr_03_endpoints_share_a_counter(struct kunit *test)
 {
-	struct shared *shared = share(test, FI_SELECTIVE_COMPLETION);
+	struct shared *shared = open_connected(test, FI_SELECTIVE_COMPLETION);
 
 	for (int i = 1; i <= 5; i++) {
 		int to = i & 1;
@@ -140,7 +140,7 @@ static void cntr_03_endpoints_share_a_counter(struct kunit *test)
 }
 
 /* The wait began before an endpoint was bound to the counter. */
-static void cntr_03_a_waiter_hears_of_later_endpoints(struct kunit *test)
+static void cntr_03_endpoints_bound_later_wake_the_waiter(struct kunit *test)
 {
 	struct shared *shared = open_shared(test);
 	struct cn_waiter *waiter = cn_wait(test, shared->cntr, 2);
@@ -192,9 +192,9 @@ static ssize_t post_both(struct shared *shared)
 }
 
 /* A thread reads entries while another waits: each operation is counted once. */
-static void cntr_03_beside_a_reader_on_another_cpu(struct kunit *test)
+static void cntr_03_counts_once_beside_a_cq_reader(struct kunit *test)
 {
-	struct shared *shared = share(test, 0);
+	struct shared *shared = open_connected(test, 0);
 	struct tr_thread *reader = tr_start(test, num_online_cpus() - 1,
 					    read_entries, shared);
 	struct fi_cq_tagged_entry entry;
@@ -231,7 +231,7 @@ static bool all_read(atomic_t *seen, int want)
 }
 
 /* A counter that polls a queue suppresses no call of the queue's handler. */
-static void cntr_03_beside_a_handler(struct kunit *test)
+static void cntr_03_counting_keeps_the_cq_handler_called(struct kunit *test)
 {
 	const bool *hard = test->param_value;
 	atomic_t *seen = (void *)tr_buffer(test, sizeof(*seen));
@@ -258,13 +258,13 @@ static void cntr_03_beside_a_handler(struct kunit *test)
 KUNIT_ARRAY_PARAM(hard, hd_hard, hd_name_place);
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(cntr_03_what_can_be_bound),
-	KUNIT_CASE(cntr_03_a_counter_stands_for_no_queue),
-	KUNIT_CASE(cntr_03_as_many_are_offered_as_asked_for),
+	KUNIT_CASE(cntr_03_binding_flags_are_checked),
+	KUNIT_CASE(cntr_03_a_counter_does_not_replace_a_cq),
+	KUNIT_CASE(cntr_03_cntr_cnt_is_at_least_the_hint),
 	KUNIT_CASE(cntr_03_endpoints_share_a_counter),
-	KUNIT_CASE(cntr_03_a_waiter_hears_of_later_endpoints),
-	KUNIT_CASE(cntr_03_beside_a_reader_on_another_cpu),
-	KUNIT_CASE_PARAM(cntr_03_beside_a_handler, hard_gen_params),
+	KUNIT_CASE(cntr_03_endpoints_bound_later_wake_the_waiter),
+	KUNIT_CASE(cntr_03_counts_once_beside_a_cq_reader),
+	KUNIT_CASE_PARAM(cntr_03_counting_keeps_the_cq_handler_called, hard_gen_params),
 	{}
 };
 

@@ -23,7 +23,7 @@ static const struct fx_pair_opts silent = {
 };
 
 /* Posts one message from ep[0] to ep[1]; its entries stay unread. */
-static void message(struct kunit *test, struct kofi_pair *pair, u8 *buf)
+static void post_message(struct kunit *test, struct kofi_pair *pair, u8 *buf)
 {
 	KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], buf + LEN, LEN));
 	KUNIT_ASSERT_EQ(test, 0, tr_send(pair->ep[0], buf, LEN));
@@ -37,14 +37,14 @@ static void expect_nothing_else(struct kunit *test, struct kofi_pair *pair,
 			CN_EXPECT(test, pair->cntr[side][kind], 0, 0);
 }
 
-static void cntr_03_messages_count_though_nobody_reads(struct kunit *test)
+static void cntr_03_messages_count_without_a_cq_reader(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
 	struct kofi_pair *pair = fx_pair(test, &counted);
 
 	for (int i = 1; i <= 5; i++) {
 		tr_fill(buf, LEN, i);
-		message(test, pair, buf);
+		post_message(test, pair, buf);
 		CN_ASSERT_REACHED(test, pair->cntr[1][FX_RECVS], i);
 		KUNIT_EXPECT_TRUE(test, tr_intact(buf + LEN, LEN, i));
 		CN_ASSERT_REACHED(test, pair->cntr[0][FX_SENDS], i);
@@ -63,7 +63,7 @@ static void cntr_03_messages_count_though_nobody_reads(struct kunit *test)
 }
 
 /* Operations are counted when their entries are read, without a call on the counter. */
-static void cntr_03_what_readers_take_counts(struct kunit *test)
+static void cntr_03_reading_entries_counts_them(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
 	struct kofi_pair *pair = fx_pair(test, &counted);
@@ -92,7 +92,7 @@ static ssize_t post_silently(struct kofi_pair *pair, u8 *buf, int nr)
 }
 
 /* The queue is never full: the counter's value limits the posts. */
-static void cntr_03_silent_operations_count(struct kunit *test)
+static void cntr_03_operations_without_entries_count(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
 	struct kofi_pair *pair = fx_pair(test, &silent);
@@ -119,7 +119,7 @@ static void cntr_03_silent_operations_count(struct kunit *test)
 }
 
 /* Fewer operations than kOFI leaves unsignalled in a row. */
-static void cntr_03_the_last_silent_one_counts_too(struct kunit *test)
+static void cntr_03_a_single_unsignalled_send_counts(struct kunit *test)
 {
 	struct fx_pair_opts opts = silent;
 	u8 *buf = tr_buffer(test, 2 * LEN);
@@ -161,7 +161,7 @@ static void cntr_03_writes_and_reads_count_apart(struct kunit *test)
 }
 
 /* A write with CQ data consumes a receive of the target, but is not a message. */
-static void cntr_03_data_beside_a_write_is_no_message(struct kunit *test)
+static void cntr_03_a_write_with_cq_data_is_no_receive(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 3 * LEN), *far = tr_buffer(test, LEN);
 	struct rma_fx *fx = rma_open(test, far, LEN, RMA_BOTH, &counted);
@@ -181,13 +181,13 @@ static void cntr_03_data_beside_a_write_is_no_message(struct kunit *test)
 	CN_EXPECT(test, pair->cntr[0][FX_WRITES], 1, 0);
 }
 
-static void cntr_03_what_fails_is_an_error(struct kunit *test)
+static void cntr_03_flushed_operations_count_as_errors(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
 	struct kofi_pair *pair = fx_pair(test, &counted);
 	struct fid_cntr *recvs = pair->cntr[1][FX_RECVS];
 
-	message(test, pair, buf);
+	post_message(test, pair, buf);
 	CN_ASSERT_REACHED(test, recvs, 1);
 	/* The message arrived, but its acknowledgement may not have yet. */
 	CN_ASSERT_REACHED(test, pair->cntr[0][FX_SENDS], 1);
@@ -218,7 +218,7 @@ static void cntr_03_a_flush_ends_the_wait(struct kunit *test)
 }
 
 /* The waiter sleeps, and no other thread polls the queues. */
-static void cntr_03_an_arrival_wakes_the_waiter(struct kunit *test)
+static void cntr_03_a_received_message_wakes_the_waiter(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
 	struct kofi_pair *pair = fx_pair(test, &silent);
@@ -240,7 +240,7 @@ static void cntr_03_closing_counts_no_errors(struct kunit *test)
 	u8 *buf = tr_buffer(test, 2 * LEN);
 	struct kofi_pair *pair = fx_pair(test, &counted);
 
-	message(test, pair, buf);
+	post_message(test, pair, buf);
 	CN_ASSERT_REACHED(test, pair->cntr[1][FX_RECVS], 1);
 	for (int i = 0; i < 4; i++)
 		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], buf, LEN));
@@ -250,31 +250,31 @@ static void cntr_03_closing_counts_no_errors(struct kunit *test)
 }
 
 /* Operations that completed before the close are counted, though no call polled the queue. */
-static void cntr_03_the_close_counts_what_is_done(struct kunit *test)
+static void cntr_03_close_counts_completed_operations(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
 	struct kofi_pair *pair = fx_pair(test, &counted);
 
 	if (tr_is_iwarp(pair->info))
 		kunit_skip(test, "a send's entry says nothing of the peer");
-	message(test, pair, buf);
+	post_message(test, pair, buf);
 	tr_expect(test, pair->cq[0], buf, FI_SEND, 0);
 	fx_close(test, &pair->ep[1]->fid);
 	CN_EXPECT(test, pair->cntr[1][FX_RECVS], 1, 0);
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(cntr_03_messages_count_though_nobody_reads),
-	KUNIT_CASE(cntr_03_what_readers_take_counts),
-	KUNIT_CASE(cntr_03_silent_operations_count),
-	KUNIT_CASE(cntr_03_the_last_silent_one_counts_too),
+	KUNIT_CASE(cntr_03_messages_count_without_a_cq_reader),
+	KUNIT_CASE(cntr_03_reading_entries_counts_them),
+	KUNIT_CASE(cntr_03_operations_without_entries_count),
+	KUNIT_CASE(cntr_03_a_single_unsignalled_send_counts),
 	KUNIT_CASE(cntr_03_writes_and_reads_count_apart),
-	KUNIT_CASE(cntr_03_data_beside_a_write_is_no_message),
-	KUNIT_CASE(cntr_03_what_fails_is_an_error),
+	KUNIT_CASE(cntr_03_a_write_with_cq_data_is_no_receive),
+	KUNIT_CASE(cntr_03_flushed_operations_count_as_errors),
 	KUNIT_CASE(cntr_03_a_flush_ends_the_wait),
-	KUNIT_CASE(cntr_03_an_arrival_wakes_the_waiter),
+	KUNIT_CASE(cntr_03_a_received_message_wakes_the_waiter),
 	KUNIT_CASE(cntr_03_closing_counts_no_errors),
-	KUNIT_CASE(cntr_03_the_close_counts_what_is_done),
+	KUNIT_CASE(cntr_03_close_counts_completed_operations),
 	{}
 };
 
