@@ -42,31 +42,31 @@ static void cq_01_bad_formats_and_flags_are_refused(struct kunit *test)
 	}
 }
 
-struct shape {
+struct format_size {
 	enum fi_cq_format format;
 	size_t size;
 };
 
-static const struct shape shapes[] = {
+static const struct format_size format_sizes[] = {
 	{ FI_CQ_FORMAT_CONTEXT, sizeof(struct fi_cq_entry) },
 	{ FI_CQ_FORMAT_MSG, sizeof(struct fi_cq_msg_entry) },
 	{ FI_CQ_FORMAT_DATA, sizeof(struct fi_cq_data_entry) },
 	{ FI_CQ_FORMAT_TAGGED, sizeof(struct fi_cq_tagged_entry) },
 };
 
-static void name_shape(const struct shape *shape, char *name)
+static void name_format(const struct format_size *format_size, char *name)
 {
 	snprintf(name, KUNIT_PARAM_DESC_SIZE, "%s",
-		 fi_tostr(&shape->format, FI_TYPE_CQ_FORMAT));
+		 fi_tostr(&format_size->format, FI_TYPE_CQ_FORMAT));
 }
 
-KUNIT_ARRAY_PARAM(shapes, shapes, name_shape);
+KUNIT_ARRAY_PARAM(format_sizes, format_sizes, name_format);
 
 /* Entries of each format have the fields of the smaller formats at the same offsets. */
-static void cq_02_the_formats_nest(struct kunit *test)
+static void cq_02_formats_nest(struct kunit *test)
 {
-	const struct shape *shape = test->param_value;
-	const struct fx_pair_opts opts = { .format = shape->format };
+	const struct format_size *format_size = test->param_value;
+	const struct fx_pair_opts opts = { .format = format_size->format };
 	u8 *raw = tr_buffer(test, 4 * sizeof(struct fi_cq_tagged_entry));
 	u8 *buf = tr_buffer(test, 3 * LEN);
 	struct kofi_pair *pair = fx_pair(test, &opts);
@@ -81,18 +81,18 @@ static void cq_02_the_formats_nest(struct kunit *test)
 						 LEN - i, NULL, FI_ADDR_UNSPEC,
 						 NULL));
 	KUNIT_ASSERT_EQ(test, 2, fx_wait_entries(test, pair->cq[1], raw,
-						 shape->size, 2));
+						 format_size->size, 2));
 	for (int i = 0; i < 2; i++) {
-		struct fi_cq_tagged_entry *entry = (void *)(raw + i * shape->size);
+		struct fi_cq_tagged_entry *entry = (void *)(raw + i * format_size->size);
 
 		KUNIT_EXPECT_PTR_EQ(test, (void *)(buf + i * LEN),
 				    entry->op_context);
-		if (shape->format < FI_CQ_FORMAT_MSG)
+		if (format_size->format < FI_CQ_FORMAT_MSG)
 			continue;
 		KUNIT_EXPECT_EQ(test, FI_RECV | FI_MSG, entry->flags);
 		KUNIT_EXPECT_EQ(test, LEN - i, entry->len);
 	}
-	KUNIT_EXPECT_EQ_MSG(test, 0xa5, raw[2 * shape->size],
+	KUNIT_EXPECT_EQ_MSG(test, 0xa5, raw[2 * format_size->size],
 			    "written past the entries");
 }
 
@@ -100,7 +100,7 @@ static void cq_02_the_formats_nest(struct kunit *test)
  * Opens a pair with one completed receive on ep[1], and a second one that was
  * flushed by the peer's shutdown.
  */
-static struct kofi_pair *one_good_one_flushed(struct kunit *test, u8 *buf)
+static struct kofi_pair *pair_with_success_and_flush(struct kunit *test, u8 *buf)
 {
 	struct kofi_pair *pair = fx_pair(test, NULL);
 
@@ -116,10 +116,10 @@ static struct kofi_pair *one_good_one_flushed(struct kunit *test, u8 *buf)
 	return pair;
 }
 
-static void cq_03_success_ahead_of_an_error(struct kunit *test)
+static void cq_03_successes_come_before_an_error(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 3 * LEN);
-	struct fid_cq *cq = one_good_one_flushed(test, buf)->cq[1];
+	struct fid_cq *cq = pair_with_success_and_flush(test, buf)->cq[1];
 	struct fi_cq_tagged_entry entries[4] = {};
 
 	KUNIT_EXPECT_EQ(test, 1, fi_cq_read(cq, entries, 4));
@@ -130,11 +130,11 @@ static void cq_03_success_ahead_of_an_error(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(cq, entries, 4));
 }
 
-static void cq_04_reading_nothing(struct kunit *test)
+static void cq_04_read_of_zero_entries(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 3 * LEN);
 	struct fid_cq *empty = fx_open(test)->cq;
-	struct fid_cq *cq = one_good_one_flushed(test, buf)->cq[1];
+	struct fid_cq *cq = pair_with_success_and_flush(test, buf)->cq[1];
 
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(empty, NULL, 0));
 	KUNIT_EXPECT_EQ(test, 0, fi_cq_read(cq, NULL, 0));
@@ -144,7 +144,7 @@ static void cq_04_reading_nothing(struct kunit *test)
 }
 
 /* Only this read polls the device. */
-static void cq_04_reading_nothing_finds_what_has_come(struct kunit *test)
+static void cq_04_read_of_zero_entries_polls_the_device(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -160,7 +160,7 @@ static void cq_04_reading_nothing_finds_what_has_come(struct kunit *test)
 }
 
 /* Operations that completed without an entry free their room. */
-static void cq_04_reading_nothing_makes_progress(struct kunit *test)
+static void cq_04_read_of_zero_entries_makes_progress(struct kunit *test)
 {
 	const struct fx_pair_opts opts = {
 		.tx_size = 4,
@@ -190,7 +190,7 @@ static void cq_04_reading_nothing_makes_progress(struct kunit *test)
 static void cq_05_readerr(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 3 * LEN);
-	struct fid_cq *cq = one_good_one_flushed(test, buf)->cq[1];
+	struct fid_cq *cq = pair_with_success_and_flush(test, buf)->cq[1];
 	struct fi_cq_err_entry error = {};
 	const char *text;
 	char copy[8];
@@ -214,10 +214,10 @@ static void cq_05_readerr(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_readerr(cq, &error, 0));
 }
 
-static void cq_06_err_data_is_as_large_as_the_caller_allows(struct kunit *test)
+static void cq_06_err_data_is_limited_to_the_callers_size(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 3 * LEN);
-	struct fid_cq *cq = one_good_one_flushed(test, buf)->cq[1];
+	struct fid_cq *cq = pair_with_success_and_flush(test, buf)->cq[1];
 	struct fi_cq_err_entry error = {};
 	u8 room[16];
 
@@ -232,10 +232,10 @@ static void cq_06_err_data_is_as_large_as_the_caller_allows(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 0xa5, room[i]);
 }
 
-static void cq_06_err_data_of_size_zero_is_the_providers(struct kunit *test)
+static void cq_06_err_data_size_zero_gives_provider_data(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 3 * LEN);
-	struct fid_cq *cq = one_good_one_flushed(test, buf)->cq[1];
+	struct fid_cq *cq = pair_with_success_and_flush(test, buf)->cq[1];
 	struct fi_cq_err_entry error = { .err_data = buf };
 
 	tr_expect(test, cq, buf, FI_RECV, LEN);
@@ -283,10 +283,10 @@ static void cq_07_unsignalled_failures_are_reported(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 3, sends);
 }
 
-static void cq_12_who_sent_is_not_told(struct kunit *test)
+static void cq_12_readfrom_without_fi_source_is_notavail(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 3 * LEN);
-	struct fid_cq *cq = one_good_one_flushed(test, buf)->cq[1];
+	struct fid_cq *cq = pair_with_success_and_flush(test, buf)->cq[1];
 	struct fi_cq_err_entry error = { .src_addr = 5 };
 	struct fi_cq_tagged_entry entries[2] = {};
 	fi_addr_t from[2] = { 5, 5 };
@@ -300,10 +300,10 @@ static void cq_12_who_sent_is_not_told(struct kunit *test)
 }
 
 /* fi_readfrom() and fi_cq_error() behave as fi_cq_readfrom() and fi_cq_readerr(). */
-static void cq_12_the_slides_names_read(struct kunit *test)
+static void cq_12_fi_readfrom_and_fi_cq_error_of_the_slides(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 3 * LEN);
-	struct fid_cq *cq = one_good_one_flushed(test, buf)->cq[1];
+	struct fid_cq *cq = pair_with_success_and_flush(test, buf)->cq[1];
 	struct fi_cq_err_entry error = { .src_addr = 5 };
 	struct fi_cq_tagged_entry entries[2] = {};
 	fi_addr_t from[2] = { 5, 5 };
@@ -320,7 +320,7 @@ static void cq_12_the_slides_names_read(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_readfrom(cq, entries, 2, from));
 }
 
-static void cq_12_reads_that_wait_do_not_tell_either(struct kunit *test)
+static void cq_12_sreadfrom_without_fi_source_is_notavail(struct kunit *test)
 {
 	struct kofi_pair *pair = fx_pair(test, NULL);
 	struct fi_cq_tagged_entry entries[2];
@@ -337,7 +337,7 @@ static void cq_12_reads_that_wait_do_not_tell_either(struct kunit *test)
 }
 
 /* fi_getinfo() refuses FI_SOURCE, so that a consumer knows in advance. */
-static void cq_12_sources_are_not_offered(struct kunit *test)
+static void cq_12_fi_source_is_not_offered(struct kunit *test)
 {
 	static const u64 asked[] = {
 		FI_SOURCE, FI_SOURCE_ERR, FI_SOURCE | FI_SOURCE_ERR,
@@ -428,19 +428,19 @@ static void cq_20_truncation_and_flush_differ(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE(cq_01_size_zero_is_a_default),
 	KUNIT_CASE(cq_01_bad_formats_and_flags_are_refused),
-	KUNIT_CASE_PARAM(cq_02_the_formats_nest, shapes_gen_params),
-	KUNIT_CASE(cq_03_success_ahead_of_an_error),
-	KUNIT_CASE(cq_04_reading_nothing),
-	KUNIT_CASE(cq_04_reading_nothing_finds_what_has_come),
-	KUNIT_CASE(cq_04_reading_nothing_makes_progress),
+	KUNIT_CASE_PARAM(cq_02_formats_nest, format_sizes_gen_params),
+	KUNIT_CASE(cq_03_successes_come_before_an_error),
+	KUNIT_CASE(cq_04_read_of_zero_entries),
+	KUNIT_CASE(cq_04_read_of_zero_entries_polls_the_device),
+	KUNIT_CASE(cq_04_read_of_zero_entries_makes_progress),
 	KUNIT_CASE(cq_05_readerr),
-	KUNIT_CASE(cq_06_err_data_is_as_large_as_the_caller_allows),
-	KUNIT_CASE(cq_06_err_data_of_size_zero_is_the_providers),
+	KUNIT_CASE(cq_06_err_data_is_limited_to_the_callers_size),
+	KUNIT_CASE(cq_06_err_data_size_zero_gives_provider_data),
 	KUNIT_CASE(cq_07_unsignalled_failures_are_reported),
-	KUNIT_CASE(cq_12_who_sent_is_not_told),
-	KUNIT_CASE(cq_12_the_slides_names_read),
-	KUNIT_CASE(cq_12_reads_that_wait_do_not_tell_either),
-	KUNIT_CASE(cq_12_sources_are_not_offered),
+	KUNIT_CASE(cq_12_readfrom_without_fi_source_is_notavail),
+	KUNIT_CASE(cq_12_fi_readfrom_and_fi_cq_error_of_the_slides),
+	KUNIT_CASE(cq_12_sreadfrom_without_fi_source_is_notavail),
+	KUNIT_CASE(cq_12_fi_source_is_not_offered),
 	KUNIT_CASE(cq_14_posting_reserves_room),
 	KUNIT_CASE(cq_15_close_with_a_bound_endpoint_is_busy),
 	KUNIT_CASE(cq_20_truncation_and_flush_differ),

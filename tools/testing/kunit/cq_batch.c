@@ -75,7 +75,7 @@ static struct op *post_all(struct kunit *test, struct kofi_pair *pair)
 }
 
 /* Entries of each hardware queue come in order and once, with the context of their operation. */
-static void cq_03_entries_of_many_queues_in_one_read(struct kunit *test)
+static void cq_03_one_read_takes_entries_of_several_queues(struct kunit *test)
 {
 	const enum fi_cq_format *format = test->param_value;
 	const struct fx_pair_opts opts = { .format = *format, .one_cq = true };
@@ -116,7 +116,7 @@ static void cq_03_entries_of_many_queues_in_one_read(struct kunit *test)
 }
 
 /* Completions without an entry take no slot of a read, and do not delay entries behind them. */
-static void cq_03_one_entry_behind_silent_ones(struct kunit *test)
+static void cq_03_entry_behind_completions_without_entry(struct kunit *test)
 {
 	const struct fx_pair_opts opts = { .rx_flags = FI_SELECTIVE_COMPLETION };
 	struct kofi_pair *pair = fx_pair(test, &opts);
@@ -147,8 +147,8 @@ static void cq_03_one_entry_behind_silent_ones(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(cq_03_one_entry_behind_silent_ones),
-	KUNIT_CASE_PARAM(cq_03_entries_of_many_queues_in_one_read,
+	KUNIT_CASE(cq_03_entry_behind_completions_without_entry),
+	KUNIT_CASE_PARAM(cq_03_one_read_takes_entries_of_several_queues,
 			 formats_gen_params),
 	{}
 };

@@ -31,7 +31,7 @@
 	KUNIT_EXPECT_EQ_MSG(test, -FI_EOPBADSTATE, _answer, #call);	\
 } while (0)
 
-static void cq_18_blocking_calls_in_atomic_context(struct kunit *test)
+static void cq_18_blocking_calls_in_atomic_context_are_refused(struct kunit *test)
 {
 	const struct fx_pair_opts opts = { .count = true };
 	struct kofi_pair *pair = fx_pair(test, &opts);
@@ -60,13 +60,13 @@ static void cq_18_blocking_calls_in_atomic_context(struct kunit *test)
 }
 
 /* Closes an object that should not have been opened, so that only this test fails. */
-static void undo(struct fid *fid)
+static void close_if_opened(struct fid *fid)
 {
 	if (fid)
 		fi_close(fid);
 }
 
-static void cq_18_opening_in_atomic_context(struct kunit *test)
+static void cq_18_open_in_atomic_context_is_refused(struct kunit *test)
 {
 	struct fi_cq_attr cq_attr = {};
 	struct fi_eq_attr eq_attr = {};
@@ -94,18 +94,18 @@ static void cq_18_opening_in_atomic_context(struct kunit *test)
 	EXPECT_REFUSED(test, fi_endpoint(fx->domain, fx->info, &ep, NULL));
 	EXPECT_REFUSED(test, fi_mr_reg(fx->domain, buf, LEN, 0, 0, 0, 0, &mr,
 				       NULL));
-	undo(&mr->fid);
-	undo(&ep->fid);
-	undo(&pep->fid);
-	undo(&cntr->fid);
-	undo(&cq->fid);
-	undo(&eq->fid);
-	undo(&domain->fid);
-	undo(&fabric->fid);
+	close_if_opened(&mr->fid);
+	close_if_opened(&ep->fid);
+	close_if_opened(&pep->fid);
+	close_if_opened(&cntr->fid);
+	close_if_opened(&cq->fid);
+	close_if_opened(&eq->fid);
+	close_if_opened(&domain->fid);
+	close_if_opened(&fabric->fid);
 	fi_freeinfo(info);
 }
 
-static void expect_stays_open(struct kunit *test, struct fid *fid)
+static void expect_close_refused(struct kunit *test, struct fid *fid)
 {
 	size_t class = fid->fclass;
 	ssize_t ret = ATOMICALLY(fi_close(fid));
@@ -115,7 +115,7 @@ static void expect_stays_open(struct kunit *test, struct fid *fid)
 		fx_forget(test, fid);
 }
 
-static void cq_18_closing_in_atomic_context(struct kunit *test)
+static void cq_18_close_in_atomic_context_is_refused(struct kunit *test)
 {
 	const struct fx_pair_opts opts = { .count = true };
 	u8 *buf = tr_buffer(test, LEN);
@@ -126,20 +126,20 @@ static void cq_18_closing_in_atomic_context(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(fx->domain, buf, LEN, 0, 0, 0, 0,
 					   &mr, NULL));
 	fx_defer_close(test, &mr->fid);
-	expect_stays_open(test, &pair->ep[0]->fid);
-	expect_stays_open(test, &pair->pep->fid);
-	expect_stays_open(test, &pair->cntr[0][FX_SENDS]->fid);
-	expect_stays_open(test, &mr->fid);
-	expect_stays_open(test, &fx->cq->fid);
-	expect_stays_open(test, &fx->eq->fid);
-	expect_stays_open(test, &fx->domain->fid);
-	expect_stays_open(test, &fx->fabric->fid);
+	expect_close_refused(test, &pair->ep[0]->fid);
+	expect_close_refused(test, &pair->pep->fid);
+	expect_close_refused(test, &pair->cntr[0][FX_SENDS]->fid);
+	expect_close_refused(test, &mr->fid);
+	expect_close_refused(test, &fx->cq->fid);
+	expect_close_refused(test, &fx->eq->fid);
+	expect_close_refused(test, &fx->domain->fid);
+	expect_close_refused(test, &fx->fabric->fid);
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(cq_18_blocking_calls_in_atomic_context),
-	KUNIT_CASE(cq_18_opening_in_atomic_context),
-	KUNIT_CASE(cq_18_closing_in_atomic_context),
+	KUNIT_CASE(cq_18_blocking_calls_in_atomic_context_are_refused),
+	KUNIT_CASE(cq_18_open_in_atomic_context_is_refused),
+	KUNIT_CASE(cq_18_close_in_atomic_context_is_refused),
 	{}
 };
 

@@ -11,12 +11,12 @@
 #define SHORT_MS 100
 #define MANY 8
 
-KUNIT_ARRAY_PARAM(places, hd_hard, hd_name_place);
+KUNIT_ARRAY_PARAM(contexts, hd_hard, hd_name_place);
 
-#define PLACE(test) (*(const bool *)(test)->param_value)
+#define IS_HARD(test) (*(const bool *)(test)->param_value)
 
 /* Reads until the queue is empty; returns the number of entries and errors. */
-static int read_empty(struct fid_cq *cq)
+static int read_until_empty(struct fid_cq *cq)
 {
 	struct fi_cq_tagged_entry entries[4];
 	struct fi_cq_err_entry error = {};
@@ -52,7 +52,7 @@ static void cq_01_interrupt_context_needs_a_handler(struct kunit *test)
 static void cq_16_called_once_until_the_queue_is_read_empty(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
-	struct hd_queue *queue = hd_open(test, fx, PLACE(test), NULL, NULL);
+	struct hd_queue *queue = hd_open(test, fx, IS_HARD(test), NULL, NULL);
 	int count = 0, armed = 1, calls = 0;
 	struct fi_cq_tagged_entry entry;
 	struct fid_ep *ep[2];
@@ -84,10 +84,10 @@ static void cq_16_called_once_until_the_queue_is_read_empty(struct kunit *test)
 }
 
 /* fi_cq_sread() on an empty queue arms the handler as fi_cq_read() does. */
-static void cq_16_a_blocked_reader_arms_the_queue_too(struct kunit *test)
+static void cq_16_sread_arms_the_handler_too(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
-	struct hd_queue *queue = hd_open(test, fx, PLACE(test), NULL, NULL);
+	struct hd_queue *queue = hd_open(test, fx, IS_HARD(test), NULL, NULL);
 	struct fi_cq_tagged_entry entry;
 	struct fid_ep *ep[2];
 
@@ -104,10 +104,10 @@ static void cq_16_a_blocked_reader_arms_the_queue_too(struct kunit *test)
 	hd_check(test, queue);
 }
 
-static void cq_16_signalling_readers_calls_nobody(struct kunit *test)
+static void cq_16_signal_does_not_call_the_handler(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
-	struct hd_queue *queue = hd_open(test, fx, PLACE(test), NULL, NULL);
+	struct hd_queue *queue = hd_open(test, fx, IS_HARD(test), NULL, NULL);
 
 	KUNIT_EXPECT_EQ(test, 0, fi_cq_signal(queue->cq));
 	msleep(SHORT_MS);
@@ -143,7 +143,7 @@ static void cq_17_errors_are_read_in_the_handler(struct kunit *test)
 {
 	struct errors *errors = (void *)tr_buffer(test, sizeof(*errors));
 	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
-	struct hd_queue *queue = hd_open(test, fx, PLACE(test), count_errors,
+	struct hd_queue *queue = hd_open(test, fx, IS_HARD(test), count_errors,
 					 errors);
 	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	struct fid_ep *ep[2];
@@ -165,7 +165,7 @@ struct refused {
 };
 
 /* Makes calls that may sleep, each of which must be refused. */
-static void try_to_sleep(struct hd_queue *queue)
+static void make_blocking_calls(struct hd_queue *queue)
 {
 	struct refused *refused = queue->data;
 	struct fi_cq_tagged_entry entry;
@@ -180,11 +180,11 @@ static void try_to_sleep(struct hd_queue *queue)
 }
 
 /* kOFI logs one warning for all tests of cq_18, which the lab allows. */
-static void cq_18_blocking_calls_in_the_handler(struct kunit *test)
+static void cq_18_blocking_calls_in_a_hardirq_handler(struct kunit *test)
 {
 	struct refused *refused = (void *)tr_buffer(test, sizeof(*refused));
 	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
-	struct hd_queue *queue = hd_open(test, fx, true, try_to_sleep, refused);
+	struct hd_queue *queue = hd_open(test, fx, true, make_blocking_calls, refused);
 	struct fid_ep *ep[2];
 
 	refused->fx = fx;
@@ -196,21 +196,21 @@ static void cq_18_blocking_calls_in_the_handler(struct kunit *test)
 	for (int i = 0; i < ARRAY_SIZE(refused->ret); i++)
 		KUNIT_EXPECT_EQ_MSG(test, -FI_EOPBADSTATE, refused->ret[i],
 				    "call %d", i);
-	KUNIT_EXPECT_EQ(test, 1, read_empty(queue->cq));
+	KUNIT_EXPECT_EQ(test, 1, read_until_empty(queue->cq));
 	hd_check(test, queue);
 }
 
 static void drain(struct hd_queue *queue)
 {
-	read_empty(queue->cq);
+	read_until_empty(queue->cq);
 }
 
-static void cq_19_close_while_calls_come(struct kunit *test)
+static void cq_19_close_during_handler_calls(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
 
 	for (unsigned int round = 0; round < tr_rounds; round++) {
-		struct hd_queue *queue = hd_open(test, fx, PLACE(test), drain,
+		struct hd_queue *queue = hd_open(test, fx, IS_HARD(test), drain,
 						 NULL);
 		struct fid_ep *ep[2];
 
@@ -224,12 +224,12 @@ static void cq_19_close_while_calls_come(struct kunit *test)
 		fx_close(test, &ep[1]->fid);
 		usleep_range(1000, 2000);
 		hd_check(test, queue);
-		read_empty(fx->cq);
+		read_until_empty(fx->cq);
 	}
 }
 
 /* Delays the handler until a close has begun. */
-static void dawdle(struct hd_queue *queue)
+static void delay_handler(struct hd_queue *queue)
 {
 	if (queue->hard)
 		mdelay(20);
@@ -240,7 +240,7 @@ static void dawdle(struct hd_queue *queue)
 static void cq_19_close_waits_for_the_handler(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
-	struct hd_queue *queue = hd_open(test, fx, PLACE(test), dawdle, NULL);
+	struct hd_queue *queue = hd_open(test, fx, IS_HARD(test), delay_handler, NULL);
 	struct fid_ep *ep[2];
 
 	hd_connect(test, fx, queue, NULL, ep);
@@ -254,7 +254,7 @@ static void cq_19_close_waits_for_the_handler(struct kunit *test)
 	hd_check(test, queue);
 }
 
-static void close_the_queue(struct hd_queue *queue)
+static void close_own_queue(struct hd_queue *queue)
 {
 	WRITE_ONCE(*(int *)queue->data, fi_close(&queue->cq->fid));
 }
@@ -263,7 +263,7 @@ static void cq_19_a_handler_cannot_close_its_queue(struct kunit *test)
 {
 	int *ret = (void *)tr_buffer(test, sizeof(*ret));
 	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
-	struct hd_queue *queue = hd_open(test, fx, false, close_the_queue, ret);
+	struct hd_queue *queue = hd_open(test, fx, false, close_own_queue, ret);
 	struct fid_ep *ep[2];
 
 	hd_connect(test, fx, queue, NULL, ep);
@@ -278,7 +278,7 @@ static void cq_19_a_handler_cannot_close_its_queue(struct kunit *test)
 }
 
 /* Closes the endpoint and the queue of another handler. */
-static void close_the_other(struct hd_queue *queue)
+static void close_other_queue(struct hd_queue *queue)
 {
 	struct hd_queue *other = queue->data;
 	int ret = fi_close(&other->ep->fid);
@@ -291,8 +291,8 @@ static void close_the_other(struct hd_queue *queue)
 static void cq_19_a_handler_closes_another_endpoint_and_queue(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
-	struct hd_queue *other = hd_open(test, fx, PLACE(test), dawdle, NULL);
-	struct hd_queue *queue = hd_open(test, fx, false, close_the_other,
+	struct hd_queue *other = hd_open(test, fx, IS_HARD(test), delay_handler, NULL);
+	struct hd_queue *queue = hd_open(test, fx, false, close_other_queue,
 					 other);
 	struct fid_ep *to_other[2], *ep[2];
 
@@ -316,19 +316,19 @@ static void cq_19_a_handler_closes_another_endpoint_and_queue(struct kunit *test
 static struct kunit_case cases[] = {
 	KUNIT_CASE(cq_01_interrupt_context_needs_a_handler),
 	KUNIT_CASE_PARAM(cq_16_called_once_until_the_queue_is_read_empty,
-			 places_gen_params),
-	KUNIT_CASE_PARAM(cq_16_a_blocked_reader_arms_the_queue_too,
-			 places_gen_params),
-	KUNIT_CASE_PARAM(cq_16_signalling_readers_calls_nobody,
-			 places_gen_params),
-	KUNIT_CASE_PARAM(cq_17_errors_are_read_in_the_handler, places_gen_params),
-	KUNIT_CASE(cq_18_blocking_calls_in_the_handler),
-	KUNIT_CASE_PARAM_ATTR(cq_19_close_while_calls_come, places_gen_params,
+			 contexts_gen_params),
+	KUNIT_CASE_PARAM(cq_16_sread_arms_the_handler_too,
+			 contexts_gen_params),
+	KUNIT_CASE_PARAM(cq_16_signal_does_not_call_the_handler,
+			 contexts_gen_params),
+	KUNIT_CASE_PARAM(cq_17_errors_are_read_in_the_handler, contexts_gen_params),
+	KUNIT_CASE(cq_18_blocking_calls_in_a_hardirq_handler),
+	KUNIT_CASE_PARAM_ATTR(cq_19_close_during_handler_calls, contexts_gen_params,
 			      { .speed = KUNIT_SPEED_SLOW }),
-	KUNIT_CASE_PARAM(cq_19_close_waits_for_the_handler, places_gen_params),
+	KUNIT_CASE_PARAM(cq_19_close_waits_for_the_handler, contexts_gen_params),
 	KUNIT_CASE(cq_19_a_handler_cannot_close_its_queue),
 	KUNIT_CASE_PARAM(cq_19_a_handler_closes_another_endpoint_and_queue,
-			 places_gen_params),
+			 contexts_gen_params),
 	{}
 };
 

@@ -12,136 +12,136 @@
 #define LEN 64
 #define POSTED 8
 
-KUNIT_ARRAY_PARAM(places, hd_hard, hd_name_place);
+KUNIT_ARRAY_PARAM(contexts, hd_hard, hd_name_place);
 
-#define PLACE(test) (*(const bool *)(test)->param_value)
+#define IS_HARD(test) (*(const bool *)(test)->param_value)
 
 /* Messages that two handlers send back and forth until they were called often enough. */
-struct match {
-	struct hd_queue *player[2];
+struct pingpong {
+	struct hd_queue *side[2];
 	u8 *buf;
-	int goal;
+	int wanted_calls;
 	int error;
-	atomic_t balls;
+	atomic_t messages;
 	bool over;
 	struct completion done;
 };
 
-static int calls_of(struct match *match)
+static int calls_of(struct pingpong *pingpong)
 {
-	return atomic_read(&match->player[0]->calls) +
-	       atomic_read(&match->player[1]->calls);
+	return atomic_read(&pingpong->side[0]->calls) +
+	       atomic_read(&pingpong->side[1]->calls);
 }
 
-static void end(struct match *match, int error)
+static void end_run(struct pingpong *pingpong, int error)
 {
 	if (error)
-		WRITE_ONCE(match->error, error);
-	WRITE_ONCE(match->over, true);
-	complete_all(&match->done);
+		WRITE_ONCE(pingpong->error, error);
+	WRITE_ONCE(pingpong->over, true);
+	complete_all(&pingpong->done);
 }
 
-static int serve(struct match *match, struct fid_ep *ep)
+static int send_message(struct pingpong *pingpong, struct fid_ep *ep)
 {
-	return fi_send(ep, match->buf, LEN, NULL, FI_ADDR_UNSPEC, NULL);
+	return fi_send(ep, pingpong->buf, LEN, NULL, FI_ADDR_UNSPEC, NULL);
 }
 
-static int await_ball(struct match *match, struct fid_ep *ep)
+static int post_receive(struct pingpong *pingpong, struct fid_ep *ep)
 {
-	return fi_recv(ep, match->buf + LEN, LEN, NULL, FI_ADDR_UNSPEC, NULL);
+	return fi_recv(ep, pingpong->buf + LEN, LEN, NULL, FI_ADDR_UNSPEC, NULL);
 }
 
 /* The receive is posted first: the reply may arrive before the send returned. */
-static int play_back(struct match *match, struct fid_ep *ep)
+static int reply(struct pingpong *pingpong, struct fid_ep *ep)
 {
-	int ret = await_ball(match, ep);
+	int ret = post_receive(pingpong, ep);
 
-	atomic_inc(&match->balls);
-	return ret ?: serve(match, ep);
+	atomic_inc(&pingpong->messages);
+	return ret ?: send_message(pingpong, ep);
 }
 
-static void play(struct hd_queue *queue)
+static void handle(struct hd_queue *queue)
 {
-	struct match *match = queue->data;
+	struct pingpong *pingpong = queue->data;
 	struct fi_cq_tagged_entry entry;
 	ssize_t ret;
 
 	while ((ret = fi_cq_read(queue->cq, &entry, 1)) >= 0) {
-		if (READ_ONCE(match->over) || !ret)
+		if (READ_ONCE(pingpong->over) || !ret)
 			continue;
 		if (entry.flags & FI_RECV)
-			ret = play_back(match, queue->ep);
+			ret = reply(pingpong, queue->ep);
 		if (ret < 0)
 			break;
 	}
-	if (ret != -FI_EAGAIN && !READ_ONCE(match->over))
-		end(match, ret);
-	if (calls_of(match) >= match->goal)
-		end(match, 0);
+	if (ret != -FI_EAGAIN && !READ_ONCE(pingpong->over))
+		end_run(pingpong, ret);
+	if (calls_of(pingpong) >= pingpong->wanted_calls)
+		end_run(pingpong, 0);
 }
 
 /* Waits for the end of the run; false if no handler was called for FX_WAIT_MS. */
-static bool is_over(struct kunit *test, struct match *match)
+static bool wait_for_end(struct kunit *test, struct pingpong *pingpong)
 {
 	int before;
 
 	do {
-		before = calls_of(match);
-		if (wait_for_completion_timeout(&match->done,
+		before = calls_of(pingpong);
+		if (wait_for_completion_timeout(&pingpong->done,
 						msecs_to_jiffies(FX_WAIT_MS)))
 			return true;
-	} while (calls_of(match) != before);
+	} while (calls_of(pingpong) != before);
 	kunit_err(test, "stands still after %d calls", before);
 	return false;
 }
 
-static struct match *match_of(struct kunit *test, struct kofi_fabric_fx *fx,
-			      bool hard, int goal)
+static struct pingpong *open_pingpong(struct kunit *test, struct kofi_fabric_fx *fx,
+				      bool hard, int wanted_calls)
 {
-	struct match *match = (void *)tr_buffer(test, sizeof(*match));
+	struct pingpong *pingpong = (void *)tr_buffer(test, sizeof(*pingpong));
 
-	match->buf = tr_buffer(test, 2 * LEN);
-	match->goal = goal;
-	init_completion(&match->done);
+	pingpong->buf = tr_buffer(test, 2 * LEN);
+	pingpong->wanted_calls = wanted_calls;
+	init_completion(&pingpong->done);
 	for (int i = 0; i < 2; i++)
-		match->player[i] = hd_open(test, fx, hard, play, match);
-	return match;
+		pingpong->side[i] = hd_open(test, fx, hard, handle, pingpong);
+	return pingpong;
 }
 
 /*
  * Returns the number of calls to wait for: few where irq_work has no interrupt
  * and waits for the timer.
  */
-static int goal_of(bool hard)
+static int calls_to_wait_for(bool hard)
 {
 	return tr_rounds * (hard && !arch_irq_work_has_interrupt() ? 5 : 100);
 }
 
-static void run(struct kunit *test, int balls, int goal)
+static void run(struct kunit *test, int messages, int wanted_calls)
 {
 	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
-	struct match *match = match_of(test, fx, PLACE(test), goal);
+	struct pingpong *pingpong = open_pingpong(test, fx, IS_HARD(test), wanted_calls);
 	struct fid_ep *ep[2];
 	bool over;
 
-	hd_connect(test, fx, match->player[0], match->player[1], ep);
+	hd_connect(test, fx, pingpong->side[0], pingpong->side[1], ep);
 	for (int i = 0; i < 2 * POSTED; i++)
-		KUNIT_ASSERT_EQ(test, 0, await_ball(match, ep[i % 2]));
-	for (int i = 0; i < balls; i++)
-		KUNIT_ASSERT_EQ(test, 0, serve(match, ep[i % 2]));
-	over = is_over(test, match);
-	end(match, 0);
+		KUNIT_ASSERT_EQ(test, 0, post_receive(pingpong, ep[i % 2]));
+	for (int i = 0; i < messages; i++)
+		KUNIT_ASSERT_EQ(test, 0, send_message(pingpong, ep[i % 2]));
+	over = wait_for_end(test, pingpong);
+	end_run(pingpong, 0);
 	/* A handler that read the flag before it was set is still inside, and may post. */
 	smp_mb();
 	for (int i = 0; i < 2; i++) {
-		KUNIT_EXPECT_TRUE(test, hd_quiet(test, match->player[i]));
-		hd_check(test, match->player[i]);
+		KUNIT_EXPECT_TRUE(test, hd_quiet(test, pingpong->side[i]));
+		hd_check(test, pingpong->side[i]);
 	}
 	KUNIT_EXPECT_TRUE(test, over);
-	KUNIT_EXPECT_EQ_MSG(test, 0, match->error, "%s",
-			    fi_strerror(match->error));
-	kunit_info(test, "%d calls, %d messages", calls_of(match),
-		   atomic_read(&match->balls));
+	KUNIT_EXPECT_EQ_MSG(test, 0, pingpong->error, "%s",
+			    fi_strerror(pingpong->error));
+	kunit_info(test, "%d calls, %d messages", calls_of(pingpong),
+		   atomic_read(&pingpong->messages));
 }
 
 static void cq_17_a_handler_reads_and_posts(struct kunit *test)
@@ -149,14 +149,14 @@ static void cq_17_a_handler_reads_and_posts(struct kunit *test)
 	run(test, 1, 20);
 }
 
-static void cq_16_no_edge_is_lost_with_one_message_under_way(struct kunit *test)
+static void cq_16_no_edge_is_lost_with_one_message(struct kunit *test)
 {
-	run(test, 1, goal_of(PLACE(test)));
+	run(test, 1, calls_to_wait_for(IS_HARD(test)));
 }
 
-static void cq_16_no_edge_is_lost_with_many_under_way(struct kunit *test)
+static void cq_16_no_edge_is_lost_with_many_messages(struct kunit *test)
 {
-	run(test, POSTED, goal_of(PLACE(test)));
+	run(test, POSTED, calls_to_wait_for(IS_HARD(test)));
 }
 
 /* A queue that a handler reads, and a thread beside it. */
@@ -166,7 +166,7 @@ struct shared {
 	int wanted;
 };
 
-static void take_what_is_there(struct shared *shared)
+static void read_entries(struct shared *shared)
 {
 	struct fi_cq_tagged_entry entry;
 
@@ -174,18 +174,18 @@ static void take_what_is_there(struct shared *shared)
 		atomic_inc(&shared->entries);
 }
 
-static void share(struct hd_queue *queue)
+static void read_in_handler(struct hd_queue *queue)
 {
-	take_what_is_there(queue->data);
+	read_entries(queue->data);
 }
 
-static int poll_beside(struct tr_thread *thread)
+static int read_in_thread(struct tr_thread *thread)
 {
 	struct shared *shared = thread->arg;
 
 	while (!kthread_should_stop() &&
 	       atomic_read(&shared->entries) < shared->wanted) {
-		take_what_is_there(shared);
+		read_entries(shared);
 		usleep_range(10, 50);
 	}
 	return 0;
@@ -198,10 +198,10 @@ static void cq_16_no_edge_is_lost_beside_a_reader(struct kunit *test)
 	struct tr_thread *reader;
 	struct fid_ep *ep[2];
 
-	shared->queue = hd_open(test, fx, PLACE(test), share, shared);
+	shared->queue = hd_open(test, fx, IS_HARD(test), read_in_handler, shared);
 	shared->wanted = POSTED * tr_rounds;
 	hd_connect(test, fx, shared->queue, NULL, ep);
-	reader = tr_start(test, num_online_cpus() - 1, poll_beside, shared);
+	reader = tr_start(test, num_online_cpus() - 1, read_in_thread, shared);
 	for (int round = 1; round <= tr_rounds; round++) {
 		unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
@@ -222,13 +222,13 @@ static void cq_16_no_edge_is_lost_beside_a_reader(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE_PARAM(cq_17_a_handler_reads_and_posts, places_gen_params),
-	KUNIT_CASE_PARAM_ATTR(cq_16_no_edge_is_lost_with_one_message_under_way,
-			      places_gen_params, { .speed = KUNIT_SPEED_VERY_SLOW }),
-	KUNIT_CASE_PARAM_ATTR(cq_16_no_edge_is_lost_with_many_under_way,
-			      places_gen_params, { .speed = KUNIT_SPEED_VERY_SLOW }),
+	KUNIT_CASE_PARAM(cq_17_a_handler_reads_and_posts, contexts_gen_params),
+	KUNIT_CASE_PARAM_ATTR(cq_16_no_edge_is_lost_with_one_message,
+			      contexts_gen_params, { .speed = KUNIT_SPEED_VERY_SLOW }),
+	KUNIT_CASE_PARAM_ATTR(cq_16_no_edge_is_lost_with_many_messages,
+			      contexts_gen_params, { .speed = KUNIT_SPEED_VERY_SLOW }),
 	KUNIT_CASE_PARAM_ATTR(cq_16_no_edge_is_lost_beside_a_reader,
-			      places_gen_params, { .speed = KUNIT_SPEED_VERY_SLOW }),
+			      contexts_gen_params, { .speed = KUNIT_SPEED_VERY_SLOW }),
 	{}
 };
 

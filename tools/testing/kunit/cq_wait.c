@@ -35,7 +35,7 @@ static void cq_09_sread_times_out(struct kunit *test)
  * Thread that sends without completions: the reader gets no entry, but in a
  * queue this short each send is signalled, and wakes the reader.
  */
-static int send_silently(struct tr_thread *thread)
+static int send_without_completions(struct tr_thread *thread)
 {
 	struct kofi_pair *pair = thread->arg;
 	const struct fi_msg msg = {};
@@ -74,7 +74,7 @@ static void cq_09_the_timeout_is_one_budget(struct kunit *test)
 	for (int i = 0; i < WAKES; i++)
 		KUNIT_ASSERT_EQ(test, 0, fi_recv(pair->ep[1], NULL, 0, NULL,
 						 FI_ADDR_UNSPEC, NULL));
-	sender = tr_start(test, -1, send_silently, pair);
+	sender = tr_start(test, -1, send_without_completions, pair);
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_sread(pair->cq[0], &entry, 1,
 						      NULL, BUDGET_MS));
 	sent = READ_ONCE(sender->result);
@@ -85,7 +85,7 @@ static void cq_09_the_timeout_is_one_budget(struct kunit *test)
 			    "each wake-up has begun the wait anew");
 }
 
-static void cq_09_what_is_ready_is_read_at_once(struct kunit *test)
+static void cq_09_sread_of_a_queued_entry_returns_at_once(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, LEN);
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -107,7 +107,7 @@ static void cq_09_what_is_ready_is_read_at_once(struct kunit *test)
  * Thread that sends to itself and reads; over the loop provider each read finds
  * its entry at once.
  */
-static int sread_what_is_there(struct tr_thread *thread)
+static int sread_ready_entries(struct tr_thread *thread)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	struct kofi_pair *pair = thread->arg;
@@ -132,12 +132,12 @@ static int sread_what_is_there(struct tr_thread *thread)
 }
 
 /* Without preemption other tasks run only if fi_cq_sread() reschedules. */
-static void cq_09_others_run_while_all_is_ready(struct kunit *test)
+static void cq_09_sread_lets_other_tasks_run(struct kunit *test)
 {
 	struct kofi_pair *pair = fx_pair(test, NULL);
 	struct tr_thread *reader;
 
-	reader = tr_start(test, raw_smp_processor_id(), sread_what_is_there,
+	reader = tr_start(test, raw_smp_processor_id(), sread_ready_entries,
 			  pair);
 	msleep(SHORT_MS);
 	tr_stop(test, reader);
@@ -255,8 +255,8 @@ static void cq_11_an_earlier_signal_counts_once(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE(cq_09_sread_times_out),
 	KUNIT_CASE(cq_09_the_timeout_is_one_budget),
-	KUNIT_CASE(cq_09_what_is_ready_is_read_at_once),
-	KUNIT_CASE(cq_09_others_run_while_all_is_ready),
+	KUNIT_CASE(cq_09_sread_of_a_queued_entry_returns_at_once),
+	KUNIT_CASE(cq_09_sread_lets_other_tasks_run),
 	KUNIT_CASE(cq_09_a_negative_timeout_waits_for_ever),
 	KUNIT_CASE(cq_09_an_error_wakes_sread),
 	KUNIT_CASE(cq_09_a_process_signal_ends_the_wait),

@@ -37,8 +37,8 @@ static ssize_t by_sendmsg(struct fid_ep *ep, void *buf, size_t len, u64 data)
 	return sendmsg(ep, buf, len, data, FI_REMOTE_CQ_DATA | FI_COMPLETION);
 }
 
-static ssize_t by_injecting_sendmsg(struct fid_ep *ep, void *buf, size_t len,
-				    u64 data)
+static ssize_t by_sendmsg_inject(struct fid_ep *ep, void *buf, size_t len,
+				 u64 data)
 {
 	return sendmsg(ep, buf, len, data, FI_REMOTE_CQ_DATA | FI_INJECT);
 }
@@ -51,7 +51,7 @@ static const struct way {
 	{ "fi_senddata", by_senddata, false },
 	{ "fi_injectdata", by_injectdata, true },
 	{ "fi_sendmsg", by_sendmsg, false },
-	{ "fi_sendmsg with FI_INJECT", by_injecting_sendmsg, false },
+	{ "fi_sendmsg with FI_INJECT", by_sendmsg_inject, false },
 };
 
 KUNIT_ARRAY_PARAM_DESC(ways, ways, name);
@@ -75,7 +75,7 @@ static void expect_data(struct kunit *test, struct fid_cq *cq, void *context,
 
 static const struct fx_pair_opts data_format = { .format = FI_CQ_FORMAT_DATA };
 
-static void cq_13_data_beside_a_message(struct kunit *test)
+static void cq_13_message_data_arrives_in_host_byte_order(struct kunit *test)
 {
 	static const u32 data[] = { 0, 1, 0x01020304, 0x80000000, 0xffffffff };
 	const struct way *way = test->param_value;
@@ -111,7 +111,7 @@ static void cq_13_data_beside_a_message(struct kunit *test)
 }
 
 /* A message with data, and two without after it. */
-static void cq_13_only_where_there_is_some(struct kunit *test)
+static void cq_13_messages_without_data_have_no_flag(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, LEN);
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -136,7 +136,7 @@ static void cq_13_only_where_there_is_some(struct kunit *test)
 }
 
 /* FI_CQ_FORMAT_MSG has the flag but no data, FI_CQ_FORMAT_CONTEXT has neither. */
-static void cq_13_in_every_format(struct kunit *test)
+static void cq_13_data_in_every_cq_format(struct kunit *test)
 {
 	static const enum fi_cq_format formats[] = {
 		FI_CQ_FORMAT_CONTEXT, FI_CQ_FORMAT_MSG, FI_CQ_FORMAT_DATA,
@@ -171,7 +171,7 @@ static void cq_13_in_every_format(struct kunit *test)
 	}
 }
 
-static void cq_13_more_than_the_wire_carries(struct kunit *test)
+static void cq_13_data_over_cq_data_size_is_refused(struct kunit *test)
 {
 	static const u64 data[] = { 1ULL << 32, ~0ULL, 1ULL << 63 };
 	const struct way *way = test->param_value;
@@ -191,7 +191,7 @@ static void cq_13_more_than_the_wire_carries(struct kunit *test)
 }
 
 /* An error entry has no data. */
-static void cq_13_a_flushed_receive_has_none(struct kunit *test)
+static void cq_13_a_flushed_receive_has_no_data(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, LEN);
 	struct kofi_pair *pair = fx_pair(test, &data_format);
@@ -205,21 +205,21 @@ static void cq_13_a_flushed_receive_has_none(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, entry.data);
 }
 
-struct wish {
+struct offer {
 	const char *name;
 	u64 caps;
 	u64 mode;
 	u64 rx_mode;
 	size_t size;		/* cq_data_size of the hints */
 	bool offered;		/* data is offered, if the device has any */
-	u64 demands;		/* rx_attr->mode offered with the data */
+	u64 rx_mode_offered;		/* rx_attr->mode offered with the data */
 };
 
 /*
  * Data of RMA writes consumes receives, so it is offered only to a consumer
  * that accepts FI_RX_CQ_DATA.
  */
-static const struct wish wishes[] = {
+static const struct offer offers[] = {
 	{ "messages", FI_MSG, 0, 0, 0, true, 0 },
 	{ "messages that bring data", FI_MSG, 0, 0, 4, true, 0 },
 	{ "messages, with the mode", FI_MSG, FI_RX_CQ_DATA, 0, 4, true, 0 },
@@ -231,23 +231,23 @@ static const struct wish wishes[] = {
 	{ "anything", 0, 0, 0, 0, false, 0 },
 };
 
-KUNIT_ARRAY_PARAM_DESC(wishes, wishes, name);
+KUNIT_ARRAY_PARAM_DESC(offers, offers, name);
 
-static void info_14_data_and_its_mode(struct kunit *test)
+static void info_14_cq_data_size_depends_on_rx_cq_data(struct kunit *test)
 {
-	const struct wish *wish = test->param_value;
+	const struct offer *offer = test->param_value;
 	struct fi_info *plain = fx_info(test, fx_addr, NULL, FI_SOURCE);
 	struct fi_info *hints = fx_hints(test), *info = NULL;
 	bool has = !tr_is_iwarp(plain);
 	int ret;
 
-	hints->caps = wish->caps;
-	hints->mode = wish->mode;
-	hints->rx_attr->mode = wish->rx_mode;
-	hints->domain_attr->cq_data_size = wish->size;
+	hints->caps = offer->caps;
+	hints->mode = offer->mode;
+	hints->rx_attr->mode = offer->rx_mode;
+	hints->domain_attr->cq_data_size = offer->size;
 	ret = fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL, FI_SOURCE, hints,
 			 &info);
-	if (wish->size && !(has && wish->offered)) {
+	if (offer->size && !(has && offer->offered)) {
 		KUNIT_EXPECT_EQ(test, -FI_ENODATA, ret);
 		KUNIT_EXPECT_NULL(test, info);
 		return;
@@ -255,15 +255,15 @@ static void info_14_data_and_its_mode(struct kunit *test)
 	KUNIT_ASSERT_EQ_MSG(test, 0, ret, "%s", fi_strerror(ret));
 	fx_defer_free(test, info);
 	for (; info; info = info->next) {
-		has = !tr_is_iwarp(info) && wish->offered;
+		has = !tr_is_iwarp(info) && offer->offered;
 		KUNIT_EXPECT_EQ(test, has ? 4 : 0,
 				info->domain_attr->cq_data_size);
-		KUNIT_EXPECT_EQ(test, has ? wish->demands : 0,
+		KUNIT_EXPECT_EQ(test, has ? offer->rx_mode_offered : 0,
 				info->rx_attr->mode);
 	}
 }
 
-static void info_14_more_data_than_any_device_has(struct kunit *test)
+static void info_14_too_large_cq_data_size_is_no_match(struct kunit *test)
 {
 	struct fi_info *hints = fx_hints(test), *info = NULL;
 
@@ -282,7 +282,7 @@ static void info_14_more_data_than_any_device_has(struct kunit *test)
 }
 
 /* Data that was not offered is refused, even if the device supports it. */
-static void info_14_data_that_was_not_offered(struct kunit *test)
+static void info_14_cq_data_not_offered_is_refused(struct kunit *test)
 {
 	const struct fx_pair_opts opts = { .caps = FI_RMA };
 	u8 *buf = tr_buffer(test, LEN);
@@ -298,14 +298,14 @@ static void info_14_data_that_was_not_offered(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE_PARAM(cq_13_data_beside_a_message, ways_gen_params),
-	KUNIT_CASE(cq_13_only_where_there_is_some),
-	KUNIT_CASE(cq_13_in_every_format),
-	KUNIT_CASE_PARAM(cq_13_more_than_the_wire_carries, ways_gen_params),
-	KUNIT_CASE(cq_13_a_flushed_receive_has_none),
-	KUNIT_CASE_PARAM(info_14_data_and_its_mode, wishes_gen_params),
-	KUNIT_CASE(info_14_more_data_than_any_device_has),
-	KUNIT_CASE(info_14_data_that_was_not_offered),
+	KUNIT_CASE_PARAM(cq_13_message_data_arrives_in_host_byte_order, ways_gen_params),
+	KUNIT_CASE(cq_13_messages_without_data_have_no_flag),
+	KUNIT_CASE(cq_13_data_in_every_cq_format),
+	KUNIT_CASE_PARAM(cq_13_data_over_cq_data_size_is_refused, ways_gen_params),
+	KUNIT_CASE(cq_13_a_flushed_receive_has_no_data),
+	KUNIT_CASE_PARAM(info_14_cq_data_size_depends_on_rx_cq_data, offers_gen_params),
+	KUNIT_CASE(info_14_too_large_cq_data_size_is_no_match),
+	KUNIT_CASE(info_14_cq_data_not_offered_is_refused),
 	{}
 };
 
