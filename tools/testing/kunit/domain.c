@@ -73,7 +73,7 @@ static void mr_01_registrations_are_reported(struct kunit *test)
 	tr_expect_silence(test, fx->eq);
 }
 
-static void mr_01_unread_reports_go_with_their_region(struct kunit *test)
+static void mr_01_close_discards_the_regions_event(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = open_fx(test);
 	struct fid_mr *mr[3];
@@ -88,7 +88,7 @@ static void mr_01_unread_reports_go_with_their_region(struct kunit *test)
 	tr_expect_silence(test, fx->eq);
 }
 
-static void eq_05_busy_with_a_domain(struct kunit *test)
+static void eq_05_busy_while_bound_to_a_domain(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = open_fx(test), *other = open_fx(test);
 	struct fid_eq *second = fx_eq(test, fx->fabric);
@@ -110,8 +110,8 @@ static void eq_05_busy_with_a_domain(struct kunit *test)
 }
 
 /* Opens an endpoint that is bound to no event queue. */
-static struct fid_ep *deaf_ep(struct kunit *test, struct kofi_fabric_fx *fx,
-			      struct fi_info *info)
+static struct fid_ep *ep_without_eq(struct kunit *test, struct kofi_fabric_fx *fx,
+				    struct fi_info *info)
 {
 	struct fid_ep *ep = fx_ep(test, fx->domain, info);
 
@@ -120,12 +120,12 @@ static struct fid_ep *deaf_ep(struct kunit *test, struct kofi_fabric_fx *fx,
 	return ep;
 }
 
-static void ep_02_the_queue_of_the_domain_will_do(struct kunit *test)
+static void ep_02_the_domains_eq_serves_endpoints_without_one(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = open_fx(test);
 	struct fid_eq *own = fx_eq(test, fx->fabric);
 	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
-	struct fid_ep *ep = deaf_ep(test, fx, fx->info), *accepted;
+	struct fid_ep *ep = ep_without_eq(test, fx, fx->info), *accepted;
 	struct fx_cm_event event;
 
 	KUNIT_EXPECT_EQ(test, -FI_ENOEQ, fi_enable(ep));
@@ -152,9 +152,9 @@ static void ep_02_the_queue_of_the_domain_will_do(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(mr_01_registrations_are_reported),
-	KUNIT_CASE(mr_01_unread_reports_go_with_their_region),
-	KUNIT_CASE(eq_05_busy_with_a_domain),
-	KUNIT_CASE_SLOW(ep_02_the_queue_of_the_domain_will_do),
+	KUNIT_CASE(mr_01_close_discards_the_regions_event),
+	KUNIT_CASE(eq_05_busy_while_bound_to_a_domain),
+	KUNIT_CASE_SLOW(ep_02_the_domains_eq_serves_endpoints_without_one),
 	{}
 };
 

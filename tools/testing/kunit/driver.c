@@ -31,12 +31,12 @@ static struct {
 	enum ib_wr_opcode	opcode;
 	atomic_t		passes;
 	atomic_t		refusals;
-	int			answer;
-	int			last_answer;
+	int			err;
+	int			last_err;
 	/* Endpoint to shut down while a queue is armed. */
-	struct fid_ep		*ending;
+	struct fid_ep		*shutdown_ep;
 	/* Reports each failed completion twice, as siw does with some reads. */
-	bool			repeats;
+	bool			duplicates;
 } driver;
 
 static int driver_post(struct ib_qp *qp, const struct ib_send_wr *wr,
@@ -50,12 +50,12 @@ static int driver_post(struct ib_qp *qp, const struct ib_send_wr *wr,
 	if (left < 0)
 		return driver.post(qp, wr, bad);
 	*bad = wr;
-	return left ? driver.answer : driver.last_answer;
+	return left ? driver.err : driver.last_err;
 }
 
 static int driver_arm(struct ib_cq *cq, enum ib_cq_notify_flags flags)
 {
-	struct fid_ep *ep = xchg(&driver.ending, NULL);
+	struct fid_ep *ep = xchg(&driver.shutdown_ep, NULL);
 
 	if (ep)
 		fi_shutdown(ep, 0);
@@ -66,7 +66,7 @@ static int driver_poll(struct ib_cq *cq, int count, struct ib_wc *wc)
 {
 	int found, failed = 0;
 
-	if (!READ_ONCE(driver.repeats))
+	if (!READ_ONCE(driver.duplicates))
 		return driver.poll(cq, count, wc);
 	/* Leaves room for the duplicates. */
 	found = driver.poll(cq, max(count / 2, 1), wc);
@@ -92,11 +92,11 @@ static void driver_end(void *unused)
 }
 
 /* Makes that many requests fail, once that many have passed. */
-static void driver_answers(int passes, int refusals, int answer)
+static void driver_fail_posts(int passes, int refusals, int err)
 {
 	atomic_set(&driver.refusals, 0);
-	driver.answer = answer;
-	driver.last_answer = answer;
+	driver.err = err;
+	driver.last_err = err;
 	atomic_set(&driver.passes, passes);
 	atomic_set(&driver.refusals, refusals);
 }
@@ -112,8 +112,8 @@ static void driver_begin(struct kunit *test)
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, driver.id);
 	KUNIT_ASSERT_EQ(test, 0, rdma_bind_addr(driver.id, info->src_addr));
 	driver.opcode = IB_WR_ATOMIC_CMP_AND_SWP;
-	driver_answers(0, 0, 0);
-	driver.repeats = false;
+	driver_fail_posts(0, 0, 0);
+	driver.duplicates = false;
 	driver.poll = driver.id->device->ops.poll_cq;
 	driver.id->device->ops.poll_cq = driver_poll;
 	driver.post = driver.id->device->ops.post_send;
@@ -161,13 +161,13 @@ static void driver_refuses_the_first_request(struct kunit *test)
 	struct rma_fx *fx = driver_open(test, far, NULL);
 	struct at_op op = driver_op(test, far);
 
-	driver_answers(0, INT_MAX, -EINVAL);
+	driver_fail_posts(0, INT_MAX, -EINVAL);
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, at_post(fx, &op));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, at_post(fx, &op));
-	driver_answers(0, INT_MAX, -ENOMEM);
+	driver_fail_posts(0, INT_MAX, -ENOMEM);
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, at_post(fx, &op));
 	KUNIT_EXPECT_EQ(test, 5, *(u64 *)far);
-	driver_answers(0, 0, 0);
+	driver_fail_posts(0, 0, 0);
 	KUNIT_EXPECT_EQ(test, 0, at_post(fx, &op));
 	at_expect(test, fx, &op);
 	KUNIT_EXPECT_EQ(test, 7, *(u64 *)far);
@@ -185,7 +185,7 @@ static void driver_refuses_the_next_request(struct kunit *test)
 	struct at_op op = driver_op(test, far);
 
 	for (int i = 0; i < 20; i++) {
-		driver_answers(1, 1, -EINVAL);
+		driver_fail_posts(1, 1, -EINVAL);
 		KUNIT_ASSERT_EQ(test, 0, at_post(fx, &op));
 		KUNIT_EXPECT_EQ(test, FI_EIO, at_expect_error(test, fx, &op));
 		KUNIT_EXPECT_EQ(test, 5, *(u64 *)far);
@@ -196,13 +196,13 @@ static void driver_refuses_the_next_request(struct kunit *test)
 }
 
 /* An injected operation that fails has an error entry. */
-static void driver_refuses_what_was_injected(struct kunit *test)
+static void driver_refuses_an_injected_operation(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN);
 	struct rma_fx *fx = driver_open(test, far, NULL);
 	struct at_op op = driver_op(test, far);
 
-	driver_answers(1, 1, -EINVAL);
+	driver_fail_posts(1, 1, -EINVAL);
 	KUNIT_ASSERT_EQ(test, 0,
 			fi_inject_atomic(fx->pair->ep[0], op.buf, 1, 0,
 					 fx->addr, fx->key, FI_UINT64, FI_MAX));
@@ -220,7 +220,7 @@ static void driver_refuses_during_a_shutdown(struct kunit *test)
 	struct rma_fx *fx = driver_open(test, far, NULL);
 	struct at_op op = driver_op(test, far);
 
-	driver_answers(1, INT_MAX, -EINVAL);
+	driver_fail_posts(1, INT_MAX, -EINVAL);
 	KUNIT_ASSERT_EQ(test, 0, at_post(fx, &op));
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(fx->pair->ep[0], FI_WRITE));
 	/* The entry can be read once fi_shutdown() returned. */
@@ -230,7 +230,7 @@ static void driver_refuses_during_a_shutdown(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 5, *(u64 *)far);
 }
 
-static void driver_refuses_what_is_counted(struct kunit *test)
+static void driver_refuses_a_counted_operation(struct kunit *test)
 {
 	const struct fx_pair_opts opts = {
 		.count = true, .tx_flags = FI_SELECTIVE_COMPLETION,
@@ -241,7 +241,7 @@ static void driver_refuses_what_is_counted(struct kunit *test)
 	struct at_op op = driver_op(test, far);
 	int ret;
 
-	driver_answers(1, 1, -EINVAL);
+	driver_fail_posts(1, 1, -EINVAL);
 	KUNIT_ASSERT_EQ(test, 0, at_post(fx, &op));
 	/* An error that is counted before the wait begins does not end it. */
 	ret = fi_cntr_wait(reads, 1, 1000);
@@ -255,20 +255,20 @@ static void driver_refuses_what_is_counted(struct kunit *test)
 }
 
 /* A request that fails with -ENOMEM is posted again, with and without a reader. */
-static void driver_has_no_memory_for_a_while(struct kunit *test)
+static void driver_enomem_is_retried(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN);
 	struct rma_fx *fx = driver_open(test, far, NULL);
 	struct at_op op = driver_op(test, far);
 
-	driver_answers(1, 10, -ENOMEM);
+	driver_fail_posts(1, 10, -ENOMEM);
 	KUNIT_ASSERT_EQ(test, 0, at_post(fx, &op));
 	at_expect(test, fx, &op);
 	KUNIT_EXPECT_EQ(test, 7, *(u64 *)far);
 	KUNIT_EXPECT_EQ(test, 5, *(u64 *)op.result);
 	/* fi_shutdown() waits until the request was posted, without a reader. */
 	*(u64 *)op.buf = 8;
-	driver_answers(1, 10, -ENOMEM);
+	driver_fail_posts(1, 10, -ENOMEM);
 	KUNIT_ASSERT_EQ(test, 0, at_post(fx, &op));
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(fx->pair->ep[0], FI_WRITE));
 	at_expect(test, fx, &op);
@@ -276,13 +276,13 @@ static void driver_has_no_memory_for_a_while(struct kunit *test)
 }
 
 /* A request that waits to be posted again is flushed before fi_shutdown() returns. */
-static void driver_has_no_memory_during_a_shutdown(struct kunit *test)
+static void driver_enomem_during_a_shutdown_is_flushed(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN);
 	struct rma_fx *fx = driver_open(test, far, NULL);
 	struct at_op op = driver_op(test, far);
 
-	driver_answers(1, 10, -ENOMEM);
+	driver_fail_posts(1, 10, -ENOMEM);
 	KUNIT_ASSERT_EQ(test, 0, at_post(fx, &op));
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(fx->pair->ep[0], 0));
 	KUNIT_EXPECT_EQ(test, -FI_EAVAIL,
@@ -292,15 +292,15 @@ static void driver_has_no_memory_during_a_shutdown(struct kunit *test)
 }
 
 /* A work item posts again while the reader sleeps, and the final error wakes the reader. */
-static void driver_refuses_while_the_reader_sleeps(struct kunit *test)
+static void driver_refusal_wakes_the_sleeping_reader(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN);
 	struct rma_fx *fx = driver_open(test, far, NULL);
 	struct at_op op = driver_op(test, far);
 	struct fi_cq_tagged_entry entry;
 
-	driver_answers(1, 5, -ENOMEM);
-	driver.last_answer = -EINVAL;
+	driver_fail_posts(1, 5, -ENOMEM);
+	driver.last_err = -EINVAL;
 	KUNIT_ASSERT_EQ(test, 0, at_post(fx, &op));
 	KUNIT_EXPECT_EQ(test, -FI_EAVAIL,
 			fi_cq_sread(fx->pair->cq[0], &entry, 1, NULL,
@@ -312,7 +312,7 @@ static void driver_refuses_while_the_reader_sleeps(struct kunit *test)
  * A refused post leaves no state behind, neither on the fast path that
  * registered memory takes nor on the path that maps memory.
  */
-static void driver_refuses_what_takes_one_request(struct kunit *test)
+static void driver_refused_posts_leave_no_state(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, LEN);
 	u64 *target = (u64 *)far, *source = (u64 *)near;
@@ -334,7 +334,7 @@ static void driver_refuses_what_takes_one_request(struct kunit *test)
 		int refusals = i < 2 ? depth + 1 : i % 3;
 
 		*source = i;
-		driver_answers(0, refusals, -ENOMEM);
+		driver_fail_posts(0, refusals, -ENOMEM);
 		while (refusals--)
 			KUNIT_ASSERT_EQ(test, -FI_EAGAIN,
 					fi_write(ep, near, LEN, desc, 0,
@@ -352,7 +352,7 @@ static void driver_refuses_what_takes_one_request(struct kunit *test)
  * A completion that another thread polls while the queue is armed raises no
  * interrupt, and yet the reader must wake up.
  */
-static void cq_16_taken_while_the_queue_is_armed(struct kunit *test)
+static void cq_16_completion_polled_while_the_queue_is_armed(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, LEN);
 	struct fi_cq_tagged_entry entry;
@@ -361,14 +361,14 @@ static void cq_16_taken_while_the_queue_is_armed(struct kunit *test)
 	driver_begin(test);
 	pair = fx_pair(test, NULL);
 	KUNIT_ASSERT_EQ(test, 0, fi_recv(pair->ep[1], buf, LEN, NULL, 0, buf));
-	WRITE_ONCE(driver.ending, pair->ep[1]);
+	WRITE_ONCE(driver.shutdown_ep, pair->ep[1]);
 	KUNIT_EXPECT_EQ(test, -FI_EAVAIL,
 			fi_cq_sread(pair->cq[1], &entry, 1, NULL, FX_WAIT_MS));
-	KUNIT_EXPECT_NULL(test, READ_ONCE(driver.ending));
+	KUNIT_EXPECT_NULL(test, READ_ONCE(driver.shutdown_ep));
 }
 
 /* A failure that the device reports twice has one entry, whichever thread polls it. */
-static void cq_07_told_twice_by_the_device(struct kunit *test)
+static void cq_07_duplicate_failures_are_reported_once(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, LEN);
 	struct fi_cq_tagged_entry entry;
@@ -382,7 +382,7 @@ static void cq_07_told_twice_by_the_device(struct kunit *test)
 						 buf + i));
 	KUNIT_ASSERT_EQ(test, 0, fi_send(pair->ep[0], buf, 8, NULL, 0, buf));
 	KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, pair->cq[1], &entry, 1));
-	WRITE_ONCE(driver.repeats, true);
+	WRITE_ONCE(driver.duplicates, true);
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[1], 0));
 	for (int i = 1; i < 8; i++) {
 		KUNIT_EXPECT_EQ(test, -FI_EAVAIL,
@@ -393,21 +393,21 @@ static void cq_07_told_twice_by_the_device(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[1], &entry, 1));
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_readerr(pair->cq[1], &error, 0));
-	WRITE_ONCE(driver.repeats, false);
+	WRITE_ONCE(driver.duplicates, false);
 }
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(driver_refuses_the_first_request),
 	KUNIT_CASE(driver_refuses_the_next_request),
-	KUNIT_CASE(driver_refuses_what_was_injected),
+	KUNIT_CASE(driver_refuses_an_injected_operation),
 	KUNIT_CASE(driver_refuses_during_a_shutdown),
-	KUNIT_CASE(driver_refuses_what_is_counted),
-	KUNIT_CASE(driver_has_no_memory_for_a_while),
-	KUNIT_CASE(driver_has_no_memory_during_a_shutdown),
-	KUNIT_CASE(driver_refuses_while_the_reader_sleeps),
-	KUNIT_CASE(driver_refuses_what_takes_one_request),
-	KUNIT_CASE(cq_16_taken_while_the_queue_is_armed),
-	KUNIT_CASE(cq_07_told_twice_by_the_device),
+	KUNIT_CASE(driver_refuses_a_counted_operation),
+	KUNIT_CASE(driver_enomem_is_retried),
+	KUNIT_CASE(driver_enomem_during_a_shutdown_is_flushed),
+	KUNIT_CASE(driver_refusal_wakes_the_sleeping_reader),
+	KUNIT_CASE(driver_refused_posts_leave_no_state),
+	KUNIT_CASE(cq_16_completion_polled_while_the_queue_is_armed),
+	KUNIT_CASE(cq_07_duplicate_failures_are_reported_once),
 	{}
 };
 

@@ -47,7 +47,7 @@ static void ep_01_binding_twice(struct kunit *test)
 			    "binding when enabled");
 }
 
-static void ep_01_another_domains_queue(struct kunit *test)
+static void ep_01_a_cq_of_another_domain_is_refused(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test), *other = fx_open(test);
 	struct fid_ep *ep = fx_ep(test, fx->domain, fx->info);
@@ -56,7 +56,7 @@ static void ep_01_another_domains_queue(struct kunit *test)
 			fi_ep_bind(ep, &other->cq->fid, BOTH));
 }
 
-static void ep_02_enabling_needs_its_queues(struct kunit *test)
+static void ep_02_enable_needs_an_eq_and_cqs(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_ep *ep = fx_ep(test, fx->domain, fx->info);
@@ -81,7 +81,7 @@ static void ep_02_connect_and_accept_enable(struct kunit *test)
 		tr_exchange(test, pair, side, buf, buf + LEN, LEN);
 }
 
-static void ep_03_nothing_is_posted_before_enabling(struct kunit *test)
+static void ep_03_posts_before_enable_are_refused(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, LEN);
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -264,7 +264,7 @@ static void ep_06_the_address_is_ignored(struct kunit *test)
 }
 
 /* A receive posted to the device cannot be cancelled, and stays in use. */
-static void ep_10_what_the_device_has_stays(struct kunit *test)
+static void ep_10_a_receive_at_the_device_is_not_cancelled(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -285,16 +285,16 @@ static void ep_10_what_the_device_has_stays(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE(ep_01_bad_binding_flags),
 	KUNIT_CASE(ep_01_binding_twice),
-	KUNIT_CASE(ep_01_another_domains_queue),
-	KUNIT_CASE(ep_02_enabling_needs_its_queues),
+	KUNIT_CASE(ep_01_a_cq_of_another_domain_is_refused),
+	KUNIT_CASE(ep_02_enable_needs_an_eq_and_cqs),
 	KUNIT_CASE(ep_02_connect_and_accept_enable),
-	KUNIT_CASE(ep_03_nothing_is_posted_before_enabling),
+	KUNIT_CASE(ep_03_posts_before_enable_are_refused),
 	KUNIT_CASE(ep_03_receives_before_the_connection),
 	KUNIT_CASE(ep_04_a_full_transmit_queue),
 	KUNIT_CASE(ep_04_a_full_receive_queue),
 	KUNIT_CASE(ep_05_zero_bytes),
 	KUNIT_CASE(ep_06_the_address_is_ignored),
-	KUNIT_CASE(ep_10_what_the_device_has_stays),
+	KUNIT_CASE(ep_10_a_receive_at_the_device_is_not_cancelled),
 	{}
 };
 

@@ -47,7 +47,7 @@ static void ep_07_selective_completion(struct kunit *test)
 				fi_cq_read(pair->cq[side], NULL, 0));
 }
 
-static void ep_07_without_it_every_success_is_reported(struct kunit *test)
+static void ep_07_every_success_is_reported_by_default(struct kunit *test)
 {
 	struct kofi_pair *pair = fx_pair(test, NULL);
 	char mark[2];
@@ -59,7 +59,7 @@ static void ep_07_without_it_every_success_is_reported(struct kunit *test)
 }
 
 /* Calls without flags use the endpoint's operation flags, which lack FI_COMPLETION here. */
-static void ep_07_plain_calls_are_silent_too(struct kunit *test)
+static void ep_07_calls_without_flags_are_selective_too(struct kunit *test)
 {
 	struct kofi_pair *pair = fx_pair(test, &selective);
 	u64 flags = FI_TRANSMIT;
@@ -141,7 +141,7 @@ static void ep_07_a_thousand_unsignalled_sends(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, all, received);
 }
 
-static void ep_09_too_many_vectors(struct kunit *test)
+static void ep_09_count_over_iov_limit_is_einval(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, LEN);
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -172,7 +172,7 @@ static void ep_09_too_many_vectors(struct kunit *test)
 	tr_expect(test, pair->cq[1], NULL, FI_RECV, min(tx, rx));
 }
 
-static void ep_09_too_long(struct kunit *test)
+static void ep_09_length_over_max_msg_size_is_emsgsize(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, LEN);
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -263,7 +263,7 @@ static void ep_13_operation_flags(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_control(fid, FI_SETOPSFLAG, NULL));
 }
 
-static void ep_13_an_alias_has_flags_of_its_own(struct kunit *test)
+static void ep_13_an_alias_has_its_own_op_flags(struct kunit *test)
 {
 	struct kofi_pair *pair = fx_pair(test, &selective);
 	struct fid_ep *alias = NULL, *bad = NULL;
@@ -290,15 +290,15 @@ static void ep_13_an_alias_has_flags_of_its_own(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(ep_07_selective_completion),
-	KUNIT_CASE(ep_07_without_it_every_success_is_reported),
-	KUNIT_CASE(ep_07_plain_calls_are_silent_too),
+	KUNIT_CASE(ep_07_every_success_is_reported_by_default),
+	KUNIT_CASE(ep_07_calls_without_flags_are_selective_too),
 	KUNIT_CASE_PARAM(ep_07_a_thousand_unsignalled_sends, depths_gen_params),
-	KUNIT_CASE(ep_09_too_many_vectors),
-	KUNIT_CASE(ep_09_too_long),
+	KUNIT_CASE(ep_09_count_over_iov_limit_is_einval),
+	KUNIT_CASE(ep_09_length_over_max_msg_size_is_emsgsize),
 	KUNIT_CASE(ep_13_size_left),
 	KUNIT_CASE(ep_13_size_left_before_enabling),
 	KUNIT_CASE(ep_13_operation_flags),
-	KUNIT_CASE(ep_13_an_alias_has_flags_of_its_own),
+	KUNIT_CASE(ep_13_an_alias_has_its_own_op_flags),
 	{}
 };
 

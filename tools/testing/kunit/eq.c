@@ -84,7 +84,7 @@ static void eq_01_peek_does_not_consume(struct kunit *test)
 			-FI_EAGAIN);
 }
 
-static void eq_02_too_short_and_the_event_stays(struct kunit *test)
+static void eq_02_a_short_buffer_keeps_the_event(struct kunit *test)
 {
 	struct fid_eq *eq = open_eq(test, writable);
 	char buf[8] = "untold";
@@ -157,7 +157,7 @@ static void eq_04_sread_times_out(struct kunit *test)
 	FX_EXPECT_PASSED(test, start, 60);
 }
 
-static void eq_04_sread_of_what_is_there_is_at_once(struct kunit *test)
+static void eq_04_sread_of_a_queued_event_returns_at_once(struct kunit *test)
 {
 	struct fid_eq *eq = open_eq(test, writable);
 	ktime_t start = ktime_get();
@@ -188,7 +188,7 @@ static void write_late(struct work_struct *work)
 	late->ret = fi_eq_write(late->eq, 42, "late", 4, 0);
 }
 
-static void eq_04_sread_is_woken(struct kunit *test)
+static void eq_04_a_write_wakes_sread(struct kunit *test)
 {
 	struct late_write late = { .eq = open_eq(test, writable) };
 	ktime_t start = ktime_get();
@@ -226,12 +226,12 @@ static struct kunit_case eq_cases[] = {
 	KUNIT_CASE(eq_01_read_takes_one_event),
 	KUNIT_CASE(eq_01_readerr_without_error_is_eagain),
 	KUNIT_CASE(eq_01_peek_does_not_consume),
-	KUNIT_CASE(eq_02_too_short_and_the_event_stays),
+	KUNIT_CASE(eq_02_a_short_buffer_keeps_the_event),
 	KUNIT_CASE(eq_03_write_needs_fi_write),
 	KUNIT_CASE(eq_03_size_bounds_writes),
 	KUNIT_CASE(eq_04_sread_times_out),
-	KUNIT_CASE(eq_04_sread_of_what_is_there_is_at_once),
-	KUNIT_CASE(eq_04_sread_is_woken),
+	KUNIT_CASE(eq_04_sread_of_a_queued_event_returns_at_once),
+	KUNIT_CASE(eq_04_a_write_wakes_sread),
 	KUNIT_CASE(eq_04_sread_without_wait_object_is_enosys),
 	{}
 };

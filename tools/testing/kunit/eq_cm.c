@@ -13,14 +13,14 @@
  * A port without a listener. It is no ephemeral port, so that no connecting
  * endpoint gets it as its own and connects to itself.
  */
-#define SILENT_PORT 9
+#define UNUSED_PORT 9
 
 /* The port has the same offset in both address families. */
 static_assert(offsetof(struct sockaddr_in6, sin6_port) ==
 	      offsetof(struct sockaddr_in, sin_port));
 
 /* Returns an address of this device without a listener. */
-static void silent_address(struct kunit *test, struct kofi_fabric_fx *fx,
+static void unused_address(struct kunit *test, struct kofi_fabric_fx *fx,
 			   struct sockaddr_in6 *addr)
 {
 	struct fid_pep *pep = fx_pep(test, fx->fabric, fx->info);
@@ -28,16 +28,16 @@ static void silent_address(struct kunit *test, struct kofi_fabric_fx *fx,
 
 	KUNIT_ASSERT_EQ(test, fi_getname(&pep->fid, addr, &len), 0);
 	fx_close(test, &pep->fid);
-	addr->sin6_port = htons(SILENT_PORT);
+	addr->sin6_port = htons(UNUSED_PORT);
 }
 
 /* Connects an endpoint to the address without a listener; the error follows on fx->eq. */
 static struct fid_ep *refused_ep(struct kunit *test, struct kofi_fabric_fx *fx,
-				 struct sockaddr_in6 *silent)
+				 struct sockaddr_in6 *unused)
 {
 	struct fid_ep *ep = fx_bound_ep(test, fx);
 
-	KUNIT_ASSERT_EQ(test, fi_connect(ep, silent, NULL, 0), 0);
+	KUNIT_ASSERT_EQ(test, fi_connect(ep, unused, NULL, 0), 0);
 	return ep;
 }
 
@@ -55,13 +55,13 @@ static void eq_01_an_error_is_eavail_until_read(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fi_eq_err_entry error = {};
-	struct sockaddr_in6 silent;
+	struct sockaddr_in6 unused;
 	struct fid_ep *ep;
 	char buf[512];
 	u32 event;
 
-	silent_address(test, fx, &silent);
-	ep = refused_ep(test, fx, &silent);
+	unused_address(test, fx, &unused);
+	ep = refused_ep(test, fx, &unused);
 	KUNIT_ASSERT_EQ(test, wait_for_head(fx->eq), -FI_EAVAIL);
 	KUNIT_EXPECT_EQ(test, fi_eq_read(fx->eq, &event, buf, sizeof(buf), 0),
 			-FI_EAVAIL);
@@ -96,17 +96,17 @@ static void eq_05_close_while_bound_is_busy(struct kunit *test)
 	fx_close(test, &fx->eq->fid);
 }
 
-static void eq_05_errors_stand_in_order_with_events(struct kunit *test)
+static void eq_05_errors_are_in_order_with_events(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fi_eq_err_entry error;
-	struct sockaddr_in6 silent;
+	struct sockaddr_in6 unused;
 	u32 event;
 	char buf;
 
-	silent_address(test, fx, &silent);
+	unused_address(test, fx, &unused);
 	KUNIT_EXPECT_EQ(test, fi_eq_write(fx->eq, 1, "", 1, 0), 1);
-	refused_ep(test, fx, &silent);
+	refused_ep(test, fx, &unused);
 	KUNIT_EXPECT_EQ(test, fi_eq_read(fx->eq, &event, &buf, 1, 0), 1);
 	KUNIT_EXPECT_EQ(test, event, 1);
 
@@ -127,33 +127,33 @@ static void eq_05_no_error_is_lost(struct kunit *test)
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fi_eq_attr attr = { .size = 1, .wait_obj = FI_WAIT_UNSPEC };
 	struct fid_ep *ep[REFUSED];
-	struct sockaddr_in6 silent;
+	struct sockaddr_in6 unused;
 
 	/* The size bounds fi_eq_write(), not the events that kOFI reports. */
 	fx_close(test, &fx->eq->fid);
 	KUNIT_ASSERT_EQ(test, fi_eq_open(fx->fabric, &attr, &fx->eq, NULL), 0);
 	fx_defer_close(test, &fx->eq->fid);
-	silent_address(test, fx, &silent);
+	unused_address(test, fx, &unused);
 	for (int i = 0; i < REFUSED; i++)
-		ep[i] = refused_ep(test, fx, &silent);
+		ep[i] = refused_ep(test, fx, &unused);
 
 	for (int i = 0; i < REFUSED; i++) {
 		struct fi_eq_err_entry error;
-		int who;
+		int nth;
 
 		KUNIT_ASSERT_EQ(test, fx_wait_error(test, fx->eq, &error), 0);
-		for (who = 0; who < REFUSED; who++)
-			if (ep[who] && error.fid == &ep[who]->fid)
+		for (nth = 0; nth < REFUSED; nth++)
+			if (ep[nth] && error.fid == &ep[nth]->fid)
 				break;
-		KUNIT_ASSERT_LT_MSG(test, who, REFUSED, "of a stranger, or again");
+		KUNIT_ASSERT_LT_MSG(test, nth, REFUSED, "of a stranger, or again");
 		KUNIT_EXPECT_EQ(test, error.err, FI_ECONNREFUSED);
-		ep[who] = NULL;
+		ep[nth] = NULL;
 	}
 }
 
 #define PEERS	6
 
-static void eq_06_one_queue_serves_many(struct kunit *test)
+static void eq_06_one_eq_serves_many_endpoints(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_pep *pep[2];
@@ -189,7 +189,7 @@ static void eq_06_one_queue_serves_many(struct kunit *test)
 }
 
 /* Closes the listener, with or without its queue, while a request is unread. */
-static void unread_request(struct kunit *test, bool close_queue)
+static void close_with_unread_request(struct kunit *test, bool close_queue)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_eq *server = fx_eq(test, fx->fabric);
@@ -211,20 +211,20 @@ static void unread_request(struct kunit *test, bool close_queue)
 
 static void eq_07_an_unread_request_is_rejected_at_close(struct kunit *test)
 {
-	unread_request(test, false);
-	unread_request(test, true);
+	close_with_unread_request(test, false);
+	close_with_unread_request(test, true);
 }
 
-static void eq_07_nothing_of_a_closed_endpoint_is_read(struct kunit *test)
+static void eq_07_close_discards_the_endpoints_events(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
-	struct sockaddr_in6 silent;
+	struct sockaddr_in6 unused;
 	struct fx_cm_event event;
 	struct fid_ep *ep;
 	u32 number;
 
-	silent_address(test, fx, &silent);
-	ep = refused_ep(test, fx, &silent);
+	unused_address(test, fx, &unused);
+	ep = refused_ep(test, fx, &unused);
 	KUNIT_ASSERT_EQ(test, wait_for_head(fx->eq), -FI_EAVAIL);
 	fx_close(test, &ep->fid);
 	/* A queued error of a closed endpoint would have a dangling fid. */
@@ -232,7 +232,7 @@ static void eq_07_nothing_of_a_closed_endpoint_is_read(struct kunit *test)
 					 0), -FI_EAGAIN);
 }
 
-struct greeter {
+struct server {
 	struct fid_domain	*domain;
 	struct fid_eq		*eq;
 	struct fid_cq		*cq;
@@ -244,24 +244,24 @@ struct greeter {
 /* Handler of a server: it may sleep, so it may accept. */
 static void accept_in_handler(struct fid_eq *eq, void *context)
 {
-	struct greeter *greeter = context;
+	struct server *server = context;
 	struct fx_cm_event event;
 	u32 number;
 
 	while (fi_eq_read(eq, &number, &event, sizeof(event), 0) > 0) {
 		if (number == FI_CONNECTED)
-			complete(&greeter->connected);
+			complete(&server->connected);
 		if (number != FI_CONNREQ)
 			continue;
-		greeter->ret = fi_endpoint(greeter->domain, event.entry.info,
-					   &greeter->ep, NULL);
+		server->ret = fi_endpoint(server->domain, event.entry.info,
+					  &server->ep, NULL);
 		fi_freeinfo(event.entry.info);
-		if (greeter->ret)
+		if (server->ret)
 			continue;
-		greeter->ret = fi_ep_bind(greeter->ep, &eq->fid, 0) ?:
-			       fi_ep_bind(greeter->ep, &greeter->cq->fid,
+		server->ret = fi_ep_bind(server->ep, &eq->fid, 0) ?:
+			       fi_ep_bind(server->ep, &server->cq->fid,
 					  FI_TRANSMIT | FI_RECV) ?:
-			       fi_accept(greeter->ep, NULL, 0);
+			       fi_accept(server->ep, NULL, 0);
 	}
 }
 
@@ -272,40 +272,40 @@ static void eq_08_handler_may_accept(struct kunit *test)
 		.eq_event_handler = accept_in_handler,
 	};
 	struct fx_cm_event event;
-	struct greeter *greeter;
+	struct server *server;
 	struct fid_ep *ep;
 
 	/* Not on the stack, since the handler runs until the queue is closed. */
-	greeter = kunit_kzalloc(test, sizeof(*greeter), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, greeter);
-	greeter->domain = fx->domain;
-	greeter->cq = fx->cq;
-	init_completion(&greeter->connected);
-	KUNIT_ASSERT_EQ(test, fi_eq_open(fx->fabric, &attr, &greeter->eq,
-					 greeter), 0);
-	fx_defer_close(test, &greeter->eq->fid);
+	server = kunit_kzalloc(test, sizeof(*server), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, server);
+	server->domain = fx->domain;
+	server->cq = fx->cq;
+	init_completion(&server->connected);
+	KUNIT_ASSERT_EQ(test, fi_eq_open(fx->fabric, &attr, &server->eq,
+					 server), 0);
+	fx_defer_close(test, &server->eq->fid);
 	ep = fx_bound_ep(test, fx);
 	fx_start_connect(test, ep, fx_listen(test, fx->fabric, fx->info,
-					     greeter->eq));
+					     server->eq));
 	KUNIT_EXPECT_GT(test, fx_wait_event(test, fx->eq, FI_CONNECTED, &event,
 					    sizeof(event)), 0);
 	KUNIT_EXPECT_NE_MSG(test,
-		wait_for_completion_timeout(&greeter->connected,
+		wait_for_completion_timeout(&server->connected,
 					    msecs_to_jiffies(FX_WAIT_MS)), 0,
 		"waited for FI_CONNECTED in the handler");
-	KUNIT_EXPECT_EQ(test, greeter->ret, 0);
-	if (greeter->ep)
-		fx_defer_close(test, &greeter->ep->fid);
+	KUNIT_EXPECT_EQ(test, server->ret, 0);
+	if (server->ep)
+		fx_defer_close(test, &server->ep->fid);
 }
 
 static struct kunit_case eq_cm_cases[] = {
 	KUNIT_CASE(eq_01_an_error_is_eavail_until_read),
 	KUNIT_CASE(eq_05_close_while_bound_is_busy),
-	KUNIT_CASE(eq_05_errors_stand_in_order_with_events),
+	KUNIT_CASE(eq_05_errors_are_in_order_with_events),
 	KUNIT_CASE(eq_05_no_error_is_lost),
-	KUNIT_CASE(eq_06_one_queue_serves_many),
+	KUNIT_CASE(eq_06_one_eq_serves_many_endpoints),
 	KUNIT_CASE(eq_07_an_unread_request_is_rejected_at_close),
-	KUNIT_CASE(eq_07_nothing_of_a_closed_endpoint_is_read),
+	KUNIT_CASE(eq_07_close_discards_the_endpoints_events),
 	KUNIT_CASE(eq_08_handler_may_accept),
 	{}
 };

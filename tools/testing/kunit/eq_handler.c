@@ -23,7 +23,7 @@ struct handled {
 	bool		wrong_queue, may_not_sleep, twice, closed, late;
 };
 
-static void look_around(struct fid_eq *eq, void *context)
+static void check_call(struct fid_eq *eq, void *context)
 {
 	struct handled *handled = context;
 
@@ -51,7 +51,7 @@ static struct handled *open_handled(struct kunit *test,
 		.size = MANY,
 		.flags = FI_WRITE,
 		.wait_obj = FI_WAIT_UNSPEC,
-		.eq_event_handler = look_around,
+		.eq_event_handler = check_call,
 	};
 
 	handled->body = body;
@@ -64,9 +64,9 @@ static struct handled *open_handled(struct kunit *test,
 	return handled;
 }
 
-static struct handled *open_alone(struct kunit *test,
-				  void (*body)(struct handled *handled),
-				  void *data)
+static struct handled *open_with_fabric(struct kunit *test,
+					void (*body)(struct handled *handled),
+					void *data)
 {
 	struct fi_info *info = fx_info(test, fx_addr, NULL, FI_SOURCE);
 
@@ -81,7 +81,7 @@ static void check(struct kunit *test, struct handled *handled)
 	KUNIT_EXPECT_FALSE(test, READ_ONCE(handled->late));
 }
 
-static bool reaches(struct kunit *test, atomic_t *count, int wanted)
+static bool wait_for_count(struct kunit *test, atomic_t *count, int wanted)
 {
 	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
@@ -124,13 +124,13 @@ static void read_all(struct handled *handled)
 
 static void eq_08_called_for_every_event(struct kunit *test)
 {
-	struct handled *handled = open_alone(test, read_all, NULL);
+	struct handled *handled = open_with_fabric(test, read_all, NULL);
 
 	for (int i = 1; i <= MANY; i++) {
 		u64 data = i;
 
 		KUNIT_ASSERT_EQ(test, 8, fi_eq_write(handled->eq, 7, &data, 8, 0));
-		KUNIT_ASSERT_TRUE(test, reaches(test, &handled->events, i));
+		KUNIT_ASSERT_TRUE(test, wait_for_count(test, &handled->events, i));
 	}
 	check(test, handled);
 }
@@ -142,11 +142,11 @@ static void read_nothing(struct handled *handled)
 
 static void eq_08_called_while_events_are_unread(struct kunit *test)
 {
-	struct handled *handled = open_alone(test, read_nothing, NULL);
+	struct handled *handled = open_with_fabric(test, read_nothing, NULL);
 
 	for (int i = 1; i <= 3; i++) {
 		KUNIT_ASSERT_EQ(test, 1, fi_eq_write(handled->eq, 7, "", 1, 0));
-		KUNIT_ASSERT_TRUE(test, reaches(test, &handled->calls, i));
+		KUNIT_ASSERT_TRUE(test, wait_for_count(test, &handled->calls, i));
 	}
 	KUNIT_EXPECT_EQ(test, 3, atomic_read(&handled->calls));
 	check(test, handled);
@@ -154,13 +154,13 @@ static void eq_08_called_while_events_are_unread(struct kunit *test)
 
 static void eq_08_one_call_at_a_time(struct kunit *test)
 {
-	struct handled *handled = open_alone(test, read_all, NULL);
+	struct handled *handled = open_with_fabric(test, read_all, NULL);
 	struct tr_thread *writers[2];
 
 	for (int i = 0; i < 2; i++)
 		writers[i] = tr_start(test, i ? num_online_cpus() - 1 : 0,
 				      write_many, handled);
-	KUNIT_EXPECT_TRUE(test, reaches(test, &handled->events, 2 * MANY));
+	KUNIT_EXPECT_TRUE(test, wait_for_count(test, &handled->events, 2 * MANY));
 	for (int i = 0; i < 2; i++) {
 		KUNIT_ASSERT_TRUE(test, tr_join(test, writers[i]));
 		tr_stop(test, writers[i]);
@@ -169,7 +169,7 @@ static void eq_08_one_call_at_a_time(struct kunit *test)
 	check(test, handled);
 }
 
-static void dawdle(struct handled *handled)
+static void delay_handler(struct handled *handled)
 {
 	atomic_inc(&handled->events);
 	msleep(SHORT_MS);
@@ -177,11 +177,11 @@ static void dawdle(struct handled *handled)
 
 static void eq_08_close_waits_for_the_handler(struct kunit *test)
 {
-	struct handled *handled = open_alone(test, dawdle, NULL);
+	struct handled *handled = open_with_fabric(test, delay_handler, NULL);
 	int calls;
 
 	KUNIT_ASSERT_EQ(test, 1, fi_eq_write(handled->eq, 7, "", 1, 0));
-	KUNIT_ASSERT_TRUE(test, reaches(test, &handled->events, 1));
+	KUNIT_ASSERT_TRUE(test, wait_for_count(test, &handled->events, 1));
 	/* Would cause a second call, which must not come. */
 	KUNIT_ASSERT_EQ(test, 1, fi_eq_write(handled->eq, 7, "", 1, 0));
 	fx_close(test, &handled->eq->fid);
@@ -193,7 +193,7 @@ static void eq_08_close_waits_for_the_handler(struct kunit *test)
 	check(test, handled);
 }
 
-static void close_the_queue(struct handled *handled)
+static void close_own_queue(struct handled *handled)
 {
 	WRITE_ONCE(*(int *)handled->data, fi_close(&handled->eq->fid));
 }
@@ -201,57 +201,57 @@ static void close_the_queue(struct handled *handled)
 static void eq_08_a_handler_cannot_close_its_queue(struct kunit *test)
 {
 	int *ret = (void *)tr_buffer(test, sizeof(*ret));
-	struct handled *handled = open_alone(test, close_the_queue, ret);
+	struct handled *handled = open_with_fabric(test, close_own_queue, ret);
 
 	KUNIT_ASSERT_EQ(test, 1, fi_eq_write(handled->eq, 7, "", 1, 0));
-	KUNIT_ASSERT_TRUE(test, reaches(test, &handled->calls, 1));
+	KUNIT_ASSERT_TRUE(test, wait_for_count(test, &handled->calls, 1));
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, READ_ONCE(*ret));
 	check(test, handled);
 }
 
 /* A server that runs in its handler and accepts every request. */
-struct service {
+struct server {
 	struct kofi_fabric_fx	*fx;
 	struct fid_ep		*ep;
 	int			error;
-	atomic_t		connected, left;
+	atomic_t		connected, ended;
 };
 
 static int accept(struct handled *handled, struct fi_info *info)
 {
-	struct service *service = handled->data;
-	struct kofi_fabric_fx *fx = service->fx;
+	struct server *server = handled->data;
+	struct kofi_fabric_fx *fx = server->fx;
 	int ret;
 
-	ret = fi_endpoint(fx->domain, info, &service->ep, NULL);
+	ret = fi_endpoint(fx->domain, info, &server->ep, NULL);
 	if (ret)
 		return ret;
-	ret = fi_ep_bind(service->ep, &handled->eq->fid, 0);
+	ret = fi_ep_bind(server->ep, &handled->eq->fid, 0);
 	if (!ret)
-		ret = fi_ep_bind(service->ep, &fx->cq->fid,
+		ret = fi_ep_bind(server->ep, &fx->cq->fid,
 				 FI_TRANSMIT | FI_RECV);
-	return ret ?: fi_accept(service->ep, NULL, 0);
+	return ret ?: fi_accept(server->ep, NULL, 0);
 }
 
-static void serve(struct handled *handled)
+static void handle_cm_events(struct handled *handled)
 {
-	struct service *service = handled->data;
+	struct server *server = handled->data;
 	struct fx_cm_event event;
 	u32 number;
 
 	while (fi_eq_read(handled->eq, &number, &event, sizeof(event), 0) > 0) {
 		switch (number) {
 		case FI_CONNREQ:
-			service->error = accept(handled, event.entry.info);
+			server->error = accept(handled, event.entry.info);
 			fi_freeinfo(event.entry.info);
 			break;
 		case FI_CONNECTED:
-			atomic_inc(&service->connected);
+			atomic_inc(&server->connected);
 			break;
 		case FI_SHUTDOWN:
-			service->error = fi_close(&service->ep->fid);
-			service->ep = NULL;
-			atomic_inc(&service->left);
+			server->error = fi_close(&server->ep->fid);
+			server->ep = NULL;
+			atomic_inc(&server->ended);
 			break;
 		}
 	}
@@ -259,26 +259,26 @@ static void serve(struct handled *handled)
 
 static void eq_08_connections_are_served_in_the_handler(struct kunit *test)
 {
-	struct service *service = (void *)tr_buffer(test, sizeof(*service));
+	struct server *server = (void *)tr_buffer(test, sizeof(*server));
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct handled *handled;
 	struct fx_cm_event event;
 	struct fid_pep *pep;
 	struct fid_ep *ep;
 
-	service->fx = fx;
-	handled = open_handled(test, fx->fabric, serve, service);
+	server->fx = fx;
+	handled = open_handled(test, fx->fabric, handle_cm_events, server);
 	pep = fx_listen(test, fx->fabric, fx->info, handled->eq);
 	for (int round = 1; round <= 3; round++) {
 		ep = fx_bound_ep(test, fx);
 		fx_start_connect(test, ep, pep);
 		KUNIT_ASSERT_GT(test, fx_wait_event(test, fx->eq, FI_CONNECTED,
 						    &event, sizeof(event)), 0);
-		KUNIT_ASSERT_TRUE(test, reaches(test, &service->connected,
-						round));
+		KUNIT_ASSERT_TRUE(test, wait_for_count(test, &server->connected,
+						       round));
 		fx_close(test, &ep->fid);
-		KUNIT_ASSERT_TRUE(test, reaches(test, &service->left, round));
-		KUNIT_EXPECT_EQ(test, 0, service->error);
+		KUNIT_ASSERT_TRUE(test, wait_for_count(test, &server->ended, round));
+		KUNIT_EXPECT_EQ(test, 0, server->error);
 	}
 	check(test, handled);
 }
@@ -299,14 +299,14 @@ static void eq_08_called_for_errors(struct kunit *test)
 					       NULL);
 	struct fid_pep *pep = fx_pep(test, fx->fabric, fx->info);
 	struct fid_ep *ep = fx_ep(test, fx->domain, fx->info);
-	struct sockaddr_in6 silent;
-	size_t len = sizeof(silent);
+	struct sockaddr_in6 unused;
+	size_t len = sizeof(unused);
 
-	KUNIT_ASSERT_EQ(test, 0, fi_getname(&pep->fid, &silent, &len));
+	KUNIT_ASSERT_EQ(test, 0, fi_getname(&pep->fid, &unused, &len));
 	fx_close(test, &pep->fid);
 	fx_bind(test, ep, handled->eq, fx->cq, FI_TRANSMIT | FI_RECV);
-	KUNIT_ASSERT_EQ(test, 0, fi_connect(ep, &silent, NULL, 0));
-	KUNIT_EXPECT_TRUE(test, reaches(test, &handled->events, 1));
+	KUNIT_ASSERT_EQ(test, 0, fi_connect(ep, &unused, NULL, 0));
+	KUNIT_EXPECT_TRUE(test, wait_for_count(test, &handled->events, 1));
 	check(test, handled);
 }
 

@@ -14,8 +14,8 @@
 #define SEND_FLAGS (FI_COMPLETION | FI_MORE | FI_FENCE | FI_INJECT |	\
 		    FI_INJECT_COMPLETE | FI_REMOTE_SIGNAL)
 /* Flags that depend on the device. */
-#define MAYBE_FLAGS (FI_REMOTE_CQ_DATA | FI_TRANSMIT_COMPLETE |	\
-		     FI_DELIVERY_COMPLETE)
+#define DEVICE_FLAGS (FI_REMOTE_CQ_DATA | FI_TRANSMIT_COMPLETE |	\
+		      FI_DELIVERY_COMPLETE)
 /* Types of vectors, which are no flags of the operation. */
 #define VECTOR_FLAGS (FI_BVEC | FI_SGL)
 #define RECV_FLAGS (FI_COMPLETION | FI_MORE | FI_MULTI_RECV)
@@ -63,7 +63,7 @@ static bool is_offered(const struct fi_info *info, u64 flag)
 }
 
 /* Sends with each flag alone, and with all flags up to this one. */
-static void ep_08_each_flag_sends(struct kunit *test)
+static void ep_08_each_send_flag_works_or_is_eopnotsupp(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
 	struct kofi_pair *pair = fx_pair(test, &selective);
@@ -72,7 +72,7 @@ static void ep_08_each_flag_sends(struct kunit *test)
 	for (int bit = 0; bit < 64; bit++) {
 		u64 flag = BIT_ULL(bit);
 
-		if (!((SEND_FLAGS | MAYBE_FLAGS) & flag))
+		if (!((SEND_FLAGS | DEVICE_FLAGS) & flag))
 			continue;
 		if (!is_offered(pair->info, flag)) {
 			KUNIT_EXPECT_EQ_MSG(test, -FI_EOPNOTSUPP,
@@ -105,7 +105,7 @@ static void ep_08_each_flag_sends(struct kunit *test)
 	}
 }
 
-static void ep_08_unknown_flags(struct kunit *test)
+static void ep_08_unknown_flags_are_ebadflags(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -113,7 +113,7 @@ static void ep_08_unknown_flags(struct kunit *test)
 	for (int bit = 0; bit < 64; bit++) {
 		u64 flag = BIT_ULL(bit);
 
-		if (!((SEND_FLAGS | MAYBE_FLAGS | VECTOR_FLAGS) & flag))
+		if (!((SEND_FLAGS | DEVICE_FLAGS | VECTOR_FLAGS) & flag))
 			KUNIT_EXPECT_EQ_MSG(test, -FI_EBADFLAGS,
 					    sendmsg(pair->ep[0], buf, LEN,
 						    flag | FI_COMPLETION),
@@ -129,7 +129,7 @@ static void ep_08_unknown_flags(struct kunit *test)
 }
 
 /* A message with FI_MORE is sent even if no call, or a refused one, follows. */
-static void ep_08_more_and_then_nothing(struct kunit *test)
+static void ep_08_fi_more_is_sent_without_a_successor(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -150,7 +150,7 @@ static void ep_08_more_and_then_nothing(struct kunit *test)
 }
 
 /* The endpoint's flags give a send an entry, the flags of fi_sendmsg() do not. */
-static void ep_08_flags_stand_in_place_of_the_endpoints(struct kunit *test)
+static void ep_08_msg_flags_override_the_endpoints(struct kunit *test)
 {
 	u64 flags = FI_TRANSMIT | FI_COMPLETION;
 	struct kofi_pair *pair = fx_pair(test, &selective);
@@ -170,7 +170,7 @@ static void ep_08_flags_stand_in_place_of_the_endpoints(struct kunit *test)
 }
 
 /* Operation flags set by FI_SETOPSFLAG. */
-static void ep_08_flags_of_an_endpoint(struct kunit *test)
+static void ep_08_setopsflag_sets_the_flags_of_plain_calls(struct kunit *test)
 {
 	static const u64 levels[] = {
 		0, FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE,
@@ -193,7 +193,7 @@ static void ep_08_flags_of_an_endpoint(struct kunit *test)
 	}
 }
 
-static void ep_08_flags_of_an_info(struct kunit *test)
+static void ep_08_op_flags_of_the_info_are_the_endpoints(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	u64 flags = FI_TRANSMIT;
@@ -209,7 +209,7 @@ static void ep_08_flags_of_an_info(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, FI_COMPLETION, flags);
 }
 
-static void info_14_completion_levels(struct kunit *test)
+static void info_14_completion_levels_are_offered_or_refused(struct kunit *test)
 {
 	static const u64 levels[] = {
 		FI_COMPLETION, FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE,
@@ -238,7 +238,7 @@ static void info_14_completion_levels(struct kunit *test)
 #define SILENCE_MS 50
 
 /* With FI_DELIVERY_COMPLETE a send completes after the peer's receive. */
-static void ep_08_delivery_complete(struct kunit *test)
+static void ep_08_delivery_complete_waits_for_the_receive(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
 	struct kofi_pair *pair = fx_pair(test, &selective);
@@ -260,14 +260,14 @@ static void ep_08_delivery_complete(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(ep_08_each_flag_sends),
-	KUNIT_CASE(ep_08_unknown_flags),
-	KUNIT_CASE(ep_08_more_and_then_nothing),
-	KUNIT_CASE(ep_08_flags_stand_in_place_of_the_endpoints),
-	KUNIT_CASE(ep_08_flags_of_an_endpoint),
-	KUNIT_CASE(ep_08_flags_of_an_info),
-	KUNIT_CASE(info_14_completion_levels),
-	KUNIT_CASE(ep_08_delivery_complete),
+	KUNIT_CASE(ep_08_each_send_flag_works_or_is_eopnotsupp),
+	KUNIT_CASE(ep_08_unknown_flags_are_ebadflags),
+	KUNIT_CASE(ep_08_fi_more_is_sent_without_a_successor),
+	KUNIT_CASE(ep_08_msg_flags_override_the_endpoints),
+	KUNIT_CASE(ep_08_setopsflag_sets_the_flags_of_plain_calls),
+	KUNIT_CASE(ep_08_op_flags_of_the_info_are_the_endpoints),
+	KUNIT_CASE(info_14_completion_levels_are_offered_or_refused),
+	KUNIT_CASE(ep_08_delivery_complete_waits_for_the_receive),
 	{}
 };
 
