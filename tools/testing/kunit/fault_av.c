@@ -31,7 +31,7 @@ static int call_av_open_named(struct fault *fault)
 					    NULL), av);
 }
 
-static void close_02_vectors(struct kunit *test)
+static void close_02_address_vectors(struct kunit *test)
 {
 	static const struct step steps[] = {
 		{ "fi_av_open()", NULL, call_av_open },
@@ -50,9 +50,9 @@ static int insert_peers(struct fid_av *av, fi_addr_t *out, u64 flags)
 }
 
 /* Returns true if the vector has exactly the addresses that out reports, count in all. */
-static bool agrees(struct fid_av *av, const fi_addr_t *out, int count)
+static bool matches(struct fid_av *av, const fi_addr_t *out, int count)
 {
-	int told = 0;
+	int found = 0;
 
 	for (int i = 0; i < PEERS; i++) {
 		size_t len = 0;
@@ -65,12 +65,12 @@ static bool agrees(struct fid_av *av, const fi_addr_t *out, int count)
 		}
 		if (ret || out[i] != i)
 			return false;
-		told++;
+		found++;
 	}
-	return told == count;
+	return found == count;
 }
 
-static void prepare_vector(struct kunit *test, struct fault *fault)
+static void prepare_av(struct kunit *test, struct fault *fault)
 {
 	struct fi_av_attr attr = { .type = FI_AV_TABLE };
 	fi_addr_t *ids = fault->buf;
@@ -85,26 +85,26 @@ static int call_av_insert(struct fault *fault)
 {
 	int ret = insert_peers(fault->av, fault->buf, FI_AV_USER_ID);
 
-	if (!agrees(fault->av, fault->buf, ret))
+	if (!matches(fault->av, fault->buf, ret))
 		return 1;
 	return ret == PEERS ? 0 : -FI_ENOMEM;
 }
 
 /* Inserts again: an address that failed gets the index that it would have had. */
-static void close_vector(struct fault *fault)
+static void close_av(struct fault *fault)
 {
 	struct kunit *test = kunit_get_current_test();
 
 	KUNIT_EXPECT_EQ(test, PEERS, insert_peers(fault->av, fault->buf, 0));
-	KUNIT_EXPECT_TRUE(test, agrees(fault->av, fault->buf, PEERS));
+	KUNIT_EXPECT_TRUE(test, matches(fault->av, fault->buf, PEERS));
 	KUNIT_EXPECT_EQ(test, 0, fi_close(&fault->av->fid));
 }
 
-static void av_10_as_far_as_memory_goes(struct kunit *test)
+static void av_10_insert_without_memory_fails_the_rest(struct kunit *test)
 {
 	static const struct step step = {
-		"fi_av_insertsym()", prepare_vector, call_av_insert,
-		close_vector,
+		"fi_av_insertsym()", prepare_av, call_av_insert,
+		close_av,
 	};
 
 	fault_walk(test, fault_new(test), &step);
@@ -120,7 +120,7 @@ static void prepare_events(struct kunit *test, struct fault *fault)
 }
 
 /* Starts an insertion. */
-static int call_av_insert_later(struct fault *fault)
+static int call_av_insert_event(struct fault *fault)
 {
 	return insert_peers(fault->av, fault->buf, 0);
 }
@@ -146,11 +146,11 @@ static void close_events(struct fault *fault)
 		KUNIT_EXPECT_EQ(test, 0, failed);
 }
 
-static void av_10_begun_or_not(struct kunit *test)
+static void av_10_event_insert_without_memory_starts_or_fails(struct kunit *test)
 {
 	static const struct step step = {
 		"fi_av_insertsym(FI_EVENT)", prepare_events,
-		call_av_insert_later, close_events,
+		call_av_insert_event, close_events,
 	};
 
 	fault_walk(test, fault_new(test), &step);
@@ -158,7 +158,7 @@ static void av_10_begun_or_not(struct kunit *test)
 
 static void prepare_set(struct kunit *test, struct fault *fault)
 {
-	prepare_vector(test, fault);
+	prepare_av(test, fault);
 	KUNIT_ASSERT_EQ(test, PEERS, insert_peers(fault->av, fault->buf, 0));
 }
 
@@ -194,7 +194,7 @@ static void close_only(struct fault *fault)
 	KUNIT_EXPECT_EQ(kunit_get_current_test(), 0, fi_close(&fault->av->fid));
 }
 
-static void avset_03_sets_without_memory(struct kunit *test)
+static void avset_03_union_without_memory_changes_nothing(struct kunit *test)
 {
 	static const struct step step = {
 		"fi_av_set_union()", prepare_set, call_av_set, close_only,
@@ -204,10 +204,10 @@ static void avset_03_sets_without_memory(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE_SLOW(close_02_vectors),
-	KUNIT_CASE_SLOW(av_10_as_far_as_memory_goes),
-	KUNIT_CASE_SLOW(av_10_begun_or_not),
-	KUNIT_CASE_SLOW(avset_03_sets_without_memory),
+	KUNIT_CASE_SLOW(close_02_address_vectors),
+	KUNIT_CASE_SLOW(av_10_insert_without_memory_fails_the_rest),
+	KUNIT_CASE_SLOW(av_10_event_insert_without_memory_starts_or_fails),
+	KUNIT_CASE_SLOW(avset_03_union_without_memory_changes_nothing),
 	{}
 };
 

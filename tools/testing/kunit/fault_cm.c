@@ -27,7 +27,7 @@ static void close_ep(struct fault *fault)
 	fault->ep = NULL;
 }
 
-static void ensure_closed(struct fault *fault)
+static void close_if_open(struct fault *fault)
 {
 	if (fault->ep)
 		close_ep(fault);
@@ -130,7 +130,7 @@ static int call_eq_write(struct fault *fault)
 	return ret < 0 ? ret : 0;
 }
 
-static void close_02_events(struct kunit *test)
+static void close_02_eq_write(struct kunit *test)
 {
 	static const struct step write = {
 		"fi_eq_write()", NULL, call_eq_write
@@ -140,7 +140,7 @@ static void close_02_events(struct kunit *test)
 }
 
 /* Connects an endpoint and reads its request at the listener. */
-static void request(struct kunit *test, struct fault *fault)
+static void open_request(struct kunit *test, struct fault *fault)
 {
 	struct fx_cm_event event;
 
@@ -154,11 +154,11 @@ static void request(struct kunit *test, struct fault *fault)
 
 static void request_and_open(struct kunit *test, struct fault *fault)
 {
-	request(test, fault);
+	open_request(test, fault);
 	open_ep(test, fault);
 }
 
-static void end_request(struct fault *fault)
+static void close_request(struct fault *fault)
 {
 	/* Has no effect if an endpoint was opened from the request. */
 	fi_reject(fault->pep, fault->request->handle, NULL, 0);
@@ -167,10 +167,10 @@ static void end_request(struct fault *fault)
 	fx_close(kunit_get_current_test(), &fault->asking->fid);
 }
 
-static void close_and_end_request(struct fault *fault)
+static void close_ep_and_request(struct fault *fault)
 {
 	close_ep(fault);
-	end_request(fault);
+	close_request(fault);
 }
 
 static int call_endpoint_of_request(struct fault *fault)
@@ -189,18 +189,18 @@ static int call_accept(struct fault *fault)
 static void close_02_requests(struct kunit *test)
 {
 	static const struct step endpoint = {
-		"fi_endpoint(request)", request, call_endpoint_of_request,
-		end_request
+		"fi_endpoint(request)", open_request, call_endpoint_of_request,
+		close_request
 	};
 
 	fault_walk(test, fault_new(test), &endpoint);
 }
 
-static void close_02_accepting(struct kunit *test)
+static void close_02_accept(struct kunit *test)
 {
 	static const struct step accept = {
 		"fi_accept()", request_and_open, call_accept,
-		close_and_end_request
+		close_ep_and_request
 	};
 	struct fault *fault = fault_new(test);
 
@@ -235,13 +235,13 @@ static int call_close(struct fault *fault)
 }
 
 /* Closes both endpoints and drains the completion queue. */
-static void end_connection(struct fault *fault)
+static void close_connection(struct fault *fault)
 {
 	struct fi_cq_tagged_entry entry;
 	struct fi_cq_err_entry error = {};
 
-	ensure_closed(fault);
-	end_request(fault);
+	close_if_open(fault);
+	close_request(fault);
 	while (fi_cq_read(fault->fx->cq, &entry, 1) != -FI_EAGAIN)
 		fi_cq_readerr(fault->fx->cq, &error, 0);
 }
@@ -251,16 +251,16 @@ static int call_reject(struct fault *fault)
 	return fi_reject(fault->pep, fault->request->handle, "no", 2);
 }
 
-static void close_02_endings(struct kunit *test)
+static void close_02_close_and_reject(struct kunit *test)
 {
 	static const struct step steps[] = {
-		{ "fi_close(endpoint)", open_ep, call_close, ensure_closed,
+		{ "fi_close(endpoint)", open_ep, call_close, close_if_open,
 		  true },
 		{ "fi_close(request)", request_and_open, call_close,
-		  end_connection, true },
+		  close_connection, true },
 		{ "fi_close(connected)", connect_both, call_close,
-		  end_connection, true },
-		{ "fi_reject()", request, call_reject, end_request, true },
+		  close_connection, true },
+		{ "fi_reject()", open_request, call_reject, close_request, true },
 	};
 	struct fault *fault = fault_new(test);
 
@@ -271,10 +271,10 @@ static void close_02_endings(struct kunit *test)
 static struct kunit_case fault_cm_cases[] = {
 	KUNIT_CASE_SLOW(close_02_before_a_connection),
 	KUNIT_CASE_SLOW(close_02_listeners),
-	KUNIT_CASE_SLOW(close_02_events),
+	KUNIT_CASE_SLOW(close_02_eq_write),
 	KUNIT_CASE_SLOW(close_02_requests),
-	KUNIT_CASE_SLOW(close_02_accepting),
-	KUNIT_CASE_SLOW(close_02_endings),
+	KUNIT_CASE_SLOW(close_02_accept),
+	KUNIT_CASE_SLOW(close_02_close_and_reject),
 	{}
 };
 

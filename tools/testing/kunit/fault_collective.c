@@ -37,7 +37,7 @@ static int call_join(struct fault *fault)
 	return FAULT_MADE(fault, fi_join_collective(rdm->ep, FI_ADDR_NOTAVAIL, set, 0, &mc, NULL), mc);
 }
 
-static void close_02_offloads(struct kunit *test)
+static void close_02_import_and_join(struct kunit *test)
 {
 	static const struct rdm_opts opts = { .caps = FI_COLLECTIVE };
 	static const struct step import = { "fi_import_fid(domain)", make, call_import, close_ep };
@@ -67,7 +67,7 @@ static void close_02_offloads(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE_SLOW(close_02_offloads),
+	KUNIT_CASE_SLOW(close_02_import_and_join),
 	{}
 };
 

@@ -55,7 +55,7 @@ static int call_open_peer(struct fault *fault)
 	return FAULT_MADE(fault, fi_cq_open(fault->fx->domain, &attr, &cq, &context), cq);
 }
 
-static void close_02_queues_of_peers(struct kunit *test)
+static void close_02_peer_cqs(struct kunit *test)
 {
 	static const struct step exporting = {
 		"fi_export_fid(cq)", reopen_queue, call_export, close_queue
@@ -134,7 +134,7 @@ static int call_open_peer_domain(struct fault *fault)
 					    &context), domain);
 }
 
-static void close_02_other_objects_of_peers(struct kunit *test)
+static void close_02_peer_avs_eqs_and_domains(struct kunit *test)
 {
 	static const struct step exporting_av = { "fi_export_fid(av)", NULL, call_export_av };
 	static const struct step exporting_set = { "fi_export_fid(av_set)", NULL, call_export_set };
@@ -167,67 +167,67 @@ static void close_02_other_objects_of_peers(struct kunit *test)
 		fault_walk(test, fault, &others[i]);
 }
 
-static struct rs_world *world;
+static struct rs_world *srx_fx;
 
 static int call_export_srx(struct fault *fault)
 {
-	return export(fault, &world->srx->fid);
+	return export(fault, &srx_fx->srx->fid);
 }
 
 static int call_open_peer_srx(struct fault *fault)
 {
-	struct fid_ep *form = container_of(fault->exported, struct fid_ep, fid);
+	struct fid_ep *peer_ep = container_of(fault->exported, struct fid_ep, fid);
 	struct fi_peer_srx_context context = {
 		.size = sizeof(context),
-		.srx = container_of(form, struct fid_peer_srx, ep_fid),
+		.srx = container_of(peer_ep, struct fid_peer_srx, ep_fid),
 	};
 	struct fi_rx_attr attr = { .op_flags = FI_PEER };
 	struct fid_ep *srx;
 
-	return FAULT_MADE(fault, fi_srx_context(world->domain, &attr, &srx, &context), srx);
+	return FAULT_MADE(fault, fi_srx_context(srx_fx->domain, &attr, &srx, &context), srx);
 }
 
 /*
  * Opens a context over another provider's shared receives, which are not called
  * before a message arrives.
  */
-static int call_open_peer_of_others(struct fault *fault)
+static int call_open_peer_of_foreign_srx(struct fault *fault)
 {
-	struct fid_ep *form = container_of(fault->exported, struct fid_ep, fid);
-	struct fid_peer_srx others = {
+	struct fid_ep *peer_ep = container_of(fault->exported, struct fid_ep, fid);
+	struct fid_peer_srx foreign = {
 		.ep_fid.fid.fclass = FI_CLASS_PEER_SRX,
-		.owner_ops = container_of(form, struct fid_peer_srx, ep_fid)->owner_ops,
+		.owner_ops = container_of(peer_ep, struct fid_peer_srx, ep_fid)->owner_ops,
 	};
-	struct fi_peer_srx_context context = { .size = sizeof(context), .srx = &others };
+	struct fi_peer_srx_context context = { .size = sizeof(context), .srx = &foreign };
 	struct fi_rx_attr attr = { .op_flags = FI_PEER };
 	struct fid_ep *srx;
-	int ret = fi_srx_context(world->domain, &attr, &srx, &context);
+	int ret = fi_srx_context(srx_fx->domain, &attr, &srx, &context);
 
 	/* Closed here, since the context is on this stack. */
 	return ret ?: fi_close(&srx->fid);
 }
 
-static void close_02_receives_of_peers(struct kunit *test)
+static void close_02_peer_srxs(struct kunit *test)
 {
 	static const struct step exporting = { "fi_export_fid(srx)", NULL, call_export_srx };
 	static const struct step opening[] = {
 		{ "fi_srx_context(FI_PEER)", NULL, call_open_peer_srx },
-		{ "fi_srx_context(FI_PEER) of others", NULL, call_open_peer_of_others },
+		{ "fi_srx_context(FI_PEER) of others", NULL, call_open_peer_of_foreign_srx },
 	};
 	struct fault *fault = fault_new(test);
 
-	world = rs_open(test, NULL);
+	srx_fx = rs_open(test, NULL);
 	fault_walk(test, fault, &exporting);
-	KUNIT_ASSERT_EQ(test, 0, fi_export_fid(&world->srx->fid, 0, &fault->exported, NULL));
+	KUNIT_ASSERT_EQ(test, 0, fi_export_fid(&srx_fx->srx->fid, 0, &fault->exported, NULL));
 	for (int i = 0; i < ARRAY_SIZE(opening); i++)
 		fault_walk(test, fault, &opening[i]);
 	KUNIT_EXPECT_EQ(test, 0, fi_close(fault->exported));
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE_SLOW(close_02_queues_of_peers),
-	KUNIT_CASE_SLOW(close_02_other_objects_of_peers),
-	KUNIT_CASE_SLOW(close_02_receives_of_peers),
+	KUNIT_CASE_SLOW(close_02_peer_cqs),
+	KUNIT_CASE_SLOW(close_02_peer_avs_eqs_and_domains),
+	KUNIT_CASE_SLOW(close_02_peer_srxs),
 	{}
 };
 

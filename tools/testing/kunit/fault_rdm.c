@@ -41,7 +41,7 @@ static int call_cq(struct fault *fault)
 	return FAULT_MADE(fault, fi_cq_open(rdm->domain, &attr, &cq, NULL), cq);
 }
 
-static void close_02_what_datagrams_need(struct kunit *test)
+static void close_02_rdm_objects(struct kunit *test)
 {
 	static const struct step steps[] = {
 		{ "fi_fabric(datagrams)", NULL, call_fabric },
@@ -57,7 +57,7 @@ static void close_02_what_datagrams_need(struct kunit *test)
 		fault_walk(test, fault, &steps[i]);
 }
 
-static void make(struct kunit *test, struct fault *fault)
+static void open_ep(struct kunit *test, struct fault *fault)
 {
 	fault->ep = fx_ep(test, rdm->domain, rdm->info);
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(fault->ep, &rdm->av->fid, 0));
@@ -80,10 +80,10 @@ static int call_enable(struct fault *fault)
 	return fi_enable(fault->ep);
 }
 
-static void close_02_enabling_datagrams(struct kunit *test)
+static void close_02_enable_rdm(struct kunit *test)
 {
 	static const struct step enable = {
-		"fi_enable(datagrams)", make, call_enable, enable_and_close,
+		"fi_enable(datagrams)", open_ep, call_enable, enable_and_close,
 		/* Later allocations are those of packets. */
 		.most = 120,
 	};
@@ -117,7 +117,7 @@ static int call_rx_context(struct fault *fault)
 	return FAULT_MADE(fault, fi_rx_context(sep->ep, 1, &attr, &ep, NULL), ep);
 }
 
-static void close_02_what_contexts_need(struct kunit *test)
+static void close_02_scalable_endpoints_and_contexts(struct kunit *test)
 {
 	static const struct step steps[] = {
 		{ "fi_scalable_ep()", NULL, call_scalable },
@@ -132,7 +132,7 @@ static void close_02_what_contexts_need(struct kunit *test)
 		fault_walk(test, fault, &steps[i]);
 }
 
-static void make_tx(struct kunit *test, struct fault *fault)
+static void open_tx(struct kunit *test, struct fault *fault)
 {
 	KUNIT_ASSERT_EQ(test, 0, fi_tx_context(sep->ep, 1, NULL, &fault->ep, NULL));
 	fx_defer_close(test, &fault->ep->fid);
@@ -140,7 +140,7 @@ static void make_tx(struct kunit *test, struct fault *fault)
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(fault->ep, &fault->cntr->fid, FI_SEND));
 }
 
-static void make_rx(struct kunit *test, struct fault *fault)
+static void open_rx(struct kunit *test, struct fault *fault)
 {
 	KUNIT_ASSERT_EQ(test, 0, fi_rx_context(sep->ep, 1, NULL, &fault->ep, NULL));
 	fx_defer_close(test, &fault->ep->fid);
@@ -165,19 +165,19 @@ static int call_close(struct fault *fault)
 	return 0;
 }
 
-static void make_and_enable_rx(struct kunit *test, struct fault *fault)
+static void open_and_enable_rx(struct kunit *test, struct fault *fault)
 {
-	make_rx(test, fault);
+	open_rx(test, fault);
 	KUNIT_ASSERT_EQ(test, 0, fi_enable(fault->ep));
 	KUNIT_ASSERT_EQ(test, 0, fi_recv(fault->ep, fault, 1, NULL, FI_ADDR_UNSPEC, NULL));
 }
 
-static void close_02_enabling_contexts(struct kunit *test)
+static void close_02_enable_contexts(struct kunit *test)
 {
 	static const struct step steps[] = {
-		{ "fi_enable(transmit context)", make_tx, call_enable, use_and_close },
-		{ "fi_enable(receive context)", make_rx, call_enable, use_and_close },
-		{ "fi_close(receive context)", make_and_enable_rx, call_close, NULL,
+		{ "fi_enable(transmit context)", open_tx, call_enable, use_and_close },
+		{ "fi_enable(receive context)", open_rx, call_enable, use_and_close },
+		{ "fi_close(receive context)", open_and_enable_rx, call_close, NULL,
 		  .never_fails = true },
 	};
 	struct sep_opts opts = { .txs = 2, .rxs = 2, .rx_size = 16 };
@@ -201,17 +201,17 @@ static int call_enable_scalable(struct fault *fault)
 	return fi_enable(fault->ep);
 }
 
-static void make_scalable(struct kunit *test, struct fault *fault)
+static void open_scalable(struct kunit *test, struct fault *fault)
 {
 	KUNIT_ASSERT_EQ(test, 0, fi_scalable_ep(sep->domain, sep->info, &fault->ep, NULL));
 	fx_defer_close(test, &fault->ep->fid);
 	KUNIT_ASSERT_EQ(test, 0, fi_scalable_ep_bind(fault->ep, &sep->av->fid, 0));
 }
 
-static void close_02_enabling_scalable_endpoints(struct kunit *test)
+static void close_02_enable_scalable_endpoints(struct kunit *test)
 {
 	static const struct step enable = {
-		"fi_enable(scalable)", make_scalable, call_enable_scalable, enable_and_close,
+		"fi_enable(scalable)", open_scalable, call_enable_scalable, enable_and_close,
 		/* Later allocations are those of packets. */
 		.most = 120,
 	};
@@ -221,14 +221,14 @@ static void close_02_enabling_scalable_endpoints(struct kunit *test)
 	fault_walk(test, fault_new(test), &enable);
 }
 
-static struct rs_world *world;
+static struct rs_world *srx_fx;
 
 static int call_srx(struct fault *fault)
 {
 	struct fi_rx_attr attr = { .size = 8 };
 	struct fid_ep *srx;
 
-	return FAULT_MADE(fault, fi_srx_context(world->domain, &attr, &srx, NULL), srx);
+	return FAULT_MADE(fault, fi_srx_context(srx_fx->domain, &attr, &srx, NULL), srx);
 }
 
 static int call_stx(struct fault *fault)
@@ -236,17 +236,17 @@ static int call_stx(struct fault *fault)
 	struct fi_tx_attr attr = { .size = 4 };
 	struct fid_stx *stx;
 
-	return FAULT_MADE(fault, fi_stx_context(world->domain, &attr, &stx, NULL), stx);
+	return FAULT_MADE(fault, fi_stx_context(srx_fx->domain, &attr, &stx, NULL), stx);
 }
 
 static int call_recv(struct fault *fault)
 {
-	return fi_recv(world->srx, fault, 1, NULL, FI_ADDR_UNSPEC, NULL);
+	return fi_recv(srx_fx->srx, fault, 1, NULL, FI_ADDR_UNSPEC, NULL);
 }
 
 static void reopen_srx(struct kunit *test, struct fault *fault)
 {
-	world->srx = rs_srx(test, world);
+	srx_fx->srx = rs_srx(test, srx_fx);
 }
 
 static void reopen_and_post(struct kunit *test, struct fault *fault)
@@ -257,7 +257,7 @@ static void reopen_and_post(struct kunit *test, struct fault *fault)
 
 static void close_srx(struct fault *fault)
 {
-	fx_close(kunit_get_current_test(), &world->srx->fid);
+	fx_close(kunit_get_current_test(), &srx_fx->srx->fid);
 }
 
 static int call_close_srx(struct fault *fault)
@@ -266,14 +266,14 @@ static int call_close_srx(struct fault *fault)
 	return 0;
 }
 
-static void make_member(struct kunit *test, struct fault *fault)
+static void open_member(struct kunit *test, struct fault *fault)
 {
-	fault->ep = rs_ep(test, world, 0);
+	fault->ep = rs_ep(test, srx_fx, 0);
 }
 
 static int call_bind(struct fault *fault)
 {
-	return fi_ep_bind(fault->ep, &world->srx->fid, 0);
+	return fi_ep_bind(fault->ep, &srx_fx->srx->fid, 0);
 }
 
 static void close_member(struct fault *fault)
@@ -281,15 +281,15 @@ static void close_member(struct fault *fault)
 	fx_close(kunit_get_current_test(), &fault->ep->fid);
 }
 
-static void make_and_bind_member(struct kunit *test, struct fault *fault)
+static void open_and_bind_member(struct kunit *test, struct fault *fault)
 {
-	make_member(test, fault);
+	open_member(test, fault);
 	KUNIT_ASSERT_EQ(test, 0, call_bind(fault));
 }
 
-static void make_and_enable_member(struct kunit *test, struct fault *fault)
+static void open_and_enable_member(struct kunit *test, struct fault *fault)
 {
-	make_and_bind_member(test, fault);
+	open_and_bind_member(test, fault);
 	KUNIT_ASSERT_EQ(test, 0, fi_enable(fault->ep));
 }
 
@@ -299,7 +299,7 @@ static int call_close_member(struct fault *fault)
 	return 0;
 }
 
-static void close_02_datagrams_that_share(struct kunit *test)
+static void close_02_rdm_with_shared_contexts(struct kunit *test)
 {
 	static const struct step alone[] = {
 		{ "fi_srx_context(datagrams)", NULL, call_srx },
@@ -308,37 +308,37 @@ static void close_02_datagrams_that_share(struct kunit *test)
 		{ "fi_close(datagrams' srx)", reopen_and_post, call_close_srx, NULL, true },
 	};
 	static const struct step bound[] = {
-		{ "fi_ep_bind(datagrams' srx)", make_member, call_bind, close_member, true },
-		{ "fi_enable(datagrams that share)", make_and_bind_member, call_enable,
+		{ "fi_ep_bind(datagrams' srx)", open_member, call_bind, close_member, true },
+		{ "fi_enable(datagrams that share)", open_and_bind_member, call_enable,
 		  enable_and_close,
 		  /* Later allocations are those of packets. */
 		  .most = 120 },
-		{ "fi_close(datagrams that share)", make_and_enable_member, call_close_member,
+		{ "fi_close(datagrams that share)", open_and_enable_member, call_close_member,
 		  NULL, true },
 	};
 	struct fault *fault = fault_new(test);
 	struct rs_opts opts = {};
 
-	world = rs_open(test, &opts);
+	srx_fx = rs_open(test, &opts);
 	for (int i = 0; i < 2; i++)
-		fx_close(test, &world->member[i].ep->fid);
-	fx_close(test, &world->srx->fid);
+		fx_close(test, &srx_fx->member[i].ep->fid);
+	fx_close(test, &srx_fx->srx->fid);
 	for (int i = 0; i < ARRAY_SIZE(alone); i++)
 		fault_walk(test, fault, &alone[i]);
 	reopen_srx(test, fault);
 	for (int i = 0; i < ARRAY_SIZE(bound); i++)
 		fault_walk(test, fault, &bound[i]);
 	/* The shared context has no reference of a closed endpoint left. */
-	fx_close(test, &world->srx->fid);
+	fx_close(test, &srx_fx->srx->fid);
 }
 
 static struct kunit_case fault_rdm_cases[] = {
-	KUNIT_CASE(close_02_what_datagrams_need),
-	KUNIT_CASE(close_02_enabling_datagrams),
-	KUNIT_CASE(close_02_what_contexts_need),
-	KUNIT_CASE(close_02_enabling_contexts),
-	KUNIT_CASE(close_02_enabling_scalable_endpoints),
-	KUNIT_CASE(close_02_datagrams_that_share),
+	KUNIT_CASE(close_02_rdm_objects),
+	KUNIT_CASE(close_02_enable_rdm),
+	KUNIT_CASE(close_02_scalable_endpoints_and_contexts),
+	KUNIT_CASE(close_02_enable_contexts),
+	KUNIT_CASE(close_02_enable_scalable_endpoints),
+	KUNIT_CASE(close_02_rdm_with_shared_contexts),
 	{}
 };
 

@@ -66,7 +66,7 @@ static int call_cntr_open_in_set(struct fault *fault)
 					      NULL), cntr);
 }
 
-static void close_02_sets(struct kunit *test)
+static void close_02_poll_and_wait_sets(struct kunit *test)
 {
 	static const struct step steps[] = {
 		{ "fi_poll_open()", NULL, call_poll_open },
@@ -87,7 +87,7 @@ static void close_02_sets(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(close_02_sets),
+	KUNIT_CASE(close_02_poll_and_wait_sets),
 	{}
 };
 

@@ -78,7 +78,7 @@ static int call_close(struct fault *fault)
 	return ret;
 }
 
-static void close_02_shared_receives(struct kunit *test)
+static void close_02_shared_receive_contexts(struct kunit *test)
 {
 	static const struct step alone[] = {
 		{ "fi_srx_context()", NULL, call_srx_context },
@@ -101,7 +101,7 @@ static void close_02_shared_receives(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE_SLOW(close_02_shared_receives),
+	KUNIT_CASE_SLOW(close_02_shared_receive_contexts),
 	{}
 };
 
