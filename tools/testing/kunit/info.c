@@ -13,8 +13,8 @@
 #define POISON		((struct fi_info *)0x6b6b)
 
 /* Returns the result of fi_getinfo() and frees the infos; sets *list if there were any. */
-static int ask(u32 version, const char *node, const char *service, u64 flags,
-	       const struct fi_info *hints, bool *list)
+static int getinfo(u32 version, const char *node, const char *service, u64 flags,
+		   const struct fi_info *hints, bool *list)
 {
 	struct fi_info *info = POISON;
 	int ret = fi_getinfo(version, node, service, flags, hints, &info);
@@ -27,7 +27,7 @@ static int ask(u32 version, const char *node, const char *service, u64 flags,
 
 #define EXPECT_REFUSED(test, want, ...) do {				\
 	bool _list = true;						\
-	int _ret = ask(__VA_ARGS__, &_list);				\
+	int _ret = getinfo(__VA_ARGS__, &_list);				\
 									\
 	KUNIT_EXPECT_EQ_MSG(test, _ret, want, "fi_getinfo(%s)",		\
 			    #__VA_ARGS__);				\
@@ -36,7 +36,7 @@ static int ask(u32 version, const char *node, const char *service, u64 flags,
 } while (0)
 
 /* Returns the infos for these hints, at least one; freed with the test. */
-static struct fi_info *offers(struct kunit *test, const struct fi_info *hints)
+static struct fi_info *get_infos(struct kunit *test, const struct fi_info *hints)
 {
 	struct fi_info *info = NULL;
 	int ret = fi_getinfo(VERSION, NULL, NULL, 0, hints, &info);
@@ -79,12 +79,12 @@ static void info_02_newer_version_is_enosys(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, fi_version(), VERSION);
 }
 
-static void info_02_older_versions_are_served(struct kunit *test)
+static void info_02_older_versions_are_accepted(struct kunit *test)
 {
 	bool list;
 
 	fx_info(test, fx_addr, NULL, FI_SOURCE);
-	KUNIT_EXPECT_EQ(test, ask(FI_VERSION(1, 0), NULL, NULL, 0, NULL, &list),
+	KUNIT_EXPECT_EQ(test, getinfo(FI_VERSION(1, 0), NULL, NULL, 0, NULL, &list),
 			0);
 	KUNIT_EXPECT_TRUE(test, list);
 }
@@ -204,7 +204,7 @@ static void info_03_unknown_caps_are_ebadflags(struct kunit *test)
 			int ret;
 
 			*caps[i] = cap;
-			ret = ask(VERSION, NULL, NULL, 0, hints, &list);
+			ret = getinfo(VERSION, NULL, NULL, 0, hints, &list);
 			*caps[i] = before;
 			KUNIT_EXPECT_EQ_MSG(test, !ret, list, "bit %d of %d: %d", bit, i, ret);
 			if (is_capability(cap))
@@ -235,7 +235,7 @@ static const struct {
 	{ FI_PEER_TRANSFER, .reason = "no provider of kOFI's is an offload" },
 };
 
-static void info_15_every_mode_is_agreed_to_and_none_is_needed(struct kunit *test)
+static void info_15_every_mode_is_accepted_and_none_required(struct kunit *test)
 {
 	u64 all = 0;
 
@@ -247,7 +247,7 @@ static void info_15_every_mode_is_agreed_to_and_none_is_needed(struct kunit *tes
 		hints->caps = FI_MSG | FI_RMA;
 		hints->ep_attr->type = FI_EP_UNSPEC;
 		hints->mode = modes[i].mode;
-		for (info = offers(test, hints); info; info = info->next) {
+		for (info = get_infos(test, hints); info; info = info->next) {
 			u64 of_receives = modes[i].of_receives ? modes[i].mode : 0;
 
 			KUNIT_EXPECT_EQ_MSG(test, 0, info->mode, "row %d", i);
@@ -262,13 +262,14 @@ static void info_15_every_mode_is_agreed_to_and_none_is_needed(struct kunit *tes
 		struct fi_info *hints = fx_hints(test);
 
 		hints->mode = BIT_ULL(bit);
-		KUNIT_EXPECT_EQ_MSG(test, 0, offers(test, hints)->mode, "bit %d of %llx", bit, all);
+		KUNIT_EXPECT_EQ_MSG(test, 0, get_infos(test, hints)->mode, "bit %d of %llx", bit,
+				    all);
 	}
 }
 
 static void info_05_without_hints_no_op_flags_are_set(struct kunit *test)
 {
-	for (struct fi_info *info = offers(test, NULL); info; info = info->next) {
+	for (struct fi_info *info = get_infos(test, NULL); info; info = info->next) {
 		KUNIT_EXPECT_EQ_MSG(test, 0, info->tx_attr->op_flags, "%s",
 				    info->fabric_attr->prov_name);
 		KUNIT_EXPECT_EQ_MSG(test, 0, info->rx_attr->op_flags, "%s",
@@ -276,7 +277,7 @@ static void info_05_without_hints_no_op_flags_are_set(struct kunit *test)
 	}
 }
 
-static void info_14_only_devices_reach_other_hosts(struct kunit *test)
+static void info_14_remote_comm_needs_a_device(struct kunit *test)
 {
 	static const enum fi_ep_type types[] = { FI_EP_MSG, FI_EP_RDM };
 
@@ -287,10 +288,10 @@ static void info_14_only_devices_reach_other_hosts(struct kunit *test)
 
 		hints->ep_attr->type = types[i];
 		hints->caps = FI_MSG | FI_LOCAL_COMM;
-		KUNIT_EXPECT_EQ(test, 0, ask(VERSION, fx_addr, NULL, FI_SOURCE, hints, &list));
+		KUNIT_EXPECT_EQ(test, 0, getinfo(VERSION, fx_addr, NULL, FI_SOURCE, hints, &list));
 		hints->caps = FI_MSG | FI_REMOTE_COMM;
 		KUNIT_EXPECT_EQ(test, fx_is_loop() ? -FI_ENODATA : 0,
-				ask(VERSION, fx_addr, NULL, FI_SOURCE, hints, &list));
+				getinfo(VERSION, fx_addr, NULL, FI_SOURCE, hints, &list));
 	}
 }
 
@@ -327,8 +328,8 @@ static void info_06_zero_hint_is_a_wildcard(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, hints);
 	fx_defer_free(test, hints);
-	any = offers(test, NULL);
-	zero = offers(test, hints);
+	any = get_infos(test, NULL);
+	zero = get_infos(test, hints);
 	for (; any && zero; any = any->next, zero = zero->next) {
 		KUNIT_EXPECT_STREQ(test, any->domain_attr->name,
 				   zero->domain_attr->name);
@@ -343,12 +344,12 @@ static void info_06_null_attributes_are_wildcards(struct kunit *test)
 {
 	struct fi_info hints = {};
 
-	offers(test, &hints);
+	get_infos(test, &hints);
 	hints.caps = FI_MSG;
-	offers(test, &hints);
+	get_infos(test, &hints);
 }
 
-static void info_07_attributes_are_at_least_what_was_asked(struct kunit *test)
+static void info_07_attributes_are_at_least_the_hints(struct kunit *test)
 {
 	struct fi_info *hints = fx_hints(test);
 	struct fi_info *info;
@@ -360,7 +361,7 @@ static void info_07_attributes_are_at_least_what_was_asked(struct kunit *test)
 	hints->ep_attr->max_msg_size = 4096;
 	hints->domain_attr->cq_cnt = 2;
 	hints->domain_attr->mr_iov_limit = 1;
-	for (info = offers(test, hints); info; info = info->next) {
+	for (info = get_infos(test, hints); info; info = info->next) {
 		KUNIT_EXPECT_GE(test, info->tx_attr->size, 300);
 		KUNIT_EXPECT_GE(test, info->tx_attr->iov_limit, 2);
 		KUNIT_EXPECT_GE(test, info->rx_attr->size, 301);
@@ -371,7 +372,7 @@ static void info_07_attributes_are_at_least_what_was_asked(struct kunit *test)
 	}
 }
 
-static void info_07_more_than_there_is_is_no_match(struct kunit *test)
+static void info_07_hints_over_the_limits_are_no_match(struct kunit *test)
 {
 	struct fi_info *hints = fx_hints(test);
 	size_t *const asked[] = {
@@ -404,7 +405,7 @@ static void info_07_unneeded_modes_are_cleared(struct kunit *test)
 	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR |
 				      FI_MR_ALLOCATED | FI_MR_PROV_KEY |
 				      FI_MR_MMU_NOTIFY | FI_MR_ENDPOINT;
-	for (info = offers(test, hints); info; info = info->next) {
+	for (info = get_infos(test, hints); info; info = info->next) {
 		KUNIT_EXPECT_EQ(test, info->mode, 0);
 		KUNIT_EXPECT_EQ(test, info->domain_attr->mr_mode &
 				~hints->domain_attr->mr_mode, 0);
@@ -413,39 +414,39 @@ static void info_07_unneeded_modes_are_cleared(struct kunit *test)
 	}
 }
 
-static void info_07_threading_is_what_the_consumer_says(struct kunit *test)
+static void info_07_threading_is_as_hinted(struct kunit *test)
 {
 	struct fi_info *hints = fx_hints(test);
 	enum fi_threading *threading = &hints->domain_attr->threading;
 
 	KUNIT_EXPECT_EQ(test, FI_THREAD_SAFE,
-			offers(test, hints)->domain_attr->threading);
+			get_infos(test, hints)->domain_attr->threading);
 	for (*threading = FI_THREAD_SAFE; *threading <= FI_THREAD_ENDPOINT;
 	     ++*threading)
 		KUNIT_EXPECT_EQ(test, *threading,
-				offers(test, hints)->domain_attr->threading);
+				get_infos(test, hints)->domain_attr->threading);
 	EXPECT_REFUSED(test, -FI_ENODATA, VERSION, NULL, NULL, 0, hints);
 }
 
 /* The consumer chooses the type of its vectors, as in fi_av_open(). */
-static void info_07_the_av_type_is_what_the_consumer_says(struct kunit *test)
+static void info_07_the_av_type_is_as_hinted(struct kunit *test)
 {
 	struct fi_info *hints = fx_hints(test);
 	enum fi_av_type *type = &hints->domain_attr->av_type;
 
 	hints->ep_attr->type = FI_EP_UNSPEC;
 	for (*type = FI_AV_UNSPEC; *type <= FI_AV_TABLE; ++*type)
-		for (struct fi_info *info = offers(test, hints); info; info = info->next)
+		for (struct fi_info *info = get_infos(test, hints); info; info = info->next)
 			KUNIT_EXPECT_EQ(test, *type, info->domain_attr->av_type);
 	EXPECT_REFUSED(test, -FI_ENODATA, VERSION, NULL, NULL, 0, hints);
 }
 
-static void info_08_primary_caps_only_when_asked(struct kunit *test)
+static void info_08_primary_caps_only_when_hinted(struct kunit *test)
 {
 	const u64 primary = FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC |
 			    FI_MULTICAST | FI_NAMED_RX_CTX | FI_DIRECTED_RECV |
 			    FI_HMEM | FI_VARIABLE_MSG | FI_COLLECTIVE;
-	struct fi_info *info = offers(test, fx_hints(test));
+	struct fi_info *info = get_infos(test, fx_hints(test));
 
 	for (; info; info = info->next) {
 		KUNIT_EXPECT_EQ(test, info->caps & primary, FI_MSG);
@@ -459,12 +460,12 @@ static void info_08_absent_modifiers_mean_all(struct kunit *test)
 	struct fi_info *hints = fx_hints(test);
 	struct fi_info *info;
 
-	for (info = offers(test, hints); info; info = info->next)
+	for (info = get_infos(test, hints); info; info = info->next)
 		KUNIT_EXPECT_EQ(test, info->caps & (FI_SEND | FI_RECV),
 				FI_SEND | FI_RECV);
 
 	hints->caps = FI_MSG | FI_SEND;
-	for (info = offers(test, hints); info; info = info->next)
+	for (info = get_infos(test, hints); info; info = info->next)
 		KUNIT_EXPECT_EQ(test, info->caps & (FI_SEND | FI_RECV),
 				FI_SEND);
 }
@@ -530,80 +531,80 @@ static void info_09_dupinfo_copies_one_node(struct kunit *test)
 			   info->fabric_attr->prov_name);
 }
 
-#define ASKERS	8
+#define CALLERS	8
 
-struct asker {
-	struct completion	*go;
-	struct completion	over;
+struct caller {
+	struct completion	*start;
+	struct completion	done;
 	int			failed;
 };
 
-static int ask_often(void *data)
+static int getinfo_often(void *data)
 {
-	struct asker *asker = data;
+	struct caller *caller = data;
 	bool list;
 
-	wait_for_completion(asker->go);
+	wait_for_completion(caller->start);
 	for (int round = 0; round < 25; round++) {
-		if (ask(VERSION, fx_addr, NULL, FI_SOURCE, NULL, &list))
-			asker->failed++;
-		if (ask(VERSION, NULL, NULL, 0, NULL, &list))
-			asker->failed++;
+		if (getinfo(VERSION, fx_addr, NULL, FI_SOURCE, NULL, &list))
+			caller->failed++;
+		if (getinfo(VERSION, NULL, NULL, 0, NULL, &list))
+			caller->failed++;
 	}
-	complete(&asker->over);
+	complete(&caller->done);
 	return 0;
 }
 
-static void info_11_many_may_ask_at_once(struct kunit *test)
+static void info_11_concurrent_getinfo_needs_no_lock(struct kunit *test)
 {
-	DECLARE_COMPLETION_ONSTACK(go);
-	struct asker *askers;
+	DECLARE_COMPLETION_ONSTACK(start);
+	struct caller *callers;
 
 	fx_info(test, fx_addr, NULL, FI_SOURCE);
-	askers = kunit_kcalloc(test, ASKERS, sizeof(*askers), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, askers);
-	for (int i = 0; i < ASKERS; i++) {
+	callers = kunit_kcalloc(test, CALLERS, sizeof(*callers), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, callers);
+	for (int i = 0; i < CALLERS; i++) {
 		struct task_struct *task;
 
-		init_completion(&askers[i].over);
-		askers[i].go = &go;
-		task = kthread_run(ask_often, &askers[i], "kofi_asker/%d", i);
+		init_completion(&callers[i].done);
+		callers[i].start = &start;
+		task = kthread_run(getinfo_often, &callers[i], "kofi_asker/%d", i);
 		if (IS_ERR(task)) {
 			KUNIT_FAIL(test, "no thread %d", i);
-			complete(&askers[i].over);
+			complete(&callers[i].done);
 		}
 	}
-	complete_all(&go);
+	complete_all(&start);
 	/* Not bounded, since the threads use this stack; fi_getinfo() is bounded. */
-	for (int i = 0; i < ASKERS; i++) {
-		wait_for_completion(&askers[i].over);
-		KUNIT_EXPECT_EQ(test, askers[i].failed, 0);
+	for (int i = 0; i < CALLERS; i++) {
+		wait_for_completion(&callers[i].done);
+		KUNIT_EXPECT_EQ(test, callers[i].failed, 0);
 	}
 }
 
 static struct kunit_case info_cases[] = {
 	KUNIT_CASE(info_01_no_match_is_enodata),
 	KUNIT_CASE(info_02_newer_version_is_enosys),
-	KUNIT_CASE(info_02_older_versions_are_served),
+	KUNIT_CASE(info_02_older_versions_are_accepted),
 	KUNIT_CASE(info_03_unknown_caps_are_ebadflags),
 	KUNIT_CASE(info_03_unknown_flags_are_ebadflags),
 	KUNIT_CASE(info_04_source_needs_node_or_service),
 	KUNIT_CASE(info_06_zero_hint_is_a_wildcard),
 	KUNIT_CASE(info_06_null_attributes_are_wildcards),
-	KUNIT_CASE(info_07_attributes_are_at_least_what_was_asked),
-	KUNIT_CASE(info_07_more_than_there_is_is_no_match),
+	KUNIT_CASE(info_07_attributes_are_at_least_the_hints),
+	KUNIT_CASE(info_07_hints_over_the_limits_are_no_match),
 	KUNIT_CASE(info_07_unneeded_modes_are_cleared),
-	KUNIT_CASE(info_07_threading_is_what_the_consumer_says),
-	KUNIT_CASE(info_07_the_av_type_is_what_the_consumer_says),
-	KUNIT_CASE(info_08_primary_caps_only_when_asked),
+	KUNIT_CASE(info_07_threading_is_as_hinted),
+	KUNIT_CASE(info_07_the_av_type_is_as_hinted),
+	KUNIT_CASE(info_08_primary_caps_only_when_hinted),
 	KUNIT_CASE(info_08_absent_modifiers_mean_all),
 	KUNIT_CASE(info_09_allocinfo_is_zeroed),
 	KUNIT_CASE(info_09_dupinfo_copies_one_node),
-	KUNIT_CASE(info_11_many_may_ask_at_once),
+	KUNIT_CASE(info_11_concurrent_getinfo_needs_no_lock),
 	KUNIT_CASE(info_05_without_hints_no_op_flags_are_set),
-	KUNIT_CASE(info_14_only_devices_reach_other_hosts),
+	KUNIT_CASE(info_14_remote_comm_needs_a_device),
 	KUNIT_CASE(info_15_every_capability_is_offered_or_refused),
-	KUNIT_CASE(info_15_every_mode_is_agreed_to_and_none_is_needed),
+	KUNIT_CASE(info_15_every_mode_is_accepted_and_none_required),
 	{}
 };
 

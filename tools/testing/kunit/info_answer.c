@@ -21,8 +21,8 @@ static const u64 primary[] = {
 	FI_DIRECTED_RECV, FI_COLLECTIVE,
 };
 
-static struct fi_info *answers(struct kunit *test, u32 version,
-			       const struct fi_info *hints)
+static struct fi_info *get_infos(struct kunit *test, u32 version,
+				 const struct fi_info *hints)
 {
 	struct fi_info *info = NULL;
 	int ret = fi_getinfo(version, fx_addr, NULL, FI_SOURCE, hints, &info);
@@ -47,7 +47,7 @@ static void info_08_each_direction_has_its_own_capabilities(struct kunit *test)
 		hints->caps = 0;
 		for (int i = 0; i < ARRAY_SIZE(primary); i++)
 			hints->caps |= set & BIT(i) ? primary[i] : 0;
-		for (struct fi_info *info = answers(test, FI_VERSION(1, 17), hints);
+		for (struct fi_info *info = get_infos(test, FI_VERSION(1, 17), hints);
 		     info; info = info->next) {
 			u64 tx = info->tx_attr->caps, rx = info->rx_attr->caps;
 
@@ -63,7 +63,7 @@ static void info_08_each_direction_has_its_own_capabilities(struct kunit *test)
 }
 
 /* Returns true if an info, passed as hints, yields the same info. */
-static bool leads_to_itself(struct kunit *test, const struct fi_info *hints)
+static bool yields_itself(struct kunit *test, const struct fi_info *hints)
 {
 	struct fi_info *info = NULL, *at;
 	bool found = false;
@@ -90,7 +90,7 @@ static bool leads_to_itself(struct kunit *test, const struct fi_info *hints)
 }
 
 /* Programs pass an info of fi_getinfo() as hints, to get another one of its kind. */
-static void info_07_an_info_is_a_hint_for_one_like_it(struct kunit *test)
+static void info_07_an_info_as_hints_yields_itself(struct kunit *test)
 {
 	static const u64 caps[] = {
 		0, FI_MSG, FI_MSG | FI_RMA, FI_MSG | FI_RMA | FI_ATOMIC,
@@ -104,9 +104,9 @@ static void info_07_an_info_is_a_hint_for_one_like_it(struct kunit *test)
 		hints->ep_attr->type = FI_EP_UNSPEC;
 		hints->caps = caps[i / 2];
 		hints->mode = i % 2 ? FI_RX_CQ_DATA : 0;
-		for (struct fi_info *info = answers(test, FI_VERSION(1, 17), hints);
+		for (struct fi_info *info = get_infos(test, FI_VERSION(1, 17), hints);
 		     info; info = info->next)
-			KUNIT_EXPECT_TRUE_MSG(test, leads_to_itself(test, info),
+			KUNIT_EXPECT_TRUE_MSG(test, yields_itself(test, info),
 					      "%s, caps %llx, mode %llx",
 					      info->fabric_attr->prov_name,
 					      hints->caps, hints->mode);
@@ -114,7 +114,7 @@ static void info_07_an_info_is_a_hint_for_one_like_it(struct kunit *test)
 }
 
 /* Progress is automatic, which includes manual progress: the info has the requested one. */
-static void info_07_progress_is_what_was_asked_for(struct kunit *test)
+static void info_07_progress_is_as_hinted(struct kunit *test)
 {
 	static const enum fi_progress asked[] = {
 		FI_PROGRESS_UNSPEC, FI_PROGRESS_AUTO, FI_PROGRESS_MANUAL,
@@ -127,7 +127,7 @@ static void info_07_progress_is_what_was_asked_for(struct kunit *test)
 		hints->ep_attr->type = FI_EP_UNSPEC;
 		hints->domain_attr->control_progress = asked[i];
 		hints->domain_attr->data_progress = asked[i];
-		info = answers(test, FI_VERSION(1, 17), hints);
+		info = get_infos(test, FI_VERSION(1, 17), hints);
 		KUNIT_ASSERT_NOT_NULL(test, info);
 		for (; info; info = info->next) {
 			KUNIT_EXPECT_EQ(test, asked[i] ?: FI_PROGRESS_AUTO,
@@ -138,7 +138,7 @@ static void info_07_progress_is_what_was_asked_for(struct kunit *test)
 	}
 }
 
-static void info_07_the_version_is_the_one_that_was_asked_for(struct kunit *test)
+static void info_07_api_version_is_the_callers(struct kunit *test)
 {
 	static const u32 asked[] = {
 		FI_VERSION(1, 0), FI_VERSION(1, 9), FI_VERSION(1, 17),
@@ -149,7 +149,7 @@ static void info_07_the_version_is_the_one_that_was_asked_for(struct kunit *test
 		struct fi_info *info;
 
 		hints->ep_attr->type = FI_EP_UNSPEC;
-		info = answers(test, asked[i / 2], i % 2 ? hints : NULL);
+		info = get_infos(test, asked[i / 2], i % 2 ? hints : NULL);
 		KUNIT_ASSERT_NOT_NULL(test, info);
 		for (; info; info = info->next)
 			KUNIT_EXPECT_EQ(test, asked[i / 2],
@@ -158,7 +158,7 @@ static void info_07_the_version_is_the_one_that_was_asked_for(struct kunit *test
 }
 
 /* RDM endpoints: a write carries as much CQ data as the connection's, a message 64 bits. */
-static void info_14_data_beside_every_operation_that_is_offered(struct kunit *test)
+static void info_14_cq_data_size_fits_each_operation_offered(struct kunit *test)
 {
 	static const struct {
 		u64	caps;
@@ -176,25 +176,25 @@ static void info_14_data_beside_every_operation_that_is_offered(struct kunit *te
 
 		hints->ep_attr->type = FI_EP_RDM;
 		hints->caps = asked[i].caps;
-		info = answers(test, FI_VERSION(1, 17), hints);
+		info = get_infos(test, FI_VERSION(1, 17), hints);
 		KUNIT_ASSERT_NOT_NULL(test, info);
 		is_iwarp = !strcmp(info->fabric_attr->name, "iWARP");
 		want = is_iwarp && asked[i].most == 4 ? 0 : asked[i].most;
 		KUNIT_EXPECT_EQ(test, want, info->domain_attr->cq_data_size);
 		hints->domain_attr->cq_data_size = want;
-		KUNIT_EXPECT_NOT_NULL(test, answers(test, FI_VERSION(1, 17),
-						    hints));
+		KUNIT_EXPECT_NOT_NULL(test, get_infos(test, FI_VERSION(1, 17),
+						      hints));
 		hints->domain_attr->cq_data_size = want + 1;
-		KUNIT_EXPECT_NULL(test, answers(test, FI_VERSION(1, 17), hints));
+		KUNIT_EXPECT_NULL(test, get_infos(test, FI_VERSION(1, 17), hints));
 	}
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(info_07_an_info_is_a_hint_for_one_like_it),
-	KUNIT_CASE(info_07_progress_is_what_was_asked_for),
-	KUNIT_CASE(info_07_the_version_is_the_one_that_was_asked_for),
+	KUNIT_CASE(info_07_an_info_as_hints_yields_itself),
+	KUNIT_CASE(info_07_progress_is_as_hinted),
+	KUNIT_CASE(info_07_api_version_is_the_callers),
 	KUNIT_CASE(info_08_each_direction_has_its_own_capabilities),
-	KUNIT_CASE(info_14_data_beside_every_operation_that_is_offered),
+	KUNIT_CASE(info_14_cq_data_size_fits_each_operation_offered),
 	{}
 };
 

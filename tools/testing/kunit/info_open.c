@@ -181,7 +181,7 @@ static void info_13_layouts_are_those_of_libfabric(struct kunit *test)
 }
 
 /* Returns the info with the largest queue sizes, up to most, that fi_getinfo() accepts. */
-static struct fi_info *deepest(struct kunit *test, size_t most)
+static struct fi_info *info_with_largest_queues(struct kunit *test, size_t most)
 {
 	struct fi_info *hints = fx_hints(test);
 	struct fi_info *info;
@@ -198,14 +198,14 @@ static struct fi_info *deepest(struct kunit *test, size_t most)
 	return NULL;
 }
 
-static void info_14_offered_depths_can_be_had(struct kunit *test)
+static void info_14_offered_queue_sizes_can_be_opened(struct kunit *test)
 {
 	struct fi_info *info;
 	int ret;
 
 	fx_info(test, fx_addr, NULL, FI_SOURCE);
 	/* Memory is no capability: deeper queues may fail for lack of memory. */
-	info = deepest(test, 4096);
+	info = info_with_largest_queues(test, 4096);
 	KUNIT_ASSERT_NOT_NULL(test, info);
 	ret = open_all(info);
 	KUNIT_EXPECT_EQ_MSG(test, ret, 0, "%zu and %zu deep: %s",
@@ -213,7 +213,7 @@ static void info_14_offered_depths_can_be_had(struct kunit *test)
 			    fi_strerror(ret));
 }
 
-static void info_14_what_is_not_offered_is_refused(struct kunit *test)
+static void info_14_capabilities_not_offered_are_refused(struct kunit *test)
 {
 	struct kofi_pair *pair = fx_pair(test, NULL);
 	struct fi_info *hints = fx_hints(test);
@@ -258,7 +258,7 @@ static void info_14_what_is_not_offered_is_refused(struct kunit *test)
 }
 
 /* On iWARP a send completes when TCP has the data, which says nothing about the peer. */
-static void info_14_completions_mean_what_is_offered(struct kunit *test)
+static void info_14_completion_levels_not_offered_are_refused(struct kunit *test)
 {
 	static const u64 levels[] = {
 		FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE,
@@ -299,7 +299,7 @@ static void info_14_completions_mean_what_is_offered(struct kunit *test)
  * Atomics of several requests are overtaken by later operations, so an info has
  * either strict completion order or atomics.
  */
-static void info_14_order_or_atomics(struct kunit *test)
+static void info_14_strict_order_excludes_atomics(struct kunit *test)
 {
 	struct fi_info *hints = fx_hints(test), *info;
 	bool has_atomics;
@@ -346,8 +346,8 @@ static void info_12_an_event_queue_of_another_fabric_is_not_bound(struct kunit *
 }
 
 /* Returns the number of infos for the hints; each has to name these objects. */
-static int expect_within(struct kunit *test, struct fi_info *hints, struct fid_fabric *fabric,
-			 struct fid_domain *domain, const struct fi_info *like)
+static int expect_infos(struct kunit *test, struct fi_info *hints, struct fid_fabric *fabric,
+			struct fid_domain *domain, const struct fi_info *like)
 {
 	struct fi_info *info = NULL;
 	int count = 0, ret;
@@ -399,17 +399,17 @@ static void info_16_an_open_fabric_restricts_the_offer(struct kunit *test)
 
 	open_loop(test, &loop_info, &loop);
 	hints->fabric_attr->fabric = fx->fabric;
-	KUNIT_EXPECT_GT(test, expect_within(test, hints, fx->fabric, NULL, fx->info), 0);
+	KUNIT_EXPECT_GT(test, expect_infos(test, hints, fx->fabric, NULL, fx->info), 0);
 	hints->fabric_attr->fabric = rdm->fabric;
-	KUNIT_EXPECT_GT(test, expect_within(test, hints, rdm->fabric, NULL, rdm->info), 0);
+	KUNIT_EXPECT_GT(test, expect_infos(test, hints, rdm->fabric, NULL, rdm->info), 0);
 	hints->fabric_attr->fabric = loop;
-	KUNIT_EXPECT_EQ(test, 1, expect_within(test, hints, loop, NULL, loop_info));
+	KUNIT_EXPECT_EQ(test, 1, expect_infos(test, hints, loop, NULL, loop_info));
 	/* The other hints still apply. */
 	hints->ep_attr->type = FI_EP_RDM;
-	KUNIT_EXPECT_EQ(test, 0, expect_within(test, hints, loop, NULL, loop_info));
+	KUNIT_EXPECT_EQ(test, 0, expect_infos(test, hints, loop, NULL, loop_info));
 	hints->ep_attr->type = FI_EP_UNSPEC;
 	hints->fabric_attr->prov_name = kstrdup("no such provider", GFP_KERNEL);
-	KUNIT_EXPECT_EQ(test, 0, expect_within(test, hints, loop, NULL, loop_info));
+	KUNIT_EXPECT_EQ(test, 0, expect_infos(test, hints, loop, NULL, loop_info));
 }
 
 static void info_16_an_open_domain_restricts_the_offer(struct kunit *test)
@@ -432,13 +432,13 @@ static void info_16_an_open_domain_restricts_the_offer(struct kunit *test)
 	for (int i = 0; i < ARRAY_SIZE(rows); i++) {
 		hints->domain_attr->domain = rows[i].domain;
 		hints->fabric_attr->fabric = NULL;
-		KUNIT_EXPECT_EQ(test, 1, expect_within(test, hints, rows[i].fabric, rows[i].domain,
-						       rows[i].info));
+		KUNIT_EXPECT_EQ(test, 1, expect_infos(test, hints, rows[i].fabric, rows[i].domain,
+						      rows[i].info));
 		for (int n = 0; n < ARRAY_SIZE(rows); n++) {
 			hints->fabric_attr->fabric = rows[n].fabric;
 			KUNIT_EXPECT_EQ(test, n == i,
-					expect_within(test, hints, rows[i].fabric, rows[i].domain,
-						      rows[i].info));
+					expect_infos(test, hints, rows[i].fabric, rows[i].domain,
+						     rows[i].info));
 		}
 		/* The info is for endpoints of that domain. */
 		hints->fabric_attr->fabric = NULL;
@@ -449,8 +449,8 @@ static void info_16_an_open_domain_restricts_the_offer(struct kunit *test)
 		KUNIT_ASSERT_NOT_NULL(test, info);
 		fx_defer_free(test, info);
 		KUNIT_EXPECT_PTR_EQ(test, rows[i].domain, info->domain_attr->domain);
-		KUNIT_EXPECT_EQ(test, 1, expect_within(test, info, rows[i].fabric, rows[i].domain,
-						       rows[i].info));
+		KUNIT_EXPECT_EQ(test, 1, expect_infos(test, info, rows[i].fabric, rows[i].domain,
+						      rows[i].info));
 	}
 }
 
@@ -479,13 +479,13 @@ static void info_16_attributes_are_those_of_the_open_domain(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, FI_THREAD_DOMAIN, info->domain_attr->threading);
 
 	hints->addr_format = FI_SOCKADDR_IN;
-	KUNIT_EXPECT_EQ(test, 0, expect_within(test, hints, NULL, domain, info));
+	KUNIT_EXPECT_EQ(test, 0, expect_infos(test, hints, NULL, domain, info));
 	hints->addr_format = 0;
 	hints->domain_attr->av_type = FI_AV_TABLE;
-	KUNIT_EXPECT_EQ(test, 0, expect_within(test, hints, NULL, domain, info));
+	KUNIT_EXPECT_EQ(test, 0, expect_infos(test, hints, NULL, domain, info));
 }
 
-static void info_16_a_closed_object_offers_nothing(struct kunit *test)
+static void info_16_a_closed_object_is_no_match(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fi_info *hints = any_hints(test);
@@ -494,18 +494,18 @@ static void info_16_a_closed_object_offers_nothing(struct kunit *test)
 	fx_close(test, &fx->eq->fid);
 	hints->domain_attr->domain = fx->domain;
 	fx_close(test, &fx->domain->fid);
-	KUNIT_EXPECT_EQ(test, 0, expect_within(test, hints, NULL, NULL, fx->info));
+	KUNIT_EXPECT_EQ(test, 0, expect_infos(test, hints, NULL, NULL, fx->info));
 	hints->domain_attr->domain = NULL;
 	hints->fabric_attr->fabric = fx->fabric;
 	fx_close(test, &fx->fabric->fid);
-	KUNIT_EXPECT_EQ(test, 0, expect_within(test, hints, NULL, NULL, fx->info));
+	KUNIT_EXPECT_EQ(test, 0, expect_infos(test, hints, NULL, NULL, fx->info));
 }
 
 /*
  * Without a fabric or domain in the hints, an info names the first matching
  * object of its caller.
  */
-static void info_16_infos_name_what_is_open_already(struct kunit *test)
+static void info_16_infos_name_open_objects(struct kunit *test)
 {
 	struct fi_info *info = fx_info(test, fx_addr, NULL, FI_SOURCE);
 	struct fid_fabric *fabric[2];
@@ -555,15 +555,15 @@ static struct kunit_case info_open_cases[] = {
 	KUNIT_CASE(info_12_a_fid_of_the_wrong_class_is_not_bound),
 	KUNIT_CASE(info_12_an_event_queue_of_another_fabric_is_not_bound),
 	KUNIT_CASE(info_13_layouts_are_those_of_libfabric),
-	KUNIT_CASE(info_14_offered_depths_can_be_had),
-	KUNIT_CASE(info_14_what_is_not_offered_is_refused),
-	KUNIT_CASE(info_14_completions_mean_what_is_offered),
-	KUNIT_CASE(info_14_order_or_atomics),
+	KUNIT_CASE(info_14_offered_queue_sizes_can_be_opened),
+	KUNIT_CASE(info_14_capabilities_not_offered_are_refused),
+	KUNIT_CASE(info_14_completion_levels_not_offered_are_refused),
+	KUNIT_CASE(info_14_strict_order_excludes_atomics),
 	KUNIT_CASE(info_16_an_open_fabric_restricts_the_offer),
 	KUNIT_CASE(info_16_an_open_domain_restricts_the_offer),
 	KUNIT_CASE(info_16_attributes_are_those_of_the_open_domain),
-	KUNIT_CASE(info_16_a_closed_object_offers_nothing),
-	KUNIT_CASE(info_16_infos_name_what_is_open_already),
+	KUNIT_CASE(info_16_a_closed_object_is_no_match),
+	KUNIT_CASE(info_16_infos_name_open_objects),
 	KUNIT_CASE(info_16_infos_name_no_domain_that_refuses_them),
 	{}
 };

@@ -64,8 +64,8 @@ static ssize_t recv(struct fid_ep *ep, void *buf, size_t len)
 }
 
 /* Injects from a buffer, and overwrites it as soon as the call returned. */
-static ssize_t inject_and_spoil(const struct way *way, struct fid_ep *ep,
-				u8 *buf, size_t len, u32 seed)
+static ssize_t inject_and_overwrite(const struct way *way, struct fid_ep *ep,
+				    u8 *buf, size_t len, u32 seed)
 {
 	ssize_t ret;
 
@@ -75,7 +75,7 @@ static ssize_t inject_and_spoil(const struct way *way, struct fid_ep *ep,
 	return ret;
 }
 
-static void ep_12_the_buffer_is_free_at_once(struct kunit *test)
+static void ep_12_the_buffer_may_be_reused_at_once(struct kunit *test)
 {
 	const struct way *way = test->param_value;
 	u8 *out = tr_buffer(test, ROOM), *in = tr_buffer(test, ROOM);
@@ -87,8 +87,8 @@ static void ep_12_the_buffer_is_free_at_once(struct kunit *test)
 	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
 		memset(in, 0, ROOM);
 		KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], in, ROOM));
-		KUNIT_ASSERT_EQ(test, 0, inject_and_spoil(way, pair->ep[0], out,
-							  lens[i], i));
+		KUNIT_ASSERT_EQ(test, 0, inject_and_overwrite(way, pair->ep[0], out,
+							      lens[i], i));
 		tr_expect(test, pair->cq[1], in, FI_RECV, lens[i]);
 		KUNIT_EXPECT_TRUE_MSG(test, tr_intact(in, lens[i], i),
 				      "%zu bytes", lens[i]);
@@ -103,7 +103,7 @@ static void ep_12_the_buffer_is_free_at_once(struct kunit *test)
 }
 
 /* Injects more messages from one buffer than the queue holds. */
-static void ep_12_one_buffer_for_many(struct kunit *test)
+static void ep_12_one_buffer_serves_many_injects(struct kunit *test)
 {
 	const struct fx_pair_opts opts = { .tx_size = DEPTH };
 	const struct way *way = test->param_value;
@@ -120,7 +120,7 @@ static void ep_12_one_buffer_for_many(struct kunit *test)
 		do {
 			struct fi_cq_tagged_entry entry;
 
-			ret = inject_and_spoil(way, pair->ep[0], out, len, i);
+			ret = inject_and_overwrite(way, pair->ep[0], out, len, i);
 			/* An unread entry keeps its room in the queue. */
 			if (way->has_entry)
 				fi_cq_read(pair->cq[0], &entry, 1);
@@ -152,8 +152,8 @@ static void ep_12_memory_of_any_kind(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, tr_intact(in, sizeof(stack), 1));
 
 	KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], in, ROOM));
-	KUNIT_ASSERT_EQ(test, 0, inject_and_spoil(way, pair->ep[0], crossing,
-						  64, 2));
+	KUNIT_ASSERT_EQ(test, 0, inject_and_overwrite(way, pair->ep[0], crossing,
+						      64, 2));
 	tr_expect(test, pair->cq[1], in, FI_RECV, 64);
 	KUNIT_EXPECT_TRUE(test, tr_intact(in, 64, 2));
 
@@ -164,7 +164,7 @@ static void ep_12_memory_of_any_kind(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, (char *)in, constant);
 }
 
-static void ep_12_no_memory_at_all(struct kunit *test)
+static void ep_12_invalid_buffers_are_einval(struct kunit *test)
 {
 	const struct way *way = test->param_value;
 	u8 *buf = tr_buffer(test, 2 * ROOM);
@@ -178,7 +178,7 @@ static void ep_12_no_memory_at_all(struct kunit *test)
 	tr_exchange(test, pair, 0, buf, buf + ROOM, ROOM);
 }
 
-static void ep_12_over_inject_size(struct kunit *test)
+static void ep_12_over_inject_size_is_emsgsize(struct kunit *test)
 {
 	const struct way *way = test->param_value;
 	u8 *out = tr_buffer(test, ROOM), *in = tr_buffer(test, ROOM);
@@ -191,13 +191,13 @@ static void ep_12_over_inject_size(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EMSGSIZE, way->post(pair->ep[0], out,
 						      SIZE_MAX));
 	/* The refused messages do not arrive: the next one does. */
-	KUNIT_ASSERT_EQ(test, 0, inject_and_spoil(way, pair->ep[0], out, most,
-						  7));
+	KUNIT_ASSERT_EQ(test, 0, inject_and_overwrite(way, pair->ep[0], out, most,
+						      7));
 	tr_expect(test, pair->cq[1], in, FI_RECV, most);
 	KUNIT_EXPECT_TRUE(test, tr_intact(in, most, 7));
 }
 
-static void ep_12_a_success_has_an_entry_where_asked(struct kunit *test)
+static void ep_12_a_success_has_an_entry_on_request(struct kunit *test)
 {
 	const struct fx_pair_opts selective = {
 		.tx_flags = FI_SELECTIVE_COMPLETION,
@@ -216,7 +216,7 @@ static void ep_12_a_success_has_an_entry_where_asked(struct kunit *test)
 }
 
 /* fi_inject() writes no entry, even if the endpoint's flags have FI_COMPLETION. */
-static void ep_12_not_even_by_default(struct kunit *test)
+static void ep_12_fi_inject_ignores_fi_completion_in_op_flags(struct kunit *test)
 {
 	u64 flags = FI_TRANSMIT | FI_COMPLETION | FI_INJECT_COMPLETE;
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -235,8 +235,8 @@ static void ep_12_not_even_by_default(struct kunit *test)
 #define STALL	32
 
 /* Reads all entries; returns the number of errors of injects, which must have no success. */
-static int failed_injects(struct kunit *test, struct fid_cq *cq, void *large,
-			  void *context)
+static int count_failed_injects(struct kunit *test, struct fid_cq *cq, void *large,
+				void *context)
 {
 	struct fi_cq_tagged_entry entry;
 	struct fi_cq_err_entry error;
@@ -281,12 +281,12 @@ static void ep_12_a_failure_has_an_error_entry(struct kunit *test)
 						   sizeof(small)));
 	preempt_enable();
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], 0));
-	KUNIT_EXPECT_EQ(test, 3, failed_injects(test, pair->cq[0], out,
-						context));
+	KUNIT_EXPECT_EQ(test, 3, count_failed_injects(test, pair->cq[0], out,
+						      context));
 	KUNIT_EXPECT_NE(test, 0, way->post(pair->ep[0], small, sizeof(small)));
 }
 
-static void ep_12_before_and_after_a_connection(struct kunit *test)
+static void ep_12_inject_needs_a_connection(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 8);
 	struct fid_ep *ep = fx_bound_ep(test, fx_open(test));
@@ -302,7 +302,7 @@ static void ep_12_before_and_after_a_connection(struct kunit *test)
 }
 
 /* The caller owns the buffer again while the message waits for a receive. */
-static void ep_12_a_receive_that_comes_later(struct kunit *test)
+static void ep_12_inject_waits_for_a_later_receive(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 16), *in = tr_buffer(test, 16);
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -338,7 +338,7 @@ KUNIT_ARRAY_PARAM(depths, depths, name_depths);
 #define THOUSANDS (100 * (int)tr_rounds)
 #define AHEAD 32
 
-static void ep_12_thousands_without_a_reader(struct kunit *test)
+static void ep_12_many_injects_need_no_reader(struct kunit *test)
 {
 	const struct depths *depths = test->param_value;
 	const struct fx_pair_opts opts = {
@@ -380,7 +380,7 @@ static void ep_12_thousands_without_a_reader(struct kunit *test)
 }
 
 /* The endpoints complete in one queue, where injects pass unread entries. */
-static void ep_12_behind_entries_of_others(struct kunit *test)
+static void ep_12_injects_pass_unread_entries(struct kunit *test)
 {
 	const struct fx_pair_opts opts = { .tx_size = DEPTH, .one_cq = true };
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
@@ -406,18 +406,18 @@ static void ep_12_behind_entries_of_others(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE_PARAM(ep_12_the_buffer_is_free_at_once, ways_gen_params),
-	KUNIT_CASE_PARAM(ep_12_one_buffer_for_many, ways_gen_params),
+	KUNIT_CASE_PARAM(ep_12_the_buffer_may_be_reused_at_once, ways_gen_params),
+	KUNIT_CASE_PARAM(ep_12_one_buffer_serves_many_injects, ways_gen_params),
 	KUNIT_CASE_PARAM(ep_12_memory_of_any_kind, ways_gen_params),
-	KUNIT_CASE_PARAM(ep_12_no_memory_at_all, ways_gen_params),
-	KUNIT_CASE_PARAM(ep_12_over_inject_size, ways_gen_params),
-	KUNIT_CASE(ep_12_a_success_has_an_entry_where_asked),
-	KUNIT_CASE(ep_12_not_even_by_default),
+	KUNIT_CASE_PARAM(ep_12_invalid_buffers_are_einval, ways_gen_params),
+	KUNIT_CASE_PARAM(ep_12_over_inject_size_is_emsgsize, ways_gen_params),
+	KUNIT_CASE(ep_12_a_success_has_an_entry_on_request),
+	KUNIT_CASE(ep_12_fi_inject_ignores_fi_completion_in_op_flags),
 	KUNIT_CASE_PARAM(ep_12_a_failure_has_an_error_entry, ways_gen_params),
-	KUNIT_CASE(ep_12_before_and_after_a_connection),
-	KUNIT_CASE(ep_12_a_receive_that_comes_later),
-	KUNIT_CASE_PARAM(ep_12_thousands_without_a_reader, depths_gen_params),
-	KUNIT_CASE(ep_12_behind_entries_of_others),
+	KUNIT_CASE(ep_12_inject_needs_a_connection),
+	KUNIT_CASE(ep_12_inject_waits_for_a_later_receive),
+	KUNIT_CASE_PARAM(ep_12_many_injects_need_no_reader, depths_gen_params),
+	KUNIT_CASE(ep_12_injects_pass_unread_entries),
 	{}
 };
 

@@ -204,7 +204,7 @@ static void inject_by_default(struct kunit *test, struct fid_ep *ep)
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_control(&ep->fid, FI_SETOPSFLAG, &flags));
 }
 
-static void ep_12_inject_as_the_endpoints_own_flag(struct kunit *test)
+static void ep_12_fi_inject_in_op_flags_copies_the_buffer(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, SZ_64K), *in = tr_buffer(test, LEN);
 	struct rma_fx *fx = open(test, NULL);
@@ -242,7 +242,7 @@ static void ep_12_inject_as_the_endpoints_own_flag(struct kunit *test)
 	expect_no_more(test, fx, buf);
 }
 
-static void info_07_inject_can_be_asked_for_in_op_flags(struct kunit *test)
+static void info_07_fi_inject_in_op_flags_is_offered(struct kunit *test)
 {
 	struct fi_info *hints = at_is_datagram(test) ? rdm_hints(test) : fx_hints(test);
 	struct fi_info *info;
@@ -254,7 +254,7 @@ static void info_07_inject_can_be_asked_for_in_op_flags(struct kunit *test)
 }
 
 /* A read can be posted with every flag that op_flags may have. */
-static void ep_08_own_flags_for_outbound_data_leave_reads_alone(struct kunit *test)
+static void ep_08_transmit_op_flags_do_not_affect_reads(struct kunit *test)
 {
 	static const u64 own[] = {
 		FI_INJECT, FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE,
@@ -280,9 +280,9 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(ep_12_only_inject_calls_write_no_entry),
 	KUNIT_CASE(ep_07_injected_messages_write_an_entry_when_asked),
 	KUNIT_CASE(cntr_03_injected_operations_count_once),
-	KUNIT_CASE(ep_12_inject_as_the_endpoints_own_flag),
-	KUNIT_CASE(info_07_inject_can_be_asked_for_in_op_flags),
-	KUNIT_CASE(ep_08_own_flags_for_outbound_data_leave_reads_alone),
+	KUNIT_CASE(ep_12_fi_inject_in_op_flags_copies_the_buffer),
+	KUNIT_CASE(info_07_fi_inject_in_op_flags_is_offered),
+	KUNIT_CASE(ep_08_transmit_op_flags_do_not_affect_reads),
 	{}
 };
 
@@ -293,9 +293,9 @@ static struct kunit_suite suite = {
 
 static struct kunit_case datagram_cases[] = {
 	KUNIT_CASE(ep_12_only_inject_calls_write_no_entry),
-	KUNIT_CASE(ep_12_inject_as_the_endpoints_own_flag),
-	KUNIT_CASE(info_07_inject_can_be_asked_for_in_op_flags),
-	KUNIT_CASE(ep_08_own_flags_for_outbound_data_leave_reads_alone),
+	KUNIT_CASE(ep_12_fi_inject_in_op_flags_copies_the_buffer),
+	KUNIT_CASE(info_07_fi_inject_in_op_flags_is_offered),
+	KUNIT_CASE(ep_08_transmit_op_flags_do_not_affect_reads),
 	{}
 };
 

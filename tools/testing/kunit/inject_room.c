@@ -20,7 +20,7 @@ static ssize_t inject(struct fid_ep *ep)
 	return fi_inject(ep, NULL, 0, 0);
 }
 
-static ssize_t send_silently(struct fid_ep *ep)
+static ssize_t send_without_entry(struct fid_ep *ep)
 {
 	const struct fi_msg msg = {};
 
@@ -33,7 +33,7 @@ static const struct way {
 	u64		flags;		/* of the binding */
 } ways[] = {
 	{ "fi_inject", inject, 0 },
-	{ "FI_SELECTIVE_COMPLETION", send_silently, FI_SELECTIVE_COMPLETION },
+	{ "FI_SELECTIVE_COMPLETION", send_without_entry, FI_SELECTIVE_COMPLETION },
 };
 
 KUNIT_ARRAY_PARAM_DESC(ways, ways, name);
@@ -64,7 +64,7 @@ static int send_reported(struct kofi_pair *pair, unsigned long number)
 }
 
 /* Posts a receive for each that completed, so that no send waits for the peer. */
-static void take_what_comes(struct kunit *test, struct kofi_pair *pair)
+static void repost_receives(struct kunit *test, struct kofi_pair *pair)
 {
 	struct fi_cq_tagged_entry entry;
 
@@ -72,7 +72,7 @@ static void take_what_comes(struct kunit *test, struct kofi_pair *pair)
 		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], NULL, 0));
 }
 
-static void ep_07_silent_sends_go_on_behind_unread_entries(struct kunit *test)
+static void ep_07_sends_without_entries_pass_unread_entries(struct kunit *test)
 {
 	const struct way *way = test->param_value;
 	const struct fx_pair_opts opts = { .tx_size = DEPTH, .tx_flags = way->flags };
@@ -86,7 +86,7 @@ static void ep_07_silent_sends_go_on_behind_unread_entries(struct kunit *test)
 		if (i % (MANY / (DEPTH / 2)) == 0)
 			KUNIT_ASSERT_EQ(test, 0, send_reported(pair, ++unread));
 		KUNIT_ASSERT_EQ_MSG(test, 0, post_with_progress(pair, way->post), "send %d", i);
-		take_what_comes(test, pair);
+		repost_receives(test, pair);
 	}
 	/* The entries are in the queue, in order. */
 	for (unsigned long i = 1; i <= unread; i++)
@@ -128,7 +128,7 @@ static int post_until_there_is_room(struct kofi_pair *pair, ssize_t (*post)(stru
 	return when_there_is_room(post(pair->ep[0]));
 }
 
-static void ep_07_silent_sends_go_on_in_the_last_places(struct kunit *test)
+static void ep_07_sends_without_entries_need_one_free_slot(struct kunit *test)
 {
 	const struct way *way = test->param_value;
 	const struct fx_pair_opts opts = { .tx_size = DEEP, .tx_flags = way->flags };
@@ -140,12 +140,12 @@ static void ep_07_silent_sends_go_on_in_the_last_places(struct kunit *test)
 	for (int left = DEEP / 2; left; left--) {
 		while (unread < DEEP - left) {
 			KUNIT_ASSERT_EQ(test, 0, send_reported(pair, ++unread));
-			take_what_comes(test, pair);
+			repost_receives(test, pair);
 		}
 		for (int i = 0; i < 3 * DEEP; i++) {
 			KUNIT_ASSERT_EQ_MSG(test, 0, post_until_there_is_room(pair, way->post),
 					    "%lu entries unread, send %d", unread, i);
-			take_what_comes(test, pair);
+			repost_receives(test, pair);
 		}
 	}
 	for (unsigned long i = 1; i <= unread; i++)
@@ -168,7 +168,7 @@ static void post_receive(struct kunit *test, struct fid_ep *ep, struct fid_cq *c
 /* More than a small completion queue has room for. */
 #define PLENTY	1000
 
-static void cq_14_silent_sends_return_their_room_to_other_endpoints(struct kunit *test)
+static void cq_14_sends_without_entries_return_their_room(struct kunit *test)
 {
 	const struct fx_pair_opts opts = { .cq_size = 8, .tx_size = PLENTY };
 	struct kofi_pair *pair = fx_pair(test, &opts);
@@ -203,12 +203,12 @@ static void cq_14_silent_sends_return_their_room_to_other_endpoints(struct kunit
 }
 
 /* Receives without entries continue behind one unread entry. */
-static void ep_07_silent_receives_go_on_behind_an_unread_entry(struct kunit *test)
+static void ep_07_receives_without_entries_pass_an_unread_entry(struct kunit *test)
 {
 	const struct fx_pair_opts opts = {
 		.rx_size = DEPTH, .rx_flags = FI_SELECTIVE_COMPLETION,
 	};
-	const struct fi_msg silent = {}, reported = { .context = test };
+	const struct fi_msg unreported = {}, reported = { .context = test };
 	struct kofi_pair *pair = fx_pair(test, &opts);
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	struct fi_cq_tagged_entry entry;
@@ -218,7 +218,7 @@ static void ep_07_silent_receives_go_on_behind_an_unread_entry(struct kunit *tes
 		ssize_t ret;
 
 		if (i) {
-			while ((ret = fi_recvmsg(pair->ep[1], &silent, 0)) == -FI_EAGAIN &&
+			while ((ret = fi_recvmsg(pair->ep[1], &unreported, 0)) == -FI_EAGAIN &&
 			       time_before(jiffies, end)) {
 				fi_cq_read(pair->cq[1], NULL, 0);
 				cond_resched();
@@ -234,7 +234,7 @@ static void ep_07_silent_receives_go_on_behind_an_unread_entry(struct kunit *tes
 }
 
 /* An unread entry is reported when the connection ends, and is dropped with its endpoint. */
-static void cm_05_unread_entries_outlive_silent_sends_behind_them(struct kunit *test)
+static void cm_05_unread_entries_survive_later_sends(struct kunit *test)
 {
 	const struct way *way = test->param_value;
 	const struct fx_pair_opts opts = { .tx_size = DEPTH, .tx_flags = way->flags };
@@ -245,7 +245,7 @@ static void cm_05_unread_entries_outlive_silent_sends_behind_them(struct kunit *
 	KUNIT_ASSERT_EQ(test, 0, send_reported(pair, 1));
 	for (int i = 0; i < DEPTH; i++) {
 		KUNIT_ASSERT_EQ(test, 0, post_with_progress(pair, way->post));
-		take_what_comes(test, pair);
+		repost_receives(test, pair);
 	}
 	KUNIT_ASSERT_EQ(test, 0, send_reported(pair, 2));
 	KUNIT_ASSERT_EQ(test, 0, fi_shutdown(pair->ep[0], 0));
@@ -258,7 +258,7 @@ static void cm_05_unread_entries_outlive_silent_sends_behind_them(struct kunit *
 #define ROUNDS	4
 
 /* Counters of an injector and its peer. */
-struct done {
+struct progress {
 	int			sent, received;
 	struct kofi_rdm		*to;		/* RDM peer */
 };
@@ -282,7 +282,7 @@ static void inject_by_calls(struct kunit *test, struct hd_queue *queue, struct f
 	}
 }
 
-KUNIT_ARRAY_PARAM(places, hd_hard, hd_name_place);
+KUNIT_ARRAY_PARAM(contexts, hd_hard, hd_name_place);
 
 struct peer {
 	struct fid_ep	*ep;
@@ -306,7 +306,7 @@ static void receive_all(struct kunit *test, void *arg)
 	}
 }
 
-static void cq_16_the_handler_is_called_when_injects_have_room_again(struct kunit *test)
+static void cq_16_handler_is_called_when_injects_have_room(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
 	struct completion *called;
@@ -331,7 +331,7 @@ static void cq_16_the_handler_is_called_when_injects_have_room_again(struct kuni
 }
 
 /* closed[0] takes all the room of the queue that ep[0] shares. */
-static void cq_16_the_handler_is_called_when_a_closed_endpoint_returns_its_room(struct kunit *test)
+static void cq_16_handler_is_called_when_a_close_returns_room(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
 	struct fid_ep *closed[2], *ep[2];
@@ -360,23 +360,23 @@ static void cq_16_the_handler_is_called_when_a_closed_endpoint_returns_its_room(
 	hd_check(test, queue);
 }
 
-static void receive_datagrams(struct kunit *test, void *arg)
+static void receive_rdm(struct kunit *test, void *arg)
 {
-	struct done *done = arg;
+	struct progress *progress = arg;
 	struct fi_cq_tagged_entry entry;
 	static char byte;
 
-	for (; done->received < done->sent; done->received++) {
-		KUNIT_ASSERT_EQ(test, 0, rdm_recv(done->to, FI_ADDR_UNSPEC, &byte, 1, NULL));
-		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, done->to->cq, &entry, 1));
+	for (; progress->received < progress->sent; progress->received++) {
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(progress->to, FI_ADDR_UNSPEC, &byte, 1, NULL));
+		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, progress->to->cq, &entry, 1));
 	}
 }
 
-static void cq_16_the_handler_is_called_when_datagrams_have_room_again(struct kunit *test)
+static void cq_16_handler_is_called_when_rdm_has_room(struct kunit *test)
 {
 	struct kofi_rdm *from = rdm_make(test, NULL), *to = rdm_open(test, NULL);
 	struct kofi_fabric_fx fx = { .domain = from->domain };
-	struct done done = { .to = to };
+	struct progress progress = { .to = to };
 	struct completion *called;
 	struct hd_queue *queue;
 	fi_addr_t addr;
@@ -389,23 +389,23 @@ static void cq_16_the_handler_is_called_when_datagrams_have_room_again(struct ku
 	from->cq = queue->cq;
 	rdm_start(test, from, 0);
 	addr = rdm_know(test, from, to);
-	inject_by_calls(test, queue, from->ep, addr, receive_datagrams, &done, &done.sent);
+	inject_by_calls(test, queue, from->ep, addr, receive_rdm, &progress, &progress.sent);
 	fx_close(test, &from->ep->fid);
 	hd_close(test, queue);
 	hd_check(test, queue);
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE_PARAM(ep_07_silent_sends_go_on_behind_unread_entries, ways_gen_params),
-	KUNIT_CASE_PARAM(ep_07_silent_sends_go_on_in_the_last_places, ways_gen_params),
+	KUNIT_CASE_PARAM(ep_07_sends_without_entries_pass_unread_entries, ways_gen_params),
+	KUNIT_CASE_PARAM(ep_07_sends_without_entries_need_one_free_slot, ways_gen_params),
 	KUNIT_CASE_PARAM(ep_04_unread_entries_fill_the_queue, ways_gen_params),
-	KUNIT_CASE(cq_14_silent_sends_return_their_room_to_other_endpoints),
-	KUNIT_CASE(ep_07_silent_receives_go_on_behind_an_unread_entry),
-	KUNIT_CASE_PARAM(cm_05_unread_entries_outlive_silent_sends_behind_them, ways_gen_params),
-	KUNIT_CASE_PARAM(cq_16_the_handler_is_called_when_injects_have_room_again,
-			 places_gen_params),
-	KUNIT_CASE_PARAM(cq_16_the_handler_is_called_when_a_closed_endpoint_returns_its_room,
-			 places_gen_params),
+	KUNIT_CASE(cq_14_sends_without_entries_return_their_room),
+	KUNIT_CASE(ep_07_receives_without_entries_pass_an_unread_entry),
+	KUNIT_CASE_PARAM(cm_05_unread_entries_survive_later_sends, ways_gen_params),
+	KUNIT_CASE_PARAM(cq_16_handler_is_called_when_injects_have_room,
+			 contexts_gen_params),
+	KUNIT_CASE_PARAM(cq_16_handler_is_called_when_a_close_returns_room,
+			 contexts_gen_params),
 	{}
 };
 
@@ -415,8 +415,8 @@ static struct kunit_suite suite = {
 };
 
 static struct kunit_case datagram_cases[] = {
-	KUNIT_CASE_PARAM(cq_16_the_handler_is_called_when_datagrams_have_room_again,
-			 places_gen_params),
+	KUNIT_CASE_PARAM(cq_16_handler_is_called_when_rdm_has_room,
+			 contexts_gen_params),
 	{}
 };
 

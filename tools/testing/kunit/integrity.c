@@ -20,7 +20,7 @@ static const size_t sizes[] = {
 };
 
 /* Splits len bytes into count pieces, some of them empty if len is small. */
-static void cut(struct kvec *iov, size_t count, u8 *buf, size_t len)
+static void split(struct kvec *iov, size_t count, u8 *buf, size_t len)
 {
 	size_t step = len / count + 1;
 
@@ -33,14 +33,14 @@ static void cut(struct kvec *iov, size_t count, u8 *buf, size_t len)
 	}
 }
 
-static void carry(struct kunit *test, struct kofi_pair *pair, u8 *out,
-		  size_t out_vecs, u8 *in, size_t in_vecs, size_t len)
+static void send_vectors(struct kunit *test, struct kofi_pair *pair, u8 *out,
+			 size_t out_vecs, u8 *in, size_t in_vecs, size_t len)
 {
 	struct kvec from[MAX_VECS], to[MAX_VECS];
 	u32 seed = len * 31 + out_vecs * 7 + in_vecs;
 
-	cut(from, out_vecs, out, len);
-	cut(to, in_vecs, in, len);
+	split(from, out_vecs, out, len);
+	split(to, in_vecs, in, len);
 	tr_fill(out, len, seed);
 	memset(in - GUARD, 0xa5, GUARD);
 	memset(in, 0, len);
@@ -69,7 +69,7 @@ static void data_of_every_size(struct kunit *test)
 	struct kofi_pair *pair = fx_pair(test, NULL);
 
 	for (int i = 0; i < ARRAY_SIZE(sizes); i++)
-		carry(test, pair, out, 1, in + GUARD, 1, sizes[i]);
+		send_vectors(test, pair, out, 1, in + GUARD, 1, sizes[i]);
 }
 
 static void data_at_every_alignment(struct kunit *test)
@@ -79,8 +79,8 @@ static void data_at_every_alignment(struct kunit *test)
 	struct kofi_pair *pair = fx_pair(test, NULL);
 
 	for (int i = 0; i < 16; i++)
-		carry(test, pair, out + i, 1, in + GUARD + (i * 7) % 16, 1,
-		      2 * PAGE_SIZE + i);
+		send_vectors(test, pair, out + i, 1, in + GUARD + (i * 7) % 16, 1,
+			     2 * PAGE_SIZE + i);
 }
 
 static void data_in_every_number_of_pieces(struct kunit *test)
@@ -94,12 +94,12 @@ static void data_in_every_number_of_pieces(struct kunit *test)
 
 	for (size_t n = 1; n <= max(tx, rx); n++)
 		for (int i = 0; i < ARRAY_SIZE(lengths); i++) {
-			carry(test, pair, out + 1, min(n, tx), in + GUARD + 3, 1,
-			      lengths[i]);
-			carry(test, pair, out, 1, in + GUARD, min(n, rx),
-			      lengths[i]);
-			carry(test, pair, out, min(n, tx), in + GUARD + 1,
-			      min(rx + 1 - min(n, rx), rx), lengths[i]);
+			send_vectors(test, pair, out + 1, min(n, tx), in + GUARD + 3, 1,
+				     lengths[i]);
+			send_vectors(test, pair, out, 1, in + GUARD, min(n, rx),
+				     lengths[i]);
+			send_vectors(test, pair, out, min(n, tx), in + GUARD + 1,
+				     min(rx + 1 - min(n, rx), rx), lengths[i]);
 		}
 }
 
@@ -114,10 +114,10 @@ static void data_in_vmalloc_memory(struct kunit *test)
 	size_t most = min((pages - 1) * PAGE_SIZE, SZ_64K - 2 * PAGE_SIZE);
 
 	for (int i = 0; i < ARRAY_SIZE(sizes) && sizes[i] <= most; i++) {
-		carry(test, pair, out + i, 1, in + GUARD + i, 1, sizes[i]);
-		carry(test, pair, out, 1, in + PAGE_SIZE, 1, sizes[i]);
+		send_vectors(test, pair, out + i, 1, in + GUARD + i, 1, sizes[i]);
+		send_vectors(test, pair, out, 1, in + PAGE_SIZE, 1, sizes[i]);
 	}
-	carry(test, pair, out + 9, 1, in + PAGE_SIZE, 1, most);
+	send_vectors(test, pair, out + 9, 1, in + PAGE_SIZE, 1, most);
 }
 
 static void data_in_vmalloc_memory_of_megabytes(struct kunit *test)
@@ -149,14 +149,14 @@ static void data_in_module_memory(struct kunit *test)
 	u8 *in = tr_buffer(test, GUARD + SZ_4K + GUARD);
 	struct kofi_pair *pair = fx_pair(test, NULL);
 
-	carry(test, pair, module_memory + 5, 1, in + GUARD, 1, SZ_4K);
+	send_vectors(test, pair, module_memory + 5, 1, in + GUARD, 1, SZ_4K);
 }
 
 /* Messages outstanding in both directions at once: each arrives in its own buffer, in order. */
 #define WINDOW 32
 #define ROUNDS 20
 
-static void data_of_many_messages_in_order(struct kunit *test)
+static void data_of_many_messages_is_in_order(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, 2 * WINDOW * GUARD);
 	u8 *in = tr_buffer(test, 2 * WINDOW * GUARD);
@@ -205,7 +205,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(data_in_vmalloc_memory),
 	KUNIT_CASE(data_in_vmalloc_memory_of_megabytes),
 	KUNIT_CASE(data_in_module_memory),
-	KUNIT_CASE_SLOW(data_of_many_messages_in_order),
+	KUNIT_CASE_SLOW(data_of_many_messages_is_in_order),
 	{}
 };
 

@@ -69,7 +69,7 @@ static int next_event(struct echo *echo, struct kfi_eq_cm_entry *entry)
 }
 
 /* Reads two completions, of a send and a receive; returns the bytes received. */
-static ssize_t await_both(struct end *end)
+static ssize_t read_both(struct end *end)
 {
 	struct kfi_cq_msg_entry entry;
 	ssize_t bytes = 0;
@@ -125,7 +125,7 @@ static int open_echo(struct kunit *test, struct echo *echo,
 	       kfi_listen(echo->pep);
 }
 
-static void kfi_an_echo_as_of_2016(struct kunit *test)
+static void kfi_echo_program_of_2016(struct kunit *test)
 {
 	struct kfi_info *here = fx_info(test, fx_addr, NULL, FI_SOURCE);
 	struct echo echo = {
@@ -156,14 +156,14 @@ static void kfi_an_echo_as_of_2016(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, tr_await(echo.server.cq));
 	KUNIT_ASSERT_EQ(test, 0, kfi_send(echo.server.ep, echo.server.buf, SIZE,
 					  NULL, KFI_ADDR_UNSPEC, NULL));
-	KUNIT_EXPECT_EQ(test, SIZE, await_both(&echo.client));
-	KUNIT_EXPECT_EQ(test, SIZE, await_both(&echo.server));
+	KUNIT_EXPECT_EQ(test, SIZE, read_both(&echo.client));
+	KUNIT_EXPECT_EQ(test, SIZE, read_both(&echo.server));
 	KUNIT_EXPECT_MEMEQ(test, echo.client.buf, out, SIZE);
 	KUNIT_EXPECT_EQ(test, 0, kfi_shutdown(echo.client.ep, 0));
 }
 
 /* kfabric's users pass an uninitialised entry. */
-static void kfi_error_entries_are_no_input(struct kunit *test)
+static void kfi_error_entries_need_no_initialisation(struct kunit *test)
 {
 	struct kfi_info *here = fx_info(test, fx_addr, NULL, FI_SOURCE);
 	struct echo echo = {
@@ -209,58 +209,58 @@ static void kfi_error_entries_are_no_input(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -KFI_EINVAL, kfi_cq_readerr(echo.client.cq, NULL, 0));
 }
 
-static void note_cq(struct kfid_cq *cq, void *context)
+static void complete_on_cq_call(struct kfid_cq *cq, void *context)
 {
 	complete(context);
 }
 
-static void note_eq(struct kfid_eq *eq, void *context)
+static void complete_on_eq_call(struct kfid_eq *eq, void *context)
 {
 	complete(context);
 }
 
 /* The calls of HPE that open queues take the handler as an argument. */
-static void kfi_queues_with_handlers(struct kunit *test)
+static void kfi_queue_opens_take_a_handler(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct kfi_eq_attr attr = { .flags = KFI_WRITE };
-	struct completion *told[2];
+	struct completion *called[2];
 	struct kfid_cq *cq;
 	struct kfid_eq *eq;
 
 	for (int i = 0; i < 2; i++) {
-		told[i] = (void *)tr_buffer(test, sizeof(*told[i]));
-		init_completion(told[i]);
+		called[i] = (void *)tr_buffer(test, sizeof(*called[i]));
+		init_completion(called[i]);
 	}
-	KUNIT_ASSERT_EQ(test, 0, kfi_eq_open(fx->fabric, &attr, &eq, note_eq,
-					     told[1]));
+	KUNIT_ASSERT_EQ(test, 0, kfi_eq_open(fx->fabric, &attr, &eq, complete_on_eq_call,
+					     called[1]));
 	fx_defer_close(test, &eq->fid);
-	KUNIT_EXPECT_PTR_EQ(test, eq->fid.context, (void *)told[1]);
+	KUNIT_EXPECT_PTR_EQ(test, eq->fid.context, (void *)called[1]);
 	KUNIT_EXPECT_EQ(test, 1, kfi_eq_write(eq, 99, "", 1, 0));
-	KUNIT_EXPECT_NE(test, 0, wait_for_completion_timeout(told[1],
+	KUNIT_EXPECT_NE(test, 0, wait_for_completion_timeout(called[1],
 					msecs_to_jiffies(FX_WAIT_MS)));
 	/* The caller's attributes stay as they were. */
 	KUNIT_EXPECT_NULL(test, attr.eq_event_handler);
 
-	KUNIT_ASSERT_EQ(test, 0, kfi_cq_open(fx->domain, NULL, &cq, note_cq,
-					     told[0]));
+	KUNIT_ASSERT_EQ(test, 0, kfi_cq_open(fx->domain, NULL, &cq, complete_on_cq_call,
+					     called[0]));
 	fx_defer_close(test, &cq->fid);
-	KUNIT_EXPECT_PTR_EQ(test, cq->fid.context, (void *)told[0]);
+	KUNIT_EXPECT_PTR_EQ(test, cq->fid.context, (void *)called[0]);
 }
 
 /* A completion calls the handler; another call needs a read that found the queue empty. */
-static void kfi_handler_of_completions(struct kunit *test)
+static void kfi_a_completion_calls_the_handler(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, SIZE), *in = tr_buffer(test, SIZE);
-	struct completion *told = (void *)tr_buffer(test, sizeof(*told));
+	struct completion *called = (void *)tr_buffer(test, sizeof(*called));
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct kfid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
 	struct fid_ep *ep[2];
 	struct kfid_cq *cq;
 
-	init_completion(told);
-	KUNIT_ASSERT_EQ(test, 0, kfi_cq_open(fx->domain, NULL, &cq, note_cq,
-					     told));
+	init_completion(called);
+	KUNIT_ASSERT_EQ(test, 0, kfi_cq_open(fx->domain, NULL, &cq, complete_on_cq_call,
+					     called));
 	fx_defer_close(test, &cq->fid);
 	ep[0] = fx_ep(test, fx->domain, fx->info);
 	fx_bind(test, ep[0], fx->eq, cq, KFI_TRANSMIT | KFI_RECV);
@@ -268,7 +268,7 @@ static void kfi_handler_of_completions(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, tr_recv(ep[1], in, SIZE));
 	KUNIT_ASSERT_EQ(test, 0, kfi_send(ep[0], out, SIZE, NULL,
 					  KFI_ADDR_UNSPEC, out));
-	KUNIT_EXPECT_NE(test, 0, wait_for_completion_timeout(told,
+	KUNIT_EXPECT_NE(test, 0, wait_for_completion_timeout(called,
 					msecs_to_jiffies(FX_WAIT_MS)));
 }
 
@@ -292,7 +292,7 @@ static struct scatterlist *list_of(struct kunit *test, u8 *buf)
 	return sgl;
 }
 
-static void kfi_messages_of_pages_and_lists(struct kunit *test)
+static void kfi_messages_from_bio_vecs_and_scatterlists(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, SIZE), *in = tr_buffer(test, SIZE);
 	struct bio_vec *bvec[2] = { pages_of(test, out), pages_of(test, in) };
@@ -342,7 +342,7 @@ static void kfi_messages_of_pages_and_lists(struct kunit *test)
 }
 
 /* Calls without flags use the endpoint's operation flags. */
-static void kfi_pages_complete_as_the_endpoint_says(struct kunit *test)
+static void kfi_sendbv_uses_the_endpoints_op_flags(struct kunit *test)
 {
 	const struct fx_pair_opts opts = {
 		.tx_flags = FI_SELECTIVE_COMPLETION,
@@ -353,12 +353,12 @@ static void kfi_pages_complete_as_the_endpoint_says(struct kunit *test)
 	struct fi_cq_tagged_entry entry;
 	u64 flags = KFI_TRANSMIT | KFI_COMPLETION;
 
-	for (int told = 0; told < 2; told++) {
+	for (int called = 0; called < 2; called++) {
 		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], in, SIZE));
 		KUNIT_ASSERT_EQ(test, 0, kfi_sendbv(pair->ep[0], bvec, NULL, 2,
 						    0, out));
 		tr_expect(test, pair->cq[1], in, KFI_RECV, SIZE);
-		if (told)
+		if (called)
 			tr_expect(test, pair->cq[0], out, KFI_SEND, 0);
 		else
 			KUNIT_EXPECT_EQ(test, -KFI_EAGAIN,
@@ -368,8 +368,8 @@ static void kfi_pages_complete_as_the_endpoint_says(struct kunit *test)
 	}
 }
 
-static void expect_done(struct kunit *test, struct kfid_cq *cq, void *context,
-			u64 way)
+static void expect_rma_completion(struct kunit *test, struct kfid_cq *cq, void *context,
+				  u64 way)
 {
 	struct kfi_cq_tagged_entry entry = {};
 
@@ -378,7 +378,7 @@ static void expect_done(struct kunit *test, struct kfid_cq *cq, void *context,
 	KUNIT_EXPECT_EQ(test, way | KFI_RMA, entry.flags);
 }
 
-static void kfi_remote_memory_from_pages_and_lists(struct kunit *test)
+static void kfi_rma_from_bio_vecs_and_scatterlists(struct kunit *test)
 {
 	const struct fx_pair_opts opts = { .caps = KFI_RMA };
 	u8 *far = tr_buffer(test, SIZE), *buf = tr_buffer(test, SIZE);
@@ -416,7 +416,7 @@ static void kfi_remote_memory_from_pages_and_lists(struct kunit *test)
 				round == 1 ? kfi_writesgl(ep, sgl, NULL, 2, 0,
 							  remote.addr, key, buf) :
 					     kfi_writemsg(ep, &msg, 0));
-		expect_done(test, pair->cq[0], buf, KFI_WRITE);
+		expect_rma_completion(test, pair->cq[0], buf, KFI_WRITE);
 		if (!reads)
 			continue;
 		memset(buf, 0, SIZE);
@@ -426,7 +426,7 @@ static void kfi_remote_memory_from_pages_and_lists(struct kunit *test)
 				round == 1 ? kfi_readbv(ep, bvec, NULL, 2, 0,
 							remote.addr, key, buf) :
 					     kfi_readmsg(ep, &msg, 0));
-		expect_done(test, pair->cq[0], buf, KFI_READ);
+		expect_rma_completion(test, pair->cq[0], buf, KFI_READ);
 		KUNIT_EXPECT_TRUE(test, tr_intact(buf, SIZE, round));
 	}
 	msg.type = 7;
@@ -435,7 +435,7 @@ static void kfi_remote_memory_from_pages_and_lists(struct kunit *test)
 }
 
 /* Tries both forms of kfi_getinfo(), with a domain and with a fabric in the hints. */
-static void info_16_an_open_domain_restricts_the_offer_to_kfi_too(struct kunit *test)
+static void info_16_an_open_domain_restricts_kfi_getinfo(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
 	struct kfi_info *hints = kfi_allocinfo(), *info;
@@ -456,14 +456,14 @@ static void info_16_an_open_domain_restricts_the_offer_to_kfi_too(struct kunit *
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(kfi_an_echo_as_of_2016),
-	KUNIT_CASE(kfi_error_entries_are_no_input),
-	KUNIT_CASE(kfi_queues_with_handlers),
-	KUNIT_CASE(kfi_handler_of_completions),
-	KUNIT_CASE(kfi_messages_of_pages_and_lists),
-	KUNIT_CASE(kfi_pages_complete_as_the_endpoint_says),
-	KUNIT_CASE(kfi_remote_memory_from_pages_and_lists),
-	KUNIT_CASE(info_16_an_open_domain_restricts_the_offer_to_kfi_too),
+	KUNIT_CASE(kfi_echo_program_of_2016),
+	KUNIT_CASE(kfi_error_entries_need_no_initialisation),
+	KUNIT_CASE(kfi_queue_opens_take_a_handler),
+	KUNIT_CASE(kfi_a_completion_calls_the_handler),
+	KUNIT_CASE(kfi_messages_from_bio_vecs_and_scatterlists),
+	KUNIT_CASE(kfi_sendbv_uses_the_endpoints_op_flags),
+	KUNIT_CASE(kfi_rma_from_bio_vecs_and_scatterlists),
+	KUNIT_CASE(info_16_an_open_domain_restricts_kfi_getinfo),
 	{}
 };
 
