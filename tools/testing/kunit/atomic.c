@@ -393,7 +393,7 @@ static struct kunit_case datagram_cases[] = {
 
 static struct kunit_suite datagram_suite = {
 	.name = "kofi_rdm_atomic",
-	.init = at_over_datagrams,
+	.init = at_init_rdm,
 	.test_cases = datagram_cases,
 };
 

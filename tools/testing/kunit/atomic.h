@@ -30,7 +30,7 @@ struct at_op {
 /* Returns true if fi_getinfo() offers FI_ATOMIC on the device under test. */
 bool at_offered(struct kunit *test);
 /* Suite init function: the tests run over RDM endpoints, for which at_open() ignores opts. */
-int at_over_datagrams(struct kunit *test);
+int at_init_rdm(struct kunit *test);
 bool at_is_datagram(struct kunit *test);
 /*
  * Opens a pair with FI_ATOMIC and registers far as the second endpoint's

@@ -26,7 +26,7 @@ bool at_offered(struct kunit *test)
 /* The private pointer of tests that run over RDM endpoints points here. */
 static int rdm_tag;
 
-int at_over_datagrams(struct kunit *test)
+int at_init_rdm(struct kunit *test)
 {
 	test->priv = &rdm_tag;
 	return 0;

@@ -263,7 +263,7 @@ static struct kunit_case datagram_cases[] = {
 
 static struct kunit_suite datagram_suite = {
 	.name = "kofi_rdm_atomic_refused",
-	.init = at_over_datagrams,
+	.init = at_init_rdm,
 	.test_cases = datagram_cases,
 };
 

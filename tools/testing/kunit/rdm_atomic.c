@@ -319,7 +319,7 @@ static struct kunit_case rdm_atomic_cases[] = {
 
 static struct kunit_suite rdm_atomic_suite = {
 	.name = "kofi_rdm_atomic_own",
-	.init = at_over_datagrams,
+	.init = at_init_rdm,
 	.test_cases = rdm_atomic_cases,
 };
 
