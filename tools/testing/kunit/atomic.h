@@ -31,7 +31,7 @@ struct at_op {
 bool at_offered(struct kunit *test);
 /* Suite init function: the tests run over RDM endpoints, for which at_open() ignores opts. */
 int at_init_rdm(struct kunit *test);
-bool at_is_datagram(struct kunit *test);
+bool at_is_rdm(struct kunit *test);
 /*
  * Opens a pair with FI_ATOMIC and registers far as the second endpoint's
  * memory; opts may be NULL.

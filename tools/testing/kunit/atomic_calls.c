@@ -32,7 +32,7 @@ int at_init_rdm(struct kunit *test)
 	return 0;
 }
 
-bool at_is_datagram(struct kunit *test)
+bool at_is_rdm(struct kunit *test)
 {
 	return test->priv == &rdm_tag;
 }
@@ -71,7 +71,7 @@ struct rma_fx *at_open(struct kunit *test, u8 *far, size_t len, u64 access,
 {
 	struct fx_pair_opts all = opts ? *opts : (struct fx_pair_opts){};
 
-	if (at_is_datagram(test))
+	if (at_is_rdm(test))
 		return open_rdm_pair(test, far, len, access);
 	if (!at_offered(test))
 		kunit_skip(test, "the device has none");

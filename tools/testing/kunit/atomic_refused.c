@@ -52,7 +52,7 @@ static void atom_06_bad_range_key_or_right_changes_nothing(struct kunit *test)
 		 * An RDM target does the operation itself, and without a result
 		 * it returns nothing that it reads: no right to read is needed.
 		 */
-		if (at_is_datagram(test) && op.form == ATOM_BASE &&
+		if (at_is_rdm(test) && op.form == ATOM_BASE &&
 		    attempt->access == FI_REMOTE_WRITE)
 			continue;
 		op.type = FI_UINT64;

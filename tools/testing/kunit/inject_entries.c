@@ -101,7 +101,7 @@ static struct rma_fx *open(struct kunit *test, const struct fx_pair_opts *opts)
 {
 	u8 *far = tr_buffer(test, LEN);
 
-	if (at_is_datagram(test) || at_offered(test))
+	if (at_is_rdm(test) || at_offered(test))
 		return at_open(test, far, LEN, RMA_BOTH, opts);
 	return rma_open(test, far, LEN, RMA_BOTH, opts);
 }
@@ -244,7 +244,7 @@ static void ep_12_fi_inject_in_op_flags_copies_the_buffer(struct kunit *test)
 
 static void info_07_fi_inject_in_op_flags_is_offered(struct kunit *test)
 {
-	struct fi_info *hints = at_is_datagram(test) ? rdm_hints(test) : fx_hints(test);
+	struct fi_info *hints = at_is_rdm(test) ? rdm_hints(test) : fx_hints(test);
 	struct fi_info *info;
 
 	hints->tx_attr->op_flags = FI_INJECT;
