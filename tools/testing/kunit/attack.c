@@ -145,7 +145,7 @@ struct attacker *at_connect(struct kunit *test, struct kofi_fabric_fx *fx,
 	return at;
 }
 
-void at_leave(struct kunit *test, struct attacker *at)
+void at_close(struct kunit *test, struct attacker *at)
 {
 	struct fid_ep *victim = at->victim;
 	struct fid_eq *eq = at->fx->eq;

@@ -36,7 +36,7 @@ struct attacker {
 struct attacker *at_connect(struct kunit *test, struct kofi_fabric_fx *fx,
 			    struct fid_pep *pep);
 /* Destroys the attacker, reads the victim's FI_SHUTDOWN from fx->eq, and closes the victim. */
-void at_leave(struct kunit *test, struct attacker *at);
+void at_close(struct kunit *test, struct attacker *at);
 
 /* Transfers len bytes from or to buf. Returns the ib_wc_status, or a negative errno. */
 int at_read(struct attacker *at, u64 addr, u32 key, u32 len);

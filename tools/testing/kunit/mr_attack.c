@@ -93,7 +93,7 @@ static void mr_04_every_registered_byte_is_reached(struct kunit *test)
 		}
 		fx_close(test, &mr->fid);
 	}
-	at_leave(test, at);
+	at_close(test, at);
 }
 
 /* Several ranges are one, from the address of the first on. */
@@ -129,7 +129,7 @@ static void mr_04_kvecs_follow_each_other(struct kunit *test)
 					 0, NULL));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_recv(at->victim, linear + 33, 1,
 						  fi_mr_desc(mr), 0, NULL));
-	at_leave(test, at);
+	at_close(test, at);
 	tr_read_flushed(test, fx->cq);
 }
 
@@ -235,7 +235,7 @@ static void mr_04_nothing_else_is_reached(struct kunit *test)
 	/* A request is refused packet by packet where it is longer than one. */
 	if (attack->len < 1024)
 		KUNIT_EXPECT_MEMEQ(test, copy + FIRST, buf + FIRST, LEN);
-	at_leave(test, at);
+	at_close(test, at);
 }
 
 struct barrage {
@@ -289,7 +289,7 @@ static void mr_04_nothing_arrives_after_the_close(struct kunit *test)
 		KUNIT_ASSERT_TRUE(test, tr_join(test, thread));
 		KUNIT_EXPECT_NULL(test, memchr_inv(buf, AROUND, AT_MAX));
 		tr_stop(test, thread);
-		at_leave(test, barrage.at);
+		at_close(test, barrage.at);
 	}
 }
 

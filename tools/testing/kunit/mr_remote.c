@@ -196,7 +196,7 @@ static void mr_02_offsets_in_place_of_addresses(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, buf[PAGE_SIZE], at->buf[0]);
 	KUNIT_EXPECT_NE(test, IB_WC_SUCCESS, at_read(at, (uintptr_t)buf,
 						     key, 1));
-	at_leave(test, at);
+	at_close(test, at);
 }
 
 /* count pages of which no two are neighbours. */
@@ -334,7 +334,7 @@ static void mr_06_the_registrar_is_replaced_when_it_fails(struct kunit *test)
 	struct ib_device *device = at->id->device;
 	u32 key = fi_mr_key(old);
 
-	at_leave(test, at);
+	at_close(test, at);
 	KUNIT_ASSERT_GE(test, break_queue_pairs(device), 1);
 	mr = reg(test, fx->domain, buf, PAGE_SIZE, FI_REMOTE_READ);
 	at = at_connect(test, fx, pep);
@@ -342,7 +342,7 @@ static void mr_06_the_registrar_is_replaced_when_it_fails(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, IB_WC_SUCCESS,
 			at_read(at, (uintptr_t)buf, fi_mr_key(mr), 64));
 	KUNIT_EXPECT_TRUE(test, tr_intact(at->buf, 64, 3));
-	at_leave(test, at);
+	at_close(test, at);
 
 	/* A close finds it broken too, and ends access all the same. */
 	KUNIT_ASSERT_GE(test, break_queue_pairs(device), 1);
@@ -350,7 +350,7 @@ static void mr_06_the_registrar_is_replaced_when_it_fails(struct kunit *test)
 	at = at_connect(test, fx, pep);
 	KUNIT_EXPECT_NE(test, IB_WC_SUCCESS, at_read(at, (uintptr_t)buf,
 						     key, 1));
-	at_leave(test, at);
+	at_close(test, at);
 }
 
 static struct kunit_case cases[] = {
