@@ -200,7 +200,7 @@ int at_write(struct attacker *at, u64 addr, u32 key, u32 len)
 	return do_rdma(at, IB_WR_RDMA_WRITE, addr, key, len);
 }
 
-bool at_is_thrown_out(struct attacker *at)
+bool at_wait_disconnected(struct attacker *at)
 {
 	return wait_for_completion_timeout(&at->gone,
 					   msecs_to_jiffies(FX_WAIT_MS));

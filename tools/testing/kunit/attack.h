@@ -45,6 +45,6 @@ int at_write(struct attacker *at, u64 addr, u32 key, u32 len);
  * Waits until the connection ends, as it does where a driver answers a bad
  * request with a disconnect. Returns false on a timeout.
  */
-bool at_is_thrown_out(struct attacker *at);
+bool at_wait_disconnected(struct attacker *at);
 
 #endif /* KOFI_KUNIT_ATTACK_H */
