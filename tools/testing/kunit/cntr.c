@@ -24,7 +24,7 @@ struct fid_cntr *cn_open(struct kunit *test, struct fid_domain *domain)
 	return cntr;
 }
 
-bool cn_failed(struct kunit *test, struct fid_cntr *cntr, u64 errors)
+bool cn_wait_errors(struct kunit *test, struct fid_cntr *cntr, u64 errors)
 {
 	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 

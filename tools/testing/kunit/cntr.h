@@ -23,7 +23,7 @@ struct fid_cntr *cn_open(struct kunit *test, struct fid_domain *domain);
 	KUNIT_ASSERT_EQ(test, 0, fi_cntr_wait(cntr, value, FX_WAIT_MS))
 
 /* Waits until the error counter reaches errors; false on a timeout. */
-bool cn_failed(struct kunit *test, struct fid_cntr *cntr, u64 errors);
+bool cn_wait_errors(struct kunit *test, struct fid_cntr *cntr, u64 errors);
 
 /* A thread that waits for a threshold without a timeout, and the result of its wait. */
 struct cn_waiter {
