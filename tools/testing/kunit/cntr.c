@@ -48,8 +48,8 @@ static int wait_for_ever(struct tr_thread *thread)
 	return 0;
 }
 
-struct cn_waiter *cn_wait(struct kunit *test, struct fid_cntr *cntr,
-			  u64 threshold)
+struct cn_waiter *cn_start_waiter(struct kunit *test, struct fid_cntr *cntr,
+				  u64 threshold)
 {
 	struct cn_waiter *waiter = (void *)tr_buffer(test, sizeof(*waiter));
 
@@ -145,8 +145,8 @@ static void cntr_02_wait_without_a_wait_object_is_enosys(struct kunit *test)
 static void cntr_02_each_waiter_wakes_at_its_threshold(struct kunit *test)
 {
 	struct fid_cntr *cntr = cn_open(test, fx_open(test)->domain);
-	struct cn_waiter *late = cn_wait(test, cntr, 200);
-	struct cn_waiter *soon = cn_wait(test, cntr, 100);
+	struct cn_waiter *late = cn_start_waiter(test, cntr, 200);
+	struct cn_waiter *soon = cn_start_waiter(test, cntr, 100);
 
 	fi_cntr_add(cntr, 99);
 	KUNIT_EXPECT_FALSE(test, completion_done(&soon->thread->done));
@@ -164,8 +164,8 @@ static void cntr_02_an_error_ends_every_wait(struct kunit *test)
 
 	fi_cntr_adderr(cntr, 1);
 	for (int by_set = 0; by_set < 2; by_set++) {
-		waiters[0] = cn_wait(test, cntr, 10);
-		waiters[1] = cn_wait(test, cntr, U64_MAX);
+		waiters[0] = cn_start_waiter(test, cntr, 10);
+		waiters[1] = cn_start_waiter(test, cntr, U64_MAX);
 		if (by_set)
 			fi_cntr_seterr(cntr, 0);
 		else
@@ -178,7 +178,7 @@ static void cntr_02_an_error_ends_every_wait(struct kunit *test)
 static void cntr_02_a_process_signal_ends_the_wait(struct kunit *test)
 {
 	struct fid_cntr *cntr = cn_open(test, fx_open(test)->domain);
-	struct cn_waiter *waiter = cn_wait(test, cntr, 1);
+	struct cn_waiter *waiter = cn_start_waiter(test, cntr, 1);
 
 	send_sig(SIGUSR1, waiter->thread->task, 1);
 	expect_woken(test, waiter, -FI_EINTR);
@@ -187,7 +187,7 @@ static void cntr_02_a_process_signal_ends_the_wait(struct kunit *test)
 static void cntr_02_stopping_the_kthread_ends_the_wait(struct kunit *test)
 {
 	struct fid_cntr *cntr = cn_open(test, fx_open(test)->domain);
-	struct cn_waiter *waiter = cn_wait(test, cntr, 1);
+	struct cn_waiter *waiter = cn_start_waiter(test, cntr, 1);
 
 	tr_stop(test, waiter->thread);
 	KUNIT_EXPECT_EQ(test, -FI_EINTR, waiter->thread->result);
@@ -249,7 +249,7 @@ static void cntr_04_busy_while_bound(struct kunit *test)
 static void cntr_04_busy_while_a_thread_waits(struct kunit *test)
 {
 	struct fid_cntr *cntr = cn_open(test, fx_open(test)->domain);
-	struct cn_waiter *waiter = cn_wait(test, cntr, 1);
+	struct cn_waiter *waiter = cn_start_waiter(test, cntr, 1);
 
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&cntr->fid));
 	KUNIT_EXPECT_FALSE(test, completion_done(&waiter->thread->done));

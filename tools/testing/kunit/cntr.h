@@ -33,7 +33,7 @@ struct cn_waiter {
 };
 
 /* Starts a waiter and returns when it sleeps. */
-struct cn_waiter *cn_wait(struct kunit *test, struct fid_cntr *cntr,
-			  u64 threshold);
+struct cn_waiter *cn_start_waiter(struct kunit *test, struct fid_cntr *cntr,
+				  u64 threshold);
 
 #endif /* KOFI_KUNIT_CNTR_H */

@@ -143,7 +143,7 @@ static void cntr_03_endpoints_share_a_counter(struct kunit *test)
 static void cntr_03_endpoints_bound_later_wake_the_waiter(struct kunit *test)
 {
 	struct shared *shared = open_shared(test);
-	struct cn_waiter *waiter = cn_wait(test, shared->cntr, 2);
+	struct cn_waiter *waiter = cn_start_waiter(test, shared->cntr, 2);
 
 	connect_shared(test, shared, FI_SELECTIVE_COMPLETION);
 	KUNIT_ASSERT_EQ(test, 0, tr_recv(shared->ep[1], shared->buf, LEN));

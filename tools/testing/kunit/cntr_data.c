@@ -210,7 +210,7 @@ static void cntr_03_a_flush_ends_the_wait(struct kunit *test)
 	struct cn_waiter *waiter;
 
 	KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], buf, LEN));
-	waiter = cn_wait(test, pair->cntr[1][FX_RECVS], 1);
+	waiter = cn_start_waiter(test, pair->cntr[1][FX_RECVS], 1);
 	fx_close(test, &pair->ep[0]->fid);
 	KUNIT_ASSERT_TRUE(test, tr_join(test, waiter->thread));
 	KUNIT_EXPECT_EQ(test, -FI_EAVAIL, waiter->thread->result);
@@ -227,7 +227,7 @@ static void cntr_03_a_received_message_wakes_the_waiter(struct kunit *test)
 		struct cn_waiter *waiter;
 
 		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], buf + LEN, LEN));
-		waiter = cn_wait(test, pair->cntr[1][FX_RECVS], i);
+		waiter = cn_start_waiter(test, pair->cntr[1][FX_RECVS], i);
 		KUNIT_ASSERT_EQ(test, 0, tr_send(pair->ep[0], buf, LEN));
 		KUNIT_ASSERT_TRUE(test, tr_join(test, waiter->thread));
 		KUNIT_EXPECT_EQ(test, 0, waiter->thread->result);
