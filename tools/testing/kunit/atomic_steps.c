@@ -492,7 +492,7 @@ static void cq_17_multi_request_atomics_in_the_handler(struct kunit *test)
 	hd_check(test, queue);
 }
 
-KUNIT_ARRAY_PARAM(places, hd_hard, hd_name_place);
+KUNIT_ARRAY_PARAM(places, hd_hard, hd_name_context);
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(atom_03_counts_up_to_the_limit),

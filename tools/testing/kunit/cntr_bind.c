@@ -255,7 +255,7 @@ static void cntr_03_counting_keeps_the_cq_handler_called(struct kunit *test)
 	CN_EXPECT(test, cntr, ROUNDS / 50, 0);
 }
 
-KUNIT_ARRAY_PARAM(hard, hd_hard, hd_name_place);
+KUNIT_ARRAY_PARAM(hard, hd_hard, hd_name_context);
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(cntr_03_binding_flags_are_checked),

@@ -11,7 +11,7 @@
 #define SHORT_MS 100
 #define MANY 8
 
-KUNIT_ARRAY_PARAM(contexts, hd_hard, hd_name_place);
+KUNIT_ARRAY_PARAM(contexts, hd_hard, hd_name_context);
 
 #define IS_HARD(test) (*(const bool *)(test)->param_value)
 

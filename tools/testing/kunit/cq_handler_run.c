@@ -12,7 +12,7 @@
 #define LEN 64
 #define POSTED 8
 
-KUNIT_ARRAY_PARAM(contexts, hd_hard, hd_name_place);
+KUNIT_ARRAY_PARAM(contexts, hd_hard, hd_name_context);
 
 #define IS_HARD(test) (*(const bool *)(test)->param_value)
 

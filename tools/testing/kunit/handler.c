@@ -11,7 +11,7 @@
 
 const bool hd_hard[2] = { true, false };
 
-void hd_name_place(const bool *hard, char *name)
+void hd_name_context(const bool *hard, char *name)
 {
 	strscpy(name, *hard ? "interrupt" : "task", KUNIT_PARAM_DESC_SIZE);
 }

@@ -25,7 +25,7 @@ struct hd_queue {
 
 /* Contexts of a handler, hardirq and process; a test with this parameter runs once for each. */
 extern const bool hd_hard[2];
-void hd_name_place(const bool *hard, char *name);
+void hd_name_context(const bool *hard, char *name);
 
 /* Opens a queue with a handler; closed with the test. The caller runs hd_check() before. */
 struct hd_queue *hd_open(struct kunit *test, struct kofi_fabric_fx *fx,

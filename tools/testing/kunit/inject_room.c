@@ -282,7 +282,7 @@ static void inject_by_calls(struct kunit *test, struct hd_queue *queue, struct f
 	}
 }
 
-KUNIT_ARRAY_PARAM(contexts, hd_hard, hd_name_place);
+KUNIT_ARRAY_PARAM(contexts, hd_hard, hd_name_context);
 
 struct peer {
 	struct fid_ep	*ep;

@@ -255,7 +255,7 @@ static void ep_04_who_comes_too_late_is_told_so(struct kunit *test)
 		await_left(test, w, i, 4);
 }
 
-KUNIT_ARRAY_PARAM(places, hd_hard, hd_name_place);
+KUNIT_ARRAY_PARAM(places, hd_hard, hd_name_context);
 
 /* A member sends all there is; the other one is refused, and only its handler reads. */
 static void cq_16_the_handler_is_called_when_another_member_returns_its_packets(struct kunit *test)

@@ -177,7 +177,7 @@ static void read_all(struct hd_queue *queue)
 		atomic_inc((atomic_t *)queue->data);
 }
 
-KUNIT_ARRAY_PARAM(places, hd_hard, hd_name_place);
+KUNIT_ARRAY_PARAM(places, hd_hard, hd_name_context);
 
 static void cq_16_only_a_signalled_message_calls_the_handler(struct kunit *test)
 {

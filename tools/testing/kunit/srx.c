@@ -515,7 +515,7 @@ static void post_again(struct hd_queue *queue)
 	}
 }
 
-KUNIT_ARRAY_PARAM(places, hd_hard, hd_name_place);
+KUNIT_ARRAY_PARAM(places, hd_hard, hd_name_context);
 
 static void cq_17_a_handler_posts_shared_receives(struct kunit *test)
 {
