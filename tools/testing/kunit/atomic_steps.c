@@ -488,7 +488,7 @@ static void cq_17_multi_request_atomics_in_the_handler(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, chain->result);
 	KUNIT_EXPECT_EQ(test, 0, chain->left);
 	KUNIT_EXPECT_EQ(test, count, *(u64 *)(far + AT));
-	KUNIT_EXPECT_TRUE(test, hd_quiet(test, queue));
+	KUNIT_EXPECT_TRUE(test, hd_wait_idle(test, queue));
 	hd_check(test, queue);
 }
 

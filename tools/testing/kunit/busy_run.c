@@ -69,7 +69,7 @@ static void check_handlers(struct kunit *test, struct busy_fx *fx)
 	for (int side = 0; side < BUSY_SIDES; side++) {
 		if (!fx->queue[side])
 			continue;
-		KUNIT_EXPECT_TRUE(test, hd_quiet(test, fx->queue[side]));
+		KUNIT_EXPECT_TRUE(test, hd_wait_idle(test, fx->queue[side]));
 		hd_check(test, fx->queue[side]);
 	}
 }

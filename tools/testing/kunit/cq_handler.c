@@ -192,7 +192,7 @@ static void cq_18_blocking_calls_in_a_hardirq_handler(struct kunit *test)
 	hd_receives(test, ep[0], 1);
 	hd_sends(test, ep[1], 1);
 	KUNIT_ASSERT_TRUE(test, hd_called(test, queue, 1));
-	KUNIT_ASSERT_TRUE(test, hd_quiet(test, queue));
+	KUNIT_ASSERT_TRUE(test, hd_wait_idle(test, queue));
 	for (int i = 0; i < ARRAY_SIZE(refused->ret); i++)
 		KUNIT_EXPECT_EQ_MSG(test, -FI_EOPBADSTATE, refused->ret[i],
 				    "call %d", i);
@@ -271,7 +271,7 @@ static void cq_19_a_handler_cannot_close_its_queue(struct kunit *test)
 	hd_sends(test, ep[1], 1);
 	KUNIT_ASSERT_TRUE(test, hd_called(test, queue, 1));
 	fx_close(test, &ep[0]->fid);
-	KUNIT_ASSERT_TRUE(test, hd_quiet(test, queue));
+	KUNIT_ASSERT_TRUE(test, hd_wait_idle(test, queue));
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, READ_ONCE(*ret));
 	hd_close(test, queue);
 	hd_check(test, queue);
@@ -306,7 +306,7 @@ static void cq_19_a_handler_closes_another_endpoint_and_queue(struct kunit *test
 	fx_forget(test, &other->cq->fid);
 	hd_sends(test, ep[1], 1);
 	KUNIT_ASSERT_TRUE(test, hd_called(test, queue, 1));
-	KUNIT_ASSERT_TRUE(test, hd_quiet(test, queue));
+	KUNIT_ASSERT_TRUE(test, hd_wait_idle(test, queue));
 	KUNIT_EXPECT_EQ(test, 0, PTR_ERR_OR_ZERO(queue->data));
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&other->inside));
 	hd_check(test, queue);

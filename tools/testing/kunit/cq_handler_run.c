@@ -134,7 +134,7 @@ static void run(struct kunit *test, int messages, int wanted_calls)
 	/* A handler that read the flag before it was set is still inside, and may post. */
 	smp_mb();
 	for (int i = 0; i < 2; i++) {
-		KUNIT_EXPECT_TRUE(test, hd_quiet(test, pingpong->side[i]));
+		KUNIT_EXPECT_TRUE(test, hd_wait_idle(test, pingpong->side[i]));
 		hd_check(test, pingpong->side[i]);
 	}
 	KUNIT_EXPECT_TRUE(test, over);

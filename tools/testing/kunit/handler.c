@@ -113,7 +113,7 @@ bool hd_called(struct kunit *test, struct hd_queue *queue, int calls)
 	return true;
 }
 
-bool hd_quiet(struct kunit *test, struct hd_queue *queue)
+bool hd_wait_idle(struct kunit *test, struct hd_queue *queue)
 {
 	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 

@@ -43,7 +43,7 @@ void hd_check(struct kunit *test, struct hd_queue *queue);
 /* Waits until the handler was called that often; false on a timeout. */
 bool hd_called(struct kunit *test, struct hd_queue *queue, int calls);
 /* Waits until the handler does not run; false on a timeout. */
-bool hd_quiet(struct kunit *test, struct hd_queue *queue);
+bool hd_wait_idle(struct kunit *test, struct hd_queue *queue);
 
 /*
  * Allocates a completion for a handler's data, which outlives the queue even if

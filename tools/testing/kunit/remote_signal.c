@@ -192,7 +192,7 @@ static void cq_16_only_a_signalled_message_calls_the_handler(struct kunit *test)
 	/* The first arming may be for any completion; from now on only for solicited ones. */
 	send(test, world, FI_REMOTE_SIGNAL);
 	KUNIT_ASSERT_TRUE(test, hd_called(test, queue, 1));
-	KUNIT_ASSERT_TRUE(test, hd_quiet(test, queue));
+	KUNIT_ASSERT_TRUE(test, hd_wait_idle(test, queue));
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(queue->cq, &entry, 1));
 	KUNIT_EXPECT_EQ(test, 1, atomic_read(count));
 	calls = atomic_read(&queue->calls);
@@ -201,7 +201,7 @@ static void cq_16_only_a_signalled_message_calls_the_handler(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, calls, atomic_read(&queue->calls));
 	send(test, world, FI_REMOTE_SIGNAL);
 	KUNIT_ASSERT_TRUE(test, hd_called(test, queue, calls + 1));
-	KUNIT_ASSERT_TRUE(test, hd_quiet(test, queue));
+	KUNIT_ASSERT_TRUE(test, hd_wait_idle(test, queue));
 	KUNIT_EXPECT_EQ(test, COUNT + 1, atomic_read(count));
 	fx_close(test, &world->target->fid);
 	hd_close(test, queue);
@@ -224,7 +224,7 @@ static void cq_16_a_refused_receive_is_told_of_any_message(struct kunit *test)
 	/* From now on the queue is armed for solicited completions. */
 	send(test, world, FI_REMOTE_SIGNAL);
 	KUNIT_ASSERT_NE(test, 0, wait_for_completion_timeout(called, msecs_to_jiffies(FX_WAIT_MS)));
-	KUNIT_ASSERT_TRUE(test, hd_quiet(test, queue));
+	KUNIT_ASSERT_TRUE(test, hd_wait_idle(test, queue));
 	for (int round = 0; round < COUNT; round++) {
 		do {
 			ret = tr_recv(world->target, world->buf, LEN);
