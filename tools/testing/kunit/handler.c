@@ -98,7 +98,7 @@ void hd_check(struct kunit *test, struct hd_queue *queue)
 	KUNIT_EXPECT_FALSE_MSG(test, READ_ONCE(queue->late), "%s", place);
 }
 
-bool hd_called(struct kunit *test, struct hd_queue *queue, int calls)
+bool hd_wait_calls(struct kunit *test, struct hd_queue *queue, int calls)
 {
 	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 

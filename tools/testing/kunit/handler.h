@@ -41,7 +41,7 @@ void hd_close(struct kunit *test, struct hd_queue *queue);
 void hd_check(struct kunit *test, struct hd_queue *queue);
 
 /* Waits until the handler was called that often; false on a timeout. */
-bool hd_called(struct kunit *test, struct hd_queue *queue, int calls);
+bool hd_wait_calls(struct kunit *test, struct hd_queue *queue, int calls);
 /* Waits until the handler does not run; false on a timeout. */
 bool hd_wait_idle(struct kunit *test, struct hd_queue *queue);
 

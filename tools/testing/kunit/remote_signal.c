@@ -191,7 +191,7 @@ static void cq_16_only_a_signalled_message_calls_the_handler(struct kunit *test)
 	connect(test, queue->cq, world);
 	/* The first arming may be for any completion; from now on only for solicited ones. */
 	send(test, world, FI_REMOTE_SIGNAL);
-	KUNIT_ASSERT_TRUE(test, hd_called(test, queue, 1));
+	KUNIT_ASSERT_TRUE(test, hd_wait_calls(test, queue, 1));
 	KUNIT_ASSERT_TRUE(test, hd_wait_idle(test, queue));
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(queue->cq, &entry, 1));
 	KUNIT_EXPECT_EQ(test, 1, atomic_read(count));
@@ -200,7 +200,7 @@ static void cq_16_only_a_signalled_message_calls_the_handler(struct kunit *test)
 		send(test, world, 0);
 	KUNIT_EXPECT_EQ(test, calls, atomic_read(&queue->calls));
 	send(test, world, FI_REMOTE_SIGNAL);
-	KUNIT_ASSERT_TRUE(test, hd_called(test, queue, calls + 1));
+	KUNIT_ASSERT_TRUE(test, hd_wait_calls(test, queue, calls + 1));
 	KUNIT_ASSERT_TRUE(test, hd_wait_idle(test, queue));
 	KUNIT_EXPECT_EQ(test, COUNT + 1, atomic_read(count));
 	fx_close(test, &world->target->fid);
