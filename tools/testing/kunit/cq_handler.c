@@ -59,7 +59,7 @@ static void cq_16_called_once_until_the_queue_is_read_empty(struct kunit *test)
 	ssize_t ret;
 
 	hd_connect(test, fx, queue, NULL, ep);
-	hd_receives(test, ep[0], 2 * MANY);
+	hd_post_receives(test, ep[0], 2 * MANY);
 	KUNIT_EXPECT_EQ_MSG(test, 0, atomic_read(&queue->calls),
 			    "nothing is there yet");
 
@@ -92,7 +92,7 @@ static void cq_16_sread_arms_the_handler_too(struct kunit *test)
 	struct fid_ep *ep[2];
 
 	hd_connect(test, fx, queue, NULL, ep);
-	hd_receives(test, ep[0], 2);
+	hd_post_receives(test, ep[0], 2);
 	for (int turn = 1; turn <= 2; turn++) {
 		KUNIT_EXPECT_EQ(test, -FI_EAGAIN,
 				fi_cq_sread(queue->cq, &entry, 1, NULL, 0));
@@ -149,7 +149,7 @@ static void cq_17_errors_are_read_in_the_handler(struct kunit *test)
 	struct fid_ep *ep[2];
 
 	hd_connect(test, fx, queue, NULL, ep);
-	hd_receives(test, ep[0], MANY);
+	hd_post_receives(test, ep[0], MANY);
 	KUNIT_ASSERT_EQ(test, 0, fi_shutdown(ep[0], 0));
 	while (atomic_read(&errors->cancelled) < MANY &&
 	       time_before(jiffies, deadline))
@@ -189,7 +189,7 @@ static void cq_18_blocking_calls_in_a_hardirq_handler(struct kunit *test)
 
 	refused->fx = fx;
 	hd_connect(test, fx, queue, NULL, ep);
-	hd_receives(test, ep[0], 1);
+	hd_post_receives(test, ep[0], 1);
 	hd_sends(test, ep[1], 1);
 	KUNIT_ASSERT_TRUE(test, hd_wait_calls(test, queue, 1));
 	KUNIT_ASSERT_TRUE(test, hd_wait_idle(test, queue));
@@ -215,7 +215,7 @@ static void cq_19_close_during_handler_calls(struct kunit *test)
 		struct fid_ep *ep[2];
 
 		hd_connect(test, fx, queue, NULL, ep);
-		hd_receives(test, ep[0], MANY);
+		hd_post_receives(test, ep[0], MANY);
 		hd_sends(test, ep[1], MANY);
 		if (round % 2)
 			KUNIT_ASSERT_TRUE(test, hd_wait_calls(test, queue, 1));
@@ -244,7 +244,7 @@ static void cq_19_close_waits_for_the_handler(struct kunit *test)
 	struct fid_ep *ep[2];
 
 	hd_connect(test, fx, queue, NULL, ep);
-	hd_receives(test, ep[0], 1);
+	hd_post_receives(test, ep[0], 1);
 	hd_sends(test, ep[1], 1);
 	KUNIT_ASSERT_TRUE(test, hd_wait_calls(test, queue, 1));
 	fx_close(test, &ep[0]->fid);
@@ -267,7 +267,7 @@ static void cq_19_a_handler_cannot_close_its_queue(struct kunit *test)
 	struct fid_ep *ep[2];
 
 	hd_connect(test, fx, queue, NULL, ep);
-	hd_receives(test, ep[0], 2);
+	hd_post_receives(test, ep[0], 2);
 	hd_sends(test, ep[1], 1);
 	KUNIT_ASSERT_TRUE(test, hd_wait_calls(test, queue, 1));
 	fx_close(test, &ep[0]->fid);
@@ -298,8 +298,8 @@ static void cq_19_a_handler_closes_another_endpoint_and_queue(struct kunit *test
 
 	hd_connect(test, fx, other, NULL, to_other);
 	hd_connect(test, fx, queue, NULL, ep);
-	hd_receives(test, to_other[0], 1);
-	hd_receives(test, ep[0], 1);
+	hd_post_receives(test, to_other[0], 1);
+	hd_post_receives(test, ep[0], 1);
 	hd_sends(test, to_other[1], 1);
 	KUNIT_ASSERT_TRUE(test, hd_wait_calls(test, other, 1));
 	fx_forget(test, &to_other[0]->fid);

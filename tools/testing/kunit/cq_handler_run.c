@@ -208,7 +208,7 @@ static void cq_16_no_edge_is_lost_beside_a_reader(struct kunit *test)
 		/* The thread stops after half the rounds; then only the handler reads. */
 		if (round == tr_rounds / 2)
 			tr_stop(test, reader);
-		hd_receives(test, ep[0], POSTED);
+		hd_post_receives(test, ep[0], POSTED);
 		hd_sends(test, ep[1], POSTED);
 		while (atomic_read(&shared->entries) < round * POSTED &&
 		       time_before(jiffies, deadline))

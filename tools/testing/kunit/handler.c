@@ -163,7 +163,7 @@ void hd_inject_when_called(struct kunit *test, struct hd_queue *queue, struct fi
 	KUNIT_ASSERT_EQ(test, 0, ret);
 }
 
-void hd_receives(struct kunit *test, struct fid_ep *ep, int count)
+void hd_post_receives(struct kunit *test, struct fid_ep *ep, int count)
 {
 	while (count--)
 		KUNIT_ASSERT_EQ(test, 0, fi_recv(ep, NULL, 0, NULL,

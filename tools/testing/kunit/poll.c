@@ -226,7 +226,7 @@ static void poll_in_every_place(struct kunit *test, bool hard)
 	ST_EXPECT_READY(test, set, NULL);
 	hd_connect(test, fx, queue, NULL, ep);
 	queue->ep = (void *)set;
-	hd_receives(test, ep[0], 2);
+	hd_post_receives(test, ep[0], 2);
 	for (int turn = 1; turn <= 2; turn++) {
 		hd_sends(test, ep[1], 1);
 		KUNIT_ASSERT_TRUE(test, hd_wait_calls(test, queue, turn));
