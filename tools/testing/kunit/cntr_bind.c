@@ -246,7 +246,7 @@ static void cntr_03_counting_keeps_the_cq_handler_called(struct kunit *test)
 	peer = fx_connect(test, fx->domain, ep, pep, fx->eq, fx->cq);
 	for (int i = 1; i <= ROUNDS / 50; i++) {
 		hd_post_receives(test, ep, 1);
-		hd_sends(test, peer, 1);
+		hd_post_sends(test, peer, 1);
 		CN_ASSERT_REACHED(test, cntr, i);
 		KUNIT_ASSERT_TRUE_MSG(test, all_read(seen, i),
 				      "%d entries of %d", atomic_read(seen), i);

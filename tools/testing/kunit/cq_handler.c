@@ -64,7 +64,7 @@ static void cq_16_called_once_until_the_queue_is_read_empty(struct kunit *test)
 			    "nothing is there yet");
 
 	for (int turn = 1; turn <= 2; turn++) {
-		hd_sends(test, ep[1], MANY);
+		hd_post_sends(test, ep[1], MANY);
 		KUNIT_ASSERT_TRUE(test, hd_wait_calls(test, queue, calls + 1));
 		do {
 			usleep_range(10000, 12000);
@@ -96,7 +96,7 @@ static void cq_16_sread_arms_the_handler_too(struct kunit *test)
 	for (int turn = 1; turn <= 2; turn++) {
 		KUNIT_EXPECT_EQ(test, -FI_EAGAIN,
 				fi_cq_sread(queue->cq, &entry, 1, NULL, 0));
-		hd_sends(test, ep[1], 1);
+		hd_post_sends(test, ep[1], 1);
 		KUNIT_ASSERT_TRUE(test, hd_wait_calls(test, queue, turn));
 		KUNIT_EXPECT_EQ(test, 1, fi_cq_sread(queue->cq, &entry, 1, NULL,
 						     FX_WAIT_MS));
@@ -190,7 +190,7 @@ static void cq_18_blocking_calls_in_a_hardirq_handler(struct kunit *test)
 	refused->fx = fx;
 	hd_connect(test, fx, queue, NULL, ep);
 	hd_post_receives(test, ep[0], 1);
-	hd_sends(test, ep[1], 1);
+	hd_post_sends(test, ep[1], 1);
 	KUNIT_ASSERT_TRUE(test, hd_wait_calls(test, queue, 1));
 	KUNIT_ASSERT_TRUE(test, hd_wait_idle(test, queue));
 	for (int i = 0; i < ARRAY_SIZE(refused->ret); i++)
@@ -216,7 +216,7 @@ static void cq_19_close_during_handler_calls(struct kunit *test)
 
 		hd_connect(test, fx, queue, NULL, ep);
 		hd_post_receives(test, ep[0], MANY);
-		hd_sends(test, ep[1], MANY);
+		hd_post_sends(test, ep[1], MANY);
 		if (round % 2)
 			KUNIT_ASSERT_TRUE(test, hd_wait_calls(test, queue, 1));
 		fx_close(test, &ep[0]->fid);
@@ -245,7 +245,7 @@ static void cq_19_close_waits_for_the_handler(struct kunit *test)
 
 	hd_connect(test, fx, queue, NULL, ep);
 	hd_post_receives(test, ep[0], 1);
-	hd_sends(test, ep[1], 1);
+	hd_post_sends(test, ep[1], 1);
 	KUNIT_ASSERT_TRUE(test, hd_wait_calls(test, queue, 1));
 	fx_close(test, &ep[0]->fid);
 	hd_close(test, queue);
@@ -268,7 +268,7 @@ static void cq_19_a_handler_cannot_close_its_queue(struct kunit *test)
 
 	hd_connect(test, fx, queue, NULL, ep);
 	hd_post_receives(test, ep[0], 2);
-	hd_sends(test, ep[1], 1);
+	hd_post_sends(test, ep[1], 1);
 	KUNIT_ASSERT_TRUE(test, hd_wait_calls(test, queue, 1));
 	fx_close(test, &ep[0]->fid);
 	KUNIT_ASSERT_TRUE(test, hd_wait_idle(test, queue));
@@ -300,11 +300,11 @@ static void cq_19_a_handler_closes_another_endpoint_and_queue(struct kunit *test
 	hd_connect(test, fx, queue, NULL, ep);
 	hd_post_receives(test, to_other[0], 1);
 	hd_post_receives(test, ep[0], 1);
-	hd_sends(test, to_other[1], 1);
+	hd_post_sends(test, to_other[1], 1);
 	KUNIT_ASSERT_TRUE(test, hd_wait_calls(test, other, 1));
 	fx_forget(test, &to_other[0]->fid);
 	fx_forget(test, &other->cq->fid);
-	hd_sends(test, ep[1], 1);
+	hd_post_sends(test, ep[1], 1);
 	KUNIT_ASSERT_TRUE(test, hd_wait_calls(test, queue, 1));
 	KUNIT_ASSERT_TRUE(test, hd_wait_idle(test, queue));
 	KUNIT_EXPECT_EQ(test, 0, PTR_ERR_OR_ZERO(queue->data));

@@ -209,7 +209,7 @@ static void cq_16_no_edge_is_lost_beside_a_reader(struct kunit *test)
 		if (round == tr_rounds / 2)
 			tr_stop(test, reader);
 		hd_post_receives(test, ep[0], POSTED);
-		hd_sends(test, ep[1], POSTED);
+		hd_post_sends(test, ep[1], POSTED);
 		while (atomic_read(&shared->entries) < round * POSTED &&
 		       time_before(jiffies, deadline))
 			usleep_range(10, 50);

@@ -170,7 +170,7 @@ void hd_post_receives(struct kunit *test, struct fid_ep *ep, int count)
 						 FI_ADDR_UNSPEC, NULL));
 }
 
-void hd_sends(struct kunit *test, struct fid_ep *ep, int count)
+void hd_post_sends(struct kunit *test, struct fid_ep *ep, int count)
 {
 	while (count--)
 		KUNIT_ASSERT_EQ(test, 0, fi_send(ep, NULL, 0, NULL,

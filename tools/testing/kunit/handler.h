@@ -61,6 +61,6 @@ void hd_inject_when_called(struct kunit *test, struct hd_queue *queue, struct fi
 
 /* Post empty receives or sends. */
 void hd_post_receives(struct kunit *test, struct fid_ep *ep, int count);
-void hd_sends(struct kunit *test, struct fid_ep *ep, int count);
+void hd_post_sends(struct kunit *test, struct fid_ep *ep, int count);
 
 #endif /* KOFI_KUNIT_HANDLER_H */

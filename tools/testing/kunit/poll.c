@@ -228,7 +228,7 @@ static void poll_in_every_place(struct kunit *test, bool hard)
 	queue->ep = (void *)set;
 	hd_post_receives(test, ep[0], 2);
 	for (int turn = 1; turn <= 2; turn++) {
-		hd_sends(test, ep[1], 1);
+		hd_post_sends(test, ep[1], 1);
 		KUNIT_ASSERT_TRUE(test, hd_wait_calls(test, queue, turn));
 		KUNIT_ASSERT_TRUE(test, hd_wait_idle(test, queue));
 		KUNIT_EXPECT_GE(test, READ_ONCE(*listed), turn);
