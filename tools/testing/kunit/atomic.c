@@ -356,10 +356,10 @@ static void atomic_injects_write_no_success_entry(struct kunit *test)
 
 	for (int i = 0; i < 1000; i++)
 		KUNIT_ASSERT_EQ(test, 0,
-				when_there_is_room(fi_inject_atomic(fx->pair->ep[0], &one, 1, 0,
+				retry_while_eagain(fi_inject_atomic(fx->pair->ep[0], &one, 1, 0,
 								    fx->addr + AT, fx->key,
 								    FI_UINT64, FI_SUM)));
-	KUNIT_ASSERT_EQ(test, 0, when_there_is_room(at_post(fx, &op)));
+	KUNIT_ASSERT_EQ(test, 0, retry_while_eagain(at_post(fx, &op)));
 	at_expect(test, fx, &op);
 	KUNIT_EXPECT_EQ(test, 1000, *(u64 *)op.result);
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(fx->pair->cq[0], NULL, 0));

@@ -177,7 +177,7 @@ int fx_wait_comp_error(struct kunit *test, struct fid_cq *cq,
 		       struct fi_cq_err_entry *entry);
 
 /* Repeats call while it returns -FI_EAGAIN, for FX_WAIT_MS at most. */
-#define when_there_is_room(call) ({					\
+#define retry_while_eagain(call) ({					\
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);	\
 	ssize_t ret;							\
 									\

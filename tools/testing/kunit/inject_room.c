@@ -125,7 +125,7 @@ static void ep_04_unread_entries_fill_the_queue(struct kunit *test)
 /* Posts until there is room; reads no entry. */
 static int post_until_there_is_room(struct kofi_pair *pair, ssize_t (*post)(struct fid_ep *ep))
 {
-	return when_there_is_room(post(pair->ep[0]));
+	return retry_while_eagain(post(pair->ep[0]));
 }
 
 static void ep_07_sends_without_entries_need_one_free_slot(struct kunit *test)
@@ -158,7 +158,7 @@ static void post_receive(struct kunit *test, struct fid_ep *ep, struct fid_cq *c
 {
 	struct fi_cq_tagged_entry entry;
 
-	KUNIT_ASSERT_EQ(test, 0, when_there_is_room(({
+	KUNIT_ASSERT_EQ(test, 0, retry_while_eagain(({
 		while (fi_cq_read(cq, &entry, 1) == 1)
 			;
 		tr_recv(ep, NULL, 0);
@@ -197,7 +197,7 @@ static void cq_14_sends_without_entries_return_their_room(struct kunit *test)
 	}
 	for (; count < room; count++) {
 		post_receive(test, peer, pair->cq[1]);
-		KUNIT_ASSERT_EQ_MSG(test, 0, when_there_is_room(tr_send(ep, NULL, 0)),
+		KUNIT_ASSERT_EQ_MSG(test, 0, retry_while_eagain(tr_send(ep, NULL, 0)),
 				    "send %d of %d", count, room);
 	}
 }
@@ -298,7 +298,7 @@ static void receive_all(struct kunit *test, void *arg)
 	for (int i = 0; i < 2 * DEPTH; i++) {
 		struct fi_cq_tagged_entry entry;
 
-		KUNIT_ASSERT_EQ(test, 0, when_there_is_room(({
+		KUNIT_ASSERT_EQ(test, 0, retry_while_eagain(({
 			while (fi_cq_read(peer->cq, &entry, 1) == 1)
 				;
 			tr_recv(peer->ep, peer->byte, 1);

@@ -235,12 +235,12 @@ static void peer_04_transfers_by_hand(struct kunit *test)
 	memset(out, 7, LEN);
 	KUNIT_ASSERT_EQ(test, 0, fi_trecvmsg(rdm->ep, &msg, FI_PEER_TRANSFER));
 	/* A message of the consumer's does not go there, whatever its tag. */
-	KUNIT_ASSERT_EQ(test, 0, when_there_is_room(fi_tsend(rdm->ep, out, LEN, NULL, msg.addr, 5, out)));
+	KUNIT_ASSERT_EQ(test, 0, retry_while_eagain(fi_tsend(rdm->ep, out, LEN, NULL, msg.addr, 5, out)));
 	rdm_expect(test, rdm, out, NULL);
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&fake.done));
 	iov.iov_base = out;
 	msg.context = out;
-	KUNIT_ASSERT_EQ(test, 0, when_there_is_room(fi_tsendmsg(rdm->ep, &msg, FI_PEER_TRANSFER)));
+	KUNIT_ASSERT_EQ(test, 0, retry_while_eagain(fi_tsendmsg(rdm->ep, &msg, FI_PEER_TRANSFER)));
 	await(test, &fake.done, 2);
 	KUNIT_EXPECT_MEMEQ(test, out, in, LEN);
 	KUNIT_EXPECT_TRUE(test, fake.last.flags & FI_PEER_TRANSFER);

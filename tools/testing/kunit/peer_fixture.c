@@ -62,7 +62,7 @@ struct kofi_fabric_fx *peer_fabric(struct kunit *test)
 
 void peer_receive(struct kunit *test, struct peer_ends *ends, int nth)
 {
-	KUNIT_ASSERT_EQ(test, 0, when_there_is_room(fi_recv(ends->ep[1], ends->in + nth * LEN, LEN,
+	KUNIT_ASSERT_EQ(test, 0, retry_while_eagain(fi_recv(ends->ep[1], ends->in + nth * LEN, LEN,
 							    NULL, FI_ADDR_UNSPEC,
 							    ends->in + nth * LEN)));
 }
@@ -70,7 +70,7 @@ void peer_receive(struct kunit *test, struct peer_ends *ends, int nth)
 void peer_send(struct kunit *test, struct peer_ends *ends, int nth)
 {
 	memset(ends->out + nth * LEN, nth + 1, LEN);
-	KUNIT_ASSERT_EQ(test, 0, when_there_is_room(fi_send(ends->ep[0], ends->out + nth * LEN,
+	KUNIT_ASSERT_EQ(test, 0, retry_while_eagain(fi_send(ends->ep[0], ends->out + nth * LEN,
 							    nth + 1, NULL, FI_ADDR_UNSPEC,
 							    ends->out + nth * LEN)));
 }

@@ -34,7 +34,7 @@ static void open_far(struct kunit *test, struct kofi_rdm *rdm, struct far *far)
 static int add(struct kofi_rdm *rdm, fi_addr_t to, const struct far *far, u64 *one, u64 *old,
 	       u64 word, void *context)
 {
-	return when_there_is_room(fi_fetch_atomic(rdm->ep, one, 1, NULL, old, NULL, to,
+	return retry_while_eagain(fi_fetch_atomic(rdm->ep, one, 1, NULL, old, NULL, to,
 						  far->addr + 8 * word, far->key, FI_UINT64,
 						  FI_SUM, context));
 }
@@ -115,10 +115,10 @@ static void atom_05_both_ask_at_once(struct kunit *test)
 			for (int i = 0; i < 2; i++) {
 				KUNIT_ASSERT_EQ(test, 0, rdm_recv(side[i], FI_ADDR_UNSPEC, buf, 8,
 								  buf));
-				KUNIT_ASSERT_EQ(test, 0, when_there_is_room(
+				KUNIT_ASSERT_EQ(test, 0, retry_while_eagain(
 					add(side[i], to[i], &far[!i], &one,
 					    &old[i * AT_ONCE + n], 0, &old[i])));
-				KUNIT_ASSERT_EQ(test, 0, when_there_is_room(
+				KUNIT_ASSERT_EQ(test, 0, retry_while_eagain(
 					rdm_send(side[i], to[i], buf, 8, buf)));
 			}
 		}

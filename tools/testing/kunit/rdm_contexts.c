@@ -73,10 +73,10 @@ static void send(struct kunit *test, struct pair *p, int tx, int rx, size_t len,
 	struct fid_ep *ep = p->a->tx[tx];
 
 	if (is_tagged)
-		KUNIT_ASSERT_EQ(test, 0, when_there_is_room(fi_tsend(ep, p->out, len, NULL,
+		KUNIT_ASSERT_EQ(test, 0, retry_while_eagain(fi_tsend(ep, p->out, len, NULL,
 								     to(p, rx), 7, p->out)));
 	else
-		KUNIT_ASSERT_EQ(test, 0, when_there_is_room(fi_send(ep, p->out, len, NULL,
+		KUNIT_ASSERT_EQ(test, 0, retry_while_eagain(fi_send(ep, p->out, len, NULL,
 								    to(p, rx), p->out)));
 }
 
@@ -138,7 +138,7 @@ static void rdm_08_each_pair_of_contexts_has_its_order(struct kunit *test)
 		/* Some in one packet, some in two; each context has one buffer. */
 		out[tx].tx = tx;
 		out[tx].number = i;
-		KUNIT_ASSERT_EQ(test, 0, when_there_is_room(fi_send(p->a->tx[tx], &out[tx],
+		KUNIT_ASSERT_EQ(test, 0, retry_while_eagain(fi_send(p->a->tx[tx], &out[tx],
 				i % 3 ? 8 : sizeof(*out), NULL, to(p, rx), &out[tx])));
 		sep_expect(test, p->a->tx_cq[tx], &out[tx], NULL);
 		sent--;

@@ -40,7 +40,7 @@ static fi_addr_t to(struct ends *e, int rx)
 
 static void send(struct kunit *test, struct ends *e, int tx, int rx, size_t len)
 {
-	KUNIT_ASSERT_EQ(test, 0, when_there_is_room(fi_send(e->a->tx[tx], e->out, len, NULL,
+	KUNIT_ASSERT_EQ(test, 0, retry_while_eagain(fi_send(e->a->tx[tx], e->out, len, NULL,
 							    to(e, rx), e->out)));
 }
 

@@ -245,7 +245,7 @@ static int send_and_receive(struct tr_thread *thread)
 
 		tr_fill(out, len, i * THREADS + lane->index);
 		ret = fi_recv(b->rx[lane->index], in, len, NULL, FI_ADDR_UNSPEC, in) ?:
-		      when_there_is_room(fi_send(a->tx[lane->index], out, len, NULL, to, out));
+		      retry_while_eagain(fi_send(a->tx[lane->index], out, len, NULL, to, out));
 		if (ret)
 			return thread->result = ret;
 		for (int k = 0; k < 2; k++)

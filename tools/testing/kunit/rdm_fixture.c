@@ -112,14 +112,14 @@ fi_addr_t rdm_know(struct kunit *test, struct kofi_rdm *rdm,
 int rdm_send(struct kofi_rdm *rdm, fi_addr_t to, const void *buf, size_t len,
 	     void *context)
 {
-	return when_there_is_room(fi_send(rdm->ep, buf, len, NULL, to,
+	return retry_while_eagain(fi_send(rdm->ep, buf, len, NULL, to,
 					  context));
 }
 
 int rdm_recv(struct kofi_rdm *rdm, fi_addr_t from, void *buf, size_t len,
 	     void *context)
 {
-	return when_there_is_room(fi_recv(rdm->ep, buf, len, NULL, from,
+	return retry_while_eagain(fi_recv(rdm->ep, buf, len, NULL, from,
 					  context));
 }
 

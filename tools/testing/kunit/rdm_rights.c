@@ -202,7 +202,7 @@ static void try_one(struct kunit *test, struct kofi_rdm *rdm, fi_addr_t to, stru
 
 	memset(near, NEAR, 64);
 	near[8] = 1;
-	KUNIT_ASSERT_EQ(test, 0, when_there_is_room(post(rdm, to, far, what, near)));
+	KUNIT_ASSERT_EQ(test, 0, retry_while_eagain(post(rdm, to, far, what, near)));
 	err = outcome(test, rdm->cq, near);
 	if (!is_allowed) {
 		if (what != PUT || !is_iwarp(test))

@@ -276,7 +276,7 @@ static void cq_16_the_handler_is_called_when_another_member_returns_its_packets(
 	open_members(test, w);
 	for (int round = 0; round < 3; round++) {
 		for (int n = 0; n < 4; n++)
-			KUNIT_ASSERT_EQ(test, 0, when_there_is_room(
+			KUNIT_ASSERT_EQ(test, 0, retry_while_eagain(
 				fi_send(busy->ep, out, LONGEST, NULL, w->to[0][n < 2 ? 2 : 0], out)));
 		ret = fi_inject(refused->ep, &byte, 1, w->to[1][2]);
 		if (!ret)
@@ -366,7 +366,7 @@ static int send_and_receive(struct tr_thread *thread)
 		tr_fill(side->out, len, i);
 		ret = rdm_recv(rdm, FI_ADDR_UNSPEC, side->in, LONGEST, NULL) ?:
 		      rdm_send(rdm, to, side->out, len, NULL) ?:
-		      when_there_is_room(fi_fetch_atomic(rdm->ep, &side->one, 1, NULL, &side->old,
+		      retry_while_eagain(fi_fetch_atomic(rdm->ep, &side->one, 1, NULL, &side->old,
 							 NULL, to, (uintptr_t)other->word,
 							 other->key, FI_UINT64, FI_SUM, NULL));
 		if (ret)

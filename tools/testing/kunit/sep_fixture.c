@@ -118,7 +118,7 @@ void sep_exchange(struct kunit *test, struct sep *from, int tx, fi_addr_t addr, 
 	get_random_bytes(out, LEN);
 	KUNIT_ASSERT_EQ(test, 0, fi_recv(to->rx[rx], in, LEN, NULL, FI_ADDR_UNSPEC, in));
 	addr = fi_rx_addr(addr, rx, SEP_BITS);
-	KUNIT_ASSERT_EQ(test, 0, when_there_is_room(fi_send(from->tx[tx], out, LEN, NULL, addr,
+	KUNIT_ASSERT_EQ(test, 0, retry_while_eagain(fi_send(from->tx[tx], out, LEN, NULL, addr,
 							    out)));
 	sep_expect(test, from->tx_cq[tx], out, &entry);
 	KUNIT_EXPECT_EQ(test, FI_SEND | FI_MSG, entry.flags);
