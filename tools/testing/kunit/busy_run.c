@@ -146,7 +146,7 @@ static void close_01_both_ends_close_at_once_under_load(struct kunit *test)
 		for (int side = 0; side < BUSY_SIDES; side++)
 			join(test, threads[side]);
 		for (int side = 0; side < BUSY_SIDES; side++) {
-			fx_forget(test, &busy[side]->ep->fid);
+			fx_cancel_close(test, &busy[side]->ep->fid);
 			threads[side] = tr_start(test, side % num_online_cpus(),
 						 close_thread, busy[side]);
 		}

@@ -177,7 +177,7 @@ static void close_once(struct kunit *test, struct rnd_state *random)
 	add(&order, &pair->fabric->fid);
 	for (int i = 0; i < order.count; i++)
 		if (order.fid[i] != &mr->fid && order.fid[i] != &idle->fid)
-			fx_forget(test, order.fid[i]);
+			fx_cancel_close(test, order.fid[i]);
 
 	shuffle(&order, random);
 	close_in_order(test, &order);
@@ -246,7 +246,7 @@ static void close_03_close_connecting_in_any_order(struct kunit *test)
 		add(&order, &fx->domain->fid);
 		add(&order, &fx->fabric->fid);
 		for (int i = 0; i < order.count; i++)
-			fx_forget(test, order.fid[i]);
+			fx_cancel_close(test, order.fid[i]);
 		shuffle(&order, &random);
 		close_in_order(test, &order);
 	}

@@ -112,7 +112,7 @@ static void expect_close_refused(struct kunit *test, struct fid *fid)
 
 	KUNIT_EXPECT_EQ_MSG(test, -FI_EOPBADSTATE, ret, "class %zu", class);
 	if (!ret)
-		fx_forget(test, fid);
+		fx_cancel_close(test, fid);
 }
 
 static void cq_18_close_in_atomic_context_is_refused(struct kunit *test)

@@ -302,8 +302,8 @@ static void cq_19_a_handler_closes_another_endpoint_and_queue(struct kunit *test
 	hd_post_receives(test, ep[0], 1);
 	hd_post_sends(test, to_other[1], 1);
 	KUNIT_ASSERT_TRUE(test, hd_wait_calls(test, other, 1));
-	fx_forget(test, &to_other[0]->fid);
-	fx_forget(test, &other->cq->fid);
+	fx_cancel_close(test, &to_other[0]->fid);
+	fx_cancel_close(test, &other->cq->fid);
 	hd_post_sends(test, ep[1], 1);
 	KUNIT_ASSERT_TRUE(test, hd_wait_calls(test, queue, 1));
 	KUNIT_ASSERT_TRUE(test, hd_wait_idle(test, queue));

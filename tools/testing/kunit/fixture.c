@@ -32,7 +32,7 @@ void fx_close(struct kunit *test, struct fid *fid)
 	kunit_release_action(test, close_action, fid);
 }
 
-void fx_forget(struct kunit *test, struct fid *fid)
+void fx_cancel_close(struct kunit *test, struct fid *fid)
 {
 	kunit_remove_action(test, close_action, fid);
 }

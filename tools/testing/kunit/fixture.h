@@ -94,7 +94,7 @@ void fx_defer_close(struct kunit *test, struct fid *fid);
 /* Closes fid now, if fx_defer_close() was called for it. */
 void fx_close(struct kunit *test, struct fid *fid);
 /* Cancels fx_defer_close(): the test closes fid itself. */
-void fx_forget(struct kunit *test, struct fid *fid);
+void fx_cancel_close(struct kunit *test, struct fid *fid);
 /* Frees an info when the test ends. */
 void fx_defer_free(struct kunit *test, struct fi_info *info);
 

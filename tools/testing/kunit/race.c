@@ -20,7 +20,7 @@ static int shut_one(struct race *race, int side)
 static void forget(struct kunit *test, struct race *race)
 {
 	for (int side = 0; side < 2; side++)
-		fx_forget(test, &race->ep[side]->fid);
+		fx_cancel_close(test, &race->ep[side]->fid);
 }
 
 static void race_both_ends_close(struct kunit *test)
@@ -71,7 +71,7 @@ static void race_one_shuts_down_the_other_closes(struct kunit *test)
 	for (unsigned int round = 0; round < tr_rounds; round++) {
 		race_connect(test, race);
 		race_post(test, race);
-		fx_forget(test, &race->ep[1]->fid);
+		fx_cancel_close(test, &race->ep[1]->fid);
 		race_run(test, race, shut_one, close_one);
 		KUNIT_EXPECT_EQ(test, 0, race->ret[0]);
 		KUNIT_EXPECT_EQ(test, 0, race->ret[1]);
@@ -106,7 +106,7 @@ static void race_polling_while_an_endpoint_closes(struct kunit *test)
 		WRITE_ONCE(race->over, false);
 		race_connect(test, race);
 		race_post(test, race);
-		fx_forget(test, &race->ep[1]->fid);
+		fx_cancel_close(test, &race->ep[1]->fid);
 		race_run(test, race, read_until_over, close_then_over);
 		KUNIT_EXPECT_EQ(test, 0, race->ret[1]);
 		fx_close(test, &race->ep[0]->fid);
@@ -148,7 +148,7 @@ static void race_waiting_for_events_while_an_endpoint_closes(struct kunit *test)
 	for (unsigned int round = 0; round < tr_rounds; round++) {
 		WRITE_ONCE(race->over, false);
 		race_connect(test, race);
-		fx_forget(test, &race->ep[0]->fid);
+		fx_cancel_close(test, &race->ep[0]->fid);
 		race_run(test, race, wait_for_events, close_the_caller);
 		KUNIT_EXPECT_EQ(test, 0, race->ret[0]);
 		KUNIT_EXPECT_EQ(test, 0, race->ret[1]);
@@ -174,8 +174,8 @@ static void race_connecting_while_both_ends_close(struct kunit *test)
 		race->pep = pep;
 		race->ep[0] = fx_bound_ep(test, race->fx);
 		fx_start_connect(test, race->ep[0], pep);
-		fx_forget(test, &pep->fid);
-		fx_forget(test, &race->ep[0]->fid);
+		fx_cancel_close(test, &pep->fid);
+		fx_cancel_close(test, &race->ep[0]->fid);
 		race_run(test, race, close_one, close_the_listener);
 		KUNIT_EXPECT_EQ(test, 0, race->ret[0]);
 		KUNIT_EXPECT_EQ(test, 0, race->ret[1]);

@@ -439,7 +439,7 @@ static void close_03_two_go_at_once(struct kunit *test)
 								 w->to[n][round % 2 ? !n : 2], out));
 			if (round & 4)
 				rdm_await_connected(test, member, 1);
-			fx_forget(test, &member->ep->fid);
+			fx_cancel_close(test, &member->ep->fid);
 		}
 		for (int n = 0; n < 2; n++)
 			threads[n] = tr_start(test, n % num_online_cpus(), close_it,
