@@ -58,8 +58,8 @@ int fault_init(struct kunit *test)
 /* Upper bound of the allocations of a call. */
 #define MOST	4000
 
-void fault_walk(struct kunit *test, struct fault *fault,
-		const struct step *step)
+void fault_fail_each(struct kunit *test, struct fault *fault,
+		     const struct step *step)
 {
 	unsigned int n, errnos = 0;
 	bool failed = true;
@@ -157,7 +157,7 @@ static void close_02_infos(struct kunit *test)
 	struct fault *fault = fault_new(test);
 
 	for (int i = 0; i < ARRAY_SIZE(steps); i++)
-		fault_walk(test, fault, &steps[i]);
+		fault_fail_each(test, fault, &steps[i]);
 }
 
 static int call_fabric(struct fault *fault)
@@ -243,7 +243,7 @@ static void close_02_constructors(struct kunit *test)
 	struct fault *fault = fault_new(test);
 
 	for (int i = 0; i < ARRAY_SIZE(steps); i++)
-		fault_walk(test, fault, &steps[i]);
+		fault_fail_each(test, fault, &steps[i]);
 }
 
 static int call_mr_regv(struct fault *fault)
@@ -265,10 +265,10 @@ static void close_02_large_regions(struct kunit *test)
 					 call_mr_reg };
 	struct fault *fault = fault_new(test);
 
-	fault_walk(test, fault, &regv);
+	fault_fail_each(test, fault, &regv);
 	fault->buf = vmalloc(PAGE_SIZE);
 	if (fault->buf)
-		fault_walk(test, fault, &reg);
+		fault_fail_each(test, fault, &reg);
 	vfree(fault->buf);
 }
 

@@ -57,8 +57,8 @@ struct step {
 /* Suite init function: skips the test on kernels where no allocation can be made to fail. */
 int fault_init(struct kunit *test);
 struct fault *fault_new(struct kunit *test);
-void fault_walk(struct kunit *test, struct fault *fault,
-		const struct step *step);
+void fault_fail_each(struct kunit *test, struct fault *fault,
+		     const struct step *step);
 
 /* Evaluates to ret, and records the object as fault->made if ret is 0. */
 #define FAULT_MADE(fault, ret, object) ({				\

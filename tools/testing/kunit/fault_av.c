@@ -40,7 +40,7 @@ static void close_02_address_vectors(struct kunit *test)
 	struct fault *fault = fault_new(test);
 
 	for (int i = 0; i < ARRAY_SIZE(steps); i++)
-		fault_walk(test, fault, &steps[i]);
+		fault_fail_each(test, fault, &steps[i]);
 }
 
 static int insert_peers(struct fid_av *av, fi_addr_t *out, u64 flags)
@@ -107,7 +107,7 @@ static void av_10_insert_without_memory_fails_the_rest(struct kunit *test)
 		close_av,
 	};
 
-	fault_walk(test, fault_new(test), &step);
+	fault_fail_each(test, fault_new(test), &step);
 }
 
 static void prepare_events(struct kunit *test, struct fault *fault)
@@ -153,7 +153,7 @@ static void av_10_event_insert_without_memory_starts_or_fails(struct kunit *test
 		call_av_insert_event, close_events,
 	};
 
-	fault_walk(test, fault_new(test), &step);
+	fault_fail_each(test, fault_new(test), &step);
 }
 
 static void prepare_set(struct kunit *test, struct fault *fault)
@@ -200,7 +200,7 @@ static void avset_03_union_without_memory_changes_nothing(struct kunit *test)
 		"fi_av_set_union()", prepare_set, call_av_set, close_only,
 	};
 
-	fault_walk(test, fault_new(test), &step);
+	fault_fail_each(test, fault_new(test), &step);
 }
 
 static struct kunit_case cases[] = {

@@ -81,7 +81,7 @@ static void close_02_before_a_connection(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, fi_getname(&pep->fid, &fault->silent, &len), 0);
 	fx_close(test, &pep->fid);
 	for (int i = 0; i < ARRAY_SIZE(steps); i++)
-		fault_walk(test, fault, &steps[i]);
+		fault_fail_each(test, fault, &steps[i]);
 }
 
 static int call_listen(struct fault *fault)
@@ -116,7 +116,7 @@ static void close_02_listeners(struct kunit *test)
 
 	fault->idle = fx_pep(test, fault->fx->fabric, fault->fx->info);
 	for (int i = 0; i < ARRAY_SIZE(steps); i++)
-		fault_walk(test, fault, &steps[i]);
+		fault_fail_each(test, fault, &steps[i]);
 }
 
 static int call_eq_write(struct fault *fault)
@@ -136,7 +136,7 @@ static void close_02_eq_write(struct kunit *test)
 		"fi_eq_write()", NULL, call_eq_write
 	};
 
-	fault_walk(test, fault_new(test), &write);
+	fault_fail_each(test, fault_new(test), &write);
 }
 
 /* Connects an endpoint and reads its request at the listener. */
@@ -193,7 +193,7 @@ static void close_02_requests(struct kunit *test)
 		close_request
 	};
 
-	fault_walk(test, fault_new(test), &endpoint);
+	fault_fail_each(test, fault_new(test), &endpoint);
 }
 
 static void close_02_accept(struct kunit *test)
@@ -207,7 +207,7 @@ static void close_02_accept(struct kunit *test)
 	/* siw_qp_readq_init() frees the first of its two queues twice when memory is short. */
 	if (tr_is_iwarp(fault->fx->info))
 		kunit_skip(test, "siw frees memory twice when it lacks some");
-	fault_walk(test, fault, &accept);
+	fault_fail_each(test, fault, &accept);
 }
 
 /* Connects two endpoints; ep is the accepted one. */
@@ -265,7 +265,7 @@ static void close_02_close_and_reject(struct kunit *test)
 	struct fault *fault = fault_new(test);
 
 	for (int i = 0; i < ARRAY_SIZE(steps); i++)
-		fault_walk(test, fault, &steps[i]);
+		fault_fail_each(test, fault, &steps[i]);
 }
 
 static struct kunit_case fault_cm_cases[] = {

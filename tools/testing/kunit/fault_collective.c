@@ -61,9 +61,9 @@ static void close_02_import_and_join(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, fi_av_set(rdm->av, &attr, &set, NULL));
 	fx_defer_close(test, &set->fid);
 	KUNIT_ASSERT_EQ(test, 0, fi_av_set_insert(set, rdm_know(test, rdm, rdm)));
-	fault_walk(test, fault_new(test), &import);
+	fault_fail_each(test, fault_new(test), &import);
 	KUNIT_ASSERT_EQ(test, 0, fi_import_fid(&rdm->ep->fid, &offload->fid, 0));
-	fault_walk(test, fault_new(test), &join);
+	fault_fail_each(test, fault_new(test), &join);
 }
 
 static struct kunit_case cases[] = {

@@ -63,12 +63,12 @@ static void close_02_peer_cqs(struct kunit *test)
 	static const struct step opening = { "fi_cq_open(FI_PEER)", NULL, call_open_peer };
 	struct fault *fault = fault_new(test);
 
-	fault_walk(test, fault, &exporting);
+	fault_fail_each(test, fault, &exporting);
 	if (fx_serial)
 		return;
 	reopen_queue(test, fault);
 	KUNIT_ASSERT_EQ(test, 0, fi_export_fid(&fault->cq->fid, 0, &fault->exported, NULL));
-	fault_walk(test, fault, &opening);
+	fault_fail_each(test, fault, &opening);
 	KUNIT_EXPECT_EQ(test, 0, fi_close(fault->exported));
 	KUNIT_EXPECT_EQ(test, 0, fi_close(&fault->cq->fid));
 }
@@ -155,16 +155,16 @@ static void close_02_peer_avs_eqs_and_domains(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 4, fi_av_insertsym(fault->av, "10.0.0.1", 4, "1", 1, NULL, 0, NULL));
 	KUNIT_ASSERT_EQ(test, 0, fi_av_set(fault->av, &set_attr, &set, NULL));
 	fx_defer_close(test, &set->fid);
-	fault_walk(test, fault, &exporting_av);
+	fault_fail_each(test, fault, &exporting_av);
 	KUNIT_ASSERT_EQ(test, 0, fi_export_fid(&fault->av->fid, 0, &fault->exported, NULL));
-	fault_walk(test, fault, &opening_av);
+	fault_fail_each(test, fault, &opening_av);
 	KUNIT_EXPECT_EQ(test, 0, fi_close(fault->exported));
-	fault_walk(test, fault, &exporting_set);
+	fault_fail_each(test, fault, &exporting_set);
 	KUNIT_ASSERT_EQ(test, 0, fi_export_fid(&set->fid, 0, &fault->exported, NULL));
-	fault_walk(test, fault, &opening_set);
+	fault_fail_each(test, fault, &opening_set);
 	KUNIT_EXPECT_EQ(test, 0, fi_close(fault->exported));
 	for (int i = 0; i < ARRAY_SIZE(others); i++)
-		fault_walk(test, fault, &others[i]);
+		fault_fail_each(test, fault, &others[i]);
 }
 
 static struct rs_world *srx_fx;
@@ -217,10 +217,10 @@ static void close_02_peer_srxs(struct kunit *test)
 	struct fault *fault = fault_new(test);
 
 	srx_fx = rs_open(test, NULL);
-	fault_walk(test, fault, &exporting);
+	fault_fail_each(test, fault, &exporting);
 	KUNIT_ASSERT_EQ(test, 0, fi_export_fid(&srx_fx->srx->fid, 0, &fault->exported, NULL));
 	for (int i = 0; i < ARRAY_SIZE(opening); i++)
-		fault_walk(test, fault, &opening[i]);
+		fault_fail_each(test, fault, &opening[i]);
 	KUNIT_EXPECT_EQ(test, 0, fi_close(fault->exported));
 }
 

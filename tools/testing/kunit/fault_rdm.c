@@ -54,7 +54,7 @@ static void close_02_rdm_objects(struct kunit *test)
 
 	rdm = rdm_make(test, &opts);
 	for (int i = 0; i < ARRAY_SIZE(steps); i++)
-		fault_walk(test, fault, &steps[i]);
+		fault_fail_each(test, fault, &steps[i]);
 }
 
 static void open_ep(struct kunit *test, struct fault *fault)
@@ -89,7 +89,7 @@ static void close_02_enable_rdm(struct kunit *test)
 	};
 
 	rdm = rdm_open(test, NULL);
-	fault_walk(test, fault_new(test), &enable);
+	fault_fail_each(test, fault_new(test), &enable);
 	rdm_exchange(test, rdm, rdm_know(test, rdm, rdm), rdm);
 }
 
@@ -129,7 +129,7 @@ static void close_02_scalable_endpoints_and_contexts(struct kunit *test)
 
 	sep = sep_make(test, &opts);
 	for (int i = 0; i < ARRAY_SIZE(steps); i++)
-		fault_walk(test, fault, &steps[i]);
+		fault_fail_each(test, fault, &steps[i]);
 }
 
 static void open_tx(struct kunit *test, struct fault *fault)
@@ -193,7 +193,7 @@ static void close_02_enable_contexts(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, fi_getname(&sep->ep->fid, &sep->name, &sep->name_len));
 	fault->addr = sep_know(test, sep, &sep->name);
 	for (int i = 0; i < ARRAY_SIZE(steps); i++)
-		fault_walk(test, fault, &steps[i]);
+		fault_fail_each(test, fault, &steps[i]);
 }
 
 static int call_enable_scalable(struct fault *fault)
@@ -218,7 +218,7 @@ static void close_02_enable_scalable_endpoints(struct kunit *test)
 	struct sep_opts opts = { .txs = 2, .rxs = 2, .rx_size = 16 };
 
 	sep = sep_make(test, &opts);
-	fault_walk(test, fault_new(test), &enable);
+	fault_fail_each(test, fault_new(test), &enable);
 }
 
 static struct rs_world *srx_fx;
@@ -324,10 +324,10 @@ static void close_02_rdm_with_shared_contexts(struct kunit *test)
 		fx_close(test, &srx_fx->member[i].ep->fid);
 	fx_close(test, &srx_fx->srx->fid);
 	for (int i = 0; i < ARRAY_SIZE(alone); i++)
-		fault_walk(test, fault, &alone[i]);
+		fault_fail_each(test, fault, &alone[i]);
 	reopen_srx(test, fault);
 	for (int i = 0; i < ARRAY_SIZE(bound); i++)
-		fault_walk(test, fault, &bound[i]);
+		fault_fail_each(test, fault, &bound[i]);
 	/* The shared context has no reference of a closed endpoint left. */
 	fx_close(test, &srx_fx->srx->fid);
 }

@@ -81,7 +81,7 @@ static void close_02_poll_and_wait_sets(struct kunit *test)
 	fault->poll = st_poll_open(test, fault->fx->domain);
 	fault->set = st_wait_open(test, fault->fx->fabric, FI_WAIT_UNSPEC);
 	for (int i = 0; i < ARRAY_SIZE(steps); i++)
-		fault_walk(test, fault, &steps[i]);
+		fault_fail_each(test, fault, &steps[i]);
 	/* No member is left in the wait set. */
 	KUNIT_EXPECT_EQ(test, -FI_ETIMEDOUT, fi_wait(fault->set, 0));
 }

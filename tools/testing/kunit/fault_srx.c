@@ -93,10 +93,10 @@ static void close_02_shared_receive_contexts(struct kunit *test)
 
 	fault->fx->info = sx_info(test, NULL);
 	for (int i = 0; i < ARRAY_SIZE(alone); i++)
-		fault_walk(test, fault, &alone[i]);
+		fault_fail_each(test, fault, &alone[i]);
 	reopen_srx(test, fault);
 	for (int i = 0; i < ARRAY_SIZE(bound); i++)
-		fault_walk(test, fault, &bound[i]);
+		fault_fail_each(test, fault, &bound[i]);
 	KUNIT_EXPECT_EQ(test, fi_close(&fault->srx->fid), 0);
 }
 

@@ -74,7 +74,7 @@ static void close_02_remote_regions(struct kunit *test)
 		kunit_skip(test, "siw leaks what it has no memory for");
 	KUNIT_ASSERT_EQ(test, 0, reg(fault, fault->fx->domain, &mr));
 	for (int i = 0; i < ARRAY_SIZE(steps); i++)
-		fault_walk(test, fault, &steps[i]);
+		fault_fail_each(test, fault, &steps[i]);
 	KUNIT_EXPECT_EQ(test, 0, fi_close(&mr->fid));
 }
 
@@ -97,7 +97,7 @@ static void close_02_closing_a_remote_region(struct kunit *test)
 		"fi_close(remote)", open_a_region, call_close, NULL, true
 	};
 
-	fault_walk(test, fault_new(test), &close);
+	fault_fail_each(test, fault_new(test), &close);
 }
 
 static struct kunit_case cases[] = {
