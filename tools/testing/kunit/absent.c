@@ -22,7 +22,7 @@
 
 static void absent_tagged_messages(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	struct fid_ep *ep = world->pair->ep[0];
 	struct kvec iov = { .iov_base = world->buf, .iov_len = 8 };
 	struct fi_msg_tagged msg = {
@@ -46,7 +46,7 @@ static void absent_tagged_messages(struct kunit *test)
 
 static void absent_collectives(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	struct fid_ep *ep = world->pair->ep[0];
 	struct fi_collective_attr attr = { .datatype = FI_UINT64 };
 	fi_addr_t addr = FI_ADDR_NOTAVAIL;
@@ -77,7 +77,7 @@ static void absent_collectives(struct kunit *test)
 
 static void absent_mr_keys_and_bindings(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	struct fid_mr *mr = world->mr;
 	struct kvec iov = { .iov_base = world->buf, .iov_len = 8 };
 	u8 raw[16] = {};
@@ -95,7 +95,7 @@ static void absent_mr_keys_and_bindings(struct kunit *test)
 /* Tries objects of every class. */
 static void absent_values_and_ops(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	size_t value = 0;
 	struct fid *exported;
 	void *ops;

@@ -10,14 +10,14 @@
 
 #define BUF_SIZE	4096
 
-struct args_world *args_world(struct kunit *test)
+struct args_objects *args_objects(struct kunit *test)
 {
 	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_UNSPEC };
 	struct fi_av_attr av_attr = {};
 	struct fi_av_set_attr set_attr = { .flags = FI_UNIVERSE,
 		.start_addr = FI_ADDR_NOTAVAIL, .end_addr = FI_ADDR_NOTAVAIL,
 	};
-	struct args_world *world;
+	struct args_objects *world;
 
 	world = kunit_kzalloc(test, sizeof(*world), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, world);
@@ -180,7 +180,7 @@ static void args_fabric(struct kunit *test)
 
 static void args_children_of_a_fabric(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	struct fid_fabric *fabric = world->pair->fabric;
 	struct fi_info *info = world->pair->info;
 	struct fi_info empty = {};
@@ -211,7 +211,7 @@ static void args_children_of_a_fabric(struct kunit *test)
 
 static void args_source_of_a_passive_endpoint(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	struct fid_fabric *fabric = world->pair->fabric;
 	struct fi_info *info = fi_dupinfo(world->pair->info);
 	struct fid_pep *pep;
@@ -229,7 +229,7 @@ static void args_source_of_a_passive_endpoint(struct kunit *test)
 
 static void args_eq_open(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	struct fid_fabric *fabric = world->pair->fabric;
 	struct fi_eq_attr good = {}, attr;
 	struct fid_eq *eq;
@@ -259,7 +259,7 @@ static void args_eq_open(struct kunit *test)
 
 static void args_cq_open(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	struct fid_domain *domain = world->pair->domain;
 	struct fi_cq_attr good = {}, attr;
 	struct fid_cq *cq;
@@ -302,7 +302,7 @@ static void args_cq_open(struct kunit *test)
 
 static void args_cntr_open(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	struct fid_domain *domain = world->pair->domain;
 	struct fi_cntr_attr good = {}, attr;
 	struct fid_cntr *cntr;
@@ -338,7 +338,7 @@ static void args_cntr_open(struct kunit *test)
 
 static void args_endpoint(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	struct fid_domain *domain = world->pair->domain;
 	struct fi_info *info = fi_dupinfo(world->pair->info);
 	struct fid_ep *ep;
@@ -403,7 +403,7 @@ static void args_endpoint_depths(struct kunit *test)
 
 static void args_mr_reg(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	struct fid_domain *domain = world->pair->domain;
 	struct kvec iov = { .iov_base = world->buf, .iov_len = 64 };
 	struct fi_mr_attr attr = { .mr_iov = &iov, .iov_count = 1 };

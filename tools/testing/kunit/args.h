@@ -58,7 +58,7 @@ static const size_t args_lengths[] = {
 /* One object of each class, to be passed where an object of another class belongs. */
 #define ARGS_CLASSES	11
 
-struct args_world {
+struct args_objects {
 	struct kofi_pair	*pair;
 	struct fid_mr		*mr;
 	struct fid_cntr		*cntr;
@@ -69,6 +69,6 @@ struct args_world {
 	struct fid		unknown;	/* no class, no ops */
 };
 
-struct args_world *args_world(struct kunit *test);
+struct args_objects *args_objects(struct kunit *test);
 
 #endif /* KOFI_KUNIT_ARGS_H */

@@ -9,7 +9,7 @@
 
 static void args_av_open_and_bind(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	struct fid_domain *domain = world->pair->domain;
 	struct fid_av *av = world->av, *other;
 	struct fi_av_attr attr = {};
@@ -35,7 +35,7 @@ static void args_av_open_and_bind(struct kunit *test)
 
 static void args_av_sets(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	struct fid_av *av = world->av;
 	struct fid_av_set *set = world->set, *other;
 	struct fi_av_set_attr attr = { .stride = 1 };
@@ -75,7 +75,7 @@ static void args_av_sets(struct kunit *test)
 
 static void args_av_insertions(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	struct fid_av *av = world->av;
 	struct sockaddr_in addr = { .sin_family = AF_INET };
 	fi_addr_t out;
@@ -128,7 +128,7 @@ static void args_av_asynchronous_insertions(struct kunit *test)
 
 static void args_av_lookups(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	struct fid_av *av = world->av;
 	struct sockaddr_in addr = {
 		.sin_family = AF_INET,

@@ -30,7 +30,7 @@ static void expect_full_table(struct kunit *test, const char *name, const void *
 
 static void args_every_op_is_set(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	struct kofi_pair *pair = world->pair;
 
 	for (int i = 0; i < ARGS_CLASSES; i++)
@@ -59,7 +59,7 @@ static void args_every_op_is_set(struct kunit *test)
 static void args_common_calls(struct kunit *test)
 {
 	static const int commands[] = { -1, INT_MIN, INT_MAX, 999 };
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 
 	for (int i = 0; i < ARGS_CLASSES; i++) {
 		struct fid *fid = world->fid[i];
@@ -91,7 +91,7 @@ static void args_common_calls(struct kunit *test)
 /* Calls close, bind and control of each class with an object of another class. */
 static void args_common_calls_of_another_class(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	u64 flags = FI_TRANSMIT;
 
 	for (int i = 0; i < ARGS_CLASSES; i++) {
@@ -241,7 +241,7 @@ static void args_completion_queue(struct kunit *test)
 /* Every value can be set or added: only the object and the wait can be wrong. */
 static void args_counter(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	struct fid_cntr *cntr = world->cntr;
 	struct fi_ops_cntr *ops = cntr->ops;
 

@@ -11,7 +11,7 @@
 
 static void args_names(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	struct kofi_pair *pair = world->pair;
 	struct fid *const ends[] = { &pair->ep[0]->fid, &pair->pep->fid };
 	struct fid_ep *idle = fx_ep(test, pair->domain, pair->info);
@@ -69,7 +69,7 @@ static void args_names(struct kunit *test)
 
 static void args_options(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	struct kofi_pair *pair = world->pair;
 	struct fid *const ends[] = { &pair->ep[0]->fid, &pair->pep->fid };
 	struct fid_ep *idle = fx_ep(test, pair->domain, pair->info);
@@ -119,7 +119,7 @@ static void args_options(struct kunit *test)
 
 static void args_connections(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	struct kofi_pair *pair = world->pair;
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_ep *ep = fx_bound_ep(test, fx);

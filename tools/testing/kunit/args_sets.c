@@ -8,7 +8,7 @@
 
 static void args_poll_sets(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	struct fid_domain *domain = world->pair->domain;
 	struct fid_poll *set = st_poll_open(test, domain), *other;
 	struct fi_poll_attr attr = {};
@@ -53,7 +53,7 @@ static void args_poll_sets(struct kunit *test)
 
 static void args_wait_sets(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	struct fid_fabric *fabric = world->pair->fabric;
 	struct fid_wait *set = st_wait_open(test, fabric, FI_WAIT_UNSPEC);
 	struct fi_wait_attr attr = { .wait_obj = FI_WAIT_UNSPEC };

@@ -13,7 +13,7 @@
 
 static void args_messages(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	struct fid_ep *ep = world->pair->ep[0];
 	u8 *buf = world->buf;
 
@@ -41,7 +41,7 @@ static void args_messages(struct kunit *test)
 
 static void args_iovecs(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	static const size_t counts[] = {
 		1025, U32_MAX, SSIZE_MAX, (size_t)SSIZE_MAX + 1, SIZE_MAX,
 	};
@@ -85,7 +85,7 @@ static void args_iovecs(struct kunit *test)
 
 static void args_msg_structs_and_flags(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	struct kvec iov = { .iov_base = world->buf, .iov_len = 8 };
 	struct fi_msg msg = { .msg_iov = &iov, .iov_count = 1 };
 	struct fid_ep *ep = world->pair->ep[0];
@@ -116,7 +116,7 @@ static void args_msg_structs_and_flags(struct kunit *test)
 /* Calls that this endpoint was not opened for: any errno will do. */
 static void args_injects_and_data(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	struct fid_ep *ep = world->pair->ep[0];
 
 	REFUSE(fi_inject(ep, NULL, 1, 0));
@@ -129,7 +129,7 @@ static void args_injects_and_data(struct kunit *test)
 
 static void args_rma(struct kunit *test)
 {
-	struct fid_ep *ep = args_world(test)->pair->ep[0];
+	struct fid_ep *ep = args_objects(test)->pair->ep[0];
 
 	REFUSE(fi_read(ep, NULL, 8, NULL, 0, 0, 0, NULL));
 	REFUSE(fi_readv(ep, NULL, NULL, SIZE_MAX, 0, 0, 0, NULL));
@@ -144,7 +144,7 @@ static void args_rma(struct kunit *test)
 
 static void args_tagged_messages(struct kunit *test)
 {
-	struct fid_ep *ep = args_world(test)->pair->ep[0];
+	struct fid_ep *ep = args_objects(test)->pair->ep[0];
 
 	REFUSE(fi_trecv(ep, NULL, 8, NULL, 0, 0, 0, NULL));
 	REFUSE(fi_trecvv(ep, NULL, NULL, SIZE_MAX, 0, 0, 0, NULL));
@@ -159,7 +159,7 @@ static void args_tagged_messages(struct kunit *test)
 
 static void args_atomics(struct kunit *test)
 {
-	struct kofi_pair *pair = args_world(test)->pair;
+	struct kofi_pair *pair = args_objects(test)->pair;
 	const enum fi_datatype type = 999;
 	const enum fi_op op = 999;
 	struct fid_ep *ep = pair->ep[0];
@@ -191,7 +191,7 @@ static void args_atomics(struct kunit *test)
 
 static void args_collectives(struct kunit *test)
 {
-	struct kofi_pair *pair = args_world(test)->pair;
+	struct kofi_pair *pair = args_objects(test)->pair;
 	const enum fi_datatype type = 999;
 	const enum fi_op op = 999;
 	struct fid_ep *ep = pair->ep[0];
@@ -221,7 +221,7 @@ static void args_collectives(struct kunit *test)
 /* Calls that open the objects which the calls above need. */
 static void args_open_calls(struct kunit *test)
 {
-	struct kofi_pair *pair = args_world(test)->pair;
+	struct kofi_pair *pair = args_objects(test)->pair;
 	struct fid_wait *wait;
 	struct fid_poll *poll;
 	struct fid_stx *stx;
@@ -248,7 +248,7 @@ static void args_open_calls(struct kunit *test)
 
 static void args_regions(struct kunit *test)
 {
-	struct args_world *world = args_world(test);
+	struct args_objects *world = args_objects(test);
 	struct fid_domain *domain = world->pair->domain;
 	u64 key, base;
 	size_t len = 0;
