@@ -57,7 +57,7 @@ static void count_completion(struct busy_op *op)
 }
 
 /* Posts one operation of each kind, as far as there is room. */
-static void post(struct busy_crowd *crowd, struct busy *busy)
+static void post(struct busy_group *crowd, struct busy *busy)
 {
 	u64 there = busy->far + WRITE_TARGET * LEN, word = busy->far + ATOMIC_TARGET * LEN;
 	u8 *mine = busy->near, *back = busy->near + READ_TARGET * LEN;
@@ -120,7 +120,7 @@ static void read_in_handler(struct hd_queue *queue)
 int busy_go(struct tr_thread *thread)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(BUSY_WAIT_MS);
-	struct busy_crowd *crowd = thread->arg;
+	struct busy_group *crowd = thread->arg;
 	int left;
 
 	do {
@@ -172,7 +172,7 @@ struct busy_fx *busy_open(struct kunit *test, int links,
 	u8 *memory = tr_vbuffer(test, len);
 
 	for (int side = 0; side < BUSY_SIDES; side++) {
-		struct busy_crowd *crowd = &fx->side[side];
+		struct busy_group *crowd = &fx->side[side];
 
 		crowd->all = (void *)tr_vbuffer(test, links *
 						sizeof(*crowd->all));
@@ -184,7 +184,7 @@ struct busy_fx *busy_open(struct kunit *test, int links,
 					   RMA_BOTH, 0, 0, 0, &fx->mr, NULL));
 	fx_defer_close(test, &fx->mr->fid);
 	for (int side = 0; side < BUSY_SIDES; side++) {
-		struct busy_crowd *crowd = &fx->side[side];
+		struct busy_group *crowd = &fx->side[side];
 
 		crowd->key = fi_mr_key(fx->mr);
 		crowd->has_atomics = fx->fx->info->caps & FI_ATOMIC;

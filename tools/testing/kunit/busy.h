@@ -43,7 +43,7 @@ struct busy {
 };
 
 /* The endpoints of one side, which share a completion queue. */
-struct busy_crowd {
+struct busy_group {
 	struct busy	*all;
 	int		links;
 	struct fid_cq	*cq;
@@ -58,7 +58,7 @@ struct busy_fx {
 	struct kofi_fabric_fx	*fx;
 	struct fid_pep		*pep;
 	struct fid_mr		*mr;
-	struct busy_crowd	side[BUSY_SIDES];
+	struct busy_group	side[BUSY_SIDES];
 	struct hd_queue		*queue[BUSY_SIDES];
 };
 
@@ -80,7 +80,7 @@ struct busy_fx *busy_open(struct kunit *test, int links,
  */
 void busy_connect(struct kunit *test, struct busy_fx *fx);
 /*
- * Thread function of a side, with its busy_crowd as the argument: posts until
+ * Thread function of a side, with its busy_group as the argument: posts until
  * each endpoint is disconnected, and then waits until each operation has its
  * completion. Returns early if crowd->over is set.
  */
