@@ -117,7 +117,7 @@ static void read_in_handler(struct hd_queue *queue)
 	read_all(queue->cq);
 }
 
-int busy_go(struct tr_thread *thread)
+int busy_post_and_read(struct tr_thread *thread)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(BUSY_WAIT_MS);
 	struct busy_group *crowd = thread->arg;

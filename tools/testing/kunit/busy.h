@@ -84,7 +84,7 @@ void busy_connect(struct kunit *test, struct busy_fx *fx);
  * each endpoint is disconnected, and then waits until each operation has its
  * completion. Returns early if crowd->over is set.
  */
-int busy_go(struct tr_thread *thread);
+int busy_post_and_read(struct tr_thread *thread);
 /* Returns the endpoint that fid belongs to, or NULL. */
 struct busy *busy_of(struct busy_fx *fx, struct fid *fid);
 

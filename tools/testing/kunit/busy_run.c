@@ -36,7 +36,7 @@ static void connect_and_start(struct kunit *test, struct busy_fx *fx,
 	busy_connect(test, fx);
 	for (int side = 0; side < BUSY_SIDES; side++) {
 		busy[side] = &fx->side[side].all[0];
-		threads[side] = tr_start(test, -1, busy_go, &fx->side[side]);
+		threads[side] = tr_start(test, -1, busy_post_and_read, &fx->side[side]);
 	}
 	usleep_range(200, 2000);
 }

@@ -24,7 +24,7 @@ static void removal_of_the_device_of_many(struct kunit *test)
 	for (int side = 0; side < BUSY_SIDES; side++) {
 		/* Who makes the device go needs a CPU, too. */
 		fx->side[side].pause_us = 100000 / removal_links;
-		threads[side] = tr_start(test, -1, busy_go, &fx->side[side]);
+		threads[side] = tr_start(test, -1, busy_post_and_read, &fx->side[side]);
 	}
 	pr_info("kofi_kunit: traffic flows\n");
 	for (int side = 0; side < BUSY_SIDES; side++) {
