@@ -253,7 +253,7 @@ void busy_connect(struct kunit *test, struct busy_fx *fx)
 		connect_one(test, fx, link);
 }
 
-struct busy *busy_of(struct busy_fx *fx, struct fid *fid)
+struct busy *busy_find(struct busy_fx *fx, struct fid *fid)
 {
 	for (int side = 0; side < BUSY_SIDES; side++)
 		for (int link = 0; link < fx->side[side].links; link++)

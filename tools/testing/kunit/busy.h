@@ -86,6 +86,6 @@ void busy_connect(struct kunit *test, struct busy_fx *fx);
  */
 int busy_post_and_read(struct tr_thread *thread);
 /* Returns the endpoint that fid belongs to, or NULL. */
-struct busy *busy_of(struct busy_fx *fx, struct fid *fid);
+struct busy *busy_find(struct busy_fx *fx, struct fid *fid);
 
 #endif /* KOFI_KUNIT_BUSY_H */

@@ -40,7 +40,7 @@ static void removal_of_the_device_of_many(struct kunit *test)
 		KUNIT_ASSERT_GT(test, fx_wait_event(test, fx->fx->eq,
 						    FI_SHUTDOWN, &event,
 						    sizeof(event)), 0);
-		busy = busy_of(fx, event.entry.fid);
+		busy = busy_find(fx, event.entry.fid);
 		KUNIT_ASSERT_NOT_NULL(test, busy);
 		KUNIT_EXPECT_TRUE(test, busy->gone);
 		KUNIT_EXPECT_GT(test, busy->posted, 0);
