@@ -22,15 +22,15 @@
 
 static void absent_tagged_messages(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
-	struct fid_ep *ep = world->pair->ep[0];
-	struct kvec iov = { .iov_base = world->buf, .iov_len = 8 };
+	struct args_objects *objs = args_objects(test);
+	struct fid_ep *ep = objs->pair->ep[0];
+	struct kvec iov = { .iov_base = objs->buf, .iov_len = 8 };
 	struct fi_msg_tagged msg = {
 		.msg_iov = &iov,
 		.iov_count = 1,
 		.addr = FI_ADDR_UNSPEC,
 	};
-	void *buf = world->buf;
+	void *buf = objs->buf;
 
 	ABSENT(fi_trecv(ep, buf, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL));
 	ABSENT(fi_trecvv(ep, &iov, NULL, 1, FI_ADDR_UNSPEC, 1, 0, NULL));
@@ -46,17 +46,17 @@ static void absent_tagged_messages(struct kunit *test)
 
 static void absent_collectives(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
-	struct fid_ep *ep = world->pair->ep[0];
+	struct args_objects *objs = args_objects(test);
+	struct fid_ep *ep = objs->pair->ep[0];
 	struct fi_collective_attr attr = { .datatype = FI_UINT64 };
 	fi_addr_t addr = FI_ADDR_NOTAVAIL;
-	void *in = world->buf, *out = world->buf + 64;
+	void *in = objs->buf, *out = objs->buf + 64;
 	struct fid_mc *mc;
 
-	ABSENT(fi_query_collective(world->pair->domain, FI_BARRIER, &attr, 0));
-	ABSENT(fi_av_set_addr(world->set, &addr));
+	ABSENT(fi_query_collective(objs->pair->domain, FI_BARRIER, &attr, 0));
+	ABSENT(fi_av_set_addr(objs->set, &addr));
 	ABSENT_OPEN(mc, fi_join(ep, &addr, FI_SEND | FI_RECV, &mc, NULL));
-	ABSENT_OPEN(mc, fi_join_collective(ep, addr, world->set, 0, &mc, NULL));
+	ABSENT_OPEN(mc, fi_join_collective(ep, addr, objs->set, 0, &mc, NULL));
 	ABSENT(fi_barrier(ep, addr, NULL));
 	ABSENT(fi_barrier2(ep, addr, FI_COMPLETION, NULL));
 	ABSENT(fi_broadcast(ep, in, 1, NULL, addr, addr, FI_UINT64, 0, NULL));
@@ -77,17 +77,17 @@ static void absent_collectives(struct kunit *test)
 
 static void absent_mr_keys_and_bindings(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
-	struct fid_mr *mr = world->mr;
-	struct kvec iov = { .iov_base = world->buf, .iov_len = 8 };
+	struct args_objects *objs = args_objects(test);
+	struct fid_mr *mr = objs->mr;
+	struct kvec iov = { .iov_base = objs->buf, .iov_len = 8 };
 	u8 raw[16] = {};
 	size_t size = sizeof(raw);
 	u64 base, key;
 
 	ABSENT(fi_mr_raw_attr(mr, &base, raw, &size, 0));
-	ABSENT(fi_mr_map_raw(world->pair->domain, 0, raw, size, &key, 0));
-	ABSENT(fi_mr_unmap_key(world->pair->domain, 1));
-	ABSENT(fi_mr_bind(mr, &world->cntr->fid, FI_REMOTE_WRITE));
+	ABSENT(fi_mr_map_raw(objs->pair->domain, 0, raw, size, &key, 0));
+	ABSENT(fi_mr_unmap_key(objs->pair->domain, 1));
+	ABSENT(fi_mr_bind(mr, &objs->cntr->fid, FI_REMOTE_WRITE));
 	ABSENT(fi_mr_refresh(mr, &iov, 1, 0));
 	ABSENT(fi_mr_enable(mr));
 }
@@ -95,15 +95,15 @@ static void absent_mr_keys_and_bindings(struct kunit *test)
 /* Tries objects of every class. */
 static void absent_values_and_ops(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
+	struct args_objects *objs = args_objects(test);
 	size_t value = 0;
 	struct fid *exported;
 	void *ops;
 
 	for (int i = 0; i < ARGS_CLASSES; i++) {
-		struct fid *fid = world->fid[i];
+		struct fid *fid = objs->fid[i];
 
-		if (fid == &world->unknown)
+		if (fid == &objs->unknown)
 			continue;
 		ABSENT(fi_get_val(fid, 0, &value));
 		ABSENT(fi_set_val(fid, 0, &value));
@@ -120,7 +120,7 @@ static void absent_values_and_ops(struct kunit *test)
 		}
 	}
 	/* A memory region accepts no binding. */
-	ABSENT(fi_import_fid(&world->mr->fid, &world->pair->eq->fid, 0));
+	ABSENT(fi_import_fid(&objs->mr->fid, &objs->pair->eq->fid, 0));
 }
 
 static struct kunit_case cases[] = {

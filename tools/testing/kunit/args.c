@@ -17,39 +17,39 @@ struct args_objects *args_objects(struct kunit *test)
 	struct fi_av_set_attr set_attr = { .flags = FI_UNIVERSE,
 		.start_addr = FI_ADDR_NOTAVAIL, .end_addr = FI_ADDR_NOTAVAIL,
 	};
-	struct args_objects *world;
+	struct args_objects *objs;
 
-	world = kunit_kzalloc(test, sizeof(*world), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, world);
-	world->buf = kunit_kzalloc(test, BUF_SIZE, GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, world->buf);
-	world->pair = fx_pair(test, NULL);
-	KUNIT_ASSERT_EQ(test, fi_mr_reg(world->pair->domain, world->buf,
+	objs = kunit_kzalloc(test, sizeof(*objs), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, objs);
+	objs->buf = kunit_kzalloc(test, BUF_SIZE, GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, objs->buf);
+	objs->pair = fx_pair(test, NULL);
+	KUNIT_ASSERT_EQ(test, fi_mr_reg(objs->pair->domain, objs->buf,
 					BUF_SIZE, FI_SEND | FI_RECV, 0, 0, 0,
-					&world->mr, NULL), 0);
-	fx_defer_close(test, &world->mr->fid);
-	KUNIT_ASSERT_EQ(test, fi_cntr_open(world->pair->domain, &attr,
-					   &world->cntr, NULL), 0);
-	fx_defer_close(test, &world->cntr->fid);
-	KUNIT_ASSERT_EQ(test, fi_av_open(world->pair->domain, &av_attr,
-					 &world->av, NULL), 0);
-	fx_defer_close(test, &world->av->fid);
-	KUNIT_ASSERT_EQ(test, fi_av_set(world->av, &set_attr, &world->set,
+					&objs->mr, NULL), 0);
+	fx_defer_close(test, &objs->mr->fid);
+	KUNIT_ASSERT_EQ(test, fi_cntr_open(objs->pair->domain, &attr,
+					   &objs->cntr, NULL), 0);
+	fx_defer_close(test, &objs->cntr->fid);
+	KUNIT_ASSERT_EQ(test, fi_av_open(objs->pair->domain, &av_attr,
+					 &objs->av, NULL), 0);
+	fx_defer_close(test, &objs->av->fid);
+	KUNIT_ASSERT_EQ(test, fi_av_set(objs->av, &set_attr, &objs->set,
 					NULL), 0);
-	fx_defer_close(test, &world->set->fid);
+	fx_defer_close(test, &objs->set->fid);
 
-	world->fid[0] = &world->pair->fabric->fid;
-	world->fid[1] = &world->pair->domain->fid;
-	world->fid[2] = &world->pair->eq->fid;
-	world->fid[3] = &world->pair->cq[0]->fid;
-	world->fid[4] = &world->pair->ep[0]->fid;
-	world->fid[5] = &world->pair->pep->fid;
-	world->fid[6] = &world->mr->fid;
-	world->fid[7] = &world->cntr->fid;
-	world->fid[8] = &world->av->fid;
-	world->fid[9] = &world->set->fid;
-	world->fid[10] = &world->unknown;
-	return world;
+	objs->fid[0] = &objs->pair->fabric->fid;
+	objs->fid[1] = &objs->pair->domain->fid;
+	objs->fid[2] = &objs->pair->eq->fid;
+	objs->fid[3] = &objs->pair->cq[0]->fid;
+	objs->fid[4] = &objs->pair->ep[0]->fid;
+	objs->fid[5] = &objs->pair->pep->fid;
+	objs->fid[6] = &objs->mr->fid;
+	objs->fid[7] = &objs->cntr->fid;
+	objs->fid[8] = &objs->av->fid;
+	objs->fid[9] = &objs->set->fid;
+	objs->fid[10] = &objs->unknown;
+	return objs;
 }
 
 static void args_getinfo(struct kunit *test)
@@ -180,9 +180,9 @@ static void args_fabric(struct kunit *test)
 
 static void args_children_of_a_fabric(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
-	struct fid_fabric *fabric = world->pair->fabric;
-	struct fi_info *info = world->pair->info;
+	struct args_objects *objs = args_objects(test);
+	struct fid_fabric *fabric = objs->pair->fabric;
+	struct fi_info *info = objs->pair->info;
 	struct fi_info empty = {};
 	struct fid_domain *domain;
 	struct fid_pep *pep;
@@ -196,7 +196,7 @@ static void args_children_of_a_fabric(struct kunit *test)
 	ANSWER(-FI_EINVAL, fi_passive_ep(fabric, info, NULL, NULL));
 	/* Calls of a fabric on objects of other classes. */
 	for (int i = 1; i < ARGS_CLASSES; i++) {
-		struct fid_fabric *wrong = (void *)world->fid[i];
+		struct fid_fabric *wrong = (void *)objs->fid[i];
 
 		ANSWER_OPEN(-FI_EINVAL, domain, fabric->ops->domain(wrong, info,
 								    &domain,
@@ -211,9 +211,9 @@ static void args_children_of_a_fabric(struct kunit *test)
 
 static void args_source_of_a_passive_endpoint(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
-	struct fid_fabric *fabric = world->pair->fabric;
-	struct fi_info *info = fi_dupinfo(world->pair->info);
+	struct args_objects *objs = args_objects(test);
+	struct fid_fabric *fabric = objs->pair->fabric;
+	struct fi_info *info = fi_dupinfo(objs->pair->info);
 	struct fid_pep *pep;
 	u16 *family;
 
@@ -222,15 +222,15 @@ static void args_source_of_a_passive_endpoint(struct kunit *test)
 	family = info->src_addr;
 	*family = 0x7777;
 	REFUSE_OPEN(pep, fi_passive_ep(fabric, info, &pep, NULL));
-	memcpy(info->src_addr, world->pair->info->src_addr, info->src_addrlen);
+	memcpy(info->src_addr, objs->pair->info->src_addr, info->src_addrlen);
 	for (info->src_addrlen = 1; info->src_addrlen < 8; info->src_addrlen++)
 		REFUSE_OPEN(pep, fi_passive_ep(fabric, info, &pep, NULL));
 }
 
 static void args_eq_open(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
-	struct fid_fabric *fabric = world->pair->fabric;
+	struct args_objects *objs = args_objects(test);
+	struct fid_fabric *fabric = objs->pair->fabric;
 	struct fi_eq_attr good = {}, attr;
 	struct fid_eq *eq;
 
@@ -238,7 +238,7 @@ static void args_eq_open(struct kunit *test)
 	ANSWER(-FI_EINVAL, fi_eq_open(fabric, &good, NULL, NULL));
 	for (int i = 1; i < ARGS_CLASSES; i++)
 		ANSWER_OPEN(-FI_EINVAL, eq,
-			    fabric->ops->eq_open((void *)world->fid[i], &good,
+			    fabric->ops->eq_open((void *)objs->fid[i], &good,
 						 &eq, NULL));
 	attr = good;
 	attr.flags = ~0ULL;
@@ -259,17 +259,17 @@ static void args_eq_open(struct kunit *test)
 
 static void args_cq_open(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
-	struct fid_domain *domain = world->pair->domain;
+	struct args_objects *objs = args_objects(test);
+	struct fid_domain *domain = objs->pair->domain;
 	struct fi_cq_attr good = {}, attr;
 	struct fid_cq *cq;
 
 	ANSWER_OPEN(-FI_EINVAL, cq, fi_cq_open(domain, NULL, &cq, NULL));
 	ANSWER(-FI_EINVAL, fi_cq_open(domain, &good, NULL, NULL));
 	for (int i = 0; i < ARGS_CLASSES; i++)
-		if (world->fid[i] != &domain->fid)
+		if (objs->fid[i] != &domain->fid)
 			ANSWER_OPEN(-FI_EINVAL, cq,
-				    domain->ops->cq_open((void *)world->fid[i],
+				    domain->ops->cq_open((void *)objs->fid[i],
 							 &good, &cq, NULL));
 	attr = good;
 	attr.format = 99;
@@ -302,8 +302,8 @@ static void args_cq_open(struct kunit *test)
 
 static void args_cntr_open(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
-	struct fid_domain *domain = world->pair->domain;
+	struct args_objects *objs = args_objects(test);
+	struct fid_domain *domain = objs->pair->domain;
 	struct fi_cntr_attr good = {}, attr;
 	struct fid_cntr *cntr;
 
@@ -311,10 +311,10 @@ static void args_cntr_open(struct kunit *test)
 	ANSWER(-FI_EINVAL, fi_cntr_open(domain, &good, NULL, NULL));
 	ANSWER(-FI_EINVAL, fi_cntr_open(domain, NULL, NULL, NULL));
 	for (int i = 0; i < ARGS_CLASSES; i++)
-		if (world->fid[i] != &domain->fid)
+		if (objs->fid[i] != &domain->fid)
 			ANSWER_OPEN(-FI_EINVAL, cntr,
 				    domain->ops->cntr_open((void *)
-							   world->fid[i], &good,
+							   objs->fid[i], &good,
 							   &cntr, NULL));
 	attr = good;
 	attr.events = 99;
@@ -338,9 +338,9 @@ static void args_cntr_open(struct kunit *test)
 
 static void args_endpoint(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
-	struct fid_domain *domain = world->pair->domain;
-	struct fi_info *info = fi_dupinfo(world->pair->info);
+	struct args_objects *objs = args_objects(test);
+	struct fid_domain *domain = objs->pair->domain;
+	struct fi_info *info = fi_dupinfo(objs->pair->info);
 	struct fid_ep *ep;
 
 	KUNIT_ASSERT_NOT_NULL(test, info);
@@ -350,9 +350,9 @@ static void args_endpoint(struct kunit *test)
 	REFUSE_OPEN(ep, fi_endpoint2(domain, info, &ep, ~0ULL, NULL));
 	REFUSE(fi_endpoint2(domain, NULL, NULL, 0, NULL));
 	for (int i = 0; i < ARGS_CLASSES; i++)
-		if (world->fid[i] != &domain->fid)
+		if (objs->fid[i] != &domain->fid)
 			ANSWER_OPEN(-FI_EINVAL, ep,
-				    domain->ops->endpoint((void *)world->fid[i],
+				    domain->ops->endpoint((void *)objs->fid[i],
 							  info, &ep, NULL));
 
 	info->handle = (void *)0x1234;
@@ -403,11 +403,11 @@ static void args_endpoint_depths(struct kunit *test)
 
 static void args_mr_reg(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
-	struct fid_domain *domain = world->pair->domain;
-	struct kvec iov = { .iov_base = world->buf, .iov_len = 64 };
+	struct args_objects *objs = args_objects(test);
+	struct fid_domain *domain = objs->pair->domain;
+	struct kvec iov = { .iov_base = objs->buf, .iov_len = 64 };
 	struct fi_mr_attr attr = { .mr_iov = &iov, .iov_count = 1 };
-	u8 *buf = world->buf;
+	u8 *buf = objs->buf;
 	struct fid_mr *mr;
 
 	ANSWER(-FI_EINVAL, fi_mr_reg(domain, buf, 64, 0, 0, 0, 0, NULL, NULL));
@@ -423,9 +423,9 @@ static void args_mr_reg(struct kunit *test)
 		REFUSE_OPEN(mr, fi_mr_reg(domain, buf, args_lengths[i], 0, 0, 0,
 					  0, &mr, NULL));
 	for (int i = 0; i < ARGS_CLASSES; i++)
-		if (world->fid[i] != &domain->fid)
+		if (objs->fid[i] != &domain->fid)
 			ANSWER_OPEN(-FI_EINVAL, mr,
-				    domain->mr->reg(world->fid[i], buf, 64, 0,
+				    domain->mr->reg(objs->fid[i], buf, 64, 0,
 						    0, 0, 0, &mr, NULL));
 	ANSWER_OPEN(-FI_EINVAL, mr, domain->mr->reg(NULL, buf, 64, 0, 0, 0, 0,
 						    &mr, NULL));

@@ -9,9 +9,9 @@
 
 static void args_av_open_and_bind(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
-	struct fid_domain *domain = world->pair->domain;
-	struct fid_av *av = world->av, *other;
+	struct args_objects *objs = args_objects(test);
+	struct fid_domain *domain = objs->pair->domain;
+	struct fid_av *av = objs->av, *other;
 	struct fi_av_attr attr = {};
 
 	REFUSE_OPEN(other, fi_av_open(domain, NULL, &other, NULL));
@@ -29,15 +29,15 @@ static void args_av_open_and_bind(struct kunit *test)
 	REFUSE_OPEN(other, fi_av_open(domain, &attr, &other, NULL));
 
 	for (int i = 0; i < ARGS_CLASSES; i++)
-		REFUSE(fi_av_bind(av, world->fid[i], ~0ULL));
+		REFUSE(fi_av_bind(av, objs->fid[i], ~0ULL));
 	REFUSE(fi_av_bind(av, NULL, 0));
 }
 
 static void args_av_sets(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
-	struct fid_av *av = world->av;
-	struct fid_av_set *set = world->set, *other;
+	struct args_objects *objs = args_objects(test);
+	struct fid_av *av = objs->av;
+	struct fid_av_set *set = objs->set, *other;
 	struct fi_av_set_attr attr = { .stride = 1 };
 	fi_addr_t addr;
 
@@ -57,7 +57,7 @@ static void args_av_sets(struct kunit *test)
 	ANSWER(-FI_EINVAL, fi_av_set_intersect(set, NULL));
 	ANSWER(-FI_EINVAL, fi_av_set_diff(set, NULL));
 	for (int i = 0; i < ARGS_CLASSES; i++) {
-		struct fid_av_set *wrong = (void *)world->fid[i];
+		struct fid_av_set *wrong = (void *)objs->fid[i];
 
 		if (wrong == set)
 			continue;
@@ -75,8 +75,8 @@ static void args_av_sets(struct kunit *test)
 
 static void args_av_insertions(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
-	struct fid_av *av = world->av;
+	struct args_objects *objs = args_objects(test);
+	struct fid_av *av = objs->av;
 	struct sockaddr_in addr = { .sin_family = AF_INET };
 	fi_addr_t out;
 
@@ -128,8 +128,8 @@ static void args_av_asynchronous_insertions(struct kunit *test)
 
 static void args_av_lookups(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
-	struct fid_av *av = world->av;
+	struct args_objects *objs = args_objects(test);
+	struct fid_av *av = objs->av;
 	struct sockaddr_in addr = {
 		.sin_family = AF_INET,
 		.sin_port = htons(1),

@@ -30,20 +30,20 @@ static void expect_full_table(struct kunit *test, const char *name, const void *
 
 static void args_every_op_is_set(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
-	struct kofi_pair *pair = world->pair;
+	struct args_objects *objs = args_objects(test);
+	struct kofi_pair *pair = objs->pair;
 
 	for (int i = 0; i < ARGS_CLASSES; i++)
-		if (world->fid[i] != &world->unknown)
-			EXPECT_FULL_TABLE(test, world->fid[i]->ops);
+		if (objs->fid[i] != &objs->unknown)
+			EXPECT_FULL_TABLE(test, objs->fid[i]->ops);
 	EXPECT_FULL_TABLE(test, pair->fabric->ops);
 	EXPECT_FULL_TABLE(test, pair->domain->ops);
 	EXPECT_FULL_TABLE(test, pair->domain->mr);
 	EXPECT_FULL_TABLE(test, pair->eq->ops);
 	EXPECT_FULL_TABLE(test, pair->cq[0]->ops);
-	EXPECT_FULL_TABLE(test, world->cntr->ops);
-	EXPECT_FULL_TABLE(test, world->av->ops);
-	EXPECT_FULL_TABLE(test, world->set->ops);
+	EXPECT_FULL_TABLE(test, objs->cntr->ops);
+	EXPECT_FULL_TABLE(test, objs->av->ops);
+	EXPECT_FULL_TABLE(test, objs->set->ops);
 	EXPECT_FULL_TABLE(test, pair->pep->ops);
 	EXPECT_FULL_TABLE(test, pair->pep->cm);
 	EXPECT_FULL_TABLE(test, pair->ep[0]->ops);
@@ -59,14 +59,14 @@ static void args_every_op_is_set(struct kunit *test)
 static void args_common_calls(struct kunit *test)
 {
 	static const int commands[] = { -1, INT_MIN, INT_MAX, 999 };
-	struct args_objects *world = args_objects(test);
+	struct args_objects *objs = args_objects(test);
 
 	for (int i = 0; i < ARGS_CLASSES; i++) {
-		struct fid *fid = world->fid[i];
+		struct fid *fid = objs->fid[i];
 		struct fid *alias = NULL;
 		void *ops;
 
-		if (fid == &world->unknown)
+		if (fid == &objs->unknown)
 			continue;
 		for (int n = 0; n < ARRAY_SIZE(commands); n++)
 			REFUSE(fi_control(fid, commands[n], NULL));
@@ -91,21 +91,21 @@ static void args_common_calls(struct kunit *test)
 /* Calls close, bind and control of each class with an object of another class. */
 static void args_common_calls_of_another_class(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
+	struct args_objects *objs = args_objects(test);
 	u64 flags = FI_TRANSMIT;
 
 	for (int i = 0; i < ARGS_CLASSES; i++) {
-		struct fi_ops *ops = world->fid[i]->ops;
+		struct fi_ops *ops = objs->fid[i]->ops;
 
-		if (world->fid[i] == &world->unknown)
+		if (objs->fid[i] == &objs->unknown)
 			continue;
 		for (int n = 0; n < ARGS_CLASSES; n++) {
-			struct fid *wrong = world->fid[n];
+			struct fid *wrong = objs->fid[n];
 
 			if (n == i)
 				continue;
 			ANSWER(-FI_EINVAL, ops->close(wrong));
-			REFUSE(ops->bind(wrong, &world->pair->eq->fid, 0));
+			REFUSE(ops->bind(wrong, &objs->pair->eq->fid, 0));
 			REFUSE(ops->control(wrong, FI_GETOPSFLAG, &flags));
 		}
 		ANSWER(-FI_EINVAL, ops->close(NULL));
@@ -241,8 +241,8 @@ static void args_completion_queue(struct kunit *test)
 /* Every value can be set or added: only the object and the wait can be wrong. */
 static void args_counter(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
-	struct fid_cntr *cntr = world->cntr;
+	struct args_objects *objs = args_objects(test);
+	struct fid_cntr *cntr = objs->cntr;
 	struct fi_ops_cntr *ops = cntr->ops;
 
 	ANSWER(0, fi_cntr_set(cntr, U64_MAX));
@@ -253,13 +253,13 @@ static void args_counter(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, fi_cntr_readerr(cntr), U64_MAX - 1);
 	ANSWER(-FI_ETIMEDOUT, fi_cntr_wait(cntr, U64_MAX, 0));
 	ANSWER(0, fi_cntr_wait(cntr, 0, INT_MIN));
-	ANSWER(-FI_EBADFLAGS, fi_ep_bind(world->pair->ep[0], &cntr->fid, 0));
-	ANSWER(-FI_EBADFLAGS, fi_ep_bind(world->pair->ep[0], &cntr->fid,
+	ANSWER(-FI_EBADFLAGS, fi_ep_bind(objs->pair->ep[0], &cntr->fid, 0));
+	ANSWER(-FI_EBADFLAGS, fi_ep_bind(objs->pair->ep[0], &cntr->fid,
 					 ~0ULL));
 	for (int i = 0; i < ARGS_CLASSES; i++) {
-		struct fid_cntr *wrong = (void *)world->fid[i];
+		struct fid_cntr *wrong = (void *)objs->fid[i];
 
-		if (world->fid[i] == &cntr->fid)
+		if (objs->fid[i] == &cntr->fid)
 			continue;
 		KUNIT_EXPECT_EQ(test, ops->read(wrong), 0);
 		KUNIT_EXPECT_EQ(test, ops->readerr(wrong), 0);

@@ -11,8 +11,8 @@
 
 static void args_names(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
-	struct kofi_pair *pair = world->pair;
+	struct args_objects *objs = args_objects(test);
+	struct kofi_pair *pair = objs->pair;
 	struct fid *const ends[] = { &pair->ep[0]->fid, &pair->pep->fid };
 	struct fid_ep *idle = fx_ep(test, pair->domain, pair->info);
 	struct sockaddr_in6 name = {};
@@ -52,7 +52,7 @@ static void args_names(struct kunit *test)
 		REFUSE(fi_setname(&idle->fid, &name, len));
 
 	for (int i = 0; i < ARGS_CLASSES; i++) {
-		struct fid *wrong = world->fid[i];
+		struct fid *wrong = objs->fid[i];
 
 		len = sizeof(name);
 		if (wrong != ends[0]) {
@@ -69,8 +69,8 @@ static void args_names(struct kunit *test)
 
 static void args_options(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
-	struct kofi_pair *pair = world->pair;
+	struct args_objects *objs = args_objects(test);
+	struct kofi_pair *pair = objs->pair;
 	struct fid *const ends[] = { &pair->ep[0]->fid, &pair->pep->fid };
 	struct fid_ep *idle = fx_ep(test, pair->domain, pair->info);
 	struct fi_ops_ep *ops = pair->ep[0]->ops;
@@ -100,7 +100,7 @@ static void args_options(struct kunit *test)
 	REFUSE(fi_tx_size_left(idle));
 	REFUSE(fi_ep_alias(pair->ep[0], &alias, ~0ULL));
 	for (int i = 0; i < ARGS_CLASSES; i++) {
-		struct fid *wrong = world->fid[i];
+		struct fid *wrong = objs->fid[i];
 
 		if (wrong != ends[0]) {
 			REFUSE(ops->rx_size_left((void *)wrong));
@@ -119,8 +119,8 @@ static void args_options(struct kunit *test)
 
 static void args_connections(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
-	struct kofi_pair *pair = world->pair;
+	struct args_objects *objs = args_objects(test);
+	struct kofi_pair *pair = objs->pair;
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_ep *ep = fx_bound_ep(test, fx);
 	struct sockaddr_in6 name;
@@ -157,7 +157,7 @@ static void args_connections(struct kunit *test)
 	REFUSE(fi_join(ep, &name, 0, &mc, NULL));
 
 	for (int i = 0; i < ARGS_CLASSES; i++) {
-		void *wrong = world->fid[i];
+		void *wrong = objs->fid[i];
 
 		if (wrong != &pair->ep[0]->fid) {
 			REFUSE(ep->cm->connect(wrong, &name, NULL, 0));

@@ -8,8 +8,8 @@
 
 static void args_poll_sets(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
-	struct fid_domain *domain = world->pair->domain;
+	struct args_objects *objs = args_objects(test);
+	struct fid_domain *domain = objs->pair->domain;
 	struct fid_poll *set = st_poll_open(test, domain), *other;
 	struct fi_poll_attr attr = {};
 	void *found;
@@ -20,14 +20,14 @@ static void args_poll_sets(struct kunit *test)
 		attr.flags = 1ULL << bit;
 		ANSWER_OPEN(-FI_EINVAL, other,
 			    fi_poll_open(domain, &attr, &other));
-		ANSWER(-FI_EINVAL, fi_poll_add(set, &world->cntr->fid,
+		ANSWER(-FI_EINVAL, fi_poll_add(set, &objs->cntr->fid,
 					       1ULL << bit));
-		ANSWER(-FI_EINVAL, fi_poll_del(set, &world->cntr->fid,
+		ANSWER(-FI_EINVAL, fi_poll_del(set, &objs->cntr->fid,
 					       1ULL << bit));
 	}
 	attr.flags = 0;
 	for (int i = 0; i < ARGS_CLASSES; i++) {
-		struct fid *fid = world->fid[i];
+		struct fid *fid = objs->fid[i];
 		bool fits = fid->fclass == FI_CLASS_CQ ||
 			    fid->fclass == FI_CLASS_CNTR;
 
@@ -39,31 +39,31 @@ static void args_poll_sets(struct kunit *test)
 		ANSWER(fits ? 0 : -FI_EINVAL, fi_poll_del(set, fid, 0));
 		ANSWER(-FI_EINVAL, set->ops->poll((void *)fid, &found, 1));
 		ANSWER(-FI_EINVAL, set->ops->poll_add((void *)fid,
-						      &world->cntr->fid, 0));
+						      &objs->cntr->fid, 0));
 		ANSWER(-FI_EINVAL, set->ops->poll_del((void *)fid,
-						      &world->cntr->fid, 0));
+						      &objs->cntr->fid, 0));
 	}
 	ANSWER(-FI_EINVAL, fi_poll(set, &found, INT_MIN));
 	ANSWER(-FI_EINVAL, fi_poll(set, NULL, INT_MAX));
-	ANSWER(-FI_EINVAL, fi_poll_add(set, &world->unknown, 0));
-	ANSWER(-FI_EINVAL, fi_poll_del(set, &world->unknown, 0));
+	ANSWER(-FI_EINVAL, fi_poll_add(set, &objs->unknown, 0));
+	ANSWER(-FI_EINVAL, fi_poll_del(set, &objs->unknown, 0));
 	ANSWER(-FI_ENOSYS, fi_control(&set->fid, FI_GETWAIT, &found));
-	REFUSE(set->fid.ops->bind(&set->fid, &world->cntr->fid, 0));
+	REFUSE(set->fid.ops->bind(&set->fid, &objs->cntr->fid, 0));
 }
 
 static void args_wait_sets(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
-	struct fid_fabric *fabric = world->pair->fabric;
+	struct args_objects *objs = args_objects(test);
+	struct fid_fabric *fabric = objs->pair->fabric;
 	struct fid_wait *set = st_wait_open(test, fabric, FI_WAIT_UNSPEC);
 	struct fi_wait_attr attr = { .wait_obj = FI_WAIT_UNSPEC };
-	struct fid *from = &world->unknown;
+	struct fid *from = &objs->unknown;
 	struct fid_wait *other;
 
 	ANSWER_OPEN(-FI_EINVAL, other, fi_wait_open(fabric, NULL, &other));
 	ANSWER(-FI_EINVAL, fi_wait_open(fabric, &attr, NULL));
 	for (int i = 0; i < ARGS_CLASSES; i++) {
-		struct fid *fid = world->fid[i];
+		struct fid *fid = objs->fid[i];
 
 		if (fid != &fabric->fid) {
 			ANSWER_OPEN(-FI_EINVAL, other,
@@ -82,7 +82,7 @@ static void args_wait_sets(struct kunit *test)
 	ANSWER(-FI_EINVAL, fi_waitfrom(set, &from, INT_MIN, 0));
 	ANSWER(-FI_ETIMEDOUT, fi_waitfrom(set, &from, 1, 0));
 	ANSWER(-FI_ETIMEDOUT, fi_wait(set, 0));
-	REFUSE(set->fid.ops->bind(&set->fid, &world->cntr->fid, 0));
+	REFUSE(set->fid.ops->bind(&set->fid, &objs->cntr->fid, 0));
 }
 
 static struct kunit_case cases[] = {

@@ -13,9 +13,9 @@
 
 static void args_messages(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
-	struct fid_ep *ep = world->pair->ep[0];
-	u8 *buf = world->buf;
+	struct args_objects *objs = args_objects(test);
+	struct fid_ep *ep = objs->pair->ep[0];
+	u8 *buf = objs->buf;
 
 	ANSWER(-FI_EINVAL, fi_send(ep, NULL, 1, NULL, 0, NULL));
 	ANSWER(-FI_EINVAL, fi_recv(ep, NULL, 1, NULL, 0, NULL));
@@ -24,14 +24,14 @@ static void args_messages(struct kunit *test)
 
 		REFUSE(fi_send(ep, buf, len, NULL, 0, NULL));
 		REFUSE(fi_recv(ep, buf, len, NULL, 0, NULL));
-		REFUSE(fi_send(ep, buf, len, fi_mr_desc(world->mr), 0, NULL));
-		REFUSE(fi_recv(ep, buf, len, fi_mr_desc(world->mr), 0, NULL));
+		REFUSE(fi_send(ep, buf, len, fi_mr_desc(objs->mr), 0, NULL));
+		REFUSE(fi_recv(ep, buf, len, fi_mr_desc(objs->mr), 0, NULL));
 	}
 	/* A byte before the region, and a byte after it. */
-	REFUSE(fi_send(ep, buf - 1, 2, fi_mr_desc(world->mr), 0, NULL));
-	REFUSE(fi_send(ep, buf + 4095, 2, fi_mr_desc(world->mr), 0, NULL));
-	REFUSE(fi_recv(ep, buf - 1, 2, fi_mr_desc(world->mr), 0, NULL));
-	REFUSE(fi_recv(ep, buf + 4095, 2, fi_mr_desc(world->mr), 0, NULL));
+	REFUSE(fi_send(ep, buf - 1, 2, fi_mr_desc(objs->mr), 0, NULL));
+	REFUSE(fi_send(ep, buf + 4095, 2, fi_mr_desc(objs->mr), 0, NULL));
+	REFUSE(fi_recv(ep, buf - 1, 2, fi_mr_desc(objs->mr), 0, NULL));
+	REFUSE(fi_recv(ep, buf + 4095, 2, fi_mr_desc(objs->mr), 0, NULL));
 	/* Not kernel memory: an address of user space, the end of the address space. */
 	REFUSE(fi_send(ep, (void *)PAGE_SIZE, 64, NULL, 0, NULL));
 	REFUSE(fi_recv(ep, (void *)-64L, 128, NULL, 0, NULL));
@@ -41,12 +41,12 @@ static void args_messages(struct kunit *test)
 
 static void args_iovecs(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
+	struct args_objects *objs = args_objects(test);
 	static const size_t counts[] = {
 		1025, U32_MAX, SSIZE_MAX, (size_t)SSIZE_MAX + 1, SIZE_MAX,
 	};
-	struct fid_ep *ep = world->pair->ep[0];
-	size_t most = world->pair->info->tx_attr->iov_limit;
+	struct fid_ep *ep = objs->pair->ep[0];
+	size_t most = objs->pair->info->tx_attr->iov_limit;
 	struct kvec *iov;
 	void **desc;
 
@@ -55,7 +55,7 @@ static void args_iovecs(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, iov);
 	KUNIT_ASSERT_NOT_NULL(test, desc);
 	for (size_t i = 0; i <= most; i++) {
-		iov[i].iov_base = world->buf;
+		iov[i].iov_base = objs->buf;
 		iov[i].iov_len = 8;
 	}
 	ANSWER(-FI_EINVAL, fi_sendv(ep, NULL, NULL, 1, 0, NULL));
@@ -85,10 +85,10 @@ static void args_iovecs(struct kunit *test)
 
 static void args_msg_structs_and_flags(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
-	struct kvec iov = { .iov_base = world->buf, .iov_len = 8 };
+	struct args_objects *objs = args_objects(test);
+	struct kvec iov = { .iov_base = objs->buf, .iov_len = 8 };
 	struct fi_msg msg = { .msg_iov = &iov, .iov_count = 1 };
-	struct fid_ep *ep = world->pair->ep[0];
+	struct fid_ep *ep = objs->pair->ep[0];
 	const u64 known = FI_COMPLETION | FI_MORE | FI_MULTI_RECV | FI_BVEC |
 			  FI_SGL | FI_INJECT | FI_REMOTE_CQ_DATA | FI_FENCE |
 			  FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |
@@ -116,15 +116,15 @@ static void args_msg_structs_and_flags(struct kunit *test)
 /* Calls that this endpoint was not opened for: any errno will do. */
 static void args_injects_and_data(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
-	struct fid_ep *ep = world->pair->ep[0];
+	struct args_objects *objs = args_objects(test);
+	struct fid_ep *ep = objs->pair->ep[0];
 
 	REFUSE(fi_inject(ep, NULL, 1, 0));
-	REFUSE(fi_inject(ep, world->buf, SIZE_MAX, 0));
+	REFUSE(fi_inject(ep, objs->buf, SIZE_MAX, 0));
 	REFUSE(fi_senddata(ep, NULL, 1, NULL, ~0ULL, 0, NULL));
-	REFUSE(fi_senddata(ep, world->buf, SIZE_MAX, NULL, 0, 0, NULL));
+	REFUSE(fi_senddata(ep, objs->buf, SIZE_MAX, NULL, 0, 0, NULL));
 	REFUSE(fi_injectdata(ep, NULL, 1, 0, 0));
-	REFUSE(fi_injectdata(ep, world->buf, SIZE_MAX, 0, 0));
+	REFUSE(fi_injectdata(ep, objs->buf, SIZE_MAX, 0, 0));
 }
 
 static void args_rma(struct kunit *test)
@@ -248,18 +248,18 @@ static void args_open_calls(struct kunit *test)
 
 static void args_regions(struct kunit *test)
 {
-	struct args_objects *world = args_objects(test);
-	struct fid_domain *domain = world->pair->domain;
+	struct args_objects *objs = args_objects(test);
+	struct fid_domain *domain = objs->pair->domain;
 	u64 key, base;
 	size_t len = 0;
 
-	KUNIT_EXPECT_EQ(test, fi_mr_key(world->mr), FI_KEY_NOTAVAIL);
-	REFUSE(fi_mr_enable(world->mr));
-	REFUSE(fi_mr_bind(world->mr, NULL, ~0ULL));
-	REFUSE(fi_mr_bind(world->mr, &world->unknown, 0));
-	REFUSE(fi_mr_refresh(world->mr, NULL, SIZE_MAX, ~0ULL));
-	REFUSE(fi_mr_raw_attr(world->mr, NULL, NULL, NULL, ~0ULL));
-	REFUSE(fi_mr_raw_attr(world->mr, &base, NULL, &len, 0));
+	KUNIT_EXPECT_EQ(test, fi_mr_key(objs->mr), FI_KEY_NOTAVAIL);
+	REFUSE(fi_mr_enable(objs->mr));
+	REFUSE(fi_mr_bind(objs->mr, NULL, ~0ULL));
+	REFUSE(fi_mr_bind(objs->mr, &objs->unknown, 0));
+	REFUSE(fi_mr_refresh(objs->mr, NULL, SIZE_MAX, ~0ULL));
+	REFUSE(fi_mr_raw_attr(objs->mr, NULL, NULL, NULL, ~0ULL));
+	REFUSE(fi_mr_raw_attr(objs->mr, &base, NULL, &len, 0));
 	REFUSE(fi_mr_map_raw(domain, 0, NULL, SIZE_MAX, NULL, ~0ULL));
 	REFUSE(fi_mr_map_raw(domain, 0, NULL, 0, &key, 0));
 	REFUSE(fi_mr_unmap_key(domain, ~0ULL));

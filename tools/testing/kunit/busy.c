@@ -57,7 +57,7 @@ static void count_completion(struct busy_op *op)
 }
 
 /* Posts one operation of each kind, as far as there is room. */
-static void post(struct busy_group *crowd, struct busy *busy)
+static void post(struct busy_group *group, struct busy *busy)
 {
 	u64 there = busy->far + WRITE_TARGET * LEN, word = busy->far + ATOMIC_TARGET * LEN;
 	u8 *mine = busy->near, *back = busy->near + READ_TARGET * LEN;
@@ -78,18 +78,18 @@ static void post(struct busy_group *crowd, struct busy *busy)
 			atomic_inc(&busy->peer->receives);
 	}
 	op = next_op(busy);
-	count_post(busy, op, fi_write(ep, mine, LEN, NULL, 0, there, crowd->key,
+	count_post(busy, op, fi_write(ep, mine, LEN, NULL, 0, there, group->key,
 				      op));
 	op = next_op(busy);
-	count_post(busy, op, fi_read(ep, back, LEN, NULL, 0, there, crowd->key, op));
-	if (!crowd->has_atomics)
+	count_post(busy, op, fi_read(ep, back, LEN, NULL, 0, there, group->key, op));
+	if (!group->has_atomics)
 		return;
 	op = next_op(busy);
 	count_post(busy, op, fi_fetch_atomic(ep, &one, 1, NULL, back, NULL, 0, word,
-					     crowd->key, FI_UINT64, FI_SUM, op));
+					     group->key, FI_UINT64, FI_SUM, op));
 	op = next_op(busy);
 	count_post(busy, op, fi_fetch_atomic(ep, &one, 1, NULL, back, NULL, 0, word,
-					     crowd->key, FI_UINT64, FI_BXOR, op));
+					     group->key, FI_UINT64, FI_BXOR, op));
 }
 
 /* Reads all completions, successes and errors. Returns 0 or a negative errno. */
@@ -120,31 +120,31 @@ static void read_in_handler(struct hd_queue *queue)
 int busy_post_and_read(struct tr_thread *thread)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(BUSY_WAIT_MS);
-	struct busy_group *crowd = thread->arg;
+	struct busy_group *group = thread->arg;
 	int left;
 
 	do {
-		bool over = READ_ONCE(crowd->over);
+		bool over = READ_ONCE(group->over);
 
 		left = 0;
-		for (int i = 0; i < crowd->links; i++) {
-			struct busy *busy = &crowd->all[i];
+		for (int i = 0; i < group->links; i++) {
+			struct busy *busy = &group->all[i];
 
 			if (!busy->gone && !over)
-				post(crowd, busy);
+				post(group, busy);
 			left += (!busy->gone && !over) ||
 				READ_ONCE(busy->told) < busy->posted;
 		}
 		/* Receives may be outstanding that no message will complete. */
 		if (over)
 			break;
-		if (!crowd->is_read)
-			thread->result = read_all(crowd->cq);
-		if (crowd->pause_us)
-			usleep_range(crowd->pause_us, 2 * crowd->pause_us);
+		if (!group->is_read)
+			thread->result = read_all(group->cq);
+		if (group->pause_us)
+			usleep_range(group->pause_us, 2 * group->pause_us);
 		cond_resched();
 	} while (left && !thread->result && time_before(jiffies, end));
-	if (left && !crowd->over && !thread->result)
+	if (left && !group->over && !thread->result)
 		thread->result = -FI_ETIMEDOUT;
 	return 0;
 }
@@ -172,11 +172,11 @@ struct busy_fx *busy_open(struct kunit *test, int links,
 	u8 *memory = tr_vbuffer(test, len);
 
 	for (int side = 0; side < BUSY_SIDES; side++) {
-		struct busy_group *crowd = &fx->side[side];
+		struct busy_group *group = &fx->side[side];
 
-		crowd->all = (void *)tr_vbuffer(test, links *
-						sizeof(*crowd->all));
-		crowd->links = links;
+		group->all = (void *)tr_vbuffer(test, links *
+						sizeof(*group->all));
+		group->links = links;
 	}
 	fx->fx = fx_open_for(test, FI_THREAD_SAFE);
 	fx->fx->info = info_of(test);
@@ -184,29 +184,29 @@ struct busy_fx *busy_open(struct kunit *test, int links,
 					   RMA_BOTH, 0, 0, 0, &fx->mr, NULL));
 	fx_defer_close(test, &fx->mr->fid);
 	for (int side = 0; side < BUSY_SIDES; side++) {
-		struct busy_group *crowd = &fx->side[side];
+		struct busy_group *group = &fx->side[side];
 
-		crowd->key = fi_mr_key(fx->mr);
-		crowd->has_atomics = fx->fx->info->caps & FI_ATOMIC;
-		crowd->is_read = readers != BUSY_THREADS;
-		if (crowd->is_read) {
+		group->key = fi_mr_key(fx->mr);
+		group->has_atomics = fx->fx->info->caps & FI_ATOMIC;
+		group->is_read = readers != BUSY_THREADS;
+		if (group->is_read) {
 			fx->queue[side] = hd_open(test, fx->fx,
 						  readers == BUSY_INTERRUPTS,
 						  read_in_handler, NULL);
-			crowd->cq = fx->queue[side]->cq;
+			group->cq = fx->queue[side]->cq;
 		} else {
 			struct fi_cq_attr attr = {
 				.format = FI_CQ_FORMAT_TAGGED,
 				.wait_obj = FI_WAIT_NONE,
 			};
 
-			crowd->cq = fx_cq(test, fx->fx->domain, &attr);
+			group->cq = fx_cq(test, fx->fx->domain, &attr);
 		}
 		for (int i = 0; i < links; i++) {
 			u8 *near = memory + (i * BUSY_SIDES + side) * SLOTS * LEN;
 
-			crowd->all[i].near = near;
-			crowd->all[i].peer = &fx->side[!side].all[i];
+			group->all[i].near = near;
+			group->all[i].peer = &fx->side[!side].all[i];
 			fx->side[!side].all[i].far = (uintptr_t)near;
 		}
 	}

@@ -82,7 +82,7 @@ void busy_connect(struct kunit *test, struct busy_fx *fx);
 /*
  * Thread function of a side, with its busy_group as the argument: posts until
  * each endpoint is disconnected, and then waits until each operation has its
- * completion. Returns early if crowd->over is set.
+ * completion. Returns early if group->over is set.
  */
 int busy_post_and_read(struct tr_thread *thread);
 /* Returns the endpoint that fid belongs to, or NULL. */

@@ -212,7 +212,7 @@ struct offer {
 	u64 rx_mode;
 	size_t size;		/* cq_data_size of the hints */
 	bool offered;		/* data is offered, if the device has any */
-	u64 rx_mode_offered;		/* rx_attr->mode offered with the data */
+	u64 rx_mode_offered;	/* rx_attr->mode offered with the data */
 };
 
 /*

@@ -20,7 +20,7 @@ struct handled {
 	void		(*body)(struct handled *handled);
 	void		*data;
 	atomic_t	calls, inside, events;
-	bool		wrong_queue, may_not_sleep, twice, closed, late;
+	bool		wrong_queue, may_not_sleep, concurrent, closed, late;
 };
 
 static void check_call(struct fid_eq *eq, void *context)
@@ -28,7 +28,7 @@ static void check_call(struct fid_eq *eq, void *context)
 	struct handled *handled = context;
 
 	if (atomic_inc_return(&handled->inside) > 1)
-		handled->twice = true;
+		handled->concurrent = true;
 	if (READ_ONCE(handled->closed))
 		handled->late = true;
 	if (eq != handled->eq)
@@ -77,7 +77,7 @@ static void check(struct kunit *test, struct handled *handled)
 {
 	KUNIT_EXPECT_FALSE(test, handled->wrong_queue);
 	KUNIT_EXPECT_FALSE(test, handled->may_not_sleep);
-	KUNIT_EXPECT_FALSE(test, handled->twice);
+	KUNIT_EXPECT_FALSE(test, handled->concurrent);
 	KUNIT_EXPECT_FALSE(test, READ_ONCE(handled->late));
 }
 

@@ -16,7 +16,7 @@ struct fault {
 	struct fid_eq		*server;	/* bound to pep */
 	struct fid_pep		*pep;		/* listens */
 	struct sockaddr_in6	name;		/* address of pep */
-	struct sockaddr_in6	silent;		/* address without a listener */
+	struct sockaddr_in6	no_listener;	/* address without a listener */
 	struct fid_pep		*idle;
 	struct fid_cntr		*cntr;		/* bound to ep */
 	struct fid_av		*av;
@@ -26,8 +26,8 @@ struct fault {
 	struct fid_ep		*srx;		/* shared receive context */
 	struct fid_cq		*cq;
 	struct fid		*exported;	/* exported from cq */
-	struct fid_ep		*asking;
-	struct fi_info		*request;	/* info of the FI_CONNREQ that asking caused */
+	struct fid_ep		*connecting;
+	struct fi_info		*request;	/* info of the FI_CONNREQ that connecting caused */
 	fi_addr_t		addr;
 	void			*buf;
 	struct fid		*made;

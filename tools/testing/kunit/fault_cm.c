@@ -45,7 +45,7 @@ static int call_enable(struct fault *fault)
  */
 static int call_connect(struct fault *fault)
 {
-	return fi_connect(fault->ep, &fault->silent, "hello", 5);
+	return fi_connect(fault->ep, &fault->no_listener, "hello", 5);
 }
 
 static int call_bind(struct fault *fault)
@@ -74,11 +74,11 @@ static void close_02_before_a_connection(struct kunit *test)
 		{ "fi_connect()", open_ep, call_connect, close_ep },
 	};
 	struct fault *fault = fault_new(test);
-	size_t len = sizeof(fault->silent);
+	size_t len = sizeof(fault->no_listener);
 	struct fid_pep *pep;
 
 	pep = fx_pep(test, fault->fx->fabric, fault->fx->info);
-	KUNIT_ASSERT_EQ(test, fi_getname(&pep->fid, &fault->silent, &len), 0);
+	KUNIT_ASSERT_EQ(test, fi_getname(&pep->fid, &fault->no_listener, &len), 0);
 	fx_close(test, &pep->fid);
 	for (int i = 0; i < ARRAY_SIZE(steps); i++)
 		fault_fail_each(test, fault, &steps[i]);
@@ -144,8 +144,8 @@ static void open_request(struct kunit *test, struct fault *fault)
 {
 	struct fx_cm_event event;
 
-	fault->asking = fx_bound_ep(test, fault->fx);
-	KUNIT_ASSERT_EQ(test, fi_connect(fault->asking, &fault->name, NULL, 0),
+	fault->connecting = fx_bound_ep(test, fault->fx);
+	KUNIT_ASSERT_EQ(test, fi_connect(fault->connecting, &fault->name, NULL, 0),
 			0);
 	KUNIT_ASSERT_GT(test, fx_wait_event(test, fault->server, FI_CONNREQ,
 					    &event, sizeof(event)), 0);
@@ -164,7 +164,7 @@ static void close_request(struct fault *fault)
 	fi_reject(fault->pep, fault->request->handle, NULL, 0);
 	fi_freeinfo(fault->request);
 	fault->request = NULL;
-	fx_close(kunit_get_current_test(), &fault->asking->fid);
+	fx_close(kunit_get_current_test(), &fault->connecting->fid);
 }
 
 static void close_ep_and_request(struct fault *fault)

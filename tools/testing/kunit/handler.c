@@ -29,13 +29,13 @@ static void check_call(struct fid_cq *cq, void *context)
 	struct hd_queue *queue = context;
 
 	if (atomic_inc_return(&queue->inside) > 1)
-		queue->twice = true;
+		queue->concurrent = true;
 	if (READ_ONCE(queue->closed))
 		queue->late = true;
 	if (cq != queue->cq)
 		queue->wrong_queue = true;
 	if (!is_in_context(queue->hard))
-		queue->wrong_place = true;
+		queue->wrong_context = true;
 	atomic_inc(&queue->calls);
 	if (queue->body)
 		queue->body(queue);
@@ -90,12 +90,12 @@ void hd_close(struct kunit *test, struct hd_queue *queue)
 
 void hd_check(struct kunit *test, struct hd_queue *queue)
 {
-	const char *place = queue->hard ? "interrupt" : "task";
+	const char *context = queue->hard ? "interrupt" : "task";
 
-	KUNIT_EXPECT_FALSE_MSG(test, queue->wrong_queue, "%s", place);
-	KUNIT_EXPECT_FALSE_MSG(test, queue->wrong_place, "%s", place);
-	KUNIT_EXPECT_FALSE_MSG(test, queue->twice, "%s", place);
-	KUNIT_EXPECT_FALSE_MSG(test, READ_ONCE(queue->late), "%s", place);
+	KUNIT_EXPECT_FALSE_MSG(test, queue->wrong_queue, "%s", context);
+	KUNIT_EXPECT_FALSE_MSG(test, queue->wrong_context, "%s", context);
+	KUNIT_EXPECT_FALSE_MSG(test, queue->concurrent, "%s", context);
+	KUNIT_EXPECT_FALSE_MSG(test, READ_ONCE(queue->late), "%s", context);
 }
 
 bool hd_wait_calls(struct kunit *test, struct hd_queue *queue, int calls)

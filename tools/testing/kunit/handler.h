@@ -20,7 +20,7 @@ struct hd_queue {
 	struct fid_ep	*ep;		/* bound to cq, or NULL */
 	atomic_t	calls;
 	atomic_t	inside;
-	bool		wrong_queue, wrong_place, twice, closed, late;
+	bool		wrong_queue, wrong_context, concurrent, closed, late;
 };
 
 /* Contexts of a handler, hardirq and process; a test with this parameter runs once for each. */
