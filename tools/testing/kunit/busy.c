@@ -38,7 +38,7 @@ static struct busy_op *next_op(struct busy *busy)
 static bool count_post(struct busy *busy, struct busy_op *op, ssize_t ret)
 {
 	if (is_disconnected(ret))
-		busy->gone = true;
+		busy->disconnected = true;
 	if (!ret)
 		busy->posted++;
 	else
@@ -53,7 +53,7 @@ static void count_completion(struct busy_op *op)
 
 	if (!xchg(&op->posted, false))
 		busy->strays++;
-	WRITE_ONCE(busy->told, busy->told + 1);
+	WRITE_ONCE(busy->completed, busy->completed + 1);
 }
 
 /* Posts one operation of each kind, as far as there is room. */
@@ -66,7 +66,7 @@ static void post(struct busy_group *group, struct busy *busy)
 	u64 one = 1;
 
 	/* Keeps a free context for each operation of a round. */
-	if (busy->posted - READ_ONCE(busy->told) > BUSY_OPS - BUSY_DEPTH)
+	if (busy->posted - READ_ONCE(busy->completed) > BUSY_OPS - BUSY_DEPTH)
 		return;
 	op = next_op(busy);
 	if (count_post(busy, op, fi_recv(ep, mine, LEN, NULL, 0, op)))
@@ -130,10 +130,10 @@ int busy_post_and_read(struct tr_thread *thread)
 		for (int i = 0; i < group->links; i++) {
 			struct busy *busy = &group->all[i];
 
-			if (!busy->gone && !over)
+			if (!busy->disconnected && !over)
 				post(group, busy);
-			left += (!busy->gone && !over) ||
-				READ_ONCE(busy->told) < busy->posted;
+			left += (!busy->disconnected && !over) ||
+				READ_ONCE(busy->completed) < busy->posted;
 		}
 		/* Receives may be outstanding that no message will complete. */
 		if (over)
@@ -222,11 +222,11 @@ static void connect_one(struct kunit *test, struct busy_fx *fx, int link)
 	for (int side = 0; side < BUSY_SIDES; side++) {
 		busy[side] = &fx->side[side].all[link];
 		busy[side]->posted = 0;
-		busy[side]->told = 0;
+		busy[side]->completed = 0;
 		busy[side]->strays = 0;
 		memset(busy[side]->ops, 0, sizeof(busy[side]->ops));
 		atomic_set(&busy[side]->receives, 0);
-		busy[side]->gone = false;
+		busy[side]->disconnected = false;
 	}
 	busy[0]->ep = fx_ep(test, fx->fx->domain, fx->fx->info);
 	fx_bind(test, busy[0]->ep, fx->fx->eq, fx->side[0].cq,

@@ -34,12 +34,12 @@ struct busy {
 	u8		*near;
 	u64		far;		/* address of the peer's memory */
 	int		posted;
-	int		told;
+	int		completed;
 	int		strays;		/* completions of operations that were not posted */
 	struct busy_op	ops[BUSY_OPS];
 	atomic_t	receives;
 	struct busy	*peer;
-	bool		gone;
+	bool		disconnected;
 };
 
 /* The endpoints of one side, which share a completion queue. */

@@ -57,7 +57,7 @@ static void expect_all_completed(struct kunit *test, struct busy *busy)
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	int completed;
 
-	while ((completed = READ_ONCE(busy->told)) < busy->posted &&
+	while ((completed = READ_ONCE(busy->completed)) < busy->posted &&
 	       time_before(jiffies, end))
 		usleep_range(100, 1000);
 	KUNIT_EXPECT_EQ(test, busy->posted, completed);

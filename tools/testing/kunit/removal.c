@@ -42,10 +42,10 @@ static void removal_of_the_device_of_many(struct kunit *test)
 						    sizeof(event)), 0);
 		busy = busy_find(fx, event.entry.fid);
 		KUNIT_ASSERT_NOT_NULL(test, busy);
-		KUNIT_EXPECT_TRUE(test, busy->gone);
+		KUNIT_EXPECT_TRUE(test, busy->disconnected);
 		KUNIT_EXPECT_GT(test, busy->posted, 0);
-		KUNIT_EXPECT_EQ(test, busy->posted, busy->told);
-		busy->gone = false;
+		KUNIT_EXPECT_EQ(test, busy->posted, busy->completed);
+		busy->disconnected = false;
 	}
 	fx_close(test, &fx->mr->fid);
 	for (int side = 0; side < BUSY_SIDES; side++) {
