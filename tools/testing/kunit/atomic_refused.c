@@ -16,8 +16,8 @@ static const struct attempt {
 	u64		key_xor;
 	bool		closed;
 } attempts[] = {
-	{ "a word at the end, half behind it", RMA_BOTH, 2040 },
-	{ "a word behind the end", RMA_BOTH, 2048 },
+	{ "a word across the end of the region", RMA_BOTH, 2040 },
+	{ "a word after the end", RMA_BOTH, 2048 },
 	{ "a word before the beginning", RMA_BOTH, -8 },
 	{ "another key", RMA_BOTH, 0, 0x100 },
 	{ "no right to read", FI_REMOTE_WRITE, 0 },

@@ -708,7 +708,7 @@ static void av_25_lookup_in_atomic_context(struct kunit *test)
 	bool found;
 
 	if (!IS_ENABLED(CONFIG_PREEMPT_COUNT))
-		kunit_skip(test, "nobody knows what atomic context is");
+		kunit_skip(test, "without CONFIG_PREEMPT_COUNT atomic context is unknown");
 	KUNIT_ASSERT_EQ(test, 1, insert(av, in4(HOST, 1), NULL));
 	preempt_disable();
 	found = has_address(av, 0, in4(HOST, 1));

@@ -49,7 +49,7 @@ static void expect_errors(struct kunit *test, struct fid_eq *eq,
 		KUNIT_EXPECT_EQ(test, err, entry.err);
 		KUNIT_ASSERT_LT(test, entry.data, MANY);
 		KUNIT_EXPECT_EQ_MSG(test, 0, failed[entry.data]++,
-				    "%llu is told twice", entry.data);
+				    "%llu is reported twice", entry.data);
 	}
 }
 

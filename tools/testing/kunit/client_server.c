@@ -289,7 +289,7 @@ static void cm_01_connected_comes_before_the_next_request(struct kunit *test)
 
 	pep = start_server(test, &server, hints);
 	if (tr_is_iwarp(server.info))
-		kunit_skip(test, "iWARP tells who accepts when the peer has been heard of");
+		kunit_skip(test, "iWARP reports FI_CONNECTED when the peer has replied");
 	start_client(test, &client, hints, pep, FI_CQ_FORMAT_CONTEXT);
 	for (int i = 0; i < ARRAY_SIZE(ep); i++) {
 		ep[i][0] = open_endpoint(test, &client, client.info, NULL);
@@ -321,7 +321,7 @@ static void cm_01_the_accepting_endpoint_is_connected_first(struct kunit *test)
 	struct program both = { .eq = fx->eq };
 
 	if (!tr_is_loop(fx->info))
-		kunit_skip(test, "over a device its answer has to get there");
+		kunit_skip(test, "over a device the reply takes time");
 	fx_start_connect(test, ep, pep);
 	accepted = fx_ep(test, fx->domain, fx_wait_request(test, fx->eq));
 	fx_bind(test, accepted, fx->eq, fx->cq, FI_TRANSMIT | FI_RECV);
@@ -501,7 +501,7 @@ static void rma_01_window_of_writes_with_cq_data(struct kunit *test)
 	fx_set_threading(hints, FI_THREAD_DOMAIN);
 	hints->tx_attr->tclass = FI_TC_BULK_DATA;
 	if (tr_is_iwarp(fx_info(test, fx_addr, NULL, FI_SOURCE)))
-		kunit_skip(test, "iWARP has no data beside a write");
+		kunit_skip(test, "iWARP has no CQ data with writes");
 	pep = start_server(test, &server, hints);
 	start_client(test, &client, hints, pep, FI_CQ_FORMAT_DATA);
 	connect_programs(test, &client, &server, pep, FI_CQ_FORMAT_DATA, ep);

@@ -85,7 +85,7 @@ static struct fid_ep *accept_request(struct kunit *test, struct conn *conn,
 		KUNIT_EXPECT_EQ(test, 0, memcmp(event.data, conn->data, len));
 		seen |= 2;
 	}
-	KUNIT_EXPECT_EQ_MSG(test, 3, seen, "each side is told once");
+	KUNIT_EXPECT_EQ_MSG(test, 3, seen, "each side has one FI_CONNECTED");
 	return peer;
 }
 
@@ -275,7 +275,7 @@ static void cm_04_connect_twice_is_eisconn(struct kunit *test)
 	info = send_request(test, conn, 0);
 	KUNIT_EXPECT_EQ_MSG(test, -FI_EISCONN,
 			    fi_connect(conn->ep, &conn->to, NULL, 0),
-			    "on its way");
+			    "while connecting");
 	peer = accept_request(test, conn, info, 0);
 	KUNIT_EXPECT_EQ(test, -FI_EISCONN,
 			fi_connect(conn->ep, &conn->to, NULL, 0));

@@ -345,10 +345,10 @@ static const struct way {
 	int side;
 	bool both;
 } ways[] = {
-	{ "the caller shuts down", end_by_shutdown, 0, true },
-	{ "the called shuts down", end_by_shutdown, 1, true },
-	{ "the caller closes", end_by_close, 0, false },
-	{ "the called closes", end_by_close, 1, false },
+	{ "the connecting endpoint shuts down", end_by_shutdown, 0, true },
+	{ "the accepting endpoint shuts down", end_by_shutdown, 1, true },
+	{ "the connecting endpoint closes", end_by_close, 0, false },
+	{ "the accepting endpoint closes", end_by_close, 1, false },
 };
 
 KUNIT_ARRAY_PARAM_DESC(ways, ways, name);

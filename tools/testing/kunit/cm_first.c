@@ -211,7 +211,7 @@ static void exchange_on_all(struct kunit *test, struct conn **conns, int count)
 			kunit_info(test, "refused");
 		else
 			KUNIT_EXPECT_EQ_MSG(test, 0, ret, "%s: %s",
-					    i % 2 ? "called" : "caller",
+					    i % 2 ? "accepting" : "connecting",
 					    fi_strerror(-(int)ret));
 	}
 }

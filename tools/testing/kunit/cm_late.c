@@ -95,7 +95,7 @@ static struct kofi_fabric_fx *open_fx(struct kunit *test)
 
 	tr_needs_device(test, fx->info);
 	if (tr_is_iwarp(fx->info))
-		kunit_skip(test, "who asks has nothing to say there");
+		kunit_skip(test, "iWARP has no RTU");
 	return fx;
 }
 

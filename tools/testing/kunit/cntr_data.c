@@ -168,7 +168,7 @@ static void cntr_03_a_write_with_cq_data_is_no_receive(struct kunit *test)
 	struct kofi_pair *pair = fx->pair;
 
 	if (!pair->info->domain_attr->cq_data_size)
-		kunit_skip(test, "the device has no data beside a write");
+		kunit_skip(test, "the device has no CQ data with writes");
 	for (int i = 0; i < 2; i++)
 		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], buf, LEN));
 	KUNIT_ASSERT_EQ(test, 0, fi_writedata(pair->ep[0], buf + LEN, LEN, NULL,

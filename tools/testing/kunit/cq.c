@@ -196,7 +196,7 @@ static void cq_05_readerr(struct kunit *test)
 	char copy[8];
 
 	KUNIT_EXPECT_EQ_MSG(test, -FI_EAGAIN, fi_cq_readerr(cq, &error, 0),
-			    "a success stands at the head");
+			    "a success is at the head");
 	tr_expect(test, cq, buf, FI_RECV, LEN);
 	KUNIT_EXPECT_EQ(test, 1, fi_cq_readerr(cq, &error, 0));
 	KUNIT_EXPECT_PTR_EQ(test, (void *)(buf + LEN), error.op_context);

@@ -91,7 +91,7 @@ static bool wait_for_end(struct kunit *test, struct pingpong *pingpong)
 						msecs_to_jiffies(FX_WAIT_MS)))
 			return true;
 	} while (calls_of(pingpong) != before);
-	kunit_err(test, "stands still after %d calls", before);
+	kunit_err(test, "no call after %d calls", before);
 	return false;
 }
 

@@ -105,7 +105,7 @@ static void cq_13_message_data_arrives_in_host_byte_order(struct kunit *test)
 						      &entry, 1));
 		KUNIT_EXPECT_PTR_EQ(test, (void *)out, entry.op_context);
 		KUNIT_EXPECT_EQ_MSG(test, FI_SEND | FI_MSG, entry.flags,
-				    "the sender is told nothing of it");
+				    "the sender's entry has no data");
 	}
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], &entry, 1));
 }

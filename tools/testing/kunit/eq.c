@@ -96,7 +96,7 @@ static void eq_02_a_short_buffer_keeps_the_event(struct kunit *test)
 				    -FI_ETOOSMALL, "room for %zu", len);
 	KUNIT_EXPECT_EQ(test, fi_eq_sread(eq, &event, buf, sizeof(buf), 0, 0),
 			-FI_ETOOSMALL);
-	KUNIT_EXPECT_EQ_MSG(test, event, 99, "nothing may be told");
+	KUNIT_EXPECT_EQ_MSG(test, event, 99, "the event number is unchanged");
 	KUNIT_EXPECT_STREQ(test, buf, "untold");
 
 	char room[9];

@@ -145,7 +145,7 @@ static void eq_05_no_error_is_lost(struct kunit *test)
 		for (nth = 0; nth < REFUSED; nth++)
 			if (ep[nth] && error.fid == &ep[nth]->fid)
 				break;
-		KUNIT_ASSERT_LT_MSG(test, nth, REFUSED, "of a stranger, or again");
+		KUNIT_ASSERT_LT_MSG(test, nth, REFUSED, "of an unknown endpoint, or reported twice");
 		KUNIT_EXPECT_EQ(test, error.err, FI_ECONNREFUSED);
 		ep[nth] = NULL;
 	}

@@ -79,16 +79,16 @@ void fault_fail_each(struct kunit *test, struct fault *fault,
 						     !step->never_fails),
 				      "%s answers %d when allocation %u %s",
 				      step->name, ret, n,
-				      failed ? "fails" : "is none of it");
+				      failed ? "fails" : "is not reached");
 		errnos += ret < 0;
 		if (!ret && fault->made)
 			KUNIT_EXPECT_EQ(test, fi_close(fault->made), 0);
 		if (step->clean)
 			step->clean(fault);
 	}
-	KUNIT_EXPECT_LT_MSG(test, n, MOST, "%s has no end", step->name);
+	KUNIT_EXPECT_LT_MSG(test, n, MOST, "%s has too many allocations", step->name);
 	KUNIT_EXPECT_TRUE_MSG(test, errnos || step->never_fails,
-			      "%s never said so", step->name);
+			      "%s never reported a failure", step->name);
 	kunit_info(test, "%s: %u allocations, %u of them answered\n",
 		   step->name, n - 2, errnos);
 }

@@ -245,7 +245,7 @@ static void ep_08_delivery_complete_waits_for_the_receive(struct kunit *test)
 	struct fi_cq_tagged_entry entry;
 
 	if (!is_offered(pair->info, FI_DELIVERY_COMPLETE))
-		kunit_skip(test, "the device is not told of deliveries");
+		kunit_skip(test, "the device does not report deliveries");
 	tr_fill(out, LEN, 5);
 	KUNIT_ASSERT_EQ(test, 0, sendmsg(pair->ep[0], out, LEN, FI_COMPLETION |
 					 FI_REMOTE_COMPLETE));

@@ -82,7 +82,7 @@ static void info_05_everything_listed_can_be_opened(struct kunit *test)
 				info->ep_attr->type == other->ep_attr->type &&
 				!strcmp(info->domain_attr->name,
 					other->domain_attr->name),
-				"%s stands twice", info->domain_attr->name);
+				"%s is listed twice", info->domain_attr->name);
 	}
 	KUNIT_EXPECT_TRUE_MSG(test, found, "%s is not listed", ours);
 }
