@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Two ends that are really apart: each on a device of its own, in a network
- * namespace of its own, with a cable between them.
+ * Pairs of endpoints whose ends are on devices of their own, each in a network
+ * namespace of its own, with a link between them.
  */
 
 #ifndef KOFI_KUNIT_NETNS_H
@@ -9,13 +9,13 @@
 
 #include "traffic.h"
 
-/* Module parameter: where the listening end's device is. */
+/* Module parameter: address of the listening end's device. */
 extern char *net_addr;
 
-/* Whether the module's parameters name the namespaces. */
+/* Returns true if the module's parameters name the namespaces. */
 bool ns_given(void);
 
-/* The namespace of the caller's side, 0, or the listening one, 1; the caller puts it. */
+/* Returns the namespace of side 0, which connects, or 1, which listens; the caller puts it. */
 struct net *ns_get(struct kunit *test, int side);
 
 struct ns_side {
@@ -27,8 +27,8 @@ struct ns_side {
 };
 
 /*
- * Connects the namespaces of the module's parameters: 0 is the caller's side.
- * The pair has only its endpoints and queues. Skips the test without them.
+ * Connects the namespaces of the module's parameters; side 0 connects. The pair
+ * has only its endpoints and queues. Skips the test without them.
  */
 struct kofi_pair *ns_pair(struct kunit *test, const char *node,
 			  struct ns_side sides[2]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What suites of objects that providers share have in common.
+ * Fixture of the suites of peer objects.
  */
 
 #ifndef KOFI_KUNIT_PEER_H
@@ -11,7 +11,7 @@
 #include "rdm.h"
 #include "traffic.h"
 
-/* Room for each message, and for how many each side has some */
+/* Bytes of each message, and number of messages with a buffer on each side. */
 #define PEER_LEN	64
 #define PEER_MANY	40
 
@@ -21,22 +21,22 @@ struct peer_ends {
 	u8		*out, *in;
 };
 
-/* A domain that is safe from any thread, as those of peers are. */
+/* Opens a domain with FI_THREAD_SAFE, which peers require. */
 struct kofi_fabric_fx *peer_fabric(struct kunit *test);
 
-/* A queue whose completions go to owner; that of peer_of() is closed with the test. */
+/* Opens a peer CQ of owner; that of peer_of() is closed with the test. */
 int peer_open(struct fid_domain *domain, struct fid_peer_cq *owner, struct fid_cq **cq);
 struct fid_cq *peer_of(struct kunit *test, struct fid_domain *domain, struct fid_peer_cq *owner);
 
-/* fi_export_fid(), which gives an fid of that class; closed with the test. */
+/* Calls fi_export_fid(), which has to return an fid of that class; closed with the test. */
 struct fid *peer_export_fid(struct kunit *test, struct fid *fid, size_t fclass);
-/* What others put completions into cq with; closed with the test. */
+/* Exports cq as an owner for peers; closed with the test. */
 struct fid_peer_cq *peer_export(struct kunit *test, struct fid_cq *cq);
 
-/* Endpoints whose operations complete in cq. */
+/* Connects two endpoints whose operations complete in cq. */
 struct peer_ends *peer_connect(struct kunit *test, struct kofi_fabric_fx *fx, struct fid_cq *cq);
 
-/* Receives into the nth place, which is the context; sends nth + 1 bytes from there. */
+/* Posts a receive into buffer nth, which is the context; sends nth + 1 bytes from there. */
 void peer_receive(struct kunit *test, struct peer_ends *ends, int nth);
 void peer_send(struct kunit *test, struct peer_ends *ends, int nth);
 

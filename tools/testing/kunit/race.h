@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Two CPUs at the same objects at once, as far as the API allows it: nobody
- * uses what he has closed himself, but everything else goes on around him.
+ * Fixture of races on two CPUs, within the rules of the API: no thread uses an
+ * object that it has closed, but both use the others at the same time.
  */
 
 #ifndef KOFI_KUNIT_RACE_H
@@ -9,7 +9,7 @@
 
 #include "traffic.h"
 
-/* Bytes of a message, and messages that are under way in each direction. */
+/* Bytes of a message, and messages that are pending in each direction. */
 #define RACE_LEN 64
 #define RACE_POSTED 8
 /* Messages of each of two posters. */
@@ -30,9 +30,9 @@ struct race {
 	bool			over;
 };
 
-/* A listener and queues; two endpoints, connected; receives and sends of both. */
+/* Opens a listener and queues; race_connect() connects, race_post() posts on both endpoints. */
 struct race *race_prepare(struct kunit *test);
-/* The same for a consumer that serializes its data calls, or does not. */
+/* Opens them for a consumer with that threading model. */
 struct race *race_prepare_for(struct kunit *test, enum fi_threading threading);
 void race_connect(struct kunit *test, struct race *race);
 void race_post(struct kunit *test, struct race *race);
@@ -42,9 +42,9 @@ void race_run(struct kunit *test, struct race *race,
 	      int (*one)(struct race *race, int side),
 	      int (*other)(struct race *race, int side));
 
-/* Takes all entries that there are, good or bad; how many that were. */
+/* Reads all entries, errors too; returns their number. */
 int race_drain(struct fid_cq *cq);
-/* Takes all events and errors that there are. */
+/* Reads all events and errors. */
 void race_drain_events(struct kunit *test, struct fid_eq *eq);
 
 #endif /* KOFI_KUNIT_RACE_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A peer of datagram endpoints that is none: a connected endpoint that says
- * what it likes. What it should say is in rust/prov/rdm/wire.rs.
+ * A raw peer of datagram endpoints: a connected endpoint that sends arbitrary
+ * packets. rust/prov/rdm/wire.rs describes valid ones.
  */
 
 #ifndef KOFI_KUNIT_RDM_RAW_H
@@ -13,10 +13,10 @@
 #define RAW_EAGER	16384
 #define RAW_MOST	(RAW_HEADER + RAW_EAGER)
 
-/* Packets that it may have under way, and receives that it has posted. */
+/* Packets that may be pending, and receives that are posted. */
 #define RAW_SLOTS	16
 #define RAW_RECEIVES	32
-/* Packets that keep the other end informed of those, where the device does not. */
+/* Credit packets, which announce reposted receives where the device has no flow control. */
 #define RAW_WORDS	4
 
 enum raw_kind {
@@ -25,10 +25,10 @@ enum raw_kind {
 	RAW_FAREWELL = 128,
 };
 
-/* What a farewell says. */
+/* Messages of the disconnect handshake. */
 enum raw_farewell { RAW_ASK = 1, RAW_AGREE, RAW_STAY };
 
-/* Who understands that says so with the number of its receives. */
+/* In the receive count of the connect data: announces support of the disconnect handshake. */
 #define RAW_POLITE	0x6b6f0100
 
 enum raw_op { RAW_MSG, RAW_TAGGED, RAW_BASE = 6, RAW_FETCH, RAW_COMPARE };
@@ -63,7 +63,7 @@ struct raw_ranges {
 };
 static_assert(sizeof(struct raw_ranges) == 104);
 
-/* What comes with a request to connect. */
+/* Private data of a connection request. */
 struct raw_hello {
 	u8	version, endianness, ctrl_version, op_version;
 	u16	port;
@@ -74,7 +74,7 @@ struct raw_hello {
 };
 static_assert(sizeof(struct raw_hello) == 24);
 
-/* And with the answer. */
+/* Private data of an accepted request. */
 struct raw_welcome {
 	u32	name, instance;
 	u32	receives;
@@ -84,44 +84,44 @@ static_assert(sizeof(struct raw_welcome) == 16);
 
 struct raw {
 	struct kofi_fabric_fx	*fx;
-	struct fid_ep		*ep;	/* if there is a connection, or to be one */
-	bool			is_gone;	/* the other end has ended it */
-	bool			is_merciless;	/* a packet without a receive ends the connection */
-	bool			counts;	/* so both ends count them */
-	u32			to;	/* what the other end calls the connection */
+	struct fid_ep		*ep;	/* NULL without a connection */
+	bool			is_gone;	/* the other end has closed the connection */
+	bool			is_merciless;	/* iWARP: each packet needs a posted receive */
+	bool			counts;	/* both ends use credits */
+	u32			to;	/* the other end's id of the connection */
 	u64			credits;
 	int			untold;
 	u8			*out, *in, *words;
-	u32			busy;	/* which of out are under way */
-	u32			speaking;	/* of words */
-	u32			done;	/* packets that have arrived */
+	u32			busy;	/* bits of the packets of out that are pending */
+	u32			speaking;	/* bits of the credit packets that are pending */
+	u32			done;	/* packets whose send has completed */
 	u32			probes;	/* credit packets without credits */
-	u8			said[64];	/* with the answer, or the refusal */
+	u8			said[64];	/* private data of the accept or reject */
 	size_t			said_len;
-	/* Of whatever arrives; may be NULL. */
+	/* Called for each packet but credits; may be NULL. */
 	void			(*heard)(struct raw *raw, const struct raw_header *header);
 	void			*context;
-	/* What others may read and write. */
+	/* Memory that others may read and write. */
 	u8			*memory;
 	size_t			memory_len;
 	u64			key;
 };
 
-/* One that has no connection, and lends so much memory. */
+/* Opens a raw peer without a connection, and registers memory_len bytes for remote access. */
 struct raw *raw_open(struct kunit *test, size_t memory_len);
-/* What it should say as it connects. */
+/* Returns valid connect data. */
 struct raw_hello raw_hello(struct raw *raw, u16 port, u32 instance);
-/* Connects: 0, or why it could not, as a positive fabric errno. */
+/* Connects; returns 0, or a positive fabric errno. */
 int raw_connect(struct kunit *test, struct raw *raw, const void *to, const void *hello, size_t len);
-/* Ends the connection, if there is one. */
+/* Closes the connection, if there is one. */
 void raw_leave(struct kunit *test, struct raw *raw);
-/* Sees to what has come, and what has gone. */
+/* Processes all completions and events. */
 void raw_look(struct raw *raw);
-/* A packet that is free; NULL if there is none now, or no room for it at the other end. */
+/* Returns a free packet, or NULL if there is none or no credit for it. */
 u8 *raw_packet(struct raw *raw);
-/* The beginning of a packet of some kind. */
+/* Writes the header of a packet of that kind. */
 struct raw_header *raw_begin(struct raw *raw, u8 *packet, enum raw_kind kind);
-/* Sends the packet; what fi_send() says. */
+/* Sends the packet; returns what fi_send() does. */
 int raw_send(struct raw *raw, u8 *packet, size_t len);
 
 #endif /* KOFI_KUNIT_RDM_RAW_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What suites of remote memory access share: two connected endpoints, of which
- * the first reaches memory of the second, and every call that does.
+ * Fixture of the RMA suites: two connected endpoints, of which the first
+ * accesses memory of the second, and every RMA call.
  */
 
 #ifndef KOFI_KUNIT_RMA_H
@@ -16,17 +16,17 @@
 struct rma_fx {
 	struct kofi_pair	*pair;
 	struct fid_mr		*mr;
-	u8			*far;	/* what the key opens */
+	u8			*far;	/* the registered memory */
 	size_t			len;
 	u64			addr;
 	u64			key;
 };
 
-/* Registers far with access on a pair that can do all of it; opts may be NULL. */
+/* Registers far with access on a pair with all RMA capabilities; opts may be NULL. */
 struct rma_fx *rma_open(struct kunit *test, u8 *far, size_t len, u64 access,
 			const struct fx_pair_opts *opts);
 
-/* A transfer between local memory and what lies at an offset of the far one. */
+/* A transfer between local memory and an offset of the registered one. */
 struct rma_op {
 	u8	*near;
 	size_t	len;
@@ -35,14 +35,14 @@ struct rma_op {
 	void	*context;
 };
 
-/* The calls: each in the one way in which it is used most. */
+/* An RMA call, with the most common arguments. */
 struct rma_call {
 	const char	*name;
 	ssize_t		(*post)(struct rma_fx *fx, const struct rma_op *op);
 	u64		flag;		/* FI_READ or FI_WRITE */
 	bool		injects;	/* the buffer may be reused when the call returns */
-	bool		silent;		/* its success has no entry */
-	bool		brings_data;	/* RMA_DATA */
+	bool		silent;		/* without an entry on success */
+	bool		brings_data;	/* has RMA_DATA as remote CQ data */
 };
 
 #define RMA_DATA 0x0badf00dU
@@ -52,17 +52,14 @@ extern const struct rma_call rma_calls[RMA_CALLS];
 const void *rma_calls_gen_params(struct kunit *test, const void *prev,
 				 char *desc);
 
-/* Whether the device can do it at all. */
+/* Returns true if the device supports the call. */
 bool rma_has(const struct rma_fx *fx, const struct rma_call *call);
-/* How many pieces of memory it may have. */
+/* Returns the maximum number of local pieces. */
 size_t rma_pieces(const struct rma_fx *fx, const struct rma_call *call);
 
-/* One entry of cq[0]: this context, FI_READ or FI_WRITE. */
+/* Reads an entry of cq[0] with this context, and FI_READ or FI_WRITE. */
 void rma_expect(struct kunit *test, struct rma_fx *fx, void *context, u64 flag);
-/*
- * When this returns, what was written before is there: an iWARP device says
- * that a write is done when it is on its way.
- */
+/* Returns once earlier writes are placed: an iWARP device completes a write when it is sent. */
 void rma_settle(struct kunit *test, struct rma_fx *fx);
 
 #endif /* KOFI_KUNIT_RMA_H */

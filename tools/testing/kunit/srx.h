@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Endpoints that share their receives, and a peer of each: see srx.c.
+ * Fixture of connected endpoints with a shared receive context, and a peer of
+ * each.
  */
 
 #ifndef KOFI_KUNIT_SRX_H
@@ -12,7 +13,7 @@
 /* Bytes of a receive, and of nearly all messages. */
 #define SX_LEN 64
 
-/* Zeroes are the defaults. */
+/* Options of a fixture; zeroes are the defaults. */
 struct sx_opts {
 	size_t		size;		/* of the receive context: 16 */
 	size_t		segments;	/* of each receive: 1 */
@@ -21,7 +22,7 @@ struct sx_opts {
 	u64		mode;
 	u64		rx_flags;	/* besides FI_RECV */
 	unsigned int	peers;		/* connected by sx_open() */
-	bool		count;		/* receives */
+	bool		count;		/* binds a counter to the receives */
 	enum fi_threading threading;	/* FI_THREAD_SAFE, unless fx_serial */
 };
 
@@ -42,26 +43,27 @@ struct sx_world {
 	struct fid_cq		*peer_cq[SX_PEERS];
 };
 
-/* What fi_getinfo() says of endpoints that share their receives; freed with the test. opts may be NULL. */
+/* Returns an info with a shared receive context; freed with the test. opts may be NULL. */
 struct fi_info *sx_info(struct kunit *test, const struct sx_opts *opts);
-/* opts may be NULL; no peers then. */
+/* Opens the fixture; opts may be NULL, for no peers. */
 struct sx_world *sx_open(struct kunit *test, const struct sx_opts *opts);
 struct fid_ep *sx_srx(struct kunit *test, struct sx_world *world);
-/* An endpoint of the info with everything bound but receives. */
+/* Opens an endpoint of the info with everything bound but the receive context. */
 struct fid_ep *sx_ep(struct kunit *test, struct sx_world *world,
 		     struct fi_info *info, struct fid_cq *cq);
 void sx_connect(struct kunit *test, struct sx_world *world, unsigned int i);
 /* Posts count receives of SX_LEN bytes from buf on. */
 void sx_post(struct kunit *test, struct sx_world *world, u8 *buf, int count);
-/* Posts one without memory. */
+/* Posts a receive without memory. */
 ssize_t sx_recvmsg(struct fid_ep *srx, u64 flags, void *context);
 /*
- * Reads what receives ep[i] has left behind that can still be read: at most that
- * many contexts, and says how many. What cannot is posted again.
+ * Reads the completions that the closed ep[i] has left, at most room contexts;
+ * returns their number. Receives whose completions were dropped are posted
+ * again.
  */
 int sx_read_rest(struct kunit *test, struct sx_world *world, unsigned int i,
 		 void **contexts, int room);
-/* Peer i sends that many bytes; its completion is read. */
+/* Sends that many bytes from peer i, and reads the send completion. */
 void sx_send(struct kunit *test, struct sx_world *world, unsigned int i,
 	     void *buf, size_t len);
 

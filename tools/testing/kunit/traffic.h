@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What suites that move data share: buffers, messages, threads.
+ * Fixture of the suites that transfer data: buffers, messages, threads.
  *
- * KUnit undoes what a test made in reverse order: a test makes its buffers
- * before its endpoints, so that these are closed when those are freed.
+ * KUnit cleans up in reverse order: a test allocates its buffers before its
+ * endpoints, so that the endpoints are closed before the buffers are freed.
  */
 
 #ifndef KOFI_KUNIT_TRAFFIC_H
@@ -18,24 +18,24 @@
 #include <linux/kthread.h>
 #include <linux/ktime.h>
 
-/* Module parameter: how often what can be repeated is. */
+/* Module parameter: number of rounds of repeated tests. */
 extern unsigned int tr_rounds;
-/* And whether a scenario breaks what the test uses. */
+/* Module parameter: a scenario breaks the link or the device during the test. */
 extern bool tr_outage;
 
-/* Zeroed memory of the linear map, of vmalloc's space, freed with the test. */
+/* Allocate zeroed memory of the linear map, or of vmalloc; freed with the test. */
 u8 *tr_buffer(struct kunit *test, size_t len);
 u8 *tr_vbuffer(struct kunit *test, size_t len);
 
-/* Bytes that differ from one seed to another, and whether they came through. */
+/* Fills a buffer with a pattern of the seed; checks for the pattern. */
 void tr_fill(u8 *buf, size_t len, u32 seed);
 bool tr_intact(const u8 *buf, size_t len, u32 seed);
 
-/* Without a descriptor; the context is the buffer. */
+/* Post without a descriptor; the context is the buffer. */
 ssize_t tr_send(struct fid_ep *ep, void *buf, size_t len);
 ssize_t tr_recv(struct fid_ep *ep, void *buf, size_t len);
 
-/* One message from ep[from] to the other, both completions read and checked. */
+/* Sends one message from ep[from] to the other, and reads and checks both completions. */
 void tr_exchange(struct kunit *test, struct kofi_pair *pair, int from,
 		 u8 *source, u8 *target, size_t len);
 
@@ -45,28 +45,28 @@ void tr_expect(struct kunit *test, struct fid_cq *cq, void *context, u64 flag,
 /* Reads one error: the context and the errno. */
 void tr_expect_error(struct kunit *test, struct fid_cq *cq, void *context,
 		     int err);
-/* Reads nothing until there is something to read: 0, or what it answers at last. */
+/* Waits until there is an entry, without reading it; returns what fi_cq_read() returned last. */
 ssize_t tr_await(struct fid_cq *cq);
-/* Reads errors until there are none; how many were FI_ECANCELED. */
+/* Reads all errors; returns the number of FI_ECANCELED ones. */
 unsigned int tr_read_flushed(struct kunit *test, struct fid_cq *cq);
 
-/* The next event is FI_SHUTDOWN, of this endpoint. */
+/* Expects FI_SHUTDOWN of this endpoint as the next event. */
 void tr_expect_shutdown(struct kunit *test, struct fid_eq *eq,
 			struct fid_ep *ep);
 /* Expects FI_SHUTDOWN of both endpoints as the next two events, in any order. */
 void tr_expect_shutdowns(struct kunit *test, struct fid_eq *eq,
 			 const struct fid_ep *one, const struct fid_ep *other);
-/* Nothing comes for a while: neither event nor error. */
+/* Expects no event and no error for a while. */
 void tr_expect_silence(struct kunit *test, struct fid_eq *eq);
 
-/* How the device differs where its transport does. */
+/* Returns true if the transport is iWARP. */
 bool tr_is_iwarp(const struct fi_info *info);
-/* Whether it is none: what is posted is done at once. */
+/* Returns true for the loop provider, where a posted operation completes at once. */
 bool tr_is_loop(const struct fi_info *info);
-/* Ends a test that needs one. */
+/* Skips the test with the loop provider. */
 void tr_needs_device(struct kunit *test, const struct fi_info *info);
 
-/* Room for the text of an IPv6 address with its scope. */
+/* Fits the text of an IPv6 address with its scope. */
 #define TR_NODE_LEN	64
 /* Writes the interface's link-local address with scope as a node; false if there is none. */
 bool tr_link_local(char node[TR_NODE_LEN]);
@@ -80,14 +80,14 @@ struct tr_thread {
 	struct completion	done;
 };
 
-/* cpu: which to run on, or -1 for any. */
+/* cpu: the CPU to run on, or -1 for any. */
 struct tr_thread *tr_start(struct kunit *test, int cpu,
 			   int (*fn)(struct tr_thread *thread), void *arg);
-/* Tells it to stop, and waits until it has. */
+/* Stops the thread, and waits until it has ended. */
 void tr_stop(struct kunit *test, struct tr_thread *thread);
-/* Returns when it has been seen to sleep, or has ended. */
+/* Waits until the thread sleeps or has ended. */
 void tr_until_asleep(struct kunit *test, struct tr_thread *thread);
-/* Waits for its end, the longer the more rounds it may have to go; false where that does not come. */
+/* Waits for the thread's end, the longer the more tr_rounds; returns false on a timeout. */
 bool tr_join(struct kunit *test, struct tr_thread *thread);
 bool tr_join_within(struct kunit *test, struct tr_thread *thread,
 		    unsigned int ms);
