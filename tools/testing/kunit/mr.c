@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, MR: registrations for local use, and memory that no device gets.
+ * Tests MR of CONTRACT: registrations for local access, and ranges that cannot
+ * be registered.
  */
 
 #include <linux/mm.h>
@@ -101,7 +102,7 @@ static const struct kind {
 
 KUNIT_ARRAY_PARAM_DESC(kinds, kinds, name);
 
-/* Messages from and to anywhere in a region, across its pages too. */
+/* Sends and receives parts of a region, also across page boundaries. */
 static void mr_01_transfers_by_descriptor(struct kunit *test)
 {
 	static const size_t spans[][2] = {
@@ -163,7 +164,7 @@ struct place {
 	size_t len;
 };
 
-/* Filled in by the test where only it knows the address. */
+/* The test fills in the addresses of the entries that have a NULL base. */
 static const struct place places[] = {
 	{ "NULL", NULL, 8 },
 	{ "a user's address", (void *)PAGE_SIZE, 8 },
@@ -198,18 +199,18 @@ static void mr_05_memory_that_no_device_gets(struct kunit *test)
 			fi_mr_reg(pair->domain, place.base, place.len, 0, 0, 0,
 				  0, &mr, NULL));
 	KUNIT_EXPECT_NULL(test, mr);
-	/* A post finds out as well, unless the length alone is too much. */
+	/* A post checks the range too, unless the length alone exceeds max_msg_size. */
 	KUNIT_EXPECT_EQ(test, place.len > max ? -FI_EMSGSIZE : -FI_EINVAL,
 			fi_send(pair->ep[0], place.base, place.len, NULL, 0,
 				NULL));
 	KUNIT_EXPECT_EQ(test, place.len > max ? -FI_EMSGSIZE : -FI_EINVAL,
 			fi_recv(pair->ep[0], place.base, place.len, NULL, 0,
 				NULL));
-	/* What was refused took nothing with it. */
+	/* The refused calls leave the endpoint usable. */
 	tr_exchange(test, pair, 0, linear, linear + LEN / 2, LEN / 2);
 }
 
-/* kOFI counts what it maps, and warns when a domain closes with something left. */
+/* A domain counts its DMA mappings, and warns at close if some are left. */
 static void mr_06_maps_and_unmaps_balance(struct kunit *test)
 {
 	const struct fx_pair_opts opts = { .tx_size = 4, .rx_size = 4 };
@@ -219,7 +220,7 @@ static void mr_06_maps_and_unmaps_balance(struct kunit *test)
 	const struct kvec iov[2] = { { buf, LEN }, { NULL, LEN } };
 
 	tr_exchange(test, pair, 0, buf, buf + 2 * PAGE_SIZE, 2 * PAGE_SIZE);
-	/* Half mapped when it fails, refused as one too many, flushed, unread. */
+	/* Posts that fail after one kvec was mapped, are one too many, are flushed, or unread. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
 			fi_sendv(pair->ep[0], iov, NULL, 2, 0, NULL));
 	for (int i = 0; i < 4; i++)

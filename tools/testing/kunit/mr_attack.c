@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, MR 4: peers reach exactly the registered bytes with exactly the
- * given rights. The peer is one that does not ask kOFI what it may do.
+ * Tests MR 4 of CONTRACT: peers reach exactly the registered bytes with exactly
+ * the given rights. The peer is a raw ib_verbs queue pair, which bypasses
+ * kOFI's own checks.
  */
 
 #include <linux/mm.h>
@@ -11,7 +12,7 @@
 
 #define REMOTE	(FI_REMOTE_READ | FI_REMOTE_WRITE)
 
-/* What the memory around a region, and the attacker's own, is full of. */
+/* Fill patterns of the memory around a region, and of the attacker's buffer. */
 #define AROUND	0xa5
 #define OWN	0x5a
 
@@ -26,7 +27,7 @@ static struct fid_mr *reg(struct kunit *test, struct fid_domain *domain,
 	return mr;
 }
 
-/* A write has arrived when a read behind it has. */
+/* Writes, and then reads one byte, which completes after the write is placed. */
 static void write_arrives(struct kunit *test, struct attacker *at, u64 addr,
 			  u32 key, u32 len)
 {
@@ -41,13 +42,13 @@ static const struct kind {
 } kinds[] = {
 	{ "linear", tr_buffer, 4 * PAGE_SIZE },
 	{ "vmalloc", tr_vbuffer, 4 * PAGE_SIZE },
-	/* More pages of 4 KiB than any soft device lists. */
+	/* Has more 4 KiB pages than fit into a page list of a soft device. */
 	{ "large", tr_buffer, 1024 * PAGE_SIZE },
 };
 
 KUNIT_ARRAY_PARAM_DESC(kinds, kinds, name);
 
-/* Pieces of one page, and of less, at both ends of a region and within it. */
+/* Accesses of up to AT_MAX bytes, at both ends of a region and in the middle. */
 static void mr_04_every_registered_byte_is_reached(struct kunit *test)
 {
 	const struct kind *kind = test->param_value;
@@ -96,7 +97,7 @@ static void mr_04_every_registered_byte_is_reached(struct kunit *test)
 	at_close(test, at);
 }
 
-/* Several ranges are one, from the address of the first on. */
+/* Several kvecs form one region, whose addresses start at the first kvec's. */
 static void mr_04_kvecs_follow_each_other(struct kunit *test)
 {
 	u8 *linear = tr_buffer(test, 2 * PAGE_SIZE);
@@ -124,7 +125,7 @@ static void mr_04_kvecs_follow_each_other(struct kunit *test)
 	KUNIT_EXPECT_MEMEQ(test, at->buf + 10 + 2 * PAGE_SIZE, linear, 33);
 	KUNIT_EXPECT_NULL(test, memchr_inv(linear + 33, 0, PAGE_SIZE - 10 - 33));
 	KUNIT_EXPECT_NULL(test, memchr_inv(linear + PAGE_SIZE, 0, PAGE_SIZE));
-	/* Its descriptor knows them where they are. */
+	/* The descriptor covers each kvec at its own address. */
 	KUNIT_EXPECT_EQ(test, 0, fi_recv(at->victim, linear, 33, fi_mr_desc(mr),
 					 0, NULL));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_recv(at->victim, linear + 33, 1,
@@ -133,7 +134,7 @@ static void mr_04_kvecs_follow_each_other(struct kunit *test)
 	tr_read_flushed(test, fx->cq);
 }
 
-/* The region: three pages of which the registered bytes are these. */
+/* A buffer of three pages, of which LEN bytes from FIRST on are registered. */
 #define BYTES	(3 * PAGE_SIZE)
 #define FIRST	(PAGE_SIZE / 2 + 3)
 #define LEN	(PAGE_SIZE + 100)
@@ -141,12 +142,12 @@ static void mr_04_kvecs_follow_each_other(struct kunit *test)
 static const struct attack {
 	const char	*name;
 	u64		access;
-	ssize_t		at;		/* counted from the first byte */
+	ssize_t		at;		/* relative to the first registered byte */
 	u32		len;
 	bool		write;
-	u32		forge;		/* what the key is changed by */
+	u32		forge;		/* XORed into the key */
 	bool		closed;
-	bool		alien;		/* a region of another domain */
+	bool		alien;		/* uses the key of another domain's region */
 } attacks[] = {
 	{ "write one byte before", REMOTE, -1, 1, true },
 	{ "write one byte after", REMOTE, LEN, 1, true },
@@ -178,7 +179,7 @@ static const struct attack {
 
 KUNIT_ARRAY_PARAM_DESC(attacks, attacks, name);
 
-/* siw does not look at this right: see Documentation/security.rst. */
+/* siw does not check the remote read right: see Documentation/security.rst. */
 static bool driver_is_known_to_permit(const struct attack *attack,
 				      const struct fi_info *info)
 {
@@ -203,7 +204,7 @@ static void mr_04_nothing_else_is_reached(struct kunit *test)
 	u32 key = fi_mr_key(attack->alien ? alien : mr) ^ attack->forge;
 	int status;
 
-	/* The last bytes that there are, and more. */
+	/* An access that ends beyond the highest address. */
 	if (attack->at == SSIZE_MAX)
 		addr = -16ULL;
 	memset(buf, AROUND, BYTES);
@@ -219,7 +220,7 @@ static void mr_04_nothing_else_is_reached(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, IB_WC_SUCCESS, status,
 				    "mended? then security.rst is out of date");
 	} else if (attack->write && status == IB_WC_SUCCESS) {
-		/* It was sent; the answer is the end. */
+		/* The write was sent; the target ends the connection. */
 		KUNIT_EXPECT_TRUE_MSG(test, at_wait_disconnected(at),
 				      "nothing came of it");
 	} else {
@@ -232,7 +233,7 @@ static void mr_04_nothing_else_is_reached(struct kunit *test)
 	KUNIT_EXPECT_NULL_MSG(test, memchr_inv(buf + FIRST + LEN, AROUND,
 					       BYTES - FIRST - LEN),
 			      "bytes after the region changed");
-	/* A request is refused packet by packet where it is longer than one. */
+	/* A longer request has several packets: those before the refused one may be written. */
 	if (attack->len < 1024)
 		KUNIT_EXPECT_MEMEQ(test, copy + FIRST, buf + FIRST, LEN);
 	at_close(test, at);
@@ -263,7 +264,7 @@ static bool begins(const u8 *buf)
 	return READ_ONCE(*buf);
 }
 
-/* However many packets of a write are on their way. */
+/* Nothing is written after the close, also while packets of a write are in flight. */
 static void mr_04_nothing_arrives_after_the_close(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, AT_MAX);

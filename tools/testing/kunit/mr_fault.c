@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CLOSE 2: opening memory to peers, whose allocations fail in turn. The first
- * registration of a domain makes its registrar too.
+ * Tests CLOSE 2 of CONTRACT for remote regions: each allocation of a
+ * registration fails in turn. A domain's first remote registration also creates
+ * its fast-registration queue pair.
  */
 
 #include "fault.h"
@@ -41,7 +42,7 @@ static int call_further_registration(struct fault *fault)
 	return FAULT_MADE(fault, reg(fault, fault->fx->domain, &mr), mr);
 }
 
-/* One that is reported, by a domain that has an event queue for it. */
+/* Registers a region in a domain that reports registrations to an event queue. */
 static int call_reported_registration(struct fault *fault)
 {
 	struct fid_domain *domain;
@@ -69,7 +70,7 @@ static void close_02_remote_regions(struct kunit *test)
 	struct fault *fault = fault_new(test);
 	struct fid_mr *mr;
 
-	/* Not ours to undo: pages of regions, ends that were not accepted. */
+	/* siw itself leaks on a failure: pages of regions, and connections not accepted. */
 	if (tr_is_iwarp(fault->fx->info))
 		kunit_skip(test, "siw leaks what it has no memory for");
 	KUNIT_ASSERT_EQ(test, 0, reg(fault, fault->fx->domain, &mr));
@@ -90,7 +91,7 @@ static int call_close(struct fault *fault)
 	return fi_close(&open_region->fid);
 }
 
-/* It must not need memory. */
+/* Closing a remote region allocates nothing. */
 static void close_02_closing_a_remote_region(struct kunit *test)
 {
 	static const struct step close = {

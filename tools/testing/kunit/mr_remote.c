@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, MR: regions that peers reach, as their owner sees them.
+ * Tests MR of CONTRACT: remote regions, as the owner of the region sees them.
  */
 
 #include <linux/mm.h>
@@ -31,7 +31,7 @@ static struct fid_mr *reg(struct kunit *test, struct fid_domain *domain,
 	return regv(test, domain, &iov, 1, access);
 }
 
-/* Without queue, endpoint or connection. */
+/* Remote keys exist before there is an endpoint, a queue or a connection. */
 static void mr_01_keys_before_any_connection(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * PAGE_SIZE);
@@ -61,7 +61,7 @@ static void mr_01_keys_before_any_connection(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&domain->fid));
 }
 
-/* Several threads, one domain, whose registrar does not exist yet. */
+/* Several threads register in one domain that has no fast-registration queue pair yet. */
 #define THREADS	4
 #define EACH	16
 
@@ -111,7 +111,7 @@ static void mr_01_registering_from_many_threads(struct kunit *test)
 		KUNIT_ASSERT_TRUE(test, tr_join(test, thread[i]));
 		KUNIT_EXPECT_EQ(test, 0, (int)thread[i]->result);
 	}
-	/* All of one thread's regions were open at the same time. */
+	/* All regions of a thread are open at the same time, so their keys differ. */
 	for (int i = 0; i < THREADS; i++)
 		for (int k = 1; k < EACH; k++)
 			for (int j = 0; j < k; j++)
@@ -166,7 +166,7 @@ static void mr_02_modes_that_are_asked_for(struct kunit *test)
 				->domain_attr->mr_mode);
 }
 
-/* A domain whose consumer wants offsets: they begin where a page does. */
+/* Without FI_MR_VIRT_ADDR a region is addressed by offsets, and has to start at a page boundary. */
 static void mr_02_offsets_in_place_of_addresses(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * PAGE_SIZE);
@@ -199,7 +199,7 @@ static void mr_02_offsets_in_place_of_addresses(struct kunit *test)
 	at_close(test, at);
 }
 
-/* count pages of which no two are neighbours. */
+/* Returns count pages of which no two are adjacent. */
 static struct kvec *apart(struct kunit *test, size_t count)
 {
 	struct kvec *iov = kunit_kcalloc(test, count, sizeof(*iov), GFP_KERNEL);
@@ -228,12 +228,12 @@ static void mr_03_as_many_kvecs_as_the_info_says(struct kunit *test)
 			fi_mr_regv(fx->domain, iov, limit + 1, REMOTE, 0, 0, 0,
 				   &mr, NULL));
 	KUNIT_EXPECT_NULL(test, mr);
-	/* Nothing is broken by it, and local use knows no such limit. */
+	/* The refused call leaves the domain usable; local registrations have no such limit. */
 	regv(test, fx->domain, iov, limit, REMOTE);
 	regv(test, fx->domain, iov, limit + 1, FI_SEND);
 }
 
-/* Between two kvecs lie bytes that nobody registered. */
+/* A gap within a page between two kvecs would expose unregistered bytes. */
 static void mr_03_kvecs_that_meet_within_a_page(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 4 * PAGE_SIZE);
@@ -254,7 +254,7 @@ static void mr_03_kvecs_that_meet_within_a_page(struct kunit *test)
 					       0, 0, 0, &mr, NULL),
 				    "pair %d", i);
 	KUNIT_EXPECT_NULL(test, mr);
-	/* Where nothing lies between them they are one. */
+	/* Adjacent kvecs without a gap are accepted. */
 	regv(test, fx->domain, one, 2, REMOTE);
 }
 
@@ -285,7 +285,7 @@ static void mr_05_no_key_for_what_no_device_gets(struct kunit *test)
 	}
 }
 
-/* The domain's close would say what is still mapped. */
+/* The domain warns at close if a mapping is left. */
 static void mr_06_regions_close_in_any_order(struct kunit *test)
 {
 	u8 *paged = tr_vbuffer(test, 8 * PAGE_SIZE);
@@ -303,7 +303,7 @@ static void mr_06_regions_close_in_any_order(struct kunit *test)
 	}
 }
 
-/* What a queue pair of kOFI's would be after any error of its driver. */
+/* Moves kOFI's queue pairs to the error state, as a driver error would. */
 static int break_queue_pairs(struct ib_device *device)
 {
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
@@ -344,7 +344,7 @@ static void mr_06_the_registrar_is_replaced_when_it_fails(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, tr_intact(at->buf, 64, 3));
 	at_close(test, at);
 
-	/* A close finds it broken too, and ends access all the same. */
+	/* Closing a region on a failed queue pair still ends remote access. */
 	KUNIT_ASSERT_GE(test, break_queue_pairs(device), 1);
 	fx_close(test, &old->fid);
 	at = at_connect(test, fx, pep);

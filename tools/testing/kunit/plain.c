@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The short way of the data path: registered memory, and a consumer that
- * serializes its data calls (FI_THREAD_COMPLETION). What it has no place for
- * must not go by it; most suites use memory that is not registered.
+ * Tests the fast path of data transfers: registered memory, and a consumer that
+ * serializes its data calls (FI_THREAD_COMPLETION). Operations that the fast
+ * path does not handle have to take the slow path. Most other suites use
+ * unregistered memory.
  */
 
 #include <rdma/fi_atomic.h>
 
 #include "rma.h"
 
-#define LEN	1024	/* more than goes inline */
+#define LEN	1024	/* more than inject_size */
 #define LITTLE	16
 
 struct plain {
@@ -96,7 +97,7 @@ static void ep_03_data_comes_through(struct kunit *test)
 	}
 }
 
-/* What is posted behind a read completes behind it, whoever is quicker. */
+/* Completions keep the posting order, also when a later operation is faster. */
 static void cq_03_completions_are_in_order(struct kunit *test)
 {
 	struct plain *plain = open_plain(test, NULL);
@@ -140,7 +141,7 @@ static void ep_04_full_queues(struct kunit *test)
 
 #define MANY 1000
 
-/* Nobody reads, and the completion queue has less room than the endpoint. */
+/* Without reads the completion queue limits the posts, before the endpoint's queue does. */
 static void cq_10_room_is_counted(struct kunit *test)
 {
 	const struct fx_pair_opts opts = {
@@ -190,7 +191,7 @@ static void cq_08_only_what_is_asked_for(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[1], NULL, 0));
 }
 
-/* What an endpoint's own flags ask for and the device does not have. */
+/* An endpoint's default flags ask for a completion level that the device does not have. */
 static void ep_08_a_level_that_is_not_there(struct kunit *test)
 {
 	struct plain *plain = open_plain(test, NULL);
@@ -309,7 +310,7 @@ static void atom_02_a_word(struct kunit *test)
 			fi_cq_read(plain->pair->cq[0], NULL, 0));
 }
 
-/* A byte before, a byte after, and more than there are addresses. */
+/* Ranges that start before the region, end after it, or wrap. */
 static void mr_05_nothing_beside_the_region(struct kunit *test)
 {
 	struct plain *plain = open_plain(test, NULL);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, RMA 1 and 3: every call that reaches a peer's memory, with any
- * size and any memory of its own.
+ * Tests RMA 1 and 3 of CONTRACT: every RMA call, with lengths and local memory
+ * of every kind.
  */
 
 #include <linux/mm.h>
@@ -15,7 +15,7 @@
 
 static const size_t lens[] = { 0, 1, 128, 4095, 4096, 4097, SZ_1M };
 
-/* How many runs of physical memory a buffer is made of. */
+/* Returns the number of physically contiguous runs of a buffer. */
 static size_t runs(const u8 *buf, size_t len)
 {
 	size_t count = !!len;
@@ -33,7 +33,7 @@ static bool is_injected(const struct rma_call *call)
 	return call->injects;
 }
 
-/* Does op and checks what both sides have then, all around it too. */
+/* Posts op, and checks the data on both sides and the bytes around the target. */
 static void transfer(struct kunit *test, struct rma_fx *fx,
 		     const struct rma_call *call, const struct rma_op *op)
 {
@@ -62,7 +62,7 @@ static void transfer(struct kunit *test, struct rma_fx *fx,
 					   fx->len - op->at - op->len));
 }
 
-/* One entry for data, and nothing else ever. */
+/* Expects one entry at the target if the call has CQ data, and none otherwise. */
 static void target_is_told(struct kunit *test, struct rma_fx *fx,
 			   const struct rma_call *call, size_t len)
 {
@@ -133,7 +133,7 @@ static const struct kind {
 
 KUNIT_ARRAY_PARAM_DESC(kinds, kinds, name);
 
-/* What lies in more pieces than a request takes is refused, whole. */
+/* A buffer with more runs than iov_limit is refused. */
 static void rma_03_memory_of_any_kind(struct kunit *test)
 {
 	static const struct span {
@@ -172,7 +172,7 @@ static void rma_03_memory_of_any_kind(struct kunit *test)
 	}
 }
 
-/* A vector is one transfer: its pieces lie one behind the other over there. */
+/* The pieces of a vector are contiguous at the target. */
 static void rma_03_vectors(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, 4096), *near = tr_buffer(test, 4096);
@@ -184,7 +184,7 @@ static void rma_03_vectors(struct kunit *test)
 
 	iov = kunit_kcalloc(test, most + 1, sizeof(*iov), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, iov);
-	/* Backwards, so that no two of them are one. */
+	/* The pieces are in reverse order, so that no two are adjacent. */
 	for (size_t i = 0; i <= most; i++)
 		iov[i] = (struct kvec) { near + (most - i) * 8, 8 };
 	for (size_t i = 0; i < most; i++)
@@ -208,7 +208,7 @@ static void rma_03_vectors(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, i + 1, *(u8 *)iov[i].iov_base);
 }
 
-/* The side that was connected to reaches memory as well. */
+/* The accepting side reads and writes the connecting side's memory. */
 static void rma_03_from_the_accepting_side(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, 4096), *near = tr_buffer(test, 4096);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What suites of remote memory access share: see rma.h.
+ * Implements the RMA calls and fixture: see rma.h.
  */
 
 #include "rma.h"
@@ -60,7 +60,7 @@ static ssize_t inject_writedata(struct rma_fx *fx, const struct rma_op *op)
 				   FI_ADDR_UNSPEC, fx->addr + op->at, fx->key);
 }
 
-/* The two halves of a transfer, in one vector. */
+/* The two halves of a local buffer, as one vector. */
 struct halves {
 	struct kvec	iov[2];
 	void		*desc[2];
@@ -210,7 +210,7 @@ void rma_settle(struct kunit *test, struct rma_fx *fx)
 	const struct rma_op op = { .near = byte, .len = 1, .context = byte };
 	ssize_t ret;
 
-	/* What was posted before it may fill the queue. */
+	/* The queue may still be full of earlier posts. */
 	while ((ret = read(fx, &op)) == -FI_EAGAIN && time_before(jiffies, end))
 		cond_resched();
 	KUNIT_ASSERT_EQ(test, 0, ret);

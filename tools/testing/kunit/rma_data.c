@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, RMA 1: data beside writes, for which the target gives a receive.
+ * Tests RMA 1 of CONTRACT: writes with remote CQ data, each of which uses a
+ * receive of the target.
  */
 
 #include "rma.h"
@@ -27,7 +28,7 @@ static void expect_data(struct kunit *test, struct rma_fx *fx, void *context,
 	KUNIT_EXPECT_EQ(test, data, entry.data);
 }
 
-/* The receive's memory stays as it is, and the written one is there by then. */
+/* The receive's buffer is unchanged, and the written data is there at the completion. */
 static void rma_01_the_receive_is_used_up(struct kunit *test)
 {
 	static const u32 data[] = { 0, 1, 0x01020304, 0x80000000, 0xffffffff };
@@ -50,7 +51,7 @@ static void rma_01_the_receive_is_used_up(struct kunit *test)
 	}
 }
 
-/* Writes, messages, and either with data: the target can tell them apart. */
+/* The completion flags distinguish writes with data, messages, and messages with data. */
 static void rma_01_among_messages(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, LEN);
@@ -87,7 +88,7 @@ static void rma_01_among_messages(struct kunit *test)
 	}
 }
 
-/* The target asked for no entries: data comes all the same, a message does not. */
+/* With selective completion the target still gets entries of CQ data, and none of messages. */
 static void rma_01_data_is_always_told(struct kunit *test)
 {
 	const struct fx_pair_opts opts = { .rx_flags = FI_SELECTIVE_COMPLETION };
@@ -107,7 +108,7 @@ static void rma_01_data_is_always_told(struct kunit *test)
 							     fx->key));
 		tr_expect(test, fx->pair->cq[0], near, FI_SEND, 0);
 		rma_settle(test, fx);
-		/* The second one goes through what a drain puts off. */
+		/* In the second round a shutdown drains the queue before the entry is read. */
 		if (i)
 			KUNIT_ASSERT_EQ(test, 0, fi_shutdown(fx->pair->ep[1],
 							     0));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, RMA 3 and EP 7 and 8: what may overtake what, how much can be
- * under way, and that nobody has to be told of it.
+ * Tests RMA 3, EP 7 and EP 8 of CONTRACT: ordering of RMA and messages, the
+ * number of pending operations, and unsignalled operations.
  */
 
 #include <linux/sizes.h>
@@ -9,7 +9,7 @@
 #include "rma.h"
 
 #define CHUNK	4096
-#define DEEP	64	/* more reads than any device has under way */
+#define DEEP	64	/* more reads than any device processes at a time */
 
 static void post(struct kunit *test, struct rma_fx *fx, u64 flag, u64 flags,
 		 u8 *near, size_t len, u64 at)
@@ -30,7 +30,7 @@ static void post(struct kunit *test, struct rma_fx *fx, u64 flag, u64 flags,
 			fi_writemsg(ep, &msg, flags));
 }
 
-/* A write that sends off what a read brings, and does not wait for it itself. */
+/* The fenced write sends the data of the read before it; the test does not wait in between. */
 static void ep_08_a_fence_waits_for_reads(struct kunit *test)
 {
 	const size_t half = SZ_64K;
@@ -71,7 +71,7 @@ static void ep_08_a_message_behind_a_fence(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, tr_intact(in, len, 1));
 }
 
-/* A read has what was written before it, with a fence and without. */
+/* A read returns the data of the write before it, with a fence and without. */
 static void ep_08_reads_behind_writes(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, CHUNK), *out = tr_buffer(test, CHUNK);
@@ -89,7 +89,7 @@ static void ep_08_reads_behind_writes(struct kunit *test)
 	}
 }
 
-/* Messages and writes behind reads: entries come in the order of the posts. */
+/* Completions of messages, reads and writes have the order of their posts. */
 static void rma_03_entries_keep_their_order(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, CHUNK), *near = tr_buffer(test, CHUNK);
@@ -125,7 +125,7 @@ static void rma_03_entries_keep_their_order(struct kunit *test)
 	}
 }
 
-/* Both sides have as many reads posted as their queues take. */
+/* Both sides post as many reads as their queues hold. */
 static void rma_03_more_reads_than_go_at_once(struct kunit *test)
 {
 	const struct fx_pair_opts opts = { .tx_size = DEEP };
@@ -189,7 +189,7 @@ KUNIT_ARRAY_PARAM(unheard, unheard, name_unheard);
 
 #define THOUSANDS (150 * (int)tr_rounds)
 
-/* No entry is asked for, and nobody looks for any before the end. */
+/* The writes ask for no entries, and the queue is not read before the end. */
 static void ep_07_thousands_that_nobody_is_told_of(struct kunit *test)
 {
 	const struct rma_call *call =
@@ -202,7 +202,7 @@ static void ep_07_thousands_that_nobody_is_told_of(struct kunit *test)
 	u8 *far = tr_buffer(test, 64), *near = tr_buffer(test, 64);
 	struct rma_fx *fx = rma_open(test, far, 64, RMA_BOTH, &opts);
 
-	/* The last one is a read that asks for an entry. */
+	/* The last operation is a read with an entry. */
 	for (int i = 0; i <= THOUSANDS; i++) {
 		const struct rma_op op = {
 			.near = near + i % 8 * 8,
@@ -222,7 +222,7 @@ static void ep_07_thousands_that_nobody_is_told_of(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(fx->pair->cq[0], NULL, 0));
 }
 
-/* The number of each write is there when the next one's is not yet. */
+/* The numbers arrive in order: a write is never overtaken by a later one. */
 static void rma_03_injected_writes_keep_their_order(struct kunit *test)
 {
 	const struct fx_pair_opts opts = { .tx_size = 8 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, RMA 2: what a peer has not opened is not reached. A refusal costs
- * the connection. rxe names it in the operation's entry; siw says that a write
- * succeeded, for it is on its way by then, and ends the connection.
+ * Tests RMA 2 of CONTRACT: invalid remote access fails, and ends the
+ * connection. rxe reports the refusal in the operation's error entry. siw
+ * completes a write with success once it is sent, and then ends the connection.
  */
 
 #include <linux/sizes.h>
@@ -10,10 +10,10 @@
 #include "rma.h"
 
 #define LEN 4096
-#define OFF 1024	/* of the region in its memory */
+#define OFF 1024	/* offset of the region in the buffer */
 #define REGION 2048
 
-/* What is asked for, beside the region's own. */
+/* An access, relative to the region. */
 struct attempt {
 	const char	*name;
 	u64		access;
@@ -22,7 +22,7 @@ struct attempt {
 	u64		key_xor;
 	bool		closed;
 	bool		is_read;
-	bool		siw_lets;	/* a defect of its driver */
+	bool		siw_lets;	/* siw permits it: a defect of the driver */
 };
 
 static const struct attempt attempts[] = {
@@ -43,7 +43,7 @@ static const struct attempt attempts[] = {
 
 KUNIT_ARRAY_PARAM_DESC(attempts, attempts, name);
 
-/* The one entry of the operation: what it says, or 0 for a success. */
+/* Reads the only entry of the operation; returns its errno, or 0 for a success. */
 static int verdict(struct kunit *test, struct rma_fx *fx, void *context,
 		   u64 flag)
 {
@@ -64,7 +64,7 @@ static int verdict(struct kunit *test, struct rma_fx *fx, void *context,
 	return error.err;
 }
 
-/* Both ends of the pair are told that the connection is over. */
+/* Reads FI_SHUTDOWN of both endpoints, in any order. */
 static void expect_the_end(struct kunit *test, struct rma_fx *fx)
 {
 	struct kofi_pair *pair = fx->pair;
@@ -122,7 +122,7 @@ static void rma_02_what_is_not_open(struct kunit *test)
 			      "the peer's memory has changed");
 }
 
-/* Whether it could be posted: without a device, the end is there at once. */
+/* Returns false if the connection has already ended: the loop provider ends it at once. */
 static bool post_behind(struct kunit *test, struct rma_fx *fx,
 			const struct rma_call *call, const struct rma_op *op)
 {
@@ -134,7 +134,7 @@ static bool post_behind(struct kunit *test, struct rma_fx *fx,
 	return true;
 }
 
-/* What stands behind a refused operation is not done. */
+/* Operations behind a refused one are not executed. */
 static void rma_02_nothing_behind_a_refusal(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, LEN);
@@ -146,7 +146,7 @@ static void rma_02_nothing_behind_a_refusal(struct kunit *test)
 	memset(near, 0xa5, LEN);
 	KUNIT_ASSERT_EQ(test, 0, rma_calls[3].post(fx, &op));
 	writes = post_behind(test, fx, &rma_calls[3], &op);
-	/* Behind writes that are refused nobody reads, whatever the device says. */
+	/* A read behind a refused write always fails, also on siw. */
 	op.context = far;
 	reads = post_behind(test, fx, &rma_calls[0], &op);
 	for (int i = 0; i < 1 + writes; i++) {
@@ -161,7 +161,7 @@ static void rma_02_nothing_behind_a_refusal(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, memchr_inv(far, 0, LEN));
 }
 
-/* Where there is a way to tell, silence means success. */
+/* A refused inject is reported by an error entry, or by the end of the connection. */
 static void rma_02_a_refused_inject(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, LEN);
@@ -178,7 +178,7 @@ static void rma_02_a_refused_inject(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, memchr_inv(far, 0, LEN));
 }
 
-/* Whether the peer's endpoint lets anyone in is asked before any key. */
+/* The endpoint's access rights are checked before any key. */
 static void rma_02_a_peer_without_remote_access(struct kunit *test)
 {
 	const struct fx_pair_opts opts = {
@@ -270,7 +270,7 @@ static void rma_03_before_and_after_a_connection(struct kunit *test)
 					rma_calls[k].post(fx, &op));
 }
 
-/* An endpoint that was not opened for it has none of the calls. */
+/* Endpoints without FI_RMA refuse the calls. */
 static void rma_03_without_the_capability(struct kunit *test)
 {
 	u8 *near = tr_buffer(test, 8);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, EP 8 and RMA 3: the vectors that block and network code holds, in
- * the calls that take a message's struct.
+ * Tests EP 8 and RMA 3 of CONTRACT: FI_BVEC and FI_SGL, that is, bio_vecs and
+ * scatterlists in the *msg calls.
  */
 
 #include <linux/bvec.h>
@@ -13,14 +13,14 @@
 #define PAGES	3
 #define ALL	(PAGES * PAGE_SIZE)
 
-/* Ranges of a buffer, none of which follows the one before it. */
+/* Ranges of a buffer; none starts where the one before it ends. */
 static const struct span {
 	unsigned int at, len;
 } ranges[] = {
 	{ 2 * PAGE_SIZE + 100, 50 },
 	{ 7, 0 },
 	{ 0, PAGE_SIZE },
-	{ PAGE_SIZE + 8, PAGE_SIZE },	/* across the end of its page */
+	{ PAGE_SIZE + 8, PAGE_SIZE },	/* crosses a page boundary */
 	{ PAGE_SIZE - 1, 1 },
 };
 
@@ -58,7 +58,7 @@ static const struct kvec *make_sgl(struct vector *vector, u8 *buf)
 	return fi_iov_sgl(vector->sgl);
 }
 
-/* One entry, the chain to the others, and those. */
+/* Makes a scatterlist of one entry that is chained to the others. */
 static const struct kvec *make_chain(struct vector *vector, u8 *buf)
 {
 	sg_init_table(vector->head, 2);
@@ -84,7 +84,7 @@ static const struct form {
 
 KUNIT_ARRAY_PARAM_DESC(forms, forms, name);
 
-/* What the ranges of a buffer hold, one behind the other. */
+/* Copies the ranges of a buffer to contiguous memory. */
 static void flatten(u8 *to, const u8 *buf)
 {
 	for (int i = 0; i < RANGES; i++) {
@@ -190,7 +190,7 @@ static void rma_03_writes_of_any_vector(struct kunit *test)
 	rma_settle(test, fx);
 	KUNIT_EXPECT_MEMEQ(test, want, far, TOTAL);
 
-	/* One range, which every device reads into. */
+	/* Every device can read into one range. */
 	memset(out, 0, ALL);
 	tr_fill(far, 50, 4);
 	msg.iov_count = 1;
