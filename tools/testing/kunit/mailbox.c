@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * PEER with a provider that is not ours: the sample "mailbox", whose endpoints
- * complete in a queue of kOFI's and take its receives. See scenarios/mailbox.sh.
+ * Tests PEER of CONTRACT with another module's provider: the endpoints of the
+ * sample "mailbox" complete into a completion queue of kOFI and take receives
+ * of its SRX. See scenarios/mailbox.sh.
  */
 
 #include "peer.h"
@@ -11,8 +12,8 @@
 #define MANY	16
 
 struct post_office {
-	struct rs_world		*world;		/* kOFI's: queue and receives */
-	struct fid_cq		*cq;		/* of its only member */
+	struct rs_world		*world;		/* kOFI's owner CQ and SRX */
+	struct fid_cq		*cq;		/* of the only member */
 	struct fi_info		*info;
 	struct fid_fabric	*fabric;
 	struct fid_domain	*domain;
@@ -93,7 +94,7 @@ static void peer_03_letters_and_datagrams_take_the_same_receives(struct kunit *t
 							 office->number[1], out + i * LEN));
 		else
 			rs_send(test, office->world, 0, 0, out + i * LEN, LEN);
-		/* A letter has been received when it has been sent. */
+		/* A send to a mailbox delivers synchronously: both completions are there. */
 		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, office->cq, &entry, 1));
 		KUNIT_EXPECT_PTR_EQ(test, in + i * LEN, entry.op_context);
 		KUNIT_EXPECT_EQ(test, FI_RECV | FI_MSG, entry.flags);
@@ -131,12 +132,12 @@ static void peer_03_letters_that_come_first(struct kunit *test)
 		KUNIT_EXPECT_PTR_EQ(test, in + i * LEN, entry.op_context);
 		KUNIT_EXPECT_EQ(test, i + 1, in[i * LEN + LEN - 1]);
 	}
-	/* There is not enough room for this one. */
+	/* A message that is longer than the receive is truncated. */
 	rs_post(test, office->world, in, LEN / 2, 1);
 	KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, office->cq, &error));
 	KUNIT_EXPECT_EQ(test, FI_ETRUNC, error.err);
 	KUNIT_EXPECT_PTR_EQ(test, in, error.op_context);
-	/* The others go with their mailboxes, and take no receive along. */
+	/* Closing the mailboxes drops their queued messages; a later receive stays posted. */
 	fx_close(test, &office->box[0]->fid);
 	fx_close(test, &office->box[1]->fid);
 	rs_post(test, office->world, in, LEN, 1);
@@ -191,7 +192,7 @@ static int letters(struct tr_thread *thread)
 		if (!fi_send(office->box[0], out, LEN, NULL, office->number[1], NULL))
 			thread->result++;
 		cond_resched();
-		/* The receiver sets the pace. */
+		/* After the first messages the sender slows down, so that the receiver keeps up. */
 		if (thread->result > 50 * (ssize_t)tr_rounds)
 			usleep_range(1000, 2000);
 	}

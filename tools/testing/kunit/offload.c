@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, PEER 4 and 5: an offload that breaks its promises, and transfers by hand.
- * One that does something is in collective.c.
+ * Tests PEER 4 and 5 of CONTRACT: collective offload providers with incomplete
+ * or failing calls, and FI_PEER_TRANSFER operations. collective.c tests a
+ * working offload.
  */
 
 #include <rdma/fi_collective.h>
@@ -12,9 +13,9 @@
 #define LEN	64
 
 static struct {
-	int				opens;		/* objects that are open */
-	int				bind, control;	/* what these answer */
-	bool				nothing;	/* fi_cq_open() says 0, and gives nothing */
+	int				opens;		/* number of open objects */
+	int				bind, control;	/* return values of these calls */
+	bool				nothing;	/* fi_cq_open() gives no object */
 	struct fi_ops			fid_ops;
 	struct fid_domain		domain;
 	struct fi_ops_domain		ops;
@@ -180,7 +181,7 @@ static void peer_05_offloads_that_break_their_promises(struct kunit *test)
 {
 	struct kofi_rdm *rdm = an_endpoint(test);
 
-	/* Each is put right by reset(), and leaves nothing open. */
+	/* Each case breaks one call; reset() repairs it, and no object stays open. */
 #define REFUSED(ret, wrong) do {					\
 	wrong;								\
 	KUNIT_EXPECT_EQ_MSG(test, ret, import(rdm), "%s", #wrong);	\
@@ -234,7 +235,7 @@ static void peer_04_transfers_by_hand(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, import(rdm));
 	memset(out, 7, LEN);
 	KUNIT_ASSERT_EQ(test, 0, fi_trecvmsg(rdm->ep, &msg, FI_PEER_TRANSFER));
-	/* A message of the consumer's does not go there, whatever its tag. */
+	/* A message without FI_PEER_TRANSFER does not match the offload's receive. */
 	KUNIT_ASSERT_EQ(test, 0, retry_while_eagain(fi_tsend(rdm->ep, out, LEN, NULL, msg.addr, 5, out)));
 	rdm_expect(test, rdm, out, NULL);
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&fake.done));
@@ -244,18 +245,18 @@ static void peer_04_transfers_by_hand(struct kunit *test)
 	await(test, &fake.done, 2);
 	KUNIT_EXPECT_MEMEQ(test, out, in, LEN);
 	KUNIT_EXPECT_TRUE(test, fake.last.flags & FI_PEER_TRANSFER);
-	/* The consumer sees nothing of that, and has what was its. */
+	/* The consumer's queue has no entry of the transfer; its own message is still queued. */
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(rdm->cq, &entry, 1));
 	KUNIT_ASSERT_EQ(test, 0, fi_trecv(rdm->ep, in, LEN, NULL, FI_ADDR_UNSPEC, 0, ~0ULL, in));
 	rdm_expect(test, rdm, in, NULL);
-	/* And what is taken back is told as well. */
+	/* The offload gets the error completion of a cancelled receive. */
 	KUNIT_ASSERT_EQ(test, 0, fi_trecvmsg(rdm->ep, &msg, FI_PEER_TRANSFER));
 	KUNIT_ASSERT_EQ(test, 0, fi_cancel(&rdm->ep->fid, out));
 	await(test, &fake.failed, 1);
 	KUNIT_EXPECT_EQ(test, FI_ECANCELED, fake.error.err);
 	KUNIT_EXPECT_PTR_EQ(test, out, fake.error.op_context);
 	KUNIT_EXPECT_EQ(test, -FI_ENOENT, fi_cancel(&rdm->ep->fid, out));
-	/* What is posted when the endpoint closes is told nowhere. */
+	/* Closing the endpoint drops posted transfers without a completion. */
 	KUNIT_ASSERT_EQ(test, 0, fi_trecvmsg(rdm->ep, &msg, FI_PEER_TRANSFER));
 	fx_close(test, &rdm->ep->fid);
 	KUNIT_EXPECT_EQ(test, 1, atomic_read(&fake.failed));
@@ -272,7 +273,7 @@ static int open_set(struct fid_av *av, u64 flags, struct fid_av_set **set)
 	return fi_av_set(av, &attr, set, NULL);
 }
 
-/* A set may name collectives if its vector has an offload, which has to have them for a join. */
+/* A set may name collectives only if the AV has an offload, which implements them for a join. */
 static void peer_04_sets_are_opened_for_the_collectives_of_an_offload(struct kunit *test)
 {
 	static const u64 flags[] = {

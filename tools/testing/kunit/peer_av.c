@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, PEER 4: address vectors that providers share. Sets of addresses are
- * in peer_av_set.c.
+ * Tests PEER 4 of CONTRACT: peer address vectors. peer_av_set.c tests peer AV
+ * sets.
  */
 
 #include "peer.h"
@@ -21,7 +21,7 @@ static struct fid_peer_av *export(struct kunit *test, struct fid_av *av)
 			    fid);
 }
 
-/* An endpoint in a domain of its own, with the addresses of another's vector. */
+/* Opens an endpoint in a domain of its own, with a peer AV of the owner's vector. */
 static struct kofi_rdm *peer_of_rdm(struct kunit *test, struct kofi_rdm *owner,
 				    const struct rdm_opts *opts)
 {
@@ -54,7 +54,7 @@ static void peer_04_the_owners_addresses_are_the_peers(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 0, fi_av_lookup(peer->av, to_owner, &name, &len));
 		KUNIT_EXPECT_EQ(test, owner->name_len, len);
 		KUNIT_EXPECT_MEMEQ(test, &owner->name, &name, len);
-		/* They are changed by their owner alone. */
+		/* Only the owner inserts and removes. */
 		KUNIT_EXPECT_EQ(test, -FI_EACCES, rdm_insert(peer, &peer->name, &to_peer, 0));
 		KUNIT_EXPECT_EQ(test, -FI_EACCES, fi_av_remove(peer->av, &to_owner, 1, 0));
 		KUNIT_EXPECT_EQ(test, 0, fi_av_remove(owner->av, &to_owner, 1, 0));
@@ -87,7 +87,7 @@ static void peer_04_an_owner_is_asked(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, addr, ops->ep_addr(exported, other->ep));
 	KUNIT_EXPECT_EQ(test, 0, ops->query(exported, &attr));
 	KUNIT_EXPECT_EQ(test, 2, attr.count);
-	/* Nonsense. */
+	/* NULL arguments are refused. */
 	KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, ops->ep_addr(exported, NULL));
 	KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, ops->ep_addr(NULL, owner->ep));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, ops->query(exported, NULL));
@@ -126,7 +126,7 @@ static void peer_04_other_receive_context_bits_are_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_open(rdm->domain, &attr, &av, &context));
 }
 
-/* As fi_peer(3) opens it: with the attributes of the owner's vector and FI_PEER. */
+/* Opened as in fi_peer(3): with the attributes of the owner's vector and FI_PEER. */
 static void peer_04_attributes_of_the_owners_vector_are_taken(struct kunit *test)
 {
 	struct kofi_rdm *rdm = rdm_open(test, NULL);
@@ -164,7 +164,7 @@ static void peer_05_vectors_without_an_owner_of_ours(struct kunit *test)
 	context = good;
 	context.av = NULL;
 	REFUSED();
-	/* Nobody could say what its addresses stand for. */
+	/* A vector that kOFI did not export cannot be looked up. */
 	context.av = &another;
 	REFUSED();
 	context.av = container_of(&rdm->av->fid, struct fid_peer_av, fid);

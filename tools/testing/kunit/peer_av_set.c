@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* CONTRACT, PEER 4: sets of addresses that providers share. */
+/* Tests PEER 4 of CONTRACT: peer AV sets. */
 
 #include <rdma/fi_collective.h>
 
@@ -35,7 +35,7 @@ static struct fid_av_set *open_set(struct kunit *test, struct fid_av *av, u64 fl
 	return set;
 }
 
-/* A vector, a peer's with its addresses, and a set of the first with every third of them. */
+/* Opens a vector, a peer AV of it, and a set of the vector with every third address. */
 static struct world *world_of(struct kunit *test)
 {
 	struct world *world = kunit_kzalloc(test, sizeof(*world), GFP_KERNEL);
@@ -87,7 +87,7 @@ static void peer_04_who_is_in_a_set(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, ops->members(exported, addr, NULL));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, ops->members(exported, NULL, &count));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, ops->members(NULL, addr, &count));
-	/* As it is now. */
+	/* The members are those at the time of the call. */
 	for (int i = 0; i < 34; i++)
 		KUNIT_EXPECT_EQ(test, 0, fi_av_set_remove(world->set, addr[i]));
 	count = 0;
@@ -95,14 +95,14 @@ static void peer_04_who_is_in_a_set(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, count);
 }
 
-/* A set of another make: so many members, of which it tells as its mood is. */
+/* An AV set of another provider, whose members() call can be made to fail. */
 struct owner {
 	struct fid_peer_av_set		set;
 	struct fi_ops_av_set_owner	ops;
 	size_t				count;
-	size_t				grows;	/* by so many, each time that there is no room */
+	size_t				grows;	/* added to count at each call without room */
 	int				ret;
-	size_t				says;	/* if it lies */
+	size_t				says;	/* reported instead of count, if set */
 };
 
 static int owner_members(struct fid_peer_av_set *set, fi_addr_t *addr, size_t *count)
@@ -136,7 +136,7 @@ static struct owner *an_owner(struct kunit *test)
 	return owner;
 }
 
-/* Whether the members are those of which wants() says so. */
+/* Expects that the members of the set are the addresses for which wants() is true. */
 static void expect(struct kunit *test, struct world *world, struct fid_av_set *set,
 		   bool (*wants)(fi_addr_t addr))
 {
@@ -177,7 +177,7 @@ static void peer_04_the_owners_members_are_the_peers(struct kunit *test)
 	expect(test, world, set, every_third);
 	KUNIT_EXPECT_EQ(test, 0, fi_av_set_remove(world->set, 0));
 	expect(test, world, set, every_third_but_the_first);
-	/* Its owner changes it, nobody else. */
+	/* Only the owner changes the set. */
 	KUNIT_EXPECT_EQ(test, -FI_EACCES, fi_av_set_insert(set, 1));
 	KUNIT_EXPECT_EQ(test, -FI_EACCES, fi_av_set_remove(set, 3));
 	KUNIT_EXPECT_EQ(test, -FI_EACCES, fi_av_set_union(set, other));
@@ -196,7 +196,7 @@ static void peer_04_members_of_another_make(struct kunit *test)
 	owner->count = PEERS / 2;
 	set = open_set(test, world->peer_av, FI_PEER_AV, &context);
 	expect(test, world, set, every_second);
-	/* More than are asked for at first, and more again. */
+	/* The owner has more members than the first call has room for, and more at each call. */
 	owner->count = 1000;
 	owner->grows = 1000;
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_av_set_union(other, set));
@@ -204,7 +204,7 @@ static void peer_04_members_of_another_make(struct kunit *test)
 	owner->grows = 0;
 	KUNIT_EXPECT_EQ(test, 0, fi_av_set_union(other, set));
 	KUNIT_EXPECT_EQ(test, 0, fi_av_set_remove(other, 1998));
-	/* What it cannot mean. */
+	/* Member counts and errors that contradict the call. */
 	owner->says = SIZE_MAX;
 	KUNIT_EXPECT_EQ(test, -FI_ENOMEM, fi_av_set_union(other, set));
 	owner->says = 1;
@@ -261,7 +261,7 @@ static void peer_05_sets_without_an_owner(struct kunit *test)
 	attr.flags |= FI_UNIVERSE;
 	REFUSED();
 	attr.flags &= ~FI_UNIVERSE;
-	/* Its addresses are not those of this vector. */
+	/* A set of another vector is refused. */
 	context.av_set = export(test, elsewhere->set);
 	REFUSED();
 	context.av_set = export(test, world->set);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CLOSE 3: objects that providers share, closed in any order. Each is busy while
- * something depends on it, and not longer: an exported form may go when it has
- * been imported.
+ * Tests CLOSE 3 of CONTRACT: peer objects are closed in random order. An object
+ * is busy exactly while another one depends on it; an exported object may be
+ * closed once it has been imported.
  */
 
 #include <linux/prandom.h>
@@ -19,7 +19,7 @@ enum {
 	OBJECTS,
 };
 
-/* What each depends on. */
+/* The objects that each one depends on. */
 static const u32 parents[OBJECTS] = {
 	[CQ] = BIT(DOMAIN),
 	[AV] = BIT(DOMAIN),
@@ -45,7 +45,7 @@ static struct fid *export(struct kunit *test, struct fid *fid)
 	return exported;
 }
 
-/* Opens all of them. */
+/* Opens all objects. */
 static void make(struct kunit *test, struct kofi_rdm *rdm, struct fid *fids[OBJECTS])
 {
 	struct fi_cq_attr cq_attr = {}, peer_cq_attr = { .flags = FI_PEER };
@@ -127,7 +127,7 @@ static void close_03_what_is_shared_in_any_order(struct kunit *test)
 		u32 open = BIT(OBJECTS) - 1;
 
 		make(test, rdm, fids);
-		/* Who is refused is tried again. */
+		/* An object that is busy is closed again later. */
 		while (open) {
 			int which = prandom_u32_state(&random) % OBJECTS;
 			int ret;

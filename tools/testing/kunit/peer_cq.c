@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, PEER: our completion queues as peers of another's, of whatever make
- * that is. As owners they are in peer_owner.c.
+ * Tests PEER of CONTRACT: completion queues of kOFI as peers of another
+ * provider's queue. peer_owner.c tests them as owners.
  */
 
 #include <linux/delay.h>
@@ -11,12 +11,12 @@
 #define LEN	PEER_LEN
 #define MANY	PEER_MANY
 
-/* An owner of another make, which keeps what it is told. */
+/* An owner of another provider, which records the entries that it gets. */
 struct owner {
 	struct fid_peer_cq	cq;
 	struct fi_ops_cq_owner	ops;
 	spinlock_t		lock;
-	int			refusals;	/* how often it has no room yet */
+	int			refusals;	/* number of calls that still get -FI_EAGAIN */
 	int			refused;
 	int			count, errors;
 	struct fi_cq_tagged_entry told[MANY];
@@ -51,7 +51,7 @@ static ssize_t owner_write(struct fid_peer_cq *cq, void *context, u64 flags, siz
 				.data = data,
 				.tag = tag,
 			};
-		/* With what it has been told. */
+		/* Publishes the entry; pairs with await_reported(). */
 		smp_store_release(&owner->count, owner->count + 1);
 		ret = 0;
 	}
@@ -72,7 +72,7 @@ static ssize_t owner_writeerr(struct fid_peer_cq *cq, const struct fi_cq_err_ent
 			memcpy(owner->data[owner->errors], entry->err_data,
 			       min(entry->err_data_size, sizeof(owner->data[0])));
 		}
-		/* The same. */
+		/* Publishes the entry; pairs with await_reported(). */
 		smp_store_release(&owner->errors, owner->errors + 1);
 		ret = 0;
 	}
@@ -96,12 +96,12 @@ static struct owner *an_owner(struct kunit *test)
 	return owner;
 }
 
-/* Returns when it has been told of so many, or says that it was not. */
+/* Waits until the owner has got that many entries; fails the test otherwise. */
 static void await_told(struct kunit *test, const int *count, int wanted)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
-	/* Pairs with the release of whoever tells it. */
+	/* Pairs with the release in owner_write() and owner_writeerr(). */
 	while (smp_load_acquire(count) < wanted && time_before(jiffies, end))
 		usleep_range(100, 500);
 	KUNIT_ASSERT_EQ_MSG(test, wanted, *count, "what the owner has been told of");
@@ -123,7 +123,7 @@ static void peer_01_who_has_no_owner(struct kunit *test)
 } while (0)
 
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_cq_open(fx->domain, &attr, &cq, NULL));
-	/* Smaller structs than there are. */
+	/* Structs that are too small. */
 	for (size_t size = 0; size < sizeof(context); size++) {
 		context = good;
 		context.size = size;
@@ -138,7 +138,7 @@ static void peer_01_who_has_no_owner(struct kunit *test)
 		REFUSED();
 	}
 	owner->ops.size = sizeof(owner->ops);
-	/* Calls that are not there. */
+	/* Missing calls. */
 	owner->ops.write = NULL;
 	REFUSED();
 	owner->ops.write = owner_write;
@@ -151,7 +151,7 @@ static void peer_01_who_has_no_owner(struct kunit *test)
 	owner->cq.fid.fclass = FI_CLASS_CQ;
 	REFUSED();
 	owner->cq.fid.fclass = FI_CLASS_PEER_CQ;
-	/* What is newer is larger. */
+	/* Larger structs of a newer version are accepted. */
 	context.size = sizeof(context) + 64;
 	owner->ops.size = sizeof(owner->ops) + 64;
 	KUNIT_ASSERT_EQ(test, 0, fi_cq_open(fx->domain, &attr, &cq, &context));
@@ -174,7 +174,7 @@ static void never_called(struct fid_cq *cq, void *context)
 	pr_err("kofi: the handler of a queue that nobody reads has been called\n");
 }
 
-/* As fi_peer(3) opens it: with the attributes of the owner's queue and FI_PEER. */
+/* Opened as in fi_peer(3): with the attributes of the owner's queue and FI_PEER. */
 static void peer_02_attributes_of_the_owners_queue_are_taken(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = peer_fabric(test);
@@ -230,7 +230,7 @@ static void peer_02_what_completes_goes_to_the_owner(struct kunit *test)
 	for (int i = 0; i < MANY; i++) {
 		struct fi_cq_tagged_entry *told = &owner->told[i];
 
-		/* Each side's in its order. */
+		/* The entries of each side arrive in posting order. */
 		if (told->flags & FI_RECV) {
 			KUNIT_EXPECT_PTR_EQ(test, ends->in + receives * LEN, told->op_context);
 			receives++;
@@ -288,7 +288,7 @@ static void peer_02_an_owner_without_room_loses_nothing(struct kunit *test)
 	msleep(20);
 	KUNIT_EXPECT_EQ(test, 0, READ_ONCE(owner->count));
 	KUNIT_EXPECT_GT(test, READ_ONCE(owner->refused), 0);
-	/* Neither does who makes it progress. */
+	/* A read for progress does not deliver entries either. */
 	KUNIT_EXPECT_EQ(test, 0, fi_cq_read(cq, NULL, 0));
 	KUNIT_EXPECT_EQ(test, 0, READ_ONCE(owner->count));
 	WRITE_ONCE(owner->refusals, 3);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* CONTRACT, PEER 4: event queues and domains that providers share. */
+/* Tests PEER 4 of CONTRACT: peer event queues and peer domains. */
 
 #include "peer.h"
 
@@ -11,7 +11,7 @@ static int open_peer(struct fid_fabric *fabric, struct fid_eq *owner, struct fid
 	return fi_eq_open(fabric, &attr, eq, &context);
 }
 
-/* One of a fabric of its own. */
+/* Opens a peer event queue in another fabric; closed with the test. */
 static struct fid_eq *peer_of_eq(struct kunit *test, struct fid_fabric *fabric, struct fid_eq *owner)
 {
 	struct fid_eq *eq;
@@ -30,7 +30,7 @@ static void peer_04_what_happens_goes_to_the_owner(struct kunit *test)
 
 	fx_bind(test, ep[0], eq, fx->cq, FI_TRANSMIT | FI_RECV);
 	KUNIT_ASSERT_EQ(test, 0, fi_enable(ep[0]));
-	/* The request, and that both are connected. */
+	/* The owner's queue gets the request and both FI_CONNECTED events. */
 	fx_start_connect(test, ep[0], pep);
 	ep[1] = fx_ep(test, fx->domain, fx_wait_request(test, owner->eq));
 	fx_bind(test, ep[1], eq, fx->cq, FI_TRANSMIT | FI_RECV);
@@ -69,7 +69,7 @@ static void peer_04_failures_and_those_who_are_closed(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, error.err);
 			KUNIT_EXPECT_NOT_NULL(test, fi_eq_strerror(eq, error.prov_errno, NULL, NULL, 0));
 		}
-		/* What is unread of it goes with it. */
+		/* Closing the endpoint drops its unread events. */
 		fx_close(test, &ep->fid);
 	}
 	tr_expect_silence(test, owner->eq);
@@ -79,7 +79,7 @@ static void peer_04_nothing_is_read_there(struct kunit *test)
 {
 	struct kofi_fabric_fx *owner = fx_open(test), *fx = fx_open(test);
 	struct fid_eq *eq = peer_of_eq(test, fx->fabric, owner->eq);
-	/* A peer may be an owner. */
+	/* A peer queue may be the owner of another one. */
 	struct fid_eq *last = peer_of_eq(test, fx->fabric, eq);
 	struct fi_eq_err_entry error = {};
 	struct fx_cm_event event;
@@ -90,7 +90,7 @@ static void peer_04_nothing_is_read_there(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_eq_readerr(eq, &error, 0));
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_eq_sread(eq, &number, &event, sizeof(event), 0, 0));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_trywait(fx->fabric, fids, 1));
-	/* What is written is read where all is. */
+	/* An event that is written to a peer queue is read from the owner's. */
 	KUNIT_EXPECT_EQ(test, sizeof(what), fi_eq_write(eq, 1234, &what, sizeof(what), 0));
 	what = 8;
 	KUNIT_EXPECT_EQ(test, sizeof(what), fi_eq_write(last, 1235, &what, sizeof(what), 0));
@@ -108,7 +108,7 @@ static void never_called(struct fid_eq *eq, void *context)
 	pr_err("kofi: the handler of a queue that nobody reads has been called\n");
 }
 
-/* As fi_peer(3) opens it: with the attributes of the owner's queue and FI_PEER. */
+/* Opened as in fi_peer(3): with the attributes of the owner's queue and FI_PEER. */
 static void peer_04_attributes_of_the_owners_event_queue_are_taken(struct kunit *test)
 {
 	struct kofi_fabric_fx *owner = fx_open(test), *fx = fx_open(test);
@@ -162,7 +162,7 @@ static void peer_05_event_queues_without_an_owner_of_ours(struct kunit *test)
 	context = good;
 	context.eq = NULL;
 	REFUSED();
-	/* fi_eq_write() could not tell it of a failure. */
+	/* A queue of another provider is refused: fi_eq_write() cannot pass on errors. */
 	context.eq = &another;
 	REFUSED();
 	context = good;
@@ -194,7 +194,7 @@ static void peer_04_domains(struct kunit *test)
 	context.domain = (struct fid_domain *)fx->fabric;
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, OPEN(&context));
 	KUNIT_EXPECT_NULL(test, domain);
-	/* Nothing is asked of it, whose ever it is. */
+	/* The owner domain may be any provider's: kOFI calls nothing of it. */
 	context.domain = &another;
 	KUNIT_ASSERT_EQ(test, 0, OPEN(&context));
 	KUNIT_EXPECT_EQ(test, 0, fi_close(&domain->fid));

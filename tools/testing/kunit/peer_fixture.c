@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* See peer.h. */
+/* Fixture of the suites of peer objects: see peer.h. */
 
 #include "peer.h"
 

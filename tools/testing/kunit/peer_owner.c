@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, PEER: our completion queues as owners, which others put completions
- * into. As peers they are in peer_cq.c.
+ * Tests PEER of CONTRACT: completion queues of kOFI as owners, which peers
+ * write completions to. peer_cq.c tests them as peers.
  */
 
 #include <linux/kthread.h>
@@ -76,7 +76,7 @@ static void peer_02_what_others_put_is_read_like_its_own(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 1, fi_cq_read(fx->cq, entries, 4));
 	KUNIT_EXPECT_PTR_EQ(test, &what[3], entries[0].op_context);
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(fx->cq, entries, 4));
-	/* What is none. */
+	/* Entries without an error, and NULL arguments, are refused. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, put_error(peer, NULL, 0));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, put_error(peer, NULL, -FI_EINVAL));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, peer->owner_ops->writeerr(peer, NULL));
@@ -84,7 +84,7 @@ static void peer_02_what_others_put_is_read_like_its_own(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(fx->cq, entries, 4));
 }
 
-/* A failure whose error data is invalid after writeerr() has returned. */
+/* Writes an error whose err_data is invalid after writeerr() has returned. */
 static void put_data(struct kunit *test, struct fid_peer_cq *cq, const u8 *data, size_t size)
 {
 	struct fi_cq_err_entry entry = {
@@ -107,7 +107,7 @@ static void peer_06_error_data_of_a_peer_are_read_whole(struct kunit *test)
 	const size_t sizes[] = { 1100, 10 };
 
 	tr_fill(data, 1000, 1);
-	/* Memory of the queue, valid until the next failure is read. */
+	/* The error data is memory of the queue, valid until the next error is read. */
 	put_data(test, peer, data, 1000);
 	put_data(test, peer, data, 3);
 	KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(fx->cq, &error, 0));
@@ -244,14 +244,14 @@ static void close_01_an_exported_queue_is_busy(struct kunit *test)
 	fx_close(test, &one->fid);
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&fx->cq->fid));
 	fx_close(test, &other->fid);
-	/* What has been put is there all the same. */
+	/* Written entries stay readable after the exported object is closed. */
 	KUNIT_ASSERT_EQ(test, 2, fi_cq_read(fx->cq, entries, 2));
 	KUNIT_EXPECT_PTR_EQ(test, (void *)one, entries[0].op_context);
 	KUNIT_EXPECT_PTR_EQ(test, (void *)other, entries[1].op_context);
 	fx_close(test, &fx->cq->fid);
 }
 
-/* Reads exactly so many from it, and says how many of them were receives. */
+/* Reads exactly count entries; returns how many of them are receives. */
 static int read_all(struct kunit *test, struct fid_cq *cq, int count)
 {
 	struct fi_cq_tagged_entry entry;
@@ -265,7 +265,7 @@ static int read_all(struct kunit *test, struct fid_cq *cq, int count)
 	return receives;
 }
 
-/* Connected endpoints and datagrams, of different domains, and the queue's own endpoints. */
+/* Connected and datagram endpoints of several domains complete into one queue. */
 static void peer_02_one_queue_for_all(struct kunit *test)
 {
 	struct kofi_fabric_fx *own = peer_fabric(test), *fx = peer_fabric(test);
@@ -293,11 +293,11 @@ static void peer_02_one_queue_for_all(struct kunit *test)
 		KUNIT_EXPECT_MEMEQ(test, first->out + i * LEN, first->in + i * LEN, i + 1);
 		KUNIT_EXPECT_MEMEQ(test, second->out + i * LEN, second->in + i * LEN, i + 1);
 	}
-	/* It was opened before its queue. */
+	/* The endpoint was opened before its queue, and has to be closed first. */
 	fx_close(test, &a->ep->fid);
 }
 
-/* More than there is room for in the owner's: who posts to the peer's has to wait. */
+/* There are more completions than the owner's queue holds: the others wait. */
 static void peer_02_a_small_queue_slows_its_peers(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = peer_fabric(test);
@@ -323,7 +323,7 @@ static void peer_02_a_small_queue_slows_its_peers(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, MANY, next);
 }
 
-/* Reads one entry; what others have put is put again, so that there is always more of it. */
+/* Reads one entry, and writes it again if it is the peer's, so that there are always some. */
 static ssize_t read_one(struct kunit *test, struct fid_cq *cq, struct fid_peer_cq *peer)
 {
 	struct fi_cq_tagged_entry entry;
@@ -336,7 +336,7 @@ static ssize_t read_one(struct kunit *test, struct fid_cq *cq, struct fid_peer_c
 	return 0;
 }
 
-/* However much others put, the queue's own endpoints have their turn. */
+/* Entries of the queue's own endpoints are read although the peer always has some. */
 static void peer_02_each_has_its_turn(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = peer_fabric(test);
@@ -357,7 +357,7 @@ static void peer_02_each_has_its_turn(struct kunit *test)
 		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "%d of its own have come",
 				      own);
 	}
-	/* Failures have one, too. */
+	/* Errors are read as well. */
 	fx_close(test, &ends->ep[0]->fid);
 	for (int i = 2; i < 4; i++) {
 		while (read_one(test, fx->cq, peer) != -FI_EAVAIL)
@@ -391,7 +391,7 @@ static int keep_writing(struct tr_thread *thread)
 	return 0;
 }
 
-/* While others put, the queue's own endpoints have their turn, and nothing is lost of either. */
+/* Entries of two writers and of the queue's own endpoints are all read, and none is lost. */
 static void peer_02_many_writers_and_its_own_endpoints(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = peer_fabric(test);
@@ -427,7 +427,7 @@ static void peer_02_many_writers_and_its_own_endpoints(struct kunit *test)
 			cond_resched();
 		}
 	}
-	/* Neither do failures wait. */
+	/* An error is read as well. */
 	peer_receive(test, ends, 0);
 	fx_close(test, &ends->ep[0]->fid);
 	end = jiffies + msecs_to_jiffies(FX_WAIT_MS);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, PEER 3: our receive contexts as owners, whose receives the messages
- * of other providers take: of ours, and of another make. As peers of another's
- * they are in peer_srx_others.c.
+ * Tests PEER 3 of CONTRACT: receive contexts of kOFI as owners, whose receives
+ * are taken by messages of peers: of kOFI's and of another provider's.
+ * peer_srx_others.c tests them as peers.
  */
 
 #include "peer.h"
@@ -10,7 +10,7 @@
 
 #define LEN	64
 #define MANY	16
-/* How much two threads do with each other. */
+/* Number of receives in the race of two threads. */
 #define MOST	(50 * (int)tr_rounds)
 
 static struct fid_peer_srx *export(struct kunit *test, struct fid_ep *srx)
@@ -29,7 +29,7 @@ static void peer_03_endpoints_of_two_domains_take_from_one(struct kunit *test)
 	struct rs_world *worlds[] = { world, peer };
 	struct fi_cq_tagged_entry entry;
 
-	/* Posted before it comes, and after that. */
+	/* Receives posted before and after the message arrives. */
 	for (int late = 0; late < 2; late++) {
 		if (!late)
 			rs_post(test, world, in, LEN, MANY);
@@ -51,7 +51,7 @@ static void peer_03_endpoints_of_two_domains_take_from_one(struct kunit *test)
 		}
 		KUNIT_EXPECT_EQ(test, 0, rs_depth(world));
 	}
-	/* Nothing is posted there. */
+	/* Receives cannot be posted to the peer's context. */
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_recv(peer->srx, in, LEN, NULL, FI_ADDR_UNSPEC, NULL));
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_trecv(peer->srx, in, LEN, NULL, FI_ADDR_UNSPEC, 1, 0, NULL));
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_rx_size_left(peer->srx));
@@ -60,15 +60,15 @@ static void peer_03_endpoints_of_two_domains_take_from_one(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&peer->srx->fid));
 }
 
-/* A provider of another make, which only knows of entries. */
+/* A peer of another provider, which handles entries only. */
 struct guest {
 	struct fid_peer_srx	*srx;
 	struct fi_ops_srx_peer	ops;
 	spinlock_t		lock;
-	int			answer;		/* of start_msg() and start_tag() */
-	bool			frees;		/* each entry that it is given */
+	int			answer;		/* return value of start_msg() and start_tag() */
+	bool			frees;		/* each entry that it gets */
 	int			started, discarded;
-	struct fi_peer_rx_entry	*last;		/* that it has been given */
+	struct fi_peer_rx_entry	*last;		/* entry that it got */
 };
 
 static struct guest *the_guest;
@@ -83,7 +83,7 @@ static int given(struct fi_peer_rx_entry *entry, int *count, int answer)
 	spin_unlock_irqrestore(&guest->lock, irqs);
 	if (guest->frees)
 		guest->srx->owner_ops->free_entry(entry);
-	/* With what it has been given. */
+	/* Publishes the entry; pairs with await(). */
 	smp_store_release(count, *count + 1);
 	return answer;
 }
@@ -121,13 +121,13 @@ static void await(struct kunit *test, const int *count, int wanted)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
-	/* Pairs with the release of given(). */
+	/* Pairs with the release in record_entry(). */
 	while (smp_load_acquire(count) < wanted && time_before(jiffies, end))
 		usleep_range(100, 500);
 	KUNIT_ASSERT_EQ_MSG(test, wanted, *count, "entries that were given to the peer");
 }
 
-/* An entry that waits for a receive, with a tag or without one. */
+/* Queues an unexpected entry, with a tag or without one. */
 static struct fi_peer_rx_entry *waiting(struct kunit *test, struct guest *guest, bool tagged)
 {
 	struct fi_ops_srx_owner *ops = guest->srx->owner_ops;
@@ -174,7 +174,7 @@ static void peer_03_what_has_been_posted_is_got(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 2, tagged->count);
 	KUNIT_EXPECT_PTR_EQ(test, in + LEN, tagged->iov[1].iov_base);
 	KUNIT_EXPECT_EQ(test, FI_RECV | FI_TAGGED | FI_COMPLETION, tagged->flags);
-	/* Others can be posted when these are over. */
+	/* A receive counts as posted until its entry is freed. */
 	KUNIT_EXPECT_EQ(test, 2, rs_depth(world));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, ops->queue_msg(entry));
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&guest->srx->ep_fid.fid));
@@ -183,7 +183,7 @@ static void peer_03_what_has_been_posted_is_got(struct kunit *test)
 	ops->free_entry(entry);
 	KUNIT_EXPECT_EQ(test, 0, rs_depth(world));
 	ops->free_entry(NULL);
-	/* What has got nothing costs nothing. */
+	/* An entry without a receive can be freed. */
 	KUNIT_ASSERT_EQ(test, -FI_ENOENT, ops->get_msg(guest->srx, FI_ADDR_NOTAVAIL, 9, &entry));
 	KUNIT_EXPECT_EQ(test, 9, entry->size);
 	KUNIT_EXPECT_EQ(test, 0, entry->count);
@@ -265,7 +265,7 @@ static void peer_06_an_exported_form_has_a_struct_for_the_peers_calls(struct kun
 	KUNIT_EXPECT_NULL(test, ops->start_tag);
 	KUNIT_EXPECT_NULL(test, ops->discard_msg);
 	KUNIT_EXPECT_NULL(test, ops->discard_tag);
-	/* Each form has its own struct. */
+	/* Each exported object has its own struct. */
 	KUNIT_EXPECT_PTR_NE(test, ops, other->peer_ops);
 	ops->start_msg = guest_start;
 	ops->start_tag = guest_start;
@@ -292,7 +292,7 @@ static void peer_03_those_of_all_wait_together(struct kunit *test)
 	rdm_expect(test, world->sender[0], out, NULL);
 	second = waiting(test, guest, false);
 	waiting(test, guest, true);
-	/* The first one came first. */
+	/* The oldest unexpected message takes the receive. */
 	rs_post(test, world, in, LEN, 1);
 	KUNIT_EXPECT_EQ(test, 1, guest->started);
 	KUNIT_EXPECT_PTR_EQ(test, first, guest->last);
@@ -306,7 +306,7 @@ static void peer_03_those_of_all_wait_together(struct kunit *test)
 	guest->srx->owner_ops->free_entry(first);
 	guest->srx->owner_ops->free_entry(second);
 	KUNIT_EXPECT_EQ(test, 0, rs_depth(world));
-	/* What waits when the form is closed is discarded. */
+	/* Closing the exported object discards its queued entries. */
 	guest->frees = true;
 	fx_close(test, &guest->srx->ep_fid.fid);
 	KUNIT_EXPECT_EQ(test, 1, guest->discarded);
@@ -321,13 +321,13 @@ static void peer_03_what_does_not_come_any_more(struct kunit *test)
 	struct fi_ops_srx_owner *ops = guest->srx->owner_ops;
 	struct fi_peer_rx_entry *entry = waiting(test, guest, false), *next = NULL;
 
-	/* It is taken back: what is posted is for the next one. */
+	/* A freed entry takes no receive: the next message gets it. */
 	ops->free_entry(entry);
 	rs_post(test, world, in, LEN, 1);
 	KUNIT_EXPECT_EQ(test, 0, guest->started);
 	KUNIT_ASSERT_EQ(test, 0, ops->get_msg(guest->srx, FI_ADDR_NOTAVAIL, 9, &next));
 	ops->free_entry(next);
-	/* It is refused: so is what it got. */
+	/* If start_tag() fails, the receive is kept for the next message. */
 	guest->answer = -FI_ENOENT;
 	entry = waiting(test, guest, true);
 	KUNIT_ASSERT_EQ(test, 0, fi_trecv(world->srx, in, LEN, NULL, FI_ADDR_UNSPEC, 7, 0, in));
@@ -338,7 +338,7 @@ static void peer_03_what_does_not_come_any_more(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, in, next->context);
 	ops->free_entry(next);
 	KUNIT_EXPECT_EQ(test, 0, rs_depth(world));
-	/* And given back at once. */
+	/* start_tag() may free the entry itself. */
 	guest->frees = true;
 	waiting(test, guest, true);
 	KUNIT_ASSERT_EQ(test, 0, fi_trecv(world->srx, in, LEN, NULL, FI_ADDR_UNSPEC, 7, 0, in));
@@ -353,7 +353,11 @@ static void peer_03_what_does_not_come_any_more(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, rs_depth(world));
 }
 
-/* What is posted between the two calls is given by an interrupt: the peer may hold a lock that its own call takes. */
+/*
+ * Entries of receives posted between get_msg() and queue_msg() start from an
+ * interrupt: the peer may hold a lock in queue_msg() that its start_msg()
+ * takes.
+ */
 static void peer_03_what_comes_between_get_and_queue(struct kunit *test)
 {
 	u8 *in = tr_buffer(test, 2 * LEN);
@@ -393,7 +397,7 @@ static void peer_05_entries_and_calls_that_are_wrong(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, -FI_ENOENT, ops->get_tag(guest->srx, 0, 1, &tagged));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, ops->queue_tag(entry));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, ops->queue_msg(tagged));
-	/* A peer that could not be told. */
+	/* A peer with missing calls cannot queue entries. */
 	for (size_t size = 0; size < sizeof(guest->ops); size++) {
 		guest->ops.size = size;
 		KUNIT_EXPECT_EQ(test, -FI_EINVAL, ops->queue_msg(entry));
@@ -416,7 +420,7 @@ static void peer_05_entries_and_calls_that_are_wrong(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_recv(&guest->srx->ep_fid, NULL, 0, NULL, 0, NULL));
 }
 
-/* A provider that has one message wait at a time, and may take it back while it is given. */
+/* Peer callback of the race: race_messages() may free the entry meanwhile. */
 static int race_start(struct fi_peer_rx_entry *entry)
 {
 	struct guest *guest = the_guest;
@@ -430,7 +434,7 @@ static int race_start(struct fi_peer_rx_entry *entry)
 		guest->started++;
 	}
 	spin_unlock_irqrestore(&guest->lock, irqs);
-	/* Whoever has taken it back frees it. */
+	/* The thread that removed the entry from guest->last frees it. */
 	if (!is_mine)
 		return -FI_ENOENT;
 	guest->srx->owner_ops->free_entry(entry);
@@ -497,7 +501,7 @@ static void race_posted_and_got_on_two_cpus(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ_MSG(test, MOST, posted, "receives that were posted in time");
 	tr_stop(test, thread);
-	/* Each has been got once, or is there. */
+	/* Each receive has been taken once, or is still posted. */
 	KUNIT_EXPECT_EQ(test, posted, thread->result + guest->started + rs_depth(world));
 	fx_close(test, &guest->srx->ep_fid.fid);
 	KUNIT_EXPECT_EQ(test, posted, thread->result + guest->started + rs_depth(world));

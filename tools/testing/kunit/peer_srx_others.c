@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, PEER 3: our receive contexts as peers of one of another make, whose
- * receives the messages of our endpoints take. As owners they are in peer_srx.c.
+ * Tests PEER 3 of CONTRACT: receive contexts of kOFI as peers of another
+ * provider's context, whose receives are taken by messages of kOFI's endpoints.
+ * peer_srx.c tests them as owners.
  */
 
 #include "peer.h"
@@ -11,25 +12,25 @@
 #define MANY	8
 #define PARTS	8
 
-/* A receive that has been posted with an owner, or a message that waits there. */
+/* A receive posted to the owner, or an unexpected message that is queued there. */
 struct item {
 	struct list_head	list;
 	struct fi_peer_rx_entry	entry;
 	struct kvec		iov[PARTS];
 	bool			tagged, queued;
 	bool			has_receive;
-	bool			starting, freed;	/* the former keeps it */
+	bool			starting, freed;	/* while starting, start() frees it */
 };
 
-/* An owner of another make. */
+/* An owner of another provider. */
 struct owner {
 	struct fid_peer_srx	srx;
 	struct fi_ops_srx_owner	ops;
 	spinlock_t		lock;
 	struct list_head	receives, messages;
-	int			entries;	/* that the peer has, or that wait */
+	int			entries;	/* held by the peer, or queued */
 	int			waiting;
-	int			refusals;	/* how often it has no memory yet */
+	int			refusals;	/* number of calls that still get -FI_ENOMEM */
 	fi_addr_t		from;		/* of the last message */
 	size_t			size;
 	/* The queue that the consumer reads, if the endpoint's queue is a peer of another one. */
@@ -67,7 +68,7 @@ static struct item *find(struct list_head *list, const struct item *other)
 	return NULL;
 }
 
-/* What a receive has, for a message. */
+/* Copies the receive to the message's entry, and frees it. */
 static void fill(struct fi_peer_rx_entry *entry, struct item *receive)
 {
 	struct item *item = container_of(entry, struct item, entry);
@@ -134,7 +135,7 @@ static int queue(struct fi_peer_rx_entry *entry)
 	spin_lock_irqsave(&owner->lock, irqs);
 	list_add_tail(&message->list, &owner->messages);
 	message->queued = true;
-	/* For who waits for it. */
+	/* Pairs with await_waiting(). */
 	smp_store_release(&owner->waiting, owner->waiting + 1);
 	spin_unlock_irqrestore(&owner->lock, irqs);
 	return 0;
@@ -227,7 +228,7 @@ static struct owner *an_owner(struct kunit *test)
 	return owner;
 }
 
-/* Has the peer take a message. Its endpoint may be closed meanwhile, which gives the entry back. */
+/* Starts an entry; the peer's endpoint may be closed meanwhile, which frees it. */
 static int start(struct owner *owner, struct item *message)
 {
 	struct fi_ops_srx_peer *ops = owner->srx.peer_ops;
@@ -245,7 +246,7 @@ static int start(struct owner *owner, struct item *message)
 	return ret;
 }
 
-/* What the owner's consumer does: count pieces of so many bytes, from buf on, which is the context. */
+/* Posts a receive of count pieces of len bytes from buf on; buf is the context. */
 static int give(struct owner *owner, bool tagged, u64 tag, u8 *buf, size_t len, int count)
 {
 	struct item *receive = make_item(tagged), *message;
@@ -384,7 +385,7 @@ static void peer_03_long_messages_and_those_that_do_not_fit(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, tr_intact(in, LARGE, late));
 		rdm_expect(test, world->sender[0], out, NULL);
 	}
-	/* There is less room; and in more pieces than there can be there is none. */
+	/* The receive is too short; a receive of too many pieces has no room at all. */
 	post(test, owner, false, 0, in, LEN / 2, 1);
 	post(test, owner, false, 0, in, LEN / 4, 5);
 	for (int i = 0; i < 2; i++) {
@@ -418,7 +419,7 @@ static void peer_03_an_owner_without_memory_is_asked_again(struct kunit *test)
 		rdm_expect(test, &world->member[0], in + i * LEN, &entry);
 		KUNIT_EXPECT_MEMEQ(test, out + i * LEN, in + i * LEN, LEN);
 	}
-	/* Nor does it keep what has been posted. */
+	/* An owner without memory delays messages for posted receives too. */
 	owner->refusals = 10;
 	post(test, owner, false, 0, in, LEN, 1);
 	rs_send(test, world, 0, 0, out, LEN);
@@ -445,11 +446,11 @@ static void peer_03_messages_are_discarded(struct kunit *test)
 		owner->waiting = 0;
 		entry = &message->entry;
 		KUNIT_EXPECT_EQ(test, 0, owner->srx.peer_ops->discard_msg(entry));
-		/* Its sender knows no difference. */
+		/* A discarded message still completes at its sender. */
 		rdm_expect(test, world->sender[0], out, NULL);
 		await_entries(test, owner, 0);
 	}
-	/* The next one is received. */
+	/* The next message is received. */
 	post(test, owner, false, 0, in, LEN, 1);
 	rs_send(test, world, 0, 0, out, LEN);
 	rdm_expect(test, &world->member[0], in, NULL);
@@ -466,7 +467,7 @@ static void close_03_endpoints_with_messages_that_wait_elsewhere(struct kunit *t
 	rs_send(test, world, 0, 0, out, LEN);
 	rs_send(test, world, 0, 1, out + LEN, LEN);
 	await_waiting(test, owner, 2);
-	/* Those of an endpoint go with it, and the others stay. */
+	/* Closing an endpoint frees its own entries; those of other endpoints stay. */
 	fx_close(test, &world->member[0].ep->fid);
 	KUNIT_EXPECT_EQ(test, 1, owner->waiting);
 	KUNIT_EXPECT_EQ(test, 1, owner->entries);
@@ -475,7 +476,7 @@ static void close_03_endpoints_with_messages_that_wait_elsewhere(struct kunit *t
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&world->srx->fid));
 	fx_close(test, &world->member[1].ep->fid);
 	await_entries(test, owner, 0);
-	/* Nobody is told what nobody has queued. */
+	/* Entries that the peer did not queue are refused. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, owner->srx.peer_ops->start_msg(&strange));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, owner->srx.peer_ops->discard_tag(NULL));
 	fx_close(test, &world->srx->fid);
@@ -588,7 +589,7 @@ static void peer_06_calls_are_written_into_the_owners_struct(struct kunit *test)
 
 #define RACED	((int)tr_rounds * 10)
 
-/* Messages, which have a number each, and the memory that they go to. */
+/* Messages, which carry a number each, and the receive buffers. */
 struct race {
 	struct owner	*owner;
 	struct rs_world	*world;
@@ -602,13 +603,13 @@ static int give_all(struct tr_thread *thread)
 
 	for (int i = 0; i < RACED && !thread->result && !kthread_should_stop(); i++) {
 		if (i % 16 == 0) {
-			/* It has no memory now and then. */
+			/* The owner has no memory for one message in 16 posts. */
 			spin_lock_irqsave(&race->owner->lock, irqs);
 			race->owner->refusals++;
 			spin_unlock_irqrestore(&race->owner->lock, irqs);
 		}
 		thread->result = give(race->owner, false, 0, race->in + i * LEN, LEN / 2, 2);
-		/* The message's endpoint has gone: the receive is lost here. */
+		/* The message's endpoint is closed: the test drops the receive. */
 		if (thread->result == -FI_ENOENT)
 			thread->result = 0;
 		cond_resched();
@@ -630,7 +631,7 @@ static int send_all(struct tr_thread *thread)
 		thread->result = rdm_send(sender, race->world->to[0][i % 2], from, LEN, from);
 		if (thread->result)
 			return 0;
-		/* To those who have gone it fails. */
+		/* Sends to closed endpoints fail. */
 		do {
 			ret = fi_cq_read(sender->cq, &entry, 1);
 			error = (struct fi_cq_err_entry){};
@@ -648,8 +649,9 @@ static u32 *number(u8 *message)
 }
 
 /*
- * Each comes once, to whom it is for, and those of each take receives in the order in which they were sent. It may be
- * told of in another one.
+ * Each message is received once, by the endpoint that it was sent to; the
+ * messages of an endpoint take receives in sending order. Their completions may
+ * be in another order.
  */
 static void race_receives_of_another_make_on_two_cpus(struct kunit *test)
 {
@@ -698,7 +700,7 @@ static void race_receives_of_another_make_on_two_cpus(struct kunit *test)
 	}
 }
 
-/* Of those that have been posted some may be lost with an endpoint; nobody touches one afterwards. */
+/* Closing an endpoint may lose posted receives; its entries are not used afterwards. */
 static void race_an_endpoint_goes_while_another_make_posts(struct kunit *test)
 {
 	struct race *race = (void *)tr_buffer(test, sizeof(*race));
@@ -717,7 +719,7 @@ static void race_an_endpoint_goes_while_another_make_posts(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, world->member[m].cq, &entry, 1));
 		fx_close(test, &world->member[m].ep->fid);
 	}
-	/* Who sends to those who have gone is told so, or has no room any more. */
+	/* Sends to the closed endpoints fail, or get -FI_EAGAIN. */
 	tr_stop(test, threads[1]);
 	KUNIT_ASSERT_TRUE(test, tr_join(test, threads[0]));
 	KUNIT_EXPECT_EQ(test, 0, threads[0]->result);
@@ -782,18 +784,18 @@ static void peer_05_receives_without_an_owner(struct kunit *test)
 		REFUSED();
 	}
 	owner->srx.peer_ops = NULL;
-	/* Where receives are the device's. */
+	/* A device's shared receives have no peer. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_srx_context(fx->domain, &attr, &srx, &context));
 	KUNIT_EXPECT_NULL(test, owner->srx.peer_ops);
 	context.size += 64;
 	owner->ops.size += 64;
-	/* As fi_peer(3) opens it: with the attributes of the owner's context. */
+	/* Opened as in fi_peer(3): with the attributes of the owner's context. */
 	attr.op_flags = FI_PEER | FI_COMPLETION;
 	attr.size = 64;
 	attr.caps = FI_MSG | FI_TAGGED | FI_RECV;
 	KUNIT_ASSERT_EQ(test, 0, fi_srx_context(world->domain, &attr, &srx, &context));
 	KUNIT_EXPECT_NOT_NULL(test, owner->srx.peer_ops);
-	/* They are another's. */
+	/* A peer context cannot be exported. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_export_fid(&srx->fid, 0, &exported, NULL));
 	KUNIT_EXPECT_NULL(test, exported);
 	KUNIT_EXPECT_EQ(test, 0, fi_close(&srx->fid));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Providers of other modules: this one registers some of its own. See mailbox.c for one that does something. */
+/* Tests registration of other modules' providers with a fake one. mailbox.c tests a working one. */
 
 #include <kunit/test-bug.h>
 #include <linux/module.h>
@@ -35,7 +35,7 @@ static int fake_getinfo(u32 version, const char *node, const char *service, u64 
 	fake.asked++;
 	if (fake.answer)
 		return fake.answer;
-	/* Two, of which one says whose it is. */
+	/* Returns two infos, of which the second one names the provider. */
 	*info = fi_allocinfo();
 	if (!*info)
 		return -FI_ENOMEM;
@@ -97,7 +97,7 @@ static struct fi_provider *registered(struct kunit *test)
 	return provider;
 }
 
-/* How many infos of that provider, or of all, there are; or what is answered. */
+/* Returns the number of infos of that provider, or of all if name is NULL, or a negative errno. */
 static int count_infos(struct kunit *test, const char *name)
 {
 	struct fi_info *hints = fi_allocinfo(), *info = NULL, *it;
@@ -131,7 +131,7 @@ static void provider_is_found_by_its_name_and_behind_ours(struct kunit *test)
 	provider = registered(test);
 	KUNIT_EXPECT_EQ(test, 2, count_infos(test, "fake"));
 	KUNIT_EXPECT_EQ(test, before + 2, count_infos(test, NULL));
-	/* It has nothing, or fails: others have something all the same. */
+	/* A provider without infos, or that fails, does not affect the others' infos. */
 	fake.answer = -FI_ENOMEM;
 	KUNIT_EXPECT_EQ(test, -FI_ENODATA, count_infos(test, "fake"));
 	KUNIT_EXPECT_EQ(test, before, count_infos(test, NULL));
@@ -153,7 +153,7 @@ static void provider_stays_while_a_fabric_is_open(struct kunit *test)
 	fake.answer = -FI_EIO;
 	KUNIT_EXPECT_EQ(test, -FI_EIO, fi_fabric(&attr, &fabric, test));
 	fake.answer = 0;
-	/* A fabric that is none, and such as nobody could close. */
+	/* A fabric call that returns no fabric, or one without a close call. */
 	fake.no_fabric = true;
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_fabric(&attr, &fabric, test));
 	fake.no_fabric = false;
@@ -171,7 +171,7 @@ static void provider_stays_while_a_fabric_is_open(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, test, fabric->fid.context);
 	KUNIT_EXPECT_EQ(test, refs + 1, module_refcount(THIS_MODULE));
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_unregister_provider(provider));
-	/* It does not want to. */
+	/* The provider refuses the close. */
 	fake.answer = -FI_EBUSY;
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&fabric->fid));
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_unregister_provider(provider));
@@ -269,7 +269,7 @@ static void provider_that_is_none(struct kunit *test)
 	provider.fi_version = FI_VERSION(1, 0);
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_unregister_provider(&provider));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_unregister_provider(NULL));
-	/* As long as the name may be, and without a cleanup. */
+	/* A name of the maximum length, and no cleanup call, are accepted. */
 	name[64] = 0;
 	provider.name = name;
 	provider.cleanup = NULL;
