@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Messages between datagram endpoints. */
+/* Tests RDM of CONTRACT: messages between datagram endpoints. */
 
 #include "rdm.h"
 
@@ -57,7 +57,7 @@ static void rdm_04_the_first_send_connects(struct kunit *test)
 	fi_addr_t to_b = rdm_know(test, a, b), to_a = rdm_know(test, b, a);
 
 	rdm_exchange(test, a, to_b, b);
-	/* And back, and again, over the same connection. */
+	/* Messages in both directions use the same connection. */
 	for (int i = 0; i < 3; i++) {
 		rdm_exchange(test, b, to_a, a);
 		rdm_exchange(test, a, to_b, b);
@@ -81,7 +81,7 @@ static void rdm_04_who_is_not_there_is_an_error(struct kunit *test)
 	}
 }
 
-/* What nobody waits for comes in order, however late it is received. */
+/* Unexpected messages are received in sending order, however late. */
 static void rdm_03_messages_keep_their_order(struct kunit *test)
 {
 	struct kofi_rdm *a = rdm_open(test, NULL), *b = rdm_open(test, NULL);
@@ -108,7 +108,7 @@ static void rdm_03_messages_keep_their_order(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(a->cq, &entry, 1));
 }
 
-/* Each asks the other before it has heard of it. */
+/* Both endpoints connect to each other at the same time. */
 static void rdm_04_both_connect_at_once(struct kunit *test)
 {
 	u8 *out = bytes(test, LEN), *in[2] = { bytes(test, LEN), bytes(test, LEN) };
@@ -159,7 +159,7 @@ static void rdm_02_directed_receives_take_from_one(struct kunit *test)
 	struct fi_cq_tagged_entry entry;
 	fi_addr_t source;
 
-	/* In the order in which they are not to be received. */
+	/* The receives below take the messages in the opposite order. */
 	for (u32 n = 0; n < 2; n++) {
 		fi_addr_t addr = rdm_know(test, from[n], to);
 
@@ -195,7 +195,7 @@ static void rdm_05_a_cancelled_receive_fails(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_ENOENT, fi_cancel(&rdm->ep->fid, in));
 }
 
-/* One at the address where there was another, of which the peer may not have heard the last. */
+/* A new endpoint at a closed one's address gets a connection, even if the close was not noticed. */
 static void rdm_04_a_peer_that_comes_again_is_another(struct kunit *test)
 {
 	struct kofi_rdm *a = rdm_open(test, NULL), *b = rdm_open(test, NULL);
@@ -236,13 +236,13 @@ static void rdm_04_an_address_has_one_endpoint(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(b->ep, &b->av->fid, 0));
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(b->ep, &b->cq->fid, FI_TRANSMIT | FI_RECV));
 	KUNIT_EXPECT_EQ(test, -FI_EADDRINUSE, fi_enable(b->ep));
-	/* It can be tried again. */
+	/* Enabling can be tried again. */
 	fx_close(test, &a->ep->fid);
 	KUNIT_EXPECT_EQ(test, 0, fi_enable(b->ep));
 	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, fi_setname(&b->ep->fid, &a->name, a->name_len));
 }
 
-/* Until there is no more room for that peer: how many messages it was. */
+/* Sends until a post is refused; returns the number of messages sent. */
 static u32 send_all(struct kunit *test, struct kofi_rdm *from, fi_addr_t addr)
 {
 	u32 count = 0;
@@ -273,7 +273,7 @@ static void rdm_06_who_does_not_receive_slows_none_but_its_own(struct kunit *tes
 	}
 }
 
-/* Of readers that come again and again it is known that they do; and when one has gone, that it has. */
+/* After a reader that polled the queue has stopped, kOFI makes progress itself. */
 static void packets_move_when_their_reader_has_gone(struct kunit *test)
 {
 	static const struct rdm_opts much = { .rx_size = MANY };
@@ -290,7 +290,7 @@ static void packets_move_when_their_reader_has_gone(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(b->ep, &came->fid, FI_RECV));
 	rdm_start(test, b, 0);
 	to_b = rdm_know(test, a, b);
-	/* More than there are packets for at once. */
+	/* There are more messages than receive packets. */
 	for (int i = 0; i < MANY; i++)
 		KUNIT_ASSERT_EQ(test, 0, rdm_recv(b, FI_ADDR_UNSPEC, in, 1, in));
 	KUNIT_ASSERT_EQ(test, 0, rdm_send(a, to_b, "", 1, NULL));
@@ -307,7 +307,7 @@ static void packets_move_when_their_reader_has_gone(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_cntr_wait(came, MANY, FX_WAIT_MS));
 	for (int i = 1; i < MANY; i++)
 		KUNIT_ASSERT_EQ(test, 1, fi_cq_read(b->cq, &entry, 1));
-	/* Before what is bound to it. */
+	/* The endpoint is closed before the counter that is bound to it. */
 	fx_close(test, &b->ep->fid);
 }
 

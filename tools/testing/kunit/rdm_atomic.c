@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Atomic operations that a datagram endpoint is asked for: as many as fit into
- * a packet, from both sides at once, with the CPU's own, and when somebody
- * leaves. What each of them does is tested with those of connected endpoints.
+ * Tests atomic operations of datagram endpoints: the maximum count, operations
+ * from both sides at once, concurrent CPU atomics, and peers that close. The
+ * suites of connected endpoints test what each operation does.
  */
 
 #include <linux/delay.h>
@@ -11,7 +11,7 @@
 #include "rdm.h"
 
 #define LEN	SZ_32K
-#define AT_ONCE	40	/* more than a peer is asked for at a time */
+#define AT_ONCE	40	/* more than one peer processes at a time */
 
 static const struct rdm_opts atomics = { .caps = FI_RMA | FI_ATOMIC };
 
@@ -46,7 +46,7 @@ static const struct at_op forms[] = {
 	{ .form = ATOM_COMPARE, .op = FI_CSWAP },
 };
 
-/* The longest requests and the longest answers, of each width. */
+/* The largest requests and responses, for each width of the datatype. */
 static void atom_03_as_many_as_fit(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, 3 * LEN);
@@ -73,7 +73,7 @@ static void atom_03_as_many_as_fit(struct kunit *test)
 		memset(op.result, 0xa5, LEN);
 		KUNIT_ASSERT_EQ(test, 0, at_post(fx, &op));
 		at_expect(test, fx, &op);
-		/* What was there is in the second part; one in three of those elements is enough. */
+		/* compare holds the old values; every third element is checked. */
 		for (size_t at = 0; at < len; at += 3 * size) {
 			u64 old = 0, operand = 0, new = 0;
 
@@ -94,7 +94,7 @@ static void atom_03_as_many_as_fit(struct kunit *test)
 	}
 }
 
-/* Two that ask each other, and send each other messages meanwhile: all get their answers. */
+/* Two endpoints send each other atomic requests and messages: all complete. */
 static void atom_05_both_ask_at_once(struct kunit *test)
 {
 	struct kofi_rdm *side[2] = { rdm_open(test, &atomics), rdm_open(test, &atomics) };
@@ -131,7 +131,7 @@ static void atom_05_both_ask_at_once(struct kunit *test)
 									      &entry, 1));
 					left[i]--;
 				}
-		/* In the order in which they were asked for. */
+		/* Each side's requests are executed in posting order. */
 		for (int i = 0; i < 2 * AT_ONCE; i++)
 			KUNIT_EXPECT_EQ(test, round * AT_ONCE + i % AT_ONCE, old[i]);
 	}
@@ -151,7 +151,7 @@ static int count_up(struct tr_thread *thread)
 	return 0;
 }
 
-/* The word is one that the CPU changes too. */
+/* The CPU increments the same word. */
 static void atom_05_with_those_of_the_cpu(struct kunit *test)
 {
 	struct kofi_rdm *a = rdm_open(test, &atomics), *b = rdm_open(test, &atomics);
@@ -188,7 +188,7 @@ static void atom_05_of_oneself(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 20, far.words[1]);
 }
 
-/* Each comes to an end, done or not; what is told of as done is. */
+/* Each operation completes, with success or an error; successful ones were executed. */
 static void rdm_04_the_asked_one_leaves(struct kunit *test)
 {
 	struct kofi_rdm *a = rdm_open(test, &atomics), *b = rdm_open(test, &atomics);
@@ -263,11 +263,11 @@ static void atomic_flags_of_datagrams(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_atomicmsg(a->ep, &msg, 0));
 	msg.addr = FI_ADDR_UNSPEC;
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_atomicmsg(a->ep, &msg, 0));
-	/* An endpoint that was not opened for them. */
+	/* An endpoint without FI_ATOMIC. */
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_atomicmsg(plain->ep, &msg, 0));
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS,
 			fi_atomicvalid(plain->ep, FI_UINT64, FI_SUM, &count));
-	/* All that were accepted have been done once. */
+	/* Each accepted operation was executed once. */
 	msg.addr = to_b;
 	KUNIT_ASSERT_EQ(test, 0, fi_fetch_atomicmsg(a->ep, &msg, &result, NULL, 1, FI_COMPLETION));
 	rdm_expect(test, a, near, NULL);
@@ -302,7 +302,7 @@ static void cntr_03_atomics_are_counted(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 8, far.words[0]);
 	for (int i = 0; i < 3; i++)
 		rdm_expect(test, a, old, NULL);
-	/* Before what is bound to it. */
+	/* The endpoint is closed before the counters that are bound to it. */
 	fx_close(test, &a->ep->fid);
 }
 

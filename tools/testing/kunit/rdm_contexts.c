@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* CONTRACT, RDM 8: messages from each context of a scalable endpoint to each of another's. */
+/* Tests RDM 8 of CONTRACT: messages between the contexts of scalable endpoints. */
 
 #include <linux/delay.h>
 
@@ -8,7 +8,7 @@
 
 #define LONGEST	SZ_256K
 
-/* In one packet, in segments, and to be read. */
+/* Lengths of eager, segmented and rendezvous messages. */
 static const size_t lens[] = { 0, 100, 16384, 50000, LONGEST };
 
 struct pair {
@@ -118,7 +118,7 @@ struct numbered {
 	u8	fill[8000];
 };
 
-/* What one context sends another comes in order, whatever the others do meanwhile. */
+/* Messages between a pair of contexts keep their order, whatever the other contexts do. */
 static void rdm_08_each_pair_of_contexts_has_its_order(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 4, .rxs = 4, .rx_size = MANY, .one_cq = true };
@@ -135,7 +135,7 @@ static void rdm_08_each_pair_of_contexts_has_its_order(struct kunit *test)
 	for (int i = 0; i < 4 * MANY; i++) {
 		int rx = i % 4, tx = i / 4 % 4;
 
-		/* Some in one packet, some in two; each context has one buffer. */
+		/* Some take one packet, some two; each transmit context has one buffer. */
 		out[tx].tx = tx;
 		out[tx].number = i;
 		KUNIT_ASSERT_EQ(test, 0, retry_while_eagain(fi_send(p->a->tx[tx], &out[tx],
@@ -158,7 +158,7 @@ static void rdm_08_each_pair_of_contexts_has_its_order(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, sent);
 }
 
-/* What comes for a context stays there, and whoever does not receive keeps no other from it. */
+/* Unexpected messages of one context are not received by others, and do not delay them. */
 static void rdm_08_what_waits_for_one_context_is_not_another_s(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 1, .rxs = 3 };
@@ -167,7 +167,7 @@ static void rdm_08_what_waits_for_one_context_is_not_another_s(struct kunit *tes
 
 	for (int i = 0; i < ARRAY_SIZE(lens); i++)
 		send(test, p, 0, 2, lens[i], i & 1);
-	/* All but the one that is to be read. */
+	/* The rendezvous message completes when it is received. */
 	for (int i = 1; i < ARRAY_SIZE(lens); i++)
 		sep_expect(test, p->a->tx_cq[0], p->out, NULL);
 	for (int rx = 0; rx < 2; rx++) {
@@ -205,7 +205,7 @@ static void rdm_08_a_message_waits_for_its_context(struct kunit *test)
 	msleep(20);
 	sep_open_rx(test, p->b, 8, 0);
 	sep_open_rx(test, p->b, 9, 0);
-	/* Untagged ones are first here. */
+	/* The first message is untagged. */
 	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
 		receive(test, p, 9, lens[i], i & 1);
 		expect_received(test, p, 9, lens[i]);
@@ -214,13 +214,13 @@ static void rdm_08_a_message_waits_for_its_context(struct kunit *test)
 		sep_expect(test, p->a->tx_cq[0], p->out, NULL);
 }
 
-/* An ordinary one that knows of contexts. */
+/* Opens an ordinary endpoint whose AV has rx_ctx_bits. */
 static struct kofi_rdm *ordinary(struct kunit *test, int bits)
 {
 	struct fi_av_attr attr = { .type = FI_AV_TABLE, .rx_ctx_bits = bits };
 	struct kofi_rdm *rdm = rdm_make(test, NULL);
 
-	/* It is closed before its vector. */
+	/* The endpoint is closed before its vector. */
 	fx_close(test, &rdm->ep->fid);
 	fx_close(test, &rdm->av->fid);
 	KUNIT_ASSERT_EQ(test, 0, fi_av_open(rdm->domain, &attr, &rdm->av, NULL));
@@ -251,7 +251,7 @@ static void rdm_08_an_ordinary_endpoint_reaches_contexts(struct kunit *test)
 		sep_expect(test, sep->rx_cq[rx], buf + 32, NULL);
 		KUNIT_EXPECT_EQ(test, rx + 1, buf[32]);
 	}
-	/* And is reached by each, but has no context beside the first. */
+	/* Each transmit context reaches the ordinary endpoint, which has context 0 only. */
 	for (int tx = 0; tx < SEP_MOST; tx++) {
 		KUNIT_ASSERT_EQ(test, 0, rdm_recv(rdm, FI_ADDR_UNSPEC, buf, 8, buf));
 		KUNIT_ASSERT_EQ(test, 0, fi_send(sep->tx[tx], buf + 32, 8, NULL, from_sep, buf));
@@ -273,7 +273,7 @@ static void rdm_08_a_context_that_the_peer_has_not(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, p->a->tx_cq[0], &error));
 		KUNIT_EXPECT_EQ(test, FI_EINVAL, error.err);
 		KUNIT_EXPECT_PTR_EQ(test, (void *)p->out, error.op_context);
-		/* It concerns that message alone. */
+		/* The error concerns only that message. */
 		sep_exchange(test, p->a, 1, p->to_b, p->b, 2);
 	}
 }
@@ -292,7 +292,7 @@ static void ep_11_a_context_has_buffers_for_several(struct kunit *test)
 
 	KUNIT_ASSERT_EQ(test, 0, fi_setopt(&p->b->rx[2]->fid, FI_OPT_ENDPOINT,
 					   FI_OPT_MIN_MULTI_RECV, &least, sizeof(least)));
-	/* One is there before, and none is for another context. */
+	/* One message arrives before the buffer; messages for context 1 do not use it. */
 	send(test, p, 0, 2, 20000, false);
 	send(test, p, 0, 1, 20000, false);
 	msleep(20);
@@ -314,7 +314,7 @@ static void ep_11_a_context_has_buffers_for_several(struct kunit *test)
 	}
 }
 
-/* What comes of a look at the tagged messages of a context. */
+/* Peeks at, claims or receives a tagged message; returns its length or a negative errno. */
 static int look(struct kunit *test, struct pair *p, int rx, u64 flags, void *context)
 {
 	struct kvec iov = { p->in, LONGEST };
@@ -335,7 +335,7 @@ static int look(struct kunit *test, struct pair *p, int rx, u64 flags, void *con
 	return -error.err;
 }
 
-/* The same, once there is one. */
+/* Peeks until there is a message. */
 static int find(struct kunit *test, struct pair *p, int rx, u64 flags, void *context)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
@@ -400,7 +400,7 @@ static void cq_12_a_peer_is_named_whichever_context_sends(struct kunit *test)
 	fi_addr_t source;
 
 	for (int tx = 0; tx < 3; tx++) {
-		/* A context of the sender's, which an address may name, is nothing to a receive. */
+		/* Directed receives ignore the receive context bits of a source address. */
 		KUNIT_ASSERT_EQ(test, 0, fi_recv(p->b->rx[1], p->in, 8, NULL,
 						 fi_rx_addr(from_a, tx, SEP_BITS), p->in));
 		KUNIT_ASSERT_EQ(test, 0, fi_recv(p->b->rx[1], p->in + 8, 8, NULL, from_other,
@@ -465,7 +465,7 @@ static void cntr_03_each_context_has_counters_of_its_own(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_cntr_wait(received[0], 1, FX_WAIT_MS));
 	KUNIT_EXPECT_EQ(test, 0, fi_cntr_wait(sent[0], 1, FX_WAIT_MS));
 	KUNIT_EXPECT_EQ(test, 3, fi_cntr_read(received[1]));
-	/* A counter is free when its context is closed. */
+	/* A counter can be closed once its context is closed. */
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&sent[1]->fid));
 	fx_close(test, &sep->tx[1]->fid);
 	fx_close(test, &sent[1]->fid);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Scalable endpoints: what each call answers, whatever it is given. */
+/* Tests RDM 8 of CONTRACT: return values of the calls of scalable endpoints. */
 
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_ext.h>
@@ -49,7 +49,7 @@ static void rdm_08_as_many_contexts_as_the_info_says(struct kunit *test)
 	struct fi_info *info = sep->info;
 	struct fid_ep *ep;
 
-	/* An ordinary endpoint has one each way. */
+	/* An ordinary endpoint has one context of each kind. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_endpoint(sep->domain, info, &ep, NULL));
 	info->ep_attr->tx_ctx_cnt = 17;
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_scalable_ep(sep->domain, info, &ep, NULL));
@@ -183,7 +183,7 @@ static void rdm_08_what_is_bound_to_what(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP, fi_ep_bind(rx, &cntr->fid, FI_SEND));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_ep_bind(rx, &sep->ep->fid, 0));
 
-	/* Neither is enabled without what it needs. */
+	/* Enabling fails until everything needed is bound. */
 	KUNIT_EXPECT_EQ(test, -FI_ENOAV, fi_enable(sep->ep));
 	KUNIT_EXPECT_EQ(test, -FI_ENOCQ, fi_enable(tx));
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(tx, &cq->fid, FI_TRANSMIT | FI_SELECTIVE_COMPLETION));
@@ -241,7 +241,7 @@ static void rdm_08_each_direction_has_its_calls(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_control(&rx->fid, FI_SETOPSFLAG, &flags));
 	KUNIT_EXPECT_EQ(test, 0, fi_control(&tx->fid, FI_SETOPSFLAG, &flags));
 
-	/* The endpoint itself has none of them, and a context has no contexts, nor an address. */
+	/* A scalable endpoint does not transfer; a context has neither contexts nor an address. */
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_send(sep->ep, buf, 8, NULL, self, buf));
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_recv(sep->ep, buf, 8, NULL, FI_ADDR_UNSPEC, buf));
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_tx_size_left(sep->ep));

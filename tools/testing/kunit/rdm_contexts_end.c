@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* CONTRACT, RDM 8 and CLOSE: contexts that end while others, or nobody, have traffic. */
+/* Tests RDM 8 and CLOSE of CONTRACT: contexts that close while they or others have traffic. */
 
 #include <linux/delay.h>
 
@@ -63,7 +63,7 @@ static void close_01_contexts_in_every_order(struct kunit *test)
 		for (int tx = 0; tx < 2; tx++)
 			for (int rx = 0; rx < 2; rx++)
 				sep_exchange(test, e->a, tx, e->to_b, e->b, rx);
-		/* Something is under way whatever is closed. */
+		/* Transfers are pending when the contexts close. */
 		receive(test, e, 0, 100);
 		send(test, e, 1, 1, LONGEST);
 		send(test, e, 0, 1, 50000);
@@ -107,7 +107,7 @@ static void close_01_a_context_that_was_never_enabled(struct kunit *test)
 	fx_close(test, &sep->ep->fid);
 }
 
-/* Its receives are its owner's again, and what comes later is for who opens it again. */
+/* Closing a receive context releases its buffers; later messages wait until it is open again. */
 static void close_01_a_receive_context_gives_its_buffers_back(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 2, .rxs = 3, .caps = FI_MULTI_RECV };
@@ -143,7 +143,7 @@ static void close_01_a_receive_context_gives_its_buffers_back(struct kunit *test
 	}
 }
 
-/* While messages are coming in, by whatever way: not one byte is written once it is closed. */
+/* Messages of any length arrive during the close: no buffer is written after it. */
 static void close_01_a_receive_context_that_is_being_written_to(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 2, .rxs = 3 };
@@ -162,7 +162,7 @@ static void close_01_a_receive_context_that_is_being_written_to(struct kunit *te
 		sep_exchange(test, e->a, 1, e->to_b, e->b, 2);
 		msleep(20);
 		KUNIT_EXPECT_PTR_EQ(test, NULL, memchr_inv(e->in, PATTERN, LONGEST));
-		/* Whatever has come of the message, it is over when nobody sends it any more. */
+		/* The message is delivered or dropped once its transmit context is closed. */
 		fx_close(test, &e->a->tx[0]->fid);
 		while (fi_cq_read(e->a->tx_cq[0], &entry, 1) == 1)
 			;
@@ -186,19 +186,19 @@ static void close_01_a_transmit_context_with_much_that_waits(struct kunit *test)
 	((struct sockaddr_in *)&nobody)->sin_port = htons(1);
 	to_nobody = sep_know(test, e->a, &nobody);
 	for (int round = 0; round < 3; round++) {
-		/* The first round has no connection yet. */
+		/* In the first round the connection is not established yet. */
 		send(test, e, 0, 0, 50000);
 		for (int i = 0; !fi_send(e->a->tx[0], e->out, i & 2 ? LONGEST : 100, NULL,
 					 i & 1 ? to_nobody : to(e, 0), e->out); i++)
 			;
 		fx_close(test, &e->a->tx[0]->fid);
-		/* What it sent may have come, and is received before what the other one sends. */
+		/* Messages sent before the close may have arrived, and would be received first. */
 		fx_close(test, &e->b->rx[0]->fid);
 		while (fi_tx_size_left(e->a->tx[1]) < 128 && time_before(jiffies, end))
 			usleep_range(50, 100);
 		KUNIT_EXPECT_EQ(test, 128, fi_tx_size_left(e->a->tx[1]));
 		sep_exchange(test, e->a, 1, e->to_b, e->b, 1);
-		/* What was told before can be read, and nothing more comes. */
+		/* Completions from before the close can be read; no more arrive. */
 		while (fi_cq_read(e->a->tx_cq[0], &entry, 1) == 1)
 			KUNIT_EXPECT_PTR_EQ(test, (void *)e->out, entry.op_context);
 		fi_cq_readerr(e->a->tx_cq[0], &(struct fi_cq_err_entry) {}, 0);
@@ -207,7 +207,7 @@ static void close_01_a_transmit_context_with_much_that_waits(struct kunit *test)
 	}
 }
 
-/* A message that is offered, and that nobody takes. */
+/* A rendezvous message without a matching receive. */
 static void close_01_a_transmit_context_that_is_not_answered(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 2, .rxs = 2 };
@@ -222,7 +222,7 @@ static void close_01_a_transmit_context_that_is_not_answered(struct kunit *test)
 	fx_close(test, &e->a->tx[0]->fid);
 	kfree(gone);
 	sep_exchange(test, e->a, 1, e->to_b, e->b, 1);
-	/* It has gone with its connection. */
+	/* The close has dropped the rendezvous message, with its connection. */
 	receive(test, e, 0, LONGEST);
 	KUNIT_ASSERT_EQ(test, 0, fi_cancel(&e->b->rx[0]->fid, e->in));
 	KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, e->b->rx_cq[0], &error));
@@ -259,7 +259,7 @@ static void close_01_what_was_claimed_waits_again(struct kunit *test)
 	}
 }
 
-/* Waits until there is something to read, and reads nothing. */
+/* Waits until there is an entry, without reading it. */
 static void await(struct kunit *test, struct sep *sep, struct fid_cq *cq)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
@@ -287,7 +287,7 @@ static void close_01_what_was_told_can_be_read(struct kunit *test)
 	sep_expect(test, e->a->tx_cq[0], e->out, NULL);
 }
 
-/* Accesses to a peer's memory that are under way. */
+/* RMA operations are pending at the close. */
 static void close_01_a_transmit_context_that_accesses_memory(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 2, .rxs = 1, .caps = FI_RMA };
@@ -318,7 +318,7 @@ struct busy {
 	int		rounds;
 };
 
-/* Sends from the last context to the last, and receives it, until it is told to stop. */
+/* Sends messages from transmit context 2 to receive context 2 until it has to stop. */
 static int keep_busy(struct tr_thread *thread)
 {
 	struct busy *busy = thread->arg;
@@ -340,7 +340,7 @@ static int keep_busy(struct tr_thread *thread)
 					FX_WAIT_MS) != 1)
 				ret = kthread_should_stop() ? 0 : -FI_EIO;
 		busy->rounds++;
-		/* Nothing may have had to be waited for. */
+		/* The calls above may all have returned without sleeping. */
 		cond_resched();
 	}
 	thread->result = ret;
@@ -364,7 +364,7 @@ static void close_01_contexts_come_and_go_beside_traffic(struct kunit *test)
 		int which = round % 2;
 
 		receive(test, e, which, LONGEST);
-		/* What is longer may have to be waited for. */
+		/* Longer messages might have to wait for the peer. */
 		send(test, e, which, which, lens[round % 3]);
 		send(test, e, 1 - which, which, lens[round % 4]);
 		fx_close(test, &e->b->rx[which]->fid);

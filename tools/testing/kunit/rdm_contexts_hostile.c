@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, RDM 8: who does not know of contexts, and who names some that there are not. What a peer
- * that knows them says is in rust/prov/rdm/wire/hello.rs.
+ * Tests RDM 8 of CONTRACT: peers that do not support receive contexts, and
+ * peers that address missing ones. rust/prov/rdm/wire/hello.rs describes how a
+ * peer announces its contexts.
  */
 
 #include <linux/delay.h>
@@ -12,7 +13,7 @@
 #define LEN	100
 #define PORT	9
 
-/* In the number of receives that it says it has posted: so many receive contexts. */
+/* Part of the receive count in the connect data: announces count receive contexts. */
 #define RAW_CONTEXTS(count)	(0x6b6f0000 | (((count) - 1) << 4 | 2) << 8)
 
 struct hostile {
@@ -20,7 +21,7 @@ struct hostile {
 	struct raw	*raw;
 	fi_addr_t	to_raw;
 	u8		*in;
-	/* What the last message was that the raw one has heard. */
+	/* Context index of the last eager message that the raw peer received; number of them. */
 	u8		index;
 	int		heard;
 };
@@ -74,7 +75,7 @@ static u8 *free_packet(struct kunit *test, struct hostile *h)
 	return packet;
 }
 
-/* A message in one packet, to that context. */
+/* Sends an eager message to that receive context. */
 static void say(struct kunit *test, struct hostile *h, u8 index)
 {
 	u8 *packet = free_packet(test, h);
@@ -104,7 +105,7 @@ static void await_end(struct kunit *test, struct hostile *h)
 	raw_leave(test, h->raw);
 }
 
-/* What the byte had before is not looked at. */
+/* Without announced contexts the index byte of the header is ignored. */
 static void rdm_08_who_knows_no_contexts_names_none(struct kunit *test)
 {
 	struct hostile *h = hostile(test, 0);
@@ -138,7 +139,7 @@ static void rdm_08_who_knows_contexts_names_those_that_there_are(struct kunit *t
 	}
 }
 
-/* The first half of a message in two, or the second. */
+/* Sends the first or the second segment of a message of two. */
 static void say_half(struct kunit *test, struct hostile *h, int half, u8 index)
 {
 	u8 *packet = free_packet(test, h);
@@ -155,7 +156,7 @@ static void say_half(struct kunit *test, struct hostile *h, int half, u8 index)
 					  sizeof(*header) + header->segment_len));
 }
 
-/* The rest of a message is for whom it has begun to be. */
+/* A segment with another context index than the first one ends the connection. */
 static void rdm_08_a_message_stays_with_its_context(struct kunit *test)
 {
 	struct hostile *h = hostile(test, RAW_CONTEXTS(1));
@@ -171,7 +172,7 @@ static void rdm_08_a_message_stays_with_its_context(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(h->sep->rx_cq[6], &entry, 1));
 }
 
-/* Half of a message is there when its context is closed: the other half goes nowhere. */
+/* The context closes between the two segments of a message: the second segment is dropped. */
 static void close_01_a_context_that_has_half_a_message(struct kunit *test)
 {
 	struct hostile *h = hostile(test, RAW_CONTEXTS(1));
@@ -181,7 +182,7 @@ static void close_01_a_context_that_has_half_a_message(struct kunit *test)
 
 	for (int round = 0; round < 2; round++) {
 		memset(h->in, 0, SZ_32K);
-		/* Nobody receives it in the second round: it waits. */
+		/* The second round has no receive: the first segment is unexpected. */
 		if (!round)
 			receive(test, h, 5, SZ_32K);
 		say_half(test, h, 0, 5);
@@ -200,7 +201,7 @@ static void close_01_a_context_that_has_half_a_message(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 64, fi_rx_size_left(h->sep->rx[5]));
 		receive(test, h, 5, SZ_32K);
 		if (!round) {
-			/* That one has gone. */
+			/* The message was dropped with its receive. */
 			say(test, h, 5);
 			sep_expect(test, h->sep->rx_cq[5], h->in, &entry);
 			KUNIT_EXPECT_EQ(test, LEN, entry.len);
@@ -214,7 +215,7 @@ static void close_01_a_context_that_has_half_a_message(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, h->raw->is_gone);
 }
 
-/* What comes of a message to a context of the raw one's. */
+/* Sends to a context of the raw peer; returns the received index, or a negative errno. */
 static int send(struct kunit *test, struct hostile *h, int index)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);

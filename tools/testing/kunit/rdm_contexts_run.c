@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, RDM 8: what contexts of scalable endpoints do beside messages, and
- * contexts whose handlers, or whose threads, do everything by themselves.
+ * Tests RDM 8 of CONTRACT: RMA and atomics of contexts of scalable endpoints,
+ * and contexts that are used by CQ handlers or by one thread each.
  */
 
 #include <linux/delay.h>
@@ -15,7 +15,7 @@
 #include "traffic.h"
 
 #define LEN	SZ_64K
-/* The peer reads a message of that length when it receives it. */
+/* Length of a rendezvous message. */
 #define OFFERED	SZ_256K
 
 struct memory {
@@ -45,7 +45,7 @@ static struct memory *memory(struct kunit *test)
 	return m;
 }
 
-/* Memory is the peer's, not one of its contexts'. */
+/* RMA accesses the peer's memory, whichever receive context the address names. */
 static void rma_03_each_context_accesses_memory(struct kunit *test)
 {
 	struct memory *m = memory(test);
@@ -59,7 +59,7 @@ static void rma_03_each_context_accesses_memory(struct kunit *test)
 						  m->key, &m->a->tx[tx]));
 		sep_expect(test, m->a->tx_cq[tx], &m->a->tx[tx], &entry);
 		KUNIT_EXPECT_EQ(test, FI_RMA | FI_WRITE, entry.flags);
-		/* On iWARP what is behind it tells that it is there. */
+		/* On iWARP a write is placed once a read behind it has completed. */
 		KUNIT_ASSERT_EQ(test, 0, fi_read(m->a->tx[tx], m->local, 8, NULL, to, m->addr,
 						 m->key, m->local));
 		sep_expect(test, m->a->tx_cq[tx], m->local, &entry);
@@ -104,7 +104,7 @@ static void atom_05_contexts_add_to_one_word(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 40, *word);
 }
 
-/* A ball that goes from context to context, of one endpoint and the other, by handlers alone. */
+/* A message that CQ handlers alone pass between contexts of two endpoints, goal times. */
 struct ball {
 	struct sep		*side[2];
 	fi_addr_t		to[2];
@@ -216,7 +216,7 @@ static void cq_17_handlers_of_contexts_do_everything(struct kunit *test)
 							     msecs_to_jiffies(FX_WAIT_MS)));
 	KUNIT_EXPECT_EQ(test, 0, ball->error);
 	KUNIT_EXPECT_FALSE(test, ball->wrong_place);
-	/* Nobody throws it any more when its contexts are closed. */
+	/* With a receive context of each side closed, the message is not passed on any more. */
 	for (int i = 0; i < 2; i++)
 		fx_close(test, &ball->side[i]->rx[0]->fid);
 }
@@ -230,7 +230,7 @@ struct lane {
 	u8		*buf;
 };
 
-/* Each has a context to send with and one to receive with, and minds nobody. */
+/* Each thread uses one transmit and one receive context, independently of the others. */
 static int send_and_receive(struct tr_thread *thread)
 {
 	struct lane *lane = thread->arg;
@@ -278,7 +278,7 @@ static void rdm_08_threads_with_a_context_each(struct kunit *test)
 	}
 }
 
-/* Messages that are offered to two peers until there is no packet; how many to each. */
+/* Sends rendezvous messages to two peers until no packet is free; count: how many to each. */
 static void offer_all(struct kunit *test, struct sep *from, const fi_addr_t to[2], u8 *out,
 		      int count[2])
 {
@@ -292,7 +292,7 @@ static void offer_all(struct kunit *test, struct sep *from, const fi_addr_t to[2
 	}
 }
 
-/* A context sends all there is; the other one is refused, and only its handler reads. */
+/* One context uses all packets. The other one's post is refused, and only its handler reads. */
 static void cq_16_the_handler_is_called_when_another_context_returns_its_packets(struct kunit *test)
 {
 	static const struct sep_opts opts = { .txs = 2, .rxs = 1, .rx_size = 256 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What becomes of messages when somebody goes, does not answer, or is forgotten. */
+/* Tests datagram operations whose peer closes, does not answer, or is removed from the AV. */
 
 #include <linux/delay.h>
 #include <linux/mm.h>
@@ -11,12 +11,12 @@
 
 #define DEPTH	8
 #define LONGEST	SZ_1M
-/* Of memory that is accessed: together no more than a device maps. */
+/* Length of an RMA operation: a device can map DEPTH of them at once. */
 #define ACCESSED	SZ_128K
-/* What nobody writes any more is painted with. */
+/* Fill pattern of buffers that must not be written any more. */
 #define PAINT	0x5a
 #define LEN	100
-/* A host of the device's network that there is not. */
+/* Last byte of an address in the device's network that no host has. */
 #define NOBODY	77
 
 enum kind { EAGER, SEGMENTS, OFFER, WRITES, READS, KINDS };
@@ -27,10 +27,10 @@ struct ends {
 	struct kofi_rdm	*a, *b;
 	fi_addr_t	to_b;
 	u8		*out, *in;	/* DEPTH messages each */
-	struct fid_mr	*mr;		/* the begin of in, for those who reach b */
+	struct fid_mr	*mr;		/* covers the begin of in, for RMA to b */
 };
 
-/* Reads so many outcomes: how many are errors. */
+/* Reads count completions; returns the number of errors. */
 static int outcomes(struct kunit *test, struct kofi_rdm *rdm, int count)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(2 * FX_WAIT_MS);
@@ -68,7 +68,7 @@ static void open_ends(struct kunit *test, struct ends *ends)
 	rdm_exchange(test, ends->a, ends->to_b, ends->b);
 }
 
-/* Starts as many of that kind as are under way at once, from a to b. */
+/* Starts DEPTH operations of that kind, from a to b. */
 static void start(struct kunit *test, struct ends *ends, enum kind kind)
 {
 	size_t len = lens[kind];
@@ -91,7 +91,7 @@ static void start(struct kunit *test, struct ends *ends, enum kind kind)
 	}
 }
 
-/* One at the address of another that has gone. */
+/* Opens an endpoint at the address of a closed one. */
 static struct kofi_rdm *again(struct kunit *test, struct kofi_rdm *before)
 {
 	struct kofi_rdm *rdm = rdm_make(test, NULL);
@@ -101,7 +101,7 @@ static struct kofi_rdm *again(struct kunit *test, struct kofi_rdm *before)
 	return rdm;
 }
 
-/* A message arrives before long, which the first need not. */
+/* Sends until a message arrives; the first ones may fail. */
 static void expect_through(struct kunit *test, struct kofi_rdm *from, fi_addr_t addr,
 			   struct kofi_rdm *to)
 {
@@ -139,7 +139,7 @@ static void rdm_04_a_receiver_is_started_again(struct kunit *test)
 		start(test, ends, kind);
 		udelay(kind * 70);
 		fx_close(test, &ends->b->ep->fid);
-		/* Nobody has its memory any more; what a reads is its own until that is over. */
+		/* Only the buffers of a's reads are in use until the reads complete. */
 		memset(ends->in, PAINT, DEPTH * LONGEST);
 		errors = outcomes(test, ends->a, DEPTH);
 		kunit_info(test, "kind %d: %d errors\n", kind, errors);
@@ -165,11 +165,11 @@ static void rdm_04_a_sender_is_started_again(struct kunit *test)
 		start(test, ends, kind);
 		udelay(kind * 70);
 		fx_close(test, &ends->a->ep->fid);
-		/* What it read is its own as soon as it is closed. */
+		/* The buffers of reads may be reused once the endpoint is closed. */
 		if (kind == READS)
 			memset(ends->out, PAINT, DEPTH * LONGEST);
 		next = again(test, ends->a);
-		/* Before that message, what came of the others is known: it waits for the receives. */
+		/* The pending receives end before the next message, which would match them. */
 		rdm_await_connected(test, ends->b, 0);
 		for (int i = 0; kind <= OFFER && i < DEPTH; i++)
 			errors += fi_cancel(&ends->b->ep->fid, ends->in + i * LONGEST) == 0;
@@ -185,7 +185,7 @@ static void rdm_04_a_sender_is_started_again(struct kunit *test)
 	}
 }
 
-/* What one has had of the other's concerns nobody who comes to their addresses. */
+/* Operations of the closed endpoints do not affect the new ones at their addresses. */
 static void rdm_04_both_are_started_again(struct kunit *test)
 {
 	struct ends *ends = (void *)tr_buffer(test, sizeof(*ends));
@@ -213,7 +213,7 @@ static void rdm_04_both_are_started_again(struct kunit *test)
 	}
 }
 
-/* In flight they end as ever; who is not there any more is not sent to. */
+/* Operations that are pending at the removal complete; new ones are refused. */
 static void rdm_01_who_is_forgotten_still_gets_what_was_sent(struct kunit *test)
 {
 	struct ends *ends = (void *)tr_buffer(test, sizeof(*ends));
@@ -226,7 +226,7 @@ static void rdm_01_who_is_forgotten_still_gets_what_was_sent(struct kunit *test)
 						  lens[i % (OFFER + 1)], NULL));
 	KUNIT_ASSERT_EQ(test, 0, fi_av_remove(ends->a->av, &ends->to_b, 1, 0));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_send(ends->a->ep, ends->out, LEN, NULL, ends->to_b, NULL));
-	/* Messages keep their order, and their completions need not. */
+	/* Messages keep their order; their send completions need not. */
 	for (int i = 0; i < DEPTH; i++) {
 		u8 *in = ends->in + i * LONGEST;
 
@@ -239,20 +239,20 @@ static void rdm_01_who_is_forgotten_still_gets_what_was_sent(struct kunit *test)
 	rdm_exchange(test, ends->a, rdm_know(test, ends->a, ends->b), ends->b);
 }
 
-/* What the endpoint calls a host that nothing is known of. */
+/* Inserts an address at which no host answers. */
 static fi_addr_t nobody(struct kunit *test, struct kofi_rdm *rdm, u8 host)
 {
 	struct kofi_rdm other = *rdm;
 	struct sockaddr_in *name = (void *)&other.name;
 
-	/* All of the loopback network's hosts are this one. */
+	/* All addresses of the loopback network belong to this host. */
 	if (fx_is_loop())
 		name->sin_addr.s_addr = htonl(0xc0000200);
 	((u8 *)&name->sin_addr)[3] = host;
 	return rdm_know(test, rdm, &other);
 }
 
-/* Sends until there is no more room: how many it were. */
+/* Sends until a post is refused; returns the number of messages. */
 static int fill(struct kofi_rdm *rdm, fi_addr_t to, u8 *out, size_t len)
 {
 	int count = 0;
@@ -262,7 +262,7 @@ static int fill(struct kofi_rdm *rdm, fi_addr_t to, u8 *out, size_t len)
 	return count;
 }
 
-/* Nobody answers there: all that is sent fails in the end, and others do not notice. */
+/* Messages to an unreachable address fail in the end, and do not delay others. */
 static void rdm_04_who_never_answers_is_in_nobodys_way(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
@@ -276,7 +276,7 @@ static void rdm_04_who_never_answers_is_in_nobodys_way(struct kunit *test)
 		KUNIT_EXPECT_GT(test, lost, 0);
 		for (int i = 0; i < 20; i++) {
 			KUNIT_ASSERT_EQ(test, 0, rdm_recv(other, FI_ADDR_UNSPEC, in, LEN, in));
-			/* There is room, at once. */
+			/* The send is accepted at once. */
 			KUNIT_ASSERT_EQ(test, 0, fi_inject(rdm->ep, out, LEN, to_other));
 			rdm_expect(test, other, in, NULL);
 		}
@@ -288,7 +288,7 @@ static void rdm_04_who_never_answers_is_in_nobodys_way(struct kunit *test)
 	rdm_exchange(test, rdm, to_other, other);
 }
 
-/* With as much as can be under way. */
+/* Closes an endpoint with as many pending operations as possible. */
 static void close_01_with_all_that_can_wait(struct kunit *test)
 {
 	static const struct rdm_opts opts = { .cq_size = 8192, .rx_size = 4096 };
@@ -330,7 +330,7 @@ static void close_01_with_all_that_can_wait(struct kunit *test)
 	rdm_exchange(test, last, rdm_know(test, last, last), last);
 }
 
-/* What the device can never do is found when it is to be done, all at once. */
+/* Operations that the device refuses fail when they are posted to it, all at once. */
 static void rdm_many_that_cannot_be_done(struct kunit *test)
 {
 	u8 *local = tr_buffer(test, LEN);
@@ -339,7 +339,7 @@ static void rdm_many_that_cannot_be_done(struct kunit *test)
 	fi_addr_t to_b = rdm_know(test, a, b);
 	int count = 0;
 
-	/* No key has so many bits. */
+	/* A remote key is shorter than 64 bits. */
 	while (!fi_read(a->ep, local, LEN, NULL, to_b, 0, ~0ull, local))
 		count++;
 	KUNIT_EXPECT_GT(test, count, 10);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* See rdm.h. */
+/* Fixture of the datagram suites: see rdm.h. */
 
 #include <linux/delay.h>
 #include <linux/moduleparam.h>
@@ -16,7 +16,7 @@ bool rdm_are_near(void)
 	return !strcmp(local, "all");
 }
 
-/* Of some, every second one does. */
+/* With "some", every second endpoint uses local delivery. */
 static bool is_local(void)
 {
 	static atomic_t turns;
@@ -94,7 +94,7 @@ struct kofi_rdm *rdm_open(struct kunit *test, const struct rdm_opts *opts)
 
 int rdm_insert(struct kofi_rdm *rdm, const void *name, fi_addr_t *addr, u64 flags)
 {
-	/* Texts come as pointers to them. */
+	/* FI_ADDR_STR addresses are passed as an array of pointers. */
 	const void *names = rdm->info->addr_format == FI_ADDR_STR ? &name : name;
 
 	return fi_av_insert(rdm->av, names, 1, addr, flags, NULL);
@@ -184,7 +184,7 @@ void rdm_exchange(struct kunit *test, struct kofi_rdm *from, fi_addr_t addr,
 	get_random_bytes(out, LEN);
 	KUNIT_ASSERT_EQ(test, 0, rdm_recv(to, FI_ADDR_UNSPEC, in, LEN, in));
 	KUNIT_ASSERT_EQ(test, 0, rdm_send(from, addr, out, LEN, out));
-	/* Of one with itself, either may come first. */
+	/* If both are the same endpoint, the completions may be in any order. */
 	for (int left = 2; left--;) {
 		struct kofi_rdm *here = left ? to : from;
 

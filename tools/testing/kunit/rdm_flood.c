@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Many peers send what nobody receives: they are slowed, and nobody else is.
- * When it is received after all, it is all there. See scenarios/flood.sh.
+ * Tests RDM 6 of CONTRACT: many peers send messages that are not received.
+ * Those peers are slowed, others are not; when the messages are received later,
+ * none is missing. See scenarios/flood.sh.
  */
 
 #include <linux/delay.h>
@@ -20,12 +21,12 @@ MODULE_PARM_DESC(flood_seconds, "for how long, again and again");
 
 #define MOST_PEERS	64
 #define LEN		4000
-/* What a message costs beside its bytes, at most, where it waits. */
+/* Upper bound of the memory that an unexpected message takes beside its data. */
 #define ENVELOPE	512
-/* What may wait for receives: of one peer, and of all. */
+/* Bounds of unexpected messages in bytes: of one peer, and of all. */
 #define PEER_BOUND	SZ_1M
 #define BOUND		SZ_32M
-/* Packets of a peer's that wait as they came, and such as have not gone. */
+/* Messages of a peer in receive packets, and in transmit packets. */
 #define UNDER_WAY	(64 + 64)
 #define HONEST_ROUNDS	9
 
@@ -46,7 +47,7 @@ struct flood {
 	u8		*out, *in;
 };
 
-/* Has everybody send until nobody can for a while; how many messages they were. */
+/* Sends from all peers until none has been able to for 300 ms; returns the number of messages. */
 static int swell(struct kunit *test, struct flood *f)
 {
 	unsigned long quiet = jiffies, end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
@@ -73,7 +74,7 @@ static int swell(struct kunit *test, struct flood *f)
 	return all;
 }
 
-/* Messages that are received go on. */
+/* Exchanges messages that are received at once. */
 static void talk(struct kunit *test, struct flood *f)
 {
 	for (int i = 0; i < HONEST_ROUNDS; i++) {
@@ -92,7 +93,7 @@ static void talk(struct kunit *test, struct flood *f)
 	}
 }
 
-/* Receives all that was sent: each once, and those of each peer in order. */
+/* Receives all messages: each once, and those of each peer in order. */
 static void ebb(struct kunit *test, struct flood *f, int all)
 {
 	struct word *word = (void *)f->in;
@@ -138,7 +139,7 @@ static void rdm_06_many_that_nobody_receives_from(struct kunit *test)
 			KUNIT_EXPECT_GT(test, there, 0);
 		}
 		talk(test, f);
-		/* Those whose connection has taken longer, too; there is no more room for that. */
+		/* Peers that connected late fill the limits too; after that they are reached. */
 		all += swell(test, f);
 		KUNIT_EXPECT_LE(test, all, BOUND / weight + f->count * UNDER_WAY);
 		most = max(most, all);

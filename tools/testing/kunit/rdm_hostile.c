@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A peer that says whatever it likes to a datagram endpoint: packets of every
- * kind, most of them as they should be and many that are not. The worst that
- * may come of it is the end of that one connection. Meanwhile the endpoint has
- * messages from and for this peer and an honest one.
+ * Tests RDM 10 of CONTRACT with a peer that sends packets of every kind, valid
+ * and invalid. An invalid packet may at most end the connection that it came
+ * on. Meanwhile the endpoint exchanges messages with this peer and with an
+ * honest one.
  */
 
 #include <linux/delay.h>
@@ -24,25 +24,25 @@ static unsigned int hostile_seed = 1;
 module_param(hostile_seed, uint, 0644);
 MODULE_PARM_DESC(hostile_seed, "which packets they are");
 
-/* It comes as one of two: whose address is below the endpoint's, or above it. */
+/* The raw peer uses one of two ports: its address is below the endpoint's, or above it. */
 static const u16 ports[] = { 1, 65535 };
 
 #define WHO		ARRAY_SIZE(ports)
-/* Not one byte on either side of a receive is written. */
+/* Guard bytes on both sides of a receive buffer, which must not be written. */
 #define GUARD		64
 #define GUARDED		0xa5
-/* Nor one of a receive that is over. */
+/* Fill pattern of a receive buffer that is not posted. */
 #define OVER		0x5a
-/* How long the hostile peer waits for room, which it may have used up itself. */
+/* Time that the raw peer waits for a packet; it may have used up the credits itself. */
 #define STALL_MS	200
-/* One packet in so many is not as it should be. */
+/* One packet in MUTATE_ONE_IN is mutated. */
 #define WILD		24
-/* So many kinds of mistakes end connections, within so many times the packets: who stalls makes few. */
+/* The test ends after KINDS kinds of fatal mutations, or MAX_TIMES the packets. */
 #define KINDS		6
 #define MOST_TIMES	20
-/* The honest one sends a message while so many come. */
+/* Packets of the raw peer per message of the honest one. */
 #define HONEST		32
-/* Tags that the hostile one does not use. */
+/* Tags that the raw peer does not use. */
 #define HONEST_TAG	BIT_ULL(40)
 #define LENDS		SZ_256K
 #define HEARD		8
@@ -56,7 +56,7 @@ static const size_t honest_lens[] = {
 	0, 1, 100, RAW_EAGER, RAW_EAGER + 1, 40000, 8 * RAW_EAGER, 8 * RAW_EAGER + 1, LONGEST,
 };
 
-/* What is wrong with a packet. */
+/* Ways to mutate a packet. */
 enum wild {
 	TAME, VERSION, KIND, OP, LENGTH, SEGMENT, PLACE, NAME, BITS, SHORT, LONG, COUNT, RANGE, KEY,
 	CREDITS, FAREWELL, TWICE, STRANGE, ATOMIC, RESPONSE, MANY, WRITES, LEAVES, WILDS,
@@ -69,7 +69,7 @@ static const char *const names[] = {
 };
 static_assert(ARRAY_SIZE(names) == WILDS);
 
-/* An operation of the endpoint's, which is told of once. */
+/* An operation of the endpoint, which completes exactly once. */
 struct op {
 	bool		under_way;
 	bool		is_send, is_tagged;
@@ -79,7 +79,7 @@ struct op {
 	u64		tag, ignore;
 };
 
-/* A message that the hostile one has sent some segments of. */
+/* A segmented message of which the raw peer has sent some segments. */
 struct partial {
 	u64	id, len, tag;
 	u32	next;
@@ -93,12 +93,12 @@ struct course {
 	fi_addr_t		from_honest, to_rdm;
 	struct op		receives[WHO * 2 * ARRAY_SIZE(rooms)];
 	struct op		sends[WHO * ARRAY_SIZE(lens)];
-	u8			*out, *same;	/* what is sent, and what it has to stay */
-	/* The message from the honest peer, or to it, and its two ends. */
+	u8			*out, *same;	/* data to send, and a copy for comparison */
+	/* The message from or to the honest peer: its receive and its send. */
 	struct op		fair[2];
 	u8			*fair_out;
 	u32			fair_count;
-	/* The hostile one. */
+	/* State of the raw peer. */
 	struct raw		*raw;
 	u32			instance;
 	u64			offers[HEARD];
@@ -119,7 +119,7 @@ static u64 any(struct course *c)
 	return (u64)prandom_u32_state(&c->random) << 32 | prandom_u32_state(&c->random);
 }
 
-/* A number of those at which mistakes are made. */
+/* Returns a value that is likely to be a boundary. */
 static u64 edge(struct course *c)
 {
 	static const u64 edges[] = {
@@ -178,7 +178,7 @@ static void settle(struct course *c, struct op *op, size_t len, int err)
 	memset(op->buf, OVER, op->len);
 }
 
-/* Reads what there is to be read. */
+/* Reads all completions. */
 static void look_at(struct course *c, struct kofi_rdm *rdm)
 {
 	struct fi_cq_tagged_entry entry;
@@ -220,7 +220,7 @@ static int post(struct kofi_rdm *rdm, struct op *op)
 	return ret;
 }
 
-/* Has the endpoint receive from the hostile one, and send to it. */
+/* Posts the endpoint's receives from the raw peer and sends to it: all, or some at random. */
 static void tend(struct course *c, bool all)
 {
 	for (int i = 0; i < ARRAY_SIZE(c->receives); i++) {
@@ -238,7 +238,7 @@ static void tend(struct course *c, bool all)
 	}
 }
 
-/* Begins a message from the honest one, or to it. */
+/* Starts a message from or to the honest peer. */
 static void begin_fair(struct course *c)
 {
 	u32 nth = c->fair_count++;
@@ -253,14 +253,14 @@ static void begin_fair(struct course *c)
 	out->tag = HONEST_TAG + nth;
 	in->whom = nth % 2 ? c->to_rdm : c->from_honest;
 	out->whom = nth % 2 ? c->from_honest : c->to_rdm;
-	/* Of many contents: the buffer is longer than any message. */
+	/* The offset varies the content: the buffer is longer than any message. */
 	out->buf = c->fair_out + nth % LONGER;
 	memset(in->buf, GUARDED, LONGEST + GUARD);
 	KUNIT_ASSERT_EQ(c->test, 0, post(to, in));
 	KUNIT_ASSERT_EQ(c->test, 0, post(from, out));
 }
 
-/* Sees it arrive. */
+/* Waits until it has arrived. */
 static void end_fair(struct course *c)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
@@ -275,7 +275,7 @@ static void end_fair(struct course *c)
 			    "an honest message of %zu bytes is damaged", in->len);
 }
 
-/* What the endpoint has offered, which may be answered. */
+/* Records the rendezvous requests of the endpoint, which the raw peer may answer. */
 static void heard(struct raw *raw, const struct raw_header *header)
 {
 	struct course *c = raw->context;
@@ -293,7 +293,7 @@ static void set_title(struct course *c, struct raw_header *header, u64 len)
 	header->flags = below(c, 4) ? 0 : BIT(17);
 }
 
-/* Some of what is lent, so many bytes at least. */
+/* Sets ranges of the raw peer's registered memory, of len bytes or more in all. */
 static void set_ranges(struct course *c, struct raw_ranges *ranges, u64 len)
 {
 	struct raw *raw = c->raw;
@@ -316,7 +316,7 @@ static size_t make_segment(struct course *c, struct raw_header *header)
 	u64 at = (u64)p->next * RAW_EAGER, left;
 
 	if (!p->len) {
-		/* Of names that others had that are whole. */
+		/* The id may be that of an earlier message, which is complete. */
 		*p = (struct partial){
 			.id = which | (below(c, 2) ? any(c) << 8 : 0),
 			.len = RAW_EAGER + 1 + below(c, 3 * RAW_EAGER),
@@ -342,7 +342,7 @@ static size_t make_segment(struct course *c, struct raw_header *header)
 	return RAW_HEADER + left;
 }
 
-/* A packet as it should be, of that kind if there can be one now: its length. */
+/* Builds a valid packet, of that kind if possible now; returns its length. */
 static size_t make(struct course *c, u8 *packet, enum raw_kind kind)
 {
 	bool answers = kind == RAW_TAKEN || kind == RAW_ROOM;
@@ -395,7 +395,7 @@ static size_t make(struct course *c, u8 *packet, enum raw_kind kind)
 	}
 }
 
-/* What a kind does not look at is what was there before. */
+/* Sets the fields that this kind does not use to random values. */
 static void leave_traces(struct course *c, struct raw_header *header)
 {
 	header->index = any(c);
@@ -412,7 +412,7 @@ static void leave_traces(struct course *c, struct raw_header *header)
 		header->to = edge(c);
 }
 
-/* The kind that this mistake can be made with. */
+/* Returns a packet kind that this mutation applies to. */
 static enum raw_kind kind_for(struct course *c, enum wild wild)
 {
 	static const enum raw_kind usual[] = {
@@ -442,7 +442,7 @@ static enum raw_kind kind_for(struct course *c, enum wild wild)
 	}
 }
 
-/* Makes the mistake: the length after it. */
+/* Applies the mutation; returns the packet's new length. */
 static size_t spoil(struct course *c, u8 *packet, size_t len, enum wild wild)
 {
 	struct raw_header *header = (void *)packet;
@@ -526,13 +526,13 @@ static size_t spoil(struct course *c, u8 *packet, size_t len, enum wild wild)
 	return len;
 }
 
-/* Accesses memory of the endpoint's, of which it has lent none. */
+/* Accesses the endpoint's memory, of which nothing is registered for the peer. */
 static void access(struct course *c)
 {
 	struct raw *raw = c->raw;
 	u64 addr = below(c, 2) ? edge(c) : (uintptr_t)c->out, key = edge(c);
 
-	/* What comes of it is not looked at. */
+	/* The result is not checked. */
 	switch (below(c, 3)) {
 	case 0:
 		fi_write(raw->ep, raw->memory, 8, NULL, 0, addr, key, NULL);
@@ -541,7 +541,7 @@ static void access(struct course *c)
 		fi_read(raw->ep, raw->memory, 8, NULL, 0, addr, key, NULL);
 		break;
 	default:
-		/* With data for its queue: no key is asked for where there is nothing to write. */
+		/* An empty write with CQ data needs no valid key. */
 		fi_writedata(raw->ep, raw->memory, 0, NULL, below(c, 100), 0, addr, key, NULL);
 		break;
 	}
@@ -571,7 +571,7 @@ static void reconnect(struct course *c)
 	}
 }
 
-/* A free packet; NULL if the connection has ended. */
+/* Returns a free packet, or NULL if the connection has ended. */
 static u8 *await_packet(struct course *c)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(STALL_MS);
@@ -600,7 +600,7 @@ static u8 *await_packet(struct course *c)
 	return NULL;
 }
 
-/* Begins more messages than there are places for. */
+/* Starts more segmented messages than the endpoint reassembles at a time. */
 static void begin_many(struct course *c)
 {
 	for (u64 id = 1000; id < 1140; id++) {
@@ -656,7 +656,7 @@ static void step(struct course *c)
 	}
 }
 
-/* Everything that is under way ends: receives that nothing comes for are taken back. */
+/* Ends all pending operations: unmatched receives are cancelled. */
 static void wind_up(struct course *c)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
@@ -681,7 +681,7 @@ static void wind_up(struct course *c)
 	} while (!is_over);
 }
 
-/* Whether it has the address of the hostile peer. */
+/* Returns true if the endpoint has an address of the raw peer. */
 static bool is_hostile(const struct kofi_rdm *rdm)
 {
 	__be16 port = ((const struct sockaddr_in *)&rdm->name)->sin_port;
@@ -722,7 +722,7 @@ static void set_up(struct course *c)
 
 		receive[i].len = rooms[nth % ARRAY_SIZE(rooms)];
 		receive[i].buf = guarded(test, receive[i].len);
-		/* Some of all tags, and some of half of them. */
+		/* Some receives match all tags, some every second one. */
 		receive[i].is_tagged = nth & 1;
 		receive[i].tag = nth & 2;
 		receive[i].ignore = nth & 4 ? ~0ull : ~2ull & (BIT_ULL(32) - 1);
@@ -755,7 +755,7 @@ static void set_up(struct course *c)
 	}
 }
 
-/* How many kinds of mistakes have ended a connection. */
+/* Returns the number of mutations that have ended a connection. */
 static u32 kinds_of(const struct course *c)
 {
 	u32 kinds = 0;
@@ -765,7 +765,7 @@ static u32 kinds_of(const struct course *c)
 	return kinds;
 }
 
-/* Whether there have been so many packets, and mistakes among them. */
+/* Returns true after enough packets and mutations. */
 static bool is_enough(const struct course *c, u32 count)
 {
 	u32 done = c->raw->done;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Connections of datagram endpoints: they end when nobody uses them, and there are only so many. */
+/* Tests connections of datagram endpoints: idle timeout, connection limit, disconnect handshake. */
 
 #include <linux/delay.h>
 #include <rdma/fi_ext.h>
@@ -9,7 +9,7 @@
 #include "traffic.h"
 
 #define LEN	100
-/* More than is sent in packets. */
+/* Longer than segmented messages: sent by rendezvous. */
 #define LONG	SZ_256K
 #define CROWD	6
 
@@ -74,7 +74,7 @@ static void rdm_04_idle_connections_end_and_come_again(struct kunit *test)
 		rdm_await_connected(test, a, 0);
 		rdm_await_connected(test, b, 0);
 	}
-	/* With oneself, too. */
+	/* A connection to itself ends as well. */
 	to_a = rdm_know(test, a, a);
 	rdm_exchange(test, a, to_a, a);
 	rdm_await_connected(test, a, 0);
@@ -97,7 +97,7 @@ static void rdm_04_what_is_used_or_never_idle_stays(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, rdm_connected(b));
 }
 
-/* A message that is offered and not received is under way, however long that takes. */
+/* A rendezvous message without a receive keeps its connection from being idle. */
 static void rdm_04_what_is_under_way_keeps_its_connection(struct kunit *test)
 {
 	struct kofi_rdm *a = open_with(test, 0, 200), *b = open_with(test, 0, 200);
@@ -117,7 +117,7 @@ static void rdm_04_what_is_under_way_keeps_its_connection(struct kunit *test)
 	rdm_await_connected(test, b, 0);
 }
 
-/* So does one that is there, but for its receive: it is not lost with its connection. */
+/* Unexpected messages outlive their connection. */
 static void rdm_06_what_waits_outlives_its_connection(struct kunit *test)
 {
 	struct kofi_rdm *a = open_with(test, 0, 20), *b = open_with(test, 0, 20);
@@ -150,13 +150,13 @@ static void rdm_04_the_least_recently_used_makes_room(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, rdm_connected(peers[0]));
 	KUNIT_EXPECT_EQ(test, 1, rdm_connected(peers[2]));
 	KUNIT_EXPECT_EQ(test, 2, rdm_connected(hub));
-	/* Whoever asks from outside, too. */
+	/* Incoming connections evict as well. */
 	rdm_exchange(test, peers[1], rdm_know(test, peers[1], hub), hub);
 	rdm_await_connected(test, peers[0], 0);
 	KUNIT_EXPECT_EQ(test, 2, rdm_connected(hub));
 }
 
-/* One waits for room as long as nobody can make any. */
+/* A send waits for a connection while no other connection can be closed. */
 static void rdm_04_who_waits_for_room_gets_it(struct kunit *test)
 {
 	struct kofi_rdm *hub = open_with(test, 1, 0);
@@ -186,7 +186,7 @@ struct crowd {
 	u8		*out, *in;	/* LEN bytes for each message */
 };
 
-/* Each to each other, all at once: nothing is lost, and nothing fails. */
+/* Sends from each endpoint to each other one: all messages arrive. */
 static void all_to_all(struct kunit *test, struct crowd *crowd, size_t most)
 {
 	int left[CROWD];
@@ -237,7 +237,7 @@ static void rdm_04_everybody_has_less_room_than_peers(struct kunit *test)
 			crowd->to[i][j] = rdm_know(test, crowd->who[i], crowd->who[j]);
 	for (int i = 0; i < tr_rounds; i += 5)
 		all_to_all(test, crowd, 2);
-	/* When there is room, there are more. */
+	/* With a higher limit there are more connections. */
 	for (int i = 0; i < CROWD; i++)
 		KUNIT_ASSERT_EQ(test, 0, set(crowd->who[i]->ep, FI_OPT_KOFI_CONNECTIONS, CROWD));
 	all_to_all(test, crowd, CROWD);
@@ -290,7 +290,7 @@ static void rdm_03_order_is_kept_while_connections_are_evicted(struct kunit *tes
 	}
 }
 
-/* Both find it idle again and again, in the midst of what they say. */
+/* Both endpoints reach the idle timeout again and again between messages. */
 static void rdm_04_nothing_is_lost_when_idle_connections_end(struct kunit *test)
 {
 	struct kofi_rdm *a = open_with(test, 0, 1), *b = open_with(test, 0, 1);
@@ -304,7 +304,7 @@ static void rdm_04_nothing_is_lost_when_idle_connections_end(struct kunit *test)
 	}
 }
 
-/* One with a name of its own each time; what the endpoint calls it. */
+/* Connects once and disconnects; returns the endpoint's id of the connection. */
 static u32 come_and_go(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm, u16 port)
 {
 	struct raw_hello hello = raw_hello(raw, port, port);
@@ -315,7 +315,7 @@ static u32 come_and_go(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm
 	return raw->to;
 }
 
-/* The names that they had are those of others then. */
+/* Connection ids are reused once a peer has disconnected. */
 static void rdm_04_who_has_left_is_forgotten(struct kunit *test)
 {
 	struct kofi_rdm *rdm = open_with(test, 0, 0);
@@ -378,7 +378,7 @@ static void rdm_04_who_is_asked_agrees(struct kunit *test)
 
 	say(test, raw, RAW_ASK);
 	await_end(test, raw, false, BIT(RAW_AGREE));
-	/* It does not wait for ever for somebody to end what is over. */
+	/* The endpoint closes the connection if the peer does not. */
 	await_end(test, raw, true, BIT(RAW_AGREE));
 	raw_leave(test, raw);
 }
@@ -408,7 +408,7 @@ static void rdm_04_who_has_to_stay_is_asked_again(struct kunit *test)
 	raw_leave(test, raw);
 }
 
-/* What is said without a reason, or by somebody who should not know of it, ends the connection. */
+/* Unexpected disconnect messages, and those of peers without support, end the connection. */
 static void rdm_04_strange_farewells_end_it(struct kunit *test)
 {
 	static const struct {
@@ -446,7 +446,7 @@ static void rdm_04_who_asks_has_nothing_more_to_say(struct kunit *test)
 	raw_leave(test, raw);
 }
 
-/* One in user space is not asked, and keeps its connection however long it says nothing. */
+/* A user-space peer does not support the handshake: its idle connection stays. */
 static void rdm_04_who_cannot_be_asked_stays(struct kunit *test)
 {
 	struct kofi_rdm *rdm = open_with(test, 1, 20), *other = open_with(test, 0, 0);
@@ -456,7 +456,7 @@ static void rdm_04_who_cannot_be_asked_stays(struct kunit *test)
 	raw_look(raw);
 	KUNIT_EXPECT_FALSE(test, raw->is_gone);
 	KUNIT_EXPECT_EQ(test, 1, rdm_connected(rdm));
-	/* But for another that needs its room, after a while. */
+	/* If the connection limit is reached, the connection ends after a while. */
 	rdm_exchange(test, rdm, rdm_know(test, rdm, other), other);
 	await_end(test, raw, true, 0);
 	raw_leave(test, raw);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Messages between datagram endpoints that do not fit into a packet. */
+/* Tests messages between datagram endpoints that do not fit into one packet. */
 
 #include <linux/delay.h>
 #include <linux/prandom.h>
@@ -11,7 +11,7 @@
 #define SEGMENTS	(8 * PACKET)
 #define LONGEST		(SZ_1M + 7)
 
-/* What is sent in one packet, in segments, and what is offered. */
+/* Lengths of eager, segmented and rendezvous messages. */
 static const size_t lens[] = {
 	PACKET - 1, PACKET, PACKET + 1, 3 * PACKET, SEGMENTS - 1, SEGMENTS, SEGMENTS + 1, SZ_512K,
 	LONGEST,
@@ -49,7 +49,7 @@ static struct pair *pair(struct kunit *test, bool paged)
 	return p;
 }
 
-/* Both ends of what has been sent with out, and received with in. */
+/* Reads both completions of a message from out to in. */
 static void expect(struct kunit *test, struct pair *p, size_t len)
 {
 	struct fi_cq_tagged_entry entry;
@@ -94,7 +94,7 @@ static void rdm_06_long_messages_wait_for_receives(struct kunit *test)
 	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
 		memset(p->in, 0, lens[i]);
 		KUNIT_ASSERT_EQ(test, 0, rdm_send(p->a, p->to_b, p->out, lens[i], p->out));
-		/* It may have come by then, or not. */
+		/* The message may have arrived by then, or not. */
 		usleep_range(1000, 2000);
 		KUNIT_ASSERT_EQ(test, -FI_EAGAIN, fi_cq_read(p->b->cq, &entry, 1));
 		KUNIT_ASSERT_EQ(test, 0, rdm_recv(p->b, FI_ADDR_UNSPEC, p->in, lens[i], p->in));
@@ -147,7 +147,7 @@ static void cq_08_long_messages_are_cut_off(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, lens[i] - room, error.olen);
 			KUNIT_EXPECT_EQ(test, 0, memcmp(p->out, p->in, room));
 			KUNIT_EXPECT_EQ(test, 0, p->in[room]);
-			/* The sender is not concerned. */
+			/* The truncation does not affect the sender. */
 			rdm_expect(test, p->a, p->out, NULL);
 		}
 	}
@@ -156,7 +156,7 @@ static void cq_08_long_messages_are_cut_off(struct kunit *test)
 
 #define MANY	24
 
-/* Of all lengths, from both sides at once, and received in any order. */
+/* Messages of all lengths, from both sides at once, received in any order. */
 static void rdm_05_many_long_messages_at_once(struct kunit *test)
 {
 	struct pair *p = pair(test, false);
@@ -173,7 +173,7 @@ static void rdm_05_many_long_messages_at_once(struct kunit *test)
 		}
 	}
 	for (int i = 0; i < MANY; i++) {
-		/* A permutation. */
+		/* A permutation of the tags. */
 		int tag = (5 * i + 3) % MANY;
 
 		for (int s = 0; s < 2; s++) {
@@ -199,8 +199,8 @@ static void rdm_05_many_long_messages_at_once(struct kunit *test)
 }
 
 /*
- * Both have messages of the other's to read, and some of their own to send: neither waits at its
- * device for what the other one would have to answer.
+ * Both endpoints have rendezvous messages to read and messages to send. Neither
+ * may wait at its device for something that the other one has to do.
  */
 static void rdm_05_both_read_while_they_send(struct kunit *test)
 {
@@ -221,7 +221,7 @@ static void rdm_05_both_read_while_they_send(struct kunit *test)
 			}
 		}
 		for (int i = 0; i < MANY; i++) {
-			/* Read, and sent. */
+			/* A mix of rendezvous and segmented messages. */
 			size_t len = i % 4 == 3 ? PACKET : i % 2 ? SZ_64K : SZ_256K;
 
 			for (int s = 0; s < 2; s++) {
@@ -240,7 +240,7 @@ static void rdm_05_both_read_while_they_send(struct kunit *test)
 	}
 }
 
-/* More than there is memory for waits with its sender, which is slowed. */
+/* Unexpected messages beyond the memory limit wait at their sender, which is slowed. */
 static void rdm_06_what_nobody_receives_is_bounded(struct kunit *test)
 {
 	struct pair *p = pair(test, false);
@@ -255,7 +255,7 @@ static void rdm_06_what_nobody_receives_is_bounded(struct kunit *test)
 			done++;
 		if (sent < count && sent == done)
 			continue;
-		/* The last is asked for first, where it has come. */
+		/* The message may not have arrived yet. */
 		memset(p->in, 0, SZ_64K);
 		KUNIT_ASSERT_EQ(test, 0, fi_trecv(p->b->ep, p->in, SZ_64K, NULL, p->to_a, 0, ~0ull, p->in));
 		rdm_expect(test, p->b, p->in, &entry);
@@ -267,7 +267,7 @@ static void rdm_06_what_nobody_receives_is_bounded(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, p->a->cq, &entry, 1));
 }
 
-/* Who has offered a message is told when its peer goes away, and who has none of it when it is reset. */
+/* A rendezvous send fails when its peer closes, before any of it was received. */
 static void rdm_04_a_peer_goes_with_messages_on_their_way(struct kunit *test)
 {
 	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
@@ -277,7 +277,7 @@ static void rdm_04_a_peer_goes_with_messages_on_their_way(struct kunit *test)
 		rdm_exchange(test, p->a, p->to_b, p->b);
 		KUNIT_ASSERT_EQ(test, 0, rdm_send(p->a, p->to_b, p->out, lens[i], p->out));
 		if (lens[i] <= SEGMENTS) {
-			/* It has been copied, and is not missed. */
+			/* Eager and segmented messages were copied, and complete. */
 			rdm_expect(test, p->a, p->out, NULL);
 			fx_close(test, &p->b->ep->fid);
 		} else {
@@ -291,7 +291,7 @@ static void rdm_04_a_peer_goes_with_messages_on_their_way(struct kunit *test)
 	}
 }
 
-/* The sender goes: what has come of its messages is whole, or nothing. */
+/* If the sender closes, its message is received completely or not at all. */
 static void rdm_04_a_sender_goes(struct kunit *test)
 {
 	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
@@ -305,7 +305,7 @@ static void rdm_04_a_sender_goes(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, rdm_send(p->a, p->to_b, p->out, lens[i], p->out));
 		udelay(i * 50);
 		fx_close(test, &p->a->ep->fid);
-		/* If nothing has come of it, the receive waits for another one. */
+		/* If no part of the message arrived, the receive stays posted. */
 		got = fi_cq_sread(p->b->cq, &entry, 1, NULL, 200);
 		if (got == -FI_EAVAIL) {
 			KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, p->b->cq, &error));

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Datagrams of every kind come through whole, whatever becomes of the packets
- * that carry them: scenarios/loss.sh has some of those lost, doubled or
- * overtaken.
+ * Tests that messages, RMA and atomics of datagram endpoints stay intact while
+ * scenarios/loss.sh drops, duplicates and reorders packets.
  */
 
 #include <linux/moduleparam.h>
@@ -22,7 +21,7 @@ static unsigned int rdm_loss_longest = 262144;
 module_param(rdm_loss_longest, uint, 0644);
 MODULE_PARM_DESC(rdm_loss_longest, "how many bytes it moves at once, at most");
 
-/* In one packet of the device's, in one of ours, in several, and read by who receives. */
+/* Lengths of messages that take one device packet, one kOFI packet, several, or a rendezvous. */
 static const size_t lens[] = { 0, 100, 1000, 16384, 16385, 40000, 131072, 131073, 262144 };
 
 #define AT_ONCE		ARRAY_SIZE(lens)
@@ -30,16 +29,16 @@ static const size_t lens[] = { 0, 100, 1000, 16384, 16385, 40000, 131072, 131073
 #define ACCESS		16384
 #define ELEMENTS	1000
 #define SIDES		2
-/* Who has sent, and whose message is not there, sends it again. */
+/* A sender repeats its message if it has not arrived after this time. */
 #define AGAIN_MS	2000
-/* Which side's operations may fail at all, where the device gives a connection up, before it is too much. */
+/* Operations that may fail in all because the device gives up a connection. */
 #define MOST_FAILURES	100
 
 struct op {
 	bool	under_way, failed;
 };
 
-/* A message, and its two ends. */
+/* A message with its send and its receive. */
 struct mail {
 	struct op	send, receive;
 	u8		*out, *in;
@@ -56,7 +55,7 @@ struct course {
 	u8		*far, *near;
 	u64		*words, *ones, *old;
 	struct fid_mr	*far_mr, *words_mr;
-	/* How many of lens, and what is done to memory at once: bytes, and numbers. */
+	/* Number of lens used; bytes and elements of each access. */
 	int		kinds, access, elements;
 	u64		moved;
 	u32		failures, counted;
@@ -74,7 +73,7 @@ static void settle(struct course *c, struct op *op, int err)
 	KUNIT_ASSERT_LT_MSG(test, c->failures, MOST_FAILURES, "%s", fi_strerror(err));
 }
 
-/* Reads what there is of both. */
+/* Reads the completions of both sides. */
 static void look(struct course *c)
 {
 	for (int s = 0; s < SIDES; s++) {
@@ -95,7 +94,7 @@ static void look(struct course *c)
 	}
 }
 
-/* Has both ends of a message under way, as far as that is needed: true once it is there. */
+/* Posts the receive and the send as needed; returns true once both are complete. */
 static bool carry(struct course *c, int from, int nth, u64 tag)
 {
 	struct mail *mail = &c->mail[from][nth];
@@ -104,14 +103,14 @@ static bool carry(struct course *c, int from, int nth, u64 tag)
 	mail->is_there |= !mail->receive.under_way && !mail->receive.failed;
 	if (mail->is_there)
 		return !mail->send.under_way;
-	/* Its sender may be at the next try already, or find out later. */
+	/* The sender may be sending again already, or fail later. */
 	if (!mail->receive.under_way) {
 		KUNIT_ASSERT_EQ(c->test, 0, fi_trecv(c->side[!from]->ep, mail->in, len, NULL,
 						     FI_ADDR_UNSPEC, tag, 0, &mail->receive));
 		mail->receive.under_way = true;
 		mail->receive.failed = false;
 	}
-	/* What was sent may have been for a receive that failed. */
+	/* An earlier send may have matched a receive that failed. */
 	if (mail->send.under_way || (!mail->send.failed && time_before(jiffies, mail->again)))
 		return false;
 	KUNIT_ASSERT_EQ(c->test, 0, fi_tsend(c->side[from]->ep, mail->out, len, NULL, c->other[from],
@@ -122,7 +121,7 @@ static bool carry(struct course *c, int from, int nth, u64 tag)
 	return false;
 }
 
-/* Says which messages are not there, and fails. */
+/* Prints the messages that have not arrived, and fails the test. */
 static void give_up(struct course *c, u32 round)
 {
 	struct kunit *test = c->test;
@@ -154,7 +153,7 @@ static void messages(struct course *c, u32 round)
 			tr_fill(mail->out, lens[i], seed + s * AT_ONCE + i);
 			memset(mail->in, 0, lens[i]);
 			mail->is_there = false;
-			/* So that both are begun. */
+			/* Makes transfer() post both ends. */
 			mail->receive.failed = true;
 			mail->send.failed = true;
 		}
@@ -201,7 +200,7 @@ static int post(struct course *c, enum access what, int nth)
 	}
 }
 
-/* So many of a kind, each as often as it takes. */
+/* Posts AT_ONCE accesses of a kind, each until it succeeds. */
 static void accesses(struct course *c, enum access what)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(4 * FX_WAIT_MS);
@@ -236,7 +235,7 @@ static void memory(struct course *c, u32 round)
 		tr_fill(c->near + i * ACCESS, c->access, ~round + i);
 	accesses(c, WRITES);
 	memset(c->near, 0, AT_ONCE * ACCESS);
-	/* On iWARP what has been written is there when something behind it has come back. */
+	/* On iWARP a write is placed once a read behind it has completed. */
 	accesses(c, READS);
 	for (int i = 0; i < AT_ONCE; i++) {
 		KUNIT_ASSERT_TRUE(test, tr_intact(c->far + i * ACCESS, c->access, ~round + i));
@@ -245,7 +244,7 @@ static void memory(struct course *c, u32 round)
 	accesses(c, ADDS);
 	c->counted += AT_ONCE;
 	for (int i = 0; i < c->elements; i++) {
-		/* Where one has failed, it may have been done. */
+		/* A failed atomic may have been executed. */
 		KUNIT_ASSERT_GE(test, c->words[i], c->counted);
 		KUNIT_ASSERT_LE(test, c->words[i], c->counted + c->failures);
 		for (int n = 0; n < AT_ONCE && !c->failures; n++)

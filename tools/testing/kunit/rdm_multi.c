@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, EP 11: buffers that take several messages, of datagram endpoints.
+ * Tests EP 11 of CONTRACT: FI_MULTI_RECV buffers of datagram endpoints.
  */
 
 #include <linux/bvec.h>
@@ -13,7 +13,7 @@
 #define PACKET		16384
 #define SEGMENTS	(8 * PACKET)
 #define SMALL		64
-/* What is left of a buffer that takes one message more. */
+/* FI_OPT_MIN_MULTI_RECV: a buffer is released once less than this is left. */
 #define LEAST		256
 #define ROOM		(4 * SZ_1M)
 
@@ -21,9 +21,9 @@ struct several {
 	struct kofi_rdm	*a, *b;
 	fi_addr_t	to_b;
 	u8		*out, *in;
-	/* Where the next message belongs. */
+	/* Start of the next message in the buffer. */
 	u8		*next;
-	/* Messages of which a's queue has entries. */
+	/* Number of completions that are due in a's queue. */
 	int		sent;
 };
 
@@ -79,14 +79,14 @@ static void send(struct kunit *test, struct several *s, const u8 *from, size_t l
 	s->sent++;
 }
 
-/* All has been sent. */
+/* Reads all send completions. */
 static void settle(struct kunit *test, struct several *s)
 {
 	for (; s->sent; s->sent--)
 		rdm_expect(test, s->a, NULL, NULL);
 }
 
-/* Where a message belongs, and where the one behind it does. */
+/* Returns where a message of len bytes starts, and advances next past it. */
 static u8 *place(struct several *s, size_t len)
 {
 	u8 *here = s->next;
@@ -95,7 +95,7 @@ static u8 *place(struct several *s, size_t len)
 	return here;
 }
 
-/* The next entry of b is of this message, which is the last of its buffer or not. */
+/* Reads b's next entry, which has to be of this message; last: it releases the buffer. */
 static void expect(struct kunit *test, struct several *s, const u8 *from, size_t len, bool last)
 {
 	u8 *here = place(s, len);
@@ -129,7 +129,7 @@ static void ep_11_options_of_datagrams(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, set_least(rdm, 0));
 }
 
-/* In one packet, in segments, fetched, and nothing at all. */
+/* Lengths of eager, segmented, rendezvous and empty messages. */
 static const size_t lens[] = {
 	SMALL, 3 * PACKET, 0, SEGMENTS + 1, 1, PACKET, SZ_512K + 7, SMALL + 1, PACKET + 1,
 	SEGMENTS, 2,
@@ -159,7 +159,7 @@ static size_t room_for_all(struct several *s)
 	return len;
 }
 
-/* The buffer is posted before the messages, between them, or when they may be there. */
+/* The buffer is posted before the messages, between them, or after they may have arrived. */
 static void ep_11_datagrams_lie_one_behind_the_other(struct kunit *test)
 {
 	const enum when *when = test->param_value;
@@ -188,7 +188,7 @@ static void ep_11_datagrams_lie_one_behind_the_other(struct kunit *test)
 		int at;
 
 		rdm_expect(test, s->b, s->in, &entry);
-		/* In whatever order: the one that comes last gives the buffer back. */
+		/* Entries may be in any order; the last one has FI_MULTI_RECV. */
 		KUNIT_EXPECT_EQ(test, FI_RECV | FI_MSG | last, entry.flags);
 		for (at = 0; at < ARRAY_SIZE(lens); at++)
 			if (entry.buf == places[at] && entry.len == lens[at])
@@ -264,7 +264,7 @@ static void ep_11_a_datagram_that_is_longer_than_the_rest(struct kunit *test)
 	rdm_exchange(test, s->a, s->to_b, s->b);
 }
 
-/* What is posted behind the buffer has its turn when that takes no more. */
+/* A receive that was posted after the buffer is used once the buffer is released. */
 static void ep_11_a_buffer_keeps_its_place(struct kunit *test)
 {
 	struct several *s = several(test, NULL);
@@ -288,7 +288,7 @@ static void ep_11_a_buffer_keeps_its_place(struct kunit *test)
 	}
 }
 
-/* There is room for two entries, and one receive: all others wait, in order. */
+/* There are two CQ slots and one receive: the other messages wait, in order. */
 static void ep_11_datagrams_wait_for_room_to_be_told_of(struct kunit *test)
 {
 	static const struct rdm_opts opts = { .cq_size = 2, .rx_size = 1 };
@@ -313,7 +313,7 @@ static void ep_11_datagrams_wait_for_room_to_be_told_of(struct kunit *test)
 	}
 }
 
-/* Nothing is in it. */
+/* The cancelled buffer has no pending messages. */
 static void ep_11_a_cancelled_buffer_comes_back(struct kunit *test)
 {
 	struct several *s = several(test, NULL);
@@ -338,7 +338,7 @@ static void ep_11_a_cancelled_buffer_comes_back(struct kunit *test)
 	rdm_exchange(test, s->a, s->to_b, s->b);
 }
 
-/* What waits to be told of is, and then the end of the buffer. */
+/* Messages received before the cancel complete first, then the buffer is cancelled. */
 static void ep_11_a_cancelled_buffer_loses_nothing(struct kunit *test)
 {
 	static const struct rdm_opts opts = { .cq_size = 2 };
@@ -361,7 +361,7 @@ static void ep_11_a_cancelled_buffer_loses_nothing(struct kunit *test)
 		u8 *here = s->next;
 
 		ret = fi_cq_sread(s->b->cq, &entry, 1, NULL, FX_WAIT_MS);
-		/* Those that have come later than the call may be for the next receive. */
+		/* A message that arrived after the cancel is for the next receive. */
 		if (ret == -FI_EAVAIL)
 			break;
 		KUNIT_ASSERT_EQ(test, 1, ret);
@@ -382,7 +382,7 @@ static void ep_11_a_cancelled_buffer_loses_nothing(struct kunit *test)
 	rdm_exchange(test, s->a, s->to_b, s->b);
 }
 
-/* Its sender has gone before the message could be fetched. */
+/* The sender closes before the receiver has read the rendezvous message. */
 static void ep_11_a_place_whose_message_does_not_come(struct kunit *test)
 {
 	static const struct rdm_opts opts = { .cq_size = 1 };
@@ -393,7 +393,7 @@ static void ep_11_a_place_whose_message_does_not_come(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, SMALL + SZ_1M, 0));
 	send(test, s, s->out, SMALL);
 	expect(test, s, s->out, SMALL, false);
-	/* It takes the only room that there is. */
+	/* The receive takes the only CQ slot. */
 	KUNIT_ASSERT_EQ(test, 0, fi_trecv(s->b->ep, other, SMALL, NULL, FI_ADDR_UNSPEC, 7, 0,
 					  other));
 	send(test, s, s->out, SZ_1M);
@@ -402,7 +402,7 @@ static void ep_11_a_place_whose_message_does_not_come(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, fi_cancel(&s->b->ep->fid, other));
 	KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, s->b->cq, &error));
 	KUNIT_EXPECT_PTR_EQ(test, (void *)other, error.op_context);
-	/* If the message has not come at all, the buffer is as it was. */
+	/* If the rendezvous request did not arrive, the buffer is unchanged. */
 	usleep_range(2000, 4000);
 	fi_cancel(&s->b->ep->fid, s->in);
 	KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, s->b->cq, &error));
@@ -412,7 +412,7 @@ static void ep_11_a_place_whose_message_does_not_come(struct kunit *test)
 		KUNIT_EXPECT_PTR_EQ(test, (void *)s->next, error.buf);
 }
 
-/* fi_recv() of an endpoint that has the flag; with a tag it means nothing. */
+/* fi_recv() on an endpoint with FI_MULTI_RECV as a default; tagged receives ignore the default. */
 static void ep_11_the_flag_of_a_datagram_endpoint(struct kunit *test)
 {
 	struct several *s = several(test, NULL);
@@ -480,7 +480,7 @@ struct note {
 	u8	bytes[];
 };
 
-/* Several peers fill several buffers, each of which is posted again when it comes back. */
+/* Several peers fill several buffers, each of which is posted again after its release. */
 static void ep_11_buffers_go_round(struct kunit *test)
 {
 	static const struct rdm_opts opts = { .cq_size = 8, .rx_size = BUFFERS };
@@ -529,7 +529,7 @@ static void ep_11_buffers_go_round(struct kunit *test)
 	}
 }
 
-/* A buffer with messages in it that nobody has been told of, and nobody will be. */
+/* The buffer has messages without a completion, which the close drops. */
 static void close_01_with_buffers_that_are_used(struct kunit *test)
 {
 	static const struct rdm_opts opts = { .cq_size = 2 };

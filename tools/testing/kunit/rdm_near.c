@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Messages that who sends copies to where they are received, where both are of this host. */
+/* Tests local delivery of datagrams: the sender copies the message to the posted receive. */
 
 #include <linux/prandom.h>
 
@@ -12,7 +12,7 @@
 
 struct pair {
 	struct kofi_rdm	*rdm[2];
-	fi_addr_t	to[2];		/* what each calls the other */
+	fi_addr_t	to[2];		/* the other one's address */
 	u8		*out, *in;	/* LONGEST bytes each */
 };
 
@@ -31,7 +31,7 @@ static struct pair *pair(struct kunit *test)
 	return p;
 }
 
-/* Nobody reads meanwhile, and what brings packets has hardly begun: nearly always the first copy is the last. */
+/* In most tries nothing else makes progress before the check: the sender has copied the message. */
 static void rdm_03_a_message_is_there_when_its_send_returns(struct kunit *test)
 {
 	static const size_t lens[] = { 1, 1000, PACKET, PACKET + 1, LONGEST };
@@ -63,11 +63,11 @@ static void rdm_03_a_message_is_there_when_its_send_returns(struct kunit *test)
 #define AHEAD	16
 #define ROOM	(LONGEST + PACKET)
 
-/* Whichever way each of them goes, and whether or not somebody waits for it. */
+/* Messages of random lengths take different ways, and may be expected or unexpected. */
 static void rdm_03_messages_of_any_length_keep_their_order(struct kunit *test)
 {
 	static const size_t most[] = { 100, PACKET, LONGEST, ROOM };
-	/* Freed behind the endpoints, also where not all has come. */
+	/* Allocated first: freed after the endpoints close, also when the test fails. */
 	u8 *out = tr_vbuffer(test, AHEAD * ROOM), *in = tr_vbuffer(test, AHEAD * ROOM);
 	struct pair *p = pair(test);
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
@@ -96,10 +96,10 @@ static void rdm_03_messages_of_any_length_keep_their_order(struct kunit *test)
 		while (fi_cq_read(p->rdm[0]->cq, &entry, 1) == 1)
 			is_sent[((u8 *)entry.op_context - out) / ROOM] = false;
 		cond_resched();
-		/* Not always, so that some have come that nobody has looked at. */
+		/* Reads only now and then, so that some messages are unexpected. */
 		if (dice >> 24 & 7)
 			continue;
-		/* Of those that are read from their sender's memory it may be known later. */
+		/* Rendezvous messages may complete later than those behind them. */
 		while (fi_cq_read(p->rdm[1]->cq, &entry, 1) == 1) {
 			int which = ((u8 *)entry.op_context - in) / ROOM;
 			int number = come + (which - come % AHEAD + AHEAD) % AHEAD;
@@ -124,7 +124,7 @@ struct side {
 	u8		*out, *in;	/* PACKET bytes each */
 };
 
-/* Sends to the other side and receives what it sends, none of which waits for the other. */
+/* Sends to the other side and receives from it; neither side waits for the other. */
 static int send_and_receive(struct tr_thread *thread)
 {
 	struct side *side = thread->arg;
@@ -167,7 +167,7 @@ static void rdm_05_both_send_to_each_other_at_once(struct kunit *test)
 	}
 }
 
-/* Sends until that fails, as the other has gone; or until it is stopped. */
+/* Sends until a send fails because the peer has closed, or until the thread is stopped. */
 static int send_on(struct tr_thread *thread)
 {
 	struct side *side = thread->arg;
@@ -206,7 +206,7 @@ static void close_01_a_receiver_goes_while_it_is_sent_to(struct kunit *test)
 		for (int i = 0; i < 1 + 5 * round; i++)
 			KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, p->rdm[1]->cq, &entry, 1));
 		fx_close(test, &p->rdm[1]->ep->fid);
-		/* Nobody writes there any more. */
+		/* The buffer must not be written after the close. */
 		memset(p->in, 0x5a, PACKET);
 		KUNIT_ASSERT_TRUE_MSG(test, tr_join(test, thread), "the sender is not told");
 		KUNIT_EXPECT_EQ(test, 0, thread->result);

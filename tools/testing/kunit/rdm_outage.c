@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A peer of datagrams whose network swallows everything, and comes back: the
- * scenario linkdown.sh sees to that.
+ * Tests datagram endpoints whose network drops all packets, and works again
+ * later: see scenarios/linkdown.sh.
  */
 
 #include <net/net_namespace.h>
@@ -10,10 +10,10 @@
 #include "rdm.h"
 
 #define LEN	1000
-/* On iWARP what is sent need not arrive: what does not for so long is lost. */
+/* On iWARP a message whose send completed may be lost: it counts as lost after this time. */
 #define LOST	(-1)
 #define LOST_MS	1000
-/* The device gives up a connection that it has, or the connection manager one that it asks for. */
+/* Time until the device gives up a connection, or rdma_cm a connection request. */
 #define LIMIT_MS	(20 * FX_WAIT_MS)
 
 struct ends {
@@ -31,7 +31,7 @@ static void post(struct kunit *test, struct ends *ends)
 	ends->is_posted = true;
 }
 
-/* What comes of one message from a to b: 0, LOST, or a positive fabric errno. */
+/* Sends one message from a to b; returns 0, LOST, or a positive fabric errno. */
 static int one_message(struct kunit *test, struct ends *ends)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(LIMIT_MS), lost = end;
@@ -59,7 +59,7 @@ static int one_message(struct kunit *test, struct ends *ends)
 			ends->is_posted = false;
 			if (tr_intact(ends->in, LEN, ends->seed))
 				break;
-			/* One that has failed may have arrived. */
+			/* A message whose send failed may still have arrived. */
 			KUNIT_ASSERT_GT(test, ends->failures--, 0);
 			post(test, ends);
 		}
@@ -108,7 +108,7 @@ static void rdm_04_who_is_not_heard_is_given_up_and_found_again(struct kunit *te
 		usleep_range(100, 1000);
 	} while (err <= 0);
 	kunit_info(test, "a connection ends with: %s\n", fi_strerror(err));
-	/* There is none now: what asks for another one is not heard. Others are, where they have a way. */
+	/* The next send needs a new connection, which fails; messages to itself still work. */
 	start = ktime_get();
 	if (ns_given())
 		rdm_exchange(test, ends->a, rdm_know(test, ends->a, ends->a), ends->a);

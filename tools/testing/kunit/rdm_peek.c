@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Looking for messages, claiming them, and throwing them away. */
+/* Tests RDM 5 of CONTRACT: FI_PEEK, FI_CLAIM and FI_DISCARD. */
 
 #include <linux/delay.h>
 
@@ -7,7 +7,7 @@
 
 #define LONGEST	SZ_256K
 
-/* In one packet, in segments, and to be read. */
+/* Lengths of eager, segmented and rendezvous messages. */
 static const size_t lens[] = { 0, 100, 16384, 50000, LONGEST };
 
 struct peek {
@@ -37,7 +37,7 @@ static void send(struct kunit *test, struct peek *p, size_t len, u64 tag)
 	KUNIT_ASSERT_EQ(test, 0, fi_tsend(p->a->ep, p->out, len, NULL, p->to_b, tag, p->out));
 }
 
-/* What comes of it when it is looked for. */
+/* Calls fi_trecvmsg() without a buffer; returns 0 or the negative errno of its error entry. */
 static int look(struct kunit *test, struct peek *p, u64 tag, u64 flags, void *context,
 		struct fi_cq_tagged_entry *entry)
 {
@@ -59,7 +59,7 @@ static int look(struct kunit *test, struct peek *p, u64 tag, u64 flags, void *co
 	return -error.err;
 }
 
-/* Looks until it is there. */
+/* Peeks until the message is there. */
 static void find(struct kunit *test, struct peek *p, u64 tag, u64 flags, void *context, size_t len)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
@@ -115,7 +115,7 @@ static void rdm_05_what_is_claimed_is_taken_by_its_context(struct kunit *test)
 	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
 		send(test, p, lens[i], 5);
 		find(test, p, 5, FI_CLAIM, p, lens[i]);
-		/* It is not there for others: the next one is theirs. */
+		/* A claimed message is not visible: other receives match the next one. */
 		KUNIT_EXPECT_EQ(test, -FI_ENOMSG, look(test, p, 5, FI_PEEK, p, &entry));
 		send(test, p, 1, 5);
 		receive(test, p, 1, 5, 0);
@@ -140,7 +140,7 @@ static void rdm_05_what_is_discarded_is_gone(struct kunit *test)
 			} else {
 				find(test, p, 5, FI_DISCARD, p, lens[i]);
 			}
-			/* Its sender is not concerned. */
+			/* A discarded message still completes at its sender. */
 			rdm_expect(test, p->a, p->out, NULL);
 			KUNIT_EXPECT_EQ(test, -FI_ENOMSG, look(test, p, 5, FI_PEEK, p, &entry));
 		}
@@ -163,7 +163,7 @@ static void rdm_05_what_cannot_be_looked_for(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_recvmsg(p->b->ep, &plain, FI_CLAIM));
 }
 
-/* Closed with what somebody has claimed, and with what has been thrown away and is still coming. */
+/* Closes with a claimed message, and a discarded one that is still arriving. */
 static void close_01_with_claims(struct kunit *test)
 {
 	for (int i = 0; i < ARRAY_SIZE(lens); i++) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* See rdm_raw.h. */
+/* Implements the raw peer: see rdm_raw.h. */
 
 #include <linux/mm.h>
 
 #include "rdm_raw.h"
 
-/* As many receives are worth a word. */
+/* Number of reposted receives that are announced by one credit packet. */
 #define WORTH	(RAW_RECEIVES / 2)
 
 static u8 *packets(struct kunit *test, int count)
@@ -24,7 +24,7 @@ struct raw *raw_open(struct kunit *test, size_t memory_len)
 	struct fi_info *hints = fx_hints(test);
 	struct fid_mr *mr;
 	u8 **all[] = { &raw->out, &raw->in, &raw->words };
-	/* What is sent may be longer than it should be, the last one, too. */
+	/* A mutated packet may be longer than RAW_MOST, so there is a slot behind the last one. */
 	static const int counts[] = { RAW_SLOTS + 1, RAW_RECEIVES, RAW_WORDS };
 
 	KUNIT_ASSERT_NOT_NULL(test, raw);
@@ -116,7 +116,7 @@ void raw_leave(struct kunit *test, struct raw *raw)
 	raw->ep = NULL;
 }
 
-/* Tells the other end of receives. */
+/* Announces reposted receives to the other end, in a credit packet. */
 static void tell(struct raw *raw)
 {
 	struct raw_header *word;

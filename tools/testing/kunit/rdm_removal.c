@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Datagrams while something goes wrong below: their device goes away, see
- * scenarios/devdel.sh, or there is no memory, see scenarios/nomemory.sh.
+ * Tests datagram endpoints whose device is removed, see scenarios/devdel.sh, or
+ * whose allocations fail, see scenarios/nomemory.sh.
  */
 
 #include <linux/delay.h>
@@ -15,7 +15,7 @@ static bool fail_traffic;
 module_param(fail_traffic, bool, 0444);
 MODULE_PARM_DESC(fail_traffic, "allocations fail while the suite of datagrams without memory runs");
 
-/* As long as that goes on, and until all has ended. */
+/* Duration of the traffic, and the time until all operations have to be complete. */
 #define TRAFFIC_MS	5000
 #define WAIT_MS		(4 * FX_WAIT_MS)
 
@@ -25,7 +25,7 @@ MODULE_PARM_DESC(fail_traffic, "allocations fail while the suite of datagrams wi
 
 static const size_t lens[] = { 100, 16384, 40000, 131072, LONGEST, LONGEST };
 
-/* An operation, which is told of once. */
+/* An operation, which completes exactly once. */
 struct op {
 	bool	under_way;
 	bool	is_send;
@@ -40,7 +40,7 @@ struct side {
 	int		done, failed;
 };
 
-/* Reads what has come of operations. */
+/* Reads the completions of a side. */
 static void look(struct kunit *test, struct side *side)
 {
 	struct fi_cq_tagged_entry entry;
@@ -68,7 +68,7 @@ static void look(struct kunit *test, struct side *side)
 	} while (true);
 }
 
-/* Starts what is not under way; an errno may be the answer. What is not received waits. */
+/* Posts the operations that are not pending; receives only if asked for. A post may fail. */
 static void go(struct side *side, bool receives)
 {
 	for (int i = 0; i < 2 * DEPTH; i++) {
@@ -113,7 +113,7 @@ static struct side *open_sides(struct kunit *test)
 	return sides;
 }
 
-/* Both look after what is theirs until nothing that was sent is under way. */
+/* Reads the completions of both sides until no send is pending. */
 static void see_out(struct kunit *test, struct side *sides)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(WAIT_MS);
@@ -128,7 +128,7 @@ static void see_out(struct kunit *test, struct side *sides)
 	}
 }
 
-/* Takes back the receives that nothing has come for. */
+/* Cancels the receives that matched no message. */
 static void cancel(struct kunit *test, struct side *sides)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(WAIT_MS);
@@ -155,7 +155,7 @@ static void removal_of_the_device_under_datagrams(struct kunit *test)
 	if (!tr_outage)
 		kunit_skip(test, "see scenarios/devdel.sh");
 	sides = open_sides(test);
-	/* Until there is no such device, and what is sent fails. */
+	/* Repeats until the device is removed and both sides have had a failed operation. */
 	while (!is_gone || !sides[0].failed || !sides[1].failed) {
 		struct fi_info *info = NULL;
 
@@ -186,7 +186,7 @@ static void removal_of_the_device_under_datagrams(struct kunit *test)
 	}
 }
 
-/* Connections may end, sends may fail: nothing is lost, and it goes on afterwards. */
+/* Connections may end and sends may fail; afterwards messages work again. */
 static void rdm_without_memory_now_and_then(struct kunit *test)
 {
 	unsigned long end_of_all;
@@ -208,7 +208,7 @@ static void rdm_without_memory_now_and_then(struct kunit *test)
 		usleep_range(100, 1000);
 	}
 	pr_info("kofi_kunit: datagrams have flowed\n");
-	/* Each has receives for what is under way still. */
+	/* Both sides post receives for the sends that are pending. */
 	end_of_all = jiffies + msecs_to_jiffies(WAIT_MS);
 	while (is_busy(&sides[0]) || is_busy(&sides[1])) {
 		for (int s = 0; s < SIDES; s++) {
@@ -227,7 +227,7 @@ static void rdm_without_memory_now_and_then(struct kunit *test)
 	kunit_info(test, "%d done, %d failed\n", sides[0].done + sides[1].done,
 		   sides[0].failed + sides[1].failed);
 	KUNIT_EXPECT_GT(test, sides[0].done, 0);
-	/* Without failures a send is as good as ever, if not the first. */
+	/* Once allocations work again, a send succeeds after some tries at most. */
 	for (;; tries++) {
 		struct op *op = &sides[0].ops[1];
 		int failed = sides[0].failed;

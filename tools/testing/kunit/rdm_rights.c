@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, RDM 10 and MR 4: a peer's access to an endpoint is limited to what
- * the endpoint's capabilities and a registration permit.
+ * Tests RDM 10 and MR 4 of CONTRACT: a peer's access to an endpoint is limited
+ * to what the endpoint's capabilities and a registration permit.
  */
 
 #include <linux/delay.h>
@@ -270,7 +270,7 @@ static void rdm_10_peers_do_what_is_offered(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, is_untouched(far.memory, FAR, REGION));
 }
 
-/* Only messages in transit can be read by a peer then. */
+/* While a rendezvous message is pending, the peer can read that message only. */
 static void rdm_10_an_offered_message_opens_nothing_else(struct kunit *test)
 {
 	static const struct offer offer = { .caps = SIDES };
@@ -287,7 +287,7 @@ static void rdm_10_an_offered_message_opens_nothing_else(struct kunit *test)
 	KUNIT_EXPECT_NE(test, 0, outcome(test, b->cq, out));
 }
 
-/* A request for an atomic operation on one word, with its operand. */
+/* Builds a request for an atomic operation on one word, with its operand. */
 static size_t ask(struct raw *raw, u8 *packet, const struct far *far, u64 key, u64 id)
 {
 	struct raw_header *header = raw_begin(raw, packet, RAW_ATOMIC);
@@ -321,7 +321,7 @@ static void meet(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm, u16 
 	}
 }
 
-/* A connection permits one guess at a key: later requests on it are dropped. */
+/* A connection permits one wrong key: later requests on it are dropped. */
 static void rdm_10_a_wrong_key_of_an_atomic_ends_the_connection(struct kunit *test)
 {
 	struct raw *raw = raw_open(test, SZ_4K);

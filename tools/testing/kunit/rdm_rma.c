@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Datagram endpoints that access each other's memory. */
+/* Tests RMA of CONTRACT on datagram endpoints. */
 
 #include <rdma/fi_rma.h>
 
@@ -47,7 +47,7 @@ static void expect(struct kunit *test, struct rma *r, u64 flags)
 	KUNIT_EXPECT_EQ(test, FI_RMA | flags, entry.flags);
 }
 
-/* On iWARP a write is only known to be there when something behind it has come back. */
+/* Reads the write's completion. On iWARP a write is placed once a read behind it has completed. */
 static void expect_written(struct kunit *test, struct rma *r)
 {
 	u8 *behind = kunit_kzalloc(test, 8, GFP_KERNEL);
@@ -93,12 +93,12 @@ static void rma_03_all_forms(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, fi_writemsg(r->a->ep, &msg, FI_COMPLETION));
 	expect_written(test, r);
 	KUNIT_EXPECT_MEMEQ(test, r->local, r->remote + 4096, 1024);
-	/* What is injected may be gone at once. */
+	/* The buffer of an injected write may be reused at once. */
 	get_random_bytes(r->local, 200);
 	memcpy(r->local + 200, r->local, 200);
 	KUNIT_ASSERT_EQ(test, 0, fi_inject_write(r->a->ep, r->local, 200, r->to_b, r->addr, r->key));
 	memset(r->local, 0, 200);
-	/* Behind it, and by the memory's own region. */
+	/* The read follows the write, into registered memory. */
 	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(r->a->domain, r->local, LEN, FI_READ | FI_WRITE, 0, 0, 0,
 					   &mr, NULL));
 	fx_defer_close(test, &mr->fid);
@@ -108,13 +108,13 @@ static void rma_03_all_forms(struct kunit *test)
 	expect(test, r, FI_READ);
 	KUNIT_EXPECT_MEMEQ(test, r->local + 200, r->local, 200);
 	KUNIT_EXPECT_MEMEQ(test, r->local, r->remote, 200);
-	/* Nothing, too. */
+	/* A write of zero bytes. */
 	KUNIT_ASSERT_EQ(test, 0, fi_write(r->a->ep, NULL, 0, NULL, r->to_b, r->addr, r->key,
 					  r->local));
 	expect(test, r, FI_WRITE);
 }
 
-/* A message that comes behind a write finds it done. */
+/* A message that follows a write arrives after the data is placed. */
 static void rdm_03_messages_come_behind_writes(struct kunit *test)
 {
 	struct rma *r = rma(test);
@@ -153,11 +153,11 @@ static void rma_01_data_of_a_write(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0x12345678, entry.data);
 	KUNIT_EXPECT_EQ(test, 100, entry.len);
 	KUNIT_EXPECT_MEMEQ(test, r->local, r->remote, 100);
-	/* It takes 32 bits. */
+	/* CQ data of a write has 32 bits. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
 			fi_writedata(r->a->ep, r->local, 100, NULL, 1ull << 32, r->to_b, r->addr,
 				     r->key, r->local));
-	/* However many there are, and nobody reads. */
+	/* There are more CQ data writes than receives; the target does not read meanwhile. */
 	for (u32 i = 0; i < 60; i++)
 		KUNIT_ASSERT_EQ(test, 0, fi_inject_writedata(r->a->ep, r->local, 8, i, r->to_b,
 							     r->addr, r->key));
@@ -174,14 +174,14 @@ static void rma_02_a_wrong_key_is_an_error(struct kunit *test)
 	struct fi_cq_err_entry error;
 
 	for (int i = 0; i < 3; i++) {
-		/* On iWARP the device is done with a write before its peer refuses it. */
+		/* A read: on iWARP a write completes before the peer refuses it. */
 		KUNIT_ASSERT_EQ(test, 0, fi_read(r->a->ep, r->local, LEN, NULL, r->to_b, r->addr,
 						 r->key + 0x100, r->local));
 		KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, r->a->cq, &error));
 		KUNIT_EXPECT_PTR_EQ(test, (void *)r->local, error.op_context);
 		KUNIT_EXPECT_NE(test, 0, error.err);
 		KUNIT_EXPECT_EQ(test, FI_RMA | FI_READ, error.flags);
-		/* Over another connection the next one works. */
+		/* The next operation uses a new connection. */
 		KUNIT_ASSERT_EQ(test, 0, fi_write(r->a->ep, r->local, LEN, NULL, r->to_b, r->addr,
 						  r->key, r->local));
 		expect_written(test, r);

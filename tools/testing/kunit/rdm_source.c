@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, CQ 12 and AV 22: whom a message is from.
+ * Tests CQ 12 and AV 22 of CONTRACT: source addresses of received messages.
  */
 
 #include <linux/dma-mapping.h>
@@ -31,7 +31,7 @@ static struct source *source(struct kunit *test, const struct rdm_opts *opts)
 	get_random_bytes(s->out, LONG);
 	s->a = rdm_open(test, &as_b);
 	s->b = rdm_make(test, opts);
-	/* The counter is to be closed after the endpoint. */
+	/* The counter has to be closed after the endpoint. */
 	fx_close(test, &s->b->ep->fid);
 	KUNIT_ASSERT_EQ(test, 0, fi_cntr_open(s->b->domain, &attr, &s->cntr, NULL));
 	fx_defer_close(test, &s->cntr->fid);
@@ -42,7 +42,7 @@ static struct source *source(struct kunit *test, const struct rdm_opts *opts)
 	return s;
 }
 
-/* One message from a to b, which has been received and not been read of. */
+/* Sends a message from a to b; returns once it was received, with its entry unread. */
 static void deliver(struct kunit *test, struct source *s, size_t len, u64 tag)
 {
 	u64 count = fi_cntr_read(s->cntr);
@@ -63,7 +63,7 @@ static void deliver(struct kunit *test, struct source *s, size_t len, u64 tag)
 	KUNIT_EXPECT_MEMEQ(test, s->out, s->in, len);
 }
 
-/* Whom the next message of b's is told to be from. */
+/* Reads b's next entry; returns its source address. */
 static fi_addr_t told(struct kunit *test, struct source *s)
 {
 	struct fi_cq_tagged_entry entry;
@@ -100,7 +100,7 @@ static void cq_12_whom_a_message_is_from(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, first, told(test, s));
 		deliver(test, s, LONG, 7);
 		KUNIT_EXPECT_EQ(test, first, told(test, s));
-		/* What counts is what was known when it came. */
+		/* The source is the one known at the arrival, not at the read. */
 		deliver(test, s, LEN, 0);
 		KUNIT_ASSERT_EQ(test, 0, fi_av_remove(s->b->av, &first, 1, 0));
 		KUNIT_EXPECT_EQ(test, first, told(test, s));
@@ -147,13 +147,13 @@ static void av_22_completions_tell_identifiers(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, id, told(test, s));
 		deliver(test, s, LONG, 7);
 		KUNIT_EXPECT_EQ(test, id, told(test, s));
-		/* Transfers take the other one. */
+		/* Transfers use the fi_addr_t, not the identifier. */
 		KUNIT_EXPECT_EQ(test, -FI_EINVAL,
 				fi_send(s->b->ep, s->out, LEN, NULL, id, NULL));
 		KUNIT_EXPECT_EQ(test, -FI_EINVAL,
 				fi_recv(s->b->ep, s->in, LEN, NULL, id, NULL));
 		rdm_exchange(test, s->b, addr, s->a);
-		/* As long as the entry is there. */
+		/* Completions report the identifier until the address is removed. */
 		deliver(test, s, LEN, 0);
 		KUNIT_ASSERT_EQ(test, 0, fi_av_remove(s->b->av, &addr, 1, 0));
 		KUNIT_EXPECT_EQ(test, id, told(test, s));
@@ -163,7 +163,7 @@ static void av_22_completions_tell_identifiers(struct kunit *test)
 	}
 }
 
-/* A stranger's message has been received; room is where its address goes. */
+/* Reads the error entry of a message from an unknown source, into err_data of size bytes. */
 static void expect_stranger(struct kunit *test, struct source *s, size_t len, u64 flags,
 			    void *room, size_t size)
 {
@@ -191,7 +191,7 @@ static void expect_stranger(struct kunit *test, struct source *s, size_t len, u6
 	if (!size) {
 		fi_addr_t addr;
 
-		/* It is there until the next read of an error. */
+		/* err_data stays valid until the next read of an error. */
 		KUNIT_ASSERT_EQ(test, 1, rdm_insert(s->b, error.err_data, &addr, 0));
 		KUNIT_EXPECT_EQ(test, 0, fi_av_remove(s->b->av, &addr, 1, 0));
 	}
@@ -223,7 +223,7 @@ static void cq_12_a_stranger_is_told_by_its_address(struct kunit *test)
 	memset(room, 0xee, sizeof(room));
 	expect_stranger(test, s, LEN, FI_RECV | FI_TAGGED, room, 5);
 	KUNIT_EXPECT_NULL(test, memchr_inv(room + 5, 0xee, sizeof(room) - 5));
-	/* Whoever is known is as with FI_SOURCE. */
+	/* A known source is reported as with FI_SOURCE. */
 	KUNIT_EXPECT_EQ(test, insert(test, s, 0, 0), 0);
 	deliver(test, s, LEN, 0);
 	KUNIT_EXPECT_EQ(test, 0, told(test, s));
@@ -255,7 +255,7 @@ static void cq_12_a_strangers_message_in_a_buffer_for_several(struct kunit *test
 	}
 }
 
-/* It has been received: who asks for no success is told nothing. */
+/* The message was received successfully: with selective completion it has no entry. */
 static void cq_12_a_strangers_message_is_no_failure(struct kunit *test)
 {
 	static const struct rdm_opts opts = {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, RDM and EP, for datagram endpoints that share their receives: what is
- * posted once takes the messages of all of them, and completes where each says.
+ * Tests RDM and EP of CONTRACT for datagram endpoints with a shared receive
+ * context: its receives take messages of all its endpoints, and each completes
+ * in its own endpoint's queue.
  */
 
 #include <linux/delay.h>
@@ -13,7 +14,7 @@
 #define PACKET	16384
 #define LONGEST	SZ_256K
 
-/* In one packet, in several, and read by who receives it. */
+/* Lengths of eager, segmented and rendezvous messages. */
 static const size_t lens[] = { 0, LEN, PACKET, 50000, 8 * PACKET, LONGEST };
 
 static void info_14_receives_of_datagrams_are_shared(struct kunit *test)
@@ -71,12 +72,12 @@ static void srx_opening_more_datagrams_than_there_are(struct kunit *test)
 				fi_srx_context(world->domain, &attr, &srx, NULL));
 	}
 	KUNIT_EXPECT_NULL(test, srx);
-	/* What the info says, and nothing asked for. */
+	/* The attributes of the info are accepted; a context has room for that many receives. */
 	KUNIT_ASSERT_EQ(test, 0, fi_srx_context(world->domain, world->info->rx_attr, &srx, NULL));
 	KUNIT_EXPECT_EQ(test, world->info->rx_attr->size, fi_rx_size_left(srx));
 	KUNIT_EXPECT_EQ(test, 0, fi_trecv(srx, NULL, 0, NULL, FI_ADDR_UNSPEC, 0, 0, NULL));
 	KUNIT_EXPECT_EQ(test, 0, fi_close(&srx->fid));
-	/* Without tags. */
+	/* A context without FI_TAGGED, and with the default size. */
 	KUNIT_ASSERT_EQ(test, 0, fi_srx_context(world->domain, &attr, &srx, NULL));
 	KUNIT_EXPECT_EQ(test, 256, fi_rx_size_left(srx));
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS,
@@ -109,7 +110,7 @@ static void srx_wrong_bindings_of_datagrams(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, fi_ep_bind(ep, srx, 0));
 }
 
-/* There is nothing but receives, and none of an endpoint's own. */
+/* A shared receive context only receives; its endpoints have no receives of their own. */
 static void srx_other_calls_of_datagrams_are_not_there(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, LEN);
@@ -172,7 +173,7 @@ static void ep_10_shared_datagrams_cannot_be_cancelled(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, rs_depth(world));
 }
 
-/* Whoever sends to whomever, the oldest receive takes it. */
+/* The oldest receive takes the message, whichever endpoints send and receive it. */
 static void srx_datagrams_take_the_oldest_receive(struct kunit *test)
 {
 	static const struct rs_opts opts = { .members = 3, .senders = 3 };
@@ -200,7 +201,7 @@ static void srx_datagrams_take_the_oldest_receive(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(world->member[i].cq, NULL, 0));
 }
 
-/* The next of either member; which, and a negative errno where none comes. */
+/* Reads the next completion of either member; returns which one, or a negative errno. */
 static int next_of_two(struct rs_world *world, struct fi_cq_tagged_entry *entry)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
@@ -214,7 +215,7 @@ static int next_of_two(struct rs_world *world, struct fi_cq_tagged_entry *entry)
 	return -FI_ETIMEDOUT;
 }
 
-/* What was sent to one of them first is taken first. */
+/* The oldest unexpected message takes the receive, of whichever member it is. */
 static void rdm_03_messages_wait_for_shared_receives(struct kunit *test)
 {
 	static const struct rs_opts opts = { .members = 2 };
@@ -224,7 +225,7 @@ static void rdm_03_messages_wait_for_shared_receives(struct kunit *test)
 	struct fi_cq_tagged_entry entry;
 	int told[2] = {};
 
-	/* The connections are there, so that messages do not overtake each other. */
+	/* With established connections the messages arrive in sending order. */
 	for (int to = 0; to < 2; to++) {
 		rs_post(test, world, in, LEN, 1);
 		rs_send(test, world, 0, to, out, LEN);
@@ -271,7 +272,7 @@ static void rdm_05_tags_of_shared_receives(struct kunit *test)
 	for (int comes_first = 0; comes_first < 2; comes_first++) {
 		for (int turn = 0; turn < 2; turn++) {
 			if (turn == comes_first) {
-				/* Untagged ones are among themselves. */
+				/* Tagged and untagged receives match separately. */
 				rs_post(test, world, in, LEN, 1);
 				KUNIT_ASSERT_EQ(test, 0,
 						fi_trecv(world->srx, in + LEN, LEN, NULL,
@@ -295,7 +296,7 @@ static void rdm_05_tags_of_shared_receives(struct kunit *test)
 				rdm_expect(test, sender, out, NULL);
 			msleep(20);
 		}
-		/* Those of one member may be told in another order than they came in. */
+		/* Completions of one member may be in another order than its messages. */
 		for (int i = 0; i < 4; i++) {
 			KUNIT_ASSERT_EQ(test, 1,
 					fx_wait_comp(test, world->member[i / 2].cq, &entry, 1));
@@ -325,7 +326,7 @@ static void rdm_05_tags_of_shared_receives(struct kunit *test)
 	}
 }
 
-/* The context has no address vector: they are taken from all. */
+/* The context has no AV: the address is ignored. */
 static void rdm_02_shared_receives_take_from_all(struct kunit *test)
 {
 	static const struct rs_opts opts = { .senders = 2 };
@@ -369,7 +370,7 @@ static void ep_05_shared_datagrams_without_memory(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, entry.len);
 }
 
-/* What the queue of the endpoint says that gets the message. */
+/* The receiving endpoint's CQ binding decides whether there is an entry. */
 static void ep_07_selective_completion_of_shared_datagrams(struct kunit *test)
 {
 	static const struct rs_opts opts = {
@@ -427,7 +428,7 @@ static void ep_09_shared_datagrams_in_pieces(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_close(&srx->fid));
 }
 
-/* It fails where it came to, and takes nothing else with it. */
+/* The truncated message is reported at its endpoint, and affects no other message. */
 static void cq_08_a_datagram_that_is_too_long_for_a_shared_receive(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LONGEST), *in = tr_buffer(test, 2 * LEN);
@@ -496,7 +497,7 @@ static void cntr_03_shared_datagrams_count_for_their_endpoint(struct kunit *test
 	KUNIT_EXPECT_EQ(test, 0, fi_cntr_readerr(world->cntr[0]));
 }
 
-/* Where there is no room to tell of them messages have their receives, and others go on. */
+/* Messages without a CQ slot keep their receives; other endpoints go on. */
 static void cq_14_shared_datagrams_wait_for_room(struct kunit *test)
 {
 	static const struct rs_opts opts = { .cq_size = 4, .size = 16 };
@@ -510,7 +511,7 @@ static void cq_14_shared_datagrams_wait_for_room(struct kunit *test)
 	tr_fill(out, LONGEST, 3);
 	for (int i = 0; i < 12; i++)
 		rs_send(test, world, 0, 0, out, lens[i % ARRAY_SIZE(lens)]);
-	/* Four have been told of, and two are left for the other one. */
+	/* Four have completed; two receives are left for the other endpoint. */
 	while (rs_depth(world) > 10 && time_before(jiffies, end))
 		usleep_range(1000, 2000);
 	for (int i = 0; i < 2; i++) {
@@ -532,7 +533,7 @@ static void cq_14_shared_datagrams_wait_for_room(struct kunit *test)
 		rdm_expect(test, world->sender[0], out, NULL);
 }
 
-/* More than is kept for a peer: it is slowed, and what it has sent is taken in order. */
+/* Unexpected messages beyond the limit of a peer slow it; they are received in order. */
 static void rdm_06_many_messages_wait_for_shared_receives(struct kunit *test)
 {
 	enum { MANY = 300 };
@@ -545,13 +546,13 @@ static void rdm_06_many_messages_wait_for_shared_receives(struct kunit *test)
 	for (int turn = 0; turn < 2 * MANY; turn++) {
 		int to;
 
-		/* First as much as goes. */
+		/* At first, sends until no more is accepted for a while. */
 		for (int idle = 0; idle < (turn ? 1 : 20); idle++) {
 			for (int from = 0; from < 2; from++) {
 				struct fid_ep *ep = world->sender[from]->ep;
 
 				*(int *)out = sent[from];
-				/* It is copied before the call returns. */
+				/* The message is copied before the call returns. */
 				while (sent[from] < MANY &&
 				       !fi_send(ep, out, PACKET, NULL, world->to[from][from],
 						NULL)) {
@@ -584,7 +585,7 @@ struct poster {
 	int		posted;
 };
 
-/* Posts whatever there is room for, until it has posted its share. */
+/* Posts whenever there is room, until all its receives are posted. */
 static int post_many(struct tr_thread *thread)
 {
 	struct poster *poster = thread->arg;
@@ -605,7 +606,7 @@ static int post_many(struct tr_thread *thread)
 	return 0;
 }
 
-/* Two that post while messages of all lengths come: each is received once. */
+/* Two threads post while messages of all lengths arrive: each is received once. */
 static void rdm_03_two_cpus_post_shared_receives(struct kunit *test)
 {
 	enum { EACH = 24 };

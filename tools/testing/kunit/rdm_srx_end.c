@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, CLOSE, for datagram endpoints that share their receives: what becomes
- * of these when endpoints, senders and the context go.
+ * Tests CLOSE of CONTRACT for datagram endpoints with a shared receive context:
+ * its receives when endpoints, senders and the context close.
  */
 
 #include <linux/delay.h>
@@ -32,7 +32,7 @@ static struct ends *ends(struct kunit *test, const struct rs_opts *opts)
 	return e;
 }
 
-/* Reads what a member has been told of; how much that was. */
+/* Reads the completions of a member; returns their number. */
 static int read_all(struct kunit *test, struct rs_world *world, int i)
 {
 	struct fi_cq_err_entry error = {};
@@ -43,12 +43,12 @@ static int read_all(struct kunit *test, struct rs_world *world, int i)
 		KUNIT_EXPECT_TRUE(test, tr_intact(entry.op_context, entry.len, 5));
 		count++;
 	}
-	/* Closing is silent. */
+	/* The close adds no entries. */
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_readerr(world->member[i].cq, &error, 0));
 	return count;
 }
 
-/* Reads whatever a queue has; how much that was, and how much of it failures, if that is asked. */
+/* Reads all entries of a queue; returns their number, and adds errors to failed if given. */
 static int drain(struct fid_cq *cq, int *failed)
 {
 	struct fi_cq_tagged_entry entry;
@@ -67,7 +67,7 @@ static int drain(struct fid_cq *cq, int *failed)
 	return count + errors;
 }
 
-/* Until a message to that member has been received. */
+/* Sends a message to that member, and waits until it has been received. */
 static void expect_message(struct kunit *test, struct ends *e, int to, size_t len)
 {
 	struct rs_world *world = e->world;
@@ -99,7 +99,7 @@ static void close_01_a_context_of_datagrams_gives_its_buffers_back(struct kunit 
 	fx_close(test, &world->srx->fid);
 }
 
-/* Whoever goes, and whatever is under way, the receives are the others'. */
+/* The receives stay available to the other members, whichever one closes during a transfer. */
 static void close_03_members_in_every_order(struct kunit *test)
 {
 	static const int orders[][3] = {
@@ -118,14 +118,14 @@ static void close_03_members_in_every_order(struct kunit *test)
 		for (int k = 0; k < 3; k++) {
 			int who = orders[i][k];
 
-			/* By different ways, to the one that goes. */
+			/* Messages of different lengths take different ways. */
 			for (int n = 0; n < 2; n++)
 				rs_send(test, world, 0, who, e->out, lens[(i + k + n) % 5]);
 			if (i & 1)
 				usleep_range(100, 2000);
 			fx_close(test, &world->member[who].ep->fid);
 			told += read_all(test, world, who);
-			/* What has not been told is posted. */
+			/* A receive without a completion is posted again. */
 			KUNIT_EXPECT_EQ(test, 7, told + rs_depth(world));
 			if (k < 2) {
 				struct fi_cq_tagged_entry entry;
@@ -142,7 +142,7 @@ static void close_03_members_in_every_order(struct kunit *test)
 	}
 }
 
-/* While a message is coming in, by whatever way. */
+/* A message arrives while its member closes, for any length. */
 static void close_01_a_member_that_is_being_written_to(struct kunit *test)
 {
 	static const struct rs_opts opts = { .size = 1 };
@@ -162,7 +162,7 @@ static void close_01_a_member_that_is_being_written_to(struct kunit *test)
 		told = read_all(test, world, 0);
 		KUNIT_EXPECT_EQ(test, 1, told + rs_depth(world));
 		if (!told) {
-			/* Nothing is written any more but what the other one gets. */
+			/* The buffer is not written until another member's message takes it. */
 			memset(e->in, PATTERN, LONGEST);
 			usleep_range(1000, 2000);
 			KUNIT_EXPECT_PTR_EQ(test, NULL, memchr_inv(e->in, PATTERN, LONGEST));
@@ -171,7 +171,7 @@ static void close_01_a_member_that_is_being_written_to(struct kunit *test)
 			KUNIT_EXPECT_TRUE(test, tr_intact(e->in, len, 5));
 		}
 		rs_join(test, world, 0);
-		/* A sender of its own for each turn: what has failed is not looked at. */
+		/* Each round uses a new sender: failed sends are not read. */
 		fx_close(test, &world->sender[0]->ep->fid);
 		world->sender[0] = rdm_open(test, NULL);
 		for (int to = 0; to < 2; to++)
@@ -179,7 +179,7 @@ static void close_01_a_member_that_is_being_written_to(struct kunit *test)
 	}
 }
 
-/* Half of a message comes to a member, from a peer that sends no more, and has been received. */
+/* Sends the first half of a message to a member, and waits until it was received. */
 static struct raw *begin_message(struct kunit *test, struct ends *e, struct kofi_rdm *member,
 				 u32 instance)
 {
@@ -245,7 +245,7 @@ static void rdm_04_half_a_message_for_a_shared_receive(struct kunit *test)
 	expect_message(test, e, 1, 100);
 }
 
-/* Messages that wait for a receive, and those that wait to be told of, go with their endpoint. */
+/* Closing an endpoint drops its unexpected messages, and those without a CQ slot. */
 static void close_01_what_waits_goes_with_its_member(struct kunit *test)
 {
 	static const struct rs_opts opts = { .size = 12, .cq_size = 4 };
@@ -261,7 +261,7 @@ static void close_01_what_waits_goes_with_its_member(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 8, rs_depth(world));
 	for (int i = 0; i < 10; i++)
 		rdm_expect(test, world->sender[0], e->out, NULL);
-	/* Six of those are messages', until this. */
+	/* Six of the eight belong to messages that have no CQ slot, until the close. */
 	fx_close(test, &world->member[0].ep->fid);
 	KUNIT_EXPECT_EQ(test, 8, rs_depth(world));
 	for (int i = 0; i < 8; i++)
@@ -269,7 +269,7 @@ static void close_01_what_waits_goes_with_its_member(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, rs_depth(world));
 	KUNIT_EXPECT_EQ(test, 4, read_all(test, world, 0));
 
-	/* And those that have none. */
+	/* Unexpected messages are dropped as well. */
 	rs_join(test, world, 0);
 	for (int i = 0; i < 4; i++)
 		rs_send(test, world, 0, 0, e->out, lens[i]);
@@ -282,7 +282,7 @@ static void close_01_what_waits_goes_with_its_member(struct kunit *test)
 	expect_message(test, e, 1, 100);
 }
 
-/* A sender that goes leaves what it has sent, as far as it is there. */
+/* Messages of a closed sender are received, as far as they had arrived. */
 static void rdm_04_a_sender_that_ends_before_shared_receives_are_posted(struct kunit *test)
 {
 	static const struct rs_opts opts = { .size = 8, .senders = 2 };
@@ -292,7 +292,7 @@ static void rdm_04_a_sender_that_ends_before_shared_receives_are_posted(struct k
 	struct fi_cq_tagged_entry entry;
 	size_t connected;
 
-	/* The first is there before the others are sent. */
+	/* The connection is established before the other messages are sent. */
 	rs_post(test, world, e->in, LONGEST, 1);
 	rs_send(test, world, 1, 0, e->out, 100);
 	rdm_expect(test, &world->member[0], e->in, NULL);
@@ -317,7 +317,7 @@ static void rdm_04_a_sender_that_ends_before_shared_receives_are_posted(struct k
 		KUNIT_EXPECT_EQ(test, i ? 50000 : 100, entry.len);
 		KUNIT_EXPECT_TRUE(test, tr_intact(e->in + i * LONGEST, entry.len, 5));
 	}
-	/* What was only offered has gone with it, and the receive is another's. */
+	/* The rendezvous message was dropped, and another message takes the receive. */
 	rs_send(test, world, 0, 1, e->out, 100);
 	rdm_expect(test, &world->member[1], e->in + 2 * LONGEST, NULL);
 }
@@ -327,7 +327,7 @@ struct posting {
 	atomic_t	posted;
 };
 
-/* Keeps as many posted as there is room for, until it is told to stop. */
+/* Posts whenever there is room, until the thread is stopped. */
 static int keep_posting(struct tr_thread *thread)
 {
 	struct posting *posting = thread->arg;
@@ -347,7 +347,7 @@ static int keep_posting(struct tr_thread *thread)
 	return 0;
 }
 
-/* Members come and go while two post; nothing is lost, and nothing is told twice. */
+/* Members close and open while two threads post: each receive completes once or stays posted. */
 static void close_01_members_come_and_go_while_two_post(struct kunit *test)
 {
 	static const struct rs_opts opts = { .members = 3, .senders = 2, .size = 4 };
@@ -366,7 +366,7 @@ static void close_01_members_come_and_go_while_two_post(struct kunit *test)
 		unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 		int who = round % 2, before = told;
 
-		/* At least until a message has come in this round. */
+		/* Continues until a message has been received in this round. */
 		for (int n = 0; n < 8 || (told == before && time_before(jiffies, end)); n++) {
 			for (int to = 0; to < 3; to++)
 				if (fi_send(world->sender[n % 2]->ep, posting->e->out,
@@ -396,7 +396,7 @@ static void close_01_members_come_and_go_while_two_post(struct kunit *test)
 
 #define CALLERS	8
 
-/* Who has asked one member for a connection, and has no answer yet, is not refused as another one closes. */
+/* An unanswered connection request to one member is not rejected when another one closes. */
 static void close_01_nobody_elses_peers_are_refused(struct kunit *test)
 {
 	static const struct rs_opts opts = { .size = CALLERS };
@@ -416,7 +416,7 @@ static void close_01_nobody_elses_peers_are_refused(struct kunit *test)
 		for (int i = 0; i < CALLERS; i++)
 			KUNIT_ASSERT_EQ(test, 0,
 					rdm_send(callers[i], to[i], e->out, 100, e->out));
-		/* Some have asked by then, and others have been answered. */
+		/* Some connections are established by then, others are not. */
 		usleep_range(100 * round, 100 * round + 50);
 		fx_close(test, &world->member[0].ep->fid);
 		for (int i = 0; i < CALLERS; i++) {
@@ -430,7 +430,7 @@ static void close_01_nobody_elses_peers_are_refused(struct kunit *test)
 	}
 }
 
-/* What a device takes with it when it goes are messages, and not what is posted. */
+/* Removing the device drops messages, but not the posted receives. */
 static void removal_of_the_device_under_shared_datagrams(struct kunit *test)
 {
 	static const struct rs_opts opts = { .size = 8 };
@@ -451,7 +451,7 @@ static void removal_of_the_device_under_shared_datagrams(struct kunit *test)
 		fi_freeinfo(info);
 		for (; fi_rx_size_left(world->srx); posted++)
 			rs_post(test, world, e->in, LONGEST, 1);
-		/* It may be refused. */
+		/* The send may fail. */
 		fi_send(world->sender[0]->ep, e->out, lens[i % 5], NULL, world->to[0][i % 2], NULL);
 		drain(world->sender[0]->cq, &failed);
 		for (int to = 0; to < 2; to++)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* See rdm_srx.h. */
+/* Fixture of the suites of shared datagram receives: see rdm_srx.h. */
 
 #include "rdm_srx.h"
 

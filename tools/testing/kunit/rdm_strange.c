@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a datagram endpoint makes of peers that connect strangely, or say strange things. */
+/* Tests datagram endpoints with peers that send unusual connection requests and packets. */
 
 #include <linux/delay.h>
 #include <linux/in.h>
@@ -13,11 +13,11 @@
 #include "rdm.h"
 #include "rdm_raw.h"
 
-/* Nobody listens there. */
+/* Port of the raw peer, at which no endpoint listens. */
 #define PORT		1
 #define LEN		100
 #define LONG		(2 * RAW_EAGER)
-/* How long something is waited for that may not come. */
+/* Time to wait for something that may not happen. */
 #define MOMENT_MS	300
 
 static u8 *await_packet(struct kunit *test, struct raw *raw, unsigned int ms)
@@ -35,7 +35,7 @@ static void say(struct kunit *test, struct raw *raw, u8 *packet, size_t len)
 	KUNIT_ASSERT_EQ(test, 0, raw_send(raw, packet, len));
 }
 
-/* Until all that was said has arrived. */
+/* Waits until all packets that were sent are complete. */
 static void be_heard(struct kunit *test, struct raw *raw)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
@@ -52,14 +52,14 @@ static void meet(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm, u16 
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	struct raw_hello hello = raw_hello(raw, port, instance);
 
-	/* It may not have noticed yet that the last one has ended. */
+	/* The endpoint may still have the previous connection. */
 	while (raw_connect(test, raw, &rdm->name, &hello, sizeof(hello))) {
 		KUNIT_ASSERT_TRUE(test, time_before(jiffies, end));
 		usleep_range(1000, 2000);
 	}
 }
 
-/* One of the two segments of a message. */
+/* Sends one of the two segments of a message. */
 static void say_segment(struct kunit *test, struct raw *raw, u64 id, size_t len, u32 nth, u32 seed)
 {
 	u8 *packet = await_packet(test, raw, FX_WAIT_MS);
@@ -84,7 +84,7 @@ static void say_long(struct kunit *test, struct raw *raw, u64 id, u32 seed)
 	be_heard(test, raw);
 }
 
-/* Other implementations use a name again as soon as their last packet has gone. */
+/* Other implementations reuse a message id once the last packet is sent. */
 static void rdm_07_a_name_is_free_when_its_message_is_whole(struct kunit *test)
 {
 	struct raw *raw = raw_open(test, SZ_4K);
@@ -107,10 +107,10 @@ static void rdm_07_a_name_is_free_when_its_message_is_whole(struct kunit *test)
 	}
 }
 
-/* More than is kept of one peer, and less than its connection has packets for. */
+/* More eager messages than fit into the limit of a peer, and fewer than its receive packets. */
 #define TOO_MANY	(SZ_4M / RAW_EAGER)
 
-/* And of what waits for room, the next segment of the first is not the next of the second. */
+/* With equal ids, segments that wait for memory are not mixed up between messages. */
 static void rdm_07_messages_of_one_name_wait_in_turn(struct kunit *test)
 {
 	static const size_t lens[] = { LONG, RAW_EAGER + LEN };
@@ -146,7 +146,7 @@ static void rdm_07_messages_of_one_name_wait_in_turn(struct kunit *test)
 	KUNIT_EXPECT_FALSE_MSG(test, raw->is_gone, "the connection has ended");
 }
 
-/* How many messages are there that nobody has received. */
+/* Receives all unexpected messages; returns their number. */
 static int receive_all(struct kunit *test, struct kofi_rdm *rdm, u8 *in)
 {
 	struct fi_cq_tagged_entry entry;
@@ -164,7 +164,7 @@ static int receive_all(struct kunit *test, struct kofi_rdm *rdm, u8 *in)
 
 #define VISITS	8
 
-/* What a peer leaves when it goes stays, but it cannot come again and again to leave more. */
+/* Unexpected messages of a closed connection count toward the limit of their peer. */
 static void rdm_06_who_comes_again_does_not_leave_more(struct kunit *test)
 {
 	struct raw *raw = raw_open(test, SZ_4K);
@@ -192,8 +192,8 @@ static void rdm_06_who_comes_again_does_not_leave_more(struct kunit *test)
 #define BURST		64
 
 /*
- * Connections may share what they receive with: who sends more than it was told of uses what others have been told
- * of. It is not heard again, and they miss nothing.
+ * Connections share receive packets: a peer that exceeds its credits uses those
+ * of others. Its connection is closed, and the others' messages still arrive.
  */
 static void rdm_06_who_sends_more_than_it_was_asked_for_is_cut_off(struct kunit *test)
 {
@@ -214,7 +214,7 @@ static void rdm_06_who_sends_more_than_it_was_asked_for_is_cut_off(struct kunit 
 			KUNIT_ASSERT_TRUE(test, time_before(jiffies, end));
 			usleep_range(1000, 2000);
 		}
-		/* It does not tell of its own receives, either. */
+		/* The raw peer announces no receives of its own either. */
 		while ((packet = await_packet(test, raw, FX_WAIT_MS))) {
 			raw_begin(raw, packet, RAW_WHOLE)->len = 1;
 			if (raw_send(raw, packet, RAW_HEADER + 1))
@@ -236,7 +236,7 @@ static void rdm_06_who_sends_more_than_it_was_asked_for_is_cut_off(struct kunit 
 	}
 }
 
-/* Data of a write are for endpoints that lend memory. */
+/* CQ data of a write is reported by endpoints with remote memory access only. */
 static void rdm_nobody_is_told_of_writes_that_nobody_expects(struct kunit *test)
 {
 	struct raw *raw = raw_open(test, SZ_4K);
@@ -251,7 +251,7 @@ static void rdm_nobody_is_told_of_writes_that_nobody_expects(struct kunit *test)
 	rdm_exchange(test, other, rdm_know(test, other, rdm), rdm);
 }
 
-/* Words that no endpoint would connect with, and some that are as good as they are odd. */
+/* Invalid connect data, and unusual but valid data. */
 static void rdm_strange_words_are_refused(struct kunit *test)
 {
 	struct raw *raw = raw_open(test, SZ_4K);
@@ -274,14 +274,14 @@ static void rdm_strange_words_are_refused(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, FI_ECONNREFUSED,
 				    raw_connect(test, raw, &rdm->name, words, sizeof(good)),
 				    "byte %zu is %u", wrong[i].at, wrong[i].byte);
-		/* siw may lose the reason. */
+		/* siw may lose the reject data. */
 		if (raw->said_len)
 			KUNIT_EXPECT_MEMEQ(test, refused, raw->said, sizeof(refused));
 	}
 	rdm_exchange(test, other, addr, rdm);
 	for (size_t len = 0; len < sizeof(good); len++)
 		KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, raw_connect(test, raw, &rdm->name, &good, len));
-	/* What is behind them may be of versions to come. */
+	/* Data behind the known fields may belong to a later version. */
 	memcpy(words, &good, sizeof(good));
 	for (size_t len = sizeof(good); len <= sizeof(words); len += 31) {
 		((struct raw_hello *)words)->instance++;
@@ -294,7 +294,7 @@ static void rdm_strange_words_are_refused(struct kunit *test)
 
 #define CROWD	140
 
-/* Who asks and goes, and who comes and keeps silent, is in nobody's way for longer than it is there. */
+/* Peers that cancel a request, or connect and send nothing, use connections until they close. */
 static void rdm_many_that_say_nothing(struct kunit *test)
 {
 	struct raw *raw = raw_open(test, SZ_4K);
@@ -313,7 +313,7 @@ static void rdm_many_that_say_nothing(struct kunit *test)
 			struct raw_hello hello = raw_hello(raw, 10 + crowd, 1 + round);
 
 			eps[crowd] = fx_bound_ep(test, raw->fx);
-			/* The device may have no more. */
+			/* The device may have no more queue pairs. */
 			if (fi_connect(eps[crowd], &rdm->name, &hello, sizeof(hello))) {
 				fx_close(test, &eps[crowd]->fid);
 				break;
@@ -334,7 +334,7 @@ static void rdm_many_that_say_nothing(struct kunit *test)
 	}
 	kunit_info(test, "%d were let in, %d were not\n", in, out);
 	KUNIT_EXPECT_EQ(test, crowd, in + out);
-	/* Their places are free as soon as it is known that they have gone. */
+	/* The connections are free once their close is noticed. */
 	addr = rdm_know(test, late, rdm);
 	for (int tries = 0; tries < 100; tries++) {
 		struct fi_cq_tagged_entry entry;
@@ -351,7 +351,7 @@ static void rdm_many_that_say_nothing(struct kunit *test)
 	rdm_exchange(test, late, addr, rdm);
 }
 
-/* An endpoint of another kind listens where a message is sent to, and answers something. */
+/* A connected endpoint's listener at the address that a message is sent to. */
 struct host {
 	struct kofi_fabric_fx	*fx;
 	struct fid_pep		*pep;
@@ -375,7 +375,7 @@ static struct host *open_host(struct kunit *test)
 	return host;
 }
 
-/* Whoever says that it is about to ask itself, and never does, is given up. */
+/* A peer that always rejects with "simultaneous connect" but never connects is given up. */
 static void rdm_04_who_always_asks_itself_is_given_up(struct kunit *test)
 {
 	static const u8 already[] = { 1, 2 };
@@ -425,7 +425,7 @@ static void rdm_strange_answers_end_a_connection(struct kunit *test)
 	}
 }
 
-/* Where TCP is listened to, beside all RDMA; closed with the test. */
+/* A TCP listener without RDMA; closed with the test. */
 struct door {
 	struct socket		*socket;
 	struct sockaddr_in	name;
@@ -451,7 +451,7 @@ static struct door *open_door(struct kunit *test, const struct kofi_rdm *rdm)
 	return door;
 }
 
-/* Whoever asks hears what it cannot read: a header with nothing behind it, and something behind that. */
+/* Accepts a connection and sends an MPA reply without private data, with bytes behind it. */
 static int answer_wrongly(struct door *door)
 {
 	char heard[64], said[20 + 4] = {};
@@ -465,11 +465,11 @@ static int answer_wrongly(struct door *door)
 	if (ret)
 		return ret;
 	asker->sk->sk_rcvtimeo = msecs_to_jiffies(FX_WAIT_MS);
-	/* It hears nothing before it has asked. */
+	/* The request has to arrive first. */
 	ret = kernel_recvmsg(asker, &msg, &in, 1, sizeof(heard), 0);
 	if (ret > 0)
 		ret = kernel_sendmsg(asker, &msg, &out, 1, sizeof(said));
-	/* Until it has gone. */
+	/* Waits for the end of the connection. */
 	while (ret > 0)
 		ret = kernel_recvmsg(asker, &msg, &in, 1, sizeof(heard), 0);
 	sock_release(asker);
@@ -478,7 +478,7 @@ static int answer_wrongly(struct door *door)
 
 #define ASKS	6
 
-/* siw takes what comes too soon for a part of the answer, and so an answer that is wrong is none. */
+/* siw may misread an early reply, so an invalid MPA reply is retried as if there were none. */
 static void rdm_04_an_answer_that_cannot_be_read_is_asked_for_again(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -500,7 +500,7 @@ static void rdm_04_an_answer_that_cannot_be_read_is_asked_for_again(struct kunit
 	KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, rdm->cq, &error));
 	KUNIT_EXPECT_PTR_EQ(test, (void *)out, error.op_context);
 	KUNIT_EXPECT_EQ(test, FI_ECONNABORTED, error.err);
-	/* That has been all, and says nothing of who is there later. */
+	/* A later endpoint at that address is reachable. */
 	kunit_release_action(test, release_socket, door->socket);
 	other = rdm_open(test, &(struct rdm_opts){ .port = ntohs(door->name.sin_port) });
 	rdm_exchange(test, rdm, addr, other);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, EP and CLOSE, for datagram endpoints that share what they send with: all
- * of them have as many operations under way as there is room for, and what one has
- * had is the others' again when it is over, or when its endpoint has gone.
+ * Tests EP and CLOSE of CONTRACT for datagram endpoints with a shared transmit
+ * context: all its endpoints share a number of pending operations, and an
+ * operation's slot is free again when it completes or its endpoint closes.
  */
 
 #include <linux/delay.h>
@@ -21,7 +21,7 @@
 #define MOST	128
 #define MEMBERS	3
 
-/* Those who share, in one domain; each knows the others. */
+/* Endpoints with one transmit context, in one domain; each has the others' addresses. */
 struct world {
 	struct fi_info		*info;
 	struct fid_fabric	*fabric;
@@ -56,7 +56,7 @@ static struct world *make(struct kunit *test, size_t size)
 	return w;
 }
 
-/* A member that is bound to everything but what it sends with; its queue may be there. */
+/* Opens a member without a transmit context; keeps its queue if there is one. */
 static void make_member(struct kunit *test, struct world *w, int i)
 {
 	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
@@ -102,7 +102,7 @@ static struct world *open_world(struct kunit *test, size_t size)
 	return w;
 }
 
-/* Whoever is asked: what is over is put back behind the completion that says so. */
+/* Waits until that many slots are free: a slot is freed after its completion is written. */
 static void await_left(struct kunit *test, struct world *w, int who, ssize_t left)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
@@ -168,7 +168,7 @@ static void stx_opening_more_than_an_endpoint_has(struct kunit *test)
 				    "attributes %d", i);
 	}
 	KUNIT_EXPECT_NULL(test, stx);
-	/* Nothing asked for, and what the info says. */
+	/* NULL attributes, and those of the info, are accepted. */
 	KUNIT_ASSERT_EQ(test, 0, fi_stx_context(w->domain, NULL, &stx, NULL));
 	KUNIT_EXPECT_EQ(test, 0, fi_close(&stx->fid));
 	KUNIT_ASSERT_EQ(test, 0, fi_stx_context(w->domain, w->info->tx_attr, &stx, NULL));
@@ -203,7 +203,7 @@ static void stx_wrong_bindings(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(stx));
 }
 
-/* Nothing is called on it but its end. */
+/* A shared transmit context can only be closed. */
 static void stx_other_calls_are_not_there(struct kunit *test)
 {
 	struct world *w = make(test, 1);
@@ -219,7 +219,7 @@ static void stx_other_calls_are_not_there(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_control(&w->stx->fid, FI_ENABLE, NULL));
 }
 
-/* Messages that are offered, and not received: what they are sent with is in use. */
+/* Rendezvous messages without a receive keep their slots. */
 static void ep_04_who_comes_too_late_is_told_so(struct kunit *test)
 {
 	u8 *out = tr_vbuffer(test, LONGEST), *in = tr_vbuffer(test, 4 * LONGEST);
@@ -229,7 +229,7 @@ static void ep_04_who_comes_too_late_is_told_so(struct kunit *test)
 
 	tr_fill(out, LONGEST, 1);
 	KUNIT_EXPECT_EQ(test, 4, fi_tx_size_left(a->ep));
-	/* One peer has half of it at most. */
+	/* One peer gets half of the slots at most. */
 	for (int n = 0; n < 3; n++)
 		KUNIT_ASSERT_EQ(test, n < 2 ? 0 : -FI_EAGAIN,
 				fi_send(a->ep, out, LONGEST, NULL, w->to[0][2], out));
@@ -257,7 +257,7 @@ static void ep_04_who_comes_too_late_is_told_so(struct kunit *test)
 
 KUNIT_ARRAY_PARAM(places, hd_hard, hd_name_context);
 
-/* A member sends all there is; the other one is refused, and only its handler reads. */
+/* A member uses all packets. The other one's post is refused, and only its handler reads. */
 static void cq_16_the_handler_is_called_when_another_member_returns_its_packets(struct kunit *test)
 {
 	u8 *out = tr_vbuffer(test, LONGEST), *in = tr_vbuffer(test, LONGEST);
@@ -307,7 +307,7 @@ static void close_01_who_goes_leaves_what_it_had_to_others(struct kunit *test)
 	struct kofi_rdm *gone = rdm_open(test, NULL);
 	fi_addr_t to_gone = rdm_know(test, &w->member[0], gone);
 
-	/* With one who does not receive, and with one who is not there. */
+	/* Messages to a peer without receives, and to a closed peer. */
 	for (int n = 0; n < 2; n++)
 		KUNIT_ASSERT_EQ(test, 0, fi_send(w->member[0].ep, out, LONGEST, NULL, w->to[0][1], out));
 	rdm_await_connected(test, &w->member[1], 1);
@@ -319,7 +319,7 @@ static void close_01_who_goes_leaves_what_it_had_to_others(struct kunit *test)
 	rdm_exchange(test, &w->member[1], w->to[1][2], &w->member[2]);
 }
 
-/* What cannot be sent is over, too. */
+/* A failed send frees its slot. */
 static void ep_04_what_fails_is_put_back(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LEN);
@@ -339,7 +339,7 @@ static void ep_04_what_fails_is_put_back(struct kunit *test)
 	}
 }
 
-/* Those who send to each other, one of them for each CPU. */
+/* One of two members that send to each other, on one CPU each. */
 struct side {
 	struct world	*w;
 	int		n;
@@ -351,7 +351,7 @@ struct side {
 
 static const size_t lens[] = { 0, LEN, PACKET, PACKET + 1, 50000, 8 * PACKET, LONGEST };
 
-/* As many as there are, of every kind; each has all of it there for the other before it asks for anything. */
+/* Sends, receives and increments the other side's word; no operation waits for another. */
 static int send_and_receive(struct tr_thread *thread)
 {
 	struct side *side = thread->arg, *other = side->other;
@@ -382,7 +382,7 @@ static int send_and_receive(struct tr_thread *thread)
 	return 0;
 }
 
-/* Fewer than they could have under way: one may always go on, whatever the other has. */
+/* There are fewer slots than operations; each side always makes progress. */
 static void ep_04_two_with_room_for_three(struct kunit *test)
 {
 	struct side *sides = (void *)tr_buffer(test, 2 * sizeof(*sides));
@@ -422,7 +422,7 @@ static int close_it(struct tr_thread *thread)
 	return thread->result = fi_close(thread->arg);
 }
 
-/* And the context as soon as nobody is bound. */
+/* The context is closed as soon as no endpoint is bound. */
 static void close_03_two_go_at_once(struct kunit *test)
 {
 	u8 *out = tr_vbuffer(test, LONGEST);

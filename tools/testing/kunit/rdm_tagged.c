@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Messages with tags between datagram endpoints. */
+/* Tests RDM 5 of CONTRACT: tagged messages between datagram endpoints. */
 
 #include "rdm.h"
 
@@ -9,7 +9,7 @@ struct tagged {
 	struct kofi_rdm	*a, *b;
 	fi_addr_t	to_b;
 	u64		*out;	/* LEN bytes */
-	u64		*in;	/* the same */
+	u64		*in;	/* LEN bytes */
 };
 
 static struct tagged *tagged(struct kunit *test, const struct rdm_opts *opts)
@@ -44,7 +44,7 @@ static void expect(struct kunit *test, struct tagged *t, u64 tag, u64 flags,
 
 enum { SEND, SENDV, SENDMSG, INJECT, SENDDATA, INJECTDATA, SENDS };
 
-/* Every form of a send, to every form of a receive. */
+/* Sends with each call; receive_as() receives with each call. */
 static ssize_t send_as(struct tagged *t, int form, u64 tag, u64 data)
 {
 	struct kvec iov[] = { { t->out, 100 }, { (u8 *)t->out + 100, LEN - 100 } };
@@ -114,9 +114,9 @@ static void rdm_05_bits_that_are_ignored(struct kunit *test)
 {
 	struct tagged *t = tagged(test, NULL);
 	static const struct { u64 tag, ignore; int takes; } receives[] = {
-		{ 0x10, 0x0, 2 },	/* exactly */
-		{ 0x20, 0xf, 1 },	/* the last digit does not matter */
-		{ 0x00, ~0ull, 0 },	/* the first that is left */
+		{ 0x10, 0x0, 2 },	/* exact match */
+		{ 0x20, 0xf, 1 },	/* ignores the last digit */
+		{ 0x00, ~0ull, 0 },	/* the remaining message */
 	};
 	static const u64 tags[] = { 0x77, 0x2a, 0x10 };
 
@@ -133,7 +133,7 @@ static void rdm_05_bits_that_are_ignored(struct kunit *test)
 	}
 }
 
-/* Neither takes what is meant for the other. */
+/* Tagged and untagged messages match separately. */
 static void rdm_05_messages_without_a_tag_are_others(struct kunit *test)
 {
 	struct tagged *t = tagged(test, NULL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* See sep.h. */
+/* Fixture of the suites of scalable endpoints: see sep.h. */
 
 #include "sep.h"
 
