@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, EP, for endpoints that share their receives: what is posted once
- * takes the messages of all of them, and completes where each says.
+ * Tests EP of CONTRACT for connected endpoints with a shared receive context:
+ * its receives take messages of all its endpoints, and each completes in its
+ * own endpoint's queue.
  */
 
 #include <linux/delay.h>
@@ -24,7 +25,7 @@ static void info_14_shared_contexts_are_offered_where_they_work(struct kunit *te
 	KUNIT_EXPECT_EQ(test, FI_SHARED_CONTEXT, info->ep_attr->rx_ctx_cnt);
 	KUNIT_EXPECT_EQ(test, 0, info->caps & FI_MULTI_RECV);
 
-	/* Buffers for several messages are not among it, nor are transmits to share. */
+	/* FI_MULTI_RECV and shared transmit contexts are not offered with it. */
 	hints->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
 	hints->caps |= FI_MULTI_RECV;
 	KUNIT_EXPECT_EQ(test, -FI_ENODATA,
@@ -39,7 +40,7 @@ static void info_14_shared_contexts_are_offered_where_they_work(struct kunit *te
 	KUNIT_EXPECT_NULL(test, found);
 }
 
-/* Whoever sends, the oldest receive takes it, and its endpoint's queue tells. */
+/* The oldest receive takes a message of any peer, and completes in that endpoint's queue. */
 static void srx_messages_of_several_peers_in_posting_order(struct kunit *test)
 {
 	static const struct sx_opts opts = { .peers = SX_PEERS };
@@ -64,7 +65,7 @@ static void srx_messages_of_several_peers_in_posting_order(struct kunit *test)
 				fi_cq_read(world->cq[i], NULL, 0));
 }
 
-/* Those of one peer come in order, however they are read; each context comes once. */
+/* Entries of an endpoint are in order, whichever queue is read first; each appears once. */
 static void srx_completions_are_read_in_any_order(struct kunit *test)
 {
 	static const struct sx_opts opts = { .peers = SX_PEERS };
@@ -90,7 +91,7 @@ static void srx_completions_are_read_in_any_order(struct kunit *test)
 		}
 	}
 	KUNIT_EXPECT_EQ(test, BIT(SIZE - 1) - 1, seen);
-	/* One is left. */
+	/* The last receive is still posted. */
 	sx_send(test, world, 1, sent, LEN);
 	tr_expect(test, world->cq[1], buf + (SIZE - 1) * LEN, FI_RECV, LEN);
 }
@@ -113,7 +114,7 @@ static void ep_04_a_full_shared_queue(struct kunit *test)
 	static const struct sx_opts opts = { .size = 3, .peers = 2 };
 	u8 *buf = tr_buffer(test, 4 * LEN), *sent = tr_buffer(test, LEN);
 	struct sx_world *world = sx_open(test, &opts);
-	/* Whether a receive has its place until its entry has been read. */
+	/* A device's receive counts as posted until its entry is read. */
 	const bool is_kept = !tr_is_loop(world->info);
 
 	KUNIT_EXPECT_EQ(test, 3, fi_rx_size_left(world->srx));
@@ -125,7 +126,7 @@ static void ep_04_a_full_shared_queue(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, -FI_EAGAIN,
 				tr_recv(world->srx, buf + next * LEN, LEN));
 		sx_send(test, world, turn % 2, sent, LEN);
-		/* It is over, but nobody has been told. */
+		/* The receive has completed, but its entry is unread. */
 		KUNIT_EXPECT_EQ(test, 0, tr_await(world->cq[turn % 2]));
 		KUNIT_EXPECT_EQ(test, is_kept ? 0 : 1,
 				fi_rx_size_left(world->srx));
@@ -155,7 +156,7 @@ static void ep_05_nothing_is_received_without_memory(struct kunit *test)
 	}
 }
 
-/* What the queue of the endpoint says that gets the message. */
+/* The receiving endpoint's CQ binding decides whether there is an entry. */
 static void ep_07_selective_completion_of_shared_receives(struct kunit *test)
 {
 	static const struct sx_opts opts = {
@@ -194,7 +195,7 @@ static void ep_08_flags_of_shared_receives(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, SIZE - 1, fi_rx_size_left(world->srx));
 }
 
-/* In pieces, with and without descriptors, of memory of several kinds. */
+/* Receives of several pieces, with and without descriptors, in linear and vmalloc memory. */
 static void ep_09_shared_receives_in_pieces(struct kunit *test)
 {
 	static const struct sx_opts opts = { .segments = 3, .peers = 1 };
@@ -212,7 +213,7 @@ static void ep_09_shared_receives_in_pieces(struct kunit *test)
 	fx_defer_close(test, &mr->fid);
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_recvv(world->srx, iov, NULL, 4,
 						   FI_ADDR_UNSPEC, NULL));
-	/* Not all of it is in the region. */
+	/* The second piece is outside of the region. */
 	desc[1] = fi_mr_desc(mr);
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_recvv(world->srx, iov, desc, 3,
 						   FI_ADDR_UNSPEC, NULL));
@@ -233,7 +234,7 @@ static void ep_09_shared_receives_in_pieces(struct kunit *test)
 		memcpy(got + 2 * LEN, buf + LEN, LEN);
 		KUNIT_EXPECT_TRUE(test, tr_intact(got, 3 * LEN, turn));
 	}
-	/* One range of the region, as nearly all are. */
+	/* A receive of one piece in a region: the common case. */
 	KUNIT_ASSERT_EQ(test, 0, fi_recv(world->srx, buf + 1, LEN, desc[0],
 					 FI_ADDR_UNSPEC, buf));
 	sx_send(test, world, 0, sent, LEN);
@@ -261,7 +262,7 @@ static void ep_10_shared_receives_cannot_be_cancelled(struct kunit *test)
 			fi_cancel(&world->srx->fid, world));
 }
 
-/* There is nothing but receives. */
+/* A shared receive context only receives. */
 static void srx_other_calls_are_not_there(struct kunit *test)
 {
 	static const struct sx_opts opts = { .peers = 1 };
@@ -285,7 +286,7 @@ static void srx_other_calls_are_not_there(struct kunit *test)
 			fi_getopt(&srx->fid, FI_OPT_ENDPOINT,
 				  FI_OPT_MIN_MULTI_RECV, &len, &len));
 
-	/* And nothing of its own is posted to an endpoint that shares. */
+	/* Receives cannot be posted to its endpoints. */
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, tr_recv(world->ep[0], buf, LEN));
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, sx_recvmsg(world->ep[0], 0, NULL));
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS,
@@ -317,7 +318,7 @@ static void srx_opening_more_than_there_is(struct kunit *test)
 			fi_srx_context(world->domain, &attr, &srx, NULL));
 	KUNIT_EXPECT_NULL(test, srx);
 
-	/* Nothing asked for, and what the info says. */
+	/* Attributes of zeroes, and those of the info, are accepted. */
 	attr = (struct fi_rx_attr) {};
 	KUNIT_ASSERT_EQ(test, 0,
 			fi_srx_context(world->domain, &attr, &srx, NULL));
@@ -349,12 +350,12 @@ static void srx_wrong_bindings(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_ep_bind(ep, srx, 0));
 	KUNIT_EXPECT_EQ(test, 0, fi_enable(ep));
 	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, fi_ep_bind(ep, srx, 0));
-	/* Not bound to anything else. */
+	/* An endpoint binds no endpoint, and a passive endpoint no receive context. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_ep_bind(plain, &plain->fid, 0));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_pep_bind(world->pep, srx, 0));
 }
 
-/* A queue has room for all of the receives from the first endpoint on, and once. */
+/* A CQ reserves slots for all receives of a context, once, when its first endpoint is enabled. */
 static void cq_14_room_for_shared_receives(struct kunit *test)
 {
 	struct sx_world *world = sx_open(test, &(struct sx_opts) {
@@ -366,24 +367,24 @@ static void cq_14_room_for_shared_receives(struct kunit *test)
 	struct fid_cq *cq = world->cq[0];
 
 	tr_needs_device(test, world->info);
-	/* Of another context. */
+	/* An endpoint of another context does not fit. */
 	ep = sx_ep(test, world, world->info, cq);
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(ep, &srx->fid, 0));
 	KUNIT_EXPECT_EQ(test, -FI_ENOSPC, fi_enable(ep));
-	/* Of the same one. */
+	/* An endpoint of the same context needs no more slots. */
 	fx_close(test, &ep->fid);
 	ep = sx_ep(test, world, world->info, cq);
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(ep, &world->srx->fid, 0));
 	KUNIT_EXPECT_EQ(test, 0, fi_enable(ep));
 	fx_close(test, &ep->fid);
-	/* It is given back with the last. */
+	/* Closing the context's last endpoint releases the slots. */
 	fx_close(test, &world->ep[0]->fid);
 	ep = sx_ep(test, world, world->info, cq);
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(ep, &srx->fid, 0));
 	KUNIT_EXPECT_EQ(test, 0, fi_enable(ep));
 }
 
-/* What others have posted has taken its room, also where nobody had counted it yet. */
+/* Receives of an ordinary endpoint count at once, also before the CQ reserves slots for them. */
 static void cq_14_room_that_others_have_taken_is_not_for_shared_receives(struct kunit *test)
 {
 	enum { MANY = 1000 };
@@ -409,7 +410,7 @@ static void cq_14_room_that_others_have_taken_is_not_for_shared_receives(struct 
 	KUNIT_EXPECT_EQ(test, 0, fi_enable(ep));
 }
 
-/* However much comes, and nobody reads. */
+/* The queue holds all receives, without any read in between. */
 static void cq_14_shared_receives_overrun_no_queue(struct kunit *test)
 {
 	enum { MANY = 200 };
@@ -475,7 +476,7 @@ static void cq_13_remote_data_beside_shared_receives(struct kunit *test)
 	}
 }
 
-/* Only its endpoint breaks, and only that receive is used up. */
+/* The truncated message ends its own connection, and uses one receive. */
 static void cq_08_a_message_that_is_too_long_for_a_shared_receive(struct kunit *test)
 {
 	static const struct sx_opts opts = { .peers = 2 };
@@ -494,7 +495,7 @@ static void cq_08_a_message_that_is_too_long_for_a_shared_receive(struct kunit *
 	tr_expect(test, world->cq[1], buf + 2 * LEN, FI_RECV, LEN);
 }
 
-/* What a handler needs that posts again what it has read. */
+/* State of a handler that reposts each receive that it reads. */
 struct again {
 	struct sx_world	*world;
 	atomic_t	received;
@@ -545,7 +546,7 @@ static void cq_17_a_handler_posts_shared_receives(struct kunit *test)
 		sx_connect(test, world, i);
 	deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	while (sends < 100 && time_before(jiffies, deadline)) {
-		/* No more than are posted: not every device waits. */
+		/* No more messages than posted receives are sent: iWARP requires it. */
 		if (sends - atomic_read(&again->received) < 4) {
 			sx_send(test, world, sends & 1, sent, LEN);
 			sends++;

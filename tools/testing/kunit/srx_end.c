@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, CM 6 and 7, CLOSE 3: what becomes of receives that are shared when
- * connections, endpoints, the context or the device go.
+ * Tests CM 6 and 7 and CLOSE 3 of CONTRACT: shared receives when connections,
+ * endpoints, the context or the device are closed or removed.
  */
 
 #include <linux/delay.h>
@@ -11,7 +11,7 @@
 #define LEN SX_LEN
 #define SIZE 16
 
-/* A connection that ends flushes nothing of what is shared. */
+/* The end of a connection flushes no shared receives. */
 static void cm_06_shared_receives_outlive_a_connection(struct kunit *test)
 {
 	static const struct sx_opts opts = { .peers = 2 };
@@ -20,7 +20,7 @@ static void cm_06_shared_receives_outlive_a_connection(struct kunit *test)
 
 	sx_post(test, world, buf, 4);
 	sx_send(test, world, 0, sent, LEN);
-	/* Theirs, and then ours; what had come before is still told of. */
+	/* The peer closes, then an endpoint shuts down; an earlier completion is still reported. */
 	fx_close(test, &world->peer[0]->fid);
 	tr_expect_shutdown(test, world->eq, world->ep[0]);
 	tr_expect(test, world->cq[0], buf, FI_RECV, LEN);
@@ -73,7 +73,7 @@ static void cm_05_shared_receives_stay_when_an_endpoint_shuts_its_own_down(struc
 			tr_read_flushed(test, world->peer_cq[0]));
 }
 
-/* What an endpoint has received, and nobody has read, is posted again when it goes, or can be read. */
+/* An unread completion of a closed endpoint can be read, or its receive is posted again. */
 static void cm_07_closing_an_endpoint_leaves_shared_receives_posted(struct kunit *test)
 {
 	static const struct sx_opts opts = { .size = 4, .peers = 2 };
@@ -86,7 +86,7 @@ static void cm_07_closing_an_endpoint_leaves_shared_receives_posted(struct kunit
 	sx_post(test, world, buf, 4);
 	for (int i = 0; i < 3; i++)
 		sx_send(test, world, 0, sent, LEN);
-	/* Once from the device and once from what was put off. */
+	/* One completion has been polled from the device, the others have not. */
 	KUNIT_EXPECT_EQ(test, 0, tr_await(world->cq[0]));
 	fx_close(test, &world->ep[0]->fid);
 	left = sx_read_rest(test, world, 0, rest, 4);
@@ -109,7 +109,7 @@ static void cm_07_closing_an_endpoint_leaves_shared_receives_posted(struct kunit
 	KUNIT_EXPECT_EQ(test, 4, fi_rx_size_left(world->srx));
 }
 
-/* What nobody is told of is over when it is there, whoever closes before he has looked. */
+/* A receive without an entry is complete when its message is there, also if the endpoint closes. */
 static void cm_07_silent_shared_receives_are_over_with_their_endpoint(struct kunit *test)
 {
 	static const struct sx_opts opts = {
@@ -124,7 +124,7 @@ static void cm_07_silent_shared_receives_are_over_with_their_endpoint(struct kun
 	void *rest;
 	int left;
 
-	/* The first is to be read, and keeps the others waiting behind it. */
+	/* The first receive has an entry, and the others complete behind it. */
 	for (int i = 0; i < 4; i++)
 		KUNIT_ASSERT_EQ(test, 0, sx_recvmsg(world->srx,
 						    i ? 0 : FI_COMPLETION,
@@ -137,7 +137,7 @@ static void cm_07_silent_shared_receives_are_over_with_their_endpoint(struct kun
 	fx_close(test, &world->ep[0]->fid);
 	left = sx_read_rest(test, world, 0, &rest, 1);
 	KUNIT_EXPECT_EQ(test, 2 + left, fi_rx_size_left(world->srx));
-	/* The last one, and the one that nobody has read, if that is posted again. */
+	/* The last receive, and the first one if it is posted again. */
 	for (int i = left; i < 2; i++)
 		sx_send(test, world, 1, NULL, 0);
 	if (left)
@@ -149,8 +149,8 @@ static void cm_07_silent_shared_receives_are_over_with_their_endpoint(struct kun
 }
 
 /*
- * In the middle of a message, too, if it goes well: whatever its queue pair had
- * taken, no receive is lost.
+ * A peer closes in the middle of a message: no receive is lost, including the
+ * one that the queue pair has taken.
  */
 static void srx_a_peer_that_dies_takes_no_receive_along(struct kunit *test)
 {
@@ -203,19 +203,19 @@ static void close_03_shared_receives(struct kunit *test)
 	sx_post(test, world, buf, SIZE);
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(srx));
 	fx_close(test, &world->ep[0]->fid);
-	/* Also where it is bound, and not enabled yet. */
+	/* A bound endpoint that is not enabled keeps the context busy as well. */
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(ep, srx, 0));
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(srx));
 	fx_close(test, &ep->fid);
-	/* Its own parent waits for it. */
+	/* The domain is busy while the context is open. */
 	fx_cancel_close(test, srx);
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&world->domain->fid));
-	/* What is posted comes back silently. */
+	/* Posted receives are dropped without an entry. */
 	KUNIT_EXPECT_EQ(test, 0, fi_close(srx));
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(world->cq[0], NULL, 0));
 }
 
-/* Whoever posts and whoever reads, on several CPUs. */
+/* A peer's messages and the thread that receives and reposts, on any CPU. */
 struct share_thread {
 	struct sx_world	*world;
 	unsigned int	peer;
@@ -257,7 +257,7 @@ static int send_all(struct tr_thread *thread)
 	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	int posted = 0, done = 0;
 
-	/* Not every device waits for a receive: no more than there are for this one. */
+	/* No more messages than the peer's share of receives are sent: iWARP requires it. */
 	while (done < share->count && time_before(jiffies, deadline)) {
 		int flying = posted - atomic_read(&share->received);
 		struct fi_cq_tagged_entry entry;
@@ -273,7 +273,7 @@ static int send_all(struct tr_thread *thread)
 	return done < share->count ? -FI_ETIMEDOUT : 0;
 }
 
-/* Lets all peers of the world send that many each; join_all() waits for them. */
+/* Starts a sender and a receiver for each peer; join_all() waits for them. */
 static void start_all(struct kunit *test, struct sx_world *world, int count,
 		      struct tr_thread **threads)
 {
@@ -315,10 +315,7 @@ static void srx_posted_and_read_by_several_threads(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_rx_size_left(world->srx));
 }
 
-/*
- * Others receive and post meanwhile. In the end each receive is posted still,
- * and once.
- */
+/* Other peers receive and repost meanwhile. At the end each receive is posted exactly once. */
 static void srx_endpoints_come_and_go_while_others_receive(struct kunit *test)
 {
 	static const struct sx_opts opts = { .size = SIZE, .peers = 2 };
@@ -362,7 +359,7 @@ static void srx_endpoints_come_and_go_while_others_receive(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, BIT(SIZE) - 1, seen);
 }
 
-/* The device goes, and everybody may let go of it, the context among them. */
+/* After the removal all objects can be closed, the context included. */
 static void removal_of_the_device_under_shared_receives(struct kunit *test)
 {
 	static const struct sx_opts opts = { .size = 4, .peers = 1 };
@@ -406,7 +403,7 @@ static void removal_of_the_device_under_shared_receives(struct kunit *test)
 	fx_close(test, &world->cq[0]->fid);
 	fx_close(test, &world->peer_cq[0]->fid);
 	fx_close(test, &world->domain->fid);
-	/* The listener is of the fabric: the domain has to let go first. */
+	/* The listener belongs to the fabric, and reports FI_ENODEV after the domain is closed. */
 	KUNIT_ASSERT_EQ(test, 0, fx_wait_error(test, world->eq, &error));
 	KUNIT_EXPECT_PTR_EQ(test, &world->pep->fid, error.fid);
 }
@@ -433,7 +430,7 @@ static struct kunit_suite suite = {
 	.test_cases = cases,
 };
 
-/* A suite of its own: the scenario removes the device under it. */
+/* A suite of its own, since the scenario removes the device. */
 static struct kunit_suite removal_suite = {
 	.name = "kofi_removal_srx",
 	.test_cases = removal_cases,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * See srx.h.
+ * Fixture of the suites of shared receives: see srx.h.
  */
 
 #include "srx.h"
@@ -127,7 +127,7 @@ int sx_read_rest(struct kunit *test, struct sx_world *world, unsigned int i,
 		KUNIT_EXPECT_TRUE(test, entry.flags & FI_RECV);
 		contexts[count++] = entry.op_context;
 	}
-	/* A device's are gone with their endpoint. */
+	/* A device's unread completions are dropped with their endpoint. */
 	if (!tr_is_loop(world->info))
 		KUNIT_EXPECT_EQ(test, 0, count);
 	return count;

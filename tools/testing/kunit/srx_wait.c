@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, EP 4, CQ 14, CM 7: messages that find no receive of those that
- * endpoints share, or no room to be told of, wait until there is one.
+ * Tests EP 4, CQ 14 and CM 7 of CONTRACT: messages without a shared receive or
+ * a CQ slot wait.
  */
 
 #include "srx.h"
 
 #define LEN SX_LEN
 
-/* Endpoints that share size receives, where messages wait. */
+/* Opens endpoints with a shared receive context; skips iWARP, where messages cannot wait. */
 static struct sx_world *open_patient(struct kunit *test, size_t size)
 {
 	struct sx_world *world = sx_open(test, &(struct sx_opts) {
@@ -21,7 +21,7 @@ static struct sx_world *open_patient(struct kunit *test, size_t size)
 	return world;
 }
 
-/* Each that is posted is for one of those that wait, whose order is their peer's. */
+/* Each new receive takes a waiting message; the messages of a peer keep their order. */
 static void ep_04_messages_wait_for_shared_receives(struct kunit *test)
 {
 	enum { EACH = 5 };
@@ -56,7 +56,7 @@ static void ep_04_messages_wait_for_shared_receives(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 16, fi_rx_size_left(world->srx));
 }
 
-/* Who has waited and goes takes nothing from the others. */
+/* A closed endpoint or peer leaves the receives to the others. */
 static void cm_07_who_waits_and_closes_takes_no_shared_receive(struct kunit *test)
 {
 	struct sx_world *world = open_patient(test, 2);
@@ -75,7 +75,7 @@ static void cm_07_who_waits_and_closes_takes_no_shared_receive(struct kunit *tes
 	KUNIT_EXPECT_EQ(test, 2, fi_rx_size_left(world->srx));
 }
 
-/* What is posted where one may not sleep, for a long message, whose endpoint goes at once. */
+/* A long message takes a receive posted in atomic context, and its endpoint closes at once. */
 static void cm_07_a_shared_receive_that_is_being_taken(struct kunit *test)
 {
 	enum { LONG = SZ_128K };
@@ -107,7 +107,7 @@ static void cm_07_a_shared_receive_that_is_being_taken(struct kunit *test)
 	}
 }
 
-/* More than there is room for in a queue that nobody reads: the rest comes when it is read. */
+/* Without reads the CQ fills up; the other messages are received as it is read. */
 static void cq_14_messages_wait_for_room(struct kunit *test)
 {
 	enum { MANY = 200 };
@@ -123,13 +123,13 @@ static void cq_14_messages_wait_for_room(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, sx_recvmsg(world->srx, 0, NULL));
 	for (int i = 0; i < MANY; i++)
 		KUNIT_ASSERT_EQ(test, 0, tr_send(world->peer[0], NULL, 0));
-	/* Neither lost nor taken: another endpoint's queue has room. */
+	/* Messages without a slot keep no receive: another endpoint's queue has slots. */
 	KUNIT_EXPECT_GT(test, fi_rx_size_left(world->srx), 8);
 	KUNIT_EXPECT_LT(test, fi_rx_size_left(world->srx), MANY / 2);
 	sx_send(test, world, 1, NULL, 0);
 	tr_expect(test, world->cq[1], NULL, FI_RECV, 0);
 	KUNIT_ASSERT_EQ(test, 0, sx_recvmsg(world->srx, 0, NULL));
-	/* By readers who find nothing and by those who sleep. */
+	/* The reads block if there is no entry yet. */
 	for (int i = 0; i < MANY; i++) {
 		struct fi_cq_tagged_entry entry;
 
