@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, POLL 1 to 5: poll sets of completion queues and counters.
+ * Tests POLL 1 to 5 of CONTRACT: poll sets of completion queues and counters.
  */
 
 #include <linux/delay.h>
@@ -25,7 +25,7 @@ static void poll_01_flags_are_refused(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, other);
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_poll_add(set, &fx->cq->fid, 1));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_poll_del(set, &fx->cq->fid, 1));
-	/* It was not added. */
+	/* The refused call did not add the queue. */
 	fx_close(test, &fx->cq->fid);
 }
 
@@ -64,11 +64,11 @@ static void poll_02_without_members_or_room(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_poll(set, &found, -1));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_poll(set, &found, INT_MIN));
 	KUNIT_EXPECT_PTR_EQ(test, found, (void *)fx);
-	/* None of these has told of it. */
+	/* The refused calls above did not report the change. */
 	ST_EXPECT_READY(test, set, &cntr->fid);
 }
 
-/* Queues of a connection, known by their addresses: the first, or both. */
+/* Opens a poll set with the first queues of a connection; each context is the queue's address. */
 static struct fid_poll *poll_some(struct kunit *test, struct kofi_pair *pair,
 				  int count)
 {
@@ -169,7 +169,7 @@ static void poll_02_errors_are_listed(struct kunit *test)
 	ST_EXPECT_READY(test, set, NULL);
 }
 
-/* Of a set of many, each is found by itself, and all are found together. */
+/* In a set of many counters each one is found alone, and all are found together. */
 static void poll_02_one_of_many(struct kunit *test)
 {
 	struct fid_cntr **cntr = (void *)tr_buffer(test, MANY * sizeof(*cntr));
@@ -189,7 +189,7 @@ static void poll_02_one_of_many(struct kunit *test)
 	}
 	for (int i = 0; i < MANY; i++)
 		fi_cntr_add(cntr[i], 1);
-	/* In parts, first come first, and none twice. */
+	/* Several calls list each counter once, in the order of their changes. */
 	KUNIT_EXPECT_EQ(test, 3, fi_poll(set, found, 3));
 	KUNIT_EXPECT_EQ(test, MANY - 3, fi_poll(set, found + 3, MANY));
 	for (int i = 0; i < MANY; i++)
@@ -210,7 +210,7 @@ static void poll_in_handler(struct hd_queue *queue)
 		;
 }
 
-/* A member that has a handler calls it as ever, and the handler may poll the set. */
+/* A member's handler is still called, and may poll the set. */
 static void poll_in_every_place(struct kunit *test, bool hard)
 {
 	int *listed = (void *)tr_buffer(test, sizeof(*listed));
@@ -220,7 +220,7 @@ static void poll_in_every_place(struct kunit *test, bool hard)
 	struct fid_ep *ep[2];
 
 	queue->cq->fid.context = queue->cq;
-	/* What the handler polls. */
+	/* The handler's fi_poll() argument. */
 	queue->ep = (void *)set;
 	st_add(test, set, &queue->cq->fid);
 	ST_EXPECT_READY(test, set, NULL);
@@ -235,7 +235,7 @@ static void poll_in_every_place(struct kunit *test, bool hard)
 		ST_EXPECT_READY(test, set, NULL);
 	}
 	hd_check(test, queue);
-	/* With the test, the queue goes before the set does. */
+	/* The queue is closed before the set, so it leaves the set here. */
 	st_del(test, set, &queue->cq->fid);
 }
 
@@ -261,7 +261,7 @@ static void poll_03_a_counter_is_listed_once_after_each_change(struct kunit *tes
 	st_add(test, set, &cntr->fid);
 	st_add(test, set, &used->fid);
 	st_add(test, second, &cntr->fid);
-	/* It has changed before it came. */
+	/* A counter that changed before it was added is listed. */
 	ST_EXPECT_READY(test, set, &used->fid);
 	ST_EXPECT_READY(test, set, NULL);
 
@@ -269,14 +269,14 @@ static void poll_03_a_counter_is_listed_once_after_each_change(struct kunit *tes
 	fi_cntr_add(cntr, 1);
 	ST_EXPECT_READY(test, set, &cntr->fid);
 	ST_EXPECT_READY(test, set, NULL);
-	/* The other set is told by itself. */
+	/* Each set lists the change for itself. */
 	ST_EXPECT_READY(test, second, &cntr->fid);
 	ST_EXPECT_READY(test, second, NULL);
 	fi_cntr_adderr(cntr, 1);
 	ST_EXPECT_READY(test, set, &cntr->fid);
 	fi_cntr_seterr(cntr, 0);
 	ST_EXPECT_READY(test, set, &cntr->fid);
-	/* There and back again is a change. */
+	/* A change back to the old value counts as a change. */
 	fi_cntr_set(cntr, 7);
 	fi_cntr_set(cntr, 2);
 	ST_EXPECT_READY(test, set, &cntr->fid);
@@ -285,7 +285,7 @@ static void poll_03_a_counter_is_listed_once_after_each_change(struct kunit *tes
 	ST_EXPECT_READY(test, set, NULL);
 }
 
-/* Nobody reads the completion queue: fi_poll() itself has operations counted. */
+/* fi_poll() alone makes progress: the test never reads the completion queue. */
 static void poll_03_operations_are_counted_by_polling(struct kunit *test)
 {
 	static const int counts[2] = { FX_RECVS, FX_SENDS };
@@ -347,7 +347,7 @@ static void poll_04_twice_and_absent(struct kunit *test)
 	ST_EXPECT_READY(test, set, &cntr[1]->fid);
 	ST_EXPECT_READY(test, set, NULL);
 
-	/* Added twice, it is gone when it is deleted once. */
+	/* A member that was added twice is removed by one delete. */
 	fi_cntr_add(cntr[0], 1);
 	fi_cntr_add(cntr[1], 1);
 	fi_cntr_add(cntr[2], 1);
@@ -355,7 +355,7 @@ static void poll_04_twice_and_absent(struct kunit *test)
 	ST_EXPECT_READY(test, set, &cntr[0]->fid, &cntr[2]->fid);
 	fi_cntr_add(cntr[1], 1);
 	ST_EXPECT_READY(test, set, NULL);
-	/* Its place is taken by another, which is not told of the old one's. */
+	/* A member that is added again does not list changes from before. */
 	st_del(test, set, &cntr[0]->fid);
 	fi_cntr_set(cntr[1], 0);
 	st_add(test, set, &cntr[1]->fid);
@@ -376,7 +376,7 @@ static void poll_05_busy_with_members(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&set->fid));
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&cntr->fid));
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&fx->cq->fid));
-	/* Which changes nothing. */
+	/* The refused calls changed nothing. */
 	fi_cntr_add(cntr, 1);
 	cntr->fid.context = cntr;
 	ST_EXPECT_READY(test, set, &cntr->fid);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, EP 8, INFO 14 and CQ 9: FI_REMOTE_SIGNAL. A target opened with it
- * sleeps until a message with the flag arrives, or an operation fails.
+ * Tests EP 8, INFO 14 and CQ 9 of CONTRACT: FI_REMOTE_SIGNAL. A target opened
+ * with it sleeps until a message with the flag arrives, or an operation fails.
  */
 
 #include "handler.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Poll sets, wait sets and their members, opened for a test.
+ * Fixture of the suites of poll sets and wait sets: see sets.h.
  */
 
 #include <linux/delay.h>
@@ -44,7 +44,7 @@ void st_add(struct kunit *test, struct fid_poll *set, struct fid *fid)
 
 void st_del(struct kunit *test, struct fid_poll *set, struct fid *fid)
 {
-	/* Once more with the test, which does nothing. */
+	/* The test's cleanup removes the member again, which has no effect. */
 	KUNIT_ASSERT_EQ(test, 0, fi_poll_del(set, fid, 0));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, POLL 7 and 9: fi_trywait(), and sleeping on the wait queue of a
- * queue, a counter or a set by the kernel's own means.
+ * Tests POLL 7 and 9 of CONTRACT: fi_trywait(), and kernel threads that sleep
+ * on the wait queue of a queue, a counter or a wait set.
  */
 
 #include <linux/delay.h>
@@ -42,7 +42,7 @@ static void poll_07_bad_arguments(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, try(fx, cq, NULL));
 	KUNIT_EXPECT_EQ(test, 0, try(fx, unspec, NULL));
 	KUNIT_EXPECT_EQ(test, 0, try(fx, cq, set));
-	/* Not of one kind. */
+	/* All objects have to have the same kind of wait object. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, try(fx, cq, unspec));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, try(fx, unspec, set));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_trywait(fx->fabric, NULL, 1));
@@ -72,7 +72,7 @@ static void poll_07_what_is_queued_is_told(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, try(fx, &set->fid, NULL));
 	KUNIT_EXPECT_EQ(test, 1, fi_eq_read(member, &event, &byte, 1, 0));
 	KUNIT_EXPECT_EQ(test, 0, try(fx, &set->fid, NULL));
-	/* Who reads the counter may sleep then; fi_trywait() does not take it from fi_waitfrom(). */
+	/* fi_trywait() reports a counter's change once, and leaves it for fi_waitfrom(). */
 	for (int i = 0; i < 2; i++) {
 		fi_cntr_add(counter, 1);
 		KUNIT_EXPECT_EQ(test, -FI_EAGAIN, try(fx, &set->fid, NULL));
@@ -80,7 +80,7 @@ static void poll_07_what_is_queued_is_told(struct kunit *test)
 	}
 	ST_EXPECT_FROM(test, set, &counter->fid);
 	KUNIT_EXPECT_EQ(test, 0, try(fx, &set->fid, NULL));
-	/* Nor does it see again what that has told. */
+	/* A change that fi_waitfrom() has reported is not reported by fi_trywait(). */
 	fi_cntr_add(counter, 1);
 	ST_EXPECT_FROM(test, set, &counter->fid);
 	KUNIT_EXPECT_EQ(test, 0, try(fx, &set->fid, NULL));
@@ -190,7 +190,7 @@ static void poll_07_a_counted_operation_is_told(struct kunit *test)
 	}
 }
 
-/* A counter of a set that fi_trywait() has told of wakes the set's queue with its next change. */
+/* After fi_trywait() has reported a counter of a set, its next change wakes the set's queue. */
 static void poll_09_every_change_wakes_the_queue(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -229,7 +229,7 @@ static void poll_07_completions_are_told(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_trywait(pair->fabric, cq, 2));
 }
 
-/* A thread that takes messages, and sleeps in between as native code does. */
+/* State of a thread that receives messages, and sleeps with wait_event(). */
 struct taker {
 	struct kofi_fabric_fx	*fx;
 	struct fid_cq		*cq;
@@ -252,7 +252,7 @@ static wait_queue_head_t *queue_of(struct kunit *test, struct fid *fid)
 	wait_event_timeout(*(taker)->queue, (condition),		\
 			   msecs_to_jiffies(FX_WAIT_MS))
 
-/* The condition reads: what finds nothing has the queue woken. */
+/* The wait condition reads the CQ: a read that finds nothing arms the wakeup. */
 static int take_by_reading(struct tr_thread *thread)
 {
 	struct taker *taker = thread->arg;
@@ -270,7 +270,7 @@ static int take_by_reading(struct tr_thread *thread)
 	return 0;
 }
 
-/* The condition asks; fids is what it asks about. */
+/* The wait condition is fi_trywait() on fid. */
 static ssize_t take_by_asking(struct taker *taker, struct fid *fid)
 {
 	struct fi_cq_tagged_entry entry;
@@ -317,7 +317,7 @@ static int take_by_counting(struct tr_thread *thread)
 	return 0;
 }
 
-/* Empty messages to a thread, at every distance, and that it takes each. */
+/* Sends empty messages at varying intervals, and expects that the thread receives each. */
 static void feed(struct kunit *test, struct taker *taker, struct fid_ep *from,
 		 struct fid_ep *to, struct fid_cq *done,
 		 int (*take)(struct tr_thread *thread))
@@ -333,7 +333,7 @@ static void feed(struct kunit *test, struct taker *taker, struct fid_ep *from,
 				    atomic_read(&taker->taken));
 		KUNIT_ASSERT_EQ(test, 0, fi_send(from, NULL, 0, NULL, 0, from));
 		tr_expect(test, done, from, FI_SEND, 0);
-		/* Sometimes it has gone to sleep by then, sometimes not. */
+		/* The thread has fallen asleep by then or not. */
 		udelay(i % 50);
 		while (atomic_read(&taker->taken) < i - 8 &&
 		       time_before(jiffies, deadline))
@@ -344,7 +344,7 @@ static void feed(struct kunit *test, struct taker *taker, struct fid_ep *from,
 	KUNIT_EXPECT_EQ(test, MESSAGES, atomic_read(&taker->taken));
 }
 
-/* A connection whose accepting end completes in the taker's queue. */
+/* Connects; the accepting endpoint completes in the receiver's queue. */
 static struct fid_ep *connect(struct kunit *test, struct taker *taker,
 			      struct fid_ep **peer)
 {
@@ -397,7 +397,7 @@ static void poll_09_nothing_is_missed_by_a_set(struct kunit *test)
 	feed(test, taker, ep, peer, taker->fx->cq, take_by_asking_the_set);
 }
 
-/* Nobody reads the queue that the counted operations complete in, and there is nothing to be read. */
+/* Operations are counted without entries and without reads of their completion queue. */
 static void poll_09_nothing_is_missed_by_a_counter(struct kunit *test)
 {
 	struct fi_cq_attr attr = {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Waits of the suites: all bounded, and each says what it waited for.
+ * Bounded waits of the suites: each logs what it waited for when it fails.
  */
 
 #include <linux/delay.h>
@@ -8,7 +8,7 @@
 
 #include "fixture.h"
 
-/* Says what error stands at the head of the queue, and takes it away. */
+/* Reads the error at the head of the queue, and logs it. */
 static int report_error(struct kunit *test, struct fid_eq *eq, u32 want)
 {
 	struct fi_eq_err_entry error = {};
@@ -62,7 +62,7 @@ int fx_wait_error(struct kunit *test, struct fid_eq *eq,
 	return ret == sizeof(*entry) ? 0 : -FI_EIO;
 }
 
-/* As fi_cq_sread(), for queues that cannot be waited for as well. */
+/* Reads like fi_cq_sread(), also from queues without a wait object. */
 static ssize_t read_entries(struct fid_cq *cq, void *entries, size_t n,
 			    unsigned long deadline)
 {

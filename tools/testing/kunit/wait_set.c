@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, POLL 1, 5, 6, 8 and 10: wait sets, and what fi_control() says of
- * wait objects. Native waits are in trywait.c.
+ * Tests POLL 1, 5, 6, 8 and 10 of CONTRACT: wait sets, and fi_control() of wait
+ * objects. trywait.c tests native waits.
  */
 
 #include <linux/delay.h>
@@ -77,7 +77,7 @@ static void poll_10_members_need_a_set(struct kunit *test)
 	}
 }
 
-/* What each class says of its wait object. */
+/* Checks the wait object that fi_control() reports. */
 static void expect_object(struct kunit *test, struct fid *fid,
 			  enum fi_wait_obj want)
 {
@@ -89,7 +89,7 @@ static void expect_object(struct kunit *test, struct fid *fid,
 	KUNIT_EXPECT_EQ(test, want == FI_WAIT_QUEUE ? 0 : -FI_ENODATA,
 			fi_control(fid, FI_GETWAIT, &queue));
 	KUNIT_EXPECT_EQ(test, want == FI_WAIT_QUEUE, !!queue);
-	/* Its lock can be taken: it is one, and nobody sleeps there. */
+	/* The queue's lock can be taken, and no thread sleeps on it. */
 	if (queue)
 		KUNIT_EXPECT_FALSE(test, wq_has_sleeper(queue));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_control(fid, FI_GETWAITOBJ, NULL));
@@ -151,7 +151,7 @@ static void poll_05_busy_with_members(struct kunit *test)
 
 	for (int i = 0; i < ARRAY_SIZE(members); i++) {
 		KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&set->fid));
-		/* A member does not mind being one. */
+		/* A member of a wait set can be closed. */
 		fx_close(test, members[i]);
 	}
 	fx_close(test, &set->fid);
@@ -172,7 +172,7 @@ static int wait_for_ever(struct tr_thread *thread)
 	return 0;
 }
 
-/* Sleeps when this returns. */
+/* Starts a thread that waits for the set; returns once it sleeps. */
 static struct waiter *start(struct kunit *test, struct fid_wait *set)
 {
 	struct waiter *waiter = (void *)tr_buffer(test, sizeof(*waiter));
@@ -225,7 +225,7 @@ static void poll_06_every_member_wakes(struct kunit *test)
 	waiter = start(test, set);
 	KUNIT_EXPECT_EQ(test, 1, fi_eq_write(eq, 7, "x", 1, 0));
 	expect_end(test, waiter, 1, &eq->fid);
-	/* It stays that way until it is read. */
+	/* The member stays ready until it is read. */
 	ST_EXPECT_FROM(test, set, &eq->fid);
 	KUNIT_EXPECT_EQ(test, 0, fi_wait(set, 0));
 	KUNIT_EXPECT_EQ(test, 1, fi_eq_read(eq, &event, buf, 1, 0));
@@ -266,7 +266,7 @@ static void poll_06_what_fired_before_counts(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, fi_eq_write(eq, 7, "x", 1, 0));
 	fi_cntr_set(cntr, 5);
 	fi_cq_signal(cq);
-	/* Each is told, in the order in which they came. */
+	/* Members are reported in the order of their events. */
 	KUNIT_EXPECT_EQ(test, 1, fi_waitfrom(set, from, 1, -1));
 	KUNIT_EXPECT_PTR_EQ(test, &eq->fid, from[0]);
 	KUNIT_EXPECT_EQ(test, 3, fi_waitfrom(set, from, 4, -1));
@@ -275,7 +275,7 @@ static void poll_06_what_fired_before_counts(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, &eq->fid, from[2]);
 	KUNIT_EXPECT_EQ(test, 1, fi_eq_read(eq, &event, &byte, 1, 0));
 	KUNIT_EXPECT_EQ(test, -FI_ETIMEDOUT, fi_wait(set, 0));
-	/* Who has a budget of its own is not told by the set. */
+	/* fi_cq_sread() still returns for the signal that the set has reported. */
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_sread(cq, &byte, 0, NULL, -1));
 }
 
@@ -323,7 +323,7 @@ static void poll_06_signals_and_stopping_end_the_wait(struct kunit *test)
 	expect_end(test, waiter, -FI_EINTR, NULL);
 }
 
-/* Waits for each of many events, which come one after another. */
+/* State of a thread that counts many events, which occur one after another. */
 struct counting {
 	struct fid_wait	*set;
 	struct fid	*want[MANY];
@@ -349,7 +349,7 @@ static int count_wakes(struct tr_thread *thread)
 	return 0;
 }
 
-/* Which member it was costs nothing: one event wakes the thread once. */
+/* Each event wakes the thread once, whichever of many members it is. */
 static void poll_06_one_wake_up_for_each_event(struct kunit *test)
 {
 	struct counting *counting = (void *)tr_buffer(test, sizeof(*counting));
@@ -379,11 +379,11 @@ static void poll_06_one_wake_up_for_each_event(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, thread->result);
 	KUNIT_EXPECT_EQ(test, EVENTS, atomic_read(&counting->told));
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&counting->wrong));
-	/* It sleeps once for each, and once more as it ends. */
+	/* The thread sleeps once for each event, and once more as it ends. */
 	KUNIT_EXPECT_LE(test, thread->task->nvcsw - before, EVENTS + 2);
 }
 
-/* Whoever waits finds what is there, however many do. */
+/* Each waiting thread is woken by the same event. */
 static void poll_06_two_threads_wait(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -416,7 +416,7 @@ static void poll_06_a_member_that_goes_wakes_nobody(struct kunit *test)
 	expect_end(test, waiter, 1, &second->fid);
 }
 
-/* A member is waited for by itself as well. */
+/* Members can also be waited for on their own. */
 static void poll_06_members_have_their_own_waits(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who waits again and again for what is there lets others run, as a kernel without preemption has nobody else
- * run otherwise. Of completion queues cq_wait.c has it.
+ * A thread that waits in a loop for something that is ready has to let others
+ * run: on a kernel without preemption they would not run otherwise. cq_wait.c
+ * tests completion queues.
  */
 
 #include "cntr.h"
@@ -9,7 +10,7 @@
 
 #define SHORT_MS	20
 
-/* What is there, and how that is waited for: 0 when it is. */
+/* An object that is ready, and the wait call for it, which returns 0. */
 struct ready {
 	void	*what;
 	ssize_t	(*wait)(void *what);
