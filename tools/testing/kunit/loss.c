@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Every byte arrives, whatever becomes of the packets: scenarios/loss.sh has
- * some of them lost, doubled or overtaken.
+ * Tests that all data arrives intact while scenarios/loss.sh drops, duplicates
+ * and reorders packets.
  */
 
 #include <linux/moduleparam.h>
@@ -12,7 +12,7 @@
 #include "netns.h"
 
 #define WINDOW	16
-/* Whichever side has something: neither is waited for alone. */
+/* Timeout of a read of one side's queue, after which the other side's queue is read. */
 #define TICK_MS	5
 
 static unsigned int loss_mib;
@@ -20,8 +20,9 @@ module_param(loss_mib, uint, 0644);
 MODULE_PARM_DESC(loss_mib, "how much each test of the loss suite moves, in MiB");
 
 /*
- * A connection ends when one message has been sent as often as the retry count
- * says: the more packets are lost, the fewer may each have.
+ * Message size. A connection fails when one message has been retransmitted as
+ * often as the retry count allows: the higher the packet loss, the fewer
+ * packets a message may have.
  */
 static unsigned int loss_chunk = SZ_4K;
 module_param(loss_chunk, uint, 0644);
@@ -36,10 +37,10 @@ struct lossy {
 	u32			chunks;
 };
 
-/* Between namespaces, or on the device's own address. */
+/* Opens a pair between the network namespaces if there are any, else on the own device. */
 static struct lossy *open_lossy(struct kunit *test)
 {
-	/* siw cannot bear to lose its answer: see Documentation/security.rst. */
+	/* siw may fail a connection whose reply is lost: see Documentation/security.rst. */
 	const struct fx_pair_opts opts = { .caps = FI_RMA, .tries = 10 };
 	struct lossy *lossy = (void *)tr_buffer(test, sizeof(*lossy));
 	struct ns_side sides[2] = {};
@@ -82,7 +83,7 @@ static void post_send(struct kunit *test, struct lossy *lossy, u32 nth)
 	KUNIT_ASSERT_EQ(test, 0, tr_send(lossy->pair->ep[0], buf, lossy->len));
 }
 
-/* Whether one more has completed on that side, before long. */
+/* Reads one completion of that side; false if none arrives within TICK_MS. */
 static bool one_more(struct kunit *test, struct lossy *lossy, int side)
 {
 	struct fi_cq_tagged_entry entry;
@@ -104,7 +105,7 @@ static void loss_of_messages(struct kunit *test)
 	for (u32 nth = 0; nth < WINDOW; nth++)
 		post_receive(test, lossy, nth);
 	while (received < lossy->chunks || sent < lossy->chunks) {
-		/* iWARP lets no message wait for its receive. */
+		/* A receive is posted before its message is sent: iWARP requires it. */
 		while (posted < lossy->chunks &&
 		       posted < min(sent, received) + WINDOW)
 			post_send(test, lossy, posted++);
@@ -124,7 +125,7 @@ static void loss_of_messages(struct kunit *test)
 	}
 }
 
-/* Waits for as many accesses as go on at a time. */
+/* Reads the completions of WINDOW accesses. */
 static void await_window(struct kunit *test, struct lossy *lossy, u64 flag)
 {
 	struct fi_cq_tagged_entry entry[WINDOW];
@@ -135,7 +136,7 @@ static void await_window(struct kunit *test, struct lossy *lossy, u64 flag)
 		KUNIT_ASSERT_EQ(test, flag | FI_RMA, entry[i].flags);
 }
 
-/* What is written is what is read back, and so it has been there. */
+/* Data that fi_write() wrote is read back with fi_read(), and compared on both sides. */
 static void loss_of_accesses(struct kunit *test)
 {
 	struct lossy *lossy = open_lossy(test);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CLOSE 2: connections whose handlers find no memory. rdma_cm calls them from
- * workers of the kernel's: the listener's for a request, the caller's for each
- * step of its way. fault.c only fails what the test itself allocates.
+ * Tests CLOSE 2 of CONTRACT: connections whose rdma_cm event handlers get no
+ * memory. rdma_cm calls the handlers from kworkers: the listener's for a
+ * request, the caller's for each step of the connection. fault.c only fails
+ * allocations of the test's own thread.
  *
- * Every worker is told to fail its n-th allocation, for n = 1, 2, ..., until
- * none has as many. For their other work not to suffer, scenarios/nomemory.sh
- * lets only fail what has a module on its stack.
+ * The n-th allocation of each kworker fails, for n = 1, 2, ..., until no
+ * kworker makes that many. scenarios/nomemory.sh restricts the failures to
+ * allocations with a module on the stack, so that other work of the kworkers
+ * does not fail.
  */
 
 #include <linux/module.h>
@@ -23,7 +25,7 @@ MODULE_PARM_DESC(fail_workers, "failslab's stack filter is set: allocations of w
 #define MOST_WORKERS	128
 #define MOST		200
 
-/* The workers that there are, and how far each is from its failure. */
+/* The kworkers, whose fail_nth is set. */
 struct workers {
 	struct task_struct	*task[MOST_WORKERS];
 	int			count;
@@ -61,7 +63,7 @@ static void begin(struct workers *workers, unsigned int n)
 	rcu_read_unlock();
 }
 
-/* None fails any more; whether one has. */
+/* Resets fail_nth of all kworkers; returns true if an allocation has failed. */
 static bool end(struct workers *workers)
 {
 	bool failed = false;
@@ -79,7 +81,7 @@ static void end_action(void *workers)
 	end(workers);
 }
 
-/* What becomes of a call: its request, or an error at the caller. */
+/* Result of fi_connect(): a request at the listener, an error at the caller, or no event. */
 enum outcome { REQUESTED, REFUSED, NOTHING };
 
 static enum outcome outcome(struct fault *fault)

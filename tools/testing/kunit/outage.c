@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Links that go down and devices that go away in mid-transfer. The scenarios
- * linkdown.sh and devdel.sh wait until traffic flows, break it, and wait for
- * the verdict; without them the suites are skipped.
+ * Tests links that go down and devices that are removed during transfers. The
+ * scenarios linkdown.sh and devdel.sh wait for traffic, break the link or the
+ * device, and wait for the result; without them the suites are skipped.
  */
 
 #include <linux/delay.h>
@@ -12,7 +12,7 @@
 
 #define LEN 1000
 #define POSTED 4
-/* A silence that is no mere delay, and the time that a retry limit may take. */
+/* GAP_MS: minimum duration of an outage. LIMIT_MS: time until the retry limit is reached. */
 #define GAP_MS 300
 #define TICK_MS 20
 #define LIMIT_MS (4 * FX_WAIT_MS)
@@ -21,10 +21,7 @@ bool tr_outage;
 module_param_named(outage, tr_outage, bool, 0444);
 MODULE_PARM_DESC(outage, "a scenario breaks what the outage suites use");
 
-/*
- * One message from 0 to 1; how long it took in ms, or what went wrong, on
- * whichever side that shows first.
- */
+/* Sends one message from 0 to 1. Returns its duration in ms, or the first error of either side. */
 static s64 one_message(struct kunit *test, struct kofi_pair *pair, u8 *buf)
 {
 	unsigned long deadline = jiffies + msecs_to_jiffies(LIMIT_MS);
@@ -58,7 +55,7 @@ static s64 one_message(struct kunit *test, struct kofi_pair *pair, u8 *buf)
 	return ktime_ms_delta(ktime_get(), start);
 }
 
-/* Sends messages until one takes longer than gap_ms or fails; returns what one_message() returned for it. */
+/* Sends messages until one_message() fails or exceeds gap_ms; returns its last result. */
 static s64 until_it_breaks(struct kunit *test, struct kofi_pair *pair, u8 *buf, s64 gap_ms)
 {
 	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
@@ -81,7 +78,7 @@ static void need_scenario(struct kunit *test)
 		kunit_skip(test, "see scenarios/devdel.sh");
 }
 
-/* Between namespaces where there are some, else on the device's own address. */
+/* Opens a pair between the network namespaces if there are any, else on the own device. */
 static struct kofi_pair *any_pair(struct kunit *test)
 {
 	struct ns_side sides[2] = {};
@@ -101,7 +98,7 @@ static void outage_short_enough_is_only_a_delay(struct kunit *test)
 		KUNIT_ASSERT_GE(test, one_message(test, pair, buf), 0);
 }
 
-/* The side that is told first reads its error; the other one need not know. */
+/* The sender reads an error; the receiver may not notice the outage. */
 static void outage_for_good_ends_in_errors(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
@@ -116,7 +113,7 @@ static void outage_for_good_ends_in_errors(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(pair->cq[0], &error, 0));
 	kunit_info(test, "told of it with: %s", fi_strerror(error.err));
 	KUNIT_EXPECT_NE(test, FI_EIO, error.err);
-	/* Both ends can be closed, and each receive comes back on the way. */
+	/* Both endpoints can be shut down, and all receives of the sender are flushed. */
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], 0));
 	flushed = tr_read_flushed(test, pair->cq[0]);
 	KUNIT_EXPECT_GE(test, flushed + !!(error.flags & FI_RECV), POSTED);
@@ -124,7 +121,7 @@ static void outage_for_good_ends_in_errors(struct kunit *test)
 	KUNIT_EXPECT_LE(test, tr_read_flushed(test, pair->cq[1]), 1);
 }
 
-/* An error of the device's going, about this object. */
+/* Reads an FI_ENODEV error of this object. */
 static void expect_no_device(struct kunit *test, struct fid_eq *eq,
 			     struct fid *fid)
 {
@@ -147,7 +144,7 @@ static void removal_of_the_device_under_traffic(struct kunit *test)
 	for (int i = 0; i < POSTED; i++)
 		KUNIT_ASSERT_EQ(test, 0, fi_recv(pair->ep[0], buf, LEN, NULL, 0,
 						 buf));
-	/* A message may take long on a busy machine: only the removal makes it fail. */
+	/* A slow message does not end the loop: only the removal makes one fail. */
 	ret = until_it_breaks(test, pair, buf, S64_MAX);
 	KUNIT_EXPECT_TRUE_MSG(test, ret == -FI_EAVAIL || ret == -FI_ENOTCONN,
 			      "%lld", ret);
@@ -165,7 +162,7 @@ static void removal_of_the_device_under_traffic(struct kunit *test)
 	for (int side = 0; side < 2; side++)
 		fx_close(test, &pair->cq[side]->fid);
 	fx_close(test, &pair->domain->fid);
-	/* The listener is of the fabric: the domains have to let go first. */
+	/* The listener, an object of the fabric, reports FI_ENODEV after the domains are closed. */
 	expect_no_device(test, pair->eq, &pair->pep->fid);
 	tr_expect_silence(test, pair->eq);
 }
@@ -173,7 +170,7 @@ static void removal_of_the_device_under_traffic(struct kunit *test)
 static void removal_of_the_device_under_idle_objects(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, LEN);
-	struct fid_domain *deaf;	/* tells nobody */
+	struct fid_domain *deaf;	/* not bound to an event queue */
 	struct kofi_fabric_fx *fx;
 	struct fid_pep *pep;
 	struct fid_mr *mr, *remote;
@@ -204,7 +201,7 @@ static void removal_of_the_device_under_idle_objects(struct kunit *test)
 	fx_close(test, &remote->fid);
 	fx_close(test, &ep->fid);
 	fx_close(test, &fx->cq->fid);
-	/* One that is told too late is told at once. */
+	/* A domain that is bound to an event queue after the removal reports it at once. */
 	KUNIT_EXPECT_EQ(test, 0, fi_domain_bind(deaf, &fx->eq->fid, 0));
 	expect_no_device(test, fx->eq, &deaf->fid);
 	fx_close(test, &deaf->fid);
@@ -232,7 +229,7 @@ static struct kunit_case idle_removal_cases[] = {
 	{}
 };
 
-/* A suite each: the scenario breaks one thing at a time. */
+/* One suite per case: a scenario breaks one thing per run. */
 static struct kunit_suite delay_suite = {
 	.name = "kofi_outage_delay",
 	.test_cases = delay_cases,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Ends that close, shut down and come about at once, from two CPUs.
+ * Races of close, shutdown and connect at both ends of a connection, from two
+ * CPUs.
  */
 
 #include <linux/delay.h>
@@ -124,7 +125,7 @@ static int wait_for_events(struct race *race, int side)
 	while (!READ_ONCE(race->over)) {
 		ret = fi_eq_sread(race->fx->eq, &what, &event, sizeof(event), 10,
 				  0);
-		/* ep[1] stays open: its FI_SHUTDOWN is all that may come. */
+		/* ep[1] stays open: only its FI_SHUTDOWN may arrive. */
 		if (ret > 0 && (what != FI_SHUTDOWN ||
 				event.entry.fid != &race->ep[1]->fid))
 			return -FI_EOTHER;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * AV 25: an address vector that two CPUs insert into, remove from, look up in
- * and open and close under its name, all at once.
+ * Tests AV 25 of CONTRACT: two CPUs insert into, remove from and look up in one
+ * address vector, and open and close a named one, at the same time.
  */
 
 #include <linux/in.h>
@@ -13,9 +13,9 @@ static unsigned int av_seconds;
 module_param(av_seconds, uint, 0644);
 MODULE_PARM_DESC(av_seconds, "how long the race at address vectors goes on, if not for some rounds");
 
-/* Of these each thread has every second one, which nobody else touches. */
+/* Addresses from COMMON on: each thread uses every second one, exclusively. */
 #define OWN	64
-/* And these are everybody's. */
+/* Addresses that both threads insert and remove. */
 #define COMMON	300
 #define BASE	0x0a010000	/* 10.1.0.0 */
 
@@ -35,7 +35,7 @@ static struct sockaddr_in peer(u32 number)
 	};
 }
 
-/* Whether that is there, and is that peer. */
+/* Returns true if addr is peer number. */
 static bool holds(struct fid_av *av, fi_addr_t addr, u32 number)
 {
 	struct sockaddr_in have, want = peer(number);
@@ -45,7 +45,7 @@ static bool holds(struct fid_av *av, fi_addr_t addr, u32 number)
 	       !memcmp(&have, &want, sizeof(have));
 }
 
-/* What is found of the common ones is one of them, or one of somebody's own. */
+/* Returns true if addr is unused, or one of the addresses that the threads insert. */
 static bool is_known(struct fid_av *av, fi_addr_t addr)
 {
 	struct sockaddr_in have;
@@ -58,7 +58,7 @@ static bool is_known(struct fid_av *av, fi_addr_t addr)
 	return number < COMMON + 2 * OWN && have.sin_port == htons(1);
 }
 
-/* A name that comes and goes, and what is inserted there. */
+/* Opens a named vector, inserts into it, and closes it. */
 static int open_named(struct racer *racer)
 {
 	struct fi_av_attr attr = { .name = "race", .type = FI_AV_MAP };
@@ -74,7 +74,7 @@ static int open_named(struct racer *racer)
 	return fi_close(&av->fid) ?: ret == OWN ? 0 : -EBADE;
 }
 
-/* What this thread has inserted is there until it removes it. */
+/* Inserts addresses, checks that they stay until removed, and removes them. */
 static int race_round(struct racer *racer, u32 seed)
 {
 	struct fid_av *av = racer->av;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How two CPUs are set at the same objects.
+ * Fixture of the race suites: runs two functions on two CPUs at the same time.
+ * See race.h.
  */
 
 #include <linux/delay.h>
@@ -41,7 +42,7 @@ void race_post(struct kunit *test, struct race *race)
 						 RACE_LEN, NULL, 0, NULL));
 }
 
-/* Neither half starts before the other; then some microseconds of luck. */
+/* Waits for the other half; then a random delay varies the overlap. */
 static void meet(struct race *race)
 {
 	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * POLL 2 and 6: poll sets and wait sets into which two CPUs put members, and
- * out of which they take them, while both look at them and change what is in.
+ * Tests POLL 2 and 6 of CONTRACT: two CPUs add and remove members of poll sets
+ * and wait sets, while both poll the sets and change the members.
  */
 
 #include <linux/moduleparam.h>
@@ -21,10 +21,10 @@ struct racer {
 	struct fid_poll		*mine;		/* has them all */
 	struct fid_poll		*shared;	/* of both threads */
 	struct fid_wait		*set;		/* of both threads */
-	u64			seen[COMMON];	/* when it was listed last */
+	u64			seen[COMMON];	/* value when it was listed last */
 };
 
-/* Which counters are listed; whether the one that is wanted is. */
+/* Polls, and records the values of the listed counters; returns true if wanted is listed. */
 static bool note_listed(struct racer *racer, struct fid_cntr *wanted)
 {
 	bool is_listed = false;
@@ -40,7 +40,7 @@ static bool note_listed(struct racer *racer, struct fid_cntr *wanted)
 	return is_listed;
 }
 
-/* What has been changed is listed, whatever the other one does. */
+/* A changed counter is listed, whatever the other thread does. */
 static int find_changed(struct racer *racer, u32 seed)
 {
 	struct fid_cntr *cntr = racer->common[seed % COMMON];
@@ -49,7 +49,7 @@ static int find_changed(struct racer *racer, u32 seed)
 	return note_listed(racer, cntr) ? 0 : -EBADF;
 }
 
-/* Members come and go, and nobody but their owner knows of them. */
+/* Adds members to the shared sets and removes them; the other thread may see them meanwhile. */
 static int come_and_go(struct racer *racer, u32 seed)
 {
 	struct fi_cntr_attr cntr_attr = { .wait_obj = FI_WAIT_NONE };
@@ -81,7 +81,7 @@ close_cntr:
 	return fi_close(&cntr->fid) ?: ret;
 }
 
-/* An event of one's own is told, among those of the other one. */
+/* Waits until the thread's own event queue is listed, possibly among the other thread's. */
 static int wait_for_own(struct racer *racer)
 {
 	struct fi_eq_attr attr = { .flags = FI_WRITE, .wait_obj = FI_WAIT_SET,
@@ -157,14 +157,14 @@ static void poll_06_two_cpus_at_the_same_sets(struct kunit *test)
 						       100 * RACES));
 		KUNIT_EXPECT_EQ(test, 0, thread[i]->result);
 	}
-	/* The last change of each counter is listed, too, whoever made it. */
+	/* The last change of each counter is listed too, whichever thread made it. */
 	for (int i = 0; i < 2; i++) {
 		note_listed(racer[i], NULL);
 		for (int at = 0; at < COMMON; at++)
 			KUNIT_EXPECT_EQ(test, fi_cntr_read(common[at]),
 					racer[i]->seen[at]);
 	}
-	/* One may have added a common counter after the other took it out. */
+	/* A thread may have added a common counter after the other one removed it. */
 	for (int i = 0; i < COMMON; i++)
 		st_del(test, shared, &common[i]->fid);
 	fx_close(test, &shared->fid);
@@ -172,14 +172,14 @@ static void poll_06_two_cpus_at_the_same_sets(struct kunit *test)
 }
 
 /*
- * Two threads change a counter at about the same time, and one looks at it
- * meanwhile: what comes while it looks must not be taken for told.
+ * Two threads change a counter at about the same time, and one of them polls
+ * it: a change during the poll must not get lost.
  */
 struct meeting {
 	struct fid_cntr	*cntr;
 	struct fid_poll	*set;
 	u64		rounds;
-	u64		seen;	/* when it was listed last */
+	u64		seen;	/* value when it was listed last */
 };
 
 static bool is_late(unsigned long deadline)
@@ -199,7 +199,7 @@ static int change_and_look(struct tr_thread *thread)
 		fi_cntr_add(meeting->cntr, 1);
 		while (meeting->seen < 2 * round) {
 			if (fi_poll(meeting->set, &found, 1))
-				/* Pairs with that in change(). */
+				/* Pairs with the acquire in change(). */
 				smp_store_release(&meeting->seen,
 						  fi_cntr_read(meeting->cntr));
 			else if (is_late(deadline))
@@ -216,11 +216,11 @@ static int change(struct tr_thread *thread)
 	for (u64 round = 1; round <= meeting->rounds; round++) {
 		unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
-		/* At every distance from the other one's. */
+		/* The delay varies, to hit every distance from the other thread's change. */
 		for (u64 at = 0; at < round % 1024; at++)
 			barrier();
 		fi_cntr_add(meeting->cntr, 1);
-		/* Pairs with that in change_and_look(). */
+		/* Pairs with the release in change_and_look(). */
 		while (smp_load_acquire(&meeting->seen) < 2 * round)
 			if (is_late(deadline))
 				return thread->result = -ETIMEDOUT;
@@ -235,7 +235,7 @@ static void poll_02_what_comes_during_a_look(struct kunit *test)
 	struct fid_domain *domain = fx_open_for(test, FI_THREAD_SAFE)->domain;
 	struct tr_thread *thread[2];
 
-	/* Where there is one CPU nothing comes meanwhile, and each turn is a tick. */
+	/* With one CPU there is no concurrent change, and each round takes a scheduler tick. */
 	meeting->rounds = num_online_cpus() > 1 ? 500 * tr_rounds : 10;
 	meeting->cntr = st_cntr(test, domain);
 	meeting->set = st_poll_open(test, domain);
@@ -243,7 +243,7 @@ static void poll_02_what_comes_during_a_look(struct kunit *test)
 	for (int i = 0; i < 2; i++)
 		thread[i] = tr_start(test, i % num_online_cpus(), half[i],
 				     meeting);
-	/* Who waits in vain for the other one ends by itself. */
+	/* A thread that waits in vain for the other one ends by its deadline. */
 	for (int i = 0; i < 2; i++) {
 		KUNIT_ASSERT_TRUE(test, tr_join_within(test, thread[i],
 						       FX_WAIT_MS +

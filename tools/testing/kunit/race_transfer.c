@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Transfers from two CPUs at once, also into an end that is going away. Where
- * only one of them transfers, the consumer may say so.
+ * Races of transfers from two CPUs, also to an endpoint that is shut down. A
+ * case in which one CPU transfers alone also runs with FI_THREAD_COMPLETION and
+ * FI_THREAD_DOMAIN.
  */
 
 #include <linux/delay.h>
@@ -28,8 +29,8 @@ static struct race *prepare(struct kunit *test)
 }
 
 /*
- * Sends until it is told that there is no way any more. Each message has its
- * receive: iWARP ends a connection over one that has not.
+ * Sends until a post is refused. A receive is posted for each message: iWARP
+ * ends a connection when a message has none.
  */
 static int send_until_refused(struct race *race, int side)
 {
@@ -113,7 +114,7 @@ static void race_sending_while_the_peer_leaves(struct kunit *test)
 	}
 }
 
-/* Messages, until nobody else comes and goes any more. */
+/* Transfers messages until the other thread has set over. */
 static int transfer_until_over(struct race *race, int side)
 {
 	int ret = 0;
@@ -141,7 +142,7 @@ static int transfer_until_over(struct race *race, int side)
 	return ret;
 }
 
-/* As soon as there are messages, endpoints that share the queue come, and go. */
+/* Once there is traffic, opens and closes endpoints that share the queue. */
 static int come_and_go(struct race *race, int side)
 {
 	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
@@ -177,7 +178,7 @@ static void race_transfers_while_endpoints_come_and_go(struct kunit *test)
 			atomic_read(&race->done));
 }
 
-/* Two posters at one endpoint: each context comes back exactly once. */
+/* Two posters use one endpoint: each context is returned exactly once. */
 static int post_each(struct race *race, int side)
 {
 	int ret;
@@ -195,7 +196,7 @@ static int post_each(struct race *race, int side)
 	return 0;
 }
 
-/* Reads both ends' entries until all are there. */
+/* Reads the entries of both ends until all have been seen. */
 static int read_each(struct tr_thread *thread)
 {
 	struct race *race = thread->arg;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A device that goes away while many endpoints are busy with everything that it
- * can do. See outage.c and scenarios/devdel.sh.
+ * Tests the removal of a device while many endpoints transfer messages, RMA and
+ * atomics. See outage.c and scenarios/devdel.sh.
  */
 
 #include <linux/moduleparam.h>
@@ -22,7 +22,7 @@ static void removal_of_the_device_of_many(struct kunit *test)
 	fx = busy_open(test, removal_links, BUSY_THREADS);
 	busy_connect(test, fx);
 	for (int side = 0; side < BUSY_SIDES; side++) {
-		/* Who makes the device go needs a CPU, too. */
+		/* The pause leaves CPU time for the process that removes the device. */
 		fx->side[side].pause_us = 100000 / removal_links;
 		threads[side] = tr_start(test, -1, busy_post_and_read, &fx->side[side]);
 	}
@@ -32,7 +32,7 @@ static void removal_of_the_device_of_many(struct kunit *test)
 						       BUSY_WAIT_MS + FX_WAIT_MS));
 		KUNIT_EXPECT_EQ(test, 0, threads[side]->result);
 	}
-	/* Each is told once that its peer has gone, and of each operation. */
+	/* Each endpoint has one FI_SHUTDOWN event, and one completion for each operation. */
 	for (int i = 0; i < BUSY_SIDES * removal_links; i++) {
 		struct fx_cm_event event = {};
 		struct busy *busy;
@@ -53,7 +53,7 @@ static void removal_of_the_device_of_many(struct kunit *test)
 			fx_close(test, &fx->side[side].all[link].ep->fid);
 		fx_close(test, &fx->side[side].cq->fid);
 	}
-	/* With these the device may go. */
+	/* The removal completes once these are closed. */
 	fx_close(test, &fx->fx->cq->fid);
 	fx_close(test, &fx->fx->domain->fid);
 }

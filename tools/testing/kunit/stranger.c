@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the server of `kofi server` makes of clients that are none: of what they
- * say, and of what they send. The scenario client.sh has one running.
+ * Tests the server of `kofi server` with clients that send invalid connect data
+ * or messages. The scenario client.sh runs the server.
  */
 
 #include <linux/in.h>
@@ -17,7 +17,7 @@ MODULE_PARM_DESC(test_server, "port of a test's server on this machine");
 #define WINDOW	4
 #define LEN	100
 
-/* What a client says, as rust/dev/test/protocol.rs has it. */
+/* Connect data of a client, as in rust/dev/test/protocol.rs. */
 struct hello {
 	u8	magic[4];
 	u8	version, kind, flags, zero;
@@ -26,7 +26,7 @@ struct hello {
 
 enum { PINGPONG, STREAM };
 
-/* What a server says to who says something else, as it is there. */
+/* Reject data of the server for invalid connect data. */
 static const u8 unknown[] = { 'k', 'O', 'F', 'I', 1, 2, 0, 0 };
 
 static struct hello hello_of(u8 kind)
@@ -38,8 +38,8 @@ static struct hello hello_of(u8 kind)
 }
 
 /*
- * An endpoint that says this, with receives for what is answered; 0 or a fabric errno. Refusals have a reason, which
- * is the same for all that comes here, and which siw may lose.
+ * Connects with this data, and posts receives for the answers. Sets errnum to 0
+ * or a fabric errno. Checks the reject data, which siw may lose.
  */
 static struct fid_ep *meet(struct kunit *test, struct kofi_fabric_fx *fx,
 			   const void *said, size_t len, u8 *answer,
@@ -108,7 +108,7 @@ static void stranger_says_something_else(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, errnum);
 }
 
-/* Sends a message, and waits for that. */
+/* Sends a message, and reads its completion. */
 static void say(struct kunit *test, struct kofi_fabric_fx *fx,
 		struct fid_ep *ep, u8 *message, size_t len)
 {
@@ -122,7 +122,7 @@ static void say(struct kunit *test, struct kofi_fabric_fx *fx,
 	} while (!(done.flags & FI_SEND));
 }
 
-/* What is not as it should be is counted, and the count comes back. */
+/* The server counts invalid messages, and returns the count. */
 static void stranger_sends_something_else(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = open_fx(test);
@@ -134,11 +134,11 @@ static void stranger_sends_something_else(struct kunit *test)
 
 	ep = meet(test, fx, &hello, sizeof(hello), answer, &errnum);
 	KUNIT_ASSERT_EQ(test, 0, errnum);
-	/* The first message is as it should be, ... */
+	/* The first message is valid, ... */
 	for (int at = 0; at < LEN; at++)
 		message[at] = at;
 	say(test, fx, ep, message, LEN);
-	/* ... the second one is it again, and the third one is too short. */
+	/* ... the second one repeats it, and the third one is too short. */
 	say(test, fx, ep, message, LEN);
 	say(test, fx, ep, message, LEN - 1);
 	KUNIT_ASSERT_EQ(test, 0, fi_send(ep, NULL, 0, NULL, 0, NULL));
@@ -150,7 +150,7 @@ static void stranger_sends_something_else(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2, be64_to_cpup((__be64 *)answer));
 }
 
-/* Whoever has been let in and keeps silent is in nobody's way. */
+/* Clients that connect and send nothing do not delay other clients. */
 static void stranger_says_nothing_more(struct kunit *test)
 {
 	u8 *message = tr_buffer(test, LEN), *answer = tr_buffer(test, LEN);
@@ -179,7 +179,7 @@ static void stranger_says_nothing_more(struct kunit *test)
 	KUNIT_EXPECT_MEMEQ(test, message, answer, LEN);
 }
 
-/* More than it has said: this connection ends, and others may come. */
+/* A message that is too long ends its connection; other clients can still connect. */
 static void stranger_sends_too_much(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = open_fx(test);

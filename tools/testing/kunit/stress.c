@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Connections that come and go, again and again, and what each of their ends
- * must leave behind: nothing.
+ * Opens and closes connections again and again; nothing may be left behind.
  */
 
 #include <linux/moduleparam.h>
@@ -45,7 +44,7 @@ static void stress_connect_transfer_close(struct kunit *test)
 	}
 }
 
-/* The same, but what was posted is left as it is. */
+/* Closes with pending operations. */
 static void stress_close_under_load(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
@@ -65,7 +64,7 @@ static void stress_close_under_load(struct kunit *test)
 	}
 }
 
-/* One domain and its queues serve connection after connection. */
+/* Connections are opened one after another with the same domain and queues. */
 static void stress_reconnect_on_the_same_objects(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
