@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, CQ 14: a completion queue that is always full. Eight endpoints post
- * whatever fits, and a slow reader makes room for so many more: no more, and no
- * fewer, for as long as it goes on.
+ * Tests CQ 14 of CONTRACT with a completion queue that is full all the time:
+ * eight endpoints post until each gets -FI_EAGAIN; each entry that the slow
+ * reader takes then allows exactly one post.
  */
 
 #include <linux/delay.h>
@@ -14,7 +14,7 @@
 #define PAIRS	4
 #define ENDS	(2 * PAIRS)
 #define DEPTH	64
-#define SIZE	16	/* of the queue; kOFI has some room beside it */
+#define SIZE	16	/* of the queue; kOFI may allow more entries */
 #define LEN	64
 #define NAP_MS	50
 
@@ -22,7 +22,7 @@ static unsigned int limit_seconds = 1;
 module_param(limit_seconds, uint, 0644);
 MODULE_PARM_DESC(limit_seconds, "for how long a completion queue is kept full");
 
-/* An endpoint, and how far its writes have come. */
+/* An endpoint and the counts of its writes. */
 struct writer {
 	struct fid_ep	*ep;
 	u64		posted;
@@ -35,13 +35,13 @@ struct limit_fx {
 	struct writer	writers[ENDS];
 };
 
-/* Each context says whose it is, and which. */
+/* Returns the context of the next write: it encodes the endpoint and the number of the write. */
 static void *context_of(struct limit_fx *limit, unsigned int end)
 {
 	return (void *)(limit->writers[end].posted * ENDS + end);
 }
 
-/* Posts until nobody can any more; how many that were. */
+/* Posts until all endpoints get -FI_EAGAIN; returns the number of writes posted. */
 static unsigned int fill(struct kunit *test, struct limit_fx *limit)
 {
 	unsigned int refused = 0, posted = 0, end = 0;
@@ -65,7 +65,7 @@ static unsigned int fill(struct kunit *test, struct limit_fx *limit)
 	return posted;
 }
 
-/* Reads so many entries, each of them the next of its endpoint. */
+/* Reads count entries; the entries of each endpoint have to arrive in order. */
 static void take(struct kunit *test, struct limit_fx *limit, unsigned int count)
 {
 	while (count--) {
@@ -126,7 +126,7 @@ static void cq_14_full_all_the_time(struct kunit *test)
 	while (ktime_before(ktime_get(), end)) {
 		unsigned int count = 1 + get_random_u32_below(room);
 
-		/* Now and then everything has completed before it is read. */
+		/* The sleep is random: in some rounds all writes have completed before a read. */
 		msleep(get_random_u32_below(2 * NAP_MS));
 		take(test, limit, count);
 		KUNIT_ASSERT_EQ(test, count, fill(test, limit));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suites for the C API of kofi.ko. Both ends of every connection are
- * here; the device is the one that owns the address given as a parameter.
+ * Module parameters of the KUnit suites for the C API of kofi.ko. Both ends of
+ * every connection are on this machine, on the device that owns the address in
+ * the parameter.
  *
- *	insmod kofi_kunit.ko addr=10.1.0.1 addr6=fd00:1::1
+ * insmod kofi_kunit.ko addr=10.1.0.1 addr6=fd00:1::1
  */
 
 #include <linux/module.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, EP 11: options, and buffers that take several messages.
+ * Tests EP 11 of CONTRACT: endpoint options, and FI_MULTI_RECV buffers.
  */
 
 #include <linux/bvec.h>
@@ -9,7 +9,7 @@
 
 #define PIECE	256
 #define PIECES	4
-/* The last piece has more than the others. */
+/* The last piece is longer than the others by REST bytes. */
 #define REST	100
 #define LEN	(PIECES * PIECE + REST)
 
@@ -44,7 +44,7 @@ static ssize_t recv_many(struct fid_ep *ep, void *buf, size_t len, void *desc,
 	return fi_recvmsg(ep, &msg, flags | FI_MULTI_RECV);
 }
 
-/* A pair whose second end receives in pieces. */
+/* Opens a pair whose second endpoint has a FI_OPT_MIN_MULTI_RECV of PIECE bytes. */
 static struct kofi_pair *prepare(struct kunit *test,
 				 const struct fx_pair_opts *opts)
 {
@@ -82,7 +82,7 @@ static void ep_11_options(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, PIECE, get_piece(test, pair->ep[1]));
 }
 
-/* The next entry is of this piece; the last one gives the buffer back. */
+/* Reads the entry of piece number; the last one has FI_MULTI_RECV, which releases the buffer. */
 static void expect_piece(struct kunit *test, struct fid_cq *cq, u8 *buf,
 			 unsigned int number, bool last, size_t len)
 {
@@ -96,7 +96,7 @@ static void expect_piece(struct kunit *test, struct fid_cq *cq, u8 *buf,
 	KUNIT_EXPECT_PTR_EQ(test, (void *)(buf + number * PIECE), entry.buf);
 }
 
-/* Sends a message of its own for each piece, the longest that fits into some. */
+/* Sends one message for each piece; the first and the last fill theirs. */
 static void fill_pieces(struct kunit *test, struct kofi_pair *pair, u8 *out)
 {
 	for (int i = 0; i < PIECES; i++) {
@@ -160,7 +160,7 @@ static void ep_11_a_buffer_for_one_message(struct kunit *test)
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
 	struct kofi_pair *pair = prepare(test, NULL);
 
-	/* Less than a piece, nothing at all, and then an ordinary receive. */
+	/* A short buffer, an empty one, and an ordinary receive take one message each. */
 	KUNIT_ASSERT_EQ(test, 0, recv_many(pair->ep[1], in, PIECE - 1, NULL, 0));
 	KUNIT_ASSERT_EQ(test, 0, recv_many(pair->ep[1], in, 0, NULL, 0));
 	KUNIT_ASSERT_EQ(test, 0, tr_send(pair->ep[0], out, PIECE - 1));
@@ -190,7 +190,7 @@ static void ep_11_the_last_entry_is_always_written(struct kunit *test)
 			     i < PIECES - 1 ? PIECE - i : PIECE + REST);
 }
 
-/* fi_recv() of an endpoint that has the flag. */
+/* fi_recv() on an endpoint with FI_MULTI_RECV as a default posts a multi-receive buffer. */
 static void ep_11_the_flag_of_an_endpoint(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
@@ -233,7 +233,7 @@ static void ep_11_all_of_a_buffer_or_nothing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_rx_size_left(ep));
 }
 
-/* A region that ends in the third piece: not even the first is posted. */
+/* If a region ends within the third piece, no piece is posted. */
 static void ep_11_a_buffer_that_leaves_its_region(struct kunit *test)
 {
 	u8 *in = tr_buffer(test, LEN);
@@ -249,7 +249,7 @@ static void ep_11_a_buffer_that_leaves_its_region(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, room, fi_rx_size_left(pair->ep[1]));
 }
 
-/* The connection ends: each piece comes back, and the buffer with the last. */
+/* At a disconnect each unused piece is flushed, and the last flushed entry releases the buffer. */
 static void ep_11_a_buffer_that_is_flushed(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, CM 9: network namespaces other than the first. The namespaces and
- * their devices are made by scenarios/netns.sh, which names them by a process
- * in each; without it the suite is skipped.
+ * Tests CM 9 of CONTRACT: network namespaces other than the initial one.
+ * scenarios/netns.sh creates the namespaces and their devices, and names each
+ * namespace by a process in it; without the scenario the suite is skipped.
  */
 
 #include <linux/inet.h>
@@ -43,8 +43,9 @@ struct net *ns_get(struct kunit *test, int side)
 }
 
 /*
- * Whether the scenario's devices are siw's, which connect in the first
- * namespace alone: their driver opens sockets in that of the task that asks.
+ * Returns true if the scenario's devices are siw's, which connect in the
+ * initial namespace only: siw opens its sockets in the namespace of the calling
+ * task.
  */
 static bool is_siw(struct kunit *test, struct fi_info **devices)
 {
@@ -81,7 +82,7 @@ static void open_side(struct kunit *test, struct ns_side *side, int pid,
 	side->info = info_in(test, net, node, flags);
 	KUNIT_EXPECT_PTR_EQ(test, net, side->info->fabric_attr->net);
 	side->fabric = fx_fabric(test, side->info);
-	/* From here on the fabric's own reference has to do. */
+	/* The fabric holds its own reference from here on. */
 	put_net(net);
 	side->domain = fx_domain(test, side->fabric, side->info);
 	side->eq = fx_eq(test, side->fabric);
@@ -135,7 +136,7 @@ struct kofi_pair *ns_pair(struct kunit *test, const char *node,
 	return pair;
 }
 
-/* The first to ask does not know the neighbour's hardware address yet. */
+/* The first lookup needs the neighbour's hardware address, which is not cached yet. */
 static void cm_09_a_neighbour_is_found_at_once(struct kunit *test)
 {
 	struct fi_info *devices, *info;
@@ -151,12 +152,12 @@ static void cm_09_a_neighbour_is_found_at_once(struct kunit *test)
 	start = ktime_get();
 	info = info_in(test, net, net_addr, 0);
 	put_net(net);
-	/* A search that overhears the answer takes two seconds. */
+	/* A lookup that misses the neighbour's answer times out after two seconds. */
 	KUNIT_EXPECT_LT(test, ktime_ms_delta(ktime_get(), start), 1500);
 	KUNIT_EXPECT_NOT_NULL(test, info->src_addr);
 }
 
-/* Not offered there, and refused to whoever tries all the same. */
+/* siw is not offered in other namespaces; opening a domain or listening there fails. */
 static void cm_09_siw_is_the_first_namespaces(struct kunit *test)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET };
@@ -179,7 +180,7 @@ static void cm_09_siw_is_the_first_namespaces(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_ENODATA,
 			fi_getinfo(FI_VERSION(1, 17), net_addr, NULL, FI_SOURCE,
 				   hints, &found));
-	/* Nothing but the machine itself. */
+	/* Only the loop provider is offered. */
 	KUNIT_ASSERT_EQ(test, 0, fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0,
 					    hints, &found));
 	KUNIT_EXPECT_TRUE(test, tr_is_loop(found));
@@ -236,7 +237,7 @@ static void cm_09_addresses_are_those_of_the_namespace(struct kunit *test)
 	fi_freeinfo(info);
 }
 
-/* A fabric searches its own namespace, whichever namespace the hints name. */
+/* A fabric in the hints determines the namespace; another namespace in the hints finds no match. */
 static void info_16_a_fabric_is_of_its_namespace(struct kunit *test)
 {
 	struct fi_info *hints = fx_hints(test), *info;
@@ -260,7 +261,7 @@ static void info_16_a_fabric_is_of_its_namespace(struct kunit *test)
 		put_net(net[side]);
 }
 
-/* Opens a named vector in the loop domain of a namespace; the domain's name is fixed. */
+/* Opens a named AV in the loop domain of a namespace; the domain's name is the same in all. */
 static struct fid_av *open_named(struct kunit *test, struct net *net)
 {
 	struct fi_info *hints = fx_hints(test), *info;

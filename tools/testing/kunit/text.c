@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * FI_ADDR_STR: addresses as text, as what fi_getinfo() is asked for, as the
- * format of an info, and of everything that is opened with it.
+ * Tests FI_ADDR_STR: text addresses in nodes and hints, in an info, and in
+ * everything opened with it.
  */
 
 #include <linux/in.h>
@@ -12,12 +12,12 @@
 
 #define VERSION		FI_VERSION(1, 17)
 
-/* Room for the text of any address. */
+/* Fits the text of any address. */
 struct text {
 	char at[96];
 };
 
-/* fx_addr with a port, "fi_sockaddr_in://10.0.0.1:7500". */
+/* Returns fx_addr with a port, as in "fi_sockaddr_in://10.0.0.1:7500". */
 static struct text text_of(u16 port)
 {
 	struct text text;
@@ -27,7 +27,7 @@ static struct text text_of(u16 port)
 	return text;
 }
 
-/* Hints for addresses as text. */
+/* Returns hints for text addresses. */
 static struct fi_info *text_hints(struct kunit *test)
 {
 	struct fi_info *hints = fx_hints(test);
@@ -36,7 +36,7 @@ static struct fi_info *text_hints(struct kunit *test)
 	return hints;
 }
 
-/* An info whose addresses are text. */
+/* Returns an info whose addresses are text. */
 static struct fi_info *text_info(struct kunit *test)
 {
 	return fx_info_for(test, text_hints(test), fx_addr, NULL, FI_SOURCE);
@@ -80,7 +80,7 @@ static void info_07_addresses_as_text(struct kunit *test)
 	expect_text(test, text_of(0).at, info->src_addr, info->src_addrlen);
 	KUNIT_EXPECT_NULL(test, info->dest_addr);
 
-	/* What is said by hints is text, too. */
+	/* Addresses in hints are text, too. */
 	hints->src_addr = kstrdup(text_of(7).at, GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, hints->src_addr);
 	hints->src_addrlen = strlen(hints->src_addr) + 1;
@@ -88,7 +88,7 @@ static void info_07_addresses_as_text(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, FI_ADDR_STR, info->addr_format);
 	expect_text(test, text_of(7).at, info->src_addr, info->src_addrlen);
 
-	/* Without any address, it is the format of those to come. */
+	/* Without any address, the format applies to addresses of later calls. */
 	info = fx_info_for(test, text_hints(test), NULL, NULL, 0);
 	KUNIT_EXPECT_EQ(test, FI_ADDR_STR, info->addr_format);
 	KUNIT_EXPECT_NULL(test, info->src_addr);
@@ -129,7 +129,7 @@ static void info_01_text_that_is_no_address(struct kunit *test)
 	hints->src_addr = NULL;
 }
 
-/* Such a node stands alone, whatever the format of the answer is. */
+/* A text node needs no hints, and allows no service; the answer has the default format. */
 static void info_07_a_node_as_text(struct kunit *test)
 {
 	struct fi_info *info = fx_info(test, text_of(7471).at, NULL, FI_SOURCE);
@@ -170,7 +170,7 @@ static void cm_01_both_ends_as_text(struct kunit *test)
 	fx_bind(test, accepted, eq, cq, FI_TRANSMIT | FI_RECV);
 	fx_finish_accept(test, accepted, eq);
 
-	/* Each end says of the other what that says of itself. */
+	/* Each end reports the other one's address as that one reports its own. */
 	len = sizeof(found);
 	KUNIT_ASSERT_EQ(test, 0, fi_getpeer(ep, &found, &len));
 	expect_text(test, listens.at, found.at, len);
@@ -193,7 +193,7 @@ static void cm_08_names_as_text(struct kunit *test)
 	struct sockaddr_in raw = { .sin_family = AF_INET };
 	size_t len = sizeof(found);
 
-	/* Its end need not come with it. */
+	/* The terminating NUL may be left out. */
 	KUNIT_EXPECT_EQ(test, 0, fi_setname(&ep->fid, &name, strlen(name.at)));
 	KUNIT_EXPECT_EQ(test, 0, fi_getname(&ep->fid, &found, &len));
 	expect_text(test, name.at, found.at, len);
@@ -207,7 +207,7 @@ static void cm_08_names_as_text(struct kunit *test)
 			fi_setname(&pep->fid, &name, strlen(name.at) - 2));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_connect(ep, "nobody", NULL, 0));
 
-	/* An info says one thing. */
+	/* An info whose addresses contradict its format is refused. */
 	info->addr_format = FI_SOCKADDR_IN;
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_passive_ep(fabric, info, &pep, NULL));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_endpoint(domain, info, &ep, NULL));

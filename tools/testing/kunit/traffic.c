@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What suites that move data share: buffers, messages, threads.
+ * Fixture of the suites that transfer data: buffers, messages, threads. See
+ * traffic.h.
  */
 
 #include <linux/delay.h>
@@ -13,7 +14,7 @@
 
 #include "traffic.h"
 
-/* How long something that must not come is waited for. */
+/* Time to wait for an event that must not arrive. */
 #define SILENCE_MS 100
 
 KUNIT_DEFINE_ACTION_WRAPPER(free_vbuffer, vfree, const void *);
