@@ -30,7 +30,7 @@ static void hear(struct raw *raw, const struct raw_header *header)
 {
 	struct hostile *h = raw->context;
 
-	if (header->kind != RAW_WHOLE)
+	if (header->kind != RAW_PKT_EAGER)
 		return;
 	h->index = header->index;
 	h->heard++;
@@ -39,10 +39,10 @@ static void hear(struct raw *raw, const struct raw_header *header)
 static void enter(struct kunit *test, struct hostile *h, u32 extensions)
 {
 	static u32 instance = 70;
-	struct raw_hello hello = raw_hello(h->raw, PORT, instance++);
+	struct raw_connect_data data = raw_connect_data(h->raw, PORT, instance++);
 
-	hello.receives |= extensions;
-	KUNIT_ASSERT_EQ(test, 0, raw_connect(test, h->raw, &h->sep->name, &hello, sizeof(hello)));
+	data.receives |= extensions;
+	KUNIT_ASSERT_EQ(test, 0, raw_connect(test, h->raw, &h->sep->name, &data, sizeof(data)));
 }
 
 static struct hostile *hostile(struct kunit *test, u32 extensions)
@@ -55,7 +55,7 @@ static struct hostile *hostile(struct kunit *test, u32 extensions)
 	h->in = tr_buffer(test, SZ_64K);
 	h->sep = sep_open(test, &opts);
 	h->raw = raw_open(test, 4096);
-	h->raw->heard = hear;
+	h->raw->on_packet = hear;
 	h->raw->context = h;
 	name = h->sep->name;
 	((struct sockaddr_in *)&name)->sin_port = htons(PORT);
@@ -69,7 +69,7 @@ static u8 *free_packet(struct kunit *test, struct hostile *h)
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	u8 *packet;
 
-	while (!(packet = raw_packet(h->raw)) && time_before(jiffies, end))
+	while (!(packet = raw_get_packet(h->raw)) && time_before(jiffies, end))
 		usleep_range(50, 100);
 	KUNIT_ASSERT_NOT_NULL(test, packet);
 	return packet;
@@ -81,7 +81,7 @@ static void say(struct kunit *test, struct hostile *h, u8 index)
 	u8 *packet = free_packet(test, h);
 	struct raw_header *header;
 
-	header = raw_begin(h->raw, packet, RAW_WHOLE);
+	header = raw_init_packet(h->raw, packet, RAW_PKT_EAGER);
 	header->index = index;
 	header->len = LEN;
 	memset(header + 1, index + 1, LEN);
@@ -97,12 +97,12 @@ static void await_end(struct kunit *test, struct hostile *h)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
-	while (!h->raw->is_gone && time_before(jiffies, end)) {
-		raw_look(h->raw);
+	while (!h->raw->is_closed && time_before(jiffies, end)) {
+		raw_progress(h->raw);
 		usleep_range(50, 100);
 	}
-	KUNIT_EXPECT_TRUE(test, h->raw->is_gone);
-	raw_leave(test, h->raw);
+	KUNIT_EXPECT_TRUE(test, h->raw->is_closed);
+	raw_disconnect(test, h->raw);
 }
 
 /* Without announced contexts the index byte of the header is ignored. */
@@ -143,12 +143,12 @@ static void rdm_08_who_knows_contexts_names_those_that_there_are(struct kunit *t
 static void say_half(struct kunit *test, struct hostile *h, int half, u8 index)
 {
 	u8 *packet = free_packet(test, h);
-	struct raw_header *header = raw_begin(h->raw, packet, RAW_SEGMENT);
+	struct raw_header *header = raw_init_packet(h->raw, packet, RAW_PKT_SEG);
 
 	header->index = index;
 	header->id = 1;
 	header->segment = half;
-	header->extra = half ? RAW_LAST : RAW_FIRST;
+	header->extra = half ? RAW_SEG_LAST : RAW_SEG_FIRST;
 	header->len = RAW_EAGER + LEN;
 	header->segment_len = half ? LEN : RAW_EAGER;
 	memset(header + 1, half + 1, header->segment_len);
@@ -212,7 +212,7 @@ static void close_01_a_context_that_has_half_a_message(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, 2, h->in[RAW_EAGER]);
 		}
 	}
-	KUNIT_EXPECT_FALSE(test, h->raw->is_gone);
+	KUNIT_EXPECT_FALSE(test, h->raw->is_closed);
 }
 
 /* Sends to a context of the raw peer; returns the received index, or a negative errno. */
@@ -226,13 +226,13 @@ static int send(struct kunit *test, struct hostile *h, int index)
 	KUNIT_ASSERT_EQ(test, 0, fi_send(h->sep->tx[1], h->in, LEN, NULL,
 					 fi_rx_addr(h->to_raw, index, SEP_BITS), h));
 	do {
-		raw_look(h->raw);
+		raw_progress(h->raw);
 		usleep_range(50, 100);
 		ret = fi_cq_read(h->sep->tx_cq[1], &entry, 1);
 	} while (ret == -FI_EAGAIN && time_before(jiffies, end));
 	if (ret == 1) {
 		while (h->heard == heard && time_before(jiffies, end)) {
-			raw_look(h->raw);
+			raw_progress(h->raw);
 			usleep_range(50, 100);
 		}
 		KUNIT_EXPECT_EQ(test, heard + 1, h->heard);
@@ -254,7 +254,7 @@ static void rdm_08_a_peer_without_contexts_gets_what_is_for_none(struct kunit *t
 		KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP, send(test, h, 1));
 		KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP, send(test, h, 15));
 	}
-	KUNIT_EXPECT_FALSE(test, h->raw->is_gone);
+	KUNIT_EXPECT_FALSE(test, h->raw->is_closed);
 }
 
 static void rdm_08_a_peer_with_contexts_gets_what_is_for_them(struct kunit *test)
@@ -267,7 +267,7 @@ static void rdm_08_a_peer_with_contexts_gets_what_is_for_them(struct kunit *test
 		KUNIT_EXPECT_EQ(test, -FI_EINVAL, send(test, h, 3));
 		KUNIT_EXPECT_EQ(test, -FI_EINVAL, send(test, h, 15));
 	}
-	KUNIT_EXPECT_FALSE(test, h->raw->is_gone);
+	KUNIT_EXPECT_FALSE(test, h->raw->is_closed);
 }
 
 static struct kunit_case rdm_contexts_hostile_cases[] = {

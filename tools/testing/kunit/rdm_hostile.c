@@ -280,7 +280,7 @@ static void heard(struct raw *raw, const struct raw_header *header)
 {
 	struct course *c = raw->context;
 
-	if (header->kind == RAW_OFFER && c->offered < HEARD)
+	if (header->kind == RAW_PKT_RNDV_REQ && c->offered < HEARD)
 		c->offers[c->offered++] = header->id;
 }
 
@@ -331,12 +331,12 @@ static size_t make_segment(struct course *c, struct raw_header *header)
 	header->id = p->id;
 	header->segment = p->next;
 	header->segment_len = left;
-	header->extra = any(c) << 2 | RAW_MIDDLE;
+	header->extra = any(c) << 2 | RAW_SEG_MIDDLE;
 	if (!p->next)
-		header->extra = RAW_FIRST;
+		header->extra = RAW_SEG_FIRST;
 	p->next++;
 	if (at + left == p->len) {
-		header->extra = RAW_LAST;
+		header->extra = RAW_SEG_LAST;
 		p->len = 0;
 	}
 	return RAW_HEADER + left;
@@ -345,34 +345,34 @@ static size_t make_segment(struct course *c, struct raw_header *header)
 /* Builds a valid packet, of that kind if possible now; returns its length. */
 static size_t make(struct course *c, u8 *packet, enum raw_kind kind)
 {
-	bool answers = kind == RAW_TAKEN || kind == RAW_ROOM;
+	bool answers = kind == RAW_PKT_RNDV_READ_DONE || kind == RAW_PKT_RNDV_WR_DATA;
 	struct raw_ranges *ranges = (void *)(packet + RAW_HEADER);
 	struct raw_header *header;
 	u64 len;
 
 	if (answers && !c->offered)
-		kind = RAW_WHOLE;
-	header = raw_begin(c->raw, packet, kind);
+		kind = RAW_PKT_EAGER;
+	header = raw_init_packet(c->raw, packet, kind);
 	switch (kind) {
-	case RAW_SEGMENT:
+	case RAW_PKT_SEG:
 		return make_segment(c, header);
-	case RAW_OFFER:
+	case RAW_PKT_RNDV_REQ:
 		len = below(c, 2) ? below(c, 1000) : below(c, LENDS);
 		set_title(c, header, len);
 		header->id = any(c);
 		set_ranges(c, ranges, len);
 		return RAW_HEADER + sizeof(*ranges);
-	case RAW_TAKEN:
+	case RAW_PKT_RNDV_READ_DONE:
 		header->id = c->offers[--c->offered];
 		return RAW_HEADER;
-	case RAW_ROOM:
+	case RAW_PKT_RNDV_WR_DATA:
 		header->id = c->offers[--c->offered];
 		set_ranges(c, ranges, below(c, LENDS));
 		return RAW_HEADER + sizeof(*ranges);
-	case RAW_CREDIT:
-		header->extra = c->raw->is_merciless ? 0 : below(c, 3);
+	case RAW_PKT_CREDIT:
+		header->extra = c->raw->needs_recv ? 0 : below(c, 3);
 		return RAW_HEADER;
-	case RAW_ATOMIC:
+	case RAW_PKT_ATOMIC_REQ:
 		header->op = RAW_BASE + below(c, 3);
 		header->id = any(c);
 		len = sizeof(*ranges) - 8 + 8 * (1 + below(c, 8));
@@ -382,7 +382,7 @@ static size_t make(struct course *c, u8 *packet, enum raw_kind kind)
 		header->len = len;
 		set_ranges(c, ranges, 8);
 		return RAW_HEADER + len;
-	case RAW_ANSWER:
+	case RAW_PKT_ATOMIC_RESP:
 		header->op = RAW_BASE + below(c, 3);
 		len = 8 + 8 * below(c, 3);
 		header->len = len;
@@ -400,11 +400,11 @@ static void leave_traces(struct course *c, struct raw_header *header)
 {
 	header->index = any(c);
 	header->op_data = any(c);
-	if (header->kind != RAW_SEGMENT) {
+	if (header->kind != RAW_PKT_SEG) {
 		header->segment_len = any(c);
 		header->segment = any(c);
 	}
-	if (header->kind == RAW_WHOLE) {
+	if (header->kind == RAW_PKT_EAGER) {
 		header->id = any(c);
 		header->extra = any(c);
 	}
@@ -416,27 +416,27 @@ static void leave_traces(struct course *c, struct raw_header *header)
 static enum raw_kind kind_for(struct course *c, enum wild wild)
 {
 	static const enum raw_kind usual[] = {
-		RAW_WHOLE, RAW_WHOLE, RAW_WHOLE, RAW_SEGMENT, RAW_SEGMENT, RAW_OFFER, RAW_TAKEN,
-		RAW_ROOM, RAW_CREDIT,
+		RAW_PKT_EAGER, RAW_PKT_EAGER, RAW_PKT_EAGER, RAW_PKT_SEG, RAW_PKT_SEG,
+		RAW_PKT_RNDV_REQ, RAW_PKT_RNDV_READ_DONE, RAW_PKT_RNDV_WR_DATA, RAW_PKT_CREDIT,
 	};
 
 	switch (wild) {
 	case SEGMENT:
 	case PLACE:
-		return RAW_SEGMENT;
+		return RAW_PKT_SEG;
 	case COUNT:
 	case RANGE:
 	case KEY:
-		return below(c, 2) ? RAW_OFFER : RAW_ROOM;
+		return below(c, 2) ? RAW_PKT_RNDV_REQ : RAW_PKT_RNDV_WR_DATA;
 	case CREDITS:
 	case FAREWELL:
-		return RAW_CREDIT;
+		return RAW_PKT_CREDIT;
 	case STRANGE:
-		return RAW_TAKEN;
+		return RAW_PKT_RNDV_READ_DONE;
 	case ATOMIC:
-		return RAW_ATOMIC;
+		return RAW_PKT_ATOMIC_REQ;
 	case RESPONSE:
-		return RAW_ANSWER;
+		return RAW_PKT_ATOMIC_RESP;
 	default:
 		return usual[below(c, ARRAY_SIZE(usual))];
 	}
@@ -448,7 +448,9 @@ static size_t spoil(struct course *c, u8 *packet, size_t len, enum wild wild)
 	struct raw_header *header = (void *)packet;
 	struct raw_ranges *ranges = (void *)(packet + RAW_HEADER);
 	u32 range = below(c, ARRAY_SIZE(ranges->range));
-	static const u8 answers[] = { RAW_TAKEN, RAW_ROOM, RAW_WRITTEN };
+	static const u8 answers[] = {
+		RAW_PKT_RNDV_READ_DONE, RAW_PKT_RNDV_WR_DATA, RAW_PKT_RNDV_WRITE_DONE,
+	};
 
 	switch (wild) {
 	case VERSION:
@@ -502,7 +504,7 @@ static size_t spoil(struct course *c, u8 *packet, size_t len, enum wild wild)
 		header->extra = edge(c);
 		break;
 	case FAREWELL:
-		header->kind = RAW_FAREWELL;
+		header->kind = RAW_PKT_DISCONNECT;
 		header->extra = below(c, 4) ? below(c, 5) : edge(c);
 		break;
 	case STRANGE:
@@ -550,17 +552,17 @@ static void access(struct course *c)
 static void reconnect(struct course *c)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
-	struct raw_hello hello;
+	struct raw_connect_data data;
 	int err;
 
 	memset(c->partials, 0, sizeof(c->partials));
 	c->offered = 0;
 	c->last = TAME;
 	for (;;) {
-		hello = raw_hello(c->raw, ports[below(c, WHO)], ++c->instance);
+		data = raw_connect_data(c->raw, ports[below(c, WHO)], ++c->instance);
 		if (below(c, 2))
-			hello.receives |= RAW_POLITE;
-		err = raw_connect(c->test, c->raw, &c->rdm->name, &hello, sizeof(hello));
+			data.receives |= RAW_SUPPORTS_DISC;
+		err = raw_connect(c->test, c->raw, &c->rdm->name, &data, sizeof(data));
 		if (!err)
 			return;
 		c->refused++;
@@ -582,21 +584,21 @@ static u8 *await_packet(struct course *c)
 		reconnect(c);
 	for (;;) {
 		look(c);
-		packet = raw_packet(raw);
+		packet = raw_get_packet(raw);
 		if (packet)
 			return packet;
-		if (raw->is_gone || time_after(jiffies, end))
+		if (raw->is_closed || time_after(jiffies, end))
 			break;
 		tend(c, true);
 		usleep_range(20, 50);
 	}
-	if (raw->is_gone) {
+	if (raw->is_closed) {
 		c->closed++;
 		c->closed_by[c->last]++;
 	} else {
 		c->stalled++;
 	}
-	raw_leave(c->test, raw);
+	raw_disconnect(c->test, raw);
 	return NULL;
 }
 
@@ -609,12 +611,12 @@ static void begin_many(struct course *c)
 
 		if (!packet)
 			return;
-		header = raw_begin(c->raw, packet, RAW_SEGMENT);
+		header = raw_init_packet(c->raw, packet, RAW_PKT_SEG);
 		set_title(c, header, 2 * RAW_EAGER);
 		header->id = id;
-		header->extra = RAW_FIRST;
+		header->extra = RAW_SEG_FIRST;
 		header->segment_len = RAW_EAGER;
-		raw_send(c->raw, packet, RAW_MOST);
+		raw_send(c->raw, packet, RAW_PKT_MAX);
 	}
 }
 
@@ -649,7 +651,7 @@ static void step(struct course *c)
 		break;
 	case LEAVES:
 		c->left++;
-		raw_leave(c->test, c->raw);
+		raw_disconnect(c->test, c->raw);
 		break;
 	default:
 		break;
@@ -662,7 +664,7 @@ static void wind_up(struct course *c)
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	bool is_over;
 
-	raw_leave(c->test, c->raw);
+	raw_disconnect(c->test, c->raw);
 	do {
 		is_over = true;
 		look(c);
@@ -734,10 +736,10 @@ static void set_up(struct course *c)
 		send[i].len = lens[i / WHO];
 	}
 	c->raw = raw_open(test, LENDS);
-	c->raw->heard = heard;
+	c->raw->on_packet = heard;
 	c->raw->context = c;
 	for (int i = 0; i < RAW_SLOTS; i++)
-		tr_fill(c->raw->out + i * RAW_MOST, RAW_MOST, i);
+		tr_fill(c->raw->out + i * RAW_PKT_MAX, RAW_PKT_MAX, i);
 	c->honest = open_other(test, &opts);
 	c->rdm = open_other(test, &opts);
 	c->from_honest = rdm_know(test, c->rdm, c->honest);
@@ -768,7 +770,7 @@ static u32 kinds_of(const struct course *c)
 /* Returns true after enough packets and mutations. */
 static bool is_enough(const struct course *c, u32 count)
 {
-	u32 done = c->raw->done;
+	u32 done = c->raw->sent;
 
 	return done >= count && (kinds_of(c) >= KINDS || done / MOST_TIMES >= count);
 }
@@ -796,7 +798,7 @@ static void rdm_a_hostile_peer_ends_its_own_connection_at_most(struct kunit *tes
 		end_fair(c);
 	}
 	kunit_info(test, "%u packets; %u connections closed, of %u kinds; %u left, %u stalled, %u refused\n",
-		   c->raw->done, c->closed, kinds_of(c), c->left, c->stalled, c->refused);
+		   c->raw->sent, c->closed, kinds_of(c), c->left, c->stalled, c->refused);
 	for (int i = 0; i < WILDS; i++) {
 		if (c->closed_by[i])
 			kunit_info(test, "%s: %u\n", names[i], c->closed_by[i]);

@@ -307,10 +307,10 @@ static void rdm_04_nothing_is_lost_when_idle_connections_end(struct kunit *test)
 /* Connects once and disconnects; returns the endpoint's id of the connection. */
 static u32 come_and_go(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm, u16 port)
 {
-	struct raw_hello hello = raw_hello(raw, port, port);
+	struct raw_connect_data data = raw_connect_data(raw, port, port);
 
-	KUNIT_ASSERT_EQ(test, 0, raw_connect(test, raw, &rdm->name, &hello, sizeof(hello)));
-	raw_leave(test, raw);
+	KUNIT_ASSERT_EQ(test, 0, raw_connect(test, raw, &rdm->name, &data, sizeof(data)));
+	raw_disconnect(test, raw);
 	rdm_await_connected(test, rdm, 0);
 	return raw->to;
 }
@@ -329,7 +329,7 @@ static u64 farewells;
 
 static void hear(struct raw *raw, const struct raw_header *header)
 {
-	if (header->kind == RAW_FAREWELL)
+	if (header->kind == RAW_PKT_DISCONNECT)
 		farewells |= BIT_ULL(header->extra);
 }
 
@@ -337,8 +337,8 @@ static void await_end(struct kunit *test, struct raw *raw, bool is_end, u64 word
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
-	while (!(is_end ? raw->is_gone : (farewells & words) == words)) {
-		raw_look(raw);
+	while (!(is_end ? raw->is_closed : (farewells & words) == words)) {
+		raw_progress(raw);
 		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "waited for %s, heard %llx",
 				      is_end ? "the end" : "words", farewells);
 		usleep_range(500, 1000);
@@ -349,12 +349,12 @@ static void await_end(struct kunit *test, struct raw *raw, bool is_end, u64 word
 static struct raw *polite(struct kunit *test, struct kofi_rdm *rdm, u32 extensions)
 {
 	struct raw *raw = raw_open(test, PAGE_SIZE);
-	struct raw_hello hello = raw_hello(raw, 2000, 1);
+	struct raw_connect_data data = raw_connect_data(raw, 2000, 1);
 
 	farewells = 0;
-	raw->heard = hear;
-	hello.receives |= extensions;
-	KUNIT_ASSERT_EQ(test, 0, raw_connect(test, raw, &rdm->name, &hello, sizeof(hello)));
+	raw->on_packet = hear;
+	data.receives |= extensions;
+	KUNIT_ASSERT_EQ(test, 0, raw_connect(test, raw, &rdm->name, &data, sizeof(data)));
 	return raw;
 }
 
@@ -363,49 +363,49 @@ static void say(struct kunit *test, struct raw *raw, u64 word)
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	u8 *packet;
 
-	while (!(packet = raw_packet(raw))) {
+	while (!(packet = raw_get_packet(raw))) {
 		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "waited for a packet");
 		usleep_range(500, 1000);
 	}
-	raw_begin(raw, packet, RAW_FAREWELL)->extra = word;
+	raw_init_packet(raw, packet, RAW_PKT_DISCONNECT)->extra = word;
 	KUNIT_ASSERT_EQ(test, 0, raw_send(raw, packet, RAW_HEADER));
 }
 
 static void rdm_04_who_is_asked_agrees(struct kunit *test)
 {
 	struct kofi_rdm *rdm = open_with(test, 0, 0);
-	struct raw *raw = polite(test, rdm, RAW_POLITE);
+	struct raw *raw = polite(test, rdm, RAW_SUPPORTS_DISC);
 
-	say(test, raw, RAW_ASK);
-	await_end(test, raw, false, BIT(RAW_AGREE));
+	say(test, raw, RAW_DISC_REQUEST);
+	await_end(test, raw, false, BIT(RAW_DISC_ACCEPT));
 	/* The endpoint closes the connection if the peer does not. */
-	await_end(test, raw, true, BIT(RAW_AGREE));
-	raw_leave(test, raw);
+	await_end(test, raw, true, BIT(RAW_DISC_ACCEPT));
+	raw_disconnect(test, raw);
 }
 
 static void rdm_04_who_does_not_answer_is_left(struct kunit *test)
 {
 	struct kofi_rdm *rdm = open_with(test, 0, 100);
-	struct raw *raw = polite(test, rdm, RAW_POLITE);
+	struct raw *raw = polite(test, rdm, RAW_SUPPORTS_DISC);
 
-	await_end(test, raw, true, BIT(RAW_ASK));
-	raw_leave(test, raw);
+	await_end(test, raw, true, BIT(RAW_DISC_REQUEST));
+	raw_disconnect(test, raw);
 }
 
 static void rdm_04_who_has_to_stay_is_asked_again(struct kunit *test)
 {
 	struct kofi_rdm *rdm = open_with(test, 0, 100);
-	struct raw *raw = polite(test, rdm, RAW_POLITE);
+	struct raw *raw = polite(test, rdm, RAW_SUPPORTS_DISC);
 
 	for (int i = 0; i < 3; i++) {
-		await_end(test, raw, false, BIT(RAW_ASK));
+		await_end(test, raw, false, BIT(RAW_DISC_REQUEST));
 		farewells = 0;
-		say(test, raw, RAW_STAY);
+		say(test, raw, RAW_DISC_REFUSE);
 	}
-	await_end(test, raw, false, BIT(RAW_ASK));
-	say(test, raw, RAW_AGREE);
-	await_end(test, raw, true, BIT(RAW_ASK));
-	raw_leave(test, raw);
+	await_end(test, raw, false, BIT(RAW_DISC_REQUEST));
+	say(test, raw, RAW_DISC_ACCEPT);
+	await_end(test, raw, true, BIT(RAW_DISC_REQUEST));
+	raw_disconnect(test, raw);
 }
 
 /* Unexpected disconnect messages, and those of peers without support, end the connection. */
@@ -415,8 +415,9 @@ static void rdm_04_strange_farewells_end_it(struct kunit *test)
 		u32 extensions;
 		u64 word;
 	} strange[] = {
-		{ 0, RAW_ASK }, { 0, RAW_AGREE }, { 0x6b6f0000, RAW_ASK }, { RAW_POLITE, RAW_AGREE },
-		{ RAW_POLITE, RAW_STAY }, { RAW_POLITE, 0 }, { RAW_POLITE, 4 }, { RAW_POLITE, ~0ULL },
+		{ 0, RAW_DISC_REQUEST }, { 0, RAW_DISC_ACCEPT }, { 0x6b6f0000, RAW_DISC_REQUEST },
+		{ RAW_SUPPORTS_DISC, RAW_DISC_ACCEPT }, { RAW_SUPPORTS_DISC, RAW_DISC_REFUSE },
+		{ RAW_SUPPORTS_DISC, 0 }, { RAW_SUPPORTS_DISC, 4 }, { RAW_SUPPORTS_DISC, ~0ULL },
 	};
 	struct kofi_rdm *rdm = open_with(test, 0, 0);
 
@@ -425,7 +426,7 @@ static void rdm_04_strange_farewells_end_it(struct kunit *test)
 
 		say(test, raw, strange[i].word);
 		await_end(test, raw, true, 0);
-		raw_leave(test, raw);
+		raw_disconnect(test, raw);
 		rdm_await_connected(test, rdm, 0);
 	}
 }
@@ -433,17 +434,17 @@ static void rdm_04_strange_farewells_end_it(struct kunit *test)
 static void rdm_04_who_asks_has_nothing_more_to_say(struct kunit *test)
 {
 	struct kofi_rdm *rdm = open_with(test, 0, 0);
-	struct raw *raw = polite(test, rdm, RAW_POLITE);
+	struct raw *raw = polite(test, rdm, RAW_SUPPORTS_DISC);
 	u8 *packet;
 
-	say(test, raw, RAW_ASK);
-	await_end(test, raw, false, BIT(RAW_AGREE));
-	packet = raw_packet(raw);
+	say(test, raw, RAW_DISC_REQUEST);
+	await_end(test, raw, false, BIT(RAW_DISC_ACCEPT));
+	packet = raw_get_packet(raw);
 	KUNIT_ASSERT_NOT_NULL(test, packet);
-	raw_begin(raw, packet, RAW_WHOLE);
+	raw_init_packet(raw, packet, RAW_PKT_EAGER);
 	KUNIT_ASSERT_EQ(test, 0, raw_send(raw, packet, RAW_HEADER));
-	await_end(test, raw, true, BIT(RAW_AGREE));
-	raw_leave(test, raw);
+	await_end(test, raw, true, BIT(RAW_DISC_ACCEPT));
+	raw_disconnect(test, raw);
 }
 
 /* A user-space peer does not support the handshake: its idle connection stays. */
@@ -453,13 +454,13 @@ static void rdm_04_who_cannot_be_asked_stays(struct kunit *test)
 	struct raw *raw = polite(test, rdm, 0);
 
 	msleep(200);
-	raw_look(raw);
-	KUNIT_EXPECT_FALSE(test, raw->is_gone);
+	raw_progress(raw);
+	KUNIT_EXPECT_FALSE(test, raw->is_closed);
 	KUNIT_EXPECT_EQ(test, 1, rdm_connected(rdm));
 	/* If the connection limit is reached, the connection ends after a while. */
 	rdm_exchange(test, rdm, rdm_know(test, rdm, other), other);
 	await_end(test, raw, true, 0);
-	raw_leave(test, raw);
+	raw_disconnect(test, raw);
 }
 
 static void close_02_with_some_who_wait_for_room(struct kunit *test)

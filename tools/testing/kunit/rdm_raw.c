@@ -10,7 +10,7 @@
 
 static u8 *packets(struct kunit *test, int count)
 {
-	u8 *bytes = kvzalloc(count * RAW_MOST, GFP_KERNEL);
+	u8 *bytes = kvzalloc(count * RAW_PKT_MAX, GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, bytes);
 	return bytes;
@@ -23,9 +23,9 @@ struct raw *raw_open(struct kunit *test, size_t memory_len)
 	struct raw *raw = kunit_kzalloc(test, sizeof(*raw), GFP_KERNEL);
 	struct fi_info *hints = fx_hints(test);
 	struct fid_mr *mr;
-	u8 **all[] = { &raw->out, &raw->in, &raw->words };
-	/* A mutated packet may be longer than RAW_MOST, so there is a slot behind the last one. */
-	static const int counts[] = { RAW_SLOTS + 1, RAW_RECEIVES, RAW_WORDS };
+	u8 **all[] = { &raw->out, &raw->in, &raw->credit_pkts };
+	/* A mutated packet may exceed RAW_PKT_MAX, so there is a slot behind the last one. */
+	static const int counts[] = { RAW_SLOTS + 1, RAW_RECEIVES, RAW_CREDIT_PKTS };
 
 	KUNIT_ASSERT_NOT_NULL(test, raw);
 	for (int i = 0; i < ARRAY_SIZE(all); i++) {
@@ -39,7 +39,7 @@ struct raw *raw_open(struct kunit *test, size_t memory_len)
 	hints->mode = FI_RX_CQ_DATA;
 	raw->fx->info = fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE);
 	raw->fx->info->rx_attr->size = RAW_RECEIVES;
-	raw->is_merciless = tr_is_iwarp(raw->fx->info);
+	raw->needs_recv = tr_is_iwarp(raw->fx->info);
 	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(raw->fx->domain, raw->memory, memory_len,
 					   FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL));
 	fx_defer_close(test, &mr->fid);
@@ -47,54 +47,56 @@ struct raw *raw_open(struct kunit *test, size_t memory_len)
 	return raw;
 }
 
-struct raw_hello raw_hello(struct raw *raw, u16 port, u32 instance)
+struct raw_connect_data raw_connect_data(struct raw *raw, u16 port, u32 instance)
 {
-	return (struct raw_hello){
+	return (struct raw_connect_data){
 		.version = 1, .endianness = 2, .ctrl_version = 4, .op_version = 3,
-		.port = port, .flow = raw->is_merciless ? 1 : 2, .eager = RAW_EAGER,
+		.port = port, .flow = raw->needs_recv ? 1 : 2, .eager = RAW_EAGER,
 		.receives = RAW_RECEIVES, .name = 7, .instance = instance,
 	};
 }
 
 static int receive(struct raw *raw, u8 *packet)
 {
-	int ret = fi_recv(raw->ep, packet, RAW_MOST, NULL, 0, packet);
+	int ret = fi_recv(raw->ep, packet, RAW_PKT_MAX, NULL, 0, packet);
 
-	raw->untold += !ret;
+	raw->unannounced += !ret;
 	return ret;
 }
 
 static void hear(struct kunit *test, struct raw *raw, const struct fx_cm_event *event, int len)
 {
-	raw->said_len = min_t(size_t, len - sizeof(event->entry), sizeof(raw->said));
-	memcpy(raw->said, event->data, raw->said_len);
+	raw->cm_data_len = min_t(size_t, len - sizeof(event->entry), sizeof(raw->cm_data));
+	memcpy(raw->cm_data, event->data, raw->cm_data_len);
 }
 
-int raw_connect(struct kunit *test, struct raw *raw, const void *to, const void *hello, size_t len)
+int raw_connect(struct kunit *test, struct raw *raw, const void *to, const void *data, size_t len)
 {
-	struct fi_eq_err_entry error = { .err_data = raw->said, .err_data_size = sizeof(raw->said) };
-	struct raw_welcome welcome = {};
+	struct fi_eq_err_entry error = {
+		.err_data = raw->cm_data, .err_data_size = sizeof(raw->cm_data),
+	};
+	struct raw_accept_data accepted = {};
 	struct fx_cm_event event;
 	int ret, errnum;
 	u32 what;
 
 	raw->ep = fx_bound_ep(test, raw->fx);
-	raw->is_gone = false;
+	raw->is_closed = false;
 	raw->busy = 0;
-	raw->speaking = 0;
+	raw->credit_busy = 0;
 	raw->credits = 1;
-	raw->untold = -1;
-	raw->said_len = 0;
+	raw->unannounced = -1;
+	raw->cm_data_len = 0;
 	KUNIT_ASSERT_EQ(test, 0, fi_enable(raw->ep));
 	for (int i = 0; i < RAW_RECEIVES; i++)
-		KUNIT_ASSERT_EQ(test, 0, receive(raw, raw->in + i * RAW_MOST));
-	KUNIT_ASSERT_EQ(test, 0, fi_connect(raw->ep, to, hello, len));
+		KUNIT_ASSERT_EQ(test, 0, receive(raw, raw->in + i * RAW_PKT_MAX));
+	KUNIT_ASSERT_EQ(test, 0, fi_connect(raw->ep, to, data, len));
 	ret = fi_eq_sread(raw->fx->eq, &what, &event, sizeof(event), FX_WAIT_MS, 0);
 	if (ret > 0 && what == FI_CONNECTED) {
 		hear(test, raw, &event, ret);
-		memcpy(&welcome, raw->said, min(sizeof(welcome), raw->said_len));
-		raw->to = welcome.name;
-		raw->counts = raw->is_merciless && welcome.flow == 1;
+		memcpy(&accepted, raw->cm_data, min(sizeof(accepted), raw->cm_data_len));
+		raw->to = accepted.name;
+		raw->uses_credits = raw->needs_recv && accepted.flow == 1;
 		return 0;
 	}
 	if (ret > 0)
@@ -104,12 +106,12 @@ int raw_connect(struct kunit *test, struct raw *raw, const void *to, const void 
 	else
 		errnum = FI_ETIMEDOUT;
 	if (errnum == error.err)
-		raw->said_len = error.err_data_size;
-	raw_leave(test, raw);
+		raw->cm_data_len = error.err_data_size;
+	raw_disconnect(test, raw);
 	return errnum;
 }
 
-void raw_leave(struct kunit *test, struct raw *raw)
+void raw_disconnect(struct kunit *test, struct raw *raw)
 {
 	if (raw->ep)
 		fx_close(test, &raw->ep->fid);
@@ -120,16 +122,17 @@ void raw_leave(struct kunit *test, struct raw *raw)
 static void tell(struct raw *raw)
 {
 	struct raw_header *word;
-	int free = ffz(raw->speaking);
+	int free = ffz(raw->credit_busy);
 
-	if (!raw->counts || raw->untold < WORTH || !raw->credits || free >= RAW_WORDS)
+	if (!raw->uses_credits || raw->unannounced < WORTH || !raw->credits ||
+	    free >= RAW_CREDIT_PKTS)
 		return;
-	word = raw_begin(raw, raw->words + free * RAW_MOST, RAW_CREDIT);
-	word->extra = raw->untold;
+	word = raw_init_packet(raw, raw->credit_pkts + free * RAW_PKT_MAX, RAW_PKT_CREDIT);
+	word->extra = raw->unannounced;
 	if (fi_send(raw->ep, word, sizeof(*word), NULL, 0, word))
 		return;
-	raw->speaking |= BIT(free);
-	raw->untold = 0;
+	raw->credit_busy |= BIT(free);
+	raw->unannounced = 0;
 	raw->credits--;
 }
 
@@ -141,25 +144,26 @@ static void complete_one(struct raw *raw, const struct fi_cq_tagged_entry *entry
 	if (entry->flags & FI_RMA)
 		return;
 	if (entry->flags & FI_SEND) {
-		if (packet >= raw->words && packet < raw->words + RAW_WORDS * RAW_MOST) {
-			raw->speaking &= ~BIT((packet - raw->words) / RAW_MOST);
+		if (packet >= raw->credit_pkts &&
+		    packet < raw->credit_pkts + RAW_CREDIT_PKTS * RAW_PKT_MAX) {
+			raw->credit_busy &= ~BIT((packet - raw->credit_pkts) / RAW_PKT_MAX);
 			return;
 		}
-		raw->busy &= ~BIT((packet - raw->out) / RAW_MOST);
-		raw->done++;
+		raw->busy &= ~BIT((packet - raw->out) / RAW_PKT_MAX);
+		raw->sent++;
 		return;
 	}
-	if (header->kind == RAW_CREDIT) {
+	if (header->kind == RAW_PKT_CREDIT) {
 		raw->credits += header->extra;
 		raw->probes += !header->extra;
 	}
-	if (header->kind != RAW_CREDIT && raw->heard)
-		raw->heard(raw, header);
+	if (header->kind != RAW_PKT_CREDIT && raw->on_packet)
+		raw->on_packet(raw, header);
 	if (receive(raw, packet))
-		raw->is_gone = true;
+		raw->is_closed = true;
 }
 
-void raw_look(struct raw *raw)
+void raw_progress(struct raw *raw)
 {
 	struct fi_cq_err_entry error = {};
 	struct fi_cq_tagged_entry entry;
@@ -173,7 +177,7 @@ void raw_look(struct raw *raw)
 			complete_one(raw, &entry);
 		} else if (ret == -FI_EAVAIL) {
 			fi_cq_readerr(raw->fx->cq, &error, 0);
-			raw->is_gone = true;
+			raw->is_closed = true;
 		} else {
 			break;
 		}
@@ -185,23 +189,24 @@ void raw_look(struct raw *raw)
 		fi_eq_readerr(raw->fx->eq, &failure, 0);
 	}
 	if (ret != -FI_EAGAIN)
-		raw->is_gone = true;
-	if (raw->ep && !raw->is_gone)
+		raw->is_closed = true;
+	if (raw->ep && !raw->is_closed)
 		tell(raw);
 }
 
-u8 *raw_packet(struct raw *raw)
+u8 *raw_get_packet(struct raw *raw)
 {
 	int free;
 
-	raw_look(raw);
+	raw_progress(raw);
 	free = ffz(raw->busy);
-	if (!raw->ep || raw->is_gone || free >= RAW_SLOTS || (raw->counts && raw->credits < 2))
+	if (!raw->ep || raw->is_closed || free >= RAW_SLOTS ||
+	    (raw->uses_credits && raw->credits < 2))
 		return NULL;
-	return raw->out + free * RAW_MOST;
+	return raw->out + free * RAW_PKT_MAX;
 }
 
-struct raw_header *raw_begin(struct raw *raw, u8 *packet, enum raw_kind kind)
+struct raw_header *raw_init_packet(struct raw *raw, u8 *packet, enum raw_kind kind)
 {
 	struct raw_header *header = (void *)packet;
 
@@ -216,8 +221,8 @@ int raw_send(struct raw *raw, u8 *packet, size_t len)
 	int ret = fi_send(raw->ep, packet, len, NULL, 0, packet);
 
 	if (!ret) {
-		raw->busy |= BIT((packet - raw->out) / RAW_MOST);
-		raw->credits -= raw->counts;
+		raw->busy |= BIT((packet - raw->out) / RAW_PKT_MAX);
+		raw->credits -= raw->uses_credits;
 	}
 	return ret;
 }

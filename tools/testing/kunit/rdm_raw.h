@@ -11,29 +11,30 @@
 
 #define RAW_HEADER	64
 #define RAW_EAGER	16384
-#define RAW_MOST	(RAW_HEADER + RAW_EAGER)
+#define RAW_PKT_MAX	(RAW_HEADER + RAW_EAGER)
 
 /* Packets that may be pending, and receives that are posted. */
 #define RAW_SLOTS	16
 #define RAW_RECEIVES	32
 /* Credit packets, which announce reposted receives where the device has no flow control. */
-#define RAW_WORDS	4
+#define RAW_CREDIT_PKTS	4
 
 enum raw_kind {
-	RAW_WHOLE, RAW_SEGMENT, RAW_OFFER, RAW_TAKEN, RAW_ATOMIC, RAW_ANSWER, RAW_CREDIT, RAW_ROOM,
-	RAW_WRITTEN, RAW_KINDS,
-	RAW_FAREWELL = 128,
+	RAW_PKT_EAGER, RAW_PKT_SEG, RAW_PKT_RNDV_REQ, RAW_PKT_RNDV_READ_DONE,
+	RAW_PKT_ATOMIC_REQ, RAW_PKT_ATOMIC_RESP, RAW_PKT_CREDIT, RAW_PKT_RNDV_WR_DATA,
+	RAW_PKT_RNDV_WRITE_DONE, RAW_PKT_KINDS,
+	RAW_PKT_DISCONNECT = 128,
 };
 
 /* Messages of the disconnect handshake. */
-enum raw_farewell { RAW_ASK = 1, RAW_AGREE, RAW_STAY };
+enum raw_disconnect_msg { RAW_DISC_REQUEST = 1, RAW_DISC_ACCEPT, RAW_DISC_REFUSE };
 
 /* In the receive count of the connect data: announces support of the disconnect handshake. */
-#define RAW_POLITE	0x6b6f0100
+#define RAW_SUPPORTS_DISC	0x6b6f0100
 
 enum raw_op { RAW_MSG, RAW_TAGGED, RAW_BASE = 6, RAW_FETCH, RAW_COMPARE };
 
-enum raw_place { RAW_FIRST = 1, RAW_MIDDLE, RAW_LAST };
+enum raw_seg_pos { RAW_SEG_FIRST = 1, RAW_SEG_MIDDLE, RAW_SEG_LAST };
 
 struct raw_header {
 	u8	version, kind;
@@ -64,7 +65,7 @@ struct raw_ranges {
 static_assert(sizeof(struct raw_ranges) == 104);
 
 /* Private data of a connection request. */
-struct raw_hello {
+struct raw_connect_data {
 	u8	version, endianness, ctrl_version, op_version;
 	u16	port;
 	u8	flow, index;
@@ -72,34 +73,34 @@ struct raw_hello {
 	u32	receives;
 	u32	name, instance;
 };
-static_assert(sizeof(struct raw_hello) == 24);
+static_assert(sizeof(struct raw_connect_data) == 24);
 
 /* Private data of an accepted request. */
-struct raw_welcome {
+struct raw_accept_data {
 	u32	name, instance;
 	u32	receives;
 	u8	flow, zero[3];
 };
-static_assert(sizeof(struct raw_welcome) == 16);
+static_assert(sizeof(struct raw_accept_data) == 16);
 
 struct raw {
 	struct kofi_fabric_fx	*fx;
 	struct fid_ep		*ep;	/* NULL without a connection */
-	bool			is_gone;	/* the other end has closed the connection */
-	bool			is_merciless;	/* iWARP: each packet needs a posted receive */
-	bool			counts;	/* both ends use credits */
+	bool			is_closed;	/* the other end has closed the connection */
+	bool			needs_recv;	/* iWARP: each packet needs a posted receive */
+	bool			uses_credits;	/* both ends do */
 	u32			to;	/* the other end's id of the connection */
 	u64			credits;
-	int			untold;
-	u8			*out, *in, *words;
+	int			unannounced;	/* receives */
+	u8			*out, *in, *credit_pkts;
 	u32			busy;	/* bits of the packets of out that are pending */
-	u32			speaking;	/* bits of the credit packets that are pending */
-	u32			done;	/* packets whose send has completed */
+	u32			credit_busy;	/* bits of the credit packets that are pending */
+	u32			sent;	/* packets whose send has completed */
 	u32			probes;	/* credit packets without credits */
-	u8			said[64];	/* private data of the accept or reject */
-	size_t			said_len;
+	u8			cm_data[64];	/* private data of the accept or reject */
+	size_t			cm_data_len;
 	/* Called for each packet but credits; may be NULL. */
-	void			(*heard)(struct raw *raw, const struct raw_header *header);
+	void			(*on_packet)(struct raw *raw, const struct raw_header *header);
 	void			*context;
 	/* Memory that others may read and write. */
 	u8			*memory;
@@ -110,17 +111,17 @@ struct raw {
 /* Opens a raw peer without a connection, and registers memory_len bytes for remote access. */
 struct raw *raw_open(struct kunit *test, size_t memory_len);
 /* Returns valid connect data. */
-struct raw_hello raw_hello(struct raw *raw, u16 port, u32 instance);
+struct raw_connect_data raw_connect_data(struct raw *raw, u16 port, u32 instance);
 /* Connects; returns 0, or a positive fabric errno. */
-int raw_connect(struct kunit *test, struct raw *raw, const void *to, const void *hello, size_t len);
+int raw_connect(struct kunit *test, struct raw *raw, const void *to, const void *data, size_t len);
 /* Closes the connection, if there is one. */
-void raw_leave(struct kunit *test, struct raw *raw);
+void raw_disconnect(struct kunit *test, struct raw *raw);
 /* Processes all completions and events. */
-void raw_look(struct raw *raw);
+void raw_progress(struct raw *raw);
 /* Returns a free packet, or NULL if there is none or no credit for it. */
-u8 *raw_packet(struct raw *raw);
+u8 *raw_get_packet(struct raw *raw);
 /* Writes the header of a packet of that kind. */
-struct raw_header *raw_begin(struct raw *raw, u8 *packet, enum raw_kind kind);
+struct raw_header *raw_init_packet(struct raw *raw, u8 *packet, enum raw_kind kind);
 /* Sends the packet; returns what fi_send() does. */
 int raw_send(struct raw *raw, u8 *packet, size_t len);
 

@@ -290,7 +290,7 @@ static void rdm_10_an_offered_message_opens_nothing_else(struct kunit *test)
 /* Builds a request for an atomic operation on one word, with its operand. */
 static size_t ask(struct raw *raw, u8 *packet, const struct far *far, u64 key, u64 id)
 {
-	struct raw_header *header = raw_begin(raw, packet, RAW_ATOMIC);
+	struct raw_header *header = raw_init_packet(raw, packet, RAW_PKT_ATOMIC_REQ);
 	struct raw_ranges *ranges = (void *)(packet + RAW_HEADER);
 	u64 *operand = (u64 *)(packet + RAW_HEADER + sizeof(ranges->range));
 	size_t len = sizeof(ranges->range) + sizeof(*operand);
@@ -313,9 +313,9 @@ static void meet(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm, u16 
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	static u32 instance = 1;
-	struct raw_hello hello = raw_hello(raw, port, instance++);
+	struct raw_connect_data data = raw_connect_data(raw, port, instance++);
 
-	while (raw_connect(test, raw, &rdm->name, &hello, sizeof(hello))) {
+	while (raw_connect(test, raw, &rdm->name, &data, sizeof(data))) {
 		KUNIT_ASSERT_TRUE(test, time_before(jiffies, end));
 		usleep_range(1000, 2000);
 	}
@@ -337,7 +337,7 @@ static void rdm_10_a_wrong_key_of_an_atomic_ends_the_connection(struct kunit *te
 		for (int i = 0; i < ARRAY_SIZE(keys); i++) {
 			u8 *packet;
 
-			while (!(packet = raw_packet(raw)) && !raw->is_gone) {
+			while (!(packet = raw_get_packet(raw)) && !raw->is_closed) {
 				KUNIT_ASSERT_TRUE(test, time_before(jiffies, end));
 				usleep_range(50, 100);
 			}
@@ -346,12 +346,12 @@ static void rdm_10_a_wrong_key_of_an_atomic_ends_the_connection(struct kunit *te
 			if (raw_send(raw, packet, ask(raw, packet, &far, keys[i], i)))
 				break;
 		}
-		for (raw_look(raw); !raw->is_gone; raw_look(raw)) {
+		for (raw_progress(raw); !raw->is_closed; raw_progress(raw)) {
 			KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
 					      "the connection stays");
 			usleep_range(50, 100);
 		}
-		raw_leave(test, raw);
+		raw_disconnect(test, raw);
 		rdm_await_connected(test, rdm, 0);
 		KUNIT_EXPECT_TRUE(test, is_untouched(far.memory, FAR, REGION));
 	}
@@ -391,11 +391,11 @@ static u16 port_of(const struct kofi_rdm *rdm)
 static void claim(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm, u16 port)
 {
 	static u32 instance = 1000;
-	struct raw_hello hello = raw_hello(raw, port, instance++);
+	struct raw_connect_data data = raw_connect_data(raw, port, instance++);
 
 	KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED,
-			raw_connect(test, raw, &rdm->name, &hello, sizeof(hello)));
-	raw_leave(test, raw);
+			raw_connect(test, raw, &rdm->name, &data, sizeof(data)));
+	raw_disconnect(test, raw);
 }
 
 static void rdm_10_a_claimed_port_replaces_no_connection(struct kunit *test)
@@ -415,7 +415,7 @@ static void rdm_10_a_claimed_port_replaces_no_connection(struct kunit *test)
 	/* After the connection has ended, the next request is accepted. */
 	fx_close(test, &honest->ep->fid);
 	meet(test, raw, rdm, port);
-	raw_leave(test, raw);
+	raw_disconnect(test, raw);
 }
 
 static void rdm_10_nobody_else_is_oneself(struct kunit *test)
@@ -438,15 +438,15 @@ static void rdm_10_a_claim_has_the_connection_tried(struct kunit *test)
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
 	meet(test, first, rdm, 1);
-	for (raw_look(first); !first->probes; raw_look(first)) {
+	for (raw_progress(first); !first->probes; raw_progress(first)) {
 		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "nobody asks");
-		KUNIT_ASSERT_FALSE(test, first->is_gone);
+		KUNIT_ASSERT_FALSE(test, first->is_closed);
 		claim(test, second, rdm, 1);
 	}
 	KUNIT_EXPECT_EQ(test, 1, rdm_connected(rdm));
-	raw_leave(test, first);
+	raw_disconnect(test, first);
 	meet(test, second, rdm, 1);
-	raw_leave(test, second);
+	raw_disconnect(test, second);
 }
 
 static struct kunit_case rdm_rights_cases[] = {

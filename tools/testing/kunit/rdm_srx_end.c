@@ -185,27 +185,27 @@ static struct raw *begin_message(struct kunit *test, struct ends *e, struct kofi
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	struct raw *raw = raw_open(test, RAW_EAGER);
-	struct raw_hello hello = raw_hello(raw, 1, instance);
+	struct raw_connect_data data = raw_connect_data(raw, 1, instance);
 	struct raw_header *header;
 	u8 *packet;
 
-	KUNIT_ASSERT_EQ(test, 0, raw_connect(test, raw, &member->name, &hello, sizeof(hello)));
-	while (!(packet = raw_packet(raw)) && time_before(jiffies, end)) {
-		raw_look(raw);
+	KUNIT_ASSERT_EQ(test, 0, raw_connect(test, raw, &member->name, &data, sizeof(data)));
+	while (!(packet = raw_get_packet(raw)) && time_before(jiffies, end)) {
+		raw_progress(raw);
 		usleep_range(50, 100);
 	}
 	KUNIT_ASSERT_NOT_NULL(test, packet);
-	header = raw_begin(raw, packet, RAW_SEGMENT);
+	header = raw_init_packet(raw, packet, RAW_PKT_SEG);
 	header->op = RAW_MSG;
 	header->len = 2 * RAW_EAGER;
 	header->id = 7;
-	header->extra = RAW_FIRST;
+	header->extra = RAW_SEG_FIRST;
 	header->segment_len = RAW_EAGER;
 	memcpy(packet + RAW_HEADER, e->out, RAW_EAGER);
 	memset(e->in, 0, LONGEST);
-	KUNIT_ASSERT_EQ(test, 0, raw_send(raw, packet, RAW_MOST));
+	KUNIT_ASSERT_EQ(test, 0, raw_send(raw, packet, RAW_PKT_MAX));
 	while (memcmp(e->in, e->out, RAW_EAGER) && time_before(jiffies, end)) {
-		raw_look(raw);
+		raw_progress(raw);
 		usleep_range(50, 100);
 	}
 	KUNIT_EXPECT_MEMEQ(test, e->in, e->out, RAW_EAGER);
@@ -226,7 +226,7 @@ static void close_01_what_half_a_message_had_got_is_posted_again(struct kunit *t
 	KUNIT_EXPECT_EQ(test, 1, rs_depth(world));
 	expect_message(test, e, 1, 50000);
 	KUNIT_EXPECT_EQ(test, 0, rs_depth(world));
-	raw_leave(test, raw);
+	raw_disconnect(test, raw);
 }
 
 static void rdm_04_half_a_message_for_a_shared_receive(struct kunit *test)
@@ -238,7 +238,7 @@ static void rdm_04_half_a_message_for_a_shared_receive(struct kunit *test)
 
 	rs_post(test, world, e->in, LONGEST, 1);
 	raw = begin_message(test, e, &world->member[0], 1);
-	raw_leave(test, raw);
+	raw_disconnect(test, raw);
 	tr_expect_error(test, world->member[0].cq, e->in, FI_ECONNABORTED);
 	KUNIT_EXPECT_EQ(test, 0, rs_depth(world));
 	rs_post(test, world, e->in, LONGEST, 1);

@@ -25,7 +25,7 @@ static u8 *await_packet(struct kunit *test, struct raw *raw, unsigned int ms)
 	unsigned long end = jiffies + msecs_to_jiffies(ms);
 	u8 *packet;
 
-	while (!(packet = raw_packet(raw)) && !raw->is_gone && time_before(jiffies, end))
+	while (!(packet = raw_get_packet(raw)) && !raw->is_closed && time_before(jiffies, end))
 		usleep_range(50, 100);
 	return packet;
 }
@@ -40,9 +40,9 @@ static void be_heard(struct kunit *test, struct raw *raw)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
-	for (raw_look(raw); raw->busy; raw_look(raw)) {
+	for (raw_progress(raw); raw->busy; raw_progress(raw)) {
 		KUNIT_ASSERT_TRUE(test, time_before(jiffies, end));
-		KUNIT_ASSERT_FALSE_MSG(test, raw->is_gone, "the connection has ended");
+		KUNIT_ASSERT_FALSE_MSG(test, raw->is_closed, "the connection has ended");
 		usleep_range(50, 100);
 	}
 }
@@ -50,10 +50,10 @@ static void be_heard(struct kunit *test, struct raw *raw)
 static void meet(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm, u16 port, u32 instance)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
-	struct raw_hello hello = raw_hello(raw, port, instance);
+	struct raw_connect_data data = raw_connect_data(raw, port, instance);
 
 	/* The endpoint may still have the previous connection. */
-	while (raw_connect(test, raw, &rdm->name, &hello, sizeof(hello))) {
+	while (raw_connect(test, raw, &rdm->name, &data, sizeof(data))) {
 		KUNIT_ASSERT_TRUE(test, time_before(jiffies, end));
 		usleep_range(1000, 2000);
 	}
@@ -67,12 +67,12 @@ static void say_segment(struct kunit *test, struct raw *raw, u64 id, size_t len,
 	struct raw_header *header;
 
 	KUNIT_ASSERT_NOT_NULL(test, packet);
-	header = raw_begin(raw, packet, RAW_SEGMENT);
+	header = raw_init_packet(raw, packet, RAW_PKT_SEG);
 	header->len = len;
 	header->id = id;
 	header->segment = nth;
 	header->segment_len = part;
-	header->extra = nth ? RAW_LAST : RAW_FIRST;
+	header->extra = nth ? RAW_SEG_LAST : RAW_SEG_FIRST;
 	tr_fill(packet + RAW_HEADER, part, seed + nth);
 	say(test, raw, packet, RAW_HEADER + part);
 }
@@ -94,7 +94,7 @@ static void rdm_07_a_name_is_free_when_its_message_is_whole(struct kunit *test)
 	meet(test, raw, rdm, PORT, 1);
 	for (u32 nth = 0; nth < 6; nth++) {
 		if (nth == 3) {
-			raw_leave(test, raw);
+			raw_disconnect(test, raw);
 			meet(test, raw, rdm, PORT, 2);
 		}
 		say_long(test, raw, 5, 10 * nth);
@@ -124,8 +124,8 @@ static void rdm_07_messages_of_one_name_wait_in_turn(struct kunit *test)
 	for (int i = 0; i < TOO_MANY; i++) {
 		packet = await_packet(test, raw, FX_WAIT_MS);
 		KUNIT_ASSERT_NOT_NULL(test, packet);
-		raw_begin(raw, packet, RAW_WHOLE)->len = RAW_EAGER;
-		say(test, raw, packet, RAW_MOST);
+		raw_init_packet(raw, packet, RAW_PKT_EAGER)->len = RAW_EAGER;
+		say(test, raw, packet, RAW_PKT_MAX);
 	}
 	say_segment(test, raw, 5, lens[0], 1, 10);
 	say_segment(test, raw, 5, lens[1], 0, 20);
@@ -142,8 +142,8 @@ static void rdm_07_messages_of_one_name_wait_in_turn(struct kunit *test)
 			rdm_expect(test, rdm, in, NULL);
 		}
 	}
-	raw_look(raw);
-	KUNIT_EXPECT_FALSE_MSG(test, raw->is_gone, "the connection has ended");
+	raw_progress(raw);
+	KUNIT_EXPECT_FALSE_MSG(test, raw->is_closed, "the connection has ended");
 }
 
 /* Receives all unexpected messages; returns their number. */
@@ -175,11 +175,11 @@ static void rdm_06_who_comes_again_does_not_leave_more(struct kunit *test)
 	for (u32 visit = 1; visit <= VISITS; visit++) {
 		meet(test, raw, rdm, PORT, visit);
 		while ((packet = await_packet(test, raw, MOMENT_MS))) {
-			raw_begin(raw, packet, RAW_WHOLE)->len = RAW_EAGER;
-			say(test, raw, packet, RAW_MOST);
+			raw_init_packet(raw, packet, RAW_PKT_EAGER)->len = RAW_EAGER;
+			say(test, raw, packet, RAW_PKT_MAX);
 			sent++;
 		}
-		raw_leave(test, raw);
+		raw_disconnect(test, raw);
 	}
 	there = receive_all(test, rdm, in);
 	kunit_info(test, "%d sent, %d there\n", sent, there);
@@ -202,29 +202,29 @@ static void rdm_06_who_sends_more_than_it_was_asked_for_is_cut_off(struct kunit 
 	struct kofi_rdm *rdm = rdm_open(test, NULL), *other = rdm_open(test, NULL);
 	fi_addr_t to = rdm_know(test, other, rdm);
 
-	if (raw->is_merciless)
+	if (raw->needs_recv)
 		kunit_skip(test, "what is too much ends the connection by itself");
 	rdm_exchange(test, other, to, rdm);
 	for (u32 visit = 1; visit <= GREEDY; visit++) {
-		struct raw_hello hello = raw_hello(raw, PORT, visit);
+		struct raw_connect_data data = raw_connect_data(raw, PORT, visit);
 		unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
-		hello.flow = 1;
-		while (raw_connect(test, raw, &rdm->name, &hello, sizeof(hello))) {
+		data.flow = 1;
+		while (raw_connect(test, raw, &rdm->name, &data, sizeof(data))) {
 			KUNIT_ASSERT_TRUE(test, time_before(jiffies, end));
 			usleep_range(1000, 2000);
 		}
 		/* The raw peer announces no receives of its own either. */
 		while ((packet = await_packet(test, raw, FX_WAIT_MS))) {
-			raw_begin(raw, packet, RAW_WHOLE)->len = 1;
+			raw_init_packet(raw, packet, RAW_PKT_EAGER)->len = 1;
 			if (raw_send(raw, packet, RAW_HEADER + 1))
 				break;
 		}
-		for (raw_look(raw); !raw->is_gone; raw_look(raw)) {
+		for (raw_progress(raw); !raw->is_closed; raw_progress(raw)) {
 			KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "it may send whatever it likes");
 			usleep_range(50, 100);
 		}
-		raw_leave(test, raw);
+		raw_disconnect(test, raw);
 	}
 	kunit_info(test, "%d of its messages there\n", receive_all(test, rdm, in));
 	for (int round = 0; round < 3; round++) {
@@ -243,7 +243,7 @@ static void rdm_nobody_is_told_of_writes_that_nobody_expects(struct kunit *test)
 	struct kofi_rdm *rdm = rdm_open(test, NULL), *other = rdm_open(test, NULL);
 	struct fi_cq_tagged_entry entry;
 
-	if (raw->is_merciless)
+	if (raw->needs_recv)
 		kunit_skip(test, "iWARP has no data with a write");
 	meet(test, raw, rdm, PORT, 1);
 	KUNIT_ASSERT_EQ(test, 0, fi_writedata(raw->ep, raw->memory, 0, NULL, 77, 0, 0, 0, NULL));
@@ -256,7 +256,7 @@ static void rdm_strange_words_are_refused(struct kunit *test)
 {
 	struct raw *raw = raw_open(test, SZ_4K);
 	struct kofi_rdm *rdm = rdm_open(test, NULL), *other = rdm_open(test, NULL);
-	struct raw_hello good = raw_hello(raw, PORT, 1);
+	struct raw_connect_data good = raw_connect_data(raw, PORT, 1);
 	struct {
 		size_t	at;
 		u8	byte;
@@ -275,8 +275,8 @@ static void rdm_strange_words_are_refused(struct kunit *test)
 				    raw_connect(test, raw, &rdm->name, words, sizeof(good)),
 				    "byte %zu is %u", wrong[i].at, wrong[i].byte);
 		/* siw may lose the reject data. */
-		if (raw->said_len)
-			KUNIT_EXPECT_MEMEQ(test, refused, raw->said, sizeof(refused));
+		if (raw->cm_data_len)
+			KUNIT_EXPECT_MEMEQ(test, refused, raw->cm_data, sizeof(refused));
 	}
 	rdm_exchange(test, other, addr, rdm);
 	for (size_t len = 0; len < sizeof(good); len++)
@@ -284,10 +284,10 @@ static void rdm_strange_words_are_refused(struct kunit *test)
 	/* Data behind the known fields may belong to a later version. */
 	memcpy(words, &good, sizeof(good));
 	for (size_t len = sizeof(good); len <= sizeof(words); len += 31) {
-		((struct raw_hello *)words)->instance++;
+		((struct raw_connect_data *)words)->instance++;
 		memset(words + sizeof(good), 0xff, sizeof(words) - sizeof(good));
 		meet(test, raw, rdm, PORT, 100 + len);
-		raw_leave(test, raw);
+		raw_disconnect(test, raw);
 	}
 	rdm_exchange(test, other, addr, rdm);
 }
@@ -310,11 +310,11 @@ static void rdm_many_that_say_nothing(struct kunit *test)
 	rdm_exchange(test, other, addr, rdm);
 	for (int round = 0; round < 2; round++) {
 		for (crowd = 0; crowd < CROWD; crowd++) {
-			struct raw_hello hello = raw_hello(raw, 10 + crowd, 1 + round);
+			struct raw_connect_data data = raw_connect_data(raw, 10 + crowd, 1 + round);
 
 			eps[crowd] = fx_bound_ep(test, raw->fx);
 			/* The device may have no more queue pairs. */
-			if (fi_connect(eps[crowd], &rdm->name, &hello, sizeof(hello))) {
+			if (fi_connect(eps[crowd], &rdm->name, &data, sizeof(data))) {
 				fx_close(test, &eps[crowd]->fid);
 				break;
 			}
@@ -404,7 +404,7 @@ static void rdm_04_who_always_asks_itself_is_given_up(struct kunit *test)
 static void rdm_strange_answers_end_a_connection(struct kunit *test)
 {
 	struct host *host = open_host(test);
-	struct raw_welcome good = { .name = 3, .instance = 4, .receives = 5, .flow = 2 };
+	struct raw_accept_data good = { .name = 3, .instance = 4, .receives = 5, .flow = 2 };
 	static const size_t lens[] = { 0, 1, 12, 15, 16, 16 };
 
 	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
