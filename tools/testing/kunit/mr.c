@@ -51,7 +51,7 @@ static void mr_01_reg_regv_regattr(struct kunit *test)
 	}
 }
 
-static void mr_01_no_length_or_an_offset(struct kunit *test)
+static void mr_01_zero_length_and_offset_are_refused(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, LEN);
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -77,7 +77,7 @@ static void mr_01_no_length_or_an_offset(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, mr);
 }
 
-static void mr_01_rights_that_nobody_knows(struct kunit *test)
+static void mr_01_unknown_access_flags_are_refused(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, LEN);
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -136,14 +136,14 @@ static void mr_01_transfers_by_descriptor(struct kunit *test)
 	}
 }
 
-static void mr_01_what_is_outside_of_its_region(struct kunit *test)
+static void mr_01_a_range_outside_of_the_region_is_refused(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * PAGE_SIZE);
 	u8 *in = buf + PAGE_SIZE / 2;
 	struct kofi_pair *pair = fx_pair(test, NULL);
 	void *desc = fi_mr_desc(reg(test, pair->domain, in, PAGE_SIZE));
 	struct kofi_fabric_fx *other = fx_open(test);
-	void *alien = fi_mr_desc(reg(test, other->domain, in, PAGE_SIZE));
+	void *foreign = fi_mr_desc(reg(test, other->domain, in, PAGE_SIZE));
 
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_send(pair->ep[0], in - 1, 8, desc,
 						  0, NULL));
@@ -154,18 +154,18 @@ static void mr_01_what_is_outside_of_its_region(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_recv(pair->ep[0], buf, 8, desc, 0,
 						  NULL));
 	KUNIT_EXPECT_EQ_MSG(test, -FI_EINVAL,
-			    fi_send(pair->ep[0], in, 8, alien, 0, NULL),
+			    fi_send(pair->ep[0], in, 8, foreign, 0, NULL),
 			    "another domain's region");
 }
 
-struct place {
+struct mem_range {
 	const char *name;
 	void *base;
 	size_t len;
 };
 
 /* The test fills in the addresses of the entries that have a NULL base. */
-static const struct place places[] = {
+static const struct mem_range ranges[] = {
 	{ "NULL", NULL, 8 },
 	{ "a user's address", (void *)PAGE_SIZE, 8 },
 	{ "the last byte and more", (void *)-1UL, 2 },
@@ -177,34 +177,34 @@ static const struct place places[] = {
 	{ "past vmalloc's area", NULL, 2 * PAGE_SIZE },
 };
 
-KUNIT_ARRAY_PARAM_DESC(places, places, name);
+KUNIT_ARRAY_PARAM_DESC(ranges, ranges, name);
 
-static void mr_05_memory_that_no_device_gets(struct kunit *test)
+static void mr_05_unmappable_ranges_are_refused(struct kunit *test)
 {
-	struct place place = *(const struct place *)test->param_value;
+	struct mem_range range = *(const struct mem_range *)test->param_value;
 	u8 *linear = tr_buffer(test, LEN), *paged = tr_vbuffer(test, PAGE_SIZE);
 	struct kofi_pair *pair = fx_pair(test, NULL);
 	size_t max = pair->info->ep_attr->max_msg_size;
 	struct fid_mr *mr = NULL;
 	u8 stack[8];
 
-	if (!strcmp(place.name, "the stack"))
-		place.base = stack;
-	else if (!place.base && place.len > PAGE_SIZE)
-		place.base = linear;
-	if (!strcmp(place.name, "past vmalloc's area"))
-		place.base = paged;
+	if (!strcmp(range.name, "the stack"))
+		range.base = stack;
+	else if (!range.base && range.len > PAGE_SIZE)
+		range.base = linear;
+	if (!strcmp(range.name, "past vmalloc's area"))
+		range.base = paged;
 
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
-			fi_mr_reg(pair->domain, place.base, place.len, 0, 0, 0,
+			fi_mr_reg(pair->domain, range.base, range.len, 0, 0, 0,
 				  0, &mr, NULL));
 	KUNIT_EXPECT_NULL(test, mr);
 	/* A post checks the range too, unless the length alone exceeds max_msg_size. */
-	KUNIT_EXPECT_EQ(test, place.len > max ? -FI_EMSGSIZE : -FI_EINVAL,
-			fi_send(pair->ep[0], place.base, place.len, NULL, 0,
+	KUNIT_EXPECT_EQ(test, range.len > max ? -FI_EMSGSIZE : -FI_EINVAL,
+			fi_send(pair->ep[0], range.base, range.len, NULL, 0,
 				NULL));
-	KUNIT_EXPECT_EQ(test, place.len > max ? -FI_EMSGSIZE : -FI_EINVAL,
-			fi_recv(pair->ep[0], place.base, place.len, NULL, 0,
+	KUNIT_EXPECT_EQ(test, range.len > max ? -FI_EMSGSIZE : -FI_EINVAL,
+			fi_recv(pair->ep[0], range.base, range.len, NULL, 0,
 				NULL));
 	/* The refused calls leave the endpoint usable. */
 	tr_exchange(test, pair, 0, linear, linear + LEN / 2, LEN / 2);
@@ -245,11 +245,11 @@ static void mr_06_maps_and_unmaps_balance(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(mr_01_reg_regv_regattr),
-	KUNIT_CASE(mr_01_no_length_or_an_offset),
-	KUNIT_CASE(mr_01_rights_that_nobody_knows),
+	KUNIT_CASE(mr_01_zero_length_and_offset_are_refused),
+	KUNIT_CASE(mr_01_unknown_access_flags_are_refused),
 	KUNIT_CASE_PARAM(mr_01_transfers_by_descriptor, kinds_gen_params),
-	KUNIT_CASE(mr_01_what_is_outside_of_its_region),
-	KUNIT_CASE_PARAM(mr_05_memory_that_no_device_gets, places_gen_params),
+	KUNIT_CASE(mr_01_a_range_outside_of_the_region_is_refused),
+	KUNIT_CASE_PARAM(mr_05_unmappable_ranges_are_refused, ranges_gen_params),
 	KUNIT_CASE(mr_06_maps_and_unmaps_balance),
 	{}
 };

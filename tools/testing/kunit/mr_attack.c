@@ -98,7 +98,7 @@ static void mr_04_every_registered_byte_is_reached(struct kunit *test)
 }
 
 /* Several kvecs form one region, whose addresses start at the first kvec's. */
-static void mr_04_kvecs_follow_each_other(struct kunit *test)
+static void mr_04_several_kvecs_are_one_range(struct kunit *test)
 {
 	u8 *linear = tr_buffer(test, 2 * PAGE_SIZE);
 	u8 *paged = tr_vbuffer(test, 2 * PAGE_SIZE);
@@ -145,9 +145,9 @@ static const struct attack {
 	ssize_t		at;		/* relative to the first registered byte */
 	u32		len;
 	bool		write;
-	u32		forge;		/* XORed into the key */
+	u32		key_mask;		/* XORed into the key */
 	bool		closed;
-	bool		alien;		/* uses the key of another domain's region */
+	bool		foreign;		/* uses the key of another domain's region */
 } attacks[] = {
 	{ "write one byte before", REMOTE, -1, 1, true },
 	{ "write one byte after", REMOTE, LEN, 1, true },
@@ -173,8 +173,8 @@ static const struct attack {
 	{ "read by no key", REMOTE, 0, 8, false, ~0 },
 	{ "write after the close", REMOTE, 0, 8, true, .closed = true },
 	{ "read after the close", REMOTE, 0, 8, false, .closed = true },
-	{ "write by another domain's key", REMOTE, 0, 8, true, .alien = true },
-	{ "read by another domain's key", REMOTE, 0, 8, .alien = true },
+	{ "write by another domain's key", REMOTE, 0, 8, true, .foreign = true },
+	{ "read by another domain's key", REMOTE, 0, 8, .foreign = true },
 };
 
 KUNIT_ARRAY_PARAM_DESC(attacks, attacks, name);
@@ -195,13 +195,13 @@ static void mr_04_nothing_else_is_reached(struct kunit *test)
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct kofi_fabric_fx *other = fx_open(test);
 	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
-	struct fid_mr *alien = reg(test, other->domain, buf + FIRST, LEN,
-				   attack->access);
+	struct fid_mr *foreign = reg(test, other->domain, buf + FIRST, LEN,
+				     attack->access);
 	struct fid_mr *mr = reg(test, fx->domain, buf + FIRST, LEN,
 				attack->access);
 	struct attacker *at = at_connect(test, fx, pep);
 	u64 addr = (uintptr_t)(buf + FIRST) + attack->at;
-	u32 key = fi_mr_key(attack->alien ? alien : mr) ^ attack->forge;
+	u32 key = fi_mr_key(attack->foreign ? foreign : mr) ^ attack->key_mask;
 	int status;
 
 	/* An access that ends beyond the highest address. */
@@ -239,7 +239,7 @@ static void mr_04_nothing_else_is_reached(struct kunit *test)
 	at_close(test, at);
 }
 
-struct barrage {
+struct writes {
 	struct attacker	*at;
 	u64		addr;
 	u32		key;
@@ -247,15 +247,15 @@ struct barrage {
 
 static int write_until_refused(struct tr_thread *thread)
 {
-	struct barrage *barrage = thread->arg;
+	struct writes *writes = thread->arg;
 
-	while (at_write(barrage->at, barrage->addr, barrage->key, AT_MAX) ==
+	while (at_write(writes->at, writes->addr, writes->key, AT_MAX) ==
 	       IB_WC_SUCCESS)
 		cond_resched();
 	return 0;
 }
 
-static bool begins(const u8 *buf)
+static bool wait_for_first_write(const u8 *buf)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
@@ -265,12 +265,12 @@ static bool begins(const u8 *buf)
 }
 
 /* Nothing is written after the close, also while packets of a write are in flight. */
-static void mr_04_nothing_arrives_after_the_close(struct kunit *test)
+static void mr_04_nothing_is_written_after_the_close(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, AT_MAX);
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
-	struct barrage barrage = { .addr = (uintptr_t)buf };
+	struct writes writes = { .addr = (uintptr_t)buf };
 
 	if (tr_is_iwarp(fx->info))
 		kunit_skip(test, "siw does not wait for what it is writing");
@@ -280,26 +280,26 @@ static void mr_04_nothing_arrives_after_the_close(struct kunit *test)
 		struct tr_thread *thread;
 
 		memset(buf, 0, AT_MAX);
-		barrage.key = fi_mr_key(mr);
-		barrage.at = at_connect(test, fx, pep);
-		memset(barrage.at->buf, OWN, AT_MAX);
-		thread = tr_start(test, -1, write_until_refused, &barrage);
-		KUNIT_EXPECT_TRUE(test, begins(buf));
+		writes.key = fi_mr_key(mr);
+		writes.at = at_connect(test, fx, pep);
+		memset(writes.at->buf, OWN, AT_MAX);
+		thread = tr_start(test, -1, write_until_refused, &writes);
+		KUNIT_EXPECT_TRUE(test, wait_for_first_write(buf));
 		fx_close(test, &mr->fid);
 		memset(buf, AROUND, AT_MAX);
 		KUNIT_ASSERT_TRUE(test, tr_join(test, thread));
 		KUNIT_EXPECT_NULL(test, memchr_inv(buf, AROUND, AT_MAX));
 		tr_stop(test, thread);
-		at_close(test, barrage.at);
+		at_close(test, writes.at);
 	}
 }
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(mr_04_every_registered_byte_is_reached,
 			 kinds_gen_params),
-	KUNIT_CASE(mr_04_kvecs_follow_each_other),
+	KUNIT_CASE(mr_04_several_kvecs_are_one_range),
 	KUNIT_CASE_PARAM(mr_04_nothing_else_is_reached, attacks_gen_params),
-	KUNIT_CASE(mr_04_nothing_arrives_after_the_close),
+	KUNIT_CASE(mr_04_nothing_is_written_after_the_close),
 	{}
 };
 

@@ -60,7 +60,7 @@ static int call_reported_registration(struct fault *fault)
 	return fi_close(&domain->fid) ?: ret;
 }
 
-static void close_02_remote_regions(struct kunit *test)
+static void close_02_failed_allocations_of_remote_registrations(struct kunit *test)
 {
 	static const struct step steps[] = {
 		{ "fi_mr_reg(first remote)", NULL, call_first_registration },
@@ -92,7 +92,7 @@ static int call_close(struct fault *fault)
 }
 
 /* Closing a remote region allocates nothing. */
-static void close_02_closing_a_remote_region(struct kunit *test)
+static void close_02_closing_a_remote_region_allocates_nothing(struct kunit *test)
 {
 	static const struct step close = {
 		"fi_close(remote)", open_a_region, call_close, NULL, true
@@ -102,8 +102,8 @@ static void close_02_closing_a_remote_region(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE_SLOW(close_02_remote_regions),
-	KUNIT_CASE_SLOW(close_02_closing_a_remote_region),
+	KUNIT_CASE_SLOW(close_02_failed_allocations_of_remote_registrations),
+	KUNIT_CASE_SLOW(close_02_closing_a_remote_region_allocates_nothing),
 	{}
 };
 

@@ -32,7 +32,7 @@ static struct fid_mr *reg(struct kunit *test, struct fid_domain *domain,
 }
 
 /* Remote keys exist before there is an endpoint, a queue or a connection. */
-static void mr_01_keys_before_any_connection(struct kunit *test)
+static void mr_01_keys_exist_without_a_connection(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * PAGE_SIZE);
 	struct fi_info *info = fx_info(test, fx_addr, NULL, FI_SOURCE);
@@ -65,24 +65,24 @@ static void mr_01_keys_before_any_connection(struct kunit *test)
 #define THREADS	4
 #define EACH	16
 
-struct crowd {
+struct registrations {
 	struct fid_domain	*domain;
 	u8			*buf;
 	struct completion	go;
-	atomic_t		came;
+	atomic_t		next;
 	u64			keys[THREADS][EACH];
 };
 
 static int register_each(struct tr_thread *thread)
 {
-	struct crowd *crowd = thread->arg;
-	u64 *keys = crowd->keys[atomic_fetch_inc(&crowd->came)];
+	struct registrations *registrations = thread->arg;
+	u64 *keys = registrations->keys[atomic_fetch_inc(&registrations->next)];
 	struct fid_mr *mr[EACH];
 	int i, ret = 0;
 
-	wait_for_completion(&crowd->go);
+	wait_for_completion(&registrations->go);
 	for (i = 0; i < EACH && !ret; i++) {
-		ret = fi_mr_reg(crowd->domain, crowd->buf + i, PAGE_SIZE,
+		ret = fi_mr_reg(registrations->domain, registrations->buf + i, PAGE_SIZE,
 				REMOTE, 0, 0, 0, &mr[i], NULL);
 		if (!ret)
 			keys[i] = fi_mr_key(mr[i]);
@@ -94,19 +94,19 @@ static int register_each(struct tr_thread *thread)
 	return 0;
 }
 
-static void mr_01_registering_from_many_threads(struct kunit *test)
+static void mr_01_concurrent_first_registrations(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * PAGE_SIZE);
-	struct crowd *crowd = (void *)tr_buffer(test, sizeof(*crowd));
+	struct registrations *registrations = (void *)tr_buffer(test, sizeof(*registrations));
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct tr_thread *thread[THREADS];
 
-	crowd->domain = fx->domain;
-	crowd->buf = buf;
-	init_completion(&crowd->go);
+	registrations->domain = fx->domain;
+	registrations->buf = buf;
+	init_completion(&registrations->go);
 	for (int i = 0; i < THREADS; i++)
-		thread[i] = tr_start(test, -1, register_each, crowd);
-	complete_all(&crowd->go);
+		thread[i] = tr_start(test, -1, register_each, registrations);
+	complete_all(&registrations->go);
 	for (int i = 0; i < THREADS; i++) {
 		KUNIT_ASSERT_TRUE(test, tr_join(test, thread[i]));
 		KUNIT_EXPECT_EQ(test, 0, (int)thread[i]->result);
@@ -115,8 +115,8 @@ static void mr_01_registering_from_many_threads(struct kunit *test)
 	for (int i = 0; i < THREADS; i++)
 		for (int k = 1; k < EACH; k++)
 			for (int j = 0; j < k; j++)
-				KUNIT_EXPECT_NE(test, crowd->keys[i][k],
-						crowd->keys[i][j]);
+				KUNIT_EXPECT_NE(test, registrations->keys[i][k],
+						registrations->keys[i][j]);
 }
 
 static void mr_02_a_requested_key_is_ignored(struct kunit *test)
@@ -147,7 +147,7 @@ static struct fi_info *info_of_mode(struct kunit *test, int mr_mode)
 	return info;
 }
 
-static void mr_02_modes_that_are_asked_for(struct kunit *test)
+static void mr_02_requested_mr_modes(struct kunit *test)
 {
 	static const int both = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
 	static const struct {
@@ -167,7 +167,7 @@ static void mr_02_modes_that_are_asked_for(struct kunit *test)
 }
 
 /* Without FI_MR_VIRT_ADDR a region is addressed by offsets, and has to start at a page boundary. */
-static void mr_02_offsets_in_place_of_addresses(struct kunit *test)
+static void mr_02_regions_are_addressed_by_offset(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * PAGE_SIZE);
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -200,7 +200,7 @@ static void mr_02_offsets_in_place_of_addresses(struct kunit *test)
 }
 
 /* Returns count pages of which no two are adjacent. */
-static struct kvec *apart(struct kunit *test, size_t count)
+static struct kvec *nonadjacent_pages(struct kunit *test, size_t count)
 {
 	struct kvec *iov = kunit_kcalloc(test, count, sizeof(*iov), GFP_KERNEL);
 	u8 *buf = tr_vbuffer(test, 2 * count * PAGE_SIZE);
@@ -213,11 +213,11 @@ static struct kvec *apart(struct kunit *test, size_t count)
 	return iov;
 }
 
-static void mr_03_as_many_kvecs_as_the_info_says(struct kunit *test)
+static void mr_03_up_to_mr_iov_limit_kvecs(struct kunit *test)
 {
 	struct fi_info *info = fx_info(test, fx_addr, NULL, FI_SOURCE);
 	size_t limit = info->domain_attr->mr_iov_limit;
-	struct kvec *iov = apart(test, limit + 1);
+	struct kvec *iov = nonadjacent_pages(test, limit + 1);
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_mr *mr = NULL;
 
@@ -234,7 +234,7 @@ static void mr_03_as_many_kvecs_as_the_info_says(struct kunit *test)
 }
 
 /* A gap within a page between two kvecs would expose unregistered bytes. */
-static void mr_03_kvecs_that_meet_within_a_page(struct kunit *test)
+static void mr_03_kvecs_with_a_gap_are_refused(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 4 * PAGE_SIZE);
 	const struct kvec iovs[][2] = {
@@ -258,7 +258,7 @@ static void mr_03_kvecs_that_meet_within_a_page(struct kunit *test)
 	regv(test, fx->domain, one, 2, REMOTE);
 }
 
-static void mr_05_no_key_for_what_no_device_gets(struct kunit *test)
+static void mr_05_unmappable_ranges_get_no_key(struct kunit *test)
 {
 	u8 *linear = tr_buffer(test, 64), *paged = tr_vbuffer(test, PAGE_SIZE);
 	u8 stack[8];
@@ -323,7 +323,7 @@ static int break_queue_pairs(struct ib_device *device)
 	return broken;
 }
 
-static void mr_06_the_registrar_is_replaced_when_it_fails(struct kunit *test)
+static void mr_06_a_failed_registration_queue_pair_is_replaced(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, PAGE_SIZE);
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -354,16 +354,16 @@ static void mr_06_the_registrar_is_replaced_when_it_fails(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(mr_01_keys_before_any_connection),
-	KUNIT_CASE(mr_01_registering_from_many_threads),
+	KUNIT_CASE(mr_01_keys_exist_without_a_connection),
+	KUNIT_CASE(mr_01_concurrent_first_registrations),
 	KUNIT_CASE(mr_02_a_requested_key_is_ignored),
-	KUNIT_CASE(mr_02_modes_that_are_asked_for),
-	KUNIT_CASE(mr_02_offsets_in_place_of_addresses),
-	KUNIT_CASE(mr_03_as_many_kvecs_as_the_info_says),
-	KUNIT_CASE(mr_03_kvecs_that_meet_within_a_page),
-	KUNIT_CASE(mr_05_no_key_for_what_no_device_gets),
+	KUNIT_CASE(mr_02_requested_mr_modes),
+	KUNIT_CASE(mr_02_regions_are_addressed_by_offset),
+	KUNIT_CASE(mr_03_up_to_mr_iov_limit_kvecs),
+	KUNIT_CASE(mr_03_kvecs_with_a_gap_are_refused),
+	KUNIT_CASE(mr_05_unmappable_ranges_get_no_key),
 	KUNIT_CASE(mr_06_regions_close_in_any_order),
-	KUNIT_CASE(mr_06_the_registrar_is_replaced_when_it_fails),
+	KUNIT_CASE(mr_06_a_failed_registration_queue_pair_is_replaced),
 	{}
 };
 

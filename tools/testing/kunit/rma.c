@@ -63,8 +63,8 @@ static void transfer(struct kunit *test, struct rma_fx *fx,
 }
 
 /* Expects one entry at the target if the call has CQ data, and none otherwise. */
-static void target_is_told(struct kunit *test, struct rma_fx *fx,
-			   const struct rma_call *call, size_t len)
+static void expect_at_target(struct kunit *test, struct rma_fx *fx,
+			     const struct rma_call *call, size_t len)
 {
 	struct fi_cq_tagged_entry entry = {};
 	struct fx_cm_event event;
@@ -114,7 +114,7 @@ static void rma_03_every_call_and_size(struct kunit *test)
 			KUNIT_ASSERT_EQ(test, 0, fi_recv(fx->pair->ep[1], NULL,
 							 0, NULL, 0, fx));
 		transfer(test, fx, call, &op);
-		target_is_told(test, fx, call, lens[i]);
+		expect_at_target(test, fx, call, lens[i]);
 	}
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(fx->pair->cq[0], NULL, 0));
 }
@@ -177,34 +177,34 @@ static void rma_03_vectors(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, 4096), *near = tr_buffer(test, 4096);
 	struct rma_fx *fx = rma_open(test, far, 4096, RMA_BOTH, NULL);
-	size_t most = rma_pieces(fx, &rma_calls[3]);
-	size_t most_read = rma_pieces(fx, &rma_calls[0]);
+	size_t max_pieces = rma_pieces(fx, &rma_calls[3]);
+	size_t max_read_pieces = rma_pieces(fx, &rma_calls[0]);
 	struct fid_ep *ep = fx->pair->ep[0];
 	struct kvec *iov;
 
-	iov = kunit_kcalloc(test, most + 1, sizeof(*iov), GFP_KERNEL);
+	iov = kunit_kcalloc(test, max_pieces + 1, sizeof(*iov), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, iov);
 	/* The pieces are in reverse order, so that no two are adjacent. */
-	for (size_t i = 0; i <= most; i++)
-		iov[i] = (struct kvec) { near + (most - i) * 8, 8 };
-	for (size_t i = 0; i < most; i++)
+	for (size_t i = 0; i <= max_pieces; i++)
+		iov[i] = (struct kvec) { near + (max_pieces - i) * 8, 8 };
+	for (size_t i = 0; i < max_pieces; i++)
 		memset(iov[i].iov_base, i + 1, 8);
-	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_writev(ep, iov, NULL, most + 1, 0,
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_writev(ep, iov, NULL, max_pieces + 1, 0,
 						    fx->addr, fx->key, near));
-	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_readv(ep, iov, NULL, most_read + 1,
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_readv(ep, iov, NULL, max_read_pieces + 1,
 						   0, fx->addr, fx->key, near));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_writev(ep, NULL, NULL, 1, 0,
 						    fx->addr, fx->key, near));
-	KUNIT_ASSERT_EQ(test, 0, fi_writev(ep, iov, NULL, most, 0, fx->addr,
+	KUNIT_ASSERT_EQ(test, 0, fi_writev(ep, iov, NULL, max_pieces, 0, fx->addr,
 					   fx->key, near));
 	rma_expect(test, fx, near, FI_WRITE);
 	memset(near, 0, 4096);
-	KUNIT_ASSERT_EQ(test, 0, fi_readv(ep, iov, NULL, most_read, 0, fx->addr,
+	KUNIT_ASSERT_EQ(test, 0, fi_readv(ep, iov, NULL, max_read_pieces, 0, fx->addr,
 					  fx->key, near));
 	rma_expect(test, fx, near, FI_READ);
-	for (size_t i = 0; i < most; i++)
+	for (size_t i = 0; i < max_pieces; i++)
 		KUNIT_EXPECT_EQ(test, i + 1, far[i * 8]);
-	for (size_t i = 0; i < most_read; i++)
+	for (size_t i = 0; i < max_read_pieces; i++)
 		KUNIT_EXPECT_EQ(test, i + 1, *(u8 *)iov[i].iov_base);
 }
 
@@ -224,8 +224,8 @@ static void rma_03_from_the_accepting_side(struct kunit *test)
 	}
 }
 
-static ssize_t several(struct rma_fx *fx, const struct fi_rma_iov *remote,
-		       size_t count, bool is_read)
+static ssize_t post_rma_iov(struct rma_fx *fx, const struct fi_rma_iov *remote,
+			    size_t count, bool is_read)
 {
 	const struct kvec iov = { fx->far, 16 };
 	const struct fi_msg_rma msg = {
@@ -239,14 +239,14 @@ static ssize_t several(struct rma_fx *fx, const struct fi_rma_iov *remote,
 			 fi_writemsg(fx->pair->ep[0], &msg, 0);
 }
 
-static void rma_03_one_remote_range(struct kunit *test)
+static void rma_03_several_rma_iov_are_refused(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, 4096);
 	struct rma_fx *fx = rma_open(test, far, 4096, RMA_BOTH, NULL);
 	const struct fi_rma_iov halves[] = {
 		{ fx->addr, 8, fx->key }, { fx->addr + 64, 8, fx->key },
 	};
-	const struct fi_rma_iov off[] = {
+	const struct fi_rma_iov wrong_len[] = {
 		{ fx->addr, 15, fx->key }, { fx->addr, 17, fx->key },
 		{ fx->addr, 0, fx->key }, { fx->addr, SIZE_MAX, fx->key },
 	};
@@ -254,23 +254,23 @@ static void rma_03_one_remote_range(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, fx->pair->info->tx_attr->rma_iov_limit);
 	for (int is_read = 0; is_read < 2; is_read++) {
 		KUNIT_EXPECT_EQ(test, -FI_EINVAL,
-				several(fx, halves, 2, is_read));
+				post_rma_iov(fx, halves, 2, is_read));
 		KUNIT_EXPECT_EQ(test, -FI_EINVAL,
-				several(fx, halves, 0, is_read));
+				post_rma_iov(fx, halves, 0, is_read));
 		KUNIT_EXPECT_EQ(test, -FI_EINVAL,
-				several(fx, NULL, 1, is_read));
+				post_rma_iov(fx, NULL, 1, is_read));
 		KUNIT_EXPECT_EQ(test, -FI_EINVAL,
-				several(fx, halves, SIZE_MAX, is_read));
-		for (int i = 0; i < ARRAY_SIZE(off); i++)
+				post_rma_iov(fx, halves, SIZE_MAX, is_read));
+		for (int i = 0; i < ARRAY_SIZE(wrong_len); i++)
 			KUNIT_EXPECT_EQ_MSG(test, -FI_EINVAL,
-					    several(fx, &off[i], 1, is_read),
+					    post_rma_iov(fx, &wrong_len[i], 1, is_read),
 					    "%zu bytes there, 16 here",
-					    off[i].len);
+					    wrong_len[i].len);
 	}
 	rma_settle(test, fx);
 }
 
-static void rma_03_unmatched_flags(struct kunit *test)
+static void rma_03_invalid_flags_are_refused(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, 4096);
 	struct rma_fx *fx = rma_open(test, far, 4096, RMA_BOTH, NULL);
@@ -301,8 +301,8 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(rma_03_memory_of_any_kind, kinds_gen_params),
 	KUNIT_CASE(rma_03_vectors),
 	KUNIT_CASE(rma_03_from_the_accepting_side),
-	KUNIT_CASE(rma_03_one_remote_range),
-	KUNIT_CASE(rma_03_unmatched_flags),
+	KUNIT_CASE(rma_03_several_rma_iov_are_refused),
+	KUNIT_CASE(rma_03_invalid_flags_are_refused),
 	{}
 };
 

@@ -29,7 +29,7 @@ static void expect_data(struct kunit *test, struct rma_fx *fx, void *context,
 }
 
 /* The receive's buffer is unchanged, and the written data is there at the completion. */
-static void rma_01_the_receive_is_used_up(struct kunit *test)
+static void rma_01_remote_cq_data_consumes_a_receive(struct kunit *test)
 {
 	static const u32 data[] = { 0, 1, 0x01020304, 0x80000000, 0xffffffff };
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, LEN);
@@ -52,7 +52,7 @@ static void rma_01_the_receive_is_used_up(struct kunit *test)
 }
 
 /* The completion flags distinguish writes with data, messages, and messages with data. */
-static void rma_01_among_messages(struct kunit *test)
+static void rma_01_remote_cq_data_among_messages(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, LEN);
 	u8 *in = tr_buffer(test, LEN);
@@ -89,7 +89,7 @@ static void rma_01_among_messages(struct kunit *test)
 }
 
 /* With selective completion the target still gets entries of CQ data, and none of messages. */
-static void rma_01_data_is_always_told(struct kunit *test)
+static void rma_01_remote_cq_data_is_always_reported(struct kunit *test)
 {
 	const struct fx_pair_opts opts = { .rx_flags = FI_SELECTIVE_COMPLETION };
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, LEN);
@@ -116,7 +116,7 @@ static void rma_01_data_is_always_told(struct kunit *test)
 	}
 }
 
-static void rma_01_more_than_the_wire_carries(struct kunit *test)
+static void rma_01_data_beyond_32_bits_is_refused(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, LEN);
 	struct rma_fx *fx = rma_open(test, far, LEN, RMA_BOTH, NULL);
@@ -133,10 +133,10 @@ static void rma_01_more_than_the_wire_carries(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(rma_01_the_receive_is_used_up),
-	KUNIT_CASE(rma_01_among_messages),
-	KUNIT_CASE(rma_01_data_is_always_told),
-	KUNIT_CASE(rma_01_more_than_the_wire_carries),
+	KUNIT_CASE(rma_01_remote_cq_data_consumes_a_receive),
+	KUNIT_CASE(rma_01_remote_cq_data_among_messages),
+	KUNIT_CASE(rma_01_remote_cq_data_is_always_reported),
+	KUNIT_CASE(rma_01_data_beyond_32_bits_is_refused),
 	{}
 };
 

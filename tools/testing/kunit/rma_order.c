@@ -9,7 +9,7 @@
 #include "rma.h"
 
 #define CHUNK	4096
-#define DEEP	64	/* more reads than any device processes at a time */
+#define QUEUE_SIZE	64	/* more reads than any device processes at a time */
 
 static void post(struct kunit *test, struct rma_fx *fx, u64 flag, u64 flags,
 		 u8 *near, size_t len, u64 at)
@@ -49,7 +49,7 @@ static void ep_08_a_fence_waits_for_reads(struct kunit *test)
 	}
 }
 
-static void ep_08_a_message_behind_a_fence(struct kunit *test)
+static void ep_08_a_fenced_message_waits_for_reads(struct kunit *test)
 {
 	const size_t len = SZ_64K;
 	u8 *far = tr_buffer(test, len), *near = tr_buffer(test, len);
@@ -72,7 +72,7 @@ static void ep_08_a_message_behind_a_fence(struct kunit *test)
 }
 
 /* A read returns the data of the write before it, with a fence and without. */
-static void ep_08_reads_behind_writes(struct kunit *test)
+static void ep_08_a_read_returns_the_write_before_it(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, CHUNK), *out = tr_buffer(test, CHUNK);
 	u8 *in = tr_buffer(test, CHUNK);
@@ -90,7 +90,7 @@ static void ep_08_reads_behind_writes(struct kunit *test)
 }
 
 /* Completions of messages, reads and writes have the order of their posts. */
-static void rma_03_entries_keep_their_order(struct kunit *test)
+static void rma_03_completions_keep_their_order(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, CHUNK), *near = tr_buffer(test, CHUNK);
 	struct rma_fx *fx = rma_open(test, far, CHUNK, RMA_BOTH, NULL);
@@ -126,20 +126,20 @@ static void rma_03_entries_keep_their_order(struct kunit *test)
 }
 
 /* Both sides post as many reads as their queues hold. */
-static void rma_03_more_reads_than_go_at_once(struct kunit *test)
+static void rma_03_more_reads_than_the_device_processes(struct kunit *test)
 {
-	const struct fx_pair_opts opts = { .tx_size = DEEP };
-	u8 *far = tr_buffer(test, DEEP * CHUNK);
-	u8 *near = tr_buffer(test, 2 * DEEP * CHUNK);
-	struct rma_fx *fx = rma_open(test, far, DEEP * CHUNK, RMA_BOTH, &opts);
+	const struct fx_pair_opts opts = { .tx_size = QUEUE_SIZE };
+	u8 *far = tr_buffer(test, QUEUE_SIZE * CHUNK);
+	u8 *near = tr_buffer(test, 2 * QUEUE_SIZE * CHUNK);
+	struct rma_fx *fx = rma_open(test, far, QUEUE_SIZE * CHUNK, RMA_BOTH, &opts);
 
-	tr_fill(far, DEEP * CHUNK, 3);
-	for (int i = 0; i < 2 * DEEP; i++)
+	tr_fill(far, QUEUE_SIZE * CHUNK, 3);
+	for (int i = 0; i < 2 * QUEUE_SIZE; i++)
 		KUNIT_ASSERT_EQ(test, 0,
 				fi_read(fx->pair->ep[i % 2], near + i * CHUNK,
 					CHUNK, NULL, 0, fx->addr + i / 2 * CHUNK,
 					fx->key, near + i * CHUNK));
-	for (int i = 0; i < 2 * DEEP; i++) {
+	for (int i = 0; i < 2 * QUEUE_SIZE; i++) {
 		struct fi_cq_tagged_entry entry = {};
 
 		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test,
@@ -176,21 +176,21 @@ static void rma_03_a_full_queue(struct kunit *test)
 		rma_expect(test, fx, near, i % 2 || i == 4 ? FI_READ : FI_WRITE);
 }
 
-static const struct rma_call *const unheard[] = {
+static const struct rma_call *const unsignalled[] = {
 	&rma_calls[0], &rma_calls[3], &rma_calls[7],
 };
 
-static void name_unheard(const struct rma_call *const *call, char *name)
+static void name_unsignalled(const struct rma_call *const *call, char *name)
 {
 	strscpy(name, (*call)->name, KUNIT_PARAM_DESC_SIZE);
 }
 
-KUNIT_ARRAY_PARAM(unheard, unheard, name_unheard);
+KUNIT_ARRAY_PARAM(unsignalled, unsignalled, name_unsignalled);
 
-#define THOUSANDS (150 * (int)tr_rounds)
+#define MANY (150 * (int)tr_rounds)
 
 /* The writes ask for no entries, and the queue is not read before the end. */
-static void ep_07_thousands_that_nobody_is_told_of(struct kunit *test)
+static void ep_07_thousands_of_unsignalled_operations(struct kunit *test)
 {
 	const struct rma_call *call =
 		*(const struct rma_call *const *)test->param_value;
@@ -203,7 +203,7 @@ static void ep_07_thousands_that_nobody_is_told_of(struct kunit *test)
 	struct rma_fx *fx = rma_open(test, far, 64, RMA_BOTH, &opts);
 
 	/* The last operation is a read with an entry. */
-	for (int i = 0; i <= THOUSANDS; i++) {
+	for (int i = 0; i <= MANY; i++) {
 		const struct rma_op op = {
 			.near = near + i % 8 * 8,
 			.len = 8,
@@ -212,8 +212,8 @@ static void ep_07_thousands_that_nobody_is_told_of(struct kunit *test)
 		ssize_t ret;
 
 		do {
-			ret = (i < THOUSANDS ? call : &rma_calls[2])->post(fx,
-									   &op);
+			ret = (i < MANY ? call : &rma_calls[2])->post(fx,
+								      &op);
 			cond_resched();
 		} while (ret == -FI_EAGAIN && time_before(jiffies, end));
 		KUNIT_ASSERT_EQ_MSG(test, 0, ret, "number %d", i);
@@ -251,13 +251,13 @@ static void rma_03_injected_writes_keep_their_order(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(ep_08_a_fence_waits_for_reads),
-	KUNIT_CASE(ep_08_a_message_behind_a_fence),
-	KUNIT_CASE(ep_08_reads_behind_writes),
-	KUNIT_CASE(rma_03_entries_keep_their_order),
-	KUNIT_CASE(rma_03_more_reads_than_go_at_once),
+	KUNIT_CASE(ep_08_a_fenced_message_waits_for_reads),
+	KUNIT_CASE(ep_08_a_read_returns_the_write_before_it),
+	KUNIT_CASE(rma_03_completions_keep_their_order),
+	KUNIT_CASE(rma_03_more_reads_than_the_device_processes),
 	KUNIT_CASE(rma_03_a_full_queue),
-	KUNIT_CASE_PARAM(ep_07_thousands_that_nobody_is_told_of,
-			 unheard_gen_params),
+	KUNIT_CASE_PARAM(ep_07_thousands_of_unsignalled_operations,
+			 unsignalled_gen_params),
 	KUNIT_CASE(rma_03_injected_writes_keep_their_order),
 	{}
 };

@@ -22,7 +22,7 @@ struct attempt {
 	u64		key_xor;
 	bool		closed;
 	bool		is_read;
-	bool		siw_lets;	/* siw permits it: a defect of the driver */
+	bool		siw_permits;	/* siw permits it: a defect of the driver */
 };
 
 static const struct attempt attempts[] = {
@@ -36,7 +36,7 @@ static const struct attempt attempts[] = {
 	{ "read one byte before", RMA_BOTH, -1, 8, .is_read = true },
 	{ "read with another key", RMA_BOTH, 0, 8, 0x100, .is_read = true },
 	{ "read without the right", FI_REMOTE_WRITE, 0, 8, .is_read = true,
-	  .siw_lets = true },
+	  .siw_permits = true },
 	{ "read of a closed region", RMA_BOTH, 0, 8, .closed = true,
 	  .is_read = true },
 };
@@ -44,8 +44,8 @@ static const struct attempt attempts[] = {
 KUNIT_ARRAY_PARAM_DESC(attempts, attempts, name);
 
 /* Reads the only entry of the operation; returns its errno, or 0 for a success. */
-static int verdict(struct kunit *test, struct rma_fx *fx, void *context,
-		   u64 flag)
+static int read_completion(struct kunit *test, struct rma_fx *fx, void *context,
+			   u64 flag)
 {
 	struct fi_cq_err_entry error = {};
 	struct fi_cq_tagged_entry entry = {};
@@ -65,23 +65,23 @@ static int verdict(struct kunit *test, struct rma_fx *fx, void *context,
 }
 
 /* Reads FI_SHUTDOWN of both endpoints, in any order. */
-static void expect_the_end(struct kunit *test, struct rma_fx *fx)
+static void expect_shutdowns(struct kunit *test, struct rma_fx *fx)
 {
 	struct kofi_pair *pair = fx->pair;
-	struct fid *told[2] = {};
+	struct fid *seen[2] = {};
 
 	for (int i = 0; i < 2; i++) {
 		struct fx_cm_event event = {};
 
 		KUNIT_ASSERT_GT(test, fx_wait_event(test, pair->eq, FI_SHUTDOWN,
 						    &event, sizeof(event)), 0);
-		told[event.entry.fid == &pair->ep[1]->fid] = event.entry.fid;
+		seen[event.entry.fid == &pair->ep[1]->fid] = event.entry.fid;
 	}
 	for (int i = 0; i < 2; i++)
-		KUNIT_EXPECT_PTR_EQ(test, &pair->ep[i]->fid, told[i]);
+		KUNIT_EXPECT_PTR_EQ(test, &pair->ep[i]->fid, seen[i]);
 }
 
-static void rma_02_what_is_not_open(struct kunit *test)
+static void rma_02_invalid_access_is_refused(struct kunit *test)
 {
 	const struct attempt *attempt = test->param_value;
 	u8 *memory = tr_buffer(test, LEN), *near = tr_buffer(test, LEN);
@@ -104,13 +104,13 @@ static void rma_02_what_is_not_open(struct kunit *test)
 		fx_close(test, &fx->mr->fid);
 	KUNIT_ASSERT_EQ(test, 0, rma_calls[attempt->is_read ? 0 : 3].post(fx,
 									  &op));
-	err = verdict(test, fx, near, flag);
-	if (siw && attempt->siw_lets) {
+	err = read_completion(test, fx, near, flag);
+	if (siw && attempt->siw_permits) {
 		KUNIT_EXPECT_EQ_MSG(test, 0, err, "the driver has been mended");
 		return;
 	}
 	if (siw)
-		expect_the_end(test, fx);
+		expect_shutdowns(test, fx);
 	else
 		KUNIT_EXPECT_EQ_MSG(test, FI_EACCES, err, "%s",
 				    fi_strerror(err));
@@ -135,7 +135,7 @@ static bool post_behind(struct kunit *test, struct rma_fx *fx,
 }
 
 /* Operations behind a refused one are not executed. */
-static void rma_02_nothing_behind_a_refusal(struct kunit *test)
+static void rma_02_operations_behind_a_refused_one_fail(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, LEN);
 	struct rma_fx *fx = rma_open(test, far, LEN, FI_REMOTE_READ, NULL);
@@ -150,13 +150,13 @@ static void rma_02_nothing_behind_a_refusal(struct kunit *test)
 	op.context = far;
 	reads = post_behind(test, fx, &rma_calls[0], &op);
 	for (int i = 0; i < 1 + writes; i++) {
-		err = verdict(test, fx, near, FI_WRITE);
+		err = read_completion(test, fx, near, FI_WRITE);
 		if (!tr_is_iwarp(fx->pair->info))
 			KUNIT_EXPECT_EQ(test, i ? FI_ECANCELED : FI_EACCES,
 					err);
 	}
 	if (reads)
-		KUNIT_EXPECT_EQ(test, FI_ECANCELED, verdict(test, fx, far, FI_READ));
+		KUNIT_EXPECT_EQ(test, FI_ECANCELED, read_completion(test, fx, far, FI_READ));
 	KUNIT_EXPECT_NULL(test, memchr_inv(near, 0xa5, LEN));
 	KUNIT_EXPECT_NULL(test, memchr_inv(far, 0, LEN));
 }
@@ -171,10 +171,10 @@ static void rma_02_a_refused_inject(struct kunit *test)
 	memset(near, 0xa5, LEN);
 	KUNIT_ASSERT_EQ(test, 0, rma_calls[7].post(fx, &op));
 	if (tr_is_iwarp(fx->pair->info))
-		expect_the_end(test, fx);
+		expect_shutdowns(test, fx);
 	else
-		KUNIT_EXPECT_EQ(test, FI_EACCES, verdict(test, fx, NULL,
-							 FI_WRITE));
+		KUNIT_EXPECT_EQ(test, FI_EACCES, read_completion(test, fx, NULL,
+								 FI_WRITE));
 	KUNIT_EXPECT_NULL(test, memchr_inv(far, 0, LEN));
 }
 
@@ -193,12 +193,12 @@ static void rma_02_a_peer_without_remote_access(struct kunit *test)
 		kunit_skip(test, "siw asks the region only");
 	memset(near, 0xa5, LEN);
 	KUNIT_ASSERT_EQ(test, 0, rma_calls[3].post(fx, &op));
-	err = verdict(test, fx, near, FI_WRITE);
+	err = read_completion(test, fx, near, FI_WRITE);
 	KUNIT_EXPECT_NE(test, 0, err);
 	KUNIT_EXPECT_NULL(test, memchr_inv(far, 0, LEN));
 }
 
-static void rma_03_no_key_of_a_device(struct kunit *test)
+static void rma_03_keys_beyond_32_bits_are_refused(struct kunit *test)
 {
 	static const u64 keys[] = { 1ULL << 32, FI_KEY_NOTAVAIL };
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, 8);
@@ -218,7 +218,7 @@ static void rma_03_no_key_of_a_device(struct kunit *test)
 	rma_settle(test, fx);
 }
 
-static void rma_03_memory_that_no_device_gets(struct kunit *test)
+static void rma_03_unmappable_buffers_are_refused(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN);
 	struct rma_fx *fx = rma_open(test, far, LEN, RMA_BOTH, NULL);
@@ -243,7 +243,7 @@ static void rma_03_memory_that_no_device_gets(struct kunit *test)
 	rma_settle(test, fx);
 }
 
-static void rma_03_before_and_after_a_connection(struct kunit *test)
+static void rma_03_calls_without_a_connection_are_refused(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, 8);
 	struct rma_fx *fx = rma_open(test, far, LEN, RMA_BOTH, NULL);
@@ -271,7 +271,7 @@ static void rma_03_before_and_after_a_connection(struct kunit *test)
 }
 
 /* Endpoints without FI_RMA refuse the calls. */
-static void rma_03_without_the_capability(struct kunit *test)
+static void rma_03_calls_without_the_capability_are_refused(struct kunit *test)
 {
 	u8 *near = tr_buffer(test, 8);
 	struct rma_fx fx = { .pair = fx_pair(test, NULL) };
@@ -284,14 +284,14 @@ static void rma_03_without_the_capability(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE_PARAM(rma_02_what_is_not_open, attempts_gen_params),
-	KUNIT_CASE(rma_02_nothing_behind_a_refusal),
+	KUNIT_CASE_PARAM(rma_02_invalid_access_is_refused, attempts_gen_params),
+	KUNIT_CASE(rma_02_operations_behind_a_refused_one_fail),
 	KUNIT_CASE(rma_02_a_refused_inject),
 	KUNIT_CASE(rma_02_a_peer_without_remote_access),
-	KUNIT_CASE(rma_03_no_key_of_a_device),
-	KUNIT_CASE(rma_03_memory_that_no_device_gets),
-	KUNIT_CASE(rma_03_before_and_after_a_connection),
-	KUNIT_CASE(rma_03_without_the_capability),
+	KUNIT_CASE(rma_03_keys_beyond_32_bits_are_refused),
+	KUNIT_CASE(rma_03_unmappable_buffers_are_refused),
+	KUNIT_CASE(rma_03_calls_without_a_connection_are_refused),
+	KUNIT_CASE(rma_03_calls_without_the_capability_are_refused),
 	{}
 };
 

@@ -162,7 +162,7 @@ static void ep_12_injects_of_any_vector(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, tr_intact(in, 50, 1));
 }
 
-static void rma_03_writes_of_any_vector(struct kunit *test)
+static void rma_03_rma_of_any_vector(struct kunit *test)
 {
 	const struct form *form = test->param_value;
 	u8 *out = tr_buffer(test, ALL), *far = tr_buffer(test, ALL);
@@ -200,14 +200,14 @@ static void rma_03_writes_of_any_vector(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, tr_intact(out + ranges[0].at, 50, 4));
 }
 
-static void ep_08_vectors_that_are_none(struct kunit *test)
+static void ep_08_invalid_vectors_are_refused(struct kunit *test)
 {
 	static const u64 flags[] = { FI_BVEC, FI_SGL };
-	struct bio_vec nothing = { .bv_len = 8 };
-	struct scatterlist hollow;
+	struct bio_vec no_page = { .bv_len = 8 };
+	struct scatterlist without_page;
 	u8 *buf = tr_buffer(test, 64);
 	struct kofi_pair *pair = fx_pair(test, NULL);
-	struct fi_msg msg = { .msg_iov = fi_iov_bvec(&nothing), .iov_count = 1 };
+	struct fi_msg msg = { .msg_iov = fi_iov_bvec(&no_page), .iov_count = 1 };
 
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_sendmsg(pair->ep[0], &msg,
 							FI_BVEC | FI_SGL));
@@ -215,9 +215,9 @@ static void ep_08_vectors_that_are_none(struct kunit *test)
 			    fi_sendmsg(pair->ep[0], &msg, FI_BVEC), "no page");
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
 			fi_sendmsg(pair->ep[0], &msg, FI_BVEC | FI_INJECT));
-	sg_init_table(&hollow, 1);
-	hollow.length = 8;
-	msg.msg_iov = fi_iov_sgl(&hollow);
+	sg_init_table(&without_page, 1);
+	without_page.length = 8;
+	msg.msg_iov = fi_iov_sgl(&without_page);
 	KUNIT_EXPECT_EQ_MSG(test, -FI_EINVAL,
 			    fi_sendmsg(pair->ep[0], &msg, FI_SGL), "no page");
 	msg.msg_iov = NULL;
@@ -242,8 +242,8 @@ static void ep_08_vectors_that_are_none(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(ep_08_messages_of_any_vector, forms_gen_params),
 	KUNIT_CASE_PARAM(ep_12_injects_of_any_vector, forms_gen_params),
-	KUNIT_CASE_PARAM(rma_03_writes_of_any_vector, forms_gen_params),
-	KUNIT_CASE(ep_08_vectors_that_are_none),
+	KUNIT_CASE_PARAM(rma_03_rma_of_any_vector, forms_gen_params),
+	KUNIT_CASE(ep_08_invalid_vectors_are_refused),
 	{}
 };
 
