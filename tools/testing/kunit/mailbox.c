@@ -11,7 +11,7 @@
 #define LEN	64
 #define MANY	16
 
-struct post_office {
+struct mailboxes {
 	struct rs_world		*world;		/* kOFI's owner CQ and SRX */
 	struct fid_cq		*cq;		/* of the only member */
 	struct fi_info		*info;
@@ -20,176 +20,176 @@ struct post_office {
 	struct fid_cq		*peer_cq;
 	struct fid_ep		*peer_srx;
 	struct fid_ep		*box[2];
-	fi_addr_t		number[2];
+	fi_addr_t		addr[2];
 };
 
-static struct fid_ep *open_box(struct kunit *test, struct post_office *office, fi_addr_t *number)
+static struct fid_ep *open_box(struct kunit *test, struct mailboxes *boxes, fi_addr_t *addr)
 {
 	size_t len = sizeof(u32);
 	struct fid_ep *box;
 	u32 name;
 
-	KUNIT_ASSERT_EQ(test, 0, fi_endpoint(office->domain, office->info, &box, NULL));
+	KUNIT_ASSERT_EQ(test, 0, fi_endpoint(boxes->domain, boxes->info, &box, NULL));
 	fx_defer_close(test, &box->fid);
-	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(box, &office->peer_cq->fid, FI_TRANSMIT | FI_RECV));
-	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(box, &office->peer_srx->fid, 0));
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(box, &boxes->peer_cq->fid, FI_TRANSMIT | FI_RECV));
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(box, &boxes->peer_srx->fid, 0));
 	KUNIT_ASSERT_EQ(test, 0, fi_enable(box));
 	KUNIT_ASSERT_EQ(test, 0, fi_getname(&box->fid, &name, &len));
-	*number = name;
+	*addr = name;
 	return box;
 }
 
-static struct post_office *post_office(struct kunit *test, size_t cq_size)
+static struct mailboxes *mailboxes(struct kunit *test, size_t cq_size)
 {
-	struct post_office *office = kunit_kzalloc(test, sizeof(*office), GFP_KERNEL);
+	struct mailboxes *boxes = kunit_kzalloc(test, sizeof(*boxes), GFP_KERNEL);
 	struct fi_peer_cq_context cq_context = { .size = sizeof(cq_context) };
 	struct fi_peer_srx_context srx_context = { .size = sizeof(srx_context) };
 	struct rs_opts opts = { .members = 1, .cq_size = cq_size };
 	struct fi_cq_attr cq_attr = { .flags = FI_PEER };
 	struct fi_rx_attr rx_attr = { .op_flags = FI_PEER };
 	struct fi_info *hints = fi_allocinfo();
-	struct fid *form;
+	struct fid *exported;
 	int ret;
 
-	KUNIT_ASSERT_NOT_NULL(test, office);
+	KUNIT_ASSERT_NOT_NULL(test, boxes);
 	KUNIT_ASSERT_NOT_NULL(test, hints);
 	hints->fabric_attr->prov_name = kstrdup("mailbox", GFP_KERNEL);
-	ret = fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &office->info);
+	ret = fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &boxes->info);
 	fi_freeinfo(hints);
 	if (ret == -FI_ENODATA)
 		kunit_skip(test, "see scenarios/mailbox.sh");
 	KUNIT_ASSERT_EQ(test, 0, ret);
-	fx_defer_free(test, office->info);
-	office->world = rs_open(test, &opts);
-	office->cq = office->world->member[0].cq;
-	cq_context.cq = peer_export(test, office->cq);
-	form = peer_export_fid(test, &office->world->srx->fid, FI_CLASS_PEER_SRX);
-	srx_context.srx = container_of(container_of(form, struct fid_ep, fid), struct fid_peer_srx,
+	fx_defer_free(test, boxes->info);
+	boxes->world = rs_open(test, &opts);
+	boxes->cq = boxes->world->member[0].cq;
+	cq_context.cq = peer_export(test, boxes->cq);
+	exported = peer_export_fid(test, &boxes->world->srx->fid, FI_CLASS_PEER_SRX);
+	srx_context.srx = container_of(container_of(exported, struct fid_ep, fid), struct fid_peer_srx,
 				       ep_fid);
-	office->fabric = fx_fabric(test, office->info);
-	office->domain = fx_domain(test, office->fabric, office->info);
-	KUNIT_ASSERT_EQ(test, 0, fi_cq_open(office->domain, &cq_attr, &office->peer_cq, &cq_context));
-	fx_defer_close(test, &office->peer_cq->fid);
-	KUNIT_ASSERT_EQ(test, 0, fi_srx_context(office->domain, &rx_attr, &office->peer_srx,
+	boxes->fabric = fx_fabric(test, boxes->info);
+	boxes->domain = fx_domain(test, boxes->fabric, boxes->info);
+	KUNIT_ASSERT_EQ(test, 0, fi_cq_open(boxes->domain, &cq_attr, &boxes->peer_cq, &cq_context));
+	fx_defer_close(test, &boxes->peer_cq->fid);
+	KUNIT_ASSERT_EQ(test, 0, fi_srx_context(boxes->domain, &rx_attr, &boxes->peer_srx,
 						&srx_context));
-	fx_defer_close(test, &office->peer_srx->fid);
+	fx_defer_close(test, &boxes->peer_srx->fid);
 	for (int i = 0; i < 2; i++)
-		office->box[i] = open_box(test, office, &office->number[i]);
-	return office;
+		boxes->box[i] = open_box(test, boxes, &boxes->addr[i]);
+	return boxes;
 }
 
-static void peer_03_letters_and_datagrams_take_the_same_receives(struct kunit *test)
+static void peer_03_mailbox_and_rdm_messages_take_the_same_receives(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, MANY * LEN), *in = tr_buffer(test, MANY * LEN);
-	struct post_office *office = post_office(test, 0);
+	struct mailboxes *boxes = mailboxes(test, 0);
 	struct fi_cq_tagged_entry entry;
 
-	rs_post(test, office->world, in, LEN, MANY);
+	rs_post(test, boxes->world, in, LEN, MANY);
 	for (int i = 0; i < MANY; i++) {
-		bool by_mail = i % 2;
+		bool to_mailbox = i % 2;
 
 		memset(out + i * LEN, i + 1, LEN);
-		if (by_mail)
-			KUNIT_ASSERT_EQ(test, 0, fi_send(office->box[0], out + i * LEN, LEN, NULL,
-							 office->number[1], out + i * LEN));
+		if (to_mailbox)
+			KUNIT_ASSERT_EQ(test, 0, fi_send(boxes->box[0], out + i * LEN, LEN, NULL,
+							 boxes->addr[1], out + i * LEN));
 		else
-			rs_send(test, office->world, 0, 0, out + i * LEN, LEN);
+			rs_send(test, boxes->world, 0, 0, out + i * LEN, LEN);
 		/* A send to a mailbox delivers synchronously: both completions are there. */
-		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, office->cq, &entry, 1));
+		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, boxes->cq, &entry, 1));
 		KUNIT_EXPECT_PTR_EQ(test, in + i * LEN, entry.op_context);
 		KUNIT_EXPECT_EQ(test, FI_RECV | FI_MSG, entry.flags);
 		KUNIT_EXPECT_EQ(test, LEN, entry.len);
 		KUNIT_EXPECT_MEMEQ(test, out + i * LEN, in + i * LEN, LEN);
-		if (by_mail) {
-			KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, office->cq, &entry, 1));
+		if (to_mailbox) {
+			KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, boxes->cq, &entry, 1));
 			KUNIT_EXPECT_EQ(test, FI_SEND | FI_MSG, entry.flags);
 			KUNIT_EXPECT_PTR_EQ(test, out + i * LEN, entry.op_context);
 		} else {
-			rdm_expect(test, office->world->sender[0], out + i * LEN, NULL);
+			rdm_expect(test, boxes->world->sender[0], out + i * LEN, NULL);
 		}
 	}
-	KUNIT_EXPECT_EQ(test, 0, rs_depth(office->world));
+	KUNIT_EXPECT_EQ(test, 0, rs_depth(boxes->world));
 }
 
-static void peer_03_letters_that_come_first(struct kunit *test)
+static void peer_03_unexpected_mailbox_messages(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, MANY * LEN), *in = tr_buffer(test, MANY * LEN);
-	struct post_office *office = post_office(test, 0);
+	struct mailboxes *boxes = mailboxes(test, 0);
 	struct fi_cq_err_entry error = {};
 	struct fi_cq_tagged_entry entry;
 
 	for (int i = 0; i < MANY; i++) {
 		memset(out + i * LEN, i + 1, LEN);
-		KUNIT_ASSERT_EQ(test, 0, fi_send(office->box[i % 2], out + i * LEN, LEN, NULL,
-						 office->number[!(i % 2)], out + i * LEN));
-		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, office->cq, &entry, 1));
+		KUNIT_ASSERT_EQ(test, 0, fi_send(boxes->box[i % 2], out + i * LEN, LEN, NULL,
+						 boxes->addr[!(i % 2)], out + i * LEN));
+		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, boxes->cq, &entry, 1));
 		KUNIT_EXPECT_EQ(test, FI_SEND | FI_MSG, entry.flags);
 		memset(out + i * LEN, 0, LEN);
 	}
 	for (int i = 0; i < MANY - 3; i++) {
-		rs_post(test, office->world, in + i * LEN, LEN, 1);
-		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, office->cq, &entry, 1));
+		rs_post(test, boxes->world, in + i * LEN, LEN, 1);
+		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, boxes->cq, &entry, 1));
 		KUNIT_EXPECT_PTR_EQ(test, in + i * LEN, entry.op_context);
 		KUNIT_EXPECT_EQ(test, i + 1, in[i * LEN + LEN - 1]);
 	}
 	/* A message that is longer than the receive is truncated. */
-	rs_post(test, office->world, in, LEN / 2, 1);
-	KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, office->cq, &error));
+	rs_post(test, boxes->world, in, LEN / 2, 1);
+	KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, boxes->cq, &error));
 	KUNIT_EXPECT_EQ(test, FI_ETRUNC, error.err);
 	KUNIT_EXPECT_PTR_EQ(test, in, error.op_context);
 	/* Closing the mailboxes drops their queued messages; a later receive stays posted. */
-	fx_close(test, &office->box[0]->fid);
-	fx_close(test, &office->box[1]->fid);
-	rs_post(test, office->world, in, LEN, 1);
-	KUNIT_EXPECT_EQ(test, 1, rs_depth(office->world));
-	rs_send(test, office->world, 0, 0, out, LEN);
-	rdm_expect(test, &office->world->member[0], in, NULL);
+	fx_close(test, &boxes->box[0]->fid);
+	fx_close(test, &boxes->box[1]->fid);
+	rs_post(test, boxes->world, in, LEN, 1);
+	KUNIT_EXPECT_EQ(test, 1, rs_depth(boxes->world));
+	rs_send(test, boxes->world, 0, 0, out, LEN);
+	rdm_expect(test, &boxes->world->member[0], in, NULL);
 }
 
-static void peer_02_a_queue_that_is_full_gets_all_in_the_end(struct kunit *test)
+static void peer_02_a_full_owner_cq_loses_no_completion(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LEN);
-	struct post_office *office = post_office(test, 4);
+	struct mailboxes *boxes = mailboxes(test, 4);
 	struct fi_cq_tagged_entry entry;
 
 	for (long i = 0; i < 10 * MANY; i++)
-		KUNIT_ASSERT_EQ(test, 0, fi_send(office->box[0], out, LEN, NULL, office->number[1],
+		KUNIT_ASSERT_EQ(test, 0, fi_send(boxes->box[0], out, LEN, NULL, boxes->addr[1],
 						 (void *)(i + 1)));
 	for (long i = 0; i < 10 * MANY; i++) {
-		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, office->cq, &entry, 1));
+		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, boxes->cq, &entry, 1));
 		KUNIT_EXPECT_PTR_EQ(test, (void *)(i + 1), entry.op_context);
 	}
 }
 
-static void peer_05_what_the_other_provider_refuses(struct kunit *test)
+static void peer_05_wrong_calls_of_the_mailbox_provider_are_refused(struct kunit *test)
 {
-	struct post_office *office = post_office(test, 0);
+	struct mailboxes *boxes = mailboxes(test, 0);
 	struct fi_cq_attr attr = {};
 	struct fi_rx_attr rx_attr = {};
 	struct fid_cq *cq = NULL;
 	struct fid_ep *srx = NULL;
 	u8 byte;
 
-	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_cq_open(office->domain, &attr, &cq, NULL));
-	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_srx_context(office->domain, &rx_attr, &srx, NULL));
-	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_send(office->box[0], &byte, 1, NULL, 0, NULL));
-	KUNIT_EXPECT_EQ(test, -FI_EMSGSIZE, fi_send(office->box[0], &byte, 1 << 20, NULL,
-						    office->number[1], NULL));
-	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_recv(office->box[0], &byte, 1, NULL, 0, NULL));
-	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&office->peer_cq->fid));
-	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&office->peer_srx->fid));
-	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&office->domain->fid));
-	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&office->fabric->fid));
-	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&office->world->srx->fid));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_cq_open(boxes->domain, &attr, &cq, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_srx_context(boxes->domain, &rx_attr, &srx, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_send(boxes->box[0], &byte, 1, NULL, 0, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_EMSGSIZE, fi_send(boxes->box[0], &byte, 1 << 20, NULL,
+						    boxes->addr[1], NULL));
+	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_recv(boxes->box[0], &byte, 1, NULL, 0, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&boxes->peer_cq->fid));
+	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&boxes->peer_srx->fid));
+	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&boxes->domain->fid));
+	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&boxes->fabric->fid));
+	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&boxes->world->srx->fid));
 }
 
-static int letters(struct tr_thread *thread)
+static int send_messages(struct tr_thread *thread)
 {
-	struct post_office *office = thread->arg;
+	struct mailboxes *boxes = thread->arg;
 	static u8 out[LEN];
 
 	while (!kthread_should_stop()) {
-		if (!fi_send(office->box[0], out, LEN, NULL, office->number[1], NULL))
+		if (!fi_send(boxes->box[0], out, LEN, NULL, boxes->addr[1], NULL))
 			thread->result++;
 		cond_resched();
 		/* After the first messages the sender slows down, so that the receiver keeps up. */
@@ -199,20 +199,20 @@ static int letters(struct tr_thread *thread)
 	return 0;
 }
 
-static void race_letters_on_one_cpu_and_receives_on_another(struct kunit *test)
+static void race_mailbox_sends_and_receives_on_two_cpus(struct kunit *test)
 {
 	u8 *in = tr_buffer(test, LEN);
-	struct post_office *office = post_office(test, 0);
-	struct tr_thread *thread = tr_start(test, 1, letters, office);
+	struct mailboxes *boxes = mailboxes(test, 0);
+	struct tr_thread *thread = tr_start(test, 1, send_messages, boxes);
 	int wanted = 50 * tr_rounds, sent = 0, received = 0, posted = 0;
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
 	while ((received < wanted || sent < wanted) && time_before(jiffies, end)) {
 		struct fi_cq_tagged_entry entry;
 
-		if (posted < wanted && !fi_recv(office->world->srx, in, LEN, NULL, FI_ADDR_UNSPEC, in))
+		if (posted < wanted && !fi_recv(boxes->world->srx, in, LEN, NULL, FI_ADDR_UNSPEC, in))
 			posted++;
-		while (fi_cq_read(office->cq, &entry, 1) == 1) {
+		while (fi_cq_read(boxes->cq, &entry, 1) == 1) {
 			if (entry.flags & FI_RECV)
 				received++;
 			else
@@ -226,11 +226,11 @@ static void race_letters_on_one_cpu_and_receives_on_another(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(peer_03_letters_and_datagrams_take_the_same_receives),
-	KUNIT_CASE(peer_03_letters_that_come_first),
-	KUNIT_CASE(peer_02_a_queue_that_is_full_gets_all_in_the_end),
-	KUNIT_CASE(peer_05_what_the_other_provider_refuses),
-	KUNIT_CASE(race_letters_on_one_cpu_and_receives_on_another),
+	KUNIT_CASE(peer_03_mailbox_and_rdm_messages_take_the_same_receives),
+	KUNIT_CASE(peer_03_unexpected_mailbox_messages),
+	KUNIT_CASE(peer_02_a_full_owner_cq_loses_no_completion),
+	KUNIT_CASE(peer_05_wrong_calls_of_the_mailbox_provider_are_refused),
+	KUNIT_CASE(race_mailbox_sends_and_receives_on_two_cpus),
 	{}
 };
 

@@ -15,7 +15,7 @@
 static struct {
 	int				opens;		/* number of open objects */
 	int				bind, control;	/* return values of these calls */
-	bool				nothing;	/* fi_cq_open() gives no object */
+	bool				no_object;	/* fi_cq_open() gives no object */
 	struct fi_ops			fid_ops;
 	struct fid_domain		domain;
 	struct fi_ops_domain		ops;
@@ -57,7 +57,7 @@ static int fake_cq(struct fid_domain *domain, struct fi_cq_attr *attr, struct fi
 
 	if (attr->flags != FI_PEER || peer->size < sizeof(*peer) || !peer->cq)
 		return -FI_EINVAL;
-	if (fake.nothing)
+	if (fake.no_object)
 		return 0;
 	fake.opens++;
 	*cq = &fake.cq;
@@ -164,7 +164,7 @@ static void reset(void)
 	fake.peer_ops = &fake.peer;
 }
 
-static struct kofi_rdm *an_endpoint(struct kunit *test)
+static struct kofi_rdm *open_endpoint(struct kunit *test)
 {
 	static const struct rdm_opts opts = { .caps = FI_COLLECTIVE };
 
@@ -177,9 +177,9 @@ static int import(struct kofi_rdm *rdm)
 	return fi_import_fid(&rdm->ep->fid, &fake.domain.fid, 0);
 }
 
-static void peer_05_offloads_that_break_their_promises(struct kunit *test)
+static void peer_05_incomplete_offloads_are_refused(struct kunit *test)
 {
-	struct kofi_rdm *rdm = an_endpoint(test);
+	struct kofi_rdm *rdm = open_endpoint(test);
 
 	/* Each case breaks one call; reset() repairs it, and no object stays open. */
 #define REFUSED(ret, wrong) do {					\
@@ -195,7 +195,7 @@ static void peer_05_offloads_that_break_their_promises(struct kunit *test)
 	REFUSED(-FI_ENOSYS, fake.ops.cq_open = NULL);
 	REFUSED(-FI_ENOSYS, fake.ops.av_open = NULL);
 	REFUSED(-FI_ENOSYS, fake.ops.endpoint2 = NULL);
-	REFUSED(-FI_EINVAL, fake.nothing = true);
+	REFUSED(-FI_EINVAL, fake.no_object = true);
 	REFUSED(-FI_EINVAL, fake.peer_ops = NULL);
 	REFUSED(-FI_EINVAL, fake.peer.size--);
 	REFUSED(-FI_EINVAL, fake.peer.complete = NULL);
@@ -223,12 +223,12 @@ static void await(struct kunit *test, atomic_t *count, int wanted)
 	KUNIT_ASSERT_EQ_MSG(test, wanted, atomic_read(count), "transfers that were told of");
 }
 
-static void peer_04_transfers_by_hand(struct kunit *test)
+static void peer_04_peer_transfers_complete_at_the_offload(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
 	struct kvec iov = { in, LEN };
 	struct fi_msg_tagged msg = { .msg_iov = &iov, .iov_count = 1, .tag = 5, .context = in };
-	struct kofi_rdm *rdm = an_endpoint(test);
+	struct kofi_rdm *rdm = open_endpoint(test);
 	struct fi_cq_tagged_entry entry;
 
 	msg.addr = rdm_know(test, rdm, rdm);
@@ -274,14 +274,14 @@ static int open_set(struct fid_av *av, u64 flags, struct fid_av_set **set)
 }
 
 /* A set may name collectives only if the AV has an offload, which implements them for a join. */
-static void peer_04_sets_are_opened_for_the_collectives_of_an_offload(struct kunit *test)
+static void peer_04_a_set_names_the_collectives_of_the_offload(struct kunit *test)
 {
 	static const u64 flags[] = {
 		FI_BARRIER_SET, FI_BROADCAST_SET, FI_ALLTOALL_SET, FI_ALLREDUCE_SET, FI_ALLGATHER_SET,
 		FI_REDUCE_SCATTER_SET, FI_REDUCE_SET, FI_SCATTER_SET, FI_GATHER_SET,
 		FI_BARRIER_SET | FI_GATHER_SET,
 	};
-	struct kofi_rdm *rdm = an_endpoint(test);
+	struct kofi_rdm *rdm = open_endpoint(test);
 	fi_addr_t self = rdm_know(test, rdm, rdm);
 	struct fid_av_set *set = NULL;
 	struct fid_mc *mc = NULL;
@@ -317,9 +317,9 @@ static void peer_04_sets_are_opened_for_the_collectives_of_an_offload(struct kun
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(peer_05_offloads_that_break_their_promises),
-	KUNIT_CASE(peer_04_transfers_by_hand),
-	KUNIT_CASE(peer_04_sets_are_opened_for_the_collectives_of_an_offload),
+	KUNIT_CASE(peer_05_incomplete_offloads_are_refused),
+	KUNIT_CASE(peer_04_peer_transfers_complete_at_the_offload),
+	KUNIT_CASE(peer_04_a_set_names_the_collectives_of_the_offload),
 	{}
 };
 

@@ -37,7 +37,7 @@ static struct kofi_rdm *peer_of_rdm(struct kunit *test, struct kofi_rdm *owner,
 	return peer;
 }
 
-static void peer_04_the_owners_addresses_are_the_peers(struct kunit *test)
+static void peer_04_a_peer_av_has_the_owners_addresses(struct kunit *test)
 {
 	static const struct rdm_opts opts[] = { { .av_type = FI_AV_TABLE }, { .av_type = FI_AV_MAP } };
 
@@ -64,7 +64,7 @@ static void peer_04_the_owners_addresses_are_the_peers(struct kunit *test)
 	}
 }
 
-static void peer_04_an_owner_is_asked(struct kunit *test)
+static void peer_04_query_and_ep_addr_of_the_owner(struct kunit *test)
 {
 	static const struct rdm_opts map = { .av_type = FI_AV_MAP };
 	struct kofi_rdm *owner = rdm_open(test, &map);
@@ -140,7 +140,7 @@ static void peer_04_attributes_of_the_owners_vector_are_taken(struct kunit *test
 	KUNIT_EXPECT_EQ(test, 0, fi_close(&av->fid));
 }
 
-static void peer_05_vectors_without_an_owner_of_ours(struct kunit *test)
+static void peer_05_contexts_without_a_kofi_owner_are_refused(struct kunit *test)
 {
 	struct kofi_rdm *rdm = rdm_open(test, NULL);
 	struct fid_peer_av *exported = export(test, rdm->av);
@@ -189,11 +189,11 @@ static void peer_05_vectors_without_an_owner_of_ours(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(peer_04_the_owners_addresses_are_the_peers),
-	KUNIT_CASE(peer_04_an_owner_is_asked),
+	KUNIT_CASE(peer_04_a_peer_av_has_the_owners_addresses),
+	KUNIT_CASE(peer_04_query_and_ep_addr_of_the_owner),
 	KUNIT_CASE(peer_04_other_receive_context_bits_are_refused),
 	KUNIT_CASE(peer_04_attributes_of_the_owners_vector_are_taken),
-	KUNIT_CASE(peer_05_vectors_without_an_owner_of_ours),
+	KUNIT_CASE(peer_05_contexts_without_a_kofi_owner_are_refused),
 	{}
 };
 

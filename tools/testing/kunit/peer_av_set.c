@@ -62,7 +62,7 @@ static struct fid_peer_av_set *export(struct kunit *test, struct fid_av_set *set
 			    struct fid_peer_av_set, fid);
 }
 
-static void peer_04_who_is_in_a_set(struct kunit *test)
+static void peer_04_members_of_an_owner_set(struct kunit *test)
 {
 	struct world *world = world_of(test);
 	struct fid_peer_av_set *exported = export(test, world->set);
@@ -102,7 +102,7 @@ struct owner {
 	size_t				count;
 	size_t				grows;	/* added to count at each call without room */
 	int				ret;
-	size_t				says;	/* reported instead of count, if set */
+	size_t				reported;	/* reported instead of count, if set */
 };
 
 static int owner_members(struct fid_peer_av_set *set, fi_addr_t *addr, size_t *count)
@@ -112,7 +112,7 @@ static int owner_members(struct fid_peer_av_set *set, fi_addr_t *addr, size_t *c
 
 	if (owner->ret)
 		return owner->ret;
-	*count = owner->says ?: owner->count;
+	*count = owner->reported ?: owner->count;
 	if (room < owner->count) {
 		owner->count += owner->grows;
 		return -FI_ETOOSMALL;
@@ -122,7 +122,7 @@ static int owner_members(struct fid_peer_av_set *set, fi_addr_t *addr, size_t *c
 	return 0;
 }
 
-static struct owner *an_owner(struct kunit *test)
+static struct owner *make_owner(struct kunit *test)
 {
 	struct owner *owner = kunit_kzalloc(test, sizeof(*owner), GFP_KERNEL);
 
@@ -164,7 +164,7 @@ static bool every_second(fi_addr_t addr)
 	return !(addr % 2);
 }
 
-static void peer_04_the_owners_members_are_the_peers(struct kunit *test)
+static void peer_04_a_peer_set_has_the_owners_members(struct kunit *test)
 {
 	struct world *world = world_of(test);
 	struct fi_peer_av_set_context context = {
@@ -186,10 +186,10 @@ static void peer_04_the_owners_members_are_the_peers(struct kunit *test)
 	expect(test, world, set, every_third_but_the_first);
 }
 
-static void peer_04_members_of_another_make(struct kunit *test)
+static void peer_04_members_of_another_providers_set(struct kunit *test)
 {
 	struct world *world = world_of(test);
-	struct owner *owner = an_owner(test);
+	struct owner *owner = make_owner(test);
 	struct fi_peer_av_set_context context = { .size = sizeof(context), .av_set = &owner->set };
 	struct fid_av_set *set, *other = open_set(test, world->peer_av, 0, NULL);
 
@@ -205,12 +205,12 @@ static void peer_04_members_of_another_make(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_av_set_union(other, set));
 	KUNIT_EXPECT_EQ(test, 0, fi_av_set_remove(other, 1998));
 	/* Member counts and errors that contradict the call. */
-	owner->says = SIZE_MAX;
+	owner->reported = SIZE_MAX;
 	KUNIT_EXPECT_EQ(test, -FI_ENOMEM, fi_av_set_union(other, set));
-	owner->says = 1;
+	owner->reported = 1;
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_set_union(other, set));
 	owner->count = 1;
-	owner->says = 1000;
+	owner->reported = 1000;
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_set_union(other, set));
 	owner->ret = -FI_EIO;
 	KUNIT_EXPECT_EQ(test, -FI_EIO, fi_av_set_union(other, set));
@@ -220,10 +220,10 @@ static void peer_04_members_of_another_make(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EOTHER, fi_av_set_intersect(other, set));
 }
 
-static void peer_05_sets_without_an_owner(struct kunit *test)
+static void peer_05_set_contexts_without_an_owner_are_refused(struct kunit *test)
 {
 	struct world *world = world_of(test), *elsewhere = world_of(test);
-	struct owner *owner = an_owner(test);
+	struct owner *owner = make_owner(test);
 	const struct fi_peer_av_set_context good = { .size = sizeof(good), .av_set = &owner->set };
 	struct fi_peer_av_set_context context;
 	struct fi_av_set_attr attr = { EMPTY, .flags = FI_PEER_AV };
@@ -272,10 +272,10 @@ static void peer_05_sets_without_an_owner(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(peer_04_who_is_in_a_set),
-	KUNIT_CASE(peer_04_the_owners_members_are_the_peers),
-	KUNIT_CASE(peer_04_members_of_another_make),
-	KUNIT_CASE(peer_05_sets_without_an_owner),
+	KUNIT_CASE(peer_04_members_of_an_owner_set),
+	KUNIT_CASE(peer_04_a_peer_set_has_the_owners_members),
+	KUNIT_CASE(peer_04_members_of_another_providers_set),
+	KUNIT_CASE(peer_05_set_contexts_without_an_owner_are_refused),
 	{}
 };
 

@@ -46,7 +46,7 @@ static struct fid *export(struct kunit *test, struct fid *fid)
 }
 
 /* Opens all objects. */
-static void make(struct kunit *test, struct kofi_rdm *rdm, struct fid *fids[OBJECTS])
+static void open_all(struct kunit *test, struct kofi_rdm *rdm, struct fid *fids[OBJECTS])
 {
 	struct fi_cq_attr cq_attr = {}, peer_cq_attr = { .flags = FI_PEER };
 	struct fi_av_attr av_attr = {}, peer_av_attr = { .flags = FI_PEER };
@@ -66,7 +66,7 @@ static void make(struct kunit *test, struct kofi_rdm *rdm, struct fid *fids[OBJE
 	struct fid_av *av, *peer_av;
 	struct fid_av_set *set, *peer_set;
 	struct fid_eq *eq, *peer_eq;
-	struct fid_ep *srx, *peer_srx, *form;
+	struct fid_ep *srx, *peer_srx, *exported_srx;
 
 	KUNIT_ASSERT_EQ(test, 0, fi_domain(rdm->fabric, rdm->info, &domain, NULL));
 	domain_context.domain = domain;
@@ -90,8 +90,8 @@ static void make(struct kunit *test, struct kofi_rdm *rdm, struct fid *fids[OBJE
 	KUNIT_ASSERT_EQ(test, 0, fi_eq_open(rdm->fabric, &peer_eq_attr, &peer_eq, &eq_context));
 	KUNIT_ASSERT_EQ(test, 0, fi_srx_context(domain, &srx_attr, &srx, NULL));
 	fids[SRX_FORM] = export(test, &srx->fid);
-	form = container_of(fids[SRX_FORM], struct fid_ep, fid);
-	srx_context.srx = container_of(form, struct fid_peer_srx, ep_fid);
+	exported_srx = container_of(fids[SRX_FORM], struct fid_ep, fid);
+	srx_context.srx = container_of(exported_srx, struct fid_peer_srx, ep_fid);
 	KUNIT_ASSERT_EQ(test, 0, fi_srx_context(peer_domain, &peer_srx_attr, &peer_srx,
 						&srx_context));
 	fids[DOMAIN] = &domain->fid;
@@ -108,7 +108,7 @@ static void make(struct kunit *test, struct kofi_rdm *rdm, struct fid *fids[OBJE
 	fids[PEER_SRX] = &peer_srx->fid;
 }
 
-static bool is_needed(u32 open, int which)
+static bool is_busy(u32 open, int which)
 {
 	for (int i = 0; i < OBJECTS; i++)
 		if (open & BIT(i) && parents[i] & BIT(which))
@@ -116,7 +116,7 @@ static bool is_needed(u32 open, int which)
 	return false;
 }
 
-static void close_03_what_is_shared_in_any_order(struct kunit *test)
+static void close_03_peer_objects_close_in_any_order(struct kunit *test)
 {
 	struct kofi_rdm *rdm = rdm_make(test, NULL);
 	struct rnd_state random;
@@ -126,7 +126,7 @@ static void close_03_what_is_shared_in_any_order(struct kunit *test)
 		struct fid *fids[OBJECTS];
 		u32 open = BIT(OBJECTS) - 1;
 
-		make(test, rdm, fids);
+		open_all(test, rdm, fids);
 		/* An object that is busy is closed again later. */
 		while (open) {
 			int which = prandom_u32_state(&random) % OBJECTS;
@@ -134,7 +134,7 @@ static void close_03_what_is_shared_in_any_order(struct kunit *test)
 
 			if (!(open & BIT(which)))
 				continue;
-			ret = is_needed(open, which) ? -FI_EBUSY : 0;
+			ret = is_busy(open, which) ? -FI_EBUSY : 0;
 			KUNIT_ASSERT_EQ_MSG(test, ret, fi_close(fids[which]),
 					    "%d of those that are open: %x", which, open);
 			if (!ret)
@@ -144,7 +144,7 @@ static void close_03_what_is_shared_in_any_order(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(close_03_what_is_shared_in_any_order),
+	KUNIT_CASE(close_03_peer_objects_close_in_any_order),
 	{}
 };
 

@@ -19,7 +19,7 @@ struct owner {
 	int			refusals;	/* number of calls that still get -FI_EAGAIN */
 	int			refused;
 	int			count, errors;
-	struct fi_cq_tagged_entry told[MANY];
+	struct fi_cq_tagged_entry reported[MANY];
 	struct fi_cq_err_entry	failed[MANY];
 	u8			data[MANY][64];		/* err_data of these */
 };
@@ -43,7 +43,7 @@ static ssize_t owner_write(struct fid_peer_cq *cq, void *context, u64 flags, siz
 	spin_lock_irqsave(&owner->lock, irqs);
 	if (has_room(owner)) {
 		if (owner->count < MANY)
-			owner->told[owner->count] = (struct fi_cq_tagged_entry){
+			owner->reported[owner->count] = (struct fi_cq_tagged_entry){
 				.op_context = context,
 				.flags = flags,
 				.len = len,
@@ -80,7 +80,7 @@ static ssize_t owner_writeerr(struct fid_peer_cq *cq, const struct fi_cq_err_ent
 	return ret;
 }
 
-static struct owner *an_owner(struct kunit *test)
+static struct owner *make_owner(struct kunit *test)
 {
 	struct owner *owner = kunit_kzalloc(test, sizeof(*owner), GFP_KERNEL);
 
@@ -97,7 +97,7 @@ static struct owner *an_owner(struct kunit *test)
 }
 
 /* Waits until the owner has got that many entries; fails the test otherwise. */
-static void await_told(struct kunit *test, const int *count, int wanted)
+static void await_reported(struct kunit *test, const int *count, int wanted)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
@@ -107,10 +107,10 @@ static void await_told(struct kunit *test, const int *count, int wanted)
 	KUNIT_ASSERT_EQ_MSG(test, wanted, *count, "what the owner has been told of");
 }
 
-static void peer_01_who_has_no_owner(struct kunit *test)
+static void peer_01_cq_contexts_without_an_owner_are_refused(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = peer_fabric(test);
-	struct owner *owner = an_owner(test);
+	struct owner *owner = make_owner(test);
 	struct fi_peer_cq_context good = { .size = sizeof(good), .cq = &owner->cq };
 	struct fi_peer_cq_context context;
 	struct fi_cq_attr attr = { .flags = FI_PEER };
@@ -159,13 +159,13 @@ static void peer_01_who_has_no_owner(struct kunit *test)
 #undef REFUSED
 }
 
-static void peer_01_a_consumer_who_serializes_its_calls(struct kunit *test)
+static void peer_01_thread_domain_is_refused(struct kunit *test)
 {
-	struct kofi_fabric_fx *alone = fx_open_for(test, FI_THREAD_DOMAIN);
-	struct owner *owner = an_owner(test);
+	struct kofi_fabric_fx *serialized = fx_open_for(test, FI_THREAD_DOMAIN);
+	struct owner *owner = make_owner(test);
 	struct fid_cq *cq = NULL;
 
-	KUNIT_EXPECT_EQ(test, -FI_EINVAL, peer_open(alone->domain, &owner->cq, &cq));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, peer_open(serialized->domain, &owner->cq, &cq));
 	KUNIT_EXPECT_NULL(test, cq);
 }
 
@@ -178,7 +178,7 @@ static void never_called(struct fid_cq *cq, void *context)
 static void peer_02_attributes_of_the_owners_queue_are_taken(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = peer_fabric(test);
-	struct owner *owner = an_owner(test);
+	struct owner *owner = make_owner(test);
 	struct fi_peer_cq_context context = { .size = sizeof(context), .cq = &owner->cq };
 	static const struct fi_cq_attr attrs[] = {
 		{ .wait_obj = FI_WAIT_QUEUE },
@@ -210,14 +210,14 @@ static void peer_02_attributes_of_the_owners_queue_are_taken(struct kunit *test)
 		ends = peer_connect(test, fx, cq);
 		peer_receive(test, ends, 0);
 		peer_send(test, ends, 0);
-		await_told(test, &owner->count, 2 * (i + 1));
+		await_reported(test, &owner->count, 2 * (i + 1));
 	}
 }
 
-static void peer_02_what_completes_goes_to_the_owner(struct kunit *test)
+static void peer_02_completions_are_written_to_the_owner(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = peer_fabric(test);
-	struct owner *owner = an_owner(test);
+	struct owner *owner = make_owner(test);
 	struct fid_cq *cq = peer_of(test, fx->domain, &owner->cq);
 	struct peer_ends *ends = peer_connect(test, fx, cq);
 	int sends = 0, receives = 0;
@@ -226,20 +226,20 @@ static void peer_02_what_completes_goes_to_the_owner(struct kunit *test)
 		peer_receive(test, ends, i);
 	for (int i = 0; i < MANY / 2; i++)
 		peer_send(test, ends, i);
-	await_told(test, &owner->count, MANY);
+	await_reported(test, &owner->count, MANY);
 	for (int i = 0; i < MANY; i++) {
-		struct fi_cq_tagged_entry *told = &owner->told[i];
+		struct fi_cq_tagged_entry *reported = &owner->reported[i];
 
 		/* The entries of each side arrive in posting order. */
-		if (told->flags & FI_RECV) {
-			KUNIT_EXPECT_PTR_EQ(test, ends->in + receives * LEN, told->op_context);
+		if (reported->flags & FI_RECV) {
+			KUNIT_EXPECT_PTR_EQ(test, ends->in + receives * LEN, reported->op_context);
 			receives++;
-			KUNIT_EXPECT_EQ(test, FI_RECV | FI_MSG, told->flags);
-			KUNIT_EXPECT_EQ(test, receives, told->len);
+			KUNIT_EXPECT_EQ(test, FI_RECV | FI_MSG, reported->flags);
+			KUNIT_EXPECT_EQ(test, receives, reported->len);
 		} else {
-			KUNIT_EXPECT_PTR_EQ(test, ends->out + sends * LEN, told->op_context);
+			KUNIT_EXPECT_PTR_EQ(test, ends->out + sends * LEN, reported->op_context);
 			sends++;
-			KUNIT_EXPECT_EQ(test, FI_SEND | FI_MSG, told->flags);
+			KUNIT_EXPECT_EQ(test, FI_SEND | FI_MSG, reported->flags);
 		}
 	}
 	KUNIT_EXPECT_EQ(test, MANY / 2, sends);
@@ -249,10 +249,10 @@ static void peer_02_what_completes_goes_to_the_owner(struct kunit *test)
 		KUNIT_EXPECT_MEMEQ(test, ends->out + i * LEN, ends->in + i * LEN, i + 1);
 }
 
-static void peer_02_nothing_is_read_there(struct kunit *test)
+static void peer_02_reading_the_peer_cq_is_refused(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = peer_fabric(test);
-	struct owner *owner = an_owner(test);
+	struct owner *owner = make_owner(test);
 	struct fid_cq *cq = peer_of(test, fx->domain, &owner->cq);
 	struct fi_cq_err_entry error = {};
 	struct fi_cq_tagged_entry entry;
@@ -272,10 +272,10 @@ static void peer_02_nothing_is_read_there(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, owner->count + owner->errors);
 }
 
-static void peer_02_an_owner_without_room_loses_nothing(struct kunit *test)
+static void peer_02_completions_wait_for_a_full_owner(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = peer_fabric(test);
-	struct owner *owner = an_owner(test);
+	struct owner *owner = make_owner(test);
 	struct fid_cq *cq = peer_of(test, fx->domain, &owner->cq);
 	struct peer_ends *ends = peer_connect(test, fx, cq);
 	int receives = 0;
@@ -292,18 +292,18 @@ static void peer_02_an_owner_without_room_loses_nothing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_cq_read(cq, NULL, 0));
 	KUNIT_EXPECT_EQ(test, 0, READ_ONCE(owner->count));
 	WRITE_ONCE(owner->refusals, 3);
-	await_told(test, &owner->count, MANY);
+	await_reported(test, &owner->count, MANY);
 	for (int i = 0; i < MANY; i++)
-		if (owner->told[i].flags & FI_RECV)
+		if (owner->reported[i].flags & FI_RECV)
 			KUNIT_EXPECT_PTR_EQ(test, ends->in + receives++ * LEN,
-					    owner->told[i].op_context);
+					    owner->reported[i].op_context);
 	KUNIT_EXPECT_EQ(test, MANY / 2, receives);
 }
 
-static void peer_02_failures_go_there_too(struct kunit *test)
+static void peer_02_errors_are_written_to_the_owner(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = peer_fabric(test);
-	struct owner *owner = an_owner(test);
+	struct owner *owner = make_owner(test);
 	struct fid_cq *cq = peer_of(test, fx->domain, &owner->cq);
 	struct peer_ends *ends = peer_connect(test, fx, cq);
 
@@ -311,7 +311,7 @@ static void peer_02_failures_go_there_too(struct kunit *test)
 	for (int i = 0; i < 4; i++)
 		peer_receive(test, ends, i);
 	fx_close(test, &ends->ep[0]->fid);
-	await_told(test, &owner->errors, 4);
+	await_reported(test, &owner->errors, 4);
 	for (int i = 0; i < 4; i++) {
 		KUNIT_EXPECT_PTR_EQ(test, ends->in + i * LEN, owner->failed[i].op_context);
 		KUNIT_EXPECT_EQ(test, FI_ECANCELED, owner->failed[i].err);
@@ -343,20 +343,20 @@ static const u32 formats[] = { FI_FORMAT_UNSPEC, FI_ADDR_STR };
 static void peer_06_error_data_reach_the_owner(struct kunit *test)
 {
 	for (int i = 0; i < ARRAY_SIZE(formats); i++) {
-		struct owner *owner = an_owner(test);
+		struct owner *owner = make_owner(test);
 		struct kofi_rdm *from = send_unknown(test, &owner->cq, formats[i]);
-		struct fi_cq_err_entry *told = &owner->failed[0];
+		struct fi_cq_err_entry *reported = &owner->failed[0];
 
-		await_told(test, &owner->errors, 1);
-		KUNIT_EXPECT_EQ(test, FI_EADDRNOTAVAIL, told->err);
-		KUNIT_EXPECT_EQ(test, LEN, told->len);
-		KUNIT_ASSERT_EQ(test, from->name_len, told->err_data_size);
+		await_reported(test, &owner->errors, 1);
+		KUNIT_EXPECT_EQ(test, FI_EADDRNOTAVAIL, reported->err);
+		KUNIT_EXPECT_EQ(test, LEN, reported->len);
+		KUNIT_ASSERT_EQ(test, from->name_len, reported->err_data_size);
 		KUNIT_ASSERT_LE(test, from->name_len, sizeof(owner->data[0]));
 		KUNIT_EXPECT_MEMEQ(test, &from->name, owner->data[0], from->name_len);
 	}
 }
 
-static void peer_06_error_data_reach_an_owner_of_kofis(struct kunit *test)
+static void peer_06_error_data_reach_a_kofi_owner(struct kunit *test)
 {
 	for (int i = 0; i < ARRAY_SIZE(formats); i++) {
 		const struct rdm_opts opts = { .addr_format = formats[i] };
@@ -373,15 +373,15 @@ static void peer_06_error_data_reach_an_owner_of_kofis(struct kunit *test)
 }
 
 static struct kunit_case peer_cq_cases[] = {
-	KUNIT_CASE(peer_01_who_has_no_owner),
-	KUNIT_CASE(peer_01_a_consumer_who_serializes_its_calls),
+	KUNIT_CASE(peer_01_cq_contexts_without_an_owner_are_refused),
+	KUNIT_CASE(peer_01_thread_domain_is_refused),
 	KUNIT_CASE(peer_02_attributes_of_the_owners_queue_are_taken),
-	KUNIT_CASE(peer_02_what_completes_goes_to_the_owner),
-	KUNIT_CASE(peer_02_nothing_is_read_there),
-	KUNIT_CASE(peer_02_an_owner_without_room_loses_nothing),
-	KUNIT_CASE(peer_02_failures_go_there_too),
+	KUNIT_CASE(peer_02_completions_are_written_to_the_owner),
+	KUNIT_CASE(peer_02_reading_the_peer_cq_is_refused),
+	KUNIT_CASE(peer_02_completions_wait_for_a_full_owner),
+	KUNIT_CASE(peer_02_errors_are_written_to_the_owner),
 	KUNIT_CASE(peer_06_error_data_reach_the_owner),
-	KUNIT_CASE(peer_06_error_data_reach_an_owner_of_kofis),
+	KUNIT_CASE(peer_06_error_data_reach_a_kofi_owner),
 	{}
 };
 

@@ -21,7 +21,7 @@ static struct fid_eq *peer_of_eq(struct kunit *test, struct fid_fabric *fabric, 
 	return eq;
 }
 
-static void peer_04_what_happens_goes_to_the_owner(struct kunit *test)
+static void peer_04_events_are_written_to_the_owner(struct kunit *test)
 {
 	struct kofi_fabric_fx *owner = fx_open(test), *fx = fx_open(test);
 	struct fid_eq *eq = peer_of_eq(test, fx->fabric, owner->eq);
@@ -43,7 +43,7 @@ static void peer_04_what_happens_goes_to_the_owner(struct kunit *test)
 	tr_expect_silence(test, owner->eq);
 }
 
-static void peer_04_failures_and_those_who_are_closed(struct kunit *test)
+static void peer_04_errors_and_the_events_of_closed_endpoints(struct kunit *test)
 {
 	struct kofi_fabric_fx *owner = fx_open(test), *fx = fx_open(test);
 	struct fid_eq *eq = peer_of_eq(test, fx->fabric, owner->eq);
@@ -55,7 +55,7 @@ static void peer_04_failures_and_those_who_are_closed(struct kunit *test)
 
 	KUNIT_ASSERT_EQ(test, 0, fi_getname(&pep->fid, &silent, &len));
 	fx_close(test, &pep->fid);
-	for (int turn = 0; turn < 2; turn++) {
+	for (int round = 0; round < 2; round++) {
 		struct fid_ep *ep = fx_ep(test, fx->domain, fx->info);
 
 		fx_bind(test, ep, eq, fx->cq, FI_TRANSMIT | FI_RECV);
@@ -63,7 +63,7 @@ static void peer_04_failures_and_those_who_are_closed(struct kunit *test)
 		while (fi_eq_readerr(owner->eq, &error, FI_PEEK) == -FI_EAGAIN &&
 		       time_before(jiffies, end))
 			usleep_range(100, 500);
-		if (!turn) {
+		if (!round) {
 			KUNIT_ASSERT_EQ(test, 0, fx_wait_error(test, owner->eq, &error));
 			KUNIT_EXPECT_PTR_EQ(test, &ep->fid, error.fid);
 			KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, error.err);
@@ -75,7 +75,7 @@ static void peer_04_failures_and_those_who_are_closed(struct kunit *test)
 	tr_expect_silence(test, owner->eq);
 }
 
-static void peer_04_nothing_is_read_there(struct kunit *test)
+static void peer_04_reading_the_peer_eq_is_refused(struct kunit *test)
 {
 	struct kofi_fabric_fx *owner = fx_open(test), *fx = fx_open(test);
 	struct fid_eq *eq = peer_of_eq(test, fx->fabric, owner->eq);
@@ -138,7 +138,7 @@ static void peer_04_attributes_of_the_owners_event_queue_are_taken(struct kunit 
 	}
 }
 
-static void peer_05_event_queues_without_an_owner_of_ours(struct kunit *test)
+static void peer_05_event_queues_without_a_kofi_owner_are_refused(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fi_peer_eq_context good = { .size = sizeof(good), .eq = fx->eq };
@@ -172,7 +172,7 @@ static void peer_05_event_queues_without_an_owner_of_ours(struct kunit *test)
 #undef REFUSED
 }
 
-static void peer_04_domains(struct kunit *test)
+static void peer_04_peer_domains(struct kunit *test)
 {
 	struct kofi_fabric_fx *owner = fx_open(test), *fx = fx_open(test);
 	struct fi_peer_domain_context good = { .size = sizeof(good), .domain = owner->domain };
@@ -208,12 +208,12 @@ static void peer_04_domains(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(peer_04_what_happens_goes_to_the_owner),
-	KUNIT_CASE(peer_04_failures_and_those_who_are_closed),
-	KUNIT_CASE(peer_04_nothing_is_read_there),
+	KUNIT_CASE(peer_04_events_are_written_to_the_owner),
+	KUNIT_CASE(peer_04_errors_and_the_events_of_closed_endpoints),
+	KUNIT_CASE(peer_04_reading_the_peer_eq_is_refused),
 	KUNIT_CASE(peer_04_attributes_of_the_owners_event_queue_are_taken),
-	KUNIT_CASE(peer_05_event_queues_without_an_owner_of_ours),
-	KUNIT_CASE(peer_04_domains),
+	KUNIT_CASE(peer_05_event_queues_without_a_kofi_owner_are_refused),
+	KUNIT_CASE(peer_04_peer_domains),
 	{}
 };
 

@@ -41,7 +41,7 @@ static void peer_05_wrong_exports_are_refused(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, exported);
 }
 
-static void peer_02_what_others_put_is_read_like_its_own(struct kunit *test)
+static void peer_02_entries_of_peers_are_read_in_order(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_peer_cq *peer = peer_export(test, fx->cq);
@@ -141,7 +141,7 @@ static void peer_06_error_data_of_a_peer_are_read_whole(struct kunit *test)
 	put_data(test, peer, data, 1000);
 }
 
-static void peer_02_a_full_queue_refuses_and_loses_nothing(struct kunit *test)
+static void peer_02_writes_to_a_full_queue_get_eagain(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fi_cq_attr attr = { .size = 8, .format = FI_CQ_FORMAT_CONTEXT };
@@ -165,68 +165,68 @@ static void peer_02_a_full_queue_refuses_and_loses_nothing(struct kunit *test)
 	}
 }
 
-struct late {
+struct sleeper {
 	struct fid_peer_cq	*peer;
 	struct fid_cq		*cq;
 };
 
 static int sleep_on(struct tr_thread *thread)
 {
-	struct late *late = thread->arg;
+	struct sleeper *sleeper = thread->arg;
 	struct fi_cq_tagged_entry entry = {};
 
-	thread->result = fi_cq_sread(late->cq, &entry, 1, NULL, FX_WAIT_MS);
-	if (thread->result == 1 && entry.op_context != late)
+	thread->result = fi_cq_sread(sleeper->cq, &entry, 1, NULL, FX_WAIT_MS);
+	if (thread->result == 1 && entry.op_context != sleeper)
 		thread->result = -FI_EIO;
 	return 0;
 }
 
-static void peer_02_who_sleeps_is_woken(struct kunit *test)
+static void peer_02_a_write_wakes_a_blocked_reader(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
-	struct late late = { .peer = peer_export(test, fx->cq), .cq = fx->cq };
+	struct sleeper sleeper = { .peer = peer_export(test, fx->cq), .cq = fx->cq };
 	struct tr_thread *thread;
 
 	for (int round = 0; round < 3; round++) {
-		thread = tr_start(test, -1, sleep_on, &late);
+		thread = tr_start(test, -1, sleep_on, &sleeper);
 		tr_until_asleep(test, thread);
-		KUNIT_EXPECT_EQ(test, 0, put(late.peer, &late));
+		KUNIT_EXPECT_EQ(test, 0, put(sleeper.peer, &sleeper));
 		KUNIT_ASSERT_TRUE(test, tr_join(test, thread));
 		KUNIT_EXPECT_EQ(test, 1, thread->result);
 	}
 }
 
-struct handled {
+struct handler_state {
 	struct completion	called;
 };
 
-static void handled_call(struct fid_cq *cq, void *context)
+static void cq_handler(struct fid_cq *cq, void *context)
 {
-	struct handled *handled = context;
+	struct handler_state *handler_state = context;
 	struct fi_cq_entry entry;
 
 	while (fi_cq_read(cq, &entry, 1) == 1)
 		;
-	complete(&handled->called);
+	complete(&handler_state->called);
 }
 
-static void peer_02_a_handler_is_called(struct kunit *test)
+static void peer_02_a_write_calls_the_handler(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
-	struct handled *handled = kunit_kzalloc(test, sizeof(*handled), GFP_KERNEL);
-	struct fi_cq_attr attr = { .cq_event_handler = handled_call };
+	struct handler_state *handler_state = kunit_kzalloc(test, sizeof(*handler_state), GFP_KERNEL);
+	struct fi_cq_attr attr = { .cq_event_handler = cq_handler };
 	struct fid_peer_cq *peer;
 	struct fid_cq *cq;
 
-	KUNIT_ASSERT_NOT_NULL(test, handled);
-	init_completion(&handled->called);
-	KUNIT_ASSERT_EQ(test, 0, fi_cq_open(fx->domain, &attr, &cq, handled));
+	KUNIT_ASSERT_NOT_NULL(test, handler_state);
+	init_completion(&handler_state->called);
+	KUNIT_ASSERT_EQ(test, 0, fi_cq_open(fx->domain, &attr, &cq, handler_state));
 	fx_defer_close(test, &cq->fid);
 	peer = peer_export(test, cq);
 	for (int round = 0; round < 3; round++) {
 		KUNIT_EXPECT_EQ(test, 0, put(peer, NULL));
 		KUNIT_ASSERT_GT_MSG(test,
-				    wait_for_completion_timeout(&handled->called,
+				    wait_for_completion_timeout(&handler_state->called,
 								msecs_to_jiffies(FX_WAIT_MS)),
 				    0, "the handler of round %d", round);
 	}
@@ -266,7 +266,7 @@ static int read_all(struct kunit *test, struct fid_cq *cq, int count)
 }
 
 /* Connected and datagram endpoints of several domains complete into one queue. */
-static void peer_02_one_queue_for_all(struct kunit *test)
+static void peer_02_endpoints_of_several_domains_share_a_queue(struct kunit *test)
 {
 	struct kofi_fabric_fx *own = peer_fabric(test), *fx = peer_fabric(test);
 	struct fid_peer_cq *peer = peer_export(test, own->cq);
@@ -337,7 +337,7 @@ static ssize_t read_one(struct kunit *test, struct fid_cq *cq, struct fid_peer_c
 }
 
 /* Entries of the queue's own endpoints are read although the peer always has some. */
-static void peer_02_each_has_its_turn(struct kunit *test)
+static void peer_02_entries_of_peers_do_not_starve_others(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = peer_fabric(test);
 	struct fid_peer_cq *peer = peer_export(test, fx->cq);
@@ -392,7 +392,7 @@ static int keep_writing(struct tr_thread *thread)
 }
 
 /* Entries of two writers and of the queue's own endpoints are all read, and none is lost. */
-static void peer_02_many_writers_and_its_own_endpoints(struct kunit *test)
+static void peer_02_several_writers_and_own_endpoints(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = peer_fabric(test);
 	struct writer writers[2] = {};
@@ -452,16 +452,16 @@ static void peer_02_many_writers_and_its_own_endpoints(struct kunit *test)
 
 static struct kunit_case peer_owner_cases[] = {
 	KUNIT_CASE(peer_05_wrong_exports_are_refused),
-	KUNIT_CASE(peer_02_what_others_put_is_read_like_its_own),
+	KUNIT_CASE(peer_02_entries_of_peers_are_read_in_order),
 	KUNIT_CASE(peer_06_error_data_of_a_peer_are_read_whole),
-	KUNIT_CASE(peer_02_a_full_queue_refuses_and_loses_nothing),
-	KUNIT_CASE(peer_02_who_sleeps_is_woken),
-	KUNIT_CASE(peer_02_a_handler_is_called),
+	KUNIT_CASE(peer_02_writes_to_a_full_queue_get_eagain),
+	KUNIT_CASE(peer_02_a_write_wakes_a_blocked_reader),
+	KUNIT_CASE(peer_02_a_write_calls_the_handler),
 	KUNIT_CASE(close_01_an_exported_queue_is_busy),
-	KUNIT_CASE(peer_02_one_queue_for_all),
+	KUNIT_CASE(peer_02_endpoints_of_several_domains_share_a_queue),
 	KUNIT_CASE(peer_02_a_small_queue_slows_its_peers),
-	KUNIT_CASE(peer_02_each_has_its_turn),
-	KUNIT_CASE_SLOW(peer_02_many_writers_and_its_own_endpoints),
+	KUNIT_CASE(peer_02_entries_of_peers_do_not_starve_others),
+	KUNIT_CASE_SLOW(peer_02_several_writers_and_own_endpoints),
 	{}
 };
 

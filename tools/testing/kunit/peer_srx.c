@@ -11,7 +11,7 @@
 #define LEN	64
 #define MANY	16
 /* Number of receives in the race of two threads. */
-#define MOST	(50 * (int)tr_rounds)
+#define RACED	(50 * (int)tr_rounds)
 
 static struct fid_peer_srx *export(struct kunit *test, struct fid_ep *srx)
 {
@@ -20,7 +20,7 @@ static struct fid_peer_srx *export(struct kunit *test, struct fid_ep *srx)
 	return container_of(container_of(fid, struct fid_ep, fid), struct fid_peer_srx, ep_fid);
 }
 
-static void peer_03_endpoints_of_two_domains_take_from_one(struct kunit *test)
+static void peer_03_endpoints_of_two_domains_share_receives(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, MANY * LEN), *in = tr_buffer(test, MANY * LEN);
 	struct rs_world *world = rs_open(test, NULL);
@@ -61,7 +61,7 @@ static void peer_03_endpoints_of_two_domains_take_from_one(struct kunit *test)
 }
 
 /* A peer of another provider, which handles entries only. */
-struct guest {
+struct peer {
 	struct fid_peer_srx	*srx;
 	struct fi_ops_srx_peer	ops;
 	spinlock_t		lock;
@@ -71,50 +71,50 @@ struct guest {
 	struct fi_peer_rx_entry	*last;		/* entry that it got */
 };
 
-static struct guest *the_guest;
+static struct peer *the_peer;
 
-static int given(struct fi_peer_rx_entry *entry, int *count, int answer)
+static int record_entry(struct fi_peer_rx_entry *entry, int *count, int answer)
 {
-	struct guest *guest = the_guest;
+	struct peer *peer = the_peer;
 	unsigned long irqs;
 
-	spin_lock_irqsave(&guest->lock, irqs);
-	guest->last = entry;
-	spin_unlock_irqrestore(&guest->lock, irqs);
-	if (guest->frees)
-		guest->srx->owner_ops->free_entry(entry);
+	spin_lock_irqsave(&peer->lock, irqs);
+	peer->last = entry;
+	spin_unlock_irqrestore(&peer->lock, irqs);
+	if (peer->frees)
+		peer->srx->owner_ops->free_entry(entry);
 	/* Publishes the entry; pairs with await(). */
 	smp_store_release(count, *count + 1);
 	return answer;
 }
 
-static int guest_start(struct fi_peer_rx_entry *entry)
+static int peer_start(struct fi_peer_rx_entry *entry)
 {
-	return given(entry, &the_guest->started, the_guest->answer);
+	return record_entry(entry, &the_peer->started, the_peer->answer);
 }
 
-static int guest_discard(struct fi_peer_rx_entry *entry)
+static int peer_discard(struct fi_peer_rx_entry *entry)
 {
-	return given(entry, &the_guest->discarded, 0);
+	return record_entry(entry, &the_peer->discarded, 0);
 }
 
-static struct guest *a_guest(struct kunit *test, struct fid_ep *srx)
+static struct peer *make_peer(struct kunit *test, struct fid_ep *srx)
 {
-	struct guest *guest = kunit_kzalloc(test, sizeof(*guest), GFP_KERNEL);
+	struct peer *peer = kunit_kzalloc(test, sizeof(*peer), GFP_KERNEL);
 
-	KUNIT_ASSERT_NOT_NULL(test, guest);
-	guest->ops = (struct fi_ops_srx_peer){
-		.size = sizeof(guest->ops),
-		.start_msg = guest_start,
-		.start_tag = guest_start,
-		.discard_msg = guest_discard,
-		.discard_tag = guest_discard,
+	KUNIT_ASSERT_NOT_NULL(test, peer);
+	peer->ops = (struct fi_ops_srx_peer){
+		.size = sizeof(peer->ops),
+		.start_msg = peer_start,
+		.start_tag = peer_start,
+		.discard_msg = peer_discard,
+		.discard_tag = peer_discard,
 	};
-	spin_lock_init(&guest->lock);
-	guest->srx = export(test, srx);
-	guest->srx->peer_ops = &guest->ops;
-	the_guest = guest;
-	return guest;
+	spin_lock_init(&peer->lock);
+	peer->srx = export(test, srx);
+	peer->srx->peer_ops = &peer->ops;
+	the_peer = peer;
+	return peer;
 }
 
 static void await(struct kunit *test, const int *count, int wanted)
@@ -128,27 +128,27 @@ static void await(struct kunit *test, const int *count, int wanted)
 }
 
 /* Queues an unexpected entry, with a tag or without one. */
-static struct fi_peer_rx_entry *waiting(struct kunit *test, struct guest *guest, bool tagged)
+static struct fi_peer_rx_entry *queue_unexpected(struct kunit *test, struct peer *peer, bool tagged)
 {
-	struct fi_ops_srx_owner *ops = guest->srx->owner_ops;
+	struct fi_ops_srx_owner *ops = peer->srx->owner_ops;
 	struct fi_peer_rx_entry *entry = NULL;
 
 	if (tagged) {
-		KUNIT_ASSERT_EQ(test, -FI_ENOENT, ops->get_tag(guest->srx, FI_ADDR_NOTAVAIL, 7, &entry));
+		KUNIT_ASSERT_EQ(test, -FI_ENOENT, ops->get_tag(peer->srx, FI_ADDR_NOTAVAIL, 7, &entry));
 		KUNIT_ASSERT_EQ(test, 0, ops->queue_tag(entry));
 	} else {
-		KUNIT_ASSERT_EQ(test, -FI_ENOENT, ops->get_msg(guest->srx, FI_ADDR_NOTAVAIL, 9, &entry));
+		KUNIT_ASSERT_EQ(test, -FI_ENOENT, ops->get_msg(peer->srx, FI_ADDR_NOTAVAIL, 9, &entry));
 		KUNIT_ASSERT_EQ(test, 0, ops->queue_msg(entry));
 	}
 	return entry;
 }
 
-static void peer_03_what_has_been_posted_is_got(struct kunit *test)
+static void peer_03_get_returns_a_posted_receive(struct kunit *test)
 {
 	u8 *in = tr_buffer(test, 4 * LEN);
 	struct rs_world *world = rs_open(test, NULL);
-	struct guest *guest = a_guest(test, world->srx);
-	struct fi_ops_srx_owner *ops = guest->srx->owner_ops;
+	struct peer *peer = make_peer(test, world->srx);
+	struct fi_ops_srx_owner *ops = peer->srx->owner_ops;
 	struct kvec iov[] = { { in, 10 }, { in + LEN, 20 } };
 	struct fi_msg_tagged msg = {
 		.msg_iov = iov, .iov_count = 2, .addr = FI_ADDR_UNSPEC, .tag = 7, .context = &msg,
@@ -158,8 +158,8 @@ static void peer_03_what_has_been_posted_is_got(struct kunit *test)
 	KUNIT_EXPECT_GE(test, ops->size, sizeof(*ops));
 	rs_post(test, world, in + 2 * LEN, LEN, 1);
 	KUNIT_ASSERT_EQ(test, 0, fi_trecvmsg(world->srx, &msg, FI_COMPLETION));
-	KUNIT_ASSERT_EQ(test, 0, ops->get_msg(guest->srx, 77, 9, &entry));
-	KUNIT_EXPECT_PTR_EQ(test, guest->srx, entry->srx);
+	KUNIT_ASSERT_EQ(test, 0, ops->get_msg(peer->srx, 77, 9, &entry));
+	KUNIT_EXPECT_PTR_EQ(test, peer->srx, entry->srx);
 	KUNIT_EXPECT_EQ(test, 77, entry->addr);
 	KUNIT_EXPECT_PTR_EQ(test, in + 2 * LEN, entry->context);
 	KUNIT_EXPECT_EQ(test, LEN, entry->size);
@@ -167,7 +167,7 @@ static void peer_03_what_has_been_posted_is_got(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, in + 2 * LEN, entry->iov[0].iov_base);
 	KUNIT_EXPECT_EQ(test, LEN, entry->iov[0].iov_len);
 	KUNIT_EXPECT_EQ(test, FI_RECV | FI_MSG, entry->flags & (FI_RECV | FI_MSG | FI_TAGGED));
-	KUNIT_ASSERT_EQ(test, 0, ops->get_tag(guest->srx, FI_ADDR_NOTAVAIL, 7, &tagged));
+	KUNIT_ASSERT_EQ(test, 0, ops->get_tag(peer->srx, FI_ADDR_NOTAVAIL, 7, &tagged));
 	KUNIT_EXPECT_PTR_EQ(test, &msg, tagged->context);
 	KUNIT_EXPECT_EQ(test, 7, tagged->tag);
 	KUNIT_EXPECT_EQ(test, 30, tagged->size);
@@ -177,18 +177,18 @@ static void peer_03_what_has_been_posted_is_got(struct kunit *test)
 	/* A receive counts as posted until its entry is freed. */
 	KUNIT_EXPECT_EQ(test, 2, rs_depth(world));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, ops->queue_msg(entry));
-	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&guest->srx->ep_fid.fid));
+	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&peer->srx->ep_fid.fid));
 	ops->free_entry(tagged);
 	KUNIT_EXPECT_EQ(test, 1, rs_depth(world));
 	ops->free_entry(entry);
 	KUNIT_EXPECT_EQ(test, 0, rs_depth(world));
 	ops->free_entry(NULL);
 	/* An entry without a receive can be freed. */
-	KUNIT_ASSERT_EQ(test, -FI_ENOENT, ops->get_msg(guest->srx, FI_ADDR_NOTAVAIL, 9, &entry));
+	KUNIT_ASSERT_EQ(test, -FI_ENOENT, ops->get_msg(peer->srx, FI_ADDR_NOTAVAIL, 9, &entry));
 	KUNIT_EXPECT_EQ(test, 9, entry->size);
 	KUNIT_EXPECT_EQ(test, 0, entry->count);
 	ops->free_entry(entry);
-	KUNIT_EXPECT_EQ(test, 0, guest->started + guest->discarded);
+	KUNIT_EXPECT_EQ(test, 0, peer->started + peer->discarded);
 }
 
 static struct fid_mr *region(struct kunit *test, struct fid_domain *domain, void *buf, size_t len)
@@ -206,8 +206,8 @@ static void peer_06_an_entry_has_the_descriptors_of_its_receive(struct kunit *te
 	struct rs_world *world = rs_open(test, NULL);
 	void *first = fi_mr_desc(region(test, world->domain, in, LEN));
 	void *second = fi_mr_desc(region(test, world->domain, in + LEN, LEN));
-	struct guest *guest = a_guest(test, world->srx);
-	struct fi_ops_srx_owner *ops = guest->srx->owner_ops;
+	struct peer *peer = make_peer(test, world->srx);
+	struct fi_ops_srx_owner *ops = peer->srx->owner_ops;
 	/* A piece of 0 bytes is left out. */
 	struct kvec iov[] = { { in, 10 }, { NULL, 0 }, { in + LEN, 20 } };
 	void *desc[] = { first, NULL, second };
@@ -219,46 +219,46 @@ static void peer_06_an_entry_has_the_descriptors_of_its_receive(struct kunit *te
 	KUNIT_ASSERT_EQ(test, 0, fi_recv(world->srx, in, LEN, first, FI_ADDR_UNSPEC, in));
 	KUNIT_ASSERT_EQ(test, 0, fi_recvmsg(world->srx, &msg, 0));
 	rs_post(test, world, in, LEN, 1);
-	KUNIT_ASSERT_EQ(test, 0, ops->get_msg(guest->srx, 0, 9, &entry));
+	KUNIT_ASSERT_EQ(test, 0, ops->get_msg(peer->srx, 0, 9, &entry));
 	KUNIT_ASSERT_NOT_NULL(test, entry->desc);
 	KUNIT_EXPECT_PTR_EQ(test, first, entry->desc[0]);
 	ops->free_entry(entry);
-	KUNIT_ASSERT_EQ(test, 0, ops->get_msg(guest->srx, 0, 9, &entry));
+	KUNIT_ASSERT_EQ(test, 0, ops->get_msg(peer->srx, 0, 9, &entry));
 	KUNIT_ASSERT_EQ(test, 2, entry->count);
 	KUNIT_ASSERT_NOT_NULL(test, entry->desc);
 	KUNIT_EXPECT_PTR_EQ(test, first, entry->desc[0]);
 	KUNIT_EXPECT_PTR_EQ(test, second, entry->desc[1]);
 	ops->free_entry(entry);
 	/* A receive without descriptors. */
-	KUNIT_ASSERT_EQ(test, 0, ops->get_msg(guest->srx, 0, 9, &entry));
+	KUNIT_ASSERT_EQ(test, 0, ops->get_msg(peer->srx, 0, 9, &entry));
 	KUNIT_EXPECT_NULL(test, entry->desc);
 	ops->free_entry(entry);
 	/* If the message came first, its entry is freed; the next message gets the receive. */
-	late = waiting(test, guest, false);
-	guest->answer = -FI_ENOENT;
+	late = queue_unexpected(test, peer, false);
+	peer->answer = -FI_ENOENT;
 	KUNIT_ASSERT_EQ(test, 0, fi_recv(world->srx, in, LEN, second, FI_ADDR_UNSPEC, in));
-	KUNIT_ASSERT_EQ(test, 1, guest->started);
+	KUNIT_ASSERT_EQ(test, 1, peer->started);
 	KUNIT_ASSERT_NOT_NULL(test, late->desc);
 	KUNIT_EXPECT_PTR_EQ(test, second, late->desc[0]);
 	ops->free_entry(late);
-	KUNIT_ASSERT_EQ(test, 0, ops->get_msg(guest->srx, 0, 9, &entry));
+	KUNIT_ASSERT_EQ(test, 0, ops->get_msg(peer->srx, 0, 9, &entry));
 	KUNIT_ASSERT_NOT_NULL(test, entry->desc);
 	KUNIT_EXPECT_PTR_EQ(test, second, entry->desc[0]);
 	ops->free_entry(entry);
 }
 
 /* The owner's struct is allocated; the peer writes its calls into it, or sets its own struct. */
-static void peer_06_an_exported_form_has_a_struct_for_the_peers_calls(struct kunit *test)
+static void peer_06_an_exported_srx_has_peer_ops(struct kunit *test)
 {
 	u8 *in = tr_buffer(test, LEN);
 	struct rs_world *world = rs_open(test, NULL);
-	struct guest *guest = a_guest(test, world->srx);
+	struct peer *peer = make_peer(test, world->srx);
 	struct fid_peer_srx *other = export(test, world->srx);
 	struct fi_ops_srx_peer *ops;
 
-	fx_close(test, &guest->srx->ep_fid.fid);
-	guest->srx = export(test, world->srx);
-	ops = guest->srx->peer_ops;
+	fx_close(test, &peer->srx->ep_fid.fid);
+	peer->srx = export(test, world->srx);
+	ops = peer->srx->peer_ops;
 	KUNIT_ASSERT_NOT_NULL(test, ops);
 	KUNIT_ASSERT_GE(test, ops->size, sizeof(*ops));
 	KUNIT_EXPECT_NULL(test, ops->start_msg);
@@ -267,89 +267,89 @@ static void peer_06_an_exported_form_has_a_struct_for_the_peers_calls(struct kun
 	KUNIT_EXPECT_NULL(test, ops->discard_tag);
 	/* Each exported object has its own struct. */
 	KUNIT_EXPECT_PTR_NE(test, ops, other->peer_ops);
-	ops->start_msg = guest_start;
-	ops->start_tag = guest_start;
-	ops->discard_msg = guest_discard;
-	ops->discard_tag = guest_discard;
-	guest->frees = true;
-	waiting(test, guest, false);
+	ops->start_msg = peer_start;
+	ops->start_tag = peer_start;
+	ops->discard_msg = peer_discard;
+	ops->discard_tag = peer_discard;
+	peer->frees = true;
+	queue_unexpected(test, peer, false);
 	rs_post(test, world, in, LEN, 1);
-	KUNIT_EXPECT_EQ(test, 1, guest->started);
-	waiting(test, guest, true);
-	fx_close(test, &guest->srx->ep_fid.fid);
-	KUNIT_EXPECT_EQ(test, 1, guest->discarded);
+	KUNIT_EXPECT_EQ(test, 1, peer->started);
+	queue_unexpected(test, peer, true);
+	fx_close(test, &peer->srx->ep_fid.fid);
+	KUNIT_EXPECT_EQ(test, 1, peer->discarded);
 }
 
-static void peer_03_those_of_all_wait_together(struct kunit *test)
+static void peer_03_unexpected_messages_of_all_keep_their_order(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, 3 * LEN);
 	struct rs_world *world = rs_open(test, NULL);
-	struct guest *guest = a_guest(test, world->srx);
-	struct fi_peer_rx_entry *first = waiting(test, guest, false), *second;
+	struct peer *peer = make_peer(test, world->srx);
+	struct fi_peer_rx_entry *first = queue_unexpected(test, peer, false), *second;
 	struct fi_cq_tagged_entry entry;
 
 	rs_send(test, world, 0, 0, out, LEN);
 	rdm_expect(test, world->sender[0], out, NULL);
-	second = waiting(test, guest, false);
-	waiting(test, guest, true);
+	second = queue_unexpected(test, peer, false);
+	queue_unexpected(test, peer, true);
 	/* The oldest unexpected message takes the receive. */
 	rs_post(test, world, in, LEN, 1);
-	KUNIT_EXPECT_EQ(test, 1, guest->started);
-	KUNIT_EXPECT_PTR_EQ(test, first, guest->last);
+	KUNIT_EXPECT_EQ(test, 1, peer->started);
+	KUNIT_EXPECT_PTR_EQ(test, first, peer->last);
 	KUNIT_EXPECT_PTR_EQ(test, in, first->context);
 	KUNIT_EXPECT_PTR_EQ(test, in, first->iov[0].iov_base);
 	rs_post(test, world, in + LEN, LEN, 2);
 	KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, world->member[0].cq, &entry, 1));
-	await(test, &guest->started, 2);
-	KUNIT_EXPECT_PTR_EQ(test, second, guest->last);
+	await(test, &peer->started, 2);
+	KUNIT_EXPECT_PTR_EQ(test, second, peer->last);
 	KUNIT_EXPECT_PTR_NE(test, entry.op_context, second->context);
-	guest->srx->owner_ops->free_entry(first);
-	guest->srx->owner_ops->free_entry(second);
+	peer->srx->owner_ops->free_entry(first);
+	peer->srx->owner_ops->free_entry(second);
 	KUNIT_EXPECT_EQ(test, 0, rs_depth(world));
 	/* Closing the exported object discards its queued entries. */
-	guest->frees = true;
-	fx_close(test, &guest->srx->ep_fid.fid);
-	KUNIT_EXPECT_EQ(test, 1, guest->discarded);
-	KUNIT_EXPECT_EQ(test, 2, guest->started);
+	peer->frees = true;
+	fx_close(test, &peer->srx->ep_fid.fid);
+	KUNIT_EXPECT_EQ(test, 1, peer->discarded);
+	KUNIT_EXPECT_EQ(test, 2, peer->started);
 }
 
-static void peer_03_what_does_not_come_any_more(struct kunit *test)
+static void peer_03_entries_that_are_freed_or_fail_to_start(struct kunit *test)
 {
 	u8 *in = tr_buffer(test, 4 * LEN);
 	struct rs_world *world = rs_open(test, NULL);
-	struct guest *guest = a_guest(test, world->srx);
-	struct fi_ops_srx_owner *ops = guest->srx->owner_ops;
-	struct fi_peer_rx_entry *entry = waiting(test, guest, false), *next = NULL;
+	struct peer *peer = make_peer(test, world->srx);
+	struct fi_ops_srx_owner *ops = peer->srx->owner_ops;
+	struct fi_peer_rx_entry *entry = queue_unexpected(test, peer, false), *next = NULL;
 
 	/* A freed entry takes no receive: the next message gets it. */
 	ops->free_entry(entry);
 	rs_post(test, world, in, LEN, 1);
-	KUNIT_EXPECT_EQ(test, 0, guest->started);
-	KUNIT_ASSERT_EQ(test, 0, ops->get_msg(guest->srx, FI_ADDR_NOTAVAIL, 9, &next));
+	KUNIT_EXPECT_EQ(test, 0, peer->started);
+	KUNIT_ASSERT_EQ(test, 0, ops->get_msg(peer->srx, FI_ADDR_NOTAVAIL, 9, &next));
 	ops->free_entry(next);
 	/* If start_tag() fails, the receive is kept for the next message. */
-	guest->answer = -FI_ENOENT;
-	entry = waiting(test, guest, true);
+	peer->answer = -FI_ENOENT;
+	entry = queue_unexpected(test, peer, true);
 	KUNIT_ASSERT_EQ(test, 0, fi_trecv(world->srx, in, LEN, NULL, FI_ADDR_UNSPEC, 7, 0, in));
-	KUNIT_EXPECT_EQ(test, 1, guest->started);
+	KUNIT_EXPECT_EQ(test, 1, peer->started);
 	ops->free_entry(entry);
 	KUNIT_EXPECT_EQ(test, 1, rs_depth(world));
-	KUNIT_ASSERT_EQ(test, 0, ops->get_tag(guest->srx, FI_ADDR_NOTAVAIL, 7, &next));
+	KUNIT_ASSERT_EQ(test, 0, ops->get_tag(peer->srx, FI_ADDR_NOTAVAIL, 7, &next));
 	KUNIT_EXPECT_PTR_EQ(test, in, next->context);
 	ops->free_entry(next);
 	KUNIT_EXPECT_EQ(test, 0, rs_depth(world));
 	/* start_tag() may free the entry itself. */
-	guest->frees = true;
-	waiting(test, guest, true);
+	peer->frees = true;
+	queue_unexpected(test, peer, true);
 	KUNIT_ASSERT_EQ(test, 0, fi_trecv(world->srx, in, LEN, NULL, FI_ADDR_UNSPEC, 7, 0, in));
-	KUNIT_EXPECT_EQ(test, 2, guest->started);
+	KUNIT_EXPECT_EQ(test, 2, peer->started);
 	KUNIT_EXPECT_EQ(test, 1, rs_depth(world));
-	guest->answer = 0;
-	KUNIT_ASSERT_EQ(test, 0, ops->get_tag(guest->srx, FI_ADDR_NOTAVAIL, 7, &next));
+	peer->answer = 0;
+	KUNIT_ASSERT_EQ(test, 0, ops->get_tag(peer->srx, FI_ADDR_NOTAVAIL, 7, &next));
 	ops->free_entry(next);
-	waiting(test, guest, true);
+	queue_unexpected(test, peer, true);
 	KUNIT_ASSERT_EQ(test, 0, fi_trecv(world->srx, in, LEN, NULL, FI_ADDR_UNSPEC, 7, 0, in));
-	KUNIT_EXPECT_EQ(test, 3, guest->started);
+	KUNIT_EXPECT_EQ(test, 3, peer->started);
 	KUNIT_EXPECT_EQ(test, 0, rs_depth(world));
 }
 
@@ -358,139 +358,139 @@ static void peer_03_what_does_not_come_any_more(struct kunit *test)
  * interrupt: the peer may hold a lock in queue_msg() that its start_msg()
  * takes.
  */
-static void peer_03_what_comes_between_get_and_queue(struct kunit *test)
+static void peer_03_a_receive_posted_between_get_and_queue(struct kunit *test)
 {
 	u8 *in = tr_buffer(test, 2 * LEN);
 	struct rs_world *world = rs_open(test, NULL);
-	struct guest *guest = a_guest(test, world->srx);
-	struct fi_ops_srx_owner *ops = guest->srx->owner_ops;
+	struct peer *peer = make_peer(test, world->srx);
+	struct fi_ops_srx_owner *ops = peer->srx->owner_ops;
 	struct fi_peer_rx_entry *entry = NULL;
 	unsigned long irqs;
 
-	KUNIT_ASSERT_EQ(test, -FI_ENOENT, ops->get_msg(guest->srx, FI_ADDR_NOTAVAIL, 9, &entry));
+	KUNIT_ASSERT_EQ(test, -FI_ENOENT, ops->get_msg(peer->srx, FI_ADDR_NOTAVAIL, 9, &entry));
 	rs_post(test, world, in, LEN, 1);
-	spin_lock_irqsave(&guest->lock, irqs);
+	spin_lock_irqsave(&peer->lock, irqs);
 	KUNIT_EXPECT_EQ(test, 0, ops->queue_msg(entry));
-	KUNIT_EXPECT_EQ(test, 0, guest->started);
-	spin_unlock_irqrestore(&guest->lock, irqs);
-	await(test, &guest->started, 1);
-	KUNIT_EXPECT_PTR_EQ(test, entry, guest->last);
+	KUNIT_EXPECT_EQ(test, 0, peer->started);
+	spin_unlock_irqrestore(&peer->lock, irqs);
+	await(test, &peer->started, 1);
+	KUNIT_EXPECT_PTR_EQ(test, entry, peer->last);
 	KUNIT_EXPECT_PTR_EQ(test, in, entry->context);
 	ops->free_entry(entry);
 	KUNIT_EXPECT_EQ(test, 0, rs_depth(world));
 }
 
-static void peer_05_entries_and_calls_that_are_wrong(struct kunit *test)
+static void peer_05_invalid_entries_and_peer_ops_are_refused(struct kunit *test)
 {
 	struct rs_world *world = rs_open(test, NULL);
-	struct guest *guest = a_guest(test, world->srx);
-	struct fi_ops_srx_owner *ops = guest->srx->owner_ops;
-	const struct fi_ops_srx_peer good = guest->ops;
+	struct peer *peer = make_peer(test, world->srx);
+	struct fi_ops_srx_owner *ops = peer->srx->owner_ops;
+	const struct fi_ops_srx_peer good = peer->ops;
 	struct fi_peer_rx_entry *entry = NULL, *tagged = NULL;
 
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, ops->get_msg(NULL, 0, 1, &entry));
-	KUNIT_EXPECT_EQ(test, -FI_EINVAL, ops->get_msg(guest->srx, 0, 1, NULL));
-	KUNIT_EXPECT_EQ(test, -FI_EINVAL, ops->get_tag(guest->srx, 0, 1, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, ops->get_msg(peer->srx, 0, 1, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, ops->get_tag(peer->srx, 0, 1, NULL));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, ops->queue_msg(NULL));
 	KUNIT_EXPECT_NULL(test, entry);
-	KUNIT_ASSERT_EQ(test, -FI_ENOENT, ops->get_msg(guest->srx, 0, 1, &entry));
-	KUNIT_ASSERT_EQ(test, -FI_ENOENT, ops->get_tag(guest->srx, 0, 1, &tagged));
+	KUNIT_ASSERT_EQ(test, -FI_ENOENT, ops->get_msg(peer->srx, 0, 1, &entry));
+	KUNIT_ASSERT_EQ(test, -FI_ENOENT, ops->get_tag(peer->srx, 0, 1, &tagged));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, ops->queue_tag(entry));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, ops->queue_msg(tagged));
 	/* A peer with missing calls cannot queue entries. */
-	for (size_t size = 0; size < sizeof(guest->ops); size++) {
-		guest->ops.size = size;
+	for (size_t size = 0; size < sizeof(peer->ops); size++) {
+		peer->ops.size = size;
 		KUNIT_EXPECT_EQ(test, -FI_EINVAL, ops->queue_msg(entry));
 	}
-	guest->ops = good;
-	guest->ops.start_msg = NULL;
+	peer->ops = good;
+	peer->ops.start_msg = NULL;
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, ops->queue_msg(entry));
-	guest->ops = good;
-	guest->ops.discard_tag = NULL;
+	peer->ops = good;
+	peer->ops.discard_tag = NULL;
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, ops->queue_tag(tagged));
-	guest->srx->peer_ops = NULL;
+	peer->srx->peer_ops = NULL;
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, ops->queue_msg(entry));
-	guest->srx->peer_ops = &guest->ops;
-	guest->ops = good;
-	guest->ops.size += 64;
+	peer->srx->peer_ops = &peer->ops;
+	peer->ops = good;
+	peer->ops.size += 64;
 	KUNIT_EXPECT_EQ(test, 0, ops->queue_msg(entry));
 	KUNIT_EXPECT_EQ(test, 0, ops->queue_tag(tagged));
 	ops->free_entry(entry);
 	ops->free_entry(tagged);
-	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_recv(&guest->srx->ep_fid, NULL, 0, NULL, 0, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_recv(&peer->srx->ep_fid, NULL, 0, NULL, 0, NULL));
 }
 
 /* Peer callback of the race: race_messages() may free the entry meanwhile. */
 static int race_start(struct fi_peer_rx_entry *entry)
 {
-	struct guest *guest = the_guest;
+	struct peer *peer = the_peer;
 	unsigned long irqs;
 	bool is_mine;
 
-	spin_lock_irqsave(&guest->lock, irqs);
-	is_mine = guest->last == entry;
+	spin_lock_irqsave(&peer->lock, irqs);
+	is_mine = peer->last == entry;
 	if (is_mine) {
-		guest->last = NULL;
-		guest->started++;
+		peer->last = NULL;
+		peer->started++;
 	}
-	spin_unlock_irqrestore(&guest->lock, irqs);
+	spin_unlock_irqrestore(&peer->lock, irqs);
 	/* The thread that removed the entry from guest->last frees it. */
 	if (!is_mine)
 		return -FI_ENOENT;
-	guest->srx->owner_ops->free_entry(entry);
+	peer->srx->owner_ops->free_entry(entry);
 	return 0;
 }
 
-static struct fi_peer_rx_entry *swap_last(struct guest *guest, struct fi_peer_rx_entry *entry)
+static struct fi_peer_rx_entry *swap_last(struct peer *peer, struct fi_peer_rx_entry *entry)
 {
 	struct fi_peer_rx_entry *last;
 	unsigned long irqs;
 
-	spin_lock_irqsave(&guest->lock, irqs);
-	last = guest->last;
-	guest->last = entry;
-	spin_unlock_irqrestore(&guest->lock, irqs);
+	spin_lock_irqsave(&peer->lock, irqs);
+	last = peer->last;
+	peer->last = entry;
+	spin_unlock_irqrestore(&peer->lock, irqs);
 	return last;
 }
 
 static int race_messages(struct tr_thread *thread)
 {
-	struct guest *guest = thread->arg;
-	struct fi_ops_srx_owner *ops = guest->srx->owner_ops;
+	struct peer *peer = thread->arg;
+	struct fi_ops_srx_owner *ops = peer->srx->owner_ops;
 
 	for (int i = 0; !kthread_should_stop(); i++) {
 		struct fi_peer_rx_entry *entry;
 
 		cond_resched();
-		if (!ops->get_msg(guest->srx, FI_ADDR_NOTAVAIL, 1, &entry)) {
+		if (!ops->get_msg(peer->srx, FI_ADDR_NOTAVAIL, 1, &entry)) {
 			ops->free_entry(entry);
 			thread->result++;
 			continue;
 		}
-		swap_last(guest, entry);
+		swap_last(peer, entry);
 		if (!ops->queue_msg(entry))
 			for (int spins = i % 64; spins--;)
 				cpu_relax();
-		entry = swap_last(guest, NULL);
+		entry = swap_last(peer, NULL);
 		if (entry)
 			ops->free_entry(entry);
 	}
 	return 0;
 }
 
-static void race_posted_and_got_on_two_cpus(struct kunit *test)
+static void race_receives_and_get_msg_on_two_cpus(struct kunit *test)
 {
 	u8 *in = tr_buffer(test, LEN);
 	struct rs_world *world = rs_open(test, NULL);
-	struct guest *guest = a_guest(test, world->srx);
+	struct peer *peer = make_peer(test, world->srx);
 	struct tr_thread *thread;
 	int posted = 0;
 	unsigned long end;
 
-	guest->ops.start_msg = race_start;
-	thread = tr_start(test, 1, race_messages, guest);
+	peer->ops.start_msg = race_start;
+	thread = tr_start(test, 1, race_messages, peer);
 	end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
-	while (posted < MOST && time_before(jiffies, end)) {
+	while (posted < RACED && time_before(jiffies, end)) {
 		int ret = fi_recv(world->srx, in, LEN, NULL, FI_ADDR_UNSPEC, NULL);
 
 		if (ret)
@@ -499,24 +499,24 @@ static void race_posted_and_got_on_two_cpus(struct kunit *test)
 			posted++;
 		cond_resched();
 	}
-	KUNIT_EXPECT_EQ_MSG(test, MOST, posted, "receives that were posted in time");
+	KUNIT_EXPECT_EQ_MSG(test, RACED, posted, "receives that were posted in time");
 	tr_stop(test, thread);
 	/* Each receive has been taken once, or is still posted. */
-	KUNIT_EXPECT_EQ(test, posted, thread->result + guest->started + rs_depth(world));
-	fx_close(test, &guest->srx->ep_fid.fid);
-	KUNIT_EXPECT_EQ(test, posted, thread->result + guest->started + rs_depth(world));
+	KUNIT_EXPECT_EQ(test, posted, thread->result + peer->started + rs_depth(world));
+	fx_close(test, &peer->srx->ep_fid.fid);
+	KUNIT_EXPECT_EQ(test, posted, thread->result + peer->started + rs_depth(world));
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(peer_03_endpoints_of_two_domains_take_from_one),
-	KUNIT_CASE(peer_03_what_has_been_posted_is_got),
+	KUNIT_CASE(peer_03_endpoints_of_two_domains_share_receives),
+	KUNIT_CASE(peer_03_get_returns_a_posted_receive),
 	KUNIT_CASE(peer_06_an_entry_has_the_descriptors_of_its_receive),
-	KUNIT_CASE(peer_06_an_exported_form_has_a_struct_for_the_peers_calls),
-	KUNIT_CASE(peer_03_those_of_all_wait_together),
-	KUNIT_CASE(peer_03_what_does_not_come_any_more),
-	KUNIT_CASE(peer_03_what_comes_between_get_and_queue),
-	KUNIT_CASE(peer_05_entries_and_calls_that_are_wrong),
-	KUNIT_CASE(race_posted_and_got_on_two_cpus),
+	KUNIT_CASE(peer_06_an_exported_srx_has_peer_ops),
+	KUNIT_CASE(peer_03_unexpected_messages_of_all_keep_their_order),
+	KUNIT_CASE(peer_03_entries_that_are_freed_or_fail_to_start),
+	KUNIT_CASE(peer_03_a_receive_posted_between_get_and_queue),
+	KUNIT_CASE(peer_05_invalid_entries_and_peer_ops_are_refused),
+	KUNIT_CASE(race_receives_and_get_msg_on_two_cpus),
 	{}
 };
 

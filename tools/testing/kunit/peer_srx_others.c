@@ -36,7 +36,7 @@ struct owner {
 	/* The queue that the consumer reads, if the endpoint's queue is a peer of another one. */
 	struct fid_peer_cq	cq;
 	struct fi_ops_cq_owner	cq_ops;
-	int			told;		/* number of completions reported */
+	int			reported;		/* number of completions reported */
 	int			freed;		/* number of entries freed that had a receive */
 	int			early;		/* of these, freed before their completion */
 	bool			is_full;	/* the queue has no room */
@@ -53,7 +53,7 @@ static struct item *make_item(bool tagged)
 	return item;
 }
 
-static bool fits(const struct item *receive, const struct item *message)
+static bool matches(const struct item *receive, const struct item *message)
 {
 	return receive->tagged == message->tagged && receive->entry.tag == message->entry.tag;
 }
@@ -63,7 +63,7 @@ static struct item *find(struct list_head *list, const struct item *other)
 	struct item *item;
 
 	list_for_each_entry(item, list, list)
-		if (fits(item, other))
+		if (matches(item, other))
 			return item;
 	return NULL;
 }
@@ -158,21 +158,21 @@ static void free_entry(struct fi_peer_rx_entry *entry)
 	is_last = !message->starting;
 	if (message->has_receive) {
 		owner->freed++;
-		owner->early += owner->freed > owner->told;
+		owner->early += owner->freed > owner->reported;
 	}
 	spin_unlock_irqrestore(&owner->lock, irqs);
 	if (is_last)
 		kfree(message);
 }
 
-static ssize_t tell(struct owner *owner)
+static ssize_t report(struct owner *owner)
 {
 	ssize_t ret = -FI_EAGAIN;
 	unsigned long irqs;
 
 	spin_lock_irqsave(&owner->lock, irqs);
 	if (!owner->is_full) {
-		owner->told++;
+		owner->reported++;
 		ret = 0;
 	}
 	spin_unlock_irqrestore(&owner->lock, irqs);
@@ -182,12 +182,12 @@ static ssize_t tell(struct owner *owner)
 static ssize_t write(struct fid_peer_cq *cq, void *context, u64 flags, size_t len, void *buf,
 		     u64 data, u64 tag, fi_addr_t src)
 {
-	return tell(container_of(cq, struct owner, cq));
+	return report(container_of(cq, struct owner, cq));
 }
 
 static ssize_t writeerr(struct fid_peer_cq *cq, const struct fi_cq_err_entry *entry)
 {
-	return tell(container_of(cq, struct owner, cq));
+	return report(container_of(cq, struct owner, cq));
 }
 
 static void free_receives(void *arg)
@@ -199,7 +199,7 @@ static void free_receives(void *arg)
 		kfree(item);
 }
 
-static struct owner *an_owner(struct kunit *test)
+static struct owner *make_owner(struct kunit *test)
 {
 	struct owner *owner = kunit_kzalloc(test, sizeof(*owner), GFP_KERNEL);
 
@@ -247,7 +247,7 @@ static int start(struct owner *owner, struct item *message)
 }
 
 /* Posts a receive of count pieces of len bytes from buf on; buf is the context. */
-static int give(struct owner *owner, bool tagged, u64 tag, u8 *buf, size_t len, int count)
+static int post_to_owner(struct owner *owner, bool tagged, u64 tag, u8 *buf, size_t len, int count)
 {
 	struct item *receive = make_item(tagged), *message;
 	unsigned long irqs;
@@ -279,7 +279,7 @@ static int give(struct owner *owner, bool tagged, u64 tag, u8 *buf, size_t len, 
 static void post(struct kunit *test, struct owner *owner, bool tagged, u64 tag, u8 *buf, size_t len,
 		 int count)
 {
-	KUNIT_ASSERT_EQ(test, 0, give(owner, tagged, tag, buf, len, count));
+	KUNIT_ASSERT_EQ(test, 0, post_to_owner(owner, tagged, tag, buf, len, count));
 }
 
 static void await_waiting(struct kunit *test, struct owner *owner, int wanted)
@@ -308,10 +308,10 @@ static struct rs_world *world_of(struct kunit *test, struct owner *owner, u64 ca
 	return rs_open(test, &opts);
 }
 
-static void peer_03_what_another_has_is_taken(struct kunit *test)
+static void peer_03_receives_of_another_provider_are_taken(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, MANY * LEN), *in = tr_buffer(test, MANY * LEN);
-	struct owner *owner = an_owner(test);
+	struct owner *owner = make_owner(test);
 	struct rs_world *world = world_of(test, owner, FI_SOURCE);
 	fi_addr_t from = rdm_know(test, &world->member[1], world->sender[0]);
 	struct fi_cq_tagged_entry entry;
@@ -339,10 +339,10 @@ static void peer_03_what_another_has_is_taken(struct kunit *test)
 	await_entries(test, owner, 0);
 }
 
-static void peer_03_what_comes_first_waits_there(struct kunit *test)
+static void peer_03_unexpected_messages_are_queued_at_the_owner(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, MANY * LEN), *in = tr_buffer(test, MANY * LEN);
-	struct owner *owner = an_owner(test);
+	struct owner *owner = make_owner(test);
 	struct rs_world *world = world_of(test, owner, 0);
 	struct fi_cq_tagged_entry entry;
 
@@ -363,10 +363,10 @@ static void peer_03_what_comes_first_waits_there(struct kunit *test)
 
 #define LARGE	(1 << 20)
 
-static void peer_03_long_messages_and_those_that_do_not_fit(struct kunit *test)
+static void peer_03_long_and_truncated_messages(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LARGE), *in = tr_buffer(test, LARGE);
-	struct owner *owner = an_owner(test);
+	struct owner *owner = make_owner(test);
 	struct rs_world *world = world_of(test, owner, 0);
 	struct fi_cq_err_entry error = {};
 	struct fi_cq_tagged_entry entry;
@@ -399,10 +399,10 @@ static void peer_03_long_messages_and_those_that_do_not_fit(struct kunit *test)
 	await_entries(test, owner, 0);
 }
 
-static void peer_03_an_owner_without_memory_is_asked_again(struct kunit *test)
+static void peer_03_get_is_retried_after_enomem(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, MANY * LEN), *in = tr_buffer(test, MANY * LEN);
-	struct owner *owner = an_owner(test);
+	struct owner *owner = make_owner(test);
 	struct rs_world *world = world_of(test, owner, 0);
 	struct fi_cq_tagged_entry entry;
 
@@ -431,7 +431,7 @@ static void peer_03_an_owner_without_memory_is_asked_again(struct kunit *test)
 static void peer_03_messages_are_discarded(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LARGE), *in = tr_buffer(test, LEN);
-	struct owner *owner = an_owner(test);
+	struct owner *owner = make_owner(test);
 	struct rs_world *world = world_of(test, owner, 0);
 	struct fi_peer_rx_entry *entry;
 	const size_t lens[] = { LEN, LARGE };
@@ -457,12 +457,12 @@ static void peer_03_messages_are_discarded(struct kunit *test)
 	rdm_expect(test, world->sender[0], out, NULL);
 }
 
-static void close_03_endpoints_with_messages_that_wait_elsewhere(struct kunit *test)
+static void close_03_endpoints_with_messages_queued_at_the_owner(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LARGE), *in = tr_buffer(test, LEN);
-	struct owner *owner = an_owner(test);
+	struct owner *owner = make_owner(test);
 	struct rs_world *world = world_of(test, owner, 0);
-	struct fi_peer_rx_entry strange = {};
+	struct fi_peer_rx_entry foreign = {};
 
 	rs_send(test, world, 0, 0, out, LEN);
 	rs_send(test, world, 0, 1, out + LEN, LEN);
@@ -477,7 +477,7 @@ static void close_03_endpoints_with_messages_that_wait_elsewhere(struct kunit *t
 	fx_close(test, &world->member[1].ep->fid);
 	await_entries(test, owner, 0);
 	/* Entries that the peer did not queue are refused. */
-	KUNIT_EXPECT_EQ(test, -FI_EINVAL, owner->srx.peer_ops->start_msg(&strange));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, owner->srx.peer_ops->start_msg(&foreign));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, owner->srx.peer_ops->discard_tag(NULL));
 	fx_close(test, &world->srx->fid);
 	KUNIT_EXPECT_NULL(test, owner->srx.peer_ops);
@@ -497,19 +497,20 @@ static struct rs_world *world_of_both(struct kunit *test, struct owner *owner)
 	return world;
 }
 
-static void await_told(struct kunit *test, struct owner *owner, int wanted)
+static void await_reported(struct kunit *test, struct owner *owner, int wanted)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
-	while (READ_ONCE(owner->told) < wanted && time_before(jiffies, end))
+	while (READ_ONCE(owner->reported) < wanted && time_before(jiffies, end))
 		usleep_range(100, 500);
-	KUNIT_ASSERT_EQ_MSG(test, wanted, owner->told, "completions that the owner was told of");
+	KUNIT_ASSERT_EQ_MSG(test, wanted, owner->reported,
+			    "completions that the owner was told of");
 }
 
-static void peer_06_an_entry_is_freed_behind_its_completion(struct kunit *test)
+static void peer_06_an_entry_is_freed_after_its_completion(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LARGE), *in = tr_buffer(test, LARGE);
-	struct owner *owner = an_owner(test);
+	struct owner *owner = make_owner(test);
 	struct rs_world *world = world_of_both(test, owner);
 	const size_t lens[] = { LEN, LARGE, 2 * LEN };
 	int count = 0;
@@ -527,7 +528,7 @@ static void peer_06_an_entry_is_freed_behind_its_completion(struct kunit *test)
 				post(test, owner, false, 0, in, room, 1);
 			}
 			rdm_expect(test, world->sender[0], out, NULL);
-			await_told(test, owner, ++count);
+			await_reported(test, owner, ++count);
 			await_entries(test, owner, 0);
 		}
 	}
@@ -543,7 +544,7 @@ static void peer_06_an_entry_is_freed_behind_its_completion(struct kunit *test)
 	msleep(20);
 	KUNIT_EXPECT_EQ(test, 2, READ_ONCE(owner->entries));
 	WRITE_ONCE(owner->is_full, false);
-	await_told(test, owner, count + 2);
+	await_reported(test, owner, count + 2);
 	await_entries(test, owner, 0);
 	KUNIT_EXPECT_EQ(test, 0, owner->early);
 	/* Closing the endpoint drops completions that wait, and frees their entries. */
@@ -556,14 +557,14 @@ static void peer_06_an_entry_is_freed_behind_its_completion(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, owner->entries);
 	fx_close(test, &world->srx->fid);
 	fx_close(test, &world->member[0].cq->fid);
-	KUNIT_EXPECT_EQ(test, count + 2, owner->told);
+	KUNIT_EXPECT_EQ(test, count + 2, owner->reported);
 }
 
 /* The peer fills the owner's struct for its calls; without one it sets its own struct. */
 static void peer_06_calls_are_written_into_the_owners_struct(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
-	struct owner *owner = an_owner(test);
+	struct owner *owner = make_owner(test);
 	struct fi_ops_srx_peer ops = { .size = sizeof(ops) + 8 };
 	struct rs_world *world;
 
@@ -596,7 +597,7 @@ struct race {
 	u8		*out, *in;	/* RACED times LEN each */
 };
 
-static int give_all(struct tr_thread *thread)
+static int post_all(struct tr_thread *thread)
 {
 	struct race *race = thread->arg;
 	unsigned long irqs;
@@ -608,7 +609,8 @@ static int give_all(struct tr_thread *thread)
 			race->owner->refusals++;
 			spin_unlock_irqrestore(&race->owner->lock, irqs);
 		}
-		thread->result = give(race->owner, false, 0, race->in + i * LEN, LEN / 2, 2);
+		thread->result = post_to_owner(race->owner, false, 0, race->in + i * LEN, LEN / 2,
+					       2);
 		/* The message's endpoint is closed: the test drops the receive. */
 		if (thread->result == -FI_ENOENT)
 			thread->result = 0;
@@ -653,7 +655,7 @@ static u32 *number(u8 *message)
  * messages of an endpoint take receives in sending order. Their completions may
  * be in another order.
  */
-static void race_receives_of_another_make_on_two_cpus(struct kunit *test)
+static void race_receives_of_another_provider_on_two_cpus(struct kunit *test)
 {
 	struct race *race = (void *)tr_buffer(test, sizeof(*race));
 	unsigned long end = jiffies + msecs_to_jiffies(4 * FX_WAIT_MS);
@@ -667,20 +669,20 @@ static void race_receives_of_another_make_on_two_cpus(struct kunit *test)
 		tr_fill(race->out + i * LEN, LEN, i);
 		*number(race->out + i * LEN) = i;
 	}
-	race->owner = an_owner(test);
+	race->owner = make_owner(test);
 	race->world = world_of(test, race->owner, 0);
-	threads[0] = tr_start(test, 0, give_all, race);
+	threads[0] = tr_start(test, 0, post_all, race);
 	threads[1] = tr_start(test, 1 % num_online_cpus(), send_all, race);
-	for (int come = 0; come < RACED;) {
+	for (int received = 0; received < RACED;) {
 		struct fi_cq_tagged_entry entry;
 
-		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "%d of %d have come", come,
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "%d of %d have come", received,
 				      RACED);
 		for (int m = 0; m < 2; m++) {
 			while (fi_cq_read(race->world->member[m].cq, &entry, 1) == 1) {
 				KUNIT_ASSERT_EQ(test, LEN, entry.len);
 				KUNIT_ASSERT_EQ(test, m, *number(entry.op_context) % 2);
-				come++;
+				received++;
 			}
 		}
 		usleep_range(20, 100);
@@ -701,7 +703,7 @@ static void race_receives_of_another_make_on_two_cpus(struct kunit *test)
 }
 
 /* Closing an endpoint may lose posted receives; its entries are not used afterwards. */
-static void race_an_endpoint_goes_while_another_make_posts(struct kunit *test)
+static void race_an_endpoint_closes_while_the_owner_posts(struct kunit *test)
 {
 	struct race *race = (void *)tr_buffer(test, sizeof(*race));
 	struct tr_thread *threads[2];
@@ -709,9 +711,9 @@ static void race_an_endpoint_goes_while_another_make_posts(struct kunit *test)
 
 	race->out = tr_vbuffer(test, RACED * LEN);
 	race->in = tr_vbuffer(test, RACED * LEN);
-	race->owner = an_owner(test);
+	race->owner = make_owner(test);
 	race->world = world = world_of(test, race->owner, 0);
-	threads[0] = tr_start(test, 0, give_all, race);
+	threads[0] = tr_start(test, 0, post_all, race);
 	threads[1] = tr_start(test, 1 % num_online_cpus(), send_all, race);
 	for (int m = 0; m < 2; m++) {
 		struct fi_cq_tagged_entry entry;
@@ -727,9 +729,9 @@ static void race_an_endpoint_goes_while_another_make_posts(struct kunit *test)
 	fx_close(test, &world->srx->fid);
 }
 
-static void peer_05_receives_without_an_owner(struct kunit *test)
+static void peer_05_srx_contexts_without_an_owner_are_refused(struct kunit *test)
 {
-	struct owner *owner = an_owner(test);
+	struct owner *owner = make_owner(test);
 	struct rs_world *world = rs_open(test, NULL);
 	struct kofi_fabric_fx *fx = fx_open(test);
 	const struct fi_peer_srx_context good = { .size = sizeof(good), .srx = &owner->srx };
@@ -803,17 +805,17 @@ static void peer_05_receives_without_an_owner(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(peer_03_what_another_has_is_taken),
-	KUNIT_CASE(peer_03_what_comes_first_waits_there),
-	KUNIT_CASE(peer_03_long_messages_and_those_that_do_not_fit),
-	KUNIT_CASE(peer_03_an_owner_without_memory_is_asked_again),
+	KUNIT_CASE(peer_03_receives_of_another_provider_are_taken),
+	KUNIT_CASE(peer_03_unexpected_messages_are_queued_at_the_owner),
+	KUNIT_CASE(peer_03_long_and_truncated_messages),
+	KUNIT_CASE(peer_03_get_is_retried_after_enomem),
 	KUNIT_CASE(peer_03_messages_are_discarded),
-	KUNIT_CASE(peer_06_an_entry_is_freed_behind_its_completion),
+	KUNIT_CASE(peer_06_an_entry_is_freed_after_its_completion),
 	KUNIT_CASE(peer_06_calls_are_written_into_the_owners_struct),
-	KUNIT_CASE(close_03_endpoints_with_messages_that_wait_elsewhere),
-	KUNIT_CASE_SLOW(race_receives_of_another_make_on_two_cpus),
-	KUNIT_CASE_SLOW(race_an_endpoint_goes_while_another_make_posts),
-	KUNIT_CASE(peer_05_receives_without_an_owner),
+	KUNIT_CASE(close_03_endpoints_with_messages_queued_at_the_owner),
+	KUNIT_CASE_SLOW(race_receives_of_another_provider_on_two_cpus),
+	KUNIT_CASE_SLOW(race_an_endpoint_closes_while_the_owner_posts),
+	KUNIT_CASE(peer_05_srx_contexts_without_an_owner_are_refused),
 	{}
 };
 

@@ -79,7 +79,7 @@ static const struct fi_provider good = {
 	.cleanup = fake_cleanup,
 };
 
-static void take_back(void *provider)
+static void unregister_action(void *provider)
 {
 	fi_unregister_provider(provider);
 }
@@ -93,7 +93,7 @@ static struct fi_provider *registered(struct kunit *test)
 	fake.ops = (struct fi_ops){ .size = sizeof(fake.ops), .close = fake_close };
 	*provider = good;
 	KUNIT_ASSERT_EQ(test, 0, fi_register_provider(provider));
-	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, take_back, provider));
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, unregister_action, provider));
 	return provider;
 }
 
@@ -121,7 +121,7 @@ static int count_infos(struct kunit *test, const char *name)
 	return count;
 }
 
-static void provider_is_found_by_its_name_and_behind_ours(struct kunit *test)
+static void provider_infos_follow_those_of_kofi(struct kunit *test)
 {
 	int before = count_infos(test, NULL);
 	struct fi_provider *provider;
@@ -142,7 +142,7 @@ static void provider_is_found_by_its_name_and_behind_ours(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, fake.cleanups);
 }
 
-static void provider_stays_while_a_fabric_is_open(struct kunit *test)
+static void provider_with_an_open_fabric_is_busy(struct kunit *test)
 {
 	char name[] = "fake";
 	struct fi_provider *provider = registered(test);
@@ -209,7 +209,7 @@ static int count_within(struct kunit *test, struct fid_fabric *fabric, struct fi
 }
 
 /* An open object in the hints belongs to one provider: other providers are not asked. */
-static void info_16_objects_of_other_modules_restrict_the_offer(struct kunit *test)
+static void info_16_objects_of_other_providers_restrict_the_infos(struct kunit *test)
 {
 	struct fid_domain domain = { .fid.fclass = FI_CLASS_DOMAIN };
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -236,7 +236,7 @@ static void info_16_objects_of_other_modules_restrict_the_offer(struct kunit *te
 	KUNIT_EXPECT_EQ(test, 1, count_within(test, fabric, &domain));
 }
 
-static void provider_that_is_none(struct kunit *test)
+static void provider_invalid_registrations_are_refused(struct kunit *test)
 {
 	char name[66];
 	struct fi_provider *there = registered(test);
@@ -280,10 +280,10 @@ static void provider_that_is_none(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(provider_is_found_by_its_name_and_behind_ours),
-	KUNIT_CASE(provider_stays_while_a_fabric_is_open),
-	KUNIT_CASE(info_16_objects_of_other_modules_restrict_the_offer),
-	KUNIT_CASE(provider_that_is_none),
+	KUNIT_CASE(provider_infos_follow_those_of_kofi),
+	KUNIT_CASE(provider_with_an_open_fabric_is_busy),
+	KUNIT_CASE(info_16_objects_of_other_providers_restrict_the_infos),
+	KUNIT_CASE(provider_invalid_registrations_are_refused),
 	{}
 };
 
