@@ -29,7 +29,7 @@ static void rdm_01_an_address_vector_is_needed(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_enable(rdm->ep));
 }
 
-static void rdm_01_who_is_not_known_is_not_sent_to(struct kunit *test)
+static void rdm_01_sends_to_unset_addresses_are_refused(struct kunit *test)
 {
 	struct kofi_rdm *rdm = rdm_open(test, NULL);
 	u8 *buf = bytes(test, LEN);
@@ -64,7 +64,7 @@ static void rdm_04_the_first_send_connects(struct kunit *test)
 	}
 }
 
-static void rdm_04_who_is_not_there_is_an_error(struct kunit *test)
+static void rdm_04_a_send_to_a_closed_peer_fails(struct kunit *test)
 {
 	struct kofi_rdm *a = rdm_open(test, NULL), *b = rdm_open(test, NULL);
 	fi_addr_t to_b = rdm_know(test, a, b);
@@ -109,7 +109,7 @@ static void rdm_03_messages_keep_their_order(struct kunit *test)
 }
 
 /* Both endpoints connect to each other at the same time. */
-static void rdm_04_both_connect_at_once(struct kunit *test)
+static void rdm_04_simultaneous_connect(struct kunit *test)
 {
 	u8 *out = bytes(test, LEN), *in[2] = { bytes(test, LEN), bytes(test, LEN) };
 
@@ -133,7 +133,7 @@ static void rdm_04_both_connect_at_once(struct kunit *test)
 	}
 }
 
-static void rdm_04_to_itself(struct kunit *test)
+static void rdm_04_messages_to_itself(struct kunit *test)
 {
 	struct kofi_rdm *rdm = rdm_open(test, NULL);
 	fi_addr_t self = rdm_know(test, rdm, rdm);
@@ -196,7 +196,7 @@ static void rdm_05_a_cancelled_receive_fails(struct kunit *test)
 }
 
 /* A new endpoint at a closed one's address gets a connection, even if the close was not noticed. */
-static void rdm_04_a_peer_that_comes_again_is_another(struct kunit *test)
+static void rdm_04_a_reopened_peer_gets_a_new_connection(struct kunit *test)
 {
 	struct kofi_rdm *a = rdm_open(test, NULL), *b = rdm_open(test, NULL);
 	fi_addr_t to_b = rdm_know(test, a, b);
@@ -217,7 +217,7 @@ static void rdm_04_a_peer_that_comes_again_is_another(struct kunit *test)
 	}
 }
 
-static void rdm_04_the_port_of_the_info_is_listened_at(struct kunit *test)
+static void rdm_04_the_endpoint_listens_at_the_port_of_the_info(struct kunit *test)
 {
 	struct kofi_rdm *before = rdm_open(test, NULL), *rdm, *other = rdm_open(test, NULL);
 	u16 port = be16_to_cpu(((struct sockaddr_in *)&before->name)->sin_port);
@@ -228,7 +228,7 @@ static void rdm_04_the_port_of_the_info_is_listened_at(struct kunit *test)
 	rdm_exchange(test, other, rdm_know(test, other, rdm), rdm);
 }
 
-static void rdm_04_an_address_has_one_endpoint(struct kunit *test)
+static void rdm_04_an_address_in_use_is_refused(struct kunit *test)
 {
 	struct kofi_rdm *a = rdm_open(test, NULL), *b = rdm_make(test, NULL);
 
@@ -253,7 +253,7 @@ static u32 send_all(struct kunit *test, struct kofi_rdm *from, fi_addr_t addr)
 	return count;
 }
 
-static void rdm_06_who_does_not_receive_slows_none_but_its_own(struct kunit *test)
+static void rdm_06_a_peer_that_does_not_receive_slows_no_other(struct kunit *test)
 {
 	struct kofi_rdm *a = rdm_open(test, NULL);
 	struct kofi_rdm *idle = rdm_open(test, NULL), *busy = rdm_open(test, NULL);
@@ -274,20 +274,20 @@ static void rdm_06_who_does_not_receive_slows_none_but_its_own(struct kunit *tes
 }
 
 /* After a reader that polled the queue has stopped, kOFI makes progress itself. */
-static void packets_move_when_their_reader_has_gone(struct kunit *test)
+static void progress_continues_when_the_reader_stops_polling(struct kunit *test)
 {
-	static const struct rdm_opts much = { .rx_size = MANY };
-	struct kofi_rdm *a = rdm_open(test, NULL), *b = rdm_make(test, &much);
+	static const struct rdm_opts opts = { .rx_size = MANY };
+	struct kofi_rdm *a = rdm_open(test, NULL), *b = rdm_make(test, &opts);
 	struct fi_cntr_attr attr = { .events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_UNSPEC };
 	unsigned long until = jiffies + msecs_to_jiffies(50);
 	struct fi_cq_tagged_entry entry;
-	struct fid_cntr *came;
+	struct fid_cntr *received;
 	u8 *in = bytes(test, 1);
 	fi_addr_t to_b;
 
-	KUNIT_ASSERT_EQ(test, 0, fi_cntr_open(b->domain, &attr, &came, NULL));
-	fx_defer_close(test, &came->fid);
-	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(b->ep, &came->fid, FI_RECV));
+	KUNIT_ASSERT_EQ(test, 0, fi_cntr_open(b->domain, &attr, &received, NULL));
+	fx_defer_close(test, &received->fid);
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(b->ep, &received->fid, FI_RECV));
 	rdm_start(test, b, 0);
 	to_b = rdm_know(test, a, b);
 	/* There are more messages than receive packets. */
@@ -304,14 +304,14 @@ static void packets_move_when_their_reader_has_gone(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, rdm_send(a, to_b, "", 1, NULL));
 		rdm_expect(test, a, NULL, NULL);
 	}
-	KUNIT_EXPECT_EQ(test, 0, fi_cntr_wait(came, MANY, FX_WAIT_MS));
+	KUNIT_EXPECT_EQ(test, 0, fi_cntr_wait(received, MANY, FX_WAIT_MS));
 	for (int i = 1; i < MANY; i++)
 		KUNIT_ASSERT_EQ(test, 1, fi_cq_read(b->cq, &entry, 1));
 	/* The endpoint is closed before the counter that is bound to it. */
 	fx_close(test, &b->ep->fid);
 }
 
-static void rdm_09_an_address_is_insisted_on(struct kunit *test)
+static void rdm_09_sendto_and_recvfrom_require_an_address(struct kunit *test)
 {
 	static const struct rdm_opts opts = { .caps = FI_DIRECTED_RECV };
 	struct kofi_rdm *a = rdm_open(test, &opts), *b = rdm_open(test, &opts);
@@ -330,7 +330,7 @@ static void rdm_09_an_address_is_insisted_on(struct kunit *test)
 	KUNIT_EXPECT_MEMEQ(test, out, in, LEN);
 }
 
-static void info_08_datagrams_are_offered_by_their_own_provider(struct kunit *test)
+static void info_08_datagram_infos_name_the_rxm_provider(struct kunit *test)
 {
 	static const struct {
 		u32	type;
@@ -374,7 +374,7 @@ static void info_08_datagrams_are_offered_by_their_own_provider(struct kunit *te
 	}
 }
 
-static void close_01_with_much_that_waits(struct kunit *test)
+static void close_01_close_with_queued_sends_and_receives(struct kunit *test)
 {
 	struct kofi_rdm *a = rdm_open(test, NULL), *b = rdm_open(test, NULL);
 	fi_addr_t to_b = rdm_know(test, a, b);
@@ -419,24 +419,24 @@ static void rdm_01_address_0_is_the_first_of_a_table(struct kunit *test)
 
 static struct kunit_case rdm_cases[] = {
 	KUNIT_CASE(rdm_01_an_address_vector_is_needed),
-	KUNIT_CASE(rdm_01_who_is_not_known_is_not_sent_to),
+	KUNIT_CASE(rdm_01_sends_to_unset_addresses_are_refused),
 	KUNIT_CASE(rdm_01_address_0_is_the_first_of_a_table),
 	KUNIT_CASE(av_21_a_bound_vector_is_busy),
 	KUNIT_CASE(rdm_04_the_first_send_connects),
-	KUNIT_CASE(rdm_04_who_is_not_there_is_an_error),
+	KUNIT_CASE(rdm_04_a_send_to_a_closed_peer_fails),
 	KUNIT_CASE(rdm_03_messages_keep_their_order),
-	KUNIT_CASE(rdm_04_both_connect_at_once),
-	KUNIT_CASE(rdm_04_to_itself),
+	KUNIT_CASE(rdm_04_simultaneous_connect),
+	KUNIT_CASE(rdm_04_messages_to_itself),
 	KUNIT_CASE(rdm_02_directed_receives_take_from_one),
 	KUNIT_CASE(rdm_05_a_cancelled_receive_fails),
-	KUNIT_CASE(rdm_04_a_peer_that_comes_again_is_another),
-	KUNIT_CASE(rdm_04_the_port_of_the_info_is_listened_at),
-	KUNIT_CASE(rdm_04_an_address_has_one_endpoint),
-	KUNIT_CASE(rdm_06_who_does_not_receive_slows_none_but_its_own),
-	KUNIT_CASE_SLOW(packets_move_when_their_reader_has_gone),
-	KUNIT_CASE(rdm_09_an_address_is_insisted_on),
-	KUNIT_CASE(info_08_datagrams_are_offered_by_their_own_provider),
-	KUNIT_CASE(close_01_with_much_that_waits),
+	KUNIT_CASE(rdm_04_a_reopened_peer_gets_a_new_connection),
+	KUNIT_CASE(rdm_04_the_endpoint_listens_at_the_port_of_the_info),
+	KUNIT_CASE(rdm_04_an_address_in_use_is_refused),
+	KUNIT_CASE(rdm_06_a_peer_that_does_not_receive_slows_no_other),
+	KUNIT_CASE_SLOW(progress_continues_when_the_reader_stops_polling),
+	KUNIT_CASE(rdm_09_sendto_and_recvfrom_require_an_address),
+	KUNIT_CASE(info_08_datagram_infos_name_the_rxm_provider),
+	KUNIT_CASE(close_01_close_with_queued_sends_and_receives),
 	{}
 };
 

@@ -46,7 +46,7 @@ static void rdm_08_every_context_reaches_every_context(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p->to_b, to(p, 0));
 }
 
-static void rdm_08_to_itself(struct kunit *test)
+static void rdm_08_messages_to_itself(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 3, .rxs = 3 };
 	struct sep *sep = sep_open(test, &opts);
@@ -119,7 +119,7 @@ struct numbered {
 };
 
 /* Messages between a pair of contexts keep their order, whatever the other contexts do. */
-static void rdm_08_each_pair_of_contexts_has_its_order(struct kunit *test)
+static void rdm_08_order_is_kept_per_pair_of_contexts(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 4, .rxs = 4, .rx_size = MANY, .one_cq = true };
 	struct numbered *out = (void *)tr_vbuffer(test, 4 * sizeof(*out));
@@ -144,22 +144,22 @@ static void rdm_08_each_pair_of_contexts_has_its_order(struct kunit *test)
 		sent--;
 	}
 	for (; left; left--) {
-		struct numbered *got;
+		struct numbered *message;
 		int rx;
 
 		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, p->b->rx_cq[0], &entry, 1));
-		got = entry.op_context;
-		rx = (got - in) % 4;
-		KUNIT_ASSERT_LT(test, got->tx, 4);
-		KUNIT_EXPECT_EQ(test, rx, got->number % 4);
-		KUNIT_EXPECT_GE(test, got->number, next[rx][got->tx]);
-		next[rx][got->tx] = got->number + 1;
+		message = entry.op_context;
+		rx = (message - in) % 4;
+		KUNIT_ASSERT_LT(test, message->tx, 4);
+		KUNIT_EXPECT_EQ(test, rx, message->number % 4);
+		KUNIT_EXPECT_GE(test, message->number, next[rx][message->tx]);
+		next[rx][message->tx] = message->number + 1;
 	}
 	KUNIT_EXPECT_EQ(test, 0, sent);
 }
 
 /* Unexpected messages of one context are not received by others, and do not delay them. */
-static void rdm_08_what_waits_for_one_context_is_not_another_s(struct kunit *test)
+static void rdm_08_unexpected_messages_are_per_context(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 1, .rxs = 3 };
 	struct pair *p = pair(test, &opts);
@@ -185,7 +185,7 @@ static void rdm_08_what_waits_for_one_context_is_not_another_s(struct kunit *tes
 	sep_expect(test, p->a->tx_cq[0], p->out, NULL);
 }
 
-static void rdm_08_a_message_waits_for_its_context(struct kunit *test)
+static void rdm_08_messages_arrive_before_their_context_is_open(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 1, .rxs = 1 };
 	struct pair *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
@@ -215,7 +215,7 @@ static void rdm_08_a_message_waits_for_its_context(struct kunit *test)
 }
 
 /* Opens an ordinary endpoint whose AV has rx_ctx_bits. */
-static struct kofi_rdm *ordinary(struct kunit *test, int bits)
+static struct kofi_rdm *open_ordinary(struct kunit *test, int bits)
 {
 	struct fi_av_attr attr = { .type = FI_AV_TABLE, .rx_ctx_bits = bits };
 	struct kofi_rdm *rdm = rdm_make(test, NULL);
@@ -233,7 +233,7 @@ static struct kofi_rdm *ordinary(struct kunit *test, int bits)
 static void rdm_08_an_ordinary_endpoint_reaches_contexts(struct kunit *test)
 {
 	u8 *buf = kunit_kzalloc(test, 64, GFP_KERNEL);
-	struct kofi_rdm *rdm = ordinary(test, SEP_BITS);
+	struct kofi_rdm *rdm = open_ordinary(test, SEP_BITS);
 	struct sep *sep = sep_open(test, NULL);
 	fi_addr_t to_sep, from_sep;
 
@@ -260,7 +260,7 @@ static void rdm_08_an_ordinary_endpoint_reaches_contexts(struct kunit *test)
 	}
 }
 
-static void rdm_08_a_context_that_the_peer_has_not(struct kunit *test)
+static void rdm_08_sends_to_missing_contexts_fail(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 2, .rxs = 3 };
 	struct pair *p = pair(test, &opts);
@@ -278,7 +278,7 @@ static void rdm_08_a_context_that_the_peer_has_not(struct kunit *test)
 	}
 }
 
-static void ep_11_a_context_has_buffers_for_several(struct kunit *test)
+static void ep_11_multi_recv_of_a_receive_context(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 2, .rxs = 3, .caps = FI_MULTI_RECV };
 	struct pair *p = pair(test, &opts);
@@ -315,7 +315,7 @@ static void ep_11_a_context_has_buffers_for_several(struct kunit *test)
 }
 
 /* Peeks at, claims or receives a tagged message; returns its length or a negative errno. */
-static int look(struct kunit *test, struct pair *p, int rx, u64 flags, void *context)
+static int trecvmsg(struct kunit *test, struct pair *p, int rx, u64 flags, void *context)
 {
 	struct kvec iov = { p->in, LONGEST };
 	struct fi_msg_tagged msg = {
@@ -336,18 +336,18 @@ static int look(struct kunit *test, struct pair *p, int rx, u64 flags, void *con
 }
 
 /* Peeks until there is a message. */
-static int find(struct kunit *test, struct pair *p, int rx, u64 flags, void *context)
+static int await_unexpected(struct kunit *test, struct pair *p, int rx, u64 flags, void *context)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	int ret;
 
-	while ((ret = look(test, p, rx, FI_PEEK | flags, context)) == -FI_ENOMSG &&
+	while ((ret = trecvmsg(test, p, rx, FI_PEEK | flags, context)) == -FI_ENOMSG &&
 	       time_before(jiffies, end))
 		usleep_range(50, 100);
 	return ret;
 }
 
-static void rdm_05_a_context_looks_at_its_own_messages(struct kunit *test)
+static void rdm_05_a_context_peeks_at_its_own_messages(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 1, .rxs = 2 };
 	struct pair *p = pair(test, &opts);
@@ -358,11 +358,11 @@ static void rdm_05_a_context_looks_at_its_own_messages(struct kunit *test)
 
 		for (int k = 0; k < 3; k++)
 			send(test, p, 0, 1, len - k, true);
-		KUNIT_ASSERT_EQ(test, len, find(test, p, 1, 0, &one));
-		KUNIT_EXPECT_EQ(test, -FI_ENOMSG, look(test, p, 0, FI_PEEK, &one));
-		KUNIT_EXPECT_EQ(test, len, look(test, p, 1, FI_PEEK | FI_CLAIM, &one));
-		KUNIT_EXPECT_EQ(test, len - 1, find(test, p, 1, FI_DISCARD, &other));
-		KUNIT_EXPECT_EQ(test, len, look(test, p, 1, FI_CLAIM, &one));
+		KUNIT_ASSERT_EQ(test, len, await_unexpected(test, p, 1, 0, &one));
+		KUNIT_EXPECT_EQ(test, -FI_ENOMSG, trecvmsg(test, p, 0, FI_PEEK, &one));
+		KUNIT_EXPECT_EQ(test, len, trecvmsg(test, p, 1, FI_PEEK | FI_CLAIM, &one));
+		KUNIT_EXPECT_EQ(test, len - 1, await_unexpected(test, p, 1, FI_DISCARD, &other));
+		KUNIT_EXPECT_EQ(test, len, trecvmsg(test, p, 1, FI_CLAIM, &one));
 		KUNIT_EXPECT_MEMEQ(test, p->out, p->in, len);
 		receive(test, p, 1, len - 2, true);
 		expect_received(test, p, 1, len - 2);
@@ -387,14 +387,14 @@ static void rdm_05_a_context_cancels_its_own_receives(struct kunit *test)
 	sep_exchange(test, p->a, 0, p->to_b, p->b, 1);
 }
 
-static void cq_12_a_peer_is_named_whichever_context_sends(struct kunit *test)
+static void cq_12_the_source_is_the_same_for_all_transmit_contexts(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 3, .rxs = 2, .caps = FI_SOURCE | FI_DIRECTED_RECV };
 	struct pair *p = pair(test, &opts);
 	struct sep *other = sep_open(test, &opts);
 	fi_addr_t from_a = sep_know(test, p->b, &p->a->name);
 	fi_addr_t from_other = sep_know(test, p->b, &other->name);
-	fi_addr_t by_other = sep_know(test, other, &p->b->name);
+	fi_addr_t other_to_b = sep_know(test, other, &p->b->name);
 	struct fi_cq_tagged_entry entry;
 	struct fid_cq *cq = p->b->rx_cq[1];
 	fi_addr_t source;
@@ -406,7 +406,7 @@ static void cq_12_a_peer_is_named_whichever_context_sends(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, fi_recv(p->b->rx[1], p->in + 8, 8, NULL, from_other,
 						 p->in + 8));
 		KUNIT_ASSERT_EQ(test, 0, fi_send(other->tx[tx], p->out, 8, NULL,
-						 fi_rx_addr(by_other, 1, SEP_BITS), NULL));
+						 fi_rx_addr(other_to_b, 1, SEP_BITS), NULL));
 		sep_expect(test, other->tx_cq[tx], NULL, NULL);
 		KUNIT_ASSERT_EQ(test, 1, fi_cq_sreadfrom(cq, &entry, 1, &source, NULL,
 							 FX_WAIT_MS));
@@ -476,17 +476,17 @@ static void cntr_03_each_context_has_counters_of_its_own(struct kunit *test)
 
 static struct kunit_case rdm_contexts_cases[] = {
 	KUNIT_CASE(rdm_08_every_context_reaches_every_context),
-	KUNIT_CASE(rdm_08_to_itself),
+	KUNIT_CASE(rdm_08_messages_to_itself),
 	KUNIT_CASE(rdm_08_messages_of_every_length_and_kind),
-	KUNIT_CASE(rdm_08_each_pair_of_contexts_has_its_order),
-	KUNIT_CASE(rdm_08_what_waits_for_one_context_is_not_another_s),
-	KUNIT_CASE(rdm_08_a_message_waits_for_its_context),
+	KUNIT_CASE(rdm_08_order_is_kept_per_pair_of_contexts),
+	KUNIT_CASE(rdm_08_unexpected_messages_are_per_context),
+	KUNIT_CASE(rdm_08_messages_arrive_before_their_context_is_open),
 	KUNIT_CASE(rdm_08_an_ordinary_endpoint_reaches_contexts),
-	KUNIT_CASE(rdm_08_a_context_that_the_peer_has_not),
-	KUNIT_CASE(ep_11_a_context_has_buffers_for_several),
-	KUNIT_CASE(rdm_05_a_context_looks_at_its_own_messages),
+	KUNIT_CASE(rdm_08_sends_to_missing_contexts_fail),
+	KUNIT_CASE(ep_11_multi_recv_of_a_receive_context),
+	KUNIT_CASE(rdm_05_a_context_peeks_at_its_own_messages),
 	KUNIT_CASE(rdm_05_a_context_cancels_its_own_receives),
-	KUNIT_CASE(cq_12_a_peer_is_named_whichever_context_sends),
+	KUNIT_CASE(cq_12_the_source_is_the_same_for_all_transmit_contexts),
 	KUNIT_CASE(cntr_03_each_context_has_counters_of_its_own),
 	{}
 };

@@ -7,7 +7,7 @@
 
 #include "sep.h"
 
-static void info_07_contexts_as_many_as_are_asked_for(struct kunit *test)
+static void info_07_requested_context_counts(struct kunit *test)
 {
 	static const struct {
 		size_t	txs, rxs;
@@ -43,7 +43,7 @@ static void info_07_contexts_as_many_as_are_asked_for(struct kunit *test)
 	}
 }
 
-static void rdm_08_as_many_contexts_as_the_info_says(struct kunit *test)
+static void rdm_08_context_counts_and_indices(struct kunit *test)
 {
 	struct sep *sep = sep_make(test, NULL);
 	struct fi_info *info = sep->info;
@@ -104,19 +104,19 @@ static void rdm_08_an_index_is_open_once(struct kunit *test)
 	fx_close(test, &sep->ep->fid);
 }
 
-static void rdm_08_attributes_are_no_more_than_the_endpoint_has(struct kunit *test)
+static void rdm_08_context_attributes_within_those_of_the_endpoint(struct kunit *test)
 {
 	struct sep_opts opts = { .caps = FI_RMA };
 	struct sep *sep = sep_make(test, &opts);
-	struct fi_tx_attr tx = {}, whole = *sep->info->tx_attr;
+	struct fi_tx_attr tx = {}, defaults = *sep->info->tx_attr;
 	struct fi_rx_attr rx = {};
 	struct fid_ep *ep;
 
 	KUNIT_ASSERT_EQ(test, 0, fi_tx_context(sep->ep, 0, &tx, &ep, NULL));
-	KUNIT_EXPECT_EQ(test, whole.caps, tx.caps);
-	KUNIT_EXPECT_EQ(test, whole.inject_size, tx.inject_size);
-	KUNIT_EXPECT_EQ(test, whole.size, tx.size);
-	KUNIT_EXPECT_EQ(test, whole.iov_limit, tx.iov_limit);
+	KUNIT_EXPECT_EQ(test, defaults.caps, tx.caps);
+	KUNIT_EXPECT_EQ(test, defaults.inject_size, tx.inject_size);
+	KUNIT_EXPECT_EQ(test, defaults.size, tx.size);
+	KUNIT_EXPECT_EQ(test, defaults.iov_limit, tx.iov_limit);
 	KUNIT_EXPECT_EQ(test, 0, fi_close(&ep->fid));
 	tx = (struct fi_tx_attr) { .caps = FI_MSG | FI_SEND, .inject_size = 8 };
 	KUNIT_ASSERT_EQ(test, 0, fi_tx_context(sep->ep, 0, &tx, &ep, NULL));
@@ -124,9 +124,9 @@ static void rdm_08_attributes_are_no_more_than_the_endpoint_has(struct kunit *te
 	KUNIT_EXPECT_EQ(test, 8, tx.inject_size);
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_write(ep, NULL, 0, NULL, 0, 0, 0, NULL));
 	KUNIT_EXPECT_EQ(test, 0, fi_close(&ep->fid));
-	tx = (struct fi_tx_attr) { .inject_size = whole.inject_size + 1 };
+	tx = (struct fi_tx_attr) { .inject_size = defaults.inject_size + 1 };
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_tx_context(sep->ep, 0, &tx, &ep, NULL));
-	tx = (struct fi_tx_attr) { .iov_limit = whole.iov_limit + 1 };
+	tx = (struct fi_tx_attr) { .iov_limit = defaults.iov_limit + 1 };
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_tx_context(sep->ep, 0, &tx, &ep, NULL));
 	tx = (struct fi_tx_attr) { .caps = FI_ATOMIC };
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_tx_context(sep->ep, 0, &tx, &ep, NULL));
@@ -147,7 +147,7 @@ static void rdm_08_attributes_are_no_more_than_the_endpoint_has(struct kunit *te
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_rx_context(sep->ep, 0, &rx, &ep, NULL));
 }
 
-static void rdm_08_what_is_bound_to_what(struct kunit *test)
+static void rdm_08_bindings_of_endpoints_and_contexts(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 2, .rxs = 2 };
 	struct sep *sep = sep_make(test, &opts), *other = sep_make(test, &opts);
@@ -202,7 +202,7 @@ static void rdm_08_what_is_bound_to_what(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, fi_recv(rx, NULL, 0, NULL, FI_ADDR_UNSPEC, NULL));
 }
 
-static void rdm_08_each_direction_has_its_calls(struct kunit *test)
+static void rdm_08_calls_of_the_wrong_direction_are_refused(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 1, .rxs = 1, .caps = FI_RMA | FI_ATOMIC | FI_MULTI_RECV };
 	struct sep *sep = sep_open(test, &opts);
@@ -280,7 +280,7 @@ static void rdm_08_connected_endpoints_have_no_contexts(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_rx_context(pair->ep[0], 0, NULL, &ep, NULL));
 }
 
-static void rdm_08_options_are_the_endpoint_s_and_its_receivers(struct kunit *test)
+static void rdm_08_options_of_endpoints_and_receive_contexts(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 1, .rxs = 1 };
 	struct sep *sep = sep_open(test, &opts);
@@ -303,14 +303,14 @@ static void rdm_08_options_are_the_endpoint_s_and_its_receivers(struct kunit *te
 }
 
 static struct kunit_case rdm_contexts_calls_cases[] = {
-	KUNIT_CASE(info_07_contexts_as_many_as_are_asked_for),
-	KUNIT_CASE(rdm_08_as_many_contexts_as_the_info_says),
+	KUNIT_CASE(info_07_requested_context_counts),
+	KUNIT_CASE(rdm_08_context_counts_and_indices),
 	KUNIT_CASE(rdm_08_an_index_is_open_once),
-	KUNIT_CASE(rdm_08_attributes_are_no_more_than_the_endpoint_has),
-	KUNIT_CASE(rdm_08_what_is_bound_to_what),
-	KUNIT_CASE(rdm_08_each_direction_has_its_calls),
+	KUNIT_CASE(rdm_08_context_attributes_within_those_of_the_endpoint),
+	KUNIT_CASE(rdm_08_bindings_of_endpoints_and_contexts),
+	KUNIT_CASE(rdm_08_calls_of_the_wrong_direction_are_refused),
 	KUNIT_CASE(rdm_08_connected_endpoints_have_no_contexts),
-	KUNIT_CASE(rdm_08_options_are_the_endpoint_s_and_its_receivers),
+	KUNIT_CASE(rdm_08_options_of_endpoints_and_receive_contexts),
 	KUNIT_CASE(rdm_08_an_alias_of_a_context_has_flags_of_its_own),
 	{}
 };

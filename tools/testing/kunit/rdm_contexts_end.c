@@ -49,7 +49,7 @@ static void receive(struct kunit *test, struct ends *e, int rx, size_t len)
 	KUNIT_ASSERT_EQ(test, 0, fi_recv(e->b->rx[rx], e->in, len, NULL, FI_ADDR_UNSPEC, e->in));
 }
 
-static void close_01_contexts_in_every_order(struct kunit *test)
+static void close_01_contexts_close_in_any_order(struct kunit *test)
 {
 	static const int orders[][4] = {
 		{ 0, 1, 2, 3 }, { 3, 2, 1, 0 }, { 2, 0, 3, 1 }, { 1, 3, 0, 2 }, { 0, 2, 1, 3 },
@@ -108,7 +108,7 @@ static void close_01_a_context_that_was_never_enabled(struct kunit *test)
 }
 
 /* Closing a receive context releases its buffers; later messages wait until it is open again. */
-static void close_01_a_receive_context_gives_its_buffers_back(struct kunit *test)
+static void close_01_a_closed_receive_context_releases_its_buffers(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 2, .rxs = 3, .caps = FI_MULTI_RECV };
 	struct ends *e = ends(test, &opts);
@@ -144,7 +144,7 @@ static void close_01_a_receive_context_gives_its_buffers_back(struct kunit *test
 }
 
 /* Messages of any length arrive during the close: no buffer is written after it. */
-static void close_01_a_receive_context_that_is_being_written_to(struct kunit *test)
+static void close_01_no_buffer_is_written_after_the_close(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 2, .rxs = 3 };
 	struct ends *e = ends(test, &opts);
@@ -173,23 +173,23 @@ static void close_01_a_receive_context_that_is_being_written_to(struct kunit *te
 	}
 }
 
-static void close_01_a_transmit_context_with_much_that_waits(struct kunit *test)
+static void close_01_a_transmit_context_with_queued_sends(struct kunit *test)
 {
-	struct sockaddr_storage nobody;
+	struct sockaddr_storage closed_port;
 	struct sep_opts opts = { .txs = 2, .rxs = 2 };
 	struct ends *e = ends(test, &opts);
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	struct fi_cq_tagged_entry entry;
-	fi_addr_t to_nobody;
+	fi_addr_t to_closed_port;
 
-	nobody = e->b->name;
-	((struct sockaddr_in *)&nobody)->sin_port = htons(1);
-	to_nobody = sep_know(test, e->a, &nobody);
+	closed_port = e->b->name;
+	((struct sockaddr_in *)&closed_port)->sin_port = htons(1);
+	to_closed_port = sep_know(test, e->a, &closed_port);
 	for (int round = 0; round < 3; round++) {
 		/* In the first round the connection is not established yet. */
 		send(test, e, 0, 0, 50000);
 		for (int i = 0; !fi_send(e->a->tx[0], e->out, i & 2 ? LONGEST : 100, NULL,
-					 i & 1 ? to_nobody : to(e, 0), e->out); i++)
+					 i & 1 ? to_closed_port : to(e, 0), e->out); i++)
 			;
 		fx_close(test, &e->a->tx[0]->fid);
 		/* Messages sent before the close may have arrived, and would be received first. */
@@ -208,19 +208,19 @@ static void close_01_a_transmit_context_with_much_that_waits(struct kunit *test)
 }
 
 /* A rendezvous message without a matching receive. */
-static void close_01_a_transmit_context_that_is_not_answered(struct kunit *test)
+static void close_01_a_transmit_context_with_a_rendezvous_send(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 2, .rxs = 2 };
 	struct ends *e = ends(test, &opts);
-	u8 *gone = kmalloc(LONGEST, GFP_KERNEL);
+	u8 *buf = kmalloc(LONGEST, GFP_KERNEL);
 	struct fi_cq_err_entry error = {};
 
-	KUNIT_ASSERT_NOT_NULL(test, gone);
+	KUNIT_ASSERT_NOT_NULL(test, buf);
 	sep_exchange(test, e->a, 1, e->to_b, e->b, 1);
-	KUNIT_EXPECT_EQ(test, 0, fi_send(e->a->tx[0], gone, LONGEST, NULL, e->to_b, gone));
+	KUNIT_EXPECT_EQ(test, 0, fi_send(e->a->tx[0], buf, LONGEST, NULL, e->to_b, buf));
 	msleep(20);
 	fx_close(test, &e->a->tx[0]->fid);
-	kfree(gone);
+	kfree(buf);
 	sep_exchange(test, e->a, 1, e->to_b, e->b, 1);
 	/* The close has dropped the rendezvous message, with its connection. */
 	receive(test, e, 0, LONGEST);
@@ -229,7 +229,7 @@ static void close_01_a_transmit_context_that_is_not_answered(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, FI_ECANCELED, error.err);
 }
 
-static void close_01_what_was_claimed_waits_again(struct kunit *test)
+static void close_01_a_claimed_message_is_unexpected_again(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 1, .rxs = 2 };
 	struct ends *e = ends(test, &opts);
@@ -272,7 +272,7 @@ static void await(struct kunit *test, struct sep *sep, struct fid_cq *cq)
 	KUNIT_EXPECT_TRUE(test, time_before(jiffies, end));
 }
 
-static void close_01_what_was_told_can_be_read(struct kunit *test)
+static void close_01_completions_stay_readable(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 1, .rxs = 1 };
 	struct ends *e = ends(test, &opts);
@@ -288,7 +288,7 @@ static void close_01_what_was_told_can_be_read(struct kunit *test)
 }
 
 /* RMA operations are pending at the close. */
-static void close_01_a_transmit_context_that_accesses_memory(struct kunit *test)
+static void close_01_a_transmit_context_with_pending_rma(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 2, .rxs = 1, .caps = FI_RMA };
 	struct ends *e = ends(test, &opts);
@@ -347,7 +347,7 @@ static int keep_busy(struct tr_thread *thread)
 	return 0;
 }
 
-static void close_01_contexts_come_and_go_beside_traffic(struct kunit *test)
+static void close_01_contexts_close_beside_traffic_of_others(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 3, .rxs = 3 };
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
@@ -380,16 +380,16 @@ static void close_01_contexts_come_and_go_beside_traffic(struct kunit *test)
 }
 
 static struct kunit_case rdm_contexts_end_cases[] = {
-	KUNIT_CASE_SLOW(close_01_contexts_in_every_order),
+	KUNIT_CASE_SLOW(close_01_contexts_close_in_any_order),
 	KUNIT_CASE(close_01_a_context_that_was_never_enabled),
-	KUNIT_CASE(close_01_a_receive_context_gives_its_buffers_back),
-	KUNIT_CASE_SLOW(close_01_a_receive_context_that_is_being_written_to),
-	KUNIT_CASE_SLOW(close_01_a_transmit_context_with_much_that_waits),
-	KUNIT_CASE(close_01_a_transmit_context_that_is_not_answered),
-	KUNIT_CASE(close_01_what_was_claimed_waits_again),
-	KUNIT_CASE(close_01_what_was_told_can_be_read),
-	KUNIT_CASE_SLOW(close_01_a_transmit_context_that_accesses_memory),
-	KUNIT_CASE_SLOW(close_01_contexts_come_and_go_beside_traffic),
+	KUNIT_CASE(close_01_a_closed_receive_context_releases_its_buffers),
+	KUNIT_CASE_SLOW(close_01_no_buffer_is_written_after_the_close),
+	KUNIT_CASE_SLOW(close_01_a_transmit_context_with_queued_sends),
+	KUNIT_CASE(close_01_a_transmit_context_with_a_rendezvous_send),
+	KUNIT_CASE(close_01_a_claimed_message_is_unexpected_again),
+	KUNIT_CASE(close_01_completions_stay_readable),
+	KUNIT_CASE_SLOW(close_01_a_transmit_context_with_pending_rma),
+	KUNIT_CASE_SLOW(close_01_contexts_close_beside_traffic_of_others),
 	{}
 };
 

@@ -23,20 +23,20 @@ struct hostile {
 	u8		*in;
 	/* Context index of the last eager message that the raw peer received; number of them. */
 	u8		index;
-	int		heard;
+	int		received;
 };
 
-static void hear(struct raw *raw, const struct raw_header *header)
+static void on_packet(struct raw *raw, const struct raw_header *header)
 {
 	struct hostile *h = raw->context;
 
 	if (header->kind != RAW_PKT_EAGER)
 		return;
 	h->index = header->index;
-	h->heard++;
+	h->received++;
 }
 
-static void enter(struct kunit *test, struct hostile *h, u32 extensions)
+static void connect_raw(struct kunit *test, struct hostile *h, u32 extensions)
 {
 	static u32 instance = 70;
 	struct raw_connect_data data = raw_connect_data(h->raw, PORT, instance++);
@@ -55,12 +55,12 @@ static struct hostile *hostile(struct kunit *test, u32 extensions)
 	h->in = tr_buffer(test, SZ_64K);
 	h->sep = sep_open(test, &opts);
 	h->raw = raw_open(test, 4096);
-	h->raw->on_packet = hear;
+	h->raw->on_packet = on_packet;
 	h->raw->context = h;
 	name = h->sep->name;
 	((struct sockaddr_in *)&name)->sin_port = htons(PORT);
 	h->to_raw = sep_know(test, h->sep, &name);
-	enter(test, h, extensions);
+	connect_raw(test, h, extensions);
 	return h;
 }
 
@@ -76,7 +76,7 @@ static u8 *free_packet(struct kunit *test, struct hostile *h)
 }
 
 /* Sends an eager message to that receive context. */
-static void say(struct kunit *test, struct hostile *h, u8 index)
+static void send_eager(struct kunit *test, struct hostile *h, u8 index)
 {
 	u8 *packet = free_packet(test, h);
 	struct raw_header *header;
@@ -106,41 +106,41 @@ static void await_end(struct kunit *test, struct hostile *h)
 }
 
 /* Without announced contexts the index byte of the header is ignored. */
-static void rdm_08_who_knows_no_contexts_names_none(struct kunit *test)
+static void rdm_08_the_index_of_a_peer_without_contexts_is_ignored(struct kunit *test)
 {
 	struct hostile *h = hostile(test, 0);
 
 	for (int index = 0; index < 256; index += 15) {
 		receive(test, h, 0, LEN);
-		say(test, h, index);
+		send_eager(test, h, index);
 		sep_expect(test, h->sep->rx_cq[0], h->in, NULL);
 		KUNIT_EXPECT_EQ(test, (u8)(index + 1), h->in[LEN - 1]);
 	}
 }
 
-static void rdm_08_who_knows_contexts_names_those_that_there_are(struct kunit *test)
+static void rdm_08_an_index_out_of_range_ends_the_connection(struct kunit *test)
 {
 	struct hostile *h = hostile(test, RAW_CONTEXTS(1));
 	static const u8 others[] = { 7, 8, 16, 128, 255 };
 
 	for (int index = 0; index < 7; index++) {
 		receive(test, h, index, LEN);
-		say(test, h, index);
+		send_eager(test, h, index);
 		sep_expect(test, h->sep->rx_cq[index], h->in, NULL);
 		KUNIT_EXPECT_EQ(test, index + 1, h->in[LEN - 1]);
 	}
 	for (int i = 0; i < ARRAY_SIZE(others); i++) {
-		say(test, h, others[i]);
+		send_eager(test, h, others[i]);
 		await_end(test, h);
-		enter(test, h, RAW_CONTEXTS(16));
+		connect_raw(test, h, RAW_CONTEXTS(16));
 		receive(test, h, 3, LEN);
-		say(test, h, 3);
+		send_eager(test, h, 3);
 		sep_expect(test, h->sep->rx_cq[3], h->in, NULL);
 	}
 }
 
 /* Sends the first or the second segment of a message of two. */
-static void say_half(struct kunit *test, struct hostile *h, int half, u8 index)
+static void send_segment(struct kunit *test, struct hostile *h, int half, u8 index)
 {
 	u8 *packet = free_packet(test, h);
 	struct raw_header *header = raw_init_packet(h->raw, packet, RAW_PKT_SEG);
@@ -157,15 +157,15 @@ static void say_half(struct kunit *test, struct hostile *h, int half, u8 index)
 }
 
 /* A segment with another context index than the first one ends the connection. */
-static void rdm_08_a_message_stays_with_its_context(struct kunit *test)
+static void rdm_08_segments_of_a_message_have_one_context(struct kunit *test)
 {
 	struct hostile *h = hostile(test, RAW_CONTEXTS(1));
 	struct fi_cq_err_entry error = {};
 	struct fi_cq_tagged_entry entry;
 
 	receive(test, h, 5, SZ_32K);
-	say_half(test, h, 0, 5);
-	say_half(test, h, 1, 6);
+	send_segment(test, h, 0, 5);
+	send_segment(test, h, 1, 6);
 	await_end(test, h);
 	KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, h->sep->rx_cq[5], &error));
 	KUNIT_EXPECT_EQ(test, FI_ECONNABORTED, error.err);
@@ -173,11 +173,11 @@ static void rdm_08_a_message_stays_with_its_context(struct kunit *test)
 }
 
 /* The context closes between the two segments of a message: the second segment is dropped. */
-static void close_01_a_context_that_has_half_a_message(struct kunit *test)
+static void close_01_a_context_with_a_partial_message(struct kunit *test)
 {
 	struct hostile *h = hostile(test, RAW_CONTEXTS(1));
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
-	u8 *far = h->in + SZ_32K;
+	u8 *other_buf = h->in + SZ_32K;
 	struct fi_cq_tagged_entry entry;
 
 	for (int round = 0; round < 2; round++) {
@@ -185,24 +185,25 @@ static void close_01_a_context_that_has_half_a_message(struct kunit *test)
 		/* The second round has no receive: the first segment is unexpected. */
 		if (!round)
 			receive(test, h, 5, SZ_32K);
-		say_half(test, h, 0, 5);
+		send_segment(test, h, 0, 5);
 		while (!round && !READ_ONCE(h->in[RAW_EAGER - 1]) && time_before(jiffies, end)) {
 			fi_cq_read(h->sep->rx_cq[5], NULL, 0);
 			usleep_range(50, 100);
 		}
 		fx_close(test, &h->sep->rx[5]->fid);
 		memset(h->in, 0xa5, SZ_32K);
-		say_half(test, h, 1, 5);
-		KUNIT_ASSERT_EQ(test, 0, fi_recv(h->sep->rx[6], far, LEN, NULL, FI_ADDR_UNSPEC, far));
-		say(test, h, 6);
-		sep_expect(test, h->sep->rx_cq[6], far, NULL);
+		send_segment(test, h, 1, 5);
+		KUNIT_ASSERT_EQ(test, 0, fi_recv(h->sep->rx[6], other_buf, LEN, NULL,
+						 FI_ADDR_UNSPEC, other_buf));
+		send_eager(test, h, 6);
+		sep_expect(test, h->sep->rx_cq[6], other_buf, NULL);
 		KUNIT_EXPECT_PTR_EQ(test, NULL, memchr_inv(h->in, 0xa5, SZ_32K));
 		sep_open_rx(test, h->sep, 5, 0);
 		KUNIT_EXPECT_EQ(test, 64, fi_rx_size_left(h->sep->rx[5]));
 		receive(test, h, 5, SZ_32K);
 		if (!round) {
 			/* The message was dropped with its receive. */
-			say(test, h, 5);
+			send_eager(test, h, 5);
 			sep_expect(test, h->sep->rx_cq[5], h->in, &entry);
 			KUNIT_EXPECT_EQ(test, LEN, entry.len);
 		} else {
@@ -221,7 +222,7 @@ static int send(struct kunit *test, struct hostile *h, int index)
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	struct fi_cq_err_entry error = {};
 	struct fi_cq_tagged_entry entry;
-	int heard = h->heard, ret;
+	int received = h->received, ret;
 
 	KUNIT_ASSERT_EQ(test, 0, fi_send(h->sep->tx[1], h->in, LEN, NULL,
 					 fi_rx_addr(h->to_raw, index, SEP_BITS), h));
@@ -231,21 +232,21 @@ static int send(struct kunit *test, struct hostile *h, int index)
 		ret = fi_cq_read(h->sep->tx_cq[1], &entry, 1);
 	} while (ret == -FI_EAGAIN && time_before(jiffies, end));
 	if (ret == 1) {
-		while (h->heard == heard && time_before(jiffies, end)) {
+		while (h->received == received && time_before(jiffies, end)) {
 			raw_progress(h->raw);
 			usleep_range(50, 100);
 		}
-		KUNIT_EXPECT_EQ(test, heard + 1, h->heard);
+		KUNIT_EXPECT_EQ(test, received + 1, h->received);
 		return h->index;
 	}
 	KUNIT_ASSERT_EQ(test, -FI_EAVAIL, ret);
 	KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(h->sep->tx_cq[1], &error, 0));
 	KUNIT_EXPECT_PTR_EQ(test, (void *)h, error.op_context);
-	KUNIT_EXPECT_EQ(test, heard, h->heard);
+	KUNIT_EXPECT_EQ(test, received, h->received);
 	return -error.err;
 }
 
-static void rdm_08_a_peer_without_contexts_gets_what_is_for_none(struct kunit *test)
+static void rdm_08_sends_to_contexts_of_a_peer_without_them_fail(struct kunit *test)
 {
 	struct hostile *h = hostile(test, 0);
 
@@ -257,7 +258,7 @@ static void rdm_08_a_peer_without_contexts_gets_what_is_for_none(struct kunit *t
 	KUNIT_EXPECT_FALSE(test, h->raw->is_closed);
 }
 
-static void rdm_08_a_peer_with_contexts_gets_what_is_for_them(struct kunit *test)
+static void rdm_08_sends_to_announced_contexts(struct kunit *test)
 {
 	struct hostile *h = hostile(test, RAW_CONTEXTS(3));
 
@@ -271,12 +272,12 @@ static void rdm_08_a_peer_with_contexts_gets_what_is_for_them(struct kunit *test
 }
 
 static struct kunit_case rdm_contexts_hostile_cases[] = {
-	KUNIT_CASE(rdm_08_who_knows_no_contexts_names_none),
-	KUNIT_CASE(rdm_08_who_knows_contexts_names_those_that_there_are),
-	KUNIT_CASE(rdm_08_a_message_stays_with_its_context),
-	KUNIT_CASE(close_01_a_context_that_has_half_a_message),
-	KUNIT_CASE(rdm_08_a_peer_without_contexts_gets_what_is_for_none),
-	KUNIT_CASE(rdm_08_a_peer_with_contexts_gets_what_is_for_them),
+	KUNIT_CASE(rdm_08_the_index_of_a_peer_without_contexts_is_ignored),
+	KUNIT_CASE(rdm_08_an_index_out_of_range_ends_the_connection),
+	KUNIT_CASE(rdm_08_segments_of_a_message_have_one_context),
+	KUNIT_CASE(close_01_a_context_with_a_partial_message),
+	KUNIT_CASE(rdm_08_sends_to_contexts_of_a_peer_without_them_fail),
+	KUNIT_CASE(rdm_08_sends_to_announced_contexts),
 	{}
 };
 

@@ -16,7 +16,7 @@
 
 #define LEN	SZ_64K
 /* Length of a rendezvous message. */
-#define OFFERED	SZ_256K
+#define RNDV_LEN	SZ_256K
 
 struct memory {
 	struct sep	*a, *b;
@@ -68,7 +68,7 @@ static void rma_03_each_context_accesses_memory(struct kunit *test)
 	}
 }
 
-static void rma_01_data_of_a_write_are_told_by_the_first_context(struct kunit *test)
+static void rma_01_remote_cq_data_is_reported_by_context_0(struct kunit *test)
 {
 	struct memory *m = memory(test);
 	struct fi_cq_tagged_entry entry;
@@ -105,126 +105,126 @@ static void atom_05_contexts_add_to_one_word(struct kunit *test)
 }
 
 /* A message that CQ handlers alone pass between contexts of two endpoints, goal times. */
-struct ball {
+struct relay {
 	struct sep		*side[2];
 	fi_addr_t		to[2];
 	struct fid_cq		*cq[2];
 	u64			*in, *out;
 	int			goal, error;
 	atomic_t		count;
-	bool			hard, wrong_place;
+	bool			hard, wrong_context;
 	struct completion	done;
 };
 
-static void over(struct ball *ball, int error)
+static void finish(struct relay *relay, int error)
 {
 	if (error)
-		WRITE_ONCE(ball->error, error);
-	complete_all(&ball->done);
+		WRITE_ONCE(relay->error, error);
+	complete_all(&relay->done);
 }
 
-static int throw(struct ball *ball, int from, u64 number)
+static int pass_on(struct relay *relay, int from, u64 number)
 {
 	int tx = number % SEP_MOST, rx = number * 7 % SEP_MOST;
 
-	ball->out[from] = number;
-	return fi_inject(ball->side[from]->tx[tx], &ball->out[from], 8,
-			 fi_rx_addr(ball->to[from], rx, SEP_BITS));
+	relay->out[from] = number;
+	return fi_inject(relay->side[from]->tx[tx], &relay->out[from], 8,
+			 fi_rx_addr(relay->to[from], rx, SEP_BITS));
 }
 
-static void catch(struct fid_cq *cq, void *context)
+static void relay_handler(struct fid_cq *cq, void *context)
 {
-	struct ball *ball = context;
+	struct relay *relay = context;
 	struct fi_cq_tagged_entry entry;
 	ssize_t ret;
 
-	if (!!in_hardirq() != ball->hard)
-		ball->wrong_place = true;
+	if (!!in_hardirq() != relay->hard)
+		relay->wrong_context = true;
 	while ((ret = fi_cq_read(cq, &entry, 1)) == 1) {
-		u64 *got = entry.op_context, number = *got;
-		int me = (got - ball->in) / SEP_MOST, rx = (got - ball->in) % SEP_MOST;
+		u64 *in = entry.op_context, number = *in;
+		int me = (in - relay->in) / SEP_MOST, rx = (in - relay->in) % SEP_MOST;
 
 		if (rx != number * 7 % SEP_MOST) {
-			over(ball, -FI_EOTHER);
+			finish(relay, -FI_EOTHER);
 			return;
 		}
-		ret = fi_recv(ball->side[me]->rx[rx], got, 8, NULL, FI_ADDR_UNSPEC, got);
-		if (atomic_inc_return(&ball->count) >= ball->goal) {
-			over(ball, ret);
+		ret = fi_recv(relay->side[me]->rx[rx], in, 8, NULL, FI_ADDR_UNSPEC, in);
+		if (atomic_inc_return(&relay->count) >= relay->goal) {
+			finish(relay, ret);
 			return;
 		}
-		ret = ret ?: throw(ball, me, number + 1);
+		ret = ret ?: pass_on(relay, me, number + 1);
 		if (ret)
-			over(ball, ret);
+			finish(relay, ret);
 	}
 	if (ret != -FI_EAGAIN)
-		over(ball, ret);
+		finish(relay, ret);
 }
 
-static const bool places[] = { false, true };
+static const bool contexts[] = { false, true };
 
-static void name_place(const bool *hard, char *name)
+static void name_context(const bool *hard, char *name)
 {
 	strscpy(name, *hard ? "interrupt" : "task", KUNIT_PARAM_DESC_SIZE);
 }
 
-KUNIT_ARRAY_PARAM(places, places, name_place);
+KUNIT_ARRAY_PARAM(contexts, contexts, name_context);
 
-static void cq_17_handlers_of_contexts_do_everything(struct kunit *test)
+static void cq_17_handlers_of_contexts_receive_and_send(struct kunit *test)
 {
-	struct ball *ball = (void *)tr_buffer(test, sizeof(*ball));
+	struct relay *relay = (void *)tr_buffer(test, sizeof(*relay));
 	bool hard = *(const bool *)test->param_value;
 
-	init_completion(&ball->done);
-	ball->hard = hard;
-	ball->goal = 5 * SEP_MOST;
-	ball->in = (u64 *)tr_buffer(test, 2 * SEP_MOST * 8);
-	ball->out = (u64 *)tr_buffer(test, 2 * 8);
+	init_completion(&relay->done);
+	relay->hard = hard;
+	relay->goal = 5 * SEP_MOST;
+	relay->in = (u64 *)tr_buffer(test, 2 * SEP_MOST * 8);
+	relay->out = (u64 *)tr_buffer(test, 2 * 8);
 	for (int i = 0; i < 2; i++) {
 		struct fi_cq_attr attr = {
 			.format = FI_CQ_FORMAT_TAGGED, .flags = hard ? FI_CB_CTX_INTR : 0,
-			.cq_event_handler = catch,
+			.cq_event_handler = relay_handler,
 		};
 		struct sep *sep = sep_make(test, NULL);
 		struct fid_cq *sent = fx_cq(test, sep->domain, &(struct fi_cq_attr) {
 			.format = FI_CQ_FORMAT_TAGGED,
 		});
 
-		ball->side[i] = sep;
-		KUNIT_ASSERT_EQ(test, 0, fi_cq_open(sep->domain, &attr, &ball->cq[i], ball));
-		fx_defer_close(test, &ball->cq[i]->fid);
+		relay->side[i] = sep;
+		KUNIT_ASSERT_EQ(test, 0, fi_cq_open(sep->domain, &attr, &relay->cq[i], relay));
+		fx_defer_close(test, &relay->cq[i]->fid);
 		KUNIT_ASSERT_EQ(test, 0, fi_scalable_ep_bind(sep->ep, &sep->av->fid, 0));
 		for (int k = 0; k < SEP_MOST; k++) {
 			sep->tx_cq[k] = sent;
-			sep->rx_cq[k] = ball->cq[i];
+			sep->rx_cq[k] = relay->cq[i];
 			sep_open_tx(test, sep, k, 0);
 			sep_open_rx(test, sep, k, 0);
 		}
 		KUNIT_ASSERT_EQ(test, 0, fi_getname(&sep->ep->fid, &sep->name, &sep->name_len));
 	}
 	for (int i = 0; i < 2; i++) {
-		ball->to[i] = sep_know(test, ball->side[i], &ball->side[!i]->name);
+		relay->to[i] = sep_know(test, relay->side[i], &relay->side[!i]->name);
 		for (int k = 0; k < SEP_MOST; k++) {
-			u64 *in = &ball->in[i * SEP_MOST + k];
+			u64 *in = &relay->in[i * SEP_MOST + k];
 
-			KUNIT_ASSERT_EQ(test, 0, fi_recv(ball->side[i]->rx[k], in, 8, NULL,
+			KUNIT_ASSERT_EQ(test, 0, fi_recv(relay->side[i]->rx[k], in, 8, NULL,
 							 FI_ADDR_UNSPEC, in));
 		}
 	}
-	KUNIT_ASSERT_EQ(test, 0, throw(ball, 0, 0));
-	KUNIT_EXPECT_NE(test, 0, wait_for_completion_timeout(&ball->done,
+	KUNIT_ASSERT_EQ(test, 0, pass_on(relay, 0, 0));
+	KUNIT_EXPECT_NE(test, 0, wait_for_completion_timeout(&relay->done,
 							     msecs_to_jiffies(FX_WAIT_MS)));
-	KUNIT_EXPECT_EQ(test, 0, ball->error);
-	KUNIT_EXPECT_FALSE(test, ball->wrong_place);
+	KUNIT_EXPECT_EQ(test, 0, relay->error);
+	KUNIT_EXPECT_FALSE(test, relay->wrong_context);
 	/* With a receive context of each side closed, the message is not passed on any more. */
 	for (int i = 0; i < 2; i++)
-		fx_close(test, &ball->side[i]->rx[0]->fid);
+		fx_close(test, &relay->side[i]->rx[0]->fid);
 }
 
 #define THREADS	4
 #define ROUNDS	300
 
-struct lane {
+struct worker {
 	struct memory	*m;
 	int		index;
 	u8		*buf;
@@ -233,26 +233,26 @@ struct lane {
 /* Each thread uses one transmit and one receive context, independently of the others. */
 static int send_and_receive(struct tr_thread *thread)
 {
-	struct lane *lane = thread->arg;
-	struct sep *a = lane->m->a, *b = lane->m->b;
-	fi_addr_t to = fi_rx_addr(lane->m->to_b, lane->index, SEP_BITS);
-	u8 *out = lane->buf, *in = out + SZ_32K;
+	struct worker *worker = thread->arg;
+	struct sep *a = worker->m->a, *b = worker->m->b;
+	fi_addr_t to = fi_rx_addr(worker->m->to_b, worker->index, SEP_BITS);
+	u8 *out = worker->buf, *in = out + SZ_32K;
 	struct fi_cq_tagged_entry entry;
 
 	for (int i = 0; i < ROUNDS && !kthread_should_stop(); i++) {
 		size_t len = i % 8 ? 100 + i : SZ_32K;
 		int ret;
 
-		tr_fill(out, len, i * THREADS + lane->index);
-		ret = fi_recv(b->rx[lane->index], in, len, NULL, FI_ADDR_UNSPEC, in) ?:
-		      retry_while_eagain(fi_send(a->tx[lane->index], out, len, NULL, to, out));
+		tr_fill(out, len, i * THREADS + worker->index);
+		ret = fi_recv(b->rx[worker->index], in, len, NULL, FI_ADDR_UNSPEC, in) ?:
+		      retry_while_eagain(fi_send(a->tx[worker->index], out, len, NULL, to, out));
 		if (ret)
 			return thread->result = ret;
 		for (int k = 0; k < 2; k++)
-			if (fi_cq_sread(k ? a->tx_cq[lane->index] : b->rx_cq[lane->index], &entry,
+			if (fi_cq_sread(k ? a->tx_cq[worker->index] : b->rx_cq[worker->index], &entry,
 					1, NULL, FX_WAIT_MS) != 1)
 				return thread->result = -FI_ETIMEDOUT;
-		if (!tr_intact(in, len, i * THREADS + lane->index))
+		if (!tr_intact(in, len, i * THREADS + worker->index))
 			return thread->result = -FI_EIO;
 	}
 	return 0;
@@ -261,17 +261,17 @@ static int send_and_receive(struct tr_thread *thread)
 static void rdm_08_threads_with_a_context_each(struct kunit *test)
 {
 	static const struct sep_opts opts = { .txs = THREADS, .rxs = THREADS };
-	struct lane *lanes = (void *)tr_buffer(test, THREADS * sizeof(*lanes));
+	struct worker *workers = (void *)tr_buffer(test, THREADS * sizeof(*workers));
 	struct memory *m = (void *)tr_buffer(test, sizeof(*m));
 	struct tr_thread *threads[THREADS];
 
 	for (int i = 0; i < THREADS; i++)
-		lanes[i] = (struct lane){ m, i, tr_buffer(test, SZ_64K) };
+		workers[i] = (struct worker){ m, i, tr_buffer(test, SZ_64K) };
 	m->a = sep_open(test, &opts);
 	m->b = sep_open(test, &opts);
 	m->to_b = sep_know(test, m->a, &m->b->name);
 	for (int i = 0; i < THREADS; i++)
-		threads[i] = tr_start(test, -1, send_and_receive, &lanes[i]);
+		threads[i] = tr_start(test, -1, send_and_receive, &workers[i]);
 	for (int i = 0; i < THREADS; i++) {
 		KUNIT_EXPECT_TRUE(test, tr_join_within(test, threads[i], 4 * FX_WAIT_MS));
 		KUNIT_EXPECT_EQ(test, 0, threads[i]->result);
@@ -279,14 +279,14 @@ static void rdm_08_threads_with_a_context_each(struct kunit *test)
 }
 
 /* Sends rendezvous messages to two peers until no packet is free; count: how many to each. */
-static void offer_all(struct kunit *test, struct sep *from, const fi_addr_t to[2], u8 *out,
-		      int count[2])
+static void exhaust_packets(struct kunit *test, struct sep *from, const fi_addr_t to[2], u8 *out,
+			    int count[2])
 {
 	for (int i = 0; i < 2; i++) {
 		ssize_t ret;
 
 		count[i] = 0;
-		while (!(ret = fi_send(from->tx[0], out, OFFERED, NULL, to[i], out)))
+		while (!(ret = fi_send(from->tx[0], out, RNDV_LEN, NULL, to[i], out)))
 			count[i]++;
 		KUNIT_ASSERT_EQ(test, -FI_EAGAIN, ret);
 	}
@@ -296,7 +296,7 @@ static void offer_all(struct kunit *test, struct sep *from, const fi_addr_t to[2
 static void cq_16_the_handler_is_called_when_another_context_returns_its_packets(struct kunit *test)
 {
 	static const struct sep_opts opts = { .txs = 2, .rxs = 1, .rx_size = 256 };
-	u8 *out = tr_vbuffer(test, OFFERED), *in = tr_vbuffer(test, OFFERED);
+	u8 *out = tr_vbuffer(test, RNDV_LEN), *in = tr_vbuffer(test, RNDV_LEN);
 	struct sep *from = sep_make(test, &opts), *peer[2];
 	struct kofi_fabric_fx fx = { .domain = from->domain };
 	struct fi_cq_tagged_entry entry;
@@ -317,11 +317,11 @@ static void cq_16_the_handler_is_called_when_another_context_returns_its_packets
 		peer[i] = sep_open(test, &opts);
 		to[i] = sep_know(test, from, &peer[i]->name);
 	}
-	offer_all(test, from, to, out, count);
+	exhaust_packets(test, from, to, out, count);
 	KUNIT_ASSERT_EQ(test, -FI_EAGAIN, fi_inject(from->tx[1], &byte, 1, to[0]));
 	for (int i = 0; i < 2; i++)
 		for (int n = 0; n < count[i]; n++)
-			KUNIT_ASSERT_EQ(test, 0, fi_recv(peer[i]->rx[0], in, OFFERED, NULL,
+			KUNIT_ASSERT_EQ(test, 0, fi_recv(peer[i]->rx[0], in, RNDV_LEN, NULL,
 							 FI_ADDR_UNSPEC, in));
 	hd_inject_when_called(test, queue, from->tx[1], to[0]);
 	for (int i = 0; i < 2; i++) {
@@ -337,11 +337,11 @@ static void cq_16_the_handler_is_called_when_another_context_returns_its_packets
 
 static struct kunit_case rdm_contexts_run_cases[] = {
 	KUNIT_CASE(rma_03_each_context_accesses_memory),
-	KUNIT_CASE(rma_01_data_of_a_write_are_told_by_the_first_context),
+	KUNIT_CASE(rma_01_remote_cq_data_is_reported_by_context_0),
 	KUNIT_CASE(atom_05_contexts_add_to_one_word),
-	KUNIT_CASE_PARAM(cq_17_handlers_of_contexts_do_everything, places_gen_params),
+	KUNIT_CASE_PARAM(cq_17_handlers_of_contexts_receive_and_send, contexts_gen_params),
 	KUNIT_CASE_PARAM(cq_16_the_handler_is_called_when_another_context_returns_its_packets,
-			 places_gen_params),
+			 contexts_gen_params),
 	KUNIT_CASE_SLOW(rdm_08_threads_with_a_context_each),
 	{}
 };

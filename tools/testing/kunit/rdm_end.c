@@ -14,12 +14,12 @@
 /* Length of an RMA operation: a device can map DEPTH of them at once. */
 #define ACCESSED	SZ_128K
 /* Fill pattern of buffers that must not be written any more. */
-#define PAINT	0x5a
+#define PATTERN	0x5a
 #define LEN	100
 /* Last byte of an address in the device's network that no host has. */
-#define NOBODY	77
+#define ABSENT	77
 
-enum kind { EAGER, SEGMENTS, OFFER, WRITES, READS, KINDS };
+enum kind { EAGER, SEGMENTS, RNDV, WRITES, READS, KINDS };
 
 static const size_t lens[KINDS] = { 1000, 100000, LONGEST, ACCESSED, ACCESSED };
 
@@ -31,7 +31,7 @@ struct ends {
 };
 
 /* Reads count completions; returns the number of errors. */
-static int outcomes(struct kunit *test, struct kofi_rdm *rdm, int count)
+static int read_completions(struct kunit *test, struct kofi_rdm *rdm, int count)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(2 * FX_WAIT_MS);
 	struct fi_cq_tagged_entry entry;
@@ -92,7 +92,7 @@ static void start(struct kunit *test, struct ends *ends, enum kind kind)
 }
 
 /* Opens an endpoint at the address of a closed one. */
-static struct kofi_rdm *again(struct kunit *test, struct kofi_rdm *before)
+static struct kofi_rdm *reopen(struct kunit *test, struct kofi_rdm *before)
 {
 	struct kofi_rdm *rdm = rdm_make(test, NULL);
 
@@ -111,7 +111,7 @@ static void expect_through(struct kunit *test, struct kofi_rdm *from, fi_addr_t 
 	KUNIT_ASSERT_EQ(test, 0, rdm_recv(to, FI_ADDR_UNSPEC, buf + LEN, LEN, buf));
 	for (tr_fill(buf, LEN, 1); tries < 100; tries++) {
 		KUNIT_ASSERT_EQ(test, 0, rdm_send(from, addr, buf, LEN, buf));
-		if (!outcomes(test, from, 1))
+		if (!read_completions(test, from, 1))
 			break;
 		msleep(20);
 	}
@@ -126,7 +126,7 @@ static void get_buffers(struct kunit *test, struct ends *ends)
 	tr_fill(ends->out, DEPTH * LONGEST, 1);
 }
 
-static void rdm_04_a_receiver_is_started_again(struct kunit *test)
+static void rdm_04_the_receiver_is_reopened(struct kunit *test)
 {
 	struct ends *ends = (void *)tr_buffer(test, sizeof(*ends));
 	struct kofi_rdm *next;
@@ -140,19 +140,19 @@ static void rdm_04_a_receiver_is_started_again(struct kunit *test)
 		udelay(kind * 70);
 		fx_close(test, &ends->b->ep->fid);
 		/* Only the buffers of a's reads are in use until the reads complete. */
-		memset(ends->in, PAINT, DEPTH * LONGEST);
-		errors = outcomes(test, ends->a, DEPTH);
+		memset(ends->in, PATTERN, DEPTH * LONGEST);
+		errors = read_completions(test, ends->a, DEPTH);
 		kunit_info(test, "kind %d: %d errors\n", kind, errors);
-		next = again(test, ends->b);
+		next = reopen(test, ends->b);
 		expect_through(test, ends->a, ends->to_b, next);
-		KUNIT_EXPECT_NULL(test, memchr_inv(ends->in, PAINT, DEPTH * LONGEST));
+		KUNIT_EXPECT_NULL(test, memchr_inv(ends->in, PATTERN, DEPTH * LONGEST));
 		fx_close(test, &ends->a->ep->fid);
 		fx_close(test, &next->ep->fid);
 		fx_close(test, &ends->mr->fid);
 	}
 }
 
-static void rdm_04_a_sender_is_started_again(struct kunit *test)
+static void rdm_04_the_sender_is_reopened(struct kunit *test)
 {
 	struct ends *ends = (void *)tr_buffer(test, sizeof(*ends));
 
@@ -167,18 +167,18 @@ static void rdm_04_a_sender_is_started_again(struct kunit *test)
 		fx_close(test, &ends->a->ep->fid);
 		/* The buffers of reads may be reused once the endpoint is closed. */
 		if (kind == READS)
-			memset(ends->out, PAINT, DEPTH * LONGEST);
-		next = again(test, ends->a);
+			memset(ends->out, PATTERN, DEPTH * LONGEST);
+		next = reopen(test, ends->a);
 		/* The pending receives end before the next message, which would match them. */
 		rdm_await_connected(test, ends->b, 0);
-		for (int i = 0; kind <= OFFER && i < DEPTH; i++)
+		for (int i = 0; kind <= RNDV && i < DEPTH; i++)
 			errors += fi_cancel(&ends->b->ep->fid, ends->in + i * LONGEST) == 0;
-		if (kind <= OFFER)
-			errors = outcomes(test, ends->b, DEPTH);
+		if (kind <= RNDV)
+			errors = read_completions(test, ends->b, DEPTH);
 		kunit_info(test, "kind %d: %d errors\n", kind, errors);
 		expect_through(test, next, rdm_know(test, next, ends->b), ends->b);
 		if (kind == READS)
-			KUNIT_EXPECT_NULL(test, memchr_inv(ends->out, PAINT, DEPTH * LONGEST));
+			KUNIT_EXPECT_NULL(test, memchr_inv(ends->out, PATTERN, DEPTH * LONGEST));
 		fx_close(test, &next->ep->fid);
 		fx_close(test, &ends->b->ep->fid);
 		fx_close(test, &ends->mr->fid);
@@ -186,7 +186,7 @@ static void rdm_04_a_sender_is_started_again(struct kunit *test)
 }
 
 /* Operations of the closed endpoints do not affect the new ones at their addresses. */
-static void rdm_04_both_are_started_again(struct kunit *test)
+static void rdm_04_both_ends_are_reopened(struct kunit *test)
 {
 	struct ends *ends = (void *)tr_buffer(test, sizeof(*ends));
 
@@ -199,14 +199,14 @@ static void rdm_04_both_are_started_again(struct kunit *test)
 		udelay(kind * 70);
 		fx_close(test, &(kind % 2 ? ends->a : ends->b)->ep->fid);
 		fx_close(test, &(kind % 2 ? ends->b : ends->a)->ep->fid);
-		memset(ends->in, PAINT, DEPTH * LONGEST);
-		memset(ends->out, PAINT, DEPTH * LONGEST);
-		a = again(test, ends->a);
-		b = again(test, ends->b);
+		memset(ends->in, PATTERN, DEPTH * LONGEST);
+		memset(ends->out, PATTERN, DEPTH * LONGEST);
+		a = reopen(test, ends->a);
+		b = reopen(test, ends->b);
 		expect_through(test, a, rdm_know(test, a, b), b);
 		expect_through(test, b, rdm_know(test, b, a), a);
-		KUNIT_EXPECT_NULL(test, memchr_inv(ends->in, PAINT, DEPTH * LONGEST));
-		KUNIT_EXPECT_NULL(test, memchr_inv(ends->out, PAINT, DEPTH * LONGEST));
+		KUNIT_EXPECT_NULL(test, memchr_inv(ends->in, PATTERN, DEPTH * LONGEST));
+		KUNIT_EXPECT_NULL(test, memchr_inv(ends->out, PATTERN, DEPTH * LONGEST));
 		fx_close(test, &a->ep->fid);
 		fx_close(test, &b->ep->fid);
 		fx_close(test, &ends->mr->fid);
@@ -214,7 +214,7 @@ static void rdm_04_both_are_started_again(struct kunit *test)
 }
 
 /* Operations that are pending at the removal complete; new ones are refused. */
-static void rdm_01_who_is_forgotten_still_gets_what_was_sent(struct kunit *test)
+static void rdm_01_pending_sends_complete_after_av_remove(struct kunit *test)
 {
 	struct ends *ends = (void *)tr_buffer(test, sizeof(*ends));
 	struct fi_cq_tagged_entry entry;
@@ -223,7 +223,7 @@ static void rdm_01_who_is_forgotten_still_gets_what_was_sent(struct kunit *test)
 	open_ends(test, ends);
 	for (int i = 0; i < DEPTH; i++)
 		KUNIT_ASSERT_EQ(test, 0, rdm_send(ends->a, ends->to_b, ends->out + i * LONGEST,
-						  lens[i % (OFFER + 1)], NULL));
+						  lens[i % (RNDV + 1)], NULL));
 	KUNIT_ASSERT_EQ(test, 0, fi_av_remove(ends->a->av, &ends->to_b, 1, 0));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_send(ends->a->ep, ends->out, LEN, NULL, ends->to_b, NULL));
 	/* Messages keep their order; their send completions need not. */
@@ -232,15 +232,15 @@ static void rdm_01_who_is_forgotten_still_gets_what_was_sent(struct kunit *test)
 
 		KUNIT_ASSERT_EQ(test, 0, rdm_recv(ends->b, FI_ADDR_UNSPEC, in, LONGEST, in));
 		rdm_expect(test, ends->b, in, &entry);
-		KUNIT_EXPECT_EQ(test, lens[i % (OFFER + 1)], entry.len);
+		KUNIT_EXPECT_EQ(test, lens[i % (RNDV + 1)], entry.len);
 		KUNIT_EXPECT_EQ(test, 0, memcmp(in, ends->out + i * LONGEST, entry.len));
 	}
-	KUNIT_EXPECT_EQ(test, 0, outcomes(test, ends->a, DEPTH));
+	KUNIT_EXPECT_EQ(test, 0, read_completions(test, ends->a, DEPTH));
 	rdm_exchange(test, ends->a, rdm_know(test, ends->a, ends->b), ends->b);
 }
 
 /* Inserts an address at which no host answers. */
-static fi_addr_t nobody(struct kunit *test, struct kofi_rdm *rdm, u8 host)
+static fi_addr_t absent_addr(struct kunit *test, struct kofi_rdm *rdm, u8 host)
 {
 	struct kofi_rdm other = *rdm;
 	struct sockaddr_in *name = (void *)&other.name;
@@ -253,7 +253,7 @@ static fi_addr_t nobody(struct kunit *test, struct kofi_rdm *rdm, u8 host)
 }
 
 /* Sends until a post is refused; returns the number of messages. */
-static int fill(struct kofi_rdm *rdm, fi_addr_t to, u8 *out, size_t len)
+static int send_until_full(struct kofi_rdm *rdm, fi_addr_t to, u8 *out, size_t len)
 {
 	int count = 0;
 
@@ -263,17 +263,17 @@ static int fill(struct kofi_rdm *rdm, fi_addr_t to, u8 *out, size_t len)
 }
 
 /* Messages to an unreachable address fail in the end, and do not delay others. */
-static void rdm_04_who_never_answers_is_in_nobodys_way(struct kunit *test)
+static void rdm_04_an_unreachable_peer_delays_no_other(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
 	struct kofi_rdm *rdm = rdm_open(test, NULL), *other = rdm_open(test, NULL);
-	fi_addr_t to_nobody = nobody(test, rdm, NOBODY), to_other = rdm_know(test, rdm, other);
+	fi_addr_t to_absent = absent_addr(test, rdm, ABSENT), to_other = rdm_know(test, rdm, other);
 	struct fi_cq_err_entry error;
-	int lost;
+	int count;
 
 	for (int round = 0; round < 2; round++) {
-		lost = fill(rdm, to_nobody, out, LEN);
-		KUNIT_EXPECT_GT(test, lost, 0);
+		count = send_until_full(rdm, to_absent, out, LEN);
+		KUNIT_EXPECT_GT(test, count, 0);
 		for (int i = 0; i < 20; i++) {
 			KUNIT_ASSERT_EQ(test, 0, rdm_recv(other, FI_ADDR_UNSPEC, in, LEN, in));
 			/* The send is accepted at once. */
@@ -283,13 +283,13 @@ static void rdm_04_who_never_answers_is_in_nobodys_way(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, rdm->cq, &error));
 		KUNIT_EXPECT_TRUE_MSG(test, error.err == FI_EHOSTUNREACH || error.err == FI_ETIMEDOUT,
 				      "%s", fi_strerror(error.err));
-		KUNIT_EXPECT_EQ(test, lost - 1, outcomes(test, rdm, lost - 1));
+		KUNIT_EXPECT_EQ(test, count - 1, read_completions(test, rdm, count - 1));
 	}
 	rdm_exchange(test, rdm, to_other, other);
 }
 
 /* Closes an endpoint with as many pending operations as possible. */
-static void close_01_with_all_that_can_wait(struct kunit *test)
+static void close_01_close_with_the_most_pending_operations(struct kunit *test)
 {
 	static const struct rdm_opts opts = { .cq_size = 8192, .rx_size = 4096 };
 	u8 *out = tr_vbuffer(test, LONGEST), *in = tr_buffer(test, LEN);
@@ -297,21 +297,21 @@ static void close_01_with_all_that_can_wait(struct kunit *test)
 
 	for (int round = 0; round < 6; round++) {
 		struct kofi_rdm *rdm = rdm_open(test, &opts);
-		size_t len = lens[round % (OFFER + 1)];
+		size_t len = lens[round % (RNDV + 1)];
 		int sends = 0, receives = 0;
 		unsigned long begin;
 
 		if (round % 2) {
-			struct kofi_rdm *deaf = rdm_open(test, NULL);
-			fi_addr_t to_deaf = rdm_know(test, rdm, deaf);
+			struct kofi_rdm *silent = rdm_open(test, NULL);
+			fi_addr_t to_silent = rdm_know(test, rdm, silent);
 
-			rdm_exchange(test, rdm, to_deaf, deaf);
-			sends += fill(rdm, to_deaf, out, len);
+			rdm_exchange(test, rdm, to_silent, silent);
+			sends += send_until_full(rdm, to_silent, out, len);
 		} else {
-			sends += fill(rdm, nobody(test, rdm, NOBODY), out, len);
+			sends += send_until_full(rdm, absent_addr(test, rdm, ABSENT), out, len);
 		}
 		for (int i = 1; i < 9; i++)
-			sends += fill(rdm, nobody(test, rdm, NOBODY + i), out, len);
+			sends += send_until_full(rdm, absent_addr(test, rdm, ABSENT + i), out, len);
 		while (!fi_recv(rdm->ep, in, LEN, NULL, FI_ADDR_UNSPEC, NULL))
 			receives++;
 		KUNIT_EXPECT_GE(test, sends, 64);
@@ -331,7 +331,7 @@ static void close_01_with_all_that_can_wait(struct kunit *test)
 }
 
 /* Operations that the device refuses fail when they are posted to it, all at once. */
-static void rdm_many_that_cannot_be_done(struct kunit *test)
+static void rdm_operations_that_the_device_refuses_fail(struct kunit *test)
 {
 	u8 *local = tr_buffer(test, LEN);
 	struct kofi_rdm *a = rdm_open(test, &(struct rdm_opts){ .caps = FI_RMA });
@@ -343,18 +343,18 @@ static void rdm_many_that_cannot_be_done(struct kunit *test)
 	while (!fi_read(a->ep, local, LEN, NULL, to_b, 0, ~0ull, local))
 		count++;
 	KUNIT_EXPECT_GT(test, count, 10);
-	KUNIT_EXPECT_EQ(test, count, outcomes(test, a, count));
+	KUNIT_EXPECT_EQ(test, count, read_completions(test, a, count));
 	expect_through(test, a, to_b, b);
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(rdm_04_a_receiver_is_started_again),
-	KUNIT_CASE(rdm_04_a_sender_is_started_again),
-	KUNIT_CASE(rdm_04_both_are_started_again),
-	KUNIT_CASE(rdm_01_who_is_forgotten_still_gets_what_was_sent),
-	KUNIT_CASE_SLOW(rdm_04_who_never_answers_is_in_nobodys_way),
-	KUNIT_CASE_SLOW(close_01_with_all_that_can_wait),
-	KUNIT_CASE(rdm_many_that_cannot_be_done),
+	KUNIT_CASE(rdm_04_the_receiver_is_reopened),
+	KUNIT_CASE(rdm_04_the_sender_is_reopened),
+	KUNIT_CASE(rdm_04_both_ends_are_reopened),
+	KUNIT_CASE(rdm_01_pending_sends_complete_after_av_remove),
+	KUNIT_CASE_SLOW(rdm_04_an_unreachable_peer_delays_no_other),
+	KUNIT_CASE_SLOW(close_01_close_with_the_most_pending_operations),
+	KUNIT_CASE(rdm_operations_that_the_device_refuses_fail),
 	{}
 };
 

@@ -19,10 +19,10 @@ bool rdm_are_near(void)
 /* With "some", every second endpoint uses local delivery. */
 static bool is_local(void)
 {
-	static atomic_t turns;
+	static atomic_t count;
 
 	if (!strcmp(local, "some"))
-		return atomic_inc_return(&turns) % 2;
+		return atomic_inc_return(&count) % 2;
 	return rdm_are_near();
 }
 
@@ -39,7 +39,7 @@ struct fi_info *rdm_hints(struct kunit *test)
 
 struct kofi_rdm *rdm_make(struct kunit *test, const struct rdm_opts *opts)
 {
-	static const struct rdm_opts none;
+	static const struct rdm_opts defaults;
 	struct kofi_rdm *rdm = kunit_kzalloc(test, sizeof(*rdm), GFP_KERNEL);
 	struct fi_info *hints = rdm_hints(test);
 	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
@@ -50,7 +50,7 @@ struct kofi_rdm *rdm_make(struct kunit *test, const struct rdm_opts *opts)
 	char port[8];
 
 	KUNIT_ASSERT_NOT_NULL(test, rdm);
-	opts = opts ?: &none;
+	opts = opts ?: &defaults;
 	if (opts->av_type)
 		av_attr.type = opts->av_type;
 	hints->addr_format = opts->addr_format;
@@ -186,9 +186,9 @@ void rdm_exchange(struct kunit *test, struct kofi_rdm *from, fi_addr_t addr,
 	KUNIT_ASSERT_EQ(test, 0, rdm_send(from, addr, out, LEN, out));
 	/* If both are the same endpoint, the completions may be in any order. */
 	for (int left = 2; left--;) {
-		struct kofi_rdm *here = left ? to : from;
+		struct kofi_rdm *rdm = left ? to : from;
 
-		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, here->cq, &entry, 1));
+		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, rdm->cq, &entry, 1));
 		if (entry.op_context == out) {
 			KUNIT_EXPECT_EQ(test, FI_SEND | FI_MSG, entry.flags);
 			continue;

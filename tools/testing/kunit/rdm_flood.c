@@ -22,19 +22,19 @@ MODULE_PARM_DESC(flood_seconds, "for how long, again and again");
 #define MOST_PEERS	64
 #define LEN		4000
 /* Upper bound of the memory that an unexpected message takes beside its data. */
-#define ENVELOPE	512
+#define OVERHEAD	512
 /* Bounds of unexpected messages in bytes: of one peer, and of all. */
 #define PEER_BOUND	SZ_1M
 #define BOUND		SZ_32M
 /* Messages of a peer in receive packets, and in transmit packets. */
-#define UNDER_WAY	(64 + 64)
+#define IN_PACKETS	(64 + 64)
 #define HONEST_ROUNDS	9
 
 static const size_t lens[] = { 100, 40000, 200000 };
 #define LONGEST		200000
 
-struct word {
-	u32	peer, nth;
+struct message {
+	u32	peer, number;
 };
 
 struct flood {
@@ -48,18 +48,18 @@ struct flood {
 };
 
 /* Sends from all peers until none has been able to for 300 ms; returns the number of messages. */
-static int swell(struct kunit *test, struct flood *f)
+static int send_until_slowed(struct kunit *test, struct flood *f)
 {
 	unsigned long quiet = jiffies, end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	int all = 0;
 
 	while (time_before(jiffies, quiet + msecs_to_jiffies(300))) {
 		for (int i = 0; i < f->count; i++) {
-			struct word *word = (void *)f->out;
+			struct message *message = (void *)f->out;
 			int ret;
 
-			*word = (struct word){ .peer = i, .nth = f->sent[i] };
-			ret = fi_inject(f->peers[i]->ep, word, LEN, f->addr[i]);
+			*message = (struct message){ .peer = i, .number = f->sent[i] };
+			ret = fi_inject(f->peers[i]->ep, message, LEN, f->addr[i]);
 			if (ret) {
 				KUNIT_ASSERT_EQ(test, -FI_EAGAIN, ret);
 				continue;
@@ -75,7 +75,7 @@ static int swell(struct kunit *test, struct flood *f)
 }
 
 /* Exchanges messages that are received at once. */
-static void talk(struct kunit *test, struct flood *f)
+static void exchange_with_receiver(struct kunit *test, struct flood *f)
 {
 	for (int i = 0; i < HONEST_ROUNDS; i++) {
 		size_t len = lens[i % ARRAY_SIZE(lens)];
@@ -94,26 +94,26 @@ static void talk(struct kunit *test, struct flood *f)
 }
 
 /* Receives all messages: each once, and those of each peer in order. */
-static void ebb(struct kunit *test, struct flood *f, int all)
+static void receive_all(struct kunit *test, struct flood *f, int all)
 {
-	struct word *word = (void *)f->in;
+	struct message *message = (void *)f->in;
 
 	while (all--) {
-		*word = (struct word){ .peer = ~0, .nth = ~0 };
-		KUNIT_ASSERT_EQ(test, 0, rdm_recv(f->to, FI_ADDR_UNSPEC, word, LEN, word));
-		rdm_expect(test, f->to, word, NULL);
-		KUNIT_ASSERT_LT(test, word->peer, f->count);
-		KUNIT_ASSERT_EQ(test, f->got[word->peer]++, word->nth);
+		*message = (struct message){ .peer = ~0, .number = ~0 };
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(f->to, FI_ADDR_UNSPEC, message, LEN, message));
+		rdm_expect(test, f->to, message, NULL);
+		KUNIT_ASSERT_LT(test, message->peer, f->count);
+		KUNIT_ASSERT_EQ(test, f->got[message->peer]++, message->number);
 	}
 }
 
-static void rdm_06_many_that_nobody_receives_from(struct kunit *test)
+static void rdm_06_unexpected_messages_are_bounded_per_peer_and_in_all(struct kunit *test)
 {
 	static const struct rdm_opts opts = {
 		.caps = FI_DIRECTED_RECV, .rx_size = 16, .inject_size = LEN,
 	};
 	struct flood *f = (void *)tr_buffer(test, sizeof(*f));
-	const int weight = LEN + ENVELOPE;
+	const int weight = LEN + OVERHEAD;
 	unsigned long end = jiffies + msecs_to_jiffies(1000 * flood_seconds);
 	int rounds = 0, most = 0;
 
@@ -130,30 +130,30 @@ static void rdm_06_many_that_nobody_receives_from(struct kunit *test)
 		f->addr[i] = rdm_know(test, f->peers[i], f->to);
 	}
 	do {
-		int all = swell(test, f);
+		int all = send_until_slowed(test, f);
 
 		for (int i = 0; i < f->count; i++) {
-			u32 there = f->sent[i] - f->got[i];
+			u32 unexpected = f->sent[i] - f->got[i];
 
-			KUNIT_EXPECT_LE(test, there, PEER_BOUND / weight + UNDER_WAY);
-			KUNIT_EXPECT_GT(test, there, 0);
+			KUNIT_EXPECT_LE(test, unexpected, PEER_BOUND / weight + IN_PACKETS);
+			KUNIT_EXPECT_GT(test, unexpected, 0);
 		}
-		talk(test, f);
+		exchange_with_receiver(test, f);
 		/* Peers that connected late fill the limits too; after that they are reached. */
-		all += swell(test, f);
-		KUNIT_EXPECT_LE(test, all, BOUND / weight + f->count * UNDER_WAY);
+		all += send_until_slowed(test, f);
+		KUNIT_EXPECT_LE(test, all, BOUND / weight + f->count * IN_PACKETS);
 		most = max(most, all);
-		ebb(test, f, all);
+		receive_all(test, f, all);
 		rounds++;
 	} while (time_before(jiffies, end));
 	for (int i = 0; i < f->count; i++)
 		KUNIT_EXPECT_EQ(test, f->sent[i], f->got[i]);
-	talk(test, f);
+	exchange_with_receiver(test, f);
 	kunit_info(test, "%d peers, %d rounds, up to %d messages at a time\n", f->count, rounds, most);
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE_SLOW(rdm_06_many_that_nobody_receives_from),
+	KUNIT_CASE_SLOW(rdm_06_unexpected_messages_are_bounded_per_peer_and_in_all),
 	{}
 };
 

@@ -11,7 +11,7 @@
 #define LEN	100
 /* Longer than segmented messages: sent by rendezvous. */
 #define LONG	SZ_256K
-#define CROWD	6
+#define ENDPOINTS	6
 
 static size_t option(struct kofi_rdm *rdm, int name)
 {
@@ -63,7 +63,7 @@ static void ep_11_connections_are_bounded_and_idle_by_option(struct kunit *test)
 	}
 }
 
-static void rdm_04_idle_connections_end_and_come_again(struct kunit *test)
+static void rdm_04_idle_connections_end_and_are_reestablished(struct kunit *test)
 {
 	struct kofi_rdm *a = open_with(test, 0, 50), *b = open_with(test, 0, 0);
 	fi_addr_t to_b = rdm_know(test, a, b), to_a = rdm_know(test, b, a);
@@ -81,7 +81,7 @@ static void rdm_04_idle_connections_end_and_come_again(struct kunit *test)
 	rdm_exchange(test, a, to_a, a);
 }
 
-static void rdm_04_what_is_used_or_never_idle_stays(struct kunit *test)
+static void rdm_04_used_connections_and_those_without_timeout_stay(struct kunit *test)
 {
 	struct kofi_rdm *a = open_with(test, 0, 0), *b = open_with(test, 0, 0);
 	struct kofi_rdm *c = open_with(test, 0, 200);
@@ -98,7 +98,7 @@ static void rdm_04_what_is_used_or_never_idle_stays(struct kunit *test)
 }
 
 /* A rendezvous message without a receive keeps its connection from being idle. */
-static void rdm_04_what_is_under_way_keeps_its_connection(struct kunit *test)
+static void rdm_04_a_pending_rendezvous_keeps_its_connection(struct kunit *test)
 {
 	struct kofi_rdm *a = open_with(test, 0, 200), *b = open_with(test, 0, 200);
 	fi_addr_t to_b = rdm_know(test, a, b);
@@ -118,7 +118,7 @@ static void rdm_04_what_is_under_way_keeps_its_connection(struct kunit *test)
 }
 
 /* Unexpected messages outlive their connection. */
-static void rdm_06_what_waits_outlives_its_connection(struct kunit *test)
+static void rdm_06_unexpected_messages_outlive_their_connection(struct kunit *test)
 {
 	struct kofi_rdm *a = open_with(test, 0, 20), *b = open_with(test, 0, 20);
 	fi_addr_t to_b = rdm_know(test, a, b);
@@ -133,7 +133,7 @@ static void rdm_06_what_waits_outlives_its_connection(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, tr_intact(in, LEN, 1));
 }
 
-static void rdm_04_the_least_recently_used_makes_room(struct kunit *test)
+static void rdm_04_the_least_recently_used_connection_is_evicted(struct kunit *test)
 {
 	struct kofi_rdm *hub = open_with(test, 2, 0), *peers[3];
 	fi_addr_t to[3];
@@ -157,18 +157,19 @@ static void rdm_04_the_least_recently_used_makes_room(struct kunit *test)
 }
 
 /* A send waits for a connection while no other connection can be closed. */
-static void rdm_04_who_waits_for_room_gets_it(struct kunit *test)
+static void rdm_04_a_send_waits_for_the_connection_limit(struct kunit *test)
 {
 	struct kofi_rdm *hub = open_with(test, 1, 0);
 	struct kofi_rdm *one = open_with(test, 0, 0), *other = open_with(test, 0, 0);
 	fi_addr_t to_hub = rdm_know(test, one, hub), to_other = rdm_know(test, hub, other);
-	u8 *out = tr_buffer(test, LONG), *in = tr_buffer(test, LONG), *word = tr_buffer(test, LEN);
+	u8 *out = tr_buffer(test, LONG), *in = tr_buffer(test, LONG);
+	u8 *message = tr_buffer(test, LEN);
 	struct fi_cq_tagged_entry entry;
 
 	tr_fill(out, LONG, 1);
 	KUNIT_ASSERT_EQ(test, 0, fi_tsend(one->ep, out, LONG, NULL, to_hub, 1, out));
 	rdm_await(test, hub, 1);
-	KUNIT_ASSERT_EQ(test, 0, rdm_send(hub, to_other, word, LEN, word));
+	KUNIT_ASSERT_EQ(test, 0, rdm_send(hub, to_other, message, LEN, message));
 	msleep(100);
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(hub->cq, &entry, 1));
 	KUNIT_EXPECT_EQ(test, 0, rdm_connected(other));
@@ -176,85 +177,85 @@ static void rdm_04_who_waits_for_room_gets_it(struct kunit *test)
 	rdm_expect(test, hub, in, NULL);
 	KUNIT_EXPECT_TRUE(test, tr_intact(in, LONG, 1));
 	rdm_expect(test, one, out, NULL);
-	rdm_expect(test, hub, word, NULL);
+	rdm_expect(test, hub, message, NULL);
 	KUNIT_EXPECT_EQ(test, 1, rdm_connected(hub));
 }
 
-struct crowd {
-	struct kofi_rdm	*who[CROWD];
-	fi_addr_t	to[CROWD][CROWD];
+struct eps {
+	struct kofi_rdm	*rdm[ENDPOINTS];
+	fi_addr_t	to[ENDPOINTS][ENDPOINTS];
 	u8		*out, *in;	/* LEN bytes for each message */
 };
 
 /* Sends from each endpoint to each other one: all messages arrive. */
-static void all_to_all(struct kunit *test, struct crowd *crowd, size_t most)
+static void all_to_all(struct kunit *test, struct eps *eps, size_t most)
 {
-	int left[CROWD];
+	int left[ENDPOINTS];
 
-	for (int i = 0; i < CROWD; i++) {
-		left[i] = 2 * (CROWD - 1);
-		for (int j = 0; j < CROWD - 1; j++) {
-			u8 *in = crowd->in + (i * CROWD + j) * LEN;
+	for (int i = 0; i < ENDPOINTS; i++) {
+		left[i] = 2 * (ENDPOINTS - 1);
+		for (int j = 0; j < ENDPOINTS - 1; j++) {
+			u8 *in = eps->in + (i * ENDPOINTS + j) * LEN;
 
-			KUNIT_ASSERT_EQ(test, 0, rdm_recv(crowd->who[i], FI_ADDR_UNSPEC, in, LEN, in));
+			KUNIT_ASSERT_EQ(test, 0, rdm_recv(eps->rdm[i], FI_ADDR_UNSPEC, in, LEN, in));
 		}
 	}
-	for (int step = 1; step < CROWD; step++) {
-		for (int i = 0; i < CROWD; i++) {
-			int j = (i + step) % CROWD;
-			u8 *out = crowd->out + (i * CROWD + j) * LEN;
+	for (int step = 1; step < ENDPOINTS; step++) {
+		for (int i = 0; i < ENDPOINTS; i++) {
+			int j = (i + step) % ENDPOINTS;
+			u8 *out = eps->out + (i * ENDPOINTS + j) * LEN;
 
-			memset(out, i * CROWD + j, LEN);
-			KUNIT_ASSERT_EQ(test, 0, rdm_send(crowd->who[i], crowd->to[i][j], out, LEN, out));
+			memset(out, i * ENDPOINTS + j, LEN);
+			KUNIT_ASSERT_EQ(test, 0, rdm_send(eps->rdm[i], eps->to[i][j], out, LEN, out));
 		}
 	}
-	for (int i = 0; i < CROWD; i++) {
+	for (int i = 0; i < ENDPOINTS; i++) {
 		while (left[i]--) {
 			struct fi_cq_tagged_entry entry;
 			u8 *buf;
 
-			KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, crowd->who[i]->cq, &entry, 1));
+			KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, eps->rdm[i]->cq, &entry, 1));
 			buf = entry.op_context;
 			if (!(entry.flags & FI_RECV))
 				continue;
-			KUNIT_EXPECT_EQ(test, i, buf[0] % CROWD);
+			KUNIT_EXPECT_EQ(test, i, buf[0] % ENDPOINTS);
 			KUNIT_EXPECT_TRUE(test, !memchr_inv(buf, buf[0], LEN));
 		}
-		KUNIT_EXPECT_LE(test, rdm_connected(crowd->who[i]), most);
+		KUNIT_EXPECT_LE(test, rdm_connected(eps->rdm[i]), most);
 	}
 }
 
-static void rdm_04_everybody_has_less_room_than_peers(struct kunit *test)
+static void rdm_04_all_to_all_with_fewer_connections_than_peers(struct kunit *test)
 {
-	struct crowd *crowd = (void *)tr_buffer(test, sizeof(*crowd));
+	struct eps *eps = (void *)tr_buffer(test, sizeof(*eps));
 
-	crowd->out = tr_buffer(test, CROWD * CROWD * LEN);
-	crowd->in = tr_buffer(test, CROWD * CROWD * LEN);
-	for (int i = 0; i < CROWD; i++)
-		crowd->who[i] = open_with(test, 2, 0);
-	for (int i = 0; i < CROWD; i++)
-		for (int j = 0; j < CROWD; j++)
-			crowd->to[i][j] = rdm_know(test, crowd->who[i], crowd->who[j]);
+	eps->out = tr_buffer(test, ENDPOINTS * ENDPOINTS * LEN);
+	eps->in = tr_buffer(test, ENDPOINTS * ENDPOINTS * LEN);
+	for (int i = 0; i < ENDPOINTS; i++)
+		eps->rdm[i] = open_with(test, 2, 0);
+	for (int i = 0; i < ENDPOINTS; i++)
+		for (int j = 0; j < ENDPOINTS; j++)
+			eps->to[i][j] = rdm_know(test, eps->rdm[i], eps->rdm[j]);
 	for (int i = 0; i < tr_rounds; i += 5)
-		all_to_all(test, crowd, 2);
+		all_to_all(test, eps, 2);
 	/* With a higher limit there are more connections. */
-	for (int i = 0; i < CROWD; i++)
-		KUNIT_ASSERT_EQ(test, 0, set(crowd->who[i]->ep, FI_OPT_KOFI_CONNECTIONS, CROWD));
-	all_to_all(test, crowd, CROWD);
+	for (int i = 0; i < ENDPOINTS; i++)
+		KUNIT_ASSERT_EQ(test, 0, set(eps->rdm[i]->ep, FI_OPT_KOFI_CONNECTIONS, ENDPOINTS));
+	all_to_all(test, eps, ENDPOINTS);
 }
 
 #define SENDERS	4
 #define WINDOW	16
 
-struct note {
+struct msg {
 	u32	from, number;
 };
 
 /* More senders than the hub can have connections: they evict each other; messages stay ordered. */
 static void rdm_03_order_is_kept_while_connections_are_evicted(struct kunit *test)
 {
-	struct note *in = (void *)tr_buffer(test, WINDOW * sizeof(*in));
-	u32 sent[SENDERS] = {}, come[SENDERS] = {}, left = SENDERS * 20 * tr_rounds;
+	struct msg *in = (void *)tr_buffer(test, WINDOW * sizeof(*in));
+	u32 sent[SENDERS] = {}, received[SENDERS] = {}, left = SENDERS * 20 * tr_rounds;
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	struct kofi_rdm *hub = open_with(test, 2, 0), *from[SENDERS];
 	struct fi_cq_tagged_entry entry;
@@ -269,22 +270,24 @@ static void rdm_03_order_is_kept_while_connections_are_evicted(struct kunit *tes
 	while (left) {
 		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "%u are missing", left);
 		for (u32 i = 0; i < SENDERS; i++) {
-			struct note note = { i, sent[i] };
+			struct msg msg = { i, sent[i] };
 
-			if (sent[i] < 20 * tr_rounds && sent[i] < come[i] + WINDOW &&
-			    !fi_inject(from[i]->ep, &note, sizeof(note), to_hub[i]))
+			if (sent[i] < 20 * tr_rounds && sent[i] < received[i] + WINDOW &&
+			    !fi_inject(from[i]->ep, &msg, sizeof(msg), to_hub[i]))
 				sent[i]++;
 			KUNIT_ASSERT_EQ(test, -FI_EAGAIN, fi_cq_read(from[i]->cq, &entry, 1));
 		}
 		while (fi_cq_read(hub->cq, &entry, 1) == 1) {
-			struct note *note = entry.op_context;
+			struct msg *msg = entry.op_context;
 
-			KUNIT_ASSERT_LT(test, note->from, SENDERS);
-			KUNIT_ASSERT_EQ_MSG(test, come[note->from], note->number, "from %u", note->from);
-			come[note->from]++;
+			KUNIT_ASSERT_LT(test, msg->from, SENDERS);
+			KUNIT_ASSERT_EQ_MSG(test, received[msg->from], msg->number, "from %u",
+					    msg->from);
+			received[msg->from]++;
 			left--;
 			end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
-			KUNIT_ASSERT_EQ(test, 0, rdm_recv(hub, FI_ADDR_UNSPEC, note, sizeof(*note), note));
+			KUNIT_ASSERT_EQ(test, 0, rdm_recv(hub, FI_ADDR_UNSPEC, msg, sizeof(*msg),
+							  msg));
 		}
 		cond_resched();
 	}
@@ -305,7 +308,7 @@ static void rdm_04_nothing_is_lost_when_idle_connections_end(struct kunit *test)
 }
 
 /* Connects once and disconnects; returns the endpoint's id of the connection. */
-static u32 come_and_go(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm, u16 port)
+static u32 connect_once(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm, u16 port)
 {
 	struct raw_connect_data data = raw_connect_data(raw, port, port);
 
@@ -316,49 +319,49 @@ static u32 come_and_go(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm
 }
 
 /* Connection ids are reused once a peer has disconnected. */
-static void rdm_04_who_has_left_is_forgotten(struct kunit *test)
+static void rdm_04_connection_ids_are_reused(struct kunit *test)
 {
 	struct kofi_rdm *rdm = open_with(test, 0, 0);
 	struct raw *raw = raw_open(test, PAGE_SIZE);
 
 	for (int i = 0; i < 20; i++)
-		KUNIT_EXPECT_LT(test, come_and_go(test, raw, rdm, 2000 + i), 4);
+		KUNIT_EXPECT_LT(test, connect_once(test, raw, rdm, 2000 + i), 4);
 }
 
-static u64 farewells;
+static u64 received_msgs;
 
-static void hear(struct raw *raw, const struct raw_header *header)
+static void on_packet(struct raw *raw, const struct raw_header *header)
 {
 	if (header->kind == RAW_PKT_DISCONNECT)
-		farewells |= BIT_ULL(header->extra);
+		received_msgs |= BIT_ULL(header->extra);
 }
 
-static void await_end(struct kunit *test, struct raw *raw, bool is_end, u64 words)
+static void await_end(struct kunit *test, struct raw *raw, bool is_end, u64 messages)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
-	while (!(is_end ? raw->is_closed : (farewells & words) == words)) {
+	while (!(is_end ? raw->is_closed : (received_msgs & messages) == messages)) {
 		raw_progress(raw);
 		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "waited for %s, heard %llx",
-				      is_end ? "the end" : "words", farewells);
+				      is_end ? "the end" : "words", received_msgs);
 		usleep_range(500, 1000);
 	}
-	KUNIT_EXPECT_EQ(test, words, farewells);
+	KUNIT_EXPECT_EQ(test, messages, received_msgs);
 }
 
-static struct raw *polite(struct kunit *test, struct kofi_rdm *rdm, u32 extensions)
+static struct raw *connect_raw(struct kunit *test, struct kofi_rdm *rdm, u32 extensions)
 {
 	struct raw *raw = raw_open(test, PAGE_SIZE);
 	struct raw_connect_data data = raw_connect_data(raw, 2000, 1);
 
-	farewells = 0;
-	raw->on_packet = hear;
+	received_msgs = 0;
+	raw->on_packet = on_packet;
 	data.receives |= extensions;
 	KUNIT_ASSERT_EQ(test, 0, raw_connect(test, raw, &rdm->name, &data, sizeof(data)));
 	return raw;
 }
 
-static void say(struct kunit *test, struct raw *raw, u64 word)
+static void send_disconnect(struct kunit *test, struct raw *raw, u64 message)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	u8 *packet;
@@ -367,77 +370,77 @@ static void say(struct kunit *test, struct raw *raw, u64 word)
 		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "waited for a packet");
 		usleep_range(500, 1000);
 	}
-	raw_init_packet(raw, packet, RAW_PKT_DISCONNECT)->extra = word;
+	raw_init_packet(raw, packet, RAW_PKT_DISCONNECT)->extra = message;
 	KUNIT_ASSERT_EQ(test, 0, raw_send(raw, packet, RAW_HEADER));
 }
 
-static void rdm_04_who_is_asked_agrees(struct kunit *test)
+static void rdm_04_a_disconnect_request_is_accepted(struct kunit *test)
 {
 	struct kofi_rdm *rdm = open_with(test, 0, 0);
-	struct raw *raw = polite(test, rdm, RAW_SUPPORTS_DISC);
+	struct raw *raw = connect_raw(test, rdm, RAW_SUPPORTS_DISC);
 
-	say(test, raw, RAW_DISC_REQUEST);
+	send_disconnect(test, raw, RAW_DISC_REQUEST);
 	await_end(test, raw, false, BIT(RAW_DISC_ACCEPT));
 	/* The endpoint closes the connection if the peer does not. */
 	await_end(test, raw, true, BIT(RAW_DISC_ACCEPT));
 	raw_disconnect(test, raw);
 }
 
-static void rdm_04_who_does_not_answer_is_left(struct kunit *test)
+static void rdm_04_an_unanswered_disconnect_request_times_out(struct kunit *test)
 {
 	struct kofi_rdm *rdm = open_with(test, 0, 100);
-	struct raw *raw = polite(test, rdm, RAW_SUPPORTS_DISC);
+	struct raw *raw = connect_raw(test, rdm, RAW_SUPPORTS_DISC);
 
 	await_end(test, raw, true, BIT(RAW_DISC_REQUEST));
 	raw_disconnect(test, raw);
 }
 
-static void rdm_04_who_has_to_stay_is_asked_again(struct kunit *test)
+static void rdm_04_a_refused_disconnect_is_requested_again(struct kunit *test)
 {
 	struct kofi_rdm *rdm = open_with(test, 0, 100);
-	struct raw *raw = polite(test, rdm, RAW_SUPPORTS_DISC);
+	struct raw *raw = connect_raw(test, rdm, RAW_SUPPORTS_DISC);
 
 	for (int i = 0; i < 3; i++) {
 		await_end(test, raw, false, BIT(RAW_DISC_REQUEST));
-		farewells = 0;
-		say(test, raw, RAW_DISC_REFUSE);
+		received_msgs = 0;
+		send_disconnect(test, raw, RAW_DISC_REFUSE);
 	}
 	await_end(test, raw, false, BIT(RAW_DISC_REQUEST));
-	say(test, raw, RAW_DISC_ACCEPT);
+	send_disconnect(test, raw, RAW_DISC_ACCEPT);
 	await_end(test, raw, true, BIT(RAW_DISC_REQUEST));
 	raw_disconnect(test, raw);
 }
 
 /* Unexpected disconnect messages, and those of peers without support, end the connection. */
-static void rdm_04_strange_farewells_end_it(struct kunit *test)
+static void rdm_04_unexpected_disconnect_messages_end_the_connection(struct kunit *test)
 {
 	static const struct {
 		u32 extensions;
-		u64 word;
-	} strange[] = {
+		u64 message;
+	} unexpected_msgs[] = {
 		{ 0, RAW_DISC_REQUEST }, { 0, RAW_DISC_ACCEPT }, { 0x6b6f0000, RAW_DISC_REQUEST },
 		{ RAW_SUPPORTS_DISC, RAW_DISC_ACCEPT }, { RAW_SUPPORTS_DISC, RAW_DISC_REFUSE },
 		{ RAW_SUPPORTS_DISC, 0 }, { RAW_SUPPORTS_DISC, 4 }, { RAW_SUPPORTS_DISC, ~0ULL },
 	};
 	struct kofi_rdm *rdm = open_with(test, 0, 0);
 
-	for (int i = 0; i < ARRAY_SIZE(strange); i++) {
-		struct raw *raw = polite(test, rdm, strange[i].extensions);
+	for (int i = 0; i < ARRAY_SIZE(unexpected_msgs); i++) {
+		struct raw *raw = connect_raw(test, rdm, unexpected_msgs[i].extensions);
 
-		say(test, raw, strange[i].word);
+		send_disconnect(test, raw, unexpected_msgs[i].message);
 		await_end(test, raw, true, 0);
 		raw_disconnect(test, raw);
 		rdm_await_connected(test, rdm, 0);
 	}
 }
 
-static void rdm_04_who_asks_has_nothing_more_to_say(struct kunit *test)
+static void rdm_04_a_message_after_a_disconnect_request_ends_it(struct kunit *test)
 {
 	struct kofi_rdm *rdm = open_with(test, 0, 0);
-	struct raw *raw = polite(test, rdm, RAW_SUPPORTS_DISC);
+	struct raw *raw = connect_raw(test, rdm, RAW_SUPPORTS_DISC);
 	u8 *packet;
 
-	say(test, raw, RAW_DISC_REQUEST);
+	send_disconnect(test, raw, RAW_DISC_REQUEST);
 	await_end(test, raw, false, BIT(RAW_DISC_ACCEPT));
 	packet = raw_get_packet(raw);
 	KUNIT_ASSERT_NOT_NULL(test, packet);
@@ -448,10 +451,10 @@ static void rdm_04_who_asks_has_nothing_more_to_say(struct kunit *test)
 }
 
 /* A user-space peer does not support the handshake: its idle connection stays. */
-static void rdm_04_who_cannot_be_asked_stays(struct kunit *test)
+static void rdm_04_a_peer_without_disconnect_support_stays(struct kunit *test)
 {
 	struct kofi_rdm *rdm = open_with(test, 1, 20), *other = open_with(test, 0, 0);
-	struct raw *raw = polite(test, rdm, 0);
+	struct raw *raw = connect_raw(test, rdm, 0);
 
 	msleep(200);
 	raw_progress(raw);
@@ -463,7 +466,7 @@ static void rdm_04_who_cannot_be_asked_stays(struct kunit *test)
 	raw_disconnect(test, raw);
 }
 
-static void close_02_with_some_who_wait_for_room(struct kunit *test)
+static void close_02_close_with_sends_that_wait_for_a_connection(struct kunit *test)
 {
 	struct kofi_rdm *hub = open_with(test, 1, 0), *peers[3];
 	u8 *out = tr_buffer(test, LONG);
@@ -478,23 +481,23 @@ static void close_02_with_some_who_wait_for_room(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(ep_11_connections_are_bounded_and_idle_by_option),
-	KUNIT_CASE(rdm_04_idle_connections_end_and_come_again),
-	KUNIT_CASE(rdm_04_what_is_used_or_never_idle_stays),
-	KUNIT_CASE(rdm_04_what_is_under_way_keeps_its_connection),
-	KUNIT_CASE(rdm_06_what_waits_outlives_its_connection),
-	KUNIT_CASE(rdm_04_the_least_recently_used_makes_room),
-	KUNIT_CASE(rdm_04_who_waits_for_room_gets_it),
-	KUNIT_CASE_SLOW(rdm_04_everybody_has_less_room_than_peers),
+	KUNIT_CASE(rdm_04_idle_connections_end_and_are_reestablished),
+	KUNIT_CASE(rdm_04_used_connections_and_those_without_timeout_stay),
+	KUNIT_CASE(rdm_04_a_pending_rendezvous_keeps_its_connection),
+	KUNIT_CASE(rdm_06_unexpected_messages_outlive_their_connection),
+	KUNIT_CASE(rdm_04_the_least_recently_used_connection_is_evicted),
+	KUNIT_CASE(rdm_04_a_send_waits_for_the_connection_limit),
+	KUNIT_CASE_SLOW(rdm_04_all_to_all_with_fewer_connections_than_peers),
 	KUNIT_CASE_SLOW(rdm_03_order_is_kept_while_connections_are_evicted),
 	KUNIT_CASE_SLOW(rdm_04_nothing_is_lost_when_idle_connections_end),
-	KUNIT_CASE(rdm_04_who_has_left_is_forgotten),
-	KUNIT_CASE(rdm_04_who_is_asked_agrees),
-	KUNIT_CASE(rdm_04_who_asks_has_nothing_more_to_say),
-	KUNIT_CASE(rdm_04_who_does_not_answer_is_left),
-	KUNIT_CASE(rdm_04_who_has_to_stay_is_asked_again),
-	KUNIT_CASE(rdm_04_strange_farewells_end_it),
-	KUNIT_CASE(rdm_04_who_cannot_be_asked_stays),
-	KUNIT_CASE(close_02_with_some_who_wait_for_room),
+	KUNIT_CASE(rdm_04_connection_ids_are_reused),
+	KUNIT_CASE(rdm_04_a_disconnect_request_is_accepted),
+	KUNIT_CASE(rdm_04_a_message_after_a_disconnect_request_ends_it),
+	KUNIT_CASE(rdm_04_an_unanswered_disconnect_request_times_out),
+	KUNIT_CASE(rdm_04_a_refused_disconnect_is_requested_again),
+	KUNIT_CASE(rdm_04_unexpected_disconnect_messages_end_the_connection),
+	KUNIT_CASE(rdm_04_a_peer_without_disconnect_support_stays),
+	KUNIT_CASE(close_02_close_with_sends_that_wait_for_a_connection),
 	{}
 };
 

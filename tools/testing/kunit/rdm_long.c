@@ -62,7 +62,7 @@ static void expect(struct kunit *test, struct pair *p, size_t len)
 	KUNIT_EXPECT_EQ(test, 0, memcmp(p->out, p->in, len));
 }
 
-static void one(struct kunit *test, struct pair *p, size_t len)
+static void exchange(struct kunit *test, struct pair *p, size_t len)
 {
 	memset(p->in, 0, len);
 	KUNIT_ASSERT_EQ(test, 0, rdm_recv(p->b, FI_ADDR_UNSPEC, p->in, len, p->in));
@@ -75,7 +75,7 @@ static void rdm_03_messages_of_all_lengths(struct kunit *test)
 	struct pair *p = pair(test, false);
 
 	for (int i = 0; i < ARRAY_SIZE(lens); i++)
-		one(test, p, lens[i]);
+		exchange(test, p, lens[i]);
 }
 
 static void rdm_03_messages_of_all_lengths_in_pages(struct kunit *test)
@@ -83,10 +83,10 @@ static void rdm_03_messages_of_all_lengths_in_pages(struct kunit *test)
 	struct pair *p = pair(test, true);
 
 	for (int i = 0; i < ARRAY_SIZE(lens); i++)
-		one(test, p, lens[i]);
+		exchange(test, p, lens[i]);
 }
 
-static void rdm_06_long_messages_wait_for_receives(struct kunit *test)
+static void rdm_06_long_unexpected_messages(struct kunit *test)
 {
 	struct pair *p = pair(test, false);
 	struct fi_cq_tagged_entry entry;
@@ -125,7 +125,7 @@ static void rdm_03_long_messages_in_several_parts(struct kunit *test)
 	}
 }
 
-static void cq_08_long_messages_are_cut_off(struct kunit *test)
+static void cq_08_long_messages_are_truncated(struct kunit *test)
 {
 	static const size_t rooms[] = { 0, 1, PACKET, PACKET + 1, 2 * PACKET - 1 };
 	struct pair *p = pair(test, false);
@@ -151,7 +151,7 @@ static void cq_08_long_messages_are_cut_off(struct kunit *test)
 			rdm_expect(test, p->a, p->out, NULL);
 		}
 	}
-	one(test, p, LONGEST);
+	exchange(test, p, LONGEST);
 }
 
 #define MANY	24
@@ -177,23 +177,23 @@ static void rdm_05_many_long_messages_at_once(struct kunit *test)
 		int tag = (5 * i + 3) % MANY;
 
 		for (int s = 0; s < 2; s++) {
-			u8 *here = in + (s * MANY + tag) * SZ_256K;
+			u8 *dst = in + (s * MANY + tag) * SZ_256K;
 
-			KUNIT_ASSERT_EQ(test, 0, fi_trecv(side[s]->ep, here, SZ_256K, NULL, FI_ADDR_UNSPEC, tag, 0,
-							  here));
+			KUNIT_ASSERT_EQ(test, 0, fi_trecv(side[s]->ep, dst, SZ_256K, NULL, FI_ADDR_UNSPEC, tag, 0,
+							  dst));
 		}
 	}
 	for (int s = 0; s < 2; s++) {
 		for (int left = 2 * MANY; left--;) {
-			u8 *here;
+			u8 *dst;
 
 			KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, side[s]->cq, &entry, 1));
 			if (entry.flags & FI_SEND)
 				continue;
-			here = entry.op_context;
+			dst = entry.op_context;
 			KUNIT_EXPECT_PTR_EQ(test, (void *)(in + (s * MANY + entry.tag) * SZ_256K),
-					    (void *)here);
-			KUNIT_EXPECT_EQ(test, 0, memcmp(p->out, here, entry.len));
+					    (void *)dst);
+			KUNIT_EXPECT_EQ(test, 0, memcmp(p->out, dst, entry.len));
 		}
 	}
 }
@@ -202,7 +202,7 @@ static void rdm_05_many_long_messages_at_once(struct kunit *test)
  * Both endpoints have rendezvous messages to read and messages to send. Neither
  * may wait at its device for something that the other one has to do.
  */
-static void rdm_05_both_read_while_they_send(struct kunit *test)
+static void rdm_05_rendezvous_in_both_directions(struct kunit *test)
 {
 	struct pair *p = pair(test, false);
 	struct kofi_rdm *side[] = { p->a, p->b };
@@ -214,10 +214,10 @@ static void rdm_05_both_read_while_they_send(struct kunit *test)
 	for (int round = 0; round < 8; round++) {
 		for (int i = 0; i < MANY; i++) {
 			for (int s = 0; s < 2; s++) {
-				u8 *here = in + (s * MANY + i) * SZ_256K;
+				u8 *dst = in + (s * MANY + i) * SZ_256K;
 
-				KUNIT_ASSERT_EQ(test, 0, fi_trecv(side[s]->ep, here, SZ_256K, NULL,
-								  FI_ADDR_UNSPEC, i, 0, here));
+				KUNIT_ASSERT_EQ(test, 0, fi_trecv(side[s]->ep, dst, SZ_256K, NULL,
+								  FI_ADDR_UNSPEC, i, 0, dst));
 			}
 		}
 		for (int i = 0; i < MANY; i++) {
@@ -241,7 +241,7 @@ static void rdm_05_both_read_while_they_send(struct kunit *test)
 }
 
 /* Unexpected messages beyond the memory limit wait at their sender, which is slowed. */
-static void rdm_06_what_nobody_receives_is_bounded(struct kunit *test)
+static void rdm_06_long_unexpected_messages_are_bounded(struct kunit *test)
 {
 	struct pair *p = pair(test, false);
 	const int count = 4 * SZ_1M / SZ_64K;
@@ -268,7 +268,7 @@ static void rdm_06_what_nobody_receives_is_bounded(struct kunit *test)
 }
 
 /* A rendezvous send fails when its peer closes, before any of it was received. */
-static void rdm_04_a_peer_goes_with_messages_on_their_way(struct kunit *test)
+static void rdm_04_the_receiver_closes_during_a_message(struct kunit *test)
 {
 	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
 		struct pair *p = pair(test, false);
@@ -292,7 +292,7 @@ static void rdm_04_a_peer_goes_with_messages_on_their_way(struct kunit *test)
 }
 
 /* If the sender closes, its message is received completely or not at all. */
-static void rdm_04_a_sender_goes(struct kunit *test)
+static void rdm_04_the_sender_closes_during_a_message(struct kunit *test)
 {
 	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
 		struct pair *p = pair(test, false);
@@ -320,7 +320,7 @@ static void rdm_04_a_sender_goes(struct kunit *test)
 	}
 }
 
-static void close_01_with_long_messages_on_their_way(struct kunit *test)
+static void close_01_close_during_long_messages(struct kunit *test)
 {
 	for (int i = 0; i < 6; i++) {
 		struct pair *p = pair(test, false);
@@ -347,15 +347,15 @@ static void close_01_with_long_messages_on_their_way(struct kunit *test)
 static struct kunit_case rdm_long_cases[] = {
 	KUNIT_CASE(rdm_03_messages_of_all_lengths),
 	KUNIT_CASE(rdm_03_messages_of_all_lengths_in_pages),
-	KUNIT_CASE(rdm_06_long_messages_wait_for_receives),
+	KUNIT_CASE(rdm_06_long_unexpected_messages),
 	KUNIT_CASE(rdm_03_long_messages_in_several_parts),
-	KUNIT_CASE(cq_08_long_messages_are_cut_off),
+	KUNIT_CASE(cq_08_long_messages_are_truncated),
 	KUNIT_CASE(rdm_05_many_long_messages_at_once),
-	KUNIT_CASE(rdm_05_both_read_while_they_send),
-	KUNIT_CASE(rdm_06_what_nobody_receives_is_bounded),
-	KUNIT_CASE(rdm_04_a_peer_goes_with_messages_on_their_way),
-	KUNIT_CASE(rdm_04_a_sender_goes),
-	KUNIT_CASE(close_01_with_long_messages_on_their_way),
+	KUNIT_CASE(rdm_05_rendezvous_in_both_directions),
+	KUNIT_CASE(rdm_06_long_unexpected_messages_are_bounded),
+	KUNIT_CASE(rdm_04_the_receiver_closes_during_a_message),
+	KUNIT_CASE(rdm_04_the_sender_closes_during_a_message),
+	KUNIT_CASE(close_01_close_during_long_messages),
 	{}
 };
 

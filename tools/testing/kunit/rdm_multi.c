@@ -14,10 +14,10 @@
 #define SEGMENTS	(8 * PACKET)
 #define SMALL		64
 /* FI_OPT_MIN_MULTI_RECV: a buffer is released once less than this is left. */
-#define LEAST		256
+#define MIN_LEFT		256
 #define ROOM		(4 * SZ_1M)
 
-struct several {
+struct multi {
 	struct kofi_rdm	*a, *b;
 	fi_addr_t	to_b;
 	u8		*out, *in;
@@ -38,15 +38,15 @@ static u8 *memory(struct kunit *test, size_t len)
 	return buf;
 }
 
-static int set_least(struct kofi_rdm *rdm, size_t least)
+static int set_min_multi_recv(struct kofi_rdm *rdm, size_t least)
 {
 	return fi_setopt(&rdm->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least,
 			 sizeof(least));
 }
 
-static struct several *several(struct kunit *test, const struct rdm_opts *opts)
+static struct multi *multi(struct kunit *test, const struct rdm_opts *opts)
 {
-	struct several *s = kunit_kzalloc(test, sizeof(*s), GFP_KERNEL);
+	struct multi *s = kunit_kzalloc(test, sizeof(*s), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, s);
 	s->out = memory(test, ROOM);
@@ -56,7 +56,7 @@ static struct several *several(struct kunit *test, const struct rdm_opts *opts)
 	s->a = rdm_open(test, NULL);
 	s->b = rdm_open(test, opts);
 	s->to_b = rdm_know(test, s->a, s->b);
-	KUNIT_ASSERT_EQ(test, 0, set_least(s->b, LEAST));
+	KUNIT_ASSERT_EQ(test, 0, set_min_multi_recv(s->b, MIN_LEFT));
 	return s;
 }
 
@@ -73,39 +73,39 @@ static ssize_t post(struct kofi_rdm *rdm, void *buf, size_t len, u64 flags)
 	return fi_recvmsg(rdm->ep, &msg, flags | FI_MULTI_RECV);
 }
 
-static void send(struct kunit *test, struct several *s, const u8 *from, size_t len)
+static void send(struct kunit *test, struct multi *s, const u8 *from, size_t len)
 {
 	KUNIT_ASSERT_EQ(test, 0, rdm_send(s->a, s->to_b, from, len, NULL));
 	s->sent++;
 }
 
 /* Reads all send completions. */
-static void settle(struct kunit *test, struct several *s)
+static void expect_sent(struct kunit *test, struct multi *s)
 {
 	for (; s->sent; s->sent--)
 		rdm_expect(test, s->a, NULL, NULL);
 }
 
 /* Returns where a message of len bytes starts, and advances next past it. */
-static u8 *place(struct several *s, size_t len)
+static u8 *next_start(struct multi *s, size_t len)
 {
-	u8 *here = s->next;
+	u8 *start = s->next;
 
-	s->next = PTR_ALIGN(here + len, dma_get_cache_alignment());
-	return here;
+	s->next = PTR_ALIGN(start + len, dma_get_cache_alignment());
+	return start;
 }
 
 /* Reads b's next entry, which has to be of this message; last: it releases the buffer. */
-static void expect(struct kunit *test, struct several *s, const u8 *from, size_t len, bool last)
+static void expect(struct kunit *test, struct multi *s, const u8 *from, size_t len, bool last)
 {
-	u8 *here = place(s, len);
+	u8 *start = next_start(s, len);
 	struct fi_cq_tagged_entry entry;
 
 	rdm_expect(test, s->b, s->in, &entry);
 	KUNIT_EXPECT_EQ(test, FI_RECV | FI_MSG | (last ? FI_MULTI_RECV : 0), entry.flags);
 	KUNIT_EXPECT_EQ(test, len, entry.len);
-	KUNIT_ASSERT_PTR_EQ(test, (void *)here, entry.buf);
-	KUNIT_EXPECT_EQ(test, 0, memcmp(from, here, len));
+	KUNIT_ASSERT_PTR_EQ(test, (void *)start, entry.buf);
+	KUNIT_EXPECT_EQ(test, 0, memcmp(from, start, len));
 }
 
 static void expect_nothing(struct kunit *test, struct kofi_rdm *rdm)
@@ -115,7 +115,7 @@ static void expect_nothing(struct kunit *test, struct kofi_rdm *rdm)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(rdm->cq, &entry, 1));
 }
 
-static void ep_11_options_of_datagrams(struct kunit *test)
+static void ep_11_min_multi_recv_option_of_datagrams(struct kunit *test)
 {
 	struct kofi_rdm *rdm = rdm_open(test, NULL);
 	size_t size = 0, len = sizeof(size);
@@ -123,10 +123,10 @@ static void ep_11_options_of_datagrams(struct kunit *test)
 	for (int i = 0; i < 2; i++) {
 		KUNIT_EXPECT_EQ(test, 0, fi_getopt(&rdm->ep->fid, FI_OPT_ENDPOINT,
 						   FI_OPT_MIN_MULTI_RECV, &size, &len));
-		KUNIT_EXPECT_EQ(test, i ? LEAST : 4096, size);
-		KUNIT_EXPECT_EQ(test, 0, set_least(rdm, LEAST));
+		KUNIT_EXPECT_EQ(test, i ? MIN_LEFT : 4096, size);
+		KUNIT_EXPECT_EQ(test, 0, set_min_multi_recv(rdm, MIN_LEFT));
 	}
-	KUNIT_EXPECT_EQ(test, -FI_EINVAL, set_least(rdm, 0));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, set_min_multi_recv(rdm, 0));
 }
 
 /* Lengths of eager, segmented, rendezvous and empty messages. */
@@ -135,9 +135,9 @@ static const size_t lens[] = {
 	SEGMENTS, 2,
 };
 
-enum when { BEFORE, BETWEEN, BEHIND };
+enum when { BEFORE, BETWEEN, AFTER };
 
-static const enum when whens[] = { BEFORE, BETWEEN, BEHIND };
+static const enum when whens[] = { BEFORE, BETWEEN, AFTER };
 
 static void name_when(const enum when *when, char *name)
 {
@@ -148,24 +148,24 @@ static void name_when(const enum when *when, char *name)
 
 KUNIT_ARRAY_PARAM(when, whens, name_when);
 
-static size_t room_for_all(struct several *s)
+static size_t room_for_all(struct multi *s)
 {
 	size_t len;
 
 	for (int i = 0; i < ARRAY_SIZE(lens); i++)
-		place(s, lens[i]);
+		next_start(s, lens[i]);
 	len = s->next - s->in;
 	s->next = s->in;
 	return len;
 }
 
 /* The buffer is posted before the messages, between them, or after they may have arrived. */
-static void ep_11_datagrams_lie_one_behind_the_other(struct kunit *test)
+static void ep_11_messages_are_placed_in_order(struct kunit *test)
 {
 	const enum when *when = test->param_value;
-	struct several *s = several(test, NULL);
-	size_t room = room_for_all(s) + LEAST - 1;
-	u8 *places[ARRAY_SIZE(lens)];
+	struct multi *s = multi(test, NULL);
+	size_t room = room_for_all(s) + MIN_LEFT - 1;
+	u8 *starts[ARRAY_SIZE(lens)];
 	const u8 *from = s->out;
 	u32 seen = 0;
 
@@ -174,11 +174,11 @@ static void ep_11_datagrams_lie_one_behind_the_other(struct kunit *test)
 	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
 		if (*when == BETWEEN && i == 4)
 			KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, room, 0));
-		places[i] = place(s, lens[i]);
+		starts[i] = next_start(s, lens[i]);
 		send(test, s, from, lens[i]);
 		from += lens[i];
 	}
-	if (*when == BEHIND) {
+	if (*when == AFTER) {
 		usleep_range(1000, 2000);
 		KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, room, 0));
 	}
@@ -191,7 +191,7 @@ static void ep_11_datagrams_lie_one_behind_the_other(struct kunit *test)
 		/* Entries may be in any order; the last one has FI_MULTI_RECV. */
 		KUNIT_EXPECT_EQ(test, FI_RECV | FI_MSG | last, entry.flags);
 		for (at = 0; at < ARRAY_SIZE(lens); at++)
-			if (entry.buf == places[at] && entry.len == lens[at])
+			if (entry.buf == starts[at] && entry.len == lens[at])
 				break;
 		KUNIT_ASSERT_LT(test, at, ARRAY_SIZE(lens));
 		KUNIT_EXPECT_FALSE(test, seen & BIT(at));
@@ -199,75 +199,75 @@ static void ep_11_datagrams_lie_one_behind_the_other(struct kunit *test)
 	}
 	from = s->out;
 	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
-		KUNIT_EXPECT_EQ(test, 0, memcmp(from, places[i], lens[i]));
+		KUNIT_EXPECT_EQ(test, 0, memcmp(from, starts[i], lens[i]));
 		from += lens[i];
 	}
 	KUNIT_EXPECT_NULL(test, memchr_inv(s->next, 0, s->in + ROOM - s->next));
 	expect_nothing(test, s->b);
 }
 
-static void ep_11_a_buffer_for_one_datagram(struct kunit *test)
+static void ep_11_a_multi_recv_for_one_datagram(struct kunit *test)
 {
-	struct several *s = several(test, NULL);
+	struct multi *s = multi(test, NULL);
 
 	for (int i = 0; i < 2; i++) {
-		size_t len = i ? 0 : LEAST - 1;
+		size_t len = i ? 0 : MIN_LEFT - 1;
 
 		s->next = s->in;
 		KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, len, 0));
 		send(test, s, s->out, len);
 		expect(test, s, s->out, len, true);
 	}
-	settle(test, s);
+	expect_sent(test, s);
 	rdm_exchange(test, s->a, s->to_b, s->b);
 }
 
-static void ep_11_each_entry_of_datagrams_is_written(struct kunit *test)
+static void ep_11_each_datagram_of_a_multi_recv_completes(struct kunit *test)
 {
 	static const struct rdm_opts opts = { .cq_flags = FI_SELECTIVE_COMPLETION };
-	struct several *s = several(test, &opts);
+	struct multi *s = multi(test, &opts);
 
-	KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, LEAST + SMALL, 0));
+	KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, MIN_LEFT + SMALL, 0));
 	for (int i = 0; i < 2; i++)
 		send(test, s, s->out, SMALL);
 	for (int i = 0; i < 2; i++)
 		expect(test, s, s->out, SMALL, i);
 }
 
-static void ep_11_a_datagram_that_is_longer_than_the_rest(struct kunit *test)
+static void ep_11_a_datagram_longer_than_the_rest_is_truncated(struct kunit *test)
 {
-	static const size_t longer[] = { SMALL + LEAST + 1, 2 * PACKET, SEGMENTS + 1 };
-	struct several *s = several(test, NULL);
+	static const size_t longer[] = { SMALL + MIN_LEFT + 1, 2 * PACKET, SEGMENTS + 1 };
+	struct multi *s = multi(test, NULL);
 
 	for (int i = 0; i < ARRAY_SIZE(longer); i++) {
 		struct fi_cq_err_entry error;
-		u8 *here;
+		u8 *start;
 
 		s->next = s->in;
-		memset(s->in, 0, 2 * SMALL + LEAST);
-		KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, 2 * SMALL + LEAST, 0));
+		memset(s->in, 0, 2 * SMALL + MIN_LEFT);
+		KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, 2 * SMALL + MIN_LEFT, 0));
 		send(test, s, s->out, SMALL);
 		expect(test, s, s->out, SMALL, false);
 		send(test, s, s->out, longer[i]);
-		here = s->next;
+		start = s->next;
 		KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, s->b->cq, &error));
 		KUNIT_EXPECT_EQ(test, FI_ETRUNC, error.err);
 		KUNIT_EXPECT_PTR_EQ(test, (void *)s->in, error.op_context);
-		KUNIT_EXPECT_PTR_EQ(test, (void *)here, error.buf);
+		KUNIT_EXPECT_PTR_EQ(test, (void *)start, error.buf);
 		KUNIT_EXPECT_EQ(test, FI_RECV | FI_MSG | FI_MULTI_RECV, error.flags);
-		KUNIT_EXPECT_EQ(test, s->in + 2 * SMALL + LEAST - here, error.len);
+		KUNIT_EXPECT_EQ(test, s->in + 2 * SMALL + MIN_LEFT - start, error.len);
 		KUNIT_EXPECT_EQ(test, longer[i], error.len + error.olen);
-		KUNIT_EXPECT_EQ(test, 0, memcmp(s->out, here, error.len));
-		KUNIT_EXPECT_EQ(test, 0, here[error.len]);
+		KUNIT_EXPECT_EQ(test, 0, memcmp(s->out, start, error.len));
+		KUNIT_EXPECT_EQ(test, 0, start[error.len]);
 	}
-	settle(test, s);
+	expect_sent(test, s);
 	rdm_exchange(test, s->a, s->to_b, s->b);
 }
 
 /* A receive that was posted after the buffer is used once the buffer is released. */
-static void ep_11_a_buffer_keeps_its_place(struct kunit *test)
+static void ep_11_a_multi_recv_keeps_its_place_in_the_queue(struct kunit *test)
 {
-	struct several *s = several(test, NULL);
+	struct multi *s = multi(test, NULL);
 	u8 *other = memory(test, SMALL);
 
 	for (int is_late = 0; is_late < 2; is_late++) {
@@ -276,7 +276,7 @@ static void ep_11_a_buffer_keeps_its_place(struct kunit *test)
 		if (is_late)
 			for (int i = 0; i < 3; i++)
 				send(test, s, s->out + i, SMALL);
-		KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, LEAST + SMALL, 0));
+		KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, MIN_LEFT + SMALL, 0));
 		KUNIT_ASSERT_EQ(test, 0, rdm_recv(s->b, FI_ADDR_UNSPEC, other, SMALL, other));
 		if (!is_late)
 			for (int i = 0; i < 3; i++)
@@ -289,12 +289,12 @@ static void ep_11_a_buffer_keeps_its_place(struct kunit *test)
 }
 
 /* There are two CQ slots and one receive: the other messages wait, in order. */
-static void ep_11_datagrams_wait_for_room_to_be_told_of(struct kunit *test)
+static void ep_11_datagrams_wait_for_cq_slots(struct kunit *test)
 {
 	static const struct rdm_opts opts = { .cq_size = 2, .rx_size = 1 };
-	struct several *s = several(test, &opts);
+	struct multi *s = multi(test, &opts);
 	const int count = 20;
-	size_t room = count * ALIGN(SMALL, dma_get_cache_alignment()) + LEAST - SMALL;
+	size_t room = count * ALIGN(SMALL, dma_get_cache_alignment()) + MIN_LEFT - SMALL;
 
 	for (int is_late = 0; is_late < 2; is_late++) {
 		s->next = s->in;
@@ -314,9 +314,9 @@ static void ep_11_datagrams_wait_for_room_to_be_told_of(struct kunit *test)
 }
 
 /* The cancelled buffer has no pending messages. */
-static void ep_11_a_cancelled_buffer_comes_back(struct kunit *test)
+static void ep_11_a_multi_recv_is_cancelled(struct kunit *test)
 {
-	struct several *s = several(test, NULL);
+	struct multi *s = multi(test, NULL);
 	struct fi_cq_err_entry error;
 
 	for (int i = 0; i < 3; i++) {
@@ -334,22 +334,22 @@ static void ep_11_a_cancelled_buffer_comes_back(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, -FI_ENOENT, fi_cancel(&s->b->ep->fid, s->in));
 		expect_nothing(test, s->b);
 	}
-	settle(test, s);
+	expect_sent(test, s);
 	rdm_exchange(test, s->a, s->to_b, s->b);
 }
 
 /* Messages received before the cancel complete first, then the buffer is cancelled. */
-static void ep_11_a_cancelled_buffer_loses_nothing(struct kunit *test)
+static void ep_11_cancelling_a_multi_recv_loses_no_message(struct kunit *test)
 {
 	static const struct rdm_opts opts = { .cq_size = 2 };
-	struct several *s = several(test, &opts);
+	struct multi *s = multi(test, &opts);
 	struct fi_cq_err_entry error;
 	int read = 0, ret;
 
 	KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, ROOM, 0));
 	for (int i = 0; i < 3; i++)
 		send(test, s, s->out + i, SMALL);
-	settle(test, s);
+	expect_sent(test, s);
 	usleep_range(1000, 2000);
 	while ((ret = fi_cancel(&s->b->ep->fid, s->in)) == -FI_EAGAIN && read < 3) {
 		expect(test, s, s->out + read, SMALL, false);
@@ -358,16 +358,16 @@ static void ep_11_a_cancelled_buffer_loses_nothing(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, ret);
 	while (read < 3) {
 		struct fi_cq_tagged_entry entry;
-		u8 *here = s->next;
+		u8 *start = s->next;
 
 		ret = fi_cq_sread(s->b->cq, &entry, 1, NULL, FX_WAIT_MS);
 		/* A message that arrived after the cancel is for the next receive. */
 		if (ret == -FI_EAVAIL)
 			break;
 		KUNIT_ASSERT_EQ(test, 1, ret);
-		KUNIT_EXPECT_PTR_EQ(test, (void *)here, entry.buf);
+		KUNIT_EXPECT_PTR_EQ(test, (void *)start, entry.buf);
 		KUNIT_EXPECT_EQ(test, FI_RECV | FI_MSG, entry.flags);
-		KUNIT_EXPECT_EQ(test, 0, memcmp(s->out + read, place(s, SMALL), SMALL));
+		KUNIT_EXPECT_EQ(test, 0, memcmp(s->out + read, next_start(s, SMALL), SMALL));
 		read++;
 	}
 	KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, s->b->cq, &error));
@@ -375,18 +375,18 @@ static void ep_11_a_cancelled_buffer_loses_nothing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, FI_RECV | FI_MSG | FI_MULTI_RECV, error.flags);
 	for (; read < 3; read++) {
 		s->next = s->in;
-		KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, LEAST, 0));
+		KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, MIN_LEFT, 0));
 		expect(test, s, s->out + read, SMALL, true);
 	}
-	settle(test, s);
+	expect_sent(test, s);
 	rdm_exchange(test, s->a, s->to_b, s->b);
 }
 
 /* The sender closes before the receiver has read the rendezvous message. */
-static void ep_11_a_place_whose_message_does_not_come(struct kunit *test)
+static void ep_11_a_rendezvous_into_a_multi_recv_fails(struct kunit *test)
 {
 	static const struct rdm_opts opts = { .cq_size = 1 };
-	struct several *s = several(test, &opts);
+	struct multi *s = multi(test, &opts);
 	u8 *other = memory(test, SMALL);
 	struct fi_cq_err_entry error;
 
@@ -413,15 +413,15 @@ static void ep_11_a_place_whose_message_does_not_come(struct kunit *test)
 }
 
 /* fi_recv() on an endpoint with FI_MULTI_RECV as a default; tagged receives ignore the default. */
-static void ep_11_the_flag_of_a_datagram_endpoint(struct kunit *test)
+static void ep_11_multi_recv_as_a_datagram_endpoint_default(struct kunit *test)
 {
-	struct several *s = several(test, NULL);
+	struct multi *s = multi(test, NULL);
 	u64 flags = FI_RECV | FI_MULTI_RECV;
 	u8 *other = memory(test, SMALL);
 	struct fi_cq_tagged_entry entry;
 
 	KUNIT_ASSERT_EQ(test, 0, fi_control(&s->b->ep->fid, FI_SETOPSFLAG, &flags));
-	KUNIT_ASSERT_EQ(test, 0, rdm_recv(s->b, FI_ADDR_UNSPEC, s->in, LEAST + SMALL, s->in));
+	KUNIT_ASSERT_EQ(test, 0, rdm_recv(s->b, FI_ADDR_UNSPEC, s->in, MIN_LEFT + SMALL, s->in));
 	KUNIT_ASSERT_EQ(test, 0, fi_trecv(s->b->ep, other, SMALL, NULL, FI_ADDR_UNSPEC, 7, 0,
 					  other));
 	KUNIT_ASSERT_EQ(test, 0, fi_tsend(s->a->ep, s->out, SMALL, NULL, s->to_b, 7, NULL));
@@ -433,9 +433,9 @@ static void ep_11_the_flag_of_a_datagram_endpoint(struct kunit *test)
 	}
 }
 
-static void ep_11_a_buffer_for_datagrams_is_one_range(struct kunit *test)
+static void ep_11_a_multi_recv_of_datagrams_is_one_range(struct kunit *test)
 {
-	struct several *s = several(test, NULL);
+	struct multi *s = multi(test, NULL);
 	const struct kvec iov[2] = { { s->in, SMALL }, { s->in + SMALL, SMALL } };
 	const struct fi_msg two = { .msg_iov = iov, .iov_count = 2, .addr = FI_ADDR_UNSPEC };
 	const struct bio_vec bvec = {};
@@ -455,10 +455,10 @@ static void ep_11_a_buffer_for_datagrams_is_one_range(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, room - 1, fi_rx_size_left(s->b->ep));
 }
 
-static void ep_11_an_endpoint_without_such_buffers(struct kunit *test)
+static void ep_11_multi_recv_without_the_capability_is_refused(struct kunit *test)
 {
 	struct kofi_rdm *rdm = rdm_make(test, NULL);
-	u8 *buf = memory(test, LEAST);
+	u8 *buf = memory(test, MIN_LEFT);
 
 	fx_close(test, &rdm->ep->fid);
 	KUNIT_EXPECT_TRUE(test, rdm->info->caps & FI_MULTI_RECV);
@@ -467,7 +467,7 @@ static void ep_11_an_endpoint_without_such_buffers(struct kunit *test)
 	rdm->info->caps &= ~FI_MULTI_RECV;
 	rdm->ep = fx_ep(test, rdm->domain, rdm->info);
 	rdm_start(test, rdm, 0);
-	KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP, post(rdm, buf, LEAST, 0));
+	KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP, post(rdm, buf, MIN_LEFT, 0));
 }
 
 #define PEERS		3
@@ -475,13 +475,13 @@ static void ep_11_an_endpoint_without_such_buffers(struct kunit *test)
 #define BUFFERS		3
 #define SIZE		1000
 
-struct note {
+struct message {
 	u32	peer, number, len;
 	u8	bytes[];
 };
 
 /* Several peers fill several buffers, each of which is posted again after its release. */
-static void ep_11_buffers_go_round(struct kunit *test)
+static void ep_11_multi_recv_buffers_are_reused(struct kunit *test)
 {
 	static const struct rdm_opts opts = { .cq_size = 8, .rx_size = BUFFERS };
 	struct kofi_rdm *to = rdm_open(test, &opts), *from[PEERS];
@@ -489,7 +489,7 @@ static void ep_11_buffers_go_round(struct kunit *test)
 	u32 sent[PEERS] = {}, seen[PEERS] = {}, count = 0;
 	fi_addr_t addr[PEERS];
 
-	KUNIT_ASSERT_EQ(test, 0, set_least(to, LEAST));
+	KUNIT_ASSERT_EQ(test, 0, set_min_multi_recv(to, MIN_LEFT));
 	for (int i = 0; i < PEERS; i++) {
 		from[i] = rdm_open(test, NULL);
 		addr[i] = rdm_know(test, from[i], to);
@@ -500,28 +500,28 @@ static void ep_11_buffers_go_round(struct kunit *test)
 		struct fi_cq_tagged_entry entry;
 
 		for (int i = 0; i < PEERS; i++) {
-			struct note *note = (void *)(out + i * SIZE);
+			struct message *message = (void *)(out + i * SIZE);
 
 			while (sent[i] < ROUNDS) {
-				note->peer = i;
-				note->number = sent[i];
-				note->len = (sent[i] * 7 + i) % (LEAST - sizeof(*note));
-				memset(note->bytes, sent[i], note->len);
-				if (fi_inject(from[i]->ep, note, sizeof(*note) + note->len,
+				message->peer = i;
+				message->number = sent[i];
+				message->len = (sent[i] * 7 + i) % (MIN_LEFT - sizeof(*message));
+				memset(message->bytes, sent[i], message->len);
+				if (fi_inject(from[i]->ep, message, sizeof(*message) + message->len,
 					      addr[i]))
 					break;
 				sent[i]++;
 			}
 		}
 		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, to->cq, &entry, 1));
-		for (struct note note, *there = entry.buf; there; there = NULL) {
-			memcpy(&note, there, sizeof(note));
-			KUNIT_ASSERT_LT(test, note.peer, PEERS);
-			KUNIT_ASSERT_EQ(test, seen[note.peer], note.number);
-			KUNIT_ASSERT_EQ(test, sizeof(note) + note.len, entry.len);
-			KUNIT_ASSERT_NULL(test, memchr_inv(there->bytes, note.number & 0xff,
-							   note.len));
-			seen[note.peer]++;
+		for (struct message message, *in_buf = entry.buf; in_buf; in_buf = NULL) {
+			memcpy(&message, in_buf, sizeof(message));
+			KUNIT_ASSERT_LT(test, message.peer, PEERS);
+			KUNIT_ASSERT_EQ(test, seen[message.peer], message.number);
+			KUNIT_ASSERT_EQ(test, sizeof(message) + message.len, entry.len);
+			KUNIT_ASSERT_NULL(test, memchr_inv(in_buf->bytes, message.number & 0xff,
+							   message.len));
+			seen[message.peer]++;
 		}
 		count++;
 		if (entry.flags & FI_MULTI_RECV)
@@ -530,12 +530,12 @@ static void ep_11_buffers_go_round(struct kunit *test)
 }
 
 /* The buffer has messages without a completion, which the close drops. */
-static void close_01_with_buffers_that_are_used(struct kunit *test)
+static void close_01_close_with_partly_used_multi_recv_buffers(struct kunit *test)
 {
 	static const struct rdm_opts opts = { .cq_size = 2 };
-	struct several *s = several(test, &opts);
+	struct multi *s = multi(test, &opts);
 
-	KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, 2 * SMALL + LEAST, 0));
+	KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, 2 * SMALL + MIN_LEFT, 0));
 	KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in + PACKET, ROOM - PACKET, 0));
 	for (int i = 0; i < 8; i++)
 		send(test, s, s->out, i % 2 ? SMALL : SEGMENTS + i);
@@ -548,21 +548,21 @@ static void close_01_with_buffers_that_are_used(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(ep_11_options_of_datagrams),
-	KUNIT_CASE_PARAM(ep_11_datagrams_lie_one_behind_the_other, when_gen_params),
-	KUNIT_CASE(ep_11_a_buffer_for_one_datagram),
-	KUNIT_CASE(ep_11_each_entry_of_datagrams_is_written),
-	KUNIT_CASE(ep_11_a_datagram_that_is_longer_than_the_rest),
-	KUNIT_CASE(ep_11_a_buffer_keeps_its_place),
-	KUNIT_CASE(ep_11_datagrams_wait_for_room_to_be_told_of),
-	KUNIT_CASE(ep_11_a_cancelled_buffer_comes_back),
-	KUNIT_CASE(ep_11_a_cancelled_buffer_loses_nothing),
-	KUNIT_CASE(ep_11_a_place_whose_message_does_not_come),
-	KUNIT_CASE(ep_11_the_flag_of_a_datagram_endpoint),
-	KUNIT_CASE(ep_11_a_buffer_for_datagrams_is_one_range),
-	KUNIT_CASE(ep_11_an_endpoint_without_such_buffers),
-	KUNIT_CASE(ep_11_buffers_go_round),
-	KUNIT_CASE(close_01_with_buffers_that_are_used),
+	KUNIT_CASE(ep_11_min_multi_recv_option_of_datagrams),
+	KUNIT_CASE_PARAM(ep_11_messages_are_placed_in_order, when_gen_params),
+	KUNIT_CASE(ep_11_a_multi_recv_for_one_datagram),
+	KUNIT_CASE(ep_11_each_datagram_of_a_multi_recv_completes),
+	KUNIT_CASE(ep_11_a_datagram_longer_than_the_rest_is_truncated),
+	KUNIT_CASE(ep_11_a_multi_recv_keeps_its_place_in_the_queue),
+	KUNIT_CASE(ep_11_datagrams_wait_for_cq_slots),
+	KUNIT_CASE(ep_11_a_multi_recv_is_cancelled),
+	KUNIT_CASE(ep_11_cancelling_a_multi_recv_loses_no_message),
+	KUNIT_CASE(ep_11_a_rendezvous_into_a_multi_recv_fails),
+	KUNIT_CASE(ep_11_multi_recv_as_a_datagram_endpoint_default),
+	KUNIT_CASE(ep_11_a_multi_recv_of_datagrams_is_one_range),
+	KUNIT_CASE(ep_11_multi_recv_without_the_capability_is_refused),
+	KUNIT_CASE(ep_11_multi_recv_buffers_are_reused),
+	KUNIT_CASE(close_01_close_with_partly_used_multi_recv_buffers),
 	{}
 };
 

@@ -32,7 +32,7 @@ static struct pair *pair(struct kunit *test)
 }
 
 /* In most tries nothing else makes progress before the check: the sender has copied the message. */
-static void rdm_03_a_message_is_there_when_its_send_returns(struct kunit *test)
+static void rdm_03_local_delivery_before_the_send_returns(struct kunit *test)
 {
 	static const size_t lens[] = { 1, 1000, PACKET, PACKET + 1, LONGEST };
 	struct pair *p;
@@ -41,7 +41,7 @@ static void rdm_03_a_message_is_there_when_its_send_returns(struct kunit *test)
 		kunit_skip(test, "they reach each other by the device");
 	p = pair(test);
 	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
-		int there = 0;
+		int delivered = 0;
 
 		for (int n = 0; n < TRIES; n++) {
 			size_t len = lens[i];
@@ -50,12 +50,12 @@ static void rdm_03_a_message_is_there_when_its_send_returns(struct kunit *test)
 			memset(p->in, 0, len);
 			KUNIT_ASSERT_EQ(test, 0, rdm_recv(p->rdm[1], FI_ADDR_UNSPEC, p->in, len, p->in));
 			KUNIT_ASSERT_EQ(test, 0, rdm_send(p->rdm[0], p->to[0], p->out, len, p->out));
-			there += tr_intact(p->in, len, n + 1);
+			delivered += tr_intact(p->in, len, n + 1);
 			rdm_expect(test, p->rdm[0], p->out, NULL);
 			rdm_expect(test, p->rdm[1], p->in, NULL);
 			KUNIT_EXPECT_TRUE(test, tr_intact(p->in, len, n + 1));
 		}
-		KUNIT_EXPECT_GT_MSG(test, there, TRIES / 2, "of %zu bytes", lens[i]);
+		KUNIT_EXPECT_GT_MSG(test, delivered, TRIES / 2, "of %zu bytes", lens[i]);
 	}
 }
 
@@ -64,32 +64,33 @@ static void rdm_03_a_message_is_there_when_its_send_returns(struct kunit *test)
 #define ROOM	(LONGEST + PACKET)
 
 /* Messages of random lengths take different ways, and may be expected or unexpected. */
-static void rdm_03_messages_of_any_length_keep_their_order(struct kunit *test)
+static void rdm_03_messages_of_random_lengths_keep_their_order(struct kunit *test)
 {
-	static const size_t most[] = { 100, PACKET, LONGEST, ROOM };
+	static const size_t max_len[] = { 100, PACKET, LONGEST, ROOM };
 	/* Allocated first: freed after the endpoints close, also when the test fails. */
 	u8 *out = tr_vbuffer(test, AHEAD * ROOM), *in = tr_vbuffer(test, AHEAD * ROOM);
 	struct pair *p = pair(test);
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	bool is_sent[AHEAD] = {}, is_posted[AHEAD] = {};
-	int sent = 0, posted = 0, come = 0;
+	int sent = 0, posted = 0, done = 0;
 	struct fi_cq_tagged_entry entry;
 	size_t lens[AHEAD] = {};
 	struct rnd_state rnd;
 
 	prandom_seed_state(&rnd, 1);
-	while (come < MANY) {
-		u32 dice = prandom_u32_state(&rnd);
+	while (done < MANY) {
+		u32 random_bits = prandom_u32_state(&rnd);
 		u8 *from = out + sent % AHEAD * ROOM, *to = in + posted % AHEAD * ROOM;
 		size_t *len = &lens[sent % AHEAD];
 
-		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "%d of %d have come", come, MANY);
-		if (dice % 2 && sent < MANY && sent < come + AHEAD && !is_sent[sent % AHEAD]) {
-			*len = 4 + dice / 8 % (most[dice / 2 % 4] - 3);
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "%d of %d have come", done, MANY);
+		if (random_bits % 2 && sent < MANY && sent < done + AHEAD &&
+		    !is_sent[sent % AHEAD]) {
+			*len = 4 + random_bits / 8 % (max_len[random_bits / 2 % 4] - 3);
 			tr_fill(from, *len, sent);
 			if (!fi_send(p->rdm[0]->ep, from, *len, NULL, p->to[0], from))
 				is_sent[sent++ % AHEAD] = true;
-		} else if (posted < MANY && posted < come + AHEAD) {
+		} else if (posted < MANY && posted < done + AHEAD) {
 			if (!fi_recv(p->rdm[1]->ep, to, ROOM, NULL, FI_ADDR_UNSPEC, to))
 				is_posted[posted++ % AHEAD] = true;
 		}
@@ -97,12 +98,12 @@ static void rdm_03_messages_of_any_length_keep_their_order(struct kunit *test)
 			is_sent[((u8 *)entry.op_context - out) / ROOM] = false;
 		cond_resched();
 		/* Reads only now and then, so that some messages are unexpected. */
-		if (dice >> 24 & 7)
+		if (random_bits >> 24 & 7)
 			continue;
 		/* Rendezvous messages may complete later than those behind them. */
 		while (fi_cq_read(p->rdm[1]->cq, &entry, 1) == 1) {
 			int which = ((u8 *)entry.op_context - in) / ROOM;
-			int number = come + (which - come % AHEAD + AHEAD) % AHEAD;
+			int number = done + (which - done % AHEAD + AHEAD) % AHEAD;
 
 			KUNIT_ASSERT_TRUE(test, is_posted[which]);
 			KUNIT_ASSERT_EQ(test, lens[which], entry.len);
@@ -110,8 +111,8 @@ static void rdm_03_messages_of_any_length_keep_their_order(struct kunit *test)
 					      "message %d is another", number);
 			is_posted[which] = false;
 			end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
-			while (come < posted && !is_posted[come % AHEAD])
-				come++;
+			while (done < posted && !is_posted[done % AHEAD])
+				done++;
 		}
 	}
 }
@@ -149,7 +150,7 @@ static int send_and_receive(struct tr_thread *thread)
 	return 0;
 }
 
-static void rdm_05_both_send_to_each_other_at_once(struct kunit *test)
+static void rdm_05_local_messages_in_both_directions(struct kunit *test)
 {
 	struct pair *p = pair(test);
 	struct side *sides = (void *)tr_buffer(test, 2 * sizeof(*sides));
@@ -168,7 +169,7 @@ static void rdm_05_both_send_to_each_other_at_once(struct kunit *test)
 }
 
 /* Sends until a send fails because the peer has closed, or until the thread is stopped. */
-static int send_on(struct tr_thread *thread)
+static int send_until_error(struct tr_thread *thread)
 {
 	struct side *side = thread->arg;
 	struct kofi_rdm *rdm = side->p->rdm[0];
@@ -191,7 +192,7 @@ static int send_on(struct tr_thread *thread)
 	return thread->result = -FI_ETIMEDOUT;
 }
 
-static void close_01_a_receiver_goes_while_it_is_sent_to(struct kunit *test)
+static void close_01_the_receiver_closes_during_local_delivery(struct kunit *test)
 {
 	for (int round = 0; round < 10; round++) {
 		struct pair *p = pair(test);
@@ -202,7 +203,7 @@ static void close_01_a_receiver_goes_while_it_is_sent_to(struct kunit *test)
 		*side = (struct side){ .p = p, .out = p->out };
 		for (int i = 0; i < 50; i++)
 			KUNIT_ASSERT_EQ(test, 0, rdm_recv(p->rdm[1], FI_ADDR_UNSPEC, p->in, PACKET, NULL));
-		thread = tr_start(test, round % num_online_cpus(), send_on, side);
+		thread = tr_start(test, round % num_online_cpus(), send_until_error, side);
 		for (int i = 0; i < 1 + 5 * round; i++)
 			KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, p->rdm[1]->cq, &entry, 1));
 		fx_close(test, &p->rdm[1]->ep->fid);
@@ -216,10 +217,10 @@ static void close_01_a_receiver_goes_while_it_is_sent_to(struct kunit *test)
 }
 
 static struct kunit_case rdm_near_cases[] = {
-	KUNIT_CASE(rdm_03_a_message_is_there_when_its_send_returns),
-	KUNIT_CASE_SLOW(rdm_03_messages_of_any_length_keep_their_order),
-	KUNIT_CASE(rdm_05_both_send_to_each_other_at_once),
-	KUNIT_CASE_SLOW(close_01_a_receiver_goes_while_it_is_sent_to),
+	KUNIT_CASE(rdm_03_local_delivery_before_the_send_returns),
+	KUNIT_CASE_SLOW(rdm_03_messages_of_random_lengths_keep_their_order),
+	KUNIT_CASE(rdm_05_local_messages_in_both_directions),
+	KUNIT_CASE_SLOW(close_01_the_receiver_closes_during_local_delivery),
 	{}
 };
 

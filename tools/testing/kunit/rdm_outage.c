@@ -87,7 +87,7 @@ static struct kofi_rdm *open_side(struct kunit *test, int side)
 	return rdm;
 }
 
-static void rdm_04_who_is_not_heard_is_given_up_and_found_again(struct kunit *test)
+static void rdm_04_sends_fail_during_an_outage_and_work_after_it(struct kunit *test)
 {
 	struct ends *ends = (void *)tr_buffer(test, sizeof(*ends));
 	unsigned long end = jiffies + msecs_to_jiffies(LIMIT_MS);
@@ -126,7 +126,7 @@ static void rdm_04_who_is_not_heard_is_given_up_and_found_again(struct kunit *te
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE_SLOW(rdm_04_who_is_not_heard_is_given_up_and_found_again),
+	KUNIT_CASE_SLOW(rdm_04_sends_fail_during_an_outage_and_work_after_it),
 	{}
 };
 

@@ -38,8 +38,8 @@ static void send(struct kunit *test, struct peek *p, size_t len, u64 tag)
 }
 
 /* Calls fi_trecvmsg() without a buffer; returns 0 or the negative errno of its error entry. */
-static int look(struct kunit *test, struct peek *p, u64 tag, u64 flags, void *context,
-		struct fi_cq_tagged_entry *entry)
+static int peek_msg(struct kunit *test, struct peek *p, u64 tag, u64 flags, void *context,
+		    struct fi_cq_tagged_entry *entry)
 {
 	struct fi_msg_tagged msg = {
 		.addr = FI_ADDR_UNSPEC, .tag = tag, .context = context,
@@ -60,13 +60,14 @@ static int look(struct kunit *test, struct peek *p, u64 tag, u64 flags, void *co
 }
 
 /* Peeks until the message is there. */
-static void find(struct kunit *test, struct peek *p, u64 tag, u64 flags, void *context, size_t len)
+static void await_msg(struct kunit *test, struct peek *p, u64 tag, u64 flags, void *context,
+		      size_t len)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	struct fi_cq_tagged_entry entry;
 	int ret;
 
-	while ((ret = look(test, p, tag, FI_PEEK | flags, context, &entry)) == -FI_ENOMSG &&
+	while ((ret = peek_msg(test, p, tag, FI_PEEK | flags, context, &entry)) == -FI_ENOMSG &&
 	       time_before(jiffies, end))
 		usleep_range(50, 100);
 	KUNIT_ASSERT_EQ(test, 0, ret);
@@ -90,33 +91,33 @@ static void receive(struct kunit *test, struct peek *p, size_t len, u64 tag, u64
 	KUNIT_EXPECT_EQ(test, 0, memcmp(p->out, p->in, len));
 }
 
-static void rdm_05_who_looks_takes_nothing(struct kunit *test)
+static void rdm_05_a_peek_leaves_the_message(struct kunit *test)
 {
 	struct peek *p = peek(test);
 	struct fi_cq_tagged_entry entry;
 
-	KUNIT_EXPECT_EQ(test, -FI_ENOMSG, look(test, p, 5, FI_PEEK, p, &entry));
+	KUNIT_EXPECT_EQ(test, -FI_ENOMSG, peek_msg(test, p, 5, FI_PEEK, p, &entry));
 	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
 		send(test, p, lens[i], 5);
 		for (int n = 0; n < 2; n++)
-			find(test, p, 5, 0, p, lens[i]);
-		KUNIT_EXPECT_EQ(test, -FI_ENOMSG, look(test, p, 6, FI_PEEK, p, &entry));
+			await_msg(test, p, 5, 0, p, lens[i]);
+		KUNIT_EXPECT_EQ(test, -FI_ENOMSG, peek_msg(test, p, 6, FI_PEEK, p, &entry));
 		receive(test, p, lens[i], 5, 0);
-		KUNIT_EXPECT_EQ(test, -FI_ENOMSG, look(test, p, 5, FI_PEEK, p, &entry));
+		KUNIT_EXPECT_EQ(test, -FI_ENOMSG, peek_msg(test, p, 5, FI_PEEK, p, &entry));
 		rdm_expect(test, p->a, p->out, NULL);
 	}
 }
 
-static void rdm_05_what_is_claimed_is_taken_by_its_context(struct kunit *test)
+static void rdm_05_a_claimed_message_is_received_by_its_context(struct kunit *test)
 {
 	struct peek *p = peek(test);
 	struct fi_cq_tagged_entry entry;
 
 	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
 		send(test, p, lens[i], 5);
-		find(test, p, 5, FI_CLAIM, p, lens[i]);
+		await_msg(test, p, 5, FI_CLAIM, p, lens[i]);
 		/* A claimed message is not visible: other receives match the next one. */
-		KUNIT_EXPECT_EQ(test, -FI_ENOMSG, look(test, p, 5, FI_PEEK, p, &entry));
+		KUNIT_EXPECT_EQ(test, -FI_ENOMSG, peek_msg(test, p, 5, FI_PEEK, p, &entry));
 		send(test, p, 1, 5);
 		receive(test, p, 1, 5, 0);
 		receive(test, p, lens[i], 0, FI_CLAIM);
@@ -125,7 +126,7 @@ static void rdm_05_what_is_claimed_is_taken_by_its_context(struct kunit *test)
 	}
 }
 
-static void rdm_05_what_is_discarded_is_gone(struct kunit *test)
+static void rdm_05_a_discarded_message_is_dropped(struct kunit *test)
 {
 	struct peek *p = peek(test);
 	struct fi_cq_tagged_entry entry;
@@ -134,45 +135,45 @@ static void rdm_05_what_is_discarded_is_gone(struct kunit *test)
 		for (int claim = 0; claim < 2; claim++) {
 			send(test, p, lens[i], 5);
 			if (claim) {
-				find(test, p, 5, FI_CLAIM, p, lens[i]);
-				KUNIT_EXPECT_EQ(test, 0, look(test, p, 0, FI_CLAIM | FI_DISCARD, p,
-							      &entry));
+				await_msg(test, p, 5, FI_CLAIM, p, lens[i]);
+				KUNIT_EXPECT_EQ(test, 0, peek_msg(test, p, 0, FI_CLAIM | FI_DISCARD, p,
+								  &entry));
 			} else {
-				find(test, p, 5, FI_DISCARD, p, lens[i]);
+				await_msg(test, p, 5, FI_DISCARD, p, lens[i]);
 			}
 			/* A discarded message still completes at its sender. */
 			rdm_expect(test, p->a, p->out, NULL);
-			KUNIT_EXPECT_EQ(test, -FI_ENOMSG, look(test, p, 5, FI_PEEK, p, &entry));
+			KUNIT_EXPECT_EQ(test, -FI_ENOMSG, peek_msg(test, p, 5, FI_PEEK, p, &entry));
 		}
 	}
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(p->b->cq, &entry, 1));
 }
 
-static void rdm_05_what_cannot_be_looked_for(struct kunit *test)
+static void rdm_05_invalid_peek_flags_are_refused(struct kunit *test)
 {
 	struct peek *p = peek(test);
 	struct fi_msg_tagged msg = { .addr = FI_ADDR_UNSPEC, .context = p };
-	struct fi_msg plain = { .addr = FI_ADDR_UNSPEC, .context = p };
+	struct fi_msg untagged = { .addr = FI_ADDR_UNSPEC, .context = p };
 
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_trecvmsg(p->b->ep, &msg, FI_CLAIM));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_trecvmsg(p->b->ep, &msg, FI_CLAIM | FI_DISCARD));
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_trecvmsg(p->b->ep, &msg, FI_DISCARD));
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS,
 			fi_trecvmsg(p->b->ep, &msg, FI_PEEK | FI_CLAIM | FI_DISCARD));
-	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_recvmsg(p->b->ep, &plain, FI_PEEK));
-	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_recvmsg(p->b->ep, &plain, FI_CLAIM));
+	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_recvmsg(p->b->ep, &untagged, FI_PEEK));
+	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_recvmsg(p->b->ep, &untagged, FI_CLAIM));
 }
 
 /* Closes with a claimed message, and a discarded one that is still arriving. */
-static void close_01_with_claims(struct kunit *test)
+static void close_01_close_with_claimed_and_discarded_messages(struct kunit *test)
 {
 	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
 		struct peek *p = peek(test);
 
 		for (u64 tag = 0; tag < 3; tag++)
 			send(test, p, lens[i], tag);
-		find(test, p, 1, FI_CLAIM, p, lens[i]);
-		find(test, p, 2, FI_DISCARD, p, lens[i]);
+		await_msg(test, p, 1, FI_CLAIM, p, lens[i]);
+		await_msg(test, p, 2, FI_DISCARD, p, lens[i]);
 		fx_close(test, &(i % 2 ? p->a : p->b)->ep->fid);
 		fx_close(test, &(i % 2 ? p->b : p->a)->ep->fid);
 		fx_close(test, &p->b->cq->fid);
@@ -180,11 +181,11 @@ static void close_01_with_claims(struct kunit *test)
 }
 
 static struct kunit_case rdm_peek_cases[] = {
-	KUNIT_CASE(rdm_05_who_looks_takes_nothing),
-	KUNIT_CASE(rdm_05_what_is_claimed_is_taken_by_its_context),
-	KUNIT_CASE(rdm_05_what_is_discarded_is_gone),
-	KUNIT_CASE(rdm_05_what_cannot_be_looked_for),
-	KUNIT_CASE(close_01_with_claims),
+	KUNIT_CASE(rdm_05_a_peek_leaves_the_message),
+	KUNIT_CASE(rdm_05_a_claimed_message_is_received_by_its_context),
+	KUNIT_CASE(rdm_05_a_discarded_message_is_dropped),
+	KUNIT_CASE(rdm_05_invalid_peek_flags_are_refused),
+	KUNIT_CASE(close_01_close_with_claimed_and_discarded_messages),
 	{}
 };
 

@@ -6,9 +6,9 @@
 #include "rdm_raw.h"
 
 /* Number of reposted receives that are announced by one credit packet. */
-#define WORTH	(RAW_RECEIVES / 2)
+#define CREDIT_THRESHOLD	(RAW_RECEIVES / 2)
 
-static u8 *packets(struct kunit *test, int count)
+static u8 *alloc_packets(struct kunit *test, int count)
 {
 	u8 *bytes = kvzalloc(count * RAW_PKT_MAX, GFP_KERNEL);
 
@@ -29,7 +29,7 @@ struct raw *raw_open(struct kunit *test, size_t memory_len)
 
 	KUNIT_ASSERT_NOT_NULL(test, raw);
 	for (int i = 0; i < ARRAY_SIZE(all); i++) {
-		*all[i] = packets(test, counts[i]);
+		*all[i] = alloc_packets(test, counts[i]);
 		KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, free_packets, *all[i]));
 	}
 	raw->memory_len = memory_len;
@@ -64,7 +64,8 @@ static int receive(struct raw *raw, u8 *packet)
 	return ret;
 }
 
-static void hear(struct kunit *test, struct raw *raw, const struct fx_cm_event *event, int len)
+static void save_cm_data(struct kunit *test, struct raw *raw, const struct fx_cm_event *event,
+			 int len)
 {
 	raw->cm_data_len = min_t(size_t, len - sizeof(event->entry), sizeof(raw->cm_data));
 	memcpy(raw->cm_data, event->data, raw->cm_data_len);
@@ -93,7 +94,7 @@ int raw_connect(struct kunit *test, struct raw *raw, const void *to, const void 
 	KUNIT_ASSERT_EQ(test, 0, fi_connect(raw->ep, to, data, len));
 	ret = fi_eq_sread(raw->fx->eq, &what, &event, sizeof(event), FX_WAIT_MS, 0);
 	if (ret > 0 && what == FI_CONNECTED) {
-		hear(test, raw, &event, ret);
+		save_cm_data(test, raw, &event, ret);
 		memcpy(&accepted, raw->cm_data, min(sizeof(accepted), raw->cm_data_len));
 		raw->to = accepted.name;
 		raw->uses_credits = raw->needs_recv && accepted.flow == 1;
@@ -119,17 +120,17 @@ void raw_disconnect(struct kunit *test, struct raw *raw)
 }
 
 /* Announces reposted receives to the other end, in a credit packet. */
-static void tell(struct raw *raw)
+static void send_credits(struct raw *raw)
 {
-	struct raw_header *word;
+	struct raw_header *credit;
 	int free = ffz(raw->credit_busy);
 
-	if (!raw->uses_credits || raw->unannounced < WORTH || !raw->credits ||
+	if (!raw->uses_credits || raw->unannounced < CREDIT_THRESHOLD || !raw->credits ||
 	    free >= RAW_CREDIT_PKTS)
 		return;
-	word = raw_init_packet(raw, raw->credit_pkts + free * RAW_PKT_MAX, RAW_PKT_CREDIT);
-	word->extra = raw->unannounced;
-	if (fi_send(raw->ep, word, sizeof(*word), NULL, 0, word))
+	credit = raw_init_packet(raw, raw->credit_pkts + free * RAW_PKT_MAX, RAW_PKT_CREDIT);
+	credit->extra = raw->unannounced;
+	if (fi_send(raw->ep, credit, sizeof(*credit), NULL, 0, credit))
 		return;
 	raw->credit_busy |= BIT(free);
 	raw->unannounced = 0;
@@ -191,7 +192,7 @@ void raw_progress(struct raw *raw)
 	if (ret != -FI_EAGAIN)
 		raw->is_closed = true;
 	if (raw->ep && !raw->is_closed)
-		tell(raw);
+		send_credits(raw);
 }
 
 u8 *raw_get_packet(struct raw *raw)

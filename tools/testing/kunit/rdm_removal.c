@@ -27,7 +27,7 @@ static const size_t lens[] = { 100, 16384, 40000, 131072, LONGEST, LONGEST };
 
 /* An operation, which completes exactly once. */
 struct op {
-	bool	under_way;
+	bool	pending;
 	bool	is_send;
 	u8	*buf;
 	size_t	len;
@@ -41,7 +41,7 @@ struct side {
 };
 
 /* Reads the completions of a side. */
-static void look(struct kunit *test, struct side *side)
+static void read_cq(struct kunit *test, struct side *side)
 {
 	struct fi_cq_tagged_entry entry;
 	ssize_t ret;
@@ -63,31 +63,31 @@ static void look(struct kunit *test, struct side *side)
 			return;
 		}
 		KUNIT_ASSERT_NOT_NULL(test, op);
-		KUNIT_ASSERT_TRUE(test, op->under_way);
-		op->under_way = false;
+		KUNIT_ASSERT_TRUE(test, op->pending);
+		op->pending = false;
 	} while (true);
 }
 
 /* Posts the operations that are not pending; receives only if asked for. A post may fail. */
-static void go(struct side *side, bool receives)
+static void post_ops(struct side *side, bool receives)
 {
 	for (int i = 0; i < 2 * DEPTH; i++) {
 		struct op *op = &side->ops[i];
 		struct fid_ep *ep = side->rdm->ep;
 
-		if (op->under_way || !(op->is_send || receives))
+		if (op->pending || !(op->is_send || receives))
 			continue;
-		op->under_way = true;
+		op->pending = true;
 		if (op->is_send ? fi_send(ep, op->buf, op->len, NULL, side->other, op) :
 				  fi_recv(ep, op->buf, op->len, NULL, FI_ADDR_UNSPEC, op))
-			op->under_way = false;
+			op->pending = false;
 	}
 }
 
-static bool is_busy(struct side *side)
+static bool has_pending_sends(struct side *side)
 {
 	for (int i = 0; i < 2 * DEPTH; i++) {
-		if (side->ops[i].under_way && side->ops[i].is_send)
+		if (side->ops[i].pending && side->ops[i].is_send)
 			return true;
 	}
 	return false;
@@ -114,14 +114,14 @@ static struct side *open_sides(struct kunit *test)
 }
 
 /* Reads the completions of both sides until no send is pending. */
-static void see_out(struct kunit *test, struct side *sides)
+static void await_sends(struct kunit *test, struct side *sides)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(WAIT_MS);
 
 	for (int s = 0; s < SIDES; s++) {
-		while (is_busy(&sides[s])) {
+		while (has_pending_sends(&sides[s])) {
 			for (int i = 0; i < SIDES; i++)
-				look(test, &sides[i]);
+				read_cq(test, &sides[i]);
 			KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "a send has no end");
 			usleep_range(100, 200);
 		}
@@ -135,9 +135,9 @@ static void cancel(struct kunit *test, struct side *sides)
 
 	for (int s = 0; s < SIDES; s++) {
 		for (int i = 0; i < 2 * DEPTH; i++) {
-			while (sides[s].ops[i].under_way) {
+			while (sides[s].ops[i].pending) {
 				fi_cancel(&sides[s].rdm->ep->fid, &sides[s].ops[i]);
-				look(test, &sides[s]);
+				read_cq(test, &sides[s]);
 				KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
 						      "a receive has no end");
 				usleep_range(100, 200);
@@ -146,11 +146,11 @@ static void cancel(struct kunit *test, struct side *sides)
 	}
 }
 
-static void removal_of_the_device_under_datagrams(struct kunit *test)
+static void removal_of_the_device_under_datagram_traffic(struct kunit *test)
 {
 	unsigned long end_of_all = jiffies + msecs_to_jiffies(WAIT_MS);
 	struct side *sides;
-	bool is_gone = false, is_told = false;
+	bool is_gone = false, is_announced = false;
 
 	if (!tr_outage)
 		kunit_skip(test, "see scenarios/devdel.sh");
@@ -162,20 +162,20 @@ static void removal_of_the_device_under_datagrams(struct kunit *test)
 		is_gone = fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL, FI_SOURCE, NULL, &info);
 		fi_freeinfo(info);
 		for (int s = 0; s < SIDES; s++) {
-			go(&sides[s], true);
-			look(test, &sides[s]);
+			post_ops(&sides[s], true);
+			read_cq(test, &sides[s]);
 		}
-		if (!is_told && sides[0].done && sides[1].done) {
+		if (!is_announced && sides[0].done && sides[1].done) {
 			pr_info("kofi_kunit: traffic flows\n");
-			is_told = true;
+			is_announced = true;
 		}
 		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end_of_all),
 				      "nobody removes the device");
 		usleep_range(100, 1000);
 	}
 	for (int s = 0; s < SIDES; s++)
-		go(&sides[s], true);
-	see_out(test, sides);
+		post_ops(&sides[s], true);
+	await_sends(test, sides);
 	cancel(test, sides);
 	for (int s = 0; s < SIDES; s++) {
 		fx_close(test, &sides[s].rdm->ep->fid);
@@ -187,7 +187,7 @@ static void removal_of_the_device_under_datagrams(struct kunit *test)
 }
 
 /* Connections may end and sends may fail; afterwards messages work again. */
-static void rdm_without_memory_now_and_then(struct kunit *test)
+static void rdm_messages_with_failing_allocations(struct kunit *test)
 {
 	unsigned long end_of_all;
 	struct side *sides;
@@ -201,8 +201,8 @@ static void rdm_without_memory_now_and_then(struct kunit *test)
 	end_of_all = jiffies + msecs_to_jiffies(TRAFFIC_MS);
 	while (time_before(jiffies, end_of_all)) {
 		for (int s = 0; s < SIDES; s++) {
-			go(&sides[s], pass % 3 == 0);
-			look(test, &sides[s]);
+			post_ops(&sides[s], pass % 3 == 0);
+			read_cq(test, &sides[s]);
 		}
 		pass++;
 		usleep_range(100, 1000);
@@ -210,15 +210,15 @@ static void rdm_without_memory_now_and_then(struct kunit *test)
 	pr_info("kofi_kunit: datagrams have flowed\n");
 	/* Both sides post receives for the sends that are pending. */
 	end_of_all = jiffies + msecs_to_jiffies(WAIT_MS);
-	while (is_busy(&sides[0]) || is_busy(&sides[1])) {
+	while (has_pending_sends(&sides[0]) || has_pending_sends(&sides[1])) {
 		for (int s = 0; s < SIDES; s++) {
-			look(test, &sides[s]);
+			read_cq(test, &sides[s]);
 			for (int i = 0; i < 2 * DEPTH; i += 2) {
 				struct op *op = &sides[s].ops[i];
 
-				if (!op->under_way)
-					op->under_way = !fi_recv(sides[s].rdm->ep, op->buf, op->len, NULL,
-								 FI_ADDR_UNSPEC, op);
+				if (!op->pending)
+					op->pending = !fi_recv(sides[s].rdm->ep, op->buf, op->len, NULL,
+							       FI_ADDR_UNSPEC, op);
 			}
 		}
 		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end_of_all), "a send has no end");
@@ -233,10 +233,10 @@ static void rdm_without_memory_now_and_then(struct kunit *test)
 		int failed = sides[0].failed;
 
 		KUNIT_ASSERT_LT(test, tries, 50);
-		op->under_way = true;
+		op->pending = true;
 		KUNIT_ASSERT_EQ(test, 0, fi_send(sides[0].rdm->ep, op->buf, op->len, NULL, sides[0].other,
 						 op));
-		see_out(test, sides);
+		await_sends(test, sides);
 		if (failed == sides[0].failed)
 			break;
 		msleep(20);
@@ -245,12 +245,12 @@ static void rdm_without_memory_now_and_then(struct kunit *test)
 }
 
 static struct kunit_case removal_cases[] = {
-	KUNIT_CASE_SLOW(removal_of_the_device_under_datagrams),
+	KUNIT_CASE_SLOW(removal_of_the_device_under_datagram_traffic),
 	{}
 };
 
 static struct kunit_case memory_cases[] = {
-	KUNIT_CASE_SLOW(rdm_without_memory_now_and_then),
+	KUNIT_CASE_SLOW(rdm_messages_with_failing_allocations),
 	{}
 };
 

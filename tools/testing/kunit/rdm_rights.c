@@ -18,8 +18,8 @@ module_param(rights_hold, bool, 0644);
 MODULE_PARM_DESC(rights_hold, "an endpoint whose peer has tried wrong keys stays until this is N");
 
 #define REGION		4096
-#define FAR		0x5a
-#define NEAR		0xa5
+#define REGION_FILL		0x5a
+#define LOCAL_FILL		0xa5
 #define LONG		SZ_256K
 #define SIDES		(FI_SEND | FI_RECV)
 
@@ -30,19 +30,19 @@ static const char *const whats[] = { "atomic read", "fetch and add", "atomic wri
 static_assert(ARRAY_SIZE(whats) == WHATS);
 
 /* Configuration of the target. */
-enum make { WHOLE, SCALABLE, SHARED_RX, SHARED_TX };
+enum target_type { ORDINARY, SCALABLE, SHARED_RX, SHARED_TX };
 
-static const struct offer {
+static const struct target_opts {
 	const char	*name;
 	u64		caps;
 	u32		allowed;	/* bits of enum what */
-	enum make	make;
-} offers[] = {
+	enum target_type	target_type;
+} targets[] = {
 	{ "messages in both directions", SIDES },
 	{ "messages", 0 },
-	{ "messages, scalable", SIDES, .make = SCALABLE },
-	{ "messages, shared receives", SIDES, .make = SHARED_RX },
-	{ "messages, shared transmits", SIDES, .make = SHARED_TX },
+	{ "messages, scalable", SIDES, .target_type = SCALABLE },
+	{ "messages, shared receives", SIDES, .target_type = SHARED_RX },
+	{ "messages, shared transmits", SIDES, .target_type = SHARED_TX },
 	{ "messages, initiator of all", SIDES | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE },
 	{ "reads", SIDES | FI_RMA | FI_REMOTE_READ, BIT(GET) },
 	{ "writes", SIDES | FI_RMA | FI_REMOTE_WRITE, BIT(PUT) },
@@ -56,23 +56,23 @@ static const struct offer {
 	{ "everything, shared transmits", FI_RMA | FI_ATOMIC, BIT(WHATS) - 1, SHARED_TX },
 };
 
-KUNIT_ARRAY_PARAM_DESC(offers, offers, name);
+KUNIT_ARRAY_PARAM_DESC(targets, targets, name);
 
-struct far {
+struct region {
 	u8		*memory;
 	struct fid_mr	*mr;
 	u64		addr, key;
 };
 
-static void lend(struct kunit *test, struct fid_domain *domain, struct far *far)
+static void register_region(struct kunit *test, struct fid_domain *domain, struct region *region)
 {
-	far->memory = tr_buffer(test, REGION);
-	memset(far->memory, FAR, REGION);
-	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(domain, far->memory, REGION, RMA_BOTH, 0, 0, 0,
-					   &far->mr, NULL));
-	fx_defer_close(test, &far->mr->fid);
-	far->addr = (uintptr_t)far->memory;
-	far->key = fi_mr_key(far->mr);
+	region->memory = tr_buffer(test, REGION);
+	memset(region->memory, REGION_FILL, REGION);
+	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(domain, region->memory, REGION, RMA_BOTH, 0, 0, 0,
+					   &region->mr, NULL));
+	fx_defer_close(test, &region->mr->fid);
+	region->addr = (uintptr_t)region->memory;
+	region->key = fi_mr_key(region->mr);
 }
 
 static void open_scalable(struct kunit *test, struct kofi_rdm *rdm)
@@ -85,7 +85,7 @@ static void open_scalable(struct kunit *test, struct kofi_rdm *rdm)
 }
 
 /* Opens an endpoint with these capabilities. */
-static struct kofi_rdm *open_target(struct kunit *test, const struct offer *offer)
+static struct kofi_rdm *open_target(struct kunit *test, const struct target_opts *target_opts)
 {
 	struct kofi_rdm *rdm = kunit_kzalloc(test, sizeof(*rdm), GFP_KERNEL);
 	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
@@ -99,10 +99,10 @@ static struct kofi_rdm *open_target(struct kunit *test, const struct offer *offe
 	struct fid_ep *srx;
 
 	KUNIT_ASSERT_NOT_NULL(test, rdm);
-	hints->caps |= offer->caps;
-	if (offer->make == SHARED_TX)
+	hints->caps |= target_opts->caps;
+	if (target_opts->target_type == SHARED_TX)
 		hints->ep_attr->tx_ctx_cnt = FI_SHARED_CONTEXT;
-	if (offer->make == SHARED_RX)
+	if (target_opts->target_type == SHARED_RX)
 		hints->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
 	rdm->info = fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE);
 	rdm->fabric = fx_fabric(test, rdm->info);
@@ -110,52 +110,52 @@ static struct kofi_rdm *open_target(struct kunit *test, const struct offer *offe
 	rdm->name_len = sizeof(rdm->name);
 	KUNIT_ASSERT_EQ(test, 0, fi_av_open(rdm->domain, &av_attr, &rdm->av, NULL));
 	fx_defer_close(test, &rdm->av->fid);
-	if (offer->make == SCALABLE) {
+	if (target_opts->target_type == SCALABLE) {
 		open_scalable(test, rdm);
 		return rdm;
 	}
 	rdm->cq = fx_cq(test, rdm->domain, &cq_attr);
-	if (offer->make == SHARED_TX) {
+	if (target_opts->target_type == SHARED_TX) {
 		KUNIT_ASSERT_EQ(test, 0, fi_stx_context(rdm->domain, &tx_attr, &stx, NULL));
 		fx_defer_close(test, &stx->fid);
 	}
-	if (offer->make == SHARED_RX) {
+	if (target_opts->target_type == SHARED_RX) {
 		KUNIT_ASSERT_EQ(test, 0, fi_srx_context(rdm->domain, &rx_attr, &srx, NULL));
 		fx_defer_close(test, &srx->fid);
 	}
 	rdm->ep = fx_ep(test, rdm->domain, rdm->info);
-	if (offer->make == SHARED_TX)
+	if (target_opts->target_type == SHARED_TX)
 		KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(rdm->ep, &stx->fid, 0));
-	if (offer->make == SHARED_RX)
+	if (target_opts->target_type == SHARED_RX)
 		KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(rdm->ep, &srx->fid, 0));
 	rdm_start(test, rdm, 0);
 	return rdm;
 }
 
-static int post(struct kofi_rdm *rdm, fi_addr_t to, const struct far *far, enum what what,
+static int post(struct kofi_rdm *rdm, fi_addr_t to, const struct region *region, enum what what,
 		u64 *near)
 {
-	u64 addr = far->addr + 64;
+	u64 addr = region->addr + 64;
 
 	switch (what) {
 	case FETCH_READ:
-		return fi_fetch_atomic(rdm->ep, near + 8, 1, NULL, near, NULL, to, addr, far->key,
+		return fi_fetch_atomic(rdm->ep, near + 8, 1, NULL, near, NULL, to, addr, region->key,
 				       FI_UINT64, FI_ATOMIC_READ, near);
 	case FETCH_ADD:
-		return fi_fetch_atomic(rdm->ep, near + 8, 1, NULL, near, NULL, to, addr, far->key,
+		return fi_fetch_atomic(rdm->ep, near + 8, 1, NULL, near, NULL, to, addr, region->key,
 				       FI_UINT64, FI_SUM, near);
 	case PUT_ATOMIC:
-		return fi_atomic(rdm->ep, near + 8, 1, NULL, to, addr, far->key, FI_UINT64,
+		return fi_atomic(rdm->ep, near + 8, 1, NULL, to, addr, region->key, FI_UINT64,
 				 FI_ATOMIC_WRITE, near);
 	case GET:
-		return fi_read(rdm->ep, near, 8, NULL, to, addr, far->key, near);
+		return fi_read(rdm->ep, near, 8, NULL, to, addr, region->key, near);
 	default:
-		return fi_write(rdm->ep, near + 8, 8, NULL, to, addr, far->key, near);
+		return fi_write(rdm->ep, near + 8, 8, NULL, to, addr, region->key, near);
 	}
 }
 
 /* Returns 0, or the errno that the operation completed with. */
-static int outcome(struct kunit *test, struct fid_cq *cq, void *context)
+static int read_completion(struct kunit *test, struct fid_cq *cq, void *context)
 {
 	struct fi_cq_err_entry error = {};
 	struct fi_cq_tagged_entry entry;
@@ -184,41 +184,41 @@ static bool is_untouched(const void *memory, u8 byte, size_t len)
 }
 
 /* Waits until a write has changed the memory: on iWARP it completes earlier. */
-static void await_write(struct kunit *test, const struct far *far)
+static void await_write(struct kunit *test, const struct region *region)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
-	while (is_untouched(far->memory, FAR, REGION) && time_before(jiffies, end))
+	while (is_untouched(region->memory, REGION_FILL, REGION) && time_before(jiffies, end))
 		usleep_range(50, 100);
-	KUNIT_EXPECT_FALSE(test, is_untouched(far->memory, FAR, REGION));
-	memset(far->memory, FAR, REGION);
+	KUNIT_EXPECT_FALSE(test, is_untouched(region->memory, REGION_FILL, REGION));
+	memset(region->memory, REGION_FILL, REGION);
 }
 
-static void try_one(struct kunit *test, struct kofi_rdm *rdm, fi_addr_t to, struct far *far,
+static void try_one(struct kunit *test, struct kofi_rdm *rdm, fi_addr_t to, struct region *region,
 		    enum what what, bool is_allowed)
 {
 	u64 *near = (u64 *)tr_buffer(test, 128);
 	int err;
 
-	memset(near, NEAR, 64);
+	memset(near, LOCAL_FILL, 64);
 	near[8] = 1;
-	KUNIT_ASSERT_EQ(test, 0, retry_while_eagain(post(rdm, to, far, what, near)));
-	err = outcome(test, rdm->cq, near);
+	KUNIT_ASSERT_EQ(test, 0, retry_while_eagain(post(rdm, to, region, what, near)));
+	err = read_completion(test, rdm->cq, near);
 	if (!is_allowed) {
 		if (what != PUT || !is_iwarp(test))
 			KUNIT_EXPECT_NE_MSG(test, 0, err, "%s", whats[what]);
 		if (what < GET)
 			KUNIT_EXPECT_EQ_MSG(test, FI_EACCES, err, "%s", whats[what]);
-		KUNIT_EXPECT_TRUE_MSG(test, is_untouched(near, NEAR, 64), "%s", whats[what]);
-		KUNIT_EXPECT_TRUE_MSG(test, is_untouched(far->memory, FAR, REGION), "%s",
+		KUNIT_EXPECT_TRUE_MSG(test, is_untouched(near, LOCAL_FILL, 64), "%s", whats[what]);
+		KUNIT_EXPECT_TRUE_MSG(test, is_untouched(region->memory, REGION_FILL, REGION), "%s",
 				      whats[what]);
 		return;
 	}
 	KUNIT_ASSERT_EQ_MSG(test, 0, err, "%s", whats[what]);
 	if (what == FETCH_READ || what == FETCH_ADD || what == GET)
-		KUNIT_EXPECT_TRUE_MSG(test, is_untouched(near, FAR, 8), "%s", whats[what]);
+		KUNIT_EXPECT_TRUE_MSG(test, is_untouched(near, REGION_FILL, 8), "%s", whats[what]);
 	if (what == FETCH_ADD || what == PUT_ATOMIC || what == PUT)
-		await_write(test, far);
+		await_write(test, region);
 }
 
 /* Sends a message that the receiver reads from the sender's memory. */
@@ -235,25 +235,25 @@ static void exchange_long(struct kunit *test, struct kofi_rdm *from, struct kofi
 	KUNIT_EXPECT_TRUE(test, tr_intact(in, LONG, 3));
 }
 
-static void rdm_10_peers_do_what_is_offered(struct kunit *test)
+static void rdm_10_access_follows_the_capabilities(struct kunit *test)
 {
-	const struct offer *offer = test->param_value;
+	const struct target_opts *target_opts = test->param_value;
 	struct rdm_opts opts = { .caps = FI_RMA | FI_ATOMIC };
-	struct kofi_rdm *a = rdm_open(test, &opts), *b = open_target(test, offer);
+	struct kofi_rdm *a = rdm_open(test, &opts), *b = open_target(test, target_opts);
 	fi_addr_t to_b = rdm_know(test, a, b);
-	struct far far;
+	struct region region;
 
-	lend(test, b->domain, &far);
+	register_region(test, b->domain, &region);
 	/* According to its source, siw does not check the access flags of a queue pair. */
-	bool is_lax = is_iwarp(test) && offer->caps & FI_RMA &&
-		      (!(offer->caps & SIDES) || offer->caps & RMA_BOTH);
+	bool is_unchecked = is_iwarp(test) && target_opts->caps & FI_RMA &&
+		      (!(target_opts->caps & SIDES) || target_opts->caps & RMA_BOTH);
 	bool has_ended = false;
 
 	for (enum what what = 0; what < WHATS; what++) {
-		bool is_allowed = offer->allowed & BIT(what);
+		bool is_allowed = target_opts->allowed & BIT(what);
 
-		if (is_allowed || what < GET || !is_lax) {
-			try_one(test, a, to_b, &far, what, is_allowed);
+		if (is_allowed || what < GET || !is_unchecked) {
+			try_one(test, a, to_b, &region, what, is_allowed);
 			has_ended = !is_allowed;
 		}
 	}
@@ -262,33 +262,34 @@ static void rdm_10_peers_do_what_is_offered(struct kunit *test)
 		rdm_await_connected(test, a, 0);
 		rdm_await_connected(test, b, 0);
 	}
-	if (offer->make == WHOLE || offer->make == SHARED_TX) {
+	if (target_opts->target_type == ORDINARY || target_opts->target_type == SHARED_TX) {
 		exchange_long(test, b, a);
 		exchange_long(test, a, b);
 	}
 	fx_close(test, &b->ep->fid);
-	KUNIT_EXPECT_TRUE(test, is_untouched(far.memory, FAR, REGION));
+	KUNIT_EXPECT_TRUE(test, is_untouched(region.memory, REGION_FILL, REGION));
 }
 
 /* While a rendezvous message is pending, the peer can read that message only. */
-static void rdm_10_an_offered_message_opens_nothing_else(struct kunit *test)
+static void rdm_10_a_rendezvous_gives_no_access_to_other_memory(struct kunit *test)
 {
-	static const struct offer offer = { .caps = SIDES };
+	static const struct target_opts target_opts = { .caps = SIDES };
 	struct rdm_opts opts = { .caps = FI_RMA | FI_ATOMIC };
-	struct kofi_rdm *a = rdm_open(test, &opts), *b = open_target(test, &offer);
+	struct kofi_rdm *a = rdm_open(test, &opts), *b = open_target(test, &target_opts);
 	fi_addr_t to_a = rdm_know(test, b, a), to_b = rdm_know(test, a, b);
 	u8 *out = tr_vbuffer(test, LONG);
-	struct far far;
+	struct region region;
 
-	lend(test, b->domain, &far);
+	register_region(test, b->domain, &region);
 	KUNIT_ASSERT_EQ(test, 0, fi_tsend(b->ep, out, LONG, NULL, to_a, 7, out));
 	rdm_await(test, a, 7);
-	try_one(test, a, to_b, &far, GET, false);
-	KUNIT_EXPECT_NE(test, 0, outcome(test, b->cq, out));
+	try_one(test, a, to_b, &region, GET, false);
+	KUNIT_EXPECT_NE(test, 0, read_completion(test, b->cq, out));
 }
 
 /* Builds a request for an atomic operation on one word, with its operand. */
-static size_t ask(struct raw *raw, u8 *packet, const struct far *far, u64 key, u64 id)
+static size_t build_atomic(struct raw *raw, u8 *packet, const struct region *region, u64 key,
+			   u64 id)
 {
 	struct raw_header *header = raw_init_packet(raw, packet, RAW_PKT_ATOMIC_REQ);
 	struct raw_ranges *ranges = (void *)(packet + RAW_HEADER);
@@ -302,14 +303,14 @@ static size_t ask(struct raw *raw, u8 *packet, const struct far *far, u64 key, u
 	header->atomic_op = FI_SUM;
 	header->targets = 1;
 	header->len = len;
-	ranges->range[0].addr = far->addr;
+	ranges->range[0].addr = region->addr;
 	ranges->range[0].len = 1;
 	ranges->range[0].key = key;
 	*operand = 1;
 	return RAW_HEADER + len;
 }
 
-static void meet(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm, u16 port)
+static void connect_raw(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm, u16 port)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	static u32 instance = 1;
@@ -326,14 +327,14 @@ static void rdm_10_a_wrong_key_of_an_atomic_ends_the_connection(struct kunit *te
 {
 	struct raw *raw = raw_open(test, SZ_4K);
 	struct kofi_rdm *rdm = rdm_open(test, &(struct rdm_opts){ .caps = FI_RMA | FI_ATOMIC });
-	struct far far;
+	struct region region;
 
-	lend(test, rdm->domain, &far);
+	register_region(test, rdm->domain, &region);
 	for (int round = 0; round < 3; round++) {
 		unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
-		const u64 keys[] = { far.key ^ 0x100, far.key, far.key };
+		const u64 keys[] = { region.key ^ 0x100, region.key, region.key };
 
-		meet(test, raw, rdm, 1);
+		connect_raw(test, raw, rdm, 1);
 		for (int i = 0; i < ARRAY_SIZE(keys); i++) {
 			u8 *packet;
 
@@ -343,7 +344,7 @@ static void rdm_10_a_wrong_key_of_an_atomic_ends_the_connection(struct kunit *te
 			}
 			if (!packet)
 				break;
-			if (raw_send(raw, packet, ask(raw, packet, &far, keys[i], i)))
+			if (raw_send(raw, packet, build_atomic(raw, packet, &region, keys[i], i)))
 				break;
 		}
 		for (raw_progress(raw); !raw->is_closed; raw_progress(raw)) {
@@ -353,7 +354,7 @@ static void rdm_10_a_wrong_key_of_an_atomic_ends_the_connection(struct kunit *te
 		}
 		raw_disconnect(test, raw);
 		rdm_await_connected(test, rdm, 0);
-		KUNIT_EXPECT_TRUE(test, is_untouched(far.memory, FAR, REGION));
+		KUNIT_EXPECT_TRUE(test, is_untouched(region.memory, REGION_FILL, REGION));
 	}
 	for (unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	     READ_ONCE(rights_hold) && time_before(jiffies, end);)
@@ -361,23 +362,23 @@ static void rdm_10_a_wrong_key_of_an_atomic_ends_the_connection(struct kunit *te
 }
 
 /* The requester gets the errno, and a new connection for its next operation. */
-static void rdm_10_a_refused_atomic_is_told_of(struct kunit *test)
+static void rdm_10_a_refused_atomic_completes_with_an_error(struct kunit *test)
 {
 	struct rdm_opts opts = { .caps = FI_RMA | FI_ATOMIC };
 	struct kofi_rdm *a = rdm_open(test, &opts), *b = rdm_open(test, &opts);
 	fi_addr_t to_b = rdm_know(test, a, b);
-	struct far far;
+	struct region region;
 
-	lend(test, b->domain, &far);
+	register_region(test, b->domain, &region);
 	for (int round = 0; round < 3; round++) {
-		struct far wrong = far;
+		struct region wrong = region;
 
 		if (round)
 			wrong.addr += REGION;
 		else
 			wrong.key ^= 0x100;
 		try_one(test, a, to_b, &wrong, FETCH_ADD, false);
-		try_one(test, a, to_b, &far, FETCH_ADD, true);
+		try_one(test, a, to_b, &region, FETCH_ADD, true);
 	}
 }
 
@@ -414,11 +415,11 @@ static void rdm_10_a_claimed_port_replaces_no_connection(struct kunit *test)
 	}
 	/* After the connection has ended, the next request is accepted. */
 	fx_close(test, &honest->ep->fid);
-	meet(test, raw, rdm, port);
+	connect_raw(test, raw, rdm, port);
 	raw_disconnect(test, raw);
 }
 
-static void rdm_10_nobody_else_is_oneself(struct kunit *test)
+static void rdm_10_a_peer_cannot_claim_the_endpoints_own_address(struct kunit *test)
 {
 	struct kofi_rdm *rdm = rdm_open(test, NULL);
 	fi_addr_t to_itself = rdm_know(test, rdm, rdm);
@@ -431,13 +432,13 @@ static void rdm_10_nobody_else_is_oneself(struct kunit *test)
 }
 
 /* A peer that may be gone gets a packet, so that the device detects a failure. */
-static void rdm_10_a_claim_has_the_connection_tried(struct kunit *test)
+static void rdm_10_a_claimed_address_probes_the_connection(struct kunit *test)
 {
 	struct kofi_rdm *rdm = rdm_open(test, NULL);
 	struct raw *first = raw_open(test, SZ_4K), *second = raw_open(test, SZ_4K);
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
-	meet(test, first, rdm, 1);
+	connect_raw(test, first, rdm, 1);
 	for (raw_progress(first); !first->probes; raw_progress(first)) {
 		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "nobody asks");
 		KUNIT_ASSERT_FALSE(test, first->is_closed);
@@ -445,18 +446,18 @@ static void rdm_10_a_claim_has_the_connection_tried(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, 1, rdm_connected(rdm));
 	raw_disconnect(test, first);
-	meet(test, second, rdm, 1);
+	connect_raw(test, second, rdm, 1);
 	raw_disconnect(test, second);
 }
 
 static struct kunit_case rdm_rights_cases[] = {
-	KUNIT_CASE_PARAM(rdm_10_peers_do_what_is_offered, offers_gen_params),
-	KUNIT_CASE(rdm_10_an_offered_message_opens_nothing_else),
+	KUNIT_CASE_PARAM(rdm_10_access_follows_the_capabilities, targets_gen_params),
+	KUNIT_CASE(rdm_10_a_rendezvous_gives_no_access_to_other_memory),
 	KUNIT_CASE(rdm_10_a_wrong_key_of_an_atomic_ends_the_connection),
-	KUNIT_CASE(rdm_10_a_refused_atomic_is_told_of),
+	KUNIT_CASE(rdm_10_a_refused_atomic_completes_with_an_error),
 	KUNIT_CASE(rdm_10_a_claimed_port_replaces_no_connection),
-	KUNIT_CASE(rdm_10_nobody_else_is_oneself),
-	KUNIT_CASE(rdm_10_a_claim_has_the_connection_tried),
+	KUNIT_CASE(rdm_10_a_peer_cannot_claim_the_endpoints_own_address),
+	KUNIT_CASE(rdm_10_a_claimed_address_probes_the_connection),
 	{}
 };
 
@@ -466,9 +467,9 @@ static struct kunit_suite rdm_rights_suite = {
 };
 
 /* A connected endpoint opened for messages only, in a domain with a registered region. */
-static void mr_04_an_endpoint_opens_what_it_offers(struct kunit *test)
+static void mr_04_access_follows_the_endpoints_capabilities(struct kunit *test)
 {
-	static const struct offer kinds[] = {
+	static const struct target_opts kinds[] = {
 		{ "messages", 0 },
 		{ "reads", FI_RMA | SIDES | FI_REMOTE_READ, BIT(GET) },
 		{ "writes", FI_RMA | SIDES | FI_REMOTE_WRITE, BIT(PUT) },
@@ -476,32 +477,32 @@ static void mr_04_an_endpoint_opens_what_it_offers(struct kunit *test)
 	};
 
 	for (int i = 0; i < 2 * ARRAY_SIZE(kinds); i++) {
-		const struct offer *offer = &kinds[i / 2];
+		const struct target_opts *target_opts = &kinds[i / 2];
 		enum what what = i % 2 ? PUT : GET;
 		struct fi_info *hints = fx_hints(test);
-		struct fi_info *asker = fx_hints(test), *info;
+		struct fi_info *initiator_hints = fx_hints(test), *info;
 		struct kofi_fabric_fx *fx = fx_open(test);
 		struct kofi_rdm near = { .cq = fx->cq };
 		struct fid_pep *pep;
-		struct far far;
+		struct region region;
 
 		/* According to its source, siw does not check the access flags of a queue pair. */
 		if (is_iwarp(test))
 			kunit_skip(test, "this device does not ask");
-		asker->caps = FI_MSG | FI_RMA;
-		fx->info = fx_info_for(test, asker, fx_addr, NULL, FI_SOURCE);
+		initiator_hints->caps = FI_MSG | FI_RMA;
+		fx->info = fx_info_for(test, initiator_hints, fx_addr, NULL, FI_SOURCE);
 		near.ep = fx_bound_ep(test, fx);
-		hints->caps = FI_MSG | offer->caps;
+		hints->caps = FI_MSG | target_opts->caps;
 		info = fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE);
 		pep = fx_listen(test, fx->fabric, info, fx->eq);
-		lend(test, fx->domain, &far);
+		register_region(test, fx->domain, &region);
 		fx_connect(test, fx->domain, near.ep, pep, fx->eq, fx->cq);
-		try_one(test, &near, 0, &far, what, offer->allowed & BIT(what));
+		try_one(test, &near, 0, &region, what, target_opts->allowed & BIT(what));
 	}
 }
 
 static struct kunit_case rights_cases[] = {
-	KUNIT_CASE(mr_04_an_endpoint_opens_what_it_offers),
+	KUNIT_CASE(mr_04_access_follows_the_endpoints_capabilities),
 	{}
 };
 

@@ -50,11 +50,11 @@ static void expect(struct kunit *test, struct rma *r, u64 flags)
 /* Reads the write's completion. On iWARP a write is placed once a read behind it has completed. */
 static void expect_written(struct kunit *test, struct rma *r)
 {
-	u8 *behind = kunit_kzalloc(test, 8, GFP_KERNEL);
+	u8 *after = kunit_kzalloc(test, 8, GFP_KERNEL);
 
 	expect(test, r, FI_WRITE);
-	KUNIT_ASSERT_NOT_NULL(test, behind);
-	KUNIT_ASSERT_EQ(test, 0, fi_read(r->a->ep, behind, 8, NULL, r->to_b, r->addr, r->key,
+	KUNIT_ASSERT_NOT_NULL(test, after);
+	KUNIT_ASSERT_EQ(test, 0, fi_read(r->a->ep, after, 8, NULL, r->to_b, r->addr, r->key,
 					 r->local));
 	expect(test, r, FI_READ);
 }
@@ -74,7 +74,7 @@ static void rdm_04_the_first_access_connects(struct kunit *test)
 	KUNIT_EXPECT_MEMEQ(test, r->remote, r->local, LEN);
 }
 
-static void rma_03_all_forms(struct kunit *test)
+static void rma_03_all_calls_on_datagram_endpoints(struct kunit *test)
 {
 	struct rma *r = rma(test);
 	struct kvec iov[] = { { r->local, 1000 }, { r->local + 1000, 0 }, { r->local + 1000, 24 } };
@@ -115,26 +115,26 @@ static void rma_03_all_forms(struct kunit *test)
 }
 
 /* A message that follows a write arrives after the data is placed. */
-static void rdm_03_messages_come_behind_writes(struct kunit *test)
+static void rdm_03_a_message_follows_the_writes_before_it(struct kunit *test)
 {
 	struct rma *r = rma(test);
-	u8 *note = kunit_kzalloc(test, 1, GFP_KERNEL);
+	u8 *byte = kunit_kzalloc(test, 1, GFP_KERNEL);
 
-	KUNIT_ASSERT_NOT_NULL(test, note);
+	KUNIT_ASSERT_NOT_NULL(test, byte);
 	for (int i = 0; i < 20; i++) {
 		memset(r->local, i + 1, LEN);
-		KUNIT_ASSERT_EQ(test, 0, rdm_recv(r->b, FI_ADDR_UNSPEC, note, 1, note));
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(r->b, FI_ADDR_UNSPEC, byte, 1, byte));
 		KUNIT_ASSERT_EQ(test, 0, fi_write(r->a->ep, r->local, LEN, NULL, r->to_b, r->addr,
 						  r->key, r->local));
-		KUNIT_ASSERT_EQ(test, 0, fi_inject(r->a->ep, note, 1, r->to_b));
-		rdm_expect(test, r->b, note, NULL);
+		KUNIT_ASSERT_EQ(test, 0, fi_inject(r->a->ep, byte, 1, r->to_b));
+		rdm_expect(test, r->b, byte, NULL);
 		KUNIT_EXPECT_EQ(test, i + 1, r->remote[0]);
 		KUNIT_EXPECT_EQ(test, i + 1, r->remote[LEN - 1]);
 		expect(test, r, FI_WRITE);
 	}
 }
 
-static void rma_01_data_of_a_write(struct kunit *test)
+static void rma_01_remote_cq_data_on_datagram_endpoints(struct kunit *test)
 {
 	struct rma *r = rma(test);
 	struct fi_cq_tagged_entry entry;
@@ -189,16 +189,16 @@ static void rma_02_a_wrong_key_is_an_error(struct kunit *test)
 	}
 }
 
-static void rma_03_what_cannot_be(struct kunit *test)
+static void rma_03_invalid_calls_on_datagram_endpoints(struct kunit *test)
 {
 	struct rma *r = rma(test);
-	struct kofi_rdm *plain = rdm_open(test, NULL);
+	struct kofi_rdm *without_rma = rdm_open(test, NULL);
 	struct kvec iov = { r->local, 100 };
 	struct fi_rma_iov to[2] = { { r->addr, 50, r->key }, { r->addr, 50, r->key } };
 	struct fi_msg_rma msg = {
 		.msg_iov = &iov, .iov_count = 1, .addr = r->to_b, .rma_iov = to, .rma_iov_count = 2,
 	};
-	size_t most = r->a->info->ep_attr->max_msg_size;
+	size_t max_size = r->a->info->ep_attr->max_msg_size;
 
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_writemsg(r->a->ep, &msg, 0));
 	msg.rma_iov_count = 1;
@@ -208,21 +208,21 @@ static void rma_03_what_cannot_be(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_writemsg(r->a->ep, &msg, FI_MULTI_RECV));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_write(r->a->ep, r->local, 1, NULL, FI_ADDR_UNSPEC,
 						   r->addr, r->key, NULL));
-	KUNIT_EXPECT_EQ(test, -FI_EMSGSIZE, fi_write(r->a->ep, r->local, most + 1, NULL, r->to_b,
+	KUNIT_EXPECT_EQ(test, -FI_EMSGSIZE, fi_write(r->a->ep, r->local, max_size + 1, NULL, r->to_b,
 						     r->addr, r->key, NULL));
 	KUNIT_EXPECT_EQ(test, -FI_EMSGSIZE, fi_inject_write(r->a->ep, r->local, LEN, r->to_b,
 							    r->addr, r->key));
-	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_write(plain->ep, r->local, 1, NULL, 0, r->addr,
+	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_write(without_rma->ep, r->local, 1, NULL, 0, r->addr,
 						       r->key, NULL));
 }
 
 static struct kunit_case rdm_rma_cases[] = {
 	KUNIT_CASE(rdm_04_the_first_access_connects),
-	KUNIT_CASE(rma_03_all_forms),
-	KUNIT_CASE(rdm_03_messages_come_behind_writes),
-	KUNIT_CASE(rma_01_data_of_a_write),
+	KUNIT_CASE(rma_03_all_calls_on_datagram_endpoints),
+	KUNIT_CASE(rdm_03_a_message_follows_the_writes_before_it),
+	KUNIT_CASE(rma_01_remote_cq_data_on_datagram_endpoints),
 	KUNIT_CASE(rma_02_a_wrong_key_is_an_error),
-	KUNIT_CASE(rma_03_what_cannot_be),
+	KUNIT_CASE(rma_03_invalid_calls_on_datagram_endpoints),
 	{}
 };
 

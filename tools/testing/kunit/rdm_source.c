@@ -64,7 +64,7 @@ static void deliver(struct kunit *test, struct source *s, size_t len, u64 tag)
 }
 
 /* Reads b's next entry; returns its source address. */
-static fi_addr_t told(struct kunit *test, struct source *s)
+static fi_addr_t read_source(struct kunit *test, struct source *s)
 {
 	struct fi_cq_tagged_entry entry;
 	fi_addr_t from = 77;
@@ -82,7 +82,7 @@ static fi_addr_t insert(struct kunit *test, struct source *s, fi_addr_t id, u64 
 	return addr;
 }
 
-static void cq_12_whom_a_message_is_from(struct kunit *test)
+static void cq_12_the_source_of_a_message(struct kunit *test)
 {
 	static const u32 types[] = { FI_AV_TABLE, FI_AV_MAP };
 
@@ -94,26 +94,26 @@ static void cq_12_whom_a_message_is_from(struct kunit *test)
 		fi_addr_t first, second;
 
 		deliver(test, s, LEN, 0);
-		KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, told(test, s));
+		KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, read_source(test, s));
 		first = insert(test, s, 0, 0);
 		deliver(test, s, LEN, 0);
-		KUNIT_EXPECT_EQ(test, first, told(test, s));
+		KUNIT_EXPECT_EQ(test, first, read_source(test, s));
 		deliver(test, s, LONG, 7);
-		KUNIT_EXPECT_EQ(test, first, told(test, s));
+		KUNIT_EXPECT_EQ(test, first, read_source(test, s));
 		/* The source is the one known at the arrival, not at the read. */
 		deliver(test, s, LEN, 0);
 		KUNIT_ASSERT_EQ(test, 0, fi_av_remove(s->b->av, &first, 1, 0));
-		KUNIT_EXPECT_EQ(test, first, told(test, s));
+		KUNIT_EXPECT_EQ(test, first, read_source(test, s));
 		deliver(test, s, LEN, 0);
 		second = insert(test, s, 0, 0);
-		KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, told(test, s));
+		KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, read_source(test, s));
 		deliver(test, s, LEN, 0);
-		KUNIT_EXPECT_EQ(test, second, told(test, s));
+		KUNIT_EXPECT_EQ(test, second, read_source(test, s));
 		KUNIT_EXPECT_EQ(test, types[i] == FI_AV_TABLE, first == second);
 	}
 }
 
-static void cq_12_without_the_capability_nobody_is_told_of(struct kunit *test)
+static void cq_12_without_the_capability_there_is_no_source(struct kunit *test)
 {
 	static const struct rdm_opts opts = {};
 	struct source *s = source(test, &opts);
@@ -126,10 +126,10 @@ static void cq_12_without_the_capability_nobody_is_told_of(struct kunit *test)
 	rdm_start(test, s->b, 0);
 	insert(test, s, 0, 0);
 	deliver(test, s, LEN, 0);
-	KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, told(test, s));
+	KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, read_source(test, s));
 }
 
-static void av_22_completions_tell_identifiers(struct kunit *test)
+static void av_22_completions_report_user_ids(struct kunit *test)
 {
 	static const u32 types[] = { FI_AV_TABLE, FI_AV_MAP };
 	const fi_addr_t id = 0x123456789abcull;
@@ -144,9 +144,9 @@ static void av_22_completions_tell_identifiers(struct kunit *test)
 
 		KUNIT_EXPECT_NE(test, id, addr);
 		deliver(test, s, LEN, 0);
-		KUNIT_EXPECT_EQ(test, id, told(test, s));
+		KUNIT_EXPECT_EQ(test, id, read_source(test, s));
 		deliver(test, s, LONG, 7);
-		KUNIT_EXPECT_EQ(test, id, told(test, s));
+		KUNIT_EXPECT_EQ(test, id, read_source(test, s));
 		/* Transfers use the fi_addr_t, not the identifier. */
 		KUNIT_EXPECT_EQ(test, -FI_EINVAL,
 				fi_send(s->b->ep, s->out, LEN, NULL, id, NULL));
@@ -156,20 +156,20 @@ static void av_22_completions_tell_identifiers(struct kunit *test)
 		/* Completions report the identifier until the address is removed. */
 		deliver(test, s, LEN, 0);
 		KUNIT_ASSERT_EQ(test, 0, fi_av_remove(s->b->av, &addr, 1, 0));
-		KUNIT_EXPECT_EQ(test, id, told(test, s));
+		KUNIT_EXPECT_EQ(test, id, read_source(test, s));
 		addr = insert(test, s, 0, 0);
 		deliver(test, s, LEN, 0);
-		KUNIT_EXPECT_EQ(test, addr, told(test, s));
+		KUNIT_EXPECT_EQ(test, addr, read_source(test, s));
 	}
 }
 
 /* Reads the error entry of a message from an unknown source, into err_data of size bytes. */
-static void expect_stranger(struct kunit *test, struct source *s, size_t len, u64 flags,
-			    void *room, size_t size)
+static void expect_unknown_source(struct kunit *test, struct source *s, size_t len, u64 flags,
+				  void *err_data, size_t size)
 {
-	struct fi_cq_err_entry error = { .err_data = room, .err_data_size = size };
+	struct fi_cq_err_entry error = { .err_data = err_data, .err_data_size = size };
 	struct fi_cq_tagged_entry entry;
-	size_t told = s->a->name_len;
+	size_t addr_len = s->a->name_len;
 	fi_addr_t from;
 
 	KUNIT_EXPECT_EQ(test, -FI_EAVAIL, fi_cq_read(s->b->cq, &entry, 1));
@@ -182,11 +182,11 @@ static void expect_stranger(struct kunit *test, struct source *s, size_t len, u6
 	KUNIT_EXPECT_EQ(test, 0, error.olen);
 	KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, error.src_addr);
 	if (size) {
-		KUNIT_EXPECT_PTR_EQ(test, room, error.err_data);
-		told = min(told, size);
+		KUNIT_EXPECT_PTR_EQ(test, err_data, error.err_data);
+		addr_len = min(addr_len, size);
 	}
-	KUNIT_ASSERT_EQ(test, told, error.err_data_size);
-	KUNIT_EXPECT_MEMEQ(test, &s->a->name, error.err_data, told);
+	KUNIT_ASSERT_EQ(test, addr_len, error.err_data_size);
+	KUNIT_EXPECT_MEMEQ(test, &s->a->name, error.err_data, addr_len);
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(s->b->cq, &entry, 1));
 	if (!size) {
 		fi_addr_t addr;
@@ -206,30 +206,30 @@ static void name_format(const u32 *format, char *name)
 
 KUNIT_ARRAY_PARAM(format, formats, name_format);
 
-static void cq_12_a_stranger_is_told_by_its_address(struct kunit *test)
+static void cq_12_an_unknown_source_is_reported_by_its_address(struct kunit *test)
 {
 	const struct rdm_opts opts = {
 		.caps = FI_SOURCE_ERR,
 		.addr_format = *(const u32 *)test->param_value,
 	};
 	struct source *s = source(test, &opts);
-	u8 room[128];
+	u8 err_data[128];
 
 	deliver(test, s, LEN, 0);
-	expect_stranger(test, s, LEN, FI_RECV | FI_MSG, NULL, 0);
+	expect_unknown_source(test, s, LEN, FI_RECV | FI_MSG, NULL, 0);
 	deliver(test, s, LONG, 0);
-	expect_stranger(test, s, LONG, FI_RECV | FI_MSG, room, sizeof(room));
+	expect_unknown_source(test, s, LONG, FI_RECV | FI_MSG, err_data, sizeof(err_data));
 	deliver(test, s, LEN, 7);
-	memset(room, 0xee, sizeof(room));
-	expect_stranger(test, s, LEN, FI_RECV | FI_TAGGED, room, 5);
-	KUNIT_EXPECT_NULL(test, memchr_inv(room + 5, 0xee, sizeof(room) - 5));
+	memset(err_data, 0xee, sizeof(err_data));
+	expect_unknown_source(test, s, LEN, FI_RECV | FI_TAGGED, err_data, 5);
+	KUNIT_EXPECT_NULL(test, memchr_inv(err_data + 5, 0xee, sizeof(err_data) - 5));
 	/* A known source is reported as with FI_SOURCE. */
 	KUNIT_EXPECT_EQ(test, insert(test, s, 0, 0), 0);
 	deliver(test, s, LEN, 0);
-	KUNIT_EXPECT_EQ(test, 0, told(test, s));
+	KUNIT_EXPECT_EQ(test, 0, read_source(test, s));
 }
 
-static void cq_12_a_strangers_message_in_a_buffer_for_several(struct kunit *test)
+static void cq_12_unknown_sources_in_a_multi_recv_buffer(struct kunit *test)
 {
 	static const struct rdm_opts opts = { .caps = FI_SOURCE_ERR | FI_MULTI_RECV };
 	size_t least = LONG, unit = ALIGN(LEN, dma_get_cache_alignment());
@@ -256,7 +256,7 @@ static void cq_12_a_strangers_message_in_a_buffer_for_several(struct kunit *test
 }
 
 /* The message was received successfully: with selective completion it has no entry. */
-static void cq_12_a_strangers_message_is_no_failure(struct kunit *test)
+static void cq_12_unknown_sources_with_selective_completion(struct kunit *test)
 {
 	static const struct rdm_opts opts = {
 		.caps = FI_SOURCE_ERR, .cq_flags = FI_SELECTIVE_COMPLETION, .cq_size = 2,
@@ -312,7 +312,7 @@ static void cq_12_link_local_peers_are_recognised(struct kunit *test)
 	}
 }
 
-static void info_08_strangers_are_told_of_on_demand(struct kunit *test)
+static void info_08_source_capabilities(struct kunit *test)
 {
 	static const struct {
 		u32	type;
@@ -350,14 +350,14 @@ static void info_08_strangers_are_told_of_on_demand(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(cq_12_whom_a_message_is_from),
-	KUNIT_CASE(cq_12_without_the_capability_nobody_is_told_of),
-	KUNIT_CASE(av_22_completions_tell_identifiers),
-	KUNIT_CASE_PARAM(cq_12_a_stranger_is_told_by_its_address, format_gen_params),
-	KUNIT_CASE(cq_12_a_strangers_message_in_a_buffer_for_several),
-	KUNIT_CASE(cq_12_a_strangers_message_is_no_failure),
+	KUNIT_CASE(cq_12_the_source_of_a_message),
+	KUNIT_CASE(cq_12_without_the_capability_there_is_no_source),
+	KUNIT_CASE(av_22_completions_report_user_ids),
+	KUNIT_CASE_PARAM(cq_12_an_unknown_source_is_reported_by_its_address, format_gen_params),
+	KUNIT_CASE(cq_12_unknown_sources_in_a_multi_recv_buffer),
+	KUNIT_CASE(cq_12_unknown_sources_with_selective_completion),
 	KUNIT_CASE(cq_12_link_local_peers_are_recognised),
-	KUNIT_CASE(info_08_strangers_are_told_of_on_demand),
+	KUNIT_CASE(info_08_source_capabilities),
 	{}
 };
 

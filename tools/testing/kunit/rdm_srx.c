@@ -17,7 +17,7 @@
 /* Lengths of eager, segmented and rendezvous messages. */
 static const size_t lens[] = { 0, LEN, PACKET, 50000, 8 * PACKET, LONGEST };
 
-static void info_14_receives_of_datagrams_are_shared(struct kunit *test)
+static void info_14_shared_receive_contexts_of_datagrams(struct kunit *test)
 {
 	static const struct {
 		u64	caps;
@@ -51,7 +51,7 @@ static void info_14_receives_of_datagrams_are_shared(struct kunit *test)
 	}
 }
 
-static void srx_opening_more_datagrams_than_there_are(struct kunit *test)
+static void srx_attributes_beyond_the_limits_of_datagrams(struct kunit *test)
 {
 	struct rs_world *world = rs_open(test, NULL);
 	const struct fi_rx_attr wrong[] = {
@@ -111,7 +111,7 @@ static void srx_wrong_bindings_of_datagrams(struct kunit *test)
 }
 
 /* A shared receive context only receives; its endpoints have no receives of their own. */
-static void srx_other_calls_of_datagrams_are_not_there(struct kunit *test)
+static void srx_other_calls_of_datagrams_are_refused(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, LEN);
 	struct rs_world *world = rs_open(test, NULL);
@@ -182,7 +182,7 @@ static void srx_datagrams_take_the_oldest_receive(struct kunit *test)
 
 	for (int i = 0; i < 4 * ARRAY_SIZE(lens); i++) {
 		int from = i % 3, to = (i * 5 + i / 3) % 3;
-		u8 *into = in + i % 4 * LONGEST;
+		u8 *buf = in + i % 4 * LONGEST;
 		struct fi_cq_tagged_entry entry;
 		size_t len = lens[i / 4];
 
@@ -190,10 +190,10 @@ static void srx_datagrams_take_the_oldest_receive(struct kunit *test)
 			rs_post(test, world, in, LONGEST, 4);
 		tr_fill(out, len, i);
 		rs_send(test, world, from, to, out, len);
-		rdm_expect(test, &world->member[to], into, &entry);
+		rdm_expect(test, &world->member[to], buf, &entry);
 		KUNIT_EXPECT_EQ(test, FI_RECV | FI_MSG, entry.flags);
 		KUNIT_EXPECT_EQ(test, len, entry.len);
-		KUNIT_EXPECT_TRUE(test, tr_intact(into, len, i));
+		KUNIT_EXPECT_TRUE(test, tr_intact(buf, len, i));
 		rdm_expect(test, world->sender[from], out, NULL);
 	}
 	KUNIT_EXPECT_EQ(test, 0, rs_depth(world));
@@ -216,14 +216,14 @@ static int next_of_two(struct rs_world *world, struct fi_cq_tagged_entry *entry)
 }
 
 /* The oldest unexpected message takes the receive, of whichever member it is. */
-static void rdm_03_messages_wait_for_shared_receives(struct kunit *test)
+static void rdm_03_unexpected_messages_take_shared_receives_in_order(struct kunit *test)
 {
 	static const struct rs_opts opts = { .members = 2 };
 	const int count = 2 * ARRAY_SIZE(lens);
 	u8 *out = tr_buffer(test, LONGEST), *in = tr_buffer(test, LONGEST);
 	struct rs_world *world = rs_open(test, &opts);
 	struct fi_cq_tagged_entry entry;
-	int told[2] = {};
+	int received[2] = {};
 
 	/* With established connections the messages arrive in sending order. */
 	for (int to = 0; to < 2; to++) {
@@ -248,9 +248,9 @@ static void rdm_03_messages_wait_for_shared_receives(struct kunit *test)
 		to = next_of_two(world, &entry);
 		KUNIT_ASSERT_GE(test, to, 0);
 		KUNIT_EXPECT_PTR_EQ(test, (void *)in, entry.op_context);
-		KUNIT_EXPECT_EQ(test, lens[told[to]], entry.len);
-		KUNIT_EXPECT_TRUE(test, tr_intact(in, lens[told[to]], 7));
-		told[to]++;
+		KUNIT_EXPECT_EQ(test, lens[received[to]], entry.len);
+		KUNIT_EXPECT_TRUE(test, tr_intact(in, lens[received[to]], 7));
+		received[to]++;
 	}
 	for (int i = 0; i < count; i++)
 		rdm_expect(test, world->sender[0], out, NULL);
@@ -270,8 +270,8 @@ static void rdm_05_tags_of_shared_receives(struct kunit *test)
 	struct fi_cq_tagged_entry entry;
 
 	for (int comes_first = 0; comes_first < 2; comes_first++) {
-		for (int turn = 0; turn < 2; turn++) {
-			if (turn == comes_first) {
+		for (int round = 0; round < 2; round++) {
+			if (round == comes_first) {
 				/* Tagged and untagged receives match separately. */
 				rs_post(test, world, in, LEN, 1);
 				KUNIT_ASSERT_EQ(test, 0,
@@ -340,26 +340,26 @@ static void rdm_02_shared_receives_take_from_all(struct kunit *test)
 	}
 }
 
-static void ep_04_a_full_context_of_datagrams(struct kunit *test)
+static void ep_04_a_full_shared_receive_context_of_datagrams(struct kunit *test)
 {
 	static const struct rs_opts opts = { .size = 3 };
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, 3 * LEN);
 	struct rs_world *world = rs_open(test, &opts);
 
 	rs_post(test, world, in, LEN, 3);
-	for (int turn = 0; turn < 10; turn++) {
-		u8 *into = in + turn % 3 * LEN;
+	for (int round = 0; round < 10; round++) {
+		u8 *buf = in + round % 3 * LEN;
 
 		KUNIT_EXPECT_EQ(test, 0, fi_rx_size_left(world->srx));
-		KUNIT_EXPECT_EQ(test, -FI_EAGAIN, tr_recv(world->srx, into, LEN));
-		rs_send(test, world, 0, turn % 2, out, LEN);
-		rdm_expect(test, &world->member[turn % 2], into, NULL);
+		KUNIT_EXPECT_EQ(test, -FI_EAGAIN, tr_recv(world->srx, buf, LEN));
+		rs_send(test, world, 0, round % 2, out, LEN);
+		rdm_expect(test, &world->member[round % 2], buf, NULL);
 		KUNIT_EXPECT_EQ(test, 1, fi_rx_size_left(world->srx));
-		rs_post(test, world, into, LEN, 1);
+		rs_post(test, world, buf, LEN, 1);
 	}
 }
 
-static void ep_05_shared_datagrams_without_memory(struct kunit *test)
+static void ep_05_shared_datagram_receives_of_zero_bytes(struct kunit *test)
 {
 	struct rs_world *world = rs_open(test, NULL);
 	struct fi_cq_tagged_entry entry;
@@ -381,7 +381,7 @@ static void ep_07_selective_completion_of_shared_datagrams(struct kunit *test)
 	struct kvec iov = { .iov_len = LEN };
 	struct fi_msg msg = { .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC };
 
-	for (int turn = 1; turn <= 3; turn++) {
+	for (int round = 1; round <= 3; round++) {
 		for (int i = 0; i < 4; i++) {
 			iov.iov_base = in + i * LEN;
 			msg.context = iov.iov_base;
@@ -392,12 +392,12 @@ static void ep_07_selective_completion_of_shared_datagrams(struct kunit *test)
 			rs_send(test, world, 0, 0, out, LEN);
 		rdm_expect(test, &world->member[0], in + 3 * LEN, NULL);
 		KUNIT_EXPECT_EQ(test, 0, rs_depth(world));
-		KUNIT_EXPECT_EQ(test, 4 * turn, fi_cntr_read(world->cntr[0]));
+		KUNIT_EXPECT_EQ(test, 4 * round, fi_cntr_read(world->cntr[0]));
 		KUNIT_EXPECT_EQ(test, 0, fi_cntr_read(world->cntr[1]));
 	}
 }
 
-static void ep_09_shared_datagrams_in_pieces(struct kunit *test)
+static void ep_09_shared_datagram_receives_with_several_kvecs(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LONGEST), *in = tr_buffer(test, LONGEST);
 	struct rs_world *world = rs_open(test, NULL);
@@ -429,7 +429,7 @@ static void ep_09_shared_datagrams_in_pieces(struct kunit *test)
 }
 
 /* The truncated message is reported at its endpoint, and affects no other message. */
-static void cq_08_a_datagram_that_is_too_long_for_a_shared_receive(struct kunit *test)
+static void cq_08_truncated_datagrams_of_a_shared_receive(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LONGEST), *in = tr_buffer(test, 2 * LEN);
 	struct rs_world *world = rs_open(test, NULL);
@@ -450,7 +450,7 @@ static void cq_08_a_datagram_that_is_too_long_for_a_shared_receive(struct kunit 
 	KUNIT_EXPECT_EQ(test, 0, rs_depth(world));
 }
 
-static void cq_12_whom_a_shared_receive_took_from(struct kunit *test)
+static void cq_12_the_source_of_a_shared_receive(struct kunit *test)
 {
 	static const struct rs_opts opts = { .senders = 2, .caps = FI_SOURCE, .count = true };
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
@@ -460,16 +460,16 @@ static void cq_12_whom_a_shared_receive_took_from(struct kunit *test)
 		int from = i % 2, to = i / 2;
 		struct kofi_rdm *member = &world->member[to];
 		struct fi_cq_tagged_entry entry;
-		fi_addr_t known, told = 77;
+		fi_addr_t expected, received = 77;
 
-		known = rdm_know(test, member, world->sender[from]);
+		expected = rdm_know(test, member, world->sender[from]);
 		rs_post(test, world, in, LEN, 1);
 		KUNIT_ASSERT_EQ(test, 0, fi_senddata(world->sender[from]->ep, out, LEN, NULL,
 						     0x0102030405060708, world->to[from][to],
 						     out));
 		KUNIT_ASSERT_EQ(test, 0, fi_cntr_wait(world->cntr[to], from + 1, FX_WAIT_MS));
-		KUNIT_ASSERT_EQ(test, 1, fi_cq_readfrom(member->cq, &entry, 1, &told));
-		KUNIT_EXPECT_EQ(test, known, told);
+		KUNIT_ASSERT_EQ(test, 1, fi_cq_readfrom(member->cq, &entry, 1, &received));
+		KUNIT_EXPECT_EQ(test, expected, received);
 		KUNIT_EXPECT_EQ(test, FI_RECV | FI_MSG | FI_REMOTE_CQ_DATA, entry.flags);
 		KUNIT_EXPECT_EQ(test, 0x0102030405060708, entry.data);
 		KUNIT_EXPECT_PTR_EQ(test, (void *)in, entry.op_context);
@@ -498,7 +498,7 @@ static void cntr_03_shared_datagrams_count_for_their_endpoint(struct kunit *test
 }
 
 /* Messages without a CQ slot keep their receives; other endpoints go on. */
-static void cq_14_shared_datagrams_wait_for_room(struct kunit *test)
+static void cq_14_shared_datagrams_wait_for_cq_slots(struct kunit *test)
 {
 	static const struct rs_opts opts = { .cq_size = 4, .size = 16 };
 	u8 *out = tr_buffer(test, LONGEST), *in = tr_vbuffer(test, 14 * LONGEST);
@@ -534,20 +534,20 @@ static void cq_14_shared_datagrams_wait_for_room(struct kunit *test)
 }
 
 /* Unexpected messages beyond the limit of a peer slow it; they are received in order. */
-static void rdm_06_many_messages_wait_for_shared_receives(struct kunit *test)
+static void rdm_06_unexpected_messages_for_shared_receives_are_bounded(struct kunit *test)
 {
 	enum { MANY = 300 };
 	static const struct rs_opts opts = { .senders = 2 };
 	u8 *out = tr_buffer(test, PACKET), *in = tr_buffer(test, PACKET);
 	struct rs_world *world = rs_open(test, &opts);
-	int sent[2] = {}, told[2] = {};
+	int sent[2] = {}, received[2] = {};
 	struct fi_cq_tagged_entry entry;
 
-	for (int turn = 0; turn < 2 * MANY; turn++) {
+	for (int round = 0; round < 2 * MANY; round++) {
 		int to;
 
 		/* At first, sends until no more is accepted for a while. */
-		for (int idle = 0; idle < (turn ? 1 : 20); idle++) {
+		for (int idle = 0; idle < (round ? 1 : 20); idle++) {
 			for (int from = 0; from < 2; from++) {
 				struct fid_ep *ep = world->sender[from]->ep;
 
@@ -562,20 +562,20 @@ static void rdm_06_many_messages_wait_for_shared_receives(struct kunit *test)
 				while (fi_cq_read(world->sender[from]->cq, &entry, 1) == 1)
 					;
 			}
-			if (!turn)
+			if (!round)
 				usleep_range(500, 1000);
 		}
 		rs_post(test, world, in, PACKET, 1);
 		to = next_of_two(world, &entry);
 		KUNIT_ASSERT_GE(test, to, 0);
-		KUNIT_ASSERT_EQ(test, told[to], *(int *)in);
+		KUNIT_ASSERT_EQ(test, received[to], *(int *)in);
 		KUNIT_ASSERT_EQ(test, PACKET, entry.len);
-		told[to]++;
-		if (!turn)
+		received[to]++;
+		if (!round)
 			KUNIT_EXPECT_LT(test, sent[0], MANY);
 	}
-	KUNIT_EXPECT_EQ(test, MANY, told[0]);
-	KUNIT_EXPECT_EQ(test, MANY, told[1]);
+	KUNIT_EXPECT_EQ(test, MANY, received[0]);
+	KUNIT_EXPECT_EQ(test, MANY, received[1]);
 	KUNIT_EXPECT_EQ(test, 0, rs_depth(world));
 }
 
@@ -615,7 +615,7 @@ static void rdm_03_two_cpus_post_shared_receives(struct kunit *test)
 	struct rs_world *world = rs_open(test, &opts);
 	struct poster *posters = kunit_kcalloc(test, 2, sizeof(*posters), GFP_KERNEL);
 	struct tr_thread *threads[2];
-	int sent = 0, told = 0, of_len[ARRAY_SIZE(lens)] = {};
+	int sent = 0, received = 0, of_len[ARRAY_SIZE(lens)] = {};
 	unsigned long end = jiffies + 4 * msecs_to_jiffies(FX_WAIT_MS);
 	struct fi_cq_tagged_entry entry;
 
@@ -626,7 +626,7 @@ static void rdm_03_two_cpus_post_shared_receives(struct kunit *test)
 		threads[i] = tr_start(test, num_online_cpus() > 1 ? i : -1, post_many,
 				      &posters[i]);
 	}
-	while (told < 2 * EACH && time_before(jiffies, end)) {
+	while (received < 2 * EACH && time_before(jiffies, end)) {
 		int from = sent % 2;
 
 		if (sent < 2 * EACH &&
@@ -638,12 +638,12 @@ static void rdm_03_two_cpus_post_shared_receives(struct kunit *test)
 				;
 		for (int to = 0; to < 2; to++)
 			while (fi_cq_read(world->member[to].cq, &entry, 1) == 1) {
-				u8 *into = entry.op_context;
+				u8 *buf = entry.op_context;
 
-				KUNIT_EXPECT_TRUE(test, tr_intact(into, entry.len, 9));
+				KUNIT_EXPECT_TRUE(test, tr_intact(buf, entry.len, 9));
 				for (int i = 0; i < ARRAY_SIZE(lens); i++)
 					of_len[i] += lens[i] == entry.len;
-				told++;
+				received++;
 			}
 		cond_resched();
 	}
@@ -657,25 +657,25 @@ static void rdm_03_two_cpus_post_shared_receives(struct kunit *test)
 }
 
 static struct kunit_case rdm_srx_cases[] = {
-	KUNIT_CASE(info_14_receives_of_datagrams_are_shared),
-	KUNIT_CASE(srx_opening_more_datagrams_than_there_are),
+	KUNIT_CASE(info_14_shared_receive_contexts_of_datagrams),
+	KUNIT_CASE(srx_attributes_beyond_the_limits_of_datagrams),
 	KUNIT_CASE(srx_wrong_bindings_of_datagrams),
-	KUNIT_CASE(srx_other_calls_of_datagrams_are_not_there),
+	KUNIT_CASE(srx_other_calls_of_datagrams_are_refused),
 	KUNIT_CASE(ep_08_flags_of_shared_datagrams),
 	KUNIT_CASE(ep_10_shared_datagrams_cannot_be_cancelled),
 	KUNIT_CASE(srx_datagrams_take_the_oldest_receive),
-	KUNIT_CASE(rdm_03_messages_wait_for_shared_receives),
+	KUNIT_CASE(rdm_03_unexpected_messages_take_shared_receives_in_order),
 	KUNIT_CASE(rdm_05_tags_of_shared_receives),
 	KUNIT_CASE(rdm_02_shared_receives_take_from_all),
-	KUNIT_CASE(ep_04_a_full_context_of_datagrams),
-	KUNIT_CASE(ep_05_shared_datagrams_without_memory),
+	KUNIT_CASE(ep_04_a_full_shared_receive_context_of_datagrams),
+	KUNIT_CASE(ep_05_shared_datagram_receives_of_zero_bytes),
 	KUNIT_CASE(ep_07_selective_completion_of_shared_datagrams),
-	KUNIT_CASE(ep_09_shared_datagrams_in_pieces),
-	KUNIT_CASE(cq_08_a_datagram_that_is_too_long_for_a_shared_receive),
-	KUNIT_CASE(cq_12_whom_a_shared_receive_took_from),
+	KUNIT_CASE(ep_09_shared_datagram_receives_with_several_kvecs),
+	KUNIT_CASE(cq_08_truncated_datagrams_of_a_shared_receive),
+	KUNIT_CASE(cq_12_the_source_of_a_shared_receive),
 	KUNIT_CASE(cntr_03_shared_datagrams_count_for_their_endpoint),
-	KUNIT_CASE(cq_14_shared_datagrams_wait_for_room),
-	KUNIT_CASE_SLOW(rdm_06_many_messages_wait_for_shared_receives),
+	KUNIT_CASE(cq_14_shared_datagrams_wait_for_cq_slots),
+	KUNIT_CASE_SLOW(rdm_06_unexpected_messages_for_shared_receives_are_bounded),
 	KUNIT_CASE_SLOW(rdm_03_two_cpus_post_shared_receives),
 	{}
 };

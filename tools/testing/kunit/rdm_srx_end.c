@@ -49,7 +49,7 @@ static int read_all(struct kunit *test, struct rs_world *world, int i)
 }
 
 /* Reads all entries of a queue; returns their number, and adds errors to failed if given. */
-static int drain(struct fid_cq *cq, int *failed)
+static int read_cq(struct fid_cq *cq, int *failed)
 {
 	struct fi_cq_tagged_entry entry;
 	int count = 0, errors = 0, ret;
@@ -80,7 +80,7 @@ static void expect_message(struct kunit *test, struct ends *e, int to, size_t le
 	rdm_expect(test, world->sender[0], e->out, NULL);
 }
 
-static void close_01_a_context_of_datagrams_gives_its_buffers_back(struct kunit *test)
+static void close_01_a_closed_context_releases_its_receives(struct kunit *test)
 {
 	static const struct rs_opts opts = { .size = 2 };
 	struct ends *e = ends(test, &opts);
@@ -100,7 +100,7 @@ static void close_01_a_context_of_datagrams_gives_its_buffers_back(struct kunit 
 }
 
 /* The receives stay available to the other members, whichever one closes during a transfer. */
-static void close_03_members_in_every_order(struct kunit *test)
+static void close_03_members_close_in_any_order(struct kunit *test)
 {
 	static const int orders[][3] = {
 		{ 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 },
@@ -110,23 +110,23 @@ static void close_03_members_in_every_order(struct kunit *test)
 	for (int i = 0; i < ARRAY_SIZE(orders); i++) {
 		struct ends *e = ends(test, &opts);
 		struct rs_world *world = e->world;
-		int told = 0;
+		int received = 0;
 
 		rs_post(test, world, e->in, LONGEST, 10);
 		for (int to = 0; to < 3; to++)
 			expect_message(test, e, to, 100);
 		for (int k = 0; k < 3; k++) {
-			int who = orders[i][k];
+			int which = orders[i][k];
 
 			/* Messages of different lengths take different ways. */
 			for (int n = 0; n < 2; n++)
-				rs_send(test, world, 0, who, e->out, lens[(i + k + n) % 5]);
+				rs_send(test, world, 0, which, e->out, lens[(i + k + n) % 5]);
 			if (i & 1)
 				usleep_range(100, 2000);
-			fx_close(test, &world->member[who].ep->fid);
-			told += read_all(test, world, who);
+			fx_close(test, &world->member[which].ep->fid);
+			received += read_all(test, world, which);
 			/* A receive without a completion is posted again. */
-			KUNIT_EXPECT_EQ(test, 7, told + rs_depth(world));
+			KUNIT_EXPECT_EQ(test, 7, received + rs_depth(world));
 			if (k < 2) {
 				struct fi_cq_tagged_entry entry;
 				int next = orders[i][k + 1];
@@ -135,7 +135,7 @@ static void close_03_members_in_every_order(struct kunit *test)
 				KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test,
 								      world->member[next].cq,
 								      &entry, 1));
-				told++;
+				received++;
 			}
 		}
 		fx_close(test, &world->srx->fid);
@@ -143,7 +143,7 @@ static void close_03_members_in_every_order(struct kunit *test)
 }
 
 /* A message arrives while its member closes, for any length. */
-static void close_01_a_member_that_is_being_written_to(struct kunit *test)
+static void close_01_a_member_closes_while_a_message_arrives(struct kunit *test)
 {
 	static const struct rs_opts opts = { .size = 1 };
 	struct ends *e = ends(test, &opts);
@@ -151,7 +151,7 @@ static void close_01_a_member_that_is_being_written_to(struct kunit *test)
 
 	for (int i = 0; i < 4 * ARRAY_SIZE(lens); i++) {
 		size_t len = lens[i / 4];
-		int told;
+		int received;
 
 		memset(e->in, 0, LONGEST);
 		rs_post(test, world, e->in, LONGEST, 1);
@@ -159,9 +159,9 @@ static void close_01_a_member_that_is_being_written_to(struct kunit *test)
 		if (i & 1)
 			usleep_range(100, 500 * (i % 4));
 		fx_close(test, &world->member[0].ep->fid);
-		told = read_all(test, world, 0);
-		KUNIT_EXPECT_EQ(test, 1, told + rs_depth(world));
-		if (!told) {
+		received = read_all(test, world, 0);
+		KUNIT_EXPECT_EQ(test, 1, received + rs_depth(world));
+		if (!received) {
 			/* The buffer is not written until another member's message takes it. */
 			memset(e->in, PATTERN, LONGEST);
 			usleep_range(1000, 2000);
@@ -180,8 +180,8 @@ static void close_01_a_member_that_is_being_written_to(struct kunit *test)
 }
 
 /* Sends the first half of a message to a member, and waits until it was received. */
-static struct raw *begin_message(struct kunit *test, struct ends *e, struct kofi_rdm *member,
-				 u32 instance)
+static struct raw *send_first_half(struct kunit *test, struct ends *e, struct kofi_rdm *member,
+				   u32 instance)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	struct raw *raw = raw_open(test, RAW_EAGER);
@@ -212,7 +212,7 @@ static struct raw *begin_message(struct kunit *test, struct ends *e, struct kofi
 	return raw;
 }
 
-static void close_01_what_half_a_message_had_got_is_posted_again(struct kunit *test)
+static void close_01_the_receive_of_a_partial_message_is_posted_again(struct kunit *test)
 {
 	static const struct rs_opts opts = { .size = 1 };
 	struct ends *e = ends(test, &opts);
@@ -220,7 +220,7 @@ static void close_01_what_half_a_message_had_got_is_posted_again(struct kunit *t
 	struct raw *raw;
 
 	rs_post(test, world, e->in, LONGEST, 1);
-	raw = begin_message(test, e, &world->member[0], 1);
+	raw = send_first_half(test, e, &world->member[0], 1);
 	fx_close(test, &world->member[0].ep->fid);
 	KUNIT_EXPECT_EQ(test, 0, read_all(test, world, 0));
 	KUNIT_EXPECT_EQ(test, 1, rs_depth(world));
@@ -229,7 +229,7 @@ static void close_01_what_half_a_message_had_got_is_posted_again(struct kunit *t
 	raw_disconnect(test, raw);
 }
 
-static void rdm_04_half_a_message_for_a_shared_receive(struct kunit *test)
+static void rdm_04_a_partial_message_fails_its_shared_receive(struct kunit *test)
 {
 	static const struct rs_opts opts = { .size = 1 };
 	struct ends *e = ends(test, &opts);
@@ -237,7 +237,7 @@ static void rdm_04_half_a_message_for_a_shared_receive(struct kunit *test)
 	struct raw *raw;
 
 	rs_post(test, world, e->in, LONGEST, 1);
-	raw = begin_message(test, e, &world->member[0], 1);
+	raw = send_first_half(test, e, &world->member[0], 1);
 	raw_disconnect(test, raw);
 	tr_expect_error(test, world->member[0].cq, e->in, FI_ECONNABORTED);
 	KUNIT_EXPECT_EQ(test, 0, rs_depth(world));
@@ -246,7 +246,7 @@ static void rdm_04_half_a_message_for_a_shared_receive(struct kunit *test)
 }
 
 /* Closing an endpoint drops its unexpected messages, and those without a CQ slot. */
-static void close_01_what_waits_goes_with_its_member(struct kunit *test)
+static void close_01_waiting_messages_are_dropped_with_their_member(struct kunit *test)
 {
 	static const struct rs_opts opts = { .size = 12, .cq_size = 4 };
 	struct ends *e = ends(test, &opts);
@@ -283,7 +283,7 @@ static void close_01_what_waits_goes_with_its_member(struct kunit *test)
 }
 
 /* Messages of a closed sender are received, as far as they had arrived. */
-static void rdm_04_a_sender_that_ends_before_shared_receives_are_posted(struct kunit *test)
+static void rdm_04_messages_of_a_closed_sender_are_received(struct kunit *test)
 {
 	static const struct rs_opts opts = { .size = 8, .senders = 2 };
 	struct ends *e = ends(test, &opts);
@@ -348,13 +348,13 @@ static int keep_posting(struct tr_thread *thread)
 }
 
 /* Members close and open while two threads post: each receive completes once or stays posted. */
-static void close_01_members_come_and_go_while_two_post(struct kunit *test)
+static void close_01_members_close_and_open_while_two_threads_post(struct kunit *test)
 {
 	static const struct rs_opts opts = { .members = 3, .senders = 2, .size = 4 };
 	struct posting *posting = kunit_kzalloc(test, sizeof(*posting), GFP_KERNEL);
 	struct tr_thread *threads[2];
 	struct rs_world *world;
-	int told = 0;
+	int received = 0;
 
 	KUNIT_ASSERT_NOT_NULL(test, posting);
 	posting->e = ends(test, &opts);
@@ -364,23 +364,23 @@ static void close_01_members_come_and_go_while_two_post(struct kunit *test)
 				      posting);
 	for (int round = 0; round < tr_rounds; round++) {
 		unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
-		int who = round % 2, before = told;
+		int which = round % 2, before = received;
 
 		/* Continues until a message has been received in this round. */
-		for (int n = 0; n < 8 || (told == before && time_before(jiffies, end)); n++) {
+		for (int n = 0; n < 8 || (received == before && time_before(jiffies, end)); n++) {
 			for (int to = 0; to < 3; to++)
 				if (fi_send(world->sender[n % 2]->ep, posting->e->out,
 					    lens[(n + round) % 5], NULL, world->to[n % 2][to],
 					    NULL))
 					break;
 			for (int i = 0; i < 3; i++)
-				told += drain(world->member[i].cq, NULL);
+				received += read_cq(world->member[i].cq, NULL);
 			usleep_range(100, 200);
 		}
-		fx_close(test, &world->member[who].ep->fid);
-		rs_join(test, world, who);
+		fx_close(test, &world->member[which].ep->fid);
+		rs_join(test, world, which);
 		for (int s = 0; s < 2; s++)
-			drain(world->sender[s]->cq, NULL);
+			read_cq(world->sender[s]->cq, NULL);
 	}
 	for (int i = 0; i < 2; i++) {
 		tr_stop(test, threads[i]);
@@ -389,54 +389,54 @@ static void close_01_members_come_and_go_while_two_post(struct kunit *test)
 	for (int i = 0; i < 3; i++)
 		fx_close(test, &world->member[i].ep->fid);
 	for (int i = 0; i < 3; i++)
-		told += drain(world->member[i].cq, NULL);
-	KUNIT_EXPECT_GE(test, told, tr_rounds);
-	KUNIT_EXPECT_EQ(test, atomic_read(&posting->posted), told + rs_depth(world));
+		received += read_cq(world->member[i].cq, NULL);
+	KUNIT_EXPECT_GE(test, received, tr_rounds);
+	KUNIT_EXPECT_EQ(test, atomic_read(&posting->posted), received + rs_depth(world));
 }
 
-#define CALLERS	8
+#define SENDERS	8
 
 /* An unanswered connection request to one member is not rejected when another one closes. */
-static void close_01_nobody_elses_peers_are_refused(struct kunit *test)
+static void close_01_connection_requests_of_other_members_are_kept(struct kunit *test)
 {
-	static const struct rs_opts opts = { .size = CALLERS };
+	static const struct rs_opts opts = { .size = SENDERS };
 	struct ends *e = ends(test, &opts);
 	struct rs_world *world = e->world;
-	struct kofi_rdm *callers[CALLERS];
+	struct kofi_rdm *senders[SENDERS];
 
 	for (unsigned int round = 0; round < tr_rounds; round++) {
 		struct fi_cq_tagged_entry entry;
-		fi_addr_t to[CALLERS];
+		fi_addr_t to[SENDERS];
 
-		rs_post(test, world, e->in, LONGEST, CALLERS);
-		for (int i = 0; i < CALLERS; i++) {
-			callers[i] = rdm_open(test, NULL);
-			to[i] = rdm_know(test, callers[i], &world->member[1]);
+		rs_post(test, world, e->in, LONGEST, SENDERS);
+		for (int i = 0; i < SENDERS; i++) {
+			senders[i] = rdm_open(test, NULL);
+			to[i] = rdm_know(test, senders[i], &world->member[1]);
 		}
-		for (int i = 0; i < CALLERS; i++)
+		for (int i = 0; i < SENDERS; i++)
 			KUNIT_ASSERT_EQ(test, 0,
-					rdm_send(callers[i], to[i], e->out, 100, e->out));
+					rdm_send(senders[i], to[i], e->out, 100, e->out));
 		/* Some connections are established by then, others are not. */
 		usleep_range(100 * round, 100 * round + 50);
 		fx_close(test, &world->member[0].ep->fid);
-		for (int i = 0; i < CALLERS; i++) {
+		for (int i = 0; i < SENDERS; i++) {
 			KUNIT_ASSERT_EQ(test, 1,
 					fx_wait_comp(test, world->member[1].cq, &entry, 1));
-			rdm_expect(test, callers[i], e->out, NULL);
+			rdm_expect(test, senders[i], e->out, NULL);
 		}
-		for (int i = 0; i < CALLERS; i++)
-			fx_close(test, &callers[i]->ep->fid);
+		for (int i = 0; i < SENDERS; i++)
+			fx_close(test, &senders[i]->ep->fid);
 		rs_join(test, world, 0);
 	}
 }
 
 /* Removing the device drops messages, but not the posted receives. */
-static void removal_of_the_device_under_shared_datagrams(struct kunit *test)
+static void removal_of_the_device_under_shared_datagram_receives(struct kunit *test)
 {
 	static const struct rs_opts opts = { .size = 8 };
 	unsigned long end = jiffies + msecs_to_jiffies(4 * FX_WAIT_MS);
-	int posted = 0, told = 0, failed = 0;
-	bool is_gone = false, is_told = false;
+	int posted = 0, received = 0, failed = 0;
+	bool is_gone = false, is_announced = false;
 	struct rs_world *world;
 	struct ends *e;
 
@@ -453,12 +453,12 @@ static void removal_of_the_device_under_shared_datagrams(struct kunit *test)
 			rs_post(test, world, e->in, LONGEST, 1);
 		/* The send may fail. */
 		fi_send(world->sender[0]->ep, e->out, lens[i % 5], NULL, world->to[0][i % 2], NULL);
-		drain(world->sender[0]->cq, &failed);
+		read_cq(world->sender[0]->cq, &failed);
 		for (int to = 0; to < 2; to++)
-			told += drain(world->member[to].cq, NULL);
-		if (!is_told && told > 10) {
+			received += read_cq(world->member[to].cq, NULL);
+		if (!is_announced && received > 10) {
 			pr_info("kofi_kunit: traffic flows\n");
-			is_told = true;
+			is_announced = true;
 		}
 		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
 				      "nobody removes the device");
@@ -466,21 +466,21 @@ static void removal_of_the_device_under_shared_datagrams(struct kunit *test)
 	}
 	for (int to = 0; to < 2; to++) {
 		fx_close(test, &world->member[to].ep->fid);
-		told += drain(world->member[to].cq, NULL);
+		received += read_cq(world->member[to].cq, NULL);
 	}
-	KUNIT_EXPECT_EQ(test, posted, told + rs_depth(world));
+	KUNIT_EXPECT_EQ(test, posted, received + rs_depth(world));
 }
 
 static struct kunit_case rdm_srx_end_cases[] = {
-	KUNIT_CASE(close_01_a_context_of_datagrams_gives_its_buffers_back),
-	KUNIT_CASE_SLOW(close_03_members_in_every_order),
-	KUNIT_CASE_SLOW(close_01_a_member_that_is_being_written_to),
-	KUNIT_CASE(close_01_what_half_a_message_had_got_is_posted_again),
-	KUNIT_CASE(rdm_04_half_a_message_for_a_shared_receive),
-	KUNIT_CASE(close_01_what_waits_goes_with_its_member),
-	KUNIT_CASE(rdm_04_a_sender_that_ends_before_shared_receives_are_posted),
-	KUNIT_CASE_SLOW(close_01_members_come_and_go_while_two_post),
-	KUNIT_CASE_SLOW(close_01_nobody_elses_peers_are_refused),
+	KUNIT_CASE(close_01_a_closed_context_releases_its_receives),
+	KUNIT_CASE_SLOW(close_03_members_close_in_any_order),
+	KUNIT_CASE_SLOW(close_01_a_member_closes_while_a_message_arrives),
+	KUNIT_CASE(close_01_the_receive_of_a_partial_message_is_posted_again),
+	KUNIT_CASE(rdm_04_a_partial_message_fails_its_shared_receive),
+	KUNIT_CASE(close_01_waiting_messages_are_dropped_with_their_member),
+	KUNIT_CASE(rdm_04_messages_of_a_closed_sender_are_received),
+	KUNIT_CASE_SLOW(close_01_members_close_and_open_while_two_threads_post),
+	KUNIT_CASE_SLOW(close_01_connection_requests_of_other_members_are_kept),
 	{}
 };
 
@@ -490,7 +490,7 @@ static struct kunit_suite rdm_srx_end_suite = {
 };
 
 static struct kunit_case rdm_srx_removal_cases[] = {
-	KUNIT_CASE_SLOW(removal_of_the_device_under_shared_datagrams),
+	KUNIT_CASE_SLOW(removal_of_the_device_under_shared_datagram_receives),
 	{}
 };
 

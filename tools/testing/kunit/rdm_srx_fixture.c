@@ -79,12 +79,12 @@ static void open_member(struct kunit *test, struct rs_world *world, int i)
 
 struct rs_world *rs_open(struct kunit *test, const struct rs_opts *opts)
 {
-	static const struct rs_opts none;
+	static const struct rs_opts defaults;
 	struct rs_world *world = kunit_kzalloc(test, sizeof(*world), GFP_KERNEL);
 	struct fi_info *hints = rs_hints(test);
 
 	KUNIT_ASSERT_NOT_NULL(test, world);
-	world->opts = *(opts ?: &none);
+	world->opts = *(opts ?: &defaults);
 	world->opts.members = world->opts.members ?: 2;
 	world->opts.senders = world->opts.senders ?: 1;
 	world->opts.size = world->opts.size ?: 16;

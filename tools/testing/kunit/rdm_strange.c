@@ -18,7 +18,7 @@
 #define LEN		100
 #define LONG		(2 * RAW_EAGER)
 /* Time to wait for something that may not happen. */
-#define MOMENT_MS	300
+#define QUIET_MS	300
 
 static u8 *await_packet(struct kunit *test, struct raw *raw, unsigned int ms)
 {
@@ -30,13 +30,13 @@ static u8 *await_packet(struct kunit *test, struct raw *raw, unsigned int ms)
 	return packet;
 }
 
-static void say(struct kunit *test, struct raw *raw, u8 *packet, size_t len)
+static void send_raw(struct kunit *test, struct raw *raw, u8 *packet, size_t len)
 {
 	KUNIT_ASSERT_EQ(test, 0, raw_send(raw, packet, len));
 }
 
 /* Waits until all packets that were sent are complete. */
-static void be_heard(struct kunit *test, struct raw *raw)
+static void await_sent(struct kunit *test, struct raw *raw)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
@@ -47,7 +47,8 @@ static void be_heard(struct kunit *test, struct raw *raw)
 	}
 }
 
-static void meet(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm, u16 port, u32 instance)
+static void connect_raw(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm, u16 port,
+			u32 instance)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	struct raw_connect_data data = raw_connect_data(raw, port, instance);
@@ -60,7 +61,7 @@ static void meet(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm, u16 
 }
 
 /* Sends one of the two segments of a message. */
-static void say_segment(struct kunit *test, struct raw *raw, u64 id, size_t len, u32 nth, u32 seed)
+static void send_segment(struct kunit *test, struct raw *raw, u64 id, size_t len, u32 nth, u32 seed)
 {
 	u8 *packet = await_packet(test, raw, FX_WAIT_MS);
 	size_t part = nth ? len - RAW_EAGER : RAW_EAGER;
@@ -74,30 +75,30 @@ static void say_segment(struct kunit *test, struct raw *raw, u64 id, size_t len,
 	header->segment_len = part;
 	header->extra = nth ? RAW_SEG_LAST : RAW_SEG_FIRST;
 	tr_fill(packet + RAW_HEADER, part, seed + nth);
-	say(test, raw, packet, RAW_HEADER + part);
+	send_raw(test, raw, packet, RAW_HEADER + part);
 }
 
-static void say_long(struct kunit *test, struct raw *raw, u64 id, u32 seed)
+static void send_message(struct kunit *test, struct raw *raw, u64 id, u32 seed)
 {
-	say_segment(test, raw, id, LONG, 0, seed);
-	say_segment(test, raw, id, LONG, 1, seed);
-	be_heard(test, raw);
+	send_segment(test, raw, id, LONG, 0, seed);
+	send_segment(test, raw, id, LONG, 1, seed);
+	await_sent(test, raw);
 }
 
 /* Other implementations reuse a message id once the last packet is sent. */
-static void rdm_07_a_name_is_free_when_its_message_is_whole(struct kunit *test)
+static void rdm_07_a_message_id_is_reused_after_the_last_segment(struct kunit *test)
 {
 	struct raw *raw = raw_open(test, SZ_4K);
 	u8 *in = tr_vbuffer(test, LONG);
 	struct kofi_rdm *rdm = rdm_open(test, NULL);
 
-	meet(test, raw, rdm, PORT, 1);
+	connect_raw(test, raw, rdm, PORT, 1);
 	for (u32 nth = 0; nth < 6; nth++) {
 		if (nth == 3) {
 			raw_disconnect(test, raw);
-			meet(test, raw, rdm, PORT, 2);
+			connect_raw(test, raw, rdm, PORT, 2);
 		}
-		say_long(test, raw, 5, 10 * nth);
+		send_message(test, raw, 5, 10 * nth);
 	}
 	for (u32 nth = 0; nth < 6; nth++) {
 		KUNIT_ASSERT_EQ(test, 0, rdm_recv(rdm, FI_ADDR_UNSPEC, in, LONG, in));
@@ -111,7 +112,7 @@ static void rdm_07_a_name_is_free_when_its_message_is_whole(struct kunit *test)
 #define TOO_MANY	(SZ_4M / RAW_EAGER)
 
 /* With equal ids, segments that wait for memory are not mixed up between messages. */
-static void rdm_07_messages_of_one_name_wait_in_turn(struct kunit *test)
+static void rdm_07_messages_with_equal_ids_are_not_mixed_up(struct kunit *test)
 {
 	static const size_t lens[] = { LONG, RAW_EAGER + LEN };
 	struct raw *raw = raw_open(test, SZ_4K);
@@ -119,18 +120,18 @@ static void rdm_07_messages_of_one_name_wait_in_turn(struct kunit *test)
 	struct kofi_rdm *rdm = rdm_open(test, NULL);
 	struct fi_cq_tagged_entry entry;
 
-	meet(test, raw, rdm, PORT, 1);
-	say_segment(test, raw, 5, lens[0], 0, 10);
+	connect_raw(test, raw, rdm, PORT, 1);
+	send_segment(test, raw, 5, lens[0], 0, 10);
 	for (int i = 0; i < TOO_MANY; i++) {
 		packet = await_packet(test, raw, FX_WAIT_MS);
 		KUNIT_ASSERT_NOT_NULL(test, packet);
 		raw_init_packet(raw, packet, RAW_PKT_EAGER)->len = RAW_EAGER;
-		say(test, raw, packet, RAW_PKT_MAX);
+		send_raw(test, raw, packet, RAW_PKT_MAX);
 	}
-	say_segment(test, raw, 5, lens[0], 1, 10);
-	say_segment(test, raw, 5, lens[1], 0, 20);
-	say_segment(test, raw, 5, lens[1], 1, 20);
-	be_heard(test, raw);
+	send_segment(test, raw, 5, lens[0], 1, 10);
+	send_segment(test, raw, 5, lens[1], 0, 20);
+	send_segment(test, raw, 5, lens[1], 1, 20);
+	await_sent(test, raw);
 	for (int nth = 0; nth < ARRAY_SIZE(lens); nth++) {
 		KUNIT_ASSERT_EQ(test, 0, rdm_recv(rdm, FI_ADDR_UNSPEC, in, LONG, in));
 		rdm_expect(test, rdm, in, &entry);
@@ -154,7 +155,7 @@ static int receive_all(struct kunit *test, struct kofi_rdm *rdm, u8 *in)
 
 	for (;; count++) {
 		KUNIT_ASSERT_EQ(test, 0, rdm_recv(rdm, FI_ADDR_UNSPEC, in, RAW_EAGER, in));
-		if (fi_cq_sread(rdm->cq, &entry, 1, NULL, MOMENT_MS) != 1)
+		if (fi_cq_sread(rdm->cq, &entry, 1, NULL, QUIET_MS) != 1)
 			break;
 	}
 	KUNIT_ASSERT_EQ(test, 0, fi_cancel(&rdm->ep->fid, in));
@@ -162,40 +163,40 @@ static int receive_all(struct kunit *test, struct kofi_rdm *rdm, u8 *in)
 	return count;
 }
 
-#define VISITS	8
+#define CONNECTIONS	8
 
 /* Unexpected messages of a closed connection count toward the limit of their peer. */
-static void rdm_06_who_comes_again_does_not_leave_more(struct kunit *test)
+static void rdm_06_the_unexpected_limit_outlives_a_connection(struct kunit *test)
 {
 	struct raw *raw = raw_open(test, SZ_4K);
 	u8 *in = tr_vbuffer(test, RAW_EAGER), *packet;
 	struct kofi_rdm *rdm = rdm_open(test, NULL);
-	int sent = 0, there;
+	int sent = 0, unexpected;
 
-	for (u32 visit = 1; visit <= VISITS; visit++) {
-		meet(test, raw, rdm, PORT, visit);
-		while ((packet = await_packet(test, raw, MOMENT_MS))) {
+	for (u32 connection = 1; connection <= CONNECTIONS; connection++) {
+		connect_raw(test, raw, rdm, PORT, connection);
+		while ((packet = await_packet(test, raw, QUIET_MS))) {
 			raw_init_packet(raw, packet, RAW_PKT_EAGER)->len = RAW_EAGER;
-			say(test, raw, packet, RAW_PKT_MAX);
+			send_raw(test, raw, packet, RAW_PKT_MAX);
 			sent++;
 		}
 		raw_disconnect(test, raw);
 	}
-	there = receive_all(test, rdm, in);
-	kunit_info(test, "%d sent, %d there\n", sent, there);
-	KUNIT_EXPECT_GE(test, there, SZ_1M / (RAW_EAGER + SZ_1K));
-	KUNIT_EXPECT_LE(test, there, 3 * SZ_1M / RAW_EAGER);
+	unexpected = receive_all(test, rdm, in);
+	kunit_info(test, "%d sent, %d there\n", sent, unexpected);
+	KUNIT_EXPECT_GE(test, unexpected, SZ_1M / (RAW_EAGER + SZ_1K));
+	KUNIT_EXPECT_LE(test, unexpected, 3 * SZ_1M / RAW_EAGER);
 	rdm_exchange(test, rdm, rdm_know(test, rdm, rdm), rdm);
 }
 
-#define GREEDY		48
+#define OVERRUN_CONNECTIONS		48
 #define BURST		64
 
 /*
  * Connections share receive packets: a peer that exceeds its credits uses those
  * of others. Its connection is closed, and the others' messages still arrive.
  */
-static void rdm_06_who_sends_more_than_it_was_asked_for_is_cut_off(struct kunit *test)
+static void rdm_06_exceeding_the_credits_ends_the_connection(struct kunit *test)
 {
 	struct raw *raw = raw_open(test, SZ_4K);
 	u8 *in = tr_vbuffer(test, RAW_EAGER), *packet;
@@ -205,8 +206,8 @@ static void rdm_06_who_sends_more_than_it_was_asked_for_is_cut_off(struct kunit 
 	if (raw->needs_recv)
 		kunit_skip(test, "what is too much ends the connection by itself");
 	rdm_exchange(test, other, to, rdm);
-	for (u32 visit = 1; visit <= GREEDY; visit++) {
-		struct raw_connect_data data = raw_connect_data(raw, PORT, visit);
+	for (u32 connection = 1; connection <= OVERRUN_CONNECTIONS; connection++) {
+		struct raw_connect_data data = raw_connect_data(raw, PORT, connection);
 		unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
 		data.flow = 1;
@@ -237,7 +238,7 @@ static void rdm_06_who_sends_more_than_it_was_asked_for_is_cut_off(struct kunit 
 }
 
 /* CQ data of a write is reported by endpoints with remote memory access only. */
-static void rdm_nobody_is_told_of_writes_that_nobody_expects(struct kunit *test)
+static void rdm_cq_data_without_remote_write_is_dropped(struct kunit *test)
 {
 	struct raw *raw = raw_open(test, SZ_4K);
 	struct kofi_rdm *rdm = rdm_open(test, NULL), *other = rdm_open(test, NULL);
@@ -245,14 +246,14 @@ static void rdm_nobody_is_told_of_writes_that_nobody_expects(struct kunit *test)
 
 	if (raw->needs_recv)
 		kunit_skip(test, "iWARP has no data with a write");
-	meet(test, raw, rdm, PORT, 1);
+	connect_raw(test, raw, rdm, PORT, 1);
 	KUNIT_ASSERT_EQ(test, 0, fi_writedata(raw->ep, raw->memory, 0, NULL, 77, 0, 0, 0, NULL));
-	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_sread(rdm->cq, &entry, 1, NULL, MOMENT_MS));
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_sread(rdm->cq, &entry, 1, NULL, QUIET_MS));
 	rdm_exchange(test, other, rdm_know(test, other, rdm), rdm);
 }
 
 /* Invalid connect data, and unusual but valid data. */
-static void rdm_strange_words_are_refused(struct kunit *test)
+static void rdm_invalid_connect_data_is_rejected(struct kunit *test)
 {
 	struct raw *raw = raw_open(test, SZ_4K);
 	struct kofi_rdm *rdm = rdm_open(test, NULL), *other = rdm_open(test, NULL);
@@ -260,42 +261,42 @@ static void rdm_strange_words_are_refused(struct kunit *test)
 	struct {
 		size_t	at;
 		u8	byte;
-	} wrong[] = {
+	} invalid[] = {
 		{ 0, 0 }, { 0, 2 }, { 1, 0 }, { 1, 1 }, { 1, 3 }, { 2, 3 }, { 2, 5 }, { 3, 2 }, { 3, 4 },
 		{ 4, 0 }, { 6, 3 }, { 6, 255 }, { 7, 1 }, { 7, 255 }, { 8, 1 }, { 9, 0 }, { 10, 1 }, { 11, 128 },
 	};
-	static const u8 refused[] = { 1, 1 };
+	static const u8 reject_data[] = { 1, 1 };
 	fi_addr_t addr = rdm_know(test, other, rdm);
-	u8 words[55] = {};
+	u8 data[55] = {};
 
-	for (int i = 0; i < ARRAY_SIZE(wrong); i++) {
-		memcpy(words, &good, sizeof(good));
-		words[wrong[i].at] = wrong[i].byte;
+	for (int i = 0; i < ARRAY_SIZE(invalid); i++) {
+		memcpy(data, &good, sizeof(good));
+		data[invalid[i].at] = invalid[i].byte;
 		KUNIT_EXPECT_EQ_MSG(test, FI_ECONNREFUSED,
-				    raw_connect(test, raw, &rdm->name, words, sizeof(good)),
-				    "byte %zu is %u", wrong[i].at, wrong[i].byte);
+				    raw_connect(test, raw, &rdm->name, data, sizeof(good)),
+				    "byte %zu is %u", invalid[i].at, invalid[i].byte);
 		/* siw may lose the reject data. */
 		if (raw->cm_data_len)
-			KUNIT_EXPECT_MEMEQ(test, refused, raw->cm_data, sizeof(refused));
+			KUNIT_EXPECT_MEMEQ(test, reject_data, raw->cm_data, sizeof(reject_data));
 	}
 	rdm_exchange(test, other, addr, rdm);
 	for (size_t len = 0; len < sizeof(good); len++)
 		KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, raw_connect(test, raw, &rdm->name, &good, len));
 	/* Data behind the known fields may belong to a later version. */
-	memcpy(words, &good, sizeof(good));
-	for (size_t len = sizeof(good); len <= sizeof(words); len += 31) {
-		((struct raw_connect_data *)words)->instance++;
-		memset(words + sizeof(good), 0xff, sizeof(words) - sizeof(good));
-		meet(test, raw, rdm, PORT, 100 + len);
+	memcpy(data, &good, sizeof(good));
+	for (size_t len = sizeof(good); len <= sizeof(data); len += 31) {
+		((struct raw_connect_data *)data)->instance++;
+		memset(data + sizeof(good), 0xff, sizeof(data) - sizeof(good));
+		connect_raw(test, raw, rdm, PORT, 100 + len);
 		raw_disconnect(test, raw);
 	}
 	rdm_exchange(test, other, addr, rdm);
 }
 
-#define CROWD	140
+#define PEERS	140
 
 /* Peers that cancel a request, or connect and send nothing, use connections until they close. */
-static void rdm_many_that_say_nothing(struct kunit *test)
+static void rdm_silent_peers_do_not_keep_connections(struct kunit *test)
 {
 	struct raw *raw = raw_open(test, SZ_4K);
 	struct kofi_rdm *rdm = rdm_open(test, NULL), *other = rdm_open(test, NULL);
@@ -303,24 +304,24 @@ static void rdm_many_that_say_nothing(struct kunit *test)
 	fi_addr_t addr = rdm_know(test, other, rdm);
 	struct fi_eq_err_entry error;
 	struct fx_cm_event event;
-	struct fid_ep **eps = (void *)tr_buffer(test, CROWD * sizeof(*eps));
-	int in = 0, out = 0, crowd = 0;
+	struct fid_ep **eps = (void *)tr_buffer(test, PEERS * sizeof(*eps));
+	int in = 0, out = 0, peers = 0;
 	u32 what;
 
 	rdm_exchange(test, other, addr, rdm);
 	for (int round = 0; round < 2; round++) {
-		for (crowd = 0; crowd < CROWD; crowd++) {
-			struct raw_connect_data data = raw_connect_data(raw, 10 + crowd, 1 + round);
+		for (peers = 0; peers < PEERS; peers++) {
+			struct raw_connect_data data = raw_connect_data(raw, 10 + peers, 1 + round);
 
-			eps[crowd] = fx_bound_ep(test, raw->fx);
+			eps[peers] = fx_bound_ep(test, raw->fx);
 			/* The device may have no more queue pairs. */
-			if (fi_connect(eps[crowd], &rdm->name, &data, sizeof(data))) {
-				fx_close(test, &eps[crowd]->fid);
+			if (fi_connect(eps[peers], &rdm->name, &data, sizeof(data))) {
+				fx_close(test, &eps[peers]->fid);
 				break;
 			}
 		}
 		rdm_exchange(test, other, addr, rdm);
-		for (int left = crowd; round && left--;) {
+		for (int left = peers; round && left--;) {
 			error = (struct fi_eq_err_entry){};
 			if (fi_eq_sread(raw->fx->eq, &what, &event, sizeof(event), FX_WAIT_MS, 0) > 0)
 				in++;
@@ -328,12 +329,12 @@ static void rdm_many_that_say_nothing(struct kunit *test)
 				out++;
 			rdm_exchange(test, other, addr, rdm);
 		}
-		for (int i = 0; i < crowd; i++)
+		for (int i = 0; i < peers; i++)
 			fx_close(test, &eps[i]->fid);
 		rdm_exchange(test, other, addr, rdm);
 	}
 	kunit_info(test, "%d were let in, %d were not\n", in, out);
-	KUNIT_EXPECT_EQ(test, crowd, in + out);
+	KUNIT_EXPECT_EQ(test, peers, in + out);
 	/* The connections are free once their close is noticed. */
 	addr = rdm_know(test, late, rdm);
 	for (int tries = 0; tries < 100; tries++) {
@@ -352,7 +353,7 @@ static void rdm_many_that_say_nothing(struct kunit *test)
 }
 
 /* A connected endpoint's listener at the address that a message is sent to. */
-struct host {
+struct fake {
 	struct kofi_fabric_fx	*fx;
 	struct fid_pep		*pep;
 	struct kofi_rdm		*rdm;
@@ -360,50 +361,50 @@ struct host {
 	u8			*out;
 };
 
-static struct host *open_host(struct kunit *test)
+static struct fake *open_fake(struct kunit *test)
 {
-	struct host *host = kunit_kzalloc(test, sizeof(*host), GFP_KERNEL);
+	struct fake *fake = kunit_kzalloc(test, sizeof(*fake), GFP_KERNEL);
 	struct kofi_rdm other = { .name_len = sizeof(other.name) };
 
-	KUNIT_ASSERT_NOT_NULL(test, host);
-	host->out = tr_buffer(test, LEN);
-	host->fx = fx_open(test);
-	host->pep = fx_listen(test, host->fx->fabric, host->fx->info, host->fx->eq);
-	KUNIT_ASSERT_EQ(test, 0, fi_getname(&host->pep->fid, &other.name, &other.name_len));
-	host->rdm = rdm_open(test, NULL);
-	host->addr = rdm_know(test, host->rdm, &other);
-	return host;
+	KUNIT_ASSERT_NOT_NULL(test, fake);
+	fake->out = tr_buffer(test, LEN);
+	fake->fx = fx_open(test);
+	fake->pep = fx_listen(test, fake->fx->fabric, fake->fx->info, fake->fx->eq);
+	KUNIT_ASSERT_EQ(test, 0, fi_getname(&fake->pep->fid, &other.name, &other.name_len));
+	fake->rdm = rdm_open(test, NULL);
+	fake->addr = rdm_know(test, fake->rdm, &other);
+	return fake;
 }
 
 /* A peer that always rejects with "simultaneous connect" but never connects is given up. */
-static void rdm_04_who_always_asks_itself_is_given_up(struct kunit *test)
+static void rdm_04_endless_simultaneous_connect_rejects_fail(struct kunit *test)
 {
-	static const u8 already[] = { 1, 2 };
-	struct host *host = open_host(test);
+	static const u8 simultaneous[] = { 1, 2 };
+	struct fake *fake = open_fake(test);
 	unsigned long end = jiffies + msecs_to_jiffies(2 * FX_WAIT_MS);
 	struct fi_cq_err_entry error = {};
 	struct fx_cm_event event;
 	int asked = 0;
 	u32 what;
 
-	KUNIT_ASSERT_EQ(test, 0, rdm_send(host->rdm, host->addr, host->out, LEN, host->out));
-	while (fi_cq_readerr(host->rdm->cq, &error, 0) != 1 && time_before(jiffies, end)) {
-		if (fi_eq_sread(host->fx->eq, &what, &event, sizeof(event), 10, 0) <= 0)
+	KUNIT_ASSERT_EQ(test, 0, rdm_send(fake->rdm, fake->addr, fake->out, LEN, fake->out));
+	while (fi_cq_readerr(fake->rdm->cq, &error, 0) != 1 && time_before(jiffies, end)) {
+		if (fi_eq_sread(fake->fx->eq, &what, &event, sizeof(event), 10, 0) <= 0)
 			continue;
 		KUNIT_ASSERT_EQ(test, FI_CONNREQ, what);
-		KUNIT_EXPECT_EQ(test, 0, fi_reject(host->pep, event.entry.info->handle, already,
-						   sizeof(already)));
+		KUNIT_EXPECT_EQ(test, 0, fi_reject(fake->pep, event.entry.info->handle, simultaneous,
+						   sizeof(simultaneous)));
 		fi_freeinfo(event.entry.info);
 		asked++;
 	}
 	kunit_info(test, "asked %d times\n", asked);
-	KUNIT_EXPECT_PTR_EQ(test, (void *)host->out, error.op_context);
+	KUNIT_EXPECT_PTR_EQ(test, (void *)fake->out, error.op_context);
 	KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, error.err);
 }
 
-static void rdm_strange_answers_end_a_connection(struct kunit *test)
+static void rdm_invalid_accept_data_ends_the_connection(struct kunit *test)
 {
-	struct host *host = open_host(test);
+	struct fake *fake = open_fake(test);
 	struct raw_accept_data good = { .name = 3, .instance = 4, .receives = 5, .flow = 2 };
 	static const size_t lens[] = { 0, 1, 12, 15, 16, 16 };
 
@@ -413,110 +414,110 @@ static void rdm_strange_answers_end_a_connection(struct kunit *test)
 		struct fid_ep *ep;
 
 		good.flow = 3 + 200 * (i & 1);
-		KUNIT_ASSERT_EQ(test, 0, rdm_send(host->rdm, host->addr, host->out, LEN, host->out));
-		request = fx_wait_request(test, host->fx->eq);
-		ep = fx_ep(test, host->fx->domain, request);
-		fx_bind(test, ep, host->fx->eq, host->fx->cq, FI_TRANSMIT | FI_RECV);
+		KUNIT_ASSERT_EQ(test, 0, rdm_send(fake->rdm, fake->addr, fake->out, LEN, fake->out));
+		request = fx_wait_request(test, fake->fx->eq);
+		ep = fx_ep(test, fake->fx->domain, request);
+		fx_bind(test, ep, fake->fx->eq, fake->fx->cq, FI_TRANSMIT | FI_RECV);
 		KUNIT_ASSERT_EQ(test, 0, fi_accept(ep, &good, lens[i]));
-		KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, host->rdm->cq, &error));
-		KUNIT_EXPECT_PTR_EQ(test, (void *)host->out, error.op_context);
+		KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, fake->rdm->cq, &error));
+		KUNIT_EXPECT_PTR_EQ(test, (void *)fake->out, error.op_context);
 		KUNIT_EXPECT_EQ(test, FI_ECONNABORTED, error.err);
 		fx_close(test, &ep->fid);
 	}
 }
 
 /* A TCP listener without RDMA; closed with the test. */
-struct door {
+struct tcp {
 	struct socket		*socket;
 	struct sockaddr_in	name;
 };
 
 KUNIT_DEFINE_ACTION_WRAPPER(release_socket, sock_release, struct socket *);
 
-static struct door *open_door(struct kunit *test, const struct kofi_rdm *rdm)
+static struct tcp *open_tcp(struct kunit *test, const struct kofi_rdm *rdm)
 {
-	struct door *door = kunit_kzalloc(test, sizeof(*door), GFP_KERNEL);
+	struct tcp *tcp = kunit_kzalloc(test, sizeof(*tcp), GFP_KERNEL);
 
-	KUNIT_ASSERT_NOT_NULL(test, door);
-	memcpy(&door->name, &rdm->name, sizeof(door->name));
-	KUNIT_ASSERT_EQ(test, AF_INET, door->name.sin_family);
-	door->name.sin_port = 0;
+	KUNIT_ASSERT_NOT_NULL(test, tcp);
+	memcpy(&tcp->name, &rdm->name, sizeof(tcp->name));
+	KUNIT_ASSERT_EQ(test, AF_INET, tcp->name.sin_family);
+	tcp->name.sin_port = 0;
 	KUNIT_ASSERT_EQ(test, 0, sock_create_kern(&init_net, PF_INET, SOCK_STREAM, IPPROTO_TCP,
-						  &door->socket));
-	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, release_socket, door->socket));
-	door->socket->sk->sk_rcvtimeo = msecs_to_jiffies(FX_WAIT_MS);
-	KUNIT_ASSERT_EQ(test, 0, kernel_bind(door->socket, (void *)&door->name, sizeof(door->name)));
-	KUNIT_ASSERT_EQ(test, 0, kernel_listen(door->socket, 1));
-	KUNIT_ASSERT_GT(test, kernel_getsockname(door->socket, (void *)&door->name), 0);
-	return door;
+						  &tcp->socket));
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, release_socket, tcp->socket));
+	tcp->socket->sk->sk_rcvtimeo = msecs_to_jiffies(FX_WAIT_MS);
+	KUNIT_ASSERT_EQ(test, 0, kernel_bind(tcp->socket, (void *)&tcp->name, sizeof(tcp->name)));
+	KUNIT_ASSERT_EQ(test, 0, kernel_listen(tcp->socket, 1));
+	KUNIT_ASSERT_GT(test, kernel_getsockname(tcp->socket, (void *)&tcp->name), 0);
+	return tcp;
 }
 
 /* Accepts a connection and sends an MPA reply without private data, with bytes behind it. */
-static int answer_wrongly(struct door *door)
+static int reply_invalid(struct tcp *tcp)
 {
-	char heard[64], said[20 + 4] = {};
-	struct kvec in = { .iov_base = heard, .iov_len = sizeof(heard) };
-	struct kvec out = { .iov_base = said, .iov_len = sizeof(said) };
+	char received[64], reply[20 + 4] = {};
+	struct kvec in = { .iov_base = received, .iov_len = sizeof(received) };
+	struct kvec out = { .iov_base = reply, .iov_len = sizeof(reply) };
 	struct msghdr msg = { .msg_flags = MSG_NOSIGNAL };
-	struct socket *asker;
+	struct socket *client;
 	int ret;
 
-	ret = kernel_accept(door->socket, &asker, 0);
+	ret = kernel_accept(tcp->socket, &client, 0);
 	if (ret)
 		return ret;
-	asker->sk->sk_rcvtimeo = msecs_to_jiffies(FX_WAIT_MS);
+	client->sk->sk_rcvtimeo = msecs_to_jiffies(FX_WAIT_MS);
 	/* The request has to arrive first. */
-	ret = kernel_recvmsg(asker, &msg, &in, 1, sizeof(heard), 0);
+	ret = kernel_recvmsg(client, &msg, &in, 1, sizeof(received), 0);
 	if (ret > 0)
-		ret = kernel_sendmsg(asker, &msg, &out, 1, sizeof(said));
+		ret = kernel_sendmsg(client, &msg, &out, 1, sizeof(reply));
 	/* Waits for the end of the connection. */
 	while (ret > 0)
-		ret = kernel_recvmsg(asker, &msg, &in, 1, sizeof(heard), 0);
-	sock_release(asker);
+		ret = kernel_recvmsg(client, &msg, &in, 1, sizeof(received), 0);
+	sock_release(client);
 	return ret;
 }
 
-#define ASKS	6
+#define RETRIES	6
 
 /* siw may misread an early reply, so an invalid MPA reply is retried as if there were none. */
-static void rdm_04_an_answer_that_cannot_be_read_is_asked_for_again(struct kunit *test)
+static void rdm_04_an_invalid_mpa_reply_is_retried(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct kofi_rdm *rdm = rdm_open(test, NULL), *other;
 	u8 *out = tr_buffer(test, LEN);
 	struct fi_cq_err_entry error;
-	struct door *door;
+	struct tcp *tcp;
 	fi_addr_t addr;
 
 	if (!tr_is_iwarp(fx->info))
 		kunit_skip(test, "answers do not come over TCP");
-	door = open_door(test, rdm);
-	KUNIT_ASSERT_EQ(test, 1, rdm_insert(rdm, &door->name, &addr, 0));
+	tcp = open_tcp(test, rdm);
+	KUNIT_ASSERT_EQ(test, 1, rdm_insert(rdm, &tcp->name, &addr, 0));
 	KUNIT_ASSERT_EQ(test, 0, rdm_send(rdm, addr, out, LEN, out));
-	for (int i = 0; i < ASKS; i++) {
+	for (int i = 0; i < RETRIES; i++) {
 		KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_readerr(rdm->cq, &error, 0));
-		KUNIT_ASSERT_EQ_MSG(test, 0, answer_wrongly(door), "asked %d times", i);
+		KUNIT_ASSERT_EQ_MSG(test, 0, reply_invalid(tcp), "asked %d times", i);
 	}
 	KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, rdm->cq, &error));
 	KUNIT_EXPECT_PTR_EQ(test, (void *)out, error.op_context);
 	KUNIT_EXPECT_EQ(test, FI_ECONNABORTED, error.err);
 	/* A later endpoint at that address is reachable. */
-	kunit_release_action(test, release_socket, door->socket);
-	other = rdm_open(test, &(struct rdm_opts){ .port = ntohs(door->name.sin_port) });
+	kunit_release_action(test, release_socket, tcp->socket);
+	other = rdm_open(test, &(struct rdm_opts){ .port = ntohs(tcp->name.sin_port) });
 	rdm_exchange(test, rdm, addr, other);
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(rdm_07_a_name_is_free_when_its_message_is_whole),
-	KUNIT_CASE_SLOW(rdm_07_messages_of_one_name_wait_in_turn),
-	KUNIT_CASE_SLOW(rdm_06_who_comes_again_does_not_leave_more),
-	KUNIT_CASE_SLOW(rdm_06_who_sends_more_than_it_was_asked_for_is_cut_off),
-	KUNIT_CASE(rdm_nobody_is_told_of_writes_that_nobody_expects),
-	KUNIT_CASE(rdm_strange_words_are_refused),
-	KUNIT_CASE_SLOW(rdm_many_that_say_nothing),
-	KUNIT_CASE_SLOW(rdm_04_who_always_asks_itself_is_given_up),
-	KUNIT_CASE(rdm_strange_answers_end_a_connection),
-	KUNIT_CASE(rdm_04_an_answer_that_cannot_be_read_is_asked_for_again),
+	KUNIT_CASE(rdm_07_a_message_id_is_reused_after_the_last_segment),
+	KUNIT_CASE_SLOW(rdm_07_messages_with_equal_ids_are_not_mixed_up),
+	KUNIT_CASE_SLOW(rdm_06_the_unexpected_limit_outlives_a_connection),
+	KUNIT_CASE_SLOW(rdm_06_exceeding_the_credits_ends_the_connection),
+	KUNIT_CASE(rdm_cq_data_without_remote_write_is_dropped),
+	KUNIT_CASE(rdm_invalid_connect_data_is_rejected),
+	KUNIT_CASE_SLOW(rdm_silent_peers_do_not_keep_connections),
+	KUNIT_CASE_SLOW(rdm_04_endless_simultaneous_connect_rejects_fail),
+	KUNIT_CASE(rdm_invalid_accept_data_ends_the_connection),
+	KUNIT_CASE(rdm_04_an_invalid_mpa_reply_is_retried),
 	{}
 };
 

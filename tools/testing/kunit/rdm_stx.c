@@ -18,7 +18,7 @@
 #define LEN	100
 #define PACKET	16384
 #define LONGEST	SZ_256K
-#define MOST	128
+#define MAX_TX	128
 #define MEMBERS	3
 
 /* Endpoints with one transmit context, in one domain; each has the others' addresses. */
@@ -41,7 +41,7 @@ static struct fi_info *hints(struct kunit *test)
 	return hints;
 }
 
-static struct world *make(struct kunit *test, size_t size)
+static struct world *open_without_members(struct kunit *test, size_t size)
 {
 	struct fi_tx_attr attr = { .size = size };
 	struct world *w = kunit_kzalloc(test, sizeof(*w), GFP_KERNEL);
@@ -52,7 +52,7 @@ static struct world *make(struct kunit *test, size_t size)
 	w->domain = fx_domain(test, w->fabric, w->info);
 	KUNIT_ASSERT_EQ(test, 0, fi_stx_context(w->domain, &attr, &w->stx, w));
 	fx_defer_close(test, &w->stx->fid);
-	w->size = size ?: MOST;
+	w->size = size ?: MAX_TX;
 	return w;
 }
 
@@ -96,23 +96,23 @@ static void open_members(struct kunit *test, struct world *w)
 
 static struct world *open_world(struct kunit *test, size_t size)
 {
-	struct world *w = make(test, size);
+	struct world *w = open_without_members(test, size);
 
 	open_members(test, w);
 	return w;
 }
 
 /* Waits until that many slots are free: a slot is freed after its completion is written. */
-static void await_left(struct kunit *test, struct world *w, int who, ssize_t left)
+static void await_left(struct kunit *test, struct world *w, int m, ssize_t left)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
-	while (fi_tx_size_left(w->member[who].ep) != left && time_before(jiffies, end))
+	while (fi_tx_size_left(w->member[m].ep) != left && time_before(jiffies, end))
 		usleep_range(100, 200);
-	KUNIT_ASSERT_EQ(test, left, fi_tx_size_left(w->member[who].ep));
+	KUNIT_ASSERT_EQ(test, left, fi_tx_size_left(w->member[m].ep));
 }
 
-static void info_14_transmits_of_datagrams_are_shared(struct kunit *test)
+static void info_14_shared_transmit_contexts_of_datagrams(struct kunit *test)
 {
 	static const struct {
 		u64	caps;
@@ -128,12 +128,12 @@ static void info_14_transmits_of_datagrams_are_shared(struct kunit *test)
 	};
 
 	for (int i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct fi_info *asked = hints(test), *info = NULL;
+		struct fi_info *wanted = hints(test), *info = NULL;
 
-		asked->caps |= cases[i].caps;
-		asked->ep_attr->rx_ctx_cnt = cases[i].rxs;
+		wanted->caps |= cases[i].caps;
+		wanted->ep_attr->rx_ctx_cnt = cases[i].rxs;
 		KUNIT_ASSERT_EQ(test, cases[i].ret,
-				fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL, FI_SOURCE, asked,
+				fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL, FI_SOURCE, wanted,
 					   &info));
 		if (cases[i].ret)
 			continue;
@@ -145,11 +145,11 @@ static void info_14_transmits_of_datagrams_are_shared(struct kunit *test)
 	}
 }
 
-static void stx_opening_more_than_an_endpoint_has(struct kunit *test)
+static void stx_attributes_beyond_the_limits(struct kunit *test)
 {
-	struct world *w = make(test, 0);
+	struct world *w = open_without_members(test, 0);
 	const struct fi_tx_attr wrong[] = {
-		{ .size = MOST + 1 },
+		{ .size = MAX_TX + 1 },
 		{ .size = SIZE_MAX },
 		{ .iov_limit = w->info->tx_attr->iov_limit + 1 },
 		{ .rma_iov_limit = w->info->tx_attr->rma_iov_limit + 1 },
@@ -177,19 +177,19 @@ static void stx_opening_more_than_an_endpoint_has(struct kunit *test)
 
 static void stx_wrong_bindings(struct kunit *test)
 {
-	struct world *w = make(test, 1), *other = make(test, 1);
+	struct world *w = open_without_members(test, 1), *other = open_without_members(test, 1);
 	struct fi_info *info = fi_dupinfo(w->info);
 	struct fid *stx = &w->stx->fid;
-	struct fid_ep *plain, *ep, *sep = NULL;
+	struct fid_ep *ordinary, *ep, *sep = NULL;
 
 	KUNIT_ASSERT_NOT_NULL(test, info);
 	fx_defer_free(test, info);
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_scalable_ep(w->domain, info, &sep, NULL));
 	info->caps |= FI_COLLECTIVE;
-	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_endpoint(w->domain, info, &plain, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_endpoint(w->domain, info, &ordinary, NULL));
 	info->ep_attr->tx_ctx_cnt = 1;
-	plain = fx_ep(test, w->domain, info);
-	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_ep_bind(plain, stx, 0));
+	ordinary = fx_ep(test, w->domain, info);
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_ep_bind(ordinary, stx, 0));
 	make_member(test, w, 0);
 	ep = w->member[0].ep;
 	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, fi_enable(ep));
@@ -204,9 +204,9 @@ static void stx_wrong_bindings(struct kunit *test)
 }
 
 /* A shared transmit context can only be closed. */
-static void stx_other_calls_are_not_there(struct kunit *test)
+static void stx_other_calls_are_refused(struct kunit *test)
 {
-	struct world *w = make(test, 1);
+	struct world *w = open_without_members(test, 1);
 	struct fid_ep *ep = (struct fid_ep *)w->stx;
 	size_t len = sizeof(len);
 
@@ -220,7 +220,7 @@ static void stx_other_calls_are_not_there(struct kunit *test)
 }
 
 /* Rendezvous messages without a receive keep their slots. */
-static void ep_04_who_comes_too_late_is_told_so(struct kunit *test)
+static void ep_04_a_full_shared_transmit_context(struct kunit *test)
 {
 	u8 *out = tr_vbuffer(test, LONGEST), *in = tr_vbuffer(test, 4 * LONGEST);
 	struct world *w = open_world(test, 4);
@@ -261,9 +261,9 @@ KUNIT_ARRAY_PARAM(places, hd_hard, hd_name_context);
 static void cq_16_the_handler_is_called_when_another_member_returns_its_packets(struct kunit *test)
 {
 	u8 *out = tr_vbuffer(test, LONGEST), *in = tr_vbuffer(test, LONGEST);
-	struct world *w = make(test, 4);
+	struct world *w = open_without_members(test, 4);
 	struct kofi_fabric_fx fx = { .domain = w->domain };
-	struct kofi_rdm *busy = &w->member[0], *refused = &w->member[1], *peer = &w->member[2];
+	struct kofi_rdm *user = &w->member[0], *refused = &w->member[1], *peer = &w->member[2];
 	struct fi_cq_tagged_entry entry;
 	struct completion *called;
 	struct hd_queue *queue;
@@ -277,13 +277,13 @@ static void cq_16_the_handler_is_called_when_another_member_returns_its_packets(
 	for (int round = 0; round < 3; round++) {
 		for (int n = 0; n < 4; n++)
 			KUNIT_ASSERT_EQ(test, 0, retry_while_eagain(
-				fi_send(busy->ep, out, LONGEST, NULL, w->to[0][n < 2 ? 2 : 0], out)));
+				fi_send(user->ep, out, LONGEST, NULL, w->to[0][n < 2 ? 2 : 0], out)));
 		ret = fi_inject(refused->ep, &byte, 1, w->to[1][2]);
 		if (!ret)
 			kunit_skip(test, "a peer on this host takes messages without a packet");
 		KUNIT_ASSERT_EQ(test, -FI_EAGAIN, ret);
 		for (int n = 0; n < 4; n++) {
-			struct kofi_rdm *to = n < 2 ? peer : busy;
+			struct kofi_rdm *to = n < 2 ? peer : user;
 
 			KUNIT_ASSERT_EQ(test, 0, rdm_recv(to, FI_ADDR_UNSPEC, in, LONGEST, in));
 		}
@@ -292,7 +292,7 @@ static void cq_16_the_handler_is_called_when_another_member_returns_its_packets(
 		for (int n = 0; n < 3; n++)
 			KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, peer->cq, &entry, 1));
 		for (int n = 0; n < 6; n++)
-			KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, busy->cq, &entry, 1));
+			KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, user->cq, &entry, 1));
 		await_left(test, w, 0, 4);
 	}
 	fx_close(test, &refused->ep->fid);
@@ -300,38 +300,38 @@ static void cq_16_the_handler_is_called_when_another_member_returns_its_packets(
 	hd_check(test, queue);
 }
 
-static void close_01_who_goes_leaves_what_it_had_to_others(struct kunit *test)
+static void close_01_a_closed_member_frees_its_slots(struct kunit *test)
 {
 	u8 *out = tr_vbuffer(test, LONGEST);
 	struct world *w = open_world(test, 4);
-	struct kofi_rdm *gone = rdm_open(test, NULL);
-	fi_addr_t to_gone = rdm_know(test, &w->member[0], gone);
+	struct kofi_rdm *closed = rdm_open(test, NULL);
+	fi_addr_t to_closed = rdm_know(test, &w->member[0], closed);
 
 	/* Messages to a peer without receives, and to a closed peer. */
 	for (int n = 0; n < 2; n++)
 		KUNIT_ASSERT_EQ(test, 0, fi_send(w->member[0].ep, out, LONGEST, NULL, w->to[0][1], out));
 	rdm_await_connected(test, &w->member[1], 1);
-	fx_close(test, &gone->ep->fid);
+	fx_close(test, &closed->ep->fid);
 	for (int n = 0; n < 2; n++)
-		KUNIT_ASSERT_EQ(test, 0, fi_send(w->member[0].ep, out, LEN, NULL, to_gone, out));
+		KUNIT_ASSERT_EQ(test, 0, fi_send(w->member[0].ep, out, LEN, NULL, to_closed, out));
 	fx_close(test, &w->member[0].ep->fid);
 	KUNIT_EXPECT_EQ(test, 4, fi_tx_size_left(w->member[1].ep));
 	rdm_exchange(test, &w->member[1], w->to[1][2], &w->member[2]);
 }
 
 /* A failed send frees its slot. */
-static void ep_04_what_fails_is_put_back(struct kunit *test)
+static void ep_04_failed_sends_free_their_slots(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LEN);
 	struct world *w = open_world(test, 2);
-	struct kofi_rdm *gone = rdm_open(test, NULL);
-	fi_addr_t to_gone = rdm_know(test, &w->member[0], gone);
+	struct kofi_rdm *closed = rdm_open(test, NULL);
+	fi_addr_t to_closed = rdm_know(test, &w->member[0], closed);
 
-	fx_close(test, &gone->ep->fid);
+	fx_close(test, &closed->ep->fid);
 	for (int n = 0; n < 5; n++) {
 		struct fi_cq_err_entry error = {};
 
-		KUNIT_ASSERT_EQ(test, 0, rdm_send(&w->member[0], to_gone, out, LEN, out));
+		KUNIT_ASSERT_EQ(test, 0, rdm_send(&w->member[0], to_closed, out, LEN, out));
 		KUNIT_ASSERT_EQ(test, -FI_EAVAIL, tr_await(w->member[0].cq));
 		KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(w->member[0].cq, &error, 0));
 		KUNIT_EXPECT_PTR_EQ(test, (void *)out, error.op_context);
@@ -383,7 +383,7 @@ static int send_and_receive(struct tr_thread *thread)
 }
 
 /* There are fewer slots than operations; each side always makes progress. */
-static void ep_04_two_with_room_for_three(struct kunit *test)
+static void ep_04_two_members_with_three_slots(struct kunit *test)
 {
 	struct side *sides = (void *)tr_buffer(test, 2 * sizeof(*sides));
 	struct tr_thread *threads[2];
@@ -417,13 +417,13 @@ static void ep_04_two_with_room_for_three(struct kunit *test)
 	await_left(test, w, 2, 3);
 }
 
-static int close_it(struct tr_thread *thread)
+static int close_fid(struct tr_thread *thread)
 {
 	return thread->result = fi_close(thread->arg);
 }
 
 /* The context is closed as soon as no endpoint is bound. */
-static void close_03_two_go_at_once(struct kunit *test)
+static void close_03_two_members_close_at_once(struct kunit *test)
 {
 	u8 *out = tr_vbuffer(test, LONGEST);
 
@@ -442,7 +442,7 @@ static void close_03_two_go_at_once(struct kunit *test)
 			fx_cancel_close(test, &member->ep->fid);
 		}
 		for (int n = 0; n < 2; n++)
-			threads[n] = tr_start(test, n % num_online_cpus(), close_it,
+			threads[n] = tr_start(test, n % num_online_cpus(), close_fid,
 					      &w->member[n].ep->fid);
 		for (int n = 0; n < 2; n++) {
 			KUNIT_ASSERT_TRUE(test, tr_join(test, threads[n]));
@@ -456,17 +456,17 @@ static void close_03_two_go_at_once(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(info_14_transmits_of_datagrams_are_shared),
-	KUNIT_CASE(stx_opening_more_than_an_endpoint_has),
+	KUNIT_CASE(info_14_shared_transmit_contexts_of_datagrams),
+	KUNIT_CASE(stx_attributes_beyond_the_limits),
 	KUNIT_CASE(stx_wrong_bindings),
-	KUNIT_CASE(stx_other_calls_are_not_there),
-	KUNIT_CASE(ep_04_who_comes_too_late_is_told_so),
+	KUNIT_CASE(stx_other_calls_are_refused),
+	KUNIT_CASE(ep_04_a_full_shared_transmit_context),
 	KUNIT_CASE_PARAM(cq_16_the_handler_is_called_when_another_member_returns_its_packets,
 			 places_gen_params),
-	KUNIT_CASE(close_01_who_goes_leaves_what_it_had_to_others),
-	KUNIT_CASE(ep_04_what_fails_is_put_back),
-	KUNIT_CASE_SLOW(ep_04_two_with_room_for_three),
-	KUNIT_CASE_SLOW(close_03_two_go_at_once),
+	KUNIT_CASE(close_01_a_closed_member_frees_its_slots),
+	KUNIT_CASE(ep_04_failed_sends_free_their_slots),
+	KUNIT_CASE_SLOW(ep_04_two_members_with_three_slots),
+	KUNIT_CASE_SLOW(close_03_two_members_close_at_once),
 	{}
 };
 

@@ -87,7 +87,7 @@ static ssize_t receive_as(struct tagged *t, int form, u64 tag)
 	}
 }
 
-static void rdm_05_all_forms_of_tagged_messages(struct kunit *test)
+static void rdm_05_all_calls_of_tagged_messages(struct kunit *test)
 {
 	struct tagged *t = tagged(test, &(struct rdm_opts){ .inject_size = LEN });
 	u64 data = 0x0123456789abcdef;
@@ -95,7 +95,7 @@ static void rdm_05_all_forms_of_tagged_messages(struct kunit *test)
 	for (int form = 0; form < SENDS; form++)
 		for (int other = 0; other < 3; other++) {
 			bool has_data = form == SENDMSG || form >= SENDDATA;
-			bool is_told = form != INJECT && form != INJECTDATA;
+			bool has_entry = form != INJECT && form != INJECTDATA;
 			struct fi_cq_tagged_entry entry;
 			u64 tag = 100 * form + other;
 
@@ -103,14 +103,14 @@ static void rdm_05_all_forms_of_tagged_messages(struct kunit *test)
 			KUNIT_ASSERT_EQ(test, 0, send_as(t, form, tag, data));
 			expect(test, t, tag, has_data ? FI_REMOTE_CQ_DATA : 0,
 			       has_data ? data : 0, LEN);
-			if (!is_told)
+			if (!has_entry)
 				continue;
 			rdm_expect(test, t->a, t->out, &entry);
 			KUNIT_EXPECT_EQ(test, FI_SEND | FI_TAGGED, entry.flags);
 		}
 }
 
-static void rdm_05_bits_that_are_ignored(struct kunit *test)
+static void rdm_05_the_ignore_mask(struct kunit *test)
 {
 	struct tagged *t = tagged(test, NULL);
 	static const struct { u64 tag, ignore; int takes; } receives[] = {
@@ -134,7 +134,7 @@ static void rdm_05_bits_that_are_ignored(struct kunit *test)
 }
 
 /* Tagged and untagged messages match separately. */
-static void rdm_05_messages_without_a_tag_are_others(struct kunit *test)
+static void rdm_05_tagged_and_untagged_match_separately(struct kunit *test)
 {
 	struct tagged *t = tagged(test, NULL);
 	struct fi_cq_tagged_entry entry;
@@ -164,7 +164,7 @@ static void rdm_05_a_cancelled_tagged_receive_fails(struct kunit *test)
 	expect(test, t, 5, 0, 0, LEN);
 }
 
-static void cq_08_too_long_for_its_receive(struct kunit *test)
+static void cq_08_a_truncated_tagged_message(struct kunit *test)
 {
 	struct tagged *t = tagged(test, NULL);
 	struct fi_cq_err_entry error;
@@ -180,17 +180,17 @@ static void cq_08_too_long_for_its_receive(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, t->in[3]);
 }
 
-static void ep_09_what_cannot_be_sent(struct kunit *test)
+static void ep_09_invalid_tagged_calls_are_refused(struct kunit *test)
 {
 	struct tagged *t = tagged(test, NULL);
-	size_t most = t->a->info->ep_attr->max_msg_size;
+	size_t max_size = t->a->info->ep_attr->max_msg_size;
 	struct kvec iov[5] = {};
 	struct fi_msg_tagged msg = { .msg_iov = iov, .iov_count = 1, .addr = t->to_b };
 	u8 *buf = kunit_kzalloc(test, SZ_4K, GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, buf);
 	KUNIT_EXPECT_EQ(test, -FI_EMSGSIZE,
-			fi_tsend(t->a->ep, buf, most + 1, NULL, t->to_b, 5, NULL));
+			fi_tsend(t->a->ep, buf, max_size + 1, NULL, t->to_b, 5, NULL));
 	KUNIT_EXPECT_EQ(test, -FI_EMSGSIZE,
 			fi_tinject(t->a->ep, buf, t->a->info->tx_attr->inject_size + 1, t->to_b, 5));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
@@ -206,12 +206,12 @@ static void ep_09_what_cannot_be_sent(struct kunit *test)
 }
 
 static struct kunit_case rdm_tagged_cases[] = {
-	KUNIT_CASE(rdm_05_all_forms_of_tagged_messages),
-	KUNIT_CASE(rdm_05_bits_that_are_ignored),
-	KUNIT_CASE(rdm_05_messages_without_a_tag_are_others),
+	KUNIT_CASE(rdm_05_all_calls_of_tagged_messages),
+	KUNIT_CASE(rdm_05_the_ignore_mask),
+	KUNIT_CASE(rdm_05_tagged_and_untagged_match_separately),
 	KUNIT_CASE(rdm_05_a_cancelled_tagged_receive_fails),
-	KUNIT_CASE(cq_08_too_long_for_its_receive),
-	KUNIT_CASE(ep_09_what_cannot_be_sent),
+	KUNIT_CASE(cq_08_a_truncated_tagged_message),
+	KUNIT_CASE(ep_09_invalid_tagged_calls_are_refused),
 	{}
 };
 

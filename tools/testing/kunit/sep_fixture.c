@@ -17,12 +17,12 @@ struct fi_info *sep_info(struct kunit *test, const struct sep_opts *opts)
 
 struct sep *sep_make(struct kunit *test, const struct sep_opts *opts)
 {
-	static const struct sep_opts none;
+	static const struct sep_opts defaults;
 	struct sep *sep = kunit_kzalloc(test, sizeof(*sep), GFP_KERNEL);
 	struct fi_av_attr attr = { .type = FI_AV_TABLE, .rx_ctx_bits = SEP_BITS };
 
 	KUNIT_ASSERT_NOT_NULL(test, sep);
-	sep->info = sep_info(test, opts ?: &none);
+	sep->info = sep_info(test, opts ?: &defaults);
 	sep->txs = sep->info->ep_attr->tx_ctx_cnt;
 	sep->rxs = sep->info->ep_attr->rx_ctx_cnt;
 	sep->fabric = fx_fabric(test, sep->info);
