@@ -13,15 +13,15 @@
 #define LEN SX_LEN
 #define SIZE 16
 
-static void info_14_shared_contexts_are_offered_where_they_work(struct kunit *test)
+static void info_14_shared_receive_contexts_are_offered(struct kunit *test)
 {
-	struct fi_info *plain = fx_info(test, fx_addr, NULL, FI_SOURCE);
+	struct fi_info *ordinary = fx_info(test, fx_addr, NULL, FI_SOURCE);
 	struct fi_info *info = sx_info(test, NULL), *found = NULL;
 	struct fi_info *hints = fx_hints(test);
 
-	KUNIT_EXPECT_EQ(test, 1, plain->ep_attr->rx_ctx_cnt);
-	KUNIT_EXPECT_EQ(test, 1, plain->domain_attr->max_ep_srx_ctx);
-	KUNIT_EXPECT_EQ(test, 0, plain->domain_attr->max_ep_stx_ctx);
+	KUNIT_EXPECT_EQ(test, 1, ordinary->ep_attr->rx_ctx_cnt);
+	KUNIT_EXPECT_EQ(test, 1, ordinary->domain_attr->max_ep_srx_ctx);
+	KUNIT_EXPECT_EQ(test, 0, ordinary->domain_attr->max_ep_stx_ctx);
 	KUNIT_EXPECT_EQ(test, FI_SHARED_CONTEXT, info->ep_attr->rx_ctx_cnt);
 	KUNIT_EXPECT_EQ(test, 0, info->caps & FI_MULTI_RECV);
 
@@ -47,17 +47,17 @@ static void srx_messages_of_several_peers_in_posting_order(struct kunit *test)
 	u8 *buf = tr_buffer(test, SIZE * LEN), *sent = tr_buffer(test, LEN);
 	struct sx_world *world = sx_open(test, &opts);
 
-	for (int turn = 0; turn < 5; turn++) {
+	for (int round = 0; round < 5; round++) {
 		sx_post(test, world, buf, SIZE);
 		for (int i = 0; i < SIZE; i++) {
-			unsigned int who = (i * 7 + turn) % SX_PEERS;
+			unsigned int peer = (i * 7 + round) % SX_PEERS;
 
-			tr_fill(sent, LEN, i + 100 * turn);
-			sx_send(test, world, who, sent, LEN);
-			tr_expect(test, world->cq[who], buf + i * LEN, FI_RECV,
+			tr_fill(sent, LEN, i + 100 * round);
+			sx_send(test, world, peer, sent, LEN);
+			tr_expect(test, world->cq[peer], buf + i * LEN, FI_RECV,
 				  LEN);
 			KUNIT_EXPECT_TRUE(test, tr_intact(buf + i * LEN, LEN,
-							  i + 100 * turn));
+							  i + 100 * round));
 		}
 	}
 	for (int i = 0; i < SX_PEERS; i++)
@@ -76,18 +76,18 @@ static void srx_completions_are_read_in_any_order(struct kunit *test)
 	sx_post(test, world, buf, SIZE);
 	for (int i = 0; i < SIZE - 1; i++)
 		sx_send(test, world, i % SX_PEERS, sent, i + 1);
-	for (int who = SX_PEERS - 1; who >= 0; who--) {
+	for (int peer = SX_PEERS - 1; peer >= 0; peer--) {
 		struct fi_cq_tagged_entry entries[SIZE / SX_PEERS] = {};
 
 		KUNIT_ASSERT_EQ(test, ARRAY_SIZE(entries),
-				fx_wait_comp(test, world->cq[who], entries,
+				fx_wait_comp(test, world->cq[peer], entries,
 					     ARRAY_SIZE(entries)));
 		for (int i = 0; i < ARRAY_SIZE(entries); i++) {
-			long nth = ((u8 *)entries[i].op_context - buf) / LEN;
+			long index = ((u8 *)entries[i].op_context - buf) / LEN;
 
-			KUNIT_EXPECT_EQ(test, i * SX_PEERS + who, nth);
-			KUNIT_EXPECT_EQ(test, nth + 1, entries[i].len);
-			seen |= BIT(nth);
+			KUNIT_EXPECT_EQ(test, i * SX_PEERS + peer, index);
+			KUNIT_EXPECT_EQ(test, index + 1, entries[i].len);
+			seen |= BIT(index);
 		}
 	}
 	KUNIT_EXPECT_EQ(test, BIT(SIZE - 1) - 1, seen);
@@ -96,7 +96,7 @@ static void srx_completions_are_read_in_any_order(struct kunit *test)
 	tr_expect(test, world->cq[1], buf + (SIZE - 1) * LEN, FI_RECV, LEN);
 }
 
-static void ep_03_receives_are_shared_before_anyone_connects(struct kunit *test)
+static void ep_03_shared_receives_before_the_connection(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN), *sent = tr_buffer(test, LEN);
 	struct sx_world *world = sx_open(test, NULL);
@@ -120,28 +120,28 @@ static void ep_04_a_full_shared_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 3, fi_rx_size_left(world->srx));
 	sx_post(test, world, buf, 3);
 	KUNIT_EXPECT_EQ(test, 0, fi_rx_size_left(world->srx));
-	for (int turn = 0; turn < 10; turn++) {
-		int next = (turn + 3) % 4;
+	for (int round = 0; round < 10; round++) {
+		int next = (round + 3) % 4;
 
 		KUNIT_EXPECT_EQ(test, -FI_EAGAIN,
 				tr_recv(world->srx, buf + next * LEN, LEN));
-		sx_send(test, world, turn % 2, sent, LEN);
+		sx_send(test, world, round % 2, sent, LEN);
 		/* The receive has completed, but its entry is unread. */
-		KUNIT_EXPECT_EQ(test, 0, tr_await(world->cq[turn % 2]));
+		KUNIT_EXPECT_EQ(test, 0, tr_await(world->cq[round % 2]));
 		KUNIT_EXPECT_EQ(test, is_kept ? 0 : 1,
 				fi_rx_size_left(world->srx));
 		if (is_kept)
 			KUNIT_EXPECT_EQ(test, -FI_EAGAIN,
 					tr_recv(world->srx, buf + next * LEN,
 						LEN));
-		tr_expect(test, world->cq[turn % 2], buf + turn % 4 * LEN,
+		tr_expect(test, world->cq[round % 2], buf + round % 4 * LEN,
 			  FI_RECV, LEN);
 		KUNIT_EXPECT_EQ(test, 1, fi_rx_size_left(world->srx));
 		sx_post(test, world, buf + next * LEN, 1);
 	}
 }
 
-static void ep_05_nothing_is_received_without_memory(struct kunit *test)
+static void ep_05_shared_receives_of_zero_bytes(struct kunit *test)
 {
 	static const struct sx_opts opts = { .peers = 1 };
 	struct sx_world *world = sx_open(test, &opts);
@@ -167,7 +167,7 @@ static void ep_07_selective_completion_of_shared_receives(struct kunit *test)
 	struct sx_world *world = sx_open(test, &opts);
 	char mark[4];
 
-	for (int turn = 0; turn < 3; turn++) {
+	for (int round = 0; round < 3; round++) {
 		for (int i = 0; i < 4; i++)
 			KUNIT_ASSERT_EQ(test, 0,
 					sx_recvmsg(world->srx,
@@ -196,7 +196,7 @@ static void ep_08_flags_of_shared_receives(struct kunit *test)
 }
 
 /* Receives of several pieces, with and without descriptors, in linear and vmalloc memory. */
-static void ep_09_shared_receives_in_pieces(struct kunit *test)
+static void ep_09_shared_receives_with_several_kvecs(struct kunit *test)
 {
 	static const struct sx_opts opts = { .segments = 3, .peers = 1 };
 	u8 *buf = tr_buffer(test, 4 * LEN), *pages = tr_vbuffer(test, 4 * LEN);
@@ -222,17 +222,17 @@ static void ep_09_shared_receives_in_pieces(struct kunit *test)
 	desc[2] = desc[0];
 	KUNIT_EXPECT_EQ(test, SIZE, fi_rx_size_left(world->srx));
 
-	for (int turn = 0; turn < 2; turn++) {
+	for (int round = 0; round < 2; round++) {
 		KUNIT_ASSERT_EQ(test, 0, fi_recvv(world->srx, iov,
-						  turn ? desc : NULL, 3,
+						  round ? desc : NULL, 3,
 						  FI_ADDR_UNSPEC, iov));
-		tr_fill(sent, 3 * LEN, turn);
+		tr_fill(sent, 3 * LEN, round);
 		sx_send(test, world, 0, sent, 3 * LEN);
 		tr_expect(test, world->cq[0], iov, FI_RECV, 3 * LEN);
 		memcpy(got, buf, LEN);
 		memcpy(got + LEN, pages, LEN);
 		memcpy(got + 2 * LEN, buf + LEN, LEN);
-		KUNIT_EXPECT_TRUE(test, tr_intact(got, 3 * LEN, turn));
+		KUNIT_EXPECT_TRUE(test, tr_intact(got, 3 * LEN, round));
 	}
 	/* A receive of one piece in a region: the common case. */
 	KUNIT_ASSERT_EQ(test, 0, fi_recv(world->srx, buf + 1, LEN, desc[0],
@@ -263,7 +263,7 @@ static void ep_10_shared_receives_cannot_be_cancelled(struct kunit *test)
 }
 
 /* A shared receive context only receives. */
-static void srx_other_calls_are_not_there(struct kunit *test)
+static void srx_other_calls_are_refused(struct kunit *test)
 {
 	static const struct sx_opts opts = { .peers = 1 };
 	u8 *buf = tr_buffer(test, LEN);
@@ -297,7 +297,7 @@ static void srx_other_calls_are_not_there(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, stx);
 }
 
-static void srx_opening_more_than_there_is(struct kunit *test)
+static void srx_attributes_beyond_the_limits(struct kunit *test)
 {
 	struct sx_world *world = sx_open(test, NULL);
 	const struct fi_rx_attr good = *world->info->rx_attr;
@@ -337,11 +337,11 @@ static void srx_wrong_bindings(struct kunit *test)
 	struct sx_world *world = sx_open(test, NULL), *other;
 	struct fid_cq *cq = fx_cq(test, world->domain, &cq_attr);
 	struct fid_ep *ep = sx_ep(test, world, world->info, cq);
-	struct fid_ep *plain = sx_ep(test, world, world->plain, cq);
+	struct fid_ep *ordinary = sx_ep(test, world, world->plain, cq);
 	struct fid *srx = &world->srx->fid;
 
 	KUNIT_EXPECT_EQ_MSG(test, -FI_ENORX, fi_enable(ep), "nothing to share");
-	KUNIT_EXPECT_EQ_MSG(test, -FI_EINVAL, fi_ep_bind(plain, srx, 0),
+	KUNIT_EXPECT_EQ_MSG(test, -FI_EINVAL, fi_ep_bind(ordinary, srx, 0),
 			    "it has receives of its own");
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_ep_bind(ep, srx, FI_RECV));
 	other = sx_open(test, NULL);
@@ -351,12 +351,12 @@ static void srx_wrong_bindings(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_enable(ep));
 	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, fi_ep_bind(ep, srx, 0));
 	/* An endpoint binds no endpoint, and a passive endpoint no receive context. */
-	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_ep_bind(plain, &plain->fid, 0));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_ep_bind(ordinary, &ordinary->fid, 0));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_pep_bind(world->pep, srx, 0));
 }
 
 /* A CQ reserves slots for all receives of a context, once, when its first endpoint is enabled. */
-static void cq_14_room_for_shared_receives(struct kunit *test)
+static void cq_14_slots_for_shared_receives(struct kunit *test)
 {
 	struct sx_world *world = sx_open(test, &(struct sx_opts) {
 		.size = 600,
@@ -385,7 +385,7 @@ static void cq_14_room_for_shared_receives(struct kunit *test)
 }
 
 /* Receives of an ordinary endpoint count at once, also before the CQ reserves slots for them. */
-static void cq_14_room_that_others_have_taken_is_not_for_shared_receives(struct kunit *test)
+static void cq_14_slots_of_other_endpoints_are_not_for_shared_receives(struct kunit *test)
 {
 	enum { MANY = 1000 };
 	struct fi_cq_attr attr = { .size = MANY };
@@ -393,20 +393,20 @@ static void cq_14_room_that_others_have_taken_is_not_for_shared_receives(struct 
 		.size = MANY,
 	});
 	struct fid_cq *cq = fx_cq(test, world->domain, &attr);
-	struct fid_ep *ep, *plain;
+	struct fid_ep *ep, *ordinary;
 
 	tr_needs_device(test, world->info);
 	world->info->tx_attr->size = 8;
 	world->plain->tx_attr->size = 8;
 	world->plain->rx_attr->size = MANY;
-	plain = sx_ep(test, world, world->plain, cq);
-	KUNIT_ASSERT_EQ(test, 0, fi_enable(plain));
+	ordinary = sx_ep(test, world, world->plain, cq);
+	KUNIT_ASSERT_EQ(test, 0, fi_enable(ordinary));
 	for (int i = 0; i < MANY; i++)
-		KUNIT_ASSERT_EQ(test, 0, sx_recvmsg(plain, 0, world));
+		KUNIT_ASSERT_EQ(test, 0, sx_recvmsg(ordinary, 0, world));
 	ep = sx_ep(test, world, world->info, cq);
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(ep, &world->srx->fid, 0));
 	KUNIT_EXPECT_EQ(test, -FI_ENOSPC, fi_enable(ep));
-	fx_close(test, &plain->fid);
+	fx_close(test, &ordinary->fid);
 	KUNIT_EXPECT_EQ(test, 0, fi_enable(ep));
 }
 
@@ -477,7 +477,7 @@ static void cq_13_remote_data_beside_shared_receives(struct kunit *test)
 }
 
 /* The truncated message ends its own connection, and uses one receive. */
-static void cq_08_a_message_that_is_too_long_for_a_shared_receive(struct kunit *test)
+static void cq_08_a_truncated_message_ends_only_its_connection(struct kunit *test)
 {
 	static const struct sx_opts opts = { .peers = 2 };
 	u8 *buf = tr_buffer(test, 3 * LEN), *sent = tr_buffer(test, 2 * LEN);
@@ -496,23 +496,23 @@ static void cq_08_a_message_that_is_too_long_for_a_shared_receive(struct kunit *
 }
 
 /* State of a handler that reposts each receive that it reads. */
-struct again {
+struct repost {
 	struct sx_world	*world;
 	atomic_t	received;
 	int		wrong;
 };
 
-static void post_again(struct hd_queue *queue)
+static void repost_handler(struct hd_queue *queue)
 {
-	struct again *again = queue->data;
+	struct repost *repost = queue->data;
 	struct fi_cq_tagged_entry entry;
 
 	while (fi_cq_read(queue->cq, &entry, 1) == 1) {
 		if (entry.flags != (FI_RECV | FI_MSG) || entry.len != LEN)
 			continue;
-		if (tr_recv(again->world->srx, entry.op_context, LEN))
-			again->wrong++;
-		atomic_inc(&again->received);
+		if (tr_recv(repost->world->srx, entry.op_context, LEN))
+			repost->wrong++;
+		atomic_inc(&repost->received);
 	}
 }
 
@@ -525,20 +525,20 @@ static void cq_17_a_handler_posts_shared_receives(struct kunit *test)
 		.size = 4,
 		.threading = FI_THREAD_SAFE,
 	});
-	struct again *again = (void *)tr_buffer(test, sizeof(*again));
+	struct repost *repost = (void *)tr_buffer(test, sizeof(*repost));
 	u8 *buf = tr_buffer(test, 4 * LEN), *sent = tr_buffer(test, LEN);
 	struct kofi_fabric_fx fx = { .domain = world->domain };
 	unsigned long deadline;
 	int sends = 0;
 
-	again->world = world;
+	repost->world = world;
 	for (int i = 0; i < 2; i++) {
 		struct fi_cq_attr attr = {
 			.format = FI_CQ_FORMAT_TAGGED,
 			.wait_obj = FI_WAIT_UNSPEC,
 		};
 
-		world->cq[i] = hd_open(test, &fx, hard, post_again, again)->cq;
+		world->cq[i] = hd_open(test, &fx, hard, repost_handler, repost)->cq;
 		world->peer_cq[i] = fx_cq(test, world->domain, &attr);
 	}
 	sx_post(test, world, buf, 4);
@@ -547,7 +547,7 @@ static void cq_17_a_handler_posts_shared_receives(struct kunit *test)
 	deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	while (sends < 100 && time_before(jiffies, deadline)) {
 		/* No more messages than posted receives are sent: iWARP requires it. */
-		if (sends - atomic_read(&again->received) < 4) {
+		if (sends - atomic_read(&repost->received) < 4) {
 			sx_send(test, world, sends & 1, sent, LEN);
 			sends++;
 		} else {
@@ -555,32 +555,32 @@ static void cq_17_a_handler_posts_shared_receives(struct kunit *test)
 		}
 	}
 	KUNIT_EXPECT_EQ(test, 100, sends);
-	while (atomic_read(&again->received) < sends &&
+	while (atomic_read(&repost->received) < sends &&
 	       time_before(jiffies, deadline))
 		usleep_range(50, 100);
-	KUNIT_EXPECT_EQ(test, sends, atomic_read(&again->received));
-	KUNIT_EXPECT_EQ(test, 0, again->wrong);
+	KUNIT_EXPECT_EQ(test, sends, atomic_read(&repost->received));
+	KUNIT_EXPECT_EQ(test, 0, repost->wrong);
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(info_14_shared_contexts_are_offered_where_they_work),
+	KUNIT_CASE(info_14_shared_receive_contexts_are_offered),
 	KUNIT_CASE(srx_messages_of_several_peers_in_posting_order),
 	KUNIT_CASE(srx_completions_are_read_in_any_order),
-	KUNIT_CASE(ep_03_receives_are_shared_before_anyone_connects),
+	KUNIT_CASE(ep_03_shared_receives_before_the_connection),
 	KUNIT_CASE(ep_04_a_full_shared_queue),
-	KUNIT_CASE(ep_05_nothing_is_received_without_memory),
+	KUNIT_CASE(ep_05_shared_receives_of_zero_bytes),
 	KUNIT_CASE(ep_07_selective_completion_of_shared_receives),
 	KUNIT_CASE(ep_08_flags_of_shared_receives),
-	KUNIT_CASE(ep_09_shared_receives_in_pieces),
+	KUNIT_CASE(ep_09_shared_receives_with_several_kvecs),
 	KUNIT_CASE(ep_09_a_shared_receive_that_is_too_long),
 	KUNIT_CASE(ep_10_shared_receives_cannot_be_cancelled),
-	KUNIT_CASE(srx_other_calls_are_not_there),
-	KUNIT_CASE(srx_opening_more_than_there_is),
+	KUNIT_CASE(srx_other_calls_are_refused),
+	KUNIT_CASE(srx_attributes_beyond_the_limits),
 	KUNIT_CASE(srx_wrong_bindings),
-	KUNIT_CASE(cq_08_a_message_that_is_too_long_for_a_shared_receive),
+	KUNIT_CASE(cq_08_a_truncated_message_ends_only_its_connection),
 	KUNIT_CASE(cq_13_remote_data_beside_shared_receives),
-	KUNIT_CASE(cq_14_room_for_shared_receives),
-	KUNIT_CASE(cq_14_room_that_others_have_taken_is_not_for_shared_receives),
+	KUNIT_CASE(cq_14_slots_for_shared_receives),
+	KUNIT_CASE(cq_14_slots_of_other_endpoints_are_not_for_shared_receives),
 	KUNIT_CASE(cq_14_shared_receives_overrun_no_queue),
 	KUNIT_CASE_PARAM(cq_17_a_handler_posts_shared_receives,
 			 places_gen_params),

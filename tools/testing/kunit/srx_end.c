@@ -41,7 +41,7 @@ static void cm_06_shared_receives_outlive_a_connection(struct kunit *test)
  * An endpoint whose receives are shut down takes none from its shared context;
  * over a device it takes them until the connection ends.
  */
-static void cm_05_shared_receives_stay_when_an_endpoint_shuts_its_own_down(struct kunit *test)
+static void cm_05_shared_receives_outlive_a_read_shutdown(struct kunit *test)
 {
 	static const struct sx_opts opts = { .peers = 2 };
 	u8 *buf = tr_buffer(test, 2 * LEN), *sent = tr_buffer(test, LEN);
@@ -110,7 +110,7 @@ static void cm_07_closing_an_endpoint_leaves_shared_receives_posted(struct kunit
 }
 
 /* A receive without an entry is complete when its message is there, also if the endpoint closes. */
-static void cm_07_silent_shared_receives_are_over_with_their_endpoint(struct kunit *test)
+static void cm_07_unsignalled_shared_receives_complete_before_a_close(struct kunit *test)
 {
 	static const struct sx_opts opts = {
 		.rx_flags = FI_SELECTIVE_COMPLETION,
@@ -152,14 +152,14 @@ static void cm_07_silent_shared_receives_are_over_with_their_endpoint(struct kun
  * A peer closes in the middle of a message: no receive is lost, including the
  * one that the queue pair has taken.
  */
-static void srx_a_peer_that_dies_takes_no_receive_along(struct kunit *test)
+static void srx_a_peer_closes_during_a_message(struct kunit *test)
 {
 	enum { LONG = SZ_1M, MANY = 4 };
 	static const struct sx_opts opts = { .size = MANY, .peers = 1 };
 	u8 *buf = tr_vbuffer(test, MANY * LONG), *sent = tr_vbuffer(test, LONG);
 	struct sx_world *world = sx_open(test, &opts);
 
-	for (int turn = 0; turn < tr_rounds; turn++) {
+	for (int round = 0; round < tr_rounds; round++) {
 		void *rest[MANY];
 		u32 seen = 0;
 		int left;
@@ -169,7 +169,7 @@ static void srx_a_peer_that_dies_takes_no_receive_along(struct kunit *test)
 							 buf + i * LONG, LONG));
 		sx_connect(test, world, 1);
 		KUNIT_ASSERT_EQ(test, 0, tr_send(world->peer[1], sent, LONG));
-		fsleep(turn * 150);
+		fsleep(round * 150);
 		fx_close(test, &world->peer[1]->fid);
 		fx_close(test, &world->ep[1]->fid);
 		left = sx_read_rest(test, world, 1, rest, MANY);
@@ -190,7 +190,7 @@ static void srx_a_peer_that_dies_takes_no_receive_along(struct kunit *test)
 	}
 }
 
-static void close_03_shared_receives(struct kunit *test)
+static void close_03_a_shared_receive_context_is_busy(struct kunit *test)
 {
 	static const struct sx_opts opts = { .peers = 1 };
 	u8 *buf = tr_buffer(test, SIZE * LEN);
@@ -259,10 +259,10 @@ static int send_all(struct tr_thread *thread)
 
 	/* No more messages than the peer's share of receives are sent: iWARP requires it. */
 	while (done < share->count && time_before(jiffies, deadline)) {
-		int flying = posted - atomic_read(&share->received);
+		int pending = posted - atomic_read(&share->received);
 		struct fi_cq_tagged_entry entry;
 
-		if (posted < share->count && flying < SIZE / 4 &&
+		if (posted < share->count && pending < SIZE / 4 &&
 		    !fi_send(world->peer[share->peer], NULL, 0, NULL, 0, NULL))
 			posted++;
 		if (fi_cq_read(world->peer_cq[share->peer], &entry, 1) == 1)
@@ -316,18 +316,18 @@ static void srx_posted_and_read_by_several_threads(struct kunit *test)
 }
 
 /* Other peers receive and repost meanwhile. At the end each receive is posted exactly once. */
-static void srx_endpoints_come_and_go_while_others_receive(struct kunit *test)
+static void srx_endpoints_open_and_close_while_others_receive(struct kunit *test)
 {
 	static const struct sx_opts opts = { .size = SIZE, .peers = 2 };
 	u8 *buf = tr_buffer(test, SIZE * LEN), *sent = tr_buffer(test, LEN);
 	struct sx_world *world = sx_open(test, &opts);
-	const int turns = min(tr_rounds, 20U);
+	const int rounds = min(tr_rounds, 20U);
 	struct tr_thread *threads[4];
 	u32 seen = 0;
 
 	sx_post(test, world, buf, SIZE);
-	start_all(test, world, 20 * turns, threads);
-	for (int turn = 0; turn < turns; turn++) {
+	start_all(test, world, 20 * rounds, threads);
+	for (int round = 0; round < rounds; round++) {
 		void *rest[3];
 		int left;
 
@@ -335,10 +335,10 @@ static void srx_endpoints_come_and_go_while_others_receive(struct kunit *test)
 		for (int i = 0; i < 3; i++)
 			KUNIT_ASSERT_EQ(test, 0,
 					tr_send(world->peer[2], sent, LEN));
-		fsleep(turn * 50);
-		fx_close(test, turn & 1 ? &world->ep[2]->fid :
+		fsleep(round * 50);
+		fx_close(test, round & 1 ? &world->ep[2]->fid :
 					  &world->peer[2]->fid);
-		fx_close(test, turn & 1 ? &world->peer[2]->fid :
+		fx_close(test, round & 1 ? &world->peer[2]->fid :
 					  &world->ep[2]->fid);
 		left = sx_read_rest(test, world, 2, rest, 3);
 		for (int i = 0; i < left; i++)
@@ -368,7 +368,7 @@ static void removal_of_the_device_under_shared_receives(struct kunit *test)
 	struct fx_cm_event event = {};
 	unsigned long deadline;
 	struct sx_world *world;
-	int flying = 0;
+	int pending = 0;
 	ssize_t ret;
 
 	if (!tr_outage)
@@ -382,14 +382,14 @@ static void removal_of_the_device_under_shared_receives(struct kunit *test)
 		if (fi_cq_read(world->cq[0], &entry, 1) == 1) {
 			KUNIT_ASSERT_EQ(test, 0,
 					sx_recvmsg(world->srx, 0, world));
-			flying--;
+			pending--;
 		}
 		ret = fi_cq_read(world->peer_cq[0], &entry, 1);
 		if (ret == -FI_EAVAIL)
 			break;
-		ret = flying < 4 ? fi_send(world->peer[0], NULL, 0, NULL, 0,
-					   NULL) : -FI_EAGAIN;
-		flying += !ret;
+		ret = pending < 4 ? fi_send(world->peer[0], NULL, 0, NULL, 0,
+					    NULL) : -FI_EAGAIN;
+		pending += !ret;
 		usleep_range(100, 1000);
 	} while ((!ret || ret == -FI_EAGAIN) && time_before(jiffies, deadline));
 	KUNIT_EXPECT_TRUE_MSG(test, ret == -FI_EAVAIL || ret == -FI_ENOTCONN,
@@ -410,13 +410,13 @@ static void removal_of_the_device_under_shared_receives(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(cm_06_shared_receives_outlive_a_connection),
-	KUNIT_CASE(cm_05_shared_receives_stay_when_an_endpoint_shuts_its_own_down),
+	KUNIT_CASE(cm_05_shared_receives_outlive_a_read_shutdown),
 	KUNIT_CASE(cm_07_closing_an_endpoint_leaves_shared_receives_posted),
-	KUNIT_CASE(cm_07_silent_shared_receives_are_over_with_their_endpoint),
-	KUNIT_CASE(srx_a_peer_that_dies_takes_no_receive_along),
+	KUNIT_CASE(cm_07_unsignalled_shared_receives_complete_before_a_close),
+	KUNIT_CASE(srx_a_peer_closes_during_a_message),
 	KUNIT_CASE(srx_posted_and_read_by_several_threads),
-	KUNIT_CASE(srx_endpoints_come_and_go_while_others_receive),
-	KUNIT_CASE(close_03_shared_receives),
+	KUNIT_CASE(srx_endpoints_open_and_close_while_others_receive),
+	KUNIT_CASE(close_03_a_shared_receive_context_is_busy),
 	{}
 };
 

@@ -9,7 +9,7 @@
 #define LEN SX_LEN
 
 /* Opens endpoints with a shared receive context; skips iWARP, where messages cannot wait. */
-static struct sx_world *open_patient(struct kunit *test, size_t size)
+static struct sx_world *open_with_waiting(struct kunit *test, size_t size)
 {
 	struct sx_world *world = sx_open(test, &(struct sx_opts) {
 		.size = size,
@@ -25,7 +25,7 @@ static struct sx_world *open_patient(struct kunit *test, size_t size)
 static void ep_04_messages_wait_for_shared_receives(struct kunit *test)
 {
 	enum { EACH = 5 };
-	struct sx_world *world = open_patient(test, 16);
+	struct sx_world *world = open_with_waiting(test, 16);
 	u8 *buf = tr_buffer(test, LEN), *sent = tr_buffer(test, SX_PEERS * EACH * LEN);
 	int next[SX_PEERS] = {};
 
@@ -37,29 +37,29 @@ static void ep_04_messages_wait_for_shared_receives(struct kunit *test)
 	for (int i = 0; i < EACH * SX_PEERS; i++) {
 		unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 		struct fi_cq_tagged_entry entry;
-		int who = 0;
+		int peer = 0;
 
 		KUNIT_ASSERT_EQ(test, 0, tr_recv(world->srx, buf, LEN));
-		while (fi_cq_read(world->cq[who], &entry, 1) != 1) {
+		while (fi_cq_read(world->cq[peer], &entry, 1) != 1) {
 			KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, deadline),
 					      "waited for message %d", i);
-			who = (who + 1) % SX_PEERS;
+			peer = (peer + 1) % SX_PEERS;
 			cond_resched();
 		}
 		KUNIT_EXPECT_PTR_EQ(test, (void *)buf, entry.op_context);
 		KUNIT_EXPECT_TRUE(test, tr_intact(buf, LEN,
-						  SX_PEERS * next[who] + who));
-		next[who]++;
+						  SX_PEERS * next[peer] + peer));
+		next[peer]++;
 	}
-	for (int who = 0; who < SX_PEERS; who++)
-		KUNIT_EXPECT_EQ(test, EACH, next[who]);
+	for (int peer = 0; peer < SX_PEERS; peer++)
+		KUNIT_EXPECT_EQ(test, EACH, next[peer]);
 	KUNIT_EXPECT_EQ(test, 16, fi_rx_size_left(world->srx));
 }
 
 /* A closed endpoint or peer leaves the receives to the others. */
-static void cm_07_who_waits_and_closes_takes_no_shared_receive(struct kunit *test)
+static void cm_07_a_closed_endpoint_with_waiting_messages(struct kunit *test)
 {
-	struct sx_world *world = open_patient(test, 2);
+	struct sx_world *world = open_with_waiting(test, 2);
 	u8 *buf = tr_buffer(test, LEN), *sent = tr_buffer(test, SX_PEERS * LEN);
 
 	for (int i = 0; i < SX_PEERS; i++) {
@@ -76,15 +76,15 @@ static void cm_07_who_waits_and_closes_takes_no_shared_receive(struct kunit *tes
 }
 
 /* A long message takes a receive posted in atomic context, and its endpoint closes at once. */
-static void cm_07_a_shared_receive_that_is_being_taken(struct kunit *test)
+static void cm_07_closing_while_a_shared_receive_is_filled(struct kunit *test)
 {
 	enum { LONG = SZ_128K };
-	struct sx_world *world = open_patient(test, 2);
+	struct sx_world *world = open_with_waiting(test, 2);
 	u8 *buf = tr_vbuffer(test, LONG), *sent = tr_vbuffer(test, LONG);
 
 	if (!tr_is_loop(world->info))
 		kunit_skip(test, "a device may forget it until others have received");
-	for (int turn = 0; turn < tr_rounds; turn++) {
+	for (int round = 0; round < tr_rounds; round++) {
 		unsigned long irqs;
 		void *rest;
 		ssize_t ret;
@@ -95,9 +95,9 @@ static void cm_07_a_shared_receive_that_is_being_taken(struct kunit *test)
 		ret = tr_recv(world->srx, buf, LONG);
 		local_irq_restore(irqs);
 		KUNIT_ASSERT_EQ(test, 0, ret);
-		fx_close(test, turn & 1 ? &world->ep[1]->fid :
+		fx_close(test, round & 1 ? &world->ep[1]->fid :
 					  &world->peer[1]->fid);
-		fx_close(test, turn & 1 ? &world->peer[1]->fid :
+		fx_close(test, round & 1 ? &world->peer[1]->fid :
 					  &world->ep[1]->fid);
 		if (!sx_read_rest(test, world, 1, &rest, 1)) {
 			sx_send(test, world, 0, sent, LEN);
@@ -108,7 +108,7 @@ static void cm_07_a_shared_receive_that_is_being_taken(struct kunit *test)
 }
 
 /* Without reads the CQ fills up; the other messages are received as it is read. */
-static void cq_14_messages_wait_for_room(struct kunit *test)
+static void cq_14_messages_wait_for_cq_slots(struct kunit *test)
 {
 	enum { MANY = 200 };
 	struct sx_world *world = sx_open(test, &(struct sx_opts) {
@@ -142,9 +142,9 @@ static void cq_14_messages_wait_for_room(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(ep_04_messages_wait_for_shared_receives),
-	KUNIT_CASE(cm_07_who_waits_and_closes_takes_no_shared_receive),
-	KUNIT_CASE(cm_07_a_shared_receive_that_is_being_taken),
-	KUNIT_CASE(cq_14_messages_wait_for_room),
+	KUNIT_CASE(cm_07_a_closed_endpoint_with_waiting_messages),
+	KUNIT_CASE(cm_07_closing_while_a_shared_receive_is_filled),
+	KUNIT_CASE(cq_14_messages_wait_for_cq_slots),
 	{}
 };
 
