@@ -112,7 +112,7 @@ static void poll_02_a_queue_is_listed_until_it_is_empty(struct kunit *test)
 	}
 }
 
-static void poll_02_both_queues_take_turns(struct kunit *test)
+static void poll_02_ready_queues_are_listed_in_turn(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2);
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -135,7 +135,7 @@ static void poll_02_both_queues_take_turns(struct kunit *test)
 	ST_EXPECT_READY(test, set, NULL);
 }
 
-static void poll_02_what_was_there_before_is_listed(struct kunit *test)
+static void poll_02_entries_from_before_the_add_are_listed(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2);
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -170,7 +170,7 @@ static void poll_02_errors_are_listed(struct kunit *test)
 }
 
 /* In a set of many counters each one is found alone, and all are found together. */
-static void poll_02_one_of_many(struct kunit *test)
+static void poll_02_each_of_many_counters_is_listed(struct kunit *test)
 {
 	struct fid_cntr **cntr = (void *)tr_buffer(test, MANY * sizeof(*cntr));
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -211,7 +211,7 @@ static void poll_in_handler(struct hd_queue *queue)
 }
 
 /* A member's handler is still called, and may poll the set. */
-static void poll_in_every_place(struct kunit *test, bool hard)
+static void poll_in_a_handler(struct kunit *test, bool hard)
 {
 	int *listed = (void *)tr_buffer(test, sizeof(*listed));
 	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
@@ -239,14 +239,14 @@ static void poll_in_every_place(struct kunit *test, bool hard)
 	st_del(test, set, &queue->cq->fid);
 }
 
-static void poll_02_in_a_hard_interrupt(struct kunit *test)
+static void poll_02_fi_poll_in_a_hardirq_handler(struct kunit *test)
 {
-	poll_in_every_place(test, true);
+	poll_in_a_handler(test, true);
 }
 
-static void poll_02_in_a_handler_that_may_sleep(struct kunit *test)
+static void poll_02_fi_poll_in_a_process_context_handler(struct kunit *test)
 {
-	poll_in_every_place(test, false);
+	poll_in_a_handler(test, false);
 }
 
 static void poll_03_a_counter_is_listed_once_after_each_change(struct kunit *test)
@@ -328,7 +328,7 @@ static void poll_03_operations_are_counted_by_polling(struct kunit *test)
 	}
 }
 
-static void poll_04_twice_and_absent(struct kunit *test)
+static void poll_04_adding_twice_and_deleting_absent_members(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_poll *set = st_poll_open(test, fx->domain);
@@ -365,7 +365,7 @@ static void poll_04_twice_and_absent(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_poll_del(set, &cntr[0]->fid, 0));
 }
 
-static void poll_05_busy_with_members(struct kunit *test)
+static void poll_05_a_set_and_its_members_are_busy(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_poll *set = st_poll_open(test, fx->domain);
@@ -395,16 +395,16 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(poll_01_only_queues_and_counters),
 	KUNIT_CASE(poll_02_without_members_or_room),
 	KUNIT_CASE(poll_02_a_queue_is_listed_until_it_is_empty),
-	KUNIT_CASE(poll_02_both_queues_take_turns),
-	KUNIT_CASE(poll_02_what_was_there_before_is_listed),
+	KUNIT_CASE(poll_02_ready_queues_are_listed_in_turn),
+	KUNIT_CASE(poll_02_entries_from_before_the_add_are_listed),
 	KUNIT_CASE(poll_02_errors_are_listed),
-	KUNIT_CASE(poll_02_one_of_many),
-	KUNIT_CASE(poll_02_in_a_hard_interrupt),
-	KUNIT_CASE(poll_02_in_a_handler_that_may_sleep),
+	KUNIT_CASE(poll_02_each_of_many_counters_is_listed),
+	KUNIT_CASE(poll_02_fi_poll_in_a_hardirq_handler),
+	KUNIT_CASE(poll_02_fi_poll_in_a_process_context_handler),
 	KUNIT_CASE(poll_03_a_counter_is_listed_once_after_each_change),
 	KUNIT_CASE(poll_03_operations_are_counted_by_polling),
-	KUNIT_CASE(poll_04_twice_and_absent),
-	KUNIT_CASE(poll_05_busy_with_members),
+	KUNIT_CASE(poll_04_adding_twice_and_deleting_absent_members),
+	KUNIT_CASE(poll_05_a_set_and_its_members_are_busy),
 	{}
 };
 

@@ -18,10 +18,10 @@ static struct fi_info *hints_for(struct kunit *test, enum fi_ep_type type)
 	return hints;
 }
 
-static void info_14_remote_signal_is_offered_where_it_wakes(struct kunit *test)
+static void info_14_remote_signal_is_offered_where_it_works(struct kunit *test)
 {
-	struct fi_info *plain = fx_info(test, fx_addr, NULL, FI_SOURCE), *info = NULL;
-	int want = tr_is_iwarp(plain) ? -FI_ENODATA : 0;
+	struct fi_info *ordinary = fx_info(test, fx_addr, NULL, FI_SOURCE), *info = NULL;
+	int want = tr_is_iwarp(ordinary) ? -FI_ENODATA : 0;
 
 	KUNIT_ASSERT_EQ(test, want, fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL, FI_SOURCE,
 					       hints_for(test, FI_EP_MSG), &info));
@@ -33,8 +33,8 @@ static void info_14_remote_signal_is_offered_where_it_wakes(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_ENODATA, fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL, FI_SOURCE,
 						      hints_for(test, FI_EP_RDM), &info));
 	/* The capability is offered only on request. */
-	for (; plain; plain = plain->next)
-		KUNIT_EXPECT_EQ(test, 0, plain->caps & FI_REMOTE_SIGNAL);
+	for (; ordinary; ordinary = ordinary->next)
+		KUNIT_EXPECT_EQ(test, 0, ordinary->caps & FI_REMOTE_SIGNAL);
 	KUNIT_ASSERT_EQ(test, 0, fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL, FI_SOURCE, NULL,
 					    &info));
 	for (struct fi_info *next = info; next; next = next->next)
@@ -75,9 +75,9 @@ static struct world *connect(struct kunit *test, struct fid_cq *cq, struct world
 static struct world *open(struct kunit *test)
 {
 	struct world *world = (void *)tr_buffer(test, sizeof(*world));
-	struct fi_info *plain = fx_info(test, fx_addr, NULL, FI_SOURCE);
+	struct fi_info *ordinary = fx_info(test, fx_addr, NULL, FI_SOURCE);
 
-	if (tr_is_iwarp(plain))
+	if (tr_is_iwarp(ordinary))
 		kunit_skip(test, "siw notifies of no message as solicited");
 	world->buf = tr_buffer(test, LEN);
 	world->fx = fx_open_for(test, FI_THREAD_SAFE);
@@ -152,7 +152,7 @@ static void cq_09_an_ordinary_queue_is_woken_by_each_message(struct kunit *test)
 }
 
 /* A queue that other endpoints use too wakes its reader for every completion. */
-static void cq_09_a_queue_of_others_too_is_woken_by_each_message(struct kunit *test)
+static void cq_09_a_shared_queue_is_woken_by_each_message(struct kunit *test)
 {
 	struct world *world = open(test);
 	struct tr_thread *thread;
@@ -209,7 +209,7 @@ static void cq_16_only_a_signalled_message_calls_the_handler(struct kunit *test)
 }
 
 /* The receive queue is full; a message without the flag makes room. */
-static void cq_16_a_refused_receive_is_told_of_any_message(struct kunit *test)
+static void cq_16_the_handler_is_called_after_a_refused_receive(struct kunit *test)
 {
 	struct world *world = open(test);
 	struct completion *called;
@@ -245,13 +245,13 @@ static void cq_16_a_refused_receive_is_told_of_any_message(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(info_14_remote_signal_is_offered_where_it_wakes),
+	KUNIT_CASE(info_14_remote_signal_is_offered_where_it_works),
 	KUNIT_CASE(cq_09_only_a_signalled_message_wakes_the_target),
 	KUNIT_CASE(cq_09_a_failure_wakes_the_target_too),
 	KUNIT_CASE(cq_09_an_ordinary_queue_is_woken_by_each_message),
-	KUNIT_CASE(cq_09_a_queue_of_others_too_is_woken_by_each_message),
+	KUNIT_CASE(cq_09_a_shared_queue_is_woken_by_each_message),
 	KUNIT_CASE_PARAM(cq_16_only_a_signalled_message_calls_the_handler, places_gen_params),
-	KUNIT_CASE_PARAM(cq_16_a_refused_receive_is_told_of_any_message, places_gen_params),
+	KUNIT_CASE_PARAM(cq_16_the_handler_is_called_after_a_refused_receive, places_gen_params),
 	{}
 };
 

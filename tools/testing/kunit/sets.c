@@ -7,7 +7,7 @@
 
 #include "sets.h"
 
-#define MOST 8
+#define MAX_LISTED 8
 
 struct fid_poll *st_poll_open(struct kunit *test, struct fid_domain *domain)
 {
@@ -63,8 +63,8 @@ struct fid_cntr *st_cntr(struct kunit *test, struct fid_domain *domain)
 bool st_lists(struct kunit *test, struct fid_poll *set, struct fid **want,
 	      int count)
 {
-	void *found[MOST];
-	int ret = fi_poll(set, found, MOST);
+	void *found[MAX_LISTED];
+	int ret = fi_poll(set, found, MAX_LISTED);
 
 	if (ret != count) {
 		kunit_err(test, "lists %d, not %d", ret, count);

@@ -26,9 +26,9 @@ static void poll_07_bad_arguments(struct kunit *test)
 	struct fid *cq = &st_wait_cq(test, fx->domain, NULL)->fid;
 	struct fid *unspec = &fx->cq->fid;
 	struct fid *set = &st_wait_open(test, fx->fabric, FI_WAIT_QUEUE)->fid;
-	struct fid *never = &fx_cq(test, fx->domain, &none)->fid;
+	struct fid *without_wait_obj = &fx_cq(test, fx->domain, &none)->fid;
 	struct fid *wrong[] = {
-		NULL, &fx->fabric->fid, &fx->domain->fid, never,
+		NULL, &fx->fabric->fid, &fx->domain->fid, without_wait_obj,
 		&fx_ep(test, fx->domain, fx->info)->fid,
 		&st_poll_open(test, fx->domain)->fid,
 	};
@@ -50,7 +50,7 @@ static void poll_07_bad_arguments(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_trywait(fx->fabric, NULL, 0));
 }
 
-static void poll_07_what_is_queued_is_told(struct kunit *test)
+static void poll_07_queued_entries_are_reported(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_eq *eq = st_wait_eq(test, fx->fabric, NULL);
@@ -114,7 +114,7 @@ static void reset_and_count_again(struct fid_cntr *cntr)
 	fi_cntr_add(cntr, before);
 }
 
-static void poll_07_each_change_of_a_counter_is_told_once(struct kunit *test)
+static void poll_07_each_change_of_a_counter_is_reported_once(struct kunit *test)
 {
 	static void (*const changes[])(struct fid_cntr *cntr) = {
 		add_one, add_one_error, set_seven, set_seven_errors,
@@ -142,7 +142,7 @@ static void poll_07_each_change_of_a_counter_is_told_once(struct kunit *test)
 }
 
 /* Calls fi_trywait() until it returns -FI_EAGAIN, or a timeout ends; returns the last result. */
-static int until_told(struct kofi_fabric_fx *fx, struct fid *fid)
+static int until_eagain(struct kofi_fabric_fx *fx, struct fid *fid)
 {
 	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	int ret;
@@ -153,7 +153,7 @@ static int until_told(struct kofi_fabric_fx *fx, struct fid *fid)
 }
 
 /* Reading the completion queue, fi_cntr_wait() and fi_trywait() count an operation. */
-static void poll_07_a_counted_operation_is_told(struct kunit *test)
+static void poll_07_a_counted_operation_is_reported(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2);
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -183,7 +183,7 @@ static void poll_07_a_counted_operation_is_told(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, -FI_EAGAIN, try(fx, &cntr->fid, NULL));
 			break;
 		default:
-			KUNIT_EXPECT_EQ(test, -FI_EAGAIN, until_told(fx, &cntr->fid));
+			KUNIT_EXPECT_EQ(test, -FI_EAGAIN, until_eagain(fx, &cntr->fid));
 		}
 		KUNIT_EXPECT_EQ(test, i + 1, fi_cntr_read(cntr));
 		tr_expect(test, cq, buf + 1, FI_SEND, 1);
@@ -212,7 +212,7 @@ static void poll_09_every_change_wakes_the_queue(struct kunit *test)
 	remove_wait_queue(queue, &wait);
 }
 
-static void poll_07_completions_are_told(struct kunit *test)
+static void poll_07_completions_are_reported(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2);
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -230,13 +230,13 @@ static void poll_07_completions_are_told(struct kunit *test)
 }
 
 /* State of a thread that receives messages, and sleeps with wait_event(). */
-struct taker {
+struct receiver {
 	struct kofi_fabric_fx	*fx;
 	struct fid_cq		*cq;
 	struct fid_wait		*set;
 	struct fid_cntr		*cntr;
 	wait_queue_head_t	*queue;
-	atomic_t		taken;
+	atomic_t		received;
 };
 
 static wait_queue_head_t *queue_of(struct kunit *test, struct fid *fid)
@@ -248,177 +248,177 @@ static wait_queue_head_t *queue_of(struct kunit *test, struct fid *fid)
 	return queue;
 }
 
-#define SLEEP(taker, condition)						\
-	wait_event_timeout(*(taker)->queue, (condition),		\
+#define SLEEP(receiver, condition)					\
+	wait_event_timeout(*(receiver)->queue, (condition),		\
 			   msecs_to_jiffies(FX_WAIT_MS))
 
 /* The wait condition reads the CQ: a read that finds nothing arms the wakeup. */
-static int take_by_reading(struct tr_thread *thread)
+static int receive_with_read(struct tr_thread *thread)
 {
-	struct taker *taker = thread->arg;
+	struct receiver *receiver = thread->arg;
 	struct fi_cq_tagged_entry entry;
 	ssize_t ret;
 
 	for (int i = 0; i < MESSAGES; i++) {
-		SLEEP(taker, (ret = fi_cq_read(taker->cq, &entry, 1)) !=
+		SLEEP(receiver, (ret = fi_cq_read(receiver->cq, &entry, 1)) !=
 			     -FI_EAGAIN);
 		if (ret != 1)
 			break;
-		atomic_inc(&taker->taken);
+		atomic_inc(&receiver->received);
 	}
 	thread->result = ret;
 	return 0;
 }
 
 /* The wait condition is fi_trywait() on fid. */
-static ssize_t take_by_asking(struct taker *taker, struct fid *fid)
+static ssize_t receive_with_trywait(struct receiver *receiver, struct fid *fid)
 {
 	struct fi_cq_tagged_entry entry;
 	ssize_t ret = 1;
 
 	for (int i = 0; i < MESSAGES && ret == 1; i += ret == 1) {
-		while ((ret = fi_cq_read(taker->cq, &entry, 1)) == -FI_EAGAIN) {
-			if (!SLEEP(taker, fi_trywait(taker->fx->fabric, &fid, 1)))
+		while ((ret = fi_cq_read(receiver->cq, &entry, 1)) == -FI_EAGAIN) {
+			if (!SLEEP(receiver, fi_trywait(receiver->fx->fabric, &fid, 1)))
 				return -FI_ETIMEDOUT;
 		}
-		atomic_add(ret == 1, &taker->taken);
+		atomic_add(ret == 1, &receiver->received);
 	}
 	return ret;
 }
 
-static int take_by_asking_the_queue(struct tr_thread *thread)
+static int receive_with_trywait_on_cq(struct tr_thread *thread)
 {
-	struct taker *taker = thread->arg;
+	struct receiver *receiver = thread->arg;
 
-	thread->result = take_by_asking(taker, &taker->cq->fid);
+	thread->result = receive_with_trywait(receiver, &receiver->cq->fid);
 	return 0;
 }
 
-static int take_by_asking_the_set(struct tr_thread *thread)
+static int receive_with_trywait_on_set(struct tr_thread *thread)
 {
-	struct taker *taker = thread->arg;
+	struct receiver *receiver = thread->arg;
 
-	thread->result = take_by_asking(taker, &taker->set->fid);
+	thread->result = receive_with_trywait(receiver, &receiver->set->fid);
 	return 0;
 }
 
-static int take_by_counting(struct tr_thread *thread)
+static int receive_by_counter(struct tr_thread *thread)
 {
-	struct taker *taker = thread->arg;
+	struct receiver *receiver = thread->arg;
 
 	for (int i = 1; i <= MESSAGES; i++) {
-		if (!SLEEP(taker, fi_cntr_read(taker->cntr) >= i)) {
+		if (!SLEEP(receiver, fi_cntr_read(receiver->cntr) >= i)) {
 			thread->result = -FI_ETIMEDOUT;
 			return 0;
 		}
-		atomic_inc(&taker->taken);
+		atomic_inc(&receiver->received);
 	}
 	thread->result = 1;
 	return 0;
 }
 
 /* Sends empty messages at varying intervals, and expects that the thread receives each. */
-static void feed(struct kunit *test, struct taker *taker, struct fid_ep *from,
-		 struct fid_ep *to, struct fid_cq *done,
-		 int (*take)(struct tr_thread *thread))
+static void send_messages(struct kunit *test, struct receiver *receiver, struct fid_ep *from,
+			  struct fid_ep *to, struct fid_cq *done,
+			  int (*receive_fn)(struct tr_thread *thread))
 {
-	struct tr_thread *thread = tr_start(test, num_online_cpus() - 1, take,
-					    taker);
+	struct tr_thread *thread = tr_start(test, num_online_cpus() - 1, receive_fn,
+					    receiver);
 
 	for (int i = 0; i < MESSAGES; i++) {
 		unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
 		KUNIT_ASSERT_EQ_MSG(test, 0, fi_recv(to, NULL, 0, NULL, 0, NULL),
 				    "message %d, %d taken", i,
-				    atomic_read(&taker->taken));
+				    atomic_read(&receiver->received));
 		KUNIT_ASSERT_EQ(test, 0, fi_send(from, NULL, 0, NULL, 0, from));
 		tr_expect(test, done, from, FI_SEND, 0);
 		/* The thread has fallen asleep by then or not. */
 		udelay(i % 50);
-		while (atomic_read(&taker->taken) < i - 8 &&
+		while (atomic_read(&receiver->received) < i - 8 &&
 		       time_before(jiffies, deadline))
 			fsleep(200);
 	}
 	KUNIT_ASSERT_TRUE(test, tr_join(test, thread));
 	KUNIT_EXPECT_EQ(test, 1, thread->result);
-	KUNIT_EXPECT_EQ(test, MESSAGES, atomic_read(&taker->taken));
+	KUNIT_EXPECT_EQ(test, MESSAGES, atomic_read(&receiver->received));
 }
 
 /* Connects; the accepting endpoint completes in the receiver's queue. */
-static struct fid_ep *connect(struct kunit *test, struct taker *taker,
+static struct fid_ep *connect(struct kunit *test, struct receiver *receiver,
 			      struct fid_ep **peer)
 {
-	struct kofi_fabric_fx *fx = taker->fx;
+	struct kofi_fabric_fx *fx = receiver->fx;
 	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
 	struct fid_ep *ep = fx_bound_ep(test, fx);
 
-	*peer = fx_connect(test, fx->domain, ep, pep, fx->eq, taker->cq);
+	*peer = fx_connect(test, fx->domain, ep, pep, fx->eq, receiver->cq);
 	return ep;
 }
 
-static struct taker *new_taker(struct kunit *test)
+static struct receiver *new_receiver(struct kunit *test)
 {
-	struct taker *taker = (void *)tr_buffer(test, sizeof(*taker));
+	struct receiver *receiver = (void *)tr_buffer(test, sizeof(*receiver));
 
-	taker->fx = fx_open_for(test, FI_THREAD_SAFE);
-	return taker;
+	receiver->fx = fx_open_for(test, FI_THREAD_SAFE);
+	return receiver;
 }
 
-static void native(struct kunit *test, int (*take)(struct tr_thread *thread))
+static void test_with_cq(struct kunit *test, int (*receive_fn)(struct tr_thread *thread))
 {
-	struct taker *taker = new_taker(test);
+	struct receiver *receiver = new_receiver(test);
 	struct fid_ep *ep, *peer;
 
-	taker->cq = st_wait_cq(test, taker->fx->domain, NULL);
-	taker->queue = queue_of(test, &taker->cq->fid);
-	ep = connect(test, taker, &peer);
-	feed(test, taker, ep, peer, taker->fx->cq, take);
+	receiver->cq = st_wait_cq(test, receiver->fx->domain, NULL);
+	receiver->queue = queue_of(test, &receiver->cq->fid);
+	ep = connect(test, receiver, &peer);
+	send_messages(test, receiver, ep, peer, receiver->fx->cq, receive_fn);
 }
 
-static void poll_09_nothing_is_missed_while_reading(struct kunit *test)
+static void poll_09_no_wakeup_is_missed_with_read(struct kunit *test)
 {
-	native(test, take_by_reading);
+	test_with_cq(test, receive_with_read);
 }
 
-static void poll_09_nothing_is_missed_after_trywait(struct kunit *test)
+static void poll_09_no_wakeup_is_missed_with_trywait(struct kunit *test)
 {
-	native(test, take_by_asking_the_queue);
+	test_with_cq(test, receive_with_trywait_on_cq);
 }
 
-static void poll_09_nothing_is_missed_by_a_set(struct kunit *test)
+static void poll_09_no_wakeup_is_missed_with_a_wait_set(struct kunit *test)
 {
-	struct taker *taker = new_taker(test);
+	struct receiver *receiver = new_receiver(test);
 	struct fid_ep *ep, *peer;
 
-	taker->set = st_wait_open(test, taker->fx->fabric, FI_WAIT_QUEUE);
-	taker->cq = st_wait_cq(test, taker->fx->domain, taker->set);
-	taker->queue = queue_of(test, &taker->set->fid);
-	ep = connect(test, taker, &peer);
-	feed(test, taker, ep, peer, taker->fx->cq, take_by_asking_the_set);
+	receiver->set = st_wait_open(test, receiver->fx->fabric, FI_WAIT_QUEUE);
+	receiver->cq = st_wait_cq(test, receiver->fx->domain, receiver->set);
+	receiver->queue = queue_of(test, &receiver->set->fid);
+	ep = connect(test, receiver, &peer);
+	send_messages(test, receiver, ep, peer, receiver->fx->cq, receive_with_trywait_on_set);
 }
 
 /* Operations are counted without entries and without reads of their completion queue. */
-static void poll_09_nothing_is_missed_by_a_counter(struct kunit *test)
+static void poll_09_no_wakeup_is_missed_with_a_counter(struct kunit *test)
 {
 	struct fi_cq_attr attr = {};
-	struct taker *taker = new_taker(test);
-	struct kofi_fabric_fx *fx = taker->fx;
+	struct receiver *receiver = new_receiver(test);
+	struct kofi_fabric_fx *fx = receiver->fx;
 	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
 	struct fid_ep *ep = fx_bound_ep(test, fx), *peer;
 	struct fi_info *request;
 
-	taker->cq = fx_cq(test, fx->domain, &attr);
-	taker->cntr = st_wait_cntr(test, fx->domain, NULL);
-	taker->queue = queue_of(test, &taker->cntr->fid);
+	receiver->cq = fx_cq(test, fx->domain, &attr);
+	receiver->cntr = st_wait_cntr(test, fx->domain, NULL);
+	receiver->queue = queue_of(test, &receiver->cntr->fid);
 	fx_start_connect(test, ep, pep);
 	request = fx_wait_request(test, fx->eq);
 	request->rx_attr->op_flags = 0;
 	peer = fx_ep(test, fx->domain, request);
-	fx_bind(test, peer, fx->eq, taker->cq,
+	fx_bind(test, peer, fx->eq, receiver->cq,
 		FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION);
-	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(peer, &taker->cntr->fid, FI_RECV));
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(peer, &receiver->cntr->fid, FI_RECV));
 	fx_finish_accept(test, peer, fx->eq);
-	feed(test, taker, ep, peer, fx->cq, take_by_counting);
+	send_messages(test, receiver, ep, peer, fx->cq, receive_by_counter);
 }
 
 static void poll_09_events_wake_the_queue(struct kunit *test)
@@ -441,14 +441,14 @@ static void poll_09_events_wake_the_queue(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(poll_07_bad_arguments),
-	KUNIT_CASE(poll_07_what_is_queued_is_told),
-	KUNIT_CASE(poll_07_completions_are_told),
-	KUNIT_CASE(poll_07_each_change_of_a_counter_is_told_once),
-	KUNIT_CASE(poll_07_a_counted_operation_is_told),
-	KUNIT_CASE(poll_09_nothing_is_missed_while_reading),
-	KUNIT_CASE(poll_09_nothing_is_missed_after_trywait),
-	KUNIT_CASE(poll_09_nothing_is_missed_by_a_set),
-	KUNIT_CASE(poll_09_nothing_is_missed_by_a_counter),
+	KUNIT_CASE(poll_07_queued_entries_are_reported),
+	KUNIT_CASE(poll_07_completions_are_reported),
+	KUNIT_CASE(poll_07_each_change_of_a_counter_is_reported_once),
+	KUNIT_CASE(poll_07_a_counted_operation_is_reported),
+	KUNIT_CASE(poll_09_no_wakeup_is_missed_with_read),
+	KUNIT_CASE(poll_09_no_wakeup_is_missed_with_trywait),
+	KUNIT_CASE(poll_09_no_wakeup_is_missed_with_a_wait_set),
+	KUNIT_CASE(poll_09_no_wakeup_is_missed_with_a_counter),
 	KUNIT_CASE(poll_09_events_wake_the_queue),
 	KUNIT_CASE(poll_09_every_change_wakes_the_queue),
 	{}

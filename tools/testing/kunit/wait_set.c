@@ -101,7 +101,7 @@ static void expect_object(struct kunit *test, struct fid *fid,
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_control(fid, -1, &obj));
 }
 
-static void poll_08_every_class_tells_its_wait_object(struct kunit *test)
+static void poll_08_every_class_reports_its_wait_object(struct kunit *test)
 {
 	static const enum fi_wait_obj objs[] = {
 		FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_YIELD, FI_WAIT_QUEUE,
@@ -139,7 +139,7 @@ static void poll_08_every_class_tells_its_wait_object(struct kunit *test)
 	}
 }
 
-static void poll_05_busy_with_members(struct kunit *test)
+static void poll_05_a_set_with_members_is_busy(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_wait *set = st_wait_open(test, fx->fabric, FI_WAIT_UNSPEC);
@@ -163,7 +163,7 @@ struct waiter {
 	struct tr_thread	*thread;
 };
 
-static int wait_for_ever(struct tr_thread *thread)
+static int wait_without_timeout(struct tr_thread *thread)
 {
 	struct waiter *waiter = thread->arg;
 
@@ -178,7 +178,7 @@ static struct waiter *start(struct kunit *test, struct fid_wait *set)
 	struct waiter *waiter = (void *)tr_buffer(test, sizeof(*waiter));
 
 	waiter->set = set;
-	waiter->thread = tr_start(test, num_online_cpus() - 1, wait_for_ever,
+	waiter->thread = tr_start(test, num_online_cpus() - 1, wait_without_timeout,
 				  waiter);
 	tr_until_asleep(test, waiter->thread);
 	KUNIT_ASSERT_FALSE_MSG(test, completion_done(&waiter->thread->done),
@@ -194,7 +194,7 @@ static void expect_end(struct kunit *test, struct waiter *waiter, int result,
 	KUNIT_EXPECT_PTR_EQ(test, from, waiter->from);
 }
 
-static void poll_05_busy_while_somebody_waits(struct kunit *test)
+static void poll_05_a_set_with_a_waiter_is_busy(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_wait *set = st_wait_open(test, fx->fabric, FI_WAIT_UNSPEC);
@@ -251,7 +251,7 @@ static void poll_06_every_member_wakes(struct kunit *test)
 	tr_expect(test, pair->cq[0], buf + 1, FI_SEND, 1);
 }
 
-static void poll_06_what_fired_before_counts(struct kunit *test)
+static void poll_06_events_from_before_the_wait_are_reported(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_wait *set = st_wait_open(test, fx->fabric, FI_WAIT_UNSPEC);
@@ -327,7 +327,7 @@ static void poll_06_signals_and_stopping_end_the_wait(struct kunit *test)
 struct counting {
 	struct fid_wait	*set;
 	struct fid	*want[MANY];
-	atomic_t	told;
+	atomic_t	count;
 	atomic_t	wrong;
 };
 
@@ -344,13 +344,13 @@ static int count_wakes(struct tr_thread *thread)
 			break;
 		if (from != counting->want[i * 7 % MANY])
 			atomic_inc(&counting->wrong);
-		atomic_inc(&counting->told);
+		atomic_inc(&counting->count);
 	}
 	return 0;
 }
 
 /* Each event wakes the thread once, whichever of many members it is. */
-static void poll_06_one_wake_up_for_each_event(struct kunit *test)
+static void poll_06_one_wakeup_per_event(struct kunit *test)
 {
 	struct counting *counting = (void *)tr_buffer(test, sizeof(*counting));
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -370,14 +370,14 @@ static void poll_06_one_wake_up_for_each_event(struct kunit *test)
 	before = thread->task->nvcsw;
 	for (int i = 0; i < EVENTS; i++) {
 		fi_cntr_add(cntr[i * 7 % MANY], 1);
-		while (atomic_read(&counting->told) <= i &&
+		while (atomic_read(&counting->count) <= i &&
 		       time_before(jiffies, deadline))
 			fsleep(200);
 		tr_until_asleep(test, thread);
 	}
 	KUNIT_ASSERT_TRUE(test, tr_join(test, thread));
 	KUNIT_EXPECT_EQ(test, 1, thread->result);
-	KUNIT_EXPECT_EQ(test, EVENTS, atomic_read(&counting->told));
+	KUNIT_EXPECT_EQ(test, EVENTS, atomic_read(&counting->count));
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&counting->wrong));
 	/* The thread sleeps once for each event, and once more as it ends. */
 	KUNIT_EXPECT_LE(test, thread->task->nvcsw - before, EVENTS + 2);
@@ -401,7 +401,7 @@ static void poll_06_two_threads_wait(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, fi_eq_read(eq, &event, &byte, 1, 0));
 }
 
-static void poll_06_a_member_that_goes_wakes_nobody(struct kunit *test)
+static void poll_06_a_closed_member_wakes_no_waiter(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_wait *set = st_wait_open(test, fx->fabric, FI_WAIT_UNSPEC);
@@ -437,18 +437,18 @@ static void poll_06_members_have_their_own_waits(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(poll_01_wait_sets_take_no_flags),
-	KUNIT_CASE(poll_05_busy_with_members),
-	KUNIT_CASE(poll_05_busy_while_somebody_waits),
+	KUNIT_CASE(poll_05_a_set_with_members_is_busy),
+	KUNIT_CASE(poll_05_a_set_with_a_waiter_is_busy),
 	KUNIT_CASE(poll_06_every_member_wakes),
-	KUNIT_CASE(poll_06_what_fired_before_counts),
+	KUNIT_CASE(poll_06_events_from_before_the_wait_are_reported),
 	KUNIT_CASE(poll_06_bad_arguments),
 	KUNIT_CASE(poll_06_the_wait_times_out),
 	KUNIT_CASE(poll_06_signals_and_stopping_end_the_wait),
-	KUNIT_CASE(poll_06_one_wake_up_for_each_event),
+	KUNIT_CASE(poll_06_one_wakeup_per_event),
 	KUNIT_CASE(poll_06_two_threads_wait),
-	KUNIT_CASE(poll_06_a_member_that_goes_wakes_nobody),
+	KUNIT_CASE(poll_06_a_closed_member_wakes_no_waiter),
 	KUNIT_CASE(poll_06_members_have_their_own_waits),
-	KUNIT_CASE(poll_08_every_class_tells_its_wait_object),
+	KUNIT_CASE(poll_08_every_class_reports_its_wait_object),
 	KUNIT_CASE(poll_10_wait_objects_of_processes),
 	KUNIT_CASE(poll_10_members_need_a_set),
 	{}

@@ -11,9 +11,9 @@
 #define SHORT_MS	20
 
 /* An object that is ready, and the wait call for it, which returns 0. */
-struct ready {
-	void	*what;
-	ssize_t	(*wait)(void *what);
+struct wait_target {
+	void	*object;
+	ssize_t	(*wait)(void *object);
 };
 
 static ssize_t wait_for_counter(void *cntr)
@@ -37,10 +37,10 @@ static ssize_t wait_for_member(void *set)
 static int wait_on(struct tr_thread *thread)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
-	struct ready *ready = thread->arg;
+	struct wait_target *wait_target = thread->arg;
 
 	while (!thread->result && !kthread_should_stop()) {
-		ssize_t ret = ready->wait(ready->what);
+		ssize_t ret = wait_target->wait(wait_target->object);
 
 		if (ret && !kthread_should_stop())
 			thread->result = ret;
@@ -50,13 +50,13 @@ static int wait_on(struct tr_thread *thread)
 	return 0;
 }
 
-static void expect_others_to_run(struct kunit *test, void *what, ssize_t (*wait)(void *what))
+static void expect_others_to_run(struct kunit *test, void *object, ssize_t (*wait)(void *object))
 {
-	struct ready *ready = (void *)tr_buffer(test, sizeof(*ready));
+	struct wait_target *wait_target = (void *)tr_buffer(test, sizeof(*wait_target));
 	struct tr_thread *waiter;
 
-	*ready = (struct ready){ .what = what, .wait = wait };
-	waiter = tr_start(test, raw_smp_processor_id(), wait_on, ready);
+	*wait_target = (struct wait_target){ .object = object, .wait = wait };
+	waiter = tr_start(test, raw_smp_processor_id(), wait_on, wait_target);
 	msleep(SHORT_MS);
 	tr_stop(test, waiter);
 	KUNIT_EXPECT_EQ(test, 0, waiter->result);
