@@ -84,7 +84,7 @@ static void post_send(struct kunit *test, struct lossy *lossy, u32 nth)
 }
 
 /* Reads one completion of that side; false if none arrives within TICK_MS. */
-static bool one_more(struct kunit *test, struct lossy *lossy, int side)
+static bool read_one(struct kunit *test, struct lossy *lossy, int side)
 {
 	struct fi_cq_tagged_entry entry;
 	ssize_t ret = fi_cq_sread(lossy->pair->cq[side], &entry, 1, NULL,
@@ -96,7 +96,7 @@ static bool one_more(struct kunit *test, struct lossy *lossy, int side)
 	return ret == 1;
 }
 
-static void loss_of_messages(struct kunit *test)
+static void loss_messages_arrive_intact(struct kunit *test)
 {
 	struct lossy *lossy = open_lossy(test);
 	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
@@ -109,7 +109,7 @@ static void loss_of_messages(struct kunit *test)
 		while (posted < lossy->chunks &&
 		       posted < min(sent, received) + WINDOW)
 			post_send(test, lossy, posted++);
-		if (received < lossy->chunks && one_more(test, lossy, 1)) {
+		if (received < lossy->chunks && read_one(test, lossy, 1)) {
 			u8 *buf = chunk_of(lossy, lossy->to, received);
 
 			KUNIT_ASSERT_TRUE_MSG(test, tr_intact(buf, lossy->len,
@@ -118,7 +118,7 @@ static void loss_of_messages(struct kunit *test)
 			post_receive(test, lossy, received++);
 			deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 		}
-		if (sent < lossy->chunks && one_more(test, lossy, 0))
+		if (sent < lossy->chunks && read_one(test, lossy, 0))
 			sent++;
 		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, deadline),
 				      "message %u does not come", received);
@@ -137,7 +137,7 @@ static void await_window(struct kunit *test, struct lossy *lossy, u64 flag)
 }
 
 /* Data that fi_write() wrote is read back with fi_read(), and compared on both sides. */
-static void loss_of_accesses(struct kunit *test)
+static void loss_writes_and_reads_are_intact(struct kunit *test)
 {
 	struct lossy *lossy = open_lossy(test);
 	struct fid_ep *ep = lossy->pair->ep[0];
@@ -182,8 +182,8 @@ static void loss_of_accesses(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE_SLOW(loss_of_messages),
-	KUNIT_CASE_SLOW(loss_of_accesses),
+	KUNIT_CASE_SLOW(loss_messages_arrive_intact),
+	KUNIT_CASE_SLOW(loss_writes_and_reads_are_intact),
 	{}
 };
 

@@ -22,12 +22,12 @@ static bool fail_workers;
 module_param(fail_workers, bool, 0444);
 MODULE_PARM_DESC(fail_workers, "failslab's stack filter is set: allocations of workers may fail");
 
-#define MOST_WORKERS	128
-#define MOST		200
+#define MAX_WORKERS	128
+#define MAX_ALLOCATIONS		200
 
 /* The kworkers, whose fail_nth is set. */
 struct workers {
-	struct task_struct	*task[MOST_WORKERS];
+	struct task_struct	*task[MAX_WORKERS];
 	int			count;
 };
 
@@ -46,7 +46,7 @@ static void set_nth(struct task_struct *task, unsigned int n) { }
 static unsigned int nth(struct task_struct *task) { return 0; }
 #endif
 
-static void begin(struct workers *workers, unsigned int n)
+static void fail_nth_allocation(struct workers *workers, unsigned int n)
 {
 	struct task_struct *task;
 
@@ -55,7 +55,7 @@ static void begin(struct workers *workers, unsigned int n)
 	for_each_process(task) {
 		if (!(task->flags & PF_WQ_WORKER))
 			continue;
-		if (workers->count == MOST_WORKERS)
+		if (workers->count == MAX_WORKERS)
 			break;
 		workers->task[workers->count++] = get_task_struct(task);
 		set_nth(task, n);
@@ -64,7 +64,7 @@ static void begin(struct workers *workers, unsigned int n)
 }
 
 /* Resets fail_nth of all kworkers; returns true if an allocation has failed. */
-static bool end(struct workers *workers)
+static bool stop_failing(struct workers *workers)
 {
 	bool failed = false;
 
@@ -76,15 +76,15 @@ static bool end(struct workers *workers)
 	return failed;
 }
 
-static void end_action(void *workers)
+static void stop_failing_action(void *workers)
 {
-	end(workers);
+	stop_failing(workers);
 }
 
 /* Result of fi_connect(): a request at the listener, an error at the caller, or no event. */
-enum outcome { REQUESTED, REFUSED, NOTHING };
+enum connect_result { REQUESTED, REFUSED, NO_EVENT };
 
-static enum outcome outcome(struct fault *fault)
+static enum connect_result connect_result(struct fault *fault)
 {
 	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	struct fi_eq_err_entry error = {};
@@ -101,36 +101,36 @@ static enum outcome outcome(struct fault *fault)
 		if (fi_eq_readerr(fault->fx->eq, &error, 0) > 0)
 			return REFUSED;
 	} while (time_before(jiffies, deadline));
-	return NOTHING;
+	return NO_EVENT;
 }
 
-static void close_02_handlers(struct kunit *test)
+static void close_02_failed_allocations_in_cm_event_handlers(struct kunit *test)
 {
 	struct workers *workers = (void *)tr_buffer(test, sizeof(*workers));
 	struct fault *fault = fault_new(test);
 	unsigned int n, refused = 0;
 	bool failed = true;
 
-	KUNIT_ASSERT_EQ(test, 0, kunit_add_action(test, end_action, workers));
-	for (n = 1; n < MOST && failed; n++) {
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action(test, stop_failing_action, workers));
+	for (n = 1; n < MAX_ALLOCATIONS && failed; n++) {
 		struct fid_ep *ep = fx_bound_ep(test, fault->fx);
-		enum outcome came;
+		enum connect_result result;
 
-		begin(workers, n);
+		fail_nth_allocation(workers, n);
 		KUNIT_EXPECT_EQ(test, 0, fi_connect(ep, &fault->name, "hello",
 						    5));
-		came = outcome(fault);
-		failed = end(workers);
+		result = connect_result(fault);
+		failed = stop_failing(workers);
 		workers->count = 0;
-		KUNIT_EXPECT_NE_MSG(test, came, NOTHING,
+		KUNIT_EXPECT_NE_MSG(test, result, NO_EVENT,
 				    "nobody is told when allocation %u fails",
 				    n);
 		if (!failed)
-			KUNIT_EXPECT_EQ(test, came, REQUESTED);
-		refused += came == REFUSED;
+			KUNIT_EXPECT_EQ(test, result, REQUESTED);
+		refused += result == REFUSED;
 		fx_close(test, &ep->fid);
 	}
-	KUNIT_EXPECT_LT(test, n, MOST);
+	KUNIT_EXPECT_LT(test, n, MAX_ALLOCATIONS);
 	KUNIT_EXPECT_GT_MSG(test, refused, 0, "nothing has failed");
 	kunit_info(test, "%u allocations, %u of them refused a call\n", n - 2,
 		   refused);
@@ -144,7 +144,7 @@ static int nomemory_init(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE_SLOW(close_02_handlers),
+	KUNIT_CASE_SLOW(close_02_failed_allocations_in_cm_event_handlers),
 	{}
 };
 

@@ -88,7 +88,7 @@ static struct kofi_pair *any_pair(struct kunit *test)
 	return ns_given() ? ns_pair(test, net_addr, sides) : fx_pair(test, NULL);
 }
 
-static void outage_short_enough_is_only_a_delay(struct kunit *test)
+static void outage_shorter_than_the_retry_limit_delays_messages(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
 	struct kofi_pair *pair = any_pair(test);
@@ -99,7 +99,7 @@ static void outage_short_enough_is_only_a_delay(struct kunit *test)
 }
 
 /* The sender reads an error; the receiver may not notice the outage. */
-static void outage_for_good_ends_in_errors(struct kunit *test)
+static void outage_beyond_the_retry_limit_fails_the_connection(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
 	struct fi_cq_err_entry error = {};
@@ -170,7 +170,7 @@ static void removal_of_the_device_under_traffic(struct kunit *test)
 static void removal_of_the_device_under_idle_objects(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, LEN);
-	struct fid_domain *deaf;	/* not bound to an event queue */
+	struct fid_domain *unbound;	/* not bound to an event queue */
 	struct kofi_fabric_fx *fx;
 	struct fid_pep *pep;
 	struct fid_mr *mr, *remote;
@@ -178,7 +178,7 @@ static void removal_of_the_device_under_idle_objects(struct kunit *test)
 
 	need_scenario(test);
 	fx = fx_open(test);
-	deaf = fx_domain(test, fx->fabric, fx->info);
+	unbound = fx_domain(test, fx->fabric, fx->info);
 	KUNIT_ASSERT_EQ(test, 0, fi_domain_bind(fx->domain, &fx->eq->fid, 0));
 	pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
 	ep = fx_bound_ep(test, fx);
@@ -202,20 +202,20 @@ static void removal_of_the_device_under_idle_objects(struct kunit *test)
 	fx_close(test, &ep->fid);
 	fx_close(test, &fx->cq->fid);
 	/* A domain that is bound to an event queue after the removal reports it at once. */
-	KUNIT_EXPECT_EQ(test, 0, fi_domain_bind(deaf, &fx->eq->fid, 0));
-	expect_no_device(test, fx->eq, &deaf->fid);
-	fx_close(test, &deaf->fid);
+	KUNIT_EXPECT_EQ(test, 0, fi_domain_bind(unbound, &fx->eq->fid, 0));
+	expect_no_device(test, fx->eq, &unbound->fid);
+	fx_close(test, &unbound->fid);
 	fx_close(test, &fx->domain->fid);
 	expect_no_device(test, fx->eq, &pep->fid);
 }
 
 static struct kunit_case delay_cases[] = {
-	KUNIT_CASE_SLOW(outage_short_enough_is_only_a_delay),
+	KUNIT_CASE_SLOW(outage_shorter_than_the_retry_limit_delays_messages),
 	{}
 };
 
 static struct kunit_case end_cases[] = {
-	KUNIT_CASE_SLOW(outage_for_good_ends_in_errors),
+	KUNIT_CASE_SLOW(outage_beyond_the_retry_limit_fails_the_connection),
 	{}
 };
 

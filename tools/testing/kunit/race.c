@@ -13,7 +13,7 @@ static int close_one(struct race *race, int side)
 	return fi_close(&race->ep[side]->fid);
 }
 
-static int shut_one(struct race *race, int side)
+static int shutdown_one(struct race *race, int side)
 {
 	return fi_shutdown(race->ep[side], 0);
 }
@@ -50,7 +50,7 @@ static void race_both_ends_shut_down(struct kunit *test)
 
 		race_connect(test, race);
 		race_post(test, race);
-		race_run(test, race, shut_one, shut_one);
+		race_run(test, race, shutdown_one, shutdown_one);
 		KUNIT_EXPECT_EQ(test, 0, race->ret[0]);
 		KUNIT_EXPECT_EQ(test, 0, race->ret[1]);
 		for (int i = 0; i < 1000 && count < 3 * RACE_POSTED; i++) {
@@ -65,7 +65,7 @@ static void race_both_ends_shut_down(struct kunit *test)
 	}
 }
 
-static void race_one_shuts_down_the_other_closes(struct kunit *test)
+static void race_one_end_shuts_down_while_the_other_closes(struct kunit *test)
 {
 	struct race *race = race_prepare(test);
 
@@ -73,7 +73,7 @@ static void race_one_shuts_down_the_other_closes(struct kunit *test)
 		race_connect(test, race);
 		race_post(test, race);
 		fx_cancel_close(test, &race->ep[1]->fid);
-		race_run(test, race, shut_one, close_one);
+		race_run(test, race, shutdown_one, close_one);
 		KUNIT_EXPECT_EQ(test, 0, race->ret[0]);
 		KUNIT_EXPECT_EQ(test, 0, race->ret[1]);
 		fx_close(test, &race->ep[0]->fid);
@@ -187,7 +187,7 @@ static void race_connecting_while_both_ends_close(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE_SLOW(race_both_ends_close),
 	KUNIT_CASE_SLOW(race_both_ends_shut_down),
-	KUNIT_CASE_SLOW(race_one_shuts_down_the_other_closes),
+	KUNIT_CASE_SLOW(race_one_end_shuts_down_while_the_other_closes),
 	KUNIT_CASE_SLOW(race_polling_while_an_endpoint_closes),
 	KUNIT_CASE_SLOW(race_waiting_for_events_while_an_endpoint_closes),
 	KUNIT_CASE_SLOW(race_connecting_while_both_ends_close),

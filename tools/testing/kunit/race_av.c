@@ -19,7 +19,7 @@ MODULE_PARM_DESC(av_seconds, "how long the race at address vectors goes on, if n
 #define COMMON	300
 #define BASE	0x0a010000	/* 10.1.0.0 */
 
-struct racer {
+struct thread_state {
 	struct fid_domain	*domain;
 	struct fid_av		*av;
 	int			side;
@@ -59,30 +59,30 @@ static bool is_known(struct fid_av *av, fi_addr_t addr)
 }
 
 /* Opens a named vector, inserts into it, and closes it. */
-static int open_named(struct racer *racer)
+static int open_named(struct thread_state *thread_state)
 {
 	struct fi_av_attr attr = { .name = "race", .type = FI_AV_MAP };
 	struct fid_av *av;
-	int ret = fi_av_open(racer->domain, &attr, &av, NULL);
+	int ret = fi_av_open(thread_state->domain, &attr, &av, NULL);
 
 	if (ret)
 		return ret;
 	if (fi_av_insertsym(av, "10.1.0.1", OWN, "1", 1, NULL, 0, NULL) !=
 	    -FI_EINVAL)
 		return -EBADE;
-	ret = fi_av_insertsym(av, "10.1.0.1", OWN, "1", 1, racer->out, 0, NULL);
+	ret = fi_av_insertsym(av, "10.1.0.1", OWN, "1", 1, thread_state->out, 0, NULL);
 	return fi_close(&av->fid) ?: ret == OWN ? 0 : -EBADE;
 }
 
 /* Inserts addresses, checks that they stay until removed, and removes them. */
-static int race_round(struct racer *racer, u32 seed)
+static int race_round(struct thread_state *thread_state, u32 seed)
 {
-	struct fid_av *av = racer->av;
-	fi_addr_t *own = racer->out, *any = own + OWN;
+	struct fid_av *av = thread_state->av;
+	fi_addr_t *own = thread_state->out, *any = own + OWN;
 	int ret;
 
 	for (u32 i = 0; i < OWN; i++) {
-		struct sockaddr_in mine = peer(COMMON + 2 * i + racer->side);
+		struct sockaddr_in mine = peer(COMMON + 2 * i + thread_state->side);
 		struct sockaddr_in ours = peer((seed + 7 * i) % COMMON);
 
 		if (fi_av_insert(av, &mine, 1, own + i, 0, NULL) != 1 ||
@@ -92,30 +92,30 @@ static int race_round(struct racer *racer, u32 seed)
 			return -EBADSLT;
 	}
 	for (u32 i = 0; i < OWN; i++)
-		if (!holds(av, own[i], COMMON + 2 * i + racer->side) ||
+		if (!holds(av, own[i], COMMON + 2 * i + thread_state->side) ||
 		    !holds(av, any[i], (seed + 7 * i) % COMMON))
 			return -EBADF;
 	ret = fi_av_remove(av, own, 2 * OWN, 0);
-	return ret ?: open_named(racer);
+	return ret ?: open_named(thread_state);
 }
 
 static int run_race(struct tr_thread *thread)
 {
-	struct racer *racer = thread->arg;
+	struct thread_state *thread_state = thread->arg;
 	unsigned long end = jiffies + secs_to_jiffies(av_seconds);
 	u32 n;
 
 	for (n = 0; !thread->result; n++) {
 		if (av_seconds ? time_after(jiffies, end) : n == 10 * tr_rounds)
 			break;
-		thread->result = race_round(racer, n * 31 + racer->side);
+		thread->result = race_round(thread_state, n * 31 + thread_state->side);
 		cond_resched();
 	}
 	pr_info("kofi_kunit: %u rounds at one vector\n", n);
 	return 0;
 }
 
-static void av_25_two_cpus_at_one_table(struct kunit *test)
+static void av_25_two_cpus_use_one_table(struct kunit *test)
 {
 	struct fid_domain *domain = fx_open(test)->domain;
 	struct fi_av_attr attr = { .type = FI_AV_TABLE };
@@ -126,11 +126,11 @@ static void av_25_two_cpus_at_one_table(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, fi_av_open(domain, &attr, &av, NULL));
 	fx_defer_close(test, &av->fid);
 	for (int i = 0; i < 2; i++) {
-		struct racer *racer = (void *)tr_buffer(test, sizeof(*racer));
+		struct thread_state *thread_state = (void *)tr_buffer(test, sizeof(*thread_state));
 
-		*racer = (struct racer){ .domain = domain, .av = av, .side = i };
+		*thread_state = (struct thread_state){ .domain = domain, .av = av, .side = i };
 		thread[i] = tr_start(test, i % num_online_cpus(), run_race,
-				     racer);
+				     thread_state);
 	}
 	for (int i = 0; i < 2; i++) {
 		KUNIT_ASSERT_TRUE(test, tr_join_within(test, thread[i],
@@ -145,7 +145,7 @@ static void av_25_two_cpus_at_one_table(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE_SLOW(av_25_two_cpus_at_one_table),
+	KUNIT_CASE_SLOW(av_25_two_cpus_use_one_table),
 	{}
 };
 

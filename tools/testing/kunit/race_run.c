@@ -43,7 +43,7 @@ void race_post(struct kunit *test, struct race *race)
 }
 
 /* Waits for the other half; then a random delay varies the overlap. */
-static void meet(struct race *race)
+static void wait_for_other_half(struct race *race)
 {
 	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
@@ -57,7 +57,7 @@ static int run_half(struct tr_thread *thread, int side)
 {
 	struct race *race = thread->arg;
 
-	meet(race);
+	wait_for_other_half(race);
 	race->ret[side] = race->half[side](race, side);
 	return 0;
 }

@@ -51,7 +51,7 @@ static int send_until_refused(struct race *race, int side)
 	return ret;
 }
 
-static int shut_the_sender_down(struct race *race, int side)
+static int shutdown_sender(struct race *race, int side)
 {
 	usleep_range(50, 500);
 	return fi_shutdown(race->ep[0], 0);
@@ -70,7 +70,7 @@ static void expect_all_done(struct kunit *test, struct race *race)
 			atomic_read(&race->done));
 }
 
-static void race_sending_while_it_is_shut_down(struct kunit *test)
+static void race_sending_while_the_sender_shuts_down(struct kunit *test)
 {
 	struct race *race = prepare(test);
 
@@ -78,7 +78,7 @@ static void race_sending_while_it_is_shut_down(struct kunit *test)
 		race_connect(test, race);
 		atomic_set(&race->done, 0);
 		atomic_set(&race->posted, 0);
-		race_run(test, race, send_until_refused, shut_the_sender_down);
+		race_run(test, race, send_until_refused, shutdown_sender);
 		KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, race->ret[0]);
 		KUNIT_EXPECT_EQ(test, 0, race->ret[1]);
 		tr_expect_shutdowns(test, race->fx->eq, race->ep[0],
@@ -89,13 +89,13 @@ static void race_sending_while_it_is_shut_down(struct kunit *test)
 	}
 }
 
-static int shut_the_receiver_down(struct race *race, int side)
+static int shutdown_receiver(struct race *race, int side)
 {
 	usleep_range(50, 500);
 	return fi_shutdown(race->ep[1], 0);
 }
 
-static void race_sending_while_the_peer_leaves(struct kunit *test)
+static void race_sending_while_the_peer_shuts_down(struct kunit *test)
 {
 	struct race *race = prepare(test);
 
@@ -103,7 +103,7 @@ static void race_sending_while_the_peer_leaves(struct kunit *test)
 		race_connect(test, race);
 		atomic_set(&race->done, 0);
 		atomic_set(&race->posted, 0);
-		race_run(test, race, send_until_refused, shut_the_receiver_down);
+		race_run(test, race, send_until_refused, shutdown_receiver);
 		KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, race->ret[0]);
 		KUNIT_EXPECT_EQ(test, 0, race->ret[1]);
 		tr_expect_shutdowns(test, race->fx->eq, race->ep[0],
@@ -143,7 +143,7 @@ static int transfer_until_over(struct race *race, int side)
 }
 
 /* Once there is traffic, opens and closes endpoints that share the queue. */
-static int come_and_go(struct race *race, int side)
+static int open_and_close(struct race *race, int side)
 {
 	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	struct fid_ep *ep;
@@ -165,12 +165,12 @@ static int come_and_go(struct race *race, int side)
 	return ret;
 }
 
-static void race_transfers_while_endpoints_come_and_go(struct kunit *test)
+static void race_transfers_while_endpoints_open_and_close(struct kunit *test)
 {
 	struct race *race = prepare(test);
 
 	race_connect(test, race);
-	race_run(test, race, transfer_until_over, come_and_go);
+	race_run(test, race, transfer_until_over, open_and_close);
 	KUNIT_EXPECT_EQ(test, 0, race->ret[0]);
 	KUNIT_EXPECT_EQ(test, 0, race->ret[1]);
 	KUNIT_EXPECT_GT(test, atomic_read(&race->done), 0);
@@ -275,11 +275,11 @@ static void race_two_readers_share_the_entries(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE_PARAM(race_sending_while_it_is_shut_down,
+	KUNIT_CASE_PARAM(race_sending_while_the_sender_shuts_down,
 			 threadings_gen_params),
-	KUNIT_CASE_PARAM(race_sending_while_the_peer_leaves,
+	KUNIT_CASE_PARAM(race_sending_while_the_peer_shuts_down,
 			 threadings_gen_params),
-	KUNIT_CASE_PARAM(race_transfers_while_endpoints_come_and_go,
+	KUNIT_CASE_PARAM(race_transfers_while_endpoints_open_and_close,
 			 threadings_gen_params),
 	KUNIT_CASE_SLOW(race_two_posters_and_a_reader),
 	KUNIT_CASE_SLOW(race_two_readers_share_the_entries),

@@ -12,7 +12,7 @@ static int removal_links = 32;
 module_param(removal_links, int, 0444);
 MODULE_PARM_DESC(removal_links, "busy connections whose device goes away");
 
-static void removal_of_the_device_of_many(struct kunit *test)
+static void removal_of_the_device_of_many_busy_endpoints(struct kunit *test)
 {
 	struct tr_thread *threads[BUSY_SIDES];
 	struct busy_fx *fx;
@@ -59,7 +59,7 @@ static void removal_of_the_device_of_many(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE_SLOW(removal_of_the_device_of_many),
+	KUNIT_CASE_SLOW(removal_of_the_device_of_many_busy_endpoints),
 	{}
 };
 

@@ -18,7 +18,7 @@ MODULE_PARM_DESC(test_server, "port of a test's server on this machine");
 #define LEN	100
 
 /* Connect data of a client, as in rust/dev/test/protocol.rs. */
-struct hello {
+struct connect_data {
 	u8	magic[4];
 	u8	version, kind, flags, zero;
 	__be32	window, length;
@@ -27,11 +27,11 @@ struct hello {
 enum { PINGPONG, STREAM };
 
 /* Reject data of the server for invalid connect data. */
-static const u8 unknown[] = { 'k', 'O', 'F', 'I', 1, 2, 0, 0 };
+static const u8 reject_data[] = { 'k', 'O', 'F', 'I', 1, 2, 0, 0 };
 
-static struct hello hello_of(u8 kind)
+static struct connect_data connect_data_of(u8 kind)
 {
-	return (struct hello){
+	return (struct connect_data){
 		.magic = "kOFI", .version = 1, .kind = kind, .flags = 1,
 		.window = cpu_to_be32(WINDOW), .length = cpu_to_be32(LEN),
 	};
@@ -41,9 +41,9 @@ static struct hello hello_of(u8 kind)
  * Connects with this data, and posts receives for the answers. Sets errnum to 0
  * or a fabric errno. Checks the reject data, which siw may lose.
  */
-static struct fid_ep *meet(struct kunit *test, struct kofi_fabric_fx *fx,
-			   const void *said, size_t len, u8 *answer,
-			   int *errnum)
+static struct fid_ep *connect_client(struct kunit *test, struct kofi_fabric_fx *fx,
+				     const void *data, size_t len, u8 *answer,
+				     int *errnum)
 {
 	struct fi_eq_err_entry error = {};
 	struct fx_cm_event event;
@@ -60,7 +60,7 @@ static struct fid_ep *meet(struct kunit *test, struct kofi_fabric_fx *fx,
 	for (int i = 0; i < WINDOW; i++)
 		KUNIT_ASSERT_EQ(test, 0, fi_recv(ep, answer, LEN, NULL, 0,
 						 NULL));
-	KUNIT_ASSERT_EQ(test, 0, fi_connect(ep, &to, said, len));
+	KUNIT_ASSERT_EQ(test, 0, fi_connect(ep, &to, data, len));
 	if (fi_eq_sread(fx->eq, &what, &event, sizeof(event), FX_WAIT_MS, 0) > 0)
 		KUNIT_EXPECT_EQ(test, FI_CONNECTED, what);
 	else if (fi_eq_readerr(fx->eq, &error, 0) <= 0)
@@ -68,9 +68,9 @@ static struct fid_ep *meet(struct kunit *test, struct kofi_fabric_fx *fx,
 	*errnum = error.err;
 	if (error.err == FI_ECONNREFUSED &&
 	    (error.err_data_size || !tr_is_iwarp(fx->info))) {
-		KUNIT_ASSERT_GE(test, error.err_data_size, sizeof(unknown));
-		KUNIT_EXPECT_MEMEQ(test, unknown, error.err_data,
-				   sizeof(unknown));
+		KUNIT_ASSERT_GE(test, error.err_data_size, sizeof(reject_data));
+		KUNIT_EXPECT_MEMEQ(test, reject_data, error.err_data,
+				   sizeof(reject_data));
 	}
 	return ep;
 }
@@ -82,35 +82,35 @@ static struct kofi_fabric_fx *open_fx(struct kunit *test)
 	return fx_open(test);
 }
 
-static void stranger_says_something_else(struct kunit *test)
+static void stranger_invalid_connect_data_is_rejected(struct kunit *test)
 {
-	struct hello good = hello_of(STREAM), wrong[] = {
+	struct connect_data good = connect_data_of(STREAM), invalid[] = {
 		good, good, good, good, good, good,
 	};
 	struct kofi_fabric_fx *fx = open_fx(test);
 	u8 *answer = tr_buffer(test, LEN);
 	int errnum;
 
-	wrong[0].magic[0] = 'K';
-	wrong[1].version = 2;
-	wrong[2].kind = 3;
-	wrong[3].window = 0;
-	wrong[4].length = cpu_to_be32(1 << 30);
-	wrong[5].zero = 1;
-	for (int i = 0; i < ARRAY_SIZE(wrong); i++) {
-		meet(test, fx, &wrong[i], sizeof(wrong[i]), answer,
-		     &errnum);
+	invalid[0].magic[0] = 'K';
+	invalid[1].version = 2;
+	invalid[2].kind = 3;
+	invalid[3].window = 0;
+	invalid[4].length = cpu_to_be32(1 << 30);
+	invalid[5].zero = 1;
+	for (int i = 0; i < ARRAY_SIZE(invalid); i++) {
+		connect_client(test, fx, &invalid[i], sizeof(invalid[i]), answer,
+			       &errnum);
 		KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, errnum);
 	}
-	meet(test, fx, &good, sizeof(good) - 1, answer, &errnum);
+	connect_client(test, fx, &good, sizeof(good) - 1, answer, &errnum);
 	KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, errnum);
-	meet(test, fx, NULL, 0, answer, &errnum);
+	connect_client(test, fx, NULL, 0, answer, &errnum);
 	KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, errnum);
 }
 
 /* Sends a message, and reads its completion. */
-static void say(struct kunit *test, struct kofi_fabric_fx *fx,
-		struct fid_ep *ep, u8 *message, size_t len)
+static void send_and_wait(struct kunit *test, struct kofi_fabric_fx *fx,
+			  struct fid_ep *ep, u8 *message, size_t len)
 {
 	struct fi_cq_tagged_entry done;
 	int ret;
@@ -123,24 +123,24 @@ static void say(struct kunit *test, struct kofi_fabric_fx *fx,
 }
 
 /* The server counts invalid messages, and returns the count. */
-static void stranger_sends_something_else(struct kunit *test)
+static void stranger_invalid_messages_are_counted(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = open_fx(test);
-	struct hello hello = hello_of(STREAM);
+	struct connect_data connect_data = connect_data_of(STREAM);
 	u8 *message = tr_buffer(test, LEN), *answer = tr_buffer(test, LEN);
 	struct fi_cq_tagged_entry done;
 	struct fid_ep *ep;
 	int errnum;
 
-	ep = meet(test, fx, &hello, sizeof(hello), answer, &errnum);
+	ep = connect_client(test, fx, &connect_data, sizeof(connect_data), answer, &errnum);
 	KUNIT_ASSERT_EQ(test, 0, errnum);
 	/* The first message is valid, ... */
 	for (int at = 0; at < LEN; at++)
 		message[at] = at;
-	say(test, fx, ep, message, LEN);
+	send_and_wait(test, fx, ep, message, LEN);
 	/* ... the second one repeats it, and the third one is too short. */
-	say(test, fx, ep, message, LEN);
-	say(test, fx, ep, message, LEN - 1);
+	send_and_wait(test, fx, ep, message, LEN);
+	send_and_wait(test, fx, ep, message, LEN - 1);
 	KUNIT_ASSERT_EQ(test, 0, fi_send(ep, NULL, 0, NULL, 0, NULL));
 	do {
 		KUNIT_ASSERT_EQ(test, 1, fi_cq_sread(fx->cq, &done, 1, NULL,
@@ -151,22 +151,22 @@ static void stranger_sends_something_else(struct kunit *test)
 }
 
 /* Clients that connect and send nothing do not delay other clients. */
-static void stranger_says_nothing_more(struct kunit *test)
+static void stranger_silent_clients_do_not_delay_others(struct kunit *test)
 {
 	u8 *message = tr_buffer(test, LEN), *answer = tr_buffer(test, LEN);
 	struct kofi_fabric_fx *fx = open_fx(test);
 	struct fi_cq_tagged_entry done;
-	struct hello hello;
+	struct connect_data connect_data;
 	struct fid_ep *ep;
 	int errnum;
 
 	for (u8 kind = PINGPONG; kind <= STREAM; kind++) {
-		hello = hello_of(kind);
-		meet(test, fx, &hello, sizeof(hello), answer, &errnum);
+		connect_data = connect_data_of(kind);
+		connect_client(test, fx, &connect_data, sizeof(connect_data), answer, &errnum);
 		KUNIT_ASSERT_EQ(test, 0, errnum);
 	}
-	hello = hello_of(PINGPONG);
-	ep = meet(test, fx, &hello, sizeof(hello), answer, &errnum);
+	connect_data = connect_data_of(PINGPONG);
+	ep = connect_client(test, fx, &connect_data, sizeof(connect_data), answer, &errnum);
 	KUNIT_ASSERT_EQ(test, 0, errnum);
 	for (int at = 0; at < LEN; at++)
 		message[at] = at;
@@ -180,7 +180,7 @@ static void stranger_says_nothing_more(struct kunit *test)
 }
 
 /* A message that is too long ends its connection; other clients can still connect. */
-static void stranger_sends_too_much(struct kunit *test)
+static void stranger_a_message_that_is_too_long_ends_its_connection(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = open_fx(test);
 	u8 *answer = tr_buffer(test, LEN);
@@ -189,9 +189,9 @@ static void stranger_sends_too_much(struct kunit *test)
 	int errnum;
 
 	for (u8 kind = PINGPONG; kind <= STREAM; kind++) {
-		struct hello hello = hello_of(kind);
+		struct connect_data connect_data = connect_data_of(kind);
 
-		ep = meet(test, fx, &hello, sizeof(hello), answer, &errnum);
+		ep = connect_client(test, fx, &connect_data, sizeof(connect_data), answer, &errnum);
 		KUNIT_ASSERT_EQ(test, 0, errnum);
 		KUNIT_ASSERT_EQ(test, 0, fi_send(ep, tr_buffer(test, 2 * LEN),
 						 2 * LEN, NULL, 0, NULL));
@@ -201,10 +201,10 @@ static void stranger_sends_too_much(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE_SLOW(stranger_says_something_else),
-	KUNIT_CASE_SLOW(stranger_sends_something_else),
-	KUNIT_CASE_SLOW(stranger_says_nothing_more),
-	KUNIT_CASE_SLOW(stranger_sends_too_much),
+	KUNIT_CASE_SLOW(stranger_invalid_connect_data_is_rejected),
+	KUNIT_CASE_SLOW(stranger_invalid_messages_are_counted),
+	KUNIT_CASE_SLOW(stranger_silent_clients_do_not_delay_others),
+	KUNIT_CASE_SLOW(stranger_a_message_that_is_too_long_ends_its_connection),
 	{}
 };
 

@@ -91,7 +91,7 @@ static void stress_reconnect_on_the_same_objects(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(fx->cq, NULL, 0));
 }
 
-static void stress_reject_again_and_again(struct kunit *test)
+static void stress_repeated_rejects(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
@@ -142,7 +142,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE_SLOW(stress_connect_transfer_close),
 	KUNIT_CASE_SLOW(stress_close_under_load),
 	KUNIT_CASE_SLOW(stress_reconnect_on_the_same_objects),
-	KUNIT_CASE_SLOW(stress_reject_again_and_again),
+	KUNIT_CASE_SLOW(stress_repeated_rejects),
 	KUNIT_CASE_SLOW(stress_many_connections_at_once),
 	{}
 };
