@@ -16,7 +16,7 @@
 #define DEPTH	64
 #define SIZE	16	/* of the queue; kOFI may allow more entries */
 #define LEN	64
-#define NAP_MS	50
+#define MEAN_SLEEP_MS	50
 
 static unsigned int limit_seconds = 1;
 module_param(limit_seconds, uint, 0644);
@@ -42,7 +42,7 @@ static void *context_of(struct limit_fx *limit, unsigned int end)
 }
 
 /* Posts until all endpoints get -FI_EAGAIN; returns the number of writes posted. */
-static unsigned int fill(struct kunit *test, struct limit_fx *limit)
+static unsigned int post_until_full(struct kunit *test, struct limit_fx *limit)
 {
 	unsigned int refused = 0, posted = 0, end = 0;
 
@@ -66,7 +66,7 @@ static unsigned int fill(struct kunit *test, struct limit_fx *limit)
 }
 
 /* Reads count entries; the entries of each endpoint have to arrive in order. */
-static void take(struct kunit *test, struct limit_fx *limit, unsigned int count)
+static void read_entries(struct kunit *test, struct limit_fx *limit, unsigned int count)
 {
 	while (count--) {
 		struct fi_cq_tagged_entry entry = {};
@@ -110,7 +110,7 @@ static void open_writers(struct kunit *test, struct limit_fx *limit)
 	}
 }
 
-static void cq_14_full_all_the_time(struct kunit *test)
+static void cq_14_a_full_queue_accepts_a_post_per_entry_read(struct kunit *test)
 {
 	struct limit_fx *limit = (void *)tr_buffer(test, sizeof(*limit));
 	u64 rounds = 0, entries = 0;
@@ -118,7 +118,7 @@ static void cq_14_full_all_the_time(struct kunit *test)
 	ktime_t end;
 
 	open_writers(test, limit);
-	room = fill(test, limit);
+	room = post_until_full(test, limit);
 	kunit_info(test, "room for %u\n", room);
 	KUNIT_ASSERT_GE(test, room, SIZE);
 	KUNIT_ASSERT_LT(test, room, ENDS * DEPTH);
@@ -127,13 +127,13 @@ static void cq_14_full_all_the_time(struct kunit *test)
 		unsigned int count = 1 + get_random_u32_below(room);
 
 		/* The sleep is random: in some rounds all writes have completed before a read. */
-		msleep(get_random_u32_below(2 * NAP_MS));
-		take(test, limit, count);
-		KUNIT_ASSERT_EQ(test, count, fill(test, limit));
+		msleep(get_random_u32_below(2 * MEAN_SLEEP_MS));
+		read_entries(test, limit, count);
+		KUNIT_ASSERT_EQ(test, count, post_until_full(test, limit));
 		entries += count;
 		rounds++;
 	}
-	take(test, limit, room);
+	read_entries(test, limit, room);
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN,
 			fi_cq_read(limit->fx->pair->cq[0], NULL, 0));
 	for (int i = 0; i < ENDS; i++)
@@ -144,7 +144,7 @@ static void cq_14_full_all_the_time(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE_SLOW(cq_14_full_all_the_time),
+	KUNIT_CASE_SLOW(cq_14_a_full_queue_accepts_a_post_per_entry_read),
 	{}
 };
 

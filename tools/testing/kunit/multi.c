@@ -13,7 +13,7 @@
 #define REST	100
 #define LEN	(PIECES * PIECE + REST)
 
-static size_t get_piece(struct kunit *test, struct fid_ep *ep)
+static size_t get_min_multi_recv(struct kunit *test, struct fid_ep *ep)
 {
 	size_t size = 0, len = sizeof(size);
 
@@ -24,7 +24,7 @@ static size_t get_piece(struct kunit *test, struct fid_ep *ep)
 	return size;
 }
 
-static int set_piece(struct fid_ep *ep, size_t size)
+static int set_min_multi_recv(struct fid_ep *ep, size_t size)
 {
 	return fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &size,
 			 sizeof(size));
@@ -50,20 +50,20 @@ static struct kofi_pair *prepare(struct kunit *test,
 {
 	struct kofi_pair *pair = fx_pair(test, opts);
 
-	KUNIT_ASSERT_EQ(test, 0, set_piece(pair->ep[1], PIECE));
+	KUNIT_ASSERT_EQ(test, 0, set_min_multi_recv(pair->ep[1], PIECE));
 	return pair;
 }
 
-static void ep_11_options(struct kunit *test)
+static void ep_11_min_multi_recv_option(struct kunit *test)
 {
 	struct kofi_pair *pair = fx_pair(test, NULL);
 	struct fid *fid = &pair->ep[1]->fid;
 	size_t size = 64;
 
-	KUNIT_EXPECT_GT(test, get_piece(test, pair->ep[1]), 0);
-	KUNIT_EXPECT_EQ(test, 0, set_piece(pair->ep[1], PIECE));
-	KUNIT_EXPECT_EQ(test, PIECE, get_piece(test, pair->ep[1]));
-	KUNIT_EXPECT_EQ(test, -FI_EINVAL, set_piece(pair->ep[1], 0));
+	KUNIT_EXPECT_GT(test, get_min_multi_recv(test, pair->ep[1]), 0);
+	KUNIT_EXPECT_EQ(test, 0, set_min_multi_recv(pair->ep[1], PIECE));
+	KUNIT_EXPECT_EQ(test, PIECE, get_min_multi_recv(test, pair->ep[1]));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, set_min_multi_recv(pair->ep[1], 0));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
 			fi_setopt(fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV,
 				  NULL, sizeof(size)));
@@ -79,7 +79,7 @@ static void ep_11_options(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_ENOPROTOOPT,
 			fi_setopt(fid, 1000, FI_OPT_MIN_MULTI_RECV, &size,
 				  sizeof(size)));
-	KUNIT_EXPECT_EQ(test, PIECE, get_piece(test, pair->ep[1]));
+	KUNIT_EXPECT_EQ(test, PIECE, get_min_multi_recv(test, pair->ep[1]));
 }
 
 /* Reads the entry of piece number; the last one has FI_MULTI_RECV, which releases the buffer. */
@@ -129,7 +129,7 @@ static void name_registered(const bool *is, char *name)
 
 KUNIT_ARRAY_PARAM(registered, registered, name_registered);
 
-static void ep_11_several_messages_in_a_buffer(struct kunit *test)
+static void ep_11_multi_recv_takes_several_messages(struct kunit *test)
 {
 	const bool *is_registered = test->param_value;
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN + 1);
@@ -155,7 +155,7 @@ static void ep_11_several_messages_in_a_buffer(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, room, fi_rx_size_left(pair->ep[1]));
 }
 
-static void ep_11_a_buffer_for_one_message(struct kunit *test)
+static void ep_11_a_multi_recv_buffer_for_one_message(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
 	struct kofi_pair *pair = prepare(test, NULL);
@@ -191,7 +191,7 @@ static void ep_11_the_last_entry_is_always_written(struct kunit *test)
 }
 
 /* fi_recv() on an endpoint with FI_MULTI_RECV as a default posts a multi-receive buffer. */
-static void ep_11_the_flag_of_an_endpoint(struct kunit *test)
+static void ep_11_multi_recv_as_an_endpoint_default(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
 	struct kofi_pair *pair = prepare(test, NULL);
@@ -209,7 +209,7 @@ static void ep_11_the_flag_of_an_endpoint(struct kunit *test)
 			fi_control(&pair->ep[1]->fid, FI_SETOPSFLAG, &flags));
 }
 
-static void ep_11_all_of_a_buffer_or_nothing(struct kunit *test)
+static void ep_11_a_multi_recv_is_posted_whole_or_refused(struct kunit *test)
 {
 	const struct fx_pair_opts opts = { .rx_size = PIECES + 1 };
 	u8 *in = tr_buffer(test, LEN);
@@ -234,7 +234,7 @@ static void ep_11_all_of_a_buffer_or_nothing(struct kunit *test)
 }
 
 /* If a region ends within the third piece, no piece is posted. */
-static void ep_11_a_buffer_that_leaves_its_region(struct kunit *test)
+static void ep_11_a_multi_recv_beyond_its_region_is_refused(struct kunit *test)
 {
 	u8 *in = tr_buffer(test, LEN);
 	struct kofi_pair *pair = prepare(test, NULL);
@@ -250,7 +250,7 @@ static void ep_11_a_buffer_that_leaves_its_region(struct kunit *test)
 }
 
 /* At a disconnect each unused piece is flushed, and the last flushed entry releases the buffer. */
-static void ep_11_a_buffer_that_is_flushed(struct kunit *test)
+static void ep_11_multi_recv_pieces_are_flushed(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
 	struct kofi_pair *pair = prepare(test, NULL);
@@ -277,15 +277,15 @@ static void ep_11_a_buffer_that_is_flushed(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(ep_11_options),
-	KUNIT_CASE_PARAM(ep_11_several_messages_in_a_buffer,
+	KUNIT_CASE(ep_11_min_multi_recv_option),
+	KUNIT_CASE_PARAM(ep_11_multi_recv_takes_several_messages,
 			 registered_gen_params),
-	KUNIT_CASE(ep_11_a_buffer_for_one_message),
+	KUNIT_CASE(ep_11_a_multi_recv_buffer_for_one_message),
 	KUNIT_CASE(ep_11_the_last_entry_is_always_written),
-	KUNIT_CASE(ep_11_the_flag_of_an_endpoint),
-	KUNIT_CASE(ep_11_all_of_a_buffer_or_nothing),
-	KUNIT_CASE(ep_11_a_buffer_that_leaves_its_region),
-	KUNIT_CASE(ep_11_a_buffer_that_is_flushed),
+	KUNIT_CASE(ep_11_multi_recv_as_an_endpoint_default),
+	KUNIT_CASE(ep_11_a_multi_recv_is_posted_whole_or_refused),
+	KUNIT_CASE(ep_11_a_multi_recv_beyond_its_region_is_refused),
+	KUNIT_CASE(ep_11_multi_recv_pieces_are_flushed),
 	{}
 };
 

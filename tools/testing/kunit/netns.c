@@ -47,7 +47,7 @@ struct net *ns_get(struct kunit *test, int side)
  * initial namespace only: siw opens its sockets in the namespace of the calling
  * task.
  */
-static bool is_siw(struct kunit *test, struct fi_info **devices)
+static bool devices_are_siw(struct kunit *test, struct fi_info **devices)
 {
 	KUNIT_ASSERT_EQ(test, 0, fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0,
 					    fx_hints(test), devices));
@@ -116,7 +116,7 @@ struct kofi_pair *ns_pair(struct kunit *test, const char *node,
 
 	if (!ns_given() || !*node)
 		kunit_skip(test, "no namespaces: see scenarios/netns.sh");
-	if (is_siw(test, &devices))
+	if (devices_are_siw(test, &devices))
 		kunit_skip(test, "siw connects in the first namespace alone");
 	open_side(test, &sides[1], net_server, node, FI_SOURCE);
 	open_side(test, &sides[0], net_client, node, 0);
@@ -137,7 +137,7 @@ struct kofi_pair *ns_pair(struct kunit *test, const char *node,
 }
 
 /* The first lookup needs the neighbour's hardware address, which is not cached yet. */
-static void cm_09_a_neighbour_is_found_at_once(struct kunit *test)
+static void cm_09_address_resolution_takes_less_than_its_timeout(struct kunit *test)
 {
 	struct fi_info *devices, *info;
 	struct net *net;
@@ -145,7 +145,7 @@ static void cm_09_a_neighbour_is_found_at_once(struct kunit *test)
 
 	if (!ns_given())
 		kunit_skip(test, "no namespaces: see scenarios/netns.sh");
-	if (is_siw(test, &devices))
+	if (devices_are_siw(test, &devices))
 		kunit_skip(test, "siw connects in the first namespace alone");
 	net = get_net_ns_by_pid(net_client);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, net);
@@ -158,7 +158,7 @@ static void cm_09_a_neighbour_is_found_at_once(struct kunit *test)
 }
 
 /* siw is not offered in other namespaces; opening a domain or listening there fails. */
-static void cm_09_siw_is_the_first_namespaces(struct kunit *test)
+static void cm_09_siw_works_in_the_initial_namespace_only(struct kunit *test)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET };
 	struct fi_info *hints = fx_hints(test), *info, *found;
@@ -170,7 +170,7 @@ static void cm_09_siw_is_the_first_namespaces(struct kunit *test)
 
 	if (!ns_given())
 		kunit_skip(test, "no namespaces: see scenarios/netns.sh");
-	if (!is_siw(test, &info))
+	if (!devices_are_siw(test, &info))
 		kunit_skip(test, "other drivers go by rdma_cm's namespace");
 	KUNIT_ASSERT_EQ(test, 1, in4_pton(net_addr, -1, (u8 *)&addr.sin_addr,
 					  -1, NULL));
@@ -198,7 +198,7 @@ static void cm_09_siw_is_the_first_namespaces(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP, fi_listen(pep));
 }
 
-static void talk_across(struct kunit *test, const char *node)
+static void exchange_across(struct kunit *test, const char *node)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
 	struct ns_side sides[2] = {};
@@ -213,17 +213,17 @@ static void talk_across(struct kunit *test, const char *node)
 	tr_expect_shutdown(test, sides[1].eq, pair->ep[1]);
 }
 
-static void cm_09_between_two_namespaces(struct kunit *test)
+static void cm_09_connection_between_two_namespaces(struct kunit *test)
 {
-	talk_across(test, net_addr);
+	exchange_across(test, net_addr);
 }
 
-static void cm_09_between_two_namespaces_over_ipv6(struct kunit *test)
+static void cm_09_connection_between_two_namespaces_over_ipv6(struct kunit *test)
 {
-	talk_across(test, net_addr6);
+	exchange_across(test, net_addr6);
 }
 
-static void cm_09_addresses_are_those_of_the_namespace(struct kunit *test)
+static void cm_09_an_address_is_valid_in_its_namespace_only(struct kunit *test)
 {
 	struct fi_info *hints, *info = NULL;
 
@@ -238,7 +238,7 @@ static void cm_09_addresses_are_those_of_the_namespace(struct kunit *test)
 }
 
 /* A fabric in the hints determines the namespace; another namespace in the hints finds no match. */
-static void info_16_a_fabric_is_of_its_namespace(struct kunit *test)
+static void info_16_a_fabric_in_hints_sets_the_namespace(struct kunit *test)
 {
 	struct fi_info *hints = fx_hints(test), *info;
 	struct net *net[2];
@@ -277,7 +277,7 @@ static struct fid_av *open_named(struct kunit *test, struct net *net)
 	return av;
 }
 
-static void av_18_names_are_those_of_one_namespace(struct kunit *test)
+static void av_18_named_vectors_are_per_namespace(struct kunit *test)
 {
 	struct fid_av *av[3];
 	fi_addr_t out;
@@ -299,13 +299,13 @@ static void av_18_names_are_those_of_one_namespace(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(cm_09_a_neighbour_is_found_at_once),
-	KUNIT_CASE(cm_09_siw_is_the_first_namespaces),
-	KUNIT_CASE(cm_09_between_two_namespaces),
-	KUNIT_CASE(cm_09_between_two_namespaces_over_ipv6),
-	KUNIT_CASE(cm_09_addresses_are_those_of_the_namespace),
-	KUNIT_CASE(info_16_a_fabric_is_of_its_namespace),
-	KUNIT_CASE(av_18_names_are_those_of_one_namespace),
+	KUNIT_CASE(cm_09_address_resolution_takes_less_than_its_timeout),
+	KUNIT_CASE(cm_09_siw_works_in_the_initial_namespace_only),
+	KUNIT_CASE(cm_09_connection_between_two_namespaces),
+	KUNIT_CASE(cm_09_connection_between_two_namespaces_over_ipv6),
+	KUNIT_CASE(cm_09_an_address_is_valid_in_its_namespace_only),
+	KUNIT_CASE(info_16_a_fabric_in_hints_sets_the_namespace),
+	KUNIT_CASE(av_18_named_vectors_are_per_namespace),
 	{}
 };
 

@@ -50,20 +50,20 @@ static void expect_text(struct kunit *test, const char *want, const void *addr,
 }
 
 /* A truncated text is terminated, and its full length is returned. */
-static void cm_08_a_cut_string_is_terminated(struct kunit *test)
+static void cm_08_a_truncated_text_is_terminated(struct kunit *test)
 {
 	struct fi_info *info = text_info(test);
 	struct fid_fabric *fabric = fx_fabric(test, info);
 	struct fid_pep *pep = fx_listen(test, fabric, info, fx_eq(test, fabric));
 	struct text want, cut;
-	size_t whole = sizeof(want), len;
+	size_t full = sizeof(want), len;
 
-	KUNIT_ASSERT_EQ(test, 0, fi_getname(&pep->fid, &want, &whole));
-	for (size_t room = 0; room < whole; room++) {
+	KUNIT_ASSERT_EQ(test, 0, fi_getname(&pep->fid, &want, &full));
+	for (size_t room = 0; room < full; room++) {
 		memset(&cut, 'x', sizeof(cut));
 		len = room;
 		KUNIT_EXPECT_EQ(test, -FI_ETOOSMALL, fi_getname(&pep->fid, &cut, &len));
-		KUNIT_EXPECT_EQ(test, whole, len);
+		KUNIT_EXPECT_EQ(test, full, len);
 		if (room) {
 			KUNIT_EXPECT_EQ(test, room - 1, strnlen(cut.at, room));
 			KUNIT_EXPECT_MEMEQ(test, cut.at, want.at, room - 1);
@@ -104,7 +104,7 @@ static void info_07_a_peer_as_text(struct kunit *test)
 					 strlen("fi_sockaddr_in://")));
 }
 
-static void info_01_text_that_is_no_address(struct kunit *test)
+static void info_01_invalid_text_addresses(struct kunit *test)
 {
 	static const char *const wrong[] = {
 		"fi_sockaddr_in://", "fi_sockaddr_in://:1", "://", "x://y:1",
@@ -246,9 +246,9 @@ static void av_17_vectors_of_text(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(info_01_text_that_is_no_address),
+	KUNIT_CASE(info_01_invalid_text_addresses),
 	KUNIT_CASE(info_07_addresses_as_text),
-	KUNIT_CASE(cm_08_a_cut_string_is_terminated),
+	KUNIT_CASE(cm_08_a_truncated_text_is_terminated),
 	KUNIT_CASE(info_07_a_peer_as_text),
 	KUNIT_CASE(info_07_a_node_as_text),
 	KUNIT_CASE_SLOW(cm_01_both_ends_as_text),
