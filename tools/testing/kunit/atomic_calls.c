@@ -49,7 +49,7 @@ static struct rma_fx *open_rdm_pair(struct kunit *test, u8 *far, size_t len, u64
 	KUNIT_ASSERT_NOT_NULL(test, fx->pair);
 	near = rdm_open(test, &opts);
 	peer = rdm_open(test, &opts);
-	KUNIT_ASSERT_EQ(test, 0, rdm_know(test, near, peer));
+	KUNIT_ASSERT_EQ(test, 0, rdm_addr(test, near, peer));
 	fx->pair->info = near->info;
 	fx->pair->domain = near->domain;
 	fx->pair->ep[0] = near->ep;

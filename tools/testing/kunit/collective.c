@@ -73,7 +73,7 @@ static struct group *open_group_with_cq_size(struct kunit *test, size_t cq_size)
 		for (int j = 0; j < MEMBERS; j++) {
 			int other = (i + j) % MEMBERS;
 
-			group->addr[i][other] = rdm_know(test, group->member[i], group->member[other]);
+			crowd->addr[i][other] = rdm_addr(test, crowd->member[i], crowd->member[other]);
 		}
 		KUNIT_ASSERT_EQ(test, 0, fi_import_fid(&group->member[i]->ep->fid,
 						       &group->domain->fid, 0));
@@ -245,7 +245,7 @@ static void peer_05_bad_imports_and_collectives_are_refused(struct kunit *test)
 	struct group *group = open_group(test);
 	struct kofi_rdm *plain = rdm_open(test, NULL), *early = rdm_make(test, &opts);
 	struct kofi_rdm *single = rdm_open(test, &opts);
-	struct fi_msg_tagged msg = { .addr = rdm_know(test, plain, plain) };
+	struct fi_msg_tagged msg = { .addr = rdm_addr(test, plain, plain) };
 	struct fi_av_set_attr attr = {
 		.start_addr = FI_ADDR_NOTAVAIL, .end_addr = FI_ADDR_NOTAVAIL,
 	};
@@ -271,7 +271,7 @@ static void peer_05_bad_imports_and_collectives_are_refused(struct kunit *test)
 	/* A group that was joined through an alias outlives the alias. */
 	KUNIT_ASSERT_EQ(test, 0, fi_av_set(single->av, &attr, &set, NULL));
 	fx_defer_close(test, &set->fid);
-	KUNIT_ASSERT_EQ(test, 0, fi_av_set_insert(set, rdm_know(test, single, single)));
+	KUNIT_ASSERT_EQ(test, 0, fi_av_set_insert(set, rdm_addr(test, single, single)));
 	KUNIT_ASSERT_EQ(test, 0, fi_join_collective(alias, FI_ADDR_NOTAVAIL, set, 0, &mc, NULL));
 	KUNIT_EXPECT_EQ(test, 0, fi_close(&alias->fid));
 	KUNIT_EXPECT_EQ(test, 0, fi_barrier(single->ep, fi_mc_addr(mc), mc));

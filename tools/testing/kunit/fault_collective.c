@@ -60,7 +60,7 @@ static void close_02_import_and_join(struct kunit *test)
 	rdm = rdm_open(test, &opts);
 	KUNIT_ASSERT_EQ(test, 0, fi_av_set(rdm->av, &attr, &set, NULL));
 	fx_defer_close(test, &set->fid);
-	KUNIT_ASSERT_EQ(test, 0, fi_av_set_insert(set, rdm_know(test, rdm, rdm)));
+	KUNIT_ASSERT_EQ(test, 0, fi_av_set_insert(set, rdm_addr(test, rdm, rdm)));
 	fault_fail_each(test, fault_new(test), &import);
 	KUNIT_ASSERT_EQ(test, 0, fi_import_fid(&rdm->ep->fid, &offload->fid, 0));
 	fault_fail_each(test, fault_new(test), &join);

@@ -90,7 +90,7 @@ static void close_02_enable_rdm(struct kunit *test)
 
 	rdm = rdm_open(test, NULL);
 	fault_fail_each(test, fault_new(test), &enable);
-	rdm_exchange(test, rdm, rdm_know(test, rdm, rdm), rdm);
+	rdm_exchange(test, rdm, rdm_addr(test, rdm, rdm), rdm);
 }
 
 static struct sep *sep;

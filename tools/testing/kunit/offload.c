@@ -231,7 +231,7 @@ static void peer_04_peer_transfers_complete_at_the_offload(struct kunit *test)
 	struct kofi_rdm *rdm = open_endpoint(test);
 	struct fi_cq_tagged_entry entry;
 
-	msg.addr = rdm_know(test, rdm, rdm);
+	msg.addr = rdm_addr(test, rdm, rdm);
 	KUNIT_ASSERT_EQ(test, 0, import(rdm));
 	memset(out, 7, LEN);
 	KUNIT_ASSERT_EQ(test, 0, fi_trecvmsg(rdm->ep, &msg, FI_PEER_TRANSFER));
@@ -282,7 +282,7 @@ static void peer_04_a_set_names_the_collectives_of_the_offload(struct kunit *tes
 		FI_BARRIER_SET | FI_GATHER_SET,
 	};
 	struct kofi_rdm *rdm = open_endpoint(test);
-	fi_addr_t self = rdm_know(test, rdm, rdm);
+	fi_addr_t self = rdm_addr(test, rdm, rdm);
 	struct fid_av_set *set = NULL;
 	struct fid_mc *mc = NULL;
 

@@ -44,8 +44,8 @@ static void peer_04_a_peer_av_has_the_owners_addresses(struct kunit *test)
 	for (int i = 0; i < ARRAY_SIZE(opts); i++) {
 		struct kofi_rdm *owner = rdm_open(test, &opts[i]);
 		struct kofi_rdm *peer = peer_of_rdm(test, owner, NULL);
-		fi_addr_t to_owner = rdm_know(test, owner, owner);
-		fi_addr_t to_peer = rdm_know(test, owner, peer);
+		fi_addr_t to_owner = rdm_addr(test, owner, owner);
+		fi_addr_t to_peer = rdm_addr(test, owner, peer);
 		struct sockaddr_storage name;
 		size_t len = sizeof(name);
 
@@ -80,10 +80,10 @@ static void peer_04_query_and_ep_addr_of_the_owner(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, attr.count);
 	KUNIT_EXPECT_EQ(test, 0, attr.flags);
 	KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, ops->ep_addr(exported, owner->ep));
-	addr = rdm_know(test, owner, owner);
+	addr = rdm_addr(test, owner, owner);
 	KUNIT_EXPECT_EQ(test, addr, ops->ep_addr(exported, owner->ep));
 	KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, ops->ep_addr(exported, other->ep));
-	addr = rdm_know(test, owner, other);
+	addr = rdm_addr(test, owner, other);
 	KUNIT_EXPECT_EQ(test, addr, ops->ep_addr(exported, other->ep));
 	KUNIT_EXPECT_EQ(test, 0, ops->query(exported, &attr));
 	KUNIT_EXPECT_EQ(test, 2, attr.count);

@@ -333,7 +333,7 @@ static struct kofi_rdm *send_unknown(struct kunit *test, struct fid_peer_cq *own
 	to->ep = fx_ep(test, to->domain, to->info);
 	rdm_start(test, to, 0);
 	KUNIT_ASSERT_EQ(test, 0, rdm_recv(to, FI_ADDR_UNSPEC, buf, LEN, buf));
-	KUNIT_ASSERT_EQ(test, 0, rdm_send(from, rdm_know(test, from, to), buf + LEN, LEN, from));
+	KUNIT_ASSERT_EQ(test, 0, rdm_send(from, rdm_addr(test, from, to), buf + LEN, LEN, from));
 	rdm_expect(test, from, from, NULL);
 	return from;
 }

@@ -278,7 +278,7 @@ static void peer_02_endpoints_of_several_domains_share_a_queue(struct kunit *tes
 
 	a->cq = peer_of(test, a->domain, peer);
 	rdm_start(test, a, 0);
-	to_a = rdm_know(test, b, a);
+	to_a = rdm_addr(test, b, a);
 	for (int i = 0; i < MANY / 4; i++) {
 		peer_receive(test, first, i);
 		peer_receive(test, second, i);

@@ -313,7 +313,7 @@ static void peer_03_receives_of_another_provider_are_taken(struct kunit *test)
 	u8 *out = tr_buffer(test, MANY * LEN), *in = tr_buffer(test, MANY * LEN);
 	struct owner *owner = make_owner(test);
 	struct rs_world *world = world_of(test, owner, FI_SOURCE);
-	fi_addr_t from = rdm_know(test, &world->member[1], world->sender[0]);
+	fi_addr_t from = rdm_addr(test, &world->member[1], world->sender[0]);
 	struct fi_cq_tagged_entry entry;
 
 	for (int i = 0; i < MANY; i++)

@@ -54,7 +54,7 @@ static void av_21_a_bound_vector_is_busy(struct kunit *test)
 static void rdm_04_the_first_send_connects(struct kunit *test)
 {
 	struct kofi_rdm *a = rdm_open(test, NULL), *b = rdm_open(test, NULL);
-	fi_addr_t to_b = rdm_know(test, a, b), to_a = rdm_know(test, b, a);
+	fi_addr_t to_b = rdm_addr(test, a, b), to_a = rdm_addr(test, b, a);
 
 	rdm_exchange(test, a, to_b, b);
 	/* Messages in both directions use the same connection. */
@@ -67,7 +67,7 @@ static void rdm_04_the_first_send_connects(struct kunit *test)
 static void rdm_04_a_send_to_a_closed_peer_fails(struct kunit *test)
 {
 	struct kofi_rdm *a = rdm_open(test, NULL), *b = rdm_open(test, NULL);
-	fi_addr_t to_b = rdm_know(test, a, b);
+	fi_addr_t to_b = rdm_addr(test, a, b);
 	struct fi_cq_err_entry error;
 	u8 *buf = bytes(test, LEN);
 
@@ -85,7 +85,7 @@ static void rdm_04_a_send_to_a_closed_peer_fails(struct kunit *test)
 static void rdm_03_messages_keep_their_order(struct kunit *test)
 {
 	struct kofi_rdm *a = rdm_open(test, NULL), *b = rdm_open(test, NULL);
-	fi_addr_t to_b = rdm_know(test, a, b);
+	fi_addr_t to_b = rdm_addr(test, a, b);
 	u32 *in = bytes(test, sizeof(*in));
 	struct fi_cq_tagged_entry entry;
 	int sent = 0;
@@ -115,7 +115,7 @@ static void rdm_04_simultaneous_connect(struct kunit *test)
 
 	for (int i = 0; i < 10; i++) {
 		struct kofi_rdm *rdm[2] = { rdm_open(test, NULL), rdm_open(test, NULL) };
-		fi_addr_t to[2] = { rdm_know(test, rdm[0], rdm[1]), rdm_know(test, rdm[1], rdm[0]) };
+		fi_addr_t to[2] = { rdm_addr(test, rdm[0], rdm[1]), rdm_addr(test, rdm[1], rdm[0]) };
 		struct fi_cq_tagged_entry entries[2];
 
 		get_random_bytes(out, LEN);
@@ -136,7 +136,7 @@ static void rdm_04_simultaneous_connect(struct kunit *test)
 static void rdm_04_messages_to_itself(struct kunit *test)
 {
 	struct kofi_rdm *rdm = rdm_open(test, NULL);
-	fi_addr_t self = rdm_know(test, rdm, rdm);
+	fi_addr_t self = rdm_addr(test, rdm, rdm);
 	u8 *out = bytes(test, LEN), *in = bytes(test, LEN);
 	struct fi_cq_tagged_entry entries[2];
 
@@ -154,14 +154,14 @@ static void rdm_02_directed_receives_take_from_one(struct kunit *test)
 	static const struct rdm_opts opts = { .caps = FI_DIRECTED_RECV | FI_SOURCE };
 	struct kofi_rdm *to = rdm_open(test, &opts);
 	struct kofi_rdm *from[2] = { rdm_open(test, NULL), rdm_open(test, NULL) };
-	fi_addr_t known[2] = { rdm_know(test, to, from[0]), rdm_know(test, to, from[1]) };
+	fi_addr_t known[2] = { rdm_addr(test, to, from[0]), rdm_addr(test, to, from[1]) };
 	u32 *in = bytes(test, 3 * sizeof(*in));
 	struct fi_cq_tagged_entry entry;
 	fi_addr_t source;
 
 	/* The receives below take the messages in the opposite order. */
 	for (u32 n = 0; n < 2; n++) {
-		fi_addr_t addr = rdm_know(test, from[n], to);
+		fi_addr_t addr = rdm_addr(test, from[n], to);
 
 		KUNIT_ASSERT_EQ(test, 0, fi_inject(from[n]->ep, &n, sizeof(n), addr));
 	}
@@ -199,10 +199,10 @@ static void rdm_05_a_cancelled_receive_fails(struct kunit *test)
 static void rdm_04_a_reopened_peer_gets_a_new_connection(struct kunit *test)
 {
 	struct kofi_rdm *a = rdm_open(test, NULL), *b = rdm_open(test, NULL);
-	fi_addr_t to_b = rdm_know(test, a, b);
+	fi_addr_t to_b = rdm_addr(test, a, b);
 
 	for (int i = 0; i < 3; i++) {
-		fi_addr_t to_a = rdm_know(test, b, a);
+		fi_addr_t to_a = rdm_addr(test, b, a);
 		struct kofi_rdm *next;
 
 		rdm_exchange(test, b, to_a, a);
@@ -225,7 +225,7 @@ static void rdm_04_the_endpoint_listens_at_the_port_of_the_info(struct kunit *te
 	fx_close(test, &before->ep->fid);
 	rdm = rdm_open(test, &(struct rdm_opts){ .port = port });
 	KUNIT_EXPECT_MEMEQ(test, &before->name, &rdm->name, before->name_len);
-	rdm_exchange(test, other, rdm_know(test, other, rdm), rdm);
+	rdm_exchange(test, other, rdm_addr(test, other, rdm), rdm);
 }
 
 static void rdm_04_an_address_in_use_is_refused(struct kunit *test)
@@ -257,7 +257,7 @@ static void rdm_06_a_peer_that_does_not_receive_slows_no_other(struct kunit *tes
 {
 	struct kofi_rdm *a = rdm_open(test, NULL);
 	struct kofi_rdm *idle = rdm_open(test, NULL), *busy = rdm_open(test, NULL);
-	fi_addr_t to_idle = rdm_know(test, a, idle), to_busy = rdm_know(test, a, busy);
+	fi_addr_t to_idle = rdm_addr(test, a, idle), to_busy = rdm_addr(test, a, busy);
 	u32 *in = bytes(test, sizeof(*in)), count;
 
 	rdm_exchange(test, a, to_idle, idle);
@@ -289,7 +289,7 @@ static void progress_continues_when_the_reader_stops_polling(struct kunit *test)
 	fx_defer_close(test, &received->fid);
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(b->ep, &received->fid, FI_RECV));
 	rdm_start(test, b, 0);
-	to_b = rdm_know(test, a, b);
+	to_b = rdm_addr(test, a, b);
 	/* There are more messages than receive packets. */
 	for (int i = 0; i < MANY; i++)
 		KUNIT_ASSERT_EQ(test, 0, rdm_recv(b, FI_ADDR_UNSPEC, in, 1, in));
@@ -315,7 +315,7 @@ static void rdm_09_sendto_and_recvfrom_require_an_address(struct kunit *test)
 {
 	static const struct rdm_opts opts = { .caps = FI_DIRECTED_RECV };
 	struct kofi_rdm *a = rdm_open(test, &opts), *b = rdm_open(test, &opts);
-	fi_addr_t to_b = rdm_know(test, a, b), from_a = rdm_know(test, b, a);
+	fi_addr_t to_b = rdm_addr(test, a, b), from_a = rdm_addr(test, b, a);
 	u8 *out = bytes(test, LEN), *in = bytes(test, LEN);
 
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
@@ -377,7 +377,7 @@ static void info_08_datagram_infos_name_the_rxm_provider(struct kunit *test)
 static void close_01_close_with_queued_sends_and_receives(struct kunit *test)
 {
 	struct kofi_rdm *a = rdm_open(test, NULL), *b = rdm_open(test, NULL);
-	fi_addr_t to_b = rdm_know(test, a, b);
+	fi_addr_t to_b = rdm_addr(test, a, b);
 	u8 *out = bytes(test, LEN), *in = bytes(test, LEN);
 
 	while (!fi_send(a->ep, out, LEN, NULL, to_b, out))
@@ -402,15 +402,15 @@ static void rdm_01_address_0_is_the_first_of_a_table(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_send(b->ep, out, LEN, NULL, null, NULL));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_recv(b->ep, first, LEN, NULL, null, NULL));
-	KUNIT_ASSERT_EQ(test, null, rdm_know(test, b, a));
-	KUNIT_ASSERT_EQ(test, null + 1, rdm_know(test, b, c));
+	KUNIT_ASSERT_EQ(test, null, rdm_addr(test, b, a));
+	KUNIT_ASSERT_EQ(test, null + 1, rdm_addr(test, b, c));
 	rdm_exchange(test, b, null, a);
 	/* A message of the other peer does not match a receive directed at the first. */
 	KUNIT_ASSERT_EQ(test, 0, rdm_recv(b, null, first, LEN, first));
 	KUNIT_ASSERT_EQ(test, 0, rdm_recv(b, FI_ADDR_UNSPEC, any, LEN, any));
-	KUNIT_ASSERT_EQ(test, 0, rdm_send(c, rdm_know(test, c, b), out, LEN, out));
+	KUNIT_ASSERT_EQ(test, 0, rdm_send(c, rdm_addr(test, c, b), out, LEN, out));
 	rdm_expect(test, b, any, NULL);
-	KUNIT_ASSERT_EQ(test, 0, rdm_send(a, rdm_know(test, a, b), out, LEN, out));
+	KUNIT_ASSERT_EQ(test, 0, rdm_send(a, rdm_addr(test, a, b), out, LEN, out));
 	rdm_expect(test, b, first, NULL);
 	/* Each endpoint has its own entries. */
 	rdm_expect(test, c, out, NULL);

@@ -52,7 +52,7 @@ void rdm_start(struct kunit *test, struct kofi_rdm *rdm, u64 cq_flags);
 /* Inserts an address in the endpoint's format; returns what fi_av_insert() does. */
 int rdm_insert(struct kofi_rdm *rdm, const void *name, fi_addr_t *addr, u64 flags);
 /* Inserts the other endpoint's address; returns its fi_addr_t. */
-fi_addr_t rdm_know(struct kunit *test, struct kofi_rdm *rdm,
+fi_addr_t rdm_addr(struct kunit *test, struct kofi_rdm *rdm,
 		   struct kofi_rdm *other);
 /* Retry while the queue is full; return 0 or a negative errno. */
 int rdm_send(struct kofi_rdm *rdm, fi_addr_t to, const void *buf, size_t len,

@@ -106,7 +106,7 @@ static void atom_05_requests_from_both_sides_at_once(struct kunit *test)
 
 	for (int i = 0; i < 2; i++) {
 		open_target(test, side[i], &target[i]);
-		to[i] = rdm_know(test, side[i], side[!i]);
+		to[i] = rdm_addr(test, side[i], side[!i]);
 	}
 	for (unsigned int round = 0; round < tr_rounds; round++) {
 		int left[2] = { 3 * PENDING, 3 * PENDING };
@@ -155,7 +155,7 @@ static int count_up(struct tr_thread *thread)
 static void atom_05_concurrent_cpu_atomics(struct kunit *test)
 {
 	struct kofi_rdm *a = rdm_open(test, &atomics), *b = rdm_open(test, &atomics);
-	fi_addr_t to_b = rdm_know(test, a, b);
+	fi_addr_t to_b = rdm_addr(test, a, b);
 	u64 one = 1, *old = (u64 *)tr_buffer(test, sizeof(*old)), last = 0;
 	struct tr_thread *thread;
 	struct target target;
@@ -175,7 +175,7 @@ static void atom_05_concurrent_cpu_atomics(struct kunit *test)
 static void atom_05_atomics_to_itself(struct kunit *test)
 {
 	struct kofi_rdm *a = rdm_open(test, &atomics);
-	fi_addr_t to_a = rdm_know(test, a, a);
+	fi_addr_t to_a = rdm_addr(test, a, a);
 	u64 one = 1, *old = (u64 *)tr_buffer(test, sizeof(*old));
 	struct target target;
 
@@ -192,7 +192,7 @@ static void atom_05_atomics_to_itself(struct kunit *test)
 static void rdm_04_the_target_of_atomics_closes(struct kunit *test)
 {
 	struct kofi_rdm *a = rdm_open(test, &atomics), *b = rdm_open(test, &atomics);
-	fi_addr_t to_b = rdm_know(test, a, b);
+	fi_addr_t to_b = rdm_addr(test, a, b);
 	u64 one = 1, *old = (u64 *)tr_buffer(test, PENDING * sizeof(*old));
 	unsigned int done = 0, failed = 0;
 	struct target target;
@@ -226,7 +226,7 @@ static void atomic_flags_of_datagram_endpoints(struct kunit *test)
 {
 	struct kofi_rdm *a = rdm_open(test, &atomics), *b = rdm_open(test, &atomics);
 	struct kofi_rdm *without_atomics = rdm_open(test, NULL);
-	fi_addr_t to_b = rdm_know(test, a, b), unknown = to_b + 1;
+	fi_addr_t to_b = rdm_addr(test, a, b), unknown = to_b + 1;
 	u64 *near = (u64 *)tr_buffer(test, 64);
 	struct fi_ioc iov = { near, 1 }, result = { near + 1, 1 };
 	struct fi_cq_tagged_entry entry;
@@ -292,7 +292,7 @@ static void cntr_03_atomics_are_counted(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(a->ep, &reads->fid, FI_READ));
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(a->ep, &writes->fid, FI_WRITE));
 	rdm_start(test, a, 0);
-	to_b = rdm_know(test, a, b);
+	to_b = rdm_addr(test, a, b);
 	open_target(test, b, &target);
 	for (int i = 0; i < 3; i++)
 		KUNIT_ASSERT_EQ(test, 0, add(a, to_b, &target, &one, old, 0, old));

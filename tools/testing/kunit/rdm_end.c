@@ -60,7 +60,7 @@ static void open_ends(struct kunit *test, struct ends *ends)
 
 	ends->a = rdm_open(test, &opts);
 	ends->b = rdm_open(test, &opts);
-	ends->to_b = rdm_know(test, ends->a, ends->b);
+	ends->to_b = rdm_addr(test, ends->a, ends->b);
 	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(ends->b->domain, ends->in, DEPTH * ACCESSED,
 					   FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &ends->mr,
 					   NULL));
@@ -176,7 +176,7 @@ static void rdm_04_the_sender_is_reopened(struct kunit *test)
 		if (kind <= RNDV)
 			errors = read_completions(test, ends->b, DEPTH);
 		kunit_info(test, "kind %d: %d errors\n", kind, errors);
-		expect_through(test, next, rdm_know(test, next, ends->b), ends->b);
+		expect_through(test, next, rdm_addr(test, next, ends->b), ends->b);
 		if (kind == READS)
 			KUNIT_EXPECT_NULL(test, memchr_inv(ends->out, PATTERN, DEPTH * LONGEST));
 		fx_close(test, &next->ep->fid);
@@ -203,8 +203,8 @@ static void rdm_04_both_ends_are_reopened(struct kunit *test)
 		memset(ends->out, PATTERN, DEPTH * LONGEST);
 		a = reopen(test, ends->a);
 		b = reopen(test, ends->b);
-		expect_through(test, a, rdm_know(test, a, b), b);
-		expect_through(test, b, rdm_know(test, b, a), a);
+		expect_through(test, a, rdm_addr(test, a, b), b);
+		expect_through(test, b, rdm_addr(test, b, a), a);
 		KUNIT_EXPECT_NULL(test, memchr_inv(ends->in, PATTERN, DEPTH * LONGEST));
 		KUNIT_EXPECT_NULL(test, memchr_inv(ends->out, PATTERN, DEPTH * LONGEST));
 		fx_close(test, &a->ep->fid);
@@ -236,7 +236,7 @@ static void rdm_01_pending_sends_complete_after_av_remove(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 0, memcmp(in, ends->out + i * LONGEST, entry.len));
 	}
 	KUNIT_EXPECT_EQ(test, 0, read_completions(test, ends->a, DEPTH));
-	rdm_exchange(test, ends->a, rdm_know(test, ends->a, ends->b), ends->b);
+	rdm_exchange(test, ends->a, rdm_addr(test, ends->a, ends->b), ends->b);
 }
 
 /* Inserts an address at which no host answers. */
@@ -249,7 +249,7 @@ static fi_addr_t absent_addr(struct kunit *test, struct kofi_rdm *rdm, u8 host)
 	if (fx_is_loop())
 		name->sin_addr.s_addr = htonl(0xc0000200);
 	((u8 *)&name->sin_addr)[3] = host;
-	return rdm_know(test, rdm, &other);
+	return rdm_addr(test, rdm, &other);
 }
 
 /* Sends until a post is refused; returns the number of messages. */
@@ -267,7 +267,7 @@ static void rdm_04_an_unreachable_peer_delays_no_other(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
 	struct kofi_rdm *rdm = rdm_open(test, NULL), *other = rdm_open(test, NULL);
-	fi_addr_t to_absent = absent_addr(test, rdm, ABSENT), to_other = rdm_know(test, rdm, other);
+	fi_addr_t to_absent = absent_addr(test, rdm, ABSENT), to_other = rdm_addr(test, rdm, other);
 	struct fi_cq_err_entry error;
 	int count;
 
@@ -303,7 +303,7 @@ static void close_01_close_with_the_most_pending_operations(struct kunit *test)
 
 		if (round % 2) {
 			struct kofi_rdm *silent = rdm_open(test, NULL);
-			fi_addr_t to_silent = rdm_know(test, rdm, silent);
+			fi_addr_t to_silent = rdm_addr(test, rdm, silent);
 
 			rdm_exchange(test, rdm, to_silent, silent);
 			sends += send_until_full(rdm, to_silent, out, len);
@@ -327,7 +327,7 @@ static void close_01_close_with_the_most_pending_operations(struct kunit *test)
 		fx_close(test, &rdm->fabric->fid);
 	}
 	last = rdm_open(test, NULL);
-	rdm_exchange(test, last, rdm_know(test, last, last), last);
+	rdm_exchange(test, last, rdm_addr(test, last, last), last);
 }
 
 /* Operations that the device refuses fail when they are posted to it, all at once. */
@@ -336,7 +336,7 @@ static void rdm_operations_that_the_device_refuses_fail(struct kunit *test)
 	u8 *local = tr_buffer(test, LEN);
 	struct kofi_rdm *a = rdm_open(test, &(struct rdm_opts){ .caps = FI_RMA });
 	struct kofi_rdm *b = rdm_open(test, NULL);
-	fi_addr_t to_b = rdm_know(test, a, b);
+	fi_addr_t to_b = rdm_addr(test, a, b);
 	int count = 0;
 
 	/* A remote key is shorter than 64 bits. */

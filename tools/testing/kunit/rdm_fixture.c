@@ -100,7 +100,7 @@ int rdm_insert(struct kofi_rdm *rdm, const void *name, fi_addr_t *addr, u64 flag
 	return fi_av_insert(rdm->av, names, 1, addr, flags, NULL);
 }
 
-fi_addr_t rdm_know(struct kunit *test, struct kofi_rdm *rdm,
+fi_addr_t rdm_addr(struct kunit *test, struct kofi_rdm *rdm,
 		   struct kofi_rdm *other)
 {
 	fi_addr_t addr = FI_ADDR_NOTAVAIL;

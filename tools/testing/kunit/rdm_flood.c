@@ -123,11 +123,11 @@ static void rdm_06_unexpected_messages_are_bounded_per_peer_and_in_all(struct ku
 	tr_fill(f->out, LONGEST, 1);
 	f->to = rdm_open(test, &opts);
 	f->honest = rdm_open(test, &opts);
-	f->from_honest = rdm_know(test, f->to, f->honest);
-	f->from_to = rdm_know(test, f->honest, f->to);
+	f->from_honest = rdm_addr(test, f->to, f->honest);
+	f->from_to = rdm_addr(test, f->honest, f->to);
 	for (int i = 0; i < f->count; i++) {
 		f->peers[i] = rdm_open(test, &opts);
-		f->addr[i] = rdm_know(test, f->peers[i], f->to);
+		f->addr[i] = rdm_addr(test, f->peers[i], f->to);
 	}
 	do {
 		int all = send_until_slowed(test, f);

@@ -743,14 +743,14 @@ static void set_up(struct hostile_test *c)
 		tr_fill(c->raw->out + i * RAW_PKT_MAX, RAW_PKT_MAX, i);
 	c->honest = open_other(test, &opts);
 	c->rdm = open_other(test, &opts);
-	c->from_honest = rdm_know(test, c->rdm, c->honest);
-	c->to_rdm = rdm_know(test, c->honest, c->rdm);
+	c->from_honest = rdm_addr(test, c->rdm, c->honest);
+	c->to_rdm = rdm_addr(test, c->honest, c->rdm);
 	for (int who = 0; who < PORTS; who++) {
 		struct kofi_rdm other = *c->rdm;
 		fi_addr_t addr;
 
 		((struct sockaddr_in *)&other.name)->sin_port = htons(ports[who]);
-		addr = rdm_know(test, c->rdm, &other);
+		addr = rdm_addr(test, c->rdm, &other);
 		for (int i = who; i < ARRAY_SIZE(c->receives); i += PORTS)
 			receive[i].addr = addr;
 		for (int i = who; i < ARRAY_SIZE(c->sends); i += PORTS)

@@ -66,7 +66,7 @@ static void ep_11_connections_are_bounded_and_idle_by_option(struct kunit *test)
 static void rdm_04_idle_connections_end_and_are_reestablished(struct kunit *test)
 {
 	struct kofi_rdm *a = open_with(test, 0, 50), *b = open_with(test, 0, 0);
-	fi_addr_t to_b = rdm_know(test, a, b), to_a = rdm_know(test, b, a);
+	fi_addr_t to_b = rdm_addr(test, a, b), to_a = rdm_addr(test, b, a);
 
 	for (int i = 0; i < 3; i++) {
 		rdm_exchange(test, a, to_b, b);
@@ -75,7 +75,7 @@ static void rdm_04_idle_connections_end_and_are_reestablished(struct kunit *test
 		rdm_await_connected(test, b, 0);
 	}
 	/* A connection to itself ends as well. */
-	to_a = rdm_know(test, a, a);
+	to_a = rdm_addr(test, a, a);
 	rdm_exchange(test, a, to_a, a);
 	rdm_await_connected(test, a, 0);
 	rdm_exchange(test, a, to_a, a);
@@ -85,7 +85,7 @@ static void rdm_04_used_connections_and_those_without_timeout_stay(struct kunit 
 {
 	struct kofi_rdm *a = open_with(test, 0, 0), *b = open_with(test, 0, 0);
 	struct kofi_rdm *c = open_with(test, 0, 200);
-	fi_addr_t to_b = rdm_know(test, a, b), to_c = rdm_know(test, a, c);
+	fi_addr_t to_b = rdm_addr(test, a, b), to_c = rdm_addr(test, a, c);
 
 	rdm_exchange(test, a, to_b, b);
 	for (int i = 0; i < 40; i++) {
@@ -101,7 +101,7 @@ static void rdm_04_used_connections_and_those_without_timeout_stay(struct kunit 
 static void rdm_04_a_pending_rendezvous_keeps_its_connection(struct kunit *test)
 {
 	struct kofi_rdm *a = open_with(test, 0, 200), *b = open_with(test, 0, 200);
-	fi_addr_t to_b = rdm_know(test, a, b);
+	fi_addr_t to_b = rdm_addr(test, a, b);
 	u8 *out = tr_buffer(test, LONG), *in = tr_buffer(test, LONG);
 
 	tr_fill(out, LONG, 1);
@@ -121,7 +121,7 @@ static void rdm_04_a_pending_rendezvous_keeps_its_connection(struct kunit *test)
 static void rdm_06_unexpected_messages_outlive_their_connection(struct kunit *test)
 {
 	struct kofi_rdm *a = open_with(test, 0, 20), *b = open_with(test, 0, 20);
-	fi_addr_t to_b = rdm_know(test, a, b);
+	fi_addr_t to_b = rdm_addr(test, a, b);
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
 
 	tr_fill(out, LEN, 1);
@@ -140,7 +140,7 @@ static void rdm_04_the_least_recently_used_connection_is_evicted(struct kunit *t
 
 	for (int i = 0; i < ARRAY_SIZE(peers); i++) {
 		peers[i] = open_with(test, 0, 0);
-		to[i] = rdm_know(test, hub, peers[i]);
+		to[i] = rdm_addr(test, hub, peers[i]);
 	}
 	rdm_exchange(test, hub, to[0], peers[0]);
 	rdm_exchange(test, hub, to[1], peers[1]);
@@ -151,7 +151,7 @@ static void rdm_04_the_least_recently_used_connection_is_evicted(struct kunit *t
 	KUNIT_EXPECT_EQ(test, 1, rdm_connected(peers[2]));
 	KUNIT_EXPECT_EQ(test, 2, rdm_connected(hub));
 	/* Incoming connections evict as well. */
-	rdm_exchange(test, peers[1], rdm_know(test, peers[1], hub), hub);
+	rdm_exchange(test, peers[1], rdm_addr(test, peers[1], hub), hub);
 	rdm_await_connected(test, peers[0], 0);
 	KUNIT_EXPECT_EQ(test, 2, rdm_connected(hub));
 }
@@ -161,7 +161,7 @@ static void rdm_04_a_send_waits_for_the_connection_limit(struct kunit *test)
 {
 	struct kofi_rdm *hub = open_with(test, 1, 0);
 	struct kofi_rdm *one = open_with(test, 0, 0), *other = open_with(test, 0, 0);
-	fi_addr_t to_hub = rdm_know(test, one, hub), to_other = rdm_know(test, hub, other);
+	fi_addr_t to_hub = rdm_addr(test, one, hub), to_other = rdm_addr(test, hub, other);
 	u8 *out = tr_buffer(test, LONG), *in = tr_buffer(test, LONG);
 	u8 *message = tr_buffer(test, LEN);
 	struct fi_cq_tagged_entry entry;
@@ -235,7 +235,7 @@ static void rdm_04_all_to_all_with_fewer_connections_than_peers(struct kunit *te
 		eps->rdm[i] = open_with(test, 2, 0);
 	for (int i = 0; i < ENDPOINTS; i++)
 		for (int j = 0; j < ENDPOINTS; j++)
-			eps->to[i][j] = rdm_know(test, eps->rdm[i], eps->rdm[j]);
+			eps->to[i][j] = rdm_addr(test, eps->rdm[i], eps->rdm[j]);
 	for (int i = 0; i < tr_rounds; i += 5)
 		all_to_all(test, eps, 2);
 	/* With a higher limit there are more connections. */
@@ -263,7 +263,7 @@ static void rdm_03_order_is_kept_while_connections_are_evicted(struct kunit *tes
 
 	for (int i = 0; i < SENDERS; i++) {
 		from[i] = open_with(test, 0, 1);
-		to_hub[i] = rdm_know(test, from[i], hub);
+		to_hub[i] = rdm_addr(test, from[i], hub);
 	}
 	for (int i = 0; i < WINDOW; i++)
 		KUNIT_ASSERT_EQ(test, 0, rdm_recv(hub, FI_ADDR_UNSPEC, &in[i], sizeof(*in), &in[i]));
@@ -297,7 +297,7 @@ static void rdm_03_order_is_kept_while_connections_are_evicted(struct kunit *tes
 static void rdm_04_nothing_is_lost_when_idle_connections_end(struct kunit *test)
 {
 	struct kofi_rdm *a = open_with(test, 0, 1), *b = open_with(test, 0, 1);
-	fi_addr_t to_b = rdm_know(test, a, b), to_a = rdm_know(test, b, a);
+	fi_addr_t to_b = rdm_addr(test, a, b), to_a = rdm_addr(test, b, a);
 
 	for (int i = 0; i < 2 * tr_rounds; i++) {
 		rdm_exchange(test, a, to_b, b);
@@ -461,7 +461,7 @@ static void rdm_04_a_peer_without_disconnect_support_stays(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, raw->is_closed);
 	KUNIT_EXPECT_EQ(test, 1, rdm_connected(rdm));
 	/* If the connection limit is reached, the connection ends after a while. */
-	rdm_exchange(test, rdm, rdm_know(test, rdm, other), other);
+	rdm_exchange(test, rdm, rdm_addr(test, rdm, other), other);
 	await_end(test, raw, true, 0);
 	raw_disconnect(test, raw);
 }
@@ -473,7 +473,7 @@ static void close_02_close_with_sends_that_wait_for_a_connection(struct kunit *t
 
 	for (int i = 0; i < ARRAY_SIZE(peers); i++) {
 		peers[i] = open_with(test, 0, 1);
-		KUNIT_ASSERT_EQ(test, 0, rdm_send(hub, rdm_know(test, hub, peers[i]), out, LONG, out));
+		KUNIT_ASSERT_EQ(test, 0, rdm_send(hub, rdm_addr(test, hub, peers[i]), out, LONG, out));
 	}
 	rdm_await_connected(test, hub, 1);
 	fx_close(test, &hub->ep->fid);

@@ -44,8 +44,8 @@ static struct pair *pair(struct kunit *test, bool paged)
 	get_random_bytes(p->out, LONGEST);
 	p->a = rdm_open(test, NULL);
 	p->b = rdm_open(test, NULL);
-	p->to_b = rdm_know(test, p->a, p->b);
-	p->to_a = rdm_know(test, p->b, p->a);
+	p->to_b = rdm_addr(test, p->a, p->b);
+	p->to_a = rdm_addr(test, p->b, p->a);
 	return p;
 }
 

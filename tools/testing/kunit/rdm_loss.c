@@ -281,7 +281,7 @@ static void set_up(struct loss_test *c)
 			put_net(opts.net);
 	}
 	for (int s = 0; s < SIDES; s++)
-		c->other[s] = rdm_know(test, c->side[s], c->side[!s]);
+		c->other[s] = rdm_addr(test, c->side[s], c->side[!s]);
 	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(c->side[1]->domain, c->far, PENDING * ACCESS,
 					   FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &c->far_mr,
 					   NULL));

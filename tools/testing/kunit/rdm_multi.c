@@ -55,7 +55,7 @@ static struct multi *multi(struct kunit *test, const struct rdm_opts *opts)
 	get_random_bytes(s->out, ROOM);
 	s->a = rdm_open(test, NULL);
 	s->b = rdm_open(test, opts);
-	s->to_b = rdm_know(test, s->a, s->b);
+	s->to_b = rdm_addr(test, s->a, s->b);
 	KUNIT_ASSERT_EQ(test, 0, set_min_multi_recv(s->b, MIN_LEFT));
 	return s;
 }
@@ -492,7 +492,7 @@ static void ep_11_multi_recv_buffers_are_reused(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, set_min_multi_recv(to, MIN_LEFT));
 	for (int i = 0; i < PEERS; i++) {
 		from[i] = rdm_open(test, NULL);
-		addr[i] = rdm_know(test, from[i], to);
+		addr[i] = rdm_addr(test, from[i], to);
 	}
 	for (int i = 0; i < BUFFERS; i++)
 		KUNIT_ASSERT_EQ(test, 0, post(to, in + i * SIZE, SIZE, 0));

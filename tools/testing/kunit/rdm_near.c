@@ -25,7 +25,7 @@ static struct pair *pair(struct kunit *test)
 	for (int n = 0; n < 2; n++)
 		p->rdm[n] = rdm_open(test, NULL);
 	for (int n = 0; n < 2; n++)
-		p->to[n] = rdm_know(test, p->rdm[n], p->rdm[!n]);
+		p->to[n] = rdm_addr(test, p->rdm[n], p->rdm[!n]);
 	rdm_exchange(test, p->rdm[0], p->to[0], p->rdm[1]);
 	rdm_exchange(test, p->rdm[1], p->to[1], p->rdm[0]);
 	return p;

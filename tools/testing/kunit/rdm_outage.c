@@ -98,7 +98,7 @@ static void rdm_04_sends_fail_during_an_outage_and_work_after_it(struct kunit *t
 		kunit_skip(test, "see scenarios/linkdown.sh");
 	ends->a = open_side(test, 0);
 	ends->b = open_side(test, 1);
-	ends->to_b = rdm_know(test, ends->a, ends->b);
+	ends->to_b = rdm_addr(test, ends->a, ends->b);
 	ends->out = tr_buffer(test, LEN);
 	ends->in = tr_buffer(test, LEN);
 	pr_info("kofi_kunit: traffic flows\n");
@@ -111,7 +111,7 @@ static void rdm_04_sends_fail_during_an_outage_and_work_after_it(struct kunit *t
 	/* The next send needs a new connection, which fails; messages to itself still work. */
 	start = ktime_get();
 	if (ns_given())
-		rdm_exchange(test, ends->a, rdm_know(test, ends->a, ends->a), ends->a);
+		rdm_exchange(test, ends->a, rdm_addr(test, ends->a, ends->a), ends->a);
 	err = one_message(test, ends);
 	KUNIT_EXPECT_GT(test, err, 0);
 	KUNIT_EXPECT_NE(test, FI_EIO, err);

@@ -28,7 +28,7 @@ static struct peek *peek(struct kunit *test)
 	get_random_bytes(p->out, LONGEST);
 	p->a = rdm_open(test, NULL);
 	p->b = rdm_open(test, NULL);
-	p->to_b = rdm_know(test, p->a, p->b);
+	p->to_b = rdm_addr(test, p->a, p->b);
 	return p;
 }
 

@@ -109,7 +109,7 @@ static struct side *open_sides(struct kunit *test)
 	for (int s = 0; s < SIDES; s++)
 		sides[s].rdm = rdm_open(test, NULL);
 	for (int s = 0; s < SIDES; s++)
-		sides[s].other = rdm_know(test, sides[s].rdm, sides[!s].rdm);
+		sides[s].other = rdm_addr(test, sides[s].rdm, sides[!s].rdm);
 	return sides;
 }
 

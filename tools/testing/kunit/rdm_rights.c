@@ -225,7 +225,7 @@ static void try_one(struct kunit *test, struct kofi_rdm *rdm, fi_addr_t to, stru
 static void exchange_long(struct kunit *test, struct kofi_rdm *from, struct kofi_rdm *to)
 {
 	u8 *out = tr_vbuffer(test, LONG), *in = tr_vbuffer(test, LONG);
-	fi_addr_t addr = rdm_know(test, from, to);
+	fi_addr_t addr = rdm_addr(test, from, to);
 
 	tr_fill(out, LONG, 3);
 	KUNIT_ASSERT_EQ(test, 0, rdm_recv(to, FI_ADDR_UNSPEC, in, LONG, in));
@@ -240,7 +240,7 @@ static void rdm_10_access_follows_the_capabilities(struct kunit *test)
 	const struct target_opts *target_opts = test->param_value;
 	struct rdm_opts opts = { .caps = FI_RMA | FI_ATOMIC };
 	struct kofi_rdm *a = rdm_open(test, &opts), *b = open_target(test, target_opts);
-	fi_addr_t to_b = rdm_know(test, a, b);
+	fi_addr_t to_b = rdm_addr(test, a, b);
 	struct region region;
 
 	register_region(test, b->domain, &region);
@@ -276,7 +276,7 @@ static void rdm_10_a_rendezvous_gives_no_access_to_other_memory(struct kunit *te
 	static const struct target_opts target_opts = { .caps = SIDES };
 	struct rdm_opts opts = { .caps = FI_RMA | FI_ATOMIC };
 	struct kofi_rdm *a = rdm_open(test, &opts), *b = open_target(test, &target_opts);
-	fi_addr_t to_a = rdm_know(test, b, a), to_b = rdm_know(test, a, b);
+	fi_addr_t to_a = rdm_addr(test, b, a), to_b = rdm_addr(test, a, b);
 	u8 *out = tr_vbuffer(test, LONG);
 	struct region region;
 
@@ -366,7 +366,7 @@ static void rdm_10_a_refused_atomic_completes_with_an_error(struct kunit *test)
 {
 	struct rdm_opts opts = { .caps = FI_RMA | FI_ATOMIC };
 	struct kofi_rdm *a = rdm_open(test, &opts), *b = rdm_open(test, &opts);
-	fi_addr_t to_b = rdm_know(test, a, b);
+	fi_addr_t to_b = rdm_addr(test, a, b);
 	struct region region;
 
 	register_region(test, b->domain, &region);
@@ -402,7 +402,7 @@ static void claim(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm, u16
 static void rdm_10_a_claimed_port_replaces_no_connection(struct kunit *test)
 {
 	struct kofi_rdm *rdm = rdm_open(test, NULL), *honest = rdm_open(test, NULL);
-	fi_addr_t to_rdm = rdm_know(test, honest, rdm), to_honest = rdm_know(test, rdm, honest);
+	fi_addr_t to_rdm = rdm_addr(test, honest, rdm), to_honest = rdm_addr(test, rdm, honest);
 	struct raw *raw = raw_open(test, SZ_4K);
 	u16 port = port_of(honest);
 
@@ -422,7 +422,7 @@ static void rdm_10_a_claimed_port_replaces_no_connection(struct kunit *test)
 static void rdm_10_a_peer_cannot_claim_the_endpoints_own_address(struct kunit *test)
 {
 	struct kofi_rdm *rdm = rdm_open(test, NULL);
-	fi_addr_t to_itself = rdm_know(test, rdm, rdm);
+	fi_addr_t to_itself = rdm_addr(test, rdm, rdm);
 	struct raw *raw = raw_open(test, SZ_4K);
 
 	for (int round = 0; round < 3; round++) {

@@ -29,7 +29,7 @@ static struct rma *rma(struct kunit *test)
 	get_random_bytes(r->local, LEN);
 	r->a = rdm_open(test, &opts);
 	r->b = rdm_open(test, &opts);
-	r->to_b = rdm_know(test, r->a, r->b);
+	r->to_b = rdm_addr(test, r->a, r->b);
 	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(r->b->domain, r->remote, LEN,
 					   FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &r->mr,
 					   NULL));

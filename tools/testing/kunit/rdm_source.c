@@ -38,7 +38,7 @@ static struct source *source(struct kunit *test, const struct rdm_opts *opts)
 	s->b->ep = fx_ep(test, s->b->domain, s->b->info);
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(s->b->ep, &s->cntr->fid, FI_RECV));
 	rdm_start(test, s->b, opts->cq_flags);
-	s->to_b = rdm_know(test, s->a, s->b);
+	s->to_b = rdm_addr(test, s->a, s->b);
 	return s;
 }
 
@@ -287,7 +287,7 @@ static void cq_12_link_local_peers_are_recognised(struct kunit *test)
 	out = tr_buffer(test, LEN);
 	a = rdm_open(test, &opts);
 	b = rdm_open(test, &opts);
-	to_b = rdm_know(test, a, b);
+	to_b = rdm_addr(test, a, b);
 	/* An unknown source is reported by an address that can be sent to. */
 	KUNIT_ASSERT_EQ(test, 0, rdm_recv(b, FI_ADDR_UNSPEC, in, LEN, in));
 	KUNIT_ASSERT_EQ(test, 0, rdm_send(a, to_b, out, LEN, out));

@@ -462,7 +462,7 @@ static void cq_12_the_source_of_a_shared_receive(struct kunit *test)
 		struct fi_cq_tagged_entry entry;
 		fi_addr_t expected, received = 77;
 
-		expected = rdm_know(test, member, world->sender[from]);
+		expected = rdm_addr(test, member, world->sender[from]);
 		rs_post(test, world, in, LEN, 1);
 		KUNIT_ASSERT_EQ(test, 0, fi_senddata(world->sender[from]->ep, out, LEN, NULL,
 						     0x0102030405060708, world->to[from][to],

@@ -175,7 +175,7 @@ static void close_01_a_member_closes_while_a_message_arrives(struct kunit *test)
 		fx_close(test, &world->sender[0]->ep->fid);
 		world->sender[0] = rdm_open(test, NULL);
 		for (int to = 0; to < 2; to++)
-			world->to[0][to] = rdm_know(test, world->sender[0], &world->member[to]);
+			world->to[0][to] = rdm_addr(test, world->sender[0], &world->member[to]);
 	}
 }
 
@@ -411,7 +411,7 @@ static void close_01_connection_requests_of_other_members_are_kept(struct kunit 
 		rs_post(test, world, e->in, LONGEST, SENDERS);
 		for (int i = 0; i < SENDERS; i++) {
 			senders[i] = rdm_open(test, NULL);
-			to[i] = rdm_know(test, senders[i], &world->member[1]);
+			to[i] = rdm_addr(test, senders[i], &world->member[1]);
 		}
 		for (int i = 0; i < SENDERS; i++)
 			KUNIT_ASSERT_EQ(test, 0,

@@ -50,7 +50,7 @@ void rs_join(struct kunit *test, struct rs_world *world, int i)
 	KUNIT_ASSERT_EQ(test, 0, fi_getname(&member->ep->fid, &member->name,
 					    &member->name_len));
 	for (int s = 0; s < world->opts.senders; s++)
-		world->to[s][i] = rdm_know(test, world->sender[s], member);
+		world->to[s][i] = rdm_addr(test, world->sender[s], member);
 }
 
 static void open_member(struct kunit *test, struct rs_world *world, int i)

@@ -186,7 +186,7 @@ static void rdm_06_the_unexpected_limit_outlives_a_connection(struct kunit *test
 	kunit_info(test, "%d sent, %d there\n", sent, unexpected);
 	KUNIT_EXPECT_GE(test, unexpected, SZ_1M / (RAW_EAGER + SZ_1K));
 	KUNIT_EXPECT_LE(test, unexpected, 3 * SZ_1M / RAW_EAGER);
-	rdm_exchange(test, rdm, rdm_know(test, rdm, rdm), rdm);
+	rdm_exchange(test, rdm, rdm_addr(test, rdm, rdm), rdm);
 }
 
 #define OVERRUN_CONNECTIONS		48
@@ -201,7 +201,7 @@ static void rdm_06_exceeding_the_credits_ends_the_connection(struct kunit *test)
 	struct raw *raw = raw_open(test, SZ_4K);
 	u8 *in = tr_vbuffer(test, RAW_EAGER), *packet;
 	struct kofi_rdm *rdm = rdm_open(test, NULL), *other = rdm_open(test, NULL);
-	fi_addr_t to = rdm_know(test, other, rdm);
+	fi_addr_t to = rdm_addr(test, other, rdm);
 
 	if (raw->needs_recv)
 		kunit_skip(test, "what is too much ends the connection by itself");
@@ -249,7 +249,7 @@ static void rdm_cq_data_without_remote_write_is_dropped(struct kunit *test)
 	connect_raw(test, raw, rdm, PORT, 1);
 	KUNIT_ASSERT_EQ(test, 0, fi_writedata(raw->ep, raw->memory, 0, NULL, 77, 0, 0, 0, NULL));
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_sread(rdm->cq, &entry, 1, NULL, QUIET_MS));
-	rdm_exchange(test, other, rdm_know(test, other, rdm), rdm);
+	rdm_exchange(test, other, rdm_addr(test, other, rdm), rdm);
 }
 
 /* Invalid connect data, and unusual but valid data. */
@@ -266,7 +266,7 @@ static void rdm_invalid_connect_data_is_rejected(struct kunit *test)
 		{ 4, 0 }, { 6, 3 }, { 6, 255 }, { 7, 1 }, { 7, 255 }, { 8, 1 }, { 9, 0 }, { 10, 1 }, { 11, 128 },
 	};
 	static const u8 reject_data[] = { 1, 1 };
-	fi_addr_t addr = rdm_know(test, other, rdm);
+	fi_addr_t addr = rdm_addr(test, other, rdm);
 	u8 data[55] = {};
 
 	for (int i = 0; i < ARRAY_SIZE(invalid); i++) {
@@ -301,7 +301,7 @@ static void rdm_silent_peers_do_not_keep_connections(struct kunit *test)
 	struct raw *raw = raw_open(test, SZ_4K);
 	struct kofi_rdm *rdm = rdm_open(test, NULL), *other = rdm_open(test, NULL);
 	struct kofi_rdm *late = rdm_open(test, NULL);
-	fi_addr_t addr = rdm_know(test, other, rdm);
+	fi_addr_t addr = rdm_addr(test, other, rdm);
 	struct fi_eq_err_entry error;
 	struct fx_cm_event event;
 	struct fid_ep **eps = (void *)tr_buffer(test, PEERS * sizeof(*eps));
@@ -336,7 +336,7 @@ static void rdm_silent_peers_do_not_keep_connections(struct kunit *test)
 	kunit_info(test, "%d were let in, %d were not\n", in, out);
 	KUNIT_EXPECT_EQ(test, peers, in + out);
 	/* The connections are free once their close is noticed. */
-	addr = rdm_know(test, late, rdm);
+	addr = rdm_addr(test, late, rdm);
 	for (int tries = 0; tries < 100; tries++) {
 		struct fi_cq_tagged_entry entry;
 		struct fi_cq_err_entry failed = {};
@@ -372,7 +372,7 @@ static struct fake *open_fake(struct kunit *test)
 	fake->pep = fx_listen(test, fake->fx->fabric, fake->fx->info, fake->fx->eq);
 	KUNIT_ASSERT_EQ(test, 0, fi_getname(&fake->pep->fid, &other.name, &other.name_len));
 	fake->rdm = rdm_open(test, NULL);
-	fake->addr = rdm_know(test, fake->rdm, &other);
+	fake->addr = rdm_addr(test, fake->rdm, &other);
 	return fake;
 }
 

@@ -91,7 +91,7 @@ static void open_members(struct kunit *test, struct world *w)
 	}
 	for (int i = 0; i < MEMBERS; i++)
 		for (int j = 0; j < MEMBERS; j++)
-			w->to[i][j] = rdm_know(test, &w->member[i], &w->member[j]);
+			w->to[i][j] = rdm_addr(test, &w->member[i], &w->member[j]);
 }
 
 static struct world *open_world(struct kunit *test, size_t size)
@@ -305,7 +305,7 @@ static void close_01_a_closed_member_frees_its_slots(struct kunit *test)
 	u8 *out = tr_vbuffer(test, LONGEST);
 	struct world *w = open_world(test, 4);
 	struct kofi_rdm *closed = rdm_open(test, NULL);
-	fi_addr_t to_closed = rdm_know(test, &w->member[0], closed);
+	fi_addr_t to_closed = rdm_addr(test, &w->member[0], closed);
 
 	/* Messages to a peer without receives, and to a closed peer. */
 	for (int n = 0; n < 2; n++)
@@ -325,7 +325,7 @@ static void ep_04_failed_sends_free_their_slots(struct kunit *test)
 	u8 *out = tr_buffer(test, LEN);
 	struct world *w = open_world(test, 2);
 	struct kofi_rdm *closed = rdm_open(test, NULL);
-	fi_addr_t to_closed = rdm_know(test, &w->member[0], closed);
+	fi_addr_t to_closed = rdm_addr(test, &w->member[0], closed);
 
 	fx_close(test, &closed->ep->fid);
 	for (int n = 0; n < 5; n++) {

@@ -19,7 +19,7 @@ static struct tagged *tagged(struct kunit *test, const struct rdm_opts *opts)
 	KUNIT_ASSERT_NOT_NULL(test, t);
 	t->a = rdm_open(test, opts);
 	t->b = rdm_open(test, opts);
-	t->to_b = rdm_know(test, t->a, t->b);
+	t->to_b = rdm_addr(test, t->a, t->b);
 	t->out = kunit_kzalloc(test, LEN, GFP_KERNEL);
 	t->in = kunit_kzalloc(test, LEN, GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, t->out);
