@@ -191,7 +191,7 @@ static void close_02_enable_contexts(struct kunit *test)
 	sep_open_tx(test, sep, 0, 0);
 	sep_open_rx(test, sep, 0, 0);
 	KUNIT_ASSERT_EQ(test, 0, fi_getname(&sep->ep->fid, &sep->name, &sep->name_len));
-	fault->addr = sep_know(test, sep, &sep->name);
+	fault->addr = sep_addr(test, sep, &sep->name);
 	for (int i = 0; i < ARRAY_SIZE(steps); i++)
 		fault_fail_each(test, fault, &steps[i]);
 }

@@ -27,7 +27,7 @@ static struct pair *pair(struct kunit *test, const struct sep_opts *opts)
 	get_random_bytes(p->out, LONGEST);
 	p->a = sep_open(test, opts);
 	p->b = sep_open(test, opts);
-	p->to_b = sep_know(test, p->a, &p->b->name);
+	p->to_b = sep_addr(test, p->a, &p->b->name);
 	return p;
 }
 
@@ -50,7 +50,7 @@ static void rdm_08_messages_to_itself(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 3, .rxs = 3 };
 	struct sep *sep = sep_open(test, &opts);
-	fi_addr_t self = sep_know(test, sep, &sep->name);
+	fi_addr_t self = sep_addr(test, sep, &sep->name);
 
 	for (int tx = 0; tx < 3; tx++)
 		for (int rx = 0; rx < 3; rx++)
@@ -199,7 +199,7 @@ static void rdm_08_messages_arrive_before_their_context_is_open(struct kunit *te
 	KUNIT_ASSERT_EQ(test, 0, fi_scalable_ep_bind(p->b->ep, &p->b->av->fid, 0));
 	KUNIT_ASSERT_EQ(test, 0, fi_enable(p->b->ep));
 	KUNIT_ASSERT_EQ(test, 0, fi_getname(&p->b->ep->fid, &p->b->name, &p->b->name_len));
-	p->to_b = sep_know(test, p->a, &p->b->name);
+	p->to_b = sep_addr(test, p->a, &p->b->name);
 	for (int i = 0; i < ARRAY_SIZE(lens); i++)
 		send(test, p, 0, 9, lens[i], i & 1);
 	msleep(20);
@@ -239,7 +239,7 @@ static void rdm_08_an_ordinary_endpoint_reaches_contexts(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, buf);
 	KUNIT_ASSERT_EQ(test, 1, rdm_insert(rdm, &sep->name, &to_sep, 0));
-	from_sep = sep_know(test, sep, &rdm->name);
+	from_sep = sep_addr(test, sep, &rdm->name);
 	for (int rx = 0; rx < SEP_MOST; rx++) {
 		memset(buf, 0, 64);
 		buf[0] = rx + 1;
@@ -392,9 +392,9 @@ static void cq_12_the_source_is_the_same_for_all_transmit_contexts(struct kunit 
 	struct sep_opts opts = { .txs = 3, .rxs = 2, .caps = FI_SOURCE | FI_DIRECTED_RECV };
 	struct pair *p = pair(test, &opts);
 	struct sep *other = sep_open(test, &opts);
-	fi_addr_t from_a = sep_know(test, p->b, &p->a->name);
-	fi_addr_t from_other = sep_know(test, p->b, &other->name);
-	fi_addr_t other_to_b = sep_know(test, other, &p->b->name);
+	fi_addr_t from_a = sep_addr(test, p->b, &p->a->name);
+	fi_addr_t from_other = sep_addr(test, p->b, &other->name);
+	fi_addr_t other_to_b = sep_addr(test, other, &p->b->name);
 	struct fi_cq_tagged_entry entry;
 	struct fid_cq *cq = p->b->rx_cq[1];
 	fi_addr_t source;
@@ -453,7 +453,7 @@ static void cntr_03_each_context_has_counters_of_its_own(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, fi_enable(sep->rx[i]));
 	}
 	KUNIT_ASSERT_EQ(test, 0, fi_getname(&sep->ep->fid, &sep->name, &sep->name_len));
-	self = sep_know(test, sep, &sep->name);
+	self = sep_addr(test, sep, &sep->name);
 	for (int i = 0; i < 6; i++)
 		KUNIT_ASSERT_EQ(test, 0, fi_recv(sep->rx[i % 2], buf, 8, NULL, FI_ADDR_UNSPEC, buf));
 	for (int i = 0; i < 3; i++)

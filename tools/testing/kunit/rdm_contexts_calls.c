@@ -206,7 +206,7 @@ static void rdm_08_calls_of_the_wrong_direction_are_refused(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 1, .rxs = 1, .caps = FI_RMA | FI_ATOMIC | FI_MULTI_RECV };
 	struct sep *sep = sep_open(test, &opts);
-	fi_addr_t self = sep_know(test, sep, &sep->name);
+	fi_addr_t self = sep_addr(test, sep, &sep->name);
 	struct fid_ep *tx = sep->tx[0], *rx = sep->rx[0];
 	u8 *buf = kunit_kzalloc(test, 64, GFP_KERNEL);
 	u64 flags = FI_RECV | FI_COMPLETION;
@@ -256,7 +256,7 @@ static void rdm_08_an_alias_of_a_context_has_flags_of_its_own(struct kunit *test
 {
 	struct sep_opts opts = { .txs = 1, .rxs = 1, .cq_flags = FI_SELECTIVE_COMPLETION };
 	struct sep *sep = sep_open(test, &opts);
-	fi_addr_t self = sep_know(test, sep, &sep->name);
+	fi_addr_t self = sep_addr(test, sep, &sep->name);
 	u8 *buf = kunit_kzalloc(test, 64, GFP_KERNEL);
 	struct fid_ep *alias;
 

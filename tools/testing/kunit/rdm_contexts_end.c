@@ -29,7 +29,7 @@ static struct ends *ends(struct kunit *test, const struct sep_opts *opts)
 	get_random_bytes(e->out, LONGEST);
 	e->a = sep_open(test, opts);
 	e->b = sep_open(test, opts);
-	e->to_b = sep_know(test, e->a, &e->b->name);
+	e->to_b = sep_addr(test, e->a, &e->b->name);
 	return e;
 }
 
@@ -184,7 +184,7 @@ static void close_01_a_transmit_context_with_queued_sends(struct kunit *test)
 
 	closed_port = e->b->name;
 	((struct sockaddr_in *)&closed_port)->sin_port = htons(1);
-	to_closed_port = sep_know(test, e->a, &closed_port);
+	to_closed_port = sep_addr(test, e->a, &closed_port);
 	for (int round = 0; round < 3; round++) {
 		/* In the first round the connection is not established yet. */
 		send(test, e, 0, 0, 50000);

@@ -59,7 +59,7 @@ static struct hostile *hostile(struct kunit *test, u32 extensions)
 	h->raw->context = h;
 	name = h->sep->name;
 	((struct sockaddr_in *)&name)->sin_port = htons(PORT);
-	h->to_raw = sep_know(test, h->sep, &name);
+	h->to_raw = sep_addr(test, h->sep, &name);
 	connect_raw(test, h, extensions);
 	return h;
 }

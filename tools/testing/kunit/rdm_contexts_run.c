@@ -36,7 +36,7 @@ static struct memory *memory(struct kunit *test)
 	m->remote = tr_buffer(test, LEN);
 	m->a = sep_open(test, &opts);
 	m->b = sep_open(test, &opts);
-	m->to_b = sep_know(test, m->a, &m->b->name);
+	m->to_b = sep_addr(test, m->a, &m->b->name);
 	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(m->b->domain, m->remote, LEN,
 					   FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL));
 	fx_defer_close(test, &mr->fid);
@@ -203,7 +203,7 @@ static void cq_17_handlers_of_contexts_receive_and_send(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, fi_getname(&sep->ep->fid, &sep->name, &sep->name_len));
 	}
 	for (int i = 0; i < 2; i++) {
-		relay->to[i] = sep_know(test, relay->side[i], &relay->side[!i]->name);
+		relay->to[i] = sep_addr(test, relay->side[i], &relay->side[!i]->name);
 		for (int k = 0; k < SEP_MOST; k++) {
 			u64 *in = &relay->in[i * SEP_MOST + k];
 
@@ -269,7 +269,7 @@ static void rdm_08_threads_with_a_context_each(struct kunit *test)
 		workers[i] = (struct worker){ m, i, tr_buffer(test, SZ_64K) };
 	m->a = sep_open(test, &opts);
 	m->b = sep_open(test, &opts);
-	m->to_b = sep_know(test, m->a, &m->b->name);
+	m->to_b = sep_addr(test, m->a, &m->b->name);
 	for (int i = 0; i < THREADS; i++)
 		threads[i] = tr_start(test, -1, send_and_receive, &workers[i]);
 	for (int i = 0; i < THREADS; i++) {
@@ -315,7 +315,7 @@ static void cq_16_the_handler_is_called_when_another_context_returns_its_packets
 		sep_open_tx(test, from, tx, 0);
 	for (int i = 0; i < 2; i++) {
 		peer[i] = sep_open(test, &opts);
-		to[i] = sep_know(test, from, &peer[i]->name);
+		to[i] = sep_addr(test, from, &peer[i]->name);
 	}
 	exhaust_packets(test, from, to, out, count);
 	KUNIT_ASSERT_EQ(test, -FI_EAGAIN, fi_inject(from->tx[1], &byte, 1, to[0]));

@@ -44,7 +44,7 @@ struct sep *sep_open(struct kunit *test, const struct sep_opts *opts);
 void sep_open_tx(struct kunit *test, struct sep *sep, int index, u64 cq_flags);
 void sep_open_rx(struct kunit *test, struct sep *sep, int index, u64 cq_flags);
 /* Inserts an address; returns its fi_addr_t. */
-fi_addr_t sep_know(struct kunit *test, struct sep *sep, const void *name);
+fi_addr_t sep_addr(struct kunit *test, struct sep *sep, const void *name);
 /* Reads the next completion of a queue, which has to be of the context. */
 void sep_expect(struct kunit *test, struct fid_cq *cq, void *context,
 		struct fi_cq_tagged_entry *entry);

@@ -88,7 +88,7 @@ struct sep *sep_open(struct kunit *test, const struct sep_opts *opts)
 	return sep;
 }
 
-fi_addr_t sep_know(struct kunit *test, struct sep *sep, const void *name)
+fi_addr_t sep_addr(struct kunit *test, struct sep *sep, const void *name)
 {
 	fi_addr_t addr = FI_ADDR_NOTAVAIL;
 
