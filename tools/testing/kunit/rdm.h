@@ -40,7 +40,7 @@ struct rdm_opts {
 };
 
 /* Returns true if all endpoints use local delivery among each other. */
-bool rdm_are_near(void);
+bool rdm_all_local(void);
 /* Returns hints for datagrams; parameter local may exclude local delivery. Freed with the test. */
 struct fi_info *rdm_hints(struct kunit *test);
 /* Opens an enabled endpoint; closed with the test. opts may be NULL. */

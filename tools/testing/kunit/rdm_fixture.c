@@ -11,7 +11,7 @@ static char *local = "none";
 module_param(local, charp, 0444);
 MODULE_PARM_DESC(local, "which datagram endpoints reach those of this host without the device: none, all, some");
 
-bool rdm_are_near(void)
+bool rdm_all_local(void)
 {
 	return !strcmp(local, "all");
 }
@@ -23,7 +23,7 @@ static bool is_local(void)
 
 	if (!strcmp(local, "some"))
 		return atomic_inc_return(&count) % 2;
-	return rdm_are_near();
+	return rdm_all_local();
 }
 
 struct fi_info *rdm_hints(struct kunit *test)

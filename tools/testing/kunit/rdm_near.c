@@ -37,7 +37,7 @@ static void rdm_03_local_delivery_before_the_send_returns(struct kunit *test)
 	static const size_t lens[] = { 1, 1000, PACKET, PACKET + 1, LONGEST };
 	struct pair *p;
 
-	if (!rdm_are_near())
+	if (!rdm_all_local())
 		kunit_skip(test, "they reach each other by the device");
 	p = pair(test);
 	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
