@@ -493,7 +493,7 @@ static struct rs_world *world_of_both(struct kunit *test, struct owner *owner)
 	/* The queue has to be closed after the endpoint. */
 	fx_close(test, &member->ep->fid);
 	member->cq = peer_of(test, world->domain, &owner->cq);
-	rs_join(test, world, 0);
+	rs_open_ep(test, world, 0);
 	return world;
 }
 

@@ -44,7 +44,7 @@ struct fid_ep *rs_srx(struct kunit *test, struct rs_world *world);
 /* Opens an endpoint with everything bound but the receive context. */
 struct fid_ep *rs_ep(struct kunit *test, struct rs_world *world, int i);
 /* Opens and enables a member's endpoint, and inserts its address at the senders. */
-void rs_join(struct kunit *test, struct rs_world *world, int i);
+void rs_open_ep(struct kunit *test, struct rs_world *world, int i);
 /* Posts count receives of len bytes from buf on; each is its own context. */
 void rs_post(struct kunit *test, struct rs_world *world, u8 *buf, size_t len, int count);
 /* Sends from a sender to a member; buf is the context. */

@@ -170,7 +170,7 @@ static void close_01_a_member_closes_while_a_message_arrives(struct kunit *test)
 			rdm_expect(test, &world->member[1], e->in, NULL);
 			KUNIT_EXPECT_TRUE(test, tr_intact(e->in, len, 5));
 		}
-		rs_join(test, world, 0);
+		rs_open_ep(test, world, 0);
 		/* Each round uses a new sender: failed sends are not read. */
 		fx_close(test, &world->sender[0]->ep->fid);
 		world->sender[0] = rdm_open(test, NULL);
@@ -270,7 +270,7 @@ static void close_01_waiting_messages_are_dropped_with_their_member(struct kunit
 	KUNIT_EXPECT_EQ(test, 4, read_all(test, world, 0));
 
 	/* Unexpected messages are dropped as well. */
-	rs_join(test, world, 0);
+	rs_open_ep(test, world, 0);
 	for (int i = 0; i < 4; i++)
 		rs_send(test, world, 0, 0, e->out, lens[i]);
 	for (int i = 0; i < 4; i++)
@@ -378,7 +378,7 @@ static void close_01_members_close_and_open_while_two_threads_post(struct kunit 
 			usleep_range(100, 200);
 		}
 		fx_close(test, &world->member[which].ep->fid);
-		rs_join(test, world, which);
+		rs_open_ep(test, world, which);
 		for (int s = 0; s < 2; s++)
 			read_cq(world->sender[s]->cq, NULL);
 	}
@@ -426,7 +426,7 @@ static void close_01_connection_requests_of_other_members_are_kept(struct kunit 
 		}
 		for (int i = 0; i < SENDERS; i++)
 			fx_close(test, &senders[i]->ep->fid);
-		rs_join(test, world, 0);
+		rs_open_ep(test, world, 0);
 	}
 }
 

@@ -39,7 +39,7 @@ struct fid_ep *rs_ep(struct kunit *test, struct rs_world *world, int i)
 	return ep;
 }
 
-void rs_join(struct kunit *test, struct rs_world *world, int i)
+void rs_open_ep(struct kunit *test, struct rs_world *world, int i)
 {
 	struct kofi_rdm *member = &world->member[i];
 
@@ -97,7 +97,7 @@ struct rs_world *rs_open(struct kunit *test, const struct rs_opts *opts)
 		world->sender[s] = rdm_open(test, NULL);
 	for (int i = 0; i < world->opts.members; i++) {
 		open_member(test, world, i);
-		rs_join(test, world, i);
+		rs_open_ep(test, world, i);
 	}
 	return world;
 }
