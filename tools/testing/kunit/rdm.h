@@ -64,7 +64,7 @@ void rdm_expect(struct kunit *test, struct kofi_rdm *rdm, void *context,
 		struct fi_cq_tagged_entry *entry);
 
 /* Waits until there is an unexpected message with that tag. */
-void rdm_await(struct kunit *test, struct kofi_rdm *rdm, u64 tag);
+void rdm_await_unexpected(struct kunit *test, struct kofi_rdm *rdm, u64 tag);
 
 /* Returns the number of connections; waits until there are that many. */
 size_t rdm_connected(struct kofi_rdm *rdm);

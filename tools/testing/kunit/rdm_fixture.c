@@ -133,7 +133,7 @@ void rdm_expect(struct kunit *test, struct kofi_rdm *rdm, void *context,
 	KUNIT_ASSERT_PTR_EQ(test, context, entry->op_context);
 }
 
-void rdm_await(struct kunit *test, struct kofi_rdm *rdm, u64 tag)
+void rdm_await_unexpected(struct kunit *test, struct kofi_rdm *rdm, u64 tag)
 {
 	struct fi_msg_tagged msg = { .addr = FI_ADDR_UNSPEC, .tag = tag, .context = &msg };
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
