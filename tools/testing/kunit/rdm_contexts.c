@@ -240,7 +240,7 @@ static void rdm_08_an_ordinary_endpoint_reaches_contexts(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, buf);
 	KUNIT_ASSERT_EQ(test, 1, rdm_insert(rdm, &sep->name, &to_sep, 0));
 	from_sep = sep_addr(test, sep, &rdm->name);
-	for (int rx = 0; rx < SEP_MOST; rx++) {
+	for (int rx = 0; rx < SEP_MAX; rx++) {
 		memset(buf, 0, 64);
 		buf[0] = rx + 1;
 		KUNIT_ASSERT_EQ(test, 0, fi_recv(sep->rx[rx], buf + 32, 8, NULL, FI_ADDR_UNSPEC,
@@ -252,7 +252,7 @@ static void rdm_08_an_ordinary_endpoint_reaches_contexts(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, rx + 1, buf[32]);
 	}
 	/* Each transmit context reaches the ordinary endpoint, which has context 0 only. */
-	for (int tx = 0; tx < SEP_MOST; tx++) {
+	for (int tx = 0; tx < SEP_MAX; tx++) {
 		KUNIT_ASSERT_EQ(test, 0, rdm_recv(rdm, FI_ADDR_UNSPEC, buf, 8, buf));
 		KUNIT_ASSERT_EQ(test, 0, fi_send(sep->tx[tx], buf + 32, 8, NULL, from_sep, buf));
 		rdm_expect(test, rdm, buf, NULL);

@@ -6,11 +6,11 @@
 
 #include "rdm.h"
 
-#define SEP_MOST	16
+#define SEP_MAX	16
 
 /* Options of a scalable endpoint; zeroes are the defaults. */
 struct sep_opts {
-	size_t	txs, rxs;	/* SEP_MOST each */
+	size_t	txs, rxs;	/* SEP_MAX each */
 	u64	caps;		/* besides FI_MSG, FI_TAGGED and FI_NAMED_RX_CTX */
 	size_t	rx_size;	/* 64 */
 	size_t	cq_size;
@@ -25,8 +25,8 @@ struct sep {
 	struct fid_av		*av;		/* rx_ctx_bits: SEP_BITS */
 	struct fid_ep		*ep;
 	size_t			txs, rxs;
-	struct fid_ep		*tx[SEP_MOST], *rx[SEP_MOST];
-	struct fid_cq		*tx_cq[SEP_MOST], *rx_cq[SEP_MOST];
+	struct fid_ep		*tx[SEP_MAX], *rx[SEP_MAX];
+	struct fid_cq		*tx_cq[SEP_MAX], *rx_cq[SEP_MAX];
 	struct sockaddr_storage	name;
 	size_t			name_len;
 };

@@ -8,8 +8,8 @@ struct fi_info *sep_info(struct kunit *test, const struct sep_opts *opts)
 	struct fi_info *hints = rdm_hints(test);
 
 	hints->caps |= FI_NAMED_RX_CTX | opts->caps;
-	hints->ep_attr->tx_ctx_cnt = opts->txs ?: SEP_MOST;
-	hints->ep_attr->rx_ctx_cnt = opts->rxs ?: SEP_MOST;
+	hints->ep_attr->tx_ctx_cnt = opts->txs ?: SEP_MAX;
+	hints->ep_attr->rx_ctx_cnt = opts->rxs ?: SEP_MAX;
 	hints->rx_attr->size = opts->rx_size ?: 64;
 	hints->tx_attr->inject_size = 256;
 	return fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE);
@@ -76,7 +76,7 @@ struct sep *sep_open(struct kunit *test, const struct sep_opts *opts)
 	KUNIT_ASSERT_EQ(test, 0, fi_getname(&sep->ep->fid, &sep->name, &sep->name_len));
 	if (opts && opts->one_cq) {
 		sep->tx_cq[0] = queue(test, sep, opts->cq_size);
-		for (int i = 0; i < SEP_MOST; i++) {
+		for (int i = 0; i < SEP_MAX; i++) {
 			sep->tx_cq[i] = sep->tx_cq[0];
 			sep->rx_cq[i] = sep->tx_cq[0];
 		}
