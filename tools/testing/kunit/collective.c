@@ -73,7 +73,7 @@ static struct group *open_group_with_cq_size(struct kunit *test, size_t cq_size)
 		for (int j = 0; j < MEMBERS; j++) {
 			int other = (i + j) % MEMBERS;
 
-			crowd->addr[i][other] = rdm_addr(test, crowd->member[i], crowd->member[other]);
+			group->addr[i][other] = rdm_addr(test, group->member[i], group->member[other]);
 		}
 		KUNIT_ASSERT_EQ(test, 0, fi_import_fid(&group->member[i]->ep->fid,
 						       &group->domain->fid, 0));

@@ -389,7 +389,7 @@ static void cq_16_handler_is_called_when_rdm_has_room(struct kunit *test)
 	from->cq = queue->cq;
 	rdm_start(test, from, 0);
 	addr = rdm_addr(test, from, to);
-	inject_by_calls(test, queue, from->ep, addr, receive_datagrams, &done, &done.sent);
+	inject_by_calls(test, queue, from->ep, addr, receive_rdm, &progress, &progress.sent);
 	fx_close(test, &from->ep->fid);
 	hd_close(test, queue);
 	hd_check(test, queue);

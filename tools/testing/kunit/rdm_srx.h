@@ -9,7 +9,7 @@
 #include "rdm.h"
 #include "traffic.h"
 
-#define RS_MOST	3
+#define RS_MAX	3
 
 /* Options of a fixture; zeroes are the defaults. */
 struct rs_opts {
@@ -29,11 +29,11 @@ struct rs_world {
 	struct fid_fabric	*fabric;
 	struct fid_domain	*domain;
 	struct fid_ep		*srx;
-	struct kofi_rdm		member[RS_MOST];	/* cq: of receives */
-	struct fid_cq		*tx_cq[RS_MOST];
-	struct fid_cntr		*cntr[RS_MOST];
-	struct kofi_rdm		*sender[RS_MOST];
-	fi_addr_t		to[RS_MOST][RS_MOST];	/* sender, member */
+	struct kofi_rdm		member[RS_MAX];	/* cq: of receives */
+	struct fid_cq		*tx_cq[RS_MAX];
+	struct fid_cntr		*cntr[RS_MAX];
+	struct kofi_rdm		*sender[RS_MAX];
+	fi_addr_t		to[RS_MAX][RS_MAX];	/* sender, member */
 };
 
 /* Returns hints for endpoints with a shared receive context; freed with the test. */
