@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * An offload provider of another module, "collective": it does barriers, broadcasts
- * and reductions for the datagram endpoints of another provider, with messages that
- * these carry for it (FI_PEER_TRANSFER). It has no addresses, queues or transport of
- * its own:
+ * An offload provider in a module of its own, "collective": barriers, broadcasts
+ * and reductions for the datagram endpoints of an owner provider, which transfer its
+ * messages (FI_PEER_TRANSFER). It has no addresses, completion queues or transport
+ * of its own:
  *
  *	fi_import_fid(&ep->fid, &domain->fid, 0);
  *
- * pairs an endpoint, opened for FI_COLLECTIVE, with a domain of this provider. From
- * then on fi_join_collective(), fi_barrier(), fi_broadcast() and fi_allreduce() of
- * that endpoint work. The members of a group have joined their groups in the same
- * order, and call its collectives in the same order.
+ * pairs an endpoint, opened for FI_COLLECTIVE, with a domain of this provider. After
+ * that, fi_join_collective(), fi_barrier(), fi_broadcast() and fi_allreduce() work on
+ * the endpoint. All members have to join groups in the same order, and to call the
+ * collectives of a group in the same order.
  *
- * A collective is a list of steps, which each member goes through by itself: it
- * posts what it will receive, sends, waits for both, and reduces what has come.
+ * Each member executes a collective as a list of steps: it posts receives and sends,
+ * waits for them, and reduces the received data.
  */
 
 #include <linux/bitops.h>
@@ -32,73 +32,73 @@
 #include "provider.h"
 #include "reduction.h"
 
-#define MOST_MEMBERS	4096U
-#define MOST_BYTES	65536U
-/* Two rounds over all members, and each step of them three. */
-#define MOST_STEPS	(6 * 13 + 2)
+#define MAX_MEMBERS	4096U
+#define MAX_BYTES	65536U
+/* An allreduce runs through the tree twice, with up to three steps for each level. */
+#define MAX_STEPS	(6 * 13 + 2)
 
-/* How long somebody without room is left alone. */
-#define PACE_MS		1
+/* Delay before the next attempt to use a queue that was full */
+#define RETRY_MS	1
 
-/* Where collectives go on. */
-static struct workqueue_struct *works;
+/* Runs the steps of all operations. */
+static struct workqueue_struct *coll_wq;
 
-/* Addresses, members and queues are the owner's. */
-struct vector {
+/* Peers of the owner's objects, which have the addresses, the members and the entries */
+struct coll_av {
 	struct fid_av		fid;
 	struct fid_peer_av	*owner;
 	struct domain		*domain;
 	atomic_t		users;
 };
 
-struct set {
+struct coll_av_set {
 	struct fid_av_set	fid;
 	struct fid_peer_av_set	*owner;
-	struct vector		*vector;
+	struct coll_av		*av;
 };
 
-struct queue {
+struct coll_cq {
 	struct fid_cq		fid;
 	struct fid_peer_cq	*owner;
 	struct domain		*domain;
 	atomic_t		users;
 };
 
-struct endpoint {
+struct coll_ep {
 	struct fid_ep		fid;
-	struct fid_ep		*carrier;	/* of the owner's, which sends and receives */
+	struct fid_ep		*owner_ep;	/* transfers the messages */
 	struct domain		*domain;
-	struct vector		*vector;
-	struct queue		*queue;
-	u32			joined;		/* groups, ever */
+	struct coll_av		*av;
+	struct coll_cq		*cq;
+	u32			next_group;	/* number of the next group */
 	struct list_head	groups;
-	spinlock_t		lock;		/* of the list */
+	spinlock_t		lock;		/* protects groups and next_group */
 	atomic_t		users;
 };
 
 struct group {
 	struct fid_mc		fid;
 	struct list_head	list;
-	struct endpoint		*ep;
+	struct coll_ep		*ep;
 	struct list_head	operations;
-	spinlock_t		lock;
+	spinlock_t		lock;		/* protects operations and pending counts */
 	wait_queue_head_t	idle;
 	bool			closing;
 	u32			number, rank;
-	u32			count;		/* of members */
-	u32			begun;		/* collectives */
+	u32			count;		/* number of members */
+	u32			next_operation;	/* number of the next operation */
 	fi_addr_t		members[];
 };
 
-enum kind { STEP_RECV, STEP_SEND, STEP_WAIT, STEP_REDUCE, STEP_RESULT };
+enum step_kind { STEP_RECV, STEP_SEND, STEP_WAIT, STEP_REDUCE, STEP_RESULT };
 
 struct step {
-	enum kind	kind;
-	u32		peer;			/* its rank */
+	enum step_kind	kind;
+	u32		peer;			/* rank */
 	u32		round;
 };
 
-/* A collective that is under way. */
+/* An outstanding collective */
 struct operation {
 	struct list_head	list;
 	struct delayed_work	work;
@@ -107,39 +107,46 @@ struct operation {
 	u64			flags;
 	int			err;
 	u32			number;
-	int			at, count;	/* of steps */
-	int			pending;	/* transfers; the group's lock guards it */
+	int			next, count;	/* next step, and number of steps */
+	int			pending;	/* outstanding transfers */
 	bool			running, cancelled;
 	size_t			elements, bytes;
 	enum fi_datatype	datatype;
 	enum fi_op		op;
-	void			*data;		/* what is sent, and where it is received or reduced */
-	void			*room;		/* for what is reduced with that */
-	struct step		steps[MOST_STEPS];
+	void			*data;		/* send buffer, and destination of the result */
+	void			*operand;	/* receive buffer until the reduction is complete */
+	struct step		steps[MAX_STEPS];
 };
 
 /* Steps */
 
-static void add(struct operation *operation, enum kind kind, u32 peer, u32 round)
+static void add_step(struct operation *operation, enum step_kind kind, u32 peer, u32 round)
 {
 	operation->steps[operation->count++] = (struct step){ kind, peer, round };
 }
 
-/* After the kth round everybody has heard of 2^k others; nobody waits for more than it needs. */
+/*
+ * Dissemination algorithm: in round k, each member sends to the member 2^k ranks
+ * after it, and waits for the member 2^k ranks before it.
+ */
 static void plan_barrier(struct operation *operation)
 {
 	struct group *group = operation->group;
 
 	for (u32 round = 0; BIT(round) < group->count; round++) {
-		u32 far = BIT(round);
+		u32 distance = BIT(round);
 
-		add(operation, STEP_RECV, (group->rank + group->count - far) % group->count, round);
-		add(operation, STEP_SEND, (group->rank + far) % group->count, round);
-		add(operation, STEP_WAIT, 0, 0);
+		add_step(operation, STEP_RECV,
+			 (group->rank + group->count - distance) % group->count, round);
+		add_step(operation, STEP_SEND, (group->rank + distance) % group->count, round);
+		add_step(operation, STEP_WAIT, 0, 0);
 	}
 }
 
-/* A binomial tree: who has the data passes them on to those that are half as far away, and so on. */
+/*
+ * Binomial tree: a member receives the data from its parent, and sends it to its
+ * children, the most distant one first.
+ */
 static void plan_broadcast(struct operation *operation, u32 root, u32 round)
 {
 	struct group *group = operation->group;
@@ -149,16 +156,16 @@ static void plan_broadcast(struct operation *operation, u32 root, u32 round)
 	while (mask < count && !(me & mask))
 		mask <<= 1;
 	if (mask < count) {
-		add(operation, STEP_RECV, (me - mask + root) % count, round);
-		add(operation, STEP_WAIT, 0, 0);
+		add_step(operation, STEP_RECV, (me - mask + root) % count, round);
+		add_step(operation, STEP_WAIT, 0, 0);
 	}
 	for (mask >>= 1; mask; mask >>= 1)
 		if (me + mask < count)
-			add(operation, STEP_SEND, (me + mask + root) % count, round);
-	add(operation, STEP_WAIT, 0, 0);
+			add_step(operation, STEP_SEND, (me + mask + root) % count, round);
+	add_step(operation, STEP_WAIT, 0, 0);
 }
 
-/* The same tree the other way round, to the first member, which broadcasts the result. */
+/* Reduces along a binomial tree to rank 0, which broadcasts the result. */
 static void plan_allreduce(struct operation *operation)
 {
 	struct group *group = operation->group;
@@ -166,33 +173,33 @@ static void plan_allreduce(struct operation *operation)
 
 	for (u32 mask = 1; mask < count; mask <<= 1) {
 		if (me & mask) {
-			add(operation, STEP_SEND, me - mask, 0);
-			add(operation, STEP_WAIT, 0, 0);
+			add_step(operation, STEP_SEND, me - mask, 0);
+			add_step(operation, STEP_WAIT, 0, 0);
 			break;
 		}
 		if (me + mask < count) {
-			add(operation, STEP_RECV, me + mask, 0);
-			add(operation, STEP_WAIT, 0, 0);
-			add(operation, STEP_REDUCE, 0, 0);
+			add_step(operation, STEP_RECV, me + mask, 0);
+			add_step(operation, STEP_WAIT, 0, 0);
+			add_step(operation, STEP_REDUCE, 0, 0);
 		}
 	}
-	add(operation, STEP_RESULT, 0, 0);
+	add_step(operation, STEP_RESULT, 0, 0);
 	plan_broadcast(operation, 0, 1);
 }
 
-/* Who sends what: the group, the collective in it, its round and the sender. */
+/* Returns the tag of a message: the group, the operation, its round and the sender's rank. */
 static u64 tag_of(struct operation *operation, u32 sender, u32 round)
 {
 	return (u64)(operation->group->number & 0xffff) << 48 |
 	       (u64)(operation->number & 0xffff) << 32 | (u64)round << 16 | sender;
 }
 
-static int transfer(struct operation *operation, const struct step *step)
+static int post_transfer(struct operation *operation, const struct step *step)
 {
 	struct group *group = operation->group;
 	bool is_send = step->kind == STEP_SEND;
-	/* What is reduced comes to a place of its own. */
-	void *data = !is_send && operation->room ? operation->room : operation->data;
+	/* Operands are received in a separate buffer. */
+	void *data = !is_send && operation->operand ? operation->operand : operation->data;
 	struct kvec iov = { .iov_base = data, .iov_len = operation->bytes };
 	struct fi_msg_tagged msg = {
 		.msg_iov = &iov,
@@ -202,14 +209,14 @@ static int transfer(struct operation *operation, const struct step *step)
 		.context = operation,
 	};
 
-	return is_send ? fi_tsendmsg(group->ep->carrier, &msg, FI_PEER_TRANSFER) :
-			 fi_trecvmsg(group->ep->carrier, &msg, FI_PEER_TRANSFER);
+	return is_send ? fi_tsendmsg(group->ep->owner_ep, &msg, FI_PEER_TRANSFER) :
+			 fi_trecvmsg(group->ep->owner_ep, &msg, FI_PEER_TRANSFER);
 }
 
-/* Tells the owner's queue; -FI_EAGAIN where that has no room. */
-static ssize_t tell(struct operation *operation)
+/* Writes the completion to the owner's queue. Returns -FI_EAGAIN if the queue is full. */
+static ssize_t write_completion(struct operation *operation)
 {
-	struct fid_peer_cq *owner = operation->group->ep->queue->owner;
+	struct fid_peer_cq *owner = operation->group->ep->cq->owner;
 	struct fi_cq_err_entry error = {
 		.op_context = operation->context,
 		.flags = operation->flags,
@@ -226,17 +233,21 @@ static ssize_t tell(struct operation *operation)
 
 static void free_operation(struct operation *operation)
 {
-	kfree(operation->room);
+	kfree(operation->operand);
 	kfree(operation);
 }
 
-/* Does the next steps that can be done: true if it is over. Nobody else is at it. */
-static bool go_on(struct operation *operation)
+/*
+ * Runs steps until one has to wait. Returns true if the operation is complete.
+ *
+ * Context: the operation's work item. At most one runs: operation->running.
+ */
+static bool run_steps(struct operation *operation)
 {
 	struct group *group = operation->group;
 
-	while (operation->at < operation->count && !READ_ONCE(operation->err)) {
-		const struct step *step = &operation->steps[operation->at];
+	while (operation->next < operation->count && !READ_ONCE(operation->err)) {
+		const struct step *step = &operation->steps[operation->next];
 		int ret = 0;
 
 		switch (step->kind) {
@@ -245,15 +256,15 @@ static bool go_on(struct operation *operation)
 			spin_lock_irq(&group->lock);
 			operation->pending++;
 			spin_unlock_irq(&group->lock);
-			ret = transfer(operation, step);
+			ret = post_transfer(operation, step);
 			if (!ret)
 				break;
 			spin_lock_irq(&group->lock);
 			operation->pending--;
 			spin_unlock_irq(&group->lock);
 			if (ret == -FI_EAGAIN) {
-				queue_delayed_work(works, &operation->work,
-						   msecs_to_jiffies(PACE_MS));
+				queue_delayed_work(coll_wq, &operation->work,
+						   msecs_to_jiffies(RETRY_MS));
 				return false;
 			}
 			WRITE_ONCE(operation->err, -ret);
@@ -264,25 +275,25 @@ static bool go_on(struct operation *operation)
 			if (ret)
 				operation->running = false;
 			spin_unlock_irq(&group->lock);
-			/* Whoever completes the last one goes on. */
+			/* The completion of the last transfer queues the work again. */
 			if (ret)
 				return false;
 			break;
 		case STEP_REDUCE:
 			reduce(operation->datatype, operation->op, operation->data,
-			       operation->room, operation->elements);
+			       operation->operand, operation->elements);
 			break;
 		case STEP_RESULT:
-			/* From here on what comes is the result. */
-			kfree(operation->room);
-			operation->room = NULL;
+			/* The next message received is the result. */
+			kfree(operation->operand);
+			operation->operand = NULL;
 			break;
 		}
-		operation->at++;
+		operation->next++;
 	}
-	/* What others do not send any more is not waited for. */
+	/* After an error, do not wait for messages that may never be sent. */
 	if (READ_ONCE(operation->err))
-		fi_cancel(&group->ep->carrier->fid, operation);
+		fi_cancel(&group->ep->owner_ep->fid, operation);
 	spin_lock_irq(&group->lock);
 	if (operation->pending) {
 		operation->running = false;
@@ -290,20 +301,20 @@ static bool go_on(struct operation *operation)
 		return false;
 	}
 	spin_unlock_irq(&group->lock);
-	/* Who closes the group may not read any more. */
-	if (tell(operation) == -FI_EAGAIN && !READ_ONCE(operation->cancelled)) {
-		queue_delayed_work(works, &operation->work, msecs_to_jiffies(PACE_MS));
+	/* Do not retry while the group is being closed: the queue may not be read any more. */
+	if (write_completion(operation) == -FI_EAGAIN && !READ_ONCE(operation->cancelled)) {
+		queue_delayed_work(coll_wq, &operation->work, msecs_to_jiffies(RETRY_MS));
 		return false;
 	}
 	return true;
 }
 
-static void run(struct work_struct *work)
+static void operation_work(struct work_struct *work)
 {
 	struct operation *operation = container_of(to_delayed_work(work), struct operation, work);
 	struct group *group = operation->group;
 
-	if (!go_on(operation))
+	if (!run_steps(operation))
 		return;
 	spin_lock_irq(&group->lock);
 	list_del(&operation->list);
@@ -313,34 +324,34 @@ static void run(struct work_struct *work)
 	free_operation(operation);
 }
 
-/* A transfer is over: the last one that a step waits for has the operation go on. */
-static void over(struct operation *operation, int err)
+/* Accounts for a completed transfer. The last one that the operation waits for queues its work. */
+static void transfer_done(struct operation *operation, int err)
 {
 	struct group *group = operation->group;
 	unsigned long irqs;
-	bool goes_on;
+	bool is_last;
 
 	spin_lock_irqsave(&group->lock, irqs);
 	if (err && !operation->err)
 		WRITE_ONCE(operation->err, err);
-	goes_on = !--operation->pending && !operation->running;
-	if (goes_on)
+	is_last = !--operation->pending && !operation->running;
+	if (is_last)
 		operation->running = true;
 	spin_unlock_irqrestore(&group->lock, irqs);
-	if (goes_on)
-		queue_delayed_work(works, &operation->work, 0);
+	if (is_last)
+		queue_delayed_work(coll_wq, &operation->work, 0);
 }
 
 static ssize_t complete_transfer(struct fid_ep *ep, struct fi_cq_tagged_entry *buf,
 				 fi_addr_t *src_addr)
 {
-	over(buf->op_context, 0);
+	transfer_done(buf->op_context, 0);
 	return 0;
 }
 
 static ssize_t fail_transfer(struct fid_ep *ep, struct fi_cq_err_entry *buf)
 {
-	over(buf->op_context, buf->err);
+	transfer_done(buf->op_context, buf->err);
 	return 0;
 }
 
@@ -352,9 +363,9 @@ static struct fi_ops_transfer_peer transfer_ops = {
 
 /* Collectives */
 
-static struct group *group_of(struct fid_ep *ep, fi_addr_t addr)
+static struct group *find_group(struct fid_ep *ep, fi_addr_t addr)
 {
-	struct endpoint *self = container_of(ep, struct endpoint, fid);
+	struct coll_ep *self = container_of(ep, struct coll_ep, fid);
 	struct group *group, *found = NULL;
 	unsigned long irqs;
 
@@ -366,8 +377,8 @@ static struct group *group_of(struct fid_ep *ep, fi_addr_t addr)
 	return found;
 }
 
-static struct operation *begin(struct group *group, void *data, size_t count,
-			       enum fi_datatype datatype, void *context)
+static struct operation *alloc_operation(struct group *group, void *data, size_t count,
+					 enum fi_datatype datatype, void *context)
 {
 	struct operation *operation = kzalloc_obj(*operation, GFP_ATOMIC);
 
@@ -379,14 +390,14 @@ static struct operation *begin(struct group *group, void *data, size_t count,
 	operation->running = true;
 	operation->data = data;
 	operation->elements = count;
-	operation->bytes = count * width(datatype);
+	operation->bytes = count * datatype_size(datatype);
 	operation->datatype = datatype;
-	INIT_DELAYED_WORK(&operation->work, run);
+	INIT_DELAYED_WORK(&operation->work, operation_work);
 	return operation;
 }
 
-/* It gets its number, which is the same for all members. */
-static ssize_t start(struct operation *operation)
+/* Gives the operation a number, which is the same at all members, and queues its work. */
+static ssize_t start_operation(struct operation *operation)
 {
 	struct group *group = operation->group;
 	unsigned long irqs;
@@ -395,7 +406,7 @@ static ssize_t start(struct operation *operation)
 	spin_lock_irqsave(&group->lock, irqs);
 	closing = group->closing;
 	if (!closing) {
-		operation->number = group->begun++;
+		operation->number = group->next_operation++;
 		list_add_tail(&operation->list, &group->operations);
 	}
 	spin_unlock_irqrestore(&group->lock, irqs);
@@ -403,45 +414,45 @@ static ssize_t start(struct operation *operation)
 		free_operation(operation);
 		return -FI_EOPBADSTATE;
 	}
-	queue_delayed_work(works, &operation->work, 0);
+	queue_delayed_work(coll_wq, &operation->work, 0);
 	return 0;
 }
 
-static ssize_t barrier_all(struct fid_ep *ep, fi_addr_t coll_addr, void *context)
+static ssize_t coll_barrier(struct fid_ep *ep, fi_addr_t coll_addr, void *context)
 {
-	struct group *group = group_of(ep, coll_addr);
+	struct group *group = find_group(ep, coll_addr);
 	struct operation *operation;
 
 	if (!group)
 		return -FI_EINVAL;
-	operation = begin(group, NULL, 0, FI_UINT8, context);
+	operation = alloc_operation(group, NULL, 0, FI_UINT8, context);
 	if (!operation)
 		return -FI_EAGAIN;
 	plan_barrier(operation);
-	return start(operation);
+	return start_operation(operation);
 }
 
-static ssize_t barrier2(struct fid_ep *ep, fi_addr_t coll_addr, u64 flags, void *context)
+static ssize_t coll_barrier2(struct fid_ep *ep, fi_addr_t coll_addr, u64 flags, void *context)
 {
-	return flags & ~FI_COMPLETION ? -FI_EBADFLAGS : barrier_all(ep, coll_addr, context);
+	return flags & ~FI_COMPLETION ? -FI_EBADFLAGS : coll_barrier(ep, coll_addr, context);
 }
 
-static ssize_t check(enum fi_datatype datatype, size_t count, u64 flags)
+static ssize_t check_args(enum fi_datatype datatype, size_t count, u64 flags)
 {
 	if (flags & ~FI_COMPLETION)
 		return -FI_EBADFLAGS;
-	if (!width(datatype))
+	if (!datatype_size(datatype))
 		return -FI_EOPNOTSUPP;
-	return count > MOST_BYTES / width(datatype) ? -FI_EMSGSIZE : 0;
+	return count > MAX_BYTES / datatype_size(datatype) ? -FI_EMSGSIZE : 0;
 }
 
-static ssize_t broadcast(struct fid_ep *ep, void *buf, size_t count, void *desc,
-			 fi_addr_t coll_addr, fi_addr_t root_addr, enum fi_datatype datatype,
-			 u64 flags, void *context)
+static ssize_t coll_broadcast(struct fid_ep *ep, void *buf, size_t count, void *desc,
+			      fi_addr_t coll_addr, fi_addr_t root_addr, enum fi_datatype datatype,
+			      u64 flags, void *context)
 {
-	struct group *group = group_of(ep, coll_addr);
+	struct group *group = find_group(ep, coll_addr);
 	struct operation *operation;
-	ssize_t ret = check(datatype, count, flags);
+	ssize_t ret = check_args(datatype, count, flags);
 	u32 root;
 
 	if (ret)
@@ -452,20 +463,20 @@ static ssize_t broadcast(struct fid_ep *ep, void *buf, size_t count, void *desc,
 		;
 	if (root == group->count)
 		return -FI_EINVAL;
-	operation = begin(group, buf, count, datatype, context);
+	operation = alloc_operation(group, buf, count, datatype, context);
 	if (!operation)
 		return -FI_EAGAIN;
 	plan_broadcast(operation, root, 0);
-	return start(operation);
+	return start_operation(operation);
 }
 
-static ssize_t allreduce(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-			 void *result, void *result_desc, fi_addr_t coll_addr,
-			 enum fi_datatype datatype, enum fi_op op, u64 flags, void *context)
+static ssize_t coll_allreduce(struct fid_ep *ep, const void *buf, size_t count, void *desc,
+			      void *result, void *result_desc, fi_addr_t coll_addr,
+			      enum fi_datatype datatype, enum fi_op op, u64 flags, void *context)
 {
-	struct group *group = group_of(ep, coll_addr);
+	struct group *group = find_group(ep, coll_addr);
 	struct operation *operation;
-	ssize_t ret = check(datatype, count, flags);
+	ssize_t ret = check_args(datatype, count, flags);
 
 	if (ret)
 		return ret;
@@ -473,32 +484,32 @@ static ssize_t allreduce(struct fid_ep *ep, const void *buf, size_t count, void 
 		return -FI_EOPNOTSUPP;
 	if (!group || ((!buf || !result) && count))
 		return -FI_EINVAL;
-	operation = begin(group, result, count, datatype, context);
+	operation = alloc_operation(group, result, count, datatype, context);
 	if (!operation)
 		return -FI_EAGAIN;
 	operation->op = op;
-	operation->room = kmalloc(max(operation->bytes, 1UL), GFP_ATOMIC);
-	if (!operation->room) {
+	operation->operand = kmalloc(max(operation->bytes, 1UL), GFP_ATOMIC);
+	if (!operation->operand) {
 		kfree(operation);
 		return -FI_EAGAIN;
 	}
 	memmove(result, buf, operation->bytes);
 	plan_allreduce(operation);
-	return start(operation);
+	return start_operation(operation);
 }
 
 static struct fi_ops_collective collective_ops = {
 	.size = sizeof(collective_ops),
-	.barrier = barrier_all,
-	.broadcast = broadcast,
-	.allreduce = allreduce,
-	.barrier2 = barrier2,
+	.barrier = coll_barrier,
+	.broadcast = coll_broadcast,
+	.allreduce = coll_allreduce,
+	.barrier2 = coll_barrier2,
 };
 
 /* Groups */
 
-/* One that is under way and has not been told to end, which it is now. */
-static struct operation *cancel_next(struct group *group)
+/* Blocks new operations, marks one operation as cancelled, and returns it, or NULL if all are. */
+static struct operation *cancel_next_operation(struct group *group)
 {
 	struct operation *operation, *found = NULL;
 
@@ -526,16 +537,19 @@ static bool is_idle(struct group *group)
 	return idle;
 }
 
-/* What is under way ends as FI_ECANCELED, if there is room to tell that; what has been sent is waited for. */
+/*
+ * Cancels outstanding operations, and waits for sends that cannot be cancelled. An
+ * operation completes with FI_ECANCELED, or not at all if the owner's queue is full.
+ */
 static int close_group(struct fid *fid)
 {
 	struct group *group = container_of(fid, struct group, fid.fid);
-	struct endpoint *ep = group->ep;
+	struct coll_ep *ep = group->ep;
 	struct operation *operation;
 
-	/* It may be over by now: then nothing has that context. */
-	while ((operation = cancel_next(group)))
-		fi_cancel(&ep->carrier->fid, operation);
+	/* The operation may have been freed: then no transfer has this context. */
+	while ((operation = cancel_next_operation(group)))
+		fi_cancel(&ep->owner_ep->fid, operation);
 	wait_event(group->idle, is_idle(group));
 	spin_lock_irq(&ep->lock);
 	list_del(&group->list);
@@ -547,35 +561,36 @@ static int close_group(struct fid *fid)
 
 FID_OPS(group_fid_ops, close_group);
 
-/* Nobody is asked: who is in it, and in which order, all members know. */
-static int join(struct fid_ep *fid, const void *addr, u64 flags, struct fid_mc **mc, void *context)
+/* Joins without messages: all members have the same address vector set, in the same order. */
+static int join_group(struct fid_ep *fid, const void *addr, u64 flags, struct fid_mc **mc,
+		      void *context)
 {
-	struct endpoint *ep = container_of(fid, struct endpoint, fid);
+	struct coll_ep *ep = container_of(fid, struct coll_ep, fid);
 	const struct fi_collective_addr *coll = addr;
-	struct set *set;
+	struct coll_av_set *av_set;
 	struct group *group;
 	fi_addr_t self;
 	size_t count = 0;
 	int ret;
 
-	if (!(flags & FI_COLLECTIVE) || !coll || !coll->set || !mc || !ep->vector)
+	if (!(flags & FI_COLLECTIVE) || !coll || !coll->set || !mc || !ep->av)
 		return -FI_EINVAL;
-	set = container_of(coll->set, struct set, fid);
-	ret = set->owner->owner_ops->members(set->owner, NULL, &count);
+	av_set = container_of(coll->set, struct coll_av_set, fid);
+	ret = av_set->owner->owner_ops->members(av_set->owner, NULL, &count);
 	if (ret && ret != -FI_ETOOSMALL)
 		return ret;
-	if (!count || count > MOST_MEMBERS)
+	if (!count || count > MAX_MEMBERS)
 		return -FI_EINVAL;
 	group = kzalloc(struct_size(group, members, count), GFP_KERNEL);
 	if (!group)
 		return -FI_ENOMEM;
 	group->count = count;
-	ret = set->owner->owner_ops->members(set->owner, group->members, &count);
+	ret = av_set->owner->owner_ops->members(av_set->owner, group->members, &count);
 	if (ret || count != group->count) {
 		kfree(group);
 		return ret ?: -FI_EAGAIN;
 	}
-	self = ep->vector->owner->owner_ops->ep_addr(ep->vector->owner, ep->carrier);
+	self = ep->av->owner->owner_ops->ep_addr(ep->av->owner, ep->owner_ep);
 	while (group->rank < count && group->members[group->rank] != self)
 		group->rank++;
 	if (group->rank == count) {
@@ -587,7 +602,7 @@ static int join(struct fid_ep *fid, const void *addr, u64 flags, struct fid_mc *
 	init_waitqueue_head(&group->idle);
 	INIT_LIST_HEAD(&group->operations);
 	spin_lock_irq(&ep->lock);
-	group->number = ep->joined++;
+	group->number = ep->next_group++;
 	list_add_tail(&group->list, &ep->groups);
 	spin_unlock_irq(&ep->lock);
 	group->fid.fid.fclass = FI_CLASS_MC;
@@ -601,117 +616,117 @@ static int join(struct fid_ep *fid, const void *addr, u64 flags, struct fid_mc *
 
 static struct fi_ops_cm cm_ops = {
 	.size = sizeof(cm_ops),
-	.join = join,
+	.join = join_group,
 };
 
-/* Vectors, sets and queues */
+/* Address vectors, sets and completion queues */
 
-static int close_set(struct fid *fid)
+static int close_av_set(struct fid *fid)
 {
-	struct set *set = container_of(fid, struct set, fid.fid);
+	struct coll_av_set *av_set = container_of(fid, struct coll_av_set, fid.fid);
 
-	atomic_dec(&set->vector->users);
-	kfree(set);
+	atomic_dec(&av_set->av->users);
+	kfree(av_set);
 	return 0;
 }
 
-FID_OPS(set_fid_ops, close_set);
+FID_OPS(av_set_fid_ops, close_av_set);
 
-static int open_set(struct fid_av *fid, struct fi_av_set_attr *attr, struct fid_av_set **out,
-		    void *context)
+static int open_av_set(struct fid_av *fid, struct fi_av_set_attr *attr, struct fid_av_set **out,
+		       void *context)
 {
 	struct fi_peer_av_set_context *peer = context;
-	struct set *set;
+	struct coll_av_set *av_set;
 
 	if (!attr || !out || !(attr->flags & FI_PEER_AV) || !peer || peer->size < sizeof(*peer) ||
 	    !peer->av_set)
 		return -FI_EINVAL;
-	set = kzalloc_obj(*set);
-	if (!set)
+	av_set = kzalloc_obj(*av_set);
+	if (!av_set)
 		return -FI_ENOMEM;
-	set->fid.fid.fclass = FI_CLASS_AV_SET;
-	set->fid.fid.context = context;
-	set->fid.fid.ops = &set_fid_ops;
-	set->owner = peer->av_set;
-	set->vector = container_of(fid, struct vector, fid);
-	atomic_inc(&set->vector->users);
-	*out = &set->fid;
+	av_set->fid.fid.fclass = FI_CLASS_AV_SET;
+	av_set->fid.fid.context = context;
+	av_set->fid.fid.ops = &av_set_fid_ops;
+	av_set->owner = peer->av_set;
+	av_set->av = container_of(fid, struct coll_av, fid);
+	atomic_inc(&av_set->av->users);
+	*out = &av_set->fid;
 	return 0;
 }
 
-static int close_vector(struct fid *fid)
+static int close_av(struct fid *fid)
 {
-	struct vector *vector = container_of(fid, struct vector, fid.fid);
+	struct coll_av *av = container_of(fid, struct coll_av, fid.fid);
 
-	if (atomic_read(&vector->users))
+	if (atomic_read(&av->users))
 		return -FI_EBUSY;
-	atomic_dec(&vector->domain->users);
-	kfree(vector);
+	atomic_dec(&av->domain->users);
+	kfree(av);
 	return 0;
 }
 
-FID_OPS(vector_fid_ops, close_vector);
+FID_OPS(av_fid_ops, close_av);
 
 static struct fi_ops_av av_ops = {
 	.size = sizeof(av_ops),
-	.av_set = open_set,
+	.av_set = open_av_set,
 };
 
-static int open_vector(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **out,
-		       void *context)
+static int open_av(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **out,
+		   void *context)
 {
 	struct fi_peer_av_context *peer = context;
-	struct vector *vector;
+	struct coll_av *av;
 
 	if (!attr || !out || !(attr->flags & FI_PEER) || !peer || peer->size < sizeof(*peer) ||
 	    !peer->av)
 		return -FI_EINVAL;
-	vector = kzalloc_obj(*vector);
-	if (!vector)
+	av = kzalloc_obj(*av);
+	if (!av)
 		return -FI_ENOMEM;
-	vector->fid.fid.fclass = FI_CLASS_AV;
-	vector->fid.fid.context = context;
-	vector->fid.fid.ops = &vector_fid_ops;
-	vector->fid.ops = &av_ops;
-	vector->owner = peer->av;
-	vector->domain = container_of(fid, struct domain, fid);
-	atomic_inc(&vector->domain->users);
-	*out = &vector->fid;
+	av->fid.fid.fclass = FI_CLASS_AV;
+	av->fid.fid.context = context;
+	av->fid.fid.ops = &av_fid_ops;
+	av->fid.ops = &av_ops;
+	av->owner = peer->av;
+	av->domain = container_of(fid, struct domain, fid);
+	atomic_inc(&av->domain->users);
+	*out = &av->fid;
 	return 0;
 }
 
-static int close_queue(struct fid *fid)
+static int close_cq(struct fid *fid)
 {
-	struct queue *queue = container_of(fid, struct queue, fid.fid);
+	struct coll_cq *cq = container_of(fid, struct coll_cq, fid.fid);
 
-	if (atomic_read(&queue->users))
+	if (atomic_read(&cq->users))
 		return -FI_EBUSY;
-	atomic_dec(&queue->domain->users);
-	kfree(queue);
+	atomic_dec(&cq->domain->users);
+	kfree(cq);
 	return 0;
 }
 
-FID_OPS(queue_fid_ops, close_queue);
+FID_OPS(cq_fid_ops, close_cq);
 
-static int open_queue(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **out,
-		      void *context)
+static int open_cq(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **out,
+		   void *context)
 {
 	struct fi_peer_cq_context *peer = context;
-	struct queue *queue;
+	struct coll_cq *cq;
 
 	if (!attr || !out || !(attr->flags & FI_PEER) || !peer || peer->size < sizeof(*peer) ||
 	    !peer->cq)
 		return -FI_EINVAL;
-	queue = kzalloc_obj(*queue);
-	if (!queue)
+	cq = kzalloc_obj(*cq);
+	if (!cq)
 		return -FI_ENOMEM;
-	queue->fid.fid.fclass = FI_CLASS_CQ;
-	queue->fid.fid.context = context;
-	queue->fid.fid.ops = &queue_fid_ops;
-	queue->owner = peer->cq;
-	queue->domain = container_of(fid, struct domain, fid);
-	atomic_inc(&queue->domain->users);
-	*out = &queue->fid;
+	cq->fid.fid.fclass = FI_CLASS_CQ;
+	cq->fid.fid.context = context;
+	cq->fid.fid.ops = &cq_fid_ops;
+	cq->owner = peer->cq;
+	cq->domain = container_of(fid, struct domain, fid);
+	atomic_inc(&cq->domain->users);
+	*out = &cq->fid;
 	return 0;
 }
 
@@ -719,14 +734,14 @@ static int open_queue(struct fid_domain *fid, struct fi_cq_attr *attr, struct fi
 
 static int close_endpoint(struct fid *fid)
 {
-	struct endpoint *ep = container_of(fid, struct endpoint, fid.fid);
+	struct coll_ep *ep = container_of(fid, struct coll_ep, fid.fid);
 
 	if (atomic_read(&ep->users))
 		return -FI_EBUSY;
-	if (ep->queue)
-		atomic_dec(&ep->queue->users);
-	if (ep->vector)
-		atomic_dec(&ep->vector->users);
+	if (ep->cq)
+		atomic_dec(&ep->cq->users);
+	if (ep->av)
+		atomic_dec(&ep->av->users);
 	atomic_dec(&ep->domain->users);
 	kfree(ep);
 	return 0;
@@ -734,16 +749,16 @@ static int close_endpoint(struct fid *fid)
 
 static int bind_endpoint(struct fid *fid, struct fid *bfid, u64 flags)
 {
-	struct endpoint *ep = container_of(fid, struct endpoint, fid.fid);
+	struct coll_ep *ep = container_of(fid, struct coll_ep, fid.fid);
 
-	if (bfid->ops == &queue_fid_ops && !ep->queue) {
-		ep->queue = container_of(bfid, struct queue, fid.fid);
-		atomic_inc(&ep->queue->users);
+	if (bfid->ops == &cq_fid_ops && !ep->cq) {
+		ep->cq = container_of(bfid, struct coll_cq, fid.fid);
+		atomic_inc(&ep->cq->users);
 		return 0;
 	}
-	if (bfid->ops == &vector_fid_ops && !ep->vector) {
-		ep->vector = container_of(bfid, struct vector, fid.fid);
-		atomic_inc(&ep->vector->users);
+	if (bfid->ops == &av_fid_ops && !ep->av) {
+		ep->av = container_of(bfid, struct coll_av, fid.fid);
+		atomic_inc(&ep->av->users);
 		return 0;
 	}
 	return -FI_EINVAL;
@@ -751,11 +766,11 @@ static int bind_endpoint(struct fid *fid, struct fid *bfid, u64 flags)
 
 static int control_endpoint(struct fid *fid, int command, void *arg)
 {
-	struct endpoint *ep = container_of(fid, struct endpoint, fid.fid);
+	struct coll_ep *ep = container_of(fid, struct coll_ep, fid.fid);
 
 	if (command != FI_ENABLE)
 		return -FI_ENOSYS;
-	return ep->queue && ep->vector ? 0 : -FI_EOPBADSTATE;
+	return ep->cq && ep->av ? 0 : -FI_EOPBADSTATE;
 }
 
 static struct fi_ops endpoint_fid_ops = {
@@ -770,7 +785,7 @@ static int open_endpoint(struct fid_domain *fid, struct fi_info *info, struct fi
 			 u64 flags, void *context)
 {
 	struct fi_peer_transfer_context *peer = context;
-	struct endpoint *ep;
+	struct coll_ep *ep;
 
 	if (flags != FI_PEER_TRANSFER || !out || !peer || peer->size < sizeof(*peer) || !peer->ep)
 		return -FI_EINVAL;
@@ -782,7 +797,7 @@ static int open_endpoint(struct fid_domain *fid, struct fi_info *info, struct fi
 	ep->fid.fid.ops = &endpoint_fid_ops;
 	ep->fid.cm = &cm_ops;
 	ep->fid.collective = &collective_ops;
-	ep->carrier = peer->ep;
+	ep->owner_ep = peer->ep;
 	INIT_LIST_HEAD(&ep->groups);
 	spin_lock_init(&ep->lock);
 	ep->domain = container_of(fid, struct domain, fid);
@@ -792,16 +807,16 @@ static int open_endpoint(struct fid_domain *fid, struct fi_info *info, struct fi
 	return 0;
 }
 
-/* What it is found by, and opens */
+/* Domain operations and registration */
 
 static struct fi_ops_domain domain_ops = {
 	.size = sizeof(domain_ops),
-	.av_open = open_vector,
-	.cq_open = open_queue,
+	.av_open = open_av,
+	.cq_open = open_cq,
 	.endpoint2 = open_endpoint,
 };
 
-/* It is of use to who looks for it: it needs somebody to carry its transfers. */
+/* Requires the mode FI_PEER_TRANSFER: an owner has to transfer the messages. */
 static int getinfo(u32 version, const char *node, const char *service, u64 flags,
 		   const struct fi_info *hints, struct fi_info **info)
 {
@@ -815,7 +830,7 @@ static int getinfo(u32 version, const char *node, const char *service, u64 flags
 	found->caps = FI_COLLECTIVE;
 	found->mode = FI_PEER_TRANSFER;
 	found->ep_attr->type = FI_EP_RDM;
-	found->ep_attr->max_msg_size = MOST_BYTES;
+	found->ep_attr->max_msg_size = MAX_BYTES;
 	found->domain_attr->threading = FI_THREAD_SAFE;
 	*info = found;
 	return 0;
@@ -833,12 +848,12 @@ static int __init collective_init(void)
 {
 	int ret;
 
-	works = alloc_workqueue("collective", WQ_UNBOUND, 0);
-	if (!works)
+	coll_wq = alloc_workqueue("collective", WQ_UNBOUND, 0);
+	if (!coll_wq)
 		return -ENOMEM;
 	ret = fi_register_provider(&provider);
 	if (ret)
-		destroy_workqueue(works);
+		destroy_workqueue(coll_wq);
 	return ret;
 }
 
@@ -846,10 +861,10 @@ static void __exit collective_exit(void)
 {
 	/* The module is not unloaded while a fabric is open. */
 	fi_unregister_provider(&provider);
-	destroy_workqueue(works);
+	destroy_workqueue(coll_wq);
 }
 
 module_init(collective_init);
 module_exit(collective_exit);
-MODULE_DESCRIPTION("Collectives for the endpoints of another provider");
+MODULE_DESCRIPTION("kOFI sample: collectives for the endpoints of an owner provider");
 MODULE_LICENSE("GPL");

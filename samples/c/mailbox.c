@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A provider of another module, "mailbox": endpoints of this kernel that copy
- * messages to each other. It has neither a completion queue nor receives of its
- * own, but uses those of whoever opens it, by the peer interface of rdma/fi_ext.h:
+ * A provider in a module of its own, "mailbox": its endpoints (mailboxes) copy
+ * messages to each other within this kernel. The provider has no completion queue
+ * and no posted receives of its own. It imports those of an owner through the peer
+ * interface of rdma/fi_ext.h:
  *
- *	fi_cq_open() with FI_PEER	where its endpoints' operations complete
- *	fi_srx_context() with FI_PEER	whose receives their messages take
+ *	fi_cq_open() with FI_PEER	the owner's queue for completions
+ *	fi_srx_context() with FI_PEER	the owner's shared receive context
  *
- * Both are exported by an owner, such as kOFI's datagrams (fi_export_fid()), whose
- * consumer then receives from mailboxes and from the network alike. An address is
- * the number of a mailbox, which fi_getname() tells.
+ * The owner, such as kOFI's datagram provider, exports both by fi_export_fid(). Its
+ * consumer then receives messages from mailboxes and from the network through the
+ * same objects. The address of a mailbox is its number, which fi_getname() returns.
  */
 
 #include <linux/list.h>
@@ -24,19 +25,19 @@
 
 #include "provider.h"
 
-/* Longer messages are no matter of a copy that another one waits for. */
-#define MOST_BYTES	65536U
+/* Maximum length of a message, because fi_send() copies it */
+#define MAX_MSG_SIZE	65536U
 
-/* How long a queue without room is left alone. */
-#define PACE_MS		1
+/* Delay before the next attempt to write to a full queue */
+#define RETRY_MS	1
 
-/* Mailboxes, and their letters. */
+/* Protects the list of mailboxes, and their lists of unexpected messages. */
 static DEFINE_SPINLOCK(lock);
-static LIST_HEAD(boxes);
-static u32 numbers;
+static LIST_HEAD(mailboxes);
+static u32 last_number;
 
-/* What has come of an operation, and waits until the owner's queue has room. */
-struct outcome {
+/* A completion that the owner's queue may have had no room for yet */
+struct mailbox_comp {
 	struct list_head	list;
 	void			*context;
 	u64			flags;
@@ -44,17 +45,17 @@ struct outcome {
 	int			err;
 };
 
-struct queue {
+struct mailbox_cq {
 	struct fid_cq		fid;
 	struct fid_peer_cq	*owner;
 	struct domain		*domain;
 	atomic_t		users;
 	spinlock_t		lock;
-	struct list_head	outcomes;
-	struct delayed_work	again;
+	struct list_head	comps;
+	struct delayed_work	retry;
 };
 
-struct receives {
+struct mailbox_srx {
 	struct fid_ep		fid;
 	struct fid_peer_srx	*owner;
 	struct domain		*domain;
@@ -64,92 +65,92 @@ struct receives {
 struct mailbox {
 	struct fid_ep		fid;
 	struct list_head	list;
-	struct list_head	letters;
+	struct list_head	unexp_msgs;
 	u32			number;
-	bool			open;
+	bool			enabled;
 	struct domain		*domain;
-	struct queue		*queue;
-	struct receives		*receives;
-	refcount_t		refs;		/* its own, and those who deliver */
-	struct completion	gone;
+	struct mailbox_cq	*cq;
+	struct mailbox_srx	*srx;
+	refcount_t		refs;		/* one for the fid, one for each transfer to it */
+	struct completion	released;
 };
 
-/* A message that waits for a receive. */
-struct letter {
+/* An unexpected message: it arrived before a matching receive was posted. */
+struct unexp_msg {
 	struct list_head	list;
-	struct mailbox		*to;
+	struct mailbox		*dest;
 	struct fi_peer_rx_entry	*entry;
-	struct outcome		*outcome;	/* room to tell of it */
+	struct mailbox_comp	*comp;		/* of the receive, allocated in advance */
 	size_t			len;
 	u8			bytes[];
 };
 
 /* Completions */
 
-static ssize_t tell(struct queue *queue, const struct outcome *outcome)
+static ssize_t write_comp(struct mailbox_cq *cq, const struct mailbox_comp *comp)
 {
-	struct fi_ops_cq_owner *ops = queue->owner->owner_ops;
+	struct fi_ops_cq_owner *ops = cq->owner->owner_ops;
 	struct fi_cq_err_entry error = {
-		.op_context = outcome->context,
-		.flags = outcome->flags,
-		.len = outcome->len,
-		.err = outcome->err,
-		.prov_errno = outcome->err,
+		.op_context = comp->context,
+		.flags = comp->flags,
+		.len = comp->len,
+		.err = comp->err,
+		.prov_errno = comp->err,
 		.src_addr = FI_ADDR_NOTAVAIL,
 	};
 
-	if (outcome->err)
-		return ops->writeerr(queue->owner, &error);
-	return ops->write(queue->owner, outcome->context, outcome->flags, outcome->len, NULL, 0, 0,
+	if (comp->err)
+		return ops->writeerr(cq->owner, &error);
+	return ops->write(cq->owner, comp->context, comp->flags, comp->len, NULL, 0, 0,
 			  FI_ADDR_NOTAVAIL);
 }
 
-/* Tells what waits, in order. Whoever is here has the queue's lock. */
-static void tell_all(struct queue *queue)
+/* Writes pending completions in order, until the owner's queue is full. Locking: cq->lock held. */
+static void write_comps(struct mailbox_cq *cq)
 {
-	struct outcome *outcome, *next;
+	struct mailbox_comp *comp, *next;
 
-	list_for_each_entry_safe(outcome, next, &queue->outcomes, list) {
-		if (tell(queue, outcome) == -FI_EAGAIN) {
-			schedule_delayed_work(&queue->again, msecs_to_jiffies(PACE_MS));
+	list_for_each_entry_safe(comp, next, &cq->comps, list) {
+		if (write_comp(cq, comp) == -FI_EAGAIN) {
+			schedule_delayed_work(&cq->retry, msecs_to_jiffies(RETRY_MS));
 			break;
 		}
-		list_del(&outcome->list);
-		kfree(outcome);
+		list_del(&comp->list);
+		kfree(comp);
 	}
 }
 
-static void tell_again(struct work_struct *work)
+static void retry_comps(struct work_struct *work)
 {
-	struct queue *queue = container_of(to_delayed_work(work), struct queue, again);
+	struct mailbox_cq *cq = container_of(to_delayed_work(work), struct mailbox_cq, retry);
 	unsigned long irqs;
 
-	spin_lock_irqsave(&queue->lock, irqs);
-	tell_all(queue);
-	spin_unlock_irqrestore(&queue->lock, irqs);
+	spin_lock_irqsave(&cq->lock, irqs);
+	write_comps(cq);
+	spin_unlock_irqrestore(&cq->lock, irqs);
 }
 
-static void complete_op(struct queue *queue, struct outcome *outcome)
+static void queue_comp(struct mailbox_cq *cq, struct mailbox_comp *comp)
 {
 	unsigned long irqs;
 
-	spin_lock_irqsave(&queue->lock, irqs);
-	list_add_tail(&outcome->list, &queue->outcomes);
-	tell_all(queue);
-	spin_unlock_irqrestore(&queue->lock, irqs);
+	spin_lock_irqsave(&cq->lock, irqs);
+	list_add_tail(&comp->list, &cq->comps);
+	write_comps(cq);
+	spin_unlock_irqrestore(&cq->lock, irqs);
 }
 
-/* Letters */
+/* Messages */
 
-static void put_mailbox(struct mailbox *box)
+static void put_mailbox(struct mailbox *mbox)
 {
-	if (refcount_dec_and_test(&box->refs))
-		complete(&box->gone);
+	if (refcount_dec_and_test(&mbox->refs))
+		complete(&mbox->released);
 }
 
-/* Copies a message to its receive, and tells of that. */
-static void deliver(struct mailbox *to, struct fi_peer_rx_entry *entry, const void *bytes,
-		    size_t len, struct outcome *outcome)
+/* Copies a message to the buffer of its receive, and completes the receive. */
+static void complete_recv(struct mailbox *dest, struct fi_peer_rx_entry *entry, const void *bytes,
+			  size_t len, struct mailbox_comp *comp)
 {
 	size_t done = 0;
 
@@ -159,28 +160,31 @@ static void deliver(struct mailbox *to, struct fi_peer_rx_entry *entry, const vo
 		memcpy(entry->iov[i].iov_base, bytes + done, here);
 		done += here;
 	}
-	outcome->context = entry->context;
-	outcome->flags = FI_RECV | FI_MSG;
-	outcome->len = done;
-	outcome->err = done < len ? FI_ETRUNC : 0;
-	complete_op(to->queue, outcome);
-	to->receives->owner->owner_ops->free_entry(entry);
+	comp->context = entry->context;
+	comp->flags = FI_RECV | FI_MSG;
+	comp->len = done;
+	comp->err = done < len ? FI_ETRUNC : 0;
+	queue_comp(dest->cq, comp);
+	dest->srx->owner->owner_ops->free_entry(entry);
 }
 
-/* Has a letter leave its mailbox, if it is there. */
-static bool take(struct letter *letter, struct fi_peer_rx_entry *entry)
+/*
+ * Takes an unexpected message off its mailbox's list, and a reference on the
+ * mailbox. Returns false if the message is on no list any more.
+ */
+static bool dequeue_unexp(struct unexp_msg *unexp, struct fi_peer_rx_entry *entry)
 {
-	struct mailbox *box;
-	struct letter *it;
+	struct mailbox *mbox;
+	struct unexp_msg *pos;
 	bool found = false;
 	unsigned long irqs;
 
 	spin_lock_irqsave(&lock, irqs);
-	list_for_each_entry(box, &boxes, list) {
-		list_for_each_entry(it, &box->letters, list)
-			if (it == letter && it->entry == entry) {
-				list_del(&it->list);
-				refcount_inc(&box->refs);
+	list_for_each_entry(mbox, &mailboxes, list) {
+		list_for_each_entry(pos, &mbox->unexp_msgs, list)
+			if (pos == unexp && pos->entry == entry) {
+				list_del(&pos->list);
+				refcount_inc(&mbox->refs);
 				found = true;
 				break;
 			}
@@ -193,115 +197,115 @@ static bool take(struct letter *letter, struct fi_peer_rx_entry *entry)
 
 static int start_msg(struct fi_peer_rx_entry *entry)
 {
-	struct letter *letter = entry->peer_context;
-	struct mailbox *to;
+	struct unexp_msg *unexp = entry->peer_context;
+	struct mailbox *dest;
 
-	/* Whoever has closed the mailbox frees the entry. */
-	if (!take(letter, entry))
+	/* The mailbox is being closed, and close_mailbox() frees the entry. */
+	if (!dequeue_unexp(unexp, entry))
 		return -FI_ENOENT;
-	to = letter->to;
-	deliver(to, entry, letter->bytes, letter->len, letter->outcome);
-	kfree(letter);
-	put_mailbox(to);
+	dest = unexp->dest;
+	complete_recv(dest, entry, unexp->bytes, unexp->len, unexp->comp);
+	kfree(unexp);
+	put_mailbox(dest);
 	return 0;
 }
 
 static int discard_msg(struct fi_peer_rx_entry *entry)
 {
-	struct letter *letter = entry->peer_context;
-	struct mailbox *to;
+	struct unexp_msg *unexp = entry->peer_context;
+	struct mailbox *dest;
 
-	if (!take(letter, entry))
+	if (!dequeue_unexp(unexp, entry))
 		return -FI_ENOENT;
-	to = letter->to;
-	to->receives->owner->owner_ops->free_entry(entry);
-	kfree(letter->outcome);
-	kfree(letter);
-	put_mailbox(to);
+	dest = unexp->dest;
+	dest->srx->owner->owner_ops->free_entry(entry);
+	kfree(unexp->comp);
+	kfree(unexp);
+	put_mailbox(dest);
 	return 0;
 }
 
-/* There are no tags. */
-static int absent_tag(struct fi_peer_rx_entry *entry)
+/* Mailboxes have no tagged messages. */
+static int no_tagged(struct fi_peer_rx_entry *entry)
 {
 	return -FI_ENOSYS;
 }
 
-/* A letter that waits with the owner of the receives. */
-static ssize_t post_letter(struct mailbox *to, struct fi_peer_rx_entry *entry, const void *buf,
-			   size_t len, struct outcome *outcome)
+/* Copies an unexpected message, and queues its entry with the owner of the receives. */
+static ssize_t queue_unexp(struct mailbox *dest, struct fi_peer_rx_entry *entry, const void *buf,
+			   size_t len, struct mailbox_comp *comp)
 {
-	struct letter *letter = kmalloc(struct_size(letter, bytes, len), GFP_ATOMIC);
+	struct unexp_msg *unexp = kmalloc(struct_size(unexp, bytes, len), GFP_ATOMIC);
 	unsigned long irqs;
 	int ret;
 
-	if (!letter)
+	if (!unexp)
 		return -FI_EAGAIN;
-	letter->to = to;
-	letter->entry = entry;
-	letter->outcome = outcome;
-	letter->len = len;
-	memcpy(letter->bytes, buf, len);
-	entry->peer_context = letter;
+	unexp->dest = dest;
+	unexp->entry = entry;
+	unexp->comp = comp;
+	unexp->len = len;
+	memcpy(unexp->bytes, buf, len);
+	entry->peer_context = unexp;
 	spin_lock_irqsave(&lock, irqs);
-	list_add_tail(&letter->list, &to->letters);
+	list_add_tail(&unexp->list, &dest->unexp_msgs);
 	spin_unlock_irqrestore(&lock, irqs);
-	ret = to->receives->owner->owner_ops->queue_msg(entry);
+	ret = dest->srx->owner->owner_ops->queue_msg(entry);
 	if (!ret)
 		return 0;
 	spin_lock_irqsave(&lock, irqs);
-	list_del(&letter->list);
+	list_del(&unexp->list);
 	spin_unlock_irqrestore(&lock, irqs);
-	kfree(letter);
+	kfree(unexp);
 	return -FI_EAGAIN;
 }
 
-static struct mailbox *find(fi_addr_t number)
+static struct mailbox *get_mailbox(fi_addr_t number)
 {
-	struct mailbox *box, *found = NULL;
+	struct mailbox *mbox, *found = NULL;
 	unsigned long irqs;
 
 	spin_lock_irqsave(&lock, irqs);
-	list_for_each_entry(box, &boxes, list)
-		if (box->number == number) {
-			refcount_inc(&box->refs);
-			found = box;
+	list_for_each_entry(mbox, &mailboxes, list)
+		if (mbox->number == number) {
+			refcount_inc(&mbox->refs);
+			found = mbox;
 			break;
 		}
 	spin_unlock_irqrestore(&lock, irqs);
 	return found;
 }
 
-static ssize_t send(struct fid_ep *ep, const void *buf, size_t len, void *desc,
-		    fi_addr_t dest_addr, void *context)
+static ssize_t send_msg(struct fid_ep *ep, const void *buf, size_t len, void *desc,
+			fi_addr_t dest_addr, void *context)
 {
-	struct mailbox *from = container_of(ep, struct mailbox, fid), *to;
-	struct outcome *sent, *received;
+	struct mailbox *src = container_of(ep, struct mailbox, fid), *dest;
+	struct mailbox_comp *sent, *received;
 	struct fi_peer_rx_entry *entry;
 	struct fid_peer_srx *srx;
 	ssize_t ret;
 
-	if (!from->open)
+	if (!src->enabled)
 		return -FI_EOPBADSTATE;
-	if (len > MOST_BYTES)
+	if (len > MAX_MSG_SIZE)
 		return -FI_EMSGSIZE;
-	to = find(dest_addr);
-	if (!to)
+	dest = get_mailbox(dest_addr);
+	if (!dest)
 		return -FI_EINVAL;
-	srx = to->receives->owner;
+	srx = dest->srx->owner;
 	sent = kmalloc_obj(*sent, GFP_ATOMIC);
 	received = kmalloc_obj(*received, GFP_ATOMIC);
 	if (!sent || !received) {
 		ret = -FI_EAGAIN;
 		goto out;
 	}
-	*sent = (struct outcome){ .context = context, .flags = FI_SEND | FI_MSG };
+	*sent = (struct mailbox_comp){ .context = context, .flags = FI_SEND | FI_MSG };
 	ret = srx->owner_ops->get_msg(srx, FI_ADDR_NOTAVAIL, len, &entry);
 	if (!ret) {
-		deliver(to, entry, buf, len, received);
+		complete_recv(dest, entry, buf, len, received);
 		received = NULL;
 	} else if (ret == -FI_ENOENT) {
-		ret = post_letter(to, entry, buf, len, received);
+		ret = queue_unexp(dest, entry, buf, len, received);
 		if (ret)
 			srx->owner_ops->free_entry(entry);
 		else
@@ -310,151 +314,154 @@ static ssize_t send(struct fid_ep *ep, const void *buf, size_t len, void *desc,
 		ret = -FI_EAGAIN;
 	}
 	if (!ret) {
-		complete_op(from->queue, sent);
+		queue_comp(src->cq, sent);
 		sent = NULL;
 	}
 out:
 	kfree(sent);
 	kfree(received);
-	put_mailbox(to);
+	put_mailbox(dest);
 	return ret;
 }
 
-static ssize_t recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src_addr,
-		    void *context)
+static ssize_t recv_msg(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src_addr,
+			void *context)
 {
-	/* Receives are posted with their owner. */
+	/* Receives are posted to the owner's shared receive context. */
 	return -FI_ENOSYS;
 }
 
 static struct fi_ops_msg msg_ops = {
 	.size = sizeof(msg_ops),
-	.recv = recv,
-	.send = send,
+	.recv = recv_msg,
+	.send = send_msg,
 };
 
-/* Queues and receives */
+/* Completion queues and shared receive contexts */
 
-static int close_queue(struct fid *fid)
+static int close_cq(struct fid *fid)
 {
-	struct queue *queue = container_of(fid, struct queue, fid.fid);
-	struct outcome *outcome, *next;
+	struct mailbox_cq *cq = container_of(fid, struct mailbox_cq, fid.fid);
+	struct mailbox_comp *comp, *next;
 
-	if (atomic_read(&queue->users))
+	if (atomic_read(&cq->users))
 		return -FI_EBUSY;
-	cancel_delayed_work_sync(&queue->again);
-	/* The endpoints that these are of have been closed. */
-	list_for_each_entry_safe(outcome, next, &queue->outcomes, list)
-		kfree(outcome);
-	atomic_dec(&queue->domain->users);
-	kfree(queue);
+	cancel_delayed_work_sync(&cq->retry);
+	/* The endpoints of these completions are closed. */
+	list_for_each_entry_safe(comp, next, &cq->comps, list)
+		kfree(comp);
+	atomic_dec(&cq->domain->users);
+	kfree(cq);
 	return 0;
 }
 
-FID_OPS(queue_fid_ops, close_queue);
+FID_OPS(cq_fid_ops, close_cq);
 
-/* The owner makes it progress by reading nothing; there is nothing else to read. */
-static ssize_t read_queue(struct fid_cq *cq, void *buf, size_t count)
+/* Drives progress: the owner reads with no buffer. Entries are read from the owner's queue. */
+static ssize_t read_cq(struct fid_cq *fid, void *buf, size_t count)
 {
-	struct queue *queue = container_of(cq, struct queue, fid);
+	struct mailbox_cq *cq = container_of(fid, struct mailbox_cq, fid);
 	unsigned long irqs;
 
 	if (buf || count)
 		return -FI_ENOSYS;
-	spin_lock_irqsave(&queue->lock, irqs);
-	tell_all(queue);
-	spin_unlock_irqrestore(&queue->lock, irqs);
+	spin_lock_irqsave(&cq->lock, irqs);
+	write_comps(cq);
+	spin_unlock_irqrestore(&cq->lock, irqs);
 	return 0;
 }
 
-static ssize_t readfrom_queue(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *src_addr)
+static ssize_t readfrom_cq(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *src_addr)
 {
 	return -FI_ENOSYS;
 }
 
-static ssize_t readerr_queue(struct fid_cq *cq, struct fi_cq_err_entry *buf, u64 flags)
+static ssize_t readerr_cq(struct fid_cq *cq, struct fi_cq_err_entry *buf, u64 flags)
 {
 	return -FI_ENOSYS;
 }
 
-static ssize_t sread_queue(struct fid_cq *cq, void *buf, size_t count, const void *cond,
-			   int timeout)
+static ssize_t sread_cq(struct fid_cq *cq, void *buf, size_t count, const void *cond,
+			int timeout)
 {
 	return -FI_ENOSYS;
 }
 
-static ssize_t sreadfrom_queue(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *src_addr,
-			       const void *cond, int timeout)
+static ssize_t sreadfrom_cq(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *src_addr,
+			    const void *cond, int timeout)
 {
 	return -FI_ENOSYS;
 }
 
-static int signal_queue(struct fid_cq *cq)
+static int signal_cq(struct fid_cq *cq)
 {
 	return -FI_ENOSYS;
 }
 
-static const char *describe(struct fid_cq *cq, int prov_errno, const void *err_data, char *buf,
-			    size_t len)
+static const char *strerror_cq(struct fid_cq *cq, int prov_errno, const void *err_data, char *buf,
+			       size_t len)
 {
 	return fi_strerror(prov_errno);
 }
 
-static struct fi_ops_cq queue_ops = {
-	.size = sizeof(queue_ops),
-	.read = read_queue,
-	.readfrom = readfrom_queue,
-	.readerr = readerr_queue,
-	.sread = sread_queue,
-	.sreadfrom = sreadfrom_queue,
-	.signal = signal_queue,
-	.strerror = describe,
+static struct fi_ops_cq cq_ops = {
+	.size = sizeof(cq_ops),
+	.read = read_cq,
+	.readfrom = readfrom_cq,
+	.readerr = readerr_cq,
+	.sread = sread_cq,
+	.sreadfrom = sreadfrom_cq,
+	.signal = signal_cq,
+	.strerror = strerror_cq,
 };
 
-static int open_queue(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **cq,
-		      void *context)
+static int open_cq(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **out,
+		   void *context)
 {
 	struct domain *domain = container_of(fid, struct domain, fid);
 	struct fi_peer_cq_context *peer = context;
-	struct queue *queue;
+	struct mailbox_cq *cq;
 
-	if (!attr || !cq || !(attr->flags & FI_PEER) || !peer || peer->size < sizeof(*peer) ||
+	if (!attr || !out || !(attr->flags & FI_PEER) || !peer || peer->size < sizeof(*peer) ||
 	    !peer->cq || peer->cq->owner_ops->size < sizeof(*peer->cq->owner_ops))
 		return -FI_EINVAL;
-	queue = kzalloc_obj(*queue);
-	if (!queue)
+	cq = kzalloc_obj(*cq);
+	if (!cq)
 		return -FI_ENOMEM;
-	queue->fid.fid.fclass = FI_CLASS_CQ;
-	queue->fid.fid.context = context;
-	queue->fid.fid.ops = &queue_fid_ops;
-	queue->fid.ops = &queue_ops;
-	queue->owner = peer->cq;
-	queue->domain = domain;
-	spin_lock_init(&queue->lock);
-	INIT_LIST_HEAD(&queue->outcomes);
-	INIT_DELAYED_WORK(&queue->again, tell_again);
+	cq->fid.fid.fclass = FI_CLASS_CQ;
+	cq->fid.fid.context = context;
+	cq->fid.fid.ops = &cq_fid_ops;
+	cq->fid.ops = &cq_ops;
+	cq->owner = peer->cq;
+	cq->domain = domain;
+	spin_lock_init(&cq->lock);
+	INIT_LIST_HEAD(&cq->comps);
+	INIT_DELAYED_WORK(&cq->retry, retry_comps);
 	atomic_inc(&domain->users);
-	*cq = &queue->fid;
+	*out = &cq->fid;
 	return 0;
 }
 
 static struct fi_ops_srx_peer peer_ops = {
 	.size = sizeof(peer_ops),
 	.start_msg = start_msg,
-	.start_tag = absent_tag,
+	.start_tag = no_tagged,
 	.discard_msg = discard_msg,
-	.discard_tag = absent_tag,
+	.discard_tag = no_tagged,
 };
 
 static const struct fi_ops_srx_peer no_peer_ops;
 
-/* Writes the calls into the owner's struct, or points the owner to our own struct. */
-static void set_peer_ops(struct fid_peer_srx *owner, bool are_there)
+/*
+ * Sets or clears the peer operations of an owner: in the struct that the owner
+ * allocated, or by a pointer to the provider's own.
+ */
+static void set_peer_ops(struct fid_peer_srx *owner, bool is_set)
 {
-	const struct fi_ops_srx_peer *ops = are_there ? &peer_ops : &no_peer_ops;
+	const struct fi_ops_srx_peer *ops = is_set ? &peer_ops : &no_peer_ops;
 
 	if (!owner->peer_ops || owner->peer_ops == &peer_ops) {
-		owner->peer_ops = are_there ? &peer_ops : NULL;
+		owner->peer_ops = is_set ? &peer_ops : NULL;
 		return;
 	}
 	owner->peer_ops->start_msg = ops->start_msg;
@@ -463,42 +470,42 @@ static void set_peer_ops(struct fid_peer_srx *owner, bool are_there)
 	owner->peer_ops->discard_tag = ops->discard_tag;
 }
 
-static int close_receives(struct fid *fid)
+static int close_srx(struct fid *fid)
 {
-	struct receives *receives = container_of(fid, struct receives, fid.fid);
+	struct mailbox_srx *srx = container_of(fid, struct mailbox_srx, fid.fid);
 
-	if (atomic_read(&receives->users))
+	if (atomic_read(&srx->users))
 		return -FI_EBUSY;
-	set_peer_ops(receives->owner, false);
-	atomic_dec(&receives->domain->users);
-	kfree(receives);
+	set_peer_ops(srx->owner, false);
+	atomic_dec(&srx->domain->users);
+	kfree(srx);
 	return 0;
 }
 
-FID_OPS(receives_fid_ops, close_receives);
+FID_OPS(srx_fid_ops, close_srx);
 
-static int open_receives(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_ep **srx,
-			 void *context)
+static int open_srx(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_ep **out,
+		    void *context)
 {
 	struct domain *domain = container_of(fid, struct domain, fid);
 	struct fi_peer_srx_context *peer = context;
-	struct receives *receives;
+	struct mailbox_srx *srx;
 
-	if (!attr || !srx || !(attr->op_flags & FI_PEER) || !peer || peer->size < sizeof(*peer) ||
+	if (!attr || !out || !(attr->op_flags & FI_PEER) || !peer || peer->size < sizeof(*peer) ||
 	    !peer->srx || peer->srx->owner_ops->size < sizeof(*peer->srx->owner_ops) ||
 	    (peer->srx->peer_ops && peer->srx->peer_ops->size < sizeof(*peer->srx->peer_ops)))
 		return -FI_EINVAL;
-	receives = kzalloc_obj(*receives);
-	if (!receives)
+	srx = kzalloc_obj(*srx);
+	if (!srx)
 		return -FI_ENOMEM;
-	receives->fid.fid.fclass = FI_CLASS_SRX_CTX;
-	receives->fid.fid.context = context;
-	receives->fid.fid.ops = &receives_fid_ops;
-	receives->owner = peer->srx;
-	set_peer_ops(receives->owner, true);
-	receives->domain = domain;
+	srx->fid.fid.fclass = FI_CLASS_SRX_CTX;
+	srx->fid.fid.context = context;
+	srx->fid.fid.ops = &srx_fid_ops;
+	srx->owner = peer->srx;
+	set_peer_ops(srx->owner, true);
+	srx->domain = domain;
 	atomic_inc(&domain->users);
-	*srx = &receives->fid;
+	*out = &srx->fid;
 	return 0;
 }
 
@@ -506,68 +513,68 @@ static int open_receives(struct fid_domain *fid, struct fi_rx_attr *attr, struct
 
 static int close_mailbox(struct fid *fid)
 {
-	struct mailbox *box = container_of(fid, struct mailbox, fid.fid);
-	struct letter *letter, *next;
+	struct mailbox *mbox = container_of(fid, struct mailbox, fid.fid);
+	struct unexp_msg *unexp, *next;
 	LIST_HEAD(left);
 	unsigned long irqs;
 
 	spin_lock_irqsave(&lock, irqs);
-	if (box->open)
-		list_del(&box->list);
-	list_splice_init(&box->letters, &left);
+	if (mbox->enabled)
+		list_del(&mbox->list);
+	list_splice_init(&mbox->unexp_msgs, &left);
 	spin_unlock_irqrestore(&lock, irqs);
-	put_mailbox(box);
-	wait_for_completion(&box->gone);
-	/* Who had found it may have brought one more. */
-	list_splice_init(&box->letters, &left);
-	list_for_each_entry_safe(letter, next, &left, list) {
-		box->receives->owner->owner_ops->free_entry(letter->entry);
-		kfree(letter->outcome);
-		kfree(letter);
+	put_mailbox(mbox);
+	wait_for_completion(&mbox->released);
+	/* A sender that held a reference may have queued one more message. */
+	list_splice_init(&mbox->unexp_msgs, &left);
+	list_for_each_entry_safe(unexp, next, &left, list) {
+		mbox->srx->owner->owner_ops->free_entry(unexp->entry);
+		kfree(unexp->comp);
+		kfree(unexp);
 	}
-	if (box->queue)
-		atomic_dec(&box->queue->users);
-	if (box->receives)
-		atomic_dec(&box->receives->users);
-	atomic_dec(&box->domain->users);
-	kfree(box);
+	if (mbox->cq)
+		atomic_dec(&mbox->cq->users);
+	if (mbox->srx)
+		atomic_dec(&mbox->srx->users);
+	atomic_dec(&mbox->domain->users);
+	kfree(mbox);
 	return 0;
 }
 
 static int bind_mailbox(struct fid *fid, struct fid *bfid, u64 flags)
 {
-	struct mailbox *box = container_of(fid, struct mailbox, fid.fid);
+	struct mailbox *mbox = container_of(fid, struct mailbox, fid.fid);
 
-	if (box->open)
+	if (mbox->enabled)
 		return -FI_EOPBADSTATE;
-	if (bfid->ops == &queue_fid_ops && !box->queue) {
-		box->queue = container_of(bfid, struct queue, fid.fid);
-		atomic_inc(&box->queue->users);
+	if (bfid->ops == &cq_fid_ops && !mbox->cq) {
+		mbox->cq = container_of(bfid, struct mailbox_cq, fid.fid);
+		atomic_inc(&mbox->cq->users);
 		return 0;
 	}
-	if (bfid->ops == &receives_fid_ops && !box->receives) {
-		box->receives = container_of(bfid, struct receives, fid.fid);
-		atomic_inc(&box->receives->users);
+	if (bfid->ops == &srx_fid_ops && !mbox->srx) {
+		mbox->srx = container_of(bfid, struct mailbox_srx, fid.fid);
+		atomic_inc(&mbox->srx->users);
 		return 0;
 	}
 	return -FI_EINVAL;
 }
 
-static int control_mailbox(struct fid *fid, int command, void *arg)
+static int enable_mailbox(struct fid *fid, int command, void *arg)
 {
-	struct mailbox *box = container_of(fid, struct mailbox, fid.fid);
+	struct mailbox *mbox = container_of(fid, struct mailbox, fid.fid);
 	unsigned long irqs;
 
 	if (command != FI_ENABLE)
 		return -FI_ENOSYS;
-	if (!box->queue)
+	if (!mbox->cq)
 		return -FI_ENOCQ;
-	if (!box->receives || box->open)
+	if (!mbox->srx || mbox->enabled)
 		return -FI_EOPBADSTATE;
 	spin_lock_irqsave(&lock, irqs);
-	box->number = ++numbers;
-	box->open = true;
-	list_add_tail(&box->list, &boxes);
+	mbox->number = ++last_number;
+	mbox->enabled = true;
+	list_add_tail(&mbox->list, &mailboxes);
 	spin_unlock_irqrestore(&lock, irqs);
 	return 0;
 }
@@ -576,25 +583,25 @@ static struct fi_ops mailbox_fid_ops = {
 	.size = sizeof(mailbox_fid_ops),
 	.close = close_mailbox,
 	.bind = bind_mailbox,
-	.control = control_mailbox,
+	.control = enable_mailbox,
 	.ops_open = no_ops_open,
 };
 
-static int name_mailbox(fid_t fid, void *addr, size_t *addrlen)
+static int getname_mailbox(fid_t fid, void *addr, size_t *addrlen)
 {
-	struct mailbox *box = container_of(fid, struct mailbox, fid.fid);
-	size_t room = *addrlen;
+	struct mailbox *mbox = container_of(fid, struct mailbox, fid.fid);
+	size_t size = *addrlen;
 
-	*addrlen = sizeof(box->number);
-	if (room < sizeof(box->number))
+	*addrlen = sizeof(mbox->number);
+	if (size < sizeof(mbox->number))
 		return -FI_ETOOSMALL;
-	memcpy(addr, &box->number, sizeof(box->number));
+	memcpy(addr, &mbox->number, sizeof(mbox->number));
 	return 0;
 }
 
 static struct fi_ops_cm cm_ops = {
 	.size = sizeof(cm_ops),
-	.getname = name_mailbox,
+	.getname = getname_mailbox,
 };
 
 static ssize_t cancel_mailbox(fid_t fid, void *context)
@@ -611,35 +618,35 @@ static int open_mailbox(struct fid_domain *fid, struct fi_info *info, struct fid
 			void *context)
 {
 	struct domain *domain = container_of(fid, struct domain, fid);
-	struct mailbox *box;
+	struct mailbox *mbox;
 
 	if (!info || !ep)
 		return -FI_EINVAL;
-	box = kzalloc_obj(*box);
-	if (!box)
+	mbox = kzalloc_obj(*mbox);
+	if (!mbox)
 		return -FI_ENOMEM;
-	box->fid.fid.fclass = FI_CLASS_EP;
-	box->fid.fid.context = context;
-	box->fid.fid.ops = &mailbox_fid_ops;
-	box->fid.ops = &ep_ops;
-	box->fid.cm = &cm_ops;
-	box->fid.msg = &msg_ops;
-	box->domain = domain;
-	INIT_LIST_HEAD(&box->letters);
-	refcount_set(&box->refs, 1);
-	init_completion(&box->gone);
+	mbox->fid.fid.fclass = FI_CLASS_EP;
+	mbox->fid.fid.context = context;
+	mbox->fid.fid.ops = &mailbox_fid_ops;
+	mbox->fid.ops = &ep_ops;
+	mbox->fid.cm = &cm_ops;
+	mbox->fid.msg = &msg_ops;
+	mbox->domain = domain;
+	INIT_LIST_HEAD(&mbox->unexp_msgs);
+	refcount_set(&mbox->refs, 1);
+	init_completion(&mbox->released);
 	atomic_inc(&domain->users);
-	*ep = &box->fid;
+	*ep = &mbox->fid;
 	return 0;
 }
 
-/* What it is found by, and opens */
+/* Domain operations and registration */
 
 static struct fi_ops_domain domain_ops = {
 	.size = sizeof(domain_ops),
-	.cq_open = open_queue,
+	.cq_open = open_cq,
 	.endpoint = open_mailbox,
-	.srx_ctx = open_receives,
+	.srx_ctx = open_srx,
 };
 
 static int getinfo(u32 version, const char *node, const char *service, u64 flags,
@@ -657,7 +664,7 @@ static int getinfo(u32 version, const char *node, const char *service, u64 flags
 		return -FI_ENOMEM;
 	found->caps = caps;
 	found->ep_attr->type = FI_EP_RDM;
-	found->ep_attr->max_msg_size = MOST_BYTES;
+	found->ep_attr->max_msg_size = MAX_MSG_SIZE;
 	found->domain_attr->threading = FI_THREAD_SAFE;
 	*info = found;
 	return 0;
@@ -684,5 +691,5 @@ static void __exit mailbox_exit(void)
 
 module_init(mailbox_init);
 module_exit(mailbox_exit);
-MODULE_DESCRIPTION("A provider of another module, which uses its peer's queue and receives");
+MODULE_DESCRIPTION("kOFI sample: provider that uses an owner's completion queue and receives");
 MODULE_LICENSE("GPL");

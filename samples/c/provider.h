@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What surrounds a provider of a module of its own: fabrics and domains that count
- * what is open of them, and calls that it does not have.
+ * Fabric and domain objects for the provider samples. Each counts its open
+ * children, and does not close before them.
  *
- * A provider defines domain_ops, what its domains open, and gives open_fabric() to
- * kOFI.
+ * A provider defines domain_ops, the calls that open children of a domain, and
+ * has open_fabric() as the fabric call of its struct fi_provider.
  */
 
 #ifndef SAMPLES_PROVIDER_H
@@ -26,7 +26,7 @@ struct domain {
 	atomic_t		users;
 };
 
-/* What a domain opens: the provider's own. */
+/* Calls that open children of a domain, defined by the provider */
 static struct fi_ops_domain domain_ops;
 
 static int no_bind(struct fid *fid, struct fid *bfid, u64 flags)
@@ -44,7 +44,7 @@ static int no_ops_open(struct fid *fid, const char *name, u64 flags, void **ops,
 	return -FI_ENOSYS;
 }
 
-/* The calls of an object that is only closed. */
+/* Defines the fid operations of an object that has only a close call. */
 #define FID_OPS(name, close_call) \
 static struct fi_ops name = { .size = sizeof(name), .close = close_call, .bind = no_bind, \
 			      .control = no_control, .ops_open = no_ops_open }
@@ -83,7 +83,7 @@ static int open_domain(struct fid_fabric *fid, struct fi_info *info, struct fid_
 	return 0;
 }
 
-/* Memory is the owner's, and is registered where it is used: there is nothing to ask its domain for. */
+/* Opens a peer domain. The owner's domain is not used: these providers register no memory. */
 static int open_domain2(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **out,
 			u64 flags, void *context)
 {
