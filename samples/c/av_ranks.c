@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The four phases in the life of an address vector. The ranks of a parallel
- * program are datagram endpoints on this machine; rank 0 is the master. All ranks
- * share one named vector: the master inserts the addresses, the others open it
- * for reading, and they send to each other by fi_addr_t only.
+ * The four phases of an address vector's life. The ranks of a parallel program
+ * are datagram endpoints on this machine; rank 0 is the master. All ranks share
+ * one named address vector: the master inserts the addresses, and the other ranks
+ * open it read-only. Ranks address each other by fi_addr_t only.
  *
  *	insmod av_ranks.ko addr=10.0.0.1 ranks=3
  *
- * Its thread says with a line of results what came of it; the ranks stay until
- * the module goes.
+ * The thread logs the results. The ranks stay open until the module is unloaded.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -21,14 +20,14 @@ MODULE_PARM_DESC(addr, "address of this machine, IPv4 or IPv6");
 
 static uint ranks = 3;
 module_param(ranks, uint, 0444);
-MODULE_PARM_DESC(ranks, "how many ranks there are beside the master");
+MODULE_PARM_DESC(ranks, "number of ranks besides the master");
 
-/* The longest address that a rank can have: a struct sockaddr_in6. */
+/* Maximum length of a rank's address: a struct sockaddr_in6 */
 #define ADDR_LEN	28
 
 static struct task_struct *thread;
 
-/* A rank, in place of a process: its own handle of the vector, and its endpoint. */
+/* A rank, which stands for a process: its own handle of the vector, and its endpoint */
 struct rank {
 	struct fid_av		*av;
 	struct fid_cq		*cq;
@@ -42,15 +41,16 @@ struct world {
 	struct fi_info		*info;
 	struct fid_fabric	*fabric;
 	struct fid_domain	*domain;
-	struct rank		*rank;		/* the master first */
-	fi_addr_t		*fi_addrs;	/* ranks 1, 2, ..., then the master */
+	struct rank		*rank;		/* rank[0] is the master */
+	fi_addr_t		*fi_addrs;	/* of ranks 1, 2, ..., then the master */
 };
 
 /*
- * Phases 1 and 2: the master opens the vector with the expected size. A size
- * beyond the domain's limits fails here, not at the first insertion.
+ * Phases 1 and 2: the master opens the vector with the expected number of
+ * addresses. Attributes beyond the domain's limits fail here, not at the first
+ * insertion.
  */
-static int open_vector(struct world *world)
+static int open_master_av(struct world *world)
 {
 	struct fi_av_attr bad[] = {
 		{ .type = FI_AV_TABLE, .rx_ctx_bits = 99 },
@@ -76,7 +76,7 @@ static int open_vector(struct world *world)
 	return fi_av_open(world->domain, &attr, &world->rank[0].av, NULL);
 }
 
-/* Opens the same vector for reading, and an endpoint on a free port. */
+/* Opens the vector read-only, unless the rank is the master, and an endpoint on a free port. */
 static int open_rank(struct world *world, struct rank *rank)
 {
 	struct fi_av_attr av_attr = { .name = "av_ranks", .flags = FI_READ };
@@ -119,11 +119,12 @@ static void close_rank(struct rank *rank)
 }
 
 /*
- * Phase 3: the master collects the address of each rank, and inserts it. Here a
- * function call returns it; between machines this takes another channel. The
- * master's own address comes last, so that rank 1 has index 0.
+ * Phase 3: the master collects the addresses of all ranks, and inserts them. The
+ * ranks of this sample are in one module; a program on several machines exchanges
+ * addresses out of band. The master's own address is the last, so that rank 1 has
+ * index 0.
  */
-static int populate(struct world *world)
+static int insert_addresses(struct world *world)
 {
 	size_t len = ADDR_LEN;
 	int ret = 0;
@@ -133,7 +134,7 @@ static int populate(struct world *world)
 	if (!addrs)
 		return -FI_ENOMEM;
 	for (uint i = 0; i <= ranks && !ret; i++) {
-		/* One behind the other: they are all as long. */
+		/* Addresses of one family have the same length. */
 		ret = fi_getname(&world->rank[(i + 1) % (ranks + 1)].ep->fid,
 				 addrs + i * len, &len);
 	}
@@ -147,9 +148,9 @@ static int populate(struct world *world)
 	}
 	for (uint i = 0; i <= ranks; i++) {
 		char text[64];
-		size_t room = sizeof(text);
+		size_t text_len = sizeof(text);
 
-		fi_av_straddr(world->rank[0].av, addrs + i * len, text, &room);
+		fi_av_straddr(world->rank[0].av, addrs + i * len, text, &text_len);
 		pr_info("phase 3: rank %u is %llu, %s\n", (i + 1) % (ranks + 1),
 			world->fi_addrs[i], text);
 	}
@@ -171,7 +172,7 @@ static int post_send(struct rank *rank, fi_addr_t to, u64 word)
 	return fi_send(rank->ep, rank->out, sizeof(*rank->out), NULL, to, rank->out);
 }
 
-/* Waits until the rank has sent and received @count messages in total. */
+/* Waits until the rank has sent @sent and received @received messages in total. */
 static int wait_until(struct rank *rank, uint sent, uint received)
 {
 	while (rank->sent < sent || rank->received < received) {
@@ -182,7 +183,7 @@ static int wait_until(struct rank *rank, uint sent, uint received)
 
 		if (kthread_should_stop())
 			return -FI_EINTR;
-		ret = fi_cq_sreadfrom(rank->cq, &comp, 1, &from, NULL, TICK);
+		ret = fi_cq_sreadfrom(rank->cq, &comp, 1, &from, NULL, WAIT_MS);
 		if (ret == -FI_EAGAIN)
 			continue;
 		if (ret == -FI_EAVAIL && fi_cq_readerr(rank->cq, &err, 0) == 1)
@@ -200,10 +201,10 @@ static int wait_until(struct rank *rank, uint sent, uint received)
 }
 
 /*
- * Phase 4: the master sends a number to a rank, which inverts each bit and
- * returns it to the sender.
+ * Phase 4: the master sends a word to a rank, which inverts its bits and returns
+ * it to the source address of the message.
  */
-static int greet(struct world *world, uint number)
+static int exchange(struct world *world, uint number)
 {
 	struct rank *master = &world->rank[0], *rank = &world->rank[number];
 	fi_addr_t to = world->fi_addrs[number - 1];
@@ -228,7 +229,7 @@ static int greet(struct world *world, uint number)
 	return ret;
 }
 
-static int find_datagrams(struct fi_info **info)
+static int find_info_rdm(struct fi_info **info)
 {
 	struct fi_info *hints = fi_allocinfo();
 	int ret;
@@ -244,7 +245,7 @@ static int find_datagrams(struct fi_info **info)
 	return ret;
 }
 
-static int live(struct world *world)
+static int run_phases(struct world *world)
 {
 	int ret;
 
@@ -252,30 +253,30 @@ static int live(struct world *world)
 	world->fi_addrs = kcalloc(ranks + 1, sizeof(*world->fi_addrs), GFP_KERNEL);
 	if (!world->rank || !world->fi_addrs)
 		return -FI_ENOMEM;
-	ret = find_datagrams(&world->info);
+	ret = find_info_rdm(&world->info);
 	if (!ret)
 		ret = fi_fabric(world->info->fabric_attr, &world->fabric, NULL);
 	if (!ret)
 		ret = fi_domain(world->fabric, world->info, &world->domain, NULL);
 	if (!ret)
-		ret = open_vector(world);
+		ret = open_master_av(world);
 	for (uint i = 0; i <= ranks && !ret; i++)
 		ret = open_rank(world, &world->rank[i]);
 	if (!ret)
-		ret = populate(world);
+		ret = insert_addresses(world);
 	for (uint i = 1; i <= ranks && !ret; i++)
-		ret = greet(world, i);
+		ret = exchange(world, i);
 	return ret;
 }
 
-/* The ranks have said all, and are there until the module goes. */
-static void stay(struct world *world)
+/* Keeps the ranks open until the module is unloaded, then removes their addresses. */
+static void wait_unload(struct world *world)
 {
 	int ret;
 
 	while (!kthread_should_stop())
 		schedule_timeout_interruptible(HZ);
-	/* A rank that leaves takes its fi_addr_t along. */
+	/* The fi_addr_t of a rank is not valid after this. */
 	ret = fi_av_remove(world->rank[0].av, world->fi_addrs, ranks + 1, 0);
 	if (ret)
 		pr_err("fi_av_remove: %s\n", fi_strerror(ret));
@@ -284,13 +285,13 @@ static void stay(struct world *world)
 static int av_ranks(void *unused)
 {
 	struct world world = {};
-	int ret = live(&world);
+	int ret = run_phases(&world);
 
 	if (ret)
 		pr_err("%s: %s\n", addr, fi_strerror(ret));
 	pr_info("done ranks=%u errors=%d\n", ranks, !!ret);
 	if (!ret)
-		stay(&world);
+		wait_unload(&world);
 	for (uint i = 0; world.rank && i <= ranks; i++)
 		close_rank(&world.rank[i]);
 	if (world.domain)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * One end of a connection, as the client and the server both need it: a domain
+ * A connected endpoint and its resources, for clients and servers: a domain
  * (the device), an event queue for the connection, a completion queue for each
- * direction, the endpoint, and one registered buffer that is cut into slots.
+ * direction, and one registered buffer that is divided into slots.
  */
 
 #ifndef KOFI_SAMPLE_CONNECTION_H
@@ -19,11 +19,11 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 
-/* How long a wait lasts before its loop looks around, in milliseconds. */
-#define TICK		1000
+/* Timeout of one wait in milliseconds; between waits a loop checks kthread_should_stop(). */
+#define WAIT_MS		1000
 
-/* Room for what the peer may say when it connects: FI_OPT_CM_DATA_SIZE. */
-#define PEER_DATA	64
+/* Maximum length of the peer's private data: FI_OPT_CM_DATA_SIZE */
+#define MAX_CM_DATA	64
 
 struct connection {
 	struct fid_domain *domain;
@@ -36,8 +36,8 @@ struct connection {
 };
 
 /*
- * A sample's thread, for kthread_stop_put(): the reference keeps it known when
- * it has ended by itself.
+ * Starts the thread of a sample. The reference keeps the task_struct valid for
+ * kthread_stop_put() after the thread has exited.
  */
 static inline struct task_struct *run_thread(int (*run)(void *))
 {
@@ -51,7 +51,7 @@ static inline struct task_struct *run_thread(int (*run)(void *))
 	return thread;
 }
 
-/* Asks for connected endpoints that can do @caps. */
+/* Finds connected endpoints with the capabilities @caps. */
 static inline int find_info(const char *addr, const char *port, u64 flags,
 			    u64 caps, struct fi_info **info)
 {
@@ -62,8 +62,9 @@ static inline int find_info(const char *addr, const char *port, u64 flags,
 		return -FI_ENOMEM;
 	hints->caps = caps;
 	hints->ep_attr->type = FI_EP_MSG;
-	/* Keys are the device's choice, and say addresses; data takes a receive. */
+	/* The provider selects keys, and RMA addresses are virtual addresses. */
 	hints->domain_attr->mr_mode = FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
+	/* Remote CQ data consumes a posted receive. */
 	hints->mode = FI_RX_CQ_DATA;
 	ret = fi_getinfo(FI_VERSION(1, 17), addr, port, flags, hints, info);
 	fi_freeinfo(hints);
@@ -78,10 +79,10 @@ static inline int open_eq(struct fid_fabric *fabric, struct fid_eq **eq)
 }
 
 /*
- * Waits for the event @want, whose entry has room for @len bytes: how many of
- * them it has, or an error.
+ * Waits for the event @want. Returns the length of its entry, of which at most
+ * @len bytes are written to @entry, or an error.
  */
-static inline ssize_t wait_entry_of(struct fid_eq *eq, u32 want,
+static inline ssize_t wait_cm_entry(struct fid_eq *eq, u32 want,
 				    struct fi_eq_cm_entry *entry, size_t len)
 {
 	struct fi_eq_err_entry err = {};
@@ -91,7 +92,7 @@ static inline ssize_t wait_entry_of(struct fid_eq *eq, u32 want,
 	do {
 		if (kthread_should_stop())
 			return -FI_EINTR;
-		ret = fi_eq_sread(eq, &event, entry, len, TICK, 0);
+		ret = fi_eq_sread(eq, &event, entry, len, WAIT_MS, 0);
 	} while (ret == -FI_EAGAIN);
 
 	if (ret == -FI_EAVAIL && fi_eq_readerr(eq, &err, 0) > 0)
@@ -102,14 +103,14 @@ static inline ssize_t wait_entry_of(struct fid_eq *eq, u32 want,
 }
 
 /*
- * Waits for the event @want. An info that comes with it is the caller's; give
- * NULL for @info where none can come.
+ * Waits for the event @want. The caller frees the info of FI_CONNREQ; @info is
+ * NULL for events that have none.
  */
 static inline int wait_event_of(struct fid_eq *eq, u32 want,
 				struct fi_info **info)
 {
-	DEFINE_RAW_FLEX(struct fi_eq_cm_entry, entry, data, PEER_DATA);
-	ssize_t ret = wait_entry_of(eq, want, entry, __struct_size(entry));
+	DEFINE_RAW_FLEX(struct fi_eq_cm_entry, entry, data, MAX_CM_DATA);
+	ssize_t ret = wait_cm_entry(eq, want, entry, __struct_size(entry));
 
 	if (ret < 0)
 		return ret;
@@ -118,11 +119,11 @@ static inline int wait_event_of(struct fid_eq *eq, u32 want,
 	return 0;
 }
 
-/* Waits until there is a connection, and for what the peer says with it. */
+/* Waits for FI_CONNECTED, and copies @len bytes of the peer's private data to @data. */
 static inline int wait_connected(struct fid_eq *eq, void *data, size_t len)
 {
-	DEFINE_RAW_FLEX(struct fi_eq_cm_entry, entry, data, PEER_DATA);
-	ssize_t ret = wait_entry_of(eq, FI_CONNECTED, entry,
+	DEFINE_RAW_FLEX(struct fi_eq_cm_entry, entry, data, MAX_CM_DATA);
+	ssize_t ret = wait_cm_entry(eq, FI_CONNECTED, entry,
 				    __struct_size(entry));
 
 	if (ret < 0)
@@ -134,8 +135,8 @@ static inline int wait_connected(struct fid_eq *eq, void *data, size_t len)
 }
 
 /*
- * Waits for a completion. A failed operation gives its error: -FI_ECANCELED
- * is that of a receive which was still posted when the connection ended.
+ * Waits for a completion. Returns the error of a failed operation: -FI_ECANCELED
+ * for a receive that was still posted when the connection ended.
  */
 static inline int wait_completion_of(struct fid_cq *cq,
 				     struct fi_cq_msg_entry *comp)
@@ -146,7 +147,7 @@ static inline int wait_completion_of(struct fid_cq *cq,
 	do {
 		if (kthread_should_stop())
 			return -FI_EINTR;
-		ret = fi_cq_sread(cq, comp, 1, NULL, TICK);
+		ret = fi_cq_sread(cq, comp, 1, NULL, WAIT_MS);
 	} while (ret == -FI_EAGAIN);
 
 	if (ret == -FI_EAVAIL && fi_cq_readerr(cq, &err, 0) == 1)
@@ -163,8 +164,8 @@ static inline void close_fid(struct fid *fid)
 }
 
 /*
- * Closes what has been opened, children before their parents. When the
- * endpoint is closed nothing touches the buffer any more.
+ * Closes all objects that are open, children before their parents. After the
+ * endpoint is closed, the device does not access the buffer.
  */
 static inline void close_connection(struct connection *conn)
 {
@@ -184,9 +185,8 @@ static inline void close_connection(struct connection *conn)
 }
 
 /*
- * Opens one end with a buffer of @slots slots of @size bytes, one for each
- * operation that is posted at a time. After an error, too, close_connection()
- * cleans up.
+ * Opens an endpoint with a buffer of @slots slots of @size bytes, one slot for
+ * each posted operation. The caller calls close_connection() after an error, too.
  */
 static inline int open_connection(struct connection *conn,
 				  struct fid_fabric *fabric,
@@ -208,7 +208,7 @@ static inline int open_connection(struct connection *conn,
 	ret = fi_domain(fabric, info, &conn->domain, NULL);
 	if (ret)
 		return ret;
-	/* No rights for the peer: it sends messages, it does not reach in. */
+	/* No remote access: the peer only sends messages. */
 	ret = fi_mr_reg(conn->domain, conn->buf, slots * size, 0, 0, 0, 0,
 			&conn->mr, NULL);
 	if (ret)
@@ -223,7 +223,7 @@ static inline int open_connection(struct connection *conn,
 	if (ret)
 		return ret;
 
-	/* The info is ours: it may ask for queues that hold every slot. */
+	/* Each work queue has an entry for every slot. */
 	info->tx_attr->size = slots;
 	info->rx_attr->size = slots;
 	ret = fi_endpoint(conn->domain, info, &conn->ep, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What a datagram server and its clients, in the kernel or not, tell each other. */
+/* Protocol of a datagram server and its clients, in the kernel and in user space */
 
 #ifndef KOFI_SAMPLE_DATAGRAM_H
 #define KOFI_SAMPLE_DATAGRAM_H
@@ -7,22 +7,22 @@
 #include <linux/in.h>
 #include <linux/types.h>
 
-/* A tag is the client's number, and what is to be done. */
+/* A tag is the client's number times DATAGRAM_TAGS, plus one of these requests. */
 #define DATAGRAM_TAGS	256
 #define DATAGRAM_ECHO	1
 #define DATAGRAM_FLIP	2
 #define DATAGRAM_COUNT	3
 
-/* How often the server counts when it is asked to. */
+/* Additions to each word for one DATAGRAM_COUNT request */
 #define DATAGRAM_COUNTS	8
 
-/* From the client: where it receives, and memory that it lends. */
+/* First message of a client: its address, and the memory region that it exposes */
 struct datagram_hello {
 	struct sockaddr_in	name;
 	__be64			base, key, len;
 };
 
-/* To the client: its number, and memory that the server lends. */
+/* Reply to it: the client's number, and the memory region that the server exposes */
 struct datagram_welcome {
 	__be64			number, base, key, len;
 };

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A datagram server: one endpoint, and any number of clients, none of whom it
- * has a connection with that it knows of. Clients may be in the kernel, or
- * programs on user space's libfabric ("verbs;ofi_rxm").
+ * A datagram server: serves up to MAX_CLIENTS clients on one endpoint. kOFI
+ * connects and disconnects peers by itself. Clients are in the kernel, or are
+ * programs in user space on libfabric's "verbs;ofi_rxm" provider.
  *
  *	insmod datagram_server.ko addr=10.0.0.1 port=7471
  *
- * A client says hello first: where it is, and what memory it lends. It is told
- * its number, and what memory the server lends. What it then sends with a tag
- * of its number and DATAGRAM_ECHO comes back; of DATAGRAM_FLIP, the server
- * reads the client's memory, and writes it back with each bit the other way; of
- * DATAGRAM_COUNT, it counts the first word of the client's memory up, and the
- * first word of its own, which clients may count up as well.
+ * A client first sends a struct datagram_hello with its address and the memory
+ * region that it exposes. The server replies with the client's number and the
+ * region that the server exposes. The tag of each later message selects a request:
+ *
+ *	DATAGRAM_ECHO	return the message
+ *	DATAGRAM_FLIP	read the client's region, and write it back inverted
+ *	DATAGRAM_COUNT	increment the first word of the client's region, and the
+ *			first word of the server's region, several times each
+ *
+ * Clients may increment the first word of the server's region at the same time.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -24,9 +28,9 @@
 #include "datagram.h"
 
 #define CAPS	(FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC)
-/* Messages that are received at a time. */
+/* Number of posted receives for tagged messages */
 #define WINDOW	4
-#define CLIENTS	64
+#define MAX_CLIENTS	64
 
 static char *addr = "0.0.0.0";
 module_param(addr, charp, 0444);
@@ -38,7 +42,7 @@ MODULE_PARM_DESC(port, "port to listen on");
 
 static uint size = SZ_2M;
 module_param(size, uint, 0444);
-MODULE_PARM_DESC(size, "longest message, and bytes that are lent");
+MODULE_PARM_DESC(size, "maximum length of a message, and length of the exposed region, in bytes");
 
 struct server {
 	struct fid_fabric	*fabric;
@@ -46,19 +50,22 @@ struct server {
 	struct fid_eq		*eq;		/* reports the removal of the device */
 	struct fid_av		*av;
 	struct fid_cq		*tx_cq, *rx_cq;
-	struct fid_mr		*lent;
+	struct fid_mr		*mr;
 	struct fid_ep		*ep;
-	u8			*buf;		/* the lent region, and WINDOW messages */
+	u8			*buf;		/* the exposed region, then WINDOW messages */
 	struct datagram_hello	*hello;
-	struct datagram_hello	clients[CLIENTS];
-	fi_addr_t		self;
-	u64			*found;		/* by what counts */
+	struct datagram_hello	clients[MAX_CLIENTS];
+	fi_addr_t		self;		/* the server's own address */
+	u64			*fetched;	/* result of fi_fetch_atomic() */
 };
 
 static struct task_struct *thread;
 
-/* It is a peer of its own: what all count up is counted in one way. */
-static int know_oneself(struct server *server)
+/*
+ * Inserts the server's own address. The server increments its word by the same
+ * atomic operations as its clients, because the CPU's are not atomic with those.
+ */
+static int insert_self(struct server *server)
 {
 	struct sockaddr_in name;
 	size_t len = sizeof(name);
@@ -82,15 +89,15 @@ static int open_server(struct server *server)
 
 	server->buf = kvzalloc((WINDOW + 1) * (size_t)size, GFP_KERNEL);
 	server->hello = kzalloc_obj(*server->hello);
-	server->found = kzalloc_obj(*server->found);
-	if (!hints || !server->buf || !server->hello || !server->found) {
+	server->fetched = kzalloc_obj(*server->fetched);
+	if (!hints || !server->buf || !server->hello || !server->fetched) {
 		ret = -FI_ENOMEM;
 		goto out;
 	}
 	hints->caps = CAPS;
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->domain_attr->mr_mode = FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
-	/* FI_SOURCE: the address is ours, not that of a peer. */
+	/* FI_SOURCE: the address is local. */
 	ret = fi_getinfo(FI_VERSION(1, 17), addr, port, FI_SOURCE, hints, &info);
 	if (!ret)
 		ret = fi_fabric(info->fabric_attr, &server->fabric, NULL);
@@ -109,7 +116,7 @@ static int open_server(struct server *server)
 	if (!ret)
 		ret = fi_mr_reg(server->domain, server->buf, size,
 				FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0,
-				&server->lent, NULL);
+				&server->mr, NULL);
 	if (!ret)
 		ret = fi_endpoint(server->domain, info, &server->ep, NULL);
 	if (!ret)
@@ -121,7 +128,7 @@ static int open_server(struct server *server)
 	if (!ret)
 		ret = fi_enable(server->ep);
 	if (!ret)
-		ret = know_oneself(server);
+		ret = insert_self(server);
 out:
 	fi_freeinfo(info);
 	fi_freeinfo(hints);
@@ -132,8 +139,8 @@ static void close_server(struct server *server)
 {
 	if (server->ep)
 		close_fid(&server->ep->fid);
-	if (server->lent)
-		close_fid(&server->lent->fid);
+	if (server->mr)
+		close_fid(&server->mr->fid);
 	if (server->rx_cq)
 		close_fid(&server->rx_cq->fid);
 	if (server->tx_cq)
@@ -146,16 +153,17 @@ static void close_server(struct server *server)
 		close_fid(&server->eq->fid);
 	if (server->fabric)
 		close_fid(&server->fabric->fid);
-	kfree(server->found);
+	kfree(server->fetched);
 	kfree(server->hello);
 	kvfree(server->buf);
 }
 
 /*
- * Returns whether the server has to stop: the module is being unloaded, or the device
- * is being removed, which waits until everything up to the domain has been closed.
+ * Returns an error if the server has to stop: -FI_EINTR if the module is being
+ * unloaded, -FI_ENODEV if the device is being removed. The removal waits until
+ * the domain and all its objects are closed.
  */
-static int check_end(struct server *server)
+static int check_stop(struct server *server)
 {
 	struct fi_eq_err_entry err = {};
 
@@ -166,17 +174,17 @@ static int check_end(struct server *server)
 	return 0;
 }
 
-static int wait_for(struct server *server, struct fid_cq *cq,
-		    struct fi_cq_tagged_entry *done)
+static int wait_cq(struct server *server, struct fid_cq *cq,
+		   struct fi_cq_tagged_entry *done)
 {
 	struct fi_cq_err_entry err = {};
 	ssize_t ret;
 
 	do {
-		ret = check_end(server);
+		ret = check_stop(server);
 		if (ret)
 			return ret;
-		ret = fi_cq_sread(cq, done, 1, NULL, TICK);
+		ret = fi_cq_sread(cq, done, 1, NULL, WAIT_MS);
 	} while (ret == -FI_EAGAIN);
 
 	if (ret == -FI_EAVAIL && fi_cq_readerr(cq, &err, 0) == 1) {
@@ -186,27 +194,27 @@ static int wait_for(struct server *server, struct fid_cq *cq,
 	return ret < 0 ? ret : 0;
 }
 
-/* Waits for what has just been started, if it has been. */
-static int settle(struct server *server, int ret)
+/* Waits for the completion of a transmit operation, unless posting it failed with @ret. */
+static int wait_tx(struct server *server, int ret)
 {
 	struct fi_cq_tagged_entry done;
 
-	return ret ?: wait_for(server, server->tx_cq, &done);
+	return ret ?: wait_cq(server, server->tx_cq, &done);
 }
 
-static int await_hello(struct server *server)
+static int post_hello_recv(struct server *server)
 {
 	return fi_recv(server->ep, server->hello, sizeof(*server->hello), NULL,
 		       FI_ADDR_UNSPEC, server->hello);
 }
 
-static int await_message(struct server *server, void *at)
+static int post_msg_recv(struct server *server, void *at)
 {
 	return fi_trecv(server->ep, at, size, NULL, FI_ADDR_UNSPEC, 0, ~0ull, at);
 }
 
-/* A client that comes again is another one. */
-static int welcome(struct server *server)
+/* Adds a client, and replies with its number. An address that was added before keeps its number. */
+static int add_client(struct server *server)
 {
 	struct datagram_hello *hello = server->hello;
 	struct datagram_welcome answer;
@@ -216,13 +224,13 @@ static int welcome(struct server *server)
 	ret = fi_av_insert(server->av, &hello->name, 1, &number, 0, NULL);
 	if (ret != 1)
 		return ret < 0 ? ret : -FI_EINVAL;
-	if (number >= CLIENTS)
+	if (number >= MAX_CLIENTS)
 		return -FI_ENOSPC;
 	server->clients[number] = *hello;
 	answer = (struct datagram_welcome){
 		.number = cpu_to_be64(number),
 		.base = cpu_to_be64((uintptr_t)server->buf),
-		.key = cpu_to_be64(fi_mr_key(server->lent)),
+		.key = cpu_to_be64(fi_mr_key(server->mr)),
 		.len = cpu_to_be64(size),
 	};
 	return fi_inject(server->ep, &answer, sizeof(answer), number);
@@ -235,14 +243,14 @@ static int flip(struct server *server, fi_addr_t number, u8 *at, u64 tag)
 	size_t len = min_t(u64, be64_to_cpu(client->len), size);
 	int ret;
 
-	ret = settle(server, fi_read(server->ep, at, len, NULL, number, base,
-				     key, NULL));
+	ret = wait_tx(server, fi_read(server->ep, at, len, NULL, number, base,
+				      key, NULL));
 	if (ret)
 		return ret;
 	for (size_t i = 0; i < len; i++)
 		at[i] = ~at[i];
-	ret = settle(server, fi_write(server->ep, at, len, NULL, number, base,
-				      key, NULL));
+	ret = wait_tx(server, fi_write(server->ep, at, len, NULL, number, base,
+				       key, NULL));
 	return ret ?: fi_tinject(server->ep, NULL, 0, number, tag);
 }
 
@@ -255,23 +263,23 @@ static int count(struct server *server, fi_addr_t number, u64 tag)
 	int ret = 0;
 
 	for (int i = 0; !ret && i < DATAGRAM_COUNTS; i++) {
-		ret = settle(server, fi_fetch_atomic(ep, &one, 1, NULL, server->found, NULL,
-						     number, base, key, FI_UINT64, FI_SUM, NULL));
-		/* Nobody else does. */
-		if (!ret && i && *server->found != last + 1)
+		ret = wait_tx(server, fi_fetch_atomic(ep, &one, 1, NULL, server->fetched, NULL,
+						      number, base, key, FI_UINT64, FI_SUM, NULL));
+		/* No other peer changes the client's word. */
+		if (!ret && i && *server->fetched != last + 1)
 			ret = -FI_EIO;
-		last = *server->found;
+		last = *server->fetched;
 		if (!ret)
-			ret = settle(server, fi_atomic(ep, &one, 1, NULL, server->self,
-						       (uintptr_t)server->buf,
-						       fi_mr_key(server->lent), FI_UINT64, FI_SUM,
-						       NULL));
+			ret = wait_tx(server, fi_atomic(ep, &one, 1, NULL, server->self,
+							(uintptr_t)server->buf,
+							fi_mr_key(server->mr), FI_UINT64, FI_SUM,
+							NULL));
 	}
 	return ret ?: fi_tinject(ep, NULL, 0, number, tag);
 }
 
-/* Any other error concerns one client only. */
-static bool is_end(int ret)
+/* Returns whether the server has to stop. Any other error concerns one client only. */
+static bool is_fatal(int ret)
 {
 	return ret == -FI_EINTR || ret == -FI_ENODEV;
 }
@@ -283,35 +291,35 @@ static int serve(struct server *server)
 	void *at;
 	int ret;
 
-	ret = wait_for(server, server->rx_cq, &done);
-	if (is_end(ret))
+	ret = wait_cq(server, server->rx_cq, &done);
+	if (is_fatal(ret))
 		return ret;
 	at = done.op_context;
 	if (at == server->hello) {
 		if (!ret)
-			ret = welcome(server);
-		if (is_end(ret))
+			ret = add_client(server);
+		if (is_fatal(ret))
 			return ret;
 		if (ret)
 			pr_err("hello: %s\n", fi_strerror(ret));
-		return await_hello(server);
+		return post_hello_recv(server);
 	}
 	number = done.tag / DATAGRAM_TAGS;
-	if (!ret && number < CLIENTS) {
+	if (!ret && number < MAX_CLIENTS) {
 		if (done.tag % DATAGRAM_TAGS == DATAGRAM_ECHO)
-			ret = settle(server, fi_tsend(server->ep, at, done.len,
-						      NULL, number, done.tag,
-						      NULL));
+			ret = wait_tx(server, fi_tsend(server->ep, at, done.len,
+						       NULL, number, done.tag,
+						       NULL));
 		else if (done.tag % DATAGRAM_TAGS == DATAGRAM_FLIP)
 			ret = flip(server, number, at, done.tag);
 		else if (done.tag % DATAGRAM_TAGS == DATAGRAM_COUNT)
 			ret = count(server, number, done.tag);
 	}
-	if (is_end(ret))
+	if (is_fatal(ret))
 		return ret;
 	if (ret)
 		pr_err("client %llu: %s\n", number, fi_strerror(ret));
-	return await_message(server, at);
+	return post_msg_recv(server, at);
 }
 
 static int datagram_server(void *unused)
@@ -323,9 +331,9 @@ static int datagram_server(void *unused)
 		goto out;
 	ret = open_server(server);
 	if (!ret)
-		ret = await_hello(server);
+		ret = post_hello_recv(server);
 	for (int i = 1; !ret && i <= WINDOW; i++)
-		ret = await_message(server, server->buf + i * (size_t)size);
+		ret = post_msg_recv(server, server->buf + i * (size_t)size);
 	if (!ret)
 		pr_info("ready\n");
 	while (!ret)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The server of msg_server.c again, but no thread moves a message: everything
- * between two connections is done in the callback of a completion queue, in a
- * hard interrupt.
+ * The echo server of msg_server.c without a thread for data transfers: messages
+ * are received and sent in the callback of a completion queue, by default in
+ * hardirq context.
  *
  *	insmod echo_handler.ko addr=10.0.0.1 port=7471 size=4096 window=16
  */
@@ -22,15 +22,15 @@ MODULE_PARM_DESC(port, "port to listen on");
 
 static uint size = 4096;
 module_param(size, uint, 0444);
-MODULE_PARM_DESC(size, "bytes of the longest message");
+MODULE_PARM_DESC(size, "maximum length of a message in bytes");
 
 static ushort window = 16;
 module_param(window, ushort, 0444);
-MODULE_PARM_DESC(window, "messages that a client may have under way");
+MODULE_PARM_DESC(window, "messages that a client may have outstanding");
 
 static bool interrupt = true;
 module_param(interrupt, bool, 0444);
-MODULE_PARM_DESC(interrupt, "echo in a hard interrupt (default), or where it may sleep");
+MODULE_PARM_DESC(interrupt, "echo in hardirq context (default), or in process context");
 
 static struct task_struct *thread;
 
@@ -40,23 +40,22 @@ struct client {
 	struct fid_cq *cq;
 	struct fid_mr *mr;
 	struct fid_ep *ep;
-	/* The callback's view of it: NULL before it can send, and before it is closed. */
-	struct fid_ep __rcu *live;
+	/* The endpoint for the callback: NULL before it is connected and when it is being closed */
+	struct fid_ep __rcu *live_ep;
 	char *buf;
 };
 
 /*
- * A slot of the buffer receives a message, is sent back, and receives again.
- * What a slot does next is decided by what it has done; it is the context of
- * both operations.
+ * Posts the next operation of a slot: a send after a completed receive, and a
+ * receive after a completed send. The slot is the context of both operations.
  */
-static void next_step(struct client *client, struct fid_ep *ep,
-		      struct fi_cq_msg_entry *done)
+static void repost_slot(struct client *client, struct fid_ep *ep,
+			struct fi_cq_msg_entry *done)
 {
 	void *desc = fi_mr_desc(client->mr);
 	void *slot = done->op_context;
 
-	/* A refused post means that the connection has ended: so does the slot. */
+	/* Posting fails only if the connection has ended; the slot is not used any more then. */
 	if (done->flags & FI_SEND)
 		fi_recv(ep, slot, size, desc, FI_ADDR_UNSPEC, slot);
 	else
@@ -64,11 +63,13 @@ static void next_step(struct client *client, struct fid_ep *ep,
 }
 
 /*
- * Called when the queue has something to read, and not again before a read has
- * found it empty: so read until that happens. Reading and posting are the same
- * here as anywhere else, but nothing may sleep. Calls do not overlap.
+ * Handler of the completion queue. kOFI calls it when the queue becomes readable,
+ * and not again until a read has returned -FI_EAGAIN, so read until then.
+ *
+ * Context: hardirq if the parameter "interrupt" is set; reading and posting do
+ * not sleep. Calls do not overlap.
  */
-static void ready(struct fid_cq *cq, void *context)
+static void on_readable(struct fid_cq *cq, void *context)
 {
 	struct fi_cq_err_entry err = {};
 	struct client *client = context;
@@ -77,20 +78,20 @@ static void ready(struct fid_cq *cq, void *context)
 	ssize_t n;
 
 	rcu_read_lock();
-	ep = rcu_dereference(client->live);
+	ep = rcu_dereference(client->live_ep);
 	n = ep ? 0 : -FI_EAGAIN;
 	while (n >= 0) {
 		n = fi_cq_read(cq, done, ARRAY_SIZE(done));
 		for (ssize_t i = 0; i < n; i++)
-			next_step(client, ep, &done[i]);
-		/* Never post again what has failed: the connection has ended. */
+			repost_slot(client, ep, &done[i]);
+		/* Do not repost a failed operation: the connection has ended. */
 		if (n == -FI_EAVAIL)
 			n = fi_cq_readerr(cq, &err, 0);
 	}
 	rcu_read_unlock();
 }
 
-/* After an error, too, close_client() cleans up. */
+/* Opens the objects of a client. The caller calls close_client() after an error, too. */
 static int open_client(struct client *client, struct fid_fabric *fabric,
 		       struct fi_info *info)
 {
@@ -99,7 +100,7 @@ static int open_client(struct client *client, struct fid_fabric *fabric,
 		.size = slots,
 		.format = FI_CQ_FORMAT_MSG,
 		.flags = interrupt ? FI_CB_CTX_INTR : 0,
-		.cq_event_handler = ready,
+		.cq_event_handler = on_readable,
 	};
 	int ret;
 
@@ -110,7 +111,7 @@ static int open_client(struct client *client, struct fid_fabric *fabric,
 	ret = ret ?: fi_mr_reg(client->domain, client->buf, slots * size, 0, 0,
 			       0, 0, &client->mr, NULL);
 	ret = ret ?: open_eq(fabric, &client->eq);
-	/* The context is what the callback is given. */
+	/* The context of the queue is the argument of its handler. */
 	ret = ret ?: fi_cq_open(client->domain, &cq_attr, &client->cq, client);
 	if (ret)
 		return ret;
@@ -126,12 +127,12 @@ static int open_client(struct client *client, struct fid_fabric *fabric,
 
 static void close_client(struct client *client)
 {
-	/* No call is left that posts on the endpoint, and none will. */
-	RCU_INIT_POINTER(client->live, NULL);
+	/* After the grace period no handler posts on the endpoint. */
+	RCU_INIT_POINTER(client->live_ep, NULL);
 	synchronize_rcu();
 	if (client->ep)
 		close_fid(&client->ep->fid);
-	/* Then the callback is not running, and will not run. */
+	/* fi_close() waits until the handler has returned; it is not called again. */
 	if (client->cq)
 		close_fid(&client->cq->fid);
 	if (client->mr)
@@ -143,7 +144,7 @@ static void close_client(struct client *client)
 	kvfree(client->buf);
 }
 
-/* Sets the client off, and has nothing to do until it leaves. */
+/* Accepts the client, and waits until it disconnects. */
 static int serve(struct client *client)
 {
 	void *desc = fi_mr_desc(client->mr);
@@ -161,13 +162,16 @@ static int serve(struct client *client)
 	ret = ret ?: wait_event_of(client->eq, FI_CONNECTED, NULL);
 	if (ret)
 		return ret;
-	/* The first message may have been faster than FI_CONNECTED, and still be unread. */
-	rcu_assign_pointer(client->live, client->ep);
-	ready(client->cq, client);
+	/*
+	 * A message may have arrived before FI_CONNECTED; the handler did not read
+	 * it, and is not called again for it.
+	 */
+	rcu_assign_pointer(client->live_ep, client->ep);
+	on_readable(client->cq, client);
 	return wait_event_of(client->eq, FI_SHUTDOWN, NULL);
 }
 
-/* Serves the next client, whose failures are no reason to stop listening. */
+/* Serves the next client. Errors of a client do not stop the listener. */
 static int accept_one(struct listener *listener)
 {
 	struct client client = {};

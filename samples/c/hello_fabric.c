@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Says hello to msg_server, and hears it back: as small as it gets. The same
- * program on the RDMA core is hello_verbs.c; Documentation/verbs.rst puts the
- * two beside each other.
+ * The smallest client: sends one message to msg_server, and verifies its echo.
+ * hello_verbs.c is the same program on the RDMA core; Documentation/verbs.rst
+ * compares the two.
  *
  *	insmod hello_fabric.ko addr=10.0.0.1 port=7471
  *
- * All is done when the module has been loaded, which fails if it could not be.
+ * The module does all of this while it is loaded. Loading fails if that fails.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -23,7 +23,7 @@ module_param(port, charp, 0444);
 MODULE_PARM_DESC(port, "port of the server");
 
 #define SIZE		64
-#define PATIENCE	10000	/* milliseconds */
+#define TIMEOUT_MS	10000
 
 struct hello {
 	struct fi_info *info;
@@ -88,20 +88,20 @@ static int connect_hello(struct hello *h)
 	ret = fi_enable(h->ep);
 	if (ret)
 		return ret;
-	/* Before the peer can send. */
+	/* Post the receive before the peer can send. */
 	ret = fi_recv(h->ep, h->in, SIZE, NULL, FI_ADDR_UNSPEC, h->in);
 	if (ret)
 		return ret;
 	ret = fi_connect(h->ep, NULL, NULL, 0);
 	if (ret)
 		return ret;
-	ret = fi_eq_sread(h->eq, &event, &entry, sizeof(entry), PATIENCE, 0);
+	ret = fi_eq_sread(h->eq, &event, &entry, sizeof(entry), TIMEOUT_MS, 0);
 	if (ret < 0)
 		return ret;
 	return event == FI_CONNECTED ? 0 : -FI_ENOTCONN;
 }
 
-static int talk(struct hello *h)
+static int exchange(struct hello *h)
 {
 	struct fi_cq_msg_entry entry;
 	struct fi_cq_err_entry err = {};
@@ -113,7 +113,7 @@ static int talk(struct hello *h)
 	if (ret)
 		return ret;
 	while (left--) {
-		ret = fi_cq_sread(h->cq, &entry, 1, NULL, PATIENCE);
+		ret = fi_cq_sread(h->cq, &entry, 1, NULL, TIMEOUT_MS);
 		if (ret == -FI_EAVAIL && fi_cq_readerr(h->cq, &err, 0) == 1)
 			return -err.err;
 		if (ret < 0)
@@ -148,13 +148,13 @@ static int __init hello_init(void)
 	if (!ret)
 		ret = connect_hello(&h);
 	if (!ret)
-		ret = talk(&h);
+		ret = exchange(&h);
 	close_hello(&h);
 	if (ret)
 		pr_err("%s: %s\n", addr, fi_strerror(ret));
 	else
-		pr_info("%s has said hello\n", addr);
-	/* Fabric errnos are none that insmod knows. */
+		pr_info("%s: echo received\n", addr);
+	/* insmod does not know the fabric errnos. */
 	return ret ? -EIO : 0;
 }
 

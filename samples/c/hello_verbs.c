@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Says hello to msg_server, and hears it back, on the RDMA core alone: what
- * hello_fabric.c does, as a ULP does it that uses ib_verbs and rdma_cm.
+ * The program of hello_fabric.c on the RDMA core: sends one message to
+ * msg_server and verifies its echo, as a ULP that uses ib_verbs and rdma_cm does.
  *
  *	insmod hello_verbs.ko addr=10.0.0.1 port=7471
  *
- * All is done when the module has been loaded, which fails if it could not be.
+ * The module does all of this while it is loaded. Loading fails if that fails.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -26,18 +26,18 @@ module_param(port, charp, 0444);
 MODULE_PARM_DESC(port, "port of the server");
 
 #define SIZE		64
-#define PATIENCE	10000	/* milliseconds */
+#define TIMEOUT_MS	10000
 
 struct hello {
 	struct rdma_cm_id *id;
 	struct ib_pd *pd;
 	struct ib_cq *cq;
 	bool has_qp, is_connected;
-	/* What rdma_cm says: the event that is waited for, or why it will not come. */
-	struct completion told;
+	/* The last rdma_cm event: the expected one, or the reason why it does not come */
+	struct completion cm_done;
 	enum rdma_cm_event_type event;
 	int status;
-	/* What the completion queue says. */
+	/* Completions of the receive and of the send */
 	struct completion received, sent;
 	struct ib_cqe recv_cqe, send_cqe;
 	int failed;
@@ -45,26 +45,26 @@ struct hello {
 	u64 out_dma, in_dma;
 };
 
-static int on_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
+static int cm_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	struct hello *h = id->context;
 
 	h->event = event->event;
 	h->status = event->status;
-	complete(&h->told);
+	complete(&h->cm_done);
 	return 0;
 }
 
-static int await(struct hello *h, enum rdma_cm_event_type event)
+static int wait_cm_event(struct hello *h, enum rdma_cm_event_type event)
 {
-	if (!wait_for_completion_timeout(&h->told, msecs_to_jiffies(PATIENCE)))
+	if (!wait_for_completion_timeout(&h->cm_done, msecs_to_jiffies(TIMEOUT_MS)))
 		return -ETIMEDOUT;
 	if (h->event != event)
 		return h->status < 0 ? h->status : -ECONNREFUSED;
 	return 0;
 }
 
-static void on_receive(struct ib_cq *cq, struct ib_wc *wc)
+static void recv_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct hello *h = container_of(wc->wr_cqe, struct hello, recv_cqe);
 
@@ -73,7 +73,7 @@ static void on_receive(struct ib_cq *cq, struct ib_wc *wc)
 	complete(&h->received);
 }
 
-static void on_send(struct ib_cq *cq, struct ib_wc *wc)
+static void send_done(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct hello *h = container_of(wc->wr_cqe, struct hello, send_cqe);
 
@@ -109,7 +109,7 @@ static int open_hello(struct hello *h)
 		.qp_type = IB_QPT_RC,
 		.sq_sig_type = IB_SIGNAL_ALL_WR,
 		.cap = {
-			/* One for the drain, each. */
+			/* ib_drain_qp() needs one more entry in each queue. */
 			.max_send_wr = 2,
 			.max_recv_wr = 2,
 			.max_send_sge = 1,
@@ -119,35 +119,35 @@ static int open_hello(struct hello *h)
 	struct sockaddr_storage to;
 	int ret;
 
-	init_completion(&h->told);
+	init_completion(&h->cm_done);
 	init_completion(&h->received);
 	init_completion(&h->sent);
-	h->recv_cqe.done = on_receive;
-	h->send_cqe.done = on_send;
+	h->recv_cqe.done = recv_done;
+	h->send_cqe.done = send_done;
 
 	ret = inet_pton_with_scope(&init_net, AF_UNSPEC, addr, port, &to);
 	if (ret)
 		return ret;
-	h->id = rdma_create_id(&init_net, on_event, h, RDMA_PS_TCP, IB_QPT_RC);
+	h->id = rdma_create_id(&init_net, cm_handler, h, RDMA_PS_TCP, IB_QPT_RC);
 	if (IS_ERR(h->id)) {
 		ret = PTR_ERR(h->id);
 		h->id = NULL;
 		return ret;
 	}
-	ret = rdma_resolve_addr(h->id, NULL, (struct sockaddr *)&to, PATIENCE);
+	ret = rdma_resolve_addr(h->id, NULL, (struct sockaddr *)&to, TIMEOUT_MS);
 	if (ret)
 		return ret;
-	ret = await(h, RDMA_CM_EVENT_ADDR_RESOLVED);
+	ret = wait_cm_event(h, RDMA_CM_EVENT_ADDR_RESOLVED);
 	if (ret)
 		return ret;
-	ret = rdma_resolve_route(h->id, PATIENCE);
+	ret = rdma_resolve_route(h->id, TIMEOUT_MS);
 	if (ret)
 		return ret;
-	ret = await(h, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	ret = wait_cm_event(h, RDMA_CM_EVENT_ROUTE_RESOLVED);
 	if (ret)
 		return ret;
 
-	/* The device is known only now. */
+	/* rdma_cm selects the device when it resolves the address. */
 	h->pd = ib_alloc_pd(h->id->device, 0);
 	if (IS_ERR(h->pd)) {
 		ret = PTR_ERR(h->pd);
@@ -187,19 +187,19 @@ static int connect_hello(struct hello *h)
 	};
 	int ret;
 
-	/* Before the peer can send. */
+	/* Post the receive before the peer can send. */
 	ret = ib_post_recv(h->id->qp, &wr, NULL);
 	if (ret)
 		return ret;
 	ret = rdma_connect(h->id, &param);
 	if (ret)
 		return ret;
-	ret = await(h, RDMA_CM_EVENT_ESTABLISHED);
+	ret = wait_cm_event(h, RDMA_CM_EVENT_ESTABLISHED);
 	h->is_connected = !ret;
 	return ret;
 }
 
-static int talk(struct hello *h)
+static int exchange(struct hello *h)
 {
 	struct ib_sge sge = {
 		.addr = h->out_dma,
@@ -213,7 +213,7 @@ static int talk(struct hello *h)
 		.opcode = IB_WR_SEND,
 		.send_flags = IB_SEND_SIGNALED,
 	};
-	unsigned long ticks = msecs_to_jiffies(PATIENCE);
+	unsigned long timeout = msecs_to_jiffies(TIMEOUT_MS);
 	int ret;
 
 	ib_dma_sync_single_for_cpu(h->id->device, h->out_dma, SIZE,
@@ -224,8 +224,8 @@ static int talk(struct hello *h)
 	ret = ib_post_send(h->id->qp, &wr, NULL);
 	if (ret)
 		return ret;
-	if (!wait_for_completion_timeout(&h->sent, ticks) ||
-	    !wait_for_completion_timeout(&h->received, ticks))
+	if (!wait_for_completion_timeout(&h->sent, timeout) ||
+	    !wait_for_completion_timeout(&h->received, timeout))
 		return -ETIMEDOUT;
 	if (h->failed)
 		return h->failed;
@@ -236,7 +236,7 @@ static int talk(struct hello *h)
 
 static void close_hello(struct hello *h)
 {
-	/* No event may come when there is no one to hear it: end, drain, free. */
+	/* Disconnect and drain first: no completion may arrive after the memory is freed. */
 	if (h->is_connected)
 		rdma_disconnect(h->id);
 	if (h->has_qp) {
@@ -271,13 +271,13 @@ static int __init hello_init(void)
 	if (!ret)
 		ret = connect_hello(h);
 	if (!ret)
-		ret = talk(h);
+		ret = exchange(h);
 	close_hello(h);
 	kfree(h);
 	if (ret)
 		pr_err("%s: %pe\n", addr, ERR_PTR(ret));
 	else
-		pr_info("%s has said hello\n", addr);
+		pr_info("%s: echo received\n", addr);
 	return ret;
 }
 

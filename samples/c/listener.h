@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a server needs until a client comes: a fabric, a passive endpoint that
- * listens, the event queue where the requests arrive, and the loop around all.
+ * The listening side of a server: a fabric, a passive endpoint, the event queue
+ * that receives connection requests, and the loop that serves clients.
  */
 
 #ifndef KOFI_SAMPLE_LISTENER_H
@@ -25,7 +25,10 @@ static inline void close_listener(struct listener *listener)
 		close_fid(&listener->fabric->fid);
 }
 
-/* After an error, too, close_listener() cleans up. */
+/*
+ * Opens a passive endpoint, and listens on @addr and @port. The caller calls
+ * close_listener() after an error, too.
+ */
 static inline int open_listener(struct listener *listener, const char *addr,
 				const char *port, u64 caps)
 {
@@ -33,14 +36,14 @@ static inline int open_listener(struct listener *listener, const char *addr,
 	int ret;
 
 	memset(listener, 0, sizeof(*listener));
-	/* FI_SOURCE: the address is ours, not that of a peer. */
+	/* FI_SOURCE: the address is local. */
 	ret = find_info(addr, port, FI_SOURCE, caps, &info);
 	if (ret)
 		return ret;
 	ret = fi_fabric(info->fabric_attr, &listener->fabric, NULL);
 	if (ret)
 		goto out;
-	/* A queue of its own: the next client waits there for its turn. */
+	/* The next connection request stays in this queue while a client is served. */
 	ret = open_eq(listener->fabric, &listener->eq);
 	if (ret)
 		goto out;
@@ -56,7 +59,7 @@ out:
 	return ret;
 }
 
-/* Has one client after another served, until the thread is stopped. */
+/* Serves one client after another, until the thread is stopped. */
 static inline int serve_clients(struct listener *listener,
 				int (*accept_one)(struct listener *listener),
 				const char *port)

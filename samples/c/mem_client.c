@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A client of mem_server: writes all of the region that it is lent, reads it
- * back, changes words of it atomically where the device can, and asks for the
- * server's sum, which has to be its own.
+ * A client of mem_server: writes the server's region, reads it back, applies
+ * atomic operations to it if the device has them, and compares the server's CRC
+ * of the region with its own.
  *
  *	insmod mem_client.ko addr=10.0.0.1 port=7471 count=10
  *
- * Its thread ends with a line of results; the module can be unloaded at any
- * time, before that too.
+ * The client's thread logs the results when it ends. The module can be unloaded
+ * at any time.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -17,12 +17,12 @@
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
 #include "connection.h"
-#include "grant.h"
+#include "region_info.h"
 
-/* What goes beside a write, and asks for the sum. */
-#define QUESTION	1
-/* Elements that are changed by one operation. */
-#define FEW		3
+/* Remote CQ data of a write that requests the CRC */
+#define CRC_REQUEST	1
+/* Elements of the FI_BXOR operation */
+#define ELEMENTS	3
 
 static char *addr;
 module_param(addr, charp, 0444);
@@ -38,14 +38,14 @@ MODULE_PARM_DESC(count, "rounds");
 
 static struct task_struct *thread;
 
-/* The region of the server's, and two of ours: what it has, and what is read. */
+/* The server's region, and two local buffers: its expected contents, and the last read */
 struct memory {
 	u64 addr;
 	u64 key;
 	u64 caps;
 	size_t len;
-	u8 *mine;
-	u8 *back;
+	u8 *expected;
+	u8 *readback;
 	struct fid_mr *mr;
 	void *desc;
 };
@@ -56,22 +56,22 @@ struct result {
 };
 
 static int open_memory(struct connection *conn, struct memory *memory,
-		       const struct grant *grant)
+		       const struct region_info *region)
 {
 	int ret;
 
-	memory->addr = be64_to_cpu(grant->addr);
-	memory->key = be64_to_cpu(grant->key);
-	memory->caps = be64_to_cpu(grant->caps);
-	memory->len = be64_to_cpu(grant->len);
+	memory->addr = be64_to_cpu(region->addr);
+	memory->key = be64_to_cpu(region->key);
+	memory->caps = be64_to_cpu(region->caps);
+	memory->len = be64_to_cpu(region->len);
 	if (memory->len < 64 || memory->len > SZ_16M)
 		return -FI_EMSGSIZE;
-	memory->mine = kvzalloc(2 * memory->len, GFP_KERNEL);
-	if (!memory->mine)
+	memory->expected = kvzalloc(2 * memory->len, GFP_KERNEL);
+	if (!memory->expected)
 		return -FI_ENOMEM;
-	memory->back = memory->mine + memory->len;
-	/* Registered once, it need not be mapped for each transfer. */
-	ret = fi_mr_reg(conn->domain, memory->mine, 2 * memory->len,
+	memory->readback = memory->expected + memory->len;
+	/* Registered memory is not mapped for each transfer. */
+	ret = fi_mr_reg(conn->domain, memory->expected, 2 * memory->len,
 			FI_READ | FI_WRITE, 0, 0, 0, &memory->mr, NULL);
 	if (!ret)
 		memory->desc = fi_mr_desc(memory->mr);
@@ -82,11 +82,11 @@ static void close_memory(struct memory *memory)
 {
 	if (memory->mr)
 		close_fid(&memory->mr->fid);
-	kvfree(memory->mine);
+	kvfree(memory->expected);
 }
 
-/* One transfer at a time: its completion is the next. */
-static int finish(struct connection *conn, int posted)
+/* Waits for the transfer that was just posted; one is outstanding at a time. */
+static int wait_transfer(struct connection *conn, int posted)
 {
 	struct fi_cq_msg_entry done;
 
@@ -95,58 +95,61 @@ static int finish(struct connection *conn, int posted)
 
 static int read_back(struct connection *conn, struct memory *memory)
 {
-	memset(memory->back, 0, memory->len);
-	return finish(conn, fi_read(conn->ep, memory->back, memory->len,
-				    memory->desc, FI_ADDR_UNSPEC, memory->addr,
-				    memory->key, NULL));
+	memset(memory->readback, 0, memory->len);
+	return wait_transfer(conn, fi_read(conn->ep, memory->readback, memory->len,
+					   memory->desc, FI_ADDR_UNSPEC, memory->addr,
+					   memory->key, NULL));
 }
 
-static int fetch(struct connection *conn, struct memory *memory,
-		 const void *operands, size_t elements,
-		 enum fi_datatype datatype, enum fi_op op)
+static int fetch_atomic(struct connection *conn, struct memory *memory,
+			const void *operands, size_t elements,
+			enum fi_datatype datatype, enum fi_op op)
 {
-	return finish(conn, fi_fetch_atomic(conn->ep, operands, elements, NULL,
-					    memory->back, memory->desc,
-					    FI_ADDR_UNSPEC, memory->addr,
-					    memory->key, datatype, op, NULL));
+	return wait_transfer(conn, fi_fetch_atomic(conn->ep, operands, elements, NULL,
+						   memory->readback, memory->desc,
+						   FI_ADDR_UNSPEC, memory->addr,
+						   memory->key, datatype, op, NULL));
 }
 
-/* Changes the first bytes there, and here as they should be there then. */
-static int change(struct connection *conn, struct memory *memory, uint *errors)
+/* Applies atomic operations to the first bytes of the region, and to the expected contents. */
+static int test_atomics(struct connection *conn, struct memory *memory, uint *errors)
 {
-	u64 *old = (u64 *)memory->back, *mine = (u64 *)memory->mine;
-	const u64 before = *mine, one = 1, after = before + 1;
-	const u16 bits[FEW] = { 0x1234, 0x5678, 0x9abc };
+	u64 *old = (u64 *)memory->readback, *expected = (u64 *)memory->expected;
+	const u64 before = *expected, one = 1, after = before + 1;
+	const u16 bits[ELEMENTS] = { 0x1234, 0x5678, 0x9abc };
 	int ret;
 
-	/* These are the device's own, ... */
-	ret = fetch(conn, memory, &one, 1, FI_UINT64, FI_SUM);
+	/* The device executes these two operations. */
+	ret = fetch_atomic(conn, memory, &one, 1, FI_UINT64, FI_SUM);
 	if (ret)
 		return ret;
 	*errors += *old != before;
-	ret = finish(conn, fi_compare_atomic(conn->ep, &before, 1, NULL,
-					     &after, NULL, old, memory->desc,
-					     FI_ADDR_UNSPEC, memory->addr,
-					     memory->key, FI_UINT64, FI_CSWAP,
-					     NULL));
+	ret = wait_transfer(conn, fi_compare_atomic(conn->ep, &before, 1, NULL,
+						    &after, NULL, old, memory->desc,
+						    FI_ADDR_UNSPEC, memory->addr,
+						    memory->key, FI_UINT64, FI_CSWAP,
+						    NULL));
 	if (ret)
 		return ret;
 	*errors += *old != after;
-	/* ... and this one takes several requests, which nobody sees. */
-	ret = fetch(conn, memory, bits, FEW, FI_UINT16, FI_BXOR);
+	/* kOFI executes this one with several work requests. */
+	ret = fetch_atomic(conn, memory, bits, ELEMENTS, FI_UINT16, FI_BXOR);
 	if (ret)
 		return ret;
-	*errors += memcmp(old, mine, sizeof(bits)) != 0;
-	for (int i = 0; i < FEW; i++)
-		((u16 *)mine)[i] ^= bits[i];
+	*errors += memcmp(old, expected, sizeof(bits)) != 0;
+	for (int i = 0; i < ELEMENTS; i++)
+		((u16 *)expected)[i] ^= bits[i];
 	return 0;
 }
 
-/* Asks for the sum of the region, beside a write of its first word if it can. */
-static int ask(struct connection *conn, struct memory *memory, bool has_data,
-	       u32 *sum)
+/*
+ * Requests the CRC of the region: by a write of its first word if the device
+ * has remote CQ data, otherwise by a message.
+ */
+static int request_crc(struct connection *conn, struct memory *memory, bool has_data,
+		       u32 *crc)
 {
-	struct fi_cq_msg_entry answer;
+	struct fi_cq_msg_entry reply;
 	char *in = conn->buf, *out = conn->buf + WORD;
 	void *desc = fi_mr_desc(conn->mr);
 	int ret;
@@ -155,65 +158,65 @@ static int ask(struct connection *conn, struct memory *memory, bool has_data,
 	if (ret)
 		return ret;
 	if (has_data)
-		ret = fi_writedata(conn->ep, memory->mine, WORD, memory->desc,
-				   QUESTION, FI_ADDR_UNSPEC, memory->addr,
+		ret = fi_writedata(conn->ep, memory->expected, WORD, memory->desc,
+				   CRC_REQUEST, FI_ADDR_UNSPEC, memory->addr,
 				   memory->key, NULL);
 	else
 		ret = fi_send(conn->ep, out, WORD, desc, FI_ADDR_UNSPEC, NULL);
-	ret = finish(conn, ret) ?: wait_completion_of(conn->rx_cq, &answer);
-	*sum = get_unaligned_be32(in);
+	ret = wait_transfer(conn, ret) ?: wait_completion_of(conn->rx_cq, &reply);
+	*crc = get_unaligned_be32(in);
 	return ret;
 }
 
-static int go_round(struct connection *conn, struct memory *memory,
-		    bool has_data, struct result *result)
+static int run_round(struct connection *conn, struct memory *memory,
+		     bool has_data, struct result *result)
 {
-	u32 sum;
+	u32 crc;
 	int ret;
 
 	for (size_t i = 0; i < memory->len; i++)
-		memory->mine[i] = result->rounds * 31 + i;
-	ret = finish(conn, fi_write(conn->ep, memory->mine, memory->len,
-				    memory->desc, FI_ADDR_UNSPEC, memory->addr,
-				    memory->key, NULL));
+		memory->expected[i] = result->rounds * 31 + i;
+	ret = wait_transfer(conn, fi_write(conn->ep, memory->expected, memory->len,
+					   memory->desc, FI_ADDR_UNSPEC, memory->addr,
+					   memory->key, NULL));
 	if (!ret)
 		ret = read_back(conn, memory);
 	if (ret)
 		return ret;
-	result->errors += memcmp(memory->mine, memory->back, memory->len) != 0;
+	result->errors += memcmp(memory->expected, memory->readback, memory->len) != 0;
 	if (memory->caps & FI_ATOMIC)
-		ret = change(conn, memory, &result->errors);
+		ret = test_atomics(conn, memory, &result->errors);
 	if (!ret)
-		ret = ask(conn, memory, has_data, &sum);
+		ret = request_crc(conn, memory, has_data, &crc);
 	if (ret)
 		return ret;
-	result->errors += sum != ~crc32_le(~0, memory->mine, memory->len);
+	result->errors += crc != ~crc32_le(~0, memory->expected, memory->len);
 	result->rounds++;
 	return 0;
 }
 
-static int use(struct connection *conn, struct memory *memory,
-	       const struct fi_info *info, struct result *result)
+static int run_rounds(struct connection *conn, struct memory *memory,
+		      const struct fi_info *info, struct result *result)
 {
 	const bool has_data = info->domain_attr->cq_data_size;
-	struct grant grant;
+	struct region_info region;
 	int ret;
 
 	ret = fi_connect(conn->ep, NULL, NULL, 0);
 	if (!ret)
-		ret = wait_connected(conn->eq, &grant, sizeof(grant));
+		ret = wait_connected(conn->eq, &region, sizeof(region));
 	if (!ret)
-		ret = open_memory(conn, memory, &grant);
-	/* What both ends have. */
+		ret = open_memory(conn, memory, &region);
+	/* Atomic operations need the capability at both ends. */
 	memory->caps &= info->caps;
 	if (!ret)
 		ret = read_back(conn, memory);
 	if (ret)
 		return ret;
 	for (size_t i = 0; i < memory->len; i++)
-		result->errors += memory->back[i] != first_byte(i);
+		result->errors += memory->readback[i] != initial_byte(i);
 	while (!ret && result->rounds < count)
-		ret = go_round(conn, memory, has_data, result);
+		ret = run_round(conn, memory, has_data, result);
 	return ret ?: fi_shutdown(conn->ep, 0);
 }
 
@@ -236,8 +239,8 @@ static int run(struct result *result)
 		goto free_info;
 	ret = open_connection(&conn, fabric, info, 2, WORD);
 	if (!ret)
-		ret = use(&conn, &memory, info, result);
-	/* When the endpoint is closed nothing touches the memory any more. */
+		ret = run_rounds(&conn, &memory, info, result);
+	/* After the endpoint is closed, the device does not access the memory. */
 	if (conn.ep)
 		close_fid(&conn.ep->fid);
 	conn.ep = NULL;

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A memory server: it lends a region to one client after another, who reads
- * and writes there without any help of this CPU.
+ * A memory server: exposes a memory region to one client after another. A client
+ * reads and writes the region by RMA, which takes none of this CPU's time.
  *
  *	insmod mem_server.ko addr=10.0.0.1 port=7471 size=65536
  *
- * Where the region is, and the key to it, goes with the accept. Whatever then
- * arrives, a message or the data of a write, asks for the sum of the region:
- * the answer is its CRC-32. A key ends with its connection: the next client is
- * given another one.
+ * The private data of the accept has the region's address and remote key. Each
+ * message that then arrives, and each write with remote CQ data, requests the
+ * CRC-32 of the region. A key is valid for one connection: each client gets its
+ * own.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/crc32.h>
 #include <linux/module.h>
-#include "grant.h"
 #include "listener.h"
+#include "region_info.h"
 
 #define CAPS	(FI_MSG | FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE)
-/* Questions that a client may have under way. */
+/* CRC requests that a client may have outstanding */
 #define WINDOW	4
 
 static char *addr = "0.0.0.0";
@@ -31,7 +31,7 @@ MODULE_PARM_DESC(port, "port to listen on");
 
 static uint size = 65536;
 module_param(size, uint, 0444);
-MODULE_PARM_DESC(size, "bytes of the region");
+MODULE_PARM_DESC(size, "length of the region in bytes");
 
 static struct task_struct *thread;
 static u8 *region;
@@ -41,38 +41,38 @@ static void *slot(struct connection *conn, unsigned int n)
 	return conn->buf + n * WORD;
 }
 
-static int post_receive(struct connection *conn, void *at)
+static int post_receive(struct connection *conn, void *buf)
 {
-	return fi_recv(conn->ep, at, WORD, fi_mr_desc(conn->mr),
-		       FI_ADDR_UNSPEC, at);
+	return fi_recv(conn->ep, buf, WORD, fi_mr_desc(conn->mr),
+		       FI_ADDR_UNSPEC, buf);
 }
 
-/* Answers one question, in the place where it came. */
-static int answer(struct connection *conn)
+/* Replies to one CRC request, in the buffer that received the request. */
+static int answer_request(struct connection *conn)
 {
-	struct fi_cq_msg_entry asked, sent;
-	__be32 *sum;
+	struct fi_cq_msg_entry request, reply;
+	__be32 *crc;
 	int ret;
 
-	ret = wait_completion_of(conn->rx_cq, &asked);
+	ret = wait_completion_of(conn->rx_cq, &request);
 	if (ret)
 		return ret;
-	sum = asked.op_context;
-	*sum = cpu_to_be32(~crc32_le(~0, region, size));
-	ret = fi_send(conn->ep, sum, sizeof(*sum), fi_mr_desc(conn->mr),
+	crc = request.op_context;
+	*crc = cpu_to_be32(~crc32_le(~0, region, size));
+	ret = fi_send(conn->ep, crc, sizeof(*crc), fi_mr_desc(conn->mr),
 		      FI_ADDR_UNSPEC, NULL);
 	if (ret)
 		return ret;
-	ret = wait_completion_of(conn->tx_cq, &sent);
-	return ret ?: post_receive(conn, sum);
+	ret = wait_completion_of(conn->tx_cq, &reply);
+	return ret ?: post_receive(conn, crc);
 }
 
-/* Accepts the client that the endpoint was made for, until it leaves. */
-static int serve(struct connection *conn, struct fid_mr *lent, u64 caps)
+/* Accepts the client of this connection, and serves it until it disconnects. */
+static int serve(struct connection *conn, struct fid_mr *mr, u64 caps)
 {
-	const struct grant grant = {
+	const struct region_info region_info = {
 		.addr = cpu_to_be64((uintptr_t)region),
-		.key = cpu_to_be64(fi_mr_key(lent)),
+		.key = cpu_to_be64(fi_mr_key(mr)),
 		.len = cpu_to_be64(size),
 		.caps = cpu_to_be64(caps & FI_ATOMIC),
 	};
@@ -83,22 +83,22 @@ static int serve(struct connection *conn, struct fid_mr *lent, u64 caps)
 		if (ret)
 			return ret;
 	}
-	ret = fi_accept(conn->ep, &grant, sizeof(grant));
+	ret = fi_accept(conn->ep, &region_info, sizeof(region_info));
 	if (ret)
 		return ret;
 	ret = wait_event_of(conn->eq, FI_CONNECTED, NULL);
 	while (!ret)
-		ret = answer(conn);
-	/* What is posted when a connection ends comes back as cancelled. */
+		ret = answer_request(conn);
+	/* Receives that are still posted when the connection ends are cancelled. */
 	if (ret != -FI_ECANCELED && ret != -FI_ENOTCONN)
 		return ret;
 	return wait_event_of(conn->eq, FI_SHUTDOWN, NULL);
 }
 
-/* Serves the next client, whose failures are no reason to stop listening. */
+/* Serves the next client. Errors of a client do not stop the listener. */
 static int accept_one(struct listener *listener)
 {
-	struct fid_mr *lent = NULL;
+	struct fid_mr *mr = NULL;
 	struct connection conn;
 	struct fi_info *info;
 	int ret;
@@ -107,23 +107,23 @@ static int accept_one(struct listener *listener)
 	if (ret)
 		return ret;
 	ret = open_connection(&conn, listener->fabric, info, WINDOW, WORD);
-	/* No client sees what another one has left. */
+	/* Reset the region, so that no client reads the data of an earlier one. */
 	for (size_t i = 0; i < size; i++)
-		region[i] = first_byte(i);
-	/* Each client has a key of its own, to all of the region and no more. */
+		region[i] = initial_byte(i);
+	/* Each client gets its own key, which covers exactly the region. */
 	if (!ret)
 		ret = fi_mr_reg(conn.domain, region, size,
 				FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0,
-				&lent, NULL);
+				&mr, NULL);
 	if (!ret)
-		ret = serve(&conn, lent, info->caps);
-	else	/* A request that no endpoint has taken is still to be answered. */
+		ret = serve(&conn, mr, info->caps);
+	else	/* A request that no endpoint was opened for has to be rejected. */
 		fi_reject(listener->pep, info->handle, NULL, 0);
 	if (ret && ret != -FI_EINTR)
 		pr_err("client: %s\n", fi_strerror(ret));
-	/* When this returns, nobody reaches the region by that key any more. */
-	if (lent)
-		close_fid(&lent->fid);
+	/* After this returns, the key gives no access to the region. */
+	if (mr)
+		close_fid(&mr->fid);
 	close_connection(&conn);
 	fi_freeinfo(info);
 	return 0;
@@ -134,7 +134,7 @@ static int mem_server(void *unused)
 	struct listener listener;
 	int ret;
 
-	/* Clients may add and swap, too, where the device can. */
+	/* Offer atomic operations if the device has them. */
 	ret = open_listener(&listener, addr, port, CAPS | FI_ATOMIC);
 	if (ret == -FI_ENODATA) {
 		close_listener(&listener);

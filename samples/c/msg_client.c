@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A client of msg_server: sends messages one by one, and checks that each
- * comes back as it was.
+ * A client of msg_server: sends one message at a time, and verifies its echo.
  *
  *	insmod msg_client.ko addr=10.0.0.1 port=7471 size=64 count=1000
  *
- * Its thread ends with a line of results; the module can be unloaded at any
- * time, before that too.
+ * The client's thread logs the results when it ends. The module can be unloaded
+ * at any time.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -24,7 +23,7 @@ MODULE_PARM_DESC(port, "port of the server");
 
 static uint size = 64;
 module_param(size, uint, 0444);
-MODULE_PARM_DESC(size, "bytes of a message");
+MODULE_PARM_DESC(size, "length of a message in bytes");
 
 static uint count = 1000;
 module_param(count, uint, 0444);
@@ -38,7 +37,7 @@ struct result {
 	s64 usec;
 };
 
-/* What message number seq looks like: no two in a row are alike. */
+/* Returns byte i of message number seq; consecutive messages differ. */
 static u8 pattern(uint seq, uint i)
 {
 	return seq * 7 + i;
@@ -71,7 +70,7 @@ static int round_trip(struct connection *conn, uint seq, bool *intact)
 	int ret;
 
 	fill(out, seq);
-	/* The receive first: the echo may be back before fi_send() is. */
+	/* Post the receive first: the echo may arrive before fi_send() returns. */
 	ret = fi_recv(conn->ep, in, size, desc, FI_ADDR_UNSPEC, NULL);
 	if (ret)
 		return ret;
@@ -122,7 +121,7 @@ static int run(struct result *result)
 	struct fi_info *info;
 	int ret;
 
-	/* The info names the device that leads to the server. */
+	/* The info names the device that has a route to the server. */
 	ret = find_info(addr, port, 0, FI_MSG, &info);
 	if (ret)
 		return ret;

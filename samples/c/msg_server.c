@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A server that sends every message back: the smallest whole kOFI service.
+ * A server that echoes every message: the smallest complete kOFI service.
  *
  *	insmod msg_server.ko addr=10.0.0.1 port=7471 size=4096 window=16
  *
- * It serves one client after another until the module is unloaded. A message
- * may be at most size bytes long, and a client may have window of them under
- * way: each needs a receive that was posted before it arrives.
+ * The server accepts one client after another until the module is unloaded. A
+ * message has at most size bytes. A client may have window messages outstanding,
+ * because each message consumes a receive that was posted before it arrives.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -23,17 +23,17 @@ MODULE_PARM_DESC(port, "port to listen on");
 
 static uint size = 4096;
 module_param(size, uint, 0444);
-MODULE_PARM_DESC(size, "bytes of the longest message");
+MODULE_PARM_DESC(size, "maximum length of a message in bytes");
 
 static ushort window = 16;
 module_param(window, ushort, 0444);
-MODULE_PARM_DESC(window, "messages that a client may have under way");
+MODULE_PARM_DESC(window, "messages that a client may have outstanding");
 
 static struct task_struct *thread;
 
 /*
- * Message number n lies in slot n, and goes back from there. The slots are
- * used in turn; half of them receive while the other half is being sent.
+ * Returns the slot that message number n is received in and echoed from. Slots
+ * are used in turn: half of them are posted as receives, the other half as sends.
  */
 static void *slot(struct connection *conn, u64 n)
 {
@@ -61,26 +61,26 @@ static int echo(struct connection *conn, u64 n)
 	ret = wait_completion_of(conn->rx_cq, &received);
 	if (ret)
 		return ret;
-	/* The slot to receive in next is still that of an earlier echo. */
+	/* The next receive reuses the slot of the oldest echo, so wait for that echo. */
 	if (n >= window) {
 		ret = wait_completion_of(conn->tx_cq, &sent);
 		if (ret)
 			return ret;
 	}
-	/* The receive first: the echo invites the client to send again. */
+	/* Post the receive first: the client may send again when it has the echo. */
 	ret = post_receive(conn, n + window);
 	if (ret)
 		return ret;
 	return post_echo(conn, n, received.len);
 }
 
-/* Accepts the client that the endpoint was made for, until it leaves. */
+/* Accepts the client of this connection, and serves it until it disconnects. */
 static int serve(struct connection *conn)
 {
 	u64 n;
 	int ret;
 
-	/* Before the accept: the client may send as soon as it is connected. */
+	/* Post receives before the accept: a connected client may send at once. */
 	for (n = 0; n < window; n++) {
 		ret = post_receive(conn, n);
 		if (ret)
@@ -97,14 +97,14 @@ static int serve(struct connection *conn)
 	do {
 		ret = echo(conn, n++);
 	} while (!ret);
-	/* What is posted when a connection ends comes back as cancelled... */
+	/* Receives that are still posted when the connection ends are cancelled, ... */
 	if (ret != -FI_ECANCELED && ret != -FI_ENOTCONN)
 		return ret;
-	/* ...and then the event queue tells why. */
+	/* ... and the event queue then reports the disconnect. */
 	return wait_event_of(conn->eq, FI_SHUTDOWN, NULL);
 }
 
-/* Serves the next client, whose failures are no reason to stop listening. */
+/* Serves the next client. Errors of a client do not stop the listener. */
 static int accept_one(struct listener *listener)
 {
 	struct connection conn;
@@ -117,7 +117,7 @@ static int accept_one(struct listener *listener)
 	ret = open_connection(&conn, listener->fabric, info, 2 * window, size);
 	if (!ret)
 		ret = serve(&conn);
-	else	/* A request that no endpoint has taken is still to be answered. */
+	else	/* A request that no endpoint was opened for has to be rejected. */
 		fi_reject(listener->pep, info->handle, NULL, 0);
 	if (ret && ret != -FI_EINTR)
 		pr_err("client: %s\n", fi_strerror(ret));

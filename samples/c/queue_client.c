@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A client of queue_server_rs: takes one task after another, and brings the
- * results, until there are no more. Several may do so at the same time, from
- * anywhere.
+ * A client of queue_server_rs: takes tasks from the server's queue and writes
+ * their results, until the queue is empty. Several clients, on any machine, can
+ * use one queue at the same time.
  *
  *	insmod queue_client.ko addr=10.0.0.1 port=7471
  *
- * Its thread ends with a line of results; the module can be unloaded at any
- * time, before that too.
+ * The client's thread logs the results when it ends. The module can be unloaded
+ * at any time.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -15,11 +15,11 @@
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
 #include "connection.h"
-#include "grant.h"
+#include "region_info.h"
 
 #define CAPS	(FI_MSG | FI_RMA | FI_ATOMIC)
 
-/* The region begins with how many tasks have been taken, and are done. */
+/* Offsets in the region: the number of tasks taken, the number of tasks done, the results */
 #define TAKEN	0
 #define DONE	WORD
 #define RESULTS	(2 * WORD)
@@ -41,7 +41,7 @@ struct queue {
 	u64 len;
 };
 
-/* The work: mixes the number of a task. */
+/* Computes the result of a task: a hash of its number. */
 static u64 result_of(u64 task)
 {
 	u64 mixed = task + 0x9e3779b97f4a7c15;
@@ -51,70 +51,70 @@ static u64 result_of(u64 task)
 	return mixed ^ (mixed >> 31);
 }
 
-/* One operation at a time: its completion is the next. */
-static int finish(struct connection *conn, ssize_t posted)
+/* Waits for the operation that was just posted; one is outstanding at a time. */
+static int wait_transfer(struct connection *conn, ssize_t posted)
 {
 	struct fi_cq_msg_entry done;
 
 	return posted ?: wait_completion_of(conn->tx_cq, &done);
 }
 
-/* Adds one to a counter there: what it was before is in the buffer then. */
-static int add_one(struct queue *queue, u64 at)
+/* Increments the counter at @offset, and fetches its previous value into the buffer. */
+static int add_one(struct queue *queue, u64 offset)
 {
 	struct connection *conn = queue->conn;
 	const u64 one = 1;
 
-	return finish(conn, fi_fetch_atomic(conn->ep, &one, 1, NULL, conn->buf,
-					    fi_mr_desc(conn->mr),
-					    FI_ADDR_UNSPEC, queue->addr + at,
-					    queue->key, FI_UINT64, FI_SUM,
-					    NULL));
+	return wait_transfer(conn, fi_fetch_atomic(conn->ep, &one, 1, NULL, conn->buf,
+						   fi_mr_desc(conn->mr),
+						   FI_ADDR_UNSPEC, queue->addr + offset,
+						   queue->key, FI_UINT64, FI_SUM,
+						   NULL));
 }
 
-/* Takes a task, if there is one left, and brings its result. */
-static int work(struct queue *queue, bool *is_over)
+/* Takes a task and writes its result, or sets @is_empty if no task is left. */
+static int run_task(struct queue *queue, bool *is_empty)
 {
 	struct connection *conn = queue->conn;
 	u64 *word = (u64 *)conn->buf;
-	u64 at;
+	u64 offset;
 	int ret;
 
 	ret = add_one(queue, TAKEN);
 	if (ret)
 		return ret;
-	*is_over = *word >= (queue->len - RESULTS) / WORD;
-	if (*is_over)
+	*is_empty = *word >= (queue->len - RESULTS) / WORD;
+	if (*is_empty)
 		return 0;
-	at = RESULTS + *word * WORD;
+	offset = RESULTS + *word * WORD;
 	*word = result_of(*word);
-	ret = finish(conn, fi_write(conn->ep, word, WORD, fi_mr_desc(conn->mr),
-				    FI_ADDR_UNSPEC, queue->addr + at,
-				    queue->key, NULL));
-	/* Behind the result: who sees this one sees that, too. */
+	ret = wait_transfer(conn, fi_write(conn->ep, word, WORD, fi_mr_desc(conn->mr),
+					   FI_ADDR_UNSPEC, queue->addr + offset,
+					   queue->key, NULL));
+	/* Count the task after its result: a reader of this counter then finds the result. */
 	return ret ?: add_one(queue, DONE);
 }
 
-static int use(struct connection *conn, uint *tasks)
+static int run_tasks(struct connection *conn, uint *tasks)
 {
 	struct queue queue = { .conn = conn };
-	struct grant grant;
-	bool is_over = false;
+	struct region_info region;
+	bool is_empty = false;
 	int ret;
 
 	ret = fi_connect(conn->ep, NULL, NULL, 0);
 	if (!ret)
-		ret = wait_connected(conn->eq, &grant, sizeof(grant));
+		ret = wait_connected(conn->eq, &region, sizeof(region));
 	if (ret)
 		return ret;
-	queue.addr = be64_to_cpu(grant.addr);
-	queue.key = be64_to_cpu(grant.key);
-	queue.len = be64_to_cpu(grant.len);
+	queue.addr = be64_to_cpu(region.addr);
+	queue.key = be64_to_cpu(region.key);
+	queue.len = be64_to_cpu(region.len);
 	if (queue.len < RESULTS)
 		return -FI_EMSGSIZE;
-	while (!ret && !is_over) {
-		ret = work(&queue, &is_over);
-		*tasks += !ret && !is_over;
+	while (!ret && !is_empty) {
+		ret = run_task(&queue, &is_empty);
+		*tasks += !ret && !is_empty;
 	}
 	return ret ?: fi_shutdown(conn->ep, 0);
 }
@@ -134,7 +134,7 @@ static int run(uint *tasks)
 		goto free_info;
 	ret = open_connection(&conn, fabric, info, 1, WORD);
 	if (!ret)
-		ret = use(&conn, tasks);
+		ret = run_tasks(&conn, tasks);
 	close_connection(&conn);
 	close_fid(&fabric->fid);
 free_info:
@@ -170,5 +170,5 @@ static void __exit queue_client_exit(void)
 module_init(queue_client_init);
 module_exit(queue_client_exit);
 MODULE_AUTHOR("kOFI contributors");
-MODULE_DESCRIPTION("kOFI sample: client of a queue of work");
+MODULE_DESCRIPTION("kOFI sample: client of a task queue");
 MODULE_LICENSE("GPL");

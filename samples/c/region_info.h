@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a memory server and its clients agree on.
+ * Protocol of the servers that expose memory, and of their clients.
  *
- * The grant goes with the accept. Whatever then arrives at the server, a
- * message of a word or the data of a write, asks for the CRC-32 of the region,
- * which comes as a message of four bytes, most significant first.
+ * The server sends a struct region_info as the private data of its accept. Each
+ * message to a memory server, and each write with remote CQ data, then requests
+ * the CRC-32 of the region. The reply is a message of four bytes, big-endian.
  */
 
-#ifndef KOFI_SAMPLE_GRANT_H
-#define KOFI_SAMPLE_GRANT_H
+#ifndef KOFI_SAMPLE_REGION_INFO_H
+#define KOFI_SAMPLE_REGION_INFO_H
 
 #include <linux/types.h>
 
-/* Bytes of a question. */
+/* Maximum length of a CRC request, and length of a counter or a task's result */
 #define WORD	8
 
-/* What a client needs to reach the region. */
-struct grant {
+/* Memory region that the server exposes for remote access */
+struct region_info {
 	__be64 addr;
 	__be64 key;
 	__be64 len;
-	/* Whether the device adds and swaps for it: FI_ATOMIC, or 0. */
+	/* FI_ATOMIC if the device has atomic operations, or 0 */
 	__be64 caps;
 };
 
-/* What each client finds in it. */
-static inline u8 first_byte(size_t at)
+/* Initial value of the byte at @offset of a memory server's region */
+static inline u8 initial_byte(size_t offset)
 {
-	return at * 7 + 3;
+	return offset * 7 + 3;
 }
 
-#endif /* KOFI_SAMPLE_GRANT_H */
+#endif /* KOFI_SAMPLE_REGION_INFO_H */

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The client of the slides "Kernel OpenFabrics Interface: Data Transfer"
- * (2015), "Infiniband Client context example" and what follows it, as a module
- * that talks to msg_server. It polls where msg_client waits.
+ * (2015), from "Infiniband Client context example" on, as a module that
+ * connects to msg_server. The client polls where msg_client waits.
  *
  *	insmod slides_client.ko addr=10.0.0.1 port=7471 size=64 count=100
  *
- * The code keeps the names and the order of the slides. What had to be mended:
- * the arguments of fi_mr_reg() and fi_send(), one name for each completion
- * queue, what fi_cq_readerr() returns, and -FI_EAVAIL, which says that there
- * is an error to be read.
+ * The code keeps the names of the slides. The slides send before they receive;
+ * here the receive is posted first, because the echo may arrive before fi_send()
+ * returns, and has its own half of the buffer. Corrections of the slides:
+ *
+ *	fi_send()		destination address and context
+ *	completion queues	the slides read scq for both directions, which is
+ *				no member of the context
+ *	fi_cq_read()		-FI_EAVAIL means that there is an error entry
+ *	fi_cq_readerr()		returns the number of entries, or an error
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -46,7 +51,7 @@ MODULE_PARM_DESC(port, "port of the server");
 
 static uint size = 64;
 module_param(size, uint, 0444);
-MODULE_PARM_DESC(size, "bytes of a message");
+MODULE_PARM_DESC(size, "length of a message in bytes");
 
 static uint count = 100;
 module_param(count, uint, 0444);
@@ -54,7 +59,7 @@ MODULE_PARM_DESC(count, "messages to send");
 
 static struct task_struct *thread;
 
-/* Reaps one completion; the slides have this twice, for Tx and for Rx. */
+/* Reaps one completion. The slides repeat this code for Tx and for Rx. */
 static int reap(struct fid_cq *cq, const char *what)
 {
 	struct fi_cq_msg_entry comp;
@@ -73,7 +78,7 @@ static int reap(struct fid_cq *cq, const char *what)
 			return -FI_EINTR;
 	} while (ret == -FI_EAGAIN);
 
-	/* Handle any CQ error: -FI_EAVAIL says that there is one to read. */
+	/* Handle any CQ error: -FI_EAVAIL means that an error entry can be read. */
 	if (ret < 0) {
 		struct fi_cq_err_entry cqe = {};
 		char buf[64];
@@ -88,12 +93,12 @@ static int reap(struct fid_cq *cq, const char *what)
 			  cqe.prov_errno);
 		return -cqe.err;
 	}
-	/* The context is that of fi_send() or fi_recv(). */
+	/* op_context is the context argument of fi_send() or fi_recv(). */
 	print_msg("%s '%s'\n", what, (char *)comp.op_context);
 	return 0;
 }
 
-/* Initialization, and the connection that the slides take for granted. */
+/* Opens all objects and connects. The slides begin with a connected endpoint. */
 static int setup(void)
 {
 	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_MSG };
@@ -130,7 +135,7 @@ static int setup(void)
 	if (ret)
 		return ret;
 
-	/* Allocate plus IB register a Tx buffer, and an Rx buffer behind it */
+	/* Allocate plus IB register a Tx buffer, followed by an Rx buffer */
 	ctx.buf = kcalloc(2, size, GFP_KERNEL);
 	if (!ctx.buf)
 		return -ENOMEM;
@@ -145,7 +150,7 @@ static int setup(void)
 	return wait_event_of(ctx.eq, FI_CONNECTED, NULL);
 }
 
-static int talk(uint seq)
+static int exchange(uint seq)
 {
 	char *rx = ctx.buf + size;
 	int ret;
@@ -200,7 +205,7 @@ static int slides_client(void *unused)
 
 	ret = setup();
 	while (!ret && seq < count) {
-		ret = talk(seq);
+		ret = exchange(seq);
 		if (!ret)
 			seq++;
 	}
@@ -230,5 +235,5 @@ static void __exit slides_client_exit(void)
 module_init(slides_client_init);
 module_exit(slides_client_exit);
 MODULE_AUTHOR("kOFI contributors");
-MODULE_DESCRIPTION("kOFI sample: the slides' own client");
+MODULE_DESCRIPTION("kOFI sample: client of the kfabric data transfer slides");
 MODULE_LICENSE("GPL");
