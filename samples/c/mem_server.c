@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A memory server: exposes a memory region to one client after another. A client
- * reads and writes the region by RMA, which takes none of this CPU's time.
+ * reads and writes the region by RMA, without involving the server's thread.
  *
  *	insmod mem_server.ko addr=10.0.0.1 port=7471 size=65536
  *

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A datagram server: one endpoint, and any number of clients, none of whom it has a connection with that it
-//! knows of. Clients may be in the kernel, or programs on user space's libfabric ("verbs;ofi_rxm").
+//! A datagram server: serves up to `MAX_CLIENTS` clients on one endpoint. kOFI connects and disconnects peers
+//! by itself. Clients are in the kernel, or are programs in user space on libfabric's "verbs;ofi_rxm" provider.
 //!
 //! ```text
 //! insmod datagram_server_rs.ko addr=0x0a000001 port=7471
 //! ```
 //!
-//! It says the same as `samples/c/datagram_server.c`. A client says hello first: where it is, and what memory it
-//! lends. It is told its number, and what memory the server lends. What it then sends with a tag of its number
-//! and an echo comes back; of a flip, the server reads the client's memory, and writes it back with each bit the
-//! other way; of a count, it counts the first word of the client's memory up, and the first word of its own,
-//! which clients may count up as well.
+//! The protocol is that of `samples/c/datagram_server.c`. A client first sends a `Hello` with its address and the
+//! memory region that it exposes. The server replies with the client's number and the region that the server
+//! exposes. The tag of each later message selects a request: `ECHO` returns the message; `FLIP` reads the client's
+//! region and writes it back inverted; `COUNT` increments the first word of the client's region, and the first
+//! word of the server's, several times each. Clients may increment the server's word at the same time.
 
-mod hello;
-mod offers;
+mod datagram;
+mod getinfo;
 
-use hello::Hello;
+use datagram::Hello;
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -82,13 +82,13 @@ module! {
         },
         size: usize {
             default: 2 << 20,
-            description: "Longest message, and bytes that are lent",
+            description: "Maximum length of a message, and length of the exposed region, in bytes",
         },
     },
 }
 
-/// A vector for this server alone.
-const PLAIN: av::Attr<'static> = av::Attr {
+/// Attributes of an address vector that is not shared.
+const AV_ATTR: av::Attr<'static> = av::Attr {
     kind: None,
     rx_ctx_bits: 0,
     count: 0,
@@ -97,26 +97,26 @@ const PLAIN: av::Attr<'static> = av::Attr {
     is_read_only: false,
 };
 
-/// Messages that are received at a time.
+/// Number of posted receives for tagged messages.
 const WINDOW: usize = 4;
 
-/// Clients that there may be.
-const CLIENTS: usize = 64;
+/// Maximum number of clients.
+const MAX_CLIENTS: usize = 64;
 
-/// Bytes of what is counted.
+/// Length of a counter.
 const WORD: usize = 8;
 
-/// How long a wait lasts before it looks around, in milliseconds.
-const TICK: c_int = 100;
+/// Timeout of one wait in milliseconds; between waits a loop checks whether it has to stop.
+const WAIT_MS: c_int = 100;
 
 struct DatagramServer {
-    /// Dropped when the module is unloaded: that stops the thread and waits for it.
+    /// Stops the thread and waits for it when the module is unloaded.
     _thread: Thread,
 }
 
 impl kernel::Module for DatagramServer {
     fn init(_module: &'static ThisModule) -> kernel::error::Result<Self> {
-        let place = (
+        let address = (
             param_value(&module_parameters::addr),
             param_value(&module_parameters::port),
         );
@@ -124,7 +124,7 @@ impl kernel::Module for DatagramServer {
         if size < WORD {
             return Err(EINVAL);
         }
-        let main = move |here| match run(here, place, size) {
+        let main = move |here| match run(here, address, size) {
             Ok(()) | Err(Errno::EINTR) => {}
             Err(errno) => pr_err!("{}\n", errno),
         };
@@ -133,14 +133,14 @@ impl kernel::Module for DatagramServer {
     }
 }
 
-/// Serves whoever comes, until it is told to stop, which is an error as any other.
-fn run(here: ProcessContext, place: (u32, u16), size: usize) -> Result {
-    let mut server = Server::open(here, place, size)?;
+/// Serves clients until the thread is stopped (EINTR) or the device is removed (ENODEV).
+fn run(here: ProcessContext, address: (u32, u16), size: usize) -> Result {
+    let mut server = Server::open(here, address, size)?;
     server
         .endpoint
         .receive(None, Buffer::new(here, Hello::SIZE, 0)?)?;
     for _ in 0..WINDOW {
-        server.await_message(Buffer::new(here, size, 0)?)?;
+        server.post_tagged_receive(Buffer::new(here, size, 0)?)?;
     }
     pr_info!("ready\n");
     loop {
@@ -148,7 +148,7 @@ fn run(here: ProcessContext, place: (u32, u16), size: usize) -> Result {
     }
 }
 
-/// One who has said hello.
+/// A client that has sent its `Hello`.
 struct Client {
     peer: Peer,
     region: RemoteMemory,
@@ -162,30 +162,26 @@ struct Server {
     addresses: Arc<AddressVector>,
     transmits: Arc<Completions>,
     receives: Arc<Completions>,
-    lent: RemoteBuffer,
-    /// It is a peer of its own: what all count up is counted in one way.
+    exposed: RemoteBuffer,
+    /// The server's own address. The server increments its word by the same atomic operations as its clients,
+    /// because the CPU's are not atomic with those.
     own: Peer,
     clients: KVec<Client>,
     size: usize,
 }
 
 impl Server {
-    fn open(here: ProcessContext, place: (u32, u16), size: usize) -> Result<Self> {
-        let list = offers::find_datagrams(here, place)?;
+    fn open(here: ProcessContext, address: (u32, u16), size: usize) -> Result<Self> {
+        let list = getinfo::find_rdm(here, address)?;
         let info = list.first().ok_or(Errno::ENODATA)?;
         let fabric = kofi::fabric::<DatagramServer>(here, info)?;
         let domain = fabric.domain(here, info)?;
         let events = fabric.event_queue(here, eq::Attr::default())?;
         domain.bind_event_queue(here, &events, Source(0))?;
-        let addresses = domain.address_vector(here, &PLAIN)?;
+        let addresses = domain.address_vector(here, &AV_ATTR)?;
         let transmits = Completions::of_datagrams(here, &domain, 0)?;
         let receives = Completions::of_datagrams(here, &domain, 0)?;
-        let lent = RemoteBuffer::new(
-            here,
-            &domain,
-            Buffer::new(here, size, 0)?,
-            RemoteAccess::ReadWrite,
-        )?;
+        let exposed = RemoteBuffer::new(here, &domain, Buffer::new(here, size, 0)?, RemoteAccess::ReadWrite)?;
         let sides = (transmits.side(None), receives.side(None));
         let endpoint = Endpoint::new(here, &domain, info, &addresses, sides)?;
         let own = Peer::insert(here, &addresses, endpoint.address(here)?)?;
@@ -195,45 +191,45 @@ impl Server {
             addresses,
             transmits,
             receives,
-            lent,
+            exposed,
             own,
             clients: KVec::new(),
             size,
         })
     }
 
-    fn await_message(&self, buffer: KBox<Buffer>) -> Result {
+    fn post_tagged_receive(&self, buffer: KBox<Buffer>) -> Result {
         Ok(self.endpoint.receive_tagged(None, Tag::ANY, buffer)?)
     }
 
-    /// Waits for a message, and does what it asks for. A client's failures are no reason to stop.
+    /// Waits for a message, and handles it. Errors of a client are logged, and do not stop the server.
     fn serve(&mut self, here: ProcessContext) -> Result {
-        let done = self.next(here, &self.receives)?;
+        let done = self.wait_completion(here, &self.receives)?;
         let Some(tag) = done.tag else {
-            let said = done.result.map(|len| done.buffer.get(..len));
-            let hello = said.map(|said| said.and_then(Hello::from_bytes));
-            match hello.and_then(|hello| self.welcome(here, &hello.ok_or(Errno::EINVAL)?)) {
+            let bytes = done.result.map(|len| done.buffer.get(..len));
+            let hello = bytes.map(|bytes| bytes.and_then(Hello::from_bytes));
+            match hello.and_then(|hello| self.add_client(here, &hello.ok_or(Errno::EINVAL)?)) {
                 Err(errno @ (Errno::EINTR | Errno::ENODEV)) => return Err(errno),
                 Err(errno) => pr_err!("hello: {}\n", errno),
                 Ok(()) => {}
             }
             return Ok(self.endpoint.receive(None, done.buffer)?);
         };
-        let buffer = match self.answer(here, tag, done) {
+        let buffer = match self.handle_request(here, tag, done) {
             Ok(buffer) => buffer,
             Err(errno @ (Errno::EINTR | Errno::ENODEV)) => return Err(errno),
             Err(errno) => {
-                pr_err!("client {}: {}\n", tag / hello::TAGS, errno);
+                pr_err!("client {}: {}\n", tag / datagram::TAGS, errno);
                 Buffer::new(here, self.size, 0)?
             }
         };
-        self.await_message(buffer)
+        self.post_tagged_receive(buffer)
     }
 
-    /// A client that comes again is another one.
-    fn welcome(&mut self, here: ProcessContext, hello: &Hello) -> Result {
+    /// Adds a client, and replies with its number. Each `Hello` adds a client, even from a known address.
+    fn add_client(&mut self, here: ProcessContext, hello: &Hello) -> Result {
         let number = self.clients.len();
-        if number == CLIENTS {
+        if number == MAX_CLIENTS {
             return Err(Errno::ENOSPC);
         }
         let peer = Peer::insert(here, &self.addresses, hello.address)?;
@@ -243,109 +239,109 @@ impl Server {
             len: hello.len.min(self.size),
         };
         self.clients.push(client, GFP_KERNEL)?;
-        let answer = hello::welcome(number, self.lent.remote(), self.lent.len());
-        let mut buffer = Buffer::new(here, answer.len(), 0)?;
-        put(&mut buffer, answer);
+        let reply = datagram::welcome(number, self.exposed.remote(), self.exposed.len());
+        let mut buffer = Buffer::new(here, reply.len(), 0)?;
+        write_prefix(&mut buffer, reply);
         let client = self.clients.last().ok_or(Errno::EINVAL)?;
-        self.endpoint.send(&client.peer, buffer, answer.len())?;
-        self.settled(here).map(drop)
+        self.endpoint.send(&client.peer, buffer, reply.len())?;
+        self.wait_transmit(here).map(drop)
     }
 
-    /// Does what a message asks for; its buffer comes back.
-    fn answer(&self, here: ProcessContext, tag: u64, message: CompletedOp) -> Result<KBox<Buffer>> {
+    /// Handles a request, and returns its buffer.
+    fn handle_request(
+        &self,
+        here: ProcessContext,
+        tag: u64,
+        message: CompletedOp,
+    ) -> Result<KBox<Buffer>> {
         let len = message.result?;
-        let client = self.clients.get((tag / hello::TAGS) as usize);
+        let client = self.clients.get((tag / datagram::TAGS) as usize);
         let client = client.ok_or(Errno::EINVAL)?;
-        let (buffer, len) = match tag % hello::TAGS {
-            hello::ECHO => (message.buffer, len),
-            hello::FLIP => (self.flip(here, client, message.buffer)?, 0),
-            hello::COUNT => {
+        let (buffer, len) = match tag % datagram::TAGS {
+            datagram::ECHO => (message.buffer, len),
+            datagram::FLIP => (self.flip(here, client, message.buffer)?, 0),
+            datagram::COUNT => {
                 self.count(here, client)?;
                 (message.buffer, 0)
             }
             _ => return Ok(message.buffer),
         };
         self.endpoint.send_tagged(&client.peer, tag, buffer, len)?;
-        self.settled(here)
+        self.wait_transmit(here)
     }
 
-    /// Turns each bit of what a client lends.
-    fn flip(
-        &self,
-        here: ProcessContext,
-        client: &Client,
-        buffer: KBox<Buffer>,
-    ) -> Result<KBox<Buffer>> {
+    /// Inverts the client's region.
+    fn flip(&self, here: ProcessContext, client: &Client, buffer: KBox<Buffer>) -> Result<KBox<Buffer>> {
         let &Client {
             ref peer,
             region,
             len,
         } = client;
         self.endpoint.read(peer, buffer, len, region)?;
-        let mut buffer = self.settled(here)?;
+        let mut buffer = self.wait_transmit(here)?;
         for byte in buffer.iter_mut().take(len) {
             *byte = !*byte;
         }
         self.endpoint.write(peer, buffer, len, region)?;
-        self.settled(here)
+        self.wait_transmit(here)
     }
 
-    /// Counts up what a client lends, as nobody else does, and what all count up.
+    /// Increments the first word of the client's region, which no other peer changes, and the server's.
     fn count(&self, here: ProcessContext, client: &Client) -> Result {
         let mut last = None;
-        for _ in 0..hello::COUNTS {
+        for _ in 0..datagram::COUNTS {
             let found = self.add_one(here, &client.peer, client.region)?;
             if last.is_some_and(|last| found != last + 1) {
                 return Err(Errno::EIO);
             }
             last = Some(found);
-            let _ = self.add_one(here, &self.own, self.lent.remote())?;
+            let _ = self.add_one(here, &self.own, self.exposed.remote())?;
         }
         Ok(())
     }
 
-    /// Adds one to the word there, and says what it was before.
+    /// Increments the word at `remote`, and returns its previous value.
     fn add_one(&self, here: ProcessContext, peer: &Peer, remote: RemoteMemory) -> Result<u64> {
         let mut buffer = Buffer::new(here, WORD, 0)?;
-        put(&mut buffer, 1u64.to_ne_bytes());
+        write_prefix(&mut buffer, 1u64.to_ne_bytes());
         let word = RemoteElements {
             remote,
             count: 1,
             datatype: Datatype::from_raw(FI_UINT64)?,
         };
         self.endpoint.fetch(peer, buffer, Op::Sum, word)?;
-        let buffer = self.settled(here)?;
+        let buffer = self.wait_transmit(here)?;
         let found = buffer.first_chunk().copied().ok_or(Errno::ETOOSMALL)?;
         Ok(u64::from_ne_bytes(found))
     }
 
-    /// Waits for what has just been started: its buffer.
-    fn settled(&self, here: ProcessContext) -> Result<KBox<Buffer>> {
-        let done = self.next(here, &self.transmits)?;
+    /// Waits for the transmit operation that was just posted, and returns its buffer.
+    fn wait_transmit(&self, here: ProcessContext) -> Result<KBox<Buffer>> {
+        let done = self.wait_completion(here, &self.transmits)?;
         done.result.map(|_| done.buffer)
     }
 
     /// Returns the next completed operation; -FI_EINTR if the thread is asked to stop, -FI_ENODEV if the device
     /// is removed. The removal waits until the server has closed its objects.
-    fn next(&self, here: ProcessContext, completions: &Completions) -> Result<CompletedOp> {
+    fn wait_completion(&self, here: ProcessContext, completions: &Completions) -> Result<CompletedOp> {
         while !kthread_should_stop() {
             if let Ok(event) = self.events.next(here, &mut Budget::from_millis(0)) {
                 if let Kind::Error(errno, _) = event.kind() {
                     return Err(errno);
                 }
             }
-            match completions.wait(here, &mut Budget::from_millis(TICK)) {
+            match completions.wait(here, &mut Budget::from_millis(WAIT_MS)) {
                 Err(Errno::EAGAIN) => {}
-                answer => return answer,
+                result => return result,
             }
         }
         Err(Errno::EINTR)
     }
 }
 
-/// Writes that to the beginning of a buffer which has room for it.
-fn put<const N: usize>(buffer: &mut Buffer, bytes: [u8; N]) {
-    if let Some(room) = buffer.first_chunk_mut() {
-        *room = bytes;
+/// Copies `bytes` to the beginning of a buffer, which is at least as long.
+fn write_prefix<const N: usize>(buffer: &mut Buffer, bytes: [u8; N]) {
+    if let Some(prefix) = buffer.first_chunk_mut() {
+        *prefix = bytes;
     }
 }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The server of `msg_server_rs` again, but no thread moves a message: everything between two
-//! connections is done in the callbacks of two completion queues, in hard interrupts.
+//! The echo server of `msg_server_rs` without a thread for data transfers: messages are received and sent in
+//! the handlers of two completion queues, in hardirq context.
 //!
 //! ```text
 //! insmod echo_handler_rs.ko addr=0x0a000001 port=7471 size=4096 window=16
 //! ```
 //!
-//! A callback is given the reading end of its queue, and posts through a `Poster`. What might sleep wants
-//! to be told `here`, which a callback has no way to have. Buffers go from one queue to the other; none is
-//! allocated on the way.
+//! A handler gets a reader of its queue, and posts through a `Poster`. Calls that may sleep take an
+//! `InProcess`, which a handler cannot get. The handlers move buffers from one queue to the other, and
+//! allocate none.
 
-mod offers;
-mod service;
+mod getinfo;
+mod server;
 
 use kernel::prelude::*;
 use kofi::{
@@ -53,17 +53,17 @@ module! {
         },
         size: usize {
             default: 4096,
-            description: "Bytes of the longest message",
+            description: "Maximum length of a message in bytes",
         },
         window: u16 {
             default: 16,
-            description: "Messages that a client may have under way",
+            description: "Messages that a client may have outstanding",
         },
     },
 }
 
 struct EchoHandler {
-    /// Dropped when the module is unloaded: that stops the thread and waits for it.
+    /// Stops the thread and waits for it when the module is unloaded.
     _thread: Thread,
 }
 
@@ -91,30 +91,30 @@ struct Options {
     slots: usize,
 }
 
-/// Serves one client after another until it is told to stop, which is an error as any other.
+/// Serves one client after another until the thread is stopped (EINTR).
 fn run(here: ProcessContext, options: &Options) -> Result {
-    let place = (
+    let address = (
         param_value(&module_parameters::addr),
         param_value(&module_parameters::port),
     );
-    let list = offers::find(here, place, true, FI_MSG)?;
-    service::run(here, &list, options.slots, |opened| {
+    let list = getinfo::find_msg(here, address, true, FI_MSG)?;
+    server::run(here, &list, options.slots, |opened| {
         serve(here, options, opened)
     })
 }
 
-/// Sets the client off, and has nothing to do until it leaves.
+/// Accepts the client, and waits until it disconnects.
 fn serve(here: ProcessContext, options: &Options, opened: Unconnected) -> Result {
-    // Before the accept: the client may send as soon as it is connected.
+    // Post receives before the accept: a connected client may send at once.
     for _ in 0..options.slots {
         opened.receive(Buffer::new(here, options.size, 0)?)?;
     }
-    // Not before this can an echo be sent; a message that was faster waits in the queue.
+    // Install the handlers on the connected endpoint, which can send; earlier messages stay in the queue.
     let connection = opened.accept(here, &[])?;
     let endpoint = &connection.endpoint;
 
-    // What was received is sent back. A callback reads until there is nothing left: only then is it
-    // called again. What has failed, or is refused, ends here: the connection is over.
+    // Echo received messages. A handler reads until the queue is empty: only then is it called again.
+    // Buffers of failed and refused operations are dropped: the connection has ended.
     let poster = Poster::new(endpoint);
     let _echoes = connection.receives.on_interrupt(here, move |arrived| {
         while let Ok(received) = arrived.read() {
@@ -124,7 +124,7 @@ fn serve(here: ProcessContext, options: &Options, opened: Unconnected) -> Result
         }
     })?;
 
-    // What was sent back can receive again.
+    // Post the buffers of completed echoes as receives again.
     let poster = Poster::new(endpoint);
     let _refills = connection.transmits.on_interrupt(here, move |arrived| {
         while let Ok(sent) = arrived.read() {
@@ -135,5 +135,5 @@ fn serve(here: ProcessContext, options: &Options, opened: Unconnected) -> Result
     })?;
 
     connection.end(here)
-    // The calls end here, before the connection closes.
+    // The handlers are removed here, before the connection is closed.
 }

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A client of `mem_server`: writes all of the region that it is lent, reads it back, changes words of
-//! it atomically where the device can, and asks for the server's sum, which has to be its own.
+//! A client of `mem_server`: writes the server's region, reads it back, applies atomic operations to it if the
+//! device has them, and compares the server's CRC of the region with its own.
 //!
 //! ```text
 //! insmod mem_client_rs.ko addr=0x0a000001 port=7471 count=10
 //! ```
 //!
-//! Its thread ends with a line of results; the module can be unloaded at any time, before that too.
+//! The client's thread logs the results when it ends. The module can be unloaded at any time.
 
 mod crc32;
-mod grant;
-mod offers;
+mod getinfo;
+mod region_info;
 
 use crc32::crc32;
-use grant::Grant;
 use kernel::prelude::*;
 use kofi::{
     abi::{
@@ -40,6 +39,7 @@ use kofi::{
         },
     },
 };
+use region_info::RegionInfo;
 
 module! {
     type: MemClient,
@@ -63,11 +63,11 @@ module! {
     },
 }
 
-/// Bytes of a question.
-const QUESTION: usize = 8;
+/// Length of a CRC request.
+const REQUEST_LEN: usize = 8;
 
 struct MemClient {
-    /// Dropped when the module is unloaded: that stops the thread, if need be, and waits for it.
+    /// Stops the thread, if it still runs, and waits for it when the module is unloaded.
     _thread: Thread,
 }
 
@@ -97,94 +97,95 @@ fn report(here: ProcessContext) {
 }
 
 fn run(here: ProcessContext, outcome: &mut Outcome) -> Result {
-    let place = (
+    let address = (
         param_value(&module_parameters::addr),
         param_value(&module_parameters::port),
     );
-    let mut list = offers::find_memory(here, place, false)?;
+    let mut list = getinfo::find_rma(here, address, false)?;
     let info = list.first_mut().ok_or(Errno::ENODATA)?;
     let has_atomics = info.caps() & abi::FI_ATOMIC != 0;
     let fabric = kofi::fabric::<MemClient>(here, info)?;
     let opened = Connection::open(here, &fabric, info, 1)?;
     let (connection, connected) = opened.connect(here, &[])?;
-    let grant = Grant::from_bytes(connected.data()).ok_or(Errno::ETOOSMALL)?;
+    let region = RegionInfo::from_bytes(connected.data()).ok_or(Errno::ETOOSMALL)?;
 
-    let mut buffer = Buffer::new(here, grant.len, 0)?;
+    let mut buffer = Buffer::new(here, region.len, 0)?;
     while outcome.rounds < param_value(&module_parameters::count) {
-        buffer = go_round(here, &connection, &grant, buffer, outcome)?;
-        if has_atomics && grant.has_atomics {
-            change(here, &connection, &grant, outcome)?;
+        buffer = write_and_verify(here, &connection, &region, buffer, outcome)?;
+        if has_atomics && region.has_atomics {
+            test_atomics(here, &connection, &region, outcome)?;
         }
-        outcome.errors += u32::from(ask(here, &connection)? != crc32(&buffer));
+        outcome.errors += u32::from(request_crc(here, &connection)? != crc32(&buffer));
         outcome.rounds += 1;
     }
     connection.endpoint.shutdown(here)
 }
 
-/// What byte `at` is in a round.
-fn pattern(round: u32, at: usize) -> u8 {
-    (round as usize).wrapping_mul(31).wrapping_add(at) as u8
+/// Returns the byte at `offset` of the region in a round.
+fn pattern(round: u32, offset: usize) -> u8 {
+    (round as usize).wrapping_mul(31).wrapping_add(offset) as u8
 }
 
-/// Writes the region, and reads what it is then.
-fn go_round(
+/// Writes the region, reads it back, and compares.
+fn write_and_verify(
     here: ProcessContext,
     connection: &Connection,
-    grant: &Grant,
+    region: &RegionInfo,
     mut buffer: KBox<Buffer>,
     outcome: &mut Outcome,
 ) -> Result<KBox<Buffer>> {
+    let endpoint = &connection.endpoint;
     let round = outcome.rounds;
-    for (at, byte) in buffer.iter_mut().enumerate() {
-        *byte = pattern(round, at);
+    for (offset, byte) in buffer.iter_mut().enumerate() {
+        *byte = pattern(round, offset);
     }
-    connection.endpoint.write(buffer, grant.len, grant.region)?;
+    endpoint.write(buffer, region.len, region.remote)?;
     let mut buffer = connection.sent(here)?;
     buffer.fill(0);
-    connection.endpoint.read(buffer, grant.len, grant.region)?;
+    endpoint.read(buffer, region.len, region.remote)?;
     let buffer = connection.sent(here)?;
     let is_intact = buffer
         .iter()
         .enumerate()
-        .all(|(at, byte)| *byte == pattern(round, at));
+        .all(|(offset, byte)| *byte == pattern(round, offset));
     outcome.errors += u32::from(!is_intact);
     Ok(buffer)
 }
 
-/// Asks for the sum of the region.
-fn ask(here: ProcessContext, connection: &Connection) -> Result<u32> {
+/// Requests the CRC of the region.
+fn request_crc(here: ProcessContext, connection: &Connection) -> Result<u32> {
     let endpoint = &connection.endpoint;
-    endpoint.receive(Buffer::new(here, QUESTION, 0)?)?;
-    endpoint.send(Buffer::new(here, QUESTION, 0)?, QUESTION)?;
+    endpoint.receive(Buffer::new(here, REQUEST_LEN, 0)?)?;
+    endpoint.send(Buffer::new(here, REQUEST_LEN, 0)?, REQUEST_LEN)?;
     connection.sent(here)?;
-    let (answer, _) = connection.received(here)?;
-    let sum = answer.first_chunk().ok_or(Errno::ETOOSMALL)?;
-    Ok(u32::from_be_bytes(*sum))
+    let (reply, _) = connection.received(here)?;
+    let crc = reply.first_chunk().ok_or(Errno::ETOOSMALL)?;
+    Ok(u32::from_be_bytes(*crc))
 }
 
-/// Changes the first word, and back.
-fn change(
+/// Adds to the first word, and swaps it back.
+fn test_atomics(
     here: ProcessContext,
     connection: &Connection,
-    grant: &Grant,
+    region: &RegionInfo,
     outcome: &mut Outcome,
 ) -> Result {
     let endpoint = &connection.endpoint;
     let word = RemoteElements {
-        remote: grant.region,
+        remote: region.remote,
         count: 1,
         datatype: Datatype::from_raw(abi::FI_UINT64)?,
     };
     let round = outcome.rounds;
-    let before = u64::from_ne_bytes(core::array::from_fn(|at| pattern(round, at)));
+    let before = u64::from_ne_bytes(core::array::from_fn(|offset| pattern(round, offset)));
     let after = before.wrapping_add(1000);
 
-    // What the operands are when it is posted, ...
+    // The buffer has the operands when the operation is posted, ...
     let mut buffer = Buffer::new(here, 16, 0)?;
     buffer[..8].copy_from_slice(&1000u64.to_ne_bytes());
     endpoint.fetch(buffer, Op::Sum, word)?;
     let mut buffer = connection.sent(here)?;
-    // ... the old value is in their place when it is over.
+    // ... and the previous value when it completes.
     outcome.errors += u32::from(buffer[..8] != before.to_ne_bytes());
 
     buffer[..8].copy_from_slice(&before.to_ne_bytes());

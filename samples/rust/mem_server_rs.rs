@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A memory server: it lends a region to one client after another, who reads and writes there without any
-//! help of this CPU.
+//! A memory server: exposes a memory region to one client after another. A client reads and writes the region
+//! by RMA, without involving the server's thread.
 //!
 //! ```text
 //! insmod mem_server_rs.ko addr=0x0a000001 port=7471 size=65536
 //! ```
 //!
-//! Where the region is, and the key to it, goes with the accept. Whatever message then arrives asks for the
-//! sum of the region: the answer is its CRC-32. A key ends with its connection: the next client has a
-//! region and a key of its own.
+//! The private data of the accept has the region's address and remote key. Each message that then arrives
+//! requests the CRC-32 of the region. A key is valid for one connection: each client gets its own region and
+//! key.
 
 mod crc32;
-mod grant;
-mod offers;
-mod service;
+mod getinfo;
+mod region_info;
+mod server;
 
 use crc32::crc32;
-use grant::Grant;
 use kernel::prelude::*;
 use kofi::{
     abi::{
@@ -41,6 +40,7 @@ use kofi::{
         },
     },
 };
+use region_info::RegionInfo;
 
 module! {
     type: MemServer,
@@ -59,18 +59,18 @@ module! {
         },
         size: usize {
             default: 65536,
-            description: "Bytes of the region",
+            description: "Length of the region in bytes",
         },
     },
 }
 
-/// Bytes of a question, and room for an answer.
-const QUESTION: usize = 8;
-/// Questions that a client may have under way.
+/// Length of a CRC request's buffer, in which the reply is sent.
+const REQUEST_LEN: usize = 8;
+/// CRC requests that a client may have outstanding.
 const WINDOW: usize = 4;
 
 struct MemServer {
-    /// Dropped when the module is unloaded: that stops the thread and waits for it.
+    /// Stops the thread and waits for it when the module is unloaded.
     _thread: Thread,
 }
 
@@ -90,53 +90,53 @@ impl kernel::Module for MemServer {
     }
 }
 
-/// Serves one client after another until it is told to stop, which is an error as any other.
+/// Serves one client after another until the thread is stopped (EINTR).
 fn run(here: ProcessContext, size: usize) -> Result {
-    let place = (
+    let address = (
         param_value(&module_parameters::addr),
         param_value(&module_parameters::port),
     );
-    let list = offers::find_memory(here, place, true)?;
-    service::run(here, &list, WINDOW, |opened| serve(here, size, opened))
+    let list = getinfo::find_rma(here, address, true)?;
+    server::run(here, &list, WINDOW, |opened| serve(here, size, opened))
 }
 
-/// What each client finds in the region.
-fn first_byte(at: usize) -> u8 {
-    at.wrapping_mul(7).wrapping_add(3) as u8
+/// Returns the initial value of the byte at `offset` of the region.
+fn initial_byte(offset: usize) -> u8 {
+    offset.wrapping_mul(7).wrapping_add(3) as u8
 }
 
-/// Lends a region to the client that the endpoint was made for, until it leaves.
+/// Exposes a region to the client of this connection until it disconnects.
 fn serve(here: ProcessContext, size: usize, opened: Unconnected) -> Result {
     let mut buffer = Buffer::new(here, size, 0)?;
-    for (at, byte) in buffer.iter_mut().enumerate() {
-        *byte = first_byte(at);
+    for (offset, byte) in buffer.iter_mut().enumerate() {
+        *byte = initial_byte(offset);
     }
-    let lent = RemoteBuffer::new(here, opened.domain(), buffer, RemoteAccess::ReadWrite)?;
-    let grant = Grant {
-        region: lent.remote(),
-        len: lent.len(),
+    let region = RemoteBuffer::new(here, opened.domain(), buffer, RemoteAccess::ReadWrite)?;
+    let info = RegionInfo {
+        remote: region.remote(),
+        len: region.len(),
         has_atomics: opened.caps() & FI_ATOMIC != 0,
     };
     for _ in 0..WINDOW {
-        opened.receive(Buffer::new(here, QUESTION, 0)?)?;
+        opened.receive(Buffer::new(here, REQUEST_LEN, 0)?)?;
     }
-    let connection = opened.accept(here, &grant.to_bytes())?;
-    match answer_all(here, &connection, &lent) {
-        // What is posted when a connection ends comes back as cancelled.
+    let connection = opened.accept(here, &info.to_bytes())?;
+    match serve_requests(here, &connection, &region) {
+        // Receives that are still posted when the connection ends are cancelled.
         Err(Errno::ECANCELED | Errno::ENOTCONN) => connection.end(here),
         result => result,
     }
-    // The region is taken back here: nobody reaches it by that key any more.
+    // The region is deregistered here: its key gives no access any more.
 }
 
-/// Answers questions, in the places where they came, until the client leaves.
-fn answer_all(here: ProcessContext, connection: &Connection, lent: &RemoteBuffer) -> Result {
-    let mut region = KVVec::from_elem(0, lent.len(), GFP_KERNEL)?;
+/// Replies to CRC requests, in their buffers, until the client disconnects.
+fn serve_requests(here: ProcessContext, connection: &Connection, region: &RemoteBuffer) -> Result {
+    let mut contents = KVVec::from_elem(0, region.len(), GFP_KERNEL)?;
     loop {
-        let (mut question, _) = connection.received(here)?;
-        lent.read(0, &mut region)?;
-        question[..4].copy_from_slice(&crc32(&region).to_be_bytes());
-        connection.endpoint.send(question, 4)?;
+        let (mut request, _) = connection.received(here)?;
+        region.read(0, &mut contents)?;
+        request[..4].copy_from_slice(&crc32(&contents).to_be_bytes());
+        connection.endpoint.send(request, 4)?;
         connection.endpoint.receive(connection.sent(here)?)?;
     }
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A client of `msg_server`: sends messages one by one, and checks that each comes back as it was.
+//! A client of `msg_server`: sends one message at a time, and verifies its echo.
 //!
 //! ```text
 //! insmod msg_client_rs.ko addr=0x0a000001 port=7471 size=64 count=1000
 //! ```
 //!
-//! Its thread ends with a line of results; the module can be unloaded at any time, before that too.
+//! The client's thread logs the results when it ends. The module can be unloaded at any time.
 
-mod offers;
+mod getinfo;
 
 use kernel::{
     prelude::*,
@@ -52,7 +52,7 @@ module! {
         },
         size: usize {
             default: 64,
-            description: "Bytes of a message",
+            description: "Length of a message in bytes",
         },
         count: u32 {
             default: 1000,
@@ -62,7 +62,7 @@ module! {
 }
 
 struct MsgClient {
-    /// Dropped when the module is unloaded: that stops the thread, if need be, and waits for it.
+    /// Stops the thread, if it still runs, and waits for it when the module is unloaded.
     _thread: Thread,
 }
 
@@ -101,7 +101,7 @@ fn report(here: ProcessContext, size: usize) {
     );
 }
 
-/// What message number `seq` looks like: no two in a row are alike.
+/// Returns the bytes of message number `seq`; consecutive messages differ.
 fn pattern(seq: u32) -> impl Iterator<Item = u8> {
     let first = seq.wrapping_mul(7) as u8;
     (0..=u8::MAX).cycle().map(move |i| first.wrapping_add(i))
@@ -118,12 +118,12 @@ fn is_intact(message: &[u8], seq: u32) -> bool {
 }
 
 fn run(here: ProcessContext, size: usize, outcome: &mut Outcome) -> Result {
-    let place = (
+    let address = (
         param_value(&module_parameters::addr),
         param_value(&module_parameters::port),
     );
-    // The info names the device that leads to the server.
-    let mut list = offers::find(here, place, false, FI_MSG)?;
+    // The info names the device that has a route to the server.
+    let mut list = getinfo::find_msg(here, address, false, FI_MSG)?;
     let info = list.first_mut().ok_or(Errno::ENODATA)?;
     let fabric = kofi::fabric::<MsgClient>(here, info)?;
     let opened = Connection::open(here, &fabric, info, 1)?;
@@ -142,14 +142,14 @@ fn transfer(
     outcome: &mut Outcome,
 ) -> Result {
     let endpoint = &connection.endpoint;
-    // A buffer that is posted belongs to the operation, which gives it back when it is over.
-    // Registered, it is not mapped for each.
+    // A posted buffer is owned by the operation, whose completion returns it. A registered buffer is not
+    // mapped for each operation.
     let mut out = Buffer::registered(here, endpoint.domain(), size, 0)?;
     let mut back = Buffer::registered(here, endpoint.domain(), size, 0)?;
     while outcome.echoed < param_value(&module_parameters::count) {
         let seq = outcome.echoed;
         fill(&mut out, seq);
-        // The receive first: the echo may be back before `send()` is.
+        // Post the receive first: the echo may arrive before `send()` returns.
         endpoint.receive(back)?;
         endpoint.send(out, size)?;
         let (received, len) = connection.received(here)?;

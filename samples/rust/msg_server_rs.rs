@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A server that sends every message back: the smallest whole kOFI service, without `unsafe`.
+//! A server that echoes every message: the smallest complete kOFI service, without `unsafe`.
 //!
 //! ```text
 //! insmod msg_server_rs.ko addr=0x0a000001 port=7471 size=4096 window=16
 //! ```
 //!
-//! It serves one client after another until the module is unloaded. A message may be at most `size`
-//! bytes long, and a client may have `window` of them under way: each needs a receive that was
+//! The server accepts one client after another until the module is unloaded. A message has at most `size`
+//! bytes. A client may have `window` messages outstanding, because each message consumes a receive that was
 //! posted before it arrives.
 
-mod offers;
-mod service;
+mod getinfo;
+mod server;
 
 use kernel::prelude::*;
 use kofi::{
@@ -52,17 +52,17 @@ module! {
         },
         size: usize {
             default: 4096,
-            description: "Bytes of the longest message",
+            description: "Maximum length of a message in bytes",
         },
         window: u16 {
             default: 16,
-            description: "Messages that a client may have under way",
+            description: "Messages that a client may have outstanding",
         },
     },
 }
 
 struct MsgServer {
-    /// Dropped when the module is unloaded: that stops the thread and waits for it.
+    /// Stops the thread and waits for it when the module is unloaded.
     _thread: Thread,
 }
 
@@ -90,35 +90,35 @@ struct Options {
     window: usize,
 }
 
-/// Serves one client after another until it is told to stop, which is an error as any other.
+/// Serves one client after another until the thread is stopped (EINTR).
 fn run(here: ProcessContext, options: &Options) -> Result {
-    let place = (
+    let address = (
         param_value(&module_parameters::addr),
         param_value(&module_parameters::port),
     );
-    let list = offers::find(here, place, true, FI_MSG)?;
-    service::run(here, &list, 2 * options.window, |opened| {
+    let list = getinfo::find_msg(here, address, true, FI_MSG)?;
+    server::run(here, &list, 2 * options.window, |opened| {
         serve(here, options, opened)
     })
 }
 
-/// Accepts the client that the endpoint was made for, until it leaves.
+/// Accepts the client of this connection, and serves it until it disconnects.
 fn serve(here: ProcessContext, options: &Options, opened: Unconnected) -> Result {
-    // Before the accept: the client may send as soon as it is connected.
+    // Post receives before the accept: a connected client may send at once.
     for _ in 0..options.window {
         opened.receive(Buffer::new(here, options.size, 0)?)?;
     }
     let connection = opened.accept(here, &[])?;
 
     match echo_all(here, options, &connection) {
-        // What is posted when a connection ends comes back as cancelled, and then the event queue
-        // tells why.
+        // Receives that are still posted when the connection ends are cancelled, and the event queue
+        // then reports the disconnect.
         Err(Errno::ECANCELED | Errno::ENOTCONN) => connection.end(here),
         result => result,
     }
 }
 
-/// Sends every message back, until that fails.
+/// Echoes every message until an operation fails.
 fn echo_all(here: ProcessContext, options: &Options, connection: &Connection) -> Result {
     let mut echoes = 0;
     loop {
@@ -127,10 +127,10 @@ fn echo_all(here: ProcessContext, options: &Options, connection: &Connection) ->
             echoes += 1;
             Buffer::new(here, options.size, 0)?
         } else {
-            // The buffer of the oldest echo.
+            // Reuse the buffer of the oldest echo.
             connection.sent(here)?
         };
-        // The receive first: the echo invites the client to send again.
+        // Post the receive first: the client may send again when it has the echo.
         connection.endpoint.receive(spare)?;
         connection.endpoint.send(message, len)?;
     }

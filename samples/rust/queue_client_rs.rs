@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A client of `queue_server_rs`: takes one task after another, and brings the results, until there are no
-//! more. Several may do so at the same time, from anywhere.
+//! A client of `queue_server_rs`: takes tasks from the server's queue and writes their results, until the queue
+//! is empty. Several clients, on any machine, can use one queue at the same time.
 //!
 //! ```text
 //! insmod queue_client_rs.ko addr=0x0a000001 port=7471
 //! ```
 //!
-//! Its thread ends with a line of results; the module can be unloaded at any time, before that too.
+//! The client's thread logs the results when it ends. The module can be unloaded at any time.
 
-mod grant;
-mod offers;
-mod task;
+mod getinfo;
+mod queue_layout;
+mod region_info;
 
-use grant::Grant;
 use kernel::prelude::*;
 use kofi::{
     abi::{
@@ -42,12 +41,13 @@ use kofi::{
         },
     },
 };
+use region_info::RegionInfo;
 
 module! {
     type: QueueClient,
     name: "queue_client_rs",
     authors: ["kOFI contributors"],
-    description: "kOFI sample: client of a queue of work in Rust",
+    description: "kOFI sample: client of a task queue in Rust",
     license: "GPL",
     params: {
         addr: u32 {
@@ -62,7 +62,7 @@ module! {
 }
 
 struct QueueClient {
-    /// Dropped when the module is unloaded: that stops the thread, if need be, and waits for it.
+    /// Stops the thread, if it still runs, and waits for it when the module is unloaded.
     _thread: Thread,
 }
 
@@ -86,57 +86,58 @@ fn report(here: ProcessContext) {
 }
 
 fn run(here: ProcessContext, tasks: &mut u32) -> Result {
-    let place = (
+    let address = (
         param_value(&module_parameters::addr),
         param_value(&module_parameters::port),
     );
-    let mut list = offers::find(here, place, false, FI_MSG | FI_RMA | FI_ATOMIC)?;
+    let mut list = getinfo::find_msg(here, address, false, FI_MSG | FI_RMA | FI_ATOMIC)?;
     let info = list.first_mut().ok_or(Errno::ENODATA)?;
     let fabric = kofi::fabric::<QueueClient>(here, info)?;
     let opened = Connection::open(here, &fabric, info, 1)?;
     let (connection, connected) = opened.connect(here, &[])?;
-    let grant = Grant::from_bytes(connected.data()).ok_or(Errno::ETOOSMALL)?;
+    let region = RegionInfo::from_bytes(connected.data()).ok_or(Errno::ETOOSMALL)?;
 
-    let mut buffer = Buffer::new(here, task::WORD, 0)?;
+    let endpoint = &connection.endpoint;
+    let mut buffer = Buffer::new(here, queue_layout::WORD, 0)?;
     loop {
-        buffer = add_one(here, &connection, &grant, task::TAKEN, buffer)?;
+        buffer = add_one(here, &connection, &region, queue_layout::TAKEN, buffer)?;
         let number = buffer.first_chunk().copied().ok_or(Errno::ETOOSMALL)?;
         let number = u64::from_ne_bytes(number);
-        let at = task::result_at(number as usize);
-        if at >= grant.len {
-            return connection.endpoint.shutdown(here);
+        let offset = queue_layout::result_offset(number as usize);
+        if offset >= region.len {
+            return endpoint.shutdown(here);
         }
-        set(&mut buffer, task::result_of(number));
-        let to = grant.region.behind(at as u64);
-        connection.endpoint.write(buffer, task::WORD, to)?;
+        write_word(&mut buffer, queue_layout::compute_result(number));
+        let remote = region.remote.behind(offset as u64);
+        endpoint.write(buffer, queue_layout::WORD, remote)?;
         buffer = connection.sent(here)?;
-        // Behind the result: who sees this one sees that, too.
-        buffer = add_one(here, &connection, &grant, task::DONE, buffer)?;
+        // Count the task after its result: a reader of this counter then finds the result.
+        buffer = add_one(here, &connection, &region, queue_layout::DONE, buffer)?;
         *tasks += 1;
     }
 }
 
-/// Makes a number of the buffer, which is as long as one.
-fn set(buffer: &mut Buffer, number: u64) {
+/// Writes a word to the buffer, which has its length.
+fn write_word(buffer: &mut Buffer, number: u64) {
     if let Some(word) = buffer.first_chunk_mut() {
         *word = number.to_ne_bytes();
     }
 }
 
-/// Adds one to the counter there; the buffer comes back with what it was before.
+/// Increments the counter at `offset`, and returns the buffer with its previous value.
 fn add_one(
     here: ProcessContext,
     connection: &Connection,
-    grant: &Grant,
-    at: usize,
+    region: &RegionInfo,
+    offset: usize,
     mut buffer: KBox<Buffer>,
 ) -> Result<KBox<Buffer>> {
     let counter = RemoteElements {
-        remote: grant.region.behind(at as u64),
+        remote: region.remote.behind(offset as u64),
         count: 1,
         datatype: Datatype::from_raw(FI_UINT64)?,
     };
-    set(&mut buffer, 1);
+    write_word(&mut buffer, 1);
     connection.endpoint.fetch(buffer, Op::Sum, counter)?;
     connection.sent(here)
 }

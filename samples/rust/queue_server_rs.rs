@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A queue of work for any number of clients, who take and finish tasks without any help of this CPU.
+//! A task queue in memory. Any number of clients take tasks and write results by RMA and atomic operations,
+//! without involving the server's thread.
 //!
 //! ```text
 //! insmod queue_server_rs.ko addr=0x0a000001 port=7471 tasks=1000
 //! ```
 //!
-//! The region that it lends begins with two counters, of the tasks that have been taken and of those that
-//! are done, and has room for a result of each. A client takes a task by adding one to the first counter,
-//! writes its result, and adds one to the second. When all are done, the server looks at the results.
+//! The exposed region has two counters, of the tasks that have been taken and of those that are done, and a
+//! result for each task. A client increments the first counter to take a task, writes the result, and increments
+//! the second counter. When all tasks are done, the server verifies the results.
 
-mod crowd;
-mod grant;
-mod offers;
-mod task;
+mod clients;
+mod getinfo;
+mod queue_layout;
+mod region_info;
 
-use crowd::Crowd;
-use grant::Grant;
+use clients::Clients;
 use kernel::prelude::*;
 use kofi::{
     abi::{
@@ -48,12 +48,13 @@ use kofi::{
         wait::Budget, //
     },
 };
+use region_info::RegionInfo;
 
 module! {
     type: QueueServer,
     name: "queue_server_rs",
     authors: ["kOFI contributors"],
-    description: "kOFI sample: queue of work on atomics, in Rust",
+    description: "kOFI sample: task queue on atomic operations, in Rust",
     license: "GPL",
     params: {
         addr: u32 {
@@ -66,16 +67,16 @@ module! {
         },
         tasks: u32 {
             default: 1000,
-            description: "How many there are",
+            description: "Number of tasks",
         },
     },
 }
 
-/// How long it waits for a client before it looks at the counters, in milliseconds.
-const TICK: c_int = 100;
+/// Timeout of one wait for an event, in milliseconds; between waits the server reads the counters.
+const WAIT_MS: c_int = 100;
 
 struct QueueServer {
-    /// Dropped when the module is unloaded: that stops the thread and waits for it.
+    /// Stops the thread and waits for it when the module is unloaded.
     _thread: Thread,
 }
 
@@ -94,58 +95,58 @@ impl kernel::Module for QueueServer {
     }
 }
 
-/// Lends the queue to whoever comes, until it is told to stop, which is an error as any other.
+/// Exposes the queue to clients until the thread is stopped (EINTR) or the device is removed (ENODEV).
 fn run(here: ProcessContext, tasks: usize) -> Result {
     let port = param_value(&module_parameters::port);
-    let place = (param_value(&module_parameters::addr), port);
-    let list = offers::find(here, place, true, FI_MSG | FI_RMA | FI_ATOMIC)?;
+    let address = (param_value(&module_parameters::addr), port);
+    let list = getinfo::find_msg(here, address, true, FI_MSG | FI_RMA | FI_ATOMIC)?;
     let info = list.first().ok_or(Errno::ENODATA)?;
     let fabric = kofi::fabric::<QueueServer>(here, info)?;
     let domain = fabric.domain(here, info)?;
-    let buffer = Buffer::new(here, task::result_at(tasks), 0)?;
+    let buffer = Buffer::new(here, queue_layout::result_offset(tasks), 0)?;
     let queue = RemoteBuffer::new(here, &domain, buffer, RemoteAccess::ReadWrite)?;
-    let grant = Grant {
-        region: queue.remote(),
+    let region = RegionInfo {
+        remote: queue.remote(),
         len: queue.len(),
         has_atomics: true,
     };
     let events = fabric.event_queue(here, eq::Attr::default())?;
     domain.bind_event_queue(here, &events, Source(0))?;
-    let mut crowd = Crowd::new(here, domain, grant)?;
+    let mut clients = Clients::new(here, domain, region)?;
     let listener = Listener::new(here, &fabric, info, Source(0), &events)?;
     pr_info!("ready port={}\n", port);
     let mut is_done = false;
     while !kthread_should_stop() {
-        match events.next(here, &mut Budget::from_millis(TICK)) {
+        match events.next(here, &mut Budget::from_millis(WAIT_MS)) {
             Ok(event) => match event.kind() {
-                // The device is being removed, which waits until the region and the domain are closed.
+                // The removal of the device waits until the region and the domain are closed.
                 Kind::Error(Errno::ENODEV, _) => return Err(Errno::ENODEV),
-                _ => crowd.take(here, &listener, &events, event)?,
+                _ => clients.handle_event(here, &listener, &events, event)?,
             },
             Err(Errno::EAGAIN) => {}
             Err(errno) => return Err(errno),
         }
-        if !is_done && word(&queue, task::DONE)? == tasks as u64 {
+        if !is_done && read_word(&queue, queue_layout::DONE)? == tasks as u64 {
             is_done = true;
-            report(&queue, tasks, crowd.count)?;
+            report(&queue, tasks, clients.count)?;
         }
     }
     Err(Errno::EINTR)
 }
 
-/// What a counter or a result is at the moment.
-fn word(queue: &RemoteBuffer, at: usize) -> Result<u64> {
-    let mut word = [0; task::WORD];
-    queue.read(at, &mut word)?;
+/// Reads a counter or a result.
+fn read_word(queue: &RemoteBuffer, offset: usize) -> Result<u64> {
+    let mut word = [0; queue_layout::WORD];
+    queue.read(offset, &mut word)?;
     Ok(u64::from_ne_bytes(word))
 }
 
-/// Looks at each result.
+/// Verifies all results, and logs the number of errors.
 fn report(queue: &RemoteBuffer, tasks: usize, clients: usize) -> Result {
     let mut errors = 0;
     for task in 0..tasks {
-        let result = word(queue, task::result_at(task))?;
-        errors += u32::from(result != task::result_of(task as u64));
+        let result = read_word(queue, queue_layout::result_offset(task))?;
+        errors += u32::from(result != queue_layout::compute_result(task as u64));
     }
     pr_info!(
         "done tasks={} clients={} errors={}\n",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A module that uses kOFI, to begin with: it says which devices there are to
- * open an endpoint on. What comes after that is in samples/c.
+ * A template for modules that use kOFI: lists the devices that an endpoint can
+ * be opened on. The next steps are in samples/c.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -22,7 +22,7 @@ static int __init template_init(void)
 	hints->ep_attr->type = FI_EP_MSG;
 	ret = fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &list);
 	fi_freeinfo(hints);
-	/* No device is no reason not to load: one may come. */
+	/* Load without a device, too: one may be added later. */
 	if (ret && ret != -FI_ENODATA) {
 		pr_err("fi_getinfo: %s\n", fi_strerror(ret));
 		return -EIO;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A module that uses kOFI, to begin with: it says which devices there are to open an endpoint on.
-//! What comes after that is in `samples/rust`.
+//! A template for modules that use kOFI: lists the devices that an endpoint can be opened on.
+//! The next steps are in `samples/rust`.
 
 use kernel::prelude::*;
 use kofi::{
@@ -31,7 +31,7 @@ struct Template;
 impl kernel::Module for Template {
     fn init(_module: &'static ThisModule) -> kernel::error::Result<Self> {
         let list = match find() {
-            // No device is no reason not to load: one may come.
+            // Load without a device, too: one may be added later.
             Err(Errno::ENODATA) => InfoList::new(),
             found => found?,
         };
@@ -45,7 +45,7 @@ impl kernel::Module for Template {
     }
 }
 
-/// Connected endpoints for messages, on whatever device has them.
+/// Finds connected endpoints for messages, on all devices.
 fn find() -> Result<InfoList> {
     let mut hints = Info::new()?;
     hints.set_caps(abi::FI_MSG);

@@ -10,8 +10,8 @@
 //! that belongs to it: queues, its calls themselves, memory that is registered, lent and posted, a counter
 //! and a listener. Nothing is left for the module to close, so that it can be unloaded at once.
 
-#[path = "../../../samples/rust/offers.rs"]
-mod offers;
+#[path = "../../../samples/rust/getinfo.rs"]
+mod getinfo;
 
 use kernel::{
     new_mutex,
@@ -202,7 +202,7 @@ fn keep(
 
 /// Has both ends of a connection dropped.
 fn run(here: ProcessContext, place: (u32, u16)) -> Result {
-    let list = offers::find(here, place, true, FI_MSG | FI_RMA)?;
+    let list = getinfo::find_msg(here, place, true, FI_MSG | FI_RMA)?;
     let info = list.first().ok_or(Errno::ENODATA)?;
     let fabric = kofi::fabric::<Drops>(here, info)?;
     let events = fabric.event_queue(here, eq::Attr::default())?;
@@ -243,7 +243,7 @@ fn run(here: ProcessContext, place: (u32, u16)) -> Result {
 }
 
 fn client(here: ProcessContext, place: (u32, u16)) -> Result<Arc<End>> {
-    let mut list = offers::find(here, place, false, FI_MSG | FI_RMA)?;
+    let mut list = getinfo::find_msg(here, place, false, FI_MSG | FI_RMA)?;
     let info = list.first_mut().ok_or(Errno::ENODATA)?;
     let fabric = kofi::fabric::<Drops>(here, info)?;
     let opened = Connection::open(here, &fabric, info, 4)?;

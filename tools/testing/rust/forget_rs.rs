@@ -10,8 +10,8 @@
 //! The thread and the calls are still running when the exit function has returned, and have to end before the
 //! module's memory is freed. Dropping the handlers breaks the cycles, and all objects are closed.
 
-#[path = "../../../samples/rust/offers.rs"]
-mod offers;
+#[path = "../../../samples/rust/getinfo.rs"]
+mod getinfo;
 
 use core::mem::forget;
 use kernel::{
@@ -95,7 +95,7 @@ fn run(here: ProcessContext) -> Result {
         param_value(&module_parameters::addr),
         param_value(&module_parameters::port),
     );
-    let list = offers::find(here, place, true, FI_MSG)?;
+    let list = getinfo::find_msg(here, place, true, FI_MSG)?;
     let info = list.first().ok_or(Errno::ENODATA)?;
     let fabric = kofi::fabric::<Forgets>(here, info)?;
 

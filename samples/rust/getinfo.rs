@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What can be opened to a server, or for one.
+//! Queries of `fi_getinfo()` for servers and clients, by IPv4 address and port. With `source` the address is
+//! local, for a server; otherwise it is the server's.
 
-// Each sample has its part.
+// A sample uses only some of the functions.
 #![allow(dead_code)]
 
 use kernel::{
@@ -23,11 +24,10 @@ use kofi::{
     fi::info::Query, //
 };
 
-/// Finds connected endpoints that can do `caps`, to an IPv4 address and port, or from there when they
-/// are our own (`source`).
-pub(crate) fn find(
+/// Finds connected endpoints with the capabilities `caps`.
+pub(crate) fn find_msg(
     here: ProcessContext,
-    place: (u32, u16),
+    address: (u32, u16),
     source: bool,
     caps: u64,
 ) -> Result<InfoList> {
@@ -37,12 +37,11 @@ pub(crate) fn find(
         type_: abi::FI_EP_MSG,
         ..pin_init::zeroed()
     })?;
-    find_like(here, place, source, &hints)
+    query(here, address, source, &hints)
 }
 
-/// Finds datagram endpoints at an IPv4 address and port of our own, for messages with tags or without, and for
-/// memory that is lent.
-pub(crate) fn find_datagrams(here: ProcessContext, place: (u32, u16)) -> Result<InfoList> {
+/// Finds datagram endpoints at a local address, for messages, tagged messages, RMA and atomic operations.
+pub(crate) fn find_rdm(here: ProcessContext, address: (u32, u16)) -> Result<InfoList> {
     let mut hints = Info::new()?;
     hints.set_caps(abi::FI_MSG | abi::FI_TAGGED | abi::FI_RMA | abi::FI_ATOMIC);
     hints.set_ep(&abi::fi_ep_attr {
@@ -53,10 +52,10 @@ pub(crate) fn find_datagrams(here: ProcessContext, place: (u32, u16)) -> Result<
         mr_mode: abi::FI_MR_PROV_KEY | abi::FI_MR_VIRT_ADDR,
         ..pin_init::zeroed()
     })?;
-    find_like(here, place, true, &hints)
+    query(here, address, true, &hints)
 }
 
-fn find_like(
+fn query(
     here: ProcessContext,
     (addr, port): (u32, u16),
     source: bool,
@@ -75,15 +74,11 @@ fn find_like(
     kofi::getinfo(here, &query)
 }
 
-/// The same where it is as well if the device has no atomics.
-pub(crate) fn find_memory(
-    here: ProcessContext,
-    place: (u32, u16),
-    source: bool,
-) -> Result<InfoList> {
+/// Finds connected endpoints with RMA, and with atomic operations if the device has them.
+pub(crate) fn find_rma(here: ProcessContext, address: (u32, u16), source: bool) -> Result<InfoList> {
     let caps = abi::FI_MSG | abi::FI_RMA;
-    match find(here, place, source, caps | abi::FI_ATOMIC) {
-        Err(Errno::ENODATA) => find(here, place, source, caps),
+    match find_msg(here, address, source, caps | abi::FI_ATOMIC) {
+        Err(Errno::ENODATA) => find_msg(here, address, source, caps),
         found => found,
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Clients who come and go, any number at a time, to use what they are lent: nothing is sent to them, and
-//! nothing received.
+//! The connections of a server whose clients access its memory by RMA and atomic operations only. Any number
+//! of clients is connected at a time; the server sends and receives no messages.
 
-use super::grant::Grant;
+use super::region_info::RegionInfo;
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -33,44 +33,44 @@ use kofi::{
     },
 };
 
-/// One who has not left. What they are lent they can reach as long as this lives.
+/// The endpoint of a client. The client has access to the region until the endpoint is dropped.
 enum Client {
-    Coming(Endpoint<Connecting>),
-    There(Endpoint),
+    Connecting(Endpoint<Connecting>),
+    Connected(Endpoint),
 }
 
 impl Client {
     fn source(&self) -> Source {
         match self {
-            Self::Coming(endpoint) => endpoint.source(),
-            Self::There(endpoint) => endpoint.source(),
+            Self::Connecting(endpoint) => endpoint.source(),
+            Self::Connected(endpoint) => endpoint.source(),
         }
     }
 }
 
-pub(crate) struct Crowd {
+pub(crate) struct Clients {
     clients: KVec<Client>,
-    /// How many have come so far: the number of the last.
+    /// Number of clients accepted so far; also the source of the last one's events.
     pub(crate) count: usize,
     completions: Arc<Completions>,
     domain: Arc<Domain>,
-    grant: Grant,
+    region: RegionInfo,
 }
 
-impl Crowd {
-    /// Nobody yet; who comes is told of the grant.
-    pub(crate) fn new(here: ProcessContext, domain: Arc<Domain>, grant: Grant) -> Result<Self> {
+impl Clients {
+    /// Creates an empty list of clients, each of which gets `region` with its accept.
+    pub(crate) fn new(here: ProcessContext, domain: Arc<Domain>, region: RegionInfo) -> Result<Self> {
         Ok(Self {
             clients: KVec::new(),
             count: 0,
             completions: Completions::new(here, &domain, 1)?,
             domain,
-            grant,
+            region,
         })
     }
 
-    /// What an event says of a client: it wants to come, is there, or has left.
-    pub(crate) fn take(
+    /// Handles an event of the listener or of a client: a connection request, a connection, or its end.
+    pub(crate) fn handle_event(
         &mut self,
         here: ProcessContext,
         listener: &Listener,
@@ -78,22 +78,24 @@ impl Crowd {
         event: OwnedEvent,
     ) -> Result {
         if event.kind() == Kind::Connection(FI_CONNREQ) {
-            return self.welcome(here, listener, events, event);
+            return self.accept(here, listener, events, event);
         }
-        let is_it = |client: &Client| client.source() == event.source();
-        let Some(at) = self.clients.iter().position(is_it) else {
+        let is_source = |client: &Client| client.source() == event.source();
+        let Some(index) = self.clients.iter().position(is_source) else {
             return Ok(());
         };
-        let client = self.clients.remove(at).map_err(|_| Errno::EOTHER)?;
-        if let (Client::Coming(endpoint), Kind::Connection(FI_CONNECTED)) = (client, event.kind()) {
-            let endpoint = Client::There(endpoint.connected(&event)?);
+        let client = self.clients.remove(index).map_err(|_| Errno::EOTHER)?;
+        if let (Client::Connecting(endpoint), Kind::Connection(FI_CONNECTED)) =
+            (client, event.kind())
+        {
+            let endpoint = Client::Connected(endpoint.connected(&event)?);
             self.clients.push(endpoint, GFP_KERNEL)?;
         }
-        // Any other client is dropped, and closes itself.
+        // After any other event the client was removed above, and its endpoint is closed by the drop.
         Ok(())
     }
 
-    fn welcome(
+    fn accept(
         &mut self,
         here: ProcessContext,
         listener: &Listener,
@@ -114,12 +116,12 @@ impl Crowd {
             receives,
         ) {
             Ok(endpoint) => {
-                let endpoint = Client::Coming(endpoint.accept(here, &self.grant.to_bytes())?);
+                let endpoint = Client::Connecting(endpoint.accept(here, &self.region.to_bytes())?);
                 self.clients.push(endpoint, GFP_KERNEL)?;
                 self.count += 1;
                 Ok(())
             }
-            // A request that no endpoint has taken is still to be answered.
+            // A request that no endpoint was opened for has to be rejected.
             Err(_) => listener.reject(here, &info, &[]),
         }
     }

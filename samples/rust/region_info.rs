@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What servers that lend memory and their clients agree on.
+//! The memory region that a server exposes, as in `samples/c/region_info.h`.
 
-// Each sample has its part.
+// A sample uses only some of the functions.
 #![allow(dead_code)]
 
 use kofi::{
@@ -10,18 +10,18 @@ use kofi::{
     fi::msg::RemoteMemory, //
 };
 
-/// What is lent, as a server says with its accept: four numbers, most significant byte first.
+/// Memory region that a server exposes: the private data of its accept is this, as four big-endian words.
 #[derive(Clone, Copy)]
-pub(crate) struct Grant {
-    pub(crate) region: RemoteMemory,
+pub(crate) struct RegionInfo {
+    pub(crate) remote: RemoteMemory,
     pub(crate) len: usize,
     pub(crate) has_atomics: bool,
 }
 
-impl Grant {
+impl RegionInfo {
     pub(crate) fn to_bytes(self) -> [u8; 32] {
         let caps = if self.has_atomics { FI_ATOMIC } else { 0 };
-        let numbers = [self.region.addr, self.region.key, self.len as u64, caps];
+        let numbers = [self.remote.addr, self.remote.key, self.len as u64, caps];
         let mut bytes = [0; 32];
         let (words, _) = bytes.as_chunks_mut::<8>();
         for (word, number) in words.iter_mut().zip(numbers) {
@@ -36,7 +36,7 @@ impl Grant {
             return None;
         };
         Some(Self {
-            region: RemoteMemory {
+            remote: RemoteMemory {
                 addr: u64::from_be_bytes(addr),
                 key: u64::from_be_bytes(key),
             },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a server does whatever it serves: it listens, and takes one client after another.
+//! The accept loop of a server that serves one client after another.
 
 use kernel::{
     prelude::*,
@@ -30,8 +30,13 @@ use kofi::{
     },
 };
 
-/// Listens on the first of `list` until the thread is told to stop, which is an error as any other. Each
-/// client has an end on which `depth` operations can be posted in each direction; `serve` is to accept it.
+/// Listens on the first info of `list`. Opens a connection for each request, with work queues of `depth`
+/// entries, and calls `serve`, which accepts it.
+///
+/// # Errors
+///
+/// EINTR when the thread is stopped; the error of a listener that does not open, or of its event queue.
+/// Errors of a client are logged.
 pub(crate) fn run(
     here: ProcessContext,
     list: &InfoList,
@@ -40,13 +45,13 @@ pub(crate) fn run(
 ) -> Result {
     let info = list.first().ok_or(Errno::ENODATA)?;
     let fabric = kofi::fabric::<crate::LocalModule>(here, info)?;
-    // A queue of its own: the next client waits there for its turn.
+    // The next connection request stays in this queue while a client is served.
     let events = fabric.event_queue(here, eq::Attr::default())?;
     let listener = Listener::new(here, &fabric, info, Source(0), &events)?;
     pr_info!("ready\n");
     loop {
-        let served = take_one(here, &fabric, &events, &listener, depth, &serve)?;
-        // A client's failures are no reason to stop listening.
+        let served = accept_one(here, &fabric, &events, &listener, depth, &serve)?;
+        // Errors of a client do not stop the listener.
         match served {
             Ok(()) | Err(Errno::EINTR) => {}
             Err(errno) => pr_err!("client: {}\n", errno),
@@ -54,8 +59,8 @@ pub(crate) fn run(
     }
 }
 
-/// Waits for the next client; how serving it ended.
-fn take_one(
+/// Waits for the next client and serves it. The inner result is the client's.
+fn accept_one(
     here: ProcessContext,
     fabric: &Arc<Fabric>,
     events: &EventQueue,
@@ -68,7 +73,7 @@ fn take_one(
     Ok(match Connection::open(here, fabric, &mut info, depth) {
         Ok(opened) => serve(opened),
         Err(errno) => {
-            // A request that no endpoint has taken is still to be answered.
+            // A request that no endpoint was opened for has to be rejected.
             let _ = listener.reject(here, &info, &[]);
             Err(errno)
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a datagram server and its clients tell each other, as `samples/c/datagram.h` has it.
+//! Protocol of a datagram server and its clients, as in `samples/c/datagram.h`.
 
 use core::net::{
     Ipv4Addr,
@@ -9,19 +9,19 @@ use core::net::{
 };
 use kofi::fi::rdm::RemoteMemory;
 
-/// A tag is the client's number, and what is to be done.
+/// A tag is the client's number times `TAGS`, plus one of these requests.
 pub(crate) const TAGS: u64 = 256;
 pub(crate) const ECHO: u64 = 1;
 pub(crate) const FLIP: u64 = 2;
 pub(crate) const COUNT: u64 = 3;
 
-/// How often the server counts when it is asked to.
+/// Additions to each word for one `COUNT` request.
 pub(crate) const COUNTS: usize = 8;
 
-/// The family of the only addresses.
+/// Address family of a client.
 const AF_INET: u16 = 2;
 
-/// From the client: where it receives, and memory that it lends.
+/// First message of a client: its address, and the memory region that it exposes.
 pub(crate) struct Hello {
     pub(crate) address: SocketAddr,
     pub(crate) region: RemoteMemory,
@@ -29,7 +29,7 @@ pub(crate) struct Hello {
 }
 
 impl Hello {
-    /// Bytes of one: a `struct sockaddr_in`, and three numbers, most significant byte first.
+    /// Length of the message: a `struct sockaddr_in`, and three big-endian words.
     pub(crate) const SIZE: usize = 40;
 
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
@@ -53,10 +53,10 @@ impl Hello {
     }
 }
 
-/// Bytes of a [`welcome`].
+/// Length of a [`welcome`] message.
 pub(crate) const WELCOME: usize = 32;
 
-/// To the client: its number, and memory that the server lends.
+/// Returns the reply to a [`Hello`]: the client's number, and the memory region that the server exposes.
 pub(crate) fn welcome(number: usize, region: RemoteMemory, len: usize) -> [u8; WELCOME] {
     let mut bytes = [0; WELCOME];
     let (words, _) = bytes.as_chunks_mut::<8>();
