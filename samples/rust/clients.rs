@@ -59,7 +59,11 @@ pub(crate) struct Clients {
 
 impl Clients {
     /// Creates an empty list of clients, each of which gets `region` with its accept.
-    pub(crate) fn new(here: ProcessContext, domain: Arc<Domain>, region: RegionInfo) -> Result<Self> {
+    pub(crate) fn new(
+        here: ProcessContext,
+        domain: Arc<Domain>,
+        region: RegionInfo,
+    ) -> Result<Self> {
         Ok(Self {
             clients: KVec::new(),
             count: 0,

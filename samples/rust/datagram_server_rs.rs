@@ -181,7 +181,12 @@ impl Server {
         let addresses = domain.address_vector(here, &AV_ATTR)?;
         let transmits = Completions::of_datagrams(here, &domain, 0)?;
         let receives = Completions::of_datagrams(here, &domain, 0)?;
-        let exposed = RemoteBuffer::new(here, &domain, Buffer::new(here, size, 0)?, RemoteAccess::ReadWrite)?;
+        let exposed = RemoteBuffer::new(
+            here,
+            &domain,
+            Buffer::new(here, size, 0)?,
+            RemoteAccess::ReadWrite,
+        )?;
         let sides = (transmits.side(None), receives.side(None));
         let endpoint = Endpoint::new(here, &domain, info, &addresses, sides)?;
         let own = Peer::insert(here, &addresses, endpoint.address(here)?)?;
@@ -271,7 +276,12 @@ impl Server {
     }
 
     /// Inverts the client's region.
-    fn flip(&self, here: ProcessContext, client: &Client, buffer: KBox<Buffer>) -> Result<KBox<Buffer>> {
+    fn flip(
+        &self,
+        here: ProcessContext,
+        client: &Client,
+        buffer: KBox<Buffer>,
+    ) -> Result<KBox<Buffer>> {
         let &Client {
             ref peer,
             region,
@@ -323,7 +333,11 @@ impl Server {
 
     /// Returns the next completed operation; -FI_EINTR if the thread is asked to stop, -FI_ENODEV if the device
     /// is removed. The removal waits until the server has closed its objects.
-    fn wait_completion(&self, here: ProcessContext, completions: &Completions) -> Result<CompletedOp> {
+    fn wait_completion(
+        &self,
+        here: ProcessContext,
+        completions: &Completions,
+    ) -> Result<CompletedOp> {
         while !kthread_should_stop() {
             if let Ok(event) = self.events.next(here, &mut Budget::from_millis(0)) {
                 if let Kind::Error(errno, _) = event.kind() {

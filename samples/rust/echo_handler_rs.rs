@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A handler gets a reader of its queue, and posts through a `Poster`. Calls that may sleep take an
-//! `InProcess`, which a handler cannot get. The handlers move buffers from one queue to the other, and
+//! `ProcessContext`, which a handler cannot get. The handlers move buffers from one queue to the other, and
 //! allocate none.
 
 mod getinfo;

@@ -75,7 +75,11 @@ fn query(
 }
 
 /// Finds connected endpoints with RMA, and with atomic operations if the device has them.
-pub(crate) fn find_rma(here: ProcessContext, address: (u32, u16), source: bool) -> Result<InfoList> {
+pub(crate) fn find_rma(
+    here: ProcessContext,
+    address: (u32, u16),
+    source: bool,
+) -> Result<InfoList> {
     let caps = abi::FI_MSG | abi::FI_RMA;
     match find_msg(here, address, source, caps | abi::FI_ATOMIC) {
         Err(Errno::ENODATA) => find_msg(here, address, source, caps),

@@ -1,35 +1,37 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What all modules agree on: depths, and the description of a test.
+ * Definitions of all benchmark modules: queue depths, and the description of a test.
  *
  * A module defines struct bench_end (one side of a connection, beginning with
  * a struct bench_side) and struct bench_pair (both sides, .end[BENCH_CLIENT]
  * and .end[BENCH_SERVER]), then static inlines
  *
  *	int end_send(struct bench_end *end, void *buf, size_t len);
- *	int end_send_silent(struct bench_end *end, void *buf, size_t len);
- *	int end_send_told(struct bench_end *end, void *buf, size_t len);
+ *	int end_send_unsignaled(struct bench_end *end, void *buf, size_t len);
+ *	int end_send_signaled(struct bench_end *end, void *buf, size_t len);
  *	int end_recv(struct bench_end *end, void *buf);
  *	int end_inject(struct bench_end *end, void *buf, size_t len);
  *	int end_write(struct bench_end *end, void *buf, size_t len);
  *	int end_read(struct bench_end *end, void *buf, size_t len);
  *	int end_fetch_add(struct bench_end *end, void *buf);
- *	void end_pick(struct bench_end *end, unsigned int link);
+ *	void end_select(struct bench_end *end, unsigned int link);
  *	int end_poll(struct bench_end *end);
- *	int end_sleep(struct bench_end *end);
- *	void end_call(struct bench_end *end);
+ *	int end_wait(struct bench_end *end);
+ *	void end_arm(struct bench_end *end);
  *	bool end_is_recv(struct bench_end *end, int at);
  *	size_t end_len(struct bench_end *end, int at);
  *	void *end_buffer(struct bench_end *end, int at);
  *
- * to post, to choose the connection that is posted to, to poll (at counts what
- * the last poll found), to sleep until a poll finds something, and to have
- * bench_called() called where a completion is told of, from now on. Writes, reads and atomics are for the beginning of the
- * peer's receives; the second and the third are for an end that asks for each of
- * its completions. Nobody is told of what is silent or injected, or has %NULL for
- * its buffer. It includes loops.h, calls.h and control.h, and defines pair_open()
- * and pair_close(). The loops are compiled into each module, so that neither pays
- * for a call the other lacks.
+ * to post, to select the connection that is posted to, to poll, to wait until a
+ * poll finds completions, to have bench_handler() called for completions from now
+ * on, and to read completion number at of the last poll. Writes, reads and atomics
+ * access the beginning of the peer's receive buffer; reads and atomics need an end
+ * that signals every operation. The loops do not count completions of injected and
+ * unsignaled sends, nor those with a %NULL buffer.
+ *
+ * The module then includes loops.h, calls.h and control.h, and defines pair_open()
+ * and pair_close(). The loops are compiled into each module, so that each makes only
+ * the calls that it needs.
  */
 
 #ifndef KOFI_BENCH_H
@@ -42,44 +44,44 @@
 #include <linux/sizes.h>
 #include <linux/slab.h>
 
-/* The same for both, on each side of the connection if that is the only one */
+/* Queue depths and attributes of each endpoint when a test has one connection */
 #define BENCH_SEND_DEPTH	128
 #define BENCH_RECV_DEPTH	256
 #define BENCH_BATCH		16
 #define BENCH_MIN_RNR_TIMER	12
 #define BENCH_RETRIES		7
-/* Little enough for entries as small as those of raw verbs */
+/* Fits into the work queue entries of raw verbs */
 #define BENCH_INJECT_SIZE	16
 
 #define BENCH_MIN_SIZE		8
 #define BENCH_MAX_SIZE		SZ_1M
-/* Of one side's messages: the shortest queue has room for four of the longest. */
+/* Limit of a side's buffer: four messages of the maximum length */
 #define BENCH_MAX_BYTES		(4 * BENCH_MAX_SIZE)
 #define BENCH_MAX_LINKS		512
 #define BENCH_MAX_PEERS		65536
 #define BENCH_LINKS_SIZE	64
-/* Whichever of them lags behind has room for all that is under way. */
+/* Sends outstanding on all connections together, and send queue depth of each connection */
 #define BENCH_LINKS_WINDOW	16
-/* Of the sends that ask for their completions, one in so many does */
-#define BENCH_EACH		32
+/* With selective completions, one of this many sends is signaled */
+#define BENCH_SIGNAL_INTERVAL	32
 #define BENCH_MAX_LAPS		1000000
 #define BENCH_TIMEOUT		(60 * HZ)
 #define BENCH_CONNECT_TIMEOUT	(5 * HZ)
 
 enum bench_kind {
 	BENCH_LATENCY,		/* of a message, one way */
-	BENCH_PEERS,		/* the same, to one of many whose addresses are known */
-	BENCH_INJECT_LATENCY,	/* the same, injected */
-	BENCH_SLEEP_LATENCY,	/* the same, with both sides asleep meanwhile */
-	BENCH_TASK_LATENCY,	/* the same, answered in a callback that may sleep */
-	BENCH_CALL_LATENCY,	/* the same, in an interrupt */
-	BENCH_WRITE_LATENCY,	/* until it completes */
+	BENCH_PEERS,		/* latency to one of many peers in the address vector */
+	BENCH_INJECT_LATENCY,	/* latency of an injected message */
+	BENCH_SLEEP_LATENCY,	/* latency with both sides sleeping until a completion */
+	BENCH_TASK_LATENCY,	/* latency with replies from a handler in process context */
+	BENCH_CALL_LATENCY,	/* latency with replies from a handler in hardirq context */
+	BENCH_WRITE_LATENCY,	/* from post to completion */
 	BENCH_READ_LATENCY,
-	BENCH_FETCH_LATENCY,	/* of an addition that brings the old value */
+	BENCH_FETCH_LATENCY,	/* of a fetching addition */
 	BENCH_RATE,
-	BENCH_SELECTIVE,	/* the same, with one completion for many */
+	BENCH_SELECTIVE,	/* rate with selective completions */
 	BENCH_BANDWIDTH,
-	BENCH_LINKS,		/* of a write, among many connections */
+	BENCH_LINKS,		/* writes on many connections in turn */
 	BENCH_COST,		/* of single calls */
 };
 
@@ -91,17 +93,17 @@ enum {
 /**
  * struct bench_test - one measurement
  * @kind: what is measured
- * @size: bytes in a message
+ * @size: length of a message in bytes
  * @lap: messages, or round trips, that are timed together
- * @laps: how many laps the measured pass has
- * @window: sends that may be under way
- * @slots: receives that are posted on each side
- * @links: connections, whose completions come to one queue on each side
- * @peers: addresses that each side knows, where it has a vector of them
- * @deadline: when to give up, in jiffies
- * @failed: one side has failed, so that the other need not wait
- * @ns: duration of each lap, of which the fastest is one in which nothing else
- *	had the CPU; where calls are measured, of each kind of call
+ * @laps: number of laps in the measured pass
+ * @window: maximum number of outstanding sends
+ * @slots: number of receives that are posted on each side
+ * @links: number of connections, which share one completion queue on each side
+ * @peers: number of addresses in each side's address vector, if it has one
+ * @deadline: timeout of the test, in jiffies
+ * @failed: one side has failed, and the other stops waiting
+ * @ns: duration of each lap; the fastest is one that nothing preempted. For a test
+ *	of calls, the durations of each kind of call
  */
 struct bench_test {
 	enum bench_kind		kind;
@@ -117,35 +119,35 @@ struct bench_test {
 	u64			*ns;
 };
 
-/* Whether both sides live in callbacks. */
-static inline bool bench_calls_back(const struct bench_test *test)
+/* Returns whether both sides run in handlers of their completion queues. */
+static inline bool bench_uses_callbacks(const struct bench_test *test)
 {
 	return test->kind == BENCH_TASK_LATENCY ||
 	       test->kind == BENCH_CALL_LATENCY;
 }
 
 /**
- * struct bench_side - what the loops know of one side of a connection
+ * struct bench_side - state of the loops for one side of a connection
  * @test: the measurement
- * @tx: @test->window messages to send
- * @rx: room for @test->slots messages
- * @sending: sends under way
- * @told: how many of them a completion stands for
+ * @tx: send buffer of @test->window messages
+ * @rx: receive buffer of @test->slots messages
+ * @sending: outstanding sends
+ * @sends_per_comp: number of sends that one completion stands for
  * @received: receives completed in this pass
- * @clock: where the durations of this pass go, or %NULL
- * @lap_start: when the lap began
- * @lap_end: first message, or round trip, after it
- * @expected: bytes that each must bring, 0 for any
- * @goal: receives of a pass in callbacks
- * @error: what went wrong there
- * @over: it has ended
+ * @clock: next duration to be written, or %NULL in the warm-up
+ * @lap_start: start time of the lap
+ * @lap_end: number of the first message, or round trip, after the lap
+ * @expected: length that each received message must have, 0 for any
+ * @goal: number of receives of a pass in handlers
+ * @error: error of a handler
+ * @finished: the pass in handlers has ended
  */
 struct bench_side {
 	struct bench_test	*test;
 	void			*tx;
 	void			*rx;
 	unsigned int		sending;
-	unsigned int		told;
+	unsigned int		sends_per_comp;
 	unsigned int		received;
 	u64			*clock;
 	u64			lap_start;
@@ -153,10 +155,10 @@ struct bench_side {
 	size_t			expected;
 	unsigned int		goal;
 	int			error;
-	struct completion	over;
+	struct completion	finished;
 };
 
-/* How deep the queues of each connection are: much the same in all. */
+/* Returns the send queue depth of each connection. */
 static inline unsigned int bench_send_depth(const struct bench_test *test)
 {
 	return test->links > 1 ? BENCH_LINKS_WINDOW : BENCH_SEND_DEPTH;
@@ -187,9 +189,9 @@ static inline int bench_side_alloc(struct bench_side *side,
 				   struct bench_test *test)
 {
 	side->test = test;
-	/* Of a server: its callback may have it all before its thread begins. */
+	/* Set the server's goal here: its handler may run before its thread. */
 	side->goal = test->lap * (1 + test->laps);
-	init_completion(&side->over);
+	init_completion(&side->finished);
 	side->tx = kzalloc(bench_tx_bytes(test), GFP_KERNEL);
 	side->rx = kzalloc(bench_rx_bytes(test), GFP_KERNEL);
 	return side->tx && side->rx ? 0 : -ENOMEM;

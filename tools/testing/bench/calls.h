@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a call costs: bursts of one kind of call, with nothing in between.
- * Included once by each module, after loops.h.
+ * Cost of single calls: bursts of one kind of call. Included once by each module,
+ * after loops.h.
  *
- * Nobody else needs the CPU meanwhile: a device's workers have theirs between
- * the bursts, when we sleep. On a machine whose clock counts instructions these
- * are instructions.
+ * The device's workers run between the bursts, while this thread sleeps, and not
+ * during a burst. On a machine whose clock counts instructions, results are
+ * instructions.
  */
 
 #ifndef KOFI_BENCH_CALLS_H
@@ -19,16 +19,16 @@ enum bench_call {
 	BENCH_RECV,
 	BENCH_INJECT,
 	BENCH_WRITE,
-	BENCH_READ,	/* of one entry of a receive, as many at once as there are */
-	BENCH_DONE,	/* the same of a send */
-	BENCH_EMPTY,
+	BENCH_READ,	/* reading a receive's entry; a read takes a batch of entries */
+	BENCH_DONE,	/* reading a send's entry */
+	BENCH_EMPTY,	/* reading an empty queue */
 	BENCH_CALLS,
 };
 
-/* A module may have its own of these. */
+/* A module may define its own values. */
 #ifndef BENCH_BURST
 #define BENCH_BURST	64
-/* Long enough for a burst to be over, most of the time */
+/* Long enough for a burst to complete, most of the time */
 #define BENCH_PAUSE_MS	20
 #endif
 
@@ -38,14 +38,14 @@ static inline void bench_pause(void)
 		msleep(BENCH_PAUSE_MS);
 }
 
-/* Where the duration of a lap's burst goes. */
+/* Returns the element of @test->ns for the burst of a lap. */
 static u64 *bench_lap(struct bench_test *test, enum bench_call call,
 		      unsigned int lap)
 {
 	return test->ns + call * test->laps + lap;
 }
 
-/* Reads what a burst brought; returns how long BENCH_BURST entries take. */
+/* Reads the completions of a burst. Sets @ns to the time of reading BENCH_BURST entries. */
 static int bench_read_burst(struct bench_end *end, u64 *ns)
 {
 	unsigned int left = BENCH_BURST;
@@ -71,8 +71,8 @@ static int bench_read_burst(struct bench_end *end, u64 *ns)
 	return 0;
 }
 
-/* Reads whatever has come, which need not be all that was posted. */
-static int bench_clear(struct bench_end *end)
+/* Reads all available completions, which may be fewer than were posted. */
+static int bench_drain(struct bench_end *end)
 {
 	int found;
 
@@ -83,9 +83,9 @@ static int bench_clear(struct bench_end *end)
 	return found;
 }
 
-/* One call of a burst: the n-th. */
-static __always_inline int bench_one(struct bench_end *end,
-				     enum bench_call call, unsigned int nth)
+/* Makes call number @nth of a burst. */
+static __always_inline int bench_post(struct bench_end *end,
+				      enum bench_call call, unsigned int nth)
 {
 	size_t size = end->side.test->size;
 	void *tx = end->side.tx + nth * size;
@@ -100,7 +100,7 @@ static __always_inline int bench_one(struct bench_end *end,
 	case BENCH_WRITE:
 		return end_write(end, tx, size);
 	case BENCH_EMPTY:
-		/* One that lags behind may find something. */
+		/* A late completion may be found. */
 		return min(end_poll(end), 0);
 	default:
 		return -EINVAL;
@@ -114,7 +114,7 @@ static __always_inline int bench_burst(struct bench_end *end,
 	int ret = 0;
 
 	for (int i = 0; i < BENCH_BURST && !ret; i++)
-		ret = bench_one(end, call, i);
+		ret = bench_post(end, call, i);
 	*bench_lap(end->side.test, call, lap) = ktime_get_ns() - start;
 	return ret;
 }
@@ -132,11 +132,11 @@ static int bench_lap_of_calls(struct bench_pair *pair, struct bench_test *test,
 	ret = ret ?: bench_burst(to, BENCH_EMPTY, lap);
 	ret = ret ?: bench_burst(to, BENCH_RECV, lap);
 	ret = ret ?: bench_burst(from, BENCH_INJECT, lap);
-	ret = ret ?: bench_clear(from);
-	ret = ret ?: bench_clear(to);
+	ret = ret ?: bench_drain(from);
+	ret = ret ?: bench_drain(to);
 	ret = ret ?: bench_burst(to, BENCH_RECV, lap);
 	ret = ret ?: bench_burst(from, BENCH_WRITE, lap);
-	return ret ?: bench_clear(from);
+	return ret ?: bench_drain(from);
 }
 
 static int bench_calls(struct bench_pair *pair, struct bench_test *test)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The debugfs file that runs a test, the two threads, and the line that tells
- * the result. Included once by each module, after loops.h and calls.h.
+ * The debugfs file that runs a test, the threads of the two sides, and the line
+ * that logs the result. Included once by each module, after loops.h and calls.h.
  */
 
 #ifndef KOFI_BENCH_CONTROL_H
@@ -29,11 +29,11 @@ MODULE_PARM_DESC(port, "port that the server listens on while a test runs");
 
 static char *series = "";
 module_param(series, charp, 0444);
-MODULE_PARM_DESC(series, "what the names of results begin with");
+MODULE_PARM_DESC(series, "prefix of the names of results");
 
 /*
- * The module's own: connects the two ends, each with its receives posted. What
- * it leaves when it fails is given to pair_close() as well.
+ * Opens and connects both ends, and posts their receives. Defined by the module.
+ * The caller calls pair_close() after an error, too.
  */
 static int pair_open(struct bench_pair *pair, struct bench_test *test);
 static void pair_close(struct bench_pair *pair);
@@ -45,7 +45,7 @@ struct bench_thread {
 	struct bench_end	*end;
 	bool			client;
 	int			ret;
-	struct completion	over;
+	struct completion	exited;
 };
 
 static int bench_thread(void *data)
@@ -54,15 +54,15 @@ static int bench_thread(void *data)
 	struct bench_test *test = thread->end->side.test;
 
 	/*
-	 * The soft devices' workers go first, in every round alike: in which
-	 * order equals would share a CPU is settled anew by each connection,
-	 * and makes more of a difference than what is measured.
+	 * Run the soft devices' workers first, in every round. Among threads
+	 * of the same priority the order differs from connection to connection,
+	 * which changes the result by more than what is measured.
 	 */
 	set_user_nice(current, MAX_NICE);
 	thread->ret = bench_passes(thread->end, thread->client);
 	if (thread->ret)
 		WRITE_ONCE(test->failed, true);
-	kthread_complete_and_exit(&thread->over, 0);
+	kthread_complete_and_exit(&thread->exited, 0);
 }
 
 static int bench_start(struct bench_thread *thread, struct bench_end *end,
@@ -72,7 +72,7 @@ static int bench_start(struct bench_thread *thread, struct bench_end *end,
 
 	thread->end = end;
 	thread->client = client;
-	init_completion(&thread->over);
+	init_completion(&thread->exited);
 	task = kthread_run(bench_thread, thread, KBUILD_MODNAME "/%s",
 			   client ? "client" : "server");
 	return PTR_ERR_OR_ZERO(task);
@@ -91,18 +91,18 @@ static int bench_threads(struct bench_pair *pair, struct bench_test *test)
 	if (ret) {
 		WRITE_ONCE(test->failed, true);
 	} else {
-		wait_for_completion(&client.over);
+		wait_for_completion(&client.exited);
 		ret = client.ret;
 	}
-	/* Both end by themselves: an idle one looks at the deadline. */
-	wait_for_completion(&server.over);
-	/* The side that was cancelled is not the one that knows why. */
+	/* An idle side checks the deadline, so that both threads end. */
+	wait_for_completion(&server.exited);
+	/* A side that was cancelled reports the error of the other side. */
 	if (!ret || ret == -ECANCELED)
 		ret = server.ret ?: ret;
 	return ret;
 }
 
-/* Of some laps: nothing came in between, and it is at least a nanosecond. */
+/* Returns the shortest duration, which no other thread interrupted, and at least 1. */
 static u64 bench_fastest(const u64 *ns, unsigned int laps)
 {
 	u64 least = U64_MAX;
@@ -119,21 +119,21 @@ static int bench_compare(const void *one, const void *other)
 	return a < b ? -1 : a > b;
 }
 
-/* Of some laps that are alike: in a few of them there was more to do, or less. */
+/* Returns the median, which outliers in either direction do not change. */
 static u64 bench_median(u64 *ns, unsigned int laps)
 {
 	sort(ns, laps, sizeof(*ns), bench_compare, NULL);
 	return ns[laps / 2];
 }
 
-/* What each kind is called, and how it is done. */
-static const struct bench_shape {
+/* Name, unit and parameters of each kind of test */
+static const struct bench_spec {
 	const char	*name;
 	const char	*unit;
 	unsigned int	window;
 	unsigned int	slots;
 	unsigned int	lap;
-} bench_shapes[] = {
+} bench_specs[] = {
 	[BENCH_LATENCY] = { "lat", "ns", 16, 16, 32 },
 	[BENCH_PEERS] = { "peers", "ns", 16, 16, 32 },
 	[BENCH_INJECT_LATENCY] = { "inject", "ns", 16, 16, 32 },
@@ -152,8 +152,8 @@ static const struct bench_shape {
 	[BENCH_COST] = { "cost", "ns", BENCH_BURST, BENCH_BURST, BENCH_BURST },
 };
 
-/* What a test is told apart by from others of its kind. */
-static unsigned int bench_number(const struct bench_test *test)
+/* Returns the parameter that distinguishes a test from others of its kind. */
+static unsigned int bench_printed_size(const struct bench_test *test)
 {
 	switch (test->kind) {
 	case BENCH_LINKS:
@@ -165,11 +165,11 @@ static unsigned int bench_number(const struct bench_test *test)
 	}
 }
 
-static void bench_say(const struct bench_test *test, const char *name,
-		      u64 value, const char *unit)
+static void bench_print(const struct bench_test *test, const char *name,
+			u64 value, const char *unit)
 {
 	pr_info("impl=%s name=%s%s size=%u value=%llu unit=%s iters=%u\n",
-		BENCH_NAME, series, name, bench_number(test), value, unit,
+		BENCH_NAME, series, name, bench_printed_size(test), value, unit,
 		test->lap * test->laps);
 }
 
@@ -189,13 +189,13 @@ static void bench_report_calls(const struct bench_test *test)
 		u64 ns = bench_median(test->ns + call * test->laps,
 				      test->laps);
 
-		bench_say(test, names[call], div_u64(ns, BENCH_BURST), "ns");
+		bench_print(test, names[call], div_u64(ns, BENCH_BURST), "ns");
 	}
 }
 
 static void bench_report(const struct bench_test *test)
 {
-	const struct bench_shape *shape = &bench_shapes[test->kind];
+	const struct bench_spec *spec = &bench_specs[test->kind];
 	u64 count = test->lap;
 	u64 value, ns;
 
@@ -206,14 +206,14 @@ static void bench_report(const struct bench_test *test)
 	ns = bench_fastest(test->ns, test->laps);
 	if (test->kind == BENCH_BANDWIDTH)
 		count *= test->size;
-	/* The latency of a message is one way: half of a round trip. */
+	/* The latency of a message is half of a round trip. */
 	if (test->kind <= BENCH_CALL_LATENCY)
 		count *= 2;
-	if (!strcmp(shape->unit, "ns"))
+	if (!strcmp(spec->unit, "ns"))
 		value = div64_u64(ns, count);
 	else
 		value = mul_u64_u64_div_u64(count, NSEC_PER_SEC, ns);
-	bench_say(test, shape->name, value, shape->unit);
+	bench_print(test, spec->name, value, spec->unit);
 }
 
 static int bench_run(struct bench_test *test)
@@ -243,8 +243,8 @@ out:
 	return ret;
 }
 
-/* One piece of memory is what each side registers. */
-static void bench_shrink(struct bench_test *test)
+/* Limits the buffer of each side, which is registered as one region. */
+static void bench_limit_memory(struct bench_test *test)
 {
 	while (bench_rx_bytes(test) > BENCH_MAX_BYTES)
 		test->slots /= 2;
@@ -252,30 +252,30 @@ static void bench_shrink(struct bench_test *test)
 		test->window /= 2;
 }
 
-static int bench_describe(struct bench_test *test, const char *name,
-			  unsigned int iters)
+static int bench_parse(struct bench_test *test, const char *name,
+		       unsigned int iters)
 {
-	const struct bench_shape *shape = bench_shapes;
+	const struct bench_spec *spec = bench_specs;
 
-	while (strcmp(shape->name, name)) {
-		if (++shape == bench_shapes + ARRAY_SIZE(bench_shapes))
+	while (strcmp(spec->name, name)) {
+		if (++spec == bench_specs + ARRAY_SIZE(bench_specs))
 			return -EINVAL;
 	}
-	test->kind = shape - bench_shapes;
-	test->window = shape->window;
-	test->slots = shape->slots;
-	test->lap = shape->lap;
+	test->kind = spec - bench_specs;
+	test->window = spec->window;
+	test->slots = spec->slots;
+	test->lap = spec->lap;
 	test->links = 1;
 	test->peers = 1;
 	if (test->kind == BENCH_PEERS) {
-		/* Its number is theirs. */
+		/* The size argument is the number of peers. */
 		if (!test->size || test->size > BENCH_MAX_PEERS)
 			return -EINVAL;
 		test->peers = test->size;
 		test->size = BENCH_LINKS_SIZE;
 	}
 	if (test->kind == BENCH_LINKS) {
-		/* Its number is that of the connections. */
+		/* The size argument is the number of connections. */
 		if (!is_power_of_2(test->size) || test->size > BENCH_MAX_LINKS)
 			return -EINVAL;
 		test->links = test->size;
@@ -286,11 +286,11 @@ static int bench_describe(struct bench_test *test, const char *name,
 	test->laps = DIV_ROUND_UP(iters, test->lap);
 	if (!test->laps || test->laps > BENCH_MAX_LAPS)
 		return -EINVAL;
-	bench_shrink(test);
+	bench_limit_memory(test);
 	return 0;
 }
 
-/* "lat 64 20000": what to measure, size, iterations. Returns when it is over. */
+/* Runs a test, for example "lat 64 20000": kind, size, iterations. Returns when it is complete. */
 static ssize_t bench_write(struct file *file, const char __user *from,
 			   size_t count, loff_t *pos)
 {
@@ -306,7 +306,7 @@ static ssize_t bench_write(struct file *file, const char __user *from,
 	line[count] = '\0';
 	if (sscanf(line, "%7s %u %u", name, &test.size, &iters) != 3)
 		return -EINVAL;
-	ret = bench_describe(&test, name, iters);
+	ret = bench_parse(&test, name, iters);
 	if (ret)
 		return ret;
 	ret = mutex_lock_interruptible(&bench_mutex);

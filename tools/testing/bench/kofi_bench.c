@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The same as kofi_raw.c over kOFI: same depths, same posts, same polls.
+ * The measured loops over kOFI, with the depths, posts and polls of kofi_raw.c.
  */
 
 #define pr_fmt(fmt) "bench: " fmt

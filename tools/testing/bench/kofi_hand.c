@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The least that the packets of datagrams cost: the baseline's ends, but each
- * message goes in a packet of its own, behind libfabric's header, and is copied
- * into it and out of it, and the peer is told of room for more.
+ * Lower limit for the cost of datagrams: the ends of kofi_raw.c, but each message is
+ * copied into and out of a packet with libfabric's ofi_rxm header, and the receiver
+ * grants credits to the sender.
  *
- * Nothing else of a datagram endpoint is here: one peer, which never goes away;
- * no tags, every message is for the oldest receive; one thread, and so no lock;
- * no queue but the device's.
+ * The module has nothing else of a datagram endpoint: it has one peer, which never
+ * disconnects; no tags, so that a message matches the oldest receive; one thread
+ * for each end, and so no locks; no queue besides the device's.
  */
 
 #define pr_fmt(fmt) "bench: " fmt
@@ -18,7 +18,7 @@
 
 #include "bench.h"
 
-/* What stands before a message of one packet. What has no name is left alone. */
+/* Header of a packet: ctrl_hdr and hdr of libfabric's struct rxm_pkt. Unused fields are 0. */
 struct hand_header {
 	u8	ctrl_version;
 	u8	kind;
@@ -42,49 +42,49 @@ static_assert(sizeof(struct hand_header) == 64);
 #define HAND_OP_VERSION		2
 #define HAND_MESSAGE		0
 #define HAND_CREDIT		6
-#define HAND_MOST		1024
-/* So many receives are worth a word to the peer, which need not wait for it. */
-#define HAND_WORTH		24
-#define HAND_ROOM		(BENCH_RECV_DEPTH + HAND_WORTH)
-/* Words come besides, and need none. */
-#define HAND_RECEIVES		(HAND_ROOM + HAND_ROOM / HAND_WORTH + 1)
+#define HAND_MAX_LEN		1024
+/* Credits are granted for this many receives at once; the peer has as many spare ones. */
+#define HAND_GRANT_THRESHOLD	24
+#define HAND_MSG_RECEIVES	(BENCH_RECV_DEPTH + HAND_GRANT_THRESHOLD)
+/* Receives for messages, and for credit packets, which consume no credit */
+#define HAND_RECEIVES		(HAND_MSG_RECEIVES + HAND_MSG_RECEIVES / HAND_GRANT_THRESHOLD + 1)
 
 struct hand_packet {
 	struct hand_header	header;
-	u8			payload[HAND_MOST];
+	u8			payload[HAND_MAX_LEN];
 };
 
-/* Packets are sent in turn: at most a window of them is under way. */
-struct raw_more {
+/* Private part of an end; its send packets are used in turn, at most a window of them at a time */
+struct raw_priv {
 	struct hand_packet	*sends;
 	struct hand_packet	*receives;
 	u64			sends_dma;
 	u64			receives_dma;
 	unsigned int		sent;
-	/* How many messages the peer has room for; receives that it was not told of */
-	unsigned int		room;
-	int			untold;
-	/* Receives, the oldest first */
+	/* Credits for sends; receives that the peer has no credits for yet */
+	unsigned int		tx_credits;
+	int			pending_grant;
+	/* Posted receives, the oldest first; number of receives posted and matched */
 	void			*posted[BENCH_RECV_DEPTH];
 	unsigned int		posts;
-	unsigned int		met;
+	unsigned int		matches;
 };
 
 #include "raw.h"
 
 static __always_inline struct hand_packet *hand_next(struct bench_end *end)
 {
-	return &end->more.sends[end->more.sent % BENCH_SEND_DEPTH];
+	return &end->priv.sends[end->priv.sent % BENCH_SEND_DEPTH];
 }
 
-/* Sends that packet, which has @len bytes behind its header. */
-static __always_inline int hand_put(struct bench_end *end, void *context,
-				    size_t len, int flags)
+/* Posts the next packet, which has @len bytes of payload. */
+static __always_inline int hand_post_send(struct bench_end *end, void *context,
+					  size_t len, int flags)
 {
-	struct raw_more *more = &end->more;
-	unsigned int at = more->sent++ % BENCH_SEND_DEPTH;
+	struct raw_priv *priv = &end->priv;
+	unsigned int at = priv->sent++ % BENCH_SEND_DEPTH;
 	struct ib_sge sge = {
-		.addr = more->sends_dma + at * sizeof(*more->sends),
+		.addr = priv->sends_dma + at * sizeof(*priv->sends),
 		.length = sizeof(struct hand_header) + len,
 		.lkey = end->lkey,
 	};
@@ -104,10 +104,10 @@ static __always_inline int hand_send(struct bench_end *end, void *buf,
 {
 	struct hand_packet *packet = hand_next(end);
 
-	/* The loops send no more than there are receives for. */
-	if (unlikely(!end->more.room))
+	/* The loops never send more messages than the peer has receives. */
+	if (unlikely(!end->priv.tx_credits))
 		return -ENOBUFS;
-	end->more.room--;
+	end->priv.tx_credits--;
 	packet->header = (struct hand_header) {
 		.ctrl_version = HAND_CTRL_VERSION,
 		.kind = HAND_MESSAGE,
@@ -116,21 +116,21 @@ static __always_inline int hand_send(struct bench_end *end, void *buf,
 		.len = len,
 	};
 	memcpy(packet->payload, buf, len);
-	return hand_put(end, buf, len, flags);
+	return hand_post_send(end, buf, len, flags);
 }
 
-/* Unsignalled: a message follows that is not. */
-static int hand_tell(struct bench_end *end)
+/* Sends the pending credits. The packet is unsignaled, because a signaled message follows. */
+static int hand_send_credits(struct bench_end *end)
 {
 	hand_next(end)->header = (struct hand_header) {
 		.ctrl_version = HAND_CTRL_VERSION,
 		.kind = HAND_CREDIT,
 		.to = (uintptr_t)end->pair,
 		.op_version = HAND_OP_VERSION,
-		.extra = end->more.untold,
+		.extra = end->priv.pending_grant,
 	};
-	end->more.untold = 0;
-	return hand_put(end, NULL, 0, 0);
+	end->priv.pending_grant = 0;
+	return hand_post_send(end, NULL, 0, 0);
 }
 
 static __always_inline int end_send(struct bench_end *end, void *buf,
@@ -139,23 +139,23 @@ static __always_inline int end_send(struct bench_end *end, void *buf,
 	return hand_send(end, buf, len, IB_SEND_SIGNALED);
 }
 
-static __always_inline int end_send_silent(struct bench_end *end, void *buf,
-					   size_t len)
+static __always_inline int end_send_unsignaled(struct bench_end *end, void *buf,
+					       size_t len)
 {
 	return hand_send(end, buf, len, 0);
 }
 
-static __always_inline int end_send_told(struct bench_end *end, void *buf,
-					 size_t len)
+static __always_inline int end_send_signaled(struct bench_end *end, void *buf,
+					     size_t len)
 {
 	return hand_send(end, buf, len, IB_SEND_SIGNALED);
 }
 
-static __always_inline int hand_post(struct bench_end *end, unsigned int at)
+static __always_inline int hand_post_recv(struct bench_end *end, unsigned int at)
 {
-	struct raw_more *more = &end->more;
+	struct raw_priv *priv = &end->priv;
 	struct ib_sge sge = {
-		.addr = more->receives_dma + at * sizeof(struct hand_packet),
+		.addr = priv->receives_dma + at * sizeof(struct hand_packet),
 		.length = sizeof(struct hand_packet),
 		.lkey = end->lkey,
 	};
@@ -170,14 +170,14 @@ static __always_inline int hand_post(struct bench_end *end, unsigned int at)
 
 static __always_inline int end_recv(struct bench_end *end, void *buf)
 {
-	struct raw_more *more = &end->more;
+	struct raw_priv *priv = &end->priv;
 
-	more->posted[more->posts++ % BENCH_RECV_DEPTH] = buf;
-	return ++more->untold < HAND_WORTH ? 0 : hand_tell(end);
+	priv->posted[priv->posts++ % BENCH_RECV_DEPTH] = buf;
+	return ++priv->pending_grant < HAND_GRANT_THRESHOLD ? 0 : hand_send_credits(end);
 }
 
-/* Whether what arrived is what may arrive: a word, or a message that is all there. */
-static __always_inline bool hand_is_sound(const struct bench_end *end,
+/* Returns whether a packet is a valid grant of credits, or a complete message. */
+static __always_inline bool hand_is_valid(const struct bench_end *end,
 					  const struct hand_header *header,
 					  size_t len)
 {
@@ -192,32 +192,32 @@ static __always_inline bool hand_is_sound(const struct bench_end *end,
 	       !header->op && !header->flags &&
 	       header->len == len - sizeof(*header) &&
 	       header->len <= end->side.test->size &&
-	       end->more.met != end->more.posts;
+	       end->priv.matches != end->priv.posts;
 }
 
-/* Gives the oldest receive what the packet has for it; a word leaves no buffer. */
-static __always_inline int hand_meet(struct bench_end *end, struct ib_wc *wc)
+/* Copies a message to the oldest receive, or adds credits. Sets @wc->wr_id to the buffer, or 0. */
+static __always_inline int hand_handle_recv(struct bench_end *end, struct ib_wc *wc)
 {
-	struct raw_more *more = &end->more;
+	struct raw_priv *priv = &end->priv;
 	unsigned int at = wc->wr_id;
-	const struct hand_packet *packet = &more->receives[at];
+	const struct hand_packet *packet = &priv->receives[at];
 	const struct hand_header *header = &packet->header;
 	void *buf = NULL;
 
-	if (unlikely(!hand_is_sound(end, header, wc->byte_len)))
+	if (unlikely(!hand_is_valid(end, header, wc->byte_len)))
 		return -EBADMSG;
 	if (header->kind == HAND_CREDIT) {
-		more->room += header->extra;
+		priv->tx_credits += header->extra;
 	} else {
-		buf = more->posted[more->met++ % BENCH_RECV_DEPTH];
+		buf = priv->posted[priv->matches++ % BENCH_RECV_DEPTH];
 		memcpy(buf, packet->payload, header->len);
 		wc->byte_len = header->len;
 	}
 	wc->wr_id = (uintptr_t)buf;
-	return hand_post(end, at);
+	return hand_post_recv(end, at);
 }
 
-/* The loops are not told of words. */
+/* Polls completions, and skips those of credit packets. */
 static __always_inline int end_poll(struct bench_end *end)
 {
 	int found, ret, i, kept = 0;
@@ -229,7 +229,7 @@ static __always_inline int end_poll(struct bench_end *end)
 		if (unlikely(wc->status != IB_WC_SUCCESS))
 			return -EIO;
 		if (wc->opcode & IB_WC_RECV) {
-			ret = hand_meet(end, wc);
+			ret = hand_handle_recv(end, wc);
 			if (ret)
 				return ret;
 			if (!wc->wr_id)
@@ -242,7 +242,7 @@ static __always_inline int end_poll(struct bench_end *end)
 	return kept;
 }
 
-static unsigned int raw_receives(const struct bench_test *test)
+static unsigned int raw_recv_depth(const struct bench_test *test)
 {
 	return HAND_RECEIVES;
 }
@@ -271,23 +271,23 @@ static void hand_unmap(struct ib_device *device, struct hand_packet *packets,
 	kfree(packets);
 }
 
-static int raw_prepare_more(struct bench_pair *pair, struct bench_end *end)
+static int raw_open_priv(struct bench_pair *pair, struct bench_end *end)
 {
 	const struct bench_test *test = end->side.test;
-	struct raw_more *more = &end->more;
+	struct raw_priv *priv = &end->priv;
 	int ret;
 
-	if (test->size > HAND_MOST)
+	if (test->size > HAND_MAX_LEN)
 		return -EMSGSIZE;
 	if (test->links > 1)
 		return -EOPNOTSUPP;
-	/* Each knows of those that the other posts first, and of some for later ones. */
-	more->room = test->slots + HAND_WORTH;
-	more->untold = -(int)test->slots;
-	ret = hand_map(pair->pd->device, &more->sends, &more->sends_dma,
+	/* Each end begins with credits for the peer's first receives, and some spare ones. */
+	priv->tx_credits = test->slots + HAND_GRANT_THRESHOLD;
+	priv->pending_grant = -(int)test->slots;
+	ret = hand_map(pair->pd->device, &priv->sends, &priv->sends_dma,
 		       BENCH_SEND_DEPTH);
-	return ret ?: hand_map(pair->pd->device, &more->receives,
-			       &more->receives_dma, HAND_RECEIVES);
+	return ret ?: hand_map(pair->pd->device, &priv->receives,
+			       &priv->receives_dma, HAND_RECEIVES);
 }
 
 static int raw_post_receives(struct bench_end *end)
@@ -296,17 +296,17 @@ static int raw_post_receives(struct bench_end *end)
 	int ret = 0;
 
 	for (at = 0; !ret && at < HAND_RECEIVES; at++)
-		ret = hand_post(end, at);
+		ret = hand_post_recv(end, at);
 	return ret;
 }
 
-static void raw_dismantle_more(struct bench_pair *pair, struct bench_end *end)
+static void raw_close_priv(struct bench_pair *pair, struct bench_end *end)
 {
-	struct raw_more *more = &end->more;
+	struct raw_priv *priv = &end->priv;
 
-	hand_unmap(pair->pd->device, more->sends, more->sends_dma,
+	hand_unmap(pair->pd->device, priv->sends, priv->sends_dma,
 		   BENCH_SEND_DEPTH);
-	hand_unmap(pair->pd->device, more->receives, more->receives_dma,
+	hand_unmap(pair->pd->device, priv->receives, priv->receives_dma,
 		   HAND_RECEIVES);
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the peers of datagram endpoints cost that little is sent to: memory of
- * one that is known, and of one with a connection, and how long a message takes
- * that needs a connection first. Each test runs when the module is told to, and
- * says its result.
+ * Cost of idle peers of datagram endpoints: memory of a peer in the address vector
+ * and of a connected peer, and the latency of a message that needs a connection
+ * first. A test runs when its name is written to the debugfs file, and logs its
+ * results.
  *
  *	echo known 100000 >/sys/kernel/debug/kofi_peers/run
  */
@@ -24,16 +24,16 @@
 
 #include "table.h"
 
-#define MOST_KNOWN	1000000
-#define MOST_SPOKES	64
-#define PATIENCE	(30 * HZ)
+#define MAX_KNOWN	1000000
+#define MAX_SPOKES	64
+#define TIMEOUT		(30 * HZ)
 #define LEN		64
 
 static char *port = "7604";
 module_param(port, charp, 0444);
 MODULE_PARM_DESC(port, "port of the endpoint that all others send to");
 
-/* An endpoint, and what it needs. */
+/* A datagram endpoint and its objects */
 struct node {
 	struct fi_info		*info;
 	struct fid_fabric	*fabric;
@@ -66,7 +66,7 @@ static void close_node(struct node *node)
 	memset(node, 0, sizeof(*node));
 }
 
-static int start(struct node *node)
+static int open_endpoint(struct node *node)
 {
 	int ret;
 
@@ -78,7 +78,7 @@ static int start(struct node *node)
 	return ret ?: fi_enable(node->ep);
 }
 
-/* What it has opened when it fails is closed as the rest is. */
+/* Opens a node, with an endpoint if @starts. The caller calls close_node() after an error, too. */
 static int open_node(struct node *node, const char *service, bool starts)
 {
 	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
@@ -88,7 +88,7 @@ static int open_node(struct node *node, const char *service, bool starts)
 
 	if (!hints)
 		return -ENOMEM;
-	/* By the device, as to another machine. */
+	/* Transfer by the device, as between machines. */
 	hints->caps = FI_MSG | FI_REMOTE_COMM;
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->addr_format = FI_SOCKADDR_IN;
@@ -103,12 +103,12 @@ static int open_node(struct node *node, const char *service, bool starts)
 		ret = fi_av_open(node->domain, &av_attr, &node->av, NULL);
 	if (!ret)
 		ret = fi_cq_open(node->domain, &cq_attr, &node->cq, NULL);
-	return ret || !starts ? ret : start(node);
+	return ret || !starts ? ret : open_endpoint(node);
 }
 
-/* What an address takes in the vector, in the bytes that the machine has less. */
-static int weigh_known(const char *impl, bool starts, struct sockaddr_in *peers,
-		       u32 count)
+/* Measures the memory of an address in a vector, as the decrease of free memory. */
+static int measure_known(const char *impl, bool starts, struct sockaddr_in *peers,
+			 u32 count)
 {
 	struct node node = {};
 	int ret, inserted;
@@ -118,8 +118,8 @@ static int weigh_known(const char *impl, bool starts, struct sockaddr_in *peers,
 	if (!ret) {
 		before = free_bytes();
 		inserted = fi_av_insert(node.av, peers, count, NULL, 0, NULL);
-		say(impl, "rdm_known", count,
-		    div_u64(before - free_bytes(), count), "B");
+		print_result(impl, "rdm_known", count,
+			     div_u64(before - free_bytes(), count), "B");
 		ret = inserted == count ? 0 : -EIO;
 	}
 	close_node(&node);
@@ -131,7 +131,7 @@ static int bench_known(u32 count)
 	struct sockaddr_in *peers;
 	int ret;
 
-	if (!count || count > MOST_KNOWN)
+	if (!count || count > MAX_KNOWN)
 		return -EINVAL;
 	peers = vmalloc_array(count, sizeof(*peers));
 	if (!peers)
@@ -142,16 +142,16 @@ static int bench_known(u32 count)
 			.sin_port = htons(7471),
 			.sin_addr.s_addr = htonl(0x0a000001 + i),
 		};
-	ret = weigh_known("kofi", false, peers, count) ?:
-	      weigh_known("rdm", true, peers, count);
+	ret = measure_known("kofi", false, peers, count) ?:
+	      measure_known("rdm", true, peers, count);
 	vfree(peers);
 	return ret;
 }
 
-/* Waits for a completion of one of both, and that it is no error. */
-static int await(struct node *node)
+/* Waits for a completion. Returns the error of a failed operation. */
+static int wait_completion(struct node *node)
 {
-	unsigned long deadline = jiffies + PATIENCE;
+	unsigned long deadline = jiffies + TIMEOUT;
 	struct fi_cq_err_entry error = {};
 	struct fi_cq_msg_entry done;
 	ssize_t ret;
@@ -166,8 +166,8 @@ static int await(struct node *node)
 	return ret == 1 ? 0 : ret;
 }
 
-/* One message from each to the one in the middle: how long each takes. */
-static int greet(struct node *hub, struct node *spokes, u32 count, u64 *each)
+/* Sends one message from each spoke to the hub, and returns the average time in @each. */
+static int send_from_each(struct node *hub, struct node *spokes, u32 count, u64 *each)
 {
 	u64 start = ktime_get_ns();
 	int ret = 0;
@@ -180,15 +180,15 @@ static int greet(struct node *hub, struct node *spokes, u32 count, u64 *each)
 			ret = fi_send(spoke->ep, spoke->buf, LEN, NULL,
 				      spoke->hub, NULL);
 		if (!ret)
-			ret = await(hub);
+			ret = wait_completion(hub);
 		if (!ret)
-			ret = await(spoke);
+			ret = wait_completion(spoke);
 	}
 	*each = div_u64(ktime_get_ns() - start, count);
 	return ret;
 }
 
-static int introduce(struct node *hub, struct node *spokes, u32 count)
+static int insert_hub(struct node *hub, struct node *spokes, u32 count)
 {
 	struct sockaddr_storage name;
 	size_t len = sizeof(name);
@@ -201,34 +201,34 @@ static int introduce(struct node *hub, struct node *spokes, u32 count)
 	return ret;
 }
 
-/* The one in the middle goes, and comes again at its address. */
+/* Closes the hub's endpoint, and opens it again with the same address. */
 static int restart(struct node *hub)
 {
 	close(&hub->ep->fid);
 	hub->ep = NULL;
-	return start(hub);
+	return open_endpoint(hub);
 }
 
-static int bench_met(struct node *hub, struct node *spokes, u32 count)
+static int bench_connected(struct node *hub, struct node *spokes, u32 count)
 {
 	u64 before, ns;
 	int ret;
 
-	ret = introduce(hub, spokes, count);
+	ret = insert_hub(hub, spokes, count);
 	before = free_bytes();
-	ret = ret ?: greet(hub, spokes, count, &ns);
+	ret = ret ?: send_from_each(hub, spokes, count, &ns);
 	if (ret)
 		return ret;
-	/* Both of its ends are here. */
-	say("rdm", "rdm_met", count, div_u64(before - free_bytes(), 2 * count), "B");
-	say("rdm", "rdm_first", count, ns, "ns");
-	ret = greet(hub, spokes, count, &ns);
+	/* Connections have both ends on this machine. */
+	print_result("rdm", "rdm_met", count, div_u64(before - free_bytes(), 2 * count), "B");
+	print_result("rdm", "rdm_first", count, ns, "ns");
+	ret = send_from_each(hub, spokes, count, &ns);
 	if (ret)
 		return ret;
-	say("rdm", "rdm_next", count, ns, "ns");
-	ret = restart(hub) ?: greet(hub, spokes, count, &ns);
+	print_result("rdm", "rdm_next", count, ns, "ns");
+	ret = restart(hub) ?: send_from_each(hub, spokes, count, &ns);
 	if (!ret)
-		say("rdm", "rdm_back", count, ns, "ns");
+		print_result("rdm", "rdm_back", count, ns, "ns");
 	return ret;
 }
 
@@ -237,7 +237,7 @@ static int bench_connections(u32 count)
 	struct node *nodes;
 	int ret;
 
-	if (!count || count > MOST_SPOKES)
+	if (!count || count > MAX_SPOKES)
 		return -EINVAL;
 	nodes = kvcalloc(1 + count, sizeof(*nodes), GFP_KERNEL);
 	if (!nodes)
@@ -245,7 +245,7 @@ static int bench_connections(u32 count)
 	ret = open_node(nodes, port, true);
 	for (u32 i = 1; !ret && i <= count; i++)
 		ret = open_node(&nodes[i], NULL, true);
-	ret = ret ?: bench_met(nodes, nodes + 1, count);
+	ret = ret ?: bench_connected(nodes, nodes + 1, count);
 	for (u32 i = 0; i <= count; i++)
 		close_node(&nodes[i]);
 	kvfree(nodes);
@@ -253,8 +253,8 @@ static int bench_connections(u32 count)
 }
 
 static const struct bench benches[] = {
-	{ "known", bench_known },		/* addresses */
-	{ "connections", bench_connections },	/* endpoints that make one */
+	{ "known", bench_known },		/* number of addresses */
+	{ "connections", bench_connections },	/* number of endpoints that connect */
 	{}
 };
 
@@ -271,5 +271,5 @@ static void __exit peers_exit(void)
 }
 module_exit(peers_exit);
 
-MODULE_DESCRIPTION("What peers of kOFI's datagram endpoints cost");
+MODULE_DESCRIPTION("Cost of peers of kOFI's datagram endpoints");
 MODULE_LICENSE("GPL");

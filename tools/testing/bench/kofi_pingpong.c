@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One end of a ping-pong whose other end is libfabric's fi_pingpong: a datagram
- * endpoint that sends, receives and checks as that program does. What the two
- * ends tell each other beside the fabric is said by user/pingpong.c. It opens
+ * The kernel's side of libfabric's fi_pingpong: a datagram endpoint that sends,
+ * receives and verifies messages as that program does. user/pingpong.c runs
+ * fi_pingpong's out-of-band protocol for it. That program opens
  *
  *	/sys/kernel/debug/kofi_pingpong/end
  *
- * and has an endpoint of its own until it closes the file. It reads where that
- * is, and writes what is to be done, a line at a time:
+ * and has an endpoint of its own until it closes the file. It reads the endpoint's
+ * address from the file, and writes commands, one a line:
  *
- *	peer 10.0.0.1 40000 msg		who is at the other end; or tagged
- *	ping 64 100			so many messages of 64 bytes, and answers
- *	pong 64 100			the same, which the other end begins
- *	end				the last words of both
+ *	peer 10.0.0.1 40000 msg		address of the peer, and "msg" or "tagged"
+ *	ping 64 100			send 100 messages of 64 bytes, each echoed
+ *	pong 64 100			echo 100 messages of 64 bytes
+ *	end				exchange the final messages
  *
- * A write returns when that is done; what went wrong is in the log.
+ * A write returns when its command is complete; errors are logged.
  */
 
 #define pr_fmt(fmt) "pingpong: " fmt
@@ -38,17 +38,17 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_tagged.h>
 
-#define LONGEST		SZ_1M
-/* No message is waited for longer, in milliseconds. */
-#define PATIENCE	30000
-/* What is on its way to the other end has arrived by then, in milliseconds. */
-#define SETTLED		100
+#define MAX_SIZE	SZ_1M
+/* Timeout of one message in milliseconds */
+#define TIMEOUT_MS	30000
+/* Time in milliseconds in which a sent credit arrives */
+#define SETTLE_MS	100
 
-/* What fi_pingpong tags its messages with, and what both ends say at last. */
+/* Tag of fi_pingpong's messages, and text of the final messages */
 #define TAG		1234
-#define LAST_WORD	"fin"
+#define FINAL_MESSAGE	"fin"
 
-/* Each message begins so many letters further on in the alphabet. */
+/* Each message begins this many letters further in the alphabet. */
 #define STRIDE		7
 static const char alphabet[] =
 	"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -61,10 +61,10 @@ MODULE_PARM_DESC(addr, "numeric address of an RDMA device of this machine");
 static struct dentry *dir;
 
 /**
- * struct end - an endpoint, as long as the file is open
- * @lock: one order at a time
- * @sent: messages, from which the letters of the next one follow
- * @received: the same of the other end
+ * struct end - an endpoint, which exists while the file is open
+ * @lock: serializes commands
+ * @sent: number of messages sent, which determines the letters of the next one
+ * @received: number of messages received
  */
 struct end {
 	struct mutex		lock;
@@ -88,17 +88,17 @@ static u8 letter(unsigned int message, size_t at)
 static int post_receive(struct end *end)
 {
 	if (end->is_tagged)
-		return fi_trecv(end->ep, end->in, LONGEST, NULL, FI_ADDR_UNSPEC,
+		return fi_trecv(end->ep, end->in, MAX_SIZE, NULL, FI_ADDR_UNSPEC,
 				TAG, 0, NULL);
-	return fi_recv(end->ep, end->in, LONGEST, NULL, FI_ADDR_UNSPEC, NULL);
+	return fi_recv(end->ep, end->in, MAX_SIZE, NULL, FI_ADDR_UNSPEC, NULL);
 }
 
-static int await(struct fid_cq *cq, struct fi_cq_tagged_entry *done)
+static int wait_completion(struct fid_cq *cq, struct fi_cq_tagged_entry *done)
 {
 	struct fi_cq_err_entry err = {};
 	ssize_t ret;
 
-	ret = fi_cq_sread(cq, done, 1, NULL, PATIENCE);
+	ret = fi_cq_sread(cq, done, 1, NULL, TIMEOUT_MS);
 	if (ret == -FI_EAGAIN)
 		return signal_pending(current) ? -FI_EINTR : -FI_ETIMEDOUT;
 	if (ret == -FI_EAVAIL && fi_cq_readerr(cq, &err, 0) == 1)
@@ -115,7 +115,7 @@ static int send(struct end *end, size_t len)
 		ret = fi_tsend(end->ep, end->out, len, NULL, end->peer, TAG, NULL);
 	else
 		ret = fi_send(end->ep, end->out, len, NULL, end->peer, NULL);
-	return ret ?: await(end->tx_cq, &done);
+	return ret ?: wait_completion(end->tx_cq, &done);
 }
 
 static int receive(struct end *end, size_t len)
@@ -123,7 +123,7 @@ static int receive(struct end *end, size_t len)
 	struct fi_cq_tagged_entry done;
 	int ret;
 
-	ret = await(end->rx_cq, &done);
+	ret = wait_completion(end->rx_cq, &done);
 	return ret || done.len == len ? ret : -FI_EMSGSIZE;
 }
 
@@ -144,13 +144,13 @@ static int receive_letters(struct end *end, size_t len)
 		if (end->in[i] != letter(end->received, i))
 			ret = -FI_EIO;
 	end->received++;
-	/* As fi_pingpong does: there is one before the other end may send again. */
+	/* Post the next receive before the peer may send again, as fi_pingpong does. */
 	return ret ?: post_receive(end);
 }
 
-static int play(struct end *end, bool begins, size_t len, unsigned int count)
+static int run_messages(struct end *end, bool begins, size_t len, unsigned int count)
 {
-	int ret = len > LONGEST ? -FI_EMSGSIZE : 0;
+	int ret = len > MAX_SIZE ? -FI_EMSGSIZE : 0;
 
 	for (unsigned int n = 0; !ret && n < count; n++) {
 		if (begins)
@@ -165,30 +165,30 @@ static int play(struct end *end, bool begins, size_t len, unsigned int count)
 }
 
 /*
- * fi_pingpong closes its endpoint as soon as it has our last word, and libfabric
- * up to 2.6 does not survive what comes after that (user/rdm.h): credits that we
- * owe for its messages go before.
+ * Exchanges the final messages. fi_pingpong closes its endpoint when it has received
+ * ours, and libfabric up to 2.6 then handles unread packets with a freed connection
+ * (user/rdm.h). Pending credits are therefore sent before ours.
  */
-static int say_goodbye(struct end *end)
+static int exchange_final(struct end *end)
 {
 	int ret;
 
-	ret = receive(end, sizeof(LAST_WORD));
-	if (!ret && memcmp(end->in, LAST_WORD, sizeof(LAST_WORD)))
+	ret = receive(end, sizeof(FINAL_MESSAGE));
+	if (!ret && memcmp(end->in, FINAL_MESSAGE, sizeof(FINAL_MESSAGE)))
 		ret = -FI_EIO;
 	if (ret)
 		return ret;
-	msleep(SETTLED);
-	memcpy(end->out, LAST_WORD, sizeof(LAST_WORD));
-	ret = send(end, sizeof(LAST_WORD));
-	/* siw may not know that it has gone: whether it has arrived, the other end says. */
+	msleep(SETTLE_MS);
+	memcpy(end->out, FINAL_MESSAGE, sizeof(FINAL_MESSAGE));
+	ret = send(end, sizeof(FINAL_MESSAGE));
+	/* siw may fail a send that has arrived, if the peer disconnects. The peer reports a loss. */
 	if (ret == -FI_EIO && strstarts(end->info->domain_attr->name, "siw"))
 		return 0;
 	return ret;
 }
 
-static int meet(struct end *end, const char *node, const char *service,
-		const char *kind)
+static int set_peer(struct end *end, const char *node, const char *service,
+		    const char *kind)
 {
 	int ret;
 
@@ -203,23 +203,23 @@ static int meet(struct end *end, const char *node, const char *service,
 	return post_receive(end);
 }
 
-static int carry_out(struct end *end, const char *line)
+static int run_command(struct end *end, const char *line)
 {
 	char verb[8], node[INET6_ADDRSTRLEN], service[8], kind[8];
 	unsigned int len, count;
 
 	if (sscanf(line, "peer %47s %7s %7s", node, service, kind) == 3)
-		return meet(end, node, service, kind);
+		return set_peer(end, node, service, kind);
 	if (end->peer == FI_ADDR_UNSPEC)
 		return -FI_ENOTCONN;
 	if (!strcmp(line, "end"))
-		return say_goodbye(end);
+		return exchange_final(end);
 	if (sscanf(line, "%7s %u %u", verb, &len, &count) != 3)
 		return -FI_EINVAL;
 	if (!strcmp(verb, "ping"))
-		return play(end, true, len, count);
+		return run_messages(end, true, len, count);
 	if (!strcmp(verb, "pong"))
-		return play(end, false, len, count);
+		return run_messages(end, false, len, count);
 	return -FI_EINVAL;
 }
 
@@ -295,8 +295,8 @@ static int end_open(struct inode *inode, struct file *file)
 		return ret;
 	mutex_init(&end->lock);
 	end->peer = FI_ADDR_UNSPEC;
-	end->out = kvzalloc(LONGEST, GFP_KERNEL);
-	end->in = kvzalloc(LONGEST, GFP_KERNEL);
+	end->out = kvzalloc(MAX_SIZE, GFP_KERNEL);
+	end->in = kvzalloc(MAX_SIZE, GFP_KERNEL);
 	if (end->out && end->in)
 		ret = open_endpoint(end);
 	if (ret) {
@@ -341,7 +341,7 @@ static ssize_t end_write(struct file *file, const char __user *from,
 	ret = mutex_lock_interruptible(&end->lock);
 	if (ret)
 		return ret;
-	ret = carry_out(end, strim(line));
+	ret = run_command(end, strim(line));
 	mutex_unlock(&end->lock);
 	if (ret) {
 		pr_err("%s: %s\n", strim(line), fi_strerror(ret));
@@ -372,5 +372,5 @@ static void __exit pingpong_exit(void)
 }
 module_exit(pingpong_exit);
 
-MODULE_DESCRIPTION("What faces libfabric's fi_pingpong over kOFI's datagrams");
+MODULE_DESCRIPTION("Peer of libfabric's fi_pingpong over kOFI's datagrams");
 MODULE_LICENSE("GPL");

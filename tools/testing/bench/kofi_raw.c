@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The baseline: messages by hand, over ib_verbs.
+ * The baseline: the measured loops over ib_verbs.
  */
 
 #define pr_fmt(fmt) "bench: " fmt
@@ -8,7 +8,7 @@
 #define BENCH_NAME	"raw"
 #define BENCH_PORT	7601
 
-struct raw_more {};
+struct raw_priv {};
 
 #include "raw.h"
 
@@ -37,14 +37,14 @@ static __always_inline int end_send(struct bench_end *end, void *buf,
 	return raw_send(end, buf, len, IB_SEND_SIGNALED);
 }
 
-static __always_inline int end_send_silent(struct bench_end *end, void *buf,
-					   size_t len)
+static __always_inline int end_send_unsignaled(struct bench_end *end, void *buf,
+					       size_t len)
 {
 	return raw_send(end, buf, len, 0);
 }
 
-static __always_inline int end_send_told(struct bench_end *end, void *buf,
-					 size_t len)
+static __always_inline int end_send_signaled(struct bench_end *end, void *buf,
+					     size_t len)
 {
 	return raw_send(end, buf, len, IB_SEND_SIGNALED);
 }
@@ -77,12 +77,12 @@ static __always_inline int end_poll(struct bench_end *end)
 	return found;
 }
 
-static unsigned int raw_receives(const struct bench_test *test)
+static unsigned int raw_recv_depth(const struct bench_test *test)
 {
 	return bench_recv_depth(test);
 }
 
-static int raw_prepare_more(struct bench_pair *pair, struct bench_end *end)
+static int raw_open_priv(struct bench_pair *pair, struct bench_end *end)
 {
 	return 0;
 }
@@ -92,7 +92,7 @@ static int raw_post_receives(struct bench_end *end)
 	return 0;
 }
 
-static void raw_dismantle_more(struct bench_pair *pair, struct bench_end *end)
+static void raw_close_priv(struct bench_pair *pair, struct bench_end *end)
 {
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The same as kofi_bench.c over datagram endpoints: neither side connects, each
- * finds the other in its address vector.
+ * The measured loops over datagram endpoints: neither side connects, and each has
+ * the other's address in its address vector.
  */
 
 #define pr_fmt(fmt) "bench: " fmt
@@ -11,24 +11,24 @@
 
 #include <linux/in.h>
 
-/* The other side, wherever it is in the vector. */
-#define BENCH_TO(end)	((end)->to)
+/* Address of the other side in the address vector */
+#define BENCH_DEST(end)	((end)->dest)
 
 /*
- * A burst that the peer has room for; and as whoever reads moves what has come,
- * nobody is to come and do it before.
+ * A burst for which the peer has posted receives. Without a pause, because a read
+ * drives progress, and no worker is to do that before the measured read.
  */
 #define BENCH_BURST	8
 #define BENCH_PAUSE_MS	0
 
-#include "end.h"
+#include "kofi_end.h"
 
 static bool local;
 module_param(local, bool, 0444);
-MODULE_PARM_DESC(local, "what stays on this machine goes without the device");
+MODULE_PARM_DESC(local, "transfer messages within this machine without the device");
 
-/* Addresses that nobody answers at, and nothing is sent to. */
-static int rdm_insert_others(struct fid_av *av, unsigned int from, unsigned int to)
+/* Inserts addresses that have no endpoint and are never sent to. */
+static int rdm_insert_unused(struct fid_av *av, unsigned int from, unsigned int to)
 {
 	for (unsigned int i = from; i < to; i++) {
 		struct sockaddr_in other = {
@@ -43,23 +43,23 @@ static int rdm_insert_others(struct fid_av *av, unsigned int from, unsigned int 
 	return 0;
 }
 
-static int rdm_open_vector(struct bench_pair *pair, struct bench_end *end)
+static int rdm_open_av(struct bench_pair *pair, struct bench_end *end)
 {
 	struct fi_av_attr attr = { .type = FI_AV_TABLE };
 
 	return fi_av_open(pair->domain, &attr, &end->av, NULL);
 }
 
-static int rdm_open_endpoint(struct bench_pair *pair, struct bench_end *end)
+static int rdm_open_ep(struct bench_pair *pair, struct bench_end *end)
 {
-	struct fi_info *info = fi_dupinfo(pair->offer);
+	struct fi_info *info = fi_dupinfo(pair->info);
 	int ret;
 
 	if (!info)
 		return -ENOMEM;
 	if (!local)
 		info->caps &= ~FI_LOCAL_COMM;
-	/* The same device; the client has a port of its own. */
+	/* Use one device for both ends, and a free port for the client. */
 	if (end == &pair->end[BENCH_CLIENT]) {
 		struct sockaddr *own = info->src_addr;
 
@@ -73,8 +73,8 @@ static int rdm_open_endpoint(struct bench_pair *pair, struct bench_end *end)
 	return ret ?: kofi_enable(pair, end, *end->links);
 }
 
-/* In the midst of the others. */
-static int rdm_introduce(struct bench_end *end, struct bench_end *peer)
+/* Inserts the peer's address in the middle of the unused ones. */
+static int rdm_insert_peer(struct bench_end *end, struct bench_end *peer)
 {
 	unsigned int others = end->side.test->peers - 1;
 	struct sockaddr_storage name;
@@ -83,10 +83,10 @@ static int rdm_introduce(struct bench_end *end, struct bench_end *peer)
 
 	ret = fi_getname(&peer->ep->fid, &name, &len);
 	if (!ret)
-		ret = rdm_insert_others(end->av, 0, others / 2);
-	if (!ret && fi_av_insert(end->av, &name, 1, &end->to, 0, NULL) != 1)
+		ret = rdm_insert_unused(end->av, 0, others / 2);
+	if (!ret && fi_av_insert(end->av, &name, 1, &end->dest, 0, NULL) != 1)
 		ret = -EIO;
-	return ret ?: rdm_insert_others(end->av, others / 2, others);
+	return ret ?: rdm_insert_unused(end->av, others / 2, others);
 }
 
 static int pair_open(struct bench_pair *pair, struct bench_test *test)
@@ -97,11 +97,11 @@ static int pair_open(struct bench_pair *pair, struct bench_test *test)
 		return -EOPNOTSUPP;
 	ret = kofi_open_ends(pair, test, FI_EP_RDM);
 	for (i = 0; !ret && i < 2; i++)
-		ret = rdm_open_vector(pair, &pair->end[i]);
+		ret = rdm_open_av(pair, &pair->end[i]);
 	for (i = 0; !ret && i < 2; i++)
-		ret = rdm_open_endpoint(pair, &pair->end[i]);
+		ret = rdm_open_ep(pair, &pair->end[i]);
 	for (i = 0; !ret && i < 2; i++)
-		ret = rdm_introduce(&pair->end[i], &pair->end[!i]);
+		ret = rdm_insert_peer(&pair->end[i], &pair->end[!i]);
 	return ret;
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The limit for what one thread sends to another: nothing but the copy, into
- * the buffer that the receiver has in a ring without locks, and a word in
- * another one that it is there. Each ring has one writer and one reader, and no
- * lock unless "locks" says so.
+ * Lower limit for a message between two threads: one copy into a receive buffer that
+ * the receiver has posted in a lock-free ring, and one entry in a ring of completions.
+ * Each ring has one writer and one reader, and no lock unless "locks" is set.
  */
 
 #define pr_fmt(fmt) "bench: " fmt
@@ -22,9 +21,9 @@
 static bool locks;
 module_param(locks, bool, 0644);
 MODULE_PARM_DESC(locks,
-		 "Have each call take the locks of the ends, as in any context it has to");
+		 "take the locks of the ends in each call, as calls from any context have to");
 
-/* As many as may be under way, of any kind; a power of two. */
+/* Maximum number of outstanding operations of each kind; a power of two */
 #define RING_SIZE	512
 
 struct ring_entry {
@@ -47,13 +46,13 @@ struct ring_done {
 struct bench_end {
 	struct bench_side	side;
 	struct bench_end	*peer;
-	/* Receives that are posted, for the peer to take, and what it has copied */
+	/* Posted receives, which the peer consumes, and messages that the peer has copied */
 	struct ring		posted;
 	struct ring		arrived;
-	/* Its own sends, which are over when they are called */
+	/* Completions of the end's own operations, which complete in the call */
 	struct ring		sent;
 	struct ring_done	done[BENCH_BATCH];
-	/* Taken for each use of the rings, if any is */
+	/* Protects the rings if "locks" is set */
 	spinlock_t		lock ____cacheline_aligned;
 };
 
@@ -65,30 +64,30 @@ static __always_inline bool ring_put(struct ring *ring, void *buf, size_t len)
 {
 	unsigned int at = ring->written;
 
-	/* Whoever has read it is done with it. */
+	/* Pairs with the release of the reader, which has copied the entry. */
 	if (at - smp_load_acquire(&ring->read) == RING_SIZE)
 		return false;
 	ring->entries[at % RING_SIZE] = (struct ring_entry){ buf, len };
-	/* With what is in the buffer. */
+	/* Publishes the entry and the contents of its buffer. */
 	smp_store_release(&ring->written, at + 1);
 	return true;
 }
 
-static __always_inline bool ring_take(struct ring *ring,
-				      struct ring_entry *entry)
+static __always_inline bool ring_get(struct ring *ring,
+				     struct ring_entry *entry)
 {
 	unsigned int at = ring->read;
 
-	/* Pairs with the release of whoever has written it. */
+	/* Pairs with the release of the writer. */
 	if (at == smp_load_acquire(&ring->written))
 		return false;
 	*entry = ring->entries[at % RING_SIZE];
-	/* It is not looked at any more. */
+	/* The writer may reuse the entry. */
 	smp_store_release(&ring->read, at + 1);
 	return true;
 }
 
-static __always_inline unsigned long ring_enter(struct bench_end *end)
+static __always_inline unsigned long ring_lock(struct bench_end *end)
 {
 	unsigned long irqs = 0;
 
@@ -97,80 +96,80 @@ static __always_inline unsigned long ring_enter(struct bench_end *end)
 	return irqs;
 }
 
-static __always_inline void ring_leave(struct bench_end *end,
-				       unsigned long irqs)
+static __always_inline void ring_unlock(struct bench_end *end,
+					unsigned long irqs)
 {
 	if (locks)
 		spin_unlock_irqrestore(&end->lock, irqs);
 }
 
-static __always_inline int end_send_silent(struct bench_end *end, void *buf,
-					   size_t len)
+static __always_inline int end_send_unsignaled(struct bench_end *end, void *buf,
+					       size_t len)
 {
 	struct bench_end *peer = end->peer;
-	unsigned long irqs = ring_enter(peer);
+	unsigned long irqs = ring_lock(peer);
 	struct ring_entry entry;
-	/* The loops send no more than there are receives for. */
-	bool is_sent = ring_take(&peer->posted, &entry);
+	/* The loops never send more messages than the peer has receives. */
+	bool is_sent = ring_get(&peer->posted, &entry);
 
 	if (is_sent) {
 		memcpy(entry.buf, buf, len);
 		is_sent = ring_put(&peer->arrived, entry.buf, len);
 	}
-	ring_leave(peer, irqs);
+	ring_unlock(peer, irqs);
 	return is_sent ? 0 : -ENOBUFS;
 }
 
-/* An operation is over. */
-static __always_inline int ring_over(struct bench_end *end, void *buf,
-				     size_t len)
+/* Completes an operation. */
+static __always_inline int ring_complete(struct bench_end *end, void *buf,
+					 size_t len)
 {
-	unsigned long irqs = ring_enter(end);
-	bool is_told = ring_put(&end->sent, buf, len);
+	unsigned long irqs = ring_lock(end);
+	bool is_put = ring_put(&end->sent, buf, len);
 
-	ring_leave(end, irqs);
-	return is_told ? 0 : -ENOBUFS;
+	ring_unlock(end, irqs);
+	return is_put ? 0 : -ENOBUFS;
 }
 
 static __always_inline int end_send(struct bench_end *end, void *buf,
 				    size_t len)
 {
-	return end_send_silent(end, buf, len) ?: ring_over(end, buf, len);
+	return end_send_unsignaled(end, buf, len) ?: ring_complete(end, buf, len);
 }
 
-static __always_inline int end_send_told(struct bench_end *end, void *buf,
-					 size_t len)
+static __always_inline int end_send_signaled(struct bench_end *end, void *buf,
+					     size_t len)
 {
 	return end_send(end, buf, len);
 }
 
 static __always_inline int end_recv(struct bench_end *end, void *buf)
 {
-	unsigned long irqs = ring_enter(end);
+	unsigned long irqs = ring_lock(end);
 	bool is_posted = ring_put(&end->posted, buf, 0);
 
-	ring_leave(end, irqs);
+	ring_unlock(end, irqs);
 	return is_posted ? 0 : -ENOBUFS;
 }
 
 static __always_inline int end_inject(struct bench_end *end, void *buf,
 				      size_t len)
 {
-	return end_send_silent(end, buf, len);
+	return end_send_unsignaled(end, buf, len);
 }
 
 static __always_inline int end_write(struct bench_end *end, void *buf,
 				     size_t len)
 {
 	memcpy(end->peer->side.rx, buf, len);
-	return ring_over(end, buf, len);
+	return ring_complete(end, buf, len);
 }
 
 static __always_inline int end_read(struct bench_end *end, void *buf,
 				    size_t len)
 {
 	memcpy(buf, end->peer->side.rx, len);
-	return ring_over(end, buf, len);
+	return ring_complete(end, buf, len);
 }
 
 static __always_inline int end_fetch_add(struct bench_end *end, void *buf)
@@ -178,19 +177,19 @@ static __always_inline int end_fetch_add(struct bench_end *end, void *buf)
 	atomic64_t *there = end->peer->side.rx;
 
 	*(u64 *)buf = atomic64_fetch_add(1, there);
-	return ring_over(end, buf, sizeof(u64));
+	return ring_complete(end, buf, sizeof(u64));
 }
 
-static __always_inline void end_pick(struct bench_end *end, unsigned int link)
+static __always_inline void end_select(struct bench_end *end, unsigned int link)
 {
 }
 
-static __always_inline int ring_drain(struct bench_end *end, struct ring *ring,
-				      bool is_recv, int found)
+static __always_inline int ring_poll(struct bench_end *end, struct ring *ring,
+				     bool is_recv, int found)
 {
 	struct ring_entry entry;
 
-	while (found < BENCH_BATCH && ring_take(ring, &entry))
+	while (found < BENCH_BATCH && ring_get(ring, &entry))
 		end->done[found++] = (struct ring_done){
 			.buf = entry.buf,
 			.len = entry.len,
@@ -201,21 +200,21 @@ static __always_inline int ring_drain(struct bench_end *end, struct ring *ring,
 
 static __always_inline int end_poll(struct bench_end *end)
 {
-	unsigned long irqs = ring_enter(end);
-	int found = ring_drain(end, &end->sent, false, 0);
+	unsigned long irqs = ring_lock(end);
+	int found = ring_poll(end, &end->sent, false, 0);
 
-	found = ring_drain(end, &end->arrived, true, found);
-	ring_leave(end, irqs);
+	found = ring_poll(end, &end->arrived, true, found);
+	ring_unlock(end, irqs);
 	return found;
 }
 
-/* Nobody is woken: pair_open() has refused it. */
-static __always_inline int end_sleep(struct bench_end *end)
+/* Not used: pair_open() refuses tests that wait. */
+static __always_inline int end_wait(struct bench_end *end)
 {
 	return end_poll(end);
 }
 
-static void end_call(struct bench_end *end)
+static void end_arm(struct bench_end *end)
 {
 }
 
@@ -242,7 +241,7 @@ static int pair_open(struct bench_pair *pair, struct bench_test *test)
 {
 	int ret = 0, i;
 
-	if (test->kind == BENCH_SLEEP_LATENCY || bench_calls_back(test) ||
+	if (test->kind == BENCH_SLEEP_LATENCY || bench_uses_callbacks(test) ||
 	    test->links > 1)
 		return -EOPNOTSUPP;
 	for (i = 0; !ret && i < 2; i++) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What address vectors, poll sets and wait sets cost. Each test runs when the
- * module is told to, and says its result; fi_vectors.c in user space says what
- * libfabric takes for the same vector.
+ * Cost of address vectors, poll sets and wait sets. A test runs when its name is
+ * written to the debugfs file, and logs its results. user/fi_vectors.c measures
+ * libfabric with the same addresses.
  *
  *	echo vector 1000000 >/sys/kernel/debug/kofi_sets/run
  */
@@ -24,8 +24,8 @@
 
 #include "table.h"
 
-#define MOST_PEERS	4000000
-#define MOST_MEMBERS	4096
+#define MAX_PEERS	4000000
+#define MAX_MEMBERS	4096
 #define BATCH		64
 #define THREADS		4
 #define BASE		0x0a000000	/* 10.0.0.0 */
@@ -34,11 +34,11 @@ static struct fi_info *info;
 static struct fid_fabric *fabric;
 static struct fid_domain *domain;
 
-/* Time for each of many, and what it is of. */
-static void say_each(const char *impl, const char *name, u32 size, u64 start,
-		     u64 count)
+/* Logs the average time of @count operations since @start. */
+static void print_average(const char *impl, const char *name, u32 size, u64 start,
+			  u64 count)
 {
-	say(impl, name, size, div64_u64(ktime_get_ns() - start, count), "ns");
+	print_result(impl, name, size, div64_u64(ktime_get_ns() - start, count), "ns");
 }
 
 static void fill(struct sockaddr_in *peers, u32 from, u32 count)
@@ -51,20 +51,20 @@ static void fill(struct sockaddr_in *peers, u32 from, u32 count)
 		};
 }
 
-static int open_vector(struct fid_av **av)
+static int open_av(struct fid_av **av)
 {
 	struct fi_av_attr attr = { .type = FI_AV_TABLE };
 
 	return fi_av_open(domain, &attr, av, NULL);
 }
 
-/* Another order than that in which they came, so that caches do not tell. */
-static u32 scattered(u32 i, u32 count)
+/* Returns an index in an order other than that of insertion, so that caches have less effect. */
+static u32 permute(u32 i, u32 count)
 {
 	return (u64)i * 7919 % count;
 }
 
-/* One call for all, bytes for each, and what can be asked of them; then all go. */
+/* Measures the insertion of all addresses, their memory, lookups, and inserting duplicates. */
 static int bench_at_once(struct sockaddr_in *peers, u32 count)
 {
 	struct sockaddr_in found;
@@ -73,54 +73,54 @@ static int bench_at_once(struct sockaddr_in *peers, u32 count)
 	struct fid_av *av;
 	int ret;
 
-	ret = open_vector(&av);
+	ret = open_av(&av);
 	if (ret)
 		return ret;
 	before = free_bytes();
 	start = ktime_get_ns();
 	ret = fi_av_insert(av, peers, count, NULL, 0, NULL);
-	say_each("kofi", "insert", count, start, count);
-	say("kofi", "bytes", count, div_u64(before - free_bytes(), count), "B");
+	print_average("kofi", "insert", count, start, count);
+	print_result("kofi", "bytes", count, div_u64(before - free_bytes(), count), "B");
 	if (ret != count)
 		goto close;
 
 	start = ktime_get_ns();
 	for (u32 i = 0; i < count; i++)
-		if (fi_av_lookup(av, scattered(i, count), &found, &len)) {
+		if (fi_av_lookup(av, permute(i, count), &found, &len)) {
 			ret = -EIO;
 			goto close;
 		}
-	say_each("kofi", "lookup", count, start, count);
-	/* What is there is found by its address. */
+	print_average("kofi", "lookup", count, start, count);
+	/* Duplicates are found by their addresses. */
 	start = ktime_get_ns();
 	ret = fi_av_insert(av, peers, count, NULL, 0, NULL);
-	say_each("kofi", "again", count, start, count);
+	print_average("kofi", "again", count, start, count);
 close:
 	return fi_close(&av->fid) ?: ret == count ? 0 : -EIO;
 }
 
-/* The same in pieces; then all go one after another. */
+/* Measures insertions of BATCH addresses, and the removal of single addresses. */
 static int bench_in_batches(struct sockaddr_in *peers, u32 count)
 {
 	struct fid_av *av;
 	int ret = 0;
 	u64 start;
 
-	ret = open_vector(&av);
+	ret = open_av(&av);
 	if (ret)
 		return ret;
 	start = ktime_get_ns();
 	for (u32 i = 0; i + BATCH <= count; i += BATCH)
 		if (fi_av_insert(av, peers + i, BATCH, NULL, 0, NULL) != BATCH)
 			ret = -EIO;
-	say_each("kofi", "batch", BATCH, start, count);
+	print_average("kofi", "batch", BATCH, start, count);
 	start = ktime_get_ns();
 	for (u32 i = 0; i + BATCH <= count; i++) {
 		fi_addr_t handle = i;
 
 		ret = ret ?: fi_av_remove(av, &handle, 1, 0);
 	}
-	say_each("kofi", "remove", count, start, count);
+	print_average("kofi", "remove", count, start, count);
 	return fi_close(&av->fid) ?: ret;
 }
 
@@ -160,7 +160,7 @@ static int bench_threads(struct sockaddr_in *peers, u32 count)
 	struct fid_av *av;
 	int ret;
 
-	ret = open_vector(&av);
+	ret = open_av(&av);
 	if (ret)
 		return ret;
 	for (int i = 0; i < THREADS; i++) {
@@ -180,7 +180,7 @@ static int bench_threads(struct sockaddr_in *peers, u32 count)
 		wait_for_completion(&worker[i].done);
 		ret = ret ?: worker[i].ret;
 	}
-	say_each("kofi", "threads", THREADS, start, count);
+	print_average("kofi", "threads", THREADS, start, count);
 	return fi_close(&av->fid) ?: ret;
 }
 
@@ -189,7 +189,7 @@ static int bench_vector(u32 count)
 	struct sockaddr_in *peers;
 	int ret;
 
-	if (count < BATCH || count > MOST_PEERS)
+	if (count < BATCH || count > MAX_PEERS)
 		return -EINVAL;
 	peers = vmalloc_array(count, sizeof(*peers));
 	if (!peers)
@@ -201,7 +201,7 @@ static int bench_vector(u32 count)
 	return ret;
 }
 
-/* What a lookup costs beside a copy out of an array behind a pointer. */
+/* Baseline of a lookup: a copy out of an array. */
 static noinline int array_lookup(struct sockaddr_in *array, u32 count, u64 index,
 				 void *to, size_t *len)
 {
@@ -212,7 +212,7 @@ static noinline int array_lookup(struct sockaddr_in *array, u32 count, u64 index
 	return 0;
 }
 
-/* As it is called through a table, the compiler does not see which it is. */
+/* Called through a pointer, as fi_av_lookup() is, so that the compiler does not inline it. */
 static int (*array_ops)(struct sockaddr_in *array, u32 count, u64 index,
 			void *to, size_t *len) = array_lookup;
 
@@ -227,7 +227,7 @@ static int bench_lookups(u32 laps)
 	if (laps < BATCH)
 		return -EINVAL;
 	fill(peers, 1, BATCH);
-	ret = open_vector(&av);
+	ret = open_av(&av);
 	if (ret)
 		return ret;
 	if (fi_av_insert(av, peers, BATCH, NULL, 0, NULL) != BATCH)
@@ -235,16 +235,16 @@ static int bench_lookups(u32 laps)
 	start = ktime_get_ns();
 	for (u32 i = 0; i < laps; i++)
 		ret |= fi_av_lookup(av, i % BATCH, &found, &len);
-	say_each("kofi", "handle", BATCH, start, laps);
+	print_average("kofi", "handle", BATCH, start, laps);
 	start = ktime_get_ns();
 	for (u32 i = 0; i < laps; i++)
 		ret |= READ_ONCE(array_ops)(peers, BATCH, i % BATCH,
 					    &found, &len);
-	say_each("raw", "handle", BATCH, start, laps);
+	print_average("raw", "handle", BATCH, start, laps);
 	return fi_close(&av->fid) ?: ret;
 }
 
-/* One of many changes: the set names it; without one all are asked. */
+/* Changes one of many counters, and finds it with a poll set, or by reading all counters. */
 static int poll_members(struct fid_poll *set, struct fid_cntr **cntr,
 			u32 members, u32 laps)
 {
@@ -260,7 +260,7 @@ static int poll_members(struct fid_poll *set, struct fid_cntr **cntr,
 		if (fi_poll(set, &found, 1) != 1)
 			ret = -EIO;
 	}
-	say_each("kofi", "poll", members, start, laps);
+	print_average("kofi", "poll", members, start, laps);
 	for (u32 at = 0; at < members; at++)
 		seen[at] = fi_cntr_read(cntr[at]);
 	start = ktime_get_ns();
@@ -277,7 +277,7 @@ static int poll_members(struct fid_poll *set, struct fid_cntr **cntr,
 		if (changed != 1)
 			ret = -EIO;
 	}
-	say_each("raw", "poll", members, start, laps);
+	print_average("raw", "poll", members, start, laps);
 	kvfree(seen);
 	return ret;
 }
@@ -292,7 +292,7 @@ static int bench_poll(u32 members)
 	void *found;
 	int ret;
 
-	if (!members || members > MOST_MEMBERS)
+	if (!members || members > MAX_MEMBERS)
 		return -EINVAL;
 	cntr = kvcalloc(members, sizeof(*cntr), GFP_KERNEL);
 	if (!cntr)
@@ -305,7 +305,7 @@ static int bench_poll(u32 members)
 		if (!ret)
 			ret = fi_poll_add(set, &cntr[opened++]->fid, 0);
 	}
-	/* All are looked at once. */
+	/* The first poll reads all counters. */
 	if (!ret && fi_poll(set, &found, 1))
 		ret = -EIO;
 	ret = ret ?: poll_members(set, cntr, members, 20000);
@@ -319,7 +319,7 @@ free:
 	return ret;
 }
 
-/* Two threads that wake each other, by a wait queue or by a wait set. */
+/* A thread that wakes the other and waits for it, by a wait queue or by a wait set */
 struct side {
 	struct side		*other;
 	wait_queue_head_t	queue;
@@ -332,18 +332,18 @@ struct side {
 	struct completion	done;
 };
 
-static void wake_bare(struct side *side)
+static void wake_other(struct side *side)
 {
 	atomic_inc(&side->other->count);
 	wake_up(&side->other->queue);
 }
 
-static int play_bare(void *data)
+static int wait_queue_thread(void *data)
 {
 	struct side *side = data;
 
 	if (side->first)
-		wake_bare(side);
+		wake_other(side);
 	for (u32 i = 1; i <= side->laps; i++) {
 		if (!wait_event_interruptible_timeout(side->queue,
 						      atomic_read(&side->count) >= i,
@@ -352,13 +352,13 @@ static int play_bare(void *data)
 			break;
 		}
 		if (!side->first || i < side->laps)
-			wake_bare(side);
+			wake_other(side);
 	}
 	complete(&side->done);
 	return 0;
 }
 
-static int play_set(void *data)
+static int wait_set_thread(void *data)
 {
 	struct side *side = data;
 	struct fid *from;
@@ -377,8 +377,8 @@ static int play_set(void *data)
 	return 0;
 }
 
-static int play(const char *impl, int (*fn)(void *data), struct side *side,
-		u32 laps)
+static int run_threads(const char *impl, int (*fn)(void *data), struct side *side,
+		       u32 laps)
 {
 	struct task_struct *task[2];
 	u64 start;
@@ -406,8 +406,8 @@ static int play(const char *impl, int (*fn)(void *data), struct side *side,
 		wake_up_process(task[i]);
 	for (int i = 0; i < 2; i++)
 		wait_for_completion(&side[i].done);
-	/* Each lap goes there and back. */
-	say_each(impl, "wait", 1, start, 2 * laps);
+	/* Each lap is a round trip. */
+	print_average(impl, "wait", 1, start, 2 * laps);
 	return side[0].ret ?: side[1].ret;
 }
 
@@ -435,8 +435,8 @@ static int bench_wait(u32 laps)
 		else
 			opened++;
 	}
-	ret = ret ?: play("raw", play_bare, side, laps);
-	ret = ret ?: play("kofi", play_set, side, laps);
+	ret = ret ?: run_threads("raw", wait_queue_thread, side, laps);
+	ret = ret ?: run_threads("kofi", wait_set_thread, side, laps);
 	while (opened--) {
 		fi_close(&side[opened].cntr->fid);
 		fi_close(&side[opened].set->fid);
@@ -446,10 +446,10 @@ static int bench_wait(u32 laps)
 }
 
 static const struct bench benches[] = {
-	{ "vector", bench_vector },	/* addresses */
-	{ "lookups", bench_lookups },	/* how many */
-	{ "poll", bench_poll },		/* members */
-	{ "wait", bench_wait },		/* round trips */
+	{ "vector", bench_vector },	/* number of addresses */
+	{ "lookups", bench_lookups },	/* number of lookups */
+	{ "poll", bench_poll },		/* number of members */
+	{ "wait", bench_wait },		/* number of round trips */
 	{}
 };
 
@@ -492,5 +492,5 @@ static void __exit sets_exit(void)
 }
 module_exit(sets_exit);
 
-MODULE_DESCRIPTION("What kOFI's vectors and sets cost");
+MODULE_DESCRIPTION("Cost of kOFI's address vectors, poll sets and wait sets");
 MODULE_LICENSE("GPL");

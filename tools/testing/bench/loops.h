@@ -2,10 +2,10 @@
 /*
  * The measured loops. Included once by each module, after its end_*() inlines.
  *
- * Every send is signalled and every receive is posted again at once. The
- * stream's server returns credits, as a ULP does, so that no message ever
- * meets an empty receive queue. They are what a stream is timed by: datagrams
- * are taken, and complete, faster than they are sent.
+ * Every send is signaled unless a test says otherwise, and every completed receive
+ * is posted again at once. The server of a stream returns credits, as a ULP does, so
+ * that a message always finds a posted receive. A lap of a stream ends with the
+ * server's credit, because a datagram may complete before it is sent.
  */
 
 #ifndef KOFI_BENCH_LOOPS_H
@@ -29,11 +29,11 @@ static int bench_post_receives(struct bench_end *end)
 }
 
 /*
- * An empty poll: the soft devices' workers need the CPU that we spin on, and on
- * one CPU so does the other side. schedule() alone would keep us running until
- * our slice is used up: 10 ms on UML.
+ * Yields the CPU after an empty poll to the soft devices' workers and to the other
+ * side. schedule() would keep this thread running until its time slice ends: 10 ms
+ * on UML. Returns an error if the test has failed or timed out.
  */
-static int bench_idle(struct bench_test *test)
+static int bench_yield(struct bench_test *test)
 {
 	yield();
 	if (READ_ONCE(test->failed))
@@ -41,22 +41,22 @@ static int bench_idle(struct bench_test *test)
 	return time_after(jiffies, test->deadline) ? -ETIMEDOUT : 0;
 }
 
-/* Polls once and counts what came. */
-static __always_inline int bench_advance(struct bench_end *end)
+/* Polls once, counts the completions, and posts completed receives again. */
+static __always_inline int bench_progress(struct bench_end *end)
 {
 	struct bench_side *side = &end->side;
 	int found, ret, i;
 
 	if (side->test->kind == BENCH_SLEEP_LATENCY)
-		found = end_sleep(end);
+		found = end_wait(end);
 	else
 		found = end_poll(end);
 	if (!found)
-		return bench_idle(side->test);
+		return bench_yield(side->test);
 	for (i = 0; i < found; i++) {
 		if (!end_is_recv(end, i)) {
 			if (end_buffer(end, i))
-				side->sending -= side->told;
+				side->sending -= side->sends_per_comp;
 			continue;
 		}
 		if (side->expected && end_len(end, i) != side->expected)
@@ -84,7 +84,7 @@ static __always_inline int bench_send(struct bench_end *end,
 	return ret;
 }
 
-/* The same, where only some ask for their completion. */
+/* Sends a message; only one of BENCH_SIGNAL_INTERVAL sends is signaled. */
 static __always_inline int bench_send_selectively(struct bench_end *end,
 						  unsigned int nth)
 {
@@ -93,36 +93,36 @@ static __always_inline int bench_send_selectively(struct bench_end *end,
 	void *buf = side->tx + (nth & (test->window - 1)) * test->size;
 	int ret;
 
-	if (nth % BENCH_EACH != BENCH_EACH - 1)
-		return end_send_silent(end, buf, test->size);
-	ret = end_send_told(end, buf, test->size);
+	if (nth % BENCH_SIGNAL_INTERVAL != BENCH_SIGNAL_INTERVAL - 1)
+		return end_send_unsignaled(end, buf, test->size);
+	ret = end_send_signaled(end, buf, test->size);
 	if (!ret)
-		side->sending += BENCH_EACH;
+		side->sending += BENCH_SIGNAL_INTERVAL;
 	return ret;
 }
 
-static int bench_await(struct bench_end *end, unsigned int count)
+static int bench_wait_received(struct bench_end *end, unsigned int count)
 {
 	int ret = 0;
 
 	while (!ret && end->side.received < count)
-		ret = bench_advance(end);
+		ret = bench_progress(end);
 	return ret;
 }
 
-/* Room for one more send: an answer may overtake the completion of its call. */
-static int bench_make_room(struct bench_end *end)
+/* Waits until the window has space: a reply may complete before the send that it replies to. */
+static int bench_wait_window(struct bench_end *end)
 {
 	int ret = 0;
 
 	while (!ret && end->side.sending >= end->side.test->window)
-		ret = bench_advance(end);
+		ret = bench_progress(end);
 	return ret;
 }
 
-/* Called by the client before its nth message, and once more at the end. */
-static __always_inline void bench_tick(struct bench_side *side,
-				       unsigned int nth)
+/* Ends a lap if message @nth begins the next. Called before each message and after the last. */
+static __always_inline void bench_mark_lap(struct bench_side *side,
+					   unsigned int nth)
 {
 	u64 now;
 
@@ -135,12 +135,12 @@ static __always_inline void bench_tick(struct bench_side *side,
 	side->lap_end += side->test->lap;
 }
 
-/* One message of a ping-pong. */
-static __always_inline int bench_hit(struct bench_end *end, unsigned int nth,
-				     bool injects)
+/* Sends one message of a ping-pong. */
+static __always_inline int bench_send_ping(struct bench_end *end, unsigned int nth,
+					   bool injects)
 {
 	struct bench_side *side = &end->side;
-	int ret = bench_make_room(end);
+	int ret = bench_wait_window(end);
 
 	if (ret)
 		return ret;
@@ -155,14 +155,14 @@ static __always_inline int bench_ping(struct bench_end *end,
 	int ret;
 
 	for (i = 0; i < iters; i++) {
-		bench_tick(&end->side, i);
-		ret = bench_hit(end, i, injects);
+		bench_mark_lap(&end->side, i);
+		ret = bench_send_ping(end, i, injects);
 		if (!ret)
-			ret = bench_await(end, i + 1);
+			ret = bench_wait_received(end, i + 1);
 		if (ret)
 			return ret;
 	}
-	bench_tick(&end->side, i);
+	bench_mark_lap(&end->side, i);
 	return 0;
 }
 
@@ -173,19 +173,19 @@ static __always_inline int bench_pong(struct bench_end *end,
 	int ret;
 
 	for (i = 0; i < iters; i++) {
-		ret = bench_await(end, i + 1);
+		ret = bench_wait_received(end, i + 1);
 		if (!ret)
-			ret = bench_hit(end, i, injects);
+			ret = bench_send_ping(end, i, injects);
 		if (ret)
 			return ret;
 	}
 	return 0;
 }
 
-/* What the peer takes no part in: one after the other. */
-static __always_inline int bench_reach(struct bench_end *end,
-				       unsigned int iters,
-				       enum bench_kind kind)
+/* Runs one-sided operations, one at a time. */
+static __always_inline int bench_one_sided(struct bench_end *end,
+					   unsigned int iters,
+					   enum bench_kind kind)
 {
 	struct bench_side *side = &end->side;
 	size_t size = side->test->size;
@@ -193,7 +193,7 @@ static __always_inline int bench_reach(struct bench_end *end,
 	int ret;
 
 	for (i = 0; i < iters; i++) {
-		bench_tick(side, i);
+		bench_mark_lap(side, i);
 		if (kind == BENCH_WRITE_LATENCY)
 			ret = end_write(end, side->tx, size);
 		else if (kind == BENCH_READ_LATENCY)
@@ -203,16 +203,16 @@ static __always_inline int bench_reach(struct bench_end *end,
 		if (!ret)
 			side->sending++;
 		while (!ret && side->sending)
-			ret = bench_advance(end);
+			ret = bench_progress(end);
 		if (ret)
 			return ret;
 	}
-	bench_tick(side, i);
+	bench_mark_lap(side, i);
 	return 0;
 }
 
-/* Writes to many peers, in turn. */
-static int bench_go_round(struct bench_end *end, unsigned int iters)
+/* Writes on many connections in turn. */
+static int bench_round_robin(struct bench_end *end, unsigned int iters)
 {
 	struct bench_side *side = &end->side;
 	struct bench_test *test = side->test;
@@ -220,24 +220,24 @@ static int bench_go_round(struct bench_end *end, unsigned int iters)
 	int ret = 0;
 
 	for (i = 0; i < iters && !ret; i++) {
-		bench_tick(side, i);
-		ret = bench_make_room(end);
+		bench_mark_lap(side, i);
+		ret = bench_wait_window(end);
 		if (ret)
 			break;
-		end_pick(end, i & (test->links - 1));
+		end_select(end, i & (test->links - 1));
 		ret = end_write(end, side->tx + (i & (test->window - 1)) *
 				test->size, test->size);
 		if (!ret)
 			side->sending++;
 	}
 	while (!ret && side->sending)
-		ret = bench_advance(end);
-	bench_tick(side, i);
+		ret = bench_progress(end);
+	bench_mark_lap(side, i);
 	return ret;
 }
 
-/* One side of a ping-pong, in a callback: takes what there is, and answers. */
-static __always_inline int bench_answer(struct bench_end *end, bool client)
+/* Handles all available completions of a ping-pong in a handler, and sends the replies. */
+static __always_inline int bench_reply(struct bench_end *end, bool client)
 {
 	struct bench_side *side = &end->side;
 	int found, ret, i;
@@ -251,57 +251,57 @@ static __always_inline int bench_answer(struct bench_end *end, bool client)
 			last = ++side->received == side->goal;
 			ret = end_recv(end, end_buffer(end, i));
 			if (client)
-				bench_tick(side, side->received);
-			/* The client has the last word, and says nothing. */
+				bench_mark_lap(side, side->received);
+			/* The client does not reply to the last message. */
 			if (!ret && !(client && last))
 				ret = end_send(end, side->tx, side->test->size);
 			if (ret)
 				return ret;
 			if (last)
-				complete(&side->over);
+				complete(&side->finished);
 		}
 	}
 	return found;
 }
 
-/* What the callback of an end does. */
-static __always_inline void bench_called(struct bench_end *end, bool client)
+/* Handler of an end's completions */
+static __always_inline void bench_handler(struct bench_end *end, bool client)
 {
 	struct bench_side *side = &end->side;
 
-	side->error = bench_answer(end, client);
+	side->error = bench_reply(end, client);
 	if (side->error)
-		complete(&side->over);
+		complete(&side->finished);
 }
 
-/* Waits for the end of a pass in callbacks. */
-static int bench_called_enough(struct bench_end *end)
+/* Waits for the end of a pass in handlers. */
+static int bench_wait_callbacks(struct bench_end *end)
 {
 	struct bench_side *side = &end->side;
 
-	if (!wait_for_completion_timeout(&side->over, BENCH_TIMEOUT))
+	if (!wait_for_completion_timeout(&side->finished, BENCH_TIMEOUT))
 		return -ETIMEDOUT;
 	return side->error;
 }
 
-static int bench_ring(struct bench_end *end, unsigned int iters)
+static int bench_start_callbacks(struct bench_end *end, unsigned int iters)
 {
 	struct bench_side *side = &end->side;
 	int ret;
 
 	side->goal = iters;
-	bench_tick(side, 0);
+	bench_mark_lap(side, 0);
 	ret = end_send(end, side->tx, side->test->size);
-	return ret ?: bench_called_enough(end);
+	return ret ?: bench_wait_callbacks(end);
 }
 
-/* Messages that one credit of the server stands for */
+/* Returns the number of messages that one credit of the server stands for. */
 static inline unsigned int bench_credit(const struct bench_test *test)
 {
 	return test->slots / 4;
 }
 
-/* One lap of a stream: it is over when the server has received all of it. */
+/* Sends one lap of a stream, and waits until the server has received all of it. */
 static int bench_send_lap(struct bench_end *end, unsigned int sent,
 			  unsigned int until)
 {
@@ -318,13 +318,13 @@ static int bench_send_lap(struct bench_end *end, unsigned int sent,
 			else
 				ret = bench_send(end, sent++, test->size);
 		} else {
-			ret = bench_advance(end);
+			ret = bench_progress(end);
 		}
 	}
-	return ret ?: bench_await(end, until / credit);
+	return ret ?: bench_wait_received(end, until / credit);
 }
 
-static int bench_source(struct bench_end *end, unsigned int iters)
+static int bench_send_stream(struct bench_end *end, unsigned int iters)
 {
 	struct bench_side *side = &end->side;
 	unsigned int lap = side->test->lap;
@@ -332,14 +332,14 @@ static int bench_source(struct bench_end *end, unsigned int iters)
 	int ret = 0;
 
 	for (sent = 0; !ret && sent < iters; sent += lap) {
-		bench_tick(side, sent);
+		bench_mark_lap(side, sent);
 		ret = bench_send_lap(end, sent, sent + lap);
 	}
-	bench_tick(side, sent);
+	bench_mark_lap(side, sent);
 	return ret;
 }
 
-static int bench_sink(struct bench_end *end, unsigned int iters)
+static int bench_recv_stream(struct bench_end *end, unsigned int iters)
 {
 	struct bench_side *side = &end->side;
 	unsigned int credit = bench_credit(side->test);
@@ -347,9 +347,9 @@ static int bench_sink(struct bench_end *end, unsigned int iters)
 	int ret;
 
 	while (returned < iters) {
-		ret = bench_await(end, min(returned + credit, iters));
+		ret = bench_wait_received(end, min(returned + credit, iters));
 		if (!ret)
-			ret = bench_make_room(end);
+			ret = bench_wait_window(end);
 		if (!ret)
 			ret = bench_send(end, returned / credit, BENCH_MIN_SIZE);
 		if (ret)
@@ -359,7 +359,7 @@ static int bench_sink(struct bench_end *end, unsigned int iters)
 	return 0;
 }
 
-/* One pass of one side: the last message of a pass goes to the client. */
+/* Runs one pass of one side. The client receives the last message of a pass. */
 static int bench_pass(struct bench_end *end, bool client, unsigned int iters)
 {
 	struct bench_side *side = &end->side;
@@ -367,7 +367,7 @@ static int bench_pass(struct bench_end *end, bool client, unsigned int iters)
 
 	side->received = 0;
 	side->lap_end = 0;
-	side->told = 1;
+	side->sends_per_comp = 1;
 	side->expected = test->size;
 	switch (test->kind) {
 	case BENCH_LATENCY:
@@ -380,37 +380,37 @@ static int bench_pass(struct bench_end *end, bool client, unsigned int iters)
 				bench_pong(end, iters, true);
 	case BENCH_TASK_LATENCY:
 	case BENCH_CALL_LATENCY:
-		return bench_ring(end, iters);
+		return bench_start_callbacks(end, iters);
 	case BENCH_WRITE_LATENCY:
-		return client ? bench_reach(end, iters, BENCH_WRITE_LATENCY) : 0;
+		return client ? bench_one_sided(end, iters, BENCH_WRITE_LATENCY) : 0;
 	case BENCH_READ_LATENCY:
-		return client ? bench_reach(end, iters, BENCH_READ_LATENCY) : 0;
+		return client ? bench_one_sided(end, iters, BENCH_READ_LATENCY) : 0;
 	case BENCH_FETCH_LATENCY:
-		return client ? bench_reach(end, iters, BENCH_FETCH_LATENCY) : 0;
+		return client ? bench_one_sided(end, iters, BENCH_FETCH_LATENCY) : 0;
 	case BENCH_LINKS:
-		return client ? bench_go_round(end, iters) : 0;
+		return client ? bench_round_robin(end, iters) : 0;
 	default:
 		break;
 	}
 	if (client) {
 		side->expected = BENCH_MIN_SIZE;
 		if (test->kind == BENCH_SELECTIVE)
-			side->told = BENCH_EACH;
-		return bench_source(end, iters);
+			side->sends_per_comp = BENCH_SIGNAL_INTERVAL;
+		return bench_send_stream(end, iters);
 	}
-	return bench_sink(end, iters);
+	return bench_recv_stream(end, iters);
 }
 
-/* What a side's thread does: a warm-up, then the measured pass. */
+/* Runs the passes of a side: a warm-up, then the measured pass. */
 static int bench_passes(struct bench_end *end, bool client)
 {
 	struct bench_test *test = end->side.test;
 	int ret;
 
-	if (bench_calls_back(test)) {
-		end_call(end);
+	if (bench_uses_callbacks(test)) {
+		end_arm(end);
 		if (!client)
-			return bench_called_enough(end);
+			return bench_wait_callbacks(end);
 	}
 	ret = bench_pass(end, client, test->lap);
 	if (ret)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Two connected endpoints over kOFI. Included once by each module, which says
- * before that what it is called.
+ * Two connected endpoints over kOFI. Included once by each module, after it has
+ * defined BENCH_NAME and BENCH_PORT.
  */
 
 #ifndef KOFI_BENCH_MSG_H
@@ -9,14 +9,14 @@
 
 #include "bench.h"
 
-/* What it is connected to. */
-#define BENCH_TO(end)	((void)(end), FI_ADDR_UNSPEC)
+/* A connected endpoint takes no destination address. */
+#define BENCH_DEST(end)	((void)(end), FI_ADDR_UNSPEC)
 
-#include "end.h"
+#include "kofi_end.h"
 
-/* Waits for one event and fails with the reason if it is another one. */
-static int kofi_await(struct bench_end *end, u32 wanted,
-		      struct fi_eq_cm_entry *entry)
+/* Waits for the event @wanted. Returns the error if the event queue reports one. */
+static int kofi_wait_event(struct bench_end *end, u32 wanted,
+			   struct fi_eq_cm_entry *entry)
 {
 	struct fi_eq_err_entry error = {};
 	ssize_t ret;
@@ -33,8 +33,8 @@ static int kofi_await(struct bench_end *end, u32 wanted,
 	return event == wanted ? 0 : -FI_EOTHER;
 }
 
-/* An endpoint of that info, with its receives posted. */
-static int kofi_prepare(struct bench_pair *pair, struct bench_end *end,
+/* Opens an endpoint, and posts its receives. */
+static int kofi_open_ep(struct bench_pair *pair, struct bench_end *end,
 			struct fi_info *info, unsigned int link)
 {
 	struct fid_ep **ep = &end->links[link];
@@ -50,32 +50,32 @@ static int kofi_listen(struct bench_pair *pair)
 {
 	int ret;
 
-	ret = fi_passive_ep(pair->fabric, pair->offer, &pair->pep, NULL);
+	ret = fi_passive_ep(pair->fabric, pair->info, &pair->pep, NULL);
 	if (!ret)
 		ret = fi_pep_bind(pair->pep, &pair->end[BENCH_SERVER].eq->fid,
 				  0);
 	return ret ?: fi_listen(pair->pep);
 }
 
-static int kofi_call(struct bench_pair *pair, unsigned int link)
+static int kofi_connect_client(struct bench_pair *pair, unsigned int link)
 {
 	struct bench_end *client = &pair->end[BENCH_CLIENT];
 	struct fi_info *active;
 	int ret;
 
-	/* The same device, but a port of its own. */
-	active = fi_dupinfo(pair->offer);
+	/* Use the same device with a free port. */
+	active = fi_dupinfo(pair->info);
 	if (!active)
 		return -ENOMEM;
 	kfree(active->src_addr);
 	active->src_addr = NULL;
 	active->src_addrlen = 0;
-	ret = kofi_prepare(pair, client, active, link);
+	ret = kofi_open_ep(pair, client, active, link);
 	fi_freeinfo(active);
-	return ret ?: fi_connect(client->ep, pair->offer->src_addr, NULL, 0);
+	return ret ?: fi_connect(client->ep, pair->info->src_addr, NULL, 0);
 }
 
-static int kofi_answer(struct bench_pair *pair, struct fi_info *request,
+static int kofi_accept(struct bench_pair *pair, struct fi_info *request,
 		       unsigned int link)
 {
 	struct bench_end *server = &pair->end[BENCH_SERVER];
@@ -85,7 +85,7 @@ static int kofi_answer(struct bench_pair *pair, struct fi_info *request,
 	request->rx_attr->size = bench_recv_depth(server->side.test);
 	request->tx_attr->iov_limit = 1;
 	request->rx_attr->iov_limit = 1;
-	ret = kofi_prepare(pair, server, request, link);
+	ret = kofi_open_ep(pair, server, request, link);
 	fi_freeinfo(request);
 	return ret ?: fi_accept(server->ep, NULL, 0);
 }
@@ -97,14 +97,14 @@ static int kofi_connect(struct bench_pair *pair, unsigned int link)
 	struct fi_eq_cm_entry entry;
 	int ret;
 
-	ret = kofi_call(pair, link);
+	ret = kofi_connect_client(pair, link);
 	if (!ret)
-		ret = kofi_await(server, FI_CONNREQ, &entry);
+		ret = kofi_wait_event(server, FI_CONNREQ, &entry);
 	if (!ret)
-		ret = kofi_answer(pair, entry.info, link);
+		ret = kofi_accept(pair, entry.info, link);
 	if (!ret)
-		ret = kofi_await(server, FI_CONNECTED, &entry);
-	return ret ?: kofi_await(client, FI_CONNECTED, &entry);
+		ret = kofi_wait_event(server, FI_CONNECTED, &entry);
+	return ret ?: kofi_wait_event(client, FI_CONNECTED, &entry);
 }
 
 static int pair_open(struct bench_pair *pair, struct bench_test *test)

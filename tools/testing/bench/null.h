@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A device that does next to nothing: what is posted is over at once, and of a
- * message no more moves than the header that whoever is above may have there.
- * What a call costs beyond it is its caller's.
+ * A device that does almost nothing: a posted work request completes at once, and
+ * of a message only the first bytes are copied, where a protocol above the device may
+ * have its header. The cost of a call on it is then that of the layers above.
  *
  * Its queue pairs connect with each other through iw_cm, which needs no packets.
- * A send takes the oldest receive of the peer; everything else is over by itself.
+ * A send consumes the oldest receive of the peer. Other work requests have no effect.
  */
 
 #ifndef KOFI_TESTING_NULL_H
@@ -26,8 +26,8 @@
 struct null_device {
 	struct ib_device	base;
 	/*
-	 * Who listens, who is connected with whom, and what is posted; before
-	 * those of the completion queues.
+	 * Protects the listeners, the connections and the posted receives. Lock
+	 * order: before the locks of completion queues.
 	 */
 	spinlock_t		lock;
 	struct list_head	listeners;
@@ -61,7 +61,7 @@ struct null_qp {
 	struct null_qp		*peer;
 	struct iw_cm_id		*id;
 	refcount_t		users;
-	struct completion	unused;
+	struct completion	released;
 };
 
 #define to(type, object)	container_of(object, struct null_##type, base)
@@ -69,7 +69,7 @@ struct null_qp {
 /* null_queues.c */
 int null_create_cq(struct ib_cq *base,
 		   const struct ib_cq_init_attr *attr,
-			  struct uverbs_attr_bundle *attrs);
+		   struct uverbs_attr_bundle *attrs);
 int null_destroy_cq(struct ib_cq *base, struct ib_udata *udata);
 int null_poll_cq(struct ib_cq *base, int count, struct ib_wc *wc);
 int null_req_notify_cq(struct ib_cq *base, enum ib_cq_notify_flags how);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Connections between queue pairs of the device, as iw_cm asks for them. */
+/* Connections between queue pairs of the device: the iw_cm operations */
 
 #include <linux/slab.h>
 
@@ -10,15 +10,15 @@ struct null_listener {
 	struct iw_cm_id		*id;
 };
 
-/* A connection request until its answer */
-struct null_call {
+/* A connection request that is not accepted or rejected yet */
+struct null_request {
 	struct iw_cm_id		*id;
 	struct null_qp		*qp;
 };
 
 static u16 null_port_of(const struct sockaddr_storage *addr)
 {
-	/* IPv6 has it in the same place. */
+	/* sin6_port is at the same offset. */
 	return ((const struct sockaddr_in *)addr)->sin_port;
 }
 
@@ -64,9 +64,9 @@ int null_destroy_listen(struct iw_cm_id *id)
 	return 0;
 }
 
-/* The listener at an address, held. */
-static struct iw_cm_id *null_find(struct null_device *device,
-				  const struct sockaddr_storage *addr)
+/* Returns the listener at an address with a reference, or NULL. */
+static struct iw_cm_id *null_get_listener(struct null_device *device,
+					  const struct sockaddr_storage *addr)
 {
 	struct null_listener *listener;
 	struct iw_cm_id *found = NULL;
@@ -97,60 +97,63 @@ int null_connect(struct iw_cm_id *id, struct iw_cm_conn_param *param)
 		.ord = param->ord,
 	};
 	struct iw_cm_id *listener;
-	struct null_call *call;
+	struct null_request *request;
 	int ret;
 
-	call = kzalloc_obj(*call);
-	if (!call)
+	request = kzalloc_obj(*request);
+	if (!request)
 		return -ENOMEM;
-	listener = null_find(device, &id->remote_addr);
+	listener = null_get_listener(device, &id->remote_addr);
 	if (!listener) {
-		kfree(call);
+		kfree(request);
 		return -ECONNREFUSED;
 	}
-	call->id = id;
-	call->qp = xa_load(&device->qps, param->qpn);
-	event.provider_data = call;
+	request->id = id;
+	request->qp = xa_load(&device->qps, param->qpn);
+	event.provider_data = request;
 	id->add_ref(id);
-	null_add_ref(&call->qp->base);
+	null_add_ref(&request->qp->base);
 	ret = listener->event_handler(listener, &event);
 	listener->rem_ref(listener);
 	if (ret) {
-		null_rem_ref(&call->qp->base);
+		null_rem_ref(&request->qp->base);
 		id->rem_ref(id);
-		kfree(call);
+		kfree(request);
 	}
 	return ret;
 }
 
-/* The answer to a request, whose id has been held for it. */
-static void null_answer(struct null_call *call, int status,
-			const void *data, u8 len,
-			const struct iw_cm_conn_param *param)
+/*
+ * Reports the reply to a request, and drops its reference on the queue pair. An
+ * accepted connection keeps the request's reference on the id.
+ */
+static void null_reply(struct null_request *request, int status,
+		       const void *data, u8 len,
+		       const struct iw_cm_conn_param *param)
 {
 	struct iw_cm_event event = {
 		.event = IW_CM_EVENT_CONNECT_REPLY,
 		.status = status,
-		.local_addr = call->id->local_addr,
-		.remote_addr = call->id->remote_addr,
+		.local_addr = request->id->local_addr,
+		.remote_addr = request->id->remote_addr,
 		.private_data = (void *)data,
 		.private_data_len = len,
 		.ird = param ? param->ord : 0,
 		.ord = param ? param->ird : 0,
 	};
 
-	call->id->event_handler(call->id, &event);
+	request->id->event_handler(request->id, &event);
 	if (status)
-		call->id->rem_ref(call->id);
-	null_rem_ref(&call->qp->base);
-	kfree(call);
+		request->id->rem_ref(request->id);
+	null_rem_ref(&request->qp->base);
+	kfree(request);
 }
 
 int null_accept(struct iw_cm_id *id, struct iw_cm_conn_param *param)
 {
 	struct null_device *device = to(device, id->device);
 	struct null_qp *qp = xa_load(&device->qps, param->qpn);
-	struct null_call *call = id->provider_data;
+	struct null_request *request = id->provider_data;
 	struct iw_cm_event event = {
 		.event = IW_CM_EVENT_ESTABLISHED,
 		.local_addr = id->local_addr,
@@ -162,19 +165,19 @@ int null_accept(struct iw_cm_id *id, struct iw_cm_conn_param *param)
 
 	id->add_ref(id);
 	spin_lock_irqsave(&device->lock, flags);
-	qp->peer = call->qp;
+	qp->peer = request->qp;
 	qp->id = id;
-	call->qp->peer = qp;
-	call->qp->id = call->id;
+	request->qp->peer = qp;
+	request->qp->id = request->id;
 	spin_unlock_irqrestore(&device->lock, flags);
 	id->event_handler(id, &event);
-	null_answer(call, 0, param->private_data, param->private_data_len,
-		    param);
+	null_reply(request, 0, param->private_data, param->private_data_len,
+		   param);
 	return 0;
 }
 
 int null_reject(struct iw_cm_id *id, const void *data, u8 len)
 {
-	null_answer(id->provider_data, -ECONNREFUSED, data, len, NULL);
+	null_reply(id->provider_data, -ECONNREFUSED, data, len, NULL);
 	return 0;
 }

@@ -13,12 +13,12 @@
 #define NULL_PORT	1
 #define NULL_SGES	6
 #define NULL_PAGES	256	/* in a region */
-#define NULL_READS	16	/* under way */
+#define NULL_READS	16	/* outstanding */
 #define NULL_MANY	4096	/* of each kind of object */
 
 static char *netdev = "";
 module_param(netdev, charp, 0444);
-MODULE_PARM_DESC(netdev, "network interface whose addresses it has");
+MODULE_PARM_DESC(netdev, "network interface whose addresses the device has");
 
 struct null_pd {
 	struct ib_pd		base;
@@ -48,7 +48,7 @@ static struct ib_mr *null_alloc_mr(struct ib_pd *pd, enum ib_mr_type type,
 
 	if (type != IB_MR_TYPE_MEM_REG)
 		return ERR_PTR(-EOPNOTSUPP);
-	/* The lowest byte is the consumer's. */
+	/* The consumer sets the lowest byte of the key. */
 	return null_get_mr(pd, atomic_inc_return(&device->last_key) << 8);
 }
 
@@ -145,7 +145,7 @@ static int null_query_gid(struct ib_device *base, u32 port, int index,
 	memset(gid, 0, sizeof(*gid));
 	if (!ndev)
 		return -ENODEV;
-	/* It is by this that rdma_cm finds the device of an address. */
+	/* rdma_cm finds the device of an address by this GID. */
 	memcpy(gid->raw, ndev->dev_addr, ETH_ALEN);
 	dev_put(ndev);
 	return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Queue pairs, and the queues of their completions. */
+/* Queue pairs and completion queues */
 
 #include <linux/slab.h>
 
@@ -10,24 +10,24 @@ static bool null_is_full(const struct null_cq *cq)
 	return cq->head - cq->tail == NULL_ENTRIES;
 }
 
-/* One more completion; more than fit are an error of who made the queue. */
+/* Adds a completion, and calls the handler of an armed queue. An overrun is an error of the ULP. */
 static void null_complete(struct ib_cq *base, const struct ib_wc *wc)
 {
 	struct null_cq *cq = to(cq, base);
 	unsigned long flags;
-	bool tell;
+	bool notify;
 
 	spin_lock_irqsave(&cq->lock, flags);
 	if (!WARN_ON_ONCE(null_is_full(cq)))
 		cq->done[cq->head++ % NULL_ENTRIES] = *wc;
-	tell = cq->armed;
+	notify = cq->armed;
 	cq->armed = false;
 	spin_unlock_irqrestore(&cq->lock, flags);
-	if (tell && base->comp_handler)
+	if (notify && base->comp_handler)
 		base->comp_handler(base, base->cq_context);
 }
 
-/* Addresses are the kernel's own: the device has none to do its DMA. */
+/* Copies the header of a message. DMA addresses are virtual: the device has no DMA parent. */
 static void null_copy(const struct null_recv *recv, const struct ib_sge *from)
 {
 	if (from->length >= NULL_HEADER && recv->len >= NULL_HEADER)
@@ -35,7 +35,7 @@ static void null_copy(const struct null_recv *recv, const struct ib_sge *from)
 		       (void *)(uintptr_t)from->addr, NULL_HEADER);
 }
 
-/* A receive is over: with a message, or none. */
+/* Completes the oldest receive, with a message or flushed. */
 static void null_receive(struct null_qp *qp, enum ib_wc_status status,
 			 const struct ib_sge *from)
 {
@@ -155,7 +155,7 @@ int null_req_notify_cq(struct ib_cq *base, enum ib_cq_notify_flags how)
 
 int null_create_cq(struct ib_cq *base,
 		   const struct ib_cq_init_attr *attr,
-			  struct uverbs_attr_bundle *attrs)
+		   struct uverbs_attr_bundle *attrs)
 {
 	struct null_cq *cq = to(cq, base);
 
@@ -190,7 +190,7 @@ int null_create_qp(struct ib_qp *base, struct ib_qp_init_attr *attr,
 		return -ENOMEM;
 	qp->signal_all = attr->sq_sig_type == IB_SIGNAL_ALL_WR;
 	refcount_set(&qp->users, 1);
-	init_completion(&qp->unused);
+	init_completion(&qp->released);
 	ret = xa_alloc_cyclic(&device->qps, &base->qp_num, qp,
 			      XA_LIMIT(1, S32_MAX), &device->last_qp,
 			      GFP_KERNEL);
@@ -201,8 +201,8 @@ int null_create_qp(struct ib_qp *base, struct ib_qp_init_attr *attr,
 	return 0;
 }
 
-/* Flushes, now and whatever comes later. */
-static void null_fail(struct null_qp *qp)
+/* Flushes the posted receives, and marks the queue pair so that later work requests are flushed. */
+static void null_flush(struct null_qp *qp)
 {
 	qp->failed = true;
 	qp->peer = NULL;
@@ -220,8 +220,8 @@ static void null_close(struct iw_cm_id *id)
 	id->rem_ref(id);
 }
 
-/* Ends the connection, if there is one. */
-static void null_hang_up(struct null_qp *qp)
+/* Disconnects the queue pair, if it is connected, and flushes both ends. */
+static void null_disconnect(struct null_qp *qp)
 {
 	struct null_device *device = to(device, qp->base.device);
 	struct iw_cm_id *ids[2] = {};
@@ -233,9 +233,9 @@ static void null_hang_up(struct null_qp *qp)
 	swap(ids[0], qp->id);
 	if (peer) {
 		swap(ids[1], peer->id);
-		null_fail(peer);
+		null_flush(peer);
 	}
-	null_fail(qp);
+	null_flush(qp);
 	spin_unlock_irqrestore(&device->lock, flags);
 	null_close(ids[1]);
 	null_close(ids[0]);
@@ -246,7 +246,7 @@ int null_modify_qp(struct ib_qp *base, struct ib_qp_attr *attr,
 {
 	if (mask & IB_QP_STATE &&
 	    (attr->qp_state == IB_QPS_ERR || attr->qp_state == IB_QPS_SQD))
-		null_hang_up(to(qp, base));
+		null_disconnect(to(qp, base));
 	return 0;
 }
 
@@ -260,7 +260,7 @@ void null_rem_ref(struct ib_qp *base)
 	struct null_qp *qp = to(qp, base);
 
 	if (refcount_dec_and_test(&qp->users))
-		complete(&qp->unused);
+		complete(&qp->released);
 }
 
 int null_destroy_qp(struct ib_qp *base, struct ib_udata *udata)
@@ -269,9 +269,9 @@ int null_destroy_qp(struct ib_qp *base, struct ib_udata *udata)
 	struct null_qp *qp = to(qp, base);
 
 	xa_erase(&device->qps, base->qp_num);
-	null_hang_up(qp);
+	null_disconnect(qp);
 	null_rem_ref(base);
-	wait_for_completion(&qp->unused);
+	wait_for_completion(&qp->released);
 	kvfree(qp->receives);
 	return 0;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Ends over ib_verbs and rdma_cm, as a careful ULP uses them. Memory is mapped
- * once and named by the local_dma_lkey; completions are polled in batches into
- * an array of ours; nothing is allocated per message.
+ * Ends over ib_verbs and rdma_cm, as an optimized ULP uses them. Memory is mapped
+ * once and accessed with the local_dma_lkey; completions are polled in batches into
+ * an array of the end; no message allocates memory.
  *
- * A module defines struct raw_more before it, which is what its ends have
- * besides, and after it how it sends, receives and polls; then it includes
- * raw_pair.h.
+ * Before it includes this header, a module defines struct raw_priv, its private
+ * part of an end. After that it defines how it sends, receives and polls, and
+ * includes raw_pair.h.
  */
 
 #ifndef KOFI_BENCH_RAW_H
@@ -21,7 +21,7 @@
 
 #include "bench.h"
 
-/* A connection of an end. */
+/* A connection of an end */
 struct raw_link {
 	struct rdma_cm_id	*id;
 	struct ib_qp		*qp;
@@ -29,7 +29,7 @@ struct raw_link {
 
 struct bench_end {
 	struct bench_side	side;
-	struct ib_qp		*qp;	/* that of one of links */
+	struct ib_qp		*qp;	/* queue pair of the selected one of links */
 	struct ib_cq		*cq;
 	u64			tx_dma;
 	u64			rx_dma;
@@ -40,19 +40,19 @@ struct bench_end {
 
 	struct bench_pair	*pair;
 	struct raw_link		*links;
-	struct rdma_cm_id	*id;	/* of what is being connected */
+	struct rdma_cm_id	*id;	/* of the connection that is being made */
 	struct ib_mr		*rx_mr;
 	struct completion	event;
 	int			status;
-	/* How it learns of completions, if it does not poll */
-	struct completion	arrival;
-	struct irq_work		interrupt;
-	struct work_struct	task;
-	/* Of what goes inline, one in so many is signalled; how many were not */
+	/* Wakeup, hardirq and process context for completions, if the end does not poll */
+	struct completion	comp_event;
+	struct irq_work		handler_irq_work;
+	struct work_struct	handler_work;
+	/* Every signal_each-th inline send is signaled; unsignaled counts those since the last */
 	unsigned int		signal_each;
-	unsigned int		unsignalled;
-	/* What the module that includes this has besides */
-	struct raw_more		more;
+	unsigned int		unsignaled;
+	/* Private part of the module that includes this header */
+	struct raw_priv		priv;
 };
 
 struct bench_pair {
@@ -72,15 +72,15 @@ static __always_inline int end_inject(struct bench_end *end, void *buf,
 		.send_flags = IB_SEND_INLINE,
 	};
 
-	if (++end->unsignalled >= end->signal_each) {
+	if (++end->unsignaled >= end->signal_each) {
 		wr.send_flags |= IB_SEND_SIGNALED;
-		end->unsignalled = 0;
+		end->unsignaled = 0;
 	}
 	return ib_post_send(end->qp, &wr, NULL);
 }
 
-static __always_inline int raw_reach(struct bench_end *end, void *buf,
-				     size_t len, enum ib_wr_opcode opcode)
+static __always_inline int raw_rdma(struct bench_end *end, void *buf,
+				    size_t len, enum ib_wr_opcode opcode)
 {
 	struct ib_sge sge = {
 		.addr = end->tx_dma + (buf - end->side.tx),
@@ -105,13 +105,13 @@ static __always_inline int raw_reach(struct bench_end *end, void *buf,
 static __always_inline int end_write(struct bench_end *end, void *buf,
 				     size_t len)
 {
-	return raw_reach(end, buf, len, IB_WR_RDMA_WRITE);
+	return raw_rdma(end, buf, len, IB_WR_RDMA_WRITE);
 }
 
 static __always_inline int end_read(struct bench_end *end, void *buf,
 				    size_t len)
 {
-	return raw_reach(end, buf, len, IB_WR_RDMA_READ);
+	return raw_rdma(end, buf, len, IB_WR_RDMA_READ);
 }
 
 static __always_inline int end_fetch_add(struct bench_end *end, void *buf)
@@ -137,7 +137,7 @@ static __always_inline int end_fetch_add(struct bench_end *end, void *buf)
 	return ib_post_send(end->qp, &wr.wr, NULL);
 }
 
-static __always_inline void end_pick(struct bench_end *end, unsigned int link)
+static __always_inline void end_select(struct bench_end *end, unsigned int link)
 {
 	end->qp = end->links[link].qp;
 }

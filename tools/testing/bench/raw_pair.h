@@ -1,56 +1,56 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How two ends over verbs sleep, are called, are connected and come apart.
- * Included once by each module, after raw.h and its own
+ * Waiting, handlers, connection setup and teardown of two ends over verbs.
+ * Included once by each module, after raw.h and the module's own
  *
- *	unsigned int raw_receives(const struct bench_test *test);
- *	int raw_prepare_more(struct bench_pair *pair, struct bench_end *end);
+ *	unsigned int raw_recv_depth(const struct bench_test *test);
+ *	int raw_open_priv(struct bench_pair *pair, struct bench_end *end);
  *	int raw_post_receives(struct bench_end *end);
- *	void raw_dismantle_more(struct bench_pair *pair, struct bench_end *end);
+ *	void raw_close_priv(struct bench_pair *pair, struct bench_end *end);
  *
- * for how many receives a connection has at the device, what an end has
- * besides, and what is posted before the loops post theirs.
+ * for the depth of a connection's receive queue, for the module's private part of
+ * an end, and for the receives that are posted before those of the loops.
  */
 
 #ifndef KOFI_BENCH_RAW_PAIR_H
 #define KOFI_BENCH_RAW_PAIR_H
 
-static int raw_arm(struct bench_end *end)
+static int raw_arm_cq(struct bench_end *end)
 {
 	return ib_req_notify_cq(end->cq, IB_CQ_NEXT_COMP |
 				IB_CQ_REPORT_MISSED_EVENTS);
 }
 
-static __always_inline int end_sleep(struct bench_end *end)
+static __always_inline int end_wait(struct bench_end *end)
 {
 	int found;
 
 	while (!(found = end_poll(end))) {
-		reinit_completion(&end->arrival);
-		if (raw_arm(end) > 0)
+		reinit_completion(&end->comp_event);
+		if (raw_arm_cq(end) > 0)
 			continue;
 		found = end_poll(end);
 		if (found)
 			break;
-		if (!wait_for_completion_timeout(&end->arrival, BENCH_TIMEOUT))
+		if (!wait_for_completion_timeout(&end->comp_event, BENCH_TIMEOUT))
 			return -ETIMEDOUT;
 	}
 	return found;
 }
 
-/* Has what there is polled where nothing of the driver's is held. */
-static void raw_call(struct bench_end *end)
+/* Schedules the handler in a context in which no lock of the driver is held. */
+static void raw_schedule_handler(struct bench_end *end)
 {
 	if (end->side.test->kind == BENCH_CALL_LATENCY)
-		irq_work_queue(&end->interrupt);
+		irq_work_queue(&end->handler_irq_work);
 	else
-		queue_work(system_highpri_wq, &end->task);
+		queue_work(system_highpri_wq, &end->handler_work);
 }
 
-static void end_call(struct bench_end *end)
+static void end_arm(struct bench_end *end)
 {
-	if (raw_arm(end) > 0)
-		raw_call(end);
+	if (raw_arm_cq(end) > 0)
+		raw_schedule_handler(end);
 }
 
 static __always_inline bool end_is_recv(struct bench_end *end, int at)
@@ -72,46 +72,46 @@ static __always_inline void *end_buffer(struct bench_end *end, int at)
 #include "calls.h"
 #include "control.h"
 
-/* Called with the driver's lock held: nothing can be polled here. */
-static void raw_arrived(struct ib_cq *cq, void *context)
+/* Completion event. Locking: the driver may hold its lock, so this must not poll. */
+static void raw_cq_event(struct ib_cq *cq, void *context)
 {
 	struct bench_end *end = context;
 
-	if (bench_calls_back(end->side.test))
-		raw_call(end);
+	if (bench_uses_callbacks(end->side.test))
+		raw_schedule_handler(end);
 	else
-		complete(&end->arrival);
+		complete(&end->comp_event);
 }
 
-static __always_inline void raw_called(struct bench_end *end)
+static __always_inline void raw_run_handler(struct bench_end *end)
 {
 	const struct bench_pair *pair = end->pair;
 
 	do {
 		if (end == &pair->end[BENCH_CLIENT])
-			bench_called(end, true);
+			bench_handler(end, true);
 		else
-			bench_called(end, false);
-	} while (raw_arm(end) > 0);
+			bench_handler(end, false);
+	} while (raw_arm_cq(end) > 0);
 }
 
-static void raw_interrupt(struct irq_work *work)
+static void raw_irq_work(struct irq_work *work)
 {
-	raw_called(container_of(work, struct bench_end, interrupt));
+	raw_run_handler(container_of(work, struct bench_end, handler_irq_work));
 }
 
-static void raw_task(struct work_struct *work)
+static void raw_work(struct work_struct *work)
 {
-	raw_called(container_of(work, struct bench_end, task));
+	raw_run_handler(container_of(work, struct bench_end, handler_work));
 }
 
-static int raw_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
+static int raw_cm_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	struct bench_end *end = id->context;
 
 	switch (event->event) {
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
-		/* The listener's context; another one than ours is refused. */
+		/* The context is the server's end, which accepts one request at a time. */
 		if (end->id)
 			return -ECONNREFUSED;
 		end->id = id;
@@ -122,7 +122,7 @@ static int raw_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
-		/* Completions tell of it; the ids live as long as the test. */
+		/* Flushed completions report it. The id stays until the test ends. */
 		return 0;
 	default:
 		end->status = event->status ?: -ECONNABORTED;
@@ -131,7 +131,7 @@ static int raw_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 	return 0;
 }
 
-static int raw_await(struct bench_end *end)
+static int raw_wait_event(struct bench_end *end)
 {
 	if (!wait_for_completion_timeout(&end->event, BENCH_CONNECT_TIMEOUT))
 		return -ETIMEDOUT;
@@ -140,30 +140,30 @@ static int raw_await(struct bench_end *end)
 
 static struct rdma_cm_id *raw_create_id(struct bench_end *end)
 {
-	return rdma_create_id(&init_net, raw_event, end, RDMA_PS_TCP,
+	return rdma_create_id(&init_net, raw_cm_handler, end, RDMA_PS_TCP,
 			      IB_QPT_RC);
 }
 
-/* What all connections of an end share. */
-static int raw_prepare(struct bench_pair *pair, struct bench_end *end)
+/* Opens the objects that all connections of an end share. */
+static int raw_open_end(struct bench_pair *pair, struct bench_end *end)
 {
 	struct ib_device *device = pair->pd->device;
 	struct bench_test *test = end->side.test;
 	struct ib_cq_init_attr cq_attr = {
-		.cqe = test->links * (bench_send_depth(test) + raw_receives(test)),
+		.cqe = test->links * (bench_send_depth(test) + raw_recv_depth(test)),
 	};
 	struct ib_cq *cq;
 
-	init_completion(&end->arrival);
+	init_completion(&end->comp_event);
 	end->pair = pair;
-	init_irq_work(&end->interrupt, raw_interrupt);
-	INIT_WORK(&end->task, raw_task);
-	cq = ib_create_cq(device, raw_arrived, NULL, end, &cq_attr);
+	init_irq_work(&end->handler_irq_work, raw_irq_work);
+	INIT_WORK(&end->handler_work, raw_work);
+	cq = ib_create_cq(device, raw_cq_event, NULL, end, &cq_attr);
 	if (IS_ERR(cq))
 		return PTR_ERR(cq);
 	end->cq = cq;
-	/* iWARP need not tell of what fails unsignalled. */
-	end->signal_each = rdma_protocol_iwarp(device, 1) ? 1 : BENCH_EACH;
+	/* An iWARP device may not complete an unsignaled work request that fails. */
+	end->signal_each = rdma_protocol_iwarp(device, 1) ? 1 : BENCH_SIGNAL_INTERVAL;
 	end->lkey = pair->pd->local_dma_lkey;
 	end->tx_dma = ib_dma_map_single(device, end->side.tx,
 					bench_tx_bytes(test),
@@ -179,12 +179,12 @@ static int raw_prepare(struct bench_pair *pair, struct bench_end *end)
 		end->rx_dma = 0;
 		return -ENOMEM;
 	}
-	return raw_prepare_more(pair, end);
+	return raw_open_priv(pair, end);
 }
 
-/* The queue pair of the connection that is being made, with its receives. */
-static int raw_equip(struct bench_pair *pair, struct bench_end *end,
-		     struct raw_link *link)
+/* Creates the queue pair of the connection that is being made, and posts its receives. */
+static int raw_create_qp(struct bench_pair *pair, struct bench_end *end,
+			 struct raw_link *link)
 {
 	struct bench_test *test = end->side.test;
 	struct ib_qp_init_attr attr = {
@@ -192,7 +192,7 @@ static int raw_equip(struct bench_pair *pair, struct bench_end *end,
 		.recv_cq = end->cq,
 		.cap = {
 			.max_send_wr = bench_send_depth(test),
-			.max_recv_wr = raw_receives(test),
+			.max_recv_wr = raw_recv_depth(test),
 			.max_send_sge = 1,
 			.max_recv_sge = 1,
 			.max_inline_data = BENCH_INJECT_SIZE,
@@ -222,7 +222,7 @@ static int raw_accept(struct bench_end *end, struct rdma_conn_param *param)
 	rdma_lock_handler(end->id);
 	ret = rdma_accept(end->id, param);
 	rdma_unlock_handler(end->id);
-	return ret ?: raw_await(end);
+	return ret ?: raw_wait_event(end);
 }
 
 static int raw_listen(struct bench_pair *pair, struct sockaddr *sa)
@@ -238,7 +238,7 @@ static int raw_listen(struct bench_pair *pair, struct sockaddr *sa)
 	return ret ?: rdma_listen(id, 1);
 }
 
-/* From nothing to an id that knows its device and its path. */
+/* Creates an id, and resolves the address and the route, which selects the device. */
 static int raw_resolve(struct bench_end *end, struct raw_link *link,
 		       struct sockaddr *sa)
 {
@@ -252,14 +252,14 @@ static int raw_resolve(struct bench_end *end, struct raw_link *link,
 	link->id = id;
 	ret = rdma_resolve_addr(id, NULL, sa, 2000);
 	if (!ret)
-		ret = raw_await(end);
+		ret = raw_wait_event(end);
 	if (!ret)
 		ret = rdma_resolve_route(id, 2000);
-	return ret ?: raw_await(end);
+	return ret ?: raw_wait_event(end);
 }
 
-/* Exposes an end's receives to its peer, which both have a connection. */
-static int raw_expose(struct bench_end *end, struct bench_end *peer)
+/* Registers an end's receive buffer for remote access by its peer. Both are connected. */
+static int raw_register_rx(struct bench_end *end, struct bench_end *peer)
 {
 	size_t len = bench_rx_bytes(end->side.test);
 	struct ib_reg_wr wr = {
@@ -301,8 +301,8 @@ static int raw_expose(struct bench_end *end, struct bench_end *peer)
 	return ret < 0 ? ret : 0;
 }
 
-/* The device is known with the first id. */
-static int raw_share(struct bench_pair *pair)
+/* Allocates the protection domain and opens both ends, when the first id has a device. */
+static int raw_open_device(struct bench_pair *pair)
 {
 	struct ib_pd *pd;
 	int ret;
@@ -311,8 +311,8 @@ static int raw_share(struct bench_pair *pair)
 	if (IS_ERR(pd))
 		return PTR_ERR(pd);
 	pair->pd = pd;
-	ret = raw_prepare(pair, &pair->end[BENCH_CLIENT]);
-	return ret ?: raw_prepare(pair, &pair->end[BENCH_SERVER]);
+	ret = raw_open_end(pair, &pair->end[BENCH_CLIENT]);
+	return ret ?: raw_open_end(pair, &pair->end[BENCH_SERVER]);
 }
 
 static int raw_connect(struct bench_pair *pair, struct sockaddr *sa,
@@ -331,19 +331,19 @@ static int raw_connect(struct bench_pair *pair, struct sockaddr *sa,
 	server->id = NULL;
 	ret = raw_resolve(client, &client->links[nth], sa);
 	if (!ret && !pair->pd)
-		ret = raw_share(pair);
+		ret = raw_open_device(pair);
 	if (!ret)
-		ret = raw_equip(pair, client, &client->links[nth]);
+		ret = raw_create_qp(pair, client, &client->links[nth]);
 	if (!ret)
 		ret = rdma_connect(client->id, &param);
 	if (!ret)
-		ret = raw_await(server);
+		ret = raw_wait_event(server);
 	server->links[nth].id = server->id;
 	if (!ret)
-		ret = raw_equip(pair, server, &server->links[nth]);
+		ret = raw_create_qp(pair, server, &server->links[nth]);
 	if (!ret)
 		ret = raw_accept(server, &param);
-	return ret ?: raw_await(client);
+	return ret ?: raw_wait_event(client);
 }
 
 static int pair_open(struct bench_pair *pair, struct bench_test *test)
@@ -368,11 +368,11 @@ static int pair_open(struct bench_pair *pair, struct bench_test *test)
 		ret = raw_listen(pair, (struct sockaddr *)&sa);
 	for (i = 0; !ret && i < test->links; i++)
 		ret = raw_connect(pair, (struct sockaddr *)&sa, i);
-	return ret ?: raw_expose(&pair->end[BENCH_SERVER],
-				 &pair->end[BENCH_CLIENT]);
+	return ret ?: raw_register_rx(&pair->end[BENCH_SERVER],
+				      &pair->end[BENCH_CLIENT]);
 }
 
-static void raw_hang_up(struct bench_end *end)
+static void raw_disconnect(struct bench_end *end)
 {
 	unsigned int i;
 
@@ -382,7 +382,7 @@ static void raw_hang_up(struct bench_end *end)
 	}
 }
 
-static void raw_drop_links(struct bench_end *end)
+static void raw_destroy_links(struct bench_end *end)
 {
 	unsigned int i;
 
@@ -395,10 +395,10 @@ static void raw_drop_links(struct bench_end *end)
 	kfree(end->links);
 }
 
-/* Once its queue pairs are gone, nothing touches an end's memory. */
-static void raw_dismantle(struct bench_pair *pair, struct bench_end *end)
+/* Frees an end. Its queue pairs are destroyed, so the device does not access its memory. */
+static void raw_close_end(struct bench_pair *pair, struct bench_end *end)
 {
-	raw_dismantle_more(pair, end);
+	raw_close_priv(pair, end);
 	if (end->rx_mr)
 		ib_dereg_mr(end->rx_mr);
 	if (end->rx_dma)
@@ -411,8 +411,8 @@ static void raw_dismantle(struct bench_pair *pair, struct bench_end *end)
 				    DMA_BIDIRECTIONAL);
 	if (end->cq) {
 		ib_destroy_cq(end->cq);
-		irq_work_sync(&end->interrupt);
-		cancel_work_sync(&end->task);
+		irq_work_sync(&end->handler_irq_work);
+		cancel_work_sync(&end->handler_work);
 	}
 	bench_side_free(&end->side);
 }
@@ -424,11 +424,11 @@ static void pair_close(struct bench_pair *pair)
 	if (pair->listener)
 		rdma_destroy_id(pair->listener);
 	for (i = 0; i < 2; i++)
-		raw_hang_up(&pair->end[i]);
+		raw_disconnect(&pair->end[i]);
 	for (i = 0; i < 2; i++)
-		raw_drop_links(&pair->end[i]);
+		raw_destroy_links(&pair->end[i]);
 	for (i = 0; i < 2; i++)
-		raw_dismantle(pair, &pair->end[i]);
+		raw_close_end(pair, &pair->end[i]);
 	if (pair->pd)
 		ib_dealloc_pd(pair->pd);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A debugfs file that runs one of a module's benches, by its name and with a
- * number, and how a bench tells what it has found. Each is a
+ * A debugfs file that runs one of a module's benchmarks by its name, with a number
+ * as argument, and functions for the results. A benchmark is a
  *
  *	int (*run)(u32 number);
  *
@@ -25,13 +25,13 @@ static char *addr = "";
 module_param(addr, charp, 0444);
 MODULE_PARM_DESC(addr, "numeric IPv4 address of an RDMA device of this machine");
 
-/* The last one has no name. */
+/* Benchmarks of the module; the last entry has no name */
 static const struct bench *bench_table;
 static struct dentry *bench_dir;
 static DEFINE_MUTEX(bench_running);
 
-static void say(const char *impl, const char *name, u32 size, u64 value,
-		const char *unit)
+static void print_result(const char *impl, const char *name, u32 size, u64 value,
+			 const char *unit)
 {
 	pr_info("impl=%s name=%s size=%u value=%llu unit=%s\n", impl, name,
 		size, value, unit);

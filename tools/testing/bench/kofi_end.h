@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What ends of both sorts over kOFI have in common: everything but how one
- * finds the other. Included once by each module, which says before that with
- * BENCH_TO() where an end sends to.
+ * Ends over kOFI, connected or datagram: all except for how the peer is found.
+ * Included once by each module, after it has defined BENCH_DEST(), the destination
+ * address of an end.
  */
 
-#ifndef KOFI_BENCH_END_H
-#define KOFI_BENCH_END_H
+#ifndef KOFI_BENCH_KOFI_END_H
+#define KOFI_BENCH_KOFI_END_H
 
 #include <rdma/fabric.h>
 #include <rdma/fi_atomic.h>
@@ -20,25 +20,25 @@
 
 struct bench_end {
 	struct bench_side	side;
-	struct fid_ep		*ep;	/* one of links */
+	struct fid_ep		*ep;	/* the selected one of links */
 	struct fid_cq		*cq;
 	void			*tx_desc;
 	void			*rx_desc;
 	u64			remote_addr;
 	u64			remote_key;
-	fi_addr_t		to;	/* whoever it is of an address vector */
+	fi_addr_t		dest;	/* address of the peer of a datagram endpoint */
 	struct fi_cq_msg_entry	done[BENCH_BATCH];
 
 	struct fid_mr		*tx_mr;
 	struct fid_mr		*rx_mr;
-	struct fid_eq		*eq;	/* of connections */
-	struct fid_av		*av;	/* of those without */
+	struct fid_eq		*eq;	/* of connected endpoints */
+	struct fid_av		*av;	/* of datagram endpoints */
 	struct fid_ep		**links;
 };
 
 struct bench_pair {
 	struct bench_end	end[2];
-	struct fi_info		*offer;
+	struct fi_info		*info;
 	struct fid_fabric	*fabric;
 	struct fid_domain	*domain;
 	struct fid_pep		*pep;
@@ -48,24 +48,24 @@ static __always_inline int end_send(struct bench_end *end, void *buf,
 				    size_t len)
 {
 	return fi_send(end->ep, buf, len, end->tx_desc,
-		       BENCH_TO(end), buf);
+		       BENCH_DEST(end), buf);
 }
 
-static __always_inline int end_send_silent(struct bench_end *end, void *buf,
-					   size_t len)
+static __always_inline int end_send_unsignaled(struct bench_end *end, void *buf,
+					       size_t len)
 {
 	return end_send(end, buf, len);
 }
 
-static __always_inline int end_send_told(struct bench_end *end, void *buf,
-					 size_t len)
+static __always_inline int end_send_signaled(struct bench_end *end, void *buf,
+					     size_t len)
 {
 	struct kvec vec = { .iov_base = buf, .iov_len = len };
 	struct fi_msg msg = {
 		.msg_iov = &vec,
 		.desc = &end->tx_desc,
 		.iov_count = 1,
-		.addr = BENCH_TO(end),
+		.addr = BENCH_DEST(end),
 		.context = buf,
 	};
 
@@ -81,20 +81,20 @@ static __always_inline int end_recv(struct bench_end *end, void *buf)
 static __always_inline int end_inject(struct bench_end *end, void *buf,
 				      size_t len)
 {
-	return fi_inject(end->ep, buf, len, BENCH_TO(end));
+	return fi_inject(end->ep, buf, len, BENCH_DEST(end));
 }
 
 static __always_inline int end_write(struct bench_end *end, void *buf,
 				     size_t len)
 {
-	return fi_write(end->ep, buf, len, end->tx_desc, BENCH_TO(end),
+	return fi_write(end->ep, buf, len, end->tx_desc, BENCH_DEST(end),
 			end->remote_addr, end->remote_key, buf);
 }
 
 static __always_inline int end_read(struct bench_end *end, void *buf,
 				    size_t len)
 {
-	return fi_read(end->ep, buf, len, end->tx_desc, BENCH_TO(end),
+	return fi_read(end->ep, buf, len, end->tx_desc, BENCH_DEST(end),
 		       end->remote_addr, end->remote_key, buf);
 }
 
@@ -103,11 +103,11 @@ static __always_inline int end_fetch_add(struct bench_end *end, void *buf)
 	static const u64 one = 1;
 
 	return fi_fetch_atomic(end->ep, &one, 1, NULL, buf, end->tx_desc,
-			       BENCH_TO(end), end->remote_addr,
+			       BENCH_DEST(end), end->remote_addr,
 			       end->remote_key, FI_UINT64, FI_SUM, buf);
 }
 
-static __always_inline void end_pick(struct bench_end *end, unsigned int link)
+static __always_inline void end_select(struct bench_end *end, unsigned int link)
 {
 	end->ep = end->links[link];
 }
@@ -119,7 +119,7 @@ static __always_inline int end_poll(struct bench_end *end)
 	return found == -FI_EAGAIN ? 0 : found;
 }
 
-static __always_inline int end_sleep(struct bench_end *end)
+static __always_inline int end_wait(struct bench_end *end)
 {
 	ssize_t found = fi_cq_sread(end->cq, end->done, BENCH_BATCH, NULL,
 				    jiffies_to_msecs(BENCH_TIMEOUT));
@@ -127,8 +127,8 @@ static __always_inline int end_sleep(struct bench_end *end)
 	return found == -FI_EAGAIN ? 0 : found;
 }
 
-/* It has been called for what comes since the queue was opened. */
-static void end_call(struct bench_end *end)
+/* The handler of the queue is installed when the queue is opened. */
+static void end_arm(struct bench_end *end)
 {
 }
 
@@ -151,17 +151,17 @@ static __always_inline void *end_buffer(struct bench_end *end, int at)
 #include "calls.h"
 #include "control.h"
 
-static void kofi_call_client(struct fid_cq *cq, void *end)
+static void kofi_client_handler(struct fid_cq *cq, void *end)
 {
-	bench_called(end, true);
+	bench_handler(end, true);
 }
 
-static void kofi_call_server(struct fid_cq *cq, void *end)
+static void kofi_server_handler(struct fid_cq *cq, void *end)
 {
-	bench_called(end, false);
+	bench_handler(end, false);
 }
 
-/* Finds the device behind our address and opens what both ends share. */
+/* Finds the device of the local address, and opens the objects that both ends share. */
 static int kofi_open_domain(struct bench_pair *pair,
 			    const struct bench_test *test,
 			    enum fi_ep_type type, const char *service)
@@ -177,27 +177,27 @@ static int kofi_open_domain(struct bench_pair *pair,
 		hints->caps |= FI_ATOMIC;
 	hints->ep_attr->type = type;
 	hints->domain_attr->mr_mode = FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
-	/* Datagram endpoints send through queues of their own. */
+	/* The datagram provider sets the depth of its own work queues. */
 	if (type == FI_EP_MSG)
 		hints->tx_attr->size = bench_send_depth(test);
 	hints->rx_attr->size = bench_recv_depth(test);
 	hints->tx_attr->iov_limit = 1;
 	hints->rx_attr->iov_limit = 1;
-	/* Room for it is in every entry of the device's queue. */
+	/* Each work queue entry of the device has this much inline data. */
 	hints->tx_attr->inject_size = BENCH_INJECT_SIZE;
-	/* Raw verbs leaves it to us as well. */
+	/* Raw verbs leave it to the caller, too, to serialize calls. */
 	hints->domain_attr->threading = FI_THREAD_COMPLETION;
 	ret = fi_getinfo(FI_VERSION(1, 17), addr, service, FI_SOURCE, hints,
-			 &pair->offer);
+			 &pair->info);
 	fi_freeinfo(hints);
 	if (!ret)
-		ret = fi_fabric(pair->offer->fabric_attr, &pair->fabric, NULL);
+		ret = fi_fabric(pair->info->fabric_attr, &pair->fabric, NULL);
 	if (!ret)
-		ret = fi_domain(pair->fabric, pair->offer, &pair->domain, NULL);
+		ret = fi_domain(pair->fabric, pair->info, &pair->domain, NULL);
 	return ret;
 }
 
-static int kofi_open_queue(struct bench_pair *pair, struct bench_end *end)
+static int kofi_open_cq(struct bench_pair *pair, struct bench_end *end)
 {
 	struct fi_cq_attr cq_attr = {
 		.size = bench_cq_size(end->side.test),
@@ -209,9 +209,9 @@ static int kofi_open_queue(struct bench_pair *pair, struct bench_end *end)
 		cq_attr.wait_obj = FI_WAIT_UNSPEC;
 	if (end->side.test->kind == BENCH_CALL_LATENCY)
 		cq_attr.flags = FI_CB_CTX_INTR;
-	if (bench_calls_back(end->side.test)) {
+	if (bench_uses_callbacks(end->side.test)) {
 		cq_attr.cq_event_handler = end == &pair->end[BENCH_CLIENT] ?
-			kofi_call_client : kofi_call_server;
+			kofi_client_handler : kofi_server_handler;
 	}
 	return fi_cq_open(pair->domain, &cq_attr, &end->cq, end);
 }
@@ -236,14 +236,14 @@ static int kofi_register(struct bench_pair *pair, struct bench_end *end)
 	return 0;
 }
 
-/* Tells an end where its peer's memory is. */
-static void kofi_expose(struct bench_end *end, struct bench_end *peer)
+/* Sets the remote address and key of an end to those of its peer's receive buffer. */
+static void kofi_set_remote(struct bench_end *end, struct bench_end *peer)
 {
 	end->remote_addr = (uintptr_t)peer->side.rx;
 	end->remote_key = fi_mr_key(peer->rx_mr);
 }
 
-/* Binds an endpoint to its end's queue, enables it, and posts its receives. */
+/* Binds an endpoint to its end's completion queue, enables it, and posts its receives. */
 static int kofi_enable(struct bench_pair *pair, struct bench_end *end,
 		       struct fid_ep *ep)
 {
@@ -261,7 +261,7 @@ static int kofi_enable(struct bench_pair *pair, struct bench_end *end,
 	return ret ?: bench_post_receives(end);
 }
 
-/* What each end has of its own: memory, and a queue. */
+/* Opens the shared objects, and each end's buffers, memory regions and completion queue. */
 static int kofi_open_ends(struct bench_pair *pair, struct bench_test *test,
 			  enum fi_ep_type type)
 {
@@ -280,11 +280,11 @@ static int kofi_open_ends(struct bench_pair *pair, struct bench_test *test,
 	snprintf(service, sizeof(service), "%u", port);
 	ret = kofi_open_domain(pair, test, type, service);
 	for (i = 0; !ret && i < 2; i++)
-		ret = kofi_open_queue(pair, &pair->end[i]);
+		ret = kofi_open_cq(pair, &pair->end[i]);
 	for (i = 0; !ret && i < 2; i++)
 		ret = kofi_register(pair, &pair->end[i]);
 	for (i = 0; !ret && i < 2; i++)
-		kofi_expose(&pair->end[i], &pair->end[!i]);
+		kofi_set_remote(&pair->end[i], &pair->end[!i]);
 	return ret;
 }
 
@@ -293,7 +293,7 @@ static void kofi_close(struct fid *fid)
 	WARN_ON(fi_close(fid));
 }
 
-static void kofi_dismantle(struct bench_end *end)
+static void kofi_close_end(struct bench_end *end)
 {
 	unsigned int i;
 
@@ -321,14 +321,14 @@ static void pair_close(struct bench_pair *pair)
 	if (pair->pep)
 		kofi_close(&pair->pep->fid);
 	for (i = 0; i < 2; i++)
-		kofi_dismantle(&pair->end[i]);
+		kofi_close_end(&pair->end[i]);
 	if (pair->domain)
 		kofi_close(&pair->domain->fid);
 	if (pair->fabric)
 		kofi_close(&pair->fabric->fid);
-	fi_freeinfo(pair->offer);
+	fi_freeinfo(pair->info);
 	for (i = 0; i < 2; i++)
 		bench_side_free(&pair->end[i].side);
 }
 
-#endif /* KOFI_BENCH_END_H */
+#endif /* KOFI_BENCH_KOFI_END_H */
