@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Sphinx's configuration: the same pages as HTML and as manual pages.
+"""Configuration of Sphinx, which builds the pages as HTML and as manual pages.
 
-The entries of calls come from the headers, by the kernel's own directive `kernel-doc`, which is found in the
-kernel's source at $srctree: `lab.py docs` sets that. In a kernel tree the kernel's configuration takes the
-place of this one.
+The kernel's directive `kernel-doc` takes the descriptions of calls from the headers. Its code is in the kernel's
+source at $srctree, which `lab.py docs` sets. In a kernel tree the kernel's configuration replaces this one.
 """
 
 import os
@@ -25,54 +24,54 @@ smartquotes = False
 html_copy_source = False
 man_make_section_directory = True
 
-# Page, name, what it says of itself, nobody's name, section.
+# Page, name of the manual page, one-line description (NAME), no author, section.
 man_pages = [
     (page, name, about, "", section)
     for page, name, section, about in (
-        ("overview", "kofi", 7, "fabric interfaces in the kernel: objects and rules"),
-        ("install", "kofi_install", 7, "installing kOFI, and building modules that use it"),
-        ("guide", "kofi_guide", 7, "a first consumer of the fabric interfaces in the kernel"),
-        ("verbs", "kofi_verbs", 7, "fabric interfaces for those who know verbs"),
-        ("libfabric", "kofi_libfabric", 7, "fabric interfaces for those who know libfabric"),
-        ("kfabric", "kofi_kfabric", 7, "porting code from kfabric's kfi_* names"),
-        ("security", "kofi_security", 7, "who may reach what memory, and why"),
-        ("performance", "kofi_performance", 7, "costs of the fabric interfaces, measured"),
-        ("debugging", "kofi_debugging", 7, "log lines, tracepoints and debugfs of the fabric interfaces"),
-        ("client", "kofi_client", 7, "the fabric interfaces for processes"),
-        ("rdm", "kofi_rdm", 7, "reliable datagrams over RDMA devices, and to user-space libfabric"),
-        ("loop", "kofi_loop", 7, "a provider for peers on the same host"),
-        ("testing", "kofi_testing", 7, "how kOFI is tested"),
-        ("objects", "fi_control", 9, "what all objects have"),
-        ("info", "fi_getinfo", 9, "what can be opened"),
-        ("fabric", "fi_fabric", 9, "devices of one kind in one network namespace"),
-        ("domain", "fi_domain", 9, "a device, opened"),
+        ("overview", "kofi", 7, "kernel implementation of the libfabric interfaces: objects and rules"),
+        ("install", "kofi_install", 7, "install kOFI, and build modules that use it"),
+        ("guide", "kofi_guide", 7, "write a first consumer of the fabric interfaces in the kernel"),
+        ("verbs", "kofi_verbs", 7, "fabric interfaces for authors of code on ib_verbs and rdma_cm"),
+        ("libfabric", "kofi_libfabric", 7, "differences from user-space libfabric"),
+        ("kfabric", "kofi_kfabric", 7, "port code from kfabric's kfi_* names"),
+        ("security", "kofi_security", 7, "access rights of peers, processes and modules"),
+        ("performance", "kofi_performance", 7, "measured costs of the fabric interfaces"),
+        ("debugging", "kofi_debugging", 7, "log messages, tracepoints and debugfs of the fabric interfaces"),
+        ("client", "kofi_client", 7, "kofi, the command-line client of /dev/kofi"),
+        ("rdm", "kofi_rdm", 7, "reliable-datagram endpoints (FI_EP_RDM) over RDMA devices"),
+        ("loop", "kofi_loop", 7, "provider for endpoints on the same host"),
+        ("testing", "kofi_testing", 7, "tests of kOFI"),
+        ("objects", "fi_control", 9, "operations that all fabric objects have, and the registry of open objects"),
+        ("info", "fi_getinfo", 9, "list the providers, devices and endpoint types that can be opened"),
+        ("fabric", "fi_fabric", 9, "open the devices of one kind in a network namespace"),
+        ("domain", "fi_domain", 9, "open a device, and set the threading model of its objects"),
         ("eq", "fi_eq", 9, "event queues"),
         ("cq", "fi_cq", 9, "completion queues"),
-        ("cntr", "fi_cntr", 9, "counters"),
-        ("poll", "fi_poll", 9, "poll sets"),
-        ("wait_set", "fi_wait", 9, "wait sets and native waits"),
-        ("mr", "fi_mr", 9, "memory regions"),
-        ("endpoint", "fi_endpoint", 9, "ends of connections"),
-        ("scalable", "fi_scalable_ep", 9, "endpoints with several transmit and receive contexts"),
-        ("srx", "fi_srx_context", 9, "receive contexts shared by endpoints"),
-        ("stx", "fi_stx_context", 9, "transmit contexts shared by endpoints"),
-        ("passive_endpoint", "fi_passive_ep", 9, "listening for connections"),
+        ("cntr", "fi_cntr", 9, "counters of completed operations"),
+        ("poll", "fi_poll", 9, "poll sets of completion queues and counters"),
+        ("wait_set", "fi_wait", 9, "wait sets and native wait objects"),
+        ("mr", "fi_mr", 9, "memory regions for local and remote access"),
+        ("endpoint", "fi_endpoint", 9, "connected (FI_EP_MSG) and reliable-datagram (FI_EP_RDM) endpoints"),
+        ("scalable", "fi_scalable_ep", 9, "datagram endpoints with several transmit and receive contexts"),
+        ("srx", "fi_srx_context", 9, "receive contexts that several endpoints share"),
+        ("stx", "fi_stx_context", 9, "transmit contexts that several datagram endpoints share"),
+        ("passive_endpoint", "fi_passive_ep", 9, "listen for connection requests"),
         ("av", "fi_av", 9, "address vectors"),
-        ("av_set", "fi_av_set", 9, "sets of addresses"),
-        ("cm", "fi_cm", 9, "making and ending connections"),
-        ("msg", "fi_msg", 9, "messages"),
-        ("rma", "fi_rma", 9, "remote memory access"),
-        ("atomic", "fi_atomic", 9, "atomic operations on a peer's memory"),
-        ("tagged", "fi_tagged", 9, "tagged messages"),
-        ("collective", "fi_collective", 9, "collective operations"),
-        ("trigger", "fi_trigger", 9, "triggered operations, which are not there yet"),
-        ("peer", "fi_peer", 9, "objects shared by providers"),
+        ("av_set", "fi_av_set", 9, "address sets, the members of collective operations"),
+        ("cm", "fi_cm", 9, "connect and disconnect endpoints, and read their addresses"),
+        ("msg", "fi_msg", 9, "send and receive messages"),
+        ("rma", "fi_rma", 9, "read and write the memory of a peer"),
+        ("atomic", "fi_atomic", 9, "atomic operations on the memory of a peer"),
+        ("tagged", "fi_tagged", 9, "send and receive tagged messages"),
+        ("collective", "fi_collective", 9, "collective operations of an offload provider"),
+        ("trigger", "fi_trigger", 9, "triggered operations (not implemented)"),
+        ("peer", "fi_peer", 9, "share objects between providers"),
     )
 ]
 
 
 def name_manuals(app, doctree):
-    """Makes what leads to another page the name of that, in a manual page."""
+    """Replaces a reference to another page by the name of its manual page."""
     if app.builder.name != "man":
         return
     names = {page: (name, f"({section})") for page, name, *_, section in man_pages}
@@ -83,7 +82,7 @@ def name_manuals(app, doctree):
 
 
 def nest(_app, doctree):
-    """Puts what kernel-doc says of a function below the function, where it leaves it beside that."""
+    """Moves the description of a function below its prototype; kernel-doc puts it beside the prototype."""
     for said in list(doctree.findall(nodes.container)):
         before = said.parent[said.parent.index(said) - 1]
         if "kernelindent" in said["classes"] and isinstance(before, addnodes.desc):
@@ -92,7 +91,7 @@ def nest(_app, doctree):
 
 
 def join_rows(_app, doctree):
-    """Gives a row that has nothing but a name to the one before it: several names, with one meaning."""
+    """Merges a row without a second column into the row before it: several names share one description."""
     for table in list(doctree.findall(nodes.table)):
         before = None
         for row in list(table.findall(nodes.row)) if table[0]["cols"] == 2 else ():
@@ -104,7 +103,7 @@ def join_rows(_app, doctree):
 
 
 def list_rows(app, doctree, _page):
-    """Makes a list of each table of two columns in a manual page: that is how those say such things."""
+    """Replaces each table of two columns by a definition list in manual pages."""
     if app.builder.name != "man":
         return
     for table in list(doctree.findall(nodes.table)):
@@ -119,7 +118,7 @@ def list_rows(app, doctree, _page):
 
 
 def setup(app):
-    """What Sphinx calls."""
+    """Connects the functions above to the events of Sphinx."""
     app.connect("doctree-read", name_manuals)
     app.connect("doctree-read", nest)
     app.connect("doctree-read", join_rows)
