@@ -3,8 +3,8 @@
  * Fabric interfaces of the kernel: flags, attributes, discovery, fids.
  *
  * Names, values and layouts are those of libfabric 1.17, except that vectors
- * are struct kvec. What the kernel adds stands at the end of its struct or
- * uses a flag bit that libfabric leaves free, and says so.
+ * are struct kvec. Kernel additions are at the end of their struct, or use a
+ * flag bit that libfabric leaves free, and are marked as such.
  *
  * struct fid is also a name of <linux/exportfs.h>: the two headers cannot be
  * included in one C file.
@@ -24,21 +24,22 @@
 /**
  * DOC: Contexts and threads
  *
- * Each call says in which contexts it is legal. Those that open, bind, connect,
- * wait or close are for process context and may sleep; in atomic context most
- * of them answer -FI_EOPBADSTATE, and warn once in the log. "Any context" is
- * hard interrupts too, with or without spinlocks held, but not NMI: such calls
- * sleep nowhere, take no mutex and allocate nothing.
+ * The documentation of each call states its context. Calls that open, bind,
+ * connect, wait or close need process context and may sleep; in atomic context
+ * most of them return -FI_EOPBADSTATE, and warn once in the log. "Any context"
+ * includes hard interrupts, with or without spinlocks held, but not NMI: such
+ * calls do not sleep, take no mutex and allocate no memory.
  *
- * Any number of threads may call at once, on the same object too. But nobody
- * may use an object while, or after, fi_close() succeeds on it; and a consumer
- * that opens a domain with FI_THREAD_COMPLETION or FI_THREAD_DOMAIN keeps what
- * is a "data call" from overlapping others: see &enum fi_threading.
+ * Any number of threads may make calls at the same time, also on the same
+ * object. Two restrictions apply: no thread may use an object during or after
+ * an fi_close() of it that succeeds; and a consumer that opens a domain with
+ * FI_THREAD_COMPLETION or FI_THREAD_DOMAIN must serialize its "data calls": see
+ * &enum fi_threading.
  *
- * A call that a provider does not have answers -FI_ENOSYS. The object that a
- * call is made on is valid and open. What is passed besides, and not said to
- * be kept, is the caller's again when the call returns. A call that opens
- * something writes its out-pointer when it succeeds, and at no other time.
+ * A call that a provider does not implement returns -FI_ENOSYS. The object that
+ * a call is made on must be valid and open. Arguments that the documentation
+ * does not describe as kept belong to the caller again when the call returns. A
+ * call that opens an object writes its out-pointer only if it succeeds.
  */
 
 #define FI_MAJOR_VERSION	1
@@ -58,7 +59,7 @@ enum {
 #define FI_VERSION_LT(v1, v2)		((v1) < (v2))
 
 /**
- * fi_version() - version of the API that the module implements
+ * fi_version() - return the version of the API that the module implements
  *
  * Context: Any context.
  * Return: The version as FI_VERSION() forms it.
@@ -83,7 +84,7 @@ struct net;
 
 typedef struct fid *fid_t;
 
-/* Set in 32-bit values (protocols, option names) that a provider defines. */
+/* Marks 32-bit values (protocols, option names) that a provider defines. */
 #define FI_PROV_SPECIFIC	(1U << 31)
 
 /*
@@ -118,7 +119,7 @@ typedef struct fid *fid_t;
 #define FI_FENCE		(1ULL << 21)
 #define FI_PRIORITY		(1ULL << 22)
 
-/* When an operation is reported, and when its buffer is the caller's again */
+/* Completion of an operation: reporting, level, and ownership of the buffer */
 #define FI_COMPLETION		(1ULL << 24)
 #define FI_EVENT		FI_COMPLETION
 #define FI_INJECT		(1ULL << 25)
@@ -150,18 +151,19 @@ typedef struct fid *fid_t;
 #define FI_NAMED_RX_CTX		(1ULL << 58)
 #define FI_DIRECTED_RECV	(1ULL << 59)
 
-/* Tagged and buffered receives: what to do with the message that was peeked */
+/* Tagged and buffered receives: handling of a peeked message */
 #define FI_CLAIM		(1ULL << 59)
 #define FI_DISCARD		(1ULL << 58)
 
 /*
- * The kernel's own flags, on bits that no libfabric release gives a meaning.
+ * Flags of the kernel, on bits that no libfabric release uses.
  *
  * FI_CB_CTX_INTR	fi_cq_attr.flags: call cq_event_handler in hard interrupt
- *			context rather than where it may sleep
- * FI_REMOTE_SIGNAL	of an operation: wakes the target's reader. As a capability:
- *			only such operations and failures wake the readers of
- *			the endpoint's receives
+ *			context rather than in process context
+ * FI_REMOTE_SIGNAL	of a transmit: wakes a reader of the target, which waits or
+ *			has a handler. As a capability of the target: no other
+ *			completions than those of such transmits and failures wake
+ *			the readers of the endpoint's receives
  * FI_BVEC		fi_sendmsg(), fi_recvmsg(), fi_writemsg(), fi_readmsg():
  *			the vector is an array of struct bio_vec
  * FI_SGL		same calls: the vector is a struct scatterlist
@@ -171,7 +173,7 @@ typedef struct fid *fid_t;
 #define FI_BVEC			(1ULL << 15)
 #define FI_SGL			(1ULL << 23)
 
-/* Older name of the same promise: complete when the peer has the data. */
+/* Older name: an operation completes when the peer has the data. */
 #define FI_REMOTE_COMPLETE	FI_DELIVERY_COMPLETE
 
 /**
@@ -184,10 +186,10 @@ struct fi_ioc {
 	size_t			count;
 };
 
-/* Address formats; the comment names what an address points at. */
+/* Address formats; the comment names the type of an address. */
 enum {
 	FI_FORMAT_UNSPEC,
-	FI_SOCKADDR,		/* struct sockaddr: its family says which */
+	FI_SOCKADDR,		/* struct sockaddr of either family */
 	FI_SOCKADDR_IN,		/* struct sockaddr_in */
 	FI_SOCKADDR_IN6,	/* struct sockaddr_in6 */
 	FI_SOCKADDR_IB,		/* struct sockaddr_ib */
@@ -216,7 +218,7 @@ enum fi_av_type {
 	FI_AV_TABLE
 };
 
-/* Values up to FI_MR_SCALABLE are names of API 1.4; the bits came after. */
+/* Values up to FI_MR_SCALABLE are names of API 1.4; the bits are newer. */
 enum fi_mr_mode {
 	FI_MR_UNSPEC,
 	FI_MR_BASIC,		/* (1 << 0) */
@@ -241,18 +243,19 @@ enum fi_progress {
 };
 
 /**
- * enum fi_threading - who sees to it that data calls do not meet
+ * enum fi_threading - serialization of data calls
  * @FI_THREAD_UNSPEC: as FI_THREAD_SAFE
- * @FI_THREAD_SAFE: the provider: any thread calls at any time
- * @FI_THREAD_FID: served as FI_THREAD_SAFE
- * @FI_THREAD_DOMAIN: the user: no two data calls overlap within the domain
- * @FI_THREAD_COMPLETION: the user: no two data calls overlap that concern the
+ * @FI_THREAD_SAFE: the provider locks: any thread may call at any time
+ * @FI_THREAD_FID: treated as FI_THREAD_SAFE
+ * @FI_THREAD_DOMAIN: the consumer serializes all data calls of the domain
+ * @FI_THREAD_COMPLETION: the consumer serializes data calls that concern the
  *	same endpoint or completion queue, or endpoints with the same queue
- * @FI_THREAD_ENDPOINT: served as FI_THREAD_SAFE
+ * @FI_THREAD_ENDPOINT: treated as FI_THREAD_SAFE
  *
- * Data calls are those that post, read completions, ask for room, or ask
- * fi_trywait() or a set whether a completion queue has something. One that
- * interrupts another overlaps it. Where the user sees to it, they take no locks.
+ * Data calls post operations, read completions, return the number of free
+ * slots, or check completion queues: fi_trywait(), fi_poll(), fi_wait(),
+ * fi_waitfrom(). A data call that interrupts another overlaps it. Data calls
+ * that the consumer serializes take no locks.
  */
 enum fi_threading {
 	FI_THREAD_UNSPEC,
@@ -269,7 +272,7 @@ enum fi_resource_mgmt {
 	FI_RM_ENABLED
 };
 
-/* Order bits: "RAW" reads "a Read After a Write stays after it". S is a send. */
+/* Order bits: RAW means that a read after a write takes effect after it. S is a send. */
 #define FI_ORDER_NONE		0ULL
 #define FI_ORDER_RAR		(1ULL << 0)
 #define FI_ORDER_RAW		(1ULL << 1)
@@ -291,7 +294,7 @@ enum fi_resource_mgmt {
 #define FI_ORDER_ATOMIC_WAR	(1ULL << 38)
 #define FI_ORDER_ATOMIC_WAW	(1ULL << 39)
 
-/* Completion order only: data is written in order too */
+/* Completion order only: data is also written in order */
 #define FI_ORDER_DATA		(1ULL << 16)
 
 enum fi_ep_type {
@@ -347,7 +350,7 @@ enum {
 };
 
 /**
- * fi_tc_dscp_set() - traffic class of a DSCP value
+ * fi_tc_dscp_set() - return the traffic class of a DSCP value
  * @dscp: differentiated services code point
  *
  * Context: Any context.
@@ -359,18 +362,18 @@ static inline u32 fi_tc_dscp_set(u8 dscp)
 }
 
 /**
- * fi_tc_dscp_get() - DSCP value of a traffic class
+ * fi_tc_dscp_get() - return the DSCP value of a traffic class
  * @tclass: value of a tclass attribute
  *
  * Context: Any context.
- * Return: The code point, or 0 where @tclass is a label.
+ * Return: The code point, or 0 if @tclass is a label.
  */
 static inline u8 fi_tc_dscp_get(u32 tclass)
 {
 	return tclass & FI_TC_DSCP ? (u8)tclass : 0;
 }
 
-/* Mode bits: what a provider requires of its user. FI_PEER_TRANSFER is one. */
+/* Mode bits: requirements of a provider. FI_PEER_TRANSFER is a mode bit, too. */
 #define FI_CONTEXT		(1ULL << 59)
 #define FI_MSG_PREFIX		(1ULL << 58)
 #define FI_ASYNC_IOV		(1ULL << 57)
@@ -385,16 +388,16 @@ static inline u8 fi_tc_dscp_get(u32 tclass)
  * struct fi_tx_attr - transmit side of an endpoint
  * @caps: capabilities
  * @mode: mode bits
- * @op_flags: flags that apply to every transmit that passes none of its own.
+ * @op_flags: default flags of transmits whose call has no flags argument.
  *	FI_INJECT: the caller may reuse the buffer of a send or write of at most
  *	inject_size bytes when the call returns; completion entries do not
  *	change, and reads ignore the flag
  * @msg_order: FI_ORDER_* bits that hold between messages
  * @comp_order: FI_ORDER_* bits that hold between completions
- * @inject_size: most bytes of fi_inject(), and of an operation with FI_INJECT
- * @size: operations that can be posted at once
- * @iov_limit: most vector entries of an operation
- * @rma_iov_limit: most remote ranges of an RMA operation
+ * @inject_size: maximum bytes of fi_inject(), and of an operation with FI_INJECT
+ * @size: maximum number of posted operations
+ * @iov_limit: maximum vector entries of an operation
+ * @rma_iov_limit: maximum remote ranges of an RMA operation
  * @tclass: traffic class
  */
 struct fi_tx_attr {
@@ -414,12 +417,12 @@ struct fi_tx_attr {
  * struct fi_rx_attr - receive side of an endpoint
  * @caps: capabilities
  * @mode: mode bits
- * @op_flags: flags that apply to every receive that passes none of its own
+ * @op_flags: default flags of receives whose call has no flags argument
  * @msg_order: FI_ORDER_* bits that hold between messages
  * @comp_order: FI_ORDER_* bits that hold between completions
  * @total_buffered_recv: bytes of unexpected messages held; obsolete
- * @size: receives that can be posted at once
- * @iov_limit: most vector entries of a receive
+ * @size: maximum number of posted receives
+ * @iov_limit: maximum vector entries of a receive
  */
 struct fi_rx_attr {
 	u64			caps;
@@ -437,12 +440,12 @@ struct fi_rx_attr {
  * @type: connected, datagram or reliable datagram
  * @protocol: wire protocol, FI_PROTO_*
  * @protocol_version: its version
- * @max_msg_size: longest message, in bytes
+ * @max_msg_size: maximum length of a message, in bytes
  * @msg_prefix_size: bytes that FI_MSG_PREFIX reserves before a message
- * @max_order_raw_size: longest transfer for which read-after-write holds
- * @max_order_war_size: longest transfer for which write-after-read holds
- * @max_order_waw_size: longest transfer for which write-after-write holds
- * @mem_tag_format: which tag bits belong together
+ * @max_order_raw_size: maximum transfer for which read-after-write order holds
+ * @max_order_war_size: maximum transfer for which write-after-read order holds
+ * @max_order_waw_size: maximum transfer for which write-after-write order holds
+ * @mem_tag_format: grouping of the tag bits
  * @tx_ctx_cnt: transmit contexts, or FI_SHARED_CONTEXT
  * @rx_ctx_cnt: receive contexts, or FI_SHARED_CONTEXT
  * @auth_key_size: bytes in @auth_key
@@ -469,29 +472,29 @@ struct fi_ep_attr {
  * @domain: in hints, an open domain to restrict the list to, or %NULL; in an
  *	info, an open domain for its endpoints, see fi_getinfo()
  * @name: name of the device
- * @threading: which calls the user serializes; see enum fi_threading
- * @control_progress: who drives connections and events
- * @data_progress: who drives transfers
- * @resource_mgmt: whether queues are guarded against overrun
- * @av_type: address vectors that the domain offers
+ * @threading: data calls that the consumer serializes; see enum fi_threading
+ * @control_progress: progress model of connections and events
+ * @data_progress: progress model of transfers
+ * @resource_mgmt: FI_RM_ENABLED if queues cannot overrun
+ * @av_type: type of the domain's address vectors
  * @mr_mode: FI_MR_* bits that registrations obey
  * @mr_key_size: bytes of a memory key
- * @cq_data_size: bytes of remote CQ data, 0 where there is none
+ * @cq_data_size: bytes of remote CQ data, 0 if there is none
  * @cq_cnt: completion queues that can be open
  * @ep_cnt: endpoints that can be open
- * @tx_ctx_cnt: transmit contexts in all
- * @rx_ctx_cnt: receive contexts in all
+ * @tx_ctx_cnt: maximum number of transmit contexts
+ * @rx_ctx_cnt: maximum number of receive contexts
  * @max_ep_tx_ctx: transmit contexts of one endpoint
  * @max_ep_rx_ctx: receive contexts of one endpoint
- * @max_ep_stx_ctx: transmit contexts that one endpoint can share with others
- * @max_ep_srx_ctx: receive contexts that it can, 1 or 0
+ * @max_ep_stx_ctx: shared transmit contexts of one endpoint, 1 or 0
+ * @max_ep_srx_ctx: shared receive contexts of one endpoint, 1 or 0
  * @cntr_cnt: counters that can be open
- * @mr_iov_limit: most vector entries of a registration
+ * @mr_iov_limit: maximum vector entries of a registration
  * @caps: capabilities of the domain
  * @mode: mode bits of the domain
  * @auth_key: authorization key
  * @auth_key_size: bytes in @auth_key
- * @max_err_data: most bytes of err_data that an error entry carries
+ * @max_err_data: maximum bytes of err_data of an error entry
  * @mr_cnt: registrations that can be open
  * @tclass: traffic class
  */
@@ -532,12 +535,12 @@ struct fi_domain_attr {
  * @name: name of the fabric
  * @prov_name: name of the provider
  * @prov_version: its version
- * @api_version: version that the user asked for
- * @net: network namespace whose devices, addresses and ports are meant, or
- *	%NULL for init_net; infos name init_net by %NULL too. The kernel's
- *	addition: user space has that of the process. Borrowed: whoever fills it
- *	in keeps the namespace alive until fi_fabric() has returned; the fabric
- *	holds a reference of its own.
+ * @api_version: API version that the consumer requested
+ * @net: network namespace of devices, addresses and ports, or %NULL for
+ *	init_net; infos name init_net by %NULL too. Kernel addition: in user
+ *	space it is that of the process. Borrowed: the caller keeps the
+ *	namespace alive until fi_fabric() has returned; the fabric holds its
+ *	own reference.
  */
 struct fi_fabric_attr {
 	struct fid_fabric	*fabric;
@@ -549,10 +552,10 @@ struct fi_fabric_attr {
 };
 
 /**
- * struct fi_info - one way to communicate, as a hint or as an offer
+ * struct fi_info - provider, device and endpoint type, as hints or as an offer
  * @next: next offer in the list, best first
  * @caps: capabilities
- * @mode: mode bits; in hints, those that the user can live with
+ * @mode: mode bits; in hints, those that the consumer accepts
  * @addr_format: format of @src_addr and @dest_addr
  * @src_addrlen: bytes in @src_addr
  * @dest_addrlen: bytes in @dest_addr
@@ -564,11 +567,11 @@ struct fi_fabric_attr {
  * @ep_attr: endpoint attributes
  * @domain_attr: domain attributes
  * @fabric_attr: fabric attributes
- * @nic: the device behind it, or %NULL
+ * @nic: description of the device, or %NULL
  *
- * An info owns everything it points at except the fids and
+ * An info owns everything that it points to except the fids and
  * &fi_fabric_attr.net. In hints, a zero field or a %NULL attribute accepts
- * anything, save @mode.
+ * any value; exception: a @mode of 0 accepts no mode.
  */
 struct fi_info {
 	struct fi_info		*next;
@@ -599,7 +602,7 @@ static_assert(sizeof(struct fi_info) == 120);
 #endif
 
 /**
- * struct fi_device_attr - what a NIC is
+ * struct fi_device_attr - identification of a NIC
  * @name: device name
  * @device_id: device identifier
  * @device_version: revision
@@ -623,7 +626,7 @@ enum fi_bus_type {
 };
 
 /**
- * struct fi_pci_attr - where a NIC sits on the PCI bus
+ * struct fi_pci_attr - PCI address of a NIC
  * @domain_id: domain
  * @bus_id: bus
  * @device_id: device
@@ -637,9 +640,9 @@ struct fi_pci_attr {
 };
 
 /**
- * struct fi_bus_attr - where a NIC sits
- * @bus_type: which member of @attr is valid
- * @attr: the place
+ * struct fi_bus_attr - bus address of a NIC
+ * @bus_type: valid member of @attr
+ * @attr: the address
  */
 struct fi_bus_attr {
 	enum fi_bus_type	bus_type;
@@ -706,14 +709,14 @@ enum {
 struct fi_eq_attr;
 struct fi_wait_attr;
 
-/* Binding of a completion queue: report only what carries FI_COMPLETION */
+/* Binding of a completion queue: a success needs FI_COMPLETION to write an entry */
 #define FI_SELECTIVE_COMPLETION	(1ULL << 59)
 
 /*
- * Operations tables: a provider fills them, the inlines call through them,
- * and their arguments mean what they mean there. size is the size of the
- * table that the provider was built with, so that a newer header can tell
- * which entries an older provider has.
+ * Operations tables: a provider fills them in, and the inline functions call
+ * them with the same arguments. size is the size of the table that the provider
+ * was built with, so that a newer header can tell which entries an older
+ * provider has.
  */
 struct fi_ops {
 	size_t	size;
@@ -727,14 +730,14 @@ struct fi_ops {
 			   void *ops, void *context);
 };
 
-/* True where the table is new enough to have the entry, and it is filled in */
+/* True if the table is new enough to have the entry, and the entry is set */
 #define FI_CHECK_OP(ops, opstype, op) \
 	((ops) && ((ops)->size > offsetof(opstype, op)) && (ops)->op)
 
 /**
- * struct fid - what every fabric object begins with
+ * struct fid - common part at the start of every fabric object
  * @fclass: class of the object, FI_CLASS_*
- * @context: what the user passed to the call that opened it
+ * @context: context that the consumer passed to the call that opened the object
  * @ops: operations common to all classes
  */
 struct fid {
@@ -744,7 +747,7 @@ struct fid {
 };
 
 /**
- * fi_getinfo_by() - list what a named module can open
+ * fi_getinfo_by() - fi_getinfo() for a named module
  * @version: as fi_getinfo()
  * @node: as fi_getinfo()
  * @service: as fi_getinfo()
@@ -761,16 +764,16 @@ int fi_getinfo_by(u32 version, const char *node, const char *service,
 		  struct fi_info **info, const char *owner);
 
 /**
- * fi_getinfo() - list what can be opened
+ * fi_getinfo() - list providers, devices and endpoint types that can be opened
  * @version: API version that the caller was written for, as FI_VERSION()
  * @node: numeric network address, or one in the form of FI_ADDR_STR, or %NULL
  * @service: numeric port, or %NULL
- * @flags: FI_SOURCE where @node and @service are local, FI_NUMERICHOST,
+ * @flags: FI_SOURCE if @node and @service are local, FI_NUMERICHOST,
  *	FI_PROV_ATTR_ONLY
- * @hints: what is asked for, or %NULL for everything; the caller's
+ * @hints: requirements, or %NULL for none; they belong to the caller
  * @info: the list; free it with fi_freeinfo()
  *
- * The network namespace searched is that of @hints->fabric_attr->net.
+ * The call searches the network namespace @hints->fabric_attr->net.
  *
  * An open fabric or domain in the hints restricts the list to infos that can be
  * opened from it: those of its provider, its fabric or device, and its network
@@ -780,21 +783,20 @@ int fi_getinfo_by(u32 version, const char *node, const char *service,
  * first such domain of that fabric, or %NULL. The caller owns these objects: an
  * info holds no reference on them.
  *
- * Of what is passed nothing is kept. With every error @info is set to %NULL,
- * unless that is what it is.
+ * The call keeps none of its arguments. It sets *@info to %NULL if it fails,
+ * unless @info itself is %NULL.
  *
- * Context: Process context, may sleep; two seconds where a peer is looked for
- * that does not answer.
+ * Context: Process context, may sleep; up to two seconds if a peer does not
+ * answer.
  * Return:
  * * 0 - the list has at least one entry
- * * -FI_ENODATA - nothing fits, there is no way to the peer, or @node or
- *   @service is no number; the fabric or domain in the hints is not open, or
- *   they are not open together
+ * * -FI_ENODATA - nothing matches, there is no route to the peer, or @node or
+ *   @service is not numeric; the fabric or domain in the hints is not open, or
+ *   the domain belongs to another fabric
  * * -FI_ENOSYS - @version is newer than the module
- * * -FI_EBADFLAGS - a bit in @flags, or in capabilities of the hints, that
- *   means nothing
+ * * -FI_EBADFLAGS - an unknown bit in @flags, or in capabilities of the hints
  * * -FI_EINVAL - FI_SOURCE without @node and @service; an address in the hints
- *   that is not of IP; @info is %NULL
+ *   that is not an IP address; @info is %NULL
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory
  */
@@ -807,7 +809,7 @@ static inline int fi_getinfo(u32 version, const char *node, const char *service,
 }
 
 /**
- * fi_freeinfo() - free a list of infos with all that it owns
+ * fi_freeinfo() - free a list of infos and everything that it owns
  * @info: head of the list, or %NULL
  *
  * Context: Process context.
@@ -815,21 +817,21 @@ static inline int fi_getinfo(u32 version, const char *node, const char *service,
 void fi_freeinfo(struct fi_info *info);
 
 /**
- * fi_dupinfo() - copy one info with all that it owns
- * @info: the original, whose @next is not followed; %NULL gives a zeroed info
- *	with zeroed attributes
+ * fi_dupinfo() - copy one info and everything that it owns
+ * @info: the original, without those after it in the list; %NULL returns a
+ *	zeroed info with zeroed attributes
  *
  * Context: Process context, may sleep.
- * Return: The copy, which is the caller's and freed with fi_freeinfo(); %NULL
- * without memory.
+ * Return: The copy, which the caller frees with fi_freeinfo(); %NULL without
+ * memory.
  */
 struct fi_info *fi_dupinfo(const struct fi_info *info);
 
 /**
- * fi_allocinfo() - make an empty info to be filled in as hints
+ * fi_allocinfo() - allocate an empty info, to be filled in as hints
  *
  * Context: Process context, may sleep.
- * Return: As fi_dupinfo().
+ * Return: As for fi_dupinfo().
  */
 static inline struct fi_info *fi_allocinfo(void)
 {
@@ -857,7 +859,7 @@ struct fi_ops_fabric {
  * struct fid_fabric - an open fabric: parent of domains and event queues
  * @fid: common part
  * @ops: operations of the provider
- * @api_version: version that the user asked for
+ * @api_version: API version that the consumer requested
  */
 struct fid_fabric {
 	struct fid		fid;
@@ -866,33 +868,33 @@ struct fid_fabric {
 };
 
 /**
- * fi_fabric_by() - what fi_fabric() calls
- * @attr: attributes that fi_getinfo() gave; @attr->net chooses the namespace
+ * fi_fabric_by() - fi_fabric() for a named module
+ * @attr: attributes that fi_getinfo() returned; @attr->net is the namespace
  * @fabric: the open fabric
- * @context: the caller's, kept in its fid
- * @owner: the name of the module that opens it
+ * @context: stored in the fid
+ * @owner: name of the module that opens the fabric
  *
  * Context: Process context, may sleep.
- * Return: See fi_fabric(); of a provider of another module what that says.
+ * Return: See fi_fabric(); for a provider of another module its return value.
  */
 int fi_fabric_by(struct fi_fabric_attr *attr, struct fid_fabric **fabric,
 		 void *context, const char *owner);
 
 /**
  * fi_fabric() - open a fabric
- * @attr: attributes that fi_getinfo() gave; @attr->net chooses the namespace
+ * @attr: attributes that fi_getinfo() returned; @attr->net is the namespace
  * @fabric: the open fabric
- * @context: the caller's, kept in its fid
+ * @context: stored in the fid
  *
- * The fabric holds a reference of its own to the namespace; nothing else of
- * @attr is kept. The calling module is the owner of what is opened from it, for
- * those who look at what is open.
+ * The fabric holds its own reference on the namespace; the call keeps nothing
+ * else of @attr. The registry of open objects shows the calling module as the
+ * owner of the fabric and of all objects that are opened from it.
  *
  * Context: Process context, may sleep.
  * Return:
  * * 0 - the fabric is open
- * * -FI_ENODATA - no provider has that prov_name, or none of its fabrics that
- *   name
+ * * -FI_ENODATA - no provider has that prov_name, or no fabric of the provider
+ *   has that name
  * * -FI_EINVAL - @attr or @fabric is %NULL
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory
@@ -904,12 +906,12 @@ static inline int fi_fabric(struct fi_fabric_attr *attr,
 }
 
 /**
- * struct fid_nic - description of the device behind an info
+ * struct fid_nic - description of the device of an info
  * @fid: common part
- * @device_attr: what it is
- * @bus_attr: where it sits
- * @link_attr: state of its link
- * @prov_attr: a provider's own additions
+ * @device_attr: identification
+ * @bus_attr: bus address
+ * @link_attr: state of the link
+ * @prov_attr: additions of the provider
  */
 struct fid_nic {
 	struct fid		fid;
@@ -931,17 +933,17 @@ static_assert(sizeof(struct fi_ops_fabric) == 56);
  * fi_close() - close any fabric object
  * @fid: the object
  *
- * When it returns 0 the object is gone: none of its callbacks runs or will
- * run, and no buffer posted to it is touched any more.
+ * When the call returns 0 the object no longer exists: none of its callbacks
+ * runs or will run, and no buffer that was posted to it is accessed any more.
  *
- * Nobody may use the object while this runs, nor after it has returned 0. With
- * an error the object is as it was.
+ * No thread may use the object during the call, or after it has returned 0. If
+ * the call fails the object does not change.
  *
  * Context: Process context, may sleep.
  * Return:
- * * 0 - the object is gone
- * * -FI_EBUSY - other objects use it, a call waits in it, or this is its own
- *   handler
+ * * 0 - the object no longer exists
+ * * -FI_EBUSY - other objects use it, a thread waits in it, or the caller is
+ *   its own handler
  * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_close(struct fid *fid)
@@ -949,7 +951,7 @@ static inline int fi_close(struct fid *fid)
 	return fid->ops->close(fid);
 }
 
-/* Argument of FI_ALIAS. To Sphinx it has the name of the call below. */
+/* Argument of FI_ALIAS. No kernel-doc: Sphinx would confuse it with the call below. */
 struct fi_alias {
 	struct fid		**fid;	/* where the alias is returned */
 	u64			flags;	/* operation flags of the alias */
@@ -957,7 +959,7 @@ struct fi_alias {
 
 /**
  * struct fi_fid_var - argument of FI_GET_VAL and FI_SET_VAL
- * @name: which variable; a provider's own have FI_PROV_SPECIFIC set
+ * @name: the variable; those of a provider have FI_PROV_SPECIFIC set
  * @val: its value
  */
 struct fi_fid_var {
@@ -995,7 +997,7 @@ struct fi_mr_map_raw {
 	u64			*key;
 };
 
-/* Commands of fi_control(); the comment names what arg points at. */
+/* Commands of fi_control(); the comment names the type that arg points to. */
 enum {
 	FI_GETFIDFLAG,		/* u64 */
 	FI_SETFIDFLAG,		/* u64 */
@@ -1022,17 +1024,17 @@ enum {
 /**
  * fi_control() - read or change a property of an object
  * @fid: the object
- * @command: which property
- * @arg: as the command says
+ * @command: the property
+ * @arg: argument of the command
  *
  * Context: Any context for FI_GETOPSFLAG, FI_SETOPSFLAG, FI_GETWAIT and
  * FI_GETWAITOBJ, else process context, may sleep.
  * Return:
  * * 0 - done
  * * -FI_ENOSYS - the object does not have this command
- * * -FI_EINVAL - @arg is %NULL, or nothing that the command takes
- * * -FI_EOPBADSTATE - in atomic context, where it may sleep
- * * another - what the command answers; the page of the object says more
+ * * -FI_EINVAL - @arg is %NULL, or invalid for the command
+ * * -FI_EOPBADSTATE - in atomic context, if the command may sleep
+ * * another errno - see the page of the object
  */
 static inline int fi_control(struct fid *fid, int command, void *arg)
 {
@@ -1040,9 +1042,9 @@ static inline int fi_control(struct fid *fid, int command, void *arg)
 }
 
 /**
- * fi_alias() - a second fid for the same object, with flags of its own
- * @fid: the object
- * @alias_fid: the alias, closed on its own and before the object
+ * fi_alias() - open a second fid of an endpoint, with its own default flags
+ * @fid: the endpoint
+ * @alias_fid: the alias, which is closed separately and before the endpoint
  * @flags: operation flags of the alias, with FI_TRANSMIT or FI_RECV
  *
  * Context: Process context, may sleep.
@@ -1050,8 +1052,8 @@ static inline int fi_control(struct fid *fid, int command, void *arg)
  * * 0 - the alias is open
  * * -FI_EINVAL - neither or both of FI_TRANSMIT and FI_RECV; @alias_fid is
  *   %NULL
- * * -FI_EBADFLAGS - other flags than fi_control() sets with FI_SETOPSFLAG
- * * -FI_ENOSYS - it is no endpoint
+ * * -FI_EBADFLAGS - flags other than those that FI_SETOPSFLAG accepts
+ * * -FI_ENOSYS - @fid is not an endpoint
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory
  */
@@ -1065,11 +1067,11 @@ static inline int fi_alias(struct fid *fid, struct fid **alias_fid, u64 flags)
 /**
  * fi_get_val() - read a variable of an object
  * @fid: the object
- * @name: which variable
- * @val: where its value goes
+ * @name: the variable
+ * @val: buffer for its value
  *
  * Context: Any context.
- * Return: -FI_ENOSYS: no object has variables today.
+ * Return: -FI_ENOSYS: no object has variables.
  */
 static inline int fi_get_val(struct fid *fid, int name, void *val)
 {
@@ -1081,11 +1083,11 @@ static inline int fi_get_val(struct fid *fid, int name, void *val)
 /**
  * fi_set_val() - change a variable of an object
  * @fid: the object
- * @name: which variable
+ * @name: the variable
  * @val: its new value
  *
  * Context: Any context.
- * Return: -FI_ENOSYS: no object has variables today.
+ * Return: -FI_ENOSYS: no object has variables.
  */
 static inline int fi_set_val(struct fid *fid, int name, void *val)
 {
@@ -1095,15 +1097,15 @@ static inline int fi_set_val(struct fid *fid, int name, void *val)
 }
 
 /**
- * fi_open_ops() - get a provider's own operations for an object
+ * fi_open_ops() - get provider-specific operations of an object
  * @fid: the object
- * @name: which operations
+ * @name: name of the operations
  * @flags: reserved, 0
- * @ops: the table, valid as long as the object
- * @context: the caller's
+ * @ops: the table, valid as long as the object is open
+ * @context: context of the caller
  *
  * Context: Any context.
- * Return: -FI_ENOSYS: no provider has operations of its own today.
+ * Return: -FI_ENOSYS: no provider has specific operations.
  */
 static inline int fi_open_ops(struct fid *fid, const char *name, u64 flags,
 			      void **ops, void *context)
@@ -1114,13 +1116,13 @@ static inline int fi_open_ops(struct fid *fid, const char *name, u64 flags,
 /**
  * fi_set_ops() - replace operations of an object
  * @fid: the object
- * @name: which operations
+ * @name: name of the operations
  * @flags: reserved, 0
- * @ops: the new table, the caller's as long as the object is open
- * @context: the caller's
+ * @ops: the new table, which must stay valid as long as the object is open
+ * @context: context of the caller
  *
  * Context: Any context.
- * Return: -FI_ENOSYS: no provider lets its operations be replaced today.
+ * Return: -FI_ENOSYS: no provider has operations that can be replaced.
  */
 static inline int fi_set_ops(struct fid *fid, const char *name, u64 flags,
 			     void *ops, void *context)
@@ -1130,8 +1132,8 @@ static inline int fi_set_ops(struct fid *fid, const char *name, u64 flags,
 }
 
 /*
- * What the data of fi_tostr() points at. Those from FI_TYPE_CQ_ERR_ENTRY on are
- * the kernel's own.
+ * Types of the data of fi_tostr(). Types from FI_TYPE_CQ_ERR_ENTRY on are kernel
+ * additions.
  */
 enum fi_type {
 	FI_TYPE_INFO,		/* struct fi_info */
@@ -1173,47 +1175,47 @@ enum fi_type {
 };
 
 /**
- * fi_tostr() - describe a value in text
- * @data: the value, of the type that @datatype names
- * @datatype: what @data points at
+ * fi_tostr() - format a value as text
+ * @data: the value
+ * @datatype: type of the value
  *
- * The text stands in one of a few static buffers that are used in turn: copy
- * it before other threads have described as many values, or use fi_tostr_r().
+ * The text is in one of a few static buffers that are used in turn: copy it
+ * before other threads have formatted as many values, or use fi_tostr_r().
  *
  * Context: Any context.
- * Return: The text, or %NULL where @data is %NULL, @datatype is unknown, or all
- * of the buffers are being written at this moment.
+ * Return: The text, or %NULL if @data is %NULL, @datatype is unknown, or all
+ * buffers are being written at this moment.
  */
 char *fi_tostr(const void *data, enum fi_type datatype);
 
 /**
- * fi_tostr_r() - describe a value in text, in the caller's buffer
- * @buf: where the text goes, cut off where it does not fit and always ended
- *	by a NUL
+ * fi_tostr_r() - format a value as text in the caller's buffer
+ * @buf: buffer for the text, which is truncated if it does not fit, and always
+ *	terminated
  * @len: bytes in @buf
- * @data: the value, of the type that @datatype names
- * @datatype: what @data points at
+ * @data: the value
+ * @datatype: type of the value
  *
  * Context: Any context.
- * Return: @buf, or %NULL where @buf or @data is %NULL, @len is 0, or
- * @datatype is unknown.
+ * Return: @buf, or %NULL if @buf or @data is %NULL, @len is 0, or @datatype is
+ * unknown.
  */
 char *fi_tostr_r(char *buf, size_t len, const void *data,
 		 enum fi_type datatype);
 
 /**
- * struct fi_context - room for a provider in the context of an operation
- * @internal: the provider's, from the post to the completion
+ * struct fi_context - memory for the provider in the context of an operation
+ * @internal: belongs to the provider from the post to the completion
  *
- * In FI_CONTEXT mode every operation's context points at one of its own.
+ * In FI_CONTEXT mode the context of every operation points to such a struct.
  */
 struct fi_context {
 	void			*internal[4];
 };
 
 /**
- * struct fi_context2 - the larger form, in FI_CONTEXT2 mode
- * @internal: the provider's, from the post to the completion
+ * struct fi_context2 - larger form of struct fi_context, in FI_CONTEXT2 mode
+ * @internal: belongs to the provider from the post to the completion
  */
 struct fi_context2 {
 	void			*internal[8];
@@ -1221,8 +1223,8 @@ struct fi_context2 {
 
 /**
  * struct fi_recv_context - context of a receive on a shared receive context
- * @ep: endpoint that the message came in on
- * @context: the user's
+ * @ep: endpoint at which the message arrived
+ * @context: context of the operation
  */
 struct fi_recv_context {
 	struct fid_ep		*ep;

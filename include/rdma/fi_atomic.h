@@ -56,7 +56,7 @@ struct fi_atomic_attr {
  * @rma_iov_count: entries in @rma_iov
  * @datatype: type of an element
  * @op: the operation
- * @context: the caller's
+ * @context: context of the operation
  * @data: remote CQ data
  */
 struct fi_msg_atomic {
@@ -174,7 +174,7 @@ static_assert(sizeof(struct fi_ops_atomic) == 112);
  * @key: key of the region there
  * @datatype: type of an element
  * @op: FI_MIN to FI_BXOR, or FI_ATOMIC_WRITE
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers" or "Atomics".
@@ -199,7 +199,7 @@ static inline ssize_t fi_atomic(struct fid_ep *ep, const void *buf,
  * @key: key of the region there
  * @datatype: type of an element
  * @op: as fi_atomic()
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers" or "Atomics".
@@ -266,7 +266,7 @@ static inline ssize_t fi_inject_atomic(struct fid_ep *ep, const void *buf,
  * @key: key of the region there
  * @datatype: type of an element
  * @op: FI_MIN to FI_ATOMIC_WRITE
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers" or "Atomics".
@@ -297,7 +297,7 @@ static inline ssize_t fi_fetch_atomic(struct fid_ep *ep, const void *buf,
  * @key: key of the region there
  * @datatype: type of an element
  * @op: as fi_fetch_atomic()
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers" or "Atomics".
@@ -352,7 +352,7 @@ static inline ssize_t fi_fetch_atomicmsg(struct fid_ep *ep,
  * @key: key of the region there
  * @datatype: type of an element
  * @op: FI_CSWAP to FI_MSWAP
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers" or "Atomics".
@@ -389,7 +389,7 @@ static inline ssize_t fi_compare_atomic(struct fid_ep *ep, const void *buf,
  * @key: key of the region there
  * @datatype: type of an element
  * @op: as fi_compare_atomic()
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers" or "Atomics".

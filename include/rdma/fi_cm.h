@@ -232,7 +232,7 @@ static inline int fi_shutdown(struct fid_ep *ep, u64 flags)
  * @addr: address of the group; with FI_COLLECTIVE a struct fi_collective_addr
  * @flags: FI_COLLECTIVE, FI_SEND, FI_RECV
  * @mc: the membership
- * @context: the caller's, kept in its fid
+ * @context: stored in the fid
  *
  * Context: Process context, may sleep.
  * Return: With FI_COLLECTIVE as fi_join_collective(); -FI_ENOSYS otherwise: no

@@ -69,7 +69,7 @@ struct fi_collective_addr {
  * @coll: which collective
  * @datatype: type of an element
  * @op: operation of a reduction
- * @context: the caller's
+ * @context: context of the operation
  */
 struct fi_msg_collective {
 	const struct fi_ioc	*msg_iov;
@@ -141,7 +141,7 @@ static_assert(sizeof(struct fi_ops_collective) == 96);
  * @av: vector that they are in
  * @attr: its attributes
  * @set: the open set
- * @context: the caller's, kept in its fid
+ * @context: stored in the fid
  *
  * The call copies only the flags in @attr that name collectives (FI_BARRIER_SET
  * and the others). These need an endpoint bound to @av that has been paired with
@@ -284,7 +284,7 @@ static inline int fi_av_set_addr(struct fid_av_set *set, fi_addr_t *coll_addr)
  * @set: the members, of the vector that the endpoint is bound to
  * @flags: reserved, 0
  * @mc: the membership, to be closed before the endpoint and the set
- * @context: the caller's, kept in its fid
+ * @context: stored in the fid
  *
  * The group is there when this returns; if an event queue is bound to the domain,
  * that is told FI_JOIN_COMPLETE with the fid of the membership.
@@ -317,7 +317,7 @@ static inline int fi_join_collective(struct fid_ep *ep, fi_addr_t coll_addr,
  * fi_barrier() - complete when every member has come this far
  * @ep: the endpoint
  * @coll_addr: the group
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: What the offload says that the endpoint has been paired with, see
@@ -335,7 +335,7 @@ static inline ssize_t fi_barrier(struct fid_ep *ep, fi_addr_t coll_addr,
  * @ep: the endpoint
  * @coll_addr: the group
  * @flags: operation flags
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: What the offload says that the endpoint has been paired with, see
@@ -363,7 +363,7 @@ static inline ssize_t fi_barrier2(struct fid_ep *ep, fi_addr_t coll_addr,
  * @root_addr: the root
  * @datatype: type of an element
  * @flags: operation flags
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: What the offload says that the endpoint has been paired with, see
@@ -390,7 +390,7 @@ static inline ssize_t fi_broadcast(struct fid_ep *ep, void *buf, size_t count,
  * @coll_addr: the group
  * @datatype: type of an element
  * @flags: operation flags
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: What the offload says that the endpoint has been paired with, see
@@ -419,7 +419,7 @@ static inline ssize_t fi_alltoall(struct fid_ep *ep, const void *buf,
  * @datatype: type of an element
  * @op: the reduction
  * @flags: operation flags
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: What the offload says that the endpoint has been paired with, see
@@ -447,7 +447,7 @@ static inline ssize_t fi_allreduce(struct fid_ep *ep, const void *buf,
  * @coll_addr: the group
  * @datatype: type of an element
  * @flags: operation flags
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: What the offload says that the endpoint has been paired with, see
@@ -476,7 +476,7 @@ static inline ssize_t fi_allgather(struct fid_ep *ep, const void *buf,
  * @datatype: type of an element
  * @op: the reduction
  * @flags: operation flags
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: What the offload says that the endpoint has been paired with, see
@@ -507,7 +507,7 @@ static inline ssize_t fi_reduce_scatter(struct fid_ep *ep, const void *buf,
  * @datatype: type of an element
  * @op: the reduction
  * @flags: operation flags
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: What the offload says that the endpoint has been paired with, see
@@ -536,7 +536,7 @@ static inline ssize_t fi_reduce(struct fid_ep *ep, const void *buf,
  * @root_addr: the root
  * @datatype: type of an element
  * @flags: operation flags
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: What the offload says that the endpoint has been paired with, see
@@ -566,7 +566,7 @@ static inline ssize_t fi_scatter(struct fid_ep *ep, const void *buf,
  * @root_addr: the root
  * @datatype: type of an element
  * @flags: operation flags
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: What the offload says that the endpoint has been paired with, see

@@ -167,7 +167,7 @@ enum fi_hmem_iface {
  *	FI_REMOTE_WRITE; 0 is local use only
  * @offset: reserved, 0
  * @requested_key: key to use, where the domain does not choose it
- * @context: the caller's, kept in the fid
+ * @context: stored in the fid
  * @auth_key_size: bytes in @auth_key
  * @auth_key: authorization key
  * @iface: where the memory lies
@@ -345,7 +345,7 @@ static_assert(sizeof(struct fid_domain) == 40);
  * @fabric: its parent
  * @info: one of the infos that fi_getinfo() gave
  * @domain: the open domain
- * @context: the caller's, kept in its fid
+ * @context: stored in the fid
  *
  * The info is read while the call runs. What it says of threading is a promise
  * of the caller's: see &enum fi_threading.
@@ -373,7 +373,7 @@ static inline int fi_domain(struct fid_fabric *fabric, struct fi_info *info,
  * @info: one of the infos that fi_getinfo() gave
  * @domain: the open domain
  * @flags: 0, or FI_PEER: @context is a struct fi_peer_domain_context
- * @context: the caller's, kept in its fid
+ * @context: stored in the fid
  *
  * Context: Process context, may sleep.
  * Return: As fi_domain(); -FI_EINVAL for other flags, and with FI_PEER for a
@@ -420,7 +420,7 @@ static inline int fi_domain_bind(struct fid_domain *domain, struct fid *fid,
  * @domain: its parent
  * @attr: its attributes
  * @cq: the open queue
- * @context: the caller's, kept in its fid and given to the handler
+ * @context: stored in the fid, and passed to the handler
  *
  * FI_CQ_FORMAT_UNSPEC in @attr is set to what it stands for; nothing of @attr
  * is kept.
@@ -449,7 +449,7 @@ static inline int fi_cq_open(struct fid_domain *domain,
  * @domain: its parent
  * @attr: its attributes
  * @cntr: the open counter
- * @context: the caller's, kept in its fid
+ * @context: stored in the fid
  *
  * Context: Process context, may sleep.
  * Return:
@@ -519,7 +519,7 @@ static inline int fi_poll_open(struct fid_domain *domain,
  * @requested_key: ignored: the device chooses the key
  * @flags: reserved, 0
  * @mr: the region
- * @context: the caller's, kept in its fid
+ * @context: stored in the fid
  *
  * The memory must stay until the region is closed. Peers reach exactly these
  * bytes with exactly these rights, and nothing after fi_close() returns.
@@ -560,7 +560,7 @@ static inline int fi_mr_reg(struct fid_domain *domain, const void *buf,
  * @requested_key: ignored: the device chooses the key
  * @flags: reserved, 0
  * @mr: the region
- * @context: the caller's, kept in its fid
+ * @context: stored in the fid
  *
  * @iov is read while the call runs; the memory that it names must stay.
  *
@@ -740,7 +740,7 @@ static inline int fi_mr_enable(struct fid_mr *mr)
  * @attr: its attributes; the type chosen is returned in them, and for a named
  *	vector the map_addr
  * @av: the open vector
- * @context: the caller's, kept in its fid
+ * @context: stored in the fid
  *
  * The name is copied.
  *

@@ -57,7 +57,7 @@
  * @desc: a descriptor for each buffer, or %NULL
  * @iov_count: entries in the vector
  * @addr: the peer
- * @context: the caller's
+ * @context: context of the operation
  * @data: remote CQ data
  */
 struct fi_msg {
@@ -207,7 +207,7 @@ static_assert(sizeof(struct fi_ops_msg) == 80);
  * @fabric: its parent
  * @info: an info whose src_addr is where to listen
  * @pep: the open endpoint
- * @context: the caller's, kept in its fid
+ * @context: stored in the fid
  *
  * The info is read while the call runs.
  *
@@ -232,7 +232,7 @@ static inline int fi_passive_ep(struct fid_fabric *fabric,
  * @domain: its parent
  * @info: one of the infos that fi_getinfo() or FI_CONNREQ gave
  * @ep: the open endpoint
- * @context: the caller's, kept in its fid
+ * @context: stored in the fid
  *
  * The info is read while the call runs. A connection request that it names is
  * the endpoint's from then on.
@@ -261,7 +261,7 @@ static inline int fi_endpoint(struct fid_domain *domain, struct fi_info *info,
  * @ep: the open endpoint
  * @flags: 0; of providers that take it FI_PEER_TRANSFER: @context is a struct
  *	fi_peer_transfer_context
- * @context: the caller's, kept in its fid
+ * @context: stored in the fid
  *
  * Context: Process context, may sleep.
  * Return: As fi_endpoint(); -FI_EINVAL for any flag: no provider takes
@@ -285,7 +285,7 @@ static inline int fi_endpoint2(struct fid_domain *domain, struct fi_info *info,
  *	there are is in &fi_ep_attr.tx_ctx_cnt and &fi_ep_attr.rx_ctx_cnt, where 0
  *	is 1, and which may be changed
  * @sep: the open endpoint
- * @context: the caller's, kept in its fid
+ * @context: stored in the fid
  *
  * The info is read while the call runs. The endpoint is closed after all of its
  * contexts: -FI_EBUSY before. Transfers on itself are -FI_ENOSYS; fi_enable(),
@@ -514,7 +514,7 @@ static inline int fi_ep_alias(struct fid_ep *ep, struct fid_ep **alias_ep,
  * @attr: what it is less than the endpoint, 0 for as much; then what it has. Or
  *	%NULL
  * @tx_ep: the open context
- * @context: the caller's, kept in its fid
+ * @context: stored in the fid
  *
  * It sends, and accesses memory of peers: the calls of receives are -FI_ENOSYS.
  * fi_ep_bind() binds a completion queue with FI_TRANSMIT, and counters;
@@ -547,7 +547,7 @@ static inline int fi_tx_context(struct fid_ep *ep, int idx,
  * @idx: which context, from 0 on, as peers name it with fi_rx_addr()
  * @attr: as of fi_tx_context()
  * @rx_ep: the open context
- * @context: the caller's, kept in its fid
+ * @context: stored in the fid
  *
  * It receives: all other transfers are -FI_ENOSYS. fi_ep_bind() binds a
  * completion queue with FI_RECV, and a counter of FI_RECV; fi_enable() enables
@@ -596,7 +596,7 @@ static inline ssize_t fi_tx_size_left(struct fid_ep *ep)
  * @attr: how many operations all of them can have under way at once, and what
  *	those have to be capable of: 0 for all that there is; or %NULL
  * @stx: the open context
- * @context: the caller's, kept in its fid
+ * @context: stored in the fid
  *
  * Of datagram endpoints, whose info says FI_SHARED_CONTEXT for what they send
  * with. fi_ep_bind() binds it, without flags.
@@ -623,7 +623,7 @@ static inline int fi_stx_context(struct fid_domain *domain,
  *	receives are those of the context in @context (struct
  *	fi_peer_srx_context), and the other attributes are ignored
  * @rx_ep: the open context, to be bound to endpoints with fi_ep_bind()
- * @context: the caller's, kept in its fid
+ * @context: stored in the fid
  *
  * Receives are posted to it with fi_recv(), fi_recvv() and fi_recvmsg(), and on a
  * domain of datagrams with fi_trecv() and its like. Each takes the message of any
@@ -655,8 +655,8 @@ static inline int fi_srx_context(struct fid_domain *domain,
  * @buf: the buffer
  * @len: bytes in @buf
  * @desc: descriptor of @buf, or %NULL
- * @src_addr: with FI_DIRECTED_RECV whom to receive from, or FI_ADDR_UNSPEC
- * @context: the caller's
+ * @src_addr: with FI_DIRECTED_RECV the peer to receive from, or FI_ADDR_UNSPEC
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers".
@@ -674,7 +674,7 @@ static inline ssize_t fi_recv(struct fid_ep *ep, void *buf, size_t len,
  * @desc: a descriptor for each, or %NULL
  * @count: entries in @iov
  * @src_addr: as fi_recv()
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers".
@@ -708,8 +708,8 @@ static inline ssize_t fi_recvmsg(struct fid_ep *ep, const struct fi_msg *msg,
  * @buf: the message
  * @len: bytes in @buf
  * @desc: descriptor of @buf, or %NULL
- * @dest_addr: whom to
- * @context: the caller's
+ * @dest_addr: the peer
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers".
@@ -726,8 +726,8 @@ static inline ssize_t fi_send(struct fid_ep *ep, const void *buf, size_t len,
  * @iov: the buffers
  * @desc: a descriptor for each, or %NULL
  * @count: entries in @iov
- * @dest_addr: whom to
- * @context: the caller's
+ * @dest_addr: the peer
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers".
@@ -764,7 +764,7 @@ static inline ssize_t fi_sendmsg(struct fid_ep *ep, const struct fi_msg *msg,
  * @ep: the endpoint
  * @buf: the message
  * @len: bytes in @buf, up to &fi_tx_attr.inject_size
- * @dest_addr: whom to
+ * @dest_addr: the peer
  *
  * A success never writes a completion entry, regardless of the endpoint's flags
  * and its binding. A failure writes an error entry.
@@ -786,8 +786,8 @@ static inline ssize_t fi_inject(struct fid_ep *ep, const void *buf, size_t len,
  * @len: bytes in @buf
  * @desc: descriptor of @buf, or %NULL
  * @data: data for the peer's completion entry
- * @dest_addr: whom to
- * @context: the caller's
+ * @dest_addr: the peer
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers"; -FI_EOPNOTSUPP where the endpoint has
@@ -806,7 +806,7 @@ static inline ssize_t fi_senddata(struct fid_ep *ep, const void *buf,
  * @buf: the message
  * @len: bytes in @buf, up to &fi_tx_attr.inject_size
  * @data: data for the peer's completion entry
- * @dest_addr: whom to
+ * @dest_addr: the peer
  *
  * Context: Any context. Data call.
  * Return: As fi_senddata(); -FI_EMSGSIZE for more than inject_size.
@@ -823,8 +823,8 @@ static inline ssize_t fi_injectdata(struct fid_ep *ep, const void *buf,
  * @buf: the message
  * @len: bytes in @buf
  * @desc: descriptor of @buf, or %NULL
- * @dest_addr: whom to
- * @context: the caller's
+ * @dest_addr: the peer
+ * @context: context of the operation
  *
  * The kernel's addition.
  *
@@ -846,8 +846,8 @@ static inline ssize_t fi_sendto(struct fid_ep *ep, const void *buf, size_t len,
  * @buf: the buffer
  * @len: bytes in @buf
  * @desc: descriptor of @buf, or %NULL
- * @src_addr: whom to receive from
- * @context: the caller's
+ * @src_addr: the peer to receive from
+ * @context: context of the operation
  *
  * The kernel's addition.
  *

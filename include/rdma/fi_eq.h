@@ -463,7 +463,7 @@ static inline int fi_trywait(struct fid_fabric *fabric, struct fid **fids,
  * Return:
  * * 0 - a member has something
  * * -FI_ETIMEDOUT - none had in time
- * * -FI_EINTR - a signal is pending, or the kthread was told to stop
+ * * -FI_EINTR - a signal is pending, or the kthread should stop
  * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_wait(struct fid_wait *waitset, int timeout)
@@ -488,7 +488,7 @@ static inline int fi_wait(struct fid_wait *waitset, int timeout)
  * * a count - how many were written, at least 1
  * * -FI_EINVAL - no room: @count is not positive, or @fids is %NULL
  * * -FI_ETIMEDOUT - nothing came in time
- * * -FI_EINTR - a signal is pending, or the kthread was told to stop
+ * * -FI_EINTR - a signal is pending, or the kthread should stop
  * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_waitfrom(struct fid_wait *waitset, struct fid **fids,
@@ -561,7 +561,7 @@ static inline int fi_poll_del(struct fid_poll *pollset, struct fid *event_fid,
  * @fabric: its parent
  * @attr: its attributes
  * @eq: the open queue
- * @context: the caller's, kept in its fid and given to the handler
+ * @context: stored in the fid, and passed to the handler
  *
  * Nothing of @attr is kept.
  *
@@ -796,7 +796,7 @@ static inline ssize_t fi_cq_error(struct fid_cq *cq,
  * Return:
  * * a count - how many were taken
  * * -FI_EAGAIN - the time is over, fi_cq_signal() was called, a signal is
- *   pending, or the kthread was told to stop
+ *   pending, or the kthread should stop
  * * -FI_EAVAIL - an error is next: see fi_cq_readerr()
  * * -FI_EINVAL - @buf is %NULL with room in it
  * * -FI_ENOSYS - the queue was opened with FI_WAIT_NONE
@@ -956,7 +956,7 @@ static inline int fi_cntr_seterr(struct fid_cntr *cntr, u64 value)
  * * 0 - the value is at or past @threshold
  * * -FI_EAVAIL - the error value has changed since the call began
  * * -FI_ETIMEDOUT - the time is over
- * * -FI_EINTR - a signal is pending, or the kthread was told to stop
+ * * -FI_EINTR - a signal is pending, or the kthread should stop
  * * -FI_ENOSYS - the counter was opened with FI_WAIT_NONE
  * * -FI_EOPBADSTATE - in atomic context
  */

@@ -56,7 +56,7 @@ struct fi_rma_ioc {
  * @addr: the peer
  * @rma_iov: the remote ranges
  * @rma_iov_count: entries in @rma_iov
- * @context: the caller's
+ * @context: context of the operation
  * @data: remote CQ data
  */
 struct fi_msg_rma {
@@ -113,7 +113,7 @@ static_assert(sizeof(struct fi_ops_rma) == 80);
  * @src_addr: the peer
  * @addr: where to read there
  * @key: key of the region there
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers" or "Remote memory".
@@ -134,7 +134,7 @@ static inline ssize_t fi_read(struct fid_ep *ep, void *buf, size_t len,
  * @src_addr: the peer
  * @addr: where to read there
  * @key: key of the region there
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers" or "Remote memory".
@@ -172,7 +172,7 @@ static inline ssize_t fi_readmsg(struct fid_ep *ep,
  * @dest_addr: the peer
  * @addr: where to write there
  * @key: key of the region there
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers" or "Remote memory".
@@ -194,7 +194,7 @@ static inline ssize_t fi_write(struct fid_ep *ep, const void *buf, size_t len,
  * @dest_addr: the peer
  * @addr: where to write there
  * @key: key of the region there
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers" or "Remote memory".
@@ -251,7 +251,7 @@ static inline ssize_t fi_inject_write(struct fid_ep *ep, const void *buf,
  * @dest_addr: the peer
  * @addr: where to write there
  * @key: key of the region there
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: As fi_write(); -FI_EOPNOTSUPP where the endpoint has no such data,

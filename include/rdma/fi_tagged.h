@@ -21,7 +21,7 @@
  * @addr: the peer
  * @tag: the tag
  * @ignore: for a receive, bits of @tag that need not agree
- * @context: the caller's
+ * @context: context of the operation
  * @data: remote CQ data
  */
 struct fi_msg_tagged {
@@ -73,10 +73,10 @@ static_assert(sizeof(struct fi_ops_tagged) == 80);
  * @buf: the buffer
  * @len: bytes in @buf
  * @desc: descriptor of @buf, or %NULL
- * @src_addr: with FI_DIRECTED_RECV whom to receive from, or FI_ADDR_UNSPEC
+ * @src_addr: with FI_DIRECTED_RECV the peer to receive from, or FI_ADDR_UNSPEC
  * @tag: the tag
  * @ignore: bits of @tag that need not agree
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return:
@@ -105,7 +105,7 @@ static inline ssize_t fi_trecv(struct fid_ep *ep, void *buf, size_t len,
  * @src_addr: as fi_trecv()
  * @tag: the tag
  * @ignore: bits of @tag that need not agree
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: As fi_trecv().
@@ -145,9 +145,9 @@ static inline ssize_t fi_trecvmsg(struct fid_ep *ep,
  * @buf: the message
  * @len: bytes in @buf
  * @desc: descriptor of @buf, or %NULL
- * @dest_addr: whom to
+ * @dest_addr: the peer
  * @tag: the tag
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return:
@@ -173,9 +173,9 @@ static inline ssize_t fi_tsend(struct fid_ep *ep, const void *buf, size_t len,
  * @iov: the buffers
  * @desc: a descriptor for each, or %NULL
  * @count: entries in @iov
- * @dest_addr: whom to
+ * @dest_addr: the peer
  * @tag: the tag
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: As fi_tsend().
@@ -208,7 +208,7 @@ static inline ssize_t fi_tsendmsg(struct fid_ep *ep,
  * @ep: the endpoint
  * @buf: the message
  * @len: bytes in @buf, up to &fi_tx_attr.inject_size
- * @dest_addr: whom to
+ * @dest_addr: the peer
  * @tag: the tag
  *
  * Context: Any context. Data call.
@@ -227,9 +227,9 @@ static inline ssize_t fi_tinject(struct fid_ep *ep, const void *buf,
  * @len: bytes in @buf
  * @desc: descriptor of @buf, or %NULL
  * @data: data for the peer's completion entry
- * @dest_addr: whom to
+ * @dest_addr: the peer
  * @tag: the tag
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: As fi_tsend().
@@ -248,7 +248,7 @@ static inline ssize_t fi_tsenddata(struct fid_ep *ep, const void *buf,
  * @buf: the message
  * @len: bytes in @buf, up to &fi_tx_attr.inject_size
  * @data: data for the peer's completion entry
- * @dest_addr: whom to
+ * @dest_addr: the peer
  * @tag: the tag
  *
  * Context: Any context. Data call.

@@ -64,7 +64,7 @@ static inline int kfi_getinfo_3(u32 version, const struct fi_info *hints,
  * @attr: its attributes, or %NULL for the defaults
  * @cq: the open queue
  * @handler: called where it may sleep, or %NULL
- * @context: the caller's, kept in its fid and given to the handler
+ * @context: stored in the fid, and passed to the handler
  *
  * Context: Process context, may sleep.
  * Return: As fi_cq_open().
@@ -88,7 +88,7 @@ static inline int kfi_cq_open_5(struct fid_domain *domain,
  * @attr: its attributes, or %NULL for the defaults
  * @eq: the open queue
  * @handler: called where it may sleep, or %NULL
- * @context: the caller's, kept in its fid and given to the handler
+ * @context: stored in the fid, and passed to the handler
  *
  * Context: Process context, may sleep.
  * Return: As fi_eq_open().
@@ -158,7 +158,7 @@ enum kfi_iov_type {
  * @desc: a descriptor for each buffer, or %NULL
  * @iov_count: entries in the vector
  * @addr: the peer
- * @context: the caller's
+ * @context: context of the operation
  * @data: remote CQ data
  */
 struct kfi_msg {
@@ -186,7 +186,7 @@ struct kfi_msg {
  * @addr: the peer
  * @rma_iov: the remote ranges
  * @rma_iov_count: entries in @rma_iov
- * @context: the caller's
+ * @context: context of the operation
  * @data: remote CQ data
  */
 struct kfi_msg_rma {
@@ -385,8 +385,8 @@ static inline ssize_t kfi_reach(struct fid_ep *ep, u64 way, u64 form,
  * @biov: the pages
  * @desc: a descriptor for each entry, or %NULL
  * @count: entries in @biov
- * @dest_addr: whom to
- * @context: the caller's
+ * @dest_addr: the peer
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: As fi_sendv().
@@ -405,8 +405,8 @@ static inline ssize_t kfi_sendbv(struct fid_ep *ep, const struct bio_vec *biov,
  * @sgl: the list
  * @desc: a descriptor for each entry, or %NULL
  * @count: entries in @sgl
- * @dest_addr: whom to
- * @context: the caller's
+ * @dest_addr: the peer
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: As fi_sendv().
@@ -426,8 +426,8 @@ static inline ssize_t kfi_sendsgl(struct fid_ep *ep,
  * @biov: the pages
  * @desc: a descriptor for each entry, or %NULL
  * @count: entries in @biov
- * @src_addr: whom to receive from
- * @context: the caller's
+ * @src_addr: the peer to receive from
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: As fi_recvv().
@@ -446,8 +446,8 @@ static inline ssize_t kfi_recvbv(struct fid_ep *ep, const struct bio_vec *biov,
  * @sgl: the list
  * @desc: a descriptor for each entry, or %NULL
  * @count: entries in @sgl
- * @src_addr: whom to receive from
- * @context: the caller's
+ * @src_addr: the peer to receive from
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: As fi_recvv().
@@ -470,7 +470,7 @@ static inline ssize_t kfi_recvsgl(struct fid_ep *ep,
  * @src_addr: the peer
  * @addr: where to read there
  * @key: key of the region there
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: As fi_readv().
@@ -498,7 +498,7 @@ static inline ssize_t kfi_readbv(struct fid_ep *ep, const struct bio_vec *biov,
  * @src_addr: the peer
  * @addr: where to read there
  * @key: key of the region there
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: As fi_readv().
@@ -527,7 +527,7 @@ static inline ssize_t kfi_readsgl(struct fid_ep *ep,
  * @dest_addr: the peer
  * @addr: where to write there
  * @key: key of the region there
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: As fi_writev().
@@ -556,7 +556,7 @@ static inline ssize_t kfi_writebv(struct fid_ep *ep, const struct bio_vec *biov,
  * @dest_addr: the peer
  * @addr: where to write there
  * @key: key of the region there
- * @context: the caller's
+ * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return: As fi_writev().
