@@ -17,7 +17,7 @@ struct scatterlist;
 #define FI_SYMMETRIC		(1ULL << 59)
 #define FI_SYNC_ERR		(1ULL << 58)
 
-/* Sets of addresses: what they will be used for */
+/* Address sets: initial members, and the collectives that a set is for */
 #define FI_UNIVERSE		(1ULL << 57)
 #define FI_BARRIER_SET		(1ULL << 40)
 #define FI_BROADCAST_SET	(1ULL << 41)
@@ -28,22 +28,22 @@ struct scatterlist;
 #define FI_REDUCE_SET		(1ULL << 46)
 #define FI_SCATTER_SET		(1ULL << 47)
 #define FI_GATHER_SET		(1ULL << 48)
-/* Whose members are another set's: FI_PEER is the number of FI_ALLREDUCE_SET. */
+/* Opens a set with the members of another; FI_PEER has the value of FI_ALLREDUCE_SET. */
 #define FI_PEER_AV		(1ULL << 56)
 
 /**
  * struct fi_av_attr - address vector attributes
- * @type: map or table; set to the type chosen where it was FI_AV_UNSPEC
+ * @type: map or table; FI_AV_UNSPEC is replaced by the chosen type
  * @rx_ctx_bits: high bits of a fi_addr_t that select a receive context, at most
  *	as many as &fi_domain_attr.max_ep_rx_ctx contexts need; with FI_PEER a 0
  *	is replaced by the owner's value
  * @count: expected number of addresses, a hint, up to 33554432
  * @ep_per_node: expected endpoints on one node, a hint, up to 65535
  * @name: name to share the vector under, or %NULL
- * @map_addr: base of shared addresses of a map, or %NULL
+ * @map_addr: no effect; set by the call if it is %NULL and the vector has a name
  * @flags: FI_EVENT, FI_READ, FI_SYMMETRIC; FI_PEER, alone or with
- *	FI_SYMMETRIC, to use the addresses of the vector in the context (struct
- *	fi_peer_av_context)
+ *	FI_SYMMETRIC: the context is a struct fi_peer_av_context, which has the
+ *	vector whose addresses this one uses
  */
 struct fi_av_attr {
 	enum fi_av_type		type;
@@ -56,15 +56,15 @@ struct fi_av_attr {
 };
 
 /**
- * struct fi_av_set_attr - attributes of a set of addresses
- * @count: members that it can have
+ * struct fi_av_set_attr - address set attributes
+ * @count: maximum number of members, 0 for no limit
  * @start_addr: first member, or FI_ADDR_NOTAVAIL for an empty set
  * @end_addr: last member, or FI_ADDR_NOTAVAIL for an empty set
  * @stride: distance between members
  * @comm_key_size: bytes in @comm_key
- * @comm_key: key of an offload
- * @flags: FI_UNIVERSE, FI_*_SET; FI_PEER_AV: the members are those of the set
- *	that the context leads to (struct fi_peer_av_set_context)
+ * @comm_key: communication key of an offload
+ * @flags: FI_UNIVERSE, FI_*_SET; FI_PEER_AV: the context is a struct
+ *	fi_peer_av_set_context, which has the set whose members this one has
  */
 struct fi_av_set_attr {
 	size_t			count;
@@ -122,13 +122,13 @@ struct fid_mr {
 };
 
 /**
- * fi_iov_bvec() - pass bio vectors where a struct has a kvec array
- * @bvec: array of bio vectors; FI_BVEC among the flags says that it is one
+ * fi_iov_bvec() - convert an array of bio vectors for msg_iov
+ * @bvec: array of bio vectors; the call needs the flag FI_BVEC
  *
- * The kernel's addition, as FI_BVEC is.
+ * Kernel addition, like FI_BVEC.
  *
  * Context: Any context.
- * Return: What goes into msg_iov; the count is that of @bvec.
+ * Return: The value for msg_iov; iov_count is the number of entries of @bvec.
  */
 static inline const struct kvec *fi_iov_bvec(const struct bio_vec *bvec)
 {
@@ -136,20 +136,20 @@ static inline const struct kvec *fi_iov_bvec(const struct bio_vec *bvec)
 }
 
 /**
- * fi_iov_sgl() - pass a scatterlist where a struct has a kvec array
- * @sgl: first entry of the list; FI_SGL among the flags says that it is one
+ * fi_iov_sgl() - convert a scatterlist for msg_iov
+ * @sgl: first entry of the list; the call needs the flag FI_SGL
  *
- * The kernel's addition, as FI_SGL is.
+ * Kernel addition, like FI_SGL.
  *
  * Context: Any context.
- * Return: What goes into msg_iov; the count is that of @sgl.
+ * Return: The value for msg_iov; iov_count is the number of entries of @sgl.
  */
 static inline const struct kvec *fi_iov_sgl(const struct scatterlist *sgl)
 {
 	return (const void *)sgl;
 }
 
-/* Where a buffer lies; kernel addresses are FI_HMEM_SYSTEM. */
+/* Kind of memory of a buffer; kernel addresses are FI_HMEM_SYSTEM. */
 enum fi_hmem_iface {
 	FI_HMEM_SYSTEM	= 0,
 	FI_HMEM_CUDA,
@@ -160,18 +160,18 @@ enum fi_hmem_iface {
 };
 
 /**
- * struct fi_mr_attr - what to register, and for whom
+ * struct fi_mr_attr - memory to register, and its access rights
  * @mr_iov: the ranges
  * @iov_count: entries in the vector
  * @access: rights: FI_SEND, FI_RECV, FI_READ, FI_WRITE, FI_REMOTE_READ,
  *	FI_REMOTE_WRITE; 0 is local use only
  * @offset: reserved, 0
- * @requested_key: key to use, where the domain does not choose it
+ * @requested_key: ignored: the device chooses the key
  * @context: stored in the fid
  * @auth_key_size: bytes in @auth_key
  * @auth_key: authorization key
- * @iface: where the memory lies
- * @device: which device of @iface it lies in
+ * @iface: kind of memory
+ * @device: device of kind @iface that has the memory
  */
 struct fi_mr_attr {
 	const struct kvec	*mr_iov;
@@ -202,7 +202,7 @@ struct fi_mr_modify {
 	struct fi_mr_attr	attr;
 };
 
-/* Datatypes and operations of collectives start here. */
+/* First value of datatypes and operations for collectives only */
 #define FI_COLLECTIVE_OFFSET	256
 
 enum fi_datatype {
@@ -221,7 +221,7 @@ enum fi_datatype {
 	FI_LONG_DOUBLE,
 	FI_LONG_DOUBLE_COMPLEX,
 	FI_DATATYPE_LAST,
-	/* Newer than FI_DATATYPE_LAST, which had to keep its value */
+	/* Newer than FI_DATATYPE_LAST, which keeps its value */
 	FI_INT128 = FI_DATATYPE_LAST,
 	FI_UINT128,
 
@@ -313,7 +313,7 @@ struct fi_ops_mr {
 			   u64 flags, struct fid_mr **mr);
 };
 
-/* Binding of an event queue to a domain: report registrations there */
+/* Binding of an event queue to a domain: reports registrations */
 #define FI_REG_MR		(1ULL << 59)
 
 /**
@@ -343,21 +343,21 @@ static_assert(sizeof(struct fid_domain) == 40);
 /**
  * fi_domain() - open a domain
  * @fabric: its parent
- * @info: one of the infos that fi_getinfo() gave
+ * @info: an info that fi_getinfo() returned
  * @domain: the open domain
  * @context: stored in the fid
  *
- * The info is read while the call runs. What it says of threading is a promise
- * of the caller's: see &enum fi_threading.
+ * The call keeps nothing of @info. A threading model of @info commits the caller
+ * to serialize its data calls: see &enum fi_threading.
  *
  * Context: Process context, may sleep.
  * Return:
  * * 0 - the domain is open
- * * -FI_ENODEV - there is no device of that name, it is going away, or it
+ * * -FI_ENODEV - there is no device of that name, it is being removed, or it
  *   cannot connect in the fabric's namespace
+ * * -FI_ENODATA - datagram providers: the provider below has no such device
  * * -FI_EINVAL - the info names no device, or one of another kind than the
- *   fabric's; a threading or av_type that there is not; @info or @domain is
- *   %NULL
+ *   fabric's; an unknown threading or av_type; @info or @domain is %NULL
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory
  */
@@ -370,14 +370,14 @@ static inline int fi_domain(struct fid_fabric *fabric, struct fi_info *info,
 /**
  * fi_domain2() - open a domain, with flags
  * @fabric: its parent
- * @info: one of the infos that fi_getinfo() gave
+ * @info: an info that fi_getinfo() returned
  * @domain: the open domain
  * @flags: 0, or FI_PEER: @context is a struct fi_peer_domain_context
  * @context: stored in the fid
  *
  * Context: Process context, may sleep.
- * Return: As fi_domain(); -FI_EINVAL for other flags, and with FI_PEER for a
- * context that is %NULL, too small, or leads to no domain.
+ * Return: As for fi_domain(); -FI_EINVAL for other flags, and with FI_PEER for a
+ * context that is %NULL, too small, or has no domain.
  */
 static inline int fi_domain2(struct fid_fabric *fabric, struct fi_info *info,
 			     struct fid_domain **domain, u64 flags,
@@ -397,15 +397,15 @@ static inline int fi_domain2(struct fid_fabric *fabric, struct fi_info *info,
  * @fid: the event queue
  * @flags: 0, or FI_REG_MR for an FI_MR_COMPLETE of each registration
  *
- * Endpoints that have no event queue of their own use this one, and it is told
- * when the device goes away.
+ * The queue receives the events of endpoints that have no event queue of their
+ * own, and an error event when the device is removed.
  *
  * Context: Process context, may sleep.
  * Return:
  * * 0 - the queue is bound, and busy until the domain is closed
- * * -FI_EINVAL - it is no event queue, or one of another fabric; the domain has
- *   one
- * * -FI_EBADFLAGS - another flag than FI_REG_MR
+ * * -FI_EINVAL - @fid is not an event queue, or a queue of another fabric; a
+ *   queue is bound already
+ * * -FI_EBADFLAGS - a flag other than FI_REG_MR
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory
  */
@@ -422,20 +422,22 @@ static inline int fi_domain_bind(struct fid_domain *domain, struct fid *fid,
  * @cq: the open queue
  * @context: stored in the fid, and passed to the handler
  *
- * FI_CQ_FORMAT_UNSPEC in @attr is set to what it stands for; nothing of @attr
- * is kept.
+ * The call replaces FI_CQ_FORMAT_UNSPEC in @attr by FI_CQ_FORMAT_CONTEXT, and
+ * keeps nothing of @attr. With FI_PEER, @context is a struct fi_peer_cq_context.
  *
  * Context: Process context, may sleep.
  * Return:
  * * 0 - the queue is open
- * * -FI_EINVAL - a format, condition or wait object that there is not;
- *   FI_WAIT_SET without a set; other flags than FI_AFFINITY and FI_CB_CTX_INTR,
- *   and that one without a handler; more entries than the device has; a
- *   negative vector; @attr or @cq is %NULL
+ * * -FI_EINVAL - an unknown format, condition or wait object; FI_WAIT_SET
+ *   without a set; flags other than FI_AFFINITY, FI_CB_CTX_INTR and FI_PEER;
+ *   FI_CB_CTX_INTR without a handler; more entries than the device supports; a
+ *   negative vector; with FI_PEER a domain with FI_THREAD_DOMAIN or
+ *   FI_THREAD_COMPLETION, or a context that is %NULL, too small, or has no
+ *   queue with calls; @attr or @cq is %NULL
  * * -FI_ENOSYS - a wait object that only processes have, or
  *   FI_CQ_COND_THRESHOLD
  * * -FI_EOPBADSTATE - in atomic context
- * * -FI_ENOMEM - no memory, or the device has no more queues
+ * * -FI_ENOMEM - no memory, or no more queues in the device
  */
 static inline int fi_cq_open(struct fid_domain *domain,
 			     struct fi_cq_attr *attr, struct fid_cq **cq,
@@ -453,9 +455,9 @@ static inline int fi_cq_open(struct fid_domain *domain,
  *
  * Context: Process context, may sleep.
  * Return:
- * * 0 - the counter is open, and 0
- * * -FI_EINVAL - other events than FI_CNTR_EVENTS_COMP; flags; a wait object
- *   that there is not; FI_WAIT_SET without a set; @attr or @cntr is %NULL
+ * * 0 - the counter is open, and its values are 0
+ * * -FI_EINVAL - events other than FI_CNTR_EVENTS_COMP; flags; an unknown wait
+ *   object; FI_WAIT_SET without a set; @attr or @cntr is %NULL
  * * -FI_ENOSYS - a wait object that only processes have
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory
@@ -476,8 +478,8 @@ static inline int fi_cntr_open(struct fid_domain *domain,
  * Context: Process context, may sleep.
  * Return:
  * * 0 - the set is open, and has no members
- * * -FI_EINVAL - flags; FI_WAIT_NONE, FI_WAIT_SET, or a wait object that there
- *   is not; @attr or @waitset is %NULL
+ * * -FI_EINVAL - flags; FI_WAIT_NONE, FI_WAIT_SET, or an unknown wait object;
+ *   @attr or @waitset is %NULL
  * * -FI_ENOSYS - a wait object that only processes have
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory
@@ -514,33 +516,31 @@ static inline int fi_poll_open(struct fid_domain *domain,
  * @domain: its parent
  * @buf: kernel address: kmalloc, vmalloc or module memory, not a stack
  * @len: bytes, not 0
- * @acs: rights, as &fi_mr_attr.access
+ * @acs: access rights, as in &fi_mr_attr.access
  * @offset: reserved, 0
  * @requested_key: ignored: the device chooses the key
  * @flags: reserved, 0
  * @mr: the region
  * @context: stored in the fid
  *
- * The memory must stay until the region is closed. Peers reach exactly these
- * bytes with exactly these rights, and nothing after fi_close() returns.
+ * The memory must exist until the region is closed. Peers can access exactly
+ * these bytes with exactly these rights, and nothing after fi_close() returns.
  *
- * Context: Process context, may sleep; with rights for peers until the device
- * has answered, ten seconds at most.
+ * Context: Process context, may sleep; with remote access until the device has
+ * answered, ten seconds at most.
  * Return:
  * * 0 - the region is open
- * * -FI_EINVAL - no bytes, a range that wraps, the caller's stack or what is no
- *   memory, an @offset that is not 0; with rights for peers also more ranges or
- *   pages than the device lists, and ranges that meet within a page; @mr is
- *   %NULL
- * * -FI_EBADFLAGS - rights that there are not, or any flag
- * * -FI_EOPNOTSUPP - rights for peers where the memory has to be synchronised
- *   for the device
- * * -FI_EIO - the device refuses to give a key
- * * -FI_ETIMEDOUT - the device does not answer
+ * * -FI_EINVAL - no bytes, a range that wraps, the caller's stack or no memory,
+ *   an @offset that is not 0; with remote access also more ranges or pages than
+ *   the device lists, or ranges that meet within a page; @mr is %NULL
+ * * -FI_EBADFLAGS - unknown rights, or any flag
+ * * -FI_EOPNOTSUPP - remote access where DMA must be synchronised
+ * * -FI_EIO - the device refused to register the memory
+ * * -FI_ETIMEDOUT - the device did not answer
  * * -FI_EOPBADSTATE - in atomic context
- * * -FI_ENOMEM - no memory, no room in the IOMMU, or the device has no more
- *   regions
- * * another - why the registrar of an iWARP device could not be connected
+ * * -FI_ENOMEM - no memory, no room in the IOMMU, or no more regions in the
+ *   device
+ * * another errno - the registrar of an iWARP device could not be connected
  */
 static inline int fi_mr_reg(struct fid_domain *domain, const void *buf,
 			    size_t len, u64 acs, u64 offset, u64 requested_key,
@@ -555,17 +555,18 @@ static inline int fi_mr_reg(struct fid_domain *domain, const void *buf,
  * @domain: its parent
  * @iov: the ranges
  * @count: entries in @iov, up to &fi_domain_attr.mr_iov_limit
- * @acs: rights
+ * @acs: access rights
  * @offset: reserved, 0
  * @requested_key: ignored: the device chooses the key
  * @flags: reserved, 0
  * @mr: the region
  * @context: stored in the fid
  *
- * @iov is read while the call runs; the memory that it names must stay.
+ * The call keeps nothing of @iov; the memory of the ranges must exist until the
+ * region is closed.
  *
  * Context: Process context, may sleep.
- * Return: As fi_mr_reg(); -FI_EINVAL for no ranges, or more than 1024, too.
+ * Return: As for fi_mr_reg(); also -FI_EINVAL for no ranges, or more than 1024.
  */
 static inline int fi_mr_regv(struct fid_domain *domain, const struct kvec *iov,
 			     size_t count, u64 acs, u64 offset,
@@ -577,17 +578,18 @@ static inline int fi_mr_regv(struct fid_domain *domain, const struct kvec *iov,
 }
 
 /**
- * fi_mr_regattr() - register what a struct describes
+ * fi_mr_regattr() - register the ranges of a struct fi_mr_attr
  * @domain: its parent
- * @attr: what to register
+ * @attr: ranges and rights
  * @flags: reserved, 0
  * @mr: the region
  *
- * @attr is read while the call runs; the memory that it names must stay.
+ * The call keeps nothing of @attr; the memory of the ranges must exist until the
+ * region is closed.
  *
  * Context: Process context, may sleep.
- * Return: As fi_mr_regv(); -FI_ENOSYS for memory of an accelerator, another
- * &fi_mr_attr.iface than FI_HMEM_SYSTEM; -FI_EINVAL where @attr is %NULL.
+ * Return: As for fi_mr_regv(); -FI_ENOSYS for memory of an accelerator, an
+ * &fi_mr_attr.iface other than FI_HMEM_SYSTEM; -FI_EINVAL if @attr is %NULL.
  */
 static inline int fi_mr_regattr(struct fid_domain *domain,
 				const struct fi_mr_attr *attr, u64 flags,
@@ -597,11 +599,11 @@ static inline int fi_mr_regattr(struct fid_domain *domain,
 }
 
 /**
- * fi_mr_desc() - descriptor of a region, for the desc of local transfers
+ * fi_mr_desc() - return the descriptor of a region, for local transfers
  * @mr: the region
  *
  * Context: Any context.
- * Return: The descriptor; %NULL where each transfer has to map for itself.
+ * Return: The descriptor; %NULL if each transfer must map its own memory.
  */
 static inline void *fi_mr_desc(struct fid_mr *mr)
 {
@@ -609,11 +611,11 @@ static inline void *fi_mr_desc(struct fid_mr *mr)
 }
 
 /**
- * fi_mr_key() - key of a region, to be given to peers
+ * fi_mr_key() - return the key of a region, for peers
  * @mr: the region
  *
  * Context: Any context.
- * Return: The key; FI_KEY_NOTAVAIL for a region without rights for peers.
+ * Return: The key; FI_KEY_NOTAVAIL for a region without remote access.
  */
 static inline u64 fi_mr_key(struct fid_mr *mr)
 {
@@ -621,7 +623,7 @@ static inline u64 fi_mr_key(struct fid_mr *mr)
 }
 
 /**
- * fi_mr_raw_attr() - key of a region, where it does not fit 64 bits
+ * fi_mr_raw_attr() - return a key of a region that exceeds 64 bits
  * @mr: the region
  * @base_addr: returned base address
  * @raw_key: returned key
@@ -629,7 +631,7 @@ static inline u64 fi_mr_key(struct fid_mr *mr)
  * @flags: reserved, 0
  *
  * Context: Any context.
- * Return: -FI_ENOSYS: every key fits 64 bits today.
+ * Return: -FI_ENOSYS: no key exceeds 64 bits.
  */
 static inline int fi_mr_raw_attr(struct fid_mr *mr, u64 *base_addr,
 				 u8 *raw_key, size_t *key_size, u64 flags)
@@ -645,7 +647,7 @@ static inline int fi_mr_raw_attr(struct fid_mr *mr, u64 *base_addr,
 }
 
 /**
- * fi_mr_map_raw() - make a usable key of a peer's raw one
+ * fi_mr_map_raw() - map a raw key of a peer to a key for transfers
  * @domain: the domain
  * @base_addr: the peer's base address
  * @raw_key: the peer's raw key
@@ -654,7 +656,7 @@ static inline int fi_mr_raw_attr(struct fid_mr *mr, u64 *base_addr,
  * @flags: reserved, 0
  *
  * Context: Any context.
- * Return: -FI_ENOSYS: every key fits 64 bits today.
+ * Return: -FI_ENOSYS: no key exceeds 64 bits.
  */
 static inline int fi_mr_map_raw(struct fid_domain *domain, u64 base_addr,
 				u8 *raw_key, size_t key_size, u64 *key,
@@ -672,12 +674,12 @@ static inline int fi_mr_map_raw(struct fid_domain *domain, u64 base_addr,
 }
 
 /**
- * fi_mr_unmap_key() - give a key of fi_mr_map_raw() back
+ * fi_mr_unmap_key() - release a key of fi_mr_map_raw()
  * @domain: the domain
  * @key: the key
  *
  * Context: Any context.
- * Return: -FI_ENOSYS: every key fits 64 bits today.
+ * Return: -FI_ENOSYS: no key exceeds 64 bits.
  */
 static inline int fi_mr_unmap_key(struct fid_domain *domain, u64 key)
 {
@@ -691,8 +693,8 @@ static inline int fi_mr_unmap_key(struct fid_domain *domain, u64 key)
  * @flags: FI_REMOTE_WRITE for a counter
  *
  * Context: Any context.
- * Return: -FI_ENOSYS: a region belongs to its domain, and nothing counts what
- * peers do with it.
+ * Return: -FI_ENOSYS: a region belongs to its domain, and accesses of peers are
+ * not counted.
  */
 static inline int fi_mr_bind(struct fid_mr *mr, struct fid *bfid, u64 flags)
 {
@@ -700,15 +702,14 @@ static inline int fi_mr_bind(struct fid_mr *mr, struct fid *bfid, u64 flags)
 }
 
 /**
- * fi_mr_refresh() - tell the provider that pages of a region moved
+ * fi_mr_refresh() - map ranges of a region again after their pages moved
  * @mr: the region
- * @iov: ranges that did
+ * @iov: the ranges
  * @count: entries in @iov
  * @flags: reserved, 0
  *
  * Context: Any context.
- * Return: -FI_ENOSYS: a region is enabled, and mapped for good, when it has
- * been registered.
+ * Return: -FI_ENOSYS: registration enables a region and maps it permanently.
  */
 static inline int fi_mr_refresh(struct fid_mr *mr, const struct kvec *iov,
 				size_t count, u64 flags)
@@ -722,12 +723,11 @@ static inline int fi_mr_refresh(struct fid_mr *mr, const struct kvec *iov,
 }
 
 /**
- * fi_mr_enable() - make a region usable after it was bound
+ * fi_mr_enable() - enable a region after objects were bound to it
  * @mr: the region
  *
  * Context: Any context.
- * Return: -FI_ENOSYS: a region is enabled, and mapped for good, when it has
- * been registered.
+ * Return: -FI_ENOSYS: registration enables a region and maps it permanently.
  */
 static inline int fi_mr_enable(struct fid_mr *mr)
 {
@@ -737,25 +737,24 @@ static inline int fi_mr_enable(struct fid_mr *mr)
 /**
  * fi_av_open() - open an address vector
  * @domain: its parent
- * @attr: its attributes; the type chosen is returned in them, and for a named
+ * @attr: its attributes; the call writes the chosen type, and for a named
  *	vector the map_addr
  * @av: the open vector
  * @context: stored in the fid
  *
- * The name is copied.
+ * The call copies the name.
  *
  * Context: Process context, may sleep.
  * Return:
  * * 0 - the vector is open
- * * -FI_EINVAL - a type that there is not, or another than the domain's;
- *   rx_ctx_bits, count or ep_per_node beyond its limit; FI_READ without a name; a
- *   name that is empty, longer than 255 bytes, or there with another type or
- *   rx_ctx_bits; with FI_PEER a name, another flag than FI_SYMMETRIC, another
- *   type or rx_ctx_bits than the
- *   owner's, or a context that is %NULL, too small, or leads to no vector of
- *   kOFI's; @attr or @av is %NULL
- * * -FI_ENOENT - FI_READ, and the name is not there
- * * -FI_EBADFLAGS - another flag than FI_EVENT, FI_READ, FI_SYMMETRIC, FI_PEER
+ * * -FI_EINVAL - an unknown type, or another than the domain's; rx_ctx_bits,
+ *   count or ep_per_node beyond its limit; FI_READ without a name; a name that
+ *   is empty, longer than 255 bytes, or in use with another type or
+ *   rx_ctx_bits; with FI_PEER a name, a flag other than FI_SYMMETRIC, another
+ *   type or rx_ctx_bits than the owner's, or a context that is %NULL, too
+ *   small, or has no vector of kOFI; @attr or @av is %NULL
+ * * -FI_ENOENT - FI_READ, and no vector has the name
+ * * -FI_EBADFLAGS - a flag other than FI_EVENT, FI_READ, FI_SYMMETRIC, FI_PEER
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory
  */
@@ -775,8 +774,8 @@ static inline int fi_av_open(struct fid_domain *domain,
  * Context: Process context, may sleep.
  * Return:
  * * 0 - the queue is bound, and busy until the vector is closed
- * * -FI_EINVAL - @fid is no event queue, or a queue of another fabric; the vector
- *   already has a queue, or was opened without FI_EVENT
+ * * -FI_EINVAL - @fid is not an event queue, or a queue of another fabric; the
+ *   vector already has a queue, or was opened without FI_EVENT
  * * -FI_EBADFLAGS - any flag
  * * -FI_EOPBADSTATE - in atomic context
  */
@@ -789,36 +788,35 @@ static inline int fi_av_bind(struct fid_av *av, struct fid *fid, u64 flags)
  * fi_av_insert() - insert addresses
  * @av: the vector
  * @addr: @count addresses in the address format of the domain
- * @count: how many
- * @fi_addr: where the handles go, FI_ADDR_NOTAVAIL for what failed; with
- *	FI_AV_USER_ID the identifiers to report come from here; may be %NULL for
- *	a table, and for no address. Stays valid until an asynchronous insertion
- *	has ended.
+ * @count: number of addresses
+ * @fi_addr: buffer for the handles, FI_ADDR_NOTAVAIL for an address that failed;
+ *	with FI_AV_USER_ID it has the identifiers on input; may be %NULL for a
+ *	table, and for no address. It must stay valid until an asynchronous
+ *	insertion has completed.
  * @flags: FI_MORE, FI_SYNC_ERR, FI_AV_USER_ID
  * @context: context of an asynchronous insertion; with FI_SYNC_ERR an array of
  *	@count ints for errnos
  *
- * The addresses are copied before the call returns. If the call fails, each
+ * The call copies the addresses. If it fails, each
  * entry of @fi_addr is set to FI_ADDR_NOTAVAIL, and with FI_SYNC_ERR each int to
  * the errno, unless @count exceeds INT_MAX. With FI_AV_USER_ID a call that fails
  * leaves @fi_addr as it is. A @count of 0 needs no arrays.
  *
  * Context: Process context, may sleep.
  * Return:
- * * a count - how many were inserted; 0 where an asynchronous insertion has
- *   begun
+ * * a count - number of inserted addresses; 0 if an asynchronous insertion has
+ *   started
  * * -FI_ENOEQ - the vector was opened with FI_EVENT, and no queue is bound;
  *   checked before all other errors
- * * -FI_EBADFLAGS - flags that there are not; FI_AV_USER_ID in a vector with a
- *   name
+ * * -FI_EBADFLAGS - unknown flags; FI_AV_USER_ID in a vector with a name
  * * -FI_EINVAL - @addr is %NULL; @fi_addr is, for a map or with FI_AV_USER_ID;
  *   FI_SYNC_ERR without a @context, or in a vector with FI_EVENT; more
  *   addresses than an int counts
  * * -FI_EACCES - the vector was opened with FI_READ
  * * -FI_EOPBADSTATE - in atomic context
- * * -FI_ENOMEM - an asynchronous insertion cannot begin, or has more addresses
- *   than a vector holds; a synchronous one counts those that there was memory
- *   for
+ * * -FI_ENOMEM - an asynchronous insertion cannot start, or has more addresses
+ *   than a vector holds; a synchronous one returns the number of addresses that
+ *   there was memory for
  */
 static inline int fi_av_insert(struct fid_av *av, const void *addr,
 			       size_t count, fi_addr_t *fi_addr, u64 flags,
@@ -832,13 +830,13 @@ static inline int fi_av_insert(struct fid_av *av, const void *addr,
  * @av: the vector
  * @node: numeric network address
  * @service: numeric port
- * @fi_addr: as fi_av_insert()
- * @flags: as fi_av_insert()
- * @context: as fi_av_insert()
+ * @fi_addr: as for fi_av_insert()
+ * @flags: as for fi_av_insert()
+ * @context: as for fi_av_insert()
  *
  * Context: Process context, may sleep.
- * Return: As fi_av_insert(); -FI_ENOSYS for the name of a host or a service;
- * -FI_EINVAL for what is no address of the vector's format.
+ * Return: As for fi_av_insert(); -FI_ENOSYS for the name of a host or a service;
+ * -FI_EINVAL for an address that does not have the vector's format.
  */
 static inline int fi_av_insertsvc(struct fid_av *av, const char *node,
 				  const char *service, fi_addr_t *fi_addr,
@@ -855,14 +853,14 @@ static inline int fi_av_insertsvc(struct fid_av *av, const char *node,
  *	%NULL
  * @service: first port
  * @svccnt: ports of each node, in sequence
- * @fi_addr: as fi_av_insert(), @nodecnt times @svccnt entries, all services of
- *	a node before the next node
- * @flags: as fi_av_insert()
- * @context: as fi_av_insert()
+ * @fi_addr: as for fi_av_insert(), @nodecnt times @svccnt entries, all services
+ *	of a node before the next node
+ * @flags: as for fi_av_insert()
+ * @context: as for fi_av_insert()
  *
  * Context: Process context, may sleep.
- * Return: As fi_av_insertsvc(). An address past the last one, or past the last
- * port, fails by itself.
+ * Return: As for fi_av_insertsvc(). An address past the last address or port
+ * fails, and the others are inserted.
  */
 static inline int fi_av_insertsym(struct fid_av *av, const char *node,
 				  size_t nodecnt, const char *service,
@@ -877,14 +875,14 @@ static inline int fi_av_insertsym(struct fid_av *av, const char *node,
  * fi_av_remove() - remove addresses
  * @av: the vector
  * @fi_addr: their handles
- * @count: how many
+ * @count: number of handles
  * @flags: reserved, 0
  *
  * Context: Process context, may sleep.
  * Return:
- * * 0 - all were there, and have been removed once
- * * -FI_EINVAL - one was not there: the others have been removed; @fi_addr is
- *   %NULL
+ * * 0 - the use count of each address has been decremented
+ * * -FI_EINVAL - an address was not in the vector, the others have been removed;
+ *   @fi_addr is %NULL
  * * -FI_EBADFLAGS - any flag
  * * -FI_EACCES - the vector was opened with FI_READ
  * * -FI_EOPBADSTATE - in atomic context
@@ -896,18 +894,18 @@ static inline int fi_av_remove(struct fid_av *av, fi_addr_t *fi_addr,
 }
 
 /**
- * fi_av_lookup() - read an address back
+ * fi_av_lookup() - copy an address of the vector
  * @av: the vector
  * @fi_addr: its handle
  * @addr: buffer for the address, truncated if it does not fit; a truncated
  *	string is terminated
- * @addrlen: room in @addr, then the bytes needed
+ * @addrlen: size of @addr, then the needed size
  *
  * Context: Any context.
  * Return:
- * * 0 - as much as fits is in @addr, and the whole length in @addrlen
- * * -FI_EINVAL - there is no such address; @addrlen is %NULL, or @addr with
- *   room in it
+ * * 0 - @addr has as much as fits, and @addrlen the whole length
+ * * -FI_EINVAL - the vector has no such address; @addrlen is %NULL, or @addr is
+ *   %NULL and its size not 0
  */
 static inline int fi_av_lookup(struct fid_av *av, fi_addr_t fi_addr,
 			       void *addr, size_t *addrlen)
@@ -916,15 +914,15 @@ static inline int fi_av_lookup(struct fid_av *av, fi_addr_t fi_addr,
 }
 
 /**
- * fi_av_straddr() - write an address as text
+ * fi_av_straddr() - format an address as text
  * @av: a vector of the address's format
- * @addr: the address, which need not be in it
- * @buf: where the text goes, cut off where it does not fit
- * @len: room in @buf, then the bytes needed
+ * @addr: the address, which need not be in the vector
+ * @buf: buffer for the text, which is truncated if it does not fit
+ * @len: size of @buf, then the needed size
  *
  * Context: Any context.
- * Return: @buf; %NULL for what is no address of that format, and where @len is
- * %NULL, or @buf with room in it.
+ * Return: @buf; %NULL for an address that does not have the format, if @len is
+ * %NULL, or if @buf is %NULL and its size not 0.
  */
 static inline const char *fi_av_straddr(struct fid_av *av, const void *addr,
 					char *buf, size_t *len)
@@ -933,13 +931,13 @@ static inline const char *fi_av_straddr(struct fid_av *av, const void *addr,
 }
 
 /**
- * fi_rx_addr() - address of one receive context of a peer
+ * fi_rx_addr() - return the address of a receive context of a peer
  * @fi_addr: the peer's address
- * @rx_index: which receive context
- * @rx_ctx_bits: as in the address vector's attributes; 0 gives @fi_addr
+ * @rx_index: index of the receive context
+ * @rx_ctx_bits: as in the address vector's attributes; 0 returns @fi_addr
  *
  * Context: Any context.
- * Return: The address, with the context in its high bits.
+ * Return: The address, with the index in its high bits.
  */
 static inline fi_addr_t fi_rx_addr(fi_addr_t fi_addr, int rx_index,
 				   int rx_ctx_bits)

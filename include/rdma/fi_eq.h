@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What reports and what waits: wait sets, poll sets, event queues, completion
- * queues, counters.
+ * Event queues, completion queues, counters, wait sets and poll sets.
  *
- * Timeouts are in milliseconds; a negative one waits for ever. Blocking calls
- * are for process context: elsewhere they answer -FI_EOPBADSTATE.
+ * Timeouts are in milliseconds; a negative one never expires. Blocking calls
+ * need process context: in atomic context they return -FI_EOPBADSTATE.
  */
 
 #ifndef FI_EQ_H
@@ -14,31 +13,31 @@
 #include <rdma/fi_errno.h>
 
 /*
- * How a reader of a queue, counter or set can block. The comment names what
- * the arg of FI_GETWAIT points at. An open with FI_WAIT_FD, FI_WAIT_MUTEX_COND
- * or FI_WAIT_POLLFD answers -FI_ENOSYS: they need what only processes have.
+ * Wait objects, with which a reader of a queue, counter or set can block. An
+ * open with FI_WAIT_FD, FI_WAIT_MUTEX_COND or FI_WAIT_POLLFD is -FI_ENOSYS: only
+ * processes have these objects.
  *
- * Whoever sleeps on the wait queue of FI_WAIT_QUEUE by the kernel's own means
- * is woken when there may be something to read that was not there when a read
- * found nothing, or when fi_trywait() answered 0:
+ * A thread that sleeps on the wait queue of FI_WAIT_QUEUE is woken when the
+ * object may have something to read that it did not have when a read found
+ * nothing, or when fi_trywait() returned 0:
  *
  *	wait_queue_head_t *queue;
  *
  *	fi_control(&cq->fid, FI_GETWAIT, &queue);
  *	wait_event(*queue, (ret = fi_cq_read(cq, entry, 1)) != -FI_EAGAIN);
  *
- * Each wake-up has to look again. The calls that block work on such objects,
- * and on those with FI_WAIT_SET, too.
+ * Each wakeup must read again. The blocking calls also work on such objects, and
+ * on those with FI_WAIT_SET.
  */
 enum fi_wait_obj {
-	FI_WAIT_NONE,		/* it cannot */
-	FI_WAIT_UNSPEC,		/* only in calls of this API */
-	FI_WAIT_SET,		/* with the wait set in wait_set */
+	FI_WAIT_NONE,		/* blocking calls are -FI_ENOSYS */
+	FI_WAIT_UNSPEC,		/* blocking calls sleep */
+	FI_WAIT_SET,		/* as UNSPEC, and wakes the set in wait_set */
 	FI_WAIT_FD,
 	FI_WAIT_MUTEX_COND,
-	FI_WAIT_YIELD,		/* by yielding the CPU until something is there */
+	FI_WAIT_YIELD,		/* as UNSPEC */
 	FI_WAIT_POLLFD,
-	FI_WAIT_QUEUE,		/* wait_queue_head_t **; the kernel's addition */
+	FI_WAIT_QUEUE,		/* FI_GETWAIT: wait_queue_head_t **; kernel addition */
 };
 
 /**
@@ -97,18 +96,17 @@ struct fid_poll {
 
 /**
  * struct fi_eq_attr - event queue attributes
- * @size: events that fi_eq_write() may queue, 0 for a default
- * @flags: FI_WRITE to allow fi_eq_write(), FI_AFFINITY where
- *	@signaling_vector is meant, FI_PEER: another queue of kOFI's is read in
- *	place of this one, which the context leads to (struct
- *	fi_peer_eq_context)
- * @wait_obj: how fi_eq_sread() blocks
- * @signaling_vector: CPU that reports events
+ * @size: maximum number of unread events of fi_eq_write(), 0 for 64
+ * @flags: FI_WRITE to permit fi_eq_write(), FI_AFFINITY (no effect), FI_PEER:
+ *	the context is a struct fi_peer_eq_context, which has the queue of kOFI
+ *	that is read in place of this one
+ * @wait_obj: wait object of fi_eq_sread()
+ * @signaling_vector: no effect
  * @wait_set: with FI_WAIT_SET, the set to wake
- * @eq_event_handler: called where it may sleep when events have arrived, not
- *	twice at a time; @context is that of the queue. It does not run once
- *	fi_close() of the queue has returned, nor once its module has been
- *	unloaded. The kernel's addition, or %NULL.
+ * @eq_event_handler: called in process context when events have arrived, or
+ *	%NULL; calls do not overlap; @context is that of the queue. It does not
+ *	run after fi_close() of the queue has returned, or after its module has
+ *	been unloaded. Kernel addition.
  */
 struct fi_eq_attr {
 	size_t			size;
@@ -120,7 +118,7 @@ struct fi_eq_attr {
 						    void *context);
 };
 
-/* Events; the comment names the entry that fi_eq_read() returns. */
+/* Events; the comment names the type of the entry of fi_eq_read(). */
 enum {
 	FI_NOTIFY,		/* struct fi_eq_entry */
 	FI_CONNREQ,		/* struct fi_eq_cm_entry */
@@ -132,10 +130,10 @@ enum {
 };
 
 /**
- * struct fi_eq_entry - the end of an asynchronous operation
- * @fid: object that it was for
+ * struct fi_eq_entry - completion of an asynchronous operation
+ * @fid: object of the operation
  * @context: context of the operation
- * @data: as the event says; for FI_AV_COMPLETE how many were inserted
+ * @data: depends on the event; FI_AV_COMPLETE: number of inserted addresses
  */
 struct fi_eq_entry {
 	fid_t			fid;
@@ -144,14 +142,14 @@ struct fi_eq_entry {
 };
 
 /**
- * struct fi_eq_err_entry - an operation that failed
- * @fid: object that it was for
+ * struct fi_eq_err_entry - failed operation
+ * @fid: object of the operation
  * @context: context of the operation
- * @data: as the event says; for an insertion the index of the address
+ * @data: depends on the operation; for an insertion the index of the address
  * @err: fabric errno, positive
- * @prov_errno: the provider's own number, for fi_eq_strerror()
- * @err_data: more about it: the caller's buffer of @err_data_size bytes, or
- *	with a size of 0 the provider's, valid until the next read, or %NULL
+ * @prov_errno: error number of the provider, for fi_eq_strerror()
+ * @err_data: error data: the caller's buffer of @err_data_size bytes, or with a
+ *	size of 0 a buffer of the provider, valid until the next read, or %NULL
  *	if there is no error data
  * @err_data_size: bytes in @err_data; set to the size of the error data, 0 if
  *	@err_data is %NULL
@@ -167,11 +165,11 @@ struct fi_eq_err_entry {
 };
 
 /**
- * struct fi_eq_cm_entry - a connection event
+ * struct fi_eq_cm_entry - connection event
  * @fid: the endpoint, or for FI_CONNREQ the passive endpoint
- * @info: for FI_CONNREQ what to open an endpoint with, or to reject; the
- *	reader's, to be freed with fi_freeinfo()
- * @data: the peer's connection data, as much as the read had room for
+ * @info: for FI_CONNREQ the info to open an endpoint with, or to reject; the
+ *	reader frees it with fi_freeinfo()
+ * @data: private data of the peer
  */
 struct fi_eq_cm_entry {
 	fid_t			fid;
@@ -203,7 +201,7 @@ struct fid_eq {
 	struct fi_ops_eq	*ops;
 };
 
-/* Entry formats of a completion queue; each begins with the one before it. */
+/* Entry formats of a completion queue; each begins with the fields of the one before. */
 enum fi_cq_format {
 	FI_CQ_FORMAT_UNSPEC,
 	FI_CQ_FORMAT_CONTEXT,	/* struct fi_cq_entry */
@@ -223,8 +221,8 @@ struct fi_cq_entry {
 /**
  * struct fi_cq_msg_entry - a completed operation, FI_CQ_FORMAT_MSG
  * @op_context: context of the operation
- * @flags: what it was: FI_SEND | FI_MSG, ...
- * @len: bytes received
+ * @flags: kind of operation: FI_SEND | FI_MSG, ...
+ * @len: bytes received, or written by a peer with remote CQ data
  */
 struct fi_cq_msg_entry {
 	void			*op_context;
@@ -235,10 +233,10 @@ struct fi_cq_msg_entry {
 /**
  * struct fi_cq_data_entry - a completed operation, FI_CQ_FORMAT_DATA
  * @op_context: context of the operation
- * @flags: what it was
- * @len: bytes received
- * @buf: with FI_MULTI_RECV where the message starts
- * @data: with FI_REMOTE_CQ_DATA the peer's data, in host byte order
+ * @flags: kind of operation
+ * @len: bytes received, or written by a peer with remote CQ data
+ * @buf: start of the message in a buffer for several messages, else %NULL
+ * @data: with FI_REMOTE_CQ_DATA the remote CQ data, in host byte order
  */
 struct fi_cq_data_entry {
 	void			*op_context;
@@ -251,11 +249,11 @@ struct fi_cq_data_entry {
 /**
  * struct fi_cq_tagged_entry - a completed operation, FI_CQ_FORMAT_TAGGED
  * @op_context: context of the operation
- * @flags: what it was
- * @len: bytes received
- * @buf: with FI_MULTI_RECV where the message starts
- * @data: with FI_REMOTE_CQ_DATA the peer's data, in host byte order
- * @tag: tag that the message was sent with
+ * @flags: kind of operation
+ * @len: bytes received, or written by a peer with remote CQ data
+ * @buf: start of the message in a buffer for several messages, else %NULL
+ * @data: with FI_REMOTE_CQ_DATA the remote CQ data, in host byte order
+ * @tag: tag of the message
  */
 struct fi_cq_tagged_entry {
 	void			*op_context;
@@ -267,23 +265,23 @@ struct fi_cq_tagged_entry {
 };
 
 /**
- * struct fi_cq_err_entry - an operation that failed
+ * struct fi_cq_err_entry - failed operation
  * @op_context: context of the operation
- * @flags: what it was
- * @len: bytes received
- * @buf: with FI_MULTI_RECV where the message starts
- * @data: with FI_REMOTE_CQ_DATA the peer's data
- * @tag: tag that the message was sent with
- * @olen: bytes that did not fit, with FI_ETRUNC
+ * @flags: kind of operation
+ * @len: bytes received, or written by a peer with remote CQ data
+ * @buf: start of the message in a buffer for several messages, else %NULL
+ * @data: with FI_REMOTE_CQ_DATA the remote CQ data, in host byte order
+ * @tag: tag of the message
+ * @olen: bytes that were truncated, with FI_ETRUNC
  * @err: fabric errno, positive
- * @prov_errno: the provider's own number, for fi_cq_strerror()
- * @err_data: more about it: the caller's buffer of @err_data_size bytes, or
- *	with a size of 0 the provider's, valid until the next read, or %NULL
+ * @prov_errno: error number of the provider, for fi_cq_strerror()
+ * @err_data: error data: the caller's buffer of @err_data_size bytes, or with a
+ *	size of 0 a buffer of the provider, valid until the next read, or %NULL
  *	if there is no error data
  * @err_data_size: bytes in @err_data; set to the size of the error data, 0 if
  *	@err_data is %NULL
- * @src_addr: with FI_SOURCE who sent it, else FI_ADDR_NOTAVAIL. From a later
- *	libfabric (1.20), where it stands in the same place.
+ * @src_addr: with FI_SOURCE the sender, else FI_ADDR_NOTAVAIL. From libfabric
+ *	1.20, which has it in the same place.
  */
 struct fi_cq_err_entry {
 	void			*op_context;
@@ -307,21 +305,21 @@ enum fi_cq_wait_cond {
 
 /**
  * struct fi_cq_attr - completion queue attributes
- * @size: entries that it can hold, 0 for a default
- * @flags: FI_AFFINITY where @signaling_vector is meant, FI_CB_CTX_INTR,
- *	FI_PEER: another provider's queue is read in place of this one, which the
- *	context leads to (struct fi_peer_cq_context)
+ * @size: number of entries that it holds, 0 for 1024 or the device's limit
+ * @flags: FI_AFFINITY to use @signaling_vector, FI_CB_CTX_INTR, FI_PEER: the
+ *	context is a struct fi_peer_cq_context, which has the queue of another
+ *	provider that is read in place of this one
  * @format: format of its entries
- * @wait_obj: how fi_cq_sread() blocks
+ * @wait_obj: wait object of fi_cq_sread()
  * @signaling_vector: completion vector of the device
- * @wait_cond: what cond means in fi_cq_sread()
+ * @wait_cond: FI_CQ_COND_NONE
  * @wait_set: with FI_WAIT_SET, the set to wake
- * @cq_event_handler: called when the queue has something to read, once until
- *	a read has found it empty, and not twice at a time; @context is that of
- *	the queue. With FI_CB_CTX_INTR it runs in hard interrupt context, else
- *	where it may sleep; it may read the queue and post in both. It does not
- *	run once fi_close() of the queue has returned, nor once its module has
- *	been unloaded. The kernel's addition, or %NULL.
+ * @cq_event_handler: called when the queue has something to read, or %NULL: once
+ *	until a read has found the queue empty; calls do not overlap; @context
+ *	is that of the queue. With FI_CB_CTX_INTR it runs in hard interrupt
+ *	context, else in process context; in both it may read the queue and
+ *	post. It does not run after fi_close() of the queue has returned, or
+ *	after its module has been unloaded. Kernel addition.
  */
 struct fi_cq_attr {
 	size_t			size;
@@ -368,8 +366,8 @@ enum fi_cntr_events {
 
 /**
  * struct fi_cntr_attr - counter attributes
- * @events: what it counts
- * @wait_obj: how fi_cntr_wait() blocks
+ * @events: FI_CNTR_EVENTS_COMP
+ * @wait_obj: wait object of fi_cntr_wait()
  * @wait_set: with FI_WAIT_SET, the set to wake
  * @flags: reserved, 0
  */
@@ -425,9 +423,9 @@ static_assert(sizeof(struct fi_ops_cntr) == 64);
 #endif
 
 /**
- * fi_trywait() - tell whether it is safe to block on native wait objects
+ * fi_trywait() - check whether objects are ready before a thread sleeps on them
  * @fabric: fabric of the objects
- * @fids: queues, counters or wait sets, all of one kind of wait object
+ * @fids: queues, counters or wait sets, all with the same kind of wait object
  * @count: entries in @fids
  *
  * A queue is ready while it is not empty. A counter is ready once for each change
@@ -438,10 +436,10 @@ static_assert(sizeof(struct fi_ops_cntr) == 64);
  * Context: Any context in which the objects may be read. A data call of each
  * completion queue.
  * Return:
- * * 0 - there is nothing, and what comes wakes the wait queue
+ * * 0 - no object is ready, and the next event wakes the wait queue
  * * -FI_EAGAIN - a queue may have entries, or a counter has changed
- * * -FI_EINVAL - an object that cannot be waited for, or of another wait object
- *   than the first; a negative @count; @fids is %NULL
+ * * -FI_EINVAL - an object without a wait object, or with another kind than the
+ *   first; a negative @count; @fids is %NULL
  */
 static inline int fi_trywait(struct fid_fabric *fabric, struct fid **fids,
 			     int count)
@@ -454,15 +452,14 @@ static inline int fi_trywait(struct fid_fabric *fabric, struct fid **fids,
  * @waitset: the wait set
  * @timeout: milliseconds
  *
- * It returns at once as long as a queue is not read that has something, and
- * once for each time that a counter has changed meanwhile, or fi_cq_signal()
- * was called.
+ * The call returns at once while a queue is not empty, and once for each change
+ * of a counter and for each fi_cq_signal() since the last call.
  *
  * Context: Process context, may sleep. A data call of each completion queue in
  * the set.
  * Return:
- * * 0 - a member has something
- * * -FI_ETIMEDOUT - none had in time
+ * * 0 - a member is ready
+ * * -FI_ETIMEDOUT - no member was ready in time
  * * -FI_EINTR - a signal is pending, or the kthread should stop
  * * -FI_EOPBADSTATE - in atomic context
  */
@@ -472,22 +469,21 @@ static inline int fi_wait(struct fid_wait *waitset, int timeout)
 }
 
 /**
- * fi_waitfrom() - fi_wait() that says which members there are
+ * fi_waitfrom() - fi_wait() that returns the ready members
  * @waitset: the wait set
- * @fids: where the members go that may have something to read
- * @count: room in @fids
+ * @fids: array for the members that may have something to read
+ * @count: entries in @fids
  * @timeout: milliseconds
  *
- * What it costs depends on how many members have something, not on how many
- * there are. Members that there is no room for are told by the next call. The
- * kernel's addition.
+ * The cost depends on the number of ready members, not on the number of members.
+ * Members that do not fit are returned by the next call. Kernel addition.
  *
  * Context: Process context, may sleep. A data call of each completion queue in
  * the set.
  * Return:
- * * a count - how many were written, at least 1
- * * -FI_EINVAL - no room: @count is not positive, or @fids is %NULL
- * * -FI_ETIMEDOUT - nothing came in time
+ * * a count - number of members written, at least 1
+ * * -FI_EINVAL - @count is not positive, or @fids is %NULL
+ * * -FI_ETIMEDOUT - no member was ready in time
  * * -FI_EINTR - a signal is pending, or the kthread should stop
  * * -FI_EOPBADSTATE - in atomic context
  */
@@ -500,19 +496,18 @@ static inline int fi_waitfrom(struct fid_wait *waitset, struct fid **fids,
 /**
  * fi_poll() - list the members of a poll set that may have something to read
  * @pollset: the poll set
- * @context: where the contexts of those members go
- * @count: room in @context
+ * @context: array for the contexts of these members
+ * @count: entries in @context
  *
- * A queue is listed as long as it is not empty, a counter once after it or its
- * errors have changed. A queue may be listed that turns out to be empty.
- * Members that there is no room for are listed by the next call.
+ * A queue is listed while it is not empty, a counter once after its value or its
+ * error value has changed. A listed queue may turn out to be empty. Members that
+ * do not fit are listed by the next call.
  *
  * Context: Any context in which the members may be read. A data call of each
  * completion queue in the set.
  * Return:
- * * a count - how many contexts were written; 0 where there is nothing new, or
- *   no room
- * * -FI_EINVAL - a negative @count; @context is %NULL with room in it
+ * * a count - number of contexts written; 0 if no member is ready, or @count is 0
+ * * -FI_EINVAL - a negative @count; @context is %NULL and @count not 0
  */
 static inline int fi_poll(struct fid_poll *pollset, void **context, int count)
 {
@@ -520,14 +515,14 @@ static inline int fi_poll(struct fid_poll *pollset, void **context, int count)
 }
 
 /**
- * fi_poll_add() - put a completion queue or counter into a poll set
+ * fi_poll_add() - add a completion queue or counter to a poll set
  * @pollset: the poll set
  * @event_fid: the queue or counter
  * @flags: reserved, 0
  *
  * Context: Process context, may sleep.
  * Return:
- * * 0 - it is a member, and was perhaps before
+ * * 0 - the object is a member, possibly already before the call
  * * -FI_EINVAL - flags, or neither a completion queue nor a counter
  * * -FI_ENOMEM - no memory
  * * -FI_EOPBADSTATE - in atomic context
@@ -539,14 +534,14 @@ static inline int fi_poll_add(struct fid_poll *pollset, struct fid *event_fid,
 }
 
 /**
- * fi_poll_del() - take a completion queue or counter out of a poll set
+ * fi_poll_del() - remove a completion queue or counter from a poll set
  * @pollset: the poll set
  * @event_fid: the queue or counter
  * @flags: reserved, 0
  *
  * Context: Process context, may sleep.
  * Return:
- * * 0 - it is no member, and was perhaps none before
+ * * 0 - the object is not a member, possibly already before the call
  * * -FI_EINVAL - flags, or neither a completion queue nor a counter
  * * -FI_EOPBADSTATE - in atomic context
  */
@@ -563,13 +558,15 @@ static inline int fi_poll_del(struct fid_poll *pollset, struct fid *event_fid,
  * @eq: the open queue
  * @context: stored in the fid, and passed to the handler
  *
- * Nothing of @attr is kept.
+ * The call keeps nothing of @attr. With FI_PEER, @context is a struct
+ * fi_peer_eq_context.
  *
  * Context: Process context, may sleep.
  * Return:
  * * 0 - the queue is open
- * * -FI_EINVAL - other flags than FI_WRITE and FI_AFFINITY; a wait object that
- *   there is not; FI_WAIT_SET without a set; @attr or @eq is %NULL
+ * * -FI_EINVAL - flags other than FI_WRITE, FI_AFFINITY and FI_PEER; an unknown
+ *   wait object; FI_WAIT_SET without a set; with FI_PEER a context that is
+ *   %NULL, too small, or has no queue of kOFI; @attr or @eq is %NULL
  * * -FI_ENOSYS - a wait object that only processes have
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory
@@ -582,24 +579,24 @@ static inline int fi_eq_open(struct fid_fabric *fabric,
 }
 
 /**
- * fi_eq_read() - take one event, without blocking
+ * fi_eq_read() - read one event, without blocking
  * @eq: the queue
- * @event: which event
- * @buf: where its entry goes
+ * @event: buffer for the event number
+ * @buf: buffer for the entry
  * @len: bytes in @buf
  * @flags: 0, or FI_PEEK to leave the event in the queue
  *
- * The info of an FI_CONNREQ is the reader's, and freed with fi_freeinfo(); with
- * FI_PEEK it stays the queue's.
+ * The reader frees the info of an FI_CONNREQ with fi_freeinfo(); with FI_PEEK it
+ * belongs to the queue.
  *
  * Context: Process context; does not wait.
  * Return:
- * * a count - the bytes written
+ * * a count - number of bytes written
  * * -FI_EAGAIN - the queue is empty
  * * -FI_EAVAIL - an error is next: see fi_eq_readerr()
- * * -FI_ETOOSMALL - the entry does not fit, and the event stays
- * * -FI_EINVAL - @event is %NULL, or @buf with room in it
- * * -FI_EBADFLAGS - another flag than FI_PEEK
+ * * -FI_ETOOSMALL - the entry does not fit, and the event stays in the queue
+ * * -FI_EINVAL - @event is %NULL, or @buf is %NULL and @len not 0
+ * * -FI_EBADFLAGS - a flag other than FI_PEEK
  */
 static inline ssize_t fi_eq_read(struct fid_eq *eq, u32 *event, void *buf,
 				 size_t len, u64 flags)
@@ -608,17 +605,17 @@ static inline ssize_t fi_eq_read(struct fid_eq *eq, u32 *event, void *buf,
 }
 
 /**
- * fi_eq_readerr() - take one error entry
+ * fi_eq_readerr() - read one error entry
  * @eq: the queue
- * @buf: where it goes; err_data and err_data_size are input too
+ * @buf: buffer for the entry; err_data and err_data_size are also input
  * @flags: 0, or FI_PEEK
  *
  * Context: Process context; does not wait.
  * Return:
- * * a count - the bytes written: a &struct fi_eq_err_entry
- * * -FI_EAGAIN - no error is next
+ * * a count - number of bytes written: sizeof(struct fi_eq_err_entry)
+ * * -FI_EAGAIN - the queue is empty, or the next event is not an error
  * * -FI_EINVAL - @buf is %NULL
- * * -FI_EBADFLAGS - another flag than FI_PEEK
+ * * -FI_EBADFLAGS - a flag other than FI_PEEK
  */
 static inline ssize_t fi_eq_readerr(struct fid_eq *eq,
 				    struct fi_eq_err_entry *buf, u64 flags)
@@ -627,10 +624,10 @@ static inline ssize_t fi_eq_readerr(struct fid_eq *eq,
 }
 
 /**
- * fi_eq_write() - put an event of one's own into the queue
+ * fi_eq_write() - write a consumer event to the queue
  * @eq: the queue, opened with FI_WRITE
- * @event: which event
- * @buf: its entry, copied
+ * @event: the event number
+ * @buf: the bytes of the event, copied
  * @len: bytes in @buf
  * @flags: reserved, 0
  *
@@ -638,9 +635,9 @@ static inline ssize_t fi_eq_readerr(struct fid_eq *eq,
  * Return:
  * * @len - the event is in the queue
  * * -FI_EINVAL - the queue was opened without FI_WRITE; more than 64 KiB; @buf
- *   is %NULL with bytes in it
+ *   is %NULL and @len not 0
  * * -FI_EBADFLAGS - any flag
- * * -FI_EOVERRUN - as many as the queue's size are unread
+ * * -FI_EOVERRUN - as many written events as the queue's size are unread
  * * -FI_ENOMEM - no memory
  * * -FI_EOPBADSTATE - in atomic context
  */
@@ -651,22 +648,22 @@ static inline ssize_t fi_eq_write(struct fid_eq *eq, u32 event,
 }
 
 /**
- * fi_eq_sread() - take one event, waiting for it
+ * fi_eq_sread() - wait for one event and read it
  * @eq: the queue
- * @event: which event
- * @buf: where its entry goes
+ * @event: buffer for the event number
+ * @buf: buffer for the entry
  * @len: bytes in @buf
  * @timeout: milliseconds
  * @flags: 0, or FI_PEEK
  *
  * Context: Process context, may sleep.
  * Return:
- * * a count - the bytes written
- * * -FI_EAGAIN - the time is over, a signal is pending, or the kthread was told
- *   to stop
+ * * a count - number of bytes written
+ * * -FI_EAGAIN - the timeout has expired, a signal is pending, or the kthread
+ *   should stop
  * * -FI_ENOSYS - the queue was opened with FI_WAIT_NONE
  * * -FI_EOPBADSTATE - in atomic context
- * * another - as fi_eq_read()
+ * * another errno - as for fi_eq_read()
  */
 static inline ssize_t fi_eq_sread(struct fid_eq *eq, u32 *event, void *buf,
 				  size_t len, int timeout, u64 flags)
@@ -675,11 +672,11 @@ static inline ssize_t fi_eq_sread(struct fid_eq *eq, u32 *event, void *buf,
 }
 
 /**
- * fi_eq_strerror() - describe a provider's errno
- * @eq: the queue that reported it
- * @prov_errno: the number
- * @err_data: the data that came with it
- * @buf: where the text is copied to as well, or %NULL
+ * fi_eq_strerror() - describe an error number of a provider
+ * @eq: the queue that reported the error
+ * @prov_errno: prov_errno of the error entry
+ * @err_data: err_data of the error entry
+ * @buf: buffer to which the text is also copied, or %NULL
  * @len: bytes in @buf
  *
  * Context: Any context.
@@ -693,21 +690,21 @@ static inline const char *fi_eq_strerror(struct fid_eq *eq, int prov_errno,
 }
 
 /**
- * fi_cq_read() - take completions, without blocking
+ * fi_cq_read() - read completions, without blocking
  * @cq: the queue
  * @buf: array of @count entries in the format of the queue, or %NULL with a
  *	@count of 0 to make progress only
- * @count: most entries to take
+ * @count: maximum number of entries
  *
- * With no room it takes what the device has into the queue, and answers what a
- * read would find: -FI_EAGAIN, -FI_EAVAIL or 0.
+ * With a @count of 0 the call moves completions from the device to the queue, and
+ * returns the result of a read: -FI_EAGAIN, -FI_EAVAIL or 0.
  *
  * Context: Any context, the handler's included. Data call.
  * Return:
- * * a count - how many were taken
+ * * a count - number of entries read
  * * -FI_EAGAIN - the queue is empty
  * * -FI_EAVAIL - an error is next: see fi_cq_readerr()
- * * -FI_EINVAL - @buf is %NULL with room in it
+ * * -FI_EINVAL - @buf is %NULL and @count not 0
  */
 static inline ssize_t fi_cq_read(struct fid_cq *cq, void *buf, size_t count)
 {
@@ -715,14 +712,14 @@ static inline ssize_t fi_cq_read(struct fid_cq *cq, void *buf, size_t count)
 }
 
 /**
- * fi_cq_readfrom() - take completions and learn who sent the messages
+ * fi_cq_readfrom() - read completions and the senders of messages
  * @cq: the queue
  * @buf: as in fi_cq_read()
- * @count: most entries to take
- * @src_addr: array of @count addresses, FI_ADDR_NOTAVAIL where unknown
+ * @count: maximum number of entries
+ * @src_addr: array of @count addresses, FI_ADDR_NOTAVAIL if unknown
  *
  * Context: Any context, the handler's included. Data call.
- * Return: As fi_cq_read().
+ * Return: As for fi_cq_read().
  */
 static inline ssize_t fi_cq_readfrom(struct fid_cq *cq, void *buf,
 				     size_t count, fi_addr_t *src_addr)
@@ -731,15 +728,15 @@ static inline ssize_t fi_cq_readfrom(struct fid_cq *cq, void *buf,
 }
 
 /**
- * fi_cq_readerr() - take one error entry
+ * fi_cq_readerr() - read one error entry
  * @cq: the queue
- * @buf: where it goes; err_data and err_data_size are input too
+ * @buf: buffer for the entry; err_data and err_data_size are also input
  * @flags: reserved, 0
  *
  * Context: Any context, the handler's included. Data call.
  * Return:
  * * 1 - the entry has been written
- * * -FI_EAGAIN - no error is next
+ * * -FI_EAGAIN - the next entry is not an error entry
  * * -FI_EINVAL - @buf is %NULL
  * * -FI_EBADFLAGS - any flag
  */
@@ -753,13 +750,13 @@ static inline ssize_t fi_cq_readerr(struct fid_cq *cq,
  * fi_readfrom() - fi_cq_readfrom() under its name in the kfabric slides
  * @cq: the queue
  * @buf: as in fi_cq_read()
- * @count: most entries to take
+ * @count: maximum number of entries
  * @src: as @src_addr of fi_cq_readfrom()
  *
- * The kernel's addition.
+ * Kernel addition.
  *
  * Context: Any context, the handler's included. Data call.
- * Return: As fi_cq_readfrom().
+ * Return: As for fi_cq_readfrom().
  */
 static inline ssize_t fi_readfrom(struct fid_cq *cq, void *buf, size_t count,
 				  fi_addr_t *src)
@@ -773,10 +770,10 @@ static inline ssize_t fi_readfrom(struct fid_cq *cq, void *buf, size_t count,
  * @buf: as in fi_cq_readerr()
  * @flags: reserved, 0
  *
- * The kernel's addition.
+ * Kernel addition.
  *
  * Context: Any context, the handler's included. Data call.
- * Return: As fi_cq_readerr().
+ * Return: As for fi_cq_readerr().
  */
 static inline ssize_t fi_cq_error(struct fid_cq *cq,
 				  struct fi_cq_err_entry *buf, u64 flags)
@@ -785,20 +782,20 @@ static inline ssize_t fi_cq_error(struct fid_cq *cq,
 }
 
 /**
- * fi_cq_sread() - take completions, waiting for the first
+ * fi_cq_sread() - wait for completions and read them
  * @cq: the queue
  * @buf: array of @count entries in the format of the queue
- * @count: most entries to take
- * @cond: as the queue's wait_cond says, or %NULL
+ * @count: maximum number of entries
+ * @cond: ignored
  * @timeout: milliseconds
  *
  * Context: Process context, may sleep. Data call.
  * Return:
- * * a count - how many were taken
- * * -FI_EAGAIN - the time is over, fi_cq_signal() was called, a signal is
+ * * a count - number of entries read
+ * * -FI_EAGAIN - the timeout has expired, fi_cq_signal() was called, a signal is
  *   pending, or the kthread should stop
  * * -FI_EAVAIL - an error is next: see fi_cq_readerr()
- * * -FI_EINVAL - @buf is %NULL with room in it
+ * * -FI_EINVAL - @buf is %NULL and @count not 0
  * * -FI_ENOSYS - the queue was opened with FI_WAIT_NONE
  * * -FI_EOPBADSTATE - in atomic context
  */
@@ -809,16 +806,16 @@ static inline ssize_t fi_cq_sread(struct fid_cq *cq, void *buf, size_t count,
 }
 
 /**
- * fi_cq_sreadfrom() - take completions and their senders, waiting
+ * fi_cq_sreadfrom() - wait for completions, and read them and their senders
  * @cq: the queue
  * @buf: array of @count entries in the format of the queue
- * @count: most entries to take
+ * @count: maximum number of entries
  * @src_addr: as in fi_cq_readfrom()
- * @cond: as the queue's wait_cond says, or %NULL
+ * @cond: ignored
  * @timeout: milliseconds
  *
  * Context: Process context, may sleep. Data call.
- * Return: As fi_cq_sread().
+ * Return: As for fi_cq_sread().
  */
 static inline ssize_t fi_cq_sreadfrom(struct fid_cq *cq, void *buf,
 				      size_t count, fi_addr_t *src_addr,
@@ -828,12 +825,12 @@ static inline ssize_t fi_cq_sreadfrom(struct fid_cq *cq, void *buf,
 }
 
 /**
- * fi_cq_signal() - wake a reader that waits, or the next one that would
+ * fi_cq_signal() - wake a sleeping reader, or the next one that would sleep
  * @cq: the queue
  *
  * Context: Any context.
  * Return:
- * * 0 - one reader wakes, or the next one does not sleep
+ * * 0 - one reader is woken, or the next one does not sleep
  * * -FI_ENOSYS - the queue was opened with FI_WAIT_NONE
  */
 static inline int fi_cq_signal(struct fid_cq *cq)
@@ -842,11 +839,11 @@ static inline int fi_cq_signal(struct fid_cq *cq)
 }
 
 /**
- * fi_cq_strerror() - describe a provider's errno
- * @cq: the queue that reported it
- * @prov_errno: the number
- * @err_data: the data that came with it
- * @buf: where the text is copied to as well, or %NULL
+ * fi_cq_strerror() - describe an error number of a provider
+ * @cq: the queue that reported the error
+ * @prov_errno: prov_errno of the error entry
+ * @err_data: err_data of the error entry
+ * @buf: buffer to which the text is also copied, or %NULL
  * @len: bytes in @buf
  *
  * Context: Any context.
@@ -860,14 +857,13 @@ static inline const char *fi_cq_strerror(struct fid_cq *cq, int prov_errno,
 }
 
 /**
- * fi_cntr_read() - operations that succeeded
+ * fi_cntr_read() - return the number of operations that succeeded
  * @cntr: the counter
  *
- * What has completed by now is counted first, whether or not anybody reads the
- * completion queue.
+ * The call polls the completion queues and counts completed operations first.
  *
  * Context: Any context.
- * Return: Its value.
+ * Return: The value.
  */
 static inline u64 fi_cntr_read(struct fid_cntr *cntr)
 {
@@ -875,13 +871,14 @@ static inline u64 fi_cntr_read(struct fid_cntr *cntr)
 }
 
 /**
- * fi_cntr_readerr() - operations that failed
+ * fi_cntr_readerr() - return the number of operations that failed
  * @cntr: the counter
  *
- * As fi_cntr_read(). Each of them has an error entry in its completion queue.
+ * The call polls the completion queues like fi_cntr_read(). Each failed operation
+ * also has an error entry in its completion queue.
  *
  * Context: Any context.
- * Return: Its error value.
+ * Return: The error value.
  */
 static inline u64 fi_cntr_readerr(struct fid_cntr *cntr)
 {
@@ -891,7 +888,7 @@ static inline u64 fi_cntr_readerr(struct fid_cntr *cntr)
 /**
  * fi_cntr_add() - add to a counter's value
  * @cntr: the counter
- * @value: what to add
+ * @value: the addend
  *
  * Context: Any context.
  * Return: 0.
@@ -904,7 +901,7 @@ static inline int fi_cntr_add(struct fid_cntr *cntr, u64 value)
 /**
  * fi_cntr_adderr() - add to a counter's error value
  * @cntr: the counter
- * @value: what to add
+ * @value: the addend
  *
  * Context: Any context.
  * Return: 0.
@@ -943,19 +940,19 @@ static inline int fi_cntr_seterr(struct fid_cntr *cntr, u64 value)
 }
 
 /**
- * fi_cntr_wait() - block until a counter has reached a value
+ * fi_cntr_wait() - wait until a counter has reached a value
  * @cntr: the counter
  * @threshold: the value
- * @timeout: milliseconds for the whole call; for ever if negative
+ * @timeout: milliseconds for the whole call; never expires if negative
  *
- * Nobody else has to look at the completion queues. fi_close() of the counter
- * is -FI_EBUSY meanwhile.
+ * The call polls the completion queues itself. fi_close() of the counter is
+ * -FI_EBUSY meanwhile.
  *
  * Context: Process context, may sleep.
  * Return:
- * * 0 - the value is at or past @threshold
+ * * 0 - the value is at or above @threshold
  * * -FI_EAVAIL - the error value has changed since the call began
- * * -FI_ETIMEDOUT - the time is over
+ * * -FI_ETIMEDOUT - the timeout has expired
  * * -FI_EINTR - a signal is pending, or the kthread should stop
  * * -FI_ENOSYS - the counter was opened with FI_WAIT_NONE
  * * -FI_EOPBADSTATE - in atomic context
