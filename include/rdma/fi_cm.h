@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Connections, and the addresses of endpoints.
+ * Connection management, and the addresses of endpoints.
  */
 
 #ifndef FI_CM_H
@@ -41,19 +41,18 @@ static_assert(sizeof(struct fi_ops_cm) == 80);
 #endif
 
 /**
- * fi_setname() - choose the local address
+ * fi_setname() - set the local address
  * @fid: an endpoint that is not enabled, or a passive one that does not listen
  * @addr: the address, copied
  * @addrlen: bytes in @addr
  *
  * Context: Process context, may sleep.
  * Return:
- * * 0 - that is the local address
- * * -FI_EINVAL - no address of IP
+ * * 0 - the address is set
+ * * -FI_EINVAL - the address is not an IP address
  * * -FI_EOPBADSTATE - the endpoint is enabled, or listens; in atomic context
- * * -FI_EADDRINUSE - passive: the port is taken
- * * -FI_EADDRNOTAVAIL - passive: no device of the fabric's namespace has the
- *   address
+ * * -FI_EADDRINUSE, -FI_EADDRNOTAVAIL, -FI_ENODEV, -FI_EACCES - passive: as for
+ *   fi_passive_ep()
  * * -FI_ENOMEM - no memory
  */
 static inline int fi_setname(fid_t fid, void *addr, size_t addrlen)
@@ -66,15 +65,15 @@ static inline int fi_setname(fid_t fid, void *addr, size_t addrlen)
 /**
  * fi_getname() - read the local address
  * @fid: the endpoint, active or passive
- * @addr: where it goes
- * @addrlen: room in @addr, then the bytes needed
+ * @addr: buffer for the address
+ * @addrlen: size of @addr, then the needed size
  *
  * Context: Process context, may sleep.
  * Return:
  * * 0 - the address has been written
  * * -FI_ETOOSMALL - the address has been truncated; a string is terminated
- * * -FI_EADDRNOTAVAIL - there is none yet
- * * -FI_EINVAL - @addrlen is %NULL, or @addr with room in it
+ * * -FI_EADDRNOTAVAIL - the endpoint has no address yet
+ * * -FI_EINVAL - @addrlen is %NULL, or @addr is %NULL and its size not 0
  * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_getname(fid_t fid, void *addr, size_t *addrlen)
@@ -87,15 +86,15 @@ static inline int fi_getname(fid_t fid, void *addr, size_t *addrlen)
 /**
  * fi_getpeer() - read the peer's address
  * @ep: a connected endpoint
- * @addr: where it goes
- * @addrlen: room in @addr, then the bytes needed
+ * @addr: buffer for the address
+ * @addrlen: size of @addr, then the needed size
  *
  * Context: Process context, may sleep.
  * Return:
  * * 0 - the address has been written
- * * -FI_ETOOSMALL - as much as fits has been written
- * * -FI_ENOTCONN - it is not connected yet
- * * -FI_EINVAL - @addrlen is %NULL, or @addr with room in it
+ * * -FI_ETOOSMALL - the address has been truncated; a string is terminated
+ * * -FI_ENOTCONN - the endpoint is not connected yet
+ * * -FI_EINVAL - @addrlen is %NULL, or @addr is %NULL and its size not 0
  * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_getpeer(struct fid_ep *ep, void *addr, size_t *addrlen)
@@ -104,22 +103,21 @@ static inline int fi_getpeer(struct fid_ep *ep, void *addr, size_t *addrlen)
 }
 
 /**
- * fi_listen() - begin to report connection requests
+ * fi_listen() - start to report connection requests
  * @pep: the passive endpoint, with an event queue bound
  *
- * Each request is an FI_CONNREQ event. One that nobody took is rejected when
- * the endpoint or its queue is closed.
+ * Each request is an FI_CONNREQ event. Requests that no endpoint has taken are
+ * rejected when the passive endpoint is closed.
  *
  * Context: Process context, may sleep.
  * Return:
  * * 0 - requests are reported
  * * -FI_ENOEQ - no event queue is bound
- * * -FI_EADDRNOTAVAIL - it has no address, or no device of the namespace has
- *   that
- * * -FI_EADDRINUSE - the port is taken
+ * * -FI_EADDRNOTAVAIL - no address is bound
+ * * -FI_EADDRINUSE - siw: a TCP socket uses the port
  * * -FI_EOPNOTSUPP - the device cannot listen in the fabric's network namespace
- * * -FI_EOPBADSTATE - it listens already; in atomic context
- * * another - what rdma_cm answers
+ * * -FI_EOPBADSTATE - the endpoint already listens; in atomic context
+ * * another errno - of rdma_cm
  */
 static inline int fi_listen(struct fid_pep *pep)
 {
@@ -127,24 +125,27 @@ static inline int fi_listen(struct fid_pep *pep)
 }
 
 /**
- * fi_connect() - begin to connect, enabling the endpoint
+ * fi_connect() - enable an endpoint if necessary, and start to connect it
  * @ep: the endpoint; call fi_enable() first to post receives before this call
  * @addr: the peer's address, or %NULL for the dest_addr of its info
- * @param: data for the peer, or %NULL; copied
+ * @param: private data for the peer, or %NULL; copied
  * @paramlen: bytes in @param, up to FI_OPT_CM_DATA_SIZE
  *
  * The outcome is an event: FI_CONNECTED, or an error entry with
- * FI_ECONNREFUSED (and the rejecter's data), FI_EHOSTUNREACH or FI_ETIMEDOUT.
+ * FI_ECONNREFUSED (and the private data of a rejection), FI_EHOSTUNREACH or
+ * FI_ETIMEDOUT.
  *
  * Context: Process context, may sleep.
  * Return:
- * * 0 - it has begun; an event tells what came of it
- * * -FI_EISCONN - it is connecting, or connected
- * * -FI_EINVAL - no address is known, or it is not of IP; too much data
- * * -FI_EOPBADSTATE - the endpoint was made for a request, or its connection is
- *   over; in atomic context
- * * another - as fi_enable(), or what rdma_cm answers: the endpoint can be
- *   connected still
+ * * 0 - the attempt has started; an event reports the outcome
+ * * -FI_EISCONN - the endpoint is connecting, or connected
+ * * -FI_EINVAL - no peer address, or one that is not an IP address; too much
+ *   private data
+ * * -FI_EOPBADSTATE - the endpoint was opened for a request, or its connection
+ *   has ended; in atomic context
+ * * -FI_ENOSYS - a datagram endpoint
+ * * another errno - as for fi_enable(), or of rdma_cm: the endpoint can still be
+ *   connected
  */
 static inline int fi_connect(struct fid_ep *ep, const void *addr,
 			     const void *param, size_t paramlen)
@@ -153,21 +154,20 @@ static inline int fi_connect(struct fid_ep *ep, const void *addr,
 }
 
 /**
- * fi_accept() - accept a connection request, enabling the endpoint
+ * fi_accept() - enable an endpoint if necessary, and accept its connection request
  * @ep: an endpoint opened with the info of FI_CONNREQ; call fi_enable() first
  *	to post receives before this call: the peer may send at once
- * @param: data for the peer, or %NULL; copied
+ * @param: private data for the peer, or %NULL; copied
  * @paramlen: bytes in @param, up to FI_OPT_CM_DATA_SIZE
  *
  * Context: Process context, may sleep.
  * Return:
  * * 0 - FI_CONNECTED follows, or an error event
- * * -FI_EINVAL - the endpoint was not made for a request; too much data
+ * * -FI_EINVAL - the endpoint was not opened for a request; too much private data
  * * -FI_EISCONN - the request has been answered
  * * -FI_ECONNABORTED - the peer has given up
- * * -FI_EOPBADSTATE - the device has gone away; in atomic context
- * * another - as fi_enable(), or what rdma_cm answers: there will be no
- *   connection
+ * * -FI_EOPBADSTATE - the device has been removed; in atomic context
+ * * another errno - as for fi_enable(), or of rdma_cm: the attempt has failed
  */
 static inline int fi_accept(struct fid_ep *ep, const void *param,
 			    size_t paramlen)
@@ -179,14 +179,14 @@ static inline int fi_accept(struct fid_ep *ep, const void *param,
  * fi_reject() - reject a connection request
  * @pep: the passive endpoint that reported it
  * @handle: handle of the info of FI_CONNREQ
- * @param: data for the peer, or %NULL; copied
+ * @param: private data for the peer, or %NULL; copied
  * @paramlen: bytes in @param, up to FI_OPT_CM_DATA_SIZE
  *
  * Context: Process context, may sleep.
  * Return:
- * * 0 - the peer is told
+ * * 0 - the rejection has been sent
  * * -FI_EINVAL - no unanswered request of this fabric has that handle; too much
- *   data
+ *   private data
  * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_reject(struct fid_pep *pep, fid_t handle,
@@ -196,7 +196,7 @@ static inline int fi_reject(struct fid_pep *pep, fid_t handle,
 }
 
 /**
- * fi_shutdown() - disconnect
+ * fi_shutdown() - disconnect, or close one direction
  * @ep: a connected endpoint
  * @flags: 0 or FI_READ | FI_WRITE to disconnect; FI_WRITE or FI_READ alone to
  *	close transmits or receives on this side only
@@ -212,12 +212,12 @@ static inline int fi_reject(struct fid_pep *pep, fid_t handle,
  *
  * Closing a closed direction again succeeds, and does not affect the other one.
  *
- * Context: Process context, may sleep; ten seconds at most where a device does
- * not give operations back.
+ * Context: Process context, may sleep; ten seconds at most if a device does not
+ * complete operations.
  * Return:
  * * 0 - the direction is closed
- * * -FI_ENOTCONN - it was never connected
- * * -FI_EBADFLAGS - other flags than FI_READ and FI_WRITE
+ * * -FI_ENOTCONN - the endpoint was never connected
+ * * -FI_EBADFLAGS - flags other than FI_READ and FI_WRITE
  * * -FI_ETIMEDOUT - FI_WRITE: not all transmits have completed in ten seconds
  * * -FI_EOPBADSTATE - in atomic context
  */
@@ -229,13 +229,13 @@ static inline int fi_shutdown(struct fid_ep *ep, u64 flags)
 /**
  * fi_join() - join a multicast or collective group
  * @ep: the endpoint
- * @addr: address of the group; with FI_COLLECTIVE a struct fi_collective_addr
+ * @addr: with FI_COLLECTIVE a struct fi_collective_addr
  * @flags: FI_COLLECTIVE, FI_SEND, FI_RECV
  * @mc: the membership
  * @context: stored in the fid
  *
  * Context: Process context, may sleep.
- * Return: With FI_COLLECTIVE as fi_join_collective(); -FI_ENOSYS otherwise: no
+ * Return: With FI_COLLECTIVE as for fi_join_collective(); -FI_ENOSYS otherwise: no
  * provider has multicast.
  */
 static inline int fi_join(struct fid_ep *ep, const void *addr, u64 flags,
@@ -246,7 +246,7 @@ static inline int fi_join(struct fid_ep *ep, const void *addr, u64 flags,
 }
 
 /**
- * fi_mc_addr() - address of a group, for transfers to it
+ * fi_mc_addr() - return the address of a group, for operations on it
  * @mc: the membership
  *
  * Context: Any context.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Endpoints and messages.
+ * Endpoints, passive endpoints, shared contexts and messages.
  */
 
 #ifndef FI_ENDPOINT_H
@@ -12,42 +12,45 @@
 /**
  * DOC: Transfers
  *
- * Every call that posts a transfer (messages, tagged messages, RMA, atomics) is
- * a data call for any context, and keeps these rules.
+ * The following rules apply to every call that posts a transfer (messages,
+ * tagged messages, RMA, atomics). Each is a data call, and legal in any context.
  *
- * Buffers are kernel addresses: kmalloc, vmalloc or module memory, not a
- * stack. A buffer belongs to the operation until its completion was read, and
- * from an inject call back to the caller at once. What describes it (vectors,
- * message structs, desc arrays) is the caller's again when the call returns.
- * desc is what fi_mr_desc() gave, or %NULL: the buffer is then mapped for this
- * one operation. A zero-length transfer ignores buf, iov and desc. What is
- * injected may lie on a stack too.
+ * Buffers are kernel addresses: kmalloc, vmalloc or module memory, not a stack.
+ * A buffer belongs to the operation until its completion has been read; after
+ * an inject call it belongs to the caller again at once, and may be on a stack.
+ * Vectors, message structs and desc arrays belong to the caller again when the
+ * call returns. desc is the result of fi_mr_desc(), or %NULL: the buffer is then
+ * mapped for this operation. A zero-length transfer ignores buf, iov and desc.
  *
- * The context comes back as op_context of the completion. A connected endpoint
+ * The context is returned as op_context of the completion. A connected endpoint
  * ignores the address argument. For a datagram endpoint it is a handle of the
  * address vector, or FI_ADDR_UNSPEC: a send to FI_ADDR_UNSPEC is -FI_EINVAL, and
  * a receive from it matches any peer. %NULL converts to 0, which has no special
  * meaning: it is the first address of an FI_AV_TABLE.
  *
- * What is posted answers 0, else nothing of it has been kept:
+ * The calls return 0 if the operation has been posted. Otherwise they keep
+ * nothing of it and return:
  *
  * * -FI_EAGAIN - the endpoint's queue, or the completion queue, has no room:
- *   read completions, then try again. Also FI_FENCE behind an atomic operation
- *   of several steps, and a driver that is out of memory for the moment
- * * -FI_ENOTCONN - a transmit before FI_CONNECTED; anything after the peer left
+ *   read completions, then try again. Also FI_FENCE after an atomic operation
+ *   of several steps, and a driver that is temporarily out of memory
+ * * -FI_ENOTCONN - a transmit before FI_CONNECTED; any transfer after the peer
+ *   has disconnected
  * * -FI_EOPBADSTATE - the endpoint is not enabled (fi_enable(), fi_connect() and
  *   fi_accept() enable it), or fi_shutdown() has closed this direction on this
  *   side
  * * -FI_EINVAL - more vector entries, or more pieces of memory, than the
- *   iov_limit; memory that no device may have; a range that is not in the
- *   region of its desc, or a region of another domain; a vector or struct that
- *   is %NULL
- * * -FI_EMSGSIZE - more bytes than max_msg_size
- * * -FI_EBADFLAGS - a flag that the call does not have
- * * -FI_EOPNOTSUPP - a flag for what the endpoint was not offered; FI_MULTI_RECV
- *   of a shared receive context, and FI_PEEK of one of datagrams
+ *   iov_limit; on iWARP more than one piece of memory for an RMA read; memory
+ *   that cannot be mapped for a device; a range outside of the region of its
+ *   desc, or a region of another domain; a vector or struct that is %NULL
+ * * -FI_EMSGSIZE - more bytes than max_msg_size, or for inject than inject_size
+ * * -FI_EBADFLAGS - a flag that the call does not take
+ * * -FI_EOPNOTSUPP - a flag for a capability that the endpoint was not offered;
+ *   FI_MULTI_RECV of a shared receive context; FI_PEEK of a shared receive
+ *   context of datagram endpoints
  * * -FI_ENOSYS - a receive of an endpoint that shares its receives: post it to
- *   the context; a transfer that a context of a scalable endpoint is not for
+ *   the context; a transfer of the other direction on a context of a scalable
+ *   endpoint
  * * -FI_ENOMEM - without desc: the buffer cannot be mapped
  */
 
@@ -76,7 +79,7 @@ enum {
 
 /* Options of FI_OPT_ENDPOINT */
 enum {
-	FI_OPT_MIN_MULTI_RECV,		/* size_t: room for each message */
+	FI_OPT_MIN_MULTI_RECV,		/* size_t: bytes for each message */
 	FI_OPT_CM_DATA_SIZE,		/* size_t */
 	FI_OPT_BUFFERED_MIN,		/* size_t */
 	FI_OPT_BUFFERED_LIMIT,		/* size_t */
@@ -155,7 +158,7 @@ struct fi_ops_collective;
  * @atomic: atomics
  * @collective: collectives
  *
- * The tables stay as they are while it is open.
+ * The tables do not change while the endpoint is open.
  */
 struct fid_ep {
 	struct fid		fid;
@@ -169,7 +172,7 @@ struct fid_ep {
 };
 
 /**
- * struct fid_pep - a passive endpoint: it listens
+ * struct fid_pep - a passive endpoint, which listens for connection requests
  * @fid: common part
  * @ops: options
  * @cm: connections
@@ -181,7 +184,7 @@ struct fid_pep {
 };
 
 /**
- * struct fid_stx - a transmit context that endpoints share
+ * struct fid_stx - a shared transmit context
  * @fid: common part
  * @ops: options
  */
@@ -190,7 +193,7 @@ struct fid_stx {
 	struct fi_ops_ep	*ops;
 };
 
-/* fi_getopt(), fi_getname() and others take any of the three by its fid. */
+/* fi_getopt(), fi_getname() and others take each of the three by its fid. */
 static_assert(offsetof(struct fid_pep, ops) == offsetof(struct fid_ep, ops));
 static_assert(offsetof(struct fid_pep, cm) == offsetof(struct fid_ep, cm));
 static_assert(offsetof(struct fid_stx, ops) == offsetof(struct fid_ep, ops));
@@ -205,18 +208,22 @@ static_assert(sizeof(struct fi_ops_msg) == 80);
 /**
  * fi_passive_ep() - open a passive endpoint
  * @fabric: its parent
- * @info: an info whose src_addr is where to listen
+ * @info: an info whose src_addr is the address to listen at
  * @pep: the open endpoint
  * @context: stored in the fid
  *
- * The info is read while the call runs.
+ * The call keeps nothing of @info.
  *
  * Context: Process context, may sleep.
  * Return:
  * * 0 - the endpoint is open, and bound to the address if there is one
- * * -FI_EINVAL - a src_addr that is no address of IP; @info or @pep is %NULL
- * * -FI_EADDRINUSE - the port is taken
- * * -FI_EADDRNOTAVAIL - no device of the fabric's namespace has the address
+ * * -FI_EINVAL - a src_addr that is not an IP address; @info or @pep is %NULL
+ * * -FI_EADDRINUSE - the port is in use at this address
+ * * -FI_EADDRNOTAVAIL - no interface of the fabric's namespace has the address;
+ *   on devices also a port that is in use, if one of the two addresses is
+ *   unspecified
+ * * -FI_ENODEV - the interface with the address has no RDMA device
+ * * -FI_EACCES - on devices a port below 1024, without CAP_NET_BIND_SERVICE
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory
  */
@@ -230,21 +237,21 @@ static inline int fi_passive_ep(struct fid_fabric *fabric,
 /**
  * fi_endpoint() - open an endpoint
  * @domain: its parent
- * @info: one of the infos that fi_getinfo() or FI_CONNREQ gave
+ * @info: an info that fi_getinfo() or FI_CONNREQ returned
  * @ep: the open endpoint
  * @context: stored in the fid
  *
- * The info is read while the call runs. A connection request that it names is
- * the endpoint's from then on.
+ * The call keeps nothing of @info. A connection request that it names belongs to
+ * the endpoint from then on.
  *
  * Context: Process context, may sleep.
  * Return:
  * * 0 - the endpoint is open
- * * -FI_EINVAL - neither FI_EP_MSG nor FI_EP_RDM, or several contexts, which
- *   fi_scalable_ep() is for; capabilities, sizes or completion levels beyond
- *   what was offered; another device than the domain's; the handle of no
+ * * -FI_EINVAL - an endpoint type that the domain's provider does not have;
+ *   several contexts (use fi_scalable_ep()); capabilities, sizes or completion
+ *   levels beyond the offer; another device than the domain's; the handle of no
  *   unanswered request; @info or @ep is %NULL
- * * -FI_EDOMAIN - a request that came in on another device: it is refused
+ * * -FI_EDOMAIN - a request that arrived on another device: it is rejected
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory
  */
@@ -257,15 +264,15 @@ static inline int fi_endpoint(struct fid_domain *domain, struct fi_info *info,
 /**
  * fi_endpoint2() - open an endpoint, with flags
  * @domain: its parent
- * @info: one of the infos that fi_getinfo() or FI_CONNREQ gave
+ * @info: an info that fi_getinfo() or FI_CONNREQ returned
  * @ep: the open endpoint
- * @flags: 0; of providers that take it FI_PEER_TRANSFER: @context is a struct
- *	fi_peer_transfer_context
+ * @flags: 0, or for providers that accept it FI_PEER_TRANSFER: @context is a
+ *	struct fi_peer_transfer_context
  * @context: stored in the fid
  *
  * Context: Process context, may sleep.
- * Return: As fi_endpoint(); -FI_EINVAL for any flag: no provider takes
- * FI_PEER_TRANSFER: they are no offloads, but see fi_import_fid().
+ * Return: As for fi_endpoint(); -FI_EINVAL for any flag: kOFI's providers are not
+ * offloads and do not accept FI_PEER_TRANSFER. See fi_import_fid().
  */
 static inline int fi_endpoint2(struct fid_domain *domain, struct fi_info *info,
 			       struct fid_ep **ep, u64 flags, void *context)
@@ -279,24 +286,24 @@ static inline int fi_endpoint2(struct fid_domain *domain, struct fi_info *info,
 }
 
 /**
- * fi_scalable_ep() - open an endpoint of many contexts
+ * fi_scalable_ep() - open a datagram endpoint with several contexts
  * @domain: its parent
- * @info: one of the infos that fi_getinfo() gave for FI_EP_RDM; how many contexts
- *	there are is in &fi_ep_attr.tx_ctx_cnt and &fi_ep_attr.rx_ctx_cnt, where 0
- *	is 1, and which may be changed
+ * @info: an info that fi_getinfo() returned for FI_EP_RDM; the numbers of
+ *	contexts are in &fi_ep_attr.tx_ctx_cnt and &fi_ep_attr.rx_ctx_cnt, where
+ *	0 means 1, and may be changed
  * @sep: the open endpoint
  * @context: stored in the fid
  *
- * The info is read while the call runs. The endpoint is closed after all of its
- * contexts: -FI_EBUSY before. Transfers on itself are -FI_ENOSYS; fi_enable(),
- * fi_setname(), fi_getname() and options are as of other datagram endpoints.
+ * The call keeps nothing of @info. The endpoint is closed after all of its
+ * contexts, -FI_EBUSY before. Transfers on it are -FI_ENOSYS; fi_enable(),
+ * fi_setname(), fi_getname() and options work as for other datagram endpoints.
  *
  * Context: Process context, may sleep.
  * Return:
  * * 0 - the endpoint is open
- * * -FI_EINVAL - more contexts than max_ep_tx_ctx or max_ep_rx_ctx, as with
- *   FI_SHARED_CONTEXT; capabilities or sizes beyond what was offered; another
- *   device than the domain's; @info or @sep is %NULL
+ * * -FI_EINVAL - more contexts than max_ep_tx_ctx or max_ep_rx_ctx, or
+ *   FI_SHARED_CONTEXT; capabilities or sizes beyond the offer; another device
+ *   than the domain's; @info or @sep is %NULL
  * * -FI_ENOSYS - a domain of connected endpoints
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory
@@ -309,26 +316,27 @@ static inline int fi_scalable_ep(struct fid_domain *domain,
 }
 
 /**
- * fi_ep_bind() - bind a queue, counter, vector or shared context
+ * fi_ep_bind() - bind a queue, counter, address vector or shared context
  * @ep: the endpoint, not enabled yet
- * @bfid: what to bind
+ * @bfid: the object to bind
  * @flags: for a completion queue FI_TRANSMIT, FI_RECV and
  *	FI_SELECTIVE_COMPLETION; for a counter the operations that it counts:
  *	FI_SEND, FI_RECV, FI_READ, FI_WRITE
  *
- * A counter is bound besides the completion queues, never in their place.
+ * A counter does not replace a completion queue.
  *
  * Context: Process context, may sleep.
  * Return:
- * * 0 - it is bound, and busy until the endpoint is closed
- * * -FI_EBADFLAGS - a completion queue without FI_TRANSMIT and FI_RECV, or with
- *   the one that a context has not; a counter without a kind of operation, flags of an event queue, an address
- *   vector or a shared context, and bits that mean nothing
- * * -FI_EINVAL - what cannot be bound, as an address vector to a connected
- *   endpoint, or a shared context to one whose info does not say
- *   FI_SHARED_CONTEXT; an event queue of another fabric; and a place that is
- *   taken
- * * -FI_EOPNOTSUPP - a counter of what the device does not tell:
+ * * 0 - the object is bound, and busy until the endpoint is closed
+ * * -FI_EBADFLAGS - a completion queue without FI_TRANSMIT and FI_RECV, or with a
+ *   direction that a context does not have; a counter without a kind of
+ *   operation; any flag for an event queue, an address vector or a shared
+ *   context; unknown bits
+ * * -FI_EINVAL - an object that cannot be bound, such as an address vector to a
+ *   connected endpoint, or a shared context to an endpoint whose info does not
+ *   have FI_SHARED_CONTEXT; an event queue of another fabric; an object of this
+ *   kind is bound already
+ * * -FI_EOPNOTSUPP - a counter of operations that the device does not report:
  *   FI_REMOTE_READ, FI_REMOTE_WRITE
  * * -FI_EDOMAIN - a completion queue, counter, address vector or shared context
  *   of another domain
@@ -347,9 +355,9 @@ static inline int fi_ep_bind(struct fid_ep *ep, struct fid *bfid, u64 flags)
  *
  * Context: Process context, may sleep.
  * Return:
- * * 0 - it is bound, and busy until the endpoint is closed
- * * -FI_EINVAL - @bfid is no event queue, or a queue of another fabric; a queue
- *   is bound already
+ * * 0 - the queue is bound, and busy until the endpoint is closed
+ * * -FI_EINVAL - @bfid is not an event queue, or a queue of another fabric; a
+ *   queue is bound already
  * * -FI_EBADFLAGS - any flag
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory
@@ -365,12 +373,12 @@ static inline int fi_pep_bind(struct fid_pep *pep, struct fid *bfid, u64 flags)
  * @bfid: the address vector
  * @flags: reserved, 0
  *
- * The contexts have it too: it is not bound to them.
+ * The contexts use this vector, which is not bound to them.
  *
  * Context: Process context, may sleep.
  * Return:
- * * 0 - it is bound, and busy until the endpoint is closed
- * * -FI_EINVAL - it is no address vector, or one is bound
+ * * 0 - the vector is bound, and busy until the endpoint is closed
+ * * -FI_EINVAL - @bfid is not an address vector, or one is bound already
  * * -FI_EBADFLAGS - any flag
  * * -FI_EDOMAIN - an address vector of another domain
  * * -FI_EOPBADSTATE - the endpoint is enabled; in atomic context
@@ -383,13 +391,13 @@ static inline int fi_scalable_ep_bind(struct fid_ep *sep, struct fid *bfid,
 
 /**
  * fi_enable() - make an endpoint ready for transfers
- * @ep: the endpoint, with all that it needs bound
+ * @ep: the endpoint, with all required objects bound
  *
  * fi_connect() and fi_accept() enable an endpoint that is not enabled. To post
  * receives earlier, call this function first: on an endpoint that is not
  * enabled, fi_recv() returns -FI_EOPBADSTATE.
  *
- * Once it is enabled this does nothing.
+ * The call has no effect on an endpoint that is enabled.
  *
  * Context: Process context, may sleep.
  * Return:
@@ -398,14 +406,15 @@ static inline int fi_scalable_ep_bind(struct fid_ep *sep, struct fid *bfid,
  *   domain
  * * -FI_ENOAV - no address vector is bound to a datagram endpoint, or to the
  *   scalable endpoint of a context
- * * -FI_ENORX - no receive context is bound to an endpoint that is to share one
+ * * -FI_ENORX - no shared receive context is bound to an endpoint that needs one
  * * -FI_ENOCQ - no completion queue for transmits, or none for receives
- * * -FI_EADDRINUSE - another listens where a datagram endpoint is to
+ * * -FI_EADDRINUSE - another endpoint listens at the address of a datagram
+ *   endpoint
  * * -FI_ENOSPC - a completion queue has no room for one more endpoint, or for all
  *   receives of a context
- * * -FI_EOPBADSTATE - in atomic context; no transmit context is bound to an
- *   endpoint that is to share one
- * * -FI_ENOMEM - no memory, or the device has no more queue pairs
+ * * -FI_EOPBADSTATE - in atomic context; no shared transmit context is bound to
+ *   an endpoint that needs one
+ * * -FI_ENOMEM - no memory, or no more queue pairs in the device
  */
 static inline int fi_enable(struct fid_ep *ep)
 {
@@ -413,21 +422,22 @@ static inline int fi_enable(struct fid_ep *ep)
 }
 
 /**
- * fi_cancel() - give up an operation
+ * fi_cancel() - cancel a receive
  * @fid: the endpoint, or a shared receive context
- * @context: context that the operation was posted with
+ * @context: context that the receive was posted with
  *
- * Where it succeeds an FI_ECANCELED entry follows.
+ * If the call succeeds, an FI_ECANCELED entry follows.
  *
  * Context: Any context.
- * Return: 0 for a receive of a datagram endpoint that nothing has come for, or:
+ * Return: 0 for a receive of a datagram endpoint that no message has matched, or:
  *
- * * -FI_ENOENT - there is none with that context
- * * -FI_EAGAIN - it takes several messages, and the completion queue has no room
+ * * -FI_ENOENT - no receive with that context waits
+ * * -FI_EAGAIN - the receive takes several messages, and the completion queue has
+ *   no room
  * * -FI_EOPBADSTATE - the endpoint is not enabled
- * * -FI_EOPNOTSUPP - of receives that are shared; of a connected endpoint: what is
- *   posted belongs to the device. Close the endpoint, or end the connection with
- *   fi_shutdown(), to get it back.
+ * * -FI_EOPNOTSUPP - receives that are shared; a connected endpoint: posted
+ *   operations belong to the device. Close the endpoint, or end the connection
+ *   with fi_shutdown(), to get them back.
  */
 static inline ssize_t fi_cancel(fid_t fid, void *context)
 {
@@ -440,18 +450,18 @@ static inline ssize_t fi_cancel(fid_t fid, void *context)
  * fi_setopt() - set an option
  * @fid: the endpoint, active or passive
  * @level: FI_OPT_ENDPOINT
- * @optname: which option
+ * @optname: the option
  * @optval: its value
  * @optlen: bytes in @optval
  *
  * Context: Any context.
  * Return:
- * * 0 - set, for what is done from now on
- * * -FI_ENOPROTOOPT - another option than FI_OPT_MIN_MULTI_RECV of an active
- *   endpoint, or FI_OPT_KOFI_CONNECTIONS or FI_OPT_KOFI_IDLE_MS of one for
- *   datagrams
- * * -FI_EINVAL - 0 bytes for a message, no connections or more than there can
- *   be, more than INT_MAX milliseconds; @optval is %NULL, or no size_t
+ * * 0 - the option is set, for later operations
+ * * -FI_ENOPROTOOPT - an option other than FI_OPT_MIN_MULTI_RECV of an active
+ *   endpoint, or FI_OPT_KOFI_CONNECTIONS or FI_OPT_KOFI_IDLE_MS of a datagram
+ *   endpoint
+ * * -FI_EINVAL - 0 bytes for a message, 0 or more than 128 connections, more than
+ *   INT_MAX milliseconds; @optval is %NULL, or not a size_t
  */
 static inline int fi_setopt(fid_t fid, int level, int optname,
 			    const void *optval, size_t optlen)
@@ -465,17 +475,17 @@ static inline int fi_setopt(fid_t fid, int level, int optname,
  * fi_getopt() - read an option
  * @fid: the endpoint, active or passive
  * @level: FI_OPT_ENDPOINT
- * @optname: which option
- * @optval: where its value goes
- * @optlen: room in @optval, then the bytes needed
+ * @optname: the option
+ * @optval: buffer for its value
+ * @optlen: size of @optval, then the needed size
  *
  * Context: Any context.
  * Return:
  * * 0 - the value has been written
- * * -FI_ENOPROTOOPT - another option than FI_OPT_CM_DATA_SIZE, or
- *   FI_OPT_MIN_MULTI_RECV of an active endpoint, or FI_OPT_KOFI_* of one for
- *   datagrams
- * * -FI_ETOOSMALL - no room for a size_t, whose size is in @optlen
+ * * -FI_ENOPROTOOPT - an option other than FI_OPT_CM_DATA_SIZE,
+ *   FI_OPT_MIN_MULTI_RECV of an active endpoint, or FI_OPT_KOFI_* of a datagram
+ *   endpoint
+ * * -FI_ETOOSMALL - @optval has no room for a size_t
  * * -FI_EINVAL - @optlen is %NULL
  */
 static inline int fi_getopt(fid_t fid, int level, int optname, void *optval,
@@ -487,13 +497,13 @@ static inline int fi_getopt(fid_t fid, int level, int optname, void *optval,
 }
 
 /**
- * fi_ep_alias() - a second handle of an endpoint, with flags of its own
+ * fi_ep_alias() - open a second handle of an endpoint, with its own default flags
  * @ep: the endpoint
- * @alias_ep: the alias, closed on its own and before the endpoint
+ * @alias_ep: the alias, which is closed separately and before the endpoint
  * @flags: operation flags of the alias, with FI_TRANSMIT or FI_RECV
  *
  * Context: Process context, may sleep.
- * Return: As fi_alias().
+ * Return: As for fi_alias().
  */
 static inline int fi_ep_alias(struct fid_ep *ep, struct fid_ep **alias_ep,
 			      u64 flags)
@@ -510,27 +520,27 @@ static inline int fi_ep_alias(struct fid_ep *ep, struct fid_ep **alias_ep,
 /**
  * fi_tx_context() - open a transmit context of a scalable endpoint
  * @ep: the scalable endpoint
- * @idx: which context, from 0 on
- * @attr: what it is less than the endpoint, 0 for as much; then what it has. Or
+ * @idx: index of the context, from 0
+ * @attr: restrictions of the context, 0 for none; on return its attributes. Or
  *	%NULL
  * @tx_ep: the open context
  * @context: stored in the fid
  *
- * It sends, and accesses memory of peers: the calls of receives are -FI_ENOSYS.
- * fi_ep_bind() binds a completion queue with FI_TRANSMIT, and counters;
- * fi_enable() enables the endpoint with it. fi_close() is possible whatever is
- * under way, takes a quarter of a second at most where peers do not answer, and
- * is silent: the buffers are free when it returns, and the index can be opened
- * again.
+ * The context sends and accesses memory of peers: receives are -FI_ENOSYS.
+ * fi_ep_bind() binds a completion queue with FI_TRANSMIT, and counters.
+ * fi_enable() also enables the endpoint. fi_close() is possible while operations
+ * are in progress, takes a quarter of a second at most if peers do not answer,
+ * and is silent: when it returns the buffers belong to the caller, and the index
+ * can be opened again.
  *
  * Context: Process context, may sleep.
  * Return:
  * * 0 - the context is open
- * * -FI_EINVAL - there is no such index; attributes beyond those of the endpoint;
- *   @tx_ep is %NULL
+ * * -FI_EINVAL - an index that does not exist; attributes beyond those of the
+ *   endpoint; @tx_ep is %NULL
  * * -FI_EBUSY - the context of that index is open
- * * -FI_EBADFLAGS - op_flags that there are not
- * * -FI_ENOSYS - @ep is no scalable endpoint
+ * * -FI_EBADFLAGS - unknown op_flags
+ * * -FI_ENOSYS - @ep is not a scalable endpoint
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory
  */
@@ -544,19 +554,19 @@ static inline int fi_tx_context(struct fid_ep *ep, int idx,
 /**
  * fi_rx_context() - open a receive context of a scalable endpoint
  * @ep: the scalable endpoint
- * @idx: which context, from 0 on, as peers name it with fi_rx_addr()
- * @attr: as of fi_tx_context()
+ * @idx: index of the context, from 0, as peers name it with fi_rx_addr()
+ * @attr: as for fi_tx_context()
  * @rx_ep: the open context
  * @context: stored in the fid
  *
- * It receives: all other transfers are -FI_ENOSYS. fi_ep_bind() binds a
- * completion queue with FI_RECV, and a counter of FI_RECV; fi_enable() enables
- * the endpoint with it. Messages that came before wait for it, and what nobody
- * has received when it is closed waits for who opens the index again. fi_close()
- * is as of fi_tx_context().
+ * The context receives: all other transfers are -FI_ENOSYS. fi_ep_bind() binds a
+ * completion queue with FI_RECV, and a counter of FI_RECV. fi_enable() also
+ * enables the endpoint. Messages that arrived earlier wait for the context. When
+ * it is closed, messages without a receive wait until the index is opened again.
+ * fi_close() works as for fi_tx_context().
  *
  * Context: Process context, may sleep.
- * Return: As fi_tx_context().
+ * Return: As for fi_tx_context().
  */
 static inline int fi_rx_context(struct fid_ep *ep, int idx,
 				struct fi_rx_attr *attr, struct fid_ep **rx_ep,
@@ -566,12 +576,12 @@ static inline int fi_rx_context(struct fid_ep *ep, int idx,
 }
 
 /**
- * fi_rx_size_left() - receives that can be posted now
+ * fi_rx_size_left() - return the number of receives that can be posted
  * @ep: the endpoint, or a shared receive context
  *
  * Context: Any context. Data call.
- * Return: The number; -FI_EOPBADSTATE where the endpoint is not enabled;
- * -FI_ENOSYS where it shares its receives.
+ * Return: The number; -FI_EOPBADSTATE if the endpoint is not enabled; -FI_ENOSYS
+ * if it shares its receives.
  */
 static inline ssize_t fi_rx_size_left(struct fid_ep *ep)
 {
@@ -579,11 +589,11 @@ static inline ssize_t fi_rx_size_left(struct fid_ep *ep)
 }
 
 /**
- * fi_tx_size_left() - transmits that can be posted now
+ * fi_tx_size_left() - return the number of transmits that can be posted
  * @ep: the endpoint
  *
  * Context: Any context. Data call.
- * Return: The number; -FI_EOPBADSTATE where the endpoint is not enabled.
+ * Return: The number; -FI_EOPBADSTATE if the endpoint is not enabled.
  */
 static inline ssize_t fi_tx_size_left(struct fid_ep *ep)
 {
@@ -591,22 +601,25 @@ static inline ssize_t fi_tx_size_left(struct fid_ep *ep)
 }
 
 /**
- * fi_stx_context() - open a transmit context for endpoints to share
+ * fi_stx_context() - open a shared transmit context
  * @domain: its parent
- * @attr: how many operations all of them can have under way at once, and what
- *	those have to be capable of: 0 for all that there is; or %NULL
+ * @attr: maximum number of operations in progress of all endpoints, and required
+ *	capabilities: 0 for the maximum; or %NULL
  * @stx: the open context
  * @context: stored in the fid
  *
- * Of datagram endpoints, whose info says FI_SHARED_CONTEXT for what they send
- * with. fi_ep_bind() binds it, without flags.
+ * Datagram endpoints whose info has FI_SHARED_CONTEXT in tx_ctx_cnt share the
+ * context. fi_ep_bind() binds it, without flags.
  *
  * Context: Process context, may sleep.
  * Return: 0, or
  *
- * * -FI_EINVAL - %NULL; more than an endpoint has of its own, or what it cannot do
- * * -FI_ENOSYS - of connected endpoints: a device has no send queues to share
- * * -FI_ENODEV, -FI_ENOMEM, -FI_EOPBADSTATE in atomic context
+ * * -FI_EINVAL - @stx is %NULL; attributes beyond those of an endpoint
+ * * -FI_ENOSYS - a domain of connected endpoints: devices have no shared send
+ *   queues
+ * * -FI_ENODEV - the device is being removed
+ * * -FI_ENOMEM - no memory
+ * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_stx_context(struct fid_domain *domain,
 				 struct fi_tx_attr *attr, struct fid_stx **stx,
@@ -616,31 +629,32 @@ static inline int fi_stx_context(struct fid_domain *domain,
 }
 
 /**
- * fi_srx_context() - open a receive context for endpoints to share
+ * fi_srx_context() - open a shared receive context
  * @domain: its parent
  * @attr: size and iov_limit, 0 for defaults; FI_COMPLETION in op_flags; caps of
- *	those receives. FI_PEER in op_flags, alone or with FI_COMPLETION: the
- *	receives are those of the context in @context (struct
- *	fi_peer_srx_context), and the other attributes are ignored
+ *	the receives. FI_PEER in op_flags, alone or with FI_COMPLETION: @context
+ *	is a struct fi_peer_srx_context, which has the context whose receives
+ *	are used, and the other attributes are ignored
  * @rx_ep: the open context, to be bound to endpoints with fi_ep_bind()
  * @context: stored in the fid
  *
- * Receives are posted to it with fi_recv(), fi_recvv() and fi_recvmsg(), and on a
- * domain of datagrams with fi_trecv() and its like. Each takes the message of any
- * of the endpoints, and completes where that one says. fi_rx_size_left() tells how
- * many can be posted. There are no other calls of it but fi_close(), which is
- * refused while an endpoint is bound.
+ * Receives are posted to the context with fi_recv(), fi_recvv() and fi_recvmsg(),
+ * and in a domain of datagram endpoints with fi_trecv(), fi_trecvv() and
+ * fi_trecvmsg(). Each receive takes a message of any of the endpoints, and
+ * completes in the completion queue of that endpoint. fi_rx_size_left() returns
+ * the number that can be posted. fi_close() is -FI_EBUSY while an endpoint is
+ * bound. The context has no other calls.
  *
  * Context: Process context, may sleep.
  * Return:
  * * 0 - the context is open
- * * -FI_EINVAL - more than the device has; other flags or capabilities, as
- *   FI_MULTI_RECV; FI_PEER if receives are posted to the device, with another
- *   flag than FI_COMPLETION, or with a context that is %NULL, too small, or lacks
- *   calls; @attr or @rx_ep is %NULL
- * * -FI_ENOSYS - the device has none
+ * * -FI_EINVAL - attributes beyond those of the device; other flags or
+ *   capabilities, such as FI_MULTI_RECV; FI_PEER in a domain of connected
+ *   endpoints, with a flag other than FI_COMPLETION, or with a context that is
+ *   %NULL, too small, or lacks calls; @attr or @rx_ep is %NULL
+ * * -FI_ENOSYS - the device has no shared receive queues
  * * -FI_EOPBADSTATE - in atomic context
- * * -FI_ENOMEM - no memory, or the device has no more of them
+ * * -FI_ENOMEM - no memory, or no more shared receive queues in the device
  */
 static inline int fi_srx_context(struct fid_domain *domain,
 				 struct fi_rx_attr *attr,
@@ -673,7 +687,7 @@ static inline ssize_t fi_recv(struct fid_ep *ep, void *buf, size_t len,
  * @iov: the buffers
  * @desc: a descriptor for each, or %NULL
  * @count: entries in @iov
- * @src_addr: as fi_recv()
+ * @src_addr: as for fi_recv()
  * @context: context of the operation
  *
  * Context: Any context. Data call.
@@ -690,7 +704,7 @@ static inline ssize_t fi_recvv(struct fid_ep *ep, const struct kvec *iov,
  * fi_recvmsg() - post a receive with flags
  * @ep: the endpoint
  * @msg: the receive
- * @flags: in place of the endpoint's: FI_COMPLETION, FI_MORE, FI_MULTI_RECV,
+ * @flags: replace the default flags: FI_COMPLETION, FI_MORE, FI_MULTI_RECV,
  *	FI_BVEC, FI_SGL
  *
  * Context: Any context. Data call.
@@ -743,7 +757,7 @@ static inline ssize_t fi_sendv(struct fid_ep *ep, const struct kvec *iov,
  * fi_sendmsg() - send a message with flags
  * @ep: the endpoint
  * @msg: the message
- * @flags: in place of the endpoint's: FI_COMPLETION, FI_MORE, FI_INJECT,
+ * @flags: replace the default flags: FI_COMPLETION, FI_MORE, FI_INJECT,
  *	FI_REMOTE_CQ_DATA, FI_FENCE, FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE,
  *	FI_DELIVERY_COMPLETE, FI_REMOTE_SIGNAL, FI_BVEC, FI_SGL
  *
@@ -760,7 +774,7 @@ static inline ssize_t fi_sendmsg(struct fid_ep *ep, const struct fi_msg *msg,
 }
 
 /**
- * fi_inject() - send a short message whose buffer is free again at once
+ * fi_inject() - send a short message; the buffer can be reused at once
  * @ep: the endpoint
  * @buf: the message
  * @len: bytes in @buf, up to &fi_tx_attr.inject_size
@@ -770,8 +784,7 @@ static inline ssize_t fi_sendmsg(struct fid_ep *ep, const struct fi_msg *msg,
  * and its binding. A failure writes an error entry.
  *
  * Context: Any context. Data call.
- * Return: 0, or an errno of "Transfers"; -FI_EMSGSIZE for more than
- * inject_size.
+ * Return: 0, or an errno of "Transfers"; -FI_EMSGSIZE for more than inject_size.
  */
 static inline ssize_t fi_inject(struct fid_ep *ep, const void *buf, size_t len,
 				fi_addr_t dest_addr)
@@ -785,13 +798,13 @@ static inline ssize_t fi_inject(struct fid_ep *ep, const void *buf, size_t len,
  * @buf: the message
  * @len: bytes in @buf
  * @desc: descriptor of @buf, or %NULL
- * @data: data for the peer's completion entry
+ * @data: remote CQ data
  * @dest_addr: the peer
  * @context: context of the operation
  *
  * Context: Any context. Data call.
- * Return: 0, or an errno of "Transfers"; -FI_EOPNOTSUPP where the endpoint has
- * no such data, -FI_EINVAL for more than 32 bits of it.
+ * Return: 0, or an errno of "Transfers"; -FI_EOPNOTSUPP if the endpoint has no
+ * remote CQ data. On a connected endpoint -FI_EINVAL for more than 32 bits.
  */
 static inline ssize_t fi_senddata(struct fid_ep *ep, const void *buf,
 				  size_t len, void *desc, u64 data,
@@ -805,11 +818,11 @@ static inline ssize_t fi_senddata(struct fid_ep *ep, const void *buf,
  * @ep: the endpoint
  * @buf: the message
  * @len: bytes in @buf, up to &fi_tx_attr.inject_size
- * @data: data for the peer's completion entry
+ * @data: remote CQ data
  * @dest_addr: the peer
  *
  * Context: Any context. Data call.
- * Return: As fi_senddata(); -FI_EMSGSIZE for more than inject_size.
+ * Return: As for fi_senddata(); -FI_EMSGSIZE for more than inject_size.
  */
 static inline ssize_t fi_injectdata(struct fid_ep *ep, const void *buf,
 				    size_t len, u64 data, fi_addr_t dest_addr)
@@ -818,7 +831,7 @@ static inline ssize_t fi_injectdata(struct fid_ep *ep, const void *buf,
 }
 
 /**
- * fi_sendto() - fi_send() that insists on an address
+ * fi_sendto() - fi_send() that requires an address
  * @ep: the endpoint
  * @buf: the message
  * @len: bytes in @buf
@@ -826,10 +839,10 @@ static inline ssize_t fi_injectdata(struct fid_ep *ep, const void *buf,
  * @dest_addr: the peer
  * @context: context of the operation
  *
- * The kernel's addition.
+ * Kernel addition.
  *
  * Context: Any context. Data call.
- * Return: As fi_send(); -FI_EINVAL for FI_ADDR_UNSPEC.
+ * Return: As for fi_send(); -FI_EINVAL for FI_ADDR_UNSPEC.
  */
 static inline ssize_t fi_sendto(struct fid_ep *ep, const void *buf, size_t len,
 				void *desc, fi_addr_t dest_addr, void *context)
@@ -841,7 +854,7 @@ static inline ssize_t fi_sendto(struct fid_ep *ep, const void *buf, size_t len,
 }
 
 /**
- * fi_recvfrom() - fi_recv() that insists on an address
+ * fi_recvfrom() - fi_recv() that requires an address
  * @ep: the endpoint, with FI_DIRECTED_RECV
  * @buf: the buffer
  * @len: bytes in @buf
@@ -849,10 +862,10 @@ static inline ssize_t fi_sendto(struct fid_ep *ep, const void *buf, size_t len,
  * @src_addr: the peer to receive from
  * @context: context of the operation
  *
- * The kernel's addition.
+ * Kernel addition.
  *
  * Context: Any context. Data call.
- * Return: As fi_recv(); -FI_EINVAL for FI_ADDR_UNSPEC.
+ * Return: As for fi_recv(); -FI_EINVAL for FI_ADDR_UNSPEC.
  */
 static inline ssize_t fi_recvfrom(struct fid_ep *ep, void *buf, size_t len,
 				  void *desc, fi_addr_t src_addr,

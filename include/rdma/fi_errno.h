@@ -2,8 +2,8 @@
 /*
  * Fabric error numbers.
  *
- * Calls return them negated (-FI_EAGAIN). The err fields of completion and
- * event error entries carry them positive.
+ * Calls return them negated (-FI_EAGAIN). The err fields of completion and event
+ * error entries have them positive.
  */
 
 #ifndef FI_ERRNO_H
@@ -13,7 +13,7 @@
 
 #define FI_SUCCESS		0
 
-/* Values below 256 are Linux errnos, under the names that fabrics use. */
+/* Values below 256 are Linux errnos, under the names of libfabric. */
 #define FI_EPERM		EPERM
 #define FI_ENOENT		ENOENT
 #define FI_EINTR		EINTR
@@ -58,33 +58,32 @@
 #define FI_EKEYREJECTED		EKEYREJECTED
 
 /*
- * Values from 256 on exist only in fabric calls. They lie below the kernel's
+ * Values from 256 on are used by fabric calls only. They are below the kernel's
  * private errnos (ERESTARTSYS and up) and above those of user space.
  */
 #define FI_ERRNO_OFFSET		256
 
 enum {
-	FI_EOTHER	= FI_ERRNO_OFFSET,	/* nothing more precise is known */
-	FI_ETOOSMALL	= 257,	/* the caller's buffer cannot hold the answer */
-	FI_EOPBADSTATE	= 258,	/* not in this state, or not in this context */
-	FI_EAVAIL	= 259,	/* an error entry is waiting to be read */
+	FI_EOTHER	= FI_ERRNO_OFFSET,	/* unspecified error */
+	FI_ETOOSMALL	= 257,	/* the caller's buffer is too small */
+	FI_EOPBADSTATE	= 258,	/* not permitted in this state or context */
+	FI_EAVAIL	= 259,	/* an error entry must be read first */
 	FI_EBADFLAGS	= 260,	/* a flag is unknown or not allowed here */
-	FI_ENOEQ	= 261,	/* an event queue has to be bound first */
+	FI_ENOEQ	= 261,	/* no event queue is bound */
 	FI_EDOMAIN	= 262,	/* the object belongs to another domain */
-	FI_ENOCQ	= 263,	/* a completion queue has to be bound first */
-	FI_ECRC		= 264,	/* the data arrived damaged */
-	FI_ETRUNC	= 265,	/* the message was longer than the buffer */
-	FI_ENOKEY	= 266,	/* the key is taken, or unknown */
-	FI_ENOAV	= 267,	/* an address vector has to be bound first */
-	FI_EOVERRUN	= 268,	/* the queue was full and lost entries */
-	FI_ENORX	= 269,	/* the peer had no receive buffer posted */
+	FI_ENOCQ	= 263,	/* no completion queue is bound */
+	FI_ECRC		= 264,	/* checksum error in received data */
+	FI_ETRUNC	= 265,	/* the message was longer than the receive */
+	FI_ENOKEY	= 266,	/* the key is in use, or invalid */
+	FI_ENOAV	= 267,	/* no address vector is bound */
+	FI_EOVERRUN	= 268,	/* the queue has no room */
+	FI_ENORX	= 269,	/* no receive: none posted by the peer, or no context bound */
 	FI_ERRNO_MAX
 };
 
 /**
  * fi_strerror() - describe a fabric errno
- * @errnum: value to describe; its sign is ignored, so what a call returned
- *	may be passed as it is
+ * @errnum: the errno, of either sign
  *
  * Context: Any context.
  * Return: A static string, never %NULL.

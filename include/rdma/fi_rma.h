@@ -13,20 +13,21 @@
 /**
  * DOC: Remote memory
  *
- * The peer is not told of an access, unless data goes beside a write. A refusal
- * of the peer's device is told by the completion, and ends the connection.
- * Besides what every transfer answers:
+ * The target is not notified of an access, except by remote CQ data of a write.
+ * If the device of the peer refuses an access, the completion reports it, and the
+ * connection ends; on iWARP a refused write may complete as a success before the
+ * connection ends. In addition to the errnos of "Transfers":
  *
  * * -FI_ENOSYS - the endpoint was opened without FI_RMA
- * * -FI_EINVAL - no remote range, several, or one that is not as long as the
- *   local memory
+ * * -FI_EINVAL - no remote range, several, or one of another length than the
+ *   local memory; on iWARP a read into more than one piece of memory
  * * -FI_ENOKEY - a key of more than 32 bits, which no device has
- * * -FI_EBADFLAGS - FI_INJECT, or data, with a read
+ * * -FI_EBADFLAGS - FI_INJECT or FI_REMOTE_CQ_DATA of a read
  */
 
 /**
  * struct fi_rma_iov - a range of a peer's memory
- * @addr: address, or offset into the region, as the domain's mr_mode says
+ * @addr: address, or offset into the region, according to the domain's mr_mode
  * @len: bytes
  * @key: key of the region
  */
@@ -38,8 +39,8 @@ struct fi_rma_iov {
 
 /**
  * struct fi_rma_ioc - operands in a peer's memory
- * @addr: address, or offset into the region, as the domain's mr_mode says
- * @count: how many, in elements of the datatype
+ * @addr: address, or offset into the region, according to the domain's mr_mode
+ * @count: number of elements of the datatype
  * @key: key of the region
  */
 struct fi_rma_ioc {
@@ -107,12 +108,12 @@ static_assert(sizeof(struct fi_ops_rma) == 80);
 /**
  * fi_read() - read a peer's memory
  * @ep: the endpoint
- * @buf: where the data goes
+ * @buf: buffer for the data
  * @len: bytes
  * @desc: descriptor of @buf, or %NULL
  * @src_addr: the peer
- * @addr: where to read there
- * @key: key of the region there
+ * @addr: remote address
+ * @key: key of the remote region
  * @context: context of the operation
  *
  * Context: Any context. Data call.
@@ -132,8 +133,8 @@ static inline ssize_t fi_read(struct fid_ep *ep, void *buf, size_t len,
  * @desc: a descriptor for each, or %NULL
  * @count: entries in @iov
  * @src_addr: the peer
- * @addr: where to read there
- * @key: key of the region there
+ * @addr: remote address
+ * @key: key of the remote region
  * @context: context of the operation
  *
  * Context: Any context. Data call.
@@ -151,8 +152,8 @@ static inline ssize_t fi_readv(struct fid_ep *ep, const struct kvec *iov,
  * fi_readmsg() - read a peer's memory, with flags
  * @ep: the endpoint
  * @msg: the operation
- * @flags: in place of the endpoint's: FI_COMPLETION, FI_MORE, FI_FENCE,
- *	FI_BVEC, FI_SGL
+ * @flags: replace the default flags: FI_COMPLETION, FI_MORE, FI_FENCE, FI_BVEC,
+ *	FI_SGL
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers" or "Remote memory".
@@ -170,8 +171,8 @@ static inline ssize_t fi_readmsg(struct fid_ep *ep,
  * @len: bytes
  * @desc: descriptor of @buf, or %NULL
  * @dest_addr: the peer
- * @addr: where to write there
- * @key: key of the region there
+ * @addr: remote address
+ * @key: key of the remote region
  * @context: context of the operation
  *
  * Context: Any context. Data call.
@@ -192,8 +193,8 @@ static inline ssize_t fi_write(struct fid_ep *ep, const void *buf, size_t len,
  * @desc: a descriptor for each, or %NULL
  * @count: entries in @iov
  * @dest_addr: the peer
- * @addr: where to write there
- * @key: key of the region there
+ * @addr: remote address
+ * @key: key of the remote region
  * @context: context of the operation
  *
  * Context: Any context. Data call.
@@ -211,7 +212,7 @@ static inline ssize_t fi_writev(struct fid_ep *ep, const struct kvec *iov,
  * fi_writemsg() - write to a peer's memory, with flags
  * @ep: the endpoint
  * @msg: the operation
- * @flags: as fi_sendmsg()
+ * @flags: as for fi_sendmsg()
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers" or "Remote memory".
@@ -223,16 +224,16 @@ static inline ssize_t fi_writemsg(struct fid_ep *ep,
 }
 
 /**
- * fi_inject_write() - write from a short buffer that is free again at once
+ * fi_inject_write() - write a short buffer, which can be reused at once
  * @ep: the endpoint
  * @buf: the data
  * @len: bytes, up to &fi_tx_attr.inject_size
  * @dest_addr: the peer
- * @addr: where to write there
- * @key: key of the region there
+ * @addr: remote address
+ * @key: key of the remote region
  *
  * Context: Any context. Data call.
- * Return: As fi_write(); -FI_EMSGSIZE for more than inject_size.
+ * Return: As for fi_write(); -FI_EMSGSIZE for more than inject_size.
  */
 static inline ssize_t fi_inject_write(struct fid_ep *ep, const void *buf,
 				      size_t len, fi_addr_t dest_addr,
@@ -242,20 +243,20 @@ static inline ssize_t fi_inject_write(struct fid_ep *ep, const void *buf,
 }
 
 /**
- * fi_writedata() - write to a peer's memory and tell it
+ * fi_writedata() - write to a peer's memory, with remote CQ data
  * @ep: the endpoint
  * @buf: the data
  * @len: bytes
  * @desc: descriptor of @buf, or %NULL
- * @data: data for the peer's completion entry
+ * @data: remote CQ data
  * @dest_addr: the peer
- * @addr: where to write there
- * @key: key of the region there
+ * @addr: remote address
+ * @key: key of the remote region
  * @context: context of the operation
  *
  * Context: Any context. Data call.
- * Return: As fi_write(); -FI_EOPNOTSUPP where the endpoint has no such data,
- * -FI_EINVAL for more than 32 bits of it.
+ * Return: As for fi_write(); -FI_EOPNOTSUPP if the endpoint has no remote CQ data,
+ * -FI_EINVAL for more than 32 bits.
  */
 static inline ssize_t fi_writedata(struct fid_ep *ep, const void *buf,
 				   size_t len, void *desc, u64 data,
@@ -267,17 +268,17 @@ static inline ssize_t fi_writedata(struct fid_ep *ep, const void *buf,
 }
 
 /**
- * fi_inject_writedata() - as fi_writedata(), from a buffer free at once
+ * fi_inject_writedata() - write a short buffer, with remote CQ data
  * @ep: the endpoint
  * @buf: the data
  * @len: bytes, up to &fi_tx_attr.inject_size
- * @data: data for the peer's completion entry
+ * @data: remote CQ data
  * @dest_addr: the peer
- * @addr: where to write there
- * @key: key of the region there
+ * @addr: remote address
+ * @key: key of the remote region
  *
  * Context: Any context. Data call.
- * Return: As fi_writedata(); -FI_EMSGSIZE for more than inject_size.
+ * Return: As for fi_writedata(); -FI_EMSGSIZE for more than inject_size.
  */
 static inline ssize_t fi_inject_writedata(struct fid_ep *ep, const void *buf,
 					  size_t len, u64 data,
