@@ -15,30 +15,31 @@
  * DOC: Atomics
  *
  * Counts are elements of the datatype. Each element is changed atomically with
- * respect to all other operations of this API on the same region; several
- * elements of one operation are not changed together. Operands are taken while
- * the call runs. Results belong to the operation until its completion, and are
- * there before that. Besides what every transfer answers:
+ * respect to all other atomic operations on the same region through the same
+ * device or CPU; several elements of one operation are not changed together. The
+ * call copies the operands. The result buffer belongs to the operation until it
+ * completes; the results have been written before that. In addition to the errnos
+ * of "Transfers":
  *
- * * -FI_EOPNOTSUPP - this form of call does not have the operation, or not for
- *   that type; the device has no atomics; a flag for what goes beside a message
+ * * -FI_EOPNOTSUPP - the call does not support the operation, or not on that type;
+ *   the device has no atomic operations; FI_REMOTE_CQ_DATA
  * * -FI_ENOSYS - the endpoint was opened without FI_ATOMIC
  * * -FI_EINVAL - no remote range, several, or one of no elements; a target that
- *   is not aligned to its elements; operands, comparands or results of another
- *   length than the target
- * * -FI_EMSGSIZE - more elements than fi_atomicvalid() says
+ *   is not aligned to the size of its elements; operands, comparands or results
+ *   of another length than the target
+ * * -FI_EMSGSIZE - more elements than fi_atomicvalid() returns
  * * -FI_ENOKEY - a key of more than 32 bits, which no device has
- * * -FI_EAGAIN - also: as many operations of several steps are under way as the
- *   endpoint can have
+ * * -FI_EAGAIN - also: the endpoint has the maximum number of operations of several
+ *   steps in progress
  */
 
-/* Which form of an operation fi_query_atomic() is about */
+/* Forms of an operation, for fi_query_atomic() */
 #define FI_FETCH_ATOMIC		(1ULL << 58)
 #define FI_COMPARE_ATOMIC	(1ULL << 59)
 
 /**
- * struct fi_atomic_attr - what a domain can do with a datatype
- * @count: most elements of one operation
+ * struct fi_atomic_attr - limits of atomic operations on a datatype
+ * @count: maximum number of elements of one operation
  * @size: bytes of an element
  */
 struct fi_atomic_attr {
@@ -52,12 +53,12 @@ struct fi_atomic_attr {
  * @desc: a descriptor for each entry, or %NULL
  * @iov_count: entries in @msg_iov
  * @addr: the peer
- * @rma_iov: what to change there
+ * @rma_iov: the remote target
  * @rma_iov_count: entries in @rma_iov
  * @datatype: type of an element
  * @op: the operation
  * @context: context of the operation
- * @data: remote CQ data
+ * @data: not supported
  */
 struct fi_msg_atomic {
 	const struct fi_ioc	*msg_iov;
@@ -73,7 +74,7 @@ struct fi_msg_atomic {
 };
 
 /**
- * struct fi_msg_fetch - where the old values of a deferred operation go
+ * struct fi_msg_fetch - buffers for the old values of a deferred operation
  * @msg_iov: the buffers
  * @desc: a descriptor for each, or %NULL
  * @iov_count: entries in @msg_iov
@@ -85,8 +86,8 @@ struct fi_msg_fetch {
 };
 
 /**
- * struct fi_msg_compare - what a deferred operation compares with
- * @msg_iov: the values
+ * struct fi_msg_compare - comparands of a deferred operation
+ * @msg_iov: the comparands
  * @desc: a descriptor for each, or %NULL
  * @iov_count: entries in @msg_iov
  */
@@ -170,8 +171,8 @@ static_assert(sizeof(struct fi_ops_atomic) == 112);
  * @count: elements
  * @desc: descriptor of @buf, or %NULL
  * @dest_addr: the peer
- * @addr: what to change there
- * @key: key of the region there
+ * @addr: remote address of the target
+ * @key: key of the remote region
  * @datatype: type of an element
  * @op: FI_MIN to FI_BXOR, or FI_ATOMIC_WRITE
  * @context: context of the operation
@@ -195,10 +196,10 @@ static inline ssize_t fi_atomic(struct fid_ep *ep, const void *buf,
  * @desc: a descriptor for each entry, or %NULL
  * @count: entries in @iov
  * @dest_addr: the peer
- * @addr: what to change there
- * @key: key of the region there
+ * @addr: remote address of the target
+ * @key: key of the remote region
  * @datatype: type of an element
- * @op: as fi_atomic()
+ * @op: as for fi_atomic()
  * @context: context of the operation
  *
  * Context: Any context. Data call.
@@ -218,7 +219,7 @@ static inline ssize_t fi_atomicv(struct fid_ep *ep, const struct fi_ioc *iov,
  * fi_atomicmsg() - change a peer's memory, with flags
  * @ep: the endpoint
  * @msg: the operation
- * @flags: in place of the endpoint's
+ * @flags: replace the default flags
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers" or "Atomics".
@@ -230,18 +231,18 @@ static inline ssize_t fi_atomicmsg(struct fid_ep *ep,
 }
 
 /**
- * fi_inject_atomic() - change a peer's memory, operands free again at once
+ * fi_inject_atomic() - change a peer's memory; a success writes no entry
  * @ep: the endpoint
  * @buf: the operands
  * @count: elements, up to &fi_tx_attr.inject_size bytes
  * @dest_addr: the peer
- * @addr: what to change there
- * @key: key of the region there
+ * @addr: remote address of the target
+ * @key: key of the remote region
  * @datatype: type of an element
- * @op: as fi_atomic()
+ * @op: as for fi_atomic()
  *
  * Context: Any context. Data call.
- * Return: As fi_atomic(); -FI_EMSGSIZE for more than inject_size.
+ * Return: As for fi_atomic(); -FI_EMSGSIZE for more than inject_size.
  */
 static inline ssize_t fi_inject_atomic(struct fid_ep *ep, const void *buf,
 				       size_t count, fi_addr_t dest_addr,
@@ -254,16 +255,16 @@ static inline ssize_t fi_inject_atomic(struct fid_ep *ep, const void *buf,
 }
 
 /**
- * fi_fetch_atomic() - change a peer's memory and get the old values
+ * fi_fetch_atomic() - change a peer's memory and return the old values
  * @ep: the endpoint
  * @buf: the operands, ignored by FI_ATOMIC_READ
  * @count: elements
  * @desc: descriptor of @buf, or %NULL
- * @result: where the old values go, there before the completion is
+ * @result: buffer for the old values, written before the operation completes
  * @result_desc: descriptor of @result, or %NULL
  * @dest_addr: the peer
- * @addr: what to change there
- * @key: key of the region there
+ * @addr: remote address of the target
+ * @key: key of the remote region
  * @datatype: type of an element
  * @op: FI_MIN to FI_ATOMIC_WRITE
  * @context: context of the operation
@@ -284,19 +285,19 @@ static inline ssize_t fi_fetch_atomic(struct fid_ep *ep, const void *buf,
 }
 
 /**
- * fi_fetch_atomicv() - as fi_fetch_atomic(), with several buffers
+ * fi_fetch_atomicv() - fi_fetch_atomic() with several buffers
  * @ep: the endpoint
  * @iov: the operands
  * @desc: a descriptor for each entry, or %NULL
  * @count: entries in @iov
- * @resultv: where the old values go
+ * @resultv: buffers for the old values
  * @result_desc: a descriptor for each entry, or %NULL
  * @result_count: entries in @resultv
  * @dest_addr: the peer
- * @addr: what to change there
- * @key: key of the region there
+ * @addr: remote address of the target
+ * @key: key of the remote region
  * @datatype: type of an element
- * @op: as fi_fetch_atomic()
+ * @op: as for fi_fetch_atomic()
  * @context: context of the operation
  *
  * Context: Any context. Data call.
@@ -316,13 +317,13 @@ static inline ssize_t fi_fetch_atomicv(struct fid_ep *ep,
 }
 
 /**
- * fi_fetch_atomicmsg() - as fi_fetch_atomic(), with flags
+ * fi_fetch_atomicmsg() - fi_fetch_atomic() with flags
  * @ep: the endpoint
  * @msg: the operation
- * @resultv: where the old values go
+ * @resultv: buffers for the old values
  * @result_desc: a descriptor for each entry, or %NULL
  * @result_count: entries in @resultv
- * @flags: in place of the endpoint's
+ * @flags: replace the default flags
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers" or "Atomics".
@@ -340,16 +341,16 @@ static inline ssize_t fi_fetch_atomicmsg(struct fid_ep *ep,
 /**
  * fi_compare_atomic() - compare a peer's memory and swap
  * @ep: the endpoint
- * @buf: what to store where the comparison holds
+ * @buf: values to store if the comparison holds
  * @count: elements
  * @desc: descriptor of @buf, or %NULL
- * @compare: what to compare with; for FI_MSWAP the mask
+ * @compare: comparands; for FI_MSWAP the mask
  * @compare_desc: descriptor of @compare, or %NULL
- * @result: where the old values go, there before the completion is
+ * @result: buffer for the old values, written before the operation completes
  * @result_desc: descriptor of @result, or %NULL
  * @dest_addr: the peer
- * @addr: what to change there
- * @key: key of the region there
+ * @addr: remote address of the target
+ * @key: key of the remote region
  * @datatype: type of an element
  * @op: FI_CSWAP to FI_MSWAP
  * @context: context of the operation
@@ -373,22 +374,22 @@ static inline ssize_t fi_compare_atomic(struct fid_ep *ep, const void *buf,
 }
 
 /**
- * fi_compare_atomicv() - as fi_compare_atomic(), with several buffers
+ * fi_compare_atomicv() - fi_compare_atomic() with several buffers
  * @ep: the endpoint
- * @iov: what to store
+ * @iov: values to store
  * @desc: a descriptor for each entry, or %NULL
  * @count: entries in @iov
- * @comparev: what to compare with
+ * @comparev: comparands
  * @compare_desc: a descriptor for each entry, or %NULL
  * @compare_count: entries in @comparev
- * @resultv: where the old values go
+ * @resultv: buffers for the old values
  * @result_desc: a descriptor for each entry, or %NULL
  * @result_count: entries in @resultv
  * @dest_addr: the peer
- * @addr: what to change there
- * @key: key of the region there
+ * @addr: remote address of the target
+ * @key: key of the remote region
  * @datatype: type of an element
- * @op: as fi_compare_atomic()
+ * @op: as for fi_compare_atomic()
  * @context: context of the operation
  *
  * Context: Any context. Data call.
@@ -409,16 +410,16 @@ fi_compare_atomicv(struct fid_ep *ep, const struct fi_ioc *iov, void **desc,
 }
 
 /**
- * fi_compare_atomicmsg() - as fi_compare_atomic(), with flags
+ * fi_compare_atomicmsg() - fi_compare_atomic() with flags
  * @ep: the endpoint
  * @msg: the operation
- * @comparev: what to compare with
+ * @comparev: comparands
  * @compare_desc: a descriptor for each entry, or %NULL
  * @compare_count: entries in @comparev
- * @resultv: where the old values go
+ * @resultv: buffers for the old values
  * @result_desc: a descriptor for each entry, or %NULL
  * @result_count: entries in @resultv
- * @flags: in place of the endpoint's
+ * @flags: replace the default flags
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers" or "Atomics".
@@ -435,17 +436,17 @@ fi_compare_atomicmsg(struct fid_ep *ep, const struct fi_msg_atomic *msg,
 }
 
 /**
- * fi_atomicvalid() - tell whether fi_atomic() takes an operation
+ * fi_atomicvalid() - check that fi_atomic() supports an operation
  * @ep: the endpoint
  * @datatype: type of an element
  * @op: the operation
- * @count: most elements of one operation
+ * @count: buffer for the maximum number of elements of one operation
  *
  * Context: Any context.
  * Return:
- * * 0 - there is the operation, on as many elements as @count says
- * * -FI_EOPNOTSUPP - this form of call does not have it, or not for that type;
- *   the device has no atomics
+ * * 0 - the operation is supported, on as many elements as @count returns
+ * * -FI_EOPNOTSUPP - the call does not support the operation, or not on that type;
+ *   the device has no atomic operations
  * * -FI_ENOSYS - the endpoint was opened without FI_ATOMIC
  * * -FI_EINVAL - @count is %NULL
  */
@@ -456,17 +457,17 @@ static inline int fi_atomicvalid(struct fid_ep *ep, enum fi_datatype datatype,
 }
 
 /**
- * fi_fetch_atomicvalid() - tell whether fi_fetch_atomic() takes an operation
+ * fi_fetch_atomicvalid() - check that fi_fetch_atomic() supports an operation
  * @ep: the endpoint
  * @datatype: type of an element
  * @op: the operation
- * @count: most elements of one operation
+ * @count: buffer for the maximum number of elements of one operation
  *
  * Context: Any context.
  * Return:
- * * 0 - there is the operation, on as many elements as @count says
- * * -FI_EOPNOTSUPP - this form of call does not have it, or not for that type;
- *   the device has no atomics
+ * * 0 - the operation is supported, on as many elements as @count returns
+ * * -FI_EOPNOTSUPP - the call does not support the operation, or not on that type;
+ *   the device has no atomic operations
  * * -FI_ENOSYS - the endpoint was opened without FI_ATOMIC
  * * -FI_EINVAL - @count is %NULL
  */
@@ -478,17 +479,17 @@ static inline int fi_fetch_atomicvalid(struct fid_ep *ep,
 }
 
 /**
- * fi_compare_atomicvalid() - tell whether fi_compare_atomic() takes one
+ * fi_compare_atomicvalid() - check that fi_compare_atomic() supports an operation
  * @ep: the endpoint
  * @datatype: type of an element
  * @op: the operation
- * @count: most elements of one operation
+ * @count: buffer for the maximum number of elements of one operation
  *
  * Context: Any context.
  * Return:
- * * 0 - there is the operation, on as many elements as @count says
- * * -FI_EOPNOTSUPP - this form of call does not have it, or not for that type;
- *   the device has no atomics
+ * * 0 - the operation is supported, on as many elements as @count returns
+ * * -FI_EOPNOTSUPP - the call does not support the operation, or not on that type;
+ *   the device has no atomic operations
  * * -FI_ENOSYS - the endpoint was opened without FI_ATOMIC
  * * -FI_EINVAL - @count is %NULL
  */
@@ -506,13 +507,13 @@ static inline int fi_compare_atomicvalid(struct fid_ep *ep,
  * @op: the operation
  * @count: number of elements; 0 checks the operation only
  *
- * Named as in the kfabric slides. The kernel's addition.
+ * Named as in the kfabric slides. Kernel addition.
  *
  * Context: Any context.
  * Return:
  * * 0 - the operation is supported for @count elements
  * * -FI_EMSGSIZE - the operation is supported for fewer elements only
- * * -FI_EOPNOTSUPP, -FI_ENOSYS - as fi_atomicvalid()
+ * * -FI_EOPNOTSUPP, -FI_ENOSYS - as for fi_atomicvalid()
  */
 static inline int fi_atomic_valid(struct fid_ep *ep,
 				  enum fi_datatype datatype,
@@ -533,13 +534,13 @@ static inline int fi_atomic_valid(struct fid_ep *ep,
  * @op: the operation
  * @count: number of elements; 0 checks the operation only
  *
- * Named as in the kfabric slides. The kernel's addition.
+ * Named as in the kfabric slides. Kernel addition.
  *
  * Context: Any context.
  * Return:
  * * 0 - the operation is supported for @count elements
  * * -FI_EMSGSIZE - the operation is supported for fewer elements only
- * * -FI_EOPNOTSUPP, -FI_ENOSYS - as fi_fetch_atomicvalid()
+ * * -FI_EOPNOTSUPP, -FI_ENOSYS - as for fi_fetch_atomicvalid()
  */
 static inline int fi_fetch_atomic_valid(struct fid_ep *ep,
 					enum fi_datatype datatype,
@@ -560,13 +561,13 @@ static inline int fi_fetch_atomic_valid(struct fid_ep *ep,
  * @op: the operation
  * @count: number of elements; 0 checks the operation only
  *
- * Named as in the kfabric slides. The kernel's addition.
+ * Named as in the kfabric slides. Kernel addition.
  *
  * Context: Any context.
  * Return:
  * * 0 - the operation is supported for @count elements
  * * -FI_EMSGSIZE - the operation is supported for fewer elements only
- * * -FI_EOPNOTSUPP, -FI_ENOSYS - as fi_compare_atomicvalid()
+ * * -FI_EOPNOTSUPP, -FI_ENOSYS - as for fi_compare_atomicvalid()
  */
 static inline int fi_compare_atomic_valid(struct fid_ep *ep,
 					  enum fi_datatype datatype,
@@ -581,18 +582,18 @@ static inline int fi_compare_atomic_valid(struct fid_ep *ep,
 }
 
 /**
- * fi_query_atomic() - learn what a domain can do before opening an endpoint
+ * fi_query_atomic() - check that endpoints of a domain support an operation
  * @domain: the domain
  * @datatype: type of an element
  * @op: the operation
- * @attr: the answer
+ * @attr: buffer for the limits
  * @flags: FI_FETCH_ATOMIC or FI_COMPARE_ATOMIC for those forms, FI_TAGGED
  *
  * Context: Any context.
  * Return:
- * * 0 - endpoints of the domain with FI_ATOMIC have the operation
- * * -FI_EOPNOTSUPP - this form of call does not have it, or not for that type;
- *   the device has no atomics; FI_TAGGED
+ * * 0 - endpoints of the domain with FI_ATOMIC support the operation
+ * * -FI_EOPNOTSUPP - the call does not support the operation, or not on that type;
+ *   the device has no atomic operations; FI_TAGGED
  * * -FI_EBADFLAGS - both forms at once, or another flag
  * * -FI_EINVAL - @attr is %NULL
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Sets of addresses, and collective operations over them. See "Transfers" in
+ * Address sets, and collective operations over their members. See "Transfers" in
  * fi_endpoint.h for context, ownership and errors of the operations.
  */
 
@@ -24,7 +24,7 @@ struct fi_ops_av_set {
 };
 
 /**
- * struct fid_av_set - an ordered set of addresses of one vector
+ * struct fid_av_set - an ordered set of addresses of one address vector
  * @fid: common part
  * @ops: operations of the provider
  */
@@ -34,7 +34,7 @@ struct fid_av_set {
 };
 
 /**
- * struct fi_collective_attr - what a domain can do with a collective
+ * struct fi_collective_attr - limits of a collective operation
  * @op: operation of a reduction
  * @datatype: type of an element
  * @datatype_attr: returned limits for that type
@@ -52,7 +52,7 @@ struct fi_collective_attr {
 /**
  * struct fi_collective_addr - group that fi_join() joins with FI_COLLECTIVE
  * @set: its members
- * @coll_addr: a group that all of them are in already, or FI_ADDR_NOTAVAIL
+ * @coll_addr: an existing group of all members, or FI_ADDR_NOTAVAIL
  */
 struct fi_collective_addr {
 	const struct fid_av_set	*set;
@@ -65,8 +65,8 @@ struct fi_collective_addr {
  * @desc: a descriptor for each entry, or %NULL
  * @iov_count: entries in @msg_iov
  * @coll_addr: the group
- * @root_addr: the root, where there is one
- * @coll: which collective
+ * @root_addr: the root, if the collective has one
+ * @coll: the collective
  * @datatype: type of an element
  * @op: operation of a reduction
  * @context: context of the operation
@@ -137,8 +137,8 @@ static_assert(sizeof(struct fi_ops_collective) == 96);
 #endif
 
 /**
- * fi_av_set() - open a set of addresses
- * @av: vector that they are in
+ * fi_av_set() - open an address set
+ * @av: address vector of the members
  * @attr: its attributes
  * @set: the open set
  * @context: stored in the fid
@@ -151,12 +151,12 @@ static_assert(sizeof(struct fi_ops_collective) == 96);
  * Context: Process context, may sleep.
  * Return:
  * * 0 - the set is open
- * * -FI_EINVAL - a range of a map, half a range, one that ends before it begins
- *   or has no stride, or one with FI_UNIVERSE; more members than @attr allows;
- *   with FI_PEER_AV also FI_UNIVERSE, a context that is %NULL or too small, an
- *   owner without calls, and one of kOFI's whose addresses @av does not have;
- *   @attr or @set is %NULL
- * * -FI_EBADFLAGS - flags that there are not
+ * * -FI_EINVAL - a range in a map; a range with only one end, with an end before
+ *   its start, without a stride, or with FI_UNIVERSE; more members than @attr
+ *   allows; with FI_PEER_AV also FI_UNIVERSE, a context that is %NULL or too
+ *   small, an owner without calls, or a set of kOFI whose addresses @av does not
+ *   share; @attr or @set is %NULL
+ * * -FI_EBADFLAGS - unknown flags
  * * -FI_EOPNOTSUPP - flags that name collectives, and no endpoint of @av has an
  *   offload provider; a communication key
  * * -FI_EOPBADSTATE - in atomic context
@@ -172,15 +172,15 @@ static inline int fi_av_set(struct fid_av *av, struct fi_av_set_attr *attr,
 /**
  * fi_av_set_union() - append the members of another set
  * @dst: the set to change
- * @src: the other
+ * @src: the other set
  *
  * Context: Process context, may sleep.
  * Return:
- * * 0 - what was in either is in @dst
- * * -FI_EINVAL - @src is %NULL, or a set of addresses that @dst does not share
- * * -FI_ENOMEM - too many members, or no memory: nothing has changed
+ * * 0 - @dst has the members of both sets
+ * * -FI_EINVAL - @src is %NULL, or a set whose addresses @dst does not share
+ * * -FI_ENOMEM - too many members, or no memory; @dst does not change
  * * -FI_EACCES - @dst was opened with FI_PEER_AV
- * * what the owner of @src says, if that was
+ * * another errno - of the owner of @src, if @src was opened with FI_PEER_AV
  * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_av_set_union(struct fid_av_set *dst,
@@ -190,17 +190,17 @@ static inline int fi_av_set_union(struct fid_av_set *dst,
 }
 
 /**
- * fi_av_set_intersect() - keep only members of another set too
+ * fi_av_set_intersect() - keep the members that another set also has
  * @dst: the set to change
- * @src: the other
+ * @src: the other set
  *
  * Context: Process context, may sleep.
  * Return:
- * * 0 - done
- * * -FI_EINVAL - @src is %NULL, or a set of addresses that @dst does not share
- * * -FI_ENOMEM - no memory: nothing has changed
+ * * 0 - @dst has been changed
+ * * -FI_EINVAL - @src is %NULL, or a set whose addresses @dst does not share
+ * * -FI_ENOMEM - no memory; @dst does not change
  * * -FI_EACCES - @dst was opened with FI_PEER_AV
- * * what the owner of @src says, if that was
+ * * another errno - of the owner of @src, if @src was opened with FI_PEER_AV
  * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_av_set_intersect(struct fid_av_set *dst,
@@ -210,17 +210,17 @@ static inline int fi_av_set_intersect(struct fid_av_set *dst,
 }
 
 /**
- * fi_av_set_diff() - drop members of another set
+ * fi_av_set_diff() - remove the members that another set also has
  * @dst: the set to change
- * @src: the other
+ * @src: the other set
  *
  * Context: Process context, may sleep.
  * Return:
- * * 0 - done
- * * -FI_EINVAL - @src is %NULL, or a set of addresses that @dst does not share
- * * -FI_ENOMEM - no memory: nothing has changed
+ * * 0 - @dst has been changed
+ * * -FI_EINVAL - @src is %NULL, or a set whose addresses @dst does not share
+ * * -FI_ENOMEM - no memory; @dst does not change
  * * -FI_EACCES - @dst was opened with FI_PEER_AV
- * * what the owner of @src says, if that was
+ * * another errno - of the owner of @src, if @src was opened with FI_PEER_AV
  * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_av_set_diff(struct fid_av_set *dst,
@@ -236,8 +236,8 @@ static inline int fi_av_set_diff(struct fid_av_set *dst,
  *
  * Context: Process context, may sleep.
  * Return:
- * * 0 - it is the last member
- * * -FI_EINVAL - it is a member, or not in the vector
+ * * 0 - @addr is the last member
+ * * -FI_EINVAL - @addr is a member already, or not in the vector
  * * -FI_ENOMEM - the set is full, or there is no memory
  * * -FI_EACCES - the set was opened with FI_PEER_AV
  * * -FI_EOPBADSTATE - in atomic context
@@ -248,14 +248,14 @@ static inline int fi_av_set_insert(struct fid_av_set *set, fi_addr_t addr)
 }
 
 /**
- * fi_av_set_remove() - drop a member
+ * fi_av_set_remove() - remove a member
  * @set: the set
  * @addr: its address
  *
  * Context: Process context, may sleep.
  * Return:
- * * 0 - it is no member any more
- * * -FI_EINVAL - it was none
+ * * 0 - @addr has been removed
+ * * -FI_EINVAL - @addr is not a member
  * * -FI_EACCES - the set was opened with FI_PEER_AV
  * * -FI_EOPBADSTATE - in atomic context
  */
@@ -265,12 +265,13 @@ static inline int fi_av_set_remove(struct fid_av_set *set, fi_addr_t addr)
 }
 
 /**
- * fi_av_set_addr() - address of the whole set, for fi_join_collective()
+ * fi_av_set_addr() - return a group address for all members of a set
  * @set: the set
- * @coll_addr: the address
+ * @coll_addr: buffer for the address
  *
  * Context: Any context.
- * Return: -FI_ENOSYS: no provider has collectives today.
+ * Return: -FI_ENOSYS: a set of kOFI has no group address. fi_join_collective()
+ * makes a group of its members, with an offload provider.
  */
 static inline int fi_av_set_addr(struct fid_av_set *set, fi_addr_t *coll_addr)
 {
@@ -280,26 +281,26 @@ static inline int fi_av_set_addr(struct fid_av_set *set, fi_addr_t *coll_addr)
 /**
  * fi_join_collective() - make a group of the members of a set
  * @ep: an endpoint that has been paired with an offload, see fi_import_fid()
- * @coll_addr: a group that all of them are in already, or FI_ADDR_NOTAVAIL
- * @set: the members, of the vector that the endpoint is bound to
+ * @coll_addr: an existing group of all members, or FI_ADDR_NOTAVAIL
+ * @set: the members, of the address vector that the endpoint is bound to
  * @flags: reserved, 0
- * @mc: the membership, to be closed before the endpoint and the set
+ * @mc: the membership, which is closed before the endpoint and the set
  * @context: stored in the fid
  *
- * The group is there when this returns; if an event queue is bound to the domain,
- * that is told FI_JOIN_COMPLETE with the fid of the membership.
+ * The group exists when the call returns. An event queue that is bound to the
+ * domain reports FI_JOIN_COMPLETE with the fid of the membership.
  *
  * Context: Process context, may sleep.
  * Return:
- * * 0 - the group is there
- * * -FI_ENOSYS - nobody does the endpoint's collectives
+ * * 0 - the group exists
+ * * -FI_ENOSYS - the endpoint has no offload
  * * -FI_EOPNOTSUPP - @set was opened for a collective that the endpoint's
  *   offload does not implement
- * * -FI_EINVAL - @set or @mc is %NULL; it is no set of kOFI's, or one of another
- *   vector
+ * * -FI_EINVAL - @set or @mc is %NULL; @set is not a set of kOFI, or belongs to
+ *   another address vector
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory
- * * what the offload says: of one who is no member, ...
+ * * another errno - of the offload, for example if the endpoint is not a member
  */
 static inline int fi_join_collective(struct fid_ep *ep, fi_addr_t coll_addr,
 				     const struct fid_av_set *set, u64 flags,
@@ -314,14 +315,14 @@ static inline int fi_join_collective(struct fid_ep *ep, fi_addr_t coll_addr,
 }
 
 /**
- * fi_barrier() - complete when every member has come this far
+ * fi_barrier() - complete when every member has called it
  * @ep: the endpoint
  * @coll_addr: the group
  * @context: context of the operation
  *
  * Context: Any context. Data call.
- * Return: What the offload says that the endpoint has been paired with, see
- * fi_import_fid(); -FI_ENOSYS without one, and if it has no such collective.
+ * Return: The return value of the endpoint's offload, see fi_import_fid();
+ * -FI_ENOSYS without an offload, or if it does not implement the collective.
  */
 static inline ssize_t fi_barrier(struct fid_ep *ep, fi_addr_t coll_addr,
 				 void *context)
@@ -331,15 +332,15 @@ static inline ssize_t fi_barrier(struct fid_ep *ep, fi_addr_t coll_addr,
 }
 
 /**
- * fi_barrier2() - as fi_barrier(), with flags
+ * fi_barrier2() - fi_barrier() with flags
  * @ep: the endpoint
  * @coll_addr: the group
  * @flags: operation flags
  * @context: context of the operation
  *
  * Context: Any context. Data call.
- * Return: What the offload says that the endpoint has been paired with, see
- * fi_import_fid(); -FI_ENOSYS without one, and if it has no such collective.
+ * Return: The return value of the endpoint's offload, see fi_import_fid();
+ * -FI_ENOSYS without an offload, or if it does not implement the collective.
  */
 static inline ssize_t fi_barrier2(struct fid_ep *ep, fi_addr_t coll_addr,
 				  u64 flags, void *context)
@@ -366,8 +367,8 @@ static inline ssize_t fi_barrier2(struct fid_ep *ep, fi_addr_t coll_addr,
  * @context: context of the operation
  *
  * Context: Any context. Data call.
- * Return: What the offload says that the endpoint has been paired with, see
- * fi_import_fid(); -FI_ENOSYS without one, and if it has no such collective.
+ * Return: The return value of the endpoint's offload, see fi_import_fid();
+ * -FI_ENOSYS without an offload, or if it does not implement the collective.
  */
 static inline ssize_t fi_broadcast(struct fid_ep *ep, void *buf, size_t count,
 				   void *desc, fi_addr_t coll_addr,
@@ -380,7 +381,7 @@ static inline ssize_t fi_broadcast(struct fid_ep *ep, void *buf, size_t count,
 }
 
 /**
- * fi_alltoall() - give every member its own piece of the data
+ * fi_alltoall() - send a different piece of data to every member
  * @ep: the endpoint
  * @buf: a piece for each member
  * @count: elements in one piece
@@ -393,8 +394,8 @@ static inline ssize_t fi_broadcast(struct fid_ep *ep, void *buf, size_t count,
  * @context: context of the operation
  *
  * Context: Any context. Data call.
- * Return: What the offload says that the endpoint has been paired with, see
- * fi_import_fid(); -FI_ENOSYS without one, and if it has no such collective.
+ * Return: The return value of the endpoint's offload, see fi_import_fid();
+ * -FI_ENOSYS without an offload, or if it does not implement the collective.
  */
 static inline ssize_t fi_alltoall(struct fid_ep *ep, const void *buf,
 				  size_t count, void *desc, void *result,
@@ -408,12 +409,12 @@ static inline ssize_t fi_alltoall(struct fid_ep *ep, const void *buf,
 }
 
 /**
- * fi_allreduce() - reduce the data of all members, for all of them
+ * fi_allreduce() - reduce the data of all members, with the result at all of them
  * @ep: the endpoint
  * @buf: the operands
  * @count: elements
  * @desc: descriptor of @buf, or %NULL
- * @result: where the result goes
+ * @result: buffer for the result
  * @result_desc: descriptor of @result, or %NULL
  * @coll_addr: the group
  * @datatype: type of an element
@@ -422,8 +423,8 @@ static inline ssize_t fi_alltoall(struct fid_ep *ep, const void *buf,
  * @context: context of the operation
  *
  * Context: Any context. Data call.
- * Return: What the offload says that the endpoint has been paired with, see
- * fi_import_fid(); -FI_ENOSYS without one, and if it has no such collective.
+ * Return: The return value of the endpoint's offload, see fi_import_fid();
+ * -FI_ENOSYS without an offload, or if it does not implement the collective.
  */
 static inline ssize_t fi_allreduce(struct fid_ep *ep, const void *buf,
 				   size_t count, void *desc, void *result,
@@ -437,12 +438,12 @@ static inline ssize_t fi_allreduce(struct fid_ep *ep, const void *buf,
 }
 
 /**
- * fi_allgather() - give every member the data of all
+ * fi_allgather() - collect the data of all members at every member
  * @ep: the endpoint
  * @buf: the data
  * @count: elements in @buf
  * @desc: descriptor of @buf, or %NULL
- * @result: where the data of all members goes
+ * @result: buffer for the data of all members
  * @result_desc: descriptor of @result, or %NULL
  * @coll_addr: the group
  * @datatype: type of an element
@@ -450,8 +451,8 @@ static inline ssize_t fi_allreduce(struct fid_ep *ep, const void *buf,
  * @context: context of the operation
  *
  * Context: Any context. Data call.
- * Return: What the offload says that the endpoint has been paired with, see
- * fi_import_fid(); -FI_ENOSYS without one, and if it has no such collective.
+ * Return: The return value of the endpoint's offload, see fi_import_fid();
+ * -FI_ENOSYS without an offload, or if it does not implement the collective.
  */
 static inline ssize_t fi_allgather(struct fid_ep *ep, const void *buf,
 				   size_t count, void *desc, void *result,
@@ -465,12 +466,12 @@ static inline ssize_t fi_allgather(struct fid_ep *ep, const void *buf,
 }
 
 /**
- * fi_reduce_scatter() - reduce the data of all, a piece of it for each member
+ * fi_reduce_scatter() - reduce the data of all members, a piece for each member
  * @ep: the endpoint
  * @buf: the operands
  * @count: elements in @buf
  * @desc: descriptor of @buf, or %NULL
- * @result: where this member's piece goes
+ * @result: buffer for this member's piece
  * @result_desc: descriptor of @result, or %NULL
  * @coll_addr: the group
  * @datatype: type of an element
@@ -479,8 +480,8 @@ static inline ssize_t fi_allgather(struct fid_ep *ep, const void *buf,
  * @context: context of the operation
  *
  * Context: Any context. Data call.
- * Return: What the offload says that the endpoint has been paired with, see
- * fi_import_fid(); -FI_ENOSYS without one, and if it has no such collective.
+ * Return: The return value of the endpoint's offload, see fi_import_fid();
+ * -FI_ENOSYS without an offload, or if it does not implement the collective.
  */
 static inline ssize_t fi_reduce_scatter(struct fid_ep *ep, const void *buf,
 					size_t count, void *desc, void *result,
@@ -495,12 +496,12 @@ static inline ssize_t fi_reduce_scatter(struct fid_ep *ep, const void *buf,
 }
 
 /**
- * fi_reduce() - reduce the data of all members, for the root
+ * fi_reduce() - reduce the data of all members, with the result at the root
  * @ep: the endpoint
  * @buf: the operands
  * @count: elements
  * @desc: descriptor of @buf, or %NULL
- * @result: where the result goes, at the root
+ * @result: buffer for the result, at the root
  * @result_desc: descriptor of @result, or %NULL
  * @coll_addr: the group
  * @root_addr: the root
@@ -510,8 +511,8 @@ static inline ssize_t fi_reduce_scatter(struct fid_ep *ep, const void *buf,
  * @context: context of the operation
  *
  * Context: Any context. Data call.
- * Return: What the offload says that the endpoint has been paired with, see
- * fi_import_fid(); -FI_ENOSYS without one, and if it has no such collective.
+ * Return: The return value of the endpoint's offload, see fi_import_fid();
+ * -FI_ENOSYS without an offload, or if it does not implement the collective.
  */
 static inline ssize_t fi_reduce(struct fid_ep *ep, const void *buf,
 				size_t count, void *desc, void *result,
@@ -525,12 +526,12 @@ static inline ssize_t fi_reduce(struct fid_ep *ep, const void *buf,
 }
 
 /**
- * fi_scatter() - give every member a piece of the root's data
+ * fi_scatter() - send a piece of the root's data to every member
  * @ep: the endpoint
  * @buf: a piece for each member, at the root
  * @count: elements in one piece
  * @desc: descriptor of @buf, or %NULL
- * @result: where this member's piece goes
+ * @result: buffer for this member's piece
  * @result_desc: descriptor of @result, or %NULL
  * @coll_addr: the group
  * @root_addr: the root
@@ -539,8 +540,8 @@ static inline ssize_t fi_reduce(struct fid_ep *ep, const void *buf,
  * @context: context of the operation
  *
  * Context: Any context. Data call.
- * Return: What the offload says that the endpoint has been paired with, see
- * fi_import_fid(); -FI_ENOSYS without one, and if it has no such collective.
+ * Return: The return value of the endpoint's offload, see fi_import_fid();
+ * -FI_ENOSYS without an offload, or if it does not implement the collective.
  */
 static inline ssize_t fi_scatter(struct fid_ep *ep, const void *buf,
 				 size_t count, void *desc, void *result,
@@ -560,7 +561,7 @@ static inline ssize_t fi_scatter(struct fid_ep *ep, const void *buf,
  * @buf: the data
  * @count: elements in @buf
  * @desc: descriptor of @buf, or %NULL
- * @result: where the data of all members goes, at the root
+ * @result: buffer for the data of all members, at the root
  * @result_desc: descriptor of @result, or %NULL
  * @coll_addr: the group
  * @root_addr: the root
@@ -569,8 +570,8 @@ static inline ssize_t fi_scatter(struct fid_ep *ep, const void *buf,
  * @context: context of the operation
  *
  * Context: Any context. Data call.
- * Return: What the offload says that the endpoint has been paired with, see
- * fi_import_fid(); -FI_ENOSYS without one, and if it has no such collective.
+ * Return: The return value of the endpoint's offload, see fi_import_fid();
+ * -FI_ENOSYS without an offload, or if it does not implement the collective.
  */
 static inline ssize_t fi_gather(struct fid_ep *ep, const void *buf,
 				size_t count, void *desc, void *result,
@@ -584,14 +585,15 @@ static inline ssize_t fi_gather(struct fid_ep *ep, const void *buf,
 }
 
 /**
- * fi_query_collective() - learn what a domain can do
+ * fi_query_collective() - query the limits of a collective operation
  * @domain: the domain
- * @coll: which collective
- * @attr: operation and datatype in, limits out
+ * @coll: the collective
+ * @attr: operation and datatype on input, limits on output
  * @flags: reserved, 0
  *
  * Context: Any context.
- * Return: -FI_ENOSYS: no provider has collectives today.
+ * Return: -FI_ENOSYS: kOFI's providers implement no collectives. An endpoint gets
+ * them from an offload provider, see fi_import_fid(); query the offload's domain.
  */
 static inline int fi_query_collective(struct fid_domain *domain,
 				      enum fi_collective_op coll,

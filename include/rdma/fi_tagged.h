@@ -3,8 +3,8 @@
  * Tagged messages. See "Transfers" in fi_endpoint.h for context, ownership and
  * errors.
  *
- * A message matches a receive where the tags agree in every bit that the
- * receive's ignore mask leaves 0. Matching follows the order of posting.
+ * A message matches a receive if the tags are equal in every bit that is 0 in the
+ * receive's ignore mask. Receives match in the order in which they were posted.
  */
 
 #ifndef FI_TAGGED_H
@@ -20,7 +20,7 @@
  * @iov_count: entries in the vector
  * @addr: the peer
  * @tag: the tag
- * @ignore: for a receive, bits of @tag that need not agree
+ * @ignore: for a receive, bits of @tag that are not compared
  * @context: context of the operation
  * @data: remote CQ data
  */
@@ -75,16 +75,15 @@ static_assert(sizeof(struct fi_ops_tagged) == 80);
  * @desc: descriptor of @buf, or %NULL
  * @src_addr: with FI_DIRECTED_RECV the peer to receive from, or FI_ADDR_UNSPEC
  * @tag: the tag
- * @ignore: bits of @tag that need not agree
+ * @ignore: bits of @tag that are not compared
  * @context: context of the operation
  *
  * Context: Any context. Data call.
  * Return:
- * * 0 - posted, or taken at once
- * * -FI_EAGAIN - too many are posted, or the queue has no room for one more
- *   entry
- * * -FI_EINVAL - @src_addr is no address of the vector's; too many parts; memory
- *   that no device may have
+ * * 0 - posted, or matched at once
+ * * -FI_EAGAIN - too many receives are posted, or the completion queue has no room
+ * * -FI_EINVAL - @src_addr is not in the address vector; too many parts; memory
+ *   that cannot be mapped for a device
  * * -FI_EOPBADSTATE - the endpoint is not enabled
  * * -FI_ENOSYS - a connected endpoint
  */
@@ -102,13 +101,13 @@ static inline ssize_t fi_trecv(struct fid_ep *ep, void *buf, size_t len,
  * @iov: the buffers
  * @desc: a descriptor for each, or %NULL
  * @count: entries in @iov
- * @src_addr: as fi_trecv()
+ * @src_addr: as for fi_trecv()
  * @tag: the tag
- * @ignore: bits of @tag that need not agree
+ * @ignore: bits of @tag that are not compared
  * @context: context of the operation
  *
  * Context: Any context. Data call.
- * Return: As fi_trecv().
+ * Return: As for fi_trecv().
  */
 static inline ssize_t fi_trecvv(struct fid_ep *ep, const struct kvec *iov,
 				void **desc, size_t count, fi_addr_t src_addr,
@@ -122,16 +121,16 @@ static inline ssize_t fi_trecvv(struct fid_ep *ep, const struct kvec *iov,
  * fi_trecvmsg() - post or probe a tagged receive, with flags
  * @ep: the endpoint
  * @msg: the receive
- * @flags: in place of the endpoint's: FI_COMPLETION, FI_MORE; FI_PEEK to look
- *	for a message without receiving it, FI_CLAIM to keep the one found for
+ * @flags: replace the default flags: FI_COMPLETION, FI_MORE; FI_PEEK to search
+ *	for a message without receiving it, FI_CLAIM to reserve the message for
  *	this context, FI_DISCARD to drop it; FI_BVEC, FI_SGL
  *
  * A peek that finds nothing completes with an FI_ENOMSG entry.
  *
  * Context: Any context. Data call.
- * Return: As fi_trecv(); -FI_EBADFLAGS for another flag, or FI_DISCARD with neither
- * or both of the others; -FI_EINVAL for FI_CLAIM without FI_PEEK where the context
- * has claimed nothing.
+ * Return: As for fi_trecv(); -FI_EBADFLAGS for another flag, or FI_DISCARD with
+ * neither or both of the others; -FI_EINVAL for FI_CLAIM without FI_PEEK if the
+ * context has claimed no message.
  */
 static inline ssize_t fi_trecvmsg(struct fid_ep *ep,
 				  const struct fi_msg_tagged *msg, u64 flags)
@@ -151,11 +150,11 @@ static inline ssize_t fi_trecvmsg(struct fid_ep *ep,
  *
  * Context: Any context. Data call.
  * Return:
- * * 0 - on its way, or waiting for a connection
- * * -FI_EAGAIN - too many are under way, with that peer or in all, or the queue
- *   has no room for one more entry
- * * -FI_EINVAL - @dest_addr is no address of the vector's; too many parts;
- *   memory that no device may have
+ * * 0 - the operation is in progress, or waits for a connection
+ * * -FI_EAGAIN - too many operations are in progress, with that peer or in all, or
+ *   the completion queue has no room
+ * * -FI_EINVAL - @dest_addr is not in the address vector; too many parts; memory
+ *   that cannot be mapped for a device
  * * -FI_EMSGSIZE - more bytes than max_msg_size
  * * -FI_EOPBADSTATE - the endpoint is not enabled
  * * -FI_ENOSYS - a connected endpoint
@@ -178,7 +177,7 @@ static inline ssize_t fi_tsend(struct fid_ep *ep, const void *buf, size_t len,
  * @context: context of the operation
  *
  * Context: Any context. Data call.
- * Return: As fi_tsend().
+ * Return: As for fi_tsend().
  */
 static inline ssize_t fi_tsendv(struct fid_ep *ep, const struct kvec *iov,
 				void **desc, size_t count, fi_addr_t dest_addr,
@@ -192,10 +191,10 @@ static inline ssize_t fi_tsendv(struct fid_ep *ep, const struct kvec *iov,
  * fi_tsendmsg() - send a tagged message with flags
  * @ep: the endpoint
  * @msg: the message
- * @flags: as fi_sendmsg()
+ * @flags: as for fi_sendmsg()
  *
  * Context: Any context. Data call.
- * Return: As fi_tsend(); -FI_EBADFLAGS for another flag.
+ * Return: As for fi_tsend(); -FI_EBADFLAGS for another flag.
  */
 static inline ssize_t fi_tsendmsg(struct fid_ep *ep,
 				  const struct fi_msg_tagged *msg, u64 flags)
@@ -204,7 +203,7 @@ static inline ssize_t fi_tsendmsg(struct fid_ep *ep,
 }
 
 /**
- * fi_tinject() - send a short tagged message, its buffer free again at once
+ * fi_tinject() - send a short tagged message; the buffer can be reused at once
  * @ep: the endpoint
  * @buf: the message
  * @len: bytes in @buf, up to &fi_tx_attr.inject_size
@@ -212,7 +211,7 @@ static inline ssize_t fi_tsendmsg(struct fid_ep *ep,
  * @tag: the tag
  *
  * Context: Any context. Data call.
- * Return: As fi_tsend(), but -FI_EMSGSIZE for more bytes than inject_size.
+ * Return: As for fi_tsend(); -FI_EMSGSIZE for more than inject_size.
  */
 static inline ssize_t fi_tinject(struct fid_ep *ep, const void *buf,
 				 size_t len, fi_addr_t dest_addr, u64 tag)
@@ -226,13 +225,13 @@ static inline ssize_t fi_tinject(struct fid_ep *ep, const void *buf,
  * @buf: the message
  * @len: bytes in @buf
  * @desc: descriptor of @buf, or %NULL
- * @data: data for the peer's completion entry
+ * @data: remote CQ data
  * @dest_addr: the peer
  * @tag: the tag
  * @context: context of the operation
  *
  * Context: Any context. Data call.
- * Return: As fi_tsend().
+ * Return: As for fi_tsend().
  */
 static inline ssize_t fi_tsenddata(struct fid_ep *ep, const void *buf,
 				   size_t len, void *desc, u64 data,
@@ -247,12 +246,12 @@ static inline ssize_t fi_tsenddata(struct fid_ep *ep, const void *buf,
  * @ep: the endpoint
  * @buf: the message
  * @len: bytes in @buf, up to &fi_tx_attr.inject_size
- * @data: data for the peer's completion entry
+ * @data: remote CQ data
  * @dest_addr: the peer
  * @tag: the tag
  *
  * Context: Any context. Data call.
- * Return: As fi_tsend(), but -FI_EMSGSIZE for more bytes than inject_size.
+ * Return: As for fi_tsend(); -FI_EMSGSIZE for more than inject_size.
  */
 static inline ssize_t fi_tinjectdata(struct fid_ep *ep, const void *buf,
 				     size_t len, u64 data, fi_addr_t dest_addr,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Operations that a counter starts: triggered contexts and deferred work.
+ * Triggered operations and deferred work. No provider of kOFI implements them.
  */
 
 #ifndef FI_TRIGGER_H
@@ -32,7 +32,7 @@ enum fi_op_type {
 };
 
 /**
- * struct fi_trigger_threshold - start when a counter has reached a value
+ * struct fi_trigger_threshold - condition: a counter has reached a value
  * @cntr: the counter
  * @threshold: the value
  */
@@ -42,11 +42,11 @@ struct fi_trigger_threshold {
 };
 
 /**
- * struct fi_trigger_var - what another device writes to start an operation
+ * struct fi_trigger_var - variable that a device writes to start an operation
  * @datatype: type of an element
  * @count: elements
- * @addr: where to write
- * @value: what to write: @data where @count is not 1
+ * @addr: address of the variable
+ * @value: value to write: @data if @count is not 1
  */
 struct fi_trigger_var {
 	enum fi_datatype	datatype;
@@ -62,11 +62,11 @@ struct fi_trigger_var {
 };
 
 /**
- * struct fi_trigger_xpu - start when another device says so
+ * struct fi_trigger_xpu - condition: a device has written variables
  * @count: entries in @var
- * @iface: kind of that device
- * @device: which one
- * @var: what it writes
+ * @iface: kind of the device
+ * @device: the device
+ * @var: the variables
  */
 struct fi_trigger_xpu {
 	int			count;
@@ -79,7 +79,7 @@ struct fi_trigger_xpu {
 	struct fi_trigger_var	*var;
 };
 
-/* The operation of a struct fi_deferred_work */
+/* Operations of a struct fi_deferred_work */
 struct fi_op_msg {
 	struct fid_ep		*ep;
 	struct fi_msg		msg;
@@ -126,10 +126,10 @@ struct fi_op_cntr {
 
 /**
  * struct fi_triggered_context - context of an operation posted with FI_TRIGGER
- * @event_type: what starts it
+ * @event_type: kind of condition
  * @trigger: the condition
  *
- * As large as a struct fi_context.
+ * The size is that of a struct fi_context.
  */
 struct fi_triggered_context {
 	enum fi_trigger_event			event_type;
@@ -141,8 +141,8 @@ struct fi_triggered_context {
 };
 
 /**
- * struct fi_triggered_context2 - the larger form, in FI_CONTEXT2 mode
- * @event_type: what starts it
+ * struct fi_triggered_context2 - larger form, in FI_CONTEXT2 mode
+ * @event_type: kind of condition
  * @trigger: the condition
  */
 struct fi_triggered_context2 {
@@ -156,11 +156,11 @@ struct fi_triggered_context2 {
 
 /**
  * struct fi_deferred_work - argument of FI_QUEUE_WORK and FI_CANCEL_WORK
- * @context: the provider's while the work is queued
- * @threshold: value that starts it
- * @triggering_cntr: counter that has to reach @threshold
- * @completion_cntr: counter to add to when it is done
- * @op_type: which member of @op is valid
+ * @context: belongs to the provider while the work is queued
+ * @threshold: value that starts the operation
+ * @triggering_cntr: counter that must reach @threshold
+ * @completion_cntr: counter that is incremented when the operation completes
+ * @op_type: kind of operation, and valid member of @op
  * @op: the operation
  */
 struct fi_deferred_work {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * For code that was written for kfabric, of 2016 or of HPE: its names for what
- * is here. Most differ by a letter (kfi_names.h); what takes other arguments
- * is adapted below. What means something else, or is not here, has no name, so
- * that code which uses it does not compile: Documentation/kfabric.rst says
- * what to do.
+ * Compatibility with code for kfabric, of 2016 or of HPE. Names that differ by a
+ * letter are mapped in kfi_names.h; calls with other arguments are adapted below.
+ * Names that have another meaning, or no counterpart, are not defined, so that
+ * code which uses them does not compile: see Documentation/kfabric.rst.
  *
- * Such code includes kfabric.h, kfi_domain.h and their kind: headers of these
- * names are in rdma/kfi/, for an -I of that folder.
+ * Such code includes kfabric.h, kfi_domain.h and the like. rdma/kfi/ has headers
+ * of these names, for an -I of that folder.
  */
 
 #ifndef KFI_H
@@ -28,11 +27,11 @@
 #include <rdma/fi_trigger.h>
 #include <rdma/kfi_names.h>
 
-/* HPE's: where the callback of a queue comes from. It may sleep. */
+/* Handlers of queues, of HPE. They may sleep. */
 typedef void (*kfi_comp_handler)(struct fid_cq *cq, void *context);
 typedef void (*kfi_event_handler)(struct fid_eq *eq, void *context);
 
-/* The two have calls of the same name that take more or fewer arguments. */
+/* Calls that take a different number of arguments in 2016's and HPE's kfabric */
 #define kfi_getinfo(...) \
 	CONCATENATE(kfi_getinfo_, COUNT_ARGS(__VA_ARGS__))(__VA_ARGS__)
 #define kfi_cq_open(...) \
@@ -46,11 +45,11 @@ typedef void (*kfi_event_handler)(struct fid_eq *eq, void *context);
 /**
  * kfi_getinfo_3() - kfi_getinfo() of 2016, which takes all addresses in hints
  * @version: API version that the caller was written for
- * @hints: what is asked for, or %NULL
+ * @hints: requirements, or %NULL
  * @info: the list
  *
  * Context: Process context, may sleep.
- * Return: As fi_getinfo().
+ * Return: As for fi_getinfo().
  */
 static inline int kfi_getinfo_3(u32 version, const struct fi_info *hints,
 				struct fi_info **info)
@@ -63,11 +62,11 @@ static inline int kfi_getinfo_3(u32 version, const struct fi_info *hints,
  * @domain: its parent
  * @attr: its attributes, or %NULL for the defaults
  * @cq: the open queue
- * @handler: called where it may sleep, or %NULL
+ * @handler: handler, called in process context, or %NULL
  * @context: stored in the fid, and passed to the handler
  *
  * Context: Process context, may sleep.
- * Return: As fi_cq_open().
+ * Return: As for fi_cq_open().
  */
 static inline int kfi_cq_open_5(struct fid_domain *domain,
 				const struct fi_cq_attr *attr,
@@ -87,11 +86,11 @@ static inline int kfi_cq_open_5(struct fid_domain *domain,
  * @fabric: its parent
  * @attr: its attributes, or %NULL for the defaults
  * @eq: the open queue
- * @handler: called where it may sleep, or %NULL
+ * @handler: handler, called in process context, or %NULL
  * @context: stored in the fid, and passed to the handler
  *
  * Context: Process context, may sleep.
- * Return: As fi_eq_open().
+ * Return: As for fi_eq_open().
  */
 static inline int kfi_eq_open_5(struct fid_fabric *fabric,
 				const struct fi_eq_attr *attr,
@@ -109,12 +108,12 @@ static inline int kfi_eq_open_5(struct fid_fabric *fabric,
 /**
  * kfi_eq_readerr() - read an error entry into an uninitialised struct
  * @eq: the queue
- * @buf: the entry; no field is input, and err_data points to memory of the
- *	queue, valid until the next read
+ * @buf: buffer for the entry; no field is input, and err_data is set to memory
+ *	of the queue, valid until the next read
  * @flags: 0, or FI_PEEK
  *
  * Context: Process context; does not wait.
- * Return: As fi_eq_readerr().
+ * Return: As for fi_eq_readerr().
  */
 static inline ssize_t kfi_eq_readerr(struct fid_eq *eq,
 				     struct fi_eq_err_entry *buf, u64 flags)
@@ -127,12 +126,12 @@ static inline ssize_t kfi_eq_readerr(struct fid_eq *eq,
 /**
  * kfi_cq_readerr() - read an error entry into an uninitialised struct
  * @cq: the queue
- * @buf: the entry; no field is input, and err_data points to memory of the
- *	queue, valid until the next read
+ * @buf: buffer for the entry; no field is input, and err_data is set to memory
+ *	of the queue, valid until the next read
  * @flags: reserved, 0
  *
  * Context: Any context, the handler's included. Data call.
- * Return: As fi_cq_readerr().
+ * Return: As for fi_cq_readerr().
  */
 static inline ssize_t kfi_cq_readerr(struct fid_cq *cq,
 				     struct fi_cq_err_entry *buf, u64 flags)
@@ -142,7 +141,7 @@ static inline ssize_t kfi_cq_readerr(struct fid_cq *cq,
 	return fi_cq_readerr(cq, buf, flags);
 }
 
-/* HPE's: what the vector of a struct is; 0, as in 2016, is KFI_KVEC. */
+/* Type of the vector of a struct, of HPE; 0, as in 2016, means KFI_KVEC */
 enum kfi_iov_type {
 	KFI_KVEC = 1,
 	KFI_BVEC,
@@ -151,7 +150,7 @@ enum kfi_iov_type {
 
 /**
  * struct kfi_msg - a message to send or to receive
- * @type: which vector it is
+ * @type: type of the vector
  * @msg_iov: the buffers, with KFI_KVEC
  * @msg_biov: the buffers, with KFI_BVEC
  * @msg_sgl: the buffers, with KFI_SGL
@@ -177,7 +176,7 @@ struct kfi_msg {
 
 /**
  * struct kfi_msg_rma - an RMA operation
- * @type: which vector it is
+ * @type: type of the vector
  * @msg_iov: the local buffers, with KFI_KVEC
  * @msg_biov: the local buffers, with KFI_BVEC
  * @msg_sgl: the local buffers, with KFI_SGL
@@ -205,7 +204,7 @@ struct kfi_msg_rma {
 	u64				data;
 };
 
-/* The flag that says the same; for what is no type, what no call takes. */
+/* Returns the flag of a vector type; for an unknown type flags that no call accepts. */
 static inline u64 kfi_form(enum kfi_iov_type type)
 {
 	if (type == KFI_BVEC)
@@ -245,10 +244,10 @@ static inline struct fi_msg_rma kfi_plain_rma(const struct kfi_msg_rma *msg)
  * kfi_sendmsg() - fi_sendmsg() with HPE's struct
  * @ep: the endpoint
  * @msg: the message
- * @flags: as fi_sendmsg()
+ * @flags: as for fi_sendmsg()
  *
  * Context: Any context. Data call.
- * Return: As fi_sendmsg(); -FI_EBADFLAGS for what is no &kfi_msg.type.
+ * Return: As for fi_sendmsg(); -FI_EBADFLAGS for an unknown &kfi_msg.type.
  */
 static inline ssize_t kfi_sendmsg(struct fid_ep *ep, const struct kfi_msg *msg,
 				  u64 flags)
@@ -262,10 +261,10 @@ static inline ssize_t kfi_sendmsg(struct fid_ep *ep, const struct kfi_msg *msg,
  * kfi_recvmsg() - fi_recvmsg() with HPE's struct
  * @ep: the endpoint
  * @msg: the receive
- * @flags: as fi_recvmsg()
+ * @flags: as for fi_recvmsg()
  *
  * Context: Any context. Data call.
- * Return: As fi_recvmsg(); -FI_EBADFLAGS for what is no &kfi_msg.type.
+ * Return: As for fi_recvmsg(); -FI_EBADFLAGS for an unknown &kfi_msg.type.
  */
 static inline ssize_t kfi_recvmsg(struct fid_ep *ep, const struct kfi_msg *msg,
 				  u64 flags)
@@ -279,10 +278,10 @@ static inline ssize_t kfi_recvmsg(struct fid_ep *ep, const struct kfi_msg *msg,
  * kfi_readmsg() - fi_readmsg() with HPE's struct
  * @ep: the endpoint
  * @msg: the operation
- * @flags: as fi_readmsg()
+ * @flags: as for fi_readmsg()
  *
  * Context: Any context. Data call.
- * Return: As fi_readmsg(); -FI_EBADFLAGS for what is no &kfi_msg_rma.type.
+ * Return: As for fi_readmsg(); -FI_EBADFLAGS for an unknown &kfi_msg_rma.type.
  */
 static inline ssize_t kfi_readmsg(struct fid_ep *ep,
 				  const struct kfi_msg_rma *msg, u64 flags)
@@ -296,10 +295,10 @@ static inline ssize_t kfi_readmsg(struct fid_ep *ep,
  * kfi_writemsg() - fi_writemsg() with HPE's struct
  * @ep: the endpoint
  * @msg: the operation
- * @flags: as fi_writemsg()
+ * @flags: as for fi_writemsg()
  *
  * Context: Any context. Data call.
- * Return: As fi_writemsg(); -FI_EBADFLAGS for what is no &kfi_msg_rma.type.
+ * Return: As for fi_writemsg(); -FI_EBADFLAGS for an unknown &kfi_msg_rma.type.
  */
 static inline ssize_t kfi_writemsg(struct fid_ep *ep,
 				   const struct kfi_msg_rma *msg, u64 flags)
@@ -309,7 +308,7 @@ static inline ssize_t kfi_writemsg(struct fid_ep *ep,
 	return fi_writemsg(ep, &plain, flags | kfi_form(msg->type));
 }
 
-/* The flags of an endpoint's calls that bring none, in one direction. */
+/* Returns the default flags of an endpoint in one direction. */
 static inline u64 kfi_op_flags(struct fid_ep *ep, u64 direction)
 {
 	u64 flags = direction;
@@ -333,14 +332,14 @@ static inline size_t kfi_bytes_of_sgl(const struct scatterlist *sgl,
 
 	for (; count; count--) {
 		bytes += sgl->length;
-		/* Behind the last one there need not be another. */
+		/* The list may end after the last entry. */
 		if (count > 1)
 			sgl = sg_next((struct scatterlist *)sgl);
 	}
 	return bytes;
 }
 
-/* A message whose vector is what @form says, with the flags of @direction. */
+/* Posts a message with a vector of type @form, and the default flags of @direction. */
 static inline ssize_t kfi_move(struct fid_ep *ep, u64 direction, u64 form,
 			       const struct kvec *vector, void **desc,
 			       size_t count, fi_addr_t peer, void *context)
@@ -358,7 +357,7 @@ static inline ssize_t kfi_move(struct fid_ep *ep, u64 direction, u64 form,
 				      fi_sendmsg(ep, &msg, flags);
 }
 
-/* The same for the peer's memory; @way is FI_READ or FI_WRITE. */
+/* Posts an RMA operation with a vector of type @form; @way is FI_READ or FI_WRITE. */
 static inline ssize_t kfi_reach(struct fid_ep *ep, u64 way, u64 form,
 				const struct kvec *vector, void **desc,
 				size_t count, fi_addr_t peer,
@@ -389,7 +388,7 @@ static inline ssize_t kfi_reach(struct fid_ep *ep, u64 way, u64 form,
  * @context: context of the operation
  *
  * Context: Any context. Data call.
- * Return: As fi_sendv().
+ * Return: As for fi_sendv().
  */
 static inline ssize_t kfi_sendbv(struct fid_ep *ep, const struct bio_vec *biov,
 				 void **desc, size_t count, fi_addr_t dest_addr,
@@ -409,7 +408,7 @@ static inline ssize_t kfi_sendbv(struct fid_ep *ep, const struct bio_vec *biov,
  * @context: context of the operation
  *
  * Context: Any context. Data call.
- * Return: As fi_sendv().
+ * Return: As for fi_sendv().
  */
 static inline ssize_t kfi_sendsgl(struct fid_ep *ep,
 				  const struct scatterlist *sgl, void **desc,
@@ -430,7 +429,7 @@ static inline ssize_t kfi_sendsgl(struct fid_ep *ep,
  * @context: context of the operation
  *
  * Context: Any context. Data call.
- * Return: As fi_recvv().
+ * Return: As for fi_recvv().
  */
 static inline ssize_t kfi_recvbv(struct fid_ep *ep, const struct bio_vec *biov,
 				 void **desc, size_t count, fi_addr_t src_addr,
@@ -450,7 +449,7 @@ static inline ssize_t kfi_recvbv(struct fid_ep *ep, const struct bio_vec *biov,
  * @context: context of the operation
  *
  * Context: Any context. Data call.
- * Return: As fi_recvv().
+ * Return: As for fi_recvv().
  */
 static inline ssize_t kfi_recvsgl(struct fid_ep *ep,
 				  const struct scatterlist *sgl, void **desc,
@@ -468,12 +467,12 @@ static inline ssize_t kfi_recvsgl(struct fid_ep *ep,
  * @desc: a descriptor for each entry, or %NULL
  * @count: entries in @biov
  * @src_addr: the peer
- * @addr: where to read there
- * @key: key of the region there
+ * @addr: remote address
+ * @key: key of the remote region
  * @context: context of the operation
  *
  * Context: Any context. Data call.
- * Return: As fi_readv().
+ * Return: As for fi_readv().
  */
 static inline ssize_t kfi_readbv(struct fid_ep *ep, const struct bio_vec *biov,
 				 void **desc, size_t count, fi_addr_t src_addr,
@@ -496,12 +495,12 @@ static inline ssize_t kfi_readbv(struct fid_ep *ep, const struct bio_vec *biov,
  * @desc: a descriptor for each entry, or %NULL
  * @count: entries in @sgl
  * @src_addr: the peer
- * @addr: where to read there
- * @key: key of the region there
+ * @addr: remote address
+ * @key: key of the remote region
  * @context: context of the operation
  *
  * Context: Any context. Data call.
- * Return: As fi_readv().
+ * Return: As for fi_readv().
  */
 static inline ssize_t kfi_readsgl(struct fid_ep *ep,
 				  const struct scatterlist *sgl, void **desc,
@@ -525,12 +524,12 @@ static inline ssize_t kfi_readsgl(struct fid_ep *ep,
  * @desc: a descriptor for each entry, or %NULL
  * @count: entries in @biov
  * @dest_addr: the peer
- * @addr: where to write there
- * @key: key of the region there
+ * @addr: remote address
+ * @key: key of the remote region
  * @context: context of the operation
  *
  * Context: Any context. Data call.
- * Return: As fi_writev().
+ * Return: As for fi_writev().
  */
 static inline ssize_t kfi_writebv(struct fid_ep *ep, const struct bio_vec *biov,
 				  void **desc, size_t count,
@@ -554,12 +553,12 @@ static inline ssize_t kfi_writebv(struct fid_ep *ep, const struct bio_vec *biov,
  * @desc: a descriptor for each entry, or %NULL
  * @count: entries in @sgl
  * @dest_addr: the peer
- * @addr: where to write there
- * @key: key of the region there
+ * @addr: remote address
+ * @key: key of the remote region
  * @context: context of the operation
  *
  * Context: Any context. Data call.
- * Return: As fi_writev().
+ * Return: As for fi_writev().
  */
 static inline ssize_t kfi_writesgl(struct fid_ep *ep,
 				   const struct scatterlist *sgl, void **desc,

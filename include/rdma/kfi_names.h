@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Names of kfabric that differ from ours by a letter, and mean the same. What
- * else there is, and what is not, is in kfi.h.
+ * Names of kfabric that differ from those of libfabric by a letter and have the
+ * same meaning. kfi.h has the names with other arguments.
  */
 
 #ifndef KFI_NAMES_H

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What libfabric's providers sort their messages by, for fi_tostr(). In the
- * kernel a message has a level of printk()'s.
+ * Log levels and subsystems of libfabric's providers, for fi_tostr(). Messages of
+ * kOFI have the log levels of printk().
  */
 
 #ifndef FI_LOG_H
 #define FI_LOG_H
 
 /**
- * enum fi_log_subsys - what a message is about
+ * enum fi_log_subsys - subsystem of a message
  * @FI_LOG_CORE: the core
  * @FI_LOG_FABRIC: fabrics
  * @FI_LOG_DOMAIN: domains
@@ -19,7 +19,7 @@
  * @FI_LOG_EQ: event queues
  * @FI_LOG_MR: memory regions
  * @FI_LOG_CNTR: counters
- * @FI_LOG_SUBSYS_MAX: how many there are
+ * @FI_LOG_SUBSYS_MAX: number of subsystems
  */
 enum fi_log_subsys {
 	FI_LOG_CORE,
@@ -36,12 +36,12 @@ enum fi_log_subsys {
 };
 
 /**
- * enum fi_log_level - how much a message matters
- * @FI_LOG_WARN: something is wrong
- * @FI_LOG_TRACE: where something has got to
- * @FI_LOG_INFO: what was done
- * @FI_LOG_DEBUG: how
- * @FI_LOG_MAX: how many there are
+ * enum fi_log_level - level of a message
+ * @FI_LOG_WARN: warnings
+ * @FI_LOG_TRACE: traces
+ * @FI_LOG_INFO: informational messages
+ * @FI_LOG_DEBUG: debug messages
+ * @FI_LOG_MAX: number of levels
  */
 enum fi_log_level {
 	FI_LOG_WARN,

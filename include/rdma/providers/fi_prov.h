@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * For providers: how one describes itself, and becomes known.
+ * Registration of providers.
  */
 
 #ifndef FI_PROV_H
@@ -10,25 +10,25 @@
 #include <rdma/fabric.h>
 
 /**
- * struct fi_provider - a provider
- * @version: its own version
+ * struct fi_provider - description of a provider
+ * @version: version of the provider
  * @fi_version: version of the API that it was written for
- * @context: the core's
- * @name: its name
- * @getinfo: fi_getinfo() for what it offers
+ * @context: belongs to kOFI
+ * @name: name of the provider
+ * @getinfo: fi_getinfo() for its offers
  * @fabric: fi_fabric() for its fabrics
- * @cleanup: called last, when no object of its is open, or %NULL
+ * @cleanup: called last, when no object of the provider is open, or %NULL
  *
- * @getinfo makes its infos with fi_dupinfo(), in a list; what it answers other
- * than 0 means that there are none. prov_name is filled in where it is not. An
+ * @getinfo allocates its infos with fi_dupinfo(), in a list; a return value other
+ * than 0 means that there are none. kOFI sets a prov_name that is missing. An
  * open fabric or domain in the hints is never one of kOFI's own, and may have been
  * closed: compare its address, and do not dereference it. Infos that do not name
  * the same object are dropped.
- * @fabric gives a fabric whose fid.ops has all calls, and a size that says so;
- * kOFI puts a copy in their place, and the original back before its close is
- * called.
+ * @fabric returns a fabric whose fid.ops has all calls and the matching size.
+ * kOFI replaces fid.ops by a copy, and restores the original before it calls the
+ * original's close.
  *
- * Context: All are called in process context and may sleep.
+ * Context: The callbacks are called in process context and may sleep.
  */
 struct fi_provider {
 	u32			version;
@@ -48,9 +48,9 @@ static_assert(sizeof(struct fi_provider) == 72);
 #endif
 
 /**
- * fi_register_provider_by() - what fi_register_provider() calls
+ * fi_register_provider_by() - fi_register_provider() for a module
  * @provider: the provider
- * @module: the module whose code that is
+ * @module: the module that has the provider's code
  *
  * Context: Process context, may sleep.
  * Return: See fi_register_provider().
@@ -59,20 +59,20 @@ int fi_register_provider_by(struct fi_provider *provider,
 			    struct module *module);
 
 /**
- * fi_register_provider() - make a provider known to fi_getinfo() and fi_fabric()
+ * fi_register_provider() - register a provider with fi_getinfo() and fi_fabric()
  * @provider: the provider, valid until fi_unregister_provider()
  *
- * C callers find it, by its prov_name or behind kOFI's own providers; Rust
- * callers and /dev/kofi do not. The module stays loaded while a call is under way
- * or one of its fabrics is open, which kOFI sees to.
+ * C callers find the provider by its prov_name, or after kOFI's own providers.
+ * Rust callers and /dev/kofi do not find it. kOFI holds a reference on the module
+ * while a call is running or one of its fabrics is open.
  *
  * Context: Process context, may sleep.
  * Return:
- * * 0 - it is known
+ * * 0 - the provider is registered
  * * -FI_EINVAL - no name, or one of more than 64 bytes; no getinfo, no fabric;
  *   @provider is %NULL
- * * -FI_ENOSYS - it was written for a newer interface
- * * -FI_EALREADY - there is one of that name, or it is there
+ * * -FI_ENOSYS - the provider was written for a newer API
+ * * -FI_EALREADY - the name is in use, or the provider is registered already
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory
  */
@@ -82,16 +82,18 @@ static inline int fi_register_provider(struct fi_provider *provider)
 }
 
 /**
- * fi_unregister_provider() - take a provider back
+ * fi_unregister_provider() - unregister a provider
  * @provider: the provider
  *
- * In a module's exit function it does not fail: the module would still be loaded.
+ * The call does not fail in a module's exit function: a reference on the module
+ * would have prevented the unload.
  *
  * Context: Process context, may sleep.
  * Return:
- * * 0 - nobody finds it any more, nothing of it runs, and cleanup has been called
- * * -FI_EBUSY - one of its fabrics is open, or a call under way
- * * -FI_EINVAL - it is not registered
+ * * 0 - the provider is unregistered, none of its calls runs, and cleanup has been
+ *   called
+ * * -FI_EBUSY - one of its fabrics is open, or a call is running
+ * * -FI_EINVAL - the provider is not registered
  * * -FI_EOPBADSTATE - in atomic context
  */
 int fi_unregister_provider(struct fi_provider *provider);
