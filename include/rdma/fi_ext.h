@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * For providers: sharing objects with a peer provider, as fi_peer(3) of
- * libfabric 1.17 describes it.
+ * Sharing objects between providers, as described in fi_peer(3) of libfabric 1.17.
  *
- * The owner has the object that the application sees. It opens the peer's
- * object with FI_PEER and passes, as the context, a struct of this file that
- * leads to its own. Every struct begins with its size: the larger struct of a
- * newer owner is taken, one that is too small is refused with -FI_EINVAL.
+ * The owner has the object that the application uses. It opens the peer's object
+ * with FI_PEER and passes, as the context, a struct of this file that refers to
+ * its own object. Every struct begins with its size: the larger struct of a newer
+ * owner is accepted, one that is too small is -FI_EINVAL.
  *
- * Callbacks may come from any context that the owner's own calls are legal in,
- * hard interrupts included, unless they say otherwise.
+ * Unless documented otherwise, callbacks are called in every context in which the
+ * corresponding calls of the owner are legal, including hard interrupts.
  */
 
 #ifndef FI_EXT_H
@@ -21,28 +20,28 @@
 #include <rdma/providers/fi_prov.h>
 
 /*
- * Numbers of a provider's own: its 12-bit code shifted by 16 bits, negated
- * where an enum starts from it.
+ * Provider-specific numbers: the 12-bit code of the provider shifted by 16 bits,
+ * negated as the start of an enum.
  */
 #define FI_PROV_SPECIFIC_EFA	(0xefa << 16)
 #define FI_PROV_SPECIFIC_TCP	(0x7cb << 16)
 #define FI_PROV_SPECIFIC_KOFI	(0x0f1 << 16)
 
-/* Options of FI_OPT_ENDPOINT, of datagram endpoints; each is a size_t */
+/* Options of FI_OPT_ENDPOINT for datagram endpoints; each is a size_t */
 enum {
-	/* how many connections it has at once, at most */
+	/* Maximum number of connections, 1 to 128 */
 	FI_OPT_KOFI_CONNECTIONS = -FI_PROV_SPECIFIC_KOFI,
-	/* milliseconds that one may be unused before it is closed; 0: for ever */
+	/* Milliseconds before an unused connection is closed; 0: never */
 	FI_OPT_KOFI_IDLE_MS,
-	/* how many there are, to be read */
+	/* Number of connections, read only */
 	FI_OPT_KOFI_CONNECTED,
 };
 
 /**
  * struct fi_fid_export - argument of FI_EXPORT_FID
- * @fid: where the exported fid is returned
+ * @fid: buffer for the exported fid
  * @flags: reserved, 0
- * @context: the caller's
+ * @context: stored in the exported fid
  */
 struct fi_fid_export {
 	struct fid		**fid;
@@ -51,27 +50,32 @@ struct fi_fid_export {
 };
 
 /**
- * fi_export_fid() - get a form of an object that another provider can import
- * @fid: the object: a completion queue, an address vector, a set of addresses,
- *	a shared receive context of datagrams
+ * fi_export_fid() - export an object for another provider
+ * @fid: the object: a completion queue, an address vector, an address set, or a
+ *	shared receive context of datagram endpoints
  * @flags: reserved, 0
  * @expfid: the exported form: the fid of a struct fid_peer_cq, fid_peer_av,
- *	fid_peer_av_set or fid_peer_srx. It is closed with fi_close(), and before
+ *	fid_peer_av_set or fid_peer_srx. It is closed with fi_close(), before
  *	the object.
- * @context: the caller's
+ * @context: stored in the exported fid
  *
- * Whatever is put into an exported queue its consumer reads as if the queue's
- * own endpoints had completed it; reads that were under way at the export do
- * not see that. As many forms as one likes can be exported of one object. A form
- * may be closed when objects of kOFI's have been opened with it; the object that
- * it is of is busy as long as these are open.
+ * The consumer reads entries that a peer writes to an exported queue like those of
+ * the queue's own endpoints; reads that run during the export do not see them. Any
+ * number of forms can be exported of one object. A form may be closed when objects
+ * of kOFI have been opened with it; the exported object is busy while these are
+ * open.
  *
- * Event queues and domains are given to a peer as they are.
+ * Event queues and domains are passed to a peer without an export.
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_ENOSYS of other objects; -FI_EBADFLAGS; -FI_EINVAL for NULL,
- * of a queue that was opened with FI_PEER, and of receives of another make;
- * -FI_ENOMEM; -FI_EOPBADSTATE in atomic context.
+ * Return:
+ * * 0 - the object has been exported
+ * * -FI_ENOSYS - the object cannot be exported
+ * * -FI_EBADFLAGS - any flag
+ * * -FI_EINVAL - NULL; a queue that was opened with FI_PEER; receives of another
+ *   provider
+ * * -FI_ENOMEM - no memory
+ * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_export_fid(struct fid *fid, u64 flags,
 				struct fid **expfid, void *context)
@@ -86,33 +90,31 @@ static inline int fi_export_fid(struct fid *fid, u64 flags,
 }
 
 /**
- * fi_import_fid() - let an object use one that somebody else owns
- * @fid: the object: a datagram endpoint that was opened for FI_COLLECTIVE and has
- *	been enabled
- * @expfid: the other's: a domain of an offload provider, which stays open until
- *	the endpoint has been closed
+ * fi_import_fid() - pair an endpoint with an offload provider
+ * @fid: a datagram endpoint that was opened for FI_COLLECTIVE and is enabled
+ * @expfid: a domain of the offload provider, which must stay open until the
+ *	endpoint has been closed
  * @flags: reserved, 0
  *
- * The offload does the endpoint's collectives from then on. kOFI opens with it,
- * in that domain and with FI_PEER, what it needs of the endpoint's: an address
- * vector and a completion queue; and with FI_PEER_TRANSFER an endpoint (struct
+ * The offload implements the endpoint's collectives from then on. kOFI opens in
+ * the offload's domain: with FI_PEER an address vector and a completion queue that
+ * refer to those of the endpoint, and with FI_PEER_TRANSFER an endpoint (struct
  * fi_peer_transfer_context), which is bound to both and enabled. fi_join() of the
- * endpoint opens a set with FI_PEER_AV and joins it there. All of that is closed
- * with the endpoint, which is -FI_EBUSY as long as it is in a group.
+ * endpoint opens a set with FI_PEER_AV and joins it there. These objects are closed
+ * with the endpoint, which is -FI_EBUSY while it is a member of a group.
  *
  * Context: Process context, may sleep.
  * Return:
  * * 0 - they are paired
  * * -FI_ENOSYS - an endpoint that was not opened for FI_COLLECTIVE; a domain that
- *   lacks one of the calls; another object, as -FI_EINVAL says of those that
- *   something else can be bound to
- * * -FI_EOPBADSTATE - the endpoint has not been enabled; in atomic context
- * * -FI_EALREADY - it is paired
+ *   lacks one of the calls; an @fid that has no binding
+ * * -FI_EOPBADSTATE - the endpoint is not enabled; in atomic context
+ * * -FI_EALREADY - the endpoint is paired already
  * * -FI_EBADFLAGS - @flags is not 0
- * * -FI_EINVAL - what the offload gave has no calls, or a size that is too small;
- *   an alias of the endpoint
+ * * -FI_EINVAL - an object of the offload has no calls, or a size that is too small;
+ *   an alias of the endpoint; another @fid, or another @expfid
  * * -FI_ENOMEM - no memory
- * * what the offload says
+ * * another errno - of the offload
  */
 static inline int fi_import_fid(struct fid *fid, struct fid *expfid, u64 flags)
 {
@@ -122,16 +124,16 @@ static inline int fi_import_fid(struct fid *fid, struct fid *expfid, u64 flags)
 struct fid_peer_av;
 
 /**
- * struct fi_ops_av_owner - what a peer asks of the owner of an address vector
+ * struct fi_ops_av_owner - calls of the owner of an address vector
  * @size: size of this struct
- * @query: write the vector's attributes as they are now
- * @ep_addr: address of one of the owner's endpoints, FI_ADDR_NOTAVAIL where it
+ * @query: write the current attributes of the vector
+ * @ep_addr: return the address of an endpoint of the owner, FI_ADDR_NOTAVAIL if it
  *	is not in the vector
  *
- * Of a vector of kOFI's that has been exported: @query is legal in any context,
- * and tells type, rx_ctx_bits and how many addresses there are; -FI_EINVAL for
- * %NULL. @ep_addr is legal where fi_getname() of that endpoint is, which may be
- * one of another provider.
+ * For an exported vector of kOFI: @query is legal in any context, and writes type,
+ * rx_ctx_bits and the number of addresses; -FI_EINVAL for %NULL. @ep_addr is legal
+ * in the contexts of fi_getname() of that endpoint, which may be one of another
+ * provider.
  */
 struct fi_ops_av_owner {
 	size_t	size;
@@ -140,9 +142,9 @@ struct fi_ops_av_owner {
 };
 
 /**
- * struct fid_peer_av - an address vector as its owner shows it to a peer
+ * struct fid_peer_av - exported form of an address vector
  * @fid: common part, FI_CLASS_PEER_AV
- * @owner_ops: the owner's
+ * @owner_ops: calls of the owner
  */
 struct fid_peer_av {
 	struct fid		fid;
@@ -156,9 +158,9 @@ struct fid_peer_av {
  *
  * kOFI's providers accept only a vector of kOFI. struct fi_ops_av_owner has no
  * call that translates a fi_addr_t of another provider to a network address, so
- * an endpoint could not send to it. Endpoints bound to the peer's vector send to
- * the owner's addresses; fi_av_insert() and fi_av_remove() of the peer's are
- * -FI_EACCES.
+ * an endpoint could not send to it. Endpoints that are bound to the peer's vector
+ * send to the owner's addresses; fi_av_insert() and fi_av_remove() of the peer's
+ * vector are -FI_EACCES.
  *
  * The peer's vector may be opened with the attributes of the owner's, with
  * FI_PEER added to the flags, and with FI_SYMMETRIC. A type or rx_ctx_bits other
@@ -172,13 +174,13 @@ struct fi_peer_av_context {
 struct fid_peer_av_set;
 
 /**
- * struct fi_ops_av_set_owner - what a peer asks of the owner of a set
+ * struct fi_ops_av_set_owner - calls of the owner of an address set
  * @size: size of this struct
- * @members: write the members; @count is the room, then how many there are;
- *	-FI_ETOOSMALL where they do not fit
+ * @members: write the members; @count is the size of the array, then the number
+ *	of members; -FI_ETOOSMALL if they do not fit
  *
- * Of a set of kOFI's that has been exported: legal in process context, and may
- * sleep; -FI_EINVAL for %NULL, -FI_EOPBADSTATE in atomic context, -FI_ENOMEM.
+ * For an exported set of kOFI: legal in process context, and may sleep; -FI_EINVAL
+ * for %NULL, -FI_EOPBADSTATE in atomic context, -FI_ENOMEM.
  */
 struct fi_ops_av_set_owner {
 	size_t	size;
@@ -187,9 +189,9 @@ struct fi_ops_av_set_owner {
 };
 
 /**
- * struct fid_peer_av_set - a set of addresses as its owner shows it to a peer
+ * struct fid_peer_av_set - exported form of an address set
  * @fid: common part, FI_CLASS_PEER_AV_SET
- * @owner_ops: the owner's
+ * @owner_ops: calls of the owner
  */
 struct fid_peer_av_set {
 	struct fid			fid;
@@ -201,8 +203,8 @@ struct fid_peer_av_set {
  * @size: size of this struct
  * @av_set: the owner's set, valid until the peer's is closed
  *
- * kOFI asks the owner each time that the members of the peer's set are needed,
- * with no lock held. What would change the peer's set is -FI_EACCES.
+ * kOFI calls the owner whenever the members of the peer's set are needed, with no
+ * lock held. Calls that would change the peer's set are -FI_EACCES.
  */
 struct fi_peer_av_set_context {
 	size_t			size;
@@ -212,21 +214,21 @@ struct fi_peer_av_set_context {
 struct fid_peer_cq;
 
 /**
- * struct fi_ops_cq_owner - how a peer reports completions
+ * struct fi_ops_cq_owner - calls of the owner of a completion queue
  * @size: size of this struct
- * @write: put an entry into the owner's queue; the arguments that its format
- *	does not have are ignored, @src is relative to the peer's vector
- * @writeerr: put an error entry into it
+ * @write: write an entry to the owner's queue; arguments that its format does not
+ *	have are ignored, @src is relative to the peer's vector
+ * @writeerr: write an error entry to the owner's queue
  *
- * The owner locks, wakes readers, translates @src and deals with a full queue.
+ * The owner locks, wakes readers, translates @src and handles a full queue.
  *
- * Of a queue of kOFI's that has been exported: both are legal in any context,
- * and put what they are given beside what its own endpoints complete, as many
- * entries as the queue was opened for. -FI_EAGAIN says that there is no room
- * before the queue is read, or no memory, and nothing has been put: call again
- * later. @src is reported unchanged. @writeerr copies the err_data_size bytes at
- * err_data before it returns, and fi_cq_readerr() returns all of them. -FI_EINVAL
- * for NULL, and for an error entry without an errno.
+ * For an exported queue of kOFI: both are legal in any context. The queue has room
+ * for as many entries of peers as it was opened for, beside those of its own
+ * endpoints. -FI_EAGAIN means that there is no room until the queue is read, or no
+ * memory, and that nothing has been written: call again later. @src is reported
+ * unchanged. @writeerr copies the err_data_size bytes at err_data before it
+ * returns, and fi_cq_readerr() returns all of them. -FI_EINVAL for NULL, and for an
+ * error entry without an errno.
  */
 struct fi_ops_cq_owner {
 	size_t	size;
@@ -238,9 +240,9 @@ struct fi_ops_cq_owner {
 };
 
 /**
- * struct fid_peer_cq - a completion queue as its owner shows it to a peer
+ * struct fid_peer_cq - exported form of a completion queue
  * @fid: common part, FI_CLASS_PEER_CQ
- * @owner_ops: the owner's
+ * @owner_ops: calls of the owner
  */
 struct fid_peer_cq {
 	struct fid		fid;
@@ -252,20 +254,19 @@ struct fid_peer_cq {
  * @size: size of this struct
  * @cq: the owner's queue, valid until the peer's is closed
  *
- * The owner makes the peer progress with fi_cq_read(cq, NULL, 0); the peer's
- * queue answers -FI_ENOSYS to every other read.
+ * The owner drives progress of the peer with fi_cq_read(cq, NULL, 0); every other
+ * read of the peer's queue is -FI_ENOSYS.
  *
- * kOFI's providers need no such call: a work item passes on what completes,
- * one after the other, and tries again every millisecond where the owner says
- * -FI_EAGAIN. They call the owner with a spinlock held; it does not call the
- * peer's queue from there. The err_data of an error entry, such as the source
- * address of FI_SOURCE_ERR, is valid during the call, and is in the address
- * format of the peer's domain.
+ * kOFI's providers need no such call: a work item forwards completions in order,
+ * and tries again every millisecond if the owner returns -FI_EAGAIN. They call the
+ * owner with a spinlock held; the owner must not call the peer's queue from there.
+ * The err_data of an error entry, such as the source address of FI_SOURCE_ERR, is
+ * valid during the call, and is in the address format of the peer's domain.
  *
  * The peer's queue may be opened with the attributes of the owner's, with FI_PEER
  * added to the flags: wait_obj, wait_set and cq_event_handler apply to the
- * owner's queue, and are ignored. The peer's domain has to be safe for any
- * thread: -FI_EINVAL for FI_THREAD_DOMAIN and FI_THREAD_COMPLETION.
+ * owner's queue, and are ignored. A peer's domain with FI_THREAD_DOMAIN or
+ * FI_THREAD_COMPLETION is -FI_EINVAL, because the work item reads the queue.
  */
 struct fi_peer_cq_context {
 	size_t			size;
@@ -277,8 +278,8 @@ struct fi_peer_cq_context {
  * @size: size of this struct
  * @domain: the owner's domain, valid until the peer's is closed
  *
- * kOFI's providers ask nothing of it: they register memory themselves. One of
- * kOFI's is busy until the peer's is closed.
+ * kOFI's providers do not call the owner's domain: they register memory
+ * themselves. A domain of kOFI is busy until the peer's is closed.
  */
 struct fi_peer_domain_context {
 	size_t			size;
@@ -309,10 +310,10 @@ struct fi_peer_eq_context {
 struct fid_peer_srx;
 
 /**
- * struct fi_peer_rx_entry - a receive that owner and peer hand to each other
- * @next: whoever holds the entry may queue it with these
- * @prev: likewise
- * @srx: shared receive context that it belongs to
+ * struct fi_peer_rx_entry - a receive or a message, passed between owner and peer
+ * @next: list link for the present holder of the entry
+ * @prev: list link for the present holder of the entry
+ * @srx: shared receive context of the entry
  * @addr: sender
  * @size: bytes of the message, or of the buffers
  * @tag: tag of the message
@@ -320,13 +321,13 @@ struct fid_peer_srx;
  * @context: context of the receive
  * @count: entries in @iov
  * @desc: a descriptor for each entry, or %NULL
- * @peer_context: the peer's
- * @owner_context: the owner's
- * @user_context: another name of @owner_context, which fi_peer(3) uses
+ * @peer_context: belongs to the peer
+ * @owner_context: belongs to the owner
+ * @user_context: name of @owner_context in fi_peer(3)
  * @iov: buffers of the receive
  *
- * Allocated by the owner in get_msg() or get_tag(), and given back to it with
- * free_entry().
+ * The owner allocates the entry in get_msg() or get_tag(), and the peer releases
+ * it with free_entry().
  */
 struct fi_peer_rx_entry {
 	struct fi_peer_rx_entry	*next;
@@ -348,32 +349,33 @@ struct fi_peer_rx_entry {
 };
 
 /**
- * struct fi_ops_srx_owner - what a peer asks of the owner of a receive context
+ * struct fi_ops_srx_owner - calls of the owner of a shared receive context
  * @size: size of this struct
- * @get_msg: find the receive for a message; 0 with an entry to receive into,
- *	or -FI_ENOENT with one to queue
- * @get_tag: the same for a tagged message
- * @queue_msg: keep an entry that matched nothing until a receive is posted
- * @queue_tag: the same for a tagged message
- * @free_entry: give an entry back
+ * @get_msg: find the receive for an untagged message; 0 with an entry to receive
+ *	into, or -FI_ENOENT with an entry to queue
+ * @get_tag: find the receive for a tagged message, as @get_msg
+ * @queue_msg: keep the entry of an unmatched untagged message until a receive is
+ *	posted
+ * @queue_tag: keep the entry of an unmatched tagged message, as @queue_msg
+ * @free_entry: release an entry
  *
- * The peer calls get and queue of one message without another of its calls in
- * between. An entry that waits is taken back with @free_entry: it is not started
- * then, or what start answers is an error.
+ * The peer calls get and queue for one message without another of its calls in
+ * between. @free_entry of a waiting entry takes it back: it is not started
+ * afterwards, or start returns an error.
  *
- * Of a context of kOFI's that has been exported: all are legal in any context.
- * The entry's iov, desc, count, context and size are those of the receive, and
- * its flags FI_RECV with FI_MSG or FI_TAGGED, plus FI_COMPLETION if a success is
- * to be reported on a queue bound with FI_SELECTIVE_COMPLETION. Pieces without
- * bytes are left out; desc is %NULL if the receive was posted without descriptors.
- * The peer that completes the message writes the completion to its own queue,
- * which is a peer of the owner's, and then frees the entry, which makes room for
- * another receive. A receive that was posted between get and
- * queue is started from a hard interrupt, so that a lock may be held across both.
- * Get answers -FI_ENOMEM, and -FI_EINVAL for %NULL; queue -FI_EINVAL for an entry
- * that has a receive, was got by the other call, or whose peer has not both
- * calls of its kind, and -FI_ENOMEM. The form is -FI_EBUSY while the peer has
- * entries; those that wait are discarded when it is closed.
+ * For an exported context of kOFI: the calls are legal in any context. The entry's
+ * iov, desc, count, context and size are those of the receive, and its flags
+ * FI_RECV with FI_MSG or FI_TAGGED, plus FI_COMPLETION if a success must write an
+ * entry to a queue bound with FI_SELECTIVE_COMPLETION. Pieces without bytes are
+ * omitted; desc is %NULL if the receive was posted without descriptors. The peer
+ * that completes the message writes the completion to its own queue, which is a
+ * peer of the owner's queue, and then frees the entry, which makes room for another
+ * receive. A receive that is posted between get and queue is started from a hard
+ * interrupt, so the peer may hold a lock across both. Get returns -FI_ENOMEM, and
+ * -FI_EINVAL for %NULL. Queue returns -FI_ENOMEM, and -FI_EINVAL for an entry that
+ * has a receive, was returned by the other get call, or whose peer lacks one of the
+ * calls of its kind. The form is -FI_EBUSY while the peer has entries; waiting ones
+ * are discarded when it is closed.
  */
 struct fi_ops_srx_owner {
 	size_t	size;
@@ -387,20 +389,20 @@ struct fi_ops_srx_owner {
 };
 
 /**
- * struct fi_ops_srx_peer - what the owner tells a peer of a queued entry
+ * struct fi_ops_srx_peer - calls of a peer for a queued entry
  * @size: size of this struct
- * @start_msg: a receive was posted: take the message
- * @start_tag: the same for a tagged message
- * @discard_msg: drop the message and report no completion
- * @discard_tag: the same for a tagged message
+ * @start_msg: a receive was posted: receive the untagged message
+ * @start_tag: a receive was posted: receive the tagged message
+ * @discard_msg: drop the untagged message without a completion
+ * @discard_tag: drop the tagged message without a completion
  *
- * The entry is the peer's again. They may come in any context in which a receive
- * can be posted; kOFI calls them with no lock held, and its own calls want the
- * same: they do not come from within get or queue, or with a lock that these
- * take. An error of start says that the message does not come any more: kOFI
- * posts the receive again, and the entry is still the peer's to free. A peer may
- * free it at any time, as when its endpoint closes: an owner that has taken an
- * entry for start keeps its memory until that returns.
+ * The entry belongs to the peer again. The calls are made in every context in which
+ * a receive can be posted. kOFI makes them with no lock held, and expects the same
+ * of other owners: they must not be made from within get or queue, or with a lock
+ * that these take. An error of start means that the message will not arrive: kOFI
+ * posts the receive again, and the peer still frees the entry. A peer may free it at
+ * any time, for example when its endpoint is closed: an owner that has taken an
+ * entry for start keeps its memory until start returns.
  */
 struct fi_ops_srx_peer {
 	size_t	size;
@@ -411,10 +413,10 @@ struct fi_ops_srx_peer {
 };
 
 /**
- * struct fid_peer_srx - a receive context as its owner shows it to a peer
+ * struct fid_peer_srx - exported form of a shared receive context
  * @ep_fid: common part, FI_CLASS_PEER_SRX
- * @owner_ops: the owner's
- * @peer_ops: the peer's calls, set before its fi_srx_context() returns
+ * @owner_ops: calls of the owner
+ * @peer_ops: calls of the peer, set before its fi_srx_context() returns
  *
  * An exported form has a struct for the peer's calls, with its size set and its
  * calls %NULL. The peer either writes its calls into this struct, or points
@@ -433,23 +435,23 @@ struct fid_peer_srx {
  * @size: size of this struct
  * @srx: the owner's context, valid until the peer's is closed
  *
- * kOFI's datagram endpoints take receives of any owner; where receives are the
- * device's it is -FI_EINVAL. Nothing is posted with the peer's context:
- * -FI_ENOSYS. The attributes of the owner's context can be passed with FI_PEER
- * added to op_flags: they have no effect, and FI_COMPLETION is the owner's to
- * set in each entry. Of an owner of another make:
+ * kOFI's datagram endpoints take receives of any owner; in a domain of connected
+ * endpoints FI_PEER is -FI_EINVAL. Posting to the peer's context is -FI_ENOSYS. The
+ * attributes of the owner's context can be passed with FI_PEER added to op_flags:
+ * they have no effect, and the owner sets FI_COMPLETION in each entry. For an owner
+ * of another provider:
  *
  * - an entry is freed after its completion has been added to the endpoint's
  *   queue or, if that queue is a peer's, after its owner has taken the completion.
  *   An endpoint that closes frees the entries whose completions still wait;
  * - the descriptors of an entry are not used;
- * - the source of a message is told with FI_SOURCE alone;
- * - where it says -FI_ENOMEM it is asked again every 10 ms, and what comes
- *   meanwhile waits behind;
- * - more than four pieces of memory are taken for none: the message ends as
- *   -FI_ETRUNC, as if there was no room;
- * - messages of an endpoint that is closed are taken back with free_entry(), and
- *   a receive that one of them had already is lost, with a word in the log.
+ * - the source of a message is passed with FI_SOURCE only;
+ * - after -FI_ENOMEM the owner is called again every 10 ms, and later messages wait;
+ * - an entry with more than four pieces of memory is treated as one without
+ *   memory: the message completes with FI_ETRUNC;
+ * - waiting messages of an endpoint that is closed are taken back with
+ *   free_entry(); a receive that one of them has already taken is lost, and the
+ *   log reports it.
  */
 struct fi_peer_srx_context {
 	size_t			size;
@@ -459,15 +461,15 @@ struct fi_peer_srx_context {
 struct fi_peer_transfer_context;
 
 /**
- * struct fi_ops_transfer_peer - how the owner reports transfers that it made
- *	for a peer
+ * struct fi_ops_transfer_peer - calls of a peer for transfers that the owner made
+ *	for it
  * @size: size of this struct
- * @complete: a transfer is done; it may start others
- * @comperr: a transfer failed
+ * @complete: a transfer has completed; the call may start others
+ * @comperr: a transfer has failed
  *
- * kOFI calls them in process context, where they may sleep, one at a time for an
- * endpoint, with the fid_ep that the offload has made; FI_PEER_TRANSFER is among
- * the flags.
+ * kOFI makes these calls in process context, where they may sleep, one at a time
+ * for an endpoint, with the fid_ep that the offload opened. The flags contain
+ * FI_PEER_TRANSFER.
  */
 struct fi_ops_transfer_peer {
 	size_t	size;
@@ -482,13 +484,13 @@ struct fi_ops_transfer_peer {
  * @size: size of this struct
  * @info: attributes of the owner's objects, or %NULL
  * @ep: the owner's endpoint, which carries the peer's transfers
- * @peer_ops: the peer's, set before its fi_endpoint2() returns
+ * @peer_ops: calls of the peer, set before its fi_endpoint2() returns
  *
- * Of an endpoint of kOFI's: fi_sendmsg(), fi_tsendmsg(), fi_recvmsg() and
- * fi_trecvmsg() with FI_PEER_TRANSFER are the peer's. They are among themselves:
- * receives of the consumer's take none of them, whatever their tags are. Each is
- * told, successes too; fi_cancel() takes receives back. @info is %NULL, and that
- * which fi_endpoint2() is given says FI_EP_RDM alone.
+ * For an endpoint of kOFI: fi_sendmsg(), fi_tsendmsg(), fi_recvmsg() and
+ * fi_trecvmsg() with FI_PEER_TRANSFER are transfers of the peer. They match each
+ * other only: receives of the consumer take none of their messages, whatever the
+ * tags are. Each transfer is reported, also a success; fi_cancel() cancels receives.
+ * @info is %NULL, and the info argument of fi_endpoint2() has FI_EP_RDM only.
  */
 struct fi_peer_transfer_context {
 	size_t				size;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What kOFI tells perf, bpftrace and trace-cmd of connections and operations.
- * Documentation/debugging.rst says how to read it.
+ * Tracepoints of connections and operations, for perf, bpftrace and trace-cmd. See
+ * Documentation/debugging.rst.
  */
 
 #undef TRACE_SYSTEM
@@ -20,7 +20,7 @@
 #include <rdma/rdma_cm.h>
 #include <trace/misc/rdma.h>
 
-/* What an operation is, of the flags of its completion. */
+/* Completion flags that identify the kind of an operation */
 #define KOFI_OPERATION		(FI_MSG | FI_RMA | FI_ATOMIC | FI_SEND | FI_RECV | \
 				 FI_READ | FI_WRITE | FI_REMOTE_WRITE)
 
@@ -34,7 +34,7 @@
 		{ FI_ATOMIC | FI_WRITE,		"atomic" },		\
 		{ FI_ATOMIC | FI_READ,		"fetch_atomic" })
 
-/* Those that completions and connections end with. */
+/* Errnos of completions and connections */
 #define kofi_show_errno(x)						\
 	__print_symbolic(x,						\
 		{ 0,			"0" },				\
@@ -62,7 +62,7 @@
 		{ FI_EOVERRUN,		"FI_EOVERRUN" },		\
 		{ FI_ENORX,		"FI_ENORX" })
 
-/* An operation was handed to the device. */
+/* An operation was posted to the device. */
 TRACE_EVENT(kofi_post,
 	TP_PROTO(const char *device, u32 qp, u64 flags, u64 len, void *context,
 		 bool signaled),
@@ -93,7 +93,7 @@ TRACE_EVENT(kofi_post,
 		  __entry->context, __entry->signaled)
 );
 
-/* The device has done one: its completion was taken from the device. */
+/* A successful completion was polled from the device. */
 TRACE_EVENT(kofi_complete,
 	TP_PROTO(const char *device, u32 qp, u64 flags, u64 len, void *context),
 
@@ -121,7 +121,7 @@ TRACE_EVENT(kofi_complete,
 		  __entry->context)
 );
 
-/* The device has not: what it says, and what its reader is told. */
+/* A failed completion was polled: status of the device, and errno for the reader. */
 TRACE_EVENT(kofi_error,
 	TP_PROTO(const char *device, u32 qp, u64 flags, void *context,
 		 u32 status, u32 vendor, int error),
@@ -155,7 +155,7 @@ TRACE_EVENT(kofi_error,
 		  kofi_show_errno(__entry->error))
 );
 
-/* An endpoint's state has changed; with an error, the one that is reported. */
+/* The state of an endpoint has changed; error is the errno of its error event. */
 TRACE_EVENT(kofi_connection,
 	TP_PROTO(const char *device, u32 qp, const char *from, const char *to,
 		 int error, int provider),
@@ -186,7 +186,7 @@ TRACE_EVENT(kofi_connection,
 		  __entry->provider)
 );
 
-/* A listener was asked for a connection: reported, or refused with an error. */
+/* A connection request has arrived: reported, or rejected with an error. */
 TRACE_EVENT(kofi_request,
 	TP_PROTO(const char *device, const void *local, const void *peer,
 		 int error),
@@ -214,5 +214,5 @@ TRACE_EVENT(kofi_request,
 
 #endif /* _TRACE_KOFI_H */
 
-/* Found as <trace/events/kofi.h>, in the kernel's tree and out of it. */
+/* The path <trace/events/kofi.h> is valid in the kernel's tree and outside of it. */
 #include <trace/define_trace.h>
