@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: (GPL-2.0 WITH Linux-syscall-note) OR BSD-2-Clause */
 /*
- * /dev/kofi: what a process can ask of kOFI, the OpenFabrics Interfaces of the
+ * /dev/kofi: interface of processes to kOFI, the OpenFabrics Interfaces of the
  * kernel.
  *
- * Opening it, for whatever access, takes CAP_NET_ADMIN, and binds the file to
- * the network namespace of the task that opens it.
+ * Opening the device, for any access, requires CAP_NET_ADMIN, and binds the file
+ * to the network namespace of the task that opens it.
  *
- * Each request takes a struct that begins with its own size in bytes, and with
- * flags. Structs grow at their end: what the caller does not know counts as 0,
- * and what the kernel does not know has to be 0. Strings end within their
- * array. A request that fails writes nothing to its struct.
+ * Each request takes a struct that begins with its size in bytes and with flags.
+ * Structs grow at their end: fields that the caller does not know are 0, and fields
+ * that the kernel does not know must be 0. Strings are terminated within their
+ * array. A request that fails does not write to its struct.
  *
- * Any request may fail with
+ * Every request may fail with
  *
- *	ENOTTY		no such request
- *	EINVAL		a size below that of the first version of the struct, a
- *			string without an end
+ *	ENOTTY		unknown request
+ *	EINVAL		a size below that of the first version of the struct, or an
+ *			unterminated string
  *	E2BIG		the struct is larger than the kernel's, and not 0 there
  *	EOPNOTSUPP	an unknown flag, or a reserved field that is not 0
- *	EFAULT		memory that is not the caller's
- *	ENOMEM
+ *	EFAULT		invalid address
+ *	ENOMEM		no memory
  */
 
 #ifndef _UAPI_LINUX_KOFI_H
@@ -42,11 +42,11 @@ enum kofi_request {
 };
 
 /**
- * struct kofi_version - KOFI_IOC_VERSION
+ * struct kofi_version - KOFI_IOC_VERSION: versions of the interfaces
  * @size: of the struct
  * @flags: 0
- * @abi: out: version of this interface, which counts changes that break it
- * @api: out: version of the fi_* interfaces; the major one in the upper half
+ * @abi: out: version of this interface, incremented by incompatible changes
+ * @api: out: version of the fi_* interfaces; the major version in the upper half
  */
 struct kofi_version {
 	__u32	size;
@@ -59,18 +59,17 @@ struct kofi_version {
 #define KOFI_ABI_VERSION	1
 
 /**
- * enum kofi_text_type - what a number means
+ * enum kofi_text_type - meaning of a number
  *
- * Of those with flags, each bit has a name of its own: several stand with a
- * comma and a blank between, those without a name together at the end as one
- * hexadecimal number, none as an empty string. Of the others, a number without
- * a name is "unknown (0x...)".
+ * For flags, the text has the name of each bit, separated by a comma and a blank,
+ * and at the end the unknown bits as one hexadecimal number; 0 is an empty string.
+ * For other types, an unknown number is "unknown (0x...)".
  */
 enum kofi_text_type {
 	KOFI_TEXT_CAPS,			/* flags */
 	KOFI_TEXT_MODE,			/* flags */
 	KOFI_TEXT_OP_FLAGS,		/* flags */
-	KOFI_TEXT_ORDER,		/* flags: of messages, of completions */
+	KOFI_TEXT_ORDER,		/* flags: order of messages or completions */
 	KOFI_TEXT_MR_MODE,		/* flags */
 	KOFI_TEXT_EP_TYPE,
 	KOFI_TEXT_PROTOCOL,
@@ -82,22 +81,22 @@ enum kofi_text_type {
 	KOFI_TEXT_ERROR,		/* a positive number */
 	KOFI_TEXT_ATOMIC_OP,
 	KOFI_TEXT_DATATYPE,
-	KOFI_TEXT_OBJECT,		/* enum kofi_object_kind, in one word */
-	KOFI_TEXT_STATE,		/* enum kofi_object_state, likewise */
-	KOFI_TEXT_VALUE,		/* enum kofi_object_value, likewise */
+	KOFI_TEXT_OBJECT,		/* enum kofi_object_kind, one word */
+	KOFI_TEXT_STATE,		/* enum kofi_object_state, one word */
+	KOFI_TEXT_VALUE,		/* enum kofi_object_value, one word */
 };
 
 /**
- * struct kofi_text - KOFI_IOC_TEXT: a number in words, as fi_tostr() and
- *	fi_strerror() have them
+ * struct kofi_text - KOFI_IOC_TEXT: a number as text, as returned by fi_tostr() and
+ *	fi_strerror()
  * @size: of the struct
  * @flags: 0
  * @type: enum kofi_text_type
  * @reserved: 0
  * @value: the number
- * @text: out: the words, cut where they do not fit
+ * @text: out: the text, truncated if it does not fit
  *
- * Errors: EINVAL for a type that there is not; those of every request.
+ * Errors: EINVAL for an unknown type; those of every request.
  */
 struct kofi_text {
 	__u32		size;
@@ -111,11 +110,11 @@ struct kofi_text {
 #define KOFI_IOC_TEXT		_IO(KOFI_IOC_MAGIC, KOFI_REQUEST_TEXT)
 
 /**
- * struct kofi_offer - what can be opened: an info of fi_getinfo(), flat
+ * struct kofi_offer - an info of fi_getinfo(), in one struct
  *
- * Fields are those of struct fi_info and its attributes, which begin their
- * names. Addresses are text whatever their format is:
- * "fi_sockaddr_in://10.0.0.1:7471", or nothing.
+ * The fields are those of struct fi_info and its attributes, with the attribute as
+ * a prefix of the name. Addresses are text in every format:
+ * "fi_sockaddr_in://10.0.0.1:7471", or empty.
  */
 struct kofi_offer {
 	__aligned_u64	caps;
@@ -180,31 +179,31 @@ struct kofi_offer {
 	char		prov_name[32];
 };
 
-/* The node and the service are the local address. */
+/* The node and the service name the local address. */
 #define KOFI_INFO_SOURCE	(1U << 0)
 
 /**
- * struct kofi_info - KOFI_IOC_INFO: what fi_getinfo() offers
+ * struct kofi_info - KOFI_IOC_INFO: the offers of fi_getinfo()
  * @size: of the struct
  * @flags: KOFI_INFO_SOURCE
- * @caps: what is asked for; 0 for everything that there is
- * @mode: what the asker agrees to: 0 for nothing, all ones for everything
- * @mr_mode: which ways to register memory it accepts; 0 for any
- * @ep_type: type of endpoint; 0 for any
+ * @caps: requested capabilities; 0 for all
+ * @mode: accepted modes: 0 for none, all ones for all
+ * @mr_mode: accepted registration modes; 0 for any
+ * @ep_type: endpoint type; 0 for any
  * @node: a numeric address, "" for none
- * @service: the number of a port, "" for none
+ * @service: a port number, "" for none
  * @prov_name: a provider, "" for any
  * @fabric_name: a fabric, "" for any
  * @domain_name: a device, "" for any
- * @offers: array of struct kofi_offer; may be NULL with no room
- * @offer_size: bytes of each, as many as the first version has or more: what
- *	the caller does not know is left out, what the kernel does not know is 0
- * @count: in: for how many there is room; out: how many there are, of which as
- *	many as fit were written
+ * @offers: array of struct kofi_offer; may be NULL if @count is 0
+ * @offer_size: size of an element, at least that of the first version: fields that
+ *	the caller does not know are omitted, fields that the kernel does not
+ *	know are 0
+ * @count: in: elements of the array; out: number of offers, of which as many as fit
+ *	were written
  *
- * Errors: ENODATA where nothing fits; EINVAL, also for capabilities that there
- * are not; those of every request. May sleep for some seconds where a peer is
- * asked for.
+ * Errors: ENODATA if nothing matches; EINVAL, also for unknown capabilities; those
+ * of every request. The request may sleep for some seconds if it names a peer.
  */
 struct kofi_info {
 	__u32		size;
@@ -226,21 +225,21 @@ struct kofi_info {
 #define KOFI_IOC_INFO		_IO(KOFI_IOC_MAGIC, KOFI_REQUEST_INFO)
 
 /*
- * A file can run one test, in a thread of the kernel's: between kernels, no data
- * is copied to or from user space. It ends when its work is done, when it is
- * stopped, and when the file is closed for the last time.
+ * A file can run one test, in a kernel thread: the data is exchanged between
+ * kernels, and not copied to or from user space. The test ends when it is complete,
+ * when it is stopped, and when the file is closed for the last time.
  */
 
 /**
- * enum kofi_test_kind - what a test does
- * @KOFI_TEST_SERVER: serves the clients below, several at once, and whatever
- *	they ask for, until it is stopped
- * @KOFI_TEST_PINGPONG: sends a message, waits for it to come back, and so on
- * @KOFI_TEST_STREAM: sends messages, a window of them at a time
- * @KOFI_TEST_WRITE: writes to the server's memory, a window at a time
- * @KOFI_TEST_READ: reads from there, a window at a time
- * @KOFI_TEST_ATOMIC: changes the server's memory atomically, and waits for what
- *	was there before, and so on
+ * enum kofi_test_kind - kind of a test
+ * @KOFI_TEST_SERVER: serve clients of the other kinds, several at once, until it is
+ *	stopped
+ * @KOFI_TEST_PINGPONG: send a message and wait for its echo, repeatedly
+ * @KOFI_TEST_STREAM: send messages, a window of them at a time
+ * @KOFI_TEST_WRITE: write to the server's memory, a window at a time
+ * @KOFI_TEST_READ: read the server's memory, a window at a time
+ * @KOFI_TEST_ATOMIC: change the server's memory atomically and wait for the old
+ *	value, repeatedly
  */
 enum kofi_test_kind {
 	KOFI_TEST_SERVER,
@@ -251,47 +250,46 @@ enum kofi_test_kind {
 	KOFI_TEST_ATOMIC,
 };
 
-/* The content of each message is checked where it arrives. */
+/* The receiver checks the contents of each message. */
 #define KOFI_TEST_VERIFY	(1U << 0)
 /*
- * The work is done over verbs, by hand: what the fabric interfaces are compared
- * with. Of such a client the server has to be such a one. KOFI_TEST_ATOMIC is
- * FI_SUM or FI_CSWAP of a single element of 8 bytes then.
+ * The test uses verbs directly, for comparison with the fabric interfaces. Client
+ * and server must both have this flag. KOFI_TEST_ATOMIC is FI_SUM or FI_CSWAP of a
+ * single element of 8 bytes then.
  */
 #define KOFI_TEST_VERBS		(1U << 1)
 
 #define KOFI_TEST_MAX_LENGTH	(1U << 20)
 #define KOFI_TEST_MAX_WINDOW	1024
-/* Of the length times the window. */
+/* Maximum of the length times the window */
 #define KOFI_TEST_MAX_BYTES	(1U << 26)
 /*
- * How many clients a server has at once, and how many bytes it posts or lends
- * for them together. More are refused: see enum kofi_test_refusal.
+ * Maximum number of clients that a server has at once, and maximum bytes of buffers
+ * and regions for all of them. More clients are refused: see enum kofi_test_refusal.
  */
 #define KOFI_TEST_MAX_CLIENTS	16
 #define KOFI_TEST_MAX_SERVED	(1U << 29)
 
 /**
- * struct kofi_test - KOFI_IOC_START: begins a test
+ * struct kofi_test - KOFI_IOC_START: start a test
  * @size: of the struct
  * @flags: KOFI_TEST_VERIFY, KOFI_TEST_VERBS
  * @kind: enum kofi_test_kind
- * @window: KOFI_TEST_STREAM, KOFI_TEST_WRITE, KOFI_TEST_READ: how many messages
- *	or accesses may be under way, at least 1; else 0
- * @length: bytes of each, at least 1; of a server 0; of KOFI_TEST_ATOMIC those
- *	of a whole number of elements
- * @count: how many messages or accesses, 0 for no bound; of a server 0
- * @msec: how long that goes on, 0 for no bound; of a server 0
+ * @window: KOFI_TEST_STREAM, KOFI_TEST_WRITE, KOFI_TEST_READ: maximum number of
+ *	messages or accesses in progress, at least 1; else 0
+ * @length: bytes of each, at least 1; for a server 0; for KOFI_TEST_ATOMIC a
+ *	multiple of the element size
+ * @count: number of messages or accesses, 0 for no limit; for a server 0
+ * @msec: duration in milliseconds, 0 for no limit; for a server 0
  * @reserved: 0
- * @node: numeric address of the server; of a server its own, "" for any
- * @service: number of its port
+ * @node: numeric address of the server; for a server its own, "" for any
+ * @service: port number of the server
  * @domain_name: the device, "" for any
- * @op: KOFI_TEST_ATOMIC: enum fi_op, which one; else 0
+ * @op: KOFI_TEST_ATOMIC: enum fi_op; else 0
  * @datatype: KOFI_TEST_ATOMIC: enum fi_datatype of the elements; else 0
  *
- * Errors: EBUSY while a test runs; EINVAL for other values than these, and for
- * more than the bounds above; those of every request. What goes wrong from then
- * on is told by KOFI_IOC_WATCH.
+ * Errors: EBUSY while a test runs; EINVAL for other values, and beyond the limits
+ * above; those of every request. KOFI_IOC_WATCH reports later errors.
  */
 struct kofi_test {
 	__u32		size;
@@ -312,10 +310,11 @@ struct kofi_test {
 #define KOFI_IOC_START		_IO(KOFI_IOC_MAGIC, KOFI_REQUEST_START)
 
 /**
- * enum kofi_test_state - how far a test has come
- * @KOFI_TEST_STARTING: it looks for a device, and connects
- * @KOFI_TEST_RUNNING: messages go; a server waits for clients, or serves them
- * @KOFI_TEST_OVER: nothing changes any more
+ * enum kofi_test_state - state of a test
+ * @KOFI_TEST_STARTING: the test searches for a device, and connects
+ * @KOFI_TEST_RUNNING: messages are exchanged; a server waits for clients, or serves
+ *	them
+ * @KOFI_TEST_OVER: the test has ended
  */
 enum kofi_test_state {
 	KOFI_TEST_STARTING,
@@ -324,12 +323,13 @@ enum kofi_test_state {
 };
 
 /**
- * enum kofi_test_refusal - why a server does not serve a client
- * @KOFI_TEST_REFUSAL_NONE: it does, or has not said; or nobody listens
- * @KOFI_TEST_REFUSAL_FULL: it has as many clients as it serves at once, or as
- *	large ones: when one of them has left, there is room
- * @KOFI_TEST_REFUSAL_UNKNOWN: it does not know what it is asked for, as it is of
- *	another version
+ * enum kofi_test_refusal - reason why a server does not serve a client
+ * @KOFI_TEST_REFUSAL_NONE: the server serves the client, or gave no reason, or does
+ *	not exist
+ * @KOFI_TEST_REFUSAL_FULL: the server has the maximum number of clients, or of bytes
+ *	for them; there is room after a client has disconnected
+ * @KOFI_TEST_REFUSAL_UNKNOWN: the server has another version and does not know the
+ *	request
  */
 enum kofi_test_refusal {
 	KOFI_TEST_REFUSAL_NONE,
@@ -338,44 +338,43 @@ enum kofi_test_refusal {
 };
 
 /*
- * Buckets of a histogram, 16 for each power of two. Of bucket n the smallest
- * value is n if that is below 32, else (16 + n % 16) << (n / 16 - 1).
+ * Buckets of a histogram, 16 for each power of two. The smallest value of bucket n
+ * is n if n is below 32, else (16 + n % 16) << (n / 16 - 1).
  */
 #define KOFI_TEST_BUCKETS	976
 
 /**
- * struct kofi_watch - KOFI_IOC_WATCH: how a test is getting on
+ * struct kofi_watch - KOFI_IOC_WATCH: progress and result of a test
  * @size: of the struct
  * @flags: 0
- * @msec: how long to wait for its end, 0 for not at all
+ * @msec: milliseconds to wait for the end of the test, 0 to return at once
  * @state: out: enum kofi_test_state
- * @error: out: why it is over, as a positive fabric errno (KOFI_TEXT_ERROR has
- *	words for it); 0 where its work is done or it was stopped
- * @clients: out: how many a server has begun to serve; what follows is of all of
- *	them
- * @messages: out: how many went there, and for KOFI_TEST_PINGPONG back, or how
- *	many accesses are over; of a server how many messages it has received
- * @bytes: out: in those
- * @damaged: out: how many were not what they should have been; of
- *	KOFI_TEST_STREAM not before its end, when the server tells; of
- *	KOFI_TEST_WRITE how many of those that are read back, a window at a time
- * @nsec: out: time that messages have been under way; of a server those of the
- *	client that has come last
- * @min: out: shortest round trip of KOFI_TEST_PINGPONG, or time that an
- *	operation of KOFI_TEST_ATOMIC took, in ns; 0 before there is one
+ * @error: out: positive fabric errno with which the test ended (KOFI_TEXT_ERROR
+ *	describes it); 0 if it is complete or was stopped
+ * @clients: out: number of clients that a server has served; the following values
+ *	are those of all of them
+ * @messages: out: messages sent, for KOFI_TEST_PINGPONG echoed, or completed
+ *	accesses; for a server the messages received
+ * @bytes: out: bytes of these
+ * @damaged: out: number of messages or accesses with wrong contents; for
+ *	KOFI_TEST_STREAM set at the end, when the server reports it; for
+ *	KOFI_TEST_WRITE of those that are read back, a window at a time
+ * @nsec: out: duration of the message exchange in ns; for a server that of the
+ *	latest client
+ * @min: out: shortest round trip of KOFI_TEST_PINGPONG, or shortest operation of
+ *	KOFI_TEST_ATOMIC, in ns; 0 before the first one
  * @max: out: longest one
- * @buckets: array of __u64, round trips in ns by their length; may be NULL with
- *	no room
- * @bucket_count: for how many there is room, up to KOFI_TEST_BUCKETS of which
- *	are written
+ * @buckets: array of __u64, histogram of the round trips or operations in ns; may be
+ *	NULL if @bucket_count is 0
+ * @bucket_count: elements of the array, of which up to KOFI_TEST_BUCKETS are written
  * @reserved: 0
- * @refusal: out: enum kofi_test_refusal: where the error of a client is
- *	FI_ECONNREFUSED, what the server has said with that
- * @turned_away: out: how many clients a server has refused with
+ * @refusal: out: enum kofi_test_refusal: reason of the server if the error of a
+ *	client is FI_ECONNREFUSED
+ * @turned_away: out: number of clients that a server has refused with
  *	KOFI_TEST_REFUSAL_FULL
  *
- * Errors: ENOENT where no test has been started; EINTR where a signal came
- * first; those of every request.
+ * Errors: ENOENT if no test has been started; EINTR for a signal; those of every
+ * request.
  */
 struct kofi_watch {
 	__u32		size;
@@ -400,11 +399,11 @@ struct kofi_watch {
 #define KOFI_IOC_WATCH		_IO(KOFI_IOC_MAGIC, KOFI_REQUEST_WATCH)
 
 /**
- * struct kofi_stop - KOFI_IOC_STOP: ends a test, and returns when it is over
+ * struct kofi_stop - KOFI_IOC_STOP: stop a test, and return when it has ended
  * @size: of the struct
  * @flags: 0
  *
- * Errors: ENOENT where no test has been started; those of every request.
+ * Errors: ENOENT if no test has been started; those of every request.
  */
 struct kofi_stop {
 	__u32	size;
@@ -414,11 +413,11 @@ struct kofi_stop {
 #define KOFI_IOC_STOP		_IO(KOFI_IOC_MAGIC, KOFI_REQUEST_STOP)
 
 /*
- * What is open: objects of the fabric interfaces, whoever has opened them.
+ * Registry of open objects of the fabric interfaces, of all modules and processes.
  */
 
 /**
- * enum kofi_object_kind - what is open
+ * enum kofi_object_kind - kind of an object
  */
 enum kofi_object_kind {
 	KOFI_OBJECT_FABRIC,
@@ -441,16 +440,16 @@ enum kofi_object_kind {
 };
 
 /**
- * enum kofi_object_state - how far an endpoint has come, or a listener
- * @KOFI_STATE_OPEN: opened; all that there is to say of other objects
- * @KOFI_STATE_ENABLED: receives can be posted
+ * enum kofi_object_state - state of an endpoint or passive endpoint
+ * @KOFI_STATE_OPEN: open; the only state of other objects
+ * @KOFI_STATE_ENABLED: enabled: receives can be posted
  * @KOFI_STATE_LISTENING: peers can connect
- * @KOFI_STATE_CONNECTING: it is not known yet what comes of it
- * @KOFI_STATE_CONNECTED: messages flow
- * @KOFI_STATE_NO_TRANSMIT: only from the peer
- * @KOFI_STATE_NO_RECEIVE: only to the peer
- * @KOFI_STATE_LOST: the peer has left, or could not be reached
- * @KOFI_STATE_SHUT: the connection has been ended here
+ * @KOFI_STATE_CONNECTING: a connection attempt is in progress
+ * @KOFI_STATE_CONNECTED: connected
+ * @KOFI_STATE_NO_TRANSMIT: connected, transmits are closed
+ * @KOFI_STATE_NO_RECEIVE: connected, receives are closed
+ * @KOFI_STATE_LOST: the peer has disconnected, or could not be reached
+ * @KOFI_STATE_SHUT: the connection was ended on this side
  */
 enum kofi_object_state {
 	KOFI_STATE_OPEN,
@@ -465,53 +464,52 @@ enum kofi_object_state {
 };
 
 /**
- * enum kofi_object_value - what a number says of an object
+ * enum kofi_object_value - meaning of a value of an object
  * @KOFI_VALUE_TX_CQ: id of the completion queue for transmits
- * @KOFI_VALUE_RX_CQ: id of that for receives
+ * @KOFI_VALUE_RX_CQ: id of the completion queue for receives
  * @KOFI_VALUE_EQ: id of the event queue
- * @KOFI_VALUE_TX_SIZE: how many transmits can be under way
- * @KOFI_VALUE_RX_SIZE: how many receives can be posted
- * @KOFI_VALUE_SIZE: how many entries a queue holds
- * @KOFI_VALUE_DEPTH: how many of those are waiting to be read
- * @KOFI_VALUE_COUNT: what a counter says
- * @KOFI_VALUE_ERRORS: how many of its operations have failed; of a queue, how
- *	many failures have been read
- * @KOFI_VALUE_ADDRESSES: how many an address vector has
- * @KOFI_VALUE_MEMBERS: how many a set has
+ * @KOFI_VALUE_TX_SIZE: maximum number of transmits in progress
+ * @KOFI_VALUE_RX_SIZE: maximum number of posted receives
+ * @KOFI_VALUE_SIZE: number of entries that a queue holds
+ * @KOFI_VALUE_DEPTH: number of unread entries
+ * @KOFI_VALUE_COUNT: value of a counter
+ * @KOFI_VALUE_ERRORS: error value of a counter; for a queue the number of failures
+ *	that were read
+ * @KOFI_VALUE_ADDRESSES: number of addresses of an address vector
+ * @KOFI_VALUE_MEMBERS: number of members of a set
  * @KOFI_VALUE_LENGTH: bytes of a region
- * @KOFI_VALUE_TX_DEPTH: how many transmits are not known to be over
- * @KOFI_VALUE_RX_DEPTH: how many receives are waiting for a message
- * @KOFI_VALUE_SENDS: how many sends have been posted
- * @KOFI_VALUE_RECEIVES: how many receives have, each piece of a buffer that takes
- *	several messages for itself
- * @KOFI_VALUE_WRITES: how many writes
- * @KOFI_VALUE_READS: how many reads
- * @KOFI_VALUE_ATOMICS: how many atomic operations
- * @KOFI_VALUE_TX_DONE: how many transmits are over
- * @KOFI_VALUE_RX_DONE: how many receives are
- * @KOFI_VALUE_TX_BYTES: bytes of the transmits that have been posted, of whatever kind
- * @KOFI_VALUE_RX_BYTES: bytes that receives have taken
- * @KOFI_VALUE_TX_ERRORS: how many transmits have failed
- * @KOFI_VALUE_RX_ERRORS: how many receives
- * @KOFI_VALUE_TX_AGAIN: how often a transmit found no room, and was refused with
- *	-FI_EAGAIN
- * @KOFI_VALUE_RX_AGAIN: how often a receive did
- * @KOFI_VALUE_ENTRIES: how many completions have been read from a queue
- * @KOFI_VALUE_CALLBACKS: how often the handler of a queue was asked to come
- * @KOFI_VALUE_OVERRUNS: how often something found no room in a queue: of an event
- *	queue, events that a consumer wrote, and was refused; of a completion queue,
- *	completions that were lost, which its room excludes
- * @KOFI_VALUE_SRX: id of the receive context that an endpoint shares with others
- * @KOFI_VALUE_TX_CTXS: how many transmit contexts a scalable endpoint has, open or not
- * @KOFI_VALUE_RX_CTXS: how many receive contexts
- * @KOFI_VALUE_INDEX: the index of a context
- * @KOFI_VALUE_CONNECTIONS: how many connections an endpoint of datagrams has
- * @KOFI_VALUE_STX: id of the transmit context that an endpoint shares with others
- * @KOFI_VALUE_VIOLATIONS: number of connections of an endpoint that were closed because
- *	the peer violated its access rights; counted over the object's lifetime
+ * @KOFI_VALUE_TX_DEPTH: transmits that are not known to have completed
+ * @KOFI_VALUE_RX_DEPTH: receives that wait for a message
+ * @KOFI_VALUE_SENDS: sends posted
+ * @KOFI_VALUE_RECEIVES: receives posted; each piece of a buffer for several messages
+ *	counts
+ * @KOFI_VALUE_WRITES: writes posted
+ * @KOFI_VALUE_READS: reads posted
+ * @KOFI_VALUE_ATOMICS: atomic operations posted
+ * @KOFI_VALUE_TX_DONE: transmits completed
+ * @KOFI_VALUE_RX_DONE: receives completed
+ * @KOFI_VALUE_TX_BYTES: bytes of all posted transmits
+ * @KOFI_VALUE_RX_BYTES: bytes received
+ * @KOFI_VALUE_TX_ERRORS: transmits failed
+ * @KOFI_VALUE_RX_ERRORS: receives failed
+ * @KOFI_VALUE_TX_AGAIN: transmits refused with -FI_EAGAIN, for lack of room
+ * @KOFI_VALUE_RX_AGAIN: receives refused with -FI_EAGAIN, for lack of room
+ * @KOFI_VALUE_ENTRIES: completions read from a queue
+ * @KOFI_VALUE_CALLBACKS: requests to call the handler of a queue
+ * @KOFI_VALUE_OVERRUNS: entries without room in a queue: for an event queue, refused
+ *	calls of fi_eq_write(); for a completion queue, lost completions, which
+ *	reserved room prevents
+ * @KOFI_VALUE_SRX: id of the shared receive context of an endpoint
+ * @KOFI_VALUE_TX_CTXS: number of transmit contexts of a scalable endpoint, open or not
+ * @KOFI_VALUE_RX_CTXS: number of receive contexts of a scalable endpoint, open or not
+ * @KOFI_VALUE_INDEX: index of a context
+ * @KOFI_VALUE_CONNECTIONS: number of connections of a datagram endpoint
+ * @KOFI_VALUE_STX: id of the shared transmit context of an endpoint
+ * @KOFI_VALUE_VIOLATIONS: connections of an endpoint that were closed because the
+ *	peer violated its access rights; counted over the object's lifetime
  *
- * Numbers of what has been done, from KOFI_VALUE_SENDS to KOFI_VALUE_OVERRUNS, begin
- * with the object, and never get smaller.
+ * The statistics from KOFI_VALUE_SENDS to KOFI_VALUE_OVERRUNS start at 0 when the
+ * object is opened, and never decrease.
  */
 enum kofi_object_value {
 	KOFI_VALUE_TX_CQ,
@@ -556,22 +554,22 @@ enum kofi_object_value {
 #define KOFI_OBJECT_VALUES	32
 
 /**
- * struct kofi_object - what is open
- * @id: its number, which nothing else had or will have while the module is
- *	loaded; what is opened later has a greater one
- * @parent: the number of what it was opened from; 0 of a fabric
+ * struct kofi_object - an open object
+ * @id: id, which no other object has or will have while the module is loaded;
+ *	objects that are opened later have greater ids
+ * @parent: id of the parent; 0 for a fabric
  * @kind: enum kofi_object_kind
  * @state: enum kofi_object_state
- * @pid: the process that has opened the fabric it belongs to by asking for a
- *	test; 0 where a module of the kernel has
- * @value_count: how many of the values below there are
- * @owner: the name of that process or module
- * @name: of a fabric, of the device of a domain, of a shared address vector; ""
- *	for none
- * @local_addr: of an endpoint, as text: "fi_sockaddr_in://10.0.0.1:7471"; ""
- *	where it is not known
- * @peer_addr: of its peer, or of the one that it connects to
- * @what: enum kofi_object_value, what each value says
+ * @pid: process whose test opened the fabric of the object; 0 if a kernel module
+ *	opened it
+ * @value_count: number of the values below
+ * @owner: name of that process or module
+ * @name: name of a fabric, of the device of a domain, or of a shared address
+ *	vector; "" for none
+ * @local_addr: local address of an endpoint, as text:
+ *	"fi_sockaddr_in://10.0.0.1:7471"; "" if it is not known
+ * @peer_addr: address of its peer, or of the peer that it connects to
+ * @what: meaning of each value, enum kofi_object_value
  * @values: the values
  */
 struct kofi_object {
@@ -590,21 +588,22 @@ struct kofi_object {
 };
 
 /**
- * struct kofi_objects - KOFI_IOC_OBJECTS: what is open in the network namespace
- *	of the file
+ * struct kofi_objects - KOFI_IOC_OBJECTS: open objects of the file's network
+ *	namespace
  * @size: of the struct
  * @flags: 0
- * @after: only what has a greater id than this; 0 for everything
- * @objects: array of struct kofi_object; may be NULL with no room
- * @object_size: bytes of each, as many as the first version has or more: what
- *	the caller does not know is left out, what the kernel does not know is 0
- * @count: in: for how many there is room; out: how many there are, of which as
- *	many as fit were written, by growing id
+ * @after: list only objects with a greater id; 0 for all
+ * @objects: array of struct kofi_object; may be NULL if @count is 0
+ * @object_size: size of an element, at least that of the first version: fields that
+ *	the caller does not know are omitted, fields that the kernel does not
+ *	know are 0
+ * @count: in: elements of the array; out: number of objects, of which as many as
+ *	fit were written, by ascending id
  *
- * Objects come and go meanwhile. What stays is told of, behind what it was
- * opened from.
+ * Objects may be opened and closed during the request. Objects that stay open are
+ * listed, after their parents.
  *
- * Errors: EINVAL for a size that no object has; those of every request.
+ * Errors: EINVAL for an invalid @object_size; those of every request.
  */
 struct kofi_objects {
 	__u32		size;
@@ -617,15 +616,15 @@ struct kofi_objects {
 
 #define KOFI_IOC_OBJECTS	_IO(KOFI_IOC_MAGIC, KOFI_REQUEST_OBJECTS)
 
-/* There is an identifier of the consumer's own. */
+/* The address was inserted with an identifier. */
 #define KOFI_ADDRESS_USER_ID	(1U << 0)
 
 /**
  * struct kofi_address - one address of an address vector
- * @fi_addr: the number that stands for it
- * @user_id: the consumer's identifier, with KOFI_ADDRESS_USER_ID
+ * @fi_addr: handle of the address
+ * @user_id: identifier of the consumer, with KOFI_ADDRESS_USER_ID
  * @flags: KOFI_ADDRESS_USER_ID
- * @uses: how often it has been inserted and not removed
+ * @uses: insertions less removals
  * @addr: the address, as text: "fi_sockaddr_in://10.0.0.1:7471"
  */
 struct kofi_address {
@@ -637,22 +636,24 @@ struct kofi_address {
 };
 
 /**
- * struct kofi_addresses - KOFI_IOC_ADDRESSES: what is in an address vector of
- *	the network namespace of the file
+ * struct kofi_addresses - KOFI_IOC_ADDRESSES: addresses of an address vector of the
+ *	file's network namespace
  * @size: of the struct
  * @flags: 0
- * @id: the number of the vector, which KOFI_IOC_OBJECTS tells
- * @at: in: where to begin, 0 at first; out: where to go on
- * @addresses: array of struct kofi_address; may be NULL with no room
- * @address_size: bytes of each, as many as the first version has or more: what
- *	the caller does not know is left out, what the kernel does not know is 0
- * @count: in: for how many there is room; out: how many were written: where
- *	they are fewer than that, there are no more
+ * @id: id of the vector, from KOFI_IOC_OBJECTS
+ * @at: in: position to start at, 0 at first; out: position to continue at
+ * @addresses: array of struct kofi_address; may be NULL if @count is 0
+ * @address_size: size of an element, at least that of the first version: fields that
+ *	the caller does not know are omitted, fields that the kernel does not
+ *	know are 0
+ * @count: in: elements of the array; out: number of written addresses: if they are
+ *	fewer than the elements, there are no more
  *
- * Addresses come and go meanwhile. What stays is told of.
+ * Addresses may be inserted and removed during the request. Addresses that stay are
+ * listed.
  *
- * Errors: ENOENT where there is no such object; EINVAL for another kind of
- * object, and for a size that no address has; those of every request.
+ * Errors: ENOENT if there is no such object; EINVAL for another kind of object, and
+ * for an invalid @address_size; those of every request.
  */
 struct kofi_addresses {
 	__u32		size;
