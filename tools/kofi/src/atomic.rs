@@ -20,18 +20,18 @@ use crate::{
         Share,
         Times, //
     },
-    names::Names,
-    run::{
-        Report,
-        Runner, //
-    },
-    table::decimal,
-    timed::{
+    latency_report::{
         self,
         Bucket,
         Face,
         Pictures, //
     },
+    names::Names,
+    runner::{
+        Report,
+        Runner, //
+    },
+    table::decimal,
 };
 use serde::Serialize;
 
@@ -127,7 +127,7 @@ pub fn run(runner: Runner<'_>, args: &Args, width: Option<u16>) -> Result<Report
     let face = Operations::new(runner.kernel, args)?;
     let tests = args.tests(&face)?;
     let runs = client::run(runner, &format!("atomic with {}", face.server), &tests);
-    timed::report(&face, runs, args.client.json, &args.pictures, width)
+    latency_report::report(&face, runs, args.client.json, &args.pictures, width)
 }
 
 impl Operations {
@@ -158,19 +158,19 @@ impl Face<11> for Operations {
         "type",
         "elements",
         "operations",
-        timed::COLUMNS[0],
-        timed::COLUMNS[1],
-        timed::COLUMNS[2],
-        timed::COLUMNS[3],
-        timed::COLUMNS[4],
-        timed::COLUMNS[5],
+        latency_report::COLUMNS[0],
+        latency_report::COLUMNS[1],
+        latency_report::COLUMNS[2],
+        latency_report::COLUMNS[3],
+        latency_report::COLUMNS[4],
+        latency_report::COLUMNS[5],
         "operations/s",
     ];
     const SHARE: Share = Share::Whole;
 
     fn row(&self, measured: &Measured) -> [String; 11] {
         let Measured { test, watch, .. } = measured;
-        let [min, median, p90, p99, p999, max] = timed::columns(measured, Self::SHARE);
+        let [min, median, p90, p99, p999, max] = latency_report::columns(measured, Self::SHARE);
         [
             self.operation(test),
             self.datatype(test),
@@ -201,7 +201,7 @@ impl Face<11> for Operations {
             damaged: watch.damaged,
             operations_per_second: per_second(watch.messages, watch.nsec),
             operation_ns: Times::of(watch, buckets),
-            histogram: timed::histogram(measured),
+            histogram: latency_report::histogram(measured),
         }
     }
 

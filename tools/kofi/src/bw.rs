@@ -14,7 +14,7 @@ use crate::{
     },
     error::Error,
     latency::per_second,
-    run::{
+    runner::{
         Report,
         Runner, //
     },

@@ -12,7 +12,7 @@ use crate::{
     error::Error,
     json,
     progress::Bar,
-    run::{
+    runner::{
         self,
         Place,
         Run,
@@ -176,7 +176,7 @@ impl Runs {
 
     /// How the command ends.
     pub fn into_end(self) -> Result<(), Error> {
-        run::check(self.damaged(), self.end)
+        runner::check(self.damaged(), self.end)
     }
 }
 

@@ -28,7 +28,7 @@ use crate::{
         parse_value,
         Names, //
     },
-    run::{
+    runner::{
         Place,
         Report,
         Runner, //

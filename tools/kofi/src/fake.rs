@@ -2,8 +2,8 @@
 
 //! A kernel for tests, with some names, as many equal offers as a test wants, and a thread.
 
-mod open;
-mod thread;
+mod objects;
+mod test_thread;
 
 use crate::{
     abi::{
@@ -26,7 +26,7 @@ use crate::{
         size,
         Kernel, //
     },
-    run::Runner,
+    runner::Runner,
 };
 use rustix::io::Errno;
 use std::{
@@ -39,7 +39,7 @@ use std::{
         Ordering, //
     },
 };
-use thread::Thread;
+use test_thread::Thread;
 
 /// Errors that have words.
 const ERRORS: [(u64, &str); 2] = [(98, "Address already in use"), (111, "Connection refused")];
@@ -95,14 +95,14 @@ impl Fake {
     /// One with a few things open.
     pub fn with_objects() -> Self {
         Self {
-            objects: RefCell::new(open::some()),
+            objects: RefCell::new(objects::some()),
             ..Self::default()
         }
     }
 
     /// Everything that is counted becomes more.
     pub fn go_on(&self) {
-        open::go_on(&mut self.objects.borrow_mut());
+        objects::go_on(&mut self.objects.borrow_mut());
     }
 
     pub fn runner(&self) -> Runner<'_> {
@@ -187,7 +187,7 @@ impl Kernel for Fake {
 
     fn answer_addresses(&self, asked: &mut Addresses, room: &mut [Address]) -> Result<(), Errno> {
         self.check::<Addresses>(asked.size)?;
-        open::addresses(&self.objects.borrow(), asked, room)
+        objects::addresses(&self.objects.borrow(), asked, room)
     }
 }
 
@@ -213,9 +213,9 @@ fn words(kind: TextType, value: u64) -> Option<String> {
         TextType::KOFI_TEXT_DATATYPE => {
             &["FI_INT8", "FI_UINT8", "FI_INT16", "FI_UINT16", "FI_UINT64"]
         }
-        TextType::KOFI_TEXT_OBJECT => &open::KINDS,
-        TextType::KOFI_TEXT_STATE => &open::STATES,
-        TextType::KOFI_TEXT_VALUE => &open::VALUES,
+        TextType::KOFI_TEXT_OBJECT => &objects::KINDS,
+        TextType::KOFI_TEXT_STATE => &objects::STATES,
+        TextType::KOFI_TEXT_VALUE => &objects::VALUES,
         TextType::KOFI_TEXT_ERROR => {
             let known = ERRORS.iter().find(|(number, _)| *number == value);
             return Some(known.map_or_else(

@@ -17,8 +17,8 @@ use crate::{
         parse_flags,
         parse_value, //
     },
-    table,
-    tree, //
+    offer_tree,
+    table, //
 };
 
 /// What is shown below the options: the names themselves are the kernel's.
@@ -119,7 +119,7 @@ pub fn run(kernel: &dyn Kernel, args: &Args, width: Option<u16>) -> Result<Strin
     }
     let trees: Vec<_> = offers
         .iter()
-        .map(|offer| tree::of_offer(kernel, offer))
+        .map(|offer| offer_tree::of_offer(kernel, offer))
         .collect::<Result<_, _>>()?;
     if args.json {
         return json::pretty(&trees);

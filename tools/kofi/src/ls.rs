@@ -8,7 +8,7 @@ use crate::{
     json,
     kernel::Kernel,
     names::words,
-    objects::{
+    object_tree::{
         forest,
         Node, //
     },

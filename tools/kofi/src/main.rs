@@ -6,31 +6,31 @@ mod abi;
 mod atomic;
 mod av;
 mod bw;
-mod chart;
 mod client;
 mod compare;
 mod device;
 mod error;
 #[cfg(test)]
 mod fake;
+mod histogram;
 mod info;
 mod json;
 mod kernel;
 mod latency;
+mod latency_report;
 mod ls;
 mod man;
 mod names;
-mod objects;
+mod object_tree;
+mod offer_tree;
 mod pingpong;
 mod progress;
-mod run;
+mod runner;
 mod selftest;
 mod server;
 mod size;
 mod stat;
 mod table;
-mod timed;
-mod tree;
 mod window;
 
 use clap::{
@@ -41,7 +41,7 @@ use clap::{
 use device::Device;
 use error::Error;
 use kernel::Kernel;
-use run::{
+use runner::{
     Report,
     Runner, //
 };
@@ -108,7 +108,7 @@ fn main() -> ExitCode {
         // Who reads the output has seen enough.
         Err(Error::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         // Which needs no words: who did it knows.
-        Err(Error::Interrupted) => ExitCode::from(run::INTERRUPTED),
+        Err(Error::Interrupted) => ExitCode::from(runner::INTERRUPTED),
         Err(error) => {
             eprintln!("kofi: {error}");
             ExitCode::FAILURE
@@ -149,7 +149,13 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
         }
         Command::Stat(args) => {
             let device = Device::open(&cli.device)?;
-            stat::run(&device, args, &*run::stop_flag()?, width().is_some(), out)?;
+            stat::run(
+                &device,
+                args,
+                &*runner::stop_flag()?,
+                width().is_some(),
+                out,
+            )?;
         }
         Command::Selftest(args) => with_tests(cli, out, |runner, _| {
             let beside = Device::open(&cli.device)?;
@@ -182,7 +188,7 @@ fn with_tests(
     let device = Device::open(&cli.device)?;
     let runner = Runner {
         kernel: &device,
-        stop: &*run::stop_flag()?,
+        stop: &*runner::stop_flag()?,
         bars: true,
     };
     let report = command(runner, out)?;

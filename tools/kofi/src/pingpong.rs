@@ -15,18 +15,18 @@ use crate::{
         Share,
         Times, //
     },
-    run::{
-        Report,
-        Runner, //
-    },
-    size,
-    table::decimal,
-    timed::{
+    latency_report::{
         self,
         Bucket,
         Face,
         Pictures, //
     },
+    runner::{
+        Report,
+        Runner, //
+    },
+    size,
+    table::decimal,
 };
 use serde::Serialize;
 
@@ -80,7 +80,7 @@ pub fn run(runner: Runner<'_>, args: &Args, width: Option<u16>) -> Result<Report
         .map(|&size| args.client.test(kind, size, USUAL))
         .collect::<Result<_, _>>()?;
     let runs = client::run(runner, &format!("pingpong with {}", face.0), &tests);
-    timed::report(&face, runs, args.client.json, &args.pictures, width)
+    latency_report::report(&face, runs, args.client.json, &args.pictures, width)
 }
 
 impl Face<9> for Trips {
@@ -90,19 +90,19 @@ impl Face<9> for Trips {
     const HEADER: [&'static str; 9] = [
         "size",
         "messages",
-        timed::COLUMNS[0],
-        timed::COLUMNS[1],
-        timed::COLUMNS[2],
-        timed::COLUMNS[3],
-        timed::COLUMNS[4],
-        timed::COLUMNS[5],
+        latency_report::COLUMNS[0],
+        latency_report::COLUMNS[1],
+        latency_report::COLUMNS[2],
+        latency_report::COLUMNS[3],
+        latency_report::COLUMNS[4],
+        latency_report::COLUMNS[5],
         "round trips/s",
     ];
     const SHARE: Share = Share::Half;
 
     fn row(&self, measured: &Measured) -> [String; 9] {
         let Measured { test, watch, .. } = measured;
-        let [min, median, p90, p99, p999, max] = timed::columns(measured, Self::SHARE);
+        let [min, median, p90, p99, p999, max] = latency_report::columns(measured, Self::SHARE);
         [
             size::show(test.length),
             watch.messages.to_string(),
@@ -130,7 +130,7 @@ impl Face<9> for Trips {
             damaged: watch.damaged,
             round_trips_per_second: per_second(watch.messages, watch.nsec),
             round_trip_ns: Times::of(watch, buckets),
-            histogram: timed::histogram(measured),
+            histogram: latency_report::histogram(measured),
         }
     }
 

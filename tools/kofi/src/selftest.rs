@@ -25,7 +25,7 @@ use crate::{
         Share, //
     },
     names::Names,
-    run::{
+    runner::{
         self,
         Background,
         Place,
@@ -227,7 +227,7 @@ fn try_site(
         }
     }
     let watch = server.end()?;
-    match run::check(watch.damaged, Ok(())) {
+    match runner::check(watch.damaged, Ok(())) {
         Ok(()) => Ok(()),
         Err(damage) => tell("messages as they were sent", Err(damage)),
     }
@@ -303,7 +303,7 @@ impl Trial {
                 // It has been given up, and is to make room for the next.
                 let _ = runner.kernel.stop();
             })?;
-            run::check(watch.damaged, end)?;
+            runner::check(watch.damaged, end)?;
             results.push(match TestKind(test.kind) {
                 TestKind::KOFI_TEST_PINGPONG => {
                     let time = latency::median(&buckets).unwrap_or_default();

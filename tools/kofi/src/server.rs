@@ -11,7 +11,7 @@ use crate::{
     error::Error,
     json,
     kernel::Kernel,
-    run::{
+    runner::{
         self,
         Background,
         Place,
@@ -87,7 +87,7 @@ pub fn run(
         true => line(&watch),
         false => String::new(),
     };
-    let end = match run::check(watch.damaged, served.end) {
+    let end = match runner::check(watch.damaged, served.end) {
         Err(Error::Interrupted) => Ok(()),
         end => end,
     };

@@ -7,7 +7,7 @@ use crate::{
     error::Error,
     json,
     kernel::Kernel,
-    objects::{
+    object_tree::{
         forest,
         Node, //
     },

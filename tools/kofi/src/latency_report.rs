@@ -3,21 +3,21 @@
 //! What the commands have in common that tell how long something took.
 
 use crate::{
-    chart::{
-        self,
-        Chart, //
-    },
     client::{
         Measured,
         Runs, //
     },
     error::Error,
+    histogram::{
+        self,
+        Chart, //
+    },
     latency::{
         self,
         Share,
         Times, //
     },
-    run::Report,
+    runner::Report,
     table::optional,
 };
 use serde::Serialize;
@@ -95,7 +95,7 @@ pub fn report<const N: usize, F: Face<N>>(
 }
 
 fn write(path: &Path, charts: &[Chart]) -> Result<(), Error> {
-    fs::write(path, chart::svg(charts)).map_err(|error| Error::NotWritten {
+    fs::write(path, histogram::svg(charts)).map_err(|error| Error::NotWritten {
         path: path.to_path_buf(),
         error,
     })
