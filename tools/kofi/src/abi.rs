@@ -56,7 +56,7 @@ pub use generated::{
 };
 
 /// A query that all there is answers: its asker agrees to whatever is required. Mode 0 agrees to nothing.
-pub fn anything() -> Query {
+pub fn match_all_query() -> Query {
     Query {
         mode: u64::MAX,
         ..Query::default()
@@ -64,7 +64,7 @@ pub fn anything() -> Query {
 }
 
 /// The string in a field.
-pub fn string(field: &[c_char]) -> String {
+pub fn get_string(field: &[c_char]) -> String {
     let bytes: Vec<u8> = field
         .iter()
         .flat_map(|unit| unit.to_ne_bytes())
@@ -75,8 +75,8 @@ pub fn string(field: &[c_char]) -> String {
 
 /// The address in a field, without its format, which shows: `10.0.0.1:7471` of
 /// `fi_sockaddr_in://10.0.0.1:7471`. None where there is none.
-pub fn address(field: &[c_char]) -> Option<String> {
-    let text = string(field);
+pub fn get_address(field: &[c_char]) -> Option<String> {
+    let text = get_string(field);
     let bare = text.split_once("://").map_or(&*text, |(_, bare)| bare);
     Some(bare.to_string()).filter(|bare| !bare.is_empty())
 }
@@ -87,9 +87,9 @@ pub fn address(field: &[c_char]) -> Option<String> {
 ///
 /// [`Error::DoesNotFit`] where it leaves no byte for its end, or has one within.
 pub fn set_string(field: &mut [c_char], value: &str, option: &'static str) -> Result<(), Error> {
-    let room = field.len().saturating_sub(1);
-    if value.len() > room || value.contains('\0') {
-        return Err(Error::DoesNotFit { option, room });
+    let max_len = field.len().saturating_sub(1);
+    if value.len() > max_len || value.contains('\0') {
+        return Err(Error::InvalidString { option, max_len });
     }
     field.fill(0);
     for (unit, byte) in field.iter_mut().zip(value.bytes()) {
@@ -99,7 +99,7 @@ pub fn set_string(field: &mut [c_char], value: &str, option: &'static str) -> Re
 }
 
 /// A version of the fabric interfaces, or of a provider.
-pub fn version(number: u32) -> String {
+pub fn format_version(number: u32) -> String {
     format!("{}.{}", number >> 16, number & 0xffff)
 }
 
@@ -112,13 +112,13 @@ mod tests {
         let mut field = [1; 8];
         for value in ["", "rxe0", "k\u{f6}fi", "seven77"] {
             set_string(&mut field, value, "--domain").unwrap();
-            assert_eq!(string(&field), value);
+            assert_eq!(get_string(&field), value);
         }
     }
 
     #[test]
     fn a_string_without_an_end_ends_with_its_field() {
-        assert_eq!(string(&[0x61; 3]), "aaa");
+        assert_eq!(get_string(&[0x61; 3]), "aaa");
     }
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
         let shown = |text| {
             let mut field = [0; 40];
             set_string(&mut field, text, "").unwrap();
-            address(&field)
+            get_address(&field)
         };
         let ipv4 = shown("fi_sockaddr_in://10.0.0.1:7471");
         assert_eq!(ipv4.unwrap(), "10.0.0.1:7471");
@@ -142,9 +142,9 @@ mod tests {
             let error = set_string(&mut [0; 8], value, "--domain").unwrap_err();
             assert!(matches!(
                 error,
-                Error::DoesNotFit {
+                Error::InvalidString {
                     option: "--domain",
-                    room: 7
+                    max_len: 7
                 }
             ));
         }
@@ -152,6 +152,6 @@ mod tests {
 
     #[test]
     fn the_major_version_is_in_the_upper_half() {
-        assert_eq!(version(0x0001_0011), "1.17");
+        assert_eq!(format_version(0x0001_0011), "1.17");
     }
 }

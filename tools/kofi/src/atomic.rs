@@ -11,31 +11,31 @@ use crate::{
     client::{
         self,
         Bounds,
-        Measured, //
+        Measurement, //
     },
     error::Error,
     kernel::Kernel,
     latency::{
         per_second,
-        Share,
-        Times, //
+        LatencyStats,
+        Scale, //
     },
     latency_report::{
         self,
         Bucket,
-        Face,
-        Pictures, //
+        HistogramOptions,
+        LatencyCommand, //
     },
     names::Names,
     runner::{
         Report,
         Runner, //
     },
-    table::decimal,
+    table::format_decimal,
 };
 use serde::Serialize;
 
-const USUAL: Bounds = Bounds {
+const DEFAULT_BOUNDS: Bounds = Bounds {
     count: 1000,
     msec: 0,
 };
@@ -69,12 +69,12 @@ pub struct Args {
     elements: u64,
 
     #[command(flatten)]
-    pictures: Pictures,
+    histogram: HistogramOptions,
 }
 
 /// A test in JSON.
 #[derive(Serialize)]
-pub struct Object {
+pub struct AtomicResult {
     operation: String,
     r#type: String,
     elements: u64,
@@ -82,12 +82,12 @@ pub struct Object {
     time_ns: u64,
     damaged: u64,
     operations_per_second: Option<f64>,
-    operation_ns: Option<Times>,
+    operation_ns: Option<LatencyStats>,
     histogram: Vec<Bucket>,
 }
 
 /// Operations on a server's memory, and what the kernel calls them.
-struct Operations {
+struct AtomicCommand {
     server: String,
     elements: u64,
     ops: Names,
@@ -95,22 +95,24 @@ struct Operations {
 }
 
 /// Bytes of an element, which the name of its type tells in bits.
-fn size_of(name: &str) -> Option<u64> {
-    let bits = name.trim_start_matches(|letter: char| !letter.is_ascii_digit());
+fn element_size(name: &str) -> Option<u64> {
+    let bits = name.trim_start_matches(|c: char| !c.is_ascii_digit());
     bits.parse::<u64>().ok().map(|bits| bits / 8)
 }
 
 impl Args {
-    fn tests(&self, face: &Operations) -> Result<Vec<Test>, Error> {
+    fn build_tests(&self, command: &AtomicCommand) -> Result<Vec<Test>, Error> {
         let mut tests = Vec::new();
         for word in &self.r#type {
-            let datatype = face.types.find_value("--type", word.trim())?;
+            let datatype = command.types.find_value("--type", word.trim())?;
             // Where the name has no size, as that of a float, the kernel has no operations.
-            let size = size_of(&face.types.name(datatype.into())).unwrap_or(1);
+            let size = element_size(&command.types.name(datatype.into())).unwrap_or(1);
             for word in &self.operation {
-                let op = face.ops.find_value("--operation", word.trim())?;
+                let op = command.ops.find_value("--operation", word.trim())?;
                 let kind = TestKind::KOFI_TEST_ATOMIC;
-                let test = self.client.test(kind, size * self.elements, USUAL)?;
+                let test = self
+                    .client
+                    .build_test(kind, size * self.elements, DEFAULT_BOUNDS)?;
                 tests.push(Test {
                     op,
                     datatype,
@@ -124,19 +126,19 @@ impl Args {
 
 /// What the command prints on a terminal of that width.
 pub fn run(runner: Runner<'_>, args: &Args, width: Option<u16>) -> Result<Report, Error> {
-    let face = Operations::new(runner.kernel, args)?;
-    let tests = args.tests(&face)?;
-    let runs = client::run(runner, &format!("atomic with {}", face.server), &tests);
-    latency_report::report(&face, runs, args.client.json, &args.pictures, width)
+    let command = AtomicCommand::new(runner.kernel, args)?;
+    let tests = args.build_tests(&command)?;
+    let results = client::run(runner, &format!("atomic with {}", command.server), &tests);
+    latency_report::build_report(&command, results, args.client.json, &args.histogram, width)
 }
 
-impl Operations {
+impl AtomicCommand {
     fn new(kernel: &dyn Kernel, args: &Args) -> Result<Self, Error> {
         Ok(Self {
-            server: args.client.server(),
+            server: args.client.server_address(),
             elements: args.elements,
-            ops: Names::of_values(kernel, TextType::KOFI_TEXT_ATOMIC_OP)?,
-            types: Names::of_values(kernel, TextType::KOFI_TEXT_DATATYPE)?,
+            ops: Names::read_values(kernel, TextType::KOFI_TEXT_ATOMIC_OP)?,
+            types: Names::read_values(kernel, TextType::KOFI_TEXT_DATATYPE)?,
         })
     }
 
@@ -149,8 +151,8 @@ impl Operations {
     }
 }
 
-impl Face<11> for Operations {
-    type Object = Object;
+impl LatencyCommand<11> for AtomicCommand {
+    type Json = AtomicResult;
 
     const CAPTION: &'static str = "time of an operation in µs";
     const HEADER: [&'static str; 11] = [
@@ -166,11 +168,12 @@ impl Face<11> for Operations {
         latency_report::COLUMNS[5],
         "operations/s",
     ];
-    const SHARE: Share = Share::Whole;
+    const SCALE: Scale = Scale::Whole;
 
-    fn row(&self, measured: &Measured) -> [String; 11] {
-        let Measured { test, watch, .. } = measured;
-        let [min, median, p90, p99, p999, max] = latency_report::columns(measured, Self::SHARE);
+    fn row(&self, measurement: &Measurement) -> [String; 11] {
+        let Measurement { test, watch, .. } = measurement;
+        let [min, median, p90, p99, p999, max] =
+            latency_report::latency_columns(measurement, Self::SCALE);
         [
             self.operation(test),
             self.datatype(test),
@@ -182,17 +185,17 @@ impl Face<11> for Operations {
             p99,
             p999,
             max,
-            decimal(per_second(watch.messages, watch.nsec), 0),
+            format_decimal(per_second(watch.messages, watch.nsec), 0),
         ]
     }
 
-    fn object(&self, measured: &Measured) -> Object {
-        let Measured {
+    fn to_json(&self, measurement: &Measurement) -> AtomicResult {
+        let Measurement {
             test,
             watch,
             buckets,
-        } = measured;
-        Object {
+        } = measurement;
+        AtomicResult {
             operation: self.operation(test),
             r#type: self.datatype(test),
             elements: self.elements,
@@ -200,12 +203,12 @@ impl Face<11> for Operations {
             time_ns: watch.nsec,
             damaged: watch.damaged,
             operations_per_second: per_second(watch.messages, watch.nsec),
-            operation_ns: Times::of(watch, buckets),
-            histogram: latency_report::histogram(measured),
+            operation_ns: LatencyStats::new(watch, buckets),
+            histogram: latency_report::json_buckets(measurement),
         }
     }
 
-    fn title(&self, Measured { test, watch, .. }: &Measured) -> String {
+    fn title(&self, Measurement { test, watch, .. }: &Measurement) -> String {
         let (count, elements, server) = (watch.messages, self.elements, &self.server);
         let (operation, datatype) = (self.operation(test), self.datatype(test));
         format!("time in µs of {count} {operation} of {elements} {datatype} with {server}")
@@ -215,7 +218,7 @@ impl Face<11> for Operations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
+    use crate::fake::FakeKernel;
     use clap::Parser;
 
     #[derive(Parser)]
@@ -224,15 +227,15 @@ mod tests {
         args: Args,
     }
 
-    fn atomic(kernel: &Fake, line: &[&str]) -> Result<Report, Error> {
+    fn atomic(kernel: &FakeKernel, line: &[&str]) -> Result<Report, Error> {
         let line = ["atomic", "10.0.0.1"].iter().chain(line);
         let args = Line::try_parse_from(line).unwrap().args;
         run(kernel.runner(), &args, Some(72))
     }
 
     fn shown(line: &[&str]) -> String {
-        let report = atomic(&Fake::default(), line).unwrap();
-        report.end.unwrap();
+        let report = atomic(&FakeKernel::default(), line).unwrap();
+        report.result.unwrap();
         report.text + "\n"
     }
 
@@ -257,7 +260,7 @@ mod tests {
 
     #[test]
     fn elements_have_the_size_of_their_type() {
-        let kernel = Fake::default();
+        let kernel = FakeKernel::default();
         atomic(&kernel, &["--type", "uint16", "-e", "5"]).unwrap();
         let test = kernel.thread.borrow().started[0];
         assert_eq!((test.length, test.op, test.datatype), (10, 2, 3));
@@ -265,13 +268,15 @@ mod tests {
 
     #[test]
     fn unknown_names_are_refused_with_those_there_are() {
-        let error = atomic(&Fake::default(), &["-o", "divide"]).err().unwrap();
+        let error = atomic(&FakeKernel::default(), &["-o", "divide"])
+            .err()
+            .unwrap();
         let words = error.to_string();
         assert!(
             words.contains("--operation") && words.contains("cswap"),
             "{words}"
         );
-        let error = atomic(&Fake::default(), &["--type", "uint63"])
+        let error = atomic(&FakeKernel::default(), &["--type", "uint63"])
             .err()
             .unwrap();
         assert!(error.to_string().contains("int8"), "{error}");

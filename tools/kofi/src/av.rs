@@ -12,8 +12,8 @@ use crate::{
     json,
     kernel::Kernel,
     table::{
-        of_numbers,
-        optional, //
+        or_dash,
+        right_aligned, //
     },
 };
 use serde::Serialize;
@@ -46,7 +46,7 @@ impl From<&Address> for Row {
         let has_id = from.flags & KOFI_ADDRESS_USER_ID != 0;
         Self {
             fi_addr: from.fi_addr,
-            address: abi::address(&from.addr),
+            address: abi::get_address(&from.addr),
             uses: from.uses,
             user_id: has_id.then_some(from.user_id),
         }
@@ -67,12 +67,12 @@ pub fn run(kernel: &dyn Kernel, args: &Args) -> Result<String, Error> {
     let cells = rows.iter().map(|row| {
         vec![
             format!("{:#x}", row.fi_addr),
-            optional(row.address.clone()),
+            or_dash(row.address.clone()),
             row.uses.to_string(),
-            optional(row.user_id.map(|id| format!("{id:#x}"))),
+            or_dash(row.user_id.map(|id| format!("{id:#x}"))),
         ]
     });
-    Ok(of_numbers(
+    Ok(right_aligned(
         &["fi_addr", "address", "uses", "user id"],
         cells,
     ))
@@ -81,7 +81,7 @@ pub fn run(kernel: &dyn Kernel, args: &Args) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
+    use crate::fake::FakeKernel;
     use clap::Parser;
 
     #[derive(Parser)]
@@ -93,7 +93,7 @@ mod tests {
     fn shown(line: &[&str]) -> Result<String, Error> {
         let line = ["av"].iter().chain(line);
         let args = Line::try_parse_from(line).unwrap().args;
-        Ok(run(&Fake::with_objects(), &args)? + "\n")
+        Ok(run(&FakeKernel::with_objects(), &args)? + "\n")
     }
 
     #[test]

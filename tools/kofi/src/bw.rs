@@ -10,7 +10,7 @@ use crate::{
     client::{
         self,
         Bounds,
-        Measured, //
+        Measurement, //
     },
     error::Error,
     latency::per_second,
@@ -19,12 +19,12 @@ use crate::{
         Runner, //
     },
     size,
-    table::decimal,
+    table::format_decimal,
     window::Window, //
 };
 use serde::Serialize;
 
-const USUAL: Bounds = Bounds {
+const DEFAULT_BOUNDS: Bounds = Bounds {
     count: 0,
     msec: 3000,
 };
@@ -69,7 +69,7 @@ pub struct Args {
 
 /// A test in JSON.
 #[derive(Serialize)]
-struct Object {
+struct BwResult {
     operation: Operation,
     size: u64,
     window: u32,
@@ -89,8 +89,8 @@ impl Args {
             Operation::Read => TestKind::KOFI_TEST_READ,
         };
         Ok(Test {
-            window: self.window.of(size)?,
-            ..self.client.test(kind, size, USUAL)?
+            window: self.window.for_size(size)?,
+            ..self.client.build_test(kind, size, DEFAULT_BOUNDS)?
         })
     }
 }
@@ -101,33 +101,33 @@ pub fn run(runner: Runner<'_>, args: &Args) -> Result<Report, Error> {
     let tests: Vec<_> = sizes
         .map(|&size| args.test(size))
         .collect::<Result<_, _>>()?;
-    let name = format!("bw with {}", args.client.server());
-    let runs = client::run(runner, &name, &tests);
+    let name = format!("bw with {}", args.client.server_address());
+    let results = client::run(runner, &name, &tests);
     let text = if args.client.json {
-        runs.json(|measured| object(args.operation, measured))?
+        results.json(|measurement| to_json(args.operation, measurement))?
     } else {
-        runs.table(HEADER, row)
+        results.table(HEADER, row)
     };
-    let end = runs.into_end();
-    Ok(Report { text, end })
+    let result = results.into_result();
+    Ok(Report { text, result })
 }
 
-fn row(measured: &Measured) -> [String; HEADER.len()] {
-    let Measured { test, watch, .. } = measured;
+fn row(measurement: &Measurement) -> [String; HEADER.len()] {
+    let Measurement { test, watch, .. } = measurement;
     let bytes = per_second(watch.bytes, watch.nsec);
     [
-        size::show(test.length),
+        size::format(test.length),
         test.window.to_string(),
         watch.messages.to_string(),
-        decimal(bytes.map(|bytes| bytes / 1e6), 2),
-        decimal(bytes.map(|bytes| bytes * 8.0 / 1e9), 2),
-        decimal(per_second(watch.messages, watch.nsec), 0),
+        format_decimal(bytes.map(|bytes| bytes / 1e6), 2),
+        format_decimal(bytes.map(|bytes| bytes * 8.0 / 1e9), 2),
+        format_decimal(per_second(watch.messages, watch.nsec), 0),
     ]
 }
 
-fn object(operation: Operation, measured: &Measured) -> Object {
-    let Measured { test, watch, .. } = measured;
-    Object {
+fn to_json(operation: Operation, measurement: &Measurement) -> BwResult {
+    let Measurement { test, watch, .. } = measurement;
+    BwResult {
         operation,
         size: test.length,
         window: test.window,
@@ -143,7 +143,7 @@ fn object(operation: Operation, measured: &Measured) -> Object {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
+    use crate::fake::FakeKernel;
     use clap::Parser;
 
     #[derive(Parser)]
@@ -158,8 +158,8 @@ mod tests {
     }
 
     fn shown(line: &[&str]) -> String {
-        let report = run(Fake::default().runner(), &args(line).unwrap()).unwrap();
-        report.end.unwrap();
+        let report = run(FakeKernel::default().runner(), &args(line).unwrap()).unwrap();
+        report.result.unwrap();
         report.text + "\n"
     }
 
@@ -182,9 +182,9 @@ mod tests {
             ("write", TestKind::KOFI_TEST_WRITE),
             ("read", TestKind::KOFI_TEST_READ),
         ] {
-            let kernel = Fake::default();
+            let kernel = FakeKernel::default();
             let report = run(kernel.runner(), &args(&["--json", "-o", word]).unwrap()).unwrap();
-            report.end.unwrap();
+            report.result.unwrap();
             assert!(report.text.contains(&format!(r#""operation": "{word}""#)));
             assert_eq!(TestKind(kernel.thread.borrow().started[0].kind), kind);
         }
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn messages_go_for_some_seconds_a_window_at_a_time() {
-        let kernel = Fake::default();
+        let kernel = FakeKernel::default();
         run(kernel.runner(), &args(&[]).unwrap()).unwrap();
         let test = kernel.thread.borrow().started[0];
         assert_eq!((test.length, test.window), (65536, 16));
@@ -201,11 +201,11 @@ mod tests {
 
     #[test]
     fn too_much_under_way_is_refused_before_anything_is_sent() {
-        let kernel = Fake::default();
+        let kernel = FakeKernel::default();
         let args = args(&["-w", "65", "-s", "64,1M"]).unwrap();
         let error = run(kernel.runner(), &args).err().unwrap();
         assert!(
-            matches!(error, Error::TooMuch { window: 65, .. }),
+            matches!(error, Error::WindowTooLarge { window: 65, .. }),
             "{error}"
         );
         assert!(kernel.thread.borrow().started.is_empty());

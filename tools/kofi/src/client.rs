@@ -11,12 +11,12 @@ use crate::{
     },
     error::Error,
     json,
-    progress::Bar,
+    progress::TestProgress,
     runner::{
         self,
-        Place,
-        Run,
-        Runner, //
+        Runner,
+        ServerOptions,
+        TestRun, //
     },
     size,
     table, //
@@ -24,7 +24,7 @@ use crate::{
 use serde::Serialize;
 
 /// How long a test takes without it being looked at, in ms.
-pub const LOOK: u32 = 100;
+pub const WATCH_MSEC: u32 = 100;
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -32,7 +32,7 @@ pub struct Options {
     address: String,
 
     #[command(flatten)]
-    place: Place,
+    server: ServerOptions,
 
     /// How many messages
     #[arg(
@@ -68,24 +68,29 @@ pub struct Bounds {
 }
 
 /// What a test came to.
-pub struct Measured {
+pub struct Measurement {
     pub test: Test,
     pub watch: Watch,
     pub buckets: Vec<u64>,
 }
 
 /// What the tests came to, each of another size.
-pub struct Runs {
-    pub measured: Vec<Measured>,
+pub struct Results {
+    pub measurements: Vec<Measurement>,
     /// Why there are no more of them.
-    pub end: Result<(), Error>,
+    pub result: Result<(), Error>,
 }
 
 impl Options {
     /// The test with messages of `length` bytes, in the `usual` bounds where none are given.
-    pub fn test(&self, kind: TestKind, length: u64, usual: Bounds) -> Result<Test, Error> {
+    pub fn build_test(
+        &self,
+        kind: TestKind,
+        length: u64,
+        default_bounds: Bounds,
+    ) -> Result<Test, Error> {
         let bounds = match (self.count, self.time) {
-            (None, None) => usual,
+            (None, None) => default_bounds,
             (count, msec) => Bounds {
                 count: count.unwrap_or_default(),
                 msec: msec.unwrap_or_default(),
@@ -96,87 +101,90 @@ impl Options {
             length,
             count: bounds.count,
             msec: bounds.msec,
-            ..self.place.test(kind, &self.address)?
+            ..self.server.build_test(kind, &self.address)?
         };
         if self.verbs {
-            return self.place.by_hand(&test);
+            return self.server.verbs_test(&test);
         }
         Ok(test)
     }
 
     /// Such as `10.0.0.1:7471`.
-    pub fn server(&self) -> String {
+    pub fn server_address(&self) -> String {
         if self.verbs {
-            return self.place.beside().show(&self.address);
+            return self.server.verbs_server().format_address(&self.address);
         }
-        self.place.show(&self.address)
+        self.server.format_address(&self.address)
     }
 }
 
 /// Runs tests until one of them fails or ctrl-c is typed.
-pub fn run(runner: Runner<'_>, name: &str, tests: &[Test]) -> Runs {
-    let mut measured = Vec::new();
-    let end = tests.iter().try_for_each(|test| {
-        let bar = Bar::new(test, runner.bars);
-        let Run {
+pub fn run(runner: Runner<'_>, name: &str, tests: &[Test]) -> Results {
+    let mut measurements = Vec::new();
+    let result = tests.iter().try_for_each(|test| {
+        let progress = TestProgress::new(test, runner.show_progress);
+        let TestRun {
             watch,
             buckets,
-            end,
-        } = runner.run(name, test, LOOK, |watch| {
-            bar.show(watch);
+            result,
+        } = runner.run(name, test, WATCH_MSEC, |watch| {
+            progress.update(watch);
             Ok(())
         })?;
         // Of one that did not get that far there is nothing to tell.
         if watch.messages > 0 {
-            measured.push(Measured {
+            measurements.push(Measurement {
                 test: *test,
                 watch,
                 buckets,
             });
         }
-        end
+        result
     });
-    Runs { measured, end }
+    Results {
+        measurements,
+        result,
+    }
 }
 
-impl Runs {
+impl Results {
     /// A row each, with one more column if something was damaged. Nothing if there are none.
     pub fn table<const N: usize>(
         &self,
         header: [&str; N],
-        row: impl Fn(&Measured) -> [String; N],
+        row: impl Fn(&Measurement) -> [String; N],
     ) -> String {
-        if self.measured.is_empty() {
+        if self.measurements.is_empty() {
             return String::new();
         }
         let is_damaged = self.damaged() > 0;
         let mut header = header.to_vec();
         header.extend(is_damaged.then_some("damaged"));
-        let rows = self.measured.iter().map(|measured| {
-            let mut row = row(measured).to_vec();
-            row.extend(is_damaged.then(|| measured.watch.damaged.to_string()));
+        let rows = self.measurements.iter().map(|measurement| {
+            let mut row = row(measurement).to_vec();
+            row.extend(is_damaged.then(|| measurement.watch.damaged.to_string()));
             row
         });
-        table::of_numbers(&header, rows)
+        table::right_aligned(&header, rows)
     }
 
     /// An object each.
     pub fn json<'a, T: Serialize>(
         &'a self,
-        object: impl Fn(&'a Measured) -> T,
+        object: impl Fn(&'a Measurement) -> T,
     ) -> Result<String, Error> {
-        let objects: Vec<_> = self.measured.iter().map(object).collect();
+        let objects: Vec<_> = self.measurements.iter().map(object).collect();
         json::pretty(&objects)
     }
 
     fn damaged(&self) -> u64 {
-        let damaged = |measured: &Measured| measured.watch.damaged;
-        self.measured.iter().map(damaged).sum()
+        let damaged = |measurement: &Measurement| measurement.watch.damaged;
+        self.measurements.iter().map(damaged).sum()
     }
 
     /// How the command ends.
-    pub fn into_end(self) -> Result<(), Error> {
-        runner::check(self.damaged(), self.end)
+    pub fn into_result(self) -> Result<(), Error> {
+        runner::check_damage(self.damaged(), self.result)
     }
 }
 
@@ -185,10 +193,10 @@ mod tests {
     use super::*;
     use crate::{
         abi::{
-            string,
+            get_string,
             KOFI_TEST_VERBS, //
         },
-        fake::Fake,
+        fake::FakeKernel,
     };
     use clap::Parser;
 
@@ -198,23 +206,23 @@ mod tests {
         options: Options,
     }
 
-    const USUAL: Bounds = Bounds { count: 7, msec: 0 };
+    const DEFAULT_BOUNDS: Bounds = Bounds { count: 7, msec: 0 };
 
     fn test(line: &[&str], length: u64) -> Test {
         let line = ["pingpong", "10.0.0.1"].iter().chain(line);
         let options = Line::try_parse_from(line).unwrap().options;
         let kind = TestKind::KOFI_TEST_PINGPONG;
-        options.test(kind, length, USUAL).unwrap()
+        options.build_test(kind, length, DEFAULT_BOUNDS).unwrap()
     }
 
-    fn run_two(kernel: &Fake) -> Runs {
+    fn run_two(kernel: &FakeKernel) -> Results {
         let tests = [test(&["-n", "100"], 1), test(&["-n", "200"], 2)];
         run(kernel.runner(), "pingpong", &tests)
     }
 
-    fn messages(runs: &Runs) -> Vec<u64> {
-        let messages = |measured: &Measured| measured.watch.messages;
-        runs.measured.iter().map(messages).collect()
+    fn messages(results: &Results) -> Vec<u64> {
+        let messages = |measurement: &Measurement| measurement.watch.messages;
+        results.measurements.iter().map(messages).collect()
     }
 
     #[test]
@@ -236,15 +244,15 @@ mod tests {
     fn by_hand_is_another_server() {
         let test = test(&["--verbs", "--verify", "-p", "80"], 1);
         assert_eq!(test.flags, KOFI_TEST_VERBS | KOFI_TEST_VERIFY);
-        assert_eq!(string(&test.service), "81");
+        assert_eq!(get_string(&test.service), "81");
     }
 
     #[test]
     fn sizes_take_their_turn() {
-        let kernel = Fake::default();
-        let runs = run_two(&kernel);
-        assert_eq!(messages(&runs), [100, 200]);
-        runs.into_end().unwrap();
+        let kernel = FakeKernel::default();
+        let results = run_two(&kernel);
+        assert_eq!(messages(&results), [100, 200]);
+        results.into_result().unwrap();
         let thread = kernel.thread.borrow();
         let sizes: Vec<_> = thread.started.iter().map(|test| test.length).collect();
         assert_eq!(sizes, [1, 2]);
@@ -252,51 +260,57 @@ mod tests {
 
     #[test]
     fn ctrl_c_keeps_what_there_is_and_starts_nothing_more() {
-        let kernel = Fake::default();
+        let kernel = FakeKernel::default();
         kernel.interrupt_at.set(Some(2));
-        let runs = run_two(&kernel);
-        assert_eq!(messages(&runs), [50]);
-        assert!(matches!(runs.into_end(), Err(Error::Interrupted)));
+        let results = run_two(&kernel);
+        assert_eq!(messages(&results), [50]);
+        assert!(matches!(results.into_result(), Err(Error::Interrupted)));
         assert_eq!(kernel.thread.borrow().started.len(), 1);
     }
 
     #[test]
     fn ctrl_c_in_the_second_size_keeps_the_first() {
-        let kernel = Fake::default();
+        let kernel = FakeKernel::default();
         // The first one takes four: three on its way, and one for its end.
         kernel.interrupt_at.set(Some(6));
-        let runs = run_two(&kernel);
-        assert_eq!(messages(&runs), [100, 100]);
-        assert!(matches!(runs.end, Err(Error::Interrupted)));
+        let results = run_two(&kernel);
+        assert_eq!(messages(&results), [100, 100]);
+        assert!(matches!(results.result, Err(Error::Interrupted)));
     }
 
     #[test]
     fn what_does_not_connect_leaves_no_row() {
-        let kernel = Fake::default();
+        let kernel = FakeKernel::default();
         kernel.thread.borrow_mut().error = 111;
-        kernel.thread.borrow_mut().is_unable = true;
-        let runs = run_two(&kernel);
-        assert!(messages(&runs).is_empty());
-        assert_eq!(runs.table(["size"], |_| unreachable!()), "");
-        let error = runs.into_end().unwrap_err().to_string();
+        kernel.thread.borrow_mut().fails_at_start = true;
+        let results = run_two(&kernel);
+        assert!(messages(&results).is_empty());
+        assert_eq!(results.table(["size"], |_| unreachable!()), "");
+        let error = results.into_result().unwrap_err().to_string();
         assert_eq!(error, "pingpong: Connection refused");
     }
 
     #[test]
     fn an_error_on_the_way_keeps_what_there_is() {
-        let kernel = Fake::default();
+        let kernel = FakeKernel::default();
         kernel.thread.borrow_mut().error = 111;
-        let runs = run_two(&kernel);
-        assert_eq!(messages(&runs), [50]);
-        assert!(matches!(runs.into_end(), Err(Error::Failed { .. })));
+        let results = run_two(&kernel);
+        assert_eq!(messages(&results), [50]);
+        assert!(matches!(
+            results.into_result(),
+            Err(Error::TestFailed { .. })
+        ));
     }
 
     #[test]
     fn damage_does_not_keep_other_sizes_from_their_turn() {
-        let kernel = Fake::default();
+        let kernel = FakeKernel::default();
         kernel.thread.borrow_mut().damaged = 1;
-        let runs = run_two(&kernel);
-        assert_eq!(messages(&runs), [100, 200]);
-        assert!(matches!(runs.into_end(), Err(Error::Damaged { count: 2 })));
+        let results = run_two(&kernel);
+        assert_eq!(messages(&results), [100, 200]);
+        assert!(matches!(
+            results.into_result(),
+            Err(Error::Damaged { count: 2 })
+        ));
     }
 }

@@ -13,25 +13,25 @@ use crate::{
     },
     client::{
         self,
-        Measured, //
+        Measurement, //
     },
     error::Error,
     json,
     kernel::Kernel,
     latency::{
         self,
+        format_time_f64,
         per_second,
-        show_ns,
-        Share, //
+        Scale, //
     },
     names::{
         parse_value,
         Names, //
     },
     runner::{
-        Place,
         Report,
-        Runner, //
+        Runner,
+        ServerOptions, //
     },
     size,
     table,
@@ -50,7 +50,7 @@ const HEADER: [&str; 7] = [
 ];
 
 /// Bytes of the one element that both can change atomically.
-const WORD: u64 = 8;
+const ATOMIC_SIZE: u64 = 8;
 
 /// What is compared.
 #[derive(clap::ValueEnum, Serialize, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,7 @@ enum Operation {
     Atomic,
 }
 
-const ALL: [Operation; 5] = [
+const ALL_OPERATIONS: [Operation; 5] = [
     Operation::Pingpong,
     Operation::Send,
     Operation::Write,
@@ -82,7 +82,7 @@ pub struct Args {
     address: String,
 
     #[command(flatten)]
-    place: Place,
+    server: ServerOptions,
 
     /// What to compare, or several in turn: everything that the device has, if not told otherwise
     #[arg(short, long, value_enum, value_name = "LIST", value_delimiter = ',')]
@@ -125,7 +125,7 @@ struct Row {
 
 /// The same in JSON.
 #[derive(Serialize)]
-struct Object {
+struct CompareResult {
     operation: Operation,
     size: u64,
     unit: &'static str,
@@ -172,17 +172,17 @@ impl Operation {
     }
 
     /// The figure as a table has it.
-    fn show(self, figure: f64) -> String {
+    fn format_figure(self, figure: f64) -> String {
         match self {
-            Self::Pingpong => show_ns(figure, Share::Half),
-            Self::Atomic => show_ns(figure, Share::Whole),
-            _ => table::decimal(Some(figure / 1e6), 2),
+            Self::Pingpong => format_time_f64(figure, Scale::HalfRoundTrip),
+            Self::Atomic => format_time_f64(figure, Scale::Whole),
+            _ => table::format_decimal(Some(figure / 1e6), 2),
         }
     }
 
     /// The median time in ns, or bytes per second.
-    fn figure(self, measured: &Measured) -> Option<f64> {
-        let Measured { watch, buckets, .. } = measured;
+    fn figure(self, measurement: &Measurement) -> Option<f64> {
+        let Measurement { watch, buckets, .. } = measurement;
         if self.is_timed() {
             latency::median(buckets)
         } else {
@@ -193,55 +193,55 @@ impl Operation {
 
 impl Args {
     /// What is compared: where nothing is asked for, all that the way to the server has.
-    fn operations(&self, kernel: &dyn Kernel) -> Result<Vec<Operation>, Error> {
+    fn select_operations(&self, kernel: &dyn Kernel) -> Result<Vec<Operation>, Error> {
         if !self.operation.is_empty() {
             return Ok(self.operation.clone());
         }
-        let mut query = self.place.query(&self.address)?;
-        let caps = Names::of_flags(kernel, TextType::KOFI_TEXT_CAPS)?;
+        let mut query = self.server.path_query(&self.address)?;
+        let caps = Names::read_flags(kernel, TextType::KOFI_TEXT_CAPS)?;
         query.caps = caps.find("--operation", "atomic")?;
         // Datagrams have them where connections have none.
         let ep_type = TextType::KOFI_TEXT_EP_TYPE;
         query.ep_type = parse_value(kernel, ep_type, "--operation", "msg")?;
         match kernel.offers(&query) {
-            Ok(_) => Ok(ALL.to_vec()),
-            Err(Error::NothingFits) => Ok(ALL[..ALL.len() - 1].to_vec()),
+            Ok(_) => Ok(ALL_OPERATIONS.to_vec()),
+            Err(Error::NoMatch) => Ok(ALL_OPERATIONS[..ALL_OPERATIONS.len() - 1].to_vec()),
             Err(error) => Err(error),
         }
     }
 
-    fn test(&self, operation: Operation, size: u64, types: &Types) -> Result<Test, Error> {
+    fn build_test(&self, operation: Operation, size: u64, ids: &AtomicIds) -> Result<Test, Error> {
         let window = match operation {
             Operation::Pingpong | Operation::Atomic => 0,
-            _ => self.window.of(size)?,
+            _ => self.window.for_size(size)?,
         };
         let is_atomic = operation == Operation::Atomic;
         Ok(Test {
             length: size,
             window,
             msec: self.time,
-            op: if is_atomic { types.sum } else { 0 },
-            datatype: if is_atomic { types.word } else { 0 },
-            ..self.place.test(operation.kind(), &self.address)?
+            op: if is_atomic { ids.sum } else { 0 },
+            datatype: if is_atomic { ids.uint64 } else { 0 },
+            ..self.server.build_test(operation.kind(), &self.address)?
         })
     }
 
     /// Each as often as there are rounds, on both sides.
-    fn tests(&self, kernel: &dyn Kernel) -> Result<Vec<Test>, Error> {
-        let types = Types::of(kernel)?;
+    fn build_tests(&self, kernel: &dyn Kernel) -> Result<Vec<Test>, Error> {
+        let ids = AtomicIds::read(kernel)?;
         let mut tests = Vec::new();
-        for operation in self.operations(kernel)? {
+        for operation in self.select_operations(kernel)? {
             let sizes = match operation {
-                Operation::Atomic => &[WORD][..],
+                Operation::Atomic => &[ATOMIC_SIZE][..],
                 _ => &self.size,
             };
             for &size in sizes {
-                let over_fabric = self.test(operation, size, &types)?;
-                let by_hand = self.place.by_hand(&over_fabric)?;
+                let fabric_test = self.build_test(operation, size, &ids)?;
+                let verbs_test = self.server.verbs_test(&fabric_test)?;
                 for round in 0..self.rounds {
                     tests.extend(match round % 2 {
-                        0 => [over_fabric, by_hand],
-                        _ => [by_hand, over_fabric],
+                        0 => [fabric_test, verbs_test],
+                        _ => [verbs_test, fabric_test],
                     });
                 }
             }
@@ -251,17 +251,17 @@ impl Args {
 }
 
 /// The kernel's numbers for what both sides can do atomically.
-struct Types {
+struct AtomicIds {
     sum: u32,
-    word: u32,
+    uint64: u32,
 }
 
-impl Types {
-    fn of(kernel: &dyn Kernel) -> Result<Self, Error> {
+impl AtomicIds {
+    fn read(kernel: &dyn Kernel) -> Result<Self, Error> {
         let number = |kind, word| parse_value(kernel, kind, "--operation", word);
         Ok(Self {
             sum: number(TextType::KOFI_TEXT_ATOMIC_OP, "sum")?,
-            word: number(TextType::KOFI_TEXT_DATATYPE, "uint64")?,
+            uint64: number(TextType::KOFI_TEXT_DATATYPE, "uint64")?,
         })
     }
 }
@@ -270,40 +270,44 @@ impl Types {
 pub fn run(runner: Runner<'_>, args: &Args) -> Result<Report, Error> {
     let name = format!(
         "compare with {} and {}",
-        args.place.show(&args.address),
-        args.place.beside().show(&args.address)
+        args.server.format_address(&args.address),
+        args.server.verbs_server().format_address(&args.address)
     );
-    let runs = client::run(runner, &name, &args.tests(runner.kernel)?);
-    let rows = rows(&runs.measured);
+    let results = client::run(runner, &name, &args.build_tests(runner.kernel)?);
+    let rows = rows(&results.measurements);
     let text = if args.json {
         json(&rows)?
     } else {
-        shown(&rows)
+        format_table(&rows)
     };
-    let end = runs.into_end();
-    Ok(Report { text, end })
+    let result = results.into_result();
+    Ok(Report { text, result })
 }
 
 /// What was measured on both sides.
-fn rows(measured: &[Measured]) -> Vec<Row> {
+fn rows(measurements: &[Measurement]) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
-    for one in measured {
-        let kind = TestKind(one.test.kind);
-        let operation = ALL.into_iter().find(|operation| operation.kind() == kind);
-        let Some((operation, figure)) = operation.and_then(|it| Some((it, it.figure(one)?))) else {
+    for measurement in measurements {
+        let kind = TestKind(measurement.test.kind);
+        let operation = ALL_OPERATIONS
+            .into_iter()
+            .find(|operation| operation.kind() == kind);
+        let Some((operation, figure)) =
+            operation.and_then(|operation| Some((operation, operation.figure(measurement)?)))
+        else {
             continue;
         };
-        let is_same = |row: &Row| row.operation == operation && row.size == one.test.length;
+        let is_same = |row: &Row| row.operation == operation && row.size == measurement.test.length;
         let at = rows.iter().position(is_same).unwrap_or_else(|| {
             rows.push(Row {
                 operation,
-                size: one.test.length,
+                size: measurement.test.length,
                 kofi: Vec::new(),
                 verbs: Vec::new(),
             });
             rows.len() - 1
         });
-        match one.test.flags & KOFI_TEST_VERBS {
+        match measurement.test.flags & KOFI_TEST_VERBS {
             0 => rows[at].kofi.push(figure),
             _ => rows[at].verbs.push(figure),
         }
@@ -313,10 +317,10 @@ fn rows(measured: &[Measured]) -> Vec<Row> {
 }
 
 impl Row {
-    fn object(&self) -> Object {
+    fn to_json(&self) -> CompareResult {
         let ratios = self.ratios();
         let (kofi, verbs) = (median(&self.kofi), median(&self.verbs));
-        Object {
+        CompareResult {
             operation: self.operation,
             size: self.size,
             unit: self.operation.units().1,
@@ -336,15 +340,15 @@ impl Row {
     }
 
     fn cells(&self) -> Vec<String> {
-        let object = self.object();
+        let result = self.to_json();
         vec![
             self.operation.name().to_string(),
-            size::show(self.size),
+            size::format(self.size),
             self.operation.units().0.to_string(),
-            self.operation.show(object.kofi),
-            self.operation.show(object.verbs),
-            format!("{:.3}", object.ratio),
-            format!("{:.2} to {:.2}", object.ratio_least, object.ratio_most),
+            self.operation.format_figure(result.kofi),
+            self.operation.format_figure(result.verbs),
+            format!("{:.3}", result.ratio),
+            format!("{:.2} to {:.2}", result.ratio_least, result.ratio_most),
         ]
     }
 }
@@ -357,25 +361,25 @@ fn median(figures: &[f64]) -> f64 {
     f64::midpoint(sorted[low], sorted[high])
 }
 
-fn shown(rows: &[Row]) -> String {
+fn format_table(rows: &[Row]) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let table = table::of_numbers(&HEADER, rows.iter().map(Row::cells));
+    let table = table::right_aligned(&HEADER, rows.iter().map(Row::cells));
     format!("medians of the rounds; of times less is better, of MB/s more\n\n{table}")
 }
 
 fn json(rows: &[Row]) -> Result<String, Error> {
-    let objects: Vec<_> = rows.iter().map(Row::object).collect();
-    json::pretty(&objects)
+    let results: Vec<_> = rows.iter().map(Row::to_json).collect();
+    json::pretty(&results)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        abi::string,
-        fake::Fake, //
+        abi::get_string,
+        fake::FakeKernel, //
     };
     use clap::Parser;
 
@@ -385,7 +389,7 @@ mod tests {
         args: Args,
     }
 
-    fn compare(kernel: &Fake, line: &[&str]) -> Result<Report, Error> {
+    fn compare(kernel: &FakeKernel, line: &[&str]) -> Result<Report, Error> {
         let line = ["compare", "10.0.0.1"].iter().chain(line);
         let args = Line::try_parse_from(line).unwrap().args;
         run(kernel.runner(), &args)
@@ -393,52 +397,52 @@ mod tests {
 
     #[test]
     fn who_begins_changes_with_the_round() {
-        let kernel = Fake::default();
+        let kernel = FakeKernel::default();
         compare(&kernel, &["-o", "send", "-s", "64", "-r", "3", "-t", "1"]).unwrap();
         let thread = kernel.thread.borrow();
         let ports: Vec<_> = thread
             .started
             .iter()
-            .map(|test| string(&test.service))
+            .map(|test| get_string(&test.service))
             .collect();
         assert_eq!(ports, ["7471", "7472", "7472", "7471", "7471", "7472"]);
-        let is_by_hand = |test: &Test| test.flags == KOFI_TEST_VERBS;
+        let is_verbs = |test: &Test| test.flags == KOFI_TEST_VERBS;
         for test in &thread.started {
-            assert_eq!(is_by_hand(test), string(&test.service) == "7472");
+            assert_eq!(is_verbs(test), get_string(&test.service) == "7472");
             assert_eq!((test.window, test.msec, test.length), (16, 1000, 64));
         }
     }
 
     #[test]
     fn a_table_has_both_sides_and_their_ratio() {
-        let report = compare(&Fake::with_offers(1), &["-s", "64,4K"]).unwrap();
-        report.end.unwrap();
+        let report = compare(&FakeKernel::with_offers(1), &["-s", "64,4K"]).unwrap();
+        report.result.unwrap();
         assert_eq!(report.text + "\n", include_str!("golden/compare.txt"));
     }
 
     #[test]
     fn json_is_an_array_of_objects() {
         let line = ["-o", "pingpong", "-s", "64", "--json"];
-        let report = compare(&Fake::default(), &line).unwrap();
+        let report = compare(&FakeKernel::default(), &line).unwrap();
         assert_eq!(report.text + "\n", include_str!("golden/compare.json"));
     }
 
     #[test]
     fn without_atomics_on_the_way_there_are_none() {
-        let kernel = Fake::with_offers(0);
+        let kernel = FakeKernel::with_offers(0);
         compare(&kernel, &["-s", "64", "-r", "1"]).unwrap();
         let atomic = TestKind::KOFI_TEST_ATOMIC.0;
         let thread = kernel.thread.borrow();
         assert!(thread.started.iter().all(|test| test.kind != atomic));
         assert_eq!(thread.started.len(), 8);
-        let asked = kernel.asked.borrow()[0];
-        assert_eq!(string(&asked.node), "10.0.0.1");
+        let asked = kernel.queries.borrow()[0];
+        assert_eq!(get_string(&asked.node), "10.0.0.1");
         assert_eq!(asked.ep_type, 1);
     }
 
     #[test]
     fn atomics_are_additions_to_a_word() {
-        let kernel = Fake::default();
+        let kernel = FakeKernel::default();
         compare(&kernel, &["-o", "atomic", "-r", "1"]).unwrap();
         let test = kernel.thread.borrow().started[0];
         assert_eq!((test.op, test.datatype, test.length), (2, 4, 8));
@@ -446,12 +450,12 @@ mod tests {
 
     #[test]
     fn one_side_alone_is_no_comparison() {
-        let kernel = Fake::default();
+        let kernel = FakeKernel::default();
         // While the second test is on its way.
         kernel.interrupt_at.set(Some(5));
         let report = compare(&kernel, &["-o", "send", "-s", "64", "-t", "1"]).unwrap();
         assert_eq!(report.text, "");
-        assert!(matches!(report.end, Err(Error::Interrupted)));
+        assert!(matches!(report.result, Err(Error::Interrupted)));
     }
 
     #[test]
@@ -462,8 +466,8 @@ mod tests {
             kofi: vec![1.0, 6.0, 3.0],
             verbs: vec![2.0, 4.0, 4.0],
         };
-        let object = row.object();
-        let ratios = [object.ratio_least, object.ratio, object.ratio_most];
+        let result = row.to_json();
+        let ratios = [result.ratio_least, result.ratio, result.ratio_most];
         assert_eq!(
             ratios.map(|ratio| ratio.to_string()),
             ["0.5", "0.75", "1.5"]

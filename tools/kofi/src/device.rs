@@ -21,7 +21,7 @@ use crate::{
     },
     error::Error,
     kernel::{
-        size,
+        struct_size,
         Kernel, //
     },
 };
@@ -65,7 +65,7 @@ impl Device {
     pub fn open(path: &Path) -> Result<Self, Error> {
         let file = File::open(path).map_err(|error| {
             let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
-            Error::of_open(path, errno)
+            Error::from_open(path, errno)
         })?;
         let device = Self(file);
         device.version()?;
@@ -74,62 +74,62 @@ impl Device {
 }
 
 impl Kernel for Device {
-    fn answer_version(&self, version: &mut Version) -> Result<(), Errno> {
+    fn ioctl_version(&self, version: &mut Version) -> Result<(), Errno> {
         // SAFETY: The request takes this struct, and no address stands in it.
         unsafe { ioctl(&self.0, Updater::<VERSION, _>::new(version)) }
     }
 
-    fn answer_text(&self, text: &mut Text) -> Result<(), Errno> {
+    fn ioctl_text(&self, text: &mut Text) -> Result<(), Errno> {
         // SAFETY: As above.
         unsafe { ioctl(&self.0, Updater::<TEXT, _>::new(text)) }
     }
 
-    fn answer_info(&self, query: &mut Query, room: &mut [Offer]) -> Result<(), Errno> {
-        query.count = u32::try_from(room.len()).map_err(|_| Errno::INVAL)?;
-        query.offer_size = size::<Offer>();
-        query.offers = room.as_mut_ptr().expose_provenance() as u64;
+    fn ioctl_info(&self, query: &mut Query, buf: &mut [Offer]) -> Result<(), Errno> {
+        query.count = u32::try_from(buf.len()).map_err(|_| Errno::INVAL)?;
+        query.offer_size = struct_size::<Offer>();
+        query.offers = buf.as_mut_ptr().expose_provenance() as u64;
         // SAFETY: The request takes this struct. The kernel writes at most `count` offers of
         // `offer_size` bytes to `offers`, which is what `room` has, and nobody else's as long as this
         // takes. Offers are integers, for which any bytes will do.
         unsafe { ioctl(&self.0, Updater::<INFO, _>::new(query)) }
     }
 
-    fn answer_start(&self, test: &mut Test) -> Result<(), Errno> {
+    fn ioctl_start(&self, test: &mut Test) -> Result<(), Errno> {
         // SAFETY: The request takes this struct, and no address stands in it.
         unsafe { ioctl(&self.0, Updater::<START, _>::new(test)) }
     }
 
-    fn answer_watch(&self, watch: &mut Watch, room: &mut [u64]) -> Result<(), Errno> {
-        watch.bucket_count = u32::try_from(room.len()).map_err(|_| Errno::INVAL)?;
-        watch.buckets = room.as_mut_ptr().expose_provenance() as u64;
+    fn ioctl_watch(&self, watch: &mut Watch, buf: &mut [u64]) -> Result<(), Errno> {
+        watch.bucket_count = u32::try_from(buf.len()).map_err(|_| Errno::INVAL)?;
+        watch.buckets = buf.as_mut_ptr().expose_provenance() as u64;
         // SAFETY: The request takes this struct. The kernel writes at most `bucket_count` integers to
         // `buckets`, which is what `room` has, and nobody else's as long as this takes.
         unsafe { ioctl(&self.0, Updater::<WATCH, _>::new(watch)) }
     }
 
-    fn answer_stop(&self, stop: &mut Stop) -> Result<(), Errno> {
+    fn ioctl_stop(&self, stop: &mut Stop) -> Result<(), Errno> {
         // SAFETY: The request takes this struct, and no address stands in it.
         unsafe { ioctl(&self.0, Updater::<STOP, _>::new(stop)) }
     }
 
-    fn answer_objects(&self, asked: &mut Objects, room: &mut [Object]) -> Result<(), Errno> {
-        asked.count = u32::try_from(room.len()).map_err(|_| Errno::INVAL)?;
-        asked.object_size = size::<Object>();
-        asked.objects = room.as_mut_ptr().expose_provenance() as u64;
+    fn ioctl_objects(&self, request: &mut Objects, buf: &mut [Object]) -> Result<(), Errno> {
+        request.count = u32::try_from(buf.len()).map_err(|_| Errno::INVAL)?;
+        request.object_size = struct_size::<Object>();
+        request.objects = buf.as_mut_ptr().expose_provenance() as u64;
         // SAFETY: The request takes this struct. The kernel writes at most `count` objects of
         // `object_size` bytes to `objects`, which is what `room` has, and nobody else's as long as this
         // takes. Objects are integers, for which any bytes will do.
-        unsafe { ioctl(&self.0, Updater::<OBJECTS, _>::new(asked)) }
+        unsafe { ioctl(&self.0, Updater::<OBJECTS, _>::new(request)) }
     }
 
-    fn answer_addresses(&self, asked: &mut Addresses, room: &mut [Address]) -> Result<(), Errno> {
-        asked.count = u32::try_from(room.len()).map_err(|_| Errno::INVAL)?;
-        asked.address_size = size::<Address>();
-        asked.addresses = room.as_mut_ptr().expose_provenance() as u64;
+    fn ioctl_addresses(&self, request: &mut Addresses, buf: &mut [Address]) -> Result<(), Errno> {
+        request.count = u32::try_from(buf.len()).map_err(|_| Errno::INVAL)?;
+        request.address_size = struct_size::<Address>();
+        request.addresses = buf.as_mut_ptr().expose_provenance() as u64;
         // SAFETY: The request takes this struct. The kernel writes at most `count` addresses of
         // `address_size` bytes to `addresses`, which is what `room` has, and nobody else's as long as
         // this takes. They are integers, for which any bytes will do.
-        unsafe { ioctl(&self.0, Updater::<ADDRESSES, _>::new(asked)) }
+        unsafe { ioctl(&self.0, Updater::<ADDRESSES, _>::new(request)) }
     }
 }
 
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn who_may_not_open_it_is_told_what_it_takes() {
         for errno in [Errno::ACCESS, Errno::PERM] {
-            let error = Error::of_open(Path::new("/dev/kofi"), errno).to_string();
+            let error = Error::from_open(Path::new("/dev/kofi"), errno).to_string();
             assert!(error.contains("CAP_NET_ADMIN"), "{error}");
         }
     }

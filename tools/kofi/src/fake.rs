@@ -23,7 +23,7 @@ use crate::{
         KOFI_ABI_VERSION, //
     },
     kernel::{
-        size,
+        struct_size,
         Kernel, //
     },
     runner::Runner,
@@ -39,43 +39,43 @@ use std::{
         Ordering, //
     },
 };
-use test_thread::Thread;
+use test_thread::TestThread;
 
 /// Errors that have words.
 const ERRORS: [(u64, &str); 2] = [(98, "Address already in use"), (111, "Connection refused")];
 
 /// Offers that come at once.
-const BATCH: usize = 4;
+const GROWTH: usize = 4;
 
-pub struct Fake {
+pub struct FakeKernel {
     pub abi: u32,
     /// What every request fails with.
-    pub refusal: Option<Errno>,
+    pub errno: Option<Errno>,
     pub offers: Cell<usize>,
     /// How many times more of them come, after a request each.
-    pub coming: Cell<usize>,
+    pub growths_left: Cell<usize>,
     /// The room that each request for offers had.
-    pub rooms: RefCell<Vec<usize>>,
+    pub capacities: RefCell<Vec<usize>>,
     /// The queries.
-    pub asked: RefCell<Vec<Query>>,
+    pub queries: RefCell<Vec<Query>>,
     /// What is open.
     pub objects: RefCell<Vec<Object>>,
     /// What runs tests.
-    pub thread: RefCell<Thread>,
+    pub thread: RefCell<TestThread>,
     /// What ctrl-c sets, and while which request to watch a test it is typed, of which the first is 1.
     pub stop: AtomicBool,
     pub interrupt_at: Cell<Option<usize>>,
 }
 
-impl Default for Fake {
+impl Default for FakeKernel {
     fn default() -> Self {
         Self {
             abi: KOFI_ABI_VERSION,
-            refusal: None,
+            errno: None,
             offers: Cell::new(0),
-            coming: Cell::new(0),
-            rooms: RefCell::default(),
-            asked: RefCell::default(),
+            growths_left: Cell::new(0),
+            capacities: RefCell::default(),
+            queries: RefCell::default(),
             objects: RefCell::default(),
             thread: RefCell::default(),
             stop: AtomicBool::new(false),
@@ -84,7 +84,7 @@ impl Default for Fake {
     }
 }
 
-impl Fake {
+impl FakeKernel {
     pub fn with_offers(count: usize) -> Self {
         Self {
             offers: Cell::new(count),
@@ -95,104 +95,104 @@ impl Fake {
     /// One with a few things open.
     pub fn with_objects() -> Self {
         Self {
-            objects: RefCell::new(objects::some()),
+            objects: RefCell::new(objects::sample_objects()),
             ..Self::default()
         }
     }
 
     /// Everything that is counted becomes more.
-    pub fn go_on(&self) {
-        objects::go_on(&mut self.objects.borrow_mut());
+    pub fn advance(&self) {
+        objects::advance(&mut self.objects.borrow_mut());
     }
 
     pub fn runner(&self) -> Runner<'_> {
         Runner {
             kernel: self,
             stop: &self.stop,
-            bars: false,
+            show_progress: false,
         }
     }
 
     /// What any request may be refused for.
-    fn check<T>(&self, given: u32) -> Result<(), Errno> {
-        match self.refusal {
+    fn check_request<T>(&self, size: u32) -> Result<(), Errno> {
+        match self.errno {
             Some(errno) => Err(errno),
-            None if given != size::<T>() => Err(Errno::INVAL),
+            None if size != struct_size::<T>() => Err(Errno::INVAL),
             None => Ok(()),
         }
     }
 }
 
-impl Kernel for Fake {
-    fn answer_version(&self, version: &mut Version) -> Result<(), Errno> {
-        self.check::<Version>(version.size)?;
+impl Kernel for FakeKernel {
+    fn ioctl_version(&self, version: &mut Version) -> Result<(), Errno> {
+        self.check_request::<Version>(version.size)?;
         version.abi = self.abi;
         version.api = 0x0001_0011;
         Ok(())
     }
 
-    fn answer_text(&self, text: &mut Text) -> Result<(), Errno> {
-        self.check::<Text>(text.size)?;
-        let words = words(TextType(text.type_), text.value).ok_or(Errno::INVAL)?;
-        set_string(&mut text.text, &words, "").map_err(|_| Errno::INVAL)
+    fn ioctl_text(&self, text: &mut Text) -> Result<(), Errno> {
+        self.check_request::<Text>(text.size)?;
+        let value = text_of(TextType(text.type_), text.value).ok_or(Errno::INVAL)?;
+        set_string(&mut text.text, &value, "").map_err(|_| Errno::INVAL)
     }
 
-    fn answer_info(&self, query: &mut Query, room: &mut [Offer]) -> Result<(), Errno> {
-        self.check::<Query>(query.size)?;
-        self.asked.borrow_mut().push(*query);
-        self.rooms.borrow_mut().push(room.len());
+    fn ioctl_info(&self, query: &mut Query, buf: &mut [Offer]) -> Result<(), Errno> {
+        self.check_request::<Query>(query.size)?;
+        self.queries.borrow_mut().push(*query);
+        self.capacities.borrow_mut().push(buf.len());
         let count = self.offers.get();
         if count == 0 {
             return Err(Errno::NODATA);
         }
-        let fits = room.len().min(count);
-        room[..fits].fill(offer());
+        let fits = buf.len().min(count);
+        buf[..fits].fill(sample_offer());
         query.count = count.try_into().map_err(|_| Errno::OVERFLOW)?;
-        if let Some(left) = self.coming.get().checked_sub(1) {
-            self.coming.set(left);
-            self.offers.set(count + BATCH);
+        if let Some(left) = self.growths_left.get().checked_sub(1) {
+            self.growths_left.set(left);
+            self.offers.set(count + GROWTH);
         }
         Ok(())
     }
 
-    fn answer_start(&self, test: &mut Test) -> Result<(), Errno> {
-        self.check::<Test>(test.size)?;
+    fn ioctl_start(&self, test: &mut Test) -> Result<(), Errno> {
+        self.check_request::<Test>(test.size)?;
         self.thread.borrow_mut().start(test)
     }
 
-    fn answer_watch(&self, watch: &mut Watch, room: &mut [u64]) -> Result<(), Errno> {
-        self.check::<Watch>(watch.size)?;
+    fn ioctl_watch(&self, watch: &mut Watch, buf: &mut [u64]) -> Result<(), Errno> {
+        self.check_request::<Watch>(watch.size)?;
         let mut thread = self.thread.borrow_mut();
-        if self.interrupt_at.get() == Some(thread.waits.len() + 1) {
+        if self.interrupt_at.get() == Some(thread.watch_msecs.len() + 1) {
             self.stop.store(true, Ordering::Relaxed);
             thread.signals = 1;
         }
-        thread.watch(watch, room)
+        thread.watch(watch, buf)
     }
 
-    fn answer_stop(&self, stop: &mut Stop) -> Result<(), Errno> {
-        self.check::<Stop>(stop.size)?;
+    fn ioctl_stop(&self, stop: &mut Stop) -> Result<(), Errno> {
+        self.check_request::<Stop>(stop.size)?;
         self.thread.borrow_mut().stop()
     }
 
-    fn answer_objects(&self, asked: &mut Objects, room: &mut [Object]) -> Result<(), Errno> {
-        self.check::<Objects>(asked.size)?;
+    fn ioctl_objects(&self, request: &mut Objects, buf: &mut [Object]) -> Result<(), Errno> {
+        self.check_request::<Objects>(request.size)?;
         let objects = self.objects.borrow();
-        for (to, from) in room.iter_mut().zip(&*objects) {
+        for (to, from) in buf.iter_mut().zip(&*objects) {
             *to = *from;
         }
-        asked.count = objects.len().try_into().map_err(|_| Errno::OVERFLOW)?;
+        request.count = objects.len().try_into().map_err(|_| Errno::OVERFLOW)?;
         Ok(())
     }
 
-    fn answer_addresses(&self, asked: &mut Addresses, room: &mut [Address]) -> Result<(), Errno> {
-        self.check::<Addresses>(asked.size)?;
-        objects::addresses(&self.objects.borrow(), asked, room)
+    fn ioctl_addresses(&self, request: &mut Addresses, buf: &mut [Address]) -> Result<(), Errno> {
+        self.check_request::<Addresses>(request.size)?;
+        objects::addresses(&self.objects.borrow(), request, buf)
     }
 }
 
 /// A number in words: flags with what has no name as one number, or a value.
-fn words(kind: TextType, value: u64) -> Option<String> {
+fn text_of(kind: TextType, value: u64) -> Option<String> {
     let values = match kind {
         TextType::KOFI_TEXT_EP_TYPE => {
             &["FI_EP_UNSPEC", "FI_EP_MSG", "FI_EP_DGRAM", "FI_EP_RDM"][..]
@@ -223,13 +223,13 @@ fn words(kind: TextType, value: u64) -> Option<String> {
                 |(_, words)| words.to_string(),
             ));
         }
-        _ => return Some(flag_words(flags(kind)?, value)),
+        _ => return Some(flag_text(flag_table(kind)?, value)),
     };
     let name = usize::try_from(value).ok().and_then(|at| values.get(at));
     Some(name.map_or_else(|| format!("unknown ({value:#x})"), ToString::to_string))
 }
 
-fn flags(kind: TextType) -> Option<&'static [(u32, &'static str)]> {
+fn flag_table(kind: TextType) -> Option<&'static [(u32, &'static str)]> {
     Some(match kind {
         TextType::KOFI_TEXT_CAPS => &[
             (1, "FI_MSG"),
@@ -255,7 +255,7 @@ fn flags(kind: TextType) -> Option<&'static [(u32, &'static str)]> {
     })
 }
 
-fn flag_words(names: &[(u32, &str)], value: u64) -> String {
+fn flag_text(names: &[(u32, &str)], value: u64) -> String {
     let mut rest = value;
     let mut words = Vec::new();
     for (bit, name) in names {
@@ -271,7 +271,7 @@ fn flag_words(names: &[(u32, &str)], value: u64) -> String {
 }
 
 /// An offer no two fields of which can be taken for each other.
-pub fn offer() -> Offer {
+pub fn sample_offer() -> Offer {
     let tx_caps = 1 << 1 | 1 << 2 | 1 << 8 | 1 << 9 | 1 << 11 | 1 << 21;
     let rx_caps = 1 << 1 | 1 << 2 | 1 << 10 | 1 << 12 | 1 << 13;
     let order = 1 << 7 | 1 << 8;

@@ -4,7 +4,7 @@
 
 use crate::latency::{
     self,
-    Share, //
+    Scale, //
 };
 use svg::{
     node::element::{
@@ -16,29 +16,29 @@ use svg::{
 };
 
 /// Rows of a histogram, at most.
-const ROWS: usize = 20;
+const MAX_ROWS: usize = 20;
 
 /// Columns of a terminal, where there is none.
-const WIDTH: u16 = 80;
+const DEFAULT_WIDTH: u16 = 80;
 
 /// Columns of a bar: no fewer even where the terminal is too narrow, no more where it is wide.
-const LEAST: usize = 10;
-const MOST: usize = 60;
+const MIN_BAR: usize = 10;
+const MAX_BAR: usize = 60;
 
 /// Full and partial blocks, which are as many eighths as their place says.
 const BLOCKS: [&str; 9] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"];
 
 /// Pixels.
-const ROW: u32 = 18;
-const BARS: u32 = 180;
-const LONGEST: u32 = 440;
-const PICTURE: u32 = 720;
+const ROW_HEIGHT: u32 = 18;
+const BAR_X: u32 = 180;
+const SVG_MAX_BAR: u32 = 440;
+const SVG_WIDTH: u32 = 720;
 
 /// Neighbouring buckets, as many of them in each row as it takes.
-pub struct Chart {
+pub struct Histogram {
     title: String,
     rows: Vec<Row>,
-    share: Share,
+    scale: Scale,
 }
 
 #[derive(Debug, PartialEq)]
@@ -49,38 +49,38 @@ struct Row {
     count: u64,
 }
 
-impl Chart {
-    pub fn new(title: String, buckets: &[u64], share: Share) -> Self {
+impl Histogram {
+    pub fn new(title: String, buckets: &[u64], scale: Scale) -> Self {
         let rows = rows(buckets);
-        Self { title, rows, share }
+        Self { title, rows, scale }
     }
 
     /// The length of a row's bar, where the longest one is `full`. What there is can be seen.
-    fn bar(&self, row: &Row, full: u32) -> u32 {
-        let most = self.rows.iter().map(|row| row.count).max();
-        let most = u128::from(most.unwrap_or_default().max(1));
-        let length = u128::from(row.count) * u128::from(full) / most;
-        let length = u32::try_from(length).unwrap_or(full);
+    fn bar_length(&self, row: &Row, max_length: u32) -> u32 {
+        let max = self.rows.iter().map(|row| row.count).max();
+        let max = u128::from(max.unwrap_or_default().max(1));
+        let length = u128::from(row.count) * u128::from(max_length) / max;
+        let length = u32::try_from(length).unwrap_or(max_length);
         length.max(u32::from(row.count > 0))
     }
 
     /// Lines that fit into `width`, or into that of a usual terminal.
-    pub fn lines(&self, width: Option<u16>) -> String {
-        let labels: Vec<_> = self.rows.iter().map(|row| row.labels(self.share)).collect();
-        let wide = |at: usize| {
+    pub fn to_text(&self, width: Option<u16>) -> String {
+        let labels: Vec<_> = self.rows.iter().map(|row| row.labels(self.scale)).collect();
+        let max_width = |column: usize| {
             labels
                 .iter()
-                .map(|label| label[at].len())
+                .map(|label| label[column].len())
                 .max()
                 .unwrap_or(0)
         };
-        let [from, to, count] = [wide(0), wide(1), wide(2)];
-        let taken = from + " - ".len() + to + "  ".len() + count + "  ".len();
-        let room = usize::from(width.unwrap_or(WIDTH)).saturating_sub(taken);
-        let eighths = u32::try_from(room.clamp(LEAST, MOST) * 8).unwrap_or_default();
+        let [from, to, count] = [max_width(0), max_width(1), max_width(2)];
+        let labels_width = from + " - ".len() + to + "  ".len() + count + "  ".len();
+        let bar_width = usize::from(width.unwrap_or(DEFAULT_WIDTH)).saturating_sub(labels_width);
+        let eighths = u32::try_from(bar_width.clamp(MIN_BAR, MAX_BAR) * 8).unwrap_or_default();
         let mut lines = vec![self.title.clone()];
         for (row, [a, b, n]) in self.rows.iter().zip(&labels) {
-            let bar = blocks(self.bar(row, eighths));
+            let bar = block_bar(self.bar_length(row, eighths));
             let line = format!("{a:>from$} - {b:>to$}  {n:>count$}  {bar}");
             lines.push(line.trim_end().to_string());
         }
@@ -88,21 +88,23 @@ impl Chart {
     }
 
     /// Draws it below `top`, and returns where it ends.
-    fn draw(&self, picture: &mut Document, top: u32) -> u32 {
-        picture.append(text(&self.title, 12, top + ROW).set("font-weight", "bold"));
-        let mut y = top + ROW + ROW / 2;
+    fn draw_svg(&self, document: &mut Document, top: u32) -> u32 {
+        document.append(svg_text(&self.title, 12, top + ROW_HEIGHT).set("font-weight", "bold"));
+        let mut y = top + ROW_HEIGHT + ROW_HEIGHT / 2;
         for row in &self.rows {
-            let [from, to, count] = row.labels(self.share);
-            let bar = self.bar(row, LONGEST);
-            let base = y + ROW - 5;
-            let label = text(&format!("{from} - {to}"), BARS - 8, base);
-            picture.append(label.set("text-anchor", "end"));
+            let [from, to, count] = row.labels(self.scale);
+            let bar = self.bar_length(row, SVG_MAX_BAR);
+            let base = y + ROW_HEIGHT - 5;
+            let label = svg_text(&format!("{from} - {to}"), BAR_X - 8, base);
+            document.append(label.set("text-anchor", "end"));
             if bar > 0 {
-                let bar = Rectangle::new().set("width", bar).set("height", ROW - 2);
-                picture.append(bar.set("x", BARS).set("y", y + 1).set("fill", "#4878a8"));
+                let bar = Rectangle::new()
+                    .set("width", bar)
+                    .set("height", ROW_HEIGHT - 2);
+                document.append(bar.set("x", BAR_X).set("y", y + 1).set("fill", "#4878a8"));
             }
-            picture.append(text(&count, BARS + bar + 6, base));
-            y += ROW;
+            document.append(svg_text(&count, BAR_X + bar + 6, base));
+            y += ROW_HEIGHT;
         }
         y
     }
@@ -110,10 +112,10 @@ impl Chart {
 
 impl Row {
     /// Where it begins and ends, and how many there are.
-    fn labels(&self, share: Share) -> [String; 3] {
+    fn labels(&self, scale: Scale) -> [String; 3] {
         [
-            latency::show(self.from, share),
-            latency::show(self.to, share),
+            latency::format_time(self.from, scale),
+            latency::format_time(self.to, scale),
             self.count.to_string(),
         ]
     }
@@ -122,23 +124,23 @@ impl Row {
 /// From the first bucket that is not empty to the last one: a row has as few of them as the number of
 /// rows allows, but a gap is a row, however wide, so that a few stragglers do not cost precision.
 fn rows(buckets: &[u64]) -> Vec<Row> {
-    let mut merged = 1;
+    let mut per_row = 1;
     loop {
-        let rows = rows_of(buckets, merged);
-        if rows.len() <= ROWS {
+        let rows = merge_buckets(buckets, per_row);
+        if rows.len() <= MAX_ROWS {
             return rows;
         }
-        merged *= 2;
+        per_row *= 2;
     }
 }
 
-fn rows_of(buckets: &[u64], merged: usize) -> Vec<Row> {
+fn merge_buckets(buckets: &[u64], per_row: usize) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
-    for (at, counts) in buckets.chunks(merged).enumerate() {
-        let (begin, end) = (at * merged, at * merged + counts.len());
+    for (at, counts) in buckets.chunks(per_row).enumerate() {
+        let (begin, end) = (at * per_row, at * per_row + counts.len());
         let row = Row {
-            from: latency::first(begin),
-            to: latency::last(end - 1).saturating_add(1),
+            from: latency::bucket_min(begin),
+            to: latency::bucket_max(end - 1).saturating_add(1),
             count: counts.iter().sum(),
         };
         match rows.last_mut() {
@@ -153,64 +155,64 @@ fn rows_of(buckets: &[u64], merged: usize) -> Vec<Row> {
     rows
 }
 
-fn blocks(eighths: u32) -> String {
+fn block_bar(eighths: u32) -> String {
     let full = BLOCKS[8].repeat(eighths as usize / 8);
     full + BLOCKS[eighths as usize % 8]
 }
 
-fn text(words: &str, x: u32, y: u32) -> Text {
-    Text::new(words).set("x", x).set("y", y)
+fn svg_text(content: &str, x: u32, y: u32) -> Text {
+    Text::new(content).set("x", x).set("y", y)
 }
 
 /// A picture of them, one below the other, that needs no other file.
-pub fn svg(charts: &[Chart]) -> String {
-    let mut picture = Document::new()
+pub fn to_svg(histograms: &[Histogram]) -> String {
+    let mut document = Document::new()
         .set("font-family", "sans-serif")
         .set("font-size", 12);
-    picture.append(
+    document.append(
         Rectangle::new()
             .set("width", "100%")
             .set("height", "100%")
             .set("fill", "#ffffff"),
     );
     let mut y = 6;
-    for chart in charts {
-        y = chart.draw(&mut picture, y) + ROW / 2;
+    for histogram in histograms {
+        y = histogram.draw_svg(&mut document, y) + ROW_HEIGHT / 2;
     }
-    let picture = picture
-        .set("width", PICTURE)
+    let document = document
+        .set("width", SVG_WIDTH)
         .set("height", y)
-        .set("viewBox", (0, 0, PICTURE, y));
-    format!("{picture}\n")
+        .set("viewBox", (0, 0, SVG_WIDTH, y));
+    format!("{document}\n")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::latency::{
-        bucket,
+        bucket_of,
         BUCKETS, //
     };
 
     fn buckets(values: &[(u64, u64)]) -> Vec<u64> {
         let mut buckets = vec![0; BUCKETS];
         for &(value, count) in values {
-            buckets[bucket(value)] += count;
+            buckets[bucket_of(value)] += count;
         }
         buckets
     }
 
-    fn chart(values: &[(u64, u64)]) -> Chart {
-        Chart::new(
+    fn histogram(values: &[(u64, u64)]) -> Histogram {
+        Histogram::new(
             "a <title> & more".to_string(),
             &buckets(values),
-            Share::Half,
+            Scale::HalfRoundTrip,
         )
     }
 
     /// Round trips of 20 µs and some far longer ones.
-    fn usual() -> Chart {
-        chart(&[
+    fn sample() -> Histogram {
+        histogram(&[
             (19_000, 3),
             (20_000, 4000),
             (21_000, 1500),
@@ -221,13 +223,16 @@ mod tests {
 
     #[test]
     fn a_histogram_shows_as_bars() {
-        assert_eq!(usual().lines(None) + "\n", include_str!("golden/bars.txt"));
+        assert_eq!(
+            sample().to_text(None) + "\n",
+            include_str!("golden/bars.txt")
+        );
     }
 
     #[test]
     fn a_picture_has_the_same_rows() {
-        let charts = [usual(), chart(&[(1000, 1)])];
-        assert_eq!(svg(&charts), include_str!("golden/bars.svg"));
+        let histograms = [sample(), histogram(&[(1000, 1)])];
+        assert_eq!(to_svg(&histograms), include_str!("golden/bars.svg"));
     }
 
     #[test]
@@ -238,7 +243,7 @@ mod tests {
                 buckets[low] += 1;
                 buckets[high] += 2;
                 let rows = rows(&buckets);
-                assert!(rows.len() <= ROWS, "{low} {high}");
+                assert!(rows.len() <= MAX_ROWS, "{low} {high}");
                 assert_eq!(rows.iter().map(|row| row.count).sum::<u64>(), 3);
                 assert!(rows.windows(2).all(|pair| pair[0].to == pair[1].from));
                 assert!(rows[0].count > 0 && rows[rows.len() - 1].count > 0);
@@ -249,16 +254,16 @@ mod tests {
     #[test]
     fn buckets_without_gaps_share_rows_in_powers_of_two() {
         let mut buckets = vec![0; BUCKETS];
-        buckets[160..160 + 2 * ROWS].fill(1);
-        assert_eq!(rows(&buckets).len(), ROWS);
-        buckets[160 + 2 * ROWS] = 1;
+        buckets[160..160 + 2 * MAX_ROWS].fill(1);
+        assert_eq!(rows(&buckets).len(), MAX_ROWS);
+        buckets[160 + 2 * MAX_ROWS] = 1;
         let counts: Vec<_> = rows(&buckets).iter().map(|row| row.count).collect();
         assert_eq!(counts, [4; 10].into_iter().chain([1]).collect::<Vec<_>>());
     }
 
     #[test]
     fn a_straggler_costs_no_precision() {
-        let chart = chart(&[(32, 5), (34, 6), (1 << 20, 1)]);
+        let histogram = histogram(&[(32, 5), (34, 6), (1 << 20, 1)]);
         let expected = [
             (32, 34, 5),
             (34, 36, 6),
@@ -266,27 +271,27 @@ mod tests {
             (1 << 20, 17 << 16, 1),
         ];
         let expected = expected.map(|(from, to, count)| Row { from, to, count });
-        assert_eq!(chart.rows, expected);
+        assert_eq!(histogram.rows, expected);
     }
 
     #[test]
     fn neighbouring_buckets_have_rows_of_their_own() {
-        let chart = chart(&[(32, 5), (34, 6)]);
+        let histogram = histogram(&[(32, 5), (34, 6)]);
         let expected = [(32, 34, 5), (34, 36, 6)];
         let expected = expected.map(|(from, to, count)| Row { from, to, count });
-        assert_eq!(chart.rows, expected);
+        assert_eq!(histogram.rows, expected);
     }
 
     #[test]
     fn a_single_round_trip_among_many_can_be_seen() {
-        let lines = chart(&[(20_000, 1_000_000), (40_000, 1)]).lines(None);
+        let lines = histogram(&[(20_000, 1_000_000), (40_000, 1)]).to_text(None);
         assert!(lines.ends_with("1  ▏"), "{lines}");
     }
 
     #[test]
     fn the_longest_bar_fits_into_the_terminal() {
         for width in [40, 60, 80, 100] {
-            let lines = usual().lines(Some(width));
+            let lines = sample().to_text(Some(width));
             let longest = lines.lines().map(|line| line.chars().count()).max();
             assert!(longest <= Some(width.into()), "{width}: {lines}");
             assert!(
@@ -298,13 +303,13 @@ mod tests {
 
     #[test]
     fn bars_are_precise_to_an_eighth() {
-        assert_eq!(blocks(0), "");
-        assert_eq!(blocks(8), "█");
-        assert_eq!(blocks(19), "██▍");
+        assert_eq!(block_bar(0), "");
+        assert_eq!(block_bar(8), "█");
+        assert_eq!(block_bar(19), "██▍");
     }
 
     #[test]
     fn without_round_trips_there_are_no_rows() {
-        assert_eq!(chart(&[]).lines(None), "a <title> & more");
+        assert_eq!(histogram(&[]).to_text(None), "a <title> & more");
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::{
     abi::{
-        anything,
+        match_all_query,
         set_string,
         Query,
         TextType,
@@ -22,13 +22,13 @@ use crate::{
 };
 
 /// What is shown below the options: the names themselves are the kernel's.
-const LISTS: &str = "\
+const LIST_HELP: &str = "\
 A LIST has names with commas between them, such as msg,rma,remote_read: with or
 without FI_, in either case. A name that there is not is answered with those that
 there are.";
 
 #[derive(clap::Args)]
-#[command(after_help = LISTS)]
+#[command(after_help = LIST_HELP)]
 pub struct Args {
     /// Address of the peer
     node: Option<String>,
@@ -79,7 +79,7 @@ pub struct Args {
 
 impl Args {
     fn query(&self, kernel: &dyn Kernel) -> Result<Query, Error> {
-        let mut query = anything();
+        let mut query = match_all_query();
         if self.source {
             query.flags |= KOFI_INFO_SOURCE;
         }
@@ -115,11 +115,11 @@ impl Args {
 pub fn run(kernel: &dyn Kernel, args: &Args, width: Option<u16>) -> Result<String, Error> {
     let offers = kernel.offers(&args.query(kernel)?)?;
     if !args.verbose && !args.json {
-        return table::of_offers(kernel, &offers, width);
+        return table::format_offers(kernel, &offers, width);
     }
     let trees: Vec<_> = offers
         .iter()
-        .map(|offer| offer_tree::of_offer(kernel, offer))
+        .map(|offer| offer_tree::build(kernel, offer))
         .collect::<Result<_, _>>()?;
     if args.json {
         return json::pretty(&trees);
@@ -132,8 +132,8 @@ pub fn run(kernel: &dyn Kernel, args: &Args, width: Option<u16>) -> Result<Strin
 mod tests {
     use super::*;
     use crate::{
-        abi::string,
-        fake::Fake, //
+        abi::get_string,
+        fake::FakeKernel, //
     };
     use clap::Parser;
 
@@ -149,17 +149,17 @@ mod tests {
     }
 
     fn query(line: &[&str]) -> Result<Query, Error> {
-        args(line).query(&Fake::default())
+        args(line).query(&FakeKernel::default())
     }
 
     fn shown(line: &[&str]) -> String {
-        run(&Fake::with_offers(1), &args(line), Some(100)).unwrap() + "\n"
+        run(&FakeKernel::with_offers(1), &args(line), Some(100)).unwrap() + "\n"
     }
 
     #[test]
     fn without_options_anything_is_asked_for_and_agreed_to() {
-        assert!(query(&[]).unwrap() == anything());
-        assert_eq!(anything().mode, u64::MAX);
+        assert!(query(&[]).unwrap() == match_all_query());
+        assert_eq!(match_all_query().mode, u64::MAX);
     }
 
     #[test]
@@ -189,11 +189,11 @@ mod tests {
         assert_eq!(query.mode, 1 << 59);
         assert_eq!(query.ep_type, 3);
         assert_eq!(query.mr_mode, 1 << 2);
-        assert_eq!(string(&query.node), "10.0.0.2");
-        assert_eq!(string(&query.service), "7471");
-        assert_eq!(string(&query.prov_name), "verbs");
-        assert_eq!(string(&query.fabric_name), "RoCE");
-        assert_eq!(string(&query.domain_name), "rxe0");
+        assert_eq!(get_string(&query.node), "10.0.0.2");
+        assert_eq!(get_string(&query.service), "7471");
+        assert_eq!(get_string(&query.prov_name), "verbs");
+        assert_eq!(get_string(&query.fabric_name), "RoCE");
+        assert_eq!(get_string(&query.domain_name), "rxe0");
     }
 
     #[test]
@@ -231,9 +231,9 @@ mod tests {
 
     #[test]
     fn the_answer_is_to_the_query() {
-        let kernel = Fake::with_offers(1);
+        let kernel = FakeKernel::with_offers(1);
         run(&kernel, &args(&["-d", "rxe0"]), None).unwrap();
-        let asked = kernel.asked.borrow();
-        assert_eq!(string(&asked.last().unwrap().domain_name), "rxe0");
+        let asked = kernel.queries.borrow();
+        assert_eq!(get_string(&asked.last().unwrap().domain_name), "rxe0");
     }
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 pub const BUCKETS: usize = KOFI_TEST_BUCKETS as usize;
 
 /// The smallest value of a bucket.
-pub fn first(bucket: usize) -> u64 {
+pub fn bucket_min(bucket: usize) -> u64 {
     let (power, part) = (bucket / 16, bucket % 16);
     if bucket < 32 {
         bucket as u64
@@ -21,21 +21,21 @@ pub fn first(bucket: usize) -> u64 {
 }
 
 /// The largest one.
-pub fn last(bucket: usize) -> u64 {
+pub fn bucket_max(bucket: usize) -> u64 {
     if bucket + 1 < BUCKETS {
-        first(bucket + 1) - 1
+        bucket_min(bucket + 1) - 1
     } else {
         u64::MAX
     }
 }
 
-fn middle(bucket: usize) -> u64 {
-    first(bucket) + (last(bucket) - first(bucket)) / 2
+fn bucket_mid(bucket: usize) -> u64 {
+    bucket_min(bucket) + (bucket_max(bucket) - bucket_min(bucket)) / 2
 }
 
 /// Round trips, or times of operations, in ns.
 #[derive(Serialize, Clone, Copy, Debug, PartialEq)]
-pub struct Times {
+pub struct LatencyStats {
     pub min: u64,
     pub p50: u64,
     pub p90: u64,
@@ -45,11 +45,11 @@ pub struct Times {
     pub max: u64,
 }
 
-impl Times {
+impl LatencyStats {
     /// Nothing if there were none.
-    pub fn of(watch: &Watch, buckets: &[u64]) -> Option<Self> {
+    pub fn new(watch: &Watch, buckets: &[u64]) -> Option<Self> {
         let at = |permille| {
-            let value = middle(percentile(buckets, permille)?);
+            let value = bucket_mid(percentile(buckets, permille)?);
             Some(value.min(watch.max).max(watch.min))
         };
         Some(Self {
@@ -69,9 +69,9 @@ pub fn median(buckets: &[u64]) -> Option<f64> {
     let all: u64 = buckets.iter().sum();
     let at = percentile(buckets, 500)?;
     let below: u64 = buckets.iter().take(at).sum();
-    let share = (float(all) / 2.0 - float(below)) / float(*buckets.get(at)?);
-    let (first, last) = (float(first(at)), float(last(at)));
-    Some(first + (last - first) * share)
+    let fraction = (to_f64(all) / 2.0 - to_f64(below)) / to_f64(*buckets.get(at)?);
+    let (min, max) = (to_f64(bucket_min(at)), to_f64(bucket_max(at)));
+    Some(min + (max - min) * fraction)
 }
 
 /// The bucket of the value that so many of 1000 do not exceed: the nearest rank.
@@ -87,43 +87,43 @@ fn percentile(buckets: &[u64], permille: u32) -> Option<usize> {
 
 /// What is shown of a time.
 #[derive(Clone, Copy)]
-pub enum Share {
+pub enum Scale {
     /// Of a round trip: the latency.
-    Half,
+    HalfRoundTrip,
     /// Of an operation that answers.
     Whole,
 }
 
 /// A share of a time in ns, in µs.
-pub fn show(time: u64, share: Share) -> String {
-    show_ns(float(time), share)
+pub fn format_time(time: u64, scale: Scale) -> String {
+    format_time_f64(to_f64(time), scale)
 }
 
 /// The same of what was reckoned.
-pub fn show_ns(time: f64, share: Share) -> String {
-    let parts = match share {
-        Share::Half => 2000.0,
-        Share::Whole => 1000.0,
+pub fn format_time_f64(time: f64, scale: Scale) -> String {
+    let parts = match scale {
+        Scale::HalfRoundTrip => 2000.0,
+        Scale::Whole => 1000.0,
     };
     format!("{:.2}", time / parts)
 }
 
 /// How many each second, of so many in a time.
 pub fn per_second(count: u64, nsec: u64) -> Option<f64> {
-    (nsec > 0).then(|| float(count) * 1e9 / float(nsec))
+    (nsec > 0).then(|| to_f64(count) * 1e9 / to_f64(nsec))
 }
 
 #[expect(
     clippy::cast_precision_loss,
     reason = "of what is measured, nobody looks at more than 15 digits"
 )]
-fn float(number: u64) -> f64 {
+fn to_f64(number: u64) -> f64 {
     number as f64
 }
 
 /// The bucket that a value falls into.
 #[cfg(test)]
-pub fn bucket(value: u64) -> usize {
+pub fn bucket_of(value: u64) -> usize {
     let shift = value.max(16).ilog2() - 4;
     let part = usize::try_from(value >> shift).unwrap();
     shift as usize * 16 + part
@@ -148,7 +148,7 @@ mod tests {
     fn histogram(values: &[u64]) -> (Watch, Vec<u64>) {
         let mut buckets = vec![0; BUCKETS];
         for &value in values {
-            buckets[bucket(value)] += 1;
+            buckets[bucket_of(value)] += 1;
         }
         let watch = Watch {
             min: values.iter().copied().min().unwrap_or_default(),
@@ -171,26 +171,29 @@ mod tests {
             (160, 8192),
             (BUCKETS - 1, 31 << 59),
         ] {
-            assert_eq!(first(bucket), value, "{bucket}");
+            assert_eq!(bucket_min(bucket), value, "{bucket}");
         }
     }
 
     #[test]
     fn buckets_follow_each_other_without_gaps_up_to_the_largest_value() {
         for bucket in 1..BUCKETS {
-            assert!(first(bucket) > first(bucket - 1), "{bucket}");
-            assert_eq!(last(bucket - 1), first(bucket) - 1, "{bucket}");
+            assert!(bucket_min(bucket) > bucket_min(bucket - 1), "{bucket}");
+            assert_eq!(bucket_max(bucket - 1), bucket_min(bucket) - 1, "{bucket}");
         }
-        assert_eq!(last(BUCKETS - 1), u64::MAX);
+        assert_eq!(bucket_max(BUCKETS - 1), u64::MAX);
     }
 
     #[test]
     fn values_fall_into_the_bucket_whose_range_holds_them() {
         let powers = (0..u64::BITS).flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 1]);
         for value in (0..=100_000).chain(powers).chain([u64::MAX]) {
-            let bucket = bucket(value);
-            assert!((first(bucket)..=last(bucket)).contains(&value), "{value}");
-            assert!((first(bucket)..=last(bucket)).contains(&middle(bucket)));
+            let bucket = bucket_of(value);
+            assert!(
+                (bucket_min(bucket)..=bucket_max(bucket)).contains(&value),
+                "{value}"
+            );
+            assert!((bucket_min(bucket)..=bucket_max(bucket)).contains(&bucket_mid(bucket)));
         }
     }
 
@@ -198,7 +201,7 @@ mod tests {
     fn a_bucket_is_no_wider_than_a_sixteenth_of_its_values() {
         for bucket in 16..BUCKETS {
             assert!(
-                (last(bucket) - first(bucket)) <= first(bucket) / 16,
+                (bucket_max(bucket) - bucket_min(bucket)) <= bucket_min(bucket) / 16,
                 "{bucket}"
             );
         }
@@ -212,7 +215,7 @@ mod tests {
             values.sort_unstable();
             for permille in [1, 500, 900, 990, 999, 1000] {
                 let rank = (values.len() * permille as usize).div_ceil(1000);
-                let exact = bucket(values[rank - 1]);
+                let exact = bucket_of(values[rank - 1]);
                 assert_eq!(
                     percentile(&buckets, permille),
                     Some(exact),
@@ -227,11 +230,11 @@ mod tests {
         assert_eq!(median(&[0; BUCKETS]), None);
         // Of 1024 to 1087, a bucket: the more are in the one above, the higher it is.
         let mut buckets = [0; BUCKETS];
-        (buckets[bucket(1024)], buckets[bucket(1088)]) = (100, 0);
+        (buckets[bucket_of(1024)], buckets[bucket_of(1088)]) = (100, 0);
         assert_eq!(median(&buckets), Some(1055.5));
-        buckets[bucket(1088)] = 50;
+        buckets[bucket_of(1088)] = 50;
         assert_eq!(median(&buckets), Some(1024.0 + 63.0 * 0.75));
-        buckets[bucket(1)] = 100;
+        buckets[bucket_of(1)] = 100;
         assert_eq!(median(&buckets), Some(1024.0 + 63.0 * 0.25));
     }
 
@@ -239,7 +242,7 @@ mod tests {
     fn percentiles_grow_between_the_shortest_and_the_longest() {
         for count in 1..200 {
             let (watch, buckets) = histogram(&values(count));
-            let all = Times::of(&watch, &buckets).unwrap();
+            let all = LatencyStats::new(&watch, &buckets).unwrap();
             let all = [all.min, all.p50, all.p90, all.p99, all.p999, all.max];
             assert!(all.is_sorted(), "{all:?}");
         }
@@ -248,21 +251,21 @@ mod tests {
     #[test]
     fn of_equal_round_trips_every_percentile_is_exact() {
         let (watch, buckets) = histogram(&[20_001; 7]);
-        let all = Times::of(&watch, &buckets).unwrap();
+        let all = LatencyStats::new(&watch, &buckets).unwrap();
         assert_eq!([all.min, all.p50, all.p999, all.max], [20_001; 4]);
     }
 
     #[test]
     fn without_round_trips_there_are_no_percentiles() {
         let (watch, buckets) = histogram(&[]);
-        assert_eq!(Times::of(&watch, &buckets), None);
+        assert_eq!(LatencyStats::new(&watch, &buckets), None);
     }
 
     #[test]
     fn latency_is_half_a_round_trip_in_microseconds() {
-        assert_eq!(show(20_500, Share::Half), "10.25");
-        assert_eq!(show(20_500, Share::Whole), "20.50");
-        assert_eq!(show(1, Share::Whole), "0.00");
+        assert_eq!(format_time(20_500, Scale::HalfRoundTrip), "10.25");
+        assert_eq!(format_time(20_500, Scale::Whole), "20.50");
+        assert_eq!(format_time(1, Scale::Whole), "0.00");
     }
 
     #[test]

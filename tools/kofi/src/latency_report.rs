@@ -4,21 +4,21 @@
 
 use crate::{
     client::{
-        Measured,
-        Runs, //
+        Measurement,
+        Results, //
     },
     error::Error,
     histogram::{
         self,
-        Chart, //
+        Histogram, //
     },
     latency::{
         self,
-        Share,
-        Times, //
+        LatencyStats,
+        Scale, //
     },
     runner::Report,
-    table::optional,
+    table::or_dash,
 };
 use serde::Serialize;
 use std::{
@@ -30,7 +30,7 @@ use std::{
 };
 
 #[derive(clap::Args)]
-pub struct Pictures {
+pub struct HistogramOptions {
     /// Draw how often each time came
     #[arg(long, conflicts_with = "json")]
     histogram: bool,
@@ -44,17 +44,17 @@ pub struct Pictures {
 pub const COLUMNS: [&str; 6] = ["min", "median", "p90", "p99", "p99.9", "max"];
 
 /// How a command shows what it has measured.
-pub trait Face<const N: usize> {
-    type Object: Serialize;
+pub trait LatencyCommand<const N: usize> {
+    type Json: Serialize;
 
     /// What stands above the table.
     const CAPTION: &'static str;
     const HEADER: [&'static str; N];
-    const SHARE: Share;
+    const SCALE: Scale;
 
-    fn row(&self, measured: &Measured) -> [String; N];
-    fn object(&self, measured: &Measured) -> Self::Object;
-    fn title(&self, measured: &Measured) -> String;
+    fn row(&self, measurement: &Measurement) -> [String; N];
+    fn to_json(&self, measurement: &Measurement) -> Self::Json;
+    fn title(&self, measurement: &Measurement) -> String;
 }
 
 /// What has some time, in JSON.
@@ -65,48 +65,49 @@ pub struct Bucket {
 }
 
 /// What the command prints on a terminal of that width.
-pub fn report<const N: usize, F: Face<N>>(
-    face: &F,
-    runs: Runs,
+pub fn build_report<const N: usize, F: LatencyCommand<N>>(
+    command: &F,
+    results: Results,
     is_json: bool,
-    pictures: &Pictures,
+    options: &HistogramOptions,
     width: Option<u16>,
 ) -> Result<Report, Error> {
-    let chart = |measured| Chart::new(face.title(measured), &measured.buckets, F::SHARE);
-    let charts: Vec<_> = runs.measured.iter().map(chart).collect();
+    let histogram =
+        |measurement| Histogram::new(command.title(measurement), &measurement.buckets, F::SCALE);
+    let histograms: Vec<_> = results.measurements.iter().map(histogram).collect();
     let text = if is_json {
-        runs.json(|measured| face.object(measured))?
-    } else if charts.is_empty() {
+        results.json(|measurement| command.to_json(measurement))?
+    } else if histograms.is_empty() {
         String::new()
     } else {
-        let table = runs.table(F::HEADER, |measured| face.row(measured));
+        let table = results.table(F::HEADER, |measurement| command.row(measurement));
         let mut parts = vec![F::CAPTION.to_string(), table];
-        if pictures.histogram {
-            parts.extend(charts.iter().map(|chart| chart.lines(width)));
+        if options.histogram {
+            parts.extend(histograms.iter().map(|histogram| histogram.to_text(width)));
         }
         parts.join("\n\n")
     };
-    let written = match &pictures.svg {
-        Some(path) if !charts.is_empty() => write(path, &charts),
+    let svg_result = match &options.svg {
+        Some(path) if !histograms.is_empty() => write_svg(path, &histograms),
         _ => Ok(()),
     };
-    let end = written.and(runs.into_end());
-    Ok(Report { text, end })
+    let result = svg_result.and(results.into_result());
+    Ok(Report { text, result })
 }
 
-fn write(path: &Path, charts: &[Chart]) -> Result<(), Error> {
-    fs::write(path, histogram::svg(charts)).map_err(|error| Error::NotWritten {
+fn write_svg(path: &Path, histograms: &[Histogram]) -> Result<(), Error> {
+    fs::write(path, histogram::to_svg(histograms)).map_err(|error| Error::WriteFailed {
         path: path.to_path_buf(),
         error,
     })
 }
 
 /// The times of a test as they stand in its row.
-pub fn columns(measured: &Measured, share: Share) -> [String; COLUMNS.len()] {
-    let times = Times::of(&measured.watch, &measured.buckets);
-    let show = |of: fn(Times) -> u64| {
+pub fn latency_columns(measurement: &Measurement, scale: Scale) -> [String; COLUMNS.len()] {
+    let times = LatencyStats::new(&measurement.watch, &measurement.buckets);
+    let show = |of: fn(LatencyStats) -> u64| {
         let time = times.map(of);
-        optional(time.map(|time| latency::show(time, share)))
+        or_dash(time.map(|time| latency::format_time(time, scale)))
     };
     [
         show(|times| times.min),
@@ -119,11 +120,11 @@ pub fn columns(measured: &Measured, share: Share) -> [String; COLUMNS.len()] {
 }
 
 /// What is in each bucket that is not empty.
-pub fn histogram(measured: &Measured) -> Vec<Bucket> {
-    let buckets = measured.buckets.iter().enumerate();
+pub fn json_buckets(measurement: &Measurement) -> Vec<Bucket> {
+    let buckets = measurement.buckets.iter().enumerate();
     let counts = buckets.filter(|(_, &count)| count > 0);
     let bucket = |(bucket, &count)| Bucket {
-        from_ns: latency::first(bucket),
+        from_ns: latency::bucket_min(bucket),
         count,
     };
     counts.map(bucket).collect()

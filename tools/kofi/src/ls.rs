@@ -7,10 +7,10 @@ use crate::{
     error::Error,
     json,
     kernel::Kernel,
-    names::words,
+    names::parse_texts,
     object_tree::{
-        forest,
-        Node, //
+        read_objects,
+        ObjectNode, //
     },
 };
 
@@ -35,8 +35,8 @@ pub struct Args {
 
 /// What the command prints.
 pub fn run(kernel: &dyn Kernel, args: &Args) -> Result<String, Error> {
-    let mut roots = forest(kernel)?;
-    args.select(kernel, &mut roots)?;
+    let mut roots = read_objects(kernel)?;
+    args.filter(kernel, &mut roots)?;
     if args.json {
         return json::pretty(&roots);
     }
@@ -45,26 +45,26 @@ pub fn run(kernel: &dyn Kernel, args: &Args) -> Result<String, Error> {
     }
     let mut lines = Vec::new();
     for root in &roots {
-        lines.push(format!("{}  of {}", line(root), root.owner.show()));
-        draw(&root.children, "", &mut lines);
+        lines.push(format!("{}  of {}", describe(root), root.owner.label()));
+        draw_tree(&root.children, "", &mut lines);
     }
     Ok(lines.join("\n"))
 }
 
 impl Args {
-    fn select(&self, kernel: &dyn Kernel, roots: &mut Vec<Node>) -> Result<(), Error> {
+    fn filter(&self, kernel: &dyn Kernel, roots: &mut Vec<ObjectNode>) -> Result<(), Error> {
         if let Some(owner) = &self.owner {
             roots.retain(|root| root.owner.name == *owner);
         }
         if let Some(domain) = &self.domain {
             for root in &mut *roots {
-                let is_it = |child: &Node| child.name.as_ref() == Some(domain);
-                root.children.retain(is_it);
+                let matches = |child: &ObjectNode| child.name.as_ref() == Some(domain);
+                root.children.retain(matches);
             }
             roots.retain(|root| !root.children.is_empty());
         }
         if let Some(list) = &self.kind {
-            let kinds = words(kernel, TextType::KOFI_TEXT_OBJECT, "--kind", list)?;
+            let kinds = parse_texts(kernel, TextType::KOFI_TEXT_OBJECT, "--kind", list)?;
             roots.retain_mut(|root| root.prune(&|node| kinds.contains(&node.kind)));
         }
         Ok(())
@@ -72,20 +72,20 @@ impl Args {
 }
 
 /// The lines of `nodes`, which stand behind `indent`.
-fn draw(nodes: &[Node], indent: &str, lines: &mut Vec<String>) {
+fn draw_tree(nodes: &[ObjectNode], indent: &str, lines: &mut Vec<String>) {
     for (at, node) in nodes.iter().enumerate() {
-        let (branch, below) = if at + 1 == nodes.len() {
+        let (branch, continuation) = if at + 1 == nodes.len() {
             ("└── ", "    ")
         } else {
             ("├── ", "│   ")
         };
-        lines.push(format!("{indent}{branch}{}", line(node)));
-        draw(&node.children, &format!("{indent}{below}"), lines);
+        lines.push(format!("{indent}{branch}{}", describe(node)));
+        draw_tree(&node.children, &format!("{indent}{continuation}"), lines);
     }
 }
 
 /// What an object is, how it is, and what it has; not what it has done.
-fn line(node: &Node) -> String {
+fn describe(node: &ObjectNode) -> String {
     let mut parts = vec![format!("{} {}", node.kind, node.id)];
     parts.extend(node.name.clone());
     if node.state != "open" {
@@ -100,7 +100,7 @@ fn line(node: &Node) -> String {
     let values = node
         .values
         .iter()
-        .filter(|value| !value.is_counted())
+        .filter(|value| !value.is_cumulative())
         .map(|value| format!("{} {}", value.name, value.number));
     parts.extend(Some(values.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty()));
     parts.join("  ")
@@ -109,7 +109,7 @@ fn line(node: &Node) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
+    use crate::fake::FakeKernel;
     use clap::Parser;
 
     #[derive(Parser)]
@@ -118,14 +118,14 @@ mod tests {
         args: Args,
     }
 
-    fn shown(kernel: &Fake, line: &[&str]) -> Result<String, Error> {
+    fn shown(kernel: &FakeKernel, line: &[&str]) -> Result<String, Error> {
         let line = ["ls"].iter().chain(line);
         let args = Line::try_parse_from(line).unwrap().args;
         Ok(run(kernel, &args)? + "\n")
     }
 
     fn of_some(line: &[&str]) -> String {
-        shown(&Fake::with_objects(), line).unwrap()
+        shown(&FakeKernel::with_objects(), line).unwrap()
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn an_unknown_kind_is_refused_with_those_that_there_are() {
-        let error = shown(&Fake::with_objects(), &["-k", "queue"]).unwrap_err();
+        let error = shown(&FakeKernel::with_objects(), &["-k", "queue"]).unwrap_err();
         let words = error.to_string();
         assert!(
             words.starts_with("--kind: no `queue`; there are: fabric, domain, ep, pep"),
@@ -168,7 +168,10 @@ mod tests {
 
     #[test]
     fn nothing_is_said_to_be_open_where_nothing_is() {
-        assert_eq!(shown(&Fake::default(), &[]).unwrap(), "nothing is open\n");
-        assert_eq!(shown(&Fake::default(), &["--json"]).unwrap(), "[]\n");
+        assert_eq!(
+            shown(&FakeKernel::default(), &[]).unwrap(),
+            "nothing is open\n"
+        );
+        assert_eq!(shown(&FakeKernel::default(), &["--json"]).unwrap(), "[]\n");
     }
 }

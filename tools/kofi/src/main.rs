@@ -120,25 +120,29 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
     match &cli.command {
         Command::Info(args) => {
             let device = Device::open(&cli.device)?;
-            writeln!(out, "{}", info::run(&device, args, width())?)?;
+            writeln!(out, "{}", info::run(&device, args, terminal_width())?)?;
         }
-        Command::Server(args) => with_tests(cli, out, |runner, out| {
-            let beside = Device::open(&cli.device)?;
+        Command::Server(args) => run_tests(cli, out, |runner, out| {
+            let verbs_device = Device::open(&cli.device)?;
             // What is read as JSON has nothing else in it.
             if args.json {
-                server::run(runner, &beside, args, &mut io::stderr())
+                server::run(runner, &verbs_device, args, &mut io::stderr())
             } else {
-                server::run(runner, &beside, args, out)
+                server::run(runner, &verbs_device, args, out)
             }
         })?,
         Command::Pingpong(args) => {
-            with_tests(cli, out, |runner, _| pingpong::run(runner, args, width()))?;
+            run_tests(cli, out, |runner, _| {
+                pingpong::run(runner, args, terminal_width())
+            })?;
         }
         Command::Atomic(args) => {
-            with_tests(cli, out, |runner, _| atomic::run(runner, args, width()))?;
+            run_tests(cli, out, |runner, _| {
+                atomic::run(runner, args, terminal_width())
+            })?;
         }
-        Command::Bw(args) => with_tests(cli, out, |runner, _| bw::run(runner, args))?,
-        Command::Compare(args) => with_tests(cli, out, |runner, _| compare::run(runner, args))?,
+        Command::Bw(args) => run_tests(cli, out, |runner, _| bw::run(runner, args))?,
+        Command::Compare(args) => run_tests(cli, out, |runner, _| compare::run(runner, args))?,
         Command::Ls(args) => {
             let device = Device::open(&cli.device)?;
             writeln!(out, "{}", ls::run(&device, args)?)?;
@@ -152,20 +156,20 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
             stat::run(
                 &device,
                 args,
-                &*runner::stop_flag()?,
-                width().is_some(),
+                &*runner::register_stop_flag()?,
+                terminal_width().is_some(),
                 out,
             )?;
         }
-        Command::Selftest(args) => with_tests(cli, out, |runner, _| {
-            let beside = Device::open(&cli.device)?;
-            selftest::run(runner, &beside, args, &selftest::addresses()?)
+        Command::Selftest(args) => run_tests(cli, out, |runner, _| {
+            let server_device = Device::open(&cli.device)?;
+            selftest::run(runner, &server_device, args, &selftest::local_addresses()?)
         })?,
         Command::Man(args) => man::run(Cli::command(), args, out)?,
         Command::Version => {
             writeln!(out, "program: {}", env!("CARGO_PKG_VERSION"))?;
             let api = Device::open(&cli.device)?.version()?;
-            writeln!(out, "kernel: {}", abi::version(api))?;
+            writeln!(out, "kernel: {}", abi::format_version(api))?;
             writeln!(out, "abi: {}", abi::KOFI_ABI_VERSION)?;
         }
         Command::Completions { shell } => {
@@ -180,7 +184,7 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
 }
 
 /// Prints what comes of a command that runs tests, even where that is an error.
-fn with_tests(
+fn run_tests(
     cli: &Cli,
     out: &mut dyn Write,
     command: impl FnOnce(Runner<'_>, &mut dyn Write) -> Result<Report, Error>,
@@ -188,8 +192,8 @@ fn with_tests(
     let device = Device::open(&cli.device)?;
     let runner = Runner {
         kernel: &device,
-        stop: &*runner::stop_flag()?,
-        bars: true,
+        stop: &*runner::register_stop_flag()?,
+        show_progress: true,
     };
     let report = command(runner, out)?;
     print(report, out)
@@ -200,11 +204,11 @@ fn print(report: Report, out: &mut dyn Write) -> Result<(), Error> {
         writeln!(out, "{}", report.text)?;
     }
     out.flush()?;
-    report.end
+    report.result
 }
 
 /// Columns of the terminal, if the output goes to one.
-fn width() -> Option<u16> {
+fn terminal_width() -> Option<u16> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     Some(size.ws_col).filter(|&columns| columns > 0)
 }
@@ -242,7 +246,7 @@ mod tests {
         let mut out = Vec::new();
         let report = Report {
             text: "some".to_string(),
-            end: Err(Error::Interrupted),
+            result: Err(Error::Interrupted),
         };
         assert!(matches!(print(report, &mut out), Err(Error::Interrupted)));
         assert_eq!(out, b"some\n");

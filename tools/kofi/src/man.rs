@@ -12,19 +12,19 @@ use std::{
 pub struct Args {
     /// Where to write a page for each command to, besides that of the program; without it that one is
     /// printed
-    folder: Option<PathBuf>,
+    dir: Option<PathBuf>,
 }
 
 /// Writes them.
 pub fn run(command: clap::Command, args: &Args, out: &mut dyn Write) -> Result<(), Error> {
-    let Some(folder) = &args.folder else {
+    let Some(dir) = &args.dir else {
         let mut page = Vec::new();
         clap_mangen::Man::new(command).render(&mut page)?;
         out.write_all(&page)?;
         return Ok(());
     };
-    clap_mangen::generate_to(command, folder).map_err(|error| Error::NotWritten {
-        path: folder.clone(),
+    clap_mangen::generate_to(command, dir).map_err(|error| Error::WriteFailed {
+        path: dir.clone(),
         error,
     })
 }
@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn the_page_of_the_program_names_its_commands() {
         let mut page = Vec::new();
-        run(Cli::command(), &Args { folder: None }, &mut page).unwrap();
+        run(Cli::command(), &Args { dir: None }, &mut page).unwrap();
         let page = String::from_utf8(page).unwrap();
         assert!(page.contains(".TH kofi 1"), "{page}");
         assert!(page.contains("kofi\\-pingpong(1)"), "{page}");
@@ -50,23 +50,23 @@ mod tests {
 
     #[test]
     fn each_command_has_a_page() {
-        let folder = env::temp_dir().join(format!("kofi-man-{}", std::process::id()));
-        fs::create_dir(&folder).unwrap();
+        let dir = env::temp_dir().join(format!("kofi-man-{}", std::process::id()));
+        fs::create_dir(&dir).unwrap();
         let args = Args {
-            folder: Some(folder.clone()),
+            dir: Some(dir.clone()),
         };
         run(Cli::command(), &args, &mut Vec::new()).unwrap();
         for page in ["kofi.1", "kofi-info.1", "kofi-compare.1", "kofi-selftest.1"] {
-            let text = fs::read_to_string(folder.join(page)).unwrap();
+            let text = fs::read_to_string(dir.join(page)).unwrap();
             assert!(text.contains(".SH NAME"), "{page}");
         }
-        fs::remove_dir_all(folder).unwrap();
+        fs::remove_dir_all(dir).unwrap();
     }
 
     #[test]
     fn a_folder_that_is_none_is_named() {
         let args = Args {
-            folder: Some("/nonexistent/man".into()),
+            dir: Some("/nonexistent/man".into()),
         };
         let error = run(Cli::command(), &args, &mut Vec::new()).unwrap_err();
         assert!(

@@ -13,69 +13,72 @@ use crate::{
 const PREFIX: &str = "FI_";
 
 /// Values of an enumeration that are asked for. Those of a provider's own, far beyond, have no names.
-const VALUES: u64 = 64;
+const VALUE_COUNT: u64 = 64;
 
 /// Numbers that have a name.
 pub struct Names {
-    named: Vec<(u64, String)>,
+    entries: Vec<(u64, String)>,
     /// Bytes that all names begin with, as far as they are whole words.
-    shared: usize,
+    prefix_len: usize,
 }
 
 impl Names {
     /// The single bits of a type with flags.
-    pub fn of_flags(kernel: &dyn Kernel, kind: TextType) -> Result<Self, Error> {
-        Self::of(kernel, kind, (0..u64::BITS).map(|bit| 1 << bit))
+    pub fn read_flags(kernel: &dyn Kernel, kind: TextType) -> Result<Self, Error> {
+        Self::read(kernel, kind, (0..u64::BITS).map(|bit| 1 << bit))
     }
 
     /// The values of an enumeration.
-    pub fn of_values(kernel: &dyn Kernel, kind: TextType) -> Result<Self, Error> {
-        Self::of(kernel, kind, 0..VALUES)
+    pub fn read_values(kernel: &dyn Kernel, kind: TextType) -> Result<Self, Error> {
+        Self::read(kernel, kind, 0..VALUE_COUNT)
     }
 
-    fn of(
+    fn read(
         kernel: &dyn Kernel,
         kind: TextType,
         numbers: impl Iterator<Item = u64>,
     ) -> Result<Self, Error> {
-        let mut named = Vec::new();
+        let mut entries = Vec::new();
         for number in numbers {
             let name = kernel.text(kind, number)?;
             if name.starts_with(PREFIX) {
-                named.push((number, name));
+                entries.push((number, name));
             }
         }
-        let shared = shared(named.iter().map(|(_, name)| name.as_str()));
-        Ok(Self { named, shared })
+        let prefix_len = common_prefix_len(entries.iter().map(|(_, name)| name.as_str()));
+        Ok(Self {
+            entries,
+            prefix_len,
+        })
     }
 
     /// The number of a name, in any case, with or without what all names begin with.
-    pub fn find(&self, option: &'static str, word: &str) -> Result<u64, Error> {
-        let upper = word.to_ascii_uppercase();
-        let is_named = |name: &str| {
-            name == upper
-                || name.strip_prefix(PREFIX) == Some(&upper)
-                || name.get(self.shared..) == Some(&upper)
+    pub fn find(&self, option: &'static str, name: &str) -> Result<u64, Error> {
+        let upper = name.to_ascii_uppercase();
+        let matches = |known: &str| {
+            known == upper
+                || known.strip_prefix(PREFIX) == Some(&upper)
+                || known.get(self.prefix_len..) == Some(&upper)
         };
-        match self.named.iter().find(|(_, name)| is_named(name)) {
+        match self.entries.iter().find(|(_, name)| matches(name)) {
             Some(&(number, _)) => Ok(number),
             None => Err(Error::UnknownName {
                 option,
-                word: word.to_string(),
-                known: self.list(),
+                name: name.to_string(),
+                known: self.joined(),
             }),
         }
     }
 
     /// The same of an enumeration, whose values have 32 bits.
-    pub fn find_value(&self, option: &'static str, word: &str) -> Result<u32, Error> {
-        let number = self.find(option, word)?;
+    pub fn find_value(&self, option: &'static str, name: &str) -> Result<u32, Error> {
+        let number = self.find(option, name)?;
         u32::try_from(number).map_err(|_| Error::OutOfRange { option })
     }
 
-    fn list(&self) -> String {
+    fn joined(&self) -> String {
         let all: Vec<_> = self
-            .named
+            .entries
             .iter()
             .map(|(_, name)| self.short(name))
             .collect();
@@ -84,13 +87,13 @@ impl Names {
 
     /// The name of a number as it is typed; one without a name as it is.
     pub fn name(&self, number: u64) -> String {
-        let known = self.named.iter().find(|(known, _)| *known == number);
+        let known = self.entries.iter().find(|(known, _)| *known == number);
         known.map_or_else(|| number.to_string(), |(_, name)| self.short(name))
     }
 
     /// A name as it is typed: without what all begin with. Other text stays as it is.
     pub fn short(&self, name: &str) -> String {
-        match name.get(self.shared..) {
+        match name.get(self.prefix_len..) {
             Some(rest) if name.starts_with(PREFIX) => rest.to_ascii_lowercase(),
             _ => name.to_string(),
         }
@@ -98,12 +101,12 @@ impl Names {
 }
 
 /// Bytes up to the last underscore of what all names begin with.
-fn shared<'a>(mut names: impl Iterator<Item = &'a str>) -> usize {
+fn common_prefix_len<'a>(mut names: impl Iterator<Item = &'a str>) -> usize {
     let Some(first) = names.next() else {
         return 0;
     };
-    let same = names.fold(first.len(), |most, name| {
-        let pairs = first.bytes().zip(name.bytes()).take(most);
+    let same = names.fold(first.len(), |same, name| {
+        let pairs = first.bytes().zip(name.bytes()).take(same);
         pairs.take_while(|(a, b)| a == b).count()
     });
     first[..same].rfind('_').map_or(0, |at| at + 1)
@@ -116,11 +119,11 @@ pub fn parse_flags(
     option: &'static str,
     list: &str,
 ) -> Result<u64, Error> {
-    let names = Names::of_flags(kernel, kind)?;
-    let words = list.split([',', '|']).map(str::trim);
-    words
-        .filter(|word| !word.is_empty())
-        .try_fold(0, |flags, word| Ok(flags | names.find(option, word)?))
+    let names = Names::read_flags(kernel, kind)?;
+    let listed = list.split([',', '|']).map(str::trim);
+    listed
+        .filter(|name| !name.is_empty())
+        .try_fold(0, |flags, name| Ok(flags | names.find(option, name)?))
 }
 
 /// The number of an enumeration's name.
@@ -128,32 +131,32 @@ pub fn parse_value(
     kernel: &dyn Kernel,
     kind: TextType,
     option: &'static str,
-    word: &str,
+    name: &str,
 ) -> Result<u32, Error> {
-    Names::of_values(kernel, kind)?.find_value(option, word.trim())
+    Names::read_values(kernel, kind)?.find_value(option, name.trim())
 }
 
 /// The words in a list with commas, each of which the kernel has for a number of that type.
-pub fn words(
+pub fn parse_texts(
     kernel: &dyn Kernel,
     kind: TextType,
     option: &'static str,
     list: &str,
 ) -> Result<Vec<String>, Error> {
     let mut known = Vec::new();
-    for number in 0..VALUES {
+    for number in 0..VALUE_COUNT {
         known.push(kernel.text(kind, number)?);
     }
     // The kernel's words for a number that has none: `unknown (0x20)`.
-    known.retain(|word| !word.contains(' '));
-    let asked = list.split(',').map(str::trim);
-    asked
-        .filter(|word| !word.is_empty())
-        .map(|word| {
-            let found = known.iter().find(|known| *known == word);
+    known.retain(|text| !text.contains(' '));
+    let listed = list.split(',').map(str::trim);
+    listed
+        .filter(|text| !text.is_empty())
+        .map(|text| {
+            let found = known.iter().find(|known| *known == text);
             found.cloned().ok_or_else(|| Error::UnknownName {
                 option,
-                word: word.to_string(),
+                name: text.to_string(),
                 known: known.join(", "),
             })
         })
@@ -161,26 +164,26 @@ pub fn words(
 }
 
 /// The names of the flags that are set; bits without a name stand together in one number.
-pub fn flags(kernel: &dyn Kernel, kind: TextType, flags: u64) -> Result<Vec<String>, Error> {
+pub fn flag_names(kernel: &dyn Kernel, kind: TextType, flags: u64) -> Result<Vec<String>, Error> {
     let text = kernel.text(kind, flags)?;
-    let words = text.split(", ").filter(|word| !word.is_empty());
-    Ok(words.map(str::to_string).collect())
+    let names = text.split(", ").filter(|name| !name.is_empty());
+    Ok(names.map(str::to_string).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
+    use crate::fake::FakeKernel;
 
     const CAPS: TextType = TextType::KOFI_TEXT_CAPS;
     const EP_TYPE: TextType = TextType::KOFI_TEXT_EP_TYPE;
 
     fn caps(list: &str) -> Result<u64, Error> {
-        parse_flags(&Fake::default(), CAPS, "--caps", list)
+        parse_flags(&FakeKernel::default(), CAPS, "--caps", list)
     }
 
-    fn ep_type(word: &str) -> Result<u32, Error> {
-        parse_value(&Fake::default(), EP_TYPE, "--ep-type", word)
+    fn ep_type(name: &str) -> Result<u32, Error> {
+        parse_value(&FakeKernel::default(), EP_TYPE, "--ep-type", word)
     }
 
     #[test]
@@ -203,8 +206,8 @@ mod tests {
 
     #[test]
     fn the_highest_bit_has_a_name_like_any_other() {
-        let kernel = Fake::default();
-        let names = Names::of_flags(&kernel, TextType::KOFI_TEXT_MODE).unwrap();
+        let kernel = FakeKernel::default();
+        let names = Names::read_flags(&kernel, TextType::KOFI_TEXT_MODE).unwrap();
         assert_eq!(names.find("--mode", "context").unwrap(), 1 << 59);
         assert_eq!(names.find("--mode", "own").unwrap(), 1 << 63);
     }
@@ -237,17 +240,17 @@ mod tests {
 
     #[test]
     fn only_whole_words_are_shared() {
-        assert_eq!(shared(["FI_EP_MSG", "FI_EP_MSX"].into_iter()), 6);
-        assert_eq!(shared(["FI_MSG", "FI_MULTICAST"].into_iter()), 3);
-        assert_eq!(shared(["FI_MR_LOCAL"].into_iter()), 6);
-        assert_eq!(shared(std::iter::empty()), 0);
+        assert_eq!(common_prefix_len(["FI_EP_MSG", "FI_EP_MSX"].into_iter()), 6);
+        assert_eq!(common_prefix_len(["FI_MSG", "FI_MULTICAST"].into_iter()), 3);
+        assert_eq!(common_prefix_len(["FI_MR_LOCAL"].into_iter()), 6);
+        assert_eq!(common_prefix_len(std::iter::empty()), 0);
     }
 
     #[test]
     fn flags_without_a_name_stand_as_a_number() {
-        let kernel = Fake::default();
-        let words = flags(&kernel, CAPS, 0x3).unwrap();
+        let kernel = FakeKernel::default();
+        let words = flag_names(&kernel, CAPS, 0x3).unwrap();
         assert_eq!(words, ["FI_MSG", "0x1"]);
-        assert!(flags(&kernel, CAPS, 0).unwrap().is_empty());
+        assert!(flag_names(&kernel, CAPS, 0).unwrap().is_empty());
     }
 }

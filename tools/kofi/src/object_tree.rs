@@ -24,10 +24,10 @@ use std::collections::{
 
 /// The kernel's words, each asked for once.
 #[derive(Default)]
-struct Words(BTreeMap<(u32, u32), String>);
+struct TextCache(BTreeMap<(u32, u32), String>);
 
-impl Words {
-    fn of(&mut self, kernel: &dyn Kernel, kind: TextType, number: u32) -> Result<String, Error> {
+impl TextCache {
+    fn get(&mut self, kernel: &dyn Kernel, kind: TextType, number: u32) -> Result<String, Error> {
         Ok(match self.0.entry((kind.0, number)) {
             Entry::Occupied(known) => known.get().clone(),
             Entry::Vacant(new) => new.insert(kernel.text(kind, number.into())?).clone(),
@@ -37,16 +37,16 @@ impl Words {
 
 /// What a number says of an object.
 pub struct Value {
-    pub what: ObjectValue,
+    pub id: ObjectValue,
     pub name: String,
     pub number: u64,
 }
 
 impl Value {
     /// Whether it is of what has been done, and so has a rate, rather than of what there is.
-    pub fn is_counted(&self) -> bool {
-        let counted = ObjectValue::KOFI_VALUE_SENDS.0..=ObjectValue::KOFI_VALUE_OVERRUNS.0;
-        counted.contains(&self.what.0)
+    pub fn is_cumulative(&self) -> bool {
+        let cumulative = ObjectValue::KOFI_VALUE_SENDS.0..=ObjectValue::KOFI_VALUE_OVERRUNS.0;
+        cumulative.contains(&self.id.0)
     }
 }
 
@@ -60,7 +60,7 @@ pub struct Owner {
 
 impl Owner {
     /// The name, and the number of a process.
-    pub fn show(&self) -> String {
+    pub fn label(&self) -> String {
         match self.pid {
             Some(pid) => format!("{} {pid}", self.name),
             None => self.name.clone(),
@@ -70,7 +70,7 @@ impl Owner {
 
 /// One object, and what has been opened from it.
 #[derive(Serialize)]
-pub struct Node {
+pub struct ObjectNode {
     pub id: u64,
     pub kind: String,
     pub name: Option<String>,
@@ -80,7 +80,7 @@ pub struct Node {
     pub peer: Option<String>,
     #[serde(serialize_with = "as_map")]
     pub values: Vec<Value>,
-    pub children: Vec<Node>,
+    pub children: Vec<ObjectNode>,
 }
 
 fn as_map<S: Serializer>(values: &[Value], serializer: S) -> Result<S::Ok, S::Error> {
@@ -91,66 +91,66 @@ fn as_map<S: Serializer>(values: &[Value], serializer: S) -> Result<S::Ok, S::Er
     map.end()
 }
 
-impl Node {
-    fn new(kernel: &dyn Kernel, words: &mut Words, object: &Object) -> Result<Self, Error> {
+impl ObjectNode {
+    fn new(kernel: &dyn Kernel, cache: &mut TextCache, object: &Object) -> Result<Self, Error> {
         let pairs = object.what.iter().zip(&object.values);
         let count = usize::try_from(object.value_count).unwrap_or(usize::MAX);
         let mut values = Vec::new();
-        for (&what, &number) in pairs.take(count) {
+        for (&id, &number) in pairs.take(count) {
             values.push(Value {
-                what: ObjectValue(what),
-                name: words.of(kernel, TextType::KOFI_TEXT_VALUE, what)?,
+                id: ObjectValue(id),
+                name: cache.get(kernel, TextType::KOFI_TEXT_VALUE, id)?,
                 number,
             });
         }
         Ok(Self {
             id: object.id,
-            kind: words.of(kernel, TextType::KOFI_TEXT_OBJECT, object.kind)?,
-            name: some(abi::string(&object.name)),
+            kind: cache.get(kernel, TextType::KOFI_TEXT_OBJECT, object.kind)?,
+            name: non_empty(abi::get_string(&object.name)),
             owner: Owner {
-                name: abi::string(&object.owner),
+                name: abi::get_string(&object.owner),
                 pid: Some(object.pid).filter(|&pid| pid != 0),
             },
-            state: words.of(kernel, TextType::KOFI_TEXT_STATE, object.state)?,
-            local: abi::address(&object.local_addr),
-            peer: abi::address(&object.peer_addr),
+            state: cache.get(kernel, TextType::KOFI_TEXT_STATE, object.state)?,
+            local: abi::get_address(&object.local_addr),
+            peer: abi::get_address(&object.peer_addr),
             values,
             children: Vec::new(),
         })
     }
 
     /// One of its numbers.
-    pub fn value(&self, what: ObjectValue) -> Option<u64> {
-        let found = self.values.iter().find(|value| value.what == what);
+    pub fn value(&self, id: ObjectValue) -> Option<u64> {
+        let found = self.values.iter().find(|value| value.id == id);
         found.map(|value| value.number)
     }
 
     /// Takes out what `keep` does not want, but not what something stands below that it wants. Whether
     /// there is anything left.
-    pub fn prune(&mut self, keep: &dyn Fn(&Node) -> bool) -> bool {
+    pub fn prune(&mut self, keep: &dyn Fn(&ObjectNode) -> bool) -> bool {
         self.children.retain_mut(|child| child.prune(keep));
         keep(self) || !self.children.is_empty()
     }
 }
 
-fn some(text: String) -> Option<String> {
+fn non_empty(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
 /// Everything that is open: what has been opened from nothing else, and below that the rest.
-pub fn forest(kernel: &dyn Kernel) -> Result<Vec<Node>, Error> {
-    let mut words = Words::default();
+pub fn read_objects(kernel: &dyn Kernel) -> Result<Vec<ObjectNode>, Error> {
+    let mut cache = TextCache::default();
     let mut roots = Vec::new();
-    let mut below: BTreeMap<u64, Vec<Node>> = BTreeMap::new();
+    let mut children: BTreeMap<u64, Vec<ObjectNode>> = BTreeMap::new();
     let objects = kernel.objects()?;
     // The last ones first: whatever stands below an object comes behind it.
     for object in objects.iter().rev() {
-        let mut node = Node::new(kernel, &mut words, object)?;
-        node.children = below.remove(&node.id).unwrap_or_default();
+        let mut node = ObjectNode::new(kernel, &mut cache, object)?;
+        node.children = children.remove(&node.id).unwrap_or_default();
         node.children.reverse();
         match object.parent {
             0 => roots.push(node),
-            parent => below.entry(parent).or_default().push(node),
+            parent => children.entry(parent).or_default().push(node),
         }
     }
     roots.reverse();
@@ -160,9 +160,9 @@ pub fn forest(kernel: &dyn Kernel) -> Result<Vec<Node>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
+    use crate::fake::FakeKernel;
 
-    fn ids(nodes: &[Node]) -> Vec<u64> {
+    fn ids(nodes: &[ObjectNode]) -> Vec<u64> {
         let all = nodes
             .iter()
             .flat_map(|node| [vec![node.id], ids(&node.children)].concat());
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn objects_stand_below_what_they_were_opened_from() {
-        let roots = forest(&Fake::with_objects()).unwrap();
+        let roots = read_objects(&FakeKernel::with_objects()).unwrap();
         assert_eq!(ids(&roots), [1, 2, 3, 4, 5, 6, 7, 9, 12, 8, 13]);
         assert_eq!(roots.len(), 2);
         assert_eq!(roots[0].children.len(), 3);
@@ -179,14 +179,14 @@ mod tests {
 
     #[test]
     fn what_is_left_keeps_what_it_stands_below() {
-        let mut roots = forest(&Fake::with_objects()).unwrap();
+        let mut roots = read_objects(&FakeKernel::with_objects()).unwrap();
         roots.retain_mut(|root| root.prune(&|node| node.kind == "av_set"));
         assert_eq!(ids(&roots), [1, 4, 9, 12]);
     }
 
     #[test]
     fn values_are_found_by_what_they_say() {
-        let roots = forest(&Fake::with_objects()).unwrap();
+        let roots = read_objects(&FakeKernel::with_objects()).unwrap();
         let queue = &roots[0].children[0];
         assert_eq!(queue.value(ObjectValue::KOFI_VALUE_DEPTH), Some(2));
         assert_eq!(queue.value(ObjectValue::KOFI_VALUE_SIZE), None);

@@ -19,8 +19,8 @@ use serde::{
 use std::fmt;
 
 /// What stands behind a name.
-pub enum Value {
-    Group(Vec<(&'static str, Value)>),
+pub enum AttrValue {
+    Group(Vec<(&'static str, AttrValue)>),
     Flags(Vec<String>),
     Number(u64),
     /// A number whose digits are bits; in JSON a number like any other.
@@ -29,39 +29,39 @@ pub enum Value {
     Text(String),
 }
 
-use Value::{
+use AttrValue::{
     Group,
     Mask,
     Number, //
 };
 
 /// Everything that the kernel says of an offer.
-pub fn of_offer(kernel: &dyn Kernel, offer: &Offer) -> Result<Value, Error> {
-    let say = Speaker(kernel);
+pub fn build(kernel: &dyn Kernel, offer: &Offer) -> Result<AttrValue, Error> {
+    let reader = AttrReader(kernel);
     Ok(Group(vec![
-        ("caps", say.caps(offer.caps)?),
-        ("mode", say.mode(offer.mode)?),
+        ("caps", reader.caps(offer.caps)?),
+        ("mode", reader.mode(offer.mode)?),
         (
             "addr_format",
-            say.value(TextType::KOFI_TEXT_ADDR_FORMAT, offer.addr_format)?,
+            reader.value(TextType::KOFI_TEXT_ADDR_FORMAT, offer.addr_format)?,
         ),
         ("src_addr", text(&offer.src_addr)),
         ("dest_addr", text(&offer.dest_addr)),
-        ("tx_attr", tx_attr(&say, offer)?),
-        ("rx_attr", rx_attr(&say, offer)?),
-        ("ep_attr", ep_attr(&say, offer)?),
-        ("domain_attr", domain_attr(&say, offer)?),
+        ("tx_attr", tx_attr(&reader, offer)?),
+        ("rx_attr", rx_attr(&reader, offer)?),
+        ("ep_attr", ep_attr(&reader, offer)?),
+        ("domain_attr", domain_attr(&reader, offer)?),
         ("fabric_attr", fabric_attr(offer)),
     ]))
 }
 
-fn tx_attr(say: &Speaker<'_>, offer: &Offer) -> Result<Value, Error> {
+fn tx_attr(reader: &AttrReader<'_>, offer: &Offer) -> Result<AttrValue, Error> {
     Ok(Group(vec![
-        ("caps", say.caps(offer.tx_caps)?),
-        ("mode", say.mode(offer.tx_mode)?),
-        ("op_flags", say.op_flags(offer.tx_op_flags)?),
-        ("msg_order", say.order(offer.tx_msg_order)?),
-        ("comp_order", say.order(offer.tx_comp_order)?),
+        ("caps", reader.caps(offer.tx_caps)?),
+        ("mode", reader.mode(offer.tx_mode)?),
+        ("op_flags", reader.op_flags(offer.tx_op_flags)?),
+        ("msg_order", reader.order(offer.tx_msg_order)?),
+        ("comp_order", reader.order(offer.tx_comp_order)?),
         ("inject_size", Number(offer.tx_inject_size)),
         ("size", Number(offer.tx_size)),
         ("iov_limit", Number(offer.tx_iov_limit)),
@@ -69,27 +69,27 @@ fn tx_attr(say: &Speaker<'_>, offer: &Offer) -> Result<Value, Error> {
     ]))
 }
 
-fn rx_attr(say: &Speaker<'_>, offer: &Offer) -> Result<Value, Error> {
+fn rx_attr(reader: &AttrReader<'_>, offer: &Offer) -> Result<AttrValue, Error> {
     Ok(Group(vec![
-        ("caps", say.caps(offer.rx_caps)?),
-        ("mode", say.mode(offer.rx_mode)?),
-        ("op_flags", say.op_flags(offer.rx_op_flags)?),
-        ("msg_order", say.order(offer.rx_msg_order)?),
-        ("comp_order", say.order(offer.rx_comp_order)?),
+        ("caps", reader.caps(offer.rx_caps)?),
+        ("mode", reader.mode(offer.rx_mode)?),
+        ("op_flags", reader.op_flags(offer.rx_op_flags)?),
+        ("msg_order", reader.order(offer.rx_msg_order)?),
+        ("comp_order", reader.order(offer.rx_comp_order)?),
         ("total_buffered_recv", Number(offer.rx_total_buffered_recv)),
         ("size", Number(offer.rx_size)),
         ("iov_limit", Number(offer.rx_iov_limit)),
     ]))
 }
 
-fn ep_attr(say: &Speaker<'_>, offer: &Offer) -> Result<Value, Error> {
+fn ep_attr(reader: &AttrReader<'_>, offer: &Offer) -> Result<AttrValue, Error> {
     let protocol = TextType::KOFI_TEXT_PROTOCOL;
     Ok(Group(vec![
         (
             "type",
-            say.value(TextType::KOFI_TEXT_EP_TYPE, offer.ep_type)?,
+            reader.value(TextType::KOFI_TEXT_EP_TYPE, offer.ep_type)?,
         ),
-        ("protocol", say.value(protocol, offer.ep_protocol)?),
+        ("protocol", reader.value(protocol, offer.ep_protocol)?),
         ("protocol_version", Number(offer.ep_protocol_version.into())),
         ("max_msg_size", Number(offer.ep_max_msg_size)),
         ("msg_prefix_size", Number(offer.ep_msg_prefix_size)),
@@ -102,24 +102,30 @@ fn ep_attr(say: &Speaker<'_>, offer: &Offer) -> Result<Value, Error> {
     ]))
 }
 
-fn domain_attr(say: &Speaker<'_>, offer: &Offer) -> Result<Value, Error> {
+fn domain_attr(reader: &AttrReader<'_>, offer: &Offer) -> Result<AttrValue, Error> {
     let threading = TextType::KOFI_TEXT_THREADING;
     let av_type = TextType::KOFI_TEXT_AV_TYPE;
     let resources = TextType::KOFI_TEXT_RESOURCE_MGMT;
     Ok(Group(vec![
         ("name", text(&offer.domain_name)),
-        ("threading", say.value(threading, offer.domain_threading)?),
+        (
+            "threading",
+            reader.value(threading, offer.domain_threading)?,
+        ),
         (
             "control_progress",
-            say.progress(offer.domain_control_progress)?,
+            reader.progress(offer.domain_control_progress)?,
         ),
-        ("data_progress", say.progress(offer.domain_data_progress)?),
+        (
+            "data_progress",
+            reader.progress(offer.domain_data_progress)?,
+        ),
         (
             "resource_mgmt",
-            say.value(resources, offer.domain_resource_mgmt)?,
+            reader.value(resources, offer.domain_resource_mgmt)?,
         ),
-        ("av_type", say.value(av_type, offer.domain_av_type)?),
-        ("mr_mode", say.mr_mode(offer.domain_mr_mode)?),
+        ("av_type", reader.value(av_type, offer.domain_av_type)?),
+        ("mr_mode", reader.mr_mode(offer.domain_mr_mode)?),
         ("mr_key_size", Number(offer.domain_mr_key_size)),
         ("cq_data_size", Number(offer.domain_cq_data_size)),
         ("cq_cnt", Number(offer.domain_cq_cnt)),
@@ -132,15 +138,15 @@ fn domain_attr(say: &Speaker<'_>, offer: &Offer) -> Result<Value, Error> {
         ("max_ep_srx_ctx", Number(offer.domain_max_ep_srx_ctx)),
         ("cntr_cnt", Number(offer.domain_cntr_cnt)),
         ("mr_iov_limit", Number(offer.domain_mr_iov_limit)),
-        ("caps", say.caps(offer.domain_caps)?),
-        ("mode", say.mode(offer.domain_mode)?),
+        ("caps", reader.caps(offer.domain_caps)?),
+        ("mode", reader.mode(offer.domain_mode)?),
         ("max_err_data", Number(offer.domain_max_err_data)),
         ("mr_cnt", Number(offer.domain_mr_cnt)),
     ]))
 }
 
-fn fabric_attr(offer: &Offer) -> Value {
-    let version = |number| Value::Text(abi::version(number));
+fn fabric_attr(offer: &Offer) -> AttrValue {
+    let version = |number| AttrValue::Text(abi::format_version(number));
     Group(vec![
         ("name", text(&offer.fabric_name)),
         ("prov_name", text(&offer.prov_name)),
@@ -149,49 +155,49 @@ fn fabric_attr(offer: &Offer) -> Value {
     ])
 }
 
-fn text(field: &[std::ffi::c_char]) -> Value {
-    Value::Text(abi::string(field))
+fn text(field: &[std::ffi::c_char]) -> AttrValue {
+    AttrValue::Text(abi::get_string(field))
 }
 
 /// Puts numbers into the kernel's words.
-struct Speaker<'a>(&'a dyn Kernel);
+struct AttrReader<'a>(&'a dyn Kernel);
 
-impl Speaker<'_> {
-    fn flags(&self, kind: TextType, flags: u64) -> Result<Value, Error> {
-        Ok(Value::Flags(names::flags(self.0, kind, flags)?))
+impl AttrReader<'_> {
+    fn flags(&self, kind: TextType, flags: u64) -> Result<AttrValue, Error> {
+        Ok(AttrValue::Flags(names::flag_names(self.0, kind, flags)?))
     }
 
-    fn caps(&self, flags: u64) -> Result<Value, Error> {
+    fn caps(&self, flags: u64) -> Result<AttrValue, Error> {
         self.flags(TextType::KOFI_TEXT_CAPS, flags)
     }
 
-    fn mode(&self, flags: u64) -> Result<Value, Error> {
+    fn mode(&self, flags: u64) -> Result<AttrValue, Error> {
         self.flags(TextType::KOFI_TEXT_MODE, flags)
     }
 
-    fn op_flags(&self, flags: u64) -> Result<Value, Error> {
+    fn op_flags(&self, flags: u64) -> Result<AttrValue, Error> {
         self.flags(TextType::KOFI_TEXT_OP_FLAGS, flags)
     }
 
     /// Of messages and of completions.
-    fn order(&self, flags: u64) -> Result<Value, Error> {
+    fn order(&self, flags: u64) -> Result<AttrValue, Error> {
         self.flags(TextType::KOFI_TEXT_ORDER, flags)
     }
 
-    fn mr_mode(&self, flags: u32) -> Result<Value, Error> {
+    fn mr_mode(&self, flags: u32) -> Result<AttrValue, Error> {
         self.flags(TextType::KOFI_TEXT_MR_MODE, flags.into())
     }
 
-    fn value(&self, kind: TextType, value: u32) -> Result<Value, Error> {
-        Ok(Value::Text(self.0.text(kind, value.into())?))
+    fn value(&self, kind: TextType, value: u32) -> Result<AttrValue, Error> {
+        Ok(AttrValue::Text(self.0.text(kind, value.into())?))
     }
 
-    fn progress(&self, value: u32) -> Result<Value, Error> {
+    fn progress(&self, value: u32) -> Result<AttrValue, Error> {
         self.value(TextType::KOFI_TEXT_PROGRESS, value)
     }
 }
 
-impl Serialize for Value {
+impl Serialize for AttrValue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Group(fields) => {
@@ -205,14 +211,14 @@ impl Serialize for Value {
     }
 }
 
-impl Value {
+impl AttrValue {
     /// The lines of a group, each after `indent`; other values end the line that they stand in.
-    fn show(&self, f: &mut fmt::Formatter<'_>, indent: usize) -> fmt::Result {
+    fn write_fields(&self, f: &mut fmt::Formatter<'_>, indent: usize) -> fmt::Result {
         match self {
             Self::Group(fields) => {
                 for (name, value) in fields {
                     write!(f, "\n{:indent$}{name}:", "")?;
-                    value.show(f, indent + 4)?;
+                    value.write_fields(f, indent + 4)?;
                 }
                 Ok(())
             }
@@ -226,10 +232,10 @@ impl Value {
     }
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for AttrValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("fi_info:")?;
-        self.show(f, 4)
+        self.write_fields(f, 4)
     }
 }
 
@@ -237,19 +243,19 @@ impl fmt::Display for Value {
 mod tests {
     use super::*;
     use crate::fake::{
-        offer,
-        Fake, //
+        sample_offer,
+        FakeKernel, //
     };
     use serde_json::json;
 
-    fn tree(offer: &Offer) -> Value {
-        of_offer(&Fake::default(), offer).unwrap()
+    fn tree(offer: &Offer) -> AttrValue {
+        build(&FakeKernel::default(), offer).unwrap()
     }
 
     #[test]
     fn an_offer_shows_as_lines_in_groups() {
         assert_eq!(
-            format!("{}\n", tree(&offer())),
+            format!("{}\n", tree(&sample_offer())),
             include_str!("golden/block.txt")
         );
     }
@@ -261,7 +267,7 @@ mod tests {
             let keys = text.lines().filter_map(|line| line.split_once(':'));
             keys.map(|(key, _)| key.to_string()).collect()
         };
-        assert_eq!(lines(&Offer::default()), lines(&offer()));
+        assert_eq!(lines(&Offer::default()), lines(&sample_offer()));
     }
 
     #[test]

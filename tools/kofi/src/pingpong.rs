@@ -7,30 +7,30 @@ use crate::{
     client::{
         self,
         Bounds,
-        Measured, //
+        Measurement, //
     },
     error::Error,
     latency::{
         per_second,
-        Share,
-        Times, //
+        LatencyStats,
+        Scale, //
     },
     latency_report::{
         self,
         Bucket,
-        Face,
-        Pictures, //
+        HistogramOptions,
+        LatencyCommand, //
     },
     runner::{
         Report,
         Runner, //
     },
     size,
-    table::decimal,
+    table::format_decimal,
 };
 use serde::Serialize;
 
-const USUAL: Bounds = Bounds {
+const DEFAULT_BOUNDS: Bounds = Bounds {
     count: 1000,
     msec: 0,
 };
@@ -52,39 +52,39 @@ pub struct Args {
     size: Vec<u64>,
 
     #[command(flatten)]
-    pictures: Pictures,
+    histogram: HistogramOptions,
 }
 
 /// A test in JSON.
 #[derive(Serialize)]
-pub struct Object {
+pub struct PingpongResult {
     size: u64,
     messages: u64,
     bytes: u64,
     time_ns: u64,
     damaged: u64,
     round_trips_per_second: Option<f64>,
-    round_trip_ns: Option<Times>,
+    round_trip_ns: Option<LatencyStats>,
     histogram: Vec<Bucket>,
 }
 
 /// Round trips with a server.
-struct Trips(String);
+struct PingpongCommand(String);
 
 /// What the command prints on a terminal of that width.
 pub fn run(runner: Runner<'_>, args: &Args, width: Option<u16>) -> Result<Report, Error> {
-    let face = Trips(args.client.server());
+    let command = PingpongCommand(args.client.server_address());
     let kind = TestKind::KOFI_TEST_PINGPONG;
     let sizes = args.size.iter();
     let tests: Vec<_> = sizes
-        .map(|&size| args.client.test(kind, size, USUAL))
+        .map(|&size| args.client.build_test(kind, size, DEFAULT_BOUNDS))
         .collect::<Result<_, _>>()?;
-    let runs = client::run(runner, &format!("pingpong with {}", face.0), &tests);
-    latency_report::report(&face, runs, args.client.json, &args.pictures, width)
+    let results = client::run(runner, &format!("pingpong with {}", command.0), &tests);
+    latency_report::build_report(&command, results, args.client.json, &args.histogram, width)
 }
 
-impl Face<9> for Trips {
-    type Object = Object;
+impl LatencyCommand<9> for PingpongCommand {
+    type Json = PingpongResult;
 
     const CAPTION: &'static str = "latency in µs, half of a round trip";
     const HEADER: [&'static str; 9] = [
@@ -98,13 +98,14 @@ impl Face<9> for Trips {
         latency_report::COLUMNS[5],
         "round trips/s",
     ];
-    const SHARE: Share = Share::Half;
+    const SCALE: Scale = Scale::HalfRoundTrip;
 
-    fn row(&self, measured: &Measured) -> [String; 9] {
-        let Measured { test, watch, .. } = measured;
-        let [min, median, p90, p99, p999, max] = latency_report::columns(measured, Self::SHARE);
+    fn row(&self, measurement: &Measurement) -> [String; 9] {
+        let Measurement { test, watch, .. } = measurement;
+        let [min, median, p90, p99, p999, max] =
+            latency_report::latency_columns(measurement, Self::SCALE);
         [
-            size::show(test.length),
+            size::format(test.length),
             watch.messages.to_string(),
             min,
             median,
@@ -112,29 +113,29 @@ impl Face<9> for Trips {
             p99,
             p999,
             max,
-            decimal(per_second(watch.messages, watch.nsec), 0),
+            format_decimal(per_second(watch.messages, watch.nsec), 0),
         ]
     }
 
-    fn object(&self, measured: &Measured) -> Object {
-        let Measured {
+    fn to_json(&self, measurement: &Measurement) -> PingpongResult {
+        let Measurement {
             test,
             watch,
             buckets,
-        } = measured;
-        Object {
+        } = measurement;
+        PingpongResult {
             size: test.length,
             messages: watch.messages,
             bytes: watch.bytes,
             time_ns: watch.nsec,
             damaged: watch.damaged,
             round_trips_per_second: per_second(watch.messages, watch.nsec),
-            round_trip_ns: Times::of(watch, buckets),
-            histogram: latency_report::histogram(measured),
+            round_trip_ns: LatencyStats::new(watch, buckets),
+            histogram: latency_report::json_buckets(measurement),
         }
     }
 
-    fn title(&self, Measured { test, watch, .. }: &Measured) -> String {
+    fn title(&self, Measurement { test, watch, .. }: &Measurement) -> String {
         let (messages, size, server) = (watch.messages, test.length, &self.0);
         format!("latency in µs of {messages} messages of {size} bytes with {server}")
     }
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
     use crate::{
         abi::KOFI_TEST_VERIFY,
-        fake::Fake, //
+        fake::FakeKernel, //
     };
     use clap::Parser;
     use std::{
@@ -159,15 +160,15 @@ mod tests {
         args: Args,
     }
 
-    fn pingpong(kernel: &Fake, line: &[&str]) -> Report {
+    fn pingpong(kernel: &FakeKernel, line: &[&str]) -> Report {
         let line = ["pingpong", "10.0.0.1"].iter().chain(line);
         let args = Line::try_parse_from(line).unwrap().args;
         run(kernel.runner(), &args, Some(72)).unwrap()
     }
 
     fn shown(line: &[&str]) -> String {
-        let report = pingpong(&Fake::default(), line);
-        report.end.unwrap();
+        let report = pingpong(&FakeKernel::default(), line);
+        report.result.unwrap();
         report.text + "\n"
     }
 
@@ -191,12 +192,12 @@ mod tests {
 
     #[test]
     fn damaged_messages_have_a_column_and_are_an_error() {
-        let kernel = Fake::default();
+        let kernel = FakeKernel::default();
         kernel.thread.borrow_mut().damaged = 3;
         let report = pingpong(&kernel, &["--verify", "-s", "64,4K"]);
         assert!(report.text.lines().nth(2).unwrap().ends_with("damaged"));
         assert!(report.text.ends_with(" 3"), "{}", report.text);
-        assert!(matches!(report.end, Err(Error::Damaged { count: 6 })));
+        assert!(matches!(report.result, Err(Error::Damaged { count: 6 })));
         let thread = kernel.thread.borrow();
         assert!(thread
             .started
@@ -216,11 +217,11 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_written_costs_no_results() {
-        let report = pingpong(&Fake::default(), &["--svg", "/nonexistent/kofi.svg"]);
+        let report = pingpong(&FakeKernel::default(), &["--svg", "/nonexistent/kofi.svg"]);
         assert!(report.text.contains("1000"));
-        let error = report.end.unwrap_err();
+        let error = report.result.unwrap_err();
         assert!(
-            matches!(error, Error::NotWritten { path, .. } if path == Path::new("/nonexistent/kofi.svg"))
+            matches!(error, Error::WriteFailed { path, .. } if path == Path::new("/nonexistent/kofi.svg"))
         );
     }
 

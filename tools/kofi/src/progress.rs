@@ -17,52 +17,52 @@ use indicatif::{
 
 const STYLE: &str = "{prefix:>6} [{bar:40}] {percent:>3} % {msg}";
 
-pub struct Bar<'a> {
+pub struct TestProgress<'a> {
     test: &'a Test,
     bar: ProgressBar,
 }
 
-impl<'a> Bar<'a> {
+impl<'a> TestProgress<'a> {
     /// One that is drawn on a terminal only.
-    pub fn new(test: &'a Test, is_drawn: bool) -> Self {
-        let bar = if is_drawn {
-            ProgressBar::new(length(test))
+    pub fn new(test: &'a Test, visible: bool) -> Self {
+        let bar = if visible {
+            ProgressBar::new(total(test))
         } else {
             ProgressBar::hidden()
         };
         if let Ok(style) = ProgressStyle::with_template(STYLE) {
             bar.set_style(style.progress_chars("=> "));
         }
-        bar.set_prefix(size::show(test.length));
+        bar.set_prefix(size::format(test.length));
         Self { test, bar }
     }
 
-    pub fn show(&self, watch: &Watch) {
+    pub fn update(&self, watch: &Watch) {
         self.bar.set_message(message(watch));
-        self.bar.set_position(position(self.test, watch));
+        self.bar.set_position(done(self.test, watch));
     }
 }
 
-impl Drop for Bar<'_> {
+impl Drop for TestProgress<'_> {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
 }
 
 /// Messages, or milliseconds if their number has no bound.
-fn length(test: &Test) -> u64 {
+fn total(test: &Test) -> u64 {
     match test.count {
         0 => test.msec.into(),
         count => count,
     }
 }
 
-fn position(test: &Test, watch: &Watch) -> u64 {
-    let done = match test.count {
+fn done(test: &Test, watch: &Watch) -> u64 {
+    let progress = match test.count {
         0 => watch.nsec / 1_000_000,
         _ => watch.messages,
     };
-    done.min(length(test))
+    progress.min(total(test))
 }
 
 fn message(watch: &Watch) -> String {
@@ -96,8 +96,8 @@ mod tests {
             ..Test::default()
         };
         let half = watch(500, 1_500_000_000);
-        assert_eq!((length(&counted), position(&counted, &half)), (1000, 500));
-        assert_eq!((length(&timed), position(&timed, &half)), (3000, 1500));
+        assert_eq!((total(&counted), done(&counted, &half)), (1000, 500));
+        assert_eq!((total(&timed), done(&timed, &half)), (3000, 1500));
     }
 
     #[test]
@@ -106,7 +106,7 @@ mod tests {
             msec: 3000,
             ..Test::default()
         };
-        assert_eq!(position(&timed, &watch(1, 3_100_000_000)), 3000);
+        assert_eq!(done(&timed, &watch(1, 3_100_000_000)), 3000);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use crate::{
     abi::{
-        anything,
+        match_all_query,
         set_string,
         Query,
         Test,
@@ -38,11 +38,11 @@ use std::sync::{
 pub const INTERRUPTED: u8 = 130;
 
 /// How long each look at a test that starts may take: nothing tells when it runs.
-const STARTING: u32 = 20;
+const START_POLL_MSEC: u32 = 20;
 
 /// Where a test can be reached.
 #[derive(clap::Args, Clone)]
-pub struct Place {
+pub struct ServerOptions {
     /// Port of the server; the next one is for comparisons
     #[arg(
         short,
@@ -57,9 +57,9 @@ pub struct Place {
     domain: Option<String>,
 }
 
-impl Place {
+impl ServerOptions {
     /// A test without its work.
-    pub fn test(&self, kind: TestKind, address: &str) -> Result<Test, Error> {
+    pub fn build_test(&self, kind: TestKind, address: &str) -> Result<Test, Error> {
         let mut test = Test {
             kind: kind.0,
             ..Test::default()
@@ -72,18 +72,18 @@ impl Place {
     }
 
     /// The same test over verbs, by hand, with the server that is beside.
-    pub fn by_hand(&self, test: &Test) -> Result<Test, Error> {
+    pub fn verbs_test(&self, test: &Test) -> Result<Test, Error> {
         let mut test = Test {
             flags: test.flags | KOFI_TEST_VERBS,
             ..*test
         };
-        let port = self.beside().port.to_string();
+        let port = self.verbs_server().port.to_string();
         set_string(&mut test.service, &port, "--port")?;
         Ok(test)
     }
 
     /// Where the server by hand is.
-    pub fn beside(&self) -> Self {
+    pub fn verbs_server(&self) -> Self {
         Self {
             port: self.port.saturating_add(1),
             domain: self.domain.clone(),
@@ -91,7 +91,7 @@ impl Place {
     }
 
     /// The same port on a domain.
-    pub fn on(&self, domain: &str) -> Self {
+    pub fn with_domain(&self, domain: &str) -> Self {
         Self {
             port: self.port,
             domain: Some(domain.to_string()),
@@ -99,26 +99,26 @@ impl Place {
     }
 
     /// What is offered on the domain, or on any, for whatever way.
-    pub fn anywhere(&self) -> Result<Query, Error> {
-        let test = self.test(TestKind::KOFI_TEST_SERVER, "")?;
+    pub fn domain_query(&self) -> Result<Query, Error> {
+        let test = self.build_test(TestKind::KOFI_TEST_SERVER, "")?;
         Ok(Query {
             domain_name: test.domain_name,
-            ..anything()
+            ..match_all_query()
         })
     }
 
     /// What is offered for the way to an address.
-    pub fn query(&self, address: &str) -> Result<Query, Error> {
-        let test = self.test(TestKind::KOFI_TEST_PINGPONG, address)?;
+    pub fn path_query(&self, address: &str) -> Result<Query, Error> {
+        let test = self.build_test(TestKind::KOFI_TEST_PINGPONG, address)?;
         Ok(Query {
             node: test.node,
             service: test.service,
-            ..self.anywhere()?
+            ..self.domain_query()?
         })
     }
 
     /// The server at an address, or at any.
-    pub fn show(&self, address: &str) -> String {
+    pub fn format_address(&self, address: &str) -> String {
         let port = self.port;
         match address {
             "" => format!("*:{port}"),
@@ -132,15 +132,15 @@ impl Place {
 pub struct Report {
     /// What there is to print even where it failed.
     pub text: String,
-    pub end: Result<(), Error>,
+    pub result: Result<(), Error>,
 }
 
 /// A test that is over.
-pub struct Run {
+pub struct TestRun {
     pub watch: Watch,
     pub buckets: Vec<u64>,
     /// Whether it did its work.
-    pub end: Result<(), Error>,
+    pub result: Result<(), Error>,
 }
 
 /// What runs tests, one after another.
@@ -150,7 +150,7 @@ pub struct Runner<'a> {
     /// That somebody wants an end of it.
     pub stop: &'a AtomicBool,
     /// Whether to draw bars where there is a terminal.
-    pub bars: bool,
+    pub show_progress: bool,
 }
 
 impl Runner<'_> {
@@ -161,23 +161,23 @@ impl Runner<'_> {
         name: &str,
         test: &Test,
         msec: u32,
-        mut look: impl FnMut(&Watch) -> Result<(), Error>,
-    ) -> Result<Run, Error> {
+        mut on_update: impl FnMut(&Watch) -> Result<(), Error>,
+    ) -> Result<TestRun, Error> {
         self.kernel.start(test)?;
         let mut state = TestState::KOFI_TEST_STARTING;
         while state != TestState::KOFI_TEST_OVER && !self.is_stopped() {
-            let patience = match state {
-                TestState::KOFI_TEST_STARTING => msec.min(STARTING),
+            let timeout_msec = match state {
+                TestState::KOFI_TEST_STARTING => msec.min(START_POLL_MSEC),
                 _ => msec,
             };
             // A signal that comes before the request is only seen after it.
-            if let Some(watch) = self.kernel.watch(patience, &mut [])? {
-                look(&watch)?;
+            if let Some(watch) = self.kernel.watch(timeout_msec, &mut [])? {
+                on_update(&watch)?;
                 state = TestState(watch.state);
             }
         }
-        let was_stopped = state != TestState::KOFI_TEST_OVER;
-        if was_stopped {
+        let stopped = state != TestState::KOFI_TEST_OVER;
+        if stopped {
             self.kernel.stop()?;
         }
         let mut buckets = vec![0; BUCKETS];
@@ -186,14 +186,14 @@ impl Runner<'_> {
                 break watch;
             }
         };
-        let end = match watch.error {
-            0 if was_stopped => Err(Error::Interrupted),
-            _ => outcome(self.kernel, name, &watch),
+        let result = match watch.error {
+            0 if stopped => Err(Error::Interrupted),
+            _ => test_result(self.kernel, name, &watch),
         };
-        Ok(Run {
+        Ok(TestRun {
             watch,
             buckets,
-            end,
+            result,
         })
     }
 
@@ -203,24 +203,24 @@ impl Runner<'_> {
 }
 
 /// What a test that is over comes to.
-fn outcome(kernel: &dyn Kernel, test: &str, watch: &Watch) -> Result<(), Error> {
+fn test_result(kernel: &dyn Kernel, test: &str, watch: &Watch) -> Result<(), Error> {
     if watch.error == 0 {
         return Ok(());
     }
     let number = watch.error.unsigned_abs().into();
-    let mut words = kernel.text(TextType::KOFI_TEXT_ERROR, number)?;
-    if let Some(reason) = reason(TestRefusal(watch.refusal)) {
-        words.push_str(": ");
-        words.push_str(reason);
+    let mut reason = kernel.text(TextType::KOFI_TEXT_ERROR, number)?;
+    if let Some(detail) = refusal_reason(TestRefusal(watch.refusal)) {
+        reason.push_str(": ");
+        reason.push_str(detail);
     }
-    Err(Error::Failed {
+    Err(Error::TestFailed {
         test: test.to_string(),
-        words,
+        reason,
     })
 }
 
 /// Why a server has refused, as far as it has said so and this program knows what that means.
-fn reason(refusal: TestRefusal) -> Option<&'static str> {
+fn refusal_reason(refusal: TestRefusal) -> Option<&'static str> {
     match refusal {
         TestRefusal::KOFI_TEST_REFUSAL_FULL => Some(
             "the server has as many clients as it serves at once, or as large ones; \
@@ -234,21 +234,21 @@ fn reason(refusal: TestRefusal) -> Option<&'static str> {
 }
 
 /// A server that runs beside other tests, in a file of its own.
-pub struct Background<'a>(&'a dyn Kernel);
+pub struct BackgroundServer<'a>(&'a dyn Kernel);
 
-impl<'a> Background<'a> {
+impl<'a> BackgroundServer<'a> {
     /// Begins `test`, which errors call `name`, and waits until it serves.
     pub fn start(kernel: &'a dyn Kernel, name: &str, test: &Test) -> Result<Self, Error> {
         kernel.start(test)?;
         loop {
-            let Some(watch) = kernel.watch(STARTING, &mut [])? else {
+            let Some(watch) = kernel.watch(START_POLL_MSEC, &mut [])? else {
                 continue;
             };
             match TestState(watch.state) {
                 TestState::KOFI_TEST_STARTING => {}
                 TestState::KOFI_TEST_RUNNING => return Ok(Self(kernel)),
                 _ => {
-                    outcome(kernel, name, &watch)?;
+                    test_result(kernel, name, &watch)?;
                     return Err(Error::Interrupted);
                 }
             }
@@ -256,7 +256,7 @@ impl<'a> Background<'a> {
     }
 
     /// Ends it, and tells what it has done.
-    pub fn end(self) -> Result<Watch, Error> {
+    pub fn stop(self) -> Result<Watch, Error> {
         self.0.stop()?;
         loop {
             if let Some(watch) = self.0.watch(0, &mut [])? {
@@ -267,21 +267,21 @@ impl<'a> Background<'a> {
 }
 
 /// What becomes of `end` where messages were damaged, which says more than an interrupt.
-pub fn check(damaged: u64, end: Result<(), Error>) -> Result<(), Error> {
-    match end {
+pub fn check_damage(damaged: u64, result: Result<(), Error>) -> Result<(), Error> {
+    match result {
         Ok(()) | Err(Error::Interrupted) if damaged > 0 => Err(Error::Damaged { count: damaged }),
-        end => end,
+        result => result,
     }
 }
 
 /// What ctrl-c sets to true. A second one ends the program at once, and with it the test.
-pub fn stop_flag() -> Result<Arc<AtomicBool>, Error> {
+pub fn register_stop_flag() -> Result<Arc<AtomicBool>, Error> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         // In this order: the second one has to find what the first one has left.
         flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&stop))
             .and_then(|_| flag::register(signal, Arc::clone(&stop)))
-            .map_err(Error::Signals)?;
+            .map_err(Error::SignalHandler)?;
     }
     Ok(stop)
 }
@@ -290,45 +290,47 @@ pub fn stop_flag() -> Result<Arc<AtomicBool>, Error> {
 mod tests {
     use super::*;
     use crate::{
-        abi::string,
-        fake::Fake, //
+        abi::get_string,
+        fake::FakeKernel, //
     };
 
     #[test]
     fn what_is_done_by_hand_goes_to_the_next_port() {
-        let test = PLACE.by_hand(&pingpong()).unwrap();
+        let test = OPTIONS.verbs_test(&pingpong()).unwrap();
         assert_eq!(test.flags, KOFI_TEST_VERBS);
-        assert_eq!(string(&test.service), "7472");
-        assert_eq!(string(&test.node), "10.0.0.1");
+        assert_eq!(get_string(&test.service), "7472");
+        assert_eq!(get_string(&test.node), "10.0.0.1");
     }
 
     #[test]
     fn a_server_in_the_background_serves_until_it_is_ended() {
-        let kernel = Fake::default();
-        let test = PLACE.test(TestKind::KOFI_TEST_SERVER, "").unwrap();
-        let server = Background::start(&kernel, "server", &test).unwrap();
-        assert_eq!(kernel.thread.borrow().stops, 0);
-        assert_eq!(server.end().unwrap().clients, 2);
-        assert_eq!(kernel.thread.borrow().stops, 1);
+        let kernel = FakeKernel::default();
+        let test = OPTIONS.build_test(TestKind::KOFI_TEST_SERVER, "").unwrap();
+        let server = BackgroundServer::start(&kernel, "server", &test).unwrap();
+        assert_eq!(kernel.thread.borrow().stop_count, 0);
+        assert_eq!(server.stop().unwrap().clients, 2);
+        assert_eq!(kernel.thread.borrow().stop_count, 1);
     }
 
     #[test]
     fn a_server_in_the_background_that_cannot_begin_says_why() {
-        let kernel = Fake::default();
+        let kernel = FakeKernel::default();
         kernel.thread.borrow_mut().error = 98;
-        kernel.thread.borrow_mut().is_unable = true;
-        let test = PLACE.test(TestKind::KOFI_TEST_SERVER, "").unwrap();
-        let error = Background::start(&kernel, "server", &test).err().unwrap();
+        kernel.thread.borrow_mut().fails_at_start = true;
+        let test = OPTIONS.build_test(TestKind::KOFI_TEST_SERVER, "").unwrap();
+        let error = BackgroundServer::start(&kernel, "server", &test)
+            .err()
+            .unwrap();
         assert_eq!(error.to_string(), "server: Address already in use");
     }
 
-    const PLACE: Place = Place {
+    const OPTIONS: ServerOptions = ServerOptions {
         port: 7471,
         domain: None,
     };
 
     fn pingpong() -> Test {
-        let test = PLACE.test(TestKind::KOFI_TEST_PINGPONG, "10.0.0.1");
+        let test = OPTIONS.build_test(TestKind::KOFI_TEST_PINGPONG, "10.0.0.1");
         Test {
             length: 64,
             count: 1000,
@@ -336,7 +338,7 @@ mod tests {
         }
     }
 
-    fn run(kernel: &Fake) -> (Run, Vec<TestState>) {
+    fn run(kernel: &FakeKernel) -> (TestRun, Vec<TestState>) {
         let mut seen = Vec::new();
         let run = kernel.runner().run("pingpong", &pingpong(), 100, |watch| {
             seen.push(TestState(watch.state));
@@ -347,9 +349,9 @@ mod tests {
 
     #[test]
     fn a_test_is_watched_until_it_is_over() {
-        let kernel = Fake::default();
+        let kernel = FakeKernel::default();
         let (run, seen) = run(&kernel);
-        run.end.unwrap();
+        run.result.unwrap();
         assert_eq!(run.watch.messages, 1000);
         assert_eq!(run.buckets.iter().sum::<u64>(), 1000);
         assert_eq!(
@@ -360,41 +362,41 @@ mod tests {
                 TestState::KOFI_TEST_OVER,
             ]
         );
-        assert_eq!(kernel.thread.borrow().stops, 0);
+        assert_eq!(kernel.thread.borrow().stop_count, 0);
     }
 
     #[test]
     fn a_test_that_starts_is_looked_at_sooner() {
-        let kernel = Fake::default();
+        let kernel = FakeKernel::default();
         run(&kernel);
         // The first two before it is known to run, the last one for its histogram.
-        assert_eq!(kernel.thread.borrow().waits, [20, 20, 100, 0]);
+        assert_eq!(kernel.thread.borrow().watch_msecs, [20, 20, 100, 0]);
     }
 
     #[test]
     fn ctrl_c_stops_the_test_and_keeps_what_there_is() {
-        let kernel = Fake::default();
+        let kernel = FakeKernel::default();
         kernel.interrupt_at.set(Some(2));
         let (run, _) = run(&kernel);
-        assert!(matches!(run.end, Err(Error::Interrupted)));
+        assert!(matches!(run.result, Err(Error::Interrupted)));
         assert_eq!(run.watch.messages, 500);
         assert_eq!(run.buckets.iter().sum::<u64>(), 500);
-        assert_eq!(kernel.thread.borrow().stops, 1);
+        assert_eq!(kernel.thread.borrow().stop_count, 1);
     }
 
     #[test]
     fn a_signal_that_is_none_of_ours_ends_nothing() {
-        let kernel = Fake::default();
+        let kernel = FakeKernel::default();
         kernel.thread.borrow_mut().signals = 2;
-        run(&kernel).0.end.unwrap();
+        run(&kernel).0.result.unwrap();
     }
 
     #[test]
     fn an_error_of_the_test_is_told_in_the_words_of_the_kernel() {
         for error in [111, -111] {
-            let kernel = Fake::default();
+            let kernel = FakeKernel::default();
             kernel.thread.borrow_mut().error = error;
-            let error = run(&kernel).0.end.unwrap_err().to_string();
+            let error = run(&kernel).0.result.unwrap_err().to_string();
             assert_eq!(error, "pingpong: Connection refused");
         }
     }
@@ -402,7 +404,7 @@ mod tests {
     #[test]
     fn a_refusal_is_told_with_its_reason() {
         let full = TestRefusal::KOFI_TEST_REFUSAL_FULL;
-        for (refusal, words) in [
+        for (refusal, reason) in [
             (TestRefusal::KOFI_TEST_REFUSAL_NONE, "refused"),
             (full, "refused: the server has as many clients"),
             (
@@ -412,35 +414,40 @@ mod tests {
             // Of a kernel that knows more.
             (TestRefusal(99), "refused"),
         ] {
-            let kernel = Fake::default();
+            let kernel = FakeKernel::default();
             kernel.thread.borrow_mut().error = 111;
             kernel.thread.borrow_mut().refusal = refusal.0;
-            let error = run(&kernel).0.end.unwrap_err().to_string();
-            let start = format!("pingpong: Connection {words}");
+            let error = run(&kernel).0.result.unwrap_err().to_string();
+            let start = format!("pingpong: Connection {reason}");
             assert!(error.starts_with(&start), "{error}");
-            assert_eq!(error.len() > start.len(), words.contains(':'), "{error}");
+            assert_eq!(error.len() > start.len(), reason.contains(':'), "{error}");
         }
     }
 
     #[test]
     fn the_place_becomes_fields_of_the_test() {
-        let place = Place {
+        let options = ServerOptions {
             port: 80,
             domain: Some("rxe0".to_string()),
         };
-        let test = place.test(TestKind::KOFI_TEST_SERVER, "").unwrap();
-        assert_eq!(string(&test.node), "");
-        assert_eq!(string(&test.service), "80");
-        assert_eq!(string(&test.domain_name), "rxe0");
+        let test = options.build_test(TestKind::KOFI_TEST_SERVER, "").unwrap();
+        assert_eq!(get_string(&test.node), "");
+        assert_eq!(get_string(&test.service), "80");
+        assert_eq!(get_string(&test.domain_name), "rxe0");
         let long = "1".repeat(96);
-        let error = place.test(TestKind::KOFI_TEST_SERVER, &long).unwrap_err();
+        let error = options
+            .build_test(TestKind::KOFI_TEST_SERVER, &long)
+            .unwrap_err();
         assert!(error.to_string().starts_with("ADDRESS: at most 95 bytes"));
     }
 
     #[test]
     fn an_address_and_its_port_can_be_told_apart() {
-        assert_eq!(PLACE.show("10.0.0.1"), "10.0.0.1:7471");
-        assert_eq!(PLACE.show("fe80::1%eth0"), "[fe80::1%eth0]:7471");
-        assert_eq!(PLACE.show(""), "*:7471");
+        assert_eq!(OPTIONS.format_address("10.0.0.1"), "10.0.0.1:7471");
+        assert_eq!(
+            OPTIONS.format_address("fe80::1%eth0"),
+            "[fe80::1%eth0]:7471"
+        );
+        assert_eq!(OPTIONS.format_address(""), "*:7471");
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::{
     abi::{
-        string,
+        get_string,
         Query,
         Test,
         TestKind,
@@ -20,18 +20,18 @@ use crate::{
     kernel::Kernel,
     latency::{
         self,
+        format_time_f64,
         per_second,
-        show_ns,
-        Share, //
+        Scale, //
     },
     names::Names,
     runner::{
         self,
-        Background,
-        Place,
+        BackgroundServer,
         Report,
-        Run,
-        Runner, //
+        Runner,
+        ServerOptions,
+        TestRun, //
     },
     size,
     table, //
@@ -51,21 +51,21 @@ const HEADER: [&str; 4] = ["device", "address", "test", "result"];
 const SIZES: [u64; 5] = [1, 64, 4097, 65536, 1 << 20];
 
 /// How many there and back of each size, and operations of each kind, at most.
-const COUNT: u64 = 50;
+const TEST_COUNT: u64 = 50;
 
 /// How many may be under way where several are.
 const WINDOW: u32 = 16;
 
 /// How long each takes at most, in ms.
-const MSEC: u32 = 500;
+const TEST_MSEC: u32 = 500;
 
 /// What takes longer has not ended, and will not.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TEST_TIMEOUT: Duration = Duration::from_secs(15);
 
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    place: Place,
+    server: ServerOptions,
 
     /// Results as an array of JSON objects
     #[arg(long)]
@@ -74,14 +74,14 @@ pub struct Args {
 
 /// What is tried.
 #[derive(Clone)]
-struct Trial {
+struct Check {
     name: String,
     tests: Vec<Test>,
 }
 
 /// What came of it.
 #[derive(Serialize)]
-struct Outcome {
+struct CheckResult {
     device: String,
     address: String,
     test: String,
@@ -90,39 +90,44 @@ struct Outcome {
 }
 
 /// A device at an address of its own.
-struct Site {
+struct DeviceAddress {
     device: String,
     address: String,
     caps: u64,
 }
 
 /// Addresses of this machine that others reach it by, whatever stands behind them.
-pub fn addresses() -> Result<Vec<IpAddr>, Error> {
+pub fn local_addresses() -> Result<Vec<IpAddr>, Error> {
     let all = if_addrs::get_if_addrs()?;
     let usable = all
         .into_iter()
-        .filter(|one| !one.is_loopback() && !one.is_link_local());
-    Ok(usable.map(|one| one.ip()).collect())
+        .filter(|interface| !interface.is_loopback() && !interface.is_link_local());
+    Ok(usable.map(|interface| interface.ip()).collect())
 }
 
 /// The devices that have one of the addresses.
-fn sites(kernel: &dyn Kernel, place: &Place, addresses: &[IpAddr]) -> Result<Vec<Site>, Error> {
-    let mut sites: Vec<Site> = Vec::new();
+fn find_targets(
+    kernel: &dyn Kernel,
+    options: &ServerOptions,
+    addresses: &[IpAddr],
+) -> Result<Vec<DeviceAddress>, Error> {
+    let mut targets: Vec<DeviceAddress> = Vec::new();
     for address in addresses {
         let address = address.to_string();
         let query = Query {
             flags: KOFI_INFO_SOURCE,
-            ..place.query(&address)?
+            ..options.path_query(&address)?
         };
         let offers = match kernel.offers(&query) {
-            Err(Error::NothingFits) => continue,
+            Err(Error::NoMatch) => continue,
             offers => offers?,
         };
         for offer in offers {
-            let device = string(&offer.domain_name);
-            let is_it = |site: &Site| site.device == device && site.address == address;
-            if !sites.iter().any(is_it) {
-                sites.push(Site {
+            let device = get_string(&offer.domain_name);
+            let matches =
+                |target: &DeviceAddress| target.device == device && target.address == address;
+            if !targets.iter().any(matches) {
+                targets.push(DeviceAddress {
                     device,
                     address: address.clone(),
                     caps: offer.caps,
@@ -130,133 +135,137 @@ fn sites(kernel: &dyn Kernel, place: &Place, addresses: &[IpAddr]) -> Result<Vec
             }
         }
     }
-    Ok(sites)
+    Ok(targets)
 }
 
 /// What is to blame where the kernel does not know a name: no option of this command has it.
-const NAMES: &str = "names of the kernel";
+const NAME_SOURCE: &str = "names of the kernel";
 
 /// The names that the trials need.
-struct Words {
+struct KernelNames {
     caps: Names,
     ops: Names,
     types: Names,
 }
 
-impl Words {
-    fn of(kernel: &dyn Kernel) -> Result<Self, Error> {
+impl KernelNames {
+    fn read(kernel: &dyn Kernel) -> Result<Self, Error> {
         Ok(Self {
-            caps: Names::of_flags(kernel, TextType::KOFI_TEXT_CAPS)?,
-            ops: Names::of_values(kernel, TextType::KOFI_TEXT_ATOMIC_OP)?,
-            types: Names::of_values(kernel, TextType::KOFI_TEXT_DATATYPE)?,
+            caps: Names::read_flags(kernel, TextType::KOFI_TEXT_CAPS)?,
+            ops: Names::read_values(kernel, TextType::KOFI_TEXT_ATOMIC_OP)?,
+            types: Names::read_values(kernel, TextType::KOFI_TEXT_DATATYPE)?,
         })
     }
 
-    fn has(&self, site: &Site, cap: &str) -> Result<bool, Error> {
-        Ok(site.caps & self.caps.find(NAMES, cap)? != 0)
+    fn has(&self, target: &DeviceAddress, cap: &str) -> Result<bool, Error> {
+        Ok(target.caps & self.caps.find(NAME_SOURCE, cap)? != 0)
     }
 }
 
 /// What the command prints, on a machine with these addresses.
 pub fn run(
     runner: Runner<'_>,
-    beside: &dyn Kernel,
+    server_device: &dyn Kernel,
     args: &Args,
     addresses: &[IpAddr],
 ) -> Result<Report, Error> {
-    let words = Words::of(runner.kernel)?;
+    let names = KernelNames::read(runner.kernel)?;
     // No device, or none of that name, says more than that none has an address.
-    runner.kernel.offers(&args.place.anywhere()?)?;
-    let sites = sites(runner.kernel, &args.place, addresses)?;
-    if sites.is_empty() {
+    runner.kernel.offers(&args.server.domain_query()?)?;
+    let targets = find_targets(runner.kernel, &args.server, addresses)?;
+    if targets.is_empty() {
         return Err(Error::NoAddress);
     }
-    let mut outcomes = Vec::new();
-    let end = sites
-        .iter()
-        .try_for_each(|site| try_site(runner, beside, args, &words, site, &mut outcomes));
-    let failed = outcomes.iter().filter(|outcome| !outcome.passed).count();
+    let mut results = Vec::new();
+    let outcome = targets.iter().try_for_each(|target| {
+        check_target(runner, server_device, args, &names, target, &mut results)
+    });
+    let failed = results.iter().filter(|result| !result.passed).count();
     let text = if args.json {
-        json::pretty(&outcomes)?
+        json::pretty(&results)?
     } else {
-        shown(&outcomes, failed)
+        format_table(&results, failed)
     };
     let verdict = match failed {
         0 => Ok(()),
-        count => Err(Error::NotWorking { count }),
+        count => Err(Error::ChecksFailed { count }),
     };
-    let end = end.and(verdict);
-    Ok(Report { text, end })
+    let result = outcome.and(verdict);
+    Ok(Report { text, result })
 }
 
-fn try_site(
+fn check_target(
     runner: Runner<'_>,
-    beside: &dyn Kernel,
+    server_device: &dyn Kernel,
     args: &Args,
-    words: &Words,
-    site: &Site,
-    outcomes: &mut Vec<Outcome>,
+    names: &KernelNames,
+    target: &DeviceAddress,
+    results: &mut Vec<CheckResult>,
 ) -> Result<(), Error> {
-    let place = args.place.on(&site.device);
-    let mut tell = |test: &str, result: Result<String, Error>| -> Result<(), Error> {
+    let options = args.server.with_domain(&target.device);
+    let mut record = |test: &str, result: Result<String, Error>| -> Result<(), Error> {
         if matches!(result, Err(Error::Interrupted)) {
             return Err(Error::Interrupted);
         }
-        outcomes.push(Outcome {
-            device: site.device.clone(),
-            address: site.address.clone(),
+        results.push(CheckResult {
+            device: target.device.clone(),
+            address: target.address.clone(),
             test: test.to_string(),
             passed: result.is_ok(),
             result: result.unwrap_or_else(|error| format!("FAILED: {error}")),
         });
         Ok(())
     };
-    let test = place.test(TestKind::KOFI_TEST_SERVER, &site.address)?;
-    let server = match Background::start(beside, "server", &test) {
+    let test = options.build_test(TestKind::KOFI_TEST_SERVER, &target.address)?;
+    let server = match BackgroundServer::start(server_device, "server", &test) {
         Ok(server) => server,
-        Err(error @ Error::Failed { .. }) => return tell("listen", Err(error)),
+        Err(error @ Error::TestFailed { .. }) => return record("listen", Err(error)),
         Err(error) => return Err(error),
     };
-    for trial in trials(&place, site, words)? {
-        let result = trial.run(runner, PATIENCE);
+    for check in build_checks(&options, target, names)? {
+        let result = check.run(runner, TEST_TIMEOUT);
         // Without a connection, all others take their time and tell no more.
-        let is_cut = matches!(result, Err(Error::Failed { .. })) && trial.name == PINGPONG;
-        tell(&trial.name, result)?;
-        if is_cut {
+        let unreachable = matches!(result, Err(Error::TestFailed { .. })) && check.name == PINGPONG;
+        record(&check.name, result)?;
+        if unreachable {
             break;
         }
     }
-    let watch = server.end()?;
-    match runner::check(watch.damaged, Ok(())) {
+    let watch = server.stop()?;
+    match runner::check_damage(watch.damaged, Ok(())) {
         Ok(()) => Ok(()),
-        Err(damage) => tell("messages as they were sent", Err(damage)),
+        Err(damage) => record("messages as they were sent", Err(damage)),
     }
 }
 
 const PINGPONG: &str = "messages there and back";
 
 /// What can be tried of what a device offers.
-fn trials(place: &Place, site: &Site, words: &Words) -> Result<Vec<Trial>, Error> {
+fn build_checks(
+    options: &ServerOptions,
+    target: &DeviceAddress,
+    names: &KernelNames,
+) -> Result<Vec<Check>, Error> {
     let test = |kind: TestKind, length: u64| -> Result<Test, Error> {
         Ok(Test {
             flags: KOFI_TEST_VERIFY,
             length,
-            ..place.test(kind, &site.address)?
+            ..options.build_test(kind, &target.address)?
         })
     };
     let counted = |test: Test| Test {
-        count: COUNT,
-        msec: MSEC,
+        count: TEST_COUNT,
+        msec: TEST_MSEC,
         ..test
     };
     let windowed = |test: Test| Test {
         window: WINDOW,
-        msec: MSEC,
+        msec: TEST_MSEC,
         ..test
     };
-    let mut trials = Vec::new();
+    let mut checks = Vec::new();
     let mut add = |name: &str, tests: Result<Vec<Test>, Error>| -> Result<(), Error> {
-        trials.push(Trial {
+        checks.push(Check {
             name: name.to_string(),
             tests: tests?,
         });
@@ -267,56 +276,64 @@ fn trials(place: &Place, site: &Site, words: &Words) -> Result<Vec<Trial>, Error
     let sent =
         |kind, length| -> Result<Vec<Test>, Error> { Ok(vec![windowed(test(kind, length)?)]) };
     add("messages, 64K", sent(TestKind::KOFI_TEST_STREAM, 65536))?;
-    if words.has(site, "rma")? {
+    if names.has(target, "rma")? {
         add("writes, 64K", sent(TestKind::KOFI_TEST_WRITE, 65536))?;
         add("reads, 64K", sent(TestKind::KOFI_TEST_READ, 65536))?;
     }
-    if words.has(site, "atomic")? {
-        let word = words.types.find_value(NAMES, "uint64")?;
+    if names.has(target, "atomic")? {
+        let uint64 = names.types.find_value(NAME_SOURCE, "uint64")?;
         for name in ["sum", "cswap", "min", "bxor"] {
-            let change = Test {
-                op: words.ops.find_value(NAMES, name)?,
-                datatype: word,
+            let test = Test {
+                op: names.ops.find_value(NAME_SOURCE, name)?,
+                datatype: uint64,
                 ..counted(test(TestKind::KOFI_TEST_ATOMIC, 8)?)
             };
-            add(&format!("atomic {name}"), Ok(vec![change]))?;
+            add(&format!("atomic {name}"), Ok(vec![test]))?;
         }
     }
-    Ok(trials)
+    Ok(checks)
 }
 
-impl Trial {
+impl Check {
     /// What it came to, in a few words. Each of its tests is given up after `patience`.
-    fn run(&self, runner: Runner<'_>, patience: Duration) -> Result<String, Error> {
+    fn run(&self, runner: Runner<'_>, timeout: Duration) -> Result<String, Error> {
         let mut results = Vec::new();
         for test in &self.tests {
-            let begun = Instant::now();
-            let ran = runner.run(&self.name, test, client::LOOK, |_| match begun.elapsed() {
-                time if time > patience => Err(Error::NoEnd),
-                _ => Ok(()),
+            let started = Instant::now();
+            let run = runner.run(&self.name, test, client::WATCH_MSEC, |_| {
+                match started.elapsed() {
+                    time if time > timeout => Err(Error::TimedOut),
+                    _ => Ok(()),
+                }
             });
-            let Run {
+            let TestRun {
                 watch,
                 buckets,
-                end,
-            } = ran.inspect_err(|_| {
+                result,
+            } = run.inspect_err(|_| {
                 // It has been given up, and is to make room for the next.
                 let _ = runner.kernel.stop();
             })?;
-            runner::check(watch.damaged, end)?;
+            runner::check_damage(watch.damaged, result)?;
             results.push(match TestKind(test.kind) {
                 TestKind::KOFI_TEST_PINGPONG => {
                     let time = latency::median(&buckets).unwrap_or_default();
-                    let (size, time) = (size::show(test.length), show_ns(time, Share::Half));
+                    let (size, time) = (
+                        size::format(test.length),
+                        format_time_f64(time, Scale::HalfRoundTrip),
+                    );
                     format!("{size}: {time} µs")
                 }
                 TestKind::KOFI_TEST_ATOMIC => {
                     let time = latency::median(&buckets).unwrap_or_default();
-                    format!("{} µs", show_ns(time, Share::Whole))
+                    format!("{} µs", format_time_f64(time, Scale::Whole))
                 }
                 _ => {
                     let rate = per_second(watch.bytes, watch.nsec);
-                    format!("{} MB/s", table::decimal(rate.map(|rate| rate / 1e6), 2))
+                    format!(
+                        "{} MB/s",
+                        table::format_decimal(rate.map(|rate| rate / 1e6), 2)
+                    )
                 }
             });
         }
@@ -324,18 +341,18 @@ impl Trial {
     }
 }
 
-fn shown(outcomes: &[Outcome], failed: usize) -> String {
-    let rows = outcomes.iter().map(|outcome| {
-        let Outcome {
+fn format_table(results: &[CheckResult], failed: usize) -> String {
+    let rows = results.iter().map(|result| {
+        let CheckResult {
             device,
             address,
             test,
             result,
             ..
-        } = outcome;
+        } = result;
         [device, address, test, result].map(String::clone).to_vec()
     });
-    let table = table::of_words(&HEADER, rows);
+    let table = table::left_aligned(&HEADER, rows);
     match failed {
         0 => format!("{table}\n\nkOFI works here."),
         _ => table,
@@ -345,7 +362,7 @@ fn shown(outcomes: &[Outcome], failed: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
+    use crate::fake::FakeKernel;
     use clap::Parser;
 
     #[derive(Parser)]
@@ -359,33 +376,37 @@ mod tests {
         Line::try_parse_from(line).unwrap().args
     }
 
-    fn selftest(kernel: &Fake, beside: &Fake, line: &[&str]) -> Result<Report, Error> {
+    fn selftest(
+        kernel: &FakeKernel,
+        server_device: &FakeKernel,
+        line: &[&str],
+    ) -> Result<Report, Error> {
         let own = ["10.0.0.1".parse().unwrap()];
-        run(kernel.runner(), beside, &args(line), &own)
+        run(kernel.runner(), server_device, &args(line), &own)
     }
 
     /// The trials at a device with these capabilities.
-    fn trials_with(caps: u64) -> Vec<Trial> {
-        let words = Words::of(&Fake::default()).unwrap();
-        let site = Site {
+    fn checks_with(caps: u64) -> Vec<Check> {
+        let names = KernelNames::read(&FakeKernel::default()).unwrap();
+        let target = DeviceAddress {
             device: "rxe0".to_string(),
             address: "10.0.0.1".to_string(),
             caps,
         };
-        trials(&args(&[]).place, &site, &words).unwrap()
+        build_checks(&args(&[]).server, &target, &names).unwrap()
     }
 
     #[test]
     fn each_device_is_its_own_client() {
-        let (kernel, beside) = (Fake::with_offers(2), Fake::default());
-        let report = selftest(&kernel, &beside, &[]).unwrap();
-        report.end.unwrap();
+        let (kernel, server_device) = (FakeKernel::with_offers(2), FakeKernel::default());
+        let report = selftest(&kernel, &server_device, &[]).unwrap();
+        report.result.unwrap();
         assert_eq!(report.text + "\n", include_str!("golden/selftest.txt"));
         // Two offers of one device at one address are one site.
-        let server = beside.thread.borrow().started[0];
-        assert_eq!(beside.thread.borrow().started.len(), 1);
+        let server = server_device.thread.borrow().started[0];
+        assert_eq!(server_device.thread.borrow().started.len(), 1);
         assert_eq!(
-            (string(&server.node), string(&server.domain_name)),
+            (get_string(&server.node), get_string(&server.domain_name)),
             ("10.0.0.1".into(), "rxe0".into())
         );
         assert!(kernel
@@ -394,15 +415,15 @@ mod tests {
             .started
             .iter()
             .all(|test| test.flags == KOFI_TEST_VERIFY));
-        assert_eq!(beside.thread.borrow().stops, 1);
+        assert_eq!(server_device.thread.borrow().stop_count, 1);
     }
 
     #[test]
     fn what_cannot_connect_is_told_once() {
-        let (kernel, beside) = (Fake::with_offers(1), Fake::default());
+        let (kernel, server_device) = (FakeKernel::with_offers(1), FakeKernel::default());
         kernel.thread.borrow_mut().error = 111;
-        kernel.thread.borrow_mut().is_unable = true;
-        let report = selftest(&kernel, &beside, &[]).unwrap();
+        kernel.thread.borrow_mut().fails_at_start = true;
+        let report = selftest(&kernel, &server_device, &[]).unwrap();
         assert!(
             report
                 .text
@@ -411,102 +432,102 @@ mod tests {
             report.text
         );
         assert!(!report.text.contains("works"), "{}", report.text);
-        let error = report.end.unwrap_err();
-        assert!(matches!(error, Error::NotWorking { count: 1 }), "{error}");
+        let error = report.result.unwrap_err();
+        assert!(matches!(error, Error::ChecksFailed { count: 1 }), "{error}");
         assert_eq!(kernel.thread.borrow().started.len(), 1);
-        assert_eq!(beside.thread.borrow().stops, 1);
+        assert_eq!(server_device.thread.borrow().stop_count, 1);
     }
 
     #[test]
     fn a_port_that_is_taken_is_told() {
-        let (kernel, beside) = (Fake::with_offers(1), Fake::default());
-        beside.thread.borrow_mut().error = 98;
-        beside.thread.borrow_mut().is_unable = true;
-        let report = selftest(&kernel, &beside, &["--json"]).unwrap();
+        let (kernel, server_device) = (FakeKernel::with_offers(1), FakeKernel::default());
+        server_device.thread.borrow_mut().error = 98;
+        server_device.thread.borrow_mut().fails_at_start = true;
+        let report = selftest(&kernel, &server_device, &["--json"]).unwrap();
         let json: serde_json::Value = serde_json::from_str(&report.text).unwrap();
         assert_eq!(json[0]["test"], "listen");
         assert_eq!(json[0]["result"], "FAILED: server: Address already in use");
-        assert!(report.end.is_err());
+        assert!(report.result.is_err());
     }
 
     #[test]
     fn damage_is_a_failure() {
-        let (kernel, beside) = (Fake::with_offers(1), Fake::default());
+        let (kernel, server_device) = (FakeKernel::with_offers(1), FakeKernel::default());
         kernel.thread.borrow_mut().damaged = 1;
-        let report = selftest(&kernel, &beside, &[]).unwrap();
+        let report = selftest(&kernel, &server_device, &[]).unwrap();
         assert!(
             report.text.contains("FAILED: 1 messages"),
             "{}",
             report.text
         );
-        assert!(report.end.is_err());
+        assert!(report.result.is_err());
     }
 
     #[test]
     fn damage_that_only_the_server_has_seen_is_a_failure() {
-        let (kernel, beside) = (Fake::with_offers(1), Fake::default());
-        beside.thread.borrow_mut().damaged = 1;
-        let report = selftest(&kernel, &beside, &[]).unwrap();
+        let (kernel, server_device) = (FakeKernel::with_offers(1), FakeKernel::default());
+        server_device.thread.borrow_mut().damaged = 1;
+        let report = selftest(&kernel, &server_device, &[]).unwrap();
         assert!(
             report.text.contains("messages as they were sent"),
             "{}",
             report.text
         );
-        assert!(matches!(report.end, Err(Error::NotWorking { count: 1 })));
+        assert!(matches!(report.result, Err(Error::ChecksFailed { count: 1 })));
     }
 
     #[test]
     fn what_does_not_end_is_given_up() {
-        let kernel = Fake::default();
-        let trial = &trials_with(0)[0];
-        let given_up = trial.run(kernel.runner(), Duration::ZERO).unwrap_err();
-        assert!(matches!(given_up, Error::NoEnd), "{given_up}");
+        let kernel = FakeKernel::default();
+        let check = &checks_with(0)[0];
+        let given_up = check.run(kernel.runner(), Duration::ZERO).unwrap_err();
+        assert!(matches!(given_up, Error::TimedOut), "{given_up}");
         // It makes room for the next.
         assert_eq!(kernel.thread.borrow().started.len(), 1);
-        assert_eq!(kernel.thread.borrow().stops, 1);
+        assert_eq!(kernel.thread.borrow().stop_count, 1);
     }
 
     #[test]
     fn ctrl_c_is_no_failure_of_what_it_ends() {
-        let (kernel, beside) = (Fake::with_offers(1), Fake::default());
+        let (kernel, server_device) = (FakeKernel::with_offers(1), FakeKernel::default());
         // While the second trial is on its way: the first one has a test for each size.
         kernel.interrupt_at.set(Some(4 * SIZES.len() + 2));
-        let report = selftest(&kernel, &beside, &[]).unwrap();
+        let report = selftest(&kernel, &server_device, &[]).unwrap();
         assert!(report.text.contains(PINGPONG), "{}", report.text);
         assert!(!report.text.contains("messages, 64K"), "{}", report.text);
         assert!(!report.text.contains("FAILED"), "{}", report.text);
-        assert!(matches!(report.end, Err(Error::Interrupted)));
+        assert!(matches!(report.result, Err(Error::Interrupted)));
     }
 
     #[test]
     fn what_a_device_has_is_tried() {
         let names = |caps| -> Vec<String> {
-            let trials = trials_with(caps).into_iter();
-            trials.map(|trial| trial.name).collect()
+            let checks = checks_with(caps).into_iter();
+            checks.map(|check| check.name).collect()
         };
         assert_eq!(names(0), [PINGPONG, "messages, 64K"]);
         let all = names(u64::MAX);
         assert_eq!(all[2..4], ["writes, 64K", "reads, 64K"]);
         assert!(all[4..].iter().all(|name| name.starts_with("atomic ")));
-        let trials = trials_with(u64::MAX);
-        let ops: Vec<_> = trials[4..].iter().map(|trial| trial.tests[0].op).collect();
+        let checks = checks_with(u64::MAX);
+        let ops: Vec<_> = checks[4..].iter().map(|check| check.tests[0].op).collect();
         assert_eq!(ops, [2, 4, 0, 3]);
-        assert!(trials[4..]
+        assert!(checks[4..]
             .iter()
-            .all(|trial| (trial.tests[0].length, trial.tests[0].datatype) == (8, 4)));
+            .all(|check| (check.tests[0].length, check.tests[0].datatype) == (8, 4)));
     }
 
     #[test]
     fn each_address_is_tried() {
-        let (kernel, beside) = (Fake::with_offers(1), Fake::default());
+        let (kernel, server_device) = (FakeKernel::with_offers(1), FakeKernel::default());
         let own = ["10.0.0.1", "2001:db8::1"].map(|address| address.parse().unwrap());
-        let report = run(kernel.runner(), &beside, &args(&[]), &own).unwrap();
-        report.end.unwrap();
-        let thread = beside.thread.borrow();
+        let report = run(kernel.runner(), &server_device, &args(&[]), &own).unwrap();
+        report.result.unwrap();
+        let thread = server_device.thread.borrow();
         let served: Vec<_> = thread
             .started
             .iter()
-            .map(|test| string(&test.node))
+            .map(|test| get_string(&test.node))
             .collect();
         assert_eq!(served, ["10.0.0.1", "2001:db8::1"]);
         assert!(report.text.contains(" 2001:db8::1 "), "{}", report.text);
@@ -514,23 +535,26 @@ mod tests {
 
     #[test]
     fn each_address_is_asked_for_as_an_own_one() {
-        let kernel = Fake::with_offers(1);
+        let kernel = FakeKernel::with_offers(1);
         let own = ["10.0.0.1", "2001:db8::1"].map(|address| address.parse().unwrap());
-        let place = args(&["-d", "rxe0"]).place;
-        let sites = sites(&kernel, &place, &own).unwrap();
-        let found: Vec<_> = sites.iter().map(|site| site.address.as_str()).collect();
+        let server = args(&["-d", "rxe0"]).server;
+        let targets = find_targets(&kernel, &server, &own).unwrap();
+        let found: Vec<_> = targets
+            .iter()
+            .map(|target| target.address.as_str())
+            .collect();
         assert_eq!(found, ["10.0.0.1", "2001:db8::1"]);
-        for (query, address) in kernel.asked.borrow().iter().zip(found) {
+        for (query, address) in kernel.queries.borrow().iter().zip(found) {
             assert_eq!(query.flags, KOFI_INFO_SOURCE);
-            assert_eq!(string(&query.node), address);
-            assert_eq!(string(&query.domain_name), "rxe0");
+            assert_eq!(get_string(&query.node), address);
+            assert_eq!(get_string(&query.domain_name), "rxe0");
         }
     }
 
     #[test]
     fn without_an_address_there_is_nothing_to_test() {
-        let (kernel, beside) = (Fake::with_offers(1), Fake::default());
-        let error = run(kernel.runner(), &beside, &args(&[]), &[])
+        let (kernel, server_device) = (FakeKernel::with_offers(1), FakeKernel::default());
+        let error = run(kernel.runner(), &server_device, &args(&[]), &[])
             .err()
             .unwrap();
         assert!(matches!(error, Error::NoAddress), "{error}");
@@ -538,18 +562,18 @@ mod tests {
 
     #[test]
     fn a_device_that_there_is_not_is_told_from_one_without_an_address() {
-        let kernel = Fake::with_offers(0);
-        let error = selftest(&kernel, &Fake::default(), &["-d", "nothing0"]);
+        let kernel = FakeKernel::with_offers(0);
+        let error = selftest(&kernel, &FakeKernel::default(), &["-d", "nothing0"]);
         let error = error.err().unwrap();
-        assert!(matches!(error, Error::NothingFits), "{error}");
-        let asked = kernel.asked.borrow()[0];
-        assert_eq!(string(&asked.domain_name), "nothing0");
-        assert_eq!(string(&asked.node), "");
+        assert!(matches!(error, Error::NoMatch), "{error}");
+        let asked = kernel.queries.borrow()[0];
+        assert_eq!(get_string(&asked.domain_name), "nothing0");
+        assert_eq!(get_string(&asked.node), "");
     }
 
     #[test]
     fn without_a_device_there_is_nothing_to_test() {
-        let error = selftest(&Fake::with_offers(0), &Fake::default(), &[])
+        let error = selftest(&FakeKernel::with_offers(0), &FakeKernel::default(), &[])
             .err()
             .unwrap();
         assert!(matches!(error, Error::NoDevice), "{error}");

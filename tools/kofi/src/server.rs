@@ -13,31 +13,31 @@ use crate::{
     kernel::Kernel,
     runner::{
         self,
-        Background,
-        Place,
+        BackgroundServer,
         Report,
-        Runner, //
+        Runner,
+        ServerOptions, //
     },
 };
 use serde::Serialize;
 use std::io::Write;
 
 /// How long it serves without being looked at, in ms.
-const LOOK: u32 = 1000;
+const WATCH_MSEC: u32 = 1000;
 
 /// What is said at the end of `--help`.
-const ROOM: &str = "\
-Serves up to 16 clients at once, each in a thread of its own, and beside them as many over verbs; or \
+const LIMITS_HELP: &str = "\
+Serves up to 16 clients at once, each in a thread of its own, and verbs_device them as many over verbs; or \
 fewer, where those that are here have 512 MiB posted or lent. Who comes then is refused, and told why.";
 
 #[derive(clap::Args)]
-#[command(after_help = ROOM)]
+#[command(after_help = LIMITS_HELP)]
 pub struct Args {
     /// Address of this machine, any if there is none
     address: Option<String>,
 
     #[command(flatten)]
-    place: Place,
+    server: ServerOptions,
 
     /// What has been served, at the end, as a JSON object
     #[arg(long)]
@@ -45,7 +45,7 @@ pub struct Args {
 }
 
 #[derive(Serialize)]
-struct Object {
+struct ServerSummary {
     clients: u32,
     messages: u64,
     bytes: u64,
@@ -57,56 +57,68 @@ struct Object {
 /// by `beside`, and counted too.
 pub fn run(
     runner: Runner<'_>,
-    beside: &dyn Kernel,
+    verbs_device: &dyn Kernel,
     args: &Args,
     out: &mut dyn Write,
 ) -> Result<Report, Error> {
     let address = args.address.as_deref().unwrap_or_default();
-    let place = args.place.show(address);
-    let test = args.place.test(TestKind::KOFI_TEST_SERVER, address)?;
-    let (mut is_serving, mut by_hand) = (false, None);
-    let served = runner.run(&format!("server at {place}"), &test, LOOK, |watch| {
-        if !is_serving && TestState(watch.state) == TestState::KOFI_TEST_RUNNING {
-            is_serving = true;
-            by_hand = start_beside(beside, args, address, out)?;
-            writeln!(out, "serving at {place}, stop with ctrl-c")?;
-            out.flush()?;
-        }
-        Ok(())
-    })?;
-    let mut watch = served.watch;
-    if let Some(other) = by_hand.map(Background::end).transpose()? {
+    let shown_address = args.server.format_address(address);
+    let test = args
+        .server
+        .build_test(TestKind::KOFI_TEST_SERVER, address)?;
+    let (mut serving, mut verbs_server) = (false, None);
+    let run = runner.run(
+        &format!("server at {shown_address}"),
+        &test,
+        WATCH_MSEC,
+        |watch| {
+            if !serving && TestState(watch.state) == TestState::KOFI_TEST_RUNNING {
+                serving = true;
+                verbs_server = start_verbs_server(verbs_device, args, address, out)?;
+                writeln!(out, "serving at {shown_address}, stop with ctrl-c")?;
+                out.flush()?;
+            }
+            Ok(())
+        },
+    )?;
+    let mut watch = run.watch;
+    if let Some(other) = verbs_server.map(BackgroundServer::stop).transpose()? {
         watch.clients += other.clients;
         watch.messages += other.messages;
         watch.bytes += other.bytes;
         watch.damaged += other.damaged;
         watch.turned_away += other.turned_away;
     }
-    let summary = match is_serving {
+    let text = match serving {
         true if args.json => json(&watch)?,
-        true => line(&watch),
+        true => format_summary(&watch),
         false => String::new(),
     };
-    let end = match runner::check(watch.damaged, served.end) {
+    let result = match runner::check_damage(watch.damaged, run.result) {
         Err(Error::Interrupted) => Ok(()),
-        end => end,
+        result => result,
     };
-    Ok(Report { text: summary, end })
+    Ok(Report { text, result })
 }
 
 /// Whoever cannot serve comparisons can serve all else.
-fn start_beside<'a>(
+fn start_verbs_server<'a>(
     kernel: &'a dyn Kernel,
     args: &Args,
     address: &str,
     out: &mut dyn Write,
-) -> Result<Option<Background<'a>>, Error> {
-    let place = args.place.beside();
-    let name = format!("nothing to compare with at {}", place.show(address));
-    let test = args.place.test(TestKind::KOFI_TEST_SERVER, address)?;
-    match Background::start(kernel, &name, &args.place.by_hand(&test)?) {
+) -> Result<Option<BackgroundServer<'a>>, Error> {
+    let options = args.server.verbs_server();
+    let name = format!(
+        "nothing to compare with at {}",
+        options.format_address(address)
+    );
+    let test = args
+        .server
+        .build_test(TestKind::KOFI_TEST_SERVER, address)?;
+    match BackgroundServer::start(kernel, &name, &args.server.verbs_test(&test)?) {
         Ok(server) => Ok(Some(server)),
-        Err(error @ Error::Failed { .. }) => {
+        Err(error @ Error::TestFailed { .. }) => {
             writeln!(out, "{error}")?;
             Ok(None)
         }
@@ -114,7 +126,7 @@ fn start_beside<'a>(
     }
 }
 
-fn line(watch: &Watch) -> String {
+fn format_summary(watch: &Watch) -> String {
     let turned_away = match watch.turned_away {
         0 => String::new(),
         count => format!(", {count} turned away"),
@@ -126,14 +138,14 @@ fn line(watch: &Watch) -> String {
 }
 
 fn json(watch: &Watch) -> Result<String, Error> {
-    let object = Object {
+    let summary = ServerSummary {
         clients: watch.clients,
         messages: watch.messages,
         bytes: watch.bytes,
         damaged: watch.damaged,
         turned_away: watch.turned_away,
     };
-    json::pretty(&object)
+    json::pretty(&summary)
 }
 
 #[cfg(test)]
@@ -141,11 +153,11 @@ mod tests {
     use super::*;
     use crate::{
         abi::{
-            string,
+            get_string,
             KOFI_TEST_MAX_CLIENTS,
             KOFI_TEST_MAX_SERVED, //
         },
-        fake::Fake, //
+        fake::FakeKernel, //
     };
     use clap::{
         CommandFactory,
@@ -158,18 +170,18 @@ mod tests {
         args: Args,
     }
 
-    fn serve(kernel: &Fake, line: &[&str]) -> (String, Report) {
-        let line = ["server"].iter().chain(line);
-        let args = Line::try_parse_from(line).unwrap().args;
+    fn serve(kernel: &FakeKernel, format_summary: &[&str]) -> (String, Report) {
+        let format_summary = ["server"].iter().chain(line);
+        let args = Line::try_parse_from(format_summary).unwrap().args;
         let mut out = Vec::new();
-        let beside = Fake::default();
-        let report = run(kernel.runner(), &beside, &args, &mut out).unwrap();
+        let verbs_device = FakeKernel::default();
+        let report = run(kernel.runner(), &verbs_device, &args, &mut out).unwrap();
         (String::from_utf8(out).unwrap(), report)
     }
 
     /// A kernel whose server meets ctrl-c when it has served for a while.
-    fn stopped() -> Fake {
-        let kernel = Fake::default();
+    fn stopped() -> FakeKernel {
+        let kernel = FakeKernel::default();
         kernel.interrupt_at.set(Some(4));
         kernel
     }
@@ -183,13 +195,13 @@ mod tests {
             report.text,
             "4 clients, 2000 messages, 128000 bytes, 0 damaged"
         );
-        report.end.unwrap();
+        report.result.unwrap();
         let thread = kernel.thread.borrow();
-        assert_eq!(thread.stops, 1);
-        assert_eq!(string(&thread.started[0].node), "10.0.0.1");
-        assert_eq!(string(&thread.started[0].domain_name), "rxe0");
+        assert_eq!(thread.stop_count, 1);
+        assert_eq!(get_string(&thread.started[0].node), "10.0.0.1");
+        assert_eq!(get_string(&thread.started[0].domain_name), "rxe0");
         // While it starts, then until ctrl-c, then for the end.
-        assert_eq!(thread.waits, [20, 20, 1000, 1000, 0]);
+        assert_eq!(thread.watch_msecs, [20, 20, 1000, 1000, 0]);
     }
 
     #[test]
@@ -200,23 +212,23 @@ mod tests {
 
     #[test]
     fn a_server_that_cannot_begin_says_why_and_nothing_else() {
-        let kernel = Fake::default();
+        let kernel = FakeKernel::default();
         kernel.thread.borrow_mut().error = 98;
-        kernel.thread.borrow_mut().is_unable = true;
+        kernel.thread.borrow_mut().fails_at_start = true;
         let (out, report) = serve(&kernel, &[]);
         assert_eq!((out.as_str(), report.text.as_str()), ("", ""));
-        let error = report.end.unwrap_err().to_string();
+        let error = report.result.unwrap_err().to_string();
         assert_eq!(error, "server at *:7471: Address already in use");
     }
 
     #[test]
     fn a_server_that_nothing_can_be_compared_with_serves_all_else() {
-        let (kernel, beside) = (stopped(), Fake::default());
-        beside.thread.borrow_mut().error = 98;
-        beside.thread.borrow_mut().is_unable = true;
+        let (kernel, verbs_device) = (stopped(), FakeKernel::default());
+        verbs_device.thread.borrow_mut().error = 98;
+        verbs_device.thread.borrow_mut().fails_at_start = true;
         let args = Line::try_parse_from(["server"]).unwrap().args;
         let mut out = Vec::new();
-        let report = run(kernel.runner(), &beside, &args, &mut out).unwrap();
+        let report = run(kernel.runner(), &verbs_device, &args, &mut out).unwrap();
         let out = String::from_utf8(out).unwrap();
         assert_eq!(
             out,
@@ -224,12 +236,12 @@ mod tests {
              serving at *:7471, stop with ctrl-c\n"
         );
         assert!(report.text.starts_with("2 clients"));
-        report.end.unwrap();
+        report.result.unwrap();
     }
 
     #[test]
     fn a_server_that_fails_later_says_what_it_has_served() {
-        let kernel = Fake::default();
+        let kernel = FakeKernel::default();
         kernel.thread.borrow_mut().error = 111;
         let (_, report) = serve(&kernel, &[]);
         assert!(
@@ -237,7 +249,7 @@ mod tests {
             "{}",
             report.text
         );
-        assert!(matches!(report.end, Err(Error::Failed { .. })));
+        assert!(matches!(report.result, Err(Error::TestFailed { .. })));
     }
 
     #[test]
@@ -246,7 +258,7 @@ mod tests {
         kernel.thread.borrow_mut().damaged = 3;
         let (_, report) = serve(&kernel, &[]);
         assert!(report.text.ends_with("3 damaged"));
-        assert!(matches!(report.end, Err(Error::Damaged { count: 3 })));
+        assert!(matches!(report.result, Err(Error::Damaged { count: 3 })));
     }
 
     #[test]
@@ -255,7 +267,7 @@ mod tests {
         kernel.thread.borrow_mut().turned_away = 2;
         let (_, report) = serve(&kernel, &[]);
         assert!(report.text.ends_with("0 damaged, 2 turned away"));
-        report.end.unwrap();
+        report.result.unwrap();
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
             Some((digits, shift))
         })
         .unwrap_or((text, 0));
-    let most = u64::from(KOFI_TEST_MAX_LENGTH);
+    let max = u64::from(KOFI_TEST_MAX_LENGTH);
     // Rust's own parser takes a sign, too.
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     if !is_number {
@@ -29,12 +29,12 @@ pub fn parse(text: &str) -> Result<u64, String> {
     let bytes = digits.parse::<u64>().ok();
     bytes
         .and_then(|bytes| bytes.checked_mul(1 << shift))
-        .filter(|bytes| (1..=most).contains(bytes))
-        .ok_or_else(|| format!("a message has 1 to {} bytes", show(most)))
+        .filter(|bytes| (1..=max).contains(bytes))
+        .ok_or_else(|| format!("a message has 1 to {} bytes", format(max)))
 }
 
 /// Bytes as they are typed, with the largest suffix that leaves a whole number.
-pub fn show(bytes: u64) -> String {
+pub fn format(bytes: u64) -> String {
     let suffix = SUFFIXES.iter().rev().find(|(_, shift)| {
         let unit = 1 << shift;
         bytes >= unit && bytes % unit == 0
@@ -63,7 +63,7 @@ pub fn parse_msec(seconds: &str) -> Result<u32, String> {
 mod tests {
     use super::*;
 
-    const MOST: u64 = KOFI_TEST_MAX_LENGTH as u64;
+    const MAX: u64 = KOFI_TEST_MAX_LENGTH as u64;
 
     #[test]
     fn suffixes_are_powers_of_1024_in_either_case() {
@@ -82,8 +82,8 @@ mod tests {
 
     #[test]
     fn a_size_beyond_the_limits_is_refused_with_them() {
-        let expected = format!("a message has 1 to {} bytes", show(MOST));
-        let beyond = (MOST + 1).to_string();
+        let expected = format!("a message has 1 to {} bytes", format(MAX));
+        let beyond = (MAX + 1).to_string();
         // The last two do not fit into 64 bits.
         for text in [
             "0",
@@ -99,8 +99,8 @@ mod tests {
 
     #[test]
     fn the_largest_size_is_one() {
-        assert_eq!(parse(&show(MOST)), Ok(MOST));
-        assert_eq!(parse(&MOST.to_string()), Ok(MOST));
+        assert_eq!(parse(&format(MAX)), Ok(MAX));
+        assert_eq!(parse(&MAX.to_string()), Ok(MAX));
     }
 
     #[test]
@@ -122,7 +122,7 @@ mod tests {
             (1536 << 10, "1536K"),
             (1 << 30, "1024M"),
         ] {
-            assert_eq!(show(bytes), text);
+            assert_eq!(format(bytes), text);
         }
     }
 

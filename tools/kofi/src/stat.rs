@@ -3,19 +3,19 @@
 //! `kofi stat`: what endpoints and queues are doing, over and over.
 
 use crate::{
-    abi::ObjectValue as Is,
+    abi::ObjectValue,
     error::Error,
     json,
     kernel::Kernel,
     object_tree::{
-        forest,
-        Node, //
+        read_objects,
+        ObjectNode, //
     },
     size,
     table::{
-        of_numbers,
-        optional,
-        short, //
+        format_short,
+        or_dash,
+        right_aligned, //
     },
 };
 use serde::Serialize;
@@ -34,7 +34,7 @@ use std::{
 };
 
 /// How long it takes at most to see ctrl-c.
-const STEP: Duration = Duration::from_millis(50);
+const STOP_POLL: Duration = Duration::from_millis(50);
 
 /// What has a terminal begin anew at its top left.
 const CLEAR: &str = "\x1b[H\x1b[J";
@@ -63,58 +63,62 @@ pub struct Args {
 }
 
 /// One object that does something, at one time.
-struct Doer {
-    node: Node,
+struct ObjectSample {
+    node: ObjectNode,
     domain: String,
 }
 
-impl Doer {
-    fn get(&self, what: Is) -> u64 {
-        self.node.value(what).unwrap_or_default()
+impl ObjectSample {
+    fn get(&self, id: ObjectValue) -> u64 {
+        self.node.value(id).unwrap_or_default()
     }
 
-    fn sum(&self, of: &[Is]) -> u64 {
-        of.iter().map(|&what| self.get(what)).sum()
+    fn sum(&self, ids: &[ObjectValue]) -> u64 {
+        ids.iter().map(|&id| self.get(id)).sum()
     }
 }
 
 /// All of them, and when that was.
-struct Look {
-    doers: Vec<Doer>,
-    at: Duration,
+struct Snapshot {
+    samples: Vec<ObjectSample>,
+    time: Duration,
 }
 
-impl Look {
-    fn new(kernel: &dyn Kernel, args: &Args, at: Duration) -> Result<Self, Error> {
-        let mut doers = Vec::new();
-        for root in forest(kernel)? {
+impl Snapshot {
+    fn new(kernel: &dyn Kernel, args: &Args, time: Duration) -> Result<Self, Error> {
+        let mut samples = Vec::new();
+        for root in read_objects(kernel)? {
             for domain in root.children {
                 let name = domain.name.unwrap_or_default();
                 let is_wanted = args.domain.as_ref().is_none_or(|wanted| *wanted == name);
-                let of_domain = domain.children.into_iter().filter(|_| is_wanted);
-                doers.extend(of_domain.map(|node| Doer {
+                let objects = domain.children.into_iter().filter(|_| is_wanted);
+                samples.extend(objects.map(|node| ObjectSample {
                     node,
                     domain: name.clone(),
                 }));
             }
         }
-        Ok(Self { doers, at })
+        Ok(Self { samples, time })
     }
 }
 
 /// Two looks, or one and the time when nothing had been done yet.
-struct Change<'a> {
-    before: BTreeMap<u64, &'a Doer>,
+struct Delta<'a> {
+    before: BTreeMap<u64, &'a ObjectSample>,
     /// None where all is told that there ever was.
     seconds: Option<f64>,
 }
 
-impl<'a> Change<'a> {
-    fn new(before: Option<&'a Look>, now: &Look) -> Self {
-        let doers = before.into_iter().flat_map(|look| &look.doers);
+impl<'a> Delta<'a> {
+    fn new(before: Option<&'a Snapshot>, now: &Snapshot) -> Self {
+        let samples = before.into_iter().flat_map(|snapshot| &snapshot.samples);
         Self {
-            before: doers.map(|doer| (doer.node.id, doer)).collect(),
-            seconds: before.map(|look| (now.at.saturating_sub(look.at)).as_secs_f64().max(1e-6)),
+            before: samples.map(|sample| (sample.node.id, sample)).collect(),
+            seconds: before.map(|snapshot| {
+                (now.time.saturating_sub(snapshot.time))
+                    .as_secs_f64()
+                    .max(1e-6)
+            }),
         }
     }
 
@@ -123,34 +127,34 @@ impl<'a> Change<'a> {
         clippy::cast_precision_loss,
         reason = "rates are shown with few digits"
     )]
-    fn rate(&self, doer: &Doer, of: &[Is]) -> f64 {
-        let before = self.before.get(&doer.node.id);
-        let more = doer
-            .sum(of)
-            .saturating_sub(before.map_or(0, |before| before.sum(of)));
+    fn rate(&self, sample: &ObjectSample, ids: &[ObjectValue]) -> f64 {
+        let before = self.before.get(&sample.node.id);
+        let more = sample
+            .sum(ids)
+            .saturating_sub(before.map_or(0, |before| before.sum(ids)));
         more as f64 / self.seconds.unwrap_or(1.0)
     }
 
-    fn show(&self, doer: &Doer, of: &[Is]) -> String {
-        short(self.rate(doer, of))
+    fn format_rate(&self, sample: &ObjectSample, ids: &[ObjectValue]) -> String {
+        format_short(self.rate(sample, ids))
     }
 }
 
 /// How full something is.
-fn depth(doer: &Doer, depth: Is, size: Is) -> String {
-    format!("{}/{}", doer.get(depth), doer.get(size))
+fn fill_level(sample: &ObjectSample, depth: ObjectValue, size: ObjectValue) -> String {
+    format!("{}/{}", sample.get(depth), sample.get(size))
 }
 
 /// What stands above the columns, some of which have rates: of all that there ever was there are none.
-fn header<const N: usize>(change: &Change<'_>, heads: [&'static str; N]) -> [&'static str; N] {
-    heads.map(|head| match change.seconds {
-        Some(_) => head,
-        None => head.trim_end_matches("/s"),
+fn column_names<const N: usize>(delta: &Delta<'_>, names: [&'static str; N]) -> [&'static str; N] {
+    names.map(|name| match delta.seconds {
+        Some(_) => name,
+        None => name.trim_end_matches("/s"),
     })
 }
 
-fn endpoints(change: &Change<'_>, now: &Look) -> String {
-    let heads = [
+fn endpoints(delta: &Delta<'_>, now: &Snapshot) -> String {
+    let names = [
         "ep",
         "owner",
         "domain",
@@ -167,32 +171,56 @@ fn endpoints(change: &Change<'_>, now: &Look) -> String {
         "errors",
         "again/s",
     ];
-    let rows = now.doers.iter().filter(|doer| doer.node.kind == "ep");
-    let row = |doer: &Doer| {
+    let rows = now.samples.iter().filter(|sample| sample.node.kind == "ep");
+    let row = |sample: &ObjectSample| {
         vec![
-            doer.node.id.to_string(),
-            doer.node.owner.show(),
-            doer.domain.clone(),
-            doer.node.state.clone(),
-            optional(doer.node.peer.clone()),
-            depth(doer, Is::KOFI_VALUE_TX_DEPTH, Is::KOFI_VALUE_TX_SIZE),
-            depth(doer, Is::KOFI_VALUE_RX_DEPTH, Is::KOFI_VALUE_RX_SIZE),
-            change.show(doer, &[Is::KOFI_VALUE_SENDS]),
-            change.show(doer, &[Is::KOFI_VALUE_RECEIVES]),
-            change.show(doer, &[Is::KOFI_VALUE_WRITES, Is::KOFI_VALUE_READS]),
-            change.show(doer, &[Is::KOFI_VALUE_ATOMICS]),
-            change.show(doer, &[Is::KOFI_VALUE_TX_BYTES]),
-            change.show(doer, &[Is::KOFI_VALUE_RX_BYTES]),
-            doer.sum(&[Is::KOFI_VALUE_TX_ERRORS, Is::KOFI_VALUE_RX_ERRORS])
+            sample.node.id.to_string(),
+            sample.node.owner.label(),
+            sample.domain.clone(),
+            sample.node.state.clone(),
+            or_dash(sample.node.peer.clone()),
+            fill_level(
+                sample,
+                ObjectValue::KOFI_VALUE_TX_DEPTH,
+                ObjectValue::KOFI_VALUE_TX_SIZE,
+            ),
+            fill_level(
+                sample,
+                ObjectValue::KOFI_VALUE_RX_DEPTH,
+                ObjectValue::KOFI_VALUE_RX_SIZE,
+            ),
+            delta.format_rate(sample, &[ObjectValue::KOFI_VALUE_SENDS]),
+            delta.format_rate(sample, &[ObjectValue::KOFI_VALUE_RECEIVES]),
+            delta.format_rate(
+                sample,
+                &[
+                    ObjectValue::KOFI_VALUE_WRITES,
+                    ObjectValue::KOFI_VALUE_READS,
+                ],
+            ),
+            delta.format_rate(sample, &[ObjectValue::KOFI_VALUE_ATOMICS]),
+            delta.format_rate(sample, &[ObjectValue::KOFI_VALUE_TX_BYTES]),
+            delta.format_rate(sample, &[ObjectValue::KOFI_VALUE_RX_BYTES]),
+            sample
+                .sum(&[
+                    ObjectValue::KOFI_VALUE_TX_ERRORS,
+                    ObjectValue::KOFI_VALUE_RX_ERRORS,
+                ])
                 .to_string(),
-            change.show(doer, &[Is::KOFI_VALUE_TX_AGAIN, Is::KOFI_VALUE_RX_AGAIN]),
+            delta.format_rate(
+                sample,
+                &[
+                    ObjectValue::KOFI_VALUE_TX_AGAIN,
+                    ObjectValue::KOFI_VALUE_RX_AGAIN,
+                ],
+            ),
         ]
     };
-    of_numbers(&header(change, heads), rows.map(row))
+    right_aligned(&column_names(delta, names), rows.map(row))
 }
 
-fn queues(change: &Change<'_>, now: &Look) -> String {
-    let heads = [
+fn completion_queues(delta: &Delta<'_>, now: &Snapshot) -> String {
+    let names = [
         "cq",
         "owner",
         "domain",
@@ -202,79 +230,87 @@ fn queues(change: &Change<'_>, now: &Look) -> String {
         "overruns",
         "callbacks/s",
     ];
-    let rows = now.doers.iter().filter(|doer| doer.node.kind == "cq");
-    let row = |doer: &Doer| {
+    let rows = now.samples.iter().filter(|sample| sample.node.kind == "cq");
+    let row = |sample: &ObjectSample| {
         vec![
-            doer.node.id.to_string(),
-            doer.node.owner.show(),
-            doer.domain.clone(),
-            doer.get(Is::KOFI_VALUE_SIZE).to_string(),
-            change.show(doer, &[Is::KOFI_VALUE_ENTRIES]),
-            doer.get(Is::KOFI_VALUE_ERRORS).to_string(),
-            doer.get(Is::KOFI_VALUE_OVERRUNS).to_string(),
-            change.show(doer, &[Is::KOFI_VALUE_CALLBACKS]),
+            sample.node.id.to_string(),
+            sample.node.owner.label(),
+            sample.domain.clone(),
+            sample.get(ObjectValue::KOFI_VALUE_SIZE).to_string(),
+            delta.format_rate(sample, &[ObjectValue::KOFI_VALUE_ENTRIES]),
+            sample.get(ObjectValue::KOFI_VALUE_ERRORS).to_string(),
+            sample.get(ObjectValue::KOFI_VALUE_OVERRUNS).to_string(),
+            delta.format_rate(sample, &[ObjectValue::KOFI_VALUE_CALLBACKS]),
         ]
     };
-    of_numbers(&header(change, heads), rows.map(row))
+    right_aligned(&column_names(delta, names), rows.map(row))
 }
 
 #[derive(Serialize)]
-struct Shown<'a> {
+struct SnapshotJson<'a> {
     /// Between this look and the one before; none of the first.
     seconds: Option<f64>,
-    objects: Vec<ShownDoer<'a>>,
+    objects: Vec<ObjectJson<'a>>,
 }
 
 #[derive(Serialize)]
-struct ShownDoer<'a> {
+struct ObjectJson<'a> {
     domain: &'a str,
     #[serde(flatten)]
-    node: &'a Node,
+    node: &'a ObjectNode,
     /// In a second, by the names of the values.
     rates: Option<BTreeMap<&'a str, f64>>,
 }
 
-fn json(change: &Change<'_>, now: &Look) -> Result<String, Error> {
-    let rates = |doer: &'_ Doer| {
-        let values = doer.node.values.iter();
-        let counted = values.filter(|value| value.is_counted());
-        let pairs = counted.map(|value| (value.name.clone(), change.rate(doer, &[value.what])));
+fn json(delta: &Delta<'_>, now: &Snapshot) -> Result<String, Error> {
+    let rates = |sample: &'_ ObjectSample| {
+        let values = sample.node.values.iter();
+        let cumulative = values.filter(|value| value.is_cumulative());
+        let pairs = cumulative.map(|value| (value.name.clone(), delta.rate(sample, &[value.id])));
         pairs.collect::<Vec<_>>()
     };
-    let all: Vec<_> = now.doers.iter().map(rates).collect();
-    let objects = now.doers.iter().zip(&all).map(|(doer, rates)| ShownDoer {
-        domain: &doer.domain,
-        node: &doer.node,
-        rates: change.seconds.map(|_| {
-            rates
-                .iter()
-                .map(|(name, rate)| (name.as_str(), *rate))
-                .collect()
-        }),
-    });
-    let shown = Shown {
-        seconds: change.seconds,
+    let all: Vec<_> = now.samples.iter().map(rates).collect();
+    let objects = now
+        .samples
+        .iter()
+        .zip(&all)
+        .map(|(sample, rates)| ObjectJson {
+            domain: &sample.domain,
+            node: &sample.node,
+            rates: delta.seconds.map(|_| {
+                rates
+                    .iter()
+                    .map(|(name, rate)| (name.as_str(), *rate))
+                    .collect()
+            }),
+        });
+    let shown = SnapshotJson {
+        seconds: delta.seconds,
         objects: objects.collect(),
     };
     json::line(&shown)
 }
 
-fn show(args: &Args, before: Option<&Look>, now: &Look) -> Result<String, Error> {
-    let change = Change::new(before, now);
+fn format_snapshot(
+    args: &Args,
+    before: Option<&Snapshot>,
+    now: &Snapshot,
+) -> Result<String, Error> {
+    let delta = Delta::new(before, now);
     if args.json {
-        return json(&change, now);
+        return json(&delta, now);
     }
     if !now
-        .doers
+        .samples
         .iter()
-        .any(|doer| ["ep", "cq"].contains(&doer.node.kind.as_str()))
+        .any(|sample| ["ep", "cq"].contains(&sample.node.kind.as_str()))
     {
         return Ok("no endpoint or queue is open".to_string());
     }
     Ok(format!(
         "{}\n\n{}",
-        endpoints(&change, now),
-        queues(&change, now)
+        endpoints(&delta, now),
+        completion_queues(&delta, now)
     ))
 }
 
@@ -287,16 +323,16 @@ pub fn run(
     out: &mut dyn Write,
 ) -> Result<(), Error> {
     let start = Instant::now();
-    let mut before = Look::new(kernel, args, start.elapsed())?;
+    let mut before = Snapshot::new(kernel, args, start.elapsed())?;
     if args.once {
-        writeln!(out, "{}", show(args, None, &before)?)?;
+        writeln!(out, "{}", format_snapshot(args, None, &before)?)?;
         return Ok(());
     }
     let mut left = args.count.unwrap_or(u64::MAX);
     let interval = Duration::from_millis(args.interval.into());
-    while left > 0 && wait(before.at + interval, start, stop) {
-        let now = Look::new(kernel, args, start.elapsed())?;
-        let text = show(args, Some(&before), &now)?;
+    while left > 0 && sleep_until(before.time + interval, start, stop) {
+        let now = Snapshot::new(kernel, args, start.elapsed())?;
+        let text = format_snapshot(args, Some(&before), &now)?;
         if args.json {
             writeln!(out, "{text}")?;
         } else if is_terminal {
@@ -312,14 +348,14 @@ pub fn run(
 }
 
 /// Waits until so long after `start`; false where somebody wants an end first.
-fn wait(until: Duration, start: Instant, stop: &AtomicBool) -> bool {
+fn sleep_until(until: Duration, start: Instant, stop: &AtomicBool) -> bool {
     loop {
         if stop.load(Ordering::Relaxed) {
             return false;
         }
         match until.saturating_sub(start.elapsed()) {
             Duration::ZERO => return true,
-            left => sleep(left.min(STEP)),
+            left => sleep(left.min(STOP_POLL)),
         }
     }
 }
@@ -327,7 +363,7 @@ fn wait(until: Duration, start: Instant, stop: &AtomicBool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
+    use crate::fake::FakeKernel;
     use clap::Parser;
 
     #[derive(Parser)]
@@ -343,11 +379,11 @@ mod tests {
 
     /// What is shown two seconds after everything has begun: all of it, or what was done since.
     fn shown(line: &[&str], since: bool) -> String {
-        let (kernel, args) = (Fake::with_objects(), args(line));
-        let before = Look::new(&kernel, &args, Duration::ZERO).unwrap();
-        kernel.go_on();
-        let now = Look::new(&kernel, &args, Duration::from_secs(2)).unwrap();
-        show(&args, Some(&before).filter(|_| since), &now).unwrap() + "\n"
+        let (kernel, args) = (FakeKernel::with_objects(), args(line));
+        let before = Snapshot::new(&kernel, &args, Duration::ZERO).unwrap();
+        kernel.advance();
+        let now = Snapshot::new(&kernel, &args, Duration::from_secs(2)).unwrap();
+        format_snapshot(&args, Some(&before).filter(|_| since), &now).unwrap() + "\n"
     }
 
     #[test]
@@ -381,7 +417,7 @@ mod tests {
         let mut out = Vec::new();
         let args = args(&["-n", "3", "-i", "0.01"]);
         run(
-            &Fake::with_objects(),
+            &FakeKernel::with_objects(),
             &args,
             &AtomicBool::new(false),
             true,
@@ -398,7 +434,7 @@ mod tests {
         let mut out = Vec::new();
         let args = args(&["-i", "1000"]);
         run(
-            &Fake::with_objects(),
+            &FakeKernel::with_objects(),
             &args,
             &AtomicBool::new(true),
             false,

@@ -36,10 +36,10 @@ const HEADER: [&str; 7] = [
 ];
 
 /// Columns of text that the capabilities get even where the terminal is too narrow for the table.
-const LEAST_CAPS: u16 = 20;
+const MIN_CAPS_WIDTH: u16 = 20;
 
 /// The names that a table needs.
-struct Words<'a> {
+struct OfferNames<'a> {
     kernel: &'a dyn Kernel,
     caps: Names,
     ep_type: Names,
@@ -47,23 +47,23 @@ struct Words<'a> {
 }
 
 /// The table of `offers`, its last column wrapped so that the lines fit into `width`.
-pub fn of_offers(
+pub fn format_offers(
     kernel: &dyn Kernel,
     offers: &[Offer],
     width: Option<u16>,
 ) -> Result<String, Error> {
-    let words = Words {
+    let names = OfferNames {
         kernel,
-        caps: Names::of_flags(kernel, TextType::KOFI_TEXT_CAPS)?,
-        ep_type: Names::of_values(kernel, TextType::KOFI_TEXT_EP_TYPE)?,
-        protocol: Names::of_values(kernel, TextType::KOFI_TEXT_PROTOCOL)?,
+        caps: Names::read_flags(kernel, TextType::KOFI_TEXT_CAPS)?,
+        ep_type: Names::read_values(kernel, TextType::KOFI_TEXT_EP_TYPE)?,
+        protocol: Names::read_values(kernel, TextType::KOFI_TEXT_PROTOCOL)?,
     };
-    let mut table = plain(&HEADER);
+    let mut table = new_table(&HEADER);
     if let Some(width) = width {
         table.set_width(width);
     }
     for offer in offers {
-        table.add_row(words.row(offer)?);
+        table.add_row(names.row(offer)?);
     }
     let last = HEADER.len() - 1;
     for (at, column) in table.column_iter_mut().enumerate() {
@@ -71,15 +71,15 @@ pub fn of_offers(
         column.set_constraint(if at < last {
             ColumnConstraint::ContentWidth
         } else {
-            ColumnConstraint::LowerBoundary(Width::Fixed(LEAST_CAPS))
+            ColumnConstraint::LowerBoundary(Width::Fixed(MIN_CAPS_WIDTH))
         });
     }
     Ok(table.trim_fmt())
 }
 
 /// Rows of numbers, which end below each other.
-pub fn of_numbers(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let mut table = plain(header);
+pub fn right_aligned(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut table = new_table(header);
     table.add_rows(rows);
     for column in table.column_iter_mut() {
         column.set_padding((0, 1));
@@ -89,8 +89,8 @@ pub fn of_numbers(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> S
 }
 
 /// Rows of words, which begin below each other.
-pub fn of_words(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let mut table = plain(header);
+pub fn left_aligned(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut table = new_table(header);
     table.add_rows(rows);
     for column in table.column_iter_mut() {
         column.set_padding((0, 1));
@@ -99,17 +99,17 @@ pub fn of_words(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Str
 }
 
 /// What stands in a cell, where there may be nothing.
-pub fn optional(text: Option<String>) -> String {
+pub fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "-".to_string())
 }
 
 /// A number with so many decimals.
-pub fn decimal(number: Option<f64>, digits: usize) -> String {
-    optional(number.map(|number| format!("{number:.digits$}")))
+pub fn format_decimal(number: Option<f64>, digits: usize) -> String {
+    or_dash(number.map(|number| format!("{number:.digits$}")))
 }
 
 /// A number in at most five characters: from 10000 on in thousands, millions and so on.
-pub fn short(number: f64) -> String {
+pub fn format_short(number: f64) -> String {
     const UNITS: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
     let mut number = number;
     let mut units = UNITS.iter();
@@ -130,7 +130,7 @@ pub fn short(number: f64) -> String {
 }
 
 /// A table with lines below its header only.
-fn plain(header: &[&str]) -> Table {
+fn new_table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table
         .load_preset(presets::NOTHING)
@@ -141,19 +141,19 @@ fn plain(header: &[&str]) -> Table {
     table
 }
 
-impl Words<'_> {
+impl OfferNames<'_> {
     fn row(&self, offer: &Offer) -> Result<[String; HEADER.len()], Error> {
         Ok([
-            abi::string(&offer.prov_name),
-            abi::string(&offer.fabric_name),
-            abi::string(&offer.domain_name),
+            abi::get_string(&offer.prov_name),
+            abi::get_string(&offer.fabric_name),
+            abi::get_string(&offer.domain_name),
             self.value(&self.ep_type, TextType::KOFI_TEXT_EP_TYPE, offer.ep_type)?,
             self.value(
                 &self.protocol,
                 TextType::KOFI_TEXT_PROTOCOL,
                 offer.ep_protocol,
             )?,
-            address(offer),
+            format_addresses(offer),
             self.caps(offer.caps)?,
         ])
     }
@@ -163,19 +163,19 @@ impl Words<'_> {
     }
 
     fn caps(&self, caps: u64) -> Result<String, Error> {
-        let all = names::flags(self.kernel, TextType::KOFI_TEXT_CAPS, caps)?;
+        let all = names::flag_names(self.kernel, TextType::KOFI_TEXT_CAPS, caps)?;
         let all: Vec<_> = all.iter().map(|name| self.caps.short(name)).collect();
         Ok(all.join(", "))
     }
 }
 
 /// Both ends as far as there are any, without the formats that they begin with.
-fn address(offer: &Offer) -> String {
-    let source = abi::address(&offer.src_addr);
-    match (source, abi::address(&offer.dest_addr)) {
+fn format_addresses(offer: &Offer) -> String {
+    let source = abi::get_address(&offer.src_addr);
+    match (source, abi::get_address(&offer.dest_addr)) {
         (Some(source), Some(dest)) => format!("{source} -> {dest}"),
         (None, Some(dest)) => format!("-> {dest}"),
-        (source, None) => optional(source),
+        (source, None) => or_dash(source),
     }
 }
 
@@ -186,16 +186,16 @@ mod tests {
         abi::set_string,
         fake::{
             offer,
-            Fake, //
+            FakeKernel, //
         },
     };
 
     fn table(offers: &[Offer], width: Option<u16>) -> String {
-        of_offers(&Fake::default(), offers, width).unwrap() + "\n"
+        format_offers(&FakeKernel::default(), offers, width).unwrap() + "\n"
     }
 
     fn addresses(source: &str, dest: &str) -> String {
-        let mut offer = offer();
+        let mut offer = sample_offer();
         set_string(&mut offer.src_addr, source, "").unwrap();
         set_string(&mut offer.dest_addr, dest, "").unwrap();
         let table = table(&[offer], None);
@@ -207,19 +207,24 @@ mod tests {
     #[test]
     fn capabilities_wrap_to_the_terminal() {
         assert_eq!(
-            table(&[offer(), offer()], Some(100)),
+            table(&[sample_offer(), sample_offer()], Some(100)),
             include_str!("golden/table.txt")
         );
     }
 
     #[test]
     fn without_a_terminal_an_offer_is_a_line() {
-        assert_eq!(table(&[offer(), offer()], None).lines().count(), 4);
+        assert_eq!(
+            table(&[sample_offer(), sample_offer()], None)
+                .lines()
+                .count(),
+            4
+        );
     }
 
     #[test]
     fn a_terminal_that_is_too_narrow_cuts_nothing() {
-        let table = table(&[offer()], Some(20));
+        let table = table(&[sample_offer()], Some(20));
         assert!(table.contains("rdma_cm_ib_rc"), "{table}");
         assert!(table.contains("remote_write"), "{table}");
     }
@@ -250,13 +255,13 @@ mod tests {
             (12.3e9, "12.3G"),
             (18.4e18, "18.4E"),
         ] {
-            assert_eq!(short(number), text);
+            assert_eq!(format_short(number), text);
         }
     }
 
     #[test]
     fn what_has_no_name_stands_in_the_words_of_the_kernel() {
-        let mut offer = offer();
+        let mut offer = sample_offer();
         offer.ep_protocol = 0x8000_0001;
         offer.caps = 0x3;
         let table = table(&[offer], None);

@@ -29,15 +29,15 @@ impl Window {
     /// # Errors
     ///
     /// [`Error::TooMuch`] for more bytes than the kernel lets be under way.
-    pub fn of(&self, size: u64) -> Result<u32, Error> {
-        let (window, most) = (self.window, u64::from(KOFI_TEST_MAX_BYTES));
+    pub fn for_size(&self, size: u64) -> Result<u32, Error> {
+        let (window, max) = (self.window, u64::from(KOFI_TEST_MAX_BYTES));
         // Both have passed limits of their own, and do not overflow.
-        if size * u64::from(window) > most {
-            return Err(Error::TooMuch {
+        if size * u64::from(window) > max {
+            return Err(Error::WindowTooLarge {
                 option: "--window",
                 window,
-                size: size::show(size),
-                most: size::show(most),
+                size: size::format(size),
+                max: size::format(max),
             });
         }
         Ok(window)
@@ -62,8 +62,8 @@ mod tests {
 
     #[test]
     fn a_window_beyond_the_limits_is_refused_with_them() {
-        let beyond = (KOFI_TEST_MAX_WINDOW + 1).to_string();
-        for number in ["0", &beyond] {
+        let too_large = (KOFI_TEST_MAX_WINDOW + 1).to_string();
+        for number in ["0", &too_large] {
             let error = window(&["-w", number]).err().unwrap().to_string();
             let limits = format!("1..={KOFI_TEST_MAX_WINDOW}");
             assert!(error.contains(&limits), "{error}");
@@ -72,7 +72,10 @@ mod tests {
 
     #[test]
     fn too_many_bytes_under_way_are_refused_with_the_limit() {
-        let error = window(&["-w", "65"]).unwrap().of(1 << 20).unwrap_err();
+        let error = window(&["-w", "65"])
+            .unwrap()
+            .for_size(1 << 20)
+            .unwrap_err();
         assert_eq!(
             error.to_string(),
             "--window: 65 messages of 1M are more than the 64M that may be under way"
@@ -81,8 +84,14 @@ mod tests {
 
     #[test]
     fn as_much_as_may_be_is_not_too_much() {
-        assert_eq!(window(&["-w", "64"]).unwrap().of(1 << 20).unwrap(), 64);
-        assert_eq!(window(&["-w", "1024"]).unwrap().of(1 << 16).unwrap(), 1024);
-        assert_eq!(window(&[]).unwrap().of(1).unwrap(), 16);
+        assert_eq!(
+            window(&["-w", "64"]).unwrap().for_size(1 << 20).unwrap(),
+            64
+        );
+        assert_eq!(
+            window(&["-w", "1024"]).unwrap().for_size(1 << 16).unwrap(),
+            1024
+        );
+        assert_eq!(window(&[]).unwrap().for_size(1).unwrap(), 16);
     }
 }

@@ -81,12 +81,12 @@ fn object(id: u64, parent: u64, kind: ObjectKind, values: &[(ObjectValue, u64)])
     object
 }
 
-fn named(mut object: Object, name: &str) -> Object {
+fn with_name(mut object: Object, name: &str) -> Object {
     set_string(&mut object.name, name, "").unwrap();
     object
 }
 
-fn at(mut object: Object, state: ObjectState, local: &str, peer: &str) -> Object {
+fn with_state(mut object: Object, state: ObjectState, local: &str, peer: &str) -> Object {
     object.state = state.0;
     set_string(&mut object.local_addr, local, "").unwrap();
     set_string(&mut object.peer_addr, peer, "").unwrap();
@@ -94,14 +94,14 @@ fn at(mut object: Object, state: ObjectState, local: &str, peer: &str) -> Object
 }
 
 /// Of a process.
-fn tested(mut object: Object) -> Object {
+fn owned_by_process(mut object: Object) -> Object {
     object.pid = 4711;
     set_string(&mut object.owner, "kofi", "").unwrap();
     object
 }
 
 /// A server with a client, and a process that has begun a test.
-pub fn some() -> Vec<Object> {
+pub fn sample_objects() -> Vec<Object> {
     use ObjectKind as Kind;
     use ObjectState as State;
     use ObjectValue as Value;
@@ -137,15 +137,15 @@ pub fn some() -> Vec<Object> {
         (Value::KOFI_VALUE_OVERRUNS, 2),
     ];
     vec![
-        named(object(1, 0, Kind::KOFI_OBJECT_FABRIC, &[]), "RoCE"),
+        with_name(object(1, 0, Kind::KOFI_OBJECT_FABRIC, &[]), "RoCE"),
         object(2, 1, Kind::KOFI_OBJECT_EQ, &[(Value::KOFI_VALUE_DEPTH, 2)]),
-        at(
+        with_state(
             object(3, 1, Kind::KOFI_OBJECT_PASSIVE_EP, &[]),
             State::KOFI_STATE_LISTENING,
             SERVER,
             "",
         ),
-        named(object(4, 1, Kind::KOFI_OBJECT_DOMAIN, &[]), "rxe0"),
+        with_name(object(4, 1, Kind::KOFI_OBJECT_DOMAIN, &[]), "rxe0"),
         object(5, 4, Kind::KOFI_OBJECT_CQ, &queue),
         object(
             6,
@@ -153,14 +153,17 @@ pub fn some() -> Vec<Object> {
             Kind::KOFI_OBJECT_MR,
             &[(Value::KOFI_VALUE_LENGTH, 65536)],
         ),
-        at(
+        with_state(
             object(7, 4, Kind::KOFI_OBJECT_EP, &endpoint),
             State::KOFI_STATE_CONNECTED,
             SERVER,
             CLIENT,
         ),
-        tested(named(object(8, 0, Kind::KOFI_OBJECT_FABRIC, &[]), "iWARP")),
-        named(
+        owned_by_process(with_name(
+            object(8, 0, Kind::KOFI_OBJECT_FABRIC, &[]),
+            "iWARP",
+        )),
+        with_name(
             object(
                 9,
                 4,
@@ -175,7 +178,7 @@ pub fn some() -> Vec<Object> {
             Kind::KOFI_OBJECT_AV_SET,
             &[(Value::KOFI_VALUE_MEMBERS, 2)],
         ),
-        tested(object(
+        owned_by_process(object(
             13,
             8,
             Kind::KOFI_OBJECT_EQ,
@@ -185,7 +188,7 @@ pub fn some() -> Vec<Object> {
 }
 
 /// What is counted becomes half as much again; the rest stays.
-pub fn go_on(objects: &mut [Object]) {
+pub fn advance(objects: &mut [Object]) {
     let first = ObjectValue::KOFI_VALUE_SENDS.0;
     for object in objects {
         for (&what, value) in object.what.iter().zip(&mut object.values) {
@@ -197,21 +200,21 @@ pub fn go_on(objects: &mut [Object]) {
 }
 
 /// How many addresses a vector has.
-const ADDRESSES: u16 = 300;
+const ADDRESS_COUNT: u16 = 300;
 
 /// What is in a vector: each address at twice the number of its port, less two.
 pub fn addresses(
     objects: &[Object],
-    asked: &mut Addresses,
-    room: &mut [Address],
+    request: &mut Addresses,
+    buf: &mut [Address],
 ) -> Result<(), Errno> {
-    let object = objects.iter().find(|object| object.id == asked.id);
+    let object = objects.iter().find(|object| object.id == request.id);
     if object.ok_or(Errno::NOENT)?.kind != ObjectKind::KOFI_OBJECT_AV.0 {
         return Err(Errno::INVAL);
     }
-    asked.count = 0;
-    let first = u16::try_from(asked.at / 2).map_err(|_| Errno::INVAL)? + 1;
-    for (port, to) in (first..=ADDRESSES).zip(room) {
+    request.count = 0;
+    let first = u16::try_from(request.at / 2).map_err(|_| Errno::INVAL)? + 1;
+    for (port, to) in (first..=ADDRESS_COUNT).zip(buf) {
         let at = u64::from(port) * 2 - 2;
         *to = Address {
             fi_addr: at,
@@ -224,10 +227,10 @@ pub fn addresses(
         }
         let text = format!("fi_sockaddr_in://10.0.0.1:{port}");
         set_string(&mut to.addr, &text, "").unwrap();
-        asked.at = at + 1;
-        asked.count += 1;
+        request.at = at + 1;
+        request.count += 1;
     }
     // The next one is at an even place.
-    asked.at += asked.at % 2;
+    request.at += request.at % 2;
     Ok(())
 }

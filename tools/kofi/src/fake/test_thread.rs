@@ -4,7 +4,7 @@
 
 use crate::{
     abi::{
-        string,
+        get_string,
         Test,
         TestKind,
         TestState,
@@ -16,7 +16,7 @@ use crate::{
         KOFI_TEST_VERIFY, //
     },
     latency::{
-        bucket,
+        bucket_of,
         BUCKETS, //
     },
 };
@@ -26,42 +26,46 @@ use rustix::io::Errno;
 const RATE: u64 = 50;
 
 #[derive(Default)]
-pub struct Thread {
+pub struct TestThread {
     /// The tests, in the order of their start.
     pub started: Vec<Test>,
     /// How long each request to watch a test was ready to wait.
-    pub waits: Vec<u32>,
-    pub stops: usize,
+    pub watch_msecs: Vec<u32>,
+    pub stop_count: usize,
     /// How many of the next requests to watch a test meet a signal.
     pub signals: usize,
     /// What tests end with, instead of the second half of their work.
     pub error: i32,
     /// Whether the error is there before anything else is.
-    pub is_unable: bool,
+    pub fails_at_start: bool,
     /// What each test tells.
     pub damaged: u64,
     pub refusal: u32,
     pub turned_away: u32,
-    now: Option<Now>,
+    current: Option<CurrentTest>,
 }
 
-struct Now {
+struct CurrentTest {
     test: Test,
     state: TestState,
     messages: u64,
     error: i32,
 }
 
-impl Thread {
+impl TestThread {
     pub fn start(&mut self, test: &Test) -> Result<(), Errno> {
-        if self.now.as_ref().is_some_and(|now| !now.is_over()) {
+        if self
+            .current
+            .as_ref()
+            .is_some_and(|current| !current.is_over())
+        {
             return Err(Errno::BUSY);
         }
         if !is_valid(test) {
             return Err(Errno::INVAL);
         }
         self.started.push(*test);
-        self.now = Some(Now {
+        self.current = Some(CurrentTest {
             test: *test,
             state: TestState::KOFI_TEST_STARTING,
             messages: 0,
@@ -70,34 +74,34 @@ impl Thread {
         Ok(())
     }
 
-    pub fn watch(&mut self, watch: &mut Watch, room: &mut [u64]) -> Result<(), Errno> {
-        let now = self.now.as_mut().ok_or(Errno::NOENT)?;
-        self.waits.push(watch.msec);
+    pub fn watch(&mut self, watch: &mut Watch, buf: &mut [u64]) -> Result<(), Errno> {
+        let current = self.current.as_mut().ok_or(Errno::NOENT)?;
+        self.watch_msecs.push(watch.msec);
         if let Some(signals) = self.signals.checked_sub(1) {
             self.signals = signals;
             return Err(Errno::INTR);
         }
         *watch = Watch {
             size: watch.size,
-            state: now.state.0,
-            error: now.error,
-            damaged: self.damaged.min(now.messages),
+            state: current.state.0,
+            error: current.error,
+            damaged: self.damaged.min(current.messages),
             refusal: self.refusal,
             turned_away: self.turned_away,
-            ..now.measure(room)
+            ..current.measure(buf)
         };
-        now.step(self.error, self.is_unable);
+        current.step(self.error, self.fails_at_start);
         Ok(())
     }
 
     pub fn stop(&mut self) -> Result<(), Errno> {
-        self.now.as_mut().ok_or(Errno::NOENT)?.state = TestState::KOFI_TEST_OVER;
-        self.stops += 1;
+        self.current.as_mut().ok_or(Errno::NOENT)?.state = TestState::KOFI_TEST_OVER;
+        self.stop_count += 1;
         Ok(())
     }
 }
 
-impl Now {
+impl CurrentTest {
     fn is_over(&self) -> bool {
         self.state == TestState::KOFI_TEST_OVER
     }
@@ -107,32 +111,32 @@ impl Now {
     }
 
     /// From starting to half of the work, and from there to its end.
-    fn step(&mut self, error: i32, is_unable: bool) {
-        let all = match self.test.count {
+    fn step(&mut self, error: i32, fails_at_start: bool) {
+        let total = match self.test.count {
             0 if self.is_server() => 1000,
             0 => u64::from(self.test.msec) * RATE,
             count => count,
         };
         match self.state {
-            TestState::KOFI_TEST_STARTING if !is_unable => {
+            TestState::KOFI_TEST_STARTING if !fails_at_start => {
                 self.state = TestState::KOFI_TEST_RUNNING;
-                self.messages = all / 2;
+                self.messages = total / 2;
             }
             TestState::KOFI_TEST_OVER => (),
             _ if error != 0 => {
                 self.state = TestState::KOFI_TEST_OVER;
                 self.error = error;
             }
-            _ if self.is_server() => self.messages = all,
+            _ if self.is_server() => self.messages = total,
             _ => {
                 self.state = TestState::KOFI_TEST_OVER;
-                self.messages = all;
+                self.messages = total;
             }
         }
     }
 
     /// Of each message, in ns.
-    fn saved(&self) -> u64 {
+    fn verbs_saving(&self) -> u64 {
         match self.test.flags & KOFI_TEST_VERBS {
             0 => 0,
             _ => 500,
@@ -140,7 +144,7 @@ impl Now {
     }
 
     /// What the messages so far come to.
-    fn measure(&self, room: &mut [u64]) -> Watch {
+    fn measure(&self, buf: &mut [u64]) -> Watch {
         let length = if self.is_server() {
             64
         } else {
@@ -150,7 +154,7 @@ impl Now {
             clients: if self.is_server() { 2 } else { 0 },
             messages: self.messages,
             bytes: self.messages * length,
-            nsec: self.messages * (1_000_000 / RATE - self.saved()),
+            nsec: self.messages * (1_000_000 / RATE - self.verbs_saving()),
             ..Watch::default()
         };
         let is_timed = matches!(
@@ -161,15 +165,15 @@ impl Now {
             return watch;
         }
         // By hand is a little faster.
-        let trips = || (0..self.messages).map(|at| round_trip(at) + length - self.saved());
+        let trips = || (0..self.messages).map(|at| round_trip(at) + length - self.verbs_saving());
         watch.nsec = trips().sum();
         watch.min = trips().min().unwrap_or_default();
         watch.max = trips().max().unwrap_or_default();
         let mut buckets = vec![0; BUCKETS];
         for trip in trips() {
-            buckets[bucket(trip)] += 1;
+            buckets[bucket_of(trip)] += 1;
         }
-        for (to, from) in room.iter_mut().zip(buckets) {
+        for (to, from) in buf.iter_mut().zip(buckets) {
             *to = from;
         }
         watch
@@ -204,7 +208,7 @@ fn is_valid(test: &Test) -> bool {
         test.length == 0 && test.count == 0 && test.msec == 0
     } else {
         let length = 1..=u64::from(KOFI_TEST_MAX_LENGTH);
-        length.contains(&test.length) && !string(&test.node).is_empty()
+        length.contains(&test.length) && !get_string(&test.node).is_empty()
     };
     let window = if is_stream {
         (1..=KOFI_TEST_MAX_WINDOW).contains(&test.window)
@@ -212,7 +216,7 @@ fn is_valid(test: &Test) -> bool {
     } else {
         test.window == 0
     };
-    let service = string(&test.service).parse::<u16>().is_ok();
+    let service = get_string(&test.service).parse::<u16>().is_ok();
     is_known
         && (is_plain || kind == TestKind::KOFI_TEST_ATOMIC)
         && work
