@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `kofi atomic`: how long atomic operations take on the server's memory.
+//! `kofi atomic`: measures the time that atomic operations on the server's memory take.
 
 use crate::{
     abi::{
@@ -45,7 +45,7 @@ pub struct Args {
     #[command(flatten)]
     client: client::Options,
 
-    /// An operation, or several in turn, such as sum,cswap
+    /// Operation, or a list of operations to run in turn, such as sum,cswap
     #[arg(
         short,
         long,
@@ -55,7 +55,7 @@ pub struct Args {
     )]
     operation: Vec<String>,
 
-    /// What the elements are, or several types in turn, such as uint64,int8
+    /// Datatype of the elements, or a list to run in turn, such as uint64,int8
     #[arg(
         long,
         value_name = "LIST",
@@ -64,7 +64,7 @@ pub struct Args {
     )]
     r#type: Vec<String>,
 
-    /// How many elements an operation changes
+    /// Number of elements in each operation
     #[arg(short, long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=65536))]
     elements: u64,
 
@@ -72,7 +72,7 @@ pub struct Args {
     histogram: HistogramOptions,
 }
 
-/// A test in JSON.
+/// Result of one test in JSON.
 #[derive(Serialize)]
 pub struct AtomicResult {
     operation: String,
@@ -86,7 +86,7 @@ pub struct AtomicResult {
     histogram: Vec<Bucket>,
 }
 
-/// Operations on a server's memory, and what the kernel calls them.
+/// Parameters of the tests, with the kernel's names of operations and datatypes.
 struct AtomicCommand {
     server: String,
     elements: u64,
@@ -94,7 +94,7 @@ struct AtomicCommand {
     types: Names,
 }
 
-/// Bytes of an element, which the name of its type tells in bits.
+/// Returns the size of an element in bytes, from the number of bits in the name of its datatype.
 fn element_size(name: &str) -> Option<u64> {
     let bits = name.trim_start_matches(|c: char| !c.is_ascii_digit());
     bits.parse::<u64>().ok().map(|bits| bits / 8)
@@ -105,7 +105,8 @@ impl Args {
         let mut tests = Vec::new();
         for word in &self.r#type {
             let datatype = command.types.find_value("--type", word.trim())?;
-            // Where the name has no size, as that of a float, the kernel has no operations.
+            // A datatype without a size in its name, such as float, has no atomic operations in the
+            // kernel.
             let size = element_size(&command.types.name(datatype.into())).unwrap_or(1);
             for word in &self.operation {
                 let op = command.ops.find_value("--operation", word.trim())?;
@@ -124,7 +125,7 @@ impl Args {
     }
 }
 
-/// What the command prints on a terminal of that width.
+/// Runs the tests and returns the report, for a terminal of `width` columns.
 pub fn run(runner: Runner<'_>, args: &Args, width: Option<u16>) -> Result<Report, Error> {
     let command = AtomicCommand::new(runner.kernel, args)?;
     let tests = args.build_tests(&command)?;

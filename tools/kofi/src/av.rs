@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `kofi av`: the addresses of an address vector.
+//! `kofi av`: lists the addresses in an address vector.
 
 use crate::{
     abi::{
@@ -20,14 +20,14 @@ use serde::Serialize;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Number of the vector, as `kofi ls -k av` shows it
+    /// Object id of the address vector, as `kofi ls -k av` shows it
     id: u64,
 
-    /// How many at most, all if not told
+    /// Maximum number of addresses to list; default: all
     #[arg(short = 'n', long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 
-    /// An array of JSON objects
+    /// Print an array of JSON objects
     #[arg(long)]
     json: bool,
 }
@@ -36,7 +36,7 @@ pub struct Args {
 struct Row {
     fi_addr: u64,
     address: Option<String>,
-    /// How often it has been inserted.
+    /// Number of insertions minus number of removals.
     uses: u32,
     user_id: Option<u64>,
 }
@@ -53,7 +53,7 @@ impl From<&Address> for Row {
     }
 }
 
-/// What the command prints.
+/// Lists the addresses as a table or as JSON.
 pub fn run(kernel: &dyn Kernel, args: &Args) -> Result<String, Error> {
     let most = args.count.and_then(|count| usize::try_from(count).ok());
     let addresses = kernel.addresses(args.id, most.unwrap_or(usize::MAX))?;
@@ -115,13 +115,13 @@ mod tests {
 
     #[test]
     fn all_are_shown_however_many_there_are() {
-        // A line for each, and two for the header.
+        // One line for each address, and two for the header.
         assert_eq!(shown(&["9"]).unwrap().lines().count(), 302);
     }
 
     #[test]
     fn none_at_most_is_refused() {
-        // "no addresses" would be said of the vector.
+        // With a limit of 0, the output would be "no addresses" for any vector.
         assert!(Line::try_parse_from(["av", "9", "-n", "0"]).is_err());
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `kofi bw`: how many bytes go in a time.
+//! `kofi bw`: measures bandwidth.
 
 use crate::{
     abi::{
@@ -31,15 +31,15 @@ const DEFAULT_BOUNDS: Bounds = Bounds {
 
 const HEADER: [&str; 6] = ["size", "window", "messages", "MB/s", "Gbit/s", "messages/s"];
 
-/// How bytes go to the server, or come from there.
+/// Operation that transfers the bytes.
 #[derive(clap::ValueEnum, Serialize, Clone, Copy)]
 #[serde(rename_all = "lowercase")]
 enum Operation {
-    /// As messages
+    /// Send messages to the server
     Send,
-    /// Into its memory
+    /// RMA writes to the server's memory
     Write,
-    /// From its memory
+    /// RMA reads from the server's memory
     Read,
 }
 
@@ -48,7 +48,7 @@ pub struct Args {
     #[command(flatten)]
     client: client::Options,
 
-    /// Bytes of a message, or several sizes in turn, such as 64,4K,1M
+    /// Bytes of a message, or a list of sizes to run in turn, such as 64,4K,1M
     #[arg(
         short,
         long,
@@ -59,7 +59,7 @@ pub struct Args {
     )]
     size: Vec<u64>,
 
-    /// How they go
+    /// Operation to measure
     #[arg(short, long, value_enum, default_value_t = Operation::Send)]
     operation: Operation,
 
@@ -67,7 +67,7 @@ pub struct Args {
     window: Window,
 }
 
-/// A test in JSON.
+/// Result of one test in JSON.
 #[derive(Serialize)]
 struct BwResult {
     operation: Operation,
@@ -95,7 +95,7 @@ impl Args {
     }
 }
 
-/// What the command prints.
+/// Runs the tests and returns the report.
 pub fn run(runner: Runner<'_>, args: &Args) -> Result<Report, Error> {
     let sizes = args.size.iter();
     let tests: Vec<_> = sizes

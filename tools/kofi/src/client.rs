@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the tests with a server have in common: sizes in turn, and an end of each.
+//! Options and results of the commands that run tests against a server, one test after another.
 
 use crate::{
     abi::{
@@ -23,7 +23,7 @@ use crate::{
 };
 use serde::Serialize;
 
-/// How long a test takes without it being looked at, in ms.
+/// Longest time in ms between two progress updates of a running test.
 pub const WATCH_MSEC: u32 = 100;
 
 #[derive(clap::Args)]
@@ -34,7 +34,7 @@ pub struct Options {
     #[command(flatten)]
     server: ServerOptions,
 
-    /// How many messages
+    /// Number of messages or operations
     #[arg(
         short = 'n',
         long,
@@ -43,46 +43,47 @@ pub struct Options {
     )]
     count: Option<u64>,
 
-    /// How many seconds
+    /// Duration of each test in seconds
     #[arg(short, long, value_name = "SECONDS", value_parser = size::parse_msec)]
     time: Option<u32>,
 
-    /// Check what arrives
+    /// Check the content of each message or access
     #[arg(long)]
     verify: bool,
 
-    /// Over verbs, by hand, in place of the fabric interfaces
+    /// Run over raw verbs instead of the fabric interfaces
     #[arg(long)]
     verbs: bool,
 
-    /// Results as an array of JSON objects, in bytes, nanoseconds and per second
+    /// Print an array of JSON objects: bytes, nanoseconds and rates per second
     #[arg(long)]
     pub json: bool,
 }
 
-/// How many messages, and for how many ms; 0 for no bound.
+/// Limits of a test: number of messages, and duration in ms; 0 for no limit.
 #[derive(Clone, Copy)]
 pub struct Bounds {
     pub count: u64,
     pub msec: u32,
 }
 
-/// What a test came to.
+/// Result of one test.
 pub struct Measurement {
     pub test: Test,
     pub watch: Watch,
     pub buckets: Vec<u64>,
 }
 
-/// What the tests came to, each of another size.
+/// Results of a sequence of tests.
 pub struct Results {
     pub measurements: Vec<Measurement>,
-    /// Why there are no more of them.
+    /// Error that ended the sequence early, if any.
     pub result: Result<(), Error>,
 }
 
 impl Options {
-    /// The test with messages of `length` bytes, in the `usual` bounds where none are given.
+    /// Builds a test with messages of `length` bytes. `default_bounds` apply if neither `--count`
+    /// nor `--time` is given.
     pub fn build_test(
         &self,
         kind: TestKind,
@@ -109,7 +110,7 @@ impl Options {
         Ok(test)
     }
 
-    /// Such as `10.0.0.1:7471`.
+    /// Returns the address and port of the server, such as `10.0.0.1:7471`.
     pub fn server_address(&self) -> String {
         if self.verbs {
             return self.server.verbs_server().format_address(&self.address);
@@ -118,7 +119,7 @@ impl Options {
     }
 }
 
-/// Runs tests until one of them fails or ctrl-c is typed.
+/// Runs tests in turn until one fails or the user interrupts.
 pub fn run(runner: Runner<'_>, name: &str, tests: &[Test]) -> Results {
     let mut measurements = Vec::new();
     let result = tests.iter().try_for_each(|test| {
@@ -131,7 +132,7 @@ pub fn run(runner: Runner<'_>, name: &str, tests: &[Test]) -> Results {
             progress.update(watch);
             Ok(())
         })?;
-        // Of one that did not get that far there is nothing to tell.
+        // A test that ended before its first message has no result.
         if watch.messages > 0 {
             measurements.push(Measurement {
                 test: *test,
@@ -148,7 +149,8 @@ pub fn run(runner: Runner<'_>, name: &str, tests: &[Test]) -> Results {
 }
 
 impl Results {
-    /// A row each, with one more column if something was damaged. Nothing if there are none.
+    /// Formats one row for each test, with a column for damaged messages if there are any. Returns
+    /// an empty string if there are no results.
     pub fn table<const N: usize>(
         &self,
         header: [&str; N],
@@ -168,7 +170,7 @@ impl Results {
         table::right_aligned(&header, rows)
     }
 
-    /// An object each.
+    /// Formats an array with one JSON object for each test.
     pub fn json<'a, T: Serialize>(
         &'a self,
         object: impl Fn(&'a Measurement) -> T,
@@ -182,7 +184,7 @@ impl Results {
         self.measurements.iter().map(damaged).sum()
     }
 
-    /// How the command ends.
+    /// Returns the result of the command: damaged messages are an error.
     pub fn into_result(self) -> Result<(), Error> {
         runner::check_damage(self.damaged(), self.result)
     }
@@ -271,7 +273,8 @@ mod tests {
     #[test]
     fn ctrl_c_in_the_second_size_keeps_the_first() {
         let kernel = FakeKernel::default();
-        // The first one takes four: three on its way, and one for its end.
+        // The first test takes four requests to watch it: three while it runs, and one for its
+        // results.
         kernel.interrupt_at.set(Some(6));
         let results = run_two(&kernel);
         assert_eq!(messages(&results), [100, 100]);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `kofi compare`: the same tests over the fabric interfaces, and over verbs by hand.
+//! `kofi compare`: runs the same tests over the fabric interfaces and over raw verbs.
 //!
-//! Both take turns, and who begins changes: what drifts meets both alike.
+//! The sides alternate, and the side that runs first changes with each round, so that drift of the
+//! machine affects both alike.
 
 use crate::{
     abi::{
@@ -49,22 +50,22 @@ const HEADER: [&str; 7] = [
     "rounds",
 ];
 
-/// Bytes of the one element that both can change atomically.
+/// Bytes of the single element that atomic operations change on both sides.
 const ATOMIC_SIZE: u64 = 8;
 
-/// What is compared.
+/// Operation to compare.
 #[derive(clap::ValueEnum, Serialize, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 enum Operation {
-    /// Messages there and back: half of the time
+    /// Latency of a message: half of a round trip
     Pingpong,
-    /// Messages to the server, a window at a time
+    /// Bandwidth of messages to the server
     Send,
-    /// Writes to its memory
+    /// Bandwidth of RMA writes to the server's memory
     Write,
-    /// Reads of its memory
+    /// Bandwidth of RMA reads from the server's memory
     Read,
-    /// Atomic additions to its memory: the time of one
+    /// Time of an atomic addition in the server's memory
     Atomic,
 }
 
@@ -84,11 +85,11 @@ pub struct Args {
     #[command(flatten)]
     server: ServerOptions,
 
-    /// What to compare, or several in turn: everything that the device has, if not told otherwise
+    /// Operation to compare, or a list to run in turn; default: all that the device supports
     #[arg(short, long, value_enum, value_name = "LIST", value_delimiter = ',')]
     operation: Vec<Operation>,
 
-    /// Bytes of a message, or several sizes in turn, such as 64,4K,1M
+    /// Bytes of a message, or a list of sizes to run in turn, such as 64,4K,1M
     #[arg(
         short,
         long,
@@ -102,20 +103,20 @@ pub struct Args {
     #[command(flatten)]
     window: Window,
 
-    /// How many seconds each takes in each round
+    /// Duration in seconds of each test in each round
     #[arg(short, long, value_name = "SECONDS", default_value = "0.25", value_parser = size::parse_msec)]
     time: u32,
 
-    /// How many rounds
+    /// Number of rounds
     #[arg(short, long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
 
-    /// Results as an array of JSON objects, in bytes per second and nanoseconds, of a whole round trip
+    /// Print an array of JSON objects: bytes per second, and nanoseconds of a whole round trip
     #[arg(long)]
     json: bool,
 }
 
-/// Figures of one test, in the order of the rounds.
+/// Results of one operation and size, in the order of the rounds.
 struct Row {
     operation: Operation,
     size: u64,
@@ -123,7 +124,7 @@ struct Row {
     verbs: Vec<f64>,
 }
 
-/// The same in JSON.
+/// Row in JSON, with the medians of both sides and their ratios.
 #[derive(Serialize)]
 struct CompareResult {
     operation: Operation,
@@ -162,7 +163,7 @@ impl Operation {
         matches!(self, Self::Pingpong | Self::Atomic)
     }
 
-    /// Of the figure, in a table and in JSON.
+    /// Returns the unit of the figure in a table, and in JSON.
     fn units(self) -> (&'static str, &'static str) {
         if self.is_timed() {
             ("µs", "ns")
@@ -171,7 +172,7 @@ impl Operation {
         }
     }
 
-    /// The figure as a table has it.
+    /// Formats a figure in the unit of the table.
     fn format_figure(self, figure: f64) -> String {
         match self {
             Self::Pingpong => format_time_f64(figure, Scale::HalfRoundTrip),
@@ -180,7 +181,7 @@ impl Operation {
         }
     }
 
-    /// The median time in ns, or bytes per second.
+    /// Returns the median time in ns, or the bandwidth in bytes per second.
     fn figure(self, measurement: &Measurement) -> Option<f64> {
         let Measurement { watch, buckets, .. } = measurement;
         if self.is_timed() {
@@ -192,7 +193,8 @@ impl Operation {
 }
 
 impl Args {
-    /// What is compared: where nothing is asked for, all that the way to the server has.
+    /// Returns the operations to compare: those of `--operation`, or all that the devices which
+    /// reach the server support.
     fn select_operations(&self, kernel: &dyn Kernel) -> Result<Vec<Operation>, Error> {
         if !self.operation.is_empty() {
             return Ok(self.operation.clone());
@@ -200,7 +202,8 @@ impl Args {
         let mut query = self.server.path_query(&self.address)?;
         let caps = Names::read_flags(kernel, TextType::KOFI_TEXT_CAPS)?;
         query.caps = caps.find("--operation", "atomic")?;
-        // Datagrams have them where connections have none.
+        // The offer of a datagram endpoint may have atomics where that of a connected endpoint has
+        // none.
         let ep_type = TextType::KOFI_TEXT_EP_TYPE;
         query.ep_type = parse_value(kernel, ep_type, "--operation", "msg")?;
         match kernel.offers(&query) {
@@ -226,7 +229,7 @@ impl Args {
         })
     }
 
-    /// Each as often as there are rounds, on both sides.
+    /// Builds the tests of all rounds, in the order in which they run.
     fn build_tests(&self, kernel: &dyn Kernel) -> Result<Vec<Test>, Error> {
         let ids = AtomicIds::read(kernel)?;
         let mut tests = Vec::new();
@@ -250,7 +253,7 @@ impl Args {
     }
 }
 
-/// The kernel's numbers for what both sides can do atomically.
+/// The kernel's numbers of the atomic operation and datatype that both sides support.
 struct AtomicIds {
     sum: u32,
     uint64: u32,
@@ -266,7 +269,7 @@ impl AtomicIds {
     }
 }
 
-/// What the command prints.
+/// Runs the tests and returns the report.
 pub fn run(runner: Runner<'_>, args: &Args) -> Result<Report, Error> {
     let name = format!(
         "compare with {} and {}",
@@ -284,7 +287,7 @@ pub fn run(runner: Runner<'_>, args: &Args) -> Result<Report, Error> {
     Ok(Report { text, result })
 }
 
-/// What was measured on both sides.
+/// Groups the measurements by operation and size. Leaves out rows without a result from both sides.
 fn rows(measurements: &[Measurement]) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for measurement in measurements {
@@ -333,7 +336,7 @@ impl Row {
         }
     }
 
-    /// Of each round.
+    /// Returns the ratio of the two sides in each round.
     fn ratios(&self) -> Vec<f64> {
         let rounds = self.kofi.iter().zip(&self.verbs);
         rounds.map(|(kofi, verbs)| kofi / verbs).collect()
@@ -353,7 +356,7 @@ impl Row {
     }
 }
 
-/// Of a list that is not empty.
+/// Returns the median of a slice, which must not be empty.
 fn median(figures: &[f64]) -> f64 {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -451,7 +454,7 @@ mod tests {
     #[test]
     fn one_side_alone_is_no_comparison() {
         let kernel = FakeKernel::default();
-        // While the second test is on its way.
+        // The interrupt comes while the second test runs.
         kernel.interrupt_at.set(Some(5));
         let report = compare(&kernel, &["-o", "send", "-s", "64", "-t", "1"]).unwrap();
         assert_eq!(report.text, "");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The open device. All `unsafe` code of the program is here, save what bindgen writes.
+//! The open device file. All `unsafe` code of the program is here, except what bindgen generates.
 #![allow(unsafe_code, reason = "requests take addresses")]
 
 use crate::{
@@ -48,7 +48,7 @@ const STOP: Opcode = number(Request::KOFI_REQUEST_STOP);
 const OBJECTS: Opcode = number(Request::KOFI_REQUEST_OBJECTS);
 const ADDRESSES: Opcode = number(Request::KOFI_REQUEST_ADDRESSES);
 
-/// `_IO(KOFI_IOC_MAGIC, request)`, a macro that bindgen does not evaluate.
+/// Returns `_IO(KOFI_IOC_MAGIC, request)`; bindgen does not evaluate the macro.
 const fn number(request: Request) -> Opcode {
     assert!(KOFI_IOC_MAGIC <= 0xff && request.0 <= 0xff);
     opcode::none(KOFI_IOC_MAGIC.to_le_bytes()[0], request.0.to_le_bytes()[0])
@@ -57,11 +57,11 @@ const fn number(request: Request) -> Opcode {
 pub struct Device(File);
 
 impl Device {
-    /// Opens the device at `path`, which answers for the network namespace of the process.
+    /// Opens the device at `path`. The file is bound to the network namespace of the process.
     ///
     /// # Errors
     ///
-    /// Where it cannot be opened, and where its module speaks another version of the interface.
+    /// Fails if the device cannot be opened, or if the module has another ABI version.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let file = File::open(path).map_err(|error| {
             let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
@@ -75,12 +75,12 @@ impl Device {
 
 impl Kernel for Device {
     fn ioctl_version(&self, version: &mut Version) -> Result<(), Errno> {
-        // SAFETY: The request takes this struct, and no address stands in it.
+        // SAFETY: The request takes a pointer to this struct, which contains no pointers.
         unsafe { ioctl(&self.0, Updater::<VERSION, _>::new(version)) }
     }
 
     fn ioctl_text(&self, text: &mut Text) -> Result<(), Errno> {
-        // SAFETY: As above.
+        // SAFETY: The request takes a pointer to this struct, which contains no pointers.
         unsafe { ioctl(&self.0, Updater::<TEXT, _>::new(text)) }
     }
 
@@ -88,27 +88,28 @@ impl Kernel for Device {
         query.count = u32::try_from(buf.len()).map_err(|_| Errno::INVAL)?;
         query.offer_size = struct_size::<Offer>();
         query.offers = buf.as_mut_ptr().expose_provenance() as u64;
-        // SAFETY: The request takes this struct. The kernel writes at most `count` offers of
-        // `offer_size` bytes to `offers`, which is what `room` has, and nobody else's as long as this
-        // takes. Offers are integers, for which any bytes will do.
+        // SAFETY: The request takes a pointer to this struct. The kernel writes at most `count`
+        // offers of `offer_size` bytes to `offers`, which is the length of `buf`; `buf` is borrowed
+        // exclusively during the call. Any bit pattern is a valid offer: its fields are integers.
         unsafe { ioctl(&self.0, Updater::<INFO, _>::new(query)) }
     }
 
     fn ioctl_start(&self, test: &mut Test) -> Result<(), Errno> {
-        // SAFETY: The request takes this struct, and no address stands in it.
+        // SAFETY: The request takes a pointer to this struct, which contains no pointers.
         unsafe { ioctl(&self.0, Updater::<START, _>::new(test)) }
     }
 
     fn ioctl_watch(&self, watch: &mut Watch, buf: &mut [u64]) -> Result<(), Errno> {
         watch.bucket_count = u32::try_from(buf.len()).map_err(|_| Errno::INVAL)?;
         watch.buckets = buf.as_mut_ptr().expose_provenance() as u64;
-        // SAFETY: The request takes this struct. The kernel writes at most `bucket_count` integers to
-        // `buckets`, which is what `room` has, and nobody else's as long as this takes.
+        // SAFETY: The request takes a pointer to this struct. The kernel writes at most
+        // `bucket_count` integers to `buckets`, which is the length of `buf`; `buf` is borrowed
+        // exclusively during the call.
         unsafe { ioctl(&self.0, Updater::<WATCH, _>::new(watch)) }
     }
 
     fn ioctl_stop(&self, stop: &mut Stop) -> Result<(), Errno> {
-        // SAFETY: The request takes this struct, and no address stands in it.
+        // SAFETY: The request takes a pointer to this struct, which contains no pointers.
         unsafe { ioctl(&self.0, Updater::<STOP, _>::new(stop)) }
     }
 
@@ -116,9 +117,10 @@ impl Kernel for Device {
         request.count = u32::try_from(buf.len()).map_err(|_| Errno::INVAL)?;
         request.object_size = struct_size::<Object>();
         request.objects = buf.as_mut_ptr().expose_provenance() as u64;
-        // SAFETY: The request takes this struct. The kernel writes at most `count` objects of
-        // `object_size` bytes to `objects`, which is what `room` has, and nobody else's as long as this
-        // takes. Objects are integers, for which any bytes will do.
+        // SAFETY: The request takes a pointer to this struct. The kernel writes at most `count`
+        // objects of `object_size` bytes to `objects`, which is the length of `buf`; `buf` is
+        // borrowed exclusively during the call. Any bit pattern is a valid object: its fields are
+        // integers.
         unsafe { ioctl(&self.0, Updater::<OBJECTS, _>::new(request)) }
     }
 
@@ -126,9 +128,10 @@ impl Kernel for Device {
         request.count = u32::try_from(buf.len()).map_err(|_| Errno::INVAL)?;
         request.address_size = struct_size::<Address>();
         request.addresses = buf.as_mut_ptr().expose_provenance() as u64;
-        // SAFETY: The request takes this struct. The kernel writes at most `count` addresses of
-        // `address_size` bytes to `addresses`, which is what `room` has, and nobody else's as long as
-        // this takes. They are integers, for which any bytes will do.
+        // SAFETY: The request takes a pointer to this struct. The kernel writes at most `count`
+        // addresses of `address_size` bytes to `addresses`, which is the length of `buf`; `buf` is
+        // borrowed exclusively during the call. Any bit pattern is a valid address: its fields are
+        // integers.
         unsafe { ioctl(&self.0, Updater::<ADDRESSES, _>::new(request)) }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What can go wrong, in words for who typed the command.
+//! Errors of the commands, with the messages that the user sees.
 
 use crate::abi::KOFI_ABI_VERSION;
 use rustix::io::Errno;
@@ -84,7 +84,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Why the device at `path` could not be opened.
+    /// Converts the errno of opening the device at `path`.
     pub fn from_open(path: &Path, errno: Errno) -> Self {
         let path = path.to_path_buf();
         match errno {
@@ -94,8 +94,9 @@ impl Error {
         }
     }
 
-    /// Why a request for `what` was refused. A flag that the module does not know is one that the header
-    /// has got since.
+    /// Converts the errno of a request. `request` completes the sentence "the kernel refuses ...".
+    /// An unknown request, a longer struct or an unknown flag means that the header of this program
+    /// is newer than the module.
     pub fn from_request(request: &'static str, errno: Errno) -> Self {
         match errno {
             Errno::NOTTY | Errno::TOOBIG | Errno::OPNOTSUPP => Self::ModuleTooOld,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A kernel for tests, with some names, as many equal offers as a test wants, and a thread.
+//! Fake kernel for unit tests: a few names, any number of equal offers, sample objects and a test
+//! thread.
 
 mod objects;
 mod test_thread;
@@ -41,28 +42,27 @@ use std::{
 };
 use test_thread::TestThread;
 
-/// Errors that have words.
+/// Error numbers that the fake kernel has text for.
 const ERRORS: [(u64, &str); 2] = [(98, "Address already in use"), (111, "Connection refused")];
 
-/// Offers that come at once.
+/// Number of offers that appear at a time.
 const GROWTH: usize = 4;
 
 pub struct FakeKernel {
     pub abi: u32,
-    /// What every request fails with.
+    /// Errno that every request fails with.
     pub errno: Option<Errno>,
     pub offers: Cell<usize>,
-    /// How many times more of them come, after a request each.
+    /// Number of the next requests for offers after each of which `GROWTH` offers appear.
     pub growths_left: Cell<usize>,
-    /// The room that each request for offers had.
+    /// Length of the buffer of each request for offers.
     pub capacities: RefCell<Vec<usize>>,
-    /// The queries.
+    /// Queries in the order in which they came.
     pub queries: RefCell<Vec<Query>>,
-    /// What is open.
     pub objects: RefCell<Vec<Object>>,
-    /// What runs tests.
     pub thread: RefCell<TestThread>,
-    /// What ctrl-c sets, and while which request to watch a test it is typed, of which the first is 1.
+    /// Flag that ctrl-c sets. The interrupt comes during request `interrupt_at` to watch a test;
+    /// the first request is 1.
     pub stop: AtomicBool,
     pub interrupt_at: Cell<Option<usize>>,
 }
@@ -92,7 +92,7 @@ impl FakeKernel {
         }
     }
 
-    /// One with a few things open.
+    /// Returns a kernel with the sample objects open.
     pub fn with_objects() -> Self {
         Self {
             objects: RefCell::new(objects::sample_objects()),
@@ -100,7 +100,7 @@ impl FakeKernel {
         }
     }
 
-    /// Everything that is counted becomes more.
+    /// Increases all cumulative values of the objects.
     pub fn advance(&self) {
         objects::advance(&mut self.objects.borrow_mut());
     }
@@ -113,7 +113,7 @@ impl FakeKernel {
         }
     }
 
-    /// What any request may be refused for.
+    /// Fails with the forced errno, or if the size in a request is not that of its struct.
     fn check_request<T>(&self, size: u32) -> Result<(), Errno> {
         match self.errno {
             Some(errno) => Err(errno),
@@ -191,7 +191,7 @@ impl Kernel for FakeKernel {
     }
 }
 
-/// A number in words: flags with what has no name as one number, or a value.
+/// Returns the text of a number: of flags with the unnamed bits as one number, or of a value.
 fn text_of(kind: TextType, value: u64) -> Option<String> {
     let values = match kind {
         TextType::KOFI_TEXT_EP_TYPE => {
@@ -270,7 +270,7 @@ fn flag_text(names: &[(u32, &str)], value: u64) -> String {
     words.join(", ")
 }
 
-/// An offer no two fields of which can be taken for each other.
+/// Returns an offer in which fields that could be mistaken for each other have different values.
 pub fn sample_offer() -> Offer {
     let tx_caps = 1 << 1 | 1 << 2 | 1 << 8 | 1 << 9 | 1 << 11 | 1 << 21;
     let rx_caps = 1 << 1 | 1 << 2 | 1 << 10 | 1 << 12 | 1 << 13;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Histograms of latencies, in a terminal and as SVG.
+//! Latency histograms, as text for a terminal and as SVG.
 
 use crate::latency::{
     self,
@@ -15,26 +15,26 @@ use svg::{
     Node, //
 };
 
-/// Rows of a histogram, at most.
+/// Maximum number of rows.
 const MAX_ROWS: usize = 20;
 
-/// Columns of a terminal, where there is none.
+/// Columns of the text if the output is not a terminal.
 const DEFAULT_WIDTH: u16 = 80;
 
-/// Columns of a bar: no fewer even where the terminal is too narrow, no more where it is wide.
+/// Range of the columns of the longest bar, whatever the width of the terminal.
 const MIN_BAR: usize = 10;
 const MAX_BAR: usize = 60;
 
-/// Full and partial blocks, which are as many eighths as their place says.
+/// Block characters that fill 0 to 8 eighths of a column.
 const BLOCKS: [&str; 9] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"];
 
-/// Pixels.
+/// Layout of the SVG image, in pixels.
 const ROW_HEIGHT: u32 = 18;
 const BAR_X: u32 = 180;
 const SVG_MAX_BAR: u32 = 440;
 const SVG_WIDTH: u32 = 720;
 
-/// Neighbouring buckets, as many of them in each row as it takes.
+/// A histogram whose rows merge neighbouring buckets.
 pub struct Histogram {
     title: String,
     rows: Vec<Row>,
@@ -43,7 +43,7 @@ pub struct Histogram {
 
 #[derive(Debug, PartialEq)]
 struct Row {
-    /// Times in ns; the end is in the next row.
+    /// Range of the times in ns; `to` is exclusive.
     from: u64,
     to: u64,
     count: u64,
@@ -55,7 +55,8 @@ impl Histogram {
         Self { title, rows, scale }
     }
 
-    /// The length of a row's bar, where the longest one is `full`. What there is can be seen.
+    /// Returns the length of a row's bar, with `max_length` for the row with the highest count. A
+    /// row that is not empty has at least 1.
     fn bar_length(&self, row: &Row, max_length: u32) -> u32 {
         let max = self.rows.iter().map(|row| row.count).max();
         let max = u128::from(max.unwrap_or_default().max(1));
@@ -64,7 +65,7 @@ impl Histogram {
         length.max(u32::from(row.count > 0))
     }
 
-    /// Lines that fit into `width`, or into that of a usual terminal.
+    /// Formats lines that fit into `width` columns, or into the default width.
     pub fn to_text(&self, width: Option<u16>) -> String {
         let labels: Vec<_> = self.rows.iter().map(|row| row.labels(self.scale)).collect();
         let max_width = |column: usize| {
@@ -87,7 +88,7 @@ impl Histogram {
         lines.join("\n")
     }
 
-    /// Draws it below `top`, and returns where it ends.
+    /// Draws the histogram below `top`, and returns the y coordinate of its lower edge.
     fn draw_svg(&self, document: &mut Document, top: u32) -> u32 {
         document.append(svg_text(&self.title, 12, top + ROW_HEIGHT).set("font-weight", "bold"));
         let mut y = top + ROW_HEIGHT + ROW_HEIGHT / 2;
@@ -111,7 +112,7 @@ impl Histogram {
 }
 
 impl Row {
-    /// Where it begins and ends, and how many there are.
+    /// Returns the texts of the lower bound, the upper bound and the count.
     fn labels(&self, scale: Scale) -> [String; 3] {
         [
             latency::format_time(self.from, scale),
@@ -121,8 +122,9 @@ impl Row {
     }
 }
 
-/// From the first bucket that is not empty to the last one: a row has as few of them as the number of
-/// rows allows, but a gap is a row, however wide, so that a few stragglers do not cost precision.
+/// Merges buckets into rows, from the first to the last bucket that is not empty. Each row has the
+/// smallest power of two of buckets that keeps the number of rows within the limit. A gap of any
+/// width is one row, so that outliers do not reduce the resolution.
 fn rows(buckets: &[u64]) -> Vec<Row> {
     let mut per_row = 1;
     loop {
@@ -164,7 +166,7 @@ fn svg_text(content: &str, x: u32, y: u32) -> Text {
     Text::new(content).set("x", x).set("y", y)
 }
 
-/// A picture of them, one below the other, that needs no other file.
+/// Draws the histograms one below the other in a self-contained SVG document.
 pub fn to_svg(histograms: &[Histogram]) -> String {
     let mut document = Document::new()
         .set("font-family", "sans-serif")
@@ -210,7 +212,7 @@ mod tests {
         )
     }
 
-    /// Round trips of 20 µs and some far longer ones.
+    /// Returns round trips of about 20 µs with a few outliers.
     fn sample() -> Histogram {
         histogram(&[
             (19_000, 3),

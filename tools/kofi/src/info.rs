@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `kofi info`: what can be opened.
+//! `kofi info`: lists what `fi_getinfo()` offers.
 
 use crate::{
     abi::{
@@ -21,7 +21,7 @@ use crate::{
     table, //
 };
 
-/// What is shown below the options: the names themselves are the kernel's.
+/// Help text below the options. The names themselves come from the kernel.
 const LIST_HELP: &str = "\
 A LIST has names with commas between them, such as msg,rma,remote_read: with or
 without FI_, in either case. A name that there is not is answered with those that
@@ -40,39 +40,39 @@ pub struct Args {
     #[arg(long, requires = "node")]
     source: bool,
 
-    /// Only with these capabilities
+    /// Only offers with these capabilities
     #[arg(short, long, value_name = "LIST")]
     caps: Option<String>,
 
-    /// Only what requires no other mode bits than these; without it, whatever is required
+    /// Only offers that require no mode bits other than these; default: any mode bits
     #[arg(short, long, value_name = "LIST")]
     mode: Option<String>,
 
-    /// Only this type of endpoint
+    /// Only offers with this endpoint type
     #[arg(short = 't', long, value_name = "TYPE")]
     ep_type: Option<String>,
 
-    /// Only this provider
+    /// Only offers of this provider
     #[arg(short, long, value_name = "NAME")]
     provider: Option<String>,
 
-    /// Only this fabric
+    /// Only offers on this fabric
     #[arg(short, long, value_name = "NAME")]
     fabric: Option<String>,
 
-    /// Only this domain, which is a device
+    /// Only offers on this domain, which has the name of the RDMA device
     #[arg(short, long, value_name = "NAME")]
     domain: Option<String>,
 
-    /// Only what registers memory in one of these ways
+    /// Only offers that require no memory registration modes other than these
     #[arg(long, value_name = "LIST")]
     mr_mode: Option<String>,
 
-    /// Every attribute of each offer
+    /// Print every attribute of each offer
     #[arg(short, long, conflicts_with = "json")]
     verbose: bool,
 
-    /// Every attribute of each offer as an array of JSON objects
+    /// Print every attribute of each offer as an array of JSON objects
     #[arg(long)]
     json: bool,
 }
@@ -111,7 +111,7 @@ impl Args {
     }
 }
 
-/// What the command prints on a terminal of that width.
+/// Formats the offers that match the query, for a terminal of `width` columns.
 pub fn run(kernel: &dyn Kernel, args: &Args, width: Option<u16>) -> Result<String, Error> {
     let offers = kernel.offers(&args.query(kernel)?)?;
     if !args.verbose && !args.json {

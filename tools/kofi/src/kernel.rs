@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests: what is asked, and what is made of the answers. Who answers is [`Device`] or a test's fake.
+//! Requests to the kernel, and the conversion of their results. [`Device`] or the fake kernel of
+//! the unit tests executes them.
 //!
 //! [`Device`]: crate::device::Device
 
@@ -25,39 +26,40 @@ use crate::{
 };
 use rustix::io::Errno;
 
-/// For how many offers, or objects, there is room at first.
+/// Capacity of the first request for offers or objects.
 const INITIAL_CAPACITY: usize = 16;
 
-/// For how many addresses there is room at a time.
+/// Maximum number of addresses in each request.
 const ADDRESS_BATCH: usize = 256;
 
-/// Who answers requests. Each struct begins with its size.
+/// Executes requests. The caller sets the `size` field of each struct.
 pub trait Kernel {
     fn ioctl_version(&self, version: &mut Version) -> Result<(), Errno>;
 
     fn ioctl_text(&self, text: &mut Text) -> Result<(), Errno>;
 
-    /// `query.offers`, `offer_size` and `count` are made to describe `room`.
+    /// Sets `query.offers`, `offer_size` and `count` to describe `buf`.
     fn ioctl_info(&self, query: &mut Query, buf: &mut [Offer]) -> Result<(), Errno>;
 
     fn ioctl_start(&self, test: &mut Test) -> Result<(), Errno>;
 
-    /// `watch.buckets` and `bucket_count` are made to describe `room`.
+    /// Sets `watch.buckets` and `bucket_count` to describe `buf`.
     fn ioctl_watch(&self, watch: &mut Watch, buf: &mut [u64]) -> Result<(), Errno>;
 
     fn ioctl_stop(&self, stop: &mut Stop) -> Result<(), Errno>;
 
-    /// `asked.objects`, `object_size` and `count` are made to describe `room`.
+    /// Sets `request.objects`, `object_size` and `count` to describe `buf`.
     fn ioctl_objects(&self, request: &mut Objects, buf: &mut [Object]) -> Result<(), Errno>;
 
-    /// `asked.addresses`, `address_size` and `count` are made to describe `room`.
+    /// Sets `request.addresses`, `address_size` and `count` to describe `buf`.
     fn ioctl_addresses(&self, request: &mut Addresses, buf: &mut [Address]) -> Result<(), Errno>;
 
-    /// Version of the fabric interfaces.
+    /// Returns the version of the fabric interfaces.
     ///
     /// # Errors
     ///
-    /// [`Error::OtherAbi`] where nothing else can be asked.
+    /// [`Error::AbiMismatch`] if the module has another ABI version: no other request may be used
+    /// then.
     fn version(&self) -> Result<u32, Error> {
         let mut version = Version {
             size: struct_size::<Version>(),
@@ -65,7 +67,7 @@ pub trait Kernel {
         };
         self.ioctl_version(&mut version)
             .map_err(|errno| match errno {
-                // This request is as old as the device.
+                // Every version of the device knows this request.
                 Errno::NOTTY => Error::NotKofi,
                 errno => Error::from_request("to say its version", errno),
             })?;
@@ -75,7 +77,7 @@ pub trait Kernel {
         }
     }
 
-    /// A number in words.
+    /// Returns the kernel's text for a number.
     fn text(&self, kind: TextType, value: u64) -> Result<String, Error> {
         let mut text = Text {
             size: struct_size::<Text>(),
@@ -88,11 +90,11 @@ pub trait Kernel {
         Ok(abi::get_string(&text.text))
     }
 
-    /// Everything that can be opened.
+    /// Returns the offers that match the query.
     ///
     /// # Errors
     ///
-    /// [`Error::NoDevice`] and [`Error::NothingFits`] rather than an empty answer.
+    /// [`Error::NoDevice`] or [`Error::NoMatch`] if there are none.
     fn offers(&self, query: &Query) -> Result<Vec<Offer>, Error> {
         read_all(|offers| {
             let mut answer = Query {
@@ -101,7 +103,7 @@ pub trait Kernel {
             };
             self.ioctl_info(&mut answer, offers)
                 .map_err(|errno| match errno {
-                    // There is nothing else that could stand in the way of an offer.
+                    // A query that every offer matches finds none only if there is no device.
                     Errno::NODATA if *query == abi::match_all_query() => Error::NoDevice,
                     Errno::NODATA => Error::NoMatch,
                     errno => Error::from_request("this query", errno),
@@ -110,7 +112,7 @@ pub trait Kernel {
         })
     }
 
-    /// Everything that is open.
+    /// Returns all open objects.
     fn objects(&self) -> Result<Vec<Object>, Error> {
         read_all(|objects| {
             let mut request = Objects {
@@ -123,11 +125,12 @@ pub trait Kernel {
         })
     }
 
-    /// At most so many addresses of an address vector.
+    /// Returns at most `max` addresses of an address vector.
     ///
     /// # Errors
     ///
-    /// [`Error::NoObject`] and [`Error::NoVector`] where there is none.
+    /// [`Error::NoObject`] if no object has this id, [`Error::NotAnAv`] if the object is not an
+    /// address vector.
     fn addresses(&self, id: u64, max: usize) -> Result<Vec<Address>, Error> {
         let mut addresses = Vec::new();
         let mut request = Addresses {
@@ -153,11 +156,12 @@ pub trait Kernel {
         }
     }
 
-    /// Begins a test.
+    /// Starts a test.
     ///
     /// # Errors
     ///
-    /// Where it cannot be one. What goes wrong with it later is for [`Kernel::watch`].
+    /// Fails if a test is running or the parameters are invalid. [`Kernel::watch`] reports later
+    /// errors.
     fn start(&self, test: &Test) -> Result<(), Error> {
         let mut test = Test {
             size: struct_size::<Test>(),
@@ -165,14 +169,15 @@ pub trait Kernel {
         };
         self.ioctl_start(&mut test).map_err(|errno| match errno {
             Errno::BUSY => Error::TestRunning,
-            // All else that it could refuse is refused by the options.
+            // The command line parser has checked all parameters but the combination of type and
+            // operation.
             Errno::INVAL => Error::InvalidTest,
             errno => Error::from_request("this test", errno),
         })
     }
 
-    /// How the test is getting on, at its end or after `msec`, with its histogram as far as `room` goes.
-    /// `None` where a signal came first.
+    /// Waits until the test is over, for at most `msec`, and returns its state. Writes the
+    /// histogram to `buf`. Returns `None` if a signal interrupted the wait.
     fn watch(&self, msec: u32, buf: &mut [u64]) -> Result<Option<Watch>, Error> {
         let mut watch = Watch {
             size: struct_size::<Watch>(),
@@ -186,7 +191,7 @@ pub trait Kernel {
         }
     }
 
-    /// Ends the test, which is over then.
+    /// Stops the test. The test is over when this returns.
     fn stop(&self) -> Result<(), Error> {
         let mut stop = Stop {
             size: struct_size::<Stop>(),
@@ -197,12 +202,13 @@ pub trait Kernel {
     }
 }
 
-/// All that `ask` puts into the room that it is given, once there is enough; it tells how many there are.
+/// Returns all items that `read` finds. `read` fills the slice as far as it goes, and returns the
+/// number of items that exist.
 fn read_all<T: Clone + Default>(
     mut read: impl FnMut(&mut [T]) -> Result<u32, Error>,
 ) -> Result<Vec<T>, Error> {
     let mut capacity = INITIAL_CAPACITY;
-    // More may come between two requests.
+    // The number of items may grow between two requests.
     loop {
         let mut found = vec![T::default(); capacity];
         let count = read(&mut found)? as usize;
@@ -314,7 +320,7 @@ mod tests {
     #[test]
     fn room_grows_until_every_offer_fits() {
         let kernel = FakeKernel::with_offers(INITIAL_CAPACITY + 4);
-        // Four more come after each request.
+        // Four offers appear after each of the first two requests.
         kernel.growths_left.set(2);
         let offers = kernel.offers(&Query::default()).unwrap();
         assert_eq!(

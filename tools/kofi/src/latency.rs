@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the kernel's histogram of times says of them.
+//! Statistics from the kernel's histogram of times.
 
 use crate::abi::{
     Watch,
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 pub const BUCKETS: usize = KOFI_TEST_BUCKETS as usize;
 
-/// The smallest value of a bucket.
+/// Returns the smallest value in a bucket.
 pub fn bucket_min(bucket: usize) -> u64 {
     let (power, part) = (bucket / 16, bucket % 16);
     if bucket < 32 {
@@ -20,7 +20,7 @@ pub fn bucket_min(bucket: usize) -> u64 {
     }
 }
 
-/// The largest one.
+/// Returns the largest value in a bucket.
 pub fn bucket_max(bucket: usize) -> u64 {
     if bucket + 1 < BUCKETS {
         bucket_min(bucket + 1) - 1
@@ -33,7 +33,7 @@ fn bucket_mid(bucket: usize) -> u64 {
     bucket_min(bucket) + (bucket_max(bucket) - bucket_min(bucket)) / 2
 }
 
-/// Round trips, or times of operations, in ns.
+/// Statistics of the times of round trips or operations, in ns.
 #[derive(Serialize, Clone, Copy, Debug, PartialEq)]
 pub struct LatencyStats {
     pub min: u64,
@@ -46,7 +46,7 @@ pub struct LatencyStats {
 }
 
 impl LatencyStats {
-    /// Nothing if there were none.
+    /// Returns `None` if the histogram is empty.
     pub fn new(watch: &Watch, buckets: &[u64]) -> Option<Self> {
         let at = |permille| {
             let value = bucket_mid(percentile(buckets, permille)?);
@@ -63,8 +63,8 @@ impl LatencyStats {
     }
 }
 
-/// The median, finer than a bucket: as if the values of the one that it is in were spread evenly. Nothing
-/// if there are none.
+/// Returns the median, or `None` if the histogram is empty. Interpolates within the bucket, as if
+/// its values were evenly distributed.
 pub fn median(buckets: &[u64]) -> Option<f64> {
     let all: u64 = buckets.iter().sum();
     let at = percentile(buckets, 500)?;
@@ -74,7 +74,8 @@ pub fn median(buckets: &[u64]) -> Option<f64> {
     Some(min + (max - min) * fraction)
 }
 
-/// The bucket of the value that so many of 1000 do not exceed: the nearest rank.
+/// Returns the bucket with the value that `permille` of 1000 values do not exceed, by the
+/// nearest-rank method.
 fn percentile(buckets: &[u64], permille: u32) -> Option<usize> {
     let counts = || buckets.iter().map(|&count| u128::from(count));
     let rank = (counts().sum::<u128>() * u128::from(permille)).div_ceil(1000);
@@ -85,21 +86,21 @@ fn percentile(buckets: &[u64], permille: u32) -> Option<usize> {
     })
 }
 
-/// What is shown of a time.
+/// Part of a measured time that is printed.
 #[derive(Clone, Copy)]
 pub enum Scale {
-    /// Of a round trip: the latency.
+    /// Half of a round trip: the latency of a message.
     HalfRoundTrip,
-    /// Of an operation that answers.
+    /// The time of an operation whose response the client waits for.
     Whole,
 }
 
-/// A share of a time in ns, in µs.
+/// Formats a time in ns as µs.
 pub fn format_time(time: u64, scale: Scale) -> String {
     format_time_f64(to_f64(time), scale)
 }
 
-/// The same of what was reckoned.
+/// Formats a computed time in ns as µs.
 pub fn format_time_f64(time: f64, scale: Scale) -> String {
     let parts = match scale {
         Scale::HalfRoundTrip => 2000.0,
@@ -108,7 +109,7 @@ pub fn format_time_f64(time: f64, scale: Scale) -> String {
     format!("{:.2}", time / parts)
 }
 
-/// How many each second, of so many in a time.
+/// Returns the rate per second, or `None` if `nsec` is 0.
 pub fn per_second(count: u64, nsec: u64) -> Option<f64> {
     (nsec > 0).then(|| to_f64(count) * 1e9 / to_f64(nsec))
 }
@@ -121,7 +122,7 @@ fn to_f64(number: u64) -> f64 {
     number as f64
 }
 
-/// The bucket that a value falls into.
+/// Returns the bucket of a value.
 #[cfg(test)]
 pub fn bucket_of(value: u64) -> usize {
     let shift = value.max(16).ilog2() - 4;
@@ -133,7 +134,7 @@ pub fn bucket_of(value: u64) -> usize {
 mod tests {
     use super::*;
 
-    /// Values of every magnitude, the same in each run.
+    /// Returns pseudorandom values of every magnitude, the same in each run.
     fn values(count: u64) -> Vec<u64> {
         let mut state = 1_u64;
         let mut next = || {
@@ -228,7 +229,7 @@ mod tests {
     #[test]
     fn the_median_moves_with_every_value() {
         assert_eq!(median(&[0; BUCKETS]), None);
-        // Of 1024 to 1087, a bucket: the more are in the one above, the higher it is.
+        // The bucket covers 1024 to 1087. More values in the next bucket move the median up.
         let mut buckets = [0; BUCKETS];
         (buckets[bucket_of(1024)], buckets[bucket_of(1088)]) = (100, 0);
         assert_eq!(median(&buckets), Some(1055.5));

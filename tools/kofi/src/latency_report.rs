@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the commands have in common that tell how long something took.
+//! Reports of the commands that measure latencies.
 
 use crate::{
     client::{
@@ -31,23 +31,23 @@ use std::{
 
 #[derive(clap::Args)]
 pub struct HistogramOptions {
-    /// Draw how often each time came
+    /// Print a histogram of the times
     #[arg(long, conflicts_with = "json")]
     histogram: bool,
 
-    /// Write the histogram to a file, as SVG
+    /// Write the histogram to an SVG file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
 
-/// The columns of [`columns`].
+/// Names of the columns that [`latency_columns`] fills.
 pub const COLUMNS: [&str; 6] = ["min", "median", "p90", "p99", "p99.9", "max"];
 
-/// How a command shows what it has measured.
+/// Command that measures latencies, with a table of `N` columns.
 pub trait LatencyCommand<const N: usize> {
     type Json: Serialize;
 
-    /// What stands above the table.
+    /// Caption of the table.
     const CAPTION: &'static str;
     const HEADER: [&'static str; N];
     const SCALE: Scale;
@@ -57,14 +57,15 @@ pub trait LatencyCommand<const N: usize> {
     fn title(&self, measurement: &Measurement) -> String;
 }
 
-/// What has some time, in JSON.
+/// Bucket of the histogram in JSON.
 #[derive(Serialize)]
 pub struct Bucket {
     from_ns: u64,
     count: u64,
 }
 
-/// What the command prints on a terminal of that width.
+/// Builds the report of a command, for a terminal of `width` columns. Writes the SVG file if there
+/// is one.
 pub fn build_report<const N: usize, F: LatencyCommand<N>>(
     command: &F,
     results: Results,
@@ -102,7 +103,7 @@ fn write_svg(path: &Path, histograms: &[Histogram]) -> Result<(), Error> {
     })
 }
 
-/// The times of a test as they stand in its row.
+/// Formats the statistics of a test as cells of its row.
 pub fn latency_columns(measurement: &Measurement, scale: Scale) -> [String; COLUMNS.len()] {
     let times = LatencyStats::new(&measurement.watch, &measurement.buckets);
     let show = |of: fn(LatencyStats) -> u64| {
@@ -119,7 +120,7 @@ pub fn latency_columns(measurement: &Measurement, scale: Scale) -> [String; COLU
     ]
 }
 
-/// What is in each bucket that is not empty.
+/// Returns the buckets that are not empty.
 pub fn json_buckets(measurement: &Measurement) -> Vec<Bucket> {
     let buckets = measurement.buckets.iter().enumerate();
     let counts = buckets.filter(|(_, &count)| count > 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `kofi ls`: what is open, whose it is, and how it is.
+//! `kofi ls`: lists the open objects, with their owners and states.
 
 use crate::{
     abi::TextType,
@@ -16,24 +16,24 @@ use crate::{
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only these kinds, such as ep,cq, and what they were opened from
+    /// Only objects of these kinds, such as ep,cq, and their parents
     #[arg(short, long, value_name = "LIST")]
     kind: Option<String>,
 
-    /// Only what was opened from this domain, which is a device
+    /// Only objects of this domain, which has the name of the RDMA device
     #[arg(short, long, value_name = "NAME")]
     domain: Option<String>,
 
-    /// Only what this module or program has opened
+    /// Only objects that this module or program opened
     #[arg(short, long, value_name = "NAME")]
     owner: Option<String>,
 
-    /// Trees of JSON objects
+    /// Print trees of JSON objects
     #[arg(long)]
     json: bool,
 }
 
-/// What the command prints.
+/// Formats the open objects as trees or as JSON.
 pub fn run(kernel: &dyn Kernel, args: &Args) -> Result<String, Error> {
     let mut roots = read_objects(kernel)?;
     args.filter(kernel, &mut roots)?;
@@ -71,7 +71,7 @@ impl Args {
     }
 }
 
-/// The lines of `nodes`, which stand behind `indent`.
+/// Appends the lines of `nodes`, each after `indent`.
 fn draw_tree(nodes: &[ObjectNode], indent: &str, lines: &mut Vec<String>) {
     for (at, node) in nodes.iter().enumerate() {
         let (branch, continuation) = if at + 1 == nodes.len() {
@@ -84,7 +84,8 @@ fn draw_tree(nodes: &[ObjectNode], indent: &str, lines: &mut Vec<String>) {
     }
 }
 
-/// What an object is, how it is, and what it has; not what it has done.
+/// Formats the kind, id, name, state, addresses and current values of an object, but not its
+/// cumulative values.
 fn describe(node: &ObjectNode) -> String {
     let mut parts = vec![format!("{} {}", node.kind, node.id)];
     parts.extend(node.name.clone());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `kofi`: what the fabric interfaces of the kernel offer, and how fast they are, at the command line.
+//! `kofi`: command line tool for the fabric interfaces of the kernel. Lists devices and open
+//! objects, and measures performance between two kernels.
 
 mod abi;
 mod atomic;
@@ -54,11 +55,11 @@ use std::{
     process::ExitCode, //
 };
 
-/// Fabric interfaces of the kernel
+/// Inspect and measure the fabric interfaces of the kernel
 #[derive(Parser)]
 #[command(version)]
 struct Cli {
-    /// The device of the kernel's module
+    /// Device file of the kernel module
     #[arg(
         long,
         global = true,
@@ -74,40 +75,40 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// What can be opened, best first
+    /// List what fi_getinfo() offers, best first
     Info(Box<info::Args>),
-    /// Serves the tests of other machines until ctrl-c
+    /// Serve the tests of other machines until ctrl-c
     Server(server::Args),
-    /// How long messages take: 1000 of them if not told otherwise
+    /// Measure the latency of messages; default: 1000 of them
     Pingpong(pingpong::Args),
-    /// How many bytes go in a time: for 3 seconds if not told otherwise
+    /// Measure bandwidth; default: for 3 seconds
     Bw(bw::Args),
-    /// How long atomic operations take: 1000 of them if not told otherwise
+    /// Measure the time of atomic operations; default: 1000 of them
     Atomic(atomic::Args),
-    /// The same tests over verbs, written by hand, and how the two compare
+    /// Run the same tests over raw verbs and compare
     Compare(compare::Args),
-    /// What is open, and who has opened it
+    /// List the open objects and their owners
     Ls(ls::Args),
-    /// The addresses of an address vector
+    /// List the addresses in an address vector
     Av(av::Args),
-    /// What endpoints and queues do, in a second, again and again until ctrl-c
+    /// Show the activity of endpoints and completion queues per second, until ctrl-c
     Stat(stat::Args),
-    /// Whether kOFI works here, and what each device can do
+    /// Test each device of this machine against itself
     Selftest(selftest::Args),
-    /// Versions of this program and of the kernel's interfaces
+    /// Show the versions of this program and of the kernel's interfaces
     Version,
-    /// What makes a shell complete the commands
+    /// Print a completion script for a shell
     Completions { shell: clap_complete::Shell },
-    /// Manual pages
+    /// Print or write manual pages
     Man(man::Args),
 }
 
 fn main() -> ExitCode {
     match run(&Cli::parse(), &mut io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
-        // Who reads the output has seen enough.
+        // The reader of the output has closed it, which is not an error.
         Err(Error::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        // Which needs no words: who did it knows.
+        // The user caused the interrupt and needs no message.
         Err(Error::Interrupted) => ExitCode::from(runner::INTERRUPTED),
         Err(error) => {
             eprintln!("kofi: {error}");
@@ -124,7 +125,7 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
         }
         Command::Server(args) => run_tests(cli, out, |runner, out| {
             let verbs_device = Device::open(&cli.device)?;
-            // What is read as JSON has nothing else in it.
+            // With --json, standard output has nothing but the JSON object.
             if args.json {
                 server::run(runner, &verbs_device, args, &mut io::stderr())
             } else {
@@ -173,7 +174,7 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
             writeln!(out, "abi: {}", abi::KOFI_ABI_VERSION)?;
         }
         Command::Completions { shell } => {
-            // Written in one go: the generator panics where it cannot write.
+            // The generator panics if a write fails, so it writes to a buffer.
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "kofi", &mut script);
             out.write_all(&script)?;
@@ -183,7 +184,7 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
     Ok(())
 }
 
-/// Prints what comes of a command that runs tests, even where that is an error.
+/// Runs a command that runs tests, and prints its report even if the command fails.
 fn run_tests(
     cli: &Cli,
     out: &mut dyn Write,
@@ -207,7 +208,7 @@ fn print(report: Report, out: &mut dyn Write) -> Result<(), Error> {
     report.result
 }
 
-/// Columns of the terminal, if the output goes to one.
+/// Returns the columns of the terminal, or `None` if the output is not a terminal.
 fn terminal_width() -> Option<u16> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     Some(size.ws_col).filter(|&columns| columns > 0)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `kofi man`: manual pages, made of what `--help` is made of.
+//! `kofi man`: manual pages, generated from the help texts.
 
 use crate::error::Error;
 use std::{
@@ -10,12 +10,11 @@ use std::{
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Where to write a page for each command to, besides that of the program; without it that one is
-    /// printed
+    /// Directory to write the page of each command to; without it, print the page of the program
     dir: Option<PathBuf>,
 }
 
-/// Writes them.
+/// Prints the page of the program, or writes all pages to a directory.
 pub fn run(command: clap::Command, args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     let Some(dir) = &args.dir else {
         let mut page = Vec::new();

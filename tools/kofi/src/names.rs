@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Names of flags and enumerations. The kernel has them: which there are is found by asking for each
-//! number.
+//! Names of flags and enumerations. The kernel has the names: a request for each number finds those
+//! that exist.
 
 use crate::{
     abi::TextType,
@@ -9,26 +9,27 @@ use crate::{
     kernel::Kernel, //
 };
 
-/// What every name begins with, and no other text of the kernel's for a number.
+/// Prefix of every name. Other texts of the kernel for a number do not have it.
 const PREFIX: &str = "FI_";
 
-/// Values of an enumeration that are asked for. Those of a provider's own, far beyond, have no names.
+/// Number of values that are looked up in an enumeration. Provider-specific values are far beyond
+/// and have no names.
 const VALUE_COUNT: u64 = 64;
 
-/// Numbers that have a name.
+/// Names of the numbers of one type.
 pub struct Names {
     entries: Vec<(u64, String)>,
-    /// Bytes that all names begin with, as far as they are whole words.
+    /// Length of the common prefix of all names, in whole words.
     prefix_len: usize,
 }
 
 impl Names {
-    /// The single bits of a type with flags.
+    /// Reads the names of the single bits of a flags type.
     pub fn read_flags(kernel: &dyn Kernel, kind: TextType) -> Result<Self, Error> {
         Self::read(kernel, kind, (0..u64::BITS).map(|bit| 1 << bit))
     }
 
-    /// The values of an enumeration.
+    /// Reads the names of the values of an enumeration.
     pub fn read_values(kernel: &dyn Kernel, kind: TextType) -> Result<Self, Error> {
         Self::read(kernel, kind, 0..VALUE_COUNT)
     }
@@ -52,7 +53,7 @@ impl Names {
         })
     }
 
-    /// The number of a name, in any case, with or without what all names begin with.
+    /// Returns the number of a name. Case does not matter, and the common prefix may be omitted.
     pub fn find(&self, option: &'static str, name: &str) -> Result<u64, Error> {
         let upper = name.to_ascii_uppercase();
         let matches = |known: &str| {
@@ -70,7 +71,7 @@ impl Names {
         }
     }
 
-    /// The same of an enumeration, whose values have 32 bits.
+    /// Returns the number of a name in an enumeration, whose values have 32 bits.
     pub fn find_value(&self, option: &'static str, name: &str) -> Result<u32, Error> {
         let number = self.find(option, name)?;
         u32::try_from(number).map_err(|_| Error::OutOfRange { option })
@@ -85,13 +86,13 @@ impl Names {
         all.join(", ")
     }
 
-    /// The name of a number as it is typed; one without a name as it is.
+    /// Returns the short name of a number, or the number itself if it has no name.
     pub fn name(&self, number: u64) -> String {
         let known = self.entries.iter().find(|(known, _)| *known == number);
         known.map_or_else(|| number.to_string(), |(_, name)| self.short(name))
     }
 
-    /// A name as it is typed: without what all begin with. Other text stays as it is.
+    /// Returns a name in lower case without the common prefix. Returns other text unchanged.
     pub fn short(&self, name: &str) -> String {
         match name.get(self.prefix_len..) {
             Some(rest) if name.starts_with(PREFIX) => rest.to_ascii_lowercase(),
@@ -100,7 +101,7 @@ impl Names {
     }
 }
 
-/// Bytes up to the last underscore of what all names begin with.
+/// Returns the length of the longest common prefix that ends with an underscore.
 fn common_prefix_len<'a>(mut names: impl Iterator<Item = &'a str>) -> usize {
     let Some(first) = names.next() else {
         return 0;
@@ -112,7 +113,8 @@ fn common_prefix_len<'a>(mut names: impl Iterator<Item = &'a str>) -> usize {
     first[..same].rfind('_').map_or(0, |at| at + 1)
 }
 
-/// The flags in a list with commas, or with bars as `fi_info` takes it. An empty one has none.
+/// Parses a list of flags that are separated by commas, or by bars as for `fi_info`. An empty list
+/// has no flags.
 pub fn parse_flags(
     kernel: &dyn Kernel,
     kind: TextType,
@@ -126,7 +128,7 @@ pub fn parse_flags(
         .try_fold(0, |flags, name| Ok(flags | names.find(option, name)?))
 }
 
-/// The number of an enumeration's name.
+/// Parses the name of an enumeration value.
 pub fn parse_value(
     kernel: &dyn Kernel,
     kind: TextType,
@@ -136,7 +138,8 @@ pub fn parse_value(
     Names::read_values(kernel, kind)?.find_value(option, name.trim())
 }
 
-/// The words in a list with commas, each of which the kernel has for a number of that type.
+/// Parses a list of texts that are separated by commas. Each must be the kernel's text for a number
+/// of this type.
 pub fn parse_texts(
     kernel: &dyn Kernel,
     kind: TextType,
@@ -147,7 +150,7 @@ pub fn parse_texts(
     for number in 0..VALUE_COUNT {
         known.push(kernel.text(kind, number)?);
     }
-    // The kernel's words for a number that has none: `unknown (0x20)`.
+    // The kernel's text for an unknown number contains a space: `unknown (0x20)`.
     known.retain(|text| !text.contains(' '));
     let listed = list.split(',').map(str::trim);
     listed
@@ -163,7 +166,7 @@ pub fn parse_texts(
         .collect()
 }
 
-/// The names of the flags that are set; bits without a name stand together in one number.
+/// Returns the names of the flags that are set. Bits without a name form one number at the end.
 pub fn flag_names(kernel: &dyn Kernel, kind: TextType, flags: u64) -> Result<Vec<String>, Error> {
     let text = kernel.text(kind, flags)?;
     let names = text.split(", ").filter(|name| !name.is_empty());
@@ -226,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_number_is_not_a_name() {
-        // The kernel's words for bits and values that have none.
+        // The kernel's text for an unknown bit or value is not a name.
         assert!(caps("0x1").is_err());
         assert!(ep_type("unknown (0x4)").is_err());
     }

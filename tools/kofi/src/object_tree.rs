@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is open in the kernel, in words, and what stands below what.
+//! Trees of the open objects, with the kernel's names for their kinds, states and values.
 
 use crate::{
     abi::{
@@ -22,7 +22,7 @@ use std::collections::{
     BTreeMap, //
 };
 
-/// The kernel's words, each asked for once.
+/// Cache of the kernel's texts for numbers.
 #[derive(Default)]
 struct TextCache(BTreeMap<(u32, u32), String>);
 
@@ -35,7 +35,7 @@ impl TextCache {
     }
 }
 
-/// What a number says of an object.
+/// A numeric property of an object.
 pub struct Value {
     pub id: ObjectValue,
     pub name: String,
@@ -43,23 +43,23 @@ pub struct Value {
 }
 
 impl Value {
-    /// Whether it is of what has been done, and so has a rate, rather than of what there is.
+    /// Returns whether the value counts events since the object was opened, and so has a rate.
     pub fn is_cumulative(&self) -> bool {
         let cumulative = ObjectValue::KOFI_VALUE_SENDS.0..=ObjectValue::KOFI_VALUE_OVERRUNS.0;
         cumulative.contains(&self.id.0)
     }
 }
 
-/// Who has opened something.
+/// Module or process that opened an object.
 #[derive(Clone, Serialize)]
 pub struct Owner {
     pub name: String,
-    /// Of a process, not of a module.
+    /// Process id, or `None` for a module.
     pub pid: Option<u32>,
 }
 
 impl Owner {
-    /// The name, and the number of a process.
+    /// Formats the name, and the id of a process.
     pub fn label(&self) -> String {
         match self.pid {
             Some(pid) => format!("{} {pid}", self.name),
@@ -68,7 +68,7 @@ impl Owner {
     }
 }
 
-/// One object, and what has been opened from it.
+/// An object and the objects opened from it.
 #[derive(Serialize)]
 pub struct ObjectNode {
     pub id: u64,
@@ -119,14 +119,14 @@ impl ObjectNode {
         })
     }
 
-    /// One of its numbers.
+    /// Returns one value, if the object has it.
     pub fn value(&self, id: ObjectValue) -> Option<u64> {
         let found = self.values.iter().find(|value| value.id == id);
         found.map(|value| value.number)
     }
 
-    /// Takes out what `keep` does not want, but not what something stands below that it wants. Whether
-    /// there is anything left.
+    /// Removes the objects that `keep` does not select, except parents of selected objects. Returns
+    /// whether any object of this tree is left.
     pub fn prune(&mut self, keep: &dyn Fn(&ObjectNode) -> bool) -> bool {
         self.children.retain_mut(|child| child.prune(keep));
         keep(self) || !self.children.is_empty()
@@ -137,13 +137,14 @@ fn non_empty(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// Everything that is open: what has been opened from nothing else, and below that the rest.
+/// Reads all open objects. The roots are objects without a parent.
 pub fn read_objects(kernel: &dyn Kernel) -> Result<Vec<ObjectNode>, Error> {
     let mut cache = TextCache::default();
     let mut roots = Vec::new();
     let mut children: BTreeMap<u64, Vec<ObjectNode>> = BTreeMap::new();
     let objects = kernel.objects()?;
-    // The last ones first: whatever stands below an object comes behind it.
+    // The kernel lists a parent before its children, so the reverse order completes the children
+    // first.
     for object in objects.iter().rev() {
         let mut node = ObjectNode::new(kernel, &mut cache, object)?;
         node.children = children.remove(&node.id).unwrap_or_default();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An offer as a tree with the names of `struct fi_info`, which shows as lines and as JSON.
+//! The attribute tree of an offer, with the field names of `struct fi_info`, as text and as JSON.
 
 use crate::{
     abi::{
@@ -18,14 +18,14 @@ use serde::{
 };
 use std::fmt;
 
-/// What stands behind a name.
+/// Value of an attribute, or a group of attributes.
 pub enum AttrValue {
     Group(Vec<(&'static str, AttrValue)>),
     Flags(Vec<String>),
     Number(u64),
-    /// A number whose digits are bits; in JSON a number like any other.
+    /// A bit mask: hexadecimal as text, a plain number in JSON.
     Mask(u64),
-    /// Empty where there is none.
+    /// A text; an empty one means that there is no value.
     Text(String),
 }
 
@@ -35,7 +35,7 @@ use AttrValue::{
     Number, //
 };
 
-/// Everything that the kernel says of an offer.
+/// Builds the tree of all attributes of an offer.
 pub fn build(kernel: &dyn Kernel, offer: &Offer) -> Result<AttrValue, Error> {
     let reader = AttrReader(kernel);
     Ok(Group(vec![
@@ -159,7 +159,7 @@ fn text(field: &[std::ffi::c_char]) -> AttrValue {
     AttrValue::Text(abi::get_string(field))
 }
 
-/// Puts numbers into the kernel's words.
+/// Converts numbers to attribute values with the kernel's names.
 struct AttrReader<'a>(&'a dyn Kernel);
 
 impl AttrReader<'_> {
@@ -179,7 +179,7 @@ impl AttrReader<'_> {
         self.flags(TextType::KOFI_TEXT_OP_FLAGS, flags)
     }
 
-    /// Of messages and of completions.
+    /// Converts a message order or a completion order.
     fn order(&self, flags: u64) -> Result<AttrValue, Error> {
         self.flags(TextType::KOFI_TEXT_ORDER, flags)
     }
@@ -212,7 +212,8 @@ impl Serialize for AttrValue {
 }
 
 impl AttrValue {
-    /// The lines of a group, each after `indent`; other values end the line that they stand in.
+    /// Writes each field of a group on a line of its own after `indent`, or any other value at the
+    /// end of the current line.
     fn write_fields(&self, f: &mut fmt::Formatter<'_>, indent: usize) -> fmt::Result {
         match self {
             Self::Group(fields) => {

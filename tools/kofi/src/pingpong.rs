@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `kofi pingpong`: how long messages take.
+//! `kofi pingpong`: measures the latency of messages.
 
 use crate::{
     abi::TestKind,
@@ -40,7 +40,7 @@ pub struct Args {
     #[command(flatten)]
     client: client::Options,
 
-    /// Bytes of a message, or several sizes in turn, such as 64,4K,1M
+    /// Bytes of a message, or a list of sizes to run in turn, such as 64,4K,1M
     #[arg(
         short,
         long,
@@ -55,7 +55,7 @@ pub struct Args {
     histogram: HistogramOptions,
 }
 
-/// A test in JSON.
+/// Result of one test in JSON.
 #[derive(Serialize)]
 pub struct PingpongResult {
     size: u64,
@@ -68,10 +68,10 @@ pub struct PingpongResult {
     histogram: Vec<Bucket>,
 }
 
-/// Round trips with a server.
+/// The command, with the address of its server.
 struct PingpongCommand(String);
 
-/// What the command prints on a terminal of that width.
+/// Runs the tests and returns the report, for a terminal of `width` columns.
 pub fn run(runner: Runner<'_>, args: &Args, width: Option<u16>) -> Result<Report, Error> {
     let command = PingpongCommand(args.client.server_address());
     let kind = TestKind::KOFI_TEST_PINGPONG;

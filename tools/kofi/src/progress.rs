@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The bar that shows how far a test has come.
+//! Progress bar of a running test.
 
 use crate::{
     abi::{
@@ -23,7 +23,7 @@ pub struct TestProgress<'a> {
 }
 
 impl<'a> TestProgress<'a> {
-    /// One that is drawn on a terminal only.
+    /// Creates a bar. A visible bar is drawn only if the output is a terminal.
     pub fn new(test: &'a Test, visible: bool) -> Self {
         let bar = if visible {
             ProgressBar::new(total(test))
@@ -49,7 +49,7 @@ impl Drop for TestProgress<'_> {
     }
 }
 
-/// Messages, or milliseconds if their number has no bound.
+/// Returns the total number of messages, or of milliseconds if the number of messages has no limit.
 fn total(test: &Test) -> u64 {
     match test.count {
         0 => test.msec.into(),

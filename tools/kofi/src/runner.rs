@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A test in the kernel, from its start to its end.
+//! Runs tests in the kernel, from start to end.
 
 use crate::{
     abi::{
@@ -34,16 +34,17 @@ use std::sync::{
     Arc,
 };
 
-/// What a shell expects of a program that ctrl-c ended.
+/// Exit code that a shell expects of a program that ctrl-c ended.
 pub const INTERRUPTED: u8 = 130;
 
-/// How long each look at a test that starts may take: nothing tells when it runs.
+/// Longest wait in ms of each request to watch a test that is starting: the kernel ends the wait
+/// only when a test is over, not when it begins to run.
 const START_POLL_MSEC: u32 = 20;
 
-/// Where a test can be reached.
+/// Port and domain of a test server.
 #[derive(clap::Args, Clone)]
 pub struct ServerOptions {
-    /// Port of the server; the next one is for comparisons
+    /// Port of the server; the next port is for raw verbs
     #[arg(
         short,
         long,
@@ -52,13 +53,13 @@ pub struct ServerOptions {
     )]
     port: u16,
 
-    /// Only on this domain, which is a device
+    /// Only on this domain, which has the name of the RDMA device
     #[arg(short, long, value_name = "NAME")]
     domain: Option<String>,
 }
 
 impl ServerOptions {
-    /// A test without its work.
+    /// Builds a test without a length and limits. `address` is that of the server.
     pub fn build_test(&self, kind: TestKind, address: &str) -> Result<Test, Error> {
         let mut test = Test {
             kind: kind.0,
@@ -71,7 +72,7 @@ impl ServerOptions {
         Ok(test)
     }
 
-    /// The same test over verbs, by hand, with the server that is beside.
+    /// Returns the same test over raw verbs, with the server on the next port.
     pub fn verbs_test(&self, test: &Test) -> Result<Test, Error> {
         let mut test = Test {
             flags: test.flags | KOFI_TEST_VERBS,
@@ -82,7 +83,7 @@ impl ServerOptions {
         Ok(test)
     }
 
-    /// Where the server by hand is.
+    /// Returns the options of the raw verbs server.
     pub fn verbs_server(&self) -> Self {
         Self {
             port: self.port.saturating_add(1),
@@ -90,7 +91,7 @@ impl ServerOptions {
         }
     }
 
-    /// The same port on a domain.
+    /// Returns the options with the same port on a domain.
     pub fn with_domain(&self, domain: &str) -> Self {
         Self {
             port: self.port,
@@ -98,7 +99,7 @@ impl ServerOptions {
         }
     }
 
-    /// What is offered on the domain, or on any, for whatever way.
+    /// Returns a query for all offers on the domain, or on any domain if the options have none.
     pub fn domain_query(&self) -> Result<Query, Error> {
         let test = self.build_test(TestKind::KOFI_TEST_SERVER, "")?;
         Ok(Query {
@@ -107,7 +108,7 @@ impl ServerOptions {
         })
     }
 
-    /// What is offered for the way to an address.
+    /// Returns a query for the offers that reach an address.
     pub fn path_query(&self, address: &str) -> Result<Query, Error> {
         let test = self.build_test(TestKind::KOFI_TEST_PINGPONG, address)?;
         Ok(Query {
@@ -117,7 +118,7 @@ impl ServerOptions {
         })
     }
 
-    /// The server at an address, or at any.
+    /// Formats the address and port of the server. An empty address stands for any address.
     pub fn format_address(&self, address: &str) -> String {
         let port = self.port;
         match address {
@@ -128,34 +129,34 @@ impl ServerOptions {
     }
 }
 
-/// What comes of a command.
+/// Output and result of a command.
 pub struct Report {
-    /// What there is to print even where it failed.
+    /// Text to print, even if the command failed.
     pub text: String,
     pub result: Result<(), Error>,
 }
 
-/// A test that is over.
+/// Final state of a test.
 pub struct TestRun {
     pub watch: Watch,
     pub buckets: Vec<u64>,
-    /// Whether it did its work.
+    /// Result: the error of the test, or [`Error::Interrupted`] if the user stopped it.
     pub result: Result<(), Error>,
 }
 
-/// What runs tests, one after another.
+/// Runs tests one after another.
 #[derive(Clone, Copy)]
 pub struct Runner<'a> {
     pub kernel: &'a dyn Kernel,
-    /// That somebody wants an end of it.
+    /// Flag that requests the end of the test.
     pub stop: &'a AtomicBool,
-    /// Whether to draw bars where there is a terminal.
+    /// Draw a progress bar if the output is a terminal.
     pub show_progress: bool,
 }
 
 impl Runner<'_> {
-    /// Runs `test`, which errors call `name`, until it is over or somebody wants it to be. `look` sees it
-    /// whenever something may have changed, and at least each `msec`.
+    /// Runs a test until it is over or the stop flag is set. Error messages start with `name`.
+    /// `on_update` is called for each change that is seen, and at least every `msec`.
     pub fn run(
         &self,
         name: &str,
@@ -170,7 +171,8 @@ impl Runner<'_> {
                 TestState::KOFI_TEST_STARTING => msec.min(START_POLL_MSEC),
                 _ => msec,
             };
-            // A signal that comes before the request is only seen after it.
+            // A signal that arrives before this request does not interrupt it: the flag is seen
+            // afterwards.
             if let Some(watch) = self.kernel.watch(timeout_msec, &mut [])? {
                 on_update(&watch)?;
                 state = TestState(watch.state);
@@ -202,7 +204,7 @@ impl Runner<'_> {
     }
 }
 
-/// What a test that is over comes to.
+/// Returns the result of a test that is over.
 fn test_result(kernel: &dyn Kernel, test: &str, watch: &Watch) -> Result<(), Error> {
     if watch.error == 0 {
         return Ok(());
@@ -219,7 +221,7 @@ fn test_result(kernel: &dyn Kernel, test: &str, watch: &Watch) -> Result<(), Err
     })
 }
 
-/// Why a server has refused, as far as it has said so and this program knows what that means.
+/// Returns the reason of the server's refusal, if the server gave one that this program knows.
 fn refusal_reason(refusal: TestRefusal) -> Option<&'static str> {
     match refusal {
         TestRefusal::KOFI_TEST_REFUSAL_FULL => Some(
@@ -233,11 +235,11 @@ fn refusal_reason(refusal: TestRefusal) -> Option<&'static str> {
     }
 }
 
-/// A server that runs beside other tests, in a file of its own.
+/// A server that runs in parallel to other tests, on a device file of its own.
 pub struct BackgroundServer<'a>(&'a dyn Kernel);
 
 impl<'a> BackgroundServer<'a> {
-    /// Begins `test`, which errors call `name`, and waits until it serves.
+    /// Starts the server and waits until it runs. Error messages start with `name`.
     pub fn start(kernel: &'a dyn Kernel, name: &str, test: &Test) -> Result<Self, Error> {
         kernel.start(test)?;
         loop {
@@ -255,7 +257,7 @@ impl<'a> BackgroundServer<'a> {
         }
     }
 
-    /// Ends it, and tells what it has done.
+    /// Stops the server and returns its final state.
     pub fn stop(self) -> Result<Watch, Error> {
         self.0.stop()?;
         loop {
@@ -266,7 +268,8 @@ impl<'a> BackgroundServer<'a> {
     }
 }
 
-/// What becomes of `end` where messages were damaged, which says more than an interrupt.
+/// Returns an error if messages were damaged. Damage takes precedence over an interrupt, but not
+/// over other errors.
 pub fn check_damage(damaged: u64, result: Result<(), Error>) -> Result<(), Error> {
     match result {
         Ok(()) | Err(Error::Interrupted) if damaged > 0 => Err(Error::Damaged { count: damaged }),
@@ -274,11 +277,13 @@ pub fn check_damage(damaged: u64, result: Result<(), Error>) -> Result<(), Error
     }
 }
 
-/// What ctrl-c sets to true. A second one ends the program at once, and with it the test.
+/// Returns a flag that ctrl-c or SIGTERM sets. A second signal ends the program at once, and with
+/// it the test.
 pub fn register_stop_flag() -> Result<Arc<AtomicBool>, Error> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        // In this order: the second one has to find what the first one has left.
+        // The order matters: the handler that ends the program must see the flag that the previous
+        // signal has set.
         flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&stop))
             .and_then(|_| flag::register(signal, Arc::clone(&stop)))
             .map_err(Error::SignalHandler)?;
@@ -369,7 +374,8 @@ mod tests {
     fn a_test_that_starts_is_looked_at_sooner() {
         let kernel = FakeKernel::default();
         run(&kernel);
-        // The first two before it is known to run, the last one for its histogram.
+        // The first two requests are made before the test is known to run, the last one reads the
+        // histogram.
         assert_eq!(kernel.thread.borrow().watch_msecs, [20, 20, 100, 0]);
     }
 
@@ -411,7 +417,7 @@ mod tests {
                 TestRefusal::KOFI_TEST_REFUSAL_UNKNOWN,
                 "refused: the server does not know",
             ),
-            // Of a kernel that knows more.
+            // A reason of a newer kernel is ignored.
             (TestRefusal(99), "refused"),
         ] {
             let kernel = FakeKernel::default();

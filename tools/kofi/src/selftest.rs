@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `kofi selftest`: whether kOFI works on this machine, and what each of its devices can do.
+//! `kofi selftest`: tests each device of this machine.
 //!
-//! Each address of a device is served by the kernel, and is its client too: no other machine is needed.
+//! The kernel serves each address of a device and is also the client, so that no other machine is
+//! needed.
 
 use crate::{
     abi::{
@@ -47,19 +48,19 @@ use std::{
 
 const HEADER: [&str; 4] = ["device", "address", "test", "result"];
 
-/// Sizes of messages: the smallest, a page and a byte, and the largest.
+/// Message sizes, from the smallest to the largest; 4097 crosses a page boundary.
 const SIZES: [u64; 5] = [1, 64, 4097, 65536, 1 << 20];
 
-/// How many there and back of each size, and operations of each kind, at most.
+/// Maximum number of round trips of each size, and of atomic operations of each kind.
 const TEST_COUNT: u64 = 50;
 
-/// How many may be under way where several are.
+/// Outstanding messages or accesses of a bandwidth test.
 const WINDOW: u32 = 16;
 
-/// How long each takes at most, in ms.
+/// Maximum duration of each test in ms.
 const TEST_MSEC: u32 = 500;
 
-/// What takes longer has not ended, and will not.
+/// Time after which a test counts as hung.
 const TEST_TIMEOUT: Duration = Duration::from_secs(15);
 
 #[derive(clap::Args)]
@@ -67,19 +68,19 @@ pub struct Args {
     #[command(flatten)]
     server: ServerOptions,
 
-    /// Results as an array of JSON objects
+    /// Print an array of JSON objects
     #[arg(long)]
     json: bool,
 }
 
-/// What is tried.
+/// Tests that give one row of the report.
 #[derive(Clone)]
 struct Check {
     name: String,
     tests: Vec<Test>,
 }
 
-/// What came of it.
+/// Row of the report.
 #[derive(Serialize)]
 struct CheckResult {
     device: String,
@@ -89,14 +90,15 @@ struct CheckResult {
     result: String,
 }
 
-/// A device at an address of its own.
+/// A device and one of its addresses.
 struct DeviceAddress {
     device: String,
     address: String,
     caps: u64,
 }
 
-/// Addresses of this machine that others reach it by, whatever stands behind them.
+/// Returns the addresses of this machine, except loopback and link-local addresses. Some may not
+/// belong to an RDMA device.
 pub fn local_addresses() -> Result<Vec<IpAddr>, Error> {
     let all = if_addrs::get_if_addrs()?;
     let usable = all
@@ -105,7 +107,7 @@ pub fn local_addresses() -> Result<Vec<IpAddr>, Error> {
     Ok(usable.map(|interface| interface.ip()).collect())
 }
 
-/// The devices that have one of the addresses.
+/// Returns the devices that own the addresses.
 fn find_targets(
     kernel: &dyn Kernel,
     options: &ServerOptions,
@@ -138,10 +140,10 @@ fn find_targets(
     Ok(targets)
 }
 
-/// What is to blame where the kernel does not know a name: no option of this command has it.
+/// Text that takes the place of an option name in errors about names that the kernel does not know.
 const NAME_SOURCE: &str = "names of the kernel";
 
-/// The names that the trials need.
+/// Names that the checks need.
 struct KernelNames {
     caps: Names,
     ops: Names,
@@ -162,7 +164,8 @@ impl KernelNames {
     }
 }
 
-/// What the command prints, on a machine with these addresses.
+/// Runs all checks at the given addresses and returns the report. The servers run on
+/// `server_device`.
 pub fn run(
     runner: Runner<'_>,
     server_device: &dyn Kernel,
@@ -170,7 +173,8 @@ pub fn run(
     addresses: &[IpAddr],
 ) -> Result<Report, Error> {
     let names = KernelNames::read(runner.kernel)?;
-    // No device, or none of that name, says more than that none has an address.
+    // An unknown or missing device is a better error than a missing address, so it is checked
+    // first.
     runner.kernel.offers(&args.server.domain_query()?)?;
     let targets = find_targets(runner.kernel, &args.server, addresses)?;
     if targets.is_empty() {
@@ -224,7 +228,7 @@ fn check_target(
     };
     for check in build_checks(&options, target, names)? {
         let result = check.run(runner, TEST_TIMEOUT);
-        // Without a connection, all others take their time and tell no more.
+        // If the first check cannot connect, the others would only time out.
         let unreachable = matches!(result, Err(Error::TestFailed { .. })) && check.name == PINGPONG;
         record(&check.name, result)?;
         if unreachable {
@@ -240,7 +244,7 @@ fn check_target(
 
 const PINGPONG: &str = "messages there and back";
 
-/// What can be tried of what a device offers.
+/// Builds the checks of all features that a device offers.
 fn build_checks(
     options: &ServerOptions,
     target: &DeviceAddress,
@@ -295,7 +299,7 @@ fn build_checks(
 }
 
 impl Check {
-    /// What it came to, in a few words. Each of its tests is given up after `patience`.
+    /// Runs the tests and returns a summary of their figures. Gives up each test after `timeout`.
     fn run(&self, runner: Runner<'_>, timeout: Duration) -> Result<String, Error> {
         let mut results = Vec::new();
         for test in &self.tests {
@@ -311,7 +315,7 @@ impl Check {
                 buckets,
                 result,
             } = run.inspect_err(|_| {
-                // It has been given up, and is to make room for the next.
+                // The test may still be running, which would prevent the next one.
                 let _ = runner.kernel.stop();
             })?;
             runner::check_damage(watch.damaged, result)?;
@@ -385,7 +389,7 @@ mod tests {
         run(kernel.runner(), server_device, &args(line), &own)
     }
 
-    /// The trials at a device with these capabilities.
+    /// Returns the checks for a device with these capabilities.
     fn checks_with(caps: u64) -> Vec<Check> {
         let names = KernelNames::read(&FakeKernel::default()).unwrap();
         let target = DeviceAddress {
@@ -402,7 +406,7 @@ mod tests {
         let report = selftest(&kernel, &server_device, &[]).unwrap();
         report.result.unwrap();
         assert_eq!(report.text + "\n", include_str!("golden/selftest.txt"));
-        // Two offers of one device at one address are one site.
+        // Two offers of one device at one address give one target.
         let server = server_device.thread.borrow().started[0];
         assert_eq!(server_device.thread.borrow().started.len(), 1);
         assert_eq!(
@@ -473,7 +477,10 @@ mod tests {
             "{}",
             report.text
         );
-        assert!(matches!(report.result, Err(Error::ChecksFailed { count: 1 })));
+        assert!(matches!(
+            report.result,
+            Err(Error::ChecksFailed { count: 1 })
+        ));
     }
 
     #[test]
@@ -482,7 +489,7 @@ mod tests {
         let check = &checks_with(0)[0];
         let given_up = check.run(kernel.runner(), Duration::ZERO).unwrap_err();
         assert!(matches!(given_up, Error::TimedOut), "{given_up}");
-        // It makes room for the next.
+        // The hung test was stopped.
         assert_eq!(kernel.thread.borrow().started.len(), 1);
         assert_eq!(kernel.thread.borrow().stop_count, 1);
     }
@@ -490,7 +497,7 @@ mod tests {
     #[test]
     fn ctrl_c_is_no_failure_of_what_it_ends() {
         let (kernel, server_device) = (FakeKernel::with_offers(1), FakeKernel::default());
-        // While the second trial is on its way: the first one has a test for each size.
+        // The interrupt comes during the second check: the first one has a test for each size.
         kernel.interrupt_at.set(Some(4 * SIZES.len() + 2));
         let report = selftest(&kernel, &server_device, &[]).unwrap();
         assert!(report.text.contains(PINGPONG), "{}", report.text);

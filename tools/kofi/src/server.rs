@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `kofi server`: what the tests of other machines talk to.
+//! `kofi server`: serves the tests of other machines.
 
 use crate::{
     abi::{
@@ -22,10 +22,10 @@ use crate::{
 use serde::Serialize;
 use std::io::Write;
 
-/// How long it serves without being looked at, in ms.
+/// Longest time in ms between two requests to watch the server.
 const WATCH_MSEC: u32 = 1000;
 
-/// What is said at the end of `--help`.
+/// Help text below the options.
 const LIMITS_HELP: &str = "\
 Serves up to 16 clients at once, each in a thread of its own, and verbs_device them as many over verbs; or \
 fewer, where those that are here have 512 MiB posted or lent. Who comes then is refused, and told why.";
@@ -33,13 +33,13 @@ fewer, where those that are here have 512 MiB posted or lent. Who comes then is 
 #[derive(clap::Args)]
 #[command(after_help = LIMITS_HELP)]
 pub struct Args {
-    /// Address of this machine, any if there is none
+    /// Local address; default: any address
     address: Option<String>,
 
     #[command(flatten)]
     server: ServerOptions,
 
-    /// What has been served, at the end, as a JSON object
+    /// Print the totals at the end as a JSON object
     #[arg(long)]
     pub json: bool,
 }
@@ -53,8 +53,8 @@ struct ServerSummary {
     turned_away: u32,
 }
 
-/// Serves until ctrl-c, which is no error. `out` is told when it begins. What is done by hand is served
-/// by `beside`, and counted too.
+/// Serves until ctrl-c, which is not an error. Writes a line to `out` when the server runs. A raw
+/// verbs server runs on `verbs_device`; its totals are added.
 pub fn run(
     runner: Runner<'_>,
     verbs_device: &dyn Kernel,
@@ -101,7 +101,8 @@ pub fn run(
     Ok(Report { text, result })
 }
 
-/// Whoever cannot serve comparisons can serve all else.
+/// Starts the raw verbs server. If the server fails to start, reports the error on `out` and
+/// returns `None`: all other tests can be served without it.
 fn start_verbs_server<'a>(
     kernel: &'a dyn Kernel,
     args: &Args,
@@ -179,7 +180,7 @@ mod tests {
         (String::from_utf8(out).unwrap(), report)
     }
 
-    /// A kernel whose server meets ctrl-c when it has served for a while.
+    /// Returns a kernel whose server is interrupted after it has served for a while.
     fn stopped() -> FakeKernel {
         let kernel = FakeKernel::default();
         kernel.interrupt_at.set(Some(4));
@@ -200,7 +201,7 @@ mod tests {
         assert_eq!(thread.stop_count, 1);
         assert_eq!(get_string(&thread.started[0].node), "10.0.0.1");
         assert_eq!(get_string(&thread.started[0].domain_name), "rxe0");
-        // While it starts, then until ctrl-c, then for the end.
+        // Two requests while the server starts, two until ctrl-c, and one for the totals.
         assert_eq!(thread.watch_msecs, [20, 20, 1000, 1000, 0]);
     }
 

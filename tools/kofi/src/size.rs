@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sizes and times as they are typed, and sizes as they are shown.
+//! Sizes and times on the command line, and sizes in the output.
 
 use crate::abi::KOFI_TEST_MAX_LENGTH;
 use std::time::Duration;
 
 const SUFFIXES: [(char, u32); 2] = [('K', 10), ('M', 20)];
 
-/// Bytes of a message, such as `64`, `4K` or `1M`.
+/// Parses the bytes of a message, such as `64`, `4K` or `1M`.
 ///
 /// # Errors
 ///
-/// In the words that stand after the option in clap's.
+/// Returns the message that clap prints after the name of the option.
 pub fn parse(text: &str) -> Result<u64, String> {
     let (digits, shift) = SUFFIXES
         .iter()
@@ -21,7 +21,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
         })
         .unwrap_or((text, 0));
     let max = u64::from(KOFI_TEST_MAX_LENGTH);
-    // Rust's own parser takes a sign, too.
+    // Rust's integer parser also accepts a sign.
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     if !is_number {
         return Err("a size is a number of bytes, or one with K or M".to_string());
@@ -33,7 +33,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("a message has 1 to {} bytes", format(max)))
 }
 
-/// Bytes as they are typed, with the largest suffix that leaves a whole number.
+/// Formats bytes with the largest suffix that leaves a whole number.
 pub fn format(bytes: u64) -> String {
     let suffix = SUFFIXES.iter().rev().find(|(_, shift)| {
         let unit = 1 << shift;
@@ -45,11 +45,11 @@ pub fn format(bytes: u64) -> String {
     }
 }
 
-/// Milliseconds of a time in seconds, which may have a fraction.
+/// Parses a time in seconds, which may have a fraction, and returns milliseconds.
 ///
 /// # Errors
 ///
-/// As for sizes.
+/// Returns the message that clap prints after the name of the option.
 pub fn parse_msec(seconds: &str) -> Result<u32, String> {
     let seconds = seconds.parse().ok();
     seconds
@@ -84,7 +84,7 @@ mod tests {
     fn a_size_beyond_the_limits_is_refused_with_them() {
         let expected = format!("a message has 1 to {} bytes", format(MAX));
         let beyond = (MAX + 1).to_string();
-        // The last two do not fit into 64 bits.
+        // The last two values do not fit into 64 bits.
         for text in [
             "0",
             "0K",

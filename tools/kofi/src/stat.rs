@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `kofi stat`: what endpoints and queues are doing, over and over.
+//! `kofi stat`: shows the activity of endpoints and completion queues at regular intervals.
 
 use crate::{
     abi::ObjectValue,
@@ -33,36 +33,36 @@ use std::{
     },
 };
 
-/// How long it takes at most to see ctrl-c.
+/// Interval at which the stop flag is checked.
 const STOP_POLL: Duration = Duration::from_millis(50);
 
-/// What has a terminal begin anew at its top left.
+/// Escape sequence that moves the cursor to the top left and clears the screen.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Seconds between two looks
+    /// Seconds between two updates
     #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = size::parse_msec)]
     interval: u32,
 
-    /// How many looks, without a bound if not told
+    /// Number of updates; default: no limit
     #[arg(short = 'n', long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 
-    /// One look, at all that has been done since the objects were opened
+    /// Print once, with the totals since the objects were opened
     #[arg(long, conflicts_with_all = ["count", "interval"])]
     once: bool,
 
-    /// Only what belongs to this domain, which is a device
+    /// Only objects of this domain, which has the name of the RDMA device
     #[arg(short, long, value_name = "NAME")]
     domain: Option<String>,
 
-    /// A JSON object on a line for each look
+    /// Print a JSON object on a line of its own for each update
     #[arg(long)]
     json: bool,
 }
 
-/// One object that does something, at one time.
+/// An object of a domain and its values at one point in time.
 struct ObjectSample {
     node: ObjectNode,
     domain: String,
@@ -78,7 +78,7 @@ impl ObjectSample {
     }
 }
 
-/// All of them, and when that was.
+/// Objects at one point in time.
 struct Snapshot {
     samples: Vec<ObjectSample>,
     time: Duration,
@@ -102,10 +102,10 @@ impl Snapshot {
     }
 }
 
-/// Two looks, or one and the time when nothing had been done yet.
+/// Difference between two snapshots, or between one snapshot and the opening of the objects.
 struct Delta<'a> {
     before: BTreeMap<u64, &'a ObjectSample>,
-    /// None where all is told that there ever was.
+    /// Seconds between the snapshots, or `None` for totals since the objects were opened.
     seconds: Option<f64>,
 }
 
@@ -122,7 +122,7 @@ impl<'a> Delta<'a> {
         }
     }
 
-    /// How much of it there was since, in a second or at all.
+    /// Returns the increase of the sum of some values: per second, or in total.
     #[expect(
         clippy::cast_precision_loss,
         reason = "rates are shown with few digits"
@@ -140,12 +140,12 @@ impl<'a> Delta<'a> {
     }
 }
 
-/// How full something is.
+/// Formats the used and the total entries of a queue.
 fn fill_level(sample: &ObjectSample, depth: ObjectValue, size: ObjectValue) -> String {
     format!("{}/{}", sample.get(depth), sample.get(size))
 }
 
-/// What stands above the columns, some of which have rates: of all that there ever was there are none.
+/// Returns the column names, without the `/s` of rates if the columns are totals.
 fn column_names<const N: usize>(delta: &Delta<'_>, names: [&'static str; N]) -> [&'static str; N] {
     names.map(|name| match delta.seconds {
         Some(_) => name,
@@ -248,7 +248,7 @@ fn completion_queues(delta: &Delta<'_>, now: &Snapshot) -> String {
 
 #[derive(Serialize)]
 struct SnapshotJson<'a> {
-    /// Between this look and the one before; none of the first.
+    /// Seconds since the previous update, or `None` for totals.
     seconds: Option<f64>,
     objects: Vec<ObjectJson<'a>>,
 }
@@ -258,7 +258,7 @@ struct ObjectJson<'a> {
     domain: &'a str,
     #[serde(flatten)]
     node: &'a ObjectNode,
-    /// In a second, by the names of the values.
+    /// Rates per second, by the names of the values.
     rates: Option<BTreeMap<&'a str, f64>>,
 }
 
@@ -314,7 +314,8 @@ fn format_snapshot(
     ))
 }
 
-/// Shows on `out`, a terminal or not, what goes on, until `stop` or often enough.
+/// Prints updates to `out` until `stop` is set or the number of updates is reached. `is_terminal`
+/// makes each update replace the previous one.
 pub fn run(
     kernel: &dyn Kernel,
     args: &Args,
@@ -347,7 +348,7 @@ pub fn run(
     Ok(())
 }
 
-/// Waits until so long after `start`; false where somebody wants an end first.
+/// Sleeps until the time `until` after `start`. Returns false if `stop` is set first.
 fn sleep_until(until: Duration, start: Instant, stop: &AtomicBool) -> bool {
     loop {
         if stop.load(Ordering::Relaxed) {
@@ -377,7 +378,7 @@ mod tests {
         Line::try_parse_from(line).unwrap().args
     }
 
-    /// What is shown two seconds after everything has begun: all of it, or what was done since.
+    /// Returns the output two seconds after the objects were opened: totals, or with `since` rates.
     fn shown(line: &[&str], since: bool) -> String {
         let (kernel, args) = (FakeKernel::with_objects(), args(line));
         let before = Snapshot::new(&kernel, &args, Duration::ZERO).unwrap();

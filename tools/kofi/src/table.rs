@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tables, and offers in one.
+//! Text tables, and the table of offers.
 
 use crate::{
     abi::{
@@ -35,10 +35,10 @@ const HEADER: [&str; 7] = [
     "capabilities",
 ];
 
-/// Columns of text that the capabilities get even where the terminal is too narrow for the table.
+/// Minimum width of the capabilities column, even if the table is wider than the terminal.
 const MIN_CAPS_WIDTH: u16 = 20;
 
-/// The names that a table needs.
+/// Names that the table of offers needs.
 struct OfferNames<'a> {
     kernel: &'a dyn Kernel,
     caps: Names,
@@ -46,7 +46,7 @@ struct OfferNames<'a> {
     protocol: Names,
 }
 
-/// The table of `offers`, its last column wrapped so that the lines fit into `width`.
+/// Formats a table of `offers`. The last column is wrapped so that the lines fit into `width`.
 pub fn format_offers(
     kernel: &dyn Kernel,
     offers: &[Offer],
@@ -77,7 +77,7 @@ pub fn format_offers(
     Ok(table.trim_fmt())
 }
 
-/// Rows of numbers, which end below each other.
+/// Formats a table with right-aligned cells, for numbers.
 pub fn right_aligned(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut table = new_table(header);
     table.add_rows(rows);
@@ -88,7 +88,7 @@ pub fn right_aligned(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -
     table.trim_fmt()
 }
 
-/// Rows of words, which begin below each other.
+/// Formats a table with left-aligned cells, for text.
 pub fn left_aligned(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut table = new_table(header);
     table.add_rows(rows);
@@ -98,17 +98,18 @@ pub fn left_aligned(header: &[&str], rows: impl Iterator<Item = Vec<String>>) ->
     table.trim_fmt()
 }
 
-/// What stands in a cell, where there may be nothing.
+/// Returns the text of a cell, or a dash if there is none.
 pub fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "-".to_string())
 }
 
-/// A number with so many decimals.
+/// Formats a number with `digits` decimals, or as a dash if there is none.
 pub fn format_decimal(number: Option<f64>, digits: usize) -> String {
     or_dash(number.map(|number| format!("{number:.digits$}")))
 }
 
-/// A number in at most five characters: from 10000 on in thousands, millions and so on.
+/// Formats a number in at most five characters: from 10000 on with a suffix for thousands, millions
+/// and so on.
 pub fn format_short(number: f64) -> String {
     const UNITS: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
     let mut number = number;
@@ -129,7 +130,7 @@ pub fn format_short(number: f64) -> String {
     }
 }
 
-/// A table with lines below its header only.
+/// Returns a table with a line below its header and no other lines.
 fn new_table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table
@@ -169,7 +170,7 @@ impl OfferNames<'_> {
     }
 }
 
-/// Both ends as far as there are any, without the formats that they begin with.
+/// Formats the source and destination addresses that an offer has, without their format prefixes.
 fn format_addresses(offer: &Offer) -> String {
     let source = abi::get_address(&offer.src_addr);
     match (source, abi::get_address(&offer.dest_addr)) {

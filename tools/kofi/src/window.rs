@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How many messages may be under way at once.
+//! Limit on the outstanding messages of a bandwidth test.
 
 use crate::{
     abi::{
@@ -13,7 +13,7 @@ use crate::{
 
 #[derive(clap::Args)]
 pub struct Window {
-    /// How many messages may be under way
+    /// Maximum number of outstanding messages
     #[arg(
         short,
         long,
@@ -24,14 +24,15 @@ pub struct Window {
 }
 
 impl Window {
-    /// Their number where each has `size` bytes, which has passed [`size::parse`].
+    /// Returns the window for messages of `size` bytes, which [`size::parse`] has checked.
     ///
     /// # Errors
     ///
-    /// [`Error::TooMuch`] for more bytes than the kernel lets be under way.
+    /// [`Error::WindowTooLarge`] if the window exceeds the outstanding bytes that the kernel
+    /// allows.
     pub fn for_size(&self, size: u64) -> Result<u32, Error> {
         let (window, max) = (self.window, u64::from(KOFI_TEST_MAX_BYTES));
-        // Both have passed limits of their own, and do not overflow.
+        // The product cannot overflow: both factors have been checked against their limits.
         if size * u64::from(window) > max {
             return Err(Error::WindowTooLarge {
                 option: "--window",

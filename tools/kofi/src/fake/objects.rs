@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is open in the kernel for tests, and the words for it.
+//! Open objects of the fake kernel, and the names of their kinds, states and values.
 
 use crate::abi::{
     set_string,
@@ -64,7 +64,7 @@ pub const VALUES: [&str; 30] = [
     "overruns",
 ];
 
-/// An object of a module's.
+/// Returns an object that a module has opened.
 fn object(id: u64, parent: u64, kind: ObjectKind, values: &[(ObjectValue, u64)]) -> Object {
     let mut object = Object {
         id,
@@ -93,14 +93,15 @@ fn with_state(mut object: Object, state: ObjectState, local: &str, peer: &str) -
     object
 }
 
-/// Of a process.
+/// Makes a process the owner of an object.
 fn owned_by_process(mut object: Object) -> Object {
     object.pid = 4711;
     set_string(&mut object.owner, "kofi", "").unwrap();
     object
 }
 
-/// A server with a client, and a process that has begun a test.
+/// Returns the objects of a server module with one client, and those of a process that has started
+/// a test.
 pub fn sample_objects() -> Vec<Object> {
     use ObjectKind as Kind;
     use ObjectState as State;
@@ -187,7 +188,7 @@ pub fn sample_objects() -> Vec<Object> {
     ]
 }
 
-/// What is counted becomes half as much again; the rest stays.
+/// Increases all cumulative values by half. Other values stay the same.
 pub fn advance(objects: &mut [Object]) {
     let first = ObjectValue::KOFI_VALUE_SENDS.0;
     for object in objects {
@@ -199,10 +200,11 @@ pub fn advance(objects: &mut [Object]) {
     }
 }
 
-/// How many addresses a vector has.
+/// Number of addresses in an address vector.
 const ADDRESS_COUNT: u16 = 300;
 
-/// What is in a vector: each address at twice the number of its port, less two.
+/// Lists the addresses of an address vector. The index of each address is twice its port, minus
+/// two.
 pub fn addresses(
     objects: &[Object],
     request: &mut Addresses,
@@ -230,7 +232,7 @@ pub fn addresses(
         request.at = at + 1;
         request.count += 1;
     }
-    // The next one is at an even place.
+    // The next address has an even index.
     request.at += request.at % 2;
     Ok(())
 }

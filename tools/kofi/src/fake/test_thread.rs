@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The thread of a fake kernel, which gets one step further each time that it is watched.
+//! Test thread of the fake kernel. Each request to watch the test advances the test by one step.
 
 use crate::{
     abi::{
@@ -22,23 +22,23 @@ use crate::{
 };
 use rustix::io::Errno;
 
-/// What is sent in a millisecond.
+/// Messages per millisecond.
 const RATE: u64 = 50;
 
 #[derive(Default)]
 pub struct TestThread {
-    /// The tests, in the order of their start.
+    /// Tests in the order in which they were started.
     pub started: Vec<Test>,
-    /// How long each request to watch a test was ready to wait.
+    /// Timeout of each request to watch a test.
     pub watch_msecs: Vec<u32>,
     pub stop_count: usize,
-    /// How many of the next requests to watch a test meet a signal.
+    /// Number of the next requests to watch a test that a signal interrupts.
     pub signals: usize,
-    /// What tests end with, instead of the second half of their work.
+    /// Error that ends each test in place of the second half of its messages.
     pub error: i32,
-    /// Whether the error is there before anything else is.
+    /// Makes `error` end each test before its first message.
     pub fails_at_start: bool,
-    /// What each test tells.
+    /// Values that each test reports.
     pub damaged: u64,
     pub refusal: u32,
     pub turned_away: u32,
@@ -110,7 +110,7 @@ impl CurrentTest {
         TestKind(self.test.kind) == TestKind::KOFI_TEST_SERVER
     }
 
-    /// From starting to half of the work, and from there to its end.
+    /// Advances the test: from its start to half of its messages, and from there to its end.
     fn step(&mut self, error: i32, fails_at_start: bool) {
         let total = match self.test.count {
             0 if self.is_server() => 1000,
@@ -135,7 +135,7 @@ impl CurrentTest {
         }
     }
 
-    /// Of each message, in ns.
+    /// Returns the ns by which a message is faster over raw verbs.
     fn verbs_saving(&self) -> u64 {
         match self.test.flags & KOFI_TEST_VERBS {
             0 => 0,
@@ -143,7 +143,7 @@ impl CurrentTest {
         }
     }
 
-    /// What the messages so far come to.
+    /// Returns the results up to now, and writes the histogram to `buf`.
     fn measure(&self, buf: &mut [u64]) -> Watch {
         let length = if self.is_server() {
             64
@@ -164,7 +164,6 @@ impl CurrentTest {
         if !is_timed || self.messages == 0 {
             return watch;
         }
-        // By hand is a little faster.
         let trips = || (0..self.messages).map(|at| round_trip(at) + length - self.verbs_saving());
         watch.nsec = trips().sum();
         watch.min = trips().min().unwrap_or_default();
@@ -180,7 +179,7 @@ impl CurrentTest {
     }
 }
 
-/// Some 20 µs, and now and then more.
+/// Returns the duration of a round trip in ns: about 20 µs, with a few outliers.
 fn round_trip(at: u64) -> u64 {
     let usual = 19_000 + at * at * 37 % 2500;
     match at {
@@ -190,7 +189,7 @@ fn round_trip(at: u64) -> u64 {
     }
 }
 
-/// What the header says of a test.
+/// Checks a test against the rules in the header.
 fn is_valid(test: &Test) -> bool {
     let kind = TestKind(test.kind);
     let is_server = kind == TestKind::KOFI_TEST_SERVER;
