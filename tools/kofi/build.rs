@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Types of the kernel's interface, from its header.
+//! Generates the types of the UAPI from its header.
 
 use bindgen::EnumVariation;
 use std::{
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .derive_default(true)
         .derive_partialeq(true)
         .layout_tests(false)
-        // Which has cargo run this again where the header changes.
+        // Makes cargo rerun this script when the header changes.
         .parse_callbacks(Box::new(bindgen::CargoCallbacks::new()))
         .generate()?
         .write_to_file(Path::new(&env::var("OUT_DIR")?).join("abi.rs"))?;

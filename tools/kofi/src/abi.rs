@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings_come_back_as_they_went_in() {
+    fn strings_survive_a_write_and_a_read() {
         let mut field = [1; 8];
         for value in ["", "rxe0", "k\u{f6}fi", "seven77"] {
             set_string(&mut field, value, "--domain").unwrap();
@@ -119,12 +119,12 @@ mod tests {
     }
 
     #[test]
-    fn a_string_without_an_end_ends_with_its_field() {
+    fn a_string_without_a_nul_byte_fills_its_field() {
         assert_eq!(get_string(&[0x61; 3]), "aaa");
     }
 
     #[test]
-    fn addresses_are_shown_without_their_format() {
+    fn addresses_are_read_without_their_format_prefix() {
         let shown = |text| {
             let mut field = [0; 40];
             set_string(&mut field, text, "").unwrap();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_string_that_does_not_fit_is_refused_by_the_name_of_its_option() {
+    fn an_invalid_string_is_reported_with_its_option() {
         for value in ["eight888", "a\0b"] {
             let error = set_string(&mut [0; 8], value, "--domain").unwrap_err();
             assert!(matches!(
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_major_version_is_in_the_upper_half() {
+    fn the_major_version_is_in_the_upper_16_bits() {
         assert_eq!(format_version(0x0001_0011), "1.17");
     }
 }

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_have_the_size_of_their_type() {
+    fn the_length_is_a_multiple_of_the_datatype_size() {
         let kernel = FakeKernel::default();
         atomic(&kernel, &["--type", "uint16", "-e", "5"]).unwrap();
         let test = kernel.thread.borrow().started[0];
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_names_are_refused_with_those_there_are() {
+    fn unknown_names_are_reported_with_the_known_ones() {
         let error = atomic(&FakeKernel::default(), &["-o", "divide"])
             .err()
             .unwrap();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_histogram_has_whole_times() {
+    fn the_histogram_shows_whole_operation_times() {
         let shown = shown(&["--histogram", "-n", "100"]);
         assert!(
             shown.contains("time in µs of 100 sum of 1 uint64 with 10.0.0.1:7471"),

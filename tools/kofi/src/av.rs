@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_a_table() {
+    fn addresses_are_printed_as_a_table() {
         assert_eq!(
             shown(&["9", "-n", "3"]).unwrap(),
             include_str!("golden/av.txt")
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_the_same() {
+    fn json_has_the_fields_of_the_table() {
         let json: serde_json::Value =
             serde_json::from_str(&shown(&["9", "--json"]).unwrap()).unwrap();
         assert_eq!(json[0]["address"], "10.0.0.1:1");
@@ -114,22 +114,22 @@ mod tests {
     }
 
     #[test]
-    fn all_are_shown_however_many_there_are() {
+    fn all_addresses_are_listed_over_several_requests() {
         // One line for each address, and two for the header.
         assert_eq!(shown(&["9"]).unwrap().lines().count(), 302);
     }
 
     #[test]
-    fn none_at_most_is_refused() {
+    fn a_limit_of_zero_is_rejected() {
         // With a limit of 0, the output would be "no addresses" for any vector.
         assert!(Line::try_parse_from(["av", "9", "-n", "0"]).is_err());
     }
 
     #[test]
-    fn what_is_no_vector_is_refused() {
+    fn an_object_that_is_not_an_av_is_rejected() {
         let error = shown(&["7"]).unwrap_err().to_string();
-        assert_eq!(error, "object 7 is no address vector");
+        assert_eq!(error, "object 7 is not an address vector");
         let error = shown(&["77"]).unwrap_err().to_string();
-        assert_eq!(error, "there is no object 77 here");
+        assert_eq!(error, "no object 77 in this network namespace");
     }
 }

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_go_as_they_are_told_to() {
+    fn each_operation_starts_its_kind_of_test() {
         for (word, kind) in [
             ("send", TestKind::KOFI_TEST_STREAM),
             ("write", TestKind::KOFI_TEST_WRITE),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_go_for_some_seconds_a_window_at_a_time() {
+    fn the_default_test_takes_three_seconds_with_a_window_of_16() {
         let kernel = FakeKernel::default();
         run(kernel.runner(), &args(&[]).unwrap()).unwrap();
         let test = kernel.thread.borrow().started[0];
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_under_way_is_refused_before_anything_is_sent() {
+    fn a_window_that_is_too_large_is_rejected_before_any_test_starts() {
         let kernel = FakeKernel::default();
         let args = args(&["-w", "65", "-s", "64,1M"]).unwrap();
         let error = run(kernel.runner(), &args).err().unwrap();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn as_much_as_may_be_is_not_too_much() {
+    fn the_largest_window_is_accepted() {
         shown(&["-w", "64", "-s", "1M"]);
         shown(&["-w", "1024", "-s", "64K"]);
     }

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_counted_or_timed() {
+    fn a_test_is_limited_by_messages_or_by_time() {
         let bounds = |line: &[&str]| {
             let test = test(line, 1);
             (test.count, test.msec)
@@ -243,14 +243,14 @@ mod tests {
     }
 
     #[test]
-    fn by_hand_is_another_server() {
+    fn verbs_tests_use_the_server_on_the_next_port() {
         let test = test(&["--verbs", "--verify", "-p", "80"], 1);
         assert_eq!(test.flags, KOFI_TEST_VERBS | KOFI_TEST_VERIFY);
         assert_eq!(get_string(&test.service), "81");
     }
 
     #[test]
-    fn sizes_take_their_turn() {
+    fn tests_run_in_the_given_order() {
         let kernel = FakeKernel::default();
         let results = run_two(&kernel);
         assert_eq!(messages(&results), [100, 200]);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn ctrl_c_keeps_what_there_is_and_starts_nothing_more() {
+    fn ctrl_c_keeps_the_results_and_starts_no_other_test() {
         let kernel = FakeKernel::default();
         kernel.interrupt_at.set(Some(2));
         let results = run_two(&kernel);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn ctrl_c_in_the_second_size_keeps_the_first() {
+    fn ctrl_c_in_the_second_test_keeps_the_results_of_the_first() {
         let kernel = FakeKernel::default();
         // The first test takes four requests to watch it: three while it runs, and one for its
         // results.
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_connect_leaves_no_row() {
+    fn a_test_that_does_not_connect_has_no_row() {
         let kernel = FakeKernel::default();
         kernel.thread.borrow_mut().error = 111;
         kernel.thread.borrow_mut().fails_at_start = true;
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_on_the_way_keeps_what_there_is() {
+    fn an_error_during_a_test_keeps_its_results() {
         let kernel = FakeKernel::default();
         kernel.thread.borrow_mut().error = 111;
         let results = run_two(&kernel);
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_does_not_keep_other_sizes_from_their_turn() {
+    fn damaged_messages_do_not_stop_the_next_test() {
         let kernel = FakeKernel::default();
         kernel.thread.borrow_mut().damaged = 1;
         let results = run_two(&kernel);

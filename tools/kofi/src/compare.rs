@@ -369,7 +369,7 @@ fn format_table(rows: &[Row]) -> String {
         return String::new();
     }
     let table = table::right_aligned(&HEADER, rows.iter().map(Row::cells));
-    format!("medians of the rounds; of times less is better, of MB/s more\n\n{table}")
+    format!("medians of all rounds; lower is better for µs, higher for MB/s\n\n{table}")
 }
 
 fn json(rows: &[Row]) -> Result<String, Error> {
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn who_begins_changes_with_the_round() {
+    fn the_first_side_alternates_with_each_round() {
         let kernel = FakeKernel::default();
         compare(&kernel, &["-o", "send", "-s", "64", "-r", "3", "-t", "1"]).unwrap();
         let thread = kernel.thread.borrow();
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_has_both_sides_and_their_ratio() {
+    fn the_table_has_both_sides_and_their_ratio() {
         let report = compare(&FakeKernel::with_offers(1), &["-s", "64,4K"]).unwrap();
         report.result.unwrap();
         assert_eq!(report.text + "\n", include_str!("golden/compare.txt"));
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn without_atomics_on_the_way_there_are_none() {
+    fn atomics_are_left_out_if_the_device_has_none() {
         let kernel = FakeKernel::with_offers(0);
         compare(&kernel, &["-s", "64", "-r", "1"]).unwrap();
         let atomic = TestKind::KOFI_TEST_ATOMIC.0;
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn atomics_are_additions_to_a_word() {
+    fn the_atomic_operation_is_an_addition_to_a_uint64() {
         let kernel = FakeKernel::default();
         compare(&kernel, &["-o", "atomic", "-r", "1"]).unwrap();
         let test = kernel.thread.borrow().started[0];
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn one_side_alone_is_no_comparison() {
+    fn a_row_needs_results_from_both_sides() {
         let kernel = FakeKernel::default();
         // The interrupt comes while the second test runs.
         kernel.interrupt_at.set(Some(5));
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_is_that_of_the_medians_between_those_of_the_rounds() {
+    fn the_ratio_is_of_the_medians_with_the_range_of_the_rounds() {
         let row = Row {
             operation: Operation::Send,
             size: 64,
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn medians_are_those_of_the_values() {
+    fn the_median_of_an_even_number_of_values_is_their_mean() {
         let shown = |figures: &[f64]| median(figures).to_string();
         assert_eq!(shown(&[3.0]), "3");
         assert_eq!(shown(&[4.0, 1.0]), "2.5");

@@ -145,19 +145,19 @@ mod tests {
     }
 
     #[test]
-    fn without_a_device_the_module_is_to_be_loaded() {
+    fn a_missing_device_suggests_to_load_the_module() {
         let error = refusal("/nonexistent/kofi");
         assert!(error.starts_with("/nonexistent/kofi: "), "{error}");
         assert!(error.contains("modprobe kofi"), "{error}");
     }
 
     #[test]
-    fn a_file_of_another_kind_is_refused() {
+    fn a_file_that_is_not_the_device_is_rejected() {
         assert_eq!(refusal("/dev/null"), Error::NotKofi.to_string());
     }
 
     #[test]
-    fn who_may_not_open_it_is_told_what_it_takes() {
+    fn a_permission_error_names_the_capability() {
         for errno in [Errno::ACCESS, Errno::PERM] {
             let error = Error::from_open(Path::new("/dev/kofi"), errno).to_string();
             assert!(error.contains("CAP_NET_ADMIN"), "{error}");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_have_the_numbers_of_the_header() {
+    fn requests_have_the_ioctl_numbers_of_the_header() {
         assert_eq!([VERSION, TEXT, INFO], [0xf100, 0xf101, 0xf102]);
         assert_eq!([START, WATCH, STOP], [0xf103, 0xf104, 0xf105]);
         assert_eq!([OBJECTS, ADDRESSES], [0xf106, 0xf107]);

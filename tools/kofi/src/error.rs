@@ -14,26 +14,29 @@ use std::{
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{path}: there is no such device: load the module with `modprobe kofi`")]
+    #[error("{path}: no such device; load the module with `modprobe kofi`")]
     NotLoaded { path: PathBuf },
-    #[error("{path}: opening it takes CAP_NET_ADMIN: run this as root")]
+    #[error("{path}: permission denied; run as root or with CAP_NET_ADMIN")]
     PermissionDenied { path: PathBuf },
     #[error("{path}: {errno}")]
     OpenFailed { path: PathBuf, errno: Errno },
-    #[error("this is not the device of kOFI")]
+    #[error("the file is not the kOFI device; check --device")]
     NotKofi,
-    #[error("the module is older than this program, and does not know what it asks for")]
+    #[error(
+        "the module is older than this program and does not support the request; \
+         install both from the same release"
+    )]
     ModuleTooOld,
     #[error(
-        "the module has version {abi} of the interface, and this program {KOFI_ABI_VERSION}: \
-         they have to come from the same release"
+        "the module has ABI version {abi}, this program {KOFI_ABI_VERSION}; \
+         install both from the same release"
     )]
     AbiMismatch { abi: u32 },
-    #[error("the kernel refuses {request}: {errno}")]
+    #[error("request to {request} failed: {errno}")]
     RequestFailed { request: &'static str, errno: Errno },
     #[error("no device offers this")]
     NoMatch,
-    #[error("no RDMA device: load a driver, or `rdma link add rxe0 type rxe netdev eth0`")]
+    #[error("no RDMA device; load a driver, or add a software device: `rdma link add rxe0 type rxe netdev eth0`")]
     NoDevice,
     #[error("{option}: no `{name}`; there are: {known}")]
     UnknownName {
@@ -41,41 +44,44 @@ pub enum Error {
         name: String,
         known: String,
     },
-    #[error("{option}: at most {max_len} bytes, and none of them 0")]
+    #[error("{option}: at most {max_len} bytes without a NUL byte")]
     InvalidString {
         option: &'static str,
         max_len: usize,
     },
-    #[error("{option}: bits beyond those of the field")]
+    #[error("{option}: the value does not fit into 32 bits")]
     OutOfRange { option: &'static str },
-    #[error("{option}: {window} messages of {size} are more than the {max} that may be under way")]
+    #[error("{option}: {window} messages of {size} exceed the limit of {max} outstanding bytes")]
     WindowTooLarge {
         option: &'static str,
         window: u32,
         size: String,
         max: String,
     },
-    #[error("there is no object {id} here")]
+    #[error("no object {id} in this network namespace")]
     NoObject { id: u64 },
-    #[error("object {id} is no address vector")]
+    #[error("object {id} is not an address vector")]
     NotAnAv { id: u64 },
-    #[error("no device has an address: give its network interface one")]
+    #[error("no RDMA device has an IP address; assign one to its network interface")]
     NoAddress,
-    #[error("{count} of these tests failed")]
+    #[error("{count} checks failed")]
     ChecksFailed { count: usize },
-    #[error("there was no end of it")]
+    #[error("the test did not end in time")]
     TimedOut,
     #[error("a test is still running")]
     TestRunning,
-    #[error("there is no such test: not every type has operations, and verbs have few of them")]
+    #[error(
+        "the kernel does not support this test: not every type has operations, \
+         and raw verbs have few of them (sum and cswap of one 8-byte element)"
+    )]
     InvalidTest,
     #[error("{test}: {reason}")]
     TestFailed { test: String, reason: String },
-    #[error("{count} messages were not what was sent")]
+    #[error("{count} messages or accesses had wrong content")]
     Damaged { count: u64 },
     #[error("interrupted")]
     Interrupted,
-    #[error("signals cannot be caught: {0}")]
+    #[error("cannot install the signal handlers: {0}")]
     SignalHandler(io::Error),
     #[error("{path}: {error}")]
     WriteFailed { path: PathBuf, error: io::Error },

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_shows_as_bars() {
+    fn a_histogram_is_printed_as_bars() {
         assert_eq!(
             sample().to_text(None) + "\n",
             include_str!("golden/bars.txt")
@@ -232,13 +232,13 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_has_the_same_rows() {
+    fn svg_has_the_rows_of_the_text() {
         let histograms = [sample(), histogram(&[(1000, 1)])];
         assert_eq!(to_svg(&histograms), include_str!("golden/bars.svg"));
     }
 
     #[test]
-    fn there_are_at_most_twenty_rows_and_every_round_trip_is_in_one() {
+    fn every_value_is_in_one_of_at_most_20_rows() {
         for high in 0..BUCKETS {
             for low in [0, 1, 15, high / 2, high].map(|low| low.min(high)) {
                 let mut buckets = vec![0; BUCKETS];
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_without_gaps_share_rows_in_powers_of_two() {
+    fn rows_merge_a_power_of_two_of_buckets() {
         let mut buckets = vec![0; BUCKETS];
         buckets[160..160 + 2 * MAX_ROWS].fill(1);
         assert_eq!(rows(&buckets).len(), MAX_ROWS);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_straggler_costs_no_precision() {
+    fn an_outlier_does_not_reduce_the_resolution() {
         let histogram = histogram(&[(32, 5), (34, 6), (1 << 20, 1)]);
         let expected = [
             (32, 34, 5),
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbouring_buckets_have_rows_of_their_own() {
+    fn neighbouring_buckets_are_separate_rows() {
         let histogram = histogram(&[(32, 5), (34, 6)]);
         let expected = [(32, 34, 5), (34, 36, 6)];
         let expected = expected.map(|(from, to, count)| Row { from, to, count });
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_round_trip_among_many_can_be_seen() {
+    fn a_single_value_among_many_has_a_visible_bar() {
         let lines = histogram(&[(20_000, 1_000_000), (40_000, 1)]).to_text(None);
         assert!(lines.ends_with("1  ▏"), "{lines}");
     }
@@ -304,14 +304,14 @@ mod tests {
     }
 
     #[test]
-    fn bars_are_precise_to_an_eighth() {
+    fn bars_have_a_resolution_of_an_eighth() {
         assert_eq!(block_bar(0), "");
         assert_eq!(block_bar(8), "█");
         assert_eq!(block_bar(19), "██▍");
     }
 
     #[test]
-    fn without_round_trips_there_are_no_rows() {
+    fn an_empty_histogram_has_no_rows() {
         assert_eq!(histogram(&[]).to_text(None), "a <title> & more");
     }
 }

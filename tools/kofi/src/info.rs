@@ -23,9 +23,8 @@ use crate::{
 
 /// Help text below the options. The names themselves come from the kernel.
 const LIST_HELP: &str = "\
-A LIST has names with commas between them, such as msg,rma,remote_read: with or
-without FI_, in either case. A name that there is not is answered with those that
-there are.";
+A LIST has names separated by commas, such as msg,rma,remote_read, with or without
+FI_, in upper or lower case. The error for an unknown name lists the known names.";
 
 #[derive(clap::Args)]
 #[command(after_help = LIST_HELP)]
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn without_options_anything_is_asked_for_and_agreed_to() {
+    fn without_options_the_query_matches_every_offer() {
         assert!(query(&[]).unwrap() == match_all_query());
         assert_eq!(match_all_query().mode, u64::MAX);
     }
@@ -197,15 +196,15 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_mode_agrees_to_nothing() {
+    fn an_empty_mode_list_accepts_no_mode_bit() {
         assert_eq!(query(&["-m", ""]).unwrap().mode, 0);
     }
 
     #[test]
-    fn a_name_that_does_not_fit_is_refused_by_its_option() {
+    fn a_name_that_is_too_long_is_reported_with_its_option() {
         let long = "x".repeat(64);
         let error = query(&["-d", &long]).unwrap_err().to_string();
-        assert_eq!(error, "--domain: at most 63 bytes, and none of them 0");
+        assert_eq!(error, "--domain: at most 63 bytes without a NUL byte");
     }
 
     #[test]
@@ -214,12 +213,12 @@ mod tests {
     }
 
     #[test]
-    fn offers_are_a_table_unless_asked_for_otherwise() {
+    fn offers_are_a_table_by_default() {
         assert!(shown(&[]).starts_with("provider "));
     }
 
     #[test]
-    fn verbose_offers_are_blocks() {
+    fn verbose_offers_are_indented_blocks() {
         let block = include_str!("golden/block.txt");
         assert_eq!(shown(&["-v"]), format!("---\n{block}"));
     }
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_is_to_the_query() {
+    fn the_query_reaches_the_kernel() {
         let kernel = FakeKernel::with_offers(1);
         run(&kernel, &args(&["-d", "rxe0"]), None).unwrap();
         let asked = kernel.queries.borrow();

@@ -69,7 +69,7 @@ pub trait Kernel {
             .map_err(|errno| match errno {
                 // Every version of the device knows this request.
                 Errno::NOTTY => Error::NotKofi,
-                errno => Error::from_request("to say its version", errno),
+                errno => Error::from_request("read the version", errno),
             })?;
         match version.abi {
             KOFI_ABI_VERSION => Ok(version.api),
@@ -86,7 +86,7 @@ pub trait Kernel {
             ..Text::default()
         };
         self.ioctl_text(&mut text)
-            .map_err(|errno| Error::from_request("to name a number", errno))?;
+            .map_err(|errno| Error::from_request("name a number", errno))?;
         Ok(abi::get_string(&text.text))
     }
 
@@ -106,7 +106,7 @@ pub trait Kernel {
                     // A query that every offer matches finds none only if there is no device.
                     Errno::NODATA if *query == abi::match_all_query() => Error::NoDevice,
                     Errno::NODATA => Error::NoMatch,
-                    errno => Error::from_request("this query", errno),
+                    errno => Error::from_request("list offers", errno),
                 })?;
             Ok(answer.count)
         })
@@ -120,7 +120,7 @@ pub trait Kernel {
                 ..Objects::default()
             };
             self.ioctl_objects(&mut request, objects)
-                .map_err(|errno| Error::from_request("to list what is open", errno))?;
+                .map_err(|errno| Error::from_request("list objects", errno))?;
             Ok(request.count)
         })
     }
@@ -145,7 +145,7 @@ pub trait Kernel {
                 .map_err(|errno| match errno {
                     Errno::NOENT => Error::NoObject { id },
                     Errno::INVAL => Error::NotAnAv { id },
-                    errno => Error::from_request("to list addresses", errno),
+                    errno => Error::from_request("list addresses", errno),
                 })?;
             let count = request.count as usize;
             batch.truncate(count);
@@ -172,7 +172,7 @@ pub trait Kernel {
             // The command line parser has checked all parameters but the combination of type and
             // operation.
             Errno::INVAL => Error::InvalidTest,
-            errno => Error::from_request("this test", errno),
+            errno => Error::from_request("start a test", errno),
         })
     }
 
@@ -187,7 +187,7 @@ pub trait Kernel {
         match self.ioctl_watch(&mut watch, buf) {
             Ok(()) => Ok(Some(watch)),
             Err(Errno::INTR) => Ok(None),
-            Err(errno) => Err(Error::from_request("to watch a test", errno)),
+            Err(errno) => Err(Error::from_request("watch a test", errno)),
         }
     }
 
@@ -198,7 +198,7 @@ pub trait Kernel {
             ..Stop::default()
         };
         self.ioctl_stop(&mut stop)
-            .map_err(|errno| Error::from_request("to stop a test", errno))
+            .map_err(|errno| Error::from_request("stop a test", errno))
     }
 }
 
@@ -240,7 +240,7 @@ mod tests {
     };
 
     #[test]
-    fn a_device_that_does_not_know_the_first_request_is_another() {
+    fn a_device_without_the_version_request_is_not_kofi() {
         let kernel = FakeKernel {
             errno: Some(Errno::NOTTY),
             ..FakeKernel::default()
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn another_version_of_the_interface_is_refused() {
+    fn another_abi_version_is_rejected() {
         let kernel = FakeKernel {
             abi: KOFI_ABI_VERSION + 1,
             ..FakeKernel::default()
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_older_module_cannot_do_is_told_so() {
+    fn errnos_of_an_older_module_are_reported_as_such() {
         for errno in [Errno::NOTTY, Errno::TOOBIG, Errno::OPNOTSUPP] {
             let kernel = FakeKernel {
                 errno: Some(errno),
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_without_tests_is_told_to_be_old() {
+    fn a_module_without_tests_is_reported_as_too_old() {
         let kernel = FakeKernel {
             errno: Some(Errno::NOTTY),
             ..FakeKernel::default()
@@ -285,13 +285,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_test_is_refused_in_words() {
+    fn an_invalid_test_is_rejected() {
         let error = FakeKernel::default().start(&Test::default()).unwrap_err();
         assert!(matches!(error, Error::InvalidTest), "{error}");
     }
 
     #[test]
-    fn there_is_one_test_at_a_time() {
+    fn only_one_test_runs_at_a_time() {
         let kernel = FakeKernel::default();
         let mut test = Test {
             kind: TestKind::KOFI_TEST_PINGPONG.0,
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_is_no_error() {
+    fn a_signal_is_not_an_error() {
         let kernel = FakeKernel {
             errno: Some(Errno::INTR),
             ..FakeKernel::default()
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn room_grows_until_every_offer_fits() {
+    fn the_buffer_grows_until_every_offer_fits() {
         let kernel = FakeKernel::with_offers(INITIAL_CAPACITY + 4);
         // Four offers appear after each of the first two requests.
         kernel.growths_left.set(2);
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn room_grows_until_every_object_fits() {
+    fn the_buffer_grows_until_every_object_fits() {
         let one = FakeKernel::with_objects().objects.borrow()[0];
         for count in [
             0,
@@ -353,14 +353,14 @@ mod tests {
     }
 
     #[test]
-    fn room_is_not_taken_for_offers() {
+    fn unused_capacity_is_not_returned_as_offers() {
         let kernel = FakeKernel::with_offers(3);
         assert_eq!(kernel.offers(&Query::default()).unwrap().len(), 3);
         assert_eq!(*kernel.capacities.borrow(), [INITIAL_CAPACITY]);
     }
 
     #[test]
-    fn without_a_filter_nothing_means_no_device() {
+    fn no_offers_without_a_filter_mean_no_device() {
         let kernel = FakeKernel::with_offers(0);
         let mut query = abi::match_all_query();
         assert!(matches!(kernel.offers(&query), Err(Error::NoDevice)));

@@ -116,7 +116,7 @@ pub fn per_second(count: u64, nsec: u64) -> Option<f64> {
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "of what is measured, nobody looks at more than 15 digits"
+    reason = "measured values need no more than 15 digits"
 )]
 fn to_f64(number: u64) -> f64 {
     number as f64
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_values_are_those_of_the_header() {
+    fn bucket_minima_match_the_header() {
         for (bucket, value) in [
             (0, 0),
             (31, 31),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_follow_each_other_without_gaps_up_to_the_largest_value() {
+    fn buckets_cover_all_values_without_gaps() {
         for bucket in 1..BUCKETS {
             assert!(bucket_min(bucket) > bucket_min(bucket - 1), "{bucket}");
             assert_eq!(bucket_max(bucket - 1), bucket_min(bucket) - 1, "{bucket}");
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn values_fall_into_the_bucket_whose_range_holds_them() {
+    fn values_are_in_the_bucket_whose_range_contains_them() {
         let powers = (0..u64::BITS).flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 1]);
         for value in (0..=100_000).chain(powers).chain([u64::MAX]) {
             let bucket = bucket_of(value);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_is_no_wider_than_a_sixteenth_of_its_values() {
+    fn the_width_of_a_bucket_is_at_most_a_sixteenth_of_its_minimum() {
         for bucket in 16..BUCKETS {
             assert!(
                 (bucket_max(bucket) - bucket_min(bucket)) <= bucket_min(bucket) / 16,
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_those_of_the_values_to_within_a_bucket() {
+    fn percentiles_are_exact_to_within_a_bucket() {
         for count in [1, 2, 3, 9, 10, 11, 999, 1000, 1001, 5000] {
             let mut values = values(count);
             let (_, buckets) = histogram(&values);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_moves_with_every_value() {
+    fn the_median_is_interpolated_within_its_bucket() {
         assert_eq!(median(&[0; BUCKETS]), None);
         // The bucket covers 1024 to 1087. More values in the next bucket move the median up.
         let mut buckets = [0; BUCKETS];
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_grow_between_the_shortest_and_the_longest() {
+    fn percentiles_are_sorted_between_minimum_and_maximum() {
         for count in 1..200 {
             let (watch, buckets) = histogram(&values(count));
             let all = LatencyStats::new(&watch, &buckets).unwrap();
@@ -250,14 +250,14 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_round_trips_every_percentile_is_exact() {
+    fn equal_values_give_exact_percentiles() {
         let (watch, buckets) = histogram(&[20_001; 7]);
         let all = LatencyStats::new(&watch, &buckets).unwrap();
         assert_eq!([all.min, all.p50, all.p999, all.max], [20_001; 4]);
     }
 
     #[test]
-    fn without_round_trips_there_are_no_percentiles() {
+    fn an_empty_histogram_has_no_percentiles() {
         let (watch, buckets) = histogram(&[]);
         assert_eq!(LatencyStats::new(&watch, &buckets), None);
     }

@@ -130,17 +130,17 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_a_tree_with_owners() {
+    fn objects_are_printed_as_a_tree_with_owners() {
         assert_eq!(of_some(&[]), include_str!("golden/ls.txt"));
     }
 
     #[test]
-    fn json_has_the_same_tree() {
+    fn json_has_the_tree_of_the_text() {
         assert_eq!(of_some(&["--json"]), include_str!("golden/ls.json"));
     }
 
     #[test]
-    fn kinds_stand_below_what_they_were_opened_from() {
+    fn selected_kinds_keep_their_parents() {
         let text = of_some(&["--kind", "av_set,pep"]);
         let first: Vec<_> = text
             .lines()
@@ -151,14 +151,14 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_and_an_owner_are_chosen_by_name() {
+    fn domains_and_owners_are_selected_by_name() {
         assert_eq!(of_some(&["-d", "rxe0"]).lines().count(), 7);
         assert_eq!(of_some(&["-o", "kofi"]).lines().count(), 2);
         assert_eq!(of_some(&["-o", "other"]), "nothing is open\n");
     }
 
     #[test]
-    fn an_unknown_kind_is_refused_with_those_that_there_are() {
+    fn an_unknown_kind_is_reported_with_the_known_ones() {
         let error = shown(&FakeKernel::with_objects(), &["-k", "queue"]).unwrap_err();
         let words = error.to_string();
         assert!(
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_to_be_open_where_nothing_is() {
+    fn an_empty_list_is_reported() {
         assert_eq!(
             shown(&FakeKernel::default(), &[]).unwrap(),
             "nothing is open\n"

@@ -230,20 +230,20 @@ mod tests {
     }
 
     #[test]
-    fn the_version_of_the_program_needs_no_module() {
+    fn the_program_version_needs_no_module() {
         let (result, text) = output(&["kofi", "--device", "/nonexistent", "version"]);
         assert!(matches!(result, Err(Error::NotLoaded { .. })));
         assert_eq!(text, format!("program: {}\n", env!("CARGO_PKG_VERSION")));
     }
 
     #[test]
-    fn the_device_can_be_named_after_the_command() {
+    fn the_device_option_is_accepted_after_the_command() {
         let (result, _) = output(&["kofi", "info", "--device", "/nonexistent"]);
         assert!(matches!(result, Err(Error::NotLoaded { path }) if path.ends_with("nonexistent")));
     }
 
     #[test]
-    fn what_there_is_is_printed_even_where_a_command_fails() {
+    fn the_report_of_a_failed_command_is_printed() {
         let mut out = Vec::new();
         let report = Report {
             text: "some".to_string(),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_need_the_module_like_all_else() {
+    fn test_commands_need_the_module() {
         for command in ["server", "pingpong", "bw", "atomic", "compare"] {
             let (result, text) = output(&["kofi", "--device", "/nonexistent", command, "::1"]);
             assert!(matches!(result, Err(Error::NotLoaded { .. })), "{command}");
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn completions_know_the_commands() {
+    fn completions_contain_the_options() {
         let (result, script) = output(&["kofi", "completions", "bash"]);
         result.unwrap();
         assert!(script.contains("--mr-mode"));

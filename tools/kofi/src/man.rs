@@ -39,7 +39,7 @@ mod tests {
     };
 
     #[test]
-    fn the_page_of_the_program_names_its_commands() {
+    fn the_program_page_lists_the_commands() {
         let mut page = Vec::new();
         run(Cli::command(), &Args { dir: None }, &mut page).unwrap();
         let page = String::from_utf8(page).unwrap();
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_none_is_named() {
+    fn a_missing_directory_is_reported_with_its_path() {
         let args = Args {
             dir: Some("/nonexistent/man".into()),
         };

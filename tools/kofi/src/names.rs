@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_named_in_any_case_and_with_or_without_their_prefix() {
+    fn flags_are_parsed_in_any_case_with_or_without_prefix() {
         for list in [
             "msg,rma,remote_read",
             "FI_MSG,FI_RMA,FI_REMOTE_READ",
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_bit_has_a_name_like_any_other() {
+    fn the_highest_bit_is_found_by_name() {
         let kernel = FakeKernel::default();
         let names = Names::read_flags(&kernel, TextType::KOFI_TEXT_MODE).unwrap();
         assert_eq!(names.find("--mode", "context").unwrap(), 1 << 59);
@@ -216,33 +216,33 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_refused_with_those_that_there_are() {
+    fn an_unknown_name_is_reported_with_the_known_ones() {
         let error = ep_type("stream").unwrap_err().to_string();
         assert_eq!(
             error,
             "--ep-type: no `stream`; there are: unspec, msg, dgram, rdm"
         );
         assert!(
-            matches!(caps("msg,nothing"), Err(Error::UnknownName { word, .. }) if word == "nothing")
+            matches!(caps("msg,nothing"), Err(Error::UnknownName { name, .. }) if name == "nothing")
         );
     }
 
     #[test]
-    fn a_number_is_not_a_name() {
+    fn a_number_is_not_accepted_as_a_name() {
         // The kernel's text for an unknown bit or value is not a name.
         assert!(caps("0x1").is_err());
         assert!(ep_type("unknown (0x4)").is_err());
     }
 
     #[test]
-    fn values_are_named_without_what_all_begin_with() {
+    fn values_are_parsed_without_the_common_prefix() {
         for word in ["msg", "ep_msg", "FI_EP_MSG"] {
             assert_eq!(ep_type(word).unwrap(), 1, "{word}");
         }
     }
 
     #[test]
-    fn only_whole_words_are_shared() {
+    fn the_common_prefix_ends_with_a_whole_word() {
         assert_eq!(common_prefix_len(["FI_EP_MSG", "FI_EP_MSX"].into_iter()), 6);
         assert_eq!(common_prefix_len(["FI_MSG", "FI_MULTICAST"].into_iter()), 3);
         assert_eq!(common_prefix_len(["FI_MR_LOCAL"].into_iter()), 6);
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_without_a_name_stand_as_a_number() {
+    fn unnamed_flags_form_one_number() {
         let kernel = FakeKernel::default();
         let words = flag_names(&kernel, CAPS, 0x3).unwrap();
         assert_eq!(words, ["FI_MSG", "0x1"]);

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_stand_below_what_they_were_opened_from() {
+    fn objects_are_children_of_their_parents() {
         let roots = read_objects(&FakeKernel::with_objects()).unwrap();
         assert_eq!(ids(&roots), [1, 2, 3, 4, 5, 6, 7, 9, 12, 8, 13]);
         assert_eq!(roots.len(), 2);
@@ -179,14 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_keeps_what_it_stands_below() {
+    fn pruning_keeps_the_parents_of_selected_objects() {
         let mut roots = read_objects(&FakeKernel::with_objects()).unwrap();
         roots.retain_mut(|root| root.prune(&|node| node.kind == "av_set"));
         assert_eq!(ids(&roots), [1, 4, 9, 12]);
     }
 
     #[test]
-    fn values_are_found_by_what_they_say() {
+    fn values_are_found_by_id() {
         let roots = read_objects(&FakeKernel::with_objects()).unwrap();
         let queue = &roots[0].children[0];
         assert_eq!(queue.value(ObjectValue::KOFI_VALUE_DEPTH), Some(2));

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_shows_as_lines_in_groups() {
+    fn an_offer_is_printed_as_indented_groups() {
         assert_eq!(
             format!("{}\n", tree(&sample_offer())),
             include_str!("golden/block.txt")
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_without_anything_has_the_same_keys() {
+    fn an_empty_offer_has_all_keys() {
         let lines = |offer: &Offer| -> Vec<String> {
             let text = tree(offer).to_string();
             let keys = text.lines().filter_map(|line| line.split_once(':'));
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn in_json_what_is_empty_is_null_and_sizes_are_numbers() {
+    fn json_has_null_for_empty_text_and_numbers_for_sizes() {
         let offer = Offer {
             ep_max_msg_size: u64::MAX,
             ..Offer::default()

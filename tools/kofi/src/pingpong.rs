@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn histograms_stand_below_the_table() {
+    fn histograms_follow_the_table() {
         let shown = shown(&["--histogram", "-s", "1,64"]);
         assert_eq!(shown, include_str!("golden/histogram.txt"));
     }
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_picture_is_in_its_file() {
+    fn the_svg_file_is_written() {
         let path = std::env::temp_dir().join(format!("kofi-{}.svg", std::process::id()));
         shown(&["--svg", path.to_str().unwrap()]);
         let picture = fs::read_to_string(&path).unwrap();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_written_costs_no_results() {
+    fn a_write_error_keeps_the_results() {
         let report = pingpong(&FakeKernel::default(), &["--svg", "/nonexistent/kofi.svg"]);
         assert!(report.text.contains("1000"));
         let error = report.result.unwrap_err();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_is_part_of_json_anyway() {
+    fn histogram_and_json_exclude_each_other() {
         let line = ["pingpong", "10.0.0.1", "--json", "--histogram"];
         assert!(Line::try_parse_from(line).is_err());
     }

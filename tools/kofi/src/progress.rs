@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bar_counts_messages_or_time() {
+    fn the_bar_measures_messages_or_time() {
         let counted = Test {
             count: 1000,
             ..Test::default()
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bar_does_not_overflow() {
+    fn the_bar_does_not_exceed_its_total() {
         let timed = Test {
             msec: 3000,
             ..Test::default()
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_messages_yet_is_connecting() {
+    fn a_starting_test_is_shown_as_connecting() {
         assert_eq!(message(&Watch::default()), "connecting");
         assert_eq!(message(&watch(7, 1)), "7 messages");
     }

@@ -225,11 +225,11 @@ fn test_result(kernel: &dyn Kernel, test: &str, watch: &Watch) -> Result<(), Err
 fn refusal_reason(refusal: TestRefusal) -> Option<&'static str> {
     match refusal {
         TestRefusal::KOFI_TEST_REFUSAL_FULL => Some(
-            "the server has as many clients as it serves at once, or as large ones; \
-             there is room when one of them has left",
+            "the server has as many clients, or buffers for them, as it allows; \
+             try again when one of them has left",
         ),
         TestRefusal::KOFI_TEST_REFUSAL_UNKNOWN => {
-            Some("the server does not know what it is asked for: is it of the same release?")
+            Some("the server does not know the request; use the same release on both machines")
         }
         _ => None,
     }
@@ -300,7 +300,7 @@ mod tests {
     };
 
     #[test]
-    fn what_is_done_by_hand_goes_to_the_next_port() {
+    fn verbs_tests_use_the_next_port() {
         let test = OPTIONS.verbs_test(&pingpong()).unwrap();
         assert_eq!(test.flags, KOFI_TEST_VERBS);
         assert_eq!(get_string(&test.service), "7472");
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_in_the_background_serves_until_it_is_ended() {
+    fn a_background_server_runs_until_it_is_stopped() {
         let kernel = FakeKernel::default();
         let test = OPTIONS.build_test(TestKind::KOFI_TEST_SERVER, "").unwrap();
         let server = BackgroundServer::start(&kernel, "server", &test).unwrap();
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_in_the_background_that_cannot_begin_says_why() {
+    fn a_background_server_reports_a_start_error() {
         let kernel = FakeKernel::default();
         kernel.thread.borrow_mut().error = 98;
         kernel.thread.borrow_mut().fails_at_start = true;
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_starts_is_looked_at_sooner() {
+    fn a_starting_test_is_watched_at_short_intervals() {
         let kernel = FakeKernel::default();
         run(&kernel);
         // The first two requests are made before the test is known to run, the last one reads the
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn ctrl_c_stops_the_test_and_keeps_what_there_is() {
+    fn ctrl_c_stops_the_test_and_keeps_its_results() {
         let kernel = FakeKernel::default();
         kernel.interrupt_at.set(Some(2));
         let (run, _) = run(&kernel);
@@ -391,14 +391,14 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_that_is_none_of_ours_ends_nothing() {
+    fn an_unrelated_signal_does_not_end_the_test() {
         let kernel = FakeKernel::default();
         kernel.thread.borrow_mut().signals = 2;
         run(&kernel).0.result.unwrap();
     }
 
     #[test]
-    fn an_error_of_the_test_is_told_in_the_words_of_the_kernel() {
+    fn a_test_error_has_the_text_of_the_kernel() {
         for error in [111, -111] {
             let kernel = FakeKernel::default();
             kernel.thread.borrow_mut().error = error;
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_with_its_reason() {
+    fn a_refusal_is_reported_with_its_reason() {
         let full = TestRefusal::KOFI_TEST_REFUSAL_FULL;
         for (refusal, reason) in [
             (TestRefusal::KOFI_TEST_REFUSAL_NONE, "refused"),
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_becomes_fields_of_the_test() {
+    fn server_options_become_fields_of_the_test() {
         let options = ServerOptions {
             port: 80,
             domain: Some("rxe0".to_string()),
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_and_its_port_can_be_told_apart() {
+    fn an_ipv6_address_is_formatted_in_brackets() {
         assert_eq!(OPTIONS.format_address("10.0.0.1"), "10.0.0.1:7471");
         assert_eq!(
             OPTIONS.format_address("fe80::1%eth0"),

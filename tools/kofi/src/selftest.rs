@@ -141,7 +141,7 @@ fn find_targets(
 }
 
 /// Text that takes the place of an option name in errors about names that the kernel does not know.
-const NAME_SOURCE: &str = "names of the kernel";
+const NAME_SOURCE: &str = "kernel names";
 
 /// Names that the checks need.
 struct KernelNames {
@@ -238,11 +238,12 @@ fn check_target(
     let watch = server.stop()?;
     match runner::check_damage(watch.damaged, Ok(())) {
         Ok(()) => Ok(()),
-        Err(damage) => record("messages as they were sent", Err(damage)),
+        Err(damage) => record("message content at the server", Err(damage)),
     }
 }
 
-const PINGPONG: &str = "messages there and back";
+/// Name of the first check.
+const PINGPONG: &str = "pingpong";
 
 /// Builds the checks of all features that a device offers.
 fn build_checks(
@@ -401,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn each_device_is_its_own_client() {
+    fn each_device_is_tested_against_itself() {
         let (kernel, server_device) = (FakeKernel::with_offers(2), FakeKernel::default());
         let report = selftest(&kernel, &server_device, &[]).unwrap();
         report.result.unwrap();
@@ -423,15 +424,13 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_connect_is_told_once() {
+    fn a_connection_error_is_reported_once() {
         let (kernel, server_device) = (FakeKernel::with_offers(1), FakeKernel::default());
         kernel.thread.borrow_mut().error = 111;
         kernel.thread.borrow_mut().fails_at_start = true;
         let report = selftest(&kernel, &server_device, &[]).unwrap();
         assert!(
-            report
-                .text
-                .contains("FAILED: messages there and back: Connection refused"),
+            report.text.contains("FAILED: pingpong: Connection refused"),
             "{}",
             report.text
         );
@@ -443,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_is_taken_is_told() {
+    fn a_port_in_use_is_reported() {
         let (kernel, server_device) = (FakeKernel::with_offers(1), FakeKernel::default());
         server_device.thread.borrow_mut().error = 98;
         server_device.thread.borrow_mut().fails_at_start = true;
@@ -455,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_a_failure() {
+    fn damaged_messages_fail_a_check() {
         let (kernel, server_device) = (FakeKernel::with_offers(1), FakeKernel::default());
         kernel.thread.borrow_mut().damaged = 1;
         let report = selftest(&kernel, &server_device, &[]).unwrap();
@@ -468,12 +467,12 @@ mod tests {
     }
 
     #[test]
-    fn damage_that_only_the_server_has_seen_is_a_failure() {
+    fn damage_seen_by_the_server_alone_fails_a_check() {
         let (kernel, server_device) = (FakeKernel::with_offers(1), FakeKernel::default());
         server_device.thread.borrow_mut().damaged = 1;
         let report = selftest(&kernel, &server_device, &[]).unwrap();
         assert!(
-            report.text.contains("messages as they were sent"),
+            report.text.contains("message content at the server"),
             "{}",
             report.text
         );
@@ -484,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_is_given_up() {
+    fn a_hung_test_is_stopped() {
         let kernel = FakeKernel::default();
         let check = &checks_with(0)[0];
         let given_up = check.run(kernel.runner(), Duration::ZERO).unwrap_err();
@@ -495,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn ctrl_c_is_no_failure_of_what_it_ends() {
+    fn ctrl_c_is_not_a_failed_check() {
         let (kernel, server_device) = (FakeKernel::with_offers(1), FakeKernel::default());
         // The interrupt comes during the second check: the first one has a test for each size.
         kernel.interrupt_at.set(Some(4 * SIZES.len() + 2));
@@ -507,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_device_has_is_tried() {
+    fn checks_match_the_capabilities_of_the_device() {
         let names = |caps| -> Vec<String> {
             let checks = checks_with(caps).into_iter();
             checks.map(|check| check.name).collect()
@@ -525,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn each_address_is_tried() {
+    fn each_local_address_is_checked() {
         let (kernel, server_device) = (FakeKernel::with_offers(1), FakeKernel::default());
         let own = ["10.0.0.1", "2001:db8::1"].map(|address| address.parse().unwrap());
         let report = run(kernel.runner(), &server_device, &args(&[]), &own).unwrap();
@@ -541,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn each_address_is_asked_for_as_an_own_one() {
+    fn each_address_is_queried_as_a_source_address() {
         let kernel = FakeKernel::with_offers(1);
         let own = ["10.0.0.1", "2001:db8::1"].map(|address| address.parse().unwrap());
         let server = args(&["-d", "rxe0"]).server;
@@ -559,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_address_there_is_nothing_to_test() {
+    fn a_machine_without_addresses_is_reported() {
         let (kernel, server_device) = (FakeKernel::with_offers(1), FakeKernel::default());
         let error = run(kernel.runner(), &server_device, &args(&[]), &[])
             .err()
@@ -568,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_there_is_not_is_told_from_one_without_an_address() {
+    fn an_unknown_device_is_reported_before_missing_addresses() {
         let kernel = FakeKernel::with_offers(0);
         let error = selftest(&kernel, &FakeKernel::default(), &["-d", "nothing0"]);
         let error = error.err().unwrap();
@@ -579,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_device_there_is_nothing_to_test() {
+    fn a_machine_without_devices_is_reported() {
         let error = selftest(&FakeKernel::with_offers(0), &FakeKernel::default(), &[])
             .err()
             .unwrap();

@@ -27,8 +27,8 @@ const WATCH_MSEC: u32 = 1000;
 
 /// Help text below the options.
 const LIMITS_HELP: &str = "\
-Serves up to 16 clients at once, each in a thread of its own, and verbs_device them as many over verbs; or \
-fewer, where those that are here have 512 MiB posted or lent. Who comes then is refused, and told why.";
+Serves up to 16 clients at once, each in a thread of its own, and as many over raw verbs; or fewer, \
+if the buffers for them reach 512 MiB. Further clients are refused, and get the reason.";
 
 #[derive(clap::Args)]
 #[command(after_help = LIMITS_HELP)]
@@ -110,10 +110,7 @@ fn start_verbs_server<'a>(
     out: &mut dyn Write,
 ) -> Result<Option<BackgroundServer<'a>>, Error> {
     let options = args.server.verbs_server();
-    let name = format!(
-        "nothing to compare with at {}",
-        options.format_address(address)
-    );
+    let name = format!("no raw verbs server at {}", options.format_address(address));
     let test = args
         .server
         .build_test(TestKind::KOFI_TEST_SERVER, address)?;
@@ -188,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn it_serves_until_ctrl_c_and_says_what() {
+    fn the_server_runs_until_ctrl_c_and_prints_totals() {
         let kernel = stopped();
         let (out, report) = serve(&kernel, &["10.0.0.1", "-p", "80", "-d", "rxe0"]);
         assert_eq!(out, "serving at 10.0.0.1:80, stop with ctrl-c\n");
@@ -206,13 +203,13 @@ mod tests {
     }
 
     #[test]
-    fn without_an_address_it_serves_at_any() {
+    fn without_an_address_the_server_listens_on_any() {
         let (out, _) = serve(&stopped(), &[]);
         assert_eq!(out, "serving at *:7471, stop with ctrl-c\n");
     }
 
     #[test]
-    fn a_server_that_cannot_begin_says_why_and_nothing_else() {
+    fn a_start_error_is_reported_without_totals() {
         let kernel = FakeKernel::default();
         kernel.thread.borrow_mut().error = 98;
         kernel.thread.borrow_mut().fails_at_start = true;
@@ -223,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_nothing_can_be_compared_with_serves_all_else() {
+    fn the_server_runs_without_a_verbs_server() {
         let (kernel, verbs_device) = (stopped(), FakeKernel::default());
         verbs_device.thread.borrow_mut().error = 98;
         verbs_device.thread.borrow_mut().fails_at_start = true;
@@ -233,7 +230,7 @@ mod tests {
         let out = String::from_utf8(out).unwrap();
         assert_eq!(
             out,
-            "nothing to compare with at *:7472: Address already in use\n\
+            "no raw verbs server at *:7472: Address already in use\n\
              serving at *:7471, stop with ctrl-c\n"
         );
         assert!(report.text.starts_with("2 clients"));
@@ -241,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_fails_later_says_what_it_has_served() {
+    fn a_server_error_keeps_the_totals() {
         let kernel = FakeKernel::default();
         kernel.thread.borrow_mut().error = 111;
         let (_, report) = serve(&kernel, &[]);
@@ -263,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_turned_away_is_told() {
+    fn refused_clients_are_counted() {
         let kernel = stopped();
         kernel.thread.borrow_mut().turned_away = 2;
         let (_, report) = serve(&kernel, &[]);
@@ -272,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn its_help_has_the_bounds_of_the_header() {
+    fn the_help_has_the_limits_of_the_header() {
         let help = Line::command().render_help().to_string();
         let clients = format!("up to {KOFI_TEST_MAX_CLIENTS} clients");
         let bytes = format!("{} MiB", KOFI_TEST_MAX_SERVED >> 20);
@@ -280,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_an_object() {
+    fn json_has_the_totals() {
         let (_, report) = serve(&stopped(), &["--json"]);
         let object: serde_json::Value = serde_json::from_str(&report.text).unwrap();
         let expected = serde_json::json!({

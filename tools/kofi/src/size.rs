@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_beyond_the_limits_is_refused_with_them() {
+    fn a_size_out_of_range_is_reported_with_the_range() {
         let expected = format!("a message has 1 to {} bytes", format(MAX));
         let beyond = (MAX + 1).to_string();
         // The last two values do not fit into 64 bits.
@@ -98,20 +98,20 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_size_is_one() {
+    fn the_largest_size_is_accepted() {
         assert_eq!(parse(&format(MAX)), Ok(MAX));
         assert_eq!(parse(&MAX.to_string()), Ok(MAX));
     }
 
     #[test]
-    fn what_is_not_a_number_is_not_a_size() {
+    fn a_size_that_is_not_a_number_is_rejected() {
         for text in ["", "K", "-1", "+1", "4KB", "4G", "1.5K", " 4", "4KK"] {
             assert!(parse(text).unwrap_err().starts_with("a size is"), "{text}");
         }
     }
 
     #[test]
-    fn sizes_are_shown_as_they_are_typed() {
+    fn sizes_are_formatted_as_they_are_parsed() {
         for (bytes, text) in [
             (0, "0"),
             (1, "1"),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_seconds_down_to_a_thousandth() {
+    fn times_are_seconds_with_a_resolution_of_1_ms() {
         for (text, msec) in [
             ("1", 1000),
             ("0.25", 250),

@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn once_tells_all_that_has_been_done() {
+    fn once_prints_totals() {
         assert_eq!(
             shown(&["--once"], false),
             include_str!("golden/stat_once.txt")
@@ -396,17 +396,17 @@ mod tests {
     }
 
     #[test]
-    fn a_second_look_tells_what_is_done_in_a_second() {
+    fn the_second_snapshot_gives_rates() {
         assert_eq!(shown(&[], true), include_str!("golden/stat.txt"));
     }
 
     #[test]
-    fn json_is_an_object_with_rates() {
+    fn json_has_rates() {
         assert_eq!(shown(&["--json"], true), include_str!("golden/stat.json"));
     }
 
     #[test]
-    fn nothing_is_said_of_other_domains() {
+    fn other_domains_are_left_out() {
         assert_eq!(
             shown(&["-d", "mlx5_0"], true),
             "no endpoint or queue is open\n"
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn it_looks_as_often_as_it_is_told_to() {
+    fn the_number_of_updates_is_limited() {
         let mut out = Vec::new();
         let args = args(&["-n", "3", "-i", "0.01"]);
         run(
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn ctrl_c_ends_it() {
+    fn ctrl_c_ends_the_updates() {
         let mut out = Vec::new();
         let args = args(&["-i", "1000"]);
         run(

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_terminal_an_offer_is_a_line() {
+    fn without_a_terminal_each_offer_is_one_line() {
         assert_eq!(
             table(&[sample_offer(), sample_offer()], None)
                 .lines()
@@ -224,14 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_that_is_too_narrow_cuts_nothing() {
+    fn a_narrow_terminal_truncates_no_text() {
         let table = table(&[sample_offer()], Some(20));
         assert!(table.contains("rdma_cm_ib_rc"), "{table}");
         assert!(table.contains("remote_write"), "{table}");
     }
 
     #[test]
-    fn the_address_column_has_those_that_there_are() {
+    fn the_address_column_has_source_and_destination() {
         let (here, there) = (
             "fi_sockaddr_in://10.0.0.1:0",
             "fi_sockaddr_in://10.0.0.2:7471",
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_number_is_short() {
+    fn short_numbers_have_at_most_five_characters() {
         for (number, text) in [
             (0.0, "0"),
             (0.4, "0"),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_name_stands_in_the_words_of_the_kernel() {
+    fn numbers_without_a_name_have_the_text_of_the_kernel() {
         let mut offer = sample_offer();
         offer.ep_protocol = 0x8000_0001;
         offer.caps = 0x3;

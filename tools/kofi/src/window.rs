@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_beyond_the_limits_is_refused_with_them() {
+    fn a_window_out_of_range_is_reported_with_the_range() {
         let too_large = (KOFI_TEST_MAX_WINDOW + 1).to_string();
         for number in ["0", &too_large] {
             let error = window(&["-w", number]).err().unwrap().to_string();
@@ -72,19 +72,19 @@ mod tests {
     }
 
     #[test]
-    fn too_many_bytes_under_way_are_refused_with_the_limit() {
+    fn too_many_outstanding_bytes_are_reported_with_the_limit() {
         let error = window(&["-w", "65"])
             .unwrap()
             .for_size(1 << 20)
             .unwrap_err();
         assert_eq!(
             error.to_string(),
-            "--window: 65 messages of 1M are more than the 64M that may be under way"
+            "--window: 65 messages of 1M exceed the limit of 64M outstanding bytes"
         );
     }
 
     #[test]
-    fn as_much_as_may_be_is_not_too_much() {
+    fn the_largest_window_is_accepted() {
         assert_eq!(
             window(&["-w", "64"]).unwrap().for_size(1 << 20).unwrap(),
             64
