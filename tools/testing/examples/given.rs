@@ -51,7 +51,7 @@ pub(crate) use kofi::{
     },
 };
 
-/// Objects that are open, and values that the consumer has.
+/// Open objects and values that the examples use.
 pub(crate) struct Given<'a> {
     pub(crate) here: InProcess,
     pub(crate) node: &'a CStr,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! E0277: a handler in interrupt context makes no buffer, which may sleep.
+//! E0277: a handler in interrupt context cannot allocate a buffer, because that may sleep.
 
 use kernel::sync::Arc;
 use kofi::{
@@ -18,7 +18,7 @@ use kofi::{
     },
 };
 
-/// It posts those that come back.
+/// Posts the buffers of completed receives again.
 pub fn handle(here: InProcess, queue: &Arc<Completions>, poster: Poster) -> Result<Calls> {
     queue.on_interrupt(here, move |arrived| {
         while let Ok(done) = arrived.read() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! E0382: what is lent to peers is not borrowed.
+//! E0382: a buffer with remote access cannot be borrowed.
 
 use kernel::{
     prelude::*,
@@ -21,7 +21,7 @@ use kofi::{
     },
 };
 
-/// It is copied.
+/// Copies the first byte of the buffer.
 pub fn lend(here: InProcess, domain: &Arc<Domain>, buffer: KBox<Buffer>) -> Result<u8> {
     let lent = Lent::new(here, domain, buffer, Right::Write)?;
     let mut first = [0];

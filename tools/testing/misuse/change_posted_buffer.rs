@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! E0382: what is posted is not changed.
+//! E0382: a posted buffer cannot be changed.
 
 use kernel::prelude::*;
 use kofi::{
@@ -11,7 +11,7 @@ use kofi::{
     },
 };
 
-/// Before it is posted it may be.
+/// Changes the buffer before it is posted.
 pub fn send(endpoint: &Endpoint, mut buffer: KBox<Buffer>) -> Result {
     buffer[0] = 1;
     endpoint.send(buffer, 8)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! E0382: what is sent to a peer is not changed.
+//! E0382: a buffer that is being sent to a peer cannot be changed.
 
 use kernel::prelude::*;
 use kofi::{
@@ -12,7 +12,7 @@ use kofi::{
     },
 };
 
-/// Before it is sent it may be.
+/// Changes the buffer before it is sent.
 pub fn send(endpoint: &Endpoint, to: &Peer, mut buffer: KBox<Buffer>) -> Result {
     buffer[0] = 1;
     endpoint.send_tagged(to, 1, buffer, 8)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! E0382: an endpoint connects once.
+//! E0382: an endpoint connects only once.
 
 use kofi::{
     abi::{
@@ -13,7 +13,7 @@ use kofi::{
     },
 };
 
-/// What has asked is another type.
+/// Consumes the idle endpoint and returns one of another type.
 pub fn connect(here: InProcess, endpoint: Endpoint<Idle>) -> Result {
     let _asked = endpoint.connect(here, b"once")?;
     #[cfg(misuse)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! E0382: what is posted is not freed.
+//! E0382: a posted buffer cannot be freed.
 
 use kernel::prelude::*;
 use kofi::{
@@ -11,7 +11,7 @@ use kofi::{
     },
 };
 
-/// Its completion gives it back.
+/// Posts the buffer, which the completion returns.
 pub fn receive(endpoint: &Endpoint, buffer: KBox<Buffer>) -> Result {
     endpoint.receive(buffer)?;
     #[cfg(misuse)]

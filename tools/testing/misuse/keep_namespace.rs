@@ -8,7 +8,7 @@ use kofi::{
     fi::info::Query, //
 };
 
-/// The caller's reference has to live as long as the query.
+/// Searches the namespace. The caller's reference has to live as long as the query.
 pub fn search(net: &ARef<Namespace>, look: fn(&Query<'_>)) {
     let query;
     {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! E0423: nobody makes the token that allows to sleep but those who know.
+//! E0423: a consumer cannot construct the token that permits sleeping.
 
 use kernel::types::NotThreadSafe;
 use kofi::abi::{
@@ -11,7 +11,7 @@ use kofi::abi::{
     Result, //
 };
 
-/// Who does not know asks.
+/// Requests the token, which the crate grants in process context only.
 pub fn assume() -> Result<InProcess> {
     let _ = NotThreadSafe;
     #[cfg(misuse)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! E0061: what may sleep is not called without the token.
+//! E0061: a function that may sleep cannot be called without the token.
 
 use kernel::sync::Arc;
 use kofi::{
@@ -17,7 +17,7 @@ use kofi::{
     },
 };
 
-/// With it, it is.
+/// Passes the token.
 pub fn open(here: InProcess, fabric: &Arc<Fabric>) -> Result<Arc<EventQueue>> {
     let _ = here;
     #[cfg(misuse)]

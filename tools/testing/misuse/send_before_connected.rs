@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! E0599: an endpoint that is not connected has nothing to send with.
+//! E0599: an endpoint cannot send before it is connected.
 
 use kernel::prelude::*;
 use kofi::{
@@ -14,7 +14,7 @@ use kofi::{
     },
 };
 
-/// Only receives can be posted there.
+/// Posts a receive, which an idle endpoint accepts.
 pub fn post(endpoint: &Endpoint<Idle>, buffer: KBox<Buffer>) -> Result {
     #[cfg(misuse)]
     endpoint.send(buffer, 8)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! E0277: a handler in interrupt context ends no connection, which may sleep.
+//! E0277: a handler in interrupt context cannot shut down a connection, because that may sleep.
 
 use kernel::sync::Arc;
 use kofi::{
@@ -15,7 +15,7 @@ use kofi::{
     },
 };
 
-/// The token of whoever installs the handler does not come along.
+/// Installs a handler, which cannot capture the token of the caller.
 pub fn handle(here: InProcess, queue: &Arc<Completions>, endpoint: Arc<Endpoint>) -> Result<Calls> {
     queue.on_interrupt(here, move |arrived| {
         while arrived.read().is_ok() {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! E0277: where one thread may sleep says nothing of another.
+//! E0277: the token of one thread cannot be moved to another thread.
 
 use kofi::abi::{
     context::InProcess,
@@ -12,7 +12,7 @@ fn in_turn(here: InProcess) -> InProcess {
     here
 }
 
-/// Each is given a token of its own.
+/// Starts a thread, which gets a token of its own.
 pub fn start(here: InProcess) -> Result<Thread> {
     Thread::run(here, c"other", move |own| {
         #[cfg(misuse)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! E0382: an address that has been removed is not used.
+//! E0382: an address cannot be used after its removal.
 
 use kofi::{
     abi::{
@@ -13,7 +13,7 @@ use kofi::{
     },
 };
 
-/// Before that it may be.
+/// Uses the address before its removal.
 pub fn add(here: InProcess, set: &AddressSet, peer: Peer) -> Result {
     set.add(here, &peer)?;
     peer.remove(here)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! E0382: memory that has been taken back is lent no more.
+//! E0382: memory whose remote access has ended has no remote key.
 
 use kernel::prelude::*;
 use kofi::{
@@ -11,7 +11,7 @@ use kofi::{
     },
 };
 
-/// Nobody is told of it any more.
+/// Reads the key before the remote access ends.
 pub fn take(here: InProcess, lent: Lent) -> (KBox<Buffer>, u64) {
     let key = lent.remote().key;
     let buffer = lent.take_back(here);

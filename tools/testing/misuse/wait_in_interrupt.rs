@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! E0277: a handler in interrupt context waits for nothing.
+//! E0277: a handler in interrupt context cannot wait.
 
 use kernel::sync::Arc;
 use kofi::{
@@ -17,7 +17,7 @@ use kofi::{
     },
 };
 
-/// One that may sleep is given the token to do so.
+/// Installs a handler in process context, which gets a token and may wait.
 pub fn handle(here: InProcess, queue: &Arc<Completions>, other: Arc<Completions>) -> Result<Calls> {
     #[cfg(misuse)]
     return queue.on_interrupt(here, move |_| {

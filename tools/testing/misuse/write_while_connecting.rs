@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! E0599: an endpoint that has asked to connect reaches no memory yet.
+//! E0599: an endpoint cannot access remote memory while it is connecting.
 
 use kernel::prelude::*;
 use kofi::{
@@ -16,7 +16,7 @@ use kofi::{
     },
 };
 
-/// The event makes it one that does.
+/// Converts the endpoint with the event of the established connection, and writes.
 pub fn put(
     endpoint: Endpoint<Connecting>,
     event: &Event,

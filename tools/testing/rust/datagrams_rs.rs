@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Two datagram endpoints that send to each other, and what each knows of the other.
+//! Datagram endpoints in one module that exchange messages, RMA and atomics, and share contexts.
 //!
 //! ```text
 //! insmod datagrams_rs.ko addr=0x0a000001 port=7471
 //! ```
 //!
-//! Each is in a domain of its own. The second one's addresses are the first one's, as a peer of its vector has
-//! them, and so is what happens.
+//! Each endpoint has a domain of its own. The address vector and the event queue of the second one
+//! are peers of those of the first one.
 
 use kernel::{
     prelude::*,
@@ -89,11 +89,11 @@ module! {
     },
 }
 
-/// Bytes of a message in one packet, and of one that is read.
+/// Sizes of an eager message and of a rendezvous message in bytes.
 const SHORT: usize = 64;
 const LONG: usize = 300_000;
 
-/// What they can do.
+/// Capabilities of both endpoints.
 const CAPS: u64 = abi::FI_MSG
     | abi::FI_TAGGED
     | abi::FI_RMA
@@ -124,7 +124,7 @@ impl kernel::Module for Datagrams {
     }
 }
 
-/// Finds what can be opened there.
+/// Queries offers for datagram endpoints with the local address and the capabilities.
 fn find(here: ProcessContext, (addr, port): (u32, u16), caps: u64) -> Result<InfoList> {
     let mut hints = Info::new()?;
     hints.set_caps(caps);
@@ -135,7 +135,7 @@ fn find(here: ProcessContext, (addr, port): (u32, u16), caps: u64) -> Result<Inf
     find_by(here, (addr, port), &hints)
 }
 
-/// The same of what the hints say.
+/// Queries offers with the local address and the hints.
 fn find_by(here: ProcessContext, (addr, port): (u32, u16), hints: &Info) -> Result<InfoList> {
     let [a, b, c, d] = addr.to_be_bytes();
     let node = CString::try_from_fmt(fmt!("{a}.{b}.{c}.{d}"))?;
@@ -154,7 +154,7 @@ fn budget() -> Budget {
     Budget::from_millis(30_000)
 }
 
-/// Says what is wrong.
+/// Prints `what` and fails if a condition is false.
 fn expect(is_so: bool, what: &str) -> Result {
     if is_so {
         return Ok(());
@@ -167,7 +167,7 @@ fn refusal(posted: core::result::Result<(), RefusedPost>) -> Option<Errno> {
     posted.err().map(|refused| refused.errno)
 }
 
-/// An endpoint with all that it takes.
+/// An endpoint with its completion queues and domain.
 struct End {
     endpoint: Arc<Endpoint>,
     transmits: Arc<Completions>,
@@ -176,7 +176,7 @@ struct End {
 }
 
 impl End {
-    /// That of `info`, whose peers stand in `addresses`.
+    /// Opens an endpoint of `info` with the peers in `addresses`.
     fn new(
         here: ProcessContext,
         info: &Info,
@@ -186,7 +186,7 @@ impl End {
         Self::sharing(here, info, domain, addresses, Shared::default())
     }
 
-    /// The same, which has something in common with others.
+    /// Opens an endpoint that shares contexts with others.
     fn sharing(
         here: ProcessContext,
         info: &Info,
@@ -211,7 +211,7 @@ impl End {
         done.result.map(|_| done.buffer)
     }
 
-    /// The next message, which is of that peer, and has that tag.
+    /// Waits for the next message and checks its source and tag.
     fn message(&self, here: ProcessContext, from: &Peer, tag: Option<u64>) -> Result<CompletedOp> {
         let done = self.receives.wait(here, &mut budget())?;
         expect(done.result.is_ok(), "a receive has failed")?;
@@ -222,14 +222,15 @@ impl End {
     }
 }
 
-/// A buffer that is all of that byte.
+/// Returns a buffer filled with one byte value.
 fn filled(here: ProcessContext, len: usize, byte: u8) -> Result<KBox<Buffer>> {
     let mut buffer = Buffer::new(here, len, 0)?;
     buffer.fill(byte);
     Ok(buffer)
 }
 
-/// Messages of one, with tags and without, arrive as they were sent; `one` and `other` are what both are called.
+/// Sends messages from `one` to `other`, with and without tags, and checks that they arrive
+/// unchanged. `a` and `b` are the addresses of `one` and `other`.
 fn messages(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, &Peer)) -> Result {
     for (byte, len) in [(1, SHORT), (2, LONG), (3, 0)] {
         other.endpoint.receive(None, Buffer::new(here, LONG, 0)?)?;
@@ -240,7 +241,8 @@ fn messages(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, &P
         expect(is_it, "not what was sent")?;
         drop(one.sent(here)?);
     }
-    // The second one is for the first receive.
+    // The mask of the second receive also matches tag 5, for which the first receive takes
+    // precedence.
     for (tag, ignore) in [(5, 0), (4, 1)] {
         let tag = Tag { tag, ignore };
         other
@@ -257,7 +259,7 @@ fn messages(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, &P
     Ok(())
 }
 
-/// A receive that is for one peer's takes no other's.
+/// Checks that a directed receive takes messages of its source only.
 fn directed(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, &Peer)) -> Result {
     let own = Buffer::new(here, SHORT, 0)?;
     other.endpoint.receive(Some(b), own)?;
@@ -272,13 +274,9 @@ fn directed(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, &P
     expect(done.buffer[0] == 1, "not the other's")
 }
 
-/// Sends a message with that tag and bytes of it, and one behind it: both have arrived when this returns.
-fn leave(
-    here: ProcessContext,
-    (one, a): (&End, &Peer),
-    (other, b): (&End, &Peer),
-    tag: u64,
-) -> Result {
+/// Leaves a tagged message unexpected: its bytes have the value of the tag. A second message that
+/// is received after it shows that it has arrived.
+fn leave(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, &Peer), tag: u64) -> Result {
     other.endpoint.receive(None, Buffer::new(here, 0, 0)?)?;
     one.endpoint
         .send_tagged(b, tag, filled(here, SHORT, tag as u8)?, SHORT)?;
@@ -289,7 +287,7 @@ fn leave(
     other.message(here, a, None).map(drop)
 }
 
-/// What waits is looked for, claimed and dropped, and a receive is taken back.
+/// Peeks at, claims and discards unexpected messages, and cancels a receive.
 fn looked_for(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, &Peer)) -> Result {
     let end = &other.endpoint;
     let buffer = || Buffer::new(here, SHORT, 0);
@@ -347,14 +345,14 @@ fn looked_for(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, 
     expect(twice == Err(Errno::ENOENT), "taken back twice")
 }
 
-/// Writes a number to where bytes begin that have room for it.
+/// Writes a number to the first 8 bytes, if there are as many.
 fn put(bytes: &mut [u8], number: u64) {
     if let Some(room) = bytes.first_chunk_mut() {
         *room = number.to_ne_bytes();
     }
 }
 
-/// What one does to memory that the other lends.
+/// Writes, reads and atomically changes memory that `other` has registered for remote access.
 fn memory(here: ProcessContext, one: &End, other: &End, b: &Peer) -> Result {
     let buffer = filled(here, SHORT, 0)?;
     let lent = RemoteBuffer::new(here, &other.domain, buffer, RemoteAccess::ReadWrite)?;
@@ -394,7 +392,7 @@ fn memory(here: ProcessContext, one: &End, other: &End, b: &Peer) -> Result {
     expect(there.starts_with(&9u64.to_ne_bytes()), "not swapped")
 }
 
-/// A handler in an interrupt sends back what comes.
+/// Echoes messages from a completion handler in interrupt context.
 fn echo(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, &Peer)) -> Result {
     let back = Peer::insert(here, a.vector(), a.address()?)?;
     let endpoint = other.endpoint.clone();
@@ -418,7 +416,7 @@ fn echo(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, &Peer)
     Ok(())
 }
 
-/// What cannot be posted comes back.
+/// Checks that the buffer of an operation that cannot be posted is returned with the errno.
 fn refused(here: ProcessContext, place: (u32, u16), one: &End, b: &Peer) -> Result {
     let buffer = || Buffer::new(here, SHORT, 0);
     let longer = refusal(one.endpoint.send(b, buffer()?, SHORT + 1));
@@ -430,7 +428,7 @@ fn refused(here: ProcessContext, place: (u32, u16), one: &End, b: &Peer) -> Resu
     let addresses = domain.address_vector(here, &PLAIN)?;
     let plain = End::new(here, info, domain, &addresses)?;
     let peer = Peer::insert(here, &addresses, b.address()?)?;
-    // There are as many as in the other one.
+    // With this entry, the address vector has as many entries as the other one.
     let _other = Peer::insert(here, &addresses, one.endpoint.address(here)?)?;
     let stranger = refusal(plain.endpoint.send(b, buffer()?, SHORT));
     expect(
@@ -443,11 +441,12 @@ fn refused(here: ProcessContext, place: (u32, u16), one: &End, b: &Peer) -> Resu
     expect(tagged == Some(Errno::ENOSYS), "a tag without FI_TAGGED")?;
     let tagged = refusal(plain.endpoint.peek(None, Tag::ANY, buffer()?));
     expect(tagged == Some(Errno::ENOSYS), "a tag without FI_TAGGED")?;
-    // Closed with it.
+    // Closing the endpoint flushes this receive.
     Ok(plain.endpoint.receive(None, buffer()?)?)
 }
 
-/// Two that have all in common: whatever comes takes the receive that fits it.
+/// Opens two endpoints that share both contexts, and checks that each message takes the receive
+/// that matches it.
 fn sharing(here: ProcessContext, (addr, port): (u32, u16)) -> Result {
     let find = |port| {
         let mut hints = Info::new()?;
@@ -489,7 +488,7 @@ fn sharing(here: ProcessContext, (addr, port): (u32, u16)) -> Result {
     let b = Peer::insert(here, &addresses, other.endpoint.address(here)?)?;
     let own = refusal(one.endpoint.receive(None, Buffer::new(here, SHORT, 0)?));
     expect(own == Some(Errno::ENOSYS), "a receive of its own")?;
-    // Who shares them keeps them.
+    // The endpoints hold references on the contexts.
     drop(transmits);
     for (from, to, at) in [(&one, &b, &other), (&other, &a, &one)] {
         receives.receive(Buffer::new(here, SHORT, 0)?)?;
@@ -510,7 +509,8 @@ fn sharing(here: ProcessContext, (addr, port): (u32, u16)) -> Result {
             drop(from.sent(here)?);
         }
     }
-    // What nobody has read is freed with the queue, what nothing has come for with the receives.
+    // A completion that is not read is freed with its queue, and a receive without a message with
+    // the shared context.
     receives.receive(Buffer::new(here, SHORT, 0)?)?;
     one.endpoint.send(&b, filled(here, SHORT, 5)?, SHORT)?;
     drop(one.sent(here)?);
@@ -525,7 +525,7 @@ fn sharing(here: ProcessContext, (addr, port): (u32, u16)) -> Result {
     Ok(())
 }
 
-/// What is opened as a peer of something has what that has.
+/// Checks that a peer address set has the members of its owner's set.
 fn shared(
     here: ProcessContext,
     own: &Arc<AddressVector>,
@@ -570,7 +570,7 @@ fn run(here: ProcessContext, (addr, port): (u32, u16)) -> Result {
     sharing(here, (addr, port + 3))?;
     echo(here, (&one, &a), (&other, &b))?;
 
-    // What is posted goes with its endpoint, and nobody is told.
+    // Closing an endpoint flushes its receives without completions.
     one.endpoint.receive(None, Buffer::new(here, SHORT, 0)?)?;
     let End {
         endpoint, receives, ..

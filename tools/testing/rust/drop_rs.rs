@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A connection to itself, of which both ends drop all that there is in their handlers, in interrupts.
+//! Connections to the module itself, of which both ends drop all their objects in a handler in
+//! interrupt context.
 //!
 //! ```text
 //! insmod drop_rs.ko addr=0x0a000001 port=7471 rounds=10
 //! ```
 //!
-//! A message goes each way. Whose handler gets it drops the endpoint and with it the last handle of all
-//! that belongs to it: queues, its calls themselves, memory that is registered, lent and posted, a counter
-//! and a listener. Nothing is left for the module to close, so that it can be unloaded at once.
+//! Each end sends one message. The handler that receives it drops the endpoint, and with it the
+//! last handle of everything that belongs to it: completion queues, the handler itself, buffers
+//! that are registered, remotely accessible or posted, a counter and a listener. The module has
+//! nothing left to close and can be unloaded at once.
 
 #[path = "../../../samples/rust/getinfo.rs"]
 mod getinfo;
@@ -104,7 +106,8 @@ impl kernel::Module for Drops {
             param_value(&module_parameters::port),
         );
         for round in 0..param_value(&module_parameters::rounds) {
-            // The listener of the last one may still be closing.
+            // Each round has a port of its own: the listener of the previous round may still be
+            // closing.
             run(here, (addr, first.wrapping_add(round)))?;
         }
         pr_info!("all is dropped\n");
@@ -112,7 +115,7 @@ impl kernel::Module for Drops {
     }
 }
 
-/// What one end has, in no order that would matter.
+/// Objects of one end. The order in which they are dropped does not matter.
 struct Belongings {
     connection: Connection,
     _calls: HandlerGuard,
@@ -122,7 +125,7 @@ struct Belongings {
     _listening: Option<(Listener, Arc<EventQueue>)>,
 }
 
-/// Where they are until a handler takes them.
+/// Owner of the objects of one end until a handler drops them.
 #[pin_data]
 struct End {
     #[pin]
@@ -131,7 +134,7 @@ struct End {
 }
 
 impl End {
-    /// Drops what there is, with what has been received.
+    /// Drops all objects and the received buffer.
     fn drop_all(&self, received: KBox<Buffer>) {
         let all = self.belongings.lock().take();
         if all.is_some() {
@@ -140,11 +143,11 @@ impl End {
         }
     }
 
-    /// Sends the peer what has its handler called.
+    /// Sends the message that makes the peer's handler drop its end.
     fn say(&self, word: KBox<Buffer>) -> Result {
         match &*self.belongings.lock() {
             Some(all) => Ok(all.connection.endpoint.send(word, SIZE)?),
-            // Nobody is there any more, and so is the peer's.
+            // This end is dropped, and the disconnect makes the peer's handler run.
             None => Ok(()),
         }
     }
@@ -160,7 +163,7 @@ impl End {
     }
 }
 
-/// Has all of one end kept where its handler finds it, once it is connected.
+/// Connects an endpoint and stores all objects of its end where its handler finds them.
 fn keep(
     here: ProcessContext,
     opened: Unconnected,
@@ -168,7 +171,7 @@ fn keep(
     connect: impl FnOnce(Unconnected) -> Result<Connection>,
 ) -> Result<Arc<End>> {
     let domain = opened.domain().clone();
-    // One for the message, and one that is still posted in the end.
+    // The message takes one receive; the other is still posted when the endpoint is dropped.
     for _ in 0..2 {
         opened.receive(Buffer::registered(here, &domain, SIZE, 0)?)?;
     }
@@ -200,9 +203,9 @@ fn keep(
     Ok(end)
 }
 
-/// Has both ends of a connection dropped.
+/// Opens a connection and makes both ends drop their objects.
 fn run(here: ProcessContext, place: (u32, u16)) -> Result {
-    let list = getinfo::find_msg(here, place, true, FI_MSG | FI_RMA)?;
+    let list = offers::find(here, place, true, FI_MSG | FI_RMA)?;
     let info = list.first().ok_or(Errno::ENODATA)?;
     let fabric = kofi::fabric::<Drops>(here, info)?;
     let events = fabric.event_queue(here, eq::Attr::default())?;

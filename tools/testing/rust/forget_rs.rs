@@ -89,7 +89,7 @@ fn cycle<T>() -> Result<Cycle<T>> {
     Ok(Arc::pin_init(new_mutex!(None), GFP_KERNEL)?)
 }
 
-/// Opens all objects, and ends none.
+/// Opens all objects and drops none.
 fn run(here: ProcessContext) -> Result {
     let place = (
         param_value(&module_parameters::addr),
@@ -135,7 +135,7 @@ fn run(here: ProcessContext) -> Result {
         while !kthread_should_stop() {
             fsleep(Delta::from_millis(1));
         }
-        // Drops the last reference on its own handle.
+        // Drops the last reference on the handle of this thread.
         drop(kept);
     })?;
     *own.lock() = Some(thread);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Two connections to itself, whose messages take the buffers that both share.
+//! Two connections to the module itself, whose messages take buffers from one shared receive
+//! context.
 //!
 //! ```text
 //! insmod share_rs.ko addr=0x0a000001 port=7471
 //! ```
 //!
-//! Each message is found in one of the buffers, which is posted again. Who shares them keeps them: they take
-//! messages still when their owner has dropped his handle, and are closed with the last endpoint, full or
-//! not.
+//! Each message arrives in one of the shared buffers, which is posted again. The endpoints hold
+//! references on the shared receive context: its buffers still take messages after the module has
+//! dropped its handle, and are freed with the last endpoint, full or not.
 
 use kernel::{
     new_mutex,
@@ -77,16 +78,16 @@ module! {
 /// Bytes of a message.
 const SIZE: usize = 64;
 
-/// Buffers that are shared.
+/// Number of shared buffers.
 const BUFFERS: usize = 4;
 
-/// Messages of each client.
+/// Messages from each client.
 const MESSAGES: usize = 3 * BUFFERS;
 
-/// Connections.
+/// Number of connections.
 const CLIENTS: usize = 2;
 
-/// What the events of all listeners carry.
+/// Source of the events of all listeners.
 const LISTENER: Source = Source(0);
 
 struct Share {}
@@ -103,7 +104,8 @@ impl kernel::Module for Share {
     }
 }
 
-/// Finds what can be opened for connections, or to them, whose receives are as many or shared.
+/// Queries offers for a listener or for a client, with the number of receive contexts, or a shared
+/// one.
 fn find(
     here: ProcessContext,
     (addr, port): (u32, u16),
@@ -134,7 +136,7 @@ fn budget() -> Budget {
     Budget::from_millis(30_000)
 }
 
-/// What the endpoints of this end have in common.
+/// Objects that all endpoints of the server share.
 struct Server {
     domain: Arc<Domain>,
     events: Arc<EventQueue>,
@@ -143,8 +145,9 @@ struct Server {
 }
 
 impl Server {
-    /// Accepts the next connection, whose messages take what is posted to `receives`. The peer has asked, and
-    /// has no answer, when another listener closes, which has nobody to refuse.
+    /// Accepts the next connection request. Its endpoint takes messages into the buffers of
+    /// `receives`. Closes the listener `other` before it answers: the request of another listener
+    /// must not be affected.
     fn accept(
         &self,
         here: ProcessContext,
@@ -174,7 +177,7 @@ impl Server {
         Ok(endpoint.connected(&event)?)
     }
 
-    /// The next message: its first byte, and the buffer that it is in.
+    /// Waits for the next message and returns its first byte and its buffer.
     fn message(&self, here: ProcessContext) -> Result<(u8, KBox<Buffer>)> {
         let done = self.messages.wait(here, &mut budget())?;
         match done.result? {
@@ -184,7 +187,7 @@ impl Server {
     }
 }
 
-/// Connects a client, in a thread of its own, while this one accepts it.
+/// Connects a client in a new thread while the calling thread accepts the connection.
 fn connect(
     here: ProcessContext,
     place: (u32, u16),
@@ -217,7 +220,7 @@ fn client(here: ProcessContext, place: (u32, u16)) -> Result<Connection> {
     Ok(opened.connect(here, &[])?.0)
 }
 
-/// Sends one message that begins with that byte.
+/// Sends a message that begins with `byte`, and waits for its completion.
 fn send(here: ProcessContext, from: &Connection, byte: u8) -> Result {
     let mut word = Buffer::new(here, SIZE, 0)?;
     word[0] = byte;
@@ -279,16 +282,17 @@ fn run(here: ProcessContext, place: (u32, u16)) -> Result {
         }
     }
 
-    // Who shares them keeps them.
+    // The endpoints hold references on the shared context.
     drop(receives);
     for client in clients.iter() {
         send(here, client, 1)?;
         drop(server.message(here)?);
     }
-    // One is full and has not been read, one is posted.
+    // One buffer holds a message that is not read, another is still posted.
     send(here, &clients[0], 2)?;
     drop(endpoints);
-    // What a device had brought is gone with its endpoint; on one machine it remains.
+    // A device's completions are discarded with the endpoint; those of the loop provider stay in
+    // the queue.
     let remains = info.provider_name() == Some(c"loop");
     match server.messages.read() {
         Err(Errno::EAGAIN) if !remains => Ok(()),
