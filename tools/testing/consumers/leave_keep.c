@@ -41,7 +41,7 @@ static void use_all(void)
 
 	if (ret)
 		pr_err("fi_send: %d\n", ret);
-	/* Each read would pass on what has completed by then. */
+	/* Each read forwards the completions that have arrived by then. */
 	for (int i = 0; i < 50; i++) {
 		for (int end = 0; end < ARRAY_SIZE(used.cq); end++) {
 			ret = fi_cq_read(used.cq[end], NULL, 0);

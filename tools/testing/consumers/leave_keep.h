@@ -8,7 +8,7 @@
 
 struct fid_av_set;
 
-/* Registers an object to be closed when leave_keep.ko is unloaded, in reverse order. */
+/* Registers an object. leave_keep.ko closes all of them in reverse order when it is unloaded. */
 void leave_keep(struct fid *fid);
 
 /*

@@ -145,7 +145,7 @@ static int __init leave_open_init(void)
 	return 0;
 }
 
-/* In the order in which they were opened. */
+/* Registers all objects in the order in which they were opened. */
 static void keep_all(void)
 {
 	leave_keep(&fabric->fid);

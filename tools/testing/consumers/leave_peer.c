@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A provider's part of the peer API that closes nothing in its exit function:
- * leave_keep.ko does so when it is unloaded later, and uses the objects before.
+ * A provider that uses the peer API and closes nothing in its exit function:
+ * leave_keep.ko uses the objects and closes them when it is unloaded later.
  *
  *	insmod leave_peer.ko addr=10.0.0.1
  *
- * It owns a completion queue, receives and a set of addresses, with which objects
- * of kOFI have been opened, and is the peer of receives of kOFI. A message waits
- * with its receives, and one of its messages waits with those of kOFI.
+ * The module owns a completion queue, a shared receive context and an address
+ * set, and opens kOFI objects as their peers. It is also the peer of a shared
+ * receive context of kOFI. One unexpected message waits at each of the two
+ * receive contexts.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -20,7 +21,7 @@
 #include "leave_keep.h"
 
 #define ENTRIES	16
-#define TICKS	500	/* of 20 ms, until the message has come */
+#define TICKS	500	/* of 20 ms, until the message has arrived */
 
 static char *addr = "0.0.0.0";
 module_param(addr, charp, 0444);
@@ -35,7 +36,7 @@ static struct fid_ep *srx, *peer_srx, *sender, *receiver;
 static struct fid *exported;
 static u8 message[8];
 
-/* The owner of receives: it has none, and each message waits. */
+/* Owner of a shared receive context without posted receives: each message is unexpected. */
 static struct fi_peer_rx_entry entries[ENTRIES];
 static unsigned long taken;
 static atomic_t queued;
@@ -83,7 +84,7 @@ static struct fid_peer_srx own_srx = {
 	.owner_ops = &srx_ops,
 };
 
-/* The owner of a queue, which counts completions. */
+/* Owner of a completion queue that counts completions. */
 static atomic_t completions;
 
 static ssize_t write(struct fid_peer_cq *owner, void *context, u64 flags, size_t len, void *buf,
@@ -110,7 +111,7 @@ static struct fid_peer_cq own_cq = {
 	.owner_ops = &cq_ops,
 };
 
-/* The owner of a set without members. */
+/* Owner of an address set without members. */
 static int members(struct fid_peer_av_set *owner, fi_addr_t *addrs, size_t *count)
 {
 	*count = 0;
@@ -127,7 +128,7 @@ static struct fid_peer_av_set own_set = {
 	.owner_ops = &set_ops,
 };
 
-/* The peer of receives of kOFI. */
+/* Peer of the shared receive context that kOFI exports. */
 static int start(struct fi_peer_rx_entry *entry)
 {
 	return 0;
@@ -141,7 +142,7 @@ static int discard(struct fi_peer_rx_entry *entry)
 	return 0;
 }
 
-/* Has a message of its own wait with the exported receives. */
+/* Queues an unexpected message of this module at the exported receive context. */
 static int wait_for_receive(void)
 {
 	struct fid_peer_srx *owner = container_of(exported, struct fid_peer_srx, ep_fid.fid);
@@ -226,7 +227,10 @@ static int open_receives(void)
 	return ret;
 }
 
-/* The sender's completions go to the queue of this module, the receiver takes its receives. */
+/*
+ * Opens an endpoint. The sender reports completions to the queue of this
+ * module; the receiver takes receives from the receive context of this module.
+ */
 static int open_endpoint(struct fi_info *info, bool shares, struct fid_ep **ep)
 {
 	int ret;
@@ -255,7 +259,7 @@ static int know(struct fid_ep *ep, fi_addr_t *to)
 	return ret == 1 ? 0 : -FI_EOTHER;
 }
 
-/* Sends a message, which waits with the owner then. */
+/* Sends a message, which stays unexpected at the owner of the receive context. */
 static int send(fi_addr_t to)
 {
 	int ret = fi_send(sender, message, sizeof(message), NULL, to, message);

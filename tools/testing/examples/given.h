@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the examples of the documentation take as given. They are compiled, each
- * as a function of its own, and never linked.
+ * Names that the examples of the documentation use. Each example is compiled as
+ * a function of its own, and never linked.
  */
 
 #ifndef KOFI_EXAMPLES_GIVEN_H
@@ -35,7 +35,7 @@ extern struct fid *fid;
 extern struct fi_cq_attr cq_attr;
 extern struct fi_eq_attr eq_attr;
 
-/* Memory, and what peers know of it */
+/* Memory, and its remote address and key */
 extern void *buf, *in, *out, *data, *desc, *context;
 extern size_t len, size, room, slots, window;
 extern struct bio_vec *bvec;
@@ -45,7 +45,7 @@ extern struct offer {
 	u64 key;
 } offer;
 
-/* Addresses, answers and entries */
+/* Addresses, results and completion entries */
 extern const char *addr, *port;
 extern fi_addr_t peer;
 extern u64 flags;
@@ -55,7 +55,7 @@ extern u32 event;
 extern struct fi_eq_cm_entry *entry;
 extern struct fi_cq_msg_entry entries[16], *comp, received, sent;
 
-/* The consumer's own */
+/* Data of the consumer */
 extern wait_queue_head_t *queue;
 extern struct connection *conn;
 extern struct listener *listener;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Names that the examples for user space take as given. */
+/* Names that the examples for user space use. */
 
 #ifndef KOFI_EXAMPLES_GIVEN_USER_H
 #define KOFI_EXAMPLES_GIVEN_USER_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * /dev/kofi, for programs that test it.
+ * Access to /dev/kofi for test programs.
  */
 
 #ifndef KOFI_TESTING_DEV_H
@@ -25,7 +25,7 @@ static inline int open_device(void)
 	return file;
 }
 
-/* What a request answers: 0 or an errno. */
+/* Returns the result of a request: 0 or an errno. */
 static inline int ask(int file, unsigned long request, void *argument)
 {
 	return ioctl(file, request, argument) ? errno : 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The same tests over plain verbs. Each test here is a line of its own.
+ * Tests of /dev/kofi over raw verbs. Each test reports one line.
  *
  *	dev_by_hand ADDRESS DEVICE
  */
@@ -45,7 +45,7 @@ static void all_of_it_is_done_by_hand_too(void)
 	close(server);
 }
 
-/* What the two sides take for a connection is not the same. */
+/* A server refuses clients of the other transport: their connection data differs. */
 static void by_hand_is_for_those_by_hand(void)
 {
 	int server = serve(), client = open_device();
@@ -65,7 +65,7 @@ static void by_hand_is_for_those_by_hand(void)
 	close(server);
 }
 
-/* Either side ends under way: the other one is told, or serves the next. */
+/* Each side can end during a test: a client gets an error, a server serves the next client. */
 static void by_hand_either_side_may_end_first(void)
 {
 	int server = serve_with(KOFI_TEST_VERBS), client = open_device();
@@ -94,7 +94,7 @@ static void by_hand_either_side_may_end_first(void)
 	close(server);
 	EXPECT(watch(client, PATIENCE_MSEC).state == KOFI_TEST_OVER);
 	EXPECT(watch(client, 0).error);
-	/* The port is free, and nobody is there. */
+	/* The server is closed, and nothing listens on the port. */
 	EXPECT_ANSWER(FI_ECONNREFUSED, run(client, test).error);
 	close(client);
 }

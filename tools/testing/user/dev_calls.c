@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /dev/kofi, request by request: what it answers, to structs of other versions,
- * to what is no argument at all, and to whom it does not open. Each test is a
- * line of its own.
+ * Tests of each request of /dev/kofi: its results, structs of other versions,
+ * invalid arguments, and missing privileges. Each test reports one line.
  *
  *	dev_calls ADDRESS
  */
@@ -46,14 +45,14 @@ static void what_is_no_request_is_refused(void)
 	EXPECT_ANSWER(ENOTTY, ask(file, _IOWR(KOFI_IOC_MAGIC, 0, version), &version));
 }
 
-/* Of every request: the size of its first version, and what is wrong with it. */
+/* Each request accepts larger and smaller structs, and refuses invalid ones. */
 static void other_versions_are_served(void)
 {
 	static const struct {
 		unsigned long request;
 		size_t size;
 		size_t first;	/* size in the first version */
-		int answer;	/* to nothing but zeroes */
+		int answer;	/* result if the rest is 0 */
 	} known[] = {
 		{ KOFI_IOC_VERSION, sizeof(struct kofi_version), 16, 0 },
 		{ KOFI_IOC_TEXT, sizeof(struct kofi_text), 1048, 0 },
@@ -70,7 +69,7 @@ static void other_versions_are_served(void)
 	} any;
 
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
-		/* Newer than the kernel, and what is new is not used. */
+		/* A struct newer than the kernel's is accepted if the rest is 0. */
 		memset(&any, 0, sizeof(any));
 		any.head[0] = 4096;
 		EXPECT_ANSWER(known[i].answer, ask(file, known[i].request, &any));
@@ -106,7 +105,7 @@ static void memory_of_others_is_refused(void)
 	EXPECT_ANSWER(EFAULT, ask(file, KOFI_IOC_VERSION, NULL));
 	EXPECT_ANSWER(EFAULT, ask(file, KOFI_IOC_VERSION, (void *)-4096L));
 	EXPECT_ANSWER(EFAULT, ask(file, KOFI_IOC_VERSION, (void *)-1L));
-	/* It ends beyond what is there, or cannot be written. */
+	/* The struct crosses into unmapped memory, or is read-only. */
 	at->size = sizeof(*at);
 	at->flags = 0;
 	EXPECT(!munmap(pages + page, page));
@@ -118,7 +117,7 @@ static void memory_of_others_is_refused(void)
 	munmap(pages, page);
 }
 
-/* A number in words, in memory that is used again. */
+/* Returns the text of a number, in a static buffer. */
 static const char *text(__u32 type, __u64 value)
 {
 	static struct kofi_text text;
@@ -160,7 +159,7 @@ static void numbers_are_told_in_words(void)
 	EXPECT_ANSWER(EOPNOTSUPP, ask(file, KOFI_IOC_TEXT, &wrong));
 }
 
-/* Asks for everything there is, unless something is said. */
+/* Returns a query that matches every offer. */
 static struct kofi_info everything(struct kofi_offer *offers, __u32 count)
 {
 	return (struct kofi_info){
@@ -188,7 +187,7 @@ static void what_can_be_opened_is_listed(void)
 		EXPECT(offers[i].addr_format == FI_SOCKADDR);
 		EXPECT(!*offers[i].src_addr && !*offers[i].dest_addr);
 	}
-	/* With an address there is one of each kind, and it is told. */
+	/* A local address gives one offer of each endpoint type, with that address. */
 	strcpy(info.node, address);
 	strcpy(info.service, "7471");
 	info.flags = KOFI_INFO_SOURCE;
@@ -228,7 +227,10 @@ static void what_does_not_fit_is_not_listed(void)
 	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_INFO, &info));
 }
 
-/* Without room, with less of each than there is, and with more. */
+/*
+ * Offers are counted without a buffer, and written to elements of a larger
+ * size; smaller ones are refused.
+ */
 static void offers_of_other_versions_are_written(void)
 {
 	struct {
@@ -265,7 +267,7 @@ static void offers_of_other_versions_are_written(void)
 	EXPECT_ANSWER(EFAULT, ask(file, KOFI_IOC_INFO, &info));
 }
 
-/* Only who administers the network may open it; the file carries that right. */
+/* Opening the device takes CAP_NET_ADMIN; an open file keeps working without it. */
 static void others_may_not_open_it(void)
 {
 	int status;
@@ -294,7 +296,7 @@ static struct kofi_objects all(struct kofi_object *objects, __u32 count)
 	};
 }
 
-/* A server of this process: a fabric of its own, with what it listens with. */
+/* A server of this process is listed: a fabric, an event queue and a passive endpoint. */
 static void what_is_open_is_listed(void)
 {
 	struct kofi_test server = {
@@ -308,7 +310,7 @@ static void what_is_open_is_listed(void)
 	const struct kofi_object *fabric, *queue, *listener;
 	int tries;
 
-	/* What another test has begun. */
+	/* Stops the test that an earlier function has started. */
 	ask(file, KOFI_IOC_STOP, &stop);
 	EXPECT_ANSWER(0, ask(file, KOFI_IOC_OBJECTS, &list));
 	EXPECT(!list.count);
@@ -336,7 +338,7 @@ static void what_is_open_is_listed(void)
 	EXPECT(strstr(listener->local_addr, ":7497"));
 	EXPECT(fabric->id < queue->id && queue->id < listener->id);
 
-	/* What is open is no address vector, or not open. */
+	/* The object is not an address vector, or does not exist. */
 	addresses.id = fabric->id;
 	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_ADDRESSES, &addresses));
 	addresses.id = ~0ULL;
@@ -354,7 +356,7 @@ static void what_is_open_is_listed(void)
 	EXPECT_ANSWER(0, ask(file, KOFI_IOC_OBJECTS, &list));
 	EXPECT(!list.count);
 
-	/* Others' versions of the struct, and memory that is not there. */
+	/* Element sizes of other versions, and an invalid address. */
 	list = all(objects, 1);
 	list.object_size--;
 	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_OBJECTS, &list));

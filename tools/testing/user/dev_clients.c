@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Several clients of one server at once. Each test here is a line of its own.
+ * Tests of several clients of one server at a time. Each test reports one line.
  *
  *	dev_clients ADDRESS DEVICE
  */
@@ -9,10 +9,10 @@
 
 #include "dev_test.h"
 
-/* The same over the fabric interfaces, and over verbs. */
+/* Flags of the transports: fabric interfaces and raw verbs. */
 static const __u32 sorts[] = { 0, KOFI_TEST_VERBS };
 
-/* None waits for another; of those that write and read, the server hears nothing. */
+/* No client waits for another. Writes and reads complete without the server's thread. */
 static void clients_are_served_at_once(void)
 {
 	static const __u32 kinds[] = {
@@ -76,7 +76,10 @@ static void what_is_told_is_of_all_clients(void)
 	}
 }
 
-/* Who comes too late is told so, and may come again when another has left. */
+/*
+ * A client beyond the limit is refused with a reason, and is served when
+ * another client has ended.
+ */
 static void one_too_many_is_told_why(void)
 {
 	int clients[KOFI_TEST_MAX_CLIENTS], another = open_device();
@@ -100,14 +103,14 @@ static void one_too_many_is_told_why(void)
 		EXPECT(watch(server, 0).clients == KOFI_TEST_MAX_CLIENTS);
 
 		EXPECT_ANSWER(0, stop(clients[0]));
-		/* The server has yet to hear of that. */
+		/* The server may not have seen the disconnect yet. */
 		do
 			seen = run(another, test);
 		while (seen.error == FI_ECONNREFUSED && tries--);
 		EXPECT_ANSWER(0, seen.error);
 		EXPECT(seen.refusal == KOFI_TEST_REFUSAL_NONE);
 
-		/* The server ends, and with it all the others. */
+		/* Closing the server ends all clients. */
 		close(server);
 		for (unsigned int k = 1; k < ARRAY_SIZE(clients); k++) {
 			seen = watch(clients[k], PATIENCE_MSEC);
@@ -122,7 +125,7 @@ static void one_too_many_is_told_why(void)
 	close(another);
 }
 
-/* In two rounds more than there is room for at once. */
+/* The clients of two rounds together exceed the limit. */
 enum { EACH = KOFI_TEST_MAX_CLIENTS / 2 + 1, ROUNDS = 2 };
 
 static void begin_some_clients(void)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Requests to /dev/kofi that nobody would make: good ones of which some bytes
- * have changed, and bytes that are none at all, some of them at the end of what
- * memory there is. What each answers is counted; the kernel has the verdict.
+ * Fuzzes /dev/kofi: valid requests with some changed bytes, and random bytes,
+ * some of them at the end of mapped memory. The program counts the results; the
+ * kernel's log shows the faults.
  *
  *	dev_fuzz COUNT SEED
  */
@@ -36,7 +36,7 @@ static uint64_t below(uint64_t bound)
 	return any() % bound;
 }
 
-/* Where arrays are written, if that is memory at all: not over this program. */
+/* Target of array pointers that are mapped: not the memory of this program. */
 static unsigned char *elsewhere;
 
 static uint64_t somewhere(void)
@@ -44,7 +44,7 @@ static uint64_t somewhere(void)
 	return below(4) ? (unsigned long)elsewhere + below(ROOM) : any();
 }
 
-/* Memory with nobody's behind it. */
+/* Returns memory that is followed by inaccessible pages. */
 static unsigned char *room(void)
 {
 	unsigned char *at = mmap(NULL, 2 * ROOM, PROT_READ | PROT_WRITE,
@@ -84,7 +84,7 @@ static void good_info(void *at)
 	};
 }
 
-/* None finds a peer, and so each is over soon. */
+/* Tests without a node find no peer, so that each ends soon. */
 static void good_test(void *at)
 {
 	*(struct kofi_test *)at = (struct kofi_test){
@@ -150,7 +150,7 @@ static const struct {
 	{ KOFI_IOC_ADDRESSES, sizeof(struct kofi_addresses), good_addresses },
 };
 
-/* A few bytes, bits or words become others. */
+/* Changes a few bytes, bits or words. */
 static void mutate(unsigned char *at, size_t size)
 {
 	uint64_t words[] = { 0, 1, ~0ULL, 1ULL << 63, 4096, 4097, any() };
@@ -192,7 +192,7 @@ int main(int argc, char **argv)
 
 		request = known[which].request;
 		if (below(16)) {
-			/* At the very end, now and then. */
+			/* One in four ends at the end of mapped memory. */
 			if (!below(4))
 				at += ROOM - known[which].size;
 			known[which].make(at);
@@ -201,7 +201,10 @@ int main(int argc, char **argv)
 			for (size_t byte = 0; byte < ROOM; byte += 8)
 				*(uint64_t *)(memory + byte) = any();
 			*(uint32_t *)memory = below(6000);
-			/* Of ours: others are not about this device. */
+			/*
+			 * A quarter of these has a random request number with
+			 * the device's magic.
+			 */
 			if (!below(4))
 				request = _IOC(below(4), KOFI_IOC_MAGIC,
 					       below(256), below(1 << 14));
@@ -216,7 +219,7 @@ int main(int argc, char **argv)
 			struct kofi_watch *watch = (void *)at;
 
 			watch->buckets = somewhere();
-			/* A server may have been started after all. */
+			/* A server may run by chance, and would make a long wait last. */
 			watch->msec %= 3;
 		}
 		if (!below(64))

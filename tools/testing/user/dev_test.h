@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Tests that the kernel runs for processes, as programs begin, watch and end
- * them: the server and its clients are files of one process.
+ * Helpers for programs that start, watch and stop tests in the kernel. The
+ * server and its clients are open files of one process.
  */
 
 #ifndef KOFI_TESTING_DEV_TEST_H
@@ -20,14 +20,14 @@
 #define PORT		"7480"
 #define PATIENCE_MSEC	60000
 
-/* What an operation is done to is told as in <rdma/fabric.h>. */
+/* Operation and datatype of atomic tests, as in <rdma/fabric.h>. */
 #define SUM		2
 #define UINT64		7
 
-/* Where the server is. */
+/* Address of the server. */
 static const char *address;
 
-/* siw does not always read what comes with the end of a connection. */
+/* siw does not always deliver the private data of a reject. */
 static bool loses_words;
 
 static inline struct kofi_test a_test(__u32 kind)
@@ -66,7 +66,7 @@ static inline int stop(int file)
 	return ask(file, KOFI_IOC_STOP, &stop);
 }
 
-/* A server that clients can connect to: those over verbs, or the others. */
+/* Starts a server for the clients of one transport, and waits until it runs. */
 static inline int serve_with(__u32 flags)
 {
 	struct kofi_test test = a_test(KOFI_TEST_SERVER);
@@ -85,7 +85,7 @@ static inline int serve(void)
 	return serve_with(0);
 }
 
-/* A client that goes on until it is stopped. */
+/* Starts a client that runs until it is stopped. */
 static inline int begin(__u32 kind, __u32 flags)
 {
 	struct kofi_test test = a_test(kind);
@@ -97,7 +97,7 @@ static inline int begin(__u32 kind, __u32 flags)
 	return file;
 }
 
-/* Waits until it has done more than that, or has ended. */
+/* Waits until the client has completed more messages, or has ended. */
 static inline struct kofi_watch await_more(int file, __u64 messages)
 {
 	int tries = PATIENCE_MSEC / 10;
@@ -111,7 +111,7 @@ static inline struct kofi_watch await_more(int file, __u64 messages)
 	return seen;
 }
 
-/* Has a process begin something, which is killed then. */
+/* Calls work() in a child process, and kills the process. */
 static inline void in_a_process_that_is_killed(void (*work)(void))
 {
 	int status, ready[2];
@@ -133,7 +133,7 @@ static inline void in_a_process_that_is_killed(void (*work)(void))
 	close(ready[1]);
 }
 
-/* A program of tests, whose arguments are the address and the kind of the device. */
+/* Runs the tests of a program whose arguments are the address and the type of the device. */
 static inline int run_at(int argc, char **argv, const struct test *tests,
 			 int count)
 {

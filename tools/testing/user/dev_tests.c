@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests that processes have the kernel run, through /dev/kofi: a server, and
- * one client of it at a time. Each test here is a line of its own.
+ * Tests of a server and one client at a time that the kernel runs for a
+ * process, through /dev/kofi. Each test reports one line.
  *
  *	dev_tests ADDRESS DEVICE
  */
@@ -94,7 +94,7 @@ static void a_test_ends_in_time(void)
 	seen = run(client, test);
 	EXPECT(seen.state == KOFI_TEST_OVER && !seen.error);
 	EXPECT(seen.messages > 0);
-	/* Getting ready takes longer, and is not what is measured. */
+	/* Setup takes longer than the test, and is not included in its time. */
 	for (__u32 kind = KOFI_TEST_PINGPONG; kind <= KOFI_TEST_READ; kind++) {
 		test = a_test(kind);
 		test.length = KOFI_TEST_MAX_LENGTH;
@@ -109,7 +109,7 @@ static void a_test_ends_in_time(void)
 	close(server);
 }
 
-/* Without a bound it goes on until somebody says so, or has closed the file. */
+/* A test without a limit runs until it is stopped or its file is closed. */
 static void a_test_can_be_stopped(void)
 {
 	int server = serve(), client = open_device();
@@ -130,7 +130,7 @@ static void a_test_can_be_stopped(void)
 	EXPECT_ANSWER(0, stop(client));
 	seen = watch(client, PATIENCE_MSEC);
 	EXPECT(seen.state == KOFI_TEST_OVER && !seen.error);
-	/* The file is good for another one, which the close ends. */
+	/* The file can start another test, which its close ends. */
 	EXPECT_ANSWER(0, ask(client, KOFI_IOC_START, &test));
 	close(client);
 	close(server);
@@ -141,7 +141,7 @@ static void begin_to_serve(void)
 	serve();
 }
 
-/* A process that is killed takes its server with it: the port is free. */
+/* Killing a process ends its server, and frees the port. */
 static void what_a_process_began_ends_with_it(void)
 {
 	for (int i = 0; i < 3; i++)
@@ -156,7 +156,7 @@ static void what_goes_wrong_is_told(void)
 
 	EXPECT_ANSWER(ENOENT, ask(client, KOFI_IOC_WATCH, &empty));
 	EXPECT_ANSWER(ENOENT, stop(client));
-	/* Nobody listens; there is no such device, no such address. */
+	/* No server listens; the device does not exist; the address is invalid. */
 	seen = run(client, test);
 	EXPECT(seen.state == KOFI_TEST_OVER);
 	EXPECT_ANSWER(FI_ECONNREFUSED, seen.error);
@@ -168,7 +168,7 @@ static void what_goes_wrong_is_told(void)
 	close(client);
 }
 
-/* Two of one port: the second one says so. */
+/* A second server on a port fails with FI_EADDRINUSE. */
 static void a_port_has_one_server(void)
 {
 	int server = serve(), second = open_device();
@@ -251,7 +251,7 @@ static void atomics_are_whole_and_known(void)
 	close(file);
 }
 
-/* The struct ended with the name of the device once. */
+/* The first version of the struct ended before the member op. */
 static void an_older_caller_is_understood(void)
 {
 	int server = serve(), client = open_device();
@@ -261,7 +261,7 @@ static void an_older_caller_is_understood(void)
 	test.size = offsetof(struct kofi_test, op);
 	test.op = ~0U;
 	EXPECT_ANSWER(0, run(client, test).error);
-	/* That of what is told ended before the reason of a refusal. */
+	/* The first version of struct kofi_watch ended before the member refusal. */
 	seen.size = offsetof(struct kofi_watch, refusal);
 	seen.refusal = ~0U;
 	EXPECT_ANSWER(0, ask(client, KOFI_IOC_WATCH, &seen));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Expectations of programs that test, and their results as KTAP: an expectation
- * that is wrong is printed as a diagnostic line, and the test goes on.
+ * Expectations of test programs, with results as KTAP. A failed expectation
+ * prints a diagnostic line, and the test continues.
  */
 
 #ifndef EXPECT_H
@@ -14,7 +14,7 @@
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
-/* The test that runs, and how many of its expectations were wrong. */
+/* Name of the running test, and number of its failed expectations. */
 static const char *running;
 static int failures;
 

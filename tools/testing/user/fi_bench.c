@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What datagrams cost in user space, on libfabric as the distribution has it:
- * the same ping-pong, stream and access to memory as the kernel's
- * (bench/loops.h), between two processes. They give way when they find nothing,
- * as the others do.
+ * Measures datagrams in user space, on the distribution's libfabric: ping-pong,
+ * stream and RMA between two processes, as in the kernel (bench/loops.h). Both
+ * processes yield the CPU when a poll finds nothing, as in the kernel.
  *
  *	fi_bench ADDRESS|shm lat|rate|bw|write|read|fetch SIZE ITERATIONS
  */
@@ -20,13 +19,13 @@
 #include "rdm.h"
 
 #define BATCH		16
-/* Most bytes of the messages that are sent, or received, at once. */
+/* Maximum bytes of all outstanding sends, or of all posted receives. */
 #define MOST		(4 << 20)
 
 enum kind {
 	PINGS,
 	STREAMS,
-	/* What the peer takes no part in, but for its progress. */
+	/* One-sided operations: the peer only makes progress. */
 	WRITES,
 	READS,
 	FETCHES,
@@ -35,8 +34,8 @@ enum kind {
 struct test {
 	const char *name;
 	const char *unit;
-	unsigned int window;	/* sends under way */
-	unsigned int slots;	/* receives that are posted */
+	unsigned int window;	/* outstanding sends */
+	unsigned int slots;	/* posted receives */
 	unsigned int lap;	/* messages that are timed together */
 	enum kind kind;
 };
@@ -54,7 +53,7 @@ struct side {
 	struct peer peer;
 	struct fid_av *av;
 	fi_addr_t other;
-	uint64_t base, key;	/* of the other's receives */
+	uint64_t base, key;	/* of the other process */
 	struct test *test;
 	unsigned long received;
 	unsigned int sending;
@@ -93,11 +92,11 @@ static void open_side(struct side *side, const char *own)
 		receive(side, rx_slot(side, i));
 }
 
-/* Tells the other process where we and our memory are, and learns where it is. */
+/* Exchanges endpoint names and memory keys with the other process. */
 static void meet(struct side *side, int channel)
 {
 	struct {
-		/* Of either kind */
+		/* A socket address or a string */
 		char name[128];
 		uint64_t base, key;
 	} where = {
@@ -115,7 +114,7 @@ static void meet(struct side *side, int channel)
 	side->key = where.key;
 }
 
-/* Polls once, and counts what came. */
+/* Polls once, and counts the completions. */
 static void advance(struct side *side)
 {
 	struct fi_cq_msg_entry done[BATCH];
@@ -157,7 +156,7 @@ static void await_received(struct side *side, unsigned long count)
 		advance(side);
 }
 
-/* How long the fastest lap takes, of the side that begins. */
+/* Returns the shortest time of a lap in ns, for the process that sends first. */
 static uint64_t ping(struct side *side, unsigned long count)
 {
 	uint64_t fastest = UINT64_MAX, begun = now();
@@ -184,13 +183,13 @@ static void pong(struct side *side, unsigned long count)
 	}
 }
 
-/* Messages that one credit of the receiver stands for. */
+/* Returns the number of messages that one credit message grants. */
 static unsigned long credit(const struct side *side)
 {
 	return side->test->slots / 4;
 }
 
-/* How long the fastest lap takes until the other side has received all of it. */
+/* Returns the shortest time in ns in which the other process receives a whole lap. */
 static uint64_t source(struct side *side, unsigned long count)
 {
 	uint64_t fastest = UINT64_MAX, begun = now();
@@ -204,7 +203,7 @@ static uint64_t source(struct side *side, unsigned long count)
 
 			await_received(side, (i + 1) / credit(side));
 			at = now();
-			/* The first one waits for a connection. */
+			/* The first lap includes the connection setup. */
 			if (i >= side->test->lap && at - begun < fastest)
 				fastest = at - begun;
 			begun = at;
@@ -241,7 +240,7 @@ static ssize_t access_once(struct side *side)
 	}
 }
 
-/* How long the fastest lap takes, of one after the other. */
+/* Returns the shortest time of a lap of consecutive operations in ns. */
 static uint64_t reach(struct side *side, unsigned long count)
 {
 	uint64_t fastest = UINT64_MAX, begun = now();
@@ -266,7 +265,7 @@ static uint64_t reach(struct side *side, unsigned long count)
 	return fastest;
 }
 
-/* libfabric does what it is asked for while it is polled. */
+/* Makes progress until the other process is done: libfabric progresses in polls. */
 static void be_reached(struct side *side, int channel)
 {
 	char over;
@@ -275,7 +274,7 @@ static void be_reached(struct side *side, int channel)
 		advance(side);
 }
 
-/* What the side that begins does, and the other; the former takes a time. */
+/* Runs the side that starts, and returns the shortest time of a lap. */
 static uint64_t lead(struct side *side, unsigned long count)
 {
 	switch (side->test->kind) {
@@ -318,7 +317,7 @@ static void report(const struct side *side, uint64_t ns)
 	fflush(stdout);
 }
 
-/* What one of the two processes does. */
+/* Runs one of the two processes. */
 static void play(struct side *side, const char *own, unsigned long count, int channel, bool first)
 {
 	uint64_t ns = 0;
@@ -332,7 +331,7 @@ static void play(struct side *side, const char *own, unsigned long count, int ch
 		follow(side, count, channel);
 	while (side->sending)
 		advance(side);
-	/* Nobody leaves while the other needs it. */
+	/* Waits until the other process is done, too. */
 	if (write(channel, &over, 1) != 1 || read(channel, &over, 1) != 1)
 		check(-FI_EIO, "the other process");
 	close_rdm(&side->peer, side->av);
@@ -357,7 +356,7 @@ int main(int argc, char **argv)
 	side.within_host = !strcmp(argv[1], WITHIN_HOST);
 	side.peer.size = strtoul(argv[3], NULL, 0);
 	count = strtoul(argv[4], NULL, 0);
-	/* Whole laps, two at least. */
+	/* Round down to whole laps, of which there must be two. */
 	count = count / side.test->lap * side.test->lap;
 	if (side.peer.size < 8 || side.peer.size > MOST / 4 || count < 2 * side.test->lap) {
 		fprintf(stderr, "fi_bench: 8 bytes to 1 MiB, and two laps at least\n");

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A client of the kernel's datagram server, on libfabric as the distribution
- * has it: messages of all lengths, there and back, and each side's memory
- * accessed by the other, atomically too.
+ * Client of the kernel's datagram server, on the distribution's libfabric:
+ * echoes messages of all lengths, and each side accesses the other's memory,
+ * with RMA and atomics.
  *
  *	fi_datagram ADDRESS PORT OWN_ADDRESS ROUNDS [BEFORE|-]
  *
- * With BEFORE, that is how many rounds all clients have had before this one, and
- * what they and the server have counted together has to be that. With - it asks
- * for no atomic operations.
+ * BEFORE is the number of rounds of all previous clients, for a check of the
+ * word that the clients and the server have counted up together. With - the
+ * client posts no atomic operations.
  */
 
 #include <arpa/inet.h>
@@ -24,17 +24,17 @@
 #include "rdm.h"
 
 #define LONGEST	(1 << 20)
-/* The kernel lends at least as much to so many at once. */
+/* The kernel's region has at least this many parts of this size. */
 #define PARTS	4
 #define PART	(512 << 10)
-/* Messages that are on their way at once. */
+/* Outstanding messages. */
 #define AT_ONCE	4
-/* What each client has of its part for words: the first of the first part all count up. */
+/* Bytes for words in each client's part. All clients count up the first word of the first part. */
 #define WORDS	64
-/* How often in each round. */
+/* Counts in each round. */
 #define COUNTS	16
 
-/* What is sent in one packet, in segments, and what the kernel reads. */
+/* Lengths of eager, segmented and rendezvous messages. */
 static const size_t lens[] = {
 	0, 1, 100, 4096, 16384, 16385, 65536, 131072, 131073, 300000, LONGEST,
 };
@@ -57,7 +57,7 @@ static void open_client(struct client *client, const char *own)
 	client->in = peer->buf + AT_ONCE * LONGEST;
 }
 
-/* Waits for so many completions. */
+/* Waits for count completions. */
 static void await(struct client *client, int count)
 {
 	struct fi_cq_err_entry error = { 0 };
@@ -76,14 +76,14 @@ static void await(struct client *client, int count)
 			check(-error.err, "completion");
 		}
 		check(ret == -FI_EAGAIN ? 0 : ret, "fi_cq_read");
-		/* libfabric moves packets while it is asked. */
+		/* libfabric makes progress in polls. */
 		usleep(50);
 		if (!left--)
 			check(-FI_ETIMEDOUT, "completion");
 	}
 }
 
-/* Until it is not refused for want of a connection, or of room. */
+/* Repeats a call while it returns -FI_EAGAIN: no connection, or no free resources. */
 #define again(client, call, what) do {					\
 	ssize_t ret;							\
 	uint64_t left = PATIENCE * 20ull;				\
@@ -125,7 +125,7 @@ static void say_hello(struct client *client, const char *addr, const char *port)
 	check(be64toh(welcome->len) < (uint64_t)PARTS * PART ? -FI_ETOOSMALL : 0, "region");
 }
 
-/* Some messages at once, there and back. */
+/* Sends several messages and checks their echoes. */
 static unsigned long echo(struct client *client, size_t len, unsigned long seed)
 {
 	uint64_t tag = client->number * DATAGRAM_TAGS + DATAGRAM_ECHO;
@@ -148,7 +148,7 @@ static unsigned long echo(struct client *client, size_t len, unsigned long seed)
 	return errors;
 }
 
-/* To the kernel's memory, and from there: each client has a part of it. */
+/* Writes this client's part of the kernel's memory, and reads it back. */
 static unsigned long borrow(struct client *client, size_t len, unsigned long seed)
 {
 	uint64_t at = client->base + client->number % PARTS * PART + WORDS + 7;
@@ -162,7 +162,7 @@ static unsigned long borrow(struct client *client, size_t len, unsigned long see
 	again(client, fi_write(peer->ep, client->out, len, desc, client->server,
 			       at, client->key, NULL), "fi_write");
 	await(client, 1);
-	/* siw asks for as much as it did with the last request in that place. */
+	/* For an empty read, siw requests the length of an earlier one in that slot. */
 	if (!len)
 		return 0;
 	again(client, fi_read(peer->ep, client->in, len, desc, client->server,
@@ -171,7 +171,7 @@ static unsigned long borrow(struct client *client, size_t len, unsigned long see
 	return !!memcmp(client->out, client->in, len);
 }
 
-/* The kernel reads our memory, and writes it. */
+/* Makes the kernel read and write this client's memory. */
 static unsigned long lend(struct client *client, unsigned long seed)
 {
 	uint64_t tag = client->number * DATAGRAM_TAGS + DATAGRAM_FLIP;
@@ -191,7 +191,10 @@ static unsigned long lend(struct client *client, unsigned long seed)
 	return 0;
 }
 
-/* One operation on a word of the kernel's, with the first words of out; the result is in in's first. */
+/*
+ * Executes one operation on a word of the kernel. The operands are the first
+ * words of out; the result is the first word of in.
+ */
 static void operate(struct client *client, uint64_t at, enum at_form form, enum fi_op op,
 		    enum fi_datatype type)
 {
@@ -217,7 +220,7 @@ static void operate(struct client *client, uint64_t at, enum at_form form, enum 
 	await(client, 1);
 }
 
-/* Every operation on integers that there is, each on a word that nobody else uses. */
+/* Executes every integer operation on a word of this client's part. */
 static unsigned long operations(struct client *client, unsigned long seed)
 {
 	uint64_t at = client->base + client->number % PARTS * PART + 8;
@@ -235,7 +238,7 @@ static unsigned long operations(struct client *client, unsigned long seed)
 		fill((char *)out, 3 * sizeof(*out), seed * 1000 + i);
 		old = out[2];
 		operand = out[0];
-		/* Equal ones as often as not. */
+		/* Half of the comparisons are with an equal value. */
 		compare = i & 1 ? old : out[1];
 		new = at_result(op, type, old & mask, operand & mask, compare & mask);
 		out[0] = old;
@@ -252,7 +255,7 @@ static unsigned long operations(struct client *client, unsigned long seed)
 	return errors;
 }
 
-/* What all count up: what is found grows. */
+/* Counts up the word that all clients share, and checks that it grows. */
 static unsigned long count_up(struct client *client)
 {
 	uint64_t *out = (void *)client->out, *in = (void *)client->in, next = 0;
@@ -267,7 +270,7 @@ static unsigned long count_up(struct client *client)
 	return errors;
 }
 
-/* The kernel counts our first word up, and what all do. */
+/* Makes the kernel count up this client's first word and the shared word. */
 static unsigned long be_counted(struct client *client)
 {
 	uint64_t tag = client->number * DATAGRAM_TAGS + DATAGRAM_COUNT;
@@ -284,7 +287,7 @@ static unsigned long be_counted(struct client *client)
 	return *word != first + DATAGRAM_COUNTS;
 }
 
-/* How much has been counted. */
+/* Returns the value of the shared word. */
 static uint64_t counted(struct client *client)
 {
 	operate(client, client->base, ATOM_FETCH, FI_ATOMIC_READ, FI_UINT64);

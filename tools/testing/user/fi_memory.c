@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A client of the kernel's memory server, on libfabric as the distribution has
- * it: what the kernel has written is read, what is written is read again, and
- * the kernel's sum of it has to be ours. Where the device has atomics, its words
- * are added to and swapped. Or the server of a client in the kernel, which does
- * all of that with memory of this process, and compares the sums itself.
+ * Client of the kernel's memory server, on the distribution's libfabric: reads
+ * what the kernel has written, reads back what it has written itself, and
+ * compares the kernel's checksum. If the device has atomics, it adds to a word
+ * and swaps it. As a server, it gives a client in the kernel remote access to
+ * its memory, and answers with checksums, which the client compares.
  *
  *	fi_memory client ADDRESS PORT COUNT
  *	fi_memory server ADDRESS PORT LENGTH
@@ -25,7 +25,7 @@ struct grant {
 	uint64_t caps;
 };
 
-/* Two halves: what is written, and what is read. */
+/* Memory of the client: mine is written to the server, back is read from it. */
 struct memory {
 	struct grant lent;
 	struct fid_mr *mr;
@@ -62,7 +62,7 @@ static void open_memory(struct peer *peer, struct memory *memory)
 	      "fi_mr_reg");
 }
 
-/* Waits for the entry of an operation, which has to be the next. */
+/* Waits for the completion of an operation, which must be the next entry. */
 static void await_op(struct peer *peer, uint64_t flag)
 {
 	struct fi_cq_msg_entry done;
@@ -81,7 +81,7 @@ static void read_back(struct peer *peer, struct memory *memory)
 	await_op(peer, FI_READ);
 }
 
-/* Asks for the kernel's sum: by the data of a write, or by a message. */
+/* Requests the kernel's checksum, with a write with data or with a message. */
 static uint32_t ask(struct peer *peer, struct memory *memory)
 {
 	struct fi_cq_msg_entry done;
@@ -97,7 +97,7 @@ static uint32_t ask(struct peer *peer, struct memory *memory)
 		check(fi_send(peer->ep, slot(peer, WINDOW), WORD,
 			      fi_mr_desc(peer->mr), 0, NULL), "fi_send");
 	}
-	/* The answer may be faster than the completion of the question. */
+	/* The response may arrive before the completion of the request. */
 	for (int i = 0; i < 2; i++) {
 		if (!await_completion(peer, &done))
 			check(-FI_ENOTCONN, "the server has left");
@@ -112,15 +112,15 @@ static uint32_t ask(struct peer *peer, struct memory *memory)
 }
 
 /*
- * What libfabric's verbs provider has the device add or swap is not what buf
- * points to, but buf.
+ * libfabric's verbs provider takes the value of the pointer buf as the operand,
+ * not the memory that it points to.
  */
 static void *operand(uint64_t value)
 {
 	return (void *)(uintptr_t)value;
 }
 
-/* Adds to the first word and swaps it back; how often that was wrong. */
+/* Adds to the first word and swaps it back. Returns the number of wrong values. */
 static unsigned long change_word(struct peer *peer, struct memory *memory)
 {
 	uint64_t *old = (uint64_t *)memory->back;
@@ -179,7 +179,7 @@ static unsigned long be_client(struct peer *peer, unsigned long count)
 	return errors;
 }
 
-/* Answers each question with the sum, until the client leaves; how many. */
+/* Answers requests with the checksum until the client disconnects. Returns their number. */
 static unsigned long answer(struct peer *peer, const unsigned char *mine,
 			    size_t len)
 {
@@ -190,7 +190,7 @@ static unsigned long answer(struct peer *peer, const unsigned char *mine,
 		void *at = done.op_context;
 		uint32_t sum;
 
-		/* A buffer takes the answer, and then receives again. */
+		/* The buffer of a completed response is posted as a receive again. */
 		if (done.flags & FI_SEND) {
 			check(fi_recv(peer->ep, at, peer->size,
 				      fi_mr_desc(peer->mr), 0, at), "fi_recv");
@@ -205,7 +205,7 @@ static unsigned long answer(struct peer *peer, const unsigned char *mine,
 	return count;
 }
 
-/* Whoever asks nothing has not been served. */
+/* Serves one client. A client without any request is an error. */
 static unsigned long be_server(struct peer *peer, size_t len)
 {
 	struct fi_info *request = await_request(peer);

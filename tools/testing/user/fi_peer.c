@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A peer in user space, on libfabric as the distribution has it: it sends
- * messages to the kernel's sample servers and checks what comes back, or sends
- * back what the kernel's sample clients send.
+ * Peer in user space, on the distribution's libfabric: as a client, sends
+ * messages to the kernel's sample servers and checks the echoes; as a server,
+ * echoes the messages of the kernel's sample clients.
  *
  *	fi_peer client ADDRESS PORT COUNT SIZE
  *	fi_peer server ADDRESS PORT COUNT SIZE
@@ -10,7 +10,7 @@
 
 #include "peer.h"
 
-/* Sends count messages, one at a time, and insists on each coming back. */
+/* Sends count messages one at a time, and checks each echo. */
 static unsigned long ask(struct peer *peer, unsigned long count)
 {
 	char *mine = slot(peer, WINDOW), *other = malloc(peer->size);
@@ -45,7 +45,7 @@ static unsigned long ask(struct peer *peer, unsigned long count)
 	return errors;
 }
 
-/* Sends every message back until the client leaves; how many there were. */
+/* Echoes messages until the client disconnects. Returns their number. */
 static unsigned long answer(struct peer *peer)
 {
 	struct fi_cq_msg_entry done;
@@ -54,7 +54,7 @@ static unsigned long answer(struct peer *peer)
 	while (await_completion(peer, &done)) {
 		void *at = done.op_context;
 
-		/* A buffer is sent back, and then receives again. */
+		/* The buffer of a completed echo is posted as a receive again. */
 		if (done.flags & FI_SEND) {
 			check(fi_recv(peer->ep, at, peer->size,
 				      fi_mr_desc(peer->mr), 0, at), "fi_recv");

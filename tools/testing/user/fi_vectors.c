@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What libfabric's address vectors cost, as the distribution has it, beside the
- * kernel's (bench/kofi_sets.c): the same addresses, inserted in one call and in
- * pieces, looked up, inserted again and removed.
+ * Measures the address vectors of the distribution's libfabric, for comparison
+ * with the kernel's (bench/kofi_sets.c): the same addresses are inserted in one
+ * call and in batches, looked up, inserted again and removed.
  *
  *	fi_vectors PROVIDER ADDRESS COUNT
  */
@@ -208,7 +208,7 @@ int main(int argc, char **argv)
 			.sin_port = htons(7471),
 			.sin_addr.s_addr = htonl(BASE + 1 + i),
 		};
-	/* Theirs, and not to be counted as the vector's. */
+	/* Touches the pages, so that they do not count as memory of the address vector. */
 	memset(handles, 0xff, count * sizeof(*handles));
 	at_once(peers, handles, count);
 	in_batches(peers, handles, count);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * One end of a connection in user space, on libfabric as the distribution has
- * it. A program of ours does one thing: whatever fails ends it, with a word.
+ * Connected endpoint in user space, on the distribution's libfabric. A failed
+ * call prints a message and ends the program.
  */
 
 #ifndef KOFI_TESTING_PEER_H
@@ -19,16 +19,16 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 
-/* No wait is longer than this, in milliseconds. */
+/* Longest wait in ms. */
 #define PATIENCE	20000
-/* How long one lasts before its loop looks around. */
+/* Time in ms between two checks of a wait. */
 #define TICK		100
-/* Receives that are posted: what the kernel's clients may have under way. */
+/* Posted receives: the largest window of the kernel's clients. */
 #define WINDOW		16
-/* Room for what the kernel may say when it connects. */
+/* Maximum bytes of the kernel's private data. */
 #define PEER_DATA	64
 
-/* One slot more, to send from. */
+/* Objects of the endpoint. buf has WINDOW receive slots and one send slot. */
 struct peer {
 	struct fi_info *info;
 	struct fid_fabric *fabric;
@@ -72,7 +72,7 @@ static inline void find(struct peer *peer, const char *addr, const char *port,
 	hints->fabric_attr->prov_name = strdup("verbs");
 	ret = fi_getinfo(FI_VERSION(1, 17), addr, port, flags, hints,
 			 &peer->info);
-	/* Not every device has atomics. */
+	/* Devices may lack atomics. */
 	if (ret == -FI_ENODATA && caps & FI_ATOMIC) {
 		hints->caps &= ~FI_ATOMIC;
 		ret = fi_getinfo(FI_VERSION(1, 17), addr, port, flags, hints,
@@ -97,7 +97,7 @@ static inline void post_receive(struct peer *peer, unsigned long n)
 		      fi_mr_desc(peer->mr), 0, slot(peer, n)), "fi_recv");
 }
 
-/* The endpoint, with receives posted: the kernel may send at once. */
+/* Opens the endpoint with receives posted, as the kernel may send at once. */
 static inline void open_endpoint(struct peer *peer, struct fi_info *info)
 {
 	struct fi_cq_attr attr = {
@@ -124,8 +124,8 @@ static inline void open_endpoint(struct peer *peer, struct fi_info *info)
 }
 
 /*
- * Waits for an event, and gives its info away. What the kernel said with it
- * goes to data, which has room for len bytes.
+ * Waits for an event and returns its info. Copies len bytes of the kernel's
+ * private data to data.
  */
 static inline struct fi_info *await_event(struct peer *peer, uint32_t wanted,
 				   void *data, size_t len)
@@ -150,7 +150,7 @@ static inline struct fi_info *await_event(struct peer *peer, uint32_t wanted,
 	return entry->info;
 }
 
-/* Whether the kernel leaves within so many milliseconds. */
+/* Returns whether the kernel disconnects within timeout ms. */
 static inline int leaves(struct peer *peer, int timeout)
 {
 	struct fi_eq_cm_entry entry;
@@ -163,9 +163,9 @@ static inline int leaves(struct peer *peer, int timeout)
 }
 
 /*
- * Waits for one completion; 0 when the connection has ended. The kernel may
- * leave as soon as it has what it wants: what is under way then may fail, in
- * more than one way, and the event comes a little later.
+ * Waits for one completion. Returns 0 if the connection has ended: the kernel
+ * may disconnect as soon as it has all messages, which flushes outstanding
+ * operations with various errors, before the event arrives.
  */
 static inline int await_completion(struct peer *peer, struct fi_cq_msg_entry *done)
 {
@@ -221,7 +221,7 @@ static inline void connect_to(struct peer *peer, void *data, size_t len)
 	await_event(peer, FI_CONNECTED, data, len);
 }
 
-/* Listens, and says so; what the first peer that comes asks for. */
+/* Listens, and prints a line when ready. Returns the info of the first connection request. */
 static inline struct fi_info *await_request(struct peer *peer)
 {
 	open_fabric(peer);

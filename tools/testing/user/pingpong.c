@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the two ends of libfabric's fi_pingpong tell each other beside the
- * fabric, for an end that is in the kernel (bench/kofi_pingpong.c):
+ * TCP side channel of libfabric's fi_pingpong, for an end in the kernel
+ * (bench/kofi_pingpong.c):
  *
  *	pingpong server ADDRESS PORT msg|tagged COUNT [SIZE]...
  *	pingpong client ADDRESS PORT msg|tagged COUNT [SIZE]...
  *
- * The server waits at that address for a fi_pingpong that is given it; the
- * client goes to one that waits there, and begins. Count, sizes and the kind of
- * messages have to be those of the other end, which does not tell them; without
- * sizes they are those that it has by itself.
+ * The server waits at the address for a fi_pingpong client; the client connects
+ * to a fi_pingpong server and starts. The count, the sizes and the kind of
+ * messages must match those of the other end, which does not send them. The
+ * default sizes are those of fi_pingpong.
  *
- * Over TCP the server tells its name in the fabric, then the client does: its
- * length, as four bytes in network order, the format of the address, as it is
- * in memory, and the address. Before the messages of a size the client asks
- * whether the server is ready; after them it tells how many it has received.
+ * Over TCP the server and then the client sends the name of its endpoint: the
+ * length as four bytes in network order, the address format as it is in memory,
+ * and the address. Before the messages of each size the client asks whether the
+ * server is ready; afterwards it sends the number of messages that it has
+ * received.
  */
 
 #include <arpa/inet.h>
@@ -29,24 +30,24 @@
 
 #define END	"/sys/kernel/debug/kofi_pingpong/end"
 
-/* No word is waited for longer, in seconds: libfabric registers much memory when it connects. */
+/* Longest wait for a TCP message in seconds: libfabric registers much memory when it connects. */
 #define LONGEST	30
 
 static const char question[] = "q", answer[] = "a", agreed[] = "cnt ok";
-/* A number in digits, and zeros. */
+/* Decimal number, padded with zero bytes. */
 #define DIGITS	10
 
 static const size_t usual[] = { 64, 256, 1024, 4096, 65536, 1048576 };
 
 struct end {
-	int file;		/* the kernel's */
+	int file;		/* control file in debugfs */
 	int channel;
 	bool is_server;
 	const char *kind;
 	unsigned long count;
 };
 
-/* For what answers as system calls do. */
+/* Checks the result of a system call. */
 static ssize_t must(ssize_t answer, const char *what)
 {
 	check(answer < 0 ? -errno : 0, what);
@@ -74,7 +75,7 @@ static void hear_word(struct end *end, const char *word, size_t len)
 	check(memcmp(heard, word, len) ? -FI_EIO : 0, word);
 }
 
-/* One of the kernel's orders. */
+/* Writes a command to the kernel's control file. */
 static void order(struct end *end, const char *line)
 {
 	must(write(end->file, line, strlen(line)), line);
@@ -103,7 +104,7 @@ static int await_client(const struct addrinfo *at)
 	return sock;
 }
 
-/* It may not be there yet. */
+/* Connects to the server, which may not listen yet. */
 static int find_server(const struct addrinfo *at)
 {
 	for (int left = PATIENCE; ; left -= TICK) {
@@ -211,8 +212,8 @@ static void play(struct end *end, size_t size)
 }
 
 /*
- * The other end leaves first, for want of a libfabric that bears it when its
- * peer is gone before it has read our last word (user/rdm.h).
+ * Waits until the other end closes the channel first: libfabric fails if its
+ * peer is gone before it has read the last message (user/rdm.h).
  */
 static void await_leave(struct end *end)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A datagram endpoint in user space, on libfabric as the distribution has it.
+ * Datagram endpoint in user space, on the distribution's libfabric.
  */
 
 #ifndef KOFI_TESTING_RDM_H
@@ -12,13 +12,13 @@
 
 #include "peer.h"
 
-/* How long an endpoint that is to be closed is looked after, in milliseconds. */
+/* Time in ms for which an endpoint makes progress before it is closed. */
 #define LAST_WORDS	100
 
-/* Where own is that, for processes of one host: there are no addresses to give. */
+/* Value of own for processes of one host, which need no address. */
 #define WITHIN_HOST	"shm"
 
-/* With len bytes at buf that it sends from, receives into, and lends to others. */
+/* Opens an endpoint with a buffer of len bytes for sends, receives and remote access. */
 static inline void open_rdm(struct peer *peer, struct fid_av **av, const char *own, uint64_t caps,
 			    enum fi_cq_format format, size_t len)
 {
@@ -71,9 +71,9 @@ static inline uint64_t now(void)
 }
 
 /*
- * Takes what comes unasked, as credits do: rxm_close_conn() of libfabric up to
- * 2.6 frees a connection first, and then handles the packets that nobody has
- * read, with that connection.
+ * Reads completions and handles packets such as credits before the endpoint is
+ * closed: rxm_close_conn() of libfabric up to 2.6 frees a connection before it
+ * handles its unread packets.
  */
 static inline void hear_out(struct peer *peer)
 {
