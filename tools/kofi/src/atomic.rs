@@ -103,13 +103,13 @@ fn element_size(name: &str) -> Option<u64> {
 impl Args {
     fn build_tests(&self, command: &AtomicCommand) -> Result<Vec<Test>, Error> {
         let mut tests = Vec::new();
-        for word in &self.r#type {
-            let datatype = command.types.find_value("--type", word.trim())?;
+        for name in &self.r#type {
+            let datatype = command.types.find_value("--type", name.trim())?;
             // A datatype without a size in its name, such as float, has no atomic operations in the
             // kernel.
             let size = element_size(&command.types.name(datatype.into())).unwrap_or(1);
-            for word in &self.operation {
-                let op = command.ops.find_value("--operation", word.trim())?;
+            for name in &self.operation {
+                let op = command.ops.find_value("--operation", name.trim())?;
                 let kind = TestKind::KOFI_TEST_ATOMIC;
                 let test = self
                     .client
@@ -223,14 +223,14 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct TestCli {
         #[command(flatten)]
         args: Args,
     }
 
     fn atomic(kernel: &FakeKernel, line: &[&str]) -> Result<Report, Error> {
         let line = ["atomic", "10.0.0.1"].iter().chain(line);
-        let args = Line::try_parse_from(line).unwrap().args;
+        let args = TestCli::try_parse_from(line).unwrap().args;
         run(kernel.runner(), &args, Some(72))
     }
 
@@ -272,10 +272,10 @@ mod tests {
         let error = atomic(&FakeKernel::default(), &["-o", "divide"])
             .err()
             .unwrap();
-        let words = error.to_string();
+        let message = error.to_string();
         assert!(
-            words.contains("--operation") && words.contains("cswap"),
-            "{words}"
+            message.contains("--operation") && message.contains("cswap"),
+            "{message}"
         );
         let error = atomic(&FakeKernel::default(), &["--type", "uint63"])
             .err()

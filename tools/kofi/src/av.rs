@@ -85,14 +85,14 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct TestCli {
         #[command(flatten)]
         args: Args,
     }
 
     fn shown(line: &[&str]) -> Result<String, Error> {
         let line = ["av"].iter().chain(line);
-        let args = Line::try_parse_from(line).unwrap().args;
+        let args = TestCli::try_parse_from(line).unwrap().args;
         Ok(run(&FakeKernel::with_objects(), &args)? + "\n")
     }
 
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn a_limit_of_zero_is_rejected() {
         // With a limit of 0, the output would be "no addresses" for any vector.
-        assert!(Line::try_parse_from(["av", "9", "-n", "0"]).is_err());
+        assert!(TestCli::try_parse_from(["av", "9", "-n", "0"]).is_err());
     }
 
     #[test]

@@ -147,14 +147,14 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct TestCli {
         #[command(flatten)]
         args: Args,
     }
 
     fn args(line: &[&str]) -> Result<Args, clap::Error> {
         let line = ["bw", "10.0.0.1"].iter().chain(line);
-        Ok(Line::try_parse_from(line)?.args)
+        Ok(TestCli::try_parse_from(line)?.args)
     }
 
     fn shown(line: &[&str]) -> String {
@@ -177,15 +177,21 @@ mod tests {
 
     #[test]
     fn each_operation_starts_its_kind_of_test() {
-        for (word, kind) in [
+        for (operation, kind) in [
             ("send", TestKind::KOFI_TEST_STREAM),
             ("write", TestKind::KOFI_TEST_WRITE),
             ("read", TestKind::KOFI_TEST_READ),
         ] {
             let kernel = FakeKernel::default();
-            let report = run(kernel.runner(), &args(&["--json", "-o", word]).unwrap()).unwrap();
+            let report = run(
+                kernel.runner(),
+                &args(&["--json", "-o", operation]).unwrap(),
+            )
+            .unwrap();
             report.result.unwrap();
-            assert!(report.text.contains(&format!(r#""operation": "{word}""#)));
+            assert!(report
+                .text
+                .contains(&format!(r#""operation": "{operation}""#)));
             assert_eq!(TestKind(kernel.thread.borrow().started[0].kind), kind);
         }
     }

@@ -203,7 +203,7 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct TestCli {
         #[command(flatten)]
         options: Options,
     }
@@ -212,7 +212,7 @@ mod tests {
 
     fn test(line: &[&str], length: u64) -> Test {
         let line = ["pingpong", "10.0.0.1"].iter().chain(line);
-        let options = Line::try_parse_from(line).unwrap().options;
+        let options = TestCli::try_parse_from(line).unwrap().options;
         let kind = TestKind::KOFI_TEST_PINGPONG;
         options.build_test(kind, length, DEFAULT_BOUNDS).unwrap()
     }
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(bounds(&["-t", "0.5"]), (0, 500));
         for line in [&["-n", "5", "-t", "1"][..], &["-n", "0"], &["-t", "0"]] {
             let line = ["pingpong", "10.0.0.1"].iter().chain(line);
-            assert!(Line::try_parse_from(line).is_err());
+            assert!(TestCli::try_parse_from(line).is_err());
         }
     }
 

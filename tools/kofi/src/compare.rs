@@ -261,7 +261,7 @@ struct AtomicIds {
 
 impl AtomicIds {
     fn read(kernel: &dyn Kernel) -> Result<Self, Error> {
-        let number = |kind, word| parse_value(kernel, kind, "--operation", word);
+        let number = |kind, name| parse_value(kernel, kind, "--operation", name);
         Ok(Self {
             sum: number(TextType::KOFI_TEXT_ATOMIC_OP, "sum")?,
             uint64: number(TextType::KOFI_TEXT_DATATYPE, "uint64")?,
@@ -387,14 +387,14 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct TestCli {
         #[command(flatten)]
         args: Args,
     }
 
     fn compare(kernel: &FakeKernel, line: &[&str]) -> Result<Report, Error> {
         let line = ["compare", "10.0.0.1"].iter().chain(line);
-        let args = Line::try_parse_from(line).unwrap().args;
+        let args = TestCli::try_parse_from(line).unwrap().args;
         run(kernel.runner(), &args)
     }
 
@@ -438,9 +438,9 @@ mod tests {
         let thread = kernel.thread.borrow();
         assert!(thread.started.iter().all(|test| test.kind != atomic));
         assert_eq!(thread.started.len(), 8);
-        let asked = kernel.queries.borrow()[0];
-        assert_eq!(get_string(&asked.node), "10.0.0.1");
-        assert_eq!(asked.ep_type, 1);
+        let query = kernel.queries.borrow()[0];
+        assert_eq!(get_string(&query.node), "10.0.0.1");
+        assert_eq!(query.ep_type, 1);
     }
 
     #[test]

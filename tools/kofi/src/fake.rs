@@ -220,7 +220,7 @@ fn text_of(kind: TextType, value: u64) -> Option<String> {
             let known = ERRORS.iter().find(|(number, _)| *number == value);
             return Some(known.map_or_else(
                 || format!("unknown ({value:#x})"),
-                |(_, words)| words.to_string(),
+                |(_, text)| text.to_string(),
             ));
         }
         _ => return Some(flag_text(flag_table(kind)?, value)),
@@ -257,17 +257,17 @@ fn flag_table(kind: TextType) -> Option<&'static [(u32, &'static str)]> {
 
 fn flag_text(names: &[(u32, &str)], value: u64) -> String {
     let mut rest = value;
-    let mut words = Vec::new();
+    let mut set = Vec::new();
     for (bit, name) in names {
         if value & 1 << bit != 0 {
             rest &= !(1 << bit);
-            words.push((*name).to_string());
+            set.push((*name).to_string());
         }
     }
     if rest != 0 {
-        words.push(format!("{rest:#x}"));
+        set.push(format!("{rest:#x}"));
     }
-    words.join(", ")
+    set.join(", ")
 }
 
 /// Returns an offer in which fields that could be mistaken for each other have different values.

@@ -137,14 +137,14 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct TestCli {
         #[command(flatten)]
         args: Args,
     }
 
     fn args(line: &[&str]) -> Args {
         let line = ["info"].iter().chain(line);
-        Line::try_parse_from(line).unwrap().args
+        TestCli::try_parse_from(line).unwrap().args
     }
 
     fn query(line: &[&str]) -> Result<Query, Error> {
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_local_address_needs_a_node() {
-        assert!(Line::try_parse_from(["info", "--source"]).is_err());
+        assert!(TestCli::try_parse_from(["info", "--source"]).is_err());
     }
 
     #[test]
@@ -232,7 +232,7 @@ mod tests {
     fn the_query_reaches_the_kernel() {
         let kernel = FakeKernel::with_offers(1);
         run(&kernel, &args(&["-d", "rxe0"]), None).unwrap();
-        let asked = kernel.queries.borrow();
-        assert_eq!(get_string(&asked.last().unwrap().domain_name), "rxe0");
+        let queries = kernel.queries.borrow();
+        assert_eq!(get_string(&queries.last().unwrap().domain_name), "rxe0");
     }
 }

@@ -114,14 +114,14 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct TestCli {
         #[command(flatten)]
         args: Args,
     }
 
     fn shown(kernel: &FakeKernel, line: &[&str]) -> Result<String, Error> {
         let line = ["ls"].iter().chain(line);
-        let args = Line::try_parse_from(line).unwrap().args;
+        let args = TestCli::try_parse_from(line).unwrap().args;
         Ok(run(kernel, &args)? + "\n")
     }
 
@@ -160,10 +160,10 @@ mod tests {
     #[test]
     fn an_unknown_kind_is_reported_with_the_known_ones() {
         let error = shown(&FakeKernel::with_objects(), &["-k", "queue"]).unwrap_err();
-        let words = error.to_string();
+        let message = error.to_string();
         assert!(
-            words.starts_with("--kind: no `queue`; there are: fabric, domain, ep, pep"),
-            "{words}"
+            message.starts_with("--kind: no `queue`; there are: fabric, domain, ep, pep"),
+            "{message}"
         );
     }
 

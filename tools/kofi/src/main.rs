@@ -75,7 +75,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List what fi_getinfo() offers, best first
+    /// List the interfaces that each device offers, best first
     Info(Box<info::Args>),
     /// Serve the tests of other machines until ctrl-c
     Server(server::Args),

@@ -186,7 +186,7 @@ mod tests {
     }
 
     fn ep_type(name: &str) -> Result<u32, Error> {
-        parse_value(&FakeKernel::default(), EP_TYPE, "--ep-type", word)
+        parse_value(&FakeKernel::default(), EP_TYPE, "--ep-type", name)
     }
 
     #[test]
@@ -236,8 +236,8 @@ mod tests {
 
     #[test]
     fn values_are_parsed_without_the_common_prefix() {
-        for word in ["msg", "ep_msg", "FI_EP_MSG"] {
-            assert_eq!(ep_type(word).unwrap(), 1, "{word}");
+        for name in ["msg", "ep_msg", "FI_EP_MSG"] {
+            assert_eq!(ep_type(name).unwrap(), 1, "{name}");
         }
     }
 
@@ -252,8 +252,8 @@ mod tests {
     #[test]
     fn unnamed_flags_form_one_number() {
         let kernel = FakeKernel::default();
-        let words = flag_names(&kernel, CAPS, 0x3).unwrap();
-        assert_eq!(words, ["FI_MSG", "0x1"]);
+        let names = flag_names(&kernel, CAPS, 0x3).unwrap();
+        assert_eq!(names, ["FI_MSG", "0x1"]);
         assert!(flag_names(&kernel, CAPS, 0).unwrap().is_empty());
     }
 }

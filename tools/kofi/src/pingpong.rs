@@ -155,14 +155,14 @@ mod tests {
     };
 
     #[derive(Parser)]
-    struct Line {
+    struct TestCli {
         #[command(flatten)]
         args: Args,
     }
 
     fn pingpong(kernel: &FakeKernel, line: &[&str]) -> Report {
         let line = ["pingpong", "10.0.0.1"].iter().chain(line);
-        let args = Line::try_parse_from(line).unwrap().args;
+        let args = TestCli::try_parse_from(line).unwrap().args;
         run(kernel.runner(), &args, Some(72)).unwrap()
     }
 
@@ -228,6 +228,6 @@ mod tests {
     #[test]
     fn histogram_and_json_exclude_each_other() {
         let line = ["pingpong", "10.0.0.1", "--json", "--histogram"];
-        assert!(Line::try_parse_from(line).is_err());
+        assert!(TestCli::try_parse_from(line).is_err());
     }
 }

@@ -371,14 +371,14 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct TestCli {
         #[command(flatten)]
         args: Args,
     }
 
     fn args(line: &[&str]) -> Args {
         let line = ["selftest"].iter().chain(line);
-        Line::try_parse_from(line).unwrap().args
+        TestCli::try_parse_from(line).unwrap().args
     }
 
     fn selftest(
@@ -572,9 +572,9 @@ mod tests {
         let error = selftest(&kernel, &FakeKernel::default(), &["-d", "nothing0"]);
         let error = error.err().unwrap();
         assert!(matches!(error, Error::NoMatch), "{error}");
-        let asked = kernel.queries.borrow()[0];
-        assert_eq!(get_string(&asked.domain_name), "nothing0");
-        assert_eq!(get_string(&asked.node), "");
+        let query = kernel.queries.borrow()[0];
+        assert_eq!(get_string(&query.domain_name), "nothing0");
+        assert_eq!(get_string(&query.node), "");
     }
 
     #[test]

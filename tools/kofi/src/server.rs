@@ -89,7 +89,7 @@ pub fn run(
         watch.damaged += other.damaged;
         watch.turned_away += other.turned_away;
     }
-    let text = match serving {
+    let summary = match serving {
         true if args.json => json(&watch)?,
         true => format_summary(&watch),
         false => String::new(),
@@ -98,7 +98,10 @@ pub fn run(
         Err(Error::Interrupted) => Ok(()),
         result => result,
     };
-    Ok(Report { text, result })
+    Ok(Report {
+        text: summary,
+        result,
+    })
 }
 
 /// Starts the raw verbs server. If the server fails to start, reports the error on `out` and
@@ -163,14 +166,14 @@ mod tests {
     };
 
     #[derive(Parser)]
-    struct Line {
+    struct TestCli {
         #[command(flatten)]
         args: Args,
     }
 
-    fn serve(kernel: &FakeKernel, format_summary: &[&str]) -> (String, Report) {
-        let format_summary = ["server"].iter().chain(line);
-        let args = Line::try_parse_from(format_summary).unwrap().args;
+    fn serve(kernel: &FakeKernel, line: &[&str]) -> (String, Report) {
+        let line = ["server"].iter().chain(line);
+        let args = TestCli::try_parse_from(line).unwrap().args;
         let mut out = Vec::new();
         let verbs_device = FakeKernel::default();
         let report = run(kernel.runner(), &verbs_device, &args, &mut out).unwrap();
@@ -224,7 +227,7 @@ mod tests {
         let (kernel, verbs_device) = (stopped(), FakeKernel::default());
         verbs_device.thread.borrow_mut().error = 98;
         verbs_device.thread.borrow_mut().fails_at_start = true;
-        let args = Line::try_parse_from(["server"]).unwrap().args;
+        let args = TestCli::try_parse_from(["server"]).unwrap().args;
         let mut out = Vec::new();
         let report = run(kernel.runner(), &verbs_device, &args, &mut out).unwrap();
         let out = String::from_utf8(out).unwrap();
@@ -270,7 +273,7 @@ mod tests {
 
     #[test]
     fn the_help_has_the_limits_of_the_header() {
-        let help = Line::command().render_help().to_string();
+        let help = TestCli::command().render_help().to_string();
         let clients = format!("up to {KOFI_TEST_MAX_CLIENTS} clients");
         let bytes = format!("{} MiB", KOFI_TEST_MAX_SERVED >> 20);
         assert!(help.contains(&clients) && help.contains(&bytes), "{help}");

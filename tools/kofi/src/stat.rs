@@ -368,14 +368,14 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct TestCli {
         #[command(flatten)]
         args: Args,
     }
 
     fn args(line: &[&str]) -> Args {
         let line = ["stat"].iter().chain(line);
-        Line::try_parse_from(line).unwrap().args
+        TestCli::try_parse_from(line).unwrap().args
     }
 
     /// Returns the output two seconds after the objects were opened: totals, or with `since` rates.

@@ -186,7 +186,7 @@ mod tests {
     use crate::{
         abi::set_string,
         fake::{
-            offer,
+            sample_offer,
             FakeKernel, //
         },
     };

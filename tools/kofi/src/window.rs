@@ -51,14 +51,14 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct TestCli {
         #[command(flatten)]
         window: Window,
     }
 
     fn window(line: &[&str]) -> Result<Window, clap::Error> {
         let line = ["bw"].iter().chain(line);
-        Ok(Line::try_parse_from(line)?.window)
+        Ok(TestCli::try_parse_from(line)?.window)
     }
 
     #[test]

@@ -276,7 +276,12 @@ fn directed(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, &P
 
 /// Leaves a tagged message unexpected: its bytes have the value of the tag. A second message that
 /// is received after it shows that it has arrived.
-fn leave(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, &Peer), tag: u64) -> Result {
+fn leave(
+    here: ProcessContext,
+    (one, a): (&End, &Peer),
+    (other, b): (&End, &Peer),
+    tag: u64,
+) -> Result {
     other.endpoint.receive(None, Buffer::new(here, 0, 0)?)?;
     one.endpoint
         .send_tagged(b, tag, filled(here, SHORT, tag as u8)?, SHORT)?;
