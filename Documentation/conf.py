@@ -31,6 +31,8 @@ man_pages = [
         ("overview", "kofi", 7, "kernel implementation of the libfabric interfaces: objects and rules"),
         ("install", "kofi_install", 7, "install kOFI, and build modules that use it"),
         ("guide", "kofi_guide", 7, "write a first consumer of the fabric interfaces in the kernel"),
+        ("consumer", "kofi_consumer", 7, "wait, handle errors, size queues and shut down in a consumer"),
+        ("glossary", "kofi_glossary", 7, "terms of kOFI beside those of the RDMA core and the kernel"),
         ("verbs", "kofi_verbs", 7, "fabric interfaces for authors of code on ib_verbs and rdma_cm"),
         ("libfabric", "kofi_libfabric", 7, "differences from user-space libfabric"),
         ("kfabric", "kofi_kfabric", 7, "port code from kfabric's kfi_* names"),
