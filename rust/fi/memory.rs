@@ -2,10 +2,10 @@
 
 //! Memory that stays valid until the operation on it completes.
 //!
-//! This is the one file of `fi/` with `unsafe` in it; what needs none stands in the folder beside it.
-//! Providers take [`Segment`], [`Descriptor`] and [`Context`], whose existence is the promise; the C API
-//! makes them from its caller's pointers, the Rust API from a [`Buffer`] that it takes over, so that safe
-//! code cannot break the promise.
+//! This is the only file of `fi/` with `unsafe` code; helpers without it are in the folder `memory/`.
+//! Providers take [`Segment`], [`Descriptor`] and [`Context`], which exist only for valid memory: the C API
+//! makes them from its caller's pointers, the Rust API from a [`Buffer`] that the operation owns. So safe
+//! code cannot break the guarantee.
 
 mod iter;
 mod storage;
@@ -52,16 +52,16 @@ use storage::Storage;
 ///
 /// # Invariants
 ///
-/// The range stays valid, and a receive's is not used by anyone else, until the operation that the
-/// segment was posted with has completed or its endpoint has been closed.
+/// The range stays valid until the operation that the segment was posted with has completed or its endpoint
+/// has been closed. Until then nothing else uses the range of a receive.
 #[repr(transparent)]
 pub struct Segment(kvec);
 
-/// More entries than any provider takes: a count beyond is a mistake, and not followed.
+/// Maximum number of vector entries, above any provider's limit: a larger count is refused as invalid.
 const MAX_VECTOR: usize = 1024;
 
 impl Segment {
-    /// A segment of `len` bytes at `base`.
+    /// Creates a segment of `len` bytes at `base`.
     ///
     /// # Safety
     ///
@@ -75,7 +75,7 @@ impl Segment {
         })
     }
 
-    /// The segments of a C vector; `iov` may be NULL when `count` is 0.
+    /// Returns the segments of a C vector; `iov` may be NULL when `count` is 0.
     ///
     /// # Safety
     ///
@@ -92,28 +92,28 @@ impl Segment {
         Ok(unsafe { core::slice::from_raw_parts(iov.cast(), count) })
     }
 
-    /// Where the range begins, as a number: what lies there is the device's business.
+    /// Returns the start address as a number; only the device accesses the bytes.
     #[inline]
     pub fn addr(&self) -> usize {
         self.0.iov_base as usize
     }
 
-    /// How many bytes it has.
+    /// Returns the length in bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.0.iov_len
     }
 
-    /// Whether it has none: its address means nothing then.
+    /// Returns true if the length is 0; the address is meaningless then.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Those of its bytes from `from` on, `len` at most.
+    /// Returns the subrange of at most `len` bytes from `from` on.
     pub fn part(&self, from: usize, len: usize) -> Self {
         let from = from.min(self.len());
-        // INVARIANT: They are as valid as all of them.
+        // INVARIANT: A subrange is valid as long as the whole range.
         Self(kvec {
             iov_base: self.0.iov_base.wrapping_byte_add(from),
             iov_len: len.min(self.len() - from),
@@ -121,20 +121,20 @@ impl Segment {
     }
 }
 
-/// A range of a page, or of pages that follow each other in physical memory.
+/// A range of a page, or of physically contiguous pages.
 ///
 /// # Invariants
 ///
-/// As of [`Segment`].
+/// As [`Segment`].
 #[repr(transparent)]
 pub struct PageRange(bio_vec);
 
-/// The entries of a scatterlist.
+/// The remaining entries of a scatterlist.
 ///
 /// # Invariants
 ///
-/// `next` is the first of at least `left` entries of a list that stays as it is for `'a`, each of
-/// which upholds the invariant of [`Segment`].
+/// `next` is the first of at least `remaining` entries of a list that does not change for `'a`, each of which
+/// upholds the invariant of [`Segment`].
 #[derive(Clone, Copy)]
 pub struct ScatterList<'a> {
     next: *mut scatterlist,
@@ -142,23 +142,23 @@ pub struct ScatterList<'a> {
     _list: PhantomData<&'a scatterlist>,
 }
 
-/// The local memory of a transfer, in one of the forms in which kernel code has it.
+/// The local memory of a transfer, in one of the forms of the kernel.
 #[derive(Clone, Copy)]
 pub enum Memory<'a> {
     /// Kernel addresses.
     Segments(&'a [Segment]),
-    /// Pages.
+    /// Page ranges, as in a bio vector.
     Extents(&'a [PageRange]),
-    /// Pages as well.
+    /// Pages of a scatterlist.
     List(ScatterList<'a>),
 }
 
 impl<'a> Memory<'a> {
-    /// The extents of a C vector.
+    /// Returns the page ranges of a C vector.
     ///
     /// # Safety
     ///
-    /// As of [`Segment::from_vector`].
+    /// As [`Segment::from_vector`].
     pub unsafe fn from_extents(bvec: *const bio_vec, count: usize) -> Result<Self> {
         if count == 0 {
             return Ok(Self::Extents(&[]));
@@ -172,11 +172,11 @@ impl<'a> Memory<'a> {
         }))
     }
 
-    /// The first `count` entries of a scatterlist, which may be chained.
+    /// Returns the first `count` entries of a scatterlist, which may be chained.
     ///
     /// # Safety
     ///
-    /// As of [`Segment::from_vector`].
+    /// As [`Segment::from_vector`].
     pub unsafe fn from_list(first: *const scatterlist, count: usize) -> Result<Self> {
         if count > MAX_VECTOR || (first.is_null() && count > 0) {
             return Err(Errno::EINVAL);
@@ -193,10 +193,10 @@ impl<'a> Memory<'a> {
 impl ScatterList<'_> {
     fn take(&mut self) -> Option<VectorEntry> {
         self.left = self.left.checked_sub(1)?;
-        // SAFETY: By the invariant this is an entry.
+        // SAFETY: By the invariant `next` is a valid entry.
         let entry = unsafe { *self.next };
         if self.left > 0 {
-            // SAFETY: By the invariant there is another entry behind it.
+            // SAFETY: By the invariant another entry follows.
             self.next = unsafe { bindings::sg_next(self.next) };
         }
         let page = entry.page_link & !(bindings::SG_PAGE_LINK_MASK as usize);
@@ -207,8 +207,8 @@ impl ScatterList<'_> {
     }
 }
 
-/// What `fi_mr_desc()` gave for a segment's region, or none: then the provider maps the segment for
-/// the one operation.
+/// The value of `fi_mr_desc()` for a segment's region, or null: the provider then maps the segment for the
+/// one operation.
 ///
 /// # Invariants
 ///
@@ -217,7 +217,7 @@ impl ScatterList<'_> {
 #[repr(transparent)]
 pub struct Descriptor(*mut c_void);
 
-// SAFETY: It is the provider's pointer, to what any thread may look at.
+// SAFETY: The pointer is the provider's, to an object that any thread may access.
 unsafe impl Send for Descriptor {}
 
 // SAFETY: As above.
@@ -227,11 +227,11 @@ impl Descriptor {
     /// No region.
     pub const NONE: Self = Self(core::ptr::null_mut());
 
-    /// That of a region which no operation uses, for tests.
+    /// The descriptor of a region that no operation uses, for tests.
     #[cfg(CONFIG_KUNIT = "y")]
     pub(super) const UNUSED: Self = Self(core::ptr::dangling_mut());
 
-    /// The descriptor that a C caller got from its region.
+    /// Wraps the descriptor that a C caller got from its region.
     ///
     /// # Safety
     ///
@@ -241,7 +241,7 @@ impl Descriptor {
         Self(raw)
     }
 
-    /// The descriptors of a C vector, none if it is NULL.
+    /// Returns the descriptors of a C vector; empty if it is NULL.
     ///
     /// # Safety
     ///
@@ -255,19 +255,19 @@ impl Descriptor {
         unsafe { core::slice::from_raw_parts(descs.cast(), count) }
     }
 
-    /// The provider's own pointer.
+    /// Returns the provider's pointer.
     #[inline]
     pub fn as_ptr(&self) -> *mut c_void {
         self.0
     }
 }
 
-/// What the poster wants back with the completion; nobody in between looks inside.
+/// The poster's operation context, returned with the completion; opaque to everything else.
 #[derive(Clone, Copy, PartialEq, Eq, Zeroable)]
 #[repr(transparent)]
 pub struct Context(*mut c_void);
 
-// SAFETY: It is an opaque value here; only the poster, who gets it back, may dereference it.
+// SAFETY: The value is opaque here; only the poster, to which it returns, may dereference it.
 unsafe impl Send for Context {}
 
 // SAFETY: As above.
@@ -277,37 +277,38 @@ impl Context {
     /// No context.
     pub const NULL: Self = Self(core::ptr::null_mut());
 
-    /// From a C caller's pointer.
+    /// Wraps a C caller's pointer.
     #[inline]
     pub const fn new(raw: *mut c_void) -> Self {
         Self(raw)
     }
 
-    /// The pointer, for its poster.
+    /// Returns the pointer, for the poster.
     #[inline]
     pub fn as_ptr(self) -> *mut c_void {
         self.0
     }
 }
 
-/// A message buffer that Rust consumers post: the operation owns it, its completion gives it back.
+/// A message buffer of a Rust consumer. A posted operation owns the buffer, and its completion returns it.
 ///
-/// Dropped where one may not sleep, one that is registered, or made of pages, is freed soon after.
+/// A registered buffer, or one made of pages, that is dropped in atomic context is freed later by a
+/// workqueue.
 pub struct Buffer {
     body: DeferredDrop<Body>,
-    /// A number of the consumer's, which comes back with the buffer.
+    /// A number for the consumer's use, returned with the buffer.
     pub tag: u64,
 }
 
 struct Body {
-    /// Before the memory: dropped first.
+    /// Declared before the memory, so that it is dropped first.
     region: Option<Arc<MemoryRegion>>,
     data: Storage,
 }
 
 impl Buffer {
-    /// A zeroed buffer of `len` bytes. Up to 4 MiB it is one piece of memory; beyond, it is made of pages,
-    /// of which a device may not take as many for a message.
+    /// Allocates a zeroed buffer of `len` bytes. May sleep. Up to 4 MiB the memory is physically contiguous;
+    /// a larger buffer consists of pages, of which a device may accept fewer per message.
     ///
     /// # Errors
     ///
@@ -324,15 +325,15 @@ impl Buffer {
         Ok(KBox::new(Self { body, tag }, GFP_KERNEL)?)
     }
 
-    /// The same, registered in `domain`: its endpoints post it without mapping it each time. For the others
-    /// it is like any other.
+    /// Allocates a zeroed buffer and registers it in `domain`: endpoints of the domain post it without
+    /// mapping it each time, other endpoints treat it as unregistered. May sleep.
     ///
-    /// Dropping it ends the registration; where that may not sleep, as in a completion handler in interrupt
-    /// context, it is freed soon after.
+    /// Dropping the buffer closes the region; in atomic context, as in a completion handler in interrupt
+    /// context, a workqueue does so later.
     ///
     /// # Errors
     ///
-    /// -FI_ENODEV when the device goes away, -FI_ENOMEM.
+    /// -FI_ENODEV when the device is being removed, -FI_ENOMEM.
     pub fn registered(
         here: ProcessContext,
         domain: &Arc<Domain>,
@@ -353,12 +354,12 @@ impl Buffer {
         Ok(KBox::new(Self { body, tag }, GFP_KERNEL)?)
     }
 
-    /// What it is known by when it is posted, until it comes back. Any context.
+    /// Returns the operation context that identifies the buffer while it is posted. Any context.
     pub fn context(&self) -> Context {
         Context(core::ptr::from_ref(self).cast_mut().cast())
     }
 
-    /// What the endpoints of `domain` post it with.
+    /// Returns the descriptor with which endpoints of `domain` post the buffer.
     #[inline]
     fn descriptor(&self, domain: &Arc<Domain>) -> Descriptor {
         let region = self.body.region.as_ref();
@@ -366,9 +367,10 @@ impl Buffer {
         region.map_or(Descriptor::NONE, |region| region.descriptor())
     }
 
-    /// Gives the buffer to an operation in `domain`, of which it is the memory as well as the context.
+    /// Posts the buffer to an operation in `domain`, as its memory and its context.
     ///
-    /// `post` is called with both; if it refuses, the buffer comes back.
+    /// `post` starts the operation; if it fails, the buffer is returned with the error. -FI_EINVAL if `len`
+    /// exceeds the buffer.
     pub(super) fn give<R>(
         mut buffer: KBox<Self>,
         len: usize,
@@ -381,31 +383,32 @@ impl Buffer {
                 buffer,
             });
         }
-        // SAFETY: The boxed vector neither moves nor is freed or accessed before `reclaim` takes
-        // the context back, which happens at the completion or after the endpoint is closed.
+        // SAFETY: The boxed storage neither moves nor is freed or accessed before `reclaim` takes the context
+        // back, which happens at the completion or after the endpoint is closed.
         let segment = unsafe { Segment::new(buffer.body.data.as_mut_ptr().cast(), len) };
-        // The region goes with the buffer.
+        // The region moves with the buffer.
         let descriptor = buffer.descriptor(domain);
         let raw = KBox::into_raw(buffer);
         post(&segment, descriptor, Context(raw.cast())).map_err(|errno| RefusedPost {
             errno,
-            // SAFETY: `raw` came from `into_raw` above, and a refused post keeps nothing.
+            // SAFETY: `raw` came from `into_raw` above, and a refused post keeps no reference.
             buffer: unsafe { KBox::from_raw(raw) },
         })
     }
 }
 
-/// Most bytes of a buffer that is made for parts of it.
+/// Maximum size of a buffer that is divided into parts, in bytes.
 const MOST_SHARED: usize = 128 << 10;
 
-/// How far what one part's device writes is from what the CPU writes in another: no cache has longer lines.
+/// Alignment of the parts in bytes. No cache line is longer, so that device writes to one part and CPU writes
+/// to another never share a cache line.
 const APART: usize = 128;
 
-/// A part of a registered buffer, which nobody else uses.
+/// An exclusively owned part of a registered buffer.
 ///
 /// # Invariants
 ///
-/// `start` is that of `len` bytes of the buffer's, which are reached by this alone.
+/// `start` points to `len` bytes of the buffer, which are accessed through this part alone.
 pub(crate) struct BufferPart {
     start: *mut u8,
     len: usize,
@@ -413,18 +416,18 @@ pub(crate) struct BufferPart {
     _whole: Arc<KBox<Buffer>>,
 }
 
-// SAFETY: It owns its bytes, and others' references to the buffer only keep that.
+// SAFETY: The part owns its bytes; the other references to the buffer only keep it allocated.
 unsafe impl Send for BufferPart {}
 
-// SAFETY: A shared one is only read.
+// SAFETY: A shared reference only reads.
 unsafe impl Sync for BufferPart {}
 
 impl BufferPart {
-    /// Hands `count` of them to `each`, of `len` bytes each, more than none: zeroes, registered in `domain`.
+    /// Passes `count` zeroed parts of `len` bytes each, not 0, registered in `domain`, to `each`. May sleep.
     ///
     /// # Errors
     ///
-    /// Those of [`Buffer::registered`], and what `each` says.
+    /// Those of [`Buffer::registered`], and the first error of `each`.
     pub(crate) fn several(
         here: ProcessContext,
         domain: &Arc<Domain>,
@@ -438,7 +441,7 @@ impl BufferPart {
         while left > 0 {
             let these = left.min(most);
             let mut buffer = match Buffer::registered(here, domain, these * stride, 0) {
-                // There may be memory enough in smaller pieces.
+                // Smaller allocations may still succeed.
                 Err(Errno::ENOMEM) if these > 1 => {
                     most = these / 2;
                     continue;
@@ -449,7 +452,8 @@ impl BufferPart {
             let start = buffer.body.data.as_mut_ptr();
             let whole = Arc::new(buffer, GFP_KERNEL)?;
             for number in 0..these {
-                // INVARIANT: The buffer has so many strides, and neither moves its bytes nor is looked into.
+                // INVARIANT: The buffer has `these` strides; it does not move its bytes, and no other code
+                // accesses them.
                 each(Self {
                     start: start.wrapping_add(number * stride),
                     len,
@@ -462,12 +466,12 @@ impl BufferPart {
         Ok(())
     }
 
-    /// Its first bytes, at most `len`, and what the endpoints of its domain post them with.
+    /// Returns the first bytes, at most `len`, as a segment, and the descriptor for endpoints of the domain.
     ///
     /// # Safety
     ///
-    /// The caller keeps the portion, and does not look into it, until the operation that both are posted
-    /// with has completed or its endpoint has been closed.
+    /// The caller keeps the part, and does not access it, until the operation that both are posted with has
+    /// completed or its endpoint has been closed.
     #[inline(always)]
     pub(crate) unsafe fn lend(&mut self, len: usize) -> (Segment, Descriptor) {
         let len = len.min(self.len);
@@ -495,11 +499,11 @@ impl DerefMut for BufferPart {
     }
 }
 
-/// A post that was refused, with the buffer that it would have taken.
+/// A refused post: the error and the buffer.
 pub struct RefusedPost {
-    /// Why.
+    /// Reason for the refusal.
     pub errno: Errno,
-    /// The buffer, untouched.
+    /// The buffer, unchanged.
     pub buffer: KBox<Buffer>,
 }
 
@@ -523,11 +527,11 @@ impl DerefMut for Buffer {
     }
 }
 
-/// A registered buffer, which peers may read and change at any time.
+/// A registered buffer that peers may read and write at any time.
 ///
 /// # Invariants
 ///
-/// The vector is not reached but through `data`, which points to its bytes.
+/// The storage is accessed only through `data`, which points to its bytes.
 pub(super) struct SharedBuffer {
     /// Declared before the memory, so that it is dropped first. No other reference exists.
     region: Arc<MemoryRegion>,
@@ -535,10 +539,10 @@ pub(super) struct SharedBuffer {
     data: *mut u8,
 }
 
-// SAFETY: It owns its memory, which is only copied.
+// SAFETY: The buffer owns its memory, which is only copied from and to.
 unsafe impl Send for SharedBuffer {}
 
-// SAFETY: As above; what two do to the same bytes at once is what is meant by sharing them.
+// SAFETY: As above; concurrent accesses to the same bytes are part of sharing memory with peers.
 unsafe impl Sync for SharedBuffer {}
 
 impl SharedBuffer {
@@ -571,23 +575,24 @@ impl SharedBuffer {
         (self.region.base(), self.region.key())
     }
 
-    /// How many bytes it has.
+    /// Returns the length in bytes.
     pub(super) fn len(&self) -> usize {
         self.buffer.body.data.len()
     }
 
-    /// Whether there are so many bytes from `at` on.
+    /// Returns true if `len` bytes from `at` on are within the buffer.
     fn has(&self, at: usize, len: usize) -> bool {
         at.checked_add(len).is_some_and(|end| end <= self.len())
     }
 
-    /// Copies what is there at the moment, or nothing if it is not all in there. Any context.
+    /// Copies the current bytes from `at` on to `to`; returns false, and copies nothing, if the range is not
+    /// within the buffer. Any context.
     pub(super) fn read(&self, at: usize, to: &mut [u8]) -> bool {
         if !self.has(at, to.len()) {
             return false;
         }
-        // SAFETY: The range is within the bytes. The kernel's own copies, as a driver's of memory that
-        // its device writes: whatever it finds there is a byte.
+        // SAFETY: The range is within the bytes. `memcpy()` is the kernel's, as a driver uses it on memory
+        // that its device writes: any byte that it finds is valid.
         unsafe {
             let from = self.data.add(at);
             bindings::memcpy(to.as_mut_ptr().cast(), from.cast(), to.len());
@@ -595,12 +600,13 @@ impl SharedBuffer {
         true
     }
 
-    /// Copies `from` there, or nothing if there is not enough room. Any context.
+    /// Copies `from` to the bytes from `at` on; returns false, and copies nothing, if the range is not within
+    /// the buffer. Any context.
     pub(super) fn write(&self, at: usize, from: &[u8]) -> bool {
         if !self.has(at, from.len()) {
             return false;
         }
-        // SAFETY: As of `read`.
+        // SAFETY: As in `read`.
         unsafe {
             let to = self.data.add(at);
             bindings::memcpy(to.cast(), from.as_ptr().cast(), from.len());
@@ -618,38 +624,38 @@ impl SharedBuffer {
 
 /// The right to turn contexts back into buffers.
 ///
-/// It belongs to a queue that only the Rust API posts to and reads: every context in there came from
-/// [`Buffer::give`].
+/// A right belongs to a queue that only the Rust API posts to and reads: every context in the queue came from
+/// [`Buffer::post`].
 pub(super) struct Claim(());
 
 impl Claim {
-    /// Claims a queue that the caller has just opened and that nobody else can reach.
+    /// Creates the right for a queue that the caller has just opened and that no other code can reach.
     pub(super) const fn new() -> Self {
         Self(())
     }
 
-    /// Takes back the buffer of an operation that is over.
+    /// Returns the buffer of a completed operation; `None` for a null context.
     ///
-    /// The context comes from the claimed queue, or from closing an endpoint bound to it or the receives
-    /// that such endpoints share: whichever hands it out does so once.
+    /// The context comes from the queue of this right, or from closing an endpoint bound to the queue or its
+    /// shared receives. Each source passes a context once.
     pub(super) fn reclaim(&self, context: Context) -> Option<KBox<Buffer>> {
         let raw: *mut Buffer = context.0.cast();
         if raw.is_null() {
             return None;
         }
-        // SAFETY: By the claim the context came from `give`, and this is the only time it is used.
+        // SAFETY: By the type's rule the context came from `Buffer::post`, and this is its only use.
         Some(unsafe { KBox::from_raw(raw) })
     }
 }
 
-/// Room for `N` entries of a completion queue, initialised from the start.
+/// Storage for `N` completion entries, always initialised.
 pub(crate) struct EntrySlots<E, const N: usize>([MaybeUninit<E>; N]);
 
-// SAFETY: Entries are numbers and contexts, which are as those of `Context`.
+// SAFETY: Entries are numbers and contexts, and `Context` is `Send`.
 unsafe impl<E: FormatEntry, const N: usize> Send for EntrySlots<E, N> {}
 
 impl<E: Zeroable, const N: usize> EntrySlots<E, N> {
-    /// Zeroes.
+    /// Creates zeroed entries.
     #[inline]
     pub(crate) fn new() -> Self {
         Self(core::array::from_fn(|_| MaybeUninit::zeroed()))
@@ -662,17 +668,17 @@ impl<E: Zeroable, const N: usize> EntrySlots<E, N> {
     /// -FI_ENOMEM.
     pub(crate) fn boxed() -> Result<KBox<Self>> {
         let slots = KBox::<Self>::new_uninit(GFP_KERNEL | __GFP_ZERO)?;
-        // SAFETY: Zeroes are a value of the array, whose elements need none.
+        // SAFETY: A zeroed array is valid; its elements are `MaybeUninit`.
         Ok(unsafe { slots.assume_init() })
     }
 
-    /// Where a queue writes.
+    /// Returns the slots for a queue to write to.
     #[inline]
     pub(crate) fn room(&mut self) -> &mut [MaybeUninit<E>] {
         &mut self.0
     }
 
-    /// What it has written, and zeroes behind that.
+    /// Returns all entries; those not written are zero.
     #[inline]
     pub(crate) fn get(&self) -> [&E; N] {
         // SAFETY: Initialised by `new`; a queue writes whole entries.
@@ -681,7 +687,7 @@ impl<E: Zeroable, const N: usize> EntrySlots<E, N> {
             .map(|slot| unsafe { slot.assume_init_ref() })
     }
 
-    /// One of them.
+    /// Returns the entry at `at`; `None` out of range.
     #[inline(always)]
     pub(crate) fn nth(&self, at: usize) -> Option<&E> {
         // SAFETY: As above.
@@ -700,7 +706,8 @@ mod tests {
     };
     use kernel::page::PAGE_SIZE;
 
-    /// What an operation in `domain` is given to post the buffer with, and refuses.
+    /// Returns the descriptor with which an operation in `domain` would post the buffer; the operation is
+    /// refused.
     fn offered(buffer: KBox<Buffer>, domain: &Arc<Domain>) -> Result<(*mut c_void, KBox<Buffer>)> {
         let mut descriptor = Descriptor::NONE;
         let len = buffer.len();

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Connected endpoints for Rust consumers. What a C caller is told by an errno does not compile here:
+//! Connected endpoints for Rust consumers. Errors that a C caller learns from an errno are compile errors
+//! here:
 //!
-//! - Whoever posts a [`Buffer`] gives it away, and its completion gives it back: nobody frees or changes
-//!   what is posted.
-//! - Only an [`Endpoint<Connected>`](Endpoint) sends: an [`Endpoint<Idle>`](Endpoint) can post receives,
+//! - A post takes ownership of its [`Buffer`], and the completion returns it: a posted buffer cannot be freed
+//!   or changed.
+//! - Only an [`Endpoint<Connected>`](Endpoint) sends; an [`Endpoint<Idle>`](Endpoint) can post receives,
 //!   connect and accept.
-//! - Whoever may sleep has an [`ProcessContext`] to show for it, which a handler in interrupt context is not
-//!   given and cannot bring along.
+//! - Calls that may sleep take a [`ProcessContext`]; a handler in interrupt context has none and cannot
+//!   capture one.
 //!
-//! A [`Completions`] and the [`Endpoint`]s bound to it are reachable through this module and
-//! [`rdm`](super::rdm) alone, so that every context in the queue is a buffer that was posted there.
+//! A [`Completions`] and the [`Endpoint`]s bound to it are reachable only through this module and
+//! [`rdm`](super::rdm), so every context in the queue is a buffer that was posted there.
 
 use super::{
     av::PeerId,
@@ -96,7 +97,7 @@ pub use super::post::{
     RemoteMemory, //
 };
 
-/// Which way it went.
+/// The kind of a completed operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// A message was sent.
@@ -109,25 +110,26 @@ pub enum Direction {
     Read,
 }
 
-/// The flags of what has taken a receive.
+/// Completion flags of an operation that consumed a receive.
 const RECEIVES: u64 = flags::FI_RECV | flags::FI_REMOTE_WRITE;
 
-/// An operation that is over.
+/// A completed operation.
 pub struct CompletedOp {
     /// The buffer, as it was posted.
     pub buffer: KBox<Buffer>,
-    /// Which way it went.
+    /// Kind of the operation.
     pub direction: Direction,
-    /// Length of a received message, or its error; 0 for a peer's write with remote CQ data, which consumed a
-    /// receive.
+    /// Length of a received message in bytes, or the error of the operation; 0 for a peer's write with remote
+    /// CQ data that consumed a receive.
     pub result: Result<usize>,
-    /// Whom a datagram is from, if that is known and told: see [`Completions::of_datagrams`].
+    /// Source of a received datagram, if it is in the address vector and the queue reports sources: see
+    /// [`Completions::of_datagrams`].
     pub from: Option<PeerId>,
-    /// And its tag, if it has one.
+    /// Tag of a received datagram, if it has one and the queue reports tags.
     pub tag: Option<u64>,
 }
 
-/// What a queue tells of an operation.
+/// The fields of a completion or error entry.
 struct Told {
     context: Context,
     flags: u64,
@@ -136,16 +138,16 @@ struct Told {
     result: Result<usize>,
 }
 
-/// An entry of a queue.
+/// A completion entry format.
 trait Entry: FormatEntry + Zeroable {
-    /// Reads one, and whom it is from where that is told.
+    /// Reads one entry into `slot`, and its source where the format reports sources.
     fn read(queue: &dyn provider::CompletionQueue, slot: &mut Slot<Self>) -> Result<usize>;
 
-    /// What it tells, of an operation that has succeeded.
+    /// Returns the fields of the entry of a successful operation.
     fn told(&self, source: fi_addr_t) -> Told;
 }
 
-/// Room for one.
+/// Storage for one entry and its source.
 struct Slot<E> {
     entry: EntrySlots<E, 1>,
     source: EntrySlots<fi_addr_t, 1>,
@@ -159,7 +161,7 @@ impl<E: Entry> Slot<E> {
         }
     }
 
-    /// What has been read into it.
+    /// Returns the fields of the entry that was read.
     fn told(&self) -> Told {
         let ([entry], [source]) = (self.entry.get(), self.source.get());
         entry.told(*source)
@@ -198,37 +200,38 @@ impl Entry for fi_cq_tagged_entry {
     }
 }
 
-/// Number of entries that one read skips at most, so that a peer cannot keep the reader.
+/// Maximum number of entries without a buffer that one read skips, so that a peer cannot occupy the reader.
 const SKIPPED: usize = 64;
 
 /// A completion queue.
 ///
-/// The queue returns each posted buffer, and reports nothing else. Remote CQ data is not reported: the data of a
-/// message is dropped, and the entry of a peer's write with data is skipped if the write consumed no receive, as for
-/// [datagrams](super::rdm). If it consumed one, as on connected endpoints, the receive completes with 0 bytes.
+/// The queue returns each posted buffer and reports nothing else. Remote CQ data is not reported: the data of
+/// a message is dropped, and the entry of a peer's write with data is skipped if the write consumed no
+/// receive, as for [datagrams](super::rdm). If the write consumed one, as on connected endpoints, the receive
+/// completes with 0 bytes.
 pub struct Completions {
     queue: DeferredDrop<Arc<CompletionQueue>>,
     claim: Claim,
-    /// Whether readers are told whom a message is from, and its tag.
+    /// True if completions report source and tag.
     tells_titles: bool,
 }
 
 impl Completions {
-    /// Opens a queue for `size` completions, or as many as the provider likes for 0.
+    /// Opens a queue for `size` completions; 0 selects the provider's default.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for a size beyond the device's, -FI_ENOMEM.
+    /// -FI_EINVAL for a size over the device's limit, -FI_ENOMEM.
     pub fn new(here: ProcessContext, domain: &Arc<Domain>, size: usize) -> Result<Arc<Self>> {
         Self::open(here, domain, size, false)
     }
 
-    /// The same, which also tells the tag of a message, and whom it is from, of an endpoint whose info has
-    /// FI_SOURCE.
+    /// Opens a queue that also reports the tag of a message, and its source if the info of the receiving
+    /// endpoint has FI_SOURCE.
     ///
     /// # Errors
     ///
-    /// As of [`Self::new`].
+    /// As [`Self::new`].
     pub fn of_datagrams(
         here: ProcessContext,
         domain: &Arc<Domain>,
@@ -262,18 +265,19 @@ impl Completions {
         )?)
     }
 
-    /// What is posted by an endpoint that is bound to it comes back by this.
+    /// Returns the right to turn contexts back into buffers, for the endpoints bound to the queue.
     pub(super) fn claim(&self) -> &Claim {
         &self.claim
     }
 
-    /// The next operation that is over, if there is one. Any context.
+    /// Returns the next completed operation. Any context.
     ///
-    /// Reads past 64 writes of peers with data at most. If more entries follow, the handler is called again.
+    /// Skips at most 64 entries of peers' writes with data. If more entries follow, the handler is called
+    /// again.
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN when there is none, or the limit is reached.
+    /// -FI_EAGAIN when the queue is empty or the limit is reached.
     pub fn read(&self) -> Result<CompletedOp> {
         match self.tells_titles {
             true => self.read_as::<fi_cq_tagged_entry>(),
@@ -288,17 +292,18 @@ impl Completions {
             Ok(1)
         })?;
         if done.is_none() {
-            // Entries may be left, so the queue is not armed.
+            // Entries may be left, and the queue is not armed: the next completion alone would not call the
+            // handler.
             self.queue.schedule_handler();
         }
         done.ok_or(Errno::EAGAIN)
     }
 
-    /// The next operation that is over, for which it waits at most `budget`.
+    /// Returns the next completed operation; waits for it at most `budget`.
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN when the budget is spent, a signal is pending or the kthread is told to stop.
+    /// -FI_EAGAIN when the budget is spent, a signal is pending or the kthread is asked to stop.
     pub fn wait(&self, here: ProcessContext, budget: &mut Budget) -> Result<CompletedOp> {
         match self.tells_titles {
             true => self.wait_as::<fi_cq_tagged_entry>(here, budget),
@@ -319,7 +324,7 @@ impl Completions {
             if let Some(done) = done {
                 return Ok(done);
             }
-            // Skipping entries takes time, too.
+            // Skipped entries take time, too.
             *budget = deadline.remaining();
             if budget.is_spent() || current!().signal_pending() || kthread_should_stop() {
                 return Err(Errno::EAGAIN);
@@ -327,7 +332,8 @@ impl Completions {
         }
     }
 
-    /// Reads `queue` up to the next entry that has a buffer; none if the limit of skipped entries is reached.
+    /// Reads `queue` up to the next entry that has a buffer; `None` if the limit of skipped entries is
+    /// reached.
     ///
     /// # Errors
     ///
@@ -339,13 +345,14 @@ impl Completions {
                 Ok(0) => return Err(Errno::EAGAIN),
                 Ok(_) => slot.told(),
                 Err(Errno::EAVAIL) => match Self::failure(queue) {
-                    // Another reader has taken it. More entries may follow.
+                    // Another reader took the error entry. More entries may follow.
                     Err(Errno::EAGAIN) => continue,
                     failure => failure?,
                 },
                 Err(errno) => return Err(errno),
             };
-            // An entry without a buffer is of a peer's write with data, not of an operation that was posted here.
+            // An entry without a buffer reports a peer's write with data, not an operation that was posted
+            // here.
             if let Some(done) = self.completed(told) {
                 return Ok(Some(done));
             }
@@ -365,7 +372,7 @@ impl Completions {
         })
     }
 
-    /// Converts an entry of the queue into the completed operation; none if it was not posted here.
+    /// Converts an entry into the completed operation; `None` if the operation was not posted here.
     fn completed(&self, told: Told) -> Option<CompletedOp> {
         let has_title = self.tells_titles && told.flags & flags::FI_RECV != 0;
         let is_known = has_title && told.source != FI_ADDR_NOTAVAIL;
@@ -380,7 +387,7 @@ impl Completions {
             },
             result: match told.flags & flags::FI_REMOTE_WRITE {
                 0 => told.result,
-                // The data of a peer's write takes a receive, and leaves its buffer alone.
+                // A peer's write consumes the receive without writing to its buffer.
                 _ => told.result.map(|_| 0),
             },
             from: is_known.then(|| PeerId::of(told.source)),
@@ -391,8 +398,8 @@ impl Completions {
 
 impl Drop for Completions {
     fn drop(&mut self) {
-        // No endpoint is bound any more. A shared receive in use stays posted when its endpoint closes. The only
-        // error is that the queue is empty.
+        // No endpoint is bound any more. Shared receives that were in use stay posted when their endpoint
+        // closes. The only error is that the queue is empty.
         let core = &**self.queue.core();
         match self.tells_titles {
             true => while self.next::<fi_cq_tagged_entry>(core).is_ok() {},
@@ -401,7 +408,7 @@ impl Drop for Completions {
     }
 }
 
-/// Where the operations of one direction come back to, and what counts them.
+/// The completion queue and counter of one direction of an endpoint.
 #[derive(Clone, Copy)]
 pub struct Side<'a> {
     completions: &'a Arc<Completions>,
@@ -409,12 +416,12 @@ pub struct Side<'a> {
 }
 
 impl Side<'_> {
-    /// Where they come back to.
+    /// Returns the completion queue.
     pub(super) fn completions(&self) -> &Arc<Completions> {
         self.completions
     }
 
-    /// Binds it to an endpoint, for that direction.
+    /// Binds queue and counter to `endpoint` for `direction`.
     pub(super) fn bind(&self, endpoint: &ep::Endpoint, direction: u64) -> Result {
         endpoint.bind_cq(&self.completions.queue, direction)?;
         match self.counter {
@@ -425,7 +432,7 @@ impl Side<'_> {
 }
 
 impl Completions {
-    /// One side of an endpoint, with what counts its messages, or nothing.
+    /// Returns this queue, with an optional counter, as the binding of one direction of an endpoint.
     pub fn side<'a>(self: &'a Arc<Self>, counter: Option<&'a Arc<Counter>>) -> Side<'a> {
         Side {
             completions: self,

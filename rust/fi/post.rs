@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What Rust consumers post: each operation is given a buffer, which is its memory as well as its context, and
-//! which its completion gives back.
+//! Posting of buffers for Rust consumers: each operation owns a buffer, which is its memory and its context,
+//! and the completion returns it.
 
 use super::{
     atomic::{
@@ -40,17 +40,17 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Memory of a peer's, as the peer has told of it.
+/// A location in a peer's memory, as the peer has announced it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RemoteMemory {
-    /// Its address there.
+    /// Address at the peer.
     pub addr: u64,
-    /// The key of its region.
+    /// Remote key of the memory region.
     pub key: u64,
 }
 
 impl RemoteMemory {
-    /// What lies so many bytes behind it.
+    /// Returns the location `bytes` bytes further on.
     pub fn behind(self, bytes: u64) -> Self {
         Self {
             addr: self.addr.wrapping_add(bytes),
@@ -59,38 +59,38 @@ impl RemoteMemory {
     }
 }
 
-/// What an atomic operation changes.
+/// The elements that an atomic operation changes.
 #[derive(Clone, Copy)]
 pub struct RemoteElements {
-    /// The first of them.
+    /// Location of the first element.
     pub remote: RemoteMemory,
-    /// How many there are.
+    /// Number of elements.
     pub count: usize,
-    /// What they are.
+    /// Type of each element.
     pub datatype: Datatype,
 }
 
 impl RemoteElements {
-    /// Bytes of all of them; none if there is no such number.
+    /// Returns the size of the elements in bytes; `None` on overflow.
     fn len(&self) -> Option<usize> {
         self.count.checked_mul(self.datatype.size())
     }
 }
 
-/// Where an operation is posted, and with whom.
+/// The target of a post: an endpoint, and the peer and tag of the operation.
 pub(super) struct Posting<'a> {
     /// The provider's endpoint.
     pub(super) core: &'a dyn Endpoint,
-    /// Where that was opened, and where buffers may be registered.
+    /// Domain of the endpoint, in which buffers may be registered.
     pub(super) domain: &'a Arc<Domain>,
-    /// The peer, of an endpoint that has several.
+    /// Address of the peer, for an endpoint that has several.
     pub(super) peer: fi_addr_t,
-    /// The tag of a message, or those that a receive takes.
+    /// Tag of a message, or the match criteria of a receive.
     pub(super) tag: Option<Tag>,
 }
 
 impl<'a> Posting<'a> {
-    /// To the only peer that an endpoint has.
+    /// Returns the target for an endpoint with a single peer.
     #[inline]
     pub(super) fn to_peer(core: &'a dyn Endpoint, domain: &'a Arc<Domain>) -> Self {
         Self {
@@ -121,7 +121,7 @@ impl<'a> Posting<'a> {
         })
     }
 
-    /// Sends the first `len` bytes.
+    /// Sends the first `len` bytes of `buffer`.
     pub(super) fn send(
         &self,
         buffer: KBox<Buffer>,
@@ -132,12 +132,12 @@ impl<'a> Posting<'a> {
         })
     }
 
-    /// Posts all of it for a message.
+    /// Posts `buffer` for a message, in its full length.
     pub(super) fn receive(&self, buffer: KBox<Buffer>) -> core::result::Result<(), RefusedPost> {
         self.look(buffer, 0)
     }
 
-    /// The same with flags that look for one, or take one that has been found.
+    /// Posts `buffer` as a receive with additional flags: FI_PEEK, FI_CLAIM, FI_DISCARD.
     pub(super) fn look(
         &self,
         buffer: KBox<Buffer>,
@@ -152,7 +152,8 @@ impl<'a> Posting<'a> {
         })
     }
 
-    /// Writes its first `len` bytes to the peer's memory, or reads them from there.
+    /// Writes the first `len` bytes of `buffer` to the peer's memory, or reads `len` bytes from there to its
+    /// start.
     pub(super) fn access(
         &self,
         buffer: KBox<Buffer>,
@@ -166,8 +167,8 @@ impl<'a> Posting<'a> {
         })
     }
 
-    /// Changes elements of the peer's by the operands that it begins with, in whose place comes what was there
-    /// before; what is compared with stands behind them.
+    /// Posts an atomic operation with the operands at the start of `buffer`; the previous values replace
+    /// them. The compare values follow the operands.
     pub(super) fn change(
         &self,
         buffer: KBox<Buffer>,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Datagram endpoints for Rust consumers, each of which reaches any number of peers. As with
-//! [connected ones](super::msg), whoever posts a [`Buffer`] gives it away, and its completion gives it back; who may
-//! sleep has an [`ProcessContext`] to show for it.
+//! Datagram endpoints for Rust consumers. Each endpoint reaches any number of peers. As with [connected
+//! endpoints](super::msg), a post takes ownership of its [`Buffer`] and the completion returns it; calls that
+//! may sleep take a [`ProcessContext`].
 
 use super::{
     atomic::{
@@ -63,51 +63,54 @@ pub use super::{
     },
 };
 
-/// What an endpoint has until it closes itself; buffers that are still posted are freed.
+/// The parts of an open endpoint. Dropping closes the endpoint and frees the buffers that are still posted.
+/// May sleep.
 struct Open {
     endpoint: Arc<ep::Endpoint>,
-    /// For transmits and for receives.
+    /// Queues of transmits and of receives.
     completions: [Arc<Completions>; 2],
-    /// Which vector its peers stand in.
+    /// [`AddressVector::identity`] of the peers' vector.
     addresses: usize,
     has_tags: bool,
-    /// Closed behind the endpoint.
+    /// Dropped after the endpoint is closed.
     _shared: (Option<Arc<SharedReceives>>, Option<Arc<SharedTransmits>>),
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // What is still posted was given below, whichever queue it would have gone to.
+        // The context of each posted operation came from [`Buffer::post`], whichever queue it would have
+        // completed in.
         let [completions, _] = &self.completions;
         self.endpoint
             .close(&mut |context| drop(completions.claim().reclaim(context)));
     }
 }
 
-/// What an endpoint has in common with others, and not of its own.
+/// The shared contexts of an endpoint.
 #[derive(Clone, Copy, Default)]
 pub struct Shared<'a> {
-    /// What its messages take: it posts none.
+    /// Shared receive context; the endpoint posts no receives itself.
     pub receives: Option<&'a Arc<SharedReceives>>,
-    /// What it sends with.
+    /// Shared transmit context, instead of transmit packets of the endpoint's own.
     pub transmits: Option<&'a Arc<SharedTransmits>>,
 }
 
-/// An endpoint. There are no connections to look after: whoever is sent to for the first time, or again after a
-/// long time, is connected to meanwhile.
+/// A datagram endpoint. It needs no connection management: the provider connects to a peer with the first
+/// message to it, and reconnects after an idle disconnect.
 ///
-/// Dropping it closes it; buffers that are still posted are freed. Where that may not sleep, both happen soon
-/// after.
+/// Dropping the endpoint closes it and frees the buffers that are still posted; in atomic context, a
+/// workqueue does so later.
 pub struct Endpoint(DeferredDrop<Open>);
 
 impl Endpoint {
-    /// Opens an endpoint at the source address of `info`, or at any, whose peers stand in `addresses`: sent
-    /// buffers come back from `transmit`, received ones from `receive`, which may be of the same queue.
+    /// Opens and enables an endpoint at the source address of `info`, or at any address. Its peers are in
+    /// `addresses`. Sent buffers return from the first queue, received ones from the second, which may be the
+    /// same. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for an info that is not of `domain`, or of connected endpoints; -FI_EDOMAIN for what is of
-    /// another one; -FI_EADDRINUSE, -FI_EADDRNOTAVAIL, -FI_ENODEV, -FI_ENOMEM.
+    /// -FI_EINVAL for an info that is not of `domain` or is of connected endpoints; -FI_EDOMAIN for objects
+    /// of another domain; -FI_EADDRINUSE, -FI_EADDRNOTAVAIL, -FI_ENODEV, -FI_ENOMEM.
     pub fn new(
         here: ProcessContext,
         domain: &Arc<Domain>,
@@ -118,13 +121,13 @@ impl Endpoint {
         Self::sharing(here, domain, info, addresses, sides, Shared::default())
     }
 
-    /// The same, and it has in common with others what is named, as `info` has to say of each
-    /// (FI_SHARED_CONTEXT).
+    /// Opens and enables an endpoint with shared contexts. `info` must name each of them (FI_SHARED_CONTEXT).
+    /// May sleep.
     ///
     /// # Errors
     ///
-    /// As of [`Self::new`]; -FI_EINVAL for what `info` does not say; -FI_ENORX without receives that it says, and
-    /// -FI_EOPBADSTATE without such transmits.
+    /// As [`Self::new`]; -FI_EINVAL for a shared context that `info` does not name; -FI_ENORX without the
+    /// shared receives that it names, and -FI_EOPBADSTATE without the shared transmits.
     pub fn sharing(
         _here: ProcessContext,
         domain: &Arc<Domain>,
@@ -157,25 +160,25 @@ impl Endpoint {
         Ok(Self(open))
     }
 
-    /// Where peers reach it.
+    /// Returns the local address. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EADDRNOTAVAIL when it has none.
+    /// -FI_EADDRNOTAVAIL when the endpoint has none.
     pub fn address(&self, _here: ProcessContext) -> Result<SocketAddr> {
         self.0.endpoint.core().name()
     }
 
-    /// Where it was opened, and where what it posts may be registered. Any context.
+    /// Returns the domain of the endpoint, in which its buffers may be registered. Any context.
     pub fn domain(&self) -> &Arc<Domain> {
         self.0.endpoint.domain()
     }
 
-    /// What is posted with a peer, or with anyone; with a tag, or without.
+    /// Returns the target of a post: `peer` or any peer, with or without a tag.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for a peer of another vector, -FI_ENOSYS for a tag where the info has no FI_TAGGED.
+    /// -FI_EINVAL for a peer of another vector, -FI_ENOSYS for a tag if the info has no FI_TAGGED.
     #[inline]
     fn posting(&self, peer: Option<&Peer>, tag: Option<Tag>) -> Result<Posting<'_>> {
         if peer.is_some_and(|peer| peer.vector().identity() != self.0.addresses) {
@@ -192,7 +195,7 @@ impl Endpoint {
         })
     }
 
-    /// Has `post` post `buffer`, which comes back if it cannot.
+    /// Calls `post` with `buffer`; returns the buffer with an error for an invalid peer or tag.
     fn post(
         &self,
         peer: Option<&Peer>,
@@ -206,13 +209,13 @@ impl Endpoint {
         }
     }
 
-    /// Sends the first `len` bytes of `buffer`. Any context.
+    /// Sends the first `len` bytes of `buffer`. The completion returns the buffer. Any context.
     ///
     /// # Errors
     ///
-    /// With the buffer: -FI_EAGAIN when a queue is full, -FI_EINVAL for a peer of another vector, or that somebody
-    /// who shares it has removed, and when the buffer is shorter; -FI_EMSGSIZE for more than a message can have.
-    /// That a peer cannot be reached is told with the completion.
+    /// Returned with the buffer: -FI_EAGAIN when a queue is full; -FI_EINVAL for a peer of another vector,
+    /// for one that another user of the vector has removed, and for a buffer shorter than `len`; -FI_EMSGSIZE
+    /// for more than the maximum message size. An unreachable peer fails the completion.
     pub fn send(
         &self,
         to: &Peer,
@@ -224,11 +227,11 @@ impl Endpoint {
         })
     }
 
-    /// The same with a tag: it is for a receive that takes that one. Any context.
+    /// Sends the first `len` bytes of `buffer` with a tag, to a tagged receive that matches it. Any context.
     ///
     /// # Errors
     ///
-    /// As of [`Self::send`]; -FI_ENOSYS where the info has no FI_TAGGED.
+    /// As [`Self::send`]; -FI_ENOSYS if the info has no FI_TAGGED.
     pub fn send_tagged(
         &self,
         to: &Peer,
@@ -242,13 +245,13 @@ impl Endpoint {
         })
     }
 
-    /// Posts `buffer` for the next message without a tag: of that peer, where there is one and the info has
-    /// FI_DIRECTED_RECV, or of anyone. Any context.
+    /// Posts `buffer` for the next untagged message from `from`, if given and if the info has
+    /// FI_DIRECTED_RECV, else from any peer. The completion returns the buffer. Any context.
     ///
     /// # Errors
     ///
-    /// With the buffer: -FI_EAGAIN when as many are posted as there is room for, -FI_EINVAL for a peer that is not
-    /// there.
+    /// Returned with the buffer: -FI_EAGAIN when the receive queue is full, -FI_EINVAL for a peer that is not
+    /// in the vector.
     pub fn receive(
         &self,
         from: Option<&Peer>,
@@ -259,11 +262,11 @@ impl Endpoint {
         })
     }
 
-    /// The same for the next one with such a tag. Any context.
+    /// Posts `buffer` for the next message whose tag matches `tag`. Any context.
     ///
     /// # Errors
     ///
-    /// As of [`Self::receive`]; -FI_ENOSYS where the info has no FI_TAGGED.
+    /// As [`Self::receive`]; -FI_ENOSYS if the info has no FI_TAGGED.
     pub fn receive_tagged(
         &self,
         from: Option<&Peer>,
@@ -275,22 +278,22 @@ impl Endpoint {
         })
     }
 
-    /// Takes back the receive whose buffer has that [context](Buffer::context), if nothing has come for it: the
-    /// buffer comes back with -FI_ECANCELED. Any context.
+    /// Cancels the posted receive whose buffer has this [context](Buffer::context), if no message has matched
+    /// it: the buffer completes with -FI_ECANCELED. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_ENOENT if there is none, -FI_EOPNOTSUPP where receives are [shared](Self::sharing).
+    /// -FI_ENOENT if there is no such receive, -FI_EOPNOTSUPP if receives are [shared](Self::sharing).
     pub fn cancel(&self, context: Context) -> Result {
         self.0.endpoint.core().cancel(context)
     }
 
-    /// Looks for the message that [`Self::receive_tagged`] would take, among those that wait: `buffer` comes back
-    /// with its length, its tag and its sender, or with -FI_ENOMSG, and the message waits on. Any context.
+    /// Peeks at the unexpected messages for the one that [`Self::receive_tagged`] would match: `buffer`
+    /// completes with its length, tag and source, or with -FI_ENOMSG. The message stays queued. Any context.
     ///
     /// # Errors
     ///
-    /// As of [`Self::receive_tagged`].
+    /// As [`Self::receive_tagged`].
     pub fn peek(
         &self,
         from: Option<&Peer>,
@@ -300,11 +303,12 @@ impl Endpoint {
         self.look(from, tag, buffer, flags::FI_PEEK)
     }
 
-    /// The same, and what is found waits for that buffer alone: [`Self::receive_claimed`] takes it. Any context.
+    /// Peeks as [`Self::peek`], and claims the message for `buffer`: only [`Self::receive_claimed`] with it
+    /// receives the message. Any context.
     ///
     /// # Errors
     ///
-    /// As of [`Self::peek`].
+    /// As [`Self::peek`].
     pub fn claim(
         &self,
         from: Option<&Peer>,
@@ -314,11 +318,11 @@ impl Endpoint {
         self.look(from, tag, buffer, flags::FI_PEEK | flags::FI_CLAIM)
     }
 
-    /// The same, and what is found is dropped. Any context.
+    /// Peeks as [`Self::peek`], and discards the message. Any context.
     ///
     /// # Errors
     ///
-    /// As of [`Self::peek`].
+    /// As [`Self::peek`].
     pub fn discard(
         &self,
         from: Option<&Peer>,
@@ -328,20 +332,20 @@ impl Endpoint {
         self.look(from, tag, buffer, flags::FI_PEEK | flags::FI_DISCARD)
     }
 
-    /// Receives the message that `buffer` has claimed; of several the first. Any context.
+    /// Receives the message that `buffer` has claimed; the first one if there are several. Any context.
     ///
     /// # Errors
     ///
-    /// As of [`Self::receive_tagged`]; -FI_EINVAL if it has claimed none.
+    /// As [`Self::receive_tagged`]; -FI_EINVAL if `buffer` has claimed none.
     pub fn receive_claimed(&self, buffer: KBox<Buffer>) -> core::result::Result<(), RefusedPost> {
         self.look(None, Tag::ANY, buffer, flags::FI_CLAIM)
     }
 
-    /// Drops it: `buffer` comes back without a byte. Any context.
+    /// Discards the message that `buffer` has claimed; `buffer` completes without data. Any context.
     ///
     /// # Errors
     ///
-    /// As of [`Self::receive_claimed`].
+    /// As [`Self::receive_claimed`].
     pub fn discard_claimed(&self, buffer: KBox<Buffer>) -> core::result::Result<(), RefusedPost> {
         self.look(None, Tag::ANY, buffer, flags::FI_CLAIM | flags::FI_DISCARD)
     }
@@ -358,12 +362,13 @@ impl Endpoint {
         })
     }
 
-    /// Writes the first `len` bytes of `buffer` to a peer's memory. Any context.
+    /// Writes the first `len` bytes of `buffer` to a peer's memory. The completion returns the buffer. Any
+    /// context.
     ///
     /// # Errors
     ///
-    /// As of [`Self::send`]; -FI_EOPNOTSUPP where the info has no FI_RMA. What the peer does not allow fails with
-    /// the completion.
+    /// As [`Self::send`]; -FI_EOPNOTSUPP if the info has no FI_RMA. An access that the peer does not permit
+    /// fails the completion.
     pub fn write(
         &self,
         peer: &Peer,
@@ -376,11 +381,12 @@ impl Endpoint {
         })
     }
 
-    /// Reads `len` bytes of a peer's memory to the beginning of `buffer`. Any context.
+    /// Reads `len` bytes of a peer's memory to the start of `buffer`. The completion returns the buffer. Any
+    /// context.
     ///
     /// # Errors
     ///
-    /// As of [`Self::write`].
+    /// As [`Self::write`].
     pub fn read(
         &self,
         peer: &Peer,
@@ -393,13 +399,13 @@ impl Endpoint {
         })
     }
 
-    /// Changes elements of a peer's by `op`, whose operands `buffer` begins with; what was there before comes in
-    /// their place. Any context.
+    /// Applies the atomic operation `op` to elements in a peer's memory, with the operands at the start of
+    /// `buffer`. The previous values replace the operands. Any context.
     ///
     /// # Errors
     ///
-    /// As of [`Self::write`]; -FI_EOPNOTSUPP where the info has no FI_ATOMIC, and for an operation that compares;
-    /// -FI_EMSGSIZE for more elements than it takes at a time.
+    /// As [`Self::write`]; -FI_EOPNOTSUPP if the info has no FI_ATOMIC, and for an operation that compares;
+    /// -FI_EMSGSIZE for more elements than one operation can have.
     pub fn fetch(
         &self,
         peer: &Peer,
@@ -412,12 +418,12 @@ impl Endpoint {
         })
     }
 
-    /// The same with an operation that compares: with what stands behind the operands in `buffer`, as many
-    /// elements. Any context.
+    /// Applies the atomic operation `op`, which compares, as [`Self::fetch`] does. The compare values, one
+    /// per element, follow the operands in `buffer`. Any context.
     ///
     /// # Errors
     ///
-    /// As of [`Self::fetch`], but -FI_EOPNOTSUPP for an operation that does not compare.
+    /// As [`Self::fetch`], but -FI_EOPNOTSUPP for an operation that does not compare.
     pub fn compare(
         &self,
         peer: &Peer,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Addresses of Rust consumers: who removes one has it no more.
+//! Addresses of Rust consumers: removing an address consumes its handle.
 
 use super::{
     AddressVector,
@@ -18,33 +18,33 @@ use kernel::{
     sync::Arc, //
 };
 
-/// An address in a vector, which stays there until [`Self::remove`], also when this is dropped.
+/// An address in a vector. The address stays there until [`Self::remove`], also when this handle is dropped.
 ///
-/// Each stands for one insertion: the same address may be in a vector several times, and is there until
-/// the last of them is removed.
+/// Each handle stands for one insertion: the same address may be inserted several times, and leaves the
+/// vector with the last removal.
 pub struct Peer {
     vector: Arc<AddressVector>,
     addr: fi_addr_t,
 }
 
-/// What completions call a peer.
+/// The identifier of a peer in completions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PeerId(fi_addr_t);
 
 impl PeerId {
-    /// That of a completion.
+    /// Converts the source of a completion.
     pub(in super::super) const fn of(addr: fi_addr_t) -> Self {
         Self(addr)
     }
 }
 
 impl Peer {
-    /// Inserts an address.
+    /// Inserts an address. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EADDRNOTAVAIL for no [`destination`](super::destination), -FI_EACCES where the vector is only
-    /// read, -FI_EINVAL where insertions go on by themselves, -FI_ENOMEM.
+    /// -FI_EADDRNOTAVAIL if the address is no valid [`destination`](super::check_destination), -FI_EACCES if
+    /// the vector is read-only, -FI_EINVAL if insertions are asynchronous, -FI_ENOMEM.
     pub fn insert(
         here: ProcessContext,
         vector: &Arc<AddressVector>,
@@ -62,35 +62,35 @@ impl Peer {
         })
     }
 
-    /// What completions call it. Any context.
+    /// Returns the identifier that completions report for the peer. Any context.
     pub fn name(&self) -> PeerId {
         PeerId(self.vector.reported(self.addr))
     }
 
-    /// Its `fi_addr_t`.
+    /// Returns the `fi_addr_t` of the address.
     pub(in super::super) fn addr(&self) -> fi_addr_t {
         self.addr
     }
 
-    /// Of which vector.
+    /// Returns the vector that has the address.
     pub fn vector(&self) -> &Arc<AddressVector> {
         &self.vector
     }
 
-    /// What was inserted. Any context.
+    /// Returns the address that was inserted. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL if somebody who shares the vector has removed it.
+    /// -FI_EINVAL if another user of the vector has removed it.
     pub fn address(&self) -> Result<SocketAddr> {
         self.vector.lookup(self.addr)
     }
 
-    /// Takes the insertion back.
+    /// Removes the insertion. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL if somebody who shares the vector has removed it.
+    /// -FI_EINVAL if another user of the vector has removed it.
     pub fn remove(self, here: ProcessContext) -> Result {
         self.vector.remove(here, self.addr)
     }

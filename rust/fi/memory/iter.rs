@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a transfer's memory consists of, one part after another, in whatever form it came.
+//! Iteration over the memory of a transfer, entry by entry, for every form of vector.
 
 use super::{
     Memory,
@@ -13,20 +13,20 @@ use crate::abi::{
     Result, //
 };
 
-/// Where a part of a transfer's memory begins.
+/// The start of a vector entry.
 #[derive(Clone, Copy)]
 pub enum Start {
-    /// At a kernel address, as a number.
+    /// A kernel address, as a number.
     Address(usize),
-    /// That many bytes behind the beginning of a page.
+    /// An offset in bytes from the start of a page.
     Page(*mut page, usize),
 }
 
-/// One entry of a vector, whatever its form.
+/// One entry of a vector of any form.
 ///
 /// # Invariants
 ///
-/// As of [`Segment`](super::Segment): a page that it begins in exists.
+/// As [`Segment`](super::Segment): a page that the entry starts in exists.
 #[derive(Clone, Copy)]
 pub struct VectorEntry {
     pub(super) start: Start,
@@ -34,19 +34,19 @@ pub struct VectorEntry {
 }
 
 impl VectorEntry {
-    /// Where it begins; means nothing if there are no bytes.
+    /// Returns the start; meaningless if the entry is empty.
     #[inline]
     pub fn start(&self) -> Start {
         self.start
     }
 
-    /// How many bytes it has.
+    /// Returns the length in bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has none.
+    /// Returns true if the length is 0.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -54,7 +54,7 @@ impl VectorEntry {
 }
 
 impl Memory<'_> {
-    /// How many entries the vector has.
+    /// Returns the number of entries.
     #[inline]
     pub fn count(&self) -> usize {
         match self {
@@ -64,7 +64,7 @@ impl Memory<'_> {
         }
     }
 
-    /// How many bytes there are in all; -FI_EMSGSIZE when they cannot be counted.
+    /// Returns the total length in bytes; -FI_EMSGSIZE on overflow.
     #[inline]
     pub fn total(&self) -> Result<usize> {
         let mut total = 0usize;
@@ -75,7 +75,7 @@ impl Memory<'_> {
         Ok(total)
     }
 
-    /// Hands the parts to `f`, in order, until it answers an error.
+    /// Calls `f` for each entry in order, until it returns an error.
     #[inline]
     pub fn each(&self, mut f: impl FnMut(VectorEntry) -> Result) -> Result {
         let memory = *self;
@@ -91,7 +91,7 @@ impl Memory<'_> {
         Ok(())
     }
 
-    /// [`Self::each`], where the parts begin in pages: apart, so that addresses take the short way.
+    /// Implements [`Self::for_each`] for pages, out of line to keep the path for addresses short.
     #[inline(never)]
     fn each_in_pages(&self, f: &mut dyn FnMut(VectorEntry) -> Result) -> Result {
         match *self {

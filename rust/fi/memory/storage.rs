@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of any size, for buffers.
+//! Storage of any size for buffers.
 
 use crate::abi::{
     pages::Pages,
@@ -16,13 +16,14 @@ use kernel::{
     prelude::*, //
 };
 
-/// Most bytes that share pages with others.
+/// Maximum size of a `kmalloc` allocation, in bytes.
 const MOST_SMALL: usize = 2 * PAGE_SIZE;
 
-/// Most bytes that the kernel gives in one piece.
+/// Maximum size of a physically contiguous allocation, in bytes.
 const MOST_LINEAR: usize = PAGE_SIZE << 10;
 
-/// So many bytes: in one piece, which every device takes for a message, as long as there are such.
+/// Bytes of a buffer. Up to [`MAX_LINEAR`] bytes the storage is physically contiguous, which every device
+/// accepts for a message.
 pub(super) enum Storage {
     Small(KVec<u8>),
     Linear(Pages),
@@ -30,11 +31,12 @@ pub(super) enum Storage {
 }
 
 impl Storage {
-    /// Zeroes. Up to [`MOST_LINEAR`] they are in one piece, beyond that in pages. May sleep.
+    /// Allocates zeroed storage. Up to [`MAX_LINEAR`] bytes it is physically contiguous, beyond that it
+    /// consists of pages. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOMEM, in silence.
+    /// -FI_ENOMEM, without a kernel log message.
     pub(super) fn new(len: usize) -> Result<Self> {
         Ok(if len <= MOST_SMALL {
             Self::Small(KVec::from_elem(0, len, GFP_KERNEL | __GFP_NOWARN)?)
