@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One end of a connection with all that it takes, for a kthread that waits for what it does.
+//! A connection with its queues, for a kthread that waits for each operation.
 //!
-//! Each wait ends when the thread is told to stop: -FI_EINTR.
+//! Each wait ends with -FI_EINTR when the kthread is asked to stop.
 
 use super::{
     super::{
@@ -46,10 +46,10 @@ use kernel::{
     },
 };
 
-/// How long a wait lasts before it looks around, in milliseconds.
+/// Duration of one wait before the kthread's stop flag is checked, in milliseconds.
 const TICK: c_int = 1000;
 
-/// Repeats a wait until it answers or the kthread is told to stop.
+/// Repeats `wait` while it returns -FI_EAGAIN, until the kthread is asked to stop.
 fn patiently<T>(wait: impl Fn(&mut Budget) -> Result<T>) -> Result<T> {
     while !kthread_should_stop() {
         match wait(&mut Budget::from_millis(TICK)) {
@@ -60,11 +60,11 @@ fn patiently<T>(wait: impl Fn(&mut Budget) -> Result<T>) -> Result<T> {
     Err(Errno::EINTR)
 }
 
-/// Waits for the connection event `wanted`, FI_CONNREQ for one. In a kthread.
+/// Waits for the connection event `wanted`, for example FI_CONNREQ. Callable in a kthread.
 ///
 /// # Errors
 ///
-/// What an error event says, -FI_ENOTCONN for another event; -FI_EINTR.
+/// The errno of an error event, -FI_ENOTCONN for any other event; -FI_EINTR.
 pub fn next_event(here: ProcessContext, events: &EventQueue, wanted: u32) -> Result<OwnedEvent> {
     Ok(event_or_why(here, events, wanted)?)
 }
@@ -85,15 +85,16 @@ fn event_or_why(
     }
 }
 
-/// What there is in place of a connection.
+/// The reason why there is no connection.
 pub struct NotConnected {
-    /// Why.
+    /// The error.
     pub errno: Errno,
     event: Option<OwnedEvent>,
 }
 
 impl NotConnected {
-    /// What the peer has said with its refusal; zeroes may follow, and nothing where it has not refused.
+    /// Returns the private data of the peer's rejection, which may be followed by zeroes; empty if the peer
+    /// has not rejected the connection.
     pub fn data(&self) -> &[u8] {
         self.event.as_deref().map_or(&[], Event::data)
     }
@@ -111,7 +112,7 @@ impl From<NotConnected> for Errno {
     }
 }
 
-/// One end of what is to be a connection: receives can be posted, before messages can arrive.
+/// An endpoint that is not connected yet, with its queues. Receives can be posted before messages can arrive.
 pub struct Unconnected {
     endpoint: Endpoint<Idle>,
     domain: Arc<Domain>,
@@ -122,28 +123,26 @@ pub struct Unconnected {
     receives: Arc<Completions>,
 }
 
-/// One end of a connection: an event queue for the connection, a completion queue for each direction,
-/// and the endpoint.
+/// A connected endpoint with its event queue and a completion queue for each direction.
 ///
-/// There is nothing to close: what is dropped closes itself, in whatever order.
+/// Each part closes when it is dropped, in any order.
 pub struct Connection {
     /// The endpoint.
     pub endpoint: Arc<Endpoint>,
-    /// What comes of the connection.
+    /// Queue of connection events.
     pub events: Arc<EventQueue>,
-    /// What was sent, written and read.
+    /// Queue of completed sends, writes and reads.
     pub transmits: Arc<Completions>,
-    /// What was received.
+    /// Queue of completed receives.
     pub receives: Arc<Completions>,
 }
 
 impl Connection {
-    /// Opens one end, in a domain of its own, on which `depth` operations can be posted in each
-    /// direction.
+    /// Opens a domain, and an endpoint in it with room for `depth` operations in each direction. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for an info that is not of `fabric`, -FI_ENODEV, -FI_ENOMEM.
+    /// -FI_EINVAL for an info of another fabric, -FI_ENODEV, -FI_ENOMEM.
     pub fn open(
         here: ProcessContext,
         fabric: &Arc<Fabric>,
@@ -154,11 +153,12 @@ impl Connection {
         Self::open_in(here, fabric, &domain, info, depth)
     }
 
-    /// The same in a domain of `fabric` that is there, with whose memory it can be reached.
+    /// Opens an endpoint in an open domain of `fabric`, whose registered memory its peer can access. May
+    /// sleep.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::open`].
+    /// As [`Self::open`].
     pub fn open_in(
         here: ProcessContext,
         fabric: &Arc<Fabric>,
@@ -190,7 +190,7 @@ impl Connection {
         })
     }
 
-    /// Waits until the peer has left. In a kthread.
+    /// Waits until the peer has shut down the connection. Callable in a kthread.
     ///
     /// # Errors
     ///
@@ -199,22 +199,21 @@ impl Connection {
         next_event(here, &self.events, FI_SHUTDOWN).map(drop)
     }
 
-    /// Waits for what was posted in the direction of the peer to be over: gives its buffer back. In a
-    /// kthread.
+    /// Waits for the next completed send, write or read, and returns its buffer. Callable in a kthread.
     ///
     /// # Errors
     ///
-    /// Why it failed: -FI_ECANCELED when it was still posted when the connection ended; -FI_EINTR.
+    /// The error of the operation: -FI_ECANCELED if the connection ended first; -FI_EINTR.
     pub fn sent(&self, here: ProcessContext) -> Result<KBox<Buffer>> {
         let done = patiently(|budget| self.transmits.wait(here, budget))?;
         done.result.map(|_| done.buffer)
     }
 
-    /// Waits for a message: gives the buffer that it is in, and its length. In a kthread.
+    /// Waits for a message, and returns its buffer and its length in bytes. Callable in a kthread.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::sent`].
+    /// As [`Self::wait_sent`].
     pub fn received(&self, here: ProcessContext) -> Result<(KBox<Buffer>, usize)> {
         let done = patiently(|budget| self.receives.wait(here, budget))?;
         done.result.map(|len| (done.buffer, len))
@@ -222,12 +221,12 @@ impl Connection {
 }
 
 impl Unconnected {
-    /// The device, opened: whose memory the peer can be lent.
+    /// Returns the domain, in which memory for the peer can be registered.
     pub fn domain(&self) -> &Arc<Domain> {
         &self.domain
     }
 
-    /// What it can do: FI_MSG, FI_ATOMIC and their kind.
+    /// Returns the capabilities of the endpoint: FI_MSG, FI_ATOMIC, ...
     pub fn caps(&self) -> u64 {
         self.caps
     }
@@ -236,16 +235,17 @@ impl Unconnected {
     ///
     /// # Errors
     ///
-    /// Those of [`Endpoint::receive`].
+    /// As [`Endpoint::receive`].
     pub fn receive(&self, buffer: KBox<Buffer>) -> core::result::Result<(), RefusedPost> {
         self.endpoint.receive(buffer)
     }
 
-    /// Connects to the destination of its info; the event has the peer's private data. In a kthread.
+    /// Connects to the destination address of the endpoint's info, and waits for the connection. The event
+    /// has the peer's private data. Callable in a kthread.
     ///
     /// # Errors
     ///
-    /// -FI_ECONNREFUSED, perhaps with words of the peer's; -FI_EHOSTUNREACH, -FI_ETIMEDOUT, -FI_EINTR.
+    /// -FI_ECONNREFUSED, possibly with private data of the peer; -FI_EHOSTUNREACH, -FI_ETIMEDOUT, -FI_EINTR.
     pub fn connect(
         self,
         here: ProcessContext,
@@ -254,11 +254,12 @@ impl Unconnected {
         self.establish(here, |endpoint| endpoint.connect(here, private_data))
     }
 
-    /// Accepts the request that it was opened for. In a kthread.
+    /// Accepts the connection request that the endpoint was opened for, and waits for the connection.
+    /// Callable in a kthread.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::connect`].
+    /// As [`Self::connect`].
     pub fn accept(self, here: ProcessContext, private_data: &[u8]) -> Result<Connection> {
         let (connection, _) =
             self.establish(here, |endpoint| endpoint.accept(here, private_data))?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Endpoints for Rust consumers, whose state is in their type.
+//! Connected endpoints for Rust consumers. The type of an endpoint contains its connection state.
 
 use super::{
     super::{
@@ -37,17 +37,17 @@ use kernel::{
     sync::Arc, //
 };
 
-/// How far an endpoint has come.
+/// The connection state of an endpoint.
 pub trait State: sealed::Sealed {}
 
-/// It is open: receives can be posted, and it can connect or accept.
+/// State of an open endpoint: it can post receives, connect or accept.
 pub struct Idle(());
 
-/// It has asked to connect, or has accepted: an event is to tell what comes of it.
+/// State after a connect or accept: an event reports the result.
 pub struct Connecting(());
 
-/// It has been connected: it sends, and reaches the peer's memory. What is posted after the connection
-/// has ended is refused with -FI_ENOTCONN, or fails.
+/// State of a connected endpoint: it can send and access the peer's memory. A post after the end of the
+/// connection is refused with -FI_ENOTCONN or fails.
 pub struct Connected(());
 
 mod sealed {
@@ -62,37 +62,39 @@ impl State for Idle {}
 impl State for Connecting {}
 impl State for Connected {}
 
-/// An endpoint that closes itself, silently; buffers that are still posted are freed.
+/// The parts of an open endpoint. Dropping closes the endpoint without an event and frees the buffers that
+/// are still posted. May sleep.
 struct Open {
     endpoint: Arc<ep::Endpoint>,
-    /// For transmits and for receives.
+    /// Queues of transmits and of receives.
     completions: [Arc<Completions>; 2],
     source: Source,
-    /// Closed behind the endpoint.
+    /// Dropped after the endpoint is closed.
     _receives: Option<Arc<SharedReceives>>,
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // What is still posted was given by `post` below, whichever queue it would have gone to.
+        // The context of each posted operation came from [`Buffer::post`], whichever queue it would have
+        // completed in.
         let claim = &self.completions[0].claim;
         self.endpoint
             .close(&mut |context| drop(claim.reclaim(context)));
     }
 }
 
-/// One end of a connection, as far as its [`State`] says. Dropping it closes it, silently; buffers that
-/// are still posted are freed. Where that may not sleep, both happen soon after.
+/// One end of a connection, in the given [`State`]. Dropping the endpoint closes it without an event and
+/// frees the buffers that are still posted; in atomic context, a workqueue does so later.
 pub struct Endpoint<S: State = Connected> {
     open: DeferredDrop<Open>,
     _state: PhantomData<S>,
 }
 
-/// An event that does not say that an endpoint is connected, with that endpoint.
+/// An event that does not report the connection of an endpoint, with that endpoint.
 pub struct NotYet {
-    /// What the event says: why it is not, or -FI_EINVAL if it is not about this endpoint.
+    /// Error of the event, or -FI_EINVAL if the event belongs to another endpoint or is of another kind.
     pub errno: Errno,
-    /// As it was.
+    /// The endpoint, unchanged.
     pub endpoint: Endpoint<Connecting>,
 }
 
@@ -103,15 +105,15 @@ impl From<NotYet> for Errno {
 }
 
 impl Endpoint<Idle> {
-    /// Opens an endpoint, for the connection request in `info` if there is one, and enables it. Receives
-    /// can be posted from now on, before it is connected.
+    /// Opens and enables an endpoint, for the connection request in `info` if there is one. Receives can be
+    /// posted from then on, before the endpoint is connected. May sleep.
     ///
-    /// Its events go to `events` and carry `source`; sent buffers come back from `transmit`,
-    /// received ones from `receive`, which may be the same queue.
+    /// Connection events go to `events` and carry `source`. Sent buffers return from `transmit`, received
+    /// ones from `receive`, which may be the same queue.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for an info that is not of `domain`, -FI_EDOMAIN for completions of another one,
+    /// -FI_EINVAL for an info that is not of `domain`, -FI_EDOMAIN for a completion queue of another domain,
     /// -FI_ENOMEM.
     pub fn new(
         here: ProcessContext,
@@ -126,12 +128,12 @@ impl Endpoint<Idle> {
         Self::counted(here, domain, info, source, events, sides)
     }
 
-    /// The same with counters: of the messages that it has sent, and of those that it has received.
-    /// One counter may count for both, and for several endpoints.
+    /// Opens and enables an endpoint with optional counters of the messages that it sends and receives. One
+    /// counter may serve both directions, and several endpoints. May sleep.
     ///
     /// # Errors
     ///
-    /// As of [`Self::new`]; -FI_EDOMAIN for a counter of another domain too.
+    /// As [`Self::new`]; -FI_EDOMAIN also for a counter of another domain.
     pub fn counted(
         here: ProcessContext,
         domain: &Arc<Domain>,
@@ -143,13 +145,14 @@ impl Endpoint<Idle> {
         Self::bound(here, domain, info, source, events, sides, None)
     }
 
-    /// The same with receives that it shares with others, as `info` has to say (FI_SHARED_CONTEXT): its
-    /// messages take those, and [`Self::receive`] posts none.
+    /// Opens and enables an endpoint that uses a shared receive context, which `info` must name
+    /// (FI_SHARED_CONTEXT). Its messages consume the shared receives, and [`Self::receive`] posts none. May
+    /// sleep.
     ///
     /// # Errors
     ///
-    /// As of [`Self::counted`]; -FI_EINVAL for an info that does not say so, -FI_EDOMAIN for receives of
-    /// another domain, -FI_ENOSPC when the completions have no room for all of them.
+    /// As [`Self::counted`]; -FI_EINVAL if `info` names no shared context, -FI_EDOMAIN for shared receives of
+    /// another domain, -FI_ENOSPC if the completion queue is too small for all of them.
     pub fn sharing(
         here: ProcessContext,
         domain: &Arc<Domain>,
@@ -189,12 +192,12 @@ impl Endpoint<Idle> {
         Ok(Self::of(open))
     }
 
-    /// Starts to connect to the destination of the endpoint's info: an FI_CONNECTED or an error
-    /// event follows.
+    /// Starts to connect to the destination address of the endpoint's info. An FI_CONNECTED or an error event
+    /// follows. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for more private data than fits, -FI_EHOSTUNREACH, -FI_ENOMEM: the endpoint is closed.
+    /// -FI_EINVAL for too much private data, -FI_EHOSTUNREACH, -FI_ENOMEM. On error the endpoint is closed.
     pub fn connect(
         self,
         _here: ProcessContext,
@@ -204,11 +207,12 @@ impl Endpoint<Idle> {
         Ok(Endpoint::of(self.open))
     }
 
-    /// Accepts the request that the endpoint was made for: FI_CONNECTED follows.
+    /// Accepts the connection request that the endpoint was opened for. An FI_CONNECTED event follows. May
+    /// sleep.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::connect`]; -FI_ENOTCONN when the peer has gone.
+    /// As [`Self::connect`]; -FI_ENOTCONN if the peer has given up.
     pub fn accept(
         self,
         _here: ProcessContext,
@@ -220,11 +224,11 @@ impl Endpoint<Idle> {
 }
 
 impl Endpoint<Connecting> {
-    /// That the endpoint is connected, which the event says. Any context.
+    /// Converts the endpoint to the connected state if `event` reports its connection. Any context.
     ///
     /// # Errors
     ///
-    /// With the endpoint: see [`NotYet`].
+    /// Returned with the endpoint: see [`NotYet`].
     pub fn connected(self, event: &Event) -> core::result::Result<Endpoint, NotYet> {
         let errno = match event.kind() {
             _ if event.source() != self.open.source => Errno::EINVAL,
@@ -240,17 +244,18 @@ impl Endpoint<Connecting> {
 }
 
 impl Endpoint<Connected> {
-    /// Ends the connection: what is posted has completed when this returns.
+    /// Ends the connection. All posted operations have completed when this returns. May sleep.
     pub fn shutdown(&self, _here: ProcessContext) -> Result {
         self.open.endpoint.core().shutdown(0)
     }
 
-    /// Sends the first `len` bytes of `buffer`. Any context.
+    /// Sends the first `len` bytes of `buffer`. The completion returns the buffer. Any context.
     ///
     /// # Errors
     ///
-    /// With the buffer: -FI_EAGAIN when a queue is full, -FI_ENOTCONN when the connection has ended,
-    /// -FI_EINVAL when the buffer is shorter, -FI_EMSGSIZE when the device takes no such message.
+    /// Returned with the buffer: -FI_EAGAIN when a queue is full, -FI_ENOTCONN after the end of the
+    /// connection, -FI_EINVAL for a buffer shorter than `len`, -FI_EMSGSIZE for more than the device's
+    /// maximum message size.
     pub fn send(&self, buffer: KBox<Buffer>, len: usize) -> core::result::Result<(), RefusedPost> {
         self.posting().send(buffer, len)
     }
@@ -264,27 +269,27 @@ impl<S: State> Endpoint<S> {
         }
     }
 
-    /// What its events carry.
+    /// Returns the source value that the endpoint's events carry.
     pub fn source(&self) -> Source {
         self.open.source
     }
 
-    /// Where it was opened, and where what it posts may be registered. Any context.
+    /// Returns the domain of the endpoint, in which its buffers may be registered. Any context.
     pub fn domain(&self) -> &Arc<Domain> {
         self.open.endpoint.domain()
     }
 
-    /// Posts `buffer` for the next message. Any context.
+    /// Posts `buffer` for the next message. The completion returns the buffer. Any context.
     ///
     /// # Errors
     ///
-    /// With the buffer: -FI_EAGAIN when a queue is full, -FI_EMSGSIZE when the device takes no such
-    /// message.
+    /// Returned with the buffer: -FI_EAGAIN when a queue is full, -FI_EMSGSIZE for more than the device's
+    /// maximum message size.
     pub fn receive(&self, buffer: KBox<Buffer>) -> core::result::Result<(), RefusedPost> {
         self.posting().receive(buffer)
     }
 
-    /// Where what it posts goes.
+    /// Returns the target of the endpoint's posts.
     #[inline]
     pub(super) fn posting(&self) -> Posting<'_> {
         Posting::to_peer(&**self.open.endpoint.core(), self.domain())

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Handlers of completion queues for Rust consumers.
+//! Completion handlers for Rust consumers.
 //!
-//! A handler in interrupt context is given an [`ReadyQueue`], which reads, and posts through a [`Poster`].
-//! It cannot sleep: calls that may do so want an [`ProcessContext`], and it has none. A handler that may
-//! sleep is given one.
+//! A handler in interrupt context gets a [`ReadyQueue`], from which it reads, and posts through a [`Poster`].
+//! It cannot sleep: calls that may sleep take a [`ProcessContext`], and it has none. A handler in process
+//! context gets one.
 
 use super::{
     CompletedOp,
@@ -41,51 +41,53 @@ use kernel::{
     sync::Arc, //
 };
 
-/// A completion queue, as its handler sees it in interrupt context.
+/// A completion queue in its interrupt handler.
 pub struct ReadyQueue<'a> {
     queue: &'a Completions,
     _here: &'a InterruptContext,
 }
 
 impl ReadyQueue<'_> {
-    /// The next operation that is over. What arrives after this has found nothing is a call of its
-    /// own.
+    /// Returns the next completed operation. After an empty read, the next completion calls the handler
+    /// again.
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN when there is none.
+    /// -FI_EAGAIN when the queue is empty.
     pub fn read(&self) -> Result<CompletedOp> {
         self.queue.read()
     }
 }
 
-/// The posting half of an endpoint, which closes when it and all of these have been dropped.
+/// A handle that can only post to an endpoint. The endpoint closes when it and all its posters have been
+/// dropped.
 pub struct Poster(Arc<Endpoint>);
 
 impl Poster {
-    /// Posts to `endpoint`.
+    /// Creates a poster for `endpoint`.
     pub fn new(endpoint: &Arc<Endpoint>) -> Self {
         Self(endpoint.clone())
     }
 
-    /// [`Endpoint::send`].
+    /// Sends as [`Endpoint::send`] does.
     pub fn send(&self, buffer: KBox<Buffer>, len: usize) -> core::result::Result<(), RefusedPost> {
         self.0.send(buffer, len)
     }
 
-    /// [`Endpoint::receive`].
+    /// Posts a receive as [`Endpoint::receive`] does.
     pub fn receive(&self, buffer: KBox<Buffer>) -> core::result::Result<(), RefusedPost> {
         self.0.receive(buffer)
     }
 }
 
-/// The calls of a handler, which end when this is dropped: then the handler is not running, will not
-/// run, and has been dropped with all that it held. Where that may not sleep, all this is so soon after.
+/// An installed completion handler, which dropping removes: after the drop the handler is not running, will
+/// not be called, and has been dropped with its captures. In atomic context a workqueue completes the removal
+/// later.
 ///
-/// A handler that drops its own calls is not waited for, and is not called again.
+/// A handler that drops its own guard does not wait for itself, and is not called again.
 ///
-/// If the handle is forgotten, the calls end when the module of the handler is unloaded, before the
-/// module's memory is freed.
+/// If the guard is forgotten, the handler is removed when its module is unloaded, before the module's memory
+/// is freed.
 #[must_use = "the handler is called as long as this lives"]
 pub struct HandlerGuard(DeferredDrop<HandlerStop>);
 
@@ -95,7 +97,7 @@ impl Drop for HandlerGuard {
     }
 }
 
-/// What ends the calls.
+/// Removes the handler when dropped. May sleep.
 struct HandlerStop(Arc<Completions>);
 
 impl Drop for HandlerStop {
@@ -105,14 +107,14 @@ impl Drop for HandlerStop {
 }
 
 impl Completions {
-    /// Has `handler` called in hard-interrupt context when operations are over: at once, and again
-    /// when something arrives after a read has found nothing.
+    /// Installs a handler that is called in hard-interrupt context: once now, and then when a completion
+    /// arrives after an empty read.
     ///
-    /// Never two calls at a time. The handler reads until it finds nothing, and may post.
+    /// Calls never overlap. The handler reads until the queue is empty, and may post.
     ///
     /// # Errors
     ///
-    /// -FI_EBUSY if the queue has, or had, a handler; -FI_ENOMEM.
+    /// -FI_EBUSY if the queue has or had a handler; -FI_ENOMEM.
     pub fn on_interrupt<F>(
         self: &Arc<Self>,
         _here: ProcessContext,
@@ -128,7 +130,8 @@ impl Completions {
         self.start_calls(Handler::Interrupt(KBox::new(called, GFP_KERNEL)?))
     }
 
-    /// Has `handler` called where it may sleep; else as [`Self::on_interrupt`].
+    /// Installs a handler that is called in process context and may sleep; otherwise as
+    /// [`Self::on_interrupt`].
     pub fn on_arrival<F>(
         self: &Arc<Self>,
         _here: ProcessContext,
@@ -147,13 +150,13 @@ impl Completions {
     fn start_calls(self: &Arc<Self>, handler: Handler) -> Result<HandlerGuard> {
         let room = DropSlot::for_calls()?;
         self.queue.set_handler(handler)?;
-        // What has come before is told by nobody else.
+        // Completions that arrived earlier raise no notification.
         self.queue.schedule_handler();
         Ok(HandlerGuard(room.hold(HandlerStop(self.clone()))))
     }
 }
 
-/// A consumer's handler and its queue, until the calls end.
+/// A consumer's handler and its queue, until the handler is removed.
 struct HandlerState<F> {
     queue: Arc<Completions>,
     handler: F,

@@ -18,16 +18,17 @@ use crate::abi::{
 };
 use kernel::sync::Arc;
 
-/// A listener. Dropping it closes it, or where that may not sleep soon after; the peers that nobody
-/// accepted are refused.
+/// A listener. Dropping it closes it and rejects the pending connection requests; in atomic context, a
+/// workqueue does so later.
 pub struct Listener(DeferredDrop<Arc<PassiveEndpoint>>);
 
 impl Listener {
-    /// Listens on the source address of `info`: FI_CONNREQ events go to `events` and carry `source`.
+    /// Listens on the source address of `info`. FI_CONNREQ events go to `events` and carry `source`. May
+    /// sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EADDRINUSE, -FI_EADDRNOTAVAIL, -FI_ENODEV when no device has the address, -FI_ENOMEM.
+    /// -FI_EADDRINUSE, -FI_EADDRNOTAVAIL, -FI_ENODEV if no device has the address, -FI_ENOMEM.
     pub fn new(
         _here: ProcessContext,
         fabric: &Arc<Fabric>,
@@ -41,7 +42,7 @@ impl Listener {
         Ok(listener)
     }
 
-    /// Refuses the request that `info` describes.
+    /// Rejects the connection request that `info` describes. May sleep.
     pub fn reject(&self, _here: ProcessContext, info: &Info, private_data: &[u8]) -> Result {
         self.0.core().reject(info.handle(), private_data)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of ours that peers may reach, for Rust consumers.
+//! Local memory that peers can access, for Rust consumers.
 
 use super::{
     super::{
@@ -29,14 +29,14 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What peers may do with memory that they are lent.
+/// The access that peers have to a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RemoteAccess {
-    /// Read it.
+    /// Peers may read.
     Read,
-    /// Write it.
+    /// Peers may write.
     Write,
-    /// Both, and change it atomically where the device can.
+    /// Peers may read, write, and change the memory by atomic operations that the device supports.
     ReadWrite,
 }
 
@@ -50,22 +50,20 @@ impl RemoteAccess {
     }
 }
 
-/// A buffer that peers may reach, as long as this lives: whoever knows its key, through any endpoint of
-/// the domain.
+/// A buffer that peers can access with its key, through any endpoint of the domain, until it is dropped.
 ///
-/// What they do there raises no completion here, and may happen at any time: the bytes are copied in
-/// and out, never borrowed. Dropping it takes the right back first; where that may not sleep, both happen
-/// soon after.
+/// Remote accesses write no completion here and can happen at any time, so the bytes are copied in and out,
+/// never borrowed. Dropping first closes the memory region, then frees the buffer; in atomic context, a
+/// workqueue does so later.
 pub struct RemoteBuffer(DeferredDrop<SharedBuffer>);
 
 impl RemoteBuffer {
-    /// Lends all of `buffer` to the peers of `domain`.
+    /// Registers all of `buffer` for access by peers. May sleep.
     ///
     /// # Errors
     ///
-    /// With the buffer: -FI_EINVAL if it is empty, or of more pages than the device can list;
-    /// -FI_EOPNOTSUPP where device and CPU do not see the same memory at all times; -FI_ENOMEM,
-    /// -FI_ENODEV.
+    /// Returned with the buffer: -FI_EINVAL for an empty buffer, or one of more pages than the device
+    /// supports; -FI_EOPNOTSUPP if device and CPU accesses are not coherent; -FI_ENOMEM, -FI_ENODEV.
     pub fn new(
         _here: ProcessContext,
         domain: &Arc<Domain>,
@@ -82,27 +80,27 @@ impl RemoteBuffer {
         }
     }
 
-    /// How peers name its first byte. Any context.
+    /// Returns the location of the first byte as peers address it. Any context.
     pub fn remote(&self) -> RemoteMemory {
         let (addr, key) = self.0.name();
         RemoteMemory { addr, key }
     }
 
-    /// How many bytes it has. Any context.
+    /// Returns the length in bytes. Any context.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether it has none, which is never so. Any context.
+    /// Returns true if the length is 0, which is never the case. Any context.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Copies what is there from `at` on to `to`. Any context.
+    /// Copies bytes from offset `at` on to `to`. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL if that is not all in it, and nothing is copied.
+    /// -FI_EINVAL if the range is not within the buffer; nothing is copied.
     pub fn read(&self, at: usize, to: &mut [u8]) -> Result {
         match self.0.read(at, to) {
             true => Ok(()),
@@ -110,11 +108,11 @@ impl RemoteBuffer {
         }
     }
 
-    /// Copies `from` to where it is at `at`. Any context.
+    /// Copies `from` to the bytes from offset `at` on. Any context.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::read`].
+    /// As [`Self::read`].
     pub fn write(&self, at: usize, from: &[u8]) -> Result {
         match self.0.write(at, from) {
             true => Ok(()),
@@ -122,7 +120,7 @@ impl RemoteBuffer {
         }
     }
 
-    /// Takes the buffer back: when this returns no peer reaches it any more.
+    /// Closes the memory region and returns the buffer. No peer can access it any more. May sleep.
     pub fn take_back(self, _here: ProcessContext) -> KBox<Buffer> {
         self.0.into_inner().end()
     }

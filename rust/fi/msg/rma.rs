@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The peer's memory, for Rust consumers: what is written there, or comes from there, is in a buffer
-//! that belongs to the operation, as that of a message does.
+//! Remote memory access of connected endpoints for Rust consumers. The local memory of each operation is a
+//! buffer that the operation owns, as for a message.
 
 use super::{
     super::{
@@ -24,12 +24,13 @@ use super::{
 use kernel::prelude::*;
 
 impl Endpoint {
-    /// Writes the first `len` bytes of `buffer` to the peer's memory. Any context.
+    /// Writes the first `len` bytes of `buffer` to the peer's memory. The completion returns the buffer. Any
+    /// context.
     ///
     /// # Errors
     ///
-    /// With the buffer, as of [`Self::send`]. What the peer does not allow fails with the completion,
-    /// and ends the connection.
+    /// As [`Self::send`], with the buffer. An access that the peer does not permit fails the completion and
+    /// ends the connection.
     pub fn write(
         &self,
         buffer: KBox<Buffer>,
@@ -39,11 +40,12 @@ impl Endpoint {
         self.posting().access(buffer, len, (Rma::Write, to))
     }
 
-    /// Reads `len` bytes of the peer's memory to the beginning of `buffer`. Any context.
+    /// Reads `len` bytes of the peer's memory to the start of `buffer`. The completion returns the buffer.
+    /// Any context.
     ///
     /// # Errors
     ///
-    /// As of [`Self::write`].
+    /// As [`Self::write`].
     pub fn read(
         &self,
         buffer: KBox<Buffer>,
@@ -53,13 +55,13 @@ impl Endpoint {
         self.posting().access(buffer, len, (Rma::Read, from))
     }
 
-    /// Changes elements of the peer's by `op`, whose operands `buffer` begins with; what was there
-    /// before comes in their place. Any context.
+    /// Applies the atomic operation `op` to elements in the peer's memory, with the operands at the start of
+    /// `buffer`. The previous values replace the operands. Any context.
     ///
     /// # Errors
     ///
-    /// As of [`Self::write`]; -FI_EOPNOTSUPP for an operation that compares, or that the device does
-    /// not have; -FI_EMSGSIZE for more elements than it takes at a time.
+    /// As [`Self::write`]; -FI_EOPNOTSUPP for an operation that compares or that the device does not support;
+    /// -FI_EMSGSIZE for more elements than one operation can have.
     pub fn fetch(
         &self,
         buffer: KBox<Buffer>,
@@ -69,12 +71,12 @@ impl Endpoint {
         self.posting().change(buffer, (Form::Fetch, op), elements)
     }
 
-    /// The same with an operation that compares: with what stands behind the operands in `buffer`,
-    /// as many elements.
+    /// Applies the atomic operation `op`, which compares, as [`Self::fetch`] does. The compare values, one
+    /// per element, follow the operands in `buffer`. Any context.
     ///
     /// # Errors
     ///
-    /// As of [`Self::fetch`], but -FI_EOPNOTSUPP for an operation that does not compare.
+    /// As [`Self::fetch`], but -FI_EOPNOTSUPP for an operation that does not compare.
     pub fn compare(
         &self,
         buffer: KBox<Buffer>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Buffers for the messages of several endpoints, for Rust consumers.
+//! Shared receive contexts for Rust consumers.
 
 use super::super::{
     domain::Domain,
@@ -33,7 +33,8 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Receives that closes itself; buffers that are still posted are freed.
+/// The parts of an open context. Dropping closes the context and frees the buffers that are still posted. May
+/// sleep.
 struct Open {
     shared: Arc<SharedReceive>,
     domain: Arc<Domain>,
@@ -42,7 +43,8 @@ struct Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // Nobody is bound any more: each endpoint keeps what it shares. What is posted was given below.
+        // No endpoint is bound any more: each keeps a reference to its context. The context of each posted
+        // receive came from [`Buffer::post`].
         let claim = &self.claim;
         let _ = self
             .shared
@@ -50,19 +52,19 @@ impl Drop for Open {
     }
 }
 
-/// Buffers for the messages of all endpoints that share them: each takes the oldest, and its endpoint's
-/// [`Completions`](super::Completions) give it back.
+/// A shared receive context: each message of a bound endpoint consumes the oldest buffer, which returns from
+/// the endpoint's [`Completions`](super::Completions).
 ///
-/// Dropped by its owner and by the last of those endpoints it closes, silently; buffers that are still posted
-/// are freed. Where that may not sleep, both happen soon after.
+/// The context closes, without an event, when its owner and all bound endpoints have dropped it, and frees
+/// the buffers that are still posted; in atomic context, a workqueue does so later.
 pub struct SharedReceives(DeferredDrop<Open>);
 
 impl SharedReceives {
-    /// Opens room for `size` buffers, or for as many as the provider likes for 0.
+    /// Opens a context for `size` receives; 0 selects the provider's default. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOSYS where the device has nothing to share, -FI_EINVAL for a size beyond what it has,
+    /// -FI_ENOSYS if the device has no shared receive contexts, -FI_EINVAL for a size over its limit,
     /// -FI_ENOMEM.
     pub fn new(_here: ProcessContext, domain: &Arc<Domain>, size: usize) -> Result<Arc<Self>> {
         let shared = domain.shared_receive(&Attr {
@@ -78,21 +80,22 @@ impl SharedReceives {
         Ok(Arc::new(Self(open), GFP_KERNEL)?)
     }
 
-    /// Posts `buffer` for the next message. Any context.
+    /// Posts `buffer` for the next message. The completion returns the buffer. Any context.
     ///
     /// # Errors
     ///
-    /// With the buffer: -FI_EAGAIN when as many are posted as there is room for, -FI_EMSGSIZE when the device
-    /// takes no such message.
+    /// Returned with the buffer: -FI_EAGAIN when the context is full, -FI_EMSGSIZE for more than the device's
+    /// maximum message size.
     pub fn receive(&self, buffer: KBox<Buffer>) -> core::result::Result<(), RefusedPost> {
         self.post(None, buffer)
     }
 
-    /// The same for the next one with such a tag, of [datagrams](super::super::rdm). Any context.
+    /// Posts `buffer` for the next message whose tag matches `tag`, of [datagram
+    /// endpoints](super::super::rdm). Any context.
     ///
     /// # Errors
     ///
-    /// As of [`Self::receive`]; -FI_ENOSYS where messages have no tags.
+    /// As [`Self::receive`]; -FI_ENOSYS if the context has no tagged receives.
     pub fn receive_tagged(
         &self,
         tag: Tag,
@@ -132,12 +135,12 @@ impl SharedReceives {
         )
     }
 
-    /// How many more can be posted now. Any context.
+    /// Returns a lower bound on the receives that can be posted. Any context.
     pub fn room(&self) -> usize {
         self.0.shared.core().receives_left()
     }
 
-    /// What endpoints are bound to.
+    /// Returns the object that endpoints bind to.
     pub(in super::super) fn shared(&self) -> &Arc<SharedReceive> {
         &self.0.shared
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of what a completion queue gives back, over a queue of no device.
+//! Tests of the entries of a completion queue, with a queue of the dummy provider.
 
 use super::super::{
     cq::{

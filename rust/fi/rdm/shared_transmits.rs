@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What several datagram endpoints send with, for Rust consumers.
+//! Shared transmit contexts of datagram endpoints for Rust consumers.
 
 use super::super::{
     domain::Domain,
@@ -19,19 +19,21 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What all endpoints that share it have their operations under way with, instead of each with its own.
+/// A shared transmit context: a pool of transmit packets that bound endpoints use instead of packets of their
+/// own.
 ///
-/// Dropped by its owner and by the last of those endpoints it closes; where that may not sleep, soon after.
+/// The context closes when its owner and all bound endpoints have dropped it; in atomic context, a workqueue
+/// does so later.
 pub struct SharedTransmits(DeferredDrop<Arc<SharedTransmit>>);
 
 impl SharedTransmits {
-    /// Opens what `size` operations can be under way with at once, or as many as an endpoint has of its own
-    /// for 0.
+    /// Opens a context for `size` simultaneous operations; 0 selects the limit of an endpoint of its own. May
+    /// sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOSYS of a domain of connected endpoints, -FI_EINVAL for more than an endpoint has of its own,
-    /// -FI_ENODEV when the device goes away, -FI_ENOMEM.
+    /// -FI_ENOSYS for a domain of connected endpoints, -FI_EINVAL for a size over an endpoint's own limit,
+    /// -FI_ENODEV when the device is being removed, -FI_ENOMEM.
     pub fn new(_here: ProcessContext, domain: &Arc<Domain>, size: usize) -> Result<Arc<Self>> {
         let shared = domain.shared_transmit(&Attr {
             size,
@@ -40,7 +42,7 @@ impl SharedTransmits {
         Ok(Arc::new(Self(DeferredDrop::new(shared)?), GFP_KERNEL)?)
     }
 
-    /// What endpoints are bound to.
+    /// Returns the object that endpoints bind to.
     pub(super) fn shared(&self) -> &Arc<SharedTransmit> {
         &self.0
     }
