@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Atomic operations: which there are.
+//! Atomic operations: datatypes, operators and the check of their parameters.
 
 mod ops;
 
@@ -23,7 +23,7 @@ use crate::abi::{
 };
 use kernel::prelude::*;
 
-/// The type of the operands: an integer, with or without a sign.
+/// The type of the operands: a signed or unsigned integer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Datatype {
     size: usize,
@@ -31,11 +31,11 @@ pub struct Datatype {
 }
 
 impl Datatype {
-    /// From a C caller's number.
+    /// Converts a C caller's datatype.
     ///
     /// # Errors
     ///
-    /// -FI_EOPNOTSUPP for what is no integer of at most 64 bits.
+    /// -FI_EOPNOTSUPP for any type but an integer of at most 64 bits.
     pub fn from_raw(raw: fi_datatype) -> Result<Self> {
         let size = match raw {
             abi::FI_INT8 | abi::FI_UINT8 => 1,
@@ -51,7 +51,7 @@ impl Datatype {
         Ok(Self { size, is_signed })
     }
 
-    /// The number that C callers have for it.
+    /// Returns the C value.
     pub(crate) fn to_raw(self) -> fi_datatype {
         match (self.size, self.is_signed) {
             (1, true) => abi::FI_INT8,
@@ -65,33 +65,33 @@ impl Datatype {
         }
     }
 
-    /// Bytes of one.
+    /// Returns the size of an element in bytes.
     #[inline]
     pub fn size(self) -> usize {
         self.size
     }
 
-    /// How many fit into so many bytes.
+    /// Returns how many elements fit into `bytes` bytes.
     #[inline]
     pub fn count_in(self, bytes: usize) -> usize {
         bytes >> self.size.trailing_zeros()
     }
 }
 
-/// How an operation is called.
+/// The family of an atomic call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// `fi_atomic()`: nothing comes back.
+    /// `fi_atomic()`: returns no data.
     Base,
-    /// `fi_fetch_atomic()`: what was there before comes back.
+    /// `fi_fetch_atomic()`: returns the previous values.
     Fetch,
-    /// `fi_compare_atomic()`: the same, and there is something to compare with.
+    /// `fi_compare_atomic()`: returns the previous values and takes compare values.
     Compare,
 }
 
 macro_rules! ops {
     ($($op:ident = $raw:ident,)*) => {
-        /// What is done to a value.
+        /// The operator of an atomic operation.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[allow(missing_docs)]
         pub enum Op {
@@ -106,7 +106,7 @@ macro_rules! ops {
                 }
             }
 
-            /// The number that C callers have for it.
+            /// Returns the C value.
             pub(crate) fn to_raw(self) -> fi_op {
                 match self {
                     $(Self::$op => abi::$raw,)*
@@ -139,17 +139,17 @@ ops! {
 }
 
 impl Op {
-    /// From a C caller's number.
+    /// Converts a C caller's operator.
     ///
     /// # Errors
     ///
-    /// -FI_EOPNOTSUPP for one that `form` does not have.
+    /// -FI_EOPNOTSUPP for an operator that `form` does not support.
     pub fn from_raw(raw: fi_op, form: Form) -> Result<Self> {
         let op = Self::of_number(raw).ok_or(Errno::EOPNOTSUPP)?;
         op.is_for(form).then_some(op).ok_or(Errno::EOPNOTSUPP)
     }
 
-    /// Whether `form` has it.
+    /// Returns true if `form` supports the operator.
     pub fn is_for(self, form: Form) -> bool {
         match form {
             Form::Compare => self.compares(),
@@ -172,25 +172,25 @@ impl Op {
     }
 }
 
-/// An atomic operation, but for its operands, which are the memory of its message.
+/// An atomic operation, without its operands, which are the memory of its message.
 pub struct Atomic<'a> {
-    /// How it is called.
+    /// Family of the call.
     pub form: Form,
-    /// What is done.
+    /// Operator.
     pub op: Op,
-    /// To what.
+    /// Type of the elements.
     pub datatype: Datatype,
-    /// Where.
+    /// Ranges of the peer's memory.
     pub remote: &'a [fi_rma_ioc],
-    /// What to compare with; [`Form::Compare`] only.
+    /// Compare values; [`Form::Compare`] only.
     pub compare: &'a [Segment],
-    /// Where the old values go; not with [`Form::Base`].
+    /// Memory for the previous values; empty with [`Form::Base`].
     pub result: &'a [Segment],
-    /// A descriptor for each of `result`, or none at all.
+    /// Descriptors, either one per segment of `result` or none.
     pub result_descriptors: &'a [Descriptor],
 }
 
-/// How many bytes there are in local memory that is to have as many elements as the peer's.
+/// Returns the total length of local memory in bytes; -FI_EMSGSIZE on overflow.
 fn total(segments: &[Segment]) -> Result<usize> {
     let mut total = 0usize;
     for segment in segments {
@@ -200,13 +200,13 @@ fn total(segments: &[Segment]) -> Result<usize> {
 }
 
 impl Atomic<'_> {
-    /// The one range of the peer's memory that it changes, with the operands of `message`, and how many
-    /// bytes that has: of `most` elements at the most.
+    /// Checks the operation, and returns its single range of the peer's memory and the length of that range
+    /// in bytes. The limit is `most` elements.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for none or several, for no elements, for some that do not lie where such elements lie
-    /// or beyond the last address, and for local memory of another length; -FI_EMSGSIZE for too many.
+    /// -FI_EINVAL for no or several ranges, for no elements, for a range that is misaligned or extends past
+    /// the last address, and for local memory of another length; -FI_EMSGSIZE for too many elements.
     pub(crate) fn target(
         &self,
         message: &Message<'_>,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address vectors: addresses of peers, and the small numbers that stand for them.
+//! Address vectors: the addresses of peers and their `fi_addr_t` handles.
 //!
-//! A `fi_addr_t` is an index (a table's) or an index below the generation of its entry (a map's), with
-//! room for the number of a receive context in the bits above. Whoever reads needs no lock; inserting
-//! and removing takes that of the [`table`], a batch at a time.
+//! The handle of an FI_AV_TABLE vector is the index of the address; the handle of an FI_AV_MAP vector also
+//! has the generation of the index above it. The high bits can hold the index of a receive context. Lookups
+//! take no lock. Insertions and removals take the lock of the [`table`], an insertion once per batch.
 
 mod async_insert;
 mod free_indexes;
@@ -76,19 +76,19 @@ use kernel::{
     },
 };
 
-/// Bits of an index.
+/// Number of bits of an index.
 const INDEX_BITS: u32 = MOST_ADDRESSES.ilog2();
-/// How many addresses are inserted before another writer may come in between.
+/// Number of addresses that are inserted under one hold of the writer lock.
 const BATCH: usize = 64;
-/// How many addresses memory is taken for before they come, at most.
+/// Maximum number of addresses that memory is allocated for when a vector is opened.
 const MOST_EXPECTED: u32 = 1 << 20;
 
-/// How a `fi_addr_t` is made.
+/// The kind of handles of a vector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Type {
-    /// It is the index, which is used again after a removal.
+    /// FI_AV_TABLE: the handle is the index, which is reused after a removal.
     Table,
-    /// It also tells how often the index has been used: none comes twice.
+    /// FI_AV_MAP: the handle also contains the generation of the index, so that no handle is reused.
     Map,
 }
 
@@ -102,30 +102,30 @@ impl Type {
     }
 }
 
-/// How an address vector is opened.
+/// Attributes of an address vector.
 #[derive(Clone, Copy)]
 pub struct Attr<'a> {
-    /// What its addresses are; the domain chooses where nothing is said.
+    /// Type of the handles; `None` for the domain's choice.
     pub kind: Option<Type>,
-    /// High bits of a `fi_addr_t` that select a receive context, at most as many as the largest endpoint of
-    /// the domain needs.
+    /// Number of high bits of a `fi_addr_t` that select a receive context, at most as many as the largest
+    /// endpoint of the domain needs.
     pub rx_ctx_bits: u32,
     /// Expected number of addresses, up to 33,554,432: a hint.
     pub count: usize,
-    /// Whether insertions go on by themselves, and tell an event queue of their end.
+    /// True if insertions are asynchronous and an event queue reports their completion.
     pub is_async: bool,
-    /// The name under which it is shared with others who open it in the domain of the same name. Its
-    /// type and bits are those that it was opened with first.
+    /// Name under which vectors of domains of one name share their addresses. All have the type and the
+    /// receive context bits of the first one.
     pub name: Option<&'a CStr>,
-    /// Whether it is only read: the name has to be there.
+    /// True for a read-only vector, whose name must already exist.
     pub is_read_only: bool,
 }
 
-/// An address to be inserted.
+/// An address to insert.
 pub struct Insertion {
-    /// The address, or why there is none.
+    /// The address, or the error of its conversion.
     pub address: Result<SocketAddr>,
-    /// What completions tell in place of its `fi_addr_t`, with FI_AV_USER_ID.
+    /// Identifier that completions report instead of the `fi_addr_t`, with FI_AV_USER_ID.
     pub user_id: Option<u64>,
 }
 
@@ -140,7 +140,7 @@ pub struct AddressVector {
     is_shared: bool,
     is_read_only: bool,
     is_async: bool,
-    /// What insertions that go on are inside of.
+    /// Rundown protection of asynchronous insertions: the close waits for them.
     later: Arc<Rundown>,
     users: ChildCount,
     /// Number of bound endpoints that have an offload provider.
@@ -165,13 +165,13 @@ impl Drop for Offloaded {
     }
 }
 
-/// What a vector has until it is closed.
+/// The objects that a vector uses until it is closed.
 struct Resources {
-    /// Where insertions tell of their end.
+    /// Event queue for the completion of asynchronous insertions.
     events: Option<ChildRef<EventQueue>>,
-    /// If others may have the table too.
+    /// The named table, for a vector that can share it.
     share: Option<NamedTableRef>,
-    /// Whose table it is, if it is a peer's.
+    /// The vector whose table this one uses, for a peer vector.
     owner: Option<ChildRef<AddressVector>>,
 }
 
@@ -191,7 +191,8 @@ impl TableAttr {
     }
 }
 
-/// The type that is meant: that of the domain, or of what is there, where nothing is said.
+/// Returns the type of a vector: the requested one, else the domain's, else that of the existing table, else
+/// a table. -FI_EINVAL if the request contradicts the domain.
 fn choose(asked: Option<Type>, domain: Option<Type>, there: Option<Type>) -> Result<Type> {
     match (asked, domain) {
         (Some(asked), Some(chosen)) if asked != chosen => Err(Errno::EINVAL),
@@ -199,7 +200,8 @@ fn choose(asked: Option<Type>, domain: Option<Type>, there: Option<Type>) -> Res
     }
 }
 
-/// An address that a peer can have: -FI_EADDRNOTAVAIL for a port of 0, the wildcard, and groups.
+/// Returns `address` if a peer can have it; -FI_EADDRNOTAVAIL for port 0, the wildcard address, and multicast
+/// and broadcast addresses.
 pub fn destination(address: SocketAddr) -> Result<SocketAddr> {
     let ip = address.ip();
     let is_group = match ip {
@@ -219,7 +221,7 @@ fn insert_one(writing: &mut WriteGuard<'_>, insertion: &Insertion) -> Result<Slo
 
 impl AddressVector {
     pub(super) fn new(domain: ChildRef<Domain>, attr: &Attr<'_>) -> Result<Arc<Self>> {
-        // The bits of the highest index of a context.
+        // Number of bits of the highest context index.
         let highest = domain.core().max_rx_contexts().saturating_sub(1);
         if attr.rx_ctx_bits > usize::BITS - highest.leading_zeros()
             || attr.count > MOST_ADDRESSES as usize
@@ -259,7 +261,7 @@ impl AddressVector {
         Ok(vector)
     }
 
-    /// A vector with the addresses of `owner`, which are changed there alone.
+    /// Creates a peer vector with the addresses of `owner`, which can be changed only through `owner`.
     pub(super) fn peer(
         domain: ChildRef<Domain>,
         owner: ChildRef<Self>,
@@ -324,51 +326,52 @@ impl AddressVector {
         &self.ties.entry
     }
 
-    /// Whether it was opened in that domain.
+    /// Returns true if the vector was opened in `domain`.
     pub(super) fn is_of(&self, domain: &Arc<Domain>) -> bool {
         Arc::ptr_eq(self.ties.parent.arc(), domain)
     }
 
-    /// The type that it was opened with.
+    /// Returns the type of the handles.
     pub fn kind(&self) -> Type {
         self.kind
     }
 
-    /// How many high bits name a receive context.
+    /// Returns the number of high bits that select a receive context.
     pub(crate) fn rx_ctx_bits(&self) -> u32 {
         self.rx_ctx_bits
     }
 
-    /// Returns whether an endpoint that is bound to the vector has an offload provider. Any context.
+    /// Returns true if an endpoint that is bound to the vector has an offload provider. Any context.
     pub(crate) fn has_offload(&self) -> bool {
         self.offloads.load(Relaxed) > 0
     }
 
-    /// How many addresses there are. Any context.
+    /// Returns the number of addresses. Any context.
     pub fn count(&self) -> usize {
         self.table.count().get() as usize
     }
 
-    /// Whether others may have the same addresses, and so no identifiers of their own for them.
+    /// Returns true if other vectors may use the same table; then addresses have no identifiers.
     pub fn is_shared(&self) -> bool {
         self.is_shared
     }
 
-    /// What is the same for all who share it, and tells it from others.
+    /// Returns a number that is equal for all vectors with the same table, and unique to them.
     pub fn identity(&self) -> usize {
         Arc::as_ptr(&self.table) as usize
     }
 
-    /// Whether insertions go on by themselves.
+    /// Returns true if insertions are asynchronous.
     pub fn is_async(&self) -> bool {
         self.is_async
     }
 
-    /// Tells `queue` of the ends of insertions.
+    /// Binds the event queue that reports the completion of insertions. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL if the vector has a queue, needs none, or the queue belongs to another fabric.
+    /// -FI_EINVAL if a queue is bound, insertions are not asynchronous, or the queue belongs to another
+    /// fabric.
     pub fn bind(&self, _here: ProcessContext, queue: &Arc<EventQueue>) -> Result {
         if !queue.is_of(self.ties.parent.fabric()) {
             return Err(Errno::EINVAL);
@@ -381,16 +384,16 @@ impl AddressVector {
         Ok(())
     }
 
-    /// Inserts addresses in order, tells `each` of its number and outcome, and returns how many have
-    /// been inserted.
+    /// Inserts addresses in order, calls `each` with the number and the result of each one, and returns how
+    /// many were inserted. May sleep.
     ///
-    /// An address that is there is counted once more, and has the same `fi_addr_t`.
+    /// An address that is present has its use count incremented, and keeps its `fi_addr_t`.
     ///
     /// # Errors
     ///
-    /// Of an address: what it comes with, -FI_EADDRNOTAVAIL for no [`destination`]; -FI_ENOMEM, after
-    /// which nothing more is tried: -FI_ECANCELED for the rest. Of the call: -FI_EINVAL where insertions
-    /// go on by themselves, -FI_EACCES where it is only read.
+    /// Per address: its own error, -FI_EADDRNOTAVAIL if it is no valid [`destination`](check_destination);
+    /// -FI_ENOMEM, after which the remaining addresses fail with -FI_ECANCELED. For the call: -FI_EINVAL if
+    /// insertions are asynchronous, -FI_EACCES for a read-only vector.
     pub(crate) fn insert(
         &self,
         _here: ProcessContext,
@@ -407,7 +410,7 @@ impl AddressVector {
         Ok(self.insert_spots(&mut insertions.into_iter(), &mut each))
     }
 
-    /// Whether it may be changed, here and by this consumer.
+    /// Returns -FI_EACCES for a read-only vector.
     fn check_writable(&self) -> Result {
         match self.is_read_only {
             true => Err(Errno::EACCES),
@@ -415,7 +418,7 @@ impl AddressVector {
         }
     }
 
-    /// [`Self::insert`], of one that takes them now.
+    /// Implements [`Self::insert`] for a writable vector.
     fn insert_spots(
         &self,
         insertions: &mut dyn Iterator<Item = Insertion>,
@@ -438,11 +441,11 @@ impl AddressVector {
         count
     }
 
-    /// Takes one insertion of the address back; with the last one it goes away.
+    /// Removes one insertion of the address; the last removal frees its index. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL if it is not there, -FI_EACCES where it is only read.
+    /// -FI_EINVAL if the address is not present, -FI_EACCES for a read-only vector.
     pub(crate) fn remove(&self, _here: ProcessContext, addr: fi_addr_t) -> Result {
         self.check_writable()?;
         let (index, generation) = self.parts(addr)?;
@@ -451,11 +454,11 @@ impl AddressVector {
         writing.remove(spot)
     }
 
-    /// What was inserted as this. Any context.
+    /// Returns the address of a handle. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL if it is not there.
+    /// -FI_EINVAL if it is not present.
     #[inline(always)]
     pub(crate) fn lookup(&self, addr: fi_addr_t) -> Result<SocketAddr> {
         match self.lookup_v4(addr) {
@@ -475,15 +478,15 @@ impl AddressVector {
         }
     }
 
-    /// The number of the receive context that is named with an address. Any context.
+    /// Returns the index of the receive context that the high bits of a handle select. Any context.
     #[inline]
     pub(crate) fn context(&self, addr: fi_addr_t) -> fi_addr_t {
         let below = fi_addr_t::BITS - self.rx_ctx_bits;
         addr.checked_shr(below).unwrap_or(0)
     }
 
-    /// The IP address and the port of an IPv4 address that was inserted as this, where a short way leads
-    /// to it: nothing says that there is none but [`Self::lookup`]. Any context.
+    /// Returns IP address and port of an IPv4 address on the fast path. `None` does not mean that the address
+    /// is missing: [`Self::lookup`] decides. Any context.
     #[inline(always)]
     pub(crate) fn lookup_v4(&self, addr: fi_addr_t) -> Option<(u32, u16)> {
         let (index, generation) = self.parts(addr).ok()?;
@@ -493,15 +496,16 @@ impl AddressVector {
             .then_some(address)
     }
 
-    /// The `fi_addr_t` of an address that is there. Any context.
+    /// Returns the handle of an address, if present. Any context.
     pub(crate) fn find(&self, address: &SocketAddr) -> Option<fi_addr_t> {
         self.table.find(address).map(|spot| self.to_addr(spot))
     }
 
-    /// What completions tell of a peer: its identifier if it has one, else its `fi_addr_t`. Any context.
+    /// Returns the source that completions report for a handle: the address's identifier if it has one, else
+    /// the handle. Any context.
     ///
-    /// After its address is removed, a handle of FI_AV_MAP never resolves to the identifier of the address
-    /// that reuses its index.
+    /// After its address is removed, an FI_AV_MAP handle never resolves to the identifier of the address that
+    /// reuses its index.
     pub fn reported(&self, addr: fi_addr_t) -> fi_addr_t {
         let id = self
             .parts(addr)
@@ -510,23 +514,23 @@ impl AddressVector {
         id.unwrap_or(addr)
     }
 
-    /// Hands all that is there to `f`, in the order of indices. Process context.
+    /// Calls `f` for each address in the order of indices. Process context.
     pub(crate) fn each(&self, mut f: impl FnMut(fi_addr_t)) {
         self.table.write().each(|spot| f(self.to_addr(spot)));
     }
 
-    /// Bytes of memory that its addresses take. Process context.
+    /// Returns the memory use of the addresses in bytes. Process context.
     pub fn memory(&self) -> usize {
         self.table.size()
     }
 
-    /// Closes the vector: -FI_EBUSY while an endpoint, a set or a peer's is bound to it. May sleep, until the
-    /// insertions that go on have given up: what they have not done fails with -FI_ECANCELED.
+    /// Closes the vector: -FI_EBUSY while an endpoint, a set or a peer vector uses it. Cancels asynchronous
+    /// insertions, whose remaining addresses fail with -FI_ECANCELED, and waits for them. May sleep.
     pub(crate) fn close(&self) -> Result {
         self.users.try_close()?;
         self.ties.entry.remove();
         self.later.run_down();
-        // Dropped behind the lock.
+        // Dropped after the lock is released.
         let mut bound = self.bound.lock();
         let _left = (bound.events.take(), bound.share.take(), bound.owner.take());
         drop(bound);
@@ -537,7 +541,7 @@ impl AddressVector {
         self.kind.to_addr(spot)
     }
 
-    /// The index, and the generation where one is told. A receive context is left aside.
+    /// Splits a handle into the index and, for FI_AV_MAP, the generation; ignores the receive context.
     #[inline(always)]
     fn parts(&self, addr: fi_addr_t) -> Result<(u32, Option<u32>)> {
         if addr == abi::FI_ADDR_NOTAVAIL {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What an operation makes of a value.
+//! Evaluation of atomic operators.
 
 use super::{
     Datatype,
@@ -8,24 +8,24 @@ use super::{
 };
 use kernel::prelude::*;
 
-/// What an operation finds and what it takes with it, each in the lowest bytes.
+/// The operands of an atomic operation, each in the low bytes of a `u64`.
 #[derive(Clone, Copy)]
 pub struct Operands {
-    /// The value before.
+    /// Previous value at the target.
     pub old: u64,
-    /// What the consumer gives.
+    /// Operand of the consumer.
     pub operand: u64,
-    /// What it compares with, if it does.
+    /// Compare value, for an operator that compares.
     pub compare: u64,
 }
 
 impl Datatype {
-    /// The value alone, without what is above it.
+    /// Returns the bits of `value` that belong to the type.
     fn cut(self, value: u64) -> u64 {
         value & (u64::MAX >> (u64::BITS - self.bits()))
     }
 
-    /// A number for each value, in the order of what the values mean.
+    /// Maps values to numbers in the same order, for signed and unsigned comparison.
     fn rank(self, value: u64) -> u64 {
         let top = value << (u64::BITS - self.bits());
         match self.is_signed {
@@ -40,7 +40,7 @@ impl Datatype {
 }
 
 impl Op {
-    /// The value after.
+    /// Returns the new value at the target.
     pub fn apply(self, datatype: Datatype, operands: Operands) -> u64 {
         let old = datatype.cut(operands.old);
         let operand = datatype.cut(operands.operand);
@@ -107,7 +107,7 @@ mod tests {
             (Op::SwapGt, [5, 5, 9]),
         ];
         for (op, [below, same, above]) in cases {
-            // The old value is 5, and 9 comes in its place; compared with 4, 5 and 6.
+            // The old value is 5, and the operand is 9; the compare values are 4, 5 and 6.
             assert_eq!(apply(op, abi::FI_INT32, 5, 9, 4), below);
             assert_eq!(apply(op, abi::FI_INT32, 5, 9, 5), same);
             assert_eq!(apply(op, abi::FI_INT32, 5, 9, 6), above);

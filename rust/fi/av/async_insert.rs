@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Insertions that go on by themselves: FI_EVENT.
+//! Asynchronous insertion: FI_EVENT.
 //!
-//! An address takes its place at once, as in any insertion, for handles count in the order of the
-//! calls. Then a work item looks for the ways to the peers, takes those back that have none, and tells
-//! the event queue. The mutex of an insertion is for its work item alone.
+//! Each address is inserted at once, so that handles are assigned in the order of the calls. A work item then
+//! resolves the routes to the peers, removes the addresses without a route, and writes the completion event.
+//! The mutex of an insertion guards the state that its work item takes.
 
 use super::{
     table::{
@@ -56,9 +56,10 @@ use kernel::{
     },
 };
 
-/// Who is told of each address: at first when it takes its place, again if it loses that.
+/// Observer of the addresses of an insertion. Each result is reported after the insertion, and again if the
+/// address is removed because its peer cannot be reached.
 pub trait InsertObserver: Send {
-    /// What has become of the address with that number.
+    /// Reports the result for the address with this number in the call.
     fn tell(&mut self, number: usize, outcome: Result<fi_addr_t>);
 }
 
@@ -68,26 +69,26 @@ impl<F: FnMut(usize, Result<fi_addr_t>) + Send> InsertObserver for F {
     }
 }
 
-/// An address that has its place.
+/// An inserted address.
 #[derive(Clone, Copy)]
 struct PendingAddr {
     number: u32,
     spot: SlotId,
-    /// Whether its peer is still looked for.
+    /// True until its route is resolved or has failed.
     is_open: bool,
 }
 
-/// What is left to be done.
+/// The remaining work of an asynchronous insertion.
 struct InsertWork {
     placed: KVVec<PendingAddr>,
-    /// How many of them have been looked at.
+    /// Number of addresses passed to the provider.
     seen: usize,
     tell: KBox<dyn InsertObserver>,
     batch: KBox<Batch>,
     event: OwnedEvent,
     events: ChildRef<EventQueue>,
     vector: Arc<AddressVector>,
-    /// Last: who closes the vector waits for the rest.
+    /// Dropped last: the close of the vector waits until the other fields are gone.
     _stay: OwnedRundownGuard,
 }
 
@@ -127,14 +128,13 @@ impl AddressVector {
         }
     }
 
-    /// Begins to insert `count` addresses. Each takes its place now; the bound queue is told of those
-    /// whose peers cannot be reached, and of the end, with `source` and `context`.
+    /// Starts to insert `count` addresses. Each one gets its handle now; the bound event queue reports the
+    /// addresses whose peers cannot be reached, and the completion, with `source` and `context`. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOEQ if no queue is bound, -FI_EINVAL unless insertions go on by themselves here or once
-    /// the vector is closed, -FI_EACCES where it is only read, -FI_ENOMEM, also for more than a vector
-    /// can have.
+    /// -FI_ENOEQ if no queue is bound, -FI_EINVAL if insertions are not asynchronous or the vector is closed,
+    /// -FI_EACCES for a read-only vector, -FI_ENOMEM, also for more addresses than a vector can hold.
     pub(crate) fn insert_later(
         self: &Arc<Self>,
         here: ProcessContext,
@@ -152,7 +152,7 @@ impl AddressVector {
             None => return Err(Errno::ENOEQ),
             Some(events) => ChildRef::new(events.arc())?,
         };
-        // More cannot be there, and memory for them would be asked for in vain and aloud.
+        // More addresses cannot fit: refused before memory is allocated for them.
         if count > MOST_ADDRESSES as usize {
             return Err(Errno::ENOMEM);
         }
@@ -176,7 +176,7 @@ impl AddressVector {
         let mut place = |number, outcome| task.place(number, outcome);
         self.insert_spots(&mut insertions.into_iter(), &mut place);
         *work.task.lock() = Some(task);
-        // It was not queued before.
+        // The work item is new, so it is not queued yet.
         let _ = workqueue::system_long().enqueue(work);
         Ok(())
     }
@@ -193,14 +193,14 @@ impl InsertWork {
                     spot,
                     is_open: true,
                 };
-                // There is room for all.
+                // `placed` has capacity for `count` addresses.
                 let _ = self.placed.push_within_capacity(placed);
             }
             Err(errno) => self.batch.add_failure(number as u32, errno),
         }
     }
 
-    /// Whether it succeeded or lost its place is known.
+    /// Records the final result of the address at `at`, and removes the address if it failed.
     fn settle(&mut self, at: usize, outcome: Result) {
         let Some(placed) = self.placed.get_mut(at) else {
             return;
@@ -211,7 +211,7 @@ impl InsertWork {
             self.batch.add_success();
             return;
         };
-        // The consumer may have removed it before.
+        // The consumer may already have removed the address.
         let _ = self.vector.table.write().remove(spot);
         self.tell.tell(number as usize, Err(errno));
         self.batch.add_failure(number, errno);
@@ -226,7 +226,7 @@ impl InsertWork {
             }
         }
         let queue = self.events.arc().clone();
-        // What is told of an address may go when the queue has the end.
+        // The consumer may free the observer's data when it has read the event.
         drop(self.tell);
         queue.push(self.event.set_batch(self.batch));
     }
@@ -240,7 +240,7 @@ impl AsyncResolve for InsertWork {
             self.seen += 1;
             match self.vector.table.get(spot.index) {
                 Some((address, now)) if now == spot => return Some((at, address)),
-                // It has been removed meanwhile.
+                // The address was removed in the meantime.
                 _ => self.settle(at, Err(Errno::ECANCELED)),
             }
         }

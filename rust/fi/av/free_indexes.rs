@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A set of small numbers whose lowest member is found at once: the free indices of a table.
+//! The free indices of a table: a bitmap whose lowest member is found in a constant number of steps.
 //!
-//! A bit for each number, above that a bit for each word of bits that is not zero, and so on until one
-//! word is left.
+//! The lowest level has a bit per index; each further level has a bit for each word below that is not zero,
+//! up to a single word.
 
 use crate::abi::Result;
 use kernel::{
@@ -11,28 +11,28 @@ use kernel::{
     prelude::*, //
 };
 
-/// Enough for every `u32`.
+/// Number of levels, enough for every `u32`.
 const LEVELS: usize = 6;
 const WORD: u32 = u64::BITS;
 
-/// The numbers.
+/// The set of free indices.
 pub(super) struct FreeIndexes {
     levels: [KVVec<u64>; LEVELS],
 }
 
 impl FreeIndexes {
-    /// No number, and room for none.
+    /// Returns an empty set without capacity.
     pub(super) const fn new() -> Self {
         Self {
             levels: [const { KVVec::new() }; LEVELS],
         }
     }
 
-    /// Makes room for the numbers below `bound`. May sleep.
+    /// Allocates capacity for the indices below `bound`. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOMEM: there is as much room as before.
+    /// -FI_ENOMEM; the capacity is unchanged.
     pub(super) fn reserve(&mut self, bound: u32) -> Result {
         let mut words = bound;
         for level in &mut self.levels {
@@ -45,7 +45,7 @@ impl FreeIndexes {
         Ok(())
     }
 
-    /// Adds a number; one that there is no room for is left out.
+    /// Adds an index; ignores one beyond the capacity.
     pub(super) fn add(&mut self, number: u32) {
         let mut at = number;
         for level in &mut self.levels {
@@ -61,7 +61,7 @@ impl FreeIndexes {
         }
     }
 
-    /// The lowest number.
+    /// Returns the lowest free index.
     pub(super) fn lowest(&self) -> Option<u32> {
         let mut lowest = 0;
         for level in self.levels.iter().rev() {
@@ -74,7 +74,7 @@ impl FreeIndexes {
         Some(lowest)
     }
 
-    /// Takes a number out.
+    /// Removes an index.
     pub(super) fn take(&mut self, number: u32) {
         let mut at = number;
         for level in &mut self.levels {
@@ -89,7 +89,7 @@ impl FreeIndexes {
         }
     }
 
-    /// How many bytes it takes.
+    /// Returns the memory use in bytes.
     pub(super) fn size(&self) -> usize {
         let words = |level: &KVVec<u64>| level.capacity() * size_of::<u64>();
         self.levels.iter().map(words).sum()
@@ -115,7 +115,7 @@ mod tests {
         for number in numbers {
             vacant.add(number);
         }
-        // Twice is once.
+        // A second add has no effect.
         vacant.add(64);
         let mut sorted = numbers;
         sorted.sort_unstable();
@@ -132,7 +132,7 @@ mod tests {
         for bound in [1, 64, 65, 4096, 4097, 262_145] {
             assert!(vacant.reserve(bound).is_ok());
             vacant.add(bound - 1);
-            // No room for it.
+            // The index is beyond the capacity, so it is ignored.
             vacant.add(bound.next_multiple_of(64));
         }
         for bound in [1, 64, 65, 4096, 4097, 262_145] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What of an address vector is told of: how many addresses it has, and which.
+//! Introspection of an address vector: the number of addresses, and a listing.
 
 use super::{
     table::Table,
@@ -23,7 +23,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// How many places of a table are looked at together.
+/// Number of table slots that one call of `list()` examines.
 const LOOKS: u64 = 256;
 
 pub(super) struct AvInfo {
@@ -32,7 +32,7 @@ pub(super) struct AvInfo {
 }
 
 impl AvInfo {
-    /// Of a vector of that type. May sleep.
+    /// Creates the source for a vector of type `kind`. May sleep.
     ///
     /// # Errors
     ///
@@ -52,7 +52,7 @@ impl Introspect for AvInfo {
         let most = most.min(batch.capacity());
         let end = at.saturating_add(LOOKS);
         while *at < end {
-            // Nothing has ever been beyond the table's memory.
+            // No slot beyond the table's memory has ever been used.
             let place = u32::try_from(*at).ok();
             let Some((index, uses)) = place.and_then(|at| Some((at, self.table.uses(at)?))) else {
                 return Some(false);
@@ -66,7 +66,7 @@ impl Introspect for AvInfo {
                     fi_addr: self.kind.to_addr(spot),
                     user_id: id.unwrap_or(0),
                     flags: id.map_or(0, |_| KOFI_ADDRESS_USER_ID),
-                    // It may have come just now.
+                    // The address may have been inserted after `uses` was read.
                     uses: uses.max(1),
                     ..pin_init::zeroed()
                 };
@@ -94,7 +94,7 @@ mod tests {
         SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), port).into()
     }
 
-    /// The ports of the numbers, which are listed so many at a time.
+    /// Returns handle and use count of all addresses, listed at most `most` at a time.
     fn listed(shown: &AvInfo, most: usize) -> kernel::error::Result<KVec<(u64, u32)>> {
         let mut batch = KVec::with_capacity(4, GFP_KERNEL)?;
         let (mut at, mut all) = (0, KVec::new());

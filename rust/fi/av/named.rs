@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tables that several vectors share under a name. Who opens the name first makes the table; it is there
-//! until the last one closes. The registry's lock guards the list, and how often each is open.
+//! Tables that several vectors share under a name. The first open creates the table, the last close removes
+//! it. The registry's lock guards the list and the open counts.
 
 use super::{
     table::Table,
@@ -24,11 +24,10 @@ use kernel::{
     },
 };
 
-/// Most bytes of a name.
+/// Maximum length of a name in bytes.
 const MAX_NAME: usize = 255;
 
-/// Scope of a vector's name: the domains of one name in one network namespace, for addresses of one
-/// format.
+/// Scope of a vector's name: the domains of one name in one network namespace with one address format.
 pub(super) struct NameScope<'a> {
     /// Address of the namespace, which the open domain keeps alive.
     pub(super) net: usize,
@@ -37,7 +36,7 @@ pub(super) struct NameScope<'a> {
     pub(super) name: &'a CStr,
 }
 
-/// What all who open a name have to agree on.
+/// The attributes that all vectors of a name have in common.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct TableAttr {
     pub(super) kind: Type,
@@ -63,16 +62,17 @@ impl NamedTable {
     }
 }
 
-/// One who has opened a name.
+/// A counted reference of one vector to a named table.
 pub(super) struct NamedTableRef(Arc<NamedTable>);
 
 impl NamedTableRef {
-    /// Opens a name: finds the table, or makes it in the shape that is `asked` for. May sleep.
+    /// Opens a name: finds the table, or creates it with the attributes that `asked` returns. `asked` gets
+    /// the type of an existing table. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for no name or one that is too long, and where it is there in another shape than
-    /// `asked`; -FI_ENOENT if it is not there and nobody makes it; -FI_ENOMEM.
+    /// -FI_EINVAL for an empty or too long name, and if the existing table has other attributes; -FI_ENOENT
+    /// if the table does not exist and must not be created; -FI_ENOMEM.
     pub(super) fn open(
         place: &NameScope<'_>,
         asked: impl FnOnce(Option<Type>) -> Result<TableAttr>,

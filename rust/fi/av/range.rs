@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Addresses in sequence: all services of a node, then those of the next.
+//! Ranges of consecutive addresses for `fi_av_insertsym()`: all services of a node, then those of the next
+//! one.
 
 use super::destination;
 use crate::abi::{
@@ -15,7 +16,7 @@ use core::net::{
 };
 use kernel::prelude::*;
 
-/// `nodes` times `services` addresses from `first` on.
+/// A range of `nodes` times `services` addresses, starting with `first`.
 #[derive(Clone, Copy)]
 pub struct AddrRange {
     first: SocketAddr,
@@ -24,11 +25,11 @@ pub struct AddrRange {
 }
 
 impl AddrRange {
-    /// The addresses of `nodes` nodes in sequence, each with `services` ports in sequence.
+    /// Returns the range of `nodes` consecutive nodes with `services` consecutive ports each.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL if there are more than a call can tell of.
+    /// -FI_EINVAL for more addresses than the result of a call can count.
     pub fn new(first: SocketAddr, nodes: usize, services: usize) -> Result<Self> {
         let range = Self {
             first,
@@ -41,21 +42,21 @@ impl AddrRange {
         }
     }
 
-    /// How many they are.
+    /// Returns the number of addresses.
     pub fn len(&self) -> usize {
         self.nodes * self.services
     }
 
-    /// Whether there are none.
+    /// Returns true if the range is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The addresses, in order.
+    /// Returns the addresses in order.
     ///
     /// # Errors
     ///
-    /// -FI_EADDRNOTAVAIL for each that is past the last address or the last port, or no destination.
+    /// -FI_EADDRNOTAVAIL for each one beyond the last address or port, or that is no valid destination.
     pub fn iter(self) -> impl Iterator<Item = Result<SocketAddr>> {
         (0..self.nodes)
             .flat_map(move |node| (0..self.services).map(move |service| self.at(node, service)))
@@ -139,7 +140,7 @@ mod tests {
             2,
             &[Ok(first), PAST, Ok(v4([10, 0, 0, 2], 65_535)), PAST]
         ));
-        // Of multicast already, which nobody can connect to.
+        // A multicast address is no valid destination.
         assert!(all(
             v4([223, 255, 255, 255], 1),
             2,

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Addresses under small indices: read by index and by address without a lock, from any context,
-//! written by one at a time.
+//! Hash table of addresses with small indices. Lookups by index and by address take no lock and are legal in
+//! any context; the writer lock serializes changes.
 //!
-//! An entry is 32 bytes and never moves; those of IPv6 have a second part. Its stamp is odd while it
-//! is used, and goes on whenever that changes: who has read an entry under one stamp has read one
-//! address. The lower bits of an address's hash name its bucket, whose chain begins in the entry of
-//! the bucket's number, so that there are as many buckets as the entries' pages have room for, to the
-//! next lower power of two: the level. When there is room for twice as many, all chains are made anew
-//! from a second set of links, which readers do not see until it is whole.
+//! An entry has 32 bytes and never moves; an IPv6 address has a second part. The stamp of an entry is odd
+//! while the entry is in use and increases with each change: fields that are read under one stamp belong to
+//! one address. The low bits of an address's hash select its bucket. The head of the bucket's chain is in the
+//! entry whose index is the number of the bucket, so there are as many buckets as allocated entries, rounded
+//! down to a power of two: 2^level. When the allocated entries have doubled, the writer builds all chains
+//! anew in the second set of links and heads, which readers use only when it is complete.
 //!
-//! A chain ends in a mark of its level and bucket. A reader may be led astray, by an entry that is put
-//! to another use while it stands there, or by links that the next but one level has taken over. Then
-//! it comes to another mark than it expects, and begins again.
+//! A chain ends with a marker of its level and bucket. A reader can leave its chain if its current entry is
+//! reused, or if the level after the next overwrites the set of links that it follows. It then ends at
+//! another marker than the expected one, and starts again.
 
 mod paged_array;
 #[cfg(CONFIG_KUNIT = "y")]
@@ -61,37 +61,37 @@ use kernel::{
     },
 };
 
-/// In a link: there is no entry, but the end of a chain.
+/// Flag in a link: end marker of a chain instead of an index.
 const END: u32 = 1 << 31;
-/// In `Entry::second`: an address of IPv6, whose hash `first` is.
+/// Flag in `Entry::second`: IPv6 address, and `first` is its hash.
 const IS_V6: u32 = 1 << 16;
-/// In `Entry::users`: there is an identifier of the consumer's.
+/// Flag in `Entry::users`: the consumer gave the entry an identifier.
 const HAS_ID: u32 = 1 << 31;
-/// The level of a table that has one leaf.
+/// Level of a table with a single leaf.
 const FIRST_LEVEL: u32 = LEAF.ilog2();
 
-/// How many addresses a table can have: what indices are below.
+/// Maximum number of addresses; every index is below it.
 pub(super) const MOST_ADDRESSES: u32 = MOST;
 
-/// An index, and how often it has been used before.
+/// An index and its generation: the number of earlier uses of the index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SlotId {
     pub(super) index: u32,
     pub(super) generation: u32,
 }
 
-/// An address, or room for one.
+/// A slot for an address.
 struct Entry {
     stamp: Atomic<u32>,
-    /// How often the address has been inserted. Of writers only.
+    /// Use count: insertions of the address that have not been removed. Written only under the writer lock.
     users: Atomic<u32>,
-    /// The address of IPv4, or the hash of one of IPv6.
+    /// IPv4 address, or the hash of an IPv6 address.
     first: Atomic<u32>,
-    /// The port, and whether it is IPv6.
+    /// Port, and the flag for IPv6.
     second: Atomic<u32>,
-    /// What follows in the chain; which of them counts, the level says.
+    /// Next entry of the chain, for each of the two sets; the parity of the level selects the set.
     links: [Atomic<u32>; 2],
-    /// Where the chain of the bucket of this index begins.
+    /// Head of the chain of the bucket with this index, for each of the two sets.
     heads: [Atomic<u32>; 2],
 }
 
@@ -109,11 +109,11 @@ impl Default for Entry {
     }
 }
 
-/// What an address of IPv6 has besides: the address, the scope and the flow.
+/// The second part of an IPv6 address: address, scope and flow label.
 struct Ipv6Part([Atomic<u32>; WIDE]);
 
 const WIDE: usize = 6;
-/// How much of it tells peers apart: the flow does not.
+/// Number of leading words that identify a peer; the flow label does not.
 const IDENTITY: usize = 5;
 
 impl Default for Ipv6Part {
@@ -131,7 +131,7 @@ impl Default for UserId {
     }
 }
 
-/// An address as entries have it.
+/// An address in the format of the entries.
 struct AddrKey {
     first: u32,
     second: u32,
@@ -152,51 +152,50 @@ impl AddrKey {
     }
 }
 
-/// Spreads what differs over all bits.
+/// Returns a hash of `value`: each input bit affects all output bits.
 fn mix(value: u64) -> u64 {
     let value = (value ^ value >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
     let value = (value ^ value >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
     value ^ value >> 32
 }
 
-/// The addresses. The lock guards what writers do; it is taken in process context, and memory is
+/// The address table. The writer lock serializes changes; it is taken in process context, and memory is
 /// allocated under it.
 #[pin_data]
 pub(super) struct Table {
-    /// How many buckets there are, as a power of two; 0 before the first entry.
+    /// Binary logarithm of the number of buckets; 0 before the first entry.
     level: Atomic<u32>,
-    /// How many addresses there are.
+    /// Number of addresses.
     count: NamedValue,
     entries: PagedArray<Entry>,
     wide: PagedArray<Ipv6Part>,
     ids: PagedArray<UserId>,
-    /// So that nobody can choose addresses which fall into one bucket.
+    /// Random hash seed, so that a peer cannot choose addresses that share a bucket.
     seed: u64,
-    /// An entry that has been used so often is not used any more.
+    /// Number of generations after which an index is not reused.
     most_generations: u32,
     #[pin]
     writer: Mutex<WriterState>,
 }
 
-/// What writers know.
+/// The state that only the writer uses.
 struct WriterState {
-    /// Which indices below `top` are free.
+    /// Free indices below `top`.
     vacant: FreeIndexes,
-    /// All indices from here on are.
+    /// Lowest index that has never been used.
     top: u32,
-    /// Below this the entries have memory.
+    /// Number of indices whose entries have memory.
     room: u32,
 }
 
-/// Somebody who writes; there is one at a time.
+/// Write access to a table. At most one guard exists at a time.
 pub(super) struct WriteGuard<'a> {
     table: &'a Table,
     writer: MutexGuard<'a, WriterState>,
 }
 
 impl Table {
-    /// An empty one, which never tells a [`SlotId`] again that has a generation of less than
-    /// `most_generations`.
+    /// Returns an empty table that uses each index for at most `max_generations` generations.
     pub(super) fn new(most_generations: u32) -> impl PinInit<Self> {
         pin_init!(Self {
             level: Atomic::new(0),
@@ -217,7 +216,7 @@ impl Table {
         })
     }
 
-    /// Waits for other writers. May sleep.
+    /// Takes the writer lock. May sleep.
     pub(super) fn write(&self) -> WriteGuard<'_> {
         WriteGuard {
             table: self,
@@ -225,12 +224,12 @@ impl Table {
         }
     }
 
-    /// How many addresses there are.
+    /// Returns the number of addresses.
     pub(super) fn count(&self) -> &NamedValue {
         &self.count
     }
 
-    /// The address at an index. Any context.
+    /// Returns the address at an index. Any context.
     #[inline]
     pub(super) fn get(&self, index: u32) -> Option<(SocketAddr, SlotId)> {
         let entry = self.entries.get(index)?;
@@ -247,8 +246,8 @@ impl Table {
         }
     }
 
-    /// The same by a shorter way, which only leads to addresses of IPv4, and gives up where somebody
-    /// writes just now: the IP address and the port. Any context.
+    /// Returns the IP address and port at an index on the fast path: `None` also for an IPv6 address and
+    /// during a concurrent change. Any context.
     #[inline(always)]
     pub(super) fn get_v4(&self, index: u32) -> Option<((u32, u16), SlotId)> {
         let entry = self.entries.get(index)?;
@@ -261,7 +260,7 @@ impl Table {
         Some(((first, second as u16), SlotId::of(index, stamp)))
     }
 
-    /// Where an address is. Any context.
+    /// Returns the slot of an address. Any context.
     pub(super) fn find(&self, address: &SocketAddr) -> Option<SlotId> {
         self.find_key(&self.key(address))
     }
@@ -276,7 +275,8 @@ impl Table {
             if stamp % 2 == 0 || generation.is_some_and(|wanted| wanted != spot.generation) {
                 return None;
             }
-            // Acquire: pairs with the release of `insert_again`, which gives an identifier under the same stamp.
+            // Acquire: pairs with the release of `insert_again`, which sets an identifier without a new
+            // stamp.
             let id = match load_acquire(&entry.users) & HAS_ID {
                 0 => None,
                 _ => Some(read_once(&self.ids.get(index)?.0)),
@@ -288,8 +288,8 @@ impl Table {
         }
     }
 
-    /// How often the entry at an index has been inserted and not removed; none where nothing is or has
-    /// ever been. Any context.
+    /// Returns the use count of the entry at an index: 0 if no address is there, `None` if the entry has no
+    /// memory. Any context.
     pub(super) fn uses(&self, index: u32) -> Option<u32> {
         let entry = self.entries.get(index)?;
         Some(read_once(&entry.users) & !HAS_ID)
@@ -323,7 +323,7 @@ impl Table {
         }
     }
 
-    /// What is in an entry, which may be changing; none if it lacks its second part.
+    /// Reads an entry, which may be changing; `None` if its second part is missing.
     #[inline]
     fn key_at(&self, entry: &Entry, index: u32) -> Option<AddrKey> {
         let second = read_once(&entry.second);
@@ -368,7 +368,7 @@ impl Table {
         }
     }
 
-    /// The stamp under which an entry has this address.
+    /// Returns the stamp of an entry if the entry has this address.
     #[inline]
     fn stamp_if(&self, entry: &Entry, index: u32, key: &AddrKey) -> Option<u32> {
         let stamp = load_acquire(&entry.stamp);
@@ -387,7 +387,7 @@ impl Table {
         (is_same && read_once(&entry.stamp) == stamp).then_some(stamp)
     }
 
-    /// How many bytes it takes. May sleep.
+    /// Returns the memory use in bytes. May sleep.
     pub(super) fn size(&self) -> usize {
         let writer = self.writer.lock();
         size_of::<Self>()
@@ -407,7 +407,7 @@ impl SlotId {
     }
 }
 
-/// Which set of links and heads a level has.
+/// Returns the set of links and heads that a level uses.
 fn side(level: u32) -> usize {
     (level % 2) as usize
 }
@@ -416,18 +416,18 @@ fn bucket(hash: u32, level: u32) -> u32 {
     hash & ((1 << level) - 1)
 }
 
-/// How the chain of a bucket ends: another number for each bucket of each level.
+/// Returns the end marker of a bucket's chain, unique to bucket and level.
 fn end_of(bucket: u32, level: u32) -> u32 {
     END | 1 << level | bucket
 }
 
 impl WriteGuard<'_> {
-    /// Inserts an address, at the lowest free index unless it is there; `id` is the consumer's for it.
-    /// May sleep.
+    /// Inserts an address at the lowest free index, or increments the use count of one that is present. `id`
+    /// is the consumer's identifier. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOMEM; -FI_EOVERFLOW for what has been inserted 2^31 times.
+    /// -FI_ENOMEM; -FI_EOVERFLOW for an address with a use count of 2^31 - 1.
     pub(super) fn insert(&mut self, address: &SocketAddr, id: Option<u64>) -> Result<SlotId> {
         let key = self.table.key(address);
         if let Some(spot) = self.table.find_key(&key) {
@@ -450,14 +450,14 @@ impl WriteGuard<'_> {
             None => None,
             Some(id) => Some((&table.ids.make(index)?.0, id)),
         };
-        // Nothing fails from here on.
+        // No step fails from here on.
         if index == self.writer.top {
             self.writer.top += 1;
         } else {
             self.writer.vacant.take(index);
         }
         let stamp = read_once(&entry.stamp).wrapping_add(1);
-        // Who sees something of the new address sees that the old one has gone.
+        // A reader that sees a store of the new address also sees that the old address is gone.
         write_barrier();
         entry.first.store(key.first, Relaxed);
         entry.second.store(key.second, Relaxed);
@@ -470,8 +470,8 @@ impl WriteGuard<'_> {
         if let Some((place, id)) = id {
             place.store(id, Relaxed);
         }
-        // Relaxed: the store of the new stamp is the release. A reader that sees one of these stores also sees
-        // that the old stamp is no longer valid.
+        // Relaxed: the store of the new stamp is the release. A reader that sees one of these stores also
+        // sees that the old stamp is no longer valid.
         entry.users.store(1 | id.map_or(0, |_| HAS_ID), Relaxed);
         store_release(&entry.stamp, stamp);
         table.count.add(1);
@@ -490,16 +490,17 @@ impl WriteGuard<'_> {
             self.table.ids.make(spot.index)?.0.store(id, Relaxed);
             has_id = HAS_ID;
         }
-        // Release: the stamp does not change, so this store publishes the identifier to readers that see HAS_ID.
+        // Release: the stamp does not change, so this store publishes the identifier to readers that see
+        // HAS_ID.
         entry.users.store((users + 1) | has_id, Release);
         Ok(spot)
     }
 
-    /// What is at an index, in that generation if one is given.
+    /// Returns the slot at an index, if it is in use and, where a generation is given, of that generation.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL if nothing is.
+    /// -FI_EINVAL if there is no such slot.
     pub(super) fn spot(&self, index: u32, generation: Option<u32>) -> Result<SlotId> {
         let entry = self.table.entries.get(index).ok_or(Errno::EINVAL)?;
         let stamp = read_once(&entry.stamp);
@@ -510,11 +511,11 @@ impl WriteGuard<'_> {
         Ok(spot)
     }
 
-    /// Takes back one insertion of an address.
+    /// Removes one insertion of an address; the last removal frees the slot.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL if it is not there any more.
+    /// -FI_EINVAL if the address is not present any more.
     pub(super) fn remove(&mut self, spot: SlotId) -> Result {
         let SlotId { index, generation } = self.spot(spot.index, Some(spot.generation))?;
         let entry = self.table.entries.get(index).ok_or(Errno::EINVAL)?;
@@ -535,7 +536,7 @@ impl WriteGuard<'_> {
         Ok(())
     }
 
-    /// Hands all that is there to `f`, by rising index.
+    /// Calls `f` for each used slot in the order of indices.
     pub(super) fn each(&self, mut f: impl FnMut(SlotId)) {
         for index in 0..self.writer.top {
             if let Some((_, spot)) = self.table.get(index) {
@@ -544,7 +545,7 @@ impl WriteGuard<'_> {
         }
     }
 
-    /// Makes room for `count` addresses, if there is memory. May sleep.
+    /// Allocates entries for `count` addresses, as far as memory allows. May sleep.
     pub(super) fn expect(&mut self, count: u32) {
         let mut at = self.writer.room;
         while at < count && self.make_room(at).is_ok() {
@@ -552,13 +553,13 @@ impl WriteGuard<'_> {
         }
     }
 
-    /// Makes room for the entry at `index`, which is the next for which there is none, if any.
+    /// Allocates the leaf of the entry at `index`, the first one without memory, if it has none.
     fn make_room(&mut self, index: u32) -> Result {
         if index < self.writer.room {
             return Ok(());
         }
         let room = index / LEAF * LEAF + LEAF;
-        // So that a removal has a place to go to.
+        // A later removal must be able to add each index without an allocation.
         self.writer.vacant.reserve(room)?;
         self.table.entries.make(index)?;
         self.writer.room = room;
@@ -569,9 +570,9 @@ impl WriteGuard<'_> {
         Ok(())
     }
 
-    /// Makes the chains of a level anew, and has readers take them.
+    /// Builds the chains of a level, and then switches readers to them.
     fn grow(&self, level: u32) {
-        // The other set of links than readers have now.
+        // The level uses the set of links that readers do not use now.
         let now = read_once(&self.table.level);
         debug_assert!(level == now + 1 || now == 0 && level == FIRST_LEVEL);
         let side = side(level);
@@ -590,7 +591,7 @@ impl WriteGuard<'_> {
         store_release(&self.table.level, level);
     }
 
-    /// Where the chain begins that an entry belongs to.
+    /// Returns the head of the chain that an entry belongs to.
     fn head(&self, entry: &Entry, level: u32) -> Option<&Atomic<u32>> {
         let hash = self
             .table
@@ -606,7 +607,7 @@ impl WriteGuard<'_> {
         }
     }
 
-    /// Takes an entry out of its chain; its own link stays for who stands there.
+    /// Removes an entry from its chain. The entry keeps its own link for readers that are at it.
     fn unlink(&self, entry: &Entry, index: u32) {
         let level = read_once(&self.table.level);
         let mut before = self.head(entry, level);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of address vectors in a domain of no device.
+//! Tests of address vectors with the dummy provider.
 
 use super::*;
 use crate::fi::dummy_provider::{
@@ -21,7 +21,7 @@ const MAP: Attr<'static> = Attr {
 mod suite {
     use super::*;
 
-    /// Inserts the address with that port, under that identifier.
+    /// Inserts the address with port `port` and identifier `id`.
     fn insert(vector: &AddressVector, port: u16, id: u64) -> Result<fi_addr_t> {
         let insertion = Insertion {
             address: Ok((Ipv4Addr::LOCALHOST, port).into()),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An array that grows by pages, whose elements never move: readers need no lock.
+//! An array that grows by pages. Elements never move, so readers need no lock.
 
 use crate::abi::{
     once::OnceBox,
@@ -10,17 +10,17 @@ use crate::abi::{
 use kernel::prelude::*;
 use pin_init::init_array_from_fn;
 
-/// Elements of a leaf.
+/// Number of elements of a leaf.
 pub(super) const LEAF: u32 = 128;
-/// Pointers in a page.
+/// Number of pointers of a node, which fills a page.
 const FAN: u32 = 512;
-/// How many elements there can be.
+/// Maximum number of elements.
 pub(super) const MOST: u32 = FAN * FAN * LEAF;
 
 type Leaf<T> = [T; LEAF as usize];
 type Node<T> = [OnceBox<T>; FAN as usize];
 
-/// The array. An element is there when its leaf is.
+/// The array. An element exists when its leaf does.
 pub(super) struct PagedArray<T> {
     root: OnceBox<Node<Node<Leaf<T>>>>,
 }
@@ -33,14 +33,14 @@ fn node<T>() -> Result<KBox<Node<T>>> {
 }
 
 impl<T: Default> PagedArray<T> {
-    /// Without elements.
+    /// Returns an empty array.
     pub(super) const fn new() -> Self {
         Self {
             root: OnceBox::new(),
         }
     }
 
-    /// The element at `at`, if its leaf is there. Any context.
+    /// Returns the element at `at`, if its leaf exists. Any context.
     #[inline(always)]
     pub(super) fn get(&self, at: u32) -> Option<&T> {
         let nodes = self.root.get()?.get((at / LEAF / FAN) as usize)?.get()?;
@@ -48,11 +48,11 @@ impl<T: Default> PagedArray<T> {
         Some(&leaf[(at % LEAF) as usize])
     }
 
-    /// The element at `at`, whose leaf is made if it is not there. May sleep.
+    /// Returns the element at `at`, and allocates its leaf if needed. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOMEM, also past [`MOST`].
+    /// -FI_ENOMEM, also beyond [`MAX_LEN`].
     pub(super) fn make(&self, at: u32) -> Result<&T> {
         let nodes = self.root.get_or_make(node)?;
         let nodes = nodes
@@ -68,7 +68,7 @@ impl<T: Default> PagedArray<T> {
         Ok(&leaf[(at % LEAF) as usize])
     }
 
-    /// How many bytes it takes up to `bound`, from which on nothing is.
+    /// Returns the memory use in bytes; no leaf exists from `bound` on.
     pub(super) fn size(&self, bound: u32) -> usize {
         let leaves = (0..bound)
             .step_by(LEAF as usize)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A table beside a list that does the same, and readers beside a writer.
+//! Tests of the table against a simple model, and of readers concurrent with a writer.
 
 use super::*;
 use crate::abi::{
@@ -19,13 +19,13 @@ use kernel::{
     },
 };
 
-/// How many random operations: a share of them where each is a hundred times slower.
+/// Number of random operations; fewer under KASAN, which slows each one down a hundredfold.
 const ROUNDS: u32 = match cfg!(CONFIG_KASAN) {
     true => 20_000,
     false => 1_000_000,
 };
 
-/// A sequence of numbers that look random and are the same each time.
+/// A reproducible pseudorandom sequence.
 struct Random(u64);
 
 impl Random {
@@ -51,7 +51,7 @@ fn v6(number: u32) -> SocketAddr {
     SocketAddrV6::new(ip, 7500, 0, number % 4).into()
 }
 
-/// Of both families.
+/// Returns an IPv4 or an IPv6 address.
 fn address(number: u32) -> SocketAddr {
     match number % 2 {
         0 => v4(number / 2),
@@ -63,18 +63,18 @@ fn table(most_generations: u32) -> Result<Arc<Table>> {
     Ok(Arc::pin_init(Table::new(most_generations), GFP_KERNEL)?)
 }
 
-/// Takes back what is at an index, in that generation if one is given.
+/// Removes the entry at an index, of the given generation if any.
 fn remove(table: &Table, index: u32, generation: Option<u32>) -> Result {
     let mut writing = table.write();
     let spot = writing.spot(index, generation)?;
     writing.remove(spot)
 }
 
-/// What [`Table`] does, in the simplest way.
+/// A simple model of [`Table`].
 struct Model {
-    /// What is at an index, and how often it was inserted.
+    /// Address number and use count at each index.
     entries: KVVec<Option<(u32, u32)>>,
-    /// Where a number is.
+    /// Index of each address number.
     places: KVVec<Option<usize>>,
     lowest: usize,
 }
@@ -127,7 +127,7 @@ mod suite {
         let mut random = Random(1);
         for round in 0..ROUNDS {
             let number = random.below(NUMBERS);
-            // Many, and few, in turn.
+            // Phases of mostly insertions and mostly removals alternate.
             if random.below(8) < 3 + (round / 10_000 % 2) * 2 {
                 let index = table.write().insert(&address(number), None);
                 let expected = model.insert(number);
@@ -169,7 +169,7 @@ mod suite {
         }
         assert!(table.find(&v4(most)).is_none());
         assert!(table.get(most).is_none());
-        // 32 bytes, two bits for the free ones, and what a leaf of the last has too much.
+        // 32 bytes per entry, two bits for the free indices, and the unused rest of the last leaf.
         assert!(table.size() <= 34 * most as usize + 32 * 1024);
         Ok(())
     }
@@ -201,7 +201,7 @@ mod suite {
         assert!(index(v6(1, 5, 1)) == Ok(2));
         assert!(index(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1).into()) == Ok(3));
         assert!(index(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 2).into()) == Ok(4));
-        // The first of two that are the same is told, and both have to go.
+        // Equal addresses share an entry with the first one's flow label, and are removed one by one.
         assert!(table
             .get(0)
             .is_some_and(|(address, _)| address == v6(1, 5, 0)));
@@ -246,7 +246,7 @@ mod suite {
         assert!(table.write().insert(&v4(1), Some(77)).is_ok());
         assert_eq!(table.id(0, None), None);
         assert_eq!(table.id(1, None), Some(77));
-        // The last that was given counts.
+        // A later identifier replaces an earlier one.
         assert!(table.write().insert(&v4(1), Some(78)).is_ok());
         assert_eq!(table.id(1, None), Some(78));
         assert!(table.write().insert(&v4(1), None).is_ok());
@@ -284,7 +284,8 @@ mod suite {
         Ok(())
     }
 
-    /// What is always there is always found, wherever writers move it; what is found is right.
+    /// An address that stays in the table is always found while a writer changes others, and whatever is
+    /// found is right.
     #[test]
     fn av_25_readers_beside_a_writer() -> kernel::error::Result {
         const STAY: u32 = 100;
@@ -307,7 +308,7 @@ mod suite {
                         }
                         let number = STAY + random.below(5 * STAY);
                         let found = table.find(&address(number));
-                        // Whatever is there now is an address of these.
+                        // A reused slot must hold another of these addresses.
                         let there = found.and_then(|spot| table.get(spot.index));
                         let is_one = |have: SocketAddr| {
                             (STAY..6 * STAY).any(|number| address(number) == have)
@@ -320,7 +321,7 @@ mod suite {
                             let _ = wrong.fetch_add(1u32, Relaxed);
                         }
                     }
-                    // Long enough to give the CPU away.
+                    // Long enough to yield the CPU.
                     fsleep(Delta::from_micros(50));
                 }
             })
@@ -339,7 +340,7 @@ mod suite {
                 let there = writing.spot(number, None);
                 let _ = there.and_then(|spot| writing.remove(spot));
             }
-            // Chains are made anew now and then.
+            // Chains are rebuilt from time to time.
             if round % 50 == 0 && round < 500 * 50 {
                 let room = writing.writer.room;
                 writing.expect(room + 1);
