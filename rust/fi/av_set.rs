@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sets of addresses of one vector, in order: who takes part in a collective operation.
+//! Address vector sets: ordered members of one vector, for collective operations.
 //!
-//! The mutex of a set guards its members, and is never taken with another set's: an operation on two
-//! works on a copy of the second. A set of a peer's has none of its own: they are what its owner says.
+//! The mutex of a set guards its members. It is never taken together with another set's: an operation on two
+//! sets works on a copy of the second one. A peer set has no members of its own; its owner returns them.
 
 mod members;
 
@@ -43,34 +43,34 @@ use kernel::{
     },
 };
 
-/// What a set begins with.
+/// The initial members of a set.
 #[derive(Clone, Copy)]
 pub enum InitialMembers {
-    /// Nothing.
+    /// No members.
     Empty,
-    /// What is in a table from `start` to `end`, every `stride`th.
+    /// Every `stride`th address from `start` to `end`, of an FI_AV_TABLE vector.
     Range {
-        /// The first index.
+        /// First index.
         start: fi_addr_t,
-        /// The last one that may be among them.
+        /// Last index that can be included.
         end: fi_addr_t,
-        /// How far apart they are; not 0.
+        /// Distance of the indices; not 0.
         stride: u64,
     },
-    /// All that is in the vector.
+    /// All addresses of the vector.
     Universe,
 }
 
-/// Whose members a peer's set has.
+/// The owner of a peer set's members.
 pub(crate) trait SetOwner: Send + Sync {
-    /// Who they are, in order. May sleep.
+    /// Returns the members in order. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOMEM, and what another's owner says.
+    /// -FI_ENOMEM, and errors of an owner in another module.
     fn members(&self) -> Result<KVVec<fi_addr_t>>;
 
-    /// Whether that vector has the addresses of its set, as far as that can be said.
+    /// Returns false if the set is known to have addresses of another vector than `_vector`.
     fn is_of(&self, _vector: &AddressVector) -> bool {
         true
     }
@@ -93,18 +93,18 @@ impl SetOwner for ChildRef<AddressSet> {
 /// A set of addresses.
 #[pin_data]
 pub struct AddressSet {
-    /// None are here if there is an owner.
+    /// Members; empty if there is an owner.
     #[pin]
     members: Mutex<Members>,
-    /// How many there are; set under the lock.
+    /// Number of members; set under the lock.
     size: Arc<NamedValue>,
     users: ChildCount,
     bound: DeferredDrop<Resources>,
 }
 
-/// What a set has until it is closed.
+/// The objects that a set uses until it is closed.
 struct Resources {
-    /// Whose members it has, if they are not its own.
+    /// Owner of the members of a peer set.
     owner: Option<KBox<dyn SetOwner>>,
     ties: EntryGuard<AddressVector>,
 }
@@ -116,11 +116,11 @@ impl Parent for AddressSet {
 }
 
 impl AddressSet {
-    /// A set of at most `most` addresses of `vector`, without a bound if that is 0.
+    /// Creates a set of at most `most` addresses of `vector`; 0 for no limit. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for a range of a map, one that ends before it begins or has no stride, and more
+    /// -FI_EINVAL for a range of an FI_AV_MAP vector, an empty or zero-stride range, and more initial
     /// addresses than `most`; -FI_ENOMEM.
     pub fn new(
         _here: ProcessContext,
@@ -149,11 +149,12 @@ impl AddressSet {
         Self::around(vector, members, None)
     }
 
-    /// A set of `vector` whose members are those that `owner` says, and which nobody changes here.
+    /// Creates a peer set of `vector` with the members of `owner`, which cannot be changed through it. May
+    /// sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL if it is known that the owner's addresses are those of another vector; -FI_ENOMEM.
+    /// -FI_EINVAL if the owner's addresses are known to be of another vector; -FI_ENOMEM.
     pub(crate) fn peer(
         _here: ProcessContext,
         vector: &Arc<AddressVector>,
@@ -165,12 +166,12 @@ impl AddressSet {
         Self::around(ChildRef::new(vector)?, Members::new(0), Some(owner))
     }
 
-    /// A set of `vector` whose members are those that `owner` has, and which is changed there alone. The owner is
-    /// open for as long as this is.
+    /// Creates a peer set of `vector` with the members of `owner`, which can be changed only through `owner`.
+    /// The owner cannot be closed before the peer set. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for an owner with addresses of another vector, and for one that has been closed; -FI_ENOMEM.
+    /// -FI_EINVAL for an owner with addresses of another vector, and for a closed one; -FI_ENOMEM.
     pub fn peer_of(
         here: ProcessContext,
         vector: &Arc<AddressVector>,
@@ -214,22 +215,22 @@ impl AddressSet {
         result
     }
 
-    /// Appends the members of `other` that are none here.
+    /// Appends the members of `other` that this set does not have. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for a set of another vector; -FI_ENOMEM if they are too many, or there is no memory,
-    /// and nothing has changed; -FI_EACCES in a peer's set; what the owner of `other` says.
+    /// -FI_EINVAL for a set of another vector; -FI_ENOMEM if the set would be too large or memory is short,
+    /// and the set is unchanged; -FI_EACCES for a peer set; errors of the owner of `other`.
     pub fn unite(&self, _here: ProcessContext, other: &Self) -> Result {
         let other = self.copy_of(other)?;
         self.change(|members| members.unite(other.as_slice()))
     }
 
-    /// Keeps what `other` has too.
+    /// Removes the members that `other` does not have. May sleep.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::unite`].
+    /// As [`Self::unite`].
     pub fn intersect(&self, _here: ProcessContext, other: &Self) -> Result {
         let other = self.copy_of(other)?;
         self.change(|members| {
@@ -238,11 +239,11 @@ impl AddressSet {
         })
     }
 
-    /// Keeps what `other` has not.
+    /// Removes the members that `other` has. May sleep.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::unite`].
+    /// As [`Self::unite`].
     pub fn subtract(&self, _here: ProcessContext, other: &Self) -> Result {
         let other = self.copy_of(other)?;
         self.change(|members| {
@@ -251,27 +252,27 @@ impl AddressSet {
         })
     }
 
-    /// Appends an address.
+    /// Appends an address. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for a member, and for what is not in the vector; -FI_ENOMEM where the set is full or
-    /// there is no memory; -FI_EACCES in a peer's set.
+    /// -FI_EINVAL for a member, and for an address that is not in the vector; -FI_ENOMEM if the set is full
+    /// or memory is short; -FI_EACCES for a peer set.
     pub(crate) fn insert(&self, _here: ProcessContext, addr: fi_addr_t) -> Result {
         self.bound.ties.parent.lookup(addr)?;
         self.change(|members| members.insert(addr))
     }
 
-    /// Takes an address out, in the vector or not any more.
+    /// Removes an address, which need not be in the vector any more. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for a stranger, -FI_EACCES in a peer's set.
+    /// -FI_EINVAL if the address is not a member, -FI_EACCES for a peer set.
     pub(crate) fn remove(&self, _here: ProcessContext, addr: fi_addr_t) -> Result {
         self.change(|members| members.remove(addr))
     }
 
-    /// Whether a peer is a member; in a peer's set, if its owner can say so.
+    /// Returns true if `peer` is a member; false for a peer set whose owner returns an error. May sleep.
     pub fn has(&self, _here: ProcessContext, peer: &Peer) -> bool {
         let is_there = |members: &[fi_addr_t]| members.contains(&peer.addr());
         self.is_of(peer)
@@ -281,12 +282,12 @@ impl AddressSet {
             }
     }
 
-    /// Appends a peer.
+    /// Appends a peer. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for a member and for a peer of another vector; -FI_ENOMEM where the set is full or
-    /// there is no memory; -FI_EACCES in a peer's set.
+    /// -FI_EINVAL for a member, and for a peer of another vector; -FI_ENOMEM if the set is full or memory is
+    /// short; -FI_EACCES for a peer set.
     pub fn add(&self, here: ProcessContext, peer: &Peer) -> Result {
         match self.is_of(peer) {
             true => self.insert(here, peer.addr()),
@@ -294,11 +295,11 @@ impl AddressSet {
         }
     }
 
-    /// Takes a peer out.
+    /// Removes a peer. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for a stranger, -FI_EACCES in a peer's set.
+    /// -FI_EINVAL if the peer is not a member, -FI_EACCES for a peer set.
     pub fn take_out(&self, here: ProcessContext, peer: &Peer) -> Result {
         match self.is_of(peer) {
             true => self.remove(here, peer.addr()),
@@ -306,7 +307,7 @@ impl AddressSet {
         }
     }
 
-    /// Whether it is a set of addresses that the vector has.
+    /// Returns true if the set has addresses of `vector`.
     pub fn is_in(&self, vector: &AddressVector) -> bool {
         self.bound.ties.parent.identity() == vector.identity()
     }
@@ -315,11 +316,11 @@ impl AddressSet {
         self.bound.ties.parent.identity() == peer.vector().identity()
     }
 
-    /// Hands the members to `f`, in order.
+    /// Calls `f` with the members in order. May sleep.
     ///
     /// # Errors
     ///
-    /// None but in a peer's set: -FI_ENOMEM, and what its owner says.
+    /// Only for a peer set: -FI_ENOMEM, and errors of its owner.
     pub fn with_members<R>(
         &self,
         _here: ProcessContext,
@@ -335,7 +336,7 @@ impl AddressSet {
         })
     }
 
-    /// Closes the set: -FI_EBUSY while somebody has joined it, or it is a peer's too.
+    /// Closes the set: -FI_EBUSY while a collective group or a peer set uses it.
     pub(crate) fn close(&self) -> Result {
         self.users.try_close()?;
         self.bound.ties.entry.remove();
@@ -358,7 +359,7 @@ impl AddressSet {
     }
 }
 
-/// Inserts the addresses of a vector for which `wants` says so.
+/// Inserts the addresses of a vector for which `wants` returns true.
 fn fill(
     members: &mut Members,
     most: usize,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Last handles that are dropped where nothing may sleep, of what is opened without a device.
+//! Tests that drop the last handle of an object in atomic context, for all objects that can be opened without
+//! a device.
 
 use super::{
     av,
@@ -53,7 +54,7 @@ use kernel::{
     },
 };
 
-/// Drops something in a hard interrupt.
+/// Drops a value in a hard interrupt.
 #[pin_data]
 struct Dropper<T> {
     #[pin]
@@ -96,21 +97,22 @@ fn drop_in_interrupt<T: Send + Unpin + 'static>(what: T) -> Result {
     eventually(|| dropper.done.load(Acquire))
 }
 
-/// How often a fabric closed where that may sleep, and elsewhere.
+/// Number of fabrics that closed in process context, and in atomic context.
 type CloseCounts = (u32, u32);
 
-/// It closed where it may.
+/// One fabric closed in process context.
 const WELL: CloseCounts = (1, 0);
 
-/// Whether anything of a number, or of a later one, is on the roster.
+/// Returns true if an object with this number or a later one is in the object table.
 fn is_listed(number: u64) -> Result<bool> {
     let mut batch = KVec::with_capacity(1, GFP_KERNEL)?;
     let _ = object_table::read(number - 1, None, &mut batch);
     Ok(!batch.is_empty())
 }
 
-/// Opens something in a fabric of its own, of which it is the last handle, and has it dropped. Waits until
-/// the fabric has closed, and then until all of it has left the roster, which is the last that is done.
+/// Opens an object that holds the last references to a fabric of its own, and drops it with `drop_it`. Waits
+/// until the fabric has closed, and then until all objects have left the object table, which is the last step
+/// of a close.
 #[inline(never)]
 fn last<T>(
     open: impl FnOnce(&Arc<Fabric>, &Arc<Domain>) -> Result<T>,
@@ -137,7 +139,7 @@ fn in_interrupt<T: Send + Unpin + 'static>(
     last(open, drop_in_interrupt)
 }
 
-/// A vector that is shared, and tells an event queue.
+/// Opens a named vector with asynchronous insertions and an event queue.
 fn vector(fabric: &Arc<Fabric>, domain: &Arc<Domain>) -> Result<Arc<av::AddressVector>> {
     let vector = domain.address_vector(
         HERE,
@@ -296,7 +298,7 @@ mod tests {
         let reader = rcu::read_lock();
         let asked = may_sleep();
         drop(reader);
-        // Others than these leave no trace.
+        // Only kernels with these options count RCU readers or preemption.
         let is_seen = cfg!(any(CONFIG_PREEMPT_RCU, CONFIG_PREEMPT_COUNT));
         assert!(asked != is_seen);
         assert!(may_sleep());

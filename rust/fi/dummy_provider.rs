@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A test provider that needs no device. Its fabrics and domains have only regions, which no operation
-//! uses, and completion queues, into which a test puts outcomes.
+//! A test provider without a device. Its fabrics and domains have only memory regions, which no operation
+//! uses, and completion queues, which a test fills.
 
 use super::{
     atomic::{
@@ -75,15 +75,15 @@ use kernel::{
     },
 };
 
-/// Tests run where they may sleep.
+/// Tests run in process context.
 pub(super) const HERE: ProcessContext = ProcessContext::assume();
 
-/// A fabric.
+/// Opens a fabric.
 pub(super) fn fabric() -> Result<Arc<Fabric>> {
     fabric_of(&DummyProvider(None))
 }
 
-/// A fabric that somebody sees the close of, when the last domain of it has closed too.
+/// Opens a fabric whose close `witness` counts. It closes when its last domain has closed too.
 pub(super) fn witnessed(witness: &Arc<CloseCounter>) -> Result<Arc<Fabric>> {
     fabric_of(&DummyProvider(Some(witness.clone())))
 }
@@ -96,7 +96,7 @@ fn fabric_of(nothing: &DummyProvider) -> Result<Arc<Fabric>> {
     Fabric::open(nothing, &attr, &Owner::module(c"nothing"))
 }
 
-/// A domain of a fabric of its own.
+/// Opens a domain in a fabric of its own.
 pub(super) fn domain() -> Result<Arc<Domain>> {
     let info = Info::new()?;
     fabric()?.domain(HERE, &info)
@@ -104,11 +104,11 @@ pub(super) fn domain() -> Result<Arc<Domain>> {
 
 struct DummyProvider(Option<Arc<CloseCounter>>);
 
-/// How many fabrics closed where that may sleep, and how many elsewhere.
+/// Number of fabrics that closed in process context, and in atomic context.
 pub(super) struct CloseCounter([Atomic<u32>; 2]);
 
 impl CloseCounter {
-    /// Who has seen none yet.
+    /// Returns a counter with both numbers 0.
     pub(super) fn new() -> Result<Arc<Self>> {
         Ok(Arc::new(
             Self([Atomic::new(0), Atomic::new(0)]),
@@ -116,14 +116,14 @@ impl CloseCounter {
         )?)
     }
 
-    /// Both numbers.
+    /// Returns both numbers.
     pub(super) fn closes(&self) -> (u32, u32) {
         let Self([awake, elsewhere]) = self;
         (awake.load(Acquire), elsewhere.load(Acquire))
     }
 }
 
-/// What a fabric and its domains have of it.
+/// The fabric, domain and memory region of the provider.
 struct DummyObject(Option<Arc<CloseCounter>>);
 
 impl Drop for DummyObject {
@@ -222,7 +222,7 @@ impl provider::MemoryRegion for DummyObject {
     }
 }
 
-/// A completion queue with the number of entries that it was opened for.
+/// A completion queue with a fixed number of entries.
 #[pin_data]
 pub(super) struct Queue {
     #[pin]
@@ -232,7 +232,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Adds an outcome to the queue of this provider that belongs to `core`.
+    /// Adds an entry to `core`, a queue of this provider.
     ///
     /// # Errors
     ///

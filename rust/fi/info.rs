@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `fi_getinfo()`: what consumers ask for, held against what providers offer.
+//! `fi_getinfo()`: matches the consumer's hints with the providers' offers.
 //!
-//! A provider describes each device once, with everything it can do and its largest sizes; the rules
-//! by which hints narrow that down are the same for all and stand in [`tailor`].
+//! A provider describes each device once, with all capabilities and maximum sizes. The rules by which hints
+//! narrow such an offer are common to all providers: see [`narrow`].
 
 use super::{
     domain::{
@@ -29,17 +29,17 @@ use crate::abi::{
 };
 use kernel::prelude::*;
 
-/// What a consumer looks for.
+/// The parameters of a query.
 pub struct Query<'a> {
-    /// A numeric address, if any.
+    /// Numeric address, if any.
     pub node: Option<&'a CStr>,
-    /// A numeric port, if any.
+    /// Numeric port, if any.
     pub service: Option<&'a CStr>,
-    /// FI_SOURCE: the two name the local address, not the peer's.
+    /// FI_SOURCE: node and service name the local address, not the peer's.
     pub source: bool,
-    /// What the answer must be able to do.
+    /// Requirements of the consumer.
     pub hints: Option<&'a Info>,
-    /// Network namespace to search; none is the initial one.
+    /// Network namespace to search; `None` for the initial one.
     pub net: Option<&'a Namespace>,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Open fabric, and optionally an open domain of it, that restrict an offer.
+/// An open fabric, and optionally an open domain of it, that restrict an offer.
 #[derive(Clone, Copy)]
 pub struct OpenObjects<'a> {
     fabric: &'a Fabric,
@@ -120,37 +120,37 @@ impl<'a> OpenObjects<'a> {
 /// Queue depth of an endpoint whose hints name none.
 const DEFAULT_DEPTH: usize = 256;
 
-/// How much can be injected, unless the consumer asks for more: room for it is in every entry of
-/// the send queue.
+/// Default inject size in bytes. Every send queue entry has room for the inject size.
 const DEFAULT_INJECT: usize = 64;
 
-/// Capabilities that are given only when they are asked for.
+/// Primary capabilities: granted only on request.
 const PRIMARY: u64 = PRIMARY_CAPS.mask();
 
-/// Capabilities that are given when they cost nothing.
+/// Secondary capabilities: granted without a request unless they have a cost.
 const SECONDARY: u64 = SECONDARY_CAPS.mask();
 
 /// Capabilities of every domain: the core, not the provider, implements address vectors and the peer interface.
 pub const CORE_CAPS: u64 = FI_AV_USER_ID | FI_SHARED_AV | FI_PEER;
 
-/// Whom there is to be a way to: both, unless one of them is asked for alone.
+/// Scopes of communication: both are granted unless only one is requested.
 const REACH: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
 
-/// What is given only when it is asked for, and to nobody who asks for nothing: what turns successes into
-/// failures, what makes an endpoint as large as two, and what leaves readers asleep.
+/// Secondary capabilities that are granted only on request: they turn successes into failures, double the
+/// size of an endpoint, or leave readers asleep.
 const ON_DEMAND: u64 = FI_SOURCE_ERR | FI_COLLECTIVE | FI_REMOTE_SIGNAL;
 
-/// Those that cost something with each message: who says what it needs, and not these, goes without.
+/// Secondary capabilities with a cost per message: not granted to a consumer whose hints name other
+/// capabilities.
 const COSTLY: u64 = FI_SOURCE;
 
-/// Which direction, which side; without any, all.
+/// Modifiers: all are granted if none is requested.
 const DIRECTIONS: u64 = MODIFIERS.mask();
 
-/// `fi_getinfo()`, restricted to an open object by `within`. May sleep; needs no lock held.
+/// Implements `fi_getinfo()`, optionally restricted to an open object by `within`. May sleep; needs no lock.
 ///
 /// # Errors
 ///
-/// -FI_ENODATA when nothing matches, -FI_ENOSYS for an interface newer than ours, -FI_EBADFLAGS for
+/// -FI_ENODATA when nothing matches, -FI_ENOSYS for an API version newer than kOFI's, -FI_EBADFLAGS for
 /// unknown flags or capabilities, -FI_EINVAL, -FI_ENOMEM.
 pub fn getinfo(
     providers: &[&'static dyn Provider],
@@ -195,7 +195,7 @@ pub fn getinfo(
     }
 }
 
-/// Collects the offer of each provider, and narrows it down to the query.
+/// Collects the offers of all providers that match the query, narrowed to it.
 fn search(
     providers: &[&'static dyn Provider],
     version: u32,
@@ -226,13 +226,14 @@ fn all_caps(info: &Info) -> u64 {
         | info.domain().map_or(0, |domain| domain.caps)
 }
 
-/// Narrows an offer down to what is asked for; false if it cannot serve.
+/// Narrows an offer to the hints; returns false if the offer does not match them.
 fn tailor(offer: &mut Info, hints: Option<&Info>, version: u32) -> Result<bool> {
     let Some(hints) = hints else {
         offer.set_api_version(version)?;
         limit_caps(offer, !ON_DEMAND)?;
         Sizes::DEFAULT.apply(offer)?;
-        // Flags of an offer may be asked for; they are not the endpoint's own before that.
+        // Operation flags of an offer can be requested; they are no defaults of the endpoint without a
+        // request.
         offer.tx_mut()?.op_flags = 0;
         offer.rx_mut()?.op_flags = 0;
         return Ok(true);
@@ -240,7 +241,7 @@ fn tailor(offer: &mut Info, hints: Option<&Info>, version: u32) -> Result<bool> 
     let Some(caps) = choose_caps(offer.caps(), hints.caps()) else {
         return Ok(false);
     };
-    // Our modes are demands on the consumer, who has to have agreed to each of them.
+    // A mode of a provider is a requirement on the consumer, which must have accepted it.
     if offer.mode() & !hints.mode() != 0 {
         return Ok(false);
     }
@@ -271,8 +272,8 @@ fn tailor(offer: &mut Info, hints: Option<&Info>, version: u32) -> Result<bool> 
 
 const ANY_PROGRESS: c_uint = abi::FI_PROGRESS_UNSPEC;
 
-/// The choices that a consumer makes of what is offered: by its hints in `fi_getinfo()`, and by the info of a
-/// listener for those of its connection requests.
+/// The consumer's choices among the offered attributes: taken from the hints of `fi_getinfo()`, or from a
+/// listener's info for its connection requests.
 #[derive(Clone, Copy)]
 pub struct Choices {
     caps: u64,
@@ -343,8 +344,8 @@ impl Choices {
     }
 }
 
-/// What an endpoint's queues hold. A consumer that asks for less than there is gets no more: what
-/// nobody uses costs memory and time all the same.
+/// The sizes of an endpoint's queues. A consumer that requests less than the maximum gets no more, since
+/// unused entries cost memory and time.
 #[derive(Clone, Copy)]
 struct Sizes {
     transmit: usize,
@@ -355,7 +356,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// Moderate depths and messages to inject, and the longest vectors that there are.
+    /// Moderate depths and inject size, and the maximum vector lengths.
     const DEFAULT: Self = Self {
         transmit: DEFAULT_DEPTH,
         receive: DEFAULT_DEPTH,
@@ -364,7 +365,7 @@ impl Sizes {
         inject: DEFAULT_INJECT,
     };
 
-    /// Those that an info asks for, the default ones where it asks for none.
+    /// Returns the sizes that an info requests, and defaults for the others.
     fn of(info: &Info) -> Self {
         let or = |size: usize, default: usize| if size == 0 { default } else { size };
         let mut sizes = Self::DEFAULT;
@@ -380,7 +381,7 @@ impl Sizes {
         sizes
     }
 
-    /// Puts them into an offer, which has the device's largest.
+    /// Limits the sizes of an offer, which has the device's maxima.
     fn apply(self, offer: &mut Info) -> Result {
         let tx = offer.tx_mut()?;
         tx.size = tx.size.min(self.transmit);
@@ -393,7 +394,7 @@ impl Sizes {
     }
 }
 
-/// Leaves an offer no other capabilities than those.
+/// Removes all capabilities but `caps` from an offer.
 fn limit_caps(offer: &mut Info, caps: u64) -> Result {
     offer.set_caps(offer.caps() & caps);
     offer.tx_mut()?.caps &= caps;
@@ -401,7 +402,7 @@ fn limit_caps(offer: &mut Info, caps: u64) -> Result {
     Ok(())
 }
 
-/// The capabilities to return, or none if the offer lacks one that is asked for.
+/// Returns the capabilities to grant; `None` if the offer lacks a requested one.
 fn choose_caps(offered: u64, asked: u64) -> Option<u64> {
     if asked == 0 {
         return Some(offered & !ON_DEMAND);
@@ -437,7 +438,7 @@ pub fn grants(hints: Option<&Info>, caps: u64) -> bool {
     }
 }
 
-/// The address format to return, or none if the offer's addresses do not have the asked one.
+/// Returns the address format to report; `None` if the offer's addresses do not have the requested one.
 fn choose_format(offered: u32, asked: u32) -> Option<u32> {
     const ANY: u32 = abi::FI_FORMAT_UNSPEC;
     const SOCKADDR: u32 = abi::FI_SOCKADDR;
@@ -450,17 +451,17 @@ fn choose_format(offered: u32, asked: u32) -> Option<u32> {
     }
 }
 
-/// Zero is a wildcard; else the offer must have at least as much.
+/// Returns true if the offered value is at least the requested one; a request of 0 is a wildcard.
 fn enough(offered: usize, asked: usize) -> bool {
     asked <= offered
 }
 
-/// Zero is a wildcard; else it must be the same.
+/// Returns true if the values are equal; a request of 0 is a wildcard.
 fn same(offered: u32, asked: u32) -> bool {
     asked == 0 || asked == offered
 }
 
-/// Every bit that is asked for is offered.
+/// Returns true if every requested bit is offered.
 fn within(offered: u64, asked: u64) -> bool {
     asked & !offered == 0
 }
@@ -518,8 +519,7 @@ fn domain_fits(offer: &Info, hints: &Info) -> bool {
     let (Some(have), Some(want)) = (offer.domain(), hints.domain()) else {
         return true;
     };
-    // Safe from several threads serves every threading model, automatic progress every progress
-    // model.
+    // Thread safety satisfies every threading model, and automatic progress every progress model.
     want.threading <= abi::FI_THREAD_ENDPOINT
         && want.av_type <= abi::FI_AV_TABLE
         && same_name(offer.domain_name(), hints.domain_name())
@@ -570,7 +570,7 @@ mod tests {
     };
     use kernel::sync::Arc;
 
-    /// Offers two domains of the provider whose fabrics the tests open.
+    /// A provider that offers two domains, under the name of the dummy provider.
     struct Two;
 
     impl Provider for Two {
@@ -593,7 +593,7 @@ mod tests {
         }
     }
 
-    /// Returns the number of infos within an open object, the first of which is of that domain.
+    /// Returns the number of infos within an open object, if the first one is of domain `first`.
     fn count(hints: Option<&Info>, within: Option<OpenObjects<'_>>, first: &CStr) -> Result<usize> {
         let query = Query {
             node: None,

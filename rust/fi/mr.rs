@@ -30,7 +30,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What may be done with a region; nothing at all means local use.
+/// The access rights of a region; none means local use only.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Access(u64);
 
@@ -38,10 +38,10 @@ impl Access {
     /// Local use only.
     pub const LOCAL: Self = Self(0);
 
-    /// Peers read it.
+    /// Peers may read.
     pub(crate) const REMOTE_READ: Self = Self(flags::FI_REMOTE_READ);
 
-    /// From access flags: -FI_EBADFLAGS for an unknown bit.
+    /// Converts access flags: -FI_EBADFLAGS for an unknown bit.
     pub fn from_bits(bits: u64) -> Result<Self> {
         const KNOWN: u64 = flags::FI_SEND
             | flags::FI_RECV
@@ -55,37 +55,37 @@ impl Access {
         Ok(Self(bits))
     }
 
-    /// Whether a peer may reach the region.
+    /// Returns true if peers may access the region.
     pub fn is_remote(self) -> bool {
         self.is_remote_read() || self.is_remote_write()
     }
 
-    /// Whether a peer may read the region.
+    /// Returns true if peers may read the region.
     pub fn is_remote_read(self) -> bool {
         self.0 & flags::FI_REMOTE_READ != 0
     }
 
-    /// Whether a peer may write the region.
+    /// Returns true if peers may write the region.
     pub fn is_remote_write(self) -> bool {
         self.0 & flags::FI_REMOTE_WRITE != 0
     }
 }
 
-/// FI_MR_BASIC as a value of `mr_mode`: the name that API 1.4 had for all of ours.
+/// FI_MR_BASIC as a value of `mr_mode`: the name of API 1.4 for all modes that kOFI requires.
 const BASIC: c_int = FI_MR_BASIC as c_int;
 
-/// How peers name the bytes of a region.
+/// How peers address the bytes of a region.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Addressing {
-    /// By the virtual address of the first, and from there on.
+    /// By virtual address.
     Virtual,
-    /// By their offset in the region.
+    /// By the offset in the region.
     Offset,
 }
 
 impl Addressing {
-    /// That of a domain which is opened with this `mr_mode`: offsets only where its consumer said
-    /// what it accepts, and addresses are not among it.
+    /// Returns the addressing of a domain with this `mr_mode`: offsets only if the mode is set and does not
+    /// include FI_MR_VIRT_ADDR.
     pub fn of_mode(mr_mode: c_int) -> Self {
         match mr_mode {
             0 | BASIC => Self::Virtual,
@@ -94,7 +94,7 @@ impl Addressing {
         }
     }
 
-    /// What peers call the first byte of `memory`.
+    /// Returns the address that peers use for the first byte of `memory`.
     pub(crate) fn base(self, memory: &[Segment]) -> u64 {
         match self {
             Self::Virtual => memory.first().map_or(0, |first| first.addr() as u64),
@@ -113,11 +113,9 @@ pub(super) fn narrow_mode(offered: c_int, accepted: c_int) -> c_int {
     }
 }
 
-/// The `mr_mode` of an answer: what the consumer has to put up with, of what it said it accepts, to
-/// have its memory reached by peers. None if it cannot.
-///
-/// A provider that chooses keys itself cannot take the consumer's; addresses may be offsets instead.
-/// None of it matters to a consumer that wants no remote access.
+/// Returns the `mr_mode` of an offer: the modes that the consumer has to support, of those it accepts. `None`
+/// if peers could not access its memory: a provider that chooses the keys cannot accept the consumer's.
+/// Addresses may be offsets instead. The modes do not matter to a consumer without remote access.
 pub(super) fn choose_mode(offered: c_int, accepted: c_int, caps: u64) -> Option<c_int> {
     let mode = narrow_mode(offered, accepted);
     let wants_keys =
@@ -126,7 +124,7 @@ pub(super) fn choose_mode(offered: c_int, accepted: c_int, caps: u64) -> Option<
     (takes_keys || !wants_keys).then_some(mode)
 }
 
-/// Memory that has been registered.
+/// A registered memory region.
 pub struct MemoryRegion {
     core: Arc<dyn provider::MemoryRegion>,
     base: u64,
@@ -158,30 +156,31 @@ impl MemoryRegion {
         )?)
     }
 
-    /// Where it has been registered.
+    /// Returns the domain of the region.
     #[inline]
     pub(super) fn domain(&self) -> &Arc<Domain> {
         self.domain.arc()
     }
 
-    /// What `fi_mr_desc()` tells.
+    /// Returns the descriptor, for `fi_mr_desc()`.
     #[inline]
     pub fn descriptor(&self) -> Descriptor {
         self.core.descriptor()
     }
 
-    /// What `fi_mr_key()` tells.
+    /// Returns the remote key, for `fi_mr_key()`.
     pub fn key(&self) -> u64 {
         self.core.key()
     }
 
-    /// How peers name its first byte.
+    /// Returns the address that peers use for the first byte.
     pub fn base(&self) -> u64 {
         self.base
     }
 }
 
-/// The bytes of a region; refuses one that is empty, or wraps around the end of memory: -FI_EINVAL.
+/// Returns the length of a region in bytes; -FI_EINVAL for an empty segment or one that wraps around the
+/// address space.
 fn check(memory: &[Segment]) -> Result<usize> {
     if memory.is_empty() {
         return Err(Errno::EINVAL);

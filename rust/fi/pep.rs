@@ -31,7 +31,7 @@ use kernel::{
     },
 };
 
-/// A listener. The mutex guards what is bound and is held across no provider call.
+/// A listener. The mutex guards the bound event queue and is not held across provider calls.
 #[pin_data(PinnedDrop)]
 pub struct PassiveEndpoint {
     core: Arc<dyn provider::PassiveEndpoint>,
@@ -42,7 +42,7 @@ pub struct PassiveEndpoint {
     fabric: ChildRef<Fabric>,
 }
 
-/// What of it is told of.
+/// The introspection source of a passive endpoint.
 struct PepInfo(Arc<dyn provider::PassiveEndpoint>);
 
 impl Introspect for PepInfo {
@@ -101,12 +101,12 @@ impl PassiveEndpoint {
         self.core.clone().listen(queue)
     }
 
-    /// The provider's part.
+    /// Returns the provider's object.
     pub fn core(&self) -> &dyn provider::PassiveEndpoint {
         &*self.core
     }
 
-    /// Closes the listener: what nobody accepted is refused. May sleep.
+    /// Closes the listener; pending connection requests are rejected. May sleep.
     pub fn close(&self) {
         self.core.close();
         self.card.remove();
@@ -119,7 +119,7 @@ impl PassiveEndpoint {
 #[pinned_drop]
 impl PinnedDrop for PassiveEndpoint {
     fn drop(self: Pin<&mut Self>) {
-        // Nothing is left to do for one that its owner has closed.
+        // The provider's close does nothing for a listener that its owner has closed.
         self.close();
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Scalable endpoints: one address, and contexts that send and receive there.
+//! Scalable endpoints: one address with several transmit and receive contexts.
 //!
-//! A context is an [`Endpoint`] of one direction, with queues of its own. Which are open is under a mutex
-//! that is held for moments only; `fi_enable()` runs under another one.
+//! A context is an [`Endpoint`] of one direction with its own queues. The mutex `open` guards the flags of
+//! the open contexts and is held only for short accesses; `fi_enable()` runs under the mutex `state`.
 
 use super::{
     av::AddressVector,
@@ -44,22 +44,22 @@ use kernel::{
     },
 };
 
-/// How far it has come.
+/// The state of a scalable endpoint.
 enum SepState {
-    /// Whose addresses it is to know, once that is bound.
+    /// Not enabled; the address vector, once bound.
     Open(Option<ChildRef<AddressVector>>),
-    /// The provider holds them.
+    /// Enabled; the provider holds the address vector.
     Enabled,
 }
 
-/// Which contexts are open, of those of one direction.
+/// Flags of the contexts of one direction: true for an open one.
 type Open = KVec<bool>;
 
 /// A scalable endpoint.
 #[pin_data(PinnedDrop)]
 pub struct ScalableEndpoint {
     core: Arc<dyn provider::ScalableEndpoint>,
-    /// What its contexts are like, unless they are asked to be less.
+    /// Info of an equivalent endpoint, the upper bound for each context's attributes.
     info: KBox<Info>,
     #[pin]
     stage: Mutex<SepState>,
@@ -76,7 +76,7 @@ impl Parent for ScalableEndpoint {
     }
 }
 
-/// What of it is told of.
+/// The introspection source of a scalable endpoint.
 struct SepInfo(Arc<dyn provider::ScalableEndpoint>);
 
 impl Introspect for SepInfo {
@@ -85,14 +85,14 @@ impl Introspect for SepInfo {
     }
 }
 
-/// The place of an open context, which others can have when it is dropped.
+/// The index of an open context. Dropping frees the index.
 pub(super) struct ContextSlot {
     parent: ChildRef<ScalableEndpoint>,
     which: ContextIndex,
 }
 
 impl ContextSlot {
-    /// Whose context it is.
+    /// Returns the scalable endpoint of the context.
     pub(super) fn parent(&self) -> &Arc<ScalableEndpoint> {
         self.parent.arc()
     }
@@ -123,11 +123,11 @@ impl ContextIndex {
     }
 }
 
-/// A context that has been opened, and what it is like.
+/// An open context with its attributes.
 pub(crate) struct OpenContext {
     /// The context.
     pub(crate) endpoint: Arc<Endpoint>,
-    /// The info that an endpoint like it would be made of.
+    /// Info of an equivalent endpoint.
     pub(crate) info: KBox<Info>,
 }
 
@@ -170,7 +170,7 @@ impl ScalableEndpoint {
         )?)
     }
 
-    /// The provider's part.
+    /// Returns the provider's object.
     pub(crate) fn core(&self) -> &Arc<dyn provider::ScalableEndpoint> {
         &self.core
     }
@@ -179,11 +179,11 @@ impl ScalableEndpoint {
         &self.card
     }
 
-    /// Binds the vector that the addresses of its peers stand in. May sleep.
+    /// Binds the address vector of the peers. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EBADFLAGS for any flag, -FI_EINVAL if one is bound, -FI_EDOMAIN for another domain's,
+    /// -FI_EBADFLAGS for any flag, -FI_EINVAL if a vector is bound, -FI_EDOMAIN for another domain's vector,
     /// -FI_EOPBADSTATE once enabled.
     pub(crate) fn bind_addresses(&self, vector: &Arc<AddressVector>, flags: u64) -> Result {
         if flags != 0 {
@@ -203,30 +203,30 @@ impl ScalableEndpoint {
         }
     }
 
-    /// `fi_enable()`: it listens; enabling again does nothing. May sleep.
+    /// `fi_enable()`: starts to listen. Does nothing if the endpoint is enabled. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOAV without an address vector, those of the provider.
+    /// -FI_ENOAV without an address vector, and errors of the provider.
     pub(crate) fn enable(&self) -> Result {
         let mut stage = self.stage.lock();
         let SepState::Open(bound) = &*stage else {
             return Ok(());
         };
         let addresses = bound.as_ref().ok_or(Errno::ENOAV)?;
-        // It stays bound until the provider has agreed, so that a failure can be retried.
+        // The vector stays bound until the provider has succeeded, so that a failed enable can be retried.
         self.core.clone().enable(ChildRef::new(addresses.arc())?)?;
         *stage = SepState::Enabled;
         Ok(())
     }
 
-    /// Opens a transmit context with these attributes, which become those that it has; its events carry
-    /// `source`. May sleep.
+    /// Opens a transmit context with the requested attributes, and stores the actual ones in `attr`. Its
+    /// events carry `source`. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for an index that there is not, and for more than the endpoint has; -FI_EBUSY for one
-    /// that is open; -FI_ENOMEM.
+    /// -FI_EINVAL for an index out of range and for attributes that the endpoint does not offer; -FI_EBUSY
+    /// for a context that is open; -FI_ENOMEM.
     pub(crate) fn transmit_context(
         self: &Arc<Self>,
         index: usize,
@@ -257,11 +257,11 @@ impl ScalableEndpoint {
         self.context(ContextIndex::Transmit(index), info, source)
     }
 
-    /// The same of a receive context.
+    /// Opens a receive context, as [`Self::transmit_context`] does.
     ///
     /// # Errors
     ///
-    /// As of [`Self::transmit_context`].
+    /// As [`Self::transmit_context`].
     pub(crate) fn receive_context(
         self: &Arc<Self>,
         index: usize,
@@ -313,7 +313,7 @@ impl ScalableEndpoint {
         })
     }
 
-    /// Closes it: -FI_EBUSY while a context is open. May sleep.
+    /// Closes the endpoint: -FI_EBUSY while a context is open. May sleep.
     pub(crate) fn close(&self) -> Result {
         self.users.try_close()?;
         self.end();
@@ -331,17 +331,17 @@ impl ScalableEndpoint {
 #[pinned_drop]
 impl PinnedDrop for ScalableEndpoint {
     fn drop(self: Pin<&mut Self>) {
-        // Nothing is left to do for one that its owner has closed.
+        // The provider's close does nothing for an endpoint that its owner has closed.
         self.end();
     }
 }
 
-/// Every bit that is asked for is there.
+/// Returns true if `own` has all bits of `asked`.
 fn within(own: u64, asked: u64) -> bool {
     asked & !own == 0
 }
 
-/// Makes a size as small as is asked for; 0 asks for nothing.
+/// Reduces a size to the requested one; 0 requests nothing. -FI_EINVAL for a larger one.
 fn lessen(own: &mut usize, asked: usize) -> Result {
     match asked {
         0 => Ok(()),
@@ -353,7 +353,7 @@ fn lessen(own: &mut usize, asked: usize) -> Result {
     }
 }
 
-/// Leaves a context those capabilities, if some are asked for.
+/// Reduces the capabilities to the requested ones; 0 requests nothing.
 fn limit_caps(info: &mut Info, asked: u64) -> Result {
     if asked != 0 {
         info.set_caps(info.caps() & asked);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Shared receive contexts: receives for the messages of all endpoints that are bound to one, and of peers.
+//! Shared receive contexts: receives for the messages of all bound endpoints, and of peer providers.
 
 mod peer_export;
 mod peer_import;
@@ -46,23 +46,23 @@ use kernel::{
     sync::Arc, //
 };
 
-/// How a context is opened.
+/// Attributes of a shared receive context.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Attr {
-    /// How many receives can be posted; 0 for as many as the provider likes.
+    /// Number of receives that can be posted; 0 for the provider's default.
     pub size: usize,
-    /// Into how many pieces of memory each; 0 for as many as the device takes.
+    /// Number of memory segments per receive; 0 for the device's maximum.
     pub segments: usize,
-    /// What they are to be capable of; 0 for all that there is.
+    /// Required capabilities; 0 for all supported ones.
     pub caps: u64,
 }
 
 impl Attr {
-    /// How many receives there are to be, of `most`; `default` where that is not said.
+    /// Returns the requested size, `default` if none is requested; at most `most`.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for more.
+    /// -FI_EINVAL for a request over `most`.
     pub(crate) fn size_within(&self, default: usize, most: usize) -> Result<usize> {
         match self.size {
             0 => Ok(default.min(most)),
@@ -71,11 +71,11 @@ impl Attr {
         }
     }
 
-    /// Into how many pieces of memory each, of `most`.
+    /// Returns the requested number of segments, `most` if none is requested.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for more.
+    /// -FI_EINVAL for a request over `most`.
     pub(crate) fn segments_within(&self, most: usize) -> Result<usize> {
         match self.segments {
             0 => Ok(most),
@@ -85,21 +85,21 @@ impl Attr {
     }
 }
 
-/// Whose receives a peer's context has.
+/// The owner of an imported context's receives.
 pub enum PeerOwner {
-    /// Those of a context of ours.
+    /// A context of this module.
     Ours(Arc<dyn provider::SharedReceive>),
-    /// Those of another module's.
+    /// A context of another module.
     Others(KBox<dyn ReceiveOwner>),
 }
 
-/// Receives that endpoints share.
+/// A shared receive context.
 pub struct SharedReceive {
     core: Arc<dyn provider::SharedReceive>,
     users: ChildCount,
     card: ObjectEntry,
     domain: ChildRef<Domain>,
-    /// Whose they are, if this is a peer's.
+    /// The owner, if this context is a peer of another context of this module.
     owner: Option<ChildRef<SharedReceive>>,
 }
 
@@ -109,7 +109,7 @@ impl Parent for SharedReceive {
     }
 }
 
-/// What of it is told of.
+/// The introspection source of a shared receive context.
 struct SrxInfo(Arc<dyn provider::SharedReceive>);
 
 impl Introspect for SrxInfo {
@@ -124,14 +124,14 @@ impl SharedReceive {
         Self::made(core, domain)
     }
 
-    /// Endpoints of `domain` take what is posted with `owner`.
+    /// Creates a peer context: endpoints of `domain` take receives that are posted to `owner`.
     pub(super) fn peer(domain: ChildRef<Domain>, owner: ChildRef<Self>) -> Result<Arc<Self>> {
         let posts = PeerOwner::Ours(owner.core.clone());
         let core = domain.core().clone().peer_srx(posts)?;
         Self::around(&core, domain, Some(owner))
     }
 
-    /// The same of an owner of another module.
+    /// Creates a peer context whose owner is in another module.
     pub(super) fn peer_of_others(
         domain: ChildRef<Domain>,
         owner: KBox<dyn ReceiveOwner>,
@@ -169,25 +169,25 @@ impl SharedReceive {
         )?)
     }
 
-    /// The provider's part.
+    /// Returns the provider's object.
     pub fn core(&self) -> &Arc<dyn provider::SharedReceive> {
         &self.core
     }
 
-    /// Where it was opened.
+    /// Returns the domain of the context.
     pub(super) fn domain(&self) -> &Arc<Domain> {
         self.domain.arc()
     }
 
-    /// Its number on the roster.
+    /// Returns the number of the context in the object table.
     pub(crate) fn number(&self) -> u64 {
         self.card.number()
     }
 
-    /// Closes it: -FI_EBUSY while an endpoint is bound, or a peer takes from it. May sleep.
+    /// Closes the context: -FI_EBUSY while an endpoint is bound or a peer context uses it. May sleep.
     ///
-    /// When it returns no posted memory is touched any more; `reclaim` has been given the context of every
-    /// receive that is posted.
+    /// When it returns, posted memory is not accessed any more, and the context of each posted receive has
+    /// been passed to `reclaim`.
     pub(crate) fn close(&self, reclaim: &mut dyn FnMut(Context)) -> Result {
         self.users.try_close()?;
         self.end(reclaim);
@@ -195,7 +195,7 @@ impl SharedReceive {
     }
 
     fn end(&self, reclaim: &mut dyn FnMut(Context)) {
-        // A peer's receives are its owner's.
+        // The receives of a peer context belong to its owner.
         if self.owner.is_none() {
             self.core.close(reclaim);
         }
@@ -205,12 +205,12 @@ impl SharedReceive {
 
 impl Drop for SharedReceive {
     fn drop(&mut self) {
-        // Nothing is left to do for one that its owner has closed.
+        // The provider's close does nothing for a context that its owner has closed.
         self.end(&mut |_| {});
     }
 }
 
-/// What another domain's context answers, and one that has been closed.
+/// Returns a counted reference: -FI_EDOMAIN for another domain's context, -FI_EINVAL for a closed one.
 pub(super) fn hold(
     shared: &Arc<SharedReceive>,
     domain: &Arc<Domain>,

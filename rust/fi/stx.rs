@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Shared transmit contexts: what the endpoints that are bound to one have their operations under way with.
+//! Shared transmit contexts: transmit resources for the operations of all bound endpoints.
 
 use super::{
     domain::Domain,
@@ -26,28 +26,28 @@ use kernel::{
     sync::Arc, //
 };
 
-/// How a context is opened: what operations are to be capable of, with 0 for all that there is.
+/// Attributes of a shared transmit context. A 0 requests no particular value.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Attr {
-    /// How many operations there can be at once.
+    /// Number of simultaneous operations.
     pub size: usize,
-    /// From how many pieces of memory each, or to how many.
+    /// Number of local memory segments per operation.
     pub segments: usize,
-    /// To how many pieces of the peer's, or from how many.
+    /// Number of remote memory ranges per operation.
     pub remote_ranges: usize,
-    /// How many bytes can be injected.
+    /// Maximum size of an inject, in bytes.
     pub inject: usize,
-    /// What they are capable of.
+    /// Required capabilities.
     pub caps: u64,
-    /// Flags of those that have none: an operation takes its endpoint's, these are only to be possible.
+    /// Default operation flags: only checked for support, since an operation takes its endpoint's.
     pub flags: u64,
-    /// In which order messages come.
+    /// Message ordering.
     pub order: u64,
-    /// And completions.
+    /// Completion ordering.
     pub completion_order: u64,
 }
 
-/// What endpoints share to send with.
+/// A shared transmit context.
 pub struct SharedTransmit {
     core: Arc<dyn provider::SharedTransmit>,
     users: ChildCount,
@@ -61,7 +61,7 @@ impl Parent for SharedTransmit {
     }
 }
 
-/// What of it is told of.
+/// The introspection source of a shared transmit context.
 struct StxInfo(Arc<dyn provider::SharedTransmit>);
 
 impl Introspect for StxInfo {
@@ -88,17 +88,17 @@ impl SharedTransmit {
         )?)
     }
 
-    /// The provider's part.
+    /// Returns the provider's object.
     pub fn core(&self) -> &Arc<dyn provider::SharedTransmit> {
         &self.core
     }
 
-    /// Its number on the roster.
+    /// Returns the number of the context in the object table.
     pub(super) fn number(&self) -> u64 {
         self.card.number()
     }
 
-    /// Closes it: -FI_EBUSY while an endpoint is bound. May sleep.
+    /// Closes the context: -FI_EBUSY while an endpoint is bound. May sleep.
     pub(crate) fn close(&self) -> Result {
         self.users.try_close()?;
         self.end();
@@ -113,12 +113,12 @@ impl SharedTransmit {
 
 impl Drop for SharedTransmit {
     fn drop(&mut self) {
-        // Nothing is left to do for one that its owner has closed.
+        // The provider's close does nothing for a context that its owner has closed.
         self.end();
     }
 }
 
-/// What another domain's context answers, and one that has been closed.
+/// Returns a counted reference: -FI_EDOMAIN for another domain's context, -FI_EINVAL for a closed one.
 pub(super) fn hold(
     shared: &Arc<SharedTransmit>,
     domain: &Arc<Domain>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An ordered set of numbers: a list of them, and a table that tells where in the list one is.
+//! An ordered set of numbers: a list in insertion order, and a hash table of positions in the list.
 
 use crate::abi::{
     Errno,
@@ -11,14 +11,14 @@ use kernel::{
     prelude::*, //
 };
 
-/// An empty slot.
+/// Value of an empty slot.
 const NONE: u32 = u32::MAX;
 
-/// The numbers, in the order in which they came.
+/// The members in insertion order.
 pub(super) struct Members {
     list: KVVec<u64>,
-    /// Places in the list, by hash, the next free slot behind it where that is taken; a power of two of
-    /// them, at most half of them used.
+    /// Positions in the list, hashed by the number at that position, with linear probing. The number of slots
+    /// is a power of two; at most half of them are used.
     slots: KVVec<u32>,
     most: usize,
 }
@@ -28,7 +28,7 @@ fn hash(number: u64) -> usize {
 }
 
 impl Members {
-    /// No members, and never more than `most`.
+    /// Returns an empty set for at most `most` members.
     pub(super) fn new(most: usize) -> Self {
         Self {
             list: KVVec::new(),
@@ -37,12 +37,12 @@ impl Members {
         }
     }
 
-    /// The members, in order.
+    /// Returns the members in order.
     pub(super) fn as_slice(&self) -> &[u64] {
         &self.list
     }
 
-    /// Whether that is one.
+    /// Returns true if `number` is a member.
     pub(super) fn has(&self, number: u64) -> bool {
         self.place(number).is_some()
     }
@@ -51,7 +51,7 @@ impl Members {
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for a member, -FI_ENOMEM where it is full or there is no memory.
+    /// -FI_EINVAL for a member, -FI_ENOMEM if the set is full or memory is short.
     pub(super) fn insert(&mut self, number: u64) -> Result {
         if self.has(number) {
             return Err(Errno::EINVAL);
@@ -69,11 +69,11 @@ impl Members {
         Ok(())
     }
 
-    /// Takes a number out.
+    /// Removes a number.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for a stranger.
+    /// -FI_EINVAL if it is not a member.
     pub(super) fn remove(&mut self, number: u64) -> Result {
         let place = self.place(number).ok_or(Errno::EINVAL)?;
         let _ = self.list.remove(place);
@@ -81,11 +81,11 @@ impl Members {
         Ok(())
     }
 
-    /// Appends those of `others` that are no members. May sleep.
+    /// Appends the numbers of `others` that are not members. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOMEM, and nothing has changed.
+    /// -FI_ENOMEM; the set is unchanged.
     pub(super) fn unite(&mut self, others: &[u64]) -> Result {
         let before = self.list.len();
         for &number in others {
@@ -101,13 +101,13 @@ impl Members {
         Ok(())
     }
 
-    /// Keeps those that are, or are not, among `others`.
+    /// Keeps the members that are, or are not, in `others`.
     pub(super) fn keep(&mut self, others: &Members, is_among: bool) {
         self.list.retain(|number| others.has(*number) == is_among);
         self.rebuild();
     }
 
-    /// A set of the same numbers. May sleep.
+    /// Returns a copy of the set. May sleep.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl Members {
         Ok(copy)
     }
 
-    /// The slots in which a number can be, one after the other.
+    /// Returns the slots in which the position of a number can be, in probing order.
     fn path(&self, number: u64) -> impl Iterator<Item = usize> {
         let mask = self.slots.len().wrapping_sub(1);
         let first = hash(number);
@@ -129,7 +129,7 @@ impl Members {
     fn place(&self, number: u64) -> Option<usize> {
         for slot in self.path(number) {
             let place = *self.slots.get(slot)? as usize;
-            // None for an empty slot.
+            // An empty slot is beyond the end of the list.
             if *self.list.get(place)? == number {
                 return Some(place);
             }
@@ -201,7 +201,7 @@ mod tests {
             assert!(members.insert(number) == Err(Errno::EINVAL));
         }
         assert!(members.insert(8) == Err(Errno::ENOMEM));
-        // Nothing of it, if not all of it.
+        // A union that does not fit changes nothing.
         assert!(members.remove(7) == Ok(()));
         assert!(members.unite(&[0, 8, 9]) == Err(Errno::ENOMEM));
         assert!(members.as_slice() == [0, u64::MAX]);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Receives that messages of another provider take, one of another module: the guests of a context here.
+//! Interface to a peer provider that takes receives from a shared receive context of ours.
 //!
-//! A guest [gets](Host::get) what has been posted for a message, or has it [queued](Host::queue) under a number of its
-//! own; whoever posts what that takes [starts](Guest::start) it. All of it is legal in any context.
+//! The peer asks for a matching receive with [`get`](ExportedReceives::get), or queues its message as
+//! unexpected with [`queue`](ExportedReceives::queue) under a number of its own. A later post that the
+//! message matches calls [`start`](PeerEndpoint::start). All calls are legal in any context, except
+//! [`detach`](ExportedReceives::detach).
 
 use super::super::memory::{
     Context,
@@ -12,53 +14,54 @@ use super::super::memory::{
 };
 use crate::abi::Result;
 
-/// Most pieces of memory of a receive that goes from one provider to another.
+/// Maximum number of memory segments of a receive that is passed between providers.
 pub const PARTS: usize = 4;
 
-/// What has been posted, and a message of another provider's has got.
+/// A posted receive that has been matched to a message of a peer provider.
 pub struct MatchedReceive {
-    /// By what its owner knows it.
+    /// Identifier of the receive at its owner.
     pub ticket: usize,
-    /// Where the message goes; those that are empty are none.
+    /// Memory for the message; empty segments are unused.
     pub parts: [Segment; PARTS],
-    /// Descriptors of the non-empty parts, in order; the rest of the array is none.
+    /// Descriptors of the non-empty segments, in order; the other elements are none.
     pub descriptors: [Descriptor; PARTS],
-    /// What whoever posted it gets back.
+    /// Operation context of the receive.
     pub context: Context,
-    /// The tag that it takes, and the bits of it that do not matter.
+    /// Tag that the receive matches, and the tag bits that it ignores.
     pub tag: Option<(u64, u64)>,
-    /// Whether a success is told where not each is.
+    /// True if a success is reported even where only errors are by default.
     pub is_wanted: bool,
 }
 
-/// Who has messages for receives that are posted here.
+/// A peer provider with messages for exported receives.
 pub trait PeerEndpoint: Send + Sync {
-    /// The message of that number, which has waited here, has got that. No lock is held.
+    /// Passes a receive to the queued message `number`. Called without a lock held.
     fn start(&self, number: usize, taken: MatchedReceive);
 }
 
-/// What receives are to a guest.
+/// The receives that are exported to a peer provider.
 pub trait ExportedReceives: Send + Sync {
-    /// What has been posted for a message with that tag, or without one.
+    /// Takes the posted receive that matches a message with this tag, or untagged; `None` if there is none.
     fn get(&self, tag: Option<u64>) -> Option<MatchedReceive>;
 
-    /// Has such a message wait, unless something has been posted for it by now. A number waits once.
+    /// Queues a message as unexpected, or returns a receive that was posted for it in the meantime. A number
+    /// is queued at most once.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
     fn queue(&self, tag: Option<u64>, number: usize) -> Result<Option<MatchedReceive>>;
 
-    /// Takes a message back, if it waits still.
+    /// Removes a queued message. Returns false if it was not queued any more.
     fn withdraw(&self, number: usize) -> bool;
 
-    /// A message is over that has got something: as many more can be posted.
+    /// Reports that a message with a matched receive has completed, which allows one more post.
     fn over(&self);
 
-    /// Posts again what a message has got that does not come.
+    /// Posts a matched receive again, whose message will not arrive.
     fn post_again(&self, taken: MatchedReceive);
 
-    /// Leaves: tells `each` of the messages that wait, which are dropped. Nothing is started any more when it
-    /// returns. May sleep.
+    /// Detaches the peer, and calls `each` for its queued messages, which are dropped. No message is started
+    /// after it returns. May sleep.
     fn leave(&self, each: &mut dyn FnMut(usize));
 }

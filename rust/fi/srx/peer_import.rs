@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Receives that messages here take of another provider's, one of another module: its owner.
+//! Interface to the owner of imported receives: messages of this module take receives of another module's
+//! provider.
 
 use super::peer_export::MatchedReceive;
 use crate::abi::{
@@ -9,58 +10,60 @@ use crate::abi::{
 };
 use kernel::sync::Arc;
 
-/// A message that has come.
+/// An arrived message.
 #[derive(Clone, Copy)]
 pub struct MessageInfo {
-    /// Its tag, if it has one.
+    /// Tag of a tagged message.
     pub tag: Option<u64>,
-    /// How many bytes it has.
+    /// Length in bytes.
     pub len: usize,
-    /// Whom it is from, if that is known and told.
+    /// Source address, if it is known and reported.
     pub source: fi_addr_t,
 }
 
-/// What an owner has for a message.
+/// The owner's answer for a message.
 pub enum GetResult {
-    /// A receive.
+    /// A matched receive.
     Receive(MatchedReceive),
-    /// Nothing, and a ticket to queue the message with, or to give back.
+    /// No match: the entry to queue the message with, or to free.
     Nothing(usize),
 }
 
-/// Who owns receives. Its calls are legal in any context, and none comes back by [`MessageStarter`] before it has
-/// returned, in the same thread or with a lock that it waits for.
+/// The owner of imported receives. Its calls are legal in any context. None of them calls [`MessageStarter`]
+/// before it returns, neither in the same thread nor from another thread while it waits for a lock of that
+/// thread.
 pub trait ReceiveOwner: Send + Sync {
-    /// Has `starter` told of messages that have been queued, until it is none.
+    /// Sets the starter of queued messages; `None` detaches it.
     fn attach(&self, starter: Option<Arc<dyn MessageStarter>>);
 
-    /// What has been posted for a message.
+    /// Asks for a posted receive that matches a message.
     ///
     /// # Errors
     ///
-    /// -FI_ENOMEM, and whatever another says.
+    /// -FI_ENOMEM, and other errors of the owner.
     fn get(&self, arrived: &MessageInfo) -> Result<GetResult>;
 
-    /// Has a message wait with its ticket.
+    /// Queues a message as unexpected, with its entry.
     ///
     /// # Errors
     ///
-    /// Whatever another says: the ticket is still there.
+    /// Errors of the owner; the entry stays valid.
     fn queue(&self, arrived: &MessageInfo, ticket: usize) -> Result;
 
-    /// Gives a ticket back, of a receive that is over, or of a message that does not come any more.
+    /// Frees an entry, whose receive has completed or whose message will not arrive.
     fn free(&self, ticket: usize);
 
-    /// Stores `next` in the entry of a ticket.
+    /// Stores `next` in an entry.
     fn set_next(&self, ticket: usize, next: usize);
 
-    /// Returns the value stored in the entry of a ticket, 0 if the owner has gone.
+    /// Returns the value stored in an entry; 0 if the owner's module is unloaded.
     fn next(&self, ticket: usize) -> usize;
 }
 
-/// List of tickets to return to one owner, linked through the owner's entries, so that a push allocates nothing.
+/// List of entries to return to one owner, linked through the owner's entries, so that a push allocates
+/// nothing.
 ///
-/// No ticket is 0, which marks the end.
+/// No entry is 0, which marks the end.
 #[derive(Default)]
 pub struct TicketList {
     first: usize,
@@ -68,7 +71,7 @@ pub struct TicketList {
 }
 
 impl TicketList {
-    /// Appends a ticket.
+    /// Appends an entry.
     pub fn push(&mut self, owner: &dyn ReceiveOwner, ticket: usize) {
         owner.set_next(ticket, 0);
         match self.first {
@@ -78,7 +81,7 @@ impl TicketList {
         self.last = ticket;
     }
 
-    /// Returns all tickets to the owner, in the order in which they were pushed.
+    /// Frees all entries, in the order in which they were pushed.
     pub fn free(&mut self, owner: &dyn ReceiveOwner) {
         let mut ticket = core::mem::take(&mut self.first);
         while ticket != 0 {
@@ -89,19 +92,19 @@ impl TicketList {
     }
 }
 
-/// Who has queued messages with an owner.
+/// Receiver of an owner's decisions on queued messages.
 pub trait MessageStarter: Send + Sync {
-    /// The message with that ticket, which has waited, has got that. Any context.
+    /// Passes a receive to the queued message of its entry. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_ENOENT if it does not come any more: the ticket has been given back, or soon is.
+    /// -FI_ENOENT if the message will not arrive: its entry has been freed, or is about to be.
     fn start(&self, taken: MatchedReceive) -> Result;
 
-    /// It is dropped, and nobody told. Any context.
+    /// Discards the queued message of an entry, without a completion. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_ENOENT for another ticket.
+    /// -FI_ENOENT for an entry without a queued message.
     fn discard(&self, ticket: usize) -> Result;
 }
