@@ -427,7 +427,7 @@ impl BufferPart {
     ///
     /// # Errors
     ///
-    /// Those of [`Buffer::registered`], and the first error of `each`.
+    /// Errors of [`Buffer::registered`], and the first error of `each`.
     pub(crate) fn several(
         here: ProcessContext,
         domain: &Arc<Domain>,

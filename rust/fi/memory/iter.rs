@@ -22,7 +22,7 @@ pub enum Start {
     Page(*mut page, usize),
 }
 
-/// One entry of a vector of any form.
+/// An entry of a vector of any form.
 ///
 /// # Invariants
 ///

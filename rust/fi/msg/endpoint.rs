@@ -83,7 +83,7 @@ impl Drop for Open {
     }
 }
 
-/// One end of a connection, in the given [`State`]. Dropping the endpoint closes it without an event and
+/// A connected endpoint, in the given [`State`]. Dropping the endpoint closes it without an event and
 /// frees the buffers that are still posted; in atomic context, a workqueue does so later.
 pub struct Endpoint<S: State = Connected> {
     open: DeferredDrop<Open>,
