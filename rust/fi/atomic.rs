@@ -201,7 +201,7 @@ fn total(segments: &[Segment]) -> Result<usize> {
 
 impl Atomic<'_> {
     /// Checks the operation, and returns its single range of the peer's memory and the length of that range
-    /// in bytes. The limit is `most` elements.
+    /// in bytes. The limit is `max_elements`.
     ///
     /// # Errors
     ///

@@ -116,12 +116,12 @@ impl Parent for AddressSet {
 }
 
 impl AddressSet {
-    /// Creates a set of at most `most` addresses of `vector`; 0 for no limit. May sleep.
+    /// Creates a set of at most `max_members` addresses of `vector`; 0 for no limit. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_EINVAL for a range of an FI_AV_MAP vector, an empty or zero-stride range, and more initial
-    /// addresses than `most`; -FI_ENOMEM.
+    /// addresses than `max_members`; -FI_ENOMEM.
     pub fn new(
         _here: ProcessContext,
         vector: &Arc<AddressVector>,

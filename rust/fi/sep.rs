@@ -2,8 +2,9 @@
 
 //! Scalable endpoints: one address with several transmit and receive contexts.
 //!
-//! A context is an [`Endpoint`] of one direction with its own queues. The mutex `open_contexts` guards the flags of
-//! the open contexts and is held only for short accesses; `fi_enable()` runs under the mutex `state`.
+//! A context is an [`Endpoint`] of one direction with its own queues. The mutex `open_contexts` guards the
+//! flags of the open contexts and is held only for short accesses; `fi_enable()` runs under the mutex
+//! `state`.
 
 use super::{
     av::AddressVector,

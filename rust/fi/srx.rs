@@ -58,11 +58,11 @@ pub struct Attr {
 }
 
 impl Attr {
-    /// Returns the requested size, `default` if none is requested; at most `most`.
+    /// Returns the requested size, `default` if none is requested; at most `max`.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for a request over `most`.
+    /// -FI_EINVAL for a request over `max`.
     pub(crate) fn size_within(&self, default: usize, most: usize) -> Result<usize> {
         match self.size {
             0 => Ok(default.min(most)),
@@ -71,11 +71,11 @@ impl Attr {
         }
     }
 
-    /// Returns the requested number of segments, `most` if none is requested.
+    /// Returns the requested number of segments, `max` if none is requested.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for a request over `most`.
+    /// -FI_EINVAL for a request over `max`.
     pub(crate) fn segments_within(&self, most: usize) -> Result<usize> {
         match self.segments {
             0 => Ok(most),

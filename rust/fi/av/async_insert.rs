@@ -193,7 +193,7 @@ impl InsertWork {
                     spot,
                     is_open: true,
                 };
-                // `placed` has capacity for `count` addresses.
+                // `addresses` has capacity for `count` addresses.
                 let _ = self.placed.push_within_capacity(placed);
             }
             Err(errno) => self.batch.add_failure(number as u32, errno),

@@ -66,8 +66,8 @@ impl NamedTable {
 pub(super) struct NamedTableRef(Arc<NamedTable>);
 
 impl NamedTableRef {
-    /// Opens a name: finds the table, or creates it with the attributes that `asked` returns. `asked` gets
-    /// the type of an existing table. May sleep.
+    /// Opens a name: finds the table, or creates it with the attributes that `choose_attr` returns, given the
+    /// type of an existing table. May sleep.
     ///
     /// # Errors
     ///

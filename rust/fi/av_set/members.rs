@@ -28,7 +28,7 @@ fn hash(number: u64) -> usize {
 }
 
 impl Members {
-    /// Returns an empty set for at most `most` members.
+    /// Returns an empty set for at most `max_len` members.
     pub(super) fn new(most: usize) -> Self {
         Self {
             list: KVVec::new(),

@@ -35,7 +35,7 @@ pub struct MatchedReceive {
 
 /// A peer provider with messages for exported receives.
 pub trait PeerEndpoint: Send + Sync {
-    /// Passes a receive to the queued message `number`. Called without a lock held.
+    /// Passes a receive to the queued message `message`. Called without a lock held.
     fn start(&self, number: usize, taken: MatchedReceive);
 }
 
