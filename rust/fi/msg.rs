@@ -106,7 +106,7 @@ pub enum Direction {
     Received,
     /// The peer's memory was written.
     Written,
-    /// The peer's memory was read, or changed and what was there before was read.
+    /// The peer's memory was read, or changed by an atomic operation that returned the previous values.
     Read,
 }
 
@@ -292,8 +292,7 @@ impl Completions {
             Ok(1)
         })?;
         if done.is_none() {
-            // Entries may be left, and the queue is not armed: the next completion alone would not call the
-            // handler.
+            // Entries may be left, and the queue is not armed: without this call the handler could miss them.
             self.queue.schedule_handler();
         }
         done.ok_or(Errno::EAGAIN)

@@ -96,7 +96,7 @@ pub struct Shared<'a> {
 }
 
 /// A datagram endpoint. It needs no connection management: the provider connects to a peer with the first
-/// message to it, and reconnects after an idle disconnect.
+/// operation for it, and reconnects after an idle disconnect.
 ///
 /// Dropping the endpoint closes it and frees the buffers that are still posted; in atomic context, a
 /// workqueue does so later.
