@@ -205,7 +205,7 @@ fn keep(
 
 /// Opens a connection and makes both ends drop their objects.
 fn run(here: ProcessContext, place: (u32, u16)) -> Result {
-    let list = getinfo::find(here, place, true, FI_MSG | FI_RMA)?;
+    let list = getinfo::find_msg(here, place, true, FI_MSG | FI_RMA)?;
     let info = list.first().ok_or(Errno::ENODATA)?;
     let fabric = kofi::fabric::<Drops>(here, info)?;
     let events = fabric.event_queue(here, eq::Attr::default())?;
