@@ -303,7 +303,7 @@ impl AvObject {
         addresses: impl FnOnce() -> Result<A>,
     ) -> Result<c_int> {
         let here = in_process()?;
-        self.vector.check_bound(here)?;
+        self.vector.check_eq_bound(here)?;
         told.check(&self.vector, count.unwrap_or(0))?;
         let count = count.ok_or(Errno::EINVAL)?;
         let addresses = match count {
@@ -316,11 +316,11 @@ impl AvObject {
             let about = (source, context.expose_provenance());
             let told = KBox::new(told, GFP_KERNEL)?;
             self.vector
-                .insert_later(here, about, count, insertions, told)?;
+                .insert_async(here, about, count, insertions, told)?;
             return Ok(0);
         }
         let count = self.vector.insert(here, insertions, |number, outcome| {
-            told.tell(number, outcome)
+            told.report(number, outcome)
         })?;
         // What a call takes fits.
         Ok(count as c_int)

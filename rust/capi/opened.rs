@@ -175,7 +175,7 @@ impl List {
     /// `owner` that the info could be opened from, and the first such domain of that fabric.
     pub(super) fn name(&self, infos: &mut InfoList, named: Option<&Objects>, owner: &Owner) {
         for info in infos {
-            let could = |it: &Opened| it.owner == *owner && it.within().has(info);
+            let could = |it: &Opened| it.owner == *owner && it.within().accepts(info);
             let fabric = match named {
                 Some(named) => Some(&named.fabric),
                 None => self.find(|it| it.domain.is_none() && could(it)),

@@ -118,7 +118,7 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
         object::object::<ListenerObject>(fid).and_then(|object| {
             context::in_process()?;
             let queue = object::object::<eq::QueueObject>(other)?;
-            object.listener.bind_events(queue.queue(), flags)
+            object.listener.bind_eq(queue.queue(), flags)
         })
     })
 }

@@ -130,7 +130,7 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
         object::object::<ScalableObject>(fid).and_then(|object| {
             context::in_process()?;
             let vector = object::object::<av::AvObject>(other)?;
-            object.endpoint.bind_addresses(vector.vector(), flags)
+            object.endpoint.bind_av(vector.vector(), flags)
         })
     })
 }

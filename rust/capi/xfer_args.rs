@@ -355,8 +355,8 @@ pub(super) unsafe fn any_vector(
     unsafe {
         let memory = match terms.flags & FORMS {
             0 => Segment::from_vector(iov, count).map(Memory::Segments),
-            FI_BVEC => Memory::from_extents(iov.cast(), count),
-            FI_SGL => Memory::from_list(iov.cast(), count),
+            FI_BVEC => Memory::from_page_ranges(iov.cast(), count),
+            FI_SGL => Memory::from_scatterlist(iov.cast(), count),
             _ => Err(Errno::EBADFLAGS),
         };
         let flags = terms.flags & !FORMS;
@@ -403,7 +403,7 @@ unsafe fn described(
 /// -FI_EMSGSIZE for more bytes than there are addresses.
 #[inline]
 pub(super) fn opposite(message: &Message<'_>, addr: u64, key: u64) -> Result<fi_rma_iov> {
-    let len = message.memory.total()?;
+    let len = message.memory.total_len()?;
     Ok(fi_rma_iov { addr, len, key })
 }
 

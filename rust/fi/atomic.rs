@@ -146,11 +146,11 @@ impl Op {
     /// -FI_EOPNOTSUPP for an operator that `form` does not support.
     pub fn from_raw(raw: fi_op, form: Form) -> Result<Self> {
         let op = Self::of_number(raw).ok_or(Errno::EOPNOTSUPP)?;
-        op.is_for(form).then_some(op).ok_or(Errno::EOPNOTSUPP)
+        op.supports_form(form).then_some(op).ok_or(Errno::EOPNOTSUPP)
     }
 
     /// Returns true if `form` supports the operator.
-    pub fn is_for(self, form: Form) -> bool {
+    pub fn supports_form(self, form: Form) -> bool {
         match form {
             Form::Compare => self.compares(),
             Form::Fetch => !self.compares(),
@@ -191,7 +191,7 @@ pub struct Atomic<'a> {
 }
 
 /// Returns the total length of local memory in bytes; -FI_EMSGSIZE on overflow.
-fn total(segments: &[Segment]) -> Result<usize> {
+fn total_len(segments: &[Segment]) -> Result<usize> {
     let mut total = 0usize;
     for segment in segments {
         total = total.checked_add(segment.len()).ok_or(Errno::EMSGSIZE)?;
@@ -207,15 +207,15 @@ impl Atomic<'_> {
     ///
     /// -FI_EINVAL for no or several ranges, for no elements, for a range that is misaligned or extends past
     /// the last address, and for local memory of another length; -FI_EMSGSIZE for too many elements.
-    pub(crate) fn target(
+    pub(crate) fn check_target(
         &self,
         message: &Message<'_>,
-        most: usize,
+        max_elements: usize,
     ) -> Result<(&fi_rma_ioc, usize)> {
         let [range] = self.remote else {
             return Err(Errno::EINVAL);
         };
-        if range.count > most {
+        if range.count > max_elements {
             return Err(Errno::EMSGSIZE);
         }
         // A power of two.
@@ -226,9 +226,9 @@ impl Atomic<'_> {
             return Err(Errno::EINVAL);
         }
         let wanted = |wanted: bool| if wanted { len } else { 0 };
-        let fits = (self.op == Op::Read || message.memory.total()? == len)
-            && total(self.compare)? == wanted(self.form == Form::Compare)
-            && total(self.result)? == wanted(self.form != Form::Base);
+        let fits = (self.op == Op::Read || message.memory.total_len()? == len)
+            && total_len(self.compare)? == wanted(self.form == Form::Compare)
+            && total_len(self.result)? == wanted(self.form != Form::Base);
         match fits {
             true => Ok((range, len)),
             false => Err(Errno::EINVAL),

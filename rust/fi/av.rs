@@ -33,7 +33,7 @@ use self::{
         SlotId,
         Table,
         WriteGuard,
-        MOST_ADDRESSES, //
+        MAX_ADDRESSES, //
     },
 };
 use super::{
@@ -77,11 +77,11 @@ use kernel::{
 };
 
 /// Number of bits of an index.
-const INDEX_BITS: u32 = MOST_ADDRESSES.ilog2();
+const INDEX_BITS: u32 = MAX_ADDRESSES.ilog2();
 /// Number of addresses that are inserted under one hold of the writer lock.
 const BATCH: usize = 64;
 /// Maximum number of addresses that memory is allocated for when a vector is opened.
-const MOST_EXPECTED: u32 = 1 << 20;
+const MAX_PREALLOCATED: u32 = 1 << 20;
 
 /// The kind of handles of a vector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,11 +93,11 @@ pub enum Type {
 }
 
 impl Type {
-    fn to_addr(self, spot: SlotId) -> fi_addr_t {
-        let index = fi_addr_t::from(spot.index);
+    fn to_addr(self, slot: SlotId) -> fi_addr_t {
+        let index = fi_addr_t::from(slot.index);
         match self {
             Self::Table => index,
-            Self::Map => index | fi_addr_t::from(spot.generation) << INDEX_BITS,
+            Self::Map => index | fi_addr_t::from(slot.generation) << INDEX_BITS,
         }
     }
 }
@@ -136,16 +136,16 @@ pub struct AddressVector {
     rx_ctx_bits: u32,
     table: Arc<Table>,
     #[pin]
-    bound: Mutex<DeferredDrop<Resources>>,
+    resources: Mutex<DeferredDrop<Resources>>,
     is_shared: bool,
     is_read_only: bool,
     is_async: bool,
     /// Rundown protection of asynchronous insertions: the close waits for them.
-    later: Arc<Rundown>,
+    async_inserts: Arc<Rundown>,
     users: ChildCount,
     /// Number of bound endpoints that have an offload provider.
-    offloads: Atomic<u32>,
-    ties: DeferredDrop<EntryGuard<Domain>>,
+    offload_endpoints: Atomic<u32>,
+    entry_guard: DeferredDrop<EntryGuard<Domain>>,
 }
 
 /// Counts an endpoint with an offload provider in its address vector, until it is dropped.
@@ -154,23 +154,23 @@ pub(crate) struct Offloaded(Arc<AddressVector>);
 impl Offloaded {
     /// Counts an endpoint of `vector`. Any context.
     pub(crate) fn new(vector: Arc<AddressVector>) -> Self {
-        let _ = vector.offloads.fetch_add(1u32, Relaxed);
+        let _ = vector.offload_endpoints.fetch_add(1u32, Relaxed);
         Self(vector)
     }
 }
 
 impl Drop for Offloaded {
     fn drop(&mut self) {
-        let _ = self.0.offloads.fetch_sub(1u32, Relaxed);
+        let _ = self.0.offload_endpoints.fetch_sub(1u32, Relaxed);
     }
 }
 
 /// The objects that a vector uses until it is closed.
 struct Resources {
     /// Event queue for the completion of asynchronous insertions.
-    events: Option<ChildRef<EventQueue>>,
+    eq: Option<ChildRef<EventQueue>>,
     /// The named table, for a vector that can share it.
-    share: Option<NamedTableRef>,
+    named_table: Option<NamedTableRef>,
     /// The vector whose table this one uses, for a peer vector.
     owner: Option<ChildRef<AddressVector>>,
 }
@@ -182,7 +182,7 @@ impl Parent for AddressVector {
 }
 
 impl TableAttr {
-    fn table(self) -> Result<Arc<Table>> {
+    fn new_table(self) -> Result<Arc<Table>> {
         let most_generations = match self.kind {
             Type::Table => u32::MAX,
             Type::Map => 1 << (u64::BITS - INDEX_BITS - self.rx_ctx_bits).min(31),
@@ -193,16 +193,16 @@ impl TableAttr {
 
 /// Returns the type of a vector: the requested one, else the domain's, else that of the existing table, else
 /// a table. -FI_EINVAL if the request contradicts the domain.
-fn choose(asked: Option<Type>, domain: Option<Type>, there: Option<Type>) -> Result<Type> {
-    match (asked, domain) {
+fn choose_type(requested: Option<Type>, domain: Option<Type>, existing: Option<Type>) -> Result<Type> {
+    match (requested, domain) {
         (Some(asked), Some(chosen)) if asked != chosen => Err(Errno::EINVAL),
-        _ => Ok(asked.or(domain).or(there).unwrap_or(Type::Table)),
+        _ => Ok(requested.or(domain).or(existing).unwrap_or(Type::Table)),
     }
 }
 
 /// Returns `address` if a peer can have it; -FI_EADDRNOTAVAIL for port 0, the wildcard address, and multicast
 /// and broadcast addresses.
-pub fn destination(address: SocketAddr) -> Result<SocketAddr> {
+pub fn check_destination(address: SocketAddr) -> Result<SocketAddr> {
     let ip = address.ip();
     let is_group = match ip {
         IpAddr::V4(ip) => ip.is_multicast() || ip.is_broadcast(),
@@ -215,7 +215,7 @@ pub fn destination(address: SocketAddr) -> Result<SocketAddr> {
 }
 
 fn insert_one(writing: &mut WriteGuard<'_>, insertion: &Insertion) -> Result<SlotId> {
-    let address = insertion.address.and_then(destination)?;
+    let address = insertion.address.and_then(check_destination)?;
     writing.insert(&address, insertion.user_id)
 }
 
@@ -224,7 +224,7 @@ impl AddressVector {
         // Number of bits of the highest context index.
         let highest = domain.core().max_rx_contexts().saturating_sub(1);
         if attr.rx_ctx_bits > usize::BITS - highest.leading_zeros()
-            || attr.count > MOST_ADDRESSES as usize
+            || attr.count > MAX_ADDRESSES as usize
             || attr.is_read_only && attr.name.is_none()
         {
             return Err(Errno::EINVAL);
@@ -235,8 +235,8 @@ impl AddressVector {
         };
         let (table, kind, share) = match attr.name {
             None => {
-                let shape = of_kind(choose(attr.kind, domain.av_type(), None)?);
-                (shape.table()?, shape.kind, None)
+                let shape = of_kind(choose_type(attr.kind, domain.av_type(), None)?);
+                (shape.new_table()?, shape.kind, None)
             }
             Some(name) => {
                 let place = named::NameScope {
@@ -245,19 +245,19 @@ impl AddressVector {
                     format: domain.addr_format(),
                     name,
                 };
-                let asked = |there| choose(attr.kind, domain.av_type(), there).map(of_kind);
+                let asked = |there| choose_type(attr.kind, domain.av_type(), there).map(of_kind);
                 let share = NamedTableRef::open(&place, asked, !attr.is_read_only)?;
                 (share.table().clone(), share.kind(), Some(share))
             }
         };
         let bound = Resources {
-            events: None,
-            share,
+            eq: None,
+            named_table: share,
             owner: None,
         };
-        let vector = Self::around(domain, (kind, table), bound, attr)?;
-        let count = attr.count.min(MOST_EXPECTED as usize);
-        vector.table.write().expect(count as u32);
+        let vector = Self::build(domain, (kind, table), bound, attr)?;
+        let count = attr.count.min(MAX_PREALLOCATED as usize);
+        vector.table.write().reserve(count as u32);
         Ok(vector)
     }
 
@@ -265,36 +265,36 @@ impl AddressVector {
     pub(super) fn peer(
         domain: ChildRef<Domain>,
         owner: ChildRef<Self>,
-        asked: Option<Type>,
+        requested: Option<Type>,
     ) -> Result<Arc<Self>> {
-        let kind = choose(asked, domain.av_type(), Some(owner.kind))?;
+        let kind = choose_type(requested, domain.av_type(), Some(owner.kind))?;
         if kind != owner.kind {
             return Err(Errno::EINVAL);
         }
         let (table, rx_ctx_bits) = (owner.table.clone(), owner.rx_ctx_bits);
         let bound = Resources {
-            events: None,
-            share: None,
+            eq: None,
+            named_table: None,
             owner: Some(owner),
         };
         let attr = Attr {
-            kind: asked,
+            kind: requested,
             rx_ctx_bits,
             count: 0,
             is_async: false,
             name: None,
             is_read_only: true,
         };
-        Self::around(domain, (kind, table), bound, &attr)
+        Self::build(domain, (kind, table), bound, &attr)
     }
 
-    fn around(
+    fn build(
         domain: ChildRef<Domain>,
         (kind, table): (Type, Arc<Table>),
         bound: Resources,
         attr: &Attr<'_>,
     ) -> Result<Arc<Self>> {
-        let is_shared = bound.share.is_some() || bound.owner.is_some();
+        let is_shared = bound.named_table.is_some() || bound.owner.is_some();
         let later = Arc::pin_init(Rundown::new(), GFP_KERNEL)?;
         let name = attr.name.unwrap_or(c"");
         let card = domain.entry().new_child(
@@ -309,26 +309,26 @@ impl AddressVector {
                 kind,
                 rx_ctx_bits: attr.rx_ctx_bits,
                 table,
-                bound <- new_mutex!(bound, "kofi::AddressVector"),
+                resources <- new_mutex!(bound, "kofi::AddressVector"),
                 is_shared,
                 is_read_only: attr.is_read_only,
                 is_async: attr.is_async,
-                later,
+                async_inserts: later,
                 users: ChildCount::new(),
-                offloads: Atomic::new(0),
-                ties,
+                offload_endpoints: Atomic::new(0),
+                entry_guard: ties,
             }),
             GFP_KERNEL,
         )?)
     }
 
-    pub(super) fn card(&self) -> &ObjectEntry {
-        &self.ties.entry
+    pub(super) fn entry(&self) -> &ObjectEntry {
+        &self.entry_guard.entry
     }
 
     /// Returns true if the vector was opened in `domain`.
     pub(super) fn is_of(&self, domain: &Arc<Domain>) -> bool {
-        Arc::ptr_eq(self.ties.parent.arc(), domain)
+        Arc::ptr_eq(self.entry_guard.parent.arc(), domain)
     }
 
     /// Returns the type of the handles.
@@ -343,7 +343,7 @@ impl AddressVector {
 
     /// Returns true if an endpoint that is bound to the vector has an offload provider. Any context.
     pub(crate) fn has_offload(&self) -> bool {
-        self.offloads.load(Relaxed) > 0
+        self.offload_endpoints.load(Relaxed) > 0
     }
 
     /// Returns the number of addresses. Any context.
@@ -373,14 +373,14 @@ impl AddressVector {
     /// -FI_EINVAL if a queue is bound, insertions are not asynchronous, or the queue belongs to another
     /// fabric.
     pub fn bind(&self, _here: ProcessContext, queue: &Arc<EventQueue>) -> Result {
-        if !queue.is_of(self.ties.parent.fabric()) {
+        if !queue.is_of(self.entry_guard.parent.fabric()) {
             return Err(Errno::EINVAL);
         }
-        let mut bound = self.bound.lock();
-        if !self.is_async || bound.events.is_some() {
+        let mut bound = self.resources.lock();
+        if !self.is_async || bound.eq.is_some() {
             return Err(Errno::EINVAL);
         }
-        bound.events = Some(ChildRef::new(queue)?);
+        bound.eq = Some(ChildRef::new(queue)?);
         Ok(())
     }
 
@@ -407,7 +407,7 @@ impl AddressVector {
         let mut each = |number, outcome: Result<SlotId>| {
             each(number, outcome.map(|spot| self.to_addr(spot)));
         };
-        Ok(self.insert_spots(&mut insertions.into_iter(), &mut each))
+        Ok(self.insert_slots(&mut insertions.into_iter(), &mut each))
     }
 
     /// Returns -FI_EACCES for a read-only vector.
@@ -419,7 +419,7 @@ impl AddressVector {
     }
 
     /// Implements [`Self::insert`] for a writable vector.
-    fn insert_spots(
+    fn insert_slots(
         &self,
         insertions: &mut dyn Iterator<Item = Insertion>,
         each: &mut dyn FnMut(usize, Result<SlotId>),
@@ -448,9 +448,9 @@ impl AddressVector {
     /// -FI_EINVAL if the address is not present, -FI_EACCES for a read-only vector.
     pub(crate) fn remove(&self, _here: ProcessContext, addr: fi_addr_t) -> Result {
         self.check_writable()?;
-        let (index, generation) = self.parts(addr)?;
+        let (index, generation) = self.split_addr(addr)?;
         let mut writing = self.table.write();
-        let spot = writing.spot(index, generation)?;
+        let spot = writing.slot_at(index, generation)?;
         writing.remove(spot)
     }
 
@@ -469,7 +469,7 @@ impl AddressVector {
 
     #[inline(never)]
     fn lookup_any(&self, addr: fi_addr_t) -> Result<SocketAddr> {
-        let (index, generation) = self.parts(addr)?;
+        let (index, generation) = self.split_addr(addr)?;
         match self.table.get(index) {
             Some((address, spot)) if generation.is_none_or(|wanted| wanted == spot.generation) => {
                 Ok(address)
@@ -480,7 +480,7 @@ impl AddressVector {
 
     /// Returns the index of the receive context that the high bits of a handle select. Any context.
     #[inline]
-    pub(crate) fn context(&self, addr: fi_addr_t) -> fi_addr_t {
+    pub(crate) fn rx_context(&self, addr: fi_addr_t) -> fi_addr_t {
         let below = fi_addr_t::BITS - self.rx_ctx_bits;
         addr.checked_shr(below).unwrap_or(0)
     }
@@ -489,7 +489,7 @@ impl AddressVector {
     /// is missing: [`Self::lookup`] decides. Any context.
     #[inline(always)]
     pub(crate) fn lookup_v4(&self, addr: fi_addr_t) -> Option<(u32, u16)> {
-        let (index, generation) = self.parts(addr).ok()?;
+        let (index, generation) = self.split_addr(addr).ok()?;
         let (address, spot) = self.table.get_v4(index)?;
         generation
             .is_none_or(|wanted| wanted == spot.generation)
@@ -506,21 +506,21 @@ impl AddressVector {
     ///
     /// After its address is removed, an FI_AV_MAP handle never resolves to the identifier of the address that
     /// reuses its index.
-    pub fn reported(&self, addr: fi_addr_t) -> fi_addr_t {
+    pub fn reported_source(&self, addr: fi_addr_t) -> fi_addr_t {
         let id = self
-            .parts(addr)
+            .split_addr(addr)
             .ok()
-            .and_then(|(index, generation)| self.table.id(index, generation));
+            .and_then(|(index, generation)| self.table.user_id(index, generation));
         id.unwrap_or(addr)
     }
 
     /// Calls `f` for each address in the order of indices. Process context.
-    pub(crate) fn each(&self, mut f: impl FnMut(fi_addr_t)) {
-        self.table.write().each(|spot| f(self.to_addr(spot)));
+    pub(crate) fn for_each(&self, mut f: impl FnMut(fi_addr_t)) {
+        self.table.write().for_each(|spot| f(self.to_addr(spot)));
     }
 
     /// Returns the memory use of the addresses in bytes. Process context.
-    pub fn memory(&self) -> usize {
+    pub fn memory_size(&self) -> usize {
         self.table.size()
     }
 
@@ -528,28 +528,28 @@ impl AddressVector {
     /// insertions, whose remaining addresses fail with -FI_ECANCELED, and waits for them. May sleep.
     pub(crate) fn close(&self) -> Result {
         self.users.try_close()?;
-        self.ties.entry.remove();
-        self.later.run_down();
+        self.entry_guard.entry.remove();
+        self.async_inserts.run_down();
         // Dropped after the lock is released.
-        let mut bound = self.bound.lock();
-        let _left = (bound.events.take(), bound.share.take(), bound.owner.take());
+        let mut bound = self.resources.lock();
+        let _left = (bound.eq.take(), bound.named_table.take(), bound.owner.take());
         drop(bound);
         Ok(())
     }
 
-    fn to_addr(&self, spot: SlotId) -> fi_addr_t {
-        self.kind.to_addr(spot)
+    fn to_addr(&self, slot: SlotId) -> fi_addr_t {
+        self.kind.to_addr(slot)
     }
 
     /// Splits a handle into the index and, for FI_AV_MAP, the generation; ignores the receive context.
     #[inline(always)]
-    fn parts(&self, addr: fi_addr_t) -> Result<(u32, Option<u32>)> {
+    fn split_addr(&self, addr: fi_addr_t) -> Result<(u32, Option<u32>)> {
         if addr == abi::FI_ADDR_NOTAVAIL {
             return Err(Errno::EINVAL);
         }
         let addr = addr & (fi_addr_t::MAX >> self.rx_ctx_bits);
         let upper = u32::try_from(addr >> INDEX_BITS).map_err(|_| Errno::EINVAL)?;
-        let index = addr as u32 & (MOST_ADDRESSES - 1);
+        let index = addr as u32 & (MAX_ADDRESSES - 1);
         match self.kind {
             Type::Table if upper > 0 => Err(Errno::EINVAL),
             Type::Table => Ok((index, None)),

@@ -71,22 +71,22 @@ pub(crate) trait SetOwner: Send + Sync {
     fn members(&self) -> Result<KVVec<fi_addr_t>>;
 
     /// Returns false if the set is known to have addresses of another vector than `_vector`.
-    fn is_of(&self, _vector: &AddressVector) -> bool {
+    fn has_vector(&self, _vector: &AddressVector) -> bool {
         true
     }
 }
 
 impl SetOwner for ChildRef<AddressSet> {
     fn members(&self) -> Result<KVVec<fi_addr_t>> {
-        self.with(|members| {
+        self.with_slice(|members| {
             let mut copy = KVVec::with_capacity(members.len(), GFP_KERNEL)?;
             copy.extend_from_slice(members, GFP_KERNEL)?;
             Ok(copy)
         })?
     }
 
-    fn is_of(&self, vector: &AddressVector) -> bool {
-        self.bound.ties.parent.identity() == vector.identity()
+    fn has_vector(&self, vector: &AddressVector) -> bool {
+        self.resources.entry_guard.parent.identity() == vector.identity()
     }
 }
 
@@ -99,14 +99,14 @@ pub struct AddressSet {
     /// Number of members; set under the lock.
     size: Arc<NamedValue>,
     users: ChildCount,
-    bound: DeferredDrop<Resources>,
+    resources: DeferredDrop<Resources>,
 }
 
 /// The objects that a set uses until it is closed.
 struct Resources {
     /// Owner of the members of a peer set.
     owner: Option<KBox<dyn SetOwner>>,
-    ties: EntryGuard<AddressVector>,
+    entry_guard: EntryGuard<AddressVector>,
 }
 
 impl Parent for AddressSet {
@@ -125,11 +125,11 @@ impl AddressSet {
     pub fn new(
         _here: ProcessContext,
         vector: &Arc<AddressVector>,
-        most: usize,
+        max_members: usize,
         initial: InitialMembers,
     ) -> Result<Arc<Self>> {
         let vector = ChildRef::new(vector)?;
-        let mut members = Members::new(match most {
+        let mut members = Members::new(match max_members {
             0 => usize::MAX,
             most => most,
         });
@@ -140,13 +140,13 @@ impl AddressSet {
                     return Err(Errno::EINVAL);
                 }
                 let is_step = |at: u64| at.checked_rem(stride) == Some(0);
-                fill(&mut members, most, &vector, |addr| {
+                insert_matching(&mut members, max_members, &vector, |addr| {
                     addr <= end && addr.checked_sub(start).is_some_and(is_step)
                 })?;
             }
-            InitialMembers::Universe => fill(&mut members, most, &vector, |_| true)?,
+            InitialMembers::Universe => insert_matching(&mut members, max_members, &vector, |_| true)?,
         }
-        Self::around(vector, members, None)
+        Self::build(vector, members, None)
     }
 
     /// Creates a peer set of `vector` with the members of `owner`, which cannot be changed through it. May
@@ -160,10 +160,10 @@ impl AddressSet {
         vector: &Arc<AddressVector>,
         owner: KBox<dyn SetOwner>,
     ) -> Result<Arc<Self>> {
-        if !owner.is_of(vector) {
+        if !owner.has_vector(vector) {
             return Err(Errno::EINVAL);
         }
-        Self::around(ChildRef::new(vector)?, Members::new(0), Some(owner))
+        Self::build(ChildRef::new(vector)?, Members::new(0), Some(owner))
     }
 
     /// Creates a peer set of `vector` with the members of `owner`, which can be changed only through `owner`.
@@ -180,33 +180,33 @@ impl AddressSet {
         Self::peer(here, vector, KBox::new(ChildRef::new(owner)?, GFP_KERNEL)?)
     }
 
-    fn around(
+    fn build(
         vector: ChildRef<AddressVector>,
         members: Members,
         owner: Option<KBox<dyn SetOwner>>,
     ) -> Result<Arc<Self>> {
         let size = NamedValue::new(KOFI_VALUE_MEMBERS, members.as_slice().len() as u64)?;
         let card = vector
-            .card()
+            .entry()
             .new_child(KOFI_OBJECT_AV_SET, c"", Some(size.clone()))?;
         let ties = EntryGuard {
             entry: card,
             parent: vector,
         };
-        let bound = DeferredDrop::new(Resources { owner, ties })?;
+        let bound = DeferredDrop::new(Resources { owner, entry_guard: ties })?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 size,
                 members <- new_mutex!(members, "kofi::AddressSet"),
                 users: ChildCount::new(),
-                bound,
+                resources: bound,
             }),
             GFP_KERNEL,
         )?)
     }
 
-    fn change(&self, change: impl FnOnce(&mut Members) -> Result) -> Result {
-        if self.bound.owner.is_some() {
+    fn modify(&self, change: impl FnOnce(&mut Members) -> Result) -> Result {
+        if self.resources.owner.is_some() {
             return Err(Errno::EACCES);
         }
         let mut members = self.members.lock();
@@ -222,8 +222,8 @@ impl AddressSet {
     /// -FI_EINVAL for a set of another vector; -FI_ENOMEM if the set would be too large or memory is short,
     /// and the set is unchanged; -FI_EACCES for a peer set; errors of the owner of `other`.
     pub fn unite(&self, _here: ProcessContext, other: &Self) -> Result {
-        let other = self.copy_of(other)?;
-        self.change(|members| members.unite(other.as_slice()))
+        let other = self.copy_members(other)?;
+        self.modify(|members| members.unite(other.as_slice()))
     }
 
     /// Removes the members that `other` does not have. May sleep.
@@ -232,9 +232,9 @@ impl AddressSet {
     ///
     /// As [`Self::unite`].
     pub fn intersect(&self, _here: ProcessContext, other: &Self) -> Result {
-        let other = self.copy_of(other)?;
-        self.change(|members| {
-            members.keep(&other, true);
+        let other = self.copy_members(other)?;
+        self.modify(|members| {
+            members.retain_among(&other, true);
             Ok(())
         })
     }
@@ -245,9 +245,9 @@ impl AddressSet {
     ///
     /// As [`Self::unite`].
     pub fn subtract(&self, _here: ProcessContext, other: &Self) -> Result {
-        let other = self.copy_of(other)?;
-        self.change(|members| {
-            members.keep(&other, false);
+        let other = self.copy_members(other)?;
+        self.modify(|members| {
+            members.retain_among(&other, false);
             Ok(())
         })
     }
@@ -259,8 +259,8 @@ impl AddressSet {
     /// -FI_EINVAL for a member, and for an address that is not in the vector; -FI_ENOMEM if the set is full
     /// or memory is short; -FI_EACCES for a peer set.
     pub(crate) fn insert(&self, _here: ProcessContext, addr: fi_addr_t) -> Result {
-        self.bound.ties.parent.lookup(addr)?;
-        self.change(|members| members.insert(addr))
+        self.resources.entry_guard.parent.lookup(addr)?;
+        self.modify(|members| members.insert(addr))
     }
 
     /// Removes an address, which need not be in the vector any more. May sleep.
@@ -269,16 +269,16 @@ impl AddressSet {
     ///
     /// -FI_EINVAL if the address is not a member, -FI_EACCES for a peer set.
     pub(crate) fn remove(&self, _here: ProcessContext, addr: fi_addr_t) -> Result {
-        self.change(|members| members.remove(addr))
+        self.modify(|members| members.remove(addr))
     }
 
     /// Returns true if `peer` is a member; false for a peer set whose owner returns an error. May sleep.
     pub fn has(&self, _here: ProcessContext, peer: &Peer) -> bool {
         let is_there = |members: &[fi_addr_t]| members.contains(&peer.addr());
         self.is_of(peer)
-            && match &self.bound.owner {
-                None => self.members.lock().has(peer.addr()),
-                Some(_) => self.with(is_there).unwrap_or(false),
+            && match &self.resources.owner {
+                None => self.members.lock().contains(peer.addr()),
+                Some(_) => self.with_slice(is_there).unwrap_or(false),
             }
     }
 
@@ -309,11 +309,11 @@ impl AddressSet {
 
     /// Returns true if the set has addresses of `vector`.
     pub fn is_in(&self, vector: &AddressVector) -> bool {
-        self.bound.ties.parent.identity() == vector.identity()
+        self.resources.entry_guard.parent.identity() == vector.identity()
     }
 
     fn is_of(&self, peer: &Peer) -> bool {
-        self.bound.ties.parent.identity() == peer.vector().identity()
+        self.resources.entry_guard.parent.identity() == peer.vector().identity()
     }
 
     /// Calls `f` with the members in order. May sleep.
@@ -326,11 +326,11 @@ impl AddressSet {
         _here: ProcessContext,
         f: impl FnOnce(&[fi_addr_t]) -> R,
     ) -> Result<R> {
-        self.with(f)
+        self.with_slice(f)
     }
 
-    fn with<R>(&self, f: impl FnOnce(&[fi_addr_t]) -> R) -> Result<R> {
-        Ok(match &self.bound.owner {
+    fn with_slice<R>(&self, f: impl FnOnce(&[fi_addr_t]) -> R) -> Result<R> {
+        Ok(match &self.resources.owner {
             None => f(self.members.lock().as_slice()),
             Some(owner) => f(&owner.members()?),
         })
@@ -339,19 +339,19 @@ impl AddressSet {
     /// Closes the set: -FI_EBUSY while a collective group or a peer set uses it.
     pub(crate) fn close(&self) -> Result {
         self.users.try_close()?;
-        self.bound.ties.entry.remove();
+        self.resources.entry_guard.entry.remove();
         Ok(())
     }
 
-    fn copy_of(&self, other: &Self) -> Result<Members> {
-        if self.bound.ties.parent.identity() != other.bound.ties.parent.identity() {
+    fn copy_members(&self, other: &Self) -> Result<Members> {
+        if self.resources.entry_guard.parent.identity() != other.resources.entry_guard.parent.identity() {
             return Err(Errno::EINVAL);
         }
-        if other.bound.owner.is_none() {
+        if other.resources.owner.is_none() {
             let copy = other.members.lock().copy();
             return copy;
         }
-        other.with(|members| {
+        other.with_slice(|members| {
             let mut copy = Members::new(usize::MAX);
             copy.unite(members)?;
             Ok(copy)
@@ -360,7 +360,7 @@ impl AddressSet {
 }
 
 /// Inserts the addresses of a vector for which `wants` returns true.
-fn fill(
+fn insert_matching(
     members: &mut Members,
     most: usize,
     vector: &AddressVector,
@@ -368,7 +368,7 @@ fn fill(
 ) -> Result {
     let mut outcome = Ok(());
     let mut count = 0;
-    vector.each(|addr| {
+    vector.for_each(|addr| {
         if outcome.is_ok() && wants(addr) {
             count += 1;
             outcome = members.insert(addr);

@@ -164,7 +164,7 @@ impl Scope {
     /// Returns true if an offer and the domain address the bytes of memory regions alike.
     pub(super) fn has_same_addressing(&self, offer: &Info) -> bool {
         let mr_mode = offer.domain().map_or(0, |domain| domain.mr_mode);
-        Addressing::of_mode(mr_mode) == Addressing::of_mode(self.mr_mode)
+        Addressing::from_mr_mode(mr_mode) == Addressing::from_mr_mode(self.mr_mode)
     }
 }
 
@@ -224,7 +224,7 @@ impl Domain {
                 resources: DeferredDrop::new(parts)?,
                 scope: Arc::new(Scope::from_info(info)?, GFP_KERNEL)?,
                 av_type,
-                addressing: Addressing::of_mode(info.domain().map_or(0, |domain| domain.mr_mode)),
+                addressing: Addressing::from_mr_mode(info.domain().map_or(0, |domain| domain.mr_mode)),
                 threading,
                 users: ChildCount::new(),
             },
@@ -388,7 +388,7 @@ impl Domain {
         self: &Arc<Self>,
         owner: KBox<dyn srx::ReceiveOwner>,
     ) -> Result<Arc<SharedReceive>> {
-        SharedReceive::peer_of_others(ChildRef::new(self)?, owner)
+        SharedReceive::import(ChildRef::new(self)?, owner)
     }
 
     /// Registers memory. May sleep.

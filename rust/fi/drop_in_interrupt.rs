@@ -8,7 +8,7 @@ use super::{
     cntr,
     domain::Domain,
     dummy_provider::{
-        witnessed,
+        counted_fabric,
         CloseCounter,
         HERE, //
     },
@@ -58,22 +58,22 @@ use kernel::{
 #[pin_data]
 struct Dropper<T> {
     #[pin]
-    what: FastLockIrq<Option<T>>,
+    value: FastLockIrq<Option<T>>,
     done: AtomicFlag,
 }
 
 impl<T: Send + Unpin> InterruptHandler for Arc<Dropper<T>> {
     fn ready(&self, _here: &InterruptContext) {
-        let what = self.what.lock().take();
+        let what = self.value.lock().take();
         drop(what);
         self.done.store(true, Release);
     }
 }
 
-fn holder<T>(what: T) -> Result<Arc<Dropper<T>>> {
+fn dropper<T>(value: T) -> Result<Arc<Dropper<T>>> {
     Ok(Arc::pin_init(
         pin_init!(Dropper {
-            what <- FastLockIrq::new(Some(what), c"kofi::Dropper", static_lock_class!()),
+            value <- FastLockIrq::new(Some(value), c"kofi::Dropper", static_lock_class!()),
             done: AtomicFlag::new(false),
         }),
         GFP_KERNEL,
@@ -91,7 +91,7 @@ fn eventually(is_so: impl Fn() -> bool) -> Result {
 }
 
 fn drop_in_interrupt<T: Send + Unpin + 'static>(what: T) -> Result {
-    let dropper = holder(what)?;
+    let dropper = dropper(what)?;
     let work = IrqWork::new(KBox::new(dropper.clone(), GFP_KERNEL)?)?;
     work.raise();
     eventually(|| dropper.done.load(Acquire))
@@ -101,7 +101,7 @@ fn drop_in_interrupt<T: Send + Unpin + 'static>(what: T) -> Result {
 type CloseCounts = (u32, u32);
 
 /// One fabric closed in process context.
-const WELL: CloseCounts = (1, 0);
+const CLOSED_IN_PROCESS: CloseCounts = (1, 0);
 
 /// Returns true if an object with this number or a later one is in the object table.
 fn is_listed(number: u64) -> Result<bool> {
@@ -114,12 +114,12 @@ fn is_listed(number: u64) -> Result<bool> {
 /// until the fabric has closed, and then until all objects have left the object table, which is the last step
 /// of a close.
 #[inline(never)]
-fn last<T>(
+fn drop_last<T>(
     open: impl FnOnce(&Arc<Fabric>, &Arc<Domain>) -> Result<T>,
     drop_it: impl FnOnce(T) -> Result,
 ) -> Result<CloseCounts> {
     let witness = CloseCounter::new()?;
-    let fabric = witnessed(&witness)?;
+    let fabric = counted_fabric(&witness)?;
     let first = fabric.entry().number();
     let domain = fabric.domain(HERE, &*Info::new()?)?;
     let what = open(&fabric, &domain)?;
@@ -136,7 +136,7 @@ fn last<T>(
 fn in_interrupt<T: Send + Unpin + 'static>(
     open: impl FnOnce(&Arc<Fabric>, &Arc<Domain>) -> Result<T>,
 ) -> Result<CloseCounts> {
-    last(open, drop_in_interrupt)
+    drop_last(open, drop_in_interrupt)
 }
 
 /// Opens a named vector with asynchronous insertions and an event queue.
@@ -173,33 +173,33 @@ mod tests {
 
     #[test]
     fn fabrics_domains_and_queues_close_behind_an_interrupt() -> Done {
-        assert_eq!(in_interrupt(|fabric, _| Ok(fabric.clone()))?, WELL);
-        assert_eq!(in_interrupt(|_, domain| Ok(domain.clone()))?, WELL);
+        assert_eq!(in_interrupt(|fabric, _| Ok(fabric.clone()))?, CLOSED_IN_PROCESS);
+        assert_eq!(in_interrupt(|_, domain| Ok(domain.clone()))?, CLOSED_IN_PROCESS);
         let queue = in_interrupt(|fabric, _| fabric.event_queue(HERE, eq::Attr::default()));
-        assert_eq!(queue?, WELL);
+        assert_eq!(queue?, CLOSED_IN_PROCESS);
         Ok(())
     }
 
     #[test]
     fn counters_sets_and_vectors_close_behind_an_interrupt() -> Done {
-        assert_eq!(in_interrupt(|_, domain| counter(domain))?, WELL);
+        assert_eq!(in_interrupt(|_, domain| counter(domain))?, CLOSED_IN_PROCESS);
         let poll_set = in_interrupt(|_, domain| {
             let set = domain.poll_set(HERE)?;
             set.add_counter(HERE, &counter(domain)?, 1)?;
             Ok(set)
         });
-        assert_eq!(poll_set?, WELL);
-        assert_eq!(in_interrupt(|fabric, _| fabric.wait_set(HERE))?, WELL);
+        assert_eq!(poll_set?, CLOSED_IN_PROCESS);
+        assert_eq!(in_interrupt(|fabric, _| fabric.wait_set(HERE))?, CLOSED_IN_PROCESS);
         let member = in_interrupt(|fabric, domain| {
             let set = fabric.wait_set(HERE)?;
             set.add_counter(HERE, &counter(domain)?, 1)
         });
-        assert_eq!(member?, WELL);
-        assert_eq!(in_interrupt(vector)?, WELL);
+        assert_eq!(member?, CLOSED_IN_PROCESS);
+        assert_eq!(in_interrupt(vector)?, CLOSED_IN_PROCESS);
         let set = in_interrupt(|fabric, domain| {
             AddressSet::new(HERE, &vector(fabric, domain)?, 0, InitialMembers::Empty)
         });
-        assert_eq!(set?, WELL);
+        assert_eq!(set?, CLOSED_IN_PROCESS);
         Ok(())
     }
 
@@ -210,7 +210,7 @@ mod tests {
             let handler = move |_: ProcessContext, _: &Arc<eq::EventQueue>| drop(domain.clone());
             eq::EventHandler::open(HERE, fabric, eq::Attr::default(), handler)
         });
-        assert_eq!(handled?, WELL);
+        assert_eq!(handled?, CLOSED_IN_PROCESS);
         let thread = in_interrupt(|_, domain| {
             let domain = domain.clone();
             Thread::run(HERE, c"kofi_dropped", move |_| {
@@ -220,7 +220,7 @@ mod tests {
                 drop(domain);
             })
         });
-        assert_eq!(thread?, WELL);
+        assert_eq!(thread?, CLOSED_IN_PROCESS);
         Ok(())
     }
 
@@ -234,14 +234,14 @@ mod tests {
             let above = (fabric.clone(), domain.clone());
             Ok((above, queue, set, member, counters, vector(fabric, domain)?))
         });
-        assert_eq!(all?, WELL);
+        assert_eq!(all?, CLOSED_IN_PROCESS);
         Ok(())
     }
 
     #[test]
     fn memory_that_is_registered_or_lent_closes_behind_an_interrupt() -> Done {
         let registered = in_interrupt(|_, domain| Buffer::registered(HERE, domain, 64, 0));
-        assert_eq!(registered?, WELL);
+        assert_eq!(registered?, CLOSED_IN_PROCESS);
         let lent = in_interrupt(|_, domain| {
             let buffer = Buffer::new(HERE, 64, 0)?;
             Ok(RemoteBuffer::new(
@@ -251,7 +251,7 @@ mod tests {
                 RemoteAccess::ReadWrite,
             )?)
         });
-        assert_eq!(lent?, WELL);
+        assert_eq!(lent?, CLOSED_IN_PROCESS);
         Ok(())
     }
 
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn what_is_dropped_where_it_may_sleep_has_closed_when_that_returns() -> Done {
         let witness = CloseCounter::new()?;
-        let fabric = witnessed(&witness)?;
+        let fabric = counted_fabric(&witness)?;
         let domain = fabric.domain(HERE, &*Info::new()?)?;
         let counter = counter(&domain)?;
         drop((fabric, domain));
@@ -278,17 +278,17 @@ mod tests {
 
     #[test]
     fn interrupts_that_are_off_are_as_good_as_one() -> Done {
-        let seen = last(
+        let seen = drop_last(
             |_, domain| counter(domain),
             |counter| {
-                let lock = holder(())?;
-                let guard = lock.what.lock();
+                let lock = dropper(())?;
+                let guard = lock.value.lock();
                 drop(counter);
                 drop(guard);
                 Ok(())
             },
         );
-        assert_eq!(seen?, WELL);
+        assert_eq!(seen?, CLOSED_IN_PROCESS);
         Ok(())
     }
 

@@ -80,15 +80,15 @@ pub(super) const HERE: ProcessContext = ProcessContext::assume();
 
 /// Opens a fabric.
 pub(super) fn fabric() -> Result<Arc<Fabric>> {
-    fabric_of(&DummyProvider(None))
+    open_fabric(&DummyProvider(None))
 }
 
 /// Opens a fabric whose close `witness` counts. It closes when its last domain has closed too.
-pub(super) fn witnessed(witness: &Arc<CloseCounter>) -> Result<Arc<Fabric>> {
-    fabric_of(&DummyProvider(Some(witness.clone())))
+pub(super) fn counted_fabric(witness: &Arc<CloseCounter>) -> Result<Arc<Fabric>> {
+    open_fabric(&DummyProvider(Some(witness.clone())))
 }
 
-fn fabric_of(nothing: &DummyProvider) -> Result<Arc<Fabric>> {
+fn open_fabric(nothing: &DummyProvider) -> Result<Arc<Fabric>> {
     let attr = FabricAttr {
         name: None,
         net: Namespace::init(),
@@ -180,8 +180,8 @@ impl provider::Domain for DummyObject {
         let outcomes = EntryFifo::new(attr.size)?;
         Ok(Arc::pin_init(
             pin_init!(Queue {
-                outcomes <- new_spinlock!(outcomes, "kofi::nothing::Queue"),
-                interrupts <- Notifier::new(),
+                entries <- new_spinlock!(outcomes, "kofi::nothing::Queue"),
+                notifier <- Notifier::new(),
             }),
             GFP_KERNEL,
         )?)
@@ -226,9 +226,9 @@ impl provider::MemoryRegion for DummyObject {
 #[pin_data]
 pub(super) struct Queue {
     #[pin]
-    outcomes: SpinLock<EntryFifo>,
+    entries: SpinLock<EntryFifo>,
     #[pin]
-    interrupts: Notifier,
+    notifier: Notifier,
 }
 
 impl Queue {
@@ -237,15 +237,15 @@ impl Queue {
     /// # Errors
     ///
     /// -FI_EINVAL for a queue of another provider.
-    pub(super) fn put(core: &dyn provider::CompletionQueue, outcome: CqEntry) -> Result {
+    pub(super) fn write(core: &dyn provider::CompletionQueue, entry: CqEntry) -> Result {
         let queue = core.as_any().downcast_ref::<Self>().ok_or(Errno::EINVAL)?;
-        queue.outcomes.lock().push(outcome);
-        queue.interrupts.notify();
+        queue.entries.lock().push(entry);
+        queue.notifier.notify();
         Ok(())
     }
 
-    fn take<E: From<Completion>>(&self, room: &mut [MaybeUninit<E>]) -> Result<usize> {
-        let mut outcomes = self.outcomes.lock();
+    fn read_entries<E: From<Completion>>(&self, room: &mut [MaybeUninit<E>]) -> Result<usize> {
+        let mut outcomes = self.entries.lock();
         let mut count = 0;
         for into in room {
             let Some(CqEntry::Done(done)) = outcomes.first() else {
@@ -274,16 +274,16 @@ impl provider::CompletionQueue for Queue {
 
     fn read(&self, entries: Entries<'_>) -> Result<usize> {
         match entries {
-            Entries::Context(room) => self.take(room),
-            Entries::Msg(room) => self.take(room),
-            Entries::Data(room) => self.take(room),
-            Entries::Tagged(room) => self.take(room),
-            Entries::Sourced(room) => self.take(room),
+            Entries::Context(room) => self.read_entries(room),
+            Entries::Msg(room) => self.read_entries(room),
+            Entries::Data(room) => self.read_entries(room),
+            Entries::Tagged(room) => self.read_entries(room),
+            Entries::Sourced(room) => self.read_entries(room),
         }
     }
 
     fn read_error(&self) -> Result<Failure> {
-        let failure = self.outcomes.lock().pop_failure();
+        let failure = self.entries.lock().pop_failure();
         failure.ok_or(Errno::EAGAIN)
     }
 
@@ -294,11 +294,11 @@ impl provider::CompletionQueue for Queue {
     }
 
     fn has_backlog(&self) -> bool {
-        !self.outcomes.lock().is_empty()
+        !self.entries.lock().is_empty()
     }
 
     fn notifier(&self) -> &Notifier {
-        &self.interrupts
+        &self.notifier
     }
 
     fn fill_info(&self, _told: &mut ObjectInfo<'_>) {}

@@ -183,7 +183,7 @@ impl Endpoint {
             Peers::Any => static_lock_class!(),
         };
         let parent = match &context_slot {
-            Some(seat) => seat.parent().card(),
+            Some(seat) => seat.parent().entry(),
             None => domain.entry(),
         };
         let card = parent.new_child(kind, c"", Some(shown.clone()))?;
@@ -289,7 +289,7 @@ impl Endpoint {
         if !self.core.shares_receives() {
             return Err(Errno::EINVAL);
         }
-        let held = srx::hold(shared, self.domain.arc())?;
+        let held = srx::counted_ref(shared, self.domain.arc())?;
         self.update_bindings(|plan| match plan.srx {
             Some(_) => Err(Errno::EINVAL),
             None => {
@@ -311,7 +311,7 @@ impl Endpoint {
         if !self.core.shares_transmits() {
             return Err(Errno::EINVAL);
         }
-        let held = stx::hold(shared, self.domain.arc())?;
+        let held = stx::counted_ref(shared, self.domain.arc())?;
         self.update_bindings(|plan| match plan.stx {
             Some(_) => Err(Errno::EINVAL),
             None => {

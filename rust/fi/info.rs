@@ -77,7 +77,7 @@ impl<'a> OpenObjects<'a> {
     }
 
     /// Returns whether an offer can be opened from the fabric and in the domain.
-    pub(crate) fn has(&self, offer: &Info) -> bool {
+    pub(crate) fn accepts(&self, offer: &Info) -> bool {
         let fabric = self.fabric;
         offer.provider_name() == Some(fabric.provider_name())
             && offer.is_in(fabric.net())
@@ -87,7 +87,7 @@ impl<'a> OpenObjects<'a> {
 
     /// Returns the hints of a query, restricted to the names of the open objects; none if the hints or the
     /// namespace of the query conflict with them.
-    fn restrict(&self, query: &Query<'_>) -> Result<Option<KBox<Info>>> {
+    fn restrict_hints(&self, query: &Query<'_>) -> Result<Option<KBox<Info>>> {
         if query.net.is_some_and(|net| net != self.fabric.net()) {
             return Ok(None);
         }
@@ -133,15 +133,15 @@ const SECONDARY: u64 = SECONDARY_CAPS.mask();
 pub const CORE_CAPS: u64 = FI_AV_USER_ID | FI_SHARED_AV | FI_PEER;
 
 /// Scopes of communication: both are granted unless only one is requested.
-const REACH: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
+const COMM_SCOPES: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
 
 /// Secondary capabilities that are granted only on request: they turn successes into failures, double the
 /// size of an endpoint, or leave readers asleep.
-const ON_DEMAND: u64 = FI_SOURCE_ERR | FI_COLLECTIVE | FI_REMOTE_SIGNAL;
+const ON_REQUEST: u64 = FI_SOURCE_ERR | FI_COLLECTIVE | FI_REMOTE_SIGNAL;
 
 /// Secondary capabilities with a cost per message: not granted to a consumer whose hints name other
 /// capabilities.
-const COSTLY: u64 = FI_SOURCE;
+const COSTS_PER_MESSAGE: u64 = FI_SOURCE;
 
 /// Modifiers: all are granted if none is requested.
 const DIRECTIONS: u64 = MODIFIERS.mask();
@@ -177,7 +177,7 @@ pub fn getinfo(
     let Some(within) = within else {
         return search(providers, version, query);
     };
-    let hints = within.restrict(query)?.ok_or(Errno::ENODATA)?;
+    let hints = within.restrict_hints(query)?.ok_or(Errno::ENODATA)?;
     let query = Query {
         hints: Some(&hints),
         net: Some(within.fabric.net()),
@@ -206,7 +206,7 @@ fn search(
         let mut offers = InfoList::new();
         provider.getinfo(query, &mut offers)?;
         for mut offer in offers.drain_all() {
-            if tailor(&mut offer, query.hints, version)? {
+            if narrow(&mut offer, query.hints, version)? {
                 offer.set_net(query.net());
                 found.push(offer, GFP_KERNEL)?;
             }
@@ -227,10 +227,10 @@ fn all_caps(info: &Info) -> u64 {
 }
 
 /// Narrows an offer to the hints; returns false if the offer does not match them.
-fn tailor(offer: &mut Info, hints: Option<&Info>, version: u32) -> Result<bool> {
+fn narrow(offer: &mut Info, hints: Option<&Info>, version: u32) -> Result<bool> {
     let Some(hints) = hints else {
         offer.set_api_version(version)?;
-        limit_caps(offer, !ON_DEMAND)?;
+        limit_caps(offer, !ON_REQUEST)?;
         Sizes::DEFAULT.apply(offer)?;
         // Operation flags of an offer can be requested; they are no defaults of the endpoint without a
         // request.
@@ -260,7 +260,7 @@ fn tailor(offer: &mut Info, hints: Option<&Info>, version: u32) -> Result<bool> 
     }
     let (src, dest) = offer.ends()?;
     offer.set_ends(format, src.as_ref(), dest.as_ref())?;
-    let choices = Choices::of(hints);
+    let choices = Choices::from_info(hints);
     Choices {
         caps,
         version,
@@ -290,7 +290,7 @@ pub struct Choices {
 
 impl Choices {
     /// Reads the choices from an info. No capabilities or modes in it mean all of them.
-    pub fn of(info: &Info) -> Self {
+    pub fn from_info(info: &Info) -> Self {
         let domain = info.domain();
         Self {
             caps: match info.caps() {
@@ -305,7 +305,7 @@ impl Choices {
             data_progress: domain.map_or(ANY_PROGRESS, |domain| domain.data_progress),
             transmit_flags: info.tx().map_or(0, |tx| tx.op_flags),
             receive_flags: info.rx().map_or(0, |rx| rx.op_flags),
-            sizes: Sizes::of(info),
+            sizes: Sizes::from_info(info),
         }
     }
 
@@ -366,7 +366,7 @@ impl Sizes {
     };
 
     /// Returns the sizes that an info requests, and defaults for the others.
-    fn of(info: &Info) -> Self {
+    fn from_info(info: &Info) -> Self {
         let or = |size: usize, default: usize| if size == 0 { default } else { size };
         let mut sizes = Self::DEFAULT;
         if let Some(tx) = info.tx() {
@@ -405,7 +405,7 @@ fn limit_caps(offer: &mut Info, caps: u64) -> Result {
 /// Returns the capabilities to grant; `None` if the offer lacks a requested one.
 fn choose_caps(offered: u64, asked: u64) -> Option<u64> {
     if asked == 0 {
-        return Some(offered & !ON_DEMAND);
+        return Some(offered & !ON_REQUEST);
     }
     if asked & !offered != 0 {
         return None;
@@ -422,16 +422,16 @@ fn choose_caps(offered: u64, asked: u64) -> Option<u64> {
         0 => 0,
         _ => FI_SOURCE,
     };
-    let unwanted = match asked & REACH {
+    let unwanted = match asked & COMM_SCOPES {
         0 => 0,
-        some => REACH & !some,
+        some => COMM_SCOPES & !some,
     };
-    let secondary = offered & SECONDARY & !unwanted & (asked | implied | !(ON_DEMAND | COSTLY));
+    let secondary = offered & SECONDARY & !unwanted & (asked | implied | !(ON_REQUEST | COSTS_PER_MESSAGE));
     Some(primary | modifiers | secondary)
 }
 
 /// Returns whether the hints select primary capabilities of `caps`. Hints that name none select all.
-pub fn grants(hints: Option<&Info>, caps: u64) -> bool {
+pub fn selects_caps(hints: Option<&Info>, caps: u64) -> bool {
     match hints.map_or(0, |hints| hints.caps() & PRIMARY) {
         0 => true,
         named => named & caps != 0,
@@ -452,21 +452,21 @@ fn choose_format(offered: u32, asked: u32) -> Option<u32> {
 }
 
 /// Returns true if the offered value is at least the requested one; a request of 0 is a wildcard.
-fn enough(offered: usize, asked: usize) -> bool {
+fn is_at_least(offered: usize, asked: usize) -> bool {
     asked <= offered
 }
 
 /// Returns true if the values are equal; a request of 0 is a wildcard.
-fn same(offered: u32, asked: u32) -> bool {
+fn is_same(offered: u32, asked: u32) -> bool {
     asked == 0 || asked == offered
 }
 
 /// Returns true if every requested bit is offered.
-fn within(offered: u64, asked: u64) -> bool {
+fn is_subset(offered: u64, asked: u64) -> bool {
     asked & !offered == 0
 }
 
-fn same_name(offered: Option<&CStr>, asked: Option<&CStr>) -> bool {
+fn is_same_name(offered: Option<&CStr>, asked: Option<&CStr>) -> bool {
     asked.is_none() || asked == offered
 }
 
@@ -474,44 +474,44 @@ fn tx_fits(offer: &Info, hints: &Info) -> bool {
     let (Some(have), Some(want)) = (offer.tx(), hints.tx()) else {
         return true;
     };
-    within(have.caps | SECONDARY, want.caps)
+    is_subset(have.caps | SECONDARY, want.caps)
         && have.mode & !(hints.mode() | want.mode) == 0
-        && within(have.op_flags, want.op_flags)
-        && within(have.msg_order, want.msg_order)
-        && within(have.comp_order, want.comp_order)
-        && enough(have.inject_size, want.inject_size)
-        && enough(have.size, want.size)
-        && enough(have.iov_limit, want.iov_limit)
-        && enough(have.rma_iov_limit, want.rma_iov_limit)
+        && is_subset(have.op_flags, want.op_flags)
+        && is_subset(have.msg_order, want.msg_order)
+        && is_subset(have.comp_order, want.comp_order)
+        && is_at_least(have.inject_size, want.inject_size)
+        && is_at_least(have.size, want.size)
+        && is_at_least(have.iov_limit, want.iov_limit)
+        && is_at_least(have.rma_iov_limit, want.rma_iov_limit)
 }
 
 fn rx_fits(offer: &Info, hints: &Info) -> bool {
     let (Some(have), Some(want)) = (offer.rx(), hints.rx()) else {
         return true;
     };
-    within(have.caps | SECONDARY, want.caps)
+    is_subset(have.caps | SECONDARY, want.caps)
         && have.mode & !(hints.mode() | want.mode) == 0
-        && within(have.op_flags | have.caps & FI_MULTI_RECV, want.op_flags)
-        && within(have.msg_order, want.msg_order)
-        && within(have.comp_order, want.comp_order)
-        && enough(have.total_buffered_recv, want.total_buffered_recv)
-        && enough(have.size, want.size)
-        && enough(have.iov_limit, want.iov_limit)
+        && is_subset(have.op_flags | have.caps & FI_MULTI_RECV, want.op_flags)
+        && is_subset(have.msg_order, want.msg_order)
+        && is_subset(have.comp_order, want.comp_order)
+        && is_at_least(have.total_buffered_recv, want.total_buffered_recv)
+        && is_at_least(have.size, want.size)
+        && is_at_least(have.iov_limit, want.iov_limit)
 }
 
 fn ep_fits(offer: &Info, hints: &Info) -> bool {
     let (Some(have), Some(want)) = (offer.ep(), hints.ep()) else {
         return true;
     };
-    same(have.type_, want.type_)
-        && same(have.protocol, want.protocol)
+    is_same(have.type_, want.type_)
+        && is_same(have.protocol, want.protocol)
         && want.protocol_version <= have.protocol_version
-        && enough(have.max_msg_size, want.max_msg_size)
-        && enough(have.max_order_raw_size, want.max_order_raw_size)
-        && enough(have.max_order_war_size, want.max_order_war_size)
-        && enough(have.max_order_waw_size, want.max_order_waw_size)
-        && enough(have.tx_ctx_cnt, want.tx_ctx_cnt)
-        && enough(have.rx_ctx_cnt, want.rx_ctx_cnt)
+        && is_at_least(have.max_msg_size, want.max_msg_size)
+        && is_at_least(have.max_order_raw_size, want.max_order_raw_size)
+        && is_at_least(have.max_order_war_size, want.max_order_war_size)
+        && is_at_least(have.max_order_waw_size, want.max_order_waw_size)
+        && is_at_least(have.tx_ctx_cnt, want.tx_ctx_cnt)
+        && is_at_least(have.rx_ctx_cnt, want.rx_ctx_cnt)
         && want.auth_key_size == 0
 }
 
@@ -522,23 +522,23 @@ fn domain_fits(offer: &Info, hints: &Info) -> bool {
     // Thread safety satisfies every threading model, and automatic progress every progress model.
     want.threading <= abi::FI_THREAD_ENDPOINT
         && want.av_type <= abi::FI_AV_TABLE
-        && same_name(offer.domain_name(), hints.domain_name())
-        && (have.av_type == abi::FI_AV_UNSPEC || same(have.av_type, want.av_type))
-        && enough(have.mr_key_size, want.mr_key_size)
-        && enough(have.cq_data_size, want.cq_data_size)
-        && enough(have.cq_cnt, want.cq_cnt)
-        && enough(have.ep_cnt, want.ep_cnt)
-        && enough(have.tx_ctx_cnt, want.tx_ctx_cnt)
-        && enough(have.rx_ctx_cnt, want.rx_ctx_cnt)
-        && enough(have.max_ep_tx_ctx, want.max_ep_tx_ctx)
-        && enough(have.max_ep_rx_ctx, want.max_ep_rx_ctx)
-        && enough(have.max_ep_stx_ctx, want.max_ep_stx_ctx)
-        && enough(have.max_ep_srx_ctx, want.max_ep_srx_ctx)
-        && enough(have.cntr_cnt, want.cntr_cnt)
-        && enough(have.mr_iov_limit, want.mr_iov_limit)
-        && enough(have.max_err_data, want.max_err_data)
-        && enough(have.mr_cnt, want.mr_cnt)
-        && within(have.caps, want.caps)
+        && is_same_name(offer.domain_name(), hints.domain_name())
+        && (have.av_type == abi::FI_AV_UNSPEC || is_same(have.av_type, want.av_type))
+        && is_at_least(have.mr_key_size, want.mr_key_size)
+        && is_at_least(have.cq_data_size, want.cq_data_size)
+        && is_at_least(have.cq_cnt, want.cq_cnt)
+        && is_at_least(have.ep_cnt, want.ep_cnt)
+        && is_at_least(have.tx_ctx_cnt, want.tx_ctx_cnt)
+        && is_at_least(have.rx_ctx_cnt, want.rx_ctx_cnt)
+        && is_at_least(have.max_ep_tx_ctx, want.max_ep_tx_ctx)
+        && is_at_least(have.max_ep_rx_ctx, want.max_ep_rx_ctx)
+        && is_at_least(have.max_ep_stx_ctx, want.max_ep_stx_ctx)
+        && is_at_least(have.max_ep_srx_ctx, want.max_ep_srx_ctx)
+        && is_at_least(have.cntr_cnt, want.cntr_cnt)
+        && is_at_least(have.mr_iov_limit, want.mr_iov_limit)
+        && is_at_least(have.max_err_data, want.max_err_data)
+        && is_at_least(have.mr_cnt, want.mr_cnt)
+        && is_subset(have.caps, want.caps)
         && have.mode & !(hints.mode() | want.mode) == 0
         && want.auth_key_size == 0
 }
@@ -547,8 +547,8 @@ fn fabric_fits(offer: &Info, hints: &Info, version: u32) -> bool {
     let Some(want) = hints.fabric() else {
         return true;
     };
-    same_name(offer.fabric_name(), hints.fabric_name())
-        && same_name(offer.provider_name(), hints.provider_name())
+    is_same_name(offer.fabric_name(), hints.fabric_name())
+        && is_same_name(offer.provider_name(), hints.provider_name())
         && want.prov_version <= VERSION
         && want.api_version <= version.max(VERSION)
 }
@@ -571,9 +571,9 @@ mod tests {
     use kernel::sync::Arc;
 
     /// A provider that offers two domains, under the name of the dummy provider.
-    struct Two;
+    struct TwoDomains;
 
-    impl Provider for Two {
+    impl Provider for TwoDomains {
         fn name(&self) -> &'static CStr {
             c"nothing"
         }
@@ -602,7 +602,7 @@ mod tests {
             hints,
             net: None,
         };
-        let found = getinfo(&[&Two], VERSION, 0, &query, within)?;
+        let found = getinfo(&[&TwoDomains], VERSION, 0, &query, within)?;
         match found.first().and_then(|info| info.domain_name()) {
             Some(name) if name == first => Ok(found.len()),
             _ => Err(Errno::EOTHER),
@@ -667,8 +667,8 @@ mod tests {
 
     #[test]
     fn info_06_zero_is_a_wildcard() {
-        assert!(enough(0, 0) && enough(7, 0) && !enough(7, 8));
-        assert!(same(3, 0) && same(3, 3) && !same(3, 4));
+        assert!(is_at_least(0, 0) && is_at_least(7, 0) && !is_at_least(7, 8));
+        assert!(is_same(3, 0) && is_same(3, 3) && !is_same(3, 4));
         assert_eq!(
             choose_format(abi::FI_SOCKADDR_IN, abi::FI_FORMAT_UNSPEC),
             Some(abi::FI_SOCKADDR_IN)

@@ -138,7 +138,7 @@ pub struct PageRange(bio_vec);
 #[derive(Clone, Copy)]
 pub struct ScatterList<'a> {
     next: *mut scatterlist,
-    left: usize,
+    remaining: usize,
     _list: PhantomData<&'a scatterlist>,
 }
 
@@ -148,9 +148,9 @@ pub enum Memory<'a> {
     /// Kernel addresses.
     Segments(&'a [Segment]),
     /// Page ranges, as in a bio vector.
-    Extents(&'a [PageRange]),
+    PageRanges(&'a [PageRange]),
     /// Pages of a scatterlist.
-    List(ScatterList<'a>),
+    ScatterList(ScatterList<'a>),
 }
 
 impl<'a> Memory<'a> {
@@ -159,15 +159,15 @@ impl<'a> Memory<'a> {
     /// # Safety
     ///
     /// As [`Segment::from_vector`].
-    pub unsafe fn from_extents(bvec: *const bio_vec, count: usize) -> Result<Self> {
+    pub unsafe fn from_page_ranges(bvec: *const bio_vec, count: usize) -> Result<Self> {
         if count == 0 {
-            return Ok(Self::Extents(&[]));
+            return Ok(Self::PageRanges(&[]));
         }
         if bvec.is_null() || count > MAX_VECTOR {
             return Err(Errno::EINVAL);
         }
         // SAFETY: The caller promises `count` entries; `PageRange` is transparent over `bio_vec`.
-        Ok(Self::Extents(unsafe {
+        Ok(Self::PageRanges(unsafe {
             core::slice::from_raw_parts(bvec.cast(), count)
         }))
     }
@@ -177,25 +177,25 @@ impl<'a> Memory<'a> {
     /// # Safety
     ///
     /// As [`Segment::from_vector`].
-    pub unsafe fn from_list(first: *const scatterlist, count: usize) -> Result<Self> {
+    pub unsafe fn from_scatterlist(first: *const scatterlist, count: usize) -> Result<Self> {
         if count > MAX_VECTOR || (first.is_null() && count > 0) {
             return Err(Errno::EINVAL);
         }
         // INVARIANT: By this function's safety requirement.
-        Ok(Self::List(ScatterList {
+        Ok(Self::ScatterList(ScatterList {
             next: first.cast_mut(),
-            left: count,
+            remaining: count,
             _list: PhantomData,
         }))
     }
 }
 
 impl ScatterList<'_> {
-    fn take(&mut self) -> Option<VectorEntry> {
-        self.left = self.left.checked_sub(1)?;
+    fn next_entry(&mut self) -> Option<VectorEntry> {
+        self.remaining = self.remaining.checked_sub(1)?;
         // SAFETY: By the invariant `next` is a valid entry.
         let entry = unsafe { *self.next };
-        if self.left > 0 {
+        if self.remaining > 0 {
             // SAFETY: By the invariant another entry follows.
             self.next = unsafe { bindings::sg_next(self.next) };
         }
@@ -371,7 +371,7 @@ impl Buffer {
     ///
     /// `post` starts the operation; if it fails, the buffer is returned with the error. -FI_EINVAL if `len`
     /// exceeds the buffer.
-    pub(super) fn give<R>(
+    pub(super) fn post<R>(
         mut buffer: KBox<Self>,
         len: usize,
         domain: &Arc<Domain>,
@@ -398,11 +398,11 @@ impl Buffer {
 }
 
 /// Maximum size of a buffer that is divided into parts, in bytes.
-const MOST_SHARED: usize = 128 << 10;
+const MAX_SHARED_BUFFER: usize = 128 << 10;
 
 /// Alignment of the parts in bytes. No cache line is longer, so that device writes to one part and CPU writes
 /// to another never share a cache line.
-const APART: usize = 128;
+const PART_ALIGN: usize = 128;
 
 /// An exclusively owned part of a registered buffer.
 ///
@@ -413,7 +413,7 @@ pub(crate) struct BufferPart {
     start: *mut u8,
     len: usize,
     descriptor: Descriptor,
-    _whole: Arc<KBox<Buffer>>,
+    _buffer: Arc<KBox<Buffer>>,
 }
 
 // SAFETY: The part owns its bytes; the other references to the buffer only keep it allocated.
@@ -428,15 +428,15 @@ impl BufferPart {
     /// # Errors
     ///
     /// Errors of [`Buffer::registered`], and the first error of `each`.
-    pub(crate) fn several(
+    pub(crate) fn alloc_parts(
         here: ProcessContext,
         domain: &Arc<Domain>,
         len: usize,
         count: usize,
         mut each: impl FnMut(Self) -> Result,
     ) -> Result {
-        let stride = len.next_multiple_of(APART);
-        let mut most = (MOST_SHARED / stride).max(1);
+        let stride = len.next_multiple_of(PART_ALIGN);
+        let mut most = (MAX_SHARED_BUFFER / stride).max(1);
         let mut left = count;
         while left > 0 {
             let these = left.min(most);
@@ -458,7 +458,7 @@ impl BufferPart {
                     start: start.wrapping_add(number * stride),
                     len,
                     descriptor,
-                    _whole: whole.clone(),
+                    _buffer: whole.clone(),
                 })?;
             }
             left -= these;
@@ -473,7 +473,7 @@ impl BufferPart {
     /// The caller keeps the part, and does not access it, until the operation that both are posted with has
     /// completed or its endpoint has been closed.
     #[inline(always)]
-    pub(crate) unsafe fn lend(&mut self, len: usize) -> (Segment, Descriptor) {
+    pub(crate) unsafe fn segment(&mut self, len: usize) -> (Segment, Descriptor) {
         let len = len.min(self.len);
         // SAFETY: By this function's safety requirement.
         let segment = unsafe { Segment::new(self.start.cast(), len) };
@@ -571,7 +571,7 @@ impl SharedBuffer {
     }
 
     /// Returns the address that peers use for the first byte, and the key.
-    pub(super) fn name(&self) -> (u64, u64) {
+    pub(super) fn remote(&self) -> (u64, u64) {
         (self.region.base(), self.region.key())
     }
 
@@ -581,14 +581,14 @@ impl SharedBuffer {
     }
 
     /// Returns true if `len` bytes from `at` on are within the buffer.
-    fn has(&self, at: usize, len: usize) -> bool {
+    fn contains(&self, at: usize, len: usize) -> bool {
         at.checked_add(len).is_some_and(|end| end <= self.len())
     }
 
     /// Copies the current bytes from `at` on to `to`; returns false, and copies nothing, if the range is not
     /// within the buffer. Any context.
     pub(super) fn read(&self, at: usize, to: &mut [u8]) -> bool {
-        if !self.has(at, to.len()) {
+        if !self.contains(at, to.len()) {
             return false;
         }
         // SAFETY: The range is within the bytes. `memcpy()` is the kernel's, as a driver uses it on memory
@@ -603,7 +603,7 @@ impl SharedBuffer {
     /// Copies `from` to the bytes from `at` on; returns false, and copies nothing, if the range is not within
     /// the buffer. Any context.
     pub(super) fn write(&self, at: usize, from: &[u8]) -> bool {
-        if !self.has(at, from.len()) {
+        if !self.contains(at, from.len()) {
             return false;
         }
         // SAFETY: As in `read`.
@@ -615,7 +615,7 @@ impl SharedBuffer {
     }
 
     /// Closes the region, and returns the buffer, which no peer can access any more. May sleep.
-    pub(super) fn end(self) -> KBox<Buffer> {
+    pub(super) fn into_buffer(self) -> KBox<Buffer> {
         let Self { region, buffer, .. } = self;
         drop(region);
         buffer
@@ -626,9 +626,9 @@ impl SharedBuffer {
 ///
 /// A right belongs to a queue that only the Rust API posts to and reads: every context in the queue came from
 /// [`Buffer::post`].
-pub(super) struct Claim(());
+pub(super) struct ReclaimRight(());
 
-impl Claim {
+impl ReclaimRight {
     /// Creates the right for a queue that the caller has just opened and that no other code can reach.
     pub(super) const fn new() -> Self {
         Self(())
@@ -674,7 +674,7 @@ impl<E: Zeroable, const N: usize> EntrySlots<E, N> {
 
     /// Returns the slots for a queue to write to.
     #[inline]
-    pub(crate) fn room(&mut self) -> &mut [MaybeUninit<E>] {
+    pub(crate) fn as_mut_slots(&mut self) -> &mut [MaybeUninit<E>] {
         &mut self.0
     }
 
@@ -711,7 +711,7 @@ mod tests {
     fn offered(buffer: KBox<Buffer>, domain: &Arc<Domain>) -> Result<(*mut c_void, KBox<Buffer>)> {
         let mut descriptor = Descriptor::NONE;
         let len = buffer.len();
-        let given = Buffer::give(buffer, len, domain, |_, given, _| -> Result {
+        let given = Buffer::post(buffer, len, domain, |_, given, _| -> Result {
             descriptor = given;
             Err(Errno::EAGAIN)
         });

@@ -86,7 +86,7 @@ pub enum Addressing {
 impl Addressing {
     /// Returns the addressing of a domain with this `mr_mode`: offsets only if the mode is set and does not
     /// include FI_MR_VIRT_ADDR.
-    pub fn of_mode(mr_mode: c_int) -> Self {
+    pub fn from_mr_mode(mr_mode: c_int) -> Self {
         match mr_mode {
             0 | BASIC => Self::Virtual,
             mode if mode & FI_MR_VIRT_ADDR != 0 => Self::Virtual,
@@ -128,7 +128,7 @@ pub(super) fn choose_mode(offered: c_int, accepted: c_int, caps: u64) -> Option<
 pub struct MemoryRegion {
     core: Arc<dyn provider::MemoryRegion>,
     base: u64,
-    _card: ObjectEntry,
+    _entry: ObjectEntry,
     domain: ChildRef<Domain>,
 }
 
@@ -138,7 +138,7 @@ impl MemoryRegion {
         memory: &[Segment],
         access: Access,
     ) -> Result<Arc<Self>> {
-        let length = check(memory)?;
+        let length = checked_len(memory)?;
         let base = domain.addressing().base(memory);
         let core = domain.core().clone().register(memory, access)?;
         let length = NamedValue::new(KOFI_VALUE_LENGTH, length as u64)?;
@@ -149,7 +149,7 @@ impl MemoryRegion {
             Self {
                 core,
                 base,
-                _card: card,
+                _entry: card,
                 domain,
             },
             GFP_KERNEL,
@@ -181,7 +181,7 @@ impl MemoryRegion {
 
 /// Returns the length of a region in bytes; -FI_EINVAL for an empty segment or one that wraps around the
 /// address space.
-fn check(memory: &[Segment]) -> Result<usize> {
+fn checked_len(memory: &[Segment]) -> Result<usize> {
     if memory.is_empty() {
         return Err(Errno::EINVAL);
     }
@@ -232,10 +232,10 @@ mod tests {
     #[test]
     fn mr_02_offsets_only_where_addresses_are_not_accepted() {
         for mode in [0, BASIC, FI_MR_VIRT_ADDR, OURS] {
-            assert!(Addressing::of_mode(mode) == Addressing::Virtual);
+            assert!(Addressing::from_mr_mode(mode) == Addressing::Virtual);
         }
         for mode in [FI_MR_PROV_KEY, SCALABLE] {
-            assert!(Addressing::of_mode(mode) == Addressing::Offset);
+            assert!(Addressing::from_mr_mode(mode) == Addressing::Offset);
         }
     }
 }

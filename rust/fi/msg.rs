@@ -27,7 +27,7 @@ use super::{
     ep,
     memory::{
         Buffer,
-        Claim,
+        ReclaimRight,
         Context,
         EntrySlots, //
     },
@@ -111,7 +111,7 @@ pub enum Direction {
 }
 
 /// Completion flags of an operation that consumed a receive.
-const RECEIVES: u64 = flags::FI_RECV | flags::FI_REMOTE_WRITE;
+const RECEIVE_FLAGS: u64 = flags::FI_RECV | flags::FI_REMOTE_WRITE;
 
 /// A completed operation.
 pub struct CompletedOp {
@@ -130,7 +130,7 @@ pub struct CompletedOp {
 }
 
 /// The fields of a completion or error entry.
-struct Told {
+struct EntryFields {
     context: Context,
     flags: u64,
     source: fi_addr_t,
@@ -144,7 +144,7 @@ trait Entry: FormatEntry + Zeroable {
     fn read(queue: &dyn provider::CompletionQueue, slot: &mut Slot<Self>) -> Result<usize>;
 
     /// Returns the fields of the entry of a successful operation.
-    fn told(&self, source: fi_addr_t) -> Told;
+    fn fields(&self, source: fi_addr_t) -> EntryFields;
 }
 
 /// Storage for one entry and its source.
@@ -162,19 +162,19 @@ impl<E: Entry> Slot<E> {
     }
 
     /// Returns the fields of the entry that was read.
-    fn told(&self) -> Told {
+    fn fields(&self) -> EntryFields {
         let ([entry], [source]) = (self.entry.get(), self.source.get());
-        entry.told(*source)
+        entry.fields(*source)
     }
 }
 
 impl Entry for fi_cq_msg_entry {
     fn read(queue: &dyn provider::CompletionQueue, slot: &mut Slot<Self>) -> Result<usize> {
-        queue.read(FormatEntry::entries(slot.entry.room()))
+        queue.read(FormatEntry::entries(slot.entry.as_mut_slots()))
     }
 
-    fn told(&self, _source: fi_addr_t) -> Told {
-        Told {
+    fn fields(&self, _source: fi_addr_t) -> EntryFields {
+        EntryFields {
             context: Context::new(self.op_context),
             flags: self.flags,
             source: FI_ADDR_NOTAVAIL,
@@ -186,11 +186,11 @@ impl Entry for fi_cq_msg_entry {
 
 impl Entry for fi_cq_tagged_entry {
     fn read(queue: &dyn provider::CompletionQueue, slot: &mut Slot<Self>) -> Result<usize> {
-        queue.read_from(FormatEntry::entries(slot.entry.room()), slot.source.room())
+        queue.read_from(FormatEntry::entries(slot.entry.as_mut_slots()), slot.source.as_mut_slots())
     }
 
-    fn told(&self, source: fi_addr_t) -> Told {
-        Told {
+    fn fields(&self, source: fi_addr_t) -> EntryFields {
+        EntryFields {
             context: Context::new(self.op_context),
             flags: self.flags,
             source,
@@ -211,9 +211,9 @@ const SKIPPED: usize = 64;
 /// completes with 0 bytes.
 pub struct Completions {
     queue: DeferredDrop<Arc<CompletionQueue>>,
-    claim: Claim,
+    reclaim_right: ReclaimRight,
     /// True if completions report source and tag.
-    tells_titles: bool,
+    reports_source: bool,
 }
 
 impl Completions {
@@ -244,11 +244,11 @@ impl Completions {
         _here: ProcessContext,
         domain: &Arc<Domain>,
         size: usize,
-        tells_titles: bool,
+        reports_source: bool,
     ) -> Result<Arc<Self>> {
         let queue = domain.completion_queue(&Attr {
             size,
-            format: match tells_titles {
+            format: match reports_source {
                 true => Format::Tagged,
                 false => Format::Msg,
             },
@@ -258,16 +258,16 @@ impl Completions {
         Ok(Arc::new(
             Self {
                 queue: DeferredDrop::new(queue)?,
-                claim: Claim::new(),
-                tells_titles,
+                reclaim_right: ReclaimRight::new(),
+                reports_source,
             },
             GFP_KERNEL,
         )?)
     }
 
     /// Returns the right to turn contexts back into buffers, for the endpoints bound to the queue.
-    pub(super) fn claim(&self) -> &Claim {
-        &self.claim
+    pub(super) fn reclaim_right(&self) -> &ReclaimRight {
+        &self.reclaim_right
     }
 
     /// Returns the next completed operation. Any context.
@@ -279,7 +279,7 @@ impl Completions {
     ///
     /// -FI_EAGAIN when the queue is empty or the limit is reached.
     pub fn read(&self) -> Result<CompletedOp> {
-        match self.tells_titles {
+        match self.reports_source {
             true => self.read_as::<fi_cq_tagged_entry>(),
             false => self.read_as::<fi_cq_msg_entry>(),
         }
@@ -288,7 +288,7 @@ impl Completions {
     fn read_as<E: Entry>(&self) -> Result<CompletedOp> {
         let mut done = None;
         self.queue.read_with(|queue| {
-            done = self.next::<E>(queue)?;
+            done = self.read_next::<E>(queue)?;
             Ok(1)
         })?;
         if done.is_none() {
@@ -304,7 +304,7 @@ impl Completions {
     ///
     /// -FI_EAGAIN when the budget is spent, a signal is pending or the kthread is asked to stop.
     pub fn wait(&self, here: ProcessContext, budget: &mut Budget) -> Result<CompletedOp> {
-        match self.tells_titles {
+        match self.reports_source {
             true => self.wait_as::<fi_cq_tagged_entry>(here, budget),
             false => self.wait_as::<fi_cq_msg_entry>(here, budget),
         }
@@ -316,7 +316,7 @@ impl Completions {
         loop {
             let mut done = None;
             let read = || {
-                done = self.next::<E>(core)?;
+                done = self.read_next::<E>(core)?;
                 Ok(1)
             };
             sread(here, core, true, read, budget)?;
@@ -337,13 +337,13 @@ impl Completions {
     /// # Errors
     ///
     /// -FI_EAGAIN when the queue is empty.
-    fn next<E: Entry>(&self, queue: &dyn provider::CompletionQueue) -> Result<Option<CompletedOp>> {
+    fn read_next<E: Entry>(&self, queue: &dyn provider::CompletionQueue) -> Result<Option<CompletedOp>> {
         for _ in 0..SKIPPED {
             let mut slot = Slot::<E>::new();
             let told = match E::read(queue, &mut slot) {
                 Ok(0) => return Err(Errno::EAGAIN),
-                Ok(_) => slot.told(),
-                Err(Errno::EAVAIL) => match Self::failure(queue) {
+                Ok(_) => slot.fields(),
+                Err(Errno::EAVAIL) => match Self::read_failure(queue) {
                     // Another reader took the error entry. More entries may follow.
                     Err(Errno::EAGAIN) => continue,
                     failure => failure?,
@@ -352,17 +352,17 @@ impl Completions {
             };
             // An entry without a buffer reports a peer's write with data, not an operation that was posted
             // here.
-            if let Some(done) = self.completed(told) {
+            if let Some(done) = self.to_completed_op(told) {
                 return Ok(Some(done));
             }
         }
         Ok(None)
     }
 
-    fn failure(queue: &dyn provider::CompletionQueue) -> Result<Told> {
+    fn read_failure(queue: &dyn provider::CompletionQueue) -> Result<EntryFields> {
         let failure = queue.read_error()?;
         let done = failure.completion;
-        Ok(Told {
+        Ok(EntryFields {
             context: done.context,
             flags: done.flags,
             source: done.source,
@@ -372,25 +372,25 @@ impl Completions {
     }
 
     /// Converts an entry into the completed operation; `None` if the operation was not posted here.
-    fn completed(&self, told: Told) -> Option<CompletedOp> {
-        let has_title = self.tells_titles && told.flags & flags::FI_RECV != 0;
-        let is_known = has_title && told.source != FI_ADDR_NOTAVAIL;
-        let is_tagged = has_title && told.flags & flags::FI_TAGGED != 0;
+    fn to_completed_op(&self, fields: EntryFields) -> Option<CompletedOp> {
+        let has_title = self.reports_source && fields.flags & flags::FI_RECV != 0;
+        let is_known = has_title && fields.source != FI_ADDR_NOTAVAIL;
+        let is_tagged = has_title && fields.flags & flags::FI_TAGGED != 0;
         Some(CompletedOp {
-            buffer: self.claim.reclaim(told.context)?,
-            direction: match told.flags & (RECEIVES | flags::FI_WRITE | flags::FI_READ) {
-                bits if bits & RECEIVES != 0 => Direction::Received,
+            buffer: self.reclaim_right.reclaim(fields.context)?,
+            direction: match fields.flags & (RECEIVE_FLAGS | flags::FI_WRITE | flags::FI_READ) {
+                bits if bits & RECEIVE_FLAGS != 0 => Direction::Received,
                 flags::FI_WRITE => Direction::Written,
                 flags::FI_READ => Direction::Read,
                 _ => Direction::Sent,
             },
-            result: match told.flags & flags::FI_REMOTE_WRITE {
-                0 => told.result,
+            result: match fields.flags & flags::FI_REMOTE_WRITE {
+                0 => fields.result,
                 // A peer's write consumes the receive without writing to its buffer.
-                _ => told.result.map(|_| 0),
+                _ => fields.result.map(|_| 0),
             },
-            from: is_known.then(|| PeerId::of(told.source)),
-            tag: is_tagged.then_some(told.tag),
+            from: is_known.then(|| PeerId::from_addr(fields.source)),
+            tag: is_tagged.then_some(fields.tag),
         })
     }
 }
@@ -400,9 +400,9 @@ impl Drop for Completions {
         // No endpoint is bound any more. Shared receives that were in use stay posted when their endpoint
         // closes. The only error is that the queue is empty.
         let core = &**self.queue.core();
-        match self.tells_titles {
-            true => while self.next::<fi_cq_tagged_entry>(core).is_ok() {},
-            false => while self.next::<fi_cq_msg_entry>(core).is_ok() {},
+        match self.reports_source {
+            true => while self.read_next::<fi_cq_tagged_entry>(core).is_ok() {},
+            false => while self.read_next::<fi_cq_msg_entry>(core).is_ok() {},
         }
     }
 }

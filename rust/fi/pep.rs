@@ -36,9 +36,9 @@ use kernel::{
 pub struct PassiveEndpoint {
     core: Arc<dyn provider::PassiveEndpoint>,
     #[pin]
-    events: Mutex<Option<Arc<ChildRef<EventQueue>>>>,
+    eq: Mutex<Option<Arc<ChildRef<EventQueue>>>>,
     source: Source,
-    card: ObjectEntry,
+    entry: ObjectEntry,
     fabric: ChildRef<Fabric>,
 }
 
@@ -61,9 +61,9 @@ impl PassiveEndpoint {
         Ok(Arc::pin_init(
             pin_init!(Self {
                 core,
-                events <- new_mutex!(None),
+                eq <- new_mutex!(None),
                 source,
-                card,
+                entry: card,
                 fabric,
             }),
             GFP_KERNEL,
@@ -75,7 +75,7 @@ impl PassiveEndpoint {
     /// # Errors
     ///
     /// -FI_EBADFLAGS for any flag; -FI_EINVAL if a queue is bound already, or the queue belongs to another fabric.
-    pub fn bind_events(&self, queue: &Arc<EventQueue>, flags: u64) -> Result {
+    pub fn bind_eq(&self, queue: &Arc<EventQueue>, flags: u64) -> Result {
         if flags != 0 {
             return Err(Errno::EBADFLAGS);
         }
@@ -83,7 +83,7 @@ impl PassiveEndpoint {
             return Err(Errno::EINVAL);
         }
         let held = Arc::new(ChildRef::new(queue)?, GFP_KERNEL)?;
-        let mut events = self.events.lock();
+        let mut events = self.eq.lock();
         if events.is_some() {
             return Err(Errno::EINVAL);
         }
@@ -94,7 +94,7 @@ impl PassiveEndpoint {
     /// `fi_listen()`: -FI_ENOEQ without an event queue. May sleep.
     pub fn listen(&self) -> Result {
         let queue = {
-            let events = self.events.lock();
+            let events = self.eq.lock();
             let held = events.as_ref().ok_or(Errno::ENOEQ)?;
             ChildRef::new(held.arc())?
         };
@@ -109,8 +109,8 @@ impl PassiveEndpoint {
     /// Closes the listener; pending connection requests are rejected. May sleep.
     pub fn close(&self) {
         self.core.close();
-        self.card.remove();
-        if let Some(held) = self.events.lock().take() {
+        self.entry.remove();
+        if let Some(held) = self.eq.lock().take() {
             held.drop_events(self.source);
         }
     }

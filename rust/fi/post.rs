@@ -51,7 +51,7 @@ pub struct RemoteMemory {
 
 impl RemoteMemory {
     /// Returns the location `bytes` bytes further on.
-    pub fn behind(self, bytes: u64) -> Self {
+    pub fn offset_by(self, bytes: u64) -> Self {
         Self {
             addr: self.addr.wrapping_add(bytes),
             ..self
@@ -92,7 +92,7 @@ pub(super) struct Posting<'a> {
 impl<'a> Posting<'a> {
     /// Returns the target for an endpoint with a single peer.
     #[inline]
-    pub(super) fn to_peer(core: &'a dyn Endpoint, domain: &'a Arc<Domain>) -> Self {
+    pub(super) fn to_connected_peer(core: &'a dyn Endpoint, domain: &'a Arc<Domain>) -> Self {
         Self {
             core,
             domain,
@@ -101,13 +101,13 @@ impl<'a> Posting<'a> {
         }
     }
 
-    fn give(
+    fn post(
         &self,
         buffer: KBox<Buffer>,
         len: usize,
         post: impl FnOnce(&Message<'_>) -> Result,
     ) -> core::result::Result<(), RefusedPost> {
-        Buffer::give(buffer, len, self.domain, |segment, descriptor, context| {
+        Buffer::post(buffer, len, self.domain, |segment, descriptor, context| {
             post(&Message {
                 memory: Memory::Segments(slice::from_ref(segment)),
                 descriptors: &[descriptor],
@@ -127,24 +127,24 @@ impl<'a> Posting<'a> {
         buffer: KBox<Buffer>,
         len: usize,
     ) -> core::result::Result<(), RefusedPost> {
-        self.give(buffer, len, |message| {
+        self.post(buffer, len, |message| {
             self.core.transmit(Operation::Send, message)
         })
     }
 
     /// Posts `buffer` for a message, in its full length.
     pub(super) fn receive(&self, buffer: KBox<Buffer>) -> core::result::Result<(), RefusedPost> {
-        self.look(buffer, 0)
+        self.receive_with_flags(buffer, 0)
     }
 
     /// Posts `buffer` as a receive with additional flags: FI_PEEK, FI_CLAIM, FI_DISCARD.
-    pub(super) fn look(
+    pub(super) fn receive_with_flags(
         &self,
         buffer: KBox<Buffer>,
         flags: u64,
     ) -> core::result::Result<(), RefusedPost> {
         let len = buffer.len();
-        self.give(buffer, len, |message| {
+        self.post(buffer, len, |message| {
             self.core.receive(&Message {
                 flags: message.flags | flags,
                 ..*message
@@ -154,7 +154,7 @@ impl<'a> Posting<'a> {
 
     /// Writes the first `len` bytes of `buffer` to the peer's memory, or reads `len` bytes from there to its
     /// start.
-    pub(super) fn access(
+    pub(super) fn rma(
         &self,
         buffer: KBox<Buffer>,
         len: usize,
@@ -162,14 +162,14 @@ impl<'a> Posting<'a> {
     ) -> core::result::Result<(), RefusedPost> {
         let remote = fi_rma_iov { addr, len, key };
         let operation = Operation::Rma(way, slice::from_ref(&remote));
-        self.give(buffer, len, |message| {
+        self.post(buffer, len, |message| {
             self.core.transmit(operation, message)
         })
     }
 
     /// Posts an atomic operation with the operands at the start of `buffer`; the previous values replace
     /// them. The compare values follow the operands.
-    pub(super) fn change(
+    pub(super) fn atomic(
         &self,
         buffer: KBox<Buffer>,
         (form, op): (Form, Op),
@@ -186,8 +186,8 @@ impl<'a> Posting<'a> {
                 buffer,
             });
         };
-        Buffer::give(buffer, all, self.domain, |segment, descriptor, context| {
-            if !op.is_for(form) {
+        Buffer::post(buffer, all, self.domain, |segment, descriptor, context| {
+            if !op.supports_form(form) {
                 return Err(Errno::EOPNOTSUPP);
             }
             let here = segment.part(0, len);

@@ -70,7 +70,7 @@ struct Open {
     /// Queues of transmits and of receives.
     completions: [Arc<Completions>; 2],
     /// [`AddressVector::identity`] of the peers' vector.
-    addresses: usize,
+    av_identity: usize,
     has_tags: bool,
     /// Dropped after the endpoint is closed.
     _shared: (Option<Arc<SharedReceives>>, Option<Arc<SharedTransmits>>),
@@ -82,7 +82,7 @@ impl Drop for Open {
         // completed in.
         let [completions, _] = &self.completions;
         self.endpoint
-            .close(&mut |context| drop(completions.claim().reclaim(context)));
+            .close(&mut |context| drop(completions.reclaim_right().reclaim(context)));
     }
 }
 
@@ -142,7 +142,7 @@ impl Endpoint {
                 transmit.completions().clone(),
                 receive.completions().clone(),
             ],
-            addresses: addresses.identity(),
+            av_identity: addresses.identity(),
             has_tags: info.caps() & abi::FI_TAGGED != 0,
             _shared: (shared.receives.cloned(), shared.transmits.cloned()),
         })?;
@@ -181,7 +181,7 @@ impl Endpoint {
     /// -FI_EINVAL for a peer of another vector, -FI_ENOSYS for a tag if the info has no FI_TAGGED.
     #[inline]
     fn posting(&self, peer: Option<&Peer>, tag: Option<Tag>) -> Result<Posting<'_>> {
-        if peer.is_some_and(|peer| peer.vector().identity() != self.0.addresses) {
+        if peer.is_some_and(|peer| peer.vector().identity() != self.0.av_identity) {
             return Err(Errno::EINVAL);
         }
         if tag.is_some() && !self.0.has_tags {
@@ -300,7 +300,7 @@ impl Endpoint {
         tag: Tag,
         buffer: KBox<Buffer>,
     ) -> core::result::Result<(), RefusedPost> {
-        self.look(from, tag, buffer, flags::FI_PEEK)
+        self.receive_with_flags(from, tag, buffer, flags::FI_PEEK)
     }
 
     /// Peeks as [`Self::peek`], and claims the message for `buffer`: only [`Self::receive_claimed`] with it
@@ -315,7 +315,7 @@ impl Endpoint {
         tag: Tag,
         buffer: KBox<Buffer>,
     ) -> core::result::Result<(), RefusedPost> {
-        self.look(from, tag, buffer, flags::FI_PEEK | flags::FI_CLAIM)
+        self.receive_with_flags(from, tag, buffer, flags::FI_PEEK | flags::FI_CLAIM)
     }
 
     /// Peeks as [`Self::peek`], and discards the message. Any context.
@@ -329,7 +329,7 @@ impl Endpoint {
         tag: Tag,
         buffer: KBox<Buffer>,
     ) -> core::result::Result<(), RefusedPost> {
-        self.look(from, tag, buffer, flags::FI_PEEK | flags::FI_DISCARD)
+        self.receive_with_flags(from, tag, buffer, flags::FI_PEEK | flags::FI_DISCARD)
     }
 
     /// Receives the message that `buffer` has claimed; the first one if there are several. Any context.
@@ -338,7 +338,7 @@ impl Endpoint {
     ///
     /// As [`Self::receive_tagged`]; -FI_EINVAL if `buffer` has claimed none.
     pub fn receive_claimed(&self, buffer: KBox<Buffer>) -> core::result::Result<(), RefusedPost> {
-        self.look(None, Tag::ANY, buffer, flags::FI_CLAIM)
+        self.receive_with_flags(None, Tag::ANY, buffer, flags::FI_CLAIM)
     }
 
     /// Discards the message that `buffer` has claimed; `buffer` completes without data. Any context.
@@ -347,10 +347,10 @@ impl Endpoint {
     ///
     /// As [`Self::receive_claimed`].
     pub fn discard_claimed(&self, buffer: KBox<Buffer>) -> core::result::Result<(), RefusedPost> {
-        self.look(None, Tag::ANY, buffer, flags::FI_CLAIM | flags::FI_DISCARD)
+        self.receive_with_flags(None, Tag::ANY, buffer, flags::FI_CLAIM | flags::FI_DISCARD)
     }
 
-    fn look(
+    fn receive_with_flags(
         &self,
         from: Option<&Peer>,
         tag: Tag,
@@ -358,7 +358,7 @@ impl Endpoint {
         flags: u64,
     ) -> core::result::Result<(), RefusedPost> {
         self.post(from, Some(tag), buffer, |posting, buffer| {
-            posting.look(buffer, flags)
+            posting.receive_with_flags(buffer, flags)
         })
     }
 
@@ -377,7 +377,7 @@ impl Endpoint {
         to: RemoteMemory,
     ) -> core::result::Result<(), RefusedPost> {
         self.post(Some(peer), None, buffer, |posting, buffer| {
-            posting.access(buffer, len, (Rma::Write, to))
+            posting.rma(buffer, len, (Rma::Write, to))
         })
     }
 
@@ -395,7 +395,7 @@ impl Endpoint {
         from: RemoteMemory,
     ) -> core::result::Result<(), RefusedPost> {
         self.post(Some(peer), None, buffer, |posting, buffer| {
-            posting.access(buffer, len, (Rma::Read, from))
+            posting.rma(buffer, len, (Rma::Read, from))
         })
     }
 
@@ -414,7 +414,7 @@ impl Endpoint {
         elements: RemoteElements,
     ) -> core::result::Result<(), RefusedPost> {
         self.post(Some(peer), None, buffer, |posting, buffer| {
-            posting.change(buffer, (Form::Fetch, op), elements)
+            posting.atomic(buffer, (Form::Fetch, op), elements)
         })
     }
 
@@ -432,7 +432,7 @@ impl Endpoint {
         elements: RemoteElements,
     ) -> core::result::Result<(), RefusedPost> {
         self.post(Some(peer), None, buffer, |posting, buffer| {
-            posting.change(buffer, (Form::Compare, op), elements)
+            posting.atomic(buffer, (Form::Compare, op), elements)
         })
     }
 }

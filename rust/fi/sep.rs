@@ -63,11 +63,11 @@ pub struct ScalableEndpoint {
     /// Info of an equivalent endpoint, the upper bound for each context's attributes.
     info: KBox<Info>,
     #[pin]
-    stage: Mutex<SepState>,
+    state: Mutex<SepState>,
     #[pin]
-    open: Mutex<[Open; 2]>,
+    open_contexts: Mutex<[Open; 2]>,
     users: ChildCount,
-    card: ObjectEntry,
+    entry: ObjectEntry,
     domain: ChildRef<Domain>,
 }
 
@@ -101,14 +101,14 @@ impl ContextSlot {
 
 impl Drop for ContextSlot {
     fn drop(&mut self) {
-        if let Some(is_open) = self.which.place(&mut self.parent.open.lock()) {
+        if let Some(is_open) = self.which.open_flag(&mut self.parent.open_contexts.lock()) {
             *is_open = false;
         }
     }
 }
 
 impl ContextIndex {
-    fn place(self, open: &mut [Open; 2]) -> Option<&mut bool> {
+    fn open_flag(self, open: &mut [Open; 2]) -> Option<&mut bool> {
         let [transmits, receives] = open;
         match self {
             Self::Transmit(index) => transmits.get_mut(index),
@@ -116,7 +116,7 @@ impl ContextIndex {
         }
     }
 
-    fn kind(self) -> u32 {
+    fn object_kind(self) -> u32 {
         match self {
             Self::Transmit(_) => KOFI_OBJECT_TX_CTX,
             Self::Receive(_) => KOFI_OBJECT_RX_CTX,
@@ -136,14 +136,14 @@ impl ScalableEndpoint {
     pub(super) fn new(domain: ChildRef<Domain>, info: &Info) -> Result<Arc<Self>> {
         let info = info.duplicate()?;
         let core = domain.core().clone().scalable_endpoint(&info)?;
-        let made = Self::around(&core, domain, info);
+        let made = Self::build(&core, domain, info);
         if made.is_err() {
             core.close();
         }
         made
     }
 
-    fn around(
+    fn build(
         core: &Arc<dyn provider::ScalableEndpoint>,
         domain: ChildRef<Domain>,
         info: KBox<Info>,
@@ -161,10 +161,10 @@ impl ScalableEndpoint {
             pin_init!(Self {
                 core: core.clone(),
                 info,
-                stage <- new_mutex!(SepState::Open(None), "kofi::sep::ScalableEndpoint"),
-                open <- new_mutex!(open, "kofi::sep::ScalableEndpoint::open"),
+                state <- new_mutex!(SepState::Open(None), "kofi::sep::ScalableEndpoint"),
+                open_contexts <- new_mutex!(open, "kofi::sep::ScalableEndpoint::open"),
                 users: ChildCount::new(),
-                card,
+                entry: card,
                 domain,
             }),
             GFP_KERNEL,
@@ -176,8 +176,8 @@ impl ScalableEndpoint {
         &self.core
     }
 
-    pub(super) fn card(&self) -> &ObjectEntry {
-        &self.card
+    pub(super) fn entry(&self) -> &ObjectEntry {
+        &self.entry
     }
 
     /// Binds the address vector of the peers. May sleep.
@@ -186,7 +186,7 @@ impl ScalableEndpoint {
     ///
     /// -FI_EBADFLAGS for any flag, -FI_EINVAL if a vector is bound, -FI_EDOMAIN for another domain's vector,
     /// -FI_EOPBADSTATE once enabled.
-    pub(crate) fn bind_addresses(&self, vector: &Arc<AddressVector>, flags: u64) -> Result {
+    pub(crate) fn bind_av(&self, vector: &Arc<AddressVector>, flags: u64) -> Result {
         if flags != 0 {
             return Err(Errno::EBADFLAGS);
         }
@@ -194,7 +194,7 @@ impl ScalableEndpoint {
             return Err(Errno::EDOMAIN);
         }
         let held = ChildRef::new(vector)?;
-        match &mut *self.stage.lock() {
+        match &mut *self.state.lock() {
             SepState::Enabled => Err(Errno::EOPBADSTATE),
             SepState::Open(Some(_)) => Err(Errno::EINVAL),
             SepState::Open(bound) => {
@@ -210,7 +210,7 @@ impl ScalableEndpoint {
     ///
     /// -FI_ENOAV without an address vector, and errors of the provider.
     pub(crate) fn enable(&self) -> Result {
-        let mut stage = self.stage.lock();
+        let mut stage = self.state.lock();
         let SepState::Open(bound) = &*stage else {
             return Ok(());
         };
@@ -237,9 +237,9 @@ impl ScalableEndpoint {
         let mut info = self.info.duplicate()?;
         if let Some(attr) = attr {
             let own = info.tx_mut()?;
-            let fits = within(own.caps, attr.caps)
-                && within(own.msg_order, attr.msg_order)
-                && within(own.comp_order, attr.comp_order);
+            let fits = is_subset(own.caps, attr.caps)
+                && is_subset(own.msg_order, attr.msg_order)
+                && is_subset(own.comp_order, attr.comp_order);
             if !fits {
                 return Err(Errno::EINVAL);
             }
@@ -250,12 +250,12 @@ impl ScalableEndpoint {
                 (&mut own.iov_limit, attr.iov_limit),
                 (&mut own.rma_iov_limit, attr.rma_iov_limit),
             ] {
-                lessen(own, asked)?;
+                reduce(own, asked)?;
             }
             limit_caps(&mut info, attr.caps)?;
             *attr = *info.tx_mut()?;
         }
-        self.context(ContextIndex::Transmit(index), info, source)
+        self.open_context(ContextIndex::Transmit(index), info, source)
     }
 
     /// Opens a receive context, as [`Self::transmit_context`] does.
@@ -272,9 +272,9 @@ impl ScalableEndpoint {
         let mut info = self.info.duplicate()?;
         if let Some(attr) = attr {
             let own = info.rx_mut()?;
-            let fits = within(own.caps, attr.caps)
-                && within(own.msg_order, attr.msg_order)
-                && within(own.comp_order, attr.comp_order);
+            let fits = is_subset(own.caps, attr.caps)
+                && is_subset(own.msg_order, attr.msg_order)
+                && is_subset(own.comp_order, attr.comp_order);
             if !fits {
                 return Err(Errno::EINVAL);
             }
@@ -284,23 +284,23 @@ impl ScalableEndpoint {
                 (&mut own.size, attr.size),
                 (&mut own.iov_limit, attr.iov_limit),
             ] {
-                lessen(own, asked)?;
+                reduce(own, asked)?;
             }
             limit_caps(&mut info, attr.caps)?;
             *attr = *info.rx_mut()?;
         }
-        self.context(ContextIndex::Receive(index), info, source)
+        self.open_context(ContextIndex::Receive(index), info, source)
     }
 
-    fn context(
+    fn open_context(
         self: &Arc<Self>,
         which: ContextIndex,
         info: KBox<Info>,
         source: Source,
     ) -> Result<OpenContext> {
         let parent = ChildRef::new(self)?;
-        let mut open = self.open.lock();
-        let is_open = which.place(&mut open).ok_or(Errno::EINVAL)?;
+        let mut open = self.open_contexts.lock();
+        let is_open = which.open_flag(&mut open).ok_or(Errno::EINVAL)?;
         if core::mem::replace(is_open, true) {
             return Err(Errno::EBUSY);
         }
@@ -309,7 +309,7 @@ impl ScalableEndpoint {
         let core = self.core.clone().context(which, &info)?;
         let domain = ChildRef::new(self.domain.arc())?;
         Ok(OpenContext {
-            endpoint: Endpoint::new_context(core, domain, seat, which.kind(), source)?,
+            endpoint: Endpoint::new_context(core, domain, seat, which.object_kind(), source)?,
             info,
         })
     }
@@ -317,14 +317,14 @@ impl ScalableEndpoint {
     /// Closes the endpoint: -FI_EBUSY while a context is open. May sleep.
     pub(crate) fn close(&self) -> Result {
         self.users.try_close()?;
-        self.end();
+        self.close_unchecked();
         Ok(())
     }
 
-    fn end(&self) {
+    fn close_unchecked(&self) {
         self.core.close();
-        self.card.remove();
-        let bound = core::mem::replace(&mut *self.stage.lock(), SepState::Open(None));
+        self.entry.remove();
+        let bound = core::mem::replace(&mut *self.state.lock(), SepState::Open(None));
         drop(bound);
     }
 }
@@ -333,17 +333,17 @@ impl ScalableEndpoint {
 impl PinnedDrop for ScalableEndpoint {
     fn drop(self: Pin<&mut Self>) {
         // The provider's close does nothing for an endpoint that its owner has closed.
-        self.end();
+        self.close_unchecked();
     }
 }
 
 /// Returns true if `own` has all bits of `asked`.
-fn within(own: u64, asked: u64) -> bool {
+fn is_subset(own: u64, asked: u64) -> bool {
     asked & !own == 0
 }
 
 /// Reduces a size to the requested one; 0 requests nothing. -FI_EINVAL for a larger one.
-fn lessen(own: &mut usize, asked: usize) -> Result {
+fn reduce(own: &mut usize, asked: usize) -> Result {
     match asked {
         0 => Ok(()),
         asked if asked > *own => Err(Errno::EINVAL),

@@ -10,14 +10,14 @@ pub use self::{
         ExportedReceives,
         MatchedReceive,
         PeerEndpoint,
-        PARTS, //
+        MAX_SEGMENTS, //
     },
     peer_import::{
         GetResult,
         MessageInfo,
         MessageStarter,
         ReceiveOwner,
-        TicketList, //
+        RxEntryList, //
     },
 };
 
@@ -63,10 +63,10 @@ impl Attr {
     /// # Errors
     ///
     /// -FI_EINVAL for a request over `max`.
-    pub(crate) fn size_within(&self, default: usize, most: usize) -> Result<usize> {
+    pub(crate) fn size_within(&self, default: usize, max: usize) -> Result<usize> {
         match self.size {
-            0 => Ok(default.min(most)),
-            size if size <= most => Ok(size),
+            0 => Ok(default.min(max)),
+            size if size <= max => Ok(size),
             _ => Err(Errno::EINVAL),
         }
     }
@@ -76,10 +76,10 @@ impl Attr {
     /// # Errors
     ///
     /// -FI_EINVAL for a request over `max`.
-    pub(crate) fn segments_within(&self, most: usize) -> Result<usize> {
+    pub(crate) fn segments_within(&self, max: usize) -> Result<usize> {
         match self.segments {
-            0 => Ok(most),
-            segments if segments <= most => Ok(segments),
+            0 => Ok(max),
+            segments if segments <= max => Ok(segments),
             _ => Err(Errno::EINVAL),
         }
     }
@@ -88,16 +88,16 @@ impl Attr {
 /// The owner of an imported context's receives.
 pub enum PeerOwner {
     /// A context of this module.
-    Ours(Arc<dyn provider::SharedReceive>),
+    Local(Arc<dyn provider::SharedReceive>),
     /// A context of another module.
-    Others(KBox<dyn ReceiveOwner>),
+    Imported(KBox<dyn ReceiveOwner>),
 }
 
 /// A shared receive context.
 pub struct SharedReceive {
     core: Arc<dyn provider::SharedReceive>,
     users: ChildCount,
-    card: ObjectEntry,
+    entry: ObjectEntry,
     domain: ChildRef<Domain>,
     /// The owner, if this context is a peer of another context of this module.
     owner: Option<ChildRef<SharedReceive>>,
@@ -121,34 +121,34 @@ impl Introspect for SrxInfo {
 impl SharedReceive {
     pub(super) fn new(domain: ChildRef<Domain>, attr: &Attr) -> Result<Arc<Self>> {
         let core = domain.core().clone().shared_receive(attr)?;
-        Self::made(core, domain)
+        Self::build_or_close(core, domain)
     }
 
     /// Creates a peer context: endpoints of `domain` take receives that are posted to `owner`.
     pub(super) fn peer(domain: ChildRef<Domain>, owner: ChildRef<Self>) -> Result<Arc<Self>> {
-        let posts = PeerOwner::Ours(owner.core.clone());
+        let posts = PeerOwner::Local(owner.core.clone());
         let core = domain.core().clone().peer_srx(posts)?;
-        Self::around(&core, domain, Some(owner))
+        Self::build(&core, domain, Some(owner))
     }
 
     /// Creates a peer context whose owner is in another module.
-    pub(super) fn peer_of_others(
+    pub(super) fn import(
         domain: ChildRef<Domain>,
         owner: KBox<dyn ReceiveOwner>,
     ) -> Result<Arc<Self>> {
-        let core = domain.core().clone().peer_srx(PeerOwner::Others(owner))?;
-        Self::made(core, domain)
+        let core = domain.core().clone().peer_srx(PeerOwner::Imported(owner))?;
+        Self::build_or_close(core, domain)
     }
 
-    fn made(core: Arc<dyn provider::SharedReceive>, domain: ChildRef<Domain>) -> Result<Arc<Self>> {
-        let made = Self::around(&core, domain, None);
+    fn build_or_close(core: Arc<dyn provider::SharedReceive>, domain: ChildRef<Domain>) -> Result<Arc<Self>> {
+        let made = Self::build(&core, domain, None);
         if made.is_err() {
             core.close(&mut |_| {});
         }
         made
     }
 
-    fn around(
+    fn build(
         core: &Arc<dyn provider::SharedReceive>,
         domain: ChildRef<Domain>,
         owner: Option<ChildRef<Self>>,
@@ -161,7 +161,7 @@ impl SharedReceive {
             Self {
                 core: core.clone(),
                 users: ChildCount::new(),
-                card,
+                entry: card,
                 domain,
                 owner,
             },
@@ -181,7 +181,7 @@ impl SharedReceive {
 
     /// Returns the number of the context in the object table.
     pub(crate) fn number(&self) -> u64 {
-        self.card.number()
+        self.entry.number()
     }
 
     /// Closes the context: -FI_EBUSY while an endpoint is bound or a peer context uses it. May sleep.
@@ -190,28 +190,28 @@ impl SharedReceive {
     /// been passed to `reclaim`.
     pub(crate) fn close(&self, reclaim: &mut dyn FnMut(Context)) -> Result {
         self.users.try_close()?;
-        self.end(reclaim);
+        self.close_unchecked(reclaim);
         Ok(())
     }
 
-    fn end(&self, reclaim: &mut dyn FnMut(Context)) {
+    fn close_unchecked(&self, reclaim: &mut dyn FnMut(Context)) {
         // The receives of a peer context belong to its owner.
         if self.owner.is_none() {
             self.core.close(reclaim);
         }
-        self.card.remove();
+        self.entry.remove();
     }
 }
 
 impl Drop for SharedReceive {
     fn drop(&mut self) {
         // The provider's close does nothing for a context that its owner has closed.
-        self.end(&mut |_| {});
+        self.close_unchecked(&mut |_| {});
     }
 }
 
 /// Returns a counted reference: -FI_EDOMAIN for another domain's context, -FI_EINVAL for a closed one.
-pub(super) fn hold(
+pub(super) fn counted_ref(
     shared: &Arc<SharedReceive>,
     domain: &Arc<Domain>,
 ) -> Result<ChildRef<SharedReceive>> {

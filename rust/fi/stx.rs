@@ -51,7 +51,7 @@ pub struct Attr {
 pub struct SharedTransmit {
     core: Arc<dyn provider::SharedTransmit>,
     users: ChildCount,
-    card: ObjectEntry,
+    entry: ObjectEntry,
     domain: ChildRef<Domain>,
 }
 
@@ -81,7 +81,7 @@ impl SharedTransmit {
             Self {
                 core,
                 users: ChildCount::new(),
-                card,
+                entry: card,
                 domain,
             },
             GFP_KERNEL,
@@ -95,31 +95,31 @@ impl SharedTransmit {
 
     /// Returns the number of the context in the object table.
     pub(super) fn number(&self) -> u64 {
-        self.card.number()
+        self.entry.number()
     }
 
     /// Closes the context: -FI_EBUSY while an endpoint is bound. May sleep.
     pub(crate) fn close(&self) -> Result {
         self.users.try_close()?;
-        self.end();
+        self.close_unchecked();
         Ok(())
     }
 
-    fn end(&self) {
+    fn close_unchecked(&self) {
         self.core.close();
-        self.card.remove();
+        self.entry.remove();
     }
 }
 
 impl Drop for SharedTransmit {
     fn drop(&mut self) {
         // The provider's close does nothing for a context that its owner has closed.
-        self.end();
+        self.close_unchecked();
     }
 }
 
 /// Returns a counted reference: -FI_EDOMAIN for another domain's context, -FI_EINVAL for a closed one.
-pub(super) fn hold(
+pub(super) fn counted_ref(
     shared: &Arc<SharedTransmit>,
     domain: &Arc<Domain>,
 ) -> Result<ChildRef<SharedTransmit>> {

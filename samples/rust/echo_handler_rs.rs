@@ -134,6 +134,6 @@ fn serve(here: ProcessContext, options: &Options, opened: Unconnected) -> Result
         }
     })?;
 
-    connection.end(here)
+    connection.wait_shutdown(here)
     // The handlers are removed here, before the connection is closed.
 }

@@ -140,10 +140,10 @@ fn write_and_verify(
         *byte = pattern(round, offset);
     }
     endpoint.write(buffer, region.len, region.remote)?;
-    let mut buffer = connection.sent(here)?;
+    let mut buffer = connection.wait_sent(here)?;
     buffer.fill(0);
     endpoint.read(buffer, region.len, region.remote)?;
-    let buffer = connection.sent(here)?;
+    let buffer = connection.wait_sent(here)?;
     let is_intact = buffer
         .iter()
         .enumerate()
@@ -157,8 +157,8 @@ fn request_crc(here: ProcessContext, connection: &Connection) -> Result<u32> {
     let endpoint = &connection.endpoint;
     endpoint.receive(Buffer::new(here, REQUEST_LEN, 0)?)?;
     endpoint.send(Buffer::new(here, REQUEST_LEN, 0)?, REQUEST_LEN)?;
-    connection.sent(here)?;
-    let (reply, _) = connection.received(here)?;
+    connection.wait_sent(here)?;
+    let (reply, _) = connection.wait_received(here)?;
     let crc = reply.first_chunk().ok_or(Errno::ETOOSMALL)?;
     Ok(u32::from_be_bytes(*crc))
 }
@@ -184,14 +184,14 @@ fn test_atomics(
     let mut buffer = Buffer::new(here, 16, 0)?;
     buffer[..8].copy_from_slice(&1000u64.to_ne_bytes());
     endpoint.fetch(buffer, Op::Sum, word)?;
-    let mut buffer = connection.sent(here)?;
+    let mut buffer = connection.wait_sent(here)?;
     // ... and the previous value when it completes.
     outcome.errors += u32::from(buffer[..8] != before.to_ne_bytes());
 
     buffer[..8].copy_from_slice(&before.to_ne_bytes());
     buffer[8..].copy_from_slice(&after.to_ne_bytes());
     endpoint.compare(buffer, Op::Swap, word)?;
-    let buffer = connection.sent(here)?;
+    let buffer = connection.wait_sent(here)?;
     outcome.errors += u32::from(buffer[..8] != after.to_ne_bytes());
     Ok(())
 }

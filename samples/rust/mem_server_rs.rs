@@ -123,7 +123,7 @@ fn serve(here: ProcessContext, size: usize, opened: Unconnected) -> Result {
     let connection = opened.accept(here, &info.to_bytes())?;
     match serve_requests(here, &connection, &region) {
         // Receives that are still posted when the connection ends are cancelled.
-        Err(Errno::ECANCELED | Errno::ENOTCONN) => connection.end(here),
+        Err(Errno::ECANCELED | Errno::ENOTCONN) => connection.wait_shutdown(here),
         result => result,
     }
     // The region is deregistered here: its key gives no access any more.
@@ -133,10 +133,10 @@ fn serve(here: ProcessContext, size: usize, opened: Unconnected) -> Result {
 fn serve_requests(here: ProcessContext, connection: &Connection, region: &RemoteBuffer) -> Result {
     let mut contents = KVVec::from_elem(0, region.len(), GFP_KERNEL)?;
     loop {
-        let (mut request, _) = connection.received(here)?;
+        let (mut request, _) = connection.wait_received(here)?;
         region.read(0, &mut contents)?;
         request[..4].copy_from_slice(&crc32(&contents).to_be_bytes());
         connection.endpoint.send(request, 4)?;
-        connection.endpoint.receive(connection.sent(here)?)?;
+        connection.endpoint.receive(connection.wait_sent(here)?)?;
     }
 }

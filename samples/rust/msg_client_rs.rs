@@ -152,8 +152,8 @@ fn transfer(
         // Post the receive first: the echo may arrive before `send()` returns.
         endpoint.receive(back)?;
         endpoint.send(out, size)?;
-        let (received, len) = connection.received(here)?;
-        let sent = connection.sent(here)?;
+        let (received, len) = connection.wait_received(here)?;
+        let sent = connection.wait_sent(here)?;
 
         outcome.echoed += 1;
         if len != size || !is_intact(&received, seq) {

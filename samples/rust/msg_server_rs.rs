@@ -113,7 +113,7 @@ fn serve(here: ProcessContext, options: &Options, opened: Unconnected) -> Result
     match echo_all(here, options, &connection) {
         // Receives that are still posted when the connection ends are cancelled, and the event queue
         // then reports the disconnect.
-        Err(Errno::ECANCELED | Errno::ENOTCONN) => connection.end(here),
+        Err(Errno::ECANCELED | Errno::ENOTCONN) => connection.wait_shutdown(here),
         result => result,
     }
 }
@@ -122,13 +122,13 @@ fn serve(here: ProcessContext, options: &Options, opened: Unconnected) -> Result
 fn echo_all(here: ProcessContext, options: &Options, connection: &Connection) -> Result {
     let mut echoes = 0;
     loop {
-        let (message, len) = connection.received(here)?;
+        let (message, len) = connection.wait_received(here)?;
         let spare = if echoes < options.window {
             echoes += 1;
             Buffer::new(here, options.size, 0)?
         } else {
             // Reuse the buffer of the oldest echo.
-            connection.sent(here)?
+            connection.wait_sent(here)?
         };
         // Post the receive first: the client may send again when it has the echo.
         connection.endpoint.receive(spare)?;

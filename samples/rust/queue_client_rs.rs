@@ -108,9 +108,9 @@ fn run(here: ProcessContext, tasks: &mut u32) -> Result {
             return endpoint.shutdown(here);
         }
         write_word(&mut buffer, queue_layout::compute_result(number));
-        let remote = region.remote.behind(offset as u64);
+        let remote = region.remote.offset_by(offset as u64);
         endpoint.write(buffer, queue_layout::WORD, remote)?;
-        buffer = connection.sent(here)?;
+        buffer = connection.wait_sent(here)?;
         // Count the task after its result: a reader of this counter then finds the result.
         buffer = add_one(here, &connection, &region, queue_layout::DONE, buffer)?;
         *tasks += 1;
@@ -133,11 +133,11 @@ fn add_one(
     mut buffer: KBox<Buffer>,
 ) -> Result<KBox<Buffer>> {
     let counter = RemoteElements {
-        remote: region.remote.behind(offset as u64),
+        remote: region.remote.offset_by(offset as u64),
         count: 1,
         datatype: Datatype::from_raw(FI_UINT64)?,
     };
     write_word(&mut buffer, 1);
     connection.endpoint.fetch(buffer, Op::Sum, counter)?;
-    connection.sent(here)
+    connection.wait_sent(here)
 }

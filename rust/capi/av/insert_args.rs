@@ -146,7 +146,7 @@ impl InsertResults {
             self.addrs = core::ptr::null_mut();
         }
         for number in 0..count {
-            self.tell(number, Err(errno));
+            self.report(number, Err(errno));
         }
     }
 
@@ -171,7 +171,7 @@ impl InsertResults {
 }
 
 impl InsertObserver for InsertResults {
-    fn tell(&mut self, number: usize, outcome: Result<fi_addr_t>) {
+    fn report(&mut self, number: usize, outcome: Result<fi_addr_t>) {
         if !self.addrs.is_null() {
             let addr = outcome.unwrap_or(abi::FI_ADDR_NOTAVAIL);
             // SAFETY: By the contract of `new`.

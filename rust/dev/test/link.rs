@@ -139,14 +139,14 @@ impl Link for Connection {
     }
 
     fn sent(&mut self, here: ProcessContext) -> Result<KBox<Self::Buffer>> {
-        Connection::sent(self, here)
+        Connection::wait_sent(self, here)
     }
 
     fn received(&mut self, here: ProcessContext) -> Result<(KBox<Self::Buffer>, usize)> {
-        Connection::received(self, here)
+        Connection::wait_received(self, here)
     }
 
     fn end(&mut self, here: ProcessContext) -> Result {
-        Connection::end(self, here)
+        Connection::wait_shutdown(self, here)
     }
 }

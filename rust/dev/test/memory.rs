@@ -36,7 +36,7 @@ use kernel::{
 impl<L: Link> Session<'_, L> {
     fn place(&self, region: RemoteMemory, seq: u64) -> RemoteMemory {
         let place = self.number(seq).wrapping_mul(self.traffic.length as u64);
-        region.behind(place)
+        region.offset_by(place)
     }
 
     /// The number of the place.

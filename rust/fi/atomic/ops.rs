@@ -21,12 +21,12 @@ pub struct Operands {
 
 impl Datatype {
     /// Returns the bits of `value` that belong to the type.
-    fn cut(self, value: u64) -> u64 {
+    fn truncate(self, value: u64) -> u64 {
         value & (u64::MAX >> (u64::BITS - self.bits()))
     }
 
     /// Maps values to numbers in the same order, for signed and unsigned comparison.
-    fn rank(self, value: u64) -> u64 {
+    fn order_key(self, value: u64) -> u64 {
         let top = value << (u64::BITS - self.bits());
         match self.is_signed {
             true => top ^ (1 << (u64::BITS - 1)),
@@ -42,13 +42,13 @@ impl Datatype {
 impl Op {
     /// Returns the new value at the target.
     pub fn apply(self, datatype: Datatype, operands: Operands) -> u64 {
-        let old = datatype.cut(operands.old);
-        let operand = datatype.cut(operands.operand);
-        let compare = datatype.cut(operands.compare);
+        let old = datatype.truncate(operands.old);
+        let operand = datatype.truncate(operands.operand);
+        let compare = datatype.truncate(operands.compare);
         let (is, has) = (old != 0, operand != 0);
         let takes = |takes: bool| if takes { operand } else { old };
-        let less = |a, b| datatype.rank(a) < datatype.rank(b);
-        datatype.cut(match self {
+        let less = |a, b| datatype.order_key(a) < datatype.order_key(b);
+        datatype.truncate(match self {
             Self::Min => takes(less(operand, old)),
             Self::Max => takes(less(old, operand)),
             Self::Sum => old.wrapping_add(operand),

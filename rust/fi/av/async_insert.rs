@@ -9,7 +9,7 @@
 use super::{
     table::{
         SlotId,
-        MOST_ADDRESSES, //
+        MAX_ADDRESSES, //
     },
     AddressVector,
     Insertion, //
@@ -60,11 +60,11 @@ use kernel::{
 /// address is removed because its peer cannot be reached.
 pub trait InsertObserver: Send {
     /// Reports the result for the address with this number in the call.
-    fn tell(&mut self, number: usize, outcome: Result<fi_addr_t>);
+    fn report(&mut self, number: usize, result: Result<fi_addr_t>);
 }
 
 impl<F: FnMut(usize, Result<fi_addr_t>) + Send> InsertObserver for F {
-    fn tell(&mut self, number: usize, outcome: Result<fi_addr_t>) {
+    fn report(&mut self, number: usize, outcome: Result<fi_addr_t>) {
         self(number, outcome);
     }
 }
@@ -73,23 +73,23 @@ impl<F: FnMut(usize, Result<fi_addr_t>) + Send> InsertObserver for F {
 #[derive(Clone, Copy)]
 struct PendingAddr {
     number: u32,
-    spot: SlotId,
+    slot: SlotId,
     /// True until its route is resolved or has failed.
-    is_open: bool,
+    is_pending: bool,
 }
 
 /// The remaining work of an asynchronous insertion.
 struct InsertWork {
-    placed: KVVec<PendingAddr>,
+    addresses: KVVec<PendingAddr>,
     /// Number of addresses passed to the provider.
-    seen: usize,
-    tell: KBox<dyn InsertObserver>,
+    submitted: usize,
+    observer: KBox<dyn InsertObserver>,
     batch: KBox<Batch>,
     event: OwnedEvent,
-    events: ChildRef<EventQueue>,
+    eq: ChildRef<EventQueue>,
     vector: Arc<AddressVector>,
     /// Dropped last: the close of the vector waits until the other fields are gone.
-    _stay: OwnedRundownGuard,
+    _guard: OwnedRundownGuard,
 }
 
 #[pin_data]
@@ -121,8 +121,8 @@ impl AddressVector {
     /// # Errors
     ///
     /// -FI_ENOEQ if it has none.
-    pub(crate) fn check_bound(&self, _here: ProcessContext) -> Result {
-        match self.is_async && self.bound.lock().events.is_none() {
+    pub(crate) fn check_eq_bound(&self, _here: ProcessContext) -> Result {
+        match self.is_async && self.resources.lock().eq.is_none() {
             true => Err(Errno::ENOEQ),
             false => Ok(()),
         }
@@ -135,36 +135,36 @@ impl AddressVector {
     ///
     /// -FI_ENOEQ if no queue is bound, -FI_EINVAL if insertions are not asynchronous or the vector is closed,
     /// -FI_EACCES for a read-only vector, -FI_ENOMEM, also for more addresses than a vector can hold.
-    pub(crate) fn insert_later(
+    pub(crate) fn insert_async(
         self: &Arc<Self>,
         here: ProcessContext,
         (source, context): (Source, usize),
         count: usize,
         insertions: impl IntoIterator<Item = Insertion>,
-        tell: KBox<dyn InsertObserver>,
+        observer: KBox<dyn InsertObserver>,
     ) -> Result {
-        self.check_bound(here)?;
+        self.check_eq_bound(here)?;
         self.check_writable()?;
         if !self.is_async {
             return Err(Errno::EINVAL);
         }
-        let events = match &self.bound.lock().events {
+        let events = match &self.resources.lock().eq {
             None => return Err(Errno::ENOEQ),
             Some(events) => ChildRef::new(events.arc())?,
         };
         // More addresses cannot fit: refused before memory is allocated for them.
-        if count > MOST_ADDRESSES as usize {
+        if count > MAX_ADDRESSES as usize {
             return Err(Errno::ENOMEM);
         }
         let mut task = InsertWork {
-            placed: KVVec::with_capacity(count, GFP_KERNEL | __GFP_NOWARN)?,
-            seen: 0,
-            tell,
+            addresses: KVVec::with_capacity(count, GFP_KERNEL | __GFP_NOWARN)?,
+            submitted: 0,
+            observer,
             batch: Batch::new(FI_AV_COMPLETE, context, count)?,
             event: Event::alloc(source)?,
-            events,
+            eq: events,
             vector: self.clone(),
-            _stay: self.later.begin_owned_call().ok_or(Errno::EINVAL)?,
+            _guard: self.async_inserts.begin_owned_call().ok_or(Errno::EINVAL)?,
         };
         let work = Arc::pin_init(
             pin_init!(AsyncInsert {
@@ -173,8 +173,8 @@ impl AddressVector {
             }),
             GFP_KERNEL,
         )?;
-        let mut place = |number, outcome| task.place(number, outcome);
-        self.insert_spots(&mut insertions.into_iter(), &mut place);
+        let mut place = |number, outcome| task.record_insertion(number, outcome);
+        self.insert_slots(&mut insertions.into_iter(), &mut place);
         *work.task.lock() = Some(task);
         // The work item is new, so it is not queued yet.
         let _ = workqueue::system_long().enqueue(work);
@@ -183,51 +183,51 @@ impl AddressVector {
 }
 
 impl InsertWork {
-    fn place(&mut self, number: usize, outcome: Result<SlotId>) {
-        self.tell
-            .tell(number, outcome.map(|spot| self.vector.to_addr(spot)));
+    fn record_insertion(&mut self, number: usize, outcome: Result<SlotId>) {
+        self.observer
+            .report(number, outcome.map(|spot| self.vector.to_addr(spot)));
         match outcome {
             Ok(spot) => {
                 let placed = PendingAddr {
                     number: number as u32,
-                    spot,
-                    is_open: true,
+                    slot: spot,
+                    is_pending: true,
                 };
                 // `addresses` has capacity for `count` addresses.
-                let _ = self.placed.push_within_capacity(placed);
+                let _ = self.addresses.push_within_capacity(placed);
             }
             Err(errno) => self.batch.add_failure(number as u32, errno),
         }
     }
 
     /// Records the final result of the address at `at`, and removes the address if it failed.
-    fn settle(&mut self, at: usize, outcome: Result) {
-        let Some(placed) = self.placed.get_mut(at) else {
+    fn finish_addr(&mut self, at: usize, result: Result) {
+        let Some(placed) = self.addresses.get_mut(at) else {
             return;
         };
-        placed.is_open = false;
-        let PendingAddr { number, spot, .. } = *placed;
-        let Err(errno) = outcome else {
+        placed.is_pending = false;
+        let PendingAddr { number, slot: spot, .. } = *placed;
+        let Err(errno) = result else {
             self.batch.add_success();
             return;
         };
         // The consumer may already have removed the address.
         let _ = self.vector.table.write().remove(spot);
-        self.tell.tell(number as usize, Err(errno));
+        self.observer.report(number as usize, Err(errno));
         self.batch.add_failure(number, errno);
     }
 
     fn run(mut self) {
         let vector = self.vector.clone();
-        vector.ties.parent.core().resolve(&mut self);
-        for at in 0..self.placed.len() {
-            if self.placed.get(at).is_some_and(|placed| placed.is_open) {
-                self.settle(at, Err(Errno::ECANCELED));
+        vector.entry_guard.parent.core().resolve(&mut self);
+        for at in 0..self.addresses.len() {
+            if self.addresses.get(at).is_some_and(|placed| placed.is_pending) {
+                self.finish_addr(at, Err(Errno::ECANCELED));
             }
         }
-        let queue = self.events.arc().clone();
+        let queue = self.eq.arc().clone();
         // The consumer may free the observer's data when it has read the event.
-        drop(self.tell);
+        drop(self.observer);
         queue.push(self.event.set_batch(self.batch));
     }
 }
@@ -235,22 +235,22 @@ impl InsertWork {
 impl AsyncResolve for InsertWork {
     fn next(&mut self) -> Option<(usize, SocketAddr)> {
         loop {
-            let at = self.seen;
-            let spot = self.placed.get(at)?.spot;
-            self.seen += 1;
+            let at = self.submitted;
+            let spot = self.addresses.get(at)?.slot;
+            self.submitted += 1;
             match self.vector.table.get(spot.index) {
                 Some((address, now)) if now == spot => return Some((at, address)),
                 // The address was removed in the meantime.
-                _ => self.settle(at, Err(Errno::ECANCELED)),
+                _ => self.finish_addr(at, Err(Errno::ECANCELED)),
             }
         }
     }
 
     fn complete(&mut self, number: usize, outcome: Result) {
-        self.settle(number, outcome);
+        self.finish_addr(number, outcome);
     }
 
     fn is_canceled(&self) -> bool {
-        self.vector.later.has_started()
+        self.vector.async_inserts.has_started()
     }
 }

@@ -13,7 +13,7 @@ use kernel::{
 
 /// Number of levels, enough for every `u32`.
 const LEVELS: usize = 6;
-const WORD: u32 = u64::BITS;
+const WORD_BITS: u32 = u64::BITS;
 
 /// The set of free indices.
 pub(super) struct FreeIndexes {
@@ -36,7 +36,7 @@ impl FreeIndexes {
     pub(super) fn reserve(&mut self, bound: u32) -> Result {
         let mut words = bound;
         for level in &mut self.levels {
-            words = words.div_ceil(WORD);
+            words = words.div_ceil(WORD_BITS);
             let len = words as usize;
             if len > level.len() {
                 level.resize(len, 0, GFP_KERNEL)?;
@@ -46,18 +46,18 @@ impl FreeIndexes {
     }
 
     /// Adds an index; ignores one beyond the capacity.
-    pub(super) fn add(&mut self, number: u32) {
-        let mut at = number;
+    pub(super) fn add(&mut self, index: u32) {
+        let mut at = index;
         for level in &mut self.levels {
-            let Some(word) = level.get_mut((at / WORD) as usize) else {
+            let Some(word) = level.get_mut((at / WORD_BITS) as usize) else {
                 return;
             };
             let was = *word;
-            *word |= 1 << (at % WORD);
+            *word |= 1 << (at % WORD_BITS);
             if was != 0 {
                 return;
             }
-            at /= WORD;
+            at /= WORD_BITS;
         }
     }
 
@@ -69,23 +69,23 @@ impl FreeIndexes {
             if *word == 0 {
                 return None;
             }
-            lowest = lowest * WORD + word.trailing_zeros();
+            lowest = lowest * WORD_BITS + word.trailing_zeros();
         }
         Some(lowest)
     }
 
     /// Removes an index.
-    pub(super) fn take(&mut self, number: u32) {
-        let mut at = number;
+    pub(super) fn remove(&mut self, index: u32) {
+        let mut at = index;
         for level in &mut self.levels {
-            let Some(word) = level.get_mut((at / WORD) as usize) else {
+            let Some(word) = level.get_mut((at / WORD_BITS) as usize) else {
                 return;
             };
-            *word &= !(1 << (at % WORD));
+            *word &= !(1 << (at % WORD_BITS));
             if *word != 0 {
                 return;
             }
-            at /= WORD;
+            at /= WORD_BITS;
         }
     }
 
@@ -102,7 +102,7 @@ mod tests {
 
     fn take_lowest(vacant: &mut FreeIndexes) -> Option<u32> {
         let lowest = vacant.lowest()?;
-        vacant.take(lowest);
+        vacant.remove(lowest);
         Some(lowest)
     }
 

@@ -24,7 +24,7 @@ use kernel::{
 };
 
 /// Number of table slots that one call of `list()` examines.
-const LOOKS: u64 = 256;
+const SLOTS_PER_CALL: u64 = 256;
 
 pub(super) struct AvInfo {
     kind: Type,
@@ -50,18 +50,18 @@ impl Introspect for AvInfo {
 
     fn list(&self, at: &mut u64, most: usize, batch: &mut KVec<kofi_address>) -> Option<bool> {
         let most = most.min(batch.capacity());
-        let end = at.saturating_add(LOOKS);
+        let end = at.saturating_add(SLOTS_PER_CALL);
         while *at < end {
             // No slot beyond the table's memory has ever been used.
             let place = u32::try_from(*at).ok();
-            let Some((index, uses)) = place.and_then(|at| Some((at, self.table.uses(at)?))) else {
+            let Some((index, uses)) = place.and_then(|at| Some((at, self.table.use_count(at)?))) else {
                 return Some(false);
             };
             if let Some((address, spot)) = self.table.get(index) {
                 if batch.len() == most {
                     return Some(true);
                 }
-                let id = self.table.id(index, Some(spot.generation));
+                let id = self.table.user_id(index, Some(spot.generation));
                 let mut told = kofi_address {
                     fi_addr: self.kind.to_addr(spot),
                     user_id: id.unwrap_or(0),
@@ -122,7 +122,7 @@ mod tests {
         }
         assert!(writing.insert(&peer(3), None).is_ok());
         for index in 10..590 {
-            let spot = writing.spot(index, None).map_err(|_| EINVAL)?;
+            let spot = writing.slot_at(index, None).map_err(|_| EINVAL)?;
             assert!(writing.remove(spot).is_ok());
         }
         drop(writing);

@@ -48,17 +48,17 @@ struct NamedTable {
     domain: KVec<u8>,
     format: u32,
     name: KVec<u8>,
-    shape: TableAttr,
+    attr: TableAttr,
     table: Arc<Table>,
-    opens: Atomic<u32>,
+    open_count: Atomic<u32>,
 }
 
 impl NamedTable {
-    fn is_at(&self, place: &NameScope<'_>) -> bool {
-        self.net == place.net
-            && self.name[..] == *place.name.to_bytes()
-            && self.domain[..] == *place.domain.to_bytes()
-            && self.format == place.format
+    fn matches(&self, scope: &NameScope<'_>) -> bool {
+        self.net == scope.net
+            && self.name[..] == *scope.name.to_bytes()
+            && self.domain[..] == *scope.domain.to_bytes()
+            && self.format == scope.format
     }
 }
 
@@ -74,11 +74,11 @@ impl NamedTableRef {
     /// -FI_EINVAL for an empty or too long name, and if the existing table has other attributes; -FI_ENOENT
     /// if the table does not exist and must not be created; -FI_ENOMEM.
     pub(super) fn open(
-        place: &NameScope<'_>,
-        asked: impl FnOnce(Option<Type>) -> Result<TableAttr>,
-        may_make: bool,
+        scope: &NameScope<'_>,
+        choose_attr: impl FnOnce(Option<Type>) -> Result<TableAttr>,
+        may_create: bool,
     ) -> Result<Self> {
-        let len = place.name.to_bytes().len();
+        let len = scope.name.to_bytes().len();
         if len == 0 || len > MAX_NAME {
             return Err(Errno::EINVAL);
         }
@@ -86,17 +86,17 @@ impl NamedTableRef {
             let mut known = entries
                 .iter()
                 .filter_map(|entry| downcast::<NamedTable>(entry.clone()));
-            if let Some(shared) = known.find(|shared| shared.is_at(place)) {
-                if asked(Some(shared.shape.kind))? != shared.shape {
+            if let Some(shared) = known.find(|shared| shared.matches(scope)) {
+                if choose_attr(Some(shared.attr.kind))? != shared.attr {
                     return Err(Errno::EINVAL);
                 }
-                let _ = shared.opens.fetch_add(1u32, Relaxed);
+                let _ = shared.open_count.fetch_add(1u32, Relaxed);
                 return Ok(Self(shared));
             }
-            if !may_make {
+            if !may_create {
                 return Err(Errno::ENOENT);
             }
-            let shape = asked(None)?;
+            let shape = choose_attr(None)?;
             let copy = |text: &CStr| {
                 let mut bytes = KVec::new();
                 bytes.extend_from_slice(text.to_bytes(), GFP_KERNEL)?;
@@ -104,13 +104,13 @@ impl NamedTableRef {
             };
             let shared = Arc::new(
                 NamedTable {
-                    net: place.net,
-                    domain: copy(place.domain)?,
-                    format: place.format,
-                    name: copy(place.name)?,
-                    shape,
-                    table: shape.table()?,
-                    opens: Atomic::new(1),
+                    net: scope.net,
+                    domain: copy(scope.domain)?,
+                    format: scope.format,
+                    name: copy(scope.name)?,
+                    attr: shape,
+                    table: shape.new_table()?,
+                    open_count: Atomic::new(1),
                 },
                 GFP_KERNEL,
             )?;
@@ -124,14 +124,14 @@ impl NamedTableRef {
     }
 
     pub(super) fn kind(&self) -> Type {
-        self.0.shape.kind
+        self.0.attr.kind
     }
 }
 
 impl Drop for NamedTableRef {
     fn drop(&mut self) {
         registry::with(|entries| {
-            if self.0.opens.fetch_sub(1u32, Relaxed) > 1 {
+            if self.0.open_count.fetch_sub(1u32, Relaxed) > 1 {
                 return;
             }
             let ours = Arc::as_ptr(&self.0).cast::<()>();

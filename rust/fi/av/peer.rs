@@ -33,7 +33,7 @@ pub struct PeerId(fi_addr_t);
 
 impl PeerId {
     /// Converts the source of a completion.
-    pub(in super::super) const fn of(addr: fi_addr_t) -> Self {
+    pub(in super::super) const fn from_addr(addr: fi_addr_t) -> Self {
         Self(addr)
     }
 }
@@ -63,8 +63,8 @@ impl Peer {
     }
 
     /// Returns the identifier that completions report for the peer. Any context.
-    pub fn name(&self) -> PeerId {
-        PeerId(self.vector.reported(self.addr))
+    pub fn id(&self) -> PeerId {
+        PeerId(self.vector.reported_source(self.addr))
     }
 
     /// Returns the `fi_addr_t` of the address.

@@ -3,7 +3,7 @@
 //! Ranges of consecutive addresses for `fi_av_insertsym()`: all services of a node, then those of the next
 //! one.
 
-use super::destination;
+use super::check_destination;
 use crate::abi::{
     Errno,
     Result, //
@@ -80,7 +80,7 @@ impl AddrRange {
             address.set_port(u16::try_from(port).ok()?);
             Some(address)
         };
-        destination(step().ok_or(Errno::EADDRNOTAVAIL)?)
+        check_destination(step().ok_or(Errno::EADDRNOTAVAIL)?)
     }
 }
 

@@ -20,8 +20,8 @@ mod tests;
 
 use self::paged_array::{
     PagedArray,
-    LEAF,
-    MOST, //
+    LEAF_LEN,
+    MAX_LEN, //
 };
 use super::free_indexes::FreeIndexes;
 use crate::{
@@ -68,10 +68,10 @@ const IS_V6: u32 = 1 << 16;
 /// Flag in `Entry::users`: the consumer gave the entry an identifier.
 const HAS_ID: u32 = 1 << 31;
 /// Level of a table with a single leaf.
-const FIRST_LEVEL: u32 = LEAF.ilog2();
+const FIRST_LEVEL: u32 = LEAF_LEN.ilog2();
 
 /// Maximum number of addresses; every index is below it.
-pub(super) const MOST_ADDRESSES: u32 = MOST;
+pub(super) const MAX_ADDRESSES: u32 = MAX_LEN;
 
 /// An index and its generation: the number of earlier uses of the index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,15 +110,15 @@ impl Default for Entry {
 }
 
 /// The second part of an IPv6 address: address, scope and flow label.
-struct Ipv6Part([Atomic<u32>; WIDE]);
+struct Ipv6Part([Atomic<u32>; IPV6_WORDS]);
 
-const WIDE: usize = 6;
+const IPV6_WORDS: usize = 6;
 /// Number of leading words that identify a peer; the flow label does not.
-const IDENTITY: usize = 5;
+const IPV6_KEY_WORDS: usize = 5;
 
 impl Default for Ipv6Part {
     fn default() -> Self {
-        Self([const { Atomic::new(0) }; WIDE])
+        Self([const { Atomic::new(0) }; IPV6_WORDS])
     }
 }
 
@@ -135,13 +135,13 @@ impl Default for UserId {
 struct AddrKey {
     first: u32,
     second: u32,
-    wide: Option<[u32; WIDE]>,
+    ipv6: Option<[u32; IPV6_WORDS]>,
 }
 
 impl AddrKey {
     fn to_address(&self) -> SocketAddr {
         let port = self.second as u16;
-        match self.wide {
+        match self.ipv6 {
             None => SocketAddrV4::new(Ipv4Addr::from(self.first), port).into(),
             Some([a, b, c, d, scope, flow]) => {
                 let [a, b, c, d] = [a, b, c, d].map(u128::from);
@@ -168,12 +168,12 @@ pub(super) struct Table {
     /// Number of addresses.
     count: NamedValue,
     entries: PagedArray<Entry>,
-    wide: PagedArray<Ipv6Part>,
-    ids: PagedArray<UserId>,
+    ipv6_parts: PagedArray<Ipv6Part>,
+    user_ids: PagedArray<UserId>,
     /// Random hash seed, so that a peer cannot choose addresses that share a bucket.
     seed: u64,
     /// Number of generations after which an index is not reused.
-    most_generations: u32,
+    max_generations: u32,
     #[pin]
     writer: Mutex<WriterState>,
 }
@@ -181,11 +181,11 @@ pub(super) struct Table {
 /// The state that only the writer uses.
 struct WriterState {
     /// Free indices below `top`.
-    vacant: FreeIndexes,
+    free_indexes: FreeIndexes,
     /// Lowest index that has never been used.
     top: u32,
     /// Number of indices whose entries have memory.
-    room: u32,
+    allocated: u32,
 }
 
 /// Write access to a table. At most one guard exists at a time.
@@ -196,20 +196,20 @@ pub(super) struct WriteGuard<'a> {
 
 impl Table {
     /// Returns an empty table that uses each index for at most `max_generations` generations.
-    pub(super) fn new(most_generations: u32) -> impl PinInit<Self> {
+    pub(super) fn new(max_generations: u32) -> impl PinInit<Self> {
         pin_init!(Self {
             level: Atomic::new(0),
             count: NamedValue::new_embedded(KOFI_VALUE_ADDRESSES, 0),
             entries: PagedArray::new(),
-            wide: PagedArray::new(),
-            ids: PagedArray::new(),
+            ipv6_parts: PagedArray::new(),
+            user_ids: PagedArray::new(),
             seed: random(),
-            most_generations,
+            max_generations,
             writer <- new_mutex!(
                 WriterState {
-                    vacant: FreeIndexes::new(),
+                    free_indexes: FreeIndexes::new(),
                     top: 0,
-                    room: 0,
+                    allocated: 0,
                 },
                 "kofi::av::Table"
             ),
@@ -238,10 +238,10 @@ impl Table {
             if stamp % 2 == 0 {
                 return None;
             }
-            let key = self.key_at(entry, index);
+            let key = self.read_key(entry, index);
             read_barrier();
             if read_once(&entry.stamp) == stamp {
-                return Some((key?.to_address(), SlotId::of(index, stamp)));
+                return Some((key?.to_address(), SlotId::from_stamp(index, stamp)));
             }
         }
     }
@@ -257,7 +257,7 @@ impl Table {
         if stamp % 2 == 0 || second & IS_V6 != 0 || read_once(&entry.stamp) != stamp {
             return None;
         }
-        Some(((first, second as u16), SlotId::of(index, stamp)))
+        Some(((first, second as u16), SlotId::from_stamp(index, stamp)))
     }
 
     /// Returns the slot of an address. Any context.
@@ -267,11 +267,11 @@ impl Table {
 
     /// Returns the consumer's identifier of the entry at `index`, if it has one and, where a generation is
     /// given, is of that generation. Any context.
-    pub(super) fn id(&self, index: u32, generation: Option<u32>) -> Option<u64> {
+    pub(super) fn user_id(&self, index: u32, generation: Option<u32>) -> Option<u64> {
         let entry = self.entries.get(index)?;
         loop {
             let stamp = load_acquire(&entry.stamp);
-            let spot = SlotId::of(index, stamp);
+            let spot = SlotId::from_stamp(index, stamp);
             if stamp % 2 == 0 || generation.is_some_and(|wanted| wanted != spot.generation) {
                 return None;
             }
@@ -279,7 +279,7 @@ impl Table {
             // stamp.
             let id = match load_acquire(&entry.users) & HAS_ID {
                 0 => None,
-                _ => Some(read_once(&self.ids.get(index)?.0)),
+                _ => Some(read_once(&self.user_ids.get(index)?.0)),
             };
             read_barrier();
             if read_once(&entry.stamp) == stamp {
@@ -290,7 +290,7 @@ impl Table {
 
     /// Returns the use count of the entry at an index: 0 if no address is there, `None` if the entry has no
     /// memory. Any context.
-    pub(super) fn uses(&self, index: u32) -> Option<u32> {
+    pub(super) fn use_count(&self, index: u32) -> Option<u32> {
         let entry = self.entries.get(index)?;
         Some(read_once(&entry.users) & !HAS_ID)
     }
@@ -301,7 +301,7 @@ impl Table {
             SocketAddr::V4(v4) => AddrKey {
                 first: v4.ip().to_bits(),
                 second: port,
-                wide: None,
+                ipv6: None,
             },
             SocketAddr::V6(v6) => {
                 let ip = v6.ip().to_bits();
@@ -315,9 +315,9 @@ impl Table {
                 ];
                 let fold = |hash, word: &u32| mix(hash ^ u64::from(*word));
                 AddrKey {
-                    first: wide.iter().take(IDENTITY).fold(self.seed, fold) as u32,
+                    first: wide.iter().take(IPV6_KEY_WORDS).fold(self.seed, fold) as u32,
                     second: port | IS_V6,
-                    wide: Some(wide),
+                    ipv6: Some(wide),
                 }
             }
         }
@@ -325,19 +325,19 @@ impl Table {
 
     /// Reads an entry, which may be changing; `None` if its second part is missing.
     #[inline]
-    fn key_at(&self, entry: &Entry, index: u32) -> Option<AddrKey> {
+    fn read_key(&self, entry: &Entry, index: u32) -> Option<AddrKey> {
         let second = read_once(&entry.second);
         let wide = match second & IS_V6 {
             0 => None,
             _ => {
-                let wide = self.wide.get(index)?;
+                let wide = self.ipv6_parts.get(index)?;
                 Some(wide.0.each_ref().map(read_once))
             }
         };
         Some(AddrKey {
             first: read_once(&entry.first),
             second,
-            wide,
+            ipv6: wide,
         })
     }
 
@@ -352,17 +352,17 @@ impl Table {
             if level == 0 {
                 return None;
             }
-            let side = side(level);
+            let side = link_set(level);
             let bucket = bucket(hash, level);
             let mut at = load_acquire(&self.entries.get(bucket)?.heads[side]);
             while at & END == 0 {
                 let entry = self.entries.get(at)?;
-                if let Some(stamp) = self.stamp_if(entry, at, key) {
-                    return Some(SlotId::of(at, stamp));
+                if let Some(stamp) = self.stamp_if_matching(entry, at, key) {
+                    return Some(SlotId::from_stamp(at, stamp));
                 }
                 at = load_acquire(&entry.links[side]);
             }
-            if at == end_of(bucket, level) {
+            if at == end_marker(bucket, level) {
                 return None;
             }
         }
@@ -370,16 +370,16 @@ impl Table {
 
     /// Returns the stamp of an entry if the entry has this address.
     #[inline]
-    fn stamp_if(&self, entry: &Entry, index: u32, key: &AddrKey) -> Option<u32> {
+    fn stamp_if_matching(&self, entry: &Entry, index: u32, key: &AddrKey) -> Option<u32> {
         let stamp = load_acquire(&entry.stamp);
         let is_same = stamp % 2 == 1
             && read_once(&entry.first) == key.first
             && read_once(&entry.second) == key.second
-            && match &key.wide {
+            && match &key.ipv6 {
                 None => true,
                 Some(wide) => {
-                    let have = self.wide.get(index)?;
-                    let mut words = have.0.iter().zip(wide).take(IDENTITY);
+                    let have = self.ipv6_parts.get(index)?;
+                    let mut words = have.0.iter().zip(wide).take(IPV6_KEY_WORDS);
                     words.all(|(have, want)| read_once(have) == *want)
                 }
             };
@@ -391,15 +391,15 @@ impl Table {
     pub(super) fn size(&self) -> usize {
         let writer = self.writer.lock();
         size_of::<Self>()
-            + self.entries.size(writer.room)
-            + self.wide.size(writer.room)
-            + self.ids.size(writer.room)
-            + writer.vacant.size()
+            + self.entries.size(writer.allocated)
+            + self.ipv6_parts.size(writer.allocated)
+            + self.user_ids.size(writer.allocated)
+            + writer.free_indexes.size()
     }
 }
 
 impl SlotId {
-    fn of(index: u32, stamp: u32) -> Self {
+    fn from_stamp(index: u32, stamp: u32) -> Self {
         Self {
             index,
             generation: stamp / 2,
@@ -408,7 +408,7 @@ impl SlotId {
 }
 
 /// Returns the set of links and heads that a level uses.
-fn side(level: u32) -> usize {
+fn link_set(level: u32) -> usize {
     (level % 2) as usize
 }
 
@@ -417,7 +417,7 @@ fn bucket(hash: u32, level: u32) -> u32 {
 }
 
 /// Returns the end marker of a bucket's chain, unique to bucket and level.
-fn end_of(bucket: u32, level: u32) -> u32 {
+fn end_marker(bucket: u32, level: u32) -> u32 {
     END | 1 << level | bucket
 }
 
@@ -433,28 +433,28 @@ impl WriteGuard<'_> {
         if let Some(spot) = self.table.find_key(&key) {
             return self.insert_again(spot, id);
         }
-        let index = match self.writer.vacant.lowest() {
+        let index = match self.writer.free_indexes.lowest() {
             Some(index) => index,
             None => {
-                self.make_room(self.writer.top)?;
+                self.reserve_entry(self.writer.top)?;
                 self.writer.top
             }
         };
         let table = self.table;
         let entry = table.entries.get(index).ok_or(Errno::ENOMEM)?;
-        let wide = match &key.wide {
+        let wide = match &key.ipv6 {
             None => None,
-            Some(words) => Some((table.wide.make(index)?, words)),
+            Some(words) => Some((table.ipv6_parts.get_or_alloc(index)?, words)),
         };
         let id = match id {
             None => None,
-            Some(id) => Some((&table.ids.make(index)?.0, id)),
+            Some(id) => Some((&table.user_ids.get_or_alloc(index)?.0, id)),
         };
         // No step fails from here on.
         if index == self.writer.top {
             self.writer.top += 1;
         } else {
-            self.writer.vacant.take(index);
+            self.writer.free_indexes.remove(index);
         }
         let stamp = read_once(&entry.stamp).wrapping_add(1);
         // A reader that sees a store of the new address also sees that the old address is gone.
@@ -476,24 +476,24 @@ impl WriteGuard<'_> {
         store_release(&entry.stamp, stamp);
         table.count.add(1);
         self.link(entry, index, read_once(&table.level));
-        Ok(SlotId::of(index, stamp))
+        Ok(SlotId::from_stamp(index, stamp))
     }
 
-    fn insert_again(&mut self, spot: SlotId, id: Option<u64>) -> Result<SlotId> {
-        let entry = self.table.entries.get(spot.index).ok_or(Errno::EINVAL)?;
+    fn insert_again(&mut self, slot: SlotId, id: Option<u64>) -> Result<SlotId> {
+        let entry = self.table.entries.get(slot.index).ok_or(Errno::EINVAL)?;
         let users = read_once(&entry.users);
         if users & !HAS_ID == !HAS_ID {
             return Err(Errno::EOVERFLOW);
         }
         let mut has_id = 0;
         if let Some(id) = id {
-            self.table.ids.make(spot.index)?.0.store(id, Relaxed);
+            self.table.user_ids.get_or_alloc(slot.index)?.0.store(id, Relaxed);
             has_id = HAS_ID;
         }
         // Release: the stamp does not change, so this store publishes the identifier to readers that see
         // HAS_ID.
         entry.users.store((users + 1) | has_id, Release);
-        Ok(spot)
+        Ok(slot)
     }
 
     /// Returns the slot at an index, if it is in use and, where a generation is given, of that generation.
@@ -501,10 +501,10 @@ impl WriteGuard<'_> {
     /// # Errors
     ///
     /// -FI_EINVAL if there is no such slot.
-    pub(super) fn spot(&self, index: u32, generation: Option<u32>) -> Result<SlotId> {
+    pub(super) fn slot_at(&self, index: u32, generation: Option<u32>) -> Result<SlotId> {
         let entry = self.table.entries.get(index).ok_or(Errno::EINVAL)?;
         let stamp = read_once(&entry.stamp);
-        let spot = SlotId::of(index, stamp);
+        let spot = SlotId::from_stamp(index, stamp);
         if stamp % 2 == 0 || generation.is_some_and(|wanted| wanted != spot.generation) {
             return Err(Errno::EINVAL);
         }
@@ -516,8 +516,8 @@ impl WriteGuard<'_> {
     /// # Errors
     ///
     /// -FI_EINVAL if the address is not present any more.
-    pub(super) fn remove(&mut self, spot: SlotId) -> Result {
-        let SlotId { index, generation } = self.spot(spot.index, Some(spot.generation))?;
+    pub(super) fn remove(&mut self, slot: SlotId) -> Result {
+        let SlotId { index, generation } = self.slot_at(slot.index, Some(slot.generation))?;
         let entry = self.table.entries.get(index).ok_or(Errno::EINVAL)?;
         let users = read_once(&entry.users);
         if users & !HAS_ID > 1 {
@@ -530,14 +530,14 @@ impl WriteGuard<'_> {
         // Release: a reader that no longer finds the identifier also sees that the stamp has changed.
         entry.users.store(0, Release);
         self.table.count.add(-1);
-        if generation + 1 < self.table.most_generations {
-            self.writer.vacant.add(index);
+        if generation + 1 < self.table.max_generations {
+            self.writer.free_indexes.add(index);
         }
         Ok(())
     }
 
     /// Calls `f` for each used slot in the order of indices.
-    pub(super) fn each(&self, mut f: impl FnMut(SlotId)) {
+    pub(super) fn for_each(&self, mut f: impl FnMut(SlotId)) {
         for index in 0..self.writer.top {
             if let Some((_, spot)) = self.table.get(index) {
                 f(spot);
@@ -546,23 +546,23 @@ impl WriteGuard<'_> {
     }
 
     /// Allocates entries for `count` addresses, as far as memory allows. May sleep.
-    pub(super) fn expect(&mut self, count: u32) {
-        let mut at = self.writer.room;
-        while at < count && self.make_room(at).is_ok() {
-            at = self.writer.room;
+    pub(super) fn reserve(&mut self, count: u32) {
+        let mut at = self.writer.allocated;
+        while at < count && self.reserve_entry(at).is_ok() {
+            at = self.writer.allocated;
         }
     }
 
     /// Allocates the leaf of the entry at `index`, the first one without memory, if it has none.
-    fn make_room(&mut self, index: u32) -> Result {
-        if index < self.writer.room {
+    fn reserve_entry(&mut self, index: u32) -> Result {
+        if index < self.writer.allocated {
             return Ok(());
         }
-        let room = index / LEAF * LEAF + LEAF;
+        let room = index / LEAF_LEN * LEAF_LEN + LEAF_LEN;
         // A later removal must be able to add each index without an allocation.
-        self.writer.vacant.reserve(room)?;
-        self.table.entries.make(index)?;
-        self.writer.room = room;
+        self.writer.free_indexes.reserve(room)?;
+        self.table.entries.get_or_alloc(index)?;
+        self.writer.allocated = room;
         let level = room.ilog2();
         if level > read_once(&self.table.level) {
             self.grow(level);
@@ -575,10 +575,10 @@ impl WriteGuard<'_> {
         // The level uses the set of links that readers do not use now.
         let now = read_once(&self.table.level);
         debug_assert!(level == now + 1 || now == 0 && level == FIRST_LEVEL);
-        let side = side(level);
+        let side = link_set(level);
         for bucket in 0..1 << level {
             if let Some(entry) = self.table.entries.get(bucket) {
-                store_release(&entry.heads[side], end_of(bucket, level));
+                store_release(&entry.heads[side], end_marker(bucket, level));
             }
         }
         for index in 0..self.writer.top {
@@ -592,17 +592,17 @@ impl WriteGuard<'_> {
     }
 
     /// Returns the head of the chain that an entry belongs to.
-    fn head(&self, entry: &Entry, level: u32) -> Option<&Atomic<u32>> {
+    fn chain_head(&self, entry: &Entry, level: u32) -> Option<&Atomic<u32>> {
         let hash = self
             .table
             .hash(read_once(&entry.first), read_once(&entry.second));
         let first = self.table.entries.get(bucket(hash, level))?;
-        Some(&first.heads[side(level)])
+        Some(&first.heads[link_set(level)])
     }
 
     fn link(&self, entry: &Entry, index: u32, level: u32) {
-        if let Some(head) = self.head(entry, level) {
-            store_release(&entry.links[side(level)], read_once(head));
+        if let Some(head) = self.chain_head(entry, level) {
+            store_release(&entry.links[link_set(level)], read_once(head));
             store_release(head, index);
         }
     }
@@ -610,15 +610,15 @@ impl WriteGuard<'_> {
     /// Removes an entry from its chain. The entry keeps its own link for readers that are at it.
     fn unlink(&self, entry: &Entry, index: u32) {
         let level = read_once(&self.table.level);
-        let mut before = self.head(entry, level);
+        let mut before = self.chain_head(entry, level);
         while let Some(link) = before {
             let at = read_once(link);
             if at == index {
-                store_release(link, read_once(&entry.links[side(level)]));
+                store_release(link, read_once(&entry.links[link_set(level)]));
                 return;
             }
             let next = self.table.entries.get(at).filter(|_| at & END == 0);
-            before = next.map(|next| &next.links[side(level)]);
+            before = next.map(|next| &next.links[link_set(level)]);
         }
     }
 }

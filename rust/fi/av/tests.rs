@@ -36,12 +36,12 @@ mod suite {
     fn av_22_a_removed_map_handle_has_no_identifier_of_its_successor() -> Result {
         let vector = domain()?.address_vector(HERE, &MAP)?;
         let first = insert(&vector, 1, 77)?;
-        assert_eq!(vector.reported(first), 77);
+        assert_eq!(vector.reported_source(first), 77);
         vector.remove(HERE, first)?;
         let second = insert(&vector, 2, 78)?;
-        assert_eq!(second & (fi_addr_t::from(MOST_ADDRESSES) - 1), first);
-        assert_eq!(vector.reported(second), 78);
-        assert_eq!(vector.reported(first), first);
+        assert_eq!(second & (fi_addr_t::from(MAX_ADDRESSES) - 1), first);
+        assert_eq!(vector.reported_source(second), 78);
+        assert_eq!(vector.reported_source(first), first);
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use kernel::{
 };
 
 /// Value of an empty slot.
-const NONE: u32 = u32::MAX;
+const EMPTY: u32 = u32::MAX;
 
 /// The members in insertion order.
 pub(super) struct Members {
@@ -20,7 +20,7 @@ pub(super) struct Members {
     /// Positions in the list, hashed by the number at that position, with linear probing. The number of slots
     /// is a power of two; at most half of them are used.
     slots: KVVec<u32>,
-    most: usize,
+    max_len: usize,
 }
 
 fn hash(number: u64) -> usize {
@@ -29,11 +29,11 @@ fn hash(number: u64) -> usize {
 
 impl Members {
     /// Returns an empty set for at most `max_len` members.
-    pub(super) fn new(most: usize) -> Self {
+    pub(super) fn new(max_len: usize) -> Self {
         Self {
             list: KVVec::new(),
             slots: KVVec::new(),
-            most: most.min(NONE as usize),
+            max_len: max_len.min(EMPTY as usize),
         }
     }
 
@@ -43,8 +43,8 @@ impl Members {
     }
 
     /// Returns true if `number` is a member.
-    pub(super) fn has(&self, number: u64) -> bool {
-        self.place(number).is_some()
+    pub(super) fn contains(&self, number: u64) -> bool {
+        self.position(number).is_some()
     }
 
     /// Appends a number. May sleep.
@@ -53,19 +53,19 @@ impl Members {
     ///
     /// -FI_EINVAL for a member, -FI_ENOMEM if the set is full or memory is short.
     pub(super) fn insert(&mut self, number: u64) -> Result {
-        if self.has(number) {
+        if self.contains(number) {
             return Err(Errno::EINVAL);
         }
-        if self.list.len() >= self.most {
+        if self.list.len() >= self.max_len {
             return Err(Errno::ENOMEM);
         }
         if self.slots.len() <= 2 * self.list.len() {
             let wanted = (4 * self.list.len()).next_power_of_two().max(16);
-            self.slots.resize(wanted, NONE, GFP_KERNEL)?;
+            self.slots.resize(wanted, EMPTY, GFP_KERNEL)?;
             self.rebuild();
         }
         self.list.push(number, GFP_KERNEL)?;
-        self.enter(number, self.list.len() - 1);
+        self.insert_slot(number, self.list.len() - 1);
         Ok(())
     }
 
@@ -75,7 +75,7 @@ impl Members {
     ///
     /// -FI_EINVAL if it is not a member.
     pub(super) fn remove(&mut self, number: u64) -> Result {
-        let place = self.place(number).ok_or(Errno::EINVAL)?;
+        let place = self.position(number).ok_or(Errno::EINVAL)?;
         let _ = self.list.remove(place);
         self.rebuild();
         Ok(())
@@ -102,8 +102,8 @@ impl Members {
     }
 
     /// Keeps the members that are, or are not, in `others`.
-    pub(super) fn keep(&mut self, others: &Members, is_among: bool) {
-        self.list.retain(|number| others.has(*number) == is_among);
+    pub(super) fn retain_among(&mut self, others: &Members, is_among: bool) {
+        self.list.retain(|number| others.contains(*number) == is_among);
         self.rebuild();
     }
 
@@ -113,21 +113,21 @@ impl Members {
     ///
     /// -FI_ENOMEM.
     pub(super) fn copy(&self) -> Result<Self> {
-        let mut copy = Self::new(self.most);
+        let mut copy = Self::new(self.max_len);
         copy.list.extend_from_slice(&self.list, GFP_KERNEL)?;
         copy.slots.extend_from_slice(&self.slots, GFP_KERNEL)?;
         Ok(copy)
     }
 
     /// Returns the slots in which the position of a number can be, in probing order.
-    fn path(&self, number: u64) -> impl Iterator<Item = usize> {
+    fn probe(&self, number: u64) -> impl Iterator<Item = usize> {
         let mask = self.slots.len().wrapping_sub(1);
         let first = hash(number);
         (0..self.slots.len()).map(move |step| first.wrapping_add(step) & mask)
     }
 
-    fn place(&self, number: u64) -> Option<usize> {
-        for slot in self.path(number) {
+    fn position(&self, number: u64) -> Option<usize> {
+        for slot in self.probe(number) {
             let place = *self.slots.get(slot)? as usize;
             // An empty slot is beyond the end of the list.
             if *self.list.get(place)? == number {
@@ -137,20 +137,20 @@ impl Members {
         None
     }
 
-    fn enter(&mut self, number: u64, place: usize) {
+    fn insert_slot(&mut self, number: u64, position: usize) {
         let free = self
-            .path(number)
-            .find(|&slot| self.slots.get(slot) == Some(&NONE));
+            .probe(number)
+            .find(|&slot| self.slots.get(slot) == Some(&EMPTY));
         if let Some(slot) = free.and_then(|slot| self.slots.get_mut(slot)) {
-            *slot = place as u32;
+            *slot = position as u32;
         }
     }
 
     fn rebuild(&mut self) {
-        self.slots.fill(NONE);
+        self.slots.fill(EMPTY);
         for place in 0..self.list.len() {
             if let Some(&number) = self.list.get(place) {
-                self.enter(number, place);
+                self.insert_slot(number, place);
             }
         }
     }
@@ -179,10 +179,10 @@ mod tests {
     fn avset_02_order_stays() -> kernel::error::Result {
         let others = of(&[1, 2, 3, 4]).map_err(|_| ENOMEM)?;
         let mut members = of(&[4, 9, 2, 8, 1]).map_err(|_| ENOMEM)?;
-        members.keep(&others, true);
+        members.retain_among(&others, true);
         assert!(members.as_slice() == [4, 2, 1]);
         let mut members = of(&[4, 9, 2, 8, 1]).map_err(|_| ENOMEM)?;
-        members.keep(&others, false);
+        members.retain_among(&others, false);
         assert!(members.as_slice() == [9, 8]);
         let mut members = of(&[4, 9, 2, 8, 1]).map_err(|_| ENOMEM)?;
         assert!(members.remove(2) == Ok(()));
@@ -205,7 +205,7 @@ mod tests {
         assert!(members.remove(7) == Ok(()));
         assert!(members.unite(&[0, 8, 9]) == Err(Errno::ENOMEM));
         assert!(members.as_slice() == [0, u64::MAX]);
-        assert!(members.has(0) && !members.has(8));
+        assert!(members.contains(0) && !members.contains(8));
         assert!(members.remove(8) == Err(Errno::EINVAL));
     }
 
@@ -248,7 +248,7 @@ mod tests {
                         }
                     } else {
                         let is_among = number == 0;
-                        members.keep(&among, is_among);
+                        members.retain_among(&among, is_among);
                         model.retain(|there| others.contains(there) == is_among);
                     }
                 }

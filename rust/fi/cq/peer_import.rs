@@ -257,7 +257,7 @@ impl PeerForward {
 pub(crate) fn read_one(queue: &dyn provider::CompletionQueue) -> Option<CqEntry> {
     let mut entry = EntrySlots::<fi_cq_tagged_entry, 1>::new();
     let mut source = EntrySlots::<fi_addr_t, 1>::new();
-    match queue.read_from(Entries::Tagged(entry.room()), source.room()) {
+    match queue.read_from(Entries::Tagged(entry.as_mut_slots()), source.as_mut_slots()) {
         Ok(1) => {}
         Err(Errno::EAVAIL) => return queue.read_error().ok().map(CqEntry::Failed),
         _ => return None,

@@ -59,16 +59,16 @@ impl Memory<'_> {
     pub fn count(&self) -> usize {
         match self {
             Self::Segments(segments) => segments.len(),
-            Self::Extents(extents) => extents.len(),
-            Self::List(list) => list.left,
+            Self::PageRanges(extents) => extents.len(),
+            Self::ScatterList(list) => list.remaining,
         }
     }
 
     /// Returns the total length in bytes; -FI_EMSGSIZE on overflow.
     #[inline]
-    pub fn total(&self) -> Result<usize> {
+    pub fn total_len(&self) -> Result<usize> {
         let mut total = 0usize;
-        self.each(|part| {
+        self.for_each(|part| {
             total = total.checked_add(part.len).ok_or(Errno::EMSGSIZE)?;
             Ok(())
         })?;
@@ -77,10 +77,10 @@ impl Memory<'_> {
 
     /// Calls `f` for each entry in order, until it returns an error.
     #[inline]
-    pub fn each(&self, mut f: impl FnMut(VectorEntry) -> Result) -> Result {
+    pub fn for_each(&self, mut f: impl FnMut(VectorEntry) -> Result) -> Result {
         let memory = *self;
         let Self::Segments(segments) = memory else {
-            return aside(move || memory.each_in_pages(&mut f));
+            return aside(move || memory.for_each_in_pages(&mut f));
         };
         for segment in segments {
             f(VectorEntry {
@@ -93,10 +93,10 @@ impl Memory<'_> {
 
     /// Implements [`Self::for_each`] for pages, out of line to keep the path for addresses short.
     #[inline(never)]
-    fn each_in_pages(&self, f: &mut dyn FnMut(VectorEntry) -> Result) -> Result {
+    fn for_each_in_pages(&self, f: &mut dyn FnMut(VectorEntry) -> Result) -> Result {
         match *self {
             Self::Segments(_) => Ok(()),
-            Self::Extents(extents) => {
+            Self::PageRanges(extents) => {
                 for PageRange(extent) in extents {
                     f(VectorEntry {
                         start: Start::Page(extent.bv_page, extent.bv_offset as usize),
@@ -105,8 +105,8 @@ impl Memory<'_> {
                 }
                 Ok(())
             }
-            Self::List(mut list) => {
-                while let Some(part) = list.take() {
+            Self::ScatterList(mut list) => {
+                while let Some(part) = list.next_entry() {
                     f(part)?;
                 }
                 Ok(())

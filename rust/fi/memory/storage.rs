@@ -17,10 +17,10 @@ use kernel::{
 };
 
 /// Maximum size of a `kmalloc` allocation, in bytes.
-const MOST_SMALL: usize = 2 * PAGE_SIZE;
+const MAX_SMALL: usize = 2 * PAGE_SIZE;
 
 /// Maximum size of a physically contiguous allocation, in bytes.
-const MOST_LINEAR: usize = PAGE_SIZE << 10;
+const MAX_LINEAR: usize = PAGE_SIZE << 10;
 
 /// Bytes of a buffer. Up to [`MAX_LINEAR`] bytes the storage is physically contiguous, which every device
 /// accepts for a message.
@@ -38,9 +38,9 @@ impl Storage {
     ///
     /// -FI_ENOMEM, without a kernel log message.
     pub(super) fn new(len: usize) -> Result<Self> {
-        Ok(if len <= MOST_SMALL {
+        Ok(if len <= MAX_SMALL {
             Self::Small(KVec::from_elem(0, len, GFP_KERNEL | __GFP_NOWARN)?)
-        } else if len <= MOST_LINEAR {
+        } else if len <= MAX_LINEAR {
             Self::Linear(Pages::new(len)?)
         } else {
             Self::Paged(VVec::from_elem(0, len, GFP_KERNEL | __GFP_NOWARN)?)
@@ -82,11 +82,11 @@ mod tests {
         for len in [
             0,
             1,
-            MOST_SMALL,
-            MOST_SMALL + 1,
-            MOST_LINEAR,
-            MOST_LINEAR + 1,
-            5 * MOST_LINEAR,
+            MAX_SMALL,
+            MAX_SMALL + 1,
+            MAX_LINEAR,
+            MAX_LINEAR + 1,
+            5 * MAX_LINEAR,
         ] {
             let bytes = Storage::new(len);
             assert!(bytes.as_ref().is_ok_and(|bytes| bytes.len() == len));

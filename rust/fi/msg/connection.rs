@@ -47,12 +47,12 @@ use kernel::{
 };
 
 /// Duration of one wait before the kthread's stop flag is checked, in milliseconds.
-const TICK: c_int = 1000;
+const POLL_INTERVAL_MS: c_int = 1000;
 
 /// Repeats `wait` while it returns -FI_EAGAIN, until the kthread is asked to stop.
-fn patiently<T>(wait: impl Fn(&mut Budget) -> Result<T>) -> Result<T> {
+fn retry_until_stopped<T>(wait: impl Fn(&mut Budget) -> Result<T>) -> Result<T> {
     while !kthread_should_stop() {
-        match wait(&mut Budget::from_millis(TICK)) {
+        match wait(&mut Budget::from_millis(POLL_INTERVAL_MS)) {
             Err(Errno::EAGAIN) => {}
             answer => return answer,
         }
@@ -66,15 +66,15 @@ fn patiently<T>(wait: impl Fn(&mut Budget) -> Result<T>) -> Result<T> {
 ///
 /// The errno of an error event, -FI_ENOTCONN for any other event; -FI_EINTR.
 pub fn next_event(here: ProcessContext, events: &EventQueue, wanted: u32) -> Result<OwnedEvent> {
-    Ok(event_or_why(here, events, wanted)?)
+    Ok(wait_event(here, events, wanted)?)
 }
 
-fn event_or_why(
+fn wait_event(
     here: ProcessContext,
     events: &EventQueue,
     wanted: u32,
 ) -> core::result::Result<OwnedEvent, NotConnected> {
-    let event = patiently(|budget| events.next(here, budget))?;
+    let event = retry_until_stopped(|budget| events.next(here, budget))?;
     match event.kind() {
         Kind::Connection(number) if number == wanted => Ok(event),
         Kind::Error(errno, _) => Err(NotConnected {
@@ -117,7 +117,7 @@ pub struct Unconnected {
     endpoint: Endpoint<Idle>,
     domain: Arc<Domain>,
     caps: u64,
-    room: UniqueArc<core::mem::MaybeUninit<Endpoint>>,
+    allocation: UniqueArc<core::mem::MaybeUninit<Endpoint>>,
     events: Arc<EventQueue>,
     transmits: Arc<Completions>,
     receives: Arc<Completions>,
@@ -174,7 +174,7 @@ impl Connection {
         Ok(Unconnected {
             domain: domain.clone(),
             caps: info.caps(),
-            room: UniqueArc::new_uninit(GFP_KERNEL)?,
+            allocation: UniqueArc::new_uninit(GFP_KERNEL)?,
             endpoint: Endpoint::new(
                 here,
                 domain,
@@ -195,7 +195,7 @@ impl Connection {
     /// # Errors
     ///
     /// -FI_EINTR.
-    pub fn end(&self, here: ProcessContext) -> Result {
+    pub fn wait_shutdown(&self, here: ProcessContext) -> Result {
         next_event(here, &self.events, FI_SHUTDOWN).map(drop)
     }
 
@@ -204,8 +204,8 @@ impl Connection {
     /// # Errors
     ///
     /// The error of the operation: -FI_ECANCELED if the connection ended first; -FI_EINTR.
-    pub fn sent(&self, here: ProcessContext) -> Result<KBox<Buffer>> {
-        let done = patiently(|budget| self.transmits.wait(here, budget))?;
+    pub fn wait_sent(&self, here: ProcessContext) -> Result<KBox<Buffer>> {
+        let done = retry_until_stopped(|budget| self.transmits.wait(here, budget))?;
         done.result.map(|_| done.buffer)
     }
 
@@ -214,8 +214,8 @@ impl Connection {
     /// # Errors
     ///
     /// As [`Self::wait_sent`].
-    pub fn received(&self, here: ProcessContext) -> Result<(KBox<Buffer>, usize)> {
-        let done = patiently(|budget| self.receives.wait(here, budget))?;
+    pub fn wait_received(&self, here: ProcessContext) -> Result<(KBox<Buffer>, usize)> {
+        let done = retry_until_stopped(|budget| self.receives.wait(here, budget))?;
         done.result.map(|len| (done.buffer, len))
     }
 }
@@ -272,10 +272,10 @@ impl Unconnected {
         begin: impl FnOnce(Endpoint<Idle>) -> Result<Endpoint<Connecting>>,
     ) -> core::result::Result<(Connection, OwnedEvent), NotConnected> {
         let endpoint = begin(self.endpoint)?;
-        let event = event_or_why(here, &self.events, FI_CONNECTED)?;
+        let event = wait_event(here, &self.events, FI_CONNECTED)?;
         let endpoint = endpoint.connected(&event).map_err(Errno::from)?;
         let connection = Connection {
-            endpoint: self.room.write(endpoint).into(),
+            endpoint: self.allocation.write(endpoint).into(),
             events: self.events,
             transmits: self.transmits,
             receives: self.receives,

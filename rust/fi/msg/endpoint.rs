@@ -77,7 +77,7 @@ impl Drop for Open {
     fn drop(&mut self) {
         // The context of each posted operation came from [`Buffer::post`], whichever queue it would have
         // completed in.
-        let claim = &self.completions[0].claim;
+        let claim = &self.completions[0].reclaim_right;
         self.endpoint
             .close(&mut |context| drop(claim.reclaim(context)));
     }
@@ -142,7 +142,7 @@ impl Endpoint<Idle> {
         events: &Arc<EventQueue>,
         sides: (Side<'_>, Side<'_>),
     ) -> Result<Self> {
-        Self::bound(here, domain, info, source, events, sides, None)
+        Self::build(here, domain, info, source, events, sides, None)
     }
 
     /// Opens and enables an endpoint that uses a shared receive context, which `info` must name
@@ -163,10 +163,10 @@ impl Endpoint<Idle> {
         receives: &Arc<SharedReceives>,
     ) -> Result<Self> {
         let receives = Some(receives.clone());
-        Self::bound(here, domain, info, source, events, sides, receives)
+        Self::build(here, domain, info, source, events, sides, receives)
     }
 
-    fn bound(
+    fn build(
         _here: ProcessContext,
         domain: &Arc<Domain>,
         info: &Info,
@@ -189,7 +189,7 @@ impl Endpoint<Idle> {
         transmit.bind(endpoint, flags::FI_TRANSMIT)?;
         receive.bind(endpoint, flags::FI_RECV)?;
         endpoint.enable()?;
-        Ok(Self::of(open))
+        Ok(Self::with_state(open))
     }
 
     /// Starts to connect to the destination address of the endpoint's info. An FI_CONNECTED or an error event
@@ -204,7 +204,7 @@ impl Endpoint<Idle> {
         private_data: &[u8],
     ) -> Result<Endpoint<Connecting>> {
         self.open.endpoint.connect(None, private_data)?;
-        Ok(Endpoint::of(self.open))
+        Ok(Endpoint::with_state(self.open))
     }
 
     /// Accepts the connection request that the endpoint was opened for. An FI_CONNECTED event follows. May
@@ -219,7 +219,7 @@ impl Endpoint<Idle> {
         private_data: &[u8],
     ) -> Result<Endpoint<Connecting>> {
         self.open.endpoint.accept(private_data)?;
-        Ok(Endpoint::of(self.open))
+        Ok(Endpoint::with_state(self.open))
     }
 }
 
@@ -232,7 +232,7 @@ impl Endpoint<Connecting> {
     pub fn connected(self, event: &Event) -> core::result::Result<Endpoint, NotYet> {
         let errno = match event.kind() {
             _ if event.source() != self.open.source => Errno::EINVAL,
-            Kind::Connection(FI_CONNECTED) => return Ok(Endpoint::of(self.open)),
+            Kind::Connection(FI_CONNECTED) => return Ok(Endpoint::with_state(self.open)),
             Kind::Error(errno, _) => errno,
             _ => Errno::EINVAL,
         };
@@ -262,7 +262,7 @@ impl Endpoint<Connected> {
 }
 
 impl<S: State> Endpoint<S> {
-    fn of(open: DeferredDrop<Open>) -> Self {
+    fn with_state(open: DeferredDrop<Open>) -> Self {
         Self {
             open,
             _state: PhantomData,
@@ -292,6 +292,6 @@ impl<S: State> Endpoint<S> {
     /// Returns the target of the endpoint's posts.
     #[inline]
     pub(super) fn posting(&self) -> Posting<'_> {
-        Posting::to_peer(&**self.open.endpoint.core(), self.domain())
+        Posting::to_connected_peer(&**self.open.endpoint.core(), self.domain())
     }
 }

@@ -127,7 +127,7 @@ impl Completions {
             queue: self.clone(),
             handler,
         };
-        self.start_calls(Handler::Interrupt(KBox::new(called, GFP_KERNEL)?))
+        self.install_handler(Handler::Interrupt(KBox::new(called, GFP_KERNEL)?))
     }
 
     /// Installs a handler that is called in process context and may sleep; otherwise as
@@ -144,10 +144,10 @@ impl Completions {
             queue: self.clone(),
             handler,
         };
-        self.start_calls(Handler::Task(KBox::new(called, GFP_KERNEL)?))
+        self.install_handler(Handler::Task(KBox::new(called, GFP_KERNEL)?))
     }
 
-    fn start_calls(self: &Arc<Self>, handler: Handler) -> Result<HandlerGuard> {
+    fn install_handler(self: &Arc<Self>, handler: Handler) -> Result<HandlerGuard> {
         let room = DropSlot::for_calls()?;
         self.queue.set_handler(handler)?;
         // Completions that arrived earlier raise no notification.

@@ -37,7 +37,7 @@ impl Listener {
         events: &Arc<EventQueue>,
     ) -> Result<Self> {
         let listener = Self(DeferredDrop::new(fabric.passive_endpoint(info, source)?)?);
-        listener.0.bind_events(events, 0)?;
+        listener.0.bind_eq(events, 0)?;
         listener.0.listen()?;
         Ok(listener)
     }

@@ -41,7 +41,7 @@ pub enum RemoteAccess {
 }
 
 impl RemoteAccess {
-    fn access(self) -> Result<Access> {
+    fn mr_access(self) -> Result<Access> {
         Access::from_bits(match self {
             Self::Read => flags::FI_REMOTE_READ,
             Self::Write => flags::FI_REMOTE_WRITE,
@@ -68,13 +68,13 @@ impl RemoteBuffer {
         _here: ProcessContext,
         domain: &Arc<Domain>,
         buffer: KBox<Buffer>,
-        right: RemoteAccess,
+        access: RemoteAccess,
     ) -> core::result::Result<Self, RefusedPost> {
         let room = match DropSlot::new() {
             Ok(room) => room,
             Err(errno) => return Err(RefusedPost { errno, buffer }),
         };
-        match right.access() {
+        match access.mr_access() {
             Ok(access) => Ok(Self(room.hold(SharedBuffer::new(buffer, domain, access)?))),
             Err(errno) => Err(RefusedPost { errno, buffer }),
         }
@@ -82,7 +82,7 @@ impl RemoteBuffer {
 
     /// Returns the location of the first byte as peers address it. Any context.
     pub fn remote(&self) -> RemoteMemory {
-        let (addr, key) = self.0.name();
+        let (addr, key) = self.0.remote();
         RemoteMemory { addr, key }
     }
 
@@ -122,6 +122,6 @@ impl RemoteBuffer {
 
     /// Closes the memory region and returns the buffer. No peer can access it any more. May sleep.
     pub fn take_back(self, _here: ProcessContext) -> KBox<Buffer> {
-        self.0.into_inner().end()
+        self.0.into_inner().into_buffer()
     }
 }

@@ -37,7 +37,7 @@ impl Endpoint {
         len: usize,
         to: RemoteMemory,
     ) -> core::result::Result<(), RefusedPost> {
-        self.posting().access(buffer, len, (Rma::Write, to))
+        self.posting().rma(buffer, len, (Rma::Write, to))
     }
 
     /// Reads `len` bytes of the peer's memory to the start of `buffer`. The completion returns the buffer.
@@ -52,7 +52,7 @@ impl Endpoint {
         len: usize,
         from: RemoteMemory,
     ) -> core::result::Result<(), RefusedPost> {
-        self.posting().access(buffer, len, (Rma::Read, from))
+        self.posting().rma(buffer, len, (Rma::Read, from))
     }
 
     /// Applies the atomic operation `op` to elements in the peer's memory, with the operands at the start of
@@ -68,7 +68,7 @@ impl Endpoint {
         op: Op,
         elements: RemoteElements,
     ) -> core::result::Result<(), RefusedPost> {
-        self.posting().change(buffer, (Form::Fetch, op), elements)
+        self.posting().atomic(buffer, (Form::Fetch, op), elements)
     }
 
     /// Applies the atomic operation `op`, which compares, as [`Self::fetch`] does. The compare values, one
@@ -83,6 +83,6 @@ impl Endpoint {
         op: Op,
         elements: RemoteElements,
     ) -> core::result::Result<(), RefusedPost> {
-        self.posting().change(buffer, (Form::Compare, op), elements)
+        self.posting().atomic(buffer, (Form::Compare, op), elements)
     }
 }

@@ -6,7 +6,7 @@ use super::super::{
     domain::Domain,
     memory::{
         Buffer,
-        Claim,
+        ReclaimRight,
         Memory,
         RefusedPost, //
     },
@@ -38,14 +38,14 @@ use kernel::{
 struct Open {
     shared: Arc<SharedReceive>,
     domain: Arc<Domain>,
-    claim: Claim,
+    reclaim_right: ReclaimRight,
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
         // No endpoint is bound any more: each keeps a reference to its context. The context of each posted
         // receive came from [`Buffer::post`].
-        let claim = &self.claim;
+        let claim = &self.reclaim_right;
         let _ = self
             .shared
             .close(&mut |context| drop(claim.reclaim(context)));
@@ -75,7 +75,7 @@ impl SharedReceives {
         let open = DeferredDrop::new(Open {
             shared,
             domain: domain.clone(),
-            claim: Claim::new(),
+            reclaim_right: ReclaimRight::new(),
         })?;
         Ok(Arc::new(Self(open), GFP_KERNEL)?)
     }
@@ -116,7 +116,7 @@ impl SharedReceives {
         buffer: KBox<Buffer>,
     ) -> core::result::Result<(), RefusedPost> {
         let len = buffer.len();
-        Buffer::give(
+        Buffer::post(
             buffer,
             len,
             &self.0.domain,
@@ -136,7 +136,7 @@ impl SharedReceives {
     }
 
     /// Returns a lower bound on the receives that can be posted. Any context.
-    pub fn room(&self) -> usize {
+    pub fn receives_left(&self) -> usize {
         self.0.shared.core().receives_left()
     }
 

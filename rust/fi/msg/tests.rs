@@ -40,7 +40,7 @@ mod suite {
             len,
             ..Completion::new(context, flags)
         };
-        Queue::put(&**queue.queue.core(), CqEntry::Done(done))
+        Queue::write(&**queue.queue.core(), CqEntry::Done(done))
     }
 
     fn fail(queue: &Completions, context: Context, flags: u64, errno: Errno) -> Result {
@@ -51,13 +51,13 @@ mod suite {
             prov_errno: 0,
             err_data: ErrData::None,
         };
-        Queue::put(&**queue.queue.core(), CqEntry::Failed(failure))
+        Queue::write(&**queue.queue.core(), CqEntry::Failed(failure))
     }
 
     /// Posts a buffer that keeps `domain` open, and returns its context.
     fn post(domain: &Arc<Domain>, tag: u64) -> Result<Context> {
         let buffer = Buffer::registered(HERE, domain, 1, tag)?;
-        let given = Buffer::give(buffer, 1, domain, |_, _, context| Ok(context));
+        let given = Buffer::post(buffer, 1, domain, |_, _, context| Ok(context));
         Ok(given?)
     }
 

@@ -15,28 +15,28 @@ use super::super::memory::{
 use crate::abi::Result;
 
 /// Maximum number of memory segments of a receive that is passed between providers.
-pub const PARTS: usize = 4;
+pub const MAX_SEGMENTS: usize = 4;
 
 /// A posted receive that has been matched to a message of a peer provider.
 pub struct MatchedReceive {
     /// Identifier of the receive at its owner.
-    pub ticket: usize,
+    pub entry: usize,
     /// Memory for the message; empty segments are unused.
-    pub parts: [Segment; PARTS],
+    pub segments: [Segment; MAX_SEGMENTS],
     /// Descriptors of the non-empty segments, in order; the other elements are none.
-    pub descriptors: [Descriptor; PARTS],
+    pub descriptors: [Descriptor; MAX_SEGMENTS],
     /// Operation context of the receive.
     pub context: Context,
     /// Tag that the receive matches, and the tag bits that it ignores.
     pub tag: Option<(u64, u64)>,
     /// True if a success is reported even where only errors are by default.
-    pub is_wanted: bool,
+    pub reports_success: bool,
 }
 
 /// A peer provider with messages for exported receives.
 pub trait PeerEndpoint: Send + Sync {
     /// Passes a receive to the queued message `message`. Called without a lock held.
-    fn start(&self, number: usize, taken: MatchedReceive);
+    fn start(&self, message: usize, receive: MatchedReceive);
 }
 
 /// The receives that are exported to a peer provider.
@@ -50,18 +50,18 @@ pub trait ExportedReceives: Send + Sync {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    fn queue(&self, tag: Option<u64>, number: usize) -> Result<Option<MatchedReceive>>;
+    fn queue(&self, tag: Option<u64>, message: usize) -> Result<Option<MatchedReceive>>;
 
     /// Removes a queued message. Returns false if it was not queued any more.
-    fn withdraw(&self, number: usize) -> bool;
+    fn cancel(&self, message: usize) -> bool;
 
     /// Reports that a message with a matched receive has completed, which allows one more post.
-    fn over(&self);
+    fn complete(&self);
 
     /// Posts a matched receive again, whose message will not arrive.
-    fn post_again(&self, taken: MatchedReceive);
+    fn repost(&self, receive: MatchedReceive);
 
     /// Detaches the peer, and calls `each` for its queued messages, which are dropped. No message is started
     /// after it returns. May sleep.
-    fn leave(&self, each: &mut dyn FnMut(usize));
+    fn detach(&self, each: &mut dyn FnMut(usize));
 }

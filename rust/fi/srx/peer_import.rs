@@ -24,9 +24,9 @@ pub struct MessageInfo {
 /// The owner's answer for a message.
 pub enum GetResult {
     /// A matched receive.
-    Receive(MatchedReceive),
+    Matched(MatchedReceive),
     /// No match: the entry to queue the message with, or to free.
-    Nothing(usize),
+    Unmatched(usize),
 }
 
 /// The owner of imported receives. Its calls are legal in any context. None of them calls [`MessageStarter`]
@@ -34,30 +34,30 @@ pub enum GetResult {
 /// thread.
 pub trait ReceiveOwner: Send + Sync {
     /// Sets the starter of queued messages; `None` detaches it.
-    fn attach(&self, starter: Option<Arc<dyn MessageStarter>>);
+    fn set_starter(&self, starter: Option<Arc<dyn MessageStarter>>);
 
     /// Asks for a posted receive that matches a message.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM, and other errors of the owner.
-    fn get(&self, arrived: &MessageInfo) -> Result<GetResult>;
+    fn get(&self, message: &MessageInfo) -> Result<GetResult>;
 
     /// Queues a message as unexpected, with its entry.
     ///
     /// # Errors
     ///
     /// Errors of the owner; the entry stays valid.
-    fn queue(&self, arrived: &MessageInfo, ticket: usize) -> Result;
+    fn queue(&self, message: &MessageInfo, entry: usize) -> Result;
 
     /// Frees an entry, whose receive has completed or whose message will not arrive.
-    fn free(&self, ticket: usize);
+    fn free(&self, entry: usize);
 
     /// Stores `next` in an entry.
-    fn set_next(&self, ticket: usize, next: usize);
+    fn set_next(&self, entry: usize, next: usize);
 
     /// Returns the value stored in an entry; 0 if the owner's module is unloaded.
-    fn next(&self, ticket: usize) -> usize;
+    fn next(&self, entry: usize) -> usize;
 }
 
 /// List of entries to return to one owner, linked through the owner's entries, so that a push allocates
@@ -65,20 +65,20 @@ pub trait ReceiveOwner: Send + Sync {
 ///
 /// No entry is 0, which marks the end.
 #[derive(Default)]
-pub struct TicketList {
+pub struct RxEntryList {
     first: usize,
     last: usize,
 }
 
-impl TicketList {
+impl RxEntryList {
     /// Appends an entry.
-    pub fn push(&mut self, owner: &dyn ReceiveOwner, ticket: usize) {
-        owner.set_next(ticket, 0);
+    pub fn push(&mut self, owner: &dyn ReceiveOwner, entry: usize) {
+        owner.set_next(entry, 0);
         match self.first {
-            0 => self.first = ticket,
-            _ => owner.set_next(self.last, ticket),
+            0 => self.first = entry,
+            _ => owner.set_next(self.last, entry),
         }
-        self.last = ticket;
+        self.last = entry;
     }
 
     /// Frees all entries, in the order in which they were pushed.
@@ -99,12 +99,12 @@ pub trait MessageStarter: Send + Sync {
     /// # Errors
     ///
     /// -FI_ENOENT if the message will not arrive: its entry has been freed, or is about to be.
-    fn start(&self, taken: MatchedReceive) -> Result;
+    fn start(&self, receive: MatchedReceive) -> Result;
 
     /// Discards the queued message of an entry, without a completion. Any context.
     ///
     /// # Errors
     ///
     /// -FI_ENOENT for an entry without a queued message.
-    fn discard(&self, ticket: usize) -> Result;
+    fn discard(&self, entry: usize) -> Result;
 }

@@ -123,7 +123,7 @@ impl IoVec {
         if memory.count() > MAX_IOV {
             return Err(Errno::EINVAL);
         }
-        memory.each(|part| {
+        memory.for_each(|part| {
             if !part.is_empty() {
                 *free.next().ok_or(Errno::EINVAL)? = IoSeg::from_part(&part, when)?;
                 total = total.checked_add(part.len()).ok_or(Errno::EMSGSIZE)?;
@@ -324,7 +324,7 @@ pub(in crate::prov) fn collect_descriptors(
         return Ok(found);
     }
     let (mut given, mut free) = (descriptors.iter().copied(), found.iter_mut());
-    memory.each(|part| {
+    memory.for_each(|part| {
         let descriptor = given.next().unwrap_or(Descriptor::NONE);
         if !part.is_empty() {
             *free.next().ok_or(Errno::EINVAL)? = descriptor;

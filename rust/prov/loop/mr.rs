@@ -133,7 +133,7 @@ pub(super) fn check(
 #[inline(never)]
 fn check_each(memory: Memory<'_>, descriptors: &[Descriptor], regions: &Arc<MrTable>) -> Result {
     let mut descriptors = descriptors.iter();
-    memory.each(|part| {
+    memory.for_each(|part| {
         let descriptor = descriptors.next().copied().unwrap_or(Descriptor::NONE);
         if part.is_empty() {
             return Ok(());

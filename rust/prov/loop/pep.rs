@@ -98,7 +98,7 @@ impl PassiveEndpoint {
                 fabric,
                 source,
                 wishes: Hints::from_info(Some(info)),
-                choices: Choices::of(info),
+                choices: Choices::from_info(info),
                 addr_format: info.addr_format(),
                 ends <- EndpointAddrs::new(None, None),
                 listens: AtomicFlag::new(false),

@@ -218,7 +218,7 @@ impl Srx {
         if message.memory.count() > self.parts {
             return Err(Errno::EINVAL);
         }
-        if message.memory.total()? > info::MOST {
+        if message.memory.total_len()? > info::MOST {
             return Err(Errno::EMSGSIZE);
         }
         mr::check(message.memory, message.descriptors, &self.regions)

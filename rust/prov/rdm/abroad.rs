@@ -36,7 +36,7 @@ use crate::{
             MatchedReceive,
             MessageInfo,
             ReceiveOwner,
-            PARTS, //
+            MAX_SEGMENTS, //
         },
     },
 };
@@ -45,7 +45,7 @@ use kernel::{
     sync::static_lock_class, //
 };
 
-const _: () = assert!(PARTS == MAX_IOV);
+const _: () = assert!(MAX_SEGMENTS == MAX_IOV);
 
 /// The ticket of a letter that the owner has not heard of.
 const UNTOLD: usize = 0;
@@ -74,11 +74,11 @@ impl From<MatchedReceive> for Posted {
             },
             // Of memory that is none, nothing fits: whoever posted it hears of that.
             // SAFETY: It is dropped with the receive, before the owner's completion is written.
-            into: unsafe { DstBuf::new(Memory::Segments(&taken.parts)) }.unwrap_or(DstBuf::EMPTY),
+            into: unsafe { DstBuf::new(Memory::Segments(&taken.segments)) }.unwrap_or(DstBuf::EMPTY),
             descriptors: taken.descriptors,
             context: taken.context,
-            is_wanted: taken.is_wanted,
-            ticket: taken.ticket,
+            is_wanted: taken.reports_success,
+            ticket: taken.entry,
         }
     }
 }
@@ -86,13 +86,13 @@ impl From<MatchedReceive> for Posted {
 impl From<Posted> for MatchedReceive {
     fn from(posted: Posted) -> Self {
         Self {
-            ticket: posted.ticket,
+            entry: posted.ticket,
             // SAFETY: `posted` ends here, and is reported with the memory that it received into.
-            parts: unsafe { posted.into.segments() },
+            segments: unsafe { posted.into.segments() },
             descriptors: posted.descriptors,
             context: posted.context,
             tag: posted.wish.tag,
-            is_wanted: posted.is_wanted,
+            reports_success: posted.is_wanted,
         }
     }
 }
@@ -129,8 +129,8 @@ impl Abroad {
             return None;
         }
         match self.owner.get(arrived).ok()? {
-            GetResult::Receive(taken) => Some(taken.into()),
-            GetResult::Nothing(ticket) => {
+            GetResult::Matched(taken) => Some(taken.into()),
+            GetResult::Unmatched(ticket) => {
                 self.owner.free(ticket);
                 None
             }
@@ -165,8 +165,8 @@ impl Abroad {
             source: letter.source,
         };
         match self.owner.get(&arrived)? {
-            GetResult::Receive(taken) => Ok(Some(taken.into())),
-            GetResult::Nothing(ticket) => {
+            GetResult::Matched(taken) => Ok(Some(taken.into())),
+            GetResult::Unmatched(ticket) => {
                 let queued = self.owner.queue(&arrived, ticket);
                 queued.inspect_err(|_| self.owner.free(ticket))?;
                 letter.ticket = ticket;

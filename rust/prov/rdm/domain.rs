@@ -217,8 +217,8 @@ impl provider::Domain for Domain {
     ) -> Result<Arc<dyn provider::SharedReceive>> {
         let shared: Arc<dyn provider::SharedReceive> = match posts {
             // They are no device's.
-            srx::PeerOwner::Ours(core) => downcast::<Srx>(core.into_any()).ok_or(Errno::EINVAL)?,
-            srx::PeerOwner::Others(owner) => Srx::of_others(owner)?,
+            srx::PeerOwner::Local(core) => downcast::<Srx>(core.into_any()).ok_or(Errno::EINVAL)?,
+            srx::PeerOwner::Imported(owner) => Srx::of_others(owner)?,
         };
         Ok(shared)
     }
@@ -233,7 +233,7 @@ impl provider::Domain for Domain {
             .lower_info()
             .domain()
             .map_or(0, |domain| domain.mr_mode);
-        let addressing = Addressing::of_mode(mr_mode);
+        let addressing = Addressing::from_mr_mode(mr_mode);
         let region: Arc<dyn provider::MemoryRegion> =
             Region::new(self.regions(), lower, memory, access, addressing)?;
         Ok(region)

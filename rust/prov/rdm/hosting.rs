@@ -89,21 +89,21 @@ impl ExportedReceives for Hosting {
         Ok(queued.map(|(posted, _)| posted.into()))
     }
 
-    fn withdraw(&self, number: usize) -> bool {
+    fn cancel(&self, number: usize) -> bool {
         let is = |letter: &Letter| matches!(letter.body, Body::Guest(it) if it == number);
         let taken = self.srx.forget(self.seat, is);
         taken.iter().any(|letters| !letters.is_empty())
     }
 
-    fn over(&self) {
+    fn complete(&self) {
         self.srx.over(0);
     }
 
-    fn post_again(&self, taken: MatchedReceive) {
+    fn repost(&self, taken: MatchedReceive) {
         self.srx.post_again(taken.into());
     }
 
-    fn leave(&self, each: &mut dyn FnMut(usize)) {
+    fn detach(&self, each: &mut dyn FnMut(usize)) {
         let left = self.srx.forget(self.seat, |_| true);
         self.srx.dismiss(self.seat);
         for letter in left.iter().flat_map(|letters| letters.iter()) {

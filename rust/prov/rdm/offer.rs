@@ -26,7 +26,7 @@ use crate::{
 use kernel::prelude::*;
 
 pub(super) use super::super::common::hints::uses_shared_rx;
-use crate::fi::info::grants;
+use crate::fi::info::selects_caps;
 
 /// Version of this provider.
 const PROVIDER_VERSION: u32 = 1;
@@ -79,7 +79,7 @@ const REMOTE_DATA_SIZE: usize = 8;
 ///
 /// A write goes to the connected endpoint below, and has the size that this endpoint supports.
 fn remote_data_size(hints: Option<&Info>, lower: usize) -> usize {
-    match grants(hints, FI_RMA) {
+    match selects_caps(hints, FI_RMA) {
         true => lower.min(REMOTE_DATA_SIZE),
         false => REMOTE_DATA_SIZE,
     }

@@ -155,7 +155,7 @@ impl Station {
         listener
             .core()
             .set_name(local.unwrap_or(anywhere(format)))?;
-        listener.bind_events(events, 0)?;
+        listener.bind_eq(events, 0)?;
         let looked_after = self.clone();
         let handler =
             move |here: ProcessContext, _: &Arc<EventQueue>| looked_after.look_after(here);

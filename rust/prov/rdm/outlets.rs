@@ -363,7 +363,7 @@ impl Receives {
             None => FI_ADDR_NOTAVAIL,
             Some(sources) => sources
                 .find(&title.from)
-                .map_or(FI_ADDR_NOTAVAIL, |source| sources.reported(source)),
+                .map_or(FI_ADDR_NOTAVAIL, |source| sources.reported_source(source)),
         }
     }
 

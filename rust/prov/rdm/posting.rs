@@ -132,7 +132,7 @@ impl Packet {
         size: usize,
         mut take: impl FnMut(ListBox<Self>),
     ) -> Result {
-        BufferPart::several(here, domain, size, numbers.len(), |memory| {
+        BufferPart::alloc_parts(here, domain, size, numbers.len(), |memory| {
             if let Some(number) = numbers.next() {
                 take(ListBox::new(Self {
                     number,
@@ -351,7 +351,7 @@ impl Packet {
         post: impl FnOnce(&provider::Message<'_>) -> Result,
     ) -> Result {
         // SAFETY: `Flights` has the packet until the operation is over, and nobody looks into it there.
-        let (segment, descriptor) = unsafe { self.memory.lend(len) };
+        let (segment, descriptor) = unsafe { self.memory.segment(len) };
         post(&plain(&segment, slice::from_ref(&descriptor), context))
     }
 
@@ -420,7 +420,7 @@ impl Packet {
                     },
                     Local::Packet(len) => {
                         // SAFETY: As in `give`.
-                        let (segment, descriptor) = unsafe { memory.lend(*len) };
+                        let (segment, descriptor) = unsafe { memory.segment(*len) };
                         let memory = Memory::Segments(slice::from_ref(&segment));
                         access.post(lower, memory, slice::from_ref(&descriptor), context)
                     }

@@ -34,7 +34,7 @@ use crate::{
     },
     fi::srx::{
         MessageInfo,
-        TicketList, //
+        RxEntryList, //
     },
 };
 use core::mem;
@@ -46,7 +46,7 @@ pub(super) struct Share {
     /// Its seat there, until it closes.
     seat: Option<usize>,
     /// Entries of another module's receives that have completed, until their completions have been forwarded.
-    spent: TicketList,
+    spent: RxEntryList,
     /// Number of outcomes in the endpoint's queue when the last of these entries completed.
     position: u64,
 }
@@ -203,7 +203,7 @@ impl Station {
         let share = Share {
             srx: srx.clone(),
             seat: Some(srx.admit(self.clone())?),
-            spent: TicketList::default(),
+            spent: RxEntryList::default(),
             position: 0,
         };
         let old = self.with(|traffic, _| traffic.offices.of_mut(0).share.replace(share));

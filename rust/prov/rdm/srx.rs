@@ -199,7 +199,7 @@ impl Srx {
     pub(super) fn of_others(owner: KBox<dyn ReceiveOwner>) -> Result<Arc<Self>> {
         let srx = Self::make(0, 0, true, Some(Abroad::new(owner)?))?;
         if let Some(abroad) = srx.abroad() {
-            abroad.owner().attach(Some(srx.clone()));
+            abroad.owner().set_starter(Some(srx.clone()));
         }
         Ok(srx)
     }
@@ -521,7 +521,7 @@ impl provider::SharedReceive for Srx {
         let posted = pool.desk.take_receives();
         drop(pool);
         if let Some(abroad) = self.abroad() {
-            abroad.owner().attach(None);
+            abroad.owner().set_starter(None);
         }
         for posted in posted.iter().flat_map(BoxList::iter) {
             reclaim(posted.context);
@@ -532,7 +532,7 @@ impl provider::SharedReceive for Srx {
 impl MessageStarter for Srx {
     fn start(&self, taken: MatchedReceive) -> Result {
         let abroad = self.abroad().ok_or(Errno::ENOENT)?;
-        let ticket = taken.ticket;
+        let ticket = taken.entry;
         let letter = abroad.take(ticket)?;
         let Some(visit) = self.visit(letter.seat) else {
             abroad.owner().free(ticket);

@@ -324,7 +324,7 @@ impl Station {
         };
         loop {
             let mut floor = self.traffic.lock();
-            let room = floor.found.room();
+            let room = floor.found.as_mut_slots();
             match queue.read_queue().read(FormatEntry::entries(room)) {
                 Ok(count) => {
                     for at in 0..count {

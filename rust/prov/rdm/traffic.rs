@@ -547,7 +547,7 @@ impl Traffic {
     /// nothing and it `arms`.
     #[inline]
     pub(super) fn take(&mut self, outlets: &Outlets, queue: &CompletionQueue, arms: bool) -> Batch {
-        let room = self.found.room();
+        let room = self.found.as_mut_slots();
         let found = match arms {
             // The queue is armed only after a read that finds it empty.
             true => queue.read(room).map(|count| (count, false)),
@@ -740,11 +740,11 @@ mod tests {
             queue.push(outcome);
         }
         let mut slots = EntrySlots::<SourcedEntry, BATCH>::new();
-        assert!(read_batch(&*queue, slots.room()) == Ok((1, false)));
-        assert!(read_batch(&*queue, slots.room()) == Err(Errno::EAVAIL));
+        assert!(read_batch(&*queue, slots.as_mut_slots()) == Ok((1, false)));
+        assert!(read_batch(&*queue, slots.as_mut_slots()) == Err(Errno::EAVAIL));
         assert!(provider::CompletionQueue::read_error(&*queue).is_ok());
-        assert!(read_batch(&*queue, slots.room()) == Ok((1, true)));
-        assert!(read_batch(&*queue, slots.room()) == Err(Errno::EAGAIN));
+        assert!(read_batch(&*queue, slots.as_mut_slots()) == Ok((1, true)));
+        assert!(read_batch(&*queue, slots.as_mut_slots()) == Err(Errno::EAGAIN));
         Ok(())
     }
 }

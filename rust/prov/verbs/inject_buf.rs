@@ -87,7 +87,7 @@ impl InjectBuf<'_> {
     /// -FI_EMSGSIZE when it is longer; -FI_EINVAL for a page that the kernel has no address for.
     pub(super) fn fill_from(self, memory: Memory<'_>) -> Result<Segment> {
         let mut len = 0;
-        memory.each(|part| {
+        memory.for_each(|part| {
             if part.is_empty() {
                 return Ok(());
             }

@@ -112,7 +112,7 @@ impl PassiveEndpoint {
                 fabric,
                 source,
                 hints: Hints::from_info(Some(info)),
-                choices: Choices::of(info),
+                choices: Choices::from_info(info),
                 addr_format: info.addr_format(),
                 addrs <- EndpointAddrs::new(None, None),
                 is_listening: AtomicFlag::new(false),

@@ -224,7 +224,7 @@ impl<'a, K: LkeySource> SgeList<'a, K> {
     /// mapped then.
     pub(super) fn push_memory(&mut self, memory: Memory<'_>, descriptors: &[Descriptor]) -> Result {
         let mut descriptors = descriptors.iter();
-        let added = memory.each(|part| {
+        let added = memory.for_each(|part| {
             let descriptor = descriptors.next().copied().unwrap_or(Descriptor::NONE);
             if part.is_empty() {
                 return Ok(());
@@ -243,7 +243,7 @@ impl<'a, K: LkeySource> SgeList<'a, K> {
         if let Some(slot) = buf {
             return self.push_mapped_segment(&slot.fill_from(memory)?);
         }
-        memory.each(|part| match part.is_empty() {
+        memory.for_each(|part| match part.is_empty() {
             true => Ok(()),
             false => self.push_sge(kernel_addr(&part)? as u64, part.len()),
         })?;

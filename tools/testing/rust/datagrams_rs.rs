@@ -216,7 +216,7 @@ impl End {
         let done = self.receives.wait(here, &mut budget())?;
         expect(done.result.is_ok(), "a receive has failed")?;
         expect(done.direction == Direction::Received, "no receive")?;
-        expect(done.from == Some(from.name()), "of another")?;
+        expect(done.from == Some(from.id()), "of another")?;
         expect(done.tag == tag, "with another tag")?;
         Ok(done)
     }
@@ -498,7 +498,7 @@ fn sharing(here: ProcessContext, (addr, port): (u32, u16)) -> Result {
     for (from, to, at) in [(&one, &b, &other), (&other, &a, &one)] {
         receives.receive(Buffer::new(here, SHORT, 0)?)?;
         receives.receive_tagged(Tag::ANY, Buffer::new(here, SHORT, 0)?)?;
-        expect(receives.room() == 0, "room for more than two")?;
+        expect(receives.receives_left() == 0, "room for more than two")?;
         let sent = filled(here, SHORT, 3)?;
         from.endpoint.send_tagged(to, 3, sent, SHORT)?;
         let done = at.receives.wait(here, &mut budget())?;
@@ -520,12 +520,12 @@ fn sharing(here: ProcessContext, (addr, port): (u32, u16)) -> Result {
     one.endpoint.send(&b, filled(here, SHORT, 5)?, SHORT)?;
     drop(one.sent(here)?);
     for _ in 0..30_000 {
-        if receives.room() == 2 {
+        if receives.receives_left() == 2 {
             break;
         }
         fsleep(Delta::from_millis(1));
     }
-    expect(receives.room() == 2, "a message does not come")?;
+    expect(receives.receives_left() == 2, "a message does not come")?;
     receives.receive(Buffer::new(here, SHORT, 0)?)?;
     Ok(())
 }
@@ -564,7 +564,7 @@ fn run(here: ProcessContext, (addr, port): (u32, u16)) -> Result {
 
     let a = Peer::insert(here, &addresses, one.endpoint.address(here)?)?;
     let b = Peer::insert(here, &addresses, other.endpoint.address(here)?)?;
-    expect(a.name() != b.name(), "two by one name")?;
+    expect(a.id() != b.id(), "two by one name")?;
     shared(here, &addresses, &theirs, &a)?;
     messages(here, (&one, &a), (&other, &b))?;
     messages(here, (&other, &b), (&one, &a))?;

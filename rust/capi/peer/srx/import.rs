@@ -39,7 +39,7 @@ use crate::{
             MessageInfo,
             MessageStarter,
             ReceiveOwner,
-            PARTS, //
+            MAX_SEGMENTS, //
         },
     },
 };
@@ -195,7 +195,7 @@ impl ImportedSrx {
 
 /// Errors of a call after the owner's module has been unloaded: -FI_EOPBADSTATE.
 impl ReceiveOwner for Calls {
-    fn attach(&self, starter: Option<Arc<dyn MessageStarter>>) {
+    fn set_starter(&self, starter: Option<Arc<dyn MessageStarter>>) {
         self.others.write_calls(starter.is_some());
         let before = core::mem::replace(&mut *self.others.starter.lock(), starter);
         drop(before);
@@ -215,10 +215,10 @@ impl ReceiveOwner for Calls {
         match answer {
             // SAFETY: As the owner promises of what it has found.
             Ok(_) if !entry.is_null() => {
-                Ok(GetResult::Receive(unsafe { taken(entry, arrived.tag) }))
+                Ok(GetResult::Matched(unsafe { taken(entry, arrived.tag) }))
             }
             Err(Errno::ENOENT) if !entry.is_null() => {
-                Ok(GetResult::Nothing(entry.expose_provenance()))
+                Ok(GetResult::Unmatched(entry.expose_provenance()))
             }
             Err(errno) => Err(errno),
             Ok(_) => Err(Errno::EINVAL),
@@ -274,13 +274,13 @@ impl ReceiveOwner for Calls {
 unsafe fn taken(entry: Raw, tag: Option<u64>) -> MatchedReceive {
     // SAFETY: By this function's safety requirement.
     let entry = unsafe { &*entry };
-    let iov: &[kvec] = match entry.iov.is_null() || entry.count > PARTS {
+    let iov: &[kvec] = match entry.iov.is_null() || entry.count > MAX_SEGMENTS {
         true => &[],
         // SAFETY: By this function's safety requirement.
         false => unsafe { slice::from_raw_parts(entry.iov, entry.count) },
     };
     let mut given = iov.iter();
-    let parts = [(); PARTS].map(|()| {
+    let parts = [(); MAX_SEGMENTS].map(|()| {
         let (base, len) = given
             .next()
             .map_or((ptr::null_mut(), 0), |part| (part.iov_base, part.iov_len));
@@ -288,13 +288,13 @@ unsafe fn taken(entry: Raw, tag: Option<u64>) -> MatchedReceive {
         unsafe { Segment::new(base, len) }
     });
     MatchedReceive {
-        ticket: ptr::from_ref(entry).expose_provenance(),
-        parts,
+        entry: ptr::from_ref(entry).expose_provenance(),
+        segments: parts,
         // Descriptors are of regions of the owner's domain, and are not valid for another device.
-        descriptors: [Descriptor::NONE; PARTS],
+        descriptors: [Descriptor::NONE; MAX_SEGMENTS],
         context: Context::new(entry.context),
         tag: tag.map(|tag| (tag, 0)),
-        is_wanted: entry.flags & FI_COMPLETION != 0,
+        reports_success: entry.flags & FI_COMPLETION != 0,
     }
 }
 

@@ -36,7 +36,7 @@ use crate::{
             ExportedReceives,
             MatchedReceive,
             PeerEndpoint,
-            PARTS, //
+            MAX_SEGMENTS, //
         },
     },
 };
@@ -85,8 +85,8 @@ struct Calls {
 #[repr(C)]
 pub(super) struct Entry {
     raw: UnsafeCell<fi_peer_rx_entry>,
-    iov: UnsafeCell<[kvec; PARTS]>,
-    desc: UnsafeCell<[*mut c_void; PARTS]>,
+    iov: UnsafeCell<[kvec; MAX_SEGMENTS]>,
+    desc: UnsafeCell<[*mut c_void; MAX_SEGMENTS]>,
     tag: Option<u64>,
     state: Atomic<u32>,
     taken: UnsafeCell<Option<MatchedReceive>>,
@@ -248,7 +248,7 @@ impl QueuedEntries {
             Entry {
                 raw: UnsafeCell::new(raw),
                 iov: UnsafeCell::new(pin_init::zeroed()),
-                desc: UnsafeCell::new([ptr::null_mut(); PARTS]),
+                desc: UnsafeCell::new([ptr::null_mut(); MAX_SEGMENTS]),
                 tag,
                 state: Atomic::new(OUT),
                 taken: UnsafeCell::new(None),
@@ -287,7 +287,7 @@ impl QueuedEntries {
             return;
         }
         if let Some(host) = self.host() {
-            host.leave(&mut |number| {
+            host.detach(&mut |number| {
                 // SAFETY: The number is an entry's, which has been taken from the desk.
                 unsafe { Entry::discard(ptr::with_exposed_provenance_mut(number)) };
             });
@@ -341,7 +341,7 @@ impl Entry {
                 &mut *(*entry).desc.get(),
             )
         };
-        for (place, part) in iov.iter_mut().zip(&taken.parts) {
+        for (place, part) in iov.iter_mut().zip(&taken.segments) {
             place.iov_base = ptr::with_exposed_provenance_mut(part.addr());
             place.iov_len = part.len();
         }
@@ -351,10 +351,10 @@ impl Entry {
             true => ptr::null_mut(),
             false => desc.as_mut_ptr(),
         };
-        raw.count = taken.parts.iter().filter(|part| !part.is_empty()).count();
-        raw.size = taken.parts.iter().map(|part| part.len()).sum();
+        raw.count = taken.segments.iter().filter(|part| !part.is_empty()).count();
+        raw.size = taken.segments.iter().map(|part| part.len()).sum();
         raw.context = taken.context.as_ptr();
-        if taken.is_wanted {
+        if taken.reports_success {
             raw.flags |= FI_COMPLETION;
         }
         // SAFETY: By this function's safety requirement.
@@ -370,7 +370,7 @@ impl Entry {
         // SAFETY: By this function's safety requirement.
         let (taken, lobby) = unsafe { ((*(*entry).taken.get()).take(), &(*entry).lobby) };
         if let (Some(taken), Some(host)) = (taken, lobby.host()) {
-            host.post_again(taken);
+            host.repost(taken);
         }
     }
 
@@ -383,7 +383,7 @@ impl Entry {
         // SAFETY: By this function's safety requirement; it came from a box.
         let mut entry = unsafe { KBox::from_raw(entry) };
         if let (Some(_), Some(host)) = (entry.taken.get_mut().take(), entry.lobby.host()) {
-            host.over();
+            host.complete();
         }
     }
 
@@ -535,7 +535,7 @@ impl Entry {
                 }
                 QUEUED => {
                     let number = entry.expose_provenance();
-                    if lobby.host().is_some_and(|host| host.withdraw(number)) {
+                    if lobby.host().is_some_and(|host| host.cancel(number)) {
                         // SAFETY: Nobody else takes it any more.
                         unsafe { Self::drop(entry) };
                         return;

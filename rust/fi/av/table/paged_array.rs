@@ -11,21 +11,21 @@ use kernel::prelude::*;
 use pin_init::init_array_from_fn;
 
 /// Number of elements of a leaf.
-pub(super) const LEAF: u32 = 128;
+pub(super) const LEAF_LEN: u32 = 128;
 /// Number of pointers of a node, which fills a page.
-const FAN: u32 = 512;
+const NODE_LEN: u32 = 512;
 /// Maximum number of elements.
-pub(super) const MOST: u32 = FAN * FAN * LEAF;
+pub(super) const MAX_LEN: u32 = NODE_LEN * NODE_LEN * LEAF_LEN;
 
-type Leaf<T> = [T; LEAF as usize];
-type Node<T> = [OnceBox<T>; FAN as usize];
+type Leaf<T> = [T; LEAF_LEN as usize];
+type Node<T> = [OnceBox<T>; NODE_LEN as usize];
 
 /// The array. An element exists when its leaf does.
 pub(super) struct PagedArray<T> {
     root: OnceBox<Node<Node<Leaf<T>>>>,
 }
 
-fn node<T>() -> Result<KBox<Node<T>>> {
+fn new_node<T>() -> Result<KBox<Node<T>>> {
     Ok(KBox::init(
         init_array_from_fn(|_| OnceBox::new()),
         GFP_KERNEL,
@@ -43,9 +43,9 @@ impl<T: Default> PagedArray<T> {
     /// Returns the element at `at`, if its leaf exists. Any context.
     #[inline(always)]
     pub(super) fn get(&self, at: u32) -> Option<&T> {
-        let nodes = self.root.get()?.get((at / LEAF / FAN) as usize)?.get()?;
-        let leaf = nodes[(at / LEAF % FAN) as usize].get()?;
-        Some(&leaf[(at % LEAF) as usize])
+        let nodes = self.root.get()?.get((at / LEAF_LEN / NODE_LEN) as usize)?.get()?;
+        let leaf = nodes[(at / LEAF_LEN % NODE_LEN) as usize].get()?;
+        Some(&leaf[(at % LEAF_LEN) as usize])
     }
 
     /// Returns the element at `at`, and allocates its leaf if needed. May sleep.
@@ -53,30 +53,30 @@ impl<T: Default> PagedArray<T> {
     /// # Errors
     ///
     /// -FI_ENOMEM, also beyond [`MAX_LEN`].
-    pub(super) fn make(&self, at: u32) -> Result<&T> {
-        let nodes = self.root.get_or_make(node)?;
+    pub(super) fn get_or_alloc(&self, at: u32) -> Result<&T> {
+        let nodes = self.root.get_or_make(new_node)?;
         let nodes = nodes
-            .get((at / LEAF / FAN) as usize)
+            .get((at / LEAF_LEN / NODE_LEN) as usize)
             .ok_or(Errno::ENOMEM)?
-            .get_or_make(node)?;
-        let leaf = nodes[(at / LEAF % FAN) as usize].get_or_make(|| {
+            .get_or_make(new_node)?;
+        let leaf = nodes[(at / LEAF_LEN % NODE_LEN) as usize].get_or_make(|| {
             Ok(KBox::init(
                 init_array_from_fn(|_| T::default()),
                 GFP_KERNEL,
             )?)
         })?;
-        Ok(&leaf[(at % LEAF) as usize])
+        Ok(&leaf[(at % LEAF_LEN) as usize])
     }
 
     /// Returns the memory use in bytes; no leaf exists from `bound` on.
     pub(super) fn size(&self, bound: u32) -> usize {
         let leaves = (0..bound)
-            .step_by(LEAF as usize)
+            .step_by(LEAF_LEN as usize)
             .filter(|&at| self.get(at).is_some())
             .count();
         let nodes = match leaves {
             0 => 0,
-            _ => 1 + leaves.div_ceil(FAN as usize),
+            _ => 1 + leaves.div_ceil(NODE_LEN as usize),
         };
         leaves * size_of::<Leaf<T>>() + nodes * size_of::<Node<T>>()
     }

@@ -66,7 +66,7 @@ fn table(most_generations: u32) -> Result<Arc<Table>> {
 /// Removes the entry at an index, of the given generation if any.
 fn remove(table: &Table, index: u32, generation: Option<u32>) -> Result {
     let mut writing = table.write();
-    let spot = writing.spot(index, generation)?;
+    let spot = writing.slot_at(index, generation)?;
     writing.remove(spot)
 }
 
@@ -145,7 +145,7 @@ mod suite {
             assert!(have == want);
         }
         let mut there = 0;
-        table.write().each(|_| there += 1);
+        table.write().for_each(|_| there += 1);
         let expected = model.entries.iter().filter(|entry| entry.is_some()).count();
         assert_eq!(there, expected);
         Ok(())
@@ -177,7 +177,7 @@ mod suite {
     #[test]
     fn av_24_expected_ones_change_nothing() -> kernel::error::Result {
         let table = table(u32::MAX).map_err(|_| ENOMEM)?;
-        table.write().expect(1000);
+        table.write().reserve(1000);
         for number in 0..3000 {
             let spot = table.write().insert(&address(number), None);
             assert!(spot.is_ok_and(|spot| spot.index == number));
@@ -244,13 +244,13 @@ mod suite {
         let table = table(u32::MAX).map_err(|_| ENOMEM)?;
         assert!(table.write().insert(&v4(0), None).is_ok());
         assert!(table.write().insert(&v4(1), Some(77)).is_ok());
-        assert_eq!(table.id(0, None), None);
-        assert_eq!(table.id(1, None), Some(77));
+        assert_eq!(table.user_id(0, None), None);
+        assert_eq!(table.user_id(1, None), Some(77));
         // A later identifier replaces an earlier one.
         assert!(table.write().insert(&v4(1), Some(78)).is_ok());
-        assert_eq!(table.id(1, None), Some(78));
+        assert_eq!(table.user_id(1, None), Some(78));
         assert!(table.write().insert(&v4(1), None).is_ok());
-        assert_eq!(table.id(1, None), Some(78));
+        assert_eq!(table.user_id(1, None), Some(78));
         for _ in 0..3 {
             assert!(remove(&table, 1, None).is_ok());
         }
@@ -258,8 +258,8 @@ mod suite {
             .write()
             .insert(&v4(2), None)
             .is_ok_and(|spot| spot.index == 1));
-        assert_eq!(table.id(1, None), None);
-        assert_eq!(table.id(5000, None), None);
+        assert_eq!(table.user_id(1, None), None);
+        assert_eq!(table.user_id(5000, None), None);
         Ok(())
     }
 
@@ -274,12 +274,12 @@ mod suite {
                     generation
                 })
             );
-            assert_eq!(table.id(0, Some(generation)), id);
-            assert_eq!(table.id(0, Some(generation + 1)), None);
-            assert!(generation == 0 || table.id(0, Some(generation - 1)).is_none());
+            assert_eq!(table.user_id(0, Some(generation)), id);
+            assert_eq!(table.user_id(0, Some(generation + 1)), None);
+            assert!(generation == 0 || table.user_id(0, Some(generation - 1)).is_none());
             assert!(remove(&table, 0, None).is_ok());
-            assert_eq!(table.id(0, Some(generation)), None);
-            assert_eq!(table.id(0, None), None);
+            assert_eq!(table.user_id(0, Some(generation)), None);
+            assert_eq!(table.user_id(0, None), None);
         }
         Ok(())
     }
@@ -316,7 +316,7 @@ mod suite {
                         if there.is_some_and(|(have, _)| !is_one(have)) {
                             let _ = wrong.fetch_add(1u32, Relaxed);
                         }
-                        let id = found.and_then(|spot| table.id(spot.index, Some(spot.generation)));
+                        let id = found.and_then(|spot| table.user_id(spot.index, Some(spot.generation)));
                         if id.is_some_and(|id| id != u64::from(number)) {
                             let _ = wrong.fetch_add(1u32, Relaxed);
                         }
@@ -337,13 +337,13 @@ mod suite {
                 let id = (number % 2 == 0).then_some(u64::from(number));
                 failed += u32::from(writing.insert(&address(number), id).is_err());
             } else {
-                let there = writing.spot(number, None);
+                let there = writing.slot_at(number, None);
                 let _ = there.and_then(|spot| writing.remove(spot));
             }
             // Chains are rebuilt from time to time.
             if round % 50 == 0 && round < 500 * 50 {
-                let room = writing.writer.room;
-                writing.expect(room + 1);
+                let room = writing.writer.allocated;
+                writing.reserve(room + 1);
             }
         }
         drop(reader);

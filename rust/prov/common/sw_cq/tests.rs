@@ -70,7 +70,7 @@ fn failed(number: usize) -> CqEntry {
 /// The contexts of what is read into room for `N` entries.
 fn read<const N: usize>(queue: &SwCq) -> Result<[usize; N]> {
     let mut slots = EntrySlots::<fi_cq_msg_entry, N>::new();
-    let count = queue.read(FormatEntry::entries(slots.room()))?;
+    let count = queue.read(FormatEntry::entries(slots.as_mut_slots()))?;
     let contexts = slots.get().map(|entry| entry.op_context as usize);
     assert!(contexts.iter().skip(count).all(|&context| context == 0));
     Ok(contexts)
@@ -170,7 +170,7 @@ mod cases {
         }
         let mut slots = EntrySlots::<fi_cq_tagged_entry, 3>::new();
         let mut sources = EntrySlots::<fi_addr_t, 3>::new();
-        let count = queue.read_from(FormatEntry::entries(slots.room()), sources.room());
+        let count = queue.read_from(FormatEntry::entries(slots.as_mut_slots()), sources.as_mut_slots());
         assert_eq!(count, Ok(2));
         let entries = slots.get();
         assert_eq!(entries.map(|entry| entry.tag), [7, 8, 0]);

@@ -90,7 +90,7 @@ impl Endpoint {
         if message.memory.count() > segments {
             return Err(Errno::EINVAL);
         }
-        let total = message.memory.total()?;
+        let total = message.memory.total_len()?;
         let is_injected = message.flags & FI_INJECT != 0;
         if total > self.limits.most || is_injected && total > self.limits.inject {
             return Err(Errno::EMSGSIZE);
@@ -183,7 +183,7 @@ impl Endpoint {
             });
         }
         let is_injected = message.flags & FI_INJECT != 0;
-        let (range, len) = atomic.target(message, op::most_elements(datatype))?;
+        let (range, len) = atomic.check_target(message, op::most_elements(datatype))?;
         if is_injected && op != Op::Read && len > self.limits.inject {
             return Err(Errno::EMSGSIZE);
         }

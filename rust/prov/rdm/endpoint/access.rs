@@ -90,7 +90,7 @@ impl Endpoint {
             }
         }
         let is_injected = flags & FI_INJECT != 0;
-        let len = message.memory.total()?;
+        let len = message.memory.total_len()?;
         let most = match is_injected {
             true => self.inject,
             false => self.most,

@@ -82,7 +82,7 @@ impl Endpoint {
             );
         }
         let is_injected = message.flags & FI_INJECT != 0;
-        let (range, len) = atomic.target(message, most_elements(form, datatype))?;
+        let (range, len) = atomic.check_target(message, most_elements(form, datatype))?;
         if is_injected && op != Op::Read && len > self.inject {
             return Err(Errno::EMSGSIZE);
         }

@@ -113,7 +113,7 @@ impl Endpoint {
             true => self.inject,
             false => self.most,
         };
-        let len = message.memory.total()?;
+        let len = message.memory.total_len()?;
         if len > most {
             return Err(Errno::EMSGSIZE);
         }
@@ -138,7 +138,7 @@ impl Endpoint {
         let context = match is_transfer {
             // That of the peer's transfers, too.
             true => Ok(by),
-            false => u8::try_from(bound.addresses.context(message.peer)),
+            false => u8::try_from(bound.addresses.rx_context(message.peer)),
         };
         let title = wire::Message {
             context: context.map_err(|_| Errno::EINVAL)?,

@@ -112,7 +112,7 @@ impl Endpoint {
         self.state.check_transmit()?;
         self.check_atomic_flags(message.flags)?;
         self.check_fence(message.flags)?;
-        let (range, len) = atomic.target(message, most)?;
+        let (range, len) = atomic.check_target(message, most)?;
         let remote = RemoteAddr {
             addr: range.addr,
             rkey: u32::try_from(range.key).map_err(|_| Errno::ENOKEY)?,

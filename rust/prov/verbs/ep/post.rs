@@ -110,7 +110,7 @@ impl Endpoint {
         if message.memory.count() > segments {
             return Err(Errno::EINVAL);
         }
-        let total = message.memory.total()?;
+        let total = message.memory.total_len()?;
         if total > self.attrs.max_msg_size as usize {
             return Err(Errno::EMSGSIZE);
         }
@@ -498,7 +498,7 @@ fn check_inject(message: &Message<'_>, total: usize, max_len: usize) -> Result {
     if total > max_len {
         return Err(Errno::EMSGSIZE);
     }
-    message.memory.each(|part| match part.start() {
+    message.memory.for_each(|part| match part.start() {
         Start::Address(addr) if !part.is_empty() && !VALID_ADDRS.contains(&addr) => {
             Err(Errno::EINVAL)
         }

@@ -62,7 +62,7 @@ impl Srx {
         if message.memory.count() > self.saved_sges.sges_per_slot() {
             return Err(Errno::EINVAL);
         }
-        let total = message.memory.total()?;
+        let total = message.memory.total_len()?;
         if total > self.max_msg_size {
             return Err(Errno::EMSGSIZE);
         }
