@@ -15,7 +15,11 @@ from .kernel import Kernel
 from .paths import TREE
 from .say import LabError
 
-COMMON = "panic=-1 kunit.enable=1 kunit.autorun=0 printk.devkmsg=on"
+# The workqueue watchdog measures a clock that runs while a busy host gives the guest no CPU: 30 seconds are
+# too few. Work that never ends is found after ten minutes, or by the scenario's limit.
+COMMON = (
+    "panic=-1 kunit.enable=1 kunit.autorun=0 printk.devkmsg=on workqueue.watchdog_thresh=600"
+)
 # With five page-table levels, an interrupt in early boot can make KASAN misjudge an address: while
 # identify_cpu() collects the features, LA57 is briefly not among them. Fast string instructions are
 # slow ones here: an emulator takes a byte at a time where the kernel else moves words.
