@@ -146,7 +146,9 @@ impl Op {
     /// -FI_EOPNOTSUPP for an operator that `form` does not support.
     pub fn from_raw(raw: fi_op, form: Form) -> Result<Self> {
         let op = Self::of_number(raw).ok_or(Errno::EOPNOTSUPP)?;
-        op.supports_form(form).then_some(op).ok_or(Errno::EOPNOTSUPP)
+        op.supports_form(form)
+            .then_some(op)
+            .ok_or(Errno::EOPNOTSUPP)
     }
 
     /// Returns true if `form` supports the operator.

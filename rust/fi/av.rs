@@ -193,7 +193,11 @@ impl TableAttr {
 
 /// Returns the type of a vector: the requested one, else the domain's, else that of the existing table, else
 /// a table. -FI_EINVAL if the request contradicts the domain.
-fn choose_type(requested: Option<Type>, domain: Option<Type>, existing: Option<Type>) -> Result<Type> {
+fn choose_type(
+    requested: Option<Type>,
+    domain: Option<Type>,
+    existing: Option<Type>,
+) -> Result<Type> {
     match (requested, domain) {
         (Some(asked), Some(chosen)) if asked != chosen => Err(Errno::EINVAL),
         _ => Ok(requested.or(domain).or(existing).unwrap_or(Type::Table)),
@@ -532,7 +536,11 @@ impl AddressVector {
         self.async_inserts.run_down();
         // Dropped after the lock is released.
         let mut bound = self.resources.lock();
-        let _left = (bound.eq.take(), bound.named_table.take(), bound.owner.take());
+        let _left = (
+            bound.eq.take(),
+            bound.named_table.take(),
+            bound.owner.take(),
+        );
         drop(bound);
         Ok(())
     }

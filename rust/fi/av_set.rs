@@ -144,7 +144,9 @@ impl AddressSet {
                     addr <= end && addr.checked_sub(start).is_some_and(is_step)
                 })?;
             }
-            InitialMembers::Universe => insert_matching(&mut members, max_members, &vector, |_| true)?,
+            InitialMembers::Universe => {
+                insert_matching(&mut members, max_members, &vector, |_| true)?
+            }
         }
         Self::build(vector, members, None)
     }
@@ -193,7 +195,10 @@ impl AddressSet {
             entry: card,
             parent: vector,
         };
-        let bound = DeferredDrop::new(Resources { owner, entry_guard: ties })?;
+        let bound = DeferredDrop::new(Resources {
+            owner,
+            entry_guard: ties,
+        })?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 size,
@@ -344,7 +349,9 @@ impl AddressSet {
     }
 
     fn copy_members(&self, other: &Self) -> Result<Members> {
-        if self.resources.entry_guard.parent.identity() != other.resources.entry_guard.parent.identity() {
+        if self.resources.entry_guard.parent.identity()
+            != other.resources.entry_guard.parent.identity()
+        {
             return Err(Errno::EINVAL);
         }
         if other.resources.owner.is_none() {

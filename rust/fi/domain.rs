@@ -224,7 +224,9 @@ impl Domain {
                 resources: DeferredDrop::new(parts)?,
                 scope: Arc::new(Scope::from_info(info)?, GFP_KERNEL)?,
                 av_type,
-                addressing: Addressing::from_mr_mode(info.domain().map_or(0, |domain| domain.mr_mode)),
+                addressing: Addressing::from_mr_mode(
+                    info.domain().map_or(0, |domain| domain.mr_mode),
+                ),
                 threading,
                 users: ChildCount::new(),
             },

@@ -173,8 +173,14 @@ mod tests {
 
     #[test]
     fn fabrics_domains_and_queues_close_behind_an_interrupt() -> Done {
-        assert_eq!(in_interrupt(|fabric, _| Ok(fabric.clone()))?, CLOSED_IN_PROCESS);
-        assert_eq!(in_interrupt(|_, domain| Ok(domain.clone()))?, CLOSED_IN_PROCESS);
+        assert_eq!(
+            in_interrupt(|fabric, _| Ok(fabric.clone()))?,
+            CLOSED_IN_PROCESS
+        );
+        assert_eq!(
+            in_interrupt(|_, domain| Ok(domain.clone()))?,
+            CLOSED_IN_PROCESS
+        );
         let queue = in_interrupt(|fabric, _| fabric.event_queue(HERE, eq::Attr::default()));
         assert_eq!(queue?, CLOSED_IN_PROCESS);
         Ok(())
@@ -182,14 +188,20 @@ mod tests {
 
     #[test]
     fn counters_sets_and_vectors_close_behind_an_interrupt() -> Done {
-        assert_eq!(in_interrupt(|_, domain| counter(domain))?, CLOSED_IN_PROCESS);
+        assert_eq!(
+            in_interrupt(|_, domain| counter(domain))?,
+            CLOSED_IN_PROCESS
+        );
         let poll_set = in_interrupt(|_, domain| {
             let set = domain.poll_set(HERE)?;
             set.add_counter(HERE, &counter(domain)?, 1)?;
             Ok(set)
         });
         assert_eq!(poll_set?, CLOSED_IN_PROCESS);
-        assert_eq!(in_interrupt(|fabric, _| fabric.wait_set(HERE))?, CLOSED_IN_PROCESS);
+        assert_eq!(
+            in_interrupt(|fabric, _| fabric.wait_set(HERE))?,
+            CLOSED_IN_PROCESS
+        );
         let member = in_interrupt(|fabric, domain| {
             let set = fabric.wait_set(HERE)?;
             set.add_counter(HERE, &counter(domain)?, 1)

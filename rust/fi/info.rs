@@ -426,7 +426,8 @@ fn choose_caps(offered: u64, asked: u64) -> Option<u64> {
         0 => 0,
         some => COMM_SCOPES & !some,
     };
-    let secondary = offered & SECONDARY & !unwanted & (asked | implied | !(ON_REQUEST | COSTS_PER_MESSAGE));
+    let secondary =
+        offered & SECONDARY & !unwanted & (asked | implied | !(ON_REQUEST | COSTS_PER_MESSAGE));
     Some(primary | modifiers | secondary)
 }
 

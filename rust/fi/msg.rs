@@ -27,9 +27,9 @@ use super::{
     ep,
     memory::{
         Buffer,
-        ReclaimRight,
         Context,
-        EntrySlots, //
+        EntrySlots,
+        ReclaimRight, //
     },
     provider,
     wait::{
@@ -186,7 +186,10 @@ impl Entry for fi_cq_msg_entry {
 
 impl Entry for fi_cq_tagged_entry {
     fn read(queue: &dyn provider::CompletionQueue, slot: &mut Slot<Self>) -> Result<usize> {
-        queue.read_from(FormatEntry::entries(slot.entry.as_mut_slots()), slot.source.as_mut_slots())
+        queue.read_from(
+            FormatEntry::entries(slot.entry.as_mut_slots()),
+            slot.source.as_mut_slots(),
+        )
     }
 
     fn fields(&self, source: fi_addr_t) -> EntryFields {
@@ -337,7 +340,10 @@ impl Completions {
     /// # Errors
     ///
     /// -FI_EAGAIN when the queue is empty.
-    fn read_next<E: Entry>(&self, queue: &dyn provider::CompletionQueue) -> Result<Option<CompletedOp>> {
+    fn read_next<E: Entry>(
+        &self,
+        queue: &dyn provider::CompletionQueue,
+    ) -> Result<Option<CompletedOp>> {
         for _ in 0..SKIPPED {
             let mut slot = Slot::<E>::new();
             let told = match E::read(queue, &mut slot) {

@@ -140,7 +140,10 @@ impl SharedReceive {
         Self::build_or_close(core, domain)
     }
 
-    fn build_or_close(core: Arc<dyn provider::SharedReceive>, domain: ChildRef<Domain>) -> Result<Arc<Self>> {
+    fn build_or_close(
+        core: Arc<dyn provider::SharedReceive>,
+        domain: ChildRef<Domain>,
+    ) -> Result<Arc<Self>> {
         let made = Self::build(&core, domain, None);
         if made.is_err() {
             core.close(&mut |_| {});

@@ -206,7 +206,9 @@ impl InsertWork {
             return;
         };
         placed.is_pending = false;
-        let PendingAddr { number, slot: spot, .. } = *placed;
+        let PendingAddr {
+            number, slot: spot, ..
+        } = *placed;
         let Err(errno) = result else {
             self.batch.add_success();
             return;
@@ -221,7 +223,11 @@ impl InsertWork {
         let vector = self.vector.clone();
         vector.entry_guard.parent.core().resolve(&mut self);
         for at in 0..self.addresses.len() {
-            if self.addresses.get(at).is_some_and(|placed| placed.is_pending) {
+            if self
+                .addresses
+                .get(at)
+                .is_some_and(|placed| placed.is_pending)
+            {
                 self.finish_addr(at, Err(Errno::ECANCELED));
             }
         }

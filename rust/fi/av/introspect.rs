@@ -54,7 +54,8 @@ impl Introspect for AvInfo {
         while *at < end {
             // No slot beyond the table's memory has ever been used.
             let place = u32::try_from(*at).ok();
-            let Some((index, uses)) = place.and_then(|at| Some((at, self.table.use_count(at)?))) else {
+            let Some((index, uses)) = place.and_then(|at| Some((at, self.table.use_count(at)?)))
+            else {
                 return Some(false);
             };
             if let Some((address, spot)) = self.table.get(index) {

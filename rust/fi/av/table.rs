@@ -487,7 +487,11 @@ impl WriteGuard<'_> {
         }
         let mut has_id = 0;
         if let Some(id) = id {
-            self.table.user_ids.get_or_alloc(slot.index)?.0.store(id, Relaxed);
+            self.table
+                .user_ids
+                .get_or_alloc(slot.index)?
+                .0
+                .store(id, Relaxed);
             has_id = HAS_ID;
         }
         // Release: the stamp does not change, so this store publishes the identifier to readers that see

@@ -103,7 +103,8 @@ impl Members {
 
     /// Keeps the members that are, or are not, in `others`.
     pub(super) fn retain_among(&mut self, others: &Members, is_among: bool) {
-        self.list.retain(|number| others.contains(*number) == is_among);
+        self.list
+            .retain(|number| others.contains(*number) == is_among);
         self.rebuild();
     }
 

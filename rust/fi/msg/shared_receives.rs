@@ -6,8 +6,8 @@ use super::super::{
     domain::Domain,
     memory::{
         Buffer,
-        ReclaimRight,
         Memory,
+        ReclaimRight,
         RefusedPost, //
     },
     provider::{

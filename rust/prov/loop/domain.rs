@@ -68,7 +68,9 @@ impl Domain {
             Self {
                 fabric,
                 regions,
-                addressing: Addressing::from_mr_mode(info.domain().map_or(0, |domain| domain.mr_mode)),
+                addressing: Addressing::from_mr_mode(
+                    info.domain().map_or(0, |domain| domain.mr_mode),
+                ),
             },
             GFP_KERNEL,
         )?)

@@ -74,7 +74,8 @@ impl From<MatchedReceive> for Posted {
             },
             // Of memory that is none, nothing fits: whoever posted it hears of that.
             // SAFETY: It is dropped with the receive, before the owner's completion is written.
-            into: unsafe { DstBuf::new(Memory::Segments(&taken.segments)) }.unwrap_or(DstBuf::EMPTY),
+            into: unsafe { DstBuf::new(Memory::Segments(&taken.segments)) }
+                .unwrap_or(DstBuf::EMPTY),
             descriptors: taken.descriptors,
             context: taken.context,
             is_wanted: taken.reports_success,

@@ -151,7 +151,9 @@ impl Domain {
                 endpoints,
                 pd,
                 fast_reg,
-                addressing: Addressing::from_mr_mode(info.domain().map_or(0, |domain| domain.mr_mode)),
+                addressing: Addressing::from_mr_mode(
+                    info.domain().map_or(0, |domain| domain.mr_mode),
+                ),
                 max_msg_size: max_message,
                 serial,
             },

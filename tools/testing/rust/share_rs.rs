@@ -245,7 +245,9 @@ fn run(here: ProcessContext, place: (u32, u16)) -> Result {
         receives.receive(Buffer::new(here, SIZE, 0)?)?;
     }
     let refused = receives.receive(Buffer::new(here, SIZE, 0)?);
-    if refused.map_err(|refused| refused.errno) != Err(Errno::EAGAIN) || receives.receives_left() != 0 {
+    if refused.map_err(|refused| refused.errno) != Err(Errno::EAGAIN)
+        || receives.receives_left() != 0
+    {
         pr_err!("there is more room than there should be\n");
         return Err(Errno::EOTHER);
     }

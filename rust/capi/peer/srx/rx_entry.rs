@@ -351,7 +351,11 @@ impl Entry {
             true => ptr::null_mut(),
             false => desc.as_mut_ptr(),
         };
-        raw.count = taken.segments.iter().filter(|part| !part.is_empty()).count();
+        raw.count = taken
+            .segments
+            .iter()
+            .filter(|part| !part.is_empty())
+            .count();
         raw.size = taken.segments.iter().map(|part| part.len()).sum();
         raw.context = taken.context.as_ptr();
         if taken.reports_success {

@@ -43,7 +43,11 @@ impl<T: Default> PagedArray<T> {
     /// Returns the element at `at`, if its leaf exists. Any context.
     #[inline(always)]
     pub(super) fn get(&self, at: u32) -> Option<&T> {
-        let nodes = self.root.get()?.get((at / LEAF_LEN / NODE_LEN) as usize)?.get()?;
+        let nodes = self
+            .root
+            .get()?
+            .get((at / LEAF_LEN / NODE_LEN) as usize)?
+            .get()?;
         let leaf = nodes[(at / LEAF_LEN % NODE_LEN) as usize].get()?;
         Some(&leaf[(at % LEAF_LEN) as usize])
     }

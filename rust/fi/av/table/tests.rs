@@ -316,7 +316,8 @@ mod suite {
                         if there.is_some_and(|(have, _)| !is_one(have)) {
                             let _ = wrong.fetch_add(1u32, Relaxed);
                         }
-                        let id = found.and_then(|spot| table.user_id(spot.index, Some(spot.generation)));
+                        let id =
+                            found.and_then(|spot| table.user_id(spot.index, Some(spot.generation)));
                         if id.is_some_and(|id| id != u64::from(number)) {
                             let _ = wrong.fetch_add(1u32, Relaxed);
                         }

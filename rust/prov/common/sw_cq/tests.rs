@@ -170,7 +170,10 @@ mod cases {
         }
         let mut slots = EntrySlots::<fi_cq_tagged_entry, 3>::new();
         let mut sources = EntrySlots::<fi_addr_t, 3>::new();
-        let count = queue.read_from(FormatEntry::entries(slots.as_mut_slots()), sources.as_mut_slots());
+        let count = queue.read_from(
+            FormatEntry::entries(slots.as_mut_slots()),
+            sources.as_mut_slots(),
+        );
         assert_eq!(count, Ok(2));
         let entries = slots.get();
         assert_eq!(entries.map(|entry| entry.tag), [7, 8, 0]);
