@@ -30,6 +30,7 @@ UNSAFE_ROOMS = {"abi", "bindings", "compat", "rdma", "capi"}
 # The type that stands for "this memory stays valid until the operation completes"; and the files of providers
 # that keep such memory until then, or retire what has completed, under a promise of theirs.
 UNSAFE_FILES = {
+    "rust/dev/debugfs.rs",
     "rust/fi/memory.rs",
     "rust/prov/loop/op.rs",
     "rust/prov/loop/srx.rs",
