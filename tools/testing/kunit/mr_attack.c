@@ -264,7 +264,7 @@ static bool wait_for_first_write(const u8 *buf)
 	return READ_ONCE(*buf);
 }
 
-/* Nothing is written after the close, also while packets of a write are in flight. */
+/* A closed region is not written, also while packets of a write are in flight. */
 static void mr_04_nothing_is_written_after_the_close(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, AT_MAX);

@@ -111,7 +111,7 @@ static void mr_01_concurrent_first_registrations(struct kunit *test)
 		KUNIT_ASSERT_TRUE(test, tr_join(test, thread[i]));
 		KUNIT_EXPECT_EQ(test, 0, (int)thread[i]->result);
 	}
-	/* All regions of a thread are open at the same time, so their keys differ. */
+	/* The regions of a thread are open at the same time, so their keys differ. */
 	for (int i = 0; i < THREADS; i++)
 		for (int k = 1; k < EACH; k++)
 			for (int j = 0; j < k; j++)

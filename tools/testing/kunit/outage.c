@@ -113,7 +113,7 @@ static void outage_beyond_the_retry_limit_fails_the_connection(struct kunit *tes
 	KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(pair->cq[0], &error, 0));
 	kunit_info(test, "told of it with: %s", fi_strerror(error.err));
 	KUNIT_EXPECT_NE(test, FI_EIO, error.err);
-	/* Both endpoints can be shut down, and all receives of the sender are flushed. */
+	/* The endpoints can be shut down, and all receives of the sender are flushed. */
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], 0));
 	flushed = tr_read_flushed(test, pair->cq[0]);
 	KUNIT_EXPECT_GE(test, flushed + !!(error.flags & FI_RECV), POSTED);
@@ -229,7 +229,7 @@ static struct kunit_case idle_removal_cases[] = {
 	{}
 };
 
-/* One suite per case: a scenario breaks one thing per run. */
+/* Each case has a suite of its own: a scenario breaks one thing per run. */
 static struct kunit_suite delay_suite = {
 	.name = "kofi_outage_delay",
 	.test_cases = delay_cases,

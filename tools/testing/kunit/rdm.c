@@ -108,7 +108,7 @@ static void rdm_03_messages_keep_their_order(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(a->cq, &entry, 1));
 }
 
-/* Both endpoints connect to each other at the same time. */
+/* Two endpoints connect to each other at the same time. */
 static void rdm_04_simultaneous_connect(struct kunit *test)
 {
 	u8 *out = bytes(test, LEN), *in[2] = { bytes(test, LEN), bytes(test, LEN) };

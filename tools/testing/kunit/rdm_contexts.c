@@ -292,7 +292,7 @@ static void ep_11_multi_recv_of_a_receive_context(struct kunit *test)
 
 	KUNIT_ASSERT_EQ(test, 0, fi_setopt(&p->b->rx[2]->fid, FI_OPT_ENDPOINT,
 					   FI_OPT_MIN_MULTI_RECV, &least, sizeof(least)));
-	/* One message arrives before the buffer; messages for context 1 do not use it. */
+	/* The first message arrives before the buffer; messages for context 1 do not use it. */
 	send(test, p, 0, 2, 20000, false);
 	send(test, p, 0, 1, 20000, false);
 	msleep(20);

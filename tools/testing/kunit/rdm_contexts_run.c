@@ -292,7 +292,7 @@ static void exhaust_packets(struct kunit *test, struct sep *from, const fi_addr_
 	}
 }
 
-/* One context uses all packets. The other one's post is refused, and only its handler reads. */
+/* The first context uses all packets. The other one is refused, and only its handler reads. */
 static void cq_16_the_handler_is_called_when_another_context_returns_its_packets(struct kunit *test)
 {
 	static const struct sep_opts opts = { .txs = 2, .rxs = 1, .rx_size = 256 };

@@ -245,7 +245,7 @@ static fi_addr_t absent_addr(struct kunit *test, struct kofi_rdm *rdm, u8 host)
 	struct kofi_rdm other = *rdm;
 	struct sockaddr_in *name = (void *)&other.name;
 
-	/* All addresses of the loopback network belong to this host. */
+	/* Each address of the loopback network belongs to this host. */
 	if (fx_is_loop())
 		name->sin_addr.s_addr = htonl(0xc0000200);
 	((u8 *)&name->sin_addr)[3] = host;

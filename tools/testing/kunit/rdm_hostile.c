@@ -35,7 +35,7 @@ static const u16 ports[] = { 1, 65535 };
 #define UNPOSTED		0x5a
 /* Time that the raw peer waits for a packet; it may have used up the credits itself. */
 #define STALL_MS	200
-/* One packet in MUTATE_ONE_IN is mutated. */
+/* Average number of packets per mutated one. */
 #define MUTATE_ONE_IN		24
 /* The test ends after KINDS kinds of fatal mutations, or MAX_TIMES the packets. */
 #define KINDS		6

@@ -293,7 +293,7 @@ static void rdm_03_order_is_kept_while_connections_are_evicted(struct kunit *tes
 	}
 }
 
-/* Both endpoints reach the idle timeout again and again between messages. */
+/* Two endpoints reach the idle timeout again and again between messages. */
 static void rdm_04_nothing_is_lost_when_idle_connections_end(struct kunit *test)
 {
 	struct kofi_rdm *a = open_with(test, 0, 1), *b = open_with(test, 0, 1);

@@ -199,7 +199,7 @@ static void rdm_05_many_long_messages_at_once(struct kunit *test)
 }
 
 /*
- * Both endpoints have rendezvous messages to read and messages to send. Neither
+ * Two endpoints have rendezvous messages to read and messages to send. Neither
  * may wait at its device for something that the other one has to do.
  */
 static void rdm_05_rendezvous_in_both_directions(struct kunit *test)

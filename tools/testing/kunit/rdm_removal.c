@@ -208,7 +208,7 @@ static void rdm_messages_with_failing_allocations(struct kunit *test)
 		usleep_range(100, 1000);
 	}
 	pr_info("kofi_kunit: datagrams have flowed\n");
-	/* Both sides post receives for the sends that are pending. */
+	/* The sides post receives for the sends that are pending. */
 	end_of_all = jiffies + msecs_to_jiffies(WAIT_MS);
 	while (has_pending_sends(&sides[0]) || has_pending_sends(&sides[1])) {
 		for (int s = 0; s < SIDES; s++) {

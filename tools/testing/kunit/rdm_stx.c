@@ -229,7 +229,7 @@ static void ep_04_a_full_shared_transmit_context(struct kunit *test)
 
 	tr_fill(out, LONGEST, 1);
 	KUNIT_EXPECT_EQ(test, 4, fi_tx_size_left(a->ep));
-	/* One peer gets half of the slots at most. */
+	/* A peer gets half of the slots at most. */
 	for (int n = 0; n < 3; n++)
 		KUNIT_ASSERT_EQ(test, n < 2 ? 0 : -FI_EAGAIN,
 				fi_send(a->ep, out, LONGEST, NULL, w->to[0][2], out));
@@ -339,7 +339,7 @@ static void ep_04_failed_sends_free_their_slots(struct kunit *test)
 	}
 }
 
-/* One of two members that send to each other, on one CPU each. */
+/* A side of two members that send to each other, on one CPU each. */
 struct side {
 	struct world	*w;
 	int		n;

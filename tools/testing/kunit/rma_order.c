@@ -125,7 +125,7 @@ static void rma_03_completions_keep_their_order(struct kunit *test)
 	}
 }
 
-/* Both sides post as many reads as their queues hold. */
+/* Each side posts as many reads as its queue holds. */
 static void rma_03_more_reads_than_the_device_processes(struct kunit *test)
 {
 	const struct fx_pair_opts opts = { .tx_size = QUEUE_SIZE };

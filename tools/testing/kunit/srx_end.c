@@ -47,7 +47,7 @@ static void cm_05_shared_receives_outlive_a_read_shutdown(struct kunit *test)
 	u8 *buf = tr_buffer(test, 2 * LEN), *sent = tr_buffer(test, LEN);
 	struct sx_world *world = sx_open(test, &opts);
 
-	/* One message waits for a receive already. */
+	/* A message waits for a receive already. */
 	if (tr_is_loop(world->info))
 		KUNIT_ASSERT_EQ(test, 0, tr_send(world->peer[0], sent, LEN));
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(world->ep[0], FI_READ));
@@ -86,7 +86,7 @@ static void cm_07_closing_an_endpoint_leaves_shared_receives_posted(struct kunit
 	sx_post(test, world, buf, 4);
 	for (int i = 0; i < 3; i++)
 		sx_send(test, world, 0, sent, LEN);
-	/* One completion has been polled from the device, the others have not. */
+	/* The first completion has been polled from the device, the others have not. */
 	KUNIT_EXPECT_EQ(test, 0, tr_await(world->cq[0]));
 	fx_close(test, &world->ep[0]->fid);
 	left = sx_read_rest(test, world, 0, rest, 4);

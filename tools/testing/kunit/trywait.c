@@ -42,7 +42,7 @@ static void poll_07_bad_arguments(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, try(fx, cq, NULL));
 	KUNIT_EXPECT_EQ(test, 0, try(fx, unspec, NULL));
 	KUNIT_EXPECT_EQ(test, 0, try(fx, cq, set));
-	/* All objects have to have the same kind of wait object. */
+	/* The objects have to have the same kind of wait object. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, try(fx, cq, unspec));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, try(fx, unspec, set));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_trywait(fx->fabric, NULL, 1));
