@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What several providers have: those that complete operations by themselves, and those whose endpoints
-//! are connected.
+//! Code shared by providers: software completion queues and memory regions, and the state of connections.
 
 pub(super) mod conn_state;
 pub(super) mod hints;

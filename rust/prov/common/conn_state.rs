@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How far a connection has come.
+//! State machine of a connected endpoint: one atomic word, changed without a lock.
 
 use crate::abi::{
     flags::{
@@ -38,15 +38,15 @@ pub(in crate::prov) enum ConnState {
     Enabled,
     /// `fi_connect()` or `fi_accept()` is under way.
     Connecting,
-    /// Messages flow.
+    /// Connected: both directions can be used.
     Connected,
     /// Transmits have been closed with `fi_shutdown(FI_WRITE)`.
     NoTransmit,
     /// Receives have been closed with `fi_shutdown(FI_READ)`.
     NoReceive,
-    /// The peer has left, or could not be reached.
+    /// The peer has disconnected, or could not be reached.
     Lost,
-    /// `fi_shutdown()` or `fi_close()` ended it here.
+    /// This side has ended the connection by `fi_shutdown()` or `fi_close()`.
     Shut,
 }
 
@@ -61,7 +61,7 @@ const ALL_STATES: [ConnState; 8] = [
     ConnState::Shut,
 ];
 
-/// The state in which nearly everything is posted.
+/// The state in which posts take the fast path.
 const CONNECTED_RAW: u32 = ConnState::Connected as u32;
 
 impl ConnState {
@@ -87,7 +87,7 @@ impl ConnState {
         }
     }
 
-    /// Its name, for who traces.
+    /// Returns the name of the state in tracepoints.
     pub(in crate::prov) fn name(self) -> &'static CStr {
         match self {
             Self::Open => c"idle",
@@ -101,7 +101,7 @@ impl ConnState {
         }
     }
 
-    /// What those are told who only look.
+    /// Returns the state as introspection reports it: `enum kofi_object_state`.
     pub(in crate::prov) fn to_uapi(self) -> u32 {
         match self {
             Self::Open => KOFI_STATE_OPEN,
@@ -115,7 +115,7 @@ impl ConnState {
         }
     }
 
-    /// Whether there is a peer to talk to, in one direction at least.
+    /// Returns whether at least one direction is open.
     pub(in crate::prov) fn is_connected(self) -> bool {
         matches!(self, Self::Connected | Self::NoTransmit | Self::NoReceive)
     }
@@ -143,7 +143,7 @@ pub(in crate::prov) enum ShutdownAction {
     CloseReceives,
 }
 
-/// The state, as several CPUs see it.
+/// State of an endpoint, shared by all CPUs.
 pub(in crate::prov) struct AtomicConnState(Atomic<u32>);
 
 impl AtomicConnState {
@@ -155,12 +155,13 @@ impl AtomicConnState {
         ConnState::from_raw(self.0.load(Acquire))
     }
 
-    /// Whether a transmit can be posted. What the queue pair needs to be ready has been published
-    /// with the queue's target.
+    /// Checks that a transmit can be posted. The work queue's target, published before this state, is what
+    /// makes the queue pair ready.
     ///
     /// # Errors
     ///
-    /// -FI_ENOTCONN before and after the connection, -FI_EOPBADSTATE without transmits.
+    /// -FI_ENOTCONN before and after the connection, -FI_EOPBADSTATE if transmits are shut down or the endpoint
+    /// is not enabled.
     #[inline]
     pub(in crate::prov) fn check_transmit(&self) -> Result {
         match read_once(&self.0) {
@@ -169,11 +170,12 @@ impl AtomicConnState {
         }
     }
 
-    /// Whether a receive can be posted.
+    /// Checks that a receive can be posted.
     ///
     /// # Errors
     ///
-    /// -FI_ENOTCONN after the connection, -FI_EOPBADSTATE without receives.
+    /// -FI_ENOTCONN after the connection, -FI_EOPBADSTATE if receives are shut down or the endpoint is not
+    /// enabled.
     #[inline]
     pub(in crate::prov) fn check_receive(&self) -> Result {
         match read_once(&self.0) {
@@ -182,14 +184,14 @@ impl AtomicConnState {
         }
     }
 
-    /// What a transmit says that was refused with `errno`: a connection may have ended since it was
-    /// looked at, and drivers have their own words for that.
+    /// Returns the errno of a transmit that the driver refused with `errno`. If the connection has ended since
+    /// the check, the state's errno replaces the driver's.
     #[cold]
     pub(in crate::prov) fn transmit_error(&self, errno: Errno) -> Errno {
         self.check_transmit().err().unwrap_or(errno)
     }
 
-    /// The same for a receive.
+    /// Returns the errno of a receive that the driver refused with `errno`, as [`Self::transmit_error`].
     #[cold]
     pub(in crate::prov) fn receive_error(&self, errno: Errno) -> Errno {
         self.check_receive().err().unwrap_or(errno)
@@ -230,13 +232,13 @@ impl AtomicConnState {
         }
     }
 
-    /// Moves from one state to another; false if it was not in the first.
+    /// Changes the state from `from` to `to`; returns false if the state was not `from`.
     pub(in crate::prov) fn transition(&self, from: ConnState, to: ConnState) -> bool {
         self.0.cmpxchg(from as u32, to as u32, Full).is_ok()
     }
 
-    /// Moves to the state that `next` returns for the present one, and returns both; if `next` returns
-    /// none, the state stays, and is returned.
+    /// Changes the state to the one that `next` returns for the current state, and returns both. If `next`
+    /// returns none, the state stays, and the error holds it.
     pub(in crate::prov) fn transition_with(
         &self,
         next: impl Fn(ConnState) -> Option<ConnState>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a consumer asks for, as providers of connected endpoints understand it.
+//! Parsing of hints and addresses of a query, for the verbs and loop providers.
 
 use crate::{
     abi::{
@@ -25,7 +25,7 @@ pub(in crate::prov) fn net_from_namespace(net: &Namespace) -> Net {
     Net::new(net.as_raw())
 }
 
-/// The address that a numeric node and a numeric service name; none stands for any.
+/// Parses a numeric node and a numeric service; an absent one is the wildcard.
 ///
 /// # Errors
 ///
@@ -35,11 +35,11 @@ fn parse_addr(node: Option<&CStr>, service: Option<&CStr>) -> Result<SockAddr> {
     Ok(SockAddr::from(addr))
 }
 
-/// The two ends that a query names, by its strings or its hints.
+/// Returns the local and the peer's address of a query, from its strings or its hints.
 ///
 /// # Errors
 ///
-/// Those of [`parse`], and -FI_EINVAL for addresses that are none.
+/// Errors of [`parse_addr`], and -FI_EINVAL for hints whose addresses cannot be read.
 pub(in crate::prov) fn query_addrs(
     query: &Query<'_>,
 ) -> Result<(Option<SockAddr>, Option<SockAddr>)> {
@@ -59,29 +59,29 @@ pub(in crate::prov) fn query_addrs(
     }
 }
 
-/// Whether an endpoint of an info is to share its receives with others.
+/// Returns whether an info asks for a shared receive context.
 pub(in crate::prov) fn uses_shared_rx(info: &Info) -> bool {
     info.ep()
         .is_some_and(|ep| ep.rx_ctx_cnt == abi::FI_SHARED_CONTEXT)
 }
 
-/// What of a consumer's hints, or of its listener's info, decides what it is offered.
+/// Hints of a query, or info of a listener, as far as they select an offer.
 #[derive(Clone, Copy)]
 pub(in crate::prov) struct Hints {
     /// Requested capabilities; 0 requests all.
     pub(in crate::prov) caps: u64,
     /// Requested primary capabilities; 0 requests all.
     pub(in crate::prov) primary: u64,
-    /// What it has agreed to.
+    /// Mode bits that the consumer supports.
     mode: u64,
-    /// Whether transmits are to complete in the order in which they were posted.
+    /// Transmits must complete in the order in which they were posted.
     pub(in crate::prov) wants_comp_order: bool,
-    /// Whether endpoints are to share their receives.
+    /// Endpoints use a shared receive context.
     pub(in crate::prov) wants_shared_rx: bool,
 }
 
 impl Hints {
-    /// Those of `hints`; without any, everything is asked for and agreed to.
+    /// Reads `hints`. Without hints all capabilities are requested and all modes supported.
     pub(in crate::prov) fn from_info(hints: Option<&Info>) -> Self {
         match hints {
             None => Self {
@@ -101,10 +101,11 @@ impl Hints {
         }
     }
 
-    /// How many of the `there` bytes of remote CQ data it gets, and the mode that goes with them.
+    /// Returns the size of remote CQ data to offer, of the `there` bytes that the device has, and the mode bit
+    /// that goes with it.
     ///
-    /// Data beside a write uses up a receive of the target's, as immediate data does on the wire:
-    /// only a consumer that knows (FI_RX_CQ_DATA) gets both.
+    /// Remote CQ data of a write consumes a posted receive of the target, as immediate data does on the wire:
+    /// RMA and data are offered together only to a consumer whose mode has FI_RX_CQ_DATA.
     pub(in crate::prov) fn remote_cq_data(&self, there: usize) -> (usize, u64) {
         if there == 0 {
             (0, 0)

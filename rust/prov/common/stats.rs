@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What contexts have done, for those who look. Whoever counts holds the floor's lock.
+//! Statistics of transmit and receive contexts, for introspection.
+//!
+//! Each counter has one writer at a time: the caller holds the lock of the context's data path. [`Violations`]
+//! takes no lock.
 
 use crate::{
     abi::{
@@ -84,7 +87,7 @@ impl Violations {
     }
 }
 
-/// What a context has sent, or done to the memory of peers.
+/// Statistics of a transmit context.
 pub(in crate::prov) struct TxStats {
     sends: StatCounter,
     writes: StatCounter,
@@ -97,7 +100,7 @@ pub(in crate::prov) struct TxStats {
 }
 
 impl TxStats {
-    /// Nothing yet.
+    /// Returns counters at zero.
     pub(in crate::prov) const fn new() -> Self {
         Self {
             sends: StatCounter::new(),
@@ -111,7 +114,7 @@ impl TxStats {
         }
     }
 
-    /// An operation has begun that completes with these flags.
+    /// Counts the start of an operation of `len` bytes, whose completion will have `flags`.
     #[inline]
     pub(in crate::prov) fn record_start(&self, flags: u64, len: usize) {
         let kind = match flags {
@@ -124,20 +127,20 @@ impl TxStats {
         self.bytes.add(len as u64);
     }
 
-    /// There was no room for one.
+    /// Counts a post that was refused with -FI_EAGAIN.
     #[cold]
     pub(in crate::prov) fn record_eagain(&self) {
         self.eagain.add(1);
     }
 
-    /// One is over.
+    /// Counts a completion.
     #[inline]
     pub(in crate::prov) fn record_completion(&self, result: Result) {
         self.completed.add(1);
         self.errors.add(u64::from(result.is_err()));
     }
 
-    /// Tells all that.
+    /// Adds the counters to `told`.
     pub(in crate::prov) fn report(&self, told: &mut ObjectInfo<'_>) {
         let kinds = [&self.sends, &self.writes, &self.reads, &self.atomics].map(StatCounter::get);
         let [sends, writes, reads, atomics] = kinds;
@@ -157,7 +160,7 @@ impl TxStats {
     }
 }
 
-/// What a context has received.
+/// Statistics of a receive context.
 pub(in crate::prov) struct RxStats {
     posted: StatCounter,
     bytes: StatCounter,
@@ -167,7 +170,7 @@ pub(in crate::prov) struct RxStats {
 }
 
 impl RxStats {
-    /// Nothing yet.
+    /// Returns counters at zero.
     pub(in crate::prov) const fn new() -> Self {
         Self {
             posted: StatCounter::new(),
@@ -178,19 +181,19 @@ impl RxStats {
         }
     }
 
-    /// A receive has been posted, or a piece of a buffer has got a message.
+    /// Counts a posted receive, or a message placed in a multi-receive buffer.
     #[inline]
     pub(in crate::prov) fn record_post(&self) {
         self.posted.add(1);
     }
 
-    /// There was no room for one.
+    /// Counts a post that was refused with -FI_EAGAIN.
     #[cold]
     pub(in crate::prov) fn record_eagain(&self) {
         self.eagain.add(1);
     }
 
-    /// One is over, and has got so many bytes.
+    /// Counts the completion of a receive, with the number of bytes received.
     #[inline]
     pub(in crate::prov) fn record_completion(&self, result: Result<usize>) {
         self.completed.add(1);
@@ -200,7 +203,7 @@ impl RxStats {
         }
     }
 
-    /// Tells all that; so many wait for a message.
+    /// Adds the counters to `told`; `waiting` receives are posted.
     pub(in crate::prov) fn report(&self, waiting: usize, told: &mut ObjectInfo<'_>) {
         told.add_value(KOFI_VALUE_RX_DEPTH, waiting as u64);
         told.add_value(KOFI_VALUE_RECEIVES, self.posted.get());
