@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where the bytes of a message are, and copies between there and packets.
+//! I/O vectors of messages, and copies between them and packets.
 //!
-//! A message that fits into a packet, or some, is copied by the CPU: whoever sends it has its memory
-//! back soon, and whoever receives it need not have posted anything before it came. Of a longer one a
-//! device is told where it is.
+//! The CPU copies a message that fits into one packet or a few: the sender may reuse its memory soon, and the
+//! receive need not be posted before the message arrives. A device reads a longer message from where it is.
 
 use crate::{
     abi::{
@@ -28,19 +27,19 @@ use crate::{
 use core::ptr;
 use kernel::prelude::*;
 
-/// Most parts that the memory of a message may have.
+/// Limit of the segments of a message.
 pub(in crate::prov) const MAX_IOV: usize = 4;
 
-/// When memory is used.
+/// Time for which the memory of an operation has to stay valid.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BufLifetime {
-    /// Before its owner goes on: it may be anywhere in the kernel, a stack too.
+    /// Until the posting call returns: the memory may be on a stack.
     Call,
-    /// By whoever comes: it has to be there for all.
+    /// Until the operation completes: any thread or device may access it.
     Operation,
 }
 
-/// A run of bytes that the kernel sees at an address.
+/// Segment of bytes that are contiguous in the kernel's address space.
 #[derive(Clone, Copy, Default)]
 struct IoSeg {
     addr: usize,
@@ -48,7 +47,7 @@ struct IoSeg {
 }
 
 impl IoSeg {
-    /// That of a part which is not empty.
+    /// Returns the segment of a vector entry that is not empty.
     fn from_part(part: &VectorEntry, when: BufLifetime) -> Result<Self> {
         let (addr, len) = match part.start() {
             Start::Address(addr) => return Self::from_addr(addr, part.len(), when),
@@ -61,7 +60,7 @@ impl IoSeg {
         Ok(Self { addr, len })
     }
 
-    /// The same of an address.
+    /// Returns the segment of `len` bytes at a kernel address.
     #[inline(always)]
     fn from_addr(addr: usize, len: usize, when: BufLifetime) -> Result<Self> {
         match when {
@@ -73,19 +72,19 @@ impl IoSeg {
     }
 }
 
-/// The memory of a message, in order.
+/// Segments of a message's memory, in order.
 ///
 /// # Invariants
 ///
-/// The kernel sees each run, which is as valid as the [`Memory`] that this was made of; all of them together
-/// are no longer than memory can be.
+/// Each segment is mapped in the kernel, and valid as long as the [`Memory`] from which it was made; their total
+/// length does not overflow.
 #[derive(Clone, Copy, Default)]
 struct IoVec {
     segs: [IoSeg; MAX_IOV],
 }
 
 impl IoVec {
-    /// None.
+    /// Vector without segments.
     const EMPTY: Self = Self {
         segs: [IoSeg { addr: 0, len: 0 }; MAX_IOV],
     };
@@ -93,12 +92,12 @@ impl IoVec {
     #[inline(always)]
     fn new(memory: Memory<'_>, when: BufLifetime) -> Result<Self> {
         match memory {
-            // As nearly all is.
+            // The common case.
             Memory::Segments([segment]) if !segment.is_empty() => {
                 let mut runs = Self::EMPTY;
                 let [first, ..] = &mut runs.segs;
                 *first = IoSeg::from_addr(segment.addr(), segment.len(), when)?;
-                // INVARIANT: It has been looked at.
+                // INVARIANT: `from_addr` has checked the segment.
                 Ok(runs)
             }
             _ => Self::from_parts(memory, when),
@@ -130,18 +129,19 @@ impl IoVec {
             }
             Ok(())
         })?;
-        // INVARIANT: Each has been looked at.
+        // INVARIANT: `from_part` has checked each segment, and `total` did not overflow.
         Ok(runs)
     }
 
-    /// How many bytes there are. It is not kept: eight words are copied from register to register.
+    /// Returns the total length. It is not stored: eight words are passed in registers.
     #[inline(always)]
     fn len(&self) -> usize {
         let sum = |sum: usize, run: &IoSeg| sum.wrapping_add(run.len);
         self.segs.iter().fold(0, sum)
     }
 
-    /// Hands the runs that `len` bytes from `at` on are in to `f`, each with how many came before it.
+    /// Calls `f` for each segment of the `len` bytes at offset `at`, with the number of bytes before it. Returns
+    /// the number of bytes found.
     #[inline]
     fn for_each_segment(&self, at: usize, len: usize, mut f: impl FnMut(IoSeg, usize)) -> usize {
         let (mut skip, mut done) = (at, 0);
@@ -164,8 +164,8 @@ impl IoVec {
         done
     }
 
-    /// The first of the runs that `len` bytes from `at` on are in, as far as a device finds it in one
-    /// piece.
+    /// Returns the first segment of the `len` bytes at offset `at`, up to where it stops being physically
+    /// contiguous.
     ///
     /// # Safety
     ///
@@ -187,22 +187,23 @@ impl IoVec {
     }
 }
 
-/// The memory of a message that is sent.
+/// Source memory of an operation that sends.
 ///
 /// # Invariants
 ///
-/// Its owner has been given it for an operation that is not over.
+/// The memory belongs to an operation that has not completed.
 pub(in crate::prov) struct SrcBuf(IoVec);
 
 impl SrcBuf {
-    /// None.
+    /// Memory of no bytes.
     pub(in crate::prov) const EMPTY: Self = Self(IoVec::EMPTY);
 
     /// Wraps the memory of an operation that sends.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for more than [`MAX_IOV`], and for what is no memory of the kernel's; -FI_EMSGSIZE.
+    /// -FI_EINVAL for more than [`MAX_IOV`] segments and for addresses outside of the kernel's memory;
+    /// -FI_EMSGSIZE if the total length overflows.
     ///
     /// # Safety
     ///
@@ -217,7 +218,7 @@ impl SrcBuf {
     ///
     /// # Errors
     ///
-    /// As of [`Self::new`], but for the stack.
+    /// Errors of [`Self::new`]; a stack is accepted.
     ///
     /// # Safety
     ///
@@ -240,7 +241,7 @@ impl SrcBuf {
         Self(IoVec::from_region(part))
     }
 
-    /// Copies `len` bytes from `at` on to what is in `to` from `to_at` on, and says how much it was.
+    /// Copies `len` bytes at offset `at` to offset `to_at` of `to`. Returns the number of bytes copied.
     pub(in crate::prov) fn copy_range_to(
         &self,
         at: usize,
@@ -250,8 +251,8 @@ impl SrcBuf {
     ) -> usize {
         self.0.for_each_segment(at, len, |from, before| {
             to.0.for_each_segment(to_at + before, from.len, |into, done| {
-                // SAFETY: By the invariants one can be read and the other be written, `done` bytes into the
-                // first; they may be the same, where somebody sends to itself.
+                // SAFETY: By the invariants `from` can be read and `into` written, `done` bytes into `from`.
+                // They may overlap: an endpoint can send to itself.
                 unsafe {
                     ptr::copy(
                         (from.addr + done) as *const u8,
@@ -263,17 +264,17 @@ impl SrcBuf {
         })
     }
 
-    /// How many bytes it has.
+    /// Returns the total length.
     #[inline(always)]
     pub(in crate::prov) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns the first piece of `len` bytes from `at` on, for a device to read.
+    /// Returns the first contiguous segment of the `len` bytes at offset `at`, for a device to read.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for what is not there any more.
+    /// -FI_EINVAL if the memory is not mapped any more.
     ///
     /// # Safety
     ///
@@ -287,7 +288,7 @@ impl SrcBuf {
         unsafe { self.0.first_contiguous(at, len) }
     }
 
-    /// Returns all parts, to be registered; array entries after the last part are empty.
+    /// Returns all segments, to be registered; array entries after the last segment are empty.
     ///
     /// # Safety
     ///
@@ -298,23 +299,23 @@ impl SrcBuf {
         self.0.segs.map(part)
     }
 
-    /// Copies what is there from `at` on to `packet`, and says how much it was.
+    /// Copies the bytes at offset `at` to `packet`. Returns the number of bytes copied.
     #[inline(always)]
     pub(in crate::prov) fn copy_to_slice(&self, at: usize, packet: &mut [u8]) -> usize {
         let (to, len) = (packet.as_mut_ptr(), packet.len());
         self.0.for_each_segment(at, len, |run, before| {
-            // SAFETY: The runs are together no longer than the packet, whose memory is ours. By the
-            // invariants the run can be read; whoever changes it meanwhile sends one thing or the other.
+            // SAFETY: The segments together are no longer than the packet, to which this has exclusive access.
+            // By the invariants the segment can be read; a concurrent write changes which bytes are sent.
             unsafe { ptr::copy_nonoverlapping(run.addr as *const u8, to.add(before), run.len) };
         })
     }
 }
 
-/// Returns the descriptor of each part of `memory` that is not empty.
+/// Returns the descriptor of each segment of `memory` that is not empty.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for more than [`MAX_IOV`].
+/// -FI_EINVAL for more than [`MAX_IOV`] segments.
 pub(in crate::prov) fn collect_descriptors(
     memory: Memory<'_>,
     descriptors: &[Descriptor],
@@ -334,11 +335,11 @@ pub(in crate::prov) fn collect_descriptors(
     Ok(found)
 }
 
-/// The memory of an operation, as it is lent to a device.
+/// Memory of an operation that a device accesses, with the segments' descriptors.
 ///
 /// # Invariants
 ///
-/// As of [`SrcBuf`], or [`DstBuf`] for what the device writes; the descriptors are the parts'.
+/// The invariants of [`SrcBuf`], or of [`DstBuf`] if the device writes, hold; descriptor `i` belongs to segment `i`.
 pub(in crate::prov) struct DeviceBuf {
     iov: IoVec,
     descriptors: [Descriptor; MAX_IOV],
@@ -349,7 +350,7 @@ impl DeviceBuf {
     ///
     /// # Errors
     ///
-    /// As of [`SrcBuf::new`].
+    /// Errors of [`SrcBuf::new`].
     ///
     /// # Safety
     ///
@@ -384,22 +385,22 @@ impl DeviceBuf {
     }
 }
 
-/// The memory of a message that is received.
+/// Destination memory of an operation that receives.
 ///
 /// # Invariants
 ///
-/// Its owner has been given it for an operation that is not over, and has lent it to no device.
+/// The memory belongs to an operation that has not completed, and no device accesses it.
 pub(in crate::prov) struct DstBuf(IoVec);
 
 impl DstBuf {
-    /// None.
+    /// Memory of no bytes.
     pub(in crate::prov) const EMPTY: Self = Self(IoVec::EMPTY);
 
     /// Wraps the memory of an operation that receives.
     ///
     /// # Errors
     ///
-    /// As of [`SrcBuf::new`].
+    /// Errors of [`SrcBuf::new`].
     ///
     /// # Safety
     ///
@@ -422,11 +423,12 @@ impl DstBuf {
         Self(IoVec::from_region(part))
     }
 
-    /// All of it, for whoever receives into it in this operation's place; what is behind the last part is empty.
+    /// Returns all segments, for a receive that takes this operation's place; array entries after the last segment
+    /// are empty.
     ///
     /// # Safety
     ///
-    /// That receive completes before the operation that owns this memory, and this object is not used any more.
+    /// The receive completes before the operation that owns this memory, and this object is not used any more.
     pub(in crate::prov) unsafe fn segments(&self) -> [Segment; MAX_IOV] {
         // SAFETY: By the invariant, and this function's safety requirement.
         let part = |run: IoSeg| unsafe { Segment::new(run.addr as *mut _, run.len) };
@@ -447,14 +449,14 @@ impl DstBuf {
         }
     }
 
-    /// How many bytes it has.
+    /// Returns the total length.
     #[inline(always)]
     pub(in crate::prov) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Takes the first `len` bytes off memory of a single part, or as many as there are, for an operation of
-    /// their own. What is left begins at the next multiple of `alignment`, a power of two.
+    /// Splits the first `len` bytes, or all if there are fewer, off memory of one segment, for an operation of
+    /// their own. The rest begins at the next multiple of `alignment`, a power of two.
     pub(in crate::prov) fn split_off_front(&mut self, len: usize, alignment: usize) -> Self {
         let [run, ..] = &mut self.0.segs;
         let len = len.min(run.len);
@@ -468,15 +470,15 @@ impl DstBuf {
         let taken = len.saturating_add(gap).min(run.len);
         run.addr = run.addr.wrapping_add(taken);
         run.len -= taken;
-        // INVARIANT: It is as valid as all of it, and nobody else has it any more.
+        // INVARIANT: The bytes are valid as part of `self`, which does not have them any more.
         Self(cut)
     }
 
-    /// Returns the first piece of `len` bytes from `at` on, for a device to write.
+    /// Returns the first contiguous segment of the `len` bytes at offset `at`, for a device to write.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for what is not there any more.
+    /// -FI_EINVAL if the memory is not mapped any more.
     ///
     /// # Safety
     ///
@@ -491,31 +493,31 @@ impl DstBuf {
         unsafe { self.0.first_contiguous(at, len) }
     }
 
-    /// Copies `packet` to what is there from `at` on, and says for how much of it there was room.
+    /// Copies `packet` to offset `at`. Returns the number of bytes that fitted.
     #[inline(always)]
     pub(in crate::prov) fn copy_from_slice(&self, at: usize, packet: &[u8]) -> usize {
         let (from, len) = (packet.as_ptr(), packet.len());
         self.0.for_each_segment(at, len, |run, before| {
-            // SAFETY: The runs are together no longer than the packet, whose memory is ours. By the
-            // invariants nobody else uses the run.
+            // SAFETY: The segments together are no longer than the packet, to which this has access. By the
+            // invariants nothing else accesses the segment.
             unsafe { ptr::copy_nonoverlapping(from.add(before), run.addr as *mut u8, run.len) };
         })
     }
 }
 
-/// The bytes of a message that has come.
+/// Bytes of a received message.
 pub(in crate::prov) trait Payload {
-    /// How many there are.
+    /// Returns the length.
     fn len(&self) -> usize;
 
-    /// Copies them to where they are wanted, and says for how many there was room.
+    /// Copies the bytes to `to`. Returns the number of bytes that fitted.
     fn copy_to(&self, to: &DstBuf) -> usize;
 
-    /// Keeps a copy of them. Any context.
+    /// Returns a copy. Any context; the allocation is GFP_NOWAIT.
     ///
     /// # Errors
     ///
-    /// -FI_ENOMEM, which is to be expected.
+    /// -FI_ENOMEM.
     fn to_kvec(&self) -> Result<KVec<u8>>;
 }
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that peers have operations done to: where each key leads.
+//! Memory regions of a domain by remote key, for RMA and atomics that the CPU executes.
 //!
-//! The CPU does them, a word at a time, as it does the kernel's own atomic operations: they are atomic
-//! with those too, and with each other whichever endpoint they come to. What a device is asked to do to
-//! the same memory is another matter.
+//! Atomic operations use the kernel's atomics, one element at a time: they are atomic with those of other
+//! endpoints and with the kernel's own, but not with operations of a device on the same memory.
 //!
-//! The spinlock guards the tree. It is held while elements are changed; who copies more keeps the region
-//! open, so that nobody is inside one that has been closed. It is a leaf.
+//! The spinlock guards the tree, and is held while elements change. A longer copy holds a [`MrGuard`] instead,
+//! for which the close of the region waits. The lock is a leaf.
 
 use crate::{
     abi::{
@@ -51,14 +50,14 @@ use kernel::{
     },
 };
 
-/// What an operation does to memory.
+/// Access of an operation to remote memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::prov) enum AccessKind {
-    /// It reads it.
+    /// Read.
     Read,
-    /// It writes it, and tells nothing of it.
+    /// Write, without returning old values.
     Write,
-    /// Both.
+    /// Read and write.
     ReadWrite,
 }
 
@@ -123,42 +122,42 @@ impl EpRights {
     }
 }
 
-/// Elements of an atomic operation's, as peers name them.
+/// Remote elements of an atomic operation: `struct fi_rma_ioc`.
 #[derive(Clone, Copy)]
 pub(in crate::prov) struct RmaIoc {
-    /// Where the first is.
+    /// Address of the first element.
     pub(in crate::prov) addr: u64,
-    /// How many there are.
+    /// Number of elements.
     pub(in crate::prov) count: u64,
-    /// What opens them.
+    /// Key of the region.
     pub(in crate::prov) key: u64,
 }
 
-/// A run of addresses.
+/// Range of kernel addresses.
 #[derive(Clone, Copy)]
 struct AddrRange {
     addr: usize,
     len: usize,
 }
 
-/// A region that is open.
+/// Open region.
 ///
 /// # Invariants
 ///
-/// The memory of its runs is there as long as it stands in the tree.
+/// The memory of its ranges is valid while the entry is in the tree.
 struct MrEntry {
-    /// How peers name the first byte.
+    /// Address by which peers name the first byte.
     base: u64,
     ranges: KVVec<AddrRange>,
     access: Access,
-    /// How many have bytes of it in hand without the lock.
+    /// Number of [`MrGuard`]s of the region.
     users: usize,
-    /// Whether it is closed as soon as there are none.
+    /// The close waits for the last guard; new accesses fail.
     is_closing: bool,
 }
 
 impl MrEntry {
-    /// Where the byte is that peers name so, and how many there are in a row from it on.
+    /// Returns the contiguous range that begins at the remote address `addr`.
     fn find_range(&self, addr: u64) -> Option<AddrRange> {
         let mut at = usize::try_from(addr.checked_sub(self.base)?).ok()?;
         for run in &self.ranges {
@@ -173,7 +172,7 @@ impl MrEntry {
         None
     }
 
-    /// Whether there are so many bytes from the one on that peers name so.
+    /// Returns whether the region has `len` bytes at the remote address `addr`.
     fn contains(&self, addr: u64, len: usize) -> bool {
         let total = self.ranges.iter().map(|run| run.len).sum::<usize>();
         let at = addr.checked_sub(self.base).map(usize::try_from);
@@ -181,11 +180,11 @@ impl MrEntry {
         end.is_some_and(|end| end <= total)
     }
 
-    /// The element that peers name so.
+    /// Returns the element at the remote address `addr`.
     ///
     /// # Errors
     ///
-    /// -FI_EACCES if it is not all in there, -FI_EINVAL if it does not lie where such elements lie.
+    /// -FI_EACCES if it is not inside of one range, -FI_EINVAL if it is misaligned.
     fn element_at(&self, addr: u64, datatype: Datatype) -> Result<MrElement<'_>> {
         let run = self.find_range(addr).ok_or(Errno::EACCES)?;
         let size = datatype.size();
@@ -195,7 +194,7 @@ impl MrEntry {
         if run.len < size {
             return Err(Errno::EACCES);
         }
-        // INVARIANT: Looked at just now; the memory is there by the invariant.
+        // INVARIANT: Size and alignment have been checked; the memory is valid by the entry's invariant.
         Ok(MrElement {
             addr: run.addr,
             datatype,
@@ -204,11 +203,11 @@ impl MrEntry {
     }
 }
 
-/// An element of a region.
+/// Element of a region.
 ///
 /// # Invariants
 ///
-/// Its memory is there for `'a`, and it lies where such elements lie.
+/// The element's memory is valid for `'a`, and aligned for its datatype.
 pub(in crate::prov) struct MrElement<'a> {
     addr: usize,
     datatype: Datatype,
@@ -217,13 +216,13 @@ pub(in crate::prov) struct MrElement<'a> {
 
 macro_rules! change {
     ($new:ident, $addr:expr, $atomic:ty, $number:ty) => {{
-        // SAFETY: By the invariants the memory is there and aligned. Whoever else uses it meanwhile does so
-        // by atomic operations, or accepts whatever it finds.
+        // SAFETY: By the invariants the memory is valid and aligned. Concurrent accesses are atomic operations,
+        // or the consumer accepts any value.
         let word = unsafe { Atomic::<$atomic>::from_ptr($addr as *mut $atomic) };
         let mut old = word.load(Relaxed);
         loop {
             let new = $new(u64::from(old as $number)) as $number as $atomic;
-            // What stays as it is may be memory that nobody can write.
+            // A value that stays the same is not written: the memory may be read-only.
             if new == old {
                 break;
             }
@@ -237,7 +236,7 @@ macro_rules! change {
 }
 
 impl MrElement<'_> {
-    /// Puts what `new` makes of it in its place, at once for all who look, and says what there was.
+    /// Replaces the value atomically by the one that `new` returns for it. Returns the old value.
     pub(in crate::prov) fn update(&self, mut new: impl FnMut(u64) -> u64) -> u64 {
         match self.datatype.size() {
             1 => change!(new, self.addr, i8, u8),
@@ -248,18 +247,18 @@ impl MrElement<'_> {
     }
 }
 
-/// The regions of a domain that peers may reach.
+/// Regions of a domain that peers can access, by key.
 #[pin_data]
 pub(in crate::prov) struct MrTable {
     #[pin]
     entries: FastLockIrq<RBTree<u64, MrEntry>>,
-    /// Told when the last visitor has left a region that is to be closed.
+    /// Notified when the last guard of a closing region is dropped.
     #[pin]
     released: CondVar,
 }
 
 impl MrTable {
-    /// None yet. May sleep.
+    /// Creates an empty table. May sleep.
     ///
     /// # Errors
     ///
@@ -275,12 +274,12 @@ impl MrTable {
         )?)
     }
 
-    /// Hands each element of `targets` to `act`, with its number, once all have been found. Any context.
+    /// Calls `act` for each element of `targets`, with its index, after all have been checked. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_EACCES for a key that opens nothing, for what is outside, and for a right that is missing;
-    /// -FI_EINVAL for what does not lie where such elements lie. Then nothing has been done.
+    /// -FI_EACCES for an unknown key, a range outside of the region and a missing right; -FI_EINVAL for a
+    /// misaligned element. `act` has not been called then.
     pub(in crate::prov) fn for_each_element(
         &self,
         targets: impl IntoIterator<Item = RmaIoc> + Clone,
@@ -310,7 +309,7 @@ impl MrTable {
         visit(&mut act)
     }
 
-    /// Opens `memory`, which peers know by `key`, until what is returned is dropped. May sleep.
+    /// Opens `memory` to peers under `key`, until the result is dropped. May sleep.
     pub(in crate::prov) fn register(
         self: &Arc<Self>,
         key: u64,
@@ -326,7 +325,7 @@ impl MrTable {
             };
             runs.push(run, GFP_KERNEL)?;
         }
-        // INVARIANT: The memory is there until it is not registered any more.
+        // INVARIANT: The memory is valid until the registration ends.
         let region = MrEntry {
             base: addressing.base(memory),
             ranges: runs,
@@ -336,7 +335,7 @@ impl MrTable {
         };
         let node = RBTreeNode::new(key, region, GFP_KERNEL)?;
         let replaced = self.entries.lock().insert(node);
-        // No two have the same key at a time.
+        // Keys are unique: nothing was replaced.
         drop(replaced);
         Ok(MrRegistration {
             table: self.clone(),
@@ -344,8 +343,8 @@ impl MrTable {
         })
     }
 
-    /// The same by a key that nobody guesses: of four bytes, as those of devices have, or of more than that
-    /// if it `is_long`, where those of a device are as well. May sleep.
+    /// Opens `memory` to peers under a random key of four bytes, the size of a device's keys, or of eight bytes if
+    /// `is_long`, which cannot be a device's key. May sleep.
     pub(in crate::prov) fn register_random_key(
         self: &Arc<Self>,
         memory: &[Segment],
@@ -365,12 +364,12 @@ impl MrTable {
         }
     }
 
-    /// Keeps a region from being closed for a while: that which `key` opens, in which `len` bytes from `addr`
-    /// on are touched, one at least. Any context.
+    /// Returns a guard for `len` bytes, at least one, at `addr` of the region of `key`: the close of the region
+    /// waits for it. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_EACCES for a key that opens nothing, for what is outside, and for a right that is missing.
+    /// -FI_EACCES for an unknown key, a range outside of the region and a missing right.
     pub(in crate::prov) fn acquire(
         &self,
         key: u64,
@@ -392,7 +391,7 @@ impl MrTable {
     }
 }
 
-/// That bytes of a region are there.
+/// Keeps a region open while its bytes are accessed without the lock.
 pub(in crate::prov) struct MrGuard<'a> {
     table: &'a MrTable,
     key: u64,
@@ -401,7 +400,7 @@ pub(in crate::prov) struct MrGuard<'a> {
 }
 
 impl MrGuard<'_> {
-    /// Hands them to `f`, run by run, each with how many came before it.
+    /// Calls `f` for each contiguous segment of the bytes, with the number of bytes before it.
     pub(in crate::prov) fn for_each_segment(&self, mut f: impl FnMut(&Segment, usize)) {
         let mut done = 0;
         while done < self.len {
@@ -410,12 +409,12 @@ impl MrGuard<'_> {
             let run =
                 region.and_then(|region| region.find_range(self.addr.wrapping_add(done as u64)));
             drop(tree);
-            // By the look at them there are so many.
+            // `acquire` has checked the range.
             let Some(run) = run else {
                 return;
             };
             let len = run.len.min(self.len - done);
-            // SAFETY: The region is not closed before this is dropped.
+            // SAFETY: The region is not closed before the guard is dropped.
             f(&unsafe { Segment::new(run.addr as *mut _, len) }, done);
             done += len;
         }
@@ -434,14 +433,14 @@ impl Drop for MrGuard<'_> {
     }
 }
 
-/// That a region is open.
+/// Registration of a region. Dropping it closes the region, and waits for its guards. May sleep.
 pub(in crate::prov) struct MrRegistration {
     table: Arc<MrTable>,
     key: u64,
 }
 
 impl MrRegistration {
-    /// What opens it.
+    /// Returns the region's key.
     pub(in crate::prov) fn key(&self) -> u64 {
         self.key
     }
