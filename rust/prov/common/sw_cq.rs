@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues whose entries are made here.
+//! Software completion queue: a ring to which providers add entries.
 //!
-//! The spinlock guards the ring; it is a leaf and is held with interrupts off. Room in the ring is taken
-//! before an operation is posted, so that what completes always finds some.
+//! The spinlock guards the ring; it is a leaf and is held with interrupts off. An entry is reserved before an
+//! operation is posted, so that its completion always has one.
 
 #[cfg(CONFIG_KUNIT = "y")]
 mod tests;
@@ -57,43 +57,41 @@ use kernel::{
     },
 };
 
-/// Completions that a queue opened with size 0 holds.
+/// Size of a queue opened with size 0.
 const DEFAULT_SIZE: usize = 1024;
 
-/// Room beside the asked size, which queues of devices have as well.
+/// Entries beyond the requested size, as queues of devices have them.
 const EXTRA_ENTRIES: usize = 64;
 
-/// Most completions that a queue can hold.
+/// Limit of the requested size.
 const MAX_SIZE: usize = 1 << 20;
 
-/// Who fills a queue.
+/// Source of entries that is polled when a reader finds the ring empty.
 pub(in crate::prov) trait ProgressSource: Send + Sync {
-    /// Puts what has come meanwhile into its queues; false if nothing has, as far as is known. Any context.
+    /// Adds entries for operations that have completed since. Returns false if it knows of none. Any context.
     fn progress(&self) -> bool;
 
-    /// A reader of one of them waits until it is told. Any context.
+    /// Arms the source: it has to notify the queue of its next entry, as a reader sleeps. Any context.
     fn arm(&self);
 
-    /// The first `count` outcomes of one of its queues have been forwarded to the queue of that reader's owner. Any
-    /// context.
+    /// Reports that the first `count` entries of a queue have been forwarded to the peer queue's owner. Any context.
     fn entries_forwarded(&self, _count: u64) {}
 }
 
-/// Who fills queues, as its owner has it.
+/// Owner's handle of a [`ProgressSource`]. Dropping it waits until no reader is inside the source; may sleep.
 ///
-/// A reader may be with it still when it has been dismissed, and the last to let go of it, in a context in which
-/// what it has cannot be freed. So the owner waits for that, who has all of it until then: dropping this may
-/// sleep.
+/// A reader may hold the last reference on a detached source, in a context where its resources cannot be freed.
+/// The owner therefore keeps them until the reader's reference is gone.
 pub(in crate::prov) struct ProgressHandle {
     // Dropped in this order.
     source: Arc<dyn ProgressSource>,
     _detach_wait: DetachWait,
 }
 
-/// Waits when it is dropped, until a feeder has gone.
+/// Waits, when it is dropped, until the source has been dropped.
 struct DetachWait(Arc<sync::Completion>);
 
-/// The last that a feeder drops: says that it has gone.
+/// Field of a source that it drops last, which completes the owner's wait.
 pub(in crate::prov) struct DetachGuard(Arc<sync::Completion>);
 
 impl Drop for DetachGuard {
@@ -103,7 +101,7 @@ impl Drop for DetachGuard {
 }
 
 impl ProgressHandle {
-    /// That of the feeder that `make` makes. May sleep.
+    /// Creates the source by `make`. May sleep.
     ///
     /// # Errors
     ///
@@ -127,18 +125,18 @@ impl Drop for DetachWait {
     }
 }
 
-/// One who has been admitted, and how often.
+/// Attached source, and how often it was attached.
 struct SourceEntry {
     source: Arc<dyn ProgressSource>,
     attach_count: usize,
 }
 
-/// What there is, and who is to be told or asked. There is never more than the room that was taken.
+/// State under the lock: the entries, and the sources to poll. There are never more entries than reservations.
 struct CqRing {
     entries: EntryFifo,
-    /// A reader has asked to be told, and has not come since.
+    /// A reader has armed the queue and has not read since.
     has_waiter: bool,
-    /// Who fills it.
+    /// Attached sources.
     sources: KVec<SourceEntry>,
 }
 
@@ -151,63 +149,64 @@ impl CqRing {
         })
     }
 
-    /// Whether a reader has nothing to do: there is nothing, and nobody is to be told that it has come, or asked.
+    /// Returns whether a read has nothing to do: no entries, no armed reader and no source to poll.
     #[inline(always)]
     fn is_idle(&self) -> bool {
         self.entries.is_empty() && !self.has_waiter && self.sources.is_empty()
     }
 
-    /// One of those who fill it, and whether there are more.
+    /// Returns the source at an index, and whether there are more.
     fn source_at(&self, at: usize) -> Option<(Arc<dyn ProgressSource>, bool)> {
         let source = self.sources.get(at)?.source.clone();
         Some((source, self.sources.len() > at + 1))
     }
 }
 
-/// In a cache line of its own.
+/// Value in a cache line of its own.
 #[repr(align(64))]
 struct CacheAligned<T>(T);
 
-/// What a reader finds.
+/// Result of reading the ring.
 enum RingRead {
-    /// So many outcomes, which have been taken.
+    /// Number of entries that were read.
     Entries(usize),
-    /// A failure, which is to be read otherwise.
+    /// The first entry is an error, which `fi_cq_readerr()` reads.
     Error,
-    /// Nothing: somebody is to be asked, and whether there are others.
+    /// No entry. Holds the first source to poll, and whether there are more.
     Empty(Option<(Arc<dyn ProgressSource>, bool)>),
 }
 
-/// A completion queue.
+/// Software completion queue.
 #[pin_data]
 pub(crate) struct SwCq {
-    /// Its lock is never held while a feeder is at work.
+    /// Entries and sources. The lock is not held while a source is called.
     #[pin]
     ring: FastLockIrq<CqRing>,
-    /// Whether the ring [is](Ring::is_quiet), for readers who come again and again: they keep the lock from
-    /// nobody who puts something there. Changed under it.
+    /// Copy of [`CqRing::is_idle`] that pollers read without the lock, so that they do not contend with the
+    /// writers. Written under the lock.
     is_idle: CacheAligned<Atomic<u32>>,
     size: usize,
-    /// Whether the source of an entry is an address, which readers are told. It is one of an endpoint otherwise.
+    /// An entry's source is a peer's address, which `fi_cq_readfrom()` returns. Otherwise it is an endpoint.
     has_addresses: bool,
-    /// Who takes what is put, in place of the ring.
+    /// Receiver of the entries instead of the ring.
     sink: Option<Arc<dyn PeerSink>>,
-    /// Set if its reader forwards outcomes to another queue.
+    /// Set if the reader forwards entries to another queue.
     is_forwarded: Atomic<u32>,
     reservation: FreeSlots,
-    /// Set while a poster waits for room here: room that comes back without a reader then wakes the readers.
+    /// Set while a refused poster waits for an entry: a reservation released without a read then wakes the readers.
     entry_waiter: WaitFlag,
-    /// Set while a poster waits for a free operation of its endpoint: the next one to end then wakes the readers.
+    /// Set while a refused poster waits for a free slot of its endpoint: the end of the next operation then wakes the
+    /// readers.
     slot_waiter: WaitFlag,
     #[pin]
     interrupts: Notifier,
-    /// What readers have been told of, under the ring's lock.
+    /// Numbers of entries and errors read. Written under the ring's lock.
     entries_read: StatCounter,
     errors_read: StatCounter,
 }
 
 impl SwCq {
-    /// Opens a queue whose readers are told whom a message is from. May sleep.
+    /// Opens a queue whose entries have source addresses. May sleep.
     ///
     /// # Errors
     ///
@@ -216,20 +215,20 @@ impl SwCq {
         Self::build(attr, 0, true, None)
     }
 
-    /// Opens one for connected endpoints, each of whose entries has the endpoint that it is of. May sleep.
+    /// Opens a queue for connected endpoints: an entry's source is its endpoint. May sleep.
     ///
     /// # Errors
     ///
-    /// As of [`Self::new`].
+    /// Errors of [`Self::new`].
     pub(in crate::prov) fn new_connected(attr: &Attr) -> Result<Arc<Self>> {
         Self::build(attr, EXTRA_ENTRIES, false, None)
     }
 
-    /// The same, whose entries `sink` takes. May sleep.
+    /// Opens a queue for connected endpoints whose entries go to `sink`. May sleep.
     ///
     /// # Errors
     ///
-    /// As of [`Self::new`].
+    /// Errors of [`Self::new`].
     pub(in crate::prov) fn new_with_sink(
         attr: &Attr,
         sink: Arc<dyn PeerSink>,
@@ -271,8 +270,8 @@ impl SwCq {
         )?)
     }
 
-    /// Has a reader who finds nothing ask `filling`, until it has been [dismissed](Self::dismiss) as often
-    /// as it was admitted. May sleep.
+    /// Attaches a source, which a reader polls when the ring is empty. It has to be [detached](Self::detach_source)
+    /// as often as it was attached. May sleep.
     ///
     /// # Errors
     ///
@@ -288,7 +287,7 @@ impl SwCq {
                 return Ok(());
             }
             if spare.capacity() > ring.sources.len() {
-                // Moved under the lock into memory that was allocated outside of it.
+                // The vector grows into memory that was allocated without the lock.
                 for there in ring.sources.drain_all() {
                     let _ = spare.push_within_capacity(there);
                 }
@@ -307,8 +306,8 @@ impl SwCq {
         }
     }
 
-    /// Has nobody ask it any more, unless it was admitted more often: one who does so now may still be
-    /// there. May sleep.
+    /// Detaches a source once. After the last time no new reader polls it; a reader that has begun may still be
+    /// inside. May sleep.
     pub(in crate::prov) fn detach_source(&self, handle: &ProgressHandle) {
         let mut ring = self.ring.lock();
         let is = |there: &SourceEntry| Arc::ptr_eq(&there.source, &handle.source);
@@ -324,13 +323,13 @@ impl SwCq {
         drop(gone);
     }
 
-    /// Has readers know whether they have anything to do.
+    /// Publishes [`CqRing::is_idle`]. The lock is held.
     #[inline(always)]
     fn update_idle(&self, ring: &CqRing) {
         store_release(&self.is_idle.0, ring.is_idle().into());
     }
 
-    /// Reserves room for one outcome. It is released when the outcome is read, by [`Self::complete_silent`], or by
+    /// Reserves an entry. It is released when the entry is read, by [`Self::complete_silent`], or by
     /// [`Self::release`]. Any context.
     #[inline]
     pub(in crate::prov) fn reserve(&self) -> bool {
@@ -340,40 +339,39 @@ impl SwCq {
     #[cold]
     fn reserve_or_set_waiter(&self) -> bool {
         self.entry_waiter.set();
-        // Room may have been released before the flag was seen.
+        // An entry may have been released before the flag was set.
         self.reservation.try_reserve(1)
     }
 
-    /// Requests that the end of the next operation wakes the readers and calls the handler, reported or not: all
-    /// operations of an endpoint are under way, and a post was refused. Called with the lock held under which they
-    /// end. Any context.
+    /// Makes the end of the next operation wake the readers and call the handler, even without an entry: a post
+    /// was refused for want of a free slot of its endpoint. The lock under which operations end is held. Any context.
     #[cold]
     pub(in crate::prov) fn set_slot_waiter(&self) {
         self.slot_waiter.set();
     }
 
-    /// Releases the room of `count` entries, and wakes the readers if a poster waits for that.
+    /// Releases `count` entries, and wakes the readers if a refused poster waits for one.
     #[inline]
     fn release_entries(&self, count: u32) {
-        // Full: either this sees the flag of a poster that found no room, or the poster sees the room.
+        // Full barrier: this sees the flag of a refused poster, or the poster sees the released entries.
         self.reservation.release(count);
         if count != 0 && self.entry_waiter.take() {
             self.wake_readers();
         }
     }
 
-    /// Wakes the readers and calls the handler: a poster that was refused can try again. Any context.
+    /// Wakes the readers and calls the handler: a refused poster can try again. Any context.
     pub(in crate::prov) fn wake_readers(&self) {
         self.interrupts.notify();
     }
 
-    /// Releases the room of an operation that has not been started. Any context.
+    /// Releases the entry of an operation that was not started. Any context.
     #[inline]
     pub(in crate::prov) fn release(&self) {
         self.release_entries(1);
     }
 
-    /// Releases the room of an operation that has ended without a completion entry. Any context.
+    /// Releases the entry of an operation that has ended without one. Any context.
     #[inline]
     pub(in crate::prov) fn complete_silent(&self) {
         self.release_entries(1);
@@ -382,12 +380,12 @@ impl SwCq {
         }
     }
 
-    /// The same of so many operations. Any context.
+    /// Releases the entries of `count` operations; a poster that waits for a slot is not woken. Any context.
     pub(in crate::prov) fn release_many(&self, count: u32) {
         self.release_entries(count);
     }
 
-    /// Tells the outcome of an operation that has taken room. Any context.
+    /// Adds an entry that was reserved, and notifies the readers. Any context.
     pub(in crate::prov) fn push(&self, outcome: CqEntry) {
         if let Some(sink) = &self.sink {
             self.release_entries(1);
@@ -400,7 +398,7 @@ impl SwCq {
         self.interrupts.notify();
     }
 
-    /// The same of a success, which is far smaller than what can be told of a failure.
+    /// Adds the entry of a success, which is much smaller than that of an error, as [`Self::push`].
     #[inline(always)]
     pub(in crate::prov) fn push_success(&self, done: Completion) {
         if self.sink.is_some() {
@@ -413,7 +411,8 @@ impl SwCq {
         self.interrupts.notify();
     }
 
-    /// Returns the number of outcomes added, if its reader [forwards them](Feeder::passed_on). Any context.
+    /// Returns the number of entries added so far, if the reader [forwards](ProgressSource::entries_forwarded) them.
+    /// Any context.
     pub(in crate::prov) fn forward_position(&self) -> Option<u64> {
         if load_acquire(&self.is_forwarded) == 0 {
             return None;
@@ -422,13 +421,13 @@ impl SwCq {
         Some(self.total_read() + ring.entries.len() as u64)
     }
 
-    /// Returns the number of outcomes read. The ring is locked.
+    /// Returns the number of entries read. The lock is held.
     fn total_read(&self) -> u64 {
         self.entries_read.get() + self.errors_read.get()
     }
 
-    /// Adds a success as [`Self::push_success`] does, but wakes readers only if a poster waits: otherwise the next wakeup
-    /// reports it too. Any context.
+    /// Adds the entry of a success, but wakes the readers only if a refused poster waits: otherwise the next
+    /// wakeup covers this entry too. Any context.
     pub(in crate::prov) fn push_success_quiet(&self, done: Completion) {
         if self.sink.is_some() {
             return self.push(CqEntry::Done(done));
@@ -437,13 +436,13 @@ impl SwCq {
         ring.entries.push(CqEntry::Done(done));
         self.update_idle(&ring);
         drop(ring);
-        // Room comes back when the entry is read.
+        // The reader of this entry will release it, and the poster can try again.
         if self.slot_waiter.take() || self.entry_waiter.take() {
             self.wake_readers();
         }
     }
 
-    /// Drops the outcomes that `goes` with. Any context.
+    /// Removes the entries for which `goes` returns true. Any context.
     pub(in crate::prov) fn discard_matching(&self, mut goes: impl FnMut(&CqEntry) -> bool) {
         let mut ring = self.ring.lock();
         let mut gone = 0;
@@ -461,17 +460,17 @@ impl SwCq {
         self.release_entries(gone);
     }
 
-    /// Whether nobody has anything to read. Any context.
+    /// Returns whether there is no entry. Any context.
     fn is_empty(&self) -> bool {
         self.ring.lock().entries.is_empty()
     }
 
-    /// Whether a reader waits until it is told. Any context.
+    /// Returns whether a reader has armed the queue. Any context.
     pub(in crate::prov) fn has_waiter(&self) -> bool {
         self.ring.lock().has_waiter
     }
 
-    /// Has `act` act upon each feeder; the first one is known.
+    /// Calls `act` for each source, without the lock; `next` is the first one.
     fn for_each_source(
         &self,
         mut next: Option<(Arc<dyn ProgressSource>, bool)>,
@@ -494,7 +493,7 @@ impl SwCq {
         has_come
     }
 
-    /// Reports to the feeders that the outcomes read so far have been forwarded: their reader has come back.
+    /// Reports to the sources that all entries read so far have been forwarded: the forwarding reader reads again.
     #[cold]
     fn report_forwarded(&self) {
         let ring = self.ring.lock();
@@ -503,7 +502,7 @@ impl SwCq {
         self.for_each_source(first, |feeder| feeder.entries_forwarded(count));
     }
 
-    /// Takes what there is into entries of one shape, and has each told to `see`.
+    /// Reads completions into entries of one format, and calls `see` for each.
     #[inline(always)]
     fn read_into<E: From<Completion>>(
         &self,
@@ -532,7 +531,7 @@ impl SwCq {
         }
     }
 
-    /// Takes nothing: whether there is something to be taken.
+    /// Checks for an entry without reading it.
     #[cold]
     fn peek(&self) -> Result<usize> {
         let first = self.ring.lock().source_at(0);
@@ -544,7 +543,7 @@ impl SwCq {
         }
     }
 
-    /// The same of what is in the ring.
+    /// Reads completions from the ring alone, as [`Self::read_into`].
     #[inline]
     fn read_ring<E: From<Completion>>(
         &self,
@@ -644,7 +643,7 @@ impl provider::CompletionQueue for SwCq {
     }
 
     fn arm(&self) -> bool {
-        // Whatever is put is told of; that it is put needs no reader, once this is known.
+        // From here on an entry notifies the readers. The sources, armed below, add it without being polled.
         let mut ring = self.ring.lock();
         ring.has_waiter = ring.entries.is_empty();
         self.update_idle(&ring);

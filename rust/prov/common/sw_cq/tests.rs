@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queues that a test fills.
+//! Tests of software completion queues.
 
 use super::*;
 use crate::{
@@ -67,7 +67,7 @@ fn failed(number: usize) -> CqEntry {
     })
 }
 
-/// The contexts of what is read into room for `N` entries.
+/// Reads up to `N` entries and returns their contexts.
 fn read<const N: usize>(queue: &SwCq) -> Result<[usize; N]> {
     let mut slots = EntrySlots::<fi_cq_msg_entry, N>::new();
     let count = queue.read(FormatEntry::entries(slots.as_mut_slots()))?;
@@ -111,7 +111,7 @@ mod cases {
         let ring = queue.ring.lock();
         assert_eq!(read::<1>(&queue).err(), Some(Errno::EAGAIN));
         drop(ring);
-        // Who is told of what comes is not any more when it has been here.
+        // A read disarms the queue.
         assert!(!queue.arm() && queue.has_waiter());
         assert_eq!(read::<1>(&queue).err(), Some(Errno::EAGAIN));
         assert!(!queue.has_waiter());
@@ -201,7 +201,7 @@ mod cases {
         Ok(())
     }
 
-    /// Has something to tell when it is asked the first time.
+    /// Adds an entry when it is polled for the first time.
     struct Once {
         queue: Arc<SwCq>,
         asked: Arc<Atomic<u32>>,
@@ -221,7 +221,7 @@ mod cases {
         fn arm(&self) {}
     }
 
-    /// One who fills a queue, and how often it has been asked.
+    /// Source, and how often it was polled.
     fn once(queue: &Arc<SwCq>) -> Result<(ProgressHandle, Arc<Atomic<u32>>)> {
         let times = Arc::new(Atomic::new(0), GFP_KERNEL)?;
         let once = ProgressHandle::new(|farewell| Once {
@@ -247,7 +247,7 @@ mod cases {
         assert!(queue.arm());
         assert_eq!(read::<2>(&queue), Ok([1, 0]));
         assert_eq!(asked(), 1);
-        // It was admitted twice.
+        // The source was attached twice.
         queue.detach_source(&once);
         queue.progress();
         assert_eq!(asked(), 2);
