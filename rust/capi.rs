@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The C API: pointers in, calls of [`fi`](crate::fi), errno out.
+//! The C API: translates C arguments, calls [`fi`](crate::fi), and returns errnos.
 //!
-//! C callers hold `fid` structs with tables of calls. Those for control end in the objects of
-//! [`fi`](crate::fi); those of the data path are made for each provider's own types ([`ops_tables`]), so
-//! that one indirect call leads from `fi_send()` to its code.
+//! C callers hold `fid` structs with tables of calls. The control calls lead to the objects of
+//! [`fi`](crate::fi). The tables of the data path are generic over each provider's own types
+//! ([`ops_tables`]), so that `fi_send()` reaches the provider's code with one indirect call.
 //!
-//! Whatever stands in a table is called through the inline of that name in `include/rdma`, whose
-//! documentation is its safety contract; the same holds for the `try_` functions behind them.
+//! Each function in a table is called through the inline function in `include/rdma` that its comments name,
+//! for example `fi_send()`. The documentation of the inline function is the safety contract of the function
+//! in the table, and of the `try_` function behind it.
 
 #![allow(clippy::missing_safety_doc)]
 

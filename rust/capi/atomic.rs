@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Atomic operations: the table of `fid_ep.atomic` for a provider's endpoints, and
+//! Atomic operations for C callers: the table of `fid_ep.atomic` for a provider's endpoints, and
 //! `fi_query_atomic()`.
 
 mod args;
@@ -55,7 +55,7 @@ use core::{
 };
 use kernel::prelude::*;
 
-/// The calls for endpoints of type `E`.
+/// Table of calls for endpoints of type `E`.
 pub(super) struct Table<E>(PhantomData<E>);
 
 impl<E: Endpoint> Table<E> {
@@ -76,18 +76,18 @@ impl<E: Endpoint> Table<E> {
         ..nosys::ATOMIC
     };
 
-    /// A call whose flags are the endpoint's.
+    /// Posts an operation with the endpoint's flags.
     ///
     /// # Safety
     ///
-    /// As a C caller of the calls in the table promises.
+    /// The contract of the call in the table.
     unsafe fn plain(
         ep: *mut fid_ep,
         context: *mut c_void,
         dest_addr: fi_addr_t,
         call: Call,
     ) -> isize {
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the contract of the call in the table.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
             let terms = XferArgs::plain(context, object.transmit_flags()).with(dest_addr);
@@ -95,11 +95,12 @@ impl<E: Endpoint> Table<E> {
         }
     }
 
-    /// A call of one element with a result, if there is a short way for it.
+    /// Posts an operation on one element with a result on the provider's fast path; `None` if the fast path
+    /// does not apply.
     ///
     /// # Safety
     ///
-    /// As a C caller of the calls in the table promises, of a single element at each address.
+    /// The contract of the call in the table, for a single element at each address.
     #[inline(always)]
     unsafe fn short(
         ep: *mut fid_ep,
@@ -109,7 +110,7 @@ impl<E: Endpoint> Table<E> {
         words: SingleElement,
         remote: &fi_rma_ioc,
     ) -> Option<isize> {
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the contract of the call in the table.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
             let terms = XferArgs::plain(context, object.transmit_flags()).with(dest_addr);
@@ -117,18 +118,18 @@ impl<E: Endpoint> Table<E> {
         }
     }
 
-    /// A call with flags of its own.
+    /// Posts an operation with flags of the call's own.
     ///
     /// # Safety
     ///
-    /// As a C caller of the calls in the table promises.
+    /// The contract of the call in the table.
     unsafe fn message(
         ep: *mut fid_ep,
         msg: *const fi_msg_atomic,
         flags: u64,
         form: CallForm,
     ) -> isize {
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the contract of the call in the table.
         unsafe {
             let (_, endpoint) = parts::<E>(ep);
             let Some(msg) = msg.as_ref() else {
@@ -364,16 +365,18 @@ impl<E: Endpoint> Table<E> {
         unsafe { Self::message(ep, msg, flags, CallForm::Compare(compare, result)) }
     }
 
+    /// Writes the maximum number of elements of an operation to `*count`.
+    ///
     /// # Safety
     ///
-    /// As a C caller of the three calls below promises.
+    /// The contract of the three calls below.
     unsafe fn valid(
         ep: *mut fid_ep,
         form: Form,
         (datatype, op): (fi_datatype, fi_op),
         count: *mut usize,
     ) -> c_int {
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the contract of `fi_atomicvalid()` and the like.
         unsafe {
             let (_, endpoint) = parts::<E>(ep);
             into_int(known(form, datatype, op).and_then(|(op, datatype)| {
@@ -415,7 +418,7 @@ impl<E: Endpoint> Table<E> {
     }
 }
 
-/// An operation and a type that exist.
+/// Translates an operation and a datatype; -FI_EOPNOTSUPP if one is unknown or not supported.
 fn known(form: Form, datatype: fi_datatype, op: fi_op) -> Result<(Op, Datatype)> {
     Ok((Op::from_raw(op, form)?, Datatype::from_raw(datatype)?))
 }
@@ -438,19 +441,19 @@ unsafe fn try_query(
     attr: *mut fi_atomic_attr,
     flags: u64,
 ) -> Result {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_query_atomic()`.
     let domain = unsafe { object::object::<DomainObject>(domain.cast()) }?;
     let form = match flags {
         0 => Form::Base,
         abi::FI_FETCH_ATOMIC => Form::Fetch,
         abi::FI_COMPARE_ATOMIC => Form::Compare,
-        // Tagged atomics are for endpoints that have tagged messages.
+        // Tagged atomic operations are not supported by any provider.
         abi::FI_TAGGED => return Err(Errno::EOPNOTSUPP),
         _ => return Err(Errno::EBADFLAGS),
     };
     let (op, datatype) = known(form, datatype, op)?;
     let count = domain.domain().max_atomic_elements(form, op, datatype)?;
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_query_atomic()`.
     let attr = unsafe { attr.as_mut() }.ok_or(Errno::EINVAL)?;
     *attr = fi_atomic_attr {
         count,

@@ -71,12 +71,12 @@ use kernel::{
 /// Maximum number of endpoints at one network address: one for each port except 0.
 const MAX_EP_PER_NODE: usize = u16::MAX as usize;
 
-/// What `struct fid_av` stands at the beginning of.
+/// An address vector, as C callers hold it.
 #[repr(C)]
 pub(super) struct AvObject {
     fid: fid_av,
     vector: Arc<AddressVector>,
-    /// Of the addresses that go in and out.
+    /// Format of the addresses that callers pass and get.
     format: u32,
 }
 
@@ -102,7 +102,7 @@ static OPS: fi_ops_av = fi_ops_av {
 };
 
 impl AvObject {
-    /// The Rust object.
+    /// Returns the Rust object.
     pub(super) fn vector(&self) -> &Arc<AddressVector> {
         &self.vector
     }
@@ -125,7 +125,7 @@ pub(super) unsafe extern "C" fn open(
 
 /// # Safety
 ///
-/// As of `fi_av_open()`.
+/// The contract of `fi_av_open()`.
 unsafe fn make(
     here: ProcessContext,
     domain: &DomainObject,
@@ -144,7 +144,7 @@ unsafe fn make(
         | abi::FI_ADDR_STR) => format,
         _ => return Err(Errno::EINVAL),
     };
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_av_open()`.
     let vector = unsafe {
         match attr.flags & abi::FI_PEER {
             0 => open_own(here, domain, attr)?,
@@ -157,7 +157,8 @@ unsafe fn make(
         Type::Table => abi::FI_AV_TABLE,
     };
     if !attr.name.is_null() && attr.map_addr.is_null() {
-        // Handles are the same wherever that is.
+        // A shared vector's handles do not depend on the address that it is mapped at, so any unique address
+        // will do.
         attr.map_addr = ptr::with_exposed_provenance_mut(vector.identity());
     }
     Ok(place.put(AvObject {
@@ -172,7 +173,7 @@ unsafe fn make(
 
 /// # Safety
 ///
-/// As of `fi_av_open()`.
+/// The contract of `fi_av_open()`.
 unsafe fn open_own(
     here: ProcessContext,
     domain: &DomainObject,
@@ -180,7 +181,7 @@ unsafe fn open_own(
 ) -> Result<Arc<AddressVector>> {
     let name = match attr.name.is_null() {
         true => None,
-        // SAFETY: As the C caller promises.
+        // SAFETY: By the contract of `fi_av_open()`.
         false => Some(unsafe { CStr::from_char_ptr(attr.name) }),
     };
     if attr.ep_per_node > MAX_EP_PER_NODE {
@@ -204,7 +205,7 @@ unsafe fn open_own(
 ///
 /// # Safety
 ///
-/// As of `fi_av_open()`.
+/// The contract of `fi_av_open()`.
 unsafe fn open_peer(
     here: ProcessContext,
     domain: &DomainObject,
@@ -214,7 +215,7 @@ unsafe fn open_peer(
     if attr.flags & !abi::FI_SYMMETRIC != abi::FI_PEER || !attr.name.is_null() {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_av_open()`.
     let owner = unsafe { peer::owner_of_vector(context)? };
     let bits = u32::try_from(attr.rx_ctx_bits).map_err(|_| Errno::EINVAL)?;
     if bits != 0 && bits != owner.rx_ctx_bits() {
@@ -225,7 +226,7 @@ unsafe fn open_peer(
         .peer_address_vector(here, owner, kind(attr)?)
 }
 
-/// What the addresses are to be, if that is said.
+/// Returns the vector type that the attributes request, or `None` for FI_AV_UNSPEC.
 fn kind(attr: &fi_av_attr) -> Result<Option<Type>> {
     match attr.type_ {
         abi::FI_AV_UNSPEC => Ok(None),
@@ -268,7 +269,7 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
 ///
 /// `av` is NULL or valid for `'a`.
 unsafe fn object<'a>(av: *mut fid_av) -> Result<&'a AvObject> {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `av` is NULL or valid for `'a`.
     unsafe { object::object(av.cast()) }
 }
 
@@ -322,29 +323,29 @@ impl AvObject {
         let count = self.vector.insert(here, insertions, |number, outcome| {
             told.report(number, outcome)
         })?;
-        // What a call takes fits.
+        // A count beyond an int has been refused above.
         Ok(count as c_int)
     }
 
-    /// The address that a node and a service name, of this vector's format.
+    /// Resolves a node and a service to an address of this vector's format.
     ///
     /// # Errors
     ///
-    /// -FI_ENOSYS for names, -FI_EINVAL for what is none either.
+    /// -FI_ENOSYS for host names, -FI_EINVAL for strings that are neither addresses nor names.
     ///
     /// # Safety
     ///
-    /// The strings are NULL or valid.
+    /// `node` and `service` are NULL or valid strings.
     unsafe fn resolve(&self, node: *const c_char, service: *const c_char) -> Result<SocketAddr> {
         if node.is_null() {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the caller's contract, `node` is a valid string.
         let node = unsafe { CStr::from_char_ptr(node) };
         if service.is_null() && !addr::is_addr_str(node) {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the caller's contract, `service` is NULL or a valid string.
         let service = unsafe { name(service) };
         let address = addr::from_names(Some(node), service).map_err(|why| match why {
             addr::AddrParseError::Name => Errno::ENOSYS,
@@ -360,7 +361,7 @@ impl AvObject {
 
 /// # Safety
 ///
-/// As of `fi_av_insert()`.
+/// The contract of `fi_av_insert()`.
 unsafe fn try_insert(
     av: *mut fid_av,
     first: *const c_void,
@@ -369,7 +370,7 @@ unsafe fn try_insert(
     flags: u64,
     context: *mut c_void,
 ) -> Result<c_int> {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_av_insert()`.
     let (object, told) = unsafe {
         let object = object(av)?;
         (
@@ -379,7 +380,7 @@ unsafe fn try_insert(
     };
     object.insert(Some(count), told, context, || match first.is_null() {
         true => Err(Errno::EINVAL),
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the contract of `fi_av_insert()`.
         false => Ok(unsafe { Addresses::new(object.format, first, count) }),
     })
 }
@@ -410,7 +411,7 @@ unsafe extern "C" fn insertsvc(
 
 /// # Safety
 ///
-/// As of `fi_av_insertsym()`.
+/// The contract of `fi_av_insertsym()`.
 unsafe fn try_insertsym(
     av: *mut fid_av,
     (node, nodes): (*const c_char, usize),
@@ -419,7 +420,7 @@ unsafe fn try_insertsym(
     flags: u64,
     context: *mut c_void,
 ) -> Result<c_int> {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_av_insertsym()`.
     let (object, told) = unsafe {
         let object = object(av)?;
         (
@@ -428,7 +429,7 @@ unsafe fn try_insertsym(
         )
     };
     object.insert(nodes.checked_mul(services), told, context, || {
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the contract of `fi_av_insertsym()`.
         let first = unsafe { object.resolve(node, service)? };
         Ok(AddrRange::new(first, nodes, services)?.iter())
     })
@@ -463,9 +464,9 @@ fn count_or_errno(outcome: Result<c_int>) -> c_int {
 
 /// # Safety
 ///
-/// As of `fi_av_remove()`.
+/// The contract of `fi_av_remove()`.
 unsafe fn try_remove(av: *mut fid_av, addrs: *mut fi_addr_t, count: usize, flags: u64) -> Result {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_av_remove()`.
     let object = unsafe { object(av)? };
     if flags != 0 {
         return Err(Errno::EBADFLAGS);
@@ -476,7 +477,7 @@ unsafe fn try_remove(av: *mut fid_av, addrs: *mut fi_addr_t, count: usize, flags
     let here = in_process()?;
     let mut outcome = Ok(());
     for number in 0..count {
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the contract of `fi_av_remove()`, `addrs` has `count` entries.
         let addr = unsafe { addrs.add(number).read() };
         let removed = object.vector.remove(here, addr);
         outcome = outcome.and(removed);
@@ -496,28 +497,28 @@ unsafe extern "C" fn remove(
 
 /// # Safety
 ///
-/// As of `fi_av_lookup()`.
+/// The contract of `fi_av_lookup()`.
 #[inline(never)]
 unsafe fn try_lookup(av: *mut fid_av, addr: fi_addr_t, to: *mut c_void, len: *mut usize) -> Result {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_av_lookup()`.
     let object = unsafe { object(av)? };
     let address = object.vector.lookup(addr)?;
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_av_lookup()`.
     match unsafe { cm::copy_address(object.format, address, to, len) } {
         Err(Errno::ETOOSMALL) => Ok(()),
         outcome => outcome,
     }
 }
 
-/// A lookup that copies a whole address of IPv4, as nearly all do: false if it is not one of those, and
-/// nothing has been done.
+/// Copies the address if it is IPv4 and fits, which is the common case. Otherwise returns false, and has
+/// written nothing.
 ///
 /// # Safety
 ///
-/// As of `fi_av_lookup()`.
+/// The contract of `fi_av_lookup()`.
 #[inline(always)]
 unsafe fn lookup_plain(av: *mut fid_av, addr: fi_addr_t, to: *mut c_void, len: *mut usize) -> bool {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_av_lookup()`.
     let (Ok(object), Some(len)) = (unsafe { object(av) }, unsafe { len.as_mut() }) else {
         return false;
     };
@@ -534,7 +535,7 @@ unsafe fn lookup_plain(av: *mut fid_av, addr: fi_addr_t, to: *mut c_void, len: *
         sin_addr: in_addr { s_addr: ip.to_be() },
         ..pin_init::zeroed()
     };
-    // SAFETY: There is room for it; the caller's memory need not be aligned.
+    // SAFETY: `to` has room for a `sockaddr_in`; the caller's memory need not be aligned.
     unsafe { to.cast::<sockaddr_in>().write_unaligned(found) };
     true
 }
@@ -555,28 +556,28 @@ unsafe extern "C" fn lookup(
 
 /// # Safety
 ///
-/// As of `fi_av_straddr()`.
+/// The contract of `fi_av_straddr()`.
 unsafe fn try_straddr(
     av: *mut fid_av,
     from: *const c_void,
     buf: *mut c_char,
     len: *mut usize,
 ) -> Result {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_av_straddr()`.
     let object = unsafe { object(av)? };
     if from.is_null() {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_av_straddr()`.
     let put = |bytes: &[u8]| match unsafe { strings::copy_cut(bytes, buf, len) } {
         Err(Errno::ETOOSMALL) => Ok(()),
         outcome => outcome,
     };
     if object.format == abi::FI_ADDR_STR {
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the contract of `fi_av_straddr()`, an address of this format is a string.
         return put(unsafe { CStr::from_char_ptr(from.cast()) }.to_bytes_with_nul());
     }
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_av_straddr()`, `from` is an address of the vector's format.
     let address = unsafe { Addresses::new(object.format, from, 1) }.next();
     let address = address.unwrap_or(Err(Errno::EINVAL))?;
     addr::with_bytes(abi::FI_ADDR_STR, &address, put)

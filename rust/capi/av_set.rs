@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sets of addresses for C callers.
+//! Address sets for C callers.
 
 use super::{
     av::AvObject,
@@ -42,7 +42,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What `struct fid_av_set` stands at the beginning of.
+/// An address set, as C callers hold it.
 #[repr(C)]
 pub(super) struct SetObject {
     fid: fid_av_set,
@@ -62,12 +62,12 @@ unsafe impl Object for SetObject {
 }
 
 impl SetObject {
-    /// The Rust object.
+    /// Returns the Rust object.
     pub(super) fn set(&self) -> &AddressSet {
         &self.set
     }
 
-    /// Collectives that the set was opened for: FI_BARRIER_SET, ...
+    /// Returns the collectives that the set was opened for: FI_BARRIER_SET, ...
     pub(super) fn collectives(&self) -> u64 {
         self.collectives
     }
@@ -110,7 +110,7 @@ pub(super) unsafe extern "C" fn open(
 
 /// # Safety
 ///
-/// As of `fi_av_set()`.
+/// The contract of `fi_av_set()`.
 unsafe fn make(
     here: ProcessContext,
     av: &AvObject,
@@ -127,7 +127,7 @@ unsafe fn make(
     let set = match attr.flags & abi::FI_PEER_AV {
         0 => AddressSet::new(here, av.vector(), attr.count, initial)?,
         _ => {
-            // SAFETY: By this function's safety requirement.
+            // SAFETY: By the contract of `fi_av_set()`.
             let owner = unsafe { peer::owner_of_set(context)? };
             AddressSet::peer(here, av.vector(), owner)?
         }
@@ -152,7 +152,7 @@ fn initial(attr: &fi_av_set_attr) -> Result<InitialMembers> {
     let is_universe = attr.flags & abi::FI_UNIVERSE != 0;
     let is_peer = attr.flags & abi::FI_PEER_AV != 0;
     match (attr.start_addr, attr.end_addr) {
-        // What it begins with is its owner's.
+        // The owner's set determines the members.
         _ if is_peer && is_universe => Err(Errno::EINVAL),
         _ if is_peer => Ok(InitialMembers::Empty),
         (abi::FI_ADDR_NOTAVAIL, abi::FI_ADDR_NOTAVAIL) if is_universe => {
@@ -188,19 +188,21 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
 ///
 /// `set` is NULL or valid for `'a`.
 unsafe fn set<'a>(set: *const fid_av_set) -> Result<&'a AddressSet> {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `set` is NULL or valid for `'a`.
     unsafe { object::object::<SetObject>(set.cast_mut().cast()) }.map(|object| &*object.set)
 }
 
+/// Calls `f` with the sets `dst` and `src`. -FI_EOPBADSTATE in atomic context.
+///
 /// # Safety
 ///
-/// Both are NULL or valid.
+/// `dst` and `src` are NULL or valid.
 unsafe fn on_both(
     dst: *mut fid_av_set,
     src: *const fid_av_set,
     f: impl FnOnce(&AddressSet, ProcessContext, &AddressSet) -> Result,
 ) -> c_int {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `dst` and `src` are NULL or valid.
     let both = unsafe { set(dst).and_then(|dst| Ok((dst, set(src)?))) };
     into_int(both.and_then(|(dst, src)| f(dst, in_process()?, src)))
 }

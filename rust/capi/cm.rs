@@ -87,14 +87,14 @@ unsafe extern "C" fn passive_setname(fid: *mut fid, addr: *mut c_void, len: usiz
 ///
 /// # Safety
 ///
-/// As of [`copy_out`].
+/// The requirements of [`copy_out`].
 pub(super) unsafe fn copy_address(
     format: u32,
     address: SocketAddr,
     to: *mut c_void,
     len: *mut usize,
 ) -> Result {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `copy_out`.
     with_bytes(format, &address, |bytes| unsafe {
         match format {
             FI_ADDR_STR => copy_cut(bytes, to.cast(), len),
@@ -189,7 +189,7 @@ unsafe extern "C" fn reject(
     param: *const c_void,
     param_len: usize,
 ) -> c_int {
-    // SAFETY: As a C caller of `fi_reject()` promises; the handle is looked up, not followed.
+    // SAFETY: By the contract of `fi_reject()`; the handle is only looked up, never dereferenced.
     into_int(unsafe {
         object::<ListenerObject>(pep.cast()).and_then(|object| {
             let data = bytes(param, param_len)?;
@@ -198,7 +198,12 @@ unsafe extern "C" fn reject(
     })
 }
 
-/// `fi_getopt()` of options that are numbers: `option` knows their values.
+/// Implements `fi_getopt()` of numeric options, whose values `option` returns.
+///
+/// # Errors
+///
+/// -FI_ENOPROTOOPT for an unknown option, -FI_EINVAL for a NULL `len`, -FI_ETOOSMALL for a NULL or short
+/// buffer.
 ///
 /// # Safety
 ///
@@ -215,14 +220,14 @@ pub(super) unsafe fn getopt(
         false => None,
     };
     let found = known.ok_or(Errno::ENOPROTOOPT)?;
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `len` is NULL or valid.
     let len = unsafe { len.as_mut() }.ok_or(Errno::EINVAL)?;
     if value.is_null() || *len < size_of::<usize>() {
         *len = size_of::<usize>();
         return Err(Errno::ETOOSMALL);
     }
     *len = size_of::<usize>();
-    // SAFETY: There is room for it.
+    // SAFETY: `value` has room for a `usize`.
     unsafe { ptr::write_unaligned(value.cast::<usize>(), found) };
     Ok(())
 }

@@ -46,7 +46,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What `struct fid_cntr` stands at the beginning of.
+/// A counter, as C callers hold it.
 #[repr(C)]
 pub(super) struct CounterObject {
     fid: fid_cntr,
@@ -65,12 +65,12 @@ unsafe impl Object for CounterObject {
 }
 
 impl CounterObject {
-    /// The Rust object.
+    /// Returns the Rust object.
     pub(super) fn counter(&self) -> &Arc<Counter> {
         &self.counter
     }
 
-    /// How it can be waited for.
+    /// Returns the counter's wait method.
     pub(super) fn wait(&self) -> &WaitMethod {
         &self.wait
     }
@@ -104,7 +104,7 @@ pub(super) unsafe extern "C" fn open(
 
 /// # Safety
 ///
-/// The wait set of `attr` is valid, if it is asked for.
+/// With FI_WAIT_SET, the wait set of `attr` is NULL or valid.
 unsafe fn make(
     here: ProcessContext,
     domain: &DomainObject,
@@ -115,7 +115,7 @@ unsafe fn make(
     if attr.events != abi::FI_CNTR_EVENTS_COMP || attr.flags != 0 {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, a wait set is NULL or valid.
     let asked = unsafe { WaitAttr::new(attr.wait_obj, attr.wait_set)? };
     let counter = domain.domain().counter(
         here,
@@ -151,13 +151,13 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
     })
 }
 
-/// The Rust object of a C caller's counter.
+/// Returns the Rust object of a C caller's counter.
 ///
 /// # Safety
 ///
 /// `cntr` is NULL or valid for `'a`.
 unsafe fn counter<'a>(cntr: *mut fid_cntr) -> Result<&'a Arc<Counter>> {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `cntr` is NULL or valid for `'a`.
     unsafe { object::object::<CounterObject>(cntr.cast()) }.map(CounterObject::counter)
 }
 

@@ -52,7 +52,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What `struct fid_domain` stands at the beginning of.
+/// A domain, as C callers hold it.
 #[repr(C)]
 pub(super) struct DomainObject {
     fid: fid_domain,
@@ -72,12 +72,12 @@ unsafe impl Object for DomainObject {
 }
 
 impl DomainObject {
-    /// The Rust object.
+    /// Returns the Rust object.
     pub(super) fn domain(&self) -> &Arc<Domain> {
         &self.domain
     }
 
-    /// The tables for its children.
+    /// Returns the tables of calls for the domain's children.
     pub(super) fn face(&self) -> &'static ProviderOps {
         self.face
     }
@@ -97,14 +97,18 @@ static OPS: fi_ops_domain = fi_ops_domain {
     ..nosys::DOMAIN
 };
 
-/// What the caller promises with its info.
+/// Reads the threading model that the info requests.
+///
+/// # Errors
+///
+/// -FI_EINVAL for an unknown model.
 ///
 /// # Safety
 ///
-/// The caller serializes its data calls as the info says.
+/// The caller serializes its data calls as the info's threading model requires.
 unsafe fn threading(info: &Info) -> Result<Threading> {
     match info.domain().map_or(0, |domain| domain.threading) {
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the caller's contract, data calls are serialized.
         abi::FI_THREAD_COMPLETION | abi::FI_THREAD_DOMAIN => Ok(unsafe { Threading::serialized() }),
         abi::FI_THREAD_UNSPEC
         | abi::FI_THREAD_SAFE
@@ -127,7 +131,7 @@ pub(super) unsafe extern "C" fn open(
 
 /// # Safety
 ///
-/// As of `fi_domain()`: arguments are valid or NULL.
+/// The contract of `fi_domain()`: arguments are valid or NULL.
 unsafe fn try_open(
     fabric: *mut fid_fabric,
     info: *mut fi_info,
@@ -135,7 +139,7 @@ unsafe fn try_open(
     context: *mut c_void,
     owner: Option<&Arc<Domain>>,
 ) -> Result {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_domain()`.
     unsafe {
         object::open_child(
             fabric.cast(),

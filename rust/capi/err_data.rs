@@ -48,7 +48,7 @@ pub(super) unsafe fn copy_of(entry: &fi_cq_err_entry) -> Result<ErrData> {
     if entry.err_data.is_null() || entry.err_data_size == 0 {
         return Ok(ErrData::None);
     }
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `err_data` is valid for `err_data_size` bytes.
     let there = unsafe { slice::from_raw_parts(entry.err_data.cast::<u8>(), entry.err_data_size) };
     let mut bytes = KVec::with_capacity(there.len(), GFP_NOWAIT)?;
     bytes.extend_from_slice(there, GFP_NOWAIT)?;
@@ -103,7 +103,7 @@ impl Readers {
         };
         entry.err_data_size = with_bytes(self.format, &data, |bytes| {
             let len = bytes.len().min(room);
-            // SAFETY: By this function's safety requirement.
+            // SAFETY: By the caller's contract, `err_data` is valid for `err_data_size` bytes.
             unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), entry.err_data.cast(), len) };
             len
         });

@@ -45,7 +45,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What `struct fid_fabric` stands at the beginning of.
+/// A fabric, as C callers hold it.
 #[repr(C)]
 pub(super) struct FabricObject {
     fid: fid_fabric,
@@ -65,7 +65,7 @@ unsafe impl Object for FabricObject {
 }
 
 impl FabricObject {
-    /// The Rust object.
+    /// Returns the Rust object.
     pub(super) fn fabric(&self) -> &Arc<Fabric> {
         &self.fabric
     }
@@ -75,7 +75,7 @@ impl FabricObject {
         self.listed.owner()
     }
 
-    /// The tables for its children.
+    /// Returns the tables of calls for the fabric's children.
     pub(super) fn face(&self) -> &'static ProviderOps {
         self.face
     }
@@ -91,7 +91,7 @@ static OPS: fi_ops_fabric = fi_ops_fabric {
     ..nosys::FABRIC
 };
 
-/// A C caller's name.
+/// Returns a C caller's string, or `None` for NULL.
 ///
 /// # Safety
 ///
@@ -100,15 +100,15 @@ pub(super) unsafe fn name<'a>(name: *const c_char) -> Option<&'a CStr> {
     if name.is_null() {
         return None;
     }
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `name` is a string that is valid for `'a`.
     Some(unsafe { CStr::from_char_ptr(name) })
 }
 
-/// `fi_fabric()`, by the module `owner`.
+/// Opens a fabric for the module named `owner` (`fi_fabric()`).
 ///
 /// # Safety
 ///
-/// As its documentation in `rdma/fabric.h` says.
+/// The contract of `fi_fabric_by()` in `rdma/fabric.h`.
 pub(super) unsafe fn open(
     attr: *mut fi_fabric_attr,
     out: *mut *mut fid_fabric,
@@ -117,28 +117,28 @@ pub(super) unsafe fn open(
 ) -> Result {
     context::in_process()?;
     let raw = attr;
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_fabric_by()`.
     let attr = unsafe { attr.as_ref() }.ok_or(Errno::EINVAL)?;
     if out.is_null() {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_fabric_by()`.
     let wanted = unsafe { name(attr.prov_name) };
     let face = crate::FACES
         .iter()
         .find(|face| wanted.is_none_or(|name| name == face.provider.name()));
     let Some(face) = face else {
-        // SAFETY: As the C caller promises; both are not NULL.
+        // SAFETY: By the contract of `fi_fabric_by()`; `raw` and `out` are not NULL.
         return unsafe { prov_registry::open(raw, out, context) };
     };
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_fabric_by()`.
     let owner = Owner::module(unsafe { name(owner) }.unwrap_or(c""));
     let fabric = Fabric::open(
         face.provider,
         &FabricAttr {
-            // SAFETY: As the C caller promises.
+            // SAFETY: By the contract of `fi_fabric_by()`.
             name: unsafe { name(attr.name) },
-            // SAFETY: As the C caller promises, the namespace outlives the call.
+            // SAFETY: By the contract of `fi_fabric_by()`, the namespace outlives the call.
             net: unsafe { Namespace::from_ptr(attr.net) },
         },
         &owner,
@@ -159,7 +159,7 @@ pub(super) unsafe fn open(
         face,
         listed,
     });
-    // SAFETY: `out` is not NULL, and valid as the C caller promises.
+    // SAFETY: `out` is not NULL, and valid by the contract of `fi_fabric_by()`.
     unsafe { hand_out(out, made) };
     Ok(())
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The exported functions of `rdma/fabric.h` and `rdma/fi_errno.h`.
+//! Exported functions of `rdma/fabric.h` and `rdma/fi_errno.h`.
 
 use super::{
     fabric::{
@@ -61,7 +61,7 @@ pub(crate) extern "C" fn fi_version() -> u32 {
 ///
 /// # Safety
 ///
-/// As its documentation in `rdma/fabric.h` says.
+/// The contract of `fi_getinfo_by()` in `rdma/fabric.h`.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn fi_getinfo_by(
     version: u32,
@@ -87,8 +87,8 @@ unsafe fn try_getinfo(asked: &InfoRequest, out: *mut *mut fi_info, owner: *const
     if out.is_null() {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: `out` is not NULL, and valid as the C caller promises; so are the others, and the namespace
-    // of the hints is there during the call.
+    // SAFETY: By the contract of `fi_getinfo_by()` the arguments are valid, `out` is not NULL, and the
+    // namespace of the hints outlives the call.
     let (query, owner) = unsafe {
         *out = ptr::null_mut();
         let hints = (!asked.hints.is_null()).then(|| Info::from_ptr(asked.hints));
@@ -122,13 +122,13 @@ unsafe fn try_getinfo(asked: &InfoRequest, out: *mut *mut fi_info, owner: *const
     };
     opened.name(&mut found, within, &owner);
     if within.is_none() {
-        // SAFETY: As the C caller promises.
+        // SAFETY: By the contract of `fi_getinfo_by()`.
         unsafe { prov_registry::getinfo(asked, &mut found)? };
     }
     if found.is_empty() {
         return Err(Errno::ENODATA);
     }
-    // SAFETY: `out` is not NULL, and valid as the C caller promises.
+    // SAFETY: `out` is not NULL, and valid by the contract of `fi_getinfo_by()`.
     unsafe { *out = into_chain(found) };
     Ok(())
 }
@@ -137,7 +137,7 @@ unsafe fn try_getinfo(asked: &InfoRequest, out: *mut *mut fi_info, owner: *const
 ///
 /// # Safety
 ///
-/// As its documentation in `rdma/fabric.h` says.
+/// The contract of `fi_freeinfo()` in `rdma/fabric.h`.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn fi_freeinfo(info: *mut fi_info) {
     // SAFETY: As the C caller promises.
@@ -148,7 +148,7 @@ pub(crate) unsafe extern "C" fn fi_freeinfo(info: *mut fi_info) {
 ///
 /// # Safety
 ///
-/// As its documentation in `rdma/fabric.h` says.
+/// The contract of `fi_dupinfo()` in `rdma/fabric.h`.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn fi_dupinfo(info: *const fi_info) -> *mut fi_info {
     let copy = if info.is_null() {
@@ -164,7 +164,7 @@ pub(crate) unsafe extern "C" fn fi_dupinfo(info: *const fi_info) -> *mut fi_info
 ///
 /// # Safety
 ///
-/// As its documentation in `rdma/fabric.h` says.
+/// The contract of `fi_fabric_by()` in `rdma/fabric.h`.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn fi_fabric_by(
     attr: *mut fi_fabric_attr,
@@ -186,7 +186,7 @@ pub(crate) extern "C" fn fi_strerror(errnum: c_int) -> *const c_char {
 ///
 /// # Safety
 ///
-/// As its documentation in `rdma/fabric.h` says.
+/// The contract of `fi_tostr()` in `rdma/fabric.h`.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn fi_tostr(data: *const c_void, datatype: fi_type) -> *mut c_char {
     // SAFETY: As the C caller promises.
@@ -197,7 +197,7 @@ pub(crate) unsafe extern "C" fn fi_tostr(data: *const c_void, datatype: fi_type)
 ///
 /// # Safety
 ///
-/// As its documentation in `rdma/fabric.h` says.
+/// The contract of `fi_tostr_r()` in `rdma/fabric.h`.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn fi_tostr_r(
     buf: *mut c_char,
@@ -208,7 +208,7 @@ pub(crate) unsafe extern "C" fn fi_tostr_r(
     if buf.is_null() || data.is_null() || len == 0 {
         return ptr::null_mut();
     }
-    // SAFETY: As the C caller promises; the buffer is initialised before it is made a slice.
+    // SAFETY: By the contract of `fi_tostr_r()`; the buffer is initialised before it is made a slice.
     let known = unsafe {
         buf.write_bytes(0, len);
         let room = core::slice::from_raw_parts_mut(buf.cast(), len);

@@ -42,11 +42,11 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What `struct fid_mr` stands at the beginning of.
+/// A memory region, as C callers hold it.
 #[repr(C)]
 struct RegionObject {
     fid: fid_mr,
-    /// Its domain, if that has reported it.
+    /// Domain of the region, if the registration was reported as an event.
     reported: Option<Arc<Domain>>,
     _region: Arc<MemoryRegion>,
 }
@@ -68,11 +68,11 @@ pub(super) static OPS: fi_ops_mr = fi_ops_mr {
     regattr: Some(regattr),
 };
 
-/// Registers `memory`; `offset` must be 0, as libfabric demands of its callers.
+/// Registers `memory`. As in libfabric, `offset` must be 0.
 ///
 /// # Safety
 ///
-/// `domain` and `out` are NULL or valid, and the memory stays so until the region is closed.
+/// `domain` and `out` are NULL or valid, and the memory stays valid until the region is closed.
 unsafe fn register(
     domain: *mut fid,
     memory: &[Segment],
@@ -83,7 +83,7 @@ unsafe fn register(
     context: *mut c_void,
 ) -> Result {
     context::in_process()?;
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `domain` is NULL or valid.
     let domain = unsafe { object::object::<DomainObject>(domain)? };
     if out.is_null() || offset != 0 {
         return Err(Errno::EINVAL);
@@ -105,9 +105,9 @@ unsafe fn register(
         reported: notice.is_some().then(|| domain.clone()),
         _region: region,
     });
-    // SAFETY: `out` is not NULL, and valid by this function's safety requirement.
+    // SAFETY: `out` is not NULL, and valid by the caller's contract.
     unsafe { hand_out(out, made) };
-    // The caller has the region before it is told of it.
+    // The event follows `*out`, so that its reader finds the region there.
     if let Some(notice) = notice {
         notice.write();
     }
@@ -161,7 +161,7 @@ unsafe extern "C" fn regattr(
     into_int(unsafe {
         attr.as_ref().ok_or(Errno::EINVAL).and_then(|attr| {
             if attr.iface != abi::FI_HMEM_SYSTEM {
-                // No provider reaches the memory of accelerators.
+                // No provider supports accelerator memory (FI_HMEM).
                 return Err(Errno::ENOSYS);
             }
             let memory = Segment::from_vector(attr.mr_iov, attr.iov_count)?;

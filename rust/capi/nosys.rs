@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tables of calls that answer -FI_ENOSYS: what a table starts from, so that none of its entries is
-//! ever NULL.
+//! Tables whose calls return -FI_ENOSYS. The other tables start from these, so that no entry is ever NULL.
 
 use crate::abi::*;
 use core::ptr;
 use kernel::prelude::*;
 
-/// What a call that does not exist returns.
+/// Return value of a call that is not implemented.
 trait NosysReturn {
     const NOSYS: Self;
 }
@@ -122,7 +121,7 @@ shared! {
     NO_COLLECTIVE: fi_ops_collective = COLLECTIVE;
 }
 
-/// An endpoint that has none of its calls: what each kind of endpoint starts from.
+/// Returns a `fid_ep` whose calls all return -FI_ENOSYS; every kind of endpoint starts from it.
 pub(super) fn endpoint(fid: fid) -> fid_ep {
     fid_ep {
         fid,

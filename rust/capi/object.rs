@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The objects that C callers hold: a `fid` of the headers, and behind it the Rust object.
+//! Objects that C callers hold: a `fid` of the headers at the beginning of a Rust struct.
 
 use crate::abi::{
     self,
@@ -31,14 +31,14 @@ use kernel::prelude::*;
 /// Implementors are `#[repr(C)]` and begin with a `struct fid`, whose `fclass` is `CLASS` and whose
 /// `ops` is `ops()` in every object of the type and in no other.
 pub(super) unsafe trait Object: Sized {
-    /// Its FI_CLASS number.
+    /// FI_CLASS number of the type.
     const CLASS: u32;
 
-    /// The calls that every object has.
+    /// Returns the calls that every object has.
     fn ops() -> &'static fi_ops;
 }
 
-/// The common part of an object that is being made.
+/// Makes the `fid` of a new object.
 pub(super) fn header<T: Object>(context: *mut c_void) -> fid {
     fid {
         fclass: T::CLASS as usize,
@@ -47,17 +47,17 @@ pub(super) fn header<T: Object>(context: *mut c_void) -> fid {
     }
 }
 
-/// The object that a `fid` of any kind belongs to.
+/// Returns the object that a `fid` of any class is the beginning of.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for NULL, another class, or an object that is not ours.
+/// -FI_EINVAL for NULL, another class, or an object of another module.
 ///
 /// # Safety
 ///
 /// `fid` is NULL or valid for `'a`.
 pub(super) unsafe fn object<'a, T: Object>(fid: *mut fid) -> Result<&'a T> {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `fid` is NULL or valid for `'a`.
     let common = unsafe { fid.as_ref() }.ok_or(Errno::EINVAL)?;
     if common.fclass != T::CLASS as usize || !ptr::eq(common.ops, T::ops()) {
         return Err(Errno::EINVAL);
@@ -70,33 +70,33 @@ pub(super) unsafe fn object<'a, T: Object>(fid: *mut fid) -> Result<&'a T> {
 pub(super) struct UninitObject<T>(KBox<MaybeUninit<T>>);
 
 impl<T: Object> UninitObject<T> {
-    /// Makes room. May sleep.
+    /// Allocates the memory. May sleep.
     pub(super) fn new() -> Result<Self> {
         Ok(Self(KBox::new_uninit(GFP_KERNEL)?))
     }
 
-    /// Where the object will be.
+    /// Returns the address that the object will have.
     pub(super) fn address(&self) -> usize {
         ptr::from_ref(&*self.0) as usize
     }
 
-    /// Moves the object in, and gives it to the C caller. The address has not changed.
+    /// Initialises the object and passes it to the C caller, at the address that [`Self::address`] returns.
     pub(super) fn put(self, value: T) -> *mut T {
         KBox::into_raw(KBox::write(self.0, value))
     }
 }
 
-/// `fi_cq_open()`, `fi_av_open()` and their kind: opens a child of `parent` with the attributes at
-/// `attr`. `make` fills the place of the new object.
+/// Opens a child of `parent` with the attributes at `attr`, for `fi_cq_open()`, `fi_av_open()` and similar
+/// calls. `make` initialises the new object.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for NULL and for a parent of another class, -FI_EOPBADSTATE in atomic context,
-/// -FI_ENOMEM, what `make` says.
+/// -FI_EINVAL for NULL and for a parent of another class, -FI_EOPBADSTATE in atomic context, -FI_ENOMEM, and
+/// the errors of `make`.
 ///
 /// # Safety
 ///
-/// `parent`, `attr` and `out` are NULL or valid, and nobody else has `attr` meanwhile.
+/// `parent`, `attr` and `out` are NULL or valid, and no other thread accesses `attr` during the call.
 pub(super) unsafe fn open_with<P: Object, A, T: Object, F>(
     parent: *mut fid,
     attr: *mut A,
@@ -104,34 +104,35 @@ pub(super) unsafe fn open_with<P: Object, A, T: Object, F>(
     make: impl FnOnce(ProcessContext, &P, &mut A, UninitObject<T>) -> Result<*mut T>,
 ) -> Result {
     let here = context::in_process()?;
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, both are NULL or valid, and `attr` is not shared.
     let (parent, attr) = unsafe { (object::<P>(parent)?, attr.as_mut()) };
     let attr = attr.ok_or(Errno::EINVAL)?;
     if out.is_null() {
         return Err(Errno::EINVAL);
     }
     let made = make(here, parent, attr, UninitObject::new()?)?;
-    // SAFETY: `out` is not NULL, and valid by this function's safety requirement.
+    // SAFETY: `out` is not NULL, and valid by the caller's contract.
     unsafe { hand_out(out, made) };
     Ok(())
 }
 
-/// `fi_domain()`, `fi_endpoint()` and their kind: the same with an info, which is only read.
+/// Opens a child of `parent` with an info, which is only read, for `fi_domain()`, `fi_endpoint()` and similar
+/// calls.
 ///
 /// # Errors
 ///
-/// Those of [`open_with`].
+/// The errors of [`open_with`].
 ///
 /// # Safety
 ///
-/// As of [`open_with`].
+/// The requirements of [`open_with`].
 pub(super) unsafe fn open_child<P: Object, T: Object, F>(
     parent: *mut fid,
     info: *mut fi_info,
     out: *mut *mut F,
     make: impl FnOnce(ProcessContext, &P, &Info, UninitObject<T>) -> Result<*mut T>,
 ) -> Result {
-    // SAFETY: By this function's safety requirement; an info is no more than its `fi_info`.
+    // SAFETY: By the contract of `open_with`; an `Info` has the layout of its `fi_info`.
     unsafe {
         open_with(
             parent,
@@ -144,36 +145,40 @@ pub(super) unsafe fn open_child<P: Object, T: Object, F>(
     }
 }
 
-/// `fi_close()`: frees an object that [`UninitObject::put`] gave away, once `shut` has agreed.
+/// Frees an object that came from [`UninitObject::put`], for `fi_close()`, after `shut` has succeeded.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for what is no such object, -FI_EOPBADSTATE in atomic context, what `shut` says.
+/// -FI_EINVAL for a `fid` that is not a `T`, -FI_EOPBADSTATE in atomic context, and the errors of `shut`.
 ///
 /// # Safety
 ///
-/// `fid` is NULL or valid; if the object is closed, it is not used any more.
+/// `fid` is NULL or valid; once the object is closed, the caller does not use it any more.
 pub(super) unsafe fn close<T: Object>(fid: *mut fid, shut: impl FnOnce(&T) -> Result) -> Result {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `fid` is NULL or valid.
     let closing = unsafe { object::<T>(fid)? };
     context::in_process()?;
     shut(closing)?;
-    // SAFETY: Every object of the type came from `UninitObject::put`, and its owner has given it up.
+    // SAFETY: Every object of the type came from `UninitObject::put`, and the caller has given it up.
     drop(unsafe { KBox::from_raw(fid.cast::<T>()) });
     Ok(())
 }
 
-/// Writes the object's address to where the caller wants it.
+/// Writes the object's address to `*out`.
 ///
 /// # Safety
 ///
 /// `out` is valid for writing.
 pub(super) unsafe fn hand_out<T: Object, F>(out: *mut *mut F, object: *mut T) {
-    // SAFETY: By this function's safety requirement; an object begins with its `fid`.
+    // SAFETY: By the caller's contract, `out` is valid for writing; an object begins with its `fid`.
     unsafe { *out = object.cast() };
 }
 
-/// The bytes of a C caller's address or data; none for NULL or nothing.
+/// Returns a C caller's address or data as a slice, which is empty if `len` is 0.
+///
+/// # Errors
+///
+/// -FI_EINVAL for NULL with a length above 0, and for a length above `isize::MAX`.
 ///
 /// # Safety
 ///
@@ -185,18 +190,21 @@ pub(super) unsafe fn bytes<'a>(data: *const c_void, len: usize) -> Result<&'a [u
     if data.is_null() || isize::try_from(len).is_err() {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `data` is valid for `len` bytes.
     Ok(unsafe { slice::from_raw_parts(data.cast(), len) })
 }
 
-/// Copies as much of `from` as there is room for to a C caller's buffer, and tells the whole length:
-/// -FI_ETOOSMALL if it did not fit.
+/// Copies `from` to a C caller's buffer, truncated to `*len` bytes, and writes the full length to `*len`.
+///
+/// # Errors
+///
+/// -FI_ETOOSMALL if it was truncated, -FI_EINVAL for a NULL buffer with a length above 0.
 ///
 /// # Safety
 ///
 /// `len` is NULL or valid; `to` is NULL or valid for `*len` bytes.
 pub(super) unsafe fn copy_out(from: &[u8], to: *mut c_void, len: *mut usize) -> Result {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `len` is NULL or valid.
     let len = unsafe { len.as_mut() }.ok_or(Errno::EINVAL)?;
     if *len > 0 && to.is_null() {
         return Err(Errno::EINVAL);
@@ -205,7 +213,7 @@ pub(super) unsafe fn copy_out(from: &[u8], to: *mut c_void, len: *mut usize) -> 
     let fits = *len >= from.len();
     *len = from.len();
     if room > 0 {
-        // SAFETY: `to` has room for that much, and is the caller's, not ours.
+        // SAFETY: `to` has room for `room` bytes, and is the caller's memory: it does not overlap `from`.
         unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to.cast(), room) };
     }
     if fits {
@@ -215,11 +223,11 @@ pub(super) unsafe fn copy_out(from: &[u8], to: *mut c_void, len: *mut usize) -> 
     }
 }
 
-/// The array that a C caller has for so many answers.
+/// Returns a C caller's array of `count` elements, to be written.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for a negative count, and for NULL with room in it.
+/// -FI_EINVAL for a negative count, and for NULL with a count above 0.
 ///
 /// # Safety
 ///
@@ -227,39 +235,41 @@ pub(super) unsafe fn copy_out(from: &[u8], to: *mut c_void, len: *mut usize) -> 
 pub(super) unsafe fn room<'a, T>(to: *mut T, count: c_int) -> Result<&'a mut [MaybeUninit<T>]> {
     match usize::try_from(count) {
         Ok(0) => Ok(&mut []),
-        // SAFETY: By this function's safety requirement; the elements need not be initialised.
+        // SAFETY: By the caller's contract, `to` is valid for `count` elements, which need not be
+        // initialised.
         Ok(count) if !to.is_null() => Ok(unsafe { slice::from_raw_parts_mut(to.cast(), count) }),
         _ => Err(Errno::EINVAL),
     }
 }
 
-/// The longest socket address, `struct sockaddr_storage`.
+/// Length of the longest socket address, `struct sockaddr_storage`.
 const MAX_ADDR: usize = 128;
 
-/// The address of this format that comes with its length.
+/// Reads an address of the given format and length.
 ///
 /// # Safety
 ///
-/// As of [`bytes`].
+/// The requirements of [`bytes`].
 pub(super) unsafe fn address(format: u32, addr: *const c_void, len: usize) -> Result<SocketAddr> {
     if len > MAX_ADDR {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `bytes`.
     addr::read(format, unsafe { bytes(addr, len)? })
 }
 
-/// The address of this format that a call takes without a length: it is a string, or its family tells.
+/// Reads an address without a length argument: a string, or a socket address whose family implies its length.
+/// Returns `None` for NULL.
 ///
 /// # Safety
 ///
-/// `at` is NULL or such an address.
+/// `at` is NULL, or points to an address of `format`.
 pub(super) unsafe fn endless(format: u32, at: *const c_void) -> Result<Option<SocketAddr>> {
     if at.is_null() {
         return Ok(None);
     }
-    // SAFETY: By this function's safety requirement; every socket address begins with its family, and is
-    // as long as that says.
+    // SAFETY: By the caller's contract, `at` is an address of `format`; every socket address begins with its
+    // family, which implies its length.
     let bytes = unsafe {
         if format == abi::FI_ADDR_STR {
             CStr::from_char_ptr(at.cast()).to_bytes()
@@ -272,7 +282,8 @@ pub(super) unsafe fn endless(format: u32, at: *const c_void) -> Result<Option<So
     addr::read(format, bytes).map(Some)
 }
 
-/// Unused by every object here: `fi_open_ops()`.
+/// Makes a table of the calls that every object has. `fi_open_ops()` and the other calls without an argument
+/// here return -FI_ENOSYS.
 pub(super) const fn fid_ops(
     close: unsafe extern "C" fn(*mut fid) -> c_int,
     bind: Option<unsafe extern "C" fn(*mut fid, *mut fid, u64) -> c_int>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How C callers reach a provider's data path with one indirect call: tables made for its types.
+//! Tables of calls for a provider's own types, by which C callers reach its data path with one indirect call.
 
 use super::{
     atomic,
@@ -34,17 +34,17 @@ use kernel::{
     sync::Arc, //
 };
 
-/// The types behind a provider's data path.
+/// The types of a provider's data path.
 pub(crate) trait ProviderTypes {
-    /// Every endpoint that its domains make.
+    /// Type of every endpoint of the provider's domains.
     type Endpoint: provider::Endpoint;
-    /// Every completion queue that they make.
+    /// Type of every completion queue of the provider's domains.
     type CompletionQueue: provider::CompletionQueue;
-    /// All receives to be shared that they make.
+    /// Type of every shared receive context of the provider's domains.
     type SharedReceive: provider::SharedReceive;
 }
 
-/// A provider as the C API sees it.
+/// A provider and its tables of calls for the C API.
 pub(crate) struct ProviderOps {
     pub(super) provider: &'static dyn Provider,
     pub(super) msg: &'static fi_ops_msg,
@@ -60,7 +60,7 @@ pub(crate) struct ProviderOps {
 }
 
 impl ProviderOps {
-    /// The face of the provider whose types are those of `F`.
+    /// Makes the tables of a provider whose types are those of `F`.
     pub(crate) const fn new<F: ProviderTypes>(provider: &'static dyn Provider) -> Self {
         Self {
             provider,
@@ -86,12 +86,12 @@ impl ProviderOps {
         }
     }
 
-    /// The address of an endpoint, which is one of the family's type.
+    /// Returns the address of an endpoint as the provider's own type; -FI_EINVAL for another type.
     pub(super) fn endpoint(&self, endpoint: &Arc<dyn provider::Endpoint>) -> Result<*const c_void> {
         (self.endpoint)(&**endpoint).ok_or(Errno::EINVAL)
     }
 
-    /// The address of a completion queue, which is one of the family's type.
+    /// Returns the address of a completion queue as the provider's own type; -FI_EINVAL for another type.
     pub(super) fn queue(
         &self,
         queue: &Arc<dyn provider::CompletionQueue>,
@@ -99,7 +99,8 @@ impl ProviderOps {
         (self.queue)(&**queue).ok_or(Errno::EINVAL)
     }
 
-    /// The address of receives to be shared, which are of the family's type.
+    /// Returns the address of a shared receive context as the provider's own type; -FI_EINVAL for another
+    /// type.
     pub(super) fn shared(
         &self,
         shared: &Arc<dyn provider::SharedReceive>,
@@ -108,5 +109,5 @@ impl ProviderOps {
     }
 }
 
-// SAFETY: Shared providers and constant tables.
+// SAFETY: Providers are `Sync`, and the tables are constant.
 unsafe impl Sync for ProviderOps {}

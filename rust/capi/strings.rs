@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Texts for C callers.
+//! Strings for C callers.
 
 use super::object::copy_out;
 use crate::abi::{
@@ -10,7 +10,8 @@ use crate::abi::{
 use core::ptr;
 use kernel::prelude::*;
 
-/// Copies a text into a C caller's buffer, cut and terminated; without one, the text itself.
+/// Copies a string into a C caller's buffer, truncated to fit and terminated. Without a buffer, returns the
+/// string itself.
 ///
 /// # Safety
 ///
@@ -21,7 +22,7 @@ pub(super) unsafe fn copy(text: &'static CStr, buf: *mut c_char, len: usize) -> 
     }
     let bytes = text.to_bytes();
     let room = bytes.len().min(len - 1);
-    // SAFETY: By this function's safety requirement; `room` and the terminator fit.
+    // SAFETY: By the caller's contract, `buf` has `len` bytes: `room` and the terminator fit.
     unsafe {
         ptr::copy_nonoverlapping(bytes.as_ptr(), buf.cast(), room);
         buf.add(room).write(0);
@@ -42,13 +43,13 @@ pub(super) unsafe fn copy(text: &'static CStr, buf: *mut c_char, len: usize) -> 
 pub(super) unsafe fn copy_cut(text: &[u8], buf: *mut c_char, len: *mut usize) -> Result {
     let room = match len.is_null() {
         true => return Err(Errno::EINVAL),
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the caller's contract, `len` is valid.
         false => unsafe { len.read() },
     };
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `buf` is NULL or valid for `*len` bytes.
     let copied = unsafe { copy_out(text, buf.cast(), len) };
     if let (Err(Errno::ETOOSMALL), Some(last)) = (copied, room.checked_sub(1)) {
-        // SAFETY: As above.
+        // SAFETY: `last` is within the `*len` bytes of `buf`.
         unsafe { buf.add(last).write(0) };
     }
     copied

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From the arguments of a C caller's atomic operation to the operation.
+//! Arguments of a C caller's atomic operation, and their translation to [`Atomic`].
 
 use super::{
     super::xfer_args::{
@@ -43,37 +43,37 @@ use core::{
 };
 use kernel::prelude::*;
 
-/// Elements in local memory, as the caller has them.
+/// Elements in local memory, as the caller passes them.
 #[derive(Clone, Copy)]
 pub(super) enum Elements {
-    /// The form of the call has none.
+    /// No elements: the form of the call has none.
     None,
-    /// A buffer with so many, and its descriptor.
+    /// A buffer, its number of elements, and its descriptor.
     One(*const c_void, usize, *mut c_void),
-    /// A vector of buffers, their descriptors, and how many there are.
+    /// A vector of buffers, their descriptors, and the number of entries.
     Vector(*const fi_ioc, *mut *mut c_void, usize),
 }
 
-/// What is changed, as the caller has it.
+/// Elements in the peer's memory, as the caller passes them.
 #[derive(Clone, Copy)]
 pub(super) enum RemoteTarget {
     /// As many elements as there are operands, from an address on, and the region's key.
     At(u64, u64),
-    /// A vector and how many entries it has.
+    /// A vector of ranges, and the number of entries.
     Ranges(*const fi_rma_ioc, usize),
 }
 
-/// The form of a call, with what it has besides its operands.
+/// The form of a call, with its arguments besides the operands.
 #[derive(Clone, Copy)]
 pub(super) enum CallForm {
     Base,
-    /// Where the old values go.
+    /// Result buffer, which gets the old values.
     Fetch(Elements),
-    /// What to compare with, and where the old values go.
+    /// Values to compare with, and the result buffer, which gets the old values.
     Compare(Elements, Elements),
 }
 
-/// The arguments of a call.
+/// Arguments of an atomic call.
 pub(super) struct Call {
     form: Form,
     operands: Elements,
@@ -108,14 +108,15 @@ impl Call {
     }
 }
 
-/// Most buffers in a vector, and ranges of the peer's memory. No device offers more of either.
+/// Maximum number of entries in a vector, both of buffers and of remote ranges. No device offers more of
+/// either.
 const MOST: usize = 16;
 
 /// Elements in local memory, as segments.
 ///
 /// # Invariants
 ///
-/// The first `len` of `segments` are initialised.
+/// The first `len` entries of `segments` are initialised.
 struct LocalSegments<'a> {
     segments: [MaybeUninit<Segment>; MOST],
     descriptors: &'a [Descriptor],
@@ -127,7 +128,7 @@ impl<'a> LocalSegments<'a> {
     /// Makes an object without elements.
     #[inline(always)]
     fn new() -> Self {
-        // INVARIANT: None is.
+        // INVARIANT: `len` is 0.
         Self {
             segments: [const { MaybeUninit::uninit() }; MOST],
             descriptors: &[],
@@ -136,23 +137,23 @@ impl<'a> LocalSegments<'a> {
         }
     }
 
-    /// Initialises the object in place with a caller's elements of `size` bytes each.
+    /// Adds a caller's elements of `size` bytes each to an empty object.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for a vector that is not there or too long, -FI_EMSGSIZE for more than can be
-    /// counted.
+    /// -FI_EINVAL for a NULL vector or one that is too long, -FI_EMSGSIZE if the number of elements or bytes
+    /// overflows.
     ///
     /// # Safety
     ///
-    /// As a C caller promises of the vector's length, for `'a`; it answers for the memory and the descriptors
-    /// as the types demand.
+    /// Vectors have as many entries as they say, for `'a`. The caller guarantees for the memory and the
+    /// descriptors what [`Segment::new`] and [`Descriptor::new`] require.
     #[inline(always)]
     unsafe fn take(&mut self, of: &'a Elements, size: usize) -> Result {
         match of {
             Elements::None => {}
             Elements::One(buf, count, desc) => {
-                // SAFETY: By this function's safety requirement.
+                // SAFETY: By the caller's contract, the buffer and its descriptor are valid.
                 unsafe {
                     self.push(*buf, *count, size)?;
                     self.descriptors = Descriptor::from_vector(desc, 1);
@@ -163,13 +164,13 @@ impl<'a> LocalSegments<'a> {
                     return Err(Errno::EINVAL);
                 }
                 for at in 0..*count {
-                    // SAFETY: By this function's safety requirement, and the check above.
+                    // SAFETY: By the caller's contract, the vector has `count` entries.
                     unsafe {
                         let entry = &*iov.add(at);
                         self.push(entry.addr, entry.count, size)?;
                     }
                 }
-                // SAFETY: By this function's safety requirement.
+                // SAFETY: By the caller's contract, a vector of descriptors has `count` entries.
                 self.descriptors = unsafe { Descriptor::from_vector(*desc, *count) };
             }
         }
@@ -178,12 +179,12 @@ impl<'a> LocalSegments<'a> {
 
     /// # Safety
     ///
-    /// As of [`Self::take`], and fewer than [`MOST`] are there.
+    /// The requirements of [`Self::take`]; `len` is less than [`MOST`].
     unsafe fn push(&mut self, buf: *const c_void, count: usize, size: usize) -> Result {
         let bytes = count.checked_mul(size).ok_or(Errno::EMSGSIZE)?;
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the contract of `take`.
         self.segments[self.len].write(unsafe { Segment::new(buf.cast_mut(), bytes) });
-        // INVARIANT: One more is initialised.
+        // INVARIANT: One more entry is initialised.
         self.len += 1;
         self.elements = self.elements.checked_add(count).ok_or(Errno::EMSGSIZE)?;
         Ok(())
@@ -191,12 +192,12 @@ impl<'a> LocalSegments<'a> {
 
     fn segments(&self) -> &[Segment] {
         let segments = self.segments.as_ptr().cast();
-        // SAFETY: By the invariant they are initialised.
+        // SAFETY: By the invariant, the first `len` entries are initialised.
         unsafe { slice::from_raw_parts(segments, self.len) }
     }
 }
 
-/// The memory of a call of one element: null where the form of the call has none.
+/// Memory of a call on one element; NULL where the form of the call has none.
 pub(super) struct SingleElement {
     pub(super) operand: *const c_void,
     pub(super) compare: *const c_void,
@@ -204,11 +205,11 @@ pub(super) struct SingleElement {
     pub(super) result_desc: *mut c_void,
 }
 
-/// Starts an operation on one element, if there is a short way for it.
+/// Posts an operation on one element on the provider's fast path; `None` if the fast path does not apply.
 ///
 /// # Safety
 ///
-/// As a C caller of the calls in the table promises, of a single element at each address.
+/// The contract of the call in the table, for a single element at each address.
 #[inline(always)]
 pub(super) unsafe fn post_one<E: Endpoint>(
     endpoint: &E,
@@ -219,7 +220,7 @@ pub(super) unsafe fn post_one<E: Endpoint>(
 ) -> Option<isize> {
     let (op, datatype) = known(form, datatype, op).ok()?;
     let size = datatype.size();
-    // SAFETY: By this function's safety requirement; nothing is done for more elements than one.
+    // SAFETY: By the contract of the call in the table; the provider's fast path accepts one element only.
     let (operand, compare, result, descriptor) = unsafe {
         (
             Segment::new(words.operand.cast_mut(), size),
@@ -250,13 +251,13 @@ pub(super) unsafe fn post_one<E: Endpoint>(
     endpoint.try_fast_atomic(&atomic, &message).map(brief)
 }
 
-/// Starts the operation.
+/// Posts the operation.
 ///
 /// # Safety
 ///
-/// As a C caller of the calls in the table promises.
+/// The contract of the call in the table.
 pub(super) unsafe fn post<E: Endpoint>(endpoint: &E, terms: XferArgs, call: &Call) -> isize {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of the call in the table.
     into_ssize(unsafe { try_post(endpoint, terms, call) }.map(|()| 0))
 }
 
@@ -264,7 +265,7 @@ unsafe fn try_post<E: Endpoint>(endpoint: &E, terms: XferArgs, call: &Call) -> R
     let (op, datatype) = known(call.form, call.datatype, call.op)?;
     let size = datatype.size();
     let (mut operands, mut result) = (LocalSegments::new(), LocalSegments::new());
-    // SAFETY: As the caller promises.
+    // SAFETY: By the contract of the call in the table.
     unsafe {
         // A read ignores its operands (fi_atomic(3)).
         if op != Op::Read {
@@ -277,7 +278,7 @@ unsafe fn try_post<E: Endpoint>(endpoint: &E, terms: XferArgs, call: &Call) -> R
         RemoteTarget::At(addr, key) => {
             whole = fi_rma_ioc {
                 addr,
-                // An operation without operands says with its results how many there are.
+                // Without operands (a read), the results determine the number of elements.
                 count: operands.elements.max(result.elements),
                 key,
             };
@@ -287,7 +288,7 @@ unsafe fn try_post<E: Endpoint>(endpoint: &E, terms: XferArgs, call: &Call) -> R
             if ranges.is_null() || count > MOST {
                 return Err(Errno::EINVAL);
             }
-            // SAFETY: As the caller promises.
+            // SAFETY: By the contract of the call in the table.
             unsafe { slice::from_raw_parts(ranges, count) }
         }
     };
@@ -300,16 +301,16 @@ unsafe fn try_post<E: Endpoint>(endpoint: &E, terms: XferArgs, call: &Call) -> R
         result: result.segments(),
         result_descriptors: result.descriptors,
     };
-    // SAFETY: As the caller promises.
+    // SAFETY: By the contract of the call in the table.
     unsafe { start(endpoint, terms, &operands, &call.compare, atomic) }
 }
 
-/// Starts an operation with a compare operand. A separate function, because all vectors together exceed one
-/// frame.
+/// Posts an operation with a compare operand. A separate function, because all vectors together exceed one
+/// stack frame.
 ///
 /// # Safety
 ///
-/// `compare` is valid as the C callers of the functions in the table guarantee.
+/// `compare` is valid by the contract of the call in the table.
 #[inline(never)]
 unsafe fn start<E: Endpoint>(
     endpoint: &E,
@@ -319,7 +320,7 @@ unsafe fn start<E: Endpoint>(
     atomic: Atomic<'_>,
 ) -> Result {
     let mut compared = LocalSegments::new();
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `compare` is valid.
     unsafe { compared.take(compare, atomic.datatype.size()) }?;
     let atomic = Atomic {
         compare: compared.segments(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The addresses that C callers pass to be inserted, and where they want to be told of them.
+//! Arguments of C callers that insert addresses: the addresses, and the arrays for the results.
 
 use crate::{
     abi::{
@@ -23,13 +23,13 @@ use core::{
 };
 use kernel::prelude::*;
 
-/// An array of addresses of one format. In one of FI_SOCKADDR each is as long as its family says, and
-/// the next one follows.
+/// Iterator over an array of addresses of one format. FI_SOCKADDR arrays are packed: each address is as long
+/// as its family implies.
 pub(super) struct Addresses {
     format: u32,
     next: *const c_void,
     left: usize,
-    /// Whether it is not known where the next one begins.
+    /// True after an address of unknown length: the rest of the array cannot be read.
     is_lost: bool,
 }
 
@@ -68,7 +68,7 @@ impl Addresses {
             return Err(Errno::EINVAL);
         };
         self.next = at.wrapping_add(len).cast();
-        // SAFETY: As above; it is as long as that.
+        // SAFETY: By the contract of `new`, the address is `len` bytes long.
         let bytes = unsafe { slice::from_raw_parts(at, len) };
         addr::from_bytes(self.format, bytes).ok_or(Errno::EINVAL)
     }
@@ -154,7 +154,7 @@ impl InsertResults {
         self.flags & abi::FI_AV_USER_ID != 0
     }
 
-    /// These addresses, with the identifiers that the caller gives them.
+    /// Returns the insertions of these addresses, with the caller's identifiers for FI_AV_USER_ID.
     pub(super) fn insertions(
         &self,
         addresses: impl Iterator<Item = Result<SocketAddr>>,
@@ -164,7 +164,7 @@ impl InsertResults {
             .enumerate()
             .map(move |(number, address)| Insertion {
                 address,
-                // SAFETY: By the contract of `new`; it is not NULL, or there would be no identifiers.
+                // SAFETY: By the contract of `new`; `check` has refused NULL with FI_AV_USER_ID.
                 user_id: ids.map(|ids| unsafe { ids.add(number).read() }),
             })
     }
@@ -174,12 +174,12 @@ impl InsertObserver for InsertResults {
     fn report(&mut self, number: usize, outcome: Result<fi_addr_t>) {
         if !self.addrs.is_null() {
             let addr = outcome.unwrap_or(abi::FI_ADDR_NOTAVAIL);
-            // SAFETY: By the contract of `new`.
+            // SAFETY: By the contract of `new`, `addrs` has room for each address.
             unsafe { self.addrs.add(number).write(addr) };
         }
         if !self.errnos.is_null() {
             let errno = outcome.map_or_else(|errno| errno.code(), |_| 0);
-            // SAFETY: As above.
+            // SAFETY: By the contract of `new`, `errnos` has room for each address.
             unsafe { self.errnos.add(number).write(errno) };
         }
     }
