@@ -75,18 +75,18 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What `struct fid_cq` stands at the beginning of.
+/// A completion queue, as C callers hold it.
 #[repr(C)]
 pub(super) struct QueueObject {
-    /// Its table of calls changes once.
+    /// `ops` changes once, when the queue is exported.
     fid: UnsafeCell<fid_cq>,
     queue: Arc<CompletionQueue>,
     /// The provider's queue, of the type that `fid.ops` was made for.
     exact: *const c_void,
     waitable: bool,
-    /// Whether a read that finds nothing arms it.
+    /// True if a read that finds no entry arms the queue, for its handler or a waiter on its wait queue.
     arms: bool,
-    /// What passes on whatever completes, if somebody else owns the queue that it is read from.
+    /// Forwards completions to the owner's queue; `None` unless this is a peer's queue.
     forward: Option<Arc<PeerForward>>,
     wait: WaitMethod,
     err_data: err_data::Readers,
@@ -103,21 +103,21 @@ unsafe impl Object for QueueObject {
 }
 
 impl QueueObject {
-    /// The Rust object.
+    /// Returns the Rust object.
     pub(super) fn queue(&self) -> &Arc<CompletionQueue> {
         &self.queue
     }
 
-    /// How it can be waited for.
+    /// Returns the queue's wait method.
     pub(super) fn wait(&self) -> &WaitMethod {
         &self.wait
     }
 }
 
-/// More entries than any queue can hold.
+/// Upper bound of the number of entries in any queue.
 const MOST: usize = 1 << 32;
 
-/// The caller's array of entries.
+/// Returns the caller's array of entries; -FI_EINVAL for NULL with a count above 0.
 ///
 /// # Safety
 ///
@@ -127,16 +127,16 @@ unsafe fn room<'a, E>(buf: *mut c_void, count: usize) -> Result<&'a mut [MaybeUn
     if count == 0 {
         return Ok(&mut []);
     }
-    // No array is larger than the address space; a count that pretends so is cut, not believed.
+    // No array exceeds the address space: a larger count is truncated.
     let count = count.min(MOST);
     if buf.is_null() {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: By this function's safety requirement; the entries need not be initialised.
+    // SAFETY: By the caller's contract, `buf` has room for `count` entries, which need not be initialised.
     Ok(unsafe { slice::from_raw_parts_mut(buf.cast(), count) })
 }
 
-/// A C consumer's `cq_event_handler`, and what it is called with.
+/// A C consumer's `cq_event_handler` and its arguments.
 struct Callback {
     function: unsafe extern "C" fn(*mut fid_cq, *mut c_void),
     cq: usize,
@@ -147,8 +147,8 @@ impl Callback {
     fn call(&self) {
         let cq = ptr::with_exposed_provenance_mut(self.cq);
         let context = ptr::with_exposed_provenance_mut(self.context);
-        // SAFETY: The queue's object is there before the queue is armed, and lives until `close` has
-        // waited for this call to end.
+        // SAFETY: The queue's object is initialised before the queue is armed, and `close` waits for this
+        // call before the object is freed.
         unsafe { (self.function)(cq, context) };
     }
 }
@@ -191,7 +191,7 @@ unsafe fn try_open(
     context: *mut c_void,
 ) -> Result {
     let here = in_process()?;
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_cq_open()`.
     let (domain, attr) = unsafe {
         (
             object::object::<DomainObject>(domain.cast())?,
@@ -214,18 +214,19 @@ unsafe fn try_open(
     }
     let owner = match attr.flags & abi::FI_PEER {
         0 => None,
-        // SAFETY: As the C caller promises.
+        // SAFETY: By the contract of `fi_cq_open()`.
         _ => Some(unsafe { peer::owner_of_queue(context, domain.domain().addr_format())? }),
     };
-    // A peer's queue is read by a work item, not when its consumer calls.
+    // A work item reads a peer's queue, concurrently with the consumer's calls, so the domain must not be
+    // serialized.
     if owner.is_some() && domain.domain().threading().is_serialized() {
         return Err(Errno::EINVAL);
     }
-    // The context of a handler that is not there.
+    // FI_CB_CTX_INTR is invalid without a handler.
     if attr.flags & abi::FI_CB_CTX_INTR != 0 && attr.cq_event_handler.is_none() {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_cq_open()`.
     let asked = unsafe { WaitAttr::new(attr.wait_obj, attr.wait_set)? };
     // The wait object and the handler apply to the owner's queue, not to the peer's.
     let waitable = asked.is_waitable() && owner.is_none();
@@ -273,7 +274,8 @@ unsafe fn try_open(
         Some(_) => WaitMethod::NONE,
         None => asked.grant(|set| set.add_completions(here, &queue, place.address()))?,
     };
-    // The last that can fail: what passes on keeps the queue until it is closed.
+    // The import is the last step that can fail: forwarding keeps a reference on the queue until it is
+    // closed.
     let forward = match owner {
         Some(owner) => Some(queue.import(owner)?),
         None => None,
@@ -295,7 +297,7 @@ unsafe fn try_open(
         wait,
         err_data,
     });
-    // SAFETY: `out` is not NULL, and valid as the C caller promises.
+    // SAFETY: `out` is not NULL, and valid by the contract of `fi_cq_open()`.
     unsafe { hand_out(out, made) };
     if let Some(queue) = armed {
         queue.arm_handler();
@@ -328,33 +330,37 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
     })
 }
 
-/// `fi_export_fid()`.
+/// Exports the queue (`fi_export_fid()`).
+///
+/// # Errors
+///
+/// -FI_EINVAL for a peer's queue, and the errors of [`peer::export_queue`].
 ///
 /// # Safety
 ///
-/// As of [`peer::export_queue`].
+/// The requirements of [`peer::export_queue`].
 unsafe fn export(object: &QueueObject, arg: *mut c_void) -> Result {
-    // What completes there is not read there.
+    // Completions of a peer's queue are read from its owner's queue.
     if object.forward.is_some() {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `peer::export_queue`.
     unsafe { peer::export_queue(&object.queue, arg)? };
     let ops = ops::<MergedCq>(object.queue.attr().format, object.arms);
-    // Whoever is reading has the table that was there, and does not see what peers put.
-    // SAFETY: The field is read by C alone; both tables are for this queue.
+    // A concurrent read may still use the old table; it does not return entries that peers have written.
+    // SAFETY: Only C code reads the field, and both tables are valid for this queue.
     unsafe { (&raw mut (*object.fid.get()).ops).write_volatile(ptr::from_ref(ops).cast_mut()) };
     Ok(())
 }
 
-/// The calls of a queue that nobody reads.
+/// Calls of a peer's queue: no consumer reads it, and its completions go to the owner's queue.
 static FORWARDED: fi_ops_cq = fi_ops_cq {
     read: Some(drive),
     strerror: Some(strerror_forwarded),
     ..nosys::CQ
 };
 
-/// `fi_cq_read()` without room, by which the owner makes it progress.
+/// Drives progress: the owner calls `fi_cq_read()` with a NULL buffer and a count of 0.
 unsafe extern "C" fn drive(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> isize {
     // SAFETY: As a C caller of `fi_cq_read()` promises.
     let object = unsafe { object::object::<QueueObject>(cq.cast()) };
@@ -379,7 +385,7 @@ unsafe extern "C" fn strerror_forwarded(
 ) -> *const c_char {
     // SAFETY: As a C caller of `fi_cq_strerror()` promises.
     match unsafe { object::object::<QueueObject>(cq.cast()) } {
-        // SAFETY: As above.
+        // SAFETY: By the contract of `fi_cq_strerror()`.
         Ok(object) => unsafe {
             super::strings::copy(object.queue.core().strerror(prov_errno), buf, len)
         },
@@ -387,20 +393,20 @@ unsafe extern "C" fn strerror_forwarded(
     }
 }
 
-/// How the part of a queue's is found that is read.
+/// The way from a [`QueueObject`] to the queue that its calls read.
 pub(super) trait CqPath {
-    /// Its type.
+    /// Type of the queue that is read.
     type Queue: provider::CompletionQueue;
 
-    /// That of an object whose table was made for it.
+    /// Returns the queue of an object whose table of calls is for this type.
     ///
     /// # Safety
     ///
-    /// The object's table is, or was, that of this way.
+    /// The object's table is, or was, the one for this type.
     unsafe fn queue(object: &QueueObject) -> &Self::Queue;
 }
 
-/// To the provider's own queue, of type `Q`.
+/// Reads the provider's own queue, of type `Q`.
 pub(super) struct OwnCq<Q>(PhantomData<Q>);
 
 impl<Q: provider::CompletionQueue> CqPath for OwnCq<Q> {
@@ -413,7 +419,7 @@ impl<Q: provider::CompletionQueue> CqPath for OwnCq<Q> {
     }
 }
 
-/// To that and what others put beside it.
+/// Reads an exported queue, which has the provider's entries and those that peers write.
 struct MergedCq;
 
 impl CqPath for MergedCq {
@@ -426,8 +432,8 @@ impl CqPath for MergedCq {
     }
 }
 
-/// The calls for queues that are reached by `W`, with entries of one format, of which a read that finds
-/// nothing `arms` the queue or does not.
+/// Returns the table of calls for queues that are read through `W`, with entries of one format. `arms` is
+/// true if a read that finds no entry arms the queue.
 pub(super) fn ops<W: CqPath>(format: Format, arms: bool) -> &'static fi_ops_cq {
     match format {
         Format::Context => shaped::<W, abi::fi_cq_entry>(arms),
@@ -444,26 +450,29 @@ fn shaped<W: CqPath, E: FormatEntry>(arms: bool) -> &'static fi_ops_cq {
     }
 }
 
-/// The calls for queues that are reached by `W`, with entries of type `E`. Where the queue has a handler, or
-/// somebody sleeps on its wait queue, a read that finds nothing arms it; on others that costs nothing.
+/// Table of calls for queues that are read through `W`, with entries of type `E`. With `ARMS`, which costs
+/// time, a read that finds no entry arms the queue: for queues with a handler or with waiters on the wait
+/// queue.
 struct Table<W, E, const ARMS: bool>(PhantomData<(W, E)>);
 
+/// Returns the object of a queue, and the queue to read.
+///
 /// # Safety
 ///
 /// `cq` is a queue of the C API whose `ops` is, or was, the table of `W`.
 #[inline]
 unsafe fn parts<'a, W: CqPath>(cq: *mut fid_cq) -> (&'a QueueObject, &'a W::Queue) {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `cq` is a queue of the C API.
     let object = unsafe { &*cq.cast::<QueueObject>() };
-    // SAFETY: As above.
+    // SAFETY: By the caller's contract, its table is, or was, the one of `W`.
     (object, unsafe { W::queue(object) })
 }
 
-/// Reads entries, and whom they are from where the caller wants that.
+/// Reads entries and, if `src_addr` is not NULL, their source addresses.
 ///
 /// # Safety
 ///
-/// `src_addr` is NULL or has room for as many addresses as there is for entries.
+/// `src_addr` is NULL, or has room for as many addresses as `room` has for entries.
 unsafe fn read_from<Q: provider::CompletionQueue, E: FormatEntry>(
     queue: &Q,
     room: &mut [MaybeUninit<E>],
@@ -472,7 +481,8 @@ unsafe fn read_from<Q: provider::CompletionQueue, E: FormatEntry>(
     if src_addr.is_null() {
         return queue.read(E::entries(room));
     }
-    // SAFETY: By this function's safety requirement; the addresses need not be initialised.
+    // SAFETY: By the caller's contract, `src_addr` has room for that many addresses, which need not be
+    // initialised.
     let sources = unsafe { slice::from_raw_parts_mut(src_addr.cast(), room.len()) };
     queue.read_from(E::entries(room), sources)
 }

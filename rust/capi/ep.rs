@@ -70,35 +70,37 @@ use kernel::{
     },
 };
 
-/// What `struct fid_ep` stands at the beginning of.
+/// An endpoint or an alias of one, as C callers hold it.
 #[repr(C)]
 pub(super) struct EndpointObject {
     fid: fid_ep,
     /// The provider's endpoint, of the type that `fid.msg` was made for.
     exact: *const c_void,
-    /// Flags of the calls that have none, from the info or FI_SETOPSFLAG.
+    /// Default flags of transmits without a flags argument, from the info or FI_SETOPSFLAG.
     transmit_flags: Atomic<u64>,
+    /// Default flags of receives without a flags argument.
     receive_flags: Atomic<u64>,
     endpoint: Arc<Endpoint>,
-    /// Shared by an endpoint and its aliases, which are its children.
+    /// State that the endpoint shares with its aliases, which are children of it.
     root: Arc<EpShared>,
-    /// What makes this an alias.
+    /// Reference that an alias holds on the shared state; `None` for the endpoint itself.
     alias: Option<ChildRef<EpShared>>,
 }
 
-/// What an endpoint and its aliases have in common.
+/// State that an endpoint and its aliases share.
 pub(super) struct EpShared {
-    /// Counts the aliases: the endpoint is not closed before them.
+    /// Counts the aliases: the endpoint cannot be closed before them.
     users: ChildCount,
-    /// Who does its collectives.
+    /// Provider of the endpoint's collectives, once the endpoint is paired with one.
     offload: SetOnce<Offload>,
-    /// Where its transmits complete, as C knows it: it is busy as long as the endpoint is there.
+    /// Address of the `struct fid` of the transmit completion queue, 0 before it is bound. The queue cannot
+    /// be closed before the endpoint.
     completions: Atomic<usize>,
     addr_format: u32,
 }
 
 impl EpShared {
-    /// Who does its collectives.
+    /// Returns the provider of the endpoint's collectives, if there is one.
     pub(super) fn offload(&self) -> Option<&Offload> {
         self.offload.as_ref()
     }
@@ -126,9 +128,9 @@ impl AsRef<Self> for EndpointObject {
     }
 }
 
-/// What a context of a scalable endpoint is to C callers: an endpoint of another class.
+/// A transmit or receive context of a scalable endpoint, which is an endpoint of another class to C callers.
 pub(super) trait ContextObject: Object + AsRef<EndpointObject> {
-    /// One of those.
+    /// Makes a context from an endpoint object.
     fn of(object: EndpointObject) -> Self;
 }
 
@@ -173,17 +175,17 @@ contexts! {
     ReceiveObject: FI_CLASS_RX_CTX;
 }
 
-/// The endpoint or context that a `fid` belongs to.
+/// Returns the endpoint or context that a `fid` is the beginning of.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for what is neither.
+/// -FI_EINVAL for NULL and for another class.
 ///
 /// # Safety
 ///
 /// `fid` is NULL or valid for `'a`.
 unsafe fn any<'a>(fid: *mut fid) -> Result<&'a EndpointObject> {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `fid` is NULL or valid for `'a`.
     unsafe {
         match object::object::<EndpointObject>(fid) {
             Ok(object) => Ok(object),
@@ -211,7 +213,8 @@ impl EndpointObject {
         read_once(&self.receive_flags)
     }
 
-    /// The flags of the one direction that `selector` names, if it has that.
+    /// Returns the default flags of the direction that `selector` names; -FI_EINVAL unless it names one that
+    /// the endpoint has.
     fn flags_of(&self, selector: u64) -> Result<&Atomic<u64>> {
         match selector & DIRECTIONS & self.endpoint.core().directions() {
             abi::FI_TRANSMIT => Ok(&self.transmit_flags),
@@ -220,7 +223,8 @@ impl EndpointObject {
         }
     }
 
-    /// Sets the flags of the one direction that stands among them.
+    /// Sets the default flags of the direction that `flags` names; -FI_EBADFLAGS for flags that cannot be
+    /// defaults.
     fn set_flags(&self, flags: u64) -> Result {
         let own = self.flags_of(flags)?;
         let new = flags & !DIRECTIONS;
@@ -233,31 +237,31 @@ impl EndpointObject {
         Ok(())
     }
 
-    /// The Rust object.
+    /// Returns the Rust object.
     pub(super) fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Where its transmits complete, as C knows it; null if that has not been said.
+    /// Returns the `fid` of the transmit completion queue, or NULL before it is bound.
     pub(super) fn completions(&self) -> *mut fid {
         ptr::with_exposed_provenance_mut(self.root.completions.load(Relaxed))
     }
 
-    /// Who does its collectives.
+    /// Returns the provider of the endpoint's collectives.
     ///
     /// # Errors
     ///
-    /// -FI_ENOSYS if nobody does.
+    /// -FI_ENOSYS if the endpoint is not paired with one.
     pub(super) fn offload(&self) -> Result<&Offload> {
         self.root.offload().ok_or(Errno::ENOSYS)
     }
 
-    /// What it has in common with its aliases.
+    /// Returns the state that the endpoint shares with its aliases.
     pub(super) fn root(&self) -> &Arc<EpShared> {
         &self.root
     }
 
-    /// How addresses look that its calls take and give.
+    /// Returns the format of the addresses that its calls take and return.
     pub(super) fn addr_format(&self) -> u32 {
         self.root.addr_format
     }
@@ -301,7 +305,7 @@ fn make(
     Ok(place.put(made))
 }
 
-/// What a `T` is made of for a C caller, whose endpoint has such an info.
+/// Makes the object of a `T` for an endpoint that was opened with `info`.
 pub(super) fn make_object<T: Object>(
     face: &ProviderOps,
     endpoint: Arc<Endpoint>,
@@ -315,7 +319,7 @@ pub(super) fn make_object<T: Object>(
         collective: ptr::from_ref(&offload::COLLECTIVE).cast_mut(),
         ..nosys::endpoint(header::<T>(context))
     };
-    // What has no connections of its own is no object of their calls.
+    // Contexts of a scalable endpoint have no connection management.
     if T::CLASS == abi::FI_CLASS_EP {
         fid.cm = ptr::from_ref(&cm::ACTIVE).cast_mut();
     }
@@ -342,7 +346,7 @@ pub(super) fn make_object<T: Object>(
     })
 }
 
-/// `fi_endpoint2()`, which has no flags that we know.
+/// Opens an endpoint (`fi_endpoint2()`); no flags are supported.
 pub(super) unsafe extern "C" fn open2(
     domain: *mut fid_domain,
     info: *mut fi_info,
@@ -353,7 +357,7 @@ pub(super) unsafe extern "C" fn open2(
     if flags != 0 {
         return Errno::EINVAL.to_int();
     }
-    // SAFETY: As of `open`.
+    // SAFETY: By the contract of `fi_endpoint2()`.
     unsafe { open(domain, info, out, context) }
 }
 
@@ -366,7 +370,7 @@ unsafe extern "C" fn close<T: Object + AsRef<EndpointObject>>(fid: *mut fid) -> 
                 let offload = object.root.offload.as_ref();
                 offload.map_or(Ok(()), Offload::check_idle)?;
                 object.root.users.try_close()?;
-                // A C caller keeps track of its contexts by itself.
+                // C callers keep track of the contexts of unfinished operations themselves.
                 object.endpoint.close(&mut |_| {});
                 if let Some(offload) = offload {
                     offload.end();
@@ -383,7 +387,7 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
 }
 
 unsafe fn try_bind(fid: *mut fid, other: *mut fid, flags: u64) -> Result {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_ep_bind()`.
     let (object, class) = unsafe {
         let object = any(fid)?;
         (object, other.as_ref().ok_or(Errno::EINVAL)?.fclass)
@@ -391,12 +395,12 @@ unsafe fn try_bind(fid: *mut fid, other: *mut fid, flags: u64) -> Result {
     context::in_process()?;
     match u32::try_from(class) {
         Ok(abi::FI_CLASS_EQ) => {
-            // SAFETY: As the C caller promises.
+            // SAFETY: By the contract of `fi_ep_bind()`.
             let queue = unsafe { object::object::<eq::QueueObject>(other)? };
             object.endpoint.bind_eq(queue.queue(), flags)
         }
         Ok(abi::FI_CLASS_CQ) => {
-            // SAFETY: As the C caller promises.
+            // SAFETY: By the contract of `fi_ep_bind()`.
             let queue = unsafe { object::object::<cq::QueueObject>(other)? };
             object.endpoint.bind_cq(queue.queue(), flags)?;
             if flags & abi::FI_TRANSMIT != 0 {
@@ -406,22 +410,22 @@ unsafe fn try_bind(fid: *mut fid, other: *mut fid, flags: u64) -> Result {
             Ok(())
         }
         Ok(abi::FI_CLASS_AV) => {
-            // SAFETY: As the C caller promises.
+            // SAFETY: By the contract of `fi_ep_bind()`.
             let vector = unsafe { object::object::<av::AvObject>(other)? };
             object.endpoint.bind_av(vector.vector(), flags)
         }
         Ok(abi::FI_CLASS_SRX_CTX) => {
-            // SAFETY: As the C caller promises.
+            // SAFETY: By the contract of `fi_ep_bind()`.
             let shared = unsafe { object::object::<srx::SharedObject>(other)? };
             object.endpoint.bind_srx(shared.shared(), flags)
         }
         Ok(abi::FI_CLASS_STX_CTX) => {
-            // SAFETY: As the C caller promises.
+            // SAFETY: By the contract of `fi_ep_bind()`.
             let shared = unsafe { object::object::<stx::SharedObject>(other)? };
             object.endpoint.bind_stx(shared.shared(), flags)
         }
         Ok(abi::FI_CLASS_CNTR) => {
-            // SAFETY: As the C caller promises.
+            // SAFETY: By the contract of `fi_ep_bind()`.
             let counter = unsafe { object::object::<cntr::CounterObject>(other)? };
             object.endpoint.bind_counter(counter.counter(), flags)
         }
@@ -429,14 +433,16 @@ unsafe fn try_bind(fid: *mut fid, other: *mut fid, flags: u64) -> Result {
             if flags != 0 {
                 return Err(Errno::EBADFLAGS);
             }
-            // What the offload is given is there until the endpoint has been closed.
+            // The offload keeps a pointer to the object until the endpoint is closed; an alias is closed
+            // before that.
             if object.alias.is_some() {
                 return Err(Errno::EINVAL);
             }
             if object.root.offload.as_ref().is_some() {
                 return Err(Errno::EALREADY);
             }
-            // SAFETY: As the C caller promises.
+            // SAFETY: By the contract of `fi_import_fid()`, the domain stays open until the endpoint has been
+            // closed.
             let offload = unsafe { Offload::pair(object, other.cast())? };
             match object.root.offload.populate(offload) {
                 true => Ok(()),
@@ -460,13 +466,13 @@ unsafe fn try_control(object: &EndpointObject, command: c_int, arg: *mut u64) ->
         }
         Ok(abi::FI_ALIAS) => {
             context::in_process()?;
-            // SAFETY: As the C caller promises for this command.
+            // SAFETY: By the contract of `fi_ep_alias()`, `arg` is NULL or an `fi_alias`.
             let alias = unsafe { arg.cast::<fi_alias>().as_ref() }.ok_or(Errno::EINVAL)?;
-            // SAFETY: As above.
+            // SAFETY: By the contract of `fi_ep_alias()`.
             unsafe { make_alias(object, alias) }
         }
         Ok(abi::FI_GETOPSFLAG | abi::FI_SETOPSFLAG) => {
-            // SAFETY: As the C caller promises for these commands.
+            // SAFETY: By the contract of `fi_control()`, `arg` is NULL or a `u64` for these commands.
             let flags = unsafe { arg.as_mut() }.ok_or(Errno::EINVAL)?;
             if command == abi::FI_GETOPSFLAG as c_int {
                 *flags = object.flags_of(*flags)?.load(Relaxed);
@@ -478,7 +484,7 @@ unsafe fn try_control(object: &EndpointObject, command: c_int, arg: *mut u64) ->
     }
 }
 
-/// `fi_ep_alias()`: the same endpoint with flags of its own.
+/// Makes an alias of the endpoint, with default flags of its own (`fi_ep_alias()`).
 ///
 /// # Safety
 ///
@@ -498,15 +504,16 @@ unsafe fn make_alias(object: &EndpointObject, alias: &fi_alias) -> Result {
     };
     made.set_flags(alias.flags)?;
     let made = UninitObject::new()?.put(made);
-    // SAFETY: `alias.fid` is not NULL, and valid by this function's safety requirement.
+    // SAFETY: `alias.fid` is not NULL, and valid by the caller's contract.
     unsafe { hand_out(alias.fid, made) };
     Ok(())
 }
 
-/// What selects the flags of one direction.
+/// Flags that select a direction.
 const DIRECTIONS: u64 = abi::FI_TRANSMIT | abi::FI_RECV;
 
-/// Whether flags can be those of calls that have none; `more` can be, too.
+/// Checks that flags can be the defaults of calls without a flags argument. `more` is allowed besides
+/// [`OP_FLAGS`].
 ///
 /// # Errors
 ///
@@ -518,7 +525,7 @@ pub(super) fn check_flags(flags: u64, more: u64) -> Result {
     }
 }
 
-/// What FI_SETOPSFLAG may set.
+/// Flags that FI_SETOPSFLAG may set for either direction.
 const OP_FLAGS: u64 = abi::FI_COMPLETION
     | abi::FI_INJECT_COMPLETE
     | abi::FI_TRANSMIT_COMPLETE
@@ -552,7 +559,7 @@ unsafe extern "C" fn getopt(
     })
 }
 
-/// What an option of endpoints sets.
+/// Returns the endpoint option with this number, if there is one.
 pub(super) fn setting(name: u32) -> Option<EpOption> {
     const CONNECTIONS: u32 = abi::FI_OPT_KOFI_CONNECTIONS as u32;
     const IDLE: u32 = abi::FI_OPT_KOFI_IDLE_MS as u32;
@@ -582,11 +589,11 @@ unsafe extern "C" fn setopt(
     })
 }
 
-/// What a C caller of `fi_setopt()` sets, and to what.
+/// Reads the option and the value of an `fi_setopt()` call.
 ///
 /// # Errors
 ///
-/// -FI_ENOPROTOOPT for what nobody sets, -FI_EINVAL for NULL and another length.
+/// -FI_ENOPROTOOPT for an unknown option, -FI_EINVAL for NULL and for a length other than that of a `usize`.
 ///
 /// # Safety
 ///
@@ -604,7 +611,7 @@ pub(super) unsafe fn read_setting(
     if value.is_null() || len != size_of::<usize>() {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `value` is valid for `len` bytes.
     Ok((setting, unsafe { ptr::read_unaligned(value.cast()) }))
 }
 

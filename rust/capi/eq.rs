@@ -61,7 +61,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What `struct fid_eq` stands at the beginning of.
+/// An event queue, as C callers hold it.
 #[repr(C)]
 pub(super) struct QueueObject {
     fid: fid_eq,
@@ -80,12 +80,12 @@ unsafe impl Object for QueueObject {
 }
 
 impl QueueObject {
-    /// The Rust object.
+    /// Returns the Rust object.
     pub(super) fn queue(&self) -> &Arc<EventQueue> {
         &self.queue
     }
 
-    /// How it can be waited for.
+    /// Returns the queue's wait method.
     pub(super) fn wait(&self) -> &WaitMethod {
         &self.wait
     }
@@ -100,14 +100,14 @@ static OPS: fi_ops_eq = fi_ops_eq {
     strerror: Some(describe),
 };
 
-/// The calls of a queue that its owner's consumer reads.
+/// Calls of a peer's queue: its events are read from the owner's queue.
 static PEER_OPS: fi_ops_eq = fi_ops_eq {
     write: Some(write),
     strerror: Some(describe),
     ..nosys::EQ
 };
 
-/// A C consumer's `eq_event_handler`, and what it is called with.
+/// A C consumer's `eq_event_handler` and its arguments.
 struct Callback {
     function: unsafe extern "C" fn(*mut fid_eq, *mut c_void),
     eq: usize,
@@ -118,7 +118,7 @@ impl Handler for Callback {
     fn ready(&self, _here: ProcessContext, _queue: &Arc<EventQueue>) {
         let eq = ptr::with_exposed_provenance_mut(self.eq);
         let context = ptr::with_exposed_provenance_mut(self.context);
-        // SAFETY: The queue's object lives until `close` has waited for this call to end.
+        // SAFETY: `close` waits for this call before the queue's object is freed.
         unsafe { (self.function)(eq, context) };
     }
 }
@@ -140,7 +140,7 @@ pub(super) unsafe extern "C" fn open(
 
 /// # Safety
 ///
-/// As of `fi_eq_open()`.
+/// The contract of `fi_eq_open()`.
 unsafe fn make(
     here: ProcessContext,
     fabric: &FabricObject,
@@ -151,10 +151,10 @@ unsafe fn make(
     if attr.flags & !(abi::FI_WRITE | abi::FI_AFFINITY | abi::FI_PEER) != 0 {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_eq_open()`.
     let asked = unsafe { WaitAttr::new(attr.wait_obj, attr.wait_set)? };
     if attr.flags & abi::FI_PEER != 0 {
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the contract of `fi_eq_open()`.
         return unsafe { make_peer(here, fabric, place, context) };
     }
     let queue = fabric.fabric().event_queue(
@@ -189,14 +189,14 @@ unsafe fn make(
 ///
 /// # Safety
 ///
-/// As of `fi_eq_open()`.
+/// The contract of `fi_eq_open()`.
 unsafe fn make_peer(
     here: ProcessContext,
     fabric: &FabricObject,
     place: UninitObject<QueueObject>,
     context: *mut c_void,
 ) -> Result<*mut QueueObject> {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_eq_open()`.
     let owner = unsafe { peer::owner_of_events(context)? };
     let queue = fabric.fabric().peer_event_queue(here, owner)?;
     Ok(place.put(QueueObject {
@@ -226,32 +226,36 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
 ///
 /// `eq` is a queue of the C API.
 unsafe fn queue<'a>(eq: *mut fid_eq) -> &'a EventQueue {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `eq` is a queue of the C API.
     unsafe { &(*eq.cast::<QueueObject>()).queue }
 }
 
-/// The bytes of the entry in front of a connection event's data.
+/// Length of the entry in front of a connection event's data.
 const CM_ENTRY: usize = size_of::<fi_eq_cm_entry>();
 
-/// The context that an event which is no connection event goes with.
+/// Returns the context that is reported with an event other than a connection event.
 ///
 /// # Safety
 ///
-/// The event is in a queue, or its source is valid: closing an object removes its events.
+/// The event is queued, or its source is valid: closing an object removes its events.
 unsafe fn context_of(event: &Event) -> *mut c_void {
     let source: *const fid = ptr::with_exposed_provenance(event.source().0);
     match event.batch() {
         Some(batch) => ptr::with_exposed_provenance_mut(batch.context()),
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the caller's contract, the source is NULL or valid.
         None => unsafe { source.as_ref() }.map_or(ptr::null_mut(), |fid| fid.context),
     }
 }
 
-/// Writes an event as `fi_eq_read()` tells it; -FI_ETOOSMALL if it does not fit.
+/// Writes an event in the format of `fi_eq_read()`.
+///
+/// # Errors
+///
+/// -FI_ETOOSMALL if it does not fit, -FI_EAVAIL for an error.
 ///
 /// # Safety
 ///
-/// `number` is valid, `buf` for `len` bytes.
+/// `number` is valid, and `buf` is valid for `len` bytes.
 unsafe fn put(event: &Event, number: *mut u32, buf: *mut c_void, len: usize) -> Result<usize> {
     let data = event.data();
     let (kind, head) = match event.kind() {
@@ -264,8 +268,8 @@ unsafe fn put(event: &Event, number: *mut u32, buf: *mut c_void, len: usize) -> 
     if total > len {
         return Err(Errno::ETOOSMALL);
     }
-    // SAFETY: By this function's safety requirement, and the total fits. The caller's buffer need
-    // not be aligned for the entry.
+    // SAFETY: By the caller's contract both are valid, and `total` bytes fit. The caller's buffer need not be
+    // aligned for the entry.
     unsafe {
         *number = kind;
         if let Kind::Complete(_) = event.kind() {
@@ -289,7 +293,7 @@ unsafe fn put(event: &Event, number: *mut u32, buf: *mut c_void, len: usize) -> 
 
 /// # Safety
 ///
-/// As of `fi_eq_read()`.
+/// The contract of `fi_eq_read()`.
 unsafe fn try_read(
     eq: *mut fid_eq,
     number: *mut u32,
@@ -304,10 +308,10 @@ unsafe fn try_read(
         return Err(Errno::EBADFLAGS);
     }
     let peek = flags & abi::FI_PEEK != 0;
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_eq_read()`.
     let (total, event) = unsafe { queue(eq).read(peek, |event| put(event, number, buf, len))? };
     if let Some(info) = event.and_then(|mut event| event.take_info()) {
-        // The reader has its address, and frees it with `fi_freeinfo()`.
+        // The entry has the info's address: the reader owns the info, and frees it with `fi_freeinfo()`.
         let _ = Info::into_raw(info);
     }
     Ok(total)
@@ -339,9 +343,9 @@ unsafe extern "C" fn sread(
         if let Err(errno) = in_process().and_then(|here| queue.wait(here, &mut budget)) {
             return errno.to_ssize();
         }
-        // SAFETY: As above.
+        // SAFETY: By the contract of `fi_eq_sread()`.
         match unsafe { try_read(eq, number, buf, len, flags) } {
-            // Another reader was faster; what is left of the time is the budget still.
+            // Another reader took the event; the budget keeps the remaining time.
             Err(Errno::EAGAIN) => {}
             answer => return into_ssize(answer),
         }
@@ -361,7 +365,7 @@ unsafe extern "C" fn readerr(eq: *mut fid_eq, buf: *mut fi_eq_err_entry, flags: 
     })
 }
 
-/// Writes an error as `fi_eq_readerr()` tells it.
+/// Writes an error in the format of `fi_eq_readerr()`.
 ///
 /// # Safety
 ///
@@ -371,7 +375,7 @@ unsafe fn put_error(event: &Event, entry: &mut fi_eq_err_entry) {
         return;
     };
     entry.fid = ptr::with_exposed_provenance_mut(event.source().0);
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, the event's source is valid.
     entry.context = unsafe { context_of(event) };
     entry.data = event.batch_data().unwrap_or(0);
     entry.err = errno.code();
@@ -387,7 +391,7 @@ unsafe fn put_error(event: &Event, entry: &mut fi_eq_err_entry) {
         entry.err_data_size = 0;
     } else {
         let len = data.len().min(entry.err_data_size);
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the caller's contract, `err_data` has room for `err_data_size` bytes.
         unsafe { ptr::copy_nonoverlapping(data.as_ptr(), entry.err_data.cast(), len) };
         entry.err_data_size = len;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Messages: the table of `fid_ep.msg` for a provider's endpoints.
+//! Message calls of C callers: the table of `fid_ep.msg` for a provider's endpoints.
 
 use super::{
     nosys,
@@ -37,7 +37,7 @@ use core::{
 };
 use kernel::prelude::*;
 
-/// The calls for endpoints of type `E`.
+/// Table of calls for endpoints of type `E`.
 pub(super) struct Table<E>(PhantomData<E>);
 
 impl<E: Endpoint> Table<E> {
@@ -74,11 +74,11 @@ impl<E: Endpoint> Table<E> {
         }
     }
 
-    /// `fi_recv()` of whatever it is, by the long way.
+    /// Posts a receive of any kind, without the fast path (`fi_recv()`).
     ///
     /// # Safety
     ///
-    /// As a C caller of `fi_recv()` promises.
+    /// The contract of `fi_recv()`.
     #[inline(never)]
     unsafe extern "C" fn recv_any(
         ep: *mut fid_ep,
@@ -88,7 +88,7 @@ impl<E: Endpoint> Table<E> {
         src_addr: fi_addr_t,
         context: *mut c_void,
     ) -> isize {
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the contract of `fi_recv()`.
         unsafe {
             receive_one::<E>(ep, (buf, len, desc), |flags| {
                 XferArgs::plain(context, flags).with(src_addr)
@@ -145,11 +145,11 @@ impl<E: Endpoint> Table<E> {
         }
     }
 
-    /// `fi_send()` of whatever it is, by the long way.
+    /// Posts a send of any kind, without the fast path (`fi_send()`).
     ///
     /// # Safety
     ///
-    /// As a C caller of `fi_send()` promises.
+    /// The contract of `fi_send()`.
     #[inline(never)]
     unsafe extern "C" fn send_any(
         ep: *mut fid_ep,
@@ -159,7 +159,7 @@ impl<E: Endpoint> Table<E> {
         dest_addr: fi_addr_t,
         context: *mut c_void,
     ) -> isize {
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the contract of `fi_send()`.
         unsafe {
             send_one::<E>(ep, (buf, len, desc), |flags| {
                 XferArgs::plain(context, flags).with(dest_addr)
@@ -203,11 +203,11 @@ impl<E: Endpoint> Table<E> {
         }
     }
 
-    /// `fi_inject()` of whatever it is, by the long way.
+    /// Injects a message of any kind, without the fast path (`fi_inject()`).
     ///
     /// # Safety
     ///
-    /// As a C caller of `fi_inject()` promises.
+    /// The contract of `fi_inject()`.
     #[inline(never)]
     unsafe extern "C" fn inject_any(
         ep: *mut fid_ep,
@@ -215,7 +215,7 @@ impl<E: Endpoint> Table<E> {
         len: usize,
         dest_addr: fi_addr_t,
     ) -> isize {
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the contract of `fi_inject()`.
         unsafe {
             send_one::<E>(ep, (buf, len, ptr::null_mut()), |flags| {
                 XferArgs::plain(ptr::null_mut(), flags)

@@ -37,7 +37,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What `struct fid_pep` stands at the beginning of.
+/// A passive endpoint, as C callers hold it.
 #[repr(C)]
 pub(super) struct ListenerObject {
     fid: fid_pep,
@@ -56,12 +56,12 @@ unsafe impl Object for ListenerObject {
 }
 
 impl ListenerObject {
-    /// The Rust object.
+    /// Returns the Rust object.
     pub(super) fn listener(&self) -> &PassiveEndpoint {
         &self.listener
     }
 
-    /// How addresses look that its calls take and give.
+    /// Returns the format of the addresses that its calls take and return.
     pub(super) fn addr_format(&self) -> u32 {
         self.addr_format
     }

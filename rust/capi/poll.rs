@@ -42,7 +42,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What `struct fid_poll` stands at the beginning of.
+/// A poll set, as C callers hold it.
 #[repr(C)]
 struct PollObject {
     fid: fid_poll,
@@ -106,7 +106,7 @@ unsafe extern "C" fn poll(
 ) -> c_int {
     // SAFETY: As a C caller of `fi_poll()` promises.
     match unsafe { try_poll(pollset, context, count) } {
-        // No more than `count`.
+        // `found` is at most `count`, which is an int.
         Ok(found) => found as c_int,
         Err(errno) => errno.to_int(),
     }
@@ -117,7 +117,7 @@ unsafe fn try_poll(
     context: *mut *mut c_void,
     count: c_int,
 ) -> Result<usize> {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_poll()`.
     let (object, room) = unsafe {
         (
             object::object::<PollObject>(pollset.cast())?,
@@ -129,30 +129,30 @@ unsafe fn try_poll(
     Ok(object.set.poll(most, |token| {
         let fid: *const fid = ptr::with_exposed_provenance(token);
         if let Some(place) = places.next() {
-            // SAFETY: A member is busy, so that its object has not been closed.
+            // SAFETY: A member cannot be closed, so its object is valid.
             place.write(unsafe { (*fid).context });
         }
     }))
 }
 
-/// What can be a member.
+/// An object that can be a member of a poll set.
 enum Member<'a> {
     Queue(&'a Arc<CompletionQueue>),
     Counter(&'a Arc<Counter>),
 }
 
-/// The arguments of `fi_poll_add()` and `fi_poll_del()`.
+/// Reads the arguments of `fi_poll_add()` and `fi_poll_del()`.
 ///
 /// # Safety
 ///
-/// Both are NULL or valid for `'a`.
+/// `pollset` and `event` are NULL or valid for `'a`.
 unsafe fn arguments<'a>(
     pollset: *mut fid_poll,
     event: *mut fid,
     flags: u64,
 ) -> Result<(&'a PollSet, Member<'a>)> {
-    // SAFETY: By this function's safety requirement; the class is looked at once more with the table of
-    // calls.
+    // SAFETY: By the caller's contract, both are NULL or valid for `'a`; `object` checks the class again,
+    // with the table of calls.
     unsafe {
         let set = &object::object::<PollObject>(pollset.cast())?.set;
         let class = event.as_ref().ok_or(Errno::EINVAL)?.fclass as u32;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Remote memory access: the table of `fid_ep.rma` for a provider's endpoints.
+//! Remote memory access for C callers: the table of `fid_ep.rma` for a provider's endpoints.
 
 use super::{
     nosys,
@@ -40,13 +40,13 @@ use core::{
 };
 use kernel::prelude::*;
 
-/// The calls for endpoints of type `E`.
+/// Table of calls for endpoints of type `E`.
 pub(super) struct Table<E>(PhantomData<E>);
 
-/// Most ranges of a peer's memory that a caller is believed to have.
+/// Maximum number of remote ranges in a call.
 const MOST_REMOTE: usize = 256;
 
-/// A read or a write of one range of the peer's memory.
+/// Posts a read or a write of one range of the peer's memory.
 #[inline]
 fn one<E: Endpoint>(
     endpoint: &E,
@@ -98,11 +98,11 @@ impl<E: Endpoint> Table<E> {
         }
     }
 
-    /// `fi_read()` of whatever it is, by the long way.
+    /// Posts a read of any kind, without the fast path (`fi_read()`).
     ///
     /// # Safety
     ///
-    /// As a C caller of `fi_read()` promises.
+    /// The contract of `fi_read()`.
     #[inline(never)]
     unsafe extern "C" fn read_any(
         ep: *mut fid_ep,
@@ -114,7 +114,7 @@ impl<E: Endpoint> Table<E> {
         key: u64,
         context: *mut c_void,
     ) -> isize {
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the contract of `fi_read()`.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
             let terms = XferArgs::read(context, object.transmit_flags()).with(src_addr);
@@ -154,12 +154,14 @@ impl<E: Endpoint> Table<E> {
         unsafe { Self::message(ep, msg, flags, Rma::Write) }
     }
 
+    /// Posts a read or a write with flags and remote ranges of the call's own.
+    ///
     /// # Safety
     ///
-    /// As a C caller of `fi_readmsg()` or `fi_writemsg()` promises.
+    /// The contract of `fi_readmsg()` or `fi_writemsg()`.
     #[inline]
     unsafe fn message(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64, way: Rma) -> isize {
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the contract of `fi_readmsg()` or `fi_writemsg()`.
         unsafe {
             let (_, endpoint) = parts::<E>(ep);
             let Some(msg) = msg.as_ref() else {
@@ -179,11 +181,11 @@ impl<E: Endpoint> Table<E> {
         }
     }
 
-    /// The calls that write one range of memory.
+    /// Posts a write from one range of local memory.
     ///
     /// # Safety
     ///
-    /// As a C caller of `fi_write()` promises; a write only reads the local memory.
+    /// The contract of `fi_write()`.
     #[inline]
     unsafe fn write_one(
         ep: *mut fid_ep,
@@ -191,7 +193,7 @@ impl<E: Endpoint> Table<E> {
         (addr, key): (u64, u64),
         terms: impl FnOnce(u64) -> XferArgs,
     ) -> isize {
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the contract of `fi_write()`; a write only reads the local memory.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
             let terms = terms(object.transmit_flags());
@@ -227,11 +229,11 @@ impl<E: Endpoint> Table<E> {
         }
     }
 
-    /// `fi_write()` of whatever it is, by the long way.
+    /// Posts a write of any kind, without the fast path (`fi_write()`).
     ///
     /// # Safety
     ///
-    /// As a C caller of `fi_write()` promises.
+    /// The contract of `fi_write()`.
     #[inline(never)]
     unsafe extern "C" fn write_any(
         ep: *mut fid_ep,
@@ -243,7 +245,7 @@ impl<E: Endpoint> Table<E> {
         key: u64,
         context: *mut c_void,
     ) -> isize {
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the contract of `fi_write()`.
         unsafe {
             Self::write_one(ep, (buf, len, desc), (addr, key), |flags| {
                 XferArgs::plain(context, flags).with(dest_addr)
@@ -294,11 +296,11 @@ impl<E: Endpoint> Table<E> {
         }
     }
 
-    /// `fi_inject_write()` of whatever it is, by the long way.
+    /// Posts an inject write of any kind, without the fast path (`fi_inject_write()`).
     ///
     /// # Safety
     ///
-    /// As a C caller of `fi_inject_write()` promises.
+    /// The contract of `fi_inject_write()`.
     #[inline(never)]
     unsafe extern "C" fn inject_any(
         ep: *mut fid_ep,
@@ -308,7 +310,7 @@ impl<E: Endpoint> Table<E> {
         addr: u64,
         key: u64,
     ) -> isize {
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the contract of `fi_inject_write()`.
         unsafe {
             Self::write_one(ep, (buf, len, ptr::null_mut()), (addr, key), |flags| {
                 XferArgs::plain(ptr::null_mut(), flags)

@@ -48,13 +48,13 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What `struct fid_ep` of a scalable endpoint stands at the beginning of.
+/// A scalable endpoint, as C callers hold it.
 #[repr(C)]
 pub(super) struct ScalableObject {
     fid: fid_ep,
     endpoint: Arc<ScalableEndpoint>,
     addr_format: u32,
-    /// The tables for its contexts.
+    /// Tables of calls for its contexts.
     face: &'static ProviderOps,
 }
 
@@ -107,7 +107,7 @@ fn make(
     context: *mut c_void,
 ) -> Result<*mut ScalableObject> {
     Ok(place.put(ScalableObject {
-        // It is not for transfers: its contexts are.
+        // Transfers are posted to the contexts, not to the scalable endpoint.
         fid: fid_ep {
             ops: ptr::from_ref(&OPS).cast_mut(),
             cm: ptr::from_ref(&CM).cast_mut(),
@@ -205,7 +205,7 @@ unsafe extern "C" fn setopt(
     })
 }
 
-/// Opens a context, and makes the object of a C caller's for it: a `T`.
+/// Opens a context, and makes its object `T` for a C caller.
 ///
 /// # Safety
 ///
@@ -218,7 +218,7 @@ unsafe fn open_context<T: ep::ContextObject>(
     open: impl FnOnce(&Arc<ScalableEndpoint>, usize, Source) -> Result<OpenContext>,
 ) -> Result {
     context::in_process()?;
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `sep` is NULL or valid.
     let object = unsafe { object::object::<ScalableObject>(sep.cast())? };
     let index = usize::try_from(index).map_err(|_| Errno::EINVAL)?;
     if out.is_null() {
@@ -227,7 +227,7 @@ unsafe fn open_context<T: ep::ContextObject>(
     let place = UninitObject::<T>::new()?;
     let OpenContext { endpoint, info } = open(&object.endpoint, index, Source(place.address()))?;
     let made = T::of(ep::make_object::<T>(object.face, endpoint, &info, context)?);
-    // SAFETY: `out` is not NULL, and valid by this function's safety requirement.
+    // SAFETY: `out` is not NULL, and valid by the caller's contract.
     unsafe { object::hand_out(out, place.put(made)) };
     Ok(())
 }
@@ -239,7 +239,8 @@ unsafe extern "C" fn tx_ctx(
     out: *mut *mut fid_ep,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: As a C caller of `fi_tx_context()` promises: nobody else has the attributes meanwhile.
+    // SAFETY: By the contract of `fi_tx_context()`, the attributes are not accessed by others during the
+    // call.
     into_int(unsafe {
         open_context::<ep::TransmitObject>(sep, index, out, context, |endpoint, index, source| {
             let attr = attr.as_mut();
@@ -257,7 +258,8 @@ unsafe extern "C" fn rx_ctx(
     out: *mut *mut fid_ep,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: As a C caller of `fi_rx_context()` promises: nobody else has the attributes meanwhile.
+    // SAFETY: By the contract of `fi_rx_context()`, the attributes are not accessed by others during the
+    // call.
     into_int(unsafe {
         open_context::<ep::ReceiveObject>(sep, index, out, context, |endpoint, index, source| {
             let attr = attr.as_mut();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Shared receive contexts for C callers: endpoints that only receive, for others.
+//! Shared receive contexts for C callers: endpoints that only receive, for the endpoints that are bound to
+//! them.
 
 use super::{
     domain::DomainObject,
@@ -62,13 +63,13 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What `struct fid_ep` of a shared receive context stands at the beginning of.
+/// A shared receive context, as C callers hold it.
 #[repr(C)]
 pub(super) struct SharedObject {
     fid: fid_ep,
-    /// The provider's part, of the type that `fid.msg` and `fid.tagged` were made for.
+    /// The provider's object, of the type that `fid.msg` and `fid.tagged` were made for.
     exact: *const c_void,
-    /// Flags of the calls that have none.
+    /// Default flags of receives without a flags argument.
     flags: u64,
     shared: Arc<SharedReceive>,
 }
@@ -84,7 +85,7 @@ unsafe impl Object for SharedObject {
 }
 
 impl SharedObject {
-    /// The Rust object.
+    /// Returns the Rust object.
     pub(super) fn shared(&self) -> &Arc<SharedReceive> {
         &self.shared
     }
@@ -113,7 +114,7 @@ pub(super) unsafe extern "C" fn open(
 
 /// # Safety
 ///
-/// As of `fi_srx_context()`.
+/// The contract of `fi_srx_context()`.
 unsafe fn make(
     here: ProcessContext,
     domain: &DomainObject,
@@ -122,7 +123,7 @@ unsafe fn make(
     context: *mut c_void,
 ) -> Result<*mut SharedObject> {
     if attr.op_flags & FI_PEER != 0 {
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the contract of `fi_srx_context()`.
         return unsafe { make_peer(here, domain, attr, place, context) };
     }
     if attr.op_flags & !FI_COMPLETION != 0 {
@@ -155,7 +156,7 @@ unsafe fn make(
 ///
 /// # Safety
 ///
-/// As of `fi_srx_context()`.
+/// The contract of `fi_srx_context()`.
 unsafe fn make_peer(
     here: ProcessContext,
     domain: &DomainObject,
@@ -166,17 +167,17 @@ unsafe fn make_peer(
     if attr.op_flags & !FI_COMPLETION != FI_PEER {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_srx_context()`.
     let shared = match unsafe { peer::receives_of(context)? } {
         Ok(owner) => domain.domain().peer_shared_receive(here, owner)?,
         Err(form) => {
-            // SAFETY: By this function's safety requirement.
+            // SAFETY: By the contract of `fi_srx_context()`.
             let owner = unsafe { peer::owner_of_receives(form)? };
             domain.domain().imported_shared_receive(owner)?
         }
     };
     Ok(place.put(SharedObject {
-        // What is posted is posted with its owner.
+        // Receives are posted to the owner's context.
         fid: nosys::endpoint(header::<SharedObject>(context)),
         exact: domain.face().shared(shared.core())?,
         flags: 0,
@@ -198,7 +199,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: As the C caller promises.
     into_int(unsafe {
         object::close::<SharedObject>(fid, |object| {
-            // A C caller keeps track of its contexts by itself.
+            // C callers keep track of the contexts of posted receives themselves.
             object.shared.close(&mut |_| {})
         })
     })
@@ -222,7 +223,7 @@ unsafe extern "C" fn rx_size_left(ep: *mut fid_ep) -> isize {
     )
 }
 
-/// The calls for receives of type `S`.
+/// Tables of calls for shared receive contexts of type `S`.
 pub(super) struct Table<S>(PhantomData<S>);
 
 impl<S: provider::SharedReceive> Table<S> {
@@ -240,16 +241,16 @@ impl<S: provider::SharedReceive> Table<S> {
         ..nosys::TAGGED
     };
 
-    /// What a C caller passes, and what that is.
+    /// Returns the object of a context, and the provider's part of it.
     ///
     /// # Safety
     ///
-    /// `ep` is a shared receive context of the C API, whose tables of messages are these.
+    /// `ep` is a shared receive context of the C API with the tables of this type.
     #[inline]
     unsafe fn parts<'a>(ep: *mut fid_ep) -> (&'a SharedObject, &'a S) {
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the caller's contract, `ep` is a shared receive context of the C API.
         let object = unsafe { &*ep.cast::<SharedObject>() };
-        // SAFETY: `SharedObject` gets these tables only with receives of type `S`.
+        // SAFETY: Only contexts of type `S` get these tables.
         (object, unsafe { &*object.exact.cast::<S>() })
     }
 

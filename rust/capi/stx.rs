@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Shared transmit contexts for C callers: nothing is called on one but its end.
+//! Shared transmit contexts for C callers, which have no calls besides `fi_close()`.
 
 use super::{
     domain::DomainObject,
@@ -33,7 +33,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What `struct fid_stx` stands at the beginning of.
+/// A shared transmit context, as C callers hold it.
 #[repr(C)]
 pub(super) struct SharedObject {
     fid: fid_stx,
@@ -51,7 +51,7 @@ unsafe impl Object for SharedObject {
 }
 
 impl SharedObject {
-    /// The Rust object.
+    /// Returns the Rust object.
     pub(super) fn shared(&self) -> &Arc<SharedTransmit> {
         &self.shared
     }

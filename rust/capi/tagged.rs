@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Messages with tags: the table of `fid_ep.tagged` for a provider's endpoints.
+//! Tagged messages for C callers: the table of `fid_ep.tagged` for a provider's endpoints.
 
 use super::{
     nosys,
@@ -32,10 +32,10 @@ use core::{
 };
 use kernel::prelude::*;
 
-/// The calls for endpoints of type `E`.
+/// Table of calls for endpoints of type `E`.
 pub(super) struct Table<E>(PhantomData<E>);
 
-/// What `fi_trecvmsg()` and `fi_tsendmsg()` are told besides the memory.
+/// Returns the arguments of `fi_trecvmsg()` and `fi_tsendmsg()` other than the memory.
 pub(super) fn terms(msg: &fi_msg_tagged, flags: u64) -> XferArgs {
     XferArgs {
         data: msg.data,
@@ -45,7 +45,7 @@ pub(super) fn terms(msg: &fi_msg_tagged, flags: u64) -> XferArgs {
     }
 }
 
-/// The endpoint's flags, as far as they are for receives with tags, too.
+/// Returns the endpoint's default flags that apply to tagged receives: FI_MULTI_RECV does not.
 fn own(flags: u64) -> u64 {
     flags & !FI_MULTI_RECV
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Wait objects, as queues, counters and wait sets are asked for them.
+//! Wait objects of queues, counters and wait sets.
 
 use super::{
     object,
@@ -25,25 +25,25 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What an object is opened with.
+/// Wait attributes that an object is opened with.
 pub(super) struct WaitAttr<'a> {
     object: fi_wait_obj,
     set: Option<&'a Arc<WaitSet>>,
 }
 
-/// How whoever reads an object can wait for it.
+/// Wait method of an object: the way to wait for its events.
 pub(super) struct WaitMethod {
     object: fi_wait_obj,
     _member: Option<Member>,
 }
 
 impl<'a> WaitAttr<'a> {
-    /// From the attributes of a queue or counter.
+    /// Reads the attributes of a queue or counter.
     ///
     /// # Errors
     ///
-    /// -FI_ENOSYS for wait objects that only processes have; -FI_EINVAL for others that there are not,
-    /// and for FI_WAIT_SET without a set.
+    /// -FI_ENOSYS for wait objects that only user space has; -FI_EINVAL for unknown ones, and for FI_WAIT_SET
+    /// without a set.
     ///
     /// # Safety
     ///
@@ -51,7 +51,7 @@ impl<'a> WaitAttr<'a> {
     pub(super) unsafe fn new(object: fi_wait_obj, set: *mut fid_wait) -> Result<Self> {
         let set = match object {
             abi::FI_WAIT_SET => {
-                // SAFETY: By this function's safety requirement.
+                // SAFETY: By the caller's contract, a wait set is NULL or valid for `'a`.
                 let found = unsafe { object::object::<WaitObject>(set.cast())? };
                 Some(found.set())
             }
@@ -66,30 +66,30 @@ impl<'a> WaitAttr<'a> {
         Ok(Self { object, set })
     }
 
-    /// From the attributes of a wait set.
+    /// Makes the wait method of a wait set.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::new`], and -FI_EINVAL for a wait object that a set cannot have.
+    /// The errors of [`Self::new`], and -FI_EINVAL for a wait object that a set cannot have.
     pub(super) fn of_set(object: fi_wait_obj) -> Result<WaitMethod> {
         if let abi::FI_WAIT_NONE | abi::FI_WAIT_SET = object {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: It is not FI_WAIT_SET.
+        // SAFETY: The object is not FI_WAIT_SET.
         unsafe { WaitAttr::new(object, core::ptr::null_mut())? }.grant(|_| Err(Errno::EINVAL))
     }
 
-    /// Whether the object may be waited for.
+    /// Returns true if the consumer may wait for the object.
     pub(super) fn is_waitable(&self) -> bool {
         self.object != abi::FI_WAIT_NONE
     }
 
-    /// Whether others than those in calls of this API sleep on its wait queue.
+    /// Returns true if the consumer sleeps on the object's wait queue itself, not in calls of this API.
     pub(super) fn is_native(&self) -> bool {
         self.object == abi::FI_WAIT_QUEUE
     }
 
-    /// `join` puts the object into the set that was asked for.
+    /// Makes the wait method; `join` adds the object to the requested wait set, if any.
     pub(super) fn grant(
         self,
         join: impl FnOnce(&Arc<WaitSet>) -> Result<Member>,
@@ -102,27 +102,27 @@ impl<'a> WaitAttr<'a> {
 }
 
 impl WaitMethod {
-    /// Not at all.
+    /// No wait method: the object is not waitable.
     pub(super) const NONE: Self = Self {
         object: abi::FI_WAIT_NONE,
         _member: None,
     };
 
-    /// FI_WAIT_NONE, FI_WAIT_QUEUE, ...
+    /// Returns the type of the wait object: FI_WAIT_NONE, FI_WAIT_QUEUE, ...
     pub(super) fn object(&self) -> fi_wait_obj {
         self.object
     }
 
-    /// `fi_control()` of an object with that wait queue.
+    /// Implements `fi_control()` of an object with the wait queue `queue`.
     ///
     /// # Errors
     ///
-    /// -FI_ENODATA for the wait object of one that has none to give, -FI_ENOSYS for other commands,
+    /// -FI_ENODATA for FI_GETWAIT unless the object has FI_WAIT_QUEUE, -FI_ENOSYS for other commands,
     /// -FI_EINVAL for NULL.
     ///
     /// # Safety
     ///
-    /// `arg` is NULL or what `command` demands.
+    /// `arg` is NULL or as `command` requires.
     pub(super) unsafe fn control(
         &self,
         queue: *mut WaitQueue,
@@ -131,20 +131,22 @@ impl WaitMethod {
     ) -> Result {
         match u32::try_from(command) {
             Ok(abi::FI_GETWAIT) if self.object != abi::FI_WAIT_QUEUE => Err(Errno::ENODATA),
-            // SAFETY: By this function's safety requirement.
+            // SAFETY: By the caller's contract, `arg` is NULL or valid for writing a pointer.
             Ok(abi::FI_GETWAIT) => unsafe { give(arg, queue) },
-            // SAFETY: By this function's safety requirement.
+            // SAFETY: By the caller's contract, `arg` is NULL or valid for writing an `fi_wait_obj`.
             Ok(abi::FI_GETWAITOBJ) => unsafe { give(arg, self.object) },
             _ => Err(Errno::ENOSYS),
         }
     }
 }
 
+/// Writes `value` to `to`; -FI_EINVAL for NULL.
+///
 /// # Safety
 ///
 /// `to` is NULL or valid for writing a `T`.
 unsafe fn give<T>(to: *mut c_void, value: T) -> Result {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `to` is NULL or valid for writing a `T`.
     let to = unsafe { to.cast::<T>().as_mut() };
     *to.ok_or(Errno::EINVAL)? = value;
     Ok(())

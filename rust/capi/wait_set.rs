@@ -50,7 +50,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What `struct fid_wait` stands at the beginning of.
+/// A wait set, as C callers hold it.
 #[repr(C)]
 pub(super) struct WaitObject {
     fid: fid_wait,
@@ -69,7 +69,7 @@ unsafe impl Object for WaitObject {
 }
 
 impl WaitObject {
-    /// The Rust object.
+    /// Returns the Rust object.
     pub(super) fn set(&self) -> &Arc<WaitSet> {
         &self.set
     }
@@ -143,7 +143,7 @@ unsafe extern "C" fn waitfrom(
 ) -> c_int {
     // SAFETY: As a C caller of `fi_waitfrom()` promises.
     match unsafe { try_waitfrom(waitset, fids, count, timeout) } {
-        // No more than `count`.
+        // `found` is at most `count`, which is an int.
         Ok(found) => found as c_int,
         Err(errno) => errno.to_int(),
     }
@@ -155,7 +155,7 @@ unsafe fn try_waitfrom(
     count: c_int,
     timeout: c_int,
 ) -> Result<usize> {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_waitfrom()`.
     let (object, room) = unsafe {
         (
             object::object::<WaitObject>(waitset.cast())?,
@@ -186,24 +186,24 @@ pub(super) unsafe extern "C" fn trywait(
 }
 
 unsafe fn try_trywait(fabric: *mut fid_fabric, fids: *mut *mut fid, count: c_int) -> Result {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_trywait()`.
     let _ = unsafe { object::object::<FabricObject>(fabric.cast())? };
     let fids = match usize::try_from(count) {
         Ok(0) => &[],
-        // SAFETY: As the C caller promises.
+        // SAFETY: By the contract of `fi_trywait()`, `fids` has `count` entries.
         Ok(count) if !fids.is_null() => unsafe { slice::from_raw_parts(fids, count) },
         _ => return Err(Errno::EINVAL),
     };
     let mut kind = None;
     for &fid in fids {
-        // SAFETY: As the C caller promises.
+        // SAFETY: By the contract of `fi_trywait()`.
         let (object, _) = unsafe { waited(fid)? };
         if object == abi::FI_WAIT_NONE || *kind.get_or_insert(object) != object {
             return Err(Errno::EINVAL);
         }
     }
     for &fid in fids {
-        // SAFETY: As above.
+        // SAFETY: By the contract of `fi_trywait()`.
         let (_, waited) = unsafe { waited(fid)? };
         if waited.is_ready() {
             return Err(Errno::EAGAIN);
@@ -212,7 +212,7 @@ unsafe fn try_trywait(fabric: *mut fid_fabric, fids: *mut *mut fid, count: c_int
     Ok(())
 }
 
-/// What can be waited for natively.
+/// An object whose wait queue a consumer can sleep on.
 enum NativeWait<'a> {
     Completions(&'a cq::QueueObject),
     Events(&'a eq::QueueObject),
@@ -221,7 +221,7 @@ enum NativeWait<'a> {
 }
 
 impl NativeWait<'_> {
-    /// Whether there may be something; if not, its wait queue is woken when there is.
+    /// Returns true if the object may be ready; after false, its wait queue is woken when it is.
     fn is_ready(&self) -> bool {
         match self {
             Self::Completions(object) => object.queue().is_ready(),
@@ -232,15 +232,15 @@ impl NativeWait<'_> {
     }
 }
 
-/// An object of any class that can be waited for, and how.
+/// Returns the type of an object's wait object, and the object; -FI_EINVAL for a class that has none.
 ///
 /// # Safety
 ///
 /// `fid` is NULL or valid for `'a`.
 unsafe fn waited<'a>(fid: *mut fid) -> Result<(fi_wait_obj, NativeWait<'a>)> {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `fid` is NULL or valid for `'a`.
     let class = unsafe { fid.as_ref() }.ok_or(Errno::EINVAL)?.fclass as u32;
-    // SAFETY: As above; the class is looked at once more with the table of calls.
+    // SAFETY: By the caller's contract, as above; `object` checks the class again, with the table of calls.
     unsafe {
         Ok(match class {
             abi::FI_CLASS_CQ => {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From the arguments of a C caller's transfer to a message; the tables are in the modules below.
+//! Arguments of a C caller's transfer, and their translation to a [`Message`]. The modules of the tables use
+//! this one.
 
 use super::ep::EndpointObject;
 use crate::{
@@ -35,34 +36,34 @@ use crate::{
 use core::slice;
 use kernel::prelude::*;
 
-/// What a C caller passes, and what its endpoint is.
+/// Returns the object of an endpoint, and the provider's part of it.
 ///
 /// # Safety
 ///
-/// `ep` is an endpoint of the C API, one of whose tables of transfers is that of `E`.
+/// `ep` is an endpoint of the C API with a table of transfers for type `E`.
 #[inline]
 pub(super) unsafe fn parts<'a, E: Endpoint>(ep: *mut fid_ep) -> (&'a EndpointObject, &'a E) {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `ep` is an endpoint of the C API.
     let object = unsafe { &*ep.cast::<EndpointObject>() };
-    // SAFETY: `EndpointObject` gets this table only with an endpoint of type `E`.
+    // SAFETY: Only endpoints of type `E` get these tables.
     (object, unsafe { &*object.exact().cast::<E>() })
 }
 
-/// What a transfer says of itself besides its memory.
+/// Arguments of a transfer other than its memory.
 #[derive(Clone, Copy)]
 pub(super) struct XferArgs {
     pub(super) context: *mut c_void,
     pub(super) flags: u64,
-    /// Writes no completion entry for a success.
+    /// True if only an error writes a completion entry.
     pub(super) errors_only: bool,
     pub(super) data: u64,
-    /// Whom it goes to, or may come from.
+    /// Destination of a send, or source of a receive.
     pub(super) peer: fi_addr_t,
     pub(super) tag: Option<Tag>,
 }
 
 impl XferArgs {
-    /// A transfer without remote CQ data.
+    /// Makes the arguments of a transfer without remote CQ data.
     #[inline]
     pub(super) fn plain(context: *mut c_void, flags: u64) -> Self {
         Self {
@@ -75,14 +76,14 @@ impl XferArgs {
         }
     }
 
-    /// Flags of a read: the endpoint's op_flags without those that concern outbound data only, [`FI_INJECT`]
-    /// and the completion levels.
+    /// Makes the arguments of a read from the endpoint's op_flags, without those that concern outbound data
+    /// only: [`FI_INJECT`] and the completion levels.
     #[inline]
     pub(super) fn read(context: *mut c_void, flags: u64) -> Self {
         Self::plain(context, flags & !(FI_INJECT | COMPLETION_LEVELS))
     }
 
-    /// A transfer with remote CQ data.
+    /// Makes the arguments of a transfer with remote CQ data.
     #[inline]
     pub(super) fn with_data(context: *mut c_void, flags: u64, data: u64) -> Self {
         Self {
@@ -93,21 +94,21 @@ impl XferArgs {
         }
     }
 
-    /// The same with a tag.
+    /// Sets the tag, and the tag bits to ignore.
     #[inline]
     pub(super) fn tagged(self, tag: u64, ignore: u64) -> Self {
         let tag = Some(Tag { tag, ignore });
         Self { tag, ..self }
     }
 
-    /// The same to that peer, or from it.
+    /// Sets the peer's address.
     #[inline]
     pub(super) fn with(self, peer: fi_addr_t) -> Self {
         Self { peer, ..self }
     }
 
-    /// A transfer after which the memory is the caller's again at once, and of which only a failure
-    /// is told.
+    /// Makes the transfer an inject: the caller may reuse the memory when the call returns, and only an error
+    /// writes a completion entry.
     #[inline]
     pub(super) fn inject(self) -> Self {
         Self {
@@ -118,14 +119,14 @@ impl XferArgs {
     }
 }
 
-/// When a transmit counts as complete: nobody asks that of one that is not reported.
+/// Completion levels of a transmit, which have no meaning for one that writes no completion entry.
 const COMPLETION_LEVELS: u64 = FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 
-/// One range of memory and its descriptor, as a message.
+/// Posts a message of one range of memory through `post`.
 ///
 /// # Safety
 ///
-/// The caller answers for the memory and the descriptor as the types demand.
+/// The memory and the descriptor are as [`Segment::new`] and [`Descriptor::new`] require.
 #[inline(always)]
 pub(super) unsafe fn single(
     buf: *mut c_void,
@@ -134,7 +135,7 @@ pub(super) unsafe fn single(
     terms: XferArgs,
     post: impl FnOnce(&Message<'_>) -> Result,
 ) -> isize {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, the memory and the descriptor are valid.
     let (segment, descriptor) = unsafe { (Segment::new(buf, len), Descriptor::new(desc)) };
     answer(post(&Message {
         memory: Memory::Segments(slice::from_ref(&segment)),
@@ -148,11 +149,12 @@ pub(super) unsafe fn single(
     }))
 }
 
-/// The same with the endpoint's own flags, if there is a short way for it.
+/// Posts one range of memory with the endpoint's own flags on the fast path; `None` if the fast path does not
+/// apply.
 ///
 /// # Safety
 ///
-/// As of [`single`].
+/// The requirements of [`single`].
 #[inline(always)]
 pub(super) unsafe fn plain(
     buf: *mut c_void,
@@ -161,7 +163,7 @@ pub(super) unsafe fn plain(
     (context, flags): (*mut c_void, u64),
     post: impl FnOnce(&SingleSegment<'_>) -> Option<Result>,
 ) -> Option<isize> {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `single`.
     let (segment, descriptor) = unsafe { (Segment::new(buf, len), Descriptor::new(desc)) };
     let posted = post(&SingleSegment {
         segment: &segment,
@@ -172,18 +174,18 @@ pub(super) unsafe fn plain(
     Some(brief(posted))
 }
 
-/// The calls that send one range of memory; `terms` makes the rest of the endpoint's flags.
+/// Sends one range of memory; `terms` makes the other arguments from the endpoint's flags.
 ///
 /// # Safety
 ///
-/// As a C caller of `fi_send()` promises; a send only reads the memory.
+/// The contract of `fi_send()`.
 #[inline]
 pub(super) unsafe fn send_one<E: Endpoint>(
     ep: *mut fid_ep,
     (buf, len, desc): (*const c_void, usize, *mut c_void),
     terms: impl FnOnce(u64) -> XferArgs,
 ) -> isize {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_send()`; a send only reads the memory.
     unsafe {
         let (object, endpoint) = parts::<E>(ep);
         let terms = terms(object.transmit_flags());
@@ -193,18 +195,18 @@ pub(super) unsafe fn send_one<E: Endpoint>(
     }
 }
 
-/// Those that receive into one.
+/// Receives into one range of memory; `terms` makes the other arguments from the endpoint's flags.
 ///
 /// # Safety
 ///
-/// As a C caller of `fi_recv()` promises.
+/// The contract of `fi_recv()`.
 #[inline]
 pub(super) unsafe fn receive_one<E: Endpoint>(
     ep: *mut fid_ep,
     (buf, len, desc): (*mut c_void, usize, *mut c_void),
     terms: impl FnOnce(u64) -> XferArgs,
 ) -> isize {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_recv()`.
     unsafe {
         let (object, endpoint) = parts::<E>(ep);
         let terms = terms(object.receive_flags());
@@ -212,21 +214,21 @@ pub(super) unsafe fn receive_one<E: Endpoint>(
     }
 }
 
-/// A vector as a C caller passes it, its descriptors, and how many entries both have.
+/// A C caller's vector, its descriptors, and the number of entries of each.
 pub(super) type Vector = (*const kvec, *mut *mut c_void, usize);
 
-/// The calls that send a vector.
+/// Sends a vector; `terms` makes the other arguments from the endpoint's flags.
 ///
 /// # Safety
 ///
-/// As a C caller of `fi_sendv()` promises.
+/// The contract of `fi_sendv()`.
 #[inline]
 pub(super) unsafe fn send_vector<E: Endpoint>(
     ep: *mut fid_ep,
     (iov, desc, count): Vector,
     terms: impl FnOnce(u64) -> XferArgs,
 ) -> isize {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_sendv()`.
     unsafe {
         let (object, endpoint) = parts::<E>(ep);
         let terms = terms(object.transmit_flags());
@@ -236,18 +238,18 @@ pub(super) unsafe fn send_vector<E: Endpoint>(
     }
 }
 
-/// Those that receive into one.
+/// Receives into a vector; `terms` makes the other arguments from the endpoint's flags.
 ///
 /// # Safety
 ///
-/// As a C caller of `fi_recvv()` promises.
+/// The contract of `fi_recvv()`.
 #[inline]
 pub(super) unsafe fn receive_vector<E: Endpoint>(
     ep: *mut fid_ep,
     (iov, desc, count): Vector,
     terms: impl FnOnce(u64) -> XferArgs,
 ) -> isize {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_recvv()`.
     unsafe {
         let (object, endpoint) = parts::<E>(ep);
         let terms = terms(object.receive_flags());
@@ -255,18 +257,18 @@ pub(super) unsafe fn receive_vector<E: Endpoint>(
     }
 }
 
-/// The calls that send what a structure says.
+/// Sends the memory of an `fi_msg` or `fi_msg_tagged`, in the form that its flags name.
 ///
 /// # Safety
 ///
-/// As a C caller of `fi_sendmsg()` promises.
+/// The contract of `fi_sendmsg()`.
 #[inline]
 pub(super) unsafe fn send_any<E: Endpoint>(
     ep: *mut fid_ep,
     (iov, desc, count): Vector,
     terms: XferArgs,
 ) -> isize {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_sendmsg()`.
     unsafe {
         let (_, endpoint) = parts::<E>(ep);
         any_vector(iov, desc, count, terms, |message| {
@@ -275,41 +277,41 @@ pub(super) unsafe fn send_any<E: Endpoint>(
     }
 }
 
-/// Those that receive it.
+/// Receives into the memory of an `fi_msg` or `fi_msg_tagged`, in the form that its flags name.
 ///
 /// # Safety
 ///
-/// As a C caller of `fi_recvmsg()` promises.
+/// The contract of `fi_recvmsg()`.
 #[inline]
 pub(super) unsafe fn receive_any<E: Endpoint>(
     ep: *mut fid_ep,
     (iov, desc, count): Vector,
     terms: XferArgs,
 ) -> isize {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_recvmsg()`.
     unsafe {
         let (_, endpoint) = parts::<E>(ep);
         any_vector(iov, desc, count, terms, |message| endpoint.receive(message))
     }
 }
 
-/// One range of memory that is injected, if there is a short way for it.
+/// Injects one range of memory on the fast path; `None` if the fast path does not apply.
 ///
 /// # Safety
 ///
-/// As of [`single`].
+/// The requirements of [`single`].
 #[inline(always)]
 pub(super) unsafe fn plain_inject(
     buf: *const c_void,
     len: usize,
     post: impl FnOnce(&Segment) -> Option<Result>,
 ) -> Option<isize> {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `single`.
     let posted = post(&unsafe { Segment::new(buf.cast_mut(), len) })?;
     Some(brief(posted))
 }
 
-/// [`answer`], where a failure is rare.
+/// Converts a result as [`answer`] does, with the error path out of line.
 #[inline(always)]
 pub(super) fn brief(posted: Result) -> isize {
     match posted {
@@ -318,11 +320,11 @@ pub(super) fn brief(posted: Result) -> isize {
     }
 }
 
-/// A vector of memory, as a message.
+/// Posts a message of a vector of kernel addresses through `post`.
 ///
 /// # Safety
 ///
-/// As of [`single`]; `iov` and, unless it is NULL, `desc` have `count` entries.
+/// The requirements of [`single`]; `iov` and, unless it is NULL, `desc` have `count` entries.
 #[inline(never)]
 pub(super) unsafe fn vector(
     iov: *const kvec,
@@ -331,18 +333,18 @@ pub(super) unsafe fn vector(
     terms: XferArgs,
     post: impl FnOnce(&Message<'_>) -> Result,
 ) -> isize {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `vector`.
     unsafe {
         let memory = Segment::from_vector(iov, count).map(Memory::Segments);
         described(memory, desc, terms, post)
     }
 }
 
-/// A vector of memory in the form that the flags name, as a message.
+/// Posts a message of a vector in the form that the flags name through `post`.
 ///
 /// # Safety
 ///
-/// As of [`vector`], for `iov` being what FI_BVEC or FI_SGL say.
+/// The requirements of [`vector`]; with FI_BVEC or FI_SGL, `iov` points to that kind of vector.
 #[inline]
 pub(super) unsafe fn any_vector(
     iov: *const kvec,
@@ -351,7 +353,7 @@ pub(super) unsafe fn any_vector(
     terms: XferArgs,
     post: impl FnOnce(&Message<'_>) -> Result,
 ) -> isize {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `any_vector`.
     unsafe {
         let memory = match terms.flags & FORMS {
             0 => Segment::from_vector(iov, count).map(Memory::Segments),
@@ -364,14 +366,14 @@ pub(super) unsafe fn any_vector(
     }
 }
 
-/// What a vector is of, if not of kernel addresses.
+/// Flags for a vector that is not of kernel addresses.
 const FORMS: u64 = FI_BVEC | FI_SGL;
 
-/// Memory and its descriptors, as a message.
+/// Posts a message of memory and its descriptors through `post`.
 ///
 /// # Safety
 ///
-/// Unless it is NULL, `desc` has a descriptor as the type demands for each entry of `memory`.
+/// `desc` is NULL, or has a valid descriptor for each entry of `memory`.
 #[inline]
 unsafe fn described(
     memory: Result<Memory<'_>>,
@@ -385,7 +387,7 @@ unsafe fn described(
     };
     answer(post(&Message {
         memory,
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the caller's contract, `desc` is NULL or has a descriptor for each entry.
         descriptors: unsafe { Descriptor::from_vector(desc, memory.count()) },
         context: Context::new(terms.context),
         flags: terms.flags,
@@ -396,11 +398,11 @@ unsafe fn described(
     }))
 }
 
-/// As many bytes of the peer's memory as there are in `message`.
+/// Returns the range of the peer's memory that has as many bytes as `message`.
 ///
 /// # Errors
 ///
-/// -FI_EMSGSIZE for more bytes than there are addresses.
+/// -FI_EMSGSIZE if the number of bytes overflows.
 #[inline]
 pub(super) fn opposite(message: &Message<'_>, addr: u64, key: u64) -> Result<fi_rma_iov> {
     let len = message.memory.total_len()?;
