@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Offload providers: collectives of an endpoint that another module's provider does, with transfers of the
-//! endpoint's own. `fi_import_fid()` of an endpoint pairs the two.
+//! Offload providers: another module's provider runs the collectives of an endpoint, with transfers of the
+//! endpoint. `fi_import_fid()` of an endpoint pairs the two.
 //!
-//! The endpoint opens what the other needs in its domain, with FI_PEER: an address vector, a completion queue, and
-//! with FI_PEER_TRANSFER an endpoint. What that sends and receives with FI_PEER_TRANSFER completes in a queue of its
-//! own here, whose handler tells it, one after the other, where it may sleep.
+//! The endpoint opens peer objects in the offload's domain: with FI_PEER an address vector and a completion
+//! queue, and with FI_PEER_TRANSFER an endpoint. The transfers that the offload posts with FI_PEER_TRANSFER
+//! complete in a queue of their own, whose handler reports them to the offload one at a time in process
+//! context.
 
 mod completion;
 mod mc;
@@ -72,7 +73,7 @@ use kernel::{
     },
 };
 
-/// An offload that an endpoint has been paired with.
+/// An offload that is paired with an endpoint.
 pub(super) struct Offload {
     // Dropped in this order.
     ep: Open,
@@ -81,20 +82,20 @@ pub(super) struct Offload {
     _forms: [Open; 2],
     /// Counts this endpoint in its address vector, which allows sets with collectives.
     _offloaded: Offloaded,
-    /// Where transfers complete.
+    /// Completion queue of the offload's transfers.
     transfers: Arc<CompletionQueue>,
-    /// How many groups have been joined.
+    /// Number of joined collective groups.
     groups: Atomic<usize>,
 }
 
 impl Offload {
-    /// Pairs an endpoint, whose `fid` is that, with the provider of `domain`. May sleep.
+    /// Pairs an endpoint with the provider of `domain`. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOSYS of an endpoint that was not opened for FI_COLLECTIVE, and of a domain without calls;
-    /// -FI_EOPBADSTATE before it is enabled, -FI_EALREADY, -FI_ENOMEM; what the provider says; -FI_EINVAL if it has
-    /// left something out.
+    /// -FI_ENOSYS for an endpoint that was not opened with FI_COLLECTIVE, and for a domain without calls;
+    /// -FI_EOPBADSTATE before the endpoint is enabled, -FI_EALREADY, -FI_ENOMEM; the errors of the provider;
+    /// -FI_EINVAL if the provider has left a result NULL.
     ///
     /// # Safety
     ///
@@ -102,10 +103,10 @@ impl Offload {
     pub(super) unsafe fn pair(object: &EndpointObject, domain: *mut fid_domain) -> Result<Self> {
         let endpoint = object.endpoint();
         let addresses = endpoint.address_vector()?;
-        // SAFETY: By this function's safety requirement; the forms are ours.
+        // SAFETY: By the caller's contract, `domain` is valid; the exported objects are this offload's own.
         unsafe {
             let ops = table((*domain).ops)?;
-            // By its own call: its readers see from then on what others put.
+            // Exported by its own call, which switches the queue's readers to the entries that peers write.
             let cq_form = export(object.completions())?;
             let av_form = peer::form_of_vector(&addresses, object.addr_format())?;
             let forms = [cq_form, Open::own(av_form)];
@@ -151,11 +152,11 @@ impl Offload {
         }
     }
 
-    /// Has transfers told, and the offload's endpoint begin.
+    /// Starts to forward completions of transfers, and binds and enables the offload's endpoint.
     ///
     /// # Safety
     ///
-    /// Its objects are as they should be.
+    /// The offload's objects are open and valid.
     unsafe fn begin(
         &self,
         endpoint: &Endpoint,
@@ -163,14 +164,14 @@ impl Offload {
         format: u32,
     ) -> Result {
         let ep = self.ep();
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the caller's contract, the offload's endpoint stays open until `transfers` is closed.
         let courier = unsafe { CompForwarder::new(&self.transfers, ep, calls, format) };
         let handler = Handler::Task(KBox::new(courier, GFP_KERNEL)?);
         self.transfers.set_handler(handler)?;
         self.transfers.arm_handler();
         let fid = self.ep.get::<fid>();
         let both = abi::FI_TRANSMIT | abi::FI_RECV;
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the caller's contract, the offload's endpoint is open.
         unsafe {
             let ops = table((*fid).ops)?;
             let bind = ops.bind.ok_or(Errno::ENOSYS)?;
@@ -182,17 +183,17 @@ impl Offload {
         endpoint.bind_transfer_cq(&self.transfers)
     }
 
-    /// Its endpoint.
+    /// Returns the offload's endpoint.
     fn ep(&self) -> *mut fid_ep {
         self.ep.get()
     }
 
-    /// Its address vector.
+    /// Returns the offload's address vector.
     fn vector(&self) -> *mut fid_av {
         self.vector.get()
     }
 
-    /// Checks that the offload has calls for those collectives: FI_BARRIER_SET, ...
+    /// Checks that the offload has calls for the collectives in `collectives`: FI_BARRIER_SET, ...
     ///
     /// # Errors
     ///
@@ -206,21 +207,21 @@ impl Offload {
         }
     }
 
-    /// A group has been joined.
+    /// Counts a group that has been joined.
     fn joined(&self) {
         let _ = self.groups.fetch_add(1usize, Full);
     }
 
-    /// One has been left.
+    /// Counts a group that has been left.
     fn left(&self) {
         let _ = self.groups.fetch_sub(1usize, Full);
     }
 
-    /// Whether it can be closed.
+    /// Checks that the endpoint can be closed.
     ///
     /// # Errors
     ///
-    /// -FI_EBUSY while a group has been joined.
+    /// -FI_EBUSY while a group is joined.
     pub(super) fn check_idle(&self) -> Result {
         match self.groups.load(Acquire) {
             0 => Ok(()),
@@ -228,21 +229,21 @@ impl Offload {
         }
     }
 
-    /// Its endpoint has been closed: no transfers complete any more. May sleep.
+    /// Closes the queue of transfers, after the endpoint has been closed. May sleep.
     pub(super) fn end(&self) {
         let _ = self.transfers.close();
     }
 }
 
-/// Opens the endpoint that transfers are made for, and what it is told of them with.
+/// Opens the offload's endpoint for transfers, and returns it with the offload's completion calls.
 ///
 /// # Errors
 ///
-/// -FI_ENOSYS where there is no call for it, what that says; -FI_EINVAL if something has been left out.
+/// -FI_ENOSYS without `fi_endpoint2()`, the errors of that call; -FI_EINVAL if a result or a call is NULL.
 ///
 /// # Safety
 ///
-/// As of [`Offload::pair`]; the table is the domain's.
+/// The requirements of [`Offload::pair`]; `ops` is the domain's table.
 unsafe fn open_endpoint(
     object: &EndpointObject,
     domain: *mut fid_domain,
@@ -262,7 +263,7 @@ unsafe fn open_endpoint(
         peer_ops: ptr::null_mut(),
     };
     let (flags, at) = (abi::FI_PEER_TRANSFER, (&raw mut context).cast());
-    // SAFETY: By this function's safety requirement; the offload says how large its struct is.
+    // SAFETY: By the caller's contract, the domain is valid; the offload's struct begins with its size.
     let (ep, calls) = unsafe {
         let answer = call(domain, info.as_raw(), &mut ep, flags, at);
         let ep = Open::new(answer, ep)?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Objects that providers share, others' of other modules too: `rdma/fi_ext.h`.
+//! Objects that providers share, also with providers of other modules: `rdma/fi_ext.h`.
 //!
-//! Whatever an owner gives is a struct of C that begins with its size, and is believed as far as that goes: a
-//! larger one is newer, a smaller one is refused.
+//! Structs of an owner or a peer begin with their size, which is trusted: a larger struct is of a newer
+//! version, a smaller one is refused.
 
 mod av;
 mod av_set;
@@ -64,7 +64,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Whether `fi_control()` is asked for an export.
+/// Checks that a command of `fi_control()` is FI_EXPORT_FID.
 ///
 /// # Errors
 ///
@@ -76,17 +76,18 @@ pub(super) fn check_export(command: c_int) -> Result {
     }
 }
 
-/// `fi_export_fid()`, of what `make` makes with the common part of its fid. May sleep.
+/// Exports an object (`fi_export_fid()`): `make` makes the exported object from its `fid`. May sleep.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for NULL, -FI_EBADFLAGS, -FI_EOPBADSTATE in atomic context, -FI_ENOMEM, what `make` says.
+/// -FI_EINVAL for NULL, -FI_EBADFLAGS, -FI_EOPBADSTATE in atomic context, -FI_ENOMEM, and the errors of
+/// `make`.
 ///
 /// # Safety
 ///
 /// `arg` is NULL or a valid `struct fi_fid_export`.
 unsafe fn export<T: Object>(arg: *mut c_void, make: impl FnOnce(fid) -> Result<T>) -> Result {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `arg` is NULL or a valid `struct fi_fid_export`.
     let asked = unsafe { arg.cast::<fi_fid_export>().as_ref() }.ok_or(Errno::EINVAL)?;
     if asked.fid.is_null() {
         return Err(Errno::EINVAL);
@@ -96,45 +97,45 @@ unsafe fn export<T: Object>(arg: *mut c_void, make: impl FnOnce(fid) -> Result<T
     }
     in_process()?;
     let made = UninitObject::new()?.put(make(header::<T>(asked.context))?);
-    // SAFETY: `fid` is not NULL, and valid as the C caller promises.
+    // SAFETY: `fid` is not NULL, and valid by the contract of `fi_export_fid()`.
     unsafe { hand_out(asked.fid, made) };
     Ok(())
 }
 
-/// A struct that begins with its size, if that is enough.
+/// Returns a struct that begins with its size, after a check that it is large enough.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL.
+/// -FI_EINVAL for NULL, and for a struct that is too small.
 ///
 /// # Safety
 ///
-/// `at` is NULL or valid for reading as many bytes as it says that it has, which it begins with, for `'a`. A
-/// `T` begins with a `usize`.
+/// `at` is NULL, or valid for reading for `'a` as many bytes as the `usize` at its beginning says. A `T`
+/// begins with a `usize`.
 pub(super) unsafe fn sized<'a, T>(at: *const c_void) -> Result<&'a T> {
     if at.is_null() {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `at` begins with its size.
     match unsafe { at.cast::<usize>().read() } {
-        // SAFETY: As above.
+        // SAFETY: By the caller's contract, `at` is valid for `size` bytes.
         size if size >= size_of::<T>() => Ok(unsafe { &*at.cast::<T>() }),
         _ => Err(Errno::EINVAL),
     }
 }
 
-/// The owner's queue in the context of `fi_eq_open()` with FI_PEER. It has to be ours: `fi_eq_write()`, which is
-/// all that there is for another's, cannot tell of a failure.
+/// Returns the owner's queue in the context of `fi_eq_open()` with FI_PEER. The queue must be kOFI's: for
+/// another module's, there is only `fi_eq_write()`, which cannot report errors.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for NULL, for a struct that is too small, and for a queue of another make.
+/// -FI_EINVAL for NULL, for a struct that is too small, and for a queue of another module.
 ///
 /// # Safety
 ///
 /// `context` is NULL or a valid `struct fi_peer_eq_context`.
 pub(super) unsafe fn owner_of_events<'a>(context: *mut c_void) -> Result<&'a Arc<EventQueue>> {
-    // SAFETY: By this function's safety requirement; nothing beyond a struct's size is looked at.
+    // SAFETY: By the caller's contract, `context` is valid; nothing beyond a struct's size is read.
     let owner = unsafe {
         let context = sized::<fi_peer_eq_context>(context)?;
         object::object::<QueueObject>(context.eq.cast())?
@@ -142,18 +143,18 @@ pub(super) unsafe fn owner_of_events<'a>(context: *mut c_void) -> Result<&'a Arc
     Ok(owner.queue())
 }
 
-/// The owner's domain in the context of `fi_domain2()` with FI_PEER, if it is ours. One of another make is
-/// there for as long as its consumer has promised; providers here ask nothing of either.
+/// Returns the owner's domain in the context of `fi_domain2()` with FI_PEER, or `None` for a domain of
+/// another module. That one stays open as long as the consumer guarantees; kOFI's providers call neither.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for NULL, for a struct that is too small, and for what is no domain.
+/// -FI_EINVAL for NULL, for a struct that is too small, and for an object that is not a domain.
 ///
 /// # Safety
 ///
 /// `context` is NULL or a `struct fi_peer_domain_context` whose domain is valid until the peer's is closed.
 pub(super) unsafe fn owner_of_domain<'a>(context: *mut c_void) -> Result<Option<&'a Arc<Domain>>> {
-    // SAFETY: By this function's safety requirement; nothing beyond a struct's size is looked at.
+    // SAFETY: By the caller's contract, `context` is valid; nothing beyond a struct's size is read.
     let (common, ours) = unsafe {
         let context = sized::<fi_peer_domain_context>(context)?;
         let fid = context.domain.cast::<fid>();

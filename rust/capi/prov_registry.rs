@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Providers of other modules, in C: `rdma/providers/fi_prov.h`. C callers alone see them.
+//! Registry of other modules' providers, which are written in C: `rdma/providers/fi_prov.h`. Only C callers
+//! see them.
 //!
-//! A module stays loaded while one of its fabrics is open: of that, kOFI closes the last part itself.
+//! A module stays loaded while one of its fabrics is open: kOFI, not the module, runs the last step of
+//! closing a fabric.
 
 use super::fabric::name;
 use crate::{
@@ -50,7 +52,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Most bytes of a name.
+/// Maximum length of a provider's name, in bytes.
 const MAX_NAME: usize = 64;
 
 type GetInfo = unsafe extern "C" fn(
@@ -69,12 +71,12 @@ type OpenFabric =
 ///
 /// # Invariants
 ///
-/// Its calls are there until it has no users any more and has left the registry.
+/// The provider's calls stay valid until it has no users and has left the registry.
 struct Registered {
-    /// Whose it is; only compared.
+    /// Address of the `struct fi_provider`, which is only compared.
     provider: usize,
     module: *mut module,
-    /// With a NUL behind it.
+    /// Name with its NUL terminator.
     name: KVec<u8>,
     version: u32,
     getinfo: GetInfo,
@@ -84,7 +86,7 @@ struct Registered {
     callback: OnceBox<callback::Registered>,
 }
 
-// SAFETY: Its calls may come from any thread; the module is only kept loaded.
+// SAFETY: The provider's calls are legal in any thread, and `module` is only used to keep the module loaded.
 unsafe impl Send for Registered {}
 
 // SAFETY: As above.
@@ -116,9 +118,9 @@ impl Registered {
     }
 }
 
-/// One that can be called, and stays loaded.
+/// A reference on a provider, which can be called and stays loaded.
 struct Provider {
-    // Dropped in this order: the module may go with the second.
+    // Dropped in this order: dropping the second may let the module be unloaded.
     registered: ChildRef<Registered>,
     _module: OwnModule,
 }
@@ -128,12 +130,13 @@ impl Provider {
         let held = ChildRef::new(registered).ok()?;
         Some(Self {
             registered: held,
-            // SAFETY: A module takes its providers back before it goes.
+            // SAFETY: A module unregisters its providers before it is unloaded, so a registered provider's
+            // module is valid.
             _module: unsafe { OwnModule::get(registered.module)? },
         })
     }
 
-    /// Those whose name is `wanted`, or all.
+    /// Returns the providers with the name `wanted`, or all of them.
     fn all(wanted: Option<&CStr>) -> Result<KVec<Self>> {
         registry::with(|entries| {
             let mut found = KVec::new();
@@ -154,14 +157,14 @@ impl Provider {
     ///
     /// # Safety
     ///
-    /// As of `fi_getinfo()`.
+    /// The contract of `fi_getinfo()`.
     unsafe fn getinfo(&self, asked: &InfoRequest, found: &mut InfoList) -> Result {
         let null = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the contract of `fi_getinfo()`.
         let hints = (!asked.hints.is_null()).then(|| unsafe { Info::from_ptr(asked.hints) });
         let (fabric, domain) = hints.map_or(null, Info::objects);
         let mut offers = ptr::null_mut();
-        // SAFETY: By this function's safety requirement and the invariant.
+        // SAFETY: By the contract of `fi_getinfo()`, and by the invariant.
         let answer = unsafe {
             (self.registered.getinfo)(
                 asked.version,
@@ -172,12 +175,12 @@ impl Provider {
                 &mut offers,
             )
         };
-        // Another's failure is not that of those who have something.
+        // A provider that fails adds no infos, and does not affect those of the others.
         if from_int(answer).is_err() {
             return Ok(());
         }
         while !offers.is_null() {
-            // SAFETY: The provider has made them with `fi_dupinfo()`, one behind the other.
+            // SAFETY: Each info is from the provider's `fi_dupinfo()`, and is in this list only.
             let mut offer = unsafe {
                 let rest = ptr::replace(&raw mut (*offers).next, ptr::null_mut());
                 Info::from_raw(ptr::replace(&mut offers, rest))
@@ -198,7 +201,7 @@ impl Provider {
     }
 }
 
-/// What `fi_getinfo()` was called with.
+/// Arguments of an `fi_getinfo()` call.
 pub(super) struct InfoRequest {
     pub(super) version: u32,
     pub(super) node: *const c_char,
@@ -207,7 +210,7 @@ pub(super) struct InfoRequest {
     pub(super) hints: *const fi_info,
 }
 
-/// Appends what providers of other modules offer. May sleep.
+/// Appends the infos of other modules' providers. May sleep.
 ///
 /// # Errors
 ///
@@ -215,18 +218,19 @@ pub(super) struct InfoRequest {
 ///
 /// # Safety
 ///
-/// As of `fi_getinfo()`.
+/// The contract of `fi_getinfo()`.
 pub(super) unsafe fn getinfo(asked: &InfoRequest, found: &mut InfoList) -> Result {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_getinfo()`.
     let hints = (!asked.hints.is_null()).then(|| unsafe { Info::from_ptr(asked.hints) });
     for provider in Provider::all(hints.and_then(Info::provider_name))? {
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the contract of `fi_getinfo()`.
         unsafe { provider.getinfo(asked, found)? };
     }
     Ok(())
 }
 
-/// What stands in for the calls of a fabric of another module's.
+/// Table of calls that replaces the one of another module's fabric, and keeps the module loaded until
+/// `close`.
 #[repr(C)]
 struct Guard {
     ops: fi_ops,
@@ -234,21 +238,22 @@ struct Guard {
     provider: Provider,
 }
 
-/// `fi_fabric()`, of a provider of another module. May sleep.
+/// Opens a fabric of another module's provider (`fi_fabric()`). May sleep.
 ///
 /// # Errors
 ///
-/// -FI_ENODATA if there is none of that name, -FI_ENOMEM, what it says; -FI_EINVAL for a fabric without calls.
+/// -FI_ENODATA if no provider has the name, -FI_ENOMEM, the errors of the provider; -FI_EINVAL for a fabric
+/// without calls.
 ///
 /// # Safety
 ///
-/// As of `fi_fabric()`; `out` is not NULL.
+/// The contract of `fi_fabric()`; `attr` and `out` are not NULL.
 pub(super) unsafe fn open(
     attr: *mut fi_fabric_attr,
     out: *mut *mut fid_fabric,
     context: *mut c_void,
 ) -> Result {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_fabric()`; `attr` is not NULL.
     let wanted = unsafe { name((*attr).prov_name) }.ok_or(Errno::ENODATA)?;
     let provider = Provider::all(Some(wanted))?.pop().ok_or(Errno::ENODATA)?;
     let call = provider.registered.fabric;
@@ -261,7 +266,7 @@ pub(super) unsafe fn open(
         GFP_KERNEL,
     )?;
     let mut fabric = ptr::null_mut();
-    // SAFETY: By this function's safety requirement and the invariant.
+    // SAFETY: By the contract of `fi_fabric()`, and by the invariant.
     unsafe {
         from_int(call(attr, &mut fabric, context))?;
         let own = fabric
@@ -280,9 +285,9 @@ pub(super) unsafe fn open(
     Ok(())
 }
 
-/// Closes a fabric, and lets its module go.
+/// Closes a fabric of another module, and drops the reference on the module.
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: As the C caller promises; these are the calls of fabrics that have a guard.
+    // SAFETY: By the contract of `fi_close()`; only fabrics whose `ops` is a [`Guard`] have this call.
     unsafe {
         let guard = (*fid).ops.cast::<Guard>();
         let own = (*guard).own;
@@ -303,7 +308,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
 ///
 /// # Safety
 ///
-/// As its documentation in `rdma/providers/fi_prov.h` says.
+/// The contract of `fi_register_provider_by()` in `rdma/providers/fi_prov.h`.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn fi_register_provider_by(
     provider: *mut fi_provider,
@@ -315,12 +320,12 @@ pub(crate) unsafe extern "C" fn fi_register_provider_by(
 
 /// # Safety
 ///
-/// As of `fi_register_provider_by()`.
+/// The contract of `fi_register_provider_by()`.
 unsafe fn register(provider: *mut fi_provider, module: *mut module) -> Result {
     in_process()?;
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_register_provider_by()`.
     let described = unsafe { provider.as_ref() }.ok_or(Errno::EINVAL)?;
-    // SAFETY: As above.
+    // SAFETY: By the contract of `fi_register_provider_by()`.
     let name = unsafe { name(described.name) }.ok_or(Errno::EINVAL)?;
     let len = name.to_bytes().len();
     if len == 0 || len > MAX_NAME {
@@ -331,7 +336,7 @@ unsafe fn register(provider: *mut fi_provider, module: *mut module) -> Result {
     }
     let mut copy = KVec::new();
     copy.extend_from_slice(name.to_bytes_with_nul(), GFP_KERNEL)?;
-    // INVARIANT: As the caller promises.
+    // INVARIANT: By the contract of `fi_register_provider_by()`.
     let registered = Arc::new(
         Registered {
             provider: provider.addr(),
@@ -372,7 +377,7 @@ unsafe fn register(provider: *mut fi_provider, module: *mut module) -> Result {
 ///
 /// # Safety
 ///
-/// As its documentation in `rdma/providers/fi_prov.h` says.
+/// The contract of `fi_unregister_provider()` in `rdma/providers/fi_prov.h`.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn fi_unregister_provider(provider: *mut fi_provider) -> c_int {
     // SAFETY: As the C caller promises.
@@ -381,7 +386,7 @@ pub(crate) unsafe extern "C" fn fi_unregister_provider(provider: *mut fi_provide
 
 /// # Safety
 ///
-/// As of `fi_unregister_provider()`.
+/// The contract of `fi_unregister_provider()`.
 unsafe fn unregister(provider: *mut fi_provider) -> Result {
     in_process()?;
     let taken = registry::with(|entries| {
@@ -399,9 +404,9 @@ unsafe fn unregister(provider: *mut fi_provider) -> Result {
         entries.remove(at).map_err(|_| Errno::EINVAL)
     })?;
     drop(taken);
-    // SAFETY: It was registered, and is as its owner promises.
+    // SAFETY: The provider was registered, and stays valid until this call returns.
     if let Some(cleanup) = unsafe { (*provider).cleanup } {
-        // SAFETY: As above; nothing of it is open.
+        // SAFETY: By the contract of `fi_register_provider_by()`; the provider has no open fabric.
         unsafe { cleanup() };
     }
     Ok(())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What has come of transfers, on its way to the offload that they were made for.
+//! Reports completions of an offload's transfers to the offload.
 
 use super::super::peer::with_entry;
 use crate::{
@@ -28,10 +28,10 @@ use crate::{
 use core::ptr;
 use kernel::sync::Arc;
 
-/// How many outcomes are told before others have their turn.
+/// Number of completions that one run of the handler reports, before other work items run.
 const BUDGET: usize = 64;
 
-/// The handler of the queue where they complete.
+/// Handler of the completion queue of an offload's transfers.
 pub(super) struct CompForwarder {
     queue: Arc<dyn provider::CompletionQueue>,
     handler: Arc<CompletionQueue>,
@@ -48,11 +48,11 @@ unsafe impl Send for CompForwarder {}
 unsafe impl Sync for CompForwarder {}
 
 impl CompForwarder {
-    /// Tells the offload's endpoint what completes in that queue.
+    /// Makes the handler that reports completions in `queue` to the offload's endpoint `ep`.
     ///
     /// # Safety
     ///
-    /// The endpoint, and its calls, are there until the queue has been closed.
+    /// `ep` and the calls in `peer` stay valid until the queue has been closed.
     pub(super) unsafe fn new(
         queue: &Arc<CompletionQueue>,
         ep: *mut fid_ep,
@@ -81,13 +81,13 @@ impl CompForwarder {
                     data: done.data,
                     tag: done.tag,
                 };
-                // SAFETY: The offload's endpoint is open, and so are its calls.
+                // SAFETY: By the contract of `new`, the offload's endpoint and its calls are valid.
                 let _ = unsafe { complete(ep, &mut entry, &mut source) };
             }
             (CqEntry::Failed(failure), _, Some(comperr)) => {
                 let _ = with_entry(failure, self.format, |entry| {
                     entry.flags |= abi::FI_PEER_TRANSFER;
-                    // SAFETY: As above.
+                    // SAFETY: By the contract of `new`, as above; the entry is valid during the call.
                     unsafe { comperr(ep, entry) }
                 });
             }
@@ -110,7 +110,8 @@ impl TaskHandler for CompForwarder {
             if self.tell_next() {
                 continue;
             }
-            // It is called for the next one, unless that has come meanwhile.
+            // The queue is armed, and the handler runs again for the next completion, unless one has arrived
+            // meanwhile.
             let armed = read_or_arm(&*self.queue, || match self.tell_next() {
                 true => Ok(1),
                 false => Err(Errno::EAGAIN),

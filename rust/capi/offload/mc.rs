@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Groups: memberships of an offload's, for endpoints that it does the collectives of.
+//! Collective groups (`fi_join_collective()`): each is a group of the endpoint's offload.
 
 use super::{
     super::{
@@ -58,7 +58,7 @@ struct GroupObject {
     _group: Open,
     _set: Open,
     _form: Open,
-    /// Of the endpoint, which has others through which it may have been joined.
+    /// State of the endpoint, which the alias that joined the group shares.
     root: Arc<EpShared>,
     domain: Arc<Domain>,
 }
@@ -82,7 +82,7 @@ unsafe extern "C" fn leave(fid: *mut fid) -> c_int {
                 group.domain.drop_events(Source(fid.expose_provenance()));
                 Ok(())
             })?;
-            // From now on the endpoint can be closed.
+            // After this the endpoint can be closed.
             if let Some(offload) = root.offload() {
                 offload.left();
             }
@@ -91,7 +91,7 @@ unsafe extern "C" fn leave(fid: *mut fid) -> c_int {
     })
 }
 
-/// `fi_join()`, which there is for collectives alone.
+/// Joins a group (`fi_join()`), with FI_COLLECTIVE only.
 pub(in super::super) unsafe extern "C" fn join(
     ep: *mut fid_ep,
     addr: *const c_void,
@@ -105,7 +105,7 @@ pub(in super::super) unsafe extern "C" fn join(
 
 /// # Safety
 ///
-/// As of `fi_join_collective()`.
+/// The contract of `fi_join_collective()`.
 unsafe fn try_join(
     ep: *mut fid_ep,
     addr: *const fi_collective_addr,
@@ -113,20 +113,20 @@ unsafe fn try_join(
     out: *mut *mut fid_mc,
     context: *mut c_void,
 ) -> Result {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_join_collective()`.
     let object = unsafe { object::object::<EndpointObject>(ep.cast())? };
     let offload = object.offload()?;
     if flags & abi::FI_COLLECTIVE == 0 {
         return Err(Errno::ENOSYS);
     }
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_join_collective()`.
     let addr = unsafe { addr.as_ref() }.ok_or(Errno::EINVAL)?;
     if addr.set.is_null() || out.is_null() {
         return Err(Errno::EINVAL);
     }
     in_process()?;
     let addresses = object.endpoint().address_vector()?;
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `fi_join_collective()`.
     let set = unsafe { object::object::<SetObject>(addr.set.cast_mut().cast())? };
     if !set.set().is_in(&addresses) {
         return Err(Errno::EINVAL);
@@ -137,7 +137,7 @@ unsafe fn try_join(
     let notice = object
         .endpoint()
         .reserve_event(source, abi::FI_JOIN_COMPLETE)?;
-    // SAFETY: By this function's safety requirement; the offload's objects are open as long as it is there.
+    // SAFETY: By the contract of `fi_join_collective()`; the offload's objects are open as long as `offload`.
     unsafe {
         let form = export(addr.set.cast_mut().cast())?;
         let attr = fi_av_set_attr {

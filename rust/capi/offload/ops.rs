@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The collectives of an endpoint: those of its offload.
+//! Collective calls of an endpoint, which are passed to its offload.
 
 use super::{
     super::{
@@ -26,7 +26,8 @@ macro_rules! collectives {
     ($($call:ident($($arg:ident: $type:ty),*);)*) => {
         $(
             unsafe extern "C" fn $call(ep: *mut fid_ep $(, $arg: $type)*) -> isize {
-                // SAFETY: As the C caller promises; the offload's objects are open as long as it is there.
+                // SAFETY: By the contract of the call in the table; the offload's objects are open as long as
+                // `offload`.
                 unsafe {
                     let offload = object::object::<EndpointObject>(ep.cast())
                         .and_then(EndpointObject::offload);
@@ -42,7 +43,8 @@ macro_rules! collectives {
             }
         )*
 
-        /// The collectives of an endpoint: those of its offload, or none.
+        /// Table of the collective calls. They return -FI_ENOSYS if the endpoint has no offload, or the
+        /// offload lacks the call.
         pub(in super::super) static COLLECTIVE: fi_ops_collective = fi_ops_collective {
             size: size_of::<fi_ops_collective>(),
             $($call: Some($call),)*
@@ -83,7 +85,7 @@ collectives! {
 ///
 /// The requirements of [`table`].
 pub(super) unsafe fn supported(ops: *const fi_ops_collective) -> u64 {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `table`.
     let Ok(ops) = (unsafe { table(ops) }) else {
         return 0;
     };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Objects of another module's provider that are opened here.
+//! Objects of another module's provider that kOFI opens.
 
 use super::super::peer::sized;
 use crate::abi::{
@@ -14,57 +14,57 @@ use crate::abi::{
 use core::ptr;
 use kernel::prelude::*;
 
-/// An object of C, which is closed when this is dropped.
+/// An object of another module's provider, which is closed when this is dropped.
 ///
 /// # Invariants
 ///
-/// It is open, and nobody else closes it.
+/// The object is open, and only this closes it.
 pub(super) struct Open(*mut fid);
 
-// SAFETY: Objects may be closed by any thread.
+// SAFETY: Any thread may close an object.
 unsafe impl Send for Open {}
 
-// SAFETY: As above; the pointer is only passed on.
+// SAFETY: The pointer is only copied.
 unsafe impl Sync for Open {}
 
 impl Open {
-    /// What a call has opened, if it says so.
+    /// Takes the object that a call has opened; `answer` is the call's return value.
     ///
     /// # Errors
     ///
-    /// What it says; -FI_EINVAL for NULL.
+    /// The errno in `answer`; -FI_EINVAL for NULL.
     ///
     /// # Safety
     ///
-    /// It is as the call says.
+    /// With an `answer` of 0, `object` is NULL or open, and is closed only here.
     pub(super) unsafe fn new<T>(answer: c_int, object: *mut T) -> Result<Self> {
         from_int(answer)?;
         match object.is_null() {
             true => Err(Errno::EINVAL),
-            // INVARIANT: By this function's safety requirement.
+            // INVARIANT: By this function's safety requirement, the object is open.
             false => Ok(Self(object.cast())),
         }
     }
 
-    /// One that is ours to close.
+    /// Takes an open object, to close it.
     ///
     /// # Safety
     ///
-    /// It is open, and nobody else closes it.
+    /// `object` is open, and is closed only here.
     pub(super) unsafe fn own(object: *mut fid) -> Self {
         // INVARIANT: By this function's safety requirement.
         Self(object)
     }
 
-    /// Opens a child of `parent` by such a call, with what its owner gives it.
+    /// Opens a child of `parent` through `call`, with the peer context `context`.
     ///
     /// # Errors
     ///
-    /// -FI_ENOSYS where the call is not there; what it says; -FI_EINVAL for NULL.
+    /// -FI_ENOSYS without a call, the errors of the call; -FI_EINVAL if it opens NULL.
     ///
     /// # Safety
     ///
-    /// `parent` is open, and the rest as the call demands.
+    /// `parent` is open, and the arguments are as the call requires.
     pub(super) unsafe fn child<P, A, T, C>(
         call: Option<Call<P, A, T>>,
         parent: *mut P,
@@ -73,14 +73,14 @@ impl Open {
     ) -> Result<Self> {
         let mut object = ptr::null_mut();
         let call = call.ok_or(Errno::ENOSYS)?;
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the caller's contract, the arguments are valid for this call.
         unsafe {
             let answer = call(parent, &mut attr, &mut object, (&raw mut context).cast());
             Self::new(answer, object)
         }
     }
 
-    /// What it is to C.
+    /// Returns the C object.
     pub(super) fn get<T>(&self) -> *mut T {
         self.0.cast()
     }
@@ -88,7 +88,7 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // SAFETY: By the invariant.
+        // SAFETY: By the invariant, the object is open.
         let answer = unsafe {
             match (*self.0).ops.as_ref().and_then(|ops| ops.close) {
                 Some(close) => close(self.0),
@@ -104,11 +104,11 @@ impl Drop for Open {
     }
 }
 
-/// `fi_export_fid()`, of one of ours.
+/// Exports a kOFI object (`fi_export_fid()`).
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for NULL, what the call says.
+/// -FI_EINVAL for NULL, and the errors of the call.
 ///
 /// # Safety
 ///
@@ -120,7 +120,7 @@ pub(super) unsafe fn export(fid: *mut fid) -> Result<Open> {
         flags: 0,
         context: ptr::null_mut(),
     };
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `fid` is NULL or open.
     unsafe {
         let ops = fid.as_ref().and_then(|fid| fid.ops.as_ref());
         let control = ops.ok_or(Errno::EINVAL)?.control.ok_or(Errno::ENOSYS)?;
@@ -129,19 +129,19 @@ pub(super) unsafe fn export(fid: *mut fid) -> Result<Open> {
     }
 }
 
-/// A call that opens a `T` of a `P`.
+/// A call that opens a `T` as a child of a `P`.
 type Call<P, A, T> = unsafe extern "C" fn(*mut P, *mut A, *mut *mut T, *mut c_void) -> c_int;
 
-/// A table of calls, which begins with its size.
+/// Returns a table of calls, after a check of the size that it begins with.
 ///
 /// # Errors
 ///
-/// -FI_ENOSYS where there is none, or not all of it.
+/// -FI_ENOSYS for NULL, or for a table that is too small.
 ///
 /// # Safety
 ///
-/// `at` is NULL or valid for as many bytes as it says that it has, for `'a`.
+/// `at` is NULL, or valid for `'a` and for as many bytes as the size at its beginning.
 pub(super) unsafe fn table<'a, T>(at: *const T) -> Result<&'a T> {
-    // SAFETY: By this function's safety requirement; tables begin with their sizes.
+    // SAFETY: By the caller's contract, `at` is NULL or a table that begins with its size.
     unsafe { sized(at.cast()) }.map_err(|_| Errno::ENOSYS)
 }

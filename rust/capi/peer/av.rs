@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address vectors that providers share.
+//! Shared address vectors.
 
 use super::{
     super::object::{
@@ -45,15 +45,15 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Room for the name of any endpoint.
+/// Maximum length of an endpoint's name.
 const MOST_NAME: usize = 128;
 
-/// What a vector's `struct fid_peer_av` stands at the beginning of.
+/// An exported address vector, which begins with its `struct fid_peer_av`.
 #[repr(C)]
 struct SharedVectorObject {
     fid: fid_peer_av,
     vector: ChildRef<AddressVector>,
-    /// What the names of endpoints are there.
+    /// Format of the names of endpoints in the vector.
     format: u32,
 }
 
@@ -72,36 +72,36 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     into_int(unsafe { object::close::<SharedVectorObject>(fid, |_| Ok(())) })
 }
 
-/// What peers ask a vector.
+/// Calls that peers make on the vector.
 static OWNER: fi_ops_av_owner = fi_ops_av_owner {
     size: size_of::<fi_ops_av_owner>(),
     query: Some(query),
     ep_addr: Some(ep_addr),
 };
 
-/// `fi_export_fid()` of a vector, with addresses of that format. May sleep.
+/// Exports a vector whose addresses have the given format (`fi_export_fid()`). May sleep.
 ///
 /// # Errors
 ///
-/// Those of [`super::export`].
+/// The errors of [`super::export`].
 ///
 /// # Safety
 ///
-/// As of [`super::export`].
+/// The requirements of [`super::export`].
 pub(in super::super) unsafe fn export_vector(
     vector: &Arc<AddressVector>,
     format: u32,
     arg: *mut c_void,
 ) -> Result {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `super::export`.
     unsafe { super::export(arg, |fid| form(vector, format, fid)) }
 }
 
-/// The same for ourselves: what is to be closed. May sleep.
+/// Exports a vector for use by kOFI itself; the caller closes the returned object. May sleep.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL if it has been closed, -FI_ENOMEM.
+/// -FI_EINVAL if the vector has been closed, -FI_ENOMEM.
 pub(in super::super) fn form_of_vector(
     vector: &Arc<AddressVector>,
     format: u32,
@@ -126,12 +126,12 @@ fn form(vector: &Arc<AddressVector>, format: u32, fid: fid) -> Result<SharedVect
     })
 }
 
-/// The owner's vector in the context of `fi_av_open()` with FI_PEER. It has to be ours: what another's addresses
-/// stand for, nobody could say.
+/// Returns the owner's vector in the context of `fi_av_open()` with FI_PEER. The vector must be kOFI's: the
+/// addresses in another module's vector cannot be read.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for NULL, for a struct that is too small, and for a vector of another make.
+/// -FI_EINVAL for NULL, for a struct that is too small, and for a vector of another module.
 ///
 /// # Safety
 ///
@@ -139,7 +139,7 @@ fn form(vector: &Arc<AddressVector>, format: u32, fid: fid) -> Result<SharedVect
 pub(in super::super) unsafe fn owner_of_vector<'a>(
     context: *mut c_void,
 ) -> Result<&'a Arc<AddressVector>> {
-    // SAFETY: By this function's safety requirement; nothing beyond a struct's size is looked at.
+    // SAFETY: By the caller's contract, `context` is NULL or valid; nothing beyond a struct's size is read.
     let owner = unsafe {
         let context = sized::<fi_peer_av_context>(context)?;
         object::object::<SharedVectorObject>(context.av.cast())?
@@ -177,15 +177,15 @@ unsafe extern "C" fn ep_addr(av: *mut fid_peer_av, ep: *mut fid_ep) -> fi_addr_t
     found.ok().flatten().unwrap_or(FI_ADDR_NOTAVAIL)
 }
 
-/// The name of an endpoint of any make.
+/// Returns the name of an endpoint of any provider.
 ///
 /// # Safety
 ///
-/// `ep` is NULL or valid, and its name has that format.
+/// `ep` is NULL or valid, and its name has the given format.
 unsafe fn name_of(ep: *mut fid_ep, format: u32) -> Result<SocketAddr> {
     let mut name = [0u8; MOST_NAME];
     let mut len = name.len();
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `ep` is NULL or valid; `getname` writes an address of `format`.
     unsafe {
         let cm = ep.as_ref().and_then(|ep| ep.cm.as_ref());
         let getname = cm.and_then(|cm| cm.getname).ok_or(Errno::EINVAL)?;

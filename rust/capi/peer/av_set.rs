@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sets of addresses that providers share.
+//! Shared address sets.
 
 use super::{
     super::object::{
@@ -51,10 +51,10 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Room that another's members are asked for with first.
+/// Number of members that the first call to another module's set has room for.
 const FIRST: usize = 64;
 
-/// How often it is asked again for more than it said there were.
+/// Maximum number of calls, each with room for the count that the previous one returned.
 const ROUNDS: usize = 16;
 
 /// An exported address set, which begins with its `struct fid_peer_av_set`.
@@ -79,23 +79,23 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     into_int(unsafe { object::close::<SharedSetObject>(fid, |_| Ok(())) })
 }
 
-/// What peers ask a set.
+/// Calls that peers make on the set.
 static OWNER: fi_ops_av_set_owner = fi_ops_av_set_owner {
     size: size_of::<fi_ops_av_set_owner>(),
     members: Some(members),
 };
 
-/// `fi_export_fid()` of a set. May sleep.
+/// Exports a set (`fi_export_fid()`). May sleep.
 ///
 /// # Errors
 ///
-/// Those of [`super::export`].
+/// The errors of [`super::export`].
 ///
 /// # Safety
 ///
-/// As of [`super::export`].
+/// The requirements of [`super::export`].
 pub(in super::super) unsafe fn export_set(set: &Arc<AddressSet>, arg: *mut c_void) -> Result {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `super::export`.
     unsafe {
         super::export(arg, |fid| {
             Ok(SharedSetObject {
@@ -127,7 +127,7 @@ unsafe fn try_members(
     addr: *mut fi_addr_t,
     count: *mut usize,
 ) -> Result {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `av_set` and `count` are NULL or valid.
     let (object, count) = unsafe {
         (
             object::object::<SharedSetObject>(av_set.cast())?,
@@ -144,7 +144,8 @@ unsafe fn try_members(
             return Err(Errno::EINVAL);
         }
         if !members.is_empty() {
-            // SAFETY: By this function's safety requirement, and there is room.
+            // SAFETY: By the caller's contract, `addr` has room for `room` addresses, which are not fewer
+            // than the members.
             unsafe { ptr::copy_nonoverlapping(members.as_ptr(), addr, members.len()) };
         }
         Ok(())
@@ -155,8 +156,8 @@ unsafe fn try_members(
 ///
 /// # Invariants
 ///
-/// As long as the gate is open, the set is valid, and so is its call. The gate is shut when the owner's module has
-/// been unloaded.
+/// The set and its call are valid as long as `gate` admits calls. The gate is run down when the owner's
+/// module is unloaded.
 #[pin_data]
 struct ImportedSet {
     #[pin]
@@ -165,7 +166,7 @@ struct ImportedSet {
     members: unsafe extern "C" fn(*mut fid_peer_av_set, *mut fi_addr_t, *mut usize) -> c_int,
 }
 
-// SAFETY: The owner's call may come from any thread.
+// SAFETY: The owner's call is legal in any thread.
 unsafe impl Send for ImportedSet {}
 
 // SAFETY: As above.
@@ -191,7 +192,7 @@ impl SetOwner for Calls {
         for _ in 0..ROUNDS {
             let mut members = KVVec::from_elem(FI_ADDR_NOTAVAIL, room, GFP_KERNEL | __GFP_NOWARN)?;
             let mut count = room;
-            // SAFETY: By the invariant; there is as much room as is said.
+            // SAFETY: By the invariant; `members` has room for `count` addresses.
             let answer =
                 unsafe { (another.members)(another.set, members.as_mut_ptr(), &mut count) };
             match from_int(answer) {
@@ -199,7 +200,7 @@ impl SetOwner for Calls {
                     members.truncate(count);
                     return Ok(members);
                 }
-                // It may grow meanwhile.
+                // The set may grow between calls.
                 Err(Errno::ETOOSMALL) if count > room => room = count,
                 Err(errno) if errno != Errno::ETOOSMALL => return Err(errno),
                 _ => return Err(Errno::EINVAL),
@@ -209,17 +210,17 @@ impl SetOwner for Calls {
     }
 }
 
-/// The owner's set in the context of `fi_av_set()` with FI_PEER_AV.
+/// Returns the owner's set in the context of `fi_av_set()` with FI_PEER_AV.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for NULL, for a struct that is too small, and for a call that is not there; -FI_ENOMEM.
+/// -FI_EINVAL for NULL, for a struct that is too small, and for a missing call; -FI_ENOMEM.
 ///
 /// # Safety
 ///
 /// `context` is NULL or a `struct fi_peer_av_set_context` whose set is valid until the peer's is closed.
 pub(in super::super) unsafe fn owner_of_set(context: *mut c_void) -> Result<KBox<dyn SetOwner>> {
-    // SAFETY: By this function's safety requirement; nothing beyond a struct's size is looked at.
+    // SAFETY: By the caller's contract, `context` is valid; nothing beyond a struct's size is read.
     let (set, ops) = unsafe {
         let context = sized::<fi_peer_av_set_context>(context)?;
         if let Ok(ours) = object::object::<SharedSetObject>(context.av_set.cast()) {
@@ -235,7 +236,7 @@ pub(in super::super) unsafe fn owner_of_set(context: *mut c_void) -> Result<KBox
             sized::<fi_ops_av_set_owner>(set.owner_ops.cast())?,
         )
     };
-    // INVARIANT: By this function's safety requirement, and as has been looked at.
+    // INVARIANT: By the caller's contract, the set is valid, and `sized` has checked its table of calls.
     let members = ops.members.ok_or(Errno::EINVAL)?;
     let another = Arc::pin_init(
         pin_init!(ImportedSet {

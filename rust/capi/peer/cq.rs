@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues that providers share.
+//! Shared completion queues.
 
 use super::{
     super::{
@@ -48,7 +48,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What a queue's `struct fid_peer_cq` stands at the beginning of.
+/// An exported completion queue, which begins with its `struct fid_peer_cq`.
 #[repr(C)]
 struct SharedQueueObject {
     fid: fid_peer_cq,
@@ -70,27 +70,27 @@ unsafe extern "C" fn close_queue(fid: *mut fid) -> c_int {
     abi::errno::into_int(unsafe { object::close::<SharedQueueObject>(fid, |_| Ok(())) })
 }
 
-/// What peers put completions into a queue with.
+/// Calls that peers write completions with.
 static QUEUE_OWNER: fi_ops_cq_owner = fi_ops_cq_owner {
     size: size_of::<fi_ops_cq_owner>(),
     write: Some(write),
     writeerr: Some(write_error),
 };
 
-/// `fi_export_fid()` of a queue. May sleep.
+/// Exports a queue (`fi_export_fid()`). May sleep.
 ///
 /// # Errors
 ///
-/// Those of [`super::export`].
+/// The errors of [`super::export`].
 ///
 /// # Safety
 ///
-/// As of [`super::export`].
+/// The requirements of [`super::export`].
 pub(in super::super) unsafe fn export_queue(
     queue: &Arc<CompletionQueue>,
     arg: *mut c_void,
 ) -> Result {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `super::export`.
     unsafe {
         super::export(arg, |fid| {
             Ok(SharedQueueObject {
@@ -124,21 +124,21 @@ unsafe extern "C" fn write(
         tag,
         source: src,
     };
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_ops_cq_owner::write`.
     into_ssize(unsafe { put(cq, CqEntry::Done(done)) })
 }
 
 /// `fi_ops_cq_owner::writeerr`.
 unsafe extern "C" fn write_error(cq: *mut fid_peer_cq, entry: *const fi_cq_err_entry) -> isize {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_ops_cq_owner::writeerr`.
     into_ssize(unsafe { try_write_error(cq, entry) })
 }
 
 unsafe fn try_write_error(cq: *mut fid_peer_cq, entry: *const fi_cq_err_entry) -> Result<usize> {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_ops_cq_owner::writeerr`.
     let entry = unsafe { entry.as_ref() }.ok_or(Errno::EINVAL)?;
     let errno = Errno::new(entry.err).ok_or(Errno::EINVAL)?;
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_ops_cq_owner::writeerr`.
     let err_data = unsafe { err_data::copy_of(entry) }.map_err(|_| Errno::EAGAIN)?;
     let failure = Failure {
         completion: Completion {
@@ -155,17 +155,17 @@ unsafe fn try_write_error(cq: *mut fid_peer_cq, entry: *const fi_cq_err_entry) -
         prov_errno: entry.prov_errno,
         err_data,
     };
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_ops_cq_owner::writeerr`.
     unsafe { put(cq, CqEntry::Failed(failure)) }
 }
 
-/// Puts something into an exported queue; how many entries that makes.
+/// Writes an entry to an exported queue; returns 0, or -FI_EAGAIN if the queue has no room.
 ///
 /// # Safety
 ///
 /// `cq` is NULL or valid.
 unsafe fn put(cq: *mut fid_peer_cq, outcome: CqEntry) -> Result<usize> {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `cq` is NULL or valid.
     let object = unsafe { object::object::<SharedQueueObject>(cq.cast())? };
     match object.export.write(outcome) {
         Ok(()) => Ok(0),
@@ -179,11 +179,11 @@ impl CqOwner for Arc<CqExport> {
     }
 }
 
-/// A queue that somebody of another make owns.
+/// A queue that another module's provider owns.
 ///
 /// # Invariants
 ///
-/// The queue is valid, and so are its calls, which are there.
+/// The queue and both of its calls are valid.
 struct QueueOwner {
     queue: *mut fid_peer_cq,
     /// Address format in error data.
@@ -201,7 +201,7 @@ struct QueueOwner {
     write_error: unsafe extern "C" fn(*mut fid_peer_cq, *const fi_cq_err_entry) -> isize,
 }
 
-// SAFETY: The owner's calls may come from any context; it locks.
+// SAFETY: The owner's calls are legal in any context, and take their own locks.
 unsafe impl Send for QueueOwner {}
 
 // SAFETY: As above.
@@ -210,7 +210,7 @@ unsafe impl Sync for QueueOwner {}
 impl CqOwner for QueueOwner {
     fn write(&self, outcome: CqEntry) -> core::result::Result<(), (Errno, CqEntry)> {
         let answer = match &outcome {
-            // SAFETY: By the invariant.
+            // SAFETY: By the invariant, the queue and its call are valid.
             CqEntry::Done(done) => unsafe {
                 (self.write)(
                     self.queue,
@@ -269,21 +269,22 @@ pub(in super::super) fn with_entry<R>(
     })
 }
 
-/// The owner's queue in the context of `fi_cq_open()` with FI_PEER, for a domain with the given address format.
+/// Returns the owner's queue in the context of `fi_cq_open()` with FI_PEER, for a domain with the given
+/// address format.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for NULL, for a struct that is too small, and for calls that are not there; -FI_ENOMEM.
+/// -FI_EINVAL for NULL, for a struct that is too small, and for missing calls; -FI_ENOMEM.
 ///
 /// # Safety
 ///
-/// `context` is NULL or a `struct fi_peer_cq_context` whose queue is valid until nobody tells it anything
-/// more.
+/// `context` is NULL or a `struct fi_peer_cq_context` whose queue is valid until the last entry has been
+/// written to it.
 pub(in super::super) unsafe fn owner_of_queue(
     context: *mut c_void,
     format: u32,
 ) -> Result<KBox<dyn CqOwner>> {
-    // SAFETY: By this function's safety requirement; nothing beyond a struct's size is looked at.
+    // SAFETY: By the caller's contract, `context` is valid; nothing beyond a struct's size is read.
     let (queue, ops) = unsafe {
         let context = sized::<fi_peer_cq_context>(context)?;
         if let Ok(ours) = object::object::<SharedQueueObject>(context.cq.cast()) {
@@ -299,7 +300,7 @@ pub(in super::super) unsafe fn owner_of_queue(
             sized::<fi_ops_cq_owner>(queue.owner_ops.cast())?,
         )
     };
-    // INVARIANT: By this function's safety requirement, and as has been looked at.
+    // INVARIANT: By the caller's contract, the queue is valid, and `sized` has checked its table of calls.
     let owner = QueueOwner {
         queue,
         format,

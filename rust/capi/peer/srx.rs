@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Receives that providers share: a context here whose receives another module's messages take, and one of
-//! another module whose receives messages here take.
+//! Shared receives: exported contexts, from which another module's messages take receives, and imported
+//! contexts of another module, from which kOFI's messages take receives.
 
 mod import;
 mod rx_entry;
@@ -82,7 +82,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     into_int(unsafe { object::close::<SharedReceiveObject>(fid, |object| object.lobby.close()) })
 }
 
-/// What peers ask a context.
+/// Calls that peers make on the context.
 static OWNER: fi_ops_srx_owner = fi_ops_srx_owner {
     size: size_of::<fi_ops_srx_owner>(),
     get_msg: Some(get_msg),
@@ -92,20 +92,22 @@ static OWNER: fi_ops_srx_owner = fi_ops_srx_owner {
     free_entry: Some(free_entry),
 };
 
-/// `fi_export_fid()` of a context. May sleep.
+/// Exports a context (`fi_export_fid()`). May sleep.
 ///
 /// # Errors
 ///
-/// Those of [`super::export`]; -FI_ENOSYS where receives are the device's, -FI_EINVAL where they are another's.
+/// The errors of [`super::export`] and of
+/// [`provider::SharedReceive::export`](crate::fi::provider::SharedReceive::export): -FI_ENOSYS if the device
+/// holds posted receives, -FI_EINVAL if the context is imported.
 ///
 /// # Safety
 ///
-/// As of [`super::export`].
+/// The requirements of [`super::export`].
 pub(in super::super) unsafe fn export_receives(
     shared: &Arc<SharedReceive>,
     arg: *mut c_void,
 ) -> Result {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the contract of `super::export`.
     unsafe {
         super::export(arg, |fid| {
             let shared = ChildRef::new(shared)?;
@@ -118,7 +120,7 @@ pub(in super::super) unsafe fn export_receives(
             };
             let peer_ops = KBox::new(Opaque::new(peer_ops), GFP_KERNEL)?;
             let lobby = QueuedEntries::open(shared.core())?;
-            // The peer's calls are known when it queues its first message.
+            // The peer's calls become known when it queues its first message.
             let title = fmt!("peer of srx {}", shared.arc().number());
             let registered = Registered::new(Functions::NONE, title, lobby.clone());
             let registered = registered.inspect_err(|_| lobby.end())?;
@@ -137,8 +139,8 @@ pub(in super::super) unsafe fn export_receives(
     }
 }
 
-/// Whose receives a peer's context has, in the context of `fi_srx_context()` with FI_PEER: a context of ours, or
-/// the form of another module's.
+/// Returns the owner's receives in the context of `fi_srx_context()` with FI_PEER: a kOFI context, or the
+/// exported object of another module.
 ///
 /// # Errors
 ///
@@ -150,7 +152,7 @@ pub(in super::super) unsafe fn export_receives(
 pub(in super::super) unsafe fn receives_of<'a>(
     context: *mut c_void,
 ) -> Result<core::result::Result<&'a Arc<SharedReceive>, *mut fid_peer_srx>> {
-    // SAFETY: By this function's safety requirement; nothing beyond a struct's size is looked at.
+    // SAFETY: By the caller's contract, `context` is valid; nothing beyond a struct's size is read.
     unsafe {
         let context = sized::<fi_peer_srx_context>(context)?;
         let ours = object::object::<SharedReceiveObject>(context.srx.cast());
@@ -180,7 +182,8 @@ unsafe extern "C" fn get_tag(
     into_int(unsafe { get(srx, addr, 0, Some(tag), entry) })
 }
 
-/// -FI_ENOENT, and the entry is there all the same, if nothing has been posted.
+/// Makes an entry for a message. Without a matching receive, returns -FI_ENOENT and an entry to queue the
+/// message with.
 ///
 /// # Safety
 ///
@@ -192,7 +195,7 @@ unsafe fn get(
     tag: Option<u64>,
     out: *mut *mut fi_peer_rx_entry,
 ) -> Result {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `srx` and `out` are NULL or valid.
     let (object, out) = unsafe {
         (
             object::object::<SharedReceiveObject>(srx.cast())?,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Receives of another module's provider.
+//! Imported receives, which another module's provider owns.
 
 use super::sized;
 use crate::{
@@ -55,17 +55,18 @@ use kernel::{
     },
 };
 
-/// A `struct fi_peer_rx_entry` of another module's.
+/// A `struct fi_peer_rx_entry` of another module.
 type Raw = *mut fi_peer_rx_entry;
 
 /// Receives that another module's provider owns.
 ///
-/// The gate is shut when the owner's module has been unloaded: the form, its calls and its entries are used within
-/// the gate only.
+/// The gate is run down when the owner's module is unloaded: the exported object, its calls and its entries
+/// are used within the gate only.
 ///
 /// # Invariants
 ///
-/// As long as the gate is open, the form is valid, has all of its calls, and has a struct for the peer's calls.
+/// As long as `gate` admits calls, `srx` is valid and has all of its calls, and a struct for the peer's calls
+/// unless that is NULL.
 #[pin_data]
 struct ImportedSrx {
     #[pin]
@@ -78,12 +79,12 @@ struct ImportedSrx {
     queue_msg: unsafe extern "C" fn(Raw) -> c_int,
     queue_tag: unsafe extern "C" fn(Raw) -> c_int,
     free_entry: unsafe extern "C" fn(Raw),
-    /// Who has queued messages there.
+    /// Starter of the messages that are queued with the owner. The lock is a leaf.
     #[pin]
     starter: FastLockIrq<Option<Arc<dyn MessageStarter>>>,
 }
 
-// SAFETY: The owner's calls may come from any context; it locks.
+// SAFETY: The owner's calls are legal in any context, and take their own locks.
 unsafe impl Send for ImportedSrx {}
 
 // SAFETY: As above.
@@ -110,20 +111,21 @@ static PEER: fi_ops_srx_peer = fi_ops_srx_peer {
     discard_tag: Some(discard),
 };
 
-/// What is in the context of `fi_srx_context()` with FI_PEER if that is no form of ours.
+/// Imports the receives of a `struct fid_peer_srx` of another module, from the context of `fi_srx_context()`
+/// with FI_PEER.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for NULL, an object that is not such a form, a struct that is too small, or a missing call;
+/// -FI_EINVAL for NULL, an object of another class, a struct that is too small, or a missing call;
 /// -FI_ENOMEM.
 ///
 /// # Safety
 ///
-/// `srx` is NULL or valid until nothing of the peer's context is under way any more.
+/// `srx` is NULL, or valid until the peer's context has no operation in progress.
 pub(in super::super::super) unsafe fn owner_of_receives(
     srx: *mut fid_peer_srx,
 ) -> Result<KBox<dyn ReceiveOwner>> {
-    // SAFETY: By this function's safety requirement; nothing beyond a struct's size is looked at.
+    // SAFETY: By the caller's contract, `srx` is NULL or valid; nothing beyond a struct's size is read.
     let (ops, peer_ops) = unsafe {
         let form = srx.as_ref().ok_or(Errno::EINVAL)?;
         if form.ep_fid.fid.fclass != abi::FI_CLASS_PEER_SRX as usize {
@@ -140,7 +142,7 @@ pub(in super::super::super) unsafe fn owner_of_receives(
     let (get_msg, get_tag) = ops.get_msg.zip(ops.get_tag).ok_or(Errno::EINVAL)?;
     let (queue_msg, queue_tag) = ops.queue_msg.zip(ops.queue_tag).ok_or(Errno::EINVAL)?;
     let free_entry = ops.free_entry.ok_or(Errno::EINVAL)?;
-    // INVARIANT: By this function's safety requirement, and as has been looked at.
+    // INVARIANT: By the caller's contract, `srx` is valid, and `sized` has checked its structs.
     let others = Arc::pin_init(
         pin_init!(ImportedSrx {
             gate <- Rundown::new(),
@@ -172,12 +174,12 @@ pub(in super::super::super) unsafe fn owner_of_receives(
 }
 
 impl ImportedSrx {
-    /// Writes the calls of kOFI into the form, or takes them out.
+    /// Writes kOFI's calls to the exported object, or removes them.
     fn write_calls(&self, is_attached: bool) {
         let Some(_pass) = self.gate.begin_call() else {
             return;
         };
-        // SAFETY: By the invariant; the peer may write its calls.
+        // SAFETY: By the invariant, `srx` is valid; a peer may write its calls.
         unsafe {
             match self.peer_ops.as_mut() {
                 Some(ops) => {
@@ -193,7 +195,7 @@ impl ImportedSrx {
     }
 }
 
-/// Errors of a call after the owner's module has been unloaded: -FI_EOPBADSTATE.
+/// Calls return -FI_EOPBADSTATE after the owner's module has been unloaded.
 impl ReceiveOwner for Calls {
     fn set_starter(&self, starter: Option<Arc<dyn MessageStarter>>) {
         self.others.write_calls(starter.is_some());
@@ -205,7 +207,7 @@ impl ReceiveOwner for Calls {
         let others = &*self.others;
         let _pass = others.gate.begin_call().ok_or(Errno::EOPBADSTATE)?;
         let mut entry = ptr::null_mut();
-        // SAFETY: By the invariant.
+        // SAFETY: By the invariant, the owner's calls are valid.
         let answer = from_int(unsafe {
             match arrived.tag {
                 None => (others.get_msg)(others.srx, arrived.source, arrived.len, &mut entry),
@@ -213,7 +215,7 @@ impl ReceiveOwner for Calls {
             }
         });
         match answer {
-            // SAFETY: As the owner promises of what it has found.
+            // SAFETY: The owner guarantees that an entry which it returns is valid.
             Ok(_) if !entry.is_null() => {
                 Ok(GetResult::Matched(unsafe { taken(entry, arrived.tag) }))
             }
@@ -229,7 +231,7 @@ impl ReceiveOwner for Calls {
         let others = &*self.others;
         let _pass = others.gate.begin_call().ok_or(Errno::EOPBADSTATE)?;
         let entry: Raw = ptr::with_exposed_provenance_mut(ticket);
-        // SAFETY: By the invariant; the entry is the peer's, and so is that field.
+        // SAFETY: By the invariant; the peer owns the entry, and may write `peer_context`.
         let answer = unsafe {
             (*entry).peer_context = ptr::from_ref(others).cast_mut().cast();
             match arrived.tag {
@@ -242,7 +244,7 @@ impl ReceiveOwner for Calls {
 
     fn free(&self, ticket: usize) {
         if let Some(_pass) = self.others.gate.begin_call() {
-            // SAFETY: By the invariant; a ticket is an entry's.
+            // SAFETY: By the invariant; a ticket is the address of an entry that the peer owns.
             unsafe { (self.others.free_entry)(ptr::with_exposed_provenance_mut(ticket)) };
         }
     }
@@ -258,25 +260,25 @@ impl ReceiveOwner for Calls {
     fn next(&self, ticket: usize) -> usize {
         let entry: Raw = ptr::with_exposed_provenance_mut(ticket);
         match self.others.gate.begin_call() {
-            // SAFETY: As above.
+            // SAFETY: A ticket points to an entry that the peer owns.
             Some(_pass) => unsafe { (*entry).next }.expose_provenance(),
             None => 0,
         }
     }
 }
 
-/// What an entry has got, for a message with that tag. More pieces than there can be are none: the message does
-/// not fit.
+/// Returns the receive of an entry, for a message with the given tag. A receive of more than [`MAX_SEGMENTS`]
+/// segments is treated as one without memory: the message is truncated.
 ///
 /// # Safety
 ///
-/// `entry` is valid, and its memory for as long as the entry is the peer's.
+/// `entry` is valid, and its memory is valid until the peer frees the entry.
 unsafe fn taken(entry: Raw, tag: Option<u64>) -> MatchedReceive {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract, `entry` is valid.
     let entry = unsafe { &*entry };
     let iov: &[kvec] = match entry.iov.is_null() || entry.count > MAX_SEGMENTS {
         true => &[],
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the caller's contract, `iov` has `count` entries.
         false => unsafe { slice::from_raw_parts(entry.iov, entry.count) },
     };
     let mut given = iov.iter();
@@ -284,7 +286,7 @@ unsafe fn taken(entry: Raw, tag: Option<u64>) -> MatchedReceive {
         let (base, len) = given
             .next()
             .map_or((ptr::null_mut(), 0), |part| (part.iov_base, part.iov_len));
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the caller's contract, the memory is valid.
         unsafe { Segment::new(base, len) }
     });
     MatchedReceive {
@@ -298,7 +300,7 @@ unsafe fn taken(entry: Raw, tag: Option<u64>) -> MatchedReceive {
     }
 }
 
-/// Who has queued an entry.
+/// Returns the starter of the message that an entry was queued for.
 ///
 /// # Errors
 ///
@@ -306,9 +308,9 @@ unsafe fn taken(entry: Raw, tag: Option<u64>) -> MatchedReceive {
 ///
 /// # Safety
 ///
-/// `entry` is NULL, or has been queued by [`Others`].
+/// `entry` is NULL, or has been queued through [`ImportedSrx`].
 unsafe fn starter(entry: Raw) -> Result<Arc<dyn MessageStarter>> {
-    // SAFETY: By this function's safety requirement.
+    // SAFETY: By the caller's contract; `peer_context` is the `ImportedSrx` that queued the entry.
     let others = unsafe {
         entry
             .as_ref()
@@ -319,7 +321,7 @@ unsafe fn starter(entry: Raw) -> Result<Arc<dyn MessageStarter>> {
 }
 
 unsafe fn start(entry: Raw, is_tagged: bool) -> c_int {
-    // SAFETY: As the owner promises.
+    // SAFETY: By the contract of `fi_ops_srx_peer`: the owner passes an entry that the peer has queued.
     into_int(unsafe {
         starter(entry).and_then(|starter| {
             let tag = is_tagged.then(|| (*entry).tag);
@@ -329,17 +331,17 @@ unsafe fn start(entry: Raw, is_tagged: bool) -> c_int {
 }
 
 unsafe extern "C" fn start_msg(entry: Raw) -> c_int {
-    // SAFETY: As the owner promises.
+    // SAFETY: By the contract of `fi_ops_srx_peer::start_msg`.
     unsafe { start(entry, false) }
 }
 
 unsafe extern "C" fn start_tag(entry: Raw) -> c_int {
-    // SAFETY: As the owner promises.
+    // SAFETY: By the contract of `fi_ops_srx_peer::start_tag`.
     unsafe { start(entry, true) }
 }
 
 unsafe extern "C" fn discard(entry: Raw) -> c_int {
-    // SAFETY: As the owner promises.
+    // SAFETY: By the contract of `fi_ops_srx_peer::discard_msg` and `discard_tag`.
     into_int(unsafe {
         starter(entry).and_then(|starter| starter.discard(entry.expose_provenance()))
     })

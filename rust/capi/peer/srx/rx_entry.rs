@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Entries: what another module's provider has of a receive, or of a message of its that waits for one.
+//! Entries of exported receives: a peer (another module's provider) holds a matched receive or a queued
+//! message with each.
 //!
-//! An entry is its peer's, or waits at the desk of the owner. Who takes it from there hands it to the peer; and
-//! as the peer may give it back while that is under way, the last of the two frees it. What a message gets just
-//! when it is queued is handed over by an interrupt: the peer may hold a lock that its own call takes.
+//! An entry is owned by the peer, or is queued with the owner of the receives. The thread that takes an entry
+//! from the owner's queue passes it to the peer; the peer may free it during that call, and the later of the
+//! two frees the memory. A receive that is posted while its message is being queued is passed by an
+//! interrupt, because the peer may hold a lock that its start call takes.
 
 use super::sized;
 use crate::{
@@ -60,28 +62,29 @@ use kernel::{
     },
 };
 
-/// The peer's.
+/// State of an entry that the peer owns.
 const OUT: u32 = 0;
-/// It waits, or has got something that is not handed over yet.
+/// State of an entry that is queued, or has a receive that has not been passed to the peer yet.
 const QUEUED: u32 = 1;
-/// It is being handed to the peer.
+/// State of an entry that is being passed to the peer.
 const STARTING: u32 = 2;
-/// The peer has given it back before that was over.
+/// State of an entry that the peer has freed before it was passed.
 const FREED: u32 = 3;
 
-/// What a peer is told of an entry with.
+/// Calls of a peer for a queued message.
 #[derive(Clone, Copy)]
 struct Calls {
     start: unsafe extern "C" fn(*mut fi_peer_rx_entry) -> c_int,
     discard: unsafe extern "C" fn(*mut fi_peer_rx_entry) -> c_int,
 }
 
-/// See the module.
+/// An entry, as peers and this module see it; see the module's documentation for its ownership.
 ///
 /// # Invariants
 ///
-/// Whoever brings `state` from [`OUT`] or [`QUEUED`] to another value, or has taken the entry from the desk, has
-/// the cells alone until it has brought it further; of one that is [`OUT`], the peer.
+/// A thread that changes `state` from [`OUT`] or [`QUEUED`], or that has taken the entry from the owner's
+/// queue, has exclusive access to the cells until it changes `state` again. In [`OUT`], the peer has
+/// exclusive access.
 #[repr(C)]
 pub(super) struct Entry {
     raw: UnsafeCell<fi_peer_rx_entry>,
@@ -94,17 +97,17 @@ pub(super) struct Entry {
     lobby: Arc<QueuedEntries>,
 }
 
-/// Entries that have got something, in a row: each has the next one's address.
+/// List of entries with a receive, linked through `raw.next`.
 ///
 /// # Invariants
 ///
-/// Each is [`QUEUED`] or [`FREED`], has got something, and is in no other row.
+/// Each entry is [`QUEUED`] or [`FREED`], has a receive, and is in no other list.
 struct EntryList {
     first: *mut Entry,
     last: *mut Entry,
 }
 
-// SAFETY: Its entries may be handed over by anybody.
+// SAFETY: Any thread may pass the entries to the peer.
 unsafe impl Send for EntryList {}
 
 impl EntryList {
@@ -115,11 +118,13 @@ impl EntryList {
         }
     }
 
+    /// Appends an entry.
+    ///
     /// # Safety
     ///
-    /// The entry is as those of a row are.
+    /// The entry fulfils the invariants of the list.
     unsafe fn push(&mut self, entry: *mut Entry) {
-        // SAFETY: By this function's safety requirement and the invariant.
+        // SAFETY: By the caller's contract, and by the invariant, both entries are valid.
         unsafe {
             (*(*entry).raw.get()).next = ptr::null_mut();
             match self.first.is_null() {
@@ -135,13 +140,13 @@ impl EntryList {
         if first.is_null() {
             return None;
         }
-        // SAFETY: By the invariant.
+        // SAFETY: By the invariant, the entry is valid.
         self.first = unsafe { (*(*first).raw.get()).next.cast() };
         Some(first)
     }
 }
 
-/// What is handed over by an interrupt.
+/// Entries that an interrupt passes to the peer.
 #[pin_data]
 struct EntryPool {
     #[pin]
@@ -157,43 +162,44 @@ impl EntryPool {
 impl InterruptHandler for Arc<EntryPool> {
     fn ready(&self, _here: &InterruptContext) {
         while let Some(entry) = self.next() {
-            // SAFETY: It was in the row.
+            // SAFETY: The entry was in the list.
             unsafe { Entry::start(entry, None) };
         }
     }
 }
 
-/// Where the messages of one peer are with their owner.
+/// A peer of exported receives, with its entries.
 ///
-/// The peer is called within the gate only, which is shut when its module has been unloaded.
+/// The peer is called within `gate` only, which is run down when the peer's module is unloaded.
 #[pin_data]
 pub(super) struct QueuedEntries {
     #[pin]
     gate: Rundown,
-    /// Addresses of the peer's calls: start and discard of messages, and of tagged ones. 0 before it queued any.
+    /// Addresses of the peer's calls: start and discard of messages, then of tagged messages. 0 before the
+    /// first is queued.
     calls: [Atomic<usize>; 4],
     host: SetOnce<Arc<dyn ExportedReceives>>,
     tray: Arc<EntryPool>,
     work: Pin<KBox<IrqWork>>,
-    /// How many entries peers have.
+    /// Number of entries that the peer owns.
     out: Atomic<usize>,
-    /// True once it has left its host.
+    /// True once the peer is detached from the receives.
     has_left: AtomicFlag,
 }
 
 impl PeerEndpoint for QueuedEntries {
     fn start(&self, number: usize, taken: MatchedReceive) {
-        // SAFETY: The number is an entry's, which has been taken from the desk.
+        // SAFETY: `number` is the address of an entry that has been taken from the owner's queue.
         unsafe { Entry::start(ptr::with_exposed_provenance_mut(number), Some(taken)) };
     }
 }
 
 impl QueuedEntries {
-    /// Opens one with the receives of a context. May sleep.
+    /// Attaches a peer to the receives of a context. May sleep.
     ///
     /// # Errors
     ///
-    /// Those of [`provider::SharedReceive::host`].
+    /// The errors of [`provider::SharedReceive::export`], and -FI_ENOMEM.
     pub(super) fn open(shared: &Arc<dyn provider::SharedReceive>) -> Result<Arc<Self>> {
         let tray = Arc::pin_init(
             pin_init!(EntryPool {
@@ -215,7 +221,7 @@ impl QueuedEntries {
             GFP_KERNEL,
         )?;
         let host = shared.clone().export(lobby.clone())?;
-        // It has none.
+        // The cell is empty: this is its only initialisation.
         let _ = lobby.host.populate(host);
         Ok(lobby)
     }
@@ -224,7 +230,8 @@ impl QueuedEntries {
         self.host.as_ref().map(|host| &**host)
     }
 
-    /// An entry for a message, and whether it has a receive. Any context.
+    /// Makes an entry for a message that arrived. Also returns true if the entry has a matching receive. Any
+    /// context.
     ///
     /// # Errors
     ///
@@ -262,17 +269,17 @@ impl QueuedEntries {
         let has_receive = taken.is_some();
         let entry = KBox::into_raw(entry);
         if let Some(taken) = taken {
-            // SAFETY: Nobody else has it yet.
+            // SAFETY: No other thread has the entry yet.
             unsafe { Entry::fill(entry, taken) };
         }
         Ok((entry.cast(), has_receive))
     }
 
-    /// Tells the peer to drop what waits, and ends it. May sleep.
+    /// Has the peer discard its queued messages, and detaches it. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EBUSY while the peer has entries, unless its module has been unloaded: nothing has been done.
+    /// -FI_EBUSY, without any effect, while the peer owns entries, unless its module is being unloaded.
     pub(super) fn close(&self) -> Result {
         if self.out.load(Acquire) > 0 && !self.gate.has_started() {
             return Err(Errno::EBUSY);
@@ -281,20 +288,20 @@ impl QueuedEntries {
         Ok(())
     }
 
-    /// Drops what waits, once, as [`Self::close`] does.
+    /// Discards queued messages and detaches the peer, at most once.
     fn leave(&self) {
         if self.has_left.xchg(true, Full) {
             return;
         }
         if let Some(host) = self.host() {
             host.detach(&mut |number| {
-                // SAFETY: The number is an entry's, which has been taken from the desk.
+                // SAFETY: `number` is the address of an entry that has been taken from the owner's queue.
                 unsafe { Entry::discard(ptr::with_exposed_provenance_mut(number)) };
             });
         }
         self.work.stop();
         while let Some(entry) = self.tray.next() {
-            // SAFETY: It was in the row: nobody else takes what it has got.
+            // SAFETY: The entry was in the list, so no other thread takes its receive.
             unsafe {
                 Entry::give_back(entry);
                 Entry::discard(entry);
@@ -302,7 +309,7 @@ impl QueuedEntries {
         }
     }
 
-    /// Stores the calls that the peer has now.
+    /// Stores the peer's current calls.
     fn learn(&self, calls: Calls, is_tagged: bool) {
         let [start, discard, start_tagged, discard_tagged] = &self.calls;
         let (start_at, discard_at) = match is_tagged {
@@ -327,13 +334,13 @@ impl Caller for QueuedEntries {
 }
 
 impl Entry {
-    /// Writes what it has got to where the peer reads it.
+    /// Writes a receive to the fields that the peer reads.
     ///
     /// # Safety
     ///
-    /// The caller has the cells alone.
+    /// The caller has exclusive access to the cells.
     unsafe fn fill(entry: *mut Self, taken: MatchedReceive) {
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the caller's contract, the access is exclusive.
         let (raw, iov, desc) = unsafe {
             (
                 &mut *(*entry).raw.get(),
@@ -361,56 +368,56 @@ impl Entry {
         if taken.reports_success {
             raw.flags |= FI_COMPLETION;
         }
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the caller's contract, the access is exclusive.
         unsafe { *(*entry).taken.get() = Some(taken) };
     }
 
-    /// Posts again what it has got, if there is something.
+    /// Posts the entry's receive again, if it has one.
     ///
     /// # Safety
     ///
-    /// The caller has the cells alone.
+    /// The caller has exclusive access to the cells.
     unsafe fn give_back(entry: *mut Self) {
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the caller's contract, the access is exclusive.
         let (taken, lobby) = unsafe { ((*(*entry).taken.get()).take(), &(*entry).lobby) };
         if let (Some(taken), Some(host)) = (taken, lobby.host()) {
             host.repost(taken);
         }
     }
 
-    /// Frees it. What it has got is over.
+    /// Frees an entry; a receive that it has is complete.
     ///
     /// # Safety
     ///
-    /// It is nobody else's.
+    /// The caller owns the entry.
     unsafe fn drop(entry: *mut Self) {
-        // SAFETY: By this function's safety requirement; it came from a box.
+        // SAFETY: By the caller's contract, the entry is the caller's; it was allocated as a box.
         let mut entry = unsafe { KBox::from_raw(entry) };
         if let (Some(_), Some(host)) = (entry.taken.get_mut().take(), entry.lobby.host()) {
             host.complete();
         }
     }
 
-    /// `fi_ops_srx_owner::queue_msg` and its like. Any context.
+    /// Queues the message of an entry, for `fi_ops_srx_owner::queue_msg` and `queue_tag`. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for NULL, for one of the other kind, that is queued, or has a receive, and for a peer without
-    /// calls; -FI_ENOMEM. The entry is the peer's still.
+    /// -FI_EINVAL for NULL, for an entry of the other kind, that is queued already, or that has a receive,
+    /// and for a peer without calls; -FI_ENOMEM. The peer still owns the entry.
     ///
     /// # Safety
     ///
-    /// `raw` is NULL, or came from [`QueuedEntries::get`] and is the peer's.
+    /// `raw` is NULL, or came from [`QueuedEntries::get`] and is owned by the peer.
     pub(super) unsafe fn queue(raw: *mut fi_peer_rx_entry, is_tagged: bool) -> Result {
         let entry = raw.cast::<Self>();
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the caller's contract, `raw` is NULL or an entry.
         let this = unsafe { entry.as_ref() }.ok_or(Errno::EINVAL)?;
-        // SAFETY: The peer's cells are the caller's.
+        // SAFETY: By the caller's contract, the peer owns the entry, and its cells.
         let has_taken = unsafe { (*this.taken.get()).is_some() };
         if this.tag.is_some() != is_tagged || has_taken || this.state.load(Relaxed) != OUT {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: As above; the peer's struct says how large it is.
+        // SAFETY: As above; the peer's struct begins with its size.
         unsafe {
             let srx = (*raw).srx.as_ref().ok_or(Errno::EINVAL)?;
             let ops = sized::<fi_ops_srx_peer>(srx.peer_ops.cast())?;
@@ -430,10 +437,10 @@ impl Entry {
         this.state.store(QUEUED, Relaxed);
         let _ = lobby.out.fetch_sub(1usize, Relaxed);
         match host.queue(this.tag, entry.expose_provenance()) {
-            // It may be gone by now.
+            // Another thread may have freed the entry by now.
             Ok(None) => {}
             Ok(Some(taken)) => {
-                // SAFETY: It is in no desk, and in no row but this one.
+                // SAFETY: The entry is not in the owner's queue, and is in no other list.
                 unsafe {
                     *this.taken.get() = Some(taken);
                     lobby.tray.row.lock().push(entry);
@@ -449,13 +456,13 @@ impl Entry {
         Ok(())
     }
 
-    /// Hands it to the peer with what it has got, or has got before.
+    /// Passes the entry to the peer with the receive `taken`, or with the one that it has.
     ///
     /// # Safety
     ///
-    /// It has been taken from the desk or a row.
+    /// The entry has been taken from the owner's queue or from a list.
     unsafe fn start(entry: *mut Self, taken: Option<MatchedReceive>) {
-        // SAFETY: By this function's safety requirement, and as it is not handed over yet.
+        // SAFETY: By the caller's contract, the entry is this thread's until it is passed to the peer.
         unsafe {
             if let Some(taken) = taken.or_else(|| (*(*entry).taken.get()).take()) {
                 Self::fill(entry, taken);
@@ -469,13 +476,13 @@ impl Entry {
         }
     }
 
-    /// Has the peer drop it.
+    /// Has the peer discard the message of an entry.
     ///
     /// # Safety
     ///
-    /// It has been taken from the desk or a row, and has got nothing.
+    /// The entry has been taken from the owner's queue or from a list, and has no receive.
     unsafe fn discard(entry: *mut Self) {
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the caller's contract, the entry is this thread's until it is passed to the peer.
         unsafe {
             Self::hand_over(entry, |raw, calls| {
                 let _ = (calls.discard)(raw);
@@ -483,21 +490,21 @@ impl Entry {
         }
     }
 
-    /// Makes it the peer's by a call of its. Frees it if the peer has given it back, before or meanwhile, or if the
-    /// peer's module has been unloaded.
+    /// Passes an entry to the peer by `call`. Frees the entry if the peer has freed it before or during the
+    /// call, or if the peer's module has been unloaded.
     ///
     /// # Safety
     ///
-    /// It has been taken from the desk or a row.
+    /// The entry has been taken from the owner's queue or from a list.
     unsafe fn hand_over(entry: *mut Self, call: impl FnOnce(*mut fi_peer_rx_entry, Calls)) {
-        // SAFETY: By this function's safety requirement: it is there until this has brought it to `OUT`.
+        // SAFETY: By the caller's contract, the entry is valid until this thread changes its state to `OUT`.
         let this = unsafe { &*entry };
         let lobby = this.lobby.clone();
         let pass = lobby.gate.begin_call();
         if pass.is_none() || this.state.cmpxchg(QUEUED, STARTING, Full).is_err() {
             // A failed cmpxchg orders nothing: an acquire makes the peer's writes to the entry visible.
             let _ = this.state.load(Acquire);
-            // SAFETY: The peer has given it back, or has gone.
+            // SAFETY: The peer has freed the entry, or its module is unloaded.
             unsafe {
                 Self::give_back(entry);
                 Self::drop(entry);
@@ -505,25 +512,25 @@ impl Entry {
             return;
         }
         let _ = lobby.out.fetch_add(1usize, Relaxed);
-        // SAFETY: It is this caller's, who hands it over.
+        // SAFETY: This thread has exclusive access, as it has changed the state to `STARTING`.
         if let Some(calls) = unsafe { *this.calls.get() } {
             call(entry.cast(), calls);
         }
         if this.state.xchg(OUT, Full) == FREED {
-            // SAFETY: The peer has given it back.
+            // SAFETY: The peer has freed the entry during the call.
             unsafe { Self::drop(entry) };
             let _ = lobby.out.fetch_sub(1usize, Full);
         }
     }
 
-    /// `fi_ops_srx_owner::free_entry`. Any context.
+    /// Frees an entry of a peer, for `fi_ops_srx_owner::free_entry`. Any context.
     ///
     /// # Safety
     ///
-    /// `raw` is NULL, or came from [`QueuedEntries::get`] and has not been given back.
+    /// `raw` is NULL, or came from [`QueuedEntries::get`] and has not been freed.
     pub(super) unsafe fn free(raw: *mut fi_peer_rx_entry) {
         let entry = raw.cast::<Self>();
-        // SAFETY: By this function's safety requirement.
+        // SAFETY: By the caller's contract, `raw` is NULL or an entry.
         let Some(this) = (unsafe { entry.as_ref() }) else {
             return;
         };
@@ -532,7 +539,7 @@ impl Entry {
             let state = this.state.load(Acquire);
             match state {
                 OUT => {
-                    // SAFETY: It is the peer's alone, who gives it up.
+                    // SAFETY: The peer owns the entry, and gives it up.
                     unsafe { Self::drop(entry) };
                     let _ = lobby.out.fetch_sub(1usize, Full);
                     return;
@@ -540,14 +547,14 @@ impl Entry {
                 QUEUED => {
                     let number = entry.expose_provenance();
                     if lobby.host().is_some_and(|host| host.cancel(number)) {
-                        // SAFETY: Nobody else takes it any more.
+                        // SAFETY: The entry has left the owner's queue, so no other thread takes it.
                         unsafe { Self::drop(entry) };
                         return;
                     }
                 }
                 _ => {}
             }
-            // Whoever hands it over frees it.
+            // The thread that passes the entry to the peer frees it.
             if this.state.cmpxchg(state, FREED, Full).is_ok() {
                 return;
             }
