@@ -161,7 +161,7 @@ impl<E: Endpoint> Table<E> {
         let form = CallForm::Base;
         let operands = Elements::One(buf, count, desc);
         let call = Call::new(form, operands, RemoteTarget::At(addr, key), (datatype, op));
-        // SAFETY: As a C caller of `fi_atomic()` promises.
+        // SAFETY: By the contract of `fi_atomic()`.
         unsafe { Self::plain(ep, context, dest_addr, call) }
     }
 
@@ -180,12 +180,12 @@ impl<E: Endpoint> Table<E> {
         let form = CallForm::Base;
         let operands = Elements::Vector(iov, desc, count);
         let call = Call::new(form, operands, RemoteTarget::At(addr, key), (datatype, op));
-        // SAFETY: As a C caller of `fi_atomicv()` promises.
+        // SAFETY: By the contract of `fi_atomicv()`.
         unsafe { Self::plain(ep, context, dest_addr, call) }
     }
 
     unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_atomic, flags: u64) -> isize {
-        // SAFETY: As a C caller of `fi_atomicmsg()` promises.
+        // SAFETY: By the contract of `fi_atomicmsg()`.
         unsafe { Self::message(ep, msg, flags, CallForm::Base) }
     }
 
@@ -199,7 +199,7 @@ impl<E: Endpoint> Table<E> {
         datatype: fi_datatype,
         op: fi_op,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_inject_atomic()` promises.
+        // SAFETY: By the contract of `fi_inject_atomic()`.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
             let terms = XferArgs::plain(ptr::null_mut(), object.transmit_flags())
@@ -234,7 +234,7 @@ impl<E: Endpoint> Table<E> {
             result,
             result_desc,
         };
-        // SAFETY: As a C caller of `fi_fetch_atomic()` promises.
+        // SAFETY: By the contract of `fi_fetch_atomic()`.
         let posted = unsafe { Self::short(ep, context, dest_addr, what, words, &remote) };
         if let Some(posted) = posted {
             return posted;
@@ -242,7 +242,7 @@ impl<E: Endpoint> Table<E> {
         let form = CallForm::Fetch(Elements::One(result, count, result_desc));
         let operands = Elements::One(buf, count, desc);
         let call = Call::new(form, operands, RemoteTarget::At(addr, key), (datatype, op));
-        // SAFETY: As a C caller of `fi_fetch_atomic()` promises.
+        // SAFETY: By the contract of `fi_fetch_atomic()`.
         unsafe { Self::plain(ep, context, dest_addr, call) }
     }
 
@@ -264,7 +264,7 @@ impl<E: Endpoint> Table<E> {
         let form = CallForm::Fetch(Elements::Vector(resultv, result_desc, result_count));
         let operands = Elements::Vector(iov, desc, count);
         let call = Call::new(form, operands, RemoteTarget::At(addr, key), (datatype, op));
-        // SAFETY: As a C caller of `fi_fetch_atomicv()` promises.
+        // SAFETY: By the contract of `fi_fetch_atomicv()`.
         unsafe { Self::plain(ep, context, dest_addr, call) }
     }
 
@@ -277,7 +277,7 @@ impl<E: Endpoint> Table<E> {
         flags: u64,
     ) -> isize {
         let form = CallForm::Fetch(Elements::Vector(resultv, result_desc, result_count));
-        // SAFETY: As a C caller of `fi_fetch_atomicmsg()` promises.
+        // SAFETY: By the contract of `fi_fetch_atomicmsg()`.
         unsafe { Self::message(ep, msg, flags, form) }
     }
 
@@ -305,7 +305,7 @@ impl<E: Endpoint> Table<E> {
             result,
             result_desc,
         };
-        // SAFETY: As a C caller of `fi_compare_atomic()` promises.
+        // SAFETY: By the contract of `fi_compare_atomic()`.
         let posted = unsafe { Self::short(ep, context, dest_addr, what, words, &remote) };
         if let Some(posted) = posted {
             return posted;
@@ -316,7 +316,7 @@ impl<E: Endpoint> Table<E> {
         );
         let operands = Elements::One(buf, count, desc);
         let call = Call::new(form, operands, RemoteTarget::At(addr, key), (datatype, op));
-        // SAFETY: As a C caller of `fi_compare_atomic()` promises.
+        // SAFETY: By the contract of `fi_compare_atomic()`.
         unsafe { Self::plain(ep, context, dest_addr, call) }
     }
 
@@ -344,7 +344,7 @@ impl<E: Endpoint> Table<E> {
         );
         let operands = Elements::Vector(iov, desc, count);
         let call = Call::new(form, operands, RemoteTarget::At(addr, key), (datatype, op));
-        // SAFETY: As a C caller of `fi_compare_atomicv()` promises.
+        // SAFETY: By the contract of `fi_compare_atomicv()`.
         unsafe { Self::plain(ep, context, dest_addr, call) }
     }
 
@@ -361,7 +361,7 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         let compare = Elements::Vector(comparev, compare_desc, compare_count);
         let result = Elements::Vector(resultv, result_desc, result_count);
-        // SAFETY: As a C caller of `fi_compare_atomicmsg()` promises.
+        // SAFETY: By the contract of `fi_compare_atomicmsg()`.
         unsafe { Self::message(ep, msg, flags, CallForm::Compare(compare, result)) }
     }
 
@@ -393,7 +393,7 @@ impl<E: Endpoint> Table<E> {
         op: fi_op,
         count: *mut usize,
     ) -> c_int {
-        // SAFETY: As a C caller of `fi_atomicvalid()` promises.
+        // SAFETY: By the contract of `fi_atomicvalid()`.
         unsafe { Self::valid(ep, Form::Base, (datatype, op), count) }
     }
 
@@ -403,7 +403,7 @@ impl<E: Endpoint> Table<E> {
         op: fi_op,
         count: *mut usize,
     ) -> c_int {
-        // SAFETY: As a C caller of `fi_fetch_atomicvalid()` promises.
+        // SAFETY: By the contract of `fi_fetch_atomicvalid()`.
         unsafe { Self::valid(ep, Form::Fetch, (datatype, op), count) }
     }
 
@@ -413,7 +413,7 @@ impl<E: Endpoint> Table<E> {
         op: fi_op,
         count: *mut usize,
     ) -> c_int {
-        // SAFETY: As a C caller of `fi_compare_atomicvalid()` promises.
+        // SAFETY: By the contract of `fi_compare_atomicvalid()`.
         unsafe { Self::valid(ep, Form::Compare, (datatype, op), count) }
     }
 }
@@ -431,7 +431,7 @@ pub(super) unsafe extern "C" fn query(
     attr: *mut fi_atomic_attr,
     flags: u64,
 ) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_query_atomic()`.
     into_int(unsafe { try_query(domain, (datatype, op), attr, flags) })
 }
 

@@ -115,7 +115,7 @@ pub(super) unsafe extern "C" fn open(
     out: *mut *mut fid_av,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: As the C caller promises, arguments are valid or NULL.
+    // SAFETY: By the contract of `fi_av_open()`, arguments are valid or NULL.
     into_int(unsafe {
         object::open_with(domain.cast(), attr, out, |here, domain, attr, place| {
             make(here, domain, attr, place, context)
@@ -237,7 +237,7 @@ fn kind(attr: &fi_av_attr) -> Result<Option<Type>> {
 }
 
 unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_av_bind()`.
     let objects = unsafe {
         object::object::<AvObject>(fid)
             .and_then(|object| Ok((object, object::object::<QueueObject>(other)?)))
@@ -251,12 +251,12 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_close()`.
     into_int(unsafe { object::close::<AvObject>(fid, |object| object.vector.close()) })
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_control()`.
     into_int(unsafe {
         object::object::<AvObject>(fid).and_then(|object| {
             peer::check_export(command)?;
@@ -393,7 +393,7 @@ unsafe extern "C" fn insert(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: As a C caller of `fi_av_insert()` promises.
+    // SAFETY: By the contract of `fi_av_insert()`.
     count_or_errno(unsafe { try_insert(av, first, count, addrs, flags, context) })
 }
 
@@ -405,7 +405,7 @@ unsafe extern "C" fn insertsvc(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: As a C caller of `fi_av_insertsvc()` promises.
+    // SAFETY: By the contract of `fi_av_insertsvc()`.
     count_or_errno(unsafe { try_insertsym(av, (node, 1), (service, 1), addrs, flags, context) })
 }
 
@@ -445,7 +445,7 @@ unsafe extern "C" fn insertsym(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: As a C caller of `fi_av_insertsym()` promises.
+    // SAFETY: By the contract of `fi_av_insertsym()`.
     count_or_errno(unsafe {
         try_insertsym(
             av,
@@ -491,7 +491,7 @@ unsafe extern "C" fn remove(
     count: usize,
     flags: u64,
 ) -> c_int {
-    // SAFETY: As a C caller of `fi_av_remove()` promises.
+    // SAFETY: By the contract of `fi_av_remove()`.
     into_int(unsafe { try_remove(av, addrs, count, flags) })
 }
 
@@ -546,11 +546,11 @@ unsafe extern "C" fn lookup(
     to: *mut c_void,
     len: *mut usize,
 ) -> c_int {
-    // SAFETY: As a C caller of `fi_av_lookup()` promises.
+    // SAFETY: By the contract of `fi_av_lookup()`.
     if unsafe { lookup_plain(av, addr, to, len) } {
         return 0;
     }
-    // SAFETY: As a C caller of `fi_av_lookup()` promises.
+    // SAFETY: By the contract of `fi_av_lookup()`.
     into_int(unsafe { try_lookup(av, addr, to, len) })
 }
 
@@ -589,7 +589,7 @@ unsafe extern "C" fn straddr(
     buf: *mut c_char,
     len: *mut usize,
 ) -> *const c_char {
-    // SAFETY: As a C caller of `fi_av_straddr()` promises.
+    // SAFETY: By the contract of `fi_av_straddr()`.
     match unsafe { try_straddr(av, from, buf, len) } {
         Ok(()) => buf,
         Err(_) => ptr::null(),

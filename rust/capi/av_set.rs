@@ -100,7 +100,7 @@ pub(super) unsafe extern "C" fn open(
     out: *mut *mut fid_av_set,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: As the C caller promises, arguments are valid or NULL.
+    // SAFETY: By the contract of `fi_av_set()`, arguments are valid or NULL.
     into_int(unsafe {
         object::open_with(av.cast(), attr, out, |here, av, attr, place| {
             make(here, av, attr, place, context)
@@ -170,12 +170,12 @@ fn initial(attr: &fi_av_set_attr) -> Result<InitialMembers> {
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_close()`.
     into_int(unsafe { object::close::<SetObject>(fid, |object| object.set.close()) })
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_control()`.
     into_int(unsafe {
         object::object::<SetObject>(fid).and_then(|object| {
             peer::check_export(command)?;
@@ -208,26 +208,26 @@ unsafe fn on_both(
 }
 
 unsafe extern "C" fn set_union(dst: *mut fid_av_set, src: *const fid_av_set) -> c_int {
-    // SAFETY: As a C caller of `fi_av_set_union()` promises.
+    // SAFETY: By the contract of `fi_av_set_union()`.
     unsafe { on_both(dst, src, AddressSet::unite) }
 }
 
 unsafe extern "C" fn intersect(dst: *mut fid_av_set, src: *const fid_av_set) -> c_int {
-    // SAFETY: As a C caller of `fi_av_set_intersect()` promises.
+    // SAFETY: By the contract of `fi_av_set_intersect()`.
     unsafe { on_both(dst, src, AddressSet::intersect) }
 }
 
 unsafe extern "C" fn diff(dst: *mut fid_av_set, src: *const fid_av_set) -> c_int {
-    // SAFETY: As a C caller of `fi_av_set_diff()` promises.
+    // SAFETY: By the contract of `fi_av_set_diff()`.
     unsafe { on_both(dst, src, AddressSet::subtract) }
 }
 
 unsafe extern "C" fn insert(this: *mut fid_av_set, addr: fi_addr_t) -> c_int {
-    // SAFETY: As a C caller of `fi_av_set_insert()` promises.
+    // SAFETY: By the contract of `fi_av_set_insert()`.
     into_int(unsafe { set(this) }.and_then(|set| set.insert(in_process()?, addr)))
 }
 
 unsafe extern "C" fn remove(this: *mut fid_av_set, addr: fi_addr_t) -> c_int {
-    // SAFETY: As a C caller of `fi_av_set_remove()` promises.
+    // SAFETY: By the contract of `fi_av_set_remove()`.
     into_int(unsafe { set(this) }.and_then(|set| set.remove(in_process()?, addr)))
 }

@@ -55,7 +55,7 @@ pub(super) static PASSIVE: fi_ops_cm = fi_ops_cm {
 };
 
 unsafe extern "C" fn active_setname(fid: *mut fid, addr: *mut c_void, len: usize) -> c_int {
-    // SAFETY: As a C caller of `fi_setname()` promises.
+    // SAFETY: By the contract of `fi_setname()`.
     into_int(unsafe {
         context::in_process().and_then(|_| {
             object::<EndpointObject>(fid).and_then(|object| {
@@ -67,7 +67,7 @@ unsafe extern "C" fn active_setname(fid: *mut fid, addr: *mut c_void, len: usize
 }
 
 unsafe extern "C" fn passive_setname(fid: *mut fid, addr: *mut c_void, len: usize) -> c_int {
-    // SAFETY: As a C caller of `fi_setname()` promises.
+    // SAFETY: By the contract of `fi_setname()`.
     into_int(unsafe {
         context::in_process().and_then(|_| {
             object::<ListenerObject>(fid).and_then(|object| {
@@ -104,7 +104,7 @@ pub(super) unsafe fn copy_address(
 }
 
 unsafe extern "C" fn active_getname(fid: *mut fid, addr: *mut c_void, len: *mut usize) -> c_int {
-    // SAFETY: As a C caller of `fi_getname()` promises.
+    // SAFETY: By the contract of `fi_getname()`.
     into_int(unsafe {
         context::in_process().and_then(|_| {
             object::<EndpointObject>(fid).and_then(|object| {
@@ -116,7 +116,7 @@ unsafe extern "C" fn active_getname(fid: *mut fid, addr: *mut c_void, len: *mut 
 }
 
 unsafe extern "C" fn passive_getname(fid: *mut fid, addr: *mut c_void, len: *mut usize) -> c_int {
-    // SAFETY: As a C caller of `fi_getname()` promises.
+    // SAFETY: By the contract of `fi_getname()`.
     into_int(unsafe {
         context::in_process().and_then(|_| {
             object::<ListenerObject>(fid).and_then(|object| {
@@ -128,7 +128,7 @@ unsafe extern "C" fn passive_getname(fid: *mut fid, addr: *mut c_void, len: *mut
 }
 
 unsafe extern "C" fn getpeer(ep: *mut fid_ep, addr: *mut c_void, len: *mut usize) -> c_int {
-    // SAFETY: As a C caller of `fi_getpeer()` promises.
+    // SAFETY: By the contract of `fi_getpeer()`.
     into_int(unsafe {
         context::in_process().and_then(|_| {
             object::<EndpointObject>(ep.cast()).and_then(|object| {
@@ -145,7 +145,7 @@ unsafe extern "C" fn connect(
     param: *const c_void,
     param_len: usize,
 ) -> c_int {
-    // SAFETY: As a C caller of `fi_connect()` promises.
+    // SAFETY: By the contract of `fi_connect()`.
     into_int(unsafe {
         object::<EndpointObject>(ep.cast()).and_then(|object| {
             context::in_process()?;
@@ -156,7 +156,7 @@ unsafe extern "C" fn connect(
 }
 
 unsafe extern "C" fn accept(ep: *mut fid_ep, param: *const c_void, param_len: usize) -> c_int {
-    // SAFETY: As a C caller of `fi_accept()` promises.
+    // SAFETY: By the contract of `fi_accept()`.
     into_int(unsafe {
         object::<EndpointObject>(ep.cast()).and_then(|object| {
             context::in_process()?;
@@ -166,7 +166,7 @@ unsafe extern "C" fn accept(ep: *mut fid_ep, param: *const c_void, param_len: us
 }
 
 unsafe extern "C" fn shutdown(ep: *mut fid_ep, flags: u64) -> c_int {
-    // SAFETY: As a C caller of `fi_shutdown()` promises.
+    // SAFETY: By the contract of `fi_shutdown()`.
     into_int(unsafe {
         object::<EndpointObject>(ep.cast())
             .and_then(|object| object.endpoint().core().shutdown(flags))
@@ -174,7 +174,7 @@ unsafe extern "C" fn shutdown(ep: *mut fid_ep, flags: u64) -> c_int {
 }
 
 unsafe extern "C" fn listen(pep: *mut fid_pep) -> c_int {
-    // SAFETY: As a C caller of `fi_listen()` promises.
+    // SAFETY: By the contract of `fi_listen()`.
     into_int(unsafe {
         object::<ListenerObject>(pep.cast()).and_then(|object| {
             context::in_process()?;

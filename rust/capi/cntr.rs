@@ -94,7 +94,7 @@ pub(super) unsafe extern "C" fn open(
     out: *mut *mut fid_cntr,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: As the C caller promises, arguments are valid or NULL.
+    // SAFETY: By the contract of `fi_cntr_open()`, arguments are valid or NULL.
     into_int(unsafe {
         object::open_with(domain.cast(), attr, out, |here, domain, attr, place| {
             make(here, domain, attr, place, context)
@@ -136,12 +136,12 @@ unsafe fn make(
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_close()`.
     into_int(unsafe { object::close::<CounterObject>(fid, |object| object.counter.close()) })
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_control()`.
     into_int(unsafe {
         object::object::<CounterObject>(fid).and_then(|object| {
             object
@@ -162,37 +162,37 @@ unsafe fn counter<'a>(cntr: *mut fid_cntr) -> Result<&'a Arc<Counter>> {
 }
 
 unsafe extern "C" fn read(cntr: *mut fid_cntr) -> u64 {
-    // SAFETY: As a C caller of `fi_cntr_read()` promises.
+    // SAFETY: By the contract of `fi_cntr_read()`.
     unsafe { counter(cntr) }.map_or(0, |counter| counter.read())
 }
 
 unsafe extern "C" fn readerr(cntr: *mut fid_cntr) -> u64 {
-    // SAFETY: As a C caller of `fi_cntr_readerr()` promises.
+    // SAFETY: By the contract of `fi_cntr_readerr()`.
     unsafe { counter(cntr) }.map_or(0, |counter| counter.read_errors())
 }
 
 unsafe extern "C" fn add(cntr: *mut fid_cntr, value: u64) -> c_int {
-    // SAFETY: As a C caller of `fi_cntr_add()` promises.
+    // SAFETY: By the contract of `fi_cntr_add()`.
     into_int(unsafe { counter(cntr) }.map(|counter| counter.add(value)))
 }
 
 unsafe extern "C" fn adderr(cntr: *mut fid_cntr, value: u64) -> c_int {
-    // SAFETY: As a C caller of `fi_cntr_adderr()` promises.
+    // SAFETY: By the contract of `fi_cntr_adderr()`.
     into_int(unsafe { counter(cntr) }.map(|counter| counter.add_errors(value)))
 }
 
 unsafe extern "C" fn set(cntr: *mut fid_cntr, value: u64) -> c_int {
-    // SAFETY: As a C caller of `fi_cntr_set()` promises.
+    // SAFETY: By the contract of `fi_cntr_set()`.
     into_int(unsafe { counter(cntr) }.map(|counter| counter.set(value)))
 }
 
 unsafe extern "C" fn seterr(cntr: *mut fid_cntr, value: u64) -> c_int {
-    // SAFETY: As a C caller of `fi_cntr_seterr()` promises.
+    // SAFETY: By the contract of `fi_cntr_seterr()`.
     into_int(unsafe { counter(cntr) }.map(|counter| counter.set_errors(value)))
 }
 
 unsafe extern "C" fn wait_for(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -> c_int {
-    // SAFETY: As a C caller of `fi_cntr_wait()` promises.
+    // SAFETY: By the contract of `fi_cntr_wait()`.
     into_int(unsafe { counter(cntr) }.and_then(|counter| {
         let deadline = Deadline::from_millis(timeout);
         counter.wait(in_process()?, threshold, &deadline)

@@ -180,7 +180,7 @@ pub(super) unsafe extern "C" fn open(
     out: *mut *mut fid_cq,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: As the C caller promises, arguments are valid or NULL.
+    // SAFETY: By the contract of `fi_cq_open()`, arguments are valid or NULL.
     into_int(unsafe { try_open(domain, attr, out, context) })
 }
 
@@ -306,7 +306,7 @@ unsafe fn try_open(
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_close()`.
     into_int(unsafe {
         object::close::<QueueObject>(fid, |object| {
             object.queue.close()?;
@@ -319,7 +319,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_control()`.
     into_int(unsafe {
         object::object::<QueueObject>(fid).and_then(|object| {
             match u32::try_from(command) == Ok(abi::FI_EXPORT_FID) {
@@ -362,7 +362,7 @@ static FORWARDED: fi_ops_cq = fi_ops_cq {
 
 /// Drives progress: the owner calls `fi_cq_read()` with a NULL buffer and a count of 0.
 unsafe extern "C" fn drive(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> isize {
-    // SAFETY: As a C caller of `fi_cq_read()` promises.
+    // SAFETY: By the contract of `fi_cq_read()`.
     let object = unsafe { object::object::<QueueObject>(cq.cast()) };
     into_ssize(
         match (object.map(|object| &object.forward), buf.is_null(), count) {
@@ -383,7 +383,7 @@ unsafe extern "C" fn strerror_forwarded(
     buf: *mut c_char,
     len: usize,
 ) -> *const c_char {
-    // SAFETY: As a C caller of `fi_cq_strerror()` promises.
+    // SAFETY: By the contract of `fi_cq_strerror()`.
     match unsafe { object::object::<QueueObject>(cq.cast()) } {
         // SAFETY: By the contract of `fi_cq_strerror()`.
         Ok(object) => unsafe {
@@ -509,7 +509,7 @@ impl<W: CqPath, E: FormatEntry, const ARMS: bool> Table<W, E, ARMS> {
     }
 
     unsafe extern "C" fn read(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> isize {
-        // SAFETY: As a C caller of `fi_cq_read()` promises.
+        // SAFETY: By the contract of `fi_cq_read()`.
         into_ssize(unsafe {
             let (_, queue) = parts::<W>(cq);
             room::<E>(buf, count)
@@ -523,7 +523,7 @@ impl<W: CqPath, E: FormatEntry, const ARMS: bool> Table<W, E, ARMS> {
         count: usize,
         src_addr: *mut abi::fi_addr_t,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_cq_readfrom()` promises.
+        // SAFETY: By the contract of `fi_cq_readfrom()`.
         into_ssize(unsafe {
             let (_, queue) = parts::<W>(cq);
             room::<E>(buf, count)
@@ -538,7 +538,7 @@ impl<W: CqPath, E: FormatEntry, const ARMS: bool> Table<W, E, ARMS> {
         _cond: *const c_void,
         timeout: c_int,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_cq_sread()` promises.
+        // SAFETY: By the contract of `fi_cq_sread()`.
         into_ssize(unsafe {
             let (object, queue) = parts::<W>(cq);
             room::<E>(buf, count).and_then(|room| {
@@ -557,7 +557,7 @@ impl<W: CqPath, E: FormatEntry, const ARMS: bool> Table<W, E, ARMS> {
         _cond: *const c_void,
         timeout: c_int,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_cq_sreadfrom()` promises.
+        // SAFETY: By the contract of `fi_cq_sreadfrom()`.
         into_ssize(unsafe {
             let (object, queue) = parts::<W>(cq);
             room::<E>(buf, count).and_then(|room| {
@@ -574,7 +574,7 @@ unsafe extern "C" fn readerr<W: CqPath>(
     buf: *mut fi_cq_err_entry,
     flags: u64,
 ) -> isize {
-    // SAFETY: As a C caller of `fi_cq_readerr()` promises.
+    // SAFETY: By the contract of `fi_cq_readerr()`.
     into_ssize(unsafe {
         let (object, queue) = parts::<W>(cq);
         match (buf.as_mut(), flags) {
@@ -600,7 +600,7 @@ unsafe extern "C" fn readerr<W: CqPath>(
 }
 
 unsafe extern "C" fn signal<W: CqPath>(cq: *mut fid_cq) -> c_int {
-    // SAFETY: As a C caller of `fi_cq_signal()` promises.
+    // SAFETY: By the contract of `fi_cq_signal()`.
     into_int(unsafe { parts::<W>(cq) }.0.queue.signal())
 }
 
@@ -611,7 +611,7 @@ unsafe extern "C" fn strerror<W: CqPath>(
     buf: *mut c_char,
     len: usize,
 ) -> *const c_char {
-    // SAFETY: As a C caller of `fi_cq_strerror()` promises.
+    // SAFETY: By the contract of `fi_cq_strerror()`.
     unsafe {
         let (_, queue) = parts::<W>(cq);
         super::strings::copy(queue.strerror(prov_errno), buf, len)

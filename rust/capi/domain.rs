@@ -125,7 +125,7 @@ pub(super) unsafe extern "C" fn open(
     out: *mut *mut fid_domain,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_domain()`.
     into_int(unsafe { try_open(fabric, info, out, context, None) })
 }
 
@@ -173,7 +173,7 @@ pub(super) unsafe extern "C" fn open2(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_domain2()`.
     into_int(unsafe {
         match flags {
             0 => try_open(fabric, info, out, context, None),
@@ -186,7 +186,7 @@ pub(super) unsafe extern "C" fn open2(
 
 unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
     let source = Source(fid.expose_provenance());
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_domain_bind()`.
     into_int(unsafe {
         object::object::<DomainObject>(fid).and_then(|object| {
             context::in_process()?;
@@ -197,6 +197,6 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_close()`.
     into_int(unsafe { object::close::<DomainObject>(fid, |object| object.domain.close()) })
 }

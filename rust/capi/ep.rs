@@ -283,7 +283,7 @@ pub(super) unsafe extern "C" fn open(
     out: *mut *mut fid_ep,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: As the C caller promises, arguments are valid or NULL.
+    // SAFETY: By the contract of `fi_endpoint()`, arguments are valid or NULL.
     into_int(unsafe {
         object::open_child(
             domain.cast(),
@@ -362,7 +362,7 @@ pub(super) unsafe extern "C" fn open2(
 }
 
 unsafe extern "C" fn close<T: Object + AsRef<EndpointObject>>(fid: *mut fid) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_close()`.
     into_int(unsafe {
         object::close::<T>(fid, |object| {
             let object = object.as_ref();
@@ -382,7 +382,7 @@ unsafe extern "C" fn close<T: Object + AsRef<EndpointObject>>(fid: *mut fid) -> 
 }
 
 unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_ep_bind()`.
     into_int(unsafe { try_bind(fid, other, flags) })
 }
 
@@ -454,7 +454,7 @@ unsafe fn try_bind(fid: *mut fid, other: *mut fid, flags: u64) -> Result {
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_control()`.
     into_int(unsafe { any(fid).and_then(|object| try_control(object, command, arg.cast())) })
 }
 
@@ -532,7 +532,7 @@ const OP_FLAGS: u64 = abi::FI_COMPLETION
     | abi::FI_DELIVERY_COMPLETE;
 
 unsafe extern "C" fn cancel(fid: *mut fid, context: *mut c_void) -> isize {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_cancel()`.
     into_ssize(unsafe { any(fid) }.and_then(|object| {
         object.endpoint.core().cancel(Context::new(context))?;
         Ok(0)
@@ -546,7 +546,7 @@ unsafe extern "C" fn getopt(
     value: *mut c_void,
     len: *mut usize,
 ) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_getopt()`.
     into_int(unsafe {
         any(fid).and_then(|object| {
             let core = object.endpoint.core();
@@ -580,7 +580,7 @@ unsafe extern "C" fn setopt(
     value: *const c_void,
     len: usize,
 ) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_setopt()`.
     into_int(unsafe {
         any(fid).and_then(|object| {
             let (setting, value) = read_setting(level, name, value, len)?;
@@ -616,11 +616,11 @@ pub(super) unsafe fn read_setting(
 }
 
 unsafe extern "C" fn rx_size_left(ep: *mut fid_ep) -> isize {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_rx_size_left()`.
     into_ssize(unsafe { any(ep.cast()) }.and_then(|object| object.endpoint.core().receives_left()))
 }
 
 unsafe extern "C" fn tx_size_left(ep: *mut fid_ep) -> isize {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_tx_size_left()`.
     into_ssize(unsafe { any(ep.cast()) }.and_then(|object| object.endpoint.core().transmits_left()))
 }

@@ -130,7 +130,7 @@ pub(super) unsafe extern "C" fn open(
     out: *mut *mut fid_eq,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: As the C caller promises, arguments are valid or NULL.
+    // SAFETY: By the contract of `fi_eq_open()`, arguments are valid or NULL.
     into_int(unsafe {
         object::open_with(fabric.cast(), attr, out, |here, fabric, attr, place| {
             make(here, fabric, attr, place, context)
@@ -210,12 +210,12 @@ unsafe fn make_peer(
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_close()`.
     into_int(unsafe { object::close::<QueueObject>(fid, |object| object.queue.close()) })
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_control()`.
     into_int(unsafe {
         object::object::<QueueObject>(fid)
             .and_then(|object| object.wait.control(object.queue.wait_queue(), command, arg))
@@ -324,7 +324,7 @@ unsafe extern "C" fn read(
     len: usize,
     flags: u64,
 ) -> isize {
-    // SAFETY: As a C caller of `fi_eq_read()` promises.
+    // SAFETY: By the contract of `fi_eq_read()`.
     into_ssize(unsafe { try_read(eq, number, buf, len, flags) })
 }
 
@@ -338,7 +338,7 @@ unsafe extern "C" fn sread(
 ) -> isize {
     let mut budget = Budget::from_millis(timeout);
     loop {
-        // SAFETY: As a C caller of `fi_eq_sread()` promises.
+        // SAFETY: By the contract of `fi_eq_sread()`.
         let queue = unsafe { queue(eq) };
         if let Err(errno) = in_process().and_then(|here| queue.wait(here, &mut budget)) {
             return errno.to_ssize();
@@ -353,7 +353,7 @@ unsafe extern "C" fn sread(
 }
 
 unsafe extern "C" fn readerr(eq: *mut fid_eq, buf: *mut fi_eq_err_entry, flags: u64) -> isize {
-    // SAFETY: As a C caller of `fi_eq_readerr()` promises.
+    // SAFETY: By the contract of `fi_eq_readerr()`.
     into_ssize(unsafe {
         match buf.as_mut() {
             None => Err(Errno::EINVAL),
@@ -404,7 +404,7 @@ unsafe extern "C" fn write(
     len: usize,
     flags: u64,
 ) -> isize {
-    // SAFETY: As a C caller of `fi_eq_write()` promises.
+    // SAFETY: By the contract of `fi_eq_write()`.
     into_ssize(unsafe {
         if flags != 0 {
             Err(Errno::EBADFLAGS)
@@ -425,6 +425,6 @@ unsafe extern "C" fn describe(
     buf: *mut c_char,
     len: usize,
 ) -> *const c_char {
-    // SAFETY: As a C caller of `fi_eq_strerror()` promises.
+    // SAFETY: By the contract of `fi_eq_strerror()`.
     unsafe { strings::copy(queue(eq).strerror(prov_errno), buf, len) }
 }

@@ -165,6 +165,6 @@ pub(super) unsafe fn open(
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_close()`.
     into_int(unsafe { object::close::<FabricObject>(fid, |object| object.fabric.close()) })
 }

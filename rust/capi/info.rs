@@ -79,7 +79,7 @@ pub(crate) unsafe extern "C" fn fi_getinfo_by(
         flags,
         hints,
     };
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_getinfo_by()`.
     into_int(unsafe { try_getinfo(&asked, info, owner) })
 }
 
@@ -140,7 +140,7 @@ unsafe fn try_getinfo(asked: &InfoRequest, out: *mut *mut fi_info, owner: *const
 /// The contract of `fi_freeinfo()` in `rdma/fabric.h`.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn fi_freeinfo(info: *mut fi_info) {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_freeinfo()`.
     unsafe { free_chain(info) };
 }
 
@@ -154,7 +154,7 @@ pub(crate) unsafe extern "C" fn fi_dupinfo(info: *const fi_info) -> *mut fi_info
     let copy = if info.is_null() {
         Info::new()
     } else {
-        // SAFETY: As the C caller promises.
+        // SAFETY: By the contract of `fi_dupinfo()`.
         unsafe { Info::from_ptr(info) }.duplicate()
     };
     copy.map_or(ptr::null_mut(), Info::into_raw)
@@ -172,7 +172,7 @@ pub(crate) unsafe extern "C" fn fi_fabric_by(
     context: *mut c_void,
     owner: *const c_char,
 ) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_fabric_by()`.
     into_int(unsafe { fabric::open(attr, fabric, context, owner) })
 }
 
@@ -189,7 +189,7 @@ pub(crate) extern "C" fn fi_strerror(errnum: c_int) -> *const c_char {
 /// The contract of `fi_tostr()` in `rdma/fabric.h`.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn fi_tostr(data: *const c_void, datatype: fi_type) -> *mut c_char {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_tostr()`.
     unsafe { tostr::shared(data, datatype) }
 }
 

@@ -125,7 +125,7 @@ unsafe extern "C" fn reg(
     out: *mut *mut fid_mr,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: As a C caller of `fi_mr_reg()` promises.
+    // SAFETY: By the contract of `fi_mr_reg()`.
     into_int(unsafe {
         let segment = Segment::new(buf.cast_mut(), len);
         let memory = slice::from_ref(&segment);
@@ -144,7 +144,7 @@ unsafe extern "C" fn regv(
     out: *mut *mut fid_mr,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: As a C caller of `fi_mr_regv()` promises.
+    // SAFETY: By the contract of `fi_mr_regv()`.
     into_int(unsafe {
         Segment::from_vector(iov, count)
             .and_then(|memory| register(domain, memory, access, offset, flags, out, context))
@@ -157,7 +157,7 @@ unsafe extern "C" fn regattr(
     flags: u64,
     out: *mut *mut fid_mr,
 ) -> c_int {
-    // SAFETY: As a C caller of `fi_mr_regattr()` promises.
+    // SAFETY: By the contract of `fi_mr_regattr()`.
     into_int(unsafe {
         attr.as_ref().ok_or(Errno::EINVAL).and_then(|attr| {
             if attr.iface != abi::FI_HMEM_SYSTEM {
@@ -172,7 +172,7 @@ unsafe extern "C" fn regattr(
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_close()`.
     into_int(unsafe {
         object::close::<RegionObject>(fid, |object| {
             if let Some(domain) = &object.reported {

@@ -62,7 +62,7 @@ impl<E: Endpoint> Table<E> {
         src_addr: fi_addr_t,
         context: *mut c_void,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_recv()` promises.
+        // SAFETY: By the contract of `fi_recv()`.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
             let terms = (context, object.receive_flags());
@@ -104,7 +104,7 @@ impl<E: Endpoint> Table<E> {
         src_addr: fi_addr_t,
         context: *mut c_void,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_recvv()` promises.
+        // SAFETY: By the contract of `fi_recvv()`.
         unsafe {
             receive_vector::<E>(ep, (iov, desc, count), |flags| {
                 XferArgs::plain(context, flags).with(src_addr)
@@ -113,7 +113,7 @@ impl<E: Endpoint> Table<E> {
     }
 
     unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
-        // SAFETY: As a C caller of `fi_recvmsg()` promises.
+        // SAFETY: By the contract of `fi_recvmsg()`.
         unsafe {
             let Some(msg) = msg.as_ref() else {
                 return Errno::EINVAL.to_ssize();
@@ -131,7 +131,7 @@ impl<E: Endpoint> Table<E> {
         dest_addr: fi_addr_t,
         context: *mut c_void,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_send()` promises.
+        // SAFETY: By the contract of `fi_send()`.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
             let terms = (context, object.transmit_flags());
@@ -176,7 +176,7 @@ impl<E: Endpoint> Table<E> {
         dest_addr: fi_addr_t,
         context: *mut c_void,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_senddata()` promises.
+        // SAFETY: By the contract of `fi_senddata()`.
         unsafe {
             send_one::<E>(ep, (buf, len, desc), |flags| {
                 XferArgs::with_data(context, flags, data).with(dest_addr)
@@ -190,7 +190,7 @@ impl<E: Endpoint> Table<E> {
         len: usize,
         dest_addr: fi_addr_t,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_inject()` promises.
+        // SAFETY: By the contract of `fi_inject()`.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
             let posted = plain_inject(buf, len, |segment| {
@@ -232,7 +232,7 @@ impl<E: Endpoint> Table<E> {
         data: u64,
         dest_addr: fi_addr_t,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_injectdata()` promises.
+        // SAFETY: By the contract of `fi_injectdata()`.
         unsafe {
             send_one::<E>(ep, (buf, len, ptr::null_mut()), |flags| {
                 XferArgs::with_data(ptr::null_mut(), flags, data)
@@ -250,7 +250,7 @@ impl<E: Endpoint> Table<E> {
         dest_addr: fi_addr_t,
         context: *mut c_void,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_sendv()` promises.
+        // SAFETY: By the contract of `fi_sendv()`.
         unsafe {
             send_vector::<E>(ep, (iov, desc, count), |flags| {
                 XferArgs::plain(context, flags).with(dest_addr)
@@ -259,7 +259,7 @@ impl<E: Endpoint> Table<E> {
     }
 
     unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
-        // SAFETY: As a C caller of `fi_sendmsg()` promises.
+        // SAFETY: By the contract of `fi_sendmsg()`.
         unsafe {
             let Some(msg) = msg.as_ref() else {
                 return Errno::EINVAL.to_ssize();

@@ -79,7 +79,7 @@ pub(super) unsafe extern "C" fn open(
     out: *mut *mut fid_pep,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: As the C caller promises, arguments are valid or NULL.
+    // SAFETY: By the contract of `fi_passive_ep()`, arguments are valid or NULL.
     into_int(unsafe {
         object::open_child(
             fabric.cast(),
@@ -103,7 +103,7 @@ pub(super) unsafe extern "C" fn open(
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_close()`.
     into_int(unsafe {
         object::close::<ListenerObject>(fid, |object| {
             object.listener.close();
@@ -113,7 +113,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
 }
 
 unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_pep_bind()`.
     into_int(unsafe {
         object::object::<ListenerObject>(fid).and_then(|object| {
             context::in_process()?;
@@ -124,7 +124,7 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_control()`.
     into_int(unsafe {
         object::object::<ListenerObject>(fid).and_then(|object| match u32::try_from(command) {
             Ok(abi::FI_BACKLOG) => {
@@ -144,7 +144,7 @@ unsafe extern "C" fn getopt(
     value: *mut c_void,
     len: *mut usize,
 ) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_getopt()`.
     into_int(unsafe {
         object::object::<ListenerObject>(fid).and_then(|object| {
             let limit = object.listener.core().private_data_limit();

@@ -72,7 +72,7 @@ pub(super) unsafe extern "C" fn open(
     attr: *mut fi_poll_attr,
     out: *mut *mut fid_poll,
 ) -> c_int {
-    // SAFETY: As the C caller promises, arguments are valid or NULL.
+    // SAFETY: By the contract of `fi_poll_open()`, arguments are valid or NULL.
     into_int(unsafe { object::open_with(domain.cast(), attr, out, make) })
 }
 
@@ -95,7 +95,7 @@ fn make(
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_close()`.
     into_int(unsafe { object::close::<PollObject>(fid, |object| object.set.close()) })
 }
 
@@ -104,7 +104,7 @@ unsafe extern "C" fn poll(
     context: *mut *mut c_void,
     count: c_int,
 ) -> c_int {
-    // SAFETY: As a C caller of `fi_poll()` promises.
+    // SAFETY: By the contract of `fi_poll()`.
     match unsafe { try_poll(pollset, context, count) } {
         // `found` is at most `count`, which is an int.
         Ok(found) => found as c_int,
@@ -171,7 +171,7 @@ unsafe fn arguments<'a>(
 }
 
 unsafe extern "C" fn add(pollset: *mut fid_poll, event: *mut fid, flags: u64) -> c_int {
-    // SAFETY: As a C caller of `fi_poll_add()` promises.
+    // SAFETY: By the contract of `fi_poll_add()`.
     let arguments = unsafe { arguments(pollset, event, flags) };
     let token = event.expose_provenance();
     into_int(arguments.and_then(|(set, member)| {
@@ -184,7 +184,7 @@ unsafe extern "C" fn add(pollset: *mut fid_poll, event: *mut fid, flags: u64) ->
 }
 
 unsafe extern "C" fn remove(pollset: *mut fid_poll, event: *mut fid, flags: u64) -> c_int {
-    // SAFETY: As a C caller of `fi_poll_del()` promises.
+    // SAFETY: By the contract of `fi_poll_del()`.
     let arguments = unsafe { arguments(pollset, event, flags) };
     into_int(arguments.and_then(|(set, member)| {
         let here = in_process()?;

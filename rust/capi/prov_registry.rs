@@ -314,7 +314,7 @@ pub(crate) unsafe extern "C" fn fi_register_provider_by(
     provider: *mut fi_provider,
     module: *mut module,
 ) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_register_provider_by()`.
     into_int(unsafe { register(provider, module) })
 }
 
@@ -380,7 +380,7 @@ unsafe fn register(provider: *mut fi_provider, module: *mut module) -> Result {
 /// The contract of `fi_unregister_provider()` in `rdma/providers/fi_prov.h`.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn fi_unregister_provider(provider: *mut fi_provider) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_unregister_provider()`.
     into_int(unsafe { unregister(provider) })
 }
 

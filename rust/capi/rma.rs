@@ -82,7 +82,7 @@ impl<E: Endpoint> Table<E> {
         key: u64,
         context: *mut c_void,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_read()` promises.
+        // SAFETY: By the contract of `fi_read()`.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
             let terms = (context, object.transmit_flags());
@@ -134,7 +134,7 @@ impl<E: Endpoint> Table<E> {
         key: u64,
         context: *mut c_void,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_readv()` promises.
+        // SAFETY: By the contract of `fi_readv()`.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
             let terms = XferArgs::read(context, object.transmit_flags()).with(src_addr);
@@ -145,12 +145,12 @@ impl<E: Endpoint> Table<E> {
     }
 
     unsafe extern "C" fn readmsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
-        // SAFETY: As a C caller of `fi_readmsg()` promises.
+        // SAFETY: By the contract of `fi_readmsg()`.
         unsafe { Self::message(ep, msg, flags, Rma::Read) }
     }
 
     unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
-        // SAFETY: As a C caller of `fi_writemsg()` promises.
+        // SAFETY: By the contract of `fi_writemsg()`.
         unsafe { Self::message(ep, msg, flags, Rma::Write) }
     }
 
@@ -213,7 +213,7 @@ impl<E: Endpoint> Table<E> {
         key: u64,
         context: *mut c_void,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_write()` promises.
+        // SAFETY: By the contract of `fi_write()`.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
             let terms = (context, object.transmit_flags());
@@ -263,7 +263,7 @@ impl<E: Endpoint> Table<E> {
         key: u64,
         context: *mut c_void,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_writev()` promises.
+        // SAFETY: By the contract of `fi_writev()`.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
             let terms = XferArgs::plain(context, object.transmit_flags()).with(dest_addr);
@@ -281,7 +281,7 @@ impl<E: Endpoint> Table<E> {
         addr: u64,
         key: u64,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_inject_write()` promises.
+        // SAFETY: By the contract of `fi_inject_write()`.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
             let remote = fi_rma_iov { addr, len, key };
@@ -331,7 +331,7 @@ impl<E: Endpoint> Table<E> {
         key: u64,
         context: *mut c_void,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_writedata()` promises.
+        // SAFETY: By the contract of `fi_writedata()`.
         unsafe {
             Self::write_one(ep, (buf, len, desc), (addr, key), |flags| {
                 XferArgs::with_data(context, flags, data).with(dest_addr)
@@ -348,7 +348,7 @@ impl<E: Endpoint> Table<E> {
         addr: u64,
         key: u64,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_inject_writedata()` promises.
+        // SAFETY: By the contract of `fi_inject_writedata()`.
         unsafe {
             Self::write_one(ep, (buf, len, ptr::null_mut()), (addr, key), |flags| {
                 XferArgs::with_data(ptr::null_mut(), flags, data)

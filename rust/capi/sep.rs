@@ -89,7 +89,7 @@ pub(super) unsafe extern "C" fn open(
     out: *mut *mut fid_ep,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: As the C caller promises, arguments are valid or NULL.
+    // SAFETY: By the contract of `fi_scalable_ep()`, arguments are valid or NULL.
     into_int(unsafe {
         object::open_child(
             domain.cast(),
@@ -120,12 +120,12 @@ fn make(
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_close()`.
     into_int(unsafe { object::close::<ScalableObject>(fid, |object| object.endpoint.close()) })
 }
 
 unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_scalable_ep_bind()`.
     into_int(unsafe {
         object::object::<ScalableObject>(fid).and_then(|object| {
             context::in_process()?;
@@ -136,7 +136,7 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, _arg: *mut c_void) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_control()`.
     into_int(unsafe {
         object::object::<ScalableObject>(fid).and_then(|object| match u32::try_from(command) {
             Ok(abi::FI_ENABLE) => {
@@ -149,7 +149,7 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, _arg: *mut c_void) -
 }
 
 unsafe extern "C" fn setname(fid: *mut fid, addr: *mut c_void, len: usize) -> c_int {
-    // SAFETY: As a C caller of `fi_setname()` promises.
+    // SAFETY: By the contract of `fi_setname()`.
     into_int(unsafe {
         context::in_process().and_then(|_| {
             object::object::<ScalableObject>(fid).and_then(|object| {
@@ -161,7 +161,7 @@ unsafe extern "C" fn setname(fid: *mut fid, addr: *mut c_void, len: usize) -> c_
 }
 
 unsafe extern "C" fn getname(fid: *mut fid, addr: *mut c_void, len: *mut usize) -> c_int {
-    // SAFETY: As a C caller of `fi_getname()` promises.
+    // SAFETY: By the contract of `fi_getname()`.
     into_int(unsafe {
         context::in_process().and_then(|_| {
             object::object::<ScalableObject>(fid).and_then(|object| {
@@ -179,7 +179,7 @@ unsafe extern "C" fn getopt(
     value: *mut c_void,
     len: *mut usize,
 ) -> c_int {
-    // SAFETY: As a C caller of `fi_getopt()` promises.
+    // SAFETY: By the contract of `fi_getopt()`.
     into_int(unsafe {
         object::object::<ScalableObject>(fid).and_then(|object| {
             let core = object.endpoint.core();
@@ -196,7 +196,7 @@ unsafe extern "C" fn setopt(
     value: *const c_void,
     len: usize,
 ) -> c_int {
-    // SAFETY: As a C caller of `fi_setopt()` promises.
+    // SAFETY: By the contract of `fi_setopt()`.
     into_int(unsafe {
         object::object::<ScalableObject>(fid).and_then(|object| {
             let (setting, value) = ep::read_setting(level, name, value, len)?;

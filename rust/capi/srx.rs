@@ -104,7 +104,7 @@ pub(super) unsafe extern "C" fn open(
     out: *mut *mut fid_ep,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: As the C caller promises, arguments are valid or NULL.
+    // SAFETY: By the contract of `fi_srx_context()`, arguments are valid or NULL.
     into_int(unsafe {
         object::open_with(domain.cast(), attr, out, |here, domain, attr, place| {
             make(here, domain, attr, place, context)
@@ -186,7 +186,7 @@ unsafe fn make_peer(
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_control()`.
     into_int(unsafe {
         object::object::<SharedObject>(fid).and_then(|object| {
             peer::check_export(command)?;
@@ -196,7 +196,7 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_close()`.
     into_int(unsafe {
         object::close::<SharedObject>(fid, |object| {
             // C callers keep track of the contexts of posted receives themselves.
@@ -206,7 +206,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
 }
 
 unsafe extern "C" fn cancel(fid: *mut fid, context: *mut c_void) -> isize {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_cancel()`.
     into_ssize(
         unsafe { object::object::<SharedObject>(fid) }.and_then(|object| {
             object.shared.core().cancel(Context::new(context))?;
@@ -216,7 +216,7 @@ unsafe extern "C" fn cancel(fid: *mut fid, context: *mut c_void) -> isize {
 }
 
 unsafe extern "C" fn rx_size_left(ep: *mut fid_ep) -> isize {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_rx_size_left()`.
     into_ssize(
         unsafe { object::object::<SharedObject>(ep.cast()) }
             .map(|object| object.shared.core().receives_left()),
@@ -262,7 +262,7 @@ impl<S: provider::SharedReceive> Table<S> {
         src_addr: fi_addr_t,
         context: *mut c_void,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_recv()` promises.
+        // SAFETY: By the contract of `fi_recv()`.
         unsafe {
             let (object, shared) = Self::parts(ep);
             let terms = XferArgs::plain(context, object.flags).with(src_addr);
@@ -278,7 +278,7 @@ impl<S: provider::SharedReceive> Table<S> {
         src_addr: fi_addr_t,
         context: *mut c_void,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_recvv()` promises.
+        // SAFETY: By the contract of `fi_recvv()`.
         unsafe {
             let (object, shared) = Self::parts(ep);
             let terms = XferArgs::plain(context, object.flags).with(src_addr);
@@ -287,7 +287,7 @@ impl<S: provider::SharedReceive> Table<S> {
     }
 
     unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
-        // SAFETY: As a C caller of `fi_recvmsg()` promises.
+        // SAFETY: By the contract of `fi_recvmsg()`.
         unsafe {
             let Some(msg) = msg.as_ref() else {
                 return Errno::EINVAL.to_ssize();
@@ -310,7 +310,7 @@ impl<S: provider::SharedReceive> Table<S> {
         ignore: u64,
         context: *mut c_void,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_trecv()` promises.
+        // SAFETY: By the contract of `fi_trecv()`.
         unsafe {
             let (object, shared) = Self::parts(ep);
             let terms = XferArgs::plain(context, object.flags)
@@ -330,7 +330,7 @@ impl<S: provider::SharedReceive> Table<S> {
         ignore: u64,
         context: *mut c_void,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_trecvv()` promises.
+        // SAFETY: By the contract of `fi_trecvv()`.
         unsafe {
             let (object, shared) = Self::parts(ep);
             let terms = XferArgs::plain(context, object.flags)
@@ -341,7 +341,7 @@ impl<S: provider::SharedReceive> Table<S> {
     }
 
     unsafe extern "C" fn trecvmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
-        // SAFETY: As a C caller of `fi_trecvmsg()` promises.
+        // SAFETY: By the contract of `fi_trecvmsg()`.
         unsafe {
             let Some(msg) = msg.as_ref() else {
                 return Errno::EINVAL.to_ssize();

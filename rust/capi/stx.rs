@@ -71,7 +71,7 @@ pub(super) unsafe extern "C" fn open(
         true => &raw mut any,
         false => attr,
     };
-    // SAFETY: As the C caller promises, arguments are valid or NULL.
+    // SAFETY: By the contract of `fi_stx_context()`, arguments are valid or NULL.
     into_int(unsafe {
         object::open_with(
             domain.cast(),
@@ -101,6 +101,6 @@ pub(super) unsafe extern "C" fn open(
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_close()`.
     into_int(unsafe { object::close::<SharedObject>(fid, |object| object.shared.close()) })
 }

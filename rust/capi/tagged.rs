@@ -74,7 +74,7 @@ impl<E: Endpoint> Table<E> {
         ignore: u64,
         context: *mut c_void,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_trecv()` promises.
+        // SAFETY: By the contract of `fi_trecv()`.
         unsafe {
             receive_one::<E>(ep, (buf, len, desc), |flags| {
                 XferArgs::plain(context, own(flags))
@@ -94,7 +94,7 @@ impl<E: Endpoint> Table<E> {
         ignore: u64,
         context: *mut c_void,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_trecvv()` promises.
+        // SAFETY: By the contract of `fi_trecvv()`.
         unsafe {
             receive_vector::<E>(ep, (iov, desc, count), |flags| {
                 XferArgs::plain(context, own(flags))
@@ -105,7 +105,7 @@ impl<E: Endpoint> Table<E> {
     }
 
     unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
-        // SAFETY: As a C caller of `fi_trecvmsg()` promises.
+        // SAFETY: By the contract of `fi_trecvmsg()`.
         unsafe {
             let Some(msg) = msg.as_ref() else {
                 return Errno::EINVAL.to_ssize();
@@ -124,7 +124,7 @@ impl<E: Endpoint> Table<E> {
         tag: u64,
         context: *mut c_void,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_tsend()` promises.
+        // SAFETY: By the contract of `fi_tsend()`.
         unsafe {
             send_one::<E>(ep, (buf, len, desc), |flags| {
                 XferArgs::plain(context, flags)
@@ -143,7 +143,7 @@ impl<E: Endpoint> Table<E> {
         tag: u64,
         context: *mut c_void,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_tsendv()` promises.
+        // SAFETY: By the contract of `fi_tsendv()`.
         unsafe {
             send_vector::<E>(ep, (iov, desc, count), |flags| {
                 XferArgs::plain(context, flags)
@@ -154,7 +154,7 @@ impl<E: Endpoint> Table<E> {
     }
 
     unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
-        // SAFETY: As a C caller of `fi_tsendmsg()` promises.
+        // SAFETY: By the contract of `fi_tsendmsg()`.
         unsafe {
             let Some(msg) = msg.as_ref() else {
                 return Errno::EINVAL.to_ssize();
@@ -171,7 +171,7 @@ impl<E: Endpoint> Table<E> {
         dest_addr: fi_addr_t,
         tag: u64,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_tinject()` promises.
+        // SAFETY: By the contract of `fi_tinject()`.
         unsafe {
             send_one::<E>(ep, (buf, len, ptr::null_mut()), |flags| {
                 XferArgs::plain(ptr::null_mut(), flags)
@@ -192,7 +192,7 @@ impl<E: Endpoint> Table<E> {
         tag: u64,
         context: *mut c_void,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_tsenddata()` promises.
+        // SAFETY: By the contract of `fi_tsenddata()`.
         unsafe {
             send_one::<E>(ep, (buf, len, desc), |flags| {
                 XferArgs::with_data(context, flags, data)
@@ -210,7 +210,7 @@ impl<E: Endpoint> Table<E> {
         dest_addr: fi_addr_t,
         tag: u64,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_tinjectdata()` promises.
+        // SAFETY: By the contract of `fi_tinjectdata()`.
         unsafe {
             send_one::<E>(ep, (buf, len, ptr::null_mut()), |flags| {
                 XferArgs::with_data(ptr::null_mut(), flags, data)

@@ -87,7 +87,7 @@ pub(super) unsafe extern "C" fn open(
     attr: *mut fi_wait_attr,
     out: *mut *mut fid_wait,
 ) -> c_int {
-    // SAFETY: As the C caller promises, arguments are valid or NULL.
+    // SAFETY: By the contract of `fi_wait_open()`, arguments are valid or NULL.
     into_int(unsafe { object::open_with(fabric.cast(), attr, out, make) })
 }
 
@@ -111,12 +111,12 @@ fn make(
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_close()`.
     into_int(unsafe { object::close::<WaitObject>(fid, |object| object.set.close()) })
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_control()`.
     into_int(unsafe {
         object::object::<WaitObject>(fid)
             .and_then(|object| object.wait.control(object.set.wait_queue(), command, arg))
@@ -124,7 +124,7 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
 }
 
 unsafe extern "C" fn wait(waitset: *mut fid_wait, timeout: c_int) -> c_int {
-    // SAFETY: As a C caller of `fi_wait()` promises.
+    // SAFETY: By the contract of `fi_wait()`.
     let object = unsafe { object::object::<WaitObject>(waitset.cast()) };
     into_int(object.and_then(|object| {
         let deadline = Deadline::from_millis(timeout);
@@ -141,7 +141,7 @@ unsafe extern "C" fn waitfrom(
     count: c_int,
     timeout: c_int,
 ) -> c_int {
-    // SAFETY: As a C caller of `fi_waitfrom()` promises.
+    // SAFETY: By the contract of `fi_waitfrom()`.
     match unsafe { try_waitfrom(waitset, fids, count, timeout) } {
         // `found` is at most `count`, which is an int.
         Ok(found) => found as c_int,
@@ -181,7 +181,7 @@ pub(super) unsafe extern "C" fn trywait(
     fids: *mut *mut fid,
     count: c_int,
 ) -> c_int {
-    // SAFETY: As a C caller of `fi_trywait()` promises.
+    // SAFETY: By the contract of `fi_trywait()`.
     into_int(unsafe { try_trywait(fabric, fids, count) })
 }
 

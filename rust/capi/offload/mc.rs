@@ -74,7 +74,7 @@ unsafe impl Object for GroupObject {
 }
 
 unsafe extern "C" fn leave(fid: *mut fid) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_close()`.
     into_int(unsafe {
         object::object::<GroupObject>(fid).and_then(|group| {
             let root = group.root.clone();
@@ -99,7 +99,7 @@ pub(in super::super) unsafe extern "C" fn join(
     mc: *mut *mut fid_mc,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_join()`.
     into_int(unsafe { try_join(ep, addr.cast(), flags, mc, context) })
 }
 

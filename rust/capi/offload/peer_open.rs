@@ -41,7 +41,7 @@ impl Open {
         from_int(answer)?;
         match object.is_null() {
             true => Err(Errno::EINVAL),
-            // INVARIANT: By this function's safety requirement, the object is open.
+            // INVARIANT: By the caller's contract, the object is open, and is closed only here.
             false => Ok(Self(object.cast())),
         }
     }
@@ -52,7 +52,7 @@ impl Open {
     ///
     /// `object` is open, and is closed only here.
     pub(super) unsafe fn own(object: *mut fid) -> Self {
-        // INVARIANT: By this function's safety requirement.
+        // INVARIANT: By the caller's contract, the object is open, and is closed only here.
         Self(object)
     }
 

@@ -68,7 +68,7 @@ unsafe impl Object for SharedVectorObject {
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_close()`.
     into_int(unsafe { object::close::<SharedVectorObject>(fid, |_| Ok(())) })
 }
 
@@ -149,7 +149,7 @@ pub(in super::super) unsafe fn owner_of_vector<'a>(
 
 /// `fi_ops_av_owner::query`.
 unsafe extern "C" fn query(av: *mut fid_peer_av, attr: *mut fi_av_attr) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_ops_av_owner::query`.
     into_int(unsafe {
         object::object::<SharedVectorObject>(av.cast()).and_then(|object| {
             let attr = attr.as_mut().ok_or(Errno::EINVAL)?;
@@ -169,7 +169,7 @@ unsafe extern "C" fn query(av: *mut fid_peer_av, attr: *mut fi_av_attr) -> c_int
 
 /// `fi_ops_av_owner::ep_addr`.
 unsafe extern "C" fn ep_addr(av: *mut fid_peer_av, ep: *mut fid_ep) -> fi_addr_t {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_ops_av_owner::ep_addr`.
     let found = unsafe {
         object::object::<SharedVectorObject>(av.cast())
             .and_then(|object| Ok(object.vector.find(&name_of(ep, object.format)?)))

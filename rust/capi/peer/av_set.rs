@@ -75,7 +75,7 @@ unsafe impl Object for SharedSetObject {
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_close()`.
     into_int(unsafe { object::close::<SharedSetObject>(fid, |_| Ok(())) })
 }
 
@@ -115,7 +115,7 @@ unsafe extern "C" fn members(
     addr: *mut fi_addr_t,
     count: *mut usize,
 ) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_ops_av_set_owner::members`.
     into_int(unsafe { try_members(av_set, addr, count) })
 }
 

@@ -66,7 +66,7 @@ unsafe impl Object for SharedQueueObject {
 }
 
 unsafe extern "C" fn close_queue(fid: *mut fid) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_close()`.
     abi::errno::into_int(unsafe { object::close::<SharedQueueObject>(fid, |_| Ok(())) })
 }
 

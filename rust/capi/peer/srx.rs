@@ -78,7 +78,7 @@ unsafe impl Object for SharedReceiveObject {
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_close()`.
     into_int(unsafe { object::close::<SharedReceiveObject>(fid, |object| object.lobby.close()) })
 }
 
@@ -167,7 +167,7 @@ unsafe extern "C" fn get_msg(
     size: usize,
     entry: *mut *mut fi_peer_rx_entry,
 ) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_ops_srx_owner::get_msg`.
     into_int(unsafe { get(srx, addr, size, None, entry) })
 }
 
@@ -178,7 +178,7 @@ unsafe extern "C" fn get_tag(
     tag: u64,
     entry: *mut *mut fi_peer_rx_entry,
 ) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_ops_srx_owner::get_tag`.
     into_int(unsafe { get(srx, addr, 0, Some(tag), entry) })
 }
 
@@ -212,18 +212,18 @@ unsafe fn get(
 
 /// `fi_ops_srx_owner::queue_msg`.
 unsafe extern "C" fn queue_msg(entry: *mut fi_peer_rx_entry) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_ops_srx_owner::queue_msg`.
     into_int(unsafe { Entry::queue(entry, false) })
 }
 
 /// `fi_ops_srx_owner::queue_tag`.
 unsafe extern "C" fn queue_tag(entry: *mut fi_peer_rx_entry) -> c_int {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_ops_srx_owner::queue_tag`.
     into_int(unsafe { Entry::queue(entry, true) })
 }
 
 /// `fi_ops_srx_owner::free_entry`.
 unsafe extern "C" fn free_entry(entry: *mut fi_peer_rx_entry) {
-    // SAFETY: As the C caller promises.
+    // SAFETY: By the contract of `fi_ops_srx_owner::free_entry`.
     unsafe { Entry::free(entry) };
 }

@@ -68,7 +68,7 @@ const OUT: u32 = 0;
 const QUEUED: u32 = 1;
 /// State of an entry that is being passed to the peer.
 const STARTING: u32 = 2;
-/// State of an entry that the peer has freed before it was passed.
+/// State of an entry that the peer has freed before it was passed, or in the meantime.
 const FREED: u32 = 3;
 
 /// Calls of a peer for a queued message.
@@ -417,7 +417,7 @@ impl Entry {
         if this.tag.is_some() != is_tagged || has_taken || this.state.load(Relaxed) != OUT {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: As above; the peer's struct begins with its size.
+        // SAFETY: By the caller's contract, `raw` is valid; the peer's struct begins with its size.
         unsafe {
             let srx = (*raw).srx.as_ref().ok_or(Errno::EINVAL)?;
             let ops = sized::<fi_ops_srx_peer>(srx.peer_ops.cast())?;
