@@ -423,7 +423,7 @@ fn known(form: Form, datatype: fi_datatype, op: fi_op) -> Result<(Op, Datatype)>
     Ok((Op::from_raw(op, form)?, Datatype::from_raw(datatype)?))
 }
 
-/// `fi_query_atomic()`.
+/// Implements `fi_query_atomic()`.
 pub(super) unsafe extern "C" fn query(
     domain: *mut fid_domain,
     datatype: fi_datatype,

@@ -108,7 +108,7 @@ impl AvObject {
     }
 }
 
-/// `fi_av_open()`.
+/// Implements `fi_av_open()`.
 pub(super) unsafe extern "C" fn open(
     domain: *mut fid_domain,
     attr: *mut fi_av_attr,

@@ -93,7 +93,7 @@ const COLLECTIVES: u64 = abi::FI_BARRIER_SET
     | abi::FI_SCATTER_SET
     | abi::FI_GATHER_SET;
 
-/// `fi_av_set()`.
+/// Implements `fi_av_set()`.
 pub(super) unsafe extern "C" fn open(
     av: *mut fid_av,
     attr: *mut fi_av_set_attr,

@@ -87,7 +87,7 @@ static OPS: fi_ops_cntr = fi_ops_cntr {
     seterr: Some(seterr),
 };
 
-/// `fi_cntr_open()`.
+/// Implements `fi_cntr_open()`.
 pub(super) unsafe extern "C" fn open(
     domain: *mut fid_domain,
     attr: *mut fi_cntr_attr,

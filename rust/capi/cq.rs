@@ -173,7 +173,7 @@ impl TaskHandler for Callback {
     }
 }
 
-/// `fi_cq_open()`.
+/// Implements `fi_cq_open()`.
 pub(super) unsafe extern "C" fn open(
     domain: *mut fid_domain,
     attr: *mut fi_cq_attr,

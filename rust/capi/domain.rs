@@ -118,7 +118,7 @@ unsafe fn threading(info: &Info) -> Result<Threading> {
     }
 }
 
-/// `fi_domain()`.
+/// Implements `fi_domain()`.
 pub(super) unsafe extern "C" fn open(
     fabric: *mut fid_fabric,
     info: *mut fi_info,
@@ -165,7 +165,7 @@ unsafe fn try_open(
     }
 }
 
-/// `fi_domain2()`.
+/// Implements `fi_domain2()`.
 pub(super) unsafe extern "C" fn open2(
     fabric: *mut fid_fabric,
     info: *mut fi_info,

@@ -78,7 +78,7 @@ pub(super) struct EndpointObject {
     exact: *const c_void,
     /// Default flags of transmits without a flags argument, from the info or FI_SETOPSFLAG.
     transmit_flags: Atomic<u64>,
-    /// Default flags of receives without a flags argument.
+    /// Default flags of receives without a flags argument, from the info or FI_SETOPSFLAG.
     receive_flags: Atomic<u64>,
     endpoint: Arc<Endpoint>,
     /// State that the endpoint shares with its aliases, which are children of it.
@@ -276,7 +276,7 @@ static OPS: fi_ops_ep = fi_ops_ep {
     ..nosys::EP
 };
 
-/// `fi_endpoint()`.
+/// Implements `fi_endpoint()`.
 pub(super) unsafe extern "C" fn open(
     domain: *mut fid_domain,
     info: *mut fi_info,

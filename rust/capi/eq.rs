@@ -123,7 +123,7 @@ impl Handler for Callback {
     }
 }
 
-/// `fi_eq_open()`.
+/// Implements `fi_eq_open()`.
 pub(super) unsafe extern "C" fn open(
     fabric: *mut fid_fabric,
     attr: *mut fi_eq_attr,

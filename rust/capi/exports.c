@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The functions that C modules link against. The list is the ABI.
+ * Exports the functions that C modules link against. The list is the ABI.
  */
 #include <linux/export.h>
 #include <rdma/fabric.h>

@@ -51,13 +51,13 @@ use crate::{
 use core::ptr;
 use kernel::prelude::*;
 
-/// `fi_version()`.
+/// Implements `fi_version()`.
 #[no_mangle]
 pub(crate) extern "C" fn fi_version() -> u32 {
     VERSION
 }
 
-/// `fi_getinfo_by()`.
+/// Implements `fi_getinfo_by()`.
 ///
 /// # Safety
 ///
@@ -133,7 +133,7 @@ unsafe fn try_getinfo(asked: &InfoRequest, out: *mut *mut fi_info, owner: *const
     Ok(())
 }
 
-/// `fi_freeinfo()`.
+/// Implements `fi_freeinfo()`.
 ///
 /// # Safety
 ///
@@ -144,7 +144,7 @@ pub(crate) unsafe extern "C" fn fi_freeinfo(info: *mut fi_info) {
     unsafe { free_chain(info) };
 }
 
-/// `fi_dupinfo()`.
+/// Implements `fi_dupinfo()`.
 ///
 /// # Safety
 ///
@@ -160,7 +160,7 @@ pub(crate) unsafe extern "C" fn fi_dupinfo(info: *const fi_info) -> *mut fi_info
     copy.map_or(ptr::null_mut(), Info::into_raw)
 }
 
-/// `fi_fabric_by()`.
+/// Implements `fi_fabric_by()`.
 ///
 /// # Safety
 ///
@@ -176,13 +176,13 @@ pub(crate) unsafe extern "C" fn fi_fabric_by(
     into_int(unsafe { fabric::open(attr, fabric, context, owner) })
 }
 
-/// `fi_strerror()`.
+/// Implements `fi_strerror()`.
 #[no_mangle]
 pub(crate) extern "C" fn fi_strerror(errnum: c_int) -> *const c_char {
     errno::strerror(errnum).as_char_ptr()
 }
 
-/// `fi_tostr()`.
+/// Implements `fi_tostr()`.
 ///
 /// # Safety
 ///
@@ -193,7 +193,7 @@ pub(crate) unsafe extern "C" fn fi_tostr(data: *const c_void, datatype: fi_type)
     unsafe { tostr::shared(data, datatype) }
 }
 
-/// `fi_tostr_r()`.
+/// Implements `fi_tostr_r()`.
 ///
 /// # Safety
 ///

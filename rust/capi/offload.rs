@@ -229,7 +229,8 @@ impl Offload {
         }
     }
 
-    /// Closes the queue of transfers, after the endpoint has been closed. May sleep.
+    /// Closes the queue of transfers: after the endpoint has been closed, or if [`Self::begin`] has failed. May
+    /// sleep.
     pub(super) fn end(&self) {
         let _ = self.transfers.close();
     }

@@ -72,7 +72,7 @@ static OPS: fi_ops_ep = fi_ops_ep {
     ..nosys::EP
 };
 
-/// `fi_passive_ep()`.
+/// Implements `fi_passive_ep()`.
 pub(super) unsafe extern "C" fn open(
     fabric: *mut fid_fabric,
     info: *mut fi_info,

@@ -66,7 +66,7 @@ static OPS: fi_ops_poll = fi_ops_poll {
     poll_del: Some(remove),
 };
 
-/// `fi_poll_open()`.
+/// Implements `fi_poll_open()`.
 pub(super) unsafe extern "C" fn open(
     domain: *mut fid_domain,
     attr: *mut fi_poll_attr,

@@ -3,8 +3,8 @@
 //! Registry of other modules' providers, which are written in C: `rdma/providers/fi_prov.h`. Only C callers
 //! see them.
 //!
-//! A module stays loaded while one of its fabrics is open: kOFI, not the module, runs the last step of
-//! closing a fabric.
+//! A module stays loaded while one of its fabrics is open: kOFI's [`close`] calls the module's, and drops the
+//! reference on the module after that has returned.
 
 use super::fabric::name;
 use crate::{
@@ -304,7 +304,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     }
 }
 
-/// `fi_register_provider_by()`.
+/// Implements `fi_register_provider_by()`.
 ///
 /// # Safety
 ///
@@ -373,7 +373,7 @@ unsafe fn register(provider: *mut fi_provider, module: *mut module) -> Result {
     Ok(())
 }
 
-/// `fi_unregister_provider()`.
+/// Implements `fi_unregister_provider()`.
 ///
 /// # Safety
 ///

@@ -82,7 +82,7 @@ static CM: fi_ops_cm = fi_ops_cm {
     ..nosys::CM
 };
 
-/// `fi_scalable_ep()`.
+/// Implements `fi_scalable_ep()`.
 pub(super) unsafe extern "C" fn open(
     domain: *mut fid_domain,
     info: *mut fi_info,

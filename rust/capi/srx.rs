@@ -97,7 +97,7 @@ static OPS: fi_ops_ep = fi_ops_ep {
     ..nosys::EP
 };
 
-/// `fi_srx_context()`.
+/// Implements `fi_srx_context()`.
 pub(super) unsafe extern "C" fn open(
     domain: *mut fid_domain,
     attr: *mut fi_rx_attr,

@@ -59,7 +59,7 @@ impl SharedObject {
 
 static OPS: fi_ops_ep = nosys::EP;
 
-/// `fi_stx_context()`.
+/// Implements `fi_stx_context()`.
 pub(super) unsafe extern "C" fn open(
     domain: *mut fid_domain,
     attr: *mut fi_tx_attr,

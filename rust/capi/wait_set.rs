@@ -81,7 +81,7 @@ static OPS: fi_ops_wait = fi_ops_wait {
     waitfrom: Some(waitfrom),
 };
 
-/// `fi_wait_open()`.
+/// Implements `fi_wait_open()`.
 pub(super) unsafe extern "C" fn open(
     fabric: *mut fid_fabric,
     attr: *mut fi_wait_attr,
@@ -175,7 +175,7 @@ unsafe fn try_waitfrom(
     })
 }
 
-/// `fi_trywait()`.
+/// Implements `fi_trywait()`.
 pub(super) unsafe extern "C" fn trywait(
     fabric: *mut fid_fabric,
     fids: *mut *mut fid,

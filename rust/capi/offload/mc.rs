@@ -58,7 +58,7 @@ struct GroupObject {
     _group: Open,
     _set: Open,
     _form: Open,
-    /// State of the endpoint, which the alias that joined the group shares.
+    /// State that the endpoint shares with its aliases: any of them may have joined the group.
     root: Arc<EpShared>,
     domain: Arc<Domain>,
 }

@@ -147,7 +147,7 @@ pub(in super::super) unsafe fn owner_of_vector<'a>(
     Ok(owner.vector.arc())
 }
 
-/// `fi_ops_av_owner::query`.
+/// Implements `fi_ops_av_owner::query`.
 unsafe extern "C" fn query(av: *mut fid_peer_av, attr: *mut fi_av_attr) -> c_int {
     // SAFETY: By the contract of `fi_ops_av_owner::query`.
     into_int(unsafe {
@@ -167,7 +167,7 @@ unsafe extern "C" fn query(av: *mut fid_peer_av, attr: *mut fi_av_attr) -> c_int
     })
 }
 
-/// `fi_ops_av_owner::ep_addr`.
+/// Implements `fi_ops_av_owner::ep_addr`.
 unsafe extern "C" fn ep_addr(av: *mut fid_peer_av, ep: *mut fid_ep) -> fi_addr_t {
     // SAFETY: By the contract of `fi_ops_av_owner::ep_addr`.
     let found = unsafe {

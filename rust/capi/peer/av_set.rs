@@ -109,7 +109,7 @@ pub(in super::super) unsafe fn export_set(set: &Arc<AddressSet>, arg: *mut c_voi
     }
 }
 
-/// `fi_ops_av_set_owner::members`.
+/// Implements `fi_ops_av_set_owner::members`.
 unsafe extern "C" fn members(
     av_set: *mut fid_peer_av_set,
     addr: *mut fi_addr_t,

@@ -104,7 +104,7 @@ pub(in super::super) unsafe fn export_queue(
     }
 }
 
-/// `fi_ops_cq_owner::write`.
+/// Implements `fi_ops_cq_owner::write`.
 unsafe extern "C" fn write(
     cq: *mut fid_peer_cq,
     context: *mut c_void,
@@ -128,7 +128,7 @@ unsafe extern "C" fn write(
     into_ssize(unsafe { put(cq, CqEntry::Done(done)) })
 }
 
-/// `fi_ops_cq_owner::writeerr`.
+/// Implements `fi_ops_cq_owner::writeerr`.
 unsafe extern "C" fn write_error(cq: *mut fid_peer_cq, entry: *const fi_cq_err_entry) -> isize {
     // SAFETY: By the contract of `fi_ops_cq_owner::writeerr`.
     into_ssize(unsafe { try_write_error(cq, entry) })

@@ -160,7 +160,7 @@ pub(in super::super) unsafe fn receives_of<'a>(
     }
 }
 
-/// `fi_ops_srx_owner::get_msg`.
+/// Implements `fi_ops_srx_owner::get_msg`.
 unsafe extern "C" fn get_msg(
     srx: *mut fid_peer_srx,
     addr: fi_addr_t,
@@ -171,7 +171,7 @@ unsafe extern "C" fn get_msg(
     into_int(unsafe { get(srx, addr, size, None, entry) })
 }
 
-/// `fi_ops_srx_owner::get_tag`.
+/// Implements `fi_ops_srx_owner::get_tag`.
 unsafe extern "C" fn get_tag(
     srx: *mut fid_peer_srx,
     addr: fi_addr_t,
@@ -210,19 +210,19 @@ unsafe fn get(
     }
 }
 
-/// `fi_ops_srx_owner::queue_msg`.
+/// Implements `fi_ops_srx_owner::queue_msg`.
 unsafe extern "C" fn queue_msg(entry: *mut fi_peer_rx_entry) -> c_int {
     // SAFETY: By the contract of `fi_ops_srx_owner::queue_msg`.
     into_int(unsafe { Entry::queue(entry, false) })
 }
 
-/// `fi_ops_srx_owner::queue_tag`.
+/// Implements `fi_ops_srx_owner::queue_tag`.
 unsafe extern "C" fn queue_tag(entry: *mut fi_peer_rx_entry) -> c_int {
     // SAFETY: By the contract of `fi_ops_srx_owner::queue_tag`.
     into_int(unsafe { Entry::queue(entry, true) })
 }
 
-/// `fi_ops_srx_owner::free_entry`.
+/// Implements `fi_ops_srx_owner::free_entry`.
 unsafe extern "C" fn free_entry(entry: *mut fi_peer_rx_entry) {
     // SAFETY: By the contract of `fi_ops_srx_owner::free_entry`.
     unsafe { Entry::free(entry) };
