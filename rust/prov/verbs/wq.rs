@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One direction of an endpoint: the operations between a post and its completion.
+//! A send or receive queue of an endpoint: the operations between their post and their completion.
 //!
-//! The ring of slots is allocated with the endpoint, so that posting never allocates. A poster fills
-//! the next slot and posts under `head`, which no completion path takes; whoever reads the
-//! completion queue retires slots in order, under that queue's lock, by moving `tail`. A completion
-//! also retires the unsignalled operations before it.
+//! The ring of slots is allocated with the endpoint, so that posting never allocates. A poster
+//! fills the next slot and posts under the lock of `producer`, which no completion path takes. The
+//! reader of the completion queue retires slots in order, under that queue's lock, by moving
+//! `tail`. A completion also retires the unsignalled operations before it.
 
 mod fast;
 mod fetch;
@@ -84,26 +84,27 @@ use stats::{
     PostStats, //
 };
 
-/// See [`Queue::marker`].
+/// Bit of [`WorkQueue::drain_marker`] that is set when the marker has completed.
 const MARKER_COMPLETED: u64 = 1 << 32;
 
 /// Kind of operation that has a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u16)] // with the rest of the slot one store
 pub(super) enum OpKind {
-    /// An operation whose success is reported.
+    /// Operation whose success writes a completion entry.
     Reported,
-    /// An operation whose success is not.
+    /// Operation whose success writes no completion entry.
     Silent,
-    /// The work request behind which nothing is outstanding any more.
+    /// Work request of a drain: the queue is empty when it completes.
     DrainMarker,
-    /// A receive into a piece of a buffer; it is told where the piece is.
+    /// Receive into a piece of a multi-receive buffer; its completion has the address of the piece.
     MultiRecv,
-    /// The same, after which the buffer is the consumer's again. Always reported.
+    /// Last piece of a multi-receive buffer. Its completion is always reported, with FI_MULTI_RECV:
+    /// the buffer is the consumer's again.
     LastMultiRecv,
 }
 
-/// What posts requests of a single piece.
+/// Prepared work request with a single scatter/gather element.
 pub(super) enum WrTemplate {
     Send(SendTemplate),
     Recv(RecvTemplate),
@@ -118,63 +119,65 @@ impl WrTemplate {
     }
 }
 
-/// Where a queue posts to, from its endpoint's enabling to its close. What the short way needs comes
-/// first.
+/// Where a queue posts, from the enabling of its endpoint to its close. The fields that the fast
+/// path needs come first.
 #[repr(C)]
 pub(super) struct PostTarget {
     pub(super) template: WrTemplate,
-    /// The queue's place in the completion queue's table.
+    /// Index of the queue in the completion queue's table.
     pub(super) wq_id: WqId,
-    /// What `poster` posts to.
+    /// Queue pair that `template` posts to.
     pub(super) qp: Arc<Qp>,
     pub(super) cq: Arc<Cq>,
-    /// Whether only those successes are reported that a poster asks for.
+    /// Set with FI_SELECTIVE_COMPLETION: a success is reported only if the post asks for it.
     pub(super) is_selective: bool,
-    /// Whether a counter is told of each operation.
+    /// Set if a counter counts each operation, which needs a completion of each.
     pub(super) has_counters: bool,
 }
 
-/// What posters share; what each of them needs comes first.
+/// State that posters share, under the lock; the fields that each post needs come first.
 #[repr(C)]
 struct Producer {
-    /// How many operations have been posted, modulo 2^32.
+    /// Number of operations posted, modulo 2^32.
     next_seq: u32,
-    /// One past the last that has a slot, as far as posters know; they look when they are there.
+    /// One past the last operation that has a free slot, as far as posters know; they read `tail`
+    /// again when they get there.
     free_end: u32,
-    /// How many had been posted unsignalled since the last signalled one, when the last silent one was.
+    /// Number of operations posted unsignalled since the last signalled one, at the last silent
+    /// operation.
     unsignalled: u32,
-    /// One past the last silent one; no other is unsignalled.
+    /// One past the last silent operation; only silent operations are unsignalled.
     silent_end: u32,
-    /// One past the last read.
+    /// One past the last RDMA read.
     read_end: u32,
-    /// How many operations in a row may go unsignalled.
+    /// Maximum number of consecutive unsignalled operations.
     max_unsignalled: u32,
-    /// Whether each operation takes its room in the completion queue; see [`Cq::register`].
+    /// Whether each operation reserves an entry of the completion queue; see [`Cq::add_wq`].
     is_accounting: bool,
     target: Option<PostTarget>,
-    /// For what is injected, where the device does not take it inline. Stays until nothing is posted
-    /// any more.
+    /// Buffers for injected data, where the device does not take it inline. Kept until nothing is
+    /// posted any more.
     inject_bufs: Option<InjectBufs>,
 }
 
-/// Which way messages go.
+/// Direction of the messages of a queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum WqDirection {
     Transmit,
     Receive,
 }
 
-/// A send or a receive queue. Who retires an operation needs the first cache line, and so does who
-/// posts one, with the next.
+/// A send or receive queue. Retiring an operation needs the first cache line, and posting one needs
+/// the first two.
 #[pin_data]
 #[repr(C, align(64))]
 pub(super) struct WorkQueue {
     ring: WrRing,
-    /// Number of retired operations, modulo 2^32, minus those whose completions wait for a reader. These keep their
-    /// slots, so that the queue never has more unread completions than its depth.
+    /// Number of retired operations, modulo 2^32, minus those whose completions wait for a reader.
+    /// These keep their slots, so that the queue never has more unread completions than its depth.
     tail: Atomic<u32>,
     depth: u32,
-    /// How many bytes the device takes inline, where that is as much as may be injected.
+    /// Number of bytes that the device takes inline, if all injected data goes inline; 0 otherwise.
     inline_size: Atomic<u32>,
     direction: WqDirection,
     is_drained: AtomicFlag,
@@ -182,28 +185,30 @@ pub(super) struct WorkQueue {
     producer: BiasedLock<Producer>,
     post_stats: PostStats,
     comp_stats: CompStats,
-    /// One past the last operation whose completion has been put off.
+    /// One past the last operation whose completion has been moved to the backlog.
     deferred_end: Atomic<u32>,
-    /// Whether completions come in any order at the end, one for each operation: what is posted in siw's
-    /// error state is flushed at once, what was posted before it may be so later.
+    /// Set for siw: once an operation has failed, completions come in any order, one for each
+    /// operation. A work request that is posted in siw's error state is flushed at once, one that
+    /// was posted earlier perhaps later.
     completes_out_of_order: bool,
-    /// Where they do, which one the marker is, and a bit above that, once it has come back.
+    /// Number of the drain marker of such a queue, with [`MARKER_COMPLETED`] once it has completed.
     drain_marker: Atomic<u64>,
-    /// Operations that take several requests, where there are such.
+    /// Operations that take several work requests, if the queue has any.
     cas_atomics: Option<CasAtomicTable>,
-    /// How many nudges may be posted beside the operations, without `head`.
+    /// Maximum number of siw kicks in flight, which are posted without a slot and without the lock.
     max_kicks: u32,
     pd: Arc<Pd>,
-    /// Its queue pair's, once there is one.
+    /// Number of the queue pair, once there is one.
     qp_num: Atomic<u32>,
-    /// Whose receives come here, if they are not its own.
+    /// Attachment to a shared receive context, if the endpoint uses one.
     srx_attachment: SetOnce<SrxAttachment>,
     /// Set by the first `set_fast_path(true)`, which removes the second bar of [`Self::new`].
     fast_path_was_enabled: AtomicFlag,
 }
 
 impl WorkQueue {
-    /// A queue for `depth` operations of at most `width` addresses at a time. May sleep.
+    /// Creates a queue for `depth` operations of at most `width` scatter/gather elements each. May
+    /// sleep.
     pub(super) fn new(
         serial: Option<Arc<BiasOwner>>,
         pd: &Arc<Pd>,
@@ -213,12 +218,12 @@ impl WorkQueue {
     ) -> Result<Arc<Self>> {
         let is_loose = pd.device().protocol() == Protocol::Iwarp;
         let most_unsignalled = match is_loose {
-            // siw has no completion for an unsignalled request that fails.
+            // siw reports no completion for an unsignalled work request that fails.
             true => 0,
             // The rest of the queue can be used while these wait to be retired.
             false => (depth / 4).saturating_sub(1),
         };
-        // One slot more, for the marker of a drain.
+        // The additional slot is the drain marker's.
         let ring = WrRing::new(
             pd.clone(),
             depth.checked_add(1).ok_or(Errno::EINVAL)?,
@@ -265,14 +270,15 @@ impl WorkQueue {
             }? Error),
             GFP_KERNEL,
         )?;
-        // One bar until it has a target, and one until its endpoint is connected.
+        // One bar until the queue has a target, and one until its endpoint is connected.
         wq.producer.bar();
         wq.producer.bar();
         Ok(wq)
     }
 
-    /// Allows or forbids the fast path of posting, which needs an endpoint that is connected both ways. The first call
-    /// with true allows it, later ones have no effect; each call with false forbids it for good.
+    /// Allows or forbids the fast path of posting, which needs an endpoint that is connected both
+    /// ways. The first call with true allows it, later ones have no effect; each call with false
+    /// forbids it for good.
     pub(super) fn set_fast_path(&self, is_plain: bool) {
         match is_plain {
             true if self.fast_path_was_enabled.xchg(true, Full) => {}
@@ -285,38 +291,40 @@ impl WorkQueue {
     /// Locks the queue for a data call.
     #[inline(always)]
     fn lock_data(&self) -> BiasedGuard<'_, Producer> {
-        // SAFETY: By their safety requirements nobody locks the queue while the functions that return a guard, or call
-        // back with one, have it locked; all others here unlock it before they return. They are reached from the
-        // consumer's data calls, and otherwise with an `ExclusiveGuard`.
+        // SAFETY: By their safety requirements, callers do not lock the queue while the functions
+        // that return a guard, or call back with one, have it locked; all other functions here
+        // unlock it before they return. They are reached from the consumer's data calls, and
+        // otherwise with an `ExclusiveGuard`.
         unsafe { self.producer.enter() }
     }
 
-    /// Those of its operations that take several requests.
+    /// Returns the operations that take several work requests, if the queue has any.
     #[inline]
     pub(super) fn cas_atomics(&self) -> Option<&CasAtomicTable> {
         self.cas_atomics.as_ref()
     }
 
-    /// Which way its messages go.
+    /// Returns the direction of the messages.
     #[inline]
     pub(super) fn direction(&self) -> WqDirection {
         self.direction
     }
 
-    /// How many bytes better go inline; 0 before the queue is open.
+    /// Returns the number of bytes that go inline at most; 0 before the queue has a target.
     #[inline(always)]
     pub(super) fn inline_size(&self) -> u32 {
         read_once(&self.inline_size)
     }
 
-    /// The most completions that it can have under way, whatever they are of.
+    /// Returns the maximum number of entries that the queue can have in its completion queue.
     pub(super) fn max_cq_entries(&self) -> u32 {
-        // One slot more has been found to be possible, and nobody asks for as many as that.
+        // One more operation than `depth` has been found to be possible; consumers do not ask for
+        // depths where that matters.
         self.depth.saturating_add(self.extra_cq_entries())
     }
 
-    /// Those of them that are not of operations with a slot: the marker's, those of nudges, those of
-    /// operations that take several requests, and the one that siw tells twice.
+    /// Returns the number of those entries that belong to no slot: of the drain marker, of siw
+    /// kicks, of operations that take several work requests, and of the one that siw reports twice.
     pub(super) fn extra_cq_entries(&self) -> u32 {
         let cells = self
             .cas_atomics
@@ -325,17 +333,18 @@ impl WorkQueue {
         1 + self.max_kicks + cells + u32::from(self.completes_out_of_order)
     }
 
-    /// Whether an operation has completed, read or not, of a queue that is new.
+    /// Returns whether an operation has completed, read or not. Meant for a queue that has just
+    /// been enabled.
     pub(super) fn has_completed(&self) -> bool {
         self.tail.load(Acquire) != 0 || self.deferred_end.load(Acquire) != 0
     }
 
-    /// Memory for injected data of at most `size` bytes at a time. May sleep.
+    /// Allocates buffers for injected data of at most `size` bytes each. May sleep.
     pub(super) fn new_inject_bufs(&self, size: usize) -> Result<InjectBufs> {
         InjectBufs::new(self.ring.len(), size)
     }
 
-    /// From now on the queue posts to `target`; without `bounce` injected data, of at most `inject`
+    /// Makes the queue post to `target`. Without `inject_bufs` injected data, of at most `inject`
     /// bytes, goes inline.
     pub(super) fn set_target(
         &self,
@@ -350,45 +359,47 @@ impl WorkQueue {
         self.qp_num.store(target.qp.qp_num(), Relaxed);
         let mut head = self.producer.lock(others);
         if target.is_selective {
-            // The short way reports everything.
+            // The fast path reports every success.
             self.producer.bar();
         }
         if target.has_counters {
-            // Nobody else may come to tell that an operation is over.
+            // A counter counts from completions, so each operation is signalled.
             head.max_unsignalled = 0;
         }
         if target.template.direction() != self.direction {
-            // The fast path takes the poster for one of the queue's own direction.
+            // The fast path relies on a template of the queue's own direction.
             self.producer.bar();
         }
         let before = head.target.replace(target);
         head.inject_bufs = inject_bufs;
         if before.is_none() {
-            // SAFETY: This removes the bar that is there without a target, which is that of `new` or `shut`.
+            // SAFETY: This removes the bar that is there without a target, which is that of `new`
+            // or `take_target`.
             unsafe { self.producer.unbar() };
         }
         drop(head);
         drop(before);
     }
 
-    /// From now on messages go where `share` says, to the queue pair with that number. Once in its life.
+    /// Attaches the queue to a shared receive context; its queue pair has number `number`. Called
+    /// at most once.
     pub(super) fn attach_srx(&self, attachment: SrxAttachment, number: u32) {
         self.qp_num.store(number, Relaxed);
         let _ = self.srx_attachment.populate(attachment);
     }
 
-    /// Where its messages go, if it posts no receives for them.
+    /// Returns the attachment to a shared receive context, if the endpoint uses one.
     #[inline]
     pub(super) fn srx_attachment(&self) -> Option<&SrxAttachment> {
         self.srx_attachment.as_ref()
     }
 
-    /// A message has come that took no receive of its own.
+    /// Records that a message has taken a shared receive, for [`Self::has_completed`].
     pub(super) fn set_received(&self) {
         self.deferred_end.store(1, Release);
     }
 
-    /// The queue posts no more; what it posted to is returned.
+    /// Stops posting, and returns the target that the queue had.
     pub(super) fn take_target(&self, others: &ExclusiveGuard) -> Option<PostTarget> {
         let mut head = self.producer.lock(others);
         if head.target.is_some() {
@@ -397,8 +408,9 @@ impl WorkQueue {
         head.target.take()
     }
 
-    /// Makes each post reserve room in the completion queue from now on. Returns the number of operations without
-    /// reserved room: those in flight, from `tail` on, and `unread` that wait for a reader.
+    /// Makes each post reserve room in the completion queue from now on. Returns the number of
+    /// operations without reserved room: those in flight, from `tail` on, and `unread` that wait
+    /// for a reader.
     ///
     /// # Safety
     ///
@@ -416,15 +428,15 @@ impl WorkQueue {
         let mut seq = tail;
         let mut count = unread;
         while seq != head.next_seq {
-            // SAFETY: `head` is locked, and by this function's safety requirement so is the completion queue: nobody
-            // fills or retires a slot.
+            // SAFETY: `head` is locked, and by this function's safety requirement so is the
+            // completion queue: slots are neither filled nor retired meanwhile.
             count += u32::from(unsafe { self.ring.get(seq) }.kind != OpKind::DrainMarker);
             seq = seq.wrapping_add(1);
         }
         count
     }
 
-    /// How many operations can be posted now; -FI_EOPBADSTATE when it posts nowhere.
+    /// Returns the number of operations that can be posted now; -FI_EOPBADSTATE without a target.
     pub(super) fn free_slots(&self) -> Result<usize> {
         let head = self.lock_data();
         if head.target.is_none() {
@@ -434,17 +446,17 @@ impl WorkQueue {
         Ok(self.depth.saturating_sub(used) as usize)
     }
 
-    /// Whether the success of an operation is reported that is posted like this.
+    /// Returns whether the success of an operation that is posted with `policy` is reported.
     pub(super) fn is_reported(&self, policy: ReportPolicy) -> Result<bool> {
-        // SAFETY: It locks nothing.
+        // SAFETY: The closure locks nothing.
         unsafe { self.with_target(|target| Ok(target.op_kind(policy) == OpKind::Reported)) }
     }
 
-    /// Does something with where the queue posts to, with the queue locked.
+    /// Calls `f` with the target of the queue, with the queue locked.
     ///
     /// # Errors
     ///
-    /// -FI_EOPBADSTATE when it posts nowhere, and what `f` says.
+    /// -FI_EOPBADSTATE without a target, and the errors of `f`.
     ///
     /// # Safety
     ///
@@ -457,7 +469,7 @@ impl WorkQueue {
         f(head.target.as_ref().ok_or(Errno::EOPBADSTATE)?)
     }
 
-    /// Whether a signalled operation has no completion yet, read or not.
+    /// Returns whether a signalled operation has no completion yet, read or not.
     pub(super) fn has_signalled_in_flight(&self, others: &ExclusiveGuard) -> bool {
         let head = self.producer.lock(others);
         let signalled = head
@@ -468,12 +480,13 @@ impl WorkQueue {
         is_behind(self.tail.load(Acquire)) && is_behind(self.deferred_end.load(Acquire))
     }
 
-    /// The completion of `seq` has been taken from the device, and its reader will come later.
+    /// Records that the completion of `seq` has been polled from the device into the backlog.
     pub(super) fn set_deferred_end(&self, seq: u32) {
         self.deferred_end.store(seq.wrapping_add(1), Release);
     }
 
-    /// The marker has come back, and with it everything before it, unless the queue is loose.
+    /// Records that the drain marker has completed. On a queue that completes in order, everything
+    /// before it has completed, too.
     #[cold]
     pub(super) fn complete_marker(&self, seq: u32) {
         match self.completes_out_of_order {
@@ -484,8 +497,8 @@ impl WorkQueue {
         }
     }
 
-    /// Marks a loose queue as drained if every operation before a completed marker has a completion; operations
-    /// before `tail` have been retired.
+    /// Marks a queue that completes out of order as drained if the marker and every operation
+    /// before it have a completion; operations before `tail` have been retired.
     ///
     /// # Safety
     ///
@@ -508,12 +521,12 @@ impl WorkQueue {
         }
     }
 
-    /// Whether completions come in any order at the end.
+    /// Returns whether completions come in any order once an operation has failed.
     pub(super) fn completes_out_of_order(&self) -> bool {
         self.completes_out_of_order
     }
 
-    /// The completion of `seq` is put off; false if it has been met before.
+    /// Marks operation `seq` as moved to the backlog; returns false if it was marked before.
     ///
     /// # Safety
     ///
@@ -526,9 +539,10 @@ impl WorkQueue {
         }
     }
 
-    /// Retires the failed operation `seq`, as soon as those before it have been told of: until then their
-    /// slots are theirs. `ahead` counts those that wait so: there is nothing to be looked for behind the
-    /// last of them, if the slots are the poster's. Otherwise like [`Self::advance_tail`].
+    /// Retires the failed operation `seq` as soon as all operations before it have been reported;
+    /// until then their slots stay in use. `ahead` counts the operations that wait for that, so
+    /// that the search ends behind the last of them and never reaches a slot that the poster may
+    /// fill. Returns what [`Self::advance_tail`] returns.
     ///
     /// # Safety
     ///
@@ -556,18 +570,18 @@ impl WorkQueue {
         }
     }
 
-    /// Where they go for a data call.
+    /// Returns the completion queue of the target, for a data call.
     pub(super) fn cq_for_data_call(&self) -> Option<Arc<Cq>> {
         let head = self.lock_data();
         head.target.as_ref().map(|target| target.cq.clone())
     }
 
-    /// Where the queue's completions go, while it posts.
+    /// Returns the completion queue of a queue that has a target or an open attachment.
     pub(super) fn bound_cq(&self, others: &ExclusiveGuard) -> Option<Arc<Cq>> {
         self.bound_cq_and_id(others).map(|(cq, _)| cq)
     }
 
-    /// The same, with the queue's place in that one's table.
+    /// Returns that completion queue, with the index of this queue in its table.
     pub(super) fn bound_cq_and_id(&self, others: &ExclusiveGuard) -> Option<(Arc<Cq>, WqId)> {
         if let Some(share) = self.srx_attachment() {
             return share.cq_if_open();
@@ -602,8 +616,8 @@ impl WorkQueue {
         unsafe { self.slot_reader()(seq) }
     }
 
-    /// Retires the operation `seq` and those before it, from `tail` on, which moves; says how many
-    /// there are.
+    /// Retires operation `seq` and those before it, from `tail` on, which moves. Returns their
+    /// number.
     ///
     /// # Safety
     ///
@@ -628,7 +642,8 @@ impl WorkQueue {
     pub(super) unsafe fn advance_tail(&self, tail: &mut u32, seq: u32) -> u32 {
         let end = seq.wrapping_add(1);
         let count = end.wrapping_sub(*tail);
-        // SAFETY: A completion ends the operations before it too; their slots are not reused before `publish_tail`.
+        // SAFETY: A completion ends the operations before it too; their slots are not reused before
+        // `publish_tail`.
         unsafe { self.ring.unmap(*tail, end) };
         *tail = end;
         count
@@ -638,21 +653,22 @@ impl WorkQueue {
     ///
     /// # Safety
     ///
-    /// The caller holds the completion queue's lock; the operations before `tail` have been retired, and nobody uses
-    /// their slots any more. `tail` is not before that of an earlier call.
+    /// The caller holds the completion queue's lock; the operations before `tail` have been
+    /// retired, and their slots are not used any more. `tail` is not before that of an earlier
+    /// call.
     #[inline(always)]
     pub(super) unsafe fn publish_tail(&self, tail: u32) {
         // Pairs with the acquire in the posting path.
         store_release(&self.tail, tail);
     }
 
-    /// Undoes the mappings of the operations from `from` through `last`, which have completed, and
-    /// hands `visit` each with its flags, but for the marker.
+    /// Unmaps the memory of the operations from `from` through `last`, which have completed, and
+    /// calls `visit` with the number and flags of each one, the drain marker excepted.
     ///
     /// # Safety
     ///
-    /// The caller holds the completion queue's lock; `last` has completed, or each of them where the queue is loose,
-    /// and none of them has been retired.
+    /// The caller holds the completion queue's lock. `last` has completed, or each operation of the
+    /// range if the queue completes out of order, and no operation of the range has been retired.
     pub(super) unsafe fn for_each_completed(
         &self,
         from: u32,
@@ -660,12 +676,12 @@ impl WorkQueue {
         mut visit: impl FnMut(u32, u64),
     ) {
         let end = last.wrapping_add(1);
-        // SAFETY: A completion ends the operations before it too, and by this function's safety requirement none has
-        // been retired. What is undone here is not there any more when they are.
+        // SAFETY: A completion ends the operations before it too, and by this function's safety
+        // requirement they have not been retired. Retiring them later finds no mappings to undo.
         unsafe { self.ring.unmap(from, end) };
         let mut seq = from;
         while seq != end {
-            // SAFETY: As above: the slot is ours.
+            // SAFETY: As above: the caller is the slot's user.
             let slot = unsafe { self.ring.get(seq) };
             if slot.kind != OpKind::DrainMarker {
                 visit(seq, slot.completion_info().0);
@@ -680,23 +696,25 @@ impl WorkQueue {
     ///
     /// The caller holds the completion queue's lock; `seq` has been posted by the caller, and has not been retired.
     pub(super) unsafe fn update_slot(&self, seq: u32, change: impl FnOnce(&mut WrSlot)) {
-        // SAFETY: The poster does not use the slot any more, and others use it under the lock, which is held.
+        // SAFETY: The poster does not use the slot any more, and other users hold the lock, which
+        // is held here.
         unsafe { self.ring.update(seq, change) };
     }
 
-    /// The marker has come back: everything before it has a completion.
+    /// Marks the queue as drained: everything before the drain marker has a completion.
     #[cold]
     pub(super) fn set_drained(&self) {
         self.is_drained.store(true, Release);
     }
 
-    /// Whether the marker has come back.
+    /// Returns whether everything before the drain marker has a completion.
     pub(super) fn is_drained(&self) -> bool {
         self.is_drained.load(Acquire)
     }
 
-    /// Retires everything from `tail` on, after the queue pair has been destroyed: each context that has not been
-    /// handed out goes to `reclaim`. Returns how many there were, markers aside.
+    /// Retires everything from `tail` on, after the queue pair has been destroyed. Each context
+    /// that has not been reported goes to `reclaim`. Returns the number of operations, markers
+    /// excepted.
     ///
     /// # Safety
     ///
@@ -710,7 +728,8 @@ impl WorkQueue {
     ) -> u32 {
         let end = self.producer.lock(others).next_seq;
         let mut seq = tail;
-        // SAFETY: By this function's safety requirement nothing is under way any more, and nobody else retires.
+        // SAFETY: By this function's safety requirement nothing is in flight any more, and no other
+        // thread retires.
         unsafe { self.ring.unmap(seq, end) };
         let mut count = 0;
         while seq != end {
@@ -718,7 +737,7 @@ impl WorkQueue {
             let slot = unsafe { self.ring.get(seq) };
             match slot.kind {
                 OpKind::DrainMarker => {}
-                // The last one stands for the buffer.
+                // The last piece stands for the buffer.
                 OpKind::MultiRecv => count += 1,
                 OpKind::Reported | OpKind::Silent | OpKind::LastMultiRecv => {
                     if !slot.is_reported {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The short way into a queue, which nearly everything takes.
+//! The fast path of posting, which most posts take.
 //!
-//! It is there while no others are about, the endpoint is connected both ways, every success is
-//! reported, and everything fits into the completion queue: the gate of `head` is barred for each of these
-//! that is not so, and a post looks at one number. Where the consumer's data calls may meet it has the lock,
-//! and is another function. What finds it shut, or is to be
-//! traced, goes by [`posting`](super::posting).
+//! The fast path is open while the data calls need no lock, the endpoint is connected both ways,
+//! every success is reported, and all completions fit into the completion queue. For each condition
+//! that does not hold, the lock of `producer` is barred, so that a post checks a single number.
+//! Data calls that may run concurrently take the lock, in another instance of the function. A post
+//! that finds the fast path barred, or is to be traced, goes by [`post`](super::post).
 
 use super::{
     OpKind,
@@ -33,31 +33,32 @@ use core::{
 };
 use kernel::error::Result;
 
-/// A post by the short way: it has its slot and its number, is counted, and `settle` or `finish_silent`
-/// ends it.
+/// A post on the fast path: its slot is filled and its number taken, and it is counted. `finish` or
+/// `finish_silent` ends it.
 ///
 /// # Invariants
 ///
-/// `poster` is that of `head`, which is locked.
+/// `template` is that of `producer`, which is locked.
 pub(in crate::prov::verbs) struct FastPost<'a, P> {
-    /// Where it is posted.
+    /// Queue that it is posted to.
     pub(in crate::prov::verbs) wq: &'a WorkQueue,
     producer: BiasedGuard<'a, Producer>,
     template: NonNull<P>,
-    /// The number that its completion brings back.
+    /// `wr_id` of the work request.
     pub(in crate::prov::verbs) wr_id: u64,
     kind: StatKind,
 }
 
 impl<P> FastPost<'_, P> {
-    /// What to post with.
+    /// Returns the template to post with.
     #[inline(always)]
     pub(in crate::prov::verbs) fn template(&mut self) -> &mut P {
-        // SAFETY: By the type invariant it is there, and nobody else uses it.
+        // SAFETY: By the type invariant it is there, and the lock makes this its only user.
         unsafe { self.template.as_mut() }
     }
 
-    /// Nothing has been posted, of so many bytes: slot and number are the next one's.
+    /// Undoes a post of `len` bytes that the device has not taken: the next post gets its slot and
+    /// number.
     #[cold]
     fn undo_post(&mut self, len: usize) {
         self.producer.next_seq = self.producer.next_seq.wrapping_sub(1);
@@ -66,21 +67,22 @@ impl<P> FastPost<'_, P> {
 }
 
 impl FastPost<'_, SendTemplate> {
-    /// Whether its success is to be signalled, although nobody is told of it.
+    /// Returns whether the work request has to be signalled although its success is not reported.
     #[inline(always)]
     pub(in crate::prov::verbs) fn needs_signal(&self) -> bool {
         self.producer
             .is_signal_due(self.producer.next_seq.wrapping_sub(1))
     }
 
-    /// How many have been posted unsignalled before it, since the last signalled one.
+    /// Returns the number of operations posted unsignalled before this one, since the last
+    /// signalled one.
     #[inline(always)]
     fn unsignalled(&self) -> u32 {
         self.producer
             .unsignalled_before(self.producer.next_seq.wrapping_sub(1))
     }
 
-    /// The operation has been posted signalled, or has not been posted.
+    /// Ends a post that was signalled; `posted` says whether the device has taken it.
     #[inline(always)]
     pub(in crate::prov::verbs) fn finish(mut self, posted: &Result) {
         if posted.is_err() {
@@ -88,7 +90,8 @@ impl FastPost<'_, SendTemplate> {
         }
     }
 
-    /// The operation, of which nobody is told, has been posted as [`Self::signal`] said, or has not.
+    /// Ends a post that is not reported and was signalled as [`Self::needs_signal`] says; `posted`
+    /// says whether the device has taken it.
     #[inline(always)]
     pub(in crate::prov::verbs) fn finish_silent(mut self, posted: &Result) {
         match posted {
@@ -111,7 +114,7 @@ impl FastPost<'_, SendTemplate> {
 }
 
 impl FastPost<'_, RecvTemplate> {
-    /// The receive has been posted, or has not.
+    /// Ends the post; `posted` says whether the device has taken it.
     #[inline(always)]
     pub(in crate::prov::verbs) fn finish(mut self, posted: &Result) {
         if posted.is_err() {
@@ -121,13 +124,13 @@ impl FastPost<'_, RecvTemplate> {
 }
 
 impl WorkQueue {
-    /// Begins to send, write or read so many bytes, which is reported with `flags` if it is reported; if
-    /// the short way is there and the queue is not full: the one of data calls that are alone, or the one of
-    /// those that lock.
+    /// Begins a send, write or read of `len` bytes, whose completion has `flags`. Returns None if
+    /// the fast path is barred or the queue looks full. `LOCKS` selects the instance for data calls
+    /// that may run concurrently and take the lock.
     ///
     /// # Safety
     ///
-    /// The queue is a send queue, and the requirements of [`WorkQueue::begin`] hold.
+    /// The queue is a send queue, and the requirements of [`WorkQueue::begin_post`] hold.
     #[inline(always)]
     pub(in crate::prov::verbs) unsafe fn begin_fast_send<const LOCKS: bool>(
         &self,
@@ -135,7 +138,8 @@ impl WorkQueue {
         (flags, len): (u64, usize),
         kind: OpKind,
     ) -> Option<FastPost<'_, SendTemplate>> {
-        // SAFETY: By this function's safety requirement; the queue is unbarred only with a poster of its direction.
+        // SAFETY: By this function's safety requirement; the queue is unbarred only with a template
+        // of its direction.
         unsafe {
             self.begin_fast::<_, LOCKS>((context, flags, kind), len, |poster| match poster {
                 WrTemplate::Send(sender) => sender,
@@ -144,11 +148,11 @@ impl WorkQueue {
         }
     }
 
-    /// The same for a receive.
+    /// Begins a receive like [`Self::begin_fast_send`] begins a send.
     ///
     /// # Safety
     ///
-    /// The queue is a receive queue, and the requirements of [`WorkQueue::begin`] hold.
+    /// The queue is a receive queue, and the requirements of [`WorkQueue::begin_post`] hold.
     #[inline(always)]
     pub(in crate::prov::verbs) unsafe fn begin_fast_recv<const LOCKS: bool>(
         &self,
@@ -165,11 +169,12 @@ impl WorkQueue {
         }
     }
 
-    /// Fills a slot and takes its number, as [`Self::begin_fast_send`] and [`Self::begin_fast_recv`] do.
+    /// Fills a slot and takes its number, for [`Self::begin_fast_send`] and
+    /// [`Self::begin_fast_recv`].
     ///
     /// # Safety
     ///
-    /// The requirements of [`WorkQueue::begin`] hold.
+    /// The requirements of [`WorkQueue::begin_post`] hold.
     #[inline(always)]
     unsafe fn begin_fast<P, const LOCKS: bool>(
         &self,
@@ -189,7 +194,7 @@ impl WorkQueue {
         if seq == head.free_end {
             return None;
         }
-        // SAFETY: The gate is barred as long as it is not there.
+        // SAFETY: The lock is barred as long as there is no target.
         let target = unsafe { head.target.as_mut().unwrap_unchecked() };
         let poster = NonNull::from(poster(&mut target.template));
         let wr_id = target.wq_id.wr_id(seq);
@@ -202,7 +207,8 @@ impl WorkQueue {
         };
         // SAFETY: The slot is ours: `head` is locked, and `tail` shows it to be free.
         unsafe { self.ring.fill(seq, slot) };
-        // Taken back if it is not posted: nobody looks before that. Read again, as registers are few here.
+        // Undone if it is not posted; it is not read before that, as the queue is locked. Read
+        // again here because registers are few.
         head.next_seq = head.next_seq.wrapping_add(1);
         let kind = StatKind::from_flags(flags);
         self.post_stats.record_post(kind, len);

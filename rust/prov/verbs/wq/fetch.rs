@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests that bring something back from the peer's memory. Any context; nothing here sleeps or
-//! allocates.
+//! Work requests that return data from the peer's memory: reads and fetching atomics. Any context;
+//! nothing here sleeps or allocates.
 
 use super::{
     OpDesc,
@@ -30,12 +30,12 @@ use crate::{
 };
 
 impl WorkQueue {
-    /// Posts what `request` makes of its number, the addresses of at most `limit` pieces of memory, and
-    /// its flags.
+    /// Posts the work request that `request` builds from its `wr_id`, at most `limit`
+    /// scatter/gather elements, and its flags.
     ///
     /// # Errors
     ///
-    /// Those of [`WorkQueue::begin`] and [`SgeList::add`], and what the device says.
+    /// Those of [`WorkQueue::begin_post`] and [`SgeList::push_memory`], and the device's.
     ///
     /// # Safety
     ///

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The way into a queue: a post is begun, which locks the queue, and settled.
+//! The posting path of a queue: `begin_post` locks the queue and fills a slot, `finish` accounts
+//! for the posted work request.
 
 use super::{
     OpKind,
@@ -30,28 +31,28 @@ use crate::{
 use core::ptr::NonNull;
 use kernel::sync::atomic::Acquire;
 
-/// What is posted, as far as the queue is concerned.
+/// Description of an operation, as far as the queue needs it.
 #[derive(Clone, Copy)]
 pub(in crate::prov::verbs) struct OpDesc {
     pub(in crate::prov::verbs) context: Context,
-    /// Those of its completion.
+    /// Flags of the completion.
     pub(in crate::prov::verbs) flags: u64,
-    /// Bytes of its memory.
+    /// Number of bytes of its memory.
     pub(in crate::prov::verbs) len: usize,
     pub(in crate::prov::verbs) report_policy: ReportPolicy,
 }
 
-/// Whether the success of an operation is reported.
+/// Policy for reporting the success of an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::prov::verbs) enum ReportPolicy {
     Always,
-    /// Unless the completion queue is bound for selective completion.
+    /// Reported unless the completion queue is bound with FI_SELECTIVE_COMPLETION.
     PerBinding,
     Never,
-    /// It is no operation but a [`OpKind::Marker`].
+    /// Not an operation, but an [`OpKind::DrainMarker`].
     DrainMarker,
-    /// It is a receive into a piece of a buffer, which begins at `start`; the last one is always
-    /// reported, each of the others as the consumer asks.
+    /// Receive into a piece of a multi-receive buffer; the piece begins at `start`. The last piece
+    /// is always reported, the others as the consumer asks.
     MultiRecv {
         start: usize,
         last: bool,
@@ -60,7 +61,7 @@ pub(in crate::prov::verbs) enum ReportPolicy {
 }
 
 impl OpDesc {
-    /// The marker of a drain.
+    /// The drain marker.
     pub(in crate::prov::verbs) const DRAIN_MARKER: Self = Self {
         context: Context::NULL,
         flags: 0,
@@ -69,26 +70,27 @@ impl OpDesc {
     };
 }
 
-/// What a post may use whose memory has to be put together.
+/// Resources of the slot for a post whose memory has to be mapped or copied.
 pub(in crate::prov::verbs) struct PostResources<'a> {
-    /// Where to post.
+    /// Queue pair to post to.
     pub(in crate::prov::verbs) qp: &'a Qp,
-    /// Where to put the mappings that are to be undone when it completes.
+    /// Place for the mappings that are undone when the operation completes.
     pub(in crate::prov::verbs) mappings: &'a mut [Option<DmaMapping>],
-    /// Memory of its own until it completes; none where injected data goes inline.
+    /// Buffer that belongs to the operation until it completes; none where injected data goes
+    /// inline.
     pub(in crate::prov::verbs) inject_buf: Option<InjectBuf<'a>>,
 }
 
-/// A post under way, which [`Self::settle`] ends.
+/// A post in progress, which [`Self::finish`] ends.
 ///
 /// # Invariants
 ///
-/// `target` is that of `head`, which is locked.
+/// `target` is that of `producer`, which is locked.
 pub(in crate::prov::verbs) struct PostGuard<'a> {
     producer: BiasedGuard<'a, Producer>,
     target: NonNull<PostTarget>,
     wq: &'a WorkQueue,
-    /// Whether its success is to be signalled.
+    /// Whether the work request has to be signalled.
     pub(in crate::prov::verbs) is_signalled: bool,
     is_silent: bool,
     has_reservation: bool,
@@ -97,54 +99,54 @@ pub(in crate::prov::verbs) struct PostGuard<'a> {
 impl<'a> PostGuard<'a> {
     #[inline]
     fn target(&self) -> &PostTarget {
-        // SAFETY: By the type invariant it is there, and nobody changes it.
+        // SAFETY: By the type invariant it is there, and nothing changes it while the lock is held.
         unsafe { self.target.as_ref() }
     }
 
-    /// Where to post.
+    /// Returns the queue pair to post to.
     #[inline]
     pub(in crate::prov::verbs) fn qp(&self) -> &Qp {
         &self.target().qp
     }
 
-    /// The number that its completion brings back.
+    /// Returns the `wr_id` of the work request.
     #[inline]
     pub(in crate::prov::verbs) fn wr_id(&self) -> u64 {
         self.target().wq_id.wr_id(self.producer.next_seq)
     }
 
-    /// Whether a read before it may not have completed.
+    /// Returns whether an earlier RDMA read may not have completed.
     #[inline]
     pub(in crate::prov::verbs) fn follows_read(&self) -> bool {
         let tail = self.producer.free_end.wrapping_sub(self.wq.depth);
         self.producer.read_end.wrapping_sub(tail) as i32 > 0
     }
 
-    /// What it may use.
+    /// Returns the resources of the slot.
     pub(in crate::prov::verbs) fn resources(&mut self) -> PostResources<'_> {
         let ring = &self.wq.ring;
         let index = ring.index(self.producer.next_seq);
         let inject_bufs = self.producer.inject_bufs.as_ref();
         PostResources {
             qp: self.qp(),
-            // SAFETY: The slot is ours; see `WorkQueue::begin`.
+            // SAFETY: The slot is ours; see `WorkQueue::begin_post`.
             mappings: unsafe { ring.slot_mappings(index) },
             // SAFETY: As above.
             inject_buf: inject_bufs.map(|bounce| unsafe { bounce.buf(index) }),
         }
     }
 
-    /// The operation has been posted, or has not.
+    /// Ends the post; `posted` says whether the device has taken it. Returns `posted`.
     #[inline(always)]
     pub(in crate::prov::verbs) fn finish(self, op: &OpDesc, posted: Result) -> Result {
         self.finish_one(op, posted).1
     }
 
-    /// [`Self::settle`], with the queue locked for the next one.
+    /// Ends the post like [`Self::finish`], and returns the lock, for the next post.
     #[inline(always)]
     fn finish_one(mut self, op: &OpDesc, posted: Result) -> (BiasedGuard<'a, Producer>, Result) {
         match posted {
-            // What room it has taken is its completion's now.
+            // The reserved entry, if any, belongs to the completion now.
             Ok(()) => {
                 self.producer.advance(op, self.is_signalled, self.is_silent);
                 self.wq.post_stats.record_post(op.stat_kind(), op.len);
@@ -166,7 +168,7 @@ impl OpDesc {
 }
 
 impl PostGuard<'_> {
-    /// Nothing has been posted.
+    /// Undoes the reservation of an operation that was not posted, and traces the error.
     #[cold]
     fn undo_post(&self, op: &OpDesc, errno: Errno) {
         self.wq.trace_post_error(op, errno);
@@ -177,7 +179,7 @@ impl PostGuard<'_> {
 }
 
 impl PostTarget {
-    /// What a slot is used for by an operation that is reported like this.
+    /// Returns the kind of the slot of an operation that is posted with `policy`.
     #[inline(always)]
     pub(super) fn op_kind(&self, policy: ReportPolicy) -> OpKind {
         match policy {
@@ -195,7 +197,7 @@ impl PostTarget {
 }
 
 impl Producer {
-    /// Where it posts to: there, and as it is, as long as the queue is locked.
+    /// Returns the target, which stays valid and unchanged as long as the queue is locked.
     #[inline(always)]
     fn target(&self) -> Result<NonNull<PostTarget>> {
         match &self.target {
@@ -204,10 +206,10 @@ impl Producer {
         }
     }
 
-    /// Counts an operation that has been posted.
+    /// Accounts for an operation that has been posted.
     #[inline(always)]
     fn advance(&mut self, op: &OpDesc, signal: bool, is_silent: bool) {
-        // A marker may take the one that is nobody else's.
+        // A marker may take the additional slot.
         if self.next_seq == self.free_end {
             self.free_end = self.free_end.wrapping_add(1);
         }
@@ -224,14 +226,16 @@ impl Producer {
         }
     }
 
-    /// Returns whether the silent operation `seq` needs a completion of the device: enough before it have none, or
-    /// no slot is known behind it, and these slots are released only with a completion.
+    /// Returns whether the silent operation `seq` has to be signalled: `max_unsignalled` operations
+    /// before it are not, or it takes the last slot known to be free. Only a completion releases
+    /// slots.
     #[inline(always)]
     pub(super) fn is_signal_due(&self, seq: u32) -> bool {
         self.unsignalled_before(seq) >= self.max_unsignalled || seq.wrapping_add(1) == self.free_end
     }
 
-    /// How many before `seq` have been posted unsignalled since the last signalled one.
+    /// Returns the number of operations before `seq` that were posted unsignalled since the last
+    /// signalled one.
     #[inline(always)]
     pub(super) fn unsignalled_before(&self, seq: u32) -> u32 {
         match self.silent_end == seq {
@@ -242,33 +246,34 @@ impl Producer {
 }
 
 impl WorkQueue {
-    /// Begins to post one operation; the queue is locked as long as what is returned is there.
+    /// Begins to post one operation; the queue is locked as long as the returned guard exists.
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN when the queue or its completion queue is full, -FI_EOPBADSTATE when it posts
-    /// nowhere.
+    /// -FI_EAGAIN when the queue or its completion queue is full, -FI_EOPBADSTATE without a target.
     ///
     /// # Safety
     ///
-    /// The call is made for a data call, or the caller has an [`Others`](crate::abi::serial::Others) of the domain. The
-    /// caller does not lock the queue before what this returns is dropped.
+    /// The call is made for a data call, or the caller has an [`ExclusiveGuard`] of the domain. The
+    /// caller does not lock the queue before it has dropped the guard.
+    ///
+    /// [`ExclusiveGuard`]: crate::abi::biased_lock::ExclusiveGuard
     #[inline(always)]
     pub(in crate::prov::verbs) unsafe fn begin_post(&self, op: &OpDesc) -> Result<PostGuard<'_>> {
         self.begin_post_locked(self.lock_data(), op)
     }
 
-    /// Posts `count` operations, for which there is room or none is posted: `post` posts the one with
-    /// a number.
+    /// Posts `count` operations; posts none if the queue has not that many free slots. `post(guard,
+    /// i)` posts operation `i`.
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN, those of [`Self::begin`], and what `post` says; with the number of the last one that
-    /// has been posted all the same, and the one that it has in the queue.
+    /// -FI_EAGAIN, the errors of [`Self::begin_post`], and those of `post`. The error comes with
+    /// the index and the sequence number of the last operation that has been posted, if any.
     ///
     /// # Safety
     ///
-    /// The call is made for a data call; `what` and `post` do not lock the queue.
+    /// The call is made for a data call; `op_at` and `post` do not lock the queue.
     pub(in crate::prov::verbs) unsafe fn post_all(
         &self,
         count: u32,
@@ -322,7 +327,7 @@ impl WorkQueue {
         let usage = target.op_kind(op.report_policy);
         let signal = usage != OpKind::Silent
             || head.is_signal_due(head.next_seq)
-            // Other queues need the room that it takes.
+            // Other queues need the entry that it reserves.
             || head.is_accounting;
         let slot = WrSlot {
             context: op.context,
@@ -351,8 +356,8 @@ impl WorkQueue {
         })
     }
 
-    /// Finds a free slot, and takes room in the completion queue if that is counted: true then. None
-    /// when there is neither.
+    /// Finds a free slot, and reserves an entry of the completion queue if entries are counted;
+    /// returns whether it has. Returns None without a free slot or entry.
     #[inline(always)]
     fn reserve_slot(&self, producer: &mut Producer, is_marker: bool) -> Option<bool> {
         if producer.next_seq == producer.free_end {
@@ -360,19 +365,20 @@ impl WorkQueue {
             producer.free_end = producer
                 .next_seq
                 .wrapping_add(self.depth.saturating_sub(used));
-            // One more slot is the marker's.
+            // The additional slot is the marker's.
             if used >= self.depth + u32::from(is_marker) {
                 return None;
             }
         }
-        // The room of a marker was reserved when the queue was registered.
+        // The entry of a marker was reserved when the queue was added to the table.
         if !producer.is_accounting || is_marker {
             return Some(false);
         }
         producer.target.as_ref()?.cq.reserve_entry().then_some(true)
     }
 
-    /// The same for a queue that is full, perhaps of what nobody will read the completion of.
+    /// Reserves a slot like [`Self::reserve_slot`] when the queue is full. Polls the completion
+    /// queue first if silent operations, which no reader may come for, hold slots.
     #[cold]
     fn reserve_slot_slow<'a>(
         &'a self,
@@ -386,7 +392,8 @@ impl WorkQueue {
             drop(head);
             return Err(self.reject_full(&cq));
         }
-        // Whoever retires holds the completion queue's lock, which comes before this one.
+        // The completion queue's lock, which retiring takes, comes before this one in the lock
+        // order.
         drop(head);
         cq.retire_silent();
         let mut head = self.lock_data();
@@ -405,7 +412,8 @@ impl WorkQueue {
         }
     }
 
-    /// Counts a post that finds no room. The next completion wakes the readers, who may sleep until a signalled one.
+    /// Counts a post that finds the queue full, and arms the completion queue for its next
+    /// completion, as readers may sleep until a solicited one. Returns -FI_EAGAIN.
     #[cold]
     fn reject_full(&self, cq: &Cq) -> Errno {
         self.post_stats.record_eagain();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a queue has done, for those who look. Whoever counts holds a lock that he needs anyway, so that
-//! it takes no more than a load and a store.
+//! Statistics of a queue. A counter is changed under a lock that its writer holds anyway, so that
+//! counting takes a load and a store only.
 
 use super::{
     WorkQueue,
@@ -35,21 +35,21 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 
-/// What is counted apart.
+/// Kinds of operations that are counted separately.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::prov::verbs) enum StatKind {
-    /// A receive or a piece of one, whose bytes are counted when they come.
+    /// Receive, or piece of a multi-receive buffer; its bytes are counted when they arrive.
     Receive,
     Send,
     Write,
     Read,
     Atomic,
-    /// No operation, but it is in the queue like one.
+    /// Not an operation, but it has a slot of the queue.
     DrainMarker,
 }
 
 impl StatKind {
-    /// Of an operation with these flags of its completion.
+    /// Returns the kind of an operation whose completion has `flags`.
     #[inline(always)]
     pub(in crate::prov::verbs) fn from_flags(flags: u64) -> Self {
         match flags {
@@ -62,15 +62,15 @@ impl StatKind {
     }
 }
 
-/// What posters count, under `head`.
+/// Counters of the posting path, under the lock of `producer`.
 #[repr(C, align(64))]
 pub(super) struct PostStats {
     posted: [StatCounter; 6],
-    /// Bytes of what has been posted, of a send queue.
+    /// Bytes of posted operations, of a send queue.
     bytes: StatCounter,
-    /// How often there was no room.
+    /// Number of posts that found the queue full.
     eagain: StatCounter,
-    /// Operations that take several requests, and their bytes, which come without `head`.
+    /// Number and bytes of operations that take several work requests; counted without the lock.
     cas_atomics: [Atomic<u64>; 2],
 }
 
@@ -84,7 +84,7 @@ impl PostStats {
         }
     }
 
-    /// Something has been posted.
+    /// Counts a posted operation.
     #[inline(always)]
     pub(super) fn record_post(&self, kind: StatKind, len: usize) {
         if let Some(count) = self.posted.get(kind as usize) {
@@ -95,7 +95,7 @@ impl PostStats {
         }
     }
 
-    /// It has not been, after all.
+    /// Undoes [`Self::record_post`].
     pub(super) fn undo_post(&self, kind: StatKind, len: usize) {
         if let Some(count) = self.posted.get(kind as usize) {
             count.take(1);
@@ -105,15 +105,15 @@ impl PostStats {
         }
     }
 
-    /// There was no room for something.
+    /// Counts a post that found the queue full.
     pub(super) fn record_eagain(&self) {
         self.eagain.add(1);
     }
 }
 
-/// What readers count, under the completion queue's lock.
+/// Counters of the completion path, under the completion queue's lock.
 pub(super) struct CompStats {
-    /// Bytes that have been received.
+    /// Bytes received.
     bytes: StatCounter,
     errors: StatCounter,
 }
@@ -128,29 +128,30 @@ impl CompStats {
 }
 
 impl WorkQueue {
-    /// So many bytes have been received. The caller holds the completion queue's lock.
+    /// Counts received bytes. The caller holds the completion queue's lock.
     #[inline(always)]
     pub(in crate::prov::verbs) fn record_received(&self, bytes: u64) {
         self.comp_stats.bytes.add(bytes);
     }
 
-    /// An operation has failed. The caller holds the completion queue's lock.
+    /// Counts a failed operation. The caller holds the completion queue's lock.
     #[cold]
     pub(in crate::prov::verbs) fn record_error(&self) {
         self.comp_stats.errors.add(1);
     }
 
-    /// An operation that takes several requests has begun.
+    /// Counts an operation that takes several work requests, when it begins.
     pub(in crate::prov::verbs) fn record_cas_atomic(&self, len: usize) {
         for (count, more) in self.post_stats.cas_atomics.iter().zip([1, len as u64]) {
             let _ = count.fetch_add(more, Relaxed);
         }
     }
 
-    /// Tells what has been done. Any context, without a lock: of what goes on meanwhile, something may
-    /// be told, and something not.
+    /// Adds the statistics to `told`. Any context, takes no lock: the values may miss operations
+    /// that are posted or completed meanwhile.
     pub(in crate::prov::verbs) fn report(&self, told: &mut ObjectInfo<'_>) {
-        // The tail first: what it is behind has been posted, if perhaps not counted yet.
+        // Before the counters: the operations before `tail` have been posted, if perhaps not
+        // counted yet.
         let tail = self.tail.load(Acquire);
         let posted = |what: StatKind| {
             self.post_stats
@@ -188,7 +189,7 @@ impl WorkQueue {
                 told.add_value(KOFI_VALUE_TX_AGAIN, self.post_stats.eagain.get());
             }
             WqDirection::Receive => {
-                // What others have posted is over where it is met.
+                // A shared receive is not posted here; the attachment counts its completions.
                 let done = match self.srx_attachment() {
                     None => all.saturating_sub(depth),
                     Some(share) => share.completed(),

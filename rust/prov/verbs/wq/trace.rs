@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What tracepoints are told of a queue's operations, and the log of what is wrong with it.
+//! Tracepoints of a queue's operations, and its log messages.
 //!
-//! While somebody listens nothing goes the short ways, which have no words for it: what is here is
-//! called from the long ones, out of line. A post is told of before the device has it, so that no
-//! completion is told of first.
+//! While a tracepoint is enabled no operation takes the fast paths, which have none. The slow paths
+//! call these functions out of line. A post is traced before the device has it, so that its
+//! completion is never traced first.
 
 use super::{
     OpDesc,
@@ -39,7 +39,7 @@ use kernel::{
 };
 
 impl WorkQueue {
-    /// Has `tell` called with where its operations are.
+    /// Calls `tell` with the device and queue pair of the queue.
     pub(in crate::prov::verbs) fn with_trace_point(&self, tell: impl FnOnce(At<'_>)) {
         tell(At {
             device: self.pd.device().name().as_c_str(),
@@ -47,7 +47,7 @@ impl WorkQueue {
         });
     }
 
-    /// Says what is wrong with the endpoint. Any context.
+    /// Logs an error of the endpoint. Any context.
     #[cold]
     pub(in crate::prov::verbs) fn warn(&self, text: &str) {
         let way = match self.direction {
@@ -61,7 +61,7 @@ impl WorkQueue {
         );
     }
 
-    /// An operation of `what` is about to be posted.
+    /// Traces an operation that is about to be posted.
     #[inline(always)]
     pub(in crate::prov::verbs) fn trace_post(&self, op: &OpDesc, signaled: bool) {
         if trace::posts() {
@@ -77,7 +77,7 @@ impl WorkQueue {
         }
     }
 
-    /// The operation of `what` was not taken by the device.
+    /// Traces an operation that the device has not taken.
     #[cold]
     pub(in crate::prov::verbs) fn trace_post_error(&self, op: &OpDesc, errno: Errno) {
         if trace::errors() && op.report_policy != ReportPolicy::DrainMarker {
@@ -86,7 +86,8 @@ impl WorkQueue {
         }
     }
 
-    /// The completion of an operation with that context and flags was taken from the device.
+    /// Traces a completion polled from the device; `of` returns the context and flags of its
+    /// operation.
     #[inline(always)]
     pub(in crate::prov::verbs) fn trace_completion(
         &self,
