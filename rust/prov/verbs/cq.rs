@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues over a device's own.
+//! Completion queues, over completion queues of a verbs device.
 //!
-//! `inner`, taken with interrupts off and never while posting, makes readers take turns: it guards
-//! the backlog and the table of queues, and with them the tails of the queues. A reader polls the
-//! device straight into the consumer's entries; only what comes behind a failure, or what a drain
-//! finds, goes through the backlog. What can be posted fits into the device's queue, or room in it is
-//! reserved before each post.
+//! `state` serialises readers: its lock, taken with interrupts off and never while posting, guards
+//! the backlog and the table of work queues, and with them the tails of the work queues. A reader
+//! polls the device straight into the consumer's entries; only completions behind a failure, and
+//! completions that a drain polls, go through the backlog. What the work queues can post fits into
+//! the device's queue, or each post reserves an entry of it first.
 
 mod poll;
 
@@ -100,10 +100,12 @@ use poll::{
 /// Completions that a queue opened with size 0 holds.
 const DEFAULT_SIZE: usize = 1024;
 
-/// Room beside the asked size, for the markers of drains: one for each queue that posts here.
+/// Entries beyond the requested size for drain markers: one for each work queue that completes
+/// here.
 const DRAIN_ENTRIES: usize = 64;
 
-/// And for the nudges of as many endpoints, or their operations of several requests.
+/// Entries beyond the requested size for the siw kicks of as many endpoints, or their operations
+/// that take several work requests.
 const EXTRA_ENTRIES: usize = DRAIN_ENTRIES / 2;
 
 /// Selects the completions of a work queue that wake readers of its completion queue and call its handler.
@@ -123,22 +125,23 @@ pub(crate) struct Cq {
     #[pin]
     state: BiasedLock<CqState>,
     size: usize,
-    /// How many more operations may be posted, where that is counted.
+    /// Number of free entries, where entries are counted.
     reservation: FreeSlots,
-    /// Set while a poster waits for room: room that no completion announces then wakes the readers.
+    /// Set while a poster waits for an entry; an entry that is released without a completion then
+    /// wakes the readers.
     entry_waiter: WaitFlag,
     /// Number of work queues that complete here with [`WakePolicy::Always`] and with [`WakePolicy::SolicitedOnly`].
     always_wqs: Atomic<i32>,
     solicited_wqs: Atomic<i32>,
     interrupts: Arc<Notifier>,
-    /// What readers have been told of, under `inner`.
+    /// Statistics of the entries and errors that readers got, under the lock of `state`.
     entries_read: StatCounter,
     errors_read: StatCounter,
-    /// Shared with those who find out.
+    /// Number of overruns, shared with the notifier and `state`, which detect them.
     overruns: Arc<Atomic<u64>>,
 }
 
-/// Wakes the readers: called by the driver in any context.
+/// Wakes the readers. Called by the driver in any context.
 struct ReaderNotifier {
     interrupts: Arc<Notifier>,
     device: Arc<Device>,
@@ -160,7 +163,7 @@ impl rdma::cq::CqHandler for ReaderNotifier {
 }
 
 impl Cq {
-    /// Opens a queue. May sleep.
+    /// Opens a completion queue. May sleep.
     pub(super) fn new(
         serial: Option<Arc<BiasOwner>>,
         device: rdma::device::DeviceRef,
@@ -172,7 +175,7 @@ impl Cq {
             size if size > limit => return Err(Errno::EINVAL),
             size => size,
         };
-        // See `register`.
+        // See `add_wq`.
         let size = size.saturating_add(Self::extra_entries(&device)).min(limit);
         let interrupts = Arc::pin_init(Notifier::new(), GFP_KERNEL)?;
         let overruns = Arc::new(Atomic::new(0), GFP_KERNEL)?;
@@ -216,12 +219,13 @@ impl Cq {
         )?)
     }
 
-    /// How much room a queue has beside what is asked for, if the device has so much.
+    /// Returns the number of entries that a queue has beyond the requested size, if the device has
+    /// as many.
     pub(super) fn extra_entries(device: &DeviceRef) -> usize {
         DRAIN_ENTRIES + EXTRA_ENTRIES * info::extra_send_wrs(device) as usize
     }
 
-    /// The verbs part of a queue that a consumer binds.
+    /// Returns the verbs part of a completion queue that a consumer binds.
     ///
     /// # Errors
     ///
@@ -230,47 +234,50 @@ impl Cq {
         downcast(queue.clone().into_any()).ok_or(Errno::EINVAL)
     }
 
-    /// Locks the table for a data call.
+    /// Locks `state` for a data call.
     #[inline(always)]
     fn lock_data(&self) -> BiasedGuard<'_, CqState> {
-        // SAFETY: Only functions of this file have a guard, and none of them calls another one of the queue before it
-        // drops it, except `leave`, which does so first. They are reached from the consumer's data calls, and otherwise
-        // with an `ExclusiveGuard`.
+        // SAFETY: Only functions of this file have a guard, and before they drop it they call no
+        // function of the queue that locks, except `unlock_and_post`, which drops it first. They
+        // are reached from the consumer's data calls, and otherwise with an `ExclusiveGuard`.
         unsafe { self.state.enter() }
     }
 
-    /// The device's queue.
+    /// Returns the device's completion queue.
     pub(super) fn ib_cq(&self) -> &Arc<rdma::cq::Cq> {
         self.poller.cq()
     }
 
-    /// Reserves room for one completion.
+    /// Reserves an entry for one completion; returns false if there is none.
     #[inline]
     pub(super) fn reserve_entry(&self) -> bool {
         self.reservation.try_reserve(1)
     }
 
-    /// Requests that room which comes back without a completion wakes the readers and calls the handler, because a
-    /// poster found none. The poster then looks once more. Any context.
+    /// Requests that an entry that is released without a completion wakes the readers and calls the
+    /// handler, because a poster found none. The poster then tries once more. Any context.
     #[cold]
     pub(super) fn set_entry_waiter(&self) {
         self.entry_waiter.set();
     }
 
-    /// Releases the room of operations that have no completion, and wakes the readers if a poster waits for that. Any
-    /// context.
+    /// Releases the entries of operations that have no completion, and wakes the readers if a
+    /// poster waits for one. Any context.
     pub(super) fn release_entries(&self, count: u32) {
-        // Full: either this sees the flag of a poster that found no room, or the poster sees the room.
+        // Full ordering: either this sees the flag of a poster that found no entry, or the poster
+        // sees the released entries.
         self.reservation.release(count);
         if count != 0 && self.entry_waiter.take() {
             self.interrupts.notify();
         }
     }
 
-    /// Enters a queue into the table, with room for what it posts besides operations. May sleep.
+    /// Adds a work queue to the table, and reserves entries for its completions that belong to no
+    /// slot. May sleep.
     ///
-    /// As long as everything that the queues can post fits, nobody counts; from the first queue on
-    /// with which it does not, each post takes room and gives it back when it is retired.
+    /// As long as all that the work queues can post fits, entries are not counted. From the first
+    /// work queue on with which it does not, each post reserves an entry and its retirement
+    /// releases it.
     ///
     /// # Errors
     ///
@@ -279,7 +286,7 @@ impl Cq {
     /// # Safety
     ///
     /// The queue completes here. It is in no table and nothing has been posted to it, and until
-    /// [`Self::unregister`] it is in no other.
+    /// [`Self::remove_wq`] it is added to no other table.
     pub(super) unsafe fn add_wq(
         &self,
         wq: &Arc<WorkQueue>,
@@ -350,8 +357,8 @@ impl Cq {
         }
     }
 
-    /// The queue at `place` shares its receives: completions that name their queue pair by `qp` are its. May
-    /// sleep.
+    /// Maps the queue pair `qp`, by which completions of a shared receive queue name it, to the
+    /// work queue `wq_id`. May sleep.
     ///
     /// # Errors
     ///
@@ -361,7 +368,8 @@ impl Cq {
         let mut freed = 0;
         let mut state = self.state.lock(others);
         if state.srx_qps.get(&qp).is_some() {
-            // Of one that is gone, whose endpoint still closes: all that there is of it is its own.
+            // The mapping of a queue pair that is gone, whose endpoint is still closing:
+            // completions that name `qp` and are in the device now are that endpoint's.
             state.poll_all_to_backlog(&self.poller, &mut freed);
         }
         let old = state.srx_qps.insert(node);
@@ -370,16 +378,17 @@ impl Cq {
         Ok(())
     }
 
-    /// Keeps room for so many completions of receives that are shared, which take none when they are posted.
-    /// May sleep.
+    /// Reserves entries for the completions of `count` shared receives, which reserve none when
+    /// they are posted. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOSPC when there is not that much.
+    /// -FI_ENOSPC without that many free entries.
     pub(super) fn reserve_srx_entries(&self, count: u32, others: &ExclusiveGuard) -> Result {
         let mut state = self.state.lock(others);
         state.max_entries += count as usize;
-        // Before anything is taken: messages do not wait until what others have posted is over.
+        // Entries are counted before any is reserved: messages do not wait until other operations
+        // complete.
         self.start_accounting_if_needed(&mut state, others);
         if !self.reservation.try_reserve(count) {
             state.max_entries -= count as usize;
@@ -388,15 +397,16 @@ impl Cq {
         Ok(())
     }
 
-    /// Gives that room back.
+    /// Releases the entries of [`Self::reserve_srx_entries`].
     pub(super) fn release_srx_entries(&self, count: u32, others: &ExclusiveGuard) {
         self.state.lock(others).max_entries -= count as usize;
         self.release_entries(count);
     }
 
-    /// Has each queue count from now on, if what they can post does not fit.
+    /// Makes each work queue count entries from now on, if what they can post does not fit.
     ///
-    /// What they post until they have been told still fits: the last queue posts only later.
+    /// Operations posted before a work queue starts to count still fit: the queue that was added
+    /// last cannot post yet.
     fn start_accounting_if_needed(&self, state: &mut CqState, others: &ExclusiveGuard) {
         if state.max_entries > self.size {
             state.is_accounting = true;
@@ -412,7 +422,7 @@ impl Cq {
         }
     }
 
-    /// Counts what has completed of a queue, and nothing after that.
+    /// Counts the operations of a work queue that have completed, and removes its counters.
     pub(super) fn stop_counters(&self, wq_id: WqId, others: &ExclusiveGuard) {
         self.poll_to_backlog(others);
         let mut state = self.state.lock(others);
@@ -422,8 +432,8 @@ impl Cq {
         drop(counters);
     }
 
-    /// Takes a queue, whose queue pair is gone, out of the table with all of its completions. Each
-    /// context that no reader has seen goes to `reclaim`. May sleep.
+    /// Removes a work queue whose queue pair is gone from the table, with all of its completions.
+    /// Each context that has not been reported goes to `reclaim`. May sleep.
     ///
     /// # Safety
     ///
@@ -463,7 +473,8 @@ impl Cq {
         drop(state);
         drop(known);
         if let Some(share) = attachment {
-            // SAFETY: `forget` has kept them, all from the queue's share.
+            // SAFETY: `discard_deferred` has added them, all from the receives that this work queue
+            // shares.
             unsafe { share.srx.repost_all(unread) };
         }
         if let Some(WqEntry {
@@ -476,13 +487,13 @@ impl Cq {
             let _ = self.wq_count(wakes).fetch_sub(1, Relaxed);
             // SAFETY: By this function's safety requirement; the queue has left the table above.
             let abandoned = unsafe { queue.reclaim_all(tail, reclaim, others) };
-            // With the room that `register` reserved.
+            // Together with the entries that `add_wq` reserved.
             self.release_entries(queue.extra_cq_entries() + if counted { abandoned } else { 0 });
         }
     }
 
-    /// Moves everything that the device has into the backlog, so that the markers among it are seen.
-    /// Any context.
+    /// Moves all completions of the device to the backlog, so that drain markers among them are
+    /// seen. Any context.
     pub(super) fn poll_to_backlog(&self, others: &ExclusiveGuard) {
         let mut freed = 0;
         let mut state = self.state.lock(others);
@@ -495,13 +506,13 @@ impl Cq {
         }
     }
 
-    /// Returns whether only failures and signalled messages wake readers.
+    /// Returns whether only failures and solicited messages wake readers.
     fn is_solicited_only(&self) -> bool {
         self.solicited_wqs.load(Relaxed) != 0 && self.always_wqs.load(Relaxed) == 0
     }
 
-    /// Has the next completion wake the readers, signalled or not, because a poster found no room. Completions that
-    /// are there already wake them at once. Any context.
+    /// Makes the next completion wake the readers, solicited or not, because a poster found the
+    /// queue full. Completions that are there already wake them at once. Any context.
     #[cold]
     pub(super) fn arm_for_any(&self) {
         if !self.is_solicited_only() {
@@ -513,8 +524,8 @@ impl Cq {
         }
     }
 
-    /// Ends what a holder of the lock has done: room for so many more operations has been freed, and
-    /// the steps are posted that wait for that.
+    /// Unlocks, releases the entries of `freed` operations, and posts the work requests that were
+    /// waiting for completions.
     #[inline(always)]
     fn unlock_and_post(&self, inner: BiasedGuard<'_, CqState>, freed: u32) {
         let waiting = inner.pending_cas_wqs;
@@ -524,18 +535,19 @@ impl Cq {
         }
     }
 
-    /// Unlocks, and releases the room of that many operations if room is counted.
+    /// Unlocks, and releases the entries of `freed` operations if entries are counted.
     #[inline(always)]
     fn unlock_and_release(&self, inner: BiasedGuard<'_, CqState>, freed: u32) {
         let counted = inner.is_accounting;
         drop(inner);
         if counted {
-            // The device has announced their completions: a handler that is the only reader is called.
+            // The device has announced their completions: a handler that is the only reader is
+            // called.
             self.reservation.release(freed);
         }
     }
 
-    /// Posts what waits for that. Any context.
+    /// Posts the next work requests of operations that take several. Any context.
     #[cold]
     #[inline(never)]
     fn post_cas_steps(&self) {
@@ -550,7 +562,7 @@ impl Cq {
         }
     }
 
-    /// Ends an operation in its middle: the device does not take its next request.
+    /// Fails an operation whose next work request the device has not taken, and wakes the readers.
     fn fail_cas_step(&self, wr_id: u64) {
         let mut freed = 0;
         let mut state = self.lock_data();
@@ -559,15 +571,15 @@ impl Cq {
         self.interrupts.notify();
     }
 
-    /// Takes what the device has in place of a reader, who is told later what there is to tell. Any
-    /// context.
+    /// Polls the device in place of a reader, which gets the completions later, and posts pending
+    /// work requests. Any context.
     pub(super) fn progress_all(&self) {
         self.retire_silent();
         self.post_cas_steps();
     }
 
-    /// Makes the operation `seq` of `queue`, into a piece from `start` on, the last one of its buffer,
-    /// if its completion has not been read. Any context.
+    /// Makes operation `seq` of `wq`, which receives into the piece from `start` on, the last one
+    /// of its multi-receive buffer. Returns false if its completion has been read. Any context.
     ///
     /// # Safety
     ///
@@ -578,27 +590,28 @@ impl Cq {
         unsafe { self.lock_data().end_multi_recv(wq, seq, start) }
     }
 
-    /// Takes completions into entries of one shape. Any context.
+    /// Reads completions into entries of one format. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN when there is nothing, -FI_EAVAIL when a failure is next.
+    /// -FI_EAGAIN without a completion, -FI_EAVAIL when a failure is next.
     #[inline(always)]
     fn read_into<E: From<Completion>>(&self, entries: &mut [MaybeUninit<E>]) -> Result<usize> {
-        // SAFETY: As in `enter`.
+        // SAFETY: As in `lock_data`.
         match unsafe { self.state.enter_alone() } {
             Some(inner) => self.read_fast(inner, entries),
             None => self.read_locked(entries),
         }
     }
 
-    /// [`Self::take`], where others are about, or may be.
+    /// Reads like [`Self::read_into`], with the lock taken.
     #[inline(never)]
     fn read_locked<E: From<Completion>>(&self, entries: &mut [MaybeUninit<E>]) -> Result<usize> {
         self.read_fast(self.lock_data(), entries)
     }
 
-    /// [`Self::take`], where nearly always one poll brings all there is, which one run tells.
+    /// Reads like [`Self::read_into`]. In nearly all cases one poll returns all completions, and
+    /// `complete_run` writes all of them.
     #[inline(always)]
     fn read_fast<E: From<Completion>>(
         &self,
@@ -614,22 +627,24 @@ impl Cq {
         if polled == 0 {
             return Err(Errno::EAGAIN);
         }
-        // Room in the completion queue is not counted.
-        // SAFETY: The batch has just been polled, and the backlog is empty, as `can_read_fast` says.
+        // Entries are not counted here: `can_read_fast` says so.
+        // SAFETY: The batch has just been polled, and the backlog is empty, as `can_read_fast`
+        // says.
         let run = unsafe { inner.complete_run(0, entries, &mut 0) };
         if run == polled && (run < batch || run == entries.len()) {
             self.entries_read.add(run as u64);
             return Ok(run);
         }
-        // SAFETY: So many have been taken above.
+        // SAFETY: `complete_run` has taken the first `run` completions.
         unsafe { self.read_general(inner, entries, Some(run)) }
     }
 
-    /// Continues [`Self::take`] after the first `told` completions of the batch, if a batch has been polled.
+    /// Continues [`Self::read_fast`] after the first `taken` completions of the batch, if a batch
+    /// has been polled.
     ///
     /// # Safety
     ///
-    /// The first `told` completions of the batch have been taken, and no others.
+    /// The first `taken` completions of the batch have been taken, and no others.
     #[inline(never)]
     unsafe fn read_general<E: From<Completion>>(
         &self,
@@ -657,8 +672,9 @@ impl Cq {
         found.map(|()| count)
     }
 
-    /// Polls the device in place of a reader: retires silent operations, also those behind completions that wait for
-    /// their reader. Posts nothing, so that posting calls may call it. Any context.
+    /// Polls the device in place of a reader: retires silent operations, also those behind
+    /// completions that wait for their reader. Posts nothing, so that posting calls may call it.
+    /// Any context.
     pub(super) fn retire_silent(&self) {
         let mut freed = 0;
         let mut state = self.lock_data();
@@ -734,7 +750,8 @@ impl provider::CompletionQueue for Cq {
     }
 
     fn has_backlog(&self) -> bool {
-        // Who has polled something and not put it off yet holds the lock.
+        // A thread that has polled completions and not yet moved them to the backlog holds the
+        // lock.
         !self.lock_data().backlog.is_empty()
     }
 

@@ -119,8 +119,8 @@ impl WrTemplate {
     }
 }
 
-/// Where a queue posts, from the enabling of its endpoint to its close. The fields that the fast
-/// path needs come first.
+/// Target of a queue's posts, from the enabling of its endpoint to its close. The fields that the
+/// fast path needs come first.
 #[repr(C)]
 pub(super) struct PostTarget {
     pub(super) template: WrTemplate,
@@ -140,19 +140,19 @@ pub(super) struct PostTarget {
 struct Producer {
     /// Number of operations posted, modulo 2^32.
     next_seq: u32,
-    /// One past the last operation that has a free slot, as far as posters know; they read `tail`
-    /// again when they get there.
+    /// Sequence number after the last operation that has a free slot, as far as posters know; they
+    /// read `tail` again when they get there.
     free_end: u32,
     /// Number of operations posted unsignalled since the last signalled one, at the last silent
     /// operation.
     unsignalled: u32,
-    /// One past the last silent operation; only silent operations are unsignalled.
+    /// Sequence number after the last silent operation; only silent operations are unsignalled.
     silent_end: u32,
-    /// One past the last RDMA read.
+    /// Sequence number after the last RDMA read.
     read_end: u32,
     /// Maximum number of consecutive unsignalled operations.
     max_unsignalled: u32,
-    /// Whether each operation reserves an entry of the completion queue; see [`Cq::add_wq`].
+    /// Set if each operation reserves an entry of the completion queue; see [`Cq::add_wq`].
     is_accounting: bool,
     target: Option<PostTarget>,
     /// Buffers for injected data, where the device does not take it inline. Kept until nothing is
@@ -185,7 +185,7 @@ pub(super) struct WorkQueue {
     producer: BiasedLock<Producer>,
     post_stats: PostStats,
     comp_stats: CompStats,
-    /// One past the last operation whose completion has been moved to the backlog.
+    /// Sequence number after the last operation whose completion has been moved to the backlog.
     deferred_end: Atomic<u32>,
     /// Set for siw: once an operation has failed, completions come in any order, one for each
     /// operation. A work request that is posted in siw's error state is flushed at once, one that

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the readers of a completion queue share, and take turns at.
+//! The state of a completion queue, under its lock: the table of work queues, the backlog, and
+//! polling.
 
 use super::{
     super::{
@@ -64,63 +65,66 @@ use kernel::{
 /// Completions polled at a time.
 pub(super) const POLL_BATCH: usize = 16;
 
-/// Number of unread completions that are given back at a time.
+/// Number of unread completions that are discarded at a time.
 pub(super) const DISCARD_BATCH: usize = 8;
 
-/// A queue that posts here; the alignment keeps it in one cache line.
+/// Table entry of a work queue that completes here; the alignment keeps it in one cache line.
 ///
 /// # Invariants
 ///
-/// An entry is in the table of the completion queue that `queue` completes in, and in no other; it is used with that
-/// one's lock held. `tail` and `ahead` are what [`WorkQueue::advance_tail`] and [`WorkQueue::retire_out_of_order`] ask for. `unread`
-/// operations before `tail` have completions in the backlog that are not late.
+/// An entry is in the table of the completion queue that `wq` completes in, and in no other; it is
+/// used with the lock of that table held. `tail` and `reported_ahead` are the arguments of
+/// [`WorkQueue::advance_tail`] and [`WorkQueue::retire_out_of_order`]. `unread` operations before
+/// `tail` have completions in the backlog without `retire_on_read`.
 #[repr(C, align(32))]
 pub(super) struct WqEntry {
     pub(super) wq: Arc<WorkQueue>,
-    /// How many of its operations have been retired, modulo 2^32.
+    /// Number of its operations that have been retired, modulo 2^32.
     pub(super) tail: u32,
     /// Number of completions in the backlog that wait for their reader.
     pub(super) unread: u32,
-    /// How many failures have been told of before one that was posted earlier; see
-    /// [`WorkQueue::retire_out_of_order`].
+    /// Number of failures that have been reported before the completion of an earlier operation;
+    /// see [`WorkQueue::retire_out_of_order`].
     pub(super) reported_ahead: u32,
-    /// Set once an operation of a loose queue has failed: its operations then complete in any order.
+    /// Set once an operation of a siw queue has failed: its operations then complete in any order.
     pub(super) has_failed: bool,
-    /// Whether the next steps of some operations wait to be posted.
+    /// Set while operations wait for their next work request to be posted.
     pub(super) has_pending_cas: bool,
     /// Selects the completions that wake readers.
     pub(super) wake_policy: WakePolicy,
-    /// Counts its operations, where counters are bound.
+    /// Counters of its operations, if any are bound.
     pub(super) counters: Option<KBox<WqCounters>>,
 }
 
-/// What an empty read needs comes first, in one cache line with the lock.
+/// State of a completion queue. The fields of an empty read come first, in one cache line with the
+/// lock.
 ///
 /// # Invariants
 ///
-/// A completion in the backlog was put there by [`CqState::defer`], and its operation has not been ended since. The
-/// operation of a late one has not been retired; one in a slot of shared receives has been met and not given back.
+/// A completion in the backlog was put there by [`CqState::defer_wc`], and its operation has not
+/// been ended since. The operation of one with `retire_on_read` has not been retired; the slot of a
+/// shared receive is COMPLETED.
 #[repr(C)]
 pub(super) struct CqState {
-    /// Whether what is posted takes its room first, because not everything fits.
+    /// Set if each post reserves an entry first, because not all completions fit.
     pub(super) is_accounting: bool,
-    /// How many queues wait for [`CqState::next_pending_wq`].
+    /// Number of queues that wait for [`CqState::next_pending_wq`].
     pub(super) pending_cas_wqs: u32,
     pub(super) backlog: WcBacklog,
-    /// Who posts here; an index is the upper half of a `wr_id`.
+    /// Work queues that complete here; the index is the upper half of a `wr_id`.
     pub(super) wqs: KVec<Option<WqEntry>>,
-    /// How many completions they can have under way.
+    /// Maximum number of entries that they need together.
     pub(super) max_entries: usize,
-    /// Those of them that share their receives, by what the completions name their queue pair by.
+    /// Indices of the work queues that share receives, by the queue pair that completions name.
     pub(super) srx_qps: RBTree<usize, u32>,
-    /// How many completions have been lost for want of room, the driver's complaints among them.
+    /// Number of completions lost for want of an entry, including overruns that the driver reports.
     pub(super) overruns: Arc<Atomic<u64>>,
     /// Completions of the last poll, which are too large for the stack of a reader in an interrupt.
     pub(super) batch: KBox<WcBatch<POLL_BATCH>>,
 }
 
 impl WqEntry {
-    /// Whether an operation of a loose queue has been retired: it is told of a second time.
+    /// Returns whether operation `seq` has been retired, which only siw's double reports reach.
     fn is_retired(&self, seq: u32) -> bool {
         self.wq.completes_out_of_order() && (seq.wrapping_sub(self.tail) as i32) < 0
     }
@@ -174,16 +178,18 @@ impl WqEntry {
         count.wrapping_sub(u32::from(kind == OpKind::DrainMarker))
     }
 
-    /// Keeps the completion of an operation that has a slot for its reader, and retires the operation. Its own room
-    /// is released when the completion is read; the room of silent operations retired with it is added to `freed`.
+    /// Prepares the backlog entry of an operation that has a slot, and retires the operation. Its
+    /// own entry is released when the completion is read; the entries of silent operations retired
+    /// with it are added to `freed`.
     ///
     /// # Safety
     ///
-    /// The operation has completed, and has not been retired. What is returned goes into the backlog.
+    /// The operation has completed, and has not been retired. The returned completion goes into the
+    /// backlog.
     unsafe fn defer(&mut self, wc: PolledWc, slot: WrSlot, freed: &mut u32) -> DeferredWc {
         let is_failure = wc.status != WcStatus::SUCCESS;
-        // Operations of a loose queue that has failed stay: a second report of one would be taken for another
-        // operation.
+        // Operations of a siw queue that has failed are not retired yet: a second report of one
+        // would be taken for another operation.
         let is_late = self.wq.completes_out_of_order() && (self.has_failed || is_failure);
         if is_late {
             self.has_failed = true;
@@ -202,14 +208,16 @@ impl WqEntry {
         }
     }
 
-    /// Ends an operation whose kept completion is being read. Returns the amount of room released.
+    /// Ends an operation whose completion in the backlog is being read. Returns the number of
+    /// entries released.
     ///
     /// # Safety
     ///
-    /// The completion has just been taken out of the backlog, where [`Self::keep`] of this entry had put it.
+    /// The completion has just been taken out of the backlog, where [`Self::defer`] of this entry
+    /// had put it.
     unsafe fn release_deferred(&mut self, deferred: &DeferredWc) -> u32 {
         let freed = match deferred.retire_on_read {
-            // SAFETY: By this function's safety requirement it was kept without being retired.
+            // SAFETY: By this function's safety requirement it was deferred without being retired.
             true => unsafe { self.retire(&deferred.wc) },
             false => {
                 // INVARIANT: It has left the backlog, by this function's safety requirement.
@@ -246,7 +254,7 @@ impl WqEntry {
     }
 }
 
-/// Returns whether an operation with that usage writes no completion entry.
+/// Returns whether a completion of an operation of that kind writes no completion entry.
 #[inline]
 fn is_silent(kind: OpKind, wc: &PolledWc) -> bool {
     match kind {
@@ -257,14 +265,15 @@ fn is_silent(kind: OpKind, wc: &PolledWc) -> bool {
 }
 
 impl CqState {
-    /// Whether a read may tell what it polls, and there is nothing else to do.
+    /// Returns whether a read may report completions as it polls them, with no other work to do.
     #[inline]
     pub(super) fn can_read_fast(&self) -> bool {
         self.backlog.is_empty() && !self.is_accounting && self.pending_cas_wqs == 0
     }
 
-    /// Polls one batch in place of a reader, and returns the number of completions. Silent operations are retired,
-    /// which adds the room that they release to `freed`; other completions go into the backlog.
+    /// Polls one batch in place of a reader, and returns the number of completions. Silent
+    /// operations are retired, which adds the entries that they release to `freed`; other
+    /// completions go into the backlog.
     pub(super) fn poll_to_backlog(
         &mut self,
         poller: &rdma::cq::CqPoller,
@@ -282,13 +291,13 @@ impl CqState {
         count
     }
 
-    /// Calls [`Self::stash`] until the device has no more completions.
+    /// Calls [`Self::poll_to_backlog`] until the device has no more completions.
     pub(super) fn poll_all_to_backlog(&mut self, poller: &rdma::cq::CqPoller, freed: &mut u32) {
         while self.poll_to_backlog(poller, freed) == POLL_BATCH {}
     }
 
-    /// Takes the completion at index `at` of the batch. Returns the end of its operation, reported or not; none if
-    /// it is not the last work request of its operation.
+    /// Takes the completion at index `at` of the batch. Returns the completion of its operation,
+    /// reported or not; none if it is not the last work request of its operation.
     ///
     /// # Safety
     ///
@@ -305,19 +314,20 @@ impl CqState {
         }
     }
 
-    /// Ends the operation of a work request `step` that the device did not take, and which has a cell. Adds the room
-    /// that it releases to `freed`.
+    /// Fails the operation of the work request `wr_id` that the device did not take. Adds the
+    /// entries that it releases to `freed`.
     pub(super) fn fail_cas_step(&mut self, wr_id: u64, freed: &mut u32) {
         let wc = PolledWc::from_post_error(wr_id);
         if let WrOwner::CasSlot(cell) = wc.owner() {
             if let Some(done) = self.resolve_cas_wc(wc, cell) {
-                // SAFETY: The operation has a cell, and `resolve_cas_wc` has just ended it.
+                // SAFETY: The operation has a CAS slot, and `resolve_cas_wc` has just ended it.
                 unsafe { self.defer_wc(done, freed) };
             }
         }
     }
 
-    /// A receive that is shared has been taken by a message of that queue pair, or came back with it.
+    /// Takes the completion of a shared receive: a message of the queue pair `qp` has taken it, or
+    /// it was flushed. Returns None if it has been taken before.
     ///
     /// # Safety
     ///
@@ -339,12 +349,12 @@ impl CqState {
         }
         wq.set_received();
         wc.wr_id = WqId::from_index(index).srx_wr_id(slot);
-        // SAFETY: It has been met above, and the lock is held.
+        // SAFETY: `complete_slot` has taken it above, and the lock is held.
         wq.trace_completion(&wc, || unsafe { attachment.srx.slot(slot) }.trace_info());
         if let Some(tally) = &mut entry.counters {
             // SAFETY: As above.
             unsafe { attachment.srx.sync_slot_for_cpu(slot) };
-            // The data beside a peer's write has taken it, which brought no message.
+            // A write with immediate data takes the receive, but is no message.
             if !matches!(wc.imm, ImmData::Write(_)) {
                 tally.count_one(FI_RECV | FI_MSG, wc.status == WcStatus::SUCCESS);
             }
@@ -377,14 +387,15 @@ impl CqState {
             tally.count_one(comp.flags, is_success);
         }
         if is_success && !comp.is_reported {
-            // Nobody is to come for it.
+            // The success is not reported, so no reader ends the operation.
             let _ = entry.wq.end_cas_atomic(index);
             return None;
         }
         Some(wc)
     }
 
-    /// A queue from `at` on in which steps wait to be posted, if there is one; `at` moves behind it.
+    /// Returns a queue from index `at` on that waits for its next work requests to be posted; `at`
+    /// moves behind it.
     pub(super) fn next_pending_wq(&mut self, at: &mut usize) -> Option<Arc<WorkQueue>> {
         if self.pending_cas_wqs == 0 {
             return None;
@@ -400,7 +411,7 @@ impl CqState {
         Some(entry.wq.clone())
     }
 
-    /// The queue that [`Self::next_pending_wq`] found last waits on.
+    /// Makes the queue that [`Self::next_pending_wq`] returned last wait again.
     pub(super) fn requeue_pending_wq(&mut self, wq: &Arc<WorkQueue>, at: usize) {
         let entry = at
             .checked_sub(1)
@@ -412,7 +423,7 @@ impl CqState {
         }
     }
 
-    /// Takes out what says that completions of that queue pair are those of the queue at `place`.
+    /// Removes the mapping of the queue pair `qp`, if it still leads to the work queue `wq_id`.
     pub(super) fn unmap_srx_qp(
         &mut self,
         qp: usize,
@@ -421,7 +432,7 @@ impl CqState {
         let index = *self.srx_qps.get(&qp)?;
         match index as usize == wq_id.index() {
             true => self.srx_qps.remove_node(&qp),
-            // Another one's by now.
+            // By now the mapping is another endpoint's.
             false => None,
         }
     }
@@ -430,16 +441,16 @@ impl CqState {
         self.wqs.get_mut(wc.wq_id().index())?.as_mut()
     }
 
-    /// Takes a completion in place of its reader, for [`Self::stash`].
+    /// Takes a completion in place of its reader, for [`Self::poll_to_backlog`].
     ///
     /// # Safety
     ///
-    /// [`Self::met`] or [`Self::resolve_cas_wc`] has returned `done`, and it has not been passed to this function or
-    /// [`Self::finish`].
+    /// [`Self::resolve_wc`] or [`Self::resolve_cas_wc`] has returned `wc`, and it has not been
+    /// passed to this function or [`Self::complete_wc`].
     #[cold]
     unsafe fn defer_wc(&mut self, wc: PolledWc, freed: &mut u32) {
         let Some(entry) = self.entry(&wc) else {
-            // Of no queue, or of one that has gone: nobody's.
+            // The completion of a siw kick, or of a work queue that has been removed.
             return;
         };
         let waiting = match wc.owner() {
@@ -454,7 +465,7 @@ impl CqState {
                 let slot = unsafe { entry.wq.slot(wc.seq()) };
                 entry.wq.trace_completion(&wc, || slot.trace_info());
                 if let Some(tally) = &mut entry.counters {
-                    // SAFETY: As above; the tally is the queue's.
+                    // SAFETY: As above; the counters are the queue's.
                     unsafe { tally.count_completed(&entry.wq, wc) };
                 }
                 entry.wq.set_deferred_end(wc.seq());
@@ -469,7 +480,8 @@ impl CqState {
             }
             WrOwner::SrxSlot(slot) => {
                 let attachment = entry.wq.srx_attachment();
-                // SAFETY: `met` has taken the slot, and it has not been given back; the lock is held.
+                // SAFETY: `resolve_wc` has taken the slot, and it has not been released; the lock
+                // is held.
                 let usage =
                     attachment.map_or(OpKind::Silent, |share| unsafe { share.op_kind(slot) });
                 if is_silent(usage, &wc) {
@@ -491,7 +503,7 @@ impl CqState {
             },
         };
         if self.backlog.push(waiting).is_err() {
-            // Excluded by the reservation of room; said aloud, for it would lose a completion.
+            // Excluded by the reservation of entries; logged, because a completion is lost.
             let _ = self.overruns.fetch_add(1, Relaxed);
             if let Some(queue) = self.wq(&wc) {
                 queue.warn("the completion queue has overrun, a completion is lost");
@@ -499,8 +511,8 @@ impl CqState {
         }
     }
 
-    /// Takes the oldest completion of the backlog, and returns what to report to its reader. Adds the room that it
-    /// releases to `freed`.
+    /// Takes the oldest completion of the backlog, and returns the completion to report. Adds the
+    /// entries that it releases to `freed`.
     pub(super) fn pop_deferred(
         &mut self,
         freed: &mut u32,
@@ -521,8 +533,9 @@ impl CqState {
         Some((completion, direction, wc))
     }
 
-    /// Removes some completions of the queue at `place` from the backlog, and returns their number. Contexts to give
-    /// back go into `contexts`, shared receives into `unread`, and the room that is released is added to `freed`.
+    /// Removes some completions of the work queue `wq_id` from the backlog, and returns their
+    /// number. Contexts to reclaim go into `contexts`, shared receives into `unread`, and the
+    /// number of released entries is added to `freed`.
     pub(super) fn discard_deferred(
         &mut self,
         wq_id: WqId,
@@ -540,12 +553,13 @@ impl CqState {
             match waiting.wc.owner() {
                 WrOwner::SrxSlot(slot) => {
                     if let Some(share) = entry.wq.srx_attachment() {
-                        // SAFETY: It was in the backlog; see the type invariant. One queue shares receives of one
-                        // context, and its `unread` is that of `Cq::unregister`.
+                        // SAFETY: It was in the backlog; see the type invariant. A work queue
+                        // shares the receives of one context, and `unread` is that of
+                        // `Cq::remove_wq`.
                         unsafe { share.srx.add_unread(unread, slot) };
                     }
                 }
-                // Operations that have not been retired are given back with those in flight.
+                // Operations that have not been retired are reclaimed with those in flight.
                 WrOwner::WqSlot if !waiting.retire_on_read => {
                     // SAFETY: As above.
                     *freed = freed.wrapping_add(unsafe { entry.release_deferred(waiting) });
@@ -560,8 +574,8 @@ impl CqState {
         count
     }
 
-    /// Marks operation `seq` of a queue as the last piece of its multi-receive buffer, from `start` on; false if its
-    /// completion has been read.
+    /// Marks operation `seq` of a queue as the last piece of its multi-receive buffer, from `start`
+    /// on. Returns false if its completion has been read.
     ///
     /// # Safety
     ///
@@ -597,13 +611,13 @@ impl CqState {
         Some(&entry.wq)
     }
 
-    /// Ends an operation whose completion was just polled, and returns the completion to report, if any. Adds the
-    /// room that it releases to `freed`. The backlog is empty.
+    /// Ends an operation whose completion was just polled, and returns the completion to report, if
+    /// any. Adds the entries that it releases to `freed`. The backlog is empty.
     ///
     /// # Safety
     ///
-    /// `done` is a success that [`Self::met`] has returned, and has not been passed to this function or
-    /// [`Self::defer`].
+    /// `wc` is a success that [`Self::resolve_wc`] has returned, and has not been passed to this
+    /// function or [`Self::defer_wc`].
     #[inline(never)]
     unsafe fn complete_wc(&mut self, wc: &PolledWc, freed: &mut u32) -> Option<Completion> {
         let entry = self.wqs.get_mut(wc.wq_id().index())?.as_mut()?;
@@ -611,7 +625,8 @@ impl CqState {
             WrOwner::WqSlot => {}
             WrOwner::CasSlot(cell) => return complete_cas(&entry.wq, cell).map(|(told, _)| told),
             WrOwner::SrxSlot(slot) => {
-                // SAFETY: `met` has taken the slot, and it has not been given back; the lock is held.
+                // SAFETY: `resolve_wc` has taken the slot, and it has not been released; the lock
+                // is held.
                 let comp = unsafe { complete_srx(&entry.wq, wc, slot) };
                 return comp.map(|(told, _)| told);
             }
@@ -621,7 +636,7 @@ impl CqState {
         let slot = unsafe { entry.wq.slot(wc.seq()) };
         entry.wq.trace_completion(wc, || slot.trace_info());
         if let Some(tally) = &mut entry.counters {
-            // SAFETY: As above; the tally is the queue's.
+            // SAFETY: As above; the counters are the queue's.
             unsafe { tally.count_completed(&entry.wq, *wc) };
         }
         if is_silent(slot.kind, wc) {
@@ -636,7 +651,11 @@ impl CqState {
         Some(completion)
     }
 
-    /// What a reader finds who has read nothing: a failure, something, or nothing.
+    /// Returns what a reader that has read nothing finds next.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAVAIL if a failure is next, -FI_EAGAIN without a completion.
     #[cold]
     pub(super) fn peek(&mut self, poller: &rdma::cq::CqPoller, freed: &mut u32) -> Result {
         self.poll_to_backlog(poller, freed);
@@ -647,7 +666,7 @@ impl CqState {
         }
     }
 
-    /// Fills `room` and says how many entries it wrote; stops in front of a failure.
+    /// Fills `entries`, up to a failure, and returns the number of entries written.
     pub(super) fn read<E: From<Completion>>(
         &mut self,
         poller: &rdma::cq::CqPoller,
@@ -669,11 +688,11 @@ impl CqState {
         count
     }
 
-    /// Continues [`Self::read`] after the first `told` completions of the batch.
+    /// Continues [`Self::read`] after the first `taken` completions of the batch.
     ///
     /// # Safety
     ///
-    /// The first `told` completions of the batch have been taken, and no others.
+    /// The first `taken` completions of the batch have been taken, and no others.
     pub(super) unsafe fn read_rest_of_batch<E: From<Completion>>(
         &mut self,
         poller: &rdma::cq::CqPoller,
@@ -691,7 +710,8 @@ impl CqState {
         self.read_batches(poller, count, entries, freed)
     }
 
-    /// Fills `room` from `count` on with what the device has, as long as nothing is put off.
+    /// Fills `entries` from `count` on with completions of the device, as long as the backlog is
+    /// empty.
     fn read_batches<E: From<Completion>>(
         &mut self,
         poller: &rdma::cq::CqPoller,
@@ -712,8 +732,8 @@ impl CqState {
         count
     }
 
-    /// Writes the reportable completions of the batch to `room`, which is at least as long; its first `count` entries
-    /// have been written. Returns the number of entries in `room`.
+    /// Writes the reportable completions of the batch to `entries`, which is at least as long; its
+    /// first `count` entries have been written. Returns the number of entries in `entries`.
     ///
     /// # Safety
     ///
@@ -747,9 +767,9 @@ impl CqState {
         count
     }
 
-    /// Writes successes of the batch from index `from` on, as long as they are of one queue and need no more than an
-    /// entry; returns their number. This is the common case: values that all of them share are looked up and stored
-    /// once.
+    /// Writes successes of the batch from index `from` on, as long as they are of one queue and
+    /// need no more than an entry; returns their number. This is the common case: values that all
+    /// of them share are looked up and stored once.
     ///
     /// # Safety
     ///
@@ -776,7 +796,7 @@ impl CqState {
         // SAFETY: `write_entries` passes operations that have succeeded. They have not been retired, by this function's
         // safety requirement, and the lock is held.
         let slots = unsafe { wq.slot_reader() };
-        // What comes beside a message is told by the long way.
+        // Completions with immediate data are left to `complete_one`.
         let count = match wq.direction() {
             WqDirection::Transmit => write_entries(polled, entries, (wq_index, slots), |_| Some(0)),
             WqDirection::Receive => {
@@ -792,14 +812,16 @@ impl CqState {
         };
         if let Some(last) = count.checked_sub(1).and_then(|last| polled.get(last)) {
             let (_, seq) = last.wr_id_halves();
-            // SAFETY: As above; by the type invariant of the entry. Without a backlog nothing waits for a reader.
+            // SAFETY: As above; by the type invariant of the entry. With an empty backlog no
+            // completion waits for a reader.
             *freed = freed.wrapping_add(unsafe { wq.retire(&mut entry.tail, seq) });
         }
         count
     }
 
-    /// Returns the entry for the completion at index `at` of the batch, if it is reported now. A failure goes to the
-    /// backlog with all reported completions after it, and a silent operation is only retired.
+    /// Returns the entry for the completion at index `at` of the batch, if it is reported now. A
+    /// failure goes to the backlog with all reported completions after it, and a silent operation
+    /// is only retired.
     ///
     /// # Safety
     ///
@@ -809,7 +831,7 @@ impl CqState {
         // SAFETY: By this function's safety requirement.
         let wc = unsafe { self.resolve_wc(at) }?;
         if !self.backlog.is_empty() || wc.status != WcStatus::SUCCESS {
-            // SAFETY: `met` has just returned it.
+            // SAFETY: `resolve_wc` has just returned it.
             unsafe { self.defer_wc(wc, freed) };
             return None;
         }
@@ -818,7 +840,7 @@ impl CqState {
     }
 }
 
-/// Adds what the peer gave beside a message or a write.
+/// Adds the peer's immediate data to a completion.
 #[inline(always)]
 fn set_imm_data(completion: &mut Completion, imm: ImmData) {
     match imm {
@@ -828,7 +850,7 @@ fn set_imm_data(completion: &mut Completion, imm: ImmData) {
             completion.data = data.into();
         }
         ImmData::Write(data) => {
-            // The write takes a receive, which a buffer may end with.
+            // The write has taken a receive, which may be the last piece of a multi-receive buffer.
             let last = completion.flags & FI_MULTI_RECV;
             completion.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA | last;
             completion.data = data.into();
@@ -840,7 +862,8 @@ fn set_imm_data(completion: &mut Completion, imm: ImmData) {
 ///
 /// # Safety
 ///
-/// The slot has been met for `queue`, whose completion queue's lock is held, and has not been given back.
+/// The completion queue's lock of `queue` is held. The slot is COMPLETED for `queue`, and has not
+/// been released.
 #[inline(never)]
 unsafe fn complete_srx(
     queue: &WorkQueue,
@@ -867,7 +890,7 @@ unsafe fn complete_srx(
     is_told.then_some((completion, queue.direction()))
 }
 
-/// Ends an operation that has a cell and no slot, and returns the completion to report.
+/// Ends an operation that has a CAS slot, and returns the completion to report.
 #[cold]
 fn complete_cas(wq: &WorkQueue, index: u32) -> Option<(Completion, WqDirection)> {
     let comp = wq.end_cas_atomic(index)?;
@@ -875,8 +898,9 @@ fn complete_cas(wq: &WorkQueue, index: u32) -> Option<(Completion, WqDirection)>
     Some((completion, wq.direction()))
 }
 
-/// The loop of [`CqState::complete_run`], for the queue at a place and with those slots; `len` says what was
-/// received, if that is all there is to tell. Returns how many were told.
+/// Runs the loop of [`CqState::complete_run`], for the queue with index `place` and its slots.
+/// `len` returns the number of received bytes, or None if the completion has more to report.
+/// Returns the number of entries written.
 #[inline(always)]
 fn write_entries<E: From<Completion>>(
     polled: &[Wc],

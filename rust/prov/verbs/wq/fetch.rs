@@ -35,7 +35,7 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// Those of [`WorkQueue::begin_post`] and [`SgeList::push_memory`], and the device's.
+    /// The errors of [`WorkQueue::begin_post`] and [`SgeList::push_memory`], and the device's.
     ///
     /// # Safety
     ///

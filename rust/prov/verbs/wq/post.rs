@@ -90,7 +90,7 @@ pub(in crate::prov::verbs) struct PostGuard<'a> {
     producer: BiasedGuard<'a, Producer>,
     target: NonNull<PostTarget>,
     wq: &'a WorkQueue,
-    /// Whether the work request has to be signalled.
+    /// Set if the work request has to be signalled.
     pub(in crate::prov::verbs) is_signalled: bool,
     is_silent: bool,
     has_reservation: bool,
