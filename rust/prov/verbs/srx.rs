@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Receives that endpoints share, over a shared receive queue of the device.
+//! Shared receive contexts, over a shared receive queue of the device.
 //!
-//! Each has a slot, whose number is in its `wr_id`. A poster takes one under `head`, where it also posts,
-//! so that the device has them in the order of their numbers; whoever reads the completion queue of the
-//! endpoint that got the message gives it back, in any order and without a lock. What an endpoint leaves
-//! unread when it closes is posted again. `members` guards who takes messages from here.
+//! Each receive has a slot, whose number is in its `wr_id`. A poster takes a slot under the lock of
+//! `producer`, where it also posts, so that the device has the receives in the order of their
+//! numbers. The reader of the completion queue of the endpoint that got the message releases the
+//! slot, in any order and without a lock. Receives that an endpoint leaves unread when it closes
+//! are posted again. `endpoints` guards the list of endpoints that take messages from here.
 
 mod attachment;
 mod endpoints;
@@ -73,55 +74,57 @@ use kernel::{
 };
 use saved_sges::SavedSges;
 
-/// Receives of a context that is opened with size 0.
+/// Number of receives of a context that is opened with size 0.
 const DEFAULT_SIZE: usize = 256;
 
-/// What they can be made for.
+/// Capabilities that a context can be opened for.
 const CAPS: u64 = FI_MSG | FI_RECV | FI_RMA | FI_ATOMIC | FI_REMOTE_READ | FI_REMOTE_WRITE;
 
-/// The bit of a `wr_id` that makes its lower half a slot of the queue pair's shared receives. To who reads
-/// in a hurry, the upper half is a place that no table has.
+/// Bit of a `wr_id` that makes its lower half a slot of the shared receives. With it, the upper
+/// half is an index that no table has, so that the fast path of a reader leaves the completion
+/// alone.
 pub(super) const SRX_WR_ID_BIT: u64 = 1 << 61;
 
-/// No slot.
+/// End of a list of slots.
 const NO_SLOT: u32 = u32::MAX;
 
-/// Nobody's.
+/// State of a slot that is in a list of free slots.
 const FREE: u32 = 0;
-/// The device's.
+/// State of a slot whose receive the device has.
 const POSTED: u32 = 1;
-/// Its completion has been taken from the device, and no reader has been told yet.
+/// State of a slot whose completion has been polled from the device and not yet been reported.
 const COMPLETED: u32 = 2;
 
-/// What several threads ask of a slot.
+/// Fields of a slot that several threads access.
 struct SlotControl {
     state: Atomic<u32>,
-    /// How many pieces of memory it has.
+    /// Number of scatter/gather elements of the receive.
     sge_count: Atomic<u32>,
-    /// The how manieth post it is.
+    /// Sequence number of the post.
     post_seq: Atomic<u64>,
-    /// The next one in the list that it is in.
+    /// Next slot of the list that the slot is in.
     next: Atomic<u32>,
 }
 
-/// What posters share.
+/// State that posters share, under the lock.
 struct SrxProducer {
-    /// Where to post, until the close.
+    /// Queue to post to, until the close.
     srq: Option<Arc<Srq>>,
-    /// The first of the free slots that posters know.
+    /// First slot of the posters' list of free slots.
     free_list: u32,
-    /// How many have been posted; the first one is 1.
+    /// Number of receives posted, and so the sequence number of the last one; the first one is 1.
     post_seq: u64,
 }
 
-/// Receives that endpoints share.
+/// A shared receive context.
 ///
 /// # Invariants
 ///
-/// - A slot in the state FREE is its list's: that of `head`, or the one that begins at `freed`. One that is
-///   POSTED is the poster's until the device has it, and from its completion on whoever makes it MET; that
-///   one is its user, in the sense of [`WrRing`], until it is in another state.
-/// - What `pieces` has of a slot is the slot's user's, too.
+/// - A slot in the state FREE belongs to its list: that of `producer`, or the one that begins at
+///   `released_list`. A POSTED slot belongs to its poster until the device has the receive, and
+///   from its completion on to the thread that makes it COMPLETED. That thread is its user, in the
+///   sense of [`WrRing`], until the slot is in another state.
+/// - The saved scatter/gather elements of a slot belong to the slot's user, too.
 #[pin_data]
 pub(crate) struct Srx {
     pd: Arc<Pd>,
@@ -130,52 +133,55 @@ pub(crate) struct Srx {
     saved_sges: SavedSges,
     depth: u32,
     max_msg_size: usize,
-    /// The first of those that have been given back since posters looked.
+    /// First of the slots that have been released since posters took this list.
     released_list: Atomic<u32>,
     #[pin]
     producer: FastLockIrq<SrxProducer>,
-    /// The greatest number that has completed: those before it have been taken from the device's queue.
+    /// Greatest sequence number that has completed: all receives before it have left the device's
+    /// queue.
     max_completed_seq: Atomic<u64>,
-    /// Where a queue pair may have taken one with it, the greatest number that it can have; or 0.
+    /// While receives may have been lost with a queue pair, the greatest sequence number that they
+    /// can have; 0 otherwise.
     lost_check_end: Atomic<u64>,
-    /// The number from whose completion on it is worth while to look for that.
+    /// Sequence number from whose completion on the next search for lost receives is due.
     next_lost_check: Atomic<u64>,
     #[pin]
     lost_check_work: Work<Srx>,
     #[pin]
     endpoints: Mutex<SrxEndpoints>,
-    /// What posters count, under `head`.
+    /// Statistics of posters, under the lock of `producer`.
     posted: StatCounter,
     eagain: StatCounter,
-    /// What readers count: those that are over, their bytes, and those that have failed.
+    /// Statistics of readers: receives that are complete, their bytes, and those that have failed.
     completed: Atomic<u64>,
     bytes: Atomic<u64>,
     errors: Atomic<u64>,
 }
 
-/// Most receives of one context: each completion queue of an endpoint has to have room for them.
+/// Returns the maximum number of receives of one context: each completion queue of an endpoint has
+/// to have entries for all of them, beside `besides` others.
 pub(super) fn max_receives(attributes: &DeviceAttr, besides: usize) -> usize {
     let room = (attributes.max_cqe as usize).saturating_sub(besides);
     (attributes.max_srq_wr as usize).min(room)
 }
 
-/// Most pieces of memory that one is put into.
+/// Returns the maximum number of scatter/gather elements of a shared receive.
 pub(super) fn max_sges(attributes: &DeviceAttr) -> usize {
     (attributes.max_srq_sge as usize).min(MAX_SGE)
 }
 
-/// Whether a device has what endpoints can share.
+/// Returns whether a device has shared receive queues.
 pub(super) fn has_srq(attributes: &DeviceAttr) -> bool {
     attributes.max_srq > 0 && attributes.max_srq_wr > 0 && attributes.max_srq_sge > 0
 }
 
 impl Srx {
-    /// Opens some. May sleep.
+    /// Opens a shared receive context. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOSYS on a device that has none, -FI_EINVAL for more than it has and for capabilities that they do
-    /// not have, -FI_ENOMEM.
+    /// -FI_ENOSYS on a device without shared receive queues, -FI_EINVAL for sizes beyond the
+    /// device's and for capabilities that a context does not have, -FI_ENOMEM.
     pub(super) fn new(pd: &Arc<Pd>, attr: &fi::srx::Attr, max_message: usize) -> Result<Arc<Self>> {
         let attributes = pd.device().attributes();
         if !has_srq(attributes) {
@@ -201,7 +207,7 @@ impl Srx {
         }
         let pieces = SavedSges::new(depth as usize, width)?;
         Ok(Arc::pin_init(
-            // INVARIANT: All slots are in the list of `head`.
+            // INVARIANT: All slots are in the list of `producer`.
             pin_init!(Self {
                 pd: pd.clone(),
                 ring,
@@ -234,12 +240,12 @@ impl Srx {
         )?)
     }
 
-    /// The device's queue; -FI_EINVAL once it has been closed.
+    /// Returns the device's queue; -FI_EINVAL after the close.
     pub(super) fn srq(&self) -> Result<Arc<Srq>> {
         self.producer.lock().srq.clone().ok_or(Errno::EINVAL)
     }
 
-    /// Whether they are of this protection domain.
+    /// Returns whether the context is of the protection domain `pd`.
     pub(super) fn is_in_pd(&self, pd: &Arc<Pd>) -> bool {
         Arc::ptr_eq(&self.pd, pd)
     }
@@ -248,7 +254,8 @@ impl Srx {
         self.slot_controls.get(slot as usize)
     }
 
-    /// Takes a slot from the device, and returns the number of its post; none if it has not been posted.
+    /// Marks a slot as completed, and returns the sequence number of its post; none if it is not
+    /// posted.
     ///
     /// # Safety
     ///
@@ -268,9 +275,9 @@ impl Srx {
         Some(number)
     }
 
-    /// How many posters can have now.
+    /// Returns the number of receives that can be posted now.
     fn free_slots(&self) -> usize {
-        // The done first: what is over has been posted.
+        // Before `posted`: a completed receive has been posted.
         let done = self.completed.load(Acquire);
         let used = self.posted.get().wrapping_sub(done);
         u64::from(self.depth).saturating_sub(used) as usize
@@ -313,13 +320,14 @@ impl provider::SharedReceive for Srx {
         if srq.is_none() {
             return;
         }
-        // The last reference: after this the device touches no posted memory.
+        // The last reference: after this the device accesses no posted memory.
         drop(srq);
         for (slot, mark) in self.slot_controls.iter().enumerate() {
             if mark.state.load(Acquire) != FREE {
-                // INVARIANT: It stays in no list: nobody posts any more.
+                // INVARIANT: The slot stays in no list: nothing is posted any more.
                 mark.state.store(FREE, Relaxed);
-                // SAFETY: No queue pair and no device has the slot, and nobody reads: this is its user.
+                // SAFETY: No queue pair and no device has the slot, and no reader is left: this is
+                // its user.
                 let saved = unsafe { self.unmap_slot(slot as u32) };
                 reclaim(saved.context);
             }

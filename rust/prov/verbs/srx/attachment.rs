@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What an endpoint has of the receives that it shares.
+//! Attachment of an endpoint to a shared receive context.
 
 use super::Srx;
 use crate::{
@@ -26,29 +26,29 @@ use kernel::{
     workqueue, //
 };
 
-/// What an endpoint that shares its receives has in place of a target of its receive queue.
+/// Replaces the target of the receive queue for an endpoint that shares its receives.
 pub(in crate::prov::verbs) struct SrxAttachment {
     pub(in crate::prov::verbs) srx: Arc<Srx>,
     pub(in crate::prov::verbs) cq: Arc<Cq>,
-    /// The queue's place in the completion queue's table.
+    /// Index of the receive queue in the completion queue's table.
     pub(in crate::prov::verbs) wq_id: WqId,
-    /// What its completions name its queue pair by.
+    /// Address of the queue pair, by which completions name it.
     pub(in crate::prov::verbs) qp_addr: usize,
-    /// Whether only those successes are reported that a poster asks for.
+    /// Set with FI_SELECTIVE_COMPLETION: a success is reported only if the post asks for it.
     pub(in crate::prov::verbs) is_selective: bool,
-    /// Whose completions they are.
+    /// Source that completions report, which identifies the endpoint.
     pub(in crate::prov::verbs) source: Source,
-    /// The number of the receive that it has completed last, or of one that it never had: it has none of
-    /// those up to there.
+    /// Sequence number of the last receive that the endpoint has completed; at first that of a
+    /// receive that it never had. It holds no receive up to this number.
     last_seq: Atomic<u64>,
-    /// How many it has completed.
+    /// Number of receives that the endpoint has completed.
     completed: StatCounter,
-    /// Whether the endpoint closes.
+    /// Set when the endpoint closes.
     is_closed: AtomicFlag,
 }
 
 impl SrxAttachment {
-    /// That of an endpoint that has just been admitted.
+    /// Creates the attachment of an endpoint that [`Srx::attach_endpoint`] has just added.
     pub(in crate::prov::verbs) fn new(
         srx: Arc<Srx>,
         (cq, place): (Arc<Cq>, WqId),
@@ -56,7 +56,7 @@ impl SrxAttachment {
         is_selective: bool,
         source: Source,
     ) -> Self {
-        // What has been taken from the device's queue by now, others have.
+        // Receives that have left the device's queue by now belong to other endpoints.
         let last = srx.max_completed_seq.load(Acquire);
         Self {
             srx,
@@ -71,23 +71,24 @@ impl SrxAttachment {
         }
     }
 
-    /// Where its receives complete, and its place there, until the endpoint closes.
+    /// Returns the completion queue and the index of the receive queue there; none once the
+    /// endpoint closes.
     pub(in crate::prov::verbs) fn cq_if_open(&self) -> Option<(Arc<Cq>, WqId)> {
         let is_over = self.is_closed.load(Acquire);
         (!is_over).then(|| (self.cq.clone(), self.wq_id))
     }
 
-    /// The endpoint closes; true the first time.
+    /// Marks the endpoint as closing; returns true the first time.
     pub(in crate::prov::verbs) fn close(&self) -> bool {
         !self.is_closed.xchg(true, Full)
     }
 
-    /// Takes a slot whose receive was completed for this endpoint from the device. Returns false if it has been taken
-    /// before.
+    /// Takes a slot whose receive has completed for this endpoint. Returns false if it has been
+    /// taken before.
     ///
     /// # Safety
     ///
-    /// The requirements of [`Srx::meet`] hold.
+    /// The requirements of [`Srx::mark_completed`] hold.
     pub(in crate::prov::verbs) unsafe fn complete_slot(&self, slot: u32) -> bool {
         // SAFETY: By this function's safety requirement.
         match unsafe { self.srx.mark_completed(slot) } {
@@ -96,7 +97,7 @@ impl SrxAttachment {
                 self.last_seq.store(number, Release);
                 self.completed.add(1);
                 if self.srx.needs_lost_check(number) {
-                    // Refused where it is queued already.
+                    // Fails if the work is queued already.
                     let _ = workqueue::system_long().enqueue(self.srx.clone());
                 }
                 true
@@ -104,12 +105,12 @@ impl SrxAttachment {
         }
     }
 
-    /// It has none with this number, and none with a smaller one.
+    /// Returns a sequence number up to which the endpoint holds no receive.
     pub(super) fn last_seq(&self) -> u64 {
         self.last_seq.load(Acquire)
     }
 
-    /// How many it has completed.
+    /// Returns the number of receives that the endpoint has completed.
     pub(in crate::prov::verbs) fn completed(&self) -> u64 {
         self.completed.get()
     }

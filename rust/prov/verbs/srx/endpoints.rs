@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who takes messages from receives that endpoints share, where those complete, and what is left of one that
-//! goes. `members` is held while completion queues are told, and while receives are posted again.
+//! Endpoints that take messages from a shared receive context, their completion queues, and the
+//! receives that a closing endpoint leaves. `endpoints` stays locked while completion queues
+//! reserve or release entries, and while receives are posted again.
 
 use super::{
     Srx,
@@ -34,37 +35,37 @@ use kernel::{
     },
 };
 
-/// A completion queue that has room for all of the receives, for so many endpoints.
+/// Completion queue that has entries for all of the receives, and the number of its endpoints.
 struct AttachedCq {
     cq: Arc<Cq>,
     endpoint_count: usize,
 }
 
-/// Who shares the receives.
+/// Endpoints of a shared receive context.
 #[derive(Default)]
 pub(super) struct SrxEndpoints {
-    /// The receive queues of endpoints whose queue pairs take messages from here.
+    /// Receive queues of endpoints whose queue pairs take messages from here.
     wqs: KVec<Arc<WorkQueue>>,
     cqs: KVec<AttachedCq>,
 }
 
-/// Slots that wait to be posted again: a list of those that an endpoint leaves unread.
+/// List of slots that an endpoint leaves unread, which wait to be posted again.
 pub(in crate::prov::verbs) struct UnreadSlots(u32);
 
 impl UnreadSlots {
-    /// None yet.
+    /// Creates an empty list.
     pub(in crate::prov::verbs) const fn new() -> Self {
         Self(NO_SLOT)
     }
 }
 
 impl Srx {
-    /// Adds a slot that has been met, whose reader will not come.
+    /// Adds a COMPLETED slot that no reader will come for.
     ///
     /// # Safety
     ///
-    /// The requirements of [`Srx::slot`] hold. `unread` has slots of these receives only; nobody else uses the slot
-    /// until [`Self::repost_all`].
+    /// The requirements of [`Srx::slot`] hold. `unread` has slots of these receives only; the slot
+    /// is not used until [`Self::repost_all`].
     pub(in crate::prov::verbs) unsafe fn add_unread(&self, unread: &mut UnreadSlots, slot: u32) {
         if let Some(mark) = self.slot_control(slot) {
             mark.next.store(unread.0, Relaxed);
@@ -72,27 +73,28 @@ impl Srx {
         }
     }
 
-    /// Posts the slots of `unread` again. May sleep.
+    /// Posts the receives of `unread` again. May sleep.
     ///
     /// # Safety
     ///
-    /// [`Self::keep`] of these receives has added them.
+    /// [`Self::add_unread`] of these receives has added the slots.
     pub(in crate::prov::verbs) unsafe fn repost_all(&self, unread: UnreadSlots) {
         let mut slot = unread.0;
         while let Some(mark) = self.slot_control(slot) {
             let next = mark.next.load(Relaxed);
-            // SAFETY: It is MET, and by the safety requirement of `keep` nobody else has used it since.
+            // SAFETY: The slot is COMPLETED, and by the safety requirement of `add_unread` it has
+            // not been used since.
             unsafe { self.repost(slot) };
             slot = next;
         }
     }
 
-    /// Lets the queue pair of an endpoint's receive queue take messages from here, which complete in `cq`:
-    /// there is room for all of them. May sleep.
+    /// Adds an endpoint's receive queue, whose queue pair takes messages from here that complete in
+    /// `cq`, and reserves entries for all receives there. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOSPC if there is not, -FI_ENOMEM.
+    /// -FI_ENOSPC if `cq` has not that many free entries, -FI_ENOMEM.
     pub(in crate::prov::verbs) fn attach_endpoint(
         &self,
         wq: &Arc<WorkQueue>,
@@ -114,7 +116,7 @@ impl Srx {
                     cq: cq.clone(),
                     endpoint_count: 1,
                 };
-                // There is room: it has just been made.
+                // Cannot fail: capacity has been reserved above.
                 let _ = endpoints.cqs.push_within_capacity(attached);
             }
         }
@@ -122,7 +124,8 @@ impl Srx {
         Ok(())
     }
 
-    /// The endpoint's queue pair is gone, and all of its completions have been met. May sleep.
+    /// Removes an endpoint whose queue pair is gone, after all of its completions have been taken.
+    /// May sleep.
     pub(in crate::prov::verbs) fn detach_endpoint(
         &self,
         wq: &Arc<WorkQueue>,
@@ -155,12 +158,14 @@ impl Srx {
         self.repost_lost(&endpoints);
     }
 
-    /// Posts those again that queue pairs have taken with them: rxe forgets what a queue pair was filling
-    /// when it broke.
+    /// Posts receives again that queue pairs have taken with them: rxe forgets the receive that a
+    /// queue pair was filling when it broke.
     ///
-    /// The device takes them by their numbers, and a queue pair completes them in the order in which it has
-    /// taken them. So each member has none up to its last one, and what is posted before all of those, and
-    /// has not completed, is nobody's. What is behind one of them waits for its next message.
+    /// The device takes receives in the order of their numbers, and a queue pair completes them in
+    /// the order in which it has taken them. So each endpoint holds no receive up to its last one.
+    /// A receive posted before the last ones of all endpoints that has not completed is held by no
+    /// endpoint: it is lost. A lost receive behind one of them is found after that endpoint's next
+    /// message.
     fn repost_lost(&self, endpoints: &SrxEndpoints) {
         let lasts = endpoints
             .wqs
@@ -170,26 +175,28 @@ impl Srx {
         let lowest = lasts.min().unwrap_or(self.max_completed_seq.load(Acquire));
         let is_forgetful = self.pd.device().is_rxe();
         for (slot, mark) in self.slot_controls.iter().enumerate() {
-            // In this order: if it has been posted anew, that is no less than its number.
+            // In this order: the number is then that of the post whose state was read, or of a
+            // later one.
             let is_posted = mark.state.load(Acquire) == POSTED;
             let number = mark.post_seq.load(Relaxed);
             if is_posted && (number == 0 || (is_forgetful && number <= lowest)) {
-                // SAFETY: Neither the device nor a poster nor a reader has the slot: it went with a queue pair.
+                // SAFETY: Neither the device nor a poster nor a reader has the slot: it was lost
+                // with a queue pair.
                 unsafe { self.repost(slot as u32) };
             }
         }
         let suspect = self.lost_check_end.load(Relaxed);
         if lowest >= suspect {
-            // Only who holds the mutex makes it another one.
+            // Only holders of the mutex change it.
             self.lost_check_end.store(0, Relaxed);
         }
-        // Often enough that a quarter of them is never waited for in vain, and no more often.
+        // Often enough that no more than a quarter of the receives stays lost, and no more often.
         let pause = u64::from(self.depth / 4) + 1;
         self.next_lost_check
             .store(self.max_completed_seq.load(Relaxed) + pause, Relaxed);
     }
 
-    /// Whether somebody should look again, now that this number has completed.
+    /// Returns whether a search for lost receives is due, now that `number` has completed.
     #[inline]
     pub(super) fn needs_lost_check(&self, number: u64) -> bool {
         self.lost_check_end.load(Relaxed) != 0 && number >= self.next_lost_check.load(Relaxed)

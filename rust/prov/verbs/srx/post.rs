@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Posting receives that endpoints share, and what becomes of their slots. See the type invariants of
-//! [`Srx`].
+//! Posting of shared receives, and the life of their slots. See the type invariants of [`Srx`].
 
 use super::{
     SlotControl,
@@ -53,7 +52,9 @@ impl Srx {
     fn check_message(&self, message: &Message<'_>) -> Result<usize> {
         const KNOWN: u64 = FI_COMPLETION | FI_MORE;
         if message.flags & !KNOWN != 0 {
-            // Who ends a buffer is not who has begun it: the pieces are different endpoints'.
+            // Multi-receive buffers are not supported here: their pieces would go to different
+            // endpoints, and the endpoint that ends a buffer may be another than the one that began
+            // it.
             return Err(match message.flags & !(KNOWN | FI_MULTI_RECV) {
                 0 => Errno::EOPNOTSUPP,
                 _ => Errno::EBADFLAGS,
@@ -69,7 +70,7 @@ impl Srx {
         Ok(total)
     }
 
-    /// `fi_recv()` and its relatives. Any context.
+    /// Posts a receive, for `fi_recv()` and its variants. Any context.
     pub(super) fn post(&self, message: &Message<'_>) -> Result {
         let len = self.check_message(message)?;
         let mut head = self.producer.lock();
@@ -80,7 +81,7 @@ impl Srx {
             return Err(Errno::EAGAIN);
         };
         self.trace_post(message, len);
-        // SAFETY: `take` has returned it.
+        // SAFETY: `take_free_slot` has returned it.
         let posted = unsafe { self.post_slot(srq, slot, message, head.post_seq + 1) };
         match posted {
             Ok(()) => {
@@ -90,7 +91,7 @@ impl Srx {
             Err(errno) => {
                 self.trace_post_error(message, len, errno);
                 if let Some(mark) = self.slot_control(slot) {
-                    // INVARIANT: Back into the list that it was in.
+                    // INVARIANT: The slot goes back to the list that it was in.
                     mark.state.store(FREE, Relaxed);
                     mark.next.store(head.free_list, Relaxed);
                 }
@@ -100,10 +101,11 @@ impl Srx {
         posted
     }
 
-    /// Takes a free slot; the caller holds `head`, whose list it is.
+    /// Takes a free slot of the posters' list `free`; the caller holds the lock of `producer`.
     fn take_free_slot(&self, free: &mut u32) -> Option<u32> {
         if *free == NO_SLOT {
-            // All at once, so that nobody is deceived by one that comes back meanwhile.
+            // The whole list at once: taking a single slot would be open to the ABA problem, as
+            // slots are released meanwhile.
             *free = self.released_list.xchg(NO_SLOT, Acquire);
         }
         let slot = *free;
@@ -128,7 +130,7 @@ impl Srx {
             is_deferred: false,
             is_reported: false,
         };
-        // SAFETY: By this function's safety requirement the slot is ours, and with it its mappings.
+        // SAFETY: By this function's safety requirement the slot is ours, and so are its mappings.
         let mappings = unsafe {
             self.ring.fill(slot, saved);
             self.ring.slot_mappings(self.ring.index(slot))
@@ -157,7 +159,7 @@ impl Srx {
         posted.inspect_err(|_| list.unmap_all())
     }
 
-    /// Keeps what a slot is posted with, for [`Self::repost`].
+    /// Saves the elements that a slot is posted with, for [`Self::repost`].
     ///
     /// # Safety
     ///
@@ -168,25 +170,26 @@ impl Srx {
         control.sge_count.store(sges.len() as u32, Relaxed);
     }
 
-    /// Gives a slot with that memory to the device.
+    /// Posts the receive of a slot to the device.
     ///
     /// # Safety
     ///
-    /// The caller is the slot's user, and the slot has the mappings of `sges`, or they are of a region.
+    /// The caller is the slot's user, and the slot has the mappings of `sges`, or they are of a
+    /// memory region.
     unsafe fn post_wr(&self, srq: &Srq, slot: u32, control: &SlotControl, sges: &[Sge]) -> Result {
-        // INVARIANT: It may complete before the call has returned.
+        // INVARIANT: Before the post, as the receive may complete before the call has returned.
         control.state.store(POSTED, Release);
         let wr = RecvWr::new(SRX_WR_ID_BIT | u64::from(slot), sges);
-        // SAFETY: The segments' types promise that the memory is the operation's until it completes; by this
-        // function's safety requirement the mappings are there as long.
+        // SAFETY: The segments' types promise that the memory is the operation's until it
+        // completes; by this function's safety requirement the mappings exist as long.
         unsafe { srq.post(&wr) }.map_err(wc_status::post_errno)
     }
 
-    /// Posts a receive again that no reader has been told of, and whose endpoint is gone. May sleep.
+    /// Posts a receive again that has not been reported, and whose endpoint is gone. May sleep.
     ///
     /// # Safety
     ///
-    /// The caller is the slot's user, which is not FREE.
+    /// The caller is the slot's user, and the slot is not FREE.
     pub(super) unsafe fn repost(&self, slot: u32) {
         let mut head = self.producer.lock();
         let head = &mut *head;
@@ -204,26 +207,26 @@ impl Srx {
                 .get(slot, mark.sge_count.load(Relaxed) as usize)
         };
         mark.post_seq.store(head.post_seq + 1, Relaxed);
-        // SAFETY: As above; it has been posted with them before.
+        // SAFETY: As above; it has been posted with these elements before.
         match unsafe { self.post_wr(srq, slot, mark, sges) } {
             Ok(()) => head.post_seq += 1,
-            // Found again by who looks next: everybody is behind it.
+            // The next search finds it: number 0 is before those of all endpoints.
             Err(_) => mark.post_seq.store(0, Relaxed),
         }
     }
 
-    /// Returns what is kept of a slot.
+    /// Returns the data of a slot.
     ///
     /// # Safety
     ///
-    /// The slot has been met, and has not been given back; the caller holds the lock of the completion queue that its
-    /// completion came from.
+    /// The slot is COMPLETED, and has not been released; the caller holds the lock of the
+    /// completion queue that its completion came from.
     pub(in crate::prov::verbs) unsafe fn slot(&self, slot: u32) -> WrSlot {
         // SAFETY: By this function's safety requirement, and the type invariant.
         unsafe { self.ring.get(slot) }
     }
 
-    /// Lets the consumer look at the memory of a slot.
+    /// Syncs the memory of a slot for the CPU, before the consumer reads it.
     ///
     /// # Safety
     ///
@@ -236,7 +239,7 @@ impl Srx {
         }
     }
 
-    /// Undoes the mappings of a slot, and says what is kept of it.
+    /// Unmaps the memory of a slot, and returns the slot's data.
     ///
     /// # Safety
     ///
@@ -249,11 +252,11 @@ impl Srx {
         }
     }
 
-    /// Gives a slot back that a reader is told of.
+    /// Releases the slot of a receive that is reported.
     ///
     /// # Safety
     ///
-    /// The requirements of [`Self::slot`] hold; nobody uses the slot after this.
+    /// The requirements of [`Self::slot`] hold; the slot is not used after this.
     pub(in crate::prov::verbs) unsafe fn release_slot(
         &self,
         slot: u32,
@@ -262,7 +265,7 @@ impl Srx {
     ) {
         // SAFETY: By this function's safety requirement.
         let _ = unsafe { self.unmap_slot(slot) };
-        // Pairs with the acquire of who asks how many are left.
+        // Pairs with the acquire in `free_slots`.
         let _ = self.completed.fetch_add(1u64, Release);
         match status {
             WcStatus::SUCCESS => self.bytes.fetch_add(u64::from(len), Relaxed),
@@ -271,12 +274,12 @@ impl Srx {
         let Some(mark) = self.slot_control(slot) else {
             return;
         };
-        // INVARIANT: It goes into the list.
+        // INVARIANT: The slot goes into the released list.
         mark.state.store(FREE, Relaxed);
         let mut first = self.released_list.load(Relaxed);
         loop {
             mark.next.store(first, Relaxed);
-            // Pairs with the acquire of the poster that takes it.
+            // Pairs with the acquire of the poster that takes the list.
             match self.released_list.cmpxchg(first, slot, Release) {
                 Ok(_) => return,
                 Err(now) => first = now,
@@ -299,7 +302,7 @@ impl Srx {
         }
     }
 
-    /// They are of no queue pair.
+    /// Calls `tell` with the device, and 0 for the queue pair: a shared receive has none yet.
     #[cold]
     fn with_trace_point(&self, tell: impl FnOnce(At<'_>)) {
         tell(At {
@@ -309,7 +312,7 @@ impl Srx {
     }
 }
 
-/// What tracepoints are told of a receive.
+/// Returns the description of a receive for tracepoints.
 fn trace_operation(message: &Message<'_>, len: usize) -> Operation {
     Operation {
         flags: FI_RECV | FI_MSG,

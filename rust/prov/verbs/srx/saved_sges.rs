@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What each receive that endpoints share has been posted with, so that it can be posted again.
+//! Scatter/gather elements that each shared receive was posted with, so that it can be posted
+//! again.
 
 use crate::{
     abi::{
@@ -12,24 +13,24 @@ use crate::{
 use core::cell::UnsafeCell;
 use kernel::prelude::*;
 
-/// The pieces of memory of all slots.
+/// Scatter/gather elements of all slots.
 ///
 /// # Invariants
 ///
-/// There are `width` places for each slot, which have one user at a time.
+/// There are `per_slot` elements for each slot, which have one user at a time.
 pub(super) struct SavedSges {
     sges: KVVec<UnsafeCell<Sge>>,
     per_slot: usize,
 }
 
-// SAFETY: By the type invariant what is in the cells has one user at a time.
+// SAFETY: By the type invariant the content of the cells has one user at a time.
 unsafe impl Send for SavedSges {}
 
 // SAFETY: As above.
 unsafe impl Sync for SavedSges {}
 
 impl SavedSges {
-    /// At most `width` for each of so many slots. May sleep.
+    /// Allocates `width` elements for each of `slots` slots. May sleep.
     pub(super) fn new(slots: usize, width: usize) -> Result<Self> {
         let count = slots.checked_mul(width).ok_or(Errno::EINVAL)?;
         let mut places = KVVec::with_capacity(count, GFP_KERNEL)?;
@@ -43,19 +44,19 @@ impl SavedSges {
         })
     }
 
-    /// How many a slot can have.
+    /// Returns the maximum number of elements of a slot.
     pub(super) fn sges_per_slot(&self) -> usize {
         self.per_slot
     }
 
-    /// The places of a slot; none if there is no such slot.
+    /// Returns the elements of a slot; an empty slice if there is no such slot.
     fn slot_sges(&self, slot: u32) -> &[UnsafeCell<Sge>] {
         let start = (slot as usize).saturating_mul(self.per_slot);
         let end = start.saturating_add(self.per_slot);
         self.sges.get(start..end).unwrap_or(&[])
     }
 
-    /// Keeps those of a slot.
+    /// Saves the elements of a slot.
     ///
     /// # Safety
     ///
@@ -67,7 +68,7 @@ impl SavedSges {
         }
     }
 
-    /// The first `count` that have been kept of a slot.
+    /// Returns the first `count` elements that were saved for a slot.
     ///
     /// # Safety
     ///
