@@ -4,7 +4,7 @@
 //!
 //! The queue pair exists from `fi_enable()` on, before rdma_cm has chosen a path, so that receives
 //! can be posted early. The data path reads `state` and takes the lock of the queue it posts to.
-//! `link` guards everything about the connection; it is held across no call of rdma_cm, whose
+//! `conn` guards the state of the connection; it is not held across calls of rdma_cm, whose
 //! handlers take it.
 
 pub(super) mod atomic;
@@ -132,75 +132,78 @@ use kernel::{
     },
 };
 
-/// What is bound, kept open until the endpoint is closed.
+/// Bound objects, which stay open until the endpoint is closed.
 struct BoundObjects {
     eq: ChildRef<EventQueue>,
     _tx_cq: ChildRef<CompletionQueue>,
     _rx_cq: ChildRef<CompletionQueue>,
     _counters: Arc<BoundCounters>,
     _srx: Option<ChildRef<SharedReceive>>,
-    /// Where counters are bound: who reads one takes completions too.
+    /// Held where counters are bound: a thread that reads a counter polls completions, too.
     _counter_readers: Option<ExclusiveGuard>,
 }
 
-/// Everything about the connection.
+/// State of the connection.
 struct EpConn {
     id: Option<Arc<CmId>>,
-    /// The request that the endpoint was made for, until it is accepted.
+    /// Connection request that the endpoint was opened for, until it is accepted.
     connreq: Option<ConnReq>,
     qp: Option<Arc<Qp>>,
     objects: Option<BoundObjects>,
-    /// Made with the endpoint, so that reporting cannot fail: FI_CONNECTED or the failure.
+    /// Event for FI_CONNECTED or the failure, allocated with the endpoint so that reporting cannot
+    /// fail.
     connect_event: Option<OwnedEvent>,
-    /// And FI_SHUTDOWN.
+    /// Event for FI_SHUTDOWN, likewise.
     shutdown_event: Option<OwnedEvent>,
     local_addr: Option<SockAddr>,
     peer_addr: Option<SockAddr>,
-    /// What `fi_connect()` has for the peer, until the path is known.
+    /// Private data of `fi_connect()`, until the route is resolved.
     pending_data: cm::PendingCmData,
-    /// Whether the peer has asked.
+    /// Set on the passive side: the endpoint accepts a connection request.
     is_accepting: bool,
-    /// Whether rdma_cm has said that there is a connection, and the consumer is told later.
+    /// Set once rdma_cm has reported the connection and FI_CONNECTED is reported later.
     is_connected_deferred: bool,
 }
 
-/// An active endpoint of a verbs device. What a post needs comes first, in one cache line.
+/// An active endpoint of a verbs device. The fields that a post needs come first, in one cache
+/// line.
 #[pin_data]
 #[repr(C, align(64))]
 pub(crate) struct Endpoint {
     state: AtomicConnState,
     sq: Arc<WorkQueue>,
     rq: Arc<WorkQueue>,
-    /// That of `domain`.
+    /// Protection domain of `domain`.
     pd: Arc<Pd>,
     attrs: EpAttrs,
     domain: Arc<Domain>,
-    /// What it is known by to its owner.
+    /// Identifier of the endpoint in events and completions.
     source: Source,
-    /// How large the pieces are that a buffer for several messages is posted in.
+    /// Size of the pieces in which a multi-receive buffer is posted.
     multi_recv_size: Atomic<usize>,
-    /// Whether it has read, where that makes a difference.
+    /// Set once the endpoint has posted an RDMA read, on iWARP only.
     has_read: AtomicFlag,
-    /// Where the device puts old values that nobody asked for.
+    /// Memory for the old values of atomic operations that do not fetch.
     discard_buf: KBox<DiscardBuf>,
     #[pin]
     conn: Mutex<EpConn>,
-    /// The addresses of `link`, for those who only look.
+    /// Addresses of `conn`, for introspection.
     #[pin]
     addrs: EndpointAddrs,
-    /// The device goes away, and the endpoint has been or is being told.
+    /// Set when the device is being removed, and the endpoint has been or is being notified.
     is_removed: AtomicFlag,
     /// Counts and logs violations by the peer.
     violations: Arc<Violations>,
-    /// Lets a close wait for that, and for what `settling` does.
+    /// Lets a close wait for handlers of the removal and for `siw_work`.
     #[pin]
     rundown: Rundown,
-    /// Where rdma_cm speaks too early.
+    /// Delays FI_CONNECTED on siw, which reports the connection too early.
     #[pin]
     siw_work: Work<Endpoint>,
 }
 
-/// A word that devices write. Caches that do not see it lose nothing else.
+/// A word that devices write. With the alignment, a cache that misses the writes holds no other
+/// data of its line.
 #[repr(align(128))]
 struct DiscardBuf(Atomic<u64>);
 
@@ -210,11 +213,11 @@ impl DiscardBuf {
     }
 }
 
-/// Bytes for each message of a buffer that takes several, unless the consumer says how many.
+/// Bytes for each message of a multi-receive buffer, without FI_OPT_MIN_MULTI_RECV.
 const DEFAULT_MULTI_RECV_SIZE: usize = 4096;
 
 impl Endpoint {
-    /// Makes an endpoint, for the connection request in `info` if there is one. May sleep.
+    /// Opens an endpoint, for the connection request in `info` if there is one. May sleep.
     pub(super) fn new(domain: Arc<Domain>, info: &Info, source: Source) -> Result<Arc<Self>> {
         info::check_info(info, domain.pd().device())?;
         if info.domain_name() != Some(domain.pd().device().name().as_c_str()) {
@@ -291,7 +294,8 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// Makes the queue pair, and the memory for injected data if the queue pair takes none inline.
+    /// Creates the queue pair, and buffers for injected data if the queue pair does not take it
+    /// inline.
     fn create_qp(
         &self,
         send_cq: &Cq,
@@ -299,7 +303,8 @@ impl Endpoint {
         srx: Option<&Srx>,
     ) -> Result<(Arc<Qp>, Option<InjectBufs>)> {
         let caps = QpCaps {
-            // With what is posted besides operations: the marker of a drain, and nudges.
+            // Includes work requests that are not for operations: the drain marker, siw kicks, and
+            // others.
             max_send_wr: self.attrs.tx_size + self.sq.extra_cq_entries(),
             max_recv_wr: match srx {
                 None => self.attrs.rx_size + self.rq.extra_cq_entries(),
@@ -321,7 +326,8 @@ impl Endpoint {
             Qp::with_srq(pd.clone(), cqs.0, cqs.1, srq.clone(), caps, heard)
         };
         let qp = match make(&caps) {
-            // Not every device takes that much inline, and none says so beforehand.
+            // Not every device takes that much inline, and devices do not report their limit
+            // beforehand.
             Err(error) if error != ENOMEM => make(&QpCaps {
                 max_inline_data: 0,
                 ..caps
@@ -335,7 +341,7 @@ impl Endpoint {
         Ok((Arc::new(qp, GFP_KERNEL)?, inject_bufs))
     }
 
-    /// Makes the queue pair and lets receives be posted.
+    /// Creates the queue pair, registers with the completion queues, and lets receives be posted.
     fn enable_qp(&self, bindings: Bindings) -> Result {
         let others = self.domain.enter_exclusive();
         let events = bindings.eq.ok_or(Errno::ENOEQ)?;
@@ -348,7 +354,7 @@ impl Endpoint {
             None => None,
         };
         let (qp, bounce) = self.create_qp(&transmit, &receive, shared.as_deref())?;
-        // The port may turn out to be another one; see `connect`.
+        // The port may turn out to be another one; see `start_connect`.
         qp.init(1, self.attrs.access)?;
 
         let counters = Arc::new(bindings.counters, GFP_KERNEL)?;
@@ -368,7 +374,8 @@ impl Endpoint {
             false => WakePolicy::Always,
         };
         let registering = (transmit_tally, WakePolicy::Always);
-        // SAFETY: The queue pair is new and completes there. An endpoint is opened once, or again after `unregister`.
+        // SAFETY: The queue pair is new and completes there. An endpoint is enabled once, or again
+        // after `remove_wq`.
         let transmit_place = unsafe { transmit.add_wq(&self.sq, registering, &others) }?;
         // SAFETY: As above.
         let registered = unsafe { receive.add_wq(&self.rq, (receive_tally, wakes), &others) };
@@ -430,19 +437,19 @@ impl Endpoint {
         Ok(())
     }
 
-    /// The verbs part of the receives that it shares.
+    /// Returns the verbs part of the shared receive context that the endpoint is bound to.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for those of another provider or device.
+    /// -FI_EINVAL for a context of another provider or device.
     fn srx_from_provider(&self, shared: &SharedReceive) -> Result<Arc<Srx>> {
         let srx: Option<Arc<Srx>> = downcast(shared.core().clone().into_any());
         srx.filter(|srx| srx.is_in_pd(&self.pd))
             .ok_or(Errno::EINVAL)
     }
 
-    /// Lets messages take receives from `srx`, which complete in the queue with the place that `receive` has
-    /// there.
+    /// Lets messages of the queue pair `qp` take receives from `srx`. These complete in `cq`, where
+    /// the receive queue has the index `place`.
     fn attach_srx(
         &self,
         srx: &Srx,
@@ -455,7 +462,7 @@ impl Endpoint {
         known.inspect_err(|_| srx.detach_endpoint(&self.rq, cq, others))
     }
 
-    /// Notes that the device goes away; true the first time.
+    /// Marks the endpoint as notified of the removal of its device; returns true the first time.
     pub(super) fn mark_removed(&self) -> bool {
         !self.is_removed.xchg(true, Full)
     }
@@ -469,8 +476,8 @@ impl Endpoint {
     }
 }
 
-/// Completions and rdma_cm tell all that the endpoint needs to know of its queue pair, but for what a
-/// peer has tried that it may not, and for the end of receives that are shared.
+/// Handler of the queue pair's events. Completions and rdma_cm report everything else that the
+/// endpoint needs, except violations by the peer and the end of shared receives.
 struct EpQpEvents {
     device: Arc<Device>,
     rq: Arc<WorkQueue>,
@@ -496,7 +503,7 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn countable(&self) -> u64 {
-        // A target is not told of what its peer does with its memory.
+        // A target gets no completion of its peer's accesses to its memory.
         FI_SEND | FI_RECV | FI_READ | FI_WRITE
     }
 
@@ -650,7 +657,7 @@ impl provider::Endpoint for Endpoint {
         self.rundown.run_down();
         self.sq.disable_cas_progress();
         let others = self.domain.enter_exclusive();
-        // What is flushed by the close is no failure.
+        // Operations that the close flushes are not counted as failures.
         for queue in [&self.sq, &self.rq] {
             if let Some((cq, place)) = queue.bound_cq_and_id(&others) {
                 cq.stop_counters(place, &others);
@@ -658,7 +665,7 @@ impl provider::Endpoint for Endpoint {
         }
         self.disconnect_silently();
         if self.rq.srx_attachment().is_some() {
-            // What its queue pair takes along when it goes, nobody else finds.
+            // Receives that the queue pair still holds when it is destroyed would be lost.
             self.drain_srx_receives(&others);
         }
         let places = [&self.sq, &self.rq].map(|queue| queue.bound_cq_and_id(&others));
@@ -667,7 +674,7 @@ impl provider::Endpoint for Endpoint {
             let mut link = self.conn.lock();
             (link.qp.take(), link.objects.take())
         };
-        // The last references to the queue pair: after this the device touches no posted memory.
+        // The last references to the queue pair: after this the device accesses no posted memory.
         drop(targets);
         drop(qp);
         for (cq, place) in places.into_iter().flatten() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Atomic operations: what the device does of them, and what is checked before one is posted.
+//! Atomic operations of an endpoint: checks before posting, and the choice between a native work
+//! request and a sequence of them.
 
 mod fast;
 mod native;
@@ -37,7 +38,7 @@ use crate::{
     },
 };
 
-/// What a device does with a single request.
+/// Atomic work request of a device.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NativeAtomic {
     FetchAdd,
@@ -46,8 +47,10 @@ enum NativeAtomic {
 }
 
 impl NativeAtomic {
-    /// Reads are of elements of any size, side by side; everything else is of one word. A write is none
-    /// of them: it may fall between the reading and the writing of another's sum.
+    /// Returns the work request that performs an operation alone, if there is one. A read takes
+    /// elements of any size, side by side; the others take one word. An atomic write is no RDMA
+    /// write: that could fall between the read and the write of another operation's
+    /// compare-and-swap sequence.
     fn for_op(form: Form, op: Op, datatype: Datatype, count: usize) -> Option<Self> {
         match (form, op) {
             (Form::Fetch, Op::Read) => Some(Self::Read),
@@ -59,7 +62,8 @@ impl NativeAtomic {
     }
 }
 
-/// Most elements of one operation on a device. What it does not have is made of what it has.
+/// Returns the maximum number of elements of one operation. Operations that the device lacks are
+/// built from compare and swap.
 ///
 /// # Errors
 ///
@@ -74,7 +78,7 @@ pub(in crate::prov::verbs) fn max_atomic_elements(
     }
 }
 
-/// Why an endpoint has no atomic operations, if it has none.
+/// Returns the errno of atomic operations, if an endpoint has none.
 pub(super) fn atomics_errno(attributes: &DeviceAttr, info: &Info) -> Option<Errno> {
     if !info::has_atomics(attributes) {
         Some(Errno::EOPNOTSUPP)
@@ -85,7 +89,7 @@ pub(super) fn atomics_errno(attributes: &DeviceAttr, info: &Info) -> Option<Errn
     }
 }
 
-/// Flags of an atomic operation, which has nothing beside it.
+/// Flags of an atomic operation, which carries no immediate data.
 const ATOMIC_FLAGS: u64 = FI_COMPLETION
     | FI_MORE
     | FI_FENCE
@@ -95,7 +99,7 @@ const ATOMIC_FLAGS: u64 = FI_COMPLETION
     | FI_DELIVERY_COMPLETE;
 
 impl Endpoint {
-    /// `fi_atomicvalid()` and its relatives.
+    /// Returns the maximum number of elements, for `fi_atomicvalid()` and its variants.
     pub(super) fn atomic_count_limit(&self, datatype: Datatype) -> Result<usize> {
         match self.attrs.atomics_errno {
             Some(errno) => Err(errno),
@@ -103,7 +107,7 @@ impl Endpoint {
         }
     }
 
-    /// `fi_atomic()` and its relatives.
+    /// Posts an atomic operation, for `fi_atomic()` and its variants.
     pub(super) fn post_atomic(&self, atomic: &Atomic<'_>, message: &Message<'_>) -> Result {
         let Atomic {
             form, op, datatype, ..

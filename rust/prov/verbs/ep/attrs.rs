@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What an endpoint was made with.
+//! Attributes that an endpoint was opened with.
 
 use super::{
     super::{
@@ -30,30 +30,31 @@ use crate::{
 /// Depth of the queues of an endpoint whose info names none.
 const DEFAULT_DEPTH: u32 = 256;
 
-/// Bounds and rights, as the endpoint's info says and the device has them.
+/// Limits and access rights of an endpoint, from its info and the device.
 #[repr(C)]
 pub(super) struct EpAttrs {
-    /// The flags that make a transmit another one, or that none may have.
+    /// Flags that exclude a transmit from the fast path: they change its work request, or are
+    /// invalid.
     pub(super) slow_path_flags: u64,
-    /// The flags that no transmit may have.
+    /// Flags that no transmit may have.
     pub(super) unsupported_flags: u64,
     pub(super) tx_iov_limit: usize,
-    /// The same for a receive.
+    /// Maximum number of segments of a receive; 0 with a shared receive context.
     pub(super) rx_iov_limit: usize,
     pub(super) max_msg_size: u32,
     pub(super) is_iwarp: bool,
-    /// The same for a read.
+    /// Maximum number of segments of an RDMA read.
     pub(super) read_iov_limit: usize,
     pub(super) inject_size: usize,
     pub(super) tx_size: u32,
-    /// None where it shares them with others.
+    /// Depth of the receive queue; 0 with a shared receive context.
     pub(super) rx_size: u32,
     pub(super) uses_srx: bool,
-    /// Readers sleep until a message with FI_REMOTE_SIGNAL arrives, or a failure.
+    /// Set if readers sleep until a failure or a message with FI_REMOTE_SIGNAL arrives.
     pub(super) solicited_only: bool,
-    /// Why there are no atomic operations, if there are none.
+    /// Errno of atomic operations, if the endpoint has none.
     pub(super) atomics_errno: Option<Errno>,
-    /// What the peer may do with registered memory.
+    /// Access rights of the peer to registered memory.
     pub(super) access: Access,
 }
 
@@ -61,7 +62,7 @@ impl EpAttrs {
     pub(super) fn new(domain: &Domain, info: &Info) -> Result<Self> {
         let attributes = domain.pd().device().attributes();
         let depth = |asked: usize| -> Result<u32> {
-            // Some work requests are not for operations; see `make_qp`.
+            // Some work requests are not for operations; see `create_qp`.
             let device = domain.pd().device();
             let most = attributes
                 .max_qp_wr
@@ -81,7 +82,7 @@ impl EpAttrs {
         if !info::has_cq_data(protocol) || info.domain().is_none_or(|attr| attr.cq_data_size == 0) {
             missing |= FI_REMOTE_CQ_DATA;
         }
-        // What an info does not say is what there is.
+        // A limit of 0 stands for the device's.
         let within = |asked: usize, most: usize| match asked {
             0 => Ok(most),
             asked if asked <= most => Ok(asked),
@@ -92,7 +93,7 @@ impl EpAttrs {
         let shares_receives = info::uses_shared_rx(info);
         Ok(Self {
             tx_size: depth(info.tx().map_or(0, |tx| tx.size))?,
-            // What the info says of receives is of those that are shared.
+            // The receive attributes of the info are those of the shared receive context.
             rx_size: match shares_receives {
                 true => 0,
                 false => depth(info.rx().map_or(0, |rx| rx.size))?,
@@ -116,8 +117,8 @@ impl EpAttrs {
     }
 }
 
-/// Returns the access rights that an endpoint's capabilities grant its peer. Atomic operations are built from
-/// reads and writes if the device has no work request for them.
+/// Returns the access rights that an endpoint's capabilities grant its peer. Atomic operations are
+/// built from reads and writes if the device has no work request for them.
 fn access_from_caps(caps: u64) -> Access {
     let mut access = Access::default();
     if caps & (FI_RMA | FI_ATOMIC) == 0 {
@@ -129,7 +130,7 @@ fn access_from_caps(caps: u64) -> Access {
     if caps & FI_REMOTE_WRITE != 0 {
         access |= Right::RemoteWrite;
         access |= Right::LocalWrite;
-        // Only where the device has atomics is there the capability.
+        // The capability exists only on devices that have atomics.
         if caps & FI_REMOTE_READ != 0 && caps & FI_ATOMIC != 0 {
             access |= Right::RemoteAtomic;
         }

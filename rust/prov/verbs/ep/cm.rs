@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An endpoint's way into a connection and out of it.
+//! Connection setup and teardown of an endpoint.
 //!
 //! ```text
 //! fi_connect   resolve address, resolve route, connect ── ConnectResponse ─┐
@@ -8,8 +8,9 @@
 //! fi_accept    accept ───────────────────────── Established ───────────────┘
 //! ```
 //!
-//! rdma_cm's id has no queue pair: ours is older than the path. On InfiniBand and RoCE it is moved
-//! through its states here, with the attributes that rdma_cm computes; on iWARP the driver does it.
+//! The id of rdma_cm has no queue pair, because the endpoint's is older than the path. On
+//! InfiniBand and RoCE the queue pair is moved through its states here, with the attributes that
+//! rdma_cm computes; on iWARP the driver does it.
 
 use super::{
     super::{
@@ -62,20 +63,20 @@ use kernel::{
     sync::Arc, //
 };
 
-/// How long rdma_cm may look for the peer, and then for the path to it.
+/// Timeout of rdma_cm's address resolution, and of its route resolution.
 const RESOLVE_TIMEOUT_MS: u32 = 2000;
 
-/// Rounds of a request that nobody answers. One less than most: rxe takes the largest number for
-/// ever, and a connection over a dead link would never end.
+/// Number of retransmissions of a request without acknowledgement. One less than the maximum: rxe
+/// takes the maximum as unlimited, and a connection over a dead link would never end.
 const RETRY_COUNT: u8 = 6;
 
-/// A peer without a receive is tried for ever.
+/// Unlimited retries of a message for which the peer has no receive posted.
 const RNR_RETRY_COUNT: u8 = 7;
 
-/// 0.64 ms until a peer without a receive is tried again; rdma_cm's default is 655 ms.
+/// Encodes 0.64 ms as the delay of an RNR retry; rdma_cm's default is 655 ms.
 const MIN_RNR_TIMER: u8 = 12;
 
-/// Connection data that waits to be sent.
+/// Private data that waits to be sent.
 pub(super) struct PendingCmData(Option<CmData>);
 
 impl PendingCmData {
@@ -84,13 +85,13 @@ impl PendingCmData {
     }
 }
 
-/// Whether a failure to start means that there is no way to the peer.
+/// Returns whether the errno of a failed call means that there is no route to the peer.
 fn is_unreachable(error: kernel::error::Error) -> bool {
     error == ENETUNREACH || error == EHOSTUNREACH || error == ENODEV || error == ETIMEDOUT
 }
 
 impl Endpoint {
-    /// `fi_connect()`: what comes of it is told by the event queue.
+    /// Starts a connection, for `fi_connect()`. The result is reported by the event queue.
     pub(super) fn start_connect(
         self: &Arc<Self>,
         to: Option<SockAddr>,
@@ -106,7 +107,7 @@ impl Endpoint {
             )
         };
         if wanted {
-            // It was made to accept.
+            // The endpoint was opened to accept a connection request.
             return Err(Errno::EOPBADSTATE);
         }
         self.begin_connecting()?;
@@ -126,7 +127,7 @@ impl Endpoint {
         self.addrs.set_peer(peer.into());
         match id.resolve_addr(local.as_ref(), &peer, RESOLVE_TIMEOUT_MS) {
             Ok(()) => Ok(()),
-            // Told like every other peer that cannot be reached.
+            // Reported by the event queue, like every other peer that cannot be reached.
             Err(error) if is_unreachable(error) => {
                 self.report_connect_failure(Errno::EHOSTUNREACH, error.to_errno(), &[]);
                 Ok(())
@@ -148,7 +149,12 @@ impl Endpoint {
         Ok(id)
     }
 
-    /// From [`ConnState::Ready`] to [`ConnState::Connecting`], or why not.
+    /// Moves from [`ConnState::Enabled`] to [`ConnState::Connecting`].
+    ///
+    /// # Errors
+    ///
+    /// -FI_EISCONN for an endpoint that is connecting or connected, -FI_EOPBADSTATE in other
+    /// states.
     fn begin_connecting(&self) -> Result {
         if self.transition(ConnState::Enabled, ConnState::Connecting, None) {
             return Ok(());
@@ -164,7 +170,7 @@ impl Endpoint {
     pub(super) fn take_connreq(self: &Arc<Self>, handle: usize) -> Result {
         let request = self.domain.fabric().connreqs().take(handle)?;
         if !request.is_on_device(self.domain.pd().device()) {
-            // Put nothing back: the request is refused by being dropped.
+            // Dropping the request rejects it.
             return Err(Errno::EDOMAIN);
         }
         request.id().set_handler(Some(self.clone()));
@@ -183,7 +189,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// `fi_accept()`: FI_CONNECTED follows when the peer knows.
+    /// Accepts the connection request, for `fi_accept()`. FI_CONNECTED follows when the peer has
+    /// the answer.
     pub(super) fn start_accept(self: &Arc<Self>, private_data: &[u8]) -> Result {
         let frame = CmData::new(private_data)?;
         if self.conn.lock().connreq.is_none() {
@@ -237,7 +244,7 @@ impl Endpoint {
         Ok(locked.accept(&param)?)
     }
 
-    /// What we propose, within what the peer and our device allow.
+    /// Returns the proposed connection parameters, within the limits of the peer and our device.
     fn conn_param<'a>(
         &self,
         cm_data: &'a CmData,
@@ -267,7 +274,7 @@ impl Endpoint {
         }
     }
 
-    /// The path is known: asks the peer.
+    /// Sends the connection request, once the route is resolved.
     fn send_connect(&self, id: &LockedCmId) -> Result {
         let qp = self.qp()?;
         let frame = self
@@ -280,7 +287,7 @@ impl Endpoint {
         Ok(id.connect(&self.conn_param(&frame, u8::MAX, u8::MAX, &qp))?)
     }
 
-    /// The peer has answered: from now on messages flow.
+    /// Moves the queue pair to RTS after the peer's answer: from now on messages flow.
     fn complete_connect(&self, id: &LockedCmId, conn: &ConnParam<'_>) -> Result {
         let qp = self.qp()?;
         self.store_peer_addr();
@@ -288,7 +295,7 @@ impl Endpoint {
         Ok(id.complete_response()?)
     }
 
-    /// Pushes an event that was made beforehand, unless the endpoint has been closed.
+    /// Pushes an event that was allocated beforehand, unless the endpoint has been closed.
     fn push_event(
         &self,
         take: impl FnOnce(&mut EpConn) -> Option<OwnedEvent>,
@@ -305,9 +312,10 @@ impl Endpoint {
         }
     }
 
-    /// Reports FI_CONNECTED, unless there is an outcome already.
+    /// Reports FI_CONNECTED, unless a result has been reported before.
     pub(super) fn report_connected(&self, private_data: &[u8]) {
-        // Held until it is told: who finds the endpoint connected, and then lost, reports that later.
+        // Held until the event is pushed: a thread that finds the endpoint connected, and then
+        // lost, reports the loss after that.
         let mut link = self.conn.lock();
         if let Some(Ok(addr)) = link.id.as_ref().map(|id| id.local_addr()) {
             self.addrs.set_local(addr.into());
@@ -323,7 +331,7 @@ impl Endpoint {
         }
     }
 
-    /// There will be no connection.
+    /// Reports that there will be no connection, unless a result has been reported before.
     fn report_connect_failure(&self, errno: Errno, prov_errno: i32, err_data: &[u8]) {
         if !self.transition(
             ConnState::Connecting,
@@ -338,25 +346,25 @@ impl Endpoint {
         self.push_event(|link| link.connect_event.take(), kind, err_data);
     }
 
-    /// Whether it was a connection that the peer has ended, told of or not. ib_cm takes what has come
-    /// on each CPU in order, but not across them: the peer's last word may be there before its first,
-    /// which then is nothing any more.
+    /// Returns whether a disconnect ends a connection that has not been reported yet. ib_cm handles
+    /// received messages in order on each CPU, but not across CPUs: the peer's disconnect may be
+    /// handled before the message that establishes the connection, which then is ignored.
     fn is_early_disconnect(&self, id: &CmIdRef) -> bool {
         let link = self.conn.lock();
         link.is_connected_deferred || (link.is_accepting && id.uses_ib_cm())
     }
 
-    /// The peer has left: flushes what is posted, then says so.
+    /// Handles a disconnect by the peer: flushes posted operations, then reports FI_SHUTDOWN.
     fn handle_disconnect(&self, id: Option<&CmIdRef>) {
         let lost = self.transition_with(|state| state.is_connected().then_some(ConnState::Lost));
         if lost.is_none() {
-            // Not connected yet, or not any more; the first needs an outcome.
+            // Not connected yet, or not any more; the former needs a result.
             self.report_connect_failure(Errno::ECONNABORTED, 0, &[]);
             return;
         }
         self.flush_qp();
         if let Some(id) = id {
-            // The answer that rdma_cm waits for; there is nobody left to complain to.
+            // The answer that rdma_cm waits for; its failure changes nothing here.
             let _ = id.disconnect();
         }
         self.drain();
@@ -369,7 +377,7 @@ impl Endpoint {
         self.push_event(|link| link.shutdown_event.take(), kind, &[]);
     }
 
-    /// The device goes away: whatever the endpoint was waiting for will not come. May sleep.
+    /// Ends the connection or the attempt when the device is removed. May sleep.
     pub(in crate::prov::verbs) fn handle_device_removal(&self) {
         let Some(_pass) = self.rundown.begin_call() else {
             return;
@@ -382,14 +390,15 @@ impl Endpoint {
         self.report_connect_failure(Errno::ENODEV, 0, &[]);
     }
 
-    /// Ends all transfers; rxe and iWARP drivers leave that to us or do it once more.
+    /// Moves the queue pair to the error state, which flushes it. rxe and iWARP drivers leave that
+    /// to the caller, or do it once more.
     fn flush_qp(&self) {
         if let Ok(qp) = self.qp() {
             let _ = qp.to_error();
         }
     }
 
-    /// `fi_shutdown()`.
+    /// Shuts directions of the connection down, for `fi_shutdown()`.
     pub(super) fn shutdown_directions(&self, flags: u64) -> Result {
         context::in_process()?;
         let (_, rest) = self.change_state(|state| state.shutdown(flags))?;
@@ -416,7 +425,7 @@ impl Endpoint {
         }
     }
 
-    /// Ends the connection without a word to the consumer, and gives up the id.
+    /// Ends the connection without an event, and drops the id.
     pub(super) fn disconnect_silently(&self) {
         let (before, lingers) = self.enter_shut_state();
         let (id, request) = {
@@ -425,11 +434,12 @@ impl Endpoint {
         };
         if let Some(id) = id {
             self.flush_qp();
-            // Dropping the id ends an attempt as well, unless that lingers; iw_cm takes no disconnect during one.
+            // Dropping the id ends an attempt as well, unless that lingers; iw_cm takes no
+            // disconnect during one.
             if before.is_some_and(ConnState::is_connected) {
                 let _ = id.disconnect();
             }
-            // Waits for a running handler, which holds the last reference to nothing of ours.
+            // Waits for a running handler, which does not hold the last reference to the endpoint.
             drop(id);
         }
         if let Some(request) = request {
@@ -441,7 +451,8 @@ impl Endpoint {
         self.flush_qp();
     }
 
-    /// Leaves the state that it is in: that, and whether there is a connection that lingers.
+    /// Moves to [`ConnState::Shut`]. Returns the state before, unless it was that one, and whether
+    /// the connection lingers.
     fn enter_shut_state(&self) -> (Option<ConnState>, bool) {
         let leave =
             || self.transition_with(|state| (state != ConnState::Shut).then_some(ConnState::Shut));
@@ -449,7 +460,8 @@ impl Endpoint {
         let Some(id) = accepted.filter(|id| id.uses_ib_cm() && !id.is_in_handler()) else {
             return (leave(), false);
         };
-        // Whatever its handler is told is told to the one or to the other.
+        // With the id locked, each of its events goes either to the endpoint or to the lingering
+        // id.
         let locked = id.lock();
         let lingers =
             self.state.get() == ConnState::Connecting && lingering_id::linger(&id).is_ok();
@@ -480,7 +492,8 @@ impl CmHandler for Endpoint {
                 }
                 Ok(())
             }
-            // The peer has left before it heard that its answer had come: ib_cm says so with a refusal.
+            // The peer has left before it learned that its answer had arrived: ib_cm reports that
+            // with a rejection.
             CmEvent::Rejected { .. } if self.state.get().is_connected() => {
                 self.handle_disconnect(None);
                 Ok(())
@@ -525,7 +538,7 @@ impl CmHandler for Endpoint {
     }
 }
 
-/// What a consumer is told of a failure of rdma_cm.
+/// Returns the errno that is reported for a failure of rdma_cm.
 fn connect_errno(kind: CmFailure, status: i32) -> Errno {
     const TIMED_OUT: i32 = -(kernel::bindings::ETIMEDOUT as i32);
     const REFUSED: i32 = -(kernel::bindings::ECONNREFUSED as i32);
@@ -537,7 +550,7 @@ fn connect_errno(kind: CmFailure, status: i32) -> Errno {
     }
 }
 
-/// A call of rdma_cm that found no way to the peer says so in many ways.
+/// Maps the errnos with which rdma_cm reports that there is no route to the peer.
 fn map_unreachable(errno: Errno) -> Errno {
     match errno {
         Errno::ENETUNREACH | Errno::ENODEV | Errno::ENETDOWN => Errno::EHOSTUNREACH,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Waiting until everything posted has a completion.
+//! Drains: waiting until everything posted has a completion.
 
 use super::{
     super::wq::{
@@ -32,21 +32,21 @@ use kernel::{
     },
 };
 
-/// A device that has not flushed its queues by then is broken; closing goes on all the same,
-/// because destroying the queue pair ends its use of memory for certain.
+/// Limit of a drain. A device that has not flushed its queues by then is broken. Closing goes on
+/// all the same, because destroying the queue pair ends the device's use of memory for certain.
 const DRAIN_TIMEOUT: Delta = Delta::from_secs(10);
 
-/// What is said of one.
+/// Log message for such a device.
 const HUNG_MESSAGE: &str = "the device has not flushed what is posted in 10 seconds";
 
-/// Between two looks at the completion queues.
+/// Interval between two polls of the completion queues.
 pub(super) const POLL_INTERVAL: Delta = Delta::from_micros(500);
 
 impl Endpoint {
-    /// Waits until what was posted before the queue pair went into the error state has completed.
+    /// Waits until everything posted before the queue pair went into the error state has completed.
     ///
-    /// The last of it is known by a marker that is posted behind it, in each direction. Completions
-    /// are left for their readers. May sleep.
+    /// A marker posted behind it, in each direction, shows when the last operation has completed.
+    /// Completions are left for their readers. May sleep.
     pub(super) fn drain(&self) {
         let others = self.domain.enter_exclusive();
         for (queue, marked) in [
@@ -54,14 +54,14 @@ impl Endpoint {
             (&self.rq, self.post_recv_marker(&others)),
         ] {
             if !marked {
-                // Nothing will come back; what was flushed before the refusal has completed.
+                // No marker will complete; what was flushed before the refusal has completed.
                 queue.set_drained();
             }
         }
         self.wait_until_drained();
     }
 
-    /// Waits for the end of a drain, whoever began it. May sleep.
+    /// Waits for the end of a drain that this or another thread has begun. May sleep.
     pub(super) fn wait_until_drained(&self) {
         let others = self.domain.enter_exclusive();
         let queues: [&Arc<WorkQueue>; 2] = [&self.sq, &self.rq];
@@ -72,7 +72,7 @@ impl Endpoint {
                     cq.poll_to_backlog(&others);
                 }
             }
-            // A queue that has been closed meanwhile has nothing left to wait for.
+            // A queue that has been closed meanwhile has no operations left.
             let waiting = |queue: &&Arc<WorkQueue>| {
                 let is_over = queue.is_drained() && !queue.has_cas_in_flight();
                 !is_over && queue.bound_cq(&others).is_some()
@@ -89,8 +89,8 @@ impl Endpoint {
         }
     }
 
-    /// Waits until the queue pair, which is in the error state, has completed what it has taken of the
-    /// receives that it shares. May sleep.
+    /// Waits until the queue pair, which is in the error state, has completed the shared receives
+    /// that it has taken. May sleep.
     pub(super) fn drain_srx_receives(&self, others: &ExclusiveGuard) {
         if self.domain.pd().device().is_siw() {
             return;
@@ -98,7 +98,8 @@ impl Endpoint {
         let start = Instant::<Monotonic>::now();
         while !self.rq.is_drained() {
             if start.elapsed() > DRAIN_TIMEOUT {
-                // A receive that goes with the queue pair is back when the shared ones are closed.
+                // A receive that is lost with the queue pair is reclaimed when the shared receive
+                // context is closed.
                 self.rq.warn(HUNG_MESSAGE);
                 break;
             }
@@ -112,7 +113,8 @@ impl Endpoint {
     /// Posts the marker behind the transmits; false if the device does not take it.
     fn post_send_marker(&self, _others: &ExclusiveGuard) -> bool {
         post_marker(|| {
-            // SAFETY: There is an `ExclusiveGuard`; the queue is not locked again before `posting` is gone.
+            // SAFETY: There is an `ExclusiveGuard`; the queue is not locked again before `guard` is
+            // gone.
             let guard = unsafe { self.sq.begin_post(&OpDesc::DRAIN_MARKER) }?;
             let flags = SendFlags::from(SendFlag::Signaled);
             let wr = SendWr::send(guard.wr_id(), &[], flags);
@@ -124,14 +126,15 @@ impl Endpoint {
 
     /// Posts the marker behind the receives; false if the device does not take it.
     ///
-    /// There is none where they are shared: the queue pair says when it has given back what it had taken,
-    /// but for siw, which has done that when its state is changed.
+    /// Shared receives have no marker: the queue pair reports the last one with an event. siw
+    /// reports none, but has completed the receives when its state has changed.
     fn post_recv_marker(&self, _others: &ExclusiveGuard) -> bool {
         if self.rq.srx_attachment().is_some() {
             return !self.domain.pd().device().is_siw();
         }
         post_marker(|| {
-            // SAFETY: There is an `ExclusiveGuard`; the queue is not locked again before `posting` is gone.
+            // SAFETY: There is an `ExclusiveGuard`; the queue is not locked again before `guard` is
+            // gone.
             let guard = unsafe { self.rq.begin_post(&OpDesc::DRAIN_MARKER) }?;
             let wr = RecvWr::new(guard.wr_id(), &[]);
             // SAFETY: The request has no memory.
@@ -144,7 +147,7 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// -FI_ETIMEDOUT.
+    /// -FI_ETIMEDOUT after [`DRAIN_TIMEOUT`].
     pub(super) fn drain_transmits(&self) -> Result {
         let others = self.domain.enter_exclusive();
         let start = Instant::<Monotonic>::now();
@@ -161,7 +164,7 @@ impl Endpoint {
     }
 }
 
-/// siw refuses posts for as long as it is flushing.
+/// Posts a marker, with retries: siw refuses posts while it is flushing.
 fn post_marker(post: impl Fn() -> Result) -> bool {
     for _ in 0..20 {
         match post() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The short way of the data path: one range of a registered region, no flags, and nothing in the
-//! way. Whatever is otherwise is left to [`post`](super::post), before anything has been done.
+//! The fast path of the data path: a single range of a registered region, and no special flags.
+//! Other operations are left to [`post`](super::post), before anything has been done.
 
 use super::{
     super::{
@@ -46,7 +46,8 @@ use crate::{
 };
 
 impl Endpoint {
-    /// The memory of a transfer whose flags change nothing: none of `special`.
+    /// Returns the memory of a transfer without any of the flags `special`; None if the fast path
+    /// cannot take it.
     #[inline(always)]
     fn single_sge_if_fast(&self, single: &SingleSegment<'_>, special: u64) -> Option<SingleSge> {
         match single.flags & special {
@@ -55,7 +56,8 @@ impl Endpoint {
         }
     }
 
-    /// What an operation of `len` bytes asks of the device, and the flags of its completion.
+    /// Returns the flags of the completion of an operation of `len` bytes, and its work request.
+    /// None if the fast path cannot take it.
     #[inline(always)]
     fn wr_op(&self, operation: Operation<'_>, len: usize) -> Option<(u64, WrOp)> {
         Some(match operation {
@@ -64,7 +66,7 @@ impl Endpoint {
                 FI_WRITE | FI_RMA,
                 WrOp::Write(remote_addr(remote, len).ok()?),
             ),
-            // What comes behind it would need a fence.
+            // Operations behind the read would need a fence.
             Operation::Rma(Rma::Read, _) if self.attrs.is_iwarp => return None,
             Operation::Rma(Rma::Read, remote) => {
                 (FI_READ | FI_RMA, WrOp::Read(remote_addr(remote, len).ok()?))
@@ -72,7 +74,8 @@ impl Endpoint {
         })
     }
 
-    /// A send, a write or, where nothing overtakes it, a read.
+    /// Posts a send, write or, except on siw, a read on the fast path. Returns None if the fast
+    /// path cannot take it.
     #[inline(always)]
     pub(super) fn post_fast<const LOCKS: bool>(
         &self,
@@ -83,7 +86,8 @@ impl Endpoint {
         let len = single.segment.len();
         let (flags, ask) = self.wr_op(operation, len)?;
         let is_read = matches!(ask, WrOp::Read(_));
-        // SAFETY: It is the send queue. This is a data call, which does not lock it again before `plain` is gone.
+        // SAFETY: It is the send queue. This is a data call, which does not lock it again before
+        // `post` is gone.
         let mut post = unsafe {
             self.sq
                 .begin_fast_send::<LOCKS>(single.context, (flags, len), OpKind::Reported)
@@ -103,7 +107,7 @@ impl Endpoint {
         Some(self.map_post_result(posted))
     }
 
-    /// What a driver says to a transmit.
+    /// Maps the result of posting a transmit to the errno of the call.
     #[inline(always)]
     pub(super) fn map_post_result(&self, posted: kernel::error::Result) -> Result {
         match posted {
@@ -114,7 +118,8 @@ impl Endpoint {
         }
     }
 
-    /// A send or a write of what the driver copies while it posts.
+    /// Posts a send or write whose data the driver copies while it posts. Returns None if the fast
+    /// path cannot take it.
     #[inline(always)]
     pub(super) fn post_inject_fast(
         &self,
@@ -123,7 +128,7 @@ impl Endpoint {
         flags: u64,
     ) -> Option<Result> {
         let len = segment.len();
-        // Nothing is more than any, which siw does not take inline.
+        // An empty message fails this check, too: siw does not take it inline.
         let fits = len.wrapping_sub(1) < self.sq.inline_size() as usize;
         if flags & self.attrs.slow_path_flags != 0
             || !fits
@@ -135,7 +140,8 @@ impl Endpoint {
             (_, WrOp::Read(_)) => return None,
             written => written,
         };
-        // SAFETY: It is the send queue. This is a data call, which does not lock it again before `plain` is gone.
+        // SAFETY: It is the send queue. This is a data call, which does not lock it again before
+        // `post` is gone.
         let started = unsafe {
             self.sq
                 .begin_fast_send::<false>(Context::NULL, (flags, len), OpKind::Silent)
@@ -153,7 +159,7 @@ impl Endpoint {
         Some(self.map_post_result(posted))
     }
 
-    /// A receive.
+    /// Posts a receive on the fast path. Returns None if the fast path cannot take it.
     #[inline(always)]
     pub(super) fn post_recv_fast<const LOCKS: bool>(
         &self,
@@ -161,7 +167,8 @@ impl Endpoint {
     ) -> Option<Result> {
         let sge = self.single_sge_if_fast(single, !FAST_RX_FLAGS)?;
         let flags = FI_RECV | FI_MSG;
-        // SAFETY: It is the receive queue. This is a data call, which does not lock it again before `plain` is gone.
+        // SAFETY: It is the receive queue. This is a data call, which does not lock it again before
+        // `post` is gone.
         let mut post = unsafe { self.rq.begin_fast_recv::<LOCKS>(single.context, flags) }?;
         let wr_id = post.wr_id;
         // SAFETY: As in `post_fast`.

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Connections whose end that accepted has been closed before its peer said that it had heard.
+//! Ids of rdma_cm that outlive their endpoints: the passive side was closed before its peer had
+//! acknowledged the answer to its connection request.
 //!
-//! ib_cm would say so with a refusal, which may reach the peer before the answer does: the peer does not know
-//! yet of whom it is, and throws it away (`cm_acquire_rejected_id()`). Then it is connected with nobody, and
-//! waits for ever. So the id stays, without its endpoint, until the peer has said it, and is disconnected then.
-//! ib_cm repeats its answer until that has come, or gives up, which ends this as well.
+//! ib_cm would then send a rejection, which may overtake the answer. The peer cannot assign it to a
+//! connection yet and drops it (`cm_acquire_rejected_id()`), then connects on the answer and never
+//! hears that nothing is at the other end. So the id stays, without its endpoint, until the peer
+//! has acknowledged, and is disconnected then. ib_cm repeats the answer until then, or gives up,
+//! which ends the id as well.
 //!
-//! There are no more of them than [`MAX_LINGERING`]: peers might never say it. The oldest has to go for the next.
+//! At most [`MAX_LINGERING`] ids linger, because peers may never acknowledge. A new one evicts the
+//! oldest.
 
 use crate::{
     abi::{
@@ -36,13 +39,13 @@ use kernel::{
     },
 };
 
-/// How many connections linger at most.
+/// Maximum number of lingering ids.
 const MAX_LINGERING: usize = 64;
 
-/// What is left of an endpoint.
+/// An id without its endpoint.
 #[pin_data]
 struct LingeringId {
-    /// Until it ends. The id has this for its handler.
+    /// The id, until it ends. Its handler is this object.
     #[pin]
     id: Mutex<Option<Arc<CmId>>>,
     #[pin]
@@ -57,7 +60,7 @@ impl WorkItem for LingeringId {
     type Pointer = Arc<LingeringId>;
 
     fn run(this: Arc<LingeringId>) {
-        // Unless somebody else has.
+        // Finds nothing if the entry has been taken out already.
         drop(take_entry(|stay| Arc::ptr_eq(&stay.0, &this)));
     }
 }
@@ -74,12 +77,13 @@ impl CmHandler for LingeringId {
             | CmEvent::DeviceRemoval => {}
             _ => return,
         }
-        // Not here: an id that goes in its handler is not waited for when the module goes.
+        // Not dropped here: an id that is dropped in its own handler is not waited for at module
+        // exit.
         let _ = Handlers::queue().enqueue(self);
     }
 }
 
-/// One in the registry: whoever takes it out ends it, which may sleep.
+/// Registry entry; dropping it ends the id, which may sleep.
 struct LingerEntry(Arc<LingeringId>);
 
 impl Drop for LingerEntry {
@@ -89,7 +93,7 @@ impl Drop for LingerEntry {
     }
 }
 
-/// Takes the first out that is meant.
+/// Takes out the first entry that `is_meant` accepts.
 fn take_entry(is_meant: impl Fn(&LingerEntry) -> bool) -> Option<registry::Entry> {
     registry::with(|entries| {
         let at = entries.iter().position(|entry| {
@@ -100,11 +104,11 @@ fn take_entry(is_meant: impl Fn(&LingerEntry) -> bool) -> Option<registry::Entry
     })
 }
 
-/// Lets them linger, as long as the module is there.
+/// Guard for lingering ids: dropping it, at module exit, ends all of them.
 pub(crate) struct LingeringIds(());
 
 impl LingeringIds {
-    /// None yet.
+    /// Creates the guard.
     pub(crate) fn start() -> Self {
         Self(())
     }
@@ -118,12 +122,12 @@ impl Drop for LingeringIds {
     }
 }
 
-/// Has an id linger, whose owner will not hear of it any more: to be called with the id locked, and
-/// [`evict_oldest`] when it is not any more. May sleep.
+/// Makes an id linger, whose events then no longer go to its owner. The caller holds the id locked,
+/// and calls [`evict_oldest`] after it has unlocked it. May sleep.
 ///
 /// # Errors
 ///
-/// `ENOMEM`: then nothing has changed.
+/// `ENOMEM`, without any change.
 pub(super) fn linger(id: &Arc<CmId>) -> Result {
     let lingering = Arc::pin_init(
         pin_init!(LingeringId {
@@ -138,7 +142,7 @@ pub(super) fn linger(id: &Arc<CmId>) -> Result {
     Ok(())
 }
 
-/// Ends the oldest, if they are too many. May sleep.
+/// Ends the oldest lingering id if there are too many. May sleep.
 pub(super) fn evict_oldest() {
     let count = registry::with(|entries| {
         let stays = entries.iter().filter(|entry| entry.is::<LingerEntry>());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The data path: from a message to a work request. Any context; nothing here sleeps or allocates.
+//! The data path of an endpoint: from a message to a work request. Any context; nothing here sleeps
+//! or allocates.
 
 use super::{
     super::{
@@ -60,7 +61,7 @@ use crate::{
 use core::slice::from_ref;
 use kernel::sync::atomic::Relaxed;
 
-/// Flags of a transmit; [`Limits`](super::limits::Limits) has those of them that the device cannot do.
+/// Flags of a transmit; `Attrs::unsupported_flags` has those of them that the device cannot do.
 pub(super) const TX_FLAGS: u64 = FI_COMPLETION
     | FI_MORE
     | FI_FENCE
@@ -71,16 +72,16 @@ pub(super) const TX_FLAGS: u64 = FI_COMPLETION
     | FI_TRANSMIT_COMPLETE
     | FI_DELIVERY_COMPLETE;
 
-/// Flags that change nothing of what is posted.
+/// Flags of a transmit that do not change the work request.
 pub(super) const FAST_TX_FLAGS: u64 = FI_COMPLETION | FI_MORE | COMPLETION_LEVELS;
 
-/// Flags of a receive that change nothing of what is posted.
+/// Flags of a receive that do not change the work request.
 pub(super) const FAST_RX_FLAGS: u64 = FI_COMPLETION | FI_MORE;
 
 /// Flags of a receive.
 const RX_FLAGS: u64 = FAST_RX_FLAGS | FI_MULTI_RECV;
 
-/// Returns whether the success of an operation writes a completion entry.
+/// Returns the policy for reporting the success of an operation.
 #[inline(always)]
 pub(super) fn report_policy(message: &Message<'_>) -> ReportPolicy {
     if message.flags & FI_COMPLETION != 0 {
@@ -93,7 +94,7 @@ pub(super) fn report_policy(message: &Message<'_>) -> ReportPolicy {
 }
 
 impl Endpoint {
-    /// Checks what the consumer asks for, and returns the length of its memory.
+    /// Checks the flags and memory of a message, and returns the length of the memory.
     #[inline(always)]
     fn check_message(
         &self,
@@ -117,7 +118,7 @@ impl Endpoint {
         Ok(total)
     }
 
-    /// Every transfer to or from the peer that this side starts.
+    /// Posts a send, write or read.
     #[inline(always)]
     pub(super) fn post_transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
         if let (Operation::Send, Some(single)) = (operation, as_single_xfer(message, FAST_TX_FLAGS))
@@ -127,7 +128,7 @@ impl Endpoint {
             }
         }
         match message.flags & !FAST_TX_FLAGS {
-            // That the others are not there lets the compiler leave out what they ask for.
+            // With the other flags known to be clear, the compiler leaves out the code for them.
             0 => self.post_checked(
                 operation,
                 Message {
@@ -142,18 +143,19 @@ impl Endpoint {
         }
     }
 
-    /// A transmit with flags that few have.
+    /// Posts a transmit with flags that few operations have.
     #[inline(never)]
     fn post_with_rare_flags(&self, operation: Operation<'_>, message: Message<'_>) -> Result {
         self.check_fence(message.flags)?;
         self.post_checked(operation, message)
     }
 
-    /// Whether a fence holds: the device does not know of an operation between two of its requests.
+    /// Checks that a fence can be kept: the device knows nothing of operations that take several
+    /// work requests, so such operations have to complete first.
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN until there is none.
+    /// -FI_EAGAIN while such an operation is in flight.
     pub(super) fn check_fence(&self, flags: u64) -> Result {
         match flags & FI_FENCE != 0 && self.sq.has_cas_in_flight() {
             true => Err(Errno::EAGAIN),
@@ -171,7 +173,7 @@ impl Endpoint {
         )?;
         let transmit = TxRequest::new(operation, &message, total)?;
         if transmit.is_read && self.attrs.is_iwarp && !self.has_read.xchg(true, Relaxed) {
-            // What comes behind it may need a fence.
+            // Operations behind the read may need a fence.
             self.sq.set_fast_path(false);
         }
         if transmit.inject {
@@ -182,39 +184,41 @@ impl Endpoint {
         aside(move || self.post_sge_list(transmit, message.memory, message.descriptors))
     }
 
-    /// The memory of a message that needs no more than the address of its region.
+    /// Returns the single scatter/gather element of a message in registered memory that needs no
+    /// mapping; None if the message needs more.
     #[inline(always)]
     fn single_sge(&self, message: &Message<'_>) -> Option<SingleSge> {
         SingleSge::from_memory(message.memory, message.descriptors, &self.pd)
     }
 
-    /// The same for a work request.
+    /// Returns that element for a work request.
     #[inline(always)]
     fn build_sge(&self, sge: &SingleSge, is_inline: bool) -> Sge {
         Sge::new(sge.addr(is_inline), sge.len(), self.pd.local_dma_lkey())
     }
 
-    /// What a transmit says to the device of itself.
+    /// Returns the flags of the work request of a transmit.
     #[inline(always)]
     fn send_flags(&self, request: &TxRequest, guard: &PostGuard<'_>) -> SendFlags {
         let mut flags = request.flags;
         if guard.is_signalled {
             flags |= SendFlag::Signaled;
         }
-        // Without a fence siw completes what is behind a read before the read, out of order. A read
-        // never overtakes another, and siw takes no fence before one.
+        // Without a fence siw completes operations behind a read before the read, out of order. A
+        // read never overtakes another, and siw takes no fence before one.
         if self.attrs.is_iwarp && !request.is_read && guard.follows_read() {
             flags |= SendFlag::Fence;
         }
         flags
     }
 
-    /// Ends a transmit of a single run of registered memory.
+    /// Posts a transmit of a single range of registered memory.
     #[inline(always)]
     fn post_single_sge(&self, request: &TxRequest, sge: &SingleSge) -> Result {
         let is_inline = !request.is_read && sge.len() <= self.sq.inline_size();
         let sges = [self.build_sge(sge, is_inline)];
-        // SAFETY: This is a data call, which does not lock the queue again before `posting` is gone.
+        // SAFETY: This is a data call, which does not lock the queue again before `guard` is
+        // dropped.
         let guard = unsafe { self.sq.begin_post(&request.op) }?;
         let mut flags = self.send_flags(request, &guard);
         if is_inline {
@@ -226,7 +230,7 @@ impl Endpoint {
         guard.finish(&request.op, posted)
     }
 
-    /// Ends a transmit whose memory is injected, or has to be mapped or put together.
+    /// Posts a transmit whose memory is injected, or has to be mapped or takes several elements.
     #[inline(never)]
     fn post_sge_list(
         &self,
@@ -261,14 +265,14 @@ impl Endpoint {
         }
         let posted = added.and_then(|()| {
             // SAFETY: The segments' types promise that the memory is the operation's until it
-            // completes, that of the bounce slot is, and what is inline is copied now; the slot
+            // completes. The inject buffer is as well, and inline data is copied now; the slot
             // keeps the mappings as long.
             unsafe { request.post(qp, wr_id, list.sges(), flags) }.inspect_err(|_| list.unmap_all())
         });
         guard.finish(&request.op, posted)
     }
 
-    /// `fi_recv()` and its relatives.
+    /// Posts a receive, for `fi_recv()` and its variants.
     #[inline(always)]
     pub(super) fn post_receive(&self, message: &Message<'_>) -> Result {
         if let Some(single) = as_single_xfer(message, FAST_RX_FLAGS) {
@@ -301,17 +305,17 @@ impl Endpoint {
         guard.finish(&op, posted)
     }
 
-    /// What a receive says that was refused with `errno`.
+    /// Returns the error of a receive that failed with `errno`.
     #[cold]
     pub(super) fn receive_error(&self, errno: Errno) -> Errno {
         match self.attrs.uses_srx {
-            // It is the shared ones that are posted.
+            // Receives are posted to the shared receive context.
             true => Errno::ENOSYS,
             false => self.state.receive_error(errno),
         }
     }
 
-    /// A receive into a buffer that takes several messages: into one piece of it each.
+    /// Posts a multi-receive buffer: one receive for each of its pieces.
     #[inline(never)]
     fn post_multi_recv(&self, message: &Message<'_>) -> Result {
         let len = self.check_message(message, (RX_FLAGS, !RX_FLAGS), 1)?;
@@ -320,12 +324,12 @@ impl Endpoint {
         };
         let descriptor = message.descriptors.first().copied();
         let descriptor = descriptor.unwrap_or(Descriptor::NONE);
-        // All of it, before the first piece is posted.
+        // The whole buffer is checked before the first piece is posted.
         sge::check_descriptor(segment, descriptor, &self.pd)?;
         let size = self.multi_recv_size.load(Relaxed);
         let count = len.checked_div(size).ok_or(Errno::EINVAL)?;
         let count = u32::try_from(count).map_err(|_| Errno::EAGAIN)?.max(1);
-        // The last one has what is left over as well.
+        // The last piece has the remainder, too.
         let piece = |number: u32| {
             let is_last = number == count - 1;
             segment.part(number as usize * size, if is_last { len } else { size })
@@ -354,10 +358,10 @@ impl Endpoint {
                 wc_status::post_errno(error)
             })
         };
-        // SAFETY: This is a data call; the closures look at the memory and post, and lock no queue.
+        // SAFETY: This is a data call; the closures access the memory and post, and lock no queue.
         let posted = unsafe { self.rq.post_all(count, op_at, post) };
         posted.or_else(|(errno, last)| match (last, self.rq.cq_for_data_call()) {
-            // The buffer ends where it could not be posted any more.
+            // The buffer ends at the first piece that could not be posted.
             (Some((number, seq)), Some(cq))
                 // SAFETY: It has been posted above.
                 if unsafe { cq.end_multi_recv(&self.rq, seq, piece(number).addr()) } =>
@@ -368,7 +372,7 @@ impl Endpoint {
         })
     }
 
-    /// Ends a receive whose memory has to be mapped or put together.
+    /// Posts a receive whose memory has to be mapped or takes several elements.
     #[inline(never)]
     fn post_recv_sge_list(
         &self,
@@ -394,7 +398,7 @@ impl Endpoint {
     }
 }
 
-/// What a transmit asks for, besides the memory that it is of.
+/// Parameters of a transmit, without its memory.
 #[derive(Clone, Copy)]
 struct TxRequest {
     op: OpDesc,
@@ -406,12 +410,12 @@ struct TxRequest {
 }
 
 impl TxRequest {
-    /// What `message` asks for, of `total` bytes.
+    /// Builds the request of a message of `total` bytes.
     ///
     /// # Errors
     ///
-    /// Those of [`facing`]; -FI_EINVAL for data that does not fit, -FI_EBADFLAGS for what goes
-    /// with a message being asked of a read.
+    /// The errors of [`remote_addr`]; -FI_EINVAL for immediate data of more than 32 bits,
+    /// -FI_EBADFLAGS for a read with FI_INJECT or FI_REMOTE_CQ_DATA.
     #[inline(always)]
     fn new(operation: Operation<'_>, message: &Message<'_>, total: usize) -> Result<Self> {
         let (flags, is_read, remote) = match operation {
@@ -431,7 +435,7 @@ impl TxRequest {
         };
         let data = match message.flags & FI_REMOTE_CQ_DATA {
             0 => None,
-            // What goes beside a message has 32 bits.
+            // Immediate data has 32 bits.
             _ => Some(u32::try_from(message.data).map_err(|_| Errno::EINVAL)?),
         };
         let inject = message.flags & FI_INJECT != 0;
@@ -455,11 +459,11 @@ impl TxRequest {
         })
     }
 
-    /// Posts it.
+    /// Posts the work request.
     ///
     /// # Safety
     ///
-    /// As of [`Qp::post_send`].
+    /// The requirements of [`Qp::post_send`] hold.
     #[inline(always)]
     unsafe fn post(&self, qp: &Qp, wr_id: u64, sges: &[Sge], flags: SendFlags) -> Result {
         let wr = match (self.remote, self.imm) {
@@ -474,7 +478,8 @@ impl TxRequest {
     }
 }
 
-/// A message for which there may be a short way, as its flags are `usual`.
+/// Returns the message as a single segment if the fast path may take it: its flags are among
+/// `usual`.
 #[inline(always)]
 fn as_single_xfer<'a>(message: &Message<'a>, usual: u64) -> Option<SingleSegment<'a>> {
     match (message.memory, message.descriptors, message.flags & !usual) {
@@ -488,11 +493,12 @@ fn as_single_xfer<'a>(message: &Message<'a>, usual: u64) -> Option<SingleSegment
     }
 }
 
-/// Checks memory that is copied while it is posted, which may be anywhere in the kernel: a stack too.
+/// Checks memory that is copied while it is posted. It may be anywhere in the kernel, also on a
+/// stack.
 ///
 /// # Errors
 ///
-/// -FI_EMSGSIZE for more than can be injected; -FI_EINVAL for where nobody has memory.
+/// -FI_EMSGSIZE for more than can be injected; -FI_EINVAL for addresses outside the kernel's.
 #[inline]
 fn check_inject(message: &Message<'_>, total: usize, max_len: usize) -> Result {
     if total > max_len {
@@ -506,12 +512,12 @@ fn check_inject(message: &Message<'_>, total: usize, max_len: usize) -> Result {
     })
 }
 
-/// The one range of the peer's memory that faces `len` bytes of ours.
+/// Returns the peer's memory range of an RMA operation of `len` bytes.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for several ranges, or for one of another length; -FI_ENOKEY for what is no key of a
-/// verbs device.
+/// -FI_EINVAL for several ranges, or for one of another length; -FI_ENOKEY for a value that is no
+/// key of a verbs device.
 #[inline(always)]
 pub(super) fn remote_addr(remote: &[fi_rma_iov], len: usize) -> Result<RemoteAddr> {
     let [range] = remote else {

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The first moments of a connection over siw, which speaks of it too early.
+//! Workaround for siw, which reports a connection too early.
 //!
-//! An end that accepts answers its peer (`siw_accept()`) before its queue pair is told of what arrives,
-//! and an end whose queue pair is being modified does not look (`siw_qp_llp_data_ready()`). What is
-//! overlooked stays in the socket until something else arrives: the consumer may wait for ever. So
-//! each end nudges the other until it has heard of it.
+//! The passive side answers its peer (`siw_accept()`) before its queue pair is told of incoming
+//! data, and a queue pair that is being modified does not read its socket
+//! (`siw_qp_llp_data_ready()`). Data that arrives meanwhile stays in the socket until more arrives:
+//! the consumer may wait forever. So each side sends kicks until it has received something.
 //!
-//! An end that asks takes what comes right behind the answer for a part of it, a broken one
-//! (`siw_recv_mpa_rr()`). So who accepts leaves it time, unless something has come from it. That is too
-//! little for an answer that is lost, and comes again with what follows; to wait for that would cost
-//! every connection as much.
+//! The active side takes data that follows the answer immediately for a part of the answer, a
+//! broken one (`siw_recv_mpa_rr()`). So the passive side waits for [`ACCEPT_DELAY`], or until it
+//! has received something. That is too short if the answer is lost and is retransmitted together
+//! with the data behind it, but waiting for that would delay every connection.
 //!
-//! A read of nothing would even be answered. But siw answers with what it has sent last, when it is
-//! just sending (`siw_activate_tx()`).
+//! A kick is no RDMA read of length 0, although that would be answered: siw answers with the data
+//! that it has sent last, if it is just sending (`siw_activate_tx()`).
 //!
-//! A work item does this: the handler would keep iw_cm from telling others, the other end among them.
-//! Nothing waits for it to end. It uses the endpoint inside of the gate alone, and goes within some
-//! milliseconds when the endpoint is closed.
+//! A work item does this, as the handler would keep iw_cm from delivering other events, also to the
+//! other side. Nothing waits for the work item. It uses the endpoint only inside of the rundown,
+//! and ends within some milliseconds when the endpoint is closed.
 
 use super::{
     super::conn_state::ConnState,
@@ -46,10 +46,10 @@ use kernel::{
     },
 };
 
-/// How long a peer that has asked may take to read the answer.
+/// Time that the active side gets to read the answer.
 const ACCEPT_DELAY: Delta = Delta::from_millis(50);
 
-/// Between two looks at whether the endpoint is still there.
+/// Interval between two checks that the endpoint is still connected.
 const POLL_SLICE: Delta = Delta::from_millis(5);
 
 impl_has_work! {
@@ -67,8 +67,8 @@ impl WorkItem for Endpoint {
 }
 
 impl Endpoint {
-    /// rdma_cm has said that there is a connection. Who has asked may use it at once; for who accepts
-    /// FI_CONNECTED follows.
+    /// Handles rdma_cm's event that the connection is established. The active side reports
+    /// FI_CONNECTED at once, the passive side in the work item.
     pub(super) fn start_siw_quirk(self: &Arc<Self>, conn: &ConnParam<'_>) {
         let accepts = {
             let mut link = self.conn.lock();
@@ -78,17 +78,17 @@ impl Endpoint {
         if !accepts {
             self.report_connected(conn.private_data);
         }
-        // Queued once in its life.
+        // Queued once in the endpoint's lifetime.
         let _ = workqueue::system_long().enqueue(self.clone());
     }
 
-    /// Whether there is, or was, a connection that the consumer may not have been told of.
+    /// Returns whether rdma_cm has established a connection that may not have been reported yet.
     pub(super) fn is_connected_deferred(&self) -> bool {
         self.conn.lock().is_connected_deferred
     }
 
-    /// Leaves the peer its time where it needs it, then reports FI_CONNECTED; false when there is
-    /// nobody left to tell.
+    /// Waits as long as the peer needs, then reports FI_CONNECTED. Returns false if the endpoint is
+    /// not connected any more.
     fn delay_connected(&self) -> bool {
         let others = self.domain.enter_exclusive();
         let start = Instant::<Monotonic>::now();
@@ -109,7 +109,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether something has come from the peer. Completions are left for their readers.
+    /// Returns whether anything has come from the peer. Completions are left for their readers.
     fn has_received(&self, others: &ExclusiveGuard) -> bool {
         if let Some(cq) = self.rq.bound_cq(others) {
             cq.poll_to_backlog(others);
@@ -117,7 +117,7 @@ impl Endpoint {
         self.rq.has_completed()
     }
 
-    /// Nudges the peer until something has come from it, or the connection has ended.
+    /// Sends kicks until something has come from the peer, or the connection has ended.
     fn kick_peer(&self) {
         let mut kicks = SiwKicks::for_device(self.domain.pd().device());
         while let Some(pause) = kicks.next_delay() {
@@ -134,7 +134,7 @@ impl Endpoint {
         }
     }
 
-    /// Waits; false when there is nothing more to wait for.
+    /// Sleeps; returns false if there is nothing more to wait for.
     fn sleep_while_connected(&self, time: Delta) -> bool {
         let start = Instant::<Monotonic>::now();
         loop {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An endpoint's steps from state to state. Each is told to who traces.
+//! State transitions of an endpoint, which are traced.
 
 use super::{
     super::conn_state::{
@@ -17,11 +17,11 @@ use crate::abi::{
 };
 use kernel::prelude::*;
 
-/// Why there is no connection: what is reported, and the provider's number.
+/// Reason for a failed connection: the errno that is reported, and the provider's errno.
 pub(super) type ConnFailure = (Errno, c_int);
 
 impl Endpoint {
-    /// Moves from one state to another; false if it was not in the first.
+    /// Moves from one state to another; false if the endpoint was not in the first.
     pub(super) fn transition(
         &self,
         from: ConnState,
@@ -35,7 +35,8 @@ impl Endpoint {
         has_moved
     }
 
-    /// There is a connection: both ways are open.
+    /// Moves to [`ConnState::Connected`] and allows the fast path of posting: both directions are
+    /// open.
     pub(super) fn set_connected(&self) -> bool {
         let is_connected = self.transition(ConnState::Connecting, ConnState::Connected, None);
         if is_connected {
@@ -45,8 +46,8 @@ impl Endpoint {
         is_connected
     }
 
-    /// Moves to the state that `next` wants, as [`AtomicConnState::advance`](super::StateCell::advance) does,
-    /// which is not the one before it. Returns the state before, or none if it stays.
+    /// Moves to the state that `next` returns, which must differ from the current one. Returns the
+    /// state before, or None if `next` returns None.
     pub(super) fn transition_with(
         &self,
         next: impl Fn(ConnState) -> Option<ConnState>,
@@ -62,8 +63,9 @@ impl Endpoint {
         Some(step?.from)
     }
 
-    /// Changes the state with `change`, and ends the fast path of posting, which needs both directions open. A caller
-    /// that finds the state changed already finds the fast path ended, too. Takes the lock of the link.
+    /// Changes the state with `change`, and ends the fast path of posting, which needs both
+    /// directions open. A caller that finds the state changed already finds the fast path ended,
+    /// too. Takes the lock of `conn`.
     pub(super) fn change_state<R>(
         &self,
         change: impl FnOnce(&AtomicConnState) -> Result<(Option<Transition>, R)>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The short way of an atomic operation: on one word, whose old value comes into a registered region.
-//! Whatever is otherwise is left to [`post_atomic`](Endpoint::post_atomic), before anything has been
+//! The fast path of atomic operations: on one word, whose old value goes into a registered region.
+//! Other operations are left to [`post_atomic`](Endpoint::post_atomic), before anything has been
 //! done.
 
 use super::{
@@ -37,7 +37,7 @@ use crate::{
     },
 };
 
-/// What an operation takes with it.
+/// Returns the operand of an operation on one word.
 fn operand_word(segments: &[Segment]) -> Option<u64> {
     match segments {
         [segment] if segment.len() == WORD_SIZE => operands::read_segment_word(segment).ok(),
@@ -46,14 +46,15 @@ fn operand_word(segments: &[Segment]) -> Option<u64> {
 }
 
 impl Endpoint {
-    /// An operation that the device has, with its result.
+    /// Posts a fetching operation that the device has. Returns None if the fast path cannot take
+    /// it.
     #[inline(always)]
     pub(in crate::prov::verbs::ep) fn post_atomic_fast(
         &self,
         atomic: &Atomic<'_>,
         message: &Message<'_>,
     ) -> Option<Result> {
-        // iWARP would need a fence behind it.
+        // On iWARP later operations would need a fence.
         let is_special = message.flags & self.attrs.slow_path_flags != 0;
         if is_special || self.attrs.atomics_errno.is_some() || self.attrs.is_iwarp {
             return None;
@@ -88,7 +89,8 @@ impl Endpoint {
             ),
         };
         let flags = FI_READ | FI_ATOMIC;
-        // SAFETY: It is the send queue. This is a data call, which does not lock it again before `plain` is gone.
+        // SAFETY: It is the send queue. This is a data call, which does not lock it again before
+        // `post` is gone.
         let started = unsafe {
             self.sq
                 .begin_fast_send::<false>(message.context, (flags, WORD_SIZE), OpKind::Reported)

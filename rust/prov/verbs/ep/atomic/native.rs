@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the device does with one request. Any context; nothing here sleeps or allocates.
+//! Posting of atomic operations: a native work request, or the first of several. Any context;
+//! nothing here sleeps or allocates.
 
 use super::NativeAtomic;
 use crate::{
@@ -43,7 +44,7 @@ use crate::{
 use core::slice;
 
 impl Endpoint {
-    /// Posts the operation on one word as the one request that the device has for it.
+    /// Posts an operation as the one work request that the device has for it.
     pub(super) fn post_native_atomic(
         &self,
         native: NativeAtomic,
@@ -64,12 +65,13 @@ impl Endpoint {
             len,
             report_policy: report_policy(message),
         };
-        // Devices tell the old value, wanted or not.
+        // Devices return the old value, wanted or not.
         let unwanted;
         let (memory, descriptors): (&[Segment], &[Descriptor]) = match atomic.form {
             Form::Fetch | Form::Compare => (atomic.result, atomic.result_descriptors),
             Form::Base => {
-                // SAFETY: It lives as long as the endpoint; many may write it, and nobody reads it.
+                // SAFETY: The buffer lives as long as the endpoint; several writers are harmless,
+                // as it is never read.
                 unwanted =
                     unsafe { Segment::new(self.discard_buf.as_ptr().cast(), super::WORD_SIZE) };
                 (slice::from_ref(&unwanted), &[])
@@ -102,7 +104,7 @@ impl Endpoint {
         }
     }
 
-    /// Begins the operation as one that takes several requests.
+    /// Starts the operation as one that takes several work requests.
     pub(super) fn post_cas_atomic(
         &self,
         atomic: &Atomic<'_>,
@@ -131,7 +133,7 @@ impl Endpoint {
             )
         };
         match start() {
-            // A consumer that is told of none of them may never come to read.
+            // A consumer that gets no completions may never read, so the device is polled here.
             Err(Errno::EAGAIN) => {
                 if let Some(cq) = self.sq.cq_for_data_call() {
                     cq.progress_all();
@@ -143,7 +145,7 @@ impl Endpoint {
     }
 }
 
-/// The direction that a completion tells.
+/// Returns the flag for the direction that the completion reports.
 fn direction_flag(form: Form) -> u64 {
     match form {
         Form::Base => FI_WRITE,
