@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Atomic operations that a device does not have: made of what it has, compare and swap of one word.
+//! Atomic operations that a device does not have, built from compare and swap of one word.
 //!
-//! What a word will be is computed here, from what it is believed to be; the device puts it there if
-//! that was right, and else says what the word is, for another try. So whatever else changes the word
-//! by way of the device, natively or like this, sees each operation done or not done. Elements
-//! smaller than a word are changed in the word that they lie in, those of one word at once.
+//! The new value of a word is computed here, from its expected value. The device stores it if the
+//! word has that value, and else returns the value that it has, for another try. So accesses to the
+//! word by way of the device, natively or like this, see each operation either done or not done.
+//! Elements smaller than a word are changed in the word that they lie in, all those of one word at
+//! once.
 //!
-//! An operation has a cell of the queue's [`CasAtomicTable`] in place of a slot, and room in the device's queues
-//! beside those that have one: it goes on whether or not the consumer reads what else has completed.
-//! Whoever takes the completion of a request from the device says what follows, under the completion
-//! queue's lock, and whoever holds that no longer posts it. A consumer that reads none of its
-//! completions has a work item do so.
+//! An operation has a slot of the queue's [`CasAtomicTable`] instead of one of its ring, and its
+//! own room in the device's queues: it makes progress whether or not the consumer reads its other
+//! completions. The thread that polls the completion of a work request decides on the next one
+//! under the completion queue's lock, and posts it after it has unlocked. For a consumer that does
+//! not read its completions, a work item polls.
 
 pub(super) mod operands;
 mod post;
@@ -48,28 +49,28 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Bytes of what devices change atomically.
+/// Size of the words that devices change atomically.
 pub(super) const WORD_SIZE: usize = 8;
 
-/// Most bytes of the elements of one operation.
+/// Maximum number of bytes of the elements of one operation.
 pub(super) const MAX_OP_SIZE: usize = 64;
 
-/// How often one word may be found to be another than it was a moment ago. Each time somebody else's
-/// operation was done; of a hundred who are equally fast, not one is that unlucky.
+/// Maximum number of tries for one word. Each failed try means that another operation was done; not
+/// even one of a hundred equally fast competitors fails that often in a row.
 const MAX_TRIES: u32 = 4096;
 
-/// How far an operation has come.
+/// State of an operation after a completion of one of its work requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CasProgress {
-    /// There is something to be posted.
+    /// The next work request is to be posted.
     NextRequest,
-    /// Done.
+    /// The operation has completed.
     Done,
-    /// Somebody else was faster each time; the elements from there on are as they were.
+    /// Other operations won each time. This element and those behind it are unchanged.
     Contended,
 }
 
-/// What the device is to be asked for.
+/// Parameters of a compare-and-swap work request.
 #[derive(Clone, Copy)]
 struct CasRequest {
     remote: RemoteAddr,
@@ -77,22 +78,22 @@ struct CasRequest {
     swap: u64,
 }
 
-/// What the consumer is told of it in the end.
+/// Data of the operation's completion.
 #[derive(Clone, Copy)]
 pub(super) struct AtomicComp {
     pub(super) context: Context,
-    /// Those of its completion.
+    /// Flags of the completion.
     pub(super) flags: u64,
-    /// Whether its success is reported.
+    /// Set if a success is reported.
     pub(super) is_reported: bool,
 }
 
-/// One operation on the elements that lie side by side in the peer's memory.
+/// An operation on elements that lie side by side in the peer's memory.
 ///
 /// # Invariants
 ///
-/// The address is a multiple of the elements' size, `len` one as well and at most [`MAX_OP_SIZE`], and `done`
-/// one and less than `len` as long as the operation is not over.
+/// The address is a multiple of the elements' size. So is `len`, which is at most [`MAX_OP_SIZE`],
+/// and so is `bytes_done`, which is less than `len` until the operation has completed.
 struct CasAtomic {
     op: Op,
     datatype: Datatype,
@@ -100,23 +101,23 @@ struct CasAtomic {
     len: usize,
     operands: [u8; MAX_OP_SIZE],
     compare: [u8; MAX_OP_SIZE],
-    /// What was there before, as far as it is known.
+    /// Old values of the target, as far as they are known.
     old_values: [u8; MAX_OP_SIZE],
-    /// Where that goes in the end: addresses and lengths of segments, which promise that the memory is
-    /// the operation's until then.
+    /// Destination of the old values: addresses and lengths of segments, which promise that the
+    /// memory is the operation's until it completes.
     results: [(usize, usize); MAX_SGE],
     completion: AtomicComp,
-    /// How many bytes of the target are done.
+    /// Number of bytes of the target that are done.
     bytes_done: usize,
-    /// What the word that is next is believed to be.
+    /// Expected value of the next word.
     expected: u64,
-    /// How often it was not.
+    /// Number of failed tries for the next word.
     tries: u32,
 }
 
 impl CasAtomic {
-    /// Makes an operation of the kind of `atomic` on `len` bytes, at most [`MAX_OP_SIZE`], at `target`, an address
-    /// aligned for such elements. Operands are added later.
+    /// Creates an operation of the kind of `atomic` on `len` bytes, at most [`MAX_OP_SIZE`], at
+    /// `target`, an address aligned for such elements. Operands are added later.
     fn new(
         atomic: &Atomic<'_>,
         (target, len): (RemoteAddr, usize),
@@ -134,7 +135,7 @@ impl CasAtomic {
             results: [(0, 0); MAX_SGE],
             completion,
             bytes_done: 0,
-            // A guess: a word that is nothing yet takes one request.
+            // A guess: a word that is 0 takes one work request.
             expected: 0,
             tries: 0,
         }
@@ -157,13 +158,13 @@ impl CasAtomic {
         Ok(())
     }
 
-    /// Where in the word that is next its elements begin, and how many bytes they have.
+    /// Returns the offset of the elements in the next word, and their length in bytes.
     fn word_part(&self) -> (usize, usize) {
         let at = (self.target.addr as usize).wrapping_add(self.bytes_done) % WORD_SIZE;
         (at, (WORD_SIZE - at).min(self.len - self.bytes_done))
     }
 
-    /// What becomes of that word.
+    /// Returns the new value of the next word, if its value is `word`.
     fn apply_to_word(&self, word: u64) -> u64 {
         let (at, len) = self.word_part();
         let size = self.datatype.size();
@@ -186,7 +187,7 @@ impl CasAtomic {
         u64::from_ne_bytes(bytes)
     }
 
-    /// What is next.
+    /// Returns the next work request.
     fn next_request(&self) -> CasRequest {
         let (at, _) = self.word_part();
         let addr = self.target.addr.wrapping_add(self.bytes_done as u64);
@@ -200,9 +201,9 @@ impl CasAtomic {
         }
     }
 
-    /// Takes what the device has found in the word.
+    /// Handles the value that the device has found in the word.
     fn handle_result(&mut self, seen: u64) -> CasProgress {
-        // What would change nothing need not be put there.
+        // A value that the operation would not change need not be stored.
         if seen != self.expected && self.apply_to_word(seen) != seen {
             self.expected = seen;
             self.tries += 1;
@@ -214,7 +215,7 @@ impl CasAtomic {
         let (at, len) = self.word_part();
         let old = &mut self.old_values[self.bytes_done..self.bytes_done + len];
         old.copy_from_slice(&seen.to_ne_bytes()[at..at + len]);
-        // INVARIANT: Part by part, and the last one ends the operation.
+        // INVARIANT: Word by word, and the last one ends the operation.
         self.bytes_done += len;
         self.expected = 0;
         self.tries = 0;
@@ -225,7 +226,7 @@ impl CasAtomic {
     }
 }
 
-/// The number whose bytes these are: 1, 2, 4 or 8.
+/// Returns the number that `bytes`, of which there are 1, 2, 4 or 8, represent.
 fn load_element(bytes: &[u8]) -> u64 {
     match *bytes {
         [a] => a.into(),
@@ -236,7 +237,7 @@ fn load_element(bytes: &[u8]) -> u64 {
     }
 }
 
-/// And back.
+/// Stores a number as bytes.
 fn store_element(value: u64, to: &mut [u8]) {
     match to.len() {
         1 => to.copy_from_slice(&(value as u8).to_ne_bytes()),
@@ -254,7 +255,8 @@ mod tests {
         fi::atomic::Form, //
     };
 
-    /// An operation on `count` elements at `addr`, each with the operand 1, compared with 2.
+    /// Creates an operation on `count` elements at `addr`, each with the operand 1, compared with
+    /// 2.
     fn exchange(raw: abi::fi_datatype, op: Op, addr: u64, count: usize) -> Result<CasAtomic> {
         let atomic = Atomic {
             form: Form::Base,
@@ -282,7 +284,7 @@ mod tests {
         Ok(new)
     }
 
-    /// Does as a device does, on memory that begins at 0; says how many requests that took.
+    /// Acts as the device, on memory that begins at 0; returns the number of work requests.
     fn run(exchange: &mut CasAtomic, words: &mut [u64]) -> usize {
         for requests in 1.. {
             let ask = exchange.next_request();
@@ -349,7 +351,7 @@ mod tests {
             sum.handle_result(u64::from(MAX_TRIES)),
             CasProgress::Contended
         );
-        // A win in between begins anew.
+        // A success resets the number of tries.
         let mut sum = exchange(abi::FI_UINT64, Op::Sum, 0, 2)?;
         for other in 1..u64::from(MAX_TRIES) {
             assert_eq!(sum.handle_result(other), CasProgress::NextRequest);

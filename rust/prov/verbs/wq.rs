@@ -318,8 +318,8 @@ impl WorkQueue {
 
     /// Returns the maximum number of entries that the queue can have in its completion queue.
     pub(super) fn max_cq_entries(&self) -> u32 {
-        // One more operation than `depth` has been found to be possible; consumers do not ask for
-        // depths where that matters.
+        // Does not saturate: `new` has checked `depth + 1`, and devices have no queues of nearly
+        // 2^32.
         self.depth.saturating_add(self.extra_cq_entries())
     }
 

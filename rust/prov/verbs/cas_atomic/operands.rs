@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The consumer's values: operands, which are read while an operation is posted, and where the kernel
-//! itself puts its results.
+//! Operands and results of atomic operations: operands are copied while an operation is posted, and
+//! the CPU stores results of compare-and-swap sequences.
 
 use super::WORD_SIZE;
 use crate::{
@@ -16,11 +16,11 @@ use crate::{
     rdma::dma::VALID_ADDRS, //
 };
 
-/// Copies operands to the beginning of `to`: they are as many bytes or fewer.
+/// Copies operands to the beginning of `to`, which may be longer.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for where nobody has memory; -FI_EMSGSIZE for more bytes.
+/// -FI_EINVAL for addresses outside the kernel's; -FI_EMSGSIZE for more bytes than `to` has.
 pub(in crate::prov::verbs) fn copy_operands(from: &[Segment], to: &mut [u8]) -> Result {
     let mut at = 0;
     for segment in from {
@@ -34,7 +34,7 @@ pub(in crate::prov::verbs) fn copy_operands(from: &[Segment], to: &mut [u8]) -> 
         if !VALID_ADDRS.contains(&segment.addr()) {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: By the segment's invariant its memory is there, and it is no memory of ours.
+        // SAFETY: By the segment's invariant its memory is valid, and does not overlap `to`.
         unsafe {
             core::ptr::copy_nonoverlapping(
                 segment.addr() as *const u8,
@@ -47,11 +47,11 @@ pub(in crate::prov::verbs) fn copy_operands(from: &[Segment], to: &mut [u8]) -> 
     Ok(())
 }
 
-/// Copies results to where such segments are that have as many bytes altogether.
+/// Copies results to segments that have as many bytes altogether.
 ///
 /// # Safety
 ///
-/// The addresses and lengths in `to` are of memory that can be stored to, and that nobody else uses.
+/// The addresses and lengths in `to` are of writable memory that is not accessed otherwise.
 pub(in crate::prov::verbs) unsafe fn store_results(mut from: &[u8], to: &[(usize, usize)]) {
     for (addr, len) in to {
         let Some((part, rest)) = from.split_at_checked(*len) else {
@@ -63,7 +63,7 @@ pub(in crate::prov::verbs) unsafe fn store_results(mut from: &[u8], to: &[(usize
     }
 }
 
-/// The one word of operands that there is.
+/// Reads an operand of one word.
 pub(in crate::prov::verbs) fn read_operand_word(memory: Memory<'_>) -> Result<u64> {
     let Memory::Segments(segments) = memory else {
         return Err(Errno::EINVAL);
@@ -73,16 +73,16 @@ pub(in crate::prov::verbs) fn read_operand_word(memory: Memory<'_>) -> Result<u6
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// The word that a segment of that size has.
+/// Reads the word of a segment of [`WORD_SIZE`] bytes.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for where nobody has memory.
+/// -FI_EINVAL for another size, or an address outside the kernel's.
 #[inline(always)]
 pub(in crate::prov::verbs) fn read_segment_word(segment: &Segment) -> Result<u64> {
     if segment.len() != WORD_SIZE || !VALID_ADDRS.contains(&segment.addr()) {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: By the segment's invariant its memory is there.
+    // SAFETY: By the segment's invariant its memory is valid.
     Ok(unsafe { (segment.addr() as *const u64).read_unaligned() })
 }

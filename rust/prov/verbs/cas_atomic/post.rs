@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The way of such an operation into its queue, and back out of it. Any context; nothing here sleeps or
-//! allocates.
+//! Posting and completion of the work requests of such operations. Any context; nothing here sleeps
+//! or allocates.
 
 use super::{
     operands,
@@ -51,21 +51,21 @@ use crate::{
 use kernel::sync::Arc;
 
 impl CasAtomic {
-    /// Hands the consumer what was there before.
+    /// Stores the old values in the consumer's memory.
     pub(super) fn store_results(&self) {
-        // SAFETY: By what `results` says.
+        // SAFETY: By the documentation of `results`.
         unsafe { operands::store_results(&self.old_values[..self.len], &self.results) };
     }
 }
 
 impl WorkQueue {
-    /// Whether an operation that takes several requests is under way.
+    /// Returns whether an operation that takes several work requests is in flight.
     pub(in crate::prov::verbs) fn has_cas_in_flight(&self) -> bool {
         self.cas_atomics()
             .is_some_and(|exchanges| exchanges.has_in_flight())
     }
 
-    /// From now on somebody sees to it that they come to their end. May sleep.
+    /// Starts the work item that polls for such operations. May sleep.
     pub(in crate::prov::verbs) fn enable_cas_progress(
         self: &Arc<Self>,
         serial: Option<Arc<BiasOwner>>,
@@ -75,19 +75,19 @@ impl WorkQueue {
         }
     }
 
-    /// Nobody does any more. May sleep.
+    /// Stops that work item. May sleep.
     pub(in crate::prov::verbs) fn disable_cas_progress(&self) {
         if let Some(exchanges) = self.cas_atomics() {
             exchanges.progress.disable();
         }
     }
 
-    /// Begins an operation on so many bytes at `target`, where such elements may lie.
+    /// Starts an operation on the bytes at `target`, which is aligned for its elements.
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN if there is no room at the moment; -FI_EMSGSIZE for more than [`MAX_OP_SIZE`] bytes; errors of
-    /// [`CasAtomic::load`] and [`WorkQueue::begin`].
+    /// -FI_EAGAIN without a free slot; -FI_EMSGSIZE for more than [`MAX_OP_SIZE`] bytes; the errors
+    /// of [`CasAtomic::load_operands`], and the device's.
     pub(in crate::prov::verbs) fn start_cas_atomic(
         &self,
         atomic: &Atomic<'_>,
@@ -120,8 +120,9 @@ impl WorkQueue {
         Ok(())
     }
 
-    /// Posts what is next of each operation that waits for that; false if something could not be
-    /// posted and waits on. Requests that the device does not take, nor will, go to `refused`.
+    /// Posts the next work request of each operation that waits for that. Returns false if one
+    /// could not be posted for now and waits on. `refused` gets the `wr_id` of each work request
+    /// that the device refuses for good.
     pub(in crate::prov::verbs) fn post_ready_cas(&self, mut refused: impl FnMut(u64)) -> bool {
         let Some(exchanges) = self.cas_atomics() else {
             return true;
@@ -134,9 +135,9 @@ impl WorkQueue {
                     exchanges.set_ready(index);
                     is_done = false;
                 }
-                // Where there is no queue pair any more it ends with its queue.
+                // Without a target the operation ends with its queue.
                 Err(_) => {
-                    // SAFETY: It locks nothing.
+                    // SAFETY: The closure locks nothing.
                     let step =
                         unsafe { self.with_target(|target| Ok(target.wq_id.cas_wr_id(index))) };
                     step.into_iter().for_each(&mut refused);
@@ -146,7 +147,7 @@ impl WorkQueue {
         is_done
     }
 
-    /// Posts what is next of one. There is always room for that.
+    /// Posts the next work request of an operation. The device's queue always has room for it.
     fn post_cas_request(&self, index: u32, flags: SendFlags) -> Result {
         let cas_atomics = self.cas_atomics().ok_or(Errno::EOPNOTSUPP)?;
         let (request, result) = cas_atomics.next_request(index).ok_or(Errno::EOPBADSTATE)?;
@@ -154,12 +155,12 @@ impl WorkQueue {
             .next()
             .ok_or(Errno::EINVAL)??;
         let post = |target: &PostTarget| {
-            // SAFETY: The cell lives as long as the queue, which is closed after its queue pair is gone;
-            // until the device has answered nobody else uses it.
+            // SAFETY: The slot lives as long as the queue, which is closed after its queue pair is
+            // gone; it is not accessed otherwise until the device has completed the work request.
             let mapping = unsafe { cas_atomics.pd.dma().map(piece, DataDirection::FromDevice) }?;
             let lkey = cas_atomics.pd.local_dma_lkey();
             let sges = [Sge::new(mapping.addr(), WORD_SIZE as u32, lkey)];
-            // Before it is posted: its completion may be faster.
+            // Before the post, as the completion may come before it returns.
             cas_atomics.set_mapping(index, mapping);
             let wr_id = target.wq_id.cas_wr_id(index);
             let flags = flags | SendFlag::Signaled;
@@ -177,18 +178,18 @@ impl WorkQueue {
                 wc_status::post_errno(error)
             })
         };
-        // SAFETY: It locks the table of cells, and not the queue.
+        // SAFETY: The closure locks the slots of the table, and not the queue.
         unsafe { self.with_target(post) }
     }
 
     fn unmap_cas_result(&self, mapping: Option<DmaMapping>) {
         if let (Some(exchanges), Some(mapping)) = (self.cas_atomics(), mapping) {
-            // SAFETY: It was made there, and what had its address is over, or was not posted.
+            // SAFETY: It was mapped there, and its work request has completed, or was not posted.
             unsafe { exchanges.pd.dma().unmap(mapping) };
         }
     }
 
-    /// The request of the operation in a cell has completed, successfully or not.
+    /// Handles the completion of an operation's work request, successful or not.
     pub(in crate::prov::verbs) fn complete_cas_request(
         &self,
         index: u32,
@@ -197,7 +198,7 @@ impl WorkQueue {
         let Some(exchanges) = self.cas_atomics() else {
             return CasProgress::Contended;
         };
-        // What the device has written is not there before.
+        // Before the result is read: the unmap makes the device's write visible.
         self.unmap_cas_result(exchanges.take_mapping(index));
         let progress = exchanges.handle_result(index, is_success);
         if progress == CasProgress::NextRequest {
@@ -206,19 +207,20 @@ impl WorkQueue {
         progress
     }
 
-    /// What is told of the operation in a cell.
+    /// Returns the completion data of an operation.
     pub(in crate::prov::verbs) fn cas_completion(&self, index: u32) -> Option<AtomicComp> {
         self.cas_atomics()?.completion(index)
     }
 
-    /// The same, when its reader is told, or nobody: the cell is free again.
+    /// Ends an operation when it is reported, or has succeeded without a report: its slot is free
+    /// again. Returns its completion data.
     pub(in crate::prov::verbs) fn end_cas_atomic(&self, index: u32) -> Option<AtomicComp> {
         let (completion, mapping) = self.cas_atomics()?.remove(index)?;
         self.unmap_cas_result(mapping);
         Some(completion)
     }
 
-    /// Ends the use of all cells, when nothing is posted any more: the consumer's contexts go to
+    /// Ends all operations, when nothing is posted any more: the consumer's contexts go to
     /// `reclaim`.
     pub(in crate::prov::verbs) fn reclaim_cas_atomics(&self, reclaim: &mut dyn FnMut(Context)) {
         let used = self.cas_atomics().map(|exchanges| exchanges.used_slots());

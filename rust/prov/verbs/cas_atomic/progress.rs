@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Progress for a consumer that reads none of its completions: a work item takes them from the device
-//! in its place, as long as an operation is under way.
+//! Progress for a consumer that does not read its completions: a work item polls the device in its
+//! place, as long as an operation is in flight.
 //!
-//! A consumer that reads is faster, and so it is left some time.
+//! A consumer that reads is faster, so the work item leaves it some time first.
 
 use super::super::wq::WorkQueue;
 use crate::{
@@ -36,23 +36,23 @@ use kernel::{
     },
 };
 
-/// How long an operation waits for its consumer.
+/// Time that a consumer gets to poll first.
 const PROGRESS_DELAY: Delta = Delta::from_millis(2);
 
-/// Whom it moves, and what the domain's locks ask.
+/// Queue that the work item serves, and the owner of its domain's locks.
 struct CasProgressTarget {
     wq: Arc<WorkQueue>,
     serial: Option<Arc<BiasOwner>>,
 }
 
-/// Looks after the operations of one queue, from its opening to its close.
+/// Work item for the operations of one queue, from the enabling of its endpoint to its close.
 #[pin_data]
 pub(in super::super) struct CasProgressWork {
     #[pin]
     work: Work<CasProgressWork>,
     #[pin]
     rundown: Rundown,
-    /// A leaf.
+    /// A leaf in the lock order.
     #[pin]
     target: SpinLock<Option<CasProgressTarget>>,
 }
@@ -78,7 +78,7 @@ impl WorkItem for CasProgressWork {
 }
 
 impl CasProgressWork {
-    /// Of nobody yet. May sleep.
+    /// Creates the work item, without a queue. May sleep.
     pub(super) fn new() -> Result<Arc<Self>> {
         Ok(Arc::pin_init(
             pin_init!(Self {
@@ -90,25 +90,25 @@ impl CasProgressWork {
         )?)
     }
 
-    /// From now on it may be needed. May sleep.
+    /// Sets the queue that the work item serves. May sleep.
     pub(in super::super) fn enable(&self, wq: Arc<WorkQueue>, serial: Option<Arc<BiasOwner>>) {
         *self.target.lock() = Some(CasProgressTarget { wq, serial });
     }
 
-    /// Ends it; it holds nothing any more when this returns. May sleep.
+    /// Stops the work item, which holds no references when this returns. May sleep.
     pub(in super::super) fn disable(&self) {
         self.rundown.run_down();
         let charge = self.target.lock().take();
         drop(charge);
     }
 
-    /// An operation has begun. Any context.
+    /// Schedules the work item after an operation has begun. Any context.
     pub(super) fn schedule(self: &Arc<Self>) {
-        // Queued already is as good: it has not looked yet.
+        // Failure means that it is queued already, and has not polled yet.
         let _ = workqueue::system_long().enqueue(self.clone());
     }
 
-    /// One look; false when there is nothing more to do.
+    /// Polls once; returns false if no operation is in flight.
     fn progress_once(&self) -> bool {
         let (wq, serial) = match &*self.target.lock() {
             Some(charge) => (charge.wq.clone(), charge.serial.clone()),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The operations of a queue that take several requests, each in a cell from its first request until
-//! its reader has been told.
+//! The operations of a queue that take several work requests, each in a slot from its first work
+//! request until it is reported.
 //!
-//! A cell has one user at a time, whom the bits tell: the poster, who has found it idle or with something
-//! to be posted, and after the post whoever takes the completion. The lock in it only says so to the
-//! compiler; it is a leaf.
+//! A slot has one user at a time, as the masks say: the poster that has found it unused or ready,
+//! and after the post the thread that polls the completion. The lock in the slot is never contended
+//! and only proves that to the compiler; it is a leaf in the lock order.
 
 use super::{
     progress::CasProgressWork,
@@ -39,19 +39,20 @@ use kernel::{
     },
 };
 
-/// How many operations of a queue can be under way.
+/// Maximum number of such operations of a queue.
 pub(in super::super) const MAX_CAS_OPS: u32 = 8;
 
-/// Where the device puts what it finds. Caches that do not see it lose nothing else.
+/// Memory for the value that the device finds. With the alignment, a cache that misses the device's
+/// writes holds no other data of its line.
 #[repr(align(128))]
 struct ResultWord(Atomic<u64>);
 
-/// What is in a cell.
+/// Content of a slot.
 struct CasSlotState {
     op: Option<CasAtomic>,
-    /// Whether its last request has completed, and its reader is to be told.
+    /// Set once the last work request has completed and the operation waits for its reader.
     is_done: bool,
-    /// That of the landing, while a request is posted.
+    /// Mapping of the result word while a work request is posted.
     mapping: Option<DmaMapping>,
 }
 
@@ -62,21 +63,21 @@ struct CasSlot {
     state: FastLockIrq<CasSlotState>,
 }
 
-/// The cells of a queue, allocated with it.
+/// Slots of a queue, allocated with it.
 pub(in super::super) struct CasAtomicTable {
     slots: KVec<Pin<KBox<CasSlot>>>,
-    /// Bit by bit, those that are used ...
+    /// Bit mask of the used slots.
     used_mask: Atomic<u32>,
-    /// ... and those of them with something to be posted.
+    /// Bit mask of the used slots whose next work request is to be posted.
     ready_mask: Atomic<u32>,
-    /// How many are not over.
+    /// Number of operations that have not completed.
     in_flight: Atomic<u32>,
     pub(super) pd: Arc<Pd>,
     pub(super) progress: Arc<CasProgressWork>,
 }
 
 impl CasAtomicTable {
-    /// None under way. May sleep.
+    /// Allocates the slots. May sleep.
     pub(in super::super) fn new(pd: Arc<Pd>) -> Result<Self> {
         let mut cells = KVec::with_capacity(MAX_CAS_OPS as usize, GFP_KERNEL)?;
         for _ in 0..MAX_CAS_OPS {
@@ -103,7 +104,7 @@ impl CasAtomicTable {
         })
     }
 
-    /// Whether there are any that are not over.
+    /// Returns whether an operation has not completed.
     pub(super) fn has_in_flight(&self) -> bool {
         self.in_flight.load(Acquire) > 0
     }
@@ -112,7 +113,7 @@ impl CasAtomicTable {
         self.slots.get(index as usize).map(|cell| &**cell)
     }
 
-    /// Finds a cell for one; -FI_EAGAIN when there is none.
+    /// Puts an operation into a free slot, and returns the index; -FI_EAGAIN if there is none.
     #[inline(never)]
     pub(super) fn insert(&self, op: CasAtomic) -> Result<u32> {
         let mut busy = self.used_mask.load(Relaxed);
@@ -132,13 +133,13 @@ impl CasAtomicTable {
         }
     }
 
-    /// What the consumer is told in the end of what is in a cell.
+    /// Returns the completion data of the operation in a slot.
     pub(super) fn completion(&self, index: u32) -> Option<AtomicComp> {
         let content = self.slot(index)?.state.lock();
         content.op.as_ref().map(|exchange| exchange.completion)
     }
 
-    /// Ends the use of a cell; the same, and what has not been unmapped.
+    /// Frees a slot. Returns the completion data, and the mapping if it has not been undone.
     pub(super) fn remove(&self, index: u32) -> Option<(AtomicComp, Option<DmaMapping>)> {
         let mut content = self.slot(index)?.state.lock();
         let op = content.op.take()?;
@@ -151,37 +152,37 @@ impl CasAtomicTable {
         Some((op.completion, mapping))
     }
 
-    /// Keeps the mapping of the landing until [`Self::answer`] or [`Self::take`].
+    /// Keeps the mapping of the result word until [`Self::take_mapping`] or [`Self::remove`].
     pub(super) fn set_mapping(&self, index: u32, mapping: DmaMapping) {
         if let Some(cell) = self.slot(index) {
             cell.state.lock().mapping = Some(mapping);
         }
     }
 
-    /// The mapping of the landing, which nothing writes to any more.
+    /// Takes the mapping of the result word, which the device does not write any more.
     pub(super) fn take_mapping(&self, index: u32) -> Option<DmaMapping> {
         self.slot(index)?.state.lock().mapping.take()
     }
 
-    /// There is something to be posted.
+    /// Marks an operation as ready for its next work request.
     pub(super) fn set_ready(&self, index: u32) {
         let _ = self.ready_mask.fetch_add(1 << index, Full);
     }
 
-    /// Those for which there is, which are the caller's to post.
+    /// Takes the operations that are ready; the caller posts their next work requests.
     pub(super) fn take_ready(&self) -> impl Iterator<Item = u32> {
         let ready = self.ready_mask.xchg(0, Full);
         (0..MAX_CAS_OPS).filter(move |index| ready & (1 << index) != 0)
     }
 
-    /// What an operation asks of the device, and where the answer goes.
+    /// Returns the next work request of an operation, and the address of the result word.
     pub(super) fn next_request(&self, index: u32) -> Option<(CasRequest, usize)> {
         let cell = self.slot(index)?;
         let request = cell.state.lock().op.as_ref()?.next_request();
         Some((request, cell.result.0.as_ptr() as usize))
     }
 
-    /// The device has answered, or failed.
+    /// Handles the completion of a work request.
     pub(super) fn handle_result(&self, index: u32, is_success: bool) -> CasProgress {
         let Some(cell) = self.slot(index) else {
             return CasProgress::Contended;
@@ -203,7 +204,7 @@ impl CasAtomicTable {
         progress
     }
 
-    /// Those that are used.
+    /// Returns the indices of the used slots.
     pub(super) fn used_slots(&self) -> impl Iterator<Item = u32> {
         let busy = self.used_mask.load(Acquire);
         (0..MAX_CAS_OPS).filter(move |index| busy & (1 << index) != 0)
