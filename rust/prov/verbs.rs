@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Connected endpoints over the RC queue pairs of any RDMA device.
+//! The verbs provider: connected endpoints over RC queue pairs of any RDMA device.
 //!
-//! The way of a send: [`ep`]'s `post.rs`, which fills a slot of a [`wq`] with addresses from
-//! [`sge`] and posts. Of a completion: [`cq`], which polls the device, retires the slot and
-//! writes the consumer's entry.
+//! A send takes the path of `post.rs` in [`ep`], which fills a slot of a [`wq`] with addresses from
+//! [`sge`] and posts. Its completion takes that of [`cq`], which polls the device, retires the slot
+//! and writes the consumer's entry.
 
 mod cas_atomic;
 mod cm_data;
@@ -62,12 +62,12 @@ use kernel::{
     sync::Arc, //
 };
 
-/// The provider.
+/// The verbs provider.
 pub(crate) struct Verbs;
 
 pub(crate) use ep::lingering_id::LingeringIds;
 
-/// For the tables of the C API: who posts and who polls.
+/// Types for the function tables of the C API: posting and polling.
 pub(crate) mod data_path {
     pub(crate) use super::{
         cq::Cq as CompletionQueue,
@@ -76,7 +76,7 @@ pub(crate) mod data_path {
     };
 }
 
-/// Appends an offer; a device that went away while it was asked has none.
+/// Appends an info; a device that was removed meanwhile has none.
 fn push_info(found: &mut InfoList, offer: Result<KBox<Info>>) -> Result {
     match offer {
         Err(Errno::ENODEV) => Ok(()),

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Connection data as libfabric's verbs provider frames it: one byte that counts, then the data.
+//! Private data of connection requests, in the format of libfabric's verbs provider: a length byte,
+//! then the data.
 //!
-//! InfiniBand's connection manager pads private data to a fixed length, so that the count is the
-//! only way to know how much the peer gave.
+//! InfiniBand's connection manager pads private data to a fixed length, so only the length byte
+//! tells the length of the peer's data.
 
 use crate::abi::{
     Errno,
@@ -11,10 +12,11 @@ use crate::abi::{
 };
 use kernel::prelude::*;
 
-/// Most bytes that a consumer can send: what fits into a request beside rdma_cm's header.
+/// Maximum number of bytes that a consumer can send: those that fit into a request beside rdma_cm's
+/// header.
 pub(super) const MAX_PRIVATE_DATA: usize = 55;
 
-/// Framed connection data.
+/// Private data with its length byte.
 #[derive(Clone, Copy)]
 pub(super) struct CmData {
     bytes: [u8; MAX_PRIVATE_DATA + 1],
@@ -22,7 +24,7 @@ pub(super) struct CmData {
 }
 
 impl CmData {
-    /// Frames `data`; -FI_EINVAL if it is too long.
+    /// Formats `data`; -FI_EINVAL if it is too long.
     pub(super) fn new(data: &[u8]) -> Result<Self> {
         let mut frame = Self {
             bytes: [0; MAX_PRIVATE_DATA + 1],
@@ -38,13 +40,13 @@ impl CmData {
         Ok(frame)
     }
 
-    /// What goes on the wire.
+    /// Returns the bytes that are sent.
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }
 
-/// The data in what a peer sent, however little sense that makes.
+/// Returns the data in bytes from a peer, which may be malformed: the length is clamped.
 pub(super) fn parse_cm_data(wire: &[u8]) -> &[u8] {
     match wire.split_first() {
         Some((count, rest)) => &rest[..rest.len().min(usize::from(*count))],

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Connection requests between a listener's event and somebody's answer.
+//! Connection requests that have been reported, until the consumer accepts or rejects them.
 //!
-//! A consumer knows a request by a number in its info's `handle`, never by an address, so that a
-//! forged or stale handle is found out. The mutex guards the list and is held across no call of
+//! A consumer refers to a request by a number in its info's `handle`, never by an address, so that
+//! a forged or stale handle is detected. The mutex guards the list and is not held across calls of
 //! rdma_cm.
 
 use super::{
@@ -43,7 +43,7 @@ use kernel::{
     },
 };
 
-/// Hears of a peer that does not wait for the answer.
+/// Handler of a pending request's events: the peer has given up, or the device is removed.
 struct ConnReqHandler {
     fabric: Arc<Fabric>,
     handle: usize,
@@ -52,19 +52,19 @@ struct ConnReqHandler {
 
 impl CmHandler for ConnReqHandler {
     fn handle_event(self: Arc<Self>, _id: &LockedCmId, event: CmEvent<'_>) {
-        // Nothing but bad news reaches an id that has not been accepted.
+        // Only failures and disconnects are reported to an id that has not been accepted.
         self.is_gone.store(true, Release);
         if matches!(event, CmEvent::DeviceRemoval) {
-            // Dropping the id here lets the device go.
+            // Dropping the id here releases the device.
             drop(self.fabric.connreqs().take(self.handle));
         }
     }
 }
 
-/// A request that nobody has answered.
+/// A pending connection request.
 pub(super) struct ConnReq {
     handle: usize,
-    /// The number of its listener.
+    /// Number of its listener.
     listener_id: usize,
     id: CmId,
     handler: Arc<ConnReqHandler>,
@@ -74,7 +74,7 @@ pub(super) struct ConnReq {
 }
 
 impl ConnReq {
-    /// Keeps what the listener with that number was told. May sleep.
+    /// Creates the request that a listener has received. May sleep.
     pub(super) fn new(
         fabric: &Arc<Fabric>,
         listener: usize,
@@ -103,46 +103,47 @@ impl ConnReq {
         })
     }
 
-    /// The number that a consumer knows it by.
+    /// Returns the number by which a consumer refers to it.
     pub(super) fn handle(&self) -> usize {
         self.handle
     }
 
-    /// The connection's id.
+    /// Returns the connection's id.
     pub(super) fn id(&self) -> &CmId {
         &self.id
     }
 
-    /// The connection's id, for good.
+    /// Returns the connection's id, and ends the request.
     pub(super) fn into_id(self) -> CmId {
         self.id
     }
 
-    /// Whether the peer has given up.
+    /// Returns whether the peer has given up.
     pub(super) fn is_gone(&self) -> bool {
         self.handler.is_gone.load(Acquire)
     }
 
-    /// Whether it came in on this device.
+    /// Returns whether the request came in on `device`.
     pub(super) fn is_on_device(&self, device: &Device) -> bool {
         core::ptr::eq(&*self.device, device)
     }
 
-    /// How many reads and atomics the peer allows us to answer and to start.
+    /// Returns the numbers of RDMA reads and atomics that the peer permits us to answer and to
+    /// start.
     pub(super) fn rd_atomic_depths(&self) -> (u8, u8) {
         (self.responder_resources, self.initiator_depth)
     }
 
-    /// Says no, with data for the peer. May sleep.
+    /// Rejects the request, with private data for the peer. May sleep.
     pub(super) fn reject(self, private_data: &[u8]) {
         if let Ok(frame) = CmData::new(private_data) {
-            // A peer that is gone need not be told.
+            // Fails if the peer has given up already.
             let _ = self.id.reject(frame.as_bytes(), REJ_CONSUMER_DEFINED);
         }
     }
 }
 
-/// All unanswered requests of a fabric.
+/// Pending requests of a fabric.
 #[pin_data]
 pub(super) struct ConnReqList {
     #[pin]
@@ -158,7 +159,7 @@ impl ConnReqList {
         })
     }
 
-    /// A number that nothing else here has: a request's handle, or a listener's.
+    /// Returns a number for a request's handle or a listener, unique within the fabric.
     pub(super) fn next_number(&self) -> usize {
         // 0 stands for no request.
         self.last_number
@@ -167,20 +168,20 @@ impl ConnReqList {
             .max(1)
     }
 
-    /// Keeps a request until it is taken. May sleep.
+    /// Adds a request. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOMEM; the peer is refused.
+    /// -FI_ENOMEM; the request is rejected.
     pub(super) fn add(&self, connreq: ConnReq) -> Result {
         let mut list = self.requests.lock();
         list.reserve(1, GFP_KERNEL)?;
-        // There is room: it has just been made.
+        // Cannot fail: capacity has been reserved above.
         let _ = list.push_within_capacity(connreq);
         Ok(())
     }
 
-    /// Takes a request; -FI_EINVAL if there is none with that handle.
+    /// Takes a request out; -FI_EINVAL if there is none with that handle.
     pub(super) fn take(&self, handle: usize) -> Result<ConnReq> {
         let mut list = self.requests.lock();
         let at = list
@@ -190,7 +191,7 @@ impl ConnReqList {
         list.remove(at).map_err(|_| Errno::EINVAL)
     }
 
-    /// Refuses every request for which `which` holds. May sleep.
+    /// Rejects every request for which `which` returns true. May sleep.
     fn reject_where(&self, which: impl Fn(&ConnReq) -> bool) {
         loop {
             let request = {
@@ -206,12 +207,12 @@ impl ConnReqList {
         }
     }
 
-    /// Refuses what came to the listener with that number, which closes. May sleep.
+    /// Rejects the requests of a listener that closes. May sleep.
     pub(super) fn reject_for_listener(&self, listener: usize) {
         self.reject_where(|request| request.listener_id == listener);
     }
 
-    /// Refuses what came in on a device that goes away. May sleep.
+    /// Rejects the requests that came in on a device that is being removed. May sleep.
     pub(super) fn reject_on_device(&self, device: &Device) {
         self.reject_where(|request| request.is_on_device(device));
     }

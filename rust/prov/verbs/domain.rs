@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Domains: a device, its protection domain, and who of ours uses them.
+//! Domains: a device, its protection domain, and the endpoints that use them.
 
 use super::{
     cq::Cq,
@@ -64,9 +64,9 @@ use kernel::{
     },
 };
 
-/// Who is told on the day the device of a domain goes away: its endpoints, and then its consumer. No call
-/// is made under the mutex of the list; the notice is given under the other one, so that none is given
-/// when that has been taken.
+/// Endpoints and the consumer that are notified when the device of a domain is removed, in this
+/// order. The mutex of the list is not held across calls. `removal_notice` stays locked while the
+/// event is written, so that no event is written after the notice has been taken.
 #[pin_data]
 struct DomainEndpoints {
     #[pin]
@@ -78,7 +78,7 @@ struct DomainEndpoints {
 }
 
 impl DomainEndpoints {
-    /// Some endpoint that has not been told that the device goes away.
+    /// Returns an endpoint that has not been notified of the removal, and marks it as notified.
     fn next_unnotified(&self) -> Option<Arc<Endpoint>> {
         let list = self.endpoints.lock();
         list.iter().find(|member| member.mark_removed()).cloned()
@@ -95,7 +95,7 @@ impl DomainEndpoints {
 impl RemovalNotifier for DomainEndpoints {
     fn notify_removal(&self) {
         self.fabric.connreqs().reject_on_device(&self.device);
-        // Each loses its peer, and its consumer closes it: the removal waits for that.
+        // Each endpoint loses its peer, and the consumer closes it; the removal waits for that.
         while let Some(endpoint) = self.next_unnotified() {
             endpoint.handle_device_removal();
         }
@@ -105,7 +105,7 @@ impl RemovalNotifier for DomainEndpoints {
 
 /// A domain of a verbs device.
 pub(super) struct Domain {
-    // Dropped in this order: nobody is told of a removal any more, then the device is let go.
+    // Dropped in this order: first no more removals are notified, then the device is released.
     _removal_notifier: NotifierRegistration,
     endpoints: Arc<DomainEndpoints>,
     pd: Arc<Pd>,
@@ -120,7 +120,8 @@ impl Domain {
     ///
     /// # Errors
     ///
-    /// -FI_ENODEV when it is going away, -FI_ENOMEM.
+    /// -FI_ENODEV when the device is being removed or cannot be used in the fabric's network
+    /// namespace, -FI_ENOMEM.
     pub(super) fn new(
         fabric: Arc<Fabric>,
         device: &Arc<Device>,
@@ -161,37 +162,37 @@ impl Domain {
         )?)
     }
 
-    /// The protection domain, which holds the device.
+    /// Returns the protection domain, which holds the device.
     pub(super) fn pd(&self) -> &Arc<Pd> {
         &self.pd
     }
 
-    /// The fabric that it is of.
+    /// Returns the fabric of the domain.
     pub(super) fn fabric(&self) -> &Fabric {
         &self.endpoints.fabric
     }
 
-    /// Where its addresses are valid.
+    /// Returns the network namespace of the domain's addresses.
     pub(super) fn net(&self) -> &Net {
         self.fabric().net()
     }
 
-    /// What the locks of its objects ask.
+    /// Returns the owner of the biased locks of the domain's objects.
     pub(super) fn serial(&self) -> Option<Arc<BiasOwner>> {
         self.serial.clone()
     }
 
-    /// Announces what is no data call of its consumer's. May sleep.
+    /// Excludes data calls that take no lock, for a caller that is no data call. May sleep.
     pub(super) fn enter_exclusive(&self) -> ExclusiveGuard {
         ExclusiveGuard::enter(self.serial.as_ref())
     }
 
-    /// The longest message.
+    /// Returns the maximum length of a message.
     pub(super) fn max_msg_size(&self) -> usize {
         self.max_msg_size
     }
 
-    /// Counts an endpoint in. May sleep.
+    /// Adds an endpoint to the list. May sleep.
     pub(super) fn add_endpoint(&self, endpoint: &Arc<Endpoint>) -> Result {
         Ok(self
             .endpoints
@@ -200,7 +201,7 @@ impl Domain {
             .push(endpoint.clone(), GFP_KERNEL)?)
     }
 
-    /// Counts an endpoint out.
+    /// Removes an endpoint from the list.
     pub(super) fn remove_endpoint(&self, endpoint: &Endpoint) {
         let mut list = self.endpoints.endpoints.lock();
         let at = list
@@ -266,7 +267,7 @@ impl provider::Domain for Domain {
     fn set_removal_event(&self, notice: Option<ReservedEvent>) {
         let old = core::mem::replace(&mut *self.endpoints.removal_notice.lock(), notice);
         drop(old);
-        // Whoever told the others did not find it yet.
+        // A removal that was notified before did not find the event.
         if self.endpoints.device.is_gone() {
             self.endpoints.notify_consumer();
         }

@@ -44,18 +44,18 @@ pub(super) struct Fabric {
     net: Net,
     /// Network namespace, for infos.
     namespace: ARef<Namespace>,
-    /// The kind of its devices, or any.
+    /// Kind of its devices; None for any kind.
     protocol: Option<Protocol>,
     #[pin]
     connreqs: ConnReqList,
 }
 
 impl Fabric {
-    /// Opens the fabric of this name, or of every device. May sleep.
+    /// Opens the fabric of a name, or a fabric of all devices. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENODATA for a name that is none of ours, -FI_ENOMEM.
+    /// -FI_ENODATA for a name of no verbs fabric, -FI_ENOMEM.
     pub(super) fn new(attr: &FabricAttr<'_>, net: Net) -> Result<Arc<Self>> {
         let protocol = attr
             .name
@@ -72,7 +72,7 @@ impl Fabric {
         )?)
     }
 
-    /// Where its addresses are valid.
+    /// Returns the network namespace of the fabric's addresses.
     pub(super) fn net(&self) -> &Net {
         &self.net
     }
@@ -82,7 +82,7 @@ impl Fabric {
         &self.namespace
     }
 
-    /// What nobody has answered.
+    /// Returns the list of pending connection requests.
     pub(super) fn connreqs(&self) -> &ConnReqList {
         &self.connreqs
     }
@@ -118,7 +118,8 @@ impl provider::Fabric for Fabric {
 
     fn strerror_fn(&self) -> fn(c_int) -> &'static CStr {
         |prov_errno| match prov_errno {
-            // No status of rdma_cm is positive but the reason that a peer gave.
+            // A positive value is the reason of a peer's rejection; statuses of rdma_cm are never
+            // positive.
             1.. => cm::reject_reason_text(prov_errno),
             _ => strerror(prov_errno),
         }

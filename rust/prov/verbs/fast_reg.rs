@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A domain's registrar: who opens memory to peers, and closes it.
+//! Registration of memory for peers, with fast registration work requests.
 //!
-//! Keys are made and taken back by work requests, and `fi_mr_reg()` may come before any connection:
-//! so a domain has a queue pair for nothing else, made when it is first needed. What it registers
-//! is good for every queue pair of the domain. The mutex `line` guards it, and is held while a
-//! request is executed: one at a time.
+//! Keys are made and invalidated by work requests, and `fi_mr_reg()` may come before any
+//! connection. So a domain has a queue pair for this purpose only, created on first use. Its
+//! registrations are valid for every queue pair of the domain. The mutex `reg_qp` guards the queue
+//! pair, and is held while a work request is executed: one at a time.
 
 use crate::{
     abi::{
@@ -28,17 +28,17 @@ use kernel::{
     },
 };
 
-/// See above.
+/// Registers memory of one protection domain.
 #[pin_data]
 pub(super) struct FastReg {
     pd: Arc<Pd>,
-    /// None before it is needed, and after a failure.
+    /// The queue pair; None before first use, and after a failure.
     #[pin]
     reg_qp: Mutex<Option<FastRegQp>>,
 }
 
 impl FastReg {
-    /// A registrar for one protection domain. May sleep.
+    /// Creates the registrar of a protection domain. May sleep.
     ///
     /// # Errors
     ///
@@ -53,31 +53,32 @@ impl FastReg {
         )?)
     }
 
-    /// The protection domain of what it registers.
+    /// Returns the protection domain.
     pub(super) fn pd(&self) -> &Arc<Pd> {
         &self.pd
     }
 
-    /// Opens the memory of `mr` to peers. May sleep, some seconds where the device does not answer.
+    /// Registers `mr` for peers. May sleep, some seconds if the device does not answer.
     ///
     /// # Errors
     ///
     /// -FI_EIO when the device refuses, -FI_ETIMEDOUT when it does not answer, -FI_ENOMEM, and on
-    /// iWARP those of connecting.
+    /// iWARP the errors of connecting.
     #[inline(never)]
     pub(super) fn register(&self, mr: &FastMr) -> Result {
         let mut reg_qp = self.reg_qp.lock();
         if let Some(old) = reg_qp.take() {
             *reg_qp = self.register_with(old, mr);
         }
-        // The old queue pair may have failed before: a new one decides.
+        // The old queue pair may have failed before, so a new one is tried.
         if reg_qp.is_none() {
             *reg_qp = Some(self.register_with_new_qp(mr)?);
         }
         Ok(())
     }
 
-    /// Registers `mr` with an existing queue pair, and returns the queue pair unless it is in error.
+    /// Registers `mr` with an existing queue pair, and returns the queue pair unless it is in
+    /// error.
     #[inline(never)]
     fn register_with(&self, old: FastRegQp, mr: &FastMr) -> Option<FastRegQp> {
         let same = old.register(mr);
@@ -90,9 +91,10 @@ impl FastReg {
         Ok(FastRegQp::new(&self.pd)?.register(mr)?)
     }
 
-    /// Closes the memory of `mr` to peers, if that can be done at once. May sleep.
+    /// Invalidates the key of `mr`, if there is a queue pair. May sleep.
     ///
-    /// No queue pair is made for it, and a failure is no matter: dropping `mr` closes it too.
+    /// No queue pair is created for it, and a failure is logged only: dropping `mr` ends the key,
+    /// too.
     pub(super) fn invalidate(&self, mr: &FastMr) {
         let mut reg_qp = self.reg_qp.lock();
         if let Some(old) = reg_qp.take() {

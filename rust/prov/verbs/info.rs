@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What `fi_getinfo()` is told of a device: its attributes, never its name, decide.
+//! Infos of a device for `fi_getinfo()`. The device's attributes and driver decide, never its name.
 
 pub(super) use super::super::common::hints::uses_shared_rx;
 use super::{
@@ -49,10 +49,10 @@ pub(super) const PROV_NAME: &CStr = c"verbs";
 /// Version of this provider.
 const PROV_VERSION: u32 = 1;
 
-/// What is started here, atomics aside.
+/// Capabilities of operations that this side starts, atomics aside.
 const TX_CAPS: u64 = FI_MSG | FI_SEND | FI_RMA | FI_READ | FI_WRITE | FI_FENCE;
 
-/// What the peer starts.
+/// Capabilities of operations that the peer starts.
 const RX_CAPS: u64 = FI_MSG | FI_RECV | FI_MULTI_RECV | FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE;
 
 /// Capabilities of the domain, independent of its endpoints.
@@ -60,13 +60,13 @@ const DOMAIN_CAPS: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM | CORE_CAPS;
 
 const CAPS: u64 = TX_CAPS | RX_CAPS | DOMAIN_CAPS;
 
-/// Whether a device changes its peers' memory atomically, and its own for them.
+/// Returns whether a device performs atomic operations, on its peers' memory and on its own.
 pub(super) fn has_atomics(attributes: &DeviceAttr) -> bool {
     attributes.atomic_cap != AtomicCap::None
 }
 
-/// How many requests of an endpoint's own, at most, its queue has room for beside its operations' and the
-/// marker.
+/// Returns the maximum number of work requests of an endpoint that are not for operations with a
+/// slot, the drain marker excepted.
 pub(super) fn extra_send_wrs(device: &DeviceRef) -> u32 {
     let cells = match has_atomics(device.attributes()) {
         true => cas_atomic::MAX_CAS_OPS,
@@ -75,7 +75,7 @@ pub(super) fn extra_send_wrs(device: &DeviceRef) -> u32 {
     siw_kick::max_kicks(device) + cells
 }
 
-/// FI_ATOMIC where there is that.
+/// Returns FI_ATOMIC if the device has it.
 fn atomic_caps(attributes: &DeviceAttr) -> u64 {
     match has_atomics(attributes) {
         true => FI_ATOMIC,
@@ -83,8 +83,8 @@ fn atomic_caps(attributes: &DeviceAttr) -> u64 {
     }
 }
 
-/// Sends, writes and reads arrive in the order in which they were posted, but for what overtakes a
-/// read.
+/// Message order: sends, writes and reads arrive in the order in which they were posted, except
+/// that later operations may overtake a read.
 const MSG_ORDER: u64 = abi::FI_ORDER_SAS
     | abi::FI_ORDER_SAW
     | abi::FI_ORDER_WAS
@@ -93,23 +93,23 @@ const MSG_ORDER: u64 = abi::FI_ORDER_SAS
     | abi::FI_ORDER_RAW
     | abi::FI_ORDER_RAR;
 
-/// Most bytes that can be injected. Devices that do not take them inline get them from a copy.
+/// Maximum number of bytes that can be injected. Devices that do not take them inline get a copy.
 pub(super) const INJECT_SIZE: usize = 128;
 
 /// Counters that an endpoint can use: one for each kind of operation.
 const CNTRS_PER_EP: usize = 4;
 
-/// Bytes of remote CQ data: what goes beside a message as immediate data.
+/// Size of remote CQ data, which is sent as immediate data.
 const CQ_DATA_SIZE: usize = 4;
 
-/// Whether data can go beside a message.
+/// Returns whether messages can carry immediate data.
 pub(super) fn has_cq_data(protocol: Protocol) -> bool {
     protocol != Protocol::Iwarp
 }
 
-/// What the completion of a transmit can be asked to mean.
+/// Returns the completion levels that a transmit can request.
 ///
-/// On iWARP it says that TCP has the data, which the peer may never get.
+/// On iWARP a completion says that TCP has the data, which the peer may never get.
 pub(super) fn completion_levels(protocol: Protocol) -> u64 {
     match protocol {
         Protocol::Iwarp => FI_INJECT_COMPLETE,
@@ -117,12 +117,12 @@ pub(super) fn completion_levels(protocol: Protocol) -> u64 {
     }
 }
 
-/// Everything that such a completion may mean.
+/// Completion levels that the provider knows.
 pub(super) const COMPLETION_LEVELS: u64 =
     FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 
-/// The kinds of devices that have RC queue pairs, the fabric that each is in, and the protocol that
-/// its endpoints speak.
+/// The kinds of devices that have RC queue pairs, with the fabric name and the endpoint protocol of
+/// each.
 const PROTOCOLS: [(Protocol, &CStr, u32); 3] = [
     (
         Protocol::InfiniBand,
@@ -133,7 +133,7 @@ const PROTOCOLS: [(Protocol, &CStr, u32); 3] = [
     (Protocol::Iwarp, c"iWARP", abi::FI_PROTO_IWARP),
 ];
 
-/// The kind of devices in the fabric of that name; -FI_ENODATA if it is none of ours.
+/// Returns the kind of devices in the fabric of that name; -FI_ENODATA for an unknown name.
 pub(super) fn protocol_from_fabric_name(name: &CStr) -> Result<Protocol> {
     PROTOCOLS
         .iter()
@@ -151,10 +151,10 @@ fn signal_caps(device: &Device) -> u64 {
     }
 }
 
-/// What there is of atomic operations, and the order in which transmits complete: one that takes several
-/// requests is overtaken by what was posted after it.
+/// Returns the atomic capabilities and the completion order of transmits. An atomic operation of
+/// several work requests is overtaken by operations that were posted after it.
 ///
-/// Who asks for that order, and not for them, gets it instead of them.
+/// A consumer that requests that order, and not atomics, gets the order instead of atomics.
 fn negotiate_atomics(hints: &Hints, attributes: &DeviceAttr) -> (u64, u64) {
     let asked = match (hints.primary, hints.wants_comp_order) {
         (0, true) => 0,
@@ -168,12 +168,12 @@ fn negotiate_atomics(hints: &Hints, attributes: &DeviceAttr) -> (u64, u64) {
     }
 }
 
-/// Everything that a connected endpoint on `device` can do for a consumer with these wishes, with
-/// its largest sizes. May sleep.
+/// Returns an info with all that a connected endpoint on `device` offers a consumer with these
+/// hints, with the largest sizes. May sleep.
 ///
 /// # Errors
 ///
-/// -FI_ENODEV for a device that is going away or has no RC queue pairs, -FI_ENOMEM.
+/// -FI_ENODEV for a device that is being removed or has no RC queue pairs, -FI_ENOMEM.
 pub(super) fn device_info(device: &Arc<Device>, hints: &Hints) -> Result<KBox<Info>> {
     let (_, fabric, protocol) = PROTOCOLS
         .iter()
@@ -200,7 +200,7 @@ pub(super) fn device_info(device: &Arc<Device>, hints: &Hints) -> Result<KBox<In
     let (atomics, order) = negotiate_atomics(hints, attributes);
     let has_shared = srx::has_srq(attributes);
     let is_shared = hints.wants_shared_rx && has_shared;
-    // Buffers for several messages are for those of one endpoint.
+    // A multi-receive buffer cannot be shared by several endpoints.
     let missing = if is_shared { FI_MULTI_RECV } else { 0 };
     let (receives, receive_sges) = match is_shared {
         true => (
@@ -278,11 +278,13 @@ pub(super) fn device_info(device: &Arc<Device>, hints: &Hints) -> Result<KBox<In
     Ok(info)
 }
 
-/// Whether an endpoint on `device` can be made of an info, which its consumer may have changed.
+/// Checks that an endpoint on `device` can be opened with an info, which its consumer may have
+/// changed.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for another kind of endpoint, or capabilities, completions or contexts that were not offered.
+/// -FI_EINVAL for another endpoint type, or capabilities, completion levels or contexts that were
+/// not offered.
 pub(super) fn check_info(info: &Info, device: &DeviceRef) -> Result {
     let kind = info.ep().map(|ep| ep.type_);
     let caps = CAPS | atomic_caps(device.attributes()) | signal_caps(device.device());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that injected data is copied to, for devices that do not take it inline.
+//! Buffers for injected data, for devices that do not take it inline.
 
 use super::sge;
 use crate::{
@@ -20,28 +20,28 @@ use core::{
 };
 use kernel::prelude::*;
 
-/// A piece of memory for each slot of a queue.
+/// A buffer for each slot of a queue.
 ///
 /// # Invariants
 ///
-/// A piece has the user that its slot has: the poster, then the device.
+/// A buffer has the same user as its slot: the poster, then the device.
 pub(super) struct InjectBufs {
     size: usize,
     bytes: KVVec<UnsafeCell<MaybeUninit<u8>>>,
 }
 
-// SAFETY: By the type invariant each piece has one user at a time.
+// SAFETY: By the type invariant each buffer has one user at a time.
 unsafe impl Send for InjectBufs {}
 
 // SAFETY: As above.
 unsafe impl Sync for InjectBufs {}
 
 impl InjectBufs {
-    /// `slots` pieces of `size` bytes. May sleep.
+    /// Allocates `slots` buffers of `size` bytes. May sleep.
     pub(super) fn new(slots: usize, size: usize) -> Result<Self> {
         let len = slots.checked_mul(size).ok_or(Errno::EINVAL)?;
         let mut memory = KVVec::with_capacity(len, GFP_KERNEL)?;
-        // SAFETY: There is room for `len` bytes, which need not be initialised.
+        // SAFETY: The capacity is `len` bytes, which need not be initialised.
         unsafe { memory.inc_len(len) };
         Ok(Self {
             size,
@@ -49,12 +49,12 @@ impl InjectBufs {
         })
     }
 
-    /// The piece of a slot.
+    /// Returns the buffer of a slot.
     ///
     /// # Safety
     ///
     /// The caller is the slot's user, and the slot is not filled again before the device is done
-    /// with the piece.
+    /// with the buffer.
     #[inline]
     pub(super) unsafe fn buf(&self, index: usize) -> InjectBuf<'_> {
         let start = index * self.size;
@@ -67,12 +67,12 @@ impl InjectBufs {
     }
 }
 
-/// The memory of one slot.
+/// The buffer of one slot.
 ///
 /// # Invariants
 ///
-/// `start` is valid for writing `size` bytes, and nobody else uses them until the slot's operation
-/// has completed.
+/// `start` is valid for writing `size` bytes, which are not accessed otherwise until the slot's
+/// operation has completed.
 pub(super) struct InjectBuf<'a> {
     start: *mut u8,
     size: usize,
@@ -84,7 +84,7 @@ impl InjectBuf<'_> {
     ///
     /// # Errors
     ///
-    /// -FI_EMSGSIZE when it is longer; -FI_EINVAL for a page that the kernel has no address for.
+    /// -FI_EMSGSIZE when it is longer; -FI_EINVAL for a page without a kernel address.
     pub(super) fn fill_from(self, memory: Memory<'_>) -> Result<Segment> {
         let mut len = 0;
         memory.for_each(|part| {
@@ -95,13 +95,14 @@ impl InjectBuf<'_> {
                 return Err(Errno::EMSGSIZE);
             }
             let from = sge::kernel_addr(&part)? as *const u8;
-            // SAFETY: There is room, by the invariant and the check above; the memory is readable by the
-            // invariants of what `Memory` is made of, and no memory of ours.
+            // SAFETY: The length was checked above, and `start` is valid by the invariant; the
+            // memory is readable by the invariants of `Memory`'s parts, and does not overlap the
+            // buffer.
             unsafe { core::ptr::copy_nonoverlapping(from, self.start.add(len), part.len()) };
             len += part.len();
             Ok(())
         })?;
-        // SAFETY: By the invariant, nobody else uses it until the operation has completed.
+        // SAFETY: By the invariant, it is not accessed otherwise until the operation has completed.
         Ok(unsafe { Segment::new(self.start.cast(), len) })
     }
 }

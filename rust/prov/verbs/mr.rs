@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Registered memory: its DMA mappings, made once, and the key by which peers reach it.
+//! Memory regions: DMA mappings that are made once, and the key by which peers access the memory.
 //!
-//! Where the device and the CPU do not see the same memory at all times, one mapping cannot serve
-//! many operations: a region is not mapped there and has no descriptor, each operation maps its
-//! memory for itself, as without a region, and there are no regions for peers.
+//! One mapping cannot serve many operations where device and CPU are not coherent. There a region
+//! is not mapped and has no descriptor, each operation maps its memory as it does without a region,
+//! and regions for peers cannot be registered.
 
 use super::fast_reg::FastReg;
 use crate::{
@@ -46,38 +46,38 @@ use kernel::{
     sync::Arc, //
 };
 
-/// A run of the region that is contiguous for the device.
+/// Range of the region that is contiguous for the device.
 struct MrSpan {
     start: usize,
     mapping: DmaMapping,
 }
 
-/// A region that peers reach.
+/// Registration of a region that peers access.
 struct RemoteMr {
     mr: FastMr,
     fast_reg: Arc<FastReg>,
 }
 
-/// What a region of a single span needs to find a segment in it, side by side.
+/// Fields of a region with a single span that address translation needs, side by side.
 #[derive(Default)]
 struct SingleSpan {
     start: usize,
-    /// No more than a message may have. 0 when there is another number of spans than one.
+    /// Length, at most that of a message. 0 if the region has not exactly one span.
     len: usize,
     addr: u64,
 }
 
-/// A registered region.
+/// A memory region.
 pub(super) struct VerbsMr {
     pd: Arc<Pd>,
     single: SingleSpan,
-    /// In the order of their addresses; none where each operation has to map.
+    /// Sorted by address; empty where each operation has to map.
     spans: KVVec<MrSpan>,
     remote: Option<RemoteMr>,
 }
 
-/// What a region's rights are to the device. It wants to be told of a remote write that it is one
-/// of ours too, and knows atomics as a thing of their own: here they read and write.
+/// Converts a region's access rights to the device's. Devices require local write access for remote
+/// writes, and have a right of their own for atomics, which here need read and write access.
 fn access_flags(access: Access, pd: &Pd) -> mr::Access {
     let mut rights = mr::Access::default();
     if access.is_remote_read() {
@@ -94,11 +94,11 @@ fn access_flags(access: Access, pd: &Pd) -> mr::Access {
 }
 
 impl VerbsMr {
-    /// Maps `memory` for local use by messages of at most `most` bytes. May sleep.
+    /// Maps `memory` for local use by messages of at most `max_len` bytes. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for memory that no device may have, -FI_ENOMEM.
+    /// -FI_EINVAL for memory that devices may not access, -FI_ENOMEM.
     #[inline(never)]
     pub(super) fn new_local(pd: Arc<Pd>, memory: &[Segment], max_len: usize) -> Result<Arc<Self>> {
         let mut region = Self::map_memory(pd, memory)?;
@@ -109,12 +109,12 @@ impl VerbsMr {
         region.into_arc(max_len)
     }
 
-    /// Maps `memory` and opens it to peers. May sleep.
+    /// Maps `memory` and registers it for peers. May sleep.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::local`]; -FI_EOPNOTSUPP where device and CPU do not see the same memory at
-    /// all times; -FI_EINVAL for what the device cannot list, as [`FastMr::new`] says; those of
+    /// The errors of [`Self::new_local`]; -FI_EOPNOTSUPP where device and CPU are not coherent;
+    /// -FI_EINVAL for memory that the device cannot list, as [`FastMr::new`] says; the errors of
     /// [`FastReg::register`].
     #[inline(never)]
     pub(super) fn new_remote(
@@ -130,8 +130,8 @@ impl VerbsMr {
             return Err(Errno::EOPNOTSUPP);
         }
         let runs = region.dma_segments()?;
-        // SAFETY: The region keeps its mappings until it has dropped what is made here. That the
-        // memory may be accessed like this is what registering it means.
+        // SAFETY: The region keeps its mappings until it has dropped the `FastMr`. Registering the
+        // memory permits these accesses.
         let mr = unsafe {
             FastMr::new(
                 pd.clone(),
@@ -148,7 +148,7 @@ impl VerbsMr {
         region.into_arc(max_len)
     }
 
-    /// A region whose spans have the order of the segments.
+    /// Maps `memory`; the spans have the order of the segments.
     fn map_memory(pd: Arc<Pd>, memory: &[Segment]) -> Result<Self> {
         let mut region = Self {
             pd,
@@ -163,7 +163,7 @@ impl VerbsMr {
                 // SAFETY: The memory stays valid until the region is closed, which unmaps it.
                 let mapping = unsafe { region.pd.dma().map(piece?, DataDirection::Bidirectional) }?;
                 let len = mapping.len();
-                // There is room: it has just been made.
+                // Cannot fail: capacity has been reserved above.
                 let _ = region.spans.push_within_capacity(MrSpan { start, mapping });
                 start += len;
             }
@@ -171,13 +171,13 @@ impl VerbsMr {
         Ok(region)
     }
 
-    /// Whether what one side writes has to be handed over to the other.
+    /// Returns whether writes by the device or CPU have to be synced for the other one.
     fn needs_sync(&self) -> bool {
         let dma = self.pd.dma();
         self.spans.iter().any(|span| dma.needs_sync(&span.mapping))
     }
 
-    /// The same as the device sees it.
+    /// Returns the memory as the device sees it, with adjacent spans merged.
     fn dma_segments(&self) -> Result<KVVec<DmaSegment>> {
         let mut runs: KVVec<DmaSegment> = KVVec::new();
         for span in &self.spans {
@@ -208,43 +208,43 @@ impl VerbsMr {
     ///
     /// # Safety
     ///
-    /// No operation uses them.
+    /// The mappings are not used by an operation.
     unsafe fn unmap(&mut self) {
         for span in core::mem::take(&mut self.spans) {
-            // SAFETY: Made in `map`, and by this function's safety requirement.
+            // SAFETY: Mapped in `map_memory`, and by this function's safety requirement.
             unsafe { self.pd.dma().unmap(span.mapping) };
         }
     }
 
-    /// The region that a descriptor stands for.
+    /// Returns the region of a descriptor.
     #[inline]
     pub(super) fn from_descriptor<'a>(descriptor: Descriptor) -> Option<&'a Self> {
-        // SAFETY: By the invariant of `Descriptor` it is null or what `descriptor()` below gave,
+        // SAFETY: By the invariant of `Descriptor` it is null or a result of `descriptor()` below,
         // of a region that outlives the operation.
         unsafe { descriptor.as_ptr().cast::<Self>().as_ref() }
     }
 
-    /// Whether it can be used with this protection domain.
+    /// Returns whether the region belongs to the protection domain `pd`.
     #[inline]
     pub(super) fn is_in_pd(&self, pd: &Pd) -> bool {
         core::ptr::eq(&*self.pd, pd)
     }
 
-    /// Where the device sees a segment, if the region is a single run that has all of its bytes; not too
-    /// many for a message.
+    /// Returns the DMA address of a segment, if the region has a single span that contains the
+    /// segment, and the segment is no longer than a message.
     #[inline(always)]
     pub(super) fn single_span_addr(&self, segment: &Segment) -> Option<u64> {
         let offset = segment.addr().wrapping_sub(self.single.start);
-        // From below the start, that is more than any region has, or than there is.
+        // For an address below the start, the sum exceeds the length of any region, or overflows.
         let end = offset.checked_add(segment.len())?;
         (end <= self.single.len).then(|| self.single.addr + offset as u64)
     }
 
-    /// Hands the device's addresses of `len` bytes from `addr` on to `push`.
+    /// Calls `push` with the DMA addresses of the `len` bytes from `addr` on.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL if they are not all in the region, what `push` says.
+    /// -FI_EINVAL if they are not all in the region, and the errors of `push`.
     #[inline]
     pub(super) fn translate(
         &self,
@@ -302,12 +302,12 @@ impl Drop for VerbsMr {
         }) = self.remote.take()
         {
             registrar.invalidate(&mr);
-            // Whatever came of that: without the region there is no key. Drivers that are still
-            // moving a packet are waited for here.
+            // Deregistering ends the key even if the invalidation failed. Waits for drivers that
+            // are still transferring a packet.
             drop(mr);
         }
-        // SAFETY: The consumer has closed the region, and by the invariant of descriptors no operation uses it
-        // then.
+        // SAFETY: The consumer has closed the region, and by the invariant of descriptors no
+        // operation uses it then.
         unsafe { self.unmap() };
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Listeners.
+//! Passive endpoints: listeners for connection requests.
 //!
-//! `link` guards the id and where its requests go; it is held across no call of rdma_cm.
+//! `state` guards the id and the event queue; it is not held across calls of rdma_cm.
 
 use super::{
     super::common::hints::Hints,
@@ -71,14 +71,14 @@ use kernel::{
     },
 };
 
-/// How many requests may wait, unless the consumer says otherwise.
+/// Maximum number of pending requests, unless the consumer sets another.
 const DEFAULT_BACKLOG: c_int = 128;
 
 struct PepState {
     id: Option<Arc<CmId>>,
     eq: Option<ChildRef<EventQueue>>,
     backlog: c_int,
-    /// Made with the listener, so that reporting the loss of its device cannot fail.
+    /// Allocated with the listener, so that reporting the removal of its device cannot fail.
     removal_event: Option<OwnedEvent>,
 }
 
@@ -87,22 +87,22 @@ struct PepState {
 pub(super) struct PassiveEndpoint {
     fabric: Arc<Fabric>,
     source: Source,
-    /// What its requests know it by: several listeners may have one source.
+    /// Number by which its requests refer to it: several listeners may have one source.
     listener_id: usize,
-    /// What the listener's info has, its requests' infos have.
+    /// Hints from the listener's info, for the infos of its requests.
     hints: Hints,
     choices: Choices,
     addr_format: u32,
     #[pin]
     state: Mutex<PepState>,
-    /// Its address, for those who only look.
+    /// Address of the listener, for introspection.
     #[pin]
     addrs: EndpointAddrs,
     is_listening: AtomicFlag,
 }
 
 impl PassiveEndpoint {
-    /// Makes a listener, bound to the source address of `info` if there is one. May sleep.
+    /// Opens a listener, bound to the source address of `info` if there is one. May sleep.
     pub(super) fn new(fabric: Arc<Fabric>, info: &Info, source: Source) -> Result<Arc<Self>> {
         let (addr, _) = info.ends()?;
         let farewell = Event::alloc(source)?;
@@ -153,7 +153,11 @@ impl PassiveEndpoint {
         self.state.lock().id.clone()
     }
 
-    /// Whether this task can listen with `id`: not if the device would do so in another namespace.
+    /// Checks that `id` can listen in the fabric's network namespace.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EOPNOTSUPP if its device would listen in another one.
     fn check_namespace(&self, id: &CmId) -> Result {
         // Without a device, the id listens on all of them.
         let Some(device) = id.device() else {
@@ -166,7 +170,7 @@ impl PassiveEndpoint {
         }
     }
 
-    /// Tells the consumer of a request; an error refuses it.
+    /// Reports a connection request to the consumer; dropping the request on an error rejects it.
     fn report_connreq(&self, id: CmId, conn: &ConnParam<'_>) -> Result {
         let device = id.device().ok_or(Errno::ENODEV)?;
         if !device.try_get()?.can_connect_in(self.fabric.net()) {
@@ -196,7 +200,8 @@ impl PassiveEndpoint {
         Ok(())
     }
 
-    /// The device that it was bound to goes away, as soon as the id has been dropped.
+    /// Handles the removal of the device that the listener is bound to, which waits until the id is
+    /// dropped.
     fn handle_device_removal(&self) {
         let (id, event, queue) = {
             let mut link = self.state.lock();
@@ -211,7 +216,7 @@ impl PassiveEndpoint {
     }
 }
 
-/// Who asked for a connection, for those who look on.
+/// Addresses of a connection request, for tracing.
 struct ConnReqTrace {
     device: Option<Arc<Device>>,
     local_addr: Option<SockAddr>,
@@ -227,7 +232,7 @@ impl ConnReqTrace {
         }
     }
 
-    /// The consumer has been told, or the request is refused.
+    /// Traces a request that was reported, or that is rejected with `refused`.
     fn trace(&self, refused: Option<Errno>) {
         if trace::requests() {
             let name = self.device.as_ref().map(|device| device.name());
@@ -254,7 +259,7 @@ impl CmHandler for PassiveEndpoint {
         match event {
             cm::CmEvent::ConnectRequest { id, conn } => {
                 let asked = ConnReqTrace::from_id(&id);
-                // Dropped on the way, the id refuses the peer.
+                // On an error the id is dropped, which rejects the request.
                 asked.trace(self.report_connreq(id, &conn).err());
             }
             cm::CmEvent::DeviceRemoval => self.handle_device_removal(),
@@ -338,7 +343,7 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
         self.is_listening.store(false, Relaxed);
         let id = self.state.lock().id.take();
         if let Some(id) = &id {
-            // No handler of ours starts any more; the drop waits for a running one.
+            // No handler starts any more; the drop waits for a running one.
             drop(id.set_handler(None));
         }
         drop(id);

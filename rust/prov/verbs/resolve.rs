@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which device has an address, and which one leads to it: rdma_cm knows.
+//! Resolution of addresses to devices, local and remote ones, by rdma_cm.
 
 use crate::{
     abi::{
@@ -35,23 +35,24 @@ use kernel::{
     },
 };
 
-/// How long rdma_cm may look at first, and then; it ends a search by itself.
+/// Timeouts of rdma_cm's first search for a peer, and of the second; rdma_cm ends a search itself.
 ///
-/// It overhears a neighbour who answers while it is still asking, as one does over a cable within
-/// this machine: `rdma_resolve_ip()` queues the request that an answer wakes behind the question.
-/// Then it looks again only when its time is over.
+/// rdma_cm misses the answer of a neighbour that comes while it is still asking, as it does over a
+/// virtual cable within a machine: `rdma_resolve_ip()` queues the request that an answer wakes only
+/// after it has sent the question. It then looks again only when the timeout expires.
 const RESOLVE_TIMEOUTS_MS: [u32; 2] = [20, 2000];
 
-/// A device and the addresses to use it with.
+/// A device, and the addresses to use it with.
 pub(super) struct Route {
     pub(super) device: Arc<Device>,
     pub(super) local: Option<SockAddr>,
     pub(super) peer: Option<SockAddr>,
 }
 
-/// The devices that own a local address; all of them for the unspecified one. May sleep.
+/// Returns the devices that own a local address; all devices for the unspecified address. May
+/// sleep.
 ///
-/// Two devices can sit on one network interface, so each is asked by itself.
+/// Two devices can sit on one network interface, so each device is asked separately.
 pub(super) fn local_routes(
     net: &Net,
     devices: &[Arc<Device>],
@@ -62,7 +63,7 @@ pub(super) fn local_routes(
         if !local.is_unspecified() {
             let id = CmId::new(net, None)?;
             id.restrict_to(device)?;
-            // The port is not the question, and may be taken.
+            // The port is not checked here, and may be in use.
             let bound = id.bind(&local.with_port(0));
             if bound.is_err() || !is_on_device(&id, device) {
                 continue;
@@ -78,10 +79,10 @@ pub(super) fn local_routes(
     Ok(routes)
 }
 
-/// The devices over which `peer` can be reached. May sleep, some seconds at worst.
+/// Returns the devices over which `peer` can be reached. May sleep, some seconds at worst.
 ///
-/// rdma_cm chooses among devices of one kind by itself, so there is one search for each kind; they
-/// go on at the same time.
+/// rdma_cm chooses among devices of one kind itself, so there is one search for each kind; the
+/// searches run concurrently.
 pub(super) fn peer_routes(
     net: &Net,
     devices: &[Arc<Device>],
@@ -129,10 +130,10 @@ pub(super) fn peer_routes(
     Ok(routes)
 }
 
-/// How many peers are looked for at a time.
+/// Maximum number of concurrent searches.
 const MAX_SEARCHES: usize = 32;
 
-/// Looks for the ways to `peers` over one device: [`Domain::resolve`](crate::fi::provider::Domain).
+/// Resolves `peers` over one device, for [`Domain::resolve`](crate::fi::provider::Domain).
 pub(super) fn resolve_peers(net: &Net, device: &Arc<Device>, peers: &mut dyn AsyncResolve) {
     let search = |peer: &SockAddr, patience| RouteSearch::start(net, device, None, peer, patience);
     let Ok(mut searches) = KVec::with_capacity(MAX_SEARCHES, GFP_KERNEL) else {
@@ -149,7 +150,7 @@ pub(super) fn resolve_peers(net: &Net, device: &Arc<Device>, peers: &mut dyn Asy
             let peer = SockAddr::from(peer);
             match search(&peer, RESOLVE_TIMEOUTS_MS[0]) {
                 Ok(first) => {
-                    // There is room.
+                    // Cannot fail: there are fewer than `MAX_SEARCHES`.
                     let _ = searches.push_within_capacity((number, peer, first, true));
                 }
                 Err(errno) => peers.complete(number, Err(errno)),
@@ -162,7 +163,7 @@ pub(super) fn resolve_peers(net: &Net, device: &Arc<Device>, peers: &mut dyn Asy
             SearchResult::Found if is_on_device(&found.id, device) => Ok(()),
             SearchResult::TimedOut if is_first => match search(&peer, RESOLVE_TIMEOUTS_MS[1]) {
                 Ok(second) => {
-                    // Where the first one was.
+                    // Cannot fail: takes the place of the first search.
                     let _ = searches.push_within_capacity((number, peer, second, false));
                     continue;
                 }
@@ -178,22 +179,23 @@ fn is_on_device(id: &CmId, device: &Arc<Device>) -> bool {
     id.device().is_some_and(|found| Arc::ptr_eq(&found, device))
 }
 
-/// What came of a search.
+/// Result of a search.
 enum SearchResult {
     Found,
-    /// There may be an answer yet.
+    /// Timed out; another search may get an answer.
     TimedOut,
     NotFound,
 }
 
-/// A search for the way to a peer.
+/// A search for the route to a peer.
 struct RouteSearch {
     id: CmId,
     handler: Arc<SearchHandler>,
 }
 
 impl RouteSearch {
-    /// Looks among the devices of the kind of `like`, for at most `patience` milliseconds. May sleep.
+    /// Starts a search among the devices of the kind of `like`, for at most `timeout_ms`
+    /// milliseconds. May sleep.
     fn start(
         net: &Net,
         like: &Device,
@@ -211,7 +213,7 @@ impl RouteSearch {
         Ok(Self { id, handler: end })
     }
 
-    /// Waits for the end of it.
+    /// Waits for the end of the search, and returns its result.
     fn wait_result(&self) -> SearchResult {
         self.handler.done.wait_for_completion();
         if self.handler.found.load(Acquire) {
@@ -224,7 +226,7 @@ impl RouteSearch {
     }
 }
 
-/// Hears how a search ends.
+/// Handler of a search's events.
 #[pin_data]
 struct SearchHandler {
     #[pin]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From a consumer's segments to the addresses that a work request carries.
+//! Scatter/gather lists of work requests, from a consumer's segments.
 //!
-//! A segment with a descriptor lies in a registered region and only has its address translated. One
-//! without is mapped for the operation, and unmapped when its slot is retired.
+//! A segment with a descriptor lies in a registered region, and only its address is translated. A
+//! segment without one is mapped for the operation, and unmapped when its slot is retired.
 
 use super::{
     inject_buf::InjectBuf,
@@ -38,11 +38,11 @@ use crate::{
 use core::mem::MaybeUninit;
 use kernel::sync::Arc;
 
-/// Where the kernel sees a part of a message's memory.
+/// Returns the kernel address of a part of a message's memory.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for a page that it has no address for.
+/// -FI_EINVAL for a page without a kernel address.
 #[inline]
 pub(super) fn kernel_addr(part: &VectorEntry) -> Result<usize> {
     match part.start() {
@@ -51,7 +51,7 @@ pub(super) fn kernel_addr(part: &VectorEntry) -> Result<usize> {
     }
 }
 
-/// The piece that a part is, which begins in a page.
+/// Returns the physical range of a part that begins in a page.
 fn phys_range(part: &VectorEntry) -> Result<PhysRange> {
     let Start::Page(page, offset) = part.start() else {
         return Err(Errno::EINVAL);
@@ -60,11 +60,11 @@ fn phys_range(part: &VectorEntry) -> Result<PhysRange> {
     Ok(unsafe { PhysRange::new(page, offset, part.len()) }?)
 }
 
-/// Whether a segment lies in the region of its descriptor, if it has one.
+/// Checks that a segment lies in the region of its descriptor, if it has one.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL.
+/// -FI_EINVAL if not, or for a region of another protection domain.
 pub(super) fn check_descriptor(segment: &Segment, descriptor: Descriptor, pd: &Pd) -> Result {
     let Some(region) = VerbsMr::from_descriptor(descriptor) else {
         return Ok(());
@@ -75,12 +75,12 @@ pub(super) fn check_descriptor(segment: &Segment, descriptor: Descriptor, pd: &P
     region.translate(segment.addr(), segment.len(), |_, _| Ok(()))
 }
 
-/// Whether the kernel can store to a segment, until its operation is over: the same memory that devices
-/// can.
+/// Checks that the kernel can store to a segment until its operation has completed: the memory has
+/// to be accessible to devices, too.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL.
+/// -FI_EINVAL for other memory.
 pub(super) fn check_writable(segment: &Segment) -> Result {
     match segment.is_empty() {
         true => Ok(()),
@@ -88,10 +88,11 @@ pub(super) fn check_writable(segment: &Segment) -> Result {
     }
 }
 
-/// Most addresses in one work request.
+/// Maximum number of scatter/gather elements of a work request.
 pub(super) const MAX_SGE: usize = 16;
 
-/// Memory that is one segment in a single run of a registered region, as nearly all is.
+/// The scatter/gather element of a segment in a single span of a registered region, the common
+/// case.
 pub(super) struct SingleSge {
     kernel_addr: usize,
     dma_addr: u64,
@@ -99,7 +100,8 @@ pub(super) struct SingleSge {
 }
 
 impl SingleSge {
-    /// The memory as such; not if it is empty, which has no address.
+    /// Creates the element of a message's memory. None for other memory, and for an empty segment,
+    /// which has no address.
     #[inline(always)]
     pub(super) fn from_memory(
         memory: Memory<'_>,
@@ -112,11 +114,11 @@ impl SingleSge {
         Self::from_segment(segment, *descriptor, pd)
     }
 
-    /// The same of one segment.
+    /// Creates the element of a segment, like [`Self::from_memory`].
     #[inline(always)]
     pub(super) fn from_segment(segment: &Segment, descriptor: Descriptor, pd: &Pd) -> Option<Self> {
         if segment.is_empty() {
-            // Its descriptor means as little as its address.
+            // The descriptor of an empty segment is ignored, like its address.
             return None;
         }
         let region = VerbsMr::from_descriptor(descriptor)?;
@@ -131,13 +133,14 @@ impl SingleSge {
         })
     }
 
-    /// In bytes.
+    /// Returns the length in bytes.
     #[inline]
     pub(super) fn len(&self) -> u32 {
         self.len
     }
 
-    /// Where the device finds it; inline, it need not look for it.
+    /// Returns the DMA address, or for inline data the kernel address, from which the driver
+    /// copies.
     #[inline(always)]
     pub(super) fn addr(&self, is_inline: bool) -> u64 {
         match is_inline {
@@ -147,12 +150,12 @@ impl SingleSge {
     }
 }
 
-/// What a work request is posted to, as far as its addresses are concerned.
+/// Target of a work request, as far as its scatter/gather elements are concerned.
 pub(super) trait LkeySource {
-    /// The protection domain that it is in.
+    /// Returns the protection domain of the target.
     fn pd(&self) -> &Arc<Pd>;
 
-    /// The key for memory that is mapped there.
+    /// Returns the key for memory that is mapped in that protection domain.
     fn lkey(&self) -> u32;
 }
 
@@ -180,22 +183,22 @@ impl LkeySource for Srq {
     }
 }
 
-/// The addresses of one work request, on the poster's stack.
+/// Scatter/gather list of one work request, on the poster's stack.
 pub(super) struct SgeList<'a, K> {
     target: &'a K,
     direction: DataDirection,
     sges: [MaybeUninit<Sge>; MAX_SGE],
     len: usize,
     limit: usize,
-    /// Where the slot keeps what it has to unmap; empty where mappings are free.
+    /// The slot's place for mappings to undo; empty where the DMA address needs no mapping.
     mappings: &'a mut [Option<DmaMapping>],
     mapped_count: usize,
-    /// Whether the driver copies the data while it posts.
+    /// Set if the driver copies the data while it posts.
     is_inline: bool,
 }
 
 impl<'a, K: LkeySource> SgeList<'a, K> {
-    /// An empty list of at most `limit` addresses.
+    /// Creates an empty list of at most `limit` elements.
     #[inline]
     pub(super) fn new(
         to: &'a K,
@@ -219,9 +222,9 @@ impl<'a, K: LkeySource> SgeList<'a, K> {
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for memory that no device may have, that is outside of its region, or that lies
-    /// in more pieces than the device takes; -FI_ENOMEM when it cannot be mapped. Nothing stays
-    /// mapped then.
+    /// -FI_EINVAL for memory that devices may not access, that is outside of its region, or that
+    /// takes more elements than the device; -FI_ENOMEM when it cannot be mapped. All of it is
+    /// unmapped then.
     pub(super) fn push_memory(&mut self, memory: Memory<'_>, descriptors: &[Descriptor]) -> Result {
         let mut descriptors = descriptors.iter();
         let added = memory.for_each(|part| {
@@ -237,8 +240,8 @@ impl<'a, K: LkeySource> SgeList<'a, K> {
         added.inspect_err(|_| self.unmap_all())
     }
 
-    /// Adds the memory of a message whose data is copied at once: into `slot`, or by the driver while
-    /// it posts. Errors as of [`Self::add`].
+    /// Adds the memory of a message whose data is copied at once: into `buf`, or by the driver
+    /// while it posts. The errors are those of [`Self::push_memory`].
     pub(super) fn push_inject(&mut self, memory: Memory<'_>, buf: Option<InjectBuf<'_>>) -> Result {
         if let Some(slot) = buf {
             return self.push_mapped_segment(&slot.fill_from(memory)?);
@@ -247,7 +250,7 @@ impl<'a, K: LkeySource> SgeList<'a, K> {
             true => Ok(()),
             false => self.push_sge(kernel_addr(&part)? as u64, part.len()),
         })?;
-        // siw takes nothing inline that has no bytes.
+        // siw takes no empty message inline.
         self.is_inline = self.len > 0;
         Ok(())
     }
@@ -261,7 +264,7 @@ impl<'a, K: LkeySource> SgeList<'a, K> {
             .inspect_err(|_| self.unmap_all())
     }
 
-    /// Gives a list without addresses one of no bytes: siw takes no read without any.
+    /// Adds an element of length 0 to an empty list: siw takes no read without elements.
     pub(super) fn pad_if_empty(&mut self) -> Result {
         match self.len {
             0 => self.push_sge(0, 0),
@@ -314,32 +317,32 @@ impl<'a, K: LkeySource> SgeList<'a, K> {
                 *place = Some(mapping);
                 self.mapped_count += 1;
             }
-            // Where the device takes kernel addresses, a mapping is the address itself and stays
-            // good when it is undone.
+            // Where the device takes kernel addresses, a mapping is the address itself and remains
+            // valid when it is undone.
             // SAFETY: It was made here, and needs no undoing or has not been posted.
             _ => unsafe { self.target.pd().dma().unmap(mapping) },
         }
         added
     }
 
-    /// Whether the driver is to copy the data while it posts.
+    /// Returns whether the driver copies the data while it posts.
     #[inline]
     pub(super) fn is_inline(&self) -> bool {
         self.is_inline
     }
 
-    /// What to post.
+    /// Returns the elements to post.
     #[inline]
     pub(super) fn sges(&self) -> &[Sge] {
         // SAFETY: The first `len` entries have been written.
         unsafe { core::slice::from_raw_parts(self.sges.as_ptr().cast(), self.len) }
     }
 
-    /// Unmaps everything, when it is not posted after all.
+    /// Unmaps everything, when the work request was not posted.
     pub(super) fn unmap_all(&mut self) {
         for place in self.mappings.iter_mut().take(self.mapped_count) {
             if let Some(mapping) = place.take() {
-                // SAFETY: It was made here and nothing has been posted.
+                // SAFETY: It was mapped here, and the work request has not been posted.
                 unsafe { self.target.pd().dma().unmap(mapping) };
             }
         }

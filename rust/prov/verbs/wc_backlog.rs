@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completions that were taken from a device before a consumer asked for them.
+//! Backlog of completions that were polled before a consumer asked for them.
 //!
-//! A failure waits here for its reader, with all completions after it. A drain, or a poster that needs room, adds
-//! the completions that it polls. Each of these is reported; silent operations are retired when they are polled.
-//! The ring is as large as the completion queue and allocated with it, so that it cannot overflow.
+//! A failure waits here for its reader, with all completions after it. A drain, or a poster that
+//! finds its queue full, adds the completions that it polls. Each completion in the backlog is
+//! reported; silent operations are retired when they are polled. The ring is as large as the
+//! completion queue and allocated with it, so that it cannot overflow.
 
 use super::{
     srx,
@@ -26,86 +27,87 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// What is kept of a work completion.
+/// The fields of a work completion that are kept.
 #[derive(Clone, Copy)]
 pub(super) struct PolledWc {
     pub(super) wr_id: u64,
     pub(super) status: WcStatus,
-    /// Bytes; of a failure, what the driver says of it.
+    /// Number of bytes; for a failure, the driver's vendor error.
     pub(super) len: u32,
-    /// What the peer gave beside a message or a write.
+    /// Immediate data of the peer's message or write.
     pub(super) imm: ImmData,
 }
 
-/// Remote data.
+/// Immediate data of a work completion.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ImmData {
-    /// None.
+    /// No immediate data.
     None,
-    /// Beside a message.
+    /// Immediate data of a message.
     Send(u32),
-    /// Beside a write, which has left the receive's memory alone.
+    /// Immediate data of a write, which has not touched the receive's memory.
     Write(u32),
 }
 
-/// A queue's place in the table of its completion queue, as the upper half of a `wr_id` has it.
+/// Index of a queue in the table of its completion queue, shifted to the upper half of a `wr_id`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct WqId(u64);
 
 impl WqId {
-    /// That of an index.
+    /// Returns the id for an index.
     pub(super) fn from_index(index: u32) -> Self {
         Self(u64::from(index) << 32)
     }
 
-    /// That of a work request's queue.
+    /// Returns the id of the queue that a work request was posted to.
     #[inline]
     pub(super) fn from_wr_id(wr_id: u64) -> Self {
         Self(wr_id & !u64::from(u32::MAX) & !OWNER_MASK)
     }
 
-    /// The index.
+    /// Returns the index.
     #[inline]
     pub(super) fn index(self) -> usize {
         (self.0 >> 32) as usize
     }
 
-    /// The `wr_id` of the queue's operation `seq`.
+    /// Returns the `wr_id` of the queue's operation `seq`.
     #[inline(always)]
     pub(super) fn wr_id(self, seq: u32) -> u64 {
         self.0 | u64::from(seq)
     }
 
-    /// That of a request of the operation in one of the queue's cells: to who reads in a hurry, a place
-    /// that no table has.
+    /// Returns the `wr_id` of a work request of the operation in CAS slot `index`. With its bit,
+    /// the upper half is an index that no table has, so that the fast path of a reader leaves the
+    /// completion alone.
     pub(super) fn cas_wr_id(self, index: u32) -> u64 {
         self.0 | CAS_STEP_BIT | u64::from(index)
     }
 
-    /// That of the receive in a slot which its endpoint shares.
+    /// Returns the `wr_id` of the shared receive in slot `slot`, completed for this queue.
     pub(super) fn srx_wr_id(self, slot: u32) -> u64 {
         self.0 | srx::SRX_WR_ID_BIT | u64::from(slot)
     }
 }
 
-/// See [`WqId::cas_wr_id`].
+/// Bit of the `wr_id`s of [`WqId::cas_wr_id`].
 const CAS_STEP_BIT: u64 = 1 << 62;
 
-/// What no `wr_id` has that is the place and the number of an operation.
+/// Bits that are clear in the `wr_id` of an operation with a slot of its queue.
 const OWNER_MASK: u64 = CAS_STEP_BIT | srx::SRX_WR_ID_BIT;
 
-/// What a work request is of.
+/// Kind of operation that a work request belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum WrOwner {
-    /// An operation with a slot of its queue.
+    /// Operation with a slot of its queue.
     WqSlot,
-    /// One that has a cell instead.
+    /// Operation with a CAS slot.
     CasSlot(u32),
-    /// A receive that its queue shares with others, which has a slot there.
+    /// Shared receive, with a slot of the shared receive context.
     SrxSlot(u32),
 }
 
-/// Which of its queue's operations a work request is.
+/// Returns the sequence number of a work request's operation in its queue.
 #[inline]
 pub(super) fn wr_id_seq(wr_id: u64) -> u32 {
     wr_id as u32
@@ -129,7 +131,7 @@ impl PolledWc {
         }
     }
 
-    /// A request that the device has not even taken.
+    /// Creates a failed completion for a work request that the device has not taken.
     #[cold]
     pub(super) fn from_post_error(wr_id: u64) -> Self {
         Self {
@@ -140,25 +142,25 @@ impl PolledWc {
         }
     }
 
-    /// What the driver says of a failure.
+    /// Returns the driver's vendor error of a failure.
     pub(super) fn vendor_err(&self) -> u32 {
         self.len
     }
 
-    /// Whether it is not reported unless that was asked for: the data beside a peer's write always
-    /// is, whatever receive it takes.
+    /// Returns whether the completion may go unreported. A failure is always reported, and so is
+    /// the immediate data of a peer's write, whichever receive it takes.
     #[inline]
     pub(super) fn may_be_silent(&self) -> bool {
         self.status == WcStatus::SUCCESS && !matches!(self.imm, ImmData::Write(_))
     }
 
-    /// The place of its queue in the completion queue's table.
+    /// Returns the id of its queue.
     #[inline]
     pub(super) fn wq_id(&self) -> WqId {
         WqId::from_wr_id(self.wr_id)
     }
 
-    /// What it is of.
+    /// Returns the kind of operation that it belongs to.
     #[inline]
     pub(super) fn owner(&self) -> WrOwner {
         match self.wr_id & OWNER_MASK {
@@ -168,14 +170,14 @@ impl PolledWc {
         }
     }
 
-    /// Which of its queue's operations it is, if it has a slot there.
+    /// Returns the sequence number of its operation, if that has a slot of its queue.
     #[inline]
     pub(super) fn seq(&self) -> u32 {
         wr_id_seq(self.wr_id)
     }
 }
 
-/// A completion that waits for a reader.
+/// Completion that waits for a reader.
 #[derive(Clone, Copy)]
 pub(super) struct DeferredWc {
     pub(super) wc: PolledWc,
@@ -186,29 +188,29 @@ pub(super) struct DeferredWc {
 }
 
 impl DeferredWc {
-    /// Returns whether this is the completion of operation `seq` of the queue at `place`.
+    /// Returns whether this is the completion of operation `seq` of the queue `wq_id`.
     fn matches(&self, wq_id: WqId, seq: u32) -> bool {
         self.wc.owner() == WrOwner::WqSlot && self.wc.wq_id() == wq_id && self.wc.seq() == seq
     }
 
-    /// Returns whether it is reported as a failure.
+    /// Returns whether the completion is reported as a failure.
     #[inline]
     pub(super) fn is_failure(&self) -> bool {
         self.wc.status != WcStatus::SUCCESS
     }
 }
 
-/// A first-in, first-out ring of fixed size.
+/// First-in, first-out ring of fixed size.
 #[repr(C)]
 pub(super) struct WcBacklog {
-    // Nearly always 0, and all that its reader looks at then.
+    // Nearly always 0, and then the only field that a reader accesses.
     len: usize,
     head: usize,
     ring: KVVec<Option<DeferredWc>>,
 }
 
 impl WcBacklog {
-    /// Room for `size` completions. May sleep.
+    /// Allocates room for `size` completions. May sleep.
     pub(super) fn new(size: usize) -> Result<Self> {
         Ok(Self {
             ring: KVVec::from_elem(None, size, GFP_KERNEL)?,
@@ -230,7 +232,7 @@ impl WcBacklog {
         }
     }
 
-    /// Appends; -FI_EOVERRUN when full, which the reservation of room excludes.
+    /// Appends a completion; -FI_EOVERRUN when full, which the reservation of entries excludes.
     pub(super) fn push(&mut self, deferred: DeferredWc) -> Result {
         if self.len == self.ring.len() {
             return Err(Errno::EOVERRUN);
@@ -241,7 +243,7 @@ impl WcBacklog {
         Ok(())
     }
 
-    /// The oldest.
+    /// Returns the oldest completion.
     pub(super) fn front(&self) -> Option<&DeferredWc> {
         match self.len {
             0 => None,
@@ -249,7 +251,7 @@ impl WcBacklog {
         }
     }
 
-    /// Takes the oldest.
+    /// Takes the oldest completion.
     pub(super) fn pop(&mut self) -> Option<DeferredWc> {
         if self.len == 0 {
             return None;
@@ -260,8 +262,8 @@ impl WcBacklog {
         waiting
     }
 
-    /// Calls `change` with the slot kept for operation `seq` of the queue at `place`; false if its completion does
-    /// not wait here.
+    /// Calls `change` with the slot kept for operation `seq` of the queue `wq_id`; false if its
+    /// completion does not wait here.
     #[cold]
     pub(super) fn update_slot(
         &mut self,
@@ -279,8 +281,8 @@ impl WcBacklog {
         }
     }
 
-    /// Removes the oldest completions of the queue at `place`, up to the length of `room`, and returns their
-    /// number.
+    /// Removes the oldest completions of the queue `wq_id`, up to the length of `out`, and returns
+    /// their number.
     pub(super) fn take_wq(&mut self, wq_id: WqId, out: &mut [Option<DeferredWc>]) -> usize {
         let mut places = out.iter_mut();
         let most = places.len();
@@ -295,7 +297,7 @@ impl WcBacklog {
                     }
                 }
                 false => {
-                    // There is room: one has just been taken.
+                    // Cannot fail: a completion has just been removed.
                     let _ = self.push(waiting);
                 }
             }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a device says of a failed work request, in the fabric's words.
+//! Mapping of completion statuses and post errors to fabric errnos.
 
 use super::wq::WqDirection;
 use crate::{
@@ -9,10 +9,11 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// No device's status: an operation of several steps has found the word changed each time.
+/// Status of an atomic operation of several work requests that found the word changed each time. No
+/// device has this code.
 pub(super) const CAS_CONTENDED: WcStatus = WcStatus::from_code(0x100);
 
-/// A few words.
+/// Returns a short description of a status.
 pub(super) fn status_text(status: WcStatus) -> &'static CStr {
     match status {
         CAS_CONTENDED => c"others changed the word each time",
@@ -20,7 +21,7 @@ pub(super) fn status_text(status: WcStatus) -> &'static CStr {
     }
 }
 
-/// The fabric errno of a completion status.
+/// Returns the fabric errno of a completion status.
 pub(super) fn status_errno(status: WcStatus, direction: WqDirection) -> Errno {
     match status {
         WcStatus::WR_FLUSH_ERR => Errno::ECANCELED,
@@ -33,7 +34,7 @@ pub(super) fn status_errno(status: WcStatus, direction: WqDirection) -> Errno {
         | WcStatus::MW_BIND_ERR => Errno::EACCES,
         WcStatus::RNR_RETRY_EXC_ERR => Errno::ENORX,
         WcStatus::RETRY_EXC_ERR | WcStatus::RESP_TIMEOUT_ERR => Errno::ETIMEDOUT,
-        // The peer found the request malformed or too long, and both ends are in error now.
+        // The peer found the request malformed or too long, and both queue pairs are in error now.
         WcStatus::REM_INV_REQ_ERR
         | WcStatus::REM_INV_RD_REQ_ERR
         | WcStatus::REM_OP_ERR
@@ -65,8 +66,8 @@ mod tests {
     }
 }
 
-/// The device has refused a request. A driver's own queue is never smaller than ours: without memory
-/// it ran out of something that comes back.
+/// Returns the fabric errno of a post that the device refused. A driver's queue is never smaller
+/// than ours, so -ENOMEM means a shortage that passes: -FI_EAGAIN.
 #[cold]
 pub(super) fn post_errno(error: Error) -> Errno {
     if error == ENOMEM {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a queue knows of each operation between its post and its completion.
+//! Slots of posted operations, with the data that is needed at their completion.
 
 use super::wq::OpKind;
 use crate::{
@@ -21,17 +21,17 @@ use kernel::{
     sync::Arc, //
 };
 
-/// An operation under way.
+/// Data of an operation in flight.
 #[derive(Clone, Copy)]
 pub(super) struct WrSlot {
     pub(super) context: Context,
-    /// Those of its completion: FI_SEND | FI_MSG, FI_WRITE | FI_RMA, ... Of a piece of a buffer, the
-    /// address where it begins.
+    /// Flags of the completion: FI_SEND | FI_MSG, FI_WRITE | FI_RMA, ... For a piece of a
+    /// multi-receive buffer, the address of the piece.
     pub(super) flags: u64,
     pub(super) kind: OpKind,
-    /// Whether its completion has been put off: siw tells some twice.
+    /// Set once the completion has been moved to the backlog: siw reports some completions twice.
     pub(super) is_deferred: bool,
-    /// Whether its reader has been told of it, before that of one that was posted earlier.
+    /// Set once the operation has been reported while an earlier one has not.
     pub(super) is_reported: bool,
 }
 
@@ -45,12 +45,13 @@ impl WrSlot {
         is_reported: false,
     };
 
-    /// Its context and the flags of its completion, for who traces; none of a marker.
+    /// Returns the context and the flags of the completion, for tracing; None for a marker.
     pub(super) fn trace_info(&self) -> Option<(Context, u64)> {
         (self.kind != OpKind::DrainMarker).then(|| (self.context, self.completion_info().0))
     }
 
-    /// The flags of its completion, and where its message is if that is told.
+    /// Returns the flags of the completion, and the address of the message in a multi-receive
+    /// buffer.
     #[inline]
     pub(super) fn completion_info(&self) -> (u64, usize) {
         let flags = FI_RECV | FI_MSG;
@@ -66,27 +67,27 @@ impl WrSlot {
 ///
 /// # Invariants
 ///
-/// - The number of slots is a power of two, so that an index survives the wrap of a sequence number;
-///   `mask` is one less.
-/// - A slot and its mappings have one user at a time: the poster who fills it, under the queue's
-///   `head` and before `tail` lets anyone retire it, and whoever retires it, before `tail` lets
-///   anyone fill it again.
+/// - The number of slots is a power of two, so that a slot index stays valid when sequence numbers
+///   wrap; `mask` is one less.
+/// - A slot and its mappings have one user at a time: the poster that fills it, under the queue's
+///   lock and before its post lets other threads retire it, and the thread that retires it, before
+///   `tail` lets posters fill it again.
 pub(super) struct WrRing {
     slots: KVVec<UnsafeCell<WrSlot>>,
     mask: u32,
-    /// None where a mapping is the address itself.
+    /// Mappings of the slots; None where the DMA address is the kernel address itself.
     mappings: Option<KBox<SlotMappings>>,
 }
 
-/// The mappings of a [`WrRing`]'s slots.
+/// DMA mappings of the slots of a [`WrRing`].
 struct SlotMappings {
     pd: Arc<Pd>,
-    /// How many a slot has.
+    /// Number of mappings of a slot.
     per_slot: usize,
     mappings: KVVec<UnsafeCell<Option<DmaMapping>>>,
 }
 
-// SAFETY: By the type invariant what is in the cells has one user at a time.
+// SAFETY: By the type invariant the content of the cells has one user at a time.
 unsafe impl Send for WrRing {}
 
 // SAFETY: As above.
@@ -96,7 +97,7 @@ unsafe impl Sync for WrRing {}
 ///
 /// # Invariants
 ///
-/// As of [`WrRing`].
+/// The invariants of [`WrRing`] hold.
 #[derive(Clone, Copy)]
 pub(super) struct WrSlots<'a> {
     slots: &'a [UnsafeCell<WrSlot>],
@@ -111,11 +112,12 @@ impl<'a> WrSlots<'a> {
 
     #[inline(always)]
     fn cell(self, seq: u32) -> &'a UnsafeCell<WrSlot> {
-        // SAFETY: There is a power of two of slots, so that an index is that of one.
+        // SAFETY: The number of slots is a power of two, and `mask` is one less, so the index is in
+        // bounds.
         unsafe { self.slots.get_unchecked(self.index(seq)) }
     }
 
-    /// What the operation `seq` is.
+    /// Returns the slot of operation `seq`.
     ///
     /// # Safety
     ///
@@ -128,7 +130,8 @@ impl<'a> WrSlots<'a> {
 }
 
 impl WrRing {
-    /// A ring of at least `len` slots for operations of at most `width` addresses. May sleep.
+    /// Creates a ring of at least `len` slots, for operations of at most `width` scatter/gather
+    /// elements. May sleep.
     pub(super) fn new(pd: Arc<Pd>, len: u32, width: usize) -> Result<Self> {
         let len = (len as usize)
             .checked_next_power_of_two()
@@ -141,7 +144,7 @@ impl WrRing {
             true => None,
             false => Some(KBox::new(SlotMappings::new(pd, len, width)?, GFP_KERNEL)?),
         };
-        // INVARIANT: See above; it is not 0.
+        // INVARIANT: The length is a power of two, see above, and not 0.
         Ok(Self {
             mask: len as u32 - 1,
             slots,
@@ -149,12 +152,12 @@ impl WrRing {
         })
     }
 
-    /// How many slots there are.
+    /// Returns the number of slots.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// The slots, for several looks at them.
+    /// Returns the slots, for repeated accesses.
     #[inline(always)]
     pub(super) fn slots(&self) -> WrSlots<'_> {
         // INVARIANT: By the ring's.
@@ -164,13 +167,13 @@ impl WrRing {
         }
     }
 
-    /// Which slot is that of `seq`.
+    /// Returns the index of the slot of operation `seq`.
     #[inline]
     pub(super) fn index(&self, seq: u32) -> usize {
         self.slots().index(seq)
     }
 
-    /// Fills the slot of `seq`.
+    /// Fills the slot of operation `seq`.
     ///
     /// # Safety
     ///
@@ -181,7 +184,7 @@ impl WrRing {
         unsafe { *self.slots().cell(seq).get() = slot };
     }
 
-    /// Changes the slot of `seq`.
+    /// Changes the slot of operation `seq`.
     ///
     /// # Safety
     ///
@@ -191,7 +194,7 @@ impl WrRing {
         change(unsafe { &mut *self.slots().cell(seq).get() })
     }
 
-    /// What the operation `seq` is.
+    /// Returns the slot of operation `seq`.
     ///
     /// # Safety
     ///
@@ -202,12 +205,12 @@ impl WrRing {
         unsafe { self.slots().get(seq) }
     }
 
-    /// The mappings of a slot.
+    /// Returns the mappings of a slot.
     ///
     /// # Safety
     ///
-    /// The caller is the slot's user by the type invariant, and remains it while it uses what is
-    /// returned.
+    /// The caller is the slot's user by the type invariant, and remains it while it uses the
+    /// returned slice.
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]
     pub(super) unsafe fn slot_mappings(&self, index: usize) -> &mut [Option<DmaMapping>] {
@@ -218,11 +221,12 @@ impl WrRing {
         }
     }
 
-    /// Undoes the mappings of the operations from `from` up to `to`.
+    /// Unmaps the memory of the operations from `from` up to, not including, `to`.
     ///
     /// # Safety
     ///
-    /// The operations are over, and the caller is the user of their slots by the type invariant.
+    /// The operations have completed, and the caller is the user of their slots by the type
+    /// invariant.
     #[inline(always)]
     pub(super) unsafe fn unmap(&self, from: u32, to: u32) {
         if let Some(rows) = &self.mappings {
@@ -233,7 +237,7 @@ impl WrRing {
 }
 
 impl SlotMappings {
-    /// For `len` slots with `width` mappings each. May sleep.
+    /// Allocates room for `width` mappings for each of `len` slots. May sleep.
     fn new(pd: Arc<Pd>, len: usize, width: usize) -> Result<Self> {
         let count = len.checked_mul(width).ok_or(Errno::EINVAL)?;
         let mut cells = KVVec::with_capacity(count, GFP_KERNEL)?;
@@ -247,24 +251,25 @@ impl SlotMappings {
         })
     }
 
-    /// As [`WrRing::row`].
+    /// Returns the mappings of a slot, for [`WrRing::slot_mappings`].
     ///
     /// # Safety
     ///
-    /// As there.
+    /// The requirements of [`WrRing::slot_mappings`] hold.
     #[allow(clippy::mut_from_ref)]
     unsafe fn slot_mappings(&self, index: usize) -> &mut [Option<DmaMapping>] {
         let start = index * self.per_slot;
         let cells = &self.mappings[start..start + self.per_slot];
-        // SAFETY: `UnsafeCell` is transparent, and the caller is the row's only user.
+        // SAFETY: `UnsafeCell` is transparent, and the caller is the only user of the slot's
+        // mappings.
         unsafe { core::slice::from_raw_parts_mut(cells.as_ptr().cast_mut().cast(), cells.len()) }
     }
 
-    /// [`WrRing::unmap`], apart from the loop that polls.
+    /// Unmaps for [`WrRing::unmap`], out of line to keep the polling loop small.
     ///
     /// # Safety
     ///
-    /// As there.
+    /// The requirements of [`WrRing::unmap`] hold.
     #[inline(never)]
     unsafe fn unmap_range(&self, slots: WrSlots<'_>, from: u32, to: u32) {
         let mut seq = from;
@@ -274,7 +279,8 @@ impl SlotMappings {
                 let Some(mapping) = place.take() else {
                     break;
                 };
-                // SAFETY: It was made on this protection domain for an operation that is over.
+                // SAFETY: It was mapped in this protection domain for an operation that has
+                // completed.
                 unsafe { self.pd.dma().unmap(mapping) };
             }
             seq = seq.wrapping_add(1);
