@@ -38,8 +38,8 @@ use kernel::{
 /// Timeouts of rdma_cm's first search for a peer, and of the second; rdma_cm ends a search itself.
 ///
 /// rdma_cm misses the answer of a neighbour that comes while it is still asking, as it does over a
-/// virtual cable within a machine: `rdma_resolve_ip()` queues the request that an answer wakes only
-/// after it has sent the question. It then looks again only when the timeout expires.
+/// virtual cable within a machine: `rdma_resolve_ip()` sends the question first, and queues the
+/// request that an answer wakes after that. It then looks again only when the timeout expires.
 const RESOLVE_TIMEOUTS_MS: [u32; 2] = [20, 2000];
 
 /// A device, and the addresses to use it with.

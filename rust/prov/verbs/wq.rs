@@ -89,7 +89,7 @@ const MARKER_COMPLETED: u64 = 1 << 32;
 
 /// Kind of operation that has a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u16)] // with the rest of the slot one store
+#[repr(u16)] // lets one store write it with the rest of the slot
 pub(super) enum OpKind {
     /// Operation whose success writes a completion entry.
     Reported,

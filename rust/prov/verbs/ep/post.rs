@@ -61,7 +61,8 @@ use crate::{
 use core::slice::from_ref;
 use kernel::sync::atomic::Relaxed;
 
-/// Flags of a transmit; `Attrs::unsupported_flags` has those of them that the device cannot do.
+/// Flags of a transmit; [`EpAttrs`](super::attrs::EpAttrs) has those of them that the device does
+/// not support.
 pub(super) const TX_FLAGS: u64 = FI_COMPLETION
     | FI_MORE
     | FI_FENCE
