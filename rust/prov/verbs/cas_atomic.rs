@@ -62,7 +62,7 @@ const MAX_TRIES: u32 = 4096;
 /// State of an operation after a completion of one of its work requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CasProgress {
-    /// The next work request is to be posted.
+    /// The next work request has to be posted.
     NextRequest,
     /// The operation has completed.
     Done,

@@ -117,7 +117,7 @@ pub(super) enum WakePolicy {
     SolicitedOnly,
 }
 
-/// A completion queue of a verbs device. What an empty poll needs comes first, in one cache line.
+/// A completion queue of a verbs device. The fields of an empty poll come first, in one cache line.
 #[pin_data]
 #[repr(C, align(64))]
 pub(crate) struct Cq {
@@ -340,7 +340,7 @@ impl Cq {
         }
     }
 
-    /// Returns the number of work queues that complete here with that setting.
+    /// Returns the number of work queues that complete here with `policy`.
     fn wq_count(&self, policy: WakePolicy) -> &Atomic<i32> {
         match policy {
             WakePolicy::Always => &self.always_wqs,
@@ -348,7 +348,7 @@ impl Cq {
         }
     }
 
-    /// Counts a new work queue with that setting.
+    /// Counts a new work queue with `policy`.
     fn count_wq(&self, policy: WakePolicy) {
         let _ = self.wq_count(policy).fetch_add(1, Full);
         if policy == WakePolicy::Always {

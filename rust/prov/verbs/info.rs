@@ -43,7 +43,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// The `prov_name`.
+/// Name of the provider in infos.
 pub(super) const PROV_NAME: &CStr = c"verbs";
 
 /// Version of this provider.

@@ -95,7 +95,7 @@ pub(super) enum OpKind {
     Reported,
     /// Operation whose success writes no completion entry.
     Silent,
-    /// Work request of a drain: the queue is empty when it completes.
+    /// Work request of a drain: when it completes, no earlier operation is in flight.
     DrainMarker,
     /// Receive into a piece of a multi-receive buffer; its completion has the address of the piece.
     MultiRecv,
@@ -187,9 +187,9 @@ pub(super) struct WorkQueue {
     comp_stats: CompStats,
     /// Sequence number after the last operation whose completion has been moved to the backlog.
     deferred_end: Atomic<u32>,
-    /// Set for siw: once an operation has failed, completions come in any order, one for each
-    /// operation. A work request that is posted in siw's error state is flushed at once, one that
-    /// was posted earlier perhaps later.
+    /// Set on iWARP, because of siw: once an operation has failed, completions come in any order,
+    /// one for each operation. A work request that is posted in siw's error state is flushed at
+    /// once, one that was posted earlier perhaps later.
     completes_out_of_order: bool,
     /// Number of the drain marker of such a queue, with [`MARKER_COMPLETED`] once it has completed.
     drain_marker: Atomic<u64>,
@@ -408,8 +408,8 @@ impl WorkQueue {
         head.target.take()
     }
 
-    /// Makes each post reserve room in the completion queue from now on. Returns the number of
-    /// operations without reserved room: those in flight, from `tail` on, and `unread` that wait
+    /// Makes each post reserve an entry of the completion queue from now on. Returns the number of
+    /// operations without a reserved entry: those in flight, from `tail` on, and `unread` that wait
     /// for a reader.
     ///
     /// # Safety
@@ -546,8 +546,8 @@ impl WorkQueue {
     ///
     /// # Safety
     ///
-    /// The requirements of [`Self::advance_tail`] hold, except that operations before `seq` may be under way. `ahead`
-    /// is used for this queue alone, and is 0 at first.
+    /// The requirements of [`Self::advance_tail`] hold, except that operations before `seq` may be
+    /// in flight. `ahead` is used for this queue alone, and is 0 at first.
     pub(super) unsafe fn retire_out_of_order(
         &self,
         tail: &mut u32,

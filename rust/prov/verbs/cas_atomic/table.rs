@@ -68,7 +68,7 @@ pub(in super::super) struct CasAtomicTable {
     slots: KVec<Pin<KBox<CasSlot>>>,
     /// Bit mask of the used slots.
     used_mask: Atomic<u32>,
-    /// Bit mask of the used slots whose next work request is to be posted.
+    /// Bit mask of the used slots whose next work request has to be posted.
     ready_mask: Atomic<u32>,
     /// Number of operations that have not completed.
     in_flight: Atomic<u32>,

@@ -86,7 +86,8 @@ pub(super) struct WqEntry {
     /// Number of failures that have been reported before the completion of an earlier operation;
     /// see [`WorkQueue::retire_out_of_order`].
     pub(super) reported_ahead: u32,
-    /// Set once an operation of a siw queue has failed: its operations then complete in any order.
+    /// Set once an operation of a queue that completes out of order has failed; see
+    /// [`WorkQueue::completes_out_of_order`].
     pub(super) has_failed: bool,
     /// Set while operations wait for their next work request to be posted.
     pub(super) has_pending_cas: bool,
@@ -174,7 +175,7 @@ impl WqEntry {
             self.wq.complete_marker(wc.seq());
         }
         self.publish_tail();
-        // The room of a marker belongs to the entry in the table.
+        // The entry of a marker was reserved by `add_wq`, and stays reserved until `remove_wq`.
         count.wrapping_sub(u32::from(kind == OpKind::DrainMarker))
     }
 
@@ -188,8 +189,8 @@ impl WqEntry {
     /// backlog.
     unsafe fn defer(&mut self, wc: PolledWc, slot: WrSlot, freed: &mut u32) -> DeferredWc {
         let is_failure = wc.status != WcStatus::SUCCESS;
-        // Operations of a siw queue that has failed are not retired yet: a second report of one
-        // would be taken for another operation.
+        // Operations of a queue that completes out of order and has failed are not retired yet: a
+        // second report of one would be taken for another operation.
         let is_late = self.wq.completes_out_of_order() && (self.has_failed || is_failure);
         if is_late {
             self.has_failed = true;

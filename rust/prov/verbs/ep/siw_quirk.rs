@@ -2,7 +2,7 @@
 
 //! Workaround for siw, which reports a connection too early.
 //!
-//! The passive side answers its peer (`siw_accept()`) before its queue pair is told of incoming
+//! The passive side answers its peer (`siw_accept()`) before its queue pair is notified of incoming
 //! data, and a queue pair that is being modified does not read its socket
 //! (`siw_qp_llp_data_ready()`). Data that arrives meanwhile stays in the socket until more arrives:
 //! the consumer may wait forever. So each side sends kicks until it has received something.

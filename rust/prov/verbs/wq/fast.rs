@@ -6,7 +6,7 @@
 //! every success is reported, and all completions fit into the completion queue. For each condition
 //! that does not hold, the lock of `producer` is barred, so that a post checks a single number.
 //! Data calls that may run concurrently take the lock, in another instance of the function. A post
-//! that finds the fast path barred, or is to be traced, goes by [`post`](super::post).
+//! that finds the fast path barred, or has to be traced, goes by [`post`](super::post).
 
 use super::{
     OpKind,
