@@ -2,9 +2,9 @@
 
 //! Memory regions: DMA mappings that are made once, and the key by which peers access the memory.
 //!
-//! One mapping cannot serve many operations where device and CPU are not coherent. There a region
-//! is not mapped and has no descriptor, each operation maps its memory as it does without a region,
-//! and regions for peers cannot be registered.
+//! A single mapping cannot serve many operations where device and CPU are not coherent. There a
+//! region is not mapped and has no descriptor, each operation maps its memory as it does without a
+//! region, and regions for peers cannot be registered.
 
 use super::fast_reg::FastReg;
 use crate::{

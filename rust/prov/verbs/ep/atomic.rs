@@ -49,8 +49,7 @@ enum NativeAtomic {
 impl NativeAtomic {
     /// Returns the work request that performs an operation alone, if there is one. A read takes
     /// elements of any size, side by side; the others take one word. An atomic write is no RDMA
-    /// write: that could fall between the read and the write of another operation's
-    /// compare-and-swap sequence.
+    /// write: that could fall between the read and the write of a concurrent sum.
     fn for_op(form: Form, op: Op, datatype: Datatype, count: usize) -> Option<Self> {
         match (form, op) {
             (Form::Fetch, Op::Read) => Some(Self::Read),
