@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Safe wrappers of the kernel's RDMA verbs and of rdma_cm. Knows nothing of `fi_*`.
+//! Safe wrappers of the kernel's RDMA verbs and of rdma_cm, independent of `fi_*`.
 //!
-//! One wrapper owns one object of the kernel's and destroys it when it is dropped. Each holds a
-//! reference on what it was made of, so that no order of dropping is wrong, and through its
-//! [`device::Use`] keeps a device that is going away from being freed.
+//! Each wrapper owns one kernel object and destroys it on drop. It holds a reference on each object
+//! that it was created from, so that wrappers may be dropped in any order, and through its
+//! [`device::DeviceRef`] it delays the removal of its device.
 //!
-//! Unless a function says otherwise it may sleep, and belongs in process context. Posting, polling
-//! and arming may be called in any context, take no lock of ours and allocate nothing.
+//! Unless a function says otherwise, it may sleep and runs in process context. Posting, polling and
+//! arming may be called in any context, take no lock of this module and allocate nothing.
 
-// These follow the verbs, of which each provider needs a part.
+// The wrappers follow the verbs; no provider needs all of them.
 #![allow(dead_code)]
 
 pub(crate) mod by_hand;
@@ -31,5 +31,5 @@ pub(crate) mod srq;
 pub(crate) mod wr;
 pub(crate) mod wr_template;
 
-/// What the kernel's resource tracking (`rdma resource show`) calls the owner of our objects.
+/// Owner of the module's objects in the kernel's resource tracking (`rdma resource show`).
 const OWNER: &kernel::str::CStr = c"kofi";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Waiting for the hardware, for a bounded time: the kernel's completion.
+//! Completions of the kernel with a timeout, for bounded waits for the hardware.
 
 use super::cq::CqHandler;
 use kernel::{
@@ -9,14 +9,14 @@ use kernel::{
     types::Opaque, //
 };
 
-/// Something that one task waits for, and any context says has happened.
+/// A kernel `struct completion`, which one task waits for and any context completes.
 #[pin_data]
 pub(super) struct TimedCompletion {
     #[pin]
     raw: Opaque<kernel::bindings::completion>,
 }
 
-// SAFETY: A completion has its own lock, and may be given and waited for by any thread.
+// SAFETY: A completion has its own lock, and any thread may complete it or wait for it.
 unsafe impl Send for TimedCompletion {}
 
 // SAFETY: As above.
@@ -26,22 +26,22 @@ impl TimedCompletion {
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             raw <- Opaque::ffi_init(|slot| {
-                // SAFETY: `slot` is memory for a completion, which stays where it is.
+                // SAFETY: `slot` is memory for a completion, and pinned.
                 unsafe { kernel::bindings::init_completion(slot) }
             }),
         })
     }
 
-    /// It has happened, once more. Any context.
+    /// Completes it once. Any context.
     pub(super) fn complete(&self) {
-        // SAFETY: `inner` was initialised with the object.
+        // SAFETY: `raw` was initialised with the object.
         unsafe { kernel::bindings::complete(self.raw.get()) };
     }
 
-    /// Takes one [`Self::give`], for which it waits at most `left`; 0 when the time is over, else
-    /// what is left of it. May sleep.
+    /// Waits up to `left` jiffies for one [`Self::complete`]. Returns the jiffies left, or 0 after
+    /// a timeout. May sleep.
     pub(super) fn wait_timeout(&self, left: Jiffies) -> Jiffies {
-        // SAFETY: `inner` was initialised with the object.
+        // SAFETY: `raw` was initialised with the object.
         unsafe { kernel::bindings::wait_for_completion_timeout(self.raw.get(), left) }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues and what is found in them.
+//! Completion queues and work completions.
 
 use super::device::DeviceRef;
 use crate::{
@@ -24,16 +24,17 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Who is told that a completion queue has something new.
+/// Receives the notifications of an armed completion queue.
 pub(crate) trait CqHandler: Send + Sync {
-    /// There may be a completion, and the queue is no longer armed.
+    /// Reports that there may be a completion; the queue is no longer armed.
     ///
     /// Called in any context: interrupts may be off, the driver may hold the queue's lock, and the
-    /// caller may be our own `post_send`. It must not sleep and must not touch the queue: neither
-    /// poll nor arm it.
+    /// caller may be this module's own `post_send`. It must not sleep, and must neither poll nor
+    /// arm the queue.
     fn handle_completion(&self);
 
-    /// The queue is broken, and completions may be lost. In the same contexts.
+    /// Reports that the queue failed and may have lost completions. Context as for
+    /// `handle_completion`.
     fn handle_error(&self) {}
 }
 
@@ -55,10 +56,10 @@ type ReqNotifyCqFn =
 ///
 /// # Invariants
 ///
-/// - `raw` is a completion queue of the device that `device` uses; queue pairs that complete into
-///   it hold an `Arc` of this object.
-/// - `poll` and `arm` are that device's operations.
-/// - The context of `raw` is what `notify` points to, which is dropped after `raw`.
+/// - `raw` is a completion queue of the device that `device` refers to; queue pairs that complete
+/// into it hold an `Arc` of this object.
+/// - `poll` and `req_notify` are operations of that device.
+/// - The context of `raw` points to `_notify`, which is dropped after `raw`.
 pub(crate) struct Cq {
     raw: NonNull<bindings::ib_cq>,
     poll: PollCqFn,
@@ -68,18 +69,19 @@ pub(crate) struct Cq {
     device: DeviceRef,
 }
 
-// SAFETY: A completion queue may be polled, armed and destroyed by any thread.
+// SAFETY: Any thread may poll, arm and destroy a completion queue.
 unsafe impl Send for Cq {}
 
-// SAFETY: Drivers lock what polling and arming at the same time touch.
+// SAFETY: Drivers serialise concurrent polling and arming.
 unsafe impl Sync for Cq {}
 
 impl Cq {
-    /// Makes a queue for `entries` completions or more, whose interrupts go to `vector`.
+    /// Creates a queue for at least `entries` completions, with interrupts on completion vector
+    /// `vector`.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for no entries or more than the device takes, `ENOMEM`, and the driver's.
+    /// `EINVAL` for no entries or more than the device supports, `ENOMEM`, and the driver's errors.
     pub(crate) fn new<N: CqHandler + 'static>(
         device: DeviceRef,
         entries: u32,
@@ -95,15 +97,15 @@ impl Cq {
             comp_vector: vector.checked_rem(attributes.num_comp_vectors).unwrap_or(0),
             flags: 0,
         };
-        // SAFETY: The device is registered as long as it is used.
+        // SAFETY: A `DeviceRef` keeps the device registered.
         let ops = unsafe { &(*device.raw()).ops };
         let (Some(poll), Some(arm)) = (ops.poll_cq, ops.req_notify_cq) else {
             return Err(EOPNOTSUPP);
         };
         let notify = KBox::new(notify, GFP_KERNEL)?;
         let context = ptr::from_ref(&*notify).cast_mut().cast();
-        // SAFETY: The device is registered. The handlers are made for the type that `context`
-        // points to, which outlives the queue.
+        // SAFETY: The device is registered. The handlers are instantiated for the type of
+        // `context`, which outlives the queue.
         let raw = unsafe {
             bindings::__ib_create_cq(
                 device.raw(),
@@ -115,7 +117,7 @@ impl Cq {
             )
         };
         let raw = NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?;
-        // SAFETY: `raw` was made just now.
+        // SAFETY: `raw` was created above.
         let granted = unsafe { (*raw.as_ptr()).cqe };
         // INVARIANT: By construction. If this allocation fails, dropping the object destroys `raw`.
         let cq = Self {
@@ -133,19 +135,19 @@ impl Cq {
         self.raw.as_ptr()
     }
 
-    /// The device that the queue belongs to.
+    /// Returns the device of the queue.
     pub(crate) fn device(&self) -> &DeviceRef {
         &self.device
     }
 
-    /// How many completions the queue holds.
+    /// Returns the number of completions that the queue holds.
     pub(crate) fn entries(&self) -> u32 {
         self.entries
     }
 
-    /// What takes completions out of the queue.
+    /// Returns an object that polls the queue.
     pub(crate) fn poller(self: Arc<Self>) -> CqPoller {
-        // INVARIANT: They are those of the queue.
+        // INVARIANT: `raw` and `poll` are copied from the queue.
         CqPoller {
             raw: self.raw,
             poll: self.poll,
@@ -153,10 +155,11 @@ impl Cq {
         }
     }
 
-    /// Arms the queue: [`CqHandler::completion`] is called once, at the next wanted completion. Any context
-    /// but [`CqHandler`]'s.
+    /// Arms the queue: [`CqHandler::handle_completion`] is called once, at the next completion that
+    /// `events` selects. Any context except [`CqHandler`].
     ///
-    /// Returns whether one may have come already: poll again, or it is never told.
+    /// Returns whether a completion may have been missed: the caller must poll again, because no
+    /// notification follows for it.
     #[inline]
     pub(crate) fn req_notify(&self, events: CqNotify) -> bool {
         let kind = match events {
@@ -164,7 +167,7 @@ impl Cq {
             CqNotify::Solicited => bindings::ib_cq_notify_flags_IB_CQ_SOLICITED,
         };
         let flags = kind | bindings::ib_cq_notify_flags_IB_CQ_REPORT_MISSED_EVENTS;
-        // SAFETY: By the invariant `raw` is valid and `arm` its device's.
+        // SAFETY: By the invariant `raw` is valid and `req_notify` is its device's operation.
         unsafe { (self.req_notify)(self.raw(), flags) != 0 }
     }
 }
@@ -178,11 +181,11 @@ pub(crate) enum CqNotify {
     Solicited,
 }
 
-/// A completion queue with what a poll needs beside it.
+/// A completion queue together with the driver's poll operation.
 ///
 /// # Invariants
 ///
-/// `raw` and `poll` are those of `cq`.
+/// `raw` and `poll` are copied from `cq`.
 #[repr(C)]
 pub(crate) struct CqPoller {
     raw: NonNull<bindings::ib_cq>,
@@ -190,36 +193,36 @@ pub(crate) struct CqPoller {
     cq: Arc<Cq>,
 }
 
-// SAFETY: As of the queue.
+// SAFETY: As for `Cq`.
 unsafe impl Send for CqPoller {}
 
-// SAFETY: As of the queue.
+// SAFETY: As for `Cq`.
 unsafe impl Sync for CqPoller {}
 
 impl CqPoller {
-    /// The queue.
+    /// Returns the queue.
     pub(crate) fn cq(&self) -> &Arc<Cq> {
         &self.cq
     }
 
-    /// Takes completions out of the queue, at most as many as there is room for. Any context but
-    /// [`CqHandler`]'s.
+    /// Polls up to `room.len()` completions. Any context except [`CqHandler`].
     ///
     /// # Errors
     ///
-    /// The driver's; none of those in the kernel has any.
+    /// Errors of the driver; no driver in the kernel returns one.
     #[inline]
     pub(crate) fn poll<'a>(&self, room: &'a mut [MaybeUninit<Wc>]) -> Result<&'a [Wc]> {
         let most = c_int::try_from(room.len()).unwrap_or(c_int::MAX);
-        // SAFETY: By the invariant `raw` is valid and `poll` its device's. `Wc` has the layout of
-        // `ib_wc`, and `room` is writable for `most` of them.
+        // SAFETY: By the invariant `raw` is valid and `poll` is its device's operation. `Wc` has
+        // the layout of `ib_wc`, and `room` is writable for `most` of them.
         let found = unsafe { (self.poll)(self.raw.as_ptr(), most, room.as_mut_ptr().cast()) };
         let room: &'a [MaybeUninit<Wc>] = room;
-        // An error is more than there can be room for.
+        // A negative errno, as an unsigned number, exceeds any length of `room`.
         let Some(filled) = room.get(..found as u32 as usize) else {
             return Err(to_result(found).err().unwrap_or(EIO));
         };
-        // SAFETY: The driver filled the first `found`, and a `Wc` may lack the fields that it left.
+        // SAFETY: The driver filled the first `found`, and a `Wc` may lack the fields that the
+        // driver left out.
         Ok(unsafe { core::slice::from_raw_parts(filled.as_ptr().cast(), filled.len()) })
     }
 }
@@ -227,7 +230,7 @@ impl CqPoller {
 impl Drop for Cq {
     fn drop(&mut self) {
         // SAFETY: By the invariant `raw` is valid, and no queue pair uses it any more. When this
-        // returns no handler runs.
+        // returns, no handler runs.
         let err = unsafe { bindings::ib_destroy_cq_user(self.raw(), ptr::null_mut()) };
         kernel::warn_on!(err != 0);
     }
@@ -253,7 +256,7 @@ unsafe extern "C" fn failed<N: CqHandler>(_event: *mut bindings::ib_event, conte
 ///
 /// # Invariants
 ///
-/// The first `len` of `room` are initialised.
+/// The first `len` entries of `buf` are initialised.
 pub(crate) struct WcBatch<const N: usize> {
     buf: [MaybeUninit<Wc>; N],
     len: usize,
@@ -267,25 +270,25 @@ impl<const N: usize> WcBatch<N> {
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<KBox<Self>> {
         let init = |slot: *mut Self| {
-            // SAFETY: The closure gets memory that is writable for a batch. `room` needs no value.
+            // SAFETY: The closure gets memory that is writable for a batch. `buf` needs no value.
             unsafe { (&raw mut (*slot).len).write(0) };
             Ok(())
         };
         // SAFETY: The closure initialises `len`, the only field that needs a value.
-        // INVARIANT: No completion is there.
+        // INVARIANT: `len` is 0.
         KBox::init(
             unsafe { pin_init::init_from_closure::<Self, Error>(init) },
             GFP_KERNEL,
         )
     }
 
-    /// Polls `queue` for at most `most` completions, which replace the batch, and returns their number.
-    /// Any context but [`CqHandler`]'s.
+    /// Polls `queue` for at most `most` completions, which replace the batch, and returns their
+    /// number. Any context except [`CqHandler`].
     #[inline]
     pub(crate) fn poll(&mut self, queue: &CqPoller, most: usize) -> usize {
         let most = most.min(N);
         // An error counts as none: no driver in the kernel returns one.
-        // INVARIANT: The poll has initialised what it found.
+        // INVARIANT: The poll has initialised the completions that it counts.
         self.len = queue.poll(&mut self.buf[..most]).map_or(0, <[Wc]>::len);
         self.len
     }
@@ -302,8 +305,8 @@ impl<const N: usize> WcBatch<N> {
 ///
 /// # Invariants
 ///
-/// `wr_id`, `status`, `vendor_err` and `qp` are there; the rest of a success is there as far as its
-/// operation has it.
+/// `wr_id`, `status`, `vendor_err` and `qp` are initialised; after a success also the other fields
+/// of its operation.
 #[repr(transparent)]
 pub(crate) struct Wc(MaybeUninit<bindings::ib_wc>);
 
@@ -311,23 +314,25 @@ pub(crate) struct Wc(MaybeUninit<bindings::ib_wc>);
 unsafe impl Send for Wc {}
 
 impl Wc {
-    /// Room for `N` completions, for [`Cq::poll`].
+    /// Returns uninitialised memory for `N` completions, for [`CqPoller::poll`].
     #[inline]
     pub(crate) const fn uninit_array<const N: usize>() -> [MaybeUninit<Wc>; N] {
         [const { MaybeUninit::uninit() }; N]
     }
 
-    /// The number that the work request was posted with.
+    /// Returns the `wr_id` of the work request.
     #[inline]
     pub(crate) fn wr_id(&self) -> u64 {
-        // SAFETY: By the invariant it is there; our work requests have a number and no pointer.
+        // SAFETY: By the invariant it is initialised; work requests of this module use the number,
+        // not the pointer.
         unsafe { (*self.0.as_ptr()).__bindgen_anon_1.wr_id }
     }
 
-    /// Its upper and its lower half, for who looks at one after the other.
+    /// Returns the upper and the lower half of `wr_id`, for callers that test them separately.
     #[inline]
     pub(crate) fn wr_id_halves(&self) -> (u32, u32) {
-        // SAFETY: As above; two halves have the size of the number, and its alignment is enough.
+        // SAFETY: As above; two halves have the size of the number, and its alignment is
+        // sufficient.
         let halves = unsafe { self.0.as_ptr().cast::<[u32; 2]>().read() };
         match cfg!(target_endian = "little") {
             true => (halves[1], halves[0]),
@@ -335,7 +340,7 @@ impl Wc {
         }
     }
 
-    /// Whether the work request was done.
+    /// Returns whether the work request succeeded.
     #[inline]
     pub(crate) fn is_success(&self) -> bool {
         self.raw_status() == bindings::ib_wc_status_IB_WC_SUCCESS
@@ -343,72 +348,75 @@ impl Wc {
 
     #[inline]
     fn raw_status(&self) -> bindings::ib_wc_status {
-        // SAFETY: By the invariant it is there.
+        // SAFETY: By the invariant it is initialised.
         unsafe { (*self.0.as_ptr()).status }
     }
 
-    /// How the work request ended.
+    /// Returns the status of the work request.
     #[inline]
     pub(crate) fn status(&self) -> WcStatus {
         WcStatus(self.raw_status())
     }
 
-    /// Which queue pair it is of: [`Qp::address`](super::qp::Qp::address). It may be gone.
+    /// Returns the address of its queue pair, as [`Qp::raw_addr`](super::qp::Qp::raw_addr). The
+    /// queue pair may already be destroyed.
     #[inline]
     pub(crate) fn qp(&self) -> usize {
-        // SAFETY: By the invariant it is there.
+        // SAFETY: By the invariant it is initialised.
         unsafe { (*self.0.as_ptr()).qp as usize }
     }
 
-    /// What the driver says about an error.
+    /// Returns the vendor-specific error code of the driver.
     #[inline]
     pub(crate) fn vendor_err(&self) -> u32 {
-        // SAFETY: By the invariant it is there.
+        // SAFETY: By the invariant it is initialised.
         unsafe { (*self.0.as_ptr()).vendor_err }
     }
 
-    /// What was done; only a success has one.
+    /// Returns the completed operation; `None` for an error.
     #[inline]
     pub(crate) fn opcode(&self) -> Option<WcOpcode> {
         if !self.is_success() {
             return None;
         }
-        // SAFETY: By the invariant a success has it.
+        // SAFETY: By the invariant it is initialised after a success.
         Some(WcOpcode::from_raw(unsafe { (*self.0.as_ptr()).opcode }))
     }
 
-    /// The bytes that a receive, a read or an atomic brought; only a success of those has them.
+    /// Returns the bytes that a successful receive, read or atomic transferred; 0 for an error.
     #[inline]
     pub(crate) fn byte_len(&self) -> u32 {
         if !self.is_success() {
             return 0;
         }
-        // SAFETY: By the invariant a success has it; every driver sets it for all operations.
+        // SAFETY: By the invariant it is initialised after a success; each driver sets it for all
+        // operations.
         unsafe { (*self.0.as_ptr()).byte_len }
     }
 
-    /// Whether there is immediate data; only a success of a receive says so.
+    /// Returns whether there is immediate data; valid only for a successful receive.
     #[inline]
     pub(crate) fn has_imm(&self) -> bool {
         let flag = bindings::ib_wc_flags_IB_WC_WITH_IMM as c_int;
-        // SAFETY: By the invariant a successful receive has its flags; others may have anything.
+        // SAFETY: By the invariant a successful receive has its flags; in other completions any
+        // value is possible.
         unsafe { (*self.0.as_ptr()).wc_flags & flag != 0 }
     }
 
-    /// The immediate data of a successful receive, in host byte order.
+    /// Returns the immediate data of a successful receive, in host byte order.
     #[inline]
     pub(crate) fn imm_data(&self) -> Option<u32> {
         match self.opcode()? {
             WcOpcode::Recv | WcOpcode::RecvRdmaWithImm => {}
             _ => return None,
         }
-        // SAFETY: By the invariant a successful receive has what its flags name.
+        // SAFETY: By the invariant a successful receive has the fields that its flags name.
         self.has_imm()
             .then(|| u32::from_be(unsafe { (*self.0.as_ptr()).ex.imm_data }))
     }
 }
 
-/// How a work request ended: an `enum ib_wc_status`.
+/// Status of a work request: an `enum ib_wc_status`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WcStatus(bindings::ib_wc_status);
 
@@ -422,71 +430,71 @@ macro_rules! statuses {
 }
 
 statuses! {
-    /// It was done.
+    /// The work request succeeded.
     SUCCESS = ib_wc_status_IB_WC_SUCCESS;
-    /// A message was longer than the receive it met, or than is allowed.
+    /// A message was longer than its receive, or than the limit of a message.
     LOC_LEN_ERR = ib_wc_status_IB_WC_LOC_LEN_ERR;
-    /// The queue pair could not do it.
+    /// The local queue pair failed to process the request.
     LOC_QP_OP_ERR = ib_wc_status_IB_WC_LOC_QP_OP_ERR;
-    /// End-to-end contexts are gone from the specification.
+    /// End-to-end context error; the specification no longer has these contexts.
     LOC_EEC_OP_ERR = ib_wc_status_IB_WC_LOC_EEC_OP_ERR;
-    /// Local memory is not what its key allows.
+    /// A local memory key does not cover the memory or the access.
     LOC_PROT_ERR = ib_wc_status_IB_WC_LOC_PROT_ERR;
-    /// The queue pair went into the error state before it was done.
+    /// The queue pair entered the error state before the request was executed.
     WR_FLUSH_ERR = ib_wc_status_IB_WC_WR_FLUSH_ERR;
     /// A memory window could not be bound.
     MW_BIND_ERR = ib_wc_status_IB_WC_MW_BIND_ERR;
-    /// The peer answered with something that makes no sense.
+    /// The peer sent an unexpected response.
     BAD_RESP_ERR = ib_wc_status_IB_WC_BAD_RESP_ERR;
-    /// Local memory was not accessible for what came in.
+    /// A local protection error occurred for incoming data.
     LOC_ACCESS_ERR = ib_wc_status_IB_WC_LOC_ACCESS_ERR;
-    /// The peer found the request invalid: no operation of it, or too long for its receive.
+    /// The peer found the request invalid: an unsupported operation, or too long for its receive.
     REM_INV_REQ_ERR = ib_wc_status_IB_WC_REM_INV_REQ_ERR;
-    /// The peer's memory may not be accessed like this.
+    /// The peer's memory does not permit the access.
     REM_ACCESS_ERR = ib_wc_status_IB_WC_REM_ACCESS_ERR;
-    /// The peer could not do it.
+    /// The peer failed to process the request.
     REM_OP_ERR = ib_wc_status_IB_WC_REM_OP_ERR;
-    /// The peer did not answer.
+    /// The peer did not respond within the retries.
     RETRY_EXC_ERR = ib_wc_status_IB_WC_RETRY_EXC_ERR;
-    /// The peer had no receive posted for too long.
+    /// The peer posted no receive within the RNR retries.
     RNR_RETRY_EXC_ERR = ib_wc_status_IB_WC_RNR_RETRY_EXC_ERR;
-    /// Reliable datagrams are gone from the specification.
+    /// Reliable datagram error; the specification no longer has reliable datagrams.
     LOC_RDD_VIOL_ERR = ib_wc_status_IB_WC_LOC_RDD_VIOL_ERR;
-    /// As above.
+    /// Reliable datagram error, as above.
     REM_INV_RD_REQ_ERR = ib_wc_status_IB_WC_REM_INV_RD_REQ_ERR;
-    /// The peer gave up.
+    /// The peer aborted the request.
     REM_ABORT_ERR = ib_wc_status_IB_WC_REM_ABORT_ERR;
-    /// End-to-end contexts are gone from the specification.
+    /// End-to-end context error; the specification no longer has these contexts.
     INV_EECN_ERR = ib_wc_status_IB_WC_INV_EECN_ERR;
-    /// As above.
+    /// End-to-end context error, as above.
     INV_EEC_STATE_ERR = ib_wc_status_IB_WC_INV_EEC_STATE_ERR;
-    /// The device is broken.
+    /// The device failed.
     FATAL_ERR = ib_wc_status_IB_WC_FATAL_ERR;
-    /// The peer did not answer in time.
+    /// The peer did not respond in time.
     RESP_TIMEOUT_ERR = ib_wc_status_IB_WC_RESP_TIMEOUT_ERR;
-    /// Something else.
+    /// An error without a status of its own.
     GENERAL_ERR = ib_wc_status_IB_WC_GENERAL_ERR;
 }
 
 impl WcStatus {
-    /// The kernel's number of this status.
+    /// Returns the `enum ib_wc_status` value.
     pub(crate) fn code(self) -> u32 {
         self.0
     }
 
-    /// The status that the kernel has this number for.
+    /// Returns the status of an `enum ib_wc_status` value.
     pub(crate) const fn from_code(code: u32) -> Self {
         Self(code)
     }
 
-    /// A few words.
+    /// Returns a short description.
     pub(crate) fn text(self) -> &'static CStr {
-        // SAFETY: Any number will do, and the text is the RDMA core's for ever.
+        // SAFETY: The function takes any number, and its text is static in the RDMA core.
         unsafe { CStr::from_char_ptr(bindings::ib_wc_status_msg(self.0)) }
     }
 }
 
-/// What a work completion is about.
+/// Operation of a work completion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WcOpcode {
     Send,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Protection domains: what queue pairs and memory of one owner have in common.
+//! Protection domains, which relate queue pairs to the memory regions that they may use.
 
 use super::{
     device::{
@@ -24,8 +24,8 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// `raw` is a protection domain of the device that `device` uses. Whatever is made in it holds an
-/// `Arc` of this object.
+/// `raw` is a protection domain of the device that `device` refers to. Each object created in it
+/// holds an `Arc` of this object.
 pub(crate) struct Pd {
     raw: NonNull<bindings::ib_pd>,
     dma: DmaMapper,
@@ -35,21 +35,21 @@ pub(crate) struct Pd {
 // SAFETY: A protection domain may be used and freed by any thread.
 unsafe impl Send for Pd {}
 
-// SAFETY: What is made in a protection domain at the same time is the driver's to order.
+// SAFETY: Drivers serialise concurrent creation of objects in a protection domain.
 unsafe impl Sync for Pd {}
 
 impl Pd {
-    /// Makes a protection domain without any key for all of memory.
+    /// Allocates a protection domain without an `unsafe_global_rkey`.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, and the driver's.
+    /// `ENOMEM`, and the driver's errors.
     pub(crate) fn new(device: DeviceRef) -> Result<Arc<Self>> {
-        // SAFETY: The device is registered as long as it is used.
+        // SAFETY: A `DeviceRef` keeps the device registered.
         let raw = unsafe { bindings::__ib_alloc_pd(device.raw(), 0, super::OWNER.as_char_ptr()) };
         let raw = NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?;
-        // INVARIANT: `raw` was made on the device just now. If this allocation fails, dropping the
-        // object frees it.
+        // INVARIANT: `raw` was allocated on the device above. If this allocation fails, dropping
+        // the object frees it.
         let pd = Self {
             raw,
             dma: DmaMapper::new(device.clone()),
@@ -62,25 +62,25 @@ impl Pd {
         self.raw.as_ptr()
     }
 
-    /// The device that this is a domain of.
+    /// Returns the device of this domain.
     pub(crate) fn device(&self) -> &DeviceRef {
         &self.device
     }
 
-    /// The key for local access to any memory that is mapped for the device.
+    /// Returns the key for local access to any memory that is mapped for the device.
     #[inline]
     pub(crate) fn local_dma_lkey(&self) -> u32 {
         // SAFETY: By the invariant `raw` is valid; the key does not change.
         unsafe { (*self.raw()).local_dma_lkey }
     }
 
-    /// Maps memory for the device.
+    /// Returns the mapper of memory for the device.
     #[inline]
     pub(crate) fn dma(&self) -> &DmaMapper {
         &self.dma
     }
 
-    /// Whether this domain belongs to `device`.
+    /// Returns whether this domain belongs to `device`.
     pub(crate) fn is_on(&self, device: &Device) -> bool {
         device.wraps(self.device.raw())
     }
@@ -88,7 +88,7 @@ impl Pd {
 
 impl Drop for Pd {
     fn drop(&mut self) {
-        // SAFETY: By the invariant `raw` is valid, and nothing is left in it.
+        // SAFETY: By the invariant `raw` is valid, and no object is left in it.
         let err = unsafe { bindings::ib_dealloc_pd_user(self.raw(), ptr::null_mut()) };
         kernel::warn_on!(err != 0);
     }

@@ -2,9 +2,8 @@
 
 //! Reliably connected queue pairs.
 //!
-//! The queue pair is not bound to an rdma_cm id, because receives are posted before there is a
-//! path: its owner moves it through its states, with attributes that
-//! [`cm`](super::cm) fills in.
+//! A queue pair is not bound to an rdma_cm id, because receives are posted before there is a path:
+//! its owner moves it through its states, with attributes that [`cm`](super::cm) fills in.
 
 use super::{
     cq::Cq,
@@ -38,7 +37,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What a queue pair is asked to hold, and what it was given.
+/// Capacities of a queue pair: requested, or granted by the driver.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct QpCaps {
     pub(crate) max_send_wr: u32,
@@ -48,9 +47,9 @@ pub(crate) struct QpCaps {
     pub(crate) max_inline_data: u32,
 }
 
-/// Who is told what happens to a queue pair besides completions.
+/// Receives the asynchronous events of a queue pair.
 pub(crate) trait QpEventHandler: Send + Sync {
-    /// Called in any context, with drivers' locks held: it must neither sleep nor post.
+    /// Called in any context, with driver locks held: it must neither sleep nor post.
     fn handle_event(&self, number: u32, event: QpEvent);
 }
 
@@ -60,20 +59,22 @@ impl<T: QpEventHandler + ?Sized> QpEventHandler for Arc<T> {
     }
 }
 
-/// What happened to a queue pair.
+/// An asynchronous event of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum QpEvent {
-    /// A message came before the connection was known to be there: tell
-    /// [`cm`](super::cm::IdRef::notify_established).
+    /// A message arrived before the connection was established: call
+    /// [`notify_established`](super::cm::CmIdRef::notify_established).
     CommEstablished,
-    /// No completion can say what broke it, and the queue pair is in the error state.
+    /// The queue pair entered the error state because of an error that no completion reports.
     Fatal,
-    /// It is in the error state, and takes nothing from its shared receive queue any more; what it had
-    /// taken has come back. Told more than once, and not by siw.
+    /// The queue pair is in the error state and takes no more receives from its shared receive
+    /// queue; the ones it had taken have completed. May be raised more than once; siw does not
+    /// raise it.
     LastWqeReached,
-    /// As the second, and it was the peer, with what it may not. In a few words.
+    /// The peer violated the protocol or an access right, and the queue pair is in the error state;
+    /// the text describes the event.
     PeerViolation(&'static CStr),
-    /// Another `enum ib_event_type`.
+    /// Another event of `enum ib_event_type`.
     Other(u32),
 }
 
@@ -85,7 +86,7 @@ impl QpEvent {
             bindings::ib_event_type_IB_EVENT_QP_LAST_WQE_REACHED => Self::LastWqeReached,
             bindings::ib_event_type_IB_EVENT_QP_REQ_ERR
             | bindings::ib_event_type_IB_EVENT_QP_ACCESS_ERR => {
-                // SAFETY: Any number will do, and the text is the RDMA core's for ever.
+                // SAFETY: The function takes any number, and its text is static in the RDMA core.
                 Self::PeerViolation(unsafe { CStr::from_char_ptr(bindings::ib_event_msg(event)) })
             }
             other => Self::Other(other),
@@ -108,11 +109,11 @@ pub(super) type PostRecvFn = unsafe extern "C" fn(
 ///
 /// # Invariants
 ///
-/// - `raw` is a queue pair in `pd`, which completes into `_send_cq` and `_recv_cq`, and takes its receives
-///   from `_srq` if there is one.
-/// - `post_send` and `post_recv` are its device's operations.
-/// - The context of `raw` is what `_events` points to, which is dropped after `raw`.
-// What a post needs comes first, in one cache line.
+/// - `raw` is a queue pair in `pd` that completes into `_send_cq` and `_recv_cq`, and takes
+/// receives from `_srq` if there is one.
+/// - `post_send` and `post_recv` are operations of its device.
+/// - The context of `raw` points to `_events`, which is dropped after `raw`.
+// Fields used by posts come first, in one cache line.
 #[repr(C)]
 pub(crate) struct Qp {
     raw: NonNull<bindings::ib_qp>,
@@ -127,19 +128,19 @@ pub(crate) struct Qp {
     _srq: Option<Arc<Srq>>,
 }
 
-// SAFETY: A queue pair may be used and destroyed by any thread.
+// SAFETY: Any thread may use and destroy a queue pair.
 unsafe impl Send for Qp {}
 
-// SAFETY: Drivers lock what posting and modifying at the same time touch.
+// SAFETY: Drivers serialise concurrent posts and modifications.
 unsafe impl Sync for Qp {}
 
 impl Qp {
-    /// Makes a queue pair. Sends say for themselves whether their success is reported.
+    /// Creates a queue pair. Each send says whether its success is reported.
     ///
     /// # Errors
     ///
-    /// `EINVAL` when the three belong to different devices or the device does not have as much as
-    /// `caps` says, `ENOMEM`, and the driver's.
+    /// `EINVAL` when `pd` and the completion queues belong to different devices or the device
+    /// cannot grant `caps`, `ENOMEM`, and the driver's errors.
     pub(crate) fn new<E: QpEventHandler + 'static>(
         pd: Arc<Pd>,
         send_cq: Arc<Cq>,
@@ -150,12 +151,12 @@ impl Qp {
         Self::with_srq(pd, send_cq, recv_cq, None, caps, events)
     }
 
-    /// The same; what is received goes where `srq` says, if it is there: the queue pair has no receive queue
-    /// of its own then.
+    /// Creates a queue pair that takes its receives from `srq`, if given, and then has no receive
+    /// queue of its own.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::new`].
+    /// Errors of [`Self::new`], and `EINVAL` when `srq` belongs to another protection domain.
     pub(crate) fn with_srq<E: QpEventHandler + 'static>(
         pd: Arc<Pd>,
         send_cq: Arc<Cq>,
@@ -170,7 +171,7 @@ impl Qp {
         if !pd.is_on(send_cq.device()) || !pd.is_on(recv_cq.device()) {
             return Err(EINVAL);
         }
-        // SAFETY: The device is registered as long as it is used.
+        // SAFETY: A `DeviceRef` keeps the device registered.
         let ops = unsafe { &(*pd.device().raw()).ops };
         let (Some(post_send), Some(post_recv)) = (ops.post_send, ops.post_recv) else {
             return Err(EOPNOTSUPP);
@@ -194,8 +195,8 @@ impl Qp {
             qp_type: bindings::ib_qp_type_IB_QPT_RC,
             ..pin_init::zeroed()
         };
-        // SAFETY: The protection domain and all queues are valid, and outlive the queue pair. The
-        // handler is made for the type that the context points to, which does too.
+        // SAFETY: The protection domain, all queues and the context outlive the queue pair. The
+        // handler is instantiated for the type of the context.
         let raw = unsafe {
             bindings::ib_create_qp_kernel(pd.raw(), &mut attr, super::OWNER.as_char_ptr())
         };
@@ -205,7 +206,7 @@ impl Qp {
             raw,
             post_send,
             post_recv,
-            // Drivers put there what they have really given.
+            // The driver has replaced the requested capacities by the granted ones.
             caps: QpCaps {
                 max_send_wr: attr.cap.max_send_wr,
                 max_recv_wr: attr.cap.max_recv_wr,
@@ -222,12 +223,12 @@ impl Qp {
         })
     }
 
-    /// What posts to its send queue.
+    /// Returns the queue pair and the operation that posts to its send queue.
     pub(super) fn post_send_op(&self) -> (NonNull<bindings::ib_qp>, PostSendFn) {
         (self.raw, self.post_send)
     }
 
-    /// What posts to its receive queue.
+    /// Returns the queue pair and the operation that posts to its receive queue.
     pub(super) fn post_recv_op(&self) -> (NonNull<bindings::ib_qp>, PostRecvFn) {
         (self.raw, self.post_recv)
     }
@@ -236,28 +237,29 @@ impl Qp {
         self.raw.as_ptr()
     }
 
-    /// The protection domain that this is in.
+    /// Returns the protection domain of the queue pair.
     pub(crate) fn pd(&self) -> &Arc<Pd> {
         &self.pd
     }
 
-    /// That of [`Self::pd`].
+    /// Returns the local DMA key of [`Self::pd`].
     #[inline]
     pub(crate) fn local_dma_lkey(&self) -> u32 {
         self.local_dma_lkey
     }
 
-    /// What the queue pair holds: at least what was asked for.
+    /// Returns the granted capacities, which are at least the requested ones.
     pub(crate) fn caps(&self) -> &QpCaps {
         &self.caps
     }
 
-    /// What its completions name it by, as long as it is there; see [`Wc::qp`](super::cq::Wc::qp).
+    /// Returns the address that identifies the queue pair in its completions while it exists; see
+    /// [`Wc::qp`](super::cq::Wc::qp).
     pub(crate) fn raw_addr(&self) -> usize {
         self.raw() as usize
     }
 
-    /// The number that the peer needs.
+    /// Returns the queue pair number, which the peer needs to connect.
     pub(crate) fn qp_num(&self) -> u32 {
         // SAFETY: By the invariant `raw` is valid; the number does not change.
         unsafe { (*self.raw()).qp_num }
@@ -267,21 +269,21 @@ impl Qp {
     ///
     /// # Errors
     ///
-    /// `EINVAL` when there is no way from its state to the one asked for, and the driver's.
+    /// `EINVAL` for a transition that the current state does not allow, and the driver's errors.
     pub(crate) fn modify(&self, attr: &QpAttr) -> Result {
         let mut raw = attr.raw;
-        // SAFETY: By the invariant `raw` is valid. The attributes are a copy, of ours alone.
+        // SAFETY: By the invariant `raw` is valid. The attributes are a local copy.
         to_result(unsafe { bindings::ib_modify_qp(self.raw(), &mut raw, attr.mask) })
     }
 
-    /// Lets receives be posted, and peers do what `access` says once there is a connection.
+    /// Moves the queue pair to INIT, where receives can be posted, and grants the peer `access`.
     ///
-    /// The port may be another one when [`cm`](super::cm) has chosen the path: the same again,
-    /// with that one, is allowed.
+    /// [`cm`](super::cm) may choose a path by another port: then the call is repeated with that
+    /// port.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::modify`].
+    /// Errors of [`Self::modify`].
     pub(crate) fn init(&self, port: u32, access: Access) -> Result {
         let mut attr = QpAttr::new(QpState::Init);
         attr.raw.port_num = port;
@@ -291,12 +293,12 @@ impl Qp {
         self.modify(&attr)
     }
 
-    /// Ends all transfers: whatever is posted completes with
+    /// Moves the queue pair to the error state: all posted requests complete with
     /// [`WR_FLUSH_ERR`](super::cq::WcStatus::WR_FLUSH_ERR).
     ///
     /// # Errors
     ///
-    /// The driver's.
+    /// Errors of the driver.
     pub(crate) fn to_error(&self) -> Result {
         self.modify(&QpAttr::new(QpState::Error))
     }
@@ -305,20 +307,20 @@ impl Qp {
     ///
     /// # Errors
     ///
-    /// `ENOMEM` when the queue is full, `EINVAL` when the request or the state is not right for it,
-    /// and the driver's. Nothing has been posted then.
+    /// `ENOMEM` when the queue is full, `EINVAL` when the request or the state does not permit it,
+    /// and the driver's errors. After an error the request is not posted.
     ///
     /// # Safety
     ///
-    /// The request's memory is that of the DMA mappings its pieces name, and belongs to the
-    /// operation until it completes or the queue pair is dropped: nobody frees or unmaps it, and if
-    /// it is written, nobody else accesses it. What is posted inline is readable during this call.
-    /// A region that is registered stays as long as its key is in use.
+    /// The scatter/gather entries of the request lie in live DMA mappings, and their memory belongs
+    /// to the operation until it completes or the queue pair is dropped: it is neither freed nor
+    /// unmapped, and if the operation writes it, no other code accesses it. Inline data is readable
+    /// during this call. A region that is registered exists as long as its key is in use.
     #[inline(always)]
     pub(crate) unsafe fn post_send(&self, wr: &SendWr<'_>) -> Result {
         let mut bad = ptr::null();
-        // SAFETY: By the invariant `raw` is valid and `post_send` its device's; `wr` is a single
-        // request, and the caller answers for its memory.
+        // SAFETY: By the invariant `raw` is valid and `post_send` is its device's operation; `wr`
+        // is a single request, and the caller guarantees its memory.
         let err = unsafe { (self.post_send)(self.raw(), wr.as_ptr(), &mut bad) };
         post_result(err)
     }
@@ -331,7 +333,7 @@ impl Qp {
     ///
     /// # Safety
     ///
-    /// As for [`Self::post_send`]: the memory is written until it completes.
+    /// As for [`Self::post_send`]: the operation writes the memory until it completes.
     #[inline(always)]
     pub(crate) unsafe fn post_recv(&self, wr: &RecvWr<'_>) -> Result {
         let mut bad = ptr::null();
@@ -342,7 +344,7 @@ impl Qp {
 }
 
 impl Qp {
-    /// Writes nothing to the peer's memory, unsignalled. Any context; errors as for
+    /// Posts an unsignalled RDMA write of zero length. Any context; errors as for
     /// [`Self::post_send`].
     pub(crate) fn post_empty_write(&self, wr_id: u64) -> Result {
         let nowhere = RemoteAddr { addr: 0, rkey: 0 };
@@ -352,7 +354,7 @@ impl Qp {
     }
 }
 
-/// [`to_result`], but for a call that nearly always succeeds.
+/// Converts an errno like [`to_result`], with a fast path for success.
 #[inline]
 pub(super) fn post_result(err: c_int) -> Result {
     if err == 0 {
@@ -362,21 +364,21 @@ pub(super) fn post_result(err: c_int) -> Result {
 }
 
 impl Qp {
-    /// Ends the arrival of packets. May sleep.
+    /// Stops the arrival of packets before the destruction of an rxe queue pair. May sleep.
     ///
-    /// rxe puts a packet and the reference it holds into the queue pair's list, and wakes the task
-    /// that empties the list thereafter (`rxe_resp_queue_pkt()`, `rxe_comp_queue_pkt()`). A task
-    /// that was running anyway may drop that reference in between; when it was the last one, what
-    /// is woken has been freed. A queue pair that has been reset takes no packet, so that nobody
-    /// comes to that place any more, and who is there has time to leave it.
+    /// rxe adds a packet, which holds a reference, to a list of the queue pair, and then wakes the
+    /// task that empties the list (`rxe_resp_queue_pkt()`, `rxe_comp_queue_pkt()`). A task that is
+    /// already running may drop the last reference in between, and the wakeup uses freed memory. A
+    /// queue pair in the reset state accepts no packet; the grace period lets callers that are
+    /// already between the two steps finish.
     fn stop_packets(&self) {
         let reset = QpAttr::new(QpState::Reset);
         let _ = self.modify(&reset);
-        // Packets from the network are handed over by RCU readers. Those of a peer on this device
-        // come from its task: that may be preempted there, but hardly for a grace period.
+        // RCU readers deliver packets from the network. The task of a peer on this device delivers
+        // its packets outside of RCU: a preemption there for a whole grace period is unlikely.
         synchronize_rcu();
-        // What came while the tasks were stopped for the first reset has woken none, and rxe would
-        // wait for its reference in vain.
+        // A packet that arrived while the tasks were stopped for the first reset has woken none of
+        // them; without another reset, rxe would wait for its reference forever.
         let _ = self.modify(&reset);
     }
 }
@@ -386,8 +388,8 @@ impl Drop for Qp {
         if self.pd.device().is_rxe() {
             self.stop_packets();
         }
-        // SAFETY: By the invariant `raw` is valid. When this returns no handler runs, nothing more
-        // is completed, and no memory is accessed.
+        // SAFETY: By the invariant `raw` is valid. When this returns, no handler runs, no request
+        // completes any more, and no memory is accessed.
         let err = unsafe { bindings::ib_destroy_qp_user(self.raw(), ptr::null_mut()) };
         kernel::warn_on!(err != 0);
     }
@@ -402,15 +404,15 @@ unsafe extern "C" fn event<E: QpEventHandler>(
 ) {
     // SAFETY: By this function's contract, and drivers pass a valid event.
     let (events, kind) = unsafe { (&*context.cast::<E>(), (*event).event) };
-    // SAFETY: As above; an event of a queue pair has that one.
+    // SAFETY: As above; an event of a queue pair carries the queue pair.
     let number = unsafe { (*(*event).element.qp).qp_num };
     events.handle_event(number, QpEvent::from_raw(kind));
 }
 
-/// The states that a queue pair's owner moves it to.
+/// A state that the owner of a queue pair can move it to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum QpState {
-    /// Nothing is posted, and nothing comes from the peer: as it was made.
+    /// Initial state: no request can be posted, and no packet is accepted.
     Reset,
     /// Receives can be posted.
     Init,
@@ -418,7 +420,7 @@ pub(crate) enum QpState {
     Rtr,
     /// Sends can be posted: ready to send.
     Rts,
-    /// Everything is flushed.
+    /// All requests are flushed.
     Error,
 }
 
@@ -434,14 +436,14 @@ impl QpState {
     }
 }
 
-/// A change of a queue pair: attributes, and which of them count.
+/// Attributes of a transition of a queue pair, and the mask of the valid ones.
 pub(crate) struct QpAttr {
     pub(super) raw: bindings::ib_qp_attr,
     pub(super) mask: c_int,
 }
 
 impl QpAttr {
-    /// A change of the state and nothing else.
+    /// Returns a transition to `state` without other attributes.
     pub(crate) fn new(state: QpState) -> Self {
         Self {
             raw: bindings::ib_qp_attr {
@@ -456,20 +458,22 @@ impl QpAttr {
         self.mask & bit as c_int != 0
     }
 
-    /// What the peer may do.
+    /// Sets the remote accesses that the peer may perform.
     pub(crate) fn set_access(&mut self, access: Access) {
         self.raw.qp_access_flags = u32::from(access) as c_int;
         self.mask |= bindings::ib_qp_attr_mask_IB_QP_ACCESS_FLAGS as c_int;
     }
 
-    /// How many reads and atomics of ours may be under way, where this change has the attribute.
+    /// Sets the limit of outstanding RDMA reads and atomics of this side, if the transition has the
+    /// attribute.
     pub(crate) fn limit_rd_atomic(&mut self, most: u8) {
         if self.has(bindings::ib_qp_attr_mask_IB_QP_MAX_QP_RD_ATOMIC) {
             self.raw.max_rd_atomic = most;
         }
     }
 
-    /// How many of the peer's are answered at a time, where this change has the attribute.
+    /// Sets the limit of the peer's RDMA reads and atomics that are answered concurrently, if the
+    /// transition has the attribute.
     pub(crate) fn limit_dest_rd_atomic(&mut self, most: u8) {
         if self.has(bindings::ib_qp_attr_mask_IB_QP_MAX_DEST_RD_ATOMIC) {
             self.raw.max_dest_rd_atomic = most;

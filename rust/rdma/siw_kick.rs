@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Writes of nothing, which have a peer's device look at what has arrived before them: siw may leave the
-//! first messages of a connection lying.
+//! Zero-length RDMA writes to a siw peer: siw may leave the first messages of a connection
+//! unprocessed until another message arrives.
 //!
-//! They are nobody's requests: no consumer hears of them whatever becomes of them, and what room they can
-//! take in the device's queues is beside that of the others. They are unsignalled; those that are flushed
-//! complete, with a `wr_id` of their own.
+//! No consumer gets a completion of these writes, and queues are sized for them in addition to
+//! other requests. They are unsignalled; a flushed one completes with [`KICK_WR_ID`].
 
 use super::{
     device::Device,
@@ -16,13 +15,13 @@ use kernel::{
     time::Delta, //
 };
 
-/// How many an end ever posts.
+/// Limit of the writes that one endpoint posts.
 const MAX_KICKS: u32 = 6;
 
-/// Which no other request has.
+/// Work request id that no other request has.
 pub(crate) const KICK_WR_ID: u64 = 1 << 63;
 
-/// How many an end on `device` ever posts.
+/// Returns the limit of the writes that an endpoint on `device` posts.
 pub(crate) fn max_kicks(device: &Device) -> u32 {
     match device.is_siw() {
         true => MAX_KICKS,
@@ -30,30 +29,31 @@ pub(crate) fn max_kicks(device: &Device) -> u32 {
     }
 }
 
-/// Those of an end that are still to be posted.
+/// Counter of the writes that an endpoint has still to post.
 #[derive(Default)]
 pub(crate) struct SiwKicks {
     remaining: u32,
 }
 
 impl SiwKicks {
-    /// All that an end on `device` ever posts.
+    /// Returns the full count for an endpoint on `device`.
     pub(crate) fn for_device(device: &Device) -> Self {
         Self {
             remaining: max_kicks(device),
         }
     }
 
-    /// How long to wait before the next: longer and longer, over a second altogether. What is overlooked
-    /// is found after at most four times the time that it took the peer to get ready.
+    /// Returns the delay before the next write, or `None` after the last. Delays grow fourfold, to
+    /// over a second in all: a message left unprocessed is found after at most four times the time
+    /// that the peer took to get ready.
     pub(crate) fn next_delay(&self) -> Option<Delta> {
         (self.remaining > 0).then(|| Delta::from_millis(1 << (2 * (MAX_KICKS - self.remaining))))
     }
 
-    /// Posts the next.
+    /// Posts the next write.
     pub(crate) fn post_next(&mut self, qp: &Qp) {
         self.remaining = self.remaining.saturating_sub(1);
-        // What the driver has no time for it refuses. The next one is as good.
+        // The driver may refuse the write; the next one has the same effect.
         let _ = qp.post_empty_write(KICK_WR_ID);
     }
 }

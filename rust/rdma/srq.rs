@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Shared receive queues: what is posted here takes the messages of any queue pair that was made with it.
+//! Shared receive queues: a receive that is posted here is used for a message of any attached queue
+//! pair.
 //!
-//! A message takes the oldest request, and its queue pair completes that into its own completion queue.
-//! What no message has taken belongs to no queue pair, and is not flushed when one of them breaks. What a
-//! broken one has taken and not filled comes back flushed, before
-//! [`QpEvent::Drained`](super::qp::QpEvent::Drained): not so on rxe, which forgets it
-//! (`flush_recv_queue()`). siw tells of no such event; there it is back when the change of state is over
-//! (`siw_rq_flush()`).
+//! A message consumes the oldest receive, which completes into the completion queue of the
+//! message's queue pair. A receive that no message has consumed belongs to no queue pair, and is
+//! not flushed when a queue pair enters the error state. Receives that the failed queue pair had
+//! taken and not filled complete as flushed before
+//! [`QpEvent::LastWqeReached`](super::qp::QpEvent::LastWqeReached); rxe loses them instead
+//! (`flush_recv_queue()`). siw raises no such event; there they have completed when the change of
+//! state returns (`siw_rq_flush()`).
 
 use super::{
     pd::Pd,
@@ -38,8 +40,9 @@ type PostSrqRecvFn = unsafe extern "C" fn(
 ///
 /// # Invariants
 ///
-/// - `raw` is a shared receive queue in `pd`; queue pairs that take from it hold an `Arc` of this object.
-/// - `post` is its device's operation.
+/// - `raw` is a shared receive queue in `pd`; queue pairs attached to it hold an `Arc` of this
+/// object.
+/// - `post` is an operation of its device.
 #[repr(C)]
 pub(crate) struct Srq {
     raw: NonNull<bindings::ib_srq>,
@@ -48,26 +51,26 @@ pub(crate) struct Srq {
     pd: Arc<Pd>,
 }
 
-// SAFETY: A shared receive queue may be used and destroyed by any thread.
+// SAFETY: Any thread may use and destroy a shared receive queue.
 unsafe impl Send for Srq {}
 
-// SAFETY: Drivers lock what posting and taking at the same time touch.
+// SAFETY: Drivers serialise concurrent posting and consuming.
 unsafe impl Sync for Srq {}
 
 impl Srq {
-    /// Makes a queue for `depth` requests of at most `sges` pieces each.
+    /// Creates a queue for `depth` receives of at most `sges` scatter/gather entries each.
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` on a device that has none, `EINVAL` for more than it takes, `ENOMEM`, and the
-    /// driver's.
+    /// `EOPNOTSUPP` on a device without shared receive queues, `EINVAL` above the limits of the
+    /// device, `ENOMEM`, and the driver's errors.
     pub(crate) fn new(pd: Arc<Pd>, depth: u32, sges: u32) -> Result<Arc<Self>> {
         let attributes = pd.device().attributes();
-        // Drivers count on somebody having looked.
+        // Drivers rely on the caller to check the limits.
         if depth == 0 || depth > attributes.max_srq_wr || sges > attributes.max_srq_sge {
             return Err(EINVAL);
         }
-        // SAFETY: The device is registered as long as it is used.
+        // SAFETY: A `DeviceRef` keeps the device registered.
         let ops = unsafe { &(*pd.device().raw()).ops };
         let (Some(_), Some(post)) = (ops.create_srq, ops.post_srq_recv) else {
             return Err(EOPNOTSUPP);
@@ -81,8 +84,8 @@ impl Srq {
             srq_type: bindings::ib_srq_type_IB_SRQT_BASIC,
             ..pin_init::zeroed()
         };
-        // SAFETY: The protection domain is valid, and outlives the queue; a kernel's owner has neither
-        // object nor data of user space.
+        // SAFETY: The protection domain is valid and outlives the queue; a kernel consumer has no
+        // user object and no user data.
         let raw = unsafe {
             bindings::ib_create_srq_user(pd.raw(), &mut attr, ptr::null_mut(), ptr::null_mut())
         };
@@ -101,34 +104,34 @@ impl Srq {
         self.raw.as_ptr()
     }
 
-    /// The protection domain that this is in.
+    /// Returns the protection domain of the queue.
     #[inline]
     pub(crate) fn pd(&self) -> &Arc<Pd> {
         &self.pd
     }
 
-    /// That of [`Self::pd`].
+    /// Returns the local DMA key of [`Self::pd`].
     #[inline]
     pub(crate) fn local_dma_lkey(&self) -> u32 {
         self.local_dma_lkey
     }
 
-    /// Posts room for a message. Any context.
+    /// Posts a receive. Any context.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` when the queue is full, `EINVAL` for more pieces than it takes, and the driver's. Nothing
-    /// has been posted then.
+    /// `ENOMEM` when the queue is full, `EINVAL` for too many scatter/gather entries, and the
+    /// driver's errors. After an error the receive is not posted.
     ///
     /// # Safety
     ///
-    /// As of [`Qp::post_recv`](super::qp::Qp::post_recv); the memory belongs to the operation until it
-    /// completes or the queue is dropped.
+    /// As for [`Qp::post_recv`](super::qp::Qp::post_recv); the memory belongs to the operation
+    /// until it completes or the queue is dropped.
     #[inline]
     pub(crate) unsafe fn post(&self, wr: &RecvWr<'_>) -> Result {
         let mut bad = ptr::null();
-        // SAFETY: By the invariant `raw` is valid and `post` its device's; `wr` is a single request, and
-        // the caller answers for its memory.
+        // SAFETY: By the invariant `raw` is valid and `post` is its device's operation; `wr` is a
+        // single request, and the caller guarantees its memory.
         let err = unsafe { (self.post)(self.raw(), wr.as_ptr(), &mut bad) };
         post_result(err)
     }
@@ -136,8 +139,8 @@ impl Srq {
 
 impl Drop for Srq {
     fn drop(&mut self) {
-        // SAFETY: By the invariant `raw` is valid, and no queue pair uses it any more. When this returns no
-        // memory of what is posted is accessed.
+        // SAFETY: By the invariant `raw` is valid, and no queue pair uses it any more. When this
+        // returns, the memory of posted receives is not accessed.
         let err = unsafe { bindings::ib_destroy_srq_user(self.raw(), ptr::null_mut()) };
         kernel::warn_on!(err != 0);
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests of a single piece, which nearly all are: what is the same for all of them is written once.
+//! Preallocated work requests of one scatter/gather entry: a post writes only the fields that
+//! change.
 //!
-//! A driver has read a request when the call that posts it returns, so that one of each kind will do
-//! for a queue whose posters take turns.
+//! A driver has copied a request when the call that posts it returns, so one template of each kind
+//! serves a queue whose posters are serialised.
 
 use super::{
     qp::{
@@ -28,17 +29,17 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Posts to a send queue, with local memory that the queue pair's `local_dma_lkey` is for.
+/// Posts to a send queue, with local memory under the queue pair's `local_dma_lkey`.
 ///
 /// # Invariants
 ///
-/// Those of [`SendTemplateInner`].
+/// As for [`SendTemplateInner`].
 pub(crate) struct SendTemplate(KBox<SendTemplateInner>);
 
 /// # Invariants
 ///
-/// - `raw` and `post` are those of `_qp`.
-/// - `request` has no other behind it, and its list is `piece`.
+/// - `raw` and `post` belong to `_qp`.
+/// - `wr` has no successor, and its scatter/gather list is `sge`.
 #[repr(C)]
 struct SendTemplateInner {
     raw: NonNull<bindings::ib_qp>,
@@ -49,7 +50,7 @@ struct SendTemplateInner {
     _qp: Arc<Qp>,
 }
 
-/// Each begins with the first, and all their bytes are initialised.
+/// Work request of any kind: each member begins with `send`, and all bytes are initialised.
 #[repr(C)]
 union TemplateSendWr {
     send: bindings::ib_send_wr,
@@ -57,14 +58,14 @@ union TemplateSendWr {
     atomic: bindings::ib_atomic_wr,
 }
 
-// SAFETY: The pointers are to what is here, and to a queue pair that any thread may use.
+// SAFETY: The pointers are to this allocation and to a queue pair that any thread may use.
 unsafe impl Send for SendTemplate {}
 
-// SAFETY: Nothing can be done with a reference.
+// SAFETY: A shared reference only reads a length.
 unsafe impl Sync for SendTemplate {}
 
 impl SendTemplate {
-    /// May sleep.
+    /// Allocates the template of `qp`. May sleep.
     ///
     /// # Errors
     ///
@@ -74,7 +75,7 @@ impl SendTemplate {
         let sending = SendTemplateInner {
             raw,
             post,
-            // The largest of them.
+            // `atomic` is the largest member.
             wr: TemplateSendWr {
                 atomic: pin_init::zeroed(),
             },
@@ -83,23 +84,22 @@ impl SendTemplate {
             _qp: qp,
         };
         let mut sending = KBox::new(sending, GFP_KERNEL)?;
-        // INVARIANT: Nobody moves what is in the box.
+        // INVARIANT: The box keeps `sge` at one address.
         sending.wr.send.sg_list = (&raw mut sending.sge).cast();
         sending.wr.send.num_sge = 1;
         Ok(Self(sending))
     }
 
-    /// Bytes of the request that was posted last.
+    /// Returns the length in bytes of the request that was posted last.
     pub(crate) fn len(&self) -> u32 {
         self.0.sge.len()
     }
 
-    /// Posts a request, with memory at the address and of the length of `piece`. Any context; errors
-    /// as of [`Qp::post_send`].
+    /// Posts a request for the `len` bytes at `addr`. Any context; errors as for [`Qp::post_send`].
     ///
     /// # Safety
     ///
-    /// As there.
+    /// As for [`Qp::post_send`].
     #[inline(always)]
     pub(crate) unsafe fn post(
         &mut self,
@@ -110,35 +110,36 @@ impl SendTemplate {
     ) -> Result {
         let sending = &mut *self.0;
         let opcode = sending.wr.set_op(op);
-        // SAFETY: All bytes are initialised, and each of them begins with this one.
+        // SAFETY: All bytes are initialised, and each member begins with `send`.
         let any = unsafe { &mut sending.wr.send };
         any.__bindgen_anon_1.wr_id = wr_id;
         any.opcode = opcode;
         any.send_flags = u32::from(flags) as c_int;
         sending.sge.set_range(addr, len);
-        // SAFETY: By the invariant the queue pair is there, `post` its device's, and this a single
-        // request; the caller answers for its memory.
+        // SAFETY: By the invariant the queue pair exists, `post` is its device's operation and this
+        // is a single request; the caller guarantees its memory.
         post_result(unsafe { (sending.post)(sending.raw.as_ptr(), any, &mut sending.bad_wr) })
     }
 }
 
-/// What a request is for.
+/// Operation of a work request, with its remote memory.
 #[derive(Clone, Copy)]
 pub(crate) enum WrOp {
-    /// A message.
+    /// Sends a message.
     Send,
-    /// The peer's memory is written.
+    /// Writes the peer's memory.
     Write(RemoteAddr),
-    /// It is read.
+    /// Reads the peer's memory.
     Read(RemoteAddr),
-    /// That much is added to 8 bytes of it, which come as they were before.
+    /// Adds the second field to 8 bytes of the peer's memory and returns their old value.
     FetchAdd(RemoteAddr, u64),
-    /// The same 8 bytes are replaced by the second, if they equal the first.
+    /// Replaces 8 bytes of the peer's memory by the third field if they equal the second, and
+    /// returns their old value.
     CmpSwap(RemoteAddr, u64, u64),
 }
 
 impl TemplateSendWr {
-    /// Notes what the rest of a request says, and tells its opcode.
+    /// Sets the fields of `op` and returns its opcode.
     #[inline(always)]
     fn set_op(&mut self, op: WrOp) -> bindings::ib_wr_opcode {
         match op {
@@ -177,16 +178,16 @@ impl TemplateSendWr {
     }
 }
 
-/// Posts to a receive queue, as [`SendTemplate`] does to the other.
+/// Posts to a receive queue; otherwise as [`SendTemplate`].
 ///
 /// # Invariants
 ///
-/// Those of [`RecvTemplateInner`].
+/// As for [`RecvTemplateInner`].
 pub(crate) struct RecvTemplate(KBox<RecvTemplateInner>);
 
 /// # Invariants
 ///
-/// As of [`SendTemplateInner`].
+/// As for [`SendTemplateInner`].
 #[repr(C)]
 struct RecvTemplateInner {
     raw: NonNull<bindings::ib_qp>,
@@ -197,14 +198,14 @@ struct RecvTemplateInner {
     _qp: Arc<Qp>,
 }
 
-// SAFETY: As of `SendTemplate`.
+// SAFETY: As for `SendTemplate`.
 unsafe impl Send for RecvTemplate {}
 
-// SAFETY: As of `SendTemplate`.
+// SAFETY: As for `SendTemplate`.
 unsafe impl Sync for RecvTemplate {}
 
 impl RecvTemplate {
-    /// May sleep.
+    /// Allocates the template of `qp`. May sleep.
     ///
     /// # Errors
     ///
@@ -220,18 +221,17 @@ impl RecvTemplate {
             _qp: qp,
         };
         let mut receiving = KBox::new(receiving, GFP_KERNEL)?;
-        // INVARIANT: Nobody moves what is in the box.
+        // INVARIANT: The box keeps `sge` at one address.
         receiving.wr.sg_list = (&raw mut receiving.sge).cast();
         receiving.wr.num_sge = 1;
         Ok(Self(receiving))
     }
 
-    /// Posts room for a message at an address and of a length. Any context; errors as of
-    /// [`Qp::post_recv`].
+    /// Posts a receive of `len` bytes at `addr`. Any context; errors as for [`Qp::post_recv`].
     ///
     /// # Safety
     ///
-    /// As there.
+    /// As for [`Qp::post_recv`].
     #[inline(always)]
     pub(crate) unsafe fn post(&mut self, wr_id: u64, (addr, len): (u64, u32)) -> Result {
         let receiving = &mut *self.0;
