@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a device and its ports can do, copied once from the kernel's structures.
+//! Attributes of a device and its ports, copied from the kernel's structures.
 
 use crate::{
     bindings,
@@ -16,17 +16,17 @@ use kernel::{
     prelude::*, //
 };
 
-/// Bytes of the name of a network interface.
+/// Size in bytes of the name of a network interface.
 pub(crate) const IFNAME_SIZE: usize = kernel::bindings::IFNAMSIZ as usize;
-/// Bytes of the version of a device's firmware.
+/// Size in bytes of the version of a device's firmware.
 pub(crate) const FW_VERSION_SIZE: usize = bindings::IB_FW_VERSION_NAME_MAX as usize;
 
-/// The kernel gives a port's speed in units of 100 Mbit/s.
+/// Unit of the kernel's port speeds: 100 Mbit/s.
 const SPEED_UNIT: u64 = 100_000_000;
 
-/// A device's attributes: limits and identity.
+/// Limits and identity of a device.
 ///
-/// The names are those of `struct ib_device_attr`, which says more about each.
+/// The fields have the names and meanings of `struct ib_device_attr`.
 #[derive(Clone, Copy)]
 pub(crate) struct DeviceAttr {
     pub(crate) max_qp: u32,
@@ -44,14 +44,14 @@ pub(crate) struct DeviceAttr {
     pub(crate) max_srq_sge: u32,
     pub(crate) max_fast_reg_page_list_len: u32,
     pub(crate) page_size_cap: u64,
-    /// RDMA reads and atomics that one QP answers at a time.
+    /// Limit of RDMA reads and atomics that one QP answers concurrently.
     pub(crate) max_qp_rd_atom: u32,
-    /// RDMA reads and atomics that one QP has under way at a time.
+    /// Limit of outstanding RDMA reads and atomics of one QP.
     pub(crate) max_qp_init_rd_atom: u32,
     pub(crate) atomic_cap: AtomicCap,
-    /// `IB_DEVICE_*`.
+    /// Bits `IB_DEVICE_*`.
     pub(crate) device_cap_flags: u64,
-    /// `IBK_*`.
+    /// Bits `IBK_*`.
     pub(crate) kernel_cap_flags: u64,
     pub(crate) vendor_id: u32,
     pub(crate) vendor_part_id: u32,
@@ -67,9 +67,9 @@ impl DeviceAttr {
     /// `raw` is a registered device.
     pub(super) unsafe fn query(raw: *mut bindings::ib_device) -> Self {
         let mut fw_ver = [0; FW_VERSION_SIZE];
-        // SAFETY: `raw` is registered, and the buffer has the size that drivers count on.
+        // SAFETY: `raw` is registered, and the buffer has the size that drivers expect.
         unsafe { bindings::ib_get_device_fw_str(raw, fw_ver.as_mut_ptr()) };
-        // SAFETY: `raw` is valid, and what is read here does not change once it is registered.
+        // SAFETY: `raw` is valid, and the fields read here do not change after registration.
         let (attr, vectors, ports) =
             unsafe { (&(*raw).attrs, (*raw).num_comp_vectors, (*raw).phys_port_cnt) };
         Self {
@@ -107,27 +107,27 @@ impl DeviceAttr {
     }
 }
 
-/// With what a device's atomic operations are atomic.
+/// Scope of the atomicity of a device's atomic operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AtomicCap {
-    /// There are none.
+    /// The device has no atomic operations.
     None,
-    /// With each other on the same device.
+    /// Atomic with respect to other operations of the same device.
     Hca,
-    /// With everything in the system, the CPU included.
+    /// Atomic with respect to the whole system, including the CPU.
     Global,
 }
 
-/// What a device speaks on the wire.
+/// Transport protocol of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Protocol {
-    /// InfiniBand, or Omni-Path, which looks the same from here.
+    /// InfiniBand, or Omni-Path, which the verbs present as InfiniBand.
     InfiniBand,
-    /// InfiniBand's transport over Ethernet.
+    /// RDMA over Converged Ethernet: InfiniBand's transport over Ethernet.
     RoCE,
     /// RDMA over TCP.
     Iwarp,
-    /// Nothing that has reliable connections.
+    /// A protocol without reliable connections.
     Other,
 }
 
@@ -152,25 +152,26 @@ impl Protocol {
     }
 }
 
-/// A port at one moment.
+/// Snapshot of the attributes of a port.
 #[derive(Clone, Copy)]
 pub(crate) struct PortAttr {
-    /// Whether messages can pass.
+    /// Set when messages can pass: the port state is active.
     pub(crate) active: bool,
-    /// The path MTU in use, in bytes.
+    /// Path MTU in use, in bytes.
     pub(crate) active_mtu: u32,
-    /// The largest possible path MTU, in bytes.
+    /// Largest path MTU, in bytes.
     pub(crate) max_mtu: u32,
-    /// The largest message, in bytes.
+    /// Largest message, in bytes.
     pub(crate) max_msg_size: u32,
-    /// In bits per second; 0 where the driver does not tell.
+    /// Speed in bits per second; 0 where the driver does not report it.
     pub(crate) speed: u64,
 }
 
 impl PortAttr {
     pub(super) fn new(attr: &bindings::ib_port_attr) -> Self {
         let mut speed: bindings::ib_port_speed_info = pin_init::zeroed();
-        // SAFETY: `attr` is only read, although the prototype does not say so, `speed` only written.
+        // SAFETY: `attr` is only read, although the prototype takes it as mutable, and `speed` is
+        // only written.
         unsafe { bindings::ib_port_attr_to_speed_info(ptr::from_ref(attr).cast_mut(), &mut speed) };
         Self {
             active: attr.state == bindings::ib_port_state_IB_PORT_ACTIVE,
@@ -182,7 +183,7 @@ impl PortAttr {
     }
 }
 
-/// `enum ib_mtu` in bytes: 1 is 256, and each step doubles it.
+/// Converts an `enum ib_mtu` to bytes: 1 is 256, and each step doubles it.
 fn mtu_bytes(mtu: bindings::ib_mtu) -> u32 {
     match mtu {
         1..=5 => 128 << mtu,
@@ -190,7 +191,7 @@ fn mtu_bytes(mtu: bindings::ib_mtu) -> u32 {
     }
 }
 
-/// A short text of the kernel's, copied: a name or a version.
+/// A copy of a short string of the kernel, such as a name or a version.
 ///
 /// # Invariants
 ///
@@ -199,7 +200,7 @@ fn mtu_bytes(mtu: bindings::ib_mtu) -> u32 {
 pub(crate) struct CStrBuf<const N: usize>([u8; N]);
 
 impl<const N: usize> CStrBuf<N> {
-    /// Copies up to the first NUL, or all but the last byte.
+    /// Copies up to the first NUL, at most all but the last byte.
     pub(crate) fn new(from: &[c_char; N]) -> Self {
         let mut bytes = [0; N];
         for (to, from) in bytes.iter_mut().take(N.saturating_sub(1)).zip(from) {
@@ -208,21 +209,21 @@ impl<const N: usize> CStrBuf<N> {
             }
             *to = *from;
         }
-        // INVARIANT: The last byte was left out.
+        // INVARIANT: The last byte was not written and is 0.
         Self(bytes)
     }
 
-    /// The text with its terminating NUL.
+    /// Returns the string with its terminating NUL.
     pub(crate) fn as_c_str(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.0).unwrap_or(c"")
     }
 
-    /// The text, without a NUL.
+    /// Returns the string without its NUL.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.as_c_str().to_bytes()
     }
 
-    /// The text; empty if it is not UTF-8.
+    /// Returns the string, or an empty one if it is not UTF-8.
     pub(crate) fn as_str(&self) -> &str {
         core::str::from_utf8(self.as_bytes()).unwrap_or("")
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A queue pair that registers and invalidates memory, and does nothing else.
+//! Queue pairs that execute only fast registration and local invalidation of memory.
 //!
-//! Devices execute those requests only on a queue pair that is ready to send, and one that is ready
-//! to send is connected. This one leads back to its own device: on InfiniBand and RoCE to itself, on
-//! iWARP, where that cannot be, to another one beside it. No message ever takes that way.
+//! Devices execute these requests only on a queue pair that is ready to send, and thus connected.
+//! On InfiniBand and RoCE the queue pair is connected to itself; on iWARP, which does not allow
+//! that, to a second one on the same device. No message is sent over the connection.
 
 use super::{
     completion::TimedCompletion,
@@ -43,11 +43,10 @@ use kernel::{
     time::msecs_to_jiffies, //
 };
 
-/// A request that has not been executed by then never will be: siw stops without a word after one
-/// that failed.
+/// Timeout of a request: siw stops without a completion after a request that failed.
 const EXECUTE_TIMEOUT_MS: u32 = 10_000;
 
-/// One request at a time; drivers keep some room for themselves.
+/// Capacities for one outstanding request; drivers reserve some entries for themselves.
 const QP_CAPS: QpCaps = QpCaps {
     max_send_wr: 2,
     max_recv_wr: 1,
@@ -56,22 +55,23 @@ const QP_CAPS: QpCaps = QpCaps {
     max_inline_data: 0,
 };
 
-/// Both queues of both queue pairs.
+/// Entries for the send and receive queues of both queue pairs.
 const CQ_ENTRIES: u32 = 8;
 
-/// Completions tell everything.
+/// Ignores queue pair events, because completions report all errors.
 struct NoQpEvents;
 
 impl QpEventHandler for NoQpEvents {
     fn handle_event(&self, _number: u32, _event: QpEvent) {}
 }
 
-/// A queue pair for [`FastMr`]s.
+/// A queue pair for registering and invalidating [`FastMr`]s.
 ///
-/// Each request consumes it, and gives it back when it was executed: after a failure nobody knows
-/// what the device is still going to do, and destroying the queue pair ends that.
+/// Each request consumes the object and returns it after success. After a failure the device may
+/// still execute the request later; dropping the object destroys the queue pair, which prevents
+/// that.
 pub(crate) struct FastRegQp {
-    // Dropped in this order.
+    // Fields are dropped in this order.
     _loopback: Option<(iwarp_loopback::LoopbackConn, Qp)>,
     qp: Qp,
     cq: CqPoller,
@@ -79,11 +79,12 @@ pub(crate) struct FastRegQp {
 }
 
 impl FastRegQp {
-    /// Makes and connects it. May sleep.
+    /// Creates and connects the queue pair. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, on iWARP those of connecting, and the driver's.
+    /// `ENOMEM`, on iWARP errors of [`iwarp_loopback::LoopbackConn::connect`], and the driver's
+    /// errors.
     pub(crate) fn new(pd: &Arc<Pd>) -> Result<Self> {
         let completion = Arc::pin_init(TimedCompletion::new(), GFP_KERNEL)?;
         let cq = Cq::new(pd.device().clone(), CQ_ENTRIES, 0, completion.clone())?;
@@ -107,17 +108,17 @@ impl FastRegQp {
         })
     }
 
-    /// Makes what `mr` covers reachable by its key. May sleep.
+    /// Registers `mr`: its remote key then gives access to its memory. May sleep.
     ///
     /// # Errors
     ///
-    /// `EIO` when the device refuses, `ETIMEDOUT` when it does not answer, and the driver's.
+    /// `EIO` when the device rejects the request, `ETIMEDOUT`, and the driver's errors.
     #[inline(never)]
     pub(crate) fn register(self, mr: &FastMr) -> Result<Self> {
         self.execute(&SendWr::reg_mr(0, mr, mr.access(), signaled()))
     }
 
-    /// Takes the key of `mr` back: nobody reaches the memory by it any more. May sleep.
+    /// Invalidates the remote key of `mr`: no peer can access the memory by it any more. May sleep.
     ///
     /// # Errors
     ///
@@ -128,14 +129,14 @@ impl FastRegQp {
 
     fn execute(self, wr: &SendWr<'_>) -> Result<Self> {
         // SAFETY: The request has no memory of its own. The region that it names exists until this
-        // returns, and if the request has not completed by then, the queue pair does not.
+        // returns. If the request has not completed by then, the queue pair is destroyed.
         unsafe { self.qp.post_send(wr) }?;
         let mut left = msecs_to_jiffies(EXECUTE_TIMEOUT_MS);
         loop {
             if let [wc] = self.cq.poll(&mut Wc::uninit_array::<1>())? {
                 return if wc.is_success() { Ok(self) } else { Err(EIO) };
             }
-            // What came before this is found by polling once more.
+            // A completion that came before the queue was armed is found by another poll.
             if self.cq.cq().req_notify(CqNotify::NextComp) {
                 continue;
             }
@@ -151,15 +152,15 @@ fn signaled() -> SendFlags {
     SendFlags::from(SendFlag::Signaled)
 }
 
-/// Connects a queue pair to itself, so that it is ready to send. Nobody may do anything to memory
-/// through it.
+/// Connects a queue pair to itself, so that it is ready to send. The connection permits no remote
+/// access.
 fn connect_to_self(qp: &Qp) -> Result {
     let device = qp.pd().device();
     let port = *device.ports().start();
     qp.init(port, Access::default())?;
 
     let mut attr = QpAttr::new(QpState::Rtr);
-    // SAFETY: The device is registered as long as it is used, and `port` is one of its ports.
+    // SAFETY: A `DeviceRef` keeps the device registered, and `port` is one of its ports.
     to_result(unsafe { bindings::kofi_way_to_self(device.raw(), port, &mut attr.raw.ah_attr) })?;
     attr.raw.path_mtu = bindings::ib_mtu_IB_MTU_256;
     attr.raw.dest_qp_num = qp.qp_num();

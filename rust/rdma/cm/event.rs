@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What rdma_cm tells, and what a connection is asked for with.
+//! Events of rdma_cm, and the parameters of a connection.
 
 use super::CmId;
 use crate::bindings;
@@ -10,35 +10,35 @@ use core::{
 };
 use kernel::prelude::*;
 
-/// What one side of a connection proposes to the other.
+/// Connection parameters that one side proposes to the other.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ConnParam<'a> {
-    /// Data for the application. What is received may be padded with zeroes.
+    /// Private data of the consumer. Received data may be padded with zeroes.
     pub(crate) private_data: &'a [u8],
-    /// Reads and atomics of the peer's that are answered at a time.
+    /// Limit of the peer's RDMA reads and atomics that are answered concurrently.
     pub(crate) responder_resources: u8,
-    /// Own reads and atomics that are under way at a time.
+    /// Limit of outstanding RDMA reads and atomics of this side.
     pub(crate) initiator_depth: u8,
-    /// Whether receives are announced to the peer.
+    /// Set for end-to-end flow control: receives are announced to the peer.
     pub(crate) flow_control: bool,
-    /// How often a lost packet is repeated; the device stops at 7.
+    /// Retries of a lost packet; at most 7.
     pub(crate) retry_count: u8,
-    /// How often a message that meets no receive is repeated; 7 is for ever.
+    /// Retries of a message that found no receive; 7 means no limit.
     pub(crate) rnr_retry_count: u8,
-    /// Whether receives come from a shared queue.
+    /// Set when receives come from a shared receive queue.
     pub(crate) srq: bool,
-    /// The number of the queue pair.
+    /// Queue pair number.
     pub(crate) qp_num: u32,
 }
 
 impl<'a> ConnParam<'a> {
-    /// What came with an event that has connection parameters.
+    /// Returns the parameters of an event that has connection parameters.
     ///
     /// # Safety
     ///
-    /// `event` is of such a kind, and came from rdma_cm; its private data lasts for `'a`.
+    /// `event` is of such a kind and came from rdma_cm; its private data is valid for `'a`.
     pub(super) unsafe fn from_event(event: &'a bindings::rdma_cm_event) -> Self {
-        // SAFETY: By this function's contract this is the part of the union that counts.
+        // SAFETY: By this function's contract `conn` is the valid member of the union.
         let conn = unsafe { &event.param.conn };
         Self {
             // SAFETY: By this function's contract.
@@ -53,7 +53,7 @@ impl<'a> ConnParam<'a> {
         }
     }
 
-    /// In the layout of C, which points to the same private data.
+    /// Returns the C structure, which points to the same private data.
     pub(super) fn to_raw(self) -> Result<bindings::rdma_conn_param> {
         let len = u8::try_from(self.private_data.len()).map_err(|_| EINVAL)?;
         let data = if len == 0 {
@@ -78,7 +78,7 @@ impl<'a> ConnParam<'a> {
 
 /// # Safety
 ///
-/// The private data of `conn` is NULL or lasts for `'a`.
+/// The private data of `conn` is NULL or valid for `'a`.
 unsafe fn raw_private_data<'a>(conn: &bindings::rdma_conn_param) -> &'a [u8] {
     if conn.private_data.is_null() {
         return &[];
@@ -87,45 +87,45 @@ unsafe fn raw_private_data<'a>(conn: &bindings::rdma_conn_param) -> &'a [u8] {
     unsafe { slice::from_raw_parts(conn.private_data.cast(), conn.private_data_len.into()) }
 }
 
-/// What failed.
+/// The step of connecting that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CmFailure {
     /// The address could not be resolved.
     Addr,
     /// No path was found.
     Route,
-    /// The connection could not be made.
+    /// The connection could not be established.
     Connect,
-    /// The peer did not answer.
+    /// The peer did not respond.
     Unreachable,
 }
 
-/// What happened to an id.
+/// An event of an rdma_cm id.
 pub(crate) enum CmEvent<'a> {
-    /// The way to the peer is known, and the id has a device: resolve the route.
+    /// The address is resolved, and the id has a device: resolve the route.
     AddrResolved,
-    /// There is a path: connect.
+    /// The route is resolved: connect.
     RouteResolved,
-    /// It ends here. `status` is a negative errno, or 0 where rdma_cm has none.
+    /// Connecting failed. `status` is a negative errno, or 0 where rdma_cm has none.
     Failed { kind: CmFailure, status: i32 },
-    /// Somebody wants to connect. Accept or reject with `id`; dropping it rejects too.
+    /// A peer requests a connection. Accept or reject it with `id`; dropping `id` rejects it.
     ConnectRequest { id: CmId, conn: ConnParam<'a> },
-    /// The peer has accepted: move the queue pair until it can send, and complete the response.
-    /// Not on iWARP.
+    /// The peer has accepted: move the queue pair to RTS, and complete the response. Not raised on
+    /// iWARP.
     ConnectResponse { conn: ConnParam<'a> },
-    /// There is a connection. The parameters count where the device is iWARP and this side has
-    /// asked; else they are zero.
+    /// The connection is established. The parameters are valid on the active side of iWARP,
+    /// otherwise zero.
     Established { conn: ConnParam<'a> },
-    /// The peer said no. `reason` is a number of the InfiniBand specification, or a negative errno
-    /// on iWARP; see [`reject_text`](super::reject_text).
+    /// The peer rejected the request. `reason` is a number of the InfiniBand specification, or a
+    /// negative errno on iWARP; see [`reject_reason_text`](super::reject_reason_text).
     Rejected { reason: i32, private_data: &'a [u8] },
-    /// The peer has ended the connection, or answered that we did.
+    /// The peer has disconnected, or has confirmed a disconnect.
     Disconnected,
-    /// The device is going away: the id must be dropped.
+    /// The device is being removed: the id must be dropped.
     DeviceRemoval,
     /// The local address has moved to another device.
     AddrChange,
-    /// The connection is over, and its queue pair's number may be used again.
+    /// The connection has left the timewait state, and its queue pair number may be used again.
     TimewaitExit,
     /// Another `enum rdma_cm_event_type`.
     Other(u32),
@@ -134,7 +134,7 @@ pub(crate) enum CmEvent<'a> {
 impl<'a> CmEvent<'a> {
     /// # Safety
     ///
-    /// `event` came from rdma_cm, is no connection request, and lasts for `'a` with its data.
+    /// `event` came from rdma_cm, is not a connection request, and is valid for `'a` with its data.
     pub(super) unsafe fn from_raw(event: &'a bindings::rdma_cm_event) -> Self {
         let failed = |kind| Self::Failed {
             kind,

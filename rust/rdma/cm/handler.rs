@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How rdma_cm's events reach a [`CmHandler`], and how an id ends while its handler runs.
+//! Delivery of rdma_cm's events to a [`CmHandler`], and the end of an id whose handler runs.
 //!
-//! `CmIdContext::handler` guards who the handler is.
+//! The spinlock `CmIdContext::handler` guards the reference to the handler.
 
 use super::{
     CmEvent,
@@ -35,23 +35,23 @@ use kernel::{
     task::Task, //
 };
 
-/// Who is told what happens to an [`CmId`].
+/// Handles the events of a [`CmId`].
 pub(crate) trait CmHandler: Send + Sync {
-    /// Something happened to `id`; for [`CmEvent::ConnectRequest`], `id` is the new one.
+    /// Handles `event` of `id`; for [`CmEvent::ConnectRequest`], `id` is the new one.
     ///
-    /// Called in process context, may sleep. The id is locked: a handler must not call
-    /// [`CmId::lock`] on it. It may drop the [`CmId`], which then takes effect when the handler
-    /// returns; but nobody may drop the *listening* `CmId` in `ConnectRequest`, neither
-    /// directly nor with the last reference on whoever owns it.
+    /// Context: process, may sleep. Locking: the handler lock of the id is held, so a handler must
+    /// not call [`CmId::lock`] on it. The handler may drop the [`CmId`], which takes effect when
+    /// the handler returns. During a `ConnectRequest`, the *listening* `CmId` must not be dropped
+    /// in the handler, neither directly nor with the last reference on its owner.
     fn handle_event(self: Arc<Self>, id: &LockedCmId, event: CmEvent<'_>);
 }
 
-/// What an id of ours points to.
+/// The context of an rdma_cm id.
 #[pin_data]
 pub(super) struct CmIdContext {
     #[pin]
     handler: SpinLock<Option<Arc<dyn CmHandler>>>,
-    /// The task that is running the handler, by the address of its `task_struct`; 0 for none.
+    /// Address of the `task_struct` that runs the handler; 0 for none.
     running_task: Atomic<usize>,
     /// Set when that task drops the id.
     dropped: Atomic<bool>,
@@ -69,7 +69,7 @@ impl CmIdContext {
         )
     }
 
-    /// Who the handler becomes; gives back who it was.
+    /// Replaces the handler and returns the old one.
     pub(super) fn set_handler(
         &self,
         handler: Option<Arc<dyn CmHandler>>,
@@ -77,7 +77,7 @@ impl CmIdContext {
         core::mem::replace(&mut *self.handler.lock(), handler)
     }
 
-    /// Has rdma_cm destroy the id when the handler, which this task is in, returns.
+    /// Makes rdma_cm destroy the id when the handler, which this task runs, returns.
     pub(super) fn set_dropped(&self) {
         self.dropped.store(true, Relaxed);
     }
@@ -86,7 +86,7 @@ impl CmIdContext {
         self.handler.lock().clone()
     }
 
-    /// Runs the handler as this task; returns whether it dropped the id.
+    /// Runs `f` as the handler, in this task; returns whether it dropped the id.
     fn run_handler(&self, f: impl FnOnce()) -> bool {
         self.running_task.store(current_task_addr(), Relaxed);
         f();
@@ -94,7 +94,8 @@ impl CmIdContext {
         self.dropped.load(Relaxed)
     }
 
-    /// Whether this task is in the handler, whatever any other does.
+    /// Returns whether the current task runs the handler. Concurrent changes by other tasks do not
+    /// affect the result.
     pub(super) fn is_in_handler(&self) -> bool {
         self.running_task.load(Relaxed) == current_task_addr()
     }
@@ -104,21 +105,21 @@ fn current_task_addr() -> usize {
     Task::current_raw() as usize
 }
 
-/// Leaves a context to the id that points to it.
+/// Leaks a context: the id that points to it owns it from now on.
 pub(super) fn leak_context(context: Pin<KBox<CmIdContext>>) {
-    // SAFETY: It stays where it is until `reclaim_context` makes it a pinned box again.
+    // SAFETY: The context is not moved until `reclaim_context` makes it a pinned box again.
     let _ = KBox::into_raw(unsafe { Pin::into_inner_unchecked(context) });
 }
 
 /// # Safety
 ///
-/// `context` was left by [`leak_context`], and nobody uses it any more.
+/// `context` was leaked by [`leak_context`], and no other use of it is left.
 pub(super) unsafe fn reclaim_context(context: *mut CmIdContext) -> Pin<KBox<CmIdContext>> {
     // SAFETY: By this function's contract.
     unsafe { KBox::from_raw(context) }.into()
 }
 
-/// What rdma_cm calls; anything but 0 has it destroy the id.
+/// Callback of rdma_cm for events; rdma_cm destroys the id if it returns a value other than 0.
 ///
 /// # Safety
 ///
@@ -136,8 +137,8 @@ pub(super) unsafe extern "C" fn handle(
     }
     // SAFETY: By this function's contract; an id is not destroyed while its handler runs.
     let (locked, event) = unsafe { (LockedCmId::from_raw(id), CmEvent::from_raw(raw)) };
-    // SAFETY: By this function's contract. Whoever drops the id meanwhile in another task waits for
-    // the lock, and in this one leaves the context to us.
+    // SAFETY: By this function's contract. A drop of the id in another task waits for the handler
+    // lock, and a drop in this one leaves the context to this function.
     let dropped = unsafe { &*context }.run_handler(|| {
         // SAFETY: As above.
         if let Some(handler) = unsafe { &*context }.handler() {
@@ -147,12 +148,12 @@ pub(super) unsafe extern "C" fn handle(
     if !dropped {
         return 0;
     }
-    // SAFETY: The owner has dropped the id, and rdma_cm will not call again.
+    // SAFETY: The owner has dropped the id, and rdma_cm calls no handler of it again.
     drop(unsafe { reclaim_context(context) });
     ECONNABORTED.to_errno()
 }
 
-/// Makes an [`CmId`] of a connection request's, and gives it to the listener's handler.
+/// Creates a [`CmId`] for a connection request, and passes it to the listener's handler.
 ///
 /// # Safety
 ///
@@ -171,14 +172,14 @@ unsafe fn handle_request(
     };
     let raw_context = ptr::from_ref(&*context).cast_mut();
     leak_context(context);
-    // SAFETY: By this function's contract the id is valid; nobody else knows it yet.
+    // SAFETY: By this function's contract the id is valid; no other thread uses it yet.
     unsafe { (*id).context = raw_context.cast() };
 
-    // SAFETY: The context is valid: only we free it while this task is in the handler.
+    // SAFETY: The context is valid: only this function frees it while this task is in the handler.
     let dropped = unsafe { &*raw_context }.run_handler(|| {
         // SAFETY: By this function's contract `id` is not NULL.
         let raw = unsafe { NonNull::new_unchecked(id) };
-        // INVARIANT: The id is valid, and has a context of ours that belongs to it.
+        // INVARIANT: The id is valid, and its context, allocated above, belongs to it.
         let owned = CmId { raw };
         // SAFETY: By this function's contract.
         let (locked, conn) = unsafe { (LockedCmId::from_raw(id), ConnParam::from_event(event)) };
@@ -187,7 +188,7 @@ unsafe fn handle_request(
     if !dropped {
         return 0;
     }
-    // SAFETY: The owner has dropped the id, and rdma_cm will not call again.
+    // SAFETY: The owner has dropped the id, and rdma_cm calls no handler of it again.
     drop(unsafe { reclaim_context(raw_context) });
     ECONNREFUSED.to_errno()
 }
