@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The module's registration with the RDMA core, and the list of devices that comes of it.
+//! Registration with the RDMA core, and the list of devices that the core reports.
 //!
-//! `DEVICES` guards the list; it is taken for the list alone, never while anything else is called.
+//! `DEVICES` guards the list; no other lock is taken and no other code is called under it.
 
 use super::device::{
     Device,
@@ -31,8 +31,8 @@ use kernel::{
 };
 
 global_lock! {
-    /// Every device that kernel code may use, in the order of their index.
-    // SAFETY: Initialised by the first `Registration`, before `LIST_STATE` says that it may be taken.
+    /// Devices that kernel code may use, sorted by index.
+    // SAFETY: The first `Registration` initialises it, before `LIST_STATE` permits locking.
     unsafe(uninit) static DEVICES: Mutex<KVec<Arc<Device>>> = KVec::new();
 }
 
@@ -40,13 +40,13 @@ const UNINITIALIZED: u32 = 0;
 const INITIALIZING: u32 = 1;
 const INITIALIZED: u32 = 2;
 
-/// Whether `DEVICES` may be locked; never goes back.
+/// State of `DEVICES`: it may be locked when `INITIALIZED`, and never returns to an earlier state.
 static LIST_STATE: Atomic<u32> = Atomic::new(UNINITIALIZED);
 
-/// Keeps the list of devices up to date as long as it lives.
+/// Registration as a client of the RDMA core, which keeps the list of devices up to date.
 ///
-/// Each module has one. Dropping it waits until no [`Use`](super::device::Use) of any device is left;
-/// `R` logs which owners are waited for.
+/// A module has one. Dropping it waits until no [`DeviceRef`](super::device::DeviceRef) of any
+/// device is left; `R` logs the owners that delay it.
 #[pin_data(PinnedDrop)]
 pub(crate) struct Registration<R: RemovalReport> {
     #[pin]
@@ -54,18 +54,18 @@ pub(crate) struct Registration<R: RemovalReport> {
     _report: PhantomData<fn() -> R>,
 }
 
-// SAFETY: Registering and unregistering have their own locks, in whatever thread they are done.
+// SAFETY: The RDMA core serialises registering and unregistering, in any thread.
 unsafe impl<R: RemovalReport> Send for Registration<R> {}
 
 // SAFETY: A shared reference gives access to nothing.
 unsafe impl<R: RemovalReport> Sync for Registration<R> {}
 
 impl<R: RemovalReport> Registration<R> {
-    /// Registers with the RDMA core, which reports the devices that are there before this returns.
+    /// Registers with the RDMA core, which reports all present devices before this returns.
     ///
     /// # Errors
     ///
-    /// `EBUSY` for a second registration in the life of the module.
+    /// `EBUSY` for a second registration in the lifetime of the module.
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             client <- Opaque::try_ffi_init(|slot: *mut bindings::ib_client| {
@@ -79,8 +79,8 @@ impl<R: RemovalReport> Registration<R> {
                 };
                 // SAFETY: `slot` is valid for a write, and pinned from now on.
                 unsafe { slot.write(client) };
-                // SAFETY: `slot` stays where it is until `PinnedDrop` unregisters it; on an error
-                // the core has forgotten it.
+                // SAFETY: `slot` stays in place until `PinnedDrop` unregisters it; after an error
+                // the core keeps no pointer to it.
                 to_result(unsafe { bindings::ib_register_client(slot) })
                     .inspect_err(|_| drop(take_devices()))
             }),
@@ -92,13 +92,13 @@ impl<R: RemovalReport> Registration<R> {
 #[pinned_drop]
 impl<R: RemovalReport> PinnedDrop for Registration<R> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: `new` registered this client. When this returns none of its callbacks runs.
+        // SAFETY: `new` registered this client. When this returns, none of its callbacks runs.
         unsafe { bindings::ib_unregister_client(self.client.get()) };
         drop(take_devices());
     }
 }
 
-/// Makes `DEVICES` usable.
+/// Initialises `DEVICES`.
 fn init_list() -> Result {
     if LIST_STATE
         .cmpxchg(UNINITIALIZED, INITIALIZING, Relaxed)
@@ -112,7 +112,7 @@ fn init_list() -> Result {
     Ok(())
 }
 
-/// Runs `f` on the list; on an empty one before the first registration.
+/// Runs `f` on the list, or on an empty one before the first registration.
 fn with_devices<R>(f: impl FnOnce(&mut KVec<Arc<Device>>) -> R) -> R {
     if LIST_STATE.load(Acquire) != INITIALIZED {
         return f(&mut KVec::new());
@@ -120,12 +120,12 @@ fn with_devices<R>(f: impl FnOnce(&mut KVec<Arc<Device>>) -> R) -> R {
     f(&mut DEVICES.lock())
 }
 
-/// Empties the list: a static is never dropped, and even an empty list has memory.
+/// Removes all devices and the memory of the list, because a static is never dropped.
 fn take_devices() -> KVec<Arc<Device>> {
     with_devices(core::mem::take)
 }
 
-/// The devices of this moment, in the order of their index.
+/// Returns the current devices, sorted by index.
 pub(crate) fn list() -> Result<KVec<Arc<Device>>> {
     with_devices(|devices| {
         let mut copy = KVec::with_capacity(devices.len(), GFP_KERNEL)?;
@@ -136,7 +136,7 @@ pub(crate) fn list() -> Result<KVec<Arc<Device>>> {
     })
 }
 
-/// The device that the core knows by this pointer; `None` when it is NULL, unknown or going away.
+/// Returns the device of the core's pointer; `None` when it is NULL, unknown or being removed.
 pub(crate) fn find_device(raw: *const bindings::ib_device) -> Option<Arc<Device>> {
     with_devices(|devices| devices.iter().find(|device| device.wraps(raw)).cloned())
 }
@@ -146,7 +146,7 @@ pub(crate) fn find_device(raw: *const bindings::ib_device) -> Option<Arc<Device>
 /// Called by the RDMA core with a registered device.
 unsafe extern "C" fn add(raw: *mut bindings::ib_device) -> c_int {
     kernel::error::from_result(|| {
-        // SAFETY: `raw` is registered, and stays so until `remove` has returned.
+        // SAFETY: `raw` is registered, and remains so until `remove` returns.
         let device = unsafe { Device::new(raw) }?;
         with_devices(|devices| {
             let index = devices
@@ -160,7 +160,7 @@ unsafe extern "C" fn add(raw: *mut bindings::ib_device) -> c_int {
     })
 }
 
-/// Returns only when nothing of ours uses the device any more.
+/// Removes a device from the list, and returns when no user of it is left.
 ///
 /// # Safety
 ///

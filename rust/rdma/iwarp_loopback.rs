@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Connecting two queue pairs of one iWARP device with each other.
+//! Connections between two queue pairs of one iWARP device.
 //!
-//! An iWARP queue pair leaves its first state only with a connection under it, which iw_cm makes on
-//! a device of the caller's choice. `ConnContext::met` guards how far the two ends are.
+//! An iWARP queue pair leaves its first state only with a connection, which iw_cm establishes on a
+//! device of the caller's choice. `ConnContext::status` guards the progress of both ends.
 
 use super::{
     completion::TimedCompletion,
@@ -39,49 +39,50 @@ use kernel::{
     time::msecs_to_jiffies, //
 };
 
-/// siw gives up after ten seconds by itself.
+/// Timeout of a connection; siw's own is ten seconds.
 const CONNECT_TIMEOUT_MS: u32 = 15_000;
 
-/// Nobody hands out ports for iw_cm's listeners: one is drawn from those that rdma_cm gives to no
-/// client, unless the host's ip_local_port_range says so.
+/// First of the ports to listen on: no allocator exists for the ports of iw_cm, so a random one is
+/// taken from those that rdma_cm assigns to no client, unless the host's ip_local_port_range
+/// includes them.
 const FIRST_PORT: u16 = 0xf000;
 
-/// How many ports are tried before the caller is told that they are taken.
+/// Limit of the ports that are tried before `EADDRINUSE`.
 const PORT_TRIES: usize = 16;
 
 /// An iw_cm id.
 ///
-/// Dropping it ends its connection and waits until the handler does not run. May sleep; not from
-/// within the handler.
+/// Dropping it ends its connection and waits until its handler has returned. May sleep; not in the
+/// handler.
 ///
 /// # Invariants
 ///
-/// The pointer is to an id that has not been destroyed, whose context outlives it.
+/// The pointer is to an id that has not been destroyed and whose context outlives it.
 struct IwCmId(NonNull<bindings::iw_cm_id>);
 
-// SAFETY: Ids have their own locks, and may be used and destroyed by any thread.
+// SAFETY: Ids have their own locks, and any thread may use and destroy them.
 unsafe impl Send for IwCmId {}
 
 impl IwCmId {
-    /// Makes an id, whose events go to `meeting`.
+    /// Creates an id whose events update `conn`.
     ///
     /// # Safety
     ///
-    /// `meeting` outlives the id.
+    /// `conn` outlives the id.
     unsafe fn new(device: &DeviceRef, conn: &ConnContext) -> Result<Self> {
         let context = ptr::from_ref(conn).cast_mut().cast();
-        // SAFETY: The device is registered as long as it is used; the handler is made for the
+        // SAFETY: A `DeviceRef` keeps the device registered; the handler is written for the
         // context.
         let raw = unsafe { bindings::iw_create_cm_id(device.raw(), Some(handle), context) };
-        // INVARIANT: The id was made just now.
+        // INVARIANT: The id was created above.
         Ok(Self(NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?))
     }
 
     fn listen(&mut self, local: SockAddr) -> Result {
-        // SAFETY: By the invariant the id is valid, and nobody else knows it yet.
+        // SAFETY: By the invariant the id is valid, and no other thread uses it yet.
         unsafe { store_sockaddr(&raw mut (*self.0.as_ptr()).local_addr, local) };
-        // SAFETY: By the invariant the id is valid. The backlog is for the one peer, and for those
-        // that are refused meanwhile.
+        // SAFETY: By the invariant the id is valid. The backlog has space for this peer and for
+        // foreign requests until they are rejected.
         to_result(unsafe { bindings::iw_cm_listen(self.0.as_ptr(), 4) })
     }
 
@@ -89,7 +90,7 @@ impl IwCmId {
         let mut param = conn_param(qp);
         param.private_data = nonce.as_ptr().cast();
         param.private_data_len = size_of::<Nonce>() as u16;
-        // SAFETY: By the invariant the id is valid, and nobody else knows it yet.
+        // SAFETY: By the invariant the id is valid, and no other thread uses it yet.
         unsafe {
             store_sockaddr(&raw mut (*self.0.as_ptr()).local_addr, local);
             store_sockaddr(&raw mut (*self.0.as_ptr()).remote_addr, peer);
@@ -101,7 +102,7 @@ impl IwCmId {
 
 impl Drop for IwCmId {
     fn drop(&mut self) {
-        // SAFETY: By the invariant the id is valid; nobody uses it after this.
+        // SAFETY: By the invariant the id is valid, and it is not used after this.
         unsafe { bindings::iw_destroy_cm_id(self.0.as_ptr()) };
     }
 }
@@ -116,7 +117,7 @@ unsafe fn store_sockaddr(at: *mut kernel::bindings::__kernel_sockaddr_storage, a
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), at.cast(), bytes.len()) };
 }
 
-/// The parameters of an end: no data will flow.
+/// Returns the parameters of an end; the connection carries no data.
 fn conn_param(qp: u32) -> bindings::iw_cm_conn_param {
     bindings::iw_cm_conn_param {
         ord: 1,
@@ -126,25 +127,26 @@ fn conn_param(qp: u32) -> bindings::iw_cm_conn_param {
     }
 }
 
-/// By what our own connection request is known: the listener may be reached by others.
+/// Private data that identifies this module's own connection request, because other hosts may reach
+/// the listener.
 type Nonce = [u8; 16];
 
-/// Where both ends are expected.
+/// Context of both ends while they connect.
 #[pin_data]
 struct ConnContext {
     nonce: Nonce,
-    /// The queue pair of the end that accepts.
+    /// Queue pair number of the passive end.
     passive_qp_num: u32,
     #[pin]
     status: SpinLock<ConnStatus>,
-    /// Given when an end has come, or will not.
+    /// Completed at each change of `status`.
     #[pin]
     changed: TimedCompletion,
 }
 
 #[derive(Default)]
 struct ConnStatus {
-    /// Our request has come.
+    /// The request with the nonce has arrived.
     request_seen: bool,
     passive_id: Option<IwCmId>,
     accepted: bool,
@@ -158,7 +160,7 @@ impl ConnContext {
         self.changed.complete();
     }
 
-    /// Whether this is our own request, and the first.
+    /// Returns whether `data` identifies the first own request, and records the request.
     fn claim_request(&self, data: &[u8]) -> bool {
         let mut status = self.status.lock();
         let ours = data == self.nonce && !status.request_seen;
@@ -166,7 +168,7 @@ impl ConnContext {
         ours
     }
 
-    /// Waits until both ends say that there is a connection.
+    /// Waits until both ends have reported the connection.
     fn wait_connected(&self) -> Result {
         let mut left = msecs_to_jiffies(CONNECT_TIMEOUT_MS);
         loop {
@@ -187,7 +189,8 @@ impl ConnContext {
     }
 }
 
-/// What iw_cm calls, in process context; anything but 0 has it destroy the id.
+/// Callback of iw_cm for events, in process context; iw_cm destroys the id if it returns a value
+/// other than 0.
 ///
 /// # Safety
 ///
@@ -213,13 +216,13 @@ unsafe extern "C" fn handle(
         bindings::iw_cm_event_type_IW_CM_EVENT_ESTABLISHED => {
             meeting.update(|met| met.accepted = true);
         }
-        // The connection has ended: whoever uses the queue pair sees it fail.
+        // The connection has ended: the next request on the queue pair fails.
         _ => {}
     }
     0
 }
 
-/// Accepts a connection request, if it is our own.
+/// Accepts a connection request that has the nonce, and rejects others.
 ///
 /// # Safety
 ///
@@ -232,7 +235,7 @@ unsafe fn accept_own_request(
     let data: &[u8] = if event.private_data.is_null() {
         &[]
     } else {
-        // SAFETY: iw_cm passes that many bytes.
+        // SAFETY: iw_cm passes a buffer of that many bytes.
         unsafe {
             core::slice::from_raw_parts(
                 event.private_data.cast(),
@@ -250,8 +253,8 @@ unsafe fn accept_own_request(
         conn.update(|met| met.error = Some(error));
         return error.to_errno();
     }
-    // INVARIANT: The handler returns 0, which leaves the id to us; its context is the meeting, which
-    // outlives what it contains.
+    // INVARIANT: The handler returns 0, so that the id belongs to `conn`, which is also its
+    // context; `LoopbackConn` drops the id before `conn`.
     conn.update(|met| met.passive_id = NonNull::new(id).map(IwCmId));
     0
 }
@@ -264,15 +267,15 @@ pub(super) struct LoopbackConn {
 }
 
 impl LoopbackConn {
-    /// Connects them; both can then be posted to. May sleep.
+    /// Connects `active` to `passive`; both can then be posted to. May sleep.
     ///
     /// # Errors
     ///
-    /// `EADDRNOTAVAIL` when the device has no address, `EADDRINUSE`, `ETIMEDOUT`, `ENOMEM`, what
-    /// the loopback interface of the caller's network namespace says, and the driver's.
+    /// `EADDRNOTAVAIL` when the device has no address, `EADDRINUSE`, `ETIMEDOUT`, `ENOMEM`, errors
+    /// of the loopback interface of the caller's network namespace, and the driver's errors.
     pub(super) fn connect(device: &DeviceRef, active: &Qp, passive: &Qp) -> Result<Self> {
         let mut nonce = Nonce::default();
-        // SAFETY: The nonce is ours, and has that many bytes.
+        // SAFETY: The nonce is local, and has that many bytes.
         unsafe { kernel::bindings::get_random_bytes(nonce.as_mut_ptr().cast(), nonce.len()) };
         let conn = KBox::pin_init(
             pin_init!(ConnContext {
@@ -290,24 +293,24 @@ impl LoopbackConn {
         };
         let local = loopback_addr(device)?;
         let there = pair.listen(device, local)?;
-        // SAFETY: The pair drops its ids before the meeting.
+        // SAFETY: `LoopbackConn` drops its ids before `context`.
         let id = pair
             .active
             .insert(unsafe { IwCmId::new(device, &pair.context) }?);
         id.connect(local, there, active.qp_num(), &nonce)?;
         pair.context.wait_connected()?;
-        // Nobody else needs to come.
+        // No further connection is expected.
         pair.listener = None;
         Ok(pair)
     }
 
-    /// Listens on a port that is free, and tells where.
+    /// Listens on a free port, and returns the address with that port.
     fn listen(&mut self, device: &DeviceRef, local: SockAddr) -> Result<SockAddr> {
         for _ in 0..PORT_TRIES {
-            // SAFETY: Has no requirements.
+            // SAFETY: The function has no requirements.
             let port = FIRST_PORT | unsafe { kernel::bindings::get_random_u16() };
-            // iw_cm takes an id for one attempt only.
-            // SAFETY: The pair drops its ids before the meeting.
+            // iw_cm allows one attempt for each id.
+            // SAFETY: `LoopbackConn` drops its ids before `context`.
             let mut id = unsafe { IwCmId::new(device, &self.context) }?;
             let local = local.with_port(port);
             match id.listen(local) {
@@ -323,7 +326,7 @@ impl LoopbackConn {
 
 impl Drop for LoopbackConn {
     fn drop(&mut self) {
-        // Without a listener nobody comes to the meeting any more.
+        // Destroying the listener first ensures that no further request stores a `passive_id`.
         self.listener = None;
         self.active = None;
         let passive = self.context.status.lock().passive_id.take();
@@ -331,8 +334,8 @@ impl Drop for LoopbackConn {
     }
 }
 
-/// Where the device reaches itself: through the kernel's TCP by the loopback interface, whatever
-/// addresses there are; else by an address of its own, which hardware needs.
+/// Returns an address by which the device reaches itself: the loopback address for a device that
+/// uses the kernel's TCP, otherwise an address of the port, as hardware requires.
 fn loopback_addr(device: &DeviceRef) -> Result<SockAddr> {
     let port = *device.ports().start();
     // SAFETY: The device is registered as long as it is used.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory regions for fast registration: keys that give a peer exactly the given memory.
+//! Memory regions for fast registration, whose keys give a peer access to exactly the given memory.
 
 mod layout;
 
@@ -24,58 +24,59 @@ use layout::{
 };
 
 impl_flags!(
-    /// What may be done to memory.
+    /// Access rights of memory.
     #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
     pub(crate) struct Access(u32);
 
-    /// One thing that may be done to memory.
+    /// An access right of memory.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) enum Right {
-        /// The device writes it for ourselves.
+        /// The local device may write the memory.
         LocalWrite = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE,
-        /// The peer writes it; needs [`Right::LocalWrite`].
+        /// The peer may write the memory; requires [`Right::LocalWrite`].
         RemoteWrite = bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE,
-        /// The peer reads it.
+        /// The peer may read the memory.
         RemoteRead = bindings::ib_access_flags_IB_ACCESS_REMOTE_READ,
-        /// The peer does atomic operations on it; needs [`Right::LocalWrite`].
+        /// The peer may execute atomic operations on the memory; requires [`Right::LocalWrite`].
         RemoteAtomic = bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC,
     }
 );
 
-/// Memory that a work request opens to peers.
+/// A memory region that a work request registers for remote access.
 ///
-/// Dropping it closes the memory for certain, whatever became of the request.
+/// Dropping it ends the remote access, whether or not the work request succeeded.
 ///
 /// # Invariants
 ///
-/// `raw` is a memory region in the protection domain, which covers its memory.
+/// `raw` is a memory region in the protection domain `_pd`.
 pub(crate) struct FastMr {
     raw: NonNull<bindings::ib_mr>,
     access: Access,
     _pd: Arc<Pd>,
 }
 
-// SAFETY: A memory region may be registered and freed by any thread.
+// SAFETY: Any thread may register and free a memory region.
 unsafe impl Send for FastMr {}
 
-// SAFETY: Through a shared reference it is only read.
+// SAFETY: A shared reference only reads the region.
 unsafe impl Sync for FastMr {}
 
 impl FastMr {
-    /// Makes a region of `runs`, one after the other, that is reached from the address `iova` on.
+    /// Creates a region of the concatenated `runs`, which starts at the address `iova` for peers.
     ///
-    /// Nobody reaches it before [`RegQp::register`](super::reg_qp::RegQp::register).
+    /// Peers cannot access it before
+    /// [`FastRegQp::register`](super::fast_reg_qp::FastRegQp::register).
     ///
     /// # Errors
     ///
-    /// `EINVAL` when the device cannot list the memory: two runs meet within a page, there are too
-    /// many of them or of their pages, or `iova` has another place in its page than the first byte.
-    /// `EOPNOTSUPP`, `ENOMEM`, and the driver's.
+    /// `EINVAL` when the device's page list cannot describe the memory: two runs meet within a
+    /// page, there are too many runs or pages, or `iova` and the first byte have different offsets
+    /// in their pages. `EOPNOTSUPP`, `ENOMEM`, and the driver's errors.
     ///
     /// # Safety
     ///
-    /// The runs were mapped for the device and stay so until the region is dropped, and they are
-    /// memory that peers may access as `access` says.
+    /// The runs are mapped for the device until the region is dropped, and peers may access their
+    /// memory as `access` says.
     #[inline(never)]
     pub(crate) unsafe fn new(
         pd: Arc<Pd>,
@@ -94,8 +95,8 @@ impl FastMr {
         // SAFETY: `pd` is a valid protection domain.
         let raw = unsafe { bindings::ib_alloc_mr(pd.raw(), kind, layout.pages) };
         let raw = NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?;
-        // If what follows fails, dropping the region frees it: rxe cannot map it once more.
-        // INVARIANT: `raw` was made in `pd` just now; it is not returned before it is mapped.
+        // If a later step fails, dropping the region frees it: rxe cannot map it a second time.
+        // INVARIANT: `raw` was allocated in `pd` above; it is mapped before it is returned.
         let mr = Self {
             raw,
             access,
@@ -103,7 +104,7 @@ impl FastMr {
         };
         let count = c_int::try_from(runs.len()).map_err(|_| EINVAL)?;
         // SAFETY: By the invariant `raw` is valid. The list is terminated, and only read; its
-        // addresses are mapped, as the caller promises. siw ignores an offset into it.
+        // addresses are mapped, as the caller guarantees. siw ignores an offset into it.
         let mapped = unsafe {
             bindings::ib_map_mr_sg(
                 mr.raw(),
@@ -113,10 +114,10 @@ impl FastMr {
                 layout.page_size,
             )
         };
-        // SAFETY: `raw` is valid, and ours alone.
+        // SAFETY: `raw` is valid, and not shared yet.
         let raw = unsafe { &mut *mr.raw() };
         let total: u64 = runs.iter().map(|run| run.len).sum();
-        // To rxe, a list that is too short is a lack of memory.
+        // rxe returns `ENOMEM` for a page list that is too short.
         if mapped < 0 && !(layout.is_truncated && mapped == ENOMEM.to_errno()) {
             return Err(Error::from_errno(mapped));
         }
@@ -131,12 +132,12 @@ impl FastMr {
         self.raw.as_ptr()
     }
 
-    /// What peers may do.
+    /// Returns the access rights of peers.
     pub(crate) fn access(&self) -> Access {
         self.access
     }
 
-    /// The key that a peer needs.
+    /// Returns the remote key.
     #[inline]
     pub(crate) fn rkey(&self) -> u32 {
         // SAFETY: By the invariant `raw` is valid.
@@ -144,13 +145,13 @@ impl FastMr {
     }
 }
 
-/// The list that drivers take.
+/// Returns the segments as a terminated scatterlist of DMA addresses.
 fn build_scatterlist(segments: &[DmaSegment]) -> Result<KVVec<kernel::bindings::scatterlist>> {
     let mut list = KVVec::with_capacity(segments.len(), GFP_KERNEL)?;
     for run in segments {
         let len = u32::try_from(run.len).map_err(|_| EINVAL)?;
         let mut entry = pin_init::zeroed();
-        // SAFETY: `entry` is a scatterlist entry, of ours alone.
+        // SAFETY: `entry` is a local scatterlist entry.
         unsafe { bindings::kofi_sg_set_dma(&mut entry, run.addr, len) };
         list.push(entry, GFP_KERNEL)?;
     }

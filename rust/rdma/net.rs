@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Network namespaces and socket addresses: what says where a connection comes from and goes to.
+//! Network namespaces and socket addresses of connections.
 
 use crate::compat::EAFNOSUPPORT;
 use core::{
@@ -29,22 +29,22 @@ use kernel::{
 /// The pointer is valid, and one reference on the namespace belongs to this object.
 pub(crate) struct Net(NonNull<kernel::bindings::net>);
 
-// SAFETY: A namespace is refcounted and has its own locks: any thread may hold and drop it.
+// SAFETY: A namespace is refcounted and has its own locks; any thread may hold and drop it.
 unsafe impl Send for Net {}
 
-// SAFETY: As above; nothing here changes the namespace through a shared reference.
+// SAFETY: As above; no method changes the namespace through a shared reference.
 unsafe impl Sync for Net {}
 
 impl Net {
-    /// The first namespace, `init_net`.
+    /// Returns the initial namespace, `init_net`.
     pub(crate) fn init() -> Self {
-        // SAFETY: `init_net` lives as long as the kernel.
+        // SAFETY: `init_net` is static.
         unsafe { Self::from_raw(&raw mut kernel::bindings::init_net) }
     }
 
-    /// Takes a reference on a namespace that somebody else holds.
+    /// Takes a reference on a borrowed namespace.
     pub(crate) fn new(net: &kernel::bindings::net) -> Self {
-        // SAFETY: Whoever has lent `net` holds a reference; only the count, which is atomic, changes.
+        // SAFETY: The lender of `net` holds a reference; only the count, which is atomic, changes.
         unsafe { Self::from_raw(ptr::from_ref(net).cast_mut()) }
     }
 
@@ -54,32 +54,32 @@ impl Net {
     ///
     /// `net` is not NULL and the caller holds a reference on it during this call.
     unsafe fn from_raw(net: *mut kernel::bindings::net) -> Self {
-        // SAFETY: The caller holds a reference, so that another may be taken.
+        // SAFETY: The caller holds a reference, so another one may be taken.
         let net = unsafe { crate::bindings::get_net(net) };
         // INVARIANT: `get_net` took a reference and returned its argument, which is not NULL.
-        // SAFETY: As said.
+        // SAFETY: `get_net` returns its argument, which is not NULL.
         Self(unsafe { NonNull::new_unchecked(net) })
     }
 
-    /// Whether this is the first namespace.
+    /// Returns whether this is the initial namespace.
     pub(crate) fn is_init(&self) -> bool {
         ptr::eq(self.as_ptr(), &raw const kernel::bindings::init_net)
     }
 
-    /// Whether this is the namespace of the running task. Process context.
+    /// Returns whether this is the namespace of the current task. Process context.
     pub(crate) fn is_current(&self) -> bool {
         // SAFETY: The pointer is only compared.
         unsafe { crate::bindings::kofi_is_tasks_net(self.as_ptr()) }
     }
 
-    /// Whether an interface of it has this address. Process context.
+    /// Returns whether an interface of the namespace has `addr`. Process context.
     pub(crate) fn has_addr(&self, addr: &SockAddr) -> bool {
         let raw = addr.to_raw();
         // SAFETY: Both are valid during the call, which only reads the address.
         unsafe { crate::bindings::kofi_has_address(self.as_ptr(), raw.as_ptr()) }
     }
 
-    /// The namespace itself, valid as long as `self`.
+    /// Returns the namespace, valid as long as `self`.
     pub(crate) fn as_ptr(&self) -> *mut kernel::bindings::net {
         self.0.as_ptr()
     }
@@ -102,16 +102,16 @@ impl Eq for Net {}
 
 impl Drop for Net {
     fn drop(&mut self) {
-        // SAFETY: The reference that is given back is ours.
+        // SAFETY: `self` owns the reference that is dropped here.
         unsafe { crate::bindings::put_net(self.as_ptr()) };
     }
 }
 
-/// Bytes of a `struct sockaddr_in`.
+/// Size in bytes of a `struct sockaddr_in`.
 pub(crate) const SOCKADDR_IN_LEN: usize = 16;
-/// Bytes of a `struct sockaddr_in6`.
+/// Size in bytes of a `struct sockaddr_in6`.
 pub(crate) const SOCKADDR_IN6_LEN: usize = 28;
-/// Bytes of a `struct sockaddr_storage`, the largest socket address.
+/// Size in bytes of a `struct sockaddr_storage`, the largest socket address.
 pub(crate) const SOCKADDR_STORAGE_LEN: usize = 128;
 
 const AF_INET: u16 = kernel::bindings::AF_INET as u16;
@@ -119,13 +119,12 @@ const AF_INET6: u16 = kernel::bindings::AF_INET6 as u16;
 
 /// An IPv4 or IPv6 address with a port.
 ///
-/// It is only ever one of the two families that rdma_cm connects by: everything else is refused
-/// where the bytes come in.
+/// rdma_cm connects by no other family; [`Self::from_bytes`] rejects all others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SockAddr(SocketAddr);
 
 impl SockAddr {
-    /// An address of its parts. `scope` counts for IPv6 only.
+    /// Creates an address. `scope` is used for IPv6 only.
     pub(crate) fn new(ip: IpAddr, port: u16, scope: u32) -> Self {
         Self(match ip {
             IpAddr::V4(ip) => SocketAddr::V4(SocketAddrV4::new(ip, port)),
@@ -163,7 +162,8 @@ impl SockAddr {
     ///
     /// # Safety
     ///
-    /// `storage` is readable for [`SOCKADDR_STORAGE_LEN`] bytes, and nobody writes them meanwhile.
+    /// `storage` is readable for [`SOCKADDR_STORAGE_LEN`] bytes, which do not change during the
+    /// call.
     pub(crate) unsafe fn from_storage(
         storage: *const kernel::bindings::__kernel_sockaddr_storage,
     ) -> Result<Self> {
@@ -172,7 +172,7 @@ impl SockAddr {
         Self::from_bytes(bytes)
     }
 
-    /// The address as the C structure of its family.
+    /// Returns the C structure of the address.
     pub(crate) fn to_raw(self) -> RawSockAddr {
         let mut raw = RawSockAddr {
             bytes: [0; SOCKADDR_STORAGE_LEN],
@@ -196,17 +196,17 @@ impl SockAddr {
         raw
     }
 
-    /// The IP address.
+    /// Returns the IP address.
     pub(crate) fn ip(&self) -> IpAddr {
         self.0.ip()
     }
 
-    /// The port, in host byte order.
+    /// Returns the port, in host byte order.
     pub(crate) fn port(&self) -> u16 {
         self.0.port()
     }
 
-    /// The same address with another port.
+    /// Returns the address with another port.
     pub(crate) fn with_port(mut self, port: u16) -> Self {
         self.0.set_port(port);
         self
@@ -222,7 +222,7 @@ impl SockAddr {
         self
     }
 
-    /// The interface that an IPv6 link-local address belongs to; 0 for none.
+    /// Returns the interface index of an IPv6 link-local address; 0 for none.
     pub(crate) fn scope(&self) -> u32 {
         match self.0 {
             SocketAddr::V4(_) => 0,
@@ -230,12 +230,12 @@ impl SockAddr {
         }
     }
 
-    /// Whether this is an IPv6 address.
+    /// Returns whether this is an IPv6 address.
     pub(crate) fn is_ipv6(&self) -> bool {
         self.0.is_ipv6()
     }
 
-    /// Whether the IP address is the wildcard.
+    /// Returns whether the IP address is the wildcard.
     pub(crate) fn is_unspecified(&self) -> bool {
         self.0.ip().is_unspecified()
     }
@@ -254,13 +254,13 @@ impl From<SockAddr> for SocketAddr {
 }
 
 impl fmt::Display for SockAddr {
-    /// `10.0.0.1:7500`, `[fe80::1%2]:7500`.
+    /// Formats as `10.0.0.1:7500` or `[fe80::1%2]:7500`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         core::fmt::Display::fmt(&self.0, f)
     }
 }
 
-/// A socket address in the layout of C, with room for the largest.
+/// A socket address in C layout, with the size of the largest.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 pub(crate) struct RawSockAddr {
@@ -269,30 +269,30 @@ pub(crate) struct RawSockAddr {
 }
 
 impl RawSockAddr {
-    /// The address's own bytes, without the unused rest.
+    /// Returns the bytes of the address, without the unused rest.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or(&self.bytes)
     }
 
-    /// For functions that take a `struct sockaddr *` which they only read.
+    /// Returns a pointer for functions that only read a `struct sockaddr *`.
     pub(super) fn as_ptr(&self) -> *const kernel::bindings::sockaddr {
         self.bytes.as_ptr().cast()
     }
 
-    /// For functions that take a `struct sockaddr *`.
+    /// Returns a pointer for functions that take a mutable `struct sockaddr *`.
     pub(super) fn as_mut_ptr(&mut self) -> *mut kernel::bindings::sockaddr {
         self.bytes.as_mut_ptr().cast()
     }
 }
 
-/// `N` bytes of `bytes` from `at` on.
+/// Returns `N` bytes of `bytes` from offset `at`.
 fn read_field<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N]> {
     let end = at.checked_add(N).ok_or(EINVAL)?;
     let part = bytes.get(at..end).ok_or(EINVAL)?;
     part.try_into().map_err(|_| EINVAL)
 }
 
-/// Writes `value` into `bytes` from `at` on; what does not fit is left out.
+/// Writes `value` into `bytes` from offset `at`, cut at the end of `bytes`.
 fn write_field(bytes: &mut [u8; SOCKADDR_STORAGE_LEN], at: usize, value: &[u8]) {
     for (to, from) in bytes.iter_mut().skip(at).zip(value) {
         *to = *from;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work requests: what is posted to a queue pair.
+//! Work requests for the queues of a queue pair.
 //!
-//! A request borrows its list of pieces only until it is posted: drivers copy the list. The memory
-//! that the pieces name belongs to the operation until it completes, which no lifetime here says:
-//! posting is unsafe for that reason.
+//! A request borrows its scatter/gather list until it is posted, because drivers copy the list. The
+//! memory that the entries name belongs to the operation until it completes; no lifetime expresses
+//! that, so posting is unsafe.
 
 use super::mr::{
     Access,
@@ -20,25 +20,25 @@ use kernel::{
     prelude::*, //
 };
 
-/// A piece of local memory, as the device sees it.
+/// A scatter/gather entry: a range of local memory and its key.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct Sge(bindings::ib_sge);
 
 impl Sge {
-    /// `addr` is a DMA address, or a kernel address where the request is
+    /// Creates an entry. `addr` is a DMA address, or a kernel address if the request is
     /// [`SendFlag::Inline`].
     #[inline]
     pub(crate) const fn new(addr: u64, length: u32, lkey: u32) -> Self {
         Self(bindings::ib_sge { addr, length, lkey })
     }
 
-    /// How many bytes.
+    /// Returns the length in bytes.
     pub(super) const fn len(&self) -> u32 {
         self.0.length
     }
 
-    /// `length` bytes at `addr`, by the same key.
+    /// Sets the range to `length` bytes at `addr`; the key remains.
     #[inline(always)]
     pub(super) fn set_range(&mut self, addr: u64, length: u32) {
         self.0.addr = addr;
@@ -47,32 +47,33 @@ impl Sge {
 }
 
 impl_flags!(
-    /// How a send is done.
+    /// Flags of a send request.
     #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
     pub(crate) struct SendFlags(u32);
 
-    /// One aspect of how a send is done.
+    /// A flag of a send request.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) enum SendFlag {
-        /// Not before the reads and atomics posted before it are done.
+        /// Waits for the reads and atomics that were posted before.
         Fence = bindings::ib_send_flags_IB_SEND_FENCE as u32,
-        /// Its success is reported too.
+        /// Reports success too, not only errors.
         Signaled = bindings::ib_send_flags_IB_SEND_SIGNALED as u32,
-        /// It wakes a peer that is armed for solicited messages only.
+        /// Raises a solicited event at the peer.
         Solicited = bindings::ib_send_flags_IB_SEND_SOLICITED as u32,
-        /// The data is copied out of kernel addresses while posting.
+        /// Copies the data from kernel addresses while posting.
         Inline = bindings::ib_send_flags_IB_SEND_INLINE as u32,
     }
 );
 
-/// Memory of the peer's.
+/// A remote address with its remote key.
 #[derive(Clone, Copy)]
 pub(crate) struct RemoteAddr {
     pub(crate) addr: u64,
     pub(crate) rkey: u32,
 }
 
-/// Each begins with an `ib_send_wr`, whose opcode says which it is.
+/// Work request of any kind: each member begins with an `ib_send_wr`, whose opcode selects the
+/// member.
 #[repr(C)]
 union RawSendWr {
     send: bindings::ib_send_wr,
@@ -91,7 +92,7 @@ pub(crate) struct SendWr<'a> {
     _sges: PhantomData<&'a [Sge]>,
 }
 
-/// What all requests of the send queue have in common.
+/// Returns the fields common to all requests of the send queue.
 #[inline]
 fn send_wr_base(
     wr_id: u64,
@@ -126,21 +127,21 @@ impl<'a> SendWr<'a> {
         self
     }
 
-    /// A message.
+    /// Creates a send of a message.
     #[inline]
     pub(crate) fn send(wr_id: u64, sges: &'a [Sge], flags: SendFlags) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_SEND;
-        // INVARIANT: A send has no more than what all have.
+        // INVARIANT: A send has only the common fields.
         Self::wrap(RawSendWr {
             send: send_wr_base(wr_id, sges, opcode, flags),
         })
     }
 
-    /// A message with 32 bits beside it, in host byte order.
+    /// Creates a send of a message with immediate data `imm`, in host byte order.
     #[inline]
     pub(crate) fn send_with_imm(wr_id: u64, sges: &'a [Sge], imm: u32, flags: SendFlags) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_SEND_WITH_IMM;
-        // INVARIANT: A send has no more than what all have.
+        // INVARIANT: A send has only the common fields.
         Self::wrap(RawSendWr {
             send: send_wr_base(wr_id, sges, opcode, flags),
         })
@@ -170,7 +171,7 @@ impl<'a> SendWr<'a> {
         })
     }
 
-    /// Writes the pieces, one after the other, to the peer's memory.
+    /// Creates an RDMA write of the concatenated `sges`.
     #[inline]
     pub(crate) fn write(wr_id: u64, sges: &'a [Sge], remote: RemoteAddr, flags: SendFlags) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_RDMA_WRITE;
@@ -178,7 +179,8 @@ impl<'a> SendWr<'a> {
         unsafe { Self::rdma(wr_id, sges, remote, opcode, flags) }
     }
 
-    /// The same, and completes a receive of the peer's with `imm`, in host byte order.
+    /// Creates an RDMA write that also completes a receive of the peer with `imm`, in host byte
+    /// order.
     #[inline]
     pub(crate) fn write_with_imm(
         wr_id: u64,
@@ -192,7 +194,7 @@ impl<'a> SendWr<'a> {
         unsafe { Self::rdma(wr_id, sges, remote, opcode, flags) }.with_imm(imm)
     }
 
-    /// Reads the peer's memory into the pieces.
+    /// Creates an RDMA read into the concatenated `pieces`.
     #[inline]
     pub(crate) fn read(
         wr_id: u64,
@@ -233,7 +235,7 @@ impl<'a> SendWr<'a> {
         })
     }
 
-    /// Adds to 8 bytes of the peer's; what was there before comes into the one piece.
+    /// Creates an atomic addition to 8 bytes of the peer, whose old value is written to `sge`.
     #[inline]
     pub(crate) fn fetch_add(
         wr_id: u64,
@@ -247,8 +249,8 @@ impl<'a> SendWr<'a> {
         unsafe { Self::atomic(wr_id, sge, remote, opcode, (add, 0), flags) }
     }
 
-    /// Replaces 8 bytes of the peer's that equal `compare` by `swap`; what was there before comes
-    /// into the one piece.
+    /// Creates an atomic compare and swap of 8 bytes of the peer, whose old value is written to
+    /// `sge`.
     #[inline]
     pub(crate) fn cmp_swap(
         wr_id: u64,
@@ -263,11 +265,11 @@ impl<'a> SendWr<'a> {
         unsafe { Self::atomic(wr_id, sge, remote, opcode, (compare, swap), flags) }
     }
 
-    /// Makes what `mr` maps reachable by its key with these rights.
+    /// Creates a registration of `mr` with the given access.
     #[inline]
     pub(crate) fn reg_mr(wr_id: u64, mr: &'a FastMr, access: Access, flags: SendFlags) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_REG_MR;
-        // INVARIANT: This is the member of the opcode.
+        // INVARIANT: `reg` is the member of the opcode.
         Self::wrap(RawSendWr {
             reg: bindings::ib_reg_wr {
                 wr: send_wr_base(wr_id, &[], opcode, flags),
@@ -278,13 +280,13 @@ impl<'a> SendWr<'a> {
         })
     }
 
-    /// Takes a key back.
+    /// Creates a local invalidation of a remote key.
     #[inline]
     pub(crate) fn local_inv(wr_id: u64, rkey: u32, flags: SendFlags) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_LOCAL_INV;
         let mut send = send_wr_base(wr_id, &[], opcode, flags);
         send.ex.invalidate_rkey = rkey;
-        // INVARIANT: This is the member of the opcode.
+        // INVARIANT: `send` is the member of the opcode.
         Self::wrap(RawSendWr { send })
     }
 
@@ -302,7 +304,7 @@ pub(crate) struct RecvWr<'a> {
 }
 
 impl<'a> RecvWr<'a> {
-    /// Room for one message.
+    /// Creates a receive of one message.
     #[inline]
     pub(crate) fn new(wr_id: u64, sges: &'a [Sge]) -> Self {
         Self {

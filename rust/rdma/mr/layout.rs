@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How memory is cut into the pages of a memory region: arithmetic, without a device.
+//! Computation of the page list of a memory region, independent of a device.
 //!
-//! A region is a list of pages of one size, entered somewhere in the first and left somewhere in the
-//! last. What lies between two pieces of memory would be part of it: so pieces meet at the edges of
-//! pages, or they are one.
+//! A region is a list of pages of one size; it starts at an offset in the first page and ends in
+//! the last. A gap between two segments would be part of the region, so that segments meet at page
+//! boundaries or are merged into one.
 
 use kernel::prelude::*;
 
-/// The smallest page that any device is asked for.
+/// Smallest page size that is used, as a power of two.
 const MIN_PAGE_SHIFT: u32 = 12;
 
-/// The largest one: sizes are 32 bits.
+/// Largest page size, as a power of two: sizes are 32 bits.
 const MAX_PAGE_SHIFT: u32 = 31;
 
-/// Most bytes that all pages of a region have together. rxe keeps a list of the CPU's pages, 16
-/// bytes for each of 4 KiB, in one piece of memory, and the kernel has none of over 4 MiB.
+/// Limit of the bytes of all pages of a region. rxe keeps an array of the CPU's pages, 16 bytes per
+/// 4 KiB, in one allocation, and the kernel has none over 4 MiB.
 const MAX_REGION_BYTES: u64 = 1 << 30;
 
-/// Memory that is contiguous for the device.
+/// A range of DMA addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DmaSegment {
     pub(crate) addr: u64,
@@ -30,7 +30,7 @@ impl DmaSegment {
         self.addr.checked_add(self.len)
     }
 
-    /// Makes `next` part of this run, if it follows on it.
+    /// Appends `next` if it starts where this segment ends, and returns whether it did.
     pub(crate) fn try_merge(&mut self, next: &DmaSegment) -> bool {
         let follows = self.end() == Some(next.addr);
         if follows {
@@ -40,31 +40,31 @@ impl DmaSegment {
     }
 }
 
-/// What a device can list.
+/// Limits of a device's page lists.
 #[derive(Clone, Copy)]
 pub(super) struct PageListLimits {
-    /// Page sizes, a bit for each.
+    /// Bit mask of the supported page sizes.
     pub(super) page_size_cap: u64,
-    /// The longest list of pages.
+    /// Limit of the pages in a list.
     pub(super) max_pages: u32,
 }
 
-/// Pages for some memory.
+/// Page size and page count for some memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PageLayout {
     pub(super) page_size: u32,
-    /// How long the list of pages is.
+    /// Length of the page list.
     pub(super) pages: u32,
-    /// There are more pages than that.
+    /// Set when the memory has more pages than `pages`.
     pub(super) is_truncated: bool,
 }
 
 impl PageLayout {
-    /// The smallest pages with which the list holds all of `runs`, reached from the address `iova`
-    /// on. None if there are none.
+    /// Returns the layout with the smallest pages that holds all segments, accessed from the
+    /// address `iova`; `None` if there is no such layout.
     ///
-    /// When even the largest that fit the memory are too many, the list is as long as can be: siw,
-    /// which has only small pages, counts pieces in place of pages.
+    /// If even the largest usable pages are too many, the page list has its maximum length: siw,
+    /// which supports only small pages, counts segments instead of pages.
     pub(super) fn new(segments: &[DmaSegment], iova: u64, limits: PageListLimits) -> Option<Self> {
         if u32::try_from(segments.len()).ok()? > limits.max_pages {
             return None;
@@ -95,8 +95,8 @@ impl PageLayout {
     }
 }
 
-/// Whether runs meet at the edges of pages, and addresses have the same place in their page on both
-/// sides.
+/// Returns whether segments meet at page boundaries, and `iova` and the first segment have the same
+/// offset in their pages.
 fn fits_page_size(segments: &[DmaSegment], iova: u64, shift: u32) -> bool {
     let inner = |addr: u64| addr & ((1 << shift) - 1);
     let Some(first) = segments.first() else {
@@ -111,7 +111,8 @@ fn fits_page_size(segments: &[DmaSegment], iova: u64, shift: u32) -> bool {
             .all(|run| run.end().is_some_and(|end| inner(end) == 0))
 }
 
-/// How many pages the runs lie in; none when a run goes past the last address.
+/// Returns the number of pages that the segments cover; `None` when a segment exceeds the address
+/// space.
 fn count_pages(segments: &[DmaSegment], shift: u32) -> Option<u64> {
     segments.iter().try_fold(0_u64, |pages, run| {
         let last = run.end()?.checked_sub(1)?;
@@ -127,13 +128,13 @@ mod tests {
     const K: u64 = 1024;
     const M: u64 = 1024 * K;
 
-    /// Like rxe.
+    /// Limits of rxe.
     const MANY: PageListLimits = PageListLimits {
         page_size_cap: 0xffff_f000,
         max_pages: 512,
     };
 
-    /// Like siw.
+    /// Limits of siw.
     const SMALL: PageListLimits = PageListLimits {
         page_size_cap: 0x1000,
         max_pages: 256,
@@ -224,7 +225,8 @@ mod tests {
 
     #[test]
     fn no_page_reaches_between_the_runs() {
-        // Whatever is chosen, what the pages have in all is the runs, but for the two ends.
+        // For any page size, the pages cover the runs and, at both ends, less than one page beyond
+        // them.
         for shift in 12..20 {
             for len in [1, 4 * K - 1, 4 * K, 12 * K, 64 * K, M] {
                 let runs = [run(M << 4, 1 << shift), run(M << 8, len)];
