@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `/dev/kofi`: what processes ask of the module.
+//! The misc device `/dev/kofi`: requests of processes.
 //!
-//! `include/uapi/linux/kofi.h` says what there is. Nothing that comes from a process is followed or
-//! believed before it has been looked at: see [`argument`].
+//! `include/uapi/linux/kofi.h` defines the interface. Data and pointers of a process are checked
+//! before use: see [`ioctl_arg`].
 
 mod debugfs;
 mod info;
@@ -44,17 +44,17 @@ use test::Test;
 
 pub(crate) use debugfs::Debugfs;
 
-/// A file that a process has open.
+/// An open file of the device.
 #[pin_data]
 pub(crate) struct Client {
-    /// That of the task which opened it.
+    /// The network namespace of the task that opened the file.
     net: ARef<Namespace>,
-    /// The last one that was started.
+    /// The test that was started last.
     #[pin]
     test: Mutex<Option<Test>>,
 }
 
-/// The device, as long as this lives.
+/// Registers the device, until the result is dropped.
 pub(crate) fn register() -> impl PinInit<MiscDeviceRegistration<Client>, Error> {
     register_misc_device(MiscDeviceOptions { name: c"kofi" })
 }
@@ -110,7 +110,8 @@ fn version(version: &mut kofi_version) -> Result {
     Ok(())
 }
 
-/// What a process is told of a fabric call that failed: errnos from 256 on mean nothing to it.
+/// Converts the error of a fabric call to an errno for a process: codes from 256 on are not errnos of
+/// which are not errnos of Linux.
 fn refusal(errno: Errno) -> Error {
     match errno {
         Errno::EBADFLAGS => EINVAL,

@@ -26,7 +26,7 @@ module! {
     license: "GPL",
 }
 
-/// Every provider, in the order of preference.
+/// Providers in the order of preference.
 static PROVIDERS: [&dyn fi::provider::Provider; 4] = [
     &prov::verbs::Verbs,
     &DATAGRAMS,
@@ -34,14 +34,15 @@ static PROVIDERS: [&dyn fi::provider::Provider; 4] = [
     &LOOP_DATAGRAMS,
 ];
 
-/// Datagrams over verbs, by the name that user-space libfabric has for them; on one machine, over loop.
+/// Provider of datagrams over verbs, with the name of user-space libfabric; peers on the same host
+/// are reached by loop.
 static DATAGRAMS: prov::rdm::Rdm =
     prov::rdm::Rdm::over(&prov::verbs::Verbs, c"verbs;ofi_rxm").beside_loop();
 
-/// Datagrams on one machine.
+/// Provider of datagrams over loop, for peers on the same host.
 static LOOP_DATAGRAMS: prov::rdm::Rdm = prov::rdm::Rdm::over(&prov::r#loop::Loop, c"loop;ofi_rxm");
 
-/// The same, as the C API sees them.
+/// Operation tables of the providers for the C API, in the order of `PROVIDERS`.
 static FACES: [capi::ops_tables::ProviderOps; 4] = [
     capi::ops_tables::ProviderOps::new::<prov::verbs::Verbs>(&prov::verbs::Verbs),
     capi::ops_tables::ProviderOps::new::<prov::rdm::Rdm>(&DATAGRAMS),
@@ -65,7 +66,7 @@ impl capi::ops_tables::ProviderTypes for prov::rdm::Rdm {
 ///
 /// # Errors
 ///
-/// Those of [`fi::info::getinfo`].
+/// Errors of [`fi::info::getinfo`].
 pub fn getinfo(
     _here: abi::context::ProcessContext,
     query: &fi::info::Query<'_>,
@@ -74,7 +75,7 @@ pub fn getinfo(
     fi::info::getinfo(&PROVIDERS, abi::VERSION, flags, query, None)
 }
 
-/// `fi_getinfo()` for Rust consumers, restricted to what can be opened from an open fabric, or in an open domain.
+/// `fi_getinfo()` for Rust consumers, restricted to interfaces within an open fabric or domain.
 ///
 /// # Errors
 ///
@@ -93,7 +94,8 @@ pub fn getinfo_within(
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for an info of another namespace, -FI_ENODATA when no provider has it, -FI_ENOMEM.
+/// -FI_EINVAL for an info of another namespace, -FI_ENODATA when no provider has the name,
+/// -FI_ENOMEM.
 pub fn fabric<M: ModuleMetadata>(
     here: abi::context::ProcessContext,
     info: &abi::info::Info,
@@ -101,7 +103,8 @@ pub fn fabric<M: ModuleMetadata>(
     fabric_in::<M>(here, info, Namespace::init())
 }
 
-/// Opens the fabric of an `info` that [`getinfo`] found in a network namespace; otherwise as [`fabric`].
+/// Opens the fabric of an `info` that [`getinfo`] returned for a network namespace; otherwise as
+/// [`fabric`].
 ///
 /// The fabric holds a reference on the namespace until it is closed.
 ///
@@ -143,7 +146,7 @@ impl capi::ops_tables::ProviderTypes for prov::r#loop::Loop {
     type SharedReceive = prov::r#loop::data_path::SharedReceive;
 }
 
-/// Reports the owners of open objects.
+/// Reports the owners of objects that delay a device's removal.
 struct Users;
 
 impl rdma::device::RemovalReport for Users {
@@ -160,7 +163,7 @@ struct Kofi {
     #[pin]
     _devices: rdma::device::Registration<Users>,
     _lingerers: prov::verbs::LingeringIds,
-    /// Behind the devices: what is on its way ends with those.
+    /// Dropped after the devices, whose removal ends all deferred work.
     _handlers: abi::context::Handlers,
     _registry: abi::registry::Registry,
 }

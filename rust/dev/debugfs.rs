@@ -19,7 +19,7 @@ use kernel::{
     seq_print, //
 };
 
-/// Limit of the objects printed: the oldest ones.
+/// Limit of the printed objects, of which the oldest are printed.
 const MAX_OBJECTS: usize = 1 << 12;
 
 extern "C" {
@@ -31,10 +31,11 @@ extern "C" {
 pub(crate) struct Debugfs(());
 
 impl Debugfs {
-    /// Creates the file, for the module's initialisation. Without debugfs there is none, which is no error.
+    /// Creates the file at the module's initialisation. A kernel without debugfs has no file, which
+    /// is not an error.
     pub(crate) fn new() -> Self {
-        // SAFETY: The module's initialisation may sleep, and calls this once. `Drop` removes the file before
-        // the module is gone.
+        // SAFETY: The module's initialisation may sleep, and calls this once. `Drop` removes the
+        // file before the module is unloaded.
         unsafe { kofi_debugfs_create() };
         Self(())
     }
@@ -42,7 +43,7 @@ impl Debugfs {
 
 impl Drop for Debugfs {
     fn drop(&mut self) {
-        // SAFETY: `new` has created the file, and the end of the module may sleep.
+        // SAFETY: `new` has created the file, and the module's exit may sleep.
         unsafe { kofi_debugfs_remove() };
     }
 }
@@ -59,7 +60,7 @@ unsafe extern "C" fn kofi_print_objects(m: NonNull<seq_file>) {
     seq_print!(m, "{}", Objects);
 }
 
-/// The open objects of all network namespaces, a line each.
+/// The open objects of all network namespaces, one per line.
 struct Objects;
 
 impl Display for Objects {
@@ -81,7 +82,7 @@ impl Display for Objects {
     }
 }
 
-/// One object on a line: what it is, whose, how it is, what it has.
+/// Prints an object as a line: kind, id, name and addresses, owner, state and values.
 fn line(object: &kofi_object, depth: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for _ in 0..depth {
         f.write_str("  ")?;
@@ -109,15 +110,15 @@ fn line(object: &kofi_object, depth: usize, f: &mut fmt::Formatter<'_>) -> fmt::
     f.write_str("\n")
 }
 
-/// The text in a field, if there is any.
+/// Returns the text of a field, or `None` if it is empty.
 fn text_of(field: &[u8]) -> Option<&str> {
     let text = CStr::from_bytes_until_nul(field).ok()?.to_str().ok()?;
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// How objects, sorted by their numbers, stand below each other, by their places.
+/// The tree of objects, which are sorted by id; objects are referred to by index.
 struct Links {
-    /// For each the first that stands below it, and the next one beside it.
+    /// The first child and the next sibling of each object.
     links: KVVec<[Option<u32>; 2]>,
     first: Option<u32>,
 }
@@ -138,13 +139,13 @@ impl Links {
         Ok(Self { links, first })
     }
 
-    /// Calls `visit` for each object, behind the one it stands below, with how many those are.
+    /// Calls `visit` for each object, after its parent, with its depth.
     fn walk<'a>(
         &self,
         objects: &'a [kofi_object],
         mut visit: impl FnMut(&'a kofi_object, usize) -> fmt::Result,
     ) -> fmt::Result {
-        // None stands deeper than a set of addresses.
+        // The deepest objects are address vector sets.
         let mut above: [Option<u32>; 4] = [None; 4];
         let (mut depth, mut at) = (0, self.first);
         loop {
@@ -179,7 +180,7 @@ impl Links {
 mod tests {
     use super::*;
 
-    /// Objects with these numbers below these.
+    /// Returns objects with these ids and parents.
     fn objects(ids: &[(u64, u64)]) -> Result<KVVec<kofi_object>> {
         let mut objects = KVVec::new();
         for &(id, parent) in ids {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What can be opened: `fi_getinfo()` for processes.
+//! Interfaces that a process can open: `fi_getinfo()` for processes.
 
 use super::{
     ioctl_arg::{
@@ -30,15 +30,15 @@ use crate::{
 use core::net::SocketAddr;
 use kernel::prelude::*;
 
-/// Bytes of an offer in the first version of the interface.
+/// Size in bytes of an element in the first version of the interface.
 const FIRST_OFFER: usize = 744;
 
-/// KOFI_IOC_INFO. May sleep.
+/// Handles `KOFI_IOC_INFO`. May sleep.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a string without an end, and for a size that no offer has; `ENODATA`; `EFAULT`; those of
-/// `fi_getinfo()`.
+/// `EINVAL` for a string without a NUL and for an invalid element size; `ENODATA`; `EFAULT`; errors
+/// of `fi_getinfo()`.
 pub(super) fn list(client: &Client, query: &mut kofi_info) -> Result {
     let (room, size) = (query.count as usize, query.offer_size as usize);
     let mut writer = structs(query.offers, room, size, FIRST_OFFER)?;
@@ -61,7 +61,7 @@ pub(super) fn list(client: &Client, query: &mut kofi_info) -> Result {
     Ok(())
 }
 
-/// What is asked for.
+/// Returns the hints of the request.
 fn hints(query: &kofi_info) -> Result<KBox<Info>> {
     let mut hints = Info::new()?;
     hints.set_caps(query.caps);
@@ -86,7 +86,7 @@ fn hints(query: &kofi_info) -> Result<KBox<Info>> {
     Ok(hints)
 }
 
-/// An info as one struct. What has no attributes has zeroes.
+/// Copies an info into one struct. Attributes that the info does not have are zero.
 fn flat(info: &Info) -> Result<KBox<kofi_offer>> {
     let mut offer: KBox<kofi_offer> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL_ACCOUNT)?;
     offer.caps = info.caps();
@@ -120,7 +120,7 @@ fn flat(info: &Info) -> Result<KBox<kofi_offer>> {
 
 fn set_address(field: &mut [u8], addr: Option<&SocketAddr>) {
     match addr {
-        // With its end, which it has in the field as well.
+        // The NUL is stripped, because `set_string` adds one.
         Some(addr) => with_bytes(abi::FI_ADDR_STR, addr, |text| {
             set_string(field, text.strip_suffix(b"\0"))
         }),

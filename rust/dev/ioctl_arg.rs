@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Structs of a process, which may be older or newer than ours, and strings in them.
+//! Structs of a process, which may be of an older or newer version of the interface, and their
+//! strings.
 
 use crate::{
     abi::uapi::{
@@ -18,15 +19,15 @@ use kernel::{
     },
 };
 
-/// No struct is larger, nor will be.
+/// Limit of the size of a struct, in all future versions too.
 const MOST: usize = 1 << 12;
 
-/// Reads the struct at `at`, has it answered and writes it back, as far as the caller knows it.
+/// Reads the struct at `at`, calls `answer` on it, and writes back the part that the caller knows.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a size below the first version's, `E2BIG` for one beyond ours with anything there,
-/// `EOPNOTSUPP` for unknown flags, `EFAULT`, `ENOMEM`; what `answer` says.
+/// `EINVAL` for a size below the first version's, `E2BIG` for nonzero bytes beyond the known struct
+/// or a size above `MOST`, `EOPNOTSUPP` for unknown flags, `EFAULT`, `ENOMEM`; errors of `answer`.
 pub(super) fn exchange<T: Argument>(
     at: UserPtr,
     answer: impl FnOnce(&mut T) -> Result,
@@ -60,12 +61,12 @@ pub(super) fn exchange<T: Argument>(
     Ok(0)
 }
 
-/// Where to write up to `count` structs, for each of which the caller has `size` bytes at `at`; the first
-/// version had `first`.
+/// Returns a writer for up to `count` structs of `size` bytes at `at`; `first` is the size in the
+/// first version.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a size that no such struct has, `EFAULT`.
+/// `EINVAL` for an invalid size, `EFAULT`.
 pub(super) fn structs(at: u64, count: usize, size: usize, first: usize) -> Result<UserSliceWriter> {
     if count > 0 && !(first..=MOST).contains(&size) {
         return Err(EINVAL);
@@ -74,17 +75,17 @@ pub(super) fn structs(at: u64, count: usize, size: usize, first: usize) -> Resul
     writer(at, bytes)
 }
 
-/// Where to write so many bytes, at an address as it stands in a struct: 64 bits for all processes.
+/// Returns a writer for `bytes` bytes at `at`, an address as 64 bits for all processes.
 ///
 /// # Errors
 ///
-/// `EFAULT` for one that this kernel does not have.
+/// `EFAULT` for an address that this kernel cannot represent.
 fn writer(at: u64, bytes: usize) -> Result<UserSliceWriter> {
     let at = usize::try_from(at).map_err(|_| EFAULT)?;
     Ok(UserSlice::new(UserPtr::from_addr(at), bytes).writer())
 }
 
-/// Writes a struct where the caller has `room` bytes for it: cut, or with zeroes behind it.
+/// Writes a struct to `room` bytes: truncated, or padded with zeroes.
 ///
 /// # Errors
 ///
@@ -102,7 +103,7 @@ pub(super) fn put<T: Plain>(writer: &mut UserSliceWriter, value: &T, room: usize
     Ok(())
 }
 
-/// Writes numbers to an array of the caller's.
+/// Writes numbers to an array of the process.
 ///
 /// # Errors
 ///
@@ -116,17 +117,17 @@ pub(super) fn put_array(at: u64, numbers: impl Iterator<Item = u64> + Clone) -> 
     Ok(())
 }
 
-/// The string in a field; none where it is empty.
+/// Returns the string in a field, or `None` if it is empty.
 ///
 /// # Errors
 ///
-/// `EINVAL` where it does not end in the field.
+/// `EINVAL` for a field without a NUL.
 pub(super) fn string(field: &[u8]) -> Result<Option<&CStr>> {
     let text = CStr::from_bytes_until_nul(field).map_err(|_| EINVAL)?;
     Ok(Some(text).filter(|text| !text.is_empty()))
 }
 
-/// Writes a string into a field, cut where it does not fit.
+/// Writes a string to a field, truncated to fit, and fills the rest with NULs.
 pub(super) fn set_string(field: &mut [u8], text: Option<&[u8]>) {
     let text = text.unwrap_or(b"");
     let Some(room) = field.len().checked_sub(1) else {
@@ -157,7 +158,7 @@ mod tests {
         }
         for size in [0, 1, 743, MOST + 1, usize::MAX] {
             assert!(structs(0, 16, size, 744).is_err_and(|error| error == EINVAL));
-            // Who asks for their number alone need not say how large they are.
+            // A request for the count alone need not give a valid element size.
             assert!(structs(0, 0, size, 744).is_ok());
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is open: objects for processes.
+//! Open objects: lists for processes.
 
 use super::{
     ioctl_arg::{
@@ -16,14 +16,14 @@ use crate::abi::{
 };
 use kernel::prelude::*;
 
-/// Bytes of an object in the first version of the interface.
+/// Size in bytes of an object in the first version of the interface.
 const FIRST_OBJECT: usize = 736;
 
-/// KOFI_IOC_OBJECTS. May sleep.
+/// Handles `KOFI_IOC_OBJECTS`. May sleep.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a size that no object has; `EFAULT`, `ENOMEM`.
+/// `EINVAL` for an invalid element size; `EFAULT`, `ENOMEM`.
 pub(super) fn list(client: &Client, asked: &mut kofi_objects) -> Result {
     let (room, size) = (asked.count as usize, asked.object_size as usize);
     let mut writer = structs(asked.objects, room, size, FIRST_OBJECT)?;
@@ -39,18 +39,18 @@ pub(super) fn list(client: &Client, asked: &mut kofi_objects) -> Result {
     Ok(())
 }
 
-/// Bytes of an address in the first version of the interface.
+/// Size in bytes of an address in the first version of the interface.
 const FIRST_ADDRESS: usize = 120;
 
-/// Addresses that are looked at together.
+/// Batch size: addresses that are read at a time.
 const ADDRESSES: usize = 32;
 
-/// KOFI_IOC_ADDRESSES. May sleep.
+/// Handles `KOFI_IOC_ADDRESSES`. May sleep.
 ///
 /// # Errors
 ///
-/// `ENOENT` where there is no such object, `EINVAL` for another kind and for a size that no address has;
-/// `EFAULT`, `ENOMEM`.
+/// `ENOENT` if there is no such object, `EINVAL` for another kind of object and for an invalid
+/// element size; `EFAULT`, `ENOMEM`.
 pub(super) fn addresses(client: &Client, asked: &mut kofi_addresses) -> Result {
     let (room, size) = (asked.count as usize, asked.address_size as usize);
     let mut writer = structs(asked.addresses, room, size, FIRST_ADDRESS)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Numbers in words: `fi_tostr()` and `fi_strerror()` for processes.
+//! Text of numbers: `fi_tostr()` and `fi_strerror()` for processes.
 
 use super::ioctl_arg::set_string;
 use crate::{
@@ -24,11 +24,11 @@ use kernel::{
     prelude::*, //
 };
 
-/// KOFI_IOC_TEXT.
+/// Handles `KOFI_IOC_TEXT`.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a type that there is not, `EOPNOTSUPP` where what is reserved is not 0.
+/// `EINVAL` for an unknown type, `EOPNOTSUPP` for a nonzero reserved field.
 pub(super) fn describe(number: &mut kofi_text) -> Result {
     if number.reserved != 0 {
         return Err(EOPNOTSUPP);
@@ -48,7 +48,7 @@ pub(super) fn describe(number: &mut kofi_text) -> Result {
         abi::KOFI_TEXT_AV_TYPE => abi::FI_TYPE_AV_TYPE,
         abi::KOFI_TEXT_ATOMIC_OP => abi::FI_TYPE_ATOMIC_OP,
         abi::KOFI_TEXT_DATATYPE => abi::FI_TYPE_ATOMIC_TYPE,
-        // `fi_tostr()` has no type for these alone.
+        // `fi_tostr()` has no types for these four.
         abi::KOFI_TEXT_RESOURCE_MGMT => return name(number, &enum_names::RESOURCE_MGMT),
         abi::KOFI_TEXT_OBJECT => return name(number, &enum_names::OBJECT),
         abi::KOFI_TEXT_STATE => return name(number, &enum_names::STATE),
@@ -64,7 +64,7 @@ pub(super) fn describe(number: &mut kofi_text) -> Result {
     Ok(())
 }
 
-/// The name of a value, or that it has none.
+/// Writes the name of a value, or a text for an unnamed value.
 fn name(number: &mut kofi_text, names: &'static EnumNames) -> Result {
     let value = u32::try_from(number.value).unwrap_or(u32::MAX);
     let mut text = Text::new(&mut number.text);

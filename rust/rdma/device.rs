@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RDMA devices: what they can do, who uses them, and how they go away.
+//! RDMA devices: attributes, references and removal.
 //!
-//! A [`Device`] is a description that may outlive the hardware. The hardware itself is reached
-//! through a [`DeviceRef`], and the RDMA core does not get the device back before the last of them is
-//! dropped. `Device::users` guards their number, `Device::watchers` who is told.
+//! A [`Device`] may outlive the hardware. A [`DeviceRef`] gives access to the hardware, and delays
+//! the removal by the RDMA core until the last one is dropped. `Device::users` guards the count of
+//! references, `Device::notifiers` the registered notifiers.
 
 #[allow(unused_imports)]
 pub(crate) use super::ib_client::{
@@ -51,7 +51,7 @@ use kernel::{
     types::Opaque, //
 };
 
-/// A device's name has at most this many bytes, the terminating NUL among them.
+/// Size in bytes of a device's name, including the NUL.
 pub(crate) const NAME_SIZE: usize = bindings::IB_DEVICE_NAME_MAX as usize;
 
 /// Delay before the first report about the removal of a device that is still in use.
@@ -62,17 +62,19 @@ const REPORT_INTERVAL_MS: u32 = 60_000;
 
 /// Logs the owners that delay the removal of a device.
 pub(crate) trait RemovalReport: 'static {
-    /// Logs the owners of objects on the device of that name; false if there are none. May sleep.
+    /// Logs the owners of objects on the device with this name, and returns false if there are
+    /// none. May sleep.
     fn log_owners(device: &CStr) -> bool;
 }
 
-/// A device that kernel code may use, or might have used before it went away.
+/// A device that kernel code may use until it is removed.
 ///
 /// # Invariants
 ///
-/// - `raw` is registered with the RDMA core as long as `users.count` is not 0, or `users.gone` is
-///   not set.
-/// - `users.count` is the number of [`DeviceRef`]s; none is added once `users.gone` is set.
+/// - `raw` is registered with the RDMA core while `users.count` is not 0 or `users.gone` is not
+/// set.
+/// - `users.count` is the number of [`DeviceRef`]s; once `users.gone` is set, [`Self::try_get`]
+/// adds none.
 #[pin_data]
 pub(crate) struct Device {
     raw: NonNull<bindings::ib_device>,
@@ -102,22 +104,22 @@ struct DeviceUsers {
     gone: bool,
 }
 
-// SAFETY: The core's device has its own locks, and ours guard the rest.
+// SAFETY: The core's device has its own locks, and the locks of this struct guard the other fields.
 unsafe impl Send for Device {}
 
 // SAFETY: As above.
 unsafe impl Sync for Device {}
 
 impl Device {
-    /// Describes the device at `raw`.
+    /// Creates the object for the device at `raw`.
     ///
     /// # Safety
     ///
-    /// `raw` is registered with the RDMA core, and stays so until [`Device::retire`] has returned.
+    /// `raw` is registered with the RDMA core, and remains so until [`Device::run_down`] returns.
     pub(super) unsafe fn new(raw: *mut bindings::ib_device) -> Result<Arc<Self>> {
         let raw = NonNull::new(raw).ok_or(EINVAL)?;
         let ptr = raw.as_ptr();
-        // SAFETY: A registered device does not change any of these.
+        // SAFETY: These fields of a registered device do not change.
         let (index, node_type, guid) =
             unsafe { ((*ptr).index, (*ptr).node_type, (*ptr).node_guid) };
         // SAFETY: `ptr` is a registered device.
@@ -126,7 +128,7 @@ impl Device {
         let last = unsafe { bindings::rdma_end_port(ptr) };
 
         Arc::pin_init(
-            // INVARIANT: `raw` is registered, nobody uses it yet, and it is not gone.
+            // INVARIANT: `raw` is registered, `count` is 0, and `gone` is not set.
             pin_init!(Self {
                 raw,
                 index,
@@ -134,7 +136,7 @@ impl Device {
                 node_guid: u64::from_be(guid),
                 // SAFETY: `ptr` is a registered device.
                 virt_dma: unsafe { bindings::ib_uses_virt_dma(ptr) },
-                // SAFETY: As above; what the driver does is there before it is registered.
+                // SAFETY: As above; the driver's operations are set before the registration.
                 is_siw: unsafe { (*ptr).ops.driver_id }
                     == bindings::rdma_driver_id_RDMA_DRIVER_SIW,
                 // SAFETY: As above.
@@ -149,7 +151,7 @@ impl Device {
                 name <- new_spinlock_irq!(unsafe { read_name(ptr) }),
                 users <- new_spinlock!(DeviceUsers { count: 0, gone: false }),
                 idle <- Opaque::ffi_init(|slot| {
-                    // SAFETY: `slot` is memory for a completion, which stays where it is.
+                    // SAFETY: `slot` is memory for a completion, and pinned.
                     unsafe { kernel::bindings::init_completion(slot) }
                 }),
                 notifiers <- new_mutex!(RemovalNotifiers::default()),
@@ -159,66 +161,67 @@ impl Device {
         )
     }
 
-    /// Whether this is the core's device at `raw`.
+    /// Returns whether this object is for the core's device at `raw`.
     pub(crate) fn wraps(&self, raw: *const bindings::ib_device) -> bool {
         core::ptr::eq(self.raw.as_ptr(), raw)
     }
 
-    /// The name of this moment: an administrator may change it. Any context.
+    /// Returns the current name, which an administrator may change. Any context.
     pub(crate) fn name(&self) -> CStrBuf<NAME_SIZE> {
         *self.name.lock()
     }
 
-    /// The kernel's number of this device, which no other has at the same time.
+    /// Returns the kernel's index of the device, unique among present devices.
     pub(crate) fn index(&self) -> u32 {
         self.index
     }
 
-    /// What the device can do.
+    /// Returns the attributes of the device.
     pub(crate) fn attributes(&self) -> &DeviceAttr {
         &self.attributes
     }
 
-    /// What the device speaks on the wire.
+    /// Returns the transport protocol of the device.
     pub(crate) fn protocol(&self) -> Protocol {
         self.protocol
     }
 
-    /// Whether the driver is siw, whose peers need [`super::nudge`].
+    /// Returns whether the driver is siw, whose peers need [`super::siw_kick`].
     pub(crate) fn is_siw(&self) -> bool {
         self.is_siw
     }
 
-    /// Whether the driver is rxe.
+    /// Returns whether the driver is rxe.
     pub(crate) fn is_rxe(&self) -> bool {
         self.is_rxe
     }
 
-    /// `RDMA_NODE_*`: what rdma_cm tells iWARP from the others by.
+    /// Returns the node type, `RDMA_NODE_*`, by which rdma_cm distinguishes iWARP from other
+    /// devices.
     pub(crate) fn node_type(&self) -> u8 {
         self.node_type
     }
 
-    /// The globally unique identifier of the adapter, in host byte order.
+    /// Returns the globally unique identifier of the adapter, in host byte order.
     pub(crate) fn node_guid(&self) -> u64 {
         self.node_guid
     }
 
-    /// Whether the driver takes kernel addresses where others take DMA addresses.
+    /// Returns whether the driver uses kernel addresses in place of DMA addresses.
     pub(crate) fn uses_virt_dma(&self) -> bool {
         self.virt_dma
     }
 
-    /// The numbers of the device's ports.
+    /// Returns the port numbers of the device.
     pub(crate) fn ports(&self) -> core::ops::RangeInclusive<u32> {
         self.ports.0..=self.ports.1
     }
 
-    /// Starts to use the device, which then does not go away until the result is dropped.
+    /// Takes a reference, which delays the removal of the device until it is dropped.
     ///
     /// # Errors
     ///
-    /// `ENODEV` when it is going away already.
+    /// `ENODEV` when the device is being removed.
     pub(crate) fn try_get(self: &Arc<Self>) -> Result<DeviceRef> {
         let mut users = self.users.lock();
         if users.gone {
@@ -226,27 +229,27 @@ impl Device {
         }
         users.count += 1;
         drop(users);
-        // INVARIANT: The device is not gone, and this use has been counted.
+        // INVARIANT: `gone` was not set under the lock, and the reference is counted.
         Ok(DeviceRef(self.clone()))
     }
 
-    /// Whether the device is going away, or has gone.
+    /// Returns whether the removal of the device has begun.
     pub(crate) fn is_gone(&self) -> bool {
         self.users.lock().gone
     }
 
-    /// Has `watcher` called when the device goes away, until the result is dropped.
+    /// Registers `watcher` for the removal of the device, until the result is dropped.
     ///
     /// # Errors
     ///
-    /// `ENODEV` when it is going away already, `ENOMEM`.
+    /// `ENODEV` when the device is being removed, `ENOMEM`.
     pub(crate) fn register_notifier(
         self: &Arc<Self>,
         watcher: Arc<dyn RemovalNotifier>,
     ) -> Result<NotifierRegistration> {
         let mut notifiers = self.notifiers.lock();
-        // `retire` sets `gone` before it takes this lock for the first time: whoever is added
-        // here is called.
+        // `run_down` sets `gone` before it first takes this lock, so a notifier that is added here
+        // is called.
         if self.is_gone() {
             return Err(ENODEV);
         }
@@ -260,16 +263,16 @@ impl Device {
         })
     }
 
-    /// Takes the new name from the core.
+    /// Reads the new name of the device from the core.
     pub(super) fn rename(&self) {
-        // SAFETY: The core calls us with a device that it has not removed yet, and holds the lock
-        // under which names change.
+        // SAFETY: The core calls this for a device that it has not removed yet, and holds the lock
+        // that guards names.
         let name = unsafe { read_name(self.raw.as_ptr()) };
         *self.name.lock() = name;
     }
 
-    /// Refuses new users, notifies the watchers, and waits until the last user has left. Reports from
-    /// time to time which owners are waited for.
+    /// Prevents new references, calls the notifiers, and waits until the last reference is dropped.
+    /// Logs the owners that delay it, periodically.
     pub(super) fn run_down<R: RemovalReport>(&self) {
         let busy = {
             let mut users = self.users.lock();
@@ -281,7 +284,8 @@ impl Device {
             return;
         }
         let mut wait = REPORT_DELAY_MS;
-        // SAFETY: `idle` was initialised with the device. The last `DeviceRef` completes it.
+        // SAFETY: `idle` was initialised with the device. The drop of the last `DeviceRef`
+        // completes it.
         while unsafe {
             kernel::bindings::wait_for_completion_timeout(self.idle.get(), msecs_to_jiffies(wait))
         } == 0
@@ -317,82 +321,85 @@ impl Device {
 
 /// # Safety
 ///
-/// `raw` is a registered device whose name does not change meanwhile.
+/// `raw` is a registered device whose name does not change during the call.
 unsafe fn read_name(raw: *mut bindings::ib_device) -> CStrBuf<NAME_SIZE> {
     // SAFETY: By this function's contract.
     CStrBuf::new(unsafe { &(*raw).name })
 }
 
-/// The right to use a device: as long as there is one, the device stays.
+/// A reference that keeps a device registered.
 ///
 /// # Invariants
 ///
-/// It is counted in the device's `users`.
+/// The reference is counted in the device's `users`.
 pub(crate) struct DeviceRef(Arc<Device>);
 
 impl DeviceRef {
-    /// The core's device, valid as long as `self`.
+    /// Returns the core's device, valid as long as `self`.
     #[inline]
     pub(super) fn raw(&self) -> *mut bindings::ib_device {
         self.0.raw.as_ptr()
     }
 
-    /// The description, which may outlive this use.
+    /// Returns the device object, which may outlive this reference.
     pub(crate) fn device(&self) -> &Arc<Device> {
         &self.0
     }
 
-    /// The state of a port at this moment. May sleep.
+    /// Queries the attributes of a port. May sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a port that the device does not have, else the driver's.
+    /// `EINVAL` for a port that the device does not have, otherwise the driver's errors.
     pub(crate) fn port(&self, port: u32) -> Result<PortAttr> {
         let mut attr: bindings::ib_port_attr = pin_init::zeroed();
-        // SAFETY: By the invariant the device is registered; `attr` is written only.
+        // SAFETY: By the invariant the device is registered; `attr` is only written.
         to_result(unsafe { bindings::ib_query_port(self.raw(), port, &mut attr) })?;
         Ok(PortAttr::new(&attr))
     }
 
-    /// Whether the device may be used from within a network namespace. Any context.
+    /// Returns whether the device may be used in the network namespace. Any context.
     pub(crate) fn is_accessible_in(&self, net: &Net) -> bool {
-        // SAFETY: By the invariant the device is registered; the namespace is held by `net`.
+        // SAFETY: By the invariant the device is registered; `net` holds the namespace.
         unsafe { bindings::rdma_dev_access_netns(self.raw(), net.as_ptr()) }
     }
 
-    /// Whether connections can be made there from within a network namespace. Any context.
+    /// Returns whether connections can be established in the network namespace. Any context.
     ///
-    /// siw opens its sockets in the namespace of the task that asks it (`siw_connect()`,
-    /// `siw_create_listen()`), whatever rdma_cm's id says, and rdma_cm asks from a kernel thread.
+    /// siw opens its sockets in the namespace of the calling task (`siw_connect()`,
+    /// `siw_create_listen()`), not in that of the rdma_cm id, and rdma_cm calls it from a kernel
+    /// thread.
     pub(crate) fn can_connect_in(&self, net: &Net) -> bool {
         self.is_accessible_in(net) && (!self.is_socket_based() || net.is_init())
     }
 
-    /// Whether this task can listen on it in a namespace: with siw, only in its own.
+    /// Returns whether the current task can listen in the namespace; with siw, only in its own.
     pub(crate) fn can_listen_in(&self, net: &Net) -> bool {
         self.can_connect_in(net) && (!self.is_socket_based() || net.is_current())
     }
 
     fn is_socket_based(&self) -> bool {
-        // SAFETY: By the invariant the device is registered, and then its driver does not change.
+        // SAFETY: By the invariant the device is registered, and the driver of a registered device
+        // does not change.
         let driver = unsafe { (*self.raw()).ops.driver_id };
         driver == bindings::rdma_driver_id_RDMA_DRIVER_SIW
     }
 
-    /// The name of the network interface that a port sits on; empty when there is none. May sleep.
+    /// Returns the name of the network interface of a port; empty if there is none. May sleep.
     pub(crate) fn netdev_name(&self, port: u32) -> CStrBuf<IFNAME_SIZE> {
         let mut name = [0; IFNAME_SIZE];
-        // SAFETY: By the invariant the device is registered; `name` has room for any interface's.
+        // SAFETY: By the invariant the device is registered; `name` has the size of any interface
+        // name.
         unsafe { bindings::kofi_port_netdev_name(self.raw(), port, name.as_mut_ptr()) };
         CStrBuf::new(&name)
     }
 }
 
-// Another use, even of a device that is going away: `self` keeps it until then.
+// Cloning succeeds even while the device is being removed, because `self` delays the removal.
 impl Clone for DeviceRef {
     fn clone(&self) -> Self {
         self.0.users.lock().count += 1;
-        // INVARIANT: This use has been counted, and the device is held by `self` meanwhile.
+        // INVARIANT: The reference is counted, and `self` keeps the device registered.
         Self(self.0.clone())
     }
 }
@@ -410,20 +417,20 @@ impl Drop for DeviceRef {
         let mut users = self.0.users.lock();
         users.count -= 1;
         if users.gone && users.count == 0 {
-            // SAFETY: `idle` was initialised with the device, which our `Arc` keeps alive however
-            // soon the waiter goes on.
+            // SAFETY: `idle` was initialised with the device, which the `Arc` keeps alive even if
+            // the waiter continues at once.
             unsafe { kernel::bindings::complete_all(self.0.idle.get()) };
         }
     }
 }
 
-/// Who wants to know that a device is going away.
+/// Handles the removal of a device.
 pub(crate) trait RemovalNotifier: Send + Sync {
-    /// The device is going away: give it up, and soon, for the removal waits until every [`DeviceRef`]
-    /// is dropped.
+    /// Reports that the device is being removed. The callee must start to release it, because the
+    /// removal waits until every [`DeviceRef`] is dropped.
     ///
-    /// Called once, in process context, with no lock of ours held; other watchers are not called
-    /// meanwhile.
+    /// Called once, in process context, without locks of this module; no other notifier of the
+    /// device runs concurrently.
     fn notify_removal(&self);
 }
 
@@ -431,13 +438,13 @@ pub(crate) trait RemovalNotifier: Send + Sync {
 struct RemovalNotifiers {
     next_id: u64,
     pending: KVec<(u64, Arc<dyn RemovalNotifier>)>,
-    /// Who is being called, and by which task.
+    /// Id of the notifier that is being called, and the task that calls it.
     running: Option<(u64, usize)>,
 }
 
-/// Keeps a [`RemovalNotifier`] registered.
+/// Registration of a [`RemovalNotifier`].
 ///
-/// Dropping it waits for a running call, unless it is that call which drops it. May sleep.
+/// Dropping it waits for a running call, unless the drop happens in that call. May sleep.
 pub(crate) struct NotifierRegistration {
     device: Arc<Device>,
     id: u64,
@@ -450,7 +457,7 @@ impl Drop for NotifierRegistration {
         if let Some(place) = index {
             let notifier = notifiers.pending.remove(place);
             drop(notifiers);
-            // Not under the lock: it may be the last reference on whoever watches.
+            // The lock is not held here, because this may be the last reference on the notifier.
             drop(notifier);
             return;
         }

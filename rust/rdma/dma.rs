@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Kernel addresses as devices see them: what kind an address is, the pages behind it, and their
-//! DMA mappings.
+//! DMA of kernel memory: the kind of an address, the pages of a range, and their DMA mappings.
 
 use super::device::DeviceRef;
 use crate::{
@@ -23,14 +22,14 @@ use kernel::{
     },
 };
 
-/// Which way data goes.
+/// Direction of a data transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DataDirection {
-    /// The device reads memory: sends, writes.
+    /// The device reads memory: sends, RDMA writes.
     ToDevice,
-    /// The device writes memory: receives, reads.
+    /// The device writes memory: receives, RDMA reads.
     FromDevice,
-    /// Both.
+    /// The device reads and writes memory.
     Bidirectional,
 }
 
@@ -44,17 +43,18 @@ impl DataDirection {
     }
 }
 
-/// How far what the CPU writes has to be from what a device writes, in bytes: a power of two.
+/// Returns the alignment, a power of two in bytes, that separates memory written by the CPU from
+/// memory written by a device: the DMA cache alignment.
 pub(crate) fn cache_alignment() -> usize {
-    // SAFETY: It tells a number that the machine has.
+    // SAFETY: The function only returns a constant of the machine.
     let alignment = unsafe { bindings::kofi_dma_alignment() };
     (alignment as usize).max(1)
 }
 
-/// Makes mappings on one device and counts them.
+/// Maps memory for one device and counts the mappings.
 ///
-/// Dropping it warns when a mapping has not been undone: kernels that check mappings themselves see
-/// none of those on soft devices.
+/// Dropping it warns about remaining mappings: the kernel's DMA API debugging does not see mappings
+/// of software devices.
 pub(crate) struct DmaMapper {
     device: DeviceRef,
     active: Atomic<i64>,
@@ -68,20 +68,20 @@ impl DmaMapper {
         }
     }
 
-    /// Mappings that have not been undone.
+    /// Returns the number of mappings that are not undone yet.
     pub(crate) fn active_mappings(&self) -> i64 {
         self.active.load(Relaxed)
     }
 
-    /// Maps one piece of memory. Any context; where there is an IOMMU it may allocate.
+    /// Maps a range of memory. Any context; with an IOMMU it may allocate.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` when the device or the IOMMU has no room for it.
+    /// `ENOMEM` when the device or the IOMMU cannot map it.
     ///
     /// # Safety
     ///
-    /// The piece is memory that the caller may hand to the device, until it is unmapped.
+    /// The device may access the memory of `piece` until it is unmapped.
     #[inline]
     pub(crate) unsafe fn map(
         &self,
@@ -89,8 +89,7 @@ impl DmaMapper {
         direction: DataDirection,
     ) -> Result<DmaMapping> {
         let device = self.device.raw();
-        // SAFETY: The device is registered as long as it is used; the memory is the caller's to
-        // hand over.
+        // SAFETY: A `DeviceRef` keeps the device registered; the caller guarantees the memory.
         let addr = unsafe {
             bindings::ib_dma_map_page(
                 device,
@@ -100,7 +99,7 @@ impl DmaMapper {
                 direction.as_raw(),
             )
         };
-        // SAFETY: `addr` came from mapping on this device.
+        // SAFETY: `addr` is the result of a mapping on this device.
         if unsafe { bindings::ib_dma_mapping_error(device, addr) } != 0 {
             return Err(ENOMEM);
         }
@@ -112,16 +111,16 @@ impl DmaMapper {
         })
     }
 
-    /// Whether what one side writes, the CPU or the device, is seen by the other only after the
-    /// mapping is undone or synchronised: caches are not coherent, or a bounce buffer stands between.
+    /// Returns whether writes of the CPU or the device are visible to the other only after the
+    /// mapping is synchronised or undone: the caches are not coherent, or there is a bounce buffer.
     pub(crate) fn needs_sync(&self, mapping: &DmaMapping) -> bool {
-        // SAFETY: The device is registered as long as it is used; only the address is looked at.
+        // SAFETY: A `DeviceRef` keeps the device registered; the address is not accessed.
         unsafe { bindings::kofi_dma_need_sync(self.device.raw(), mapping.addr) }
     }
 
-    /// Lets the CPU see what the device has written, with the mapping left as it is. Any context.
+    /// Makes the device's writes visible to the CPU, and keeps the mapping. Any context.
     pub(crate) fn sync_for_cpu(&self, mapping: &DmaMapping) {
-        // SAFETY: The device is registered as long as it is used, and a mapping that is there has not been
+        // SAFETY: A `DeviceRef` keeps the device registered, and a borrowed mapping has not been
         // undone.
         unsafe {
             bindings::ib_dma_sync_single_for_cpu(
@@ -133,7 +132,7 @@ impl DmaMapper {
         };
     }
 
-    /// Gives the memory back to the device after that. Any context.
+    /// Returns the memory to the device after [`Self::sync_for_cpu`]. Any context.
     pub(crate) fn sync_for_device(&self, mapping: &DmaMapping) {
         // SAFETY: As above.
         unsafe {
@@ -146,11 +145,11 @@ impl DmaMapper {
         };
     }
 
-    /// Undoes a mapping that [`Self::map`] made here. Any context.
+    /// Undoes a mapping. Any context.
     ///
     /// # Safety
     ///
-    /// `mapping` was made by this object, and no operation that was given its address is under way.
+    /// `mapping` was created by this object, and no operation with its address is outstanding.
     #[inline]
     pub(crate) unsafe fn unmap(&self, mapping: DmaMapping) {
         // SAFETY: By this function's contract.
@@ -179,7 +178,7 @@ impl Drop for DmaMapper {
     }
 }
 
-/// Memory as a device sees it. Give it back to [`DmaMapper::unmap`].
+/// A DMA mapping. [`DmaMapper::unmap`] takes it back.
 #[must_use = "a mapping that is dropped is never undone"]
 pub(crate) struct DmaMapping {
     addr: u64,
@@ -188,44 +187,45 @@ pub(crate) struct DmaMapping {
 }
 
 impl DmaMapping {
-    /// The address to give to the device.
+    /// Returns the DMA address.
     #[inline]
     pub(crate) fn addr(&self) -> u64 {
         self.addr
     }
 
-    /// In bytes.
+    /// Returns the length in bytes.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len.get()
     }
 }
 
-/// What a range of kernel addresses is made of.
+/// Kind of a range of kernel addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AddrKind {
-    /// The kernel's linear map: the pages follow each other in physical memory.
+    /// The linear map: the pages are contiguous in physical memory.
     Linear,
-    /// vmalloc or a module: any page may be anywhere.
+    /// The vmalloc or the modules' area: the pages may be scattered in physical memory.
     Paged,
 }
 
-/// Where there is memory: the first page is for NULL, the last one for error pointers.
+/// Addresses that can be memory: without the first page, for NULL, and the last ones, for error
+/// pointers.
 pub(crate) const VALID_ADDRS: Range<usize> = PAGE_SIZE..usize::MAX - 2 * PAGE_SIZE;
 
-/// Tells what the `len` bytes from `addr` on are made of.
+/// Returns the kind of the `len` bytes from `addr` on.
 ///
-/// This looks at the address, not at who owns the memory. Any context.
+/// The address alone is checked, not the ownership of the memory. Any context.
 ///
 /// # Errors
 ///
-/// `EINVAL` for no bytes, a range that wraps, the stack of the calling task, and what is neither in
-/// the linear map nor in vmalloc's or the modules' space.
+/// `EINVAL` for zero bytes, a range that wraps around, the stack of the current task, and addresses
+/// outside of the linear map and of the vmalloc and modules' areas.
 #[inline(always)]
 pub(crate) fn classify(addr: usize, len: usize) -> Result<AddrKind> {
     let last = last_addr(addr, len)?;
     let (first, last) = (addr as *const c_void, last as *const c_void);
-    // SAFETY: It looks at the addresses only, in any context.
+    // SAFETY: The function does not access the addresses, and may be called in any context.
     match unsafe { bindings::kofi_memory_kind(first, last) } {
         1 => Ok(AddrKind::Linear),
         2 => Ok(AddrKind::Paged),
@@ -233,18 +233,18 @@ pub(crate) fn classify(addr: usize, len: usize) -> Result<AddrKind> {
     }
 }
 
-/// The address of the last of `len` bytes.
+/// Returns the address of the last of `len` bytes.
 #[inline(always)]
 fn last_addr(addr: usize, len: usize) -> Result<usize> {
     let more = len.checked_sub(1).ok_or(EINVAL)?;
     addr.checked_add(more).ok_or(EINVAL)
 }
 
-/// Memory that is contiguous for a device.
+/// A physically contiguous range of memory.
 ///
 /// # Invariants
 ///
-/// `page` exists.
+/// `page` exists while the range is used.
 #[derive(Clone, Copy)]
 pub(crate) struct PhysRange {
     page: *mut page,
@@ -253,16 +253,16 @@ pub(crate) struct PhysRange {
 }
 
 impl PhysRange {
-    /// `len` bytes that begin `offset` bytes behind the beginning of a page; the pages behind it
-    /// follow it in physical memory if there are more than it has.
+    /// Creates a range of `len` bytes at `offset` in `page`; a range that is longer than the page
+    /// continues in the physically following pages.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for no page or no bytes.
+    /// `EINVAL` for a null page or zero bytes.
     ///
     /// # Safety
     ///
-    /// `page` is null, or exists as long as the piece is used.
+    /// `page` is null, or exists while the range is used.
     #[inline]
     pub(crate) unsafe fn new(page: *mut page, offset: usize, len: usize) -> Result<Self> {
         if page.is_null() {
@@ -275,9 +275,9 @@ impl PhysRange {
         })
     }
 
-    /// Where the kernel sees it; `EINVAL` where it does not.
+    /// Returns the kernel address of the range; `EINVAL` if the page has none.
     pub(crate) fn kernel_addr(&self) -> Result<usize> {
-        // SAFETY: The page exists; this looks up its address, in any context.
+        // SAFETY: The page exists; the lookup may be done in any context.
         let start = unsafe { bindings::kofi_page_address(self.page) } as usize;
         match start {
             0 => Err(EINVAL),
@@ -285,17 +285,17 @@ impl PhysRange {
         }
     }
 
-    /// In bytes.
+    /// Returns the length in bytes.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len.get()
     }
 }
 
-/// The pieces of a range, in order: one for the linear map, else one for each run of pages that
-/// follow each other in physical memory.
+/// Iterator over the physically contiguous ranges of a range of kernel addresses, in order: one
+/// range for the linear map, otherwise one for each run of contiguous pages.
 ///
-/// A piece is an `Err` when a page of the range is not there, and the last item then.
+/// An item is an `Err`, and the last one, when a page does not exist.
 pub(crate) struct PhysRanges {
     kind: AddrKind,
     addr: usize,
@@ -305,7 +305,7 @@ pub(crate) struct PhysRanges {
 impl PhysRanges {
     /// # Errors
     ///
-    /// Those of [`classify`].
+    /// Errors of [`classify`].
     pub(crate) fn new(addr: usize, len: usize) -> Result<Self> {
         Ok(Self {
             kind: classify(addr, len)?,
@@ -314,18 +314,18 @@ impl PhysRanges {
         })
     }
 
-    /// What the range is made of.
+    /// Returns the kind of the addresses.
     pub(crate) fn kind(&self) -> AddrKind {
         self.kind
     }
 
-    /// The page at `addr`, which lies within a range of our kind.
+    /// Returns the page at `addr`, which lies in the range.
     fn page_at(&self, addr: usize) -> Result<*mut page> {
         let addr = addr as *const c_void;
         let page = match self.kind {
             // SAFETY: `classify` found both ends of the range in the linear map.
             AddrKind::Linear => unsafe { bindings::kofi_virt_to_page(addr) },
-            // SAFETY: `classify` found both ends of the range in the space of vmalloc or modules,
+            // SAFETY: `classify` found both ends of the range in the vmalloc or modules' area,
             // whose page tables may be walked at any address.
             AddrKind::Paged => unsafe { kernel::bindings::vmalloc_to_page(addr) },
         };
@@ -357,7 +357,7 @@ impl PhysRanges {
         Ok(piece)
     }
 
-    /// How many bytes follow each other in physical memory, when the first `len` are in `page`.
+    /// Returns the number of physically contiguous bytes, of which the first `len` are in `page`.
     fn contiguous_len(&self, page: *mut page, mut len: usize) -> Result<usize> {
         // SAFETY: `page` is a page of the range.
         let mut pfn = unsafe { bindings::kofi_page_to_pfn(page) };
@@ -392,11 +392,11 @@ impl Iterator for PhysRanges {
 
 impl FusedIterator for PhysRanges {}
 
-/// Whether there is memory at each address of a range: the same that devices can be given.
+/// Checks that each address of a range has memory that a device can access.
 ///
 /// # Errors
 ///
-/// Those of [`classify`], and `EINVAL` for a page that is not there.
+/// Errors of [`classify`], and `EINVAL` for a page that does not exist.
 #[inline]
 pub(crate) fn check_range(addr: usize, len: usize) -> Result {
     match classify(addr, len)? {
@@ -405,7 +405,7 @@ pub(crate) fn check_range(addr: usize, len: usize) -> Result {
     }
 }
 
-/// How many of `left` bytes lie in the page that the first of them has `offset` in.
+/// Returns how many of `left` bytes, the first at `offset` in its page, lie in that page.
 fn bytes_in_page(offset: usize, left: usize) -> usize {
     left.min(PAGE_SIZE - offset)
 }
