@@ -110,8 +110,8 @@ fn version(version: &mut kofi_version) -> Result {
     Ok(())
 }
 
-/// Converts the error of a fabric call to an errno for a process: codes from 256 on are not errnos of
-/// which are not errnos of Linux.
+/// Converts the error of a fabric call to an errno for a process; codes from 256 on are no errnos
+/// of Linux.
 fn refusal(errno: Errno) -> Error {
     match errno {
         Errno::EBADFLAGS => EINVAL,
