@@ -2,9 +2,9 @@
 
 //! Raw bindings of the kernel's RDMA headers, made by bindgen within Kbuild.
 //!
-//! Only what `include/rdma` and `include/uapi/rdma` define is generated; every other type is the
-//! one of [`kernel::bindings`], so that values pass between the two without casts. Nothing but
-//! `rdma/` uses this module.
+//! Only definitions of `include/rdma` and `include/uapi/rdma` are generated; all other types are
+//! those of [`kernel::bindings`], so that values need no casts between the two. `rdma/` uses this
+//! module, and `compat` on older series of Linux.
 
 #![allow(
     clippy::all,

@@ -57,7 +57,7 @@ type ReqNotifyCqFn =
 /// # Invariants
 ///
 /// - `raw` is a completion queue of the device that `device` refers to; queue pairs that complete
-/// into it hold an `Arc` of this object.
+///   into it hold an `Arc` of this object.
 /// - `poll` and `req_notify` are operations of that device.
 /// - The context of `raw` points to `_notify`, which is dropped after `raw`.
 pub(crate) struct Cq {

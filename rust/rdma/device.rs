@@ -72,9 +72,9 @@ pub(crate) trait RemovalReport: 'static {
 /// # Invariants
 ///
 /// - `raw` is registered with the RDMA core while `users.count` is not 0 or `users.gone` is not
-/// set.
+///   set.
 /// - `users.count` is the number of [`DeviceRef`]s; once `users.gone` is set, [`Self::try_get`]
-/// adds none.
+///   adds none.
 #[pin_data]
 pub(crate) struct Device {
     raw: NonNull<bindings::ib_device>,

@@ -110,7 +110,7 @@ pub(super) type PostRecvFn = unsafe extern "C" fn(
 /// # Invariants
 ///
 /// - `raw` is a queue pair in `pd` that completes into `_send_cq` and `_recv_cq`, and takes
-/// receives from `_srq` if there is one.
+///   receives from `_srq` if there is one.
 /// - `post_send` and `post_recv` are operations of its device.
 /// - The context of `raw` points to `_events`, which is dropped after `raw`.
 // Fields used by posts come first, in one cache line.

@@ -41,7 +41,7 @@ type PostSrqRecvFn = unsafe extern "C" fn(
 /// # Invariants
 ///
 /// - `raw` is a shared receive queue in `pd`; queue pairs attached to it hold an `Arc` of this
-/// object.
+///   object.
 /// - `post` is an operation of its device.
 #[repr(C)]
 pub(crate) struct Srq {
