@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The C API as Rust sees it.
+//! Rust items of the C API.
 //!
-//! `include/rdma` is the only place where a struct, a flag or a number is written down: bindgen
-//! turns it into the items that this module exports under their C names. Constants have the type of
-//! the fields that they are for: `u64` for flags, [`c_int`](kernel::ffi::c_int) for error numbers and
-//! `mr_mode` bits.
+//! Each struct, flag and number is defined only in `include/rdma`: bindgen turns it into the items that this
+//! module exports under their C names. Constants have the type of the fields that they are for: `u64` for
+//! flags, [`c_int`](kernel::ffi::c_int) for error numbers and `mr_mode` bits.
 //!
-//! The rooms below give meaning to them: errors, sets of flags, text, owned infos.
+//! The submodules add types on top: errors, sets of flags, text, owned infos.
 
 pub(crate) mod addr;
 pub(crate) mod biased_lock;
@@ -64,8 +63,8 @@ mod raw {
         Zeroable, //
     };
 
-    // The headers only name it. The kernel crate's own would do, but is not always FFI-safe in the
-    // eyes of the compiler: a spinlock has no bytes on one CPU.
+    // The headers only declare these types. Those of the kernel crate are not always FFI-safe to the
+    // compiler: a spinlock has no bytes on one CPU.
     #[repr(C)]
     pub struct net([u8; 0]);
     #[repr(C)]
@@ -98,13 +97,13 @@ pub const FI_ADDR_NOTAVAIL: fi_addr_t = fi_addr_t::MAX;
 /// No key: the region is for local use only.
 pub const FI_KEY_NOTAVAIL: u64 = u64::MAX;
 
-/// A number of contexts that says: shared with other endpoints.
+/// Context count of an endpoint that shares its context with other endpoints.
 pub const FI_SHARED_CONTEXT: usize = usize::MAX;
 
-/// The version that `fi_version()` tells.
+/// Version that `fi_version()` returns.
 pub const VERSION: u32 = version(FI_MAJOR_VERSION, FI_MINOR_VERSION);
 
-/// A version as FI_VERSION() forms it.
+/// Returns a version as FI_VERSION() forms it.
 pub const fn version(major: u32, minor: u32) -> u32 {
     major << 16 | minor
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Addresses of IP: as the bytes of a `struct sockaddr`, as numbers in text, and in the form of
-//! FI_ADDR_STR: `fi_sockaddr_in://10.0.0.1:7500`.
+//! IP addresses: as the bytes of a `struct sockaddr`, as numeric text, and in the form of FI_ADDR_STR, for
+//! example `fi_sockaddr_in://10.0.0.1:7500`.
 
 use super::{
     tostr::Text,
@@ -33,18 +33,19 @@ use kernel::{
     str::BStr, //
 };
 
-/// An address of the format that stands beside it in an info, to be shown.
+/// An address from an info, with its format, for display.
 ///
-/// The bytes are a caller's: too few of them, or a format that has no text, show as their number.
+/// The bytes come from a caller: too few of them, or a format without a text form, are displayed as their
+/// number.
 #[derive(Clone, Copy)]
 pub(crate) struct Address<'a> {
-    /// FI_SOCKADDR_IN and its kind.
+    /// Address format: FI_SOCKADDR_IN, ...
     pub format: u32,
     /// The address.
     pub bytes: &'a [u8],
 }
 
-/// What the bytes say.
+/// Result of parsing an address.
 enum Parsed<'a> {
     Ip(SocketAddr),
     Infiniband,
@@ -56,13 +57,13 @@ enum Parsed<'a> {
 const IN_LEN: usize = 16;
 /// Bytes of a `struct sockaddr_in6`.
 const IN6_LEN: usize = 28;
-/// Most bytes of an address in the form of FI_ADDR_STR, with its end.
+/// Most bytes of an address in the form of FI_ADDR_STR, with its NUL.
 const TEXT_LEN: usize = 96;
 
 /// Most bytes of an address, in any format.
 pub(crate) const MOST_BYTES: usize = TEXT_LEN;
 
-/// A string that may end before its memory does.
+/// Returns the bytes before the first NUL, or all of them.
 fn till_end(bytes: &[u8]) -> &[u8] {
     bytes.split(|&byte| byte == 0).next().unwrap_or(bytes)
 }
@@ -71,19 +72,19 @@ fn part<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }
 
-/// The family that an address says it is of.
+/// Returns the address family in the first bytes.
 fn family(bytes: &[u8]) -> Option<u32> {
     part(bytes, 0).map(|family| u16::from_ne_bytes(family).into())
 }
 
-/// A `struct sockaddr_in`: family, port, address.
+/// Parses a `struct sockaddr_in`: family, port, address.
 fn v4(bytes: &[u8]) -> Option<SocketAddr> {
     let port = u16::from_be_bytes(part(bytes, 2)?);
     let ip = Ipv4Addr::from(part::<4>(bytes, 4)?);
     Some(SocketAddrV4::new(ip, port).into())
 }
 
-/// A `struct sockaddr_in6`: family, port, flow, address, scope.
+/// Parses a `struct sockaddr_in6`: family, port, flow, address, scope.
 fn v6(bytes: &[u8]) -> Option<SocketAddr> {
     let port = u16::from_be_bytes(part(bytes, 2)?);
     let flow = u32::from_be_bytes(part(bytes, 4)?);
@@ -92,7 +93,7 @@ fn v6(bytes: &[u8]) -> Option<SocketAddr> {
     Some(SocketAddrV6::new(ip, port, flow, scope).into())
 }
 
-/// A `struct sockaddr`: its family says which.
+/// Parses a `struct sockaddr` by its family.
 fn any(bytes: &[u8]) -> Option<SocketAddr> {
     match family(bytes)? {
         AF_INET => v4(bytes),
@@ -101,8 +102,8 @@ fn any(bytes: &[u8]) -> Option<SocketAddr> {
     }
 }
 
-/// How long a socket address of this format is that begins with `bytes`: for FI_SOCKADDR its family
-/// tells. None for what is no address of IP.
+/// Returns the length of a socket address of this format that begins with `bytes`; for FI_SOCKADDR the family
+/// decides. `None` if it is no IP address.
 pub(crate) fn length(format: u32, bytes: &[u8]) -> Option<usize> {
     match format {
         FI_SOCKADDR_IN => Some(IN_LEN),
@@ -116,7 +117,7 @@ pub(crate) fn length(format: u32, bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Reads a socket address of this format; none if it is of another family, or too short.
+/// Reads a socket address of this format; `None` if it has another family, or is too short.
 pub(crate) fn from_bytes(format: u32, bytes: &[u8]) -> Option<SocketAddr> {
     let addr = any(bytes.get(..length(format, bytes)?)?)?;
     match (format, addr) {
@@ -126,21 +127,21 @@ pub(crate) fn from_bytes(format: u32, bytes: &[u8]) -> Option<SocketAddr> {
     }
 }
 
-/// Reads an address that stands by itself, with its length or more.
+/// Reads an address from at least as many bytes as it has.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for what is no address of IP, or too short.
+/// -FI_EINVAL if it is no IP address, or too short.
 pub(crate) fn read(format: u32, bytes: &[u8]) -> Result<SocketAddr, Errno> {
     let found = match format {
         FI_ADDR_STR => from_addr_str(till_end(bytes)),
-        // Formats are hints: the family tells.
+        // The family decides: the format is only a hint.
         _ => any(bytes),
     };
     found.ok_or(Errno::EINVAL)
 }
 
-/// The format that is just this address's family.
+/// Returns the format of this address's family.
 pub(crate) fn format_of(addr: &SocketAddr) -> u32 {
     match addr {
         SocketAddr::V4(_) => FI_SOCKADDR_IN,
@@ -148,14 +149,14 @@ pub(crate) fn format_of(addr: &SocketAddr) -> u32 {
     }
 }
 
-/// Hands an address to `f` as the bytes of that format; a string with its end.
+/// Calls `f` with the address as bytes of this format; a string includes its NUL.
 pub(crate) fn with_bytes<R>(format: u32, addr: &SocketAddr, f: impl FnOnce(&[u8]) -> R) -> R {
     if format != FI_ADDR_STR {
         return f(Bytes::new(addr).as_bytes());
     }
     let mut room = [0; TEXT_LEN];
     let mut text = Text::new(&mut room);
-    // There is room for the longest.
+    // Cannot fail: the buffer has room for the longest text.
     let _ = text.write_fmt(fmt!("{}\0", AddrText(addr)));
     f(text.as_bytes())
 }
@@ -167,7 +168,7 @@ pub(crate) struct Bytes {
 }
 
 impl Bytes {
-    /// Of this address.
+    /// Encodes the address.
     #[inline]
     pub(crate) fn new(addr: &SocketAddr) -> Self {
         let mut bytes = [0; IN6_LEN];
@@ -188,22 +189,22 @@ impl Bytes {
         Self { bytes, len }
     }
 
-    /// As long as the family has it.
+    /// Returns the bytes, as many as the family has.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or(&self.bytes)
     }
 }
 
-/// A text that says something else than an address.
+/// Error of parsing a text as an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AddrParseError {
-    /// It could be a name, which would need a resolver.
+    /// The text could be a host name, which would need a resolver.
     Name,
-    /// It is neither a number nor a name.
+    /// The text is neither a numeric address nor a name.
     Nonsense,
 }
 
-/// The IP address and the scope that `10.0.0.1`, `::1` or `fe80::1%2` stands for.
+/// Parses an IP address with its scope: `10.0.0.1`, `::1` or `fe80::1%2`.
 fn node_from_str(node: &str) -> Result<(IpAddr, u32), AddrParseError> {
     let (ip, scope) = match node.split_once('%') {
         Some((ip, scope)) => (ip, scope.parse().map_err(|_| AddrParseError::Nonsense)?),
@@ -238,13 +239,13 @@ fn socket(ip: IpAddr, port: u16, scope: u32) -> SocketAddr {
     }
 }
 
-/// Whether a node is meant to be an address in the form of FI_ADDR_STR.
+/// Returns whether a node is written in the form of FI_ADDR_STR.
 pub(crate) fn is_addr_str(node: &CStr) -> bool {
     node.to_bytes().windows(3).any(|part| part == b"://")
 }
 
-/// The address of a numeric node and a numeric service; where one is missing, any. A node in the form of
-/// FI_ADDR_STR stands alone.
+/// Parses a numeric node and a numeric service; the wildcard stands for a missing one. A node in the form of
+/// FI_ADDR_STR allows no service.
 pub(crate) fn from_names(
     node: Option<&CStr>,
     service: Option<&CStr>,
@@ -264,7 +265,7 @@ pub(crate) fn from_names(
     Ok(socket(ip, port, scope))
 }
 
-/// Reads the form of FI_ADDR_STR.
+/// Parses an address in the form of FI_ADDR_STR.
 pub(crate) fn from_addr_str(text: &[u8]) -> Option<SocketAddr> {
     let text = core::str::from_utf8(text).ok()?;
     let (scheme, rest) = text.split_once("://")?;
@@ -295,7 +296,7 @@ impl<'a> Address<'a> {
     }
 }
 
-/// An address of IP in the form of FI_ADDR_STR.
+/// Displays an IP address in the form of FI_ADDR_STR.
 struct AddrText<'a>(&'a SocketAddr);
 
 impl fmt::Display for AddrText<'_> {
@@ -328,7 +329,7 @@ impl fmt::Display for Address<'_> {
 mod tests {
     use super::*;
 
-    // No assertions outside of a test's own function: there they are the kernel's, and panic.
+    // Without assertions: outside of a test's own function they are the kernel's, and panic.
     fn shows(format: u32, bytes: &[u8], expected: &str) -> bool {
         let mut room = [0; 96];
         let mut text = Text::new(&mut room);

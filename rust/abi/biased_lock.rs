@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Locks that cost nothing where a consumer serializes its own calls.
+//! Locks without cost where a consumer serializes its own data calls.
 //!
-//! With FI_THREAD_DOMAIN and FI_THREAD_COMPLETION no two data calls of a consumer meet at one object,
-//! and libfabric lets a provider leave out its locks. Control calls may come at any time all the same,
-//! and so may what happens to a connection. Those are *others*: each announces itself and waits
-//! until every data call that has not seen it is over; from then on, and until it has left, data
-//! calls lock as well.
+//! With FI_THREAD_DOMAIN and FI_THREAD_COMPLETION no two data calls of a consumer use one object at the same
+//! time, and libfabric lets a provider leave out its locks. Control calls and connection events may still
+//! come at any time. They are called *others* here: each takes an [`ExclusiveGuard`], which waits for every
+//! data call that runs without the lock. As long as such a guard exists, data calls take the lock as well.
 //!
-//! A data call says that it is inside and then looks whether it may be, by two plain instructions.
-//! Others say that nobody may, have every CPU pass a barrier, and then look who is inside. So each
-//! pair of them meets, and only the rare side pays for that.
+//! A data call sets `inside` and then reads `shut`, by two plain instructions. Others increment `shut`, have
+//! every CPU pass a full barrier, and then read `inside`. So at least one of the two sees the other, and only
+//! the rare side pays for the barrier.
 
 use super::{
     lock::{
@@ -55,29 +54,29 @@ use kernel::{
     },
 };
 
-/// Who sees to it that data calls do not meet at one object.
+/// The threading model: the provider or the consumer keeps data calls apart.
 #[derive(Clone, Copy)]
 pub struct Threading {
     is_serialized: bool,
 }
 
 impl Threading {
-    /// The provider: any thread may call at any time.
+    /// The provider locks: any thread may call at any time.
     pub const SAFE: Self = Self {
         is_serialized: false,
     };
 
-    /// Whether it is the consumer.
+    /// Returns whether the consumer serializes its data calls.
     pub const fn is_serialized(self) -> bool {
         self.is_serialized
     }
 
-    /// The consumer, as FI_THREAD_COMPLETION says.
+    /// The consumer serializes its data calls, as with FI_THREAD_COMPLETION.
     ///
     /// # Safety
     ///
     /// No two calls overlap that concern the same endpoint, completion queue, or endpoints bound to one completion
-    /// queue, and that post, read completions, ask for room, or ask whether a completion queue has something
+    /// queue, and that post, read completions, query free slots, or query whether a completion queue is empty
     /// (`fi_trywait()`, a poll set, a wait set): not on two CPUs, and not because one interrupts the other.
     pub const unsafe fn serialized() -> Self {
         Self {
@@ -86,22 +85,23 @@ impl Threading {
     }
 }
 
-/// What a data call goes through instead of a lock, as long as nobody has shut it.
+/// State of a lock that decides whether a data call takes it.
 struct Bias {
-    /// How many reasons there are to lock.
+    /// Number of reasons to lock.
     shut: Atomic<u32>,
-    /// Whether a data call is inside without the lock.
+    /// Nonzero while a data call is inside without the lock.
     inside: Atomic<u32>,
 }
 
-/// Between two looks at whether a data call, which may have lost its CPU, is over.
+/// Interval of the checks for the end of a data call, which may have been preempted.
 const PATIENCE: Delta = Delta::from_micros(50);
 
 impl Bias {
-    /// Goes inside, if there is no reason to lock.
+    /// Enters without the lock, if there is no reason to lock.
     #[inline(always)]
     fn enter(&self) -> bool {
-        // Before the look. That CPUs may exchange the two is what `ExclusiveGuard::enter` sees to.
+        // Stored before the load of `shut`. A CPU may reorder the two, which the grace period in
+        // `ExclusiveGuard::enter` covers.
         // SAFETY: The pointer is aligned and valid; as in `store_release`.
         unsafe { self.inside.as_ptr().write_volatile(1) };
         compiler_fence(Ordering::SeqCst);
@@ -122,11 +122,11 @@ impl Bias {
     }
 
     fn unbar(&self) {
-        // Whoever finds it open sees what was done meanwhile.
+        // Release: a data call that reads 0 sees the accesses made under the lock.
         let _ = self.shut.fetch_sub(1, Release);
     }
 
-    /// Waits for who went inside before it was barred. May sleep.
+    /// Waits for a data call that entered before the bias was barred. May sleep.
     fn wait(&self) {
         while load_acquire(&self.inside) != 0 {
             fsleep(PATIENCE);
@@ -134,20 +134,20 @@ impl Bias {
     }
 }
 
-/// Knows whether the consumer's data calls are alone with the objects of a domain.
+/// The biased locks of a domain, and the number of callers that need them locked.
 #[pin_data]
 pub(crate) struct BiasOwner {
     #[pin]
     gates: Mutex<BiasList>,
 }
 
-/// The gates of a domain.
+/// The biases of a domain's locks.
 ///
 /// # Invariants
 ///
-/// Each is that of a [`BiasedLock`], which takes it out before it goes.
+/// Each belongs to a live [`BiasedLock`], which removes it when it is dropped.
 struct BiasList {
-    /// How many others there are: each gate has been barred for them.
+    /// Number of [`ExclusiveGuard`]s; while it is not 0 each bias is barred once for all of them.
     others: u32,
     list: KVec<NonNull<Bias>>,
 }
@@ -157,13 +157,13 @@ unsafe impl Send for BiasList {}
 
 impl BiasList {
     fn iter(&self) -> impl Iterator<Item = &Bias> {
-        // SAFETY: By the invariant they are there.
+        // SAFETY: By the invariant each belongs to a live lock.
         self.list.iter().map(|gate| unsafe { gate.as_ref() })
     }
 }
 
 impl BiasOwner {
-    /// For a domain; none if its objects are always locked. May sleep.
+    /// Makes the owner for a domain; `None` if the domain's objects are always locked. May sleep.
     pub(crate) fn new(threading: Threading) -> Result<Option<Arc<Self>>> {
         if !threading.is_serialized {
             return Ok(None);
@@ -181,18 +181,18 @@ impl BiasOwner {
     }
 }
 
-/// Stands for something else than a data call: everybody locks.
+/// Makes all data calls of a domain lock, for a caller that is no data call.
 pub(crate) struct ExclusiveGuard(Option<Arc<BiasOwner>>);
 
 impl ExclusiveGuard {
-    /// Announces one, and waits for the data calls under way. May sleep.
+    /// Bars the biases and waits for running data calls. May sleep.
     pub(crate) fn enter(serial: Option<&Arc<BiasOwner>>) -> Self {
         if let Some(serial) = serial {
             let mut gates = serial.gates.lock();
             if gates.others == 0 {
                 gates.iter().for_each(Bias::bar);
-                // Every CPU passes a full barrier: a data call that has not seen its gate barred is
-                // seen inside from here on.
+                // Every CPU passes a full barrier: a data call that has not seen `shut` set has `inside` set
+                // from here on.
                 synchronize_rcu();
                 gates.iter().for_each(Bias::wait);
             }
@@ -214,19 +214,19 @@ impl Drop for ExclusiveGuard {
     }
 }
 
-/// A [`FastLockIrq`] that data calls do without when they are alone.
+/// A [`FastLockIrq`] that data calls skip when the consumer serializes them.
 ///
 /// # Invariants
 ///
-/// What `data` is used through is a guard, and there are no two of them: its user holds `lock`, or is a
-/// data call of a consumer that serializes those, and there are no others.
+/// `data` is accessed only through a guard, and there is one guard at a time: its owner holds `lock`, or is a
+/// data call of a consumer that serializes them, and there are no others.
 #[pin_data(PinnedDrop)]
 #[repr(C)]
 pub(crate) struct BiasedLock<T> {
     gate: Bias,
     #[pin]
     lock: FastLockIrq<()>,
-    /// Whether there is a guard, where that is checked.
+    /// Set while a guard exists, with debug assertions.
     #[cfg(debug_assertions)]
     busy: Atomic<u32>,
     data: UnsafeCell<T>,
@@ -240,7 +240,7 @@ unsafe impl<T: Send> Send for BiasedLock<T> {}
 unsafe impl<T: Send> Sync for BiasedLock<T> {}
 
 impl<T> BiasedLock<T> {
-    /// A lock around `data`, with its lockdep class. May sleep, and so may dropping it.
+    /// Makes a lock around `data`, with its lockdep class. Making and dropping it may sleep.
     ///
     /// # Errors
     ///
@@ -253,7 +253,7 @@ impl<T> BiasedLock<T> {
     ) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             gate: Bias {
-                // Where nobody serializes, there is a reason for good.
+                // Without serialization `shut` is never 0.
                 shut: Atomic::new(u32::from(serial.is_none())),
                 inside: Atomic::new(0),
             },
@@ -266,7 +266,7 @@ impl<T> BiasedLock<T> {
         .pin_chain(|this| {
             if let Some(serial) = &this.serial {
                 let mut gates = serial.gates.lock();
-                // INVARIANT: The lock stays where it is, and takes its gate out when it is dropped.
+                // INVARIANT: The lock is pinned, and removes its bias when it is dropped.
                 gates.list.push(NonNull::from(&this.gate), GFP_KERNEL)?;
                 if gates.others > 0 {
                     this.gate.bar();
@@ -276,7 +276,7 @@ impl<T> BiasedLock<T> {
         })
     }
 
-    /// Locks for a data call.
+    /// Enters for a data call, and takes the lock if there is a reason to.
     ///
     /// # Safety
     ///
@@ -284,8 +284,8 @@ impl<T> BiasedLock<T> {
     /// no guard of this lock.
     #[inline(always)]
     pub(crate) unsafe fn enter(&self) -> BiasedGuard<'_, T> {
-        // INVARIANT: Two data calls do not meet by the safety requirement of `Threading::serialized()`, and one does
-        // not lock twice by this function's; others wait for those that found their gate open.
+        // INVARIANT: Two data calls do not overlap by the safety requirement of `Threading::serialized()`, and one does
+        // not lock twice by this function's; others wait for data calls that found `shut` 0.
         let hold = match self.gate.enter() {
             true => HoldKind::Alone(&self.gate),
             false => HoldKind::Locked(self.lock.lock()),
@@ -293,7 +293,7 @@ impl<T> BiasedLock<T> {
         self.guard(hold)
     }
 
-    /// Takes the data for a data call if there is no reason to lock.
+    /// Enters for a data call without the lock; `None` if there is a reason to lock.
     ///
     /// # Safety
     ///
@@ -306,7 +306,7 @@ impl<T> BiasedLock<T> {
             .then(|| self.guard(HoldKind::Alone(&self.gate)))
     }
 
-    /// Locks where nobody serializes, if there is no other reason to lock.
+    /// Locks, in a domain that is not serialized; `None` if there is another reason to lock.
     #[inline(always)]
     pub(crate) fn lock_unbarred(&self) -> Option<BiasedGuard<'_, T>> {
         let is_barred = || self.serial.is_some() || load_acquire(&self.gate.shut) != 1;
@@ -315,12 +315,11 @@ impl<T> BiasedLock<T> {
         }
         // INVARIANT: It is locked.
         let guard = self.guard(HoldKind::Locked(self.lock.lock()));
-        // Whoever has barred it with the lock finds that it is from then on.
+        // Checked again under the lock: a caller of `bar` that took the lock before is seen here.
         (!is_barred()).then_some(guard)
     }
 
-    /// One more reason to lock, of the caller's own, until [`Self::unbar`]: for calls that begin after
-    /// this. Any context.
+    /// Adds a reason to lock, until [`Self::unbar`], for calls that begin after this. Any context.
     pub(crate) fn bar(&self) {
         self.gate.bar();
     }
@@ -334,13 +333,13 @@ impl<T> BiasedLock<T> {
         self.gate.unbar();
     }
 
-    /// Locks for everything else, which has announced itself by an [`ExclusiveGuard`] of the same domain.
+    /// Locks for a caller that is no data call and holds an [`ExclusiveGuard`] of the same domain.
     pub(crate) fn lock(&self, others: &ExclusiveGuard) -> BiasedGuard<'_, T> {
         let address = |serial: &Option<Arc<BiasOwner>>| serial.as_ref().map(Arc::as_ptr);
         if kernel::warn_on!(address(&others.0) != address(&self.serial)) {
             self.bar_for_good();
         }
-        // INVARIANT: Everybody locks.
+        // INVARIANT: `others` makes all data calls lock.
         self.guard(HoldKind::Locked(self.lock.lock()))
     }
 
@@ -371,7 +370,7 @@ impl<T> PinnedDrop for BiasedLock<T> {
     }
 }
 
-/// Why nobody else has the data.
+/// The way in which a guard excludes others.
 enum HoldKind<'a> {
     Alone(&'a Bias),
     Locked(#[allow(dead_code)] FastLockIrqGuard<'a, ()>),
@@ -386,7 +385,7 @@ impl Drop for HoldKind<'_> {
     }
 }
 
-/// The use of a [`BiasedLock`]'s data.
+/// Access to the data of a [`BiasedLock`].
 pub(crate) struct BiasedGuard<'a, T> {
     lock: &'a BiasedLock<T>,
     #[allow(dead_code)]

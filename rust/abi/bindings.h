@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What bindgen reads: the C API. Types of the kernel's own headers come from
- * the `kernel` crate's bindings, so that they are the same types there and
- * here.
+ * Input of bindgen: the headers of the C API. Types of the kernel's own headers
+ * come from the `kernel` crate's bindings, so both crates have the same types.
  */
 
 #include <rdma/fabric.h>
@@ -20,7 +19,7 @@
 #include <rdma/providers/fi_log.h>
 #include <uapi/linux/kofi.h>
 
-/* bindgen cannot evaluate these; rust/abi.rs has them by hand. */
+/* bindgen cannot evaluate these constants, which rust/abi.rs defines itself. */
 static_assert(FI_ADDR_UNSPEC == U64_MAX);
 static_assert(FI_ADDR_NOTAVAIL == U64_MAX);
 static_assert(FI_KEY_NOTAVAIL == U64_MAX);

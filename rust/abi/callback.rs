@@ -187,7 +187,7 @@ impl Going {
         let mut callbacks = CALLBACKS.lock();
         let entries = callbacks.entries.as_mut()?;
         let (&number, _) = entries.iter().find(|(_, it)| self.is_called_by(it))?;
-        // Under the same lock: one that is withdrawn meanwhile would look like the last.
+        // Under the same lock: a callback that is withdrawn in between would look like the last one.
         let node = entries.remove_node(&number)?;
         drop(callbacks);
         Some(node.to_key_value().1)

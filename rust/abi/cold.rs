@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Code that the data path seldom needs.
+//! Helpers that keep rare code out of the data path.
 
-/// Keeps the branch that calls this one, where a few computations would do as well.
+/// Keeps a branch that contains this call from being turned into branchless code.
 #[cold]
 #[inline(always)]
 pub(crate) fn apart() {}
 
 /// Runs `f` out of line.
 ///
-/// What `f` takes with it by `move` is put together only for this call. Without that, whatever the
-/// rare way has a reference to would be in memory, not in registers, on the usual way too.
+/// Values that `f` captures by `move` are built only for this call. Without that, each value that the rare
+/// branch refers to would be in memory instead of registers on the common branch too.
 #[cold]
 #[inline(never)]
 pub(crate) fn aside<R>(f: impl FnOnce() -> R) -> R {

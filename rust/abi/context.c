@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the kernel offers as macros only: the state of the running context,
- * threads, and how they sleep.
+ * Wrappers of macros and inline functions of the kernel: the execution context,
+ * threads, wait queues, and the workqueues of handlers.
  */
 #include <linux/atomic.h>
 #include <linux/capability.h>
@@ -26,7 +26,7 @@ struct module *kofi_get_this_module(void);
 void kofi_put_module(struct module *module);
 bool kofi_is_within(const struct module *module, unsigned long address);
 const char *kofi_name_of_module(struct module *module);
-/* In callback.rs. */
+/* Defined in callback.rs. */
 void kofi_module_goes(struct module *module);
 struct net *kofi_caller_net(void);
 void kofi_get_net(struct net *net);
@@ -97,7 +97,7 @@ void kofi_get_net(struct net *net)
 	get_net(net);
 }
 
-/* Of the running task: its name, and the number of its process. */
+/* Copies the name of the running task, padded with zeroes, and returns its process ID. */
 pid_t kofi_caller(char *name, size_t len)
 {
 	strscpy_pad(name, current->comm, len);
@@ -116,26 +116,26 @@ void kofi_warn_atomic(void)
 
 static bool kofi_is_over(const s64 *count, s64 seen)
 {
-	/* What was done before the count went on is seen. */
+	/* Acquire: accesses made before the count changed are visible. */
 	return smp_load_acquire(count) != seen || kofi_should_stop();
 }
 
 /*
- * Until the count is another one than was seen, or a kthread is to stop; as
- * wait_event_interruptible_timeout(), 0 if the jiffies are over before that.
+ * Sleeps until the count differs from seen, or the kthread was told to stop;
+ * returns as wait_event_interruptible_timeout(), 0 after the timeout.
  */
 long kofi_sleep(struct wait_queue_head *sleepers, const s64 *count, s64 seen,
 		long timeout)
 {
 	might_sleep();
-	/* Who calls this has just looked: not again before it is in the queue. */
+	/* The caller has just read the count: it is read again in the queue only. */
 	return __wait_event_interruptible_timeout(
 		*sleepers, kofi_is_over(count, seen), timeout);
 }
 
 void kofi_wake(struct wait_queue_head *sleepers)
 {
-	/* The caller has changed the count before, by a full barrier. */
+	/* The caller has changed the count, with a full barrier after it. */
 	if (waitqueue_active(sleepers))
 		wake_up_all(sleepers);
 }
@@ -159,14 +159,14 @@ void kofi_thread_stop(struct task_struct *task)
 }
 
 /*
- * Handlers of completion queues run here when they may sleep. Memory can depend
- * on them: a disk's write that makes room is over when one says so.
+ * Workqueue for handlers of completion queues that may sleep. It has a rescuer
+ * (WQ_MEM_RECLAIM), as reclaim can depend on a handler that completes a disk write.
  */
 struct workqueue_struct *kofi_cq_wq;
 
 /*
- * What was dropped where it may not sleep closes here. Not for reclaim: closing
- * waits for workqueues of the RDMA core that are not either.
+ * Workqueue for objects that were dropped in atomic context. Without a rescuer:
+ * their close waits for workqueues of the RDMA core that have none either.
  */
 struct workqueue_struct *kofi_close_wq;
 
@@ -203,8 +203,8 @@ static void kofi_await_ends(void)
 }
 
 /*
- * The exit function of the module has returned, and its memory is freed next:
- * when this function returns, no code of the module is running here.
+ * Ends all calls into a module whose exit function has returned and whose memory
+ * is freed next: when this returns, no code of the module is running here.
  */
 static int kofi_module_changes(struct notifier_block *self, unsigned long state,
 			       void *module)
@@ -245,9 +245,9 @@ no_close:
 }
 
 /*
- * Handlers of event queues run on the system's queue for long work, as does
- * what connections over siw begin with. The module's text may not go before
- * they have left it, and Rust has no way yet to wait for that.
+ * Destroys the workqueues. Other work of the module, for example handlers of
+ * event queues, runs on system_long_wq: it must end before the module's text is
+ * freed, and Rust cannot flush that queue yet.
  */
 void kofi_handlers_end(void)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where the caller is: may it sleep, has it been told to stop; and where handlers run.
+//! Execution context of the caller, and the workqueues of handlers.
 
 use super::{
     module,
@@ -36,40 +36,40 @@ mod ffi {
     }
 }
 
-/// Where a caller is that may sleep: every call that may takes one.
+/// Process context: each call that may sleep takes one.
 ///
-/// It stays there: a handler in interrupt context cannot bring one along from where it was made, and
-/// is given none.
+/// The value stays on its thread: a handler in interrupt context cannot capture one, and gets none.
 #[derive(Clone, Copy)]
 pub struct ProcessContext(NotThreadSafe);
 
 impl ProcessContext {
-    /// For those who are called by a thread or a workqueue.
+    /// Makes the value, for code that a thread or a workqueue runs.
     pub(crate) const fn assume() -> Self {
         Self(NotThreadSafe)
     }
 
-    /// Where a wait begins, whether or not there is something to wait for: others run now whose turn it
-    /// is. A thread that always finds what it waits for would keep a CPU without preemption to itself.
+    /// Marks the beginning of a wait, even of one that ends at once, and lets other tasks run. Without this a
+    /// thread that never has to wait would keep a CPU without preemption to itself.
     #[inline]
     pub(crate) fn might_sleep(self) {
         might_sleep();
     }
 }
 
-/// Whether the caller may sleep, as far as it can be seen.
+/// Returns whether the caller may sleep, as far as the kernel can tell.
 ///
-/// Always seen are interrupts, soft and hard, interrupts and bottom halves that are off, and where RCU
-/// can be preempted its readers. A spinlock that is held, or preemption that is off, is seen on kernels
-/// that count it (CONFIG_PREEMPT_COUNT).
-// Not inline, here and below: only this module calls the C functions.
+/// Recognised on every kernel: hard and soft interrupts, disabled interrupts and bottom halves, and RCU
+/// readers where RCU is preemptible. Held spinlocks and disabled preemption are recognised with
+/// CONFIG_PREEMPT_COUNT only.
+// Not inline, here and below: only this module may call the C functions.
 #[inline(never)]
 pub(crate) fn may_sleep() -> bool {
     // SAFETY: Reads the state of the running context.
     unsafe { ffi::kofi_may_sleep() }
 }
 
-/// That the caller may sleep. Asked once, where the kernel calls: a module's `init`, a work item.
+/// Returns a [`ProcessContext`] if the caller may sleep: for code that the kernel calls, a module's `init` or
+/// a work item.
 ///
 /// # Errors
 ///
@@ -83,45 +83,45 @@ pub fn in_process() -> Result<ProcessContext> {
     Err(Errno::EOPBADSTATE)
 }
 
-/// Whether the running thread is a kthread that was told to stop.
+/// Returns whether the running thread is a kthread that was told to stop.
 pub fn kthread_should_stop() -> bool {
     // SAFETY: Reads the state of the running thread, of whatever kind.
     unsafe { ffi::kofi_should_stop() }
 }
 
-/// Whether the running task has CAP_NET_ADMIN.
+/// Returns whether the running task has CAP_NET_ADMIN.
 pub fn may_administer() -> bool {
     // SAFETY: Asks the running task.
     unsafe { ffi::kofi_may_administer() }
 }
 
-/// The name of the running task, with zeroes behind it, and the number of its process.
+/// Returns the name of the running task, padded with zeroes, and its process ID.
 pub fn caller() -> ([u8; 16], u32) {
     let mut name = [0; 16];
-    // SAFETY: There is room for as much as that.
+    // SAFETY: The buffer has that many bytes.
     let number = unsafe { ffi::kofi_caller(name.as_mut_ptr(), name.len()) };
     (name, number.unsigned_abs())
 }
 
-/// A module that stays loaded.
+/// A reference that keeps a module loaded.
 ///
 /// # Invariants
 ///
-/// It has a reference of its own, or is the kernel itself.
+/// The module has a reference of this object, or is the kernel itself.
 pub struct OwnModule(*mut module);
 
-// SAFETY: References of modules can be dropped by anybody.
+// SAFETY: Any thread may drop a reference on a module.
 unsafe impl Send for OwnModule {}
 
 // SAFETY: As above; nothing is done with it.
 unsafe impl Sync for OwnModule {}
 
 impl OwnModule {
-    /// Keeps it loaded, unless it is going. Any context.
+    /// Takes a reference, unless the module is being unloaded. Any context.
     ///
     /// # Safety
     ///
-    /// It is loaded, or null for the kernel itself.
+    /// `module` is loaded, or null for the kernel itself.
     pub unsafe fn get(module: *mut module) -> Option<Self> {
         // INVARIANT: It comes with a reference.
         // SAFETY: By this function's safety requirement.
@@ -143,21 +143,20 @@ impl Drop for OwnModule {
     }
 }
 
-/// Where a handler is that was called in a hard interrupt: nothing that is done there may sleep.
+/// Hard-interrupt context of a handler, which may not sleep.
 ///
-/// It stays there: what is called with it can ask for it, and nobody else has one.
+/// The value stays in the handler: functions that it calls can require one, and no other code has one.
 pub struct InterruptContext(NotThreadSafe);
 
 impl InterruptContext {
-    /// For those who are called by an interrupt.
+    /// Makes the value, for code that an interrupt calls.
     pub(super) const fn assume() -> Self {
         Self(NotThreadSafe)
     }
 }
 
-/// Makes the unloading of a module wait: either a work item that ends calls into a consumer has been
-/// queued to [`Handlers::closings`], or a handler has ended its own calls and its last call is still
-/// running. Any
+/// Makes the unloading of a module wait: either a work item that ends calls into a consumer has been queued
+/// to [`Handlers::closings`], or a handler has ended its own calls and its last call is still running. Any
 /// context.
 #[inline(never)]
 pub(crate) fn has_put_off_an_end() {
@@ -165,12 +164,12 @@ pub(crate) fn has_put_off_an_end() {
     unsafe { ffi::kofi_ends_later() };
 }
 
-/// Lets handlers run, as long as the module is there.
+/// Owner of the workqueues that handlers run on.
 ///
 /// # Invariants
 ///
-/// The workqueues have been made. There is one of these, which is dropped when the module goes, after
-/// everything that has a handler.
+/// The workqueues exist. There is one value, which is dropped with the module, after every object with a
+/// handler.
 pub(crate) struct Handlers(());
 
 impl Handlers {
@@ -180,29 +179,29 @@ impl Handlers {
     ///
     /// `ENOMEM`.
     pub(crate) fn start() -> kernel::error::Result<Self> {
-        // SAFETY: Called before anybody looks for the workqueue.
+        // SAFETY: Called before the workqueue is used.
         to_result(unsafe { ffi::kofi_handlers_start() })?;
         // INVARIANT: By construction.
         Ok(Self(()))
     }
 
-    /// Where handlers of completion queues run that may sleep.
+    /// Returns the workqueue for handlers of completion queues that may sleep.
     pub(crate) fn queue() -> &'static Queue {
-        // SAFETY: Queues are opened through the module, which made it before and keeps it.
+        // SAFETY: The workqueue is made before the first queue is opened, and exists as long as the module.
         unsafe { Queue::from_raw(ffi::kofi_cq_wq) }
     }
 
-    /// Where closes that were put off.
+    /// Returns the workqueue for deferred drops.
     #[inline(never)]
     pub(super) fn closings() -> &'static Queue {
-        // SAFETY: What closes was opened through the module, which made it before and keeps it.
+        // SAFETY: The workqueue is made before the first object is opened, and exists as long as the module.
         unsafe { Queue::from_raw(ffi::kofi_close_wq) }
     }
 }
 
 impl Drop for Handlers {
     fn drop(&mut self) {
-        // SAFETY: By the invariant it has been made, and nobody queues to it any more.
+        // SAFETY: By the invariant it has been made, and no work is queued to it any more.
         unsafe { ffi::kofi_handlers_end() };
     }
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What closes when it is dropped, and sleeps for that, wherever that is.
+//! Defers a drop that may sleep to a workqueue when the caller is in atomic context.
 //!
-//! A handler in interrupt context is the consumer's own code, and can drop what it holds. So each handle
-//! whose drop may sleep keeps what it has in a [`Closing`]. Where the drop may sleep, that is all there
-//! is to it. Elsewhere what is to close is moved into memory that was allocated when it was opened, and a
-//! work item drops it soon after. It keeps what it needs until then: a parent, a device, which is not
-//! removed before; and no module goes that may have code in it (`kofi_handlers_start()`).
+//! A handler in interrupt context is the consumer's own code, and can drop any handle that it holds. So each
+//! handle whose drop may sleep keeps its content in a [`DeferredDrop`]. In process context the content is
+//! dropped at once. In atomic context it is moved into memory that was allocated with the handle, and a work
+//! item drops it soon after. Until then the content keeps its parent and its device, whose removal waits for
+//! it; and a module whose code may run in the drop is not unloaded before (`kofi_handlers_start()`).
 //!
 //! There is no lock.
 
@@ -35,13 +35,13 @@ use kernel::{
     },
 };
 
-/// Where something is kept until it may be dropped.
+/// Work item that drops a value.
 #[pin_data]
 struct DropWork<T> {
     #[pin]
     work: Work<DropWork<T>>,
     what: Option<T>,
-    /// Whether its end is that of calls into a consumer's code.
+    /// Set if the drop ends calls into a consumer's code.
     ends_calls: bool,
 }
 
@@ -57,11 +57,12 @@ impl<T: Send + 'static> WorkItem for DropWork<T> {
     }
 }
 
-/// The memory of a [`Closing`] that is to be.
+/// Preallocated memory for a [`DeferredDrop`].
 pub(crate) struct DropSlot<T>(Pin<KBox<DropWork<T>>>);
 
 impl<T: Send + 'static> DropSlot<T> {
-    /// Allocates it, in kOFI's own functions: what runs later is where this is called. May sleep.
+    /// Allocates the memory. May sleep. Called in kOFI's own functions only, as the work function is
+    /// instantiated in the module that calls this.
     ///
     /// # Errors
     ///
@@ -70,7 +71,7 @@ impl<T: Send + 'static> DropSlot<T> {
         Self::allocate(false)
     }
 
-    /// The same for what ends the calls of a consumer's code when it is dropped.
+    /// Allocates the memory for a value whose drop ends calls into a consumer's code. May sleep.
     ///
     /// # Errors
     ///
@@ -90,7 +91,7 @@ impl<T: Send + 'static> DropSlot<T> {
         )?))
     }
 
-    /// Uses it. Any context.
+    /// Stores the value. Any context.
     pub(crate) fn hold(self, what: T) -> DeferredDrop<T> {
         DeferredDrop {
             what: ManuallyDrop::new(what),
@@ -99,18 +100,18 @@ impl<T: Send + 'static> DropSlot<T> {
     }
 }
 
-/// Something whose drop may sleep, and which can be dropped in any context.
+/// A value whose drop may sleep, and which can be dropped in any context.
 ///
-/// It is dropped at once where that may sleep, else soon after. Not seen, on a kernel without
-/// CONFIG_PREEMPT_COUNT, is a task that only holds a spinlock or has preemption off.
+/// In process context it is dropped at once, else soon after. Without CONFIG_PREEMPT_COUNT, a task that only
+/// holds a spinlock or has preemption off is taken for process context.
 pub(crate) struct DeferredDrop<T: Send + 'static> {
     what: ManuallyDrop<T>,
-    /// None for what does not sleep.
+    /// `None` for a value whose drop does not sleep.
     room: Option<Pin<KBox<DropWork<T>>>>,
 }
 
 impl<T: Send + 'static> DeferredDrop<T> {
-    /// Around `what`, which is dropped if this fails. May sleep.
+    /// Stores `what`, which is dropped if this fails. May sleep.
     ///
     /// # Errors
     ///
@@ -119,7 +120,7 @@ impl<T: Send + 'static> DeferredDrop<T> {
         Ok(DropSlot::new()?.hold(what))
     }
 
-    /// Around what does not sleep when it is dropped, though others of its type do.
+    /// Stores a value whose drop does not sleep, unlike that of others of its type.
     pub(crate) fn at_once(what: T) -> Self {
         Self {
             what: ManuallyDrop::new(what),
@@ -127,11 +128,11 @@ impl<T: Send + 'static> DeferredDrop<T> {
         }
     }
 
-    /// What it holds.
+    /// Returns the value.
     pub(crate) fn into_inner(self) -> T {
         let mut this = ManuallyDrop::new(self);
         drop(this.room.take());
-        // SAFETY: Taken once: neither `this` nor what is in it is dropped.
+        // SAFETY: Taken once: neither `this` nor its content is dropped.
         unsafe { ManuallyDrop::take(&mut this.what) }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the kernel crate's `Arc` lacks.
+//! A downcast of `Arc<dyn Any>`, which the kernel crate's `Arc` lacks.
 
 use core::any::Any;
 use kernel::{
@@ -8,7 +8,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// The same reference, if what it refers to is a `T`.
+/// Returns the reference as `Arc<T>` if it refers to a `T`.
 pub(crate) fn downcast<T: Any + Send + Sync>(any: Arc<dyn Any + Send + Sync>) -> Option<Arc<T>> {
     if !(*any).is::<T>() {
         return None;
@@ -28,7 +28,7 @@ mod tests {
         assert!(downcast::<u64>(number.clone()).is_none());
         let same = downcast::<u32>(number.clone());
         assert!(same.is_some_and(|same| Arc::ptr_eq(&same, &number)));
-        // None of them has been kept.
+        // No reference is left.
         assert!(Arc::into_unique_or_drop(number).is_some());
         Ok(())
     }

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the values of enumerations are called.
+//! Names of the values of enumerations.
 
 use kernel::fmt;
 
-/// The values of one enumeration.
+/// The names of one enumeration's values.
 pub(crate) struct EnumNames(&'static [(u32, &'static str)]);
 
 impl EnumNames {
-    /// The C name of `value`.
+    /// Returns the C name of `value`.
     pub(crate) fn of(&self, value: u32) -> Option<&'static str> {
         let found = self.0.iter().find(|entry| entry.0 == value);
         found.map(|entry| entry.1)
     }
 
-    /// `value` in words.
+    /// Returns `value` for display.
     pub(crate) fn show(&'static self, value: u32) -> EnumText {
         EnumText { names: self, value }
     }
 }
 
-/// A value in words: its name, or that it is unknown and its number.
+/// Displays a value: its name, or that it is unknown with its number.
 pub(crate) struct EnumText {
     names: &'static EnumNames,
     value: u32,

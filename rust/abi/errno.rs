@@ -2,7 +2,7 @@
 
 //! Fabric errnos: Linux's own, and those from 256 on that only fabric calls have.
 //!
-//! One table gives every number its constant, its name and its text.
+//! A single table gives each number its constant, its name and its text.
 
 use core::{
     convert::Infallible,
@@ -21,7 +21,7 @@ use kernel::{
     prelude::*, //
 };
 
-/// What a fabric call returns in Rust.
+/// Result of a fabric call in Rust.
 pub type Result<T = ()> = core::result::Result<T, Errno>;
 
 /// A fabric errno.
@@ -123,10 +123,10 @@ errnos! {
 impl Errno {
     const MAX: c_int = kernel::bindings::MAX_ERRNO as c_int;
 
-    /// Another name of the same number.
+    /// Another name of EAGAIN.
     pub const EWOULDBLOCK: Self = Self::EAGAIN;
 
-    /// For the constants above, which the compiler evaluates: one that is none does not build.
+    /// Makes one of the constants above at compile time; an invalid number does not build.
     const fn constant(number: c_int) -> Self {
         match Self::new(number) {
             Some(errno) => errno,
@@ -134,7 +134,7 @@ impl Errno {
         }
     }
 
-    /// The errno of a positive number; none if it cannot be one.
+    /// Returns the errno of a positive number; `None` if it is out of range.
     pub const fn new(number: c_int) -> Option<Self> {
         match NonZero::new(number) {
             // INVARIANT: Both bounds are checked.
@@ -143,19 +143,19 @@ impl Errno {
         }
     }
 
-    /// The positive number, as error entries carry it.
+    /// Returns the positive number, as in error entries.
     #[inline]
     pub const fn code(self) -> c_int {
         self.0.get()
     }
 
-    /// The negative number, as calls that return `int` do.
+    /// Returns the negative number, for calls that return `int`.
     #[inline]
     pub const fn to_int(self) -> c_int {
         -self.0.get()
     }
 
-    /// The negative number, as calls that return `ssize_t` do.
+    /// Returns the negative number, for calls that return `ssize_t`.
     #[inline]
     pub const fn to_ssize(self) -> isize {
         self.to_int() as isize
@@ -165,12 +165,12 @@ impl Errno {
         TABLE.iter().find(|entry| entry.errno == self)
     }
 
-    /// The C name, of those that fabric calls use.
+    /// Returns the C name, if fabric calls use the errno.
     pub fn name(self) -> Option<&'static str> {
         self.entry().map(|entry| entry.name)
     }
 
-    /// What happened, in words; of errnos that fabric calls do not use at least the symbol.
+    /// Describes the error; an errno that fabric calls do not use is described by its symbol.
     pub fn text(self) -> &'static CStr {
         match self.entry() {
             Some(entry) => entry.text,
@@ -179,19 +179,19 @@ impl Errno {
     }
 }
 
-/// `fi_strerror()`: describes what a call returned or an error entry carries.
+/// Describes the return value of a call or the errno of an error entry: `fi_strerror()`.
 pub fn strerror(number: c_int) -> &'static CStr {
     if number == 0 {
         return c"Success";
     }
-    // The slides' example, as user space does, passes the negative number of a call.
+    // The libfabric tutorial's example, as user space does, passes the negative number of a call.
     match number.checked_abs().and_then(Errno::new) {
         Some(errno) => errno.text(),
         None => c"Unknown error",
     }
 }
 
-/// What a C call that returns `int` answers.
+/// Converts a result to the return value of a C call of type `int`.
 #[inline]
 pub fn into_int(result: Result) -> c_int {
     match result {
@@ -200,7 +200,8 @@ pub fn into_int(result: Result) -> c_int {
     }
 }
 
-/// What a C call that returns `ssize_t` answers. A count beyond `isize` cannot come from memory.
+/// Converts a result to the return value of a C call of type `ssize_t`. A count beyond `isize` cannot come
+/// from memory.
 #[inline]
 pub fn into_ssize(result: Result<usize>) -> isize {
     match result {
@@ -209,7 +210,7 @@ pub fn into_ssize(result: Result<usize>) -> isize {
     }
 }
 
-/// The way back: an `int` that a C call answered.
+/// Converts the `int` that a C call returned to a result.
 #[inline]
 pub fn from_int(answer: c_int) -> Result<c_int> {
     if answer >= 0 {
@@ -224,7 +225,7 @@ pub fn from_int(answer: c_int) -> Result<c_int> {
 impl From<Error> for Errno {
     fn from(error: Error) -> Self {
         match error {
-            // From 512 on the kernel's errnos are not for users: these have a public form.
+            // The kernel's errnos from 512 on are internal: these are converted to their public form.
             code::ERESTARTSYS
             | code::ERESTARTNOINTR
             | code::ERESTARTNOHAND

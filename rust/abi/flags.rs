@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sets of flags: which bits a field knows and what they are called there.
+//! Sets of flags: the bits that a field may have, and their names.
 //!
-//! The same bit means different things in different fields, so each field has its own [`FlagSet`]. The
-//! constants keep their C names.
+//! A bit means different things in different fields, so each field has its own [`FlagSet`]. The constants
+//! keep their C names.
 
 use kernel::{
     fmt,
     prelude::*, //
 };
 
-/// The flags that one field knows.
+/// The flags that one field may have.
 pub struct FlagSet(&'static [(u64, &'static str)]);
 
 impl FlagSet {
-    /// All of them.
+    /// Returns all flags of the set.
     pub const fn mask(&self) -> u64 {
         let mut mask = 0;
         let mut at = 0;
@@ -25,18 +25,18 @@ impl FlagSet {
         mask
     }
 
-    /// Whether `flags` has nothing but these.
+    /// Returns whether `flags` has no bits outside the set.
     pub const fn covers(&self, flags: u64) -> bool {
         flags & !self.mask() == 0
     }
 
-    /// `flags` in words.
+    /// Returns `flags` for display.
     pub fn show(&'static self, flags: u64) -> FlagText {
         FlagText { set: self, flags }
     }
 }
 
-/// Flags in words: their names with commas between, unknown bits as one number.
+/// Displays flags: their names with commas between them, unknown bits as one number.
 pub struct FlagText {
     set: &'static FlagSet,
     flags: u64,
@@ -59,8 +59,8 @@ impl fmt::Display for FlagText {
     }
 }
 
-/// Each flag is exported by the first set that it stands in; after the bar stand those that an
-/// earlier set has exported.
+/// Defines the sets. Each flag is exported by the first set that has it; after the bar stand flags that an
+/// earlier set exports.
 macro_rules! sets {
     ($($(#[$doc:meta])* $set:ident: $($new:ident)* | $($known:ident)*;)*) => {
         $(
@@ -76,24 +76,24 @@ macro_rules! sets {
 }
 
 sets! {
-    /// What a user has to ask for.
+    /// Primary capabilities, which a consumer has to request.
     PRIMARY_CAPS:
         FI_MSG FI_RMA FI_TAGGED FI_ATOMIC FI_MULTICAST FI_COLLECTIVE FI_XPU_TRIGGER FI_HMEM
         FI_VARIABLE_MSG FI_NAMED_RX_CTX FI_DIRECTED_RECV
         |;
 
-    /// Which halves of the primary capabilities are wanted; none of them means all.
+    /// Modifiers of the primary capabilities; without any, all are meant.
     MODIFIERS:
         FI_READ FI_WRITE FI_RECV FI_SEND FI_REMOTE_READ FI_REMOTE_WRITE
         |;
 
-    /// What a provider may offer without being asked.
+    /// Secondary capabilities, which a provider may offer without a request.
     SECONDARY_CAPS:
         FI_MULTI_RECV FI_TRIGGER FI_FENCE FI_AV_USER_ID FI_PEER FI_RMA_PMEM FI_SOURCE_ERR
         FI_LOCAL_COMM FI_REMOTE_COMM FI_SHARED_AV FI_RMA_EVENT FI_SOURCE FI_REMOTE_SIGNAL
         |;
 
-    /// `caps` of infos and attributes: the three above.
+    /// `caps` of infos and attributes: the three sets above.
     CAPS:
         |
         FI_MSG FI_RMA FI_TAGGED FI_ATOMIC FI_MULTICAST FI_COLLECTIVE
@@ -187,7 +187,7 @@ pub static MR_MODE: FlagSet = FlagSet(&[
     (super::FI_MR_COLLECTIVE as u64, "FI_MR_COLLECTIVE"),
 ]);
 
-// What `fi_getinfo()` is asked for is one of three kinds, and only one.
+// The three kinds of capabilities are disjoint.
 const _: () = {
     let (primary, modifiers) = (PRIMARY_CAPS.mask(), MODIFIERS.mask());
     let secondary = SECONDARY_CAPS.mask();
@@ -195,7 +195,7 @@ const _: () = {
     assert!(primary | modifiers | secondary == CAPS.mask());
 };
 
-// A flag of the kernel's own must not be mistaken for one of libfabric's anywhere.
+// Flags of this kernel API do not collide with libfabric's in any of these fields.
 const _: () = {
     let ours = super::FI_CB_CTX_INTR | super::FI_BVEC | super::FI_SGL;
     let others = MODE.mask() | COMPLETION_FLAGS.mask() | ACCESS.mask();

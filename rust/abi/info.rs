@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `struct fi_info`, owned.
+//! An owned `struct fi_info`.
 //!
-//! The C struct is the only form of it: an [`Info`] is one, with everything that it points to
-//! allocated by `kmalloc()`, so that a C caller may replace an address or a name as libfabric's
-//! users do, and `fi_freeinfo()` is a drop.
+//! An [`Info`] is the C struct itself, and all memory that it points to is allocated by `kmalloc()`. So a C
+//! caller may replace an address or a name, as libfabric's consumers do, and `fi_freeinfo()` is a drop.
 
 use super::{
     addr,
@@ -31,14 +30,14 @@ use kernel::{
 };
 use pin_init::zeroed;
 
-/// One node of what `fi_getinfo()` gives, or of the hints it takes.
+/// A node of the list that `fi_getinfo()` returns, or the hints that it takes.
 ///
 /// # Invariants
 ///
-/// Every pointer but `next`, `handle`, the attributes' `fabric` and `domain`, and `net` is null or
-/// an allocation of its own that nobody else frees; names are NUL-terminated; addresses and keys
-/// have the length that stands beside them. Safe code compares `handle`, `fabric`, `domain` and `net`
-/// and follows none of them.
+/// Every pointer but `next`, `handle`, the attributes' `fabric` and `domain`, and `net` is null or a separate
+/// allocation that this object owns; names are NUL-terminated; addresses and keys have the length in the
+/// field beside them. Safe code compares `handle`, `fabric`, `domain` and `net` and does not dereference
+/// them.
 #[repr(transparent)]
 pub struct Info(fi_info);
 
@@ -52,7 +51,7 @@ fn attr<T: Zeroable>() -> Result<*mut T> {
     Ok(KBox::into_raw(KBox::new(zeroed::<T>(), GFP_KERNEL)?))
 }
 
-/// A copy of `bytes` that `kfree()` frees; null for none.
+/// Copies `bytes` into an allocation that `kfree()` frees; null for an empty slice.
 fn copy(bytes: &[u8]) -> Result<*mut u8> {
     if bytes.is_empty() {
         return Ok(ptr::null_mut());
@@ -68,7 +67,7 @@ fn free<T>(pointer: *mut T) {
     unsafe { bindings::kfree(pointer.cast::<c_void>()) };
 }
 
-/// Puts `new` where `at` is, and frees what was there.
+/// Replaces the pointer and frees the old allocation.
 fn replace<T>(at: &mut *mut T, new: *mut T) {
     free(core::mem::replace(at, new));
 }
@@ -138,7 +137,7 @@ impl Info {
         add::<fi_fabric_attr>(&mut self.0.fabric_attr)
     }
 
-    /// The info that a C caller passes, for as long as the call lasts.
+    /// Borrows the info that a C caller passes, for the duration of the call.
     ///
     /// # Safety
     ///
@@ -148,28 +147,28 @@ impl Info {
         unsafe { &*info.cast() }
     }
 
-    /// Gives the info to a C caller, who frees it with `fi_freeinfo()`.
+    /// Passes ownership to a C caller, which frees the info with `fi_freeinfo()`.
     pub fn into_raw(info: KBox<Self>) -> *mut fi_info {
         KBox::into_raw(info).cast()
     }
 
-    /// The struct, still ours.
+    /// Returns the C struct; ownership stays here.
     pub fn as_raw(&self) -> *mut fi_info {
         ptr::from_ref(self).cast_mut().cast()
     }
 
-    /// Takes back what [`Self::into_raw`] gave.
+    /// Takes ownership back of an info from [`Self::into_raw`].
     ///
     /// # Safety
     ///
-    /// `info` came from there, or keeps the type's invariants in an allocation of its own, and is
-    /// not used afterwards.
+    /// `info` came from [`Self::into_raw`], or keeps the type's invariants in an allocation of its own, and
+    /// is not used afterwards.
     pub unsafe fn from_raw(info: *mut fi_info) -> KBox<Self> {
         // SAFETY: By this function's safety requirements; the type is transparent.
         unsafe { KBox::from_raw(info.cast()) }
     }
 
-    /// A copy of this node alone. May sleep.
+    /// Copies this node without its successors. May sleep.
     ///
     /// # Errors
     ///
@@ -237,7 +236,7 @@ impl Info {
         Ok(new)
     }
 
-    /// Capabilities.
+    /// Returns the capabilities.
     pub fn caps(&self) -> u64 {
         self.0.caps
     }
@@ -247,7 +246,7 @@ impl Info {
         self.0.caps = caps;
     }
 
-    /// Mode bits.
+    /// Returns the mode bits.
     pub fn mode(&self) -> u64 {
         self.0.mode
     }
@@ -257,66 +256,66 @@ impl Info {
         self.0.mode = mode;
     }
 
-    /// How addresses look.
+    /// Returns the address format.
     pub fn addr_format(&self) -> u32 {
         self.0.addr_format
     }
 
-    /// Sets how addresses look.
+    /// Sets the address format.
     pub fn set_addr_format(&mut self, format: u32) {
         self.0.addr_format = format;
     }
 
-    /// The connection request that this info describes; 0 for none.
+    /// Returns the handle of the connection request that the info describes; 0 for none.
     pub fn handle(&self) -> usize {
         self.0.handle as usize
     }
 
-    /// Sets the connection request.
+    /// Sets the handle of the connection request.
     pub fn set_handle(&mut self, handle: usize) {
         self.0.handle = ptr::without_provenance_mut(handle);
     }
 
     part!(
-        /// Transmit attributes.
+        /// Returns the transmit attributes.
         tx, tx_attr, fi_tx_attr
     );
     part!(
-        /// Receive attributes.
+        /// Returns the receive attributes.
         rx, rx_attr, fi_rx_attr
     );
     part!(
-        /// Endpoint attributes.
+        /// Returns the endpoint attributes.
         ep, ep_attr, fi_ep_attr
     );
     part!(
-        /// Domain attributes.
+        /// Returns the domain attributes.
         domain, domain_attr, fi_domain_attr
     );
     part!(
-        /// Fabric attributes.
+        /// Returns the fabric attributes.
         fabric, fabric_attr, fi_fabric_attr
     );
     name!(
-        /// The domain's name.
+        /// Returns the domain's name.
         domain_name, set_domain_name, domain_attr, name
     );
     name!(
-        /// The fabric's name.
+        /// Returns the fabric's name.
         fabric_name, set_fabric_name, fabric_attr, name
     );
     name!(
-        /// The provider's name.
+        /// Returns the provider's name.
         provider_name, set_provider_name, fabric_attr, prov_name
     );
 
-    /// The transmit attributes, to be changed.
+    /// Returns the transmit attributes, mutably.
     pub fn tx_mut(&mut self) -> Result<&mut fi_tx_attr> {
         // SAFETY: By the type invariant the pointer is null or valid while `self` is.
         unsafe { self.0.tx_attr.as_mut() }.ok_or(Errno::EINVAL)
     }
 
-    /// The receive attributes, to be changed.
+    /// Returns the receive attributes, mutably.
     pub fn rx_mut(&mut self) -> Result<&mut fi_rx_attr> {
         // SAFETY: By the type invariant the pointer is null or valid while `self` is.
         unsafe { self.0.rx_attr.as_mut() }.ok_or(Errno::EINVAL)
@@ -439,23 +438,23 @@ impl Info {
         }
     }
 
-    /// The local address.
+    /// Returns the local address.
     pub fn src_addr(&self) -> Option<&[u8]> {
         // SAFETY: The invariant says that the address has the length beside it.
         unsafe { bytes(self.0.src_addr, self.0.src_addrlen) }
     }
 
-    /// The peer's address.
+    /// Returns the peer's address.
     pub fn dest_addr(&self) -> Option<&[u8]> {
         // SAFETY: The invariant says that the address has the length beside it.
         unsafe { bytes(self.0.dest_addr, self.0.dest_addrlen) }
     }
 
-    /// The local address and the peer's, as far as they are there.
+    /// Returns the local address and the peer's, each if it is set.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for what is no address of the info's format.
+    /// -FI_EINVAL for an address that does not parse in the info's format.
     pub fn ends(&self) -> Result<(Option<SocketAddr>, Option<SocketAddr>)> {
         let read = |bytes| addr::read(self.addr_format(), bytes);
         Ok((
@@ -464,7 +463,7 @@ impl Info {
         ))
     }
 
-    /// Sets both addresses, and in which format they are.
+    /// Sets both addresses and their format.
     pub fn set_ends(
         &mut self,
         format: u32,
@@ -499,7 +498,7 @@ impl Info {
     }
 }
 
-/// The bytes of an address.
+/// Returns the bytes of an address.
 ///
 /// # Safety
 ///
@@ -512,11 +511,11 @@ unsafe fn bytes<'a>(addr: *const c_void, len: usize) -> Option<&'a [u8]> {
     Some(unsafe { core::slice::from_raw_parts(addr.cast(), len) })
 }
 
-/// The bytes of an authorisation key.
+/// Returns the bytes of an authorization key.
 ///
 /// # Safety
 ///
-/// As of [`bytes`].
+/// The requirements of [`bytes`].
 unsafe fn key<'a>(key: *const u8, len: usize) -> &'a [u8] {
     // SAFETY: By this function's safety requirement.
     unsafe { bytes(key.cast(), len) }.unwrap_or(&[])
@@ -548,10 +547,10 @@ impl Drop for Info {
     }
 }
 
-/// What `fi_getinfo()` gives: nodes in the order of preference.
+/// The result of `fi_getinfo()`: nodes in the order of preference.
 pub type InfoList = KVec<KBox<Info>>;
 
-/// Links the nodes for a C caller; null for none.
+/// Links the nodes into a list for a C caller; null for an empty list.
 pub fn into_chain(list: InfoList) -> *mut fi_info {
     let mut next = ptr::null_mut();
     let mut list = list;
@@ -562,11 +561,11 @@ pub fn into_chain(list: InfoList) -> *mut fi_info {
     next
 }
 
-/// Frees a chain of nodes.
+/// Frees a linked list of nodes.
 ///
 /// # Safety
 ///
-/// As of [`Info::from_raw`], for every node.
+/// The requirements of [`Info::from_raw`], for every node.
 pub unsafe fn free_chain(mut info: *mut fi_info) {
     while !info.is_null() {
         // SAFETY: By this function's safety requirement.

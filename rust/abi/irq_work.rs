@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls from hard-interrupt context: the kernel crate has no `irq_work` yet.
+//! Calls from hard-interrupt context by `irq_work`, which the kernel crate does not wrap yet.
 
 use crate::{
     abi::{
@@ -32,9 +32,10 @@ use kernel::{
     types::Opaque, //
 };
 
-/// What an interrupt calls.
+/// A handler that an interrupt calls.
 pub(crate) trait InterruptHandler: Send + Sync {
-    /// Must not sleep; `here` says where it is. No lock of kOFI or of a driver is held.
+    /// Handles the interrupt in the context `here`, and must not sleep. No lock of kOFI or of a driver is
+    /// held.
     fn ready(&self, here: &InterruptContext);
 
     /// Returns the functions of other modules that this calls.
@@ -45,21 +46,21 @@ pub(crate) trait InterruptHandler: Send + Sync {
 
 /// Calls a handler from a hard interrupt, one call at a time.
 ///
-/// An interrupt of the CPU's own is asked for, and comes as soon as interrupts are on; a machine that
-/// has none for the purpose calls with the next timer tick, and PREEMPT_RT from a thread of its own.
+/// The CPU interrupts itself, as soon as interrupts are on. An architecture without such an interrupt makes
+/// the call from the next timer tick, and PREEMPT_RT from a thread of its own.
 ///
 /// # Invariants
 ///
 /// - `raw` is initialised, and its function is [`run`].
-/// - `handler` is read by `run` alone, and written by [`Self::stop`] alone, once, after the last `run`.
+/// - `handler` is read only by `run`, and written only by [`Self::stop`], once, after the last `run`.
 #[pin_data(PinnedDrop)]
 pub(crate) struct IrqWork {
     #[pin]
     raw: Opaque<bindings::irq_work>,
-    /// How many interrupts came since the call under way began, that one included.
+    /// Number of interrupts since the running call began, its own included.
     entered: Atomic<u32>,
     stopped: AtomicFlag,
-    /// True once the calls have ended. Held while waiting for their end.
+    /// True once the calls have ended. The mutex is held while waiting for their end.
     #[pin]
     ended: Mutex<bool>,
     handler: UnsafeCell<Option<KBox<dyn InterruptHandler>>>,
@@ -72,7 +73,7 @@ unsafe impl Send for IrqWork {}
 unsafe impl Sync for IrqWork {}
 
 impl IrqWork {
-    /// Nothing is called before [`Self::raise`]. May sleep.
+    /// Makes it; no call comes before [`Self::raise`]. May sleep.
     ///
     /// # Errors
     ///
@@ -95,16 +96,16 @@ impl IrqWork {
         )
     }
 
-    /// Has the handler called soon, once for all requests that come before it is. Any context.
+    /// Requests a call of the handler; one call serves all requests made before it. Any context.
     pub(crate) fn raise(&self) {
         let _reader = rcu::read_lock();
         if !self.stopped.load(Acquire) {
-            // SAFETY: By the invariant `raw` is initialised, and `stop` waits before it goes.
+            // SAFETY: By the invariant `raw` is initialised, and `stop` waits before it is freed.
             unsafe { bindings::irq_work_queue(self.raw.get()) };
         }
     }
 
-    /// Has no new call begin. Any context.
+    /// Prevents new calls. Any context.
     pub(crate) fn forbid(&self) {
         let _ = self.stopped.xchg(true, Full);
     }
@@ -127,7 +128,7 @@ impl IrqWork {
 
     /// Waits until nothing is queued or runs, once `stopped` is set.
     fn settle(&self) {
-        // Who has not seen that, and queues, reads under RCU.
+        // A `raise` that has not seen `stopped`, and queues, is an RCU reader.
         synchronize_rcu();
         // SAFETY: By the invariant `raw` is initialised.
         unsafe { bindings::irq_work_sync(self.raw.get()) };
@@ -141,7 +142,7 @@ impl IrqWork {
 impl PinnedDrop for IrqWork {
     fn drop(self: Pin<&mut Self>) {
         self.forbid();
-        // SAFETY: Nobody else has the object; an interrupt under way only reads.
+        // SAFETY: There is no other reference to the object; a running interrupt only reads.
         if unsafe { (*self.handler.get()).is_some() } {
             self.settle();
         }
@@ -152,20 +153,21 @@ impl PinnedDrop for IrqWork {
 ///
 /// Called by an interrupt, with the `raw` of an [`IrqWork`].
 unsafe extern "C" fn run(raw: *mut bindings::irq_work) {
-    // SAFETY: By this function's contract; `stop` waits for this call before the object goes.
+    // SAFETY: By this function's contract; `stop` waits for this call before the object is freed.
     let work = unsafe { &*container_of!(Opaque::cast_from(raw), IrqWork, raw) };
-    // After the queue is armed again an interrupt may enter on another CPU: leave it to the first.
+    // The work can be queued again before this call ends, and an interrupt may enter on another CPU: that one
+    // leaves the call to the first.
     if work.entered.fetch_add(1, Full) > 0 {
         return;
     }
     if !work.stopped.load(Acquire) {
-        // SAFETY: By the invariant nobody writes it while this runs.
+        // SAFETY: By the invariant it is not written while this runs.
         if let Some(handler) = unsafe { &*work.handler.get() } {
             handler.ready(&InterruptContext::assume());
         }
     }
     if work.entered.xchg(0, Full) > 1 {
-        // Not in a loop: what else this CPU has to do comes in between.
+        // Queued again rather than looped, which lets this CPU run other work in between.
         work.raise();
     }
 }
@@ -191,7 +193,7 @@ mod tests {
         },
     };
 
-    /// Stays inside for long enough to be met there from another CPU.
+    /// A handler that stays inside long enough for an interrupt on another CPU.
     struct Slow {
         inside: AtomicFlag,
         calls: Atomic<u32>,
@@ -208,7 +210,7 @@ mod tests {
         }
     }
 
-    /// A thread that asks for calls, until it is dropped.
+    /// Starts a thread that requests calls until it is dropped.
     fn raiser(work: &Arc<Pin<KBox<IrqWork>>>) -> Result<Thread> {
         let work = work.clone();
         let main = move |_| {

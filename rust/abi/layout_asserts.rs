@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Layouts that C code and wire formats rely on, checked on the Rust side of bindgen too: the
-//! headers assert the same of the C side.
+//! Assertions on layouts that C code and wire formats rely on, for the Rust side of bindgen; the headers
+//! assert the C side.
 
 use super::*;
 use core::mem::offset_of;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A spinlock that is held with interrupts off: the kernel has macros for that,
- * which keep what was before in a variable of their user's.
+ * Wrappers of spin_lock_irqsave() and its variants, which are macros that store
+ * the previous interrupt state in a variable of the caller.
  */
 #include <linux/spinlock.h>
 

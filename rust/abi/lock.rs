@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! [`SpinLockIrq`](kernel::sync::SpinLockIrq) for the data path.
+//! A [`SpinLockIrq`](kernel::sync::SpinLockIrq) for the data path.
 //!
-//! The same lock, taken by the short way: the kernel crate's counts how often a CPU's interrupts are
-//! off, and asserts whenever it has been taken that it is held, each of which costs every post and
-//! every poll. Here a guard keeps what was before it, so guards of one CPU end in the reverse of the
-//! order in which they began.
+//! This lock has less overhead: the kernel crate's lock counts how often a CPU's interrupts are disabled, and
+//! asserts after each acquisition that it is held, which costs every post and every poll. A guard here stores
+//! the previous interrupt state, so guards on one CPU have to be dropped in the reverse order of their
+//! acquisition.
 
 use kernel::{
     bindings::{
@@ -30,7 +30,7 @@ pub(crate) type FastLockIrq<T> = Lock<T, Fast>;
 /// A [`FastLockIrq`] that is held.
 pub(crate) type FastLockIrqGuard<'a, T> = Guard<'a, T, Fast>;
 
-/// `spin_lock_irqsave()` and its relatives.
+/// Lock backend: `spin_lock_irqsave()` and its variants.
 pub(crate) struct Fast;
 
 mod ffi {
@@ -46,31 +46,31 @@ mod ffi {
 // SAFETY: A spinlock excludes others, and the default way to lock again is the way to lock.
 unsafe impl Backend for Fast {
     type State = spinlock_t;
-    /// What the CPU's interrupts were before.
+    /// Previous interrupt state of the CPU.
     type GuardState = c_ulong;
 
     #[inline(always)]
     unsafe fn init(ptr: *mut Self::State, name: *const c_char, key: *mut lock_class_key) {
-        // SAFETY: As the caller promises.
+        // SAFETY: By this function's safety requirement.
         unsafe { SpinLockBackend::init(ptr, name, key) }
     }
 
     #[inline(always)]
     unsafe fn lock(ptr: *mut Self::State) -> Self::GuardState {
-        // SAFETY: As the caller promises, this is an initialised lock.
+        // SAFETY: By this function's safety requirement this is an initialised lock.
         unsafe { ffi::kofi_lock(ptr) }
     }
 
     #[inline(always)]
     unsafe fn try_lock(ptr: *mut Self::State) -> Option<Self::GuardState> {
         let mut flags = 0;
-        // SAFETY: As the caller promises, this is an initialised lock.
+        // SAFETY: By this function's safety requirement this is an initialised lock.
         unsafe { ffi::kofi_try_lock(ptr, &mut flags) }.then_some(flags)
     }
 
     #[inline(always)]
     unsafe fn unlock(ptr: *mut Self::State, state: &Self::GuardState) {
-        // SAFETY: As the caller promises, it holds the lock.
+        // SAFETY: By this function's safety requirement the caller holds the lock.
         unsafe { ffi::kofi_unlock(ptr, *state) }
     }
 

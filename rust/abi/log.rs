@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Messages in the kernel's log: of what is wrong and no return value or event tells.
+//! Log messages about faults that no return value or event reports.
 //!
-//! Each begins with the device that it is about, and goes on with the endpoint, which has the number of
-//! its queue pair. A peer or a broken device can cause any number of them, so the log takes a limited number, and a
-//! limited number for each peer.
+//! Each begins with the name of its device, then the endpoint, by the number of its queue pair. A peer or a
+//! broken device can cause any number of messages, so the log takes a limited number, and a limited number
+//! for each peer.
 
 use core::net::{
     IpAddr,
@@ -23,7 +23,7 @@ extern "C" {
     fn kofi_may_say_of(address: *const u8, len: usize) -> bool;
 }
 
-/// Says what is wrong with, or about, a device. Any context.
+/// Logs a fault of a device. Any context.
 #[cold]
 #[inline(never)]
 pub(crate) fn complain(device: &dyn Display, what: fmt::Arguments<'_>) {

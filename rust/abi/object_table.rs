@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Everything that is open in the whole module, in the order in which it was opened.
+//! The table of all open objects of the module, in the order in which they were opened.
 //!
-//! One spinlock guards it, which is taken in process context only, and a leaf: what an entry tells is
-//! told without a lock that others wait with. Whoever reads has an entry as long as it holds the lock
-//! and no longer, so that nothing outlives its close for having been looked at.
+//! A spinlock guards it, and is taken in process context only; it is a leaf: an entry reports its state
+//! without a lock that a waiter could hold. A reader uses entries only while it holds the lock, so reading
+//! never delays a close.
 
 use super::{
     kofi_address,
@@ -27,22 +27,22 @@ use kernel::{
     },
 };
 
-/// Something that is open.
+/// An open object.
 pub(crate) trait TableEntry: Send + Sync {
-    /// Whether `net`, the address of a network namespace, is that which it belongs to.
+    /// Returns whether the object belongs to the network namespace with the address `net`.
     fn is_in(&self, net: usize) -> bool;
 
-    /// Writes what there is to know of it into an object that is empty but for its number. Called under
-    /// the roster's lock: it does not sleep, nor wait.
+    /// Fills in `object`, of which only the number is set. Called under the table's spinlock: it neither
+    /// sleeps nor waits.
     fn tell(&self, object: &mut kofi_object);
 
-    /// Appends the addresses that it has from place `at` on, as long as `batch` has less than `most` and
-    /// room for more, and moves `at` behind them; false where nothing has ever been there. None where it is
-    /// no vector of addresses. Called as [`Self::tell`] is, and bounded like that.
+    /// Appends the addresses of the object from index `at` on, as long as `batch` has fewer than `most` and
+    /// free capacity, and moves `at` behind them. Returns false if no address was ever inserted at `at` or
+    /// behind it, `None` if the object is no address vector. Called like [`Self::tell`], with bounded work.
     fn list(&self, at: &mut u64, most: usize, batch: &mut KVec<kofi_address>) -> Option<bool>;
 }
 
-/// The entries by their numbers, of which the last one given is the other field.
+/// The entries by number, and the last number assigned.
 struct ObjectTable {
     entries: Option<RBTree<u64, Arc<dyn TableEntry>>>,
     last: u64,
@@ -56,10 +56,10 @@ global_lock! {
 /// True once `ROSTER` is initialised and may be locked; never reset.
 static IS_READY: AtomicFlag = AtomicFlag::new(false);
 
-/// How many entries are looked at under the lock for each that there is room for.
+/// Entries visited under the lock for each free slot of the batch.
 const LOOKS: usize = 8;
 
-/// Makes the roster usable.
+/// Initialises the table.
 ///
 /// # Safety
 ///
@@ -72,7 +72,7 @@ pub(super) unsafe fn start() {
     IS_READY.store(true, Release);
 }
 
-/// Runs `f` on the locked roster, or on an empty one before initialisation. Process context.
+/// Runs `f` on the locked table, or on an empty one before initialisation. Process context.
 fn with<R>(f: impl FnOnce(&mut ObjectTable) -> R) -> R {
     match IS_READY.load(Acquire) {
         true => f(&mut ROSTER.lock()),
@@ -83,11 +83,11 @@ fn with<R>(f: impl FnOnce(&mut ObjectTable) -> R) -> R {
     }
 }
 
-/// A place on the roster, as long as this lives.
+/// An entry of the table, which exists until [`Self::leave`] or the drop.
 pub(crate) struct TableSlot(u64);
 
 impl TableSlot {
-    /// Enters something, behind everything that is there. May sleep.
+    /// Adds an object with the next number. May sleep.
     ///
     /// # Errors
     ///
@@ -104,15 +104,15 @@ impl TableSlot {
         })))
     }
 
-    /// Its number, which nothing else ever has. None is 0.
+    /// Returns the number of the entry, which is never reused and never 0.
     pub(crate) fn number(&self) -> u64 {
         self.0
     }
 
-    /// Gives it up, once. May sleep.
+    /// Removes the entry, once. May sleep.
     pub(crate) fn leave(&self) {
         let node = with(|roster| roster.entries.as_mut()?.remove_node(&self.0));
-        // What it was about may go with it, which may sleep.
+        // This may drop the last reference on the object, which may sleep.
         drop(node);
     }
 }
@@ -123,11 +123,10 @@ impl Drop for TableSlot {
     }
 }
 
-/// Has entries behind number `after` tell of themselves, those in the namespace `net` or all, in order,
-/// as many as `batch` has room for; what was in it is forgotten. The number after which to go on, unless
-/// that was the last. Process context.
+/// Fills `batch` with the objects numbered above `after`, in order, of the namespace `net` or of all; its old
+/// content is dropped. Returns the number to continue after, unless that was the last. Process context.
 ///
-/// Those that are there from the first call to the last are told of; so is what an entry stands below.
+/// Objects that exist from the first call to the last are all reported, each after its parent.
 pub(crate) fn read(after: u64, net: Option<usize>, batch: &mut KVec<kofi_object>) -> Option<u64> {
     batch.clear();
     let looks = batch.capacity().saturating_mul(LOOKS);
@@ -182,12 +181,12 @@ pub(crate) fn each(
     }
 }
 
-/// [`TableEntry::list`] of the entry with a number, in the namespace `net`; what was in `batch` is
-/// forgotten. Process context.
+/// Calls [`TableEntry::list`] of the entry with a number, in the namespace `net`; the old content of `batch`
+/// is dropped. Process context.
 ///
 /// # Errors
 ///
-/// `ENOENT` where there is none, `EINVAL` where it is no vector of addresses.
+/// `ENOENT` without such an entry, `EINVAL` if it is no address vector.
 pub(crate) fn list(
     number: u64,
     net: usize,

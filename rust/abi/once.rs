@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What C has in READ_ONCE(), WRITE_ONCE(), smp_load_acquire() and smp_store_release(): accesses of
-//! atomics without the call of a C function that each costs on the data path; and a box that is made once
-//! and read so.
+//! READ_ONCE(), WRITE_ONCE(), smp_load_acquire() and smp_store_release() for atomics, without the call of a C
+//! function that each costs on the data path; and a box that is set once and read in this way.
 
 use super::Result;
 use core::{
@@ -22,7 +21,7 @@ use kernel::{
     },
 };
 
-/// Reads an atomic that orders nothing else: `load(Relaxed)`.
+/// Reads an atomic without ordering: `load(Relaxed)`.
 #[inline(always)]
 pub(crate) fn read_once<T: AtomicType + Copy>(atomic: &Atomic<T>) -> T {
     // SAFETY: The pointer is aligned and valid. A volatile access of an atomic type's size is what
@@ -30,54 +29,54 @@ pub(crate) fn read_once<T: AtomicType + Copy>(atomic: &Atomic<T>) -> T {
     unsafe { atomic.as_ptr().read_volatile() }
 }
 
-/// Writes an atomic that orders nothing else: `store(Relaxed)`.
+/// Writes an atomic without ordering: `store(Relaxed)`.
 #[inline(always)]
 pub(crate) fn write_once<T: AtomicType + Copy>(atomic: &Atomic<T>, value: T) {
     // SAFETY: As in `read_once`, for WRITE_ONCE().
     unsafe { atomic.as_ptr().write_volatile(value) };
 }
 
-/// Reads an atomic before whatever this CPU does next: `load(Acquire)`.
+/// Reads an atomic before all later accesses of this CPU: `load(Acquire)`.
 #[inline(always)]
 pub(crate) fn load_acquire<T: AtomicType + Copy>(atomic: &Atomic<T>) -> T {
     let value = read_once(atomic);
-    // No instruction where loads stay in order.
+    // Emits no instruction where loads stay in order.
     fence(Ordering::Acquire);
     value
 }
 
-/// Writes an atomic behind everything that this CPU has done: `store(Release)`.
+/// Writes an atomic after all earlier accesses of this CPU: `store(Release)`.
 #[inline(always)]
 pub(crate) fn store_release<T: AtomicType + Copy>(atomic: &Atomic<T>, value: T) {
-    // No instruction where stores stay in order.
+    // Emits no instruction where stores stay in order.
     fence(Ordering::Release);
     write_once(atomic, value);
 }
 
-/// What is read after this has not been read before: smp_rmb().
+/// Orders earlier reads before later ones: smp_rmb().
 #[inline(always)]
 pub(crate) fn read_barrier() {
     fence(Ordering::Acquire);
 }
 
-/// What is written after this is not seen before what was written before it: smp_wmb().
+/// Orders earlier writes before later ones: smp_wmb().
 #[inline(always)]
 pub(crate) fn write_barrier() {
     fence(Ordering::Release);
 }
 
-/// Room for a box that is filled at most once. The kernel crate's `SetOnce` is twice as large, and each
-/// look into it calls a C function.
+/// A box that is set at most once. The kernel crate's `SetOnce` is twice as large, and each read of it calls
+/// a C function.
 ///
 /// # Invariants
 ///
-/// The pointer is null, or a box's that nobody else owns; once it is not null it stays.
+/// The pointer is null, or that of a box that this object owns; once it is not null it does not change.
 pub(crate) struct OnceBox<T>(Atomic<*mut T>, PhantomData<KBox<T>>);
 
 // SAFETY: It owns what a `KBox<T>` owns.
 unsafe impl<T: Send> Send for OnceBox<T> {}
 
-// SAFETY: A shared one gives shared references, and takes a box of any thread's.
+// SAFETY: A shared one gives shared references, and accepts a box from any thread.
 unsafe impl<T: Send + Sync> Sync for OnceBox<T> {}
 
 impl<T> Default for OnceBox<T> {
@@ -87,25 +86,25 @@ impl<T> Default for OnceBox<T> {
 }
 
 impl<T> OnceBox<T> {
-    /// Empty.
+    /// Makes an empty one.
     pub(crate) const fn new() -> Self {
         // INVARIANT: Null.
         Self(Atomic::new(ptr::null_mut()), PhantomData)
     }
 
-    /// What is in it. Any context.
+    /// Returns the value, if it is set. Any context.
     #[inline(always)]
     pub(crate) fn get(&self) -> Option<&T> {
         // SAFETY: By the invariant; it is freed with `self` alone.
         unsafe { load_acquire(&self.0).as_ref() }
     }
 
-    /// What is in it, made if there is nothing yet. Who makes at the same time as another takes the
-    /// other's.
+    /// Returns the value, made by `make` if it is not set yet. When two callers make one at the same time,
+    /// both get the value of the first.
     ///
     /// # Errors
     ///
-    /// What `make` says.
+    /// The error of `make`.
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Result<KBox<T>>) -> Result<&T> {
         match self.get() {
             Some(value) => Ok(value),
@@ -116,12 +115,12 @@ impl<T> OnceBox<T> {
         }
     }
 
-    /// Puts that into it; false if there is something.
+    /// Sets the value; false if it is set already.
     pub(crate) fn fill(&self, value: KBox<T>) -> bool {
         self.place(value).is_ok()
     }
 
-    /// The same: what is in it from now on, or has been before.
+    /// Sets the value, or returns the existing one as an error.
     fn place(&self, value: KBox<T>) -> core::result::Result<&T, &T> {
         let made = KBox::into_raw(value);
         match self.0.cmpxchg(ptr::null_mut(), made, Full) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Things that go from hand to hand and from queue to queue, and are allocated once.
+//! Owned list nodes: each value is allocated once, is in at most one list, and moving it transfers ownership.
 //!
-//! Whoever has an [`ListBox`] has the thing alone and may change it; in a [`BoxList`] it is only looked at.
-//! Nothing is copied, allocated or counted on the way, which is legal in any context. There is no lock.
+//! The owner of a [`ListBox`] has exclusive access to its value; values in a [`BoxList`] are read only.
+//! Moving a value between lists neither copies, allocates nor counts references, and is allowed in any
+//! context. There is no lock.
 
 use super::Result;
 use core::{
@@ -17,22 +18,22 @@ use core::{
 use kernel::prelude::*;
 
 struct Node<T> {
-    /// The one behind it in its queue; of no meaning in none.
+    /// The next node of the list; meaningless outside of a list.
     next: *mut Node<T>,
     what: T,
 }
 
-/// A thing that is in no queue.
+/// A value that is in no list.
 pub struct ListBox<T>(KBox<Node<T>>);
 
-// SAFETY: It owns its node alone, whose pointer nobody follows.
+// SAFETY: It owns its node alone, whose `next` is not dereferenced.
 unsafe impl<T: Send> Send for ListBox<T> {}
 
-// SAFETY: A shared one gives shared references to the thing alone.
+// SAFETY: A shared node gives only shared references to its value.
 unsafe impl<T: Sync> Sync for ListBox<T> {}
 
 impl<T> ListBox<T> {
-    /// Makes room for it. May sleep.
+    /// Allocates a node for `what`. May sleep.
     ///
     /// # Errors
     ///
@@ -41,11 +42,11 @@ impl<T> ListBox<T> {
         Self::allocate(what, GFP_KERNEL)
     }
 
-    /// The same in any context.
+    /// Allocates a node for `what` without sleeping. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_ENOMEM, which is to be expected.
+    /// -FI_ENOMEM, which is likely here.
     pub fn at_once(what: T) -> Result<Self> {
         Self::allocate(what, GFP_NOWAIT)
     }
@@ -72,22 +73,22 @@ impl<T> DerefMut for ListBox<T> {
     }
 }
 
-/// What somebody who looks for a thing in a queue says of one.
+/// Result of examining a value in [`BoxList::find`].
 pub(crate) enum ScanAction<P> {
-    /// It is not the one.
+    /// Continues with the next value.
     On,
-    /// It is, and is taken.
+    /// Ends the search and takes the value.
     Take,
-    /// It is, and stays; this is known of it.
+    /// Ends the search and leaves the value in the list.
     Leave(P),
 }
 
-/// Things in a row.
+/// A singly linked list of values.
 ///
 /// # Invariants
 ///
-/// `first` is the first of `len` nodes, each of which came from a box that nobody else has, and has the
-/// next one's address, or null if it is the last; `last` is the last one, if there are any.
+/// `first` is the first of `len` nodes, each of which came from a box that this list owns, and points to the
+/// next one, or is null for the last; `last` is the last node, if there is one.
 pub(crate) struct BoxList<T> {
     first: *mut Node<T>,
     last: *mut Node<T>,
@@ -98,7 +99,7 @@ pub(crate) struct BoxList<T> {
 // SAFETY: It owns its nodes alone.
 unsafe impl<T: Send> Send for BoxList<T> {}
 
-// SAFETY: A shared one gives shared references to its things alone.
+// SAFETY: A shared list gives only shared references to its values.
 unsafe impl<T: Sync> Sync for BoxList<T> {}
 
 impl<T> Default for BoxList<T> {
@@ -117,7 +118,7 @@ impl<T> Drop for BoxList<T> {
 }
 
 impl<T> BoxList<T> {
-    /// None.
+    /// Makes an empty list.
     pub(crate) const fn new() -> Self {
         // INVARIANT: There are none.
         Self {
@@ -128,37 +129,37 @@ impl<T> BoxList<T> {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of values.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether the list is empty.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.first.is_null()
     }
 
-    /// The first.
+    /// Returns the first value.
     #[inline(always)]
     pub(crate) fn first(&self) -> Option<&T> {
-        // SAFETY: By the invariant it is a node of ours, or null.
+        // SAFETY: By the invariant it is a node of this list, or null.
         Some(unsafe { &self.first.as_ref()?.what })
     }
 
-    /// All, in order.
+    /// Iterates over the values in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         let mut next = self.first;
         core::iter::from_fn(move || {
-            // SAFETY: By the invariant it is a node of ours, or null; none leaves while `self` is borrowed.
+            // SAFETY: By the invariant it is a node of this list, or null; none is removed while `self` is borrowed.
             let node = unsafe { next.as_ref() }?;
             next = node.next;
             Some(&node.what)
         })
     }
 
-    /// Puts it behind all others.
+    /// Appends a value.
     #[inline(always)]
     pub(crate) fn push(&mut self, own: ListBox<T>) {
         let mut node = own.0;
@@ -166,15 +167,15 @@ impl<T> BoxList<T> {
         let node = KBox::into_raw(node);
         match self.first.is_null() {
             true => self.first = node,
-            // SAFETY: By the invariant there is a last one.
+            // SAFETY: By the invariant there is a last node.
             false => unsafe { (*self.last).next = node },
         }
-        // INVARIANT: It is behind the one that was the last, and nothing is behind it.
+        // INVARIANT: The node follows the former last one, and has no successor.
         self.last = node;
         self.len += 1;
     }
 
-    /// Puts it before all others.
+    /// Prepends a value.
     #[inline(always)]
     pub(crate) fn push_first(&mut self, own: ListBox<T>) {
         let mut node = own.0;
@@ -183,36 +184,36 @@ impl<T> BoxList<T> {
         if self.first.is_null() {
             self.last = node;
         }
-        // INVARIANT: All others are behind it.
+        // INVARIANT: The former first node is its successor.
         self.first = node;
         self.len += 1;
     }
 
-    /// Takes all of `others`, behind its own.
+    /// Appends all values of `others`, and empties it.
     pub(crate) fn append(&mut self, others: &mut Self) {
         while let Some(own) = others.pop() {
             self.push(own);
         }
     }
 
-    /// Takes the first.
+    /// Removes the first value.
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<ListBox<T>> {
         match self.first.is_null() {
             true => None,
-            // SAFETY: The first one is there, and there is none before it.
+            // SAFETY: The first node exists, and has no predecessor.
             false => Some(unsafe { self.remove(ptr::null_mut(), self.first) }),
         }
     }
 
-    /// Takes `node`, which is behind `before`, or the first if that is null.
+    /// Removes `node`, whose predecessor is `before`, or null if it is the first.
     ///
     /// # Safety
     ///
-    /// Both are nodes of this queue.
+    /// `before` and `node` are nodes of this list.
     #[inline(always)]
     unsafe fn remove(&mut self, before: *mut Node<T>, node: *mut Node<T>) -> ListBox<T> {
-        // SAFETY: By this function's safety requirement it came from a box, which nobody else has.
+        // SAFETY: By this function's safety requirement it came from a box that this list owns.
         let own = unsafe { KBox::from_raw(node) };
         match before.is_null() {
             true => self.first = own.next,
@@ -222,12 +223,12 @@ impl<T> BoxList<T> {
         if own.next.is_null() {
             self.last = before;
         }
-        // INVARIANT: Those around it are neighbours now.
+        // INVARIANT: Its predecessor and its successor are linked now.
         self.len -= 1;
         ListBox(own)
     }
 
-    /// Takes the first that `fits`.
+    /// Removes the first value for which `fits` holds.
     #[inline]
     pub(crate) fn take(&mut self, mut fits: impl FnMut(&T) -> bool) -> Option<ListBox<T>> {
         let look = |what: &T| match fits(what) {
@@ -237,7 +238,8 @@ impl<T> BoxList<T> {
         self.find(look)?.ok()
     }
 
-    /// Looks for one, in order: takes it, or has what is known of it.
+    /// Examines the values in order until one ends the search; returns it, or the value in
+    /// [`ScanAction::Leave`].
     #[inline]
     pub(crate) fn find<P>(
         &mut self,
@@ -245,23 +247,23 @@ impl<T> BoxList<T> {
     ) -> Option<core::result::Result<ListBox<T>, P>> {
         let (mut before, mut node) = (ptr::null_mut(), self.first);
         loop {
-            // SAFETY: By the invariant it is a node of ours, or null.
+            // SAFETY: By the invariant it is a node of this list, or null.
             let seen = unsafe { node.as_ref() }?;
             match look(&seen.what) {
                 ScanAction::On => (before, node) = (node, seen.next),
-                // SAFETY: `before` was the last one that was looked at, or there was none.
+                // SAFETY: `before` is the node examined before this one, or null.
                 ScanAction::Take => return Some(Ok(unsafe { self.remove(before, node) })),
                 ScanAction::Leave(known) => return Some(Err(known)),
             }
         }
     }
 
-    /// Takes all that `goes`, in order.
+    /// Removes the values for which `goes` holds, and returns them in order.
     pub(crate) fn take_all(&mut self, mut goes: impl FnMut(&T) -> bool) -> Self {
         self.take_changed(|what| goes(what))
     }
 
-    /// The same, where `goes` may change what it looks at.
+    /// Removes the values for which `goes` holds, and returns them in order; `goes` may change each value.
     pub(crate) fn take_changed(&mut self, mut goes: impl FnMut(&mut T) -> bool) -> Self {
         let (mut taken, mut kept) = (Self::new(), Self::new());
         while let Some(mut own) = self.pop() {
@@ -274,7 +276,7 @@ impl<T> BoxList<T> {
         taken
     }
 
-    /// Changes all, in order.
+    /// Calls `change` for each value, in order.
     pub(crate) fn change(&mut self, mut change: impl FnMut(&mut T)) {
         let mut all = core::mem::take(self);
         while let Some(mut own) = all.pop() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Pages that follow each other: the kernel has macros for that where it counts
- * who allocates what.
+ * Wrappers of alloc_pages_exact(), which is a macro for the sake of memory
+ * allocation profiling, and of free_pages_exact().
  */
 #include <linux/gfp.h>
 

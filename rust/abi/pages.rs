@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pages that follow each other in physical memory, as many as are needed: `kmalloc()` of more than two takes
-//! a power of two.
+//! Physically contiguous pages, exactly as many as needed: `kmalloc()` of more than two rounds up to a power
+//! of two.
 
 use super::{
     Errno,
@@ -26,11 +26,11 @@ mod ffi {
     }
 }
 
-/// So many bytes.
+/// Physically contiguous memory of `len` bytes.
 ///
 /// # Invariants
 ///
-/// `start` is that of `len` initialised bytes, more than none, which came from `kofi_alloc_pages()`.
+/// `start` points to `len` initialised bytes, at least one, which came from `kofi_alloc_pages()`.
 pub(crate) struct Pages {
     start: NonNull<u8>,
     len: usize,
@@ -43,11 +43,11 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// Zeroes, at least one. May sleep.
+    /// Allocates `len` zeroed bytes. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOMEM, in silence; -FI_EINVAL for none.
+    /// -FI_ENOMEM, without a warning in the log; -FI_EINVAL for 0 bytes.
     pub(crate) fn new(len: usize) -> Result<Self> {
         if len == 0 {
             return Err(Errno::EINVAL);

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Numbers that nobody can guess, and for tests such as come again each time.
+//! Random numbers, and reproducible ones for tests.
 
-/// A random number. Any context.
+/// Returns an unpredictable random number. Any context.
 pub(crate) fn random() -> u64 {
     // SAFETY: It may be called at any time.
     unsafe { kernel::bindings::get_random_u64() }
 }
 
-/// Numbers that look random, and are the same each time.
+/// A reproducible sequence of pseudorandom numbers.
 #[cfg(CONFIG_KUNIT = "y")]
 pub(crate) struct SeededRandom(u64);
 
 #[cfg(CONFIG_KUNIT = "y")]
 impl SeededRandom {
-    /// A sequence of its own for each seed.
+    /// Makes the sequence of this seed.
     pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next one, below 2^31 and `bound`, which is not 0.
+    /// Returns the next number, below 2^31 and `bound`, which is not 0.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self
             .0

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What consumers of the whole module find by name: one list, behind one lock.
+//! A module-wide list of entries of several types: ports, named address vectors, lingering rdma_cm ids and
+//! registered providers.
 //!
-//! The lock is a mutex, and a leaf but for the allocator's.
+//! A mutex guards it, and is a leaf but for the allocator's locks.
 
 use core::any::Any;
 use kernel::{
@@ -19,7 +20,7 @@ use kernel::{
     },
 };
 
-/// What is in the list; whoever put it there knows it by its type.
+/// An entry, which is identified by its type.
 pub(crate) type Entry = Arc<dyn Any + Send + Sync>;
 
 global_lock! {
@@ -31,18 +32,18 @@ const NEVER: u32 = 0;
 const STARTING: u32 = 1;
 const READY: u32 = 2;
 
-/// Whether `ENTRIES` may be locked; never goes back.
+/// State of `ENTRIES`, which may be locked once it is `READY`; it never goes back.
 static STATE: Atomic<u32> = Atomic::new(NEVER);
 
-/// The list, as long as the module has it.
+/// Owner of the list, for the life of the module.
 pub(crate) struct Registry(());
 
 impl Registry {
-    /// Makes the list usable, once in the module's life.
+    /// Initialises the list, once in the module's life.
     ///
     /// # Errors
     ///
-    /// `EBUSY` for a second time.
+    /// `EBUSY` for a second call.
     pub(crate) fn start() -> Result<Self> {
         if STATE.cmpxchg(NEVER, STARTING, Relaxed).is_err() {
             return Err(EBUSY);
@@ -60,12 +61,13 @@ impl Registry {
 
 impl Drop for Registry {
     fn drop(&mut self) {
-        // A static is never dropped, and even an empty list has memory.
+        // Emptied because a static is never dropped, and even an empty list can own memory.
         drop(with(core::mem::take));
     }
 }
 
-/// Runs `f` on the list; on one that is forgotten before there is any. Process context.
+/// Runs `f` on the locked list, or before initialisation on an empty list, which is then discarded. Process
+/// context.
 pub(crate) fn with<R>(f: impl FnOnce(&mut KVec<Entry>) -> R) -> R {
     if STATE.load(Acquire) != READY {
         return f(&mut KVec::new());

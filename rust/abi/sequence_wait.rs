@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Threads that sleep until a count goes on.
+//! A wait queue with a sequence count, on which threads sleep until the count changes.
 //!
-//! The kernel crate's `CondVar` needs a lock beside it, which both sides take for each wait, and its
-//! wait queue has one of its own. Here a count stands in place of what that lock would guard.
+//! The kernel crate's `CondVar` needs a lock beside it, which both sides take for each wait, and its wait
+//! queue has another one. Here the count replaces the state that such a lock would guard.
 
 use kernel::{
     bindings::{
@@ -41,14 +41,14 @@ mod ffi {
     }
 }
 
-/// The tick that it is. Any context.
+/// Returns the current jiffies. Any context.
 #[inline]
 pub(crate) fn now() -> Jiffies {
-    // SAFETY: The kernel's own, which is there for ever and is read in one piece.
+    // SAFETY: The kernel's counter always exists, and is read by a single access.
     unsafe { (&raw const bindings::jiffies).read_volatile() }
 }
 
-/// A count, and the threads that wait for it to go on.
+/// A count, and the threads that wait for it to change.
 ///
 /// # Invariants
 ///
@@ -67,7 +67,7 @@ unsafe impl Send for SequenceWait {}
 unsafe impl Sync for SequenceWait {}
 
 impl SequenceWait {
-    /// Nobody sleeps, with the lockdep class of the queue's lock.
+    /// Makes one without waiters, with the lockdep class of the wait queue's lock.
     pub(crate) fn new(
         name: &'static CStr,
         class: Pin<&'static LockClassKey>,
@@ -81,27 +81,26 @@ impl SequenceWait {
         })
     }
 
-    /// The count. Any context.
+    /// Returns the count. Any context.
     #[inline]
     pub(crate) fn count(&self) -> i64 {
         self.count.load(Acquire)
     }
 
-    /// Where they sleep; it lives as long as this.
+    /// Returns the wait queue, which lives as long as `self`.
     pub(crate) fn wait_queue(&self) -> *mut WaitQueue {
         self.head.get()
     }
 
-    /// Counts one, and wakes everybody. Any context.
+    /// Increments the count and wakes all waiters. Any context.
     pub(crate) fn wake(&self) {
-        // Full: who is about to sleep sees the count, or is seen.
+        // Full barrier: a thread that is about to sleep sees the count, or the wakeup sees the thread.
         let _ = self.count.fetch_add(1, Full);
         // SAFETY: By the invariant.
         unsafe { ffi::kofi_wake(self.head.get()) };
     }
 
-    /// Sleeps as long as the count is what was `seen`, for at most `timeout`; returns what is left of
-    /// that. Process context.
+    /// Sleeps while the count is `seen`, for at most `timeout`; returns the remaining time. Process context.
     ///
     /// # Errors
     ///
@@ -110,7 +109,7 @@ impl SequenceWait {
     pub(crate) fn sleep(&self, seen: i64, timeout: Jiffies) -> Result<Jiffies> {
         let timeout = c_long::try_from(timeout).unwrap_or(c_long::MAX);
         let count = self.count.as_ptr();
-        // SAFETY: By the invariant; the count stays where it is meanwhile.
+        // SAFETY: By the invariant; the count is pinned.
         let left = unsafe { ffi::kofi_sleep(self.head.get(), count, seen, timeout) };
         Jiffies::try_from(left).map_err(|_| ERESTARTSYS)
     }

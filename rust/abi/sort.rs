@@ -22,7 +22,7 @@ mod ffi {
     }
 }
 
-/// Sorts `items` by the key that `key` returns for each. The order of items with equal keys is not kept.
+/// Sorts `items` by the key that `key` returns for each. Items with equal keys may change their order.
 ///
 /// Context: any; takes O(n log n) steps, and O(n) when the items are in order.
 pub(crate) fn sort_by_key<T, K: Ord, F: Fn(&T) -> K>(items: &mut [T], key: F) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What costs a load and a store to count.
+//! Statistics counters that cost a load and a store.
 
 use super::once::{
     read_once,
@@ -8,7 +8,7 @@ use super::once::{
 };
 use kernel::sync::atomic::Atomic;
 
-/// A number that one at a time changes and others look at. It orders nothing else.
+/// A counter with one writer at a time and any number of readers. It orders no other accesses.
 #[repr(transparent)]
 pub(crate) struct StatCounter(Atomic<u64>);
 
@@ -19,29 +19,29 @@ impl Default for StatCounter {
 }
 
 impl StatCounter {
-    /// Nothing.
+    /// Makes a counter of 0.
     pub(crate) const fn new() -> Self {
         Self(Atomic::new(0))
     }
 
-    /// Adds to it. No two callers at once: one thread, or who holds one lock.
+    /// Adds `count`. Callers are serialized: one thread, or the holder of one lock.
     #[inline(always)]
     pub(crate) fn add(&self, count: u64) {
         self.set(self.get().wrapping_add(count));
     }
 
-    /// Takes from it what was added. As [`add`](Self::add).
+    /// Subtracts `count`. Callers are serialized as for [`add`](Self::add).
     pub(crate) fn take(&self, count: u64) {
         self.add(count.wrapping_neg());
     }
 
-    /// Makes it another one. As [`add`](Self::add).
+    /// Sets the value. Callers are serialized as for [`add`](Self::add).
     #[inline(always)]
     pub(crate) fn set(&self, count: u64) {
         write_once(&self.0, count);
     }
 
-    /// As it is now. Any context.
+    /// Returns the current value. Any context.
     #[inline(always)]
     pub(crate) fn get(&self) -> u64 {
         read_once(&self.0)

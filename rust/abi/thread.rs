@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Kernel threads for Rust consumers: the kernel crate has none yet.
+//! Kernel threads for Rust consumers, which the kernel crate does not wrap yet.
 
 use super::{
     callback::{
@@ -39,7 +39,7 @@ use kernel::{
 mod ffi {
     use kernel::prelude::*;
 
-    /// Only its address is used here.
+    /// Opaque: only its address is used here.
     #[repr(C)]
     #[allow(non_camel_case_types)]
     pub(super) struct task_struct([u8; 0]);
@@ -54,11 +54,11 @@ mod ffi {
     }
 }
 
-/// What a thread runs, unless it is stopped before it gets to that.
+/// The function that a thread runs; it is dropped unrun if the thread is stopped before it starts.
 ///
 /// # Invariants
 ///
-/// Touched by the thread alone while it runs, and by its owner alone afterwards.
+/// Accessed only by the thread while it runs, and only by its owner afterwards.
 struct Body<F>(UnsafeCell<Option<F>>);
 
 trait Held: Send {}
@@ -68,8 +68,8 @@ unsafe impl<F: Send> Send for Body<F> {}
 
 impl<F: Send> Held for Body<F> {}
 
-/// A kernel thread. Dropping it tells the thread to stop and waits until it has ended; where that may not
-/// sleep, both happen soon after.
+/// A kernel thread. Dropping it tells the thread to stop and waits until it has ended; in atomic context both
+/// happen soon after.
 ///
 /// If the module is unloaded while the thread is running, because its handle was forgotten or dropped by
 /// the thread itself, the thread is stopped in the same way before the module's memory is freed.
@@ -93,7 +93,7 @@ impl Drop for Running {
     }
 }
 
-/// The running thread, or none once it has been stopped. The mutex is held while waiting for its end.
+/// The running thread, or `None` once it has been stopped. The mutex is held while waiting for its end.
 #[pin_data]
 struct Stoppable {
     #[pin]
@@ -112,7 +112,7 @@ impl Stoppable {
 
 /// # Invariants
 ///
-/// `task` is a thread that has not been stopped, with a reference of ours; `body` is what it runs.
+/// `task` is a thread that has not been stopped, on which this object holds a reference; `body` is what it runs.
 struct Started {
     task: NonNull<ffi::task_struct>,
     body: KBox<dyn Held>,
@@ -135,8 +135,8 @@ impl Caller for Stoppable {
 }
 
 impl Thread {
-    /// Runs `main` in a new thread. It may end by itself, and should when
-    /// [`kthread_should_stop`](super::context::kthread_should_stop) says so.
+    /// Runs `main` in a new thread. `main` may return by itself, and should when
+    /// [`kthread_should_stop`](super::context::kthread_should_stop) returns true.
     ///
     /// # Errors
     ///
@@ -155,7 +155,7 @@ impl Thread {
     ///
     /// # Safety
     ///
-    /// `run` may be called with `raw` once, as long as `body` lives.
+    /// Starts the thread. Not generic, so that only this module calls the C functions.
     unsafe fn start(
         name: &CStr,
         run: unsafe extern "C" fn(*mut c_void) -> c_int,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `fi_tostr()`: values and attributes in words.
+//! Values and attributes as text: `fi_tostr()`.
 //!
-//! Enumerations and flags show as their C names, structs as a tree of `key: value` lines. Kernel
-//! addresses do not show at all: text ends up in logs.
+//! Enumerations and flags are displayed as their C names, structs as a tree of `key: value` lines. Kernel
+//! addresses are never displayed, as text ends up in logs.
 
 mod attr;
 mod queue;
@@ -40,7 +40,7 @@ use kernel::{
     prelude::*, //
 };
 
-/// Text in a buffer of fixed size: cut off where it is full, always ended by a NUL.
+/// Text in a buffer of fixed size: truncated when it is full, and always NUL-terminated.
 ///
 /// # Invariants
 ///
@@ -51,7 +51,7 @@ pub(crate) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// No text yet. A buffer without bytes takes none.
+    /// Makes an empty text. A buffer of 0 bytes takes none.
     pub(crate) fn new(room: &'a mut [u8]) -> Self {
         if let Some(first) = room.first_mut() {
             *first = 0;
@@ -60,7 +60,7 @@ impl<'a> Text<'a> {
         Self { room, len: 0 }
     }
 
-    /// What was written, without the NUL.
+    /// Returns the text without the NUL.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.room[..self.len]
     }
@@ -81,7 +81,7 @@ impl Write for Text<'_> {
     }
 }
 
-/// A version as FI_VERSION() forms it.
+/// Displays a version as FI_VERSION() forms it.
 #[derive(Clone, Copy)]
 pub(crate) struct Version(pub u32);
 
@@ -91,7 +91,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// A fabric errno of either sign.
+/// Displays a fabric errno of either sign.
 #[derive(Clone, Copy)]
 pub(crate) struct Error(pub c_int);
 
@@ -101,13 +101,12 @@ impl fmt::Display for Error {
     }
 }
 
-/// Writes what `data` points to into `text`; false if `datatype` is unknown.
+/// Writes the value at `data` into `text`; false if `datatype` is unknown.
 ///
 /// # Safety
 ///
-/// `data` is valid for reads of the type that `datatype` names in `enum fi_type`, and so is
-/// everything that the value points to: names are NUL-terminated, addresses have the length that
-/// stands beside them.
+/// `data` is valid for reads of the type that `datatype` names in `enum fi_type`, and so is all memory that
+/// the value points to: names are NUL-terminated, addresses have the length in the field beside them.
 pub(crate) unsafe fn describe(data: *const c_void, datatype: fi_type, text: &mut Text<'_>) -> bool {
     // SAFETY: By this function's safety requirements: only the types of its uses below have them.
     let int = || unsafe { data.cast::<u32>().read() };
@@ -142,26 +141,25 @@ pub(crate) unsafe fn describe(data: *const c_void, datatype: fi_type, text: &mut
         _ if is_number(datatype) => return describe_number(datatype, int().into(), text),
         _ => return false,
     };
-    // Only a formatter that fails of itself could make this an error, and none here does.
+    // Cannot fail: only a formatter could return an error, and none here does.
     written.is_ok()
 }
 
-/// Whether it is the type of a single number.
+/// Returns whether the type is a single number.
 fn is_number(datatype: fi_type) -> bool {
     datatype == super::FI_TYPE_MR_MODE
         || flag_set(datatype).is_some()
         || enumeration(datatype).is_some()
 }
 
-/// Writes a number that is an enumeration's or a set of flags into `text`; false if `datatype` is
-/// neither.
+/// Writes a number of an enumeration or a set of flags into `text`; false if `datatype` is neither.
 pub(crate) fn describe_number(datatype: fi_type, value: u64, text: &mut Text<'_>) -> bool {
     let written = if let Some(set) = flag_set(datatype) {
         text.write_fmt(fmt!("{}", set.show(value)))
     } else if datatype == super::FI_TYPE_MR_MODE {
         text.write_fmt(fmt!("{}", flags::MR_MODE.show(value)))
     } else if let Some(names) = enumeration(datatype) {
-        // None is as large as that.
+        // No enumeration has a value beyond 32 bits.
         text.write_fmt(fmt!(
             "{}",
             names.show(u32::try_from(value).unwrap_or(u32::MAX))
@@ -204,7 +202,7 @@ fn enumeration(datatype: fi_type) -> Option<&'static enum_names::EnumNames> {
     })
 }
 
-/// An address that a struct points to, to be shown.
+/// Returns an address that a struct points to, for display.
 ///
 /// # Safety
 ///
@@ -225,7 +223,7 @@ mod tests {
     use core::ptr;
     use pin_init::zeroed;
 
-    // No assertions outside of a test's own function: there they are the kernel's, and panic.
+    // Without assertions: outside of a test's own function they are the kernel's, and panic.
     fn shows<T>(value: &T, datatype: fi_type, expected: &str) -> bool {
         let mut room = [0; 256];
         let mut text = Text::new(&mut room);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The tracepoints, and a function of each that Rust calls when it is on.
+ * Defines the tracepoints, and the functions that Rust calls when they are on.
  */
 #define CREATE_TRACE_POINTS
 #define CREATE_RUST_TRACE_POINTS

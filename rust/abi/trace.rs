@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tracepoints: what perf, bpftrace and trace-cmd are told, while somebody listens.
+//! Tracepoints for perf, bpftrace and trace-cmd.
 //!
-//! `include/trace/events/kofi.h` says what an event has. Until one is turned on, asking for it is an
-//! instruction that does nothing, which the kernel makes a jump then; where the architecture has no
-//! such, it is one look at a counter. The kernel crate's own way, `declare_trace!`, takes names from
-//! its bindings alone.
+//! `include/trace/events/kofi.h` defines the fields of the events. While an event is off, the check costs one
+//! no-op instruction, which the kernel patches into a jump when it is turned on; without jump labels it reads
+//! a counter. The kernel crate's macro `declare_trace!` only finds tracepoints of its own bindings.
 
 use super::Errno;
 use kernel::{
@@ -17,7 +16,7 @@ use kernel::{
     prelude::*, //
 };
 
-/// How many bytes an address has in an event: those of a `struct sockaddr_in6`.
+/// Bytes of an address in an event: those of a `struct sockaddr_in6`.
 pub(crate) const ADDRESS: usize = 28;
 
 macro_rules! tracepoints {
@@ -28,7 +27,7 @@ macro_rules! tracepoints {
             use kernel::bindings::tracepoint;
 
             kernel::macros::paste! {
-                // Where static calls need it, a tracepoint has a struct without fields in it.
+                // With static calls a tracepoint contains a struct without fields.
                 #[allow(improper_ctypes)]
                 extern "C" {
                     $(
@@ -46,7 +45,7 @@ macro_rules! tracepoints {
                 kernel::macros::paste! { is_on!([<__tracepoint_ $name>]) }
             }
 
-            /// Tells who listens.
+            /// Emits the event.
             ///
             /// # Safety
             ///
@@ -65,12 +64,12 @@ macro_rules! tracepoints {
     };
 }
 
-/// Whether a tracepoint is on: an instruction that is patched.
+/// Evaluates whether a tracepoint is on, by an instruction that is patched.
 #[cfg(all(CONFIG_TRACEPOINTS, CONFIG_JUMP_LABEL))]
 macro_rules! is_on {
     ($tracepoint:ident) => {
         'branch: {
-            // SAFETY: It does nothing but jump, and the key is there as long as the module.
+            // SAFETY: It does nothing but jump, and the key exists as long as the module.
             unsafe {
                 kernel::asm!(
                     include!(concat!(
@@ -88,11 +87,11 @@ macro_rules! is_on {
     };
 }
 
-/// Whether a tracepoint is on: how many listen.
+/// Evaluates whether a tracepoint is on, by the number of its listeners.
 #[cfg(all(CONFIG_TRACEPOINTS, not(CONFIG_JUMP_LABEL)))]
 macro_rules! is_on {
     ($tracepoint:ident) => {{
-        // SAFETY: It is there as long as the module. What others change is read as READ_ONCE() does.
+        // SAFETY: It exists as long as the module. The volatile read is that of READ_ONCE().
         unsafe {
             let key = &raw const ffi::$tracepoint.key.key.enabled.counter;
             key.read_volatile() > 0
@@ -148,27 +147,27 @@ tracepoints! {
     ), is_on = requests;
 }
 
-/// Which queue pair it is about. A device's name is told as it is at that moment.
+/// The queue pair of an event. The device's name is the current one.
 #[derive(Clone, Copy)]
 pub(crate) struct At<'a> {
-    /// Its device.
+    /// Name of the device.
     pub device: &'a CStr,
-    /// Its number there; 0 before there is one.
+    /// Number of the queue pair; 0 before it exists.
     pub qp: u32,
 }
 
-/// Which operation it is about.
+/// The operation of an event.
 #[derive(Clone, Copy)]
 pub(crate) struct Operation {
-    /// Those of its completion: FI_SEND | FI_MSG, ...
+    /// Completion flags: FI_SEND | FI_MSG, ...
     pub flags: u64,
-    /// Bytes: of its memory when it is posted, that came when it completes.
+    /// Bytes: of the memory at the post, transferred at the completion.
     pub len: u64,
-    /// The consumer's.
+    /// Context of the consumer.
     pub context: *mut c_void,
 }
 
-/// An operation was handed to the device, which tells of its success if it is `signaled`. Any context.
+/// Traces that an operation was posted to the device; with `signaled` its success is reported. Any context.
 pub(crate) fn post(at: At<'_>, operation: Operation, signaled: bool) {
     let device = at.device.as_char_ptr();
     let Operation {
@@ -180,7 +179,7 @@ pub(crate) fn post(at: At<'_>, operation: Operation, signaled: bool) {
     unsafe { kofi_post(device, at.qp, flags, len, context, signaled) };
 }
 
-/// The device has done an operation. Any context.
+/// Traces that the device has completed an operation. Any context.
 pub(crate) fn complete(at: At<'_>, operation: Operation) {
     let device = at.device.as_char_ptr();
     let Operation {
@@ -192,7 +191,7 @@ pub(crate) fn complete(at: At<'_>, operation: Operation) {
     unsafe { kofi_complete(device, at.qp, flags, len, context) };
 }
 
-/// The device has failed to do one, with that status and the driver's own number. Any context.
+/// Traces that an operation failed, with its status and the driver's vendor error. Any context.
 pub(crate) fn error(at: At<'_>, operation: Operation, (status, vendor): (u32, u32), errno: Errno) {
     let device = at.device.as_char_ptr();
     let Operation { flags, context, .. } = operation;
@@ -201,7 +200,7 @@ pub(crate) fn error(at: At<'_>, operation: Operation, (status, vendor): (u32, u3
     unsafe { kofi_error(device, at.qp, flags, context, status, vendor, error) };
 }
 
-/// A connection has changed its state, for that reason if there is one. Any context.
+/// Traces a change of a connection's state, with its reason if there is one. Any context.
 pub(crate) fn connection(at: At<'_>, (from, to): (&CStr, &CStr), error: Option<(Errno, c_int)>) {
     let device = at.device.as_char_ptr();
     let (error, provider) = error.map_or((0, 0), |(errno, provider)| (errno.code(), provider));
@@ -210,7 +209,7 @@ pub(crate) fn connection(at: At<'_>, (from, to): (&CStr, &CStr), error: Option<(
     unsafe { kofi_connection(device, at.qp, from, to, error, provider) };
 }
 
-/// A listener was asked for a connection, and has refused it if there is an error. Any context.
+/// Traces a connection request to a listener, refused if there is an error. Any context.
 pub(crate) fn request(device: &CStr, local: &[u8], peer: &[u8], refused: Option<Errno>) {
     let whole = |addr: &[u8]| {
         let mut bytes = [0u8; ADDRESS];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What requests to `/dev/kofi` take, as bytes of a process: see `include/uapi/linux/kofi.h`.
+//! Argument structs of the requests to `/dev/kofi`, as bytes of a process: see `include/uapi/linux/kofi.h`.
 
 use super::{
     kofi_address,
@@ -21,22 +21,23 @@ use kernel::transmute::{
 };
 use pin_init::Zeroable;
 
-/// A struct that is nothing but numbers and arrays of them, without gaps.
+/// A struct of numbers and arrays of them, without padding.
 pub(crate) trait Plain: FromBytes + AsBytes + Zeroable {}
 
-/// What a request takes: it begins with its size and flags.
+/// Argument of a request: it begins with its size and flags.
 pub(crate) trait Argument: Plain {
-    /// Its size in the first version of the interface.
+    /// Size in the first version of the interface.
     const FIRST_SIZE: usize;
 
-    /// The flags that are known.
+    /// Known flags.
     const FLAGS: u32;
 
-    /// The caller's flags.
+    /// Returns the caller's flags.
     fn flags(&self) -> u32;
 }
 
-/// `$sizes` are those of the fields in their order: their sum says that there are no gaps.
+/// Implements [`Plain`]. `$sizes` are the sizes of the fields in order; their sum proves that there is no
+/// padding.
 macro_rules! plain {
     ($($type:ident: $($size:expr),+;)*) => {
         $(

@@ -63,7 +63,7 @@ fn text_of(field: &[u8]) -> &str {
 }
 
 impl fmt::Display for Owned {
-    /// `ep 38: 4 objects of module datagram_server`
+    /// Formats like `ep 38: 4 objects of module datagram_server`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = enum_names::OBJECT.show(self.kind);
         let plural = if self.count == 1 { "" } else { "s" };
@@ -92,7 +92,7 @@ fn collect(mut is_wanted: impl FnMut(&kofi_object) -> Result<bool>) -> Result<KV
 
 /// Collects the open objects of the domains of a device, by owner. May sleep.
 fn of_device(device: &CStr) -> Result<KVec<Owned>> {
-    // Numbers grow with time: each object comes after its parent.
+    // Numbers increase: each object comes after its parent.
     let mut inside = KVec::new();
     collect(|object| {
         let is_domain = object.kind == KOFI_OBJECT_DOMAIN

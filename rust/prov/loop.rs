@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Connected endpoints of one machine: no device, no packets, one copy.
+//! The loop provider: connected endpoints on one host, without a device or packets, with one copy per
+//! message.
 //!
-//! The way of a send: [`ep`]'s `post.rs` puts it into the [`channel`] to the peer, where it meets a receive, or
-//! waits for one. Whoever finds the two of them copies, in the order in which the transmits were posted, and
-//! tells both sides by their queues, which are those of [`common`](super::common). Remote memory is found in
-//! the regions of the peer's domain, and atomic operations are the CPU's own.
+//! A send goes from [`ep`]'s `post.rs` into the [`channel`] to the peer, where it is matched with a receive,
+//! or waits for one. The thread that finds a match copies, in the order in which the transmits were posted,
+//! and reports to both sides through the completion queues of [`common`](super::common). RMA reaches the
+//! memory regions of the peer's domain, and atomic operations are the CPU's own.
 
 mod channel;
 mod completion;
@@ -67,12 +68,12 @@ use kernel::{
     sync::Arc, //
 };
 
-/// The provider.
+/// The loop provider.
 pub(crate) struct Loop;
 
 pub(in crate::prov) use ep::Endpoint;
 
-/// For the tables of the C API: who posts and who polls.
+/// Types that the C API's tables for posting and for polling use.
 pub(crate) mod data_path {
     pub(crate) use super::{
         super::common::sw_cq::SwCq as CompletionQueue,
@@ -81,7 +82,7 @@ pub(crate) mod data_path {
     };
 }
 
-/// Whether a device connects in a namespace.
+/// Returns whether any RDMA device can connect in the network namespace.
 fn has_device(net: &Net) -> Result<bool> {
     let connects = |used: DeviceRef| used.can_connect_in(net);
     Ok(device::list()?
@@ -99,7 +100,8 @@ impl Provider for Loop {
         let (local, peer) = query_addrs(query)?;
         let named = || [&local, &peer].into_iter().flatten();
         let is_meant = query.hints.and_then(Info::provider_name) == Some(info::NAME);
-        // Whoever names an address that a device may have means that, and whoever names none any device.
+        // Without its name in the hints, loop is offered only for loopback addresses, or where no address is
+        // specific and no device can connect.
         let is_specific = |addr: &&SockAddr| !addr.is_unspecified();
         let is_free = match named().find(is_specific) {
             None => !has_device(&net)?,
@@ -114,7 +116,7 @@ impl Provider for Loop {
         if !named().all(is_here) {
             return Ok(());
         }
-        // Whoever names the peer alone has the same address.
+        // Without a source address, the endpoint has the peer's address.
         let local = local.or(peer.map(|peer| peer.with_port(0)));
         if local.is_some_and(|local| peer.is_some_and(|peer| peer.is_ipv6() != local.is_ipv6())) {
             return Ok(());
@@ -135,8 +137,8 @@ impl Provider for Loop {
     }
 }
 
-/// The provider beside another: its endpoints have the addresses of the other's, and are found by others of
-/// the same kind alone, who reach by them what they reach by the other.
+/// The loop provider beside another provider, for peers on the same host: its endpoints have the other
+/// provider's addresses, are found only by endpoints of this kind, and reach the same memory regions.
 pub(in crate::prov) struct LoopBeside(pub(in crate::prov) Arc<MrTable>);
 
 impl Provider for LoopBeside {
@@ -155,7 +157,7 @@ impl Provider for LoopBeside {
     }
 }
 
-/// Whether one that is beside another listens there. May sleep.
+/// Returns whether an endpoint of [`LoopBeside`] listens at `addr`. May sleep.
 pub(in crate::prov) fn is_heard(net: &Namespace, addr: &SocketAddr) -> bool {
     let realm = port::PortNamespace {
         net: &net_from_namespace(net),

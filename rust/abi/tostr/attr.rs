@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Structs as trees of `key: value` lines.
+//! Text of attribute structs: trees of `key: value` lines.
 
 use super::{
     super::{
@@ -32,7 +32,7 @@ use kernel::{
     prelude::*, //
 };
 
-/// Where in the tree the next line goes.
+/// Position in the tree at which the next line is written.
 pub(super) struct Tree<'a, 'b> {
     text: &'a mut Text<'b>,
     depth: usize,
@@ -66,7 +66,7 @@ impl<'a, 'b> Tree<'a, 'b> {
         self.text.write_fmt(fmt!(" [ {} ]\n", set.show(value)))
     }
 
-    /// Whether there is something, without saying where.
+    /// Writes whether a pointer is set, without the address.
     pub(super) fn presence<T>(&mut self, key: &str, pointer: *const T) -> fmt::Result {
         self.line(key, if pointer.is_null() { "(null)" } else { "(set)" })
     }
@@ -84,7 +84,7 @@ impl<'a, 'b> Tree<'a, 'b> {
 
     /// # Safety
     ///
-    /// As of [`address`].
+    /// The requirements of [`address`].
     unsafe fn addr(
         &mut self,
         key: &str,
@@ -99,7 +99,7 @@ impl<'a, 'b> Tree<'a, 'b> {
         }
     }
 
-    /// The lines that follow, one step further in.
+    /// Starts a subtree, one level deeper.
     pub(super) fn inner<'c>(&'c mut self, key: &str) -> Result<Tree<'c, 'b>, fmt::Error> {
         self.key(key)?;
         self.text.write_str("\n")?;
@@ -122,15 +122,15 @@ impl<'a, 'b> Tree<'a, 'b> {
     }
 }
 
-/// A struct that can be shown.
+/// A struct that can be displayed.
 pub(super) trait AttrText {
-    /// The key of its tree.
+    /// Key of its tree.
     const NAME: &'static str;
 
     /// # Safety
     ///
-    /// What the struct points to is valid for reads: names are NUL-terminated, addresses have the
-    /// length that stands beside them.
+    /// Pointers in the struct are valid for reads: names are NUL-terminated, addresses have the length in the
+    /// field beside them.
     unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result;
 }
 
@@ -228,7 +228,7 @@ impl AttrText for fi_ep_attr {
         tree.line("mem_tag_format", Hex(self.mem_tag_format))?;
         tree.line("tx_ctx_cnt", self.tx_ctx_cnt)?;
         tree.line("rx_ctx_cnt", self.rx_ctx_cnt)?;
-        // The key itself is a secret.
+        // The key itself is secret and not displayed.
         tree.line("auth_key_size", self.auth_key_size)
     }
 }
@@ -302,7 +302,7 @@ impl AttrText for fid {
 
     unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
         let mut tree = tree.inner(Self::NAME)?;
-        // No class is beyond 32 bits, and what is shows as unknown.
+        // No class is beyond 32 bits; such a value is displayed as unknown.
         let class = u32::try_from(self.fclass).unwrap_or(u32::MAX);
         tree.line("fclass", enum_names::CLASS.show(class))?;
         tree.presence("context", self.context)
@@ -374,7 +374,7 @@ impl AttrText for fi_link_attr {
     }
 }
 
-/// A number in hexadecimal.
+/// Displays a number in hexadecimal.
 pub(super) struct Hex(pub(super) u64);
 
 impl Display for Hex {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What queues are opened with and what they say of a failure, as trees: types that libfabric has no
-//! numbers for.
+//! Text of queue attributes and error entries, as trees, for types that libfabric's `enum fi_type` lacks.
 
 use super::{
     super::{
@@ -29,7 +28,7 @@ use kernel::{
     prelude::*, //
 };
 
-/// An errno of an error entry: its name, and what it means.
+/// Displays the errno of an error entry: its name and its meaning.
 struct ErrnoText(c_int);
 
 impl Display for ErrnoText {
@@ -65,7 +64,7 @@ impl AttrText for fi_eq_err_entry {
 
     unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
         let mut tree = tree.inner(Self::NAME)?;
-        // What it is about may have been closed.
+        // The object may have been closed, and is not read.
         tree.presence("fid", self.fid)?;
         tree.presence("context", self.context)?;
         tree.line("data", self.data)?;
@@ -159,7 +158,7 @@ mod tests {
     use core::ptr;
     use pin_init::zeroed;
 
-    // As in the tests of `tostr`.
+    // Without assertions, as in the tests of `tostr`.
     fn shows<T>(value: &T, datatype: abi::fi_type, expected: &str) -> bool {
         let mut room = [0; 384];
         let mut text = Text::new(&mut room);

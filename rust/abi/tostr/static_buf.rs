@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The buffers that `fi_tostr()` hands out in turn, as its C callers expect a string that they need
-//! not free. A buffer is never written by two callers at once; that a reader copies its text before
-//! its turn comes again is the C API's rule.
+//! The static buffers that `fi_tostr()` returns in turn, as its C callers expect a string that they need not
+//! free. Two callers never write one buffer at the same time; by the C API's rule a caller copies its text
+//! before the buffer is used again.
 
 use super::{
     super::fi_type,
@@ -27,16 +27,16 @@ use kernel::{
 /// Bytes of a buffer: enough for an info with every flag set.
 const SIZE: usize = 8192;
 
-/// How many there are; a power of two, so that the turn may wrap around.
+/// Number of buffers; a power of two, so that the turn may wrap around.
 const COUNT: u32 = 8;
 
 struct Buffer {
-    /// Set while somebody writes.
+    /// Set while a caller writes.
     taken: AtomicFlag,
     room: UnsafeCell<[u8; SIZE]>,
 }
 
-// SAFETY: `room` is written only by whoever has set `taken`.
+// SAFETY: `room` is written only by the caller that has set `taken`.
 unsafe impl Sync for Buffer {}
 
 static BUFFERS: [Buffer; COUNT as usize] = [const {
@@ -48,14 +48,13 @@ static BUFFERS: [Buffer; COUNT as usize] = [const {
 
 static TURN: Atomic<u32> = Atomic::new(0);
 
-/// `fi_tostr()`. Any context.
+/// Implements `fi_tostr()`. Any context.
 ///
-/// Null if `data` is, if `datatype` is unknown, or if so many others write at this very moment that
-/// no buffer is free.
+/// Returns null if `data` is null, if `datatype` is unknown, or if other callers are writing all buffers.
 ///
 /// # Safety
 ///
-/// `data` is null or as [`describe`] wants it.
+/// `data` is null, or as [`describe`] requires.
 pub(crate) unsafe fn shared(data: *const c_void, datatype: fi_type) -> *mut c_char {
     if data.is_null() {
         return ptr::null_mut();
@@ -63,11 +62,11 @@ pub(crate) unsafe fn shared(data: *const c_void, datatype: fi_type) -> *mut c_ch
     for _ in 0..COUNT {
         let turn = TURN.fetch_add(1, Relaxed) % COUNT;
         let buffer = &BUFFERS[turn as usize];
-        // An interrupt may come between another caller and its text: never wait for one.
+        // Waiting could deadlock: this may be an interrupt of the caller that writes.
         if buffer.taken.xchg(true, Acquire) {
             continue;
         }
-        // SAFETY: Whoever has set `taken` has the buffer for itself.
+        // SAFETY: The caller that has set `taken` has exclusive access to the buffer.
         let room = unsafe { &mut *buffer.room.get() };
         // SAFETY: By this function's safety requirement.
         let known = unsafe { describe(data, datatype, &mut Text::new(room)) };

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One direction of a connection: the receives of one side, and what the other has posted that they, or
-//! the memory of the first, are for.
+//! A channel, which is one direction of a connection: the posted receives of one side, and the transmits that
+//! the other side has posted for them or for the memory of the receiving side.
 //!
-//! A transmit that finds nothing before it, and all that it needs, is done at once; if it is short, under the
-//! lock. Another one waits. Whoever finds that the first of those can be done, and nobody at work, works:
-//! for others too, in order, up to [`OPERATIONS`] or [`BYTES`], or [`AT_ONCE`] where it may not sleep. The rest
-//! is left to a work item of the module's, so that nobody works for long, and nothing waits for somebody to
-//! come.
+//! A transmit with no other ahead of it and with everything that it needs is processed at once; a short one
+//! under the lock. Any other is queued. A thread that finds that the first queued transmit can be processed,
+//! and that no other thread is processing, processes the queue in order, transmits of other threads included,
+//! up to [`OPERATIONS`] or [`BYTES`], or [`AT_ONCE`] in atomic context. A work item on the module's workqueue
+//! does the rest, which bounds the time that a poster spends here.
 //!
-//! The spinlock guards the queues, and is held with interrupts off, but while something long is copied. Those
-//! of completion queues and of regions are taken under it.
+//! Locking: the spinlock guards the queues. Interrupts are off while it is held; it is not held while a long
+//! transfer is copied. The locks of completion queues and of memory regions are taken under it.
 
 mod direct;
 
@@ -100,26 +100,26 @@ use kernel::{
     },
 };
 
-/// What is copied under the lock.
+/// Largest transfer, in bytes, that is copied under the lock.
 const SHORT: usize = 1024;
 
-/// How many operations somebody does in one go.
+/// Most operations that one thread processes in a row.
 const OPERATIONS: usize = 16;
 
-/// How many bytes somebody moves before the rest is left to others.
+/// Bytes after which a thread leaves the rest to the work item.
 const BYTES: usize = 1 << 20;
 
-/// And where it may not sleep.
+/// Most bytes that are copied in a row in atomic context.
 const AT_ONCE: usize = 32 << 10;
 
-/// The side that receives, whose memory is reached.
+/// Resources of the receiving side, whose memory is reached by RMA.
 pub(super) struct RxSide {
     pub(super) exit: CompSink,
     pub(super) regions: Arc<MrTable>,
     pub(super) rights: EpRights,
 }
 
-/// What a side sends with.
+/// Resources of the sending side.
 pub(super) struct TxResources {
     pub(super) exit: CompSink,
     pub(super) orders: Fifo<PostedOp>,
@@ -128,26 +128,27 @@ pub(super) struct TxResources {
     pub(super) addr: Option<SocketAddr>,
 }
 
-/// Whose operations are given back, and to whom they are told otherwise.
+/// The side whose operations are returned to the caller that closes it instead of being reported as
+/// cancelled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClosingSide {
-    /// Nobody: both are told.
+    /// No side: both get completions.
     Nobody,
-    /// The side that sends.
+    /// The sending side.
     Sender,
-    /// The side that receives.
+    /// The receiving side.
     Receiver,
 }
 
 struct Inner {
     receives: RxQueue,
-    /// What waits for its turn; whatever is being done is the first.
+    /// Queued transmits; the first may be in process.
     orders: Fifo<PostedOp>,
-    /// Somebody is at work.
+    /// Set while a thread processes transmits.
     is_busy: bool,
-    /// Nothing is begun any more: what is posted is given up soon.
+    /// Set once no transmit is started any more; posted ones are flushed soon.
     is_over: bool,
-    /// Nothing is posted any more.
+    /// Set once nothing can be posted any more.
     is_ended: bool,
     /// Set once no receive is posted or matched any more.
     no_receives: bool,
@@ -155,14 +156,14 @@ struct Inner {
     no_transmits: bool,
     /// Set while completions of removed receives are not in the queue yet.
     reports_receives: bool,
-    /// What the operations of each side are counted by, until it leaves.
+    /// Counters that are bound for each side's operations, until that side is closed.
     of_sender: Option<BoundCounters>,
     of_receiver: Option<BoundCounters>,
-    /// Whom the side that sends may call on; taken out while it does.
+    /// Target of direct calls by the sending side; taken out during a call.
     user: Option<KBox<DirectReceiver>>,
 }
 
-/// See the module.
+/// A channel between two endpoints; see the module.
 #[pin_data]
 pub(super) struct Channel {
     #[pin]
@@ -173,14 +174,14 @@ pub(super) struct Channel {
     rest: CondVar,
     #[pin]
     work: workqueue::Work<Channel>,
-    /// From when the side that receives has been enabled.
+    /// Set when the receiving endpoint is enabled.
     receiver: SetOnce<RxSide>,
-    /// From when there is a connection.
+    /// Set when the connection is established.
     sender: SetOnce<CompSink>,
     tie: SetOnce<Arc<Conn>>,
-    /// What has come for receives that are shared waits for room to tell of it.
+    /// Nonzero while a message for a shared receive waits for a free slot in the completion queue.
     awaits_room: Atomic<u32>,
-    /// Counted under the lock.
+    /// Statistics; counted under the lock.
     sent: TxStats,
     taken: RxStats,
     /// Counts and logs violations by the sender.
@@ -199,13 +200,14 @@ impl WorkItem for Channel {
     }
 }
 
-/// Something that is done while others may post, and what for. Their slots are not given back before.
+/// A transmit and its receive that have left their slots to be processed while other threads may post. The
+/// slots are not freed before processing ends.
 struct OpMatch {
     order: PostedOp,
     receive: Option<Receive>,
 }
 
-/// What has come of it, to be told.
+/// Result of a processed transmit, to be reported.
 struct OpResult {
     order: CompInfo,
     receive: Option<(CompInfo, usize)>,
@@ -213,19 +215,19 @@ struct OpResult {
 }
 
 impl Inner {
-    /// Whether something may be posted still.
+    /// Returns whether transmits may still be posted.
     #[inline(always)]
     fn takes_transmits(&self) -> bool {
         !self.is_ended && !self.no_transmits
     }
 
-    /// Whether nobody is at work, and nothing is to be done before what is posted next.
+    /// Returns whether no thread processes transmits and none is queued or refused.
     #[inline(always)]
     fn is_idle(&self) -> bool {
         !self.is_busy && self.orders.is_empty() && !self.is_over
     }
 
-    /// How many bytes the first of what waits moves, if it can be done.
+    /// Returns the length of the first queued transmit if it can be processed.
     fn next_len(&mut self, pipe: &Arc<Channel>) -> Option<usize> {
         let order = self.orders.first().filter(|_| !self.is_over)?;
         let (takes, len) = (order.work.takes_receive(), order.work.len());
@@ -239,7 +241,7 @@ impl Inner {
         !self.no_receives && self.receives.find(pipe)
     }
 
-    /// Takes it out of its slot, and what it takes.
+    /// Takes the first transmit, and the receive that it consumes, out of their slots.
     fn next(&mut self) -> Option<OpMatch> {
         let order = mem::replace(self.orders.first_mut()?, PostedOp::idle());
         let receive = match order.work.takes_receive() {
@@ -250,7 +252,7 @@ impl Inner {
         Some(OpMatch { order, receive })
     }
 
-    /// The first has been done, with a receive or without.
+    /// Frees the slots of the first transmit and, if it took one, of its receive.
     #[inline]
     fn is_done(&mut self, with_receive: bool) {
         self.orders.give_back();
@@ -261,7 +263,7 @@ impl Inner {
 }
 
 impl Channel {
-    /// One with room for so many receives of its own. May sleep.
+    /// Makes a channel with room for `receives` receives of its own. May sleep.
     ///
     /// # Errors
     ///
@@ -297,7 +299,8 @@ impl Channel {
         )?)
     }
 
-    /// The side that receives is there: receives can be posted, or those are taken that it shares. Once.
+    /// Sets the receiving side, which lets receives be posted, or attaches the shared receive context. Called
+    /// once.
     pub(super) fn open(
         &self,
         receiver: RxSide,
@@ -312,7 +315,7 @@ impl Channel {
         let _ = self.receiver.populate(receiver);
     }
 
-    /// The side that sends is there, with its transmits. Once.
+    /// Sets the sending side and its transmit queue. Called once.
     pub(super) fn connect(&self, sender: TxResources, tie: Arc<Conn>) {
         let TxResources {
             exit,
@@ -331,34 +334,35 @@ impl Channel {
         let _ = self.sender.populate(exit);
     }
 
-    /// Where receives complete; -FI_EOPBADSTATE before there are any.
+    /// Returns the receiving side; -FI_EOPBADSTATE before the endpoint is enabled.
     #[inline]
     pub(super) fn receiver(&self) -> Result<&RxSide> {
         self.receiver.as_ref().ok_or(Errno::EOPBADSTATE)
     }
 
-    /// Where transmits complete; -FI_ENOTCONN before there is a connection.
+    /// Returns the sink for transmit completions; -FI_ENOTCONN before there is a connection.
     #[inline]
     pub(super) fn sender(&self) -> Result<&CompSink> {
         self.sender.as_ref().ok_or(Errno::ENOTCONN)
     }
 
-    /// How many receives can be posted.
+    /// Returns how many receives can be posted.
     pub(super) fn receives_left(&self) -> usize {
         self.inner.lock().receives.left()
     }
 
-    /// How many transmits can.
+    /// Returns how many transmits can be posted.
     pub(super) fn transmits_left(&self) -> usize {
         self.inner.lock().orders.left()
     }
 
-    /// Posts `count` receives, each as `fill` has it, or none of them. There is room to tell of them. Any
-    /// context.
+    /// Posts `count` receives, each filled in by `fill`, or none of them. The caller has reserved their
+    /// completions. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN where there are not as many, -FI_ENOTCONN when it is over, -FI_ENOSYS where they are shared.
+    /// -FI_EAGAIN if too few slots are free, -FI_ENOTCONN once the channel has ended, -FI_ENOSYS with shared
+    /// receives.
     pub(super) fn receive(
         self: &Arc<Self>,
         count: usize,
@@ -387,20 +391,22 @@ impl Channel {
         Ok(())
     }
 
-    /// A receive that is shared has been posted, which this has waited for with `ticket`. Any context.
+    /// Continues after a receive was posted to the shared context that the channel waited on with `ticket`.
+    /// Any context.
     pub(super) fn called(self: &Arc<Self>, ticket: ListBox<RxHandle>) {
         let mut inner = self.inner.lock();
         inner.receives.take_back(ticket);
         self.go(inner);
     }
 
-    /// What has come for a receive that is shared waits for room to tell of it: whoever reads then has it go on.
+    /// Requests that the channel continues when a reader frees a slot in the completion queue, for which a
+    /// message for a shared receive waits.
     pub(super) fn await_room(&self) {
-        // Before there is a look whether there is some now.
+        // A full barrier: the caller tries to reserve a slot again after this.
         let _ = self.awaits_room.xchg(1, Full);
     }
 
-    /// Works, if there is something to be done and nobody at work.
+    /// Processes transmits, if one can be processed and no other thread does. Returns whether it did.
     fn go(self: &Arc<Self>, mut inner: FastLockIrqGuard<'_, Inner>) -> bool {
         let goes = !inner.is_busy && inner.next_len(self).is_some();
         if goes {
@@ -411,11 +417,11 @@ impl Channel {
         goes
     }
 
-    /// Posts a transmit, for which there is room to tell of it. Any context.
+    /// Posts a transmit, whose completion the caller has reserved. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN where there are too many, -FI_ENOTCONN when it is over.
+    /// -FI_EAGAIN if no slot is free, -FI_ENOTCONN once transmits are refused or the channel has ended.
     pub(super) fn transmit(
         self: &Arc<Self>,
         work: OpKind,
@@ -448,9 +454,9 @@ impl Channel {
         Ok(())
     }
 
-    /// Sends a message at once that is short, if nothing is before it and a receive is there that it fits into:
-    /// nothing is kept of it, as an order costs more than the copy. Otherwise this is false, and it is to be
-    /// [posted](Self::transmit). There is room to tell of it. Any context.
+    /// Sends a short message at once if no transmit is ahead of it and a receive is posted that it fits into.
+    /// Such a message is not queued, as an entry costs more than the copy. Returns false otherwise, and the
+    /// caller [posts](Self::transmit) it. The caller has reserved the completion. Any context.
     #[inline]
     pub(super) fn send(
         self: &Arc<Self>,
@@ -487,13 +493,13 @@ impl Channel {
             is_write: false,
             is_signal: report.is_signal,
         };
-        // Under the lock: who posts next is told next.
+        // Reported under the lock, which keeps completions in the order of the posts.
         receiver.exit.arrived(&taken, piece, &arrival);
         sender.done(report, sender.describe(report));
         true
     }
 
-    /// Does the first, which is short and the only one, with a receive or without.
+    /// Processes the first transmit, which is short and the only one, under the lock.
     #[inline]
     fn do_short(&self, mut inner: FastLockIrqGuard<'_, Inner>, with_receive: bool) {
         let Some(order) = inner.orders.first() else {
@@ -509,7 +515,7 @@ impl Channel {
         if story.outcome.is_err() {
             inner.is_over = true;
         }
-        // Under the lock: who posts next is told next.
+        // Reported under the lock, which keeps completions in the order of the posts.
         self.tell(&story);
     }
 
@@ -525,7 +531,7 @@ impl Channel {
         }
     }
 
-    /// Does what can be done. The caller has made it busy.
+    /// Processes transmits within the limits of one run. The caller has set `is_busy`.
     fn go_on(self: &Arc<Self>) {
         let (mut operations, mut bytes) = (0, 0);
         let may_sleep = context::may_sleep();
@@ -534,7 +540,7 @@ impl Channel {
             let is_much = !may_sleep && bytes + len > AT_ONCE;
             if operations == OPERATIONS || bytes >= BYTES || is_much {
                 drop(inner);
-                // It stays busy until that has been here.
+                // `is_busy` stays set until the work item has run.
                 let _ = Handlers::queue().enqueue(self.clone());
                 return;
             }
@@ -548,7 +554,7 @@ impl Channel {
             operations += 1;
             bytes += len;
             inner = self.inner.lock();
-            // Before it is told: who has been may post the next.
+            // Freed before the completion is reported: its reader may post the next operation at once.
             inner.is_done(found.receive.is_some());
             self.count(&inner, &story);
             if story.outcome.is_err() {
@@ -572,7 +578,7 @@ impl Channel {
         }
     }
 
-    /// Counts what has come of something, under the lock.
+    /// Counts the result of an operation, under the lock.
     #[inline]
     fn count(&self, inner: &Inner, story: &OpResult) {
         let arrival = story.outcome.as_ref().ok();
@@ -583,13 +589,14 @@ impl Channel {
             return;
         };
         self.taken.record_completion(result);
-        // Data of a write have taken it, which is no message.
+        // A write with remote CQ data consumes the receive, but is no message, and the receive counter leaves
+        // it out.
         if !arrival.is_some_and(|arrival| arrival.is_write) {
             count(&inner.of_receiver, report.flags, result.is_ok());
         }
     }
 
-    /// Tells both sides. Nobody else does meanwhile.
+    /// Reports a result to both sides. `is_busy`, or the lock, excludes other reporters.
     #[inline(never)]
     fn tell(&self, story: &OpResult) {
         let (Ok(receiver), Ok(sender)) = (self.receiver(), self.sender()) else {
@@ -612,7 +619,7 @@ impl Channel {
                     let what = fmt!("its connection is closed: memory that is not open to it");
                     self.violations.record(&NAME, what);
                 }
-                // What it would have taken is none of a refusal's.
+                // A refused operation has not used the receive that it matched, which is cancelled.
                 let (errno, of_receive, dropped) = match *fault {
                     OpError::TooLong(dropped) => (Errno::ECONNRESET, Errno::ETRUNC, dropped),
                     OpError::Refused(errno) => (errno, Errno::ECANCELED, 0),
@@ -621,7 +628,7 @@ impl Channel {
                     receiver.exit.failed(report, *piece, of_receive, dropped);
                 }
                 sender.failed(order, 0, errno, 0);
-                // As on a wire, that is the end of the connection.
+                // As on a wire, a failed operation ends the connection.
                 if let Some(tie) = self.tie.as_ref() {
                     tie.break_off();
                 }
@@ -688,14 +695,15 @@ impl Channel {
         }
     }
 
-    /// Whether no transmit is under way.
+    /// Returns whether no transmit is posted or in process.
     pub(super) fn has_ended(&self) -> bool {
         let inner = self.inner.lock();
         !inner.is_busy && inner.orders.is_empty()
     }
 
-    /// Ends it: nothing is done any more when this returns. What was posted has been told as cancelled, but for
-    /// that of the `leaver`, which has been given to `reclaim`, and receives that are shared. May sleep.
+    /// Ends the channel: when this returns, no transmit is processed any more. Posted operations have been
+    /// reported as cancelled, except those of the side `leaver`, whose contexts have been passed to
+    /// `reclaim`, and shared receives. May sleep.
     pub(super) fn end(self: &Arc<Self>, leaver: ClosingSide, reclaim: &mut dyn FnMut(Context)) {
         let mut inner = self.inner.lock();
         inner.is_over = true;
@@ -705,7 +713,7 @@ impl Channel {
         }
         let orders = mem::replace(&mut inner.orders, Fifo::NONE);
         let user = inner.user.take();
-        // What is given back is no failure.
+        // Operations that are returned to the closing side are not counted as errors.
         let gone = match leaver {
             ClosingSide::Nobody => None,
             ClosingSide::Sender => inner.of_sender.take(),
@@ -727,13 +735,13 @@ impl Channel {
         self.give_up_receives(receives, leaver == ClosingSide::Receiver, reclaim);
     }
 
-    /// Tells what those have done who send.
+    /// Reports the statistics of the sending side.
     pub(super) fn tell_sent(&self, told: &mut ObjectInfo<'_>) {
         let _inner = self.inner.lock();
         self.sent.report(told);
     }
 
-    /// And those who receive.
+    /// Reports the statistics of the receiving side.
     pub(super) fn tell_taken(&self, told: &mut ObjectInfo<'_>) {
         let inner = self.inner.lock();
         self.taken.report(inner.receives.waiting(), told);
@@ -741,7 +749,7 @@ impl Channel {
     }
 }
 
-/// Has what waits for room in a completion queue go on when that has been read.
+/// Continues a channel that waits for a free slot in a completion queue after that queue has been read.
 pub(super) struct ProgressWork {
     // Dropped in this order.
     pipe: Arc<Channel>,
@@ -749,7 +757,7 @@ pub(super) struct ProgressWork {
 }
 
 impl ProgressWork {
-    /// That of a pipe. May sleep.
+    /// Makes the progress source of a channel. May sleep.
     ///
     /// # Errors
     ///
@@ -765,7 +773,7 @@ impl ProgressWork {
 impl ProgressSource for ProgressWork {
     fn progress(&self) -> bool {
         let pipe = &self.pipe;
-        // Room has been given back before that.
+        // The reader has freed the slot before this call.
         pipe.awaits_room.xchg(0, Full) != 0 && pipe.go(pipe.inner.lock())
     }
 
@@ -774,7 +782,7 @@ impl ProgressSource for ProgressWork {
     }
 }
 
-/// Counts an operation, if that is counted.
+/// Counts an operation, if a counter is bound for it.
 #[inline]
 fn count(counters: &Option<BoundCounters>, flags: u64, is_done: bool) {
     let counter = counters
@@ -787,7 +795,7 @@ fn count(counters: &Option<BoundCounters>, flags: u64, is_done: bool) {
     }
 }
 
-/// Says that nothing came of an operation, or gives it back to who leaves.
+/// Reports an operation as cancelled, or returns it to the side that closes.
 fn give_up(
     exit: &CompSink,
     (report, piece): (&CompInfo, usize),

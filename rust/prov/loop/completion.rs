@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where the consumer is told what has come of its operations.
+//! The sink for the completions of one direction of an endpoint.
 
 use super::{
     super::common::sw_cq::{
@@ -29,35 +29,35 @@ use crate::{
 };
 use kernel::sync::Arc;
 
-/// How many that nobody has read are given back in one go.
+/// Unread completions that are discarded in one pass.
 const FORGOTTEN: usize = 16;
 
-/// What is told of an operation.
+/// Completion attributes of an operation.
 #[derive(Clone, Copy)]
 pub(super) struct CompInfo {
-    /// What the poster gets back.
+    /// The poster's context.
     pub(super) context: Context,
-    /// What its completion has.
+    /// Flags of the completion.
     pub(super) flags: u64,
-    /// Whether a success is told too.
+    /// Set if a success is reported too.
     pub(super) is_wanted: bool,
     /// FI_REMOTE_SIGNAL of a transmit: wakes a peer's reader that sleeps until signalled.
     pub(super) is_signal: bool,
 }
 
-/// Where the operations of one direction of an endpoint complete.
+/// Sink for the completions of one direction of an endpoint.
 pub(super) struct CompSink {
     queue: Arc<SwCq>,
     /// Successes complete only with FI_COMPLETION.
     is_selective: bool,
     /// Readers sleep until a message with FI_REMOTE_SIGNAL arrives, or a failure.
     waits_for_signals: bool,
-    /// The endpoint.
+    /// The endpoint, as its owner knows it.
     source: Source,
 }
 
 impl CompSink {
-    /// That of what is bound for it. May sleep.
+    /// Makes a sink for a bound completion queue. May sleep.
     ///
     /// # Errors
     ///
@@ -72,12 +72,12 @@ impl CompSink {
         })
     }
 
-    /// Whether a success is told without being asked for.
+    /// Returns whether a success is reported without FI_COMPLETION.
     pub(super) fn tells_all(&self) -> bool {
         !self.is_selective
     }
 
-    /// Takes room for what comes of an operation. Any context.
+    /// Reserves a completion queue slot for an operation. Any context.
     ///
     /// # Errors
     ///
@@ -90,17 +90,17 @@ impl CompSink {
         }
     }
 
-    /// Gives it back: nobody is told. Any context.
+    /// Releases a reserved slot without a completion. Any context.
     pub(super) fn release(&self) {
         self.queue.release();
     }
 
-    /// Requests that readers are woken when an operation ends; see [`SwCq::await_slot`].
+    /// Requests that readers are woken when an operation ends; see [`SwCq::set_slot_waiter`].
     pub(super) fn await_slot(&self) {
         self.queue.set_slot_waiter();
     }
 
-    /// What is told of an operation of which nothing else is known.
+    /// Returns the completion of an operation without receive data.
     pub(super) fn describe(&self, report: &CompInfo) -> Completion {
         Completion {
             source: self.source.0 as u64,
@@ -108,7 +108,7 @@ impl CompSink {
         }
     }
 
-    /// An operation has been done. Any context.
+    /// Reports that an operation has succeeded. Any context.
     #[inline]
     pub(super) fn done(&self, report: &CompInfo, completion: Completion) {
         match report.is_wanted {
@@ -117,8 +117,8 @@ impl CompSink {
         }
     }
 
-    /// Something has come for a receive, into a piece of a buffer for several messages if that is not 0. Any
-    /// context.
+    /// Reports a message or write for a receive; `piece` is the address of a piece of a multi-receive buffer,
+    /// or 0. Any context.
     #[inline]
     pub(super) fn arrived(&self, report: &CompInfo, piece: usize, arrival: &RxCompletion) {
         let kind = match arrival.is_write {
@@ -133,7 +133,7 @@ impl CompSink {
             buf: piece,
             ..self.describe(report)
         };
-        // Who writes with data wants that told.
+        // A write with remote CQ data is always reported.
         let report = CompInfo {
             is_wanted: report.is_wanted || arrival.is_write || report.flags & FI_MULTI_RECV != 0,
             ..*report
@@ -144,7 +144,8 @@ impl CompSink {
         }
     }
 
-    /// It has not, whose piece of a buffer is there; `dropped` bytes were too many. Any context.
+    /// Reports that an operation failed, with the address of its buffer piece and `dropped` truncated bytes.
+    /// Any context.
     #[cold]
     pub(super) fn failed(&self, report: &CompInfo, piece: usize, errno: Errno, dropped: usize) {
         self.queue.push(CqEntry::Failed(Failure {
@@ -159,7 +160,7 @@ impl CompSink {
         }));
     }
 
-    /// Has a reader who finds nothing ask `filling`. May sleep.
+    /// Attaches a progress source that readers of an empty queue call. May sleep.
     ///
     /// # Errors
     ///
@@ -168,13 +169,14 @@ impl CompSink {
         self.queue.attach_source(filling)
     }
 
-    /// Has nobody ask it any more. May sleep.
+    /// Removes a progress source. May sleep.
     pub(super) fn dismiss(&self, filling: &ProgressHandle) {
         self.queue.detach_source(filling);
     }
 
-    /// Gives what nobody has read to `reclaim`, which is called without a lock; but for that of receives where
-    /// others share them, which remains. Any context that it bears.
+    /// Discards unread completions and passes their contexts to `reclaim`, which is called without a lock;
+    /// with `keeps_receives`, completions of shared receives remain. Any context in which `reclaim` may be
+    /// called.
     pub(super) fn forget(&self, keeps_receives: bool, reclaim: &mut dyn FnMut(Context)) {
         loop {
             let mut gone = [Context::NULL; FORGOTTEN];
@@ -185,7 +187,7 @@ impl CompSink {
                 let is_receive = completion.flags & (FI_RECV | FI_REMOTE_WRITE) != 0;
                 let is_its =
                     completion.source == self.source.0 as u64 && !(is_receive && keeps_receives);
-                // A buffer for several messages is given back with its last piece.
+                // A multi-receive buffer is returned with its last piece.
                 if !is_its || completion.buf != 0 && completion.flags & FI_MULTI_RECV == 0 {
                     return is_its;
                 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What holds two endpoints together, from the request on: no end of a connection is found by the other but
-//! through it. Its mutex is taken before that of an endpoint.
+//! The connection object between two endpoints, from the request on: each side finds the other only through
+//! it. Its mutex is taken before that of an endpoint.
 
 use super::ep::Endpoint;
 use crate::abi::{
@@ -23,7 +23,7 @@ use kernel::{
     },
 };
 
-/// The two ends: who has asked, and who has accepted; each until it leaves.
+/// The two endpoints: the requester and the accepter; each until it leaves.
 #[derive(Default)]
 pub(super) struct ConnEnds {
     pub(super) asker: Option<Arc<Endpoint>>,
@@ -31,7 +31,7 @@ pub(super) struct ConnEnds {
 }
 
 impl ConnEnds {
-    /// Takes out the one that leaves: the other one.
+    /// Removes the endpoint `who` and returns the other one.
     pub(super) fn leave(&mut self, who: &Endpoint) -> Option<Arc<Endpoint>> {
         let is = |end: &Option<Arc<Endpoint>>| {
             end.as_ref().is_some_and(|end| core::ptr::eq(&**end, who))
@@ -48,7 +48,7 @@ impl ConnEnds {
     }
 }
 
-/// See the module.
+/// A connection between two endpoints.
 #[pin_data]
 pub(super) struct Conn {
     #[pin]
@@ -73,7 +73,7 @@ impl WorkItem for Conn {
 }
 
 impl Conn {
-    /// One that nobody holds on to. May sleep.
+    /// Makes a connection without endpoints. May sleep.
     ///
     /// # Errors
     ///
@@ -88,9 +88,9 @@ impl Conn {
         )?)
     }
 
-    /// Ends the connection soon, for both. Any context.
+    /// Schedules the end of the connection for both sides. Any context.
     pub(super) fn break_off(self: &Arc<Self>) {
-        // Already queued is as good.
+        // A work item that is already queued does the same.
         let _ = Handlers::queue().enqueue(self.clone());
     }
 }

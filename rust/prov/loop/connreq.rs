@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests for connections that nobody has answered.
+//! Connection requests that have not been answered yet.
 
 use super::{
     conn::Conn,
@@ -26,24 +26,24 @@ use kernel::{
     },
 };
 
-/// A request. Whoever drops it without an answer refuses it.
+/// A connection request. Dropping an unanswered request refuses it.
 pub(super) struct Request {
     handle: usize,
     /// The number of its listener.
     listener: usize,
-    /// Until it has been answered.
+    /// The connection to the requester, until the request is answered.
     tie: Option<Arc<Conn>>,
     pub(super) local: SockAddr,
     pub(super) peer: SockAddr,
 }
 
 impl Request {
-    /// What binds it to who has asked, whom the caller answers.
+    /// Returns the connection to the requester, for the caller to answer.
     pub(super) fn into_tie(mut self) -> Option<Arc<Conn>> {
         self.tie.take()
     }
 
-    /// Says no, with data for the peer. May sleep.
+    /// Refuses the request, with private data for the peer. May sleep.
     pub(super) fn refuse(mut self, private_data: &[u8]) {
         self.say_no(private_data);
     }
@@ -82,18 +82,19 @@ impl Requests {
         })
     }
 
-    /// A number that nothing else here has: a request's handle, or a listener's.
+    /// Returns a number that is unique in this table: a request's handle, or a listener's number.
     pub(super) fn next_number(&self) -> usize {
         // 0 stands for no request.
         self.last.fetch_add(1, Relaxed).wrapping_add(1).max(1)
     }
 
-    /// Keeps a request from `peer` to the listener with that number until it is taken, unless that has `most`
-    /// already: the handle that it is known by. May sleep.
+    /// Stores a request from `peer` to the listener with that number until it is taken, and returns its
+    /// handle. A listener has at most `most` requests. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ECONNREFUSED, -FI_ENOMEM: nobody has been told.
+    /// -FI_ECONNREFUSED with a full backlog, -FI_ENOMEM: the request is not stored, and its peer not
+    /// notified.
     pub(super) fn keep(
         &self,
         listener: usize,
@@ -108,7 +109,7 @@ impl Requests {
             return Err(Errno::ECONNREFUSED);
         }
         list.reserve(1, GFP_KERNEL)?;
-        // There is room: it has just been made.
+        // Cannot fail: the capacity has just been reserved.
         let _ = list.push_within_capacity(Request {
             handle,
             listener,
@@ -131,7 +132,7 @@ impl Requests {
         list.remove(at).ok()
     }
 
-    /// Refuses what came to the listener with that number, which closes. May sleep.
+    /// Refuses all requests to the listener with that number, which is closing. May sleep.
     pub(super) fn refuse_of(&self, listener: usize) {
         while let Some(request) = self.take_where(|request| request.listener == listener) {
             request.refuse(&[]);

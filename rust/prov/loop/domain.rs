@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Domains: whose memory is whose.
+//! Domains, which own the memory regions that peers reach.
 
 use super::{
     super::common::{
@@ -54,7 +54,7 @@ pub(super) struct Domain {
 }
 
 impl Domain {
-    /// Opens one. May sleep.
+    /// Opens a domain. May sleep.
     ///
     /// # Errors
     ///
@@ -76,12 +76,12 @@ impl Domain {
         )?)
     }
 
-    /// The fabric that it is of.
+    /// Returns the fabric of the domain.
     pub(super) fn fabric(&self) -> &Arc<Fabric> {
         &self.fabric
     }
 
-    /// What peers may reach.
+    /// Returns the memory regions that peers may reach.
     pub(super) fn regions(&self) -> &Arc<MrTable> {
         &self.regions
     }
@@ -138,7 +138,7 @@ impl provider::Domain for Domain {
     }
 
     fn set_removal_event(&self, notice: Option<ReservedEvent>) {
-        // There is no device that could go.
+        // No device can be removed: the event is never needed.
         drop(notice);
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Active endpoints. `link` guards everything about the connection; the data path takes the lock of a
-//! [`Channel`] alone.
+//! Active endpoints. The mutex `link` guards the state of the connection; the data path takes only the lock
+//! of a [`Channel`].
 
 mod cm;
 mod post;
@@ -98,34 +98,34 @@ use kernel::{
     },
 };
 
-/// Bytes for each message of a buffer that takes several, unless the consumer says how many.
+/// Bytes for each message in a multi-receive buffer, unless the consumer sets FI_OPT_MIN_MULTI_RECV.
 const PIECE: usize = 4096;
 
-/// What is bound, kept open until the endpoint is closed.
+/// Bound objects, kept open until the endpoint is closed.
 struct Resources {
     events: ChildRef<EventQueue>,
     _transmit: ChildRef<CompletionQueue>,
     _receive: ChildRef<CompletionQueue>,
-    /// What it shares its receives with others by.
+    /// The shared receive context.
     _shared: Option<ChildRef<SharedReceive>>,
-    /// Asked by who reads where those complete.
+    /// Progress source that readers of the receive queue call.
     mover: Option<ProgressHandle>,
 }
 
-/// Everything about the connection.
+/// State of the connection.
 struct Link {
-    /// The request that the endpoint was made for, until it is accepted.
+    /// The connection request that the endpoint was made for, until it is accepted.
     request: Option<Request>,
     bound: Option<Resources>,
-    /// Until there is a connection.
+    /// Transmit resources, until they move to the channel to the peer.
     outfit: Option<TxResources>,
-    /// Made with the endpoint, so that reporting cannot fail: FI_CONNECTED or the failure.
+    /// Allocated with the endpoint, so that reporting cannot fail: FI_CONNECTED or the failure.
     outcome: Option<OwnedEvent>,
-    /// And FI_SHUTDOWN.
+    /// Allocated with the endpoint as well: FI_SHUTDOWN.
     farewell: Option<OwnedEvent>,
     local: Option<SocketAddr>,
     peer: Option<SocketAddr>,
-    /// Of who has asked for the connection.
+    /// Local port of an endpoint that calls `fi_connect()`.
     port: Option<Port>,
     tie: Option<Arc<Conn>>,
 }
@@ -134,18 +134,18 @@ struct Link {
 #[pin_data]
 pub(crate) struct Endpoint {
     state: AtomicConnState,
-    /// From the connection on.
+    /// Channel to the peer, set when the connection is established.
     outbound: SetOnce<Arc<Channel>>,
     inbound: Arc<Channel>,
     limits: Limits,
     domain: Arc<Domain>,
-    /// What it is known by to its owner.
+    /// Identifies the endpoint to its owner, in events and completions.
     source: Source,
-    /// How large the pieces are that a buffer for several messages is posted in.
+    /// Bytes of each piece that a multi-receive buffer is posted in.
     piece: atomic::Atomic<usize>,
     #[pin]
     link: Mutex<Link>,
-    /// The addresses of `link`, for those who only look.
+    /// Copy of the addresses in `link`, for introspection.
     #[pin]
     ends: EndpointAddrs,
 }
@@ -155,7 +155,7 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for more than is offered, and for a request that there is not; -FI_ENOMEM.
+    /// -FI_EINVAL for more than is offered, and for an unknown connection request; -FI_ENOMEM.
     pub(super) fn new(domain: Arc<Domain>, info: &Info, source: Source) -> Result<Arc<Self>> {
         let limits = Limits::new(info, domain.fabric().realm().space)?;
         let (local, peer) = info.ends()?;
@@ -202,13 +202,14 @@ impl Endpoint {
         )?)
     }
 
-    /// That of an endpoint, if it has one.
+    /// Returns the loop endpoint behind `ep`, if it is one.
     #[inline]
     pub(in crate::prov) fn of(ep: &ep::Endpoint) -> Option<&Self> {
         ep.core().as_any().downcast_ref()
     }
 
-    /// The peer may call on `who`, by whom this is used, until it is closed. May sleep.
+    /// Sets `who`, the endpoint's consumer, as the target of the peer's direct calls until the endpoint is
+    /// closed. May sleep.
     ///
     /// # Errors
     ///
@@ -218,8 +219,9 @@ impl Endpoint {
         self.inbound.introduce(DirectReceiver { who, source })
     }
 
-    /// Calls on whoever uses the peer, and says by which endpoint that knows of it; None if something is under
-    /// way to the peer, or nobody can be called on. The connection does not end meanwhile. Any context.
+    /// Calls the peer's consumer directly and passes the value by which it knows its endpoint. Returns `None`
+    /// if a transmit to the peer is under way or no target is set. The connection does not end during the
+    /// call. Any context.
     #[inline]
     pub(in crate::prov) fn call_on<R>(
         &self,
@@ -229,18 +231,18 @@ impl Endpoint {
         outbound.call_on(|user| call(&*user.who, user.source))
     }
 
-    /// Its part in receives that it shares.
+    /// Attaches the endpoint to a shared receive context.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for those of another provider or domain, -FI_ENOMEM.
+    /// -FI_EINVAL for a context of another provider or domain, -FI_ENOMEM.
     fn share(&self, shared: &SharedReceive) -> Result<SrxAttachment> {
         let srx: Option<Arc<Srx>> = downcast(shared.core().clone().into_any());
         let srx = srx.filter(|srx| srx.is_of(self.domain.regions()));
         SrxAttachment::new(srx.ok_or(Errno::EINVAL)?)
     }
 
-    /// Lets receives be posted.
+    /// Takes over the bindings and lets receives be posted.
     fn open(&self, bindings: Bindings) -> Result {
         let events = bindings.eq.ok_or(Errno::ENOEQ)?;
         let transmit = bindings.tx_cq.ok_or(Errno::ENOCQ)?;
@@ -290,7 +292,7 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn countable(&self) -> u64 {
-        // A target is not told of what its peer does with its memory.
+        // A target's counters and queues do not see the peer's RMA.
         FI_SEND | FI_RECV | FI_READ | FI_WRITE
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Fabrics: one for each network namespace.
+//! Fabrics, which are one per network namespace.
 
 use super::{
     super::common::mr_table::MrTable,
@@ -44,20 +44,20 @@ pub(super) struct Fabric {
     net: Net,
     /// Network namespace, for infos.
     namespace: ARef<Namespace>,
-    /// Whose ports its endpoints have.
+    /// Port space of the endpoints.
     space: PortOwner,
-    /// What peers reach, where that is what they reach by another provider.
+    /// Memory regions shared with another provider, for a fabric of [`LoopBeside`](super::LoopBeside).
     regions: Option<Arc<MrTable>>,
     #[pin]
     requests: Requests,
 }
 
 impl Fabric {
-    /// Opens it; beside another provider, with what peers reach by that. May sleep.
+    /// Opens the fabric; `beside` has the memory regions of a provider that it is used beside. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENODATA for a name that is not its own, -FI_ENOMEM.
+    /// -FI_ENODATA for another name, -FI_ENOMEM.
     pub(super) fn new(
         attr: &FabricAttr<'_>,
         net: Net,
@@ -81,12 +81,12 @@ impl Fabric {
         )?)
     }
 
-    /// Where its addresses are valid.
+    /// Returns the network namespace of the addresses.
     pub(super) fn net(&self) -> &Net {
         &self.net
     }
 
-    /// Where its endpoints' ports are.
+    /// Returns the port space of the endpoints.
     pub(super) fn realm(&self) -> PortNamespace<'_> {
         PortNamespace {
             net: &self.net,
@@ -94,7 +94,7 @@ impl Fabric {
         }
     }
 
-    /// What peers reach, where that is what they reach by another provider.
+    /// Returns the memory regions shared with another provider, for a fabric of [`LoopBeside`](super::LoopBeside).
     pub(super) fn regions(&self) -> Option<&Arc<MrTable>> {
         self.regions.as_ref()
     }
@@ -104,7 +104,7 @@ impl Fabric {
         &self.namespace
     }
 
-    /// What nobody has answered.
+    /// Returns the unanswered connection requests.
     pub(super) fn requests(&self) -> &Requests {
         &self.requests
     }

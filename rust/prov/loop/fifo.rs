@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Slots that are used in turn and given back in turn: one allocation, and nothing in them is moved.
+//! A FIFO of slots that are used and freed in order: one allocation, and entries do not move.
 
 use crate::abi::Result;
 use kernel::prelude::*;
 
-/// See the module.
+/// A FIFO of reusable slots.
 ///
 /// # Invariants
 ///
-/// Of the slots, `len` from `first` on are in use, around the end.
+/// The `len` slots from `first` on, modulo the number of slots, are in use.
 pub(super) struct Fifo<T> {
     slots: KVVec<T>,
     first: usize,
@@ -17,14 +17,14 @@ pub(super) struct Fifo<T> {
 }
 
 impl<T> Fifo<T> {
-    /// One without slots.
+    /// A FIFO without slots.
     pub(super) const NONE: Self = Self {
         slots: KVVec::new(),
         first: 0,
         len: 0,
     };
 
-    /// One with so many. May sleep.
+    /// Makes a FIFO of `size` slots. May sleep.
     ///
     /// # Errors
     ///
@@ -34,7 +34,7 @@ impl<T> Fifo<T> {
         for _ in 0..size {
             slots.push(idle(), GFP_KERNEL)?;
         }
-        // INVARIANT: None is in use.
+        // No slot is in use.
         Ok(Self {
             slots,
             first: 0,
@@ -42,7 +42,7 @@ impl<T> Fifo<T> {
         })
     }
 
-    /// How many slots are in use.
+    /// Returns how many slots are in use.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.len
@@ -53,13 +53,13 @@ impl<T> Fifo<T> {
         self.len == 0
     }
 
-    /// How many are not.
+    /// Returns how many slots are free.
     #[inline]
     pub(super) fn left(&self) -> usize {
         self.slots.len() - self.len
     }
 
-    /// Which slot is so many behind the first.
+    /// Returns the index of the slot `behind` places after the first.
     #[inline(always)]
     fn at(&self, behind: usize) -> usize {
         let at = self.first + behind;
@@ -69,7 +69,7 @@ impl<T> Fifo<T> {
         }
     }
 
-    /// The first that is in use.
+    /// Returns the first entry in use.
     #[inline(always)]
     pub(super) fn first(&self) -> Option<&T> {
         match self.len {
@@ -78,7 +78,7 @@ impl<T> Fifo<T> {
         }
     }
 
-    /// The same, to be changed.
+    /// Returns the first entry in use, mutably.
     #[inline]
     pub(super) fn first_mut(&mut self) -> Option<&mut T> {
         match self.len {
@@ -87,7 +87,7 @@ impl<T> Fifo<T> {
         }
     }
 
-    /// Uses the next slot, if there is one; what was in it last is still there.
+    /// Takes the next free slot into use, if there is one; it still has its last content.
     #[inline(always)]
     pub(super) fn take(&mut self) -> Option<&mut T> {
         if self.left() == 0 {
@@ -98,7 +98,7 @@ impl<T> Fifo<T> {
         self.slots.get_mut(at)
     }
 
-    /// Gives the first back.
+    /// Frees the first slot.
     #[inline(always)]
     pub(super) fn give_back(&mut self) {
         if self.len > 0 {
@@ -107,7 +107,7 @@ impl<T> Fifo<T> {
         }
     }
 
-    /// All that is in use, in order.
+    /// Iterates over the entries in use, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         (0..self.len).filter_map(|behind| self.slots.get(self.at(behind)))
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What `fi_getinfo()` is told.
+//! Attributes that `fi_getinfo()` returns.
 
 use super::{
     super::common::{
@@ -38,14 +38,14 @@ pub(super) const NAME: &CStr = c"loop";
 /// Version of this provider.
 const PROVIDER_VERSION: u32 = 1;
 
-/// What is started here.
+/// Capabilities of operations that the endpoint starts.
 const TRANSMIT_CAPS: u64 = FI_MSG | FI_SEND | FI_RMA | FI_READ | FI_WRITE | FI_FENCE | FI_ATOMIC;
 
-/// What the peer starts.
+/// Capabilities of operations that the peer starts.
 const RECEIVE_CAPS: u64 =
     FI_MSG | FI_RECV | FI_MULTI_RECV | FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_ATOMIC;
 
-/// What receives that endpoints share can be made for. A buffer for several messages is one endpoint's.
+/// Capabilities of a shared receive context. A multi-receive buffer belongs to one endpoint.
 pub(super) const SHARED_CAPS: u64 = RECEIVE_CAPS & !FI_MULTI_RECV;
 
 /// Capabilities of the domain, independent of its endpoints.
@@ -53,7 +53,7 @@ const DOMAIN_CAPS: u64 = FI_LOCAL_COMM | CORE_CAPS;
 
 const CAPS: u64 = TRANSMIT_CAPS | RECEIVE_CAPS | DOMAIN_CAPS;
 
-/// Everything is done in the order in which it was posted.
+/// Message order: operations are processed in the order in which they were posted.
 const ORDER: u64 = abi::FI_ORDER_SAS
     | abi::FI_ORDER_SAW
     | abi::FI_ORDER_SAR
@@ -64,7 +64,7 @@ const ORDER: u64 = abi::FI_ORDER_SAS
     | abi::FI_ORDER_RAW
     | abi::FI_ORDER_RAR;
 
-/// Most bytes that can be injected: room for them is in every transmit.
+/// Most bytes that can be injected: each transmit slot has room for them.
 pub(super) const INJECT_SIZE: usize = op::InlineData::SIZE;
 
 /// Most transmits, and most receives, of an endpoint.
@@ -73,28 +73,28 @@ pub(super) const DEPTH: usize = 4096;
 /// Depth of an endpoint whose info names none.
 pub(super) const DEFAULT_DEPTH: usize = 256;
 
-/// Most bytes of a message, which are copied in one go.
+/// Longest message in bytes, which is copied in one go.
 pub(super) const MOST: usize = 64 << 20;
 
-/// The same of what a device would have done otherwise.
+/// Longest message beside another provider: that of a device, which loop replaces on the same host.
 const MOST_BESIDE: usize = 1 << 31;
 
-/// Bytes of remote CQ data: as many as everywhere.
+/// Bytes of remote CQ data, as with the other providers.
 const DATA_SIZE: usize = 4;
 
-/// Most bytes of private data: as many as everywhere.
+/// Most bytes of private data, as with the other providers.
 pub(super) const MAX_PRIVATE_DATA: usize = 55;
 
-/// Most parts of a region that peers reach.
+/// Most segments of a region with remote access.
 pub(super) const REGION_PARTS: usize = 256;
 
-/// Of whatever costs nothing but memory there may be so many.
+/// Limit for objects that take no resource but memory.
 const MANY: usize = 1 << 16;
 
-/// What the completion of a transmit can be asked to mean. They all mean that it has been done.
+/// Completion levels that a transmit accepts. All complete when the operation is done.
 pub(super) const LEVELS: u64 = FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 
-/// Everything that an endpoint can do for a consumer with these wishes. May sleep.
+/// Returns the info of an endpoint for a consumer with these hints. May sleep.
 ///
 /// # Errors
 ///
@@ -179,35 +179,36 @@ pub(super) fn offer(wishes: &Hints) -> Result<KBox<Info>> {
     Ok(info)
 }
 
-/// How large an endpoint is, and what it may do, as its info says.
+/// Limits and rights of an endpoint, from its info.
 pub(super) struct Limits {
     pub(super) transmits: usize,
     pub(super) receives: usize,
     pub(super) segments: usize,
     pub(super) receive_segments: usize,
     pub(super) inject: usize,
-    /// Its messages take receives that it shares with others: it has none of its own.
+    /// Set if the endpoint uses a shared receive context; it has no receives of its own.
     pub(super) shares_receives: bool,
     /// Readers sleep until a message with FI_REMOTE_SIGNAL arrives, or a failure.
     pub(super) waits_for_signals: bool,
-    /// Most bytes of a message.
+    /// Longest message in bytes.
     pub(super) most: usize,
-    /// The last key of a region that there may be.
+    /// Largest valid key of a memory region.
     pub(super) last_key: u64,
-    /// Flags of a transmit that are known, and ask for something that is not there.
+    /// Transmit flags that are known but need a capability that the endpoint lacks.
     pub(super) missing_flags: u64,
-    /// Why there are no atomic operations, if there are none.
+    /// The errno of atomic operations, if the endpoint lacks them.
     pub(super) no_atomics: Option<Errno>,
     /// Access to registered memory that the endpoint's capabilities grant its peers.
     pub(super) rights: EpRights,
 }
 
 impl Limits {
-    /// Those of an info, which its consumer may have changed, for an endpoint with ports in that space.
+    /// Reads the limits from an info, which the consumer may have changed, for an endpoint with ports in
+    /// `space`.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for another kind of endpoint, and for more than is offered.
+    /// -FI_EINVAL for another endpoint type, and for more than is offered.
     pub(super) fn new(info: &Info, space: PortOwner) -> Result<Self> {
         let kind = info.ep().map(|ep| (ep.type_, ep.tx_ctx_cnt, ep.rx_ctx_cnt));
         let is_one = |contexts: usize| contexts <= 1;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Registered memory. Nothing is mapped: a region of local use is little more than the promise to keep it.
+//! Memory regions. Nothing is mapped: a region for local use is little more than the consumer's promise to
+//! keep the memory.
 
 use super::{
     super::common::mr_table::{
@@ -40,21 +41,21 @@ use kernel::{
     sync::Arc, //
 };
 
-/// A region.
+/// A memory region.
 pub(super) struct Region {
     opening: Option<MrRegistration>,
     regions: Arc<MrTable>,
-    /// The addresses of its parts.
+    /// Address ranges of the segments.
     parts: KVVec<Range<usize>>,
 }
 
 impl Region {
-    /// Registers memory, for peers whose ports are in that space. May sleep.
+    /// Registers memory, for peers with ports in `space`. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for what is no memory that stays, a stack for one, and for more parts than peers reach;
-    /// -FI_ENOMEM.
+    /// -FI_EINVAL for memory that may not be registered, for example a stack, and for more segments than a
+    /// remote region may have; -FI_ENOMEM.
     pub(super) fn new(
         regions: &Arc<MrTable>,
         memory: &[Segment],
@@ -91,8 +92,8 @@ impl Region {
     }
 }
 
-/// What `memory` is, if that is a single part, and lies in the region of `regions` that it is said to be of, where
-/// it has been looked at. Nearly all that is registered is so.
+/// Returns the segment of `memory`, if that is a single one and lies in the region that its descriptor names,
+/// which belongs to `regions`. This is the fast path for almost all registered memory.
 #[inline]
 pub(super) fn registered<'a>(
     memory: Memory<'a>,
@@ -102,17 +103,18 @@ pub(super) fn registered<'a>(
     let (Memory::Segments([part]), [descriptor]) = (memory, descriptors) else {
         return None;
     };
-    // Of nothing anything may be said.
+    // A segment of 0 bytes may have any descriptor.
     if part.is_empty() {
         return None;
     }
-    // SAFETY: By the invariant of the type it is what `Region::descriptor` has given for one that is there.
+    // SAFETY: By the invariant of the type this is the descriptor of a region that exists.
     let region = unsafe { descriptor.as_ptr().cast::<Region>().as_ref() }?;
     let is_in = Arc::ptr_eq(&region.regions, regions) && region.has(part.addr(), part.len());
     is_in.then_some(part)
 }
 
-/// Whether the parts of `memory` lie in the regions that they are said to be of, which are all among `regions`.
+/// Checks that the segments of `memory` lie in the regions that their descriptors name, which all belong to
+/// `regions`.
 ///
 /// # Errors
 ///
@@ -138,13 +140,13 @@ fn check_each(memory: Memory<'_>, descriptors: &[Descriptor], regions: &Arc<MrTa
         if part.is_empty() {
             return Ok(());
         }
-        // SAFETY: By the invariant of the type it is what `Region::descriptor` has given for one that is there.
+        // SAFETY: By the invariant of the type this is the descriptor of a region that exists.
         let Some(region) = (unsafe { descriptor.as_ptr().cast::<Region>().as_ref() }) else {
             return Ok(());
         };
         let is_in = match part.start() {
             Start::Address(addr) => region.has(addr, part.len()),
-            // What a page is called is no address.
+            // A page has no virtual address to compare.
             Start::Page(..) => true,
         };
         match is_in && Arc::ptr_eq(&region.regions, regions) {

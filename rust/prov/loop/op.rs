@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What an endpoint has been asked to do, and how it is done: by whoever finds the two ends together.
+//! Posted operations, and how they are executed by the thread that processes the channel.
 
 use super::{
     super::common::{
@@ -34,32 +34,32 @@ use crate::{
     },
 };
 
-/// Most bytes of the elements of an atomic operation, which are kept, as are those to compare with.
+/// Most bytes of an atomic operation's operands, which are stored inline, as are the compare operands.
 const MOST_ATOMIC: usize = 64;
 
-/// Most elements of one.
+/// Returns the most elements of an atomic operation.
 pub(super) fn most_elements(datatype: Datatype) -> usize {
     datatype.count_in(MOST_ATOMIC)
 }
 
-/// Where the bytes of an operation are.
+/// Location of an operation's source bytes.
 pub(super) enum Bytes {
-    /// Where its poster has them, who does not touch them until it is over.
+    /// In the poster's memory, which stays unchanged until the operation completes.
     Lent(SrcBuf),
-    /// Copied, so many of them.
+    /// Copied inline; the value is the number of bytes.
     Kept(usize),
 }
 
-/// Memory of the peer's.
+/// A remote memory address.
 #[derive(Clone, Copy)]
 pub(super) struct Remote {
     pub(super) addr: u64,
     pub(super) key: u64,
 }
 
-/// What is to be done.
+/// The kind of an operation, with its parameters.
 pub(super) enum OpKind {
-    /// Nothing: nobody has asked for anything.
+    /// An unused slot.
     Nothing,
     /// A message.
     Send { from: Bytes, data: Option<u32> },
@@ -69,9 +69,9 @@ pub(super) enum OpKind {
         to: Remote,
         data: Option<u32>,
     },
-    /// A read.
+    /// A read from the peer's memory.
     Read { from: Remote, into: DstBuf },
-    /// An atomic operation, whose [`Operands`](Kept) are kept.
+    /// An atomic operation, whose [`Operands`](Kept) are stored inline.
     Atomic {
         form: Form,
         op: Op,
@@ -81,41 +81,42 @@ pub(super) enum OpKind {
     },
 }
 
-/// Room for what is injected, or for the operands of an atomic operation and what is compared with.
+/// Inline storage for injected data, or for the operands and compare operands of an atomic operation.
 pub(super) struct InlineData([u8; 2 * MOST_ATOMIC]);
 
-/// What its poster has back at once, and has to be kept if the operation is not done by then.
+/// Source data that the poster may reuse at once, and that is stored if the operation does not complete by
+/// then.
 pub(super) enum SourceData {
-    /// Nothing.
+    /// No data.
     Nothing,
-    /// What is sent.
+    /// The sent data.
     Injected,
-    /// It has been kept.
+    /// The operands, already stored.
     Operands(InlineData),
 }
 
-/// An operation under way.
+/// A posted operation.
 pub(super) struct PostedOp {
     pub(super) work: OpKind,
     pub(super) report: CompInfo,
     kept: InlineData,
 }
 
-/// A receive.
+/// A posted receive.
 pub(super) struct Receive {
     pub(super) into: DstBuf,
     pub(super) report: CompInfo,
-    /// Where its piece of a buffer for several messages is; 0 if it is none.
+    /// Address of the piece of a multi-receive buffer; 0 for a plain receive.
     pub(super) piece: usize,
-    /// Whether the buffer is its owner's again with it.
+    /// Set if the multi-receive buffer is released with this piece.
     pub(super) is_last: bool,
 }
 
-/// Why an operation could not be done.
+/// Reason of a failed operation.
 pub(super) enum OpError {
-    /// The receive has less room than the message needs.
+    /// The message is this many bytes longer than the receive.
     TooLong(usize),
-    /// The peer does not allow it, or has no such memory.
+    /// The peer's memory region or rights do not permit it.
     Refused(Errno),
 }
 
@@ -126,12 +127,12 @@ impl OpError {
     }
 }
 
-/// What has come with an operation for the receive that it took.
+/// Attributes of an operation for the completion of the receive that it took.
 #[derive(Clone, Copy)]
 pub(super) struct RxCompletion {
     pub(super) len: usize,
     pub(super) data: Option<u32>,
-    /// Whether it was a write, and no message.
+    /// Set for a write with remote CQ data instead of a message.
     pub(super) is_write: bool,
     /// Set if the sender passed FI_REMOTE_SIGNAL.
     pub(super) is_signal: bool,
@@ -147,7 +148,7 @@ impl CompInfo {
 }
 
 impl Receive {
-    /// One that is not posted.
+    /// Returns a receive for an unused slot.
     pub(super) fn idle() -> Self {
         Self {
             into: DstBuf::EMPTY,
@@ -157,7 +158,7 @@ impl Receive {
         }
     }
 
-    /// What is told of it, and that its buffer is over with it.
+    /// Returns the completion info, with FI_MULTI_RECV if the buffer is released.
     pub(super) fn whole_report(&self) -> CompInfo {
         let last = if self.is_last { FI_MULTI_RECV } else { 0 };
         CompInfo {
@@ -168,13 +169,13 @@ impl Receive {
 }
 
 impl OpKind {
-    /// Whether it takes a receive of the peer's.
+    /// Returns whether the operation consumes one of the peer's receives.
     #[inline]
     pub(super) fn takes_receive(&self) -> bool {
         matches!(self, Self::Send { .. } | Self::Write { data: Some(_), .. })
     }
 
-    /// How many bytes it moves.
+    /// Returns how many bytes the operation moves.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Nothing => 0,
@@ -196,7 +197,7 @@ impl Bytes {
         }
     }
 
-    /// Copies `len` bytes from `at` on to the start of `to`; what is kept is in `kept`.
+    /// Copies `len` bytes from offset `at` to the start of `to`; `kept` is the inline storage.
     #[inline]
     fn copy(&self, kept: &[u8], at: usize, len: usize, to: &DstBuf) {
         match self {
@@ -210,7 +211,7 @@ impl Bytes {
     }
 }
 
-/// The number of `size` bytes that is there.
+/// Reads the number of `size` bytes at offset `at`.
 fn number_at(kept: &[u8], at: usize, size: usize) -> u64 {
     let mut bytes = [0; 8];
     let found = kept.get(at..at + size).unwrap_or(&[]);
@@ -226,7 +227,7 @@ fn number_at(kept: &[u8], at: usize, size: usize) -> u64 {
     }
 }
 
-/// A number as its bytes: the first `size` of them.
+/// Returns a number's bytes, of which the first `size` are valid.
 fn bytes_of(number: u64, size: usize) -> [u8; 8] {
     let mut bytes = [0; 8];
     let mut put = |from: &[u8]| {
@@ -246,10 +247,10 @@ fn bytes_of(number: u64, size: usize) -> [u8; 8] {
 impl InlineData {
     const NOTHING: Self = Self([0; 2 * MOST_ATOMIC]);
 
-    /// How much fits in.
+    /// Capacity in bytes.
     pub(super) const SIZE: usize = 2 * MOST_ATOMIC;
 
-    /// The operands of an atomic operation.
+    /// Stores the operands of an atomic operation.
     pub(super) fn operands(operands: &SrcBuf, compare: &SrcBuf) -> Self {
         let mut kept = Self::NOTHING;
         let (first, second) = kept.0.split_at_mut(MOST_ATOMIC);
@@ -260,7 +261,7 @@ impl InlineData {
 }
 
 impl PostedOp {
-    /// One that nobody has asked for.
+    /// Returns an operation for an unused slot.
     pub(super) fn idle() -> Self {
         Self {
             work: OpKind::Nothing,
@@ -269,7 +270,8 @@ impl PostedOp {
         }
     }
 
-    /// Becomes the order to do `work`, which is done before its poster goes on if `is_now`.
+    /// Fills the slot with an operation. With `is_now` it completes before the poster continues, and injected
+    /// data is not copied.
     #[inline]
     pub(super) fn fill(&mut self, work: OpKind, report: CompInfo, loan: SourceData, is_now: bool) {
         self.work = work;
@@ -291,8 +293,8 @@ impl PostedOp {
         }
     }
 
-    /// Does it: to the memory of a peer that has these regions and gives these rights, and that has given
-    /// `receive`, if it takes one.
+    /// Executes the operation, on the memory of a peer that has these regions and rights, and with the peer's
+    /// `receive` if it consumes one.
     pub(super) fn execute(
         &self,
         (regions, rights): (&MrTable, EpRights),
@@ -353,7 +355,7 @@ impl PostedOp {
         }
     }
 
-    /// An atomic operation.
+    /// Executes an atomic operation.
     fn change(&self, regions: &MrTable, rights: EpRights) -> Result {
         let OpKind::Atomic {
             form,
@@ -366,7 +368,8 @@ impl PostedOp {
         else {
             return Ok(());
         };
-        // As of devices, whose operations tell all that they find.
+        // Each atomic operation but a read needs read and write access, as on devices, where it returns the
+        // old value.
         let touch = match op {
             Op::Read => AccessKind::Read,
             _ => AccessKind::ReadWrite,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Listeners. The mutex guards the port and where requests go.
+//! Passive endpoints. The mutex guards the port and the event queue of connection requests.
 
 use super::{
     super::common::hints::Hints,
@@ -56,7 +56,7 @@ use kernel::{
     },
 };
 
-/// How many requests may wait, unless the consumer says otherwise.
+/// Requests that may be pending, unless the consumer sets the backlog.
 const DEFAULT_BACKLOG: usize = 128;
 
 struct Link {
@@ -70,15 +70,15 @@ struct Link {
 pub(super) struct PassiveEndpoint {
     fabric: Arc<Fabric>,
     source: Source,
-    /// What its requests know it by: several listeners may have one source.
+    /// Identifies the listener in its requests: several listeners may have one `source`.
     number: usize,
-    /// What the listener's info has, its requests' infos have.
+    /// Hints from the listener's info, which the infos of its requests follow.
     wishes: Hints,
     choices: Choices,
     addr_format: u32,
     #[pin]
     link: Mutex<Link>,
-    /// Its address, for those who only look.
+    /// Copy of the address, for introspection.
     #[pin]
     ends: EndpointAddrs,
     listens: AtomicFlag,
@@ -89,7 +89,7 @@ impl PassiveEndpoint {
     ///
     /// # Errors
     ///
-    /// Those of [`Port::take`].
+    /// The errnos of [`Port::take`].
     pub(super) fn new(fabric: Arc<Fabric>, info: &Info, source: Source) -> Result<Arc<Self>> {
         let (addr, _) = info.ends()?;
         let listener = Arc::pin_init(
@@ -129,11 +129,11 @@ impl PassiveEndpoint {
         Ok(())
     }
 
-    /// Tells the consumer that somebody at `peer` asks for a connection with `to`. May sleep.
+    /// Reports a connection request from `peer` to `to` to the consumer. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ECONNREFUSED where too many wait, or nobody listens any more; -FI_ENOMEM. Then nobody has been told.
+    /// -FI_ECONNREFUSED with a full backlog or a closed listener; -FI_ENOMEM. No event has been pushed then.
     pub(super) fn ask(
         &self,
         (to, peer): (SockAddr, SockAddr),
@@ -155,7 +155,7 @@ impl PassiveEndpoint {
         let requests = self.fabric.requests();
         let handle = requests.keep(self.number, link.backlog, (to, peer), tie)?;
         info.set_handle(handle);
-        // Whoever closes it meanwhile waits for the lock, and finds the request.
+        // A concurrent `close()` waits for the lock, then finds and refuses the request.
         queue
             .arc()
             .push(event.fill(Kind::Connection(FI_CONNREQ), private_data, Some(info)));
@@ -231,7 +231,7 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
         let mut link = self.link.lock();
         let (port, events) = (link.port.take(), link.events.take());
         drop(link);
-        // It holds the listener.
+        // The port holds a reference to the listener.
         drop(port);
         self.fabric.requests().refuse_of(self.number);
         drop(events);

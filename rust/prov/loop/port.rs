@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Ports, which no device shares: those of each network namespace, for both families apart. They stand in the
-//! module's [`registry`], beside those that endpoints of other providers have from their devices, and by which
-//! they are found on the same host.
+//! Port numbers of the provider, separate for each network namespace and address family. They are kept in the
+//! module's [`registry`], beside the entries of endpoints of other providers, which have their ports from
+//! their devices and are found through these entries on the same host.
 
 use super::pep::PassiveEndpoint;
 use crate::{
@@ -30,40 +30,40 @@ use kernel::{
     },
 };
 
-/// The first of those that nobody has asked for by number, and how many there are.
+/// First ephemeral port, and the number of them.
 const FIRST: u16 = 49152;
 const COUNT: u16 = u16::MAX - FIRST + 1;
 
-/// Where the next one is looked for.
+/// Counter for the choice of the next ephemeral port.
 static NEXT: Atomic<u32> = Atomic::new(0);
 
-/// Whose ports they are.
+/// Port space, by the provider that owns the ports.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum PortOwner {
-    /// This provider's.
+    /// Ports of this provider.
     Own,
-    /// Those of endpoints of other providers, by which they are found on the same host as well.
+    /// Ports of endpoints of other providers, entered so that they are found on the same host.
     Beside,
 }
 
-/// Where ports are: those of a namespace, and whose they are.
+/// A port space in a network namespace.
 #[derive(Clone, Copy)]
 pub(super) struct PortNamespace<'a> {
     pub(super) net: &'a Net,
     pub(super) space: PortOwner,
 }
 
-/// A port that is taken.
+/// A port in use.
 struct UsedPort {
     net: Net,
     space: PortOwner,
     addr: SockAddr,
-    /// Who listens there.
+    /// The listener on the port, if any.
     listener: Option<Arc<PassiveEndpoint>>,
 }
 
 impl UsedPort {
-    /// Whether nobody else can have that address.
+    /// Returns whether this port conflicts with `addr`.
     fn excludes(&self, realm: PortNamespace<'_>, addr: &SockAddr) -> bool {
         let is_same = self.addr.ip() == addr.ip() && self.addr.scope() == addr.scope();
         let meets = is_same || self.addr.is_unspecified() || addr.is_unspecified();
@@ -75,14 +75,14 @@ impl UsedPort {
     }
 }
 
-/// A port that is its owner's until it is dropped, which may sleep.
+/// A port, owned until it is dropped. Dropping it may sleep.
 pub(super) struct Port {
     entry: Entry,
     addr: SockAddr,
 }
 
 impl Port {
-    /// Takes the port of `addr`, or a free one if that is 0. May sleep.
+    /// Takes the port of `addr`, or a free one if it is 0. May sleep.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl Port {
         Self::enter(realm, addr, None)
     }
 
-    /// The same for `listener`, which connections are asked of from now on.
+    /// Replaces the entry by one with `listener`, which receives connection requests from now on.
     pub(super) fn listen(
         self,
         realm: PortNamespace<'_>,
@@ -145,7 +145,7 @@ impl Port {
         Err(Errno::EADDRINUSE)
     }
 
-    /// The address with its number.
+    /// Returns the address with the port number.
     pub(super) fn addr(&self) -> SockAddr {
         self.addr
     }
@@ -180,7 +180,7 @@ fn new_entry(
     Ok(entry)
 }
 
-/// Who listens there, if somebody does. May sleep.
+/// Returns the listener at `addr`, if any. May sleep.
 pub(super) fn listener_at(
     realm: PortNamespace<'_>,
     addr: &SockAddr,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The receives that what goes through a pipe takes: of the endpoint's own, or of those that it shares with
-//! others. All of it is under the pipe's lock.
+//! The receives that a channel's transmits consume: the endpoint's own, or those of a shared receive context.
+//! The channel's lock guards everything here.
 
 use super::{
     channel::Channel,
@@ -22,34 +22,34 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What a pipe waits for a receive with.
+/// Entry of a channel in the wait queue of a shared receive context.
 pub(super) struct RxHandle {
-    /// The pipe, as long as it does.
+    /// The channel, while it waits.
     pub(super) pipe: Option<Arc<Channel>>,
-    /// Whoever has posted something is inside while it is with the pipe.
+    /// Entered by a poster during its call into the channel.
     pub(super) gate: Arc<Rundown>,
 }
 
 /// The receives of one side.
 pub(super) enum RxQueue {
-    /// Its own.
+    /// The endpoint's own receives.
     Own(Fifo<Receive>),
-    /// Those that it shares.
+    /// Receives from a shared receive context.
     Shared(SrxAttachment),
 }
 
-/// A pipe's part in receives that are shared.
+/// A channel's attachment to a shared receive context.
 pub(super) struct SrxAttachment {
     srx: Arc<Srx>,
     gate: Arc<Rundown>,
-    /// While the pipe does not wait.
+    /// The wait queue entry, while the channel does not wait.
     ticket: Option<ListBox<RxHandle>>,
-    /// What the first of what waits in the pipe has got. There is room to tell of it.
+    /// The receive for the first queued transmit. Its completion has been reserved.
     got: Option<Receive>,
 }
 
 impl SrxAttachment {
-    /// None of them yet. May sleep.
+    /// Makes an attachment without a receive. May sleep.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl SrxAttachment {
         })
     }
 
-    /// Whether there is one for the first in `pipe`, which has got it then.
+    /// Returns whether there is a receive for the first transmit in `pipe`, and fetches it.
     fn find(&mut self, pipe: &Arc<Channel>) -> bool {
         if self.got.is_some() {
             return true;
@@ -95,8 +95,8 @@ impl SrxAttachment {
         }
     }
 
-    /// The pipe has ended: whoever has called it leaves it, and what it had got is posted again. The pipe's lock
-    /// is not held. May sleep.
+    /// Detaches an ended channel: waits until posters have left it, then posts an unused receive again. The
+    /// channel's lock is not held. May sleep.
     pub(super) fn leave(mut self, pipe: &Arc<Channel>) {
         self.srx.withdraw(pipe);
         self.gate.run_down();
@@ -110,10 +110,10 @@ impl SrxAttachment {
 }
 
 impl RxQueue {
-    /// None, and none can be posted.
+    /// A queue without slots.
     pub(super) const NONE: Self = Self::Own(Fifo::NONE);
 
-    /// Whether there is one for the first in `pipe`.
+    /// Returns whether there is a receive for the first transmit in `pipe`.
     #[inline(always)]
     pub(super) fn find(&mut self, pipe: &Arc<Channel>) -> bool {
         match self {
@@ -122,7 +122,7 @@ impl RxQueue {
         }
     }
 
-    /// The one that has been [found](Self::find).
+    /// Returns the receive that was [found](Self::find).
     #[inline(always)]
     pub(super) fn first(&self) -> Option<&Receive> {
         match self {
@@ -131,7 +131,7 @@ impl RxQueue {
         }
     }
 
-    /// Takes it out of its place, which it has until it [is over](Self::is_over).
+    /// Takes the first receive out of its slot, which stays in use until [`is_over`](Self::is_over).
     pub(super) fn next(&mut self) -> Option<Receive> {
         match self {
             Self::Own(ring) => Some(mem::replace(ring.first_mut()?, Receive::idle())),
@@ -139,7 +139,7 @@ impl RxQueue {
         }
     }
 
-    /// It has been used.
+    /// Frees the slot of the first receive.
     #[inline(always)]
     pub(super) fn is_over(&mut self) {
         match self {
@@ -151,14 +151,14 @@ impl RxQueue {
         }
     }
 
-    /// The pipe is called, as something has been posted.
+    /// Stores the wait queue entry again, when a posted receive ends the wait.
     pub(super) fn take_back(&mut self, ticket: ListBox<RxHandle>) {
         if let Self::Shared(share) = self {
             share.ticket = Some(ticket);
         }
     }
 
-    /// The endpoint's own.
+    /// Returns the endpoint's own receives, if it does not share.
     pub(super) fn own(&mut self) -> Option<&mut Fifo<Receive>> {
         match self {
             Self::Own(ring) => Some(ring),
@@ -166,7 +166,7 @@ impl RxQueue {
         }
     }
 
-    /// How many of the endpoint's own wait for a message.
+    /// Returns how many of the endpoint's own receives are posted.
     pub(super) fn waiting(&self) -> usize {
         match self {
             Self::Own(ring) => ring.len(),
@@ -174,7 +174,7 @@ impl RxQueue {
         }
     }
 
-    /// How many more can be posted to it.
+    /// Returns how many more receives can be posted here.
     pub(super) fn left(&self) -> usize {
         match self {
             Self::Own(ring) => ring.left(),

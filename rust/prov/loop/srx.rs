@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Receives that endpoints share.
+//! Shared receive contexts.
 //!
-//! Whatever is the first in a pipe and takes a receive gets the oldest, under the pipe's lock. If there is
-//! none, its pipe waits here, and whoever posts calls it, with no lock held. A receive has its place until it
-//! is over; what a pipe has got and not used when it ends is posted again, behind the others.
+//! The first transmit of a channel that needs a receive gets the oldest one, under the channel's lock. If
+//! there is none, its channel waits here, and the next poster of a receive continues it, with no lock held. A
+//! receive occupies its slot until it completes; a receive that a channel got and has not used when it ends
+//! is posted again, behind the others.
 
 use super::{
     super::common::{
@@ -69,11 +70,11 @@ const DEFAULT_SIZE: usize = 256;
 const FLAGS: u64 = FI_COMPLETION | FI_MORE;
 
 struct SrxState {
-    /// Those that wait for a message. Their places and those of `out` are all that there are.
+    /// Receives that wait for a message. Their slots and those counted in `out` make up the size.
     receives: Fifo<Receive>,
-    /// How many a pipe has got that are not over.
+    /// Receives that channels hold and have not completed.
     out: usize,
-    /// Pipes that wait for a receive.
+    /// Channels that wait for a receive.
     waiting: BoxList<RxHandle>,
     is_closed: bool,
 }
@@ -84,26 +85,26 @@ impl SrxState {
     }
 }
 
-/// See the module.
+/// A shared receive context. The spinlock `shelf` guards its state, and is taken under the lock of a channel.
 #[pin_data]
 pub(crate) struct Srx {
     #[pin]
     shelf: FastLockIrq<SrxState>,
     regions: Arc<MrTable>,
     size: usize,
-    /// Most parts that the memory of one has.
+    /// Most segments of a receive.
     parts: usize,
-    /// What is counted under the lock: those that have been posted, and who found no room.
+    /// Statistics, counted under the lock: posted receives, and posts that found no free slot.
     posted: StatCounter,
     again: StatCounter,
 }
 
 impl Srx {
-    /// Opens some, for endpoints of the domain that has `regions`. May sleep.
+    /// Opens a shared receive context for endpoints of the domain that has `regions`. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for more than there is, and for capabilities that they do not have; -FI_ENOMEM.
+    /// -FI_EINVAL for more than the limits, and for unsupported capabilities; -FI_ENOMEM.
     pub(super) fn new(regions: &Arc<MrTable>, attr: &Attr) -> Result<Arc<Self>> {
         let size = attr.size_within(DEFAULT_SIZE, info::DEPTH)?;
         let parts = attr.segments_within(MAX_IOV)?;
@@ -129,13 +130,13 @@ impl Srx {
         )?)
     }
 
-    /// Whether they are for endpoints of the domain that has `regions`.
+    /// Returns whether the context belongs to the domain that has `regions`.
     pub(super) fn is_of(&self, regions: &Arc<MrTable>) -> bool {
         Arc::ptr_eq(&self.regions, regions)
     }
 
-    /// The oldest, for the first in `pipe`, whose lock is held. If there is none the pipe waits for one, unless
-    /// it does that already: then it has no `ticket`.
+    /// Takes the oldest receive, for the first transmit in `pipe`, whose lock is held. If there is none, the
+    /// channel is queued with `ticket`, which is `None` if the channel waits already.
     pub(super) fn get(
         &self,
         pipe: &Arc<Channel>,
@@ -155,15 +156,16 @@ impl Srx {
         None
     }
 
-    /// One that a pipe has got is over. Any context.
+    /// Frees the slot of a receive that a channel got. Any context.
     pub(super) fn is_over(&self) {
         self.shelf.lock().out -= 1;
     }
 
-    /// A pipe that ends has not used what it had got. Its lock is not held. Any context.
+    /// Posts a receive again that an ending channel has not used. The channel's lock is not held. Any
+    /// context.
     pub(super) fn put_back(&self, receive: Receive) {
         let mut shelf = self.shelf.lock();
-        // Its place is there still.
+        // The slot is still accounted to this receive.
         shelf.out -= 1;
         if let Some(place) = shelf.receives.take() {
             *place = receive;
@@ -172,7 +174,7 @@ impl Srx {
         self.call();
     }
 
-    /// A pipe ends, and waits no more; who has called it may still be with it.
+    /// Removes an ending channel from the wait queue; a poster that has called it may still be inside.
     pub(super) fn withdraw(&self, pipe: &Arc<Channel>) {
         let is_its = |ticket: &RxHandle| {
             let waiting = ticket.pipe.as_ref();
@@ -182,7 +184,7 @@ impl Srx {
         drop(ticket);
     }
 
-    /// Calls those that wait, in turn, as long as there is something to be got.
+    /// Continues waiting channels in order, as long as receives are posted.
     fn call(&self) {
         loop {
             let mut shelf = self.shelf.lock();
@@ -192,7 +194,8 @@ impl Srx {
             let Some(mut ticket) = shelf.waiting.pop() else {
                 return;
             };
-            // Under the lock: who ends finds the ticket here, or somebody inside.
+            // Entered under the lock: an ending channel either finds its ticket in the list, or its rundown
+            // waits for this call.
             let stay = ticket.gate.begin_owned_call();
             let pipe = ticket.pipe.take();
             drop(shelf);
@@ -206,10 +209,11 @@ impl Srx {
         }
     }
 
-    /// Checks what the consumer asks for.
+    /// Checks the flags and limits of a posted receive.
     fn check(&self, message: &Message<'_>) -> Result {
         if message.flags & !FLAGS != 0 {
-            // Who ends a buffer is not who has begun it: the pieces are different endpoints'.
+            // A multi-receive buffer has one endpoint: with several, the pieces of one buffer would complete
+            // at different endpoints.
             return Err(match message.flags & !(FLAGS | FI_MULTI_RECV) {
                 0 => Errno::EOPNOTSUPP,
                 _ => Errno::EBADFLAGS,

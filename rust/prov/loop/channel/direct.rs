@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calling on whoever uses the side that receives: who sends does there what a message would have done.
+//! Direct calls from the sending side into the receiving side's consumer, which replace a message.
 
 use super::Channel;
 use crate::{
@@ -13,28 +13,29 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Who uses the side that receives, and what it knows that by.
+/// The receiving side's consumer, and the value by which that consumer knows the endpoint.
 pub(in super::super) struct DirectReceiver {
     pub(in super::super) who: Arc<dyn Any + Send + Sync>,
     pub(in super::super) source: Source,
 }
 
 impl Channel {
-    /// Whoever uses the side that receives may be called on, until this ends. May sleep.
+    /// Sets the target of direct calls, until the channel ends. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
     pub(in super::super) fn introduce(&self, user: DirectReceiver) -> Result {
-        // In a box: a message of connected endpoints took a twentieth longer with it in the pipe.
+        // Boxed: with the value in the channel itself, a message between connected endpoints took 5 % longer.
         let user = KBox::new(user, GFP_KERNEL)?;
         let old = self.inner.lock().user.replace(user);
         drop(old);
         Ok(())
     }
 
-    /// Has `call` call on that one, if nothing is under way: what is posted meanwhile waits, and so does who
-    /// ends this. None if something is, or nobody can be called on. Any context.
+    /// Calls the target, if no transmit is posted or in process: transmits that are posted meanwhile are
+    /// queued, and the end of the channel waits for the call. Returns `None` if a transmit is under way or no
+    /// target is set. Any context.
     pub(in super::super) fn call_on<R>(
         self: &Arc<Self>,
         call: impl FnOnce(&DirectReceiver) -> R,
@@ -77,7 +78,7 @@ mod tests {
         Ok(who)
     }
 
-    /// Who answers.
+    /// Returns what the target answers.
     fn call(pipe: &Arc<Channel>) -> Option<(u32, usize)> {
         let answer = pipe.call_on(|user| Some((*user.who.downcast_ref()?, user.source.0)));
         answer.flatten()
@@ -92,7 +93,7 @@ mod tests {
         assert_eq!(call(&pipe), Some((7, 3)));
         pipe.end(ClosingSide::Nobody, &mut |_| {});
         assert_eq!(call(&pipe), None);
-        // Nobody has kept it.
+        // The channel has dropped its reference.
         assert!(Arc::into_unique_or_drop(who).is_some());
         Ok(())
     }

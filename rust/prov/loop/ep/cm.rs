@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An endpoint's way into a connection and out of it.
+//! Connection setup and teardown of an endpoint.
 
 use super::{
     super::{
@@ -49,14 +49,14 @@ use kernel::{
     },
 };
 
-/// How long what is posted may take when no more is to be.
+/// Longest wait for posted transmits in a shutdown that drains them.
 const PATIENCE: Delta = Delta::from_secs(10);
 
-/// Between two looks at whether it has ended.
+/// Interval between two checks for that.
 const PAUSE: Delta = Delta::from_micros(500);
 
 impl Endpoint {
-    /// `fi_connect()`: what comes of it is told by the event queue.
+    /// Implements `fi_connect()`: the event queue reports the outcome.
     pub(super) fn start_connect(
         self: &Arc<Self>,
         to: Option<SocketAddr>,
@@ -67,7 +67,7 @@ impl Endpoint {
         let (local, wanted) = (link.local, link.request.is_some());
         drop(link);
         if wanted {
-            // It was made to accept.
+            // An endpoint made for a request can only accept.
             return Err(Errno::EOPBADSTATE);
         }
         self.leave_ready()?;
@@ -77,7 +77,7 @@ impl Endpoint {
             private_data,
         );
         match asked {
-            // Told like what comes from a peer.
+            // Reported as an event, like an answer from a peer.
             Err(errno @ (Errno::ECONNREFUSED | Errno::EHOSTUNREACH)) => {
                 self.fail(errno, &[]);
                 Ok(())
@@ -91,7 +91,7 @@ impl Endpoint {
         }
     }
 
-    /// Asks who listens at `peer`.
+    /// Sends a connection request to the listener at `peer`.
     fn ask(
         self: &Arc<Self>,
         peer: SockAddr,
@@ -135,7 +135,7 @@ impl Endpoint {
         })
     }
 
-    /// From [`ConnState::Ready`] to [`ConnState::Connecting`], or why not.
+    /// Moves from [`ConnState::Enabled`] to [`ConnState::Connecting`], or returns the errno.
     fn leave_ready(&self) -> Result {
         if self
             .state
@@ -150,7 +150,7 @@ impl Endpoint {
         })
     }
 
-    /// `fi_accept()`: both are connected when it returns.
+    /// Implements `fi_accept()`: both sides are connected when it returns.
     pub(super) fn start_accept(self: &Arc<Self>, private_data: &[u8]) -> Result {
         if self.link.lock().request.is_none() {
             return Err(match self.state.get() {
@@ -173,7 +173,7 @@ impl Endpoint {
         accepted
     }
 
-    /// Connects both.
+    /// Connects both endpoints.
     fn meet(self: &Arc<Self>, tie: &Arc<Conn>, private_data: &[u8]) -> Result {
         let mut ends = tie.ends.lock();
         let asker = ends.asker.clone().ok_or(Errno::ECONNABORTED)?;
@@ -218,7 +218,7 @@ impl Endpoint {
         }
     }
 
-    /// There will be no connection.
+    /// Reports that the connection was not established.
     fn fail(&self, errno: Errno, err_data: &[u8]) {
         if !self
             .state
@@ -231,12 +231,14 @@ impl Endpoint {
         self.report(|link| link.outcome.take(), kind, err_data);
     }
 
-    /// Whoever was asked says no. The tie is held, and has let go of this.
+    /// Reports that the peer rejected the request. The caller holds the mutex of the [`Conn`], which no
+    /// longer refers to this endpoint.
     pub(in super::super) fn refused(&self, private_data: &[u8]) {
         self.fail(Errno::ECONNREFUSED, private_data);
     }
 
-    /// The peer has left, or something went wrong: flushes what is posted, then says so. The tie is held.
+    /// Flushes posted operations, then reports FI_SHUTDOWN, after the peer has left or an operation failed.
+    /// The caller holds the mutex of the [`Conn`].
     pub(in super::super) fn lose(&self) {
         let lost = self
             .state
@@ -254,7 +256,7 @@ impl Endpoint {
         self.report(|link| link.farewell.take(), kind, &[]);
     }
 
-    /// Ends all transfers, of which each side is told.
+    /// Ends all transfers and reports posted operations to both sides.
     fn flush(&self) {
         self.inbound.end(ClosingSide::Nobody, &mut |_| {});
         if let Some(outbound) = self.outbound.as_ref() {
@@ -262,7 +264,7 @@ impl Endpoint {
         }
     }
 
-    /// `fi_shutdown()`.
+    /// Implements `fi_shutdown()`.
     pub(super) fn end(&self, flags: u64) -> Result {
         context::in_process()?;
         let (_, rest) = self.state.shutdown(flags)?;
@@ -284,7 +286,7 @@ impl Endpoint {
         }
     }
 
-    /// Lets go of the peer, after `act`; it loses this.
+    /// Detaches the endpoint from its peer, calls `act`, then disconnects the peer.
     fn part(&self, act: &mut dyn FnMut(&Self)) {
         let tie = self.link.lock().tie.clone();
         let Some(tie) = tie else {
@@ -297,7 +299,7 @@ impl Endpoint {
             other.lose();
         }
         drop(ends);
-        // It may be the last reference to it.
+        // This may be the last reference to the peer.
         drop(other);
     }
 
@@ -321,7 +323,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Ends the connection without a word to the consumer, who gets all that is its own back.
+    /// Closes the connection without events; the consumer gets all its contexts back through `reclaim`.
     pub(super) fn hang_up(&self, reclaim: &mut dyn FnMut(Context)) {
         let _ = self
             .state

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The data path: from a message to the pipe. Any context; nothing here sleeps or allocates.
+//! The data path from a message to the channel. Any context; nothing here sleeps or allocates.
 
 use super::{
     super::{
@@ -59,18 +59,18 @@ use kernel::sync::{
     Arc, //
 };
 
-/// Flags of a transmit.
+/// Flags that a transmit may have.
 const TRANSMIT_FLAGS: u64 =
     FI_COMPLETION | FI_MORE | FI_FENCE | FI_INJECT | FI_REMOTE_CQ_DATA | FI_REMOTE_SIGNAL | LEVELS;
 
-/// Flags of an atomic operation, which has nothing beside it.
+/// Flags that an atomic operation may have, which carries no remote CQ data.
 const ATOMIC_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_FENCE | FI_INJECT | LEVELS;
 
-/// Flags of a receive.
+/// Flags that a receive may have.
 const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_MULTI_RECV;
 
 impl Endpoint {
-    /// The way to the peer, and where transmits complete.
+    /// Returns the channel to the peer, and the sink for transmit completions.
     #[inline]
     fn outward(&self) -> Result<(&Arc<Channel>, &CompSink)> {
         self.state.check_transmit()?;
@@ -78,7 +78,7 @@ impl Endpoint {
         Ok((outbound, outbound.sender()?))
     }
 
-    /// Checks what the consumer asks for, and returns the length of its memory.
+    /// Checks the flags and limits of a request, and returns the length of its memory.
     #[inline]
     fn check(&self, message: &Message<'_>, known: u64, segments: usize) -> Result<usize> {
         if message.flags & !known != 0 {
@@ -98,7 +98,7 @@ impl Endpoint {
         Ok(total)
     }
 
-    /// The memory of something that is sent.
+    /// Returns the source buffer of a transmit.
     #[inline]
     fn outgoing(
         &self,
@@ -120,7 +120,7 @@ impl Endpoint {
         unsafe { SrcBuf::new(memory) }
     }
 
-    /// The memory of something that is received.
+    /// Returns the destination buffer of a receive or a read.
     #[inline]
     fn incoming(&self, memory: Memory<'_>, descriptors: &[Descriptor]) -> Result<DstBuf> {
         let regions = self.domain.regions();
@@ -133,7 +133,7 @@ impl Endpoint {
         unsafe { DstBuf::new(memory) }
     }
 
-    /// Every transfer to or from the peer that this side starts.
+    /// Posts a send, write or read.
     pub(super) fn post_transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
         let (outbound, exit) = self.outward()?;
         let total = self.check(message, TRANSMIT_FLAGS, self.limits.segments)?;
@@ -167,7 +167,7 @@ impl Endpoint {
         start((outbound, exit), (work, loan(message)), flags, message)
     }
 
-    /// `fi_atomic()` and its relatives.
+    /// Posts an atomic operation: `fi_atomic()` and its variants.
     pub(super) fn post_atomic(&self, atomic: &Atomic<'_>, message: &Message<'_>) -> Result {
         let Atomic {
             form, op, datatype, ..
@@ -187,7 +187,7 @@ impl Endpoint {
         if is_injected && op != Op::Read && len > self.limits.inject {
             return Err(Errno::EMSGSIZE);
         }
-        // Whoever reads has no operands, whatever is said of them.
+        // A read has no operands, whatever the message says.
         let operands = match op {
             Op::Read => SrcBuf::EMPTY,
             // SAFETY: They are copied and dropped before this call returns.
@@ -218,7 +218,7 @@ impl Endpoint {
         start((outbound, exit), (work, loan), flags, message)
     }
 
-    /// `fi_recv()` and its relatives.
+    /// Posts a receive: `fi_recv()` and its variants.
     pub(super) fn post_receive(&self, message: &Message<'_>) -> Result {
         self.state.check_receive()?;
         if self.limits.shares_receives {
@@ -251,13 +251,13 @@ impl Endpoint {
         posted.inspect_err(|_| exit.release())
     }
 
-    /// A receive into a buffer that takes several messages: into one piece of it each.
+    /// Posts a multi-receive buffer as receives of one piece each.
     #[inline(never)]
     fn post_pieces(&self, message: &Message<'_>, len: usize, report: CompInfo) -> Result {
         let Memory::Segments([segment]) = message.memory else {
             return Err(Errno::EINVAL);
         };
-        // All of it, before the first piece is posted.
+        // Checks the whole buffer before the first piece is posted.
         let _ = self.incoming(message.memory, message.descriptors)?;
         let exit = &self.inbound.receiver()?.exit;
         let size = self.piece.load(Relaxed);
@@ -275,7 +275,7 @@ impl Endpoint {
         }
         let posted = self.inbound.receive(count, |number, receive| {
             let is_last = number == count - 1;
-            // The last one has what is left over as well.
+            // The last piece includes the remainder.
             let piece = segment.part(number * size, if is_last { len } else { size });
             // SAFETY: It is dropped with the piece, which ends before the buffer does. Pieces do not overlap.
             let into = unsafe { DstBuf::new(Memory::Segments(from_ref(&piece))) };
@@ -292,7 +292,7 @@ impl Endpoint {
     }
 }
 
-/// Starts something whose completion has those flags.
+/// Posts an operation whose completion has `flags`.
 fn start(
     way: (&Arc<Channel>, &CompSink),
     what: (OpKind, SourceData),
@@ -304,7 +304,7 @@ fn start(
     post(way, what, report)
 }
 
-/// Sends a message, at once if it can be.
+/// Sends a message, at once where possible.
 #[inline]
 fn send(
     way: (&Arc<Channel>, &CompSink),
@@ -321,7 +321,7 @@ fn send(
     post(way, (OpKind::Send { from, data }, loan(message)), report)
 }
 
-/// Posts what there is room to tell of.
+/// Posts an operation whose completion has been reserved.
 #[inline(never)]
 fn post(
     (outbound, exit): (&Arc<Channel>, &CompSink),
@@ -332,7 +332,7 @@ fn post(
     posted.inspect_err(|_| exit.release())
 }
 
-/// What is told of an operation whose completion has those flags.
+/// Returns the completion info of an operation whose completion has `flags`.
 #[inline]
 fn report(exit: &CompSink, flags: u64, message: &Message<'_>) -> CompInfo {
     CompInfo {
@@ -343,7 +343,7 @@ fn report(exit: &CompSink, flags: u64, message: &Message<'_>) -> CompInfo {
     }
 }
 
-/// What the poster of a transmit has back at once.
+/// Returns which source data the poster may reuse as soon as the call returns.
 fn loan(message: &Message<'_>) -> SourceData {
     match message.flags & FI_INJECT {
         0 => SourceData::Nothing,
@@ -351,11 +351,11 @@ fn loan(message: &Message<'_>) -> SourceData {
     }
 }
 
-/// The one range of the peer's memory that faces `len` bytes of ours.
+/// Returns the single remote range, which has to be as long as the `len` local bytes.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for several ranges, or for one of another length; -FI_ENOKEY for what is no key of ours.
+/// -FI_EINVAL for several ranges, or for one of another length; -FI_ENOKEY for a key above `last_key`.
 #[inline]
 fn facing(remote: &[fi_rma_iov], len: usize, last_key: u64) -> Result<Remote> {
     let [range] = remote else {
