@@ -291,10 +291,9 @@ impl WorkQueue {
     /// Locks the queue for a data call.
     #[inline(always)]
     fn lock_data(&self) -> BiasedGuard<'_, Producer> {
-        // SAFETY: By their safety requirements, callers do not lock the queue while the functions
-        // that return a guard, or call back with one, have it locked; all other functions here
-        // unlock it before they return. They are reached from the consumer's data calls, and
-        // otherwise with an `ExclusiveGuard`.
+        // SAFETY: Functions that return a guard, or call back with one, require that the queue is not
+        // locked meanwhile; all other functions here unlock it before they return. They are reached from
+        // the consumer's data calls, and otherwise with an `ExclusiveGuard`.
         unsafe { self.producer.enter() }
     }
 
