@@ -100,11 +100,11 @@ const OWNER_MASK: u64 = CAS_STEP_BIT | srx::SRX_WR_ID_BIT;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum WrOwner {
     /// Operation with a slot of its queue.
-    WqSlot,
+    Wq,
     /// Operation with a CAS slot.
-    CasSlot(u32),
+    Cas(u32),
     /// Shared receive, with a slot of the shared receive context.
-    SrxSlot(u32),
+    Srx(u32),
 }
 
 /// Returns the sequence number of a work request's operation in its queue.
@@ -164,9 +164,9 @@ impl PolledWc {
     #[inline]
     pub(super) fn owner(&self) -> WrOwner {
         match self.wr_id & OWNER_MASK {
-            0 => WrOwner::WqSlot,
-            CAS_STEP_BIT => WrOwner::CasSlot(self.wr_id as u32),
-            _ => WrOwner::SrxSlot(self.wr_id as u32),
+            0 => WrOwner::Wq,
+            CAS_STEP_BIT => WrOwner::Cas(self.wr_id as u32),
+            _ => WrOwner::Srx(self.wr_id as u32),
         }
     }
 
@@ -190,7 +190,7 @@ pub(super) struct DeferredWc {
 impl DeferredWc {
     /// Returns whether this is the completion of operation `seq` of the queue `wq_id`.
     fn matches(&self, wq_id: WqId, seq: u32) -> bool {
-        self.wc.owner() == WrOwner::WqSlot && self.wc.wq_id() == wq_id && self.wc.seq() == seq
+        self.wc.owner() == WrOwner::Wq && self.wc.wq_id() == wq_id && self.wc.seq() == seq
     }
 
     /// Returns whether the completion is reported as a failure.
@@ -326,16 +326,16 @@ mod tests {
     #[test]
     fn nudges_belong_to_no_queue() {
         assert!(WqId::from_wr_id(siw_kick::KICK_WR_ID).index() > i32::MAX as usize);
-        assert!(PolledWc::from_post_error(siw_kick::KICK_WR_ID).owner() == WrOwner::WqSlot);
+        assert!(PolledWc::from_post_error(siw_kick::KICK_WR_ID).owner() == WrOwner::Wq);
     }
 
     #[test]
     fn each_kind_of_request_keeps_its_place() {
         let place = WqId::from_index(7);
         for (wr_id, part) in [
-            (place.wr_id(3), WrOwner::WqSlot),
-            (place.cas_wr_id(3), WrOwner::CasSlot(3)),
-            (place.srx_wr_id(3), WrOwner::SrxSlot(3)),
+            (place.wr_id(3), WrOwner::Wq),
+            (place.cas_wr_id(3), WrOwner::Cas(3)),
+            (place.srx_wr_id(3), WrOwner::Srx(3)),
         ] {
             let done = PolledWc::from_post_error(wr_id);
             assert!(done.owner() == part && done.wq_id() == place && done.seq() == 3);

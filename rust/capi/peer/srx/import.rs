@@ -215,9 +215,10 @@ impl ReceiveOwner for Calls {
             }
         });
         match answer {
-            // SAFETY: The owner guarantees that an entry which it returns is valid.
             Ok(_) if !entry.is_null() => {
-                Ok(GetResult::Matched(unsafe { taken(entry, arrived.tag) }))
+                // SAFETY: The owner guarantees that an entry which it returns is valid.
+                let receive = unsafe { taken(entry, arrived.tag) };
+                Ok(GetResult::Matched(receive))
             }
             Err(Errno::ENOENT) if !entry.is_null() => {
                 Ok(GetResult::Unmatched(entry.expose_provenance()))

@@ -111,9 +111,10 @@ impl Endpoint {
         let source = match is_injected {
             // SAFETY: It is copied and dropped before this call returns.
             true => Source::Copied(unsafe { SrcBuf::new_inject(message.memory) }?),
-            // SAFETY: It is dropped with the operation, before the poster's completion is written.
             false => {
-                Source::Lent(unsafe { DeviceBuf::new(message.memory, self.descriptors(message)) }?)
+                let descriptors = self.descriptors(message);
+                // SAFETY: It is dropped with the operation, before the poster's completion is written.
+                Source::Lent(unsafe { DeviceBuf::new(message.memory, descriptors) }?)
             }
         };
         self.start((exit, bound), &to, len, report, |packet: &mut Packet| {

@@ -308,10 +308,10 @@ impl CqState {
         let wc = self.batch.completions().get(at)?;
         let (polled, qp) = (PolledWc::new(wc), wc.qp());
         match polled.owner() {
-            WrOwner::WqSlot => Some(polled),
-            WrOwner::CasSlot(cell) => self.resolve_cas_wc(polled, cell),
+            WrOwner::Wq => Some(polled),
+            WrOwner::Cas(cell) => self.resolve_cas_wc(polled, cell),
             // SAFETY: By this function's safety requirement.
-            WrOwner::SrxSlot(slot) => unsafe { self.resolve_srx_wc(polled, slot, qp) },
+            WrOwner::Srx(slot) => unsafe { self.resolve_srx_wc(polled, slot, qp) },
         }
     }
 
@@ -319,7 +319,7 @@ impl CqState {
     /// entries that it releases to `freed`.
     pub(super) fn fail_cas_step(&mut self, wr_id: u64, freed: &mut u32) {
         let wc = PolledWc::from_post_error(wr_id);
-        if let WrOwner::CasSlot(cell) = wc.owner() {
+        if let WrOwner::Cas(cell) = wc.owner() {
             if let Some(done) = self.resolve_cas_wc(wc, cell) {
                 // SAFETY: The operation has a CAS slot, and `resolve_cas_wc` has just ended it.
                 unsafe { self.defer_wc(done, freed) };
@@ -455,7 +455,7 @@ impl CqState {
             return;
         };
         let waiting = match wc.owner() {
-            WrOwner::WqSlot => {
+            WrOwner::Wq => {
                 // siw reports a read twice if it was started but not sent: `siw_sq_flush()` finds it in two of its
                 // queues.
                 // SAFETY: By this function's safety requirement, and as it has not been retired.
@@ -479,7 +479,7 @@ impl CqState {
                 // SAFETY: As above; it is put into the backlog below.
                 unsafe { entry.defer(wc, slot, freed) }
             }
-            WrOwner::SrxSlot(slot) => {
+            WrOwner::Srx(slot) => {
                 let attachment = entry.wq.srx_attachment();
                 // SAFETY: `resolve_wc` has taken the slot, and it has not been released; the lock
                 // is held.
@@ -497,7 +497,7 @@ impl CqState {
                 }
             }
             // Silent completions have been handled above.
-            WrOwner::CasSlot(_) => DeferredWc {
+            WrOwner::Cas(_) => DeferredWc {
                 wc,
                 slot: WrSlot::EMPTY,
                 retire_on_read: false,
@@ -522,14 +522,14 @@ impl CqState {
         let wc = waiting.wc;
         let entry = self.entry(&wc)?;
         let (completion, direction) = match wc.owner() {
-            WrOwner::WqSlot => {
+            WrOwner::Wq => {
                 // SAFETY: It was in the backlog; see the type invariant.
                 *freed = freed.wrapping_add(unsafe { entry.release_deferred(&waiting) });
                 entry.build_completion(&wc, &waiting.slot)
             }
-            WrOwner::CasSlot(cell) => complete_cas(&entry.wq, cell)?,
+            WrOwner::Cas(cell) => complete_cas(&entry.wq, cell)?,
             // SAFETY: As above.
-            WrOwner::SrxSlot(slot) => unsafe { complete_srx(&entry.wq, &wc, slot) }?,
+            WrOwner::Srx(slot) => unsafe { complete_srx(&entry.wq, &wc, slot) }?,
         };
         Some((completion, direction, wc))
     }
@@ -552,7 +552,7 @@ impl CqState {
         };
         for (waiting, context) in taken.iter().flatten().zip(contexts) {
             match waiting.wc.owner() {
-                WrOwner::SrxSlot(slot) => {
+                WrOwner::Srx(slot) => {
                     if let Some(share) = entry.wq.srx_attachment() {
                         // SAFETY: It was in the backlog; see the type invariant. A work queue
                         // shares the receives of one context, and `unread` is that of
@@ -561,7 +561,7 @@ impl CqState {
                     }
                 }
                 // Operations that have not been retired are reclaimed with those in flight.
-                WrOwner::WqSlot if !waiting.retire_on_read => {
+                WrOwner::Wq if !waiting.retire_on_read => {
                     // SAFETY: As above.
                     *freed = freed.wrapping_add(unsafe { entry.release_deferred(waiting) });
                     // The last piece stands for the multi-receive buffer.
@@ -569,7 +569,7 @@ impl CqState {
                         *context = Some(waiting.slot.context);
                     }
                 }
-                WrOwner::WqSlot | WrOwner::CasSlot(_) => {}
+                WrOwner::Wq | WrOwner::Cas(_) => {}
             }
         }
         count
@@ -623,9 +623,9 @@ impl CqState {
     unsafe fn complete_wc(&mut self, wc: &PolledWc, freed: &mut u32) -> Option<Completion> {
         let entry = self.wqs.get_mut(wc.wq_id().index())?.as_mut()?;
         match wc.owner() {
-            WrOwner::WqSlot => {}
-            WrOwner::CasSlot(cell) => return complete_cas(&entry.wq, cell).map(|(told, _)| told),
-            WrOwner::SrxSlot(slot) => {
+            WrOwner::Wq => {}
+            WrOwner::Cas(cell) => return complete_cas(&entry.wq, cell).map(|(told, _)| told),
+            WrOwner::Srx(slot) => {
                 // SAFETY: `resolve_wc` has taken the slot, and it has not been released; the lock
                 // is held.
                 let comp = unsafe { complete_srx(&entry.wq, wc, slot) };
