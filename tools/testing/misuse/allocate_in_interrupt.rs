@@ -5,21 +5,25 @@
 use kernel::sync::Arc;
 use kofi::{
     abi::{
-        context::InProcess,
+        context::ProcessContext,
         Result, //
     },
     fi::{
         memory::Buffer,
         msg::{
-            Calls,
             Completions,
+            HandlerGuard,
             Poster, //
         },
     },
 };
 
 /// Posts the buffers of completed receives again.
-pub fn handle(here: InProcess, queue: &Arc<Completions>, poster: Poster) -> Result<Calls> {
+pub fn handle(
+    here: ProcessContext,
+    queue: &Arc<Completions>,
+    poster: Poster,
+) -> Result<HandlerGuard> {
     queue.on_interrupt(here, move |arrived| {
         while let Ok(done) = arrived.read() {
             let _ = poster.receive(done.buffer);

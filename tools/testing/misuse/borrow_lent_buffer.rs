@@ -8,22 +8,22 @@ use kernel::{
 };
 use kofi::{
     abi::{
-        context::InProcess,
+        context::ProcessContext,
         Result, //
     },
     fi::{
         domain::Domain,
         memory::Buffer,
         msg::{
-            Lent,
-            Right, //
+            RemoteAccess,
+            RemoteBuffer, //
         },
     },
 };
 
 /// Copies the first byte of the buffer.
-pub fn lend(here: InProcess, domain: &Arc<Domain>, buffer: KBox<Buffer>) -> Result<u8> {
-    let lent = Lent::new(here, domain, buffer, Right::Write)?;
+pub fn lend(here: ProcessContext, domain: &Arc<Domain>, buffer: KBox<Buffer>) -> Result<u8> {
+    let lent = RemoteBuffer::new(here, domain, buffer, RemoteAccess::Write)?;
     let mut first = [0];
     lent.read(0, &mut first)?;
     #[cfg(misuse)]

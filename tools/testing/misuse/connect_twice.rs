@@ -4,7 +4,7 @@
 
 use kofi::{
     abi::{
-        context::InProcess,
+        context::ProcessContext,
         Result, //
     },
     fi::msg::{
@@ -14,7 +14,7 @@ use kofi::{
 };
 
 /// Consumes the idle endpoint and returns one of another type.
-pub fn connect(here: InProcess, endpoint: Endpoint<Idle>) -> Result {
+pub fn connect(here: ProcessContext, endpoint: Endpoint<Idle>) -> Result {
     let _asked = endpoint.connect(here, b"once")?;
     #[cfg(misuse)]
     endpoint.connect(here, b"twice")?;

@@ -3,8 +3,8 @@
 //! E0603: the lock that data calls of a serialized domain skip is private to the crate.
 
 #[cfg(misuse)]
-use kofi::abi::serial::SerialLock;
+use kofi::abi::biased_lock::BiasedLock;
 
 /// Data that two guards could lock at the same time.
 #[cfg(misuse)]
-pub type Data = SerialLock<u32>;
+pub type Data = BiasedLock<u32>;

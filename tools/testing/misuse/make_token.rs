@@ -6,16 +6,16 @@ use kernel::types::NotThreadSafe;
 use kofi::abi::{
     context::{
         in_process,
-        InProcess, //
+        ProcessContext, //
     },
     Result, //
 };
 
 /// Requests the token, which the crate grants in process context only.
-pub fn assume() -> Result<InProcess> {
+pub fn assume() -> Result<ProcessContext> {
     let _ = NotThreadSafe;
     #[cfg(misuse)]
-    return Ok(InProcess(NotThreadSafe));
+    return Ok(ProcessContext(NotThreadSafe));
     #[cfg(not(misuse))]
     in_process()
 }

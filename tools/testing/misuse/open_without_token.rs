@@ -5,7 +5,7 @@
 use kernel::sync::Arc;
 use kofi::{
     abi::{
-        context::InProcess,
+        context::ProcessContext,
         Result, //
     },
     fi::{
@@ -13,12 +13,12 @@ use kofi::{
             Attr,
             EventQueue, //
         },
-        fabric::Fabric,
+        fabric::Fabric, //
     },
 };
 
 /// Passes the token.
-pub fn open(here: InProcess, fabric: &Arc<Fabric>) -> Result<Arc<EventQueue>> {
+pub fn open(here: ProcessContext, fabric: &Arc<Fabric>) -> Result<Arc<EventQueue>> {
     let _ = here;
     #[cfg(misuse)]
     return fabric.event_queue(Attr::default());

@@ -5,18 +5,22 @@
 use kernel::sync::Arc;
 use kofi::{
     abi::{
-        context::InProcess,
+        context::ProcessContext,
         Result, //
     },
     fi::msg::{
-        Calls,
         Completions,
-        Endpoint, //
+        Endpoint,
+        HandlerGuard, //
     },
 };
 
 /// Installs a handler, which cannot capture the token of the caller.
-pub fn handle(here: InProcess, queue: &Arc<Completions>, endpoint: Arc<Endpoint>) -> Result<Calls> {
+pub fn handle(
+    here: ProcessContext,
+    queue: &Arc<Completions>,
+    endpoint: Arc<Endpoint>,
+) -> Result<HandlerGuard> {
     queue.on_interrupt(here, move |arrived| {
         while arrived.read().is_ok() {}
         #[cfg(misuse)]

@@ -3,17 +3,17 @@
 //! E0277: the token of one thread cannot be moved to another thread.
 
 use kofi::abi::{
-    context::InProcess,
+    context::ProcessContext,
     thread::Thread,
     Result, //
 };
 
-fn in_turn(here: InProcess) -> InProcess {
+fn in_turn(here: ProcessContext) -> ProcessContext {
     here
 }
 
 /// Starts a thread, which gets a token of its own.
-pub fn start(here: InProcess) -> Result<Thread> {
+pub fn start(here: ProcessContext) -> Result<Thread> {
     Thread::run(here, c"other", move |own| {
         #[cfg(misuse)]
         let own = here;

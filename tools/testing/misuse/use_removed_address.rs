@@ -4,7 +4,7 @@
 
 use kofi::{
     abi::{
-        context::InProcess,
+        context::ProcessContext,
         Result, //
     },
     fi::{
@@ -14,7 +14,7 @@ use kofi::{
 };
 
 /// Uses the address before its removal.
-pub fn add(here: InProcess, set: &AddressSet, peer: Peer) -> Result {
+pub fn add(here: ProcessContext, set: &AddressSet, peer: Peer) -> Result {
     set.add(here, &peer)?;
     peer.remove(here)?;
     #[cfg(misuse)]

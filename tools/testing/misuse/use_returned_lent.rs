@@ -4,15 +4,15 @@
 
 use kernel::prelude::*;
 use kofi::{
-    abi::context::InProcess,
+    abi::context::ProcessContext,
     fi::{
         memory::Buffer,
-        msg::Lent, //
+        msg::RemoteBuffer, //
     },
 };
 
 /// Reads the key before the remote access ends.
-pub fn take(here: InProcess, lent: Lent) -> (KBox<Buffer>, u64) {
+pub fn take(here: ProcessContext, lent: RemoteBuffer) -> (KBox<Buffer>, u64) {
     let key = lent.remote().key;
     let buffer = lent.take_back(here);
     #[cfg(misuse)]

@@ -5,20 +5,24 @@
 use kernel::sync::Arc;
 use kofi::{
     abi::{
-        context::InProcess,
+        context::ProcessContext,
         Result, //
     },
     fi::{
         msg::{
-            Calls,
-            Completions, //
+            Completions,
+            HandlerGuard, //
         },
-        wait::Budget,
+        wait::Budget, //
     },
 };
 
 /// Installs a handler in process context, which gets a token and may wait.
-pub fn handle(here: InProcess, queue: &Arc<Completions>, other: Arc<Completions>) -> Result<Calls> {
+pub fn handle(
+    here: ProcessContext,
+    queue: &Arc<Completions>,
+    other: Arc<Completions>,
+) -> Result<HandlerGuard> {
     #[cfg(misuse)]
     return queue.on_interrupt(here, move |_| {
         let _ = other.wait(here, &mut Budget::from_millis(10));

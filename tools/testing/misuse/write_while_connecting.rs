@@ -11,7 +11,7 @@ use kofi::{
         msg::{
             Connecting,
             Endpoint,
-            Remote, //
+            RemoteMemory, //
         },
     },
 };
@@ -21,7 +21,7 @@ pub fn put(
     endpoint: Endpoint<Connecting>,
     event: &Event,
     buffer: KBox<Buffer>,
-    to: Remote,
+    to: RemoteMemory,
 ) -> Result {
     #[cfg(not(misuse))]
     let endpoint = endpoint.connected(event)?;
