@@ -60,7 +60,8 @@ use kernel::{
 /// Size of a queue opened with size 0.
 const DEFAULT_SIZE: usize = 1024;
 
-/// Entries beyond the requested size, as queues of devices have them.
+/// Entries that a queue for connected endpoints has beyond a size that the consumer requested. A device's
+/// queue has as many, for drain markers.
 const EXTRA_ENTRIES: usize = 64;
 
 /// Limit of the requested size.
@@ -68,10 +69,11 @@ const MAX_SIZE: usize = 1 << 20;
 
 /// Source of entries that is polled when a reader finds the ring empty.
 pub(in crate::prov) trait ProgressSource: Send + Sync {
-    /// Adds entries for operations that have completed since. Returns false if it knows of none. Any context.
+    /// Makes progress, for a reader that has found the ring empty, and adds the entries of operations that
+    /// complete. Returns false if nothing was done, so that the ring need not be read again. Any context.
     fn progress(&self) -> bool;
 
-    /// Arms the source: it has to notify the queue of its next entry, as a reader sleeps. Any context.
+    /// Makes the source add its next entry without being polled: a reader is about to sleep. Any context.
     fn arm(&self);
 
     /// Reports that the first `count` entries of a queue have been forwarded to the peer queue's owner. Any context.
@@ -329,8 +331,9 @@ impl SwCq {
         store_release(&self.is_idle.0, ring.is_idle().into());
     }
 
-    /// Reserves an entry. It is released when the entry is read, by [`Self::complete_silent`], or by
-    /// [`Self::release`]. Any context.
+    /// Reserves an entry; returns false if none is free, and then wakes the readers when one is. The
+    /// reservation ends when the entry is read, discarded or passed to a [`PeerSink`], or with
+    /// [`Self::complete_silent`], [`Self::release`] or [`Self::release_many`]. Any context.
     #[inline]
     pub(in crate::prov) fn reserve(&self) -> bool {
         self.reservation.try_reserve(1) || self.reserve_or_set_waiter()
@@ -343,8 +346,9 @@ impl SwCq {
         self.reservation.try_reserve(1)
     }
 
-    /// Makes the end of the next operation wake the readers and call the handler, even without an entry: a post
-    /// was refused for want of a free slot of its endpoint. The lock under which operations end is held. Any context.
+    /// Wakes the readers and calls the handler when the next operation ends, even if it writes no entry: a
+    /// post was refused because its endpoint has no free slot. The caller holds the lock of the endpoint's
+    /// data path, under which operations end, so that none ends unnoticed. Any context.
     #[cold]
     pub(in crate::prov) fn set_slot_waiter(&self) {
         self.slot_waiter.set();
@@ -426,8 +430,9 @@ impl SwCq {
         self.entries_read.get() + self.errors_read.get()
     }
 
-    /// Adds the entry of a success, but wakes the readers only if a refused poster waits: otherwise the next
-    /// wakeup covers this entry too. Any context.
+    /// Adds the entry of a success for which readers need not wake: they sleep until a message with
+    /// FI_REMOTE_SIGNAL, and find this entry then. If a refused poster waits, they are woken nevertheless,
+    /// because room for it is free, or is when the entry has been read. Any context.
     pub(in crate::prov) fn push_success_quiet(&self, done: Completion) {
         if self.sink.is_some() {
             return self.push(CqEntry::Done(done));
@@ -436,7 +441,6 @@ impl SwCq {
         ring.entries.push(CqEntry::Done(done));
         self.update_idle(&ring);
         drop(ring);
-        // The reader of this entry will release it, and the poster can try again.
         if self.slot_waiter.take() || self.entry_waiter.take() {
             self.wake_readers();
         }
@@ -643,7 +647,8 @@ impl provider::CompletionQueue for SwCq {
     }
 
     fn arm(&self) -> bool {
-        // From here on an entry notifies the readers. The sources, armed below, add it without being polled.
+        // An entry that is added after this check notifies the readers. The sources, which are not polled
+        // while the readers sleep, are armed below to add their next entry by themselves.
         let mut ring = self.ring.lock();
         ring.has_waiter = ring.entries.is_empty();
         self.update_idle(&ring);

@@ -3,11 +3,12 @@
 //! A channel, which is one direction of a connection: the posted receives of one side, and the transmits that
 //! the other side has posted for them or for the memory of the receiving side.
 //!
-//! A transmit with no other ahead of it and with everything that it needs is processed at once; a short one
-//! under the lock. Any other is queued. A thread that finds that the first queued transmit can be processed,
-//! and that no other thread is processing, processes the queue in order, transmits of other threads included,
-//! up to [`OPERATIONS`] or [`BYTES`], or [`AT_ONCE`] in atomic context. A work item on the module's workqueue
-//! does the rest, which bounds the time that a poster spends here.
+//! A transmit is processed in the poster's call if none is queued and the receive that it consumes, if any,
+//! has been posted; up to [`SHORT`] bytes under the lock. Otherwise it is queued. One thread at a time
+//! processes the queue, in order: a poster of a transmit or receive that finds the first transmit ready and
+//! no thread processing. It stops after [`OPERATIONS`] operations or [`BYTES`] bytes, in atomic context
+//! before it exceeds [`AT_ONCE`] bytes, and leaves the rest to a work item on the module's workqueue. This
+//! bounds the time that a post takes, whichever thread has posted the transmits.
 //!
 //! Locking: the spinlock guards the queues. Interrupts are off while it is held; it is not held while a long
 //! transfer is copied. The locks of completion queues and of memory regions are taken under it.
@@ -146,15 +147,17 @@ struct Inner {
     orders: Fifo<PostedOp>,
     /// Set while a thread processes transmits.
     is_busy: bool,
-    /// Set once no transmit is started any more; posted ones are flushed soon.
+    /// Set once no queued transmit is started any more: an operation has failed, or the channel is ending.
+    /// [`Channel::end`] reports those that are left as cancelled.
     is_over: bool,
-    /// Set once nothing can be posted any more.
+    /// Set by [`Channel::end`]: nothing can be posted any more.
     is_ended: bool,
     /// Set once no receive is posted or matched any more.
     no_receives: bool,
     /// Set once no transmit is posted any more.
     no_transmits: bool,
-    /// Set while completions of removed receives are not in the queue yet.
+    /// Set from the removal of a receive until its completion has been written. Other threads that remove
+    /// receives wait for that.
     reports_receives: bool,
     /// Counters that are bound for each side's operations, until that side is closed.
     of_sender: Option<BoundCounters>,
@@ -168,8 +171,8 @@ struct Inner {
 pub(super) struct Channel {
     #[pin]
     inner: FastLockIrq<Inner>,
-    /// Signalled when no thread processes transfers any more, when no transfer waits, and when the last receives
-    /// have been reported.
+    /// Notified when `is_busy` or `reports_receives` has been cleared, for [`Channel::end`] and
+    /// [`Channel::end_receives`], which wait for that.
     #[pin]
     rest: CondVar,
     #[pin]

@@ -303,7 +303,7 @@ impl Endpoint {
         srx: Option<&Srx>,
     ) -> Result<(Arc<Qp>, Option<InjectBufs>)> {
         let caps = QpCaps {
-            // Includes the work requests without a slot; see `extra_cq_entries`.
+            // Includes the work requests beyond the depth; see `extra_cq_entries`.
             max_send_wr: self.attrs.tx_size + self.sq.extra_cq_entries(),
             max_recv_wr: match srx {
                 None => self.attrs.rx_size + self.rq.extra_cq_entries(),

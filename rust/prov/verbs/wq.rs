@@ -143,10 +143,11 @@ struct Producer {
     /// Sequence number after the last operation that has a free slot, as far as posters know; they
     /// read `tail` again when they get there.
     free_end: u32,
-    /// Number of operations posted unsignalled since the last signalled one, at the last silent
-    /// operation.
+    /// Length of the run of unsignalled operations that the last silent operation ends. It counts
+    /// only while `silent_end` is `next_seq`: operations posted after that are signalled, and end
+    /// the run.
     unsignalled: u32,
-    /// Sequence number after the last silent operation; only silent operations are unsignalled.
+    /// Sequence number after the last silent operation.
     silent_end: u32,
     /// Sequence number after the last RDMA read.
     read_end: u32,
@@ -173,8 +174,9 @@ pub(super) enum WqDirection {
 #[repr(C, align(64))]
 pub(super) struct WorkQueue {
     ring: WrRing,
-    /// Number of retired operations, modulo 2^32, minus those whose completions wait for a reader.
-    /// These keep their slots, so that the queue never has more unread completions than its depth.
+    /// Number of retired operations less the number of completions that wait in the backlog for a
+    /// reader, modulo 2^32. Posters may fill the slots before it. So many slots stay in use that
+    /// the queue never has more unread completions than its depth.
     tail: Atomic<u32>,
     depth: u32,
     /// Number of bytes that the device takes inline, if all injected data goes inline; 0 otherwise.
@@ -186,10 +188,11 @@ pub(super) struct WorkQueue {
     post_stats: PostStats,
     comp_stats: CompStats,
     /// Sequence number after the last operation whose completion has been moved to the backlog.
+    /// With a shared receive context: 1 once a message has arrived; see [`Self::set_received`].
     deferred_end: Atomic<u32>,
-    /// Set on iWARP, because of siw: once an operation has failed, completions come in any order,
-    /// one for each operation. A work request that is posted in siw's error state is flushed at
-    /// once, one that was posted earlier perhaps later.
+    /// Set on iWARP, because of siw. Once an operation has failed, each operation has a completion
+    /// of its own (some have two), in any order: siw flushes a work request that is posted in its
+    /// error state at once, and one that was posted earlier perhaps later.
     completes_out_of_order: bool,
     /// Number of the drain marker of such a queue, with [`MARKER_COMPLETED`] once it has completed.
     drain_marker: Atomic<u64>,
@@ -291,9 +294,10 @@ impl WorkQueue {
     /// Locks the queue for a data call.
     #[inline(always)]
     fn lock_data(&self) -> BiasedGuard<'_, Producer> {
-        // SAFETY: Functions that return a guard, or call back with one, require that the queue is not
-        // locked meanwhile; all other functions here unlock it before they return. They are reached from
-        // the consumer's data calls, and otherwise with an `ExclusiveGuard`.
+        // SAFETY: The functions that call this are reached from a data call of the consumer, or with an
+        // `ExclusiveGuard`. No guard of this queue exists in the thread: functions that return a guard,
+        // or pass it to a closure, require that the queue is not locked meanwhile, and all others drop
+        // theirs before they return.
         unsafe { self.producer.enter() }
     }
 
@@ -322,8 +326,10 @@ impl WorkQueue {
         self.depth.saturating_add(self.extra_cq_entries())
     }
 
-    /// Returns the number of those entries that belong to no slot: of the drain marker, of siw
-    /// kicks, of operations that take several work requests, and of the one that siw reports twice.
+    /// Returns the number of completion queue entries that the queue can have beyond its depth: one
+    /// for the drain marker, those of siw kicks and of operations that take several work requests,
+    /// and on iWARP one for the operation that siw may report twice. As many work requests can be
+    /// posted beyond the depth.
     pub(super) fn extra_cq_entries(&self) -> u32 {
         let cells = self
             .cas_atomics
@@ -538,10 +544,12 @@ impl WorkQueue {
         }
     }
 
-    /// Retires the failed operation `seq` as soon as all operations before it have been reported;
-    /// until then their slots stay in use. `ahead` counts the operations that wait for that, so
-    /// that the search ends behind the last of them and never reaches a slot that the poster may
-    /// fill. Returns what [`Self::advance_tail`] returns.
+    /// Retires operation `seq` in any order: marks it as reported, and then retires the marked
+    /// operations from `tail` on, up to the first that is not marked. Operations behind that one
+    /// keep their slots. For a queue that completes out of order, once an operation has failed.
+    /// `ahead` is the number of marked operations that have not been retired; at 0 the loop ends,
+    /// before a slot that a poster may fill. Returns the number of operations that have been
+    /// retired.
     ///
     /// # Safety
     ///
