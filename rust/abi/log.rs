@@ -2,9 +2,10 @@
 
 //! Log messages about faults that no return value or event reports.
 //!
-//! Each begins with the name of its device, then the endpoint, by the number of its queue pair. A peer or a
-//! broken device can cause any number of messages, so the log takes a limited number, and a limited number
-//! for each peer.
+//! A message begins with the device, or with the provider or "peer" where there is none; a message about an
+//! endpoint of `verbs` goes on with the number of its queue pair. A peer or a broken device can cause any
+//! number of messages, so their rate is limited: of those that a peer causes by its address, of all others
+//! together (`say.c`).
 
 use core::net::{
     IpAddr,
@@ -33,8 +34,8 @@ pub(crate) fn complain(device: &dyn Display, what: fmt::Arguments<'_>) {
     }
 }
 
-/// Logs a violation by a peer; `device` is the object that was attacked. The rate limit is separate for each
-/// host. Any context.
+/// Logs a violation by a peer; `device` is the object that was attacked. The rate limit depends on
+/// the peer's address. Any context.
 #[cold]
 #[inline(never)]
 pub(crate) fn complain_of(device: &dyn Display, peer: &SocketAddr, what: fmt::Arguments<'_>) {

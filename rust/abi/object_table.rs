@@ -2,9 +2,9 @@
 
 //! The table of all open objects of the module, in the order in which they were opened.
 //!
-//! A spinlock guards it, and is taken in process context only; it is a leaf: an entry reports its state
-//! without a lock that a waiter could hold. A reader uses entries only while it holds the lock, so reading
-//! never delays a close.
+//! A spinlock guards it, and is taken in process context only. An entry reports its state under it: from
+//! atomic words, or under a spinlock of the object, which is inside this lock in the lock order. A reader
+//! uses entries only while it holds the lock, so reading never delays a close for long.
 
 use super::{
     kofi_address,

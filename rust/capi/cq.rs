@@ -81,7 +81,7 @@ pub(super) struct QueueObject {
     /// `ops` changes once, when the queue is exported.
     fid: UnsafeCell<fid_cq>,
     queue: Arc<CompletionQueue>,
-    /// The provider's queue, of the type that `fid.ops` was made for.
+    /// Address of the provider's queue, as the type of [`OwnCq`] in the table that the queue was opened with.
     exact: *const c_void,
     waitable: bool,
     /// True if a read that finds no entry arms the queue, for its handler or a waiter on its wait queue.
@@ -114,7 +114,8 @@ impl QueueObject {
     }
 }
 
-/// Upper bound of the number of entries in any queue.
+/// Maximum number of entries that a read takes. No queue has more, and a slice of so many fits into the
+/// address space.
 const MOST: usize = 1 << 32;
 
 /// Returns the caller's array of entries; -FI_EINVAL for NULL with a count above 0.
@@ -127,7 +128,7 @@ unsafe fn room<'a, E>(buf: *mut c_void, count: usize) -> Result<&'a mut [MaybeUn
     if count == 0 {
         return Ok(&mut []);
     }
-    // No array exceeds the address space: a larger count is truncated.
+    // A consumer may pass any count, such as SIZE_MAX for "as many as there are".
     let count = count.min(MOST);
     if buf.is_null() {
         return Err(Errno::EINVAL);
@@ -274,8 +275,8 @@ unsafe fn try_open(
         Some(_) => WaitMethod::NONE,
         None => asked.grant(|set| set.add_completions(here, &queue, place.address()))?,
     };
-    // The import is the last step that can fail: forwarding keeps a reference on the queue until it is
-    // closed.
+    // The import comes last, because it cannot be undone here: forwarding holds a reference on the queue,
+    // which only `close` drops.
     let forward = match owner {
         Some(owner) => Some(queue.import(owner)?),
         None => None,
@@ -353,7 +354,8 @@ unsafe fn export(object: &QueueObject, arg: *mut c_void) -> Result {
     Ok(())
 }
 
-/// Calls of a peer's queue: no consumer reads it, and its completions go to the owner's queue.
+/// Table of calls of a peer's queue. Its completions are read from the owner's queue; `read` drives progress
+/// only.
 static FORWARDED: fi_ops_cq = fi_ops_cq {
     read: Some(drive),
     strerror: Some(strerror_forwarded),
@@ -393,7 +395,7 @@ unsafe extern "C" fn strerror_forwarded(
     }
 }
 
-/// The way from a [`QueueObject`] to the queue that its calls read.
+/// Selects the queue that the calls of a [`QueueObject`] read: the provider's, or the exported one.
 pub(super) trait CqPath {
     /// Type of the queue that is read.
     type Queue: provider::CompletionQueue;

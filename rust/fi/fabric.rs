@@ -59,7 +59,9 @@ pub struct Fabric {
 struct Resources {
     core: Arc<dyn provider::Fabric>,
     entry: ObjectEntry,
-    /// Dropped last: kOFI is not unloaded while a fabric is open, even if the consumer's module is gone.
+    /// Reference that keeps kofi.ko loaded while a consumer's fabric is open, also after the consumer's
+    /// module is gone; `None` for a fabric of kOFI itself. The last field, as dropping it lets kofi.ko be
+    /// unloaded.
     _kofi: Option<OwnModule>,
 }
 

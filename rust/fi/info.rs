@@ -135,12 +135,13 @@ pub const CORE_CAPS: u64 = FI_AV_USER_ID | FI_SHARED_AV | FI_PEER;
 /// Scopes of communication: both are granted unless only one is requested.
 const COMM_SCOPES: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
 
-/// Secondary capabilities that are granted only on request: they turn successes into failures, double the
-/// size of an endpoint, or leave readers asleep.
+/// Secondary capabilities that are granted only on request: FI_SOURCE_ERR reports messages from unknown
+/// sources as errors, FI_COLLECTIVE doubles the receives of an endpoint, and with FI_REMOTE_SIGNAL readers
+/// sleep through other messages.
 const ON_REQUEST: u64 = FI_SOURCE_ERR | FI_COLLECTIVE | FI_REMOTE_SIGNAL;
 
-/// Secondary capabilities with a cost per message: not granted to a consumer whose hints name other
-/// capabilities.
+/// Secondary capability with a cost per message: granted if the hints name it, FI_SOURCE_ERR, or no
+/// capabilities at all.
 const COSTS_PER_MESSAGE: u64 = FI_SOURCE;
 
 /// Modifiers: all are granted if none is requested.
@@ -232,8 +233,8 @@ fn narrow(offer: &mut Info, hints: Option<&Info>, version: u32) -> Result<bool> 
         offer.set_api_version(version)?;
         limit_caps(offer, !ON_REQUEST)?;
         Sizes::DEFAULT.apply(offer)?;
-        // Operation flags of an offer can be requested; they are no defaults of the endpoint without a
-        // request.
+        // An offer has the operation flags that can be requested. Without hints none is, and the endpoint has
+        // no default flags.
         offer.tx_mut()?.op_flags = 0;
         offer.rx_mut()?.op_flags = 0;
         return Ok(true);
@@ -315,7 +316,9 @@ impl Choices {
     ///
     /// -FI_EINVAL for an offer without attributes.
     pub fn apply(&self, offer: &mut Info) -> Result {
-        // Automatic progress also serves a consumer that asks for manual progress; likewise thread safety.
+        // The consumer's choice, if it made one, else the offered value. The choice is reported although the
+        // provider does more: automatic progress also serves a consumer of manual progress, and a thread-safe
+        // provider any threading model.
         let or = |chosen: c_uint, unspecified: c_uint, offered: c_uint| {
             if chosen == unspecified {
                 offered

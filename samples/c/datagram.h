@@ -13,7 +13,10 @@
 #define DATAGRAM_FLIP	2
 #define DATAGRAM_COUNT	3
 
-/* Additions to each word for one DATAGRAM_COUNT request */
+/*
+ * Number of times that a DATAGRAM_COUNT request increments the first word of the
+ * client's region, and that of the server's
+ */
 #define DATAGRAM_COUNTS	8
 
 /* First message of a client: its address, and the memory region that it exposes */

@@ -11,11 +11,15 @@ use kofi::fi::rdm::RemoteMemory;
 
 /// A tag is the client's number times `TAGS`, plus one of these requests.
 pub(crate) const TAGS: u64 = 256;
+/// Returns the message.
 pub(crate) const ECHO: u64 = 1;
+/// Reads the client's region, and writes it back inverted.
 pub(crate) const FLIP: u64 = 2;
+/// Increments the first word of the client's region, and of the server's; see [`COUNTS`].
 pub(crate) const COUNT: u64 = 3;
 
-/// Additions to each word for one `COUNT` request.
+/// Number of times that a `COUNT` request increments the first word of the client's region, and that of the
+/// server's.
 pub(crate) const COUNTS: usize = 8;
 
 /// Address family of a client.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Rare driver behaviour: post_send, poll_cq and req_notify_cq of the device are
- * replaced by functions that fail, or delay, when a test asks for it.
+ * Rare behaviour of drivers. post_send, poll_cq and req_notify_cq of the device
+ * are replaced by functions that, when a test asks for it, refuse work requests,
+ * report failed completions twice, or shut an endpoint down while a queue is armed.
  */
 
 #include <linux/delay.h>
@@ -25,8 +26,9 @@ static struct {
 	int			(*poll)(struct ib_cq *cq, int count,
 					struct ib_wc *wc);
 	/*
-	 * Requests with this opcode: the number to post, the number to fail
-	 * after those, and the errno.
+	 * Work requests with this opcode: the number that is passed to the driver,
+	 * the number that is then refused, the errno of these, and that of the last
+	 * one.
 	 */
 	enum ib_wr_opcode	opcode;
 	atomic_t		passes;
@@ -91,7 +93,7 @@ static void driver_end(void *unused)
 	rdma_destroy_id(driver.id);
 }
 
-/* Makes that many requests fail, once that many have passed. */
+/* Refuses @refusals work requests with @err, after @passes have been passed to the driver. */
 static void driver_fail_posts(int passes, int refusals, int err)
 {
 	atomic_set(&driver.refusals, 0);
@@ -349,8 +351,9 @@ static void driver_refused_posts_leave_no_state(struct kunit *test)
 }
 
 /*
- * A completion that another thread polls while the queue is armed raises no
- * interrupt, and yet the reader must wake up.
+ * The completion is polled from the device after the reader has found the queue
+ * empty and before the device arms it: here by fi_shutdown() within req_notify_cq,
+ * otherwise by another thread. It raises no interrupt, and yet the reader must wake.
  */
 static void cq_16_completion_polled_while_the_queue_is_armed(struct kunit *test)
 {
