@@ -3,8 +3,8 @@
  * /dev/kofi: interface of processes to kOFI, the OpenFabrics Interfaces of the
  * kernel.
  *
- * Opening the device, for any access, requires CAP_NET_ADMIN, and binds the file
- * to the network namespace of the task that opens it.
+ * Opening the device, even only for reading, requires CAP_NET_ADMIN. It binds the
+ * file to the network namespace of the task that opens it.
  *
  * Each request takes a struct that begins with its size in bytes and with flags.
  * Structs grow at their end: fields that the caller does not know are 0, and fields
@@ -16,7 +16,8 @@
  *	ENOTTY		unknown request
  *	EINVAL		a size below that of the first version of the struct, or an
  *			unterminated string
- *	E2BIG		the struct is larger than the kernel's, and not 0 there
+ *	E2BIG		the struct is larger than the kernel's, and a byte beyond the
+ *			kernel's size is not 0
  *	EOPNOTSUPP	an unknown flag, or a reserved field that is not 0
  *	EFAULT		invalid address
  *	ENOMEM		no memory
@@ -351,8 +352,8 @@ enum kofi_test_refusal {
  * @state: out: enum kofi_test_state
  * @error: out: positive fabric errno with which the test ended (KOFI_TEXT_ERROR
  *	describes it); 0 if it is complete or was stopped
- * @clients: out: number of clients that a server has served; the following values
- *	are those of all of them
+ * @clients: out: for a server, the number of clients that it has served; @messages,
+ *	@bytes and @damaged are then sums over all of them
  * @messages: out: messages sent, for KOFI_TEST_PINGPONG echoed, or completed
  *	accesses; for a server the messages received
  * @bytes: out: bytes of these
@@ -495,10 +496,11 @@ enum kofi_object_state {
  * @KOFI_VALUE_TX_AGAIN: transmits refused with -FI_EAGAIN, for lack of room
  * @KOFI_VALUE_RX_AGAIN: receives refused with -FI_EAGAIN, for lack of room
  * @KOFI_VALUE_ENTRIES: completions read from a queue
- * @KOFI_VALUE_CALLBACKS: requests to call the handler of a queue
- * @KOFI_VALUE_OVERRUNS: entries without room in a queue: for an event queue, refused
- *	calls of fi_eq_write(); for a completion queue, lost completions, which
- *	reserved room prevents
+ * @KOFI_VALUE_CALLBACKS: number of times that the handler of a queue was scheduled
+ * @KOFI_VALUE_OVERRUNS: for an event queue, calls of fi_eq_write() that were refused
+ *	because it was full; for a completion queue, completions that were lost because
+ *	it was full. The latter is 0 unless a driver is broken: posts are refused before
+ *	the queue can overrun
  * @KOFI_VALUE_SRX: id of the shared receive context of an endpoint
  * @KOFI_VALUE_TX_CTXS: number of transmit contexts of a scalable endpoint, open or not
  * @KOFI_VALUE_RX_CTXS: number of receive contexts of a scalable endpoint, open or not
