@@ -11,7 +11,7 @@ pub(crate) use kernel::{
 pub(crate) use kofi::{
     abi::{
         self,
-        context::InProcess,
+        context::ProcessContext,
         info::Info,
         Result, //
     },
@@ -23,7 +23,7 @@ pub(crate) use kofi::{
         },
         av_set::{
             AddressSet,
-            Initial, //
+            InitialMembers, //
         },
         cntr::{
             self,
@@ -53,7 +53,7 @@ pub(crate) use kofi::{
 
 /// Open objects and values that the examples use.
 pub(crate) struct Given<'a> {
-    pub(crate) here: InProcess,
+    pub(crate) here: ProcessContext,
     pub(crate) node: &'a CStr,
     pub(crate) service: &'a CStr,
     pub(crate) info: &'a Info,
