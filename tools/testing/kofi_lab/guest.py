@@ -15,11 +15,10 @@ from .kernel import Kernel
 from .paths import TREE
 from .say import LabError
 
-# The workqueue watchdog measures a clock that runs while a busy host gives the guest no CPU: 30 seconds are
-# too few. Work that never ends is found after ten minutes, or by the scenario's limit.
-COMMON = (
-    "panic=-1 kunit.enable=1 kunit.autorun=0 printk.devkmsg=on workqueue.watchdog_thresh=600"
-)
+COMMON = "panic=-1 kunit.enable=1 kunit.autorun=0 printk.devkmsg=on"
+# In user-mode Linux the workqueue watchdog's clock runs while a busy host gives the guest no CPU: 30 seconds are
+# too few there. Work that never ends is found after ten minutes, or by the scenario's limit.
+UML_WATCHDOG = "workqueue.watchdog_thresh=600"
 # With five page-table levels, an interrupt in early boot can make KASAN misjudge an address: while
 # identify_cpu() collects the features, LA57 is briefly not among them. Fast string instructions are
 # slow ones here: an emulator takes a byte at a time where the kernel else moves words.
@@ -55,7 +54,8 @@ def uml(kernel: Kernel, payload: Path, words: str) -> list[str]:
     place = [f"uml_dir={payload}/", f"umid={payload.name}"]
     root = ["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={init}"]
     console = ["con0=fd:0,fd:1", "con=null"]
-    return [str(kernel.image), f"mem={kernel.lane.memory}", *place, *root, *console, *words.split()]
+    rest = [UML_WATCHDOG, *words.split()]
+    return [str(kernel.image), f"mem={kernel.lane.memory}", *place, *root, *console, *rest]
 
 
 def qemu(
