@@ -36,7 +36,7 @@ pub(crate) mod stat_counter;
 pub mod thread;
 pub(crate) mod tostr;
 pub(crate) mod trace;
-pub(crate) mod uapi;
+pub mod uapi;
 pub(crate) mod users;
 
 #[allow(

@@ -16,15 +16,7 @@ pub use newest::*;
 
 #[cfg(not(kofi_before_7_3))]
 mod newest {
-    use kernel::{
-        miscdevice::{
-            MiscDevice,
-            MiscDeviceOptions,
-            MiscDeviceRegistration, //
-        },
-        module_param::ModuleParamAccess,
-        prelude::*, //
-    };
+    use kernel::module_param::ModuleParamAccess;
 
     pub(crate) use kernel::{
         bindings::{
@@ -61,12 +53,15 @@ mod newest {
         param.value()
     }
 
-    /// Registers a misc device whose open files keep this module loaded.
-    pub(crate) fn register_misc_device<T: MiscDevice>(
-        options: MiscDeviceOptions,
-    ) -> impl PinInit<MiscDeviceRegistration<T>, Error> {
-        MiscDeviceRegistration::register(options)
+    /// Returns an initializer that registers a misc device. Its open files keep the calling module
+    /// loaded.
+    #[macro_export]
+    macro_rules! register_misc_device {
+        ($options:expr) => {
+            ::kernel::miscdevice::MiscDeviceRegistration::register($options)
+        };
     }
+    pub use register_misc_device;
 
     /// Returns a limit of `struct ib_device_attr`.
     pub(crate) fn limit(value: u32) -> u32 {
@@ -88,6 +83,7 @@ mod before_7_3 {
             lock_class_key,
             misc_register,
             miscdevice,
+            module,
             spinlock_t, //
         },
         error::to_result,
@@ -127,29 +123,40 @@ mod before_7_3 {
         ENOTCONN EOPNOTSUPP
     }
 
-    /// The file operations of a misc device.
-    struct Files<T>(PhantomData<T>);
+    /// The module that owns a misc device.
+    ///
+    /// # Safety
+    ///
+    /// `MODULE` is the module that the implementation is a part of.
+    pub unsafe trait MiscDeviceOwner {
+        /// The module.
+        const MODULE: *mut module;
+    }
 
-    impl<T: MiscDevice> Files<T> {
+    /// The file operations of a misc device of type `T` of the module `O`.
+    struct Files<T, O>(PhantomData<(T, O)>);
+
+    impl<T: MiscDevice, O: MiscDeviceOwner> Files<T, O> {
         /// The table of the `kernel` crate, and an owner, which it lacks here: the module could be unloaded
         /// while a file is open.
         const OPERATIONS: file_operations = file_operations {
-            owner: crate::THIS_MODULE.as_ptr(),
+            owner: O::MODULE,
             // SAFETY: The table is static.
             ..unsafe { *MiscDeviceOptions { name: c"" }.into_raw::<T>().fops }
         };
     }
 
-    /// Registers a misc device whose open files keep this module loaded.
-    pub(crate) fn register_misc_device<T: MiscDevice>(
+    /// Registers a misc device whose open files keep the module `O` loaded.
+    pub fn register_owned_misc_device<T: MiscDevice, O: MiscDeviceOwner>(
         options: MiscDeviceOptions,
+        _owner: O,
     ) -> impl PinInit<MiscDeviceRegistration<T>, Error> {
         let register = move |slot: *mut MiscDeviceRegistration<T>| {
             let device = slot.cast::<miscdevice>();
             // SAFETY: `slot` is memory for a registration, which is a transparent `miscdevice`.
             unsafe {
                 device.write(miscdevice {
-                    fops: &Files::<T>::OPERATIONS,
+                    fops: &Files::<T, O>::OPERATIONS,
                     ..options.into_raw::<T>()
                 })
             };
@@ -159,6 +166,24 @@ mod before_7_3 {
         // SAFETY: The slot is a registered device when this returns `Ok`, and memory without a value otherwise.
         unsafe { pin_init::pin_init_from_closure(register) }
     }
+
+    /// Returns an initializer that registers a misc device. Its open files keep the calling module
+    /// loaded.
+    #[macro_export]
+    #[allow(clippy::crate_in_macro_def)]
+    macro_rules! register_misc_device {
+        ($options:expr) => {{
+            struct Owner;
+
+            // SAFETY: `crate` is the crate that uses this macro.
+            unsafe impl $crate::compat::MiscDeviceOwner for Owner {
+                const MODULE: *mut ::kernel::bindings::module = crate::THIS_MODULE.as_ptr();
+            }
+
+            $crate::compat::register_owned_misc_device($options, Owner)
+        }};
+    }
+    pub use register_misc_device;
 
     /// Directions of DMA: constants of an integer type, not of a newtype as in 7.3.
     pub(crate) mod dma_data_direction {

@@ -7,9 +7,8 @@
 
 mod debugfs;
 mod info;
-mod ioctl_arg;
+pub mod ioctl_arg;
 mod objects;
-mod test;
 mod tostr;
 
 use crate::{
@@ -32,31 +31,22 @@ use kernel::{
         MiscDeviceOptions,
         MiscDeviceRegistration, //
     },
-    new_mutex,
     prelude::*,
-    sync::{
-        aref::ARef,
-        Mutex, //
-    },
+    sync::aref::ARef,
     uaccess::UserPtr, //
 };
-use test::Test;
 
 pub(crate) use debugfs::Debugfs;
 
 /// An open file of the device.
-#[pin_data]
 pub(crate) struct Client {
     /// The network namespace of the task that opened the file.
     net: ARef<Namespace>,
-    /// The test that was started last.
-    #[pin]
-    test: Mutex<Option<Test>>,
 }
 
 /// Registers the device, until the result is dropped.
 pub(crate) fn register() -> impl PinInit<MiscDeviceRegistration<Client>, Error> {
-    register_misc_device(MiscDeviceOptions { name: c"kofi" })
+    register_misc_device!(MiscDeviceOptions { name: c"kofi" })
 }
 
 const fn number(request: abi::kofi_request) -> u32 {
@@ -66,39 +56,29 @@ const fn number(request: abi::kofi_request) -> u32 {
 const IOC_VERSION: u32 = number(abi::KOFI_REQUEST_VERSION);
 const IOC_TEXT: u32 = number(abi::KOFI_REQUEST_TEXT);
 const IOC_INFO: u32 = number(abi::KOFI_REQUEST_INFO);
-const IOC_START: u32 = number(abi::KOFI_REQUEST_START);
-const IOC_WATCH: u32 = number(abi::KOFI_REQUEST_WATCH);
-const IOC_STOP: u32 = number(abi::KOFI_REQUEST_STOP);
 const IOC_OBJECTS: u32 = number(abi::KOFI_REQUEST_OBJECTS);
 const IOC_ADDRESSES: u32 = number(abi::KOFI_REQUEST_ADDRESSES);
 
 #[vtable]
 impl MiscDevice for Client {
-    type Ptr = Pin<KBox<Self>>;
+    type Ptr = KBox<Self>;
 
-    fn open(_file: &File, _device: &MiscDeviceRegistration<Self>) -> Result<Pin<KBox<Self>>> {
+    fn open(_file: &File, _device: &MiscDeviceRegistration<Self>) -> Result<KBox<Self>> {
         if !context::may_administer() {
             return Err(EPERM);
         }
         let net = Namespace::of_caller().ok_or(EINVAL)?;
-        let client = pin_init!(Self {
-            net,
-            test <- new_mutex!(None, "kofi::Client"),
-        });
-        KBox::pin_init(client, GFP_KERNEL_ACCOUNT)
+        Ok(KBox::new(Self { net }, GFP_KERNEL_ACCOUNT)?)
     }
 
-    fn ioctl(client: Pin<&Self>, _file: &File, request: u32, argument: usize) -> Result<isize> {
+    fn ioctl(client: &Self, _file: &File, request: u32, argument: usize) -> Result<isize> {
         let argument = UserPtr::from_addr(argument);
         match request {
             IOC_VERSION => exchange(argument, version),
             IOC_TEXT => exchange(argument, tostr::describe),
-            IOC_INFO => exchange(argument, |query| info::list(&client, query)),
-            IOC_START => exchange(argument, |asked| test::start(&client, asked)),
-            IOC_WATCH => exchange(argument, |watch| test::watch(&client, watch)),
-            IOC_STOP => exchange(argument, |asked| test::stop(&client, asked)),
-            IOC_OBJECTS => exchange(argument, |asked| objects::list(&client, asked)),
-            IOC_ADDRESSES => exchange(argument, |asked| objects::addresses(&client, asked)),
+            IOC_INFO => exchange(argument, |query| info::list(client, query)),
+            IOC_OBJECTS => exchange(argument, |asked| objects::list(client, asked)),
+            IOC_ADDRESSES => exchange(argument, |asked| objects::addresses(client, asked)),
             _ => Err(ENOTTY),
         }
     }

@@ -53,3 +53,5 @@ pub mod stx;
 pub(crate) mod timer;
 pub mod wait;
 pub mod wait_set;
+
+pub use introspect::Owner;

@@ -13,7 +13,7 @@ pub mod abi;
 mod bindings;
 mod capi;
 pub mod compat;
-mod dev;
+pub mod dev;
 pub mod fi;
 mod prov;
 mod rdma;
@@ -119,12 +119,16 @@ pub fn fabric_in<M: ModuleMetadata>(
     fabric_by(here, info, net, &fi::introspect::Owner::module(M::NAME))
 }
 
-/// Opens a fabric for any owner.
-fn fabric_by(
+/// Opens a fabric for any owner, which the introspection of objects shows; otherwise as [`fabric_in`].
+///
+/// # Errors
+///
+/// Errors of [`fabric`].
+pub fn fabric_by(
     _here: abi::context::ProcessContext,
     info: &abi::info::Info,
     net: &Namespace,
-    owner: &fi::introspect::Owner,
+    owner: &fi::Owner,
 ) -> abi::Result<Arc<fi::fabric::Fabric>> {
     if !info.is_in(net) {
         return Err(abi::Errno::EINVAL);

@@ -12,7 +12,6 @@
 // The wrappers follow the verbs; no provider needs all of them.
 #![allow(dead_code)]
 
-pub(crate) mod by_hand;
 pub(crate) mod cm;
 mod completion;
 pub(crate) mod cq;

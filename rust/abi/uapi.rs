@@ -9,11 +9,8 @@ use super::{
     kofi_object,
     kofi_objects,
     kofi_offer,
-    kofi_stop,
-    kofi_test,
     kofi_text,
-    kofi_version,
-    kofi_watch, //
+    kofi_version, //
 };
 use kernel::transmute::{
     AsBytes,
@@ -22,10 +19,10 @@ use kernel::transmute::{
 use pin_init::Zeroable;
 
 /// A struct of numbers and arrays of them, without padding.
-pub(crate) trait Plain: FromBytes + AsBytes + Zeroable {}
+pub trait Plain: FromBytes + AsBytes + Zeroable {}
 
 /// Argument of a request: it begins with its size and flags.
-pub(crate) trait Argument: Plain {
+pub trait Argument: Plain {
     /// Size in the first version of the interface.
     const FIRST_SIZE: usize;
 
@@ -36,31 +33,30 @@ pub(crate) trait Argument: Plain {
     fn flags(&self) -> u32;
 }
 
-/// Implements [`Plain`]. `$sizes` are the sizes of the fields in order; their sum proves that there is no
-/// padding.
-macro_rules! plain {
+/// Implements [`Plain`] for structs that bindgen generated from a UAPI header: their fields are
+/// integers and arrays of integers. `$sizes` are the sizes of the fields in order; their sum proves
+/// that there is no padding.
+#[macro_export]
+macro_rules! plain_structs {
     ($($type:ident: $($size:expr),+;)*) => {
         $(
             const _: () = assert!(size_of::<$type>() == 0 $(+ $size)+, "there are gaps");
 
             // SAFETY: Integers and arrays of them: every value of their bytes is one.
-            unsafe impl FromBytes for $type {}
+            unsafe impl ::kernel::transmute::FromBytes for $type {}
 
             // SAFETY: As above, and by the assertion there are no bytes between them.
-            unsafe impl AsBytes for $type {}
+            unsafe impl ::kernel::transmute::AsBytes for $type {}
 
-            impl Plain for $type {}
+            impl $crate::abi::uapi::Plain for $type {}
         )*
     };
 }
 
-plain! {
+plain_structs! {
     kofi_version: 4 * 4;
     kofi_text: 4 * 4, 8, 1024;
     kofi_info: 2 * 4, 2 * 8, 2 * 4, 96, 16, 32, 64, 64, 8, 2 * 4;
-    kofi_test: 4 * 4, 2 * 8, 2 * 4, 96, 16, 64, 2 * 4;
-    kofi_watch: 6 * 4, 7 * 8, 4 * 4;
-    kofi_stop: 2 * 4;
     kofi_object: 2 * 8, 4 * 4, 64, 64, 96, 96, 32 * 4, 32 * 8;
     kofi_objects: 2 * 4, 2 * 8, 2 * 4;
     kofi_address: 2 * 8, 2 * 4, 96;
@@ -68,9 +64,11 @@ plain! {
     kofi_offer: 43 * 8, 12 * 4, 96, 96, 64, 64, 32;
 }
 
-macro_rules! arguments {
+/// Implements [`Argument`] for structs: the size in the first version, and the known flags.
+#[macro_export]
+macro_rules! ioctl_arguments {
     ($($type:ident: $first:expr, $flags:expr;)*) => {
-        $(impl Argument for $type {
+        $(impl $crate::abi::uapi::Argument for $type {
             const FIRST_SIZE: usize = $first;
             const FLAGS: u32 = $flags;
 
@@ -81,13 +79,10 @@ macro_rules! arguments {
     };
 }
 
-arguments! {
+ioctl_arguments! {
     kofi_version: 16, 0;
     kofi_text: 1048, 0;
     kofi_info: 320, super::KOFI_INFO_SOURCE;
-    kofi_test: 216, super::KOFI_TEST_VERIFY | super::KOFI_TEST_VERBS;
-    kofi_watch: 88, 0;
-    kofi_stop: 8, 0;
     kofi_objects: 32, 0;
     kofi_addresses: 40, 0;
 }

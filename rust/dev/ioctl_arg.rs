@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Structs of a process, which may be of an older or newer version of the interface, and their
-//! strings.
+//! Arguments of ioctls: structs of a process, which may be of an older or newer version of the
+//! interface, and their strings.
 
 use crate::{
     abi::uapi::{
@@ -28,10 +28,7 @@ const MOST: usize = 1 << 12;
 ///
 /// `EINVAL` for a size below the first version's, `E2BIG` for nonzero bytes beyond the known struct
 /// or a size above `MOST`, `EOPNOTSUPP` for unknown flags, `EFAULT`, `ENOMEM`; errors of `answer`.
-pub(super) fn exchange<T: Argument>(
-    at: UserPtr,
-    answer: impl FnOnce(&mut T) -> Result,
-) -> Result<isize> {
+pub fn exchange<T: Argument>(at: UserPtr, answer: impl FnOnce(&mut T) -> Result) -> Result<isize> {
     let size = UserSlice::new(at, size_of::<u32>())
         .reader()
         .read::<u32>()? as usize;
@@ -108,7 +105,7 @@ pub(super) fn put<T: Plain>(writer: &mut UserSliceWriter, value: &T, room: usize
 /// # Errors
 ///
 /// `EFAULT`.
-pub(super) fn put_array(at: u64, numbers: impl Iterator<Item = u64> + Clone) -> Result {
+pub fn put_array(at: u64, numbers: impl Iterator<Item = u64> + Clone) -> Result {
     let bytes = numbers.clone().count() * size_of::<u64>();
     let mut writer = writer(at, bytes)?;
     for number in numbers {
@@ -122,7 +119,7 @@ pub(super) fn put_array(at: u64, numbers: impl Iterator<Item = u64> + Clone) -> 
 /// # Errors
 ///
 /// `EINVAL` for a field without a NUL.
-pub(super) fn string(field: &[u8]) -> Result<Option<&CStr>> {
+pub fn string(field: &[u8]) -> Result<Option<&CStr>> {
     let text = CStr::from_bytes_until_nul(field).map_err(|_| EINVAL)?;
     Ok(Some(text).filter(|text| !text.is_empty()))
 }

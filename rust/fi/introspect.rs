@@ -53,7 +53,7 @@ fn copy_name(text: &[u8]) -> NameBuf {
 
 /// The consumer that opened a fabric, and so all objects below it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Owner {
+pub struct Owner {
     name: NameBuf,
     /// Process id; 0 for a module.
     pid: u32,
@@ -69,7 +69,7 @@ impl Owner {
     }
 
     /// Returns the current process as the owner. For system calls.
-    pub(crate) fn process() -> Self {
+    pub fn process() -> Self {
         let (comm, pid) = context::caller();
         let len = comm.iter().position(|&byte| byte == 0);
         Self {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Generates the types of the UAPI from its header.
+//! Generates the types of the UAPI from its headers.
 
 use bindgen::EnumVariation;
 use std::{
@@ -9,15 +9,20 @@ use std::{
     path::Path, //
 };
 
-const HEADER: &str = "../../include/uapi/linux/kofi.h";
+/// This header includes the others.
+const HEADER: &str = "../../include/uapi/linux/kofi_perf.h";
+const INCLUDE: &str = "../../include/uapi";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let header = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join(HEADER);
-    let header = header
-        .to_str()
-        .ok_or("the path of the source tree is not UTF-8")?;
+    let package = env::var("CARGO_MANIFEST_DIR")?;
+    let path = |name| -> Result<String, Box<dyn Error>> {
+        let path = Path::new(&package).join(name).into_os_string();
+        let path = path.into_string();
+        Ok(path.map_err(|_| "the path of the source tree is not UTF-8")?)
+    };
     bindgen::builder()
-        .header(header)
+        .header(path(HEADER)?)
+        .clang_arg(format!("-I{}", path(INCLUDE)?))
         .allowlist_item("kofi_.*|KOFI_.*")
         .default_enum_style(EnumVariation::NewType {
             is_bitfield: false,

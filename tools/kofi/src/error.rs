@@ -16,6 +16,8 @@ use std::{
 pub enum Error {
     #[error("{path}: no such device; load the module with `modprobe kofi`")]
     NotLoaded { path: PathBuf },
+    #[error("cannot load kofi_perf.ko, which runs tests: {reason}; load it as root with `modprobe kofi_perf`")]
+    PerfNotLoaded { reason: String },
     #[error("{path}: permission denied; run as root or with CAP_NET_ADMIN")]
     PermissionDenied { path: PathBuf },
     #[error("{path}: {errno}")]

@@ -23,6 +23,7 @@ use crate::{
         Watch,
         KOFI_ABI_VERSION, //
     },
+    error::Error,
     kernel::{
         struct_size,
         Kernel, //
@@ -152,6 +153,10 @@ impl Kernel for FakeKernel {
             self.growths_left.set(left);
             self.offers.set(count + GROWTH);
         }
+        Ok(())
+    }
+
+    fn open_perf(&self) -> Result<(), Error> {
         Ok(())
     }
 

@@ -41,6 +41,14 @@ pub trait Kernel {
     /// Sets `query.offers`, `offer_size` and `count` to describe `buf`.
     fn ioctl_info(&self, query: &mut Query, buf: &mut [Offer]) -> Result<(), Errno>;
 
+    /// Opens the device for tests. Loads its module if the device does not exist.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PerfNotLoaded`] if the module cannot be loaded. Other errors if its device cannot be
+    /// opened.
+    fn open_perf(&self) -> Result<(), Error>;
+
     fn ioctl_start(&self, test: &mut Test) -> Result<(), Errno>;
 
     /// Sets `watch.buckets` and `bucket_count` to describe `buf`.
@@ -163,6 +171,7 @@ pub trait Kernel {
     /// Fails if a test is running or the parameters are invalid. [`Kernel::watch`] reports later
     /// errors.
     fn start(&self, test: &Test) -> Result<(), Error> {
+        self.open_perf()?;
         let mut test = Test {
             size: struct_size::<Test>(),
             ..*test

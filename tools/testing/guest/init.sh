@@ -11,6 +11,7 @@ mkdir -p /dev/pts /dev/shm /run/netns
 mount -t devpts devpts /dev/pts
 mount -t tmpfs shm /dev/shm
 ulimit -l unlimited
+echo "$KOFI/guest/modprobe.sh" >/proc/sys/kernel/modprobe
 exec 9>/dev/kmsg
 . "$KOFI/env"
 . "$KOFI/guest/lib.sh"

@@ -15,11 +15,11 @@ from .paths import TREE
 from .receipt import Receipt
 from .say import LabError, say
 
-# The one module that consumers need.
+# Only kofi.ko, which consumers need, and kofi_perf.ko, which the client needs.
 KOFI_ALONE = ("CONFIG_KOFI_SAMPLES=n", "CONFIG_KOFI_BENCH=n", "CONFIG_KOFI_KUNIT_TEST=n")
 MADE = ("Module.symvers", "kofi.args", "rust/libkofi.rmeta")
 GIVEN = ("kofi.mk",)
-UAPI = PurePath("include/uapi/linux/kofi.h")
+UAPI = (PurePath("include/uapi/linux/kofi.h"), PurePath("include/uapi/linux/kofi_perf.h"))
 COMPLETIONS = {
     "bash": "bash-completion/completions/kofi",
     "fish": "fish/vendor_completions.d/kofi.fish",
@@ -62,11 +62,12 @@ def install(system: System, build: Path, with_client: bool, more: list[str]) -> 
         receipt.folder(system.homes / release)
         if code := make_modules(system, build, more):
             return code
-        found = sorted(receipt.at(modules).glob("kofi.ko*"))
-        if not found:
-            raise LabError(f"modules_install put no kofi.ko into {receipt.at(modules)}")
-        for module in found:
-            receipt.note(modules / module.name)
+        for name in ("kofi.ko", "kofi_perf.ko"):
+            found = sorted(receipt.at(modules).glob(f"{name}*"))
+            if not found:
+                raise LabError(f"modules_install put no {name} into {receipt.at(modules)}")
+            for module in found:
+                receipt.note(modules / module.name)
         put_for_consumers(receipt, TREE, system.homes / release)
         receipt.finish()
         if with_client:
@@ -84,7 +85,7 @@ def refusal(error: PermissionError) -> str:
 
 
 def make_modules(system: System, build: Path, more: list[str]) -> int:
-    """The module, in the kernel's own folder."""
+    """The modules, in the kernel's own folder."""
     more = [*KOFI_ALONE, *more]
     if code := kdir.make(build, "modules", more):
         return code
@@ -109,11 +110,12 @@ def put_for_consumers(receipt: Receipt, built: Path, home: PurePath) -> None:
 
 
 def install_client(system: System) -> None:
-    """The program, what it says of itself, and the header for programs that do what it does."""
+    """The program, what it says of itself, and the headers for programs that do what it does."""
     program = client.build()
     receipt = system.receipt("client")
     receipt.put(system.prefix / "bin/kofi", program.read_bytes(), 0o755)
-    receipt.put(system.prefix / "include/linux" / UAPI.name, (TREE / UAPI).read_bytes())
+    for header in UAPI:
+        receipt.put(system.prefix / "include/linux" / header.name, (TREE / header).read_bytes())
     share = system.prefix / "share"
     for path, content in said_by(program).items():
         receipt.put(share / path, content)

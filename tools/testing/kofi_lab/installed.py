@@ -76,8 +76,10 @@ def expected(release: str) -> set[str]:
     files = [home / release / path for path in headers]
     files += [home / release / name for name in (*install.GIVEN, *install.MADE, NAME)]
     files += [PREFIX / "share" / path for path in install.said_by(client.build())]
-    files += [PREFIX / "bin/kofi", PREFIX / "include/linux/kofi.h", home / "client" / NAME]
-    return {str(path) for path in files} | {f"/lib/modules/{release}/updates/kofi.ko"}
+    files += [PREFIX / "include/linux" / header.name for header in install.UAPI]
+    files += [PREFIX / "bin/kofi", home / "client" / NAME]
+    modules = {f"/lib/modules/{release}/updates/{name}.ko" for name in ("kofi", "kofi_perf")}
+    return {str(path) for path in files} | modules
 
 
 def complaints(kernel: Kernel) -> str:

@@ -17,7 +17,7 @@ MODULE_PARM_DESC(test_server, "port of a test's server on this machine");
 #define WINDOW	4
 #define LEN	100
 
-/* Connect data of a client, as in rust/dev/test/protocol.rs. */
+/* Connect data of a client, as in rust/perf/protocol.rs. */
 struct connect_data {
 	u8	magic[4];
 	u8	version, kind, flags, zero;

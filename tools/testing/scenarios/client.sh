@@ -1,25 +1,33 @@
 # SPDX-License-Identifier: GPL-2.0
-# /dev/kofi as processes find it: client.sh DEVICE [REQUESTS], of the latter those that nobody would make.
+# /dev/kofi and /dev/kofi_perf for processes: client.sh DEVICE [REQUESTS], the number of malformed requests.
 requests=${2:-2000}
 
 device_up "$1" || fail "$1 does not come up"
 load kofi || fail "kofi.ko does not load"
-check_program dev_calls "$ADDRESS"
-for program in dev_tests dev_clients dev_by_hand; do
-	check_program $program "$ADDRESS" "$1"
-done
-# What is printed is what the device is.
+need_module kofi_perf
 CLIENT=$KOFI/bin/kofi
-lists() { "$CLIENT" info "$@" >/run/offers && cat /run/offers; }
-check info eval 'lists | grep -q "^verbs .* $DEVICE .*\(rdma_cm_ib_rc\|iwarp\)"'
-check info_with_an_address eval 'lists --source $ADDRESS 7471 | grep -q " $ADDRESS:7471 "'
-check info_verbose eval 'lists -v -d $DEVICE | grep -q "^        name: $DEVICE\$"'
-check info_json eval 'lists --json -c msg,rma | grep -q "\"name\": \"$DEVICE\""'
 refused() {
 	words=$1
 	shift
 	! "$CLIENT" "$@" 2>/run/refusal && grep -q "$words" /run/refusal
 }
+# The first test loads kofi_perf.ko, or the client says what to do.
+modprobe=$(cat /proc/sys/kernel/modprobe)
+echo /bin/false >/proc/sys/kernel/modprobe
+check perf_cannot_be_loaded refused "modprobe kofi_perf" pingpong "$ADDRESS" -p 7490
+echo "$modprobe" >/proc/sys/kernel/modprobe
+check perf_is_not_loaded_yet [ ! -e /dev/kofi_perf ]
+check perf_is_loaded_on_demand eval 'refused "Connection refused" pingpong "$ADDRESS" -p 7490 && loaded kofi_perf'
+check_program dev_calls "$ADDRESS"
+for program in dev_tests dev_clients dev_by_hand; do
+	check_program $program "$ADDRESS" "$1"
+done
+# What is printed is what the device is.
+lists() { "$CLIENT" info "$@" >/run/offers && cat /run/offers; }
+check info eval 'lists | grep -q "^verbs .* $DEVICE .*\(rdma_cm_ib_rc\|iwarp\)"'
+check info_with_an_address eval 'lists --source $ADDRESS 7471 | grep -q " $ADDRESS:7471 "'
+check info_verbose eval 'lists -v -d $DEVICE | grep -q "^        name: $DEVICE\$"'
+check info_json eval 'lists --json -c msg,rma | grep -q "\"name\": \"$DEVICE\""'
 ip netns add elsewhere || fail "no namespace"
 elsewhere() { ip netns exec elsewhere "$@"; }
 check info_elsewhere eval '! elsewhere "$CLIENT" info --source $ADDRESS 7471'
@@ -33,7 +41,7 @@ printed() {
 }
 check selftest eval 'printed selftest -p 7488 -d $DEVICE | grep -q "^kOFI works here"'
 check selftest_of_none refused "no device offers this" selftest -d nothing0
-check versions eval '"$CLIENT" version | grep -q "^abi: 1"'
+check versions eval '"$CLIENT" version | grep -q "^abi: 2"'
 
 # Tests between kernels, here one with itself.
 serve() {
@@ -143,7 +151,12 @@ rdma link add "$DEVICE" type "$1" netdev "$interface" && link_active "$DEVICE" |
 
 check fuzz "$KOFI/bin/dev_fuzz" "$requests" 1
 
-# The module stays as long as somebody has it open.
+# An open file keeps its module loaded.
+exec 3<>/dev/kofi_perf || fail "/dev/kofi_perf does not open"
+check perf_busy_while_open eval '! rmmod kofi_perf 2>/run/said_of_rmmod && grep -qi "in use\|unavailable" /run/said_of_rmmod'
+exec 3>&-
+unload kofi_perf || fail "kofi_perf.ko does not unload"
+check perf_gone_with_its_module [ ! -e /dev/kofi_perf ]
 exec 3<>/dev/kofi || fail "/dev/kofi does not open"
 check busy_while_open eval '! rmmod kofi 2>/run/said_of_rmmod && grep -qi "in use\|unavailable" /run/said_of_rmmod'
 exec 3>&-

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-# KUnit suites: "crate" runs those of kofi.ko, which need no device, "rxe" and "siw" run those that
+# KUnit suites: "crate" runs those of kofi.ko and kofi_perf.ko, which need no device, "rxe" and "siw" run those that
 # drive the C API on that device; "rxe serial" without locks where a test needs none, and "rxe serial msg" those of
 # connections alone. "rxe local" runs those
 # of datagrams between endpoints that reach each other without the device, "rxe mixed" has some of them do,
 # "rxe races" those whose threads meet: calls against calls, handlers and the end of what they work on.
 suites() { ls /sys/kernel/debug/kunit; }
 
-need_module kofi
+need_module kofi kofi_perf
 if [ "$1" = crate ]; then
 	load kofi || fail "kofi.ko does not load"
+	load kofi_perf || fail "kofi_perf.ko does not load"
 	run_suites 'kofi_*'
 	exit
 fi

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # What is open, as those see it who look: objects.sh DEVICE. The program, the device and debugfs agree.
-need_module msg_server av_ranks
+need_module kofi_perf msg_server av_ranks
 CLIENT=$KOFI/bin/kofi
 TREE=/sys/kernel/debug/kofi/objects
 
@@ -94,5 +94,5 @@ unload av_ranks || fail "av_ranks.ko does not unload"
 check vector_goes eval '! "$CLIENT" av "$id" 2>/run/refusal && grep -q "no object $id" /run/refusal'
 unload msg_server || fail "msg_server.ko does not unload"
 check nothing_is_left eval '[ "$(listed)" = "nothing is open" ] && [ ! -s "$TREE" ]'
-unload kofi || fail "kofi.ko does not unload"
+unload kofi_perf kofi || fail "the modules do not unload"
 check debugfs_goes_too [ ! -e "$TREE" ]

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Access to /dev/kofi for test programs.
+ * Access to /dev/kofi and /dev/kofi_perf for test programs.
  */
 
 #ifndef KOFI_TESTING_DEV_H
@@ -13,16 +13,27 @@
 #include <sys/ioctl.h>
 
 #define DEVICE		"/dev/kofi"
+#define PERF_DEVICE	"/dev/kofi_perf"
 
-static inline int open_device(void)
+static inline int open_path(const char *path)
 {
-	int file = open(DEVICE, O_RDWR);
+	int file = open(path, O_RDWR);
 
 	if (file < 0) {
-		perror(DEVICE);
+		perror(path);
 		exit(1);
 	}
 	return file;
+}
+
+static inline int open_device(void)
+{
+	return open_path(DEVICE);
+}
+
+static inline int open_perf(void)
+{
+	return open_path(PERF_DEVICE);
 }
 
 /* Returns the result of a request: 0 or an errno. */

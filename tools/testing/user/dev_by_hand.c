@@ -23,7 +23,7 @@ static void all_of_it_is_done_by_hand_too(void)
 		{ KOFI_TEST_READ, 5000, 33 },
 		{ KOFI_TEST_READ, 1, 33 },
 	};
-	int server = serve_with(KOFI_TEST_VERBS), client = open_device();
+	int server = serve_with(KOFI_TEST_VERBS), client = open_perf();
 	struct kofi_watch seen;
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(works); i++) {
@@ -48,7 +48,7 @@ static void all_of_it_is_done_by_hand_too(void)
 /* A server refuses clients of the other transport: their connection data differs. */
 static void by_hand_is_for_those_by_hand(void)
 {
-	int server = serve(), client = open_device();
+	int server = serve(), client = open_perf();
 	struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
 
 	test.flags = KOFI_TEST_VERBS;
@@ -68,7 +68,7 @@ static void by_hand_is_for_those_by_hand(void)
 /* Each side can end during a test: a client gets an error, a server serves the next client. */
 static void by_hand_either_side_may_end_first(void)
 {
-	int server = serve_with(KOFI_TEST_VERBS), client = open_device();
+	int server = serve_with(KOFI_TEST_VERBS), client = open_perf();
 	static const __u32 kinds[] = {
 		KOFI_TEST_PINGPONG, KOFI_TEST_STREAM, KOFI_TEST_WRITE,
 	};
@@ -80,13 +80,13 @@ static void by_hand_either_side_may_end_first(void)
 		test = a_test(kinds[i]);
 		test.flags = KOFI_TEST_VERBS;
 		test.count = 0;
-		EXPECT_ANSWER(0, ask(client, KOFI_IOC_START, &test));
+		EXPECT_ANSWER(0, ask(client, KOFI_PERF_IOC_START, &test));
 		while (watch(client, 10).messages < 10 && tries--)
 			;
 		EXPECT_ANSWER(0, stop(client));
 		EXPECT_ANSWER(0, watch(client, 0).error);
 	}
-	EXPECT_ANSWER(0, ask(client, KOFI_IOC_START, &test));
+	EXPECT_ANSWER(0, ask(client, KOFI_PERF_IOC_START, &test));
 	for (int tries = PATIENCE_MSEC / 10; tries; tries--) {
 		if (watch(client, 10).messages >= 10)
 			break;
@@ -110,7 +110,7 @@ static void by_hand_there_is_less(void)
 		{ SUM, UINT64 - 2, 8 },
 		{ SUM, UINT64 - 2, 4 },
 	};
-	int file = open_device();
+	int file = open_perf();
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(wrong); i++) {
 		struct kofi_test test = a_test(KOFI_TEST_ATOMIC);
@@ -119,7 +119,7 @@ static void by_hand_there_is_less(void)
 		test.op = wrong[i].op;
 		test.datatype = wrong[i].datatype;
 		test.length = wrong[i].length;
-		EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_START, &test));
+		EXPECT_ANSWER(EINVAL, ask(file, KOFI_PERF_IOC_START, &test));
 	}
 	close(file);
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests of each request of /dev/kofi: its results, structs of other versions,
- * invalid arguments, and missing privileges. Each test reports one line.
+ * Tests of each request of /dev/kofi and /dev/kofi_perf: its results, structs of
+ * other versions, invalid arguments, and missing privileges. Each test reports one
+ * line.
  *
  *	dev_calls ADDRESS
  */
 
-#include <linux/kofi.h>
+#include <linux/kofi_perf.h>
 #include <rdma/fabric.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@
 #define MOST_OBJECTS	8
 
 static const char *address;
-static int file;
+static int file, perf;
 
 static void versions_are_told(void)
 {
@@ -43,25 +44,29 @@ static void what_is_no_request_is_refused(void)
 	EXPECT_ANSWER(ENOTTY, ask(file, _IO(KOFI_IOC_MAGIC, 0xff), &version));
 	EXPECT_ANSWER(ENOTTY, ask(file, _IO('k', 0), &version));
 	EXPECT_ANSWER(ENOTTY, ask(file, _IOWR(KOFI_IOC_MAGIC, 0, version), &version));
+	/* Each device has its own requests. */
+	EXPECT_ANSWER(ENOTTY, ask(file, KOFI_PERF_IOC_STOP, &version));
+	EXPECT_ANSWER(ENOTTY, ask(perf, KOFI_IOC_VERSION, &version));
 }
 
 /* Each request accepts larger and smaller structs, and refuses invalid ones. */
 static void other_versions_are_served(void)
 {
 	static const struct {
+		const int *file;
 		unsigned long request;
 		size_t size;
 		size_t first;	/* size in the first version */
 		int answer;	/* result if the rest is 0 */
 	} known[] = {
-		{ KOFI_IOC_VERSION, sizeof(struct kofi_version), 16, 0 },
-		{ KOFI_IOC_TEXT, sizeof(struct kofi_text), 1048, 0 },
-		{ KOFI_IOC_INFO, sizeof(struct kofi_info), 320, 0 },
-		{ KOFI_IOC_WATCH, sizeof(struct kofi_watch), 88, ENOENT },
-		{ KOFI_IOC_STOP, sizeof(struct kofi_stop), 8, ENOENT },
-		{ KOFI_IOC_START, sizeof(struct kofi_test), 216, 0 },
-		{ KOFI_IOC_OBJECTS, sizeof(struct kofi_objects), 32, 0 },
-		{ KOFI_IOC_ADDRESSES, sizeof(struct kofi_addresses), 40, ENOENT },
+		{ &file, KOFI_IOC_VERSION, sizeof(struct kofi_version), 16, 0 },
+		{ &file, KOFI_IOC_TEXT, sizeof(struct kofi_text), 1048, 0 },
+		{ &file, KOFI_IOC_INFO, sizeof(struct kofi_info), 320, 0 },
+		{ &perf, KOFI_PERF_IOC_WATCH, sizeof(struct kofi_watch), 88, ENOENT },
+		{ &perf, KOFI_PERF_IOC_STOP, sizeof(struct kofi_stop), 8, ENOENT },
+		{ &perf, KOFI_PERF_IOC_START, sizeof(struct kofi_test), 216, 0 },
+		{ &file, KOFI_IOC_OBJECTS, sizeof(struct kofi_objects), 32, 0 },
+		{ &file, KOFI_IOC_ADDRESSES, sizeof(struct kofi_addresses), 40, ENOENT },
 	};
 	union {
 		__u32 head[2];	/* size and flags */
@@ -72,25 +77,25 @@ static void other_versions_are_served(void)
 		/* A struct newer than the kernel's is accepted if the rest is 0. */
 		memset(&any, 0, sizeof(any));
 		any.head[0] = 4096;
-		EXPECT_ANSWER(known[i].answer, ask(file, known[i].request, &any));
+		EXPECT_ANSWER(known[i].answer, ask(*known[i].file, known[i].request, &any));
 		any.bytes[4095] = 1;
-		EXPECT_ANSWER(E2BIG, ask(file, known[i].request, &any));
+		EXPECT_ANSWER(E2BIG, ask(*known[i].file, known[i].request, &any));
 		any.bytes[4095] = 0;
 		any.bytes[known[i].size] = 1;
-		EXPECT_ANSWER(E2BIG, ask(file, known[i].request, &any));
+		EXPECT_ANSWER(E2BIG, ask(*known[i].file, known[i].request, &any));
 		any.bytes[known[i].size] = 0;
 		any.head[0] = 4097;
-		EXPECT_ANSWER(E2BIG, ask(file, known[i].request, &any));
+		EXPECT_ANSWER(E2BIG, ask(*known[i].file, known[i].request, &any));
 		any.head[0] = ~0u;
-		EXPECT_ANSWER(E2BIG, ask(file, known[i].request, &any));
+		EXPECT_ANSWER(E2BIG, ask(*known[i].file, known[i].request, &any));
 
 		for (size_t size = 0; size < known[i].first; size++) {
 			any.head[0] = size;
-			EXPECT_ANSWER(EINVAL, ask(file, known[i].request, &any));
+			EXPECT_ANSWER(EINVAL, ask(*known[i].file, known[i].request, &any));
 		}
 		any.head[0] = known[i].size;
 		any.head[1] = 1u << 31;
-		EXPECT_ANSWER(EOPNOTSUPP, ask(file, known[i].request, &any));
+		EXPECT_ANSWER(EOPNOTSUPP, ask(*known[i].file, known[i].request, &any));
 	}
 }
 
@@ -274,10 +279,13 @@ static void others_may_not_open_it(void)
 	pid_t child = fork();
 
 	if (!child) {
-		if (chmod(DEVICE, 0666) || setuid(65534))
+		if (chmod(DEVICE, 0666) || chmod(PERF_DEVICE, 0666) ||
+		    setuid(65534))
 			_exit(1);
 		if (open(DEVICE, O_RDWR) >= 0 || errno != EPERM)
 			_exit(2);
+		if (open(PERF_DEVICE, O_RDWR) >= 0 || errno != EPERM)
+			_exit(4);
 		versions_are_told();
 		_exit(failures ? 3 : 0);
 	}
@@ -311,11 +319,11 @@ static void what_is_open_is_listed(void)
 	int tries;
 
 	/* Stops the test that an earlier function has started. */
-	ask(file, KOFI_IOC_STOP, &stop);
+	ask(perf, KOFI_PERF_IOC_STOP, &stop);
 	EXPECT_ANSWER(0, ask(file, KOFI_IOC_OBJECTS, &list));
 	EXPECT(!list.count);
 	strcpy(server.node, address);
-	EXPECT_ANSWER(0, ask(file, KOFI_IOC_START, &server));
+	EXPECT_ANSWER(0, ask(perf, KOFI_PERF_IOC_START, &server));
 	for (tries = 0; tries < 3000; tries++) {
 		list = all(objects, MOST_OBJECTS);
 		EXPECT_ANSWER(0, ask(file, KOFI_IOC_OBJECTS, &list));
@@ -371,7 +379,7 @@ static void what_is_open_is_listed(void)
 	EXPECT_ANSWER(0, ask(file, KOFI_IOC_OBJECTS, &list));
 	EXPECT(!objects[1].id && objects[1].parent == 0xa5a5a5a5a5a5a5a5);
 
-	EXPECT_ANSWER(0, ask(file, KOFI_IOC_STOP, &stop));
+	EXPECT_ANSWER(0, ask(perf, KOFI_PERF_IOC_STOP, &stop));
 	list = all(NULL, 0);
 	EXPECT_ANSWER(0, ask(file, KOFI_IOC_OBJECTS, &list));
 	EXPECT(!list.count);
@@ -396,6 +404,7 @@ int main(int argc, char **argv)
 		return 2;
 	address = argv[1];
 	file = open_device();
+	perf = open_perf();
 	run_tests(tests, ARRAY_SIZE(tests));
 	return 0;
 }

@@ -19,7 +19,7 @@ static void clients_are_served_at_once(void)
 		KOFI_TEST_READ, KOFI_TEST_WRITE, KOFI_TEST_PINGPONG,
 		KOFI_TEST_STREAM,
 	};
-	int clients[ARRAY_SIZE(kinds)], another = open_device();
+	int clients[ARRAY_SIZE(kinds)], another = open_perf();
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(sorts); i++) {
 		struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
@@ -57,10 +57,10 @@ static void what_is_told_is_of_all_clients(void)
 		for (unsigned int k = 0; k < ARRAY_SIZE(clients); k++) {
 			struct kofi_test test = a_test(KOFI_TEST_STREAM);
 
-			clients[k] = open_device();
+			clients[k] = open_perf();
 			test.flags = sorts[i];
 			test.length = 100 + k;
-			EXPECT_ANSWER(0, ask(clients[k], KOFI_IOC_START, &test));
+			EXPECT_ANSWER(0, ask(clients[k], KOFI_PERF_IOC_START, &test));
 		}
 		for (unsigned int k = 0; k < ARRAY_SIZE(clients); k++) {
 			seen = watch(clients[k], PATIENCE_MSEC);
@@ -82,7 +82,7 @@ static void what_is_told_is_of_all_clients(void)
  */
 static void one_too_many_is_told_why(void)
 {
-	int clients[KOFI_TEST_MAX_CLIENTS], another = open_device();
+	int clients[KOFI_TEST_MAX_CLIENTS], another = open_perf();
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(sorts); i++) {
 		struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
@@ -141,7 +141,7 @@ static void begin_some_clients(void)
 static void clients_that_are_killed_leave_room(void)
 {
 	struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
-	int server = serve(), client = open_device();
+	int server = serve(), client = open_perf();
 
 	for (int round = 0; round < ROUNDS; round++) {
 		int tries = PATIENCE_MSEC / 10;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Fuzzes /dev/kofi: valid requests with some changed bytes, and random bytes,
- * some of them at the end of mapped memory. The program counts the results; the
- * kernel's log shows the faults.
+ * Fuzzes /dev/kofi and /dev/kofi_perf: valid requests with some changed bytes, and
+ * random bytes, some of them at the end of mapped memory. The program counts the
+ * results; the kernel's log shows the faults.
  *
  *	dev_fuzz COUNT SEED
  */
 
-#include <linux/kofi.h>
+#include <linux/kofi_perf.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,19 +135,22 @@ static void good_addresses(void *at)
 	};
 }
 
+static int file, perf;
+
 static const struct {
+	const int *file;
 	unsigned long request;
 	size_t size;
 	void (*make)(void *at);
 } known[] = {
-	{ KOFI_IOC_VERSION, sizeof(struct kofi_version), good_version },
-	{ KOFI_IOC_TEXT, sizeof(struct kofi_text), good_text },
-	{ KOFI_IOC_INFO, sizeof(struct kofi_info), good_info },
-	{ KOFI_IOC_START, sizeof(struct kofi_test), good_test },
-	{ KOFI_IOC_WATCH, sizeof(struct kofi_watch), good_watch },
-	{ KOFI_IOC_STOP, sizeof(struct kofi_stop), good_stop },
-	{ KOFI_IOC_OBJECTS, sizeof(struct kofi_objects), good_objects },
-	{ KOFI_IOC_ADDRESSES, sizeof(struct kofi_addresses), good_addresses },
+	{ &file, KOFI_IOC_VERSION, sizeof(struct kofi_version), good_version },
+	{ &file, KOFI_IOC_TEXT, sizeof(struct kofi_text), good_text },
+	{ &file, KOFI_IOC_INFO, sizeof(struct kofi_info), good_info },
+	{ &perf, KOFI_PERF_IOC_START, sizeof(struct kofi_test), good_test },
+	{ &perf, KOFI_PERF_IOC_WATCH, sizeof(struct kofi_watch), good_watch },
+	{ &perf, KOFI_PERF_IOC_STOP, sizeof(struct kofi_stop), good_stop },
+	{ &file, KOFI_IOC_OBJECTS, sizeof(struct kofi_objects), good_objects },
+	{ &file, KOFI_IOC_ADDRESSES, sizeof(struct kofi_addresses), good_addresses },
 };
 
 /* Changes a few bytes, bits or words. */
@@ -176,13 +179,13 @@ int main(int argc, char **argv)
 {
 	unsigned long count, answers[134] = {}, request;
 	unsigned char *memory;
-	int file;
 
 	if (argc != 3)
 		return 2;
 	count = strtoul(argv[1], NULL, 0);
 	state = strtoul(argv[2], NULL, 0) * 0x9e3779b97f4a7c15 | 1;
 	file = open_device();
+	perf = open_perf();
 	memory = room();
 	elsewhere = room();
 
@@ -215,7 +218,7 @@ int main(int argc, char **argv)
 			((struct kofi_objects *)at)->objects = somewhere();
 		if (request == KOFI_IOC_ADDRESSES)
 			((struct kofi_addresses *)at)->addresses = somewhere();
-		if (request == KOFI_IOC_WATCH) {
+		if (request == KOFI_PERF_IOC_WATCH) {
 			struct kofi_watch *watch = (void *)at;
 
 			watch->buckets = somewhere();
@@ -224,7 +227,7 @@ int main(int argc, char **argv)
 		}
 		if (!below(64))
 			at = (void *)any();
-		answers[ioctl(file, request, at) ? errno < 133 ? errno : 133 : 0]++;
+		answers[ioctl(*known[which].file, request, at) ? errno < 133 ? errno : 133 : 0]++;
 	}
 	for (int i = 0; i < 134; i++)
 		if (answers[i])

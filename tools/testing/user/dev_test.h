@@ -7,7 +7,7 @@
 #ifndef KOFI_TESTING_DEV_TEST_H
 #define KOFI_TESTING_DEV_TEST_H
 
-#include <linux/kofi.h>
+#include <linux/kofi_perf.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
@@ -49,13 +49,13 @@ static inline struct kofi_watch watch(int file, __u32 msec)
 {
 	struct kofi_watch watch = { .size = sizeof(watch), .msec = msec };
 
-	EXPECT_ANSWER(0, ask(file, KOFI_IOC_WATCH, &watch));
+	EXPECT_ANSWER(0, ask(file, KOFI_PERF_IOC_WATCH, &watch));
 	return watch;
 }
 
 static inline struct kofi_watch run(int file, struct kofi_test test)
 {
-	EXPECT_ANSWER(0, ask(file, KOFI_IOC_START, &test));
+	EXPECT_ANSWER(0, ask(file, KOFI_PERF_IOC_START, &test));
 	return watch(file, PATIENCE_MSEC);
 }
 
@@ -63,17 +63,17 @@ static inline int stop(int file)
 {
 	struct kofi_stop stop = { .size = sizeof(stop) };
 
-	return ask(file, KOFI_IOC_STOP, &stop);
+	return ask(file, KOFI_PERF_IOC_STOP, &stop);
 }
 
 /* Starts a server for the clients of one transport, and waits until it runs. */
 static inline int serve_with(__u32 flags)
 {
 	struct kofi_test test = a_test(KOFI_TEST_SERVER);
-	int file = open_device(), tries = PATIENCE_MSEC / 10;
+	int file = open_perf(), tries = PATIENCE_MSEC / 10;
 
 	test.flags = flags;
-	EXPECT_ANSWER(0, ask(file, KOFI_IOC_START, &test));
+	EXPECT_ANSWER(0, ask(file, KOFI_PERF_IOC_START, &test));
 	while (watch(file, 10).state == KOFI_TEST_STARTING && tries--)
 		;
 	EXPECT(watch(file, 0).state == KOFI_TEST_RUNNING);
@@ -89,11 +89,11 @@ static inline int serve(void)
 static inline int begin(__u32 kind, __u32 flags)
 {
 	struct kofi_test test = a_test(kind);
-	int file = open_device();
+	int file = open_perf();
 
 	test.flags = flags;
 	test.count = 0;
-	EXPECT_ANSWER(0, ask(file, KOFI_IOC_START, &test));
+	EXPECT_ANSWER(0, ask(file, KOFI_PERF_IOC_START, &test));
 	return file;
 }
 

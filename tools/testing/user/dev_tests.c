@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Tests of a server and one client at a time that the kernel runs for a
- * process, through /dev/kofi. Each test reports one line.
+ * process, through /dev/kofi_perf. Each test reports one line.
  *
  *	dev_tests ADDRESS DEVICE
  */
@@ -15,7 +15,7 @@ static void messages_come_back(void)
 {
 	static const __u64 lengths[] = { 1, 64, 4096, 65536 };
 	__u64 buckets[KOFI_TEST_BUCKETS], trips;
-	int server = serve(), client = open_device();
+	int server = serve(), client = open_perf();
 	struct kofi_watch seen = {};
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(lengths); i++) {
@@ -34,7 +34,7 @@ static void messages_come_back(void)
 	memset(buckets, 0xff, sizeof(buckets));
 	seen.buckets = (unsigned long)buckets;
 	seen.bucket_count = KOFI_TEST_BUCKETS;
-	EXPECT_ANSWER(0, ask(client, KOFI_IOC_WATCH, &seen));
+	EXPECT_ANSWER(0, ask(client, KOFI_PERF_IOC_WATCH, &seen));
 	trips = 0;
 	for (int i = 0; i < KOFI_TEST_BUCKETS; i++)
 		trips += buckets[i];
@@ -52,7 +52,7 @@ static void messages_come_back(void)
 static void streams_arrive(void)
 {
 	static const __u32 windows[] = { 1, 2, 16, 100 };
-	int server = serve(), client = open_device();
+	int server = serve(), client = open_perf();
 	struct kofi_watch seen;
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(windows); i++) {
@@ -79,7 +79,7 @@ static void streams_arrive(void)
 
 static void a_test_ends_in_time(void)
 {
-	int server = serve(), client = open_device();
+	int server = serve(), client = open_perf();
 	struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
 	struct kofi_watch seen;
 
@@ -112,26 +112,26 @@ static void a_test_ends_in_time(void)
 /* A test without a limit runs until it is stopped or its file is closed. */
 static void a_test_can_be_stopped(void)
 {
-	int server = serve(), client = open_device();
+	int server = serve(), client = open_perf();
 	struct kofi_test test = a_test(KOFI_TEST_STREAM);
 	struct kofi_watch seen;
 
 	test.count = 0;
 	seen.state = KOFI_TEST_STARTING;
-	EXPECT_ANSWER(0, ask(client, KOFI_IOC_START, &test));
+	EXPECT_ANSWER(0, ask(client, KOFI_PERF_IOC_START, &test));
 	for (int tries = PATIENCE_MSEC / 10; tries; tries--) {
 		seen = watch(client, 10);
 		if (seen.messages > 100)
 			break;
 	}
 	EXPECT(seen.state == KOFI_TEST_RUNNING && seen.messages > 100);
-	EXPECT_ANSWER(EBUSY, ask(client, KOFI_IOC_START, &test));
+	EXPECT_ANSWER(EBUSY, ask(client, KOFI_PERF_IOC_START, &test));
 	EXPECT_ANSWER(0, stop(client));
 	EXPECT_ANSWER(0, stop(client));
 	seen = watch(client, PATIENCE_MSEC);
 	EXPECT(seen.state == KOFI_TEST_OVER && !seen.error);
 	/* The file can start another test, which its close ends. */
-	EXPECT_ANSWER(0, ask(client, KOFI_IOC_START, &test));
+	EXPECT_ANSWER(0, ask(client, KOFI_PERF_IOC_START, &test));
 	close(client);
 	close(server);
 }
@@ -152,9 +152,9 @@ static void what_goes_wrong_is_told(void)
 {
 	struct kofi_watch seen, empty = { .size = sizeof(empty) };
 	struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
-	int client = open_device();
+	int client = open_perf();
 
-	EXPECT_ANSWER(ENOENT, ask(client, KOFI_IOC_WATCH, &empty));
+	EXPECT_ANSWER(ENOENT, ask(client, KOFI_PERF_IOC_WATCH, &empty));
 	EXPECT_ANSWER(ENOENT, stop(client));
 	/* No server listens; the device does not exist; the address is invalid. */
 	seen = run(client, test);
@@ -171,7 +171,7 @@ static void what_goes_wrong_is_told(void)
 /* A second server on a port fails with FI_EADDRINUSE. */
 static void a_port_has_one_server(void)
 {
-	int server = serve(), second = open_device();
+	int server = serve(), second = open_perf();
 
 	EXPECT_ANSWER(FI_EADDRINUSE,
 		      run(second, a_test(KOFI_TEST_SERVER)).error);
@@ -204,20 +204,20 @@ static void what_there_is_not_is_refused(void)
 		{ KOFI_TEST_ATOMIC + 1, 1, 64, 1, 0 },
 	};
 	struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
-	int file = open_device();
+	int file = open_perf();
 
 	test.reserved = 1;
-	EXPECT_ANSWER(EOPNOTSUPP, ask(file, KOFI_IOC_START, &test));
+	EXPECT_ANSWER(EOPNOTSUPP, ask(file, KOFI_PERF_IOC_START, &test));
 	test.reserved = 0;
 	memset(test.service, '1', sizeof(test.service));
-	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_START, &test));
+	EXPECT_ANSWER(EINVAL, ask(file, KOFI_PERF_IOC_START, &test));
 	for (unsigned int i = 0; i < ARRAY_SIZE(wrong); i++) {
 		test = a_test(wrong[i].kind);
 		test.window = wrong[i].window;
 		test.length = wrong[i].length;
 		test.count = wrong[i].count;
 		test.msec = wrong[i].msec;
-		EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_START, &test));
+		EXPECT_ANSWER(EINVAL, ask(file, KOFI_PERF_IOC_START, &test));
 	}
 	close(file);
 }
@@ -238,7 +238,7 @@ static void atomics_are_whole_and_known(void)
 		{ KOFI_TEST_ATOMIC, 19, UINT64, 64 },
 		{ KOFI_TEST_ATOMIC, ~0U, UINT64, 64 },
 	};
-	int file = open_device();
+	int file = open_perf();
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(wrong); i++) {
 		struct kofi_test test = a_test(wrong[i].kind);
@@ -246,7 +246,7 @@ static void atomics_are_whole_and_known(void)
 		test.op = wrong[i].op;
 		test.datatype = wrong[i].datatype;
 		test.length = wrong[i].length;
-		EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_START, &test));
+		EXPECT_ANSWER(EINVAL, ask(file, KOFI_PERF_IOC_START, &test));
 	}
 	close(file);
 }
@@ -254,7 +254,7 @@ static void atomics_are_whole_and_known(void)
 /* The first version of the struct ended before the member op. */
 static void an_older_caller_is_understood(void)
 {
-	int server = serve(), client = open_device();
+	int server = serve(), client = open_perf();
 	struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
 	struct kofi_watch seen = {};
 
@@ -264,7 +264,7 @@ static void an_older_caller_is_understood(void)
 	/* The first version of struct kofi_watch ended before the member refusal. */
 	seen.size = offsetof(struct kofi_watch, refusal);
 	seen.refusal = ~0U;
-	EXPECT_ANSWER(0, ask(client, KOFI_IOC_WATCH, &seen));
+	EXPECT_ANSWER(0, ask(client, KOFI_PERF_IOC_WATCH, &seen));
 	EXPECT(seen.messages == test.count && seen.refusal == ~0U);
 	close(client);
 	close(server);

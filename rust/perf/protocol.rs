@@ -1,67 +1,63 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the two sides of a test say to each other.
+//! The control protocol between the client and the server of a test. All numbers are big-endian.
 //!
-//! A client says with its request to connect what it is going to do: sixteen bytes, numbers with their
-//! most significant byte first: `kOFI`, a byte each for the version of all this (1), the kind, the flags
-//! and 0, then four for the window and four for the length.
-//!
-//! Who is going to reach into the server's memory, which has room for a window of accesses or as many as
-//! fit into 1 MiB, and is nothing but zeroes, is told with the accept where it is: eight bytes for the
-//! address and eight for the key. The others are told nothing. A message there and back needs no more.
-//!
-//! A stream is sent on credit: there is no RNR retry on iWARP, and a message that finds no receive ends the
-//! connection. The server has room for two windows, and gives an empty message back for each that it has
-//! received and made room for again. An empty message ends the stream, and is answered with eight bytes:
-//! how many were damaged.
-//!
-//! A server that refuses says why: `kOFI`, the version, a byte for the reason, and two that are 0.
+//! - The private data of the connection request describes the traffic in 16 bytes: `kOFI`, a byte each for the
+//!   version of the protocol (1), the kind, the flags and 0, then four bytes for the window and four for the length.
+//! - For RMA and atomic operations the server exposes zeroed memory, for a window of accesses or as many as fit into
+//!   1 MiB. The private data of its accept has the address and the key, eight bytes each; over raw verbs a message
+//!   has them, which answers an empty one (see `raw_verbs.rs`).
+//! - A stream is sent on credit, because iWARP has no RNR retry: a message without a receive ends the connection. The
+//!   server posts receives for two windows, and returns an empty message, a credit of one window, whenever it has
+//!   received a window and posted its receives again. An empty message ends the stream; the server answers it with a
+//!   report of eight bytes, the number of damaged messages.
+//! - The private data of a rejection has the reason: `kOFI`, the version, a byte for the reason, and two bytes of 0.
 
-use super::request::{
-    Kind,
-    Traffic, //
+use super::{
+    bindings,
+    config::{
+        Kind,
+        Traffic, //
+    },
 };
-use crate::{
-    abi,
-    fi::msg::RemoteMemory, //
-};
+use kofi::fi::msg::RemoteMemory;
 
 const MAGIC: [u8; 4] = *b"kOFI";
 const VERSION: u8 = 1;
 const VERIFY: u8 = 1;
 
-/// Bytes of what a client says.
+/// Bytes that describe the traffic.
 const LEN: usize = 16;
 
-/// Bytes of what a server says.
-const GRANT: usize = 16;
+/// Bytes that describe exposed memory.
+pub(super) const GRANT: usize = 16;
 
-/// Bytes of the answer to a stream.
+/// Bytes of the report on a stream.
 pub(super) const REPORT: usize = 8;
 
-/// Bytes of why it does not.
+/// Bytes of a rejection.
 const REASON: usize = 8;
 
-/// Why a server refuses a client.
+/// The reason why a server rejects a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Refusal {
-    /// It has as many clients as it can serve at once, or as large ones.
+pub(crate) enum Refusal {
+    /// The server is at its limit of clients, or of their bytes.
     Full,
-    /// It does not know what it is asked for.
+    /// The server does not know the description of the traffic.
     Unknown,
 }
 
-/// As `enum kofi_test_refusal` has it.
+/// Converts to `enum kofi_test_refusal`.
 impl From<Refusal> for u32 {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::Full => abi::KOFI_TEST_REFUSAL_FULL,
-            Refusal::Unknown => abi::KOFI_TEST_REFUSAL_UNKNOWN,
+            Refusal::Full => bindings::KOFI_TEST_REFUSAL_FULL,
+            Refusal::Unknown => bindings::KOFI_TEST_REFUSAL_UNKNOWN,
         }
     }
 }
 
-/// What a refusal says.
+/// Encodes the private data of a rejection.
 pub(super) fn write_refusal(refusal: Refusal) -> [u8; REASON] {
     let mut bytes = [0; REASON];
     bytes[..4].copy_from_slice(&MAGIC);
@@ -73,7 +69,7 @@ pub(super) fn write_refusal(refusal: Refusal) -> [u8; REASON] {
     bytes
 }
 
-/// Why the server refuses; none if nothing is said of it, or something that is not known here.
+/// Decodes the private data of a rejection; `None` for anything else.
 pub(super) fn read_refusal(bytes: &[u8]) -> Option<Refusal> {
     let bytes: &[u8; REASON] = bytes.first_chunk()?;
     [Refusal::Full, Refusal::Unknown]
@@ -81,7 +77,7 @@ pub(super) fn read_refusal(bytes: &[u8]) -> Option<Refusal> {
         .find(|&refusal| *bytes == write_refusal(refusal))
 }
 
-/// What is said of memory that is lent.
+/// Encodes the address and the key of exposed memory.
 pub(super) fn write_grant(region: RemoteMemory) -> [u8; GRANT] {
     let mut bytes = [0; GRANT];
     bytes[..8].copy_from_slice(&region.addr.to_be_bytes());
@@ -89,7 +85,7 @@ pub(super) fn write_grant(region: RemoteMemory) -> [u8; GRANT] {
     bytes
 }
 
-/// Where the memory is; none if nothing is said of it.
+/// Decodes the address and the key of exposed memory; `None` if there are too few bytes.
 pub(super) fn read_grant(bytes: &[u8]) -> Option<RemoteMemory> {
     let (words, _) = bytes.as_chunks::<8>();
     let [addr, key, ..] = *words else {
@@ -101,21 +97,21 @@ pub(super) fn read_grant(bytes: &[u8]) -> Option<RemoteMemory> {
     })
 }
 
-/// Puts how many were damaged into the answer.
+/// Encodes the report on a stream.
 pub(super) fn write_report(answer: &mut [u8], damaged: u64) {
     if let Some(count) = answer.first_chunk_mut() {
         *count = damaged.to_be_bytes();
     }
 }
 
-/// How many were damaged; none if the message is no such answer.
+/// Decodes a message of `len` bytes that is the report on a stream; `None` for another length.
 pub(super) fn read_report(message: &[u8], len: usize) -> Option<u64> {
     let count = message.get(..len)?.as_array()?;
     Some(u64::from_be_bytes(*count))
 }
 
 impl Traffic {
-    /// What is said.
+    /// Encodes the description of the traffic.
     pub(super) fn to_bytes(self) -> [u8; LEN] {
         let mut bytes = [0; LEN];
         bytes[..4].copy_from_slice(&MAGIC);
@@ -126,13 +122,13 @@ impl Traffic {
             Kind::Memory => 2,
         };
         bytes[6] = if self.verify { VERIFY } else { 0 };
-        // Both are bounded by far less.
+        // Both are far below 2^32.
         bytes[8..12].copy_from_slice(&(self.window as u32).to_be_bytes());
         bytes[12..].copy_from_slice(&(self.length as u32).to_be_bytes());
         bytes
     }
 
-    /// What somebody has said; none if it is not this, or more than anybody may ask for.
+    /// Decodes the description of the traffic; `None` for anything else, and for values above the limits.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; LEN] = bytes.first_chunk()?;
         if bytes[..4] != MAGIC || bytes[4] != VERSION || bytes[6] & !VERIFY != 0 || bytes[7] != 0 {
@@ -153,15 +149,15 @@ impl Traffic {
             length: number(12)?,
             verify: bytes[6] & VERIFY != 0,
         };
-        traffic.is_bounded().then_some(traffic)
+        traffic.is_within_limits().then_some(traffic)
     }
 }
 
-#[kernel::prelude::kunit_tests(kofi_dev_test_protocol)]
+#[kernel::prelude::kunit_tests(kofi_perf_protocol)]
 mod tests {
     use super::*;
 
-    const ASKED: Traffic = Traffic {
+    const STREAM: Traffic = Traffic {
         kind: Kind::Stream,
         window: 16,
         length: 65536,
@@ -169,7 +165,7 @@ mod tests {
     };
 
     #[test]
-    fn a_report_is_as_long_as_it_is() {
+    fn reports_have_one_length() {
         let mut answer = [0xff; 12];
         write_report(&mut answer, 0x1_0000_0002);
         assert_eq!(answer, [0, 0, 0, 1, 0, 0, 0, 2, 0xff, 0xff, 0xff, 0xff]);
@@ -180,17 +176,17 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_understood() {
+    fn rejections_are_decoded() {
         for refusal in [Refusal::Full, Refusal::Unknown] {
-            let mut said = [0; 148];
-            said[..REASON].copy_from_slice(&write_refusal(refusal));
-            assert_eq!(read_refusal(&said), Some(refusal));
-            assert_eq!(read_refusal(&said[..REASON]), Some(refusal));
-            assert_eq!(read_refusal(&said[..REASON - 1]), None);
+            let mut data = [0; 148];
+            data[..REASON].copy_from_slice(&write_refusal(refusal));
+            assert_eq!(read_refusal(&data), Some(refusal));
+            assert_eq!(read_refusal(&data[..REASON]), Some(refusal));
+            assert_eq!(read_refusal(&data[..REASON - 1]), None);
             for at in 0..REASON {
-                said[at] ^= 0x80;
-                assert_eq!(read_refusal(&said), None);
-                said[at] ^= 0x80;
+                data[at] ^= 0x80;
+                assert_eq!(read_refusal(&data), None);
+                data[at] ^= 0x80;
             }
         }
         assert_eq!(read_refusal(&[0; 148]), None);
@@ -198,43 +194,46 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_is_understood() {
+    fn grants_are_decoded() {
         let region = RemoteMemory {
             addr: 0x0102_0304_0506_0708,
             key: u64::MAX,
         };
-        let said = write_grant(region);
-        assert_eq!(read_grant(&said), Some(region));
-        // User space may have padded it.
+        let data = write_grant(region);
+        assert_eq!(read_grant(&data), Some(region));
+        // Private data is padded with zeroes on some transports.
         let mut padded = [0; 56];
-        padded[..16].copy_from_slice(&said);
+        padded[..16].copy_from_slice(&data);
         assert_eq!(read_grant(&padded), Some(region));
-        assert_eq!(read_grant(&said[..15]), None);
+        assert_eq!(read_grant(&data[..15]), None);
     }
 
     #[test]
-    fn what_is_said_is_understood() {
+    fn descriptions_of_traffic_are_decoded() {
         for kind in [Kind::PingPong, Kind::Stream, Kind::Memory] {
             for verify in [false, true] {
-                let said = Traffic {
+                let sent = Traffic {
                     kind,
                     verify,
-                    ..ASKED
+                    ..STREAM
                 };
-                let heard = Traffic::from_bytes(&said.to_bytes());
-                assert!(heard.is_some_and(|heard| heard.kind == kind && heard.verify == verify));
-                assert!(heard.is_some_and(|heard| (heard.window, heard.length) == (16, 65536)));
+                let received = Traffic::from_bytes(&sent.to_bytes());
+                assert!(received
+                    .is_some_and(|traffic| traffic.kind == kind && traffic.verify == verify));
+                assert!(
+                    received.is_some_and(|traffic| (traffic.window, traffic.length) == (16, 65536))
+                );
             }
         }
     }
 
     #[test]
-    fn what_is_something_else_is_refused() {
-        let good = ASKED.to_bytes();
+    fn malformed_descriptions_are_refused() {
+        let good = STREAM.to_bytes();
         for len in 0..good.len() {
             assert!(Traffic::from_bytes(&good[..len]).is_none());
         }
-        // Any other value of what has but one, and more than there may be.
+        // Another value of a constant field, and values above the limits.
         for (at, value) in [
             (0, 0),
             (3, 0),
@@ -249,9 +248,9 @@ mod tests {
             bytes[at] = value;
             assert!(Traffic::from_bytes(&bytes).is_none());
         }
-        for nothing in [8..12, 12..16] {
+        for zero in [8..12, 12..16] {
             let mut bytes = good;
-            bytes[nothing].fill(0);
+            bytes[zero].fill(0);
             assert!(Traffic::from_bytes(&bytes).is_none());
         }
     }

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! RMA and atomic operations of a client.
+//!
+//! The server's memory has slots, as a rule one for each access of the window. Access number `seq` goes to slot
+//! `seq % slots`: the operations of a connection are performed in their order, also within a slot.
+
+use super::{
+    client::Session,
+    config::AtomicConfig,
+    transport::Transport, //
+};
+use kernel::{
+    prelude::*,
+    time::{
+        Instant,
+        Monotonic, //
+    },
+};
+use kofi::{
+    abi::{
+        Errno,
+        Result, //
+    },
+    fi::{
+        atomic::Operands,
+        msg::{
+            RemoteElements,
+            RemoteMemory, //
+        },
+    },
+};
+
+impl<T: Transport> Session<'_, T> {
+    /// Returns the memory of the slot of access number `seq`.
+    fn slot(&self, remote: RemoteMemory, seq: u64) -> RemoteMemory {
+        let offset = self
+            .slot_index(seq)
+            .wrapping_mul(self.traffic.length as u64);
+        remote.offset_by(offset)
+    }
+
+    fn slot_index(&self, seq: u64) -> u64 {
+        let slots = self.traffic.slots() as u64;
+        seq.checked_rem(slots).unwrap_or(0)
+    }
+
+    /// Writes until the limit is reached.
+    pub(super) fn write(mut self, remote: RemoteMemory) -> Result {
+        let (slots, mut idle) = (self.traffic.slots() as u64, self.alloc_window()?);
+        self.clock.start();
+        let mut seq = 0;
+        while !self.clock.at_limit(seq) {
+            let mut buffer = match idle.pop() {
+                Some(buffer) => buffer,
+                None => self.complete(|_| true)?,
+            };
+            self.traffic.fill(&mut buffer, seq);
+            let (length, slot) = (self.traffic.length, self.slot(remote, seq));
+            self.transport.post_write(buffer, length, slot)?;
+            seq += 1;
+            if seq.is_multiple_of(slots) && self.traffic.verify {
+                self.drain(&mut idle)?;
+                self.verify_slots(remote, seq, &mut idle)?;
+            }
+        }
+        self.drain(&mut idle)?;
+        if self.traffic.verify {
+            self.verify_slots(remote, seq, &mut idle)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until no write is outstanding.
+    fn drain(&mut self, idle: &mut KVec<KBox<T::Buffer>>) -> Result {
+        while idle.len() < self.traffic.window {
+            let buffer = self.complete(|_| true)?;
+            let _ = idle.push_within_capacity(buffer);
+        }
+        Ok(())
+    }
+
+    /// Reads the slots that the last of `seq` writes have written, one by one, and counts the damaged ones.
+    fn verify_slots(
+        &mut self,
+        remote: RemoteMemory,
+        seq: u64,
+        idle: &mut KVec<KBox<T::Buffer>>,
+    ) -> Result {
+        let length = self.traffic.length;
+        for written in seq.saturating_sub(self.traffic.slots() as u64)..seq {
+            let mut buffer = idle.pop().ok_or(Errno::EOTHER)?;
+            buffer.fill(0);
+            let slot = self.slot(remote, written);
+            self.transport.post_read(buffer, length, slot)?;
+            let buffer = self.transport.wait_tx(self.here)?;
+            let intact = self.traffic.is_intact(&buffer, length, written);
+            self.stats.own.damaged((!intact).into());
+            let _ = idle.push_within_capacity(buffer);
+        }
+        Ok(())
+    }
+
+    /// Writes to every slot, then reads the slots until the limit is reached.
+    pub(super) fn read(mut self, remote: RemoteMemory) -> Result {
+        let length = self.traffic.length;
+        let mut idle = self.alloc_window()?;
+        for seq in 0..self.traffic.slots() as u64 {
+            let mut buffer = idle.pop().ok_or(Errno::EOTHER)?;
+            self.traffic.fill(&mut buffer, seq);
+            let slot = self.slot(remote, seq);
+            self.transport.post_write(buffer, length, slot)?;
+            let _ = idle.push_within_capacity(self.transport.wait_tx(self.here)?);
+        }
+        self.clock.start();
+        // Reads complete in the order in which they were posted.
+        let (mut seq, mut completed) = (0, 0);
+        while !self.clock.at_limit(seq) {
+            let mut buffer = match idle.pop() {
+                Some(buffer) => buffer,
+                None => self.complete_read(&mut completed)?,
+            };
+            if self.traffic.verify {
+                buffer.fill(0);
+            }
+            let slot = self.slot(remote, seq);
+            self.transport.post_read(buffer, length, slot)?;
+            seq += 1;
+        }
+        while completed < seq {
+            drop(self.complete_read(&mut completed)?);
+        }
+        Ok(())
+    }
+
+    /// Waits for the completion of read number `completed`, which then is the number of the next one.
+    fn complete_read(&mut self, completed: &mut u64) -> Result<KBox<T::Buffer>> {
+        let (traffic, slot) = (self.traffic, self.slot_index(*completed));
+        *completed += 1;
+        self.complete(|buffer| traffic.is_intact(buffer, traffic.length, slot))
+    }
+
+    /// Changes the same elements until the limit is reached, one operation at a time.
+    pub(super) fn atomic(mut self, remote: RemoteMemory, config: &AtomicConfig) -> Result {
+        let AtomicConfig { op, datatype, .. } = *config;
+        let (length, size) = (self.traffic.length, datatype.size());
+        let count = datatype.count_in(length);
+        let elements = RemoteElements {
+            remote,
+            count,
+            datatype,
+        };
+        // The expected values: the server's memory is zeroed.
+        let mut expected = KVVec::from_elem(0u64, count, GFP_KERNEL_ACCOUNT)?;
+        let mut buffer = self.transport.alloc(self.here, 2 * length)?;
+        self.clock.start();
+        let mut seq = 0;
+        while !self.clock.at_limit(seq) {
+            let operands = |at: usize, old: u64| Operands {
+                old,
+                operand: mix(seq, at),
+                // Every other comparison succeeds.
+                compare: if mix(seq, at) & 1 == 0 { old } else { !old },
+            };
+            let (first, second) = buffer.split_at_mut(length);
+            let pairs = first.chunks_mut(size).zip(second.chunks_mut(size));
+            for (at, (old, (operand, compare))) in expected.iter().zip(pairs).enumerate() {
+                let values = operands(at, *old);
+                store(operand, values.operand);
+                store(compare, values.compare);
+            }
+            let start = Instant::<Monotonic>::now();
+            self.transport.post_atomic(buffer, config, elements)?;
+            buffer = self.transport.wait_tx(self.here)?;
+            self.stats.add_latency(start.elapsed());
+            let mut intact = true;
+            for (at, (old, fetched)) in expected.iter_mut().zip(buffer.chunks(size)).enumerate() {
+                intact &= load(fetched) == *old;
+                *old = op.apply(datatype, operands(at, *old));
+            }
+            self.stats
+                .own
+                .message(length, intact || !self.traffic.verify);
+            self.stats.own.set_time(self.clock.read());
+            seq += 1;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the operand of operation number `seq` for an element: a pseudo-random number.
+fn mix(seq: u64, at: usize) -> u64 {
+    let mixed = (seq ^ (at as u64) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ (mixed >> 29)
+}
+
+/// Loads an element of 1, 2, 4 or 8 bytes.
+pub(super) fn load(bytes: &[u8]) -> u64 {
+    match *bytes {
+        [a] => a.into(),
+        [a, b] => u16::from_ne_bytes([a, b]).into(),
+        [a, b, c, d] => u32::from_ne_bytes([a, b, c, d]).into(),
+        [a, b, c, d, e, f, g, h] => u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+        _ => 0,
+    }
+}
+
+/// Stores the low bytes of a value as an element of 1, 2, 4 or 8 bytes.
+pub(super) fn store(bytes: &mut [u8], value: u64) {
+    match bytes {
+        [a] => *a = value as u8,
+        [_, _] => fill(bytes, (value as u16).to_ne_bytes()),
+        [_, _, _, _] => fill(bytes, (value as u32).to_ne_bytes()),
+        _ => fill(bytes, value.to_ne_bytes()),
+    }
+}
+
+fn fill<const N: usize>(bytes: &mut [u8], value: [u8; N]) {
+    if let Some(room) = bytes.first_chunk_mut() {
+        *room = value;
+    }
+}
+
+#[kunit_tests(kofi_perf_rma_client)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_of_all_sizes_are_stored_and_loaded() {
+        for size in [1, 2, 4, 8] {
+            let mut bytes = [0xff; 9];
+            for value in [0, 1, 0x80, 0x0102_0304_0506_0708, u64::MAX] {
+                store(&mut bytes[..size], value);
+                assert_eq!(load(&bytes[..size]), value & (u64::MAX >> (64 - 8 * size)));
+                assert_eq!(bytes[size], 0xff);
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The client threads of a server: each serves one client, and none waits for another.
+//!
+//! The server's thread alone starts the threads, reuses the slots of those that have ended, and stops the rest. The
+//! number of clients is limited, and so are the bytes of posted receives and exposed memory for all of them.
+
+use super::{
+    bindings,
+    stats::{
+        Stats,
+        ThreadStats, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Acquire,
+            AtomicFlag,
+            Release, //
+        },
+        Arc, //
+    },
+    time::Delta, //
+};
+use kofi::abi::{
+    context::ProcessContext,
+    thread::Thread,
+    Result, //
+};
+
+/// Limit of the bytes for all clients.
+const MAX_BYTES: usize = bindings::KOFI_TEST_MAX_SERVED as usize;
+
+/// The thread of a client.
+struct ClientThread {
+    /// Bytes of posted receives and exposed memory for the client.
+    bytes: usize,
+    /// Set when the client has left, and its resources have been freed.
+    done: Arc<AtomicFlag>,
+    /// Stops the thread and waits for it when dropped.
+    _thread: Thread,
+}
+
+/// The client threads of a server. The drop ends their connections.
+pub(crate) struct ClientSet<'a> {
+    stats: &'a Stats,
+    /// A slot for each [`ThreadStats`] of the statistics.
+    slots: KVec<Option<ClientThread>>,
+}
+
+impl<'a> ClientSet<'a> {
+    /// Creates a set without clients.
+    pub(crate) fn new(stats: &'a Stats) -> Result<Self> {
+        let count = stats.threads().len();
+        let mut slots = KVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
+        for _ in 0..count {
+            slots.push(None, GFP_KERNEL_ACCOUNT)?;
+        }
+        Ok(Self { stats, slots })
+    }
+
+    /// Returns a free slot for a client that takes so many bytes; `None`, which the statistics count, if the server
+    /// is at one of its limits.
+    pub(crate) fn slot(&mut self, bytes: usize) -> Option<ClientSlot<'_>> {
+        let mut total = bytes;
+        for slot in &mut self.slots {
+            match slot {
+                Some(client) if !client.done.load(Acquire) => {
+                    total = total.saturating_add(client.bytes);
+                }
+                _ => *slot = None,
+            }
+        }
+        let slots = self.slots.iter_mut().zip(self.stats.threads());
+        let free = slots.enumerate().find(|(_, (slot, _))| slot.is_none());
+        match free {
+            Some((index, (slot, thread_stats))) if total <= MAX_BYTES => Some(ClientSlot {
+                stats: self.stats,
+                index,
+                slot,
+                thread_stats,
+                bytes,
+            }),
+            _ => {
+                self.stats.add_rejected();
+                None
+            }
+        }
+    }
+}
+
+/// A free slot of a [`ClientSet`].
+pub(crate) struct ClientSlot<'a> {
+    stats: &'a Stats,
+    index: usize,
+    slot: &'a mut Option<ClientThread>,
+    thread_stats: &'a Arc<ThreadStats>,
+    bytes: usize,
+}
+
+impl ClientSlot<'_> {
+    /// Runs `serve` in a new thread, until the client leaves or the thread should stop. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM: `serve` is dropped, and the slot stays free.
+    pub(crate) fn start<F>(self, here: ProcessContext, serve: F) -> Result
+    where
+        F: FnOnce(ProcessContext, &ThreadStats) -> Result + Send + 'static,
+    {
+        let done = Arc::new(AtomicFlag::new(false), GFP_KERNEL_ACCOUNT)?;
+        // The counters of the slot's last client go on, but not its time.
+        self.thread_stats.set_time(Delta::ZERO);
+        let (thread_stats, set_done) = (self.thread_stats.clone(), done.clone());
+        let thread = Thread::run(here, c"kofi_client", move |here| {
+            // The errors of one client do not concern the others.
+            let _ = serve(here, &thread_stats);
+            set_done.store(true, Release);
+        })?;
+        self.stats.add_client(self.index);
+        *self.slot = Some(ClientThread {
+            bytes: self.bytes,
+            done,
+            _thread: thread,
+        });
+        Ok(())
+    }
+}
+
+#[kunit_tests(kofi_perf_server_clients)]
+mod tests {
+    use super::{
+        super::bindings::kofi_watch,
+        *, //
+    };
+    use kernel::time::delay::fsleep;
+    use kofi::abi::{
+        context::{
+            in_process,
+            kthread_should_stop, //
+        },
+        Errno, //
+    };
+
+    type TestResult = kernel::error::Result;
+
+    /// Returns the number of messages so far, and of damaged ones.
+    fn messages(stats: &Stats) -> kernel::error::Result<(u64, u64)> {
+        let mut watch: KBox<kofi_watch> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL_ACCOUNT)?;
+        stats.report(&mut watch)?;
+        Ok((watch.messages, watch.damaged))
+    }
+
+    fn pause() {
+        fsleep(Delta::from_millis(1));
+    }
+
+    /// Serves until the thread is stopped, and counts a message then.
+    fn serve_until_stopped(_here: ProcessContext, thread_stats: &ThreadStats) -> Result {
+        while !kthread_should_stop() {
+            pause();
+        }
+        thread_stats.message(1, true);
+        Err(Errno::EINTR)
+    }
+
+    /// Counts a damaged message, and returns.
+    fn serve_one(_here: ProcessContext, thread_stats: &ThreadStats) -> Result {
+        thread_stats.message(1, false);
+        Ok(())
+    }
+
+    /// Starts a client of so many bytes, if there is a slot.
+    fn add(clients: &mut ClientSet<'_>, bytes: usize) -> kernel::error::Result<bool> {
+        let here = in_process()?;
+        Ok(clients
+            .slot(bytes)
+            .is_some_and(|slot| slot.start(here, serve_until_stopped).is_ok()))
+    }
+
+    #[test]
+    fn clients_are_limited_in_number_and_stopped_by_the_drop() -> TestResult {
+        let stats = Stats::of_server()?;
+        let count = stats.threads().len();
+        let mut clients = ClientSet::new(&stats)?;
+        let mut started = 0;
+        for _ in 0..count + 2 {
+            started += usize::from(add(&mut clients, 1)?);
+        }
+        assert_eq!(started, count);
+        assert_eq!(messages(&stats)?, (0, 0));
+        drop(clients);
+        // A thread that is stopped before it has begun does not run its function.
+        assert!(messages(&stats)?.0 <= count as u64);
+        Ok(())
+    }
+
+    #[test]
+    fn slots_of_clients_that_have_left_are_reused() -> TestResult {
+        let here = in_process()?;
+        let stats = Stats::of_server()?;
+        let count = stats.threads().len() as u64;
+        let mut clients = ClientSet::new(&stats)?;
+        let mut started = 0;
+        for _ in 0..1000 {
+            match clients.slot(MAX_BYTES) {
+                Some(slot) => {
+                    assert!(slot.start(here, serve_one).is_ok());
+                    started += 1;
+                }
+                None => pause(),
+            }
+            if started == 3 * count {
+                break;
+            }
+        }
+        assert_eq!(started, 3 * count);
+        while clients.slot(MAX_BYTES).is_none() {
+            pause();
+        }
+        assert_eq!(messages(&stats)?, (started, started));
+        Ok(())
+    }
+
+    #[test]
+    fn bytes_of_all_clients_are_limited() -> TestResult {
+        let stats = Stats::of_server()?;
+        let mut clients = ClientSet::new(&stats)?;
+        assert!(clients.slot(MAX_BYTES + 1).is_none());
+        assert!(add(&mut clients, MAX_BYTES / 2)?);
+        assert!(add(&mut clients, MAX_BYTES / 2 - 1)?);
+        assert!(clients.slot(2).is_none());
+        assert!(clients.slot(usize::MAX).is_none());
+        assert!(add(&mut clients, 1)?);
+        assert!(clients.slot(1).is_none());
+        Ok(())
+    }
+}
