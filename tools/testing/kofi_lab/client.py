@@ -2,16 +2,21 @@
 """The user-space client, a cargo package of its own: tools/kofi."""
 
 import re
+import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from . import toolchain
+from . import toolchain, tree
 from .paths import BUILDS, TREE
 from .say import LabError
 
 PACKAGE = TREE / "tools" / "kofi"
-# Of all checkouts: what they depend on is the same.
+# All checkouts share the compiled dependencies.
 TARGET = BUILDS / "client"
+# Names the checkout that the compiled package in TARGET is of.
+OWNER = TARGET / "checkout"
 VERSION = re.compile(r'^version = "(.*)"$', re.MULTILINE)
 TEST = re.compile(r"^test (\S+) \.\.\. (\w+)", re.MULTILINE)
 
@@ -31,6 +36,23 @@ def cargo(verb: str, *words: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+@contextmanager
+def target() -> Iterator[None]:
+    """Holds TARGET, without the package of another checkout.
+
+    Cargo tells packages apart by their path within the workspace: it takes the program of another
+    checkout for this one's unless a source file here is newer.
+    """
+    with tree.locked(TARGET):
+        if not OWNER.is_file() or OWNER.read_text(encoding="utf-8") != str(TREE):
+            for profile in ("dev", "release"):
+                result = cargo("clean", "--package", "kofi", "--profile", profile)
+                if result.returncode:
+                    raise LabError(f"cargo cannot clean {TARGET}:\n{result.stderr}")
+            OWNER.write_text(str(TREE), encoding="utf-8")
+        yield
+
+
 def version() -> str:
     """The version, which is that of all of kOFI."""
     found = VERSION.search((PACKAGE / "Cargo.toml").read_text(encoding="utf-8"))
@@ -41,22 +63,28 @@ def version() -> str:
 
 def build() -> Path:
     """The program, compiled where something has changed."""
-    result = cargo("build", "--release")
-    if result.returncode or "warning" in result.stderr:
-        raise LabError(f"tools/kofi does not compile cleanly:\n{result.stderr}")
-    return TARGET / "release" / "kofi"
+    program = tree.place("client") / "kofi"
+    with target():
+        result = cargo("build", "--release")
+        if result.returncode or "warning" in result.stderr:
+            raise LabError(f"tools/kofi does not compile cleanly:\n{result.stderr}")
+        program.parent.mkdir(exist_ok=True)
+        shutil.copy(TARGET / "release" / "kofi", program)
+    return program
 
 
 def clippy() -> str:
     """What clippy says of it."""
-    result = cargo("clippy", "--all-targets", "--", "-D", "warnings")
+    with target():
+        result = cargo("clippy", "--all-targets", "--", "-D", "warnings")
     return result.stderr if result.returncode else ""
 
 
 def unit_tests() -> dict[str, str]:
     """Its unit tests, and what each complains about: nothing when it passed."""
     # Quiet tests have no names.
-    result = cargo("test", "--", "--format=pretty")
+    with target():
+        result = cargo("test", "--", "--format=pretty")
     found = TEST.findall(result.stdout)
     if not found or (result.returncode and all(word == "ok" for _, word in found)):
         return {"run": result.stderr + result.stdout}
