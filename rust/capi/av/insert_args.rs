@@ -145,6 +145,9 @@ impl InsertResults {
         if self.has_ids() {
             self.addrs = core::ptr::null_mut();
         }
+        if self.addrs.is_null() && self.errnos.is_null() {
+            return;
+        }
         for number in 0..count {
             self.report(number, Err(errno));
         }
