@@ -26,7 +26,7 @@ case $2 in
 serial) serial=Y && [ "$3" = msg ] && only='^kofi_([^r]|r[^d])' ;;
 local) local=all only=rdm ;;
 mixed) local=some only=rdm ;;
-races) only='race|busy|handler|waiters|trywait|close|_end$|peer_srx$|peer_cq$|stress' ;;
+races) only='race|busy|handler|waiters|trywait|kofi_close|_end$|peer_srx$|peer_cq$|stress' ;;
 esac
 # There is no device.
 [ "$1" = loop ] && local=all
