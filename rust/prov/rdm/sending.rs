@@ -360,7 +360,11 @@ impl Traffic {
         let (slot, attempt) = (packet.slot, packet.attempt);
         let Some(work) = packet.work() else {
             self.helped(packet);
-            self.pump(outlets, slot);
+            match result {
+                Ok(()) => self.pump(outlets, slot),
+                // A failed credit packet, segment or response ends the connection like a failed message.
+                Err(_) => self.break_off(slot, attempt),
+            }
             return;
         };
         if work.is_read() {

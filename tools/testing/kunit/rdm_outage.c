@@ -87,15 +87,13 @@ static struct kofi_rdm *open_side(struct kunit *test, int side)
 	return rdm;
 }
 
-static void rdm_04_sends_fail_during_an_outage_and_work_after_it(struct kunit *test)
+/* Opens both ends, and sends from a to b until a connection fails; returns its errno. */
+static int send_until_failure(struct kunit *test, struct ends **out)
 {
-	struct ends *ends = (void *)tr_buffer(test, sizeof(*ends));
+	struct ends *ends = *out = (void *)tr_buffer(test, sizeof(*ends));
 	unsigned long end = jiffies + msecs_to_jiffies(LIMIT_MS);
-	ktime_t start;
 	int err;
 
-	if (!tr_outage)
-		kunit_skip(test, "see scenarios/linkdown.sh");
 	ends->a = open_side(test, 0);
 	ends->b = open_side(test, 1);
 	ends->to_b = rdm_addr(test, ends->a, ends->b);
@@ -108,6 +106,31 @@ static void rdm_04_sends_fail_during_an_outage_and_work_after_it(struct kunit *t
 		usleep_range(100, 1000);
 	} while (err <= 0);
 	kunit_info(test, "a connection ends with: %s\n", fi_strerror(err));
+	pr_info("kofi_kunit: a connection ended\n");
+	return err;
+}
+
+static void send_until_success(struct kunit *test, struct ends *ends)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(LIMIT_MS);
+	int err;
+
+	while ((err = one_message(test, ends))) {
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "the last send: %s",
+				      err == LOST ? "lost" : fi_strerror(err));
+		msleep(100);
+	}
+}
+
+static void rdm_04_sends_fail_during_an_outage_and_work_after_it(struct kunit *test)
+{
+	struct ends *ends;
+	ktime_t start;
+	int err;
+
+	if (!tr_outage)
+		kunit_skip(test, "see scenarios/linkdown.sh");
+	send_until_failure(test, &ends);
 	/* The next send needs a new connection, which fails; messages to itself still work. */
 	start = ktime_get();
 	if (ns_given())
@@ -118,11 +141,21 @@ static void rdm_04_sends_fail_during_an_outage_and_work_after_it(struct kunit *t
 	kunit_info(test, "nobody is heard for %lld ms: %s\n", ktime_ms_delta(ktime_get(), start),
 		   fi_strerror(err));
 	pr_info("kofi_kunit: nobody is heard\n");
-	end = jiffies + msecs_to_jiffies(LIMIT_MS);
-	while (one_message(test, ends)) {
-		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "nobody mended anything");
-		msleep(100);
-	}
+	send_until_success(test, ends);
+}
+
+/*
+ * The sender's connection has failed and the receiver, which sends nothing, does not know: a request
+ * to connect makes it find out.
+ */
+static void rdm_04_an_idle_peer_notices_a_failed_connection(struct kunit *test)
+{
+	struct ends *ends;
+
+	if (!tr_outage)
+		kunit_skip(test, "see scenarios/linkdown.sh");
+	send_until_failure(test, &ends);
+	send_until_success(test, ends);
 }
 
 static struct kunit_case cases[] = {
@@ -135,4 +168,14 @@ static struct kunit_suite suite = {
 	.test_cases = cases,
 };
 
-kunit_test_suite(suite);
+static struct kunit_case brief_cases[] = {
+	KUNIT_CASE_SLOW(rdm_04_an_idle_peer_notices_a_failed_connection),
+	{}
+};
+
+static struct kunit_suite brief_suite = {
+	.name = "kofi_outage_rdm_brief",
+	.test_cases = brief_cases,
+};
+
+kunit_test_suites(&suite, &brief_suite);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # The way between two ends fails in mid-transfer: for a moment, which is a delay, and for good, which
-# is an error completion, after which everything closes. linkdown.sh rxe|siw [rdm]: of datagrams, whose next
-# connection is not heard of either, until the way is there again.
+# is an error completion, after which everything closes; datagrams connect again when the way is back.
+# linkdown.sh rxe|siw rdm: datagrams whose next connection is not heard of either, until the way is there again.
 
 # flows SUITE: runs it in the background, and waits until it moves data.
 flows() {
@@ -31,6 +31,13 @@ lose_messages() {
 
 	flows kofi_outage_end
 	loss change 100
+	wait $suite
+
+	loss change 0
+	flows kofi_outage_rdm_brief
+	loss change 100
+	eventually 60 kernel_said "a connection ended" || fail "the connection stays"
+	loss change 0
 	wait $suite
 	loss del
 }
@@ -83,7 +90,7 @@ need_module kofi_kunit
 lose=lose_messages
 [ "$2" = rdm ] && lose=lose_datagrams
 case $lose in
-lose_messages) needs_suites kofi_outage_delay kofi_outage_end ;;
+lose_messages) needs_suites kofi_outage_delay kofi_outage_end kofi_outage_rdm_brief ;;
 lose_datagrams) needs_suites kofi_outage_rdm ;;
 esac
 case $1 in
