@@ -25,7 +25,6 @@ pub(crate) mod mr;
 pub(crate) mod net;
 pub(crate) mod pd;
 pub(crate) mod qp;
-pub(crate) mod siw_kick;
 pub(crate) mod srq;
 pub(crate) mod wr;
 pub(crate) mod wr_template;

@@ -186,7 +186,7 @@ impl Device {
         self.protocol
     }
 
-    /// Returns whether the driver is siw, whose peers need [`super::siw_kick`].
+    /// Returns whether the driver is siw.
     pub(crate) fn is_siw(&self) -> bool {
         self.is_siw
     }

@@ -14,7 +14,7 @@ mod drain;
 mod fast;
 pub(super) mod lingering_id;
 mod post;
-mod siw_quirk;
+pub(super) mod siw_quirk;
 mod transition;
 
 use super::{

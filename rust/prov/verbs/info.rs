@@ -8,6 +8,7 @@ use super::{
     cas_atomic,
     cm_data::MAX_PRIVATE_DATA,
     cq::Cq,
+    ep::siw_quirk,
     srx, //
 };
 use crate::{
@@ -34,8 +35,7 @@ use crate::{
             AtomicCap,
             DeviceAttr,
             Protocol, //
-        },
-        siw_kick, //
+        }, //
     },
 };
 use kernel::{
@@ -72,7 +72,7 @@ pub(super) fn extra_send_wrs(device: &DeviceRef) -> u32 {
         true => cas_atomic::MAX_CAS_OPS,
         false => 0,
     };
-    siw_kick::max_kicks(device) + cells
+    siw_quirk::max_kicks(device) + cells
 }
 
 /// Returns FI_ATOMIC if the device has it.

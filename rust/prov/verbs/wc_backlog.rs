@@ -16,13 +16,10 @@ use crate::{
         Errno,
         Result, //
     },
-    rdma::{
-        cq::{
-            Wc,
-            WcOpcode,
-            WcStatus, //
-        },
-        siw_kick, //
+    rdma::cq::{
+        Wc,
+        WcOpcode,
+        WcStatus, //
     },
 };
 use kernel::prelude::*;
@@ -308,7 +305,10 @@ impl WcBacklog {
 
 #[kunit_tests(kofi_verbs_backlog)]
 mod tests {
-    use super::*;
+    use super::{
+        super::ep::siw_quirk::KICK_WR_ID,
+        *, //
+    };
 
     fn waiting(index: u32, seq: u32) -> DeferredWc {
         DeferredWc {
@@ -325,8 +325,8 @@ mod tests {
 
     #[test]
     fn nudges_belong_to_no_queue() {
-        assert!(WqId::from_wr_id(siw_kick::KICK_WR_ID).index() > i32::MAX as usize);
-        assert!(PolledWc::from_post_error(siw_kick::KICK_WR_ID).owner() == WrOwner::Wq);
+        assert!(WqId::from_wr_id(KICK_WR_ID).index() > i32::MAX as usize);
+        assert!(PolledWc::from_post_error(KICK_WR_ID).owner() == WrOwner::Wq);
     }
 
     #[test]

@@ -27,6 +27,7 @@ use super::{
         CasAtomicTable, //
     },
     cq::Cq,
+    ep::siw_quirk,
     inject_buf::InjectBufs,
     srx::SrxAttachment,
     wc_backlog::WqId,
@@ -55,7 +56,6 @@ use crate::{
         device_attr::Protocol,
         pd::Pd,
         qp::Qp,
-        siw_kick,
         wr_template::{
             RecvTemplate,
             SendTemplate, //
@@ -257,7 +257,7 @@ impl WorkQueue {
                 depth,
                 cas_atomics: cas_atomics,
                 max_kicks: match direction {
-                    WqDirection::Transmit => siw_kick::max_kicks(pd.device()),
+                    WqDirection::Transmit => siw_quirk::max_kicks(pd.device()),
                     WqDirection::Receive => 0,
                 },
                 pd: pd.clone(),

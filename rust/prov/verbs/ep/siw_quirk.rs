@@ -1,23 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Workaround for siw, which reports a connection too early.
+//! Workarounds for siw, which may ignore the first data of a connection, or fail to connect when
+//! that data comes too early.
 //!
-//! The passive side answers its peer (`siw_accept()`) before its queue pair is notified of incoming
-//! data, and a queue pair that is being modified does not read its socket
-//! (`siw_qp_llp_data_ready()`). Data that arrives meanwhile stays in the socket until more arrives:
-//! the consumer may wait forever. So each side sends kicks until it has received something.
+//! **Ignored data.** `siw_accept()` sends the MPA reply before `siw_qp_socket_assoc()` installs
+//! `siw_qp_llp_data_ready()` as the socket's `sk_data_ready`; until then
+//! `siw_cm_llp_data_ready()` ignores data in the state `SIW_EPSTATE_RDMA_MODE`. On either side,
+//! `siw_qp_llp_data_ready()` does not read the socket while `qp->state_lock` is held for writing,
+//! as it is in `siw_proc_mpareply()`. In both cases siw reads the data only when more data arrives,
+//! which may be never. So each side sends kicks, which are RDMA writes of zero length, until it has
+//! received something.
 //!
-//! The active side takes data that follows the answer immediately for a part of the answer, a
-//! broken one (`siw_recv_mpa_rr()`). So the passive side waits for [`ACCEPT_DELAY`], or until it
-//! has received something. That is too short if the answer is lost and is retransmitted together
-//! with the data behind it, but waiting for that would delay every connection.
+//! **Early data.** `siw_recv_mpa_rr()` on the active side fails with `-EPROTO` if it finds data
+//! behind the MPA reply. So the passive side delays FI_CONNECTED, and with it the consumer's first
+//! send, for [`ACCEPT_DELAY`] or until it has received something. That is too short for a reply
+//! that TCP retransmits together with later data; a sufficient delay would slow down every
+//! connection.
 //!
-//! A kick is no RDMA read of length 0, although that would be answered: siw answers with the data
-//! that it has sent last, if it is just sending (`siw_activate_tx()`).
+//! A kick is not an RDMA read of zero length: if the peer is transmitting, `siw_activate_tx()`
+//! leaves the scatter/gather entry of the previous work request in place, and
+//! `siw_qp_sq_proc_tx()` sends that entry's data as the read response.
 //!
-//! A work item does this, as the handler would keep iw_cm from delivering other events, also to the
-//! other side. Nothing waits for the work item. It uses the endpoint only inside of the rundown,
-//! and ends within some milliseconds when the endpoint is closed.
+//! A work item makes the delay and the kicks, because iw_cm has one ordered workqueue for the
+//! events of all connections, the peer's included, and a handler that sleeps would delay them. The
+//! work item holds a reference on the endpoint. It polls, reports and posts in sections of the
+//! endpoint's rundown; a close waits for such a section but not for the work item, which ends some
+//! milliseconds later.
 
 use super::{
     super::conn_state::ConnState,
@@ -28,10 +36,11 @@ use crate::{
     abi::biased_lock::ExclusiveGuard,
     rdma::{
         cm::ConnParam,
-        siw_kick::SiwKicks, //
+        device::Device, //
     },
 };
 use kernel::{
+    prelude::*,
     sync::Arc,
     time::{
         delay::fsleep,
@@ -46,11 +55,34 @@ use kernel::{
     },
 };
 
-/// Time that the active side gets to read the answer.
+/// Time that the active side gets to read the MPA reply.
 const ACCEPT_DELAY: Delta = Delta::from_millis(50);
 
 /// Interval between two checks that the endpoint is still connected.
 const POLL_SLICE: Delta = Delta::from_millis(5);
+
+/// Limit of the kicks that one endpoint posts.
+const MAX_KICKS: u32 = 6;
+
+/// Work request id of kicks. Kicks are unsignalled, so that only a flushed one has a completion.
+pub(in super::super) const KICK_WR_ID: u64 = 1 << 63;
+
+/// Returns the limit of the kicks that an endpoint on `device` posts, for which its queues have
+/// room in addition to other work requests.
+pub(in super::super) fn max_kicks(device: &Device) -> u32 {
+    match device.is_siw() {
+        true => MAX_KICKS,
+        false => 0,
+    }
+}
+
+/// Returns the delay before the kick number `index`, counted from 0.
+///
+/// Delays grow fourfold, to over a second in all, so that a peer reads ignored data after at most
+/// four times the time that it needed to get ready.
+fn kick_delay(index: u32) -> Delta {
+    Delta::from_millis(1 << (2 * index))
+}
 
 impl_has_work! {
     impl HasWork<Self> for Endpoint { self.siw_work }
@@ -67,28 +99,29 @@ impl WorkItem for Endpoint {
 }
 
 impl Endpoint {
-    /// Handles rdma_cm's event that the connection is established. The active side reports
-    /// FI_CONNECTED at once, the passive side in the work item.
+    /// Handles [`CmEvent::Established`](crate::rdma::cm::CmEvent::Established) on a siw device. The
+    /// active side reports FI_CONNECTED at once, the passive side in the work item.
     pub(super) fn start_siw_quirk(self: &Arc<Self>, conn: &ConnParam<'_>) {
-        let accepts = {
-            let mut link = self.conn.lock();
-            link.is_connected_deferred = link.is_accepting;
-            link.is_accepting
+        let is_passive = {
+            let mut conn = self.conn.lock();
+            conn.is_connected_deferred = conn.is_accepting;
+            conn.is_accepting
         };
-        if !accepts {
+        if !is_passive {
             self.report_connected(conn.private_data);
         }
-        // Queued once in the endpoint's lifetime.
+        // The work item is not queued yet, because an endpoint connects only once.
         let _ = workqueue::system_long().enqueue(self.clone());
     }
 
-    /// Returns whether rdma_cm has established a connection that may not have been reported yet.
+    /// Returns whether rdma_cm has established the connection of the passive side, for which the
+    /// work item may not have reported FI_CONNECTED yet.
     pub(super) fn is_connected_deferred(&self) -> bool {
         self.conn.lock().is_connected_deferred
     }
 
-    /// Waits as long as the peer needs, then reports FI_CONNECTED. Returns false if the endpoint is
-    /// not connected any more.
+    /// On the passive side, waits for [`ACCEPT_DELAY`] or the first completion of a receive, and
+    /// reports FI_CONNECTED. Returns false if the endpoint is no longer connected. May sleep.
     fn delay_connected(&self) -> bool {
         let others = self.domain.enter_exclusive();
         let start = Instant::<Monotonic>::now();
@@ -109,7 +142,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether anything has come from the peer. Completions are left for their readers.
+    /// Returns whether a receive has completed. Completions that this polls go to the backlog of the
+    /// completion queue, for its readers.
     fn has_received(&self, others: &ExclusiveGuard) -> bool {
         if let Some(cq) = self.rq.bound_cq(others) {
             cq.poll_to_backlog(others);
@@ -117,11 +151,10 @@ impl Endpoint {
         self.rq.has_completed()
     }
 
-    /// Sends kicks until something has come from the peer, or the connection has ended.
+    /// Sends kicks until a receive has completed or the endpoint is no longer connected. May sleep.
     fn kick_peer(&self) {
-        let mut kicks = SiwKicks::for_device(self.domain.pd().device());
-        while let Some(pause) = kicks.next_delay() {
-            if !self.sleep_while_connected(pause) {
+        for index in 0..MAX_KICKS {
+            if !self.sleep_before_kick(kick_delay(index)) {
                 return;
             }
             let Some(_pass) = self.rundown.begin_call() else {
@@ -130,12 +163,13 @@ impl Endpoint {
             let Ok(qp) = self.qp() else {
                 return;
             };
-            kicks.post_next(&qp);
+            // If the driver refuses this kick, the next one has the same effect.
+            let _ = qp.post_empty_write(KICK_WR_ID);
         }
     }
 
-    /// Sleeps; returns false if there is nothing more to wait for.
-    fn sleep_while_connected(&self, time: Delta) -> bool {
+    /// Sleeps for `time`; returns false, perhaps early, if no further kick is needed.
+    fn sleep_before_kick(&self, time: Delta) -> bool {
         let start = Instant::<Monotonic>::now();
         loop {
             if self.rundown.has_started()
@@ -150,5 +184,18 @@ impl Endpoint {
             }
             fsleep(left.min(POLL_SLICE));
         }
+    }
+}
+
+#[kunit_tests(kofi_nudge)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reach_over_a_second() {
+        let total: i64 = (0..MAX_KICKS)
+            .map(|index| kick_delay(index).as_millis())
+            .sum();
+        assert!(total > 1000);
     }
 }
