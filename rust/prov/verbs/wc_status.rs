@@ -58,7 +58,7 @@ mod tests {
             (WcStatus::WR_FLUSH_ERR, Errno::ECANCELED),
             (WcStatus::REM_OP_ERR, Errno::ECONNRESET),
             (CAS_CONTENDED, Errno::EBUSY),
-            (WcStatus::FATAL_ERR, Errno::EIO),
+            (WcStatus::GENERAL_ERR, Errno::EIO),
         ];
         for (status, expected) in distinct {
             assert!(status_errno(status, receive) == expected);

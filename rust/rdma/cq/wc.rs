@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work completions: status, operation and received data.
+
+use crate::bindings;
+use core::{
+    ffi::CStr,
+    mem::MaybeUninit, //
+};
+use kernel::prelude::*;
+
+/// A work completion.
+///
+/// # Invariants
+///
+/// `wr_id`, `status`, `vendor_err` and `qp` are initialised; after a success also the other fields
+/// of its operation.
+#[repr(transparent)]
+pub(crate) struct Wc(MaybeUninit<bindings::ib_wc>);
+
+// SAFETY: A completion is plain data; the addresses in it are only compared.
+unsafe impl Send for Wc {}
+
+impl Wc {
+    /// Returns uninitialised memory for `N` completions; see
+    /// [`CqPoller::poll`](super::CqPoller::poll).
+    #[inline]
+    pub(in crate::rdma) const fn uninit_array<const N: usize>() -> [MaybeUninit<Wc>; N] {
+        [const { MaybeUninit::uninit() }; N]
+    }
+
+    /// Returns the `wr_id` of the work request.
+    #[inline]
+    pub(crate) fn wr_id(&self) -> u64 {
+        // SAFETY: By the invariant it is initialised; work requests of this module use the number,
+        // not the pointer.
+        unsafe { (*self.0.as_ptr()).__bindgen_anon_1.wr_id }
+    }
+
+    /// Returns the upper and the lower half of `wr_id`, for callers that test them separately.
+    #[inline]
+    pub(crate) fn wr_id_halves(&self) -> (u32, u32) {
+        // SAFETY: As above; two halves have the size of the number, and its alignment is
+        // sufficient.
+        let halves = unsafe { self.0.as_ptr().cast::<[u32; 2]>().read() };
+        match cfg!(target_endian = "little") {
+            true => (halves[1], halves[0]),
+            false => (halves[0], halves[1]),
+        }
+    }
+
+    /// Returns whether the work request succeeded.
+    #[inline]
+    pub(crate) fn is_success(&self) -> bool {
+        self.raw_status() == bindings::ib_wc_status_IB_WC_SUCCESS
+    }
+
+    #[inline]
+    fn raw_status(&self) -> bindings::ib_wc_status {
+        // SAFETY: By the invariant it is initialised.
+        unsafe { (*self.0.as_ptr()).status }
+    }
+
+    /// Returns the status of the work request.
+    #[inline]
+    pub(crate) fn status(&self) -> WcStatus {
+        WcStatus(self.raw_status())
+    }
+
+    /// Returns the address of its queue pair, as [`Qp::raw_addr`](crate::rdma::qp::Qp::raw_addr). The
+    /// queue pair may already be destroyed.
+    #[inline]
+    pub(crate) fn qp(&self) -> usize {
+        // SAFETY: By the invariant it is initialised.
+        unsafe { (*self.0.as_ptr()).qp as usize }
+    }
+
+    /// Returns the vendor-specific error code of the driver.
+    #[inline]
+    pub(crate) fn vendor_err(&self) -> u32 {
+        // SAFETY: By the invariant it is initialised.
+        unsafe { (*self.0.as_ptr()).vendor_err }
+    }
+
+    /// Returns the completed operation; `None` for an error.
+    #[inline]
+    pub(crate) fn opcode(&self) -> Option<WcOpcode> {
+        if !self.is_success() {
+            return None;
+        }
+        // SAFETY: By the invariant it is initialised after a success.
+        Some(WcOpcode::from_raw(unsafe { (*self.0.as_ptr()).opcode }))
+    }
+
+    /// Returns the bytes that a successful receive, read or atomic transferred; 0 for an error.
+    #[inline]
+    pub(crate) fn byte_len(&self) -> u32 {
+        if !self.is_success() {
+            return 0;
+        }
+        // SAFETY: By the invariant it is initialised after a success; each driver sets it for all
+        // operations.
+        unsafe { (*self.0.as_ptr()).byte_len }
+    }
+
+    /// Returns whether there is immediate data; valid only for a successful receive.
+    #[inline]
+    pub(crate) fn has_imm(&self) -> bool {
+        let flag = bindings::ib_wc_flags_IB_WC_WITH_IMM as c_int;
+        // SAFETY: By the invariant a successful receive has its flags; in other completions any
+        // value is possible.
+        unsafe { (*self.0.as_ptr()).wc_flags & flag != 0 }
+    }
+
+    /// Returns the immediate data of a successful receive, in host byte order.
+    #[inline]
+    pub(crate) fn imm_data(&self) -> Option<u32> {
+        match self.opcode()? {
+            WcOpcode::Recv | WcOpcode::RecvRdmaWithImm => {}
+            _ => return None,
+        }
+        // SAFETY: By the invariant a successful receive has the fields that its flags name.
+        self.has_imm()
+            .then(|| u32::from_be(unsafe { (*self.0.as_ptr()).ex.imm_data }))
+    }
+}
+
+/// Status of a work request: an `enum ib_wc_status`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct WcStatus(bindings::ib_wc_status);
+
+impl WcStatus {
+    /// The work request succeeded.
+    pub(crate) const SUCCESS: Self = Self(bindings::ib_wc_status_IB_WC_SUCCESS);
+
+    /// A message was longer than its receive, or than the limit of a message.
+    pub(crate) const LOC_LEN_ERR: Self = Self(bindings::ib_wc_status_IB_WC_LOC_LEN_ERR);
+
+    /// A local memory key does not cover the memory or the access.
+    pub(crate) const LOC_PROT_ERR: Self = Self(bindings::ib_wc_status_IB_WC_LOC_PROT_ERR);
+
+    /// The queue pair entered the error state before the request was executed.
+    pub(crate) const WR_FLUSH_ERR: Self = Self(bindings::ib_wc_status_IB_WC_WR_FLUSH_ERR);
+
+    /// A memory window could not be bound.
+    pub(crate) const MW_BIND_ERR: Self = Self(bindings::ib_wc_status_IB_WC_MW_BIND_ERR);
+
+    /// A local protection error occurred for incoming data.
+    pub(crate) const LOC_ACCESS_ERR: Self = Self(bindings::ib_wc_status_IB_WC_LOC_ACCESS_ERR);
+
+    /// The peer found the request invalid: an unsupported operation, or too long for its receive.
+    pub(crate) const REM_INV_REQ_ERR: Self = Self(bindings::ib_wc_status_IB_WC_REM_INV_REQ_ERR);
+
+    /// The peer's memory does not permit the access.
+    pub(crate) const REM_ACCESS_ERR: Self = Self(bindings::ib_wc_status_IB_WC_REM_ACCESS_ERR);
+
+    /// The peer failed to process the request.
+    pub(crate) const REM_OP_ERR: Self = Self(bindings::ib_wc_status_IB_WC_REM_OP_ERR);
+
+    /// The peer did not respond within the retries.
+    pub(crate) const RETRY_EXC_ERR: Self = Self(bindings::ib_wc_status_IB_WC_RETRY_EXC_ERR);
+
+    /// The peer posted no receive within the RNR retries.
+    pub(crate) const RNR_RETRY_EXC_ERR: Self = Self(bindings::ib_wc_status_IB_WC_RNR_RETRY_EXC_ERR);
+
+    /// Reliable datagram error; the specification no longer has reliable datagrams.
+    pub(crate) const REM_INV_RD_REQ_ERR: Self =
+        Self(bindings::ib_wc_status_IB_WC_REM_INV_RD_REQ_ERR);
+
+    /// The peer aborted the request.
+    pub(crate) const REM_ABORT_ERR: Self = Self(bindings::ib_wc_status_IB_WC_REM_ABORT_ERR);
+
+    /// The peer did not respond in time.
+    pub(crate) const RESP_TIMEOUT_ERR: Self = Self(bindings::ib_wc_status_IB_WC_RESP_TIMEOUT_ERR);
+
+    /// An error without a status of its own.
+    pub(crate) const GENERAL_ERR: Self = Self(bindings::ib_wc_status_IB_WC_GENERAL_ERR);
+
+    /// Returns the `enum ib_wc_status` value.
+    pub(crate) fn code(self) -> u32 {
+        self.0
+    }
+
+    /// Returns the status of an `enum ib_wc_status` value.
+    pub(crate) const fn from_code(code: u32) -> Self {
+        Self(code)
+    }
+
+    /// Returns a short description.
+    pub(crate) fn text(self) -> &'static CStr {
+        // SAFETY: The function takes any number, and its text is static in the RDMA core.
+        unsafe { CStr::from_char_ptr(bindings::ib_wc_status_msg(self.0)) }
+    }
+}
+
+/// Operation of a work completion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WcOpcode {
+    Send,
+    RdmaWrite,
+    RdmaRead,
+    CompSwap,
+    FetchAdd,
+    LocalInv,
+    RegMr,
+    Recv,
+    RecvRdmaWithImm,
+    Other(u32),
+}
+
+impl WcOpcode {
+    #[inline]
+    fn from_raw(raw: bindings::ib_wc_opcode) -> Self {
+        match raw {
+            bindings::ib_wc_opcode_IB_WC_SEND => Self::Send,
+            bindings::ib_wc_opcode_IB_WC_RDMA_WRITE => Self::RdmaWrite,
+            bindings::ib_wc_opcode_IB_WC_RDMA_READ => Self::RdmaRead,
+            bindings::ib_wc_opcode_IB_WC_COMP_SWAP => Self::CompSwap,
+            bindings::ib_wc_opcode_IB_WC_FETCH_ADD => Self::FetchAdd,
+            bindings::ib_wc_opcode_IB_WC_LOCAL_INV => Self::LocalInv,
+            bindings::ib_wc_opcode_IB_WC_REG_MR => Self::RegMr,
+            bindings::ib_wc_opcode_IB_WC_RECV => Self::Recv,
+            bindings::ib_wc_opcode_IB_WC_RECV_RDMA_WITH_IMM => Self::RecvRdmaWithImm,
+            other => Self::Other(other),
+        }
+    }
+}
