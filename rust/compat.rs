@@ -28,12 +28,10 @@ mod newest {
             EADDRINUSE,
             EADDRNOTAVAIL,
             EAFNOSUPPORT,
-            ECANCELED,
             ECONNABORTED,
             ECONNREFUSED,
             EHOSTUNREACH,
             ENETUNREACH,
-            ENOTCONN,
             EOPNOTSUPP, //
         },
         sync::{
@@ -119,8 +117,7 @@ mod before_7_3 {
     }
 
     errnos! {
-        EADDRINUSE EADDRNOTAVAIL EAFNOSUPPORT ECANCELED ECONNABORTED ECONNREFUSED EHOSTUNREACH ENETUNREACH
-        ENOTCONN EOPNOTSUPP
+        EADDRINUSE EADDRNOTAVAIL EAFNOSUPPORT ECONNABORTED ECONNREFUSED EHOSTUNREACH ENETUNREACH EOPNOTSUPP
     }
 
     /// The module that owns a misc device.
@@ -308,12 +305,10 @@ mod tests {
             (EADDRINUSE, kernel::bindings::EADDRINUSE),
             (EADDRNOTAVAIL, kernel::bindings::EADDRNOTAVAIL),
             (EAFNOSUPPORT, kernel::bindings::EAFNOSUPPORT),
-            (ECANCELED, kernel::bindings::ECANCELED),
             (ECONNABORTED, kernel::bindings::ECONNABORTED),
             (ECONNREFUSED, kernel::bindings::ECONNREFUSED),
             (EHOSTUNREACH, kernel::bindings::EHOSTUNREACH),
             (ENETUNREACH, kernel::bindings::ENETUNREACH),
-            (ENOTCONN, kernel::bindings::ENOTCONN),
             (EOPNOTSUPP, kernel::bindings::EOPNOTSUPP),
         ];
         for (error, errno) in expected {
