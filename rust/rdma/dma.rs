@@ -81,11 +81,11 @@ impl DmaMapper {
     ///
     /// # Safety
     ///
-    /// The device may access the memory of `piece` until it is unmapped.
+    /// The device may access the memory of `range` until it is unmapped.
     #[inline]
     pub(crate) unsafe fn map(
         &self,
-        piece: PhysRange,
+        range: PhysRange,
         direction: DataDirection,
     ) -> Result<DmaMapping> {
         let device = self.device.raw();
@@ -93,9 +93,9 @@ impl DmaMapper {
         let addr = unsafe {
             bindings::ib_dma_map_page(
                 device,
-                piece.page,
-                piece.offset,
-                piece.len.get(),
+                range.page,
+                range.offset,
+                range.len.get(),
                 direction.as_raw(),
             )
         };
@@ -106,7 +106,7 @@ impl DmaMapper {
         self.active.add(1, Relaxed);
         Ok(DmaMapping {
             addr,
-            len: piece.len,
+            len: range.len,
             direction,
         })
     }
@@ -348,13 +348,13 @@ impl PhysRanges {
             AddrKind::Linear => self.remaining,
             AddrKind::Paged => self.contiguous_len(page, bytes_in_page(offset, self.remaining))?,
         };
-        let piece = PhysRange {
+        let range = PhysRange {
             page,
             offset,
             len: NonZeroUsize::new(len).ok_or(EINVAL)?,
         };
         self.advance(len);
-        Ok(piece)
+        Ok(range)
     }
 
     /// Returns the number of physically contiguous bytes, of which the first `len` are in `page`.
@@ -382,11 +382,11 @@ impl Iterator for PhysRanges {
         if self.remaining == 0 {
             return None;
         }
-        let piece = self.next_range();
-        if piece.is_err() {
+        let range = self.next_range();
+        if range.is_err() {
             self.remaining = 0;
         }
-        Some(piece)
+        Some(range)
     }
 }
 
@@ -401,7 +401,7 @@ impl FusedIterator for PhysRanges {}
 pub(crate) fn check_range(addr: usize, len: usize) -> Result {
     match classify(addr, len)? {
         AddrKind::Linear => Ok(()),
-        AddrKind::Paged => PhysRanges::new(addr, len)?.try_for_each(|piece| piece.map(|_| ())),
+        AddrKind::Paged => PhysRanges::new(addr, len)?.try_for_each(|range| range.map(|_| ())),
     }
 }
 

@@ -200,21 +200,21 @@ unsafe extern "C" fn handle(
     event: *mut bindings::iw_cm_event,
 ) -> c_int {
     // SAFETY: By this function's contract.
-    let (event, meeting) = unsafe { (&*event, &*(*id).context.cast::<ConnContext>()) };
+    let (event, conn) = unsafe { (&*event, &*(*id).context.cast::<ConnContext>()) };
     match event.event {
         bindings::iw_cm_event_type_IW_CM_EVENT_CONNECT_REQUEST => {
             // SAFETY: By this function's contract the event is a request, whose id is new.
-            return unsafe { accept_own_request(id, event, meeting) };
+            return unsafe { accept_own_request(id, event, conn) };
         }
         bindings::iw_cm_event_type_IW_CM_EVENT_CONNECT_REPLY => {
-            let outcome = to_result(event.status);
-            meeting.update(|met| match outcome {
-                Ok(()) => met.connected = true,
-                Err(error) => met.error = Some(error),
+            let result = to_result(event.status);
+            conn.update(|status| match result {
+                Ok(()) => status.connected = true,
+                Err(error) => status.error = Some(error),
             });
         }
         bindings::iw_cm_event_type_IW_CM_EVENT_ESTABLISHED => {
-            meeting.update(|met| met.accepted = true);
+            conn.update(|status| status.accepted = true);
         }
         // The connection has ended: the next request on the queue pair fails.
         _ => {}
@@ -250,12 +250,12 @@ unsafe fn accept_own_request(
     // SAFETY: By this function's contract the id is valid, and drivers copy the parameters.
     let accepted = to_result(unsafe { bindings::iw_cm_accept(id, &mut param) });
     if let Err(error) = accepted {
-        conn.update(|met| met.error = Some(error));
+        conn.update(|status| status.error = Some(error));
         return error.to_errno();
     }
     // INVARIANT: The handler returns 0, so that the id belongs to `conn`, which is also its
     // context; `LoopbackConn` drops the id before `conn`.
-    conn.update(|met| met.passive_id = NonNull::new(id).map(IwCmId));
+    conn.update(|status| status.passive_id = NonNull::new(id).map(IwCmId));
     0
 }
 
@@ -277,7 +277,7 @@ impl LoopbackConn {
         let mut nonce = Nonce::default();
         // SAFETY: The nonce is local, and has that many bytes.
         unsafe { kernel::bindings::get_random_bytes(nonce.as_mut_ptr().cast(), nonce.len()) };
-        let conn = KBox::pin_init(
+        let context = KBox::pin_init(
             pin_init!(ConnContext {
                 nonce,
                 passive_qp_num: passive.qp_num(),
@@ -289,15 +289,15 @@ impl LoopbackConn {
         let mut pair = Self {
             listener: None,
             active: None,
-            context: conn,
+            context,
         };
         let local = loopback_addr(device)?;
-        let there = pair.listen(device, local)?;
+        let peer = pair.listen(device, local)?;
         // SAFETY: `LoopbackConn` drops its ids before `context`.
         let id = pair
             .active
             .insert(unsafe { IwCmId::new(device, &pair.context) }?);
-        id.connect(local, there, active.qp_num(), &nonce)?;
+        id.connect(local, peer, active.qp_num(), &nonce)?;
         pair.context.wait_connected()?;
         // No further connection is expected.
         pair.listener = None;

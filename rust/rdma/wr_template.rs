@@ -72,7 +72,7 @@ impl SendTemplate {
     /// `ENOMEM`.
     pub(crate) fn new(qp: Arc<Qp>) -> Result<Self> {
         let (raw, post) = qp.post_send_op();
-        let sending = SendTemplateInner {
+        let inner = SendTemplateInner {
             raw,
             post,
             // `atomic` is the largest member.
@@ -83,11 +83,11 @@ impl SendTemplate {
             bad_wr: ptr::null(),
             _qp: qp,
         };
-        let mut sending = KBox::new(sending, GFP_KERNEL)?;
+        let mut inner = KBox::new(inner, GFP_KERNEL)?;
         // INVARIANT: The box keeps `sge` at one address.
-        sending.wr.send.sg_list = (&raw mut sending.sge).cast();
-        sending.wr.send.num_sge = 1;
-        Ok(Self(sending))
+        inner.wr.send.sg_list = (&raw mut inner.sge).cast();
+        inner.wr.send.num_sge = 1;
+        Ok(Self(inner))
     }
 
     /// Returns the length in bytes of the request that was posted last.
@@ -108,17 +108,17 @@ impl SendTemplate {
         op: WrOp,
         flags: SendFlags,
     ) -> Result {
-        let sending = &mut *self.0;
-        let opcode = sending.wr.set_op(op);
+        let inner = &mut *self.0;
+        let opcode = inner.wr.set_op(op);
         // SAFETY: All bytes are initialised, and each member begins with `send`.
-        let any = unsafe { &mut sending.wr.send };
-        any.__bindgen_anon_1.wr_id = wr_id;
-        any.opcode = opcode;
-        any.send_flags = u32::from(flags) as c_int;
-        sending.sge.set_range(addr, len);
+        let wr = unsafe { &mut inner.wr.send };
+        wr.__bindgen_anon_1.wr_id = wr_id;
+        wr.opcode = opcode;
+        wr.send_flags = u32::from(flags) as c_int;
+        inner.sge.set_range(addr, len);
         // SAFETY: By the invariant the queue pair exists, `post` is its device's operation and this
         // is a single request; the caller guarantees its memory.
-        post_result(unsafe { (sending.post)(sending.raw.as_ptr(), any, &mut sending.bad_wr) })
+        post_result(unsafe { (inner.post)(inner.raw.as_ptr(), wr, &mut inner.bad_wr) })
     }
 }
 
@@ -212,7 +212,7 @@ impl RecvTemplate {
     /// `ENOMEM`.
     pub(crate) fn new(qp: Arc<Qp>) -> Result<Self> {
         let (raw, post) = qp.post_recv_op();
-        let receiving = RecvTemplateInner {
+        let inner = RecvTemplateInner {
             raw,
             post,
             wr: pin_init::zeroed(),
@@ -220,11 +220,11 @@ impl RecvTemplate {
             bad_wr: ptr::null(),
             _qp: qp,
         };
-        let mut receiving = KBox::new(receiving, GFP_KERNEL)?;
+        let mut inner = KBox::new(inner, GFP_KERNEL)?;
         // INVARIANT: The box keeps `sge` at one address.
-        receiving.wr.sg_list = (&raw mut receiving.sge).cast();
-        receiving.wr.num_sge = 1;
-        Ok(Self(receiving))
+        inner.wr.sg_list = (&raw mut inner.sge).cast();
+        inner.wr.num_sge = 1;
+        Ok(Self(inner))
     }
 
     /// Posts a receive of `len` bytes at `addr`. Any context; errors as for [`Qp::post_recv`].
@@ -234,12 +234,10 @@ impl RecvTemplate {
     /// As for [`Qp::post_recv`].
     #[inline(always)]
     pub(crate) unsafe fn post(&mut self, wr_id: u64, (addr, len): (u64, u32)) -> Result {
-        let receiving = &mut *self.0;
-        receiving.wr.__bindgen_anon_1.wr_id = wr_id;
-        receiving.sge.set_range(addr, len);
+        let inner = &mut *self.0;
+        inner.wr.__bindgen_anon_1.wr_id = wr_id;
+        inner.sge.set_range(addr, len);
         // SAFETY: As in `SendTemplate::post`.
-        post_result(unsafe {
-            (receiving.post)(receiving.raw.as_ptr(), &receiving.wr, &mut receiving.bad_wr)
-        })
+        post_result(unsafe { (inner.post)(inner.raw.as_ptr(), &inner.wr, &mut inner.bad_wr) })
     }
 }
