@@ -295,7 +295,7 @@ impl CmIdRef {
     ///
     /// `EINVAL` before the id has a device or before the connection allows the transition, and the
     /// device's errors.
-    pub(crate) fn init_qp_attr(&self, state: QpState) -> Result<QpAttr> {
+    fn init_qp_attr(&self, state: QpState) -> Result<QpAttr> {
         if self.raw_device().is_null() {
             return Err(EINVAL);
         }

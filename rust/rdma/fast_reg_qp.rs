@@ -88,10 +88,19 @@ impl FastRegQp {
     pub(crate) fn new(pd: &Arc<Pd>) -> Result<Self> {
         let completion = Arc::pin_init(TimedCompletion::new(), GFP_KERNEL)?;
         let cq = Cq::new(pd.device().clone(), CQ_ENTRIES, 0, completion.clone())?;
-        let make = || Qp::new(pd.clone(), cq.clone(), cq.clone(), &QP_CAPS, NoQpEvents);
-        let qp = make()?;
+        let new_qp = || {
+            Qp::new(
+                pd.clone(),
+                cq.clone(),
+                cq.clone(),
+                None,
+                &QP_CAPS,
+                NoQpEvents,
+            )
+        };
+        let qp = new_qp()?;
         let pair = if pd.device().protocol() == Protocol::Iwarp {
-            let peer = make()?;
+            let peer = new_qp()?;
             Some((
                 iwarp_loopback::LoopbackConn::connect(pd.device(), &qp, &peer)?,
                 peer,

@@ -62,9 +62,6 @@ impl<T: QpEventHandler + ?Sized> QpEventHandler for Arc<T> {
 /// An asynchronous event of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum QpEvent {
-    /// A message arrived before the connection was established: call
-    /// [`notify_established`](super::cm::CmIdRef::notify_established).
-    CommEstablished,
     /// The queue pair entered the error state because of an error that no completion reports.
     Fatal,
     /// The queue pair is in the error state and takes no more receives from its shared receive
@@ -81,7 +78,6 @@ pub(crate) enum QpEvent {
 impl QpEvent {
     fn from_raw(event: bindings::ib_event_type) -> Self {
         match event {
-            bindings::ib_event_type_IB_EVENT_COMM_EST => Self::CommEstablished,
             bindings::ib_event_type_IB_EVENT_QP_FATAL => Self::Fatal,
             bindings::ib_event_type_IB_EVENT_QP_LAST_WQE_REACHED => Self::LastWqeReached,
             bindings::ib_event_type_IB_EVENT_QP_REQ_ERR
@@ -135,29 +131,15 @@ unsafe impl Send for Qp {}
 unsafe impl Sync for Qp {}
 
 impl Qp {
-    /// Creates a queue pair. Each send says whether its success is reported.
+    /// Creates a queue pair. Each send says whether its success is reported. With `srq`, the queue
+    /// pair takes its receives from there and has no receive queue of its own.
     ///
     /// # Errors
     ///
-    /// `EINVAL` when `pd` and the completion queues belong to different devices or the device
-    /// cannot grant `caps`, `ENOMEM`, and the driver's errors.
+    /// `EINVAL` when `pd` and a completion queue belong to different devices, `srq` belongs to
+    /// another protection domain, or the device cannot grant `caps`; `ENOMEM`, and the driver's
+    /// errors.
     pub(crate) fn new<E: QpEventHandler + 'static>(
-        pd: Arc<Pd>,
-        send_cq: Arc<Cq>,
-        recv_cq: Arc<Cq>,
-        caps: &QpCaps,
-        events: E,
-    ) -> Result<Self> {
-        Self::with_srq(pd, send_cq, recv_cq, None, caps, events)
-    }
-
-    /// Creates a queue pair that takes its receives from `srq`, if given, and then has no receive
-    /// queue of its own.
-    ///
-    /// # Errors
-    ///
-    /// Errors of [`Self::new`], and `EINVAL` when `srq` belongs to another protection domain.
-    pub(crate) fn with_srq<E: QpEventHandler + 'static>(
         pd: Arc<Pd>,
         send_cq: Arc<Cq>,
         recv_cq: Arc<Cq>,
@@ -270,7 +252,7 @@ impl Qp {
     /// # Errors
     ///
     /// `EINVAL` for a transition that the current state does not allow, and the driver's errors.
-    pub(crate) fn modify(&self, attr: &QpAttr) -> Result {
+    pub(super) fn modify(&self, attr: &QpAttr) -> Result {
         let mut raw = attr.raw;
         // SAFETY: By the invariant `raw` is valid. The attributes are a local copy.
         to_result(unsafe { bindings::ib_modify_qp(self.raw(), &mut raw, attr.mask) })
@@ -341,29 +323,16 @@ impl Qp {
         let err = unsafe { (self.post_recv)(self.raw(), wr.as_ptr(), &mut bad) };
         post_result(err)
     }
-}
 
-impl Qp {
     /// Posts an unsignalled RDMA write of zero length. Any context; errors as for
     /// [`Self::post_send`].
     pub(crate) fn post_empty_write(&self, wr_id: u64) -> Result {
-        let nowhere = RemoteAddr { addr: 0, rkey: 0 };
-        let wr = SendWr::write(wr_id, &[], nowhere, SendFlags::default());
+        let remote = RemoteAddr { addr: 0, rkey: 0 };
+        let wr = SendWr::write(wr_id, &[], remote, SendFlags::default());
         // SAFETY: The request has no memory.
         unsafe { self.post_send(&wr) }
     }
-}
 
-/// Converts an errno like [`to_result`], with a fast path for success.
-#[inline]
-pub(super) fn post_result(err: c_int) -> Result {
-    if err == 0 {
-        return Ok(());
-    }
-    to_result(err)
-}
-
-impl Qp {
     /// Stops the arrival of packets before the destruction of an rxe queue pair. May sleep.
     ///
     /// rxe adds a packet, which holds a reference, to a list of the queue pair, and then wakes the
@@ -395,6 +364,15 @@ impl Drop for Qp {
     }
 }
 
+/// Converts an errno like [`to_result`], with a fast path for success.
+#[inline]
+pub(super) fn post_result(err: c_int) -> Result {
+    if err == 0 {
+        return Ok(());
+    }
+    to_result(err)
+}
+
 /// # Safety
 ///
 /// Called by the driver of a queue pair whose context is a valid `E`.
@@ -411,7 +389,7 @@ unsafe extern "C" fn event<E: QpEventHandler>(
 
 /// A state that the owner of a queue pair can move it to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum QpState {
+pub(super) enum QpState {
     /// Initial state: no request can be posted, and no packet is accepted.
     Reset,
     /// Receives can be posted.
@@ -425,7 +403,7 @@ pub(crate) enum QpState {
 }
 
 impl QpState {
-    pub(super) fn as_raw(self) -> bindings::ib_qp_state {
+    fn as_raw(self) -> bindings::ib_qp_state {
         match self {
             Self::Reset => bindings::ib_qp_state_IB_QPS_RESET,
             Self::Init => bindings::ib_qp_state_IB_QPS_INIT,
@@ -437,14 +415,14 @@ impl QpState {
 }
 
 /// Attributes of a transition of a queue pair, and the mask of the valid ones.
-pub(crate) struct QpAttr {
+pub(super) struct QpAttr {
     pub(super) raw: bindings::ib_qp_attr,
     pub(super) mask: c_int,
 }
 
 impl QpAttr {
     /// Returns a transition to `state` without other attributes.
-    pub(crate) fn new(state: QpState) -> Self {
+    pub(super) fn new(state: QpState) -> Self {
         Self {
             raw: bindings::ib_qp_attr {
                 qp_state: state.as_raw(),
@@ -459,14 +437,14 @@ impl QpAttr {
     }
 
     /// Sets the remote accesses that the peer may perform.
-    pub(crate) fn set_access(&mut self, access: Access) {
+    pub(super) fn set_access(&mut self, access: Access) {
         self.raw.qp_access_flags = u32::from(access) as c_int;
         self.mask |= bindings::ib_qp_attr_mask_IB_QP_ACCESS_FLAGS as c_int;
     }
 
     /// Sets the limit of outstanding RDMA reads and atomics of this side, if the transition has the
     /// attribute.
-    pub(crate) fn limit_rd_atomic(&mut self, most: u8) {
+    pub(super) fn limit_rd_atomic(&mut self, most: u8) {
         if self.has(bindings::ib_qp_attr_mask_IB_QP_MAX_QP_RD_ATOMIC) {
             self.raw.max_rd_atomic = most;
         }
@@ -474,7 +452,7 @@ impl QpAttr {
 
     /// Sets the limit of the peer's RDMA reads and atomics that are answered concurrently, if the
     /// transition has the attribute.
-    pub(crate) fn limit_dest_rd_atomic(&mut self, most: u8) {
+    pub(super) fn limit_dest_rd_atomic(&mut self, most: u8) {
         if self.has(bindings::ib_qp_attr_mask_IB_QP_MAX_DEST_RD_ATOMIC) {
             self.raw.max_dest_rd_atomic = most;
         }

@@ -322,7 +322,7 @@ impl Endpoint {
                 rq: self.rq.clone(),
                 violations: self.violations.clone(),
             };
-            Qp::with_srq(pd.clone(), cqs.0, cqs.1, srq.clone(), caps, heard)
+            Qp::new(pd.clone(), cqs.0, cqs.1, srq.clone(), caps, heard)
         };
         let qp = match make(&caps) {
             // Not every device takes that much inline, and devices do not report their limit
