@@ -9,9 +9,6 @@
 //! Unless a function says otherwise, it may sleep and runs in process context. Posting, polling and
 //! arming may be called in any context, take no lock of this module and allocate nothing.
 
-// The wrappers follow the verbs; no provider needs all of them.
-#![allow(dead_code)]
-
 pub(crate) mod cm;
 mod completion;
 pub(crate) mod cq;

@@ -174,17 +174,6 @@ bool rust_helper_kofi_has_address(struct net *net, const struct sockaddr *addr)
 	return false;
 }
 
-/* The name has room for IFNAMSIZ bytes, and is left alone when no interface belongs to the port. */
-void rust_helper_kofi_port_netdev_name(struct ib_device *device, u32 port, char *name)
-{
-	struct net_device *netdev = ib_device_get_netdev(device, port);
-
-	if (netdev) {
-		strscpy(name, netdev->name, IFNAMSIZ);
-		dev_put(netdev);
-	}
-}
-
 /* The first IPv4 address of the interface that belongs to the port; 0 when there is none. */
 __be32 rust_helper_kofi_port_ipv4(struct ib_device *device, u32 port)
 {

@@ -9,7 +9,6 @@
 mod event;
 mod handler;
 
-#[allow(unused_imports)]
 pub(crate) use event::{
     CmEvent,
     CmFailure,
@@ -204,17 +203,6 @@ impl CmIdRef {
         to_result(unsafe { bindings::rdma_restrict_node_type(self.raw(), device.node_type()) })
     }
 
-    /// Allows other ids to bind to the same address while none of them listens. Must precede
-    /// binding.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` after binding.
-    pub(crate) fn set_reuse_addr(&self, reuse: bool) -> Result {
-        // SAFETY: `self` is a valid id.
-        to_result(unsafe { bindings::rdma_set_reuseaddr(self.raw(), reuse.into()) })
-    }
-
     /// Binds the id to a local address; port 0 selects any free port.
     ///
     /// # Errors
@@ -278,17 +266,6 @@ impl CmIdRef {
         to_result(unsafe { bindings::rdma_set_min_rnr_timer(self.raw(), timer) })
     }
 
-    /// Sets the acknowledgement timeout to 4.096 us * 2^`timeout`. Must precede connecting or
-    /// accepting.
-    ///
-    /// # Errors
-    ///
-    /// An id of this module causes no error.
-    pub(crate) fn set_ack_timeout(&self, timeout: u8) -> Result {
-        // SAFETY: `self` is a valid id.
-        to_result(unsafe { bindings::rdma_set_ack_timeout(self.raw(), timeout) })
-    }
-
     /// Returns the attributes for the queue pair's transition to `state`.
     ///
     /// # Errors
@@ -350,18 +327,6 @@ impl CmIdRef {
     pub(crate) fn disconnect(&self) -> Result {
         // SAFETY: `self` is a valid id.
         to_result(unsafe { bindings::rdma_disconnect(self.raw()) })
-    }
-
-    /// Reports to rdma_cm that the queue pair received a message, which proves that the peer has
-    /// established the connection.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` when there is no connection.
-    pub(crate) fn notify_established(&self) -> Result {
-        let event = bindings::ib_event_type_IB_EVENT_COMM_EST;
-        // SAFETY: `self` is a valid id.
-        to_result(unsafe { bindings::rdma_notify(self.raw(), event) })
     }
 
     fn raw_device(&self) -> *mut bindings::ib_device {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completions of the kernel with a timeout, for bounded waits for the hardware.
+//! Completions of the kernel with a timeout, which [`kernel::sync::Completion`] does not have.
 
 use super::cq::CqHandler;
 use kernel::{
@@ -9,7 +9,7 @@ use kernel::{
     types::Opaque, //
 };
 
-/// A kernel `struct completion`, which one task waits for and any context completes.
+/// A kernel `struct completion` that one task waits for.
 #[pin_data]
 pub(super) struct TimedCompletion {
     #[pin]

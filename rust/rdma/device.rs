@@ -6,20 +6,17 @@
 //! the removal by the RDMA core until the last one is dropped. `Device::users` guards the count of
 //! references, `Device::notifiers` the registered notifiers.
 
-#[allow(unused_imports)]
 pub(crate) use super::ib_client::{
-    find_device,
     list,
     Registration, //
 };
 
 use super::{
+    completion::TimedCompletion,
     device_attr::{
         CStrBuf,
         DeviceAttr,
-        PortAttr,
-        Protocol,
-        IFNAME_SIZE, //
+        Protocol, //
     },
     net::Net, //
 };
@@ -47,12 +44,11 @@ use kernel::{
         SpinLock, //
     },
     task::Task,
-    time::msecs_to_jiffies,
-    types::Opaque, //
+    time::msecs_to_jiffies, //
 };
 
 /// Size in bytes of a device's name, including the NUL.
-pub(crate) const NAME_SIZE: usize = bindings::IB_DEVICE_NAME_MAX as usize;
+const NAME_SIZE: usize = bindings::IB_DEVICE_NAME_MAX as usize;
 
 /// Delay before the first report about the removal of a device that is still in use.
 const REPORT_DELAY_MS: u32 = 20_000;
@@ -80,19 +76,18 @@ pub(crate) struct Device {
     raw: NonNull<bindings::ib_device>,
     index: u32,
     node_type: u8,
-    node_guid: u64,
     virt_dma: bool,
-    is_siw: bool,
-    is_rxe: bool,
-    ports: (u32, u32),
+    driver_id: bindings::rdma_driver_id,
+    first_port: u32,
     protocol: Protocol,
     attributes: DeviceAttr,
     #[pin]
     name: SpinLockIrq<CStrBuf<NAME_SIZE>>,
     #[pin]
     users: SpinLock<DeviceUsers>,
+    /// Completed when the last reference is dropped after `users.gone` was set.
     #[pin]
-    idle: Opaque<kernel::bindings::completion>,
+    idle: TimedCompletion,
     #[pin]
     notifiers: Mutex<RemovalNotifiers>,
     #[pin]
@@ -120,12 +115,10 @@ impl Device {
         let raw = NonNull::new(raw).ok_or(EINVAL)?;
         let ptr = raw.as_ptr();
         // SAFETY: These fields of a registered device do not change.
-        let (index, node_type, guid) =
-            unsafe { ((*ptr).index, (*ptr).node_type, (*ptr).node_guid) };
+        let (index, node_type, driver_id) =
+            unsafe { ((*ptr).index, (*ptr).node_type, (*ptr).ops.driver_id) };
         // SAFETY: `ptr` is a registered device.
-        let first = unsafe { bindings::rdma_start_port(ptr) };
-        // SAFETY: As above.
-        let last = unsafe { bindings::rdma_end_port(ptr) };
+        let port = unsafe { bindings::rdma_start_port(ptr) };
 
         Arc::pin_init(
             // INVARIANT: `raw` is registered, `count` is 0, and `gone` is not set.
@@ -133,27 +126,18 @@ impl Device {
                 raw,
                 index,
                 node_type,
-                node_guid: u64::from_be(guid),
                 // SAFETY: `ptr` is a registered device.
                 virt_dma: unsafe { bindings::ib_uses_virt_dma(ptr) },
-                // SAFETY: As above; the driver's operations are set before the registration.
-                is_siw: unsafe { (*ptr).ops.driver_id }
-                    == bindings::rdma_driver_id_RDMA_DRIVER_SIW,
-                // SAFETY: As above.
-                is_rxe: unsafe { (*ptr).ops.driver_id }
-                    == bindings::rdma_driver_id_RDMA_DRIVER_RXE,
-                ports: (first, last),
-                // SAFETY: As above, and `first` is one of its ports.
-                protocol: unsafe { Protocol::of_port(ptr, first) },
+                driver_id,
+                first_port: port,
+                // SAFETY: As above, and `port` is one of its ports.
+                protocol: unsafe { Protocol::of_port(ptr, port) },
                 // SAFETY: As above.
                 attributes: unsafe { DeviceAttr::query(ptr) },
                 // SAFETY: As above.
                 name <- new_spinlock_irq!(unsafe { read_name(ptr) }),
                 users <- new_spinlock!(DeviceUsers { count: 0, gone: false }),
-                idle <- Opaque::ffi_init(|slot| {
-                    // SAFETY: `slot` is memory for a completion, and pinned.
-                    unsafe { kernel::bindings::init_completion(slot) }
-                }),
+                idle <- TimedCompletion::new(),
                 notifiers <- new_mutex!(RemovalNotifiers::default()),
                 call_done <- new_condvar!(),
             }),
@@ -188,12 +172,12 @@ impl Device {
 
     /// Returns whether the driver is siw.
     pub(crate) fn is_siw(&self) -> bool {
-        self.is_siw
+        self.driver_id == bindings::rdma_driver_id_RDMA_DRIVER_SIW
     }
 
     /// Returns whether the driver is rxe.
     pub(crate) fn is_rxe(&self) -> bool {
-        self.is_rxe
+        self.driver_id == bindings::rdma_driver_id_RDMA_DRIVER_RXE
     }
 
     /// Returns the node type, `RDMA_NODE_*`, by which rdma_cm distinguishes iWARP from other
@@ -202,19 +186,14 @@ impl Device {
         self.node_type
     }
 
-    /// Returns the globally unique identifier of the adapter, in host byte order.
-    pub(crate) fn node_guid(&self) -> u64 {
-        self.node_guid
-    }
-
     /// Returns whether the driver uses kernel addresses in place of DMA addresses.
     pub(crate) fn uses_virt_dma(&self) -> bool {
         self.virt_dma
     }
 
-    /// Returns the port numbers of the device.
-    pub(crate) fn ports(&self) -> core::ops::RangeInclusive<u32> {
-        self.ports.0..=self.ports.1
+    /// Returns the number of the device's first port.
+    pub(super) fn first_port(&self) -> u32 {
+        self.first_port
     }
 
     /// Takes a reference, which delays the removal of the device until it is dropped.
@@ -238,14 +217,14 @@ impl Device {
         self.users.lock().gone
     }
 
-    /// Registers `watcher` for the removal of the device, until the result is dropped.
+    /// Registers `notifier` for the removal of the device, until the result is dropped.
     ///
     /// # Errors
     ///
     /// `ENODEV` when the device is being removed, `ENOMEM`.
     pub(crate) fn register_notifier(
         self: &Arc<Self>,
-        watcher: Arc<dyn RemovalNotifier>,
+        notifier: Arc<dyn RemovalNotifier>,
     ) -> Result<NotifierRegistration> {
         let mut notifiers = self.notifiers.lock();
         // `run_down` sets `gone` before it first takes this lock, so a notifier that is added here
@@ -254,7 +233,7 @@ impl Device {
             return Err(ENODEV);
         }
         let id = notifiers.next_id;
-        notifiers.pending.push((id, watcher), GFP_KERNEL)?;
+        notifiers.pending.push((id, notifier), GFP_KERNEL)?;
         notifiers.next_id += 1;
         drop(notifiers);
         Ok(NotifierRegistration {
@@ -284,12 +263,7 @@ impl Device {
             return;
         }
         let mut wait = REPORT_DELAY_MS;
-        // SAFETY: `idle` was initialised with the device. The drop of the last `DeviceRef`
-        // completes it.
-        while unsafe {
-            kernel::bindings::wait_for_completion_timeout(self.idle.get(), msecs_to_jiffies(wait))
-        } == 0
-        {
+        while self.idle.wait_timeout(msecs_to_jiffies(wait)) == 0 {
             wait = REPORT_INTERVAL_MS;
             let name = self.name();
             if !R::log_owners(name.as_c_str()) {
@@ -304,14 +278,14 @@ impl Device {
     fn call_notifiers(&self) {
         loop {
             let mut notifiers = self.notifiers.lock();
-            let Some((id, watcher)) = notifiers.pending.pop() else {
+            let Some((id, notifier)) = notifiers.pending.pop() else {
                 return;
             };
             notifiers.running = Some((id, Task::current_raw() as usize));
             drop(notifiers);
 
-            watcher.notify_removal();
-            drop(watcher);
+            notifier.notify_removal();
+            drop(notifier);
 
             self.notifiers.lock().running = None;
             self.call_done.notify_all();
@@ -346,20 +320,20 @@ impl DeviceRef {
         &self.0
     }
 
-    /// Queries the attributes of a port. May sleep.
+    /// Queries the limit of the bytes of a message on the first port. May sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a port that the device does not have, otherwise the driver's errors.
-    pub(crate) fn port(&self, port: u32) -> Result<PortAttr> {
+    /// The driver's errors.
+    pub(crate) fn max_msg_size(&self) -> Result<u32> {
         let mut attr: bindings::ib_port_attr = pin_init::zeroed();
         // SAFETY: By the invariant the device is registered; `attr` is only written.
-        to_result(unsafe { bindings::ib_query_port(self.raw(), port, &mut attr) })?;
-        Ok(PortAttr::new(&attr))
+        to_result(unsafe { bindings::ib_query_port(self.raw(), self.first_port(), &mut attr) })?;
+        Ok(attr.max_msg_sz)
     }
 
     /// Returns whether the device may be used in the network namespace. Any context.
-    pub(crate) fn is_accessible_in(&self, net: &Net) -> bool {
+    fn is_accessible_in(&self, net: &Net) -> bool {
         // SAFETY: By the invariant the device is registered; `net` holds the namespace.
         unsafe { bindings::rdma_dev_access_netns(self.raw(), net.as_ptr()) }
     }
@@ -370,28 +344,12 @@ impl DeviceRef {
     /// `siw_create_listen()`), not in that of the rdma_cm id, and rdma_cm calls it from a kernel
     /// thread.
     pub(crate) fn can_connect_in(&self, net: &Net) -> bool {
-        self.is_accessible_in(net) && (!self.is_socket_based() || net.is_init())
+        self.is_accessible_in(net) && (!self.is_siw() || net.is_init())
     }
 
     /// Returns whether the current task can listen in the namespace; with siw, only in its own.
     pub(crate) fn can_listen_in(&self, net: &Net) -> bool {
-        self.can_connect_in(net) && (!self.is_socket_based() || net.is_current())
-    }
-
-    fn is_socket_based(&self) -> bool {
-        // SAFETY: By the invariant the device is registered, and the driver of a registered device
-        // does not change.
-        let driver = unsafe { (*self.raw()).ops.driver_id };
-        driver == bindings::rdma_driver_id_RDMA_DRIVER_SIW
-    }
-
-    /// Returns the name of the network interface of a port; empty if there is none. May sleep.
-    pub(crate) fn netdev_name(&self, port: u32) -> CStrBuf<IFNAME_SIZE> {
-        let mut name = [0; IFNAME_SIZE];
-        // SAFETY: By the invariant the device is registered; `name` has the size of any interface
-        // name.
-        unsafe { bindings::kofi_port_netdev_name(self.raw(), port, name.as_mut_ptr()) };
-        CStrBuf::new(&name)
+        self.can_connect_in(net) && (!self.is_siw() || net.is_current())
     }
 }
 
@@ -417,9 +375,7 @@ impl Drop for DeviceRef {
         let mut users = self.0.users.lock();
         users.count -= 1;
         if users.gone && users.count == 0 {
-            // SAFETY: `idle` was initialised with the device, which the `Arc` keeps alive even if
-            // the waiter continues at once.
-            unsafe { kernel::bindings::complete_all(self.0.idle.get()) };
+            self.0.idle.complete();
         }
     }
 }
@@ -454,8 +410,8 @@ impl Drop for NotifierRegistration {
     fn drop(&mut self) {
         let mut notifiers = self.device.notifiers.lock();
         let index = notifiers.pending.iter().position(|(id, _)| *id == self.id);
-        if let Some(place) = index {
-            let notifier = notifiers.pending.remove(place);
+        if let Some(index) = index {
+            let notifier = notifiers.pending.remove(index);
             drop(notifiers);
             // The lock is not held here, because this may be the last reference on the notifier.
             drop(notifier);

@@ -1,30 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Attributes of a device and its ports, copied from the kernel's structures.
+//! Attributes of a device, copied from the kernel's structures.
 
 use crate::{
     bindings,
     compat::limit, //
 };
-use core::{
-    ffi::CStr,
-    ptr, //
-};
+use core::ffi::CStr;
 use kernel::{
     ffi::c_char,
     fmt,
     prelude::*, //
 };
 
-/// Size in bytes of the name of a network interface.
-pub(crate) const IFNAME_SIZE: usize = kernel::bindings::IFNAMSIZ as usize;
-/// Size in bytes of the version of a device's firmware.
-pub(crate) const FW_VERSION_SIZE: usize = bindings::IB_FW_VERSION_NAME_MAX as usize;
-
-/// Unit of the kernel's port speeds: 100 Mbit/s.
-const SPEED_UNIT: u64 = 100_000_000;
-
-/// Limits and identity of a device.
+/// Limits of a device.
 ///
 /// The fields have the names and meanings of `struct ib_device_attr`.
 #[derive(Clone, Copy)]
@@ -33,9 +22,7 @@ pub(crate) struct DeviceAttr {
     pub(crate) max_qp_wr: u32,
     pub(crate) max_cq: u32,
     pub(crate) max_cqe: u32,
-    pub(crate) max_pd: u32,
     pub(crate) max_mr: u32,
-    pub(crate) max_mr_size: u64,
     pub(crate) max_send_sge: u32,
     pub(crate) max_recv_sge: u32,
     pub(crate) max_sge_rd: u32,
@@ -49,16 +36,7 @@ pub(crate) struct DeviceAttr {
     /// Limit of outstanding RDMA reads and atomics of one QP.
     pub(crate) max_qp_init_rd_atom: u32,
     pub(crate) atomic_cap: AtomicCap,
-    /// Bits `IB_DEVICE_*`.
-    pub(crate) device_cap_flags: u64,
-    /// Bits `IBK_*`.
-    pub(crate) kernel_cap_flags: u64,
-    pub(crate) vendor_id: u32,
-    pub(crate) vendor_part_id: u32,
-    pub(crate) hw_ver: u32,
-    pub(crate) fw_ver: CStrBuf<FW_VERSION_SIZE>,
     pub(crate) num_comp_vectors: u32,
-    pub(crate) phys_port_cnt: u32,
 }
 
 impl DeviceAttr {
@@ -66,20 +44,14 @@ impl DeviceAttr {
     ///
     /// `raw` is a registered device.
     pub(super) unsafe fn query(raw: *mut bindings::ib_device) -> Self {
-        let mut fw_ver = [0; FW_VERSION_SIZE];
-        // SAFETY: `raw` is registered, and the buffer has the size that drivers expect.
-        unsafe { bindings::ib_get_device_fw_str(raw, fw_ver.as_mut_ptr()) };
         // SAFETY: `raw` is valid, and the fields read here do not change after registration.
-        let (attr, vectors, ports) =
-            unsafe { (&(*raw).attrs, (*raw).num_comp_vectors, (*raw).phys_port_cnt) };
+        let (attr, vectors) = unsafe { (&(*raw).attrs, (*raw).num_comp_vectors) };
         Self {
             max_qp: limit(attr.max_qp),
             max_qp_wr: limit(attr.max_qp_wr),
             max_cq: limit(attr.max_cq),
             max_cqe: limit(attr.max_cqe),
-            max_pd: limit(attr.max_pd),
             max_mr: limit(attr.max_mr),
-            max_mr_size: attr.max_mr_size,
             max_send_sge: limit(attr.max_send_sge),
             max_recv_sge: limit(attr.max_recv_sge),
             max_sge_rd: limit(attr.max_sge_rd),
@@ -95,14 +67,7 @@ impl DeviceAttr {
                 bindings::ib_atomic_cap_IB_ATOMIC_GLOB => AtomicCap::Global,
                 _ => AtomicCap::None,
             },
-            device_cap_flags: attr.device_cap_flags,
-            kernel_cap_flags: attr.kernel_cap_flags,
-            vendor_id: attr.vendor_id,
-            vendor_part_id: attr.vendor_part_id,
-            hw_ver: attr.hw_ver,
-            fw_ver: CStrBuf::new(&fw_ver),
             num_comp_vectors: u32::try_from(vectors).unwrap_or(1).max(1),
-            phys_port_cnt: ports,
         }
     }
 }
@@ -152,45 +117,6 @@ impl Protocol {
     }
 }
 
-/// Snapshot of the attributes of a port.
-#[derive(Clone, Copy)]
-pub(crate) struct PortAttr {
-    /// Set when messages can pass: the port state is active.
-    pub(crate) active: bool,
-    /// Path MTU in use, in bytes.
-    pub(crate) active_mtu: u32,
-    /// Largest path MTU, in bytes.
-    pub(crate) max_mtu: u32,
-    /// Largest message, in bytes.
-    pub(crate) max_msg_size: u32,
-    /// Speed in bits per second; 0 where the driver does not report it.
-    pub(crate) speed: u64,
-}
-
-impl PortAttr {
-    pub(super) fn new(attr: &bindings::ib_port_attr) -> Self {
-        let mut speed: bindings::ib_port_speed_info = pin_init::zeroed();
-        // SAFETY: `attr` is only read, although the prototype takes it as mutable, and `speed` is
-        // only written.
-        unsafe { bindings::ib_port_attr_to_speed_info(ptr::from_ref(attr).cast_mut(), &mut speed) };
-        Self {
-            active: attr.state == bindings::ib_port_state_IB_PORT_ACTIVE,
-            active_mtu: mtu_bytes(attr.active_mtu),
-            max_mtu: mtu_bytes(attr.max_mtu),
-            max_msg_size: attr.max_msg_sz,
-            speed: u64::try_from(speed.rate).unwrap_or(0) * SPEED_UNIT,
-        }
-    }
-}
-
-/// Converts an `enum ib_mtu` to bytes: 1 is 256, and each step doubles it.
-fn mtu_bytes(mtu: bindings::ib_mtu) -> u32 {
-    match mtu {
-        1..=5 => 128 << mtu,
-        _ => 0,
-    }
-}
-
 /// A copy of a short string of the kernel, such as a name or a version.
 ///
 /// # Invariants
@@ -224,7 +150,7 @@ impl<const N: usize> CStrBuf<N> {
     }
 
     /// Returns the string, or an empty one if it is not UTF-8.
-    pub(crate) fn as_str(&self) -> &str {
+    fn as_str(&self) -> &str {
         core::str::from_utf8(self.as_bytes()).unwrap_or("")
     }
 }
@@ -247,14 +173,5 @@ mod tests {
         assert_eq!(full.as_bytes(), b"aaa");
         assert_eq!(full.as_c_str().to_bytes_with_nul().len(), 4);
         assert_eq!(CStrBuf::new(&[0xff, 0]).as_str(), "");
-    }
-
-    #[test]
-    fn mtu_in_bytes() {
-        assert_eq!(mtu_bytes(1), 256);
-        assert_eq!(mtu_bytes(3), 1024);
-        assert_eq!(mtu_bytes(5), 4096);
-        assert_eq!(mtu_bytes(0), 0);
-        assert_eq!(mtu_bytes(6), 0);
     }
 }

@@ -69,7 +69,7 @@ impl DmaMapper {
     }
 
     /// Returns the number of mappings that are not undone yet.
-    pub(crate) fn active_mappings(&self) -> i64 {
+    fn active_mappings(&self) -> i64 {
         self.active.load(Relaxed)
     }
 
@@ -202,7 +202,7 @@ impl DmaMapping {
 
 /// Kind of a range of kernel addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum AddrKind {
+enum AddrKind {
     /// The linear map: the pages are contiguous in physical memory.
     Linear,
     /// The vmalloc or the modules' area: the pages may be scattered in physical memory.
@@ -222,7 +222,7 @@ pub(crate) const VALID_ADDRS: Range<usize> = PAGE_SIZE..usize::MAX - 2 * PAGE_SI
 /// `EINVAL` for zero bytes, a range that wraps around, the stack of the current task, and addresses
 /// outside of the linear map and of the vmalloc and modules' areas.
 #[inline(always)]
-pub(crate) fn classify(addr: usize, len: usize) -> Result<AddrKind> {
+fn classify(addr: usize, len: usize) -> Result<AddrKind> {
     let last = last_addr(addr, len)?;
     let (first, last) = (addr as *const c_void, last as *const c_void);
     // SAFETY: The function does not access the addresses, and may be called in any context.
@@ -312,11 +312,6 @@ impl PhysRanges {
             addr,
             remaining: len,
         })
-    }
-
-    /// Returns the kind of the addresses.
-    pub(crate) fn kind(&self) -> AddrKind {
-        self.kind
     }
 
     /// Returns the page at `addr`, which lies in the range.

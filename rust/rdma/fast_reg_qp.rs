@@ -165,7 +165,7 @@ fn signaled() -> SendFlags {
 /// access.
 fn connect_to_self(qp: &Qp) -> Result {
     let device = qp.pd().device();
-    let port = *device.ports().start();
+    let port = device.first_port();
     qp.init(port, Access::default())?;
 
     let mut attr = QpAttr::new(QpState::Rtr);

@@ -137,7 +137,7 @@ pub(crate) fn list() -> Result<KVec<Arc<Device>>> {
 }
 
 /// Returns the device of the core's pointer; `None` when it is NULL, unknown or being removed.
-pub(crate) fn find_device(raw: *const bindings::ib_device) -> Option<Arc<Device>> {
+pub(super) fn find_device(raw: *const bindings::ib_device) -> Option<Arc<Device>> {
     with_devices(|devices| devices.iter().find(|device| device.wraps(raw)).cloned())
 }
 

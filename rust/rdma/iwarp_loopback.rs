@@ -337,7 +337,7 @@ impl Drop for LoopbackConn {
 /// Returns an address by which the device reaches itself: the loopback address for a device that
 /// uses the kernel's TCP, otherwise an address of the port, as hardware requires.
 fn loopback_addr(device: &DeviceRef) -> Result<SockAddr> {
-    let port = *device.ports().start();
+    let port = device.first_port();
     // SAFETY: The device is registered as long as it is used.
     let ip = if unsafe { bindings::kofi_uses_kernel_tcp(device.raw()) } {
         Ipv4Addr::LOCALHOST

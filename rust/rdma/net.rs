@@ -36,12 +36,6 @@ unsafe impl Send for Net {}
 unsafe impl Sync for Net {}
 
 impl Net {
-    /// Returns the initial namespace, `init_net`.
-    pub(crate) fn init() -> Self {
-        // SAFETY: `init_net` is static.
-        unsafe { Self::from_raw(&raw mut kernel::bindings::init_net) }
-    }
-
     /// Takes a reference on a borrowed namespace.
     pub(crate) fn new(net: &kernel::bindings::net) -> Self {
         // SAFETY: The lender of `net` holds a reference; only the count, which is atomic, changes.
@@ -62,7 +56,7 @@ impl Net {
     }
 
     /// Returns whether this is the initial namespace.
-    pub(crate) fn is_init(&self) -> bool {
+    pub(super) fn is_init(&self) -> bool {
         ptr::eq(self.as_ptr(), &raw const kernel::bindings::init_net)
     }
 
@@ -108,11 +102,11 @@ impl Drop for Net {
 }
 
 /// Size in bytes of a `struct sockaddr_in`.
-pub(crate) const SOCKADDR_IN_LEN: usize = 16;
+const SOCKADDR_IN_LEN: usize = 16;
 /// Size in bytes of a `struct sockaddr_in6`.
-pub(crate) const SOCKADDR_IN6_LEN: usize = 28;
+const SOCKADDR_IN6_LEN: usize = 28;
 /// Size in bytes of a `struct sockaddr_storage`, the largest socket address.
-pub(crate) const SOCKADDR_STORAGE_LEN: usize = 128;
+const SOCKADDR_STORAGE_LEN: usize = 128;
 
 const AF_INET: u16 = kernel::bindings::AF_INET as u16;
 const AF_INET6: u16 = kernel::bindings::AF_INET6 as u16;
@@ -164,7 +158,7 @@ impl SockAddr {
     ///
     /// `storage` is readable for [`SOCKADDR_STORAGE_LEN`] bytes, which do not change during the
     /// call.
-    pub(crate) unsafe fn from_storage(
+    pub(super) unsafe fn from_storage(
         storage: *const kernel::bindings::__kernel_sockaddr_storage,
     ) -> Result<Self> {
         // SAFETY: By this function's contract.
@@ -213,7 +207,7 @@ impl SockAddr {
     }
 
     /// Returns the address with `scope` if it is link-local and has no scope, otherwise unchanged.
-    pub(crate) fn with_scope(mut self, scope: u32) -> Self {
+    pub(super) fn with_scope(mut self, scope: u32) -> Self {
         if let SocketAddr::V6(v6) = &mut self.0 {
             if v6.ip().is_unicast_link_local() && v6.scope_id() == 0 {
                 v6.set_scope_id(scope);

@@ -267,7 +267,7 @@ impl<'a> SendWr<'a> {
 
     /// Creates a registration of `mr` with the given access.
     #[inline]
-    pub(crate) fn reg_mr(wr_id: u64, mr: &'a FastMr, access: Access, flags: SendFlags) -> Self {
+    pub(super) fn reg_mr(wr_id: u64, mr: &'a FastMr, access: Access, flags: SendFlags) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_REG_MR;
         // INVARIANT: `reg` is the member of the opcode.
         Self::wrap(RawSendWr {
@@ -282,7 +282,7 @@ impl<'a> SendWr<'a> {
 
     /// Creates a local invalidation of a remote key.
     #[inline]
-    pub(crate) fn local_inv(wr_id: u64, rkey: u32, flags: SendFlags) -> Self {
+    pub(super) fn local_inv(wr_id: u64, rkey: u32, flags: SendFlags) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_LOCAL_INV;
         let mut send = send_wr_base(wr_id, &[], opcode, flags);
         send.ex.invalidate_rkey = rkey;

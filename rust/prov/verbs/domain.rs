@@ -132,7 +132,7 @@ impl Domain {
         if !used.can_connect_in(fabric.net()) {
             return Err(Errno::ENODEV);
         }
-        let max_message = used.port(*used.ports().start())?.max_msg_size as usize;
+        let max_msg_size = used.max_msg_size()? as usize;
         let pd = Pd::new(used)?;
         let fast_reg = FastReg::new(pd.clone())?;
         let endpoints = Arc::pin_init(
@@ -155,7 +155,7 @@ impl Domain {
                 addressing: Addressing::from_mr_mode(
                     info.domain().map_or(0, |domain| domain.mr_mode),
                 ),
-                max_msg_size: max_message,
+                max_msg_size,
                 serial,
             },
             GFP_KERNEL,

@@ -181,7 +181,7 @@ pub(super) fn device_info(device: &Arc<Device>, hints: &Hints) -> Result<KBox<In
         .ok_or(Errno::ENODEV)?;
     let used = device.try_get()?;
     let attributes = used.attributes();
-    let port = used.port(*used.ports().start())?;
+    let max_msg_size = used.max_msg_size()? as usize;
     let sges = attributes
         .max_send_sge
         .min(attributes.max_recv_sge)
@@ -238,9 +238,9 @@ pub(super) fn device_info(device: &Arc<Device>, hints: &Hints) -> Result<KBox<In
         type_: abi::FI_EP_MSG,
         protocol: *protocol,
         protocol_version: 1,
-        max_msg_size: port.max_msg_size as usize,
-        max_order_raw_size: port.max_msg_size as usize,
-        max_order_waw_size: port.max_msg_size as usize,
+        max_msg_size,
+        max_order_raw_size: max_msg_size,
+        max_order_waw_size: max_msg_size,
         tx_ctx_cnt: 1,
         rx_ctx_cnt: if is_shared { abi::FI_SHARED_CONTEXT } else { 1 },
         ..pin_init::zeroed()

@@ -128,7 +128,7 @@ pub(crate) enum CmEvent<'a> {
     /// The connection has left the timewait state, and its queue pair number may be used again.
     TimewaitExit,
     /// Another `enum rdma_cm_event_type`.
-    Other(u32),
+    Other,
 }
 
 impl<'a> CmEvent<'a> {
@@ -166,7 +166,7 @@ impl<'a> CmEvent<'a> {
             bindings::rdma_cm_event_type_RDMA_CM_EVENT_DEVICE_REMOVAL => Self::DeviceRemoval,
             bindings::rdma_cm_event_type_RDMA_CM_EVENT_ADDR_CHANGE => Self::AddrChange,
             bindings::rdma_cm_event_type_RDMA_CM_EVENT_TIMEWAIT_EXIT => Self::TimewaitExit,
-            other => Self::Other(other),
+            _ => Self::Other,
         }
     }
 }

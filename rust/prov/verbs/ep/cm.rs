@@ -530,7 +530,7 @@ impl CmHandler for Endpoint {
             CmEvent::ConnectRequest { .. }
             | CmEvent::AddrChange
             | CmEvent::TimewaitExit
-            | CmEvent::Other(_) => Ok(()),
+            | CmEvent::Other => Ok(()),
         };
         if let Err(errno) = step {
             self.report_connect_failure(map_unreachable(errno), errno.to_int(), &[]);
