@@ -121,7 +121,7 @@ impl Provider for Loop {
         if local.is_some_and(|local| peer.is_some_and(|peer| peer.is_ipv6() != local.is_ipv6())) {
             return Ok(());
         }
-        let mut info = info::offer(&Hints::from_info(query.hints))?;
+        let mut info = info::build_info(&Hints::from_info(query.hints))?;
         let local = local.map(SocketAddr::from);
         let peer = peer.map(SocketAddr::from);
         let known = peer.as_ref().or(local.as_ref());
@@ -147,7 +147,7 @@ impl Provider for LoopBeside {
     }
 
     fn getinfo(&self, _query: &Query<'_>, found: &mut InfoList) -> Result {
-        Ok(found.push(info::offer(&Hints::from_info(None))?, GFP_KERNEL)?)
+        Ok(found.push(info::build_info(&Hints::from_info(None))?, GFP_KERNEL)?)
     }
 
     fn fabric(&self, attr: &FabricAttr<'_>) -> Result<Arc<dyn provider::Fabric>> {
@@ -158,10 +158,10 @@ impl Provider for LoopBeside {
 }
 
 /// Returns whether an endpoint of [`LoopBeside`] listens at `addr`. May sleep.
-pub(in crate::prov) fn is_heard(net: &Namespace, addr: &SocketAddr) -> bool {
-    let realm = port::PortNamespace {
+pub(in crate::prov) fn has_listener(net: &Namespace, addr: &SocketAddr) -> bool {
+    let port_ns = port::PortNamespace {
         net: &net_from_namespace(net),
-        space: port::PortOwner::Beside,
+        owner: port::PortOwner::OtherProvider,
     };
-    port::listener_at(realm, &SockAddr::from(*addr)).is_some()
+    port::listener_at(port_ns, &SockAddr::from(*addr)).is_some()
 }

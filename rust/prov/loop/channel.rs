@@ -4,10 +4,10 @@
 //! the other side has posted for them or for the memory of the receiving side.
 //!
 //! A transmit is processed in the poster's call if none is queued and the receive that it consumes, if any,
-//! has been posted; up to [`SHORT`] bytes under the lock. Otherwise it is queued. One thread at a time
+//! has been posted; up to [`MAX_LOCKED_COPY`] bytes under the lock. Otherwise it is queued. One thread at a time
 //! processes the queue, in order: a poster of a transmit or receive that finds the first transmit ready and
-//! no thread processing. It stops after [`OPERATIONS`] operations or [`BYTES`] bytes, in atomic context
-//! before it exceeds [`AT_ONCE`] bytes, and leaves the rest to a work item on the module's workqueue. This
+//! no thread processing. It stops after [`MAX_RUN_OPS`] operations or [`MAX_RUN_BYTES`] bytes, in atomic context
+//! before it exceeds [`MAX_ATOMIC_RUN_BYTES`] bytes, and leaves the rest to a work item on the module's workqueue. This
 //! bounds the time that a post takes, whichever thread has posted the transmits.
 //!
 //! Locking: the spinlock guards the queues. Interrupts are off while it is held; it is not held while a long
@@ -102,28 +102,28 @@ use kernel::{
 };
 
 /// Largest transfer, in bytes, that is copied under the lock.
-const SHORT: usize = 1024;
+const MAX_LOCKED_COPY: usize = 1024;
 
 /// Most operations that one thread processes in a row.
-const OPERATIONS: usize = 16;
+const MAX_RUN_OPS: usize = 16;
 
 /// Bytes after which a thread leaves the rest to the work item.
-const BYTES: usize = 1 << 20;
+const MAX_RUN_BYTES: usize = 1 << 20;
 
 /// Most bytes that are copied in a row in atomic context.
-const AT_ONCE: usize = 32 << 10;
+const MAX_ATOMIC_RUN_BYTES: usize = 32 << 10;
 
 /// Resources of the receiving side, whose memory is reached by RMA.
 pub(super) struct RxSide {
-    pub(super) exit: CompSink,
-    pub(super) regions: Arc<MrTable>,
+    pub(super) comp_sink: CompSink,
+    pub(super) mr_table: Arc<MrTable>,
     pub(super) rights: EpRights,
 }
 
 /// Resources of the sending side.
 pub(super) struct TxResources {
-    pub(super) exit: CompSink,
-    pub(super) orders: Fifo<PostedOp>,
+    pub(super) comp_sink: CompSink,
+    pub(super) tx_queue: Fifo<PostedOp>,
     pub(super) counters: BoundCounters,
     /// Address of the endpoint, once known.
     pub(super) addr: Option<SocketAddr>,
@@ -134,7 +134,7 @@ pub(super) struct TxResources {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClosingSide {
     /// No side: both get completions.
-    Nobody,
+    Neither,
     /// The sending side.
     Sender,
     /// The receiving side.
@@ -144,26 +144,26 @@ pub(super) enum ClosingSide {
 struct Inner {
     receives: RxQueue,
     /// Queued transmits; the first may be in process.
-    orders: Fifo<PostedOp>,
+    tx_queue: Fifo<PostedOp>,
     /// Set while a thread processes transmits.
-    is_busy: bool,
+    is_processing: bool,
     /// Set once no queued transmit is started any more: an operation has failed, or the channel is ending.
-    /// [`Channel::end`] reports those that are left as cancelled.
-    is_over: bool,
-    /// Set by [`Channel::end`]: nothing can be posted any more.
-    is_ended: bool,
+    /// [`Channel::close`] reports those that are left as cancelled.
+    is_stopped: bool,
+    /// Set by [`Channel::close`]: nothing can be posted any more.
+    is_closed: bool,
     /// Set once no receive is posted or matched any more.
     no_receives: bool,
     /// Set once no transmit is posted any more.
     no_transmits: bool,
     /// Set from the removal of a receive until its completion has been written. Other threads that remove
     /// receives wait for that.
-    reports_receives: bool,
+    is_reporting_receives: bool,
     /// Counters that are bound for each side's operations, until that side is closed.
-    of_sender: Option<BoundCounters>,
-    of_receiver: Option<BoundCounters>,
+    tx_counters: Option<BoundCounters>,
+    rx_counters: Option<BoundCounters>,
     /// Target of direct calls by the sending side; taken out during a call.
-    user: Option<KBox<DirectReceiver>>,
+    direct_receiver: Option<KBox<DirectReceiver>>,
 }
 
 /// A channel between two endpoints; see the module.
@@ -171,22 +171,22 @@ struct Inner {
 pub(super) struct Channel {
     #[pin]
     inner: FastLockIrq<Inner>,
-    /// Notified when `is_busy` or `reports_receives` has been cleared, for [`Channel::end`] and
-    /// [`Channel::end_receives`], which wait for that.
+    /// Notified when `is_processing` or `is_reporting_receives` has been cleared, for [`Channel::close`] and
+    /// [`Channel::close_receives`], which wait for that.
     #[pin]
-    rest: CondVar,
+    idle_wait: CondVar,
     #[pin]
     work: workqueue::Work<Channel>,
     /// Set when the receiving endpoint is enabled.
-    receiver: SetOnce<RxSide>,
+    rx_side: SetOnce<RxSide>,
     /// Set when the connection is established.
-    sender: SetOnce<CompSink>,
-    tie: SetOnce<Arc<Conn>>,
+    tx_comp_sink: SetOnce<CompSink>,
+    conn: SetOnce<Arc<Conn>>,
     /// Nonzero while a message for a shared receive waits for a free slot in the completion queue.
-    awaits_room: Atomic<u32>,
+    awaits_cq_slot: Atomic<u32>,
     /// Statistics; counted under the lock.
-    sent: TxStats,
-    taken: RxStats,
+    tx_stats: TxStats,
+    rx_stats: RxStats,
     /// Counts and logs violations by the sender.
     violations: Violations,
 }
@@ -199,68 +199,68 @@ impl WorkItem for Channel {
     type Pointer = Arc<Channel>;
 
     fn run(this: Arc<Channel>) {
-        this.go_on();
+        this.process();
     }
 }
 
 /// A transmit and its receive that have left their slots to be processed while other threads may post. The
 /// slots are not freed before processing ends.
 struct OpMatch {
-    order: PostedOp,
+    op: PostedOp,
     receive: Option<Receive>,
 }
 
 /// Result of a processed transmit, to be reported.
 struct OpResult {
-    order: CompInfo,
-    receive: Option<(CompInfo, usize)>,
-    outcome: core::result::Result<RxCompletion, OpError>,
+    tx_info: CompInfo,
+    rx_info: Option<(CompInfo, usize)>,
+    result: core::result::Result<RxCompletion, OpError>,
 }
 
 impl Inner {
     /// Returns whether transmits may still be posted.
     #[inline(always)]
-    fn takes_transmits(&self) -> bool {
-        !self.is_ended && !self.no_transmits
+    fn accepts_transmits(&self) -> bool {
+        !self.is_closed && !self.no_transmits
     }
 
     /// Returns whether no thread processes transmits and none is queued or refused.
     #[inline(always)]
     fn is_idle(&self) -> bool {
-        !self.is_busy && self.orders.is_empty() && !self.is_over
+        !self.is_processing && self.tx_queue.is_empty() && !self.is_stopped
     }
 
     /// Returns the length of the first queued transmit if it can be processed.
-    fn next_len(&mut self, pipe: &Arc<Channel>) -> Option<usize> {
-        let order = self.orders.first().filter(|_| !self.is_over)?;
-        let (takes, len) = (order.work.takes_receive(), order.work.len());
-        let has_all = !takes || self.find_receive(pipe);
+    fn ready_len(&mut self, channel: &Arc<Channel>) -> Option<usize> {
+        let op = self.tx_queue.front().filter(|_| !self.is_stopped)?;
+        let (needs_receive, len) = (op.kind.consumes_receive(), op.kind.len());
+        let has_all = !needs_receive || self.fetch_receive(channel);
         has_all.then_some(len)
     }
 
     /// Returns whether there is a receive for the first transmit.
     #[inline(always)]
-    fn find_receive(&mut self, pipe: &Arc<Channel>) -> bool {
-        !self.no_receives && self.receives.find(pipe)
+    fn fetch_receive(&mut self, channel: &Arc<Channel>) -> bool {
+        !self.no_receives && self.receives.fetch(channel)
     }
 
     /// Takes the first transmit, and the receive that it consumes, out of their slots.
-    fn next(&mut self) -> Option<OpMatch> {
-        let order = mem::replace(self.orders.first_mut()?, PostedOp::idle());
-        let receive = match order.work.takes_receive() {
-            true => Some(self.receives.next()?),
+    fn take_first(&mut self) -> Option<OpMatch> {
+        let op = mem::replace(self.tx_queue.front_mut()?, PostedOp::unused());
+        let receive = match op.kind.consumes_receive() {
+            true => Some(self.receives.take_first()?),
             false => None,
         };
-        self.reports_receives |= receive.is_some();
-        Some(OpMatch { order, receive })
+        self.is_reporting_receives |= receive.is_some();
+        Some(OpMatch { op, receive })
     }
 
     /// Frees the slots of the first transmit and, if it took one, of its receive.
     #[inline]
-    fn is_done(&mut self, with_receive: bool) {
-        self.orders.give_back();
-        if with_receive {
-            self.receives.is_over();
+    fn free_first(&mut self, has_receive: bool) {
+        self.tx_queue.free_first();
+        if has_receive {
+            self.receives.free_first();
         }
     }
 }
@@ -273,29 +273,29 @@ impl Channel {
     /// -FI_ENOMEM.
     pub(super) fn new(receives: usize) -> Result<Arc<Self>> {
         let inner = Inner {
-            receives: RxQueue::Own(Fifo::new(receives, Receive::idle)?),
-            orders: Fifo::NONE,
-            is_busy: false,
-            is_over: false,
-            is_ended: false,
+            receives: RxQueue::Own(Fifo::new(receives, Receive::unused)?),
+            tx_queue: Fifo::EMPTY,
+            is_processing: false,
+            is_stopped: false,
+            is_closed: false,
             no_receives: false,
             no_transmits: false,
-            reports_receives: false,
-            of_sender: None,
-            of_receiver: None,
-            user: None,
+            is_reporting_receives: false,
+            tx_counters: None,
+            rx_counters: None,
+            direct_receiver: None,
         };
         Ok(Arc::pin_init(
             pin_init!(Self {
                 inner <- FastLockIrq::new(inner, c"kofi::loop::Pipe", static_lock_class!()),
-                rest <- new_condvar!("kofi::loop::Pipe"),
+                idle_wait <- new_condvar!("kofi::loop::Pipe"),
                 work <- new_work!("kofi::loop::Pipe"),
-                receiver: SetOnce::new(),
-                sender: SetOnce::new(),
-                tie: SetOnce::new(),
-                awaits_room: Atomic::new(0),
-                sent: TxStats::new(),
-                taken: RxStats::new(),
+                rx_side: SetOnce::new(),
+                tx_comp_sink: SetOnce::new(),
+                conn: SetOnce::new(),
+                awaits_cq_slot: Atomic::new(0),
+                tx_stats: TxStats::new(),
+                rx_stats: RxStats::new(),
                 violations: Violations::new(),
             }),
             GFP_KERNEL,
@@ -304,59 +304,60 @@ impl Channel {
 
     /// Sets the receiving side, which lets receives be posted, or attaches the shared receive context. Called
     /// once.
-    pub(super) fn open(
+    pub(super) fn enable(
         &self,
         receiver: RxSide,
         counters: BoundCounters,
-        share: Option<SrxAttachment>,
+        attachment: Option<SrxAttachment>,
     ) {
         let mut inner = self.inner.lock();
-        inner.of_receiver = Some(counters);
-        let own = share.map(|share| mem::replace(&mut inner.receives, RxQueue::Shared(share)));
+        inner.rx_counters = Some(counters);
+        let own = attachment
+            .map(|attachment| mem::replace(&mut inner.receives, RxQueue::Shared(attachment)));
         drop(inner);
         drop(own);
-        let _ = self.receiver.populate(receiver);
+        let _ = self.rx_side.populate(receiver);
     }
 
     /// Sets the sending side and its transmit queue. Called once.
-    pub(super) fn connect(&self, sender: TxResources, tie: Arc<Conn>) {
+    pub(super) fn connect(&self, sender: TxResources, conn: Arc<Conn>) {
         let TxResources {
-            exit,
-            orders,
+            comp_sink,
+            tx_queue,
             counters,
             addr,
         } = sender;
         if let Some(addr) = addr {
             self.violations.set_peer(addr);
         }
-        let _ = self.tie.populate(tie);
+        let _ = self.conn.populate(conn);
         let mut inner = self.inner.lock();
-        inner.orders = orders;
-        inner.of_sender = Some(counters);
+        inner.tx_queue = tx_queue;
+        inner.tx_counters = Some(counters);
         drop(inner);
-        let _ = self.sender.populate(exit);
+        let _ = self.tx_comp_sink.populate(comp_sink);
     }
 
     /// Returns the receiving side; -FI_EOPBADSTATE before the endpoint is enabled.
     #[inline]
-    pub(super) fn receiver(&self) -> Result<&RxSide> {
-        self.receiver.as_ref().ok_or(Errno::EOPBADSTATE)
+    pub(super) fn rx_side(&self) -> Result<&RxSide> {
+        self.rx_side.as_ref().ok_or(Errno::EOPBADSTATE)
     }
 
     /// Returns the sink for transmit completions; -FI_ENOTCONN before there is a connection.
     #[inline]
-    pub(super) fn sender(&self) -> Result<&CompSink> {
-        self.sender.as_ref().ok_or(Errno::ENOTCONN)
+    pub(super) fn tx_comp_sink(&self) -> Result<&CompSink> {
+        self.tx_comp_sink.as_ref().ok_or(Errno::ENOTCONN)
     }
 
     /// Returns how many receives can be posted.
     pub(super) fn receives_left(&self) -> usize {
-        self.inner.lock().receives.left()
+        self.inner.lock().receives.free_slots()
     }
 
     /// Returns how many transmits can be posted.
     pub(super) fn transmits_left(&self) -> usize {
-        self.inner.lock().orders.left()
+        self.inner.lock().tx_queue.free_slots()
     }
 
     /// Posts `count` receives, each filled in by `fill`, or none of them. The caller has reserved their
@@ -366,58 +367,58 @@ impl Channel {
     ///
     /// -FI_EAGAIN if too few slots are free, -FI_ENOTCONN once the channel has ended, -FI_ENOSYS with shared
     /// receives.
-    pub(super) fn receive(
+    pub(super) fn post_receives(
         self: &Arc<Self>,
         count: usize,
         mut fill: impl FnMut(usize, &mut Receive),
     ) -> Result {
         let mut inner = self.inner.lock();
-        if inner.is_ended || inner.no_receives {
+        if inner.is_closed || inner.no_receives {
             return Err(Errno::ENOTCONN);
         }
-        let own = inner.receives.own().ok_or(Errno::ENOSYS)?;
-        if own.left() < count {
-            self.taken.record_eagain();
-            if let Ok(receiver) = self.receiver() {
-                receiver.exit.await_slot();
+        let own = inner.receives.own_fifo().ok_or(Errno::ENOSYS)?;
+        if own.free_slots() < count {
+            self.rx_stats.record_eagain();
+            if let Ok(receiver) = self.rx_side() {
+                receiver.comp_sink.request_slot_wakeup();
             }
             return Err(Errno::EAGAIN);
         }
         for number in 0..count {
-            let Some(receive) = own.take() else {
+            let Some(receive) = own.alloc_slot() else {
                 break;
             };
             fill(number, receive);
-            self.taken.record_post();
+            self.rx_stats.record_post();
         }
-        self.go(inner);
+        self.try_process(inner);
         Ok(())
     }
 
-    /// Continues after a receive was posted to the shared context that the channel waited on with `ticket`.
+    /// Continues after a receive was posted to the shared context that the channel waited on with `handle`.
     /// Any context.
-    pub(super) fn called(self: &Arc<Self>, ticket: ListBox<RxHandle>) {
+    pub(super) fn resume(self: &Arc<Self>, handle: ListBox<RxHandle>) {
         let mut inner = self.inner.lock();
-        inner.receives.take_back(ticket);
-        self.go(inner);
+        inner.receives.return_handle(handle);
+        self.try_process(inner);
     }
 
     /// Requests that the channel continues when a reader frees a slot in the completion queue, for which a
     /// message for a shared receive waits.
-    pub(super) fn await_room(&self) {
+    pub(super) fn await_cq_slot(&self) {
         // A full barrier: the caller tries to reserve a slot again after this.
-        let _ = self.awaits_room.xchg(1, Full);
+        let _ = self.awaits_cq_slot.xchg(1, Full);
     }
 
     /// Processes transmits, if one can be processed and no other thread does. Returns whether it did.
-    fn go(self: &Arc<Self>, mut inner: FastLockIrqGuard<'_, Inner>) -> bool {
-        let goes = !inner.is_busy && inner.next_len(self).is_some();
-        if goes {
-            inner.is_busy = true;
+    fn try_process(self: &Arc<Self>, mut inner: FastLockIrqGuard<'_, Inner>) -> bool {
+        let is_ready = !inner.is_processing && inner.ready_len(self).is_some();
+        if is_ready {
+            inner.is_processing = true;
             drop(inner);
-            self.go_on();
+            self.process();
         }
-        goes
+        is_ready
     }
 
     /// Posts a transmit, whose completion the caller has reserved. Any context.
@@ -425,215 +426,222 @@ impl Channel {
     /// # Errors
     ///
     /// -FI_EAGAIN if no slot is free, -FI_ENOTCONN once transmits are refused or the channel has ended.
-    pub(super) fn transmit(
+    pub(super) fn post_transmit(
         self: &Arc<Self>,
-        work: OpKind,
-        report: CompInfo,
-        loan: SourceData,
+        kind: OpKind,
+        info: CompInfo,
+        source_data: SourceData,
     ) -> Result {
-        let len = work.len();
-        let takes = work.takes_receive();
+        let len = kind.len();
+        let needs_receive = kind.consumes_receive();
         let mut inner = self.inner.lock();
-        if !inner.takes_transmits() {
+        if !inner.accepts_transmits() {
             return Err(Errno::ENOTCONN);
         }
-        let goes = inner.is_idle() && (!takes || inner.find_receive(self));
-        let Some(order) = inner.orders.take() else {
-            self.sent.record_eagain();
-            if let Ok(sender) = self.sender() {
-                sender.await_slot();
+        let is_ready = inner.is_idle() && (!needs_receive || inner.fetch_receive(self));
+        let Some(op) = inner.tx_queue.alloc_slot() else {
+            self.tx_stats.record_eagain();
+            if let Ok(sender) = self.tx_comp_sink() {
+                sender.request_slot_wakeup();
             }
             return Err(Errno::EAGAIN);
         };
-        order.fill(work, report, loan, goes);
-        self.sent.record_start(report.flags, len);
-        if goes && len > SHORT {
-            inner.is_busy = true;
+        op.init(kind, info, source_data, is_ready);
+        self.tx_stats.record_start(info.flags, len);
+        if is_ready && len > MAX_LOCKED_COPY {
+            inner.is_processing = true;
             drop(inner);
-            self.go_on();
-        } else if goes {
-            self.do_short(inner, takes);
+            self.process();
+        } else if is_ready {
+            self.process_short(inner, needs_receive);
         }
         Ok(())
     }
 
     /// Sends a short message at once if no transmit is ahead of it and a receive is posted that it fits into.
     /// Such a message is not queued, as an entry costs more than the copy. Returns false otherwise, and the
-    /// caller [posts](Self::transmit) it. The caller has reserved the completion. Any context.
+    /// caller [posts](Self::post_transmit) it. The caller has reserved the completion. Any context.
     #[inline]
-    pub(super) fn send(
+    pub(super) fn try_send(
         self: &Arc<Self>,
         from: &SrcBuf,
         data: Option<u32>,
-        report: &CompInfo,
+        info: &CompInfo,
     ) -> bool {
         let len = from.len();
-        let (Ok(receiver), Ok(sender)) = (self.receiver(), self.sender()) else {
+        let (Ok(receiver), Ok(sender)) = (self.rx_side(), self.tx_comp_sink()) else {
             return false;
         };
         let mut inner = self.inner.lock();
-        let is_next = inner.takes_transmits() && inner.is_idle() && inner.orders.left() > 0;
-        if len > SHORT || !is_next || !inner.find_receive(self) {
+        let is_next =
+            inner.accepts_transmits() && inner.is_idle() && inner.tx_queue.free_slots() > 0;
+        if len > MAX_LOCKED_COPY || !is_next || !inner.fetch_receive(self) {
             return false;
         }
-        let Some(receive) = inner.receives.first() else {
+        let Some(receive) = inner.receives.fetched() else {
             return false;
         };
-        if receive.into.len() < len {
+        if receive.dst.len() < len {
             return false;
         }
-        from.copy_range_to(0, len, &receive.into, 0);
-        let (taken, piece) = (receive.whole_report(), receive.piece);
-        inner.receives.is_over();
-        self.sent.record_start(report.flags, len);
-        self.sent.record_completion(Ok(()));
-        self.taken.record_completion(Ok(len));
-        count(&inner.of_sender, report.flags, true);
-        count(&inner.of_receiver, taken.flags, true);
-        let arrival = RxCompletion {
+        from.copy_range_to(0, len, &receive.dst, 0);
+        let (rx_info, piece_addr) = (receive.comp_info(), receive.piece_addr);
+        inner.receives.free_first();
+        self.tx_stats.record_start(info.flags, len);
+        self.tx_stats.record_completion(Ok(()));
+        self.rx_stats.record_completion(Ok(len));
+        count_op(&inner.tx_counters, info.flags, true);
+        count_op(&inner.rx_counters, rx_info.flags, true);
+        let rx_comp = RxCompletion {
             len,
             data,
             is_write: false,
-            is_signal: report.is_signal,
+            remote_signal: info.remote_signal,
         };
         // Reported under the lock, which keeps completions in the order of the posts.
-        receiver.exit.arrived(&taken, piece, &arrival);
-        sender.done(report, sender.describe(report));
+        receiver
+            .comp_sink
+            .report_receive(&rx_info, piece_addr, &rx_comp);
+        sender.report_success(info, sender.new_completion(info));
         true
     }
 
     /// Processes the first transmit, which is short and the only one, under the lock.
     #[inline]
-    fn do_short(&self, mut inner: FastLockIrqGuard<'_, Inner>, with_receive: bool) {
-        let Some(order) = inner.orders.first() else {
+    fn process_short(&self, mut inner: FastLockIrqGuard<'_, Inner>, has_receive: bool) {
+        let Some(op) = inner.tx_queue.front() else {
             return;
         };
-        let receive = match with_receive {
-            true => inner.receives.first(),
+        let receive = match has_receive {
+            true => inner.receives.fetched(),
             false => None,
         };
-        let story = self.execute(order, receive);
-        inner.is_done(with_receive);
-        self.count(&inner, &story);
-        if story.outcome.is_err() {
-            inner.is_over = true;
+        let op_result = self.execute_op(op, receive);
+        inner.free_first(has_receive);
+        self.count_result(&inner, &op_result);
+        if op_result.result.is_err() {
+            inner.is_stopped = true;
         }
         // Reported under the lock, which keeps completions in the order of the posts.
-        self.tell(&story);
+        self.report(&op_result);
     }
 
-    fn execute(&self, order: &PostedOp, receive: Option<&Receive>) -> OpResult {
-        let outcome = match self.receiver() {
-            Ok(receiver) => order.execute((&receiver.regions, receiver.rights), receive),
-            Err(errno) => Err(OpError::Refused(errno)),
+    fn execute_op(&self, op: &PostedOp, receive: Option<&Receive>) -> OpResult {
+        let result = match self.rx_side() {
+            Ok(receiver) => op.execute((&receiver.mr_table, receiver.rights), receive),
+            Err(errno) => Err(OpError::Rejected(errno)),
         };
         OpResult {
-            order: order.report,
-            receive: receive.map(|receive| (receive.whole_report(), receive.piece)),
-            outcome,
+            tx_info: op.info,
+            rx_info: receive.map(|receive| (receive.comp_info(), receive.piece_addr)),
+            result,
         }
     }
 
-    /// Processes transmits within the limits of one run. The caller has set `is_busy`.
-    fn go_on(self: &Arc<Self>) {
+    /// Processes transmits within the limits of one run. The caller has set `is_processing`.
+    fn process(self: &Arc<Self>) {
         let (mut operations, mut bytes) = (0, 0);
         let may_sleep = context::may_sleep();
         let mut inner = self.inner.lock();
-        while let Some(len) = inner.next_len(self) {
-            let is_much = !may_sleep && bytes + len > AT_ONCE;
-            if operations == OPERATIONS || bytes >= BYTES || is_much {
+        while let Some(len) = inner.ready_len(self) {
+            let is_much = !may_sleep && bytes + len > MAX_ATOMIC_RUN_BYTES;
+            if operations == MAX_RUN_OPS || bytes >= MAX_RUN_BYTES || is_much {
                 drop(inner);
-                // `is_busy` stays set until the work item has run.
+                // `is_processing` stays set until the work item has run.
                 let _ = Handlers::queue().enqueue(self.clone());
                 return;
             }
             // Examined in place: a copy is too large for the stack of an interrupt.
-            let next = inner.next();
+            let next = inner.take_first();
             let Some(found) = &next else {
                 break;
             };
             drop(inner);
-            let story = self.execute(&found.order, found.receive.as_ref());
+            let op_result = self.execute_op(&found.op, found.receive.as_ref());
             operations += 1;
             bytes += len;
             inner = self.inner.lock();
             // Freed before the completion is reported: its reader may post the next operation at once.
-            inner.is_done(found.receive.is_some());
-            self.count(&inner, &story);
-            if story.outcome.is_err() {
-                inner.is_over = true;
+            inner.free_first(found.receive.is_some());
+            self.count_result(&inner, &op_result);
+            if op_result.result.is_err() {
+                inner.is_stopped = true;
             }
             drop(inner);
-            self.tell(&story);
+            self.report(&op_result);
             inner = self.inner.lock();
             if found.receive.is_some() {
-                inner.reports_receives = false;
+                inner.is_reporting_receives = false;
                 if inner.no_receives {
-                    self.rest.notify_all();
+                    self.idle_wait.notify_all();
                 }
             }
         }
-        inner.is_busy = false;
-        let is_waited_for = inner.is_over || inner.no_transmits;
+        inner.is_processing = false;
+        let is_waited_for = inner.is_stopped || inner.no_transmits;
         drop(inner);
         if is_waited_for {
-            self.rest.notify_all();
+            self.idle_wait.notify_all();
         }
     }
 
     /// Counts the result of an operation, under the lock.
     #[inline]
-    fn count(&self, inner: &Inner, story: &OpResult) {
-        let arrival = story.outcome.as_ref().ok();
-        let result = arrival.map(|arrival| arrival.len).ok_or(Errno::EIO);
-        self.sent.record_completion(result.map(|_| ()));
-        count(&inner.of_sender, story.order.flags, result.is_ok());
-        let Some((report, _)) = &story.receive else {
+    fn count_result(&self, inner: &Inner, op_result: &OpResult) {
+        let rx_comp = op_result.result.as_ref().ok();
+        let result = rx_comp.map(|rx_comp| rx_comp.len).ok_or(Errno::EIO);
+        self.tx_stats.record_completion(result.map(|_| ()));
+        count_op(&inner.tx_counters, op_result.tx_info.flags, result.is_ok());
+        let Some((rx_info, _)) = &op_result.rx_info else {
             return;
         };
-        self.taken.record_completion(result);
+        self.rx_stats.record_completion(result);
         // A write with remote CQ data consumes the receive, but is no message, and the receive counter leaves
         // it out.
-        if !arrival.is_some_and(|arrival| arrival.is_write) {
-            count(&inner.of_receiver, report.flags, result.is_ok());
+        if !rx_comp.is_some_and(|rx_comp| rx_comp.is_write) {
+            count_op(&inner.rx_counters, rx_info.flags, result.is_ok());
         }
     }
 
-    /// Reports a result to both sides. `is_busy`, or the lock, excludes other reporters.
+    /// Reports a result to both sides. `is_processing`, or the lock, excludes other reporters.
     #[inline(never)]
-    fn tell(&self, story: &OpResult) {
-        let (Ok(receiver), Ok(sender)) = (self.receiver(), self.sender()) else {
+    fn report(&self, op_result: &OpResult) {
+        let (Ok(receiver), Ok(sender)) = (self.rx_side(), self.tx_comp_sink()) else {
             return;
         };
         let OpResult {
-            order,
-            receive,
-            outcome,
-        } = story;
-        match outcome {
-            Ok(arrival) => {
-                if let Some((report, piece)) = receive {
-                    receiver.exit.arrived(report, *piece, arrival);
+            tx_info,
+            rx_info,
+            result,
+        } = op_result;
+        match result {
+            Ok(rx_comp) => {
+                if let Some((info, piece_addr)) = rx_info {
+                    receiver
+                        .comp_sink
+                        .report_receive(info, *piece_addr, rx_comp);
                 }
-                sender.done(order, sender.describe(order));
+                sender.report_success(tx_info, sender.new_completion(tx_info));
             }
-            Err(fault) => {
-                if fault.is_violation() {
+            Err(error) => {
+                if error.is_violation() {
                     let what = fmt!("its connection is closed: memory that is not open to it");
                     self.violations.record(&NAME, what);
                 }
                 // A refused operation has not used the receive that it matched, which is cancelled.
-                let (errno, of_receive, dropped) = match *fault {
-                    OpError::TooLong(dropped) => (Errno::ECONNRESET, Errno::ETRUNC, dropped),
-                    OpError::Refused(errno) => (errno, Errno::ECANCELED, 0),
+                let (errno, of_receive, dropped) = match *error {
+                    OpError::Truncated(dropped) => (Errno::ECONNRESET, Errno::ETRUNC, dropped),
+                    OpError::Rejected(errno) => (errno, Errno::ECANCELED, 0),
                 };
-                if let Some((report, piece)) = receive {
-                    receiver.exit.failed(report, *piece, of_receive, dropped);
+                if let Some((info, piece_addr)) = rx_info {
+                    receiver
+                        .comp_sink
+                        .report_failure(info, *piece_addr, of_receive, dropped);
                 }
-                sender.failed(order, 0, errno, 0);
+                sender.report_failure(tx_info, 0, errno, 0);
                 // As on a wire, a failed operation ends the connection.
-                if let Some(tie) = self.tie.as_ref() {
-                    tie.break_off();
+                if let Some(conn) = self.conn.as_ref() {
+                    conn.schedule_disconnect();
                 }
             }
         }
@@ -646,117 +654,122 @@ impl Channel {
 
     /// Ends the receives only. When this returns, posted receives have been reported as cancelled, except shared
     /// ones. Transmits that need a receive wait from then on until the connection ends. May sleep.
-    pub(super) fn end_receives(self: &Arc<Self>) {
+    pub(super) fn close_receives(self: &Arc<Self>) {
         let mut inner = self.inner.lock();
         inner.no_receives = true;
-        while inner.reports_receives {
-            self.rest.wait(&mut inner);
+        while inner.is_reporting_receives {
+            self.idle_wait.wait(&mut inner);
         }
-        let gone = self.take_receives(&mut inner);
+        let removed = self.remove_receives(&mut inner);
         // Concurrent callers that end the receives or the connection wait for this one.
-        inner.reports_receives = true;
+        inner.is_reporting_receives = true;
         drop(inner);
-        self.give_up_receives(gone, false, &mut |_| {});
-        self.inner.lock().reports_receives = false;
-        self.rest.notify_all();
+        self.cancel_receives(removed, false, &mut |_| {});
+        self.inner.lock().is_reporting_receives = false;
+        self.idle_wait.notify_all();
     }
 
     /// Removes the receives, and counts each of the endpoint's own as cancelled.
-    fn take_receives(&self, inner: &mut Inner) -> RxQueue {
-        let mut receives = mem::replace(&mut inner.receives, RxQueue::NONE);
-        for receive in receives.own().iter().flat_map(|own| own.iter()) {
-            self.taken.record_completion(Err(Errno::ECANCELED));
-            count(&inner.of_receiver, receive.report.flags, false);
+    fn remove_receives(&self, inner: &mut Inner) -> RxQueue {
+        let mut receives = mem::replace(&mut inner.receives, RxQueue::EMPTY);
+        for receive in receives.own_fifo().iter().flat_map(|own| own.iter()) {
+            self.rx_stats.record_completion(Err(Errno::ECANCELED));
+            count_op(&inner.rx_counters, receive.info.flags, false);
         }
         receives
     }
 
     /// Reports removed receives as cancelled, or passes them to `reclaim`; shared ones are posted again. Called
     /// without the lock. May sleep.
-    fn give_up_receives(
+    fn cancel_receives(
         self: &Arc<Self>,
         receives: RxQueue,
-        is_leaver: bool,
+        is_closing_side: bool,
         reclaim: &mut dyn FnMut(Context),
     ) {
         let own = match receives {
             RxQueue::Own(own) => own,
-            RxQueue::Shared(share) => return share.leave(self),
+            RxQueue::Shared(attachment) => return attachment.detach(self),
         };
-        let Ok(receiver) = self.receiver() else {
+        let Ok(receiver) = self.rx_side() else {
             return;
         };
         for receive in own.iter() {
             // A multi-receive buffer is returned with its last piece.
-            let mut nobody = |_: Context| {};
-            let reclaim: &mut dyn FnMut(Context) = match receive.piece == 0 || receive.is_last {
-                true => reclaim,
-                false => &mut nobody,
-            };
-            let what = (&receive.whole_report(), receive.piece);
-            give_up(&receiver.exit, what, is_leaver, reclaim);
+            let mut ignore = |_: Context| {};
+            let reclaim: &mut dyn FnMut(Context) =
+                match receive.piece_addr == 0 || receive.releases_buffer {
+                    true => reclaim,
+                    false => &mut ignore,
+                };
+            let info = (&receive.comp_info(), receive.piece_addr);
+            cancel_op(&receiver.comp_sink, info, is_closing_side, reclaim);
         }
     }
 
     /// Returns whether no transmit is posted or in process.
-    pub(super) fn has_ended(&self) -> bool {
+    pub(super) fn is_drained(&self) -> bool {
         let inner = self.inner.lock();
-        !inner.is_busy && inner.orders.is_empty()
+        !inner.is_processing && inner.tx_queue.is_empty()
     }
 
     /// Ends the channel: when this returns, no transmit is processed any more. Posted operations have been
-    /// reported as cancelled, except those of the side `leaver`, whose contexts have been passed to
+    /// reported as cancelled, except those of the side `closing_side`, whose contexts have been passed to
     /// `reclaim`, and shared receives. May sleep.
-    pub(super) fn end(self: &Arc<Self>, leaver: ClosingSide, reclaim: &mut dyn FnMut(Context)) {
+    pub(super) fn close(
+        self: &Arc<Self>,
+        closing_side: ClosingSide,
+        reclaim: &mut dyn FnMut(Context),
+    ) {
         let mut inner = self.inner.lock();
-        inner.is_over = true;
-        inner.is_ended = true;
-        while inner.is_busy || inner.reports_receives {
-            self.rest.wait(&mut inner);
+        inner.is_stopped = true;
+        inner.is_closed = true;
+        while inner.is_processing || inner.is_reporting_receives {
+            self.idle_wait.wait(&mut inner);
         }
-        let orders = mem::replace(&mut inner.orders, Fifo::NONE);
-        let user = inner.user.take();
+        let tx_queue = mem::replace(&mut inner.tx_queue, Fifo::EMPTY);
+        let direct_receiver = inner.direct_receiver.take();
         // Operations that are returned to the closing side are not counted as errors.
-        let gone = match leaver {
-            ClosingSide::Nobody => None,
-            ClosingSide::Sender => inner.of_sender.take(),
-            ClosingSide::Receiver => inner.of_receiver.take(),
+        let removed = match closing_side {
+            ClosingSide::Neither => None,
+            ClosingSide::Sender => inner.tx_counters.take(),
+            ClosingSide::Receiver => inner.rx_counters.take(),
         };
-        for order in orders.iter() {
-            self.sent.record_completion(Err(Errno::ECANCELED));
-            count(&inner.of_sender, order.report.flags, false);
+        for op in tx_queue.iter() {
+            self.tx_stats.record_completion(Err(Errno::ECANCELED));
+            count_op(&inner.tx_counters, op.info.flags, false);
         }
-        let receives = self.take_receives(&mut inner);
+        let receives = self.remove_receives(&mut inner);
         drop(inner);
-        drop((gone, user));
-        for order in orders.iter() {
-            if let Ok(sender) = self.sender() {
-                let is_leaver = leaver == ClosingSide::Sender;
-                give_up(sender, (&order.report, 0), is_leaver, reclaim);
+        drop((removed, direct_receiver));
+        for op in tx_queue.iter() {
+            if let Ok(sender) = self.tx_comp_sink() {
+                let is_closing_side = closing_side == ClosingSide::Sender;
+                cancel_op(sender, (&op.info, 0), is_closing_side, reclaim);
             }
         }
-        self.give_up_receives(receives, leaver == ClosingSide::Receiver, reclaim);
+        self.cancel_receives(receives, closing_side == ClosingSide::Receiver, reclaim);
     }
 
     /// Reports the statistics of the sending side.
-    pub(super) fn tell_sent(&self, told: &mut ObjectInfo<'_>) {
+    pub(super) fn fill_tx_info(&self, info: &mut ObjectInfo<'_>) {
         let _inner = self.inner.lock();
-        self.sent.report(told);
+        self.tx_stats.report(info);
     }
 
     /// Reports the statistics of the receiving side.
-    pub(super) fn tell_taken(&self, told: &mut ObjectInfo<'_>) {
+    pub(super) fn fill_rx_info(&self, info: &mut ObjectInfo<'_>) {
         let inner = self.inner.lock();
-        self.taken.report(inner.receives.waiting(), told);
-        self.violations.report(told);
+        self.rx_stats.report(inner.receives.posted_count(), info);
+        self.violations.report(info);
     }
 }
 
 /// Continues a channel that waits for a free slot in a completion queue after that queue has been read.
 pub(super) struct ProgressWork {
     // Dropped in this order.
-    pipe: Arc<Channel>,
-    _farewell: DetachGuard,
+    channel: Arc<Channel>,
+    _detach_guard: DetachGuard,
 }
 
 impl ProgressWork {
@@ -765,19 +778,19 @@ impl ProgressWork {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn of(pipe: &Arc<Channel>) -> Result<ProgressHandle> {
-        ProgressHandle::new(|farewell| Self {
-            pipe: pipe.clone(),
-            _farewell: farewell,
+    pub(super) fn new_handle(channel: &Arc<Channel>) -> Result<ProgressHandle> {
+        ProgressHandle::new(|detach_guard| Self {
+            channel: channel.clone(),
+            _detach_guard: detach_guard,
         })
     }
 }
 
 impl ProgressSource for ProgressWork {
     fn progress(&self) -> bool {
-        let pipe = &self.pipe;
+        let channel = &self.channel;
         // The reader has freed the slot before this call.
-        pipe.awaits_room.xchg(0, Full) != 0 && pipe.go(pipe.inner.lock())
+        channel.awaits_cq_slot.xchg(0, Full) != 0 && channel.try_process(channel.inner.lock())
     }
 
     fn arm(&self) {
@@ -787,11 +800,11 @@ impl ProgressSource for ProgressWork {
 
 /// Counts an operation, if a counter is bound for it.
 #[inline]
-fn count(counters: &Option<BoundCounters>, flags: u64, is_done: bool) {
+fn count_op(counters: &Option<BoundCounters>, flags: u64, is_success: bool) {
     let counter = counters
         .as_ref()
         .and_then(|counters| counters.counter_for(flags));
-    match (counter, is_done) {
+    match (counter, is_success) {
         (Some(counter), true) => counter.add(1),
         (Some(counter), false) => counter.add_errors(1),
         (None, _) => {}
@@ -799,17 +812,17 @@ fn count(counters: &Option<BoundCounters>, flags: u64, is_done: bool) {
 }
 
 /// Reports an operation as cancelled, or returns it to the side that closes.
-fn give_up(
-    exit: &CompSink,
-    (report, piece): (&CompInfo, usize),
-    is_leaver: bool,
+fn cancel_op(
+    comp_sink: &CompSink,
+    (info, piece_addr): (&CompInfo, usize),
+    is_closing_side: bool,
     reclaim: &mut dyn FnMut(Context),
 ) {
-    match is_leaver {
+    match is_closing_side {
         true => {
-            exit.release();
-            reclaim(report.context);
+            comp_sink.release();
+            reclaim(info.context);
         }
-        false => exit.failed(report, piece, Errno::ECANCELED, 0),
+        false => comp_sink.report_failure(info, piece_addr, Errno::ECANCELED, 0),
     }
 }

@@ -30,7 +30,7 @@ use crate::{
 use kernel::sync::Arc;
 
 /// Unread completions that are discarded in one pass.
-const FORGOTTEN: usize = 16;
+const DISCARD_BATCH: usize = 16;
 
 /// Completion attributes of an operation.
 #[derive(Clone, Copy)]
@@ -40,14 +40,14 @@ pub(super) struct CompInfo {
     /// Flags of the completion.
     pub(super) flags: u64,
     /// Set if a success is reported too.
-    pub(super) is_wanted: bool,
+    pub(super) reports_success: bool,
     /// FI_REMOTE_SIGNAL of a transmit: wakes a peer's reader that sleeps until signalled.
-    pub(super) is_signal: bool,
+    pub(super) remote_signal: bool,
 }
 
 /// Sink for the completions of one direction of an endpoint.
 pub(super) struct CompSink {
-    queue: Arc<SwCq>,
+    cq: Arc<SwCq>,
     /// Successes complete only with FI_COMPLETION.
     is_selective: bool,
     /// Readers sleep until a message with FI_REMOTE_SIGNAL arrives, or a failure.
@@ -62,18 +62,22 @@ impl CompSink {
     /// # Errors
     ///
     /// -FI_EINVAL for a queue of another provider.
-    pub(super) fn new(side: &CqBinding, source: Source, waits_for_signals: bool) -> Result<Self> {
-        let queue = side.queue.core().clone().into_any().downcast::<SwCq>();
+    pub(super) fn new(
+        binding: &CqBinding,
+        source: Source,
+        waits_for_signals: bool,
+    ) -> Result<Self> {
+        let cq = binding.queue.core().clone().into_any().downcast::<SwCq>();
         Ok(Self {
-            queue: queue.map_err(|_| Errno::EINVAL)?,
-            is_selective: side.selective,
+            cq: cq.map_err(|_| Errno::EINVAL)?,
+            is_selective: binding.selective,
             waits_for_signals,
             source,
         })
     }
 
     /// Returns whether a success is reported without FI_COMPLETION.
-    pub(super) fn tells_all(&self) -> bool {
+    pub(super) fn reports_all_successes(&self) -> bool {
         !self.is_selective
     }
 
@@ -84,7 +88,7 @@ impl CompSink {
     /// -FI_EAGAIN.
     #[inline]
     pub(super) fn reserve(&self) -> Result {
-        match self.queue.reserve() {
+        match self.cq.reserve() {
             true => Ok(()),
             false => Err(Errno::EAGAIN),
         }
@@ -92,66 +96,79 @@ impl CompSink {
 
     /// Releases a reserved slot without a completion. Any context.
     pub(super) fn release(&self) {
-        self.queue.release();
+        self.cq.release();
     }
 
     /// Requests that readers are woken when an operation ends; see [`SwCq::set_slot_waiter`].
-    pub(super) fn await_slot(&self) {
-        self.queue.set_slot_waiter();
+    pub(super) fn request_slot_wakeup(&self) {
+        self.cq.set_slot_waiter();
     }
 
     /// Returns the completion of an operation without receive data.
-    pub(super) fn describe(&self, report: &CompInfo) -> Completion {
+    pub(super) fn new_completion(&self, info: &CompInfo) -> Completion {
         Completion {
             source: self.source.0 as u64,
-            ..Completion::new(report.context, report.flags)
+            ..Completion::new(info.context, info.flags)
         }
     }
 
     /// Reports that an operation has succeeded. Any context.
     #[inline]
-    pub(super) fn done(&self, report: &CompInfo, completion: Completion) {
-        match report.is_wanted {
-            true => self.queue.push_success(completion),
-            false => self.queue.complete_silent(),
+    pub(super) fn report_success(&self, info: &CompInfo, completion: Completion) {
+        match info.reports_success {
+            true => self.cq.push_success(completion),
+            false => self.cq.complete_silent(),
         }
     }
 
-    /// Reports a message or write for a receive; `piece` is the address of a piece of a multi-receive buffer,
+    /// Reports a message or write for a receive; `piece_addr` is the address of a piece of a multi-receive buffer,
     /// or 0. Any context.
     #[inline]
-    pub(super) fn arrived(&self, report: &CompInfo, piece: usize, arrival: &RxCompletion) {
-        let kind = match arrival.is_write {
-            true => FI_RMA | FI_REMOTE_WRITE | report.flags & FI_MULTI_RECV,
-            false => report.flags,
+    pub(super) fn report_receive(
+        &self,
+        info: &CompInfo,
+        piece_addr: usize,
+        rx_comp: &RxCompletion,
+    ) {
+        let kind = match rx_comp.is_write {
+            true => FI_RMA | FI_REMOTE_WRITE | info.flags & FI_MULTI_RECV,
+            false => info.flags,
         };
-        let data = arrival.data.map_or(0, |_| FI_REMOTE_CQ_DATA);
+        let data = rx_comp.data.map_or(0, |_| FI_REMOTE_CQ_DATA);
         let completion = Completion {
             flags: kind | data,
-            len: arrival.len,
-            data: arrival.data.map_or(0, u64::from),
-            buf: piece,
-            ..self.describe(report)
+            len: rx_comp.len,
+            data: rx_comp.data.map_or(0, u64::from),
+            buf: piece_addr,
+            ..self.new_completion(info)
         };
         // A write with remote CQ data is always reported.
-        let report = CompInfo {
-            is_wanted: report.is_wanted || arrival.is_write || report.flags & FI_MULTI_RECV != 0,
-            ..*report
+        let info = CompInfo {
+            reports_success: info.reports_success
+                || rx_comp.is_write
+                || info.flags & FI_MULTI_RECV != 0,
+            ..*info
         };
-        match report.is_wanted && self.waits_for_signals && !arrival.is_signal {
-            true => self.queue.push_success_quiet(completion),
-            false => self.done(&report, completion),
+        match info.reports_success && self.waits_for_signals && !rx_comp.remote_signal {
+            true => self.cq.push_success_quiet(completion),
+            false => self.report_success(&info, completion),
         }
     }
 
     /// Reports that an operation failed, with the address of its buffer piece and `dropped` truncated bytes.
     /// Any context.
     #[cold]
-    pub(super) fn failed(&self, report: &CompInfo, piece: usize, errno: Errno, dropped: usize) {
-        self.queue.push(CqEntry::Failed(Failure {
+    pub(super) fn report_failure(
+        &self,
+        info: &CompInfo,
+        piece_addr: usize,
+        errno: Errno,
+        dropped: usize,
+    ) {
+        self.cq.push(CqEntry::Failed(Failure {
             completion: Completion {
-                buf: piece,
-                ..self.describe(report)
+                buf: piece_addr,
+                ..self.new_completion(info)
             },
             olen: dropped,
             errno,
@@ -165,25 +182,25 @@ impl CompSink {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn admit(&self, filling: &ProgressHandle) -> Result {
-        self.queue.attach_source(filling)
+    pub(super) fn attach_source(&self, source: &ProgressHandle) -> Result {
+        self.cq.attach_source(source)
     }
 
     /// Removes a progress source. May sleep.
-    pub(super) fn dismiss(&self, filling: &ProgressHandle) {
-        self.queue.detach_source(filling);
+    pub(super) fn detach_source(&self, source: &ProgressHandle) {
+        self.cq.detach_source(source);
     }
 
     /// Discards unread completions and passes their contexts to `reclaim`, which is called without a lock;
     /// with `keeps_receives`, completions of shared receives remain. Any context in which `reclaim` may be
     /// called.
-    pub(super) fn forget(&self, keeps_receives: bool, reclaim: &mut dyn FnMut(Context)) {
+    pub(super) fn discard_unread(&self, keeps_receives: bool, reclaim: &mut dyn FnMut(Context)) {
         loop {
-            let mut gone = [Context::NULL; FORGOTTEN];
-            let mut places = gone.iter_mut();
+            let mut removed = [Context::NULL; DISCARD_BATCH];
+            let mut slots = removed.iter_mut();
             let mut is_all = true;
-            self.queue.discard_matching(|outcome| {
-                let completion = outcome.completion();
+            self.cq.discard_matching(|entry| {
+                let completion = entry.completion();
                 let is_receive = completion.flags & (FI_RECV | FI_REMOTE_WRITE) != 0;
                 let is_its =
                     completion.source == self.source.0 as u64 && !(is_receive && keeps_receives);
@@ -191,14 +208,14 @@ impl CompSink {
                 if !is_its || completion.buf != 0 && completion.flags & FI_MULTI_RECV == 0 {
                     return is_its;
                 }
-                match places.next() {
-                    Some(place) => *place = completion.context,
+                match slots.next() {
+                    Some(slot) => *slot = completion.context,
                     None => is_all = false,
                 }
                 is_all
             });
-            let left = places.len();
-            for &context in gone.iter().take(FORGOTTEN - left) {
+            let left = slots.len();
+            for &context in removed.iter().take(DISCARD_BATCH - left) {
                 reclaim(context);
             }
             if is_all {

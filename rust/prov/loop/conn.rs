@@ -26,22 +26,21 @@ use kernel::{
 /// The two endpoints: the requester and the accepter; each until it leaves.
 #[derive(Default)]
 pub(super) struct ConnEnds {
-    pub(super) asker: Option<Arc<Endpoint>>,
+    pub(super) requester: Option<Arc<Endpoint>>,
     pub(super) accepter: Option<Arc<Endpoint>>,
 }
 
 impl ConnEnds {
-    /// Removes the endpoint `who` and returns the other one.
-    pub(super) fn leave(&mut self, who: &Endpoint) -> Option<Arc<Endpoint>> {
-        let is = |end: &Option<Arc<Endpoint>>| {
-            end.as_ref().is_some_and(|end| core::ptr::eq(&**end, who))
-        };
-        if is(&self.asker) {
-            self.asker = None;
+    /// Removes the endpoint `ep` and returns the other one.
+    pub(super) fn remove(&mut self, ep: &Endpoint) -> Option<Arc<Endpoint>> {
+        let is =
+            |end: &Option<Arc<Endpoint>>| end.as_ref().is_some_and(|end| core::ptr::eq(&**end, ep));
+        if is(&self.requester) {
+            self.requester = None;
             self.accepter.clone()
         } else if is(&self.accepter) {
             self.accepter = None;
-            self.asker.clone()
+            self.requester.clone()
         } else {
             None
         }
@@ -54,11 +53,11 @@ pub(super) struct Conn {
     #[pin]
     pub(super) ends: Mutex<ConnEnds>,
     #[pin]
-    breaking: Work<Conn>,
+    disconnect_work: Work<Conn>,
 }
 
 impl_has_work! {
-    impl HasWork<Self> for Conn { self.breaking }
+    impl HasWork<Self> for Conn { self.disconnect_work }
 }
 
 impl WorkItem for Conn {
@@ -66,8 +65,8 @@ impl WorkItem for Conn {
 
     fn run(this: Arc<Conn>) {
         let ends = this.ends.lock();
-        for end in [&ends.asker, &ends.accepter].into_iter().flatten() {
-            end.lose();
+        for end in [&ends.requester, &ends.accepter].into_iter().flatten() {
+            end.handle_disconnect();
         }
     }
 }
@@ -82,14 +81,14 @@ impl Conn {
         Ok(Arc::pin_init(
             pin_init!(Self {
                 ends <- new_mutex!(ConnEnds::default(), "kofi::loop::Tie"),
-                breaking <- new_work!("kofi::loop::Tie"),
+                disconnect_work <- new_work!("kofi::loop::Tie"),
             }),
             GFP_KERNEL,
         )?)
     }
 
     /// Schedules the end of the connection for both sides. Any context.
-    pub(super) fn break_off(self: &Arc<Self>) {
+    pub(super) fn schedule_disconnect(self: &Arc<Self>) {
         // A work item that is already queued does the same.
         let _ = Handlers::queue().enqueue(self.clone());
     }

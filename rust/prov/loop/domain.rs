@@ -49,7 +49,7 @@ use kernel::{
 /// A domain.
 pub(super) struct Domain {
     fabric: Arc<Fabric>,
-    regions: Arc<MrTable>,
+    mr_table: Arc<MrTable>,
     addressing: Addressing,
 }
 
@@ -60,14 +60,14 @@ impl Domain {
     ///
     /// -FI_ENOMEM.
     pub(super) fn new(fabric: Arc<Fabric>, info: &Info) -> Result<Arc<Self>> {
-        let regions = match fabric.regions() {
-            Some(regions) => regions.clone(),
+        let mr_table = match fabric.shared_mr_table() {
+            Some(mr_table) => mr_table.clone(),
             None => MrTable::new()?,
         };
         Ok(Arc::new(
             Self {
                 fabric,
-                regions,
+                mr_table,
                 addressing: Addressing::from_mr_mode(
                     info.domain().map_or(0, |domain| domain.mr_mode),
                 ),
@@ -82,8 +82,8 @@ impl Domain {
     }
 
     /// Returns the memory regions that peers may reach.
-    pub(super) fn regions(&self) -> &Arc<MrTable> {
-        &self.regions
+    pub(super) fn mr_table(&self) -> &Arc<MrTable> {
+        &self.mr_table
     }
 }
 
@@ -113,7 +113,7 @@ impl provider::Domain for Domain {
         self: Arc<Self>,
         attr: &srx::Attr,
     ) -> Result<Arc<dyn provider::SharedReceive>> {
-        let shared: Arc<dyn provider::SharedReceive> = Srx::new(&self.regions, attr)?;
+        let shared: Arc<dyn provider::SharedReceive> = Srx::new(&self.mr_table, attr)?;
         Ok(shared)
     }
 
@@ -131,9 +131,9 @@ impl provider::Domain for Domain {
         memory: &[Segment],
         access: Access,
     ) -> Result<Arc<dyn provider::MemoryRegion>> {
-        let space = self.fabric.realm().space;
+        let owner = self.fabric.port_namespace().owner;
         let region: Arc<dyn provider::MemoryRegion> =
-            Region::new(&self.regions, memory, access, self.addressing, space)?;
+            Region::new(&self.mr_table, memory, access, self.addressing, owner)?;
         Ok(region)
     }
 
@@ -143,7 +143,7 @@ impl provider::Domain for Domain {
     }
 
     fn max_atomic_elements(&self, _form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
-        Ok(op::most_elements(datatype))
+        Ok(op::max_elements(datatype))
     }
 
     fn resolve(&self, peers: &mut dyn provider::AsyncResolve) {
@@ -151,11 +151,11 @@ impl provider::Domain for Domain {
             let Some((number, addr)) = peers.next() else {
                 return;
             };
-            let outcome = match self.fabric.net().has_addr(&SockAddr::from(addr)) {
+            let result = match self.fabric.net().has_addr(&SockAddr::from(addr)) {
                 true => Ok(()),
                 false => Err(Errno::EHOSTUNREACH),
             };
-            peers.complete(number, outcome);
+            peers.complete(number, result);
         }
     }
 }

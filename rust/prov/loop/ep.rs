@@ -99,35 +99,35 @@ use kernel::{
 };
 
 /// Bytes for each message in a multi-receive buffer, unless the consumer sets FI_OPT_MIN_MULTI_RECV.
-const PIECE: usize = 4096;
+const DEFAULT_MIN_MULTI_RECV: usize = 4096;
 
 /// Bound objects, kept open until the endpoint is closed.
 struct Resources {
-    events: ChildRef<EventQueue>,
-    _transmit: ChildRef<CompletionQueue>,
-    _receive: ChildRef<CompletionQueue>,
+    eq: ChildRef<EventQueue>,
+    _tx_cq: ChildRef<CompletionQueue>,
+    _rx_cq: ChildRef<CompletionQueue>,
     /// The shared receive context.
-    _shared: Option<ChildRef<SharedReceive>>,
+    _srx: Option<ChildRef<SharedReceive>>,
     /// Progress source that readers of the receive queue call.
-    mover: Option<ProgressHandle>,
+    progress: Option<ProgressHandle>,
 }
 
 /// State of the connection.
 struct Link {
     /// The connection request that the endpoint was made for, until it is accepted.
-    request: Option<Request>,
-    bound: Option<Resources>,
+    connreq: Option<Request>,
+    resources: Option<Resources>,
     /// Transmit resources, until they move to the channel to the peer.
-    outfit: Option<TxResources>,
+    tx_resources: Option<TxResources>,
     /// Allocated with the endpoint, so that reporting cannot fail: FI_CONNECTED or the failure.
-    outcome: Option<OwnedEvent>,
+    connect_event: Option<OwnedEvent>,
     /// Allocated with the endpoint as well: FI_SHUTDOWN.
-    farewell: Option<OwnedEvent>,
+    shutdown_event: Option<OwnedEvent>,
     local: Option<SocketAddr>,
     peer: Option<SocketAddr>,
     /// Local port of an endpoint that calls `fi_connect()`.
     port: Option<Port>,
-    tie: Option<Arc<Conn>>,
+    conn: Option<Arc<Conn>>,
 }
 
 /// An active endpoint.
@@ -135,19 +135,19 @@ struct Link {
 pub(crate) struct Endpoint {
     state: AtomicConnState,
     /// Channel to the peer, set when the connection is established.
-    outbound: SetOnce<Arc<Channel>>,
-    inbound: Arc<Channel>,
+    tx_channel: SetOnce<Arc<Channel>>,
+    rx_channel: Arc<Channel>,
     limits: Limits,
     domain: Arc<Domain>,
     /// Identifies the endpoint to its owner, in events and completions.
     source: Source,
     /// Bytes of each piece that a multi-receive buffer is posted in.
-    piece: atomic::Atomic<usize>,
+    min_multi_recv: atomic::Atomic<usize>,
     #[pin]
     link: Mutex<Link>,
     /// Copy of the addresses in `link`, for introspection.
     #[pin]
-    ends: EndpointAddrs,
+    addrs: EndpointAddrs,
 }
 
 impl Endpoint {
@@ -157,43 +157,43 @@ impl Endpoint {
     ///
     /// -FI_EINVAL for more than is offered, and for an unknown connection request; -FI_ENOMEM.
     pub(super) fn new(domain: Arc<Domain>, info: &Info, source: Source) -> Result<Arc<Self>> {
-        let limits = Limits::new(info, domain.fabric().realm().space)?;
+        let limits = Limits::new(info, domain.fabric().port_namespace().owner)?;
         let (local, peer) = info.ends()?;
-        let inbound = Channel::new(match limits.shares_receives {
+        let rx_channel = Channel::new(match limits.shares_receives {
             true => 0,
-            false => limits.receives,
+            false => limits.rx_size,
         })?;
-        let outcome = Event::alloc(source)?;
-        let farewell = Event::alloc(source)?;
-        let request = match info.handle() {
+        let connect_event = Event::alloc(source)?;
+        let shutdown_event = Event::alloc(source)?;
+        let connreq = match info.handle() {
             0 => None,
-            handle => Some(domain.fabric().requests().take(handle)?),
+            handle => Some(domain.fabric().connreqs().take(handle)?),
         };
-        let (local, peer) = match &request {
+        let (local, peer) = match &connreq {
             None => (local, peer),
-            Some(request) => (Some(request.local.into()), Some(request.peer.into())),
+            Some(connreq) => (Some(connreq.local.into()), Some(connreq.peer.into())),
         };
         Ok(Arc::pin_init(
             pin_init!(Self {
                 state: AtomicConnState::new(),
-                outbound: SetOnce::new(),
-                inbound,
+                tx_channel: SetOnce::new(),
+                rx_channel,
                 limits,
                 domain,
                 source,
-                piece: atomic::Atomic::new(PIECE),
-                ends <- EndpointAddrs::new(local, peer),
+                min_multi_recv: atomic::Atomic::new(DEFAULT_MIN_MULTI_RECV),
+                addrs <- EndpointAddrs::new(local, peer),
                 link <- new_mutex!(
                     Link {
-                        request,
-                        bound: None,
-                        outfit: None,
-                        outcome: Some(outcome),
-                        farewell: Some(farewell),
+                        connreq,
+                        resources: None,
+                        tx_resources: None,
+                        connect_event: Some(connect_event),
+                        shutdown_event: Some(shutdown_event),
                         local,
                         peer,
                         port: None,
-                        tie: None,
+                        conn: None,
                     },
                     "kofi::loop::Endpoint"
                 ),
@@ -204,31 +204,35 @@ impl Endpoint {
 
     /// Returns the loop endpoint behind `ep`, if it is one.
     #[inline]
-    pub(in crate::prov) fn of(ep: &ep::Endpoint) -> Option<&Self> {
+    pub(in crate::prov) fn from_endpoint(ep: &ep::Endpoint) -> Option<&Self> {
         ep.core().as_any().downcast_ref()
     }
 
-    /// Sets `who`, the endpoint's consumer, as the target of the peer's direct calls until the endpoint is
+    /// Sets `consumer`, the endpoint's consumer, as the target of the peer's direct calls until the endpoint is
     /// closed. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(in crate::prov) fn introduce(&self, who: Arc<dyn Any + Send + Sync>) -> Result {
+    pub(in crate::prov) fn set_direct_receiver(
+        &self,
+        consumer: Arc<dyn Any + Send + Sync>,
+    ) -> Result {
         let source = self.source;
-        self.inbound.introduce(DirectReceiver { who, source })
+        self.rx_channel
+            .set_direct_receiver(DirectReceiver { consumer, source })
     }
 
     /// Calls the peer's consumer directly and passes the value by which it knows its endpoint. Returns `None`
     /// if a transmit to the peer is under way or no target is set. The connection does not end during the
     /// call. Any context.
     #[inline]
-    pub(in crate::prov) fn call_on<R>(
+    pub(in crate::prov) fn call_peer<R>(
         &self,
         call: impl FnOnce(&(dyn Any + Send + Sync), Source) -> R,
     ) -> Option<R> {
-        let outbound = self.outbound.as_ref()?;
-        outbound.call_on(|user| call(&*user.who, user.source))
+        let tx_channel = self.tx_channel.as_ref()?;
+        tx_channel.call_direct(|receiver| call(&*receiver.consumer, receiver.source))
     }
 
     /// Attaches the endpoint to a shared receive context.
@@ -236,47 +240,50 @@ impl Endpoint {
     /// # Errors
     ///
     /// -FI_EINVAL for a context of another provider or domain, -FI_ENOMEM.
-    fn share(&self, shared: &SharedReceive) -> Result<SrxAttachment> {
-        let srx: Option<Arc<Srx>> = downcast(shared.core().clone().into_any());
-        let srx = srx.filter(|srx| srx.is_of(self.domain.regions()));
+    fn attach_srx(&self, srx: &SharedReceive) -> Result<SrxAttachment> {
+        let srx: Option<Arc<Srx>> = downcast(srx.core().clone().into_any());
+        let srx = srx.filter(|srx| srx.uses_mr_table(self.domain.mr_table()));
         SrxAttachment::new(srx.ok_or(Errno::EINVAL)?)
     }
 
     /// Takes over the bindings and lets receives be posted.
-    fn open(&self, bindings: Bindings) -> Result {
-        let events = bindings.eq.ok_or(Errno::ENOEQ)?;
+    fn apply_bindings(&self, bindings: Bindings) -> Result {
+        let eq = bindings.eq.ok_or(Errno::ENOEQ)?;
         let transmit = bindings.tx_cq.ok_or(Errno::ENOCQ)?;
         let receive = bindings.rx_cq.ok_or(Errno::ENOCQ)?;
-        let outfit = TxResources {
-            exit: CompSink::new(&transmit, self.source, false)?,
-            orders: Fifo::new(self.limits.transmits, PostedOp::idle)?,
+        let tx_resources = TxResources {
+            comp_sink: CompSink::new(&transmit, self.source, false)?,
+            tx_queue: Fifo::new(self.limits.tx_size, PostedOp::unused)?,
             counters: bindings.counters.try_clone()?,
             addr: None,
         };
         let receiver = RxSide {
-            exit: CompSink::new(&receive, self.source, self.limits.waits_for_signals)?,
-            regions: self.domain.regions().clone(),
+            comp_sink: CompSink::new(&receive, self.source, self.limits.waits_for_signals)?,
+            mr_table: self.domain.mr_table().clone(),
             rights: self.limits.rights,
         };
-        let shared = bindings.srx;
-        let share = shared.as_ref().map(|shared| self.share(shared));
-        let share = share.transpose()?;
-        let mover = share.as_ref().map(|_| ProgressWork::of(&self.inbound));
-        let mover = mover.transpose()?;
-        if let Some(mover) = &mover {
-            receiver.exit.admit(mover)?;
+        let srx = bindings.srx;
+        let attachment = srx.as_ref().map(|srx| self.attach_srx(srx));
+        let attachment = attachment.transpose()?;
+        let progress = attachment
+            .as_ref()
+            .map(|_| ProgressWork::new_handle(&self.rx_channel));
+        let progress = progress.transpose()?;
+        if let Some(progress) = &progress {
+            receiver.comp_sink.attach_source(progress)?;
         }
         let mut link = self.link.lock();
-        link.outfit = Some(outfit);
-        link.bound = Some(Resources {
-            events,
-            _transmit: transmit.queue,
-            _receive: receive.queue,
-            _shared: shared,
-            mover,
+        link.tx_resources = Some(tx_resources);
+        link.resources = Some(Resources {
+            eq,
+            _tx_cq: transmit.queue,
+            _rx_cq: receive.queue,
+            _srx: srx,
+            progress,
         });
         drop(link);
-        self.inbound.open(receiver, bindings.counters, share);
+        self.rx_channel
+            .enable(receiver, bindings.counters, attachment);
         self.state.transition(ConnState::Open, ConnState::Enabled);
         Ok(())
     }
@@ -297,7 +304,7 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn enable(self: Arc<Self>, bindings: Bindings) -> Result {
-        self.open(bindings)
+        self.apply_bindings(bindings)
     }
 
     fn connect(self: Arc<Self>, to: Option<SocketAddr>, private_data: &[u8]) -> Result {
@@ -309,7 +316,7 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn shutdown(&self, flags: u64) -> Result {
-        self.end(flags)
+        self.start_shutdown(flags)
     }
 
     fn set_name(&self, addr: SocketAddr) -> Result {
@@ -317,7 +324,7 @@ impl provider::Endpoint for Endpoint {
             return Err(Errno::EOPBADSTATE);
         }
         self.link.lock().local = Some(addr);
-        self.ends.set_local(addr);
+        self.addrs.set_local(addr);
         Ok(())
     }
 
@@ -337,18 +344,18 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn receives_left(&self) -> Result<usize> {
-        self.inbound.receiver()?;
+        self.rx_channel.rx_side()?;
         match self.limits.shares_receives {
             true => Err(Errno::ENOSYS),
-            false => Ok(self.inbound.receives_left()),
+            false => Ok(self.rx_channel.receives_left()),
         }
     }
 
     fn transmits_left(&self) -> Result<usize> {
-        self.inbound.receiver()?;
-        match self.outbound.as_ref() {
-            Some(outbound) => Ok(outbound.transmits_left()),
-            None => Ok(self.limits.transmits),
+        self.rx_channel.rx_side()?;
+        match self.tx_channel.as_ref() {
+            Some(tx_channel) => Ok(tx_channel.transmits_left()),
+            None => Ok(self.limits.tx_size),
         }
     }
 
@@ -364,24 +371,24 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn max_atomic_elements(&self, _form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
-        match self.limits.no_atomics {
+        match self.limits.atomics_error {
             Some(errno) => Err(errno),
-            None => Ok(op::most_elements(datatype)),
+            None => Ok(op::max_elements(datatype)),
         }
     }
 
-    fn getopt(&self, setting: EpOption) -> Result<usize> {
-        match setting {
-            EpOption::MinMultiRecv => Ok(self.piece.load(Relaxed)),
+    fn getopt(&self, option: EpOption) -> Result<usize> {
+        match option {
+            EpOption::MinMultiRecv => Ok(self.min_multi_recv.load(Relaxed)),
             _ => Err(Errno::ENOPROTOOPT),
         }
     }
 
-    fn setopt(&self, setting: EpOption, value: usize) -> Result {
-        match (setting, value) {
+    fn setopt(&self, option: EpOption, value: usize) -> Result {
+        match (option, value) {
             (EpOption::MinMultiRecv, 0) => Err(Errno::EINVAL),
             (EpOption::MinMultiRecv, size) => {
-                self.piece.store(size, Relaxed);
+                self.min_multi_recv.store(size, Relaxed);
                 Ok(())
             }
             _ => Err(Errno::ENOPROTOOPT),
@@ -394,18 +401,18 @@ impl provider::Endpoint for Endpoint {
             .map_err(|errno| self.state.receive_error(errno))
     }
 
-    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
-        told.set_state(self.state.get().to_uapi());
-        told.add_value(KOFI_VALUE_TX_SIZE, self.limits.transmits as u64);
-        told.add_value(KOFI_VALUE_RX_SIZE, self.limits.receives as u64);
-        if let Some(outbound) = self.outbound.as_ref() {
-            outbound.tell_sent(told);
+    fn fill_info(&self, info: &mut ObjectInfo<'_>) {
+        info.set_state(self.state.get().to_uapi());
+        info.add_value(KOFI_VALUE_TX_SIZE, self.limits.tx_size as u64);
+        info.add_value(KOFI_VALUE_RX_SIZE, self.limits.rx_size as u64);
+        if let Some(tx_channel) = self.tx_channel.as_ref() {
+            tx_channel.fill_tx_info(info);
         }
-        self.inbound.tell_taken(told);
-        self.ends.fill_info(told);
+        self.rx_channel.fill_rx_info(info);
+        self.addrs.fill_info(info);
     }
 
     fn close(&self, reclaim: &mut dyn FnMut(Context)) {
-        self.hang_up(reclaim);
+        self.close_and_reclaim(reclaim);
     }
 }

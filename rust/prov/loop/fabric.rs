@@ -45,15 +45,15 @@ pub(super) struct Fabric {
     /// Network namespace, for infos.
     namespace: ARef<Namespace>,
     /// Port space of the endpoints.
-    space: PortOwner,
+    port_owner: PortOwner,
     /// Memory regions shared with another provider, for a fabric of [`LoopBeside`](super::LoopBeside).
-    regions: Option<Arc<MrTable>>,
+    shared_mr_table: Option<Arc<MrTable>>,
     #[pin]
-    requests: Requests,
+    connreqs: Requests,
 }
 
 impl Fabric {
-    /// Opens the fabric; `beside` has the memory regions of a provider that it is used beside. May sleep.
+    /// Opens the fabric; `shared_mr_table` has the memory regions of a provider that it is used beside. May sleep.
     ///
     /// # Errors
     ///
@@ -61,7 +61,7 @@ impl Fabric {
     pub(super) fn new(
         attr: &FabricAttr<'_>,
         net: Net,
-        beside: Option<Arc<MrTable>>,
+        shared_mr_table: Option<Arc<MrTable>>,
     ) -> Result<Arc<Self>> {
         if attr.name.is_some_and(|name| name != info::NAME) {
             return Err(Errno::ENODATA);
@@ -70,12 +70,12 @@ impl Fabric {
             pin_init!(Self {
                 net,
                 namespace: attr.net.into(),
-                space: match beside {
-                    None => PortOwner::Own,
-                    Some(_) => PortOwner::Beside,
+                port_owner: match shared_mr_table {
+                    None => PortOwner::Loop,
+                    Some(_) => PortOwner::OtherProvider,
                 },
-                regions: beside,
-                requests <- Requests::new(),
+                shared_mr_table,
+                connreqs <- Requests::new(),
             }),
             GFP_KERNEL,
         )?)
@@ -87,16 +87,16 @@ impl Fabric {
     }
 
     /// Returns the port space of the endpoints.
-    pub(super) fn realm(&self) -> PortNamespace<'_> {
+    pub(super) fn port_namespace(&self) -> PortNamespace<'_> {
         PortNamespace {
             net: &self.net,
-            space: self.space,
+            owner: self.port_owner,
         }
     }
 
     /// Returns the memory regions shared with another provider, for a fabric of [`LoopBeside`](super::LoopBeside).
-    pub(super) fn regions(&self) -> Option<&Arc<MrTable>> {
-        self.regions.as_ref()
+    pub(super) fn shared_mr_table(&self) -> Option<&Arc<MrTable>> {
+        self.shared_mr_table.as_ref()
     }
 
     /// Returns the network namespace for an info, whose readers use it while the fabric is open.
@@ -105,8 +105,8 @@ impl Fabric {
     }
 
     /// Returns the unanswered connection requests.
-    pub(super) fn requests(&self) -> &Requests {
-        &self.requests
+    pub(super) fn connreqs(&self) -> &Requests {
+        &self.connreqs
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Fifo<T> {
 
 impl<T> Fifo<T> {
     /// A FIFO without slots.
-    pub(super) const NONE: Self = Self {
+    pub(super) const EMPTY: Self = Self {
         slots: KVVec::new(),
         first: 0,
         len: 0,
@@ -55,14 +55,14 @@ impl<T> Fifo<T> {
 
     /// Returns how many slots are free.
     #[inline]
-    pub(super) fn left(&self) -> usize {
+    pub(super) fn free_slots(&self) -> usize {
         self.slots.len() - self.len
     }
 
-    /// Returns the index of the slot `behind` places after the first.
+    /// Returns the index of the slot `offset` places after the first.
     #[inline(always)]
-    fn at(&self, behind: usize) -> usize {
-        let at = self.first + behind;
+    fn slot_index(&self, offset: usize) -> usize {
+        let at = self.first + offset;
         match at.checked_sub(self.slots.len()) {
             None => at,
             Some(around) => around,
@@ -71,7 +71,7 @@ impl<T> Fifo<T> {
 
     /// Returns the first entry in use.
     #[inline(always)]
-    pub(super) fn first(&self) -> Option<&T> {
+    pub(super) fn front(&self) -> Option<&T> {
         match self.len {
             0 => None,
             _ => self.slots.get(self.first),
@@ -80,7 +80,7 @@ impl<T> Fifo<T> {
 
     /// Returns the first entry in use, mutably.
     #[inline]
-    pub(super) fn first_mut(&mut self) -> Option<&mut T> {
+    pub(super) fn front_mut(&mut self) -> Option<&mut T> {
         match self.len {
             0 => None,
             _ => self.slots.get_mut(self.first),
@@ -89,27 +89,27 @@ impl<T> Fifo<T> {
 
     /// Takes the next free slot into use, if there is one; it still has its last content.
     #[inline(always)]
-    pub(super) fn take(&mut self) -> Option<&mut T> {
-        if self.left() == 0 {
+    pub(super) fn alloc_slot(&mut self) -> Option<&mut T> {
+        if self.free_slots() == 0 {
             return None;
         }
-        let at = self.at(self.len);
+        let at = self.slot_index(self.len);
         self.len += 1;
         self.slots.get_mut(at)
     }
 
     /// Frees the first slot.
     #[inline(always)]
-    pub(super) fn give_back(&mut self) {
+    pub(super) fn free_first(&mut self) {
         if self.len > 0 {
-            self.first = self.at(1);
+            self.first = self.slot_index(1);
             self.len -= 1;
         }
     }
 
     /// Iterates over the entries in use, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
-        (0..self.len).filter_map(|behind| self.slots.get(self.at(behind)))
+        (0..self.len).filter_map(|offset| self.slots.get(self.slot_index(offset)))
     }
 }
 
@@ -124,32 +124,32 @@ mod tests {
     #[test]
     fn in_turn_around_the_end() -> Result {
         let mut ring = Fifo::new(3, || 0)?;
-        assert!(ring.is_empty() && ring.left() == 3 && ring.first().is_none());
+        assert!(ring.is_empty() && ring.free_slots() == 3 && ring.front().is_none());
         for round in 0..5 {
             for number in 0..3 {
-                let slot = ring.take();
+                let slot = ring.alloc_slot();
                 assert!(slot.map(|slot| *slot = round + number).is_some());
             }
-            assert!(ring.take().is_none() && ring.left() == 0);
+            assert!(ring.alloc_slot().is_none() && ring.free_slots() == 0);
             assert!(is(&ring, &[round, round + 1, round + 2]));
-            ring.give_back();
-            assert!(ring.first() == Some(&(round + 1)));
-            let slot = ring.take();
+            ring.free_first();
+            assert!(ring.front() == Some(&(round + 1)));
+            let slot = ring.alloc_slot();
             assert!(slot.map(|slot| *slot = 9).is_some());
             assert!(is(&ring, &[round + 1, round + 2, 9]));
             for _ in 0..3 {
-                ring.give_back();
+                ring.free_first();
             }
-            assert!(is(&ring, &[]) && ring.first_mut().is_none());
+            assert!(is(&ring, &[]) && ring.front_mut().is_none());
         }
         Ok(())
     }
 
     #[test]
     fn none_has_no_slots() {
-        let mut none = Fifo::<u32>::NONE;
-        assert!(none.take().is_none() && none.left() == 0);
-        none.give_back();
+        let mut none = Fifo::<u32>::EMPTY;
+        assert!(none.alloc_slot().is_none() && none.free_slots() == 0);
+        none.free_first();
         assert!(none.is_empty());
     }
 }

@@ -54,7 +54,7 @@ const DOMAIN_CAPS: u64 = FI_LOCAL_COMM | CORE_CAPS;
 const CAPS: u64 = TRANSMIT_CAPS | RECEIVE_CAPS | DOMAIN_CAPS;
 
 /// Message order: operations are processed in the order in which they were posted.
-const ORDER: u64 = abi::FI_ORDER_SAS
+const MSG_ORDER: u64 = abi::FI_ORDER_SAS
     | abi::FI_ORDER_SAW
     | abi::FI_ORDER_SAR
     | abi::FI_ORDER_WAS
@@ -68,55 +68,56 @@ const ORDER: u64 = abi::FI_ORDER_SAS
 pub(super) const INJECT_SIZE: usize = op::InlineData::SIZE;
 
 /// Most transmits, and most receives, of an endpoint.
-pub(super) const DEPTH: usize = 4096;
+pub(super) const MAX_QUEUE_SIZE: usize = 4096;
 
 /// Depth of an endpoint whose info names none.
-pub(super) const DEFAULT_DEPTH: usize = 256;
+pub(super) const DEFAULT_QUEUE_SIZE: usize = 256;
 
 /// Longest message in bytes, which is copied in one go.
-pub(super) const MOST: usize = 64 << 20;
+pub(super) const MAX_MSG_SIZE: usize = 64 << 20;
 
 /// Longest message beside another provider: that of a device, which loop replaces on the same host.
-const MOST_BESIDE: usize = 1 << 31;
+const MAX_MSG_SIZE_BESIDE: usize = 1 << 31;
 
 /// Bytes of remote CQ data, as with the other providers.
-const DATA_SIZE: usize = 4;
+const CQ_DATA_SIZE: usize = 4;
 
 /// Most bytes of private data, as with the other providers.
 pub(super) const MAX_PRIVATE_DATA: usize = 55;
 
 /// Most segments of a region with remote access.
-pub(super) const REGION_PARTS: usize = 256;
+pub(super) const MR_IOV_LIMIT: usize = 256;
 
 /// Limit for objects that take no resource but memory.
-const MANY: usize = 1 << 16;
+const MAX_OBJECTS: usize = 1 << 16;
 
 /// Completion levels that a transmit accepts. All complete when the operation is done.
-pub(super) const LEVELS: u64 = FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+pub(super) const COMPLETION_LEVELS: u64 =
+    FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 
 /// Returns the info of an endpoint for a consumer with these hints. May sleep.
 ///
 /// # Errors
 ///
 /// -FI_ENOMEM.
-pub(super) fn offer(wishes: &Hints) -> Result<KBox<Info>> {
-    let (cq_data_size, rx_mode) = wishes.remote_cq_data(DATA_SIZE);
-    let missing = match wishes.wants_shared_rx {
+pub(super) fn build_info(hints: &Hints) -> Result<KBox<Info>> {
+    let (cq_data_size, rx_mode) = hints.remote_cq_data(CQ_DATA_SIZE);
+    let missing = match hints.wants_shared_rx {
         true => RECEIVE_CAPS & !SHARED_CAPS,
         false => 0,
     };
     let mut info = Info::new()?;
     // Offered only on request: datagram endpoints on top of this endpoint do not support it.
-    let signals = FI_REMOTE_SIGNAL & wishes.caps;
+    let signals = FI_REMOTE_SIGNAL & hints.caps;
     info.set_caps((CAPS | signals) & !missing);
     info.set_addr_format(abi::FI_SOCKADDR);
     *info.tx_mut()? = fi_tx_attr {
         caps: TRANSMIT_CAPS,
-        op_flags: FI_COMPLETION | FI_INJECT | LEVELS,
-        msg_order: ORDER,
+        op_flags: FI_COMPLETION | FI_INJECT | COMPLETION_LEVELS,
+        msg_order: MSG_ORDER,
         comp_order: abi::FI_ORDER_STRICT,
         inject_size: INJECT_SIZE,
-        size: DEPTH,
+        size: MAX_QUEUE_SIZE,
         iov_limit: MAX_IOV,
         rma_iov_limit: 1,
         ..pin_init::zeroed()
@@ -125,9 +126,9 @@ pub(super) fn offer(wishes: &Hints) -> Result<KBox<Info>> {
         caps: (RECEIVE_CAPS | signals) & !missing,
         mode: rx_mode,
         op_flags: FI_COMPLETION,
-        msg_order: ORDER,
+        msg_order: MSG_ORDER,
         comp_order: abi::FI_ORDER_STRICT,
-        size: DEPTH,
+        size: MAX_QUEUE_SIZE,
         iov_limit: MAX_IOV,
         ..pin_init::zeroed()
     };
@@ -135,12 +136,12 @@ pub(super) fn offer(wishes: &Hints) -> Result<KBox<Info>> {
         type_: abi::FI_EP_MSG,
         protocol: abi::FI_PROTO_SHM,
         protocol_version: 1,
-        max_msg_size: MOST,
-        max_order_raw_size: MOST,
-        max_order_war_size: MOST,
-        max_order_waw_size: MOST,
+        max_msg_size: MAX_MSG_SIZE,
+        max_order_raw_size: MAX_MSG_SIZE,
+        max_order_war_size: MAX_MSG_SIZE,
+        max_order_waw_size: MAX_MSG_SIZE,
         tx_ctx_cnt: 1,
-        rx_ctx_cnt: match wishes.wants_shared_rx {
+        rx_ctx_cnt: match hints.wants_shared_rx {
             true => abi::FI_SHARED_CONTEXT,
             false => 1,
         },
@@ -154,16 +155,16 @@ pub(super) fn offer(wishes: &Hints) -> Result<KBox<Info>> {
         mr_mode: abi::FI_MR_VIRT_ADDR | abi::FI_MR_PROV_KEY,
         mr_key_size: 4,
         cq_data_size,
-        cq_cnt: MANY,
-        cntr_cnt: MANY,
-        ep_cnt: MANY,
-        tx_ctx_cnt: MANY,
-        rx_ctx_cnt: MANY,
+        cq_cnt: MAX_OBJECTS,
+        cntr_cnt: MAX_OBJECTS,
+        ep_cnt: MAX_OBJECTS,
+        tx_ctx_cnt: MAX_OBJECTS,
+        rx_ctx_cnt: MAX_OBJECTS,
         max_ep_tx_ctx: 1,
         max_ep_rx_ctx: 1,
         max_ep_srx_ctx: 1,
-        mr_iov_limit: REGION_PARTS,
-        mr_cnt: MANY,
+        mr_iov_limit: MR_IOV_LIMIT,
+        mr_cnt: MAX_OBJECTS,
         caps: DOMAIN_CAPS,
         max_err_data: MAX_PRIVATE_DATA,
         ..pin_init::zeroed()
@@ -181,35 +182,35 @@ pub(super) fn offer(wishes: &Hints) -> Result<KBox<Info>> {
 
 /// Limits and rights of an endpoint, from its info.
 pub(super) struct Limits {
-    pub(super) transmits: usize,
-    pub(super) receives: usize,
-    pub(super) segments: usize,
-    pub(super) receive_segments: usize,
-    pub(super) inject: usize,
+    pub(super) tx_size: usize,
+    pub(super) rx_size: usize,
+    pub(super) tx_iov_limit: usize,
+    pub(super) rx_iov_limit: usize,
+    pub(super) inject_size: usize,
     /// Set if the endpoint uses a shared receive context; it has no receives of its own.
     pub(super) shares_receives: bool,
     /// Readers sleep until a message with FI_REMOTE_SIGNAL arrives, or a failure.
     pub(super) waits_for_signals: bool,
     /// Longest message in bytes.
-    pub(super) most: usize,
+    pub(super) max_msg_size: usize,
     /// Largest valid key of a memory region.
-    pub(super) last_key: u64,
+    pub(super) max_key: u64,
     /// Transmit flags that are known but need a capability that the endpoint lacks.
-    pub(super) missing_flags: u64,
+    pub(super) unsupported_flags: u64,
     /// The errno of atomic operations, if the endpoint lacks them.
-    pub(super) no_atomics: Option<Errno>,
+    pub(super) atomics_error: Option<Errno>,
     /// Access to registered memory that the endpoint's capabilities grant its peers.
     pub(super) rights: EpRights,
 }
 
 impl Limits {
-    /// Reads the limits from an info, which the consumer may have changed, for an endpoint with ports in
-    /// `space`.
+    /// Reads the limits from an info, which the consumer may have changed, for an endpoint whose ports belong to
+    /// `owner`.
     ///
     /// # Errors
     ///
     /// -FI_EINVAL for another endpoint type, and for more than is offered.
-    pub(super) fn new(info: &Info, space: PortOwner) -> Result<Self> {
+    pub(super) fn new(info: &Info, owner: PortOwner) -> Result<Self> {
         let kind = info.ep().map(|ep| (ep.type_, ep.tx_ctx_cnt, ep.rx_ctx_cnt));
         let is_one = |contexts: usize| contexts <= 1;
         let shares_receives = uses_shared_rx(info);
@@ -221,29 +222,37 @@ impl Limits {
         {
             return Err(Errno::EINVAL);
         }
-        let within = |asked: usize, most: usize, default: usize| match asked {
+        let within = |requested: usize, max: usize, default: usize| match requested {
             0 => Ok(default),
-            asked if asked <= most => Ok(asked),
+            requested if requested <= max => Ok(requested),
             _ => Err(Errno::EINVAL),
         };
-        let (most, last_key) = match space {
-            PortOwner::Own => (MOST, u64::from(u32::MAX)),
-            PortOwner::Beside => (MOST_BESIDE, u64::MAX),
+        let (max_msg_size, max_key) = match owner {
+            PortOwner::Loop => (MAX_MSG_SIZE, u64::from(u32::MAX)),
+            PortOwner::OtherProvider => (MAX_MSG_SIZE_BESIDE, u64::MAX),
         };
         let (tx, rx) = (info.tx(), info.rx());
         let has_data = info.domain().is_some_and(|domain| domain.cq_data_size > 0);
         Ok(Self {
-            transmits: within(tx.map_or(0, |tx| tx.size), DEPTH, DEFAULT_DEPTH)?,
-            receives: within(rx.map_or(0, |rx| rx.size), DEPTH, DEFAULT_DEPTH)?,
-            segments: within(tx.map_or(0, |tx| tx.iov_limit), MAX_IOV, MAX_IOV)?,
-            receive_segments: within(rx.map_or(0, |rx| rx.iov_limit), MAX_IOV, MAX_IOV)?,
-            inject: within(tx.map_or(0, |tx| tx.inject_size), INJECT_SIZE, 0)?,
+            tx_size: within(
+                tx.map_or(0, |tx| tx.size),
+                MAX_QUEUE_SIZE,
+                DEFAULT_QUEUE_SIZE,
+            )?,
+            rx_size: within(
+                rx.map_or(0, |rx| rx.size),
+                MAX_QUEUE_SIZE,
+                DEFAULT_QUEUE_SIZE,
+            )?,
+            tx_iov_limit: within(tx.map_or(0, |tx| tx.iov_limit), MAX_IOV, MAX_IOV)?,
+            rx_iov_limit: within(rx.map_or(0, |rx| rx.iov_limit), MAX_IOV, MAX_IOV)?,
+            inject_size: within(tx.map_or(0, |tx| tx.inject_size), INJECT_SIZE, 0)?,
             shares_receives,
             waits_for_signals: info.caps() & FI_REMOTE_SIGNAL != 0,
-            most,
-            last_key,
-            missing_flags: if has_data { 0 } else { FI_REMOTE_CQ_DATA },
-            no_atomics: (info.caps() & FI_ATOMIC == 0).then_some(Errno::ENOSYS),
+            max_msg_size,
+            max_key,
+            unsupported_flags: if has_data { 0 } else { FI_REMOTE_CQ_DATA },
+            atomics_error: (info.caps() & FI_ATOMIC == 0).then_some(Errno::ENOSYS),
             rights: EpRights::from_caps(info.caps()),
         })
     }

@@ -8,7 +8,7 @@ use super::{
         MrRegistration,
         MrTable, //
     },
-    info::REGION_PARTS,
+    info::MR_IOV_LIMIT,
     port::PortOwner, //
 };
 use crate::{
@@ -43,62 +43,62 @@ use kernel::{
 
 /// A memory region.
 pub(super) struct Region {
-    opening: Option<MrRegistration>,
-    regions: Arc<MrTable>,
+    registration: Option<MrRegistration>,
+    mr_table: Arc<MrTable>,
     /// Address ranges of the segments.
-    parts: KVVec<Range<usize>>,
+    segments: KVVec<Range<usize>>,
 }
 
 impl Region {
-    /// Registers memory, for peers with ports in `space`. May sleep.
+    /// Registers memory, for peers with ports of `owner`. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_EINVAL for memory that may not be registered, for example a stack, and for more segments than a
     /// remote region may have; -FI_ENOMEM.
     pub(super) fn new(
-        regions: &Arc<MrTable>,
+        mr_table: &Arc<MrTable>,
         memory: &[Segment],
         access: Access,
         addressing: Addressing,
-        space: PortOwner,
+        owner: PortOwner,
     ) -> Result<Arc<Self>> {
-        let mut parts = KVVec::with_capacity(memory.len(), GFP_KERNEL)?;
+        let mut segments = KVVec::with_capacity(memory.len(), GFP_KERNEL)?;
         for segment in memory {
             dma::check_range(segment.addr(), segment.len())?;
-            parts.push(segment.addr()..segment.addr() + segment.len(), GFP_KERNEL)?;
+            segments.push(segment.addr()..segment.addr() + segment.len(), GFP_KERNEL)?;
         }
-        let opening = match access.is_remote() {
-            true if memory.len() > REGION_PARTS => return Err(Errno::EINVAL),
+        let registration = match access.is_remote() {
+            true if memory.len() > MR_IOV_LIMIT => return Err(Errno::EINVAL),
             true => {
-                let is_long = space == PortOwner::Beside;
-                Some(regions.register_random_key(memory, access, addressing, is_long)?)
+                let is_long = owner == PortOwner::OtherProvider;
+                Some(mr_table.register_random_key(memory, access, addressing, is_long)?)
             }
             false => None,
         };
         Ok(Arc::new(
             Self {
-                opening,
-                regions: regions.clone(),
-                parts,
+                registration,
+                mr_table: mr_table.clone(),
+                segments,
             },
             GFP_KERNEL,
         )?)
     }
 
-    fn has(&self, addr: usize, len: usize) -> bool {
+    fn contains(&self, addr: usize, len: usize) -> bool {
         let has = |part: &Range<usize>| addr >= part.start && len <= part.end.saturating_sub(addr);
-        len == 0 || self.parts.iter().any(has)
+        len == 0 || self.segments.iter().any(has)
     }
 }
 
 /// Returns the segment of `memory`, if that is a single one and lies in the region that its descriptor names,
-/// which belongs to `regions`. This is the fast path for almost all registered memory.
+/// which belongs to `mr_table`. This is the fast path for almost all registered memory.
 #[inline]
-pub(super) fn registered<'a>(
+pub(super) fn registered_segment<'a>(
     memory: Memory<'a>,
     descriptors: &[Descriptor],
-    regions: &Arc<MrTable>,
+    mr_table: &Arc<MrTable>,
 ) -> Option<&'a Segment> {
     let (Memory::Segments([part]), [descriptor]) = (memory, descriptors) else {
         return None;
@@ -109,31 +109,35 @@ pub(super) fn registered<'a>(
     }
     // SAFETY: By the invariant of the type this is the descriptor of a region that exists.
     let region = unsafe { descriptor.as_ptr().cast::<Region>().as_ref() }?;
-    let is_in = Arc::ptr_eq(&region.regions, regions) && region.has(part.addr(), part.len());
+    let is_in = Arc::ptr_eq(&region.mr_table, mr_table) && region.contains(part.addr(), part.len());
     is_in.then_some(part)
 }
 
 /// Checks that the segments of `memory` lie in the regions that their descriptors name, which all belong to
-/// `regions`.
+/// `mr_table`.
 ///
 /// # Errors
 ///
 /// -FI_EINVAL.
 #[inline]
-pub(super) fn check(
+pub(super) fn check_descriptors(
     memory: Memory<'_>,
     descriptors: &[Descriptor],
-    regions: &Arc<MrTable>,
+    mr_table: &Arc<MrTable>,
 ) -> Result {
     match descriptors {
         [] => Ok(()),
         [only] if only.as_ptr().is_null() => Ok(()),
-        _ => check_each(memory, descriptors, regions),
+        _ => check_each_descriptor(memory, descriptors, mr_table),
     }
 }
 
 #[inline(never)]
-fn check_each(memory: Memory<'_>, descriptors: &[Descriptor], regions: &Arc<MrTable>) -> Result {
+fn check_each_descriptor(
+    memory: Memory<'_>,
+    descriptors: &[Descriptor],
+    mr_table: &Arc<MrTable>,
+) -> Result {
     let mut descriptors = descriptors.iter();
     memory.for_each(|part| {
         let descriptor = descriptors.next().copied().unwrap_or(Descriptor::NONE);
@@ -145,11 +149,11 @@ fn check_each(memory: Memory<'_>, descriptors: &[Descriptor], regions: &Arc<MrTa
             return Ok(());
         };
         let is_in = match part.start() {
-            Start::Address(addr) => region.has(addr, part.len()),
+            Start::Address(addr) => region.contains(addr, part.len()),
             // A page has no virtual address to compare.
             Start::Page(..) => true,
         };
-        match is_in && Arc::ptr_eq(&region.regions, regions) {
+        match is_in && Arc::ptr_eq(&region.mr_table, mr_table) {
             true => Ok(()),
             false => Err(Errno::EINVAL),
         }
@@ -163,7 +167,7 @@ impl provider::MemoryRegion for Region {
     }
 
     fn key(&self) -> u64 {
-        self.opening
+        self.registration
             .as_ref()
             .map_or(FI_KEY_NOTAVAIL, MrRegistration::key)
     }

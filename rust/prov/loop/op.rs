@@ -35,19 +35,19 @@ use crate::{
 };
 
 /// Most bytes of an atomic operation's operands, which are stored inline, as are the compare operands.
-const MOST_ATOMIC: usize = 64;
+const MAX_ATOMIC_BYTES: usize = 64;
 
 /// Returns the most elements of an atomic operation.
-pub(super) fn most_elements(datatype: Datatype) -> usize {
-    datatype.count_in(MOST_ATOMIC)
+pub(super) fn max_elements(datatype: Datatype) -> usize {
+    datatype.count_in(MAX_ATOMIC_BYTES)
 }
 
 /// Location of an operation's source bytes.
 pub(super) enum Bytes {
     /// In the poster's memory, which stays unchanged until the operation completes.
-    Lent(SrcBuf),
+    Borrowed(SrcBuf),
     /// Copied inline; the value is the number of bytes.
-    Kept(usize),
+    Inline(usize),
 }
 
 /// A remote memory address.
@@ -60,7 +60,7 @@ pub(super) struct Remote {
 /// The kind of an operation, with its parameters.
 pub(super) enum OpKind {
     /// An unused slot.
-    Nothing,
+    Unused,
     /// A message.
     Send { from: Bytes, data: Option<u32> },
     /// A write to the peer's memory.
@@ -71,7 +71,7 @@ pub(super) enum OpKind {
     },
     /// A read from the peer's memory.
     Read { from: Remote, into: DstBuf },
-    /// An atomic operation, whose [`Operands`](Kept) are stored inline.
+    /// An atomic operation, whose [`Operands`](InlineData) are stored inline.
     Atomic {
         form: Form,
         op: Op,
@@ -82,13 +82,13 @@ pub(super) enum OpKind {
 }
 
 /// Inline storage for injected data, or for the operands and compare operands of an atomic operation.
-pub(super) struct InlineData([u8; 2 * MOST_ATOMIC]);
+pub(super) struct InlineData([u8; 2 * MAX_ATOMIC_BYTES]);
 
 /// Source data that the poster may reuse at once, and that is stored if the operation does not complete by
 /// then.
 pub(super) enum SourceData {
     /// No data.
-    Nothing,
+    Empty,
     /// The sent data.
     Injected,
     /// The operands, already stored.
@@ -97,33 +97,33 @@ pub(super) enum SourceData {
 
 /// A posted operation.
 pub(super) struct PostedOp {
-    pub(super) work: OpKind,
-    pub(super) report: CompInfo,
-    kept: InlineData,
+    pub(super) kind: OpKind,
+    pub(super) info: CompInfo,
+    inline_data: InlineData,
 }
 
 /// A posted receive.
 pub(super) struct Receive {
-    pub(super) into: DstBuf,
-    pub(super) report: CompInfo,
+    pub(super) dst: DstBuf,
+    pub(super) info: CompInfo,
     /// Address of the piece of a multi-receive buffer; 0 for a plain receive.
-    pub(super) piece: usize,
+    pub(super) piece_addr: usize,
     /// Set if the multi-receive buffer is released with this piece.
-    pub(super) is_last: bool,
+    pub(super) releases_buffer: bool,
 }
 
 /// Reason of a failed operation.
 pub(super) enum OpError {
     /// The message is this many bytes longer than the receive.
-    TooLong(usize),
+    Truncated(usize),
     /// The peer's memory region or rights do not permit it.
-    Refused(Errno),
+    Rejected(Errno),
 }
 
 impl OpError {
     /// Returns whether the peer named memory that is not open to it.
     pub(super) fn is_violation(&self) -> bool {
-        matches!(self, Self::Refused(Errno::EACCES))
+        matches!(self, Self::Rejected(Errno::EACCES))
     }
 }
 
@@ -135,35 +135,39 @@ pub(super) struct RxCompletion {
     /// Set for a write with remote CQ data instead of a message.
     pub(super) is_write: bool,
     /// Set if the sender passed FI_REMOTE_SIGNAL.
-    pub(super) is_signal: bool,
+    pub(super) remote_signal: bool,
 }
 
 impl CompInfo {
-    const NOBODY: Self = Self {
+    const EMPTY: Self = Self {
         context: Context::NULL,
         flags: 0,
-        is_wanted: false,
-        is_signal: false,
+        reports_success: false,
+        remote_signal: false,
     };
 }
 
 impl Receive {
     /// Returns a receive for an unused slot.
-    pub(super) fn idle() -> Self {
+    pub(super) fn unused() -> Self {
         Self {
-            into: DstBuf::EMPTY,
-            report: CompInfo::NOBODY,
-            piece: 0,
-            is_last: false,
+            dst: DstBuf::EMPTY,
+            info: CompInfo::EMPTY,
+            piece_addr: 0,
+            releases_buffer: false,
         }
     }
 
     /// Returns the completion info, with FI_MULTI_RECV if the buffer is released.
-    pub(super) fn whole_report(&self) -> CompInfo {
-        let last = if self.is_last { FI_MULTI_RECV } else { 0 };
+    pub(super) fn comp_info(&self) -> CompInfo {
+        let last = if self.releases_buffer {
+            FI_MULTI_RECV
+        } else {
+            0
+        };
         CompInfo {
-            flags: self.report.flags | last,
-            ..self.report
+            flags: self.info.flags | last,
+            ..self.info
         }
     }
 }
@@ -171,14 +175,14 @@ impl Receive {
 impl OpKind {
     /// Returns whether the operation consumes one of the peer's receives.
     #[inline]
-    pub(super) fn takes_receive(&self) -> bool {
+    pub(super) fn consumes_receive(&self) -> bool {
         matches!(self, Self::Send { .. } | Self::Write { data: Some(_), .. })
     }
 
     /// Returns how many bytes the operation moves.
     pub(super) fn len(&self) -> usize {
         match self {
-            Self::Nothing => 0,
+            Self::Unused => 0,
             Self::Send { from, .. } | Self::Write { from, .. } => from.len(),
             Self::Read { into, .. } => into.len(),
             Self::Atomic {
@@ -192,29 +196,29 @@ impl Bytes {
     #[inline]
     fn len(&self) -> usize {
         match self {
-            Self::Lent(memory) => memory.len(),
-            Self::Kept(len) => *len,
+            Self::Borrowed(memory) => memory.len(),
+            Self::Inline(len) => *len,
         }
     }
 
-    /// Copies `len` bytes from offset `at` to the start of `to`; `kept` is the inline storage.
+    /// Copies `len` bytes from offset `at` to the start of `to`; `inline_data` is the inline storage.
     #[inline]
-    fn copy(&self, kept: &[u8], at: usize, len: usize, to: &DstBuf) {
+    fn copy_to(&self, inline_data: &[u8], at: usize, len: usize, to: &DstBuf) {
         match self {
-            Self::Lent(memory) => {
+            Self::Borrowed(memory) => {
                 memory.copy_range_to(at, len, to, 0);
             }
-            Self::Kept(_) => {
-                to.copy_from_slice(0, kept.get(at..at + len).unwrap_or(&[]));
+            Self::Inline(_) => {
+                to.copy_from_slice(0, inline_data.get(at..at + len).unwrap_or(&[]));
             }
         }
     }
 }
 
 /// Reads the number of `size` bytes at offset `at`.
-fn number_at(kept: &[u8], at: usize, size: usize) -> u64 {
+fn read_int(inline_data: &[u8], at: usize, size: usize) -> u64 {
     let mut bytes = [0; 8];
-    let found = kept.get(at..at + size).unwrap_or(&[]);
+    let found = inline_data.get(at..at + size).unwrap_or(&[]);
     for (to, from) in bytes.iter_mut().zip(found) {
         *to = *from;
     }
@@ -228,7 +232,7 @@ fn number_at(kept: &[u8], at: usize, size: usize) -> u64 {
 }
 
 /// Returns a number's bytes, of which the first `size` are valid.
-fn bytes_of(number: u64, size: usize) -> [u8; 8] {
+fn int_to_bytes(number: u64, size: usize) -> [u8; 8] {
     let mut bytes = [0; 8];
     let mut put = |from: &[u8]| {
         for (to, from) in bytes.iter_mut().zip(from) {
@@ -245,50 +249,56 @@ fn bytes_of(number: u64, size: usize) -> [u8; 8] {
 }
 
 impl InlineData {
-    const NOTHING: Self = Self([0; 2 * MOST_ATOMIC]);
+    const ZEROED: Self = Self([0; 2 * MAX_ATOMIC_BYTES]);
 
     /// Capacity in bytes.
-    pub(super) const SIZE: usize = 2 * MOST_ATOMIC;
+    pub(super) const SIZE: usize = 2 * MAX_ATOMIC_BYTES;
 
     /// Stores the operands of an atomic operation.
-    pub(super) fn operands(operands: &SrcBuf, compare: &SrcBuf) -> Self {
-        let mut kept = Self::NOTHING;
-        let (first, second) = kept.0.split_at_mut(MOST_ATOMIC);
+    pub(super) fn from_operands(operands: &SrcBuf, compare: &SrcBuf) -> Self {
+        let mut inline_data = Self::ZEROED;
+        let (first, second) = inline_data.0.split_at_mut(MAX_ATOMIC_BYTES);
         operands.copy_to_slice(0, first);
         compare.copy_to_slice(0, second);
-        kept
+        inline_data
     }
 }
 
 impl PostedOp {
     /// Returns an operation for an unused slot.
-    pub(super) fn idle() -> Self {
+    pub(super) fn unused() -> Self {
         Self {
-            work: OpKind::Nothing,
-            report: CompInfo::NOBODY,
-            kept: InlineData::NOTHING,
+            kind: OpKind::Unused,
+            info: CompInfo::EMPTY,
+            inline_data: InlineData::ZEROED,
         }
     }
 
     /// Fills the slot with an operation. With `is_now` it completes before the poster continues, and injected
     /// data is not copied.
     #[inline]
-    pub(super) fn fill(&mut self, work: OpKind, report: CompInfo, loan: SourceData, is_now: bool) {
-        self.work = work;
-        self.report = report;
-        match loan {
-            SourceData::Nothing => {}
+    pub(super) fn init(
+        &mut self,
+        kind: OpKind,
+        info: CompInfo,
+        source_data: SourceData,
+        is_now: bool,
+    ) {
+        self.kind = kind;
+        self.info = info;
+        match source_data {
+            SourceData::Empty => {}
             SourceData::Injected if is_now => {}
-            SourceData::Injected => self.keep(),
-            SourceData::Operands(kept) => self.kept = kept,
+            SourceData::Injected => self.copy_inline(),
+            SourceData::Operands(inline_data) => self.inline_data = inline_data,
         }
     }
 
     #[inline(never)]
-    fn keep(&mut self) {
-        if let OpKind::Send { from, .. } | OpKind::Write { from, .. } = &mut self.work {
-            if let Bytes::Lent(memory) = from {
-                *from = Bytes::Kept(memory.copy_to_slice(0, &mut self.kept.0));
+    fn copy_inline(&mut self) {
+        if let OpKind::Send { from, .. } | OpKind::Write { from, .. } = &mut self.kind {
+            if let Bytes::Borrowed(memory) = from {
+                *from = Bytes::Inline(memory.copy_to_slice(0, &mut self.inline_data.0));
             }
         }
     }
@@ -297,46 +307,46 @@ impl PostedOp {
     /// `receive` if it consumes one.
     pub(super) fn execute(
         &self,
-        (regions, rights): (&MrTable, EpRights),
+        (mr_table, rights): (&MrTable, EpRights),
         receive: Option<&Receive>,
     ) -> core::result::Result<RxCompletion, OpError> {
-        let len = self.work.len();
-        let arrival = |data: Option<u32>, is_write: bool| RxCompletion {
+        let len = self.kind.len();
+        let rx_comp = |data: Option<u32>, is_write: bool| RxCompletion {
             len,
             data,
             is_write,
-            is_signal: self.report.is_signal,
+            remote_signal: self.info.remote_signal,
         };
-        match &self.work {
-            OpKind::Nothing => Ok(arrival(None, false)),
+        match &self.kind {
+            OpKind::Unused => Ok(rx_comp(None, false)),
             OpKind::Send { from, data } => {
                 let Some(receive) = receive else {
-                    return Err(OpError::TooLong(len));
+                    return Err(OpError::Truncated(len));
                 };
-                match len.checked_sub(receive.into.len()) {
+                match len.checked_sub(receive.dst.len()) {
                     None | Some(0) => {}
-                    Some(dropped) => return Err(OpError::TooLong(dropped)),
+                    Some(dropped) => return Err(OpError::Truncated(dropped)),
                 }
-                from.copy(&self.kept.0, 0, len, &receive.into);
-                Ok(arrival(*data, false))
+                from.copy_to(&self.inline_data.0, 0, len, &receive.dst);
+                Ok(rx_comp(*data, false))
             }
             OpKind::Write { from, to, data } => {
-                visit(
-                    (regions, rights),
+                for_each_part(
+                    (mr_table, rights),
                     *to,
                     len,
                     AccessKind::Write,
                     |part, before| {
                         // SAFETY: It is dropped here, while the region is visited and cannot be closed.
                         let into = unsafe { DstBuf::from_region(part) };
-                        from.copy(&self.kept.0, before, part.len(), &into);
+                        from.copy_to(&self.inline_data.0, before, part.len(), &into);
                     },
                 )?;
-                Ok(arrival(*data, true))
+                Ok(rx_comp(*data, true))
             }
             OpKind::Read { from, into } => {
-                visit(
-                    (regions, rights),
+                for_each_part(
+                    (mr_table, rights),
                     *from,
                     len,
                     AccessKind::Read,
@@ -346,17 +356,18 @@ impl PostedOp {
                         from.copy_range_to(0, part.len(), into, before);
                     },
                 )?;
-                Ok(arrival(None, false))
+                Ok(rx_comp(None, false))
             }
             OpKind::Atomic { .. } => {
-                self.change(regions, rights).map_err(OpError::Refused)?;
-                Ok(arrival(None, false))
+                self.execute_atomic(mr_table, rights)
+                    .map_err(OpError::Rejected)?;
+                Ok(rx_comp(None, false))
             }
         }
     }
 
     /// Executes an atomic operation.
-    fn change(&self, regions: &MrTable, rights: EpRights) -> Result {
+    fn execute_atomic(&self, mr_table: &MrTable, rights: EpRights) -> Result {
         let OpKind::Atomic {
             form,
             op,
@@ -364,31 +375,31 @@ impl PostedOp {
             target,
             result,
             ..
-        } = &self.work
+        } = &self.kind
         else {
             return Ok(());
         };
         // Each atomic operation but a read needs read and write access, as on devices, where it returns the
         // old value.
-        let touch = match op {
+        let access = match op {
             Op::Read => AccessKind::Read,
             _ => AccessKind::ReadWrite,
         };
-        rights.check_atomic(touch)?;
+        rights.check_atomic(access)?;
         let size = datatype.size();
-        regions.for_each_element([*target], *datatype, touch, |number, element| {
+        mr_table.for_each_element([*target], *datatype, access, |number, element| {
             let at = number * size;
             let mut given = Operands {
                 old: 0,
-                operand: number_at(&self.kept.0, at, size),
-                compare: number_at(&self.kept.0, MOST_ATOMIC + at, size),
+                operand: read_int(&self.inline_data.0, at, size),
+                compare: read_int(&self.inline_data.0, MAX_ATOMIC_BYTES + at, size),
             };
             let old = element.update(|old| {
                 given.old = old;
                 op.apply(*datatype, given)
             });
             if *form != Form::Base {
-                let bytes = bytes_of(old, size);
+                let bytes = int_to_bytes(old, size);
                 result.copy_from_slice(at, bytes.get(..size).unwrap_or(&bytes));
             }
         })
@@ -397,19 +408,19 @@ impl PostedOp {
 
 /// Calls `act` for each part of a peer's memory, if the peer's endpoint and the region permit the access. An access
 /// of 0 bytes needs the endpoint's permission but no key, as on a device.
-fn visit(
-    (regions, rights): (&MrTable, EpRights),
+fn for_each_part(
+    (mr_table, rights): (&MrTable, EpRights),
     at: Remote,
     len: usize,
-    touch: AccessKind,
+    access: AccessKind,
     act: impl FnMut(&crate::fi::memory::Segment, usize),
 ) -> core::result::Result<(), OpError> {
-    rights.check_rma(touch).map_err(OpError::Refused)?;
+    rights.check_rma(access).map_err(OpError::Rejected)?;
     if len == 0 {
         return Ok(());
     }
-    let visit = regions.acquire(at.key, (at.addr, len), touch);
-    visit.map_err(OpError::Refused)?.for_each_segment(act);
+    let visit = mr_table.acquire(at.key, (at.addr, len), access);
+    visit.map_err(OpError::Rejected)?.for_each_segment(act);
     Ok(())
 }
 
@@ -420,9 +431,9 @@ mod tests {
     /// Tests that a misaligned atomic operation, for example, is an error of the sender and no violation.
     #[test]
     fn mr_04_only_a_wrong_key_range_or_right_is_a_violation() {
-        assert!(OpError::Refused(Errno::EACCES).is_violation());
-        assert!(!OpError::Refused(Errno::EINVAL).is_violation());
-        assert!(!OpError::Refused(Errno::EOPBADSTATE).is_violation());
-        assert!(!OpError::TooLong(1).is_violation());
+        assert!(OpError::Rejected(Errno::EACCES).is_violation());
+        assert!(!OpError::Rejected(Errno::EINVAL).is_violation());
+        assert!(!OpError::Rejected(Errno::EOPBADSTATE).is_violation());
+        assert!(!OpError::Truncated(1).is_violation());
     }
 }

@@ -61,7 +61,7 @@ const DEFAULT_BACKLOG: usize = 128;
 
 struct Link {
     port: Option<Port>,
-    events: Option<ChildRef<EventQueue>>,
+    eq: Option<ChildRef<EventQueue>>,
     backlog: usize,
 }
 
@@ -71,17 +71,17 @@ pub(super) struct PassiveEndpoint {
     fabric: Arc<Fabric>,
     source: Source,
     /// Identifies the listener in its requests: several listeners may have one `source`.
-    number: usize,
+    id: usize,
     /// Hints from the listener's info, which the infos of its requests follow.
-    wishes: Hints,
+    hints: Hints,
     choices: Choices,
     addr_format: u32,
     #[pin]
     link: Mutex<Link>,
     /// Copy of the address, for introspection.
     #[pin]
-    ends: EndpointAddrs,
-    listens: AtomicFlag,
+    addrs: EndpointAddrs,
+    is_listening: AtomicFlag,
 }
 
 impl PassiveEndpoint {
@@ -89,23 +89,23 @@ impl PassiveEndpoint {
     ///
     /// # Errors
     ///
-    /// The errnos of [`Port::take`].
+    /// The errnos of [`Port::bind`].
     pub(super) fn new(fabric: Arc<Fabric>, info: &Info, source: Source) -> Result<Arc<Self>> {
         let (addr, _) = info.ends()?;
         let listener = Arc::pin_init(
             pin_init!(Self {
-                number: fabric.requests().next_number(),
+                id: fabric.connreqs().next_id(),
                 fabric,
                 source,
-                wishes: Hints::from_info(Some(info)),
+                hints: Hints::from_info(Some(info)),
                 choices: Choices::from_info(info),
                 addr_format: info.addr_format(),
-                ends <- EndpointAddrs::new(None, None),
-                listens: AtomicFlag::new(false),
+                addrs <- EndpointAddrs::new(None, None),
+                is_listening: AtomicFlag::new(false),
                 link <- new_mutex!(
                     Link {
                         port: None,
-                        events: None,
+                        eq: None,
                         backlog: DEFAULT_BACKLOG,
                     },
                     "kofi::loop::PassiveEndpoint"
@@ -120,10 +120,10 @@ impl PassiveEndpoint {
     }
 
     fn bind(&self, addr: &SockAddr) -> Result {
-        if self.link.lock().events.is_some() {
+        if self.link.lock().eq.is_some() {
             return Err(Errno::EOPBADSTATE);
         }
-        let port = Port::take(self.fabric.realm(), addr)?;
+        let port = Port::bind(self.fabric.port_namespace(), addr)?;
         let old = self.link.lock().port.replace(port);
         drop(old);
         Ok(())
@@ -134,26 +134,26 @@ impl PassiveEndpoint {
     /// # Errors
     ///
     /// -FI_ECONNREFUSED with a full backlog or a closed listener; -FI_ENOMEM. No event has been pushed then.
-    pub(super) fn ask(
+    pub(super) fn report_request(
         &self,
         (to, peer): (SockAddr, SockAddr),
         private_data: &[u8],
-        tie: &Arc<Conn>,
+        conn: &Arc<Conn>,
     ) -> Result {
-        let mut info = info::offer(&self.wishes)?;
+        let mut info = info::build_info(&self.hints)?;
         self.choices.apply(&mut info)?;
         info.set_net(self.fabric.namespace());
-        let ends = [to, peer].map(SocketAddr::from);
+        let addrs = [to, peer].map(SocketAddr::from);
         let format = match self.addr_format {
             FI_ADDR_STR => FI_ADDR_STR,
-            _ => format_of(&ends[1]),
+            _ => format_of(&addrs[1]),
         };
-        info.set_ends(format, Some(&ends[0]), Some(&ends[1]))?;
+        info.set_ends(format, Some(&addrs[0]), Some(&addrs[1]))?;
         let event = Event::alloc(self.source)?;
         let link = self.link.lock();
-        let queue = link.events.as_ref().ok_or(Errno::ECONNREFUSED)?;
-        let requests = self.fabric.requests();
-        let handle = requests.keep(self.number, link.backlog, (to, peer), tie)?;
+        let queue = link.eq.as_ref().ok_or(Errno::ECONNREFUSED)?;
+        let connreqs = self.fabric.connreqs();
+        let handle = connreqs.add(self.id, link.backlog, (to, peer), conn)?;
         info.set_handle(handle);
         // A concurrent `close()` waits for the lock, then finds and refuses the request.
         queue
@@ -164,31 +164,31 @@ impl PassiveEndpoint {
 }
 
 impl provider::PassiveEndpoint for PassiveEndpoint {
-    fn listen(self: Arc<Self>, events: ChildRef<EventQueue>) -> Result {
+    fn listen(self: Arc<Self>, eq: ChildRef<EventQueue>) -> Result {
         let mut link = self.link.lock();
-        if link.events.is_some() {
+        if link.eq.is_some() {
             return Err(Errno::EOPBADSTATE);
         }
         let port = link.port.take().ok_or(Errno::EADDRNOTAVAIL)?;
-        self.ends.set_local(port.addr().into());
-        link.events = Some(events);
-        let port = port.listen(self.fabric.realm(), self.clone());
+        self.addrs.set_local(port.addr().into());
+        link.eq = Some(eq);
+        let port = port.set_listener(self.fabric.port_namespace(), self.clone());
         match port {
             Ok(port) => link.port = Some(port),
             Err(errno) => {
-                let events = link.events.take();
+                let eq = link.eq.take();
                 drop(link);
-                drop(events);
+                drop(eq);
                 return Err(errno);
             }
         }
-        self.listens.store(true, Relaxed);
+        self.is_listening.store(true, Relaxed);
         Ok(())
     }
 
     fn set_backlog(&self, backlog: c_int) -> Result {
         let mut link = self.link.lock();
-        if link.events.is_some() {
+        if link.eq.is_some() {
             return Err(Errno::EOPBADSTATE);
         }
         link.backlog = usize::try_from(backlog).map_err(|_| Errno::EINVAL)?;
@@ -200,7 +200,7 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
         if private_data.len() > MAX_PRIVATE_DATA {
             return Err(Errno::EINVAL);
         }
-        self.fabric.requests().take(handle)?.refuse(private_data);
+        self.fabric.connreqs().take(handle)?.reject(private_data);
         Ok(())
     }
 
@@ -218,22 +218,22 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
         MAX_PRIVATE_DATA
     }
 
-    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
-        told.set_state(match self.listens.load(Relaxed) {
+    fn fill_info(&self, info: &mut ObjectInfo<'_>) {
+        info.set_state(match self.is_listening.load(Relaxed) {
             true => KOFI_STATE_LISTENING,
             false => KOFI_STATE_OPEN,
         });
-        self.ends.fill_info(told);
+        self.addrs.fill_info(info);
     }
 
     fn close(&self) {
-        self.listens.store(false, Relaxed);
+        self.is_listening.store(false, Relaxed);
         let mut link = self.link.lock();
-        let (port, events) = (link.port.take(), link.events.take());
+        let (port, eq) = (link.port.take(), link.eq.take());
         drop(link);
         // The port holds a reference to the listener.
         drop(port);
-        self.fabric.requests().refuse_of(self.number);
-        drop(events);
+        self.fabric.connreqs().reject_all(self.id);
+        drop(eq);
     }
 }

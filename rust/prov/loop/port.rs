@@ -31,32 +31,32 @@ use kernel::{
 };
 
 /// First ephemeral port, and the number of them.
-const FIRST: u16 = 49152;
-const COUNT: u16 = u16::MAX - FIRST + 1;
+const FIRST_EPHEMERAL: u16 = 49152;
+const EPHEMERAL_COUNT: u16 = u16::MAX - FIRST_EPHEMERAL + 1;
 
 /// Counter for the choice of the next ephemeral port.
-static NEXT: Atomic<u32> = Atomic::new(0);
+static NEXT_EPHEMERAL: Atomic<u32> = Atomic::new(0);
 
 /// Port space, by the provider that owns the ports.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum PortOwner {
     /// Ports of this provider.
-    Own,
+    Loop,
     /// Ports of endpoints of other providers, entered so that they are found on the same host.
-    Beside,
+    OtherProvider,
 }
 
 /// A port space in a network namespace.
 #[derive(Clone, Copy)]
 pub(super) struct PortNamespace<'a> {
     pub(super) net: &'a Net,
-    pub(super) space: PortOwner,
+    pub(super) owner: PortOwner,
 }
 
 /// A port in use.
 struct UsedPort {
     net: Net,
-    space: PortOwner,
+    owner: PortOwner,
     addr: SockAddr,
     /// The listener on the port, if any.
     listener: Option<Arc<PassiveEndpoint>>,
@@ -64,11 +64,11 @@ struct UsedPort {
 
 impl UsedPort {
     /// Returns whether this port conflicts with `addr`.
-    fn excludes(&self, realm: PortNamespace<'_>, addr: &SockAddr) -> bool {
+    fn conflicts_with(&self, port_ns: PortNamespace<'_>, addr: &SockAddr) -> bool {
         let is_same = self.addr.ip() == addr.ip() && self.addr.scope() == addr.scope();
         let meets = is_same || self.addr.is_unspecified() || addr.is_unspecified();
-        self.net == *realm.net
-            && self.space == realm.space
+        self.net == *port_ns.net
+            && self.owner == port_ns.owner
             && self.addr.is_ipv6() == addr.is_ipv6()
             && self.addr.port() == addr.port()
             && meets
@@ -87,18 +87,18 @@ impl Port {
     /// # Errors
     ///
     /// -FI_EADDRNOTAVAIL for an address that the namespace does not have, -FI_EADDRINUSE, -FI_ENOMEM.
-    pub(super) fn take(realm: PortNamespace<'_>, addr: &SockAddr) -> Result<Self> {
-        Self::enter(realm, addr, None)
+    pub(super) fn bind(port_ns: PortNamespace<'_>, addr: &SockAddr) -> Result<Self> {
+        Self::register(port_ns, addr, None)
     }
 
     /// Replaces the entry by one with `listener`, which receives connection requests from now on.
-    pub(super) fn listen(
+    pub(super) fn set_listener(
         self,
-        realm: PortNamespace<'_>,
+        port_ns: PortNamespace<'_>,
         listener: Arc<PassiveEndpoint>,
     ) -> Result<Self> {
         let addr = self.addr;
-        let new = new_entry(realm, &addr, Some(listener))?;
+        let new = new_entry(port_ns, &addr, Some(listener))?;
         registry::with(|list| {
             let own = list
                 .iter_mut()
@@ -110,29 +110,36 @@ impl Port {
         Ok(Self { entry: new, addr })
     }
 
-    fn enter(
-        realm: PortNamespace<'_>,
+    fn register(
+        port_ns: PortNamespace<'_>,
         addr: &SockAddr,
         listener: Option<Arc<PassiveEndpoint>>,
     ) -> Result<Self> {
-        if !addr.is_unspecified() && !realm.net.has_addr(addr) {
+        if !addr.is_unspecified() && !port_ns.net.has_addr(addr) {
             return Err(Errno::EADDRNOTAVAIL);
         }
         let tries = match addr.port() {
-            0 => u32::from(COUNT),
+            0 => u32::from(EPHEMERAL_COUNT),
             _ => 1,
         };
         for _ in 0..tries {
             let addr = match addr.port() {
-                0 => addr.with_port(FIRST + (NEXT.fetch_add(1, Relaxed) % u32::from(COUNT)) as u16),
+                0 => addr.with_port(
+                    FIRST_EPHEMERAL
+                        + (NEXT_EPHEMERAL.fetch_add(1, Relaxed) % u32::from(EPHEMERAL_COUNT))
+                            as u16,
+                ),
                 _ => *addr,
             };
-            let entry = new_entry(realm, &addr, listener.clone())?;
+            let entry = new_entry(port_ns, &addr, listener.clone())?;
             let entered = registry::with(|list| {
                 let taken = list
                     .iter()
                     .filter_map(|entry| entry.downcast_ref::<UsedPort>());
-                if taken.into_iter().any(|taken| taken.excludes(realm, &addr)) {
+                if taken
+                    .into_iter()
+                    .any(|taken| taken.conflicts_with(port_ns, &addr))
+                {
                     return Ok(false);
                 }
                 list.push(entry.clone(), GFP_KERNEL)?;
@@ -153,25 +160,25 @@ impl Port {
 
 impl Drop for Port {
     fn drop(&mut self) {
-        let gone = registry::with(|list| {
+        let removed = registry::with(|list| {
             let at = list
                 .iter()
                 .position(|entry| Arc::ptr_eq(entry, &self.entry));
             at.and_then(|at| list.remove(at).ok())
         });
-        drop(gone);
+        drop(removed);
     }
 }
 
 fn new_entry(
-    realm: PortNamespace<'_>,
+    port_ns: PortNamespace<'_>,
     addr: &SockAddr,
     listener: Option<Arc<PassiveEndpoint>>,
 ) -> Result<Entry> {
     let entry: Entry = Arc::new(
         UsedPort {
-            net: realm.net.clone(),
-            space: realm.space,
+            net: port_ns.net.clone(),
+            owner: port_ns.owner,
             addr: *addr,
             listener,
         },
@@ -182,14 +189,14 @@ fn new_entry(
 
 /// Returns the listener at `addr`, if any. May sleep.
 pub(super) fn listener_at(
-    realm: PortNamespace<'_>,
+    port_ns: PortNamespace<'_>,
     addr: &SockAddr,
 ) -> Option<Arc<PassiveEndpoint>> {
     registry::with(|list| {
         let taken = list
             .iter()
             .filter_map(|entry| entry.downcast_ref::<UsedPort>());
-        let mut here = taken.filter(|taken| taken.excludes(realm, addr));
+        let mut here = taken.filter(|taken| taken.conflicts_with(port_ns, addr));
         here.find_map(|taken| taken.listener.clone())
     })
 }

@@ -25,9 +25,9 @@ use kernel::{
 /// Entry of a channel in the wait queue of a shared receive context.
 pub(super) struct RxHandle {
     /// The channel, while it waits.
-    pub(super) pipe: Option<Arc<Channel>>,
+    pub(super) channel: Option<Arc<Channel>>,
     /// Entered by a poster during its call into the channel.
-    pub(super) gate: Arc<Rundown>,
+    pub(super) rundown: Arc<Rundown>,
 }
 
 /// The receives of one side.
@@ -41,11 +41,11 @@ pub(super) enum RxQueue {
 /// A channel's attachment to a shared receive context.
 pub(super) struct SrxAttachment {
     srx: Arc<Srx>,
-    gate: Arc<Rundown>,
+    rundown: Arc<Rundown>,
     /// The wait queue entry, while the channel does not wait.
-    ticket: Option<ListBox<RxHandle>>,
+    rx_handle: Option<ListBox<RxHandle>>,
     /// The receive for the first queued transmit. Its completion has been reserved.
-    got: Option<Receive>,
+    held_receive: Option<Receive>,
 }
 
 impl SrxAttachment {
@@ -55,41 +55,41 @@ impl SrxAttachment {
     ///
     /// -FI_ENOMEM.
     pub(super) fn new(srx: Arc<Srx>) -> Result<Self> {
-        let gate = Arc::pin_init(Rundown::new(), GFP_KERNEL)?;
-        let ticket = ListBox::new(RxHandle {
-            pipe: None,
-            gate: gate.clone(),
+        let rundown = Arc::pin_init(Rundown::new(), GFP_KERNEL)?;
+        let handle = ListBox::new(RxHandle {
+            channel: None,
+            rundown: rundown.clone(),
         })?;
         Ok(Self {
             srx,
-            gate,
-            ticket: Some(ticket),
-            got: None,
+            rundown,
+            rx_handle: Some(handle),
+            held_receive: None,
         })
     }
 
-    /// Returns whether there is a receive for the first transmit in `pipe`, and fetches it.
-    fn find(&mut self, pipe: &Arc<Channel>) -> bool {
-        if self.got.is_some() {
+    /// Returns whether there is a receive for the first transmit in `channel`, and fetches it.
+    fn fetch(&mut self, channel: &Arc<Channel>) -> bool {
+        if self.held_receive.is_some() {
             return true;
         }
-        let Ok(receiver) = pipe.receiver() else {
+        let Ok(receiver) = channel.rx_side() else {
             return false;
         };
-        if receiver.exit.reserve().is_err() {
-            pipe.await_room();
-            if receiver.exit.reserve().is_err() {
+        if receiver.comp_sink.reserve().is_err() {
+            channel.await_cq_slot();
+            if receiver.comp_sink.reserve().is_err() {
                 return false;
             }
         }
-        match self.srx.get(pipe, &mut self.ticket) {
+        match self.srx.take_receive(channel, &mut self.rx_handle) {
             None => {
-                receiver.exit.release();
+                receiver.comp_sink.release();
                 false
             }
             Some(mut receive) => {
-                receive.report.is_wanted |= receiver.exit.tells_all();
-                self.got = Some(receive);
+                receive.info.reports_success |= receiver.comp_sink.reports_all_successes();
+                self.held_receive = Some(receive);
                 true
             }
         }
@@ -97,69 +97,69 @@ impl SrxAttachment {
 
     /// Detaches an ended channel: waits until posters have left it, then posts an unused receive again. The
     /// channel's lock is not held. May sleep.
-    pub(super) fn leave(mut self, pipe: &Arc<Channel>) {
-        self.srx.withdraw(pipe);
-        self.gate.run_down();
-        if let Some(receive) = self.got.take() {
-            if let Ok(receiver) = pipe.receiver() {
-                receiver.exit.release();
+    pub(super) fn detach(mut self, channel: &Arc<Channel>) {
+        self.srx.remove_waiter(channel);
+        self.rundown.run_down();
+        if let Some(receive) = self.held_receive.take() {
+            if let Ok(receiver) = channel.rx_side() {
+                receiver.comp_sink.release();
             }
-            self.srx.put_back(receive);
+            self.srx.repost(receive);
         }
     }
 }
 
 impl RxQueue {
     /// A queue without slots.
-    pub(super) const NONE: Self = Self::Own(Fifo::NONE);
+    pub(super) const EMPTY: Self = Self::Own(Fifo::EMPTY);
 
-    /// Returns whether there is a receive for the first transmit in `pipe`.
+    /// Returns whether there is a receive for the first transmit in `channel`.
     #[inline(always)]
-    pub(super) fn find(&mut self, pipe: &Arc<Channel>) -> bool {
+    pub(super) fn fetch(&mut self, channel: &Arc<Channel>) -> bool {
         match self {
             Self::Own(ring) => !ring.is_empty(),
-            Self::Shared(share) => share.find(pipe),
+            Self::Shared(attachment) => attachment.fetch(channel),
         }
     }
 
-    /// Returns the receive that was [found](Self::find).
+    /// Returns the receive that was [fetched](Self::fetch).
     #[inline(always)]
-    pub(super) fn first(&self) -> Option<&Receive> {
+    pub(super) fn fetched(&self) -> Option<&Receive> {
         match self {
-            Self::Own(ring) => ring.first(),
-            Self::Shared(share) => share.got.as_ref(),
+            Self::Own(ring) => ring.front(),
+            Self::Shared(attachment) => attachment.held_receive.as_ref(),
         }
     }
 
-    /// Takes the first receive out of its slot, which stays in use until [`is_over`](Self::is_over).
-    pub(super) fn next(&mut self) -> Option<Receive> {
+    /// Takes the first receive out of its slot, which stays in use until [`free_first`](Self::free_first).
+    pub(super) fn take_first(&mut self) -> Option<Receive> {
         match self {
-            Self::Own(ring) => Some(mem::replace(ring.first_mut()?, Receive::idle())),
-            Self::Shared(share) => share.got.take(),
+            Self::Own(ring) => Some(mem::replace(ring.front_mut()?, Receive::unused())),
+            Self::Shared(attachment) => attachment.held_receive.take(),
         }
     }
 
     /// Frees the slot of the first receive.
     #[inline(always)]
-    pub(super) fn is_over(&mut self) {
+    pub(super) fn free_first(&mut self) {
         match self {
-            Self::Own(ring) => ring.give_back(),
-            Self::Shared(share) => {
-                share.got = None;
-                share.srx.is_over();
+            Self::Own(ring) => ring.free_first(),
+            Self::Shared(attachment) => {
+                attachment.held_receive = None;
+                attachment.srx.free_slot();
             }
         }
     }
 
     /// Stores the wait queue entry again, when a posted receive ends the wait.
-    pub(super) fn take_back(&mut self, ticket: ListBox<RxHandle>) {
-        if let Self::Shared(share) = self {
-            share.ticket = Some(ticket);
+    pub(super) fn return_handle(&mut self, handle: ListBox<RxHandle>) {
+        if let Self::Shared(attachment) = self {
+            attachment.rx_handle = Some(handle);
         }
     }
 
     /// Returns the endpoint's own receives, if it does not share.
-    pub(super) fn own(&mut self) -> Option<&mut Fifo<Receive>> {
+    pub(super) fn own_fifo(&mut self) -> Option<&mut Fifo<Receive>> {
         match self {
             Self::Own(ring) => Some(ring),
             Self::Shared(_) => None,
@@ -167,7 +167,7 @@ impl RxQueue {
     }
 
     /// Returns how many of the endpoint's own receives are posted.
-    pub(super) fn waiting(&self) -> usize {
+    pub(super) fn posted_count(&self) -> usize {
         match self {
             Self::Own(ring) => ring.len(),
             Self::Shared(_) => 0,
@@ -175,9 +175,9 @@ impl RxQueue {
     }
 
     /// Returns how many more receives can be posted here.
-    pub(super) fn left(&self) -> usize {
+    pub(super) fn free_slots(&self) -> usize {
         match self {
-            Self::Own(ring) => ring.left(),
+            Self::Own(ring) => ring.free_slots(),
             Self::Shared(_) => 0,
         }
     }

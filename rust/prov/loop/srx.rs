@@ -67,165 +67,165 @@ use kernel::{
 const DEFAULT_SIZE: usize = 256;
 
 /// Flags that a receive may have.
-const FLAGS: u64 = FI_COMPLETION | FI_MORE;
+const RECV_FLAGS: u64 = FI_COMPLETION | FI_MORE;
 
 struct SrxState {
-    /// Receives that wait for a message. Their slots and those counted in `out` make up the size.
+    /// Receives that wait for a message. Their slots and those counted in `in_use` make up the size.
     receives: Fifo<Receive>,
     /// Receives that channels hold and have not completed.
-    out: usize,
+    in_use: usize,
     /// Channels that wait for a receive.
-    waiting: BoxList<RxHandle>,
+    waiting_channels: BoxList<RxHandle>,
     is_closed: bool,
 }
 
 impl SrxState {
-    fn used(&self) -> usize {
-        self.receives.len() + self.out
+    fn used_slots(&self) -> usize {
+        self.receives.len() + self.in_use
     }
 }
 
-/// A shared receive context. The spinlock `shelf` guards its state, and is taken under the lock of a channel.
+/// A shared receive context. The spinlock `state` guards its state, and is taken under the lock of a channel.
 #[pin_data]
 pub(crate) struct Srx {
     #[pin]
-    shelf: FastLockIrq<SrxState>,
-    regions: Arc<MrTable>,
+    state: FastLockIrq<SrxState>,
+    mr_table: Arc<MrTable>,
     size: usize,
     /// Most segments of a receive.
-    parts: usize,
+    iov_limit: usize,
     /// Statistics, counted under the lock: posted receives, and posts that found no free slot.
-    posted: StatCounter,
-    again: StatCounter,
+    post_count: StatCounter,
+    eagain_count: StatCounter,
 }
 
 impl Srx {
-    /// Opens a shared receive context for endpoints of the domain that has `regions`. May sleep.
+    /// Opens a shared receive context for endpoints of the domain that has `mr_table`. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_EINVAL for more than the limits, and for unsupported capabilities; -FI_ENOMEM.
-    pub(super) fn new(regions: &Arc<MrTable>, attr: &Attr) -> Result<Arc<Self>> {
-        let size = attr.size_within(DEFAULT_SIZE, info::DEPTH)?;
-        let parts = attr.segments_within(MAX_IOV)?;
+    pub(super) fn new(mr_table: &Arc<MrTable>, attr: &Attr) -> Result<Arc<Self>> {
+        let size = attr.size_within(DEFAULT_SIZE, info::MAX_QUEUE_SIZE)?;
+        let iov_limit = attr.segments_within(MAX_IOV)?;
         if attr.caps & !info::SHARED_CAPS != 0 {
             return Err(Errno::EINVAL);
         }
-        let shelf = SrxState {
-            receives: Fifo::new(size, Receive::idle)?,
-            out: 0,
-            waiting: BoxList::new(),
+        let state = SrxState {
+            receives: Fifo::new(size, Receive::unused)?,
+            in_use: 0,
+            waiting_channels: BoxList::new(),
             is_closed: false,
         };
         Ok(Arc::pin_init(
             pin_init!(Self {
-                shelf <- FastLockIrq::new(shelf, c"kofi::loop::Srx", static_lock_class!()),
-                regions: regions.clone(),
+                state <- FastLockIrq::new(state, c"kofi::loop::Srx", static_lock_class!()),
+                mr_table: mr_table.clone(),
                 size,
-                parts,
-                posted: StatCounter::new(),
-                again: StatCounter::new(),
+                iov_limit,
+                post_count: StatCounter::new(),
+                eagain_count: StatCounter::new(),
             }),
             GFP_KERNEL,
         )?)
     }
 
-    /// Returns whether the context belongs to the domain that has `regions`.
-    pub(super) fn is_of(&self, regions: &Arc<MrTable>) -> bool {
-        Arc::ptr_eq(&self.regions, regions)
+    /// Returns whether the context belongs to the domain that has `mr_table`.
+    pub(super) fn uses_mr_table(&self, mr_table: &Arc<MrTable>) -> bool {
+        Arc::ptr_eq(&self.mr_table, mr_table)
     }
 
-    /// Takes the oldest receive, for the first transmit in `pipe`, whose lock is held. If there is none, the
-    /// channel is queued with `ticket`, which is `None` if the channel waits already.
-    pub(super) fn get(
+    /// Takes the oldest receive, for the first transmit in `channel`, whose lock is held. If there is none, the
+    /// channel is queued with `handle`, which is `None` if the channel waits already.
+    pub(super) fn take_receive(
         &self,
-        pipe: &Arc<Channel>,
-        ticket: &mut Option<ListBox<RxHandle>>,
+        channel: &Arc<Channel>,
+        handle: &mut Option<ListBox<RxHandle>>,
     ) -> Option<Receive> {
-        let mut shelf = self.shelf.lock();
-        if let Some(oldest) = shelf.receives.first_mut() {
-            let receive = mem::replace(oldest, Receive::idle());
-            shelf.receives.give_back();
-            shelf.out += 1;
+        let mut state = self.state.lock();
+        if let Some(oldest) = state.receives.front_mut() {
+            let receive = mem::replace(oldest, Receive::unused());
+            state.receives.free_first();
+            state.in_use += 1;
             return Some(receive);
         }
-        if let Some(mut ticket) = ticket.take() {
-            ticket.pipe = Some(pipe.clone());
-            shelf.waiting.push(ticket);
+        if let Some(mut handle) = handle.take() {
+            handle.channel = Some(channel.clone());
+            state.waiting_channels.push(handle);
         }
         None
     }
 
     /// Frees the slot of a receive that a channel got. Any context.
-    pub(super) fn is_over(&self) {
-        self.shelf.lock().out -= 1;
+    pub(super) fn free_slot(&self) {
+        self.state.lock().in_use -= 1;
     }
 
     /// Posts a receive again that an ending channel has not used. The channel's lock is not held. Any
     /// context.
-    pub(super) fn put_back(&self, receive: Receive) {
-        let mut shelf = self.shelf.lock();
+    pub(super) fn repost(&self, receive: Receive) {
+        let mut state = self.state.lock();
         // The slot is still accounted to this receive.
-        shelf.out -= 1;
-        if let Some(place) = shelf.receives.take() {
-            *place = receive;
+        state.in_use -= 1;
+        if let Some(slot) = state.receives.alloc_slot() {
+            *slot = receive;
         }
-        drop(shelf);
-        self.call();
+        drop(state);
+        self.resume_waiters();
     }
 
     /// Removes an ending channel from the wait queue; a poster that has called it may still be inside.
-    pub(super) fn withdraw(&self, pipe: &Arc<Channel>) {
-        let is_its = |ticket: &RxHandle| {
-            let waiting = ticket.pipe.as_ref();
-            waiting.is_some_and(|waiting| Arc::ptr_eq(waiting, pipe))
+    pub(super) fn remove_waiter(&self, channel: &Arc<Channel>) {
+        let is_its = |handle: &RxHandle| {
+            let waiting = handle.channel.as_ref();
+            waiting.is_some_and(|waiting| Arc::ptr_eq(waiting, channel))
         };
-        let ticket = self.shelf.lock().waiting.take(is_its);
-        drop(ticket);
+        let handle = self.state.lock().waiting_channels.take(is_its);
+        drop(handle);
     }
 
     /// Continues waiting channels in order, as long as receives are posted.
-    fn call(&self) {
+    fn resume_waiters(&self) {
         loop {
-            let mut shelf = self.shelf.lock();
-            if shelf.receives.is_empty() {
+            let mut state = self.state.lock();
+            if state.receives.is_empty() {
                 return;
             }
-            let Some(mut ticket) = shelf.waiting.pop() else {
+            let Some(mut handle) = state.waiting_channels.pop() else {
                 return;
             };
             // Entered under the lock: an ending channel either finds its ticket in the list, or its rundown
             // waits for this call.
-            let stay = ticket.gate.begin_owned_call();
-            let pipe = ticket.pipe.take();
-            drop(shelf);
-            if let (Some(pipe), Some(stay)) = (pipe, stay) {
+            let guard = handle.rundown.begin_owned_call();
+            let channel = handle.channel.take();
+            drop(state);
+            if let (Some(channel), Some(guard)) = (channel, guard) {
                 let visit = RundownRef {
-                    object: pipe,
-                    _guard: stay,
+                    object: channel,
+                    _guard: guard,
                 };
-                visit.object.called(ticket);
+                visit.object.resume(handle);
             }
         }
     }
 
     /// Checks the flags and limits of a posted receive.
-    fn check(&self, message: &Message<'_>) -> Result {
-        if message.flags & !FLAGS != 0 {
+    fn check_message(&self, message: &Message<'_>) -> Result {
+        if message.flags & !RECV_FLAGS != 0 {
             // A multi-receive buffer has one endpoint: with several, the pieces of one buffer would complete
             // at different endpoints.
-            return Err(match message.flags & !(FLAGS | FI_MULTI_RECV) {
+            return Err(match message.flags & !(RECV_FLAGS | FI_MULTI_RECV) {
                 0 => Errno::EOPNOTSUPP,
                 _ => Errno::EBADFLAGS,
             });
         }
-        if message.memory.count() > self.parts {
+        if message.memory.count() > self.iov_limit {
             return Err(Errno::EINVAL);
         }
-        if message.memory.total_len()? > info::MOST {
+        if message.memory.total_len()? > info::MAX_MSG_SIZE {
             return Err(Errno::EMSGSIZE);
         }
-        mr::check(message.memory, message.descriptors, &self.regions)
+        mr::check_descriptors(message.memory, message.descriptors, &self.mr_table)
     }
 }
 
@@ -239,59 +239,59 @@ impl provider::SharedReceive for Srx {
     }
 
     fn receive(&self, message: &Message<'_>) -> Result {
-        self.check(message)?;
+        self.check_message(message)?;
         let receive = Receive {
             // SAFETY: It is dropped with the receive, before the poster's completion is written.
-            into: unsafe { DstBuf::new(message.memory) }?,
-            report: CompInfo {
+            dst: unsafe { DstBuf::new(message.memory) }?,
+            info: CompInfo {
                 context: message.context,
                 flags: FI_RECV | FI_MSG,
-                is_wanted: message.flags & FI_COMPLETION != 0,
-                is_signal: false,
+                reports_success: message.flags & FI_COMPLETION != 0,
+                remote_signal: false,
             },
-            ..Receive::idle()
+            ..Receive::unused()
         };
-        let mut shelf = self.shelf.lock();
-        if shelf.is_closed {
+        let mut state = self.state.lock();
+        if state.is_closed {
             return Err(Errno::EOPBADSTATE);
         }
-        let place = match shelf.used() < self.size {
-            true => shelf.receives.take(),
+        let slot = match state.used_slots() < self.size {
+            true => state.receives.alloc_slot(),
             false => None,
         };
-        let Some(place) = place else {
-            self.again.add(1);
+        let Some(slot) = slot else {
+            self.eagain_count.add(1);
             return Err(Errno::EAGAIN);
         };
-        *place = receive;
-        self.posted.add(1);
-        drop(shelf);
-        self.call();
+        *slot = receive;
+        self.post_count.add(1);
+        drop(state);
+        self.resume_waiters();
         Ok(())
     }
 
     fn receives_left(&self) -> usize {
-        self.size - self.shelf.lock().used()
+        self.size - self.state.lock().used_slots()
     }
 
-    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
-        let shelf = self.shelf.lock();
-        let (used, posted) = (shelf.used() as u64, self.posted.get());
-        drop(shelf);
-        told.add_value(KOFI_VALUE_RX_SIZE, self.size as u64);
-        told.add_value(KOFI_VALUE_RX_DEPTH, used);
-        told.add_value(KOFI_VALUE_RECEIVES, posted);
-        told.add_value(KOFI_VALUE_RX_DONE, posted.saturating_sub(used));
-        told.add_value(KOFI_VALUE_RX_AGAIN, self.again.get());
+    fn fill_info(&self, info: &mut ObjectInfo<'_>) {
+        let state = self.state.lock();
+        let (used, posted) = (state.used_slots() as u64, self.post_count.get());
+        drop(state);
+        info.add_value(KOFI_VALUE_RX_SIZE, self.size as u64);
+        info.add_value(KOFI_VALUE_RX_DEPTH, used);
+        info.add_value(KOFI_VALUE_RECEIVES, posted);
+        info.add_value(KOFI_VALUE_RX_DONE, posted.saturating_sub(used));
+        info.add_value(KOFI_VALUE_RX_AGAIN, self.eagain_count.get());
     }
 
     fn close(&self, reclaim: &mut dyn FnMut(Context)) {
-        let mut shelf = self.shelf.lock();
-        shelf.is_closed = true;
-        let left = mem::replace(&mut shelf.receives, Fifo::NONE);
-        drop(shelf);
+        let mut state = self.state.lock();
+        state.is_closed = true;
+        let left = mem::replace(&mut state.receives, Fifo::EMPTY);
+        drop(state);
         for receive in left.iter() {
-            reclaim(receive.report.context);
+            reclaim(receive.info.context);
         }
     }
 }

@@ -180,7 +180,7 @@ impl Lower {
     /// in the domain of `ep`, otherwise in another domain.
     pub(super) fn new(ep: Arc<ep::Endpoint>, route: Route, is_registered: bool) -> Self {
         Self {
-            is_near: r#loop::Endpoint::of(&ep).is_some(),
+            is_near: r#loop::Endpoint::from_endpoint(&ep).is_some(),
             ep,
             is_registered: is_registered && route == Route::Wire,
             route,

@@ -104,8 +104,8 @@ impl Shortcut {
             let station: Option<&Station> = peer.downcast_ref();
             station.is_some_and(|station| station.take_parcel(source, parcel))
         };
-        let near = r#loop::Endpoint::of(&self.ep);
-        near.and_then(|near| near.call_on(call)).unwrap_or(false)
+        let near = r#loop::Endpoint::from_endpoint(&self.ep);
+        near.and_then(|near| near.call_peer(call)).unwrap_or(false)
     }
 }
 

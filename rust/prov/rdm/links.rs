@@ -10,7 +10,7 @@ mod hearing;
 use super::{
     super::r#loop::{
         self,
-        is_heard, //
+        has_listener, //
     },
     agenda::{
         Agenda,
@@ -397,7 +397,7 @@ impl Station {
 
     fn ask(&self, here: ProcessContext, bound: &Bound, links: &mut Links, slot: u32) -> Result {
         let addr = links.known(slot)?.addr;
-        let is_here = self.is_local && is_heard(self.domain.fabric().net(), &addr);
+        let is_here = self.is_local && has_listener(self.domain.fabric().net(), &addr);
         let route = match is_here {
             true => Route::Host,
             false => Route::Wire,
@@ -454,8 +454,8 @@ impl Station {
             lower.bind_srx(shared, 0)?;
         }
         lower.enable()?;
-        if let (Some(near), Some(this)) = (r#loop::Endpoint::of(&lower), &links.this) {
-            near.introduce(this.clone())?;
+        if let (Some(near), Some(this)) = (r#loop::Endpoint::from_endpoint(&lower), &links.this) {
+            near.set_direct_receiver(this.clone())?;
         }
         let mut parts = BoxList::new();
         for _ in 0..PARTIALS {

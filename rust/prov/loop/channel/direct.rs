@@ -15,7 +15,7 @@ use kernel::{
 
 /// The receiving side's consumer, and the value by which that consumer knows the endpoint.
 pub(in super::super) struct DirectReceiver {
-    pub(in super::super) who: Arc<dyn Any + Send + Sync>,
+    pub(in super::super) consumer: Arc<dyn Any + Send + Sync>,
     pub(in super::super) source: Source,
 }
 
@@ -25,10 +25,10 @@ impl Channel {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(in super::super) fn introduce(&self, user: DirectReceiver) -> Result {
+    pub(in super::super) fn set_direct_receiver(&self, receiver: DirectReceiver) -> Result {
         // Boxed: with the value in the channel itself, a message between connected endpoints took 5 % longer.
-        let user = KBox::new(user, GFP_KERNEL)?;
-        let old = self.inner.lock().user.replace(user);
+        let receiver = KBox::new(receiver, GFP_KERNEL)?;
+        let old = self.inner.lock().direct_receiver.replace(receiver);
         drop(old);
         Ok(())
     }
@@ -36,26 +36,26 @@ impl Channel {
     /// Calls the target, if no transmit is posted or in process: transmits that are posted meanwhile are
     /// queued, and the end of the channel waits for the call. Returns `None` if a transmit is under way or no
     /// target is set. Any context.
-    pub(in super::super) fn call_on<R>(
+    pub(in super::super) fn call_direct<R>(
         self: &Arc<Self>,
         call: impl FnOnce(&DirectReceiver) -> R,
     ) -> Option<R> {
         let mut inner = self.inner.lock();
-        if !inner.takes_transmits() || !inner.is_idle() {
+        if !inner.accepts_transmits() || !inner.is_idle() {
             return None;
         }
-        let user = inner.user.take()?;
-        inner.is_busy = true;
+        let receiver = inner.direct_receiver.take()?;
+        inner.is_processing = true;
         drop(inner);
-        let answer = call(&user);
+        let answer = call(&receiver);
         let mut inner = self.inner.lock();
-        inner.user = Some(user);
-        inner.is_busy = false;
+        inner.direct_receiver = Some(receiver);
+        inner.is_processing = false;
         let has_waited = !inner.is_idle() || inner.no_transmits;
-        inner.is_busy = has_waited;
+        inner.is_processing = has_waited;
         drop(inner);
         if has_waited {
-            self.go_on();
+            self.process();
         }
         Some(answer)
     }
@@ -68,45 +68,46 @@ mod tests {
         *, //
     };
 
-    fn introduce(pipe: &Channel) -> Result<Arc<u32>> {
-        let who = Arc::new(7u32, GFP_KERNEL)?;
+    fn set_receiver(channel: &Channel) -> Result<Arc<u32>> {
+        let consumer = Arc::new(7u32, GFP_KERNEL)?;
         let source = Source(3);
-        pipe.introduce(DirectReceiver {
-            who: who.clone(),
+        channel.set_direct_receiver(DirectReceiver {
+            consumer: consumer.clone(),
             source,
         })?;
-        Ok(who)
+        Ok(consumer)
     }
 
     /// Returns what the target answers.
-    fn call(pipe: &Arc<Channel>) -> Option<(u32, usize)> {
-        let answer = pipe.call_on(|user| Some((*user.who.downcast_ref()?, user.source.0)));
+    fn call(channel: &Arc<Channel>) -> Option<(u32, usize)> {
+        let answer = channel
+            .call_direct(|receiver| Some((*receiver.consumer.downcast_ref()?, receiver.source.0)));
         answer.flatten()
     }
 
     #[test]
     fn who_is_called_on_is_there_until_the_end() -> Result {
-        let pipe = Channel::new(0)?;
-        assert_eq!(call(&pipe), None);
-        let who = introduce(&pipe)?;
-        assert_eq!(call(&pipe), Some((7, 3)));
-        assert_eq!(call(&pipe), Some((7, 3)));
-        pipe.end(ClosingSide::Nobody, &mut |_| {});
-        assert_eq!(call(&pipe), None);
+        let channel = Channel::new(0)?;
+        assert_eq!(call(&channel), None);
+        let consumer = set_receiver(&channel)?;
+        assert_eq!(call(&channel), Some((7, 3)));
+        assert_eq!(call(&channel), Some((7, 3)));
+        channel.close(ClosingSide::Neither, &mut |_| {});
+        assert_eq!(call(&channel), None);
         // The channel has dropped its reference.
-        assert!(Arc::into_unique_or_drop(who).is_some());
+        assert!(Arc::into_unique_or_drop(consumer).is_some());
         Ok(())
     }
 
     #[test]
     fn one_is_called_on_at_a_time() -> Result {
-        let pipe = Channel::new(0)?;
-        let _who = introduce(&pipe)?;
-        assert_eq!(pipe.call_on(|_| call(&pipe)), Some(None));
-        assert_eq!(call(&pipe), Some((7, 3)));
-        pipe.refuse_transmits();
-        assert_eq!(call(&pipe), None);
-        pipe.end(ClosingSide::Nobody, &mut |_| {});
+        let channel = Channel::new(0)?;
+        let _consumer = set_receiver(&channel)?;
+        assert_eq!(channel.call_direct(|_| call(&channel)), Some(None));
+        assert_eq!(call(&channel), Some((7, 3)));
+        channel.refuse_transmits();
+        assert_eq!(call(&channel), None);
+        channel.close(ClosingSide::Neither, &mut |_| {});
         Ok(())
     }
 }

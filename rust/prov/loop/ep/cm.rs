@@ -50,10 +50,10 @@ use kernel::{
 };
 
 /// Longest wait for posted transmits in a shutdown that drains them.
-const PATIENCE: Delta = Delta::from_secs(10);
+const DRAIN_TIMEOUT: Delta = Delta::from_secs(10);
 
 /// Interval between two checks for that.
-const PAUSE: Delta = Delta::from_micros(500);
+const DRAIN_POLL_INTERVAL: Delta = Delta::from_micros(500);
 
 impl Endpoint {
     /// Implements `fi_connect()`: the event queue reports the outcome.
@@ -64,14 +64,14 @@ impl Endpoint {
     ) -> Result {
         let link = self.link.lock();
         let peer = to.or(link.peer).ok_or(Errno::EINVAL)?;
-        let (local, wanted) = (link.local, link.request.is_some());
+        let (local, wanted) = (link.local, link.connreq.is_some());
         drop(link);
         if wanted {
             // An endpoint made for a request can only accept.
             return Err(Errno::EOPBADSTATE);
         }
-        self.leave_ready()?;
-        let asked = self.ask(
+        self.begin_connect()?;
+        let asked = self.send_request(
             SockAddr::from(peer),
             local.map(SockAddr::from),
             private_data,
@@ -79,7 +79,7 @@ impl Endpoint {
         match asked {
             // Reported as an event, like an answer from a peer.
             Err(errno @ (Errno::ECONNREFUSED | Errno::EHOSTUNREACH)) => {
-                self.fail(errno, &[]);
+                self.report_connect_failure(errno, &[]);
                 Ok(())
             }
             Err(errno) => {
@@ -92,51 +92,51 @@ impl Endpoint {
     }
 
     /// Sends a connection request to the listener at `peer`.
-    fn ask(
+    fn send_request(
         self: &Arc<Self>,
         peer: SockAddr,
         local: Option<SockAddr>,
         private_data: &[u8],
     ) -> Result {
-        let realm = self.domain.fabric().realm();
+        let port_ns = self.domain.fabric().port_namespace();
         let from = local.unwrap_or(peer.with_port(0));
         if from.is_ipv6() != peer.is_ipv6() {
             return Err(Errno::EINVAL);
         }
-        if !peer.is_unspecified() && !realm.net.has_addr(&peer) {
+        if !peer.is_unspecified() && !port_ns.net.has_addr(&peer) {
             return Err(Errno::EHOSTUNREACH);
         }
-        let port = Port::take(realm, &from)?;
+        let port = Port::bind(port_ns, &from)?;
         let from = match port.addr().is_unspecified() {
             true => peer.with_port(port.addr().port()),
             false => port.addr(),
         };
-        let tie = Conn::new()?;
-        tie.ends.lock().asker = Some(self.clone());
+        let conn = Conn::new()?;
+        conn.ends.lock().requester = Some(self.clone());
         let mut link = self.link.lock();
         link.port = Some(port);
-        link.tie = Some(tie.clone());
+        link.conn = Some(conn.clone());
         link.peer = Some(peer.into());
         link.local = Some(from.into());
         drop(link);
-        self.ends.set_peer(peer.into());
-        self.ends.set_local(from.into());
-        let asked = match listener_at(realm, &peer) {
-            Some(listener) => listener.ask((peer, from), private_data, &tie),
+        self.addrs.set_peer(peer.into());
+        self.addrs.set_local(from.into());
+        let asked = match listener_at(port_ns, &peer) {
+            Some(listener) => listener.report_request((peer, from), private_data, &conn),
             None => Err(Errno::ECONNREFUSED),
         };
         asked.inspect_err(|_| {
-            let gone = tie.ends.lock().leave(self);
-            drop(gone);
+            let removed = conn.ends.lock().remove(self);
+            drop(removed);
             let mut link = self.link.lock();
-            let (port, tie) = (link.port.take(), link.tie.take());
+            let (port, conn) = (link.port.take(), link.conn.take());
             drop(link);
-            drop((port, tie));
+            drop((port, conn));
         })
     }
 
     /// Moves from [`ConnState::Enabled`] to [`ConnState::Connecting`], or returns the errno.
-    fn leave_ready(&self) -> Result {
+    fn begin_connect(&self) -> Result {
         if self
             .state
             .transition(ConnState::Enabled, ConnState::Connecting)
@@ -152,19 +152,19 @@ impl Endpoint {
 
     /// Implements `fi_accept()`: both sides are connected when it returns.
     pub(super) fn start_accept(self: &Arc<Self>, private_data: &[u8]) -> Result {
-        if self.link.lock().request.is_none() {
+        if self.link.lock().connreq.is_none() {
             return Err(match self.state.get() {
                 ConnState::Enabled | ConnState::Open => Errno::EINVAL,
                 _ => Errno::EISCONN,
             });
         }
-        self.leave_ready()?;
-        let request = self.link.lock().request.take();
-        let tie = request.and_then(|request| request.into_tie());
-        let Some(tie) = tie else {
+        self.begin_connect()?;
+        let connreq = self.link.lock().connreq.take();
+        let conn = connreq.and_then(|connreq| connreq.into_conn());
+        let Some(conn) = conn else {
             return Err(Errno::EISCONN);
         };
-        let accepted = self.meet(&tie, private_data);
+        let accepted = self.connect_both(&conn, private_data);
         if accepted.is_err() {
             self.state
                 .transition(ConnState::Connecting, ConnState::Lost);
@@ -174,52 +174,57 @@ impl Endpoint {
     }
 
     /// Connects both endpoints.
-    fn meet(self: &Arc<Self>, tie: &Arc<Conn>, private_data: &[u8]) -> Result {
-        let mut ends = tie.ends.lock();
-        let asker = ends.asker.clone().ok_or(Errno::ECONNABORTED)?;
-        let (mine, its) = (self.outfit()?, asker.outfit()?);
-        asker.inbound.connect(mine, tie.clone());
-        self.inbound.connect(its, tie.clone());
-        let _ = self.outbound.populate(asker.inbound.clone());
-        let _ = asker.outbound.populate(self.inbound.clone());
-        self.link.lock().tie = Some(tie.clone());
+    fn connect_both(self: &Arc<Self>, conn: &Arc<Conn>, private_data: &[u8]) -> Result {
+        let mut ends = conn.ends.lock();
+        let requester = ends.requester.clone().ok_or(Errno::ECONNABORTED)?;
+        let (mine, its) = (self.take_tx_resources()?, requester.take_tx_resources()?);
+        requester.rx_channel.connect(mine, conn.clone());
+        self.rx_channel.connect(its, conn.clone());
+        let _ = self.tx_channel.populate(requester.rx_channel.clone());
+        let _ = requester.tx_channel.populate(self.rx_channel.clone());
+        self.link.lock().conn = Some(conn.clone());
         ends.accepter = Some(self.clone());
         // Once notified, the peer may connect again: its request has to come after this event.
-        self.established(&[]);
-        asker.established(private_data);
+        self.report_connected(&[]);
+        requester.report_connected(private_data);
         Ok(())
     }
 
-    fn outfit(&self) -> Result<TxResources> {
+    fn take_tx_resources(&self) -> Result<TxResources> {
         let mut link = self.link.lock();
-        let outfit = link.outfit.take().ok_or(Errno::ECONNABORTED)?;
+        let tx_resources = link.tx_resources.take().ok_or(Errno::ECONNABORTED)?;
         Ok(TxResources {
             addr: link.local,
-            ..outfit
+            ..tx_resources
         })
     }
 
     /// Pushes an event that was made beforehand, unless the endpoint has been closed.
-    fn report(&self, take: impl FnOnce(&mut Link) -> Option<OwnedEvent>, kind: Kind, data: &[u8]) {
+    fn push_event(
+        &self,
+        take: impl FnOnce(&mut Link) -> Option<OwnedEvent>,
+        kind: Kind,
+        data: &[u8],
+    ) {
         let mut link = self.link.lock();
         let event = take(&mut link);
-        if let (Some(event), Some(bound)) = (event, &link.bound) {
-            bound.events.arc().push(event.fill(kind, data, None));
+        if let (Some(event), Some(resources)) = (event, &link.resources) {
+            resources.eq.arc().push(event.fill(kind, data, None));
         }
     }
 
-    fn established(&self, private_data: &[u8]) {
+    fn report_connected(&self, private_data: &[u8]) {
         if self
             .state
             .transition(ConnState::Connecting, ConnState::Connected)
         {
             let kind = Kind::Connection(FI_CONNECTED);
-            self.report(|link| link.outcome.take(), kind, private_data);
+            self.push_event(|link| link.connect_event.take(), kind, private_data);
         }
     }
 
     /// Reports that the connection was not established.
-    fn fail(&self, errno: Errno, err_data: &[u8]) {
+    fn report_connect_failure(&self, errno: Errno, err_data: &[u8]) {
         if !self
             .state
             .transition(ConnState::Connecting, ConnState::Lost)
@@ -228,50 +233,50 @@ impl Endpoint {
         }
         self.flush();
         let kind = Kind::Error(errno, errno.to_int());
-        self.report(|link| link.outcome.take(), kind, err_data);
+        self.push_event(|link| link.connect_event.take(), kind, err_data);
     }
 
     /// Reports that the peer rejected the request. The caller holds the mutex of the [`Conn`], which no
     /// longer refers to this endpoint.
-    pub(in super::super) fn refused(&self, private_data: &[u8]) {
-        self.fail(Errno::ECONNREFUSED, private_data);
+    pub(in super::super) fn handle_reject(&self, private_data: &[u8]) {
+        self.report_connect_failure(Errno::ECONNREFUSED, private_data);
     }
 
     /// Flushes posted operations, then reports FI_SHUTDOWN, after the peer has left or an operation failed.
     /// The caller holds the mutex of the [`Conn`].
-    pub(in super::super) fn lose(&self) {
+    pub(in super::super) fn handle_disconnect(&self) {
         let lost = self
             .state
             .transition_with(|state| state.is_connected().then_some(ConnState::Lost));
         if lost.is_err() {
             return;
         }
-        self.flush_and_report_end();
+        self.flush_and_report_shutdown();
     }
 
     /// Ends all transfers, then reports FI_SHUTDOWN once in the endpoint's lifetime.
-    fn flush_and_report_end(&self) {
+    fn flush_and_report_shutdown(&self) {
         self.flush();
         let kind = Kind::Connection(FI_SHUTDOWN);
-        self.report(|link| link.farewell.take(), kind, &[]);
+        self.push_event(|link| link.shutdown_event.take(), kind, &[]);
     }
 
     /// Ends all transfers and reports posted operations to both sides.
     fn flush(&self) {
-        self.inbound.end(ClosingSide::Nobody, &mut |_| {});
-        if let Some(outbound) = self.outbound.as_ref() {
-            outbound.end(ClosingSide::Nobody, &mut |_| {});
+        self.rx_channel.close(ClosingSide::Neither, &mut |_| {});
+        if let Some(tx_channel) = self.tx_channel.as_ref() {
+            tx_channel.close(ClosingSide::Neither, &mut |_| {});
         }
     }
 
     /// Implements `fi_shutdown()`.
-    pub(super) fn end(&self, flags: u64) -> Result {
+    pub(super) fn start_shutdown(&self, flags: u64) -> Result {
         context::in_process()?;
         let (_, rest) = self.state.shutdown(flags)?;
         match rest {
-            ShutdownAction::DrainTransmits => self.wait_for_transmits(),
+            ShutdownAction::DrainTransmits => self.drain_transmits(),
             ShutdownAction::CloseReceives => {
-                self.inbound.end_receives();
+                self.rx_channel.close_receives();
                 Ok(())
             }
             // Waits for threads that are processing the peer's transfers.
@@ -280,23 +285,23 @@ impl Endpoint {
                 Ok(())
             }
             ShutdownAction::Disconnect => {
-                self.part(&mut |endpoint| endpoint.flush_and_report_end());
+                self.detach_peer(&mut |endpoint| endpoint.flush_and_report_shutdown());
                 Ok(())
             }
         }
     }
 
     /// Detaches the endpoint from its peer, calls `act`, then disconnects the peer.
-    fn part(&self, act: &mut dyn FnMut(&Self)) {
-        let tie = self.link.lock().tie.clone();
-        let Some(tie) = tie else {
+    fn detach_peer(&self, act: &mut dyn FnMut(&Self)) {
+        let conn = self.link.lock().conn.clone();
+        let Some(conn) = conn else {
             return act(self);
         };
-        let mut ends = tie.ends.lock();
-        let other = ends.leave(self);
+        let mut ends = conn.ends.lock();
+        let other = ends.remove(self);
         act(self);
         if let Some(other) = &other {
-            other.lose();
+            other.handle_disconnect();
         }
         drop(ends);
         // This may be the last reference to the peer.
@@ -308,51 +313,60 @@ impl Endpoint {
     /// # Errors
     ///
     /// -FI_ETIMEDOUT.
-    fn wait_for_transmits(&self) -> Result {
-        let Some(outbound) = self.outbound.as_ref() else {
+    fn drain_transmits(&self) -> Result {
+        let Some(tx_channel) = self.tx_channel.as_ref() else {
             return Ok(());
         };
-        outbound.refuse_transmits();
+        tx_channel.refuse_transmits();
         let start = Instant::<Monotonic>::now();
-        while !outbound.has_ended() {
-            if start.elapsed() > PATIENCE {
+        while !tx_channel.is_drained() {
+            if start.elapsed() > DRAIN_TIMEOUT {
                 return Err(Errno::ETIMEDOUT);
             }
-            fsleep(PAUSE);
+            fsleep(DRAIN_POLL_INTERVAL);
         }
         Ok(())
     }
 
     /// Closes the connection without events; the consumer gets all its contexts back through `reclaim`.
-    pub(super) fn hang_up(&self, reclaim: &mut dyn FnMut(Context)) {
+    pub(super) fn close_and_reclaim(&self, reclaim: &mut dyn FnMut(Context)) {
         let _ = self
             .state
             .transition_with(|state| (state != ConnState::Shut).then_some(ConnState::Shut));
-        let request = self.link.lock().request.take();
-        drop(request);
-        self.part(&mut |endpoint| {
-            endpoint.inbound.end(ClosingSide::Receiver, reclaim);
-            if let Some(outbound) = endpoint.outbound.as_ref() {
-                outbound.end(ClosingSide::Sender, reclaim);
+        let connreq = self.link.lock().connreq.take();
+        drop(connreq);
+        self.detach_peer(&mut |endpoint| {
+            endpoint.rx_channel.close(ClosingSide::Receiver, reclaim);
+            if let Some(tx_channel) = endpoint.tx_channel.as_ref() {
+                tx_channel.close(ClosingSide::Sender, reclaim);
             }
         });
-        if let Ok(receiver) = self.inbound.receiver() {
-            receiver.exit.forget(self.limits.shares_receives, reclaim);
+        if let Ok(receiver) = self.rx_channel.rx_side() {
+            receiver
+                .comp_sink
+                .discard_unread(self.limits.shares_receives, reclaim);
         }
-        if let Some(Ok(sender)) = self.outbound.as_ref().map(|outbound| outbound.sender()) {
-            sender.forget(self.limits.shares_receives, reclaim);
+        if let Some(Ok(sender)) = self
+            .tx_channel
+            .as_ref()
+            .map(|tx_channel| tx_channel.tx_comp_sink())
+        {
+            sender.discard_unread(self.limits.shares_receives, reclaim);
         }
         let mut link = self.link.lock();
-        let mover = link.bound.as_mut().and_then(|bound| bound.mover.take());
-        if let (Some(mover), Ok(receiver)) = (&mover, self.inbound.receiver()) {
-            receiver.exit.dismiss(mover);
+        let progress = link
+            .resources
+            .as_mut()
+            .and_then(|resources| resources.progress.take());
+        if let (Some(progress), Ok(receiver)) = (&progress, self.rx_channel.rx_side()) {
+            receiver.comp_sink.detach_source(progress);
         }
         let left = (
-            mover,
-            link.bound.take(),
-            link.outfit.take(),
+            progress,
+            link.resources.take(),
+            link.tx_resources.take(),
             link.port.take(),
-            link.tie.take(),
+            link.conn.take(),
         );
         drop(link);
         drop(left);

@@ -16,7 +16,7 @@ use super::{
             CompInfo,
             CompSink, //
         },
-        info::LEVELS,
+        info::COMPLETION_LEVELS,
         mr,
         op::{
             self,
@@ -60,11 +60,16 @@ use kernel::sync::{
 };
 
 /// Flags that a transmit may have.
-const TRANSMIT_FLAGS: u64 =
-    FI_COMPLETION | FI_MORE | FI_FENCE | FI_INJECT | FI_REMOTE_CQ_DATA | FI_REMOTE_SIGNAL | LEVELS;
+const TRANSMIT_FLAGS: u64 = FI_COMPLETION
+    | FI_MORE
+    | FI_FENCE
+    | FI_INJECT
+    | FI_REMOTE_CQ_DATA
+    | FI_REMOTE_SIGNAL
+    | COMPLETION_LEVELS;
 
 /// Flags that an atomic operation may have, which carries no remote CQ data.
-const ATOMIC_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_FENCE | FI_INJECT | LEVELS;
+const ATOMIC_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_FENCE | FI_INJECT | COMPLETION_LEVELS;
 
 /// Flags that a receive may have.
 const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_MULTI_RECV;
@@ -72,19 +77,24 @@ const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_MULTI_RECV;
 impl Endpoint {
     /// Returns the channel to the peer, and the sink for transmit completions.
     #[inline]
-    fn outward(&self) -> Result<(&Arc<Channel>, &CompSink)> {
+    fn tx_path(&self) -> Result<(&Arc<Channel>, &CompSink)> {
         self.state.check_transmit()?;
-        let outbound = self.outbound.as_ref().ok_or(Errno::ENOTCONN)?;
-        Ok((outbound, outbound.sender()?))
+        let tx_channel = self.tx_channel.as_ref().ok_or(Errno::ENOTCONN)?;
+        Ok((tx_channel, tx_channel.tx_comp_sink()?))
     }
 
     /// Checks the flags and limits of a request, and returns the length of its memory.
     #[inline]
-    fn check(&self, message: &Message<'_>, known: u64, segments: usize) -> Result<usize> {
-        if message.flags & !known != 0 {
+    fn check_message(
+        &self,
+        message: &Message<'_>,
+        allowed_flags: u64,
+        segments: usize,
+    ) -> Result<usize> {
+        if message.flags & !allowed_flags != 0 {
             return Err(Errno::EBADFLAGS);
         }
-        if message.flags & self.limits.missing_flags != 0 {
+        if message.flags & self.limits.unsupported_flags != 0 {
             return Err(Errno::EOPNOTSUPP);
         }
         if message.memory.count() > segments {
@@ -92,7 +102,7 @@ impl Endpoint {
         }
         let total = message.memory.total_len()?;
         let is_injected = message.flags & FI_INJECT != 0;
-        if total > self.limits.most || is_injected && total > self.limits.inject {
+        if total > self.limits.max_msg_size || is_injected && total > self.limits.inject_size {
             return Err(Errno::EMSGSIZE);
         }
         Ok(total)
@@ -100,7 +110,7 @@ impl Endpoint {
 
     /// Returns the source buffer of a transmit.
     #[inline]
-    fn outgoing(
+    fn src_buf(
         &self,
         memory: Memory<'_>,
         descriptors: &[Descriptor],
@@ -110,46 +120,48 @@ impl Endpoint {
             // SAFETY: It is copied and dropped before this call returns.
             return unsafe { SrcBuf::new_inject(memory) };
         }
-        let regions = self.domain.regions();
-        if let Some(part) = mr::registered(memory, descriptors, regions) {
+        let mr_table = self.domain.mr_table();
+        if let Some(part) = mr::registered_segment(memory, descriptors, mr_table) {
             // SAFETY: The consumer keeps the region open until the operation is over.
             return Ok(unsafe { SrcBuf::from_region(part) });
         }
-        mr::check(memory, descriptors, regions)?;
+        mr::check_descriptors(memory, descriptors, mr_table)?;
         // SAFETY: It is dropped with the operation, before the poster's completion is written.
         unsafe { SrcBuf::new(memory) }
     }
 
     /// Returns the destination buffer of a receive or a read.
     #[inline]
-    fn incoming(&self, memory: Memory<'_>, descriptors: &[Descriptor]) -> Result<DstBuf> {
-        let regions = self.domain.regions();
-        if let Some(part) = mr::registered(memory, descriptors, regions) {
+    fn dst_buf(&self, memory: Memory<'_>, descriptors: &[Descriptor]) -> Result<DstBuf> {
+        let mr_table = self.domain.mr_table();
+        if let Some(part) = mr::registered_segment(memory, descriptors, mr_table) {
             // SAFETY: The consumer keeps the region open until the operation is over.
             return Ok(unsafe { DstBuf::from_region(part) });
         }
-        mr::check(memory, descriptors, regions)?;
-        // SAFETY: As for `outgoing`; only received bytes are written to it.
+        mr::check_descriptors(memory, descriptors, mr_table)?;
+        // SAFETY: As for `src_buf`; only received bytes are written to it.
         unsafe { DstBuf::new(memory) }
     }
 
     /// Posts a send, write or read.
     pub(super) fn post_transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
-        let (outbound, exit) = self.outward()?;
-        let total = self.check(message, TRANSMIT_FLAGS, self.limits.segments)?;
+        let (tx_channel, comp_sink) = self.tx_path()?;
+        let total = self.check_message(message, TRANSMIT_FLAGS, self.limits.tx_iov_limit)?;
         let is_injected = message.flags & FI_INJECT != 0;
         let data = match message.flags & FI_REMOTE_CQ_DATA {
             0 => None,
             _ => Some(u32::try_from(message.data).map_err(|_| Errno::EINVAL)?),
         };
-        let from = || self.outgoing(message.memory, message.descriptors, is_injected);
-        let (flags, work) = match operation {
-            Operation::Send => return send((outbound, exit), from()?, data, message),
+        let from = || self.src_buf(message.memory, message.descriptors, is_injected);
+        let (flags, kind) = match operation {
+            Operation::Send => {
+                return send_message((tx_channel, comp_sink), from()?, data, message)
+            }
             Operation::Rma(Rma::Write, remote) => (
                 FI_WRITE | FI_RMA,
                 OpKind::Write {
-                    to: facing(remote, total, self.limits.last_key)?,
-                    from: Bytes::Lent(from()?),
+                    to: remote_range(remote, total, self.limits.max_key)?,
+                    from: Bytes::Borrowed(from()?),
                     data,
                 },
             ),
@@ -157,14 +169,19 @@ impl Endpoint {
                 if is_injected || data.is_some() {
                     return Err(Errno::EBADFLAGS);
                 }
-                let work = OpKind::Read {
-                    from: facing(remote, total, self.limits.last_key)?,
-                    into: self.incoming(message.memory, message.descriptors)?,
+                let kind = OpKind::Read {
+                    from: remote_range(remote, total, self.limits.max_key)?,
+                    into: self.dst_buf(message.memory, message.descriptors)?,
                 };
-                (FI_READ | FI_RMA, work)
+                (FI_READ | FI_RMA, kind)
             }
         };
-        start((outbound, exit), (work, loan(message)), flags, message)
+        reserve_and_post(
+            (tx_channel, comp_sink),
+            (kind, source_data(message)),
+            flags,
+            message,
+        )
     }
 
     /// Posts an atomic operation: `fi_atomic()` and its variants.
@@ -172,10 +189,10 @@ impl Endpoint {
         let Atomic {
             form, op, datatype, ..
         } = *atomic;
-        if let Some(errno) = self.limits.no_atomics {
+        if let Some(errno) = self.limits.atomics_error {
             return Err(errno);
         }
-        let (outbound, exit) = self.outward()?;
+        let (tx_channel, comp_sink) = self.tx_path()?;
         if message.flags & !ATOMIC_FLAGS != 0 {
             return Err(match message.flags & !TRANSMIT_FLAGS {
                 0 => Errno::EOPNOTSUPP,
@@ -183,8 +200,8 @@ impl Endpoint {
             });
         }
         let is_injected = message.flags & FI_INJECT != 0;
-        let (range, len) = atomic.check_target(message, op::most_elements(datatype))?;
-        if is_injected && op != Op::Read && len > self.limits.inject {
+        let (range, len) = atomic.check_target(message, op::max_elements(datatype))?;
+        if is_injected && op != Op::Read && len > self.limits.inject_size {
             return Err(Errno::EMSGSIZE);
         }
         // A read has no operands, whatever the message says.
@@ -196,10 +213,10 @@ impl Endpoint {
         // SAFETY: As above.
         let compare = unsafe { SrcBuf::new_inject(Memory::Segments(atomic.compare)) }?;
         let result = Memory::Segments(atomic.result);
-        if range.key > self.limits.last_key {
+        if range.key > self.limits.max_key {
             return Err(Errno::ENOKEY);
         }
-        let work = OpKind::Atomic {
+        let kind = OpKind::Atomic {
             form,
             op,
             datatype,
@@ -208,14 +225,14 @@ impl Endpoint {
                 count: range.count as u64,
                 key: range.key,
             },
-            result: self.incoming(result, atomic.result_descriptors)?,
+            result: self.dst_buf(result, atomic.result_descriptors)?,
         };
         let flags = match form {
             Form::Base => FI_ATOMIC | FI_WRITE,
             Form::Fetch | Form::Compare => FI_ATOMIC | FI_READ,
         };
-        let loan = SourceData::Operands(InlineData::operands(&operands, &compare));
-        start((outbound, exit), (work, loan), flags, message)
+        let source_data = SourceData::Operands(InlineData::from_operands(&operands, &compare));
+        reserve_and_post((tx_channel, comp_sink), (kind, source_data), flags, message)
     }
 
     /// Posts a receive: `fi_recv()` and its variants.
@@ -224,129 +241,135 @@ impl Endpoint {
         if self.limits.shares_receives {
             return Err(Errno::ENOSYS);
         }
-        let exit = &self.inbound.receiver()?.exit;
+        let comp_sink = &self.rx_channel.rx_side()?.comp_sink;
         let is_several = message.flags & FI_MULTI_RECV != 0;
         let segments = match is_several {
             true => 1,
-            false => self.limits.receive_segments,
+            false => self.limits.rx_iov_limit,
         };
-        let len = self.check(message, RECEIVE_FLAGS, segments)?;
-        let report = CompInfo {
+        let len = self.check_message(message, RECEIVE_FLAGS, segments)?;
+        let info = CompInfo {
             context: message.context,
             flags: FI_RECV | FI_MSG,
-            is_wanted: message.flags & FI_COMPLETION != 0 || exit.tells_all(),
-            is_signal: false,
+            reports_success: message.flags & FI_COMPLETION != 0
+                || comp_sink.reports_all_successes(),
+            remote_signal: false,
         };
         if is_several {
-            return self.post_pieces(message, len, report);
+            return self.post_multi_recv(message, len, info);
         }
-        let mut into = Some(self.incoming(message.memory, message.descriptors)?);
-        exit.reserve()?;
-        let posted = self.inbound.receive(1, |_, receive| {
-            receive.into = into.take().unwrap_or(DstBuf::EMPTY);
-            receive.report = report;
-            receive.piece = 0;
-            receive.is_last = false;
+        let mut into = Some(self.dst_buf(message.memory, message.descriptors)?);
+        comp_sink.reserve()?;
+        let posted = self.rx_channel.post_receives(1, |_, receive| {
+            receive.dst = into.take().unwrap_or(DstBuf::EMPTY);
+            receive.info = info;
+            receive.piece_addr = 0;
+            receive.releases_buffer = false;
         });
-        posted.inspect_err(|_| exit.release())
+        posted.inspect_err(|_| comp_sink.release())
     }
 
     /// Posts a multi-receive buffer as receives of one piece each.
     #[inline(never)]
-    fn post_pieces(&self, message: &Message<'_>, len: usize, report: CompInfo) -> Result {
+    fn post_multi_recv(&self, message: &Message<'_>, len: usize, info: CompInfo) -> Result {
         let Memory::Segments([segment]) = message.memory else {
             return Err(Errno::EINVAL);
         };
         // Checks the whole buffer before the first piece is posted.
-        let _ = self.incoming(message.memory, message.descriptors)?;
-        let exit = &self.inbound.receiver()?.exit;
-        let size = self.piece.load(Relaxed);
+        let _ = self.dst_buf(message.memory, message.descriptors)?;
+        let comp_sink = &self.rx_channel.rx_side()?.comp_sink;
+        let size = self.min_multi_recv.load(Relaxed);
         let count = len.checked_div(size).ok_or(Errno::EINVAL)?.max(1);
-        if count > self.limits.receives {
+        if count > self.limits.rx_size {
             return Err(Errno::EAGAIN);
         }
         for reserved in 0..count {
-            if let Err(errno) = exit.reserve() {
+            if let Err(errno) = comp_sink.reserve() {
                 for _ in 0..reserved {
-                    exit.release();
+                    comp_sink.release();
                 }
                 return Err(errno);
             }
         }
-        let posted = self.inbound.receive(count, |number, receive| {
+        let posted = self.rx_channel.post_receives(count, |number, receive| {
             let is_last = number == count - 1;
             // The last piece includes the remainder.
             let piece = segment.part(number * size, if is_last { len } else { size });
             // SAFETY: It is dropped with the piece, which ends before the buffer does. Pieces do not overlap.
             let into = unsafe { DstBuf::new(Memory::Segments(from_ref(&piece))) };
-            receive.into = into.unwrap_or(DstBuf::EMPTY);
-            receive.report = report;
-            receive.piece = piece.addr();
-            receive.is_last = is_last;
+            receive.dst = into.unwrap_or(DstBuf::EMPTY);
+            receive.info = info;
+            receive.piece_addr = piece.addr();
+            receive.releases_buffer = is_last;
         });
         posted.inspect_err(|_| {
             for _ in 0..count {
-                exit.release();
+                comp_sink.release();
             }
         })
     }
 }
 
 /// Posts an operation whose completion has `flags`.
-fn start(
-    way: (&Arc<Channel>, &CompSink),
-    what: (OpKind, SourceData),
+fn reserve_and_post(
+    path: (&Arc<Channel>, &CompSink),
+    op: (OpKind, SourceData),
     flags: u64,
     message: &Message<'_>,
 ) -> Result {
-    let report = report(way.1, flags, message);
-    way.1.reserve()?;
-    post(way, what, report)
+    let info = comp_info(path.1, flags, message);
+    path.1.reserve()?;
+    post_reserved(path, op, info)
 }
 
 /// Sends a message, at once where possible.
 #[inline]
-fn send(
-    way: (&Arc<Channel>, &CompSink),
+fn send_message(
+    path: (&Arc<Channel>, &CompSink),
     from: SrcBuf,
     data: Option<u32>,
     message: &Message<'_>,
 ) -> Result {
-    let report = report(way.1, FI_SEND | FI_MSG, message);
-    way.1.reserve()?;
-    if way.0.send(&from, data, &report) {
+    let info = comp_info(path.1, FI_SEND | FI_MSG, message);
+    path.1.reserve()?;
+    if path.0.try_send(&from, data, &info) {
         return Ok(());
     }
-    let from = Bytes::Lent(from);
-    post(way, (OpKind::Send { from, data }, loan(message)), report)
+    let from = Bytes::Borrowed(from);
+    post_reserved(
+        path,
+        (OpKind::Send { from, data }, source_data(message)),
+        info,
+    )
 }
 
 /// Posts an operation whose completion has been reserved.
 #[inline(never)]
-fn post(
-    (outbound, exit): (&Arc<Channel>, &CompSink),
-    (work, loan): (OpKind, SourceData),
-    report: CompInfo,
+fn post_reserved(
+    (tx_channel, comp_sink): (&Arc<Channel>, &CompSink),
+    (kind, source_data): (OpKind, SourceData),
+    info: CompInfo,
 ) -> Result {
-    let posted = outbound.transmit(work, report, loan);
-    posted.inspect_err(|_| exit.release())
+    let posted = tx_channel.post_transmit(kind, info, source_data);
+    posted.inspect_err(|_| comp_sink.release())
 }
 
 /// Returns the completion info of an operation whose completion has `flags`.
 #[inline]
-fn report(exit: &CompSink, flags: u64, message: &Message<'_>) -> CompInfo {
+fn comp_info(comp_sink: &CompSink, flags: u64, message: &Message<'_>) -> CompInfo {
     CompInfo {
         context: message.context,
         flags,
-        is_wanted: message.flags & FI_COMPLETION != 0 || exit.tells_all() && !message.errors_only,
-        is_signal: message.flags & FI_REMOTE_SIGNAL != 0,
+        reports_success: message.flags & FI_COMPLETION != 0
+            || comp_sink.reports_all_successes() && !message.errors_only,
+        remote_signal: message.flags & FI_REMOTE_SIGNAL != 0,
     }
 }
 
 /// Returns which source data the poster may reuse as soon as the call returns.
-fn loan(message: &Message<'_>) -> SourceData {
+fn source_data(message: &Message<'_>) -> SourceData {
     match message.flags & FI_INJECT {
-        0 => SourceData::Nothing,
+        0 => SourceData::Empty,
         _ => SourceData::Injected,
     }
 }
@@ -355,16 +378,16 @@ fn loan(message: &Message<'_>) -> SourceData {
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for several ranges, or for one of another length; -FI_ENOKEY for a key above `last_key`.
+/// -FI_EINVAL for several ranges, or for one of another length; -FI_ENOKEY for a key above `max_key`.
 #[inline]
-fn facing(remote: &[fi_rma_iov], len: usize, last_key: u64) -> Result<Remote> {
+fn remote_range(remote: &[fi_rma_iov], len: usize, max_key: u64) -> Result<Remote> {
     let [range] = remote else {
         return Err(Errno::EINVAL);
     };
     if range.len != len {
         return Err(Errno::EINVAL);
     }
-    if range.key > last_key {
+    if range.key > max_key {
         return Err(Errno::ENOKEY);
     }
     Ok(Remote {
