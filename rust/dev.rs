@@ -22,7 +22,7 @@ use crate::{
     },
     compat::register_misc_device, //
 };
-use ioctl_arg::exchange;
+use ioctl_arg::handle_arg;
 use kernel::{
     fs::File,
     ioctl::_IO,
@@ -49,15 +49,15 @@ pub(crate) fn register() -> impl PinInit<MiscDeviceRegistration<Client>, Error> 
     register_misc_device!(MiscDeviceOptions { name: c"kofi" })
 }
 
-const fn number(request: abi::kofi_request) -> u32 {
+const fn ioctl_number(request: abi::kofi_request) -> u32 {
     _IO(abi::KOFI_IOC_MAGIC, request)
 }
 
-const IOC_VERSION: u32 = number(abi::KOFI_REQUEST_VERSION);
-const IOC_TEXT: u32 = number(abi::KOFI_REQUEST_TEXT);
-const IOC_INFO: u32 = number(abi::KOFI_REQUEST_INFO);
-const IOC_OBJECTS: u32 = number(abi::KOFI_REQUEST_OBJECTS);
-const IOC_ADDRESSES: u32 = number(abi::KOFI_REQUEST_ADDRESSES);
+const IOC_VERSION: u32 = ioctl_number(abi::KOFI_REQUEST_VERSION);
+const IOC_TEXT: u32 = ioctl_number(abi::KOFI_REQUEST_TEXT);
+const IOC_INFO: u32 = ioctl_number(abi::KOFI_REQUEST_INFO);
+const IOC_OBJECTS: u32 = ioctl_number(abi::KOFI_REQUEST_OBJECTS);
+const IOC_ADDRESSES: u32 = ioctl_number(abi::KOFI_REQUEST_ADDRESSES);
 
 #[vtable]
 impl MiscDevice for Client {
@@ -74,17 +74,17 @@ impl MiscDevice for Client {
     fn ioctl(client: &Self, _file: &File, request: u32, argument: usize) -> Result<isize> {
         let argument = UserPtr::from_addr(argument);
         match request {
-            IOC_VERSION => exchange(argument, version),
-            IOC_TEXT => exchange(argument, tostr::describe),
-            IOC_INFO => exchange(argument, |query| info::list(client, query)),
-            IOC_OBJECTS => exchange(argument, |asked| objects::list(client, asked)),
-            IOC_ADDRESSES => exchange(argument, |asked| objects::addresses(client, asked)),
+            IOC_VERSION => handle_arg(argument, get_version),
+            IOC_TEXT => handle_arg(argument, tostr::handle_text),
+            IOC_INFO => handle_arg(argument, |query| info::handle_info(client, query)),
+            IOC_OBJECTS => handle_arg(argument, |query| objects::handle_objects(client, query)),
+            IOC_ADDRESSES => handle_arg(argument, |query| objects::handle_addresses(client, query)),
             _ => Err(ENOTTY),
         }
     }
 }
 
-fn version(version: &mut kofi_version) -> Result {
+fn get_version(version: &mut kofi_version) -> Result {
     version.abi = abi::KOFI_ABI_VERSION;
     version.api = VERSION;
     Ok(())
@@ -92,7 +92,7 @@ fn version(version: &mut kofi_version) -> Result {
 
 /// Converts the error of a fabric call to an errno for a process; codes from 256 on are no errnos
 /// of Linux.
-fn refusal(errno: Errno) -> Error {
+fn to_process_errno(errno: Errno) -> Error {
     match errno {
         Errno::EBADFLAGS => EINVAL,
         errno if errno.code() >= Errno::EOTHER.code() => EIO,

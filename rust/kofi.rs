@@ -29,25 +29,25 @@ module! {
 /// Providers in the order of preference.
 static PROVIDERS: [&dyn fi::provider::Provider; 4] = [
     &prov::verbs::Verbs,
-    &DATAGRAMS,
+    &RXM_VERBS,
     &prov::r#loop::Loop,
-    &LOOP_DATAGRAMS,
+    &RXM_LOOP,
 ];
 
 /// Provider of datagrams over verbs, with the name of user-space libfabric; peers on the same host
 /// are reached by loop.
-static DATAGRAMS: prov::rdm::Rdm =
+static RXM_VERBS: prov::rdm::Rdm =
     prov::rdm::Rdm::over(&prov::verbs::Verbs, c"verbs;ofi_rxm").beside_loop();
 
 /// Provider of datagrams over loop, for peers on the same host.
-static LOOP_DATAGRAMS: prov::rdm::Rdm = prov::rdm::Rdm::over(&prov::r#loop::Loop, c"loop;ofi_rxm");
+static RXM_LOOP: prov::rdm::Rdm = prov::rdm::Rdm::over(&prov::r#loop::Loop, c"loop;ofi_rxm");
 
 /// Operation tables of the providers for the C API, in the order of `PROVIDERS`.
-static FACES: [capi::ops_tables::ProviderOps; 4] = [
+static PROVIDER_OPS: [capi::ops_tables::ProviderOps; 4] = [
     capi::ops_tables::ProviderOps::new::<prov::verbs::Verbs>(&prov::verbs::Verbs),
-    capi::ops_tables::ProviderOps::new::<prov::rdm::Rdm>(&DATAGRAMS),
+    capi::ops_tables::ProviderOps::new::<prov::rdm::Rdm>(&RXM_VERBS),
     capi::ops_tables::ProviderOps::new::<prov::r#loop::Loop>(&prov::r#loop::Loop),
-    capi::ops_tables::ProviderOps::new::<prov::rdm::Rdm>(&LOOP_DATAGRAMS),
+    capi::ops_tables::ProviderOps::new::<prov::rdm::Rdm>(&RXM_LOOP),
 ];
 
 impl capi::ops_tables::ProviderTypes for prov::verbs::Verbs {
@@ -116,7 +116,7 @@ pub fn fabric_in<M: ModuleMetadata>(
     info: &abi::info::Info,
     net: &Namespace,
 ) -> abi::Result<Arc<fi::fabric::Fabric>> {
-    fabric_by(here, info, net, &fi::introspect::Owner::module(M::NAME))
+    open_fabric(here, info, net, &fi::introspect::Owner::module(M::NAME))
 }
 
 /// Opens a fabric for any owner, which the introspection of objects shows; otherwise as [`fabric_in`].
@@ -124,7 +124,7 @@ pub fn fabric_in<M: ModuleMetadata>(
 /// # Errors
 ///
 /// Errors of [`fabric`].
-pub fn fabric_by(
+pub fn open_fabric(
     _here: abi::context::ProcessContext,
     info: &abi::info::Info,
     net: &Namespace,
@@ -163,10 +163,10 @@ impl rdma::device::RemovalReport for Users {
 struct Kofi {
     _debugfs: dev::Debugfs,
     #[pin]
-    _client: kernel::miscdevice::MiscDeviceRegistration<dev::Client>,
+    _miscdev: kernel::miscdevice::MiscDeviceRegistration<dev::Client>,
     #[pin]
     _devices: rdma::device::Registration<Users>,
-    _lingerers: prov::verbs::LingeringIds,
+    _lingering_ids: prov::verbs::LingeringIds,
     /// Dropped after the devices, whose removal ends all deferred work.
     _handlers: abi::context::Handlers,
     _registry: abi::registry::Registry,
@@ -177,9 +177,9 @@ impl kernel::InPlaceModule for Kofi {
         try_pin_init!(Self {
             _registry: abi::registry::Registry::start()?,
             _handlers: abi::context::Handlers::start()?,
-            _lingerers: prov::verbs::LingeringIds::start(),
+            _lingering_ids: prov::verbs::LingeringIds::start(),
             _devices <- rdma::device::Registration::new(),
-            _client <- dev::register(),
+            _miscdev <- dev::register(),
             _debugfs: dev::Debugfs::new(),
         })
     }

@@ -10,7 +10,7 @@ use super::{
     nosys,
     object,
     xfer_args::{
-        parts,
+        ep_from_fid,
         XferArgs, //
     }, //
 };
@@ -42,7 +42,7 @@ use crate::{
 };
 use args::{
     post,
-    post_one,
+    post_single_element,
     Call,
     CallForm,
     Elements,
@@ -81,7 +81,7 @@ impl<E: Endpoint> Table<E> {
     /// # Safety
     ///
     /// The contract of the call in the table.
-    unsafe fn plain(
+    unsafe fn post_default(
         ep: *mut fid_ep,
         context: *mut c_void,
         dest_addr: fi_addr_t,
@@ -89,9 +89,9 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         // SAFETY: By the contract of the call in the table.
         unsafe {
-            let (object, endpoint) = parts::<E>(ep);
-            let terms = XferArgs::plain(context, object.transmit_flags()).with(dest_addr);
-            post(endpoint, terms, &call)
+            let (object, endpoint) = ep_from_fid::<E>(ep);
+            let args = XferArgs::new(context, object.tx_op_flags()).with_peer(dest_addr);
+            post(endpoint, args, &call)
         }
     }
 
@@ -102,7 +102,7 @@ impl<E: Endpoint> Table<E> {
     ///
     /// The contract of the call in the table, for a single element at each address.
     #[inline(always)]
-    unsafe fn short(
+    unsafe fn post_single(
         ep: *mut fid_ep,
         context: *mut c_void,
         dest_addr: fi_addr_t,
@@ -112,9 +112,9 @@ impl<E: Endpoint> Table<E> {
     ) -> Option<isize> {
         // SAFETY: By the contract of the call in the table.
         unsafe {
-            let (object, endpoint) = parts::<E>(ep);
-            let terms = XferArgs::plain(context, object.transmit_flags()).with(dest_addr);
-            post_one(endpoint, terms, what, &words, remote)
+            let (object, endpoint) = ep_from_fid::<E>(ep);
+            let args = XferArgs::new(context, object.tx_op_flags()).with_peer(dest_addr);
+            post_single_element(endpoint, args, what, &words, remote)
         }
     }
 
@@ -123,7 +123,7 @@ impl<E: Endpoint> Table<E> {
     /// # Safety
     ///
     /// The contract of the call in the table.
-    unsafe fn message(
+    unsafe fn post_msg(
         ep: *mut fid_ep,
         msg: *const fi_msg_atomic,
         flags: u64,
@@ -131,18 +131,18 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         // SAFETY: By the contract of the call in the table.
         unsafe {
-            let (_, endpoint) = parts::<E>(ep);
+            let (_, endpoint) = ep_from_fid::<E>(ep);
             let Some(msg) = msg.as_ref() else {
                 return Errno::EINVAL.to_ssize();
             };
-            let terms = XferArgs {
+            let args = XferArgs {
                 data: msg.data,
-                ..XferArgs::plain(msg.context, flags).with(msg.addr)
+                ..XferArgs::new(msg.context, flags).with_peer(msg.addr)
             };
             let operands = Elements::Vector(msg.msg_iov, msg.desc, msg.iov_count);
             let remote = RemoteTarget::Ranges(msg.rma_iov, msg.rma_iov_count);
             let call = Call::new(form, operands, remote, (msg.datatype, msg.op));
-            post(endpoint, terms, &call)
+            post(endpoint, args, &call)
         }
     }
 
@@ -160,9 +160,14 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         let form = CallForm::Base;
         let operands = Elements::One(buf, count, desc);
-        let call = Call::new(form, operands, RemoteTarget::At(addr, key), (datatype, op));
+        let call = Call::new(
+            form,
+            operands,
+            RemoteTarget::Addr(addr, key),
+            (datatype, op),
+        );
         // SAFETY: By the contract of `fi_atomic()`.
-        unsafe { Self::plain(ep, context, dest_addr, call) }
+        unsafe { Self::post_default(ep, context, dest_addr, call) }
     }
 
     unsafe extern "C" fn writev(
@@ -179,14 +184,19 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         let form = CallForm::Base;
         let operands = Elements::Vector(iov, desc, count);
-        let call = Call::new(form, operands, RemoteTarget::At(addr, key), (datatype, op));
+        let call = Call::new(
+            form,
+            operands,
+            RemoteTarget::Addr(addr, key),
+            (datatype, op),
+        );
         // SAFETY: By the contract of `fi_atomicv()`.
-        unsafe { Self::plain(ep, context, dest_addr, call) }
+        unsafe { Self::post_default(ep, context, dest_addr, call) }
     }
 
     unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_atomic, flags: u64) -> isize {
         // SAFETY: By the contract of `fi_atomicmsg()`.
-        unsafe { Self::message(ep, msg, flags, CallForm::Base) }
+        unsafe { Self::post_msg(ep, msg, flags, CallForm::Base) }
     }
 
     unsafe extern "C" fn inject(
@@ -201,14 +211,19 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         // SAFETY: By the contract of `fi_inject_atomic()`.
         unsafe {
-            let (object, endpoint) = parts::<E>(ep);
-            let terms = XferArgs::plain(ptr::null_mut(), object.transmit_flags())
-                .inject()
-                .with(dest_addr);
+            let (object, endpoint) = ep_from_fid::<E>(ep);
+            let args = XferArgs::new(ptr::null_mut(), object.tx_op_flags())
+                .into_inject()
+                .with_peer(dest_addr);
             let form = CallForm::Base;
             let operands = Elements::One(buf, count, ptr::null_mut());
-            let call = Call::new(form, operands, RemoteTarget::At(addr, key), (datatype, op));
-            post(endpoint, terms, &call)
+            let call = Call::new(
+                form,
+                operands,
+                RemoteTarget::Addr(addr, key),
+                (datatype, op),
+            );
+            post(endpoint, args, &call)
         }
     }
 
@@ -235,15 +250,20 @@ impl<E: Endpoint> Table<E> {
             result_desc,
         };
         // SAFETY: By the contract of `fi_fetch_atomic()`.
-        let posted = unsafe { Self::short(ep, context, dest_addr, what, words, &remote) };
+        let posted = unsafe { Self::post_single(ep, context, dest_addr, what, words, &remote) };
         if let Some(posted) = posted {
             return posted;
         }
         let form = CallForm::Fetch(Elements::One(result, count, result_desc));
         let operands = Elements::One(buf, count, desc);
-        let call = Call::new(form, operands, RemoteTarget::At(addr, key), (datatype, op));
+        let call = Call::new(
+            form,
+            operands,
+            RemoteTarget::Addr(addr, key),
+            (datatype, op),
+        );
         // SAFETY: By the contract of `fi_fetch_atomic()`.
-        unsafe { Self::plain(ep, context, dest_addr, call) }
+        unsafe { Self::post_default(ep, context, dest_addr, call) }
     }
 
     unsafe extern "C" fn readwritev(
@@ -263,9 +283,14 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         let form = CallForm::Fetch(Elements::Vector(resultv, result_desc, result_count));
         let operands = Elements::Vector(iov, desc, count);
-        let call = Call::new(form, operands, RemoteTarget::At(addr, key), (datatype, op));
+        let call = Call::new(
+            form,
+            operands,
+            RemoteTarget::Addr(addr, key),
+            (datatype, op),
+        );
         // SAFETY: By the contract of `fi_fetch_atomicv()`.
-        unsafe { Self::plain(ep, context, dest_addr, call) }
+        unsafe { Self::post_default(ep, context, dest_addr, call) }
     }
 
     unsafe extern "C" fn readwritemsg(
@@ -278,7 +303,7 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         let form = CallForm::Fetch(Elements::Vector(resultv, result_desc, result_count));
         // SAFETY: By the contract of `fi_fetch_atomicmsg()`.
-        unsafe { Self::message(ep, msg, flags, form) }
+        unsafe { Self::post_msg(ep, msg, flags, form) }
     }
 
     unsafe extern "C" fn compwrite(
@@ -306,7 +331,7 @@ impl<E: Endpoint> Table<E> {
             result_desc,
         };
         // SAFETY: By the contract of `fi_compare_atomic()`.
-        let posted = unsafe { Self::short(ep, context, dest_addr, what, words, &remote) };
+        let posted = unsafe { Self::post_single(ep, context, dest_addr, what, words, &remote) };
         if let Some(posted) = posted {
             return posted;
         }
@@ -315,9 +340,14 @@ impl<E: Endpoint> Table<E> {
             Elements::One(result, count, result_desc),
         );
         let operands = Elements::One(buf, count, desc);
-        let call = Call::new(form, operands, RemoteTarget::At(addr, key), (datatype, op));
+        let call = Call::new(
+            form,
+            operands,
+            RemoteTarget::Addr(addr, key),
+            (datatype, op),
+        );
         // SAFETY: By the contract of `fi_compare_atomic()`.
-        unsafe { Self::plain(ep, context, dest_addr, call) }
+        unsafe { Self::post_default(ep, context, dest_addr, call) }
     }
 
     unsafe extern "C" fn compwritev(
@@ -343,9 +373,14 @@ impl<E: Endpoint> Table<E> {
             Elements::Vector(resultv, result_desc, result_count),
         );
         let operands = Elements::Vector(iov, desc, count);
-        let call = Call::new(form, operands, RemoteTarget::At(addr, key), (datatype, op));
+        let call = Call::new(
+            form,
+            operands,
+            RemoteTarget::Addr(addr, key),
+            (datatype, op),
+        );
         // SAFETY: By the contract of `fi_compare_atomicv()`.
-        unsafe { Self::plain(ep, context, dest_addr, call) }
+        unsafe { Self::post_default(ep, context, dest_addr, call) }
     }
 
     unsafe extern "C" fn compwritemsg(
@@ -362,7 +397,7 @@ impl<E: Endpoint> Table<E> {
         let compare = Elements::Vector(comparev, compare_desc, compare_count);
         let result = Elements::Vector(resultv, result_desc, result_count);
         // SAFETY: By the contract of `fi_compare_atomicmsg()`.
-        unsafe { Self::message(ep, msg, flags, CallForm::Compare(compare, result)) }
+        unsafe { Self::post_msg(ep, msg, flags, CallForm::Compare(compare, result)) }
     }
 
     /// Writes the maximum number of elements of an operation to `*count`.
@@ -370,7 +405,7 @@ impl<E: Endpoint> Table<E> {
     /// # Safety
     ///
     /// The contract of the three calls below.
-    unsafe fn valid(
+    unsafe fn write_max_elements(
         ep: *mut fid_ep,
         form: Form,
         (datatype, op): (fi_datatype, fi_op),
@@ -378,10 +413,10 @@ impl<E: Endpoint> Table<E> {
     ) -> c_int {
         // SAFETY: By the contract of `fi_atomicvalid()` and the like.
         unsafe {
-            let (_, endpoint) = parts::<E>(ep);
-            into_int(known(form, datatype, op).and_then(|(op, datatype)| {
-                let most = endpoint.max_atomic_elements(form, op, datatype)?;
-                *count.as_mut().ok_or(Errno::EINVAL)? = most;
+            let (_, endpoint) = ep_from_fid::<E>(ep);
+            into_int(parse_op(form, datatype, op).and_then(|(op, datatype)| {
+                let max = endpoint.max_atomic_elements(form, op, datatype)?;
+                *count.as_mut().ok_or(Errno::EINVAL)? = max;
                 Ok(())
             }))
         }
@@ -394,7 +429,7 @@ impl<E: Endpoint> Table<E> {
         count: *mut usize,
     ) -> c_int {
         // SAFETY: By the contract of `fi_atomicvalid()`.
-        unsafe { Self::valid(ep, Form::Base, (datatype, op), count) }
+        unsafe { Self::write_max_elements(ep, Form::Base, (datatype, op), count) }
     }
 
     unsafe extern "C" fn readwritevalid(
@@ -404,7 +439,7 @@ impl<E: Endpoint> Table<E> {
         count: *mut usize,
     ) -> c_int {
         // SAFETY: By the contract of `fi_fetch_atomicvalid()`.
-        unsafe { Self::valid(ep, Form::Fetch, (datatype, op), count) }
+        unsafe { Self::write_max_elements(ep, Form::Fetch, (datatype, op), count) }
     }
 
     unsafe extern "C" fn compwritevalid(
@@ -414,12 +449,12 @@ impl<E: Endpoint> Table<E> {
         count: *mut usize,
     ) -> c_int {
         // SAFETY: By the contract of `fi_compare_atomicvalid()`.
-        unsafe { Self::valid(ep, Form::Compare, (datatype, op), count) }
+        unsafe { Self::write_max_elements(ep, Form::Compare, (datatype, op), count) }
     }
 }
 
 /// Translates an operation and a datatype; -FI_EOPNOTSUPP if one is unknown or not supported.
-fn known(form: Form, datatype: fi_datatype, op: fi_op) -> Result<(Op, Datatype)> {
+fn parse_op(form: Form, datatype: fi_datatype, op: fi_op) -> Result<(Op, Datatype)> {
     Ok((Op::from_raw(op, form)?, Datatype::from_raw(datatype)?))
 }
 
@@ -442,7 +477,7 @@ unsafe fn try_query(
     flags: u64,
 ) -> Result {
     // SAFETY: By the contract of `fi_query_atomic()`.
-    let domain = unsafe { object::object::<DomainObject>(domain.cast()) }?;
+    let domain = unsafe { object::from_fid::<DomainObject>(domain.cast()) }?;
     let form = match flags {
         0 => Form::Base,
         abi::FI_FETCH_ATOMIC => Form::Fetch,
@@ -451,7 +486,7 @@ unsafe fn try_query(
         abi::FI_TAGGED => return Err(Errno::EOPNOTSUPP),
         _ => return Err(Errno::EBADFLAGS),
     };
-    let (op, datatype) = known(form, datatype, op)?;
+    let (op, datatype) = parse_op(form, datatype, op)?;
     let count = domain.domain().max_atomic_elements(form, op, datatype)?;
     // SAFETY: By the contract of `fi_query_atomic()`.
     let attr = unsafe { attr.as_mut() }.ok_or(Errno::EINVAL)?;

@@ -13,11 +13,11 @@ use super::{
     cm,
     domain::DomainObject,
     eq::QueueObject,
-    fabric::name,
+    fabric::opt_cstr,
     nosys,
     object::{
         self,
-        header,
+        new_fid,
         Object,
         UninitObject, //
     },
@@ -75,9 +75,9 @@ const MAX_EP_PER_NODE: usize = u16::MAX as usize;
 #[repr(C)]
 pub(super) struct AvObject {
     fid: fid_av,
-    vector: Arc<AddressVector>,
+    av: Arc<AddressVector>,
     /// Format of the addresses that callers pass and get.
-    format: u32,
+    addr_format: u32,
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_av`, and is the only type with this table.
@@ -103,8 +103,8 @@ static OPS: fi_ops_av = fi_ops_av {
 
 impl AvObject {
     /// Returns the Rust object.
-    pub(super) fn vector(&self) -> &Arc<AddressVector> {
-        &self.vector
+    pub(super) fn av(&self) -> &Arc<AddressVector> {
+        &self.av
     }
 }
 
@@ -117,8 +117,8 @@ pub(super) unsafe extern "C" fn open(
 ) -> c_int {
     // SAFETY: By the contract of `fi_av_open()`, arguments are valid or NULL.
     into_int(unsafe {
-        object::open_with(domain.cast(), attr, out, |here, domain, attr, place| {
-            make(here, domain, attr, place, context)
+        object::open_with(domain.cast(), attr, out, |ctx, domain, attr, slot| {
+            try_open(ctx, domain, attr, slot, context)
         })
     })
 }
@@ -126,56 +126,56 @@ pub(super) unsafe extern "C" fn open(
 /// # Safety
 ///
 /// The contract of `fi_av_open()`.
-unsafe fn make(
-    here: ProcessContext,
+unsafe fn try_open(
+    ctx: ProcessContext,
     domain: &DomainObject,
     attr: &mut fi_av_attr,
-    place: UninitObject<AvObject>,
+    slot: UninitObject<AvObject>,
     context: *mut c_void,
 ) -> Result<*mut AvObject> {
     if attr.flags & !(abi::FI_EVENT | abi::FI_READ | abi::FI_SYMMETRIC | abi::FI_PEER) != 0 {
         return Err(Errno::EBADFLAGS);
     }
-    let format = match domain.domain().addr_format() {
+    let addr_format = match domain.domain().addr_format() {
         abi::FI_FORMAT_UNSPEC => abi::FI_SOCKADDR,
-        format @ (abi::FI_SOCKADDR
+        addr_format @ (abi::FI_SOCKADDR
         | abi::FI_SOCKADDR_IN
         | abi::FI_SOCKADDR_IN6
-        | abi::FI_ADDR_STR) => format,
+        | abi::FI_ADDR_STR) => addr_format,
         _ => return Err(Errno::EINVAL),
     };
     // SAFETY: By the contract of `fi_av_open()`.
-    let vector = unsafe {
+    let av = unsafe {
         match attr.flags & abi::FI_PEER {
-            0 => open_own(here, domain, attr)?,
-            _ => open_peer(here, domain, attr, context)?,
+            0 => open_local(ctx, domain, attr)?,
+            _ => open_peer(ctx, domain, attr, context)?,
         }
     };
-    attr.rx_ctx_bits = vector.rx_ctx_bits() as c_int;
-    attr.type_ = match vector.kind() {
+    attr.rx_ctx_bits = av.rx_ctx_bits() as c_int;
+    attr.type_ = match av.kind() {
         Type::Map => abi::FI_AV_MAP,
         Type::Table => abi::FI_AV_TABLE,
     };
     if !attr.name.is_null() && attr.map_addr.is_null() {
         // A shared vector's handles do not depend on the address that it is mapped at, so any unique address
         // will do.
-        attr.map_addr = ptr::with_exposed_provenance_mut(vector.identity());
+        attr.map_addr = ptr::with_exposed_provenance_mut(av.identity());
     }
-    Ok(place.put(AvObject {
+    Ok(slot.init(AvObject {
         fid: fid_av {
-            fid: header::<AvObject>(context),
+            fid: new_fid::<AvObject>(context),
             ops: ptr::from_ref(&OPS).cast_mut(),
         },
-        vector,
-        format,
+        av,
+        addr_format,
     }))
 }
 
 /// # Safety
 ///
 /// The contract of `fi_av_open()`.
-unsafe fn open_own(
-    here: ProcessContext,
+unsafe fn open_local(
+    ctx: ProcessContext,
     domain: &DomainObject,
     attr: &fi_av_attr,
 ) -> Result<Arc<AddressVector>> {
@@ -188,9 +188,9 @@ unsafe fn open_own(
         return Err(Errno::EINVAL);
     }
     domain.domain().address_vector(
-        here,
+        ctx,
         &Attr {
-            kind: kind(attr)?,
+            kind: av_type(attr)?,
             rx_ctx_bits: attr.rx_ctx_bits.try_into().map_err(|_| Errno::EINVAL)?,
             count: attr.count,
             is_async: attr.flags & abi::FI_EVENT != 0,
@@ -207,7 +207,7 @@ unsafe fn open_own(
 ///
 /// The contract of `fi_av_open()`.
 unsafe fn open_peer(
-    here: ProcessContext,
+    ctx: ProcessContext,
     domain: &DomainObject,
     attr: &fi_av_attr,
     context: *mut c_void,
@@ -216,18 +216,18 @@ unsafe fn open_peer(
         return Err(Errno::EINVAL);
     }
     // SAFETY: By the contract of `fi_av_open()`.
-    let owner = unsafe { peer::owner_of_vector(context)? };
+    let owner = unsafe { peer::owner_av(context)? };
     let bits = u32::try_from(attr.rx_ctx_bits).map_err(|_| Errno::EINVAL)?;
     if bits != 0 && bits != owner.rx_ctx_bits() {
         return Err(Errno::EINVAL);
     }
     domain
         .domain()
-        .peer_address_vector(here, owner, kind(attr)?)
+        .peer_address_vector(ctx, owner, av_type(attr)?)
 }
 
 /// Returns the vector type that the attributes request, or `None` for FI_AV_UNSPEC.
-fn kind(attr: &fi_av_attr) -> Result<Option<Type>> {
+fn av_type(attr: &fi_av_attr) -> Result<Option<Type>> {
     match attr.type_ {
         abi::FI_AV_UNSPEC => Ok(None),
         abi::FI_AV_MAP => Ok(Some(Type::Map)),
@@ -239,28 +239,28 @@ fn kind(attr: &fi_av_attr) -> Result<Option<Type>> {
 unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
     // SAFETY: By the contract of `fi_av_bind()`.
     let objects = unsafe {
-        object::object::<AvObject>(fid)
-            .and_then(|object| Ok((object, object::object::<QueueObject>(other)?)))
+        object::from_fid::<AvObject>(fid)
+            .and_then(|object| Ok((object, object::from_fid::<QueueObject>(other)?)))
     };
     into_int(objects.and_then(|(object, queue)| {
         if flags != 0 {
             return Err(Errno::EBADFLAGS);
         }
-        object.vector.bind(in_process()?, queue.queue())
+        object.av.bind(in_process()?, queue.queue())
     }))
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: By the contract of `fi_close()`.
-    into_int(unsafe { object::close::<AvObject>(fid, |object| object.vector.close()) })
+    into_int(unsafe { object::close::<AvObject>(fid, |object| object.av.close()) })
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
     // SAFETY: By the contract of `fi_control()`.
     into_int(unsafe {
-        object::object::<AvObject>(fid).and_then(|object| {
+        object::from_fid::<AvObject>(fid).and_then(|object| {
             peer::check_export(command)?;
-            peer::export_vector(&object.vector, object.format, arg)
+            peer::export_av(&object.av, object.addr_format, arg)
         })
     })
 }
@@ -268,9 +268,9 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
 /// # Safety
 ///
 /// `av` is NULL or valid for `'a`.
-unsafe fn object<'a>(av: *mut fid_av) -> Result<&'a AvObject> {
+unsafe fn av_from_fid<'a>(av: *mut fid_av) -> Result<&'a AvObject> {
     // SAFETY: By the caller's contract, `av` is NULL or valid for `'a`.
-    unsafe { object::object(av.cast()) }
+    unsafe { object::from_fid(av.cast()) }
 }
 
 impl AvObject {
@@ -283,45 +283,45 @@ impl AvObject {
     fn insert<A: Iterator<Item = Result<SocketAddr>>>(
         &self,
         count: Option<usize>,
-        mut told: InsertResults,
+        mut results: InsertResults,
         context: *mut c_void,
         addresses: impl FnOnce() -> Result<A>,
     ) -> Result<c_int> {
         let count = count.filter(|count| c_int::try_from(*count).is_ok());
-        let outcome = self.try_insert(count, told, context, addresses);
-        if let (Err(errno), Some(count)) = (outcome, count) {
-            told.refuse(count, errno);
+        let result = self.try_insert(count, results, context, addresses);
+        if let (Err(errno), Some(count)) = (result, count) {
+            results.fail_all(count, errno);
         }
-        outcome
+        result
     }
 
     #[inline(never)]
     fn try_insert<A: Iterator<Item = Result<SocketAddr>>>(
         &self,
         count: Option<usize>,
-        mut told: InsertResults,
+        mut results: InsertResults,
         context: *mut c_void,
         addresses: impl FnOnce() -> Result<A>,
     ) -> Result<c_int> {
-        let here = in_process()?;
-        self.vector.check_eq_bound(here)?;
-        told.check(&self.vector, count.unwrap_or(0))?;
+        let ctx = in_process()?;
+        self.av.check_eq_bound(ctx)?;
+        results.check_args(&self.av, count.unwrap_or(0))?;
         let count = count.ok_or(Errno::EINVAL)?;
         let addresses = match count {
             0 => None,
             _ => Some(addresses()?),
         };
-        let insertions = told.insertions(addresses.into_iter().flatten());
-        if self.vector.is_async() {
+        let insertions = results.insertions(addresses.into_iter().flatten());
+        if self.av.is_async() {
             let source = Source(ptr::from_ref(self).expose_provenance());
             let about = (source, context.expose_provenance());
-            let told = KBox::new(told, GFP_KERNEL)?;
-            self.vector
-                .insert_async(here, about, count, insertions, told)?;
+            let results = KBox::new(results, GFP_KERNEL)?;
+            self.av
+                .insert_async(ctx, about, count, insertions, results)?;
             return Ok(0);
         }
-        let count = self.vector.insert(here, insertions, |number, outcome| {
-            told.report(number, outcome)
+        let count = self.av.insert(ctx, insertions, |number, result| {
+            results.report(number, result)
         })?;
         // A count beyond an int has been refused above.
         Ok(count as c_int)
@@ -346,12 +346,12 @@ impl AvObject {
             return Err(Errno::EINVAL);
         }
         // SAFETY: By the caller's contract, `service` is NULL or a valid string.
-        let service = unsafe { name(service) };
+        let service = unsafe { opt_cstr(service) };
         let address = addr::from_names(Some(node), service).map_err(|why| match why {
             addr::AddrParseError::Name => Errno::ENOSYS,
             addr::AddrParseError::Nonsense => Errno::EINVAL,
         })?;
-        match (self.format, &address) {
+        match (self.addr_format, &address) {
             (abi::FI_SOCKADDR_IN, SocketAddr::V6(_))
             | (abi::FI_SOCKADDR_IN6, SocketAddr::V4(_)) => Err(Errno::EINVAL),
             _ => Ok(address),
@@ -371,17 +371,17 @@ unsafe fn try_insert(
     context: *mut c_void,
 ) -> Result<c_int> {
     // SAFETY: By the contract of `fi_av_insert()`.
-    let (object, told) = unsafe {
-        let object = object(av)?;
+    let (object, results) = unsafe {
+        let object = av_from_fid(av)?;
         (
             object,
-            InsertResults::new(&object.vector, addrs, flags, context),
+            InsertResults::new(&object.av, addrs, flags, context),
         )
     };
-    object.insert(Some(count), told, context, || match first.is_null() {
+    object.insert(Some(count), results, context, || match first.is_null() {
         true => Err(Errno::EINVAL),
         // SAFETY: By the contract of `fi_av_insert()`.
-        false => Ok(unsafe { Addresses::new(object.format, first, count) }),
+        false => Ok(unsafe { Addresses::new(object.addr_format, first, count) }),
     })
 }
 
@@ -421,14 +421,14 @@ unsafe fn try_insertsym(
     context: *mut c_void,
 ) -> Result<c_int> {
     // SAFETY: By the contract of `fi_av_insertsym()`.
-    let (object, told) = unsafe {
-        let object = object(av)?;
+    let (object, results) = unsafe {
+        let object = av_from_fid(av)?;
         (
             object,
-            InsertResults::new(&object.vector, addrs, flags, context),
+            InsertResults::new(&object.av, addrs, flags, context),
         )
     };
-    object.insert(nodes.checked_mul(services), told, context, || {
+    object.insert(nodes.checked_mul(services), results, context, || {
         // SAFETY: By the contract of `fi_av_insertsym()`.
         let first = unsafe { object.resolve(node, service)? };
         Ok(AddrRange::new(first, nodes, services)?.iter())
@@ -458,8 +458,8 @@ unsafe extern "C" fn insertsym(
     })
 }
 
-fn count_or_errno(outcome: Result<c_int>) -> c_int {
-    outcome.unwrap_or_else(Errno::to_int)
+fn count_or_errno(result: Result<c_int>) -> c_int {
+    result.unwrap_or_else(Errno::to_int)
 }
 
 /// # Safety
@@ -467,22 +467,22 @@ fn count_or_errno(outcome: Result<c_int>) -> c_int {
 /// The contract of `fi_av_remove()`.
 unsafe fn try_remove(av: *mut fid_av, addrs: *mut fi_addr_t, count: usize, flags: u64) -> Result {
     // SAFETY: By the contract of `fi_av_remove()`.
-    let object = unsafe { object(av)? };
+    let object = unsafe { av_from_fid(av)? };
     if flags != 0 {
         return Err(Errno::EBADFLAGS);
     }
     if addrs.is_null() && count > 0 {
         return Err(Errno::EINVAL);
     }
-    let here = in_process()?;
-    let mut outcome = Ok(());
+    let ctx = in_process()?;
+    let mut result = Ok(());
     for number in 0..count {
         // SAFETY: By the contract of `fi_av_remove()`, `addrs` has `count` entries.
         let addr = unsafe { addrs.add(number).read() };
-        let removed = object.vector.remove(here, addr);
-        outcome = outcome.and(removed);
+        let removed = object.av.remove(ctx, addr);
+        result = result.and(removed);
     }
-    outcome
+    result
 }
 
 unsafe extern "C" fn remove(
@@ -501,12 +501,12 @@ unsafe extern "C" fn remove(
 #[inline(never)]
 unsafe fn try_lookup(av: *mut fid_av, addr: fi_addr_t, to: *mut c_void, len: *mut usize) -> Result {
     // SAFETY: By the contract of `fi_av_lookup()`.
-    let object = unsafe { object(av)? };
-    let address = object.vector.lookup(addr)?;
+    let object = unsafe { av_from_fid(av)? };
+    let address = object.av.lookup(addr)?;
     // SAFETY: By the contract of `fi_av_lookup()`.
-    match unsafe { cm::copy_address(object.format, address, to, len) } {
+    match unsafe { cm::copy_address(object.addr_format, address, to, len) } {
         Err(Errno::ETOOSMALL) => Ok(()),
-        outcome => outcome,
+        result => result,
     }
 }
 
@@ -517,15 +517,15 @@ unsafe fn try_lookup(av: *mut fid_av, addr: fi_addr_t, to: *mut c_void, len: *mu
 ///
 /// The contract of `fi_av_lookup()`.
 #[inline(always)]
-unsafe fn lookup_plain(av: *mut fid_av, addr: fi_addr_t, to: *mut c_void, len: *mut usize) -> bool {
+unsafe fn lookup_ipv4(av: *mut fid_av, addr: fi_addr_t, to: *mut c_void, len: *mut usize) -> bool {
     // SAFETY: By the contract of `fi_av_lookup()`.
-    let (Ok(object), Some(len)) = (unsafe { object(av) }, unsafe { len.as_mut() }) else {
+    let (Ok(object), Some(len)) = (unsafe { av_from_fid(av) }, unsafe { len.as_mut() }) else {
         return false;
     };
-    if to.is_null() || *len < size_of::<sockaddr_in>() || object.format == abi::FI_ADDR_STR {
+    if to.is_null() || *len < size_of::<sockaddr_in>() || object.addr_format == abi::FI_ADDR_STR {
         return false;
     }
-    let Some((ip, port)) = object.vector.lookup_v4(addr) else {
+    let Some((ip, port)) = object.av.lookup_v4(addr) else {
         return false;
     };
     *len = size_of::<sockaddr_in>();
@@ -547,7 +547,7 @@ unsafe extern "C" fn lookup(
     len: *mut usize,
 ) -> c_int {
     // SAFETY: By the contract of `fi_av_lookup()`.
-    if unsafe { lookup_plain(av, addr, to, len) } {
+    if unsafe { lookup_ipv4(av, addr, to, len) } {
         return 0;
     }
     // SAFETY: By the contract of `fi_av_lookup()`.
@@ -564,21 +564,21 @@ unsafe fn try_straddr(
     len: *mut usize,
 ) -> Result {
     // SAFETY: By the contract of `fi_av_straddr()`.
-    let object = unsafe { object(av)? };
+    let object = unsafe { av_from_fid(av)? };
     if from.is_null() {
         return Err(Errno::EINVAL);
     }
     // SAFETY: By the contract of `fi_av_straddr()`.
-    let put = |bytes: &[u8]| match unsafe { strings::copy_cut(bytes, buf, len) } {
+    let put = |bytes: &[u8]| match unsafe { strings::copy_truncated(bytes, buf, len) } {
         Err(Errno::ETOOSMALL) => Ok(()),
-        outcome => outcome,
+        result => result,
     };
-    if object.format == abi::FI_ADDR_STR {
+    if object.addr_format == abi::FI_ADDR_STR {
         // SAFETY: By the contract of `fi_av_straddr()`, an address of this format is a string.
         return put(unsafe { CStr::from_char_ptr(from.cast()) }.to_bytes_with_nul());
     }
     // SAFETY: By the contract of `fi_av_straddr()`, `from` is an address of the vector's format.
-    let address = unsafe { Addresses::new(object.format, from, 1) }.next();
+    let address = unsafe { Addresses::new(object.addr_format, from, 1) }.next();
     let address = address.unwrap_or(Err(Errno::EINVAL))?;
     addr::with_bytes(abi::FI_ADDR_STR, &address, put)
 }

@@ -7,7 +7,7 @@ use super::{
     nosys,
     object::{
         self,
-        header,
+        new_fid,
         Object,
         UninitObject, //
     },
@@ -102,8 +102,8 @@ pub(super) unsafe extern "C" fn open(
 ) -> c_int {
     // SAFETY: By the contract of `fi_av_set()`, arguments are valid or NULL.
     into_int(unsafe {
-        object::open_with(av.cast(), attr, out, |here, av, attr, place| {
-            make(here, av, attr, place, context)
+        object::open_with(av.cast(), attr, out, |ctx, av, attr, slot| {
+            try_open(ctx, av, attr, slot, context)
         })
     })
 }
@@ -111,30 +111,30 @@ pub(super) unsafe extern "C" fn open(
 /// # Safety
 ///
 /// The contract of `fi_av_set()`.
-unsafe fn make(
-    here: ProcessContext,
+unsafe fn try_open(
+    ctx: ProcessContext,
     av: &AvObject,
     attr: &mut fi_av_set_attr,
-    place: UninitObject<SetObject>,
+    slot: UninitObject<SetObject>,
     context: *mut c_void,
 ) -> Result<*mut SetObject> {
-    let initial = initial(attr)?;
+    let initial = initial_members(attr)?;
     let collectives = attr.flags & COLLECTIVES;
     // These flags need an offload provider.
-    if collectives != 0 && !av.vector().has_offload() {
+    if collectives != 0 && !av.av().has_offload() {
         return Err(Errno::EOPNOTSUPP);
     }
     let set = match attr.flags & abi::FI_PEER_AV {
-        0 => AddressSet::new(here, av.vector(), attr.count, initial)?,
+        0 => AddressSet::new(ctx, av.av(), attr.count, initial)?,
         _ => {
             // SAFETY: By the contract of `fi_av_set()`.
-            let owner = unsafe { peer::owner_of_set(context)? };
-            AddressSet::peer(here, av.vector(), owner)?
+            let owner = unsafe { peer::owner_av_set(context)? };
+            AddressSet::peer(ctx, av.av(), owner)?
         }
     };
-    Ok(place.put(SetObject {
+    Ok(slot.init(SetObject {
         fid: fid_av_set {
-            fid: header::<SetObject>(context),
+            fid: new_fid::<SetObject>(context),
             ops: ptr::from_ref(&OPS).cast_mut(),
         },
         collectives,
@@ -142,7 +142,7 @@ unsafe fn make(
     }))
 }
 
-fn initial(attr: &fi_av_set_attr) -> Result<InitialMembers> {
+fn initial_members(attr: &fi_av_set_attr) -> Result<InitialMembers> {
     if attr.flags & !(abi::FI_UNIVERSE | abi::FI_PEER_AV | COLLECTIVES) != 0 {
         return Err(Errno::EBADFLAGS);
     }
@@ -177,9 +177,9 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
     // SAFETY: By the contract of `fi_control()`.
     into_int(unsafe {
-        object::object::<SetObject>(fid).and_then(|object| {
+        object::from_fid::<SetObject>(fid).and_then(|object| {
             peer::check_export(command)?;
-            peer::export_set(&object.set, arg)
+            peer::export_av_set(&object.set, arg)
         })
     })
 }
@@ -187,9 +187,9 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
 /// # Safety
 ///
 /// `set` is NULL or valid for `'a`.
-unsafe fn set<'a>(set: *const fid_av_set) -> Result<&'a AddressSet> {
+unsafe fn set_from_fid<'a>(set: *const fid_av_set) -> Result<&'a AddressSet> {
     // SAFETY: By the caller's contract, `set` is NULL or valid for `'a`.
-    unsafe { object::object::<SetObject>(set.cast_mut().cast()) }.map(|object| &*object.set)
+    unsafe { object::from_fid::<SetObject>(set.cast_mut().cast()) }.map(|object| &*object.set)
 }
 
 /// Calls `f` with the sets `dst` and `src`. -FI_EOPBADSTATE in atomic context.
@@ -197,37 +197,37 @@ unsafe fn set<'a>(set: *const fid_av_set) -> Result<&'a AddressSet> {
 /// # Safety
 ///
 /// `dst` and `src` are NULL or valid.
-unsafe fn on_both(
+unsafe fn with_both(
     dst: *mut fid_av_set,
     src: *const fid_av_set,
     f: impl FnOnce(&AddressSet, ProcessContext, &AddressSet) -> Result,
 ) -> c_int {
     // SAFETY: By the caller's contract, `dst` and `src` are NULL or valid.
-    let both = unsafe { set(dst).and_then(|dst| Ok((dst, set(src)?))) };
+    let both = unsafe { set_from_fid(dst).and_then(|dst| Ok((dst, set_from_fid(src)?))) };
     into_int(both.and_then(|(dst, src)| f(dst, in_process()?, src)))
 }
 
 unsafe extern "C" fn set_union(dst: *mut fid_av_set, src: *const fid_av_set) -> c_int {
     // SAFETY: By the contract of `fi_av_set_union()`.
-    unsafe { on_both(dst, src, AddressSet::unite) }
+    unsafe { with_both(dst, src, AddressSet::unite) }
 }
 
 unsafe extern "C" fn intersect(dst: *mut fid_av_set, src: *const fid_av_set) -> c_int {
     // SAFETY: By the contract of `fi_av_set_intersect()`.
-    unsafe { on_both(dst, src, AddressSet::intersect) }
+    unsafe { with_both(dst, src, AddressSet::intersect) }
 }
 
 unsafe extern "C" fn diff(dst: *mut fid_av_set, src: *const fid_av_set) -> c_int {
     // SAFETY: By the contract of `fi_av_set_diff()`.
-    unsafe { on_both(dst, src, AddressSet::subtract) }
+    unsafe { with_both(dst, src, AddressSet::subtract) }
 }
 
 unsafe extern "C" fn insert(this: *mut fid_av_set, addr: fi_addr_t) -> c_int {
     // SAFETY: By the contract of `fi_av_set_insert()`.
-    into_int(unsafe { set(this) }.and_then(|set| set.insert(in_process()?, addr)))
+    into_int(unsafe { set_from_fid(this) }.and_then(|set| set.insert(in_process()?, addr)))
 }
 
 unsafe extern "C" fn remove(this: *mut fid_av_set, addr: fi_addr_t) -> c_int {
     // SAFETY: By the contract of `fi_av_set_remove()`.
-    into_int(unsafe { set(this) }.and_then(|set| set.remove(in_process()?, addr)))
+    into_int(unsafe { set_from_fid(this) }.and_then(|set| set.remove(in_process()?, addr)))
 }

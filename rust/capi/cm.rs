@@ -7,14 +7,14 @@ use super::{
     nosys,
     object::{
         address,
-        bytes,
+        address_unbounded,
+        byte_slice,
         copy_out,
-        endless,
-        object, //
+        from_fid, //
     },
     offload,
     pep::ListenerObject,
-    strings::copy_cut, //
+    strings::copy_truncated, //
 };
 use crate::abi::{
     self,
@@ -35,7 +35,7 @@ use core::{
 };
 use kernel::prelude::*;
 
-pub(super) static ACTIVE: fi_ops_cm = fi_ops_cm {
+pub(super) static ACTIVE_OPS: fi_ops_cm = fi_ops_cm {
     setname: Some(active_setname),
     getname: Some(active_getname),
     getpeer: Some(getpeer),
@@ -46,7 +46,7 @@ pub(super) static ACTIVE: fi_ops_cm = fi_ops_cm {
     ..nosys::CM
 };
 
-pub(super) static PASSIVE: fi_ops_cm = fi_ops_cm {
+pub(super) static PASSIVE_OPS: fi_ops_cm = fi_ops_cm {
     setname: Some(passive_setname),
     getname: Some(passive_getname),
     listen: Some(listen),
@@ -58,7 +58,7 @@ unsafe extern "C" fn active_setname(fid: *mut fid, addr: *mut c_void, len: usize
     // SAFETY: By the contract of `fi_setname()`.
     into_int(unsafe {
         context::in_process().and_then(|_| {
-            object::<EndpointObject>(fid).and_then(|object| {
+            from_fid::<EndpointObject>(fid).and_then(|object| {
                 let addr = address(object.addr_format(), addr, len)?;
                 object.endpoint().core().set_name(addr)
             })
@@ -70,7 +70,7 @@ unsafe extern "C" fn passive_setname(fid: *mut fid, addr: *mut c_void, len: usiz
     // SAFETY: By the contract of `fi_setname()`.
     into_int(unsafe {
         context::in_process().and_then(|_| {
-            object::<ListenerObject>(fid).and_then(|object| {
+            from_fid::<ListenerObject>(fid).and_then(|object| {
                 let addr = address(object.addr_format(), addr, len)?;
                 object.listener().core().set_name(addr)
             })
@@ -97,7 +97,7 @@ pub(super) unsafe fn copy_address(
     // SAFETY: By the contract of `copy_out`.
     with_bytes(format, &address, |bytes| unsafe {
         match format {
-            FI_ADDR_STR => copy_cut(bytes, to.cast(), len),
+            FI_ADDR_STR => copy_truncated(bytes, to.cast(), len),
             _ => copy_out(bytes, to, len),
         }
     })
@@ -107,7 +107,7 @@ unsafe extern "C" fn active_getname(fid: *mut fid, addr: *mut c_void, len: *mut 
     // SAFETY: By the contract of `fi_getname()`.
     into_int(unsafe {
         context::in_process().and_then(|_| {
-            object::<EndpointObject>(fid).and_then(|object| {
+            from_fid::<EndpointObject>(fid).and_then(|object| {
                 let known = object.endpoint().core().name()?;
                 copy_address(object.addr_format(), known, addr, len)
             })
@@ -119,7 +119,7 @@ unsafe extern "C" fn passive_getname(fid: *mut fid, addr: *mut c_void, len: *mut
     // SAFETY: By the contract of `fi_getname()`.
     into_int(unsafe {
         context::in_process().and_then(|_| {
-            object::<ListenerObject>(fid).and_then(|object| {
+            from_fid::<ListenerObject>(fid).and_then(|object| {
                 let known = object.listener().core().name()?;
                 copy_address(object.addr_format(), known, addr, len)
             })
@@ -131,7 +131,7 @@ unsafe extern "C" fn getpeer(ep: *mut fid_ep, addr: *mut c_void, len: *mut usize
     // SAFETY: By the contract of `fi_getpeer()`.
     into_int(unsafe {
         context::in_process().and_then(|_| {
-            object::<EndpointObject>(ep.cast()).and_then(|object| {
+            from_fid::<EndpointObject>(ep.cast()).and_then(|object| {
                 let known = object.endpoint().core().peer()?;
                 copy_address(object.addr_format(), known, addr, len)
             })
@@ -147,10 +147,10 @@ unsafe extern "C" fn connect(
 ) -> c_int {
     // SAFETY: By the contract of `fi_connect()`.
     into_int(unsafe {
-        object::<EndpointObject>(ep.cast()).and_then(|object| {
+        from_fid::<EndpointObject>(ep.cast()).and_then(|object| {
             context::in_process()?;
-            let to = endless(object.addr_format(), addr)?;
-            object.endpoint().connect(to, bytes(param, param_len)?)
+            let to = address_unbounded(object.addr_format(), addr)?;
+            object.endpoint().connect(to, byte_slice(param, param_len)?)
         })
     })
 }
@@ -158,9 +158,9 @@ unsafe extern "C" fn connect(
 unsafe extern "C" fn accept(ep: *mut fid_ep, param: *const c_void, param_len: usize) -> c_int {
     // SAFETY: By the contract of `fi_accept()`.
     into_int(unsafe {
-        object::<EndpointObject>(ep.cast()).and_then(|object| {
+        from_fid::<EndpointObject>(ep.cast()).and_then(|object| {
             context::in_process()?;
-            object.endpoint().accept(bytes(param, param_len)?)
+            object.endpoint().accept(byte_slice(param, param_len)?)
         })
     })
 }
@@ -168,7 +168,7 @@ unsafe extern "C" fn accept(ep: *mut fid_ep, param: *const c_void, param_len: us
 unsafe extern "C" fn shutdown(ep: *mut fid_ep, flags: u64) -> c_int {
     // SAFETY: By the contract of `fi_shutdown()`.
     into_int(unsafe {
-        object::<EndpointObject>(ep.cast())
+        from_fid::<EndpointObject>(ep.cast())
             .and_then(|object| object.endpoint().core().shutdown(flags))
     })
 }
@@ -176,7 +176,7 @@ unsafe extern "C" fn shutdown(ep: *mut fid_ep, flags: u64) -> c_int {
 unsafe extern "C" fn listen(pep: *mut fid_pep) -> c_int {
     // SAFETY: By the contract of `fi_listen()`.
     into_int(unsafe {
-        object::<ListenerObject>(pep.cast()).and_then(|object| {
+        from_fid::<ListenerObject>(pep.cast()).and_then(|object| {
             context::in_process()?;
             object.listener().listen()
         })
@@ -191,8 +191,8 @@ unsafe extern "C" fn reject(
 ) -> c_int {
     // SAFETY: By the contract of `fi_reject()`; the handle is only looked up, never dereferenced.
     into_int(unsafe {
-        object::<ListenerObject>(pep.cast()).and_then(|object| {
-            let data = bytes(param, param_len)?;
+        from_fid::<ListenerObject>(pep.cast()).and_then(|object| {
+            let data = byte_slice(param, param_len)?;
             object.listener().core().reject(handle as usize, data)
         })
     })

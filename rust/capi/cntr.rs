@@ -6,7 +6,7 @@ use super::{
     domain::DomainObject,
     object::{
         self,
-        header,
+        new_fid,
         Object,
         UninitObject, //
     },
@@ -96,8 +96,8 @@ pub(super) unsafe extern "C" fn open(
 ) -> c_int {
     // SAFETY: By the contract of `fi_cntr_open()`, arguments are valid or NULL.
     into_int(unsafe {
-        object::open_with(domain.cast(), attr, out, |here, domain, attr, place| {
-            make(here, domain, attr, place, context)
+        object::open_with(domain.cast(), attr, out, |ctx, domain, attr, slot| {
+            try_open(ctx, domain, attr, slot, context)
         })
     })
 }
@@ -105,29 +105,29 @@ pub(super) unsafe extern "C" fn open(
 /// # Safety
 ///
 /// With FI_WAIT_SET, the wait set of `attr` is NULL or valid.
-unsafe fn make(
-    here: ProcessContext,
+unsafe fn try_open(
+    ctx: ProcessContext,
     domain: &DomainObject,
     attr: &mut fi_cntr_attr,
-    place: UninitObject<CounterObject>,
+    slot: UninitObject<CounterObject>,
     context: *mut c_void,
 ) -> Result<*mut CounterObject> {
     if attr.events != abi::FI_CNTR_EVENTS_COMP || attr.flags != 0 {
         return Err(Errno::EINVAL);
     }
     // SAFETY: By the caller's contract, a wait set is NULL or valid.
-    let asked = unsafe { WaitAttr::new(attr.wait_obj, attr.wait_set)? };
+    let wait_attr = unsafe { WaitAttr::new(attr.wait_obj, attr.wait_set)? };
     let counter = domain.domain().counter(
-        here,
+        ctx,
         &Attr {
-            waitable: asked.is_waitable(),
-            wakes_wait_queue: asked.is_native(),
+            waitable: wait_attr.is_waitable(),
+            wakes_wait_queue: wait_attr.has_wait_queue(),
         },
     )?;
-    let wait = asked.grant(|set| set.add_counter(here, &counter, place.address()))?;
-    Ok(place.put(CounterObject {
+    let wait = wait_attr.into_method(|set| set.add_counter(ctx, &counter, slot.address()))?;
+    Ok(slot.init(CounterObject {
         fid: fid_cntr {
-            fid: header::<CounterObject>(context),
+            fid: new_fid::<CounterObject>(context),
             ops: ptr::from_ref(&OPS).cast_mut(),
         },
         counter,
@@ -143,7 +143,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
     // SAFETY: By the contract of `fi_control()`.
     into_int(unsafe {
-        object::object::<CounterObject>(fid).and_then(|object| {
+        object::from_fid::<CounterObject>(fid).and_then(|object| {
             object
                 .wait
                 .control(object.counter.wait_queue(), command, arg)
@@ -156,44 +156,44 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
 /// # Safety
 ///
 /// `cntr` is NULL or valid for `'a`.
-unsafe fn counter<'a>(cntr: *mut fid_cntr) -> Result<&'a Arc<Counter>> {
+unsafe fn counter_from_fid<'a>(cntr: *mut fid_cntr) -> Result<&'a Arc<Counter>> {
     // SAFETY: By the caller's contract, `cntr` is NULL or valid for `'a`.
-    unsafe { object::object::<CounterObject>(cntr.cast()) }.map(CounterObject::counter)
+    unsafe { object::from_fid::<CounterObject>(cntr.cast()) }.map(CounterObject::counter)
 }
 
 unsafe extern "C" fn read(cntr: *mut fid_cntr) -> u64 {
     // SAFETY: By the contract of `fi_cntr_read()`.
-    unsafe { counter(cntr) }.map_or(0, |counter| counter.read())
+    unsafe { counter_from_fid(cntr) }.map_or(0, |counter| counter.read())
 }
 
 unsafe extern "C" fn readerr(cntr: *mut fid_cntr) -> u64 {
     // SAFETY: By the contract of `fi_cntr_readerr()`.
-    unsafe { counter(cntr) }.map_or(0, |counter| counter.read_errors())
+    unsafe { counter_from_fid(cntr) }.map_or(0, |counter| counter.read_errors())
 }
 
 unsafe extern "C" fn add(cntr: *mut fid_cntr, value: u64) -> c_int {
     // SAFETY: By the contract of `fi_cntr_add()`.
-    into_int(unsafe { counter(cntr) }.map(|counter| counter.add(value)))
+    into_int(unsafe { counter_from_fid(cntr) }.map(|counter| counter.add(value)))
 }
 
 unsafe extern "C" fn adderr(cntr: *mut fid_cntr, value: u64) -> c_int {
     // SAFETY: By the contract of `fi_cntr_adderr()`.
-    into_int(unsafe { counter(cntr) }.map(|counter| counter.add_errors(value)))
+    into_int(unsafe { counter_from_fid(cntr) }.map(|counter| counter.add_errors(value)))
 }
 
 unsafe extern "C" fn set(cntr: *mut fid_cntr, value: u64) -> c_int {
     // SAFETY: By the contract of `fi_cntr_set()`.
-    into_int(unsafe { counter(cntr) }.map(|counter| counter.set(value)))
+    into_int(unsafe { counter_from_fid(cntr) }.map(|counter| counter.set(value)))
 }
 
 unsafe extern "C" fn seterr(cntr: *mut fid_cntr, value: u64) -> c_int {
     // SAFETY: By the contract of `fi_cntr_seterr()`.
-    into_int(unsafe { counter(cntr) }.map(|counter| counter.set_errors(value)))
+    into_int(unsafe { counter_from_fid(cntr) }.map(|counter| counter.set_errors(value)))
 }
 
 unsafe extern "C" fn wait_for(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -> c_int {
     // SAFETY: By the contract of `fi_cntr_wait()`.
-    into_int(unsafe { counter(cntr) }.and_then(|counter| {
+    into_int(unsafe { counter_from_fid(cntr) }.and_then(|counter| {
         let deadline = Deadline::from_millis(timeout);
         counter.wait(in_process()?, threshold, &deadline)
     }))

@@ -8,8 +8,8 @@ use super::{
     nosys,
     object::{
         self,
-        hand_out,
-        header,
+        new_fid,
+        write_out,
         Object,
         UninitObject, //
     },
@@ -82,12 +82,12 @@ pub(super) struct QueueObject {
     fid: UnsafeCell<fid_cq>,
     queue: Arc<CompletionQueue>,
     /// Address of the provider's queue, as the type of [`OwnCq`] in the table that the queue was opened with.
-    exact: *const c_void,
-    waitable: bool,
+    provider_cq: *const c_void,
+    is_waitable: bool,
     /// True if a read that finds no entry arms the queue, for its handler or a waiter on its wait queue.
-    arms: bool,
+    arms_if_empty: bool,
     /// Forwards completions to the owner's queue; `None` unless this is a peer's queue.
-    forward: Option<Arc<PeerForward>>,
+    import: Option<Arc<PeerForward>>,
     wait: WaitMethod,
     err_data: err_data::Readers,
 }
@@ -116,7 +116,7 @@ impl QueueObject {
 
 /// Maximum number of entries that a read takes. No queue has more, and a slice of so many fits into the
 /// address space.
-const MOST: usize = 1 << 32;
+const MAX_READ_COUNT: usize = 1 << 32;
 
 /// Returns the caller's array of entries; -FI_EINVAL for NULL with a count above 0.
 ///
@@ -124,12 +124,12 @@ const MOST: usize = 1 << 32;
 ///
 /// `buf` has room for `count` entries of type `E` for `'a`.
 #[inline(always)]
-unsafe fn room<'a, E>(buf: *mut c_void, count: usize) -> Result<&'a mut [MaybeUninit<E>]> {
+unsafe fn entry_slice<'a, E>(buf: *mut c_void, count: usize) -> Result<&'a mut [MaybeUninit<E>]> {
     if count == 0 {
         return Ok(&mut []);
     }
     // A consumer may pass any count, such as SIZE_MAX for "as many as there are".
-    let count = count.min(MOST);
+    let count = count.min(MAX_READ_COUNT);
     if buf.is_null() {
         return Err(Errno::EINVAL);
     }
@@ -145,7 +145,7 @@ struct Callback {
 }
 
 impl Callback {
-    fn call(&self) {
+    fn invoke(&self) {
         let cq = ptr::with_exposed_provenance_mut(self.cq);
         let context = ptr::with_exposed_provenance_mut(self.context);
         // SAFETY: The queue's object is initialised before the queue is armed, and `close` waits for this
@@ -155,8 +155,8 @@ impl Callback {
 }
 
 impl InterruptHandler for Callback {
-    fn ready(&self, _here: &InterruptContext) {
-        self.call();
+    fn ready(&self, _ctx: &InterruptContext) {
+        self.invoke();
     }
 
     fn functions(&self) -> Functions {
@@ -165,8 +165,8 @@ impl InterruptHandler for Callback {
 }
 
 impl TaskHandler for Callback {
-    fn ready(&self, _here: ProcessContext) {
-        self.call();
+    fn ready(&self, _ctx: ProcessContext) {
+        self.invoke();
     }
 
     fn functions(&self) -> Functions {
@@ -191,11 +191,11 @@ unsafe fn try_open(
     out: *mut *mut fid_cq,
     context: *mut c_void,
 ) -> Result {
-    let here = in_process()?;
+    let ctx = in_process()?;
     // SAFETY: By the contract of `fi_cq_open()`.
     let (domain, attr) = unsafe {
         (
-            object::object::<DomainObject>(domain.cast())?,
+            object::from_fid::<DomainObject>(domain.cast())?,
             attr.as_mut(),
         )
     };
@@ -216,7 +216,7 @@ unsafe fn try_open(
     let owner = match attr.flags & abi::FI_PEER {
         0 => None,
         // SAFETY: By the contract of `fi_cq_open()`.
-        _ => Some(unsafe { peer::owner_of_queue(context, domain.domain().addr_format())? }),
+        _ => Some(unsafe { peer::owner_cq(context, domain.domain().addr_format())? }),
     };
     // A work item reads a peer's queue, concurrently with the consumer's calls, so the domain must not be
     // serialized.
@@ -228,9 +228,9 @@ unsafe fn try_open(
         return Err(Errno::EINVAL);
     }
     // SAFETY: By the contract of `fi_cq_open()`.
-    let asked = unsafe { WaitAttr::new(attr.wait_obj, attr.wait_set)? };
+    let wait_attr = unsafe { WaitAttr::new(attr.wait_obj, attr.wait_set)? };
     // The wait object and the handler apply to the owner's queue, not to the peer's.
-    let waitable = asked.is_waitable() && owner.is_none();
+    let waitable = wait_attr.is_waitable() && owner.is_none();
     let handler = attr.cq_event_handler.filter(|_| owner.is_none());
     match attr.wait_cond {
         abi::FI_CQ_COND_NONE => {}
@@ -247,14 +247,14 @@ unsafe fn try_open(
         waitable,
         vector,
     })?;
-    let place = UninitObject::<QueueObject>::new()?;
-    let exact = domain.face().queue(queue.core())?;
+    let slot = UninitObject::<QueueObject>::new()?;
+    let provider_cq = domain.provider_ops().provider_cq(queue.core())?;
     let err_data = err_data::Readers::new(domain.domain().addr_format())?;
     if let Some(function) = handler {
         let callback = KBox::new(
             Callback {
                 function,
-                cq: place.address(),
+                cq: slot.address(),
                 context: context.expose_provenance(),
             },
             GFP_KERNEL,
@@ -270,36 +270,36 @@ unsafe fn try_open(
         _ => attr.format,
     };
     let armed = handler.map(|_| queue.clone());
-    let arms = armed.is_some() || asked.is_native();
+    let arms_if_empty = armed.is_some() || wait_attr.has_wait_queue();
     let wait = match owner {
         Some(_) => WaitMethod::NONE,
-        None => asked.grant(|set| set.add_completions(here, &queue, place.address()))?,
+        None => wait_attr.into_method(|set| set.add_completions(ctx, &queue, slot.address()))?,
     };
     // The import comes last, because it cannot be undone here: forwarding holds a reference on the queue,
     // which only `close` drops.
-    let forward = match owner {
+    let import = match owner {
         Some(owner) => Some(queue.import(owner)?),
         None => None,
     };
-    let ops = match &forward {
-        Some(_) => &FORWARDED,
-        None => (domain.face().cq)(format, arms),
+    let ops = match &import {
+        Some(_) => &FORWARDED_OPS,
+        None => (domain.provider_ops().cq)(format, arms_if_empty),
     };
-    let made = place.put(QueueObject {
+    let made = slot.init(QueueObject {
         fid: UnsafeCell::new(fid_cq {
-            fid: header::<QueueObject>(context),
+            fid: new_fid::<QueueObject>(context),
             ops: ptr::from_ref(ops).cast_mut(),
         }),
         queue,
-        exact,
-        waitable,
-        arms,
-        forward,
+        provider_cq,
+        is_waitable: waitable,
+        arms_if_empty,
+        import,
         wait,
         err_data,
     });
     // SAFETY: `out` is not NULL, and valid by the contract of `fi_cq_open()`.
-    unsafe { hand_out(out, made) };
+    unsafe { write_out(out, made) };
     if let Some(queue) = armed {
         queue.arm_handler();
     }
@@ -311,8 +311,8 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     into_int(unsafe {
         object::close::<QueueObject>(fid, |object| {
             object.queue.close()?;
-            if let Some(forward) = &object.forward {
-                forward.stop();
+            if let Some(import) = &object.import {
+                import.stop();
             }
             Ok(())
         })
@@ -322,7 +322,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
     // SAFETY: By the contract of `fi_control()`.
     into_int(unsafe {
-        object::object::<QueueObject>(fid).and_then(|object| {
+        object::from_fid::<QueueObject>(fid).and_then(|object| {
             match u32::try_from(command) == Ok(abi::FI_EXPORT_FID) {
                 true => export(object, arg),
                 false => object.wait.control(object.queue.wait_queue(), command, arg),
@@ -335,19 +335,19 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for a peer's queue, and the errors of [`peer::export_queue`].
+/// -FI_EINVAL for a peer's queue, and the errors of [`peer::export_cq`].
 ///
 /// # Safety
 ///
-/// The requirements of [`peer::export_queue`].
+/// The requirements of [`peer::export_cq`].
 unsafe fn export(object: &QueueObject, arg: *mut c_void) -> Result {
     // Completions of a peer's queue are read from its owner's queue.
-    if object.forward.is_some() {
+    if object.import.is_some() {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: By the contract of `peer::export_queue`.
-    unsafe { peer::export_queue(&object.queue, arg)? };
-    let ops = ops::<MergedCq>(object.queue.attr().format, object.arms);
+    // SAFETY: By the contract of `peer::export_cq`.
+    unsafe { peer::export_cq(&object.queue, arg)? };
+    let ops = ops::<MergedCq>(object.queue.attr().format, object.arms_if_empty);
     // A concurrent read may still use the old table; it does not return entries that peers have written.
     // SAFETY: Only C code reads the field, and both tables are valid for this queue.
     unsafe { (&raw mut (*object.fid.get()).ops).write_volatile(ptr::from_ref(ops).cast_mut()) };
@@ -356,7 +356,7 @@ unsafe fn export(object: &QueueObject, arg: *mut c_void) -> Result {
 
 /// Table of calls of a peer's queue. Its completions are read from the owner's queue; `read` drives progress
 /// only.
-static FORWARDED: fi_ops_cq = fi_ops_cq {
+static FORWARDED_OPS: fi_ops_cq = fi_ops_cq {
     read: Some(drive),
     strerror: Some(strerror_forwarded),
     ..nosys::CQ
@@ -365,11 +365,11 @@ static FORWARDED: fi_ops_cq = fi_ops_cq {
 /// Drives progress: the owner calls `fi_cq_read()` with a NULL buffer and a count of 0.
 unsafe extern "C" fn drive(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> isize {
     // SAFETY: By the contract of `fi_cq_read()`.
-    let object = unsafe { object::object::<QueueObject>(cq.cast()) };
+    let object = unsafe { object::from_fid::<QueueObject>(cq.cast()) };
     into_ssize(
-        match (object.map(|object| &object.forward), buf.is_null(), count) {
-            (Ok(Some(forward)), true, 0) => {
-                forward.progress();
+        match (object.map(|object| &object.import), buf.is_null(), count) {
+            (Ok(Some(import)), true, 0) => {
+                import.progress();
                 Ok(0)
             }
             (Ok(Some(_)), ..) => Err(Errno::ENOSYS),
@@ -386,10 +386,10 @@ unsafe extern "C" fn strerror_forwarded(
     len: usize,
 ) -> *const c_char {
     // SAFETY: By the contract of `fi_cq_strerror()`.
-    match unsafe { object::object::<QueueObject>(cq.cast()) } {
+    match unsafe { object::from_fid::<QueueObject>(cq.cast()) } {
         // SAFETY: By the contract of `fi_cq_strerror()`.
         Ok(object) => unsafe {
-            super::strings::copy(object.queue.core().strerror(prov_errno), buf, len)
+            super::strings::copy_static(object.queue.core().strerror(prov_errno), buf, len)
         },
         Err(_) => ptr::null(),
     }
@@ -417,7 +417,7 @@ impl<Q: provider::CompletionQueue> CqPath for OwnCq<Q> {
     #[inline(always)]
     unsafe fn queue(object: &QueueObject) -> &Q {
         // SAFETY: `open` gives this table only to queues of type `Q`.
-        unsafe { &*object.exact.cast::<Q>() }
+        unsafe { &*object.provider_cq.cast::<Q>() }
     }
 }
 
@@ -434,19 +434,19 @@ impl CqPath for MergedCq {
     }
 }
 
-/// Returns the table of calls for queues that are read through `W`, with entries of one format. `arms` is
+/// Returns the table of calls for queues that are read through `W`, with entries of one format. `arms_if_empty` is
 /// true if a read that finds no entry arms the queue.
-pub(super) fn ops<W: CqPath>(format: Format, arms: bool) -> &'static fi_ops_cq {
+pub(super) fn ops<W: CqPath>(format: Format, arms_if_empty: bool) -> &'static fi_ops_cq {
     match format {
-        Format::Context => shaped::<W, abi::fi_cq_entry>(arms),
-        Format::Msg => shaped::<W, abi::fi_cq_msg_entry>(arms),
-        Format::Data => shaped::<W, abi::fi_cq_data_entry>(arms),
-        Format::Tagged => shaped::<W, abi::fi_cq_tagged_entry>(arms),
+        Format::Context => ops_for_entry::<W, abi::fi_cq_entry>(arms_if_empty),
+        Format::Msg => ops_for_entry::<W, abi::fi_cq_msg_entry>(arms_if_empty),
+        Format::Data => ops_for_entry::<W, abi::fi_cq_data_entry>(arms_if_empty),
+        Format::Tagged => ops_for_entry::<W, abi::fi_cq_tagged_entry>(arms_if_empty),
     }
 }
 
-fn shaped<W: CqPath, E: FormatEntry>(arms: bool) -> &'static fi_ops_cq {
-    match arms {
+fn ops_for_entry<W: CqPath, E: FormatEntry>(arms_if_empty: bool) -> &'static fi_ops_cq {
+    match arms_if_empty {
         false => &Table::<W, E, false>::OPS,
         true => &Table::<W, E, true>::OPS,
     }
@@ -463,7 +463,7 @@ struct Table<W, E, const ARMS: bool>(PhantomData<(W, E)>);
 ///
 /// `cq` is a queue of the C API whose `ops` is, or was, the table of `W`.
 #[inline]
-unsafe fn parts<'a, W: CqPath>(cq: *mut fid_cq) -> (&'a QueueObject, &'a W::Queue) {
+unsafe fn cq_from_fid<'a, W: CqPath>(cq: *mut fid_cq) -> (&'a QueueObject, &'a W::Queue) {
     // SAFETY: By the caller's contract, `cq` is a queue of the C API.
     let object = unsafe { &*cq.cast::<QueueObject>() };
     // SAFETY: By the caller's contract, its table is, or was, the one of `W`.
@@ -475,7 +475,7 @@ unsafe fn parts<'a, W: CqPath>(cq: *mut fid_cq) -> (&'a QueueObject, &'a W::Queu
 /// # Safety
 ///
 /// `src_addr` is NULL, or has room for as many addresses as `room` has for entries.
-unsafe fn read_from<Q: provider::CompletionQueue, E: FormatEntry>(
+unsafe fn read_entries<Q: provider::CompletionQueue, E: FormatEntry>(
     queue: &Q,
     room: &mut [MaybeUninit<E>],
     src_addr: *mut abi::fi_addr_t,
@@ -502,7 +502,7 @@ impl<W: CqPath, E: FormatEntry, const ARMS: bool> Table<W, E, ARMS> {
     };
 
     #[inline]
-    fn take(queue: &W::Queue, mut read: impl FnMut() -> Result<usize>) -> Result<usize> {
+    fn read_maybe_arm(queue: &W::Queue, mut read: impl FnMut() -> Result<usize>) -> Result<usize> {
         if ARMS {
             read_or_arm(queue, read)
         } else {
@@ -513,9 +513,9 @@ impl<W: CqPath, E: FormatEntry, const ARMS: bool> Table<W, E, ARMS> {
     unsafe extern "C" fn read(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> isize {
         // SAFETY: By the contract of `fi_cq_read()`.
         into_ssize(unsafe {
-            let (_, queue) = parts::<W>(cq);
-            room::<E>(buf, count)
-                .and_then(|room| Self::take(queue, || queue.read(E::entries(room))))
+            let (_, queue) = cq_from_fid::<W>(cq);
+            entry_slice::<E>(buf, count)
+                .and_then(|room| Self::read_maybe_arm(queue, || queue.read(E::entries(room))))
         })
     }
 
@@ -527,9 +527,10 @@ impl<W: CqPath, E: FormatEntry, const ARMS: bool> Table<W, E, ARMS> {
     ) -> isize {
         // SAFETY: By the contract of `fi_cq_readfrom()`.
         into_ssize(unsafe {
-            let (_, queue) = parts::<W>(cq);
-            room::<E>(buf, count)
-                .and_then(|room| Self::take(queue, || read_from(queue, room, src_addr)))
+            let (_, queue) = cq_from_fid::<W>(cq);
+            entry_slice::<E>(buf, count).and_then(|room| {
+                Self::read_maybe_arm(queue, || read_entries(queue, room, src_addr))
+            })
         })
     }
 
@@ -542,11 +543,11 @@ impl<W: CqPath, E: FormatEntry, const ARMS: bool> Table<W, E, ARMS> {
     ) -> isize {
         // SAFETY: By the contract of `fi_cq_sread()`.
         into_ssize(unsafe {
-            let (object, queue) = parts::<W>(cq);
-            room::<E>(buf, count).and_then(|room| {
+            let (object, queue) = cq_from_fid::<W>(cq);
+            entry_slice::<E>(buf, count).and_then(|room| {
                 let mut budget = Budget::from_millis(timeout);
                 let read = || queue.read(E::entries(room));
-                sread(in_process()?, queue, object.waitable, read, &mut budget)
+                sread(in_process()?, queue, object.is_waitable, read, &mut budget)
             })
         })
     }
@@ -561,11 +562,11 @@ impl<W: CqPath, E: FormatEntry, const ARMS: bool> Table<W, E, ARMS> {
     ) -> isize {
         // SAFETY: By the contract of `fi_cq_sreadfrom()`.
         into_ssize(unsafe {
-            let (object, queue) = parts::<W>(cq);
-            room::<E>(buf, count).and_then(|room| {
+            let (object, queue) = cq_from_fid::<W>(cq);
+            entry_slice::<E>(buf, count).and_then(|room| {
                 let mut budget = Budget::from_millis(timeout);
-                let read = || read_from(queue, room, src_addr);
-                sread(in_process()?, queue, object.waitable, read, &mut budget)
+                let read = || read_entries(queue, room, src_addr);
+                sread(in_process()?, queue, object.is_waitable, read, &mut budget)
             })
         })
     }
@@ -578,7 +579,7 @@ unsafe extern "C" fn readerr<W: CqPath>(
 ) -> isize {
     // SAFETY: By the contract of `fi_cq_readerr()`.
     into_ssize(unsafe {
-        let (object, queue) = parts::<W>(cq);
+        let (object, queue) = cq_from_fid::<W>(cq);
         match (buf.as_mut(), flags) {
             (None, _) => Err(Errno::EINVAL),
             (Some(_), flags) if flags != 0 => Err(Errno::EBADFLAGS),
@@ -603,7 +604,7 @@ unsafe extern "C" fn readerr<W: CqPath>(
 
 unsafe extern "C" fn signal<W: CqPath>(cq: *mut fid_cq) -> c_int {
     // SAFETY: By the contract of `fi_cq_signal()`.
-    into_int(unsafe { parts::<W>(cq) }.0.queue.signal())
+    into_int(unsafe { cq_from_fid::<W>(cq) }.0.queue.signal())
 }
 
 unsafe extern "C" fn strerror<W: CqPath>(
@@ -615,7 +616,7 @@ unsafe extern "C" fn strerror<W: CqPath>(
 ) -> *const c_char {
     // SAFETY: By the contract of `fi_cq_strerror()`.
     unsafe {
-        let (_, queue) = parts::<W>(cq);
-        super::strings::copy(queue.strerror(prov_errno), buf, len)
+        let (_, queue) = cq_from_fid::<W>(cq);
+        super::strings::copy_static(queue.strerror(prov_errno), buf, len)
     }
 }

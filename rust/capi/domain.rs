@@ -14,7 +14,7 @@ use super::{
     nosys,
     object::{
         self,
-        header,
+        new_fid,
         Object, //
     },
     opened::Listed,
@@ -57,8 +57,8 @@ use kernel::{
 pub(super) struct DomainObject {
     fid: fid_domain,
     domain: Arc<Domain>,
-    face: &'static ProviderOps,
-    _listed: Listed,
+    provider_ops: &'static ProviderOps,
+    _open_entry: Listed,
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_domain`, and is the only type with this table.
@@ -78,8 +78,8 @@ impl DomainObject {
     }
 
     /// Returns the tables of calls for the domain's children.
-    pub(super) fn face(&self) -> &'static ProviderOps {
-        self.face
+    pub(super) fn provider_ops(&self) -> &'static ProviderOps {
+        self.provider_ops
     }
 }
 
@@ -106,7 +106,7 @@ static OPS: fi_ops_domain = fi_ops_domain {
 /// # Safety
 ///
 /// The caller serializes its data calls as the info's threading model requires.
-unsafe fn threading(info: &Info) -> Result<Threading> {
+unsafe fn threading_from_info(info: &Info) -> Result<Threading> {
     match info.domain().map_or(0, |domain| domain.threading) {
         // SAFETY: By the caller's contract, data calls are serialized.
         abi::FI_THREAD_COMPLETION | abi::FI_THREAD_DOMAIN => Ok(unsafe { Threading::serialized() }),
@@ -145,20 +145,21 @@ unsafe fn try_open(
             fabric.cast(),
             info,
             out,
-            |_here, fabric: &FabricObject, info, place| {
-                let threading = threading(info)?;
+            |_ctx, fabric: &FabricObject, info, slot| {
+                let threading = threading_from_info(info)?;
                 let domain = fabric.fabric().domain_for(info, threading, owner)?;
                 let scope = Some(domain.scope());
-                let listed = Listed::new(place.address(), fabric.owner(), fabric.fabric(), scope)?;
-                Ok(place.put(DomainObject {
+                let open_entry =
+                    Listed::new(slot.address(), fabric.owner(), fabric.fabric(), scope)?;
+                Ok(slot.init(DomainObject {
                     domain,
                     fid: fid_domain {
-                        fid: header::<DomainObject>(context),
+                        fid: new_fid::<DomainObject>(context),
                         ops: ptr::from_ref(&OPS).cast_mut(),
                         mr: ptr::from_ref(&mr::OPS).cast_mut(),
                     },
-                    face: fabric.face(),
-                    _listed: listed,
+                    provider_ops: fabric.provider_ops(),
+                    _open_entry: open_entry,
                 }))
             },
         )
@@ -177,7 +178,7 @@ pub(super) unsafe extern "C" fn open2(
     into_int(unsafe {
         match flags {
             0 => try_open(fabric, info, out, context, None),
-            abi::FI_PEER => peer::owner_of_domain(context)
+            abi::FI_PEER => peer::owner_domain(context)
                 .and_then(|owner| try_open(fabric, info, out, context, owner)),
             _ => Err(Errno::EINVAL),
         }
@@ -188,9 +189,9 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
     let source = Source(fid.expose_provenance());
     // SAFETY: By the contract of `fi_domain_bind()`.
     into_int(unsafe {
-        object::object::<DomainObject>(fid).and_then(|object| {
+        object::from_fid::<DomainObject>(fid).and_then(|object| {
             context::in_process()?;
-            let events = object::object::<eq::QueueObject>(other)?;
+            let events = object::from_fid::<eq::QueueObject>(other)?;
             object.domain.bind_eq(events.queue(), source, flags)
         })
     })

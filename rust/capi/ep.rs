@@ -12,8 +12,8 @@ use super::{
     nosys,
     object::{
         self,
-        hand_out,
-        header,
+        new_fid,
+        write_out,
         Object,
         UninitObject, //
     },
@@ -75,14 +75,14 @@ use kernel::{
 pub(super) struct EndpointObject {
     fid: fid_ep,
     /// The provider's endpoint, of the type that `fid.msg` was made for.
-    exact: *const c_void,
+    provider_ep: *const c_void,
     /// Default flags of transmits without a flags argument, from the info or FI_SETOPSFLAG.
-    transmit_flags: Atomic<u64>,
+    tx_op_flags: Atomic<u64>,
     /// Default flags of receives without a flags argument, from the info or FI_SETOPSFLAG.
-    receive_flags: Atomic<u64>,
+    rx_op_flags: Atomic<u64>,
     endpoint: Arc<Endpoint>,
     /// State that the endpoint shares with its aliases, which are children of it.
-    root: Arc<EpShared>,
+    shared: Arc<EpShared>,
     /// Reference that an alias holds on the shared state; `None` for the endpoint itself.
     alias: Option<ChildRef<EpShared>>,
 }
@@ -90,12 +90,12 @@ pub(super) struct EndpointObject {
 /// State that an endpoint and its aliases share.
 pub(super) struct EpShared {
     /// Counts the aliases: the endpoint cannot be closed before them.
-    users: ChildCount,
+    alias_count: ChildCount,
     /// Provider of the endpoint's collectives, once the endpoint is paired with one.
     offload: SetOnce<Offload>,
     /// Address of the `struct fid` of the transmit completion queue, 0 before it is bound. The queue cannot
     /// be closed before the endpoint.
-    completions: Atomic<usize>,
+    tx_cq_fid: Atomic<usize>,
     addr_format: u32,
 }
 
@@ -108,7 +108,7 @@ impl EpShared {
 
 impl Parent for EpShared {
     fn users(&self) -> &ChildCount {
-        &self.users
+        &self.alias_count
     }
 }
 
@@ -131,7 +131,7 @@ impl AsRef<Self> for EndpointObject {
 /// A transmit or receive context of a scalable endpoint, which is an endpoint of another class to C callers.
 pub(super) trait ContextObject: Object + AsRef<EndpointObject> {
     /// Makes a context from an endpoint object.
-    fn of(object: EndpointObject) -> Self;
+    fn from_endpoint(object: EndpointObject) -> Self;
 }
 
 macro_rules! contexts {
@@ -159,7 +159,7 @@ macro_rules! contexts {
             }
 
             impl ContextObject for $name {
-                fn of(object: EndpointObject) -> Self {
+                fn from_endpoint(object: EndpointObject) -> Self {
                     Self(object)
                 }
             }
@@ -184,14 +184,14 @@ contexts! {
 /// # Safety
 ///
 /// `fid` is NULL or valid for `'a`.
-unsafe fn any<'a>(fid: *mut fid) -> Result<&'a EndpointObject> {
+unsafe fn endpoint_from_fid<'a>(fid: *mut fid) -> Result<&'a EndpointObject> {
     // SAFETY: By the caller's contract, `fid` is NULL or valid for `'a`.
     unsafe {
-        match object::object::<EndpointObject>(fid) {
+        match object::from_fid::<EndpointObject>(fid) {
             Ok(object) => Ok(object),
-            Err(_) => match object::object::<TransmitObject>(fid) {
+            Err(_) => match object::from_fid::<TransmitObject>(fid) {
                 Ok(object) => Ok(object.as_ref()),
-                Err(_) => Ok(object::object::<ReceiveObject>(fid)?.as_ref()),
+                Err(_) => Ok(object::from_fid::<ReceiveObject>(fid)?.as_ref()),
             },
         }
     }
@@ -199,40 +199,40 @@ unsafe fn any<'a>(fid: *mut fid) -> Result<&'a EndpointObject> {
 
 impl EndpointObject {
     #[inline]
-    pub(super) fn exact(&self) -> *const c_void {
-        self.exact
+    pub(super) fn provider_ep(&self) -> *const c_void {
+        self.provider_ep
     }
 
     #[inline]
-    pub(super) fn transmit_flags(&self) -> u64 {
-        read_once(&self.transmit_flags)
+    pub(super) fn tx_op_flags(&self) -> u64 {
+        read_once(&self.tx_op_flags)
     }
 
     #[inline]
-    pub(super) fn receive_flags(&self) -> u64 {
-        read_once(&self.receive_flags)
+    pub(super) fn rx_op_flags(&self) -> u64 {
+        read_once(&self.rx_op_flags)
     }
 
     /// Returns the default flags of the direction that `selector` names; -FI_EINVAL unless it names one that
     /// the endpoint has.
-    fn flags_of(&self, selector: u64) -> Result<&Atomic<u64>> {
+    fn op_flags(&self, selector: u64) -> Result<&Atomic<u64>> {
         match selector & DIRECTIONS & self.endpoint.core().directions() {
-            abi::FI_TRANSMIT => Ok(&self.transmit_flags),
-            abi::FI_RECV => Ok(&self.receive_flags),
+            abi::FI_TRANSMIT => Ok(&self.tx_op_flags),
+            abi::FI_RECV => Ok(&self.rx_op_flags),
             _ => Err(Errno::EINVAL),
         }
     }
 
     /// Sets the default flags of the direction that `flags` names; -FI_EBADFLAGS for flags that cannot be
     /// defaults.
-    fn set_flags(&self, flags: u64) -> Result {
-        let own = self.flags_of(flags)?;
+    fn set_op_flags(&self, flags: u64) -> Result {
+        let own = self.op_flags(flags)?;
         let new = flags & !DIRECTIONS;
         let more = match flags & abi::FI_RECV {
             0 => abi::FI_INJECT,
             _ => abi::FI_MULTI_RECV,
         };
-        check_flags(new, more)?;
+        check_op_flags(new, more)?;
         own.store(new, Relaxed);
         Ok(())
     }
@@ -243,8 +243,8 @@ impl EndpointObject {
     }
 
     /// Returns the `fid` of the transmit completion queue, or NULL before it is bound.
-    pub(super) fn completions(&self) -> *mut fid {
-        ptr::with_exposed_provenance_mut(self.root.completions.load(Relaxed))
+    pub(super) fn tx_cq_fid(&self) -> *mut fid {
+        ptr::with_exposed_provenance_mut(self.shared.tx_cq_fid.load(Relaxed))
     }
 
     /// Returns the provider of the endpoint's collectives.
@@ -253,17 +253,17 @@ impl EndpointObject {
     ///
     /// -FI_ENOSYS if the endpoint is not paired with one.
     pub(super) fn offload(&self) -> Result<&Offload> {
-        self.root.offload().ok_or(Errno::ENOSYS)
+        self.shared.offload().ok_or(Errno::ENOSYS)
     }
 
     /// Returns the state that the endpoint shares with its aliases.
-    pub(super) fn root(&self) -> &Arc<EpShared> {
-        &self.root
+    pub(super) fn shared(&self) -> &Arc<EpShared> {
+        &self.shared
     }
 
     /// Returns the format of the addresses that its calls take and return.
     pub(super) fn addr_format(&self) -> u32 {
-        self.root.addr_format
+        self.shared.addr_format
     }
 }
 
@@ -289,59 +289,59 @@ pub(super) unsafe extern "C" fn open(
             domain.cast(),
             info,
             out,
-            |_here, domain: &DomainObject, info, place| make(domain, info, place, context),
+            |_ctx, domain: &DomainObject, info, slot| try_open(domain, info, slot, context),
         )
     })
 }
 
-fn make(
+fn try_open(
     domain: &DomainObject,
     info: &Info,
-    place: UninitObject<EndpointObject>,
+    slot: UninitObject<EndpointObject>,
     context: *mut c_void,
 ) -> Result<*mut EndpointObject> {
-    let endpoint = domain.domain().endpoint(info, Source(place.address()))?;
-    let made = make_object::<EndpointObject>(domain.face(), endpoint, info, context)?;
-    Ok(place.put(made))
+    let endpoint = domain.domain().endpoint(info, Source(slot.address()))?;
+    let made = make_object::<EndpointObject>(domain.provider_ops(), endpoint, info, context)?;
+    Ok(slot.init(made))
 }
 
 /// Makes the object of a `T` for an endpoint that was opened with `info`.
 pub(super) fn make_object<T: Object>(
-    face: &ProviderOps,
+    provider_ops: &ProviderOps,
     endpoint: Arc<Endpoint>,
     info: &Info,
     context: *mut c_void,
 ) -> Result<EndpointObject> {
     let mut fid = fid_ep {
         ops: ptr::from_ref(&OPS).cast_mut(),
-        msg: ptr::from_ref(face.msg).cast_mut(),
-        atomic: ptr::from_ref(face.atomic).cast_mut(),
-        collective: ptr::from_ref(&offload::COLLECTIVE).cast_mut(),
-        ..nosys::endpoint(header::<T>(context))
+        msg: ptr::from_ref(provider_ops.msg).cast_mut(),
+        atomic: ptr::from_ref(provider_ops.atomic).cast_mut(),
+        collective: ptr::from_ref(&offload::COLLECTIVE_OPS).cast_mut(),
+        ..nosys::endpoint(new_fid::<T>(context))
     };
     // Contexts of a scalable endpoint have no connection management.
     if T::CLASS == abi::FI_CLASS_EP {
-        fid.cm = ptr::from_ref(&cm::ACTIVE).cast_mut();
+        fid.cm = ptr::from_ref(&cm::ACTIVE_OPS).cast_mut();
     }
     if info.caps() & abi::FI_RMA != 0 {
-        fid.rma = ptr::from_ref(face.rma).cast_mut();
+        fid.rma = ptr::from_ref(provider_ops.rma).cast_mut();
     }
     if info.caps() & abi::FI_TAGGED != 0 {
-        fid.tagged = ptr::from_ref(face.tagged).cast_mut();
+        fid.tagged = ptr::from_ref(provider_ops.tagged).cast_mut();
     }
-    let root = EpShared {
-        users: ChildCount::new(),
+    let shared = EpShared {
+        alias_count: ChildCount::new(),
         offload: SetOnce::new(),
-        completions: Atomic::new(0),
+        tx_cq_fid: Atomic::new(0),
         addr_format: info.addr_format(),
     };
     Ok(EndpointObject {
         fid,
-        root: Arc::new(root, GFP_KERNEL)?,
+        shared: Arc::new(shared, GFP_KERNEL)?,
         alias: None,
-        exact: face.endpoint(endpoint.core())?,
-        transmit_flags: Atomic::new(info.tx().map_or(0, |tx| tx.op_flags)),
-        receive_flags: Atomic::new(info.rx().map_or(0, |rx| rx.op_flags)),
+        provider_ep: provider_ops.provider_ep(endpoint.core())?,
+        tx_op_flags: Atomic::new(info.tx().map_or(0, |tx| tx.op_flags)),
+        rx_op_flags: Atomic::new(info.rx().map_or(0, |rx| rx.op_flags)),
         endpoint,
     })
 }
@@ -367,13 +367,13 @@ unsafe extern "C" fn close<T: Object + AsRef<EndpointObject>>(fid: *mut fid) -> 
         object::close::<T>(fid, |object| {
             let object = object.as_ref();
             if object.alias.is_none() {
-                let offload = object.root.offload.as_ref();
+                let offload = object.shared.offload.as_ref();
                 offload.map_or(Ok(()), Offload::check_idle)?;
-                object.root.users.try_close()?;
+                object.shared.alias_count.try_close()?;
                 // C callers keep track of the contexts of unfinished operations themselves.
                 object.endpoint.close(&mut |_| {});
                 if let Some(offload) = offload {
-                    offload.end();
+                    offload.close();
                 }
             }
             Ok(())
@@ -389,44 +389,44 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
 unsafe fn try_bind(fid: *mut fid, other: *mut fid, flags: u64) -> Result {
     // SAFETY: By the contract of `fi_ep_bind()`.
     let (object, class) = unsafe {
-        let object = any(fid)?;
+        let object = endpoint_from_fid(fid)?;
         (object, other.as_ref().ok_or(Errno::EINVAL)?.fclass)
     };
     context::in_process()?;
     match u32::try_from(class) {
         Ok(abi::FI_CLASS_EQ) => {
             // SAFETY: By the contract of `fi_ep_bind()`.
-            let queue = unsafe { object::object::<eq::QueueObject>(other)? };
+            let queue = unsafe { object::from_fid::<eq::QueueObject>(other)? };
             object.endpoint.bind_eq(queue.queue(), flags)
         }
         Ok(abi::FI_CLASS_CQ) => {
             // SAFETY: By the contract of `fi_ep_bind()`.
-            let queue = unsafe { object::object::<cq::QueueObject>(other)? };
+            let queue = unsafe { object::from_fid::<cq::QueueObject>(other)? };
             object.endpoint.bind_cq(queue.queue(), flags)?;
             if flags & abi::FI_TRANSMIT != 0 {
                 let queue = other.expose_provenance();
-                object.root.completions.store(queue, Relaxed);
+                object.shared.tx_cq_fid.store(queue, Relaxed);
             }
             Ok(())
         }
         Ok(abi::FI_CLASS_AV) => {
             // SAFETY: By the contract of `fi_ep_bind()`.
-            let vector = unsafe { object::object::<av::AvObject>(other)? };
-            object.endpoint.bind_av(vector.vector(), flags)
+            let av = unsafe { object::from_fid::<av::AvObject>(other)? };
+            object.endpoint.bind_av(av.av(), flags)
         }
         Ok(abi::FI_CLASS_SRX_CTX) => {
             // SAFETY: By the contract of `fi_ep_bind()`.
-            let shared = unsafe { object::object::<srx::SharedObject>(other)? };
-            object.endpoint.bind_srx(shared.shared(), flags)
+            let srx = unsafe { object::from_fid::<srx::SharedObject>(other)? };
+            object.endpoint.bind_srx(srx.srx(), flags)
         }
         Ok(abi::FI_CLASS_STX_CTX) => {
             // SAFETY: By the contract of `fi_ep_bind()`.
-            let shared = unsafe { object::object::<stx::SharedObject>(other)? };
-            object.endpoint.bind_stx(shared.shared(), flags)
+            let stx = unsafe { object::from_fid::<stx::SharedObject>(other)? };
+            object.endpoint.bind_stx(stx.stx(), flags)
         }
         Ok(abi::FI_CLASS_CNTR) => {
             // SAFETY: By the contract of `fi_ep_bind()`.
-            let counter = unsafe { object::object::<cntr::CounterObject>(other)? };
+            let counter = unsafe { object::from_fid::<cntr::CounterObject>(other)? };
             object.endpoint.bind_counter(counter.counter(), flags)
         }
         Ok(abi::FI_CLASS_DOMAIN) => {
@@ -438,13 +438,13 @@ unsafe fn try_bind(fid: *mut fid, other: *mut fid, flags: u64) -> Result {
             if object.alias.is_some() {
                 return Err(Errno::EINVAL);
             }
-            if object.root.offload.as_ref().is_some() {
+            if object.shared.offload.as_ref().is_some() {
                 return Err(Errno::EALREADY);
             }
             // SAFETY: By the contract of `fi_import_fid()`, the domain stays open until the endpoint has been
             // closed.
             let offload = unsafe { Offload::pair(object, other.cast())? };
-            match object.root.offload.populate(offload) {
+            match object.shared.offload.populate(offload) {
                 true => Ok(()),
                 false => Err(Errno::EALREADY),
             }
@@ -455,7 +455,9 @@ unsafe fn try_bind(fid: *mut fid, other: *mut fid, flags: u64) -> Result {
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
     // SAFETY: By the contract of `fi_control()`.
-    into_int(unsafe { any(fid).and_then(|object| try_control(object, command, arg.cast())) })
+    into_int(unsafe {
+        endpoint_from_fid(fid).and_then(|object| try_control(object, command, arg.cast()))
+    })
 }
 
 unsafe fn try_control(object: &EndpointObject, command: c_int, arg: *mut u64) -> Result {
@@ -475,10 +477,10 @@ unsafe fn try_control(object: &EndpointObject, command: c_int, arg: *mut u64) ->
             // SAFETY: By the contract of `fi_control()`, `arg` is NULL or a `u64` for these commands.
             let flags = unsafe { arg.as_mut() }.ok_or(Errno::EINVAL)?;
             if command == abi::FI_GETOPSFLAG as c_int {
-                *flags = object.flags_of(*flags)?.load(Relaxed);
+                *flags = object.op_flags(*flags)?.load(Relaxed);
                 return Ok(());
             }
-            object.set_flags(*flags)
+            object.set_op_flags(*flags)
         }
         _ => Err(Errno::ENOSYS),
     }
@@ -495,17 +497,17 @@ unsafe fn make_alias(object: &EndpointObject, alias: &fi_alias) -> Result {
     }
     let made = EndpointObject {
         fid: object.fid,
-        exact: object.exact,
-        transmit_flags: Atomic::new(object.transmit_flags()),
-        receive_flags: Atomic::new(object.receive_flags()),
+        provider_ep: object.provider_ep,
+        tx_op_flags: Atomic::new(object.tx_op_flags()),
+        rx_op_flags: Atomic::new(object.rx_op_flags()),
         endpoint: object.endpoint.clone(),
-        root: object.root.clone(),
-        alias: Some(ChildRef::new(&object.root)?),
+        shared: object.shared.clone(),
+        alias: Some(ChildRef::new(&object.shared)?),
     };
-    made.set_flags(alias.flags)?;
-    let made = UninitObject::new()?.put(made);
+    made.set_op_flags(alias.flags)?;
+    let made = UninitObject::new()?.init(made);
     // SAFETY: `alias.fid` is not NULL, and valid by the caller's contract.
-    unsafe { hand_out(alias.fid, made) };
+    unsafe { write_out(alias.fid, made) };
     Ok(())
 }
 
@@ -518,7 +520,7 @@ const DIRECTIONS: u64 = abi::FI_TRANSMIT | abi::FI_RECV;
 /// # Errors
 ///
 /// -FI_EBADFLAGS.
-pub(super) fn check_flags(flags: u64, more: u64) -> Result {
+pub(super) fn check_op_flags(flags: u64, more: u64) -> Result {
     match flags & !(OP_FLAGS | more) {
         0 => Ok(()),
         _ => Err(Errno::EBADFLAGS),
@@ -533,7 +535,7 @@ const OP_FLAGS: u64 = abi::FI_COMPLETION
 
 unsafe extern "C" fn cancel(fid: *mut fid, context: *mut c_void) -> isize {
     // SAFETY: By the contract of `fi_cancel()`.
-    into_ssize(unsafe { any(fid) }.and_then(|object| {
+    into_ssize(unsafe { endpoint_from_fid(fid) }.and_then(|object| {
         object.endpoint.core().cancel(Context::new(context))?;
         Ok(0)
     }))
@@ -548,11 +550,11 @@ unsafe extern "C" fn getopt(
 ) -> c_int {
     // SAFETY: By the contract of `fi_getopt()`.
     into_int(unsafe {
-        any(fid).and_then(|object| {
+        endpoint_from_fid(fid).and_then(|object| {
             let core = object.endpoint.core();
             let option = |name| match name {
                 abi::FI_OPT_CM_DATA_SIZE => Some(core.private_data_limit()),
-                _ => setting(name).and_then(|setting| core.getopt(setting).ok()),
+                _ => ep_option(name).and_then(|option| core.getopt(option).ok()),
             };
             cm::getopt(option, level, name, value, len)
         })
@@ -560,7 +562,7 @@ unsafe extern "C" fn getopt(
 }
 
 /// Returns the endpoint option with this number, if there is one.
-pub(super) fn setting(name: u32) -> Option<EpOption> {
+pub(super) fn ep_option(name: u32) -> Option<EpOption> {
     const CONNECTIONS: u32 = abi::FI_OPT_KOFI_CONNECTIONS as u32;
     const IDLE: u32 = abi::FI_OPT_KOFI_IDLE_MS as u32;
     const CONNECTED: u32 = abi::FI_OPT_KOFI_CONNECTED as u32;
@@ -582,9 +584,9 @@ unsafe extern "C" fn setopt(
 ) -> c_int {
     // SAFETY: By the contract of `fi_setopt()`.
     into_int(unsafe {
-        any(fid).and_then(|object| {
-            let (setting, value) = read_setting(level, name, value, len)?;
-            object.endpoint.core().setopt(setting, value)
+        endpoint_from_fid(fid).and_then(|object| {
+            let (option, value) = read_option(level, name, value, len)?;
+            object.endpoint.core().setopt(option, value)
         })
     })
 }
@@ -598,29 +600,35 @@ unsafe extern "C" fn setopt(
 /// # Safety
 ///
 /// `value` is NULL or valid for `len` bytes.
-pub(super) unsafe fn read_setting(
+pub(super) unsafe fn read_option(
     level: c_int,
     name: c_int,
     value: *const c_void,
     len: usize,
 ) -> Result<(EpOption, usize)> {
-    let setting = (level == abi::FI_OPT_ENDPOINT as c_int)
-        .then(|| setting(name as u32))
+    let option = (level == abi::FI_OPT_ENDPOINT as c_int)
+        .then(|| ep_option(name as u32))
         .flatten()
         .ok_or(Errno::ENOPROTOOPT)?;
     if value.is_null() || len != size_of::<usize>() {
         return Err(Errno::EINVAL);
     }
     // SAFETY: By the caller's contract, `value` is valid for `len` bytes.
-    Ok((setting, unsafe { ptr::read_unaligned(value.cast()) }))
+    Ok((option, unsafe { ptr::read_unaligned(value.cast()) }))
 }
 
 unsafe extern "C" fn rx_size_left(ep: *mut fid_ep) -> isize {
     // SAFETY: By the contract of `fi_rx_size_left()`.
-    into_ssize(unsafe { any(ep.cast()) }.and_then(|object| object.endpoint.core().receives_left()))
+    into_ssize(
+        unsafe { endpoint_from_fid(ep.cast()) }
+            .and_then(|object| object.endpoint.core().receives_left()),
+    )
 }
 
 unsafe extern "C" fn tx_size_left(ep: *mut fid_ep) -> isize {
     // SAFETY: By the contract of `fi_tx_size_left()`.
-    into_ssize(unsafe { any(ep.cast()) }.and_then(|object| object.endpoint.core().transmits_left()))
+    into_ssize(
+        unsafe { endpoint_from_fid(ep.cast()) }
+            .and_then(|object| object.endpoint.core().transmits_left()),
+    )
 }

@@ -7,8 +7,8 @@ use super::{
     nosys,
     object::{
         self,
-        bytes,
-        header,
+        byte_slice,
+        new_fid,
         Object,
         UninitObject, //
     },
@@ -115,7 +115,7 @@ struct Callback {
 }
 
 impl Handler for Callback {
-    fn ready(&self, _here: ProcessContext, _queue: &Arc<EventQueue>) {
+    fn ready(&self, _ctx: ProcessContext, _queue: &Arc<EventQueue>) {
         let eq = ptr::with_exposed_provenance_mut(self.eq);
         let context = ptr::with_exposed_provenance_mut(self.context);
         // SAFETY: `close` waits for this call before the queue's object is freed.
@@ -132,8 +132,8 @@ pub(super) unsafe extern "C" fn open(
 ) -> c_int {
     // SAFETY: By the contract of `fi_eq_open()`, arguments are valid or NULL.
     into_int(unsafe {
-        object::open_with(fabric.cast(), attr, out, |here, fabric, attr, place| {
-            make(here, fabric, attr, place, context)
+        object::open_with(fabric.cast(), attr, out, |ctx, fabric, attr, slot| {
+            try_open(ctx, fabric, attr, slot, context)
         })
     })
 }
@@ -141,43 +141,43 @@ pub(super) unsafe extern "C" fn open(
 /// # Safety
 ///
 /// The contract of `fi_eq_open()`.
-unsafe fn make(
-    here: ProcessContext,
+unsafe fn try_open(
+    ctx: ProcessContext,
     fabric: &FabricObject,
     attr: &mut fi_eq_attr,
-    place: UninitObject<QueueObject>,
+    slot: UninitObject<QueueObject>,
     context: *mut c_void,
 ) -> Result<*mut QueueObject> {
     if attr.flags & !(abi::FI_WRITE | abi::FI_AFFINITY | abi::FI_PEER) != 0 {
         return Err(Errno::EINVAL);
     }
     // SAFETY: By the contract of `fi_eq_open()`.
-    let asked = unsafe { WaitAttr::new(attr.wait_obj, attr.wait_set)? };
+    let wait_attr = unsafe { WaitAttr::new(attr.wait_obj, attr.wait_set)? };
     if attr.flags & abi::FI_PEER != 0 {
         // SAFETY: By the contract of `fi_eq_open()`.
-        return unsafe { make_peer(here, fabric, place, context) };
+        return unsafe { open_peer(ctx, fabric, slot, context) };
     }
     let queue = fabric.fabric().event_queue(
-        here,
+        ctx,
         Attr {
             size: attr.size,
             writable: attr.flags & abi::FI_WRITE != 0,
-            waitable: asked.is_waitable(),
+            waitable: wait_attr.is_waitable(),
         },
     )?;
-    let wait = asked.grant(|set| set.add_events(here, &queue, place.address()))?;
+    let wait = wait_attr.into_method(|set| set.add_events(ctx, &queue, slot.address()))?;
     if let Some(function) = attr.eq_event_handler {
         let callback = Callback {
             function,
-            eq: place.address(),
+            eq: slot.address(),
             context: context.expose_provenance(),
         };
         let functions = Functions::one(function as *const ());
         queue.set_handler(KBox::new(callback, GFP_KERNEL)?, functions)?;
     }
-    Ok(place.put(QueueObject {
+    Ok(slot.init(QueueObject {
         fid: fid_eq {
-            fid: header::<QueueObject>(context),
+            fid: new_fid::<QueueObject>(context),
             ops: ptr::from_ref(&OPS).cast_mut(),
         },
         queue,
@@ -190,18 +190,18 @@ unsafe fn make(
 /// # Safety
 ///
 /// The contract of `fi_eq_open()`.
-unsafe fn make_peer(
-    here: ProcessContext,
+unsafe fn open_peer(
+    ctx: ProcessContext,
     fabric: &FabricObject,
-    place: UninitObject<QueueObject>,
+    slot: UninitObject<QueueObject>,
     context: *mut c_void,
 ) -> Result<*mut QueueObject> {
     // SAFETY: By the contract of `fi_eq_open()`.
-    let owner = unsafe { peer::owner_of_events(context)? };
-    let queue = fabric.fabric().peer_event_queue(here, owner)?;
-    Ok(place.put(QueueObject {
+    let owner = unsafe { peer::owner_eq(context)? };
+    let queue = fabric.fabric().peer_event_queue(ctx, owner)?;
+    Ok(slot.init(QueueObject {
         fid: fid_eq {
-            fid: header::<QueueObject>(context),
+            fid: new_fid::<QueueObject>(context),
             ops: ptr::from_ref(&PEER_OPS).cast_mut(),
         },
         queue,
@@ -217,7 +217,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
     // SAFETY: By the contract of `fi_control()`.
     into_int(unsafe {
-        object::object::<QueueObject>(fid)
+        object::from_fid::<QueueObject>(fid)
             .and_then(|object| object.wait.control(object.queue.wait_queue(), command, arg))
     })
 }
@@ -225,20 +225,20 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
 /// # Safety
 ///
 /// `eq` is a queue of the C API.
-unsafe fn queue<'a>(eq: *mut fid_eq) -> &'a EventQueue {
+unsafe fn eq_from_fid<'a>(eq: *mut fid_eq) -> &'a EventQueue {
     // SAFETY: By the caller's contract, `eq` is a queue of the C API.
     unsafe { &(*eq.cast::<QueueObject>()).queue }
 }
 
 /// Length of the entry in front of a connection event's data.
-const CM_ENTRY: usize = size_of::<fi_eq_cm_entry>();
+const CM_ENTRY_LEN: usize = size_of::<fi_eq_cm_entry>();
 
 /// Returns the context that is reported with an event other than a connection event.
 ///
 /// # Safety
 ///
 /// The event is queued, or its source is valid: closing an object removes its events.
-unsafe fn context_of(event: &Event) -> *mut c_void {
+unsafe fn event_context(event: &Event) -> *mut c_void {
     let source: *const fid = ptr::with_exposed_provenance(event.source().0);
     match event.batch() {
         Some(batch) => ptr::with_exposed_provenance_mut(batch.context()),
@@ -256,10 +256,15 @@ unsafe fn context_of(event: &Event) -> *mut c_void {
 /// # Safety
 ///
 /// `number` is valid, and `buf` is valid for `len` bytes.
-unsafe fn put(event: &Event, number: *mut u32, buf: *mut c_void, len: usize) -> Result<usize> {
+unsafe fn write_event(
+    event: &Event,
+    number: *mut u32,
+    buf: *mut c_void,
+    len: usize,
+) -> Result<usize> {
     let data = event.data();
     let (kind, head) = match event.kind() {
-        Kind::Connection(kind) => (kind, CM_ENTRY),
+        Kind::Connection(kind) => (kind, CM_ENTRY_LEN),
         Kind::Complete(kind) => (kind, size_of::<fi_eq_entry>()),
         Kind::Written(kind) => (kind, 0),
         Kind::Error(..) => return Err(Errno::EAVAIL),
@@ -275,7 +280,7 @@ unsafe fn put(event: &Event, number: *mut u32, buf: *mut c_void, len: usize) -> 
         if let Kind::Complete(_) = event.kind() {
             let entry = fi_eq_entry {
                 fid: ptr::with_exposed_provenance_mut(event.source().0),
-                context: context_of(event),
+                context: event_context(event),
                 data: event.batch_data().unwrap_or(0),
             };
             buf.cast::<fi_eq_entry>().write_unaligned(entry);
@@ -309,7 +314,8 @@ unsafe fn try_read(
     }
     let peek = flags & abi::FI_PEEK != 0;
     // SAFETY: By the contract of `fi_eq_read()`.
-    let (total, event) = unsafe { queue(eq).read(peek, |event| put(event, number, buf, len))? };
+    let (total, event) =
+        unsafe { eq_from_fid(eq).read(peek, |event| write_event(event, number, buf, len))? };
     if let Some(info) = event.and_then(|mut event| event.take_info()) {
         // The entry has the info's address: the reader owns the info, and frees it with `fi_freeinfo()`.
         let _ = Info::into_raw(info);
@@ -339,15 +345,15 @@ unsafe extern "C" fn sread(
     let mut budget = Budget::from_millis(timeout);
     loop {
         // SAFETY: By the contract of `fi_eq_sread()`.
-        let queue = unsafe { queue(eq) };
-        if let Err(errno) = in_process().and_then(|here| queue.wait(here, &mut budget)) {
+        let queue = unsafe { eq_from_fid(eq) };
+        if let Err(errno) = in_process().and_then(|ctx| queue.wait(ctx, &mut budget)) {
             return errno.to_ssize();
         }
         // SAFETY: By the contract of `fi_eq_sread()`.
         match unsafe { try_read(eq, number, buf, len, flags) } {
             // Another reader took the event; the budget keeps the remaining time.
             Err(Errno::EAGAIN) => {}
-            answer => return into_ssize(answer),
+            result => return into_ssize(result),
         }
     }
 }
@@ -358,8 +364,10 @@ unsafe extern "C" fn readerr(eq: *mut fid_eq, buf: *mut fi_eq_err_entry, flags: 
         match buf.as_mut() {
             None => Err(Errno::EINVAL),
             Some(_) if flags & !abi::FI_PEEK != 0 => Err(Errno::EBADFLAGS),
-            Some(entry) => queue(eq)
-                .read_error(flags & abi::FI_PEEK != 0, |event| put_error(event, entry))
+            Some(entry) => eq_from_fid(eq)
+                .read_error(flags & abi::FI_PEEK != 0, |event| {
+                    write_error_entry(event, entry)
+                })
                 .map(|()| size_of::<fi_eq_err_entry>()),
         }
     })
@@ -370,13 +378,13 @@ unsafe extern "C" fn readerr(eq: *mut fid_eq, buf: *mut fi_eq_err_entry, flags: 
 /// # Safety
 ///
 /// `entry.err_data` is NULL or valid for `entry.err_data_size` bytes, and the event's source for reading.
-unsafe fn put_error(event: &Event, entry: &mut fi_eq_err_entry) {
+unsafe fn write_error_entry(event: &Event, entry: &mut fi_eq_err_entry) {
     let Kind::Error(errno, prov_errno) = event.kind() else {
         return;
     };
     entry.fid = ptr::with_exposed_provenance_mut(event.source().0);
     // SAFETY: By the caller's contract, the event's source is valid.
-    entry.context = unsafe { context_of(event) };
+    entry.context = unsafe { event_context(event) };
     entry.data = event.batch_data().unwrap_or(0);
     entry.err = errno.code();
     entry.prov_errno = prov_errno;
@@ -410,7 +418,7 @@ unsafe extern "C" fn write(
             Err(Errno::EBADFLAGS)
         } else {
             let object = &*eq.cast::<QueueObject>();
-            bytes(buf, len).and_then(|data| {
+            byte_slice(buf, len).and_then(|data| {
                 object.queue.write(in_process()?, number, data)?;
                 Ok(len)
             })
@@ -426,5 +434,5 @@ unsafe extern "C" fn describe(
     len: usize,
 ) -> *const c_char {
     // SAFETY: By the contract of `fi_eq_strerror()`.
-    unsafe { strings::copy(queue(eq).strerror(prov_errno), buf, len) }
+    unsafe { strings::copy_static(eq_from_fid(eq).strerror(prov_errno), buf, len) }
 }

@@ -27,10 +27,10 @@ use kernel::{
 };
 
 /// Calls `f` with the error data as bytes. Addresses are converted to the given format.
-pub(super) fn with_bytes<R>(format: u32, data: &ErrData, f: impl FnOnce(&[u8]) -> R) -> R {
+pub(super) fn with_bytes<R>(addr_format: u32, data: &ErrData, f: impl FnOnce(&[u8]) -> R) -> R {
     match data {
         ErrData::None => f(&[]),
-        ErrData::Source(source) => addr::with_bytes(format, source, f),
+        ErrData::Source(source) => addr::with_bytes(addr_format, source, f),
         ErrData::Bytes(bytes) => f(bytes),
     }
 }
@@ -44,7 +44,7 @@ pub(super) fn with_bytes<R>(format: u32, data: &ErrData, f: impl FnOnce(&[u8]) -
 /// # Safety
 ///
 /// `entry.err_data` is NULL, or valid for reading `entry.err_data_size` bytes.
-pub(super) unsafe fn copy_of(entry: &fi_cq_err_entry) -> Result<ErrData> {
+pub(super) unsafe fn copy_from_entry(entry: &fi_cq_err_entry) -> Result<ErrData> {
     if entry.err_data.is_null() || entry.err_data_size == 0 {
         return Ok(ErrData::None);
     }
@@ -64,24 +64,24 @@ struct Last {
 /// Copies the error data of a queue's failures to its readers.
 pub(super) struct Readers {
     /// Address format that readers get.
-    format: u32,
+    addr_format: u32,
     last: Pin<KBox<FastLockIrq<Last>>>,
 }
 
 impl Readers {
-    /// Makes an object whose readers get addresses in `format`. May sleep.
+    /// Makes an object whose readers get addresses in `addr_format`. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn new(format: u32) -> Result<Self> {
+    pub(super) fn new(addr_format: u32) -> Result<Self> {
         let last = Last {
             address: [0; MOST_BYTES],
             bytes: KVec::new(),
         };
         let last = FastLockIrq::new(last, c"kofi::capi::ErrData", static_lock_class!());
         Ok(Self {
-            format,
+            addr_format,
             last: KBox::pin_init(last, GFP_KERNEL)?,
         })
     }
@@ -94,14 +94,14 @@ impl Readers {
     /// `entry.err_data` is NULL, or valid for writing `entry.err_data_size` bytes.
     pub(super) unsafe fn write(&self, data: ErrData, entry: &mut fi_cq_err_entry) {
         if entry.err_data_size == 0 {
-            (entry.err_data, entry.err_data_size) = self.keep(data);
+            (entry.err_data, entry.err_data_size) = self.store(data);
             return;
         }
         let room = match entry.err_data.is_null() {
             true => 0,
             false => entry.err_data_size,
         };
-        entry.err_data_size = with_bytes(self.format, &data, |bytes| {
+        entry.err_data_size = with_bytes(self.addr_format, &data, |bytes| {
             let len = bytes.len().min(room);
             // SAFETY: By the caller's contract, `err_data` is valid for `err_data_size` bytes.
             unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), entry.err_data.cast(), len) };
@@ -110,14 +110,14 @@ impl Readers {
     }
 
     /// Stores `data` until the next call, and returns its address and length.
-    fn keep(&self, data: ErrData) -> (*mut c_void, usize) {
+    fn store(&self, data: ErrData) -> (*mut c_void, usize) {
         let mut last = self.last.lock();
-        let kept: &mut [u8] = match data {
+        let stored: &mut [u8] = match data {
             ErrData::None => return (ptr::null_mut(), 0),
-            ErrData::Source(source) => addr::with_bytes(self.format, &source, |bytes| {
-                let kept = last.address.get_mut(..bytes.len())?;
-                kept.copy_from_slice(bytes);
-                Some(kept)
+            ErrData::Source(source) => addr::with_bytes(self.addr_format, &source, |bytes| {
+                let stored = last.address.get_mut(..bytes.len())?;
+                stored.copy_from_slice(bytes);
+                Some(stored)
             })
             .unwrap_or(&mut []),
             ErrData::Bytes(bytes) => {
@@ -125,6 +125,6 @@ impl Readers {
                 &mut last.bytes
             }
         };
-        (kept.as_mut_ptr().cast(), kept.len())
+        (stored.as_mut_ptr().cast(), stored.len())
     }
 }

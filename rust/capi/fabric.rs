@@ -8,8 +8,8 @@ use super::{
     nosys,
     object::{
         self,
-        hand_out,
-        header,
+        new_fid,
+        write_out,
         Object,
         UninitObject, //
     },
@@ -50,8 +50,8 @@ use kernel::{
 pub(super) struct FabricObject {
     fid: fid_fabric,
     fabric: Arc<Fabric>,
-    face: &'static ProviderOps,
-    listed: Listed,
+    provider_ops: &'static ProviderOps,
+    open_entry: Listed,
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_fabric`, and is the only type with this table.
@@ -72,12 +72,12 @@ impl FabricObject {
 
     /// Returns the owner that opened the fabric.
     pub(super) fn owner(&self) -> &Owner {
-        self.listed.owner()
+        self.open_entry.owner()
     }
 
     /// Returns the tables of calls for the fabric's children.
-    pub(super) fn face(&self) -> &'static ProviderOps {
-        self.face
+    pub(super) fn provider_ops(&self) -> &'static ProviderOps {
+        self.provider_ops
     }
 }
 
@@ -96,7 +96,7 @@ static OPS: fi_ops_fabric = fi_ops_fabric {
 /// # Safety
 ///
 /// `name` is NULL or a string that is valid for `'a`.
-pub(super) unsafe fn name<'a>(name: *const c_char) -> Option<&'a CStr> {
+pub(super) unsafe fn opt_cstr<'a>(name: *const c_char) -> Option<&'a CStr> {
     if name.is_null() {
         return None;
     }
@@ -123,21 +123,21 @@ pub(super) unsafe fn open(
         return Err(Errno::EINVAL);
     }
     // SAFETY: By the contract of `fi_fabric_by()`.
-    let wanted = unsafe { name(attr.prov_name) };
-    let face = crate::FACES
+    let wanted = unsafe { opt_cstr(attr.prov_name) };
+    let provider_ops = crate::PROVIDER_OPS
         .iter()
-        .find(|face| wanted.is_none_or(|name| name == face.provider.name()));
-    let Some(face) = face else {
+        .find(|provider_ops| wanted.is_none_or(|name| name == provider_ops.provider.name()));
+    let Some(provider_ops) = provider_ops else {
         // SAFETY: By the contract of `fi_fabric_by()`; `raw` and `out` are not NULL.
         return unsafe { prov_registry::open(raw, out, context) };
     };
     // SAFETY: By the contract of `fi_fabric_by()`.
-    let owner = Owner::module(unsafe { name(owner) }.unwrap_or(c""));
+    let owner = Owner::module(unsafe { opt_cstr(owner) }.unwrap_or(c""));
     let fabric = Fabric::open(
-        face.provider,
+        provider_ops.provider,
         &FabricAttr {
             // SAFETY: By the contract of `fi_fabric_by()`.
-            name: unsafe { name(attr.name) },
+            name: unsafe { opt_cstr(attr.name) },
             // SAFETY: By the contract of `fi_fabric_by()`, the namespace outlives the call.
             net: unsafe { Namespace::from_ptr(attr.net) },
         },
@@ -147,20 +147,20 @@ pub(super) unsafe fn open(
         0 => abi::VERSION,
         version => version,
     };
-    let place = UninitObject::new()?;
-    let listed = Listed::new(place.address(), &owner, &fabric, None)?;
-    let made = place.put(FabricObject {
+    let slot = UninitObject::new()?;
+    let open_entry = Listed::new(slot.address(), &owner, &fabric, None)?;
+    let made = slot.init(FabricObject {
         fid: fid_fabric {
-            fid: header::<FabricObject>(context),
+            fid: new_fid::<FabricObject>(context),
             ops: ptr::from_ref(&OPS).cast_mut(),
             api_version,
         },
         fabric,
-        face,
-        listed,
+        provider_ops,
+        open_entry,
     });
     // SAFETY: `out` is not NULL, and valid by the contract of `fi_fabric_by()`.
-    unsafe { hand_out(out, made) };
+    unsafe { write_out(out, made) };
     Ok(())
 }
 

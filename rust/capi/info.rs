@@ -5,7 +5,7 @@
 use super::{
     fabric::{
         self,
-        name, //
+        opt_cstr, //
     },
     opened::{
         self,
@@ -72,7 +72,7 @@ pub(crate) unsafe extern "C" fn fi_getinfo_by(
     info: *mut *mut fi_info,
     owner: *const c_char,
 ) -> c_int {
-    let asked = InfoRequest {
+    let request = InfoRequest {
         version,
         node,
         service,
@@ -80,10 +80,14 @@ pub(crate) unsafe extern "C" fn fi_getinfo_by(
         hints,
     };
     // SAFETY: By the contract of `fi_getinfo_by()`.
-    into_int(unsafe { try_getinfo(&asked, info, owner) })
+    into_int(unsafe { try_getinfo(&request, info, owner) })
 }
 
-unsafe fn try_getinfo(asked: &InfoRequest, out: *mut *mut fi_info, owner: *const c_char) -> Result {
+unsafe fn try_getinfo(
+    request: &InfoRequest,
+    out: *mut *mut fi_info,
+    owner: *const c_char,
+) -> Result {
     if out.is_null() {
         return Err(Errno::EINVAL);
     }
@@ -91,39 +95,45 @@ unsafe fn try_getinfo(asked: &InfoRequest, out: *mut *mut fi_info, owner: *const
     // namespace of the hints outlives the call.
     let (query, owner) = unsafe {
         *out = ptr::null_mut();
-        let hints = (!asked.hints.is_null()).then(|| Info::from_ptr(asked.hints));
+        let hints = (!request.hints.is_null()).then(|| Info::from_ptr(request.hints));
         let query = Query {
-            node: name(asked.node),
-            service: name(asked.service),
-            source: asked.flags & FI_SOURCE != 0,
+            node: opt_cstr(request.node),
+            service: opt_cstr(request.service),
+            source: request.flags & FI_SOURCE != 0,
             hints,
             net: hints
                 .filter(|hints| hints.names_net())
                 .map(|hints| hints.net()),
         };
-        (query, Owner::module(name(owner).unwrap_or(c"")))
+        (query, Owner::module(opt_cstr(owner).unwrap_or(c"")))
     };
     context::in_process()?;
-    let opened = opened::List::read()?;
+    let opened = opened::List::snapshot()?;
     let named = match query.hints {
-        Some(hints) => opened.named_by(hints)?,
-        None => Named::Nothing,
+        Some(hints) => opened.find_named(hints)?,
+        None => Named::Unrestricted,
     };
     let (providers, within): (&[_], _) = match &named {
-        Named::Nothing => (&crate::PROVIDERS, None),
-        Named::Ours(objects) => (&crate::PROVIDERS, Some(objects)),
-        Named::Others => (&[], None),
+        Named::Unrestricted => (&crate::PROVIDERS, None),
+        Named::Own(objects) => (&crate::PROVIDERS, Some(objects)),
+        Named::Foreign => (&[], None),
     };
-    let restricted = within.map(Objects::within);
-    let found = getinfo(providers, asked.version, asked.flags, &query, restricted);
+    let restricted = within.map(Objects::as_open_objects);
+    let found = getinfo(
+        providers,
+        request.version,
+        request.flags,
+        &query,
+        restricted,
+    );
     let mut found = match found {
         Err(Errno::ENODATA) => InfoList::new(),
         found => found?,
     };
-    opened.name(&mut found, within, &owner);
+    opened.set_names(&mut found, within, &owner);
     if within.is_none() {
         // SAFETY: By the contract of `fi_getinfo_by()`.
-        unsafe { prov_registry::getinfo(asked, &mut found)? };
+        unsafe { prov_registry::getinfo(request, &mut found)? };
     }
     if found.is_empty() {
         return Err(Errno::ENODATA);

@@ -6,8 +6,8 @@ use super::{
     domain::DomainObject,
     object::{
         self,
-        hand_out,
-        header,
+        new_fid,
+        write_out,
         Object,
         UninitObject, //
     },
@@ -47,8 +47,8 @@ use kernel::{
 struct RegionObject {
     fid: fid_mr,
     /// Domain of the region, if the registration was reported as an event.
-    reported: Option<Arc<Domain>>,
-    _region: Arc<MemoryRegion>,
+    event_domain: Option<Arc<Domain>>,
+    _mr: Arc<MemoryRegion>,
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_mr`, and is the only type with this table.
@@ -84,29 +84,29 @@ unsafe fn register(
 ) -> Result {
     context::in_process()?;
     // SAFETY: By the caller's contract, `domain` is NULL or valid.
-    let domain = unsafe { object::object::<DomainObject>(domain)? };
+    let domain = unsafe { object::from_fid::<DomainObject>(domain)? };
     if out.is_null() || offset != 0 {
         return Err(Errno::EINVAL);
     }
     if flags != 0 {
         return Err(Errno::EBADFLAGS);
     }
-    let place = UninitObject::new()?;
-    let source = Source(place.address());
+    let slot = UninitObject::new()?;
+    let source = Source(slot.address());
     let domain = domain.domain();
     let notice = domain.reserve_mr_event(source)?;
     let region = domain.register(memory, Access::from_bits(access)?)?;
-    let made = place.put(RegionObject {
+    let made = slot.init(RegionObject {
         fid: fid_mr {
-            fid: header::<RegionObject>(context),
+            fid: new_fid::<RegionObject>(context),
             mem_desc: region.descriptor().as_ptr(),
             key: region.key(),
         },
-        reported: notice.is_some().then(|| domain.clone()),
-        _region: region,
+        event_domain: notice.is_some().then(|| domain.clone()),
+        _mr: region,
     });
     // SAFETY: `out` is not NULL, and valid by the caller's contract.
-    unsafe { hand_out(out, made) };
+    unsafe { write_out(out, made) };
     // The event follows `*out`, so that its reader finds the region there.
     if let Some(notice) = notice {
         notice.write();
@@ -175,7 +175,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: By the contract of `fi_close()`.
     into_int(unsafe {
         object::close::<RegionObject>(fid, |object| {
-            if let Some(domain) = &object.reported {
+            if let Some(domain) = &object.event_domain {
                 domain.drop_events(Source(fid.expose_provenance()));
             }
             Ok(())

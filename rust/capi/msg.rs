@@ -5,15 +5,15 @@
 use super::{
     nosys,
     xfer_args::{
-        parts,
-        plain,
-        plain_inject,
+        ep_from_fid,
         receive_any,
         receive_one,
         receive_vector,
         send_any,
         send_one,
         send_vector,
+        try_fast_inject,
+        try_fast_post,
         XferArgs, //
     },
 };
@@ -64,9 +64,9 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         // SAFETY: By the contract of `fi_recv()`.
         unsafe {
-            let (object, endpoint) = parts::<E>(ep);
-            let terms = (context, object.receive_flags());
-            let posted = plain(buf, len, desc, terms, |one| endpoint.try_fast_receive(one));
+            let (object, endpoint) = ep_from_fid::<E>(ep);
+            let args = (context, object.rx_op_flags());
+            let posted = try_fast_post(buf, len, desc, args, |one| endpoint.try_fast_receive(one));
             match posted {
                 Some(posted) => posted,
                 None => Self::recv_any(ep, buf, len, desc, src_addr, context),
@@ -91,7 +91,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: By the contract of `fi_recv()`.
         unsafe {
             receive_one::<E>(ep, (buf, len, desc), |flags| {
-                XferArgs::plain(context, flags).with(src_addr)
+                XferArgs::new(context, flags).with_peer(src_addr)
             })
         }
     }
@@ -107,7 +107,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: By the contract of `fi_recvv()`.
         unsafe {
             receive_vector::<E>(ep, (iov, desc, count), |flags| {
-                XferArgs::plain(context, flags).with(src_addr)
+                XferArgs::new(context, flags).with_peer(src_addr)
             })
         }
     }
@@ -118,8 +118,8 @@ impl<E: Endpoint> Table<E> {
             let Some(msg) = msg.as_ref() else {
                 return Errno::EINVAL.to_ssize();
             };
-            let terms = XferArgs::plain(msg.context, flags).with(msg.addr);
-            receive_any::<E>(ep, (msg.msg_iov, msg.desc, msg.iov_count), terms)
+            let args = XferArgs::new(msg.context, flags).with_peer(msg.addr);
+            receive_any::<E>(ep, (msg.msg_iov, msg.desc, msg.iov_count), args)
         }
     }
 
@@ -133,9 +133,9 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         // SAFETY: By the contract of `fi_send()`.
         unsafe {
-            let (object, endpoint) = parts::<E>(ep);
-            let terms = (context, object.transmit_flags());
-            let posted = plain(buf.cast_mut(), len, desc, terms, |one| {
+            let (object, endpoint) = ep_from_fid::<E>(ep);
+            let args = (context, object.tx_op_flags());
+            let posted = try_fast_post(buf.cast_mut(), len, desc, args, |one| {
                 endpoint.try_fast_transmit(Operation::Send, one)
             });
             match posted {
@@ -162,7 +162,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: By the contract of `fi_send()`.
         unsafe {
             send_one::<E>(ep, (buf, len, desc), |flags| {
-                XferArgs::plain(context, flags).with(dest_addr)
+                XferArgs::new(context, flags).with_peer(dest_addr)
             })
         }
     }
@@ -179,7 +179,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: By the contract of `fi_senddata()`.
         unsafe {
             send_one::<E>(ep, (buf, len, desc), |flags| {
-                XferArgs::with_data(context, flags, data).with(dest_addr)
+                XferArgs::with_data(context, flags, data).with_peer(dest_addr)
             })
         }
     }
@@ -192,9 +192,9 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         // SAFETY: By the contract of `fi_inject()`.
         unsafe {
-            let (object, endpoint) = parts::<E>(ep);
-            let posted = plain_inject(buf, len, |segment| {
-                endpoint.try_fast_inject(Operation::Send, segment, object.transmit_flags())
+            let (object, endpoint) = ep_from_fid::<E>(ep);
+            let posted = try_fast_inject(buf, len, |segment| {
+                endpoint.try_fast_inject(Operation::Send, segment, object.tx_op_flags())
             });
             match posted {
                 Some(posted) => posted,
@@ -218,9 +218,9 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: By the contract of `fi_inject()`.
         unsafe {
             send_one::<E>(ep, (buf, len, ptr::null_mut()), |flags| {
-                XferArgs::plain(ptr::null_mut(), flags)
-                    .with(dest_addr)
-                    .inject()
+                XferArgs::new(ptr::null_mut(), flags)
+                    .with_peer(dest_addr)
+                    .into_inject()
             })
         }
     }
@@ -236,8 +236,8 @@ impl<E: Endpoint> Table<E> {
         unsafe {
             send_one::<E>(ep, (buf, len, ptr::null_mut()), |flags| {
                 XferArgs::with_data(ptr::null_mut(), flags, data)
-                    .with(dest_addr)
-                    .inject()
+                    .with_peer(dest_addr)
+                    .into_inject()
             })
         }
     }
@@ -253,7 +253,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: By the contract of `fi_sendv()`.
         unsafe {
             send_vector::<E>(ep, (iov, desc, count), |flags| {
-                XferArgs::plain(context, flags).with(dest_addr)
+                XferArgs::new(context, flags).with_peer(dest_addr)
             })
         }
     }
@@ -264,11 +264,11 @@ impl<E: Endpoint> Table<E> {
             let Some(msg) = msg.as_ref() else {
                 return Errno::EINVAL.to_ssize();
             };
-            let terms = XferArgs {
+            let args = XferArgs {
                 data: msg.data,
-                ..XferArgs::plain(msg.context, flags).with(msg.addr)
+                ..XferArgs::new(msg.context, flags).with_peer(msg.addr)
             };
-            send_any::<E>(ep, (msg.msg_iov, msg.desc, msg.iov_count), terms)
+            send_any::<E>(ep, (msg.msg_iov, msg.desc, msg.iov_count), args)
         }
     }
 }

@@ -25,13 +25,13 @@ impl NosysReturn for *const c_char {
 
 /// A C function of any type that is not implemented.
 trait NosysFn {
-    const ABSENT: Self;
+    const NOSYS_FN: Self;
 }
 
 macro_rules! absent {
     ($($arg:ident)*) => {
         impl<R: NosysReturn, $($arg),*> NosysFn for unsafe extern "C" fn($($arg),*) -> R {
-            const ABSENT: Self = {
+            const NOSYS_FN: Self = {
                 unsafe extern "C" fn absent<R: NosysReturn, $($arg),*>($(_: $arg),*) -> R {
                     R::NOSYS
                 }
@@ -58,8 +58,8 @@ absent!(A B C D E F G H I J K L M N);
 absent!(A B C D E F G H I J K L M N O);
 absent!(A B C D E F G H I J K L M N O P);
 
-const fn absent<F: NosysFn>() -> Option<F> {
-    Some(F::ABSENT)
+const fn nosys_fn<F: NosysFn>() -> Option<F> {
+    Some(F::NOSYS_FN)
 }
 
 macro_rules! tables {
@@ -67,7 +67,7 @@ macro_rules! tables {
         $(
             pub(super) const $name: $table = $table {
                 size: size_of::<$table>(),
-                $($call: absent(),)*
+                $($call: nosys_fn(),)*
             };
         )*
     };

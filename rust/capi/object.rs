@@ -39,7 +39,7 @@ pub(super) unsafe trait Object: Sized {
 }
 
 /// Makes the `fid` of a new object.
-pub(super) fn header<T: Object>(context: *mut c_void) -> fid {
+pub(super) fn new_fid<T: Object>(context: *mut c_void) -> fid {
     fid {
         fclass: T::CLASS as usize,
         context,
@@ -56,7 +56,7 @@ pub(super) fn header<T: Object>(context: *mut c_void) -> fid {
 /// # Safety
 ///
 /// `fid` is NULL or valid for `'a`.
-pub(super) unsafe fn object<'a, T: Object>(fid: *mut fid) -> Result<&'a T> {
+pub(super) unsafe fn from_fid<'a, T: Object>(fid: *mut fid) -> Result<&'a T> {
     // SAFETY: By the caller's contract, `fid` is NULL or valid for `'a`.
     let common = unsafe { fid.as_ref() }.ok_or(Errno::EINVAL)?;
     if common.fclass != T::CLASS as usize || !ptr::eq(common.ops, T::ops()) {
@@ -81,7 +81,7 @@ impl<T: Object> UninitObject<T> {
     }
 
     /// Initialises the object and passes it to the C caller, at the address that [`Self::address`] returns.
-    pub(super) fn put(self, value: T) -> *mut T {
+    pub(super) fn init(self, value: T) -> *mut T {
         KBox::into_raw(KBox::write(self.0, value))
     }
 }
@@ -103,16 +103,16 @@ pub(super) unsafe fn open_with<P: Object, A, T: Object, F>(
     out: *mut *mut F,
     make: impl FnOnce(ProcessContext, &P, &mut A, UninitObject<T>) -> Result<*mut T>,
 ) -> Result {
-    let here = context::in_process()?;
+    let ctx = context::in_process()?;
     // SAFETY: By the caller's contract, both are NULL or valid, and `attr` is not shared.
-    let (parent, attr) = unsafe { (object::<P>(parent)?, attr.as_mut()) };
+    let (parent, attr) = unsafe { (from_fid::<P>(parent)?, attr.as_mut()) };
     let attr = attr.ok_or(Errno::EINVAL)?;
     if out.is_null() {
         return Err(Errno::EINVAL);
     }
-    let made = make(here, parent, attr, UninitObject::new()?)?;
+    let made = make(ctx, parent, attr, UninitObject::new()?)?;
     // SAFETY: `out` is not NULL, and valid by the caller's contract.
-    unsafe { hand_out(out, made) };
+    unsafe { write_out(out, made) };
     Ok(())
 }
 
@@ -138,14 +138,12 @@ pub(super) unsafe fn open_child<P: Object, T: Object, F>(
             parent,
             info,
             out,
-            |here, parent, info: &mut fi_info, place| {
-                make(here, parent, Info::from_ptr(info), place)
-            },
+            |ctx, parent, info: &mut fi_info, slot| make(ctx, parent, Info::from_ptr(info), slot),
         )
     }
 }
 
-/// Frees an object that came from [`UninitObject::put`], for `fi_close()`, after `shut` has succeeded.
+/// Frees an object that came from [`UninitObject::init`], for `fi_close()`, after `shut` has succeeded.
 ///
 /// # Errors
 ///
@@ -156,10 +154,10 @@ pub(super) unsafe fn open_child<P: Object, T: Object, F>(
 /// `fid` is NULL or valid; once the object is closed, the caller does not use it any more.
 pub(super) unsafe fn close<T: Object>(fid: *mut fid, shut: impl FnOnce(&T) -> Result) -> Result {
     // SAFETY: By the caller's contract, `fid` is NULL or valid.
-    let closing = unsafe { object::<T>(fid)? };
+    let closing = unsafe { from_fid::<T>(fid)? };
     context::in_process()?;
     shut(closing)?;
-    // SAFETY: Every object of the type came from `UninitObject::put`, and the caller has given it up.
+    // SAFETY: Every object of the type came from `UninitObject::init`, and the caller has given it up.
     drop(unsafe { KBox::from_raw(fid.cast::<T>()) });
     Ok(())
 }
@@ -169,7 +167,7 @@ pub(super) unsafe fn close<T: Object>(fid: *mut fid, shut: impl FnOnce(&T) -> Re
 /// # Safety
 ///
 /// `out` is valid for writing.
-pub(super) unsafe fn hand_out<T: Object, F>(out: *mut *mut F, object: *mut T) {
+pub(super) unsafe fn write_out<T: Object, F>(out: *mut *mut F, object: *mut T) {
     // SAFETY: By the caller's contract, `out` is valid for writing; an object begins with its `fid`.
     unsafe { *out = object.cast() };
 }
@@ -183,7 +181,7 @@ pub(super) unsafe fn hand_out<T: Object, F>(out: *mut *mut F, object: *mut T) {
 /// # Safety
 ///
 /// `data` is NULL or valid for `len` bytes for `'a`.
-pub(super) unsafe fn bytes<'a>(data: *const c_void, len: usize) -> Result<&'a [u8]> {
+pub(super) unsafe fn byte_slice<'a>(data: *const c_void, len: usize) -> Result<&'a [u8]> {
     if len == 0 {
         return Ok(&[]);
     }
@@ -232,7 +230,10 @@ pub(super) unsafe fn copy_out(from: &[u8], to: *mut c_void, len: *mut usize) -> 
 /// # Safety
 ///
 /// `to` is NULL or valid for writing `count` elements for `'a`.
-pub(super) unsafe fn room<'a, T>(to: *mut T, count: c_int) -> Result<&'a mut [MaybeUninit<T>]> {
+pub(super) unsafe fn uninit_slice<'a, T>(
+    to: *mut T,
+    count: c_int,
+) -> Result<&'a mut [MaybeUninit<T>]> {
     match usize::try_from(count) {
         Ok(0) => Ok(&mut []),
         // SAFETY: By the caller's contract, `to` is valid for `count` elements, which need not be
@@ -243,19 +244,19 @@ pub(super) unsafe fn room<'a, T>(to: *mut T, count: c_int) -> Result<&'a mut [Ma
 }
 
 /// Length of the longest socket address, `struct sockaddr_storage`.
-const MAX_ADDR: usize = 128;
+const MAX_ADDR_LEN: usize = 128;
 
 /// Reads an address of the given format and length.
 ///
 /// # Safety
 ///
-/// The requirements of [`bytes`].
+/// The requirements of [`byte_slice`].
 pub(super) unsafe fn address(format: u32, addr: *const c_void, len: usize) -> Result<SocketAddr> {
-    if len > MAX_ADDR {
+    if len > MAX_ADDR_LEN {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: By the contract of `bytes`.
-    addr::read(format, unsafe { bytes(addr, len)? })
+    // SAFETY: By the contract of `byte_slice`.
+    addr::read(format, unsafe { byte_slice(addr, len)? })
 }
 
 /// Reads an address without a length argument: a string, or a socket address whose family implies its length.
@@ -264,7 +265,10 @@ pub(super) unsafe fn address(format: u32, addr: *const c_void, len: usize) -> Re
 /// # Safety
 ///
 /// `at` is NULL, or points to an address of `format`.
-pub(super) unsafe fn endless(format: u32, at: *const c_void) -> Result<Option<SocketAddr>> {
+pub(super) unsafe fn address_unbounded(
+    format: u32,
+    at: *const c_void,
+) -> Result<Option<SocketAddr>> {
     if at.is_null() {
         return Ok(None);
     }

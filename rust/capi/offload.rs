@@ -15,14 +15,14 @@ mod peer_open;
 
 pub(super) use self::{
     mc::join,
-    ops::COLLECTIVE, //
+    ops::COLLECTIVE_OPS, //
 };
 
 use self::{
     completion::CompForwarder,
     peer_open::{
+        checked_table,
         export,
-        table,
         Open, //
     },
 };
@@ -77,15 +77,15 @@ use kernel::{
 pub(super) struct Offload {
     // Dropped in this order.
     ep: Open,
-    vector: Open,
-    queue: Open,
-    _forms: [Open; 2],
+    av: Open,
+    cq: Open,
+    _peer_objects: [Open; 2],
     /// Counts this endpoint in its address vector, which allows sets with collectives.
     _offloaded: Offloaded,
     /// Completion queue of the offload's transfers.
-    transfers: Arc<CompletionQueue>,
+    transfer_cq: Arc<CompletionQueue>,
     /// Number of joined collective groups.
-    groups: Atomic<usize>,
+    group_count: Atomic<usize>,
 }
 
 impl Offload {
@@ -105,12 +105,12 @@ impl Offload {
         let addresses = endpoint.address_vector()?;
         // SAFETY: By the caller's contract, `domain` is valid; the exported objects are this offload's own.
         unsafe {
-            let ops = table((*domain).ops)?;
+            let ops = checked_table((*domain).ops)?;
             // Exported by its own call, which switches the queue's readers to the entries that peers write.
-            let cq_form = export(object.completions())?;
-            let av_form = peer::form_of_vector(&addresses, object.addr_format())?;
-            let forms = [cq_form, Open::own(av_form)];
-            let [cq_form, av_form] = &forms;
+            let cq_form = export(object.tx_cq_fid())?;
+            let av_form = peer::export_internal(&addresses, object.addr_format())?;
+            let peer_objects = [cq_form, Open::from_raw(av_form)];
+            let [cq_form, av_form] = &peer_objects;
             let attr = fi_cq_attr {
                 format: abi::FI_CQ_FORMAT_TAGGED,
                 flags: abi::FI_PEER,
@@ -118,20 +118,20 @@ impl Offload {
             };
             let context = fi_peer_cq_context {
                 size: size_of::<fi_peer_cq_context>(),
-                cq: cq_form.get(),
+                cq: cq_form.as_ptr(),
             };
-            let queue = Open::child(ops.cq_open, domain, attr, context)?;
+            let cq = Open::open_child(ops.cq_open, domain, attr, context)?;
             let attr = fi_av_attr {
                 flags: abi::FI_PEER,
                 ..pin_init::zeroed()
             };
             let context = fi_peer_av_context {
                 size: size_of::<fi_peer_av_context>(),
-                av: av_form.get(),
+                av: av_form.as_ptr(),
             };
-            let vector = Open::child(ops.av_open, domain, attr, context)?;
+            let av = Open::open_child(ops.av_open, domain, attr, context)?;
             let (ep, calls) = open_endpoint(object, domain, ops)?;
-            let transfers = endpoint.domain().completion_queue(&cq::Attr {
+            let transfer_cq = endpoint.domain().completion_queue(&cq::Attr {
                 size: 0,
                 format: Format::Tagged,
                 waitable: false,
@@ -139,15 +139,15 @@ impl Offload {
             })?;
             let offload = Self {
                 ep,
-                vector,
-                queue,
-                _forms: forms,
+                av,
+                cq,
+                _peer_objects: peer_objects,
                 _offloaded: Offloaded::new(addresses),
-                transfers,
-                groups: Atomic::new(0),
+                transfer_cq,
+                group_count: Atomic::new(0),
             };
-            let begun = offload.begin(endpoint, calls, object.addr_format());
-            begun.inspect_err(|_| offload.end())?;
+            let begun = offload.start(endpoint, calls, object.addr_format());
+            begun.inspect_err(|_| offload.close())?;
             Ok(offload)
         }
     }
@@ -157,40 +157,40 @@ impl Offload {
     /// # Safety
     ///
     /// The offload's objects are open and valid.
-    unsafe fn begin(
+    unsafe fn start(
         &self,
         endpoint: &Endpoint,
         calls: fi_ops_transfer_peer,
-        format: u32,
+        addr_format: u32,
     ) -> Result {
         let ep = self.ep();
-        // SAFETY: By the caller's contract, the offload's endpoint stays open until `transfers` is closed.
-        let courier = unsafe { CompForwarder::new(&self.transfers, ep, calls, format) };
-        let handler = Handler::Task(KBox::new(courier, GFP_KERNEL)?);
-        self.transfers.set_handler(handler)?;
-        self.transfers.arm_handler();
-        let fid = self.ep.get::<fid>();
+        // SAFETY: By the caller's contract, the offload's endpoint stays open until `transfer_cq` is closed.
+        let forwarder = unsafe { CompForwarder::new(&self.transfer_cq, ep, calls, addr_format) };
+        let handler = Handler::Task(KBox::new(forwarder, GFP_KERNEL)?);
+        self.transfer_cq.set_handler(handler)?;
+        self.transfer_cq.arm_handler();
+        let fid = self.ep.as_ptr::<fid>();
         let both = abi::FI_TRANSMIT | abi::FI_RECV;
         // SAFETY: By the caller's contract, the offload's endpoint is open.
         unsafe {
-            let ops = table((*fid).ops)?;
+            let ops = checked_table((*fid).ops)?;
             let bind = ops.bind.ok_or(Errno::ENOSYS)?;
             let control = ops.control.ok_or(Errno::ENOSYS)?;
-            from_int(bind(fid, self.vector.get(), 0))?;
-            from_int(bind(fid, self.queue.get(), both))?;
+            from_int(bind(fid, self.av.as_ptr(), 0))?;
+            from_int(bind(fid, self.cq.as_ptr(), both))?;
             from_int(control(fid, abi::FI_ENABLE as c_int, ptr::null_mut()))?;
         }
-        endpoint.bind_transfer_cq(&self.transfers)
+        endpoint.bind_transfer_cq(&self.transfer_cq)
     }
 
     /// Returns the offload's endpoint.
     fn ep(&self) -> *mut fid_ep {
-        self.ep.get()
+        self.ep.as_ptr()
     }
 
     /// Returns the offload's address vector.
-    fn vector(&self) -> *mut fid_av {
-        self.vector.get()
+    fn av(&self) -> *mut fid_av {
+        self.av.as_ptr()
     }
 
     /// Checks that the offload has calls for the collectives in `collectives`: FI_BARRIER_SET, ...
@@ -198,9 +198,9 @@ impl Offload {
     /// # Errors
     ///
     /// -FI_EOPNOTSUPP if one is missing.
-    fn check(&self, collectives: u64) -> Result {
+    fn check_collectives(&self, collectives: u64) -> Result {
         // SAFETY: The offload's endpoint stays open as long as this object, and so does its table of calls.
-        let there = unsafe { ops::supported((*self.ep()).collective) };
+        let there = unsafe { ops::supported_collectives((*self.ep()).collective) };
         match collectives & !there {
             0 => Ok(()),
             _ => Err(Errno::EOPNOTSUPP),
@@ -208,13 +208,13 @@ impl Offload {
     }
 
     /// Counts a group that has been joined.
-    fn joined(&self) {
-        let _ = self.groups.fetch_add(1usize, Full);
+    fn count_join(&self) {
+        let _ = self.group_count.fetch_add(1usize, Full);
     }
 
     /// Counts a group that has been left.
-    fn left(&self) {
-        let _ = self.groups.fetch_sub(1usize, Full);
+    fn count_leave(&self) {
+        let _ = self.group_count.fetch_sub(1usize, Full);
     }
 
     /// Checks that the endpoint can be closed.
@@ -223,16 +223,16 @@ impl Offload {
     ///
     /// -FI_EBUSY while a group is joined.
     pub(super) fn check_idle(&self) -> Result {
-        match self.groups.load(Acquire) {
+        match self.group_count.load(Acquire) {
             0 => Ok(()),
             _ => Err(Errno::EBUSY),
         }
     }
 
-    /// Closes the queue of transfers: after the endpoint has been closed, or if [`Self::begin`] has failed. May
+    /// Closes the queue of transfers: after the endpoint has been closed, or if [`Self::start`] has failed. May
     /// sleep.
-    pub(super) fn end(&self) {
-        let _ = self.transfers.close();
+    pub(super) fn close(&self) {
+        let _ = self.transfer_cq.close();
     }
 }
 
@@ -266,11 +266,11 @@ unsafe fn open_endpoint(
     let (flags, at) = (abi::FI_PEER_TRANSFER, (&raw mut context).cast());
     // SAFETY: By the caller's contract, the domain is valid; the offload's struct begins with its size.
     let (ep, calls) = unsafe {
-        let answer = call(domain, info.as_raw(), &mut ep, flags, at);
-        let ep = Open::new(answer, ep)?;
+        let ret = call(domain, info.as_raw(), &mut ep, flags, at);
+        let ep = Open::from_result(ret, ep)?;
         (
             ep,
-            *peer::sized::<fi_ops_transfer_peer>(context.peer_ops.cast())?,
+            *peer::checked_struct::<fi_ops_transfer_peer>(context.peer_ops.cast())?,
         )
     };
     if calls.complete.is_none() || calls.comperr.is_none() {

@@ -34,7 +34,7 @@ use kernel::{
 /// An open object.
 struct Opened {
     /// Address of the object's `struct fid`.
-    address: usize,
+    fid_addr: usize,
     owner: Owner,
     fabric: Arc<Fabric>,
     /// Attributes of a domain; none for a fabric.
@@ -42,7 +42,7 @@ struct Opened {
 }
 
 impl Opened {
-    fn within(&self) -> OpenObjects<'_> {
+    fn as_open_objects(&self) -> OpenObjects<'_> {
         OpenObjects::scope(&self.fabric, self.domain.as_deref())
     }
 }
@@ -57,14 +57,14 @@ impl Listed {
     ///
     /// -FI_ENOMEM.
     pub(super) fn new(
-        address: usize,
+        fid_addr: usize,
         owner: &Owner,
         fabric: &Arc<Fabric>,
         domain: Option<&Arc<Scope>>,
     ) -> Result<Self> {
         let opened = Arc::new(
             Opened {
-                address,
+                fid_addr,
                 owner: *owner,
                 fabric: fabric.clone(),
                 domain: domain.cloned(),
@@ -91,11 +91,11 @@ impl Drop for Listed {
 /// Open objects in the hints of a query.
 pub(super) enum Named {
     /// No object: the offer is not restricted.
-    Nothing,
+    Unrestricted,
     /// Objects of kOFI's providers.
-    Ours(Objects),
+    Own(Objects),
     /// Objects of another module's provider, or objects that have been closed.
-    Others,
+    Foreign,
 }
 
 /// A fabric and a domain that are open together.
@@ -106,8 +106,11 @@ pub(super) struct Objects {
 
 impl Objects {
     /// Returns the objects that restrict the offer.
-    pub(super) fn within(&self) -> OpenObjects<'_> {
-        self.domain.as_ref().unwrap_or(&self.fabric).within()
+    pub(super) fn as_open_objects(&self) -> OpenObjects<'_> {
+        self.domain
+            .as_ref()
+            .unwrap_or(&self.fabric)
+            .as_open_objects()
     }
 }
 
@@ -120,7 +123,7 @@ impl List {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn read() -> Result<Self> {
+    pub(super) fn snapshot() -> Result<Self> {
         registry::with(|entries| {
             let mut list = KVec::new();
             for entry in entries.iter() {
@@ -132,12 +135,12 @@ impl List {
         })
     }
 
-    fn find(&self, is_it: impl Fn(&Opened) -> bool) -> Option<&Arc<Opened>> {
+    fn find_entry(&self, is_it: impl Fn(&Opened) -> bool) -> Option<&Arc<Opened>> {
         self.0.iter().find(|opened| is_it(opened))
     }
 
-    fn at(&self, address: usize, is_domain: bool) -> Option<&Arc<Opened>> {
-        self.find(|it| it.address == address && it.domain.is_some() == is_domain)
+    fn find_by_address(&self, address: usize, is_domain: bool) -> Option<&Arc<Opened>> {
+        self.find_entry(|it| it.fid_addr == address && it.domain.is_some() == is_domain)
     }
 
     /// Returns the open objects in the hints.
@@ -145,24 +148,27 @@ impl List {
     /// # Errors
     ///
     /// -FI_ENODATA if the domain is not one of the fabric.
-    pub(super) fn named_by(&self, hints: &Info) -> Result<Named> {
+    pub(super) fn find_named(&self, hints: &Info) -> Result<Named> {
         let (fabric, domain) = hints.objects();
-        let named = (self.at(fabric.addr(), false), self.at(domain.addr(), true));
+        let named = (
+            self.find_by_address(fabric.addr(), false),
+            self.find_by_address(domain.addr(), true),
+        );
         match named {
-            (None, None) if fabric.is_null() && domain.is_null() => Ok(Named::Nothing),
-            (None, None) => Ok(Named::Others),
-            (Some(fabric), None) if domain.is_null() => Ok(Named::Ours(Objects {
+            (None, None) if fabric.is_null() && domain.is_null() => Ok(Named::Unrestricted),
+            (None, None) => Ok(Named::Foreign),
+            (Some(fabric), None) if domain.is_null() => Ok(Named::Own(Objects {
                 fabric: fabric.clone(),
                 domain: None,
             })),
             (found, Some(domain)) if found.is_some() || fabric.is_null() => {
                 let its =
                     |it: &Opened| it.domain.is_none() && Arc::ptr_eq(&it.fabric, &domain.fabric);
-                let own = self.find(its).ok_or(Errno::ENODATA)?;
+                let own = self.find_entry(its).ok_or(Errno::ENODATA)?;
                 if found.is_some_and(|found| !Arc::ptr_eq(found, own)) {
                     return Err(Errno::ENODATA);
                 }
-                Ok(Named::Ours(Objects {
+                Ok(Named::Own(Objects {
                     fabric: own.clone(),
                     domain: Some(domain.clone()),
                 }))
@@ -173,21 +179,28 @@ impl List {
 
     /// Writes into each info the objects that restrict it. Without a restriction these are the first fabric of
     /// `owner` that the info could be opened from, and the first such domain of that fabric.
-    pub(super) fn name(&self, infos: &mut InfoList, named: Option<&Objects>, owner: &Owner) {
+    pub(super) fn set_names(
+        &self,
+        infos: &mut InfoList,
+        restriction: Option<&Objects>,
+        owner: &Owner,
+    ) {
         for info in infos {
-            let could = |it: &Opened| it.owner == *owner && it.within().accepts(info);
-            let fabric = match named {
-                Some(named) => Some(&named.fabric),
-                None => self.find(|it| it.domain.is_none() && could(it)),
+            let could = |it: &Opened| it.owner == *owner && it.as_open_objects().accepts(info);
+            let fabric = match restriction {
+                Some(objects) => Some(&objects.fabric),
+                None => self.find_entry(|it| it.domain.is_none() && could(it)),
             };
-            let domain = named.and_then(|named| named.domain.as_ref()).or_else(|| {
-                let is_its = |it: &Opened| {
-                    fabric.is_some_and(|fabric| Arc::ptr_eq(&fabric.fabric, &it.fabric))
-                };
-                self.find(|it| it.domain.is_some() && is_its(it) && could(it))
-            });
-            let address = |it: Option<&Arc<Opened>>| it.map_or(0, |it| it.address);
-            let (fabric, domain) = (address(fabric), address(domain));
+            let domain = restriction
+                .and_then(|objects| objects.domain.as_ref())
+                .or_else(|| {
+                    let is_its = |it: &Opened| {
+                        fabric.is_some_and(|fabric| Arc::ptr_eq(&fabric.fabric, &it.fabric))
+                    };
+                    self.find_entry(|it| it.domain.is_some() && is_its(it) && could(it))
+                });
+            let fid_addr = |it: Option<&Arc<Opened>>| it.map_or(0, |it| it.fid_addr);
+            let (fabric, domain) = (fid_addr(fabric), fid_addr(domain));
             info.set_objects(
                 ptr::with_exposed_provenance_mut::<fid_fabric>(fabric),
                 ptr::with_exposed_provenance_mut::<fid_domain>(domain),

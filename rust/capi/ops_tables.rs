@@ -51,12 +51,12 @@ pub(crate) struct ProviderOps {
     pub(super) rma: &'static fi_ops_rma,
     pub(super) tagged: &'static fi_ops_tagged,
     pub(super) atomic: &'static fi_ops_atomic,
-    pub(super) shared: &'static fi_ops_msg,
-    pub(super) shared_tagged: &'static fi_ops_tagged,
+    pub(super) srx_msg: &'static fi_ops_msg,
+    pub(super) srx_tagged: &'static fi_ops_tagged,
     pub(super) cq: fn(Format, bool) -> &'static fi_ops_cq,
-    endpoint: fn(&dyn provider::Endpoint) -> Option<*const c_void>,
-    queue: fn(&dyn provider::CompletionQueue) -> Option<*const c_void>,
-    shared_receive: fn(&dyn provider::SharedReceive) -> Option<*const c_void>,
+    ep_addr: fn(&dyn provider::Endpoint) -> Option<*const c_void>,
+    cq_addr: fn(&dyn provider::CompletionQueue) -> Option<*const c_void>,
+    srx_addr: fn(&dyn provider::SharedReceive) -> Option<*const c_void>,
 }
 
 impl ProviderOps {
@@ -68,44 +68,47 @@ impl ProviderOps {
             rma: &rma::Table::<F::Endpoint>::OPS,
             tagged: &tagged::Table::<F::Endpoint>::OPS,
             atomic: &atomic::Table::<F::Endpoint>::OPS,
-            shared: &srx::Table::<F::SharedReceive>::OPS,
-            shared_tagged: &srx::Table::<F::SharedReceive>::TAGGED,
+            srx_msg: &srx::Table::<F::SharedReceive>::OPS,
+            srx_tagged: &srx::Table::<F::SharedReceive>::TAGGED_OPS,
             cq: cq::ops::<cq::OwnCq<F::CompletionQueue>>,
-            endpoint: |endpoint| {
-                let exact = endpoint.as_any().downcast_ref::<F::Endpoint>();
-                exact.map(|exact| ptr::from_ref(exact).cast())
+            ep_addr: |endpoint| {
+                let provider_ptr = endpoint.as_any().downcast_ref::<F::Endpoint>();
+                provider_ptr.map(|provider_ptr| ptr::from_ref(provider_ptr).cast())
             },
-            queue: |queue| {
-                let exact = queue.as_any().downcast_ref::<F::CompletionQueue>();
-                exact.map(|exact| ptr::from_ref(exact).cast())
+            cq_addr: |queue| {
+                let provider_ptr = queue.as_any().downcast_ref::<F::CompletionQueue>();
+                provider_ptr.map(|provider_ptr| ptr::from_ref(provider_ptr).cast())
             },
-            shared_receive: |shared| {
-                let exact = shared.as_any().downcast_ref::<F::SharedReceive>();
-                exact.map(|exact| ptr::from_ref(exact).cast())
+            srx_addr: |shared| {
+                let provider_ptr = shared.as_any().downcast_ref::<F::SharedReceive>();
+                provider_ptr.map(|provider_ptr| ptr::from_ref(provider_ptr).cast())
             },
         }
     }
 
     /// Returns the address of an endpoint as the provider's own type; -FI_EINVAL for another type.
-    pub(super) fn endpoint(&self, endpoint: &Arc<dyn provider::Endpoint>) -> Result<*const c_void> {
-        (self.endpoint)(&**endpoint).ok_or(Errno::EINVAL)
+    pub(super) fn provider_ep(
+        &self,
+        endpoint: &Arc<dyn provider::Endpoint>,
+    ) -> Result<*const c_void> {
+        (self.ep_addr)(&**endpoint).ok_or(Errno::EINVAL)
     }
 
     /// Returns the address of a completion queue as the provider's own type; -FI_EINVAL for another type.
-    pub(super) fn queue(
+    pub(super) fn provider_cq(
         &self,
         queue: &Arc<dyn provider::CompletionQueue>,
     ) -> Result<*const c_void> {
-        (self.queue)(&**queue).ok_or(Errno::EINVAL)
+        (self.cq_addr)(&**queue).ok_or(Errno::EINVAL)
     }
 
     /// Returns the address of a shared receive context as the provider's own type; -FI_EINVAL for another
     /// type.
-    pub(super) fn shared(
+    pub(super) fn provider_srx(
         &self,
         shared: &Arc<dyn provider::SharedReceive>,
     ) -> Result<*const c_void> {
-        (self.shared_receive)(&**shared).ok_or(Errno::EINVAL)
+        (self.srx_addr)(&**shared).ok_or(Errno::EINVAL)
     }
 }
 

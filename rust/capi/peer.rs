@@ -12,23 +12,23 @@ mod srx;
 
 pub(super) use self::{
     av::{
-        export_vector,
-        form_of_vector,
-        owner_of_vector, //
+        export_av,
+        export_internal,
+        owner_av, //
     },
     av_set::{
-        export_set,
-        owner_of_set, //
+        export_av_set,
+        owner_av_set, //
     },
     cq::{
-        export_queue,
-        owner_of_queue,
-        with_entry, //
+        export_cq,
+        owner_cq,
+        with_err_entry, //
     },
     srx::{
-        export_receives,
-        owner_of_receives,
-        receives_of, //
+        export_srx,
+        import_srx,
+        owner_srx, //
     },
 };
 
@@ -37,8 +37,8 @@ use super::{
     eq::QueueObject,
     object::{
         self,
-        hand_out,
-        header,
+        new_fid,
+        write_out,
         Object,
         UninitObject, //
     },
@@ -88,17 +88,17 @@ pub(super) fn check_export(command: c_int) -> Result {
 /// `arg` is NULL or a valid `struct fi_fid_export`.
 unsafe fn export<T: Object>(arg: *mut c_void, make: impl FnOnce(fid) -> Result<T>) -> Result {
     // SAFETY: By the caller's contract, `arg` is NULL or a valid `struct fi_fid_export`.
-    let asked = unsafe { arg.cast::<fi_fid_export>().as_ref() }.ok_or(Errno::EINVAL)?;
-    if asked.fid.is_null() {
+    let request = unsafe { arg.cast::<fi_fid_export>().as_ref() }.ok_or(Errno::EINVAL)?;
+    if request.fid.is_null() {
         return Err(Errno::EINVAL);
     }
-    if asked.flags != 0 {
+    if request.flags != 0 {
         return Err(Errno::EBADFLAGS);
     }
     in_process()?;
-    let made = UninitObject::new()?.put(make(header::<T>(asked.context))?);
+    let made = UninitObject::new()?.init(make(new_fid::<T>(request.context))?);
     // SAFETY: `fid` is not NULL, and valid by the contract of `fi_export_fid()`.
-    unsafe { hand_out(asked.fid, made) };
+    unsafe { write_out(request.fid, made) };
     Ok(())
 }
 
@@ -112,7 +112,7 @@ unsafe fn export<T: Object>(arg: *mut c_void, make: impl FnOnce(fid) -> Result<T
 ///
 /// `at` is NULL, or valid for reading for `'a` as many bytes as the `usize` at its beginning says. A `T`
 /// begins with a `usize`.
-pub(super) unsafe fn sized<'a, T>(at: *const c_void) -> Result<&'a T> {
+pub(super) unsafe fn checked_struct<'a, T>(at: *const c_void) -> Result<&'a T> {
     if at.is_null() {
         return Err(Errno::EINVAL);
     }
@@ -134,11 +134,11 @@ pub(super) unsafe fn sized<'a, T>(at: *const c_void) -> Result<&'a T> {
 /// # Safety
 ///
 /// `context` is NULL or a valid `struct fi_peer_eq_context`.
-pub(super) unsafe fn owner_of_events<'a>(context: *mut c_void) -> Result<&'a Arc<EventQueue>> {
+pub(super) unsafe fn owner_eq<'a>(context: *mut c_void) -> Result<&'a Arc<EventQueue>> {
     // SAFETY: By the caller's contract, `context` is valid; nothing beyond a struct's size is read.
     let owner = unsafe {
-        let context = sized::<fi_peer_eq_context>(context)?;
-        object::object::<QueueObject>(context.eq.cast())?
+        let context = checked_struct::<fi_peer_eq_context>(context)?;
+        object::from_fid::<QueueObject>(context.eq.cast())?
     };
     Ok(owner.queue())
 }
@@ -153,14 +153,14 @@ pub(super) unsafe fn owner_of_events<'a>(context: *mut c_void) -> Result<&'a Arc
 /// # Safety
 ///
 /// `context` is NULL or a `struct fi_peer_domain_context` whose domain is valid until the peer's is closed.
-pub(super) unsafe fn owner_of_domain<'a>(context: *mut c_void) -> Result<Option<&'a Arc<Domain>>> {
+pub(super) unsafe fn owner_domain<'a>(context: *mut c_void) -> Result<Option<&'a Arc<Domain>>> {
     // SAFETY: By the caller's contract, `context` is valid; nothing beyond a struct's size is read.
     let (common, ours) = unsafe {
-        let context = sized::<fi_peer_domain_context>(context)?;
+        let context = checked_struct::<fi_peer_domain_context>(context)?;
         let fid = context.domain.cast::<fid>();
         (
             fid.as_ref().ok_or(Errno::EINVAL)?,
-            object::object::<DomainObject>(fid),
+            object::from_fid::<DomainObject>(fid),
         )
     };
     if common.fclass != abi::FI_CLASS_DOMAIN as usize {

@@ -9,7 +9,7 @@ use super::{
     nosys,
     object::{
         self,
-        header,
+        new_fid,
         Object, //
     }, //
 };
@@ -85,14 +85,14 @@ pub(super) unsafe extern "C" fn open(
             fabric.cast(),
             info,
             out,
-            |_here, fabric: &FabricObject, info, place| {
-                let source = Source(place.address());
+            |_ctx, fabric: &FabricObject, info, slot| {
+                let source = Source(slot.address());
                 let listener = fabric.fabric().passive_endpoint(info, source)?;
-                Ok(place.put(ListenerObject {
+                Ok(slot.init(ListenerObject {
                     fid: fid_pep {
-                        fid: header::<ListenerObject>(context),
+                        fid: new_fid::<ListenerObject>(context),
                         ops: ptr::from_ref(&OPS).cast_mut(),
-                        cm: ptr::from_ref(&cm::PASSIVE).cast_mut(),
+                        cm: ptr::from_ref(&cm::PASSIVE_OPS).cast_mut(),
                     },
                     listener,
                     addr_format: info.addr_format(),
@@ -115,9 +115,9 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
 unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
     // SAFETY: By the contract of `fi_pep_bind()`.
     into_int(unsafe {
-        object::object::<ListenerObject>(fid).and_then(|object| {
+        object::from_fid::<ListenerObject>(fid).and_then(|object| {
             context::in_process()?;
-            let queue = object::object::<eq::QueueObject>(other)?;
+            let queue = object::from_fid::<eq::QueueObject>(other)?;
             object.listener.bind_eq(queue.queue(), flags)
         })
     })
@@ -126,7 +126,7 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
     // SAFETY: By the contract of `fi_control()`.
     into_int(unsafe {
-        object::object::<ListenerObject>(fid).and_then(|object| match u32::try_from(command) {
+        object::from_fid::<ListenerObject>(fid).and_then(|object| match u32::try_from(command) {
             Ok(abi::FI_BACKLOG) => {
                 context::in_process()?;
                 let backlog = arg.cast::<c_int>().as_ref().ok_or(Errno::EINVAL)?;
@@ -146,7 +146,7 @@ unsafe extern "C" fn getopt(
 ) -> c_int {
     // SAFETY: By the contract of `fi_getopt()`.
     into_int(unsafe {
-        object::object::<ListenerObject>(fid).and_then(|object| {
+        object::from_fid::<ListenerObject>(fid).and_then(|object| {
             let limit = object.listener.core().private_data_limit();
             let option = |name| (name == abi::FI_OPT_CM_DATA_SIZE).then_some(limit);
             cm::getopt(option, level, name, value, len)

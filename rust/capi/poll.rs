@@ -8,7 +8,7 @@ use super::{
     domain::DomainObject,
     object::{
         self,
-        header,
+        new_fid,
         Object,
         UninitObject, //
     }, //
@@ -73,24 +73,24 @@ pub(super) unsafe extern "C" fn open(
     out: *mut *mut fid_poll,
 ) -> c_int {
     // SAFETY: By the contract of `fi_poll_open()`, arguments are valid or NULL.
-    into_int(unsafe { object::open_with(domain.cast(), attr, out, make) })
+    into_int(unsafe { object::open_with(domain.cast(), attr, out, try_open) })
 }
 
-fn make(
-    here: ProcessContext,
+fn try_open(
+    ctx: ProcessContext,
     domain: &DomainObject,
     attr: &mut fi_poll_attr,
-    place: UninitObject<PollObject>,
+    slot: UninitObject<PollObject>,
 ) -> Result<*mut PollObject> {
     if attr.flags != 0 {
         return Err(Errno::EINVAL);
     }
-    Ok(place.put(PollObject {
+    Ok(slot.init(PollObject {
         fid: fid_poll {
-            fid: header::<PollObject>(ptr::null_mut()),
+            fid: new_fid::<PollObject>(ptr::null_mut()),
             ops: ptr::from_ref(&OPS).cast_mut(),
         },
-        set: domain.domain().poll_set(here)?,
+        set: domain.domain().poll_set(ctx)?,
     }))
 }
 
@@ -120,17 +120,17 @@ unsafe fn try_poll(
     // SAFETY: By the contract of `fi_poll()`.
     let (object, room) = unsafe {
         (
-            object::object::<PollObject>(pollset.cast())?,
-            object::room(context, count)?,
+            object::from_fid::<PollObject>(pollset.cast())?,
+            object::uninit_slice(context, count)?,
         )
     };
-    let most = room.len();
-    let mut places = room.iter_mut();
-    Ok(object.set.poll(most, |token| {
+    let max = room.len();
+    let mut slots = room.iter_mut();
+    Ok(object.set.poll(max, |token| {
         let fid: *const fid = ptr::with_exposed_provenance(token);
-        if let Some(place) = places.next() {
+        if let Some(slot) = slots.next() {
             // SAFETY: A member cannot be closed, so its object is valid.
-            place.write(unsafe { (*fid).context });
+            slot.write(unsafe { (*fid).context });
         }
     }))
 }
@@ -146,7 +146,7 @@ enum Member<'a> {
 /// # Safety
 ///
 /// `pollset` and `event` are NULL or valid for `'a`.
-unsafe fn arguments<'a>(
+unsafe fn parse_member<'a>(
     pollset: *mut fid_poll,
     event: *mut fid,
     flags: u64,
@@ -154,12 +154,12 @@ unsafe fn arguments<'a>(
     // SAFETY: By the caller's contract, both are NULL or valid for `'a`; `object` checks the class again,
     // with the table of calls.
     unsafe {
-        let set = &object::object::<PollObject>(pollset.cast())?.set;
+        let set = &object::from_fid::<PollObject>(pollset.cast())?.set;
         let class = event.as_ref().ok_or(Errno::EINVAL)?.fclass as u32;
         let member = match class {
-            abi::FI_CLASS_CQ => Member::Queue(object::object::<cq::QueueObject>(event)?.queue()),
+            abi::FI_CLASS_CQ => Member::Queue(object::from_fid::<cq::QueueObject>(event)?.queue()),
             abi::FI_CLASS_CNTR => {
-                Member::Counter(object::object::<CounterObject>(event)?.counter())
+                Member::Counter(object::from_fid::<CounterObject>(event)?.counter())
             }
             _ => return Err(Errno::EINVAL),
         };
@@ -172,25 +172,25 @@ unsafe fn arguments<'a>(
 
 unsafe extern "C" fn add(pollset: *mut fid_poll, event: *mut fid, flags: u64) -> c_int {
     // SAFETY: By the contract of `fi_poll_add()`.
-    let arguments = unsafe { arguments(pollset, event, flags) };
+    let arguments = unsafe { parse_member(pollset, event, flags) };
     let token = event.expose_provenance();
     into_int(arguments.and_then(|(set, member)| {
-        let here = in_process()?;
+        let ctx = in_process()?;
         match member {
-            Member::Queue(queue) => set.add_queue(here, queue, token),
-            Member::Counter(counter) => set.add_counter(here, counter, token),
+            Member::Queue(queue) => set.add_queue(ctx, queue, token),
+            Member::Counter(counter) => set.add_counter(ctx, counter, token),
         }
     }))
 }
 
 unsafe extern "C" fn remove(pollset: *mut fid_poll, event: *mut fid, flags: u64) -> c_int {
     // SAFETY: By the contract of `fi_poll_del()`.
-    let arguments = unsafe { arguments(pollset, event, flags) };
+    let arguments = unsafe { parse_member(pollset, event, flags) };
     into_int(arguments.and_then(|(set, member)| {
-        let here = in_process()?;
+        let ctx = in_process()?;
         match member {
-            Member::Queue(queue) => set.remove_queue(here, queue),
-            Member::Counter(counter) => set.remove_counter(here, counter),
+            Member::Queue(queue) => set.remove_queue(ctx, queue),
+            Member::Counter(counter) => set.remove_counter(ctx, counter),
         }
         Ok(())
     }))

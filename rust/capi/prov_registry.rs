@@ -6,7 +6,7 @@
 //! A module stays loaded while one of its fabrics is open: kOFI's [`close`] calls the module's, and drops the
 //! reference on the module after that has returned.
 
-use super::fabric::name;
+use super::fabric::opt_cstr;
 use crate::{
     abi::{
         self,
@@ -53,7 +53,7 @@ use kernel::{
 };
 
 /// Maximum length of a provider's name, in bytes.
-const MAX_NAME: usize = 64;
+const MAX_NAME_LEN: usize = 64;
 
 type GetInfo = unsafe extern "C" fn(
     u32,
@@ -81,7 +81,7 @@ struct Registered {
     version: u32,
     getinfo: GetInfo,
     fabric: OpenFabric,
-    users: ChildCount,
+    ref_count: ChildCount,
     /// Registration of the provider's calls, until the provider is unregistered.
     callback: OnceBox<callback::Registered>,
 }
@@ -94,7 +94,7 @@ unsafe impl Sync for Registered {}
 
 impl Parent for Registered {
     fn users(&self) -> &ChildCount {
-        &self.users
+        &self.ref_count
     }
 }
 
@@ -102,13 +102,13 @@ impl Caller for Registered {
     fn end(&self) {
         // A caller that found the provider in the list holds a reference on its module, so the module is still
         // loaded.
-        let taken = registry::with(|entries| {
+        let removed = registry::with(|entries| {
             let at = entries.iter().position(|entry| {
                 downcast::<Self>(entry.clone()).is_some_and(|it| ptr::eq(&*it, self))
             });
             at.and_then(|at| entries.remove(at).ok())
         });
-        drop(taken);
+        drop(removed);
     }
 }
 
@@ -126,7 +126,7 @@ struct Provider {
 }
 
 impl Provider {
-    fn of(registered: &Arc<Registered>) -> Option<Self> {
+    fn get(registered: &Arc<Registered>) -> Option<Self> {
         let held = ChildRef::new(registered).ok()?;
         Some(Self {
             registered: held,
@@ -137,13 +137,13 @@ impl Provider {
     }
 
     /// Returns the providers with the name `wanted`, or all of them.
-    fn all(wanted: Option<&CStr>) -> Result<KVec<Self>> {
+    fn find_all(wanted: Option<&CStr>) -> Result<KVec<Self>> {
         registry::with(|entries| {
             let mut found = KVec::new();
             for entry in entries.iter() {
                 let provider = downcast::<Registered>(entry.clone())
                     .filter(|it| wanted.is_none_or(|wanted| wanted == it.name()))
-                    .and_then(|it| Self::of(&it));
+                    .and_then(|it| Self::get(&it));
                 if let Some(provider) = provider {
                     found.push(provider, GFP_KERNEL)?;
                 }
@@ -158,25 +158,25 @@ impl Provider {
     /// # Safety
     ///
     /// The contract of `fi_getinfo()`.
-    unsafe fn getinfo(&self, asked: &InfoRequest, found: &mut InfoList) -> Result {
+    unsafe fn getinfo(&self, request: &InfoRequest, found: &mut InfoList) -> Result {
         let null = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: By the contract of `fi_getinfo()`.
-        let hints = (!asked.hints.is_null()).then(|| unsafe { Info::from_ptr(asked.hints) });
+        let hints = (!request.hints.is_null()).then(|| unsafe { Info::from_ptr(request.hints) });
         let (fabric, domain) = hints.map_or(null, Info::objects);
         let mut offers = ptr::null_mut();
         // SAFETY: By the contract of `fi_getinfo()`, and by the invariant.
-        let answer = unsafe {
+        let ret = unsafe {
             (self.registered.getinfo)(
-                asked.version,
-                asked.node,
-                asked.service,
-                asked.flags,
-                asked.hints,
+                request.version,
+                request.node,
+                request.service,
+                request.flags,
+                request.hints,
                 &mut offers,
             )
         };
         // A provider that fails adds no infos, and does not affect those of the others.
-        if from_int(answer).is_err() {
+        if from_int(ret).is_err() {
             return Ok(());
         }
         while !offers.is_null() {
@@ -219,12 +219,12 @@ pub(super) struct InfoRequest {
 /// # Safety
 ///
 /// The contract of `fi_getinfo()`.
-pub(super) unsafe fn getinfo(asked: &InfoRequest, found: &mut InfoList) -> Result {
+pub(super) unsafe fn getinfo(request: &InfoRequest, found: &mut InfoList) -> Result {
     // SAFETY: By the contract of `fi_getinfo()`.
-    let hints = (!asked.hints.is_null()).then(|| unsafe { Info::from_ptr(asked.hints) });
-    for provider in Provider::all(hints.and_then(Info::provider_name))? {
+    let hints = (!request.hints.is_null()).then(|| unsafe { Info::from_ptr(request.hints) });
+    for provider in Provider::find_all(hints.and_then(Info::provider_name))? {
         // SAFETY: By the contract of `fi_getinfo()`.
-        unsafe { provider.getinfo(asked, found)? };
+        unsafe { provider.getinfo(request, found)? };
     }
     Ok(())
 }
@@ -234,7 +234,7 @@ pub(super) unsafe fn getinfo(asked: &InfoRequest, found: &mut InfoList) -> Resul
 #[repr(C)]
 struct Guard {
     ops: fi_ops,
-    own: *mut fi_ops,
+    original_ops: *mut fi_ops,
     provider: Provider,
 }
 
@@ -254,13 +254,15 @@ pub(super) unsafe fn open(
     context: *mut c_void,
 ) -> Result {
     // SAFETY: By the contract of `fi_fabric()`; `attr` is not NULL.
-    let wanted = unsafe { name((*attr).prov_name) }.ok_or(Errno::ENODATA)?;
-    let provider = Provider::all(Some(wanted))?.pop().ok_or(Errno::ENODATA)?;
+    let wanted = unsafe { opt_cstr((*attr).prov_name) }.ok_or(Errno::ENODATA)?;
+    let provider = Provider::find_all(Some(wanted))?
+        .pop()
+        .ok_or(Errno::ENODATA)?;
     let call = provider.registered.fabric;
     let mut guard = KBox::new(
         Guard {
             ops: pin_init::zeroed(),
-            own: ptr::null_mut(),
+            original_ops: ptr::null_mut(),
             provider,
         },
         GFP_KERNEL,
@@ -269,12 +271,14 @@ pub(super) unsafe fn open(
     // SAFETY: By the contract of `fi_fabric()`, and by the invariant.
     unsafe {
         from_int(call(attr, &mut fabric, context))?;
-        let own = fabric
+        let original_ops = fabric
             .as_ref()
             .map_or(ptr::null_mut(), |fabric| fabric.fid.ops);
-        let ops = own.as_ref().filter(|ops| ops.size >= size_of::<fi_ops>());
+        let ops = original_ops
+            .as_ref()
+            .filter(|ops| ops.size >= size_of::<fi_ops>());
         let ops = ops.filter(|ops| ops.close.is_some()).ok_or(Errno::EINVAL)?;
-        guard.own = own;
+        guard.original_ops = original_ops;
         guard.ops = fi_ops {
             close: Some(close),
             ..*ops
@@ -290,17 +294,17 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: By the contract of `fi_close()`; only fabrics whose `ops` is a [`Guard`] have this call.
     unsafe {
         let guard = (*fid).ops.cast::<Guard>();
-        let own = (*guard).own;
-        (*fid).ops = own;
-        let answer = match (*own).close {
+        let original_ops = (*guard).original_ops;
+        (*fid).ops = original_ops;
+        let ret = match (*original_ops).close {
             Some(close) => close(fid),
             None => Errno::EINVAL.to_int(),
         };
-        match answer {
+        match ret {
             0 => drop(KBox::from_raw(guard)),
             _ => (*fid).ops = guard.cast(),
         }
-        answer
+        ret
     }
 }
 
@@ -326,9 +330,9 @@ unsafe fn register(provider: *mut fi_provider, module: *mut module) -> Result {
     // SAFETY: By the contract of `fi_register_provider_by()`.
     let described = unsafe { provider.as_ref() }.ok_or(Errno::EINVAL)?;
     // SAFETY: By the contract of `fi_register_provider_by()`.
-    let name = unsafe { name(described.name) }.ok_or(Errno::EINVAL)?;
+    let name = unsafe { opt_cstr(described.name) }.ok_or(Errno::EINVAL)?;
     let len = name.to_bytes().len();
-    if len == 0 || len > MAX_NAME {
+    if len == 0 || len > MAX_NAME_LEN {
         return Err(Errno::EINVAL);
     }
     if described.fi_version > abi::VERSION {
@@ -345,7 +349,7 @@ unsafe fn register(provider: *mut fi_provider, module: *mut module) -> Result {
             version: described.version,
             getinfo: described.getinfo.ok_or(Errno::EINVAL)?,
             fabric: described.fabric.ok_or(Errno::EINVAL)?,
-            users: ChildCount::new(),
+            ref_count: ChildCount::new(),
             callback: OnceBox::new(),
         },
         GFP_KERNEL,
@@ -358,7 +362,9 @@ unsafe fn register(provider: *mut fi_provider, module: *mut module) -> Result {
     let callback = callback::Registered::new(functions, title, registered.clone())?;
     let callback = KBox::new(callback, GFP_KERNEL)?;
     registry::with(|entries| {
-        let is_ours = crate::FACES.iter().any(|face| face.provider.name() == name);
+        let is_ours = crate::PROVIDER_OPS
+            .iter()
+            .any(|provider_ops| provider_ops.provider.name() == name);
         let is_there = entries
             .iter()
             .filter_map(|entry| downcast::<Registered>(entry.clone()))
@@ -389,7 +395,7 @@ pub(crate) unsafe extern "C" fn fi_unregister_provider(provider: *mut fi_provide
 /// The contract of `fi_unregister_provider()`.
 unsafe fn unregister(provider: *mut fi_provider) -> Result {
     in_process()?;
-    let taken = registry::with(|entries| {
+    let removed = registry::with(|entries| {
         let all = entries.iter().enumerate();
         let mut ours = all.filter_map(|(at, entry)| {
             let it = downcast::<Registered>(entry.clone())?;
@@ -397,13 +403,13 @@ unsafe fn unregister(provider: *mut fi_provider) -> Result {
         });
         let (at, registered) = ours.next().ok_or(Errno::EINVAL)?;
         drop(ours);
-        registered.users.try_close()?;
+        registered.ref_count.try_close()?;
         if let Some(callback) = registered.callback.get() {
             callback.withdraw();
         }
         entries.remove(at).map_err(|_| Errno::EINVAL)
     })?;
-    drop(taken);
+    drop(removed);
     // SAFETY: The provider was registered, and stays valid until this call returns.
     if let Some(cleanup) = unsafe { (*provider).cleanup } {
         // SAFETY: By the contract of `fi_register_provider_by()`; the provider has no open fabric.

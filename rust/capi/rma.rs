@@ -5,13 +5,13 @@
 use super::{
     nosys,
     xfer_args::{
-        any_vector,
-        opposite,
-        parts,
-        plain,
-        plain_inject,
-        single,
-        vector,
+        ep_from_fid,
+        post_any_vector,
+        post_single,
+        post_vector,
+        remote_range,
+        try_fast_inject,
+        try_fast_post,
         XferArgs, //
     },
 };
@@ -44,18 +44,18 @@ use kernel::prelude::*;
 pub(super) struct Table<E>(PhantomData<E>);
 
 /// Maximum number of remote ranges in a call.
-const MOST_REMOTE: usize = 256;
+const MAX_REMOTE_RANGES: usize = 256;
 
 /// Posts a read or a write of one range of the peer's memory.
 #[inline]
-fn one<E: Endpoint>(
+fn post_one<E: Endpoint>(
     endpoint: &E,
     message: &Message<'_>,
     (addr, key): (u64, u64),
-    way: Rma,
+    op: Rma,
 ) -> Result {
-    let remote = opposite(message, addr, key)?;
-    endpoint.transmit(Operation::Rma(way, slice::from_ref(&remote)), message)
+    let remote = remote_range(message, addr, key)?;
+    endpoint.transmit(Operation::Rma(op, slice::from_ref(&remote)), message)
 }
 
 impl<E: Endpoint> Table<E> {
@@ -84,10 +84,10 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         // SAFETY: By the contract of `fi_read()`.
         unsafe {
-            let (object, endpoint) = parts::<E>(ep);
-            let terms = (context, object.transmit_flags());
+            let (object, endpoint) = ep_from_fid::<E>(ep);
+            let args = (context, object.tx_op_flags());
             let remote = fi_rma_iov { addr, len, key };
-            let posted = plain(buf, len, desc, terms, |one| {
+            let posted = try_fast_post(buf, len, desc, args, |one| {
                 let read = Operation::Rma(Rma::Read, slice::from_ref(&remote));
                 endpoint.try_fast_transmit(read, one)
             });
@@ -116,10 +116,10 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         // SAFETY: By the contract of `fi_read()`.
         unsafe {
-            let (object, endpoint) = parts::<E>(ep);
-            let terms = XferArgs::read(context, object.transmit_flags()).with(src_addr);
-            single(buf, len, desc, terms, |message| {
-                one(endpoint, message, (addr, key), Rma::Read)
+            let (object, endpoint) = ep_from_fid::<E>(ep);
+            let args = XferArgs::for_read(context, object.tx_op_flags()).with_peer(src_addr);
+            post_single(buf, len, desc, args, |message| {
+                post_one(endpoint, message, (addr, key), Rma::Read)
             })
         }
     }
@@ -136,22 +136,22 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         // SAFETY: By the contract of `fi_readv()`.
         unsafe {
-            let (object, endpoint) = parts::<E>(ep);
-            let terms = XferArgs::read(context, object.transmit_flags()).with(src_addr);
-            vector(iov, desc, count, terms, |message| {
-                one(endpoint, message, (addr, key), Rma::Read)
+            let (object, endpoint) = ep_from_fid::<E>(ep);
+            let args = XferArgs::for_read(context, object.tx_op_flags()).with_peer(src_addr);
+            post_vector(iov, desc, count, args, |message| {
+                post_one(endpoint, message, (addr, key), Rma::Read)
             })
         }
     }
 
     unsafe extern "C" fn readmsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
         // SAFETY: By the contract of `fi_readmsg()`.
-        unsafe { Self::message(ep, msg, flags, Rma::Read) }
+        unsafe { Self::post_msg(ep, msg, flags, Rma::Read) }
     }
 
     unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
         // SAFETY: By the contract of `fi_writemsg()`.
-        unsafe { Self::message(ep, msg, flags, Rma::Write) }
+        unsafe { Self::post_msg(ep, msg, flags, Rma::Write) }
     }
 
     /// Posts a read or a write with flags and remote ranges of the call's own.
@@ -160,23 +160,23 @@ impl<E: Endpoint> Table<E> {
     ///
     /// The contract of `fi_readmsg()` or `fi_writemsg()`.
     #[inline]
-    unsafe fn message(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64, way: Rma) -> isize {
+    unsafe fn post_msg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64, op: Rma) -> isize {
         // SAFETY: By the contract of `fi_readmsg()` or `fi_writemsg()`.
         unsafe {
-            let (_, endpoint) = parts::<E>(ep);
+            let (_, endpoint) = ep_from_fid::<E>(ep);
             let Some(msg) = msg.as_ref() else {
                 return Errno::EINVAL.to_ssize();
             };
-            if msg.rma_iov.is_null() || msg.rma_iov_count > MOST_REMOTE {
+            if msg.rma_iov.is_null() || msg.rma_iov_count > MAX_REMOTE_RANGES {
                 return Errno::EINVAL.to_ssize();
             }
             let remote = slice::from_raw_parts(msg.rma_iov, msg.rma_iov_count);
-            let terms = XferArgs {
+            let args = XferArgs {
                 data: msg.data,
-                ..XferArgs::plain(msg.context, flags).with(msg.addr)
+                ..XferArgs::new(msg.context, flags).with_peer(msg.addr)
             };
-            any_vector(msg.msg_iov, msg.desc, msg.iov_count, terms, |message| {
-                endpoint.transmit(Operation::Rma(way, remote), message)
+            post_any_vector(msg.msg_iov, msg.desc, msg.iov_count, args, |message| {
+                endpoint.transmit(Operation::Rma(op, remote), message)
             })
         }
     }
@@ -191,14 +191,14 @@ impl<E: Endpoint> Table<E> {
         ep: *mut fid_ep,
         (buf, len, desc): (*const c_void, usize, *mut c_void),
         (addr, key): (u64, u64),
-        terms: impl FnOnce(u64) -> XferArgs,
+        make_args: impl FnOnce(u64) -> XferArgs,
     ) -> isize {
         // SAFETY: By the contract of `fi_write()`; a write only reads the local memory.
         unsafe {
-            let (object, endpoint) = parts::<E>(ep);
-            let terms = terms(object.transmit_flags());
-            single(buf.cast_mut(), len, desc, terms, |message| {
-                one(endpoint, message, (addr, key), Rma::Write)
+            let (object, endpoint) = ep_from_fid::<E>(ep);
+            let args = make_args(object.tx_op_flags());
+            post_single(buf.cast_mut(), len, desc, args, |message| {
+                post_one(endpoint, message, (addr, key), Rma::Write)
             })
         }
     }
@@ -215,10 +215,10 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         // SAFETY: By the contract of `fi_write()`.
         unsafe {
-            let (object, endpoint) = parts::<E>(ep);
-            let terms = (context, object.transmit_flags());
+            let (object, endpoint) = ep_from_fid::<E>(ep);
+            let args = (context, object.tx_op_flags());
             let remote = fi_rma_iov { addr, len, key };
-            let posted = plain(buf.cast_mut(), len, desc, terms, |one| {
+            let posted = try_fast_post(buf.cast_mut(), len, desc, args, |one| {
                 let write = Operation::Rma(Rma::Write, slice::from_ref(&remote));
                 endpoint.try_fast_transmit(write, one)
             });
@@ -248,7 +248,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: By the contract of `fi_write()`.
         unsafe {
             Self::write_one(ep, (buf, len, desc), (addr, key), |flags| {
-                XferArgs::plain(context, flags).with(dest_addr)
+                XferArgs::new(context, flags).with_peer(dest_addr)
             })
         }
     }
@@ -265,10 +265,10 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         // SAFETY: By the contract of `fi_writev()`.
         unsafe {
-            let (object, endpoint) = parts::<E>(ep);
-            let terms = XferArgs::plain(context, object.transmit_flags()).with(dest_addr);
-            vector(iov, desc, count, terms, |message| {
-                one(endpoint, message, (addr, key), Rma::Write)
+            let (object, endpoint) = ep_from_fid::<E>(ep);
+            let args = XferArgs::new(context, object.tx_op_flags()).with_peer(dest_addr);
+            post_vector(iov, desc, count, args, |message| {
+                post_one(endpoint, message, (addr, key), Rma::Write)
             })
         }
     }
@@ -283,11 +283,11 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         // SAFETY: By the contract of `fi_inject_write()`.
         unsafe {
-            let (object, endpoint) = parts::<E>(ep);
+            let (object, endpoint) = ep_from_fid::<E>(ep);
             let remote = fi_rma_iov { addr, len, key };
-            let posted = plain_inject(buf, len, |segment| {
+            let posted = try_fast_inject(buf, len, |segment| {
                 let write = Operation::Rma(Rma::Write, slice::from_ref(&remote));
-                endpoint.try_fast_inject(write, segment, object.transmit_flags())
+                endpoint.try_fast_inject(write, segment, object.tx_op_flags())
             });
             match posted {
                 Some(posted) => posted,
@@ -313,9 +313,9 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: By the contract of `fi_inject_write()`.
         unsafe {
             Self::write_one(ep, (buf, len, ptr::null_mut()), (addr, key), |flags| {
-                XferArgs::plain(ptr::null_mut(), flags)
-                    .with(dest_addr)
-                    .inject()
+                XferArgs::new(ptr::null_mut(), flags)
+                    .with_peer(dest_addr)
+                    .into_inject()
             })
         }
     }
@@ -334,7 +334,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: By the contract of `fi_writedata()`.
         unsafe {
             Self::write_one(ep, (buf, len, desc), (addr, key), |flags| {
-                XferArgs::with_data(context, flags, data).with(dest_addr)
+                XferArgs::with_data(context, flags, data).with_peer(dest_addr)
             })
         }
     }
@@ -352,8 +352,8 @@ impl<E: Endpoint> Table<E> {
         unsafe {
             Self::write_one(ep, (buf, len, ptr::null_mut()), (addr, key), |flags| {
                 XferArgs::with_data(ptr::null_mut(), flags, data)
-                    .with(dest_addr)
-                    .inject()
+                    .with_peer(dest_addr)
+                    .into_inject()
             })
         }
     }

@@ -10,7 +10,7 @@ use super::{
     nosys,
     object::{
         self,
-        header,
+        new_fid,
         Object,
         UninitObject, //
     },
@@ -55,7 +55,7 @@ pub(super) struct ScalableObject {
     endpoint: Arc<ScalableEndpoint>,
     addr_format: u32,
     /// Tables of calls for its contexts.
-    face: &'static ProviderOps,
+    provider_ops: &'static ProviderOps,
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_ep`, and is the only type with this table.
@@ -76,7 +76,7 @@ static OPS: fi_ops_ep = fi_ops_ep {
     ..nosys::EP
 };
 
-static CM: fi_ops_cm = fi_ops_cm {
+static CM_OPS: fi_ops_cm = fi_ops_cm {
     setname: Some(setname),
     getname: Some(getname),
     ..nosys::CM
@@ -95,27 +95,27 @@ pub(super) unsafe extern "C" fn open(
             domain.cast(),
             info,
             out,
-            |_here, domain: &DomainObject, info, place| make(domain, info, place, context),
+            |_ctx, domain: &DomainObject, info, slot| try_open(domain, info, slot, context),
         )
     })
 }
 
-fn make(
+fn try_open(
     domain: &DomainObject,
     info: &Info,
-    place: UninitObject<ScalableObject>,
+    slot: UninitObject<ScalableObject>,
     context: *mut c_void,
 ) -> Result<*mut ScalableObject> {
-    Ok(place.put(ScalableObject {
+    Ok(slot.init(ScalableObject {
         // Transfers are posted to the contexts, not to the scalable endpoint.
         fid: fid_ep {
             ops: ptr::from_ref(&OPS).cast_mut(),
-            cm: ptr::from_ref(&CM).cast_mut(),
-            ..nosys::endpoint(header::<ScalableObject>(context))
+            cm: ptr::from_ref(&CM_OPS).cast_mut(),
+            ..nosys::endpoint(new_fid::<ScalableObject>(context))
         },
         endpoint: domain.domain().scalable_endpoint(info)?,
         addr_format: info.addr_format(),
-        face: domain.face(),
+        provider_ops: domain.provider_ops(),
     }))
 }
 
@@ -127,10 +127,10 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
 unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
     // SAFETY: By the contract of `fi_scalable_ep_bind()`.
     into_int(unsafe {
-        object::object::<ScalableObject>(fid).and_then(|object| {
+        object::from_fid::<ScalableObject>(fid).and_then(|object| {
             context::in_process()?;
-            let vector = object::object::<av::AvObject>(other)?;
-            object.endpoint.bind_av(vector.vector(), flags)
+            let av = object::from_fid::<av::AvObject>(other)?;
+            object.endpoint.bind_av(av.av(), flags)
         })
     })
 }
@@ -138,7 +138,7 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, _arg: *mut c_void) -> c_int {
     // SAFETY: By the contract of `fi_control()`.
     into_int(unsafe {
-        object::object::<ScalableObject>(fid).and_then(|object| match u32::try_from(command) {
+        object::from_fid::<ScalableObject>(fid).and_then(|object| match u32::try_from(command) {
             Ok(abi::FI_ENABLE) => {
                 context::in_process()?;
                 object.endpoint.enable()
@@ -152,7 +152,7 @@ unsafe extern "C" fn setname(fid: *mut fid, addr: *mut c_void, len: usize) -> c_
     // SAFETY: By the contract of `fi_setname()`.
     into_int(unsafe {
         context::in_process().and_then(|_| {
-            object::object::<ScalableObject>(fid).and_then(|object| {
+            object::from_fid::<ScalableObject>(fid).and_then(|object| {
                 let addr = object::address(object.addr_format, addr, len)?;
                 object.endpoint.core().set_name(addr)
             })
@@ -164,7 +164,7 @@ unsafe extern "C" fn getname(fid: *mut fid, addr: *mut c_void, len: *mut usize) 
     // SAFETY: By the contract of `fi_getname()`.
     into_int(unsafe {
         context::in_process().and_then(|_| {
-            object::object::<ScalableObject>(fid).and_then(|object| {
+            object::from_fid::<ScalableObject>(fid).and_then(|object| {
                 let known = object.endpoint.core().name()?;
                 cm::copy_address(object.addr_format, known, addr, len)
             })
@@ -181,9 +181,9 @@ unsafe extern "C" fn getopt(
 ) -> c_int {
     // SAFETY: By the contract of `fi_getopt()`.
     into_int(unsafe {
-        object::object::<ScalableObject>(fid).and_then(|object| {
+        object::from_fid::<ScalableObject>(fid).and_then(|object| {
             let core = object.endpoint.core();
-            let option = |name| ep::setting(name).and_then(|setting| core.getopt(setting).ok());
+            let option = |name| ep::ep_option(name).and_then(|option| core.getopt(option).ok());
             cm::getopt(option, level, name, value, len)
         })
     })
@@ -198,9 +198,9 @@ unsafe extern "C" fn setopt(
 ) -> c_int {
     // SAFETY: By the contract of `fi_setopt()`.
     into_int(unsafe {
-        object::object::<ScalableObject>(fid).and_then(|object| {
-            let (setting, value) = ep::read_setting(level, name, value, len)?;
-            object.endpoint.core().setopt(setting, value)
+        object::from_fid::<ScalableObject>(fid).and_then(|object| {
+            let (option, value) = ep::read_option(level, name, value, len)?;
+            object.endpoint.core().setopt(option, value)
         })
     })
 }
@@ -219,16 +219,21 @@ unsafe fn open_context<T: ep::ContextObject>(
 ) -> Result {
     context::in_process()?;
     // SAFETY: By the caller's contract, `sep` is NULL or valid.
-    let object = unsafe { object::object::<ScalableObject>(sep.cast())? };
+    let object = unsafe { object::from_fid::<ScalableObject>(sep.cast())? };
     let index = usize::try_from(index).map_err(|_| Errno::EINVAL)?;
     if out.is_null() {
         return Err(Errno::EINVAL);
     }
-    let place = UninitObject::<T>::new()?;
-    let OpenContext { endpoint, info } = open(&object.endpoint, index, Source(place.address()))?;
-    let made = T::of(ep::make_object::<T>(object.face, endpoint, &info, context)?);
+    let slot = UninitObject::<T>::new()?;
+    let OpenContext { endpoint, info } = open(&object.endpoint, index, Source(slot.address()))?;
+    let made = T::from_endpoint(ep::make_object::<T>(
+        object.provider_ops,
+        endpoint,
+        &info,
+        context,
+    )?);
     // SAFETY: `out` is not NULL, and valid by the caller's contract.
-    unsafe { object::hand_out(out, place.put(made)) };
+    unsafe { object::write_out(out, slot.init(made)) };
     Ok(())
 }
 
@@ -245,7 +250,7 @@ unsafe extern "C" fn tx_ctx(
         open_context::<ep::TransmitObject>(sep, index, out, context, |endpoint, index, source| {
             let attr = attr.as_mut();
             let flags = attr.as_ref().map_or(0, |attr| attr.op_flags);
-            ep::check_flags(flags, abi::FI_INJECT)?;
+            ep::check_op_flags(flags, abi::FI_INJECT)?;
             endpoint.transmit_context(index, attr, source)
         })
     })
@@ -264,7 +269,7 @@ unsafe extern "C" fn rx_ctx(
         open_context::<ep::ReceiveObject>(sep, index, out, context, |endpoint, index, source| {
             let attr = attr.as_mut();
             let flags = attr.as_ref().map_or(0, |attr| attr.op_flags);
-            ep::check_flags(flags, abi::FI_MULTI_RECV)?;
+            ep::check_op_flags(flags, abi::FI_MULTI_RECV)?;
             endpoint.receive_context(index, attr, source)
         })
     })

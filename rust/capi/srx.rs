@@ -8,16 +8,16 @@ use super::{
     nosys,
     object::{
         self,
-        header,
+        new_fid,
         Object,
         UninitObject, //
     },
     peer,
     tagged,
     xfer_args::{
-        any_vector,
-        single,
-        vector,
+        post_any_vector,
+        post_single,
+        post_vector,
         XferArgs, //
     }, //
 };
@@ -68,10 +68,10 @@ use kernel::{
 pub(super) struct SharedObject {
     fid: fid_ep,
     /// The provider's object, of the type that `fid.msg` and `fid.tagged` were made for.
-    exact: *const c_void,
+    provider_srx: *const c_void,
     /// Default flags of receives without a flags argument.
-    flags: u64,
-    shared: Arc<SharedReceive>,
+    rx_op_flags: u64,
+    srx: Arc<SharedReceive>,
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_ep`, and is the only type with this table.
@@ -86,8 +86,8 @@ unsafe impl Object for SharedObject {
 
 impl SharedObject {
     /// Returns the Rust object.
-    pub(super) fn shared(&self) -> &Arc<SharedReceive> {
-        &self.shared
+    pub(super) fn srx(&self) -> &Arc<SharedReceive> {
+        &self.srx
     }
 }
 
@@ -106,8 +106,8 @@ pub(super) unsafe extern "C" fn open(
 ) -> c_int {
     // SAFETY: By the contract of `fi_srx_context()`, arguments are valid or NULL.
     into_int(unsafe {
-        object::open_with(domain.cast(), attr, out, |here, domain, attr, place| {
-            make(here, domain, attr, place, context)
+        object::open_with(domain.cast(), attr, out, |ctx, domain, attr, slot| {
+            try_open(ctx, domain, attr, slot, context)
         })
     })
 }
@@ -115,39 +115,39 @@ pub(super) unsafe extern "C" fn open(
 /// # Safety
 ///
 /// The contract of `fi_srx_context()`.
-unsafe fn make(
-    here: ProcessContext,
+unsafe fn try_open(
+    ctx: ProcessContext,
     domain: &DomainObject,
     attr: &mut fi_rx_attr,
-    place: UninitObject<SharedObject>,
+    slot: UninitObject<SharedObject>,
     context: *mut c_void,
 ) -> Result<*mut SharedObject> {
     if attr.op_flags & FI_PEER != 0 {
         // SAFETY: By the contract of `fi_srx_context()`.
-        return unsafe { make_peer(here, domain, attr, place, context) };
+        return unsafe { open_peer(ctx, domain, attr, slot, context) };
     }
     if attr.op_flags & !FI_COMPLETION != 0 {
         return Err(Errno::EINVAL);
     }
-    let shared = domain.domain().shared_receive(&Attr {
+    let srx = domain.domain().shared_receive(&Attr {
         size: attr.size,
         segments: attr.iov_limit,
         caps: attr.caps,
     })?;
-    let face = domain.face();
+    let provider_ops = domain.provider_ops();
     let mut fid = fid_ep {
         ops: ptr::from_ref(&OPS).cast_mut(),
-        msg: ptr::from_ref(face.shared).cast_mut(),
-        ..nosys::endpoint(header::<SharedObject>(context))
+        msg: ptr::from_ref(provider_ops.srx_msg).cast_mut(),
+        ..nosys::endpoint(new_fid::<SharedObject>(context))
     };
-    if shared.core().has_tags() {
-        fid.tagged = ptr::from_ref(face.shared_tagged).cast_mut();
+    if srx.core().has_tags() {
+        fid.tagged = ptr::from_ref(provider_ops.srx_tagged).cast_mut();
     }
-    Ok(place.put(SharedObject {
+    Ok(slot.init(SharedObject {
         fid,
-        exact: face.shared(shared.core())?,
-        flags: attr.op_flags,
-        shared,
+        provider_srx: provider_ops.provider_srx(srx.core())?,
+        rx_op_flags: attr.op_flags,
+        srx,
     }))
 }
 
@@ -157,40 +157,40 @@ unsafe fn make(
 /// # Safety
 ///
 /// The contract of `fi_srx_context()`.
-unsafe fn make_peer(
-    here: ProcessContext,
+unsafe fn open_peer(
+    ctx: ProcessContext,
     domain: &DomainObject,
     attr: &fi_rx_attr,
-    place: UninitObject<SharedObject>,
+    slot: UninitObject<SharedObject>,
     context: *mut c_void,
 ) -> Result<*mut SharedObject> {
     if attr.op_flags & !FI_COMPLETION != FI_PEER {
         return Err(Errno::EINVAL);
     }
     // SAFETY: By the contract of `fi_srx_context()`.
-    let shared = match unsafe { peer::receives_of(context)? } {
-        Ok(owner) => domain.domain().peer_shared_receive(here, owner)?,
+    let srx = match unsafe { peer::owner_srx(context)? } {
+        Ok(owner) => domain.domain().peer_shared_receive(ctx, owner)?,
         Err(form) => {
             // SAFETY: By the contract of `fi_srx_context()`.
-            let owner = unsafe { peer::owner_of_receives(form)? };
+            let owner = unsafe { peer::import_srx(form)? };
             domain.domain().imported_shared_receive(owner)?
         }
     };
-    Ok(place.put(SharedObject {
+    Ok(slot.init(SharedObject {
         // Receives are posted to the owner's context.
-        fid: nosys::endpoint(header::<SharedObject>(context)),
-        exact: domain.face().shared(shared.core())?,
-        flags: 0,
-        shared,
+        fid: nosys::endpoint(new_fid::<SharedObject>(context)),
+        provider_srx: domain.provider_ops().provider_srx(srx.core())?,
+        rx_op_flags: 0,
+        srx,
     }))
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
     // SAFETY: By the contract of `fi_control()`.
     into_int(unsafe {
-        object::object::<SharedObject>(fid).and_then(|object| {
+        object::from_fid::<SharedObject>(fid).and_then(|object| {
             peer::check_export(command)?;
-            peer::export_receives(&object.shared, arg)
+            peer::export_srx(&object.srx, arg)
         })
     })
 }
@@ -200,7 +200,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     into_int(unsafe {
         object::close::<SharedObject>(fid, |object| {
             // C callers keep track of the contexts of posted receives themselves.
-            object.shared.close(&mut |_| {})
+            object.srx.close(&mut |_| {})
         })
     })
 }
@@ -208,8 +208,8 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
 unsafe extern "C" fn cancel(fid: *mut fid, context: *mut c_void) -> isize {
     // SAFETY: By the contract of `fi_cancel()`.
     into_ssize(
-        unsafe { object::object::<SharedObject>(fid) }.and_then(|object| {
-            object.shared.core().cancel(Context::new(context))?;
+        unsafe { object::from_fid::<SharedObject>(fid) }.and_then(|object| {
+            object.srx.core().cancel(Context::new(context))?;
             Ok(0)
         }),
     )
@@ -218,8 +218,8 @@ unsafe extern "C" fn cancel(fid: *mut fid, context: *mut c_void) -> isize {
 unsafe extern "C" fn rx_size_left(ep: *mut fid_ep) -> isize {
     // SAFETY: By the contract of `fi_rx_size_left()`.
     into_ssize(
-        unsafe { object::object::<SharedObject>(ep.cast()) }
-            .map(|object| object.shared.core().receives_left()),
+        unsafe { object::from_fid::<SharedObject>(ep.cast()) }
+            .map(|object| object.srx.core().receives_left()),
     )
 }
 
@@ -234,7 +234,7 @@ impl<S: provider::SharedReceive> Table<S> {
         ..nosys::MSG
     };
 
-    pub(super) const TAGGED: fi_ops_tagged = fi_ops_tagged {
+    pub(super) const TAGGED_OPS: fi_ops_tagged = fi_ops_tagged {
         recv: Some(Self::trecv),
         recvv: Some(Self::trecvv),
         recvmsg: Some(Self::trecvmsg),
@@ -247,11 +247,11 @@ impl<S: provider::SharedReceive> Table<S> {
     ///
     /// `ep` is a shared receive context of the C API with the tables of this type.
     #[inline]
-    unsafe fn parts<'a>(ep: *mut fid_ep) -> (&'a SharedObject, &'a S) {
+    unsafe fn srx_from_fid<'a>(ep: *mut fid_ep) -> (&'a SharedObject, &'a S) {
         // SAFETY: By the caller's contract, `ep` is a shared receive context of the C API.
         let object = unsafe { &*ep.cast::<SharedObject>() };
         // SAFETY: Only contexts of type `S` get these tables.
-        (object, unsafe { &*object.exact.cast::<S>() })
+        (object, unsafe { &*object.provider_srx.cast::<S>() })
     }
 
     unsafe extern "C" fn recv(
@@ -264,9 +264,9 @@ impl<S: provider::SharedReceive> Table<S> {
     ) -> isize {
         // SAFETY: By the contract of `fi_recv()`.
         unsafe {
-            let (object, shared) = Self::parts(ep);
-            let terms = XferArgs::plain(context, object.flags).with(src_addr);
-            single(buf, len, desc, terms, |message| shared.receive(message))
+            let (object, srx) = Self::srx_from_fid(ep);
+            let args = XferArgs::new(context, object.rx_op_flags).with_peer(src_addr);
+            post_single(buf, len, desc, args, |message| srx.receive(message))
         }
     }
 
@@ -280,9 +280,9 @@ impl<S: provider::SharedReceive> Table<S> {
     ) -> isize {
         // SAFETY: By the contract of `fi_recvv()`.
         unsafe {
-            let (object, shared) = Self::parts(ep);
-            let terms = XferArgs::plain(context, object.flags).with(src_addr);
-            vector(iov, desc, count, terms, |message| shared.receive(message))
+            let (object, srx) = Self::srx_from_fid(ep);
+            let args = XferArgs::new(context, object.rx_op_flags).with_peer(src_addr);
+            post_vector(iov, desc, count, args, |message| srx.receive(message))
         }
     }
 
@@ -292,10 +292,10 @@ impl<S: provider::SharedReceive> Table<S> {
             let Some(msg) = msg.as_ref() else {
                 return Errno::EINVAL.to_ssize();
             };
-            let (_, shared) = Self::parts(ep);
-            let terms = XferArgs::plain(msg.context, flags).with(msg.addr);
-            any_vector(msg.msg_iov, msg.desc, msg.iov_count, terms, |message| {
-                shared.receive(message)
+            let (_, srx) = Self::srx_from_fid(ep);
+            let args = XferArgs::new(msg.context, flags).with_peer(msg.addr);
+            post_any_vector(msg.msg_iov, msg.desc, msg.iov_count, args, |message| {
+                srx.receive(message)
             })
         }
     }
@@ -312,11 +312,11 @@ impl<S: provider::SharedReceive> Table<S> {
     ) -> isize {
         // SAFETY: By the contract of `fi_trecv()`.
         unsafe {
-            let (object, shared) = Self::parts(ep);
-            let terms = XferArgs::plain(context, object.flags)
-                .with(src_addr)
-                .tagged(tag, ignore);
-            single(buf, len, desc, terms, |message| shared.receive(message))
+            let (object, srx) = Self::srx_from_fid(ep);
+            let args = XferArgs::new(context, object.rx_op_flags)
+                .with_peer(src_addr)
+                .with_tag(tag, ignore);
+            post_single(buf, len, desc, args, |message| srx.receive(message))
         }
     }
 
@@ -332,11 +332,11 @@ impl<S: provider::SharedReceive> Table<S> {
     ) -> isize {
         // SAFETY: By the contract of `fi_trecvv()`.
         unsafe {
-            let (object, shared) = Self::parts(ep);
-            let terms = XferArgs::plain(context, object.flags)
-                .with(src_addr)
-                .tagged(tag, ignore);
-            vector(iov, desc, count, terms, |message| shared.receive(message))
+            let (object, srx) = Self::srx_from_fid(ep);
+            let args = XferArgs::new(context, object.rx_op_flags)
+                .with_peer(src_addr)
+                .with_tag(tag, ignore);
+            post_vector(iov, desc, count, args, |message| srx.receive(message))
         }
     }
 
@@ -346,10 +346,10 @@ impl<S: provider::SharedReceive> Table<S> {
             let Some(msg) = msg.as_ref() else {
                 return Errno::EINVAL.to_ssize();
             };
-            let (_, shared) = Self::parts(ep);
-            let terms = tagged::terms(msg, flags);
-            any_vector(msg.msg_iov, msg.desc, msg.iov_count, terms, |message| {
-                shared.receive(message)
+            let (_, srx) = Self::srx_from_fid(ep);
+            let args = tagged::msg_args(msg, flags);
+            post_any_vector(msg.msg_iov, msg.desc, msg.iov_count, args, |message| {
+                srx.receive(message)
             })
         }
     }

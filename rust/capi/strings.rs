@@ -16,7 +16,11 @@ use kernel::prelude::*;
 /// # Safety
 ///
 /// `buf` is NULL or valid for `len` bytes.
-pub(super) unsafe fn copy(text: &'static CStr, buf: *mut c_char, len: usize) -> *const c_char {
+pub(super) unsafe fn copy_static(
+    text: &'static CStr,
+    buf: *mut c_char,
+    len: usize,
+) -> *const c_char {
     if buf.is_null() || len == 0 {
         return text.as_char_ptr();
     }
@@ -40,7 +44,7 @@ pub(super) unsafe fn copy(text: &'static CStr, buf: *mut c_char, len: usize) -> 
 /// # Safety
 ///
 /// `len` is NULL or valid; `buf` is NULL or valid for `*len` bytes.
-pub(super) unsafe fn copy_cut(text: &[u8], buf: *mut c_char, len: *mut usize) -> Result {
+pub(super) unsafe fn copy_truncated(text: &[u8], buf: *mut c_char, len: *mut usize) -> Result {
     let room = match len.is_null() {
         true => return Err(Errno::EINVAL),
         // SAFETY: By the caller's contract, `len` is valid.

@@ -7,7 +7,7 @@ use super::{
     nosys,
     object::{
         self,
-        header,
+        new_fid,
         Object, //
     }, //
 };
@@ -37,7 +37,7 @@ use kernel::{
 #[repr(C)]
 pub(super) struct SharedObject {
     fid: fid_stx,
-    shared: Arc<SharedTransmit>,
+    stx: Arc<SharedTransmit>,
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_stx`, and is the only type with this table.
@@ -52,8 +52,8 @@ unsafe impl Object for SharedObject {
 
 impl SharedObject {
     /// Returns the Rust object.
-    pub(super) fn shared(&self) -> &Arc<SharedTransmit> {
-        &self.shared
+    pub(super) fn stx(&self) -> &Arc<SharedTransmit> {
+        &self.stx
     }
 }
 
@@ -77,8 +77,8 @@ pub(super) unsafe extern "C" fn open(
             domain.cast(),
             attr,
             out,
-            |_, domain: &DomainObject, attr, place| {
-                let shared = domain.domain().shared_transmit(&Attr {
+            |_, domain: &DomainObject, attr, slot| {
+                let stx = domain.domain().shared_transmit(&Attr {
                     size: attr.size,
                     segments: attr.iov_limit,
                     remote_ranges: attr.rma_iov_limit,
@@ -88,12 +88,12 @@ pub(super) unsafe extern "C" fn open(
                     order: attr.msg_order,
                     completion_order: attr.comp_order,
                 })?;
-                Ok(place.put(SharedObject {
+                Ok(slot.init(SharedObject {
                     fid: fid_stx {
-                        fid: header::<SharedObject>(context),
+                        fid: new_fid::<SharedObject>(context),
                         ops: ptr::from_ref(&OPS).cast_mut(),
                     },
-                    shared,
+                    stx,
                 }))
             },
         )
@@ -102,5 +102,5 @@ pub(super) unsafe extern "C" fn open(
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: By the contract of `fi_close()`.
-    into_int(unsafe { object::close::<SharedObject>(fid, |object| object.shared.close()) })
+    into_int(unsafe { object::close::<SharedObject>(fid, |object| object.stx.close()) })
 }

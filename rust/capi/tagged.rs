@@ -36,17 +36,17 @@ use kernel::prelude::*;
 pub(super) struct Table<E>(PhantomData<E>);
 
 /// Returns the arguments of `fi_trecvmsg()` and `fi_tsendmsg()` other than the memory.
-pub(super) fn terms(msg: &fi_msg_tagged, flags: u64) -> XferArgs {
+pub(super) fn msg_args(msg: &fi_msg_tagged, flags: u64) -> XferArgs {
     XferArgs {
         data: msg.data,
-        ..XferArgs::plain(msg.context, flags)
-            .with(msg.addr)
-            .tagged(msg.tag, msg.ignore)
+        ..XferArgs::new(msg.context, flags)
+            .with_peer(msg.addr)
+            .with_tag(msg.tag, msg.ignore)
     }
 }
 
 /// Returns the endpoint's default flags that apply to tagged receives: FI_MULTI_RECV does not.
-fn own(flags: u64) -> u64 {
+fn rx_default_flags(flags: u64) -> u64 {
     flags & !FI_MULTI_RECV
 }
 
@@ -77,9 +77,9 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: By the contract of `fi_trecv()`.
         unsafe {
             receive_one::<E>(ep, (buf, len, desc), |flags| {
-                XferArgs::plain(context, own(flags))
-                    .with(src_addr)
-                    .tagged(tag, ignore)
+                XferArgs::new(context, rx_default_flags(flags))
+                    .with_peer(src_addr)
+                    .with_tag(tag, ignore)
             })
         }
     }
@@ -97,9 +97,9 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: By the contract of `fi_trecvv()`.
         unsafe {
             receive_vector::<E>(ep, (iov, desc, count), |flags| {
-                XferArgs::plain(context, own(flags))
-                    .with(src_addr)
-                    .tagged(tag, ignore)
+                XferArgs::new(context, rx_default_flags(flags))
+                    .with_peer(src_addr)
+                    .with_tag(tag, ignore)
             })
         }
     }
@@ -111,7 +111,7 @@ impl<E: Endpoint> Table<E> {
                 return Errno::EINVAL.to_ssize();
             };
             let memory = (msg.msg_iov, msg.desc, msg.iov_count);
-            receive_any::<E>(ep, memory, terms(msg, flags))
+            receive_any::<E>(ep, memory, msg_args(msg, flags))
         }
     }
 
@@ -127,9 +127,9 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: By the contract of `fi_tsend()`.
         unsafe {
             send_one::<E>(ep, (buf, len, desc), |flags| {
-                XferArgs::plain(context, flags)
-                    .with(dest_addr)
-                    .tagged(tag, 0)
+                XferArgs::new(context, flags)
+                    .with_peer(dest_addr)
+                    .with_tag(tag, 0)
             })
         }
     }
@@ -146,9 +146,9 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: By the contract of `fi_tsendv()`.
         unsafe {
             send_vector::<E>(ep, (iov, desc, count), |flags| {
-                XferArgs::plain(context, flags)
-                    .with(dest_addr)
-                    .tagged(tag, 0)
+                XferArgs::new(context, flags)
+                    .with_peer(dest_addr)
+                    .with_tag(tag, 0)
             })
         }
     }
@@ -160,7 +160,7 @@ impl<E: Endpoint> Table<E> {
                 return Errno::EINVAL.to_ssize();
             };
             let memory = (msg.msg_iov, msg.desc, msg.iov_count);
-            send_any::<E>(ep, memory, terms(msg, flags))
+            send_any::<E>(ep, memory, msg_args(msg, flags))
         }
     }
 
@@ -174,10 +174,10 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: By the contract of `fi_tinject()`.
         unsafe {
             send_one::<E>(ep, (buf, len, ptr::null_mut()), |flags| {
-                XferArgs::plain(ptr::null_mut(), flags)
-                    .with(dest_addr)
-                    .tagged(tag, 0)
-                    .inject()
+                XferArgs::new(ptr::null_mut(), flags)
+                    .with_peer(dest_addr)
+                    .with_tag(tag, 0)
+                    .into_inject()
             })
         }
     }
@@ -196,8 +196,8 @@ impl<E: Endpoint> Table<E> {
         unsafe {
             send_one::<E>(ep, (buf, len, desc), |flags| {
                 XferArgs::with_data(context, flags, data)
-                    .with(dest_addr)
-                    .tagged(tag, 0)
+                    .with_peer(dest_addr)
+                    .with_tag(tag, 0)
             })
         }
     }
@@ -214,9 +214,9 @@ impl<E: Endpoint> Table<E> {
         unsafe {
             send_one::<E>(ep, (buf, len, ptr::null_mut()), |flags| {
                 XferArgs::with_data(ptr::null_mut(), flags, data)
-                    .with(dest_addr)
-                    .tagged(tag, 0)
-                    .inject()
+                    .with_peer(dest_addr)
+                    .with_tag(tag, 0)
+                    .into_inject()
             })
         }
     }

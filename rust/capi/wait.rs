@@ -52,7 +52,7 @@ impl<'a> WaitAttr<'a> {
         let set = match object {
             abi::FI_WAIT_SET => {
                 // SAFETY: By the caller's contract, a wait set is NULL or valid for `'a`.
-                let found = unsafe { object::object::<WaitObject>(set.cast())? };
+                let found = unsafe { object::from_fid::<WaitObject>(set.cast())? };
                 Some(found.set())
             }
             abi::FI_WAIT_NONE | abi::FI_WAIT_UNSPEC | abi::FI_WAIT_YIELD | abi::FI_WAIT_QUEUE => {
@@ -71,12 +71,12 @@ impl<'a> WaitAttr<'a> {
     /// # Errors
     ///
     /// The errors of [`Self::new`], and -FI_EINVAL for a wait object that a set cannot have.
-    pub(super) fn of_set(object: fi_wait_obj) -> Result<WaitMethod> {
+    pub(super) fn for_wait_set(object: fi_wait_obj) -> Result<WaitMethod> {
         if let abi::FI_WAIT_NONE | abi::FI_WAIT_SET = object {
             return Err(Errno::EINVAL);
         }
         // SAFETY: The object is not FI_WAIT_SET.
-        unsafe { WaitAttr::new(object, core::ptr::null_mut())? }.grant(|_| Err(Errno::EINVAL))
+        unsafe { WaitAttr::new(object, core::ptr::null_mut())? }.into_method(|_| Err(Errno::EINVAL))
     }
 
     /// Returns true if the consumer may wait for the object.
@@ -85,12 +85,12 @@ impl<'a> WaitAttr<'a> {
     }
 
     /// Returns true if the consumer sleeps on the object's wait queue itself, not in calls of this API.
-    pub(super) fn is_native(&self) -> bool {
+    pub(super) fn has_wait_queue(&self) -> bool {
         self.object == abi::FI_WAIT_QUEUE
     }
 
     /// Makes the wait method; `join` adds the object to the requested wait set, if any.
-    pub(super) fn grant(
+    pub(super) fn into_method(
         self,
         join: impl FnOnce(&Arc<WaitSet>) -> Result<Member>,
     ) -> Result<WaitMethod> {
@@ -132,9 +132,9 @@ impl WaitMethod {
         match u32::try_from(command) {
             Ok(abi::FI_GETWAIT) if self.object != abi::FI_WAIT_QUEUE => Err(Errno::ENODATA),
             // SAFETY: By the caller's contract, `arg` is NULL or valid for writing a pointer.
-            Ok(abi::FI_GETWAIT) => unsafe { give(arg, queue) },
+            Ok(abi::FI_GETWAIT) => unsafe { write_value(arg, queue) },
             // SAFETY: By the caller's contract, `arg` is NULL or valid for writing an `fi_wait_obj`.
-            Ok(abi::FI_GETWAITOBJ) => unsafe { give(arg, self.object) },
+            Ok(abi::FI_GETWAITOBJ) => unsafe { write_value(arg, self.object) },
             _ => Err(Errno::ENOSYS),
         }
     }
@@ -145,7 +145,7 @@ impl WaitMethod {
 /// # Safety
 ///
 /// `to` is NULL or valid for writing a `T`.
-unsafe fn give<T>(to: *mut c_void, value: T) -> Result {
+unsafe fn write_value<T>(to: *mut c_void, value: T) -> Result {
     // SAFETY: By the caller's contract, `to` is NULL or valid for writing a `T`.
     let to = unsafe { to.cast::<T>().as_mut() };
     *to.ok_or(Errno::EINVAL)? = value;

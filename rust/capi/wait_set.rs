@@ -9,7 +9,7 @@ use super::{
     fabric::FabricObject,
     object::{
         self,
-        header,
+        new_fid,
         Object,
         UninitObject, //
     },
@@ -88,25 +88,25 @@ pub(super) unsafe extern "C" fn open(
     out: *mut *mut fid_wait,
 ) -> c_int {
     // SAFETY: By the contract of `fi_wait_open()`, arguments are valid or NULL.
-    into_int(unsafe { object::open_with(fabric.cast(), attr, out, make) })
+    into_int(unsafe { object::open_with(fabric.cast(), attr, out, try_open) })
 }
 
-fn make(
-    here: ProcessContext,
+fn try_open(
+    ctx: ProcessContext,
     fabric: &FabricObject,
     attr: &mut fi_wait_attr,
-    place: UninitObject<WaitObject>,
+    slot: UninitObject<WaitObject>,
 ) -> Result<*mut WaitObject> {
     if attr.flags != 0 {
         return Err(Errno::EINVAL);
     }
-    Ok(place.put(WaitObject {
+    Ok(slot.init(WaitObject {
         fid: fid_wait {
-            fid: header::<WaitObject>(ptr::null_mut()),
+            fid: new_fid::<WaitObject>(ptr::null_mut()),
             ops: ptr::from_ref(&OPS).cast_mut(),
         },
-        wait: WaitAttr::of_set(attr.wait_obj)?,
-        set: fabric.fabric().wait_set(here)?,
+        wait: WaitAttr::for_wait_set(attr.wait_obj)?,
+        set: fabric.fabric().wait_set(ctx)?,
     }))
 }
 
@@ -118,14 +118,14 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
     // SAFETY: By the contract of `fi_control()`.
     into_int(unsafe {
-        object::object::<WaitObject>(fid)
+        object::from_fid::<WaitObject>(fid)
             .and_then(|object| object.wait.control(object.set.wait_queue(), command, arg))
     })
 }
 
 unsafe extern "C" fn wait(waitset: *mut fid_wait, timeout: c_int) -> c_int {
     // SAFETY: By the contract of `fi_wait()`.
-    let object = unsafe { object::object::<WaitObject>(waitset.cast()) };
+    let object = unsafe { object::from_fid::<WaitObject>(waitset.cast()) };
     into_int(object.and_then(|object| {
         let deadline = Deadline::from_millis(timeout);
         object
@@ -158,19 +158,19 @@ unsafe fn try_waitfrom(
     // SAFETY: By the contract of `fi_waitfrom()`.
     let (object, room) = unsafe {
         (
-            object::object::<WaitObject>(waitset.cast())?,
-            object::room(fids, count)?,
+            object::from_fid::<WaitObject>(waitset.cast())?,
+            object::uninit_slice(fids, count)?,
         )
     };
     if room.is_empty() {
         return Err(Errno::EINVAL);
     }
     let deadline = Deadline::from_millis(timeout);
-    let most = room.len();
-    let mut places = room.iter_mut();
-    object.set.wait(in_process()?, &deadline, most, |token| {
-        if let Some(place) = places.next() {
-            place.write(ptr::with_exposed_provenance_mut(token));
+    let max = room.len();
+    let mut slots = room.iter_mut();
+    object.set.wait(in_process()?, &deadline, max, |token| {
+        if let Some(slot) = slots.next() {
+            slot.write(ptr::with_exposed_provenance_mut(token));
         }
     })
 }
@@ -187,7 +187,7 @@ pub(super) unsafe extern "C" fn trywait(
 
 unsafe fn try_trywait(fabric: *mut fid_fabric, fids: *mut *mut fid, count: c_int) -> Result {
     // SAFETY: By the contract of `fi_trywait()`.
-    let _ = unsafe { object::object::<FabricObject>(fabric.cast())? };
+    let _ = unsafe { object::from_fid::<FabricObject>(fabric.cast())? };
     let fids = match usize::try_from(count) {
         Ok(0) => &[],
         // SAFETY: By the contract of `fi_trywait()`, `fids` has `count` entries.
@@ -197,14 +197,14 @@ unsafe fn try_trywait(fabric: *mut fid_fabric, fids: *mut *mut fid, count: c_int
     let mut kind = None;
     for &fid in fids {
         // SAFETY: By the contract of `fi_trywait()`.
-        let (object, _) = unsafe { waited(fid)? };
+        let (object, _) = unsafe { native_wait(fid)? };
         if object == abi::FI_WAIT_NONE || *kind.get_or_insert(object) != object {
             return Err(Errno::EINVAL);
         }
     }
     for &fid in fids {
         // SAFETY: By the contract of `fi_trywait()`.
-        let (_, waited) = unsafe { waited(fid)? };
+        let (_, waited) = unsafe { native_wait(fid)? };
         if waited.is_ready() {
             return Err(Errno::EAGAIN);
         }
@@ -214,8 +214,8 @@ unsafe fn try_trywait(fabric: *mut fid_fabric, fids: *mut *mut fid, count: c_int
 
 /// An object whose wait queue a consumer can sleep on.
 enum NativeWait<'a> {
-    Completions(&'a cq::QueueObject),
-    Events(&'a eq::QueueObject),
+    Cq(&'a cq::QueueObject),
+    Eq(&'a eq::QueueObject),
     Counter(&'a CounterObject),
     Set(&'a WaitObject),
 }
@@ -224,8 +224,8 @@ impl NativeWait<'_> {
     /// Returns true if the object may be ready; after false, its wait queue is woken when it is.
     fn is_ready(&self) -> bool {
         match self {
-            Self::Completions(object) => object.queue().is_ready(),
-            Self::Events(object) => object.queue().is_ready(),
+            Self::Cq(object) => object.queue().is_ready(),
+            Self::Eq(object) => object.queue().is_ready(),
             Self::Counter(object) => object.counter().is_ready(),
             Self::Set(object) => object.set.is_ready(),
         }
@@ -237,26 +237,26 @@ impl NativeWait<'_> {
 /// # Safety
 ///
 /// `fid` is NULL or valid for `'a`.
-unsafe fn waited<'a>(fid: *mut fid) -> Result<(fi_wait_obj, NativeWait<'a>)> {
+unsafe fn native_wait<'a>(fid: *mut fid) -> Result<(fi_wait_obj, NativeWait<'a>)> {
     // SAFETY: By the caller's contract, `fid` is NULL or valid for `'a`.
     let class = unsafe { fid.as_ref() }.ok_or(Errno::EINVAL)?.fclass as u32;
     // SAFETY: By the caller's contract, as above; `object` checks the class again, with the table of calls.
     unsafe {
         Ok(match class {
             abi::FI_CLASS_CQ => {
-                let object = object::object::<cq::QueueObject>(fid)?;
-                (object.wait().object(), NativeWait::Completions(object))
+                let object = object::from_fid::<cq::QueueObject>(fid)?;
+                (object.wait().object(), NativeWait::Cq(object))
             }
             abi::FI_CLASS_EQ => {
-                let object = object::object::<eq::QueueObject>(fid)?;
-                (object.wait().object(), NativeWait::Events(object))
+                let object = object::from_fid::<eq::QueueObject>(fid)?;
+                (object.wait().object(), NativeWait::Eq(object))
             }
             abi::FI_CLASS_CNTR => {
-                let object = object::object::<CounterObject>(fid)?;
+                let object = object::from_fid::<CounterObject>(fid)?;
                 (object.wait().object(), NativeWait::Counter(object))
             }
             abi::FI_CLASS_WAIT => {
-                let object = object::object::<WaitObject>(fid)?;
+                let object = object::from_fid::<WaitObject>(fid)?;
                 (object.wait.object(), NativeWait::Set(object))
             }
             _ => return Err(Errno::EINVAL),

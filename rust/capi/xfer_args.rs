@@ -42,11 +42,11 @@ use kernel::prelude::*;
 ///
 /// `ep` is an endpoint of the C API with a table of transfers for type `E`.
 #[inline]
-pub(super) unsafe fn parts<'a, E: Endpoint>(ep: *mut fid_ep) -> (&'a EndpointObject, &'a E) {
+pub(super) unsafe fn ep_from_fid<'a, E: Endpoint>(ep: *mut fid_ep) -> (&'a EndpointObject, &'a E) {
     // SAFETY: By the caller's contract, `ep` is an endpoint of the C API.
     let object = unsafe { &*ep.cast::<EndpointObject>() };
     // SAFETY: Only endpoints of type `E` get these tables.
-    (object, unsafe { &*object.exact().cast::<E>() })
+    (object, unsafe { &*object.provider_ep().cast::<E>() })
 }
 
 /// Arguments of a transfer other than its memory.
@@ -65,7 +65,7 @@ pub(super) struct XferArgs {
 impl XferArgs {
     /// Makes the arguments of a transfer without remote CQ data.
     #[inline]
-    pub(super) fn plain(context: *mut c_void, flags: u64) -> Self {
+    pub(super) fn new(context: *mut c_void, flags: u64) -> Self {
         Self {
             context,
             flags,
@@ -79,8 +79,8 @@ impl XferArgs {
     /// Makes the arguments of a read from the endpoint's op_flags, without those that concern outbound data
     /// only: [`FI_INJECT`] and the completion levels.
     #[inline]
-    pub(super) fn read(context: *mut c_void, flags: u64) -> Self {
-        Self::plain(context, flags & !(FI_INJECT | COMPLETION_LEVELS))
+    pub(super) fn for_read(context: *mut c_void, flags: u64) -> Self {
+        Self::new(context, flags & !(FI_INJECT | COMPLETION_LEVELS))
     }
 
     /// Makes the arguments of a transfer with remote CQ data.
@@ -90,27 +90,27 @@ impl XferArgs {
             context,
             flags: flags | FI_REMOTE_CQ_DATA,
             data,
-            ..Self::plain(context, flags)
+            ..Self::new(context, flags)
         }
     }
 
     /// Sets the tag, and the tag bits to ignore.
     #[inline]
-    pub(super) fn tagged(self, tag: u64, ignore: u64) -> Self {
+    pub(super) fn with_tag(self, tag: u64, ignore: u64) -> Self {
         let tag = Some(Tag { tag, ignore });
         Self { tag, ..self }
     }
 
     /// Sets the peer's address.
     #[inline]
-    pub(super) fn with(self, peer: fi_addr_t) -> Self {
+    pub(super) fn with_peer(self, peer: fi_addr_t) -> Self {
         Self { peer, ..self }
     }
 
     /// Makes the transfer an inject: the caller may reuse the memory when the call returns, and only an error
     /// writes a completion entry.
     #[inline]
-    pub(super) fn inject(self) -> Self {
+    pub(super) fn into_inject(self) -> Self {
         Self {
             flags: self.flags & !(FI_COMPLETION | COMPLETION_LEVELS) | FI_INJECT,
             errors_only: true,
@@ -128,24 +128,24 @@ const COMPLETION_LEVELS: u64 = FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DE
 ///
 /// The memory and the descriptor are as [`Segment::new`] and [`Descriptor::new`] require.
 #[inline(always)]
-pub(super) unsafe fn single(
+pub(super) unsafe fn post_single(
     buf: *mut c_void,
     len: usize,
     desc: *mut c_void,
-    terms: XferArgs,
+    args: XferArgs,
     post: impl FnOnce(&Message<'_>) -> Result,
 ) -> isize {
     // SAFETY: By the caller's contract, the memory and the descriptor are valid.
     let (segment, descriptor) = unsafe { (Segment::new(buf, len), Descriptor::new(desc)) };
-    answer(post(&Message {
+    into_isize(post(&Message {
         memory: Memory::Segments(slice::from_ref(&segment)),
         descriptors: slice::from_ref(&descriptor),
-        context: Context::new(terms.context),
-        flags: terms.flags,
-        errors_only: terms.errors_only,
-        data: terms.data,
-        peer: terms.peer,
-        tag: terms.tag,
+        context: Context::new(args.context),
+        flags: args.flags,
+        errors_only: args.errors_only,
+        data: args.data,
+        peer: args.peer,
+        tag: args.tag,
     }))
 }
 
@@ -154,16 +154,16 @@ pub(super) unsafe fn single(
 ///
 /// # Safety
 ///
-/// The requirements of [`single`].
+/// The requirements of [`post_single`].
 #[inline(always)]
-pub(super) unsafe fn plain(
+pub(super) unsafe fn try_fast_post(
     buf: *mut c_void,
     len: usize,
     desc: *mut c_void,
     (context, flags): (*mut c_void, u64),
     post: impl FnOnce(&SingleSegment<'_>) -> Option<Result>,
 ) -> Option<isize> {
-    // SAFETY: By the contract of `single`.
+    // SAFETY: By the contract of `post_single`.
     let (segment, descriptor) = unsafe { (Segment::new(buf, len), Descriptor::new(desc)) };
     let posted = post(&SingleSegment {
         segment: &segment,
@@ -171,10 +171,10 @@ pub(super) unsafe fn plain(
         context: Context::new(context),
         flags,
     })?;
-    Some(brief(posted))
+    Some(into_isize_fast(posted))
 }
 
-/// Sends one range of memory; `terms` makes the other arguments from the endpoint's flags.
+/// Sends one range of memory; `make_args` makes the other arguments from the endpoint's flags.
 ///
 /// # Safety
 ///
@@ -183,19 +183,19 @@ pub(super) unsafe fn plain(
 pub(super) unsafe fn send_one<E: Endpoint>(
     ep: *mut fid_ep,
     (buf, len, desc): (*const c_void, usize, *mut c_void),
-    terms: impl FnOnce(u64) -> XferArgs,
+    make_args: impl FnOnce(u64) -> XferArgs,
 ) -> isize {
     // SAFETY: By the contract of `fi_send()`; a send only reads the memory.
     unsafe {
-        let (object, endpoint) = parts::<E>(ep);
-        let terms = terms(object.transmit_flags());
-        single(buf.cast_mut(), len, desc, terms, |message| {
+        let (object, endpoint) = ep_from_fid::<E>(ep);
+        let args = make_args(object.tx_op_flags());
+        post_single(buf.cast_mut(), len, desc, args, |message| {
             endpoint.transmit(Operation::Send, message)
         })
     }
 }
 
-/// Receives into one range of memory; `terms` makes the other arguments from the endpoint's flags.
+/// Receives into one range of memory; `make_args` makes the other arguments from the endpoint's flags.
 ///
 /// # Safety
 ///
@@ -204,20 +204,20 @@ pub(super) unsafe fn send_one<E: Endpoint>(
 pub(super) unsafe fn receive_one<E: Endpoint>(
     ep: *mut fid_ep,
     (buf, len, desc): (*mut c_void, usize, *mut c_void),
-    terms: impl FnOnce(u64) -> XferArgs,
+    make_args: impl FnOnce(u64) -> XferArgs,
 ) -> isize {
     // SAFETY: By the contract of `fi_recv()`.
     unsafe {
-        let (object, endpoint) = parts::<E>(ep);
-        let terms = terms(object.receive_flags());
-        single(buf, len, desc, terms, |message| endpoint.receive(message))
+        let (object, endpoint) = ep_from_fid::<E>(ep);
+        let args = make_args(object.rx_op_flags());
+        post_single(buf, len, desc, args, |message| endpoint.receive(message))
     }
 }
 
 /// A C caller's vector, its descriptors, and the number of entries of each.
 pub(super) type Vector = (*const kvec, *mut *mut c_void, usize);
 
-/// Sends a vector; `terms` makes the other arguments from the endpoint's flags.
+/// Sends a vector; `make_args` makes the other arguments from the endpoint's flags.
 ///
 /// # Safety
 ///
@@ -226,19 +226,19 @@ pub(super) type Vector = (*const kvec, *mut *mut c_void, usize);
 pub(super) unsafe fn send_vector<E: Endpoint>(
     ep: *mut fid_ep,
     (iov, desc, count): Vector,
-    terms: impl FnOnce(u64) -> XferArgs,
+    make_args: impl FnOnce(u64) -> XferArgs,
 ) -> isize {
     // SAFETY: By the contract of `fi_sendv()`.
     unsafe {
-        let (object, endpoint) = parts::<E>(ep);
-        let terms = terms(object.transmit_flags());
-        vector(iov, desc, count, terms, |message| {
+        let (object, endpoint) = ep_from_fid::<E>(ep);
+        let args = make_args(object.tx_op_flags());
+        post_vector(iov, desc, count, args, |message| {
             endpoint.transmit(Operation::Send, message)
         })
     }
 }
 
-/// Receives into a vector; `terms` makes the other arguments from the endpoint's flags.
+/// Receives into a vector; `make_args` makes the other arguments from the endpoint's flags.
 ///
 /// # Safety
 ///
@@ -247,13 +247,13 @@ pub(super) unsafe fn send_vector<E: Endpoint>(
 pub(super) unsafe fn receive_vector<E: Endpoint>(
     ep: *mut fid_ep,
     (iov, desc, count): Vector,
-    terms: impl FnOnce(u64) -> XferArgs,
+    make_args: impl FnOnce(u64) -> XferArgs,
 ) -> isize {
     // SAFETY: By the contract of `fi_recvv()`.
     unsafe {
-        let (object, endpoint) = parts::<E>(ep);
-        let terms = terms(object.receive_flags());
-        vector(iov, desc, count, terms, |message| endpoint.receive(message))
+        let (object, endpoint) = ep_from_fid::<E>(ep);
+        let args = make_args(object.rx_op_flags());
+        post_vector(iov, desc, count, args, |message| endpoint.receive(message))
     }
 }
 
@@ -266,12 +266,12 @@ pub(super) unsafe fn receive_vector<E: Endpoint>(
 pub(super) unsafe fn send_any<E: Endpoint>(
     ep: *mut fid_ep,
     (iov, desc, count): Vector,
-    terms: XferArgs,
+    args: XferArgs,
 ) -> isize {
     // SAFETY: By the contract of `fi_sendmsg()`.
     unsafe {
-        let (_, endpoint) = parts::<E>(ep);
-        any_vector(iov, desc, count, terms, |message| {
+        let (_, endpoint) = ep_from_fid::<E>(ep);
+        post_any_vector(iov, desc, count, args, |message| {
             endpoint.transmit(Operation::Send, message)
         })
     }
@@ -286,12 +286,12 @@ pub(super) unsafe fn send_any<E: Endpoint>(
 pub(super) unsafe fn receive_any<E: Endpoint>(
     ep: *mut fid_ep,
     (iov, desc, count): Vector,
-    terms: XferArgs,
+    args: XferArgs,
 ) -> isize {
     // SAFETY: By the contract of `fi_recvmsg()`.
     unsafe {
-        let (_, endpoint) = parts::<E>(ep);
-        any_vector(iov, desc, count, terms, |message| endpoint.receive(message))
+        let (_, endpoint) = ep_from_fid::<E>(ep);
+        post_any_vector(iov, desc, count, args, |message| endpoint.receive(message))
     }
 }
 
@@ -299,21 +299,21 @@ pub(super) unsafe fn receive_any<E: Endpoint>(
 ///
 /// # Safety
 ///
-/// The requirements of [`single`].
+/// The requirements of [`post_single`].
 #[inline(always)]
-pub(super) unsafe fn plain_inject(
+pub(super) unsafe fn try_fast_inject(
     buf: *const c_void,
     len: usize,
     post: impl FnOnce(&Segment) -> Option<Result>,
 ) -> Option<isize> {
-    // SAFETY: By the contract of `single`.
+    // SAFETY: By the contract of `post_single`.
     let posted = post(&unsafe { Segment::new(buf.cast_mut(), len) })?;
-    Some(brief(posted))
+    Some(into_isize_fast(posted))
 }
 
-/// Converts a result as [`answer`] does, with the error path out of line.
+/// Converts a result as [`into_isize`] does, with the error path out of line.
 #[inline(always)]
-pub(super) fn brief(posted: Result) -> isize {
+pub(super) fn into_isize_fast(posted: Result) -> isize {
     match posted {
         Ok(()) => 0,
         Err(errno) => aside(move || errno.to_ssize()),
@@ -324,19 +324,19 @@ pub(super) fn brief(posted: Result) -> isize {
 ///
 /// # Safety
 ///
-/// The requirements of [`single`]; `iov` and, unless it is NULL, `desc` have `count` entries.
+/// The requirements of [`post_single`]; `iov` and, unless it is NULL, `desc` have `count` entries.
 #[inline(never)]
-pub(super) unsafe fn vector(
+pub(super) unsafe fn post_vector(
     iov: *const kvec,
     desc: *mut *mut c_void,
     count: usize,
-    terms: XferArgs,
+    args: XferArgs,
     post: impl FnOnce(&Message<'_>) -> Result,
 ) -> isize {
-    // SAFETY: By the contract of `vector`.
+    // SAFETY: By the contract of `post_vector`.
     unsafe {
         let memory = Segment::from_vector(iov, count).map(Memory::Segments);
-        described(memory, desc, terms, post)
+        post_described(memory, desc, args, post)
     }
 }
 
@@ -344,30 +344,30 @@ pub(super) unsafe fn vector(
 ///
 /// # Safety
 ///
-/// The requirements of [`vector`]; with FI_BVEC or FI_SGL, `iov` points to that kind of vector.
+/// The requirements of [`post_vector`]; with FI_BVEC or FI_SGL, `iov` points to that kind of vector.
 #[inline]
-pub(super) unsafe fn any_vector(
+pub(super) unsafe fn post_any_vector(
     iov: *const kvec,
     desc: *mut *mut c_void,
     count: usize,
-    terms: XferArgs,
+    args: XferArgs,
     post: impl FnOnce(&Message<'_>) -> Result,
 ) -> isize {
-    // SAFETY: By the contract of `any_vector`.
+    // SAFETY: By the contract of `post_any_vector`.
     unsafe {
-        let memory = match terms.flags & FORMS {
+        let memory = match args.flags & VECTOR_FORMS {
             0 => Segment::from_vector(iov, count).map(Memory::Segments),
             FI_BVEC => Memory::from_page_ranges(iov.cast(), count),
             FI_SGL => Memory::from_scatterlist(iov.cast(), count),
             _ => Err(Errno::EBADFLAGS),
         };
-        let flags = terms.flags & !FORMS;
-        described(memory, desc, XferArgs { flags, ..terms }, post)
+        let flags = args.flags & !VECTOR_FORMS;
+        post_described(memory, desc, XferArgs { flags, ..args }, post)
     }
 }
 
 /// Flags for a vector that is not of kernel addresses.
-const FORMS: u64 = FI_BVEC | FI_SGL;
+const VECTOR_FORMS: u64 = FI_BVEC | FI_SGL;
 
 /// Posts a message of memory and its descriptors through `post`.
 ///
@@ -375,26 +375,26 @@ const FORMS: u64 = FI_BVEC | FI_SGL;
 ///
 /// `desc` is NULL, or has a valid descriptor for each entry of `memory`.
 #[inline]
-unsafe fn described(
+unsafe fn post_described(
     memory: Result<Memory<'_>>,
     desc: *mut *mut c_void,
-    terms: XferArgs,
+    args: XferArgs,
     post: impl FnOnce(&Message<'_>) -> Result,
 ) -> isize {
     let memory = match memory {
         Ok(memory) => memory,
         Err(errno) => return errno.to_ssize(),
     };
-    answer(post(&Message {
+    into_isize(post(&Message {
         memory,
         // SAFETY: By the caller's contract, `desc` is NULL or has a descriptor for each entry.
         descriptors: unsafe { Descriptor::from_vector(desc, memory.count()) },
-        context: Context::new(terms.context),
-        flags: terms.flags,
-        errors_only: terms.errors_only,
-        data: terms.data,
-        peer: terms.peer,
-        tag: terms.tag,
+        context: Context::new(args.context),
+        flags: args.flags,
+        errors_only: args.errors_only,
+        data: args.data,
+        peer: args.peer,
+        tag: args.tag,
     }))
 }
 
@@ -404,12 +404,12 @@ unsafe fn described(
 ///
 /// -FI_EMSGSIZE if the number of bytes overflows.
 #[inline]
-pub(super) fn opposite(message: &Message<'_>, addr: u64, key: u64) -> Result<fi_rma_iov> {
+pub(super) fn remote_range(message: &Message<'_>, addr: u64, key: u64) -> Result<fi_rma_iov> {
     let len = message.memory.total_len()?;
     Ok(fi_rma_iov { addr, len, key })
 }
 
 #[inline]
-fn answer(result: Result) -> isize {
+fn into_isize(result: Result) -> isize {
     into_ssize(result.map(|()| 0))
 }

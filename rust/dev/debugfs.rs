@@ -73,7 +73,7 @@ impl Display for Objects {
             Ok(objects.push(*object, GFP_KERNEL_ACCOUNT)?)
         });
         let links = Links::new(&objects).map_err(|_| fmt::Error)?;
-        links.walk(&objects, |object, depth| line(object, depth, f))?;
+        links.for_each(&objects, |object, depth| write_object(object, depth, f))?;
         match read {
             Ok(()) => Ok(()),
             Err(ENOSPC) => f.write_str("...\n"),
@@ -83,19 +83,19 @@ impl Display for Objects {
 }
 
 /// Prints an object as a line: kind, id, name and addresses, owner, state and values.
-fn line(object: &kofi_object, depth: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn write_object(object: &kofi_object, depth: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for _ in 0..depth {
         f.write_str("  ")?;
     }
     let kind = enum_names::OBJECT.show(object.kind);
     f.write_fmt(fmt!("{} {}", kind, object.id))?;
     for text in [&object.name[..], &object.local_addr, &object.peer_addr] {
-        if let Some(text) = text_of(text) {
+        if let Some(text) = field_text(text) {
             f.write_fmt(fmt!(" {}", text))?;
         }
     }
     if depth == 0 {
-        f.write_fmt(fmt!(" of {}", text_of(&object.owner).unwrap_or("?")))?;
+        f.write_fmt(fmt!(" of {}", field_text(&object.owner).unwrap_or("?")))?;
         if object.pid != 0 {
             f.write_fmt(fmt!(" {}", object.pid))?;
         }
@@ -111,7 +111,7 @@ fn line(object: &kofi_object, depth: usize, f: &mut fmt::Formatter<'_>) -> fmt::
 }
 
 /// Returns the text of a field, or `None` if it is empty.
-fn text_of(field: &[u8]) -> Option<&str> {
+fn field_text(field: &[u8]) -> Option<&str> {
     let text = CStr::from_bytes_until_nul(field).ok()?.to_str().ok()?;
     Some(text).filter(|text| !text.is_empty())
 }
@@ -120,38 +120,38 @@ fn text_of(field: &[u8]) -> Option<&str> {
 struct Links {
     /// The first child and the next sibling of each object.
     links: KVVec<[Option<u32>; 2]>,
-    first: Option<u32>,
+    first_root: Option<u32>,
 }
 
 impl Links {
     fn new(objects: &[kofi_object]) -> Result<Self> {
         let mut links = KVVec::from_elem([None; 2], objects.len(), GFP_KERNEL_ACCOUNT)?;
-        let mut first = None;
+        let mut first_root = None;
         for (at, object) in objects.iter().enumerate().rev() {
             let parent = objects.binary_search_by_key(&object.parent, |object| object.id);
-            let place = parent.ok().and_then(|parent| links.get_mut(parent));
-            let head = place.map_or(&mut first, |[below, _]| below);
+            let slot = parent.ok().and_then(|parent| links.get_mut(parent));
+            let head = slot.map_or(&mut first_root, |[below, _]| below);
             let next = head.replace(at as u32);
             if let Some([_, beside]) = links.get_mut(at) {
                 *beside = next;
             }
         }
-        Ok(Self { links, first })
+        Ok(Self { links, first_root })
     }
 
     /// Calls `visit` for each object, after its parent, with its depth.
-    fn walk<'a>(
+    fn for_each<'a>(
         &self,
         objects: &'a [kofi_object],
         mut visit: impl FnMut(&'a kofi_object, usize) -> fmt::Result,
     ) -> fmt::Result {
         // The deepest objects are address vector sets.
         let mut above: [Option<u32>; 4] = [None; 4];
-        let (mut depth, mut at) = (0, self.first);
+        let (mut depth, mut at) = (0, self.first_root);
         loop {
-            while let Some(place) = at {
-                let found = objects.get(place as usize);
-                let links = self.links.get(place as usize);
+            while let Some(slot) = at {
+                let found = objects.get(slot as usize);
+                let links = self.links.get(slot as usize);
                 let (Some(object), Some([below, beside])) = (found, links) else {
                     return Ok(());
                 };
@@ -199,7 +199,7 @@ mod tests {
         let objects = objects(&[(1, 0), (2, 1), (3, 0), (5, 1), (6, 2), (8, 3), (9, 2)])?;
         let mut seen = KVec::new();
         let links = Links::new(&objects)?;
-        let walked = links.walk(&objects, |object, depth| {
+        let walked = links.for_each(&objects, |object, depth| {
             seen.push((object.id, depth), GFP_KERNEL_ACCOUNT)
                 .map_err(|_| fmt::Error)
         });
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn nothing_is_no_lines() -> Result {
         let objects = objects(&[])?;
-        let walked = Links::new(&objects)?.walk(&objects, |_, _| Err(fmt::Error));
+        let walked = Links::new(&objects)?.for_each(&objects, |_, _| Err(fmt::Error));
         assert!(walked.is_ok());
         Ok(())
     }

@@ -4,12 +4,12 @@
 
 use super::{
     ioctl_arg::{
-        put,
         set_string,
         string,
-        structs, //
+        struct_writer,
+        write_struct, //
     },
-    refusal,
+    to_process_errno,
     Client, //
 };
 use crate::{
@@ -31,7 +31,7 @@ use core::net::SocketAddr;
 use kernel::prelude::*;
 
 /// Size in bytes of an element in the first version of the interface.
-const FIRST_OFFER: usize = 744;
+const OFFER_V1_SIZE: usize = 744;
 
 /// Handles `KOFI_IOC_INFO`. May sleep.
 ///
@@ -39,10 +39,10 @@ const FIRST_OFFER: usize = 744;
 ///
 /// `EINVAL` for a string without a NUL and for an invalid element size; `ENODATA`; `EFAULT`; errors
 /// of `fi_getinfo()`.
-pub(super) fn list(client: &Client, query: &mut kofi_info) -> Result {
+pub(super) fn handle_info(client: &Client, query: &mut kofi_info) -> Result {
     let (room, size) = (query.count as usize, query.offer_size as usize);
-    let mut writer = structs(query.offers, room, size, FIRST_OFFER)?;
-    let hints = hints(query)?;
+    let mut writer = struct_writer(query.offers, room, size, OFFER_V1_SIZE)?;
+    let hints = query_hints(query)?;
     let found = crate::getinfo(
         in_process()?,
         &Query {
@@ -53,16 +53,16 @@ pub(super) fn list(client: &Client, query: &mut kofi_info) -> Result {
             net: Some(&client.net),
         },
     );
-    let found = found.map_err(refusal)?;
+    let found = found.map_err(to_process_errno)?;
     for info in found.iter().take(room) {
-        put(&mut writer, &*flat(info)?, size)?;
+        write_struct(&mut writer, &*flatten(info)?, size)?;
     }
     query.count = u32::try_from(found.len()).map_err(|_| EOVERFLOW)?;
     Ok(())
 }
 
 /// Returns the hints of the request.
-fn hints(query: &kofi_info) -> Result<KBox<Info>> {
+fn query_hints(query: &kofi_info) -> Result<KBox<Info>> {
     let mut hints = Info::new()?;
     hints.set_caps(query.caps);
     hints.set_mode(query.mode);
@@ -87,7 +87,7 @@ fn hints(query: &kofi_info) -> Result<KBox<Info>> {
 }
 
 /// Copies an info into one struct. Attributes that the info does not have are zero.
-fn flat(info: &Info) -> Result<KBox<kofi_offer>> {
+fn flatten(info: &Info) -> Result<KBox<kofi_offer>> {
     let mut offer: KBox<kofi_offer> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL_ACCOUNT)?;
     offer.caps = info.caps();
     offer.mode = info.mode();

@@ -20,22 +20,25 @@ use kernel::{
 };
 
 /// Limit of the size of a struct, in all future versions too.
-const MOST: usize = 1 << 12;
+const MAX_ARG_SIZE: usize = 1 << 12;
 
 /// Reads the struct at `at`, calls `answer` on it, and writes back the part that the caller knows.
 ///
 /// # Errors
 ///
 /// `EINVAL` for a size below the first version's, `E2BIG` for nonzero bytes beyond the known struct
-/// or a size above `MOST`, `EOPNOTSUPP` for unknown flags, `EFAULT`, `ENOMEM`; errors of `answer`.
-pub fn exchange<T: Argument>(at: UserPtr, answer: impl FnOnce(&mut T) -> Result) -> Result<isize> {
+/// or a size above `MAX_ARG_SIZE`, `EOPNOTSUPP` for unknown flags, `EFAULT`, `ENOMEM`; errors of `answer`.
+pub fn handle_arg<T: Argument>(
+    at: UserPtr,
+    answer: impl FnOnce(&mut T) -> Result,
+) -> Result<isize> {
     let size = UserSlice::new(at, size_of::<u32>())
         .reader()
         .read::<u32>()? as usize;
     if size < T::FIRST_SIZE {
         return Err(EINVAL);
     }
-    if size > MOST {
+    if size > MAX_ARG_SIZE {
         return Err(E2BIG);
     }
     let known = size.min(size_of::<T>());
@@ -64,8 +67,13 @@ pub fn exchange<T: Argument>(at: UserPtr, answer: impl FnOnce(&mut T) -> Result)
 /// # Errors
 ///
 /// `EINVAL` for an invalid size, `EFAULT`.
-pub(super) fn structs(at: u64, count: usize, size: usize, first: usize) -> Result<UserSliceWriter> {
-    if count > 0 && !(first..=MOST).contains(&size) {
+pub(super) fn struct_writer(
+    at: u64,
+    count: usize,
+    size: usize,
+    first: usize,
+) -> Result<UserSliceWriter> {
+    if count > 0 && !(first..=MAX_ARG_SIZE).contains(&size) {
         return Err(EINVAL);
     }
     let bytes = size.checked_mul(count).ok_or(EINVAL)?;
@@ -82,16 +90,20 @@ fn writer(at: u64, bytes: usize) -> Result<UserSliceWriter> {
     Ok(UserSlice::new(UserPtr::from_addr(at), bytes).writer())
 }
 
-/// Writes a struct to `room` bytes: truncated, or padded with zeroes.
+/// Writes a struct to `size` bytes: truncated, or padded with zeroes.
 ///
 /// # Errors
 ///
 /// `EFAULT`.
-pub(super) fn put<T: Plain>(writer: &mut UserSliceWriter, value: &T, room: usize) -> Result {
+pub(super) fn write_struct<T: Plain>(
+    writer: &mut UserSliceWriter,
+    value: &T,
+    size: usize,
+) -> Result {
     const ZEROES: [u8; 64] = [0; 64];
-    let known = room.min(size_of::<T>());
+    let known = size.min(size_of::<T>());
     writer.write_slice(&value.as_bytes()[..known])?;
-    let mut left = room - known;
+    let mut left = size - known;
     while left > 0 {
         let part = left.min(ZEROES.len());
         writer.write_slice(&ZEROES[..part])?;
@@ -105,7 +117,7 @@ pub(super) fn put<T: Plain>(writer: &mut UserSliceWriter, value: &T, room: usize
 /// # Errors
 ///
 /// `EFAULT`.
-pub fn put_array(at: u64, numbers: impl Iterator<Item = u64> + Clone) -> Result {
+pub fn write_array(at: u64, numbers: impl Iterator<Item = u64> + Clone) -> Result {
     let bytes = numbers.clone().count() * size_of::<u64>();
     let mut writer = writer(at, bytes)?;
     for number in numbers {
@@ -150,13 +162,13 @@ mod tests {
 
     #[test]
     fn structs_have_a_size_of_some_version() {
-        for size in [744, 745, MOST] {
-            assert!(structs(0, 16, size, 744).is_ok());
+        for size in [744, 745, MAX_ARG_SIZE] {
+            assert!(struct_writer(0, 16, size, 744).is_ok());
         }
-        for size in [0, 1, 743, MOST + 1, usize::MAX] {
-            assert!(structs(0, 16, size, 744).is_err_and(|error| error == EINVAL));
+        for size in [0, 1, 743, MAX_ARG_SIZE + 1, usize::MAX] {
+            assert!(struct_writer(0, 16, size, 744).is_err_and(|error| error == EINVAL));
             // A request for the count alone need not give a valid element size.
-            assert!(structs(0, 0, size, 744).is_ok());
+            assert!(struct_writer(0, 0, size, 744).is_ok());
         }
     }
 

@@ -4,8 +4,8 @@
 
 use super::{
     ioctl_arg::{
-        put,
-        structs, //
+        struct_writer,
+        write_struct, //
     },
     Client, //
 };
@@ -17,33 +17,33 @@ use crate::abi::{
 use kernel::prelude::*;
 
 /// Size in bytes of an object in the first version of the interface.
-const FIRST_OBJECT: usize = 736;
+const OBJECT_V1_SIZE: usize = 736;
 
 /// Handles `KOFI_IOC_OBJECTS`. May sleep.
 ///
 /// # Errors
 ///
 /// `EINVAL` for an invalid element size; `EFAULT`, `ENOMEM`.
-pub(super) fn list(client: &Client, asked: &mut kofi_objects) -> Result {
-    let (room, size) = (asked.count as usize, asked.object_size as usize);
-    let mut writer = structs(asked.objects, room, size, FIRST_OBJECT)?;
+pub(super) fn handle_objects(client: &Client, query: &mut kofi_objects) -> Result {
+    let (room, size) = (query.count as usize, query.object_size as usize);
+    let mut writer = struct_writer(query.objects, room, size, OBJECT_V1_SIZE)?;
     let mut count = 0;
-    object_table::each(asked.after, Some(client.net.address()), |object| {
+    object_table::each(query.after, Some(client.net.address()), |object| {
         if count < room {
-            put(&mut writer, object, size)?;
+            write_struct(&mut writer, object, size)?;
         }
         count += 1;
         Ok(())
     })?;
-    asked.count = u32::try_from(count).map_err(|_| EOVERFLOW)?;
+    query.count = u32::try_from(count).map_err(|_| EOVERFLOW)?;
     Ok(())
 }
 
 /// Size in bytes of an address in the first version of the interface.
-const FIRST_ADDRESS: usize = 120;
+const ADDRESS_V1_SIZE: usize = 120;
 
 /// Batch size: addresses that are read at a time.
-const ADDRESSES: usize = 32;
+const ADDRESS_BATCH: usize = 32;
 
 /// Handles `KOFI_IOC_ADDRESSES`. May sleep.
 ///
@@ -51,23 +51,23 @@ const ADDRESSES: usize = 32;
 ///
 /// `ENOENT` if there is no such object, `EINVAL` for another kind of object and for an invalid
 /// element size; `EFAULT`, `ENOMEM`.
-pub(super) fn addresses(client: &Client, asked: &mut kofi_addresses) -> Result {
-    let (room, size) = (asked.count as usize, asked.address_size as usize);
-    let mut writer = structs(asked.addresses, room, size, FIRST_ADDRESS)?;
+pub(super) fn handle_addresses(client: &Client, query: &mut kofi_addresses) -> Result {
+    let (room, size) = (query.count as usize, query.address_size as usize);
+    let mut writer = struct_writer(query.addresses, room, size, ADDRESS_V1_SIZE)?;
     let net = client.net.address();
-    let mut batch = KVec::with_capacity(ADDRESSES, GFP_KERNEL_ACCOUNT)?;
+    let mut batch = KVec::with_capacity(ADDRESS_BATCH, GFP_KERNEL_ACCOUNT)?;
     let mut count = 0;
     loop {
         let left = room - count;
-        let goes_on = object_table::list(asked.id, net, &mut asked.at, left, &mut batch)?;
+        let goes_on = object_table::list(query.id, net, &mut query.at, left, &mut batch)?;
         for address in &batch {
-            put(&mut writer, address, size)?;
+            write_struct(&mut writer, address, size)?;
         }
         count += batch.len();
         if count == room || !goes_on {
             break;
         }
     }
-    asked.count = u32::try_from(count).map_err(|_| EOVERFLOW)?;
+    query.count = u32::try_from(count).map_err(|_| EOVERFLOW)?;
     Ok(())
 }

@@ -29,7 +29,7 @@ use kernel::{
 /// # Errors
 ///
 /// `EINVAL` for an unknown type, `EOPNOTSUPP` for a nonzero reserved field.
-pub(super) fn describe(number: &mut kofi_text) -> Result {
+pub(super) fn handle_text(number: &mut kofi_text) -> Result {
     if number.reserved != 0 {
         return Err(EOPNOTSUPP);
     }
@@ -49,10 +49,10 @@ pub(super) fn describe(number: &mut kofi_text) -> Result {
         abi::KOFI_TEXT_ATOMIC_OP => abi::FI_TYPE_ATOMIC_OP,
         abi::KOFI_TEXT_DATATYPE => abi::FI_TYPE_ATOMIC_TYPE,
         // `fi_tostr()` has no types for these four.
-        abi::KOFI_TEXT_RESOURCE_MGMT => return name(number, &enum_names::RESOURCE_MGMT),
-        abi::KOFI_TEXT_OBJECT => return name(number, &enum_names::OBJECT),
-        abi::KOFI_TEXT_STATE => return name(number, &enum_names::STATE),
-        abi::KOFI_TEXT_VALUE => return name(number, &enum_names::VALUE),
+        abi::KOFI_TEXT_RESOURCE_MGMT => return write_name(number, &enum_names::RESOURCE_MGMT),
+        abi::KOFI_TEXT_OBJECT => return write_name(number, &enum_names::OBJECT),
+        abi::KOFI_TEXT_STATE => return write_name(number, &enum_names::STATE),
+        abi::KOFI_TEXT_VALUE => return write_name(number, &enum_names::VALUE),
         abi::KOFI_TEXT_ERROR => {
             let errno = c_int::try_from(number.value).map_err(|_| EINVAL)?;
             set_string(&mut number.text, Some(strerror(errno).to_bytes()));
@@ -65,7 +65,7 @@ pub(super) fn describe(number: &mut kofi_text) -> Result {
 }
 
 /// Writes the name of a value, or a text for an unnamed value.
-fn name(number: &mut kofi_text, names: &'static EnumNames) -> Result {
+fn write_name(number: &mut kofi_text, names: &'static EnumNames) -> Result {
     let value = u32::try_from(number.value).unwrap_or(u32::MAX);
     let mut text = Text::new(&mut number.text);
     Ok(text.write_fmt(fmt!("{}", names.show(value)))?)

@@ -103,7 +103,7 @@ pub(crate) fn run(
         let exposed = |connection: &mut raw_verbs::Connection| connection.exposed(here);
         return transfer(here, &mut connection, exposed, config, stats);
     }
-    let fabric = kofi::fabric_by(here, info, net, &target.owner)?;
+    let fabric = kofi::open_fabric(here, info, net, &target.owner)?;
     let (mut connection, accepted) = Connection::open(here, &fabric, info, depth)?
         .connect(here, &traffic.to_bytes())
         .map_err(|not| rejected(stats, not.errno, not.data()))?;

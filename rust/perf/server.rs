@@ -88,7 +88,7 @@ fn run_kofi(
     info: &Info,
     stats: &Stats,
 ) -> Result {
-    let fabric = kofi::fabric_by(here, info, net, &target.owner)?;
+    let fabric = kofi::open_fabric(here, info, net, &target.owner)?;
     let events = fabric.event_queue(here, eq::Attr::default())?;
     // Dropped after the listener: no client connects while the client threads are stopped.
     let mut clients = ClientSet::new(stats)?;

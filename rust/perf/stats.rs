@@ -34,7 +34,7 @@ use kofi::{
         self,
         Errno, //
     },
-    dev::ioctl_arg::put_array, //
+    dev::ioctl_arg::write_array, //
 };
 
 /// Buckets of the histogram.
@@ -289,7 +289,7 @@ impl Stats {
         watch.refusal = self.refusal.load(Relaxed);
         watch.turned_away = self.rejected.load(Relaxed);
         let counts = self.buckets.iter().map(|bucket| bucket.get());
-        put_array(watch.buckets, counts.take(watch.bucket_count as usize))
+        write_array(watch.buckets, counts.take(watch.bucket_count as usize))
     }
 }
 

@@ -4,10 +4,10 @@
 
 use super::{
     super::xfer_args::{
-        brief,
+        into_isize_fast,
         XferArgs, //
     },
-    known, //
+    parse_op, //
 };
 use crate::{
     abi::{
@@ -58,7 +58,7 @@ pub(super) enum Elements {
 #[derive(Clone, Copy)]
 pub(super) enum RemoteTarget {
     /// As many elements as there are operands, from an address on, and the region's key.
-    At(u64, u64),
+    Addr(u64, u64),
     /// A vector of ranges, and the number of entries.
     Ranges(*const fi_rma_ioc, usize),
 }
@@ -110,7 +110,7 @@ impl Call {
 
 /// Maximum number of entries in a vector, both of buffers and of remote ranges. No device offers more of
 /// either.
-const MOST: usize = 16;
+const MAX_ENTRIES: usize = 16;
 
 /// Elements in local memory, as segments.
 ///
@@ -118,7 +118,7 @@ const MOST: usize = 16;
 ///
 /// The first `len` entries of `segments` are initialised.
 struct LocalSegments<'a> {
-    segments: [MaybeUninit<Segment>; MOST],
+    segments: [MaybeUninit<Segment>; MAX_ENTRIES],
     descriptors: &'a [Descriptor],
     len: usize,
     elements: usize,
@@ -130,7 +130,7 @@ impl<'a> LocalSegments<'a> {
     fn new() -> Self {
         // INVARIANT: `len` is 0.
         Self {
-            segments: [const { MaybeUninit::uninit() }; MOST],
+            segments: [const { MaybeUninit::uninit() }; MAX_ENTRIES],
             descriptors: &[],
             len: 0,
             elements: 0,
@@ -149,7 +149,7 @@ impl<'a> LocalSegments<'a> {
     /// Vectors have as many entries as they say, for `'a`. The caller guarantees for the memory and the
     /// descriptors what [`Segment::new`] and [`Descriptor::new`] require.
     #[inline(always)]
-    unsafe fn take(&mut self, of: &'a Elements, size: usize) -> Result {
+    unsafe fn add_elements(&mut self, of: &'a Elements, size: usize) -> Result {
         match of {
             Elements::None => {}
             Elements::One(buf, count, desc) => {
@@ -160,7 +160,7 @@ impl<'a> LocalSegments<'a> {
                 }
             }
             Elements::Vector(iov, desc, count) => {
-                if *count > MOST || (iov.is_null() && *count > 0) {
+                if *count > MAX_ENTRIES || (iov.is_null() && *count > 0) {
                     return Err(Errno::EINVAL);
                 }
                 for at in 0..*count {
@@ -179,10 +179,10 @@ impl<'a> LocalSegments<'a> {
 
     /// # Safety
     ///
-    /// The requirements of [`Self::take`]; `len` is less than [`MOST`].
+    /// The requirements of [`Self::add_elements`]; `len` is less than [`MAX_ENTRIES`].
     unsafe fn push(&mut self, buf: *const c_void, count: usize, size: usize) -> Result {
         let bytes = count.checked_mul(size).ok_or(Errno::EMSGSIZE)?;
-        // SAFETY: By the contract of `take`.
+        // SAFETY: By the contract of `add_elements`.
         self.segments[self.len].write(unsafe { Segment::new(buf.cast_mut(), bytes) });
         // INVARIANT: One more entry is initialised.
         self.len += 1;
@@ -211,14 +211,14 @@ pub(super) struct SingleElement {
 ///
 /// The contract of the call in the table, for a single element at each address.
 #[inline(always)]
-pub(super) unsafe fn post_one<E: Endpoint>(
+pub(super) unsafe fn post_single_element<E: Endpoint>(
     endpoint: &E,
-    terms: XferArgs,
+    args: XferArgs,
     (form, datatype, op): (Form, fi_datatype, fi_op),
     words: &SingleElement,
     remote: &fi_rma_ioc,
 ) -> Option<isize> {
-    let (op, datatype) = known(form, datatype, op).ok()?;
+    let (op, datatype) = parse_op(form, datatype, op).ok()?;
     let size = datatype.size();
     // SAFETY: By the contract of the call in the table; the provider's fast path accepts one element only.
     let (operand, compare, result, descriptor) = unsafe {
@@ -241,14 +241,16 @@ pub(super) unsafe fn post_one<E: Endpoint>(
     let message = Message {
         memory: Memory::Segments(slice::from_ref(&operand)),
         descriptors: &[],
-        context: Context::new(terms.context),
-        flags: terms.flags,
-        errors_only: terms.errors_only,
-        data: terms.data,
-        peer: terms.peer,
+        context: Context::new(args.context),
+        flags: args.flags,
+        errors_only: args.errors_only,
+        data: args.data,
+        peer: args.peer,
         tag: None,
     };
-    endpoint.try_fast_atomic(&atomic, &message).map(brief)
+    endpoint
+        .try_fast_atomic(&atomic, &message)
+        .map(into_isize_fast)
 }
 
 /// Posts the operation.
@@ -256,26 +258,26 @@ pub(super) unsafe fn post_one<E: Endpoint>(
 /// # Safety
 ///
 /// The contract of the call in the table.
-pub(super) unsafe fn post<E: Endpoint>(endpoint: &E, terms: XferArgs, call: &Call) -> isize {
+pub(super) unsafe fn post<E: Endpoint>(endpoint: &E, args: XferArgs, call: &Call) -> isize {
     // SAFETY: By the contract of the call in the table.
-    into_ssize(unsafe { try_post(endpoint, terms, call) }.map(|()| 0))
+    into_ssize(unsafe { try_post(endpoint, args, call) }.map(|()| 0))
 }
 
-unsafe fn try_post<E: Endpoint>(endpoint: &E, terms: XferArgs, call: &Call) -> Result {
-    let (op, datatype) = known(call.form, call.datatype, call.op)?;
+unsafe fn try_post<E: Endpoint>(endpoint: &E, args: XferArgs, call: &Call) -> Result {
+    let (op, datatype) = parse_op(call.form, call.datatype, call.op)?;
     let size = datatype.size();
     let (mut operands, mut result) = (LocalSegments::new(), LocalSegments::new());
     // SAFETY: By the contract of the call in the table.
     unsafe {
         // A read ignores its operands (fi_atomic(3)).
         if op != Op::Read {
-            operands.take(&call.operands, size)?;
+            operands.add_elements(&call.operands, size)?;
         }
-        result.take(&call.result, size)?;
+        result.add_elements(&call.result, size)?;
     }
     let whole;
     let remote = match call.remote {
-        RemoteTarget::At(addr, key) => {
+        RemoteTarget::Addr(addr, key) => {
             whole = fi_rma_ioc {
                 addr,
                 // Without operands (a read), the results determine the number of elements.
@@ -285,7 +287,7 @@ unsafe fn try_post<E: Endpoint>(endpoint: &E, terms: XferArgs, call: &Call) -> R
             slice::from_ref(&whole)
         }
         RemoteTarget::Ranges(ranges, count) => {
-            if ranges.is_null() || count > MOST {
+            if ranges.is_null() || count > MAX_ENTRIES {
                 return Err(Errno::EINVAL);
             }
             // SAFETY: By the contract of the call in the table.
@@ -302,7 +304,7 @@ unsafe fn try_post<E: Endpoint>(endpoint: &E, terms: XferArgs, call: &Call) -> R
         result_descriptors: result.descriptors,
     };
     // SAFETY: By the contract of the call in the table.
-    unsafe { start(endpoint, terms, &operands, &call.compare, atomic) }
+    unsafe { post_compare(endpoint, args, &operands, &call.compare, atomic) }
 }
 
 /// Posts an operation with a compare operand. A separate function, because all vectors together exceed one
@@ -312,16 +314,16 @@ unsafe fn try_post<E: Endpoint>(endpoint: &E, terms: XferArgs, call: &Call) -> R
 ///
 /// `compare` is valid by the contract of the call in the table.
 #[inline(never)]
-unsafe fn start<E: Endpoint>(
+unsafe fn post_compare<E: Endpoint>(
     endpoint: &E,
-    terms: XferArgs,
+    args: XferArgs,
     operands: &LocalSegments<'_>,
     compare: &Elements,
     atomic: Atomic<'_>,
 ) -> Result {
     let mut compared = LocalSegments::new();
     // SAFETY: By the caller's contract, `compare` is valid.
-    unsafe { compared.take(compare, atomic.datatype.size()) }?;
+    unsafe { compared.add_elements(compare, atomic.datatype.size()) }?;
     let atomic = Atomic {
         compare: compared.segments(),
         ..atomic
@@ -329,11 +331,11 @@ unsafe fn start<E: Endpoint>(
     let message = Message {
         memory: Memory::Segments(operands.segments()),
         descriptors: operands.descriptors,
-        context: Context::new(terms.context),
-        flags: terms.flags,
-        errors_only: terms.errors_only,
-        data: terms.data,
-        peer: terms.peer,
+        context: Context::new(args.context),
+        flags: args.flags,
+        errors_only: args.errors_only,
+        data: args.data,
+        peer: args.peer,
         tag: None,
     };
     endpoint.atomic(&atomic, &message)

@@ -26,27 +26,27 @@ use kernel::prelude::*;
 /// Iterator over an array of addresses of one format. FI_SOCKADDR arrays are packed: each address is as long
 /// as its family implies.
 pub(super) struct Addresses {
-    format: u32,
+    addr_format: u32,
     next: *const c_void,
-    left: usize,
+    remaining: usize,
     /// True after an address of unknown length: the rest of the array cannot be read.
-    is_lost: bool,
+    is_unreadable: bool,
 }
 
 impl Addresses {
     /// # Safety
     ///
     /// `first` points to `count` addresses of the format, which stay as long as the iterator is used.
-    pub(super) unsafe fn new(format: u32, first: *const c_void, count: usize) -> Self {
+    pub(super) unsafe fn new(addr_format: u32, first: *const c_void, count: usize) -> Self {
         Self {
-            format,
+            addr_format,
             next: first,
-            left: count,
-            is_lost: false,
+            remaining: count,
+            is_unreadable: false,
         }
     }
 
-    fn string(&mut self) -> Result<SocketAddr> {
+    fn next_string(&mut self) -> Result<SocketAddr> {
         let at = self.next.cast::<*const c_char>();
         self.next = at.wrapping_add(1).cast();
         // SAFETY: By the contract of `new` there is one more pointer.
@@ -59,18 +59,18 @@ impl Addresses {
         addr::from_addr_str(text.to_bytes()).ok_or(Errno::EINVAL)
     }
 
-    fn socket(&mut self) -> Result<SocketAddr> {
+    fn next_sockaddr(&mut self) -> Result<SocketAddr> {
         let at = self.next.cast::<u8>();
         // SAFETY: By the contract of `new` there is one more address, which begins with its family.
         let family = unsafe { slice::from_raw_parts(at, size_of::<u16>()) };
-        let Some(len) = addr::length(self.format, family) else {
-            self.is_lost = true;
+        let Some(len) = addr::length(self.addr_format, family) else {
+            self.is_unreadable = true;
             return Err(Errno::EINVAL);
         };
         self.next = at.wrapping_add(len).cast();
         // SAFETY: By the contract of `new`, the address is `len` bytes long.
         let bytes = unsafe { slice::from_raw_parts(at, len) };
-        addr::from_bytes(self.format, bytes).ok_or(Errno::EINVAL)
+        addr::from_bytes(self.addr_format, bytes).ok_or(Errno::EINVAL)
     }
 }
 
@@ -78,11 +78,11 @@ impl Iterator for Addresses {
     type Item = Result<SocketAddr>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.left = self.left.checked_sub(1)?;
-        Some(match self.format {
-            _ if self.is_lost => Err(Errno::ECANCELED),
-            abi::FI_ADDR_STR => self.string(),
-            _ => self.socket(),
+        self.remaining = self.remaining.checked_sub(1)?;
+        Some(match self.addr_format {
+            _ if self.is_unreadable => Err(Errno::ECANCELED),
+            abi::FI_ADDR_STR => self.next_string(),
+            _ => self.next_sockaddr(),
         })
     }
 }
@@ -106,14 +106,14 @@ impl InsertResults {
     ///
     /// The arrays are NULL or have room for each address, as long as this is used.
     pub(super) unsafe fn new(
-        vector: &AddressVector,
+        av: &AddressVector,
         addrs: *mut fi_addr_t,
         flags: u64,
         context: *mut c_void,
     ) -> Self {
         Self {
             addrs,
-            errnos: match flags & abi::FI_SYNC_ERR != 0 && !vector.is_async() {
+            errnos: match flags & abi::FI_SYNC_ERR != 0 && !av.is_async() {
                 true => context.cast(),
                 false => core::ptr::null_mut(),
             },
@@ -127,12 +127,12 @@ impl InsertResults {
     ///
     /// -FI_EBADFLAGS, also for identifiers in a shared vector; -FI_EINVAL for NULL where an array is needed, and for
     /// FI_SYNC_ERR on a vector that reports insertions as events.
-    pub(super) fn check(&self, vector: &AddressVector, count: usize) -> Result {
+    pub(super) fn check_args(&self, av: &AddressVector, count: usize) -> Result {
         let known = abi::FI_MORE | abi::FI_SYNC_ERR | abi::FI_AV_USER_ID;
-        if self.flags & !known != 0 || self.has_ids() && vector.is_shared() {
+        if self.flags & !known != 0 || self.uses_user_ids() && av.is_shared() {
             return Err(Errno::EBADFLAGS);
         }
-        let needs_addrs = count > 0 && (self.has_ids() || vector.kind() == Type::Map);
+        let needs_addrs = count > 0 && (self.uses_user_ids() || av.kind() == Type::Map);
         let needs_errnos = self.flags & abi::FI_SYNC_ERR != 0;
         if needs_addrs && self.addrs.is_null() || needs_errnos && self.errnos.is_null() {
             return Err(Errno::EINVAL);
@@ -141,8 +141,8 @@ impl InsertResults {
     }
 
     /// Reports that none of `count` addresses has been inserted. The caller's identifiers stay as they are.
-    pub(super) fn refuse(&mut self, count: usize, errno: Errno) {
-        if self.has_ids() {
+    pub(super) fn fail_all(&mut self, count: usize, errno: Errno) {
+        if self.uses_user_ids() {
             self.addrs = core::ptr::null_mut();
         }
         if self.addrs.is_null() && self.errnos.is_null() {
@@ -153,7 +153,7 @@ impl InsertResults {
         }
     }
 
-    fn has_ids(&self) -> bool {
+    fn uses_user_ids(&self) -> bool {
         self.flags & abi::FI_AV_USER_ID != 0
     }
 
@@ -162,26 +162,26 @@ impl InsertResults {
         &self,
         addresses: impl Iterator<Item = Result<SocketAddr>>,
     ) -> impl Iterator<Item = Insertion> {
-        let ids = self.has_ids().then_some(self.addrs);
+        let ids = self.uses_user_ids().then_some(self.addrs);
         addresses
             .enumerate()
             .map(move |(number, address)| Insertion {
                 address,
-                // SAFETY: By the contract of `new`; `check` has refused NULL with FI_AV_USER_ID.
+                // SAFETY: By the contract of `new`; `check_args` has refused NULL with FI_AV_USER_ID.
                 user_id: ids.map(|ids| unsafe { ids.add(number).read() }),
             })
     }
 }
 
 impl InsertObserver for InsertResults {
-    fn report(&mut self, number: usize, outcome: Result<fi_addr_t>) {
+    fn report(&mut self, number: usize, result: Result<fi_addr_t>) {
         if !self.addrs.is_null() {
-            let addr = outcome.unwrap_or(abi::FI_ADDR_NOTAVAIL);
+            let addr = result.unwrap_or(abi::FI_ADDR_NOTAVAIL);
             // SAFETY: By the contract of `new`, `addrs` has room for each address.
             unsafe { self.addrs.add(number).write(addr) };
         }
         if !self.errnos.is_null() {
-            let errno = outcome.map_or_else(|errno| errno.code(), |_| 0);
+            let errno = result.map_or_else(|errno| errno.code(), |_| 0);
             // SAFETY: By the contract of `new`, `errnos` has room for each address.
             unsafe { self.errnos.add(number).write(errno) };
         }

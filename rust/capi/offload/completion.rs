@@ -2,7 +2,7 @@
 
 //! Reports completions of an offload's transfers to the offload.
 
-use super::super::peer::with_entry;
+use super::super::peer::with_err_entry;
 use crate::{
     abi::{
         self,
@@ -29,7 +29,7 @@ use core::ptr;
 use kernel::sync::Arc;
 
 /// Number of completions that one run of the handler reports, before other work items run.
-const BUDGET: usize = 64;
+const BATCH: usize = 64;
 
 /// Handler of the completion queue of an offload's transfers.
 pub(super) struct CompForwarder {
@@ -38,7 +38,7 @@ pub(super) struct CompForwarder {
     ep: usize,
     peer: fi_ops_transfer_peer,
     /// Address format in error data.
-    format: u32,
+    addr_format: u32,
 }
 
 // SAFETY: The offload's calls may come from any thread, one at a time.
@@ -57,20 +57,20 @@ impl CompForwarder {
         queue: &Arc<CompletionQueue>,
         ep: *mut fid_ep,
         peer: fi_ops_transfer_peer,
-        format: u32,
+        addr_format: u32,
     ) -> Self {
         Self {
             queue: queue.core().clone(),
             handler: queue.clone(),
             ep: ep.expose_provenance(),
             peer,
-            format,
+            addr_format,
         }
     }
 
-    fn tell(&self, outcome: &CqEntry) {
+    fn report(&self, entry: &CqEntry) {
         let ep: *mut fid_ep = ptr::with_exposed_provenance_mut(self.ep);
-        match (outcome, self.peer.complete, self.peer.comperr) {
+        match (entry, self.peer.complete, self.peer.comperr) {
             (CqEntry::Done(done), Some(complete), _) => {
                 let mut source: fi_addr_t = done.source;
                 let mut entry = fi_cq_tagged_entry {
@@ -85,7 +85,7 @@ impl CompForwarder {
                 let _ = unsafe { complete(ep, &mut entry, &mut source) };
             }
             (CqEntry::Failed(failure), _, Some(comperr)) => {
-                let _ = with_entry(failure, self.format, |entry| {
+                let _ = with_err_entry(failure, self.addr_format, |entry| {
                     entry.flags |= abi::FI_PEER_TRANSFER;
                     // SAFETY: By the contract of `new`, as above; the entry is valid during the call.
                     unsafe { comperr(ep, entry) }
@@ -95,24 +95,24 @@ impl CompForwarder {
         }
     }
 
-    fn tell_next(&self) -> bool {
-        let outcome = read_one(&*self.queue);
-        if let Some(outcome) = &outcome {
-            self.tell(outcome);
+    fn report_next(&self) -> bool {
+        let entry = read_one(&*self.queue);
+        if let Some(entry) = &entry {
+            self.report(entry);
         }
-        outcome.is_some()
+        entry.is_some()
     }
 }
 
 impl TaskHandler for CompForwarder {
-    fn ready(&self, _here: ProcessContext) {
-        for _ in 0..BUDGET {
-            if self.tell_next() {
+    fn ready(&self, _ctx: ProcessContext) {
+        for _ in 0..BATCH {
+            if self.report_next() {
                 continue;
             }
             // The queue is armed, and the handler runs again for the next completion, unless one has arrived
             // meanwhile.
-            let armed = read_or_arm(&*self.queue, || match self.tell_next() {
+            let armed = read_or_arm(&*self.queue, || match self.report_next() {
                 true => Ok(1),
                 false => Err(Errno::EAGAIN),
             });

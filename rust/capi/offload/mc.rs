@@ -11,14 +11,14 @@ use super::{
         },
         object::{
             self,
-            header,
+            new_fid,
             Object,
             UninitObject, //
         },
     },
     peer_open::{
+        checked_table,
         export,
-        table,
         Open, //
     },
 };
@@ -57,9 +57,9 @@ struct GroupObject {
     // Dropped in this order.
     _group: Open,
     _set: Open,
-    _form: Open,
+    _peer_object: Open,
     /// State that the endpoint shares with its aliases: any of them may have joined the group.
-    root: Arc<EpShared>,
+    ep_shared: Arc<EpShared>,
     domain: Arc<Domain>,
 }
 
@@ -76,15 +76,15 @@ unsafe impl Object for GroupObject {
 unsafe extern "C" fn leave(fid: *mut fid) -> c_int {
     // SAFETY: By the contract of `fi_close()`.
     into_int(unsafe {
-        object::object::<GroupObject>(fid).and_then(|group| {
-            let root = group.root.clone();
+        object::from_fid::<GroupObject>(fid).and_then(|group| {
+            let ep_shared = group.ep_shared.clone();
             object::close::<GroupObject>(fid, |group| {
                 group.domain.drop_events(Source(fid.expose_provenance()));
                 Ok(())
             })?;
             // After this the endpoint can be closed.
-            if let Some(offload) = root.offload() {
-                offload.left();
+            if let Some(offload) = ep_shared.offload() {
+                offload.count_leave();
             }
             Ok(())
         })
@@ -114,7 +114,7 @@ unsafe fn try_join(
     context: *mut c_void,
 ) -> Result {
     // SAFETY: By the contract of `fi_join_collective()`.
-    let object = unsafe { object::object::<EndpointObject>(ep.cast())? };
+    let object = unsafe { object::from_fid::<EndpointObject>(ep.cast())? };
     let offload = object.offload()?;
     if flags & abi::FI_COLLECTIVE == 0 {
         return Err(Errno::ENOSYS);
@@ -127,19 +127,19 @@ unsafe fn try_join(
     in_process()?;
     let addresses = object.endpoint().address_vector()?;
     // SAFETY: By the contract of `fi_join_collective()`.
-    let set = unsafe { object::object::<SetObject>(addr.set.cast_mut().cast())? };
+    let set = unsafe { object::from_fid::<SetObject>(addr.set.cast_mut().cast())? };
     if !set.set().is_in(&addresses) {
         return Err(Errno::EINVAL);
     }
-    offload.check(set.collectives())?;
-    let place = UninitObject::<GroupObject>::new()?;
-    let source = Source(place.address());
+    offload.check_collectives(set.collectives())?;
+    let slot = UninitObject::<GroupObject>::new()?;
+    let source = Source(slot.address());
     let notice = object
         .endpoint()
         .reserve_event(source, abi::FI_JOIN_COMPLETE)?;
     // SAFETY: By the contract of `fi_join_collective()`; the offload's objects are open as long as `offload`.
     unsafe {
-        let form = export(addr.set.cast_mut().cast())?;
+        let peer_object = export(addr.set.cast_mut().cast())?;
         let attr = fi_av_set_attr {
             start_addr: FI_ADDR_NOTAVAIL,
             end_addr: FI_ADDR_NOTAVAIL,
@@ -148,38 +148,38 @@ unsafe fn try_join(
         };
         let peer = fi_peer_av_set_context {
             size: size_of::<fi_peer_av_set_context>(),
-            av_set: form.get(),
+            av_set: peer_object.as_ptr(),
         };
-        let vector = offload.vector();
-        let opened = Open::child(table((*vector).ops)?.av_set, vector, attr, peer)?;
+        let av = offload.av();
+        let opened = Open::open_child(checked_table((*av).ops)?.av_set, av, attr, peer)?;
         let theirs = fi_collective_addr {
-            set: opened.get::<fid_av_set>(),
+            set: opened.as_ptr::<fid_av_set>(),
             coll_addr: addr.coll_addr,
         };
         let their_ep = offload.ep();
-        let join = table((*their_ep).cm)?.join.ok_or(Errno::ENOSYS)?;
+        let join = checked_table((*their_ep).cm)?.join.ok_or(Errno::ENOSYS)?;
         let mut group: *mut fid_mc = ptr::null_mut();
-        let answer = join(
+        let ret = join(
             their_ep,
             ptr::from_ref(&theirs).cast(),
             flags,
             &mut group,
             context,
         );
-        let joined = Open::new(answer, group)?;
-        offload.joined();
-        let made = place.put(GroupObject {
+        let joined = Open::from_result(ret, group)?;
+        offload.count_join();
+        let made = slot.init(GroupObject {
             fid: fid_mc {
-                fid: header::<GroupObject>(context),
+                fid: new_fid::<GroupObject>(context),
                 fi_addr: (*group).fi_addr,
             },
             _group: joined,
             _set: opened,
-            _form: form,
-            root: object.root().clone(),
+            _peer_object: peer_object,
+            ep_shared: object.shared().clone(),
             domain: object.endpoint().domain().clone(),
         });
-        object::hand_out(out, made);
+        object::write_out(out, made);
     }
     if let Some(notice) = notice {
         notice.write();

@@ -7,7 +7,7 @@ use super::{
         ep::EndpointObject,
         object, //
     },
-    peer_open::table, //
+    peer_open::checked_table, //
 };
 use crate::abi::{
     self,
@@ -29,13 +29,13 @@ macro_rules! collectives {
                 // SAFETY: By the contract of the call in the table; the offload's objects are open as long as
                 // `offload`.
                 unsafe {
-                    let offload = object::object::<EndpointObject>(ep.cast())
+                    let offload = object::from_fid::<EndpointObject>(ep.cast())
                         .and_then(EndpointObject::offload);
                     let theirs = match offload {
                         Ok(offload) => offload.ep(),
                         Err(errno) => return errno.to_ssize(),
                     };
-                    match table((*theirs).collective).ok().and_then(|ops| ops.$call) {
+                    match checked_table((*theirs).collective).ok().and_then(|ops| ops.$call) {
                         Some(call) => call(theirs $(, $arg)*),
                         None => Errno::ENOSYS.to_ssize(),
                     }
@@ -45,7 +45,7 @@ macro_rules! collectives {
 
         /// Table of the collective calls. They return -FI_ENOSYS if the endpoint has no offload, or the
         /// offload lacks the call.
-        pub(in super::super) static COLLECTIVE: fi_ops_collective = fi_ops_collective {
+        pub(in super::super) static COLLECTIVE_OPS: fi_ops_collective = fi_ops_collective {
             size: size_of::<fi_ops_collective>(),
             $($call: Some($call),)*
         };
@@ -84,9 +84,9 @@ collectives! {
 /// # Safety
 ///
 /// The requirements of [`table`].
-pub(super) unsafe fn supported(ops: *const fi_ops_collective) -> u64 {
+pub(super) unsafe fn supported_collectives(ops: *const fi_ops_collective) -> u64 {
     // SAFETY: By the contract of `table`.
-    let Ok(ops) = (unsafe { table(ops) }) else {
+    let Ok(ops) = (unsafe { checked_table(ops) }) else {
         return 0;
     };
     [

@@ -2,7 +2,7 @@
 
 //! Objects of another module's provider that kOFI opens.
 
-use super::super::peer::sized;
+use super::super::peer::checked_struct;
 use crate::abi::{
     self,
     errno::from_int,
@@ -37,8 +37,8 @@ impl Open {
     /// # Safety
     ///
     /// With an `answer` of 0, `object` is NULL or open, and is closed only here.
-    pub(super) unsafe fn new<T>(answer: c_int, object: *mut T) -> Result<Self> {
-        from_int(answer)?;
+    pub(super) unsafe fn from_result<T>(ret: c_int, object: *mut T) -> Result<Self> {
+        from_int(ret)?;
         match object.is_null() {
             true => Err(Errno::EINVAL),
             // INVARIANT: By the caller's contract, the object is open, and is closed only here.
@@ -51,7 +51,7 @@ impl Open {
     /// # Safety
     ///
     /// `object` is open, and is closed only here.
-    pub(super) unsafe fn own(object: *mut fid) -> Self {
+    pub(super) unsafe fn from_raw(object: *mut fid) -> Self {
         // INVARIANT: By the caller's contract, the object is open, and is closed only here.
         Self(object)
     }
@@ -65,7 +65,7 @@ impl Open {
     /// # Safety
     ///
     /// `parent` is open, and the arguments are as the call requires.
-    pub(super) unsafe fn child<P, A, T, C>(
+    pub(super) unsafe fn open_child<P, A, T, C>(
         call: Option<Call<P, A, T>>,
         parent: *mut P,
         mut attr: A,
@@ -75,13 +75,13 @@ impl Open {
         let call = call.ok_or(Errno::ENOSYS)?;
         // SAFETY: By the caller's contract, the arguments are valid for this call.
         unsafe {
-            let answer = call(parent, &mut attr, &mut object, (&raw mut context).cast());
-            Self::new(answer, object)
+            let ret = call(parent, &mut attr, &mut object, (&raw mut context).cast());
+            Self::from_result(ret, object)
         }
     }
 
     /// Returns the C object.
-    pub(super) fn get<T>(&self) -> *mut T {
+    pub(super) fn as_ptr<T>(&self) -> *mut T {
         self.0.cast()
     }
 }
@@ -89,13 +89,13 @@ impl Open {
 impl Drop for Open {
     fn drop(&mut self) {
         // SAFETY: By the invariant, the object is open.
-        let answer = unsafe {
+        let ret = unsafe {
             match (*self.0).ops.as_ref().and_then(|ops| ops.close) {
                 Some(close) => close(self.0),
                 None => Errno::EINVAL.to_int(),
             }
         };
-        if let Err(errno) = from_int(answer) {
+        if let Err(errno) = from_int(ret) {
             abi::log::complain(
                 &c"peer",
                 fmt!("an offload's object does not close: {}", errno.to_int()),
@@ -114,9 +114,9 @@ impl Drop for Open {
 ///
 /// `fid` is NULL or open.
 pub(super) unsafe fn export(fid: *mut fid) -> Result<Open> {
-    let mut form = ptr::null_mut();
-    let mut asked = fi_fid_export {
-        fid: &mut form,
+    let mut object = ptr::null_mut();
+    let mut request = fi_fid_export {
+        fid: &mut object,
         flags: 0,
         context: ptr::null_mut(),
     };
@@ -124,8 +124,8 @@ pub(super) unsafe fn export(fid: *mut fid) -> Result<Open> {
     unsafe {
         let ops = fid.as_ref().and_then(|fid| fid.ops.as_ref());
         let control = ops.ok_or(Errno::EINVAL)?.control.ok_or(Errno::ENOSYS)?;
-        let answer = control(fid, abi::FI_EXPORT_FID as c_int, (&raw mut asked).cast());
-        Open::new(answer, form)
+        let ret = control(fid, abi::FI_EXPORT_FID as c_int, (&raw mut request).cast());
+        Open::from_result(ret, object)
     }
 }
 
@@ -141,7 +141,7 @@ type Call<P, A, T> = unsafe extern "C" fn(*mut P, *mut A, *mut *mut T, *mut c_vo
 /// # Safety
 ///
 /// `at` is NULL, or valid for `'a` and for as many bytes as the size at its beginning.
-pub(super) unsafe fn table<'a, T>(at: *const T) -> Result<&'a T> {
+pub(super) unsafe fn checked_table<'a, T>(at: *const T) -> Result<&'a T> {
     // SAFETY: By the caller's contract, `at` is NULL or a table that begins with its size.
-    unsafe { sized(at.cast()) }.map_err(|_| Errno::ENOSYS)
+    unsafe { checked_struct(at.cast()) }.map_err(|_| Errno::ENOSYS)
 }

@@ -6,11 +6,11 @@ use super::{
     super::object::{
         self,
         address,
-        header,
+        new_fid,
         Object,
         UninitObject, //
     },
-    sized, //
+    checked_struct, //
 };
 use crate::{
     abi::{
@@ -46,15 +46,15 @@ use kernel::{
 };
 
 /// Maximum length of an endpoint's name.
-const MOST_NAME: usize = 128;
+const MAX_NAME_LEN: usize = 128;
 
 /// An exported address vector, which begins with its `struct fid_peer_av`.
 #[repr(C)]
 struct SharedVectorObject {
     fid: fid_peer_av,
-    vector: ChildRef<AddressVector>,
+    av: ChildRef<AddressVector>,
     /// Format of the names of endpoints in the vector.
-    format: u32,
+    addr_format: u32,
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_peer_av`, and is the only type with this table.
@@ -73,7 +73,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
 }
 
 /// Calls that peers make on the vector.
-static OWNER: fi_ops_av_owner = fi_ops_av_owner {
+static OWNER_OPS: fi_ops_av_owner = fi_ops_av_owner {
     size: size_of::<fi_ops_av_owner>(),
     query: Some(query),
     ep_addr: Some(ep_addr),
@@ -88,13 +88,13 @@ static OWNER: fi_ops_av_owner = fi_ops_av_owner {
 /// # Safety
 ///
 /// The requirements of [`super::export`].
-pub(in super::super) unsafe fn export_vector(
-    vector: &Arc<AddressVector>,
-    format: u32,
+pub(in super::super) unsafe fn export_av(
+    av: &Arc<AddressVector>,
+    addr_format: u32,
     arg: *mut c_void,
 ) -> Result {
     // SAFETY: By the contract of `super::export`.
-    unsafe { super::export(arg, |fid| form(vector, format, fid)) }
+    unsafe { super::export(arg, |fid| new_export(av, addr_format, fid)) }
 }
 
 /// Exports a vector for use by kOFI itself; the caller closes the returned object. May sleep.
@@ -102,27 +102,27 @@ pub(in super::super) unsafe fn export_vector(
 /// # Errors
 ///
 /// -FI_EINVAL if the vector has been closed, -FI_ENOMEM.
-pub(in super::super) fn form_of_vector(
-    vector: &Arc<AddressVector>,
-    format: u32,
+pub(in super::super) fn export_internal(
+    av: &Arc<AddressVector>,
+    addr_format: u32,
 ) -> Result<*mut fid> {
-    let place = UninitObject::<SharedVectorObject>::new()?;
-    let made = form(
-        vector,
-        format,
-        header::<SharedVectorObject>(ptr::null_mut()),
+    let slot = UninitObject::<SharedVectorObject>::new()?;
+    let made = new_export(
+        av,
+        addr_format,
+        new_fid::<SharedVectorObject>(ptr::null_mut()),
     )?;
-    Ok(place.put(made).cast())
+    Ok(slot.init(made).cast())
 }
 
-fn form(vector: &Arc<AddressVector>, format: u32, fid: fid) -> Result<SharedVectorObject> {
+fn new_export(av: &Arc<AddressVector>, addr_format: u32, fid: fid) -> Result<SharedVectorObject> {
     Ok(SharedVectorObject {
         fid: fid_peer_av {
             fid,
-            owner_ops: ptr::from_ref(&OWNER).cast_mut(),
+            owner_ops: ptr::from_ref(&OWNER_OPS).cast_mut(),
         },
-        vector: ChildRef::new(vector)?,
-        format,
+        av: ChildRef::new(av)?,
+        addr_format,
     })
 }
 
@@ -136,30 +136,30 @@ fn form(vector: &Arc<AddressVector>, format: u32, fid: fid) -> Result<SharedVect
 /// # Safety
 ///
 /// `context` is NULL or a valid `struct fi_peer_av_context`.
-pub(in super::super) unsafe fn owner_of_vector<'a>(
+pub(in super::super) unsafe fn owner_av<'a>(
     context: *mut c_void,
 ) -> Result<&'a Arc<AddressVector>> {
     // SAFETY: By the caller's contract, `context` is NULL or valid; nothing beyond a struct's size is read.
     let owner = unsafe {
-        let context = sized::<fi_peer_av_context>(context)?;
-        object::object::<SharedVectorObject>(context.av.cast())?
+        let context = checked_struct::<fi_peer_av_context>(context)?;
+        object::from_fid::<SharedVectorObject>(context.av.cast())?
     };
-    Ok(owner.vector.arc())
+    Ok(owner.av.arc())
 }
 
 /// Implements `fi_ops_av_owner::query`.
 unsafe extern "C" fn query(av: *mut fid_peer_av, attr: *mut fi_av_attr) -> c_int {
     // SAFETY: By the contract of `fi_ops_av_owner::query`.
     into_int(unsafe {
-        object::object::<SharedVectorObject>(av.cast()).and_then(|object| {
+        object::from_fid::<SharedVectorObject>(av.cast()).and_then(|object| {
             let attr = attr.as_mut().ok_or(Errno::EINVAL)?;
             *attr = fi_av_attr {
-                type_: match object.vector.kind() {
+                type_: match object.av.kind() {
                     Type::Map => abi::FI_AV_MAP,
                     Type::Table => abi::FI_AV_TABLE,
                 },
-                rx_ctx_bits: object.vector.rx_ctx_bits() as c_int,
-                count: object.vector.count(),
+                rx_ctx_bits: object.av.rx_ctx_bits() as c_int,
+                count: object.av.count(),
                 ..pin_init::zeroed()
             };
             Ok(())
@@ -171,8 +171,8 @@ unsafe extern "C" fn query(av: *mut fid_peer_av, attr: *mut fi_av_attr) -> c_int
 unsafe extern "C" fn ep_addr(av: *mut fid_peer_av, ep: *mut fid_ep) -> fi_addr_t {
     // SAFETY: By the contract of `fi_ops_av_owner::ep_addr`.
     let found = unsafe {
-        object::object::<SharedVectorObject>(av.cast())
-            .and_then(|object| Ok(object.vector.find(&name_of(ep, object.format)?)))
+        object::from_fid::<SharedVectorObject>(av.cast())
+            .and_then(|object| Ok(object.av.find(&ep_name(ep, object.addr_format)?)))
     };
     found.ok().flatten().unwrap_or(FI_ADDR_NOTAVAIL)
 }
@@ -182,16 +182,16 @@ unsafe extern "C" fn ep_addr(av: *mut fid_peer_av, ep: *mut fid_ep) -> fi_addr_t
 /// # Safety
 ///
 /// `ep` is NULL or valid, and its name has the given format.
-unsafe fn name_of(ep: *mut fid_ep, format: u32) -> Result<SocketAddr> {
-    let mut name = [0u8; MOST_NAME];
+unsafe fn ep_name(ep: *mut fid_ep, addr_format: u32) -> Result<SocketAddr> {
+    let mut name = [0u8; MAX_NAME_LEN];
     let mut len = name.len();
-    // SAFETY: By the caller's contract, `ep` is NULL or valid; `getname` writes an address of `format`.
+    // SAFETY: By the caller's contract, `ep` is NULL or valid; `getname` writes an address of `addr_format`.
     unsafe {
         let cm = ep.as_ref().and_then(|ep| ep.cm.as_ref());
         let getname = cm.and_then(|cm| cm.getname).ok_or(Errno::EINVAL)?;
         if getname(ep.cast(), name.as_mut_ptr().cast(), &mut len) != 0 {
             return Err(Errno::EINVAL);
         }
-        address(format, name.as_ptr().cast(), len)
+        address(addr_format, name.as_ptr().cast(), len)
     }
 }

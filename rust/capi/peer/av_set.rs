@@ -7,7 +7,7 @@ use super::{
         self,
         Object, //
     },
-    sized, //
+    checked_struct, //
 };
 use crate::{
     abi::{
@@ -52,10 +52,10 @@ use kernel::{
 };
 
 /// Number of members that the first call to another module's set has room for.
-const FIRST: usize = 64;
+const INITIAL_CAPACITY: usize = 64;
 
 /// Maximum number of calls, each with room for the count that the previous one returned.
-const ROUNDS: usize = 16;
+const MAX_ATTEMPTS: usize = 16;
 
 /// An exported address set, which begins with its `struct fid_peer_av_set`.
 #[repr(C)]
@@ -80,7 +80,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
 }
 
 /// Calls that peers make on the set.
-static OWNER: fi_ops_av_set_owner = fi_ops_av_set_owner {
+static OWNER_OPS: fi_ops_av_set_owner = fi_ops_av_set_owner {
     size: size_of::<fi_ops_av_set_owner>(),
     members: Some(members),
 };
@@ -94,14 +94,14 @@ static OWNER: fi_ops_av_set_owner = fi_ops_av_set_owner {
 /// # Safety
 ///
 /// The requirements of [`super::export`].
-pub(in super::super) unsafe fn export_set(set: &Arc<AddressSet>, arg: *mut c_void) -> Result {
+pub(in super::super) unsafe fn export_av_set(set: &Arc<AddressSet>, arg: *mut c_void) -> Result {
     // SAFETY: By the contract of `super::export`.
     unsafe {
         super::export(arg, |fid| {
             Ok(SharedSetObject {
                 fid: fid_peer_av_set {
                     fid,
-                    owner_ops: ptr::from_ref(&OWNER).cast_mut(),
+                    owner_ops: ptr::from_ref(&OWNER_OPS).cast_mut(),
                 },
                 set: ChildRef::new(set)?,
             })
@@ -130,12 +130,12 @@ unsafe fn try_members(
     // SAFETY: By the caller's contract, `av_set` and `count` are NULL or valid.
     let (object, count) = unsafe {
         (
-            object::object::<SharedSetObject>(av_set.cast())?,
+            object::from_fid::<SharedSetObject>(av_set.cast())?,
             count.as_mut().ok_or(Errno::EINVAL)?,
         )
     };
-    let here = in_process()?;
-    object.set.with_members(here, |members| {
+    let ctx = in_process()?;
+    object.set.with_members(ctx, |members| {
         let room = core::mem::replace(count, members.len());
         if room < members.len() {
             return Err(Errno::ETOOSMALL);
@@ -156,12 +156,12 @@ unsafe fn try_members(
 ///
 /// # Invariants
 ///
-/// The set and its call are valid as long as `gate` admits calls. The gate is run down when the owner's
+/// The set and its call are valid as long as `rundown` admits calls. The gate is run down when the owner's
 /// module is unloaded.
 #[pin_data]
 struct ImportedSet {
     #[pin]
-    gate: Rundown,
+    rundown: Rundown,
     set: *mut fid_peer_av_set,
     members: unsafe extern "C" fn(*mut fid_peer_av_set, *mut fi_addr_t, *mut usize) -> c_int,
 }
@@ -174,28 +174,27 @@ unsafe impl Sync for ImportedSet {}
 
 impl Caller for ImportedSet {
     fn end(&self) {
-        self.gate.run_down();
+        self.rundown.run_down();
     }
 }
 
 /// A set of another module's provider, and the registration of its call.
 struct Calls {
-    another: Arc<ImportedSet>,
+    imported: Arc<ImportedSet>,
     _registered: Registered,
 }
 
 impl SetOwner for Calls {
     fn members(&self) -> Result<KVVec<fi_addr_t>> {
-        let another = &*self.another;
-        let _pass = another.gate.begin_call().ok_or(Errno::EOPBADSTATE)?;
-        let mut room = FIRST;
-        for _ in 0..ROUNDS {
+        let imported = &*self.imported;
+        let _pass = imported.rundown.begin_call().ok_or(Errno::EOPBADSTATE)?;
+        let mut room = INITIAL_CAPACITY;
+        for _ in 0..MAX_ATTEMPTS {
             let mut members = KVVec::from_elem(FI_ADDR_NOTAVAIL, room, GFP_KERNEL | __GFP_NOWARN)?;
             let mut count = room;
             // SAFETY: By the invariant; `members` has room for `count` addresses.
-            let answer =
-                unsafe { (another.members)(another.set, members.as_mut_ptr(), &mut count) };
-            match from_int(answer) {
+            let ret = unsafe { (imported.members)(imported.set, members.as_mut_ptr(), &mut count) };
+            match from_int(ret) {
                 Ok(_) if count <= room => {
                     members.truncate(count);
                     return Ok(members);
@@ -219,11 +218,11 @@ impl SetOwner for Calls {
 /// # Safety
 ///
 /// `context` is NULL or a `struct fi_peer_av_set_context` whose set is valid until the peer's is closed.
-pub(in super::super) unsafe fn owner_of_set(context: *mut c_void) -> Result<KBox<dyn SetOwner>> {
+pub(in super::super) unsafe fn owner_av_set(context: *mut c_void) -> Result<KBox<dyn SetOwner>> {
     // SAFETY: By the caller's contract, `context` is valid; nothing beyond a struct's size is read.
     let (set, ops) = unsafe {
-        let context = sized::<fi_peer_av_set_context>(context)?;
-        if let Ok(ours) = object::object::<SharedSetObject>(context.av_set.cast()) {
+        let context = checked_struct::<fi_peer_av_set_context>(context)?;
+        if let Ok(ours) = object::from_fid::<SharedSetObject>(context.av_set.cast()) {
             let owner: KBox<dyn SetOwner> = KBox::new(ChildRef::new(ours.set.arc())?, GFP_KERNEL)?;
             return Ok(owner);
         }
@@ -233,23 +232,23 @@ pub(in super::super) unsafe fn owner_of_set(context: *mut c_void) -> Result<KBox
         }
         (
             context.av_set,
-            sized::<fi_ops_av_set_owner>(set.owner_ops.cast())?,
+            checked_struct::<fi_ops_av_set_owner>(set.owner_ops.cast())?,
         )
     };
-    // INVARIANT: By the caller's contract, the set is valid, and `sized` has checked its table of calls.
+    // INVARIANT: By the caller's contract, the set is valid, and `checked_struct` has checked its table of calls.
     let members = ops.members.ok_or(Errno::EINVAL)?;
-    let another = Arc::pin_init(
+    let imported = Arc::pin_init(
         pin_init!(ImportedSet {
-            gate <- Rundown::new(),
+            rundown <- Rundown::new(),
             set,
             members,
         }),
         GFP_KERNEL,
     )?;
     let functions = Functions::one(members as *const ());
-    let registered = Registered::new(functions, fmt!("peer av_set"), another.clone())?;
+    let registered = Registered::new(functions, fmt!("peer av_set"), imported.clone())?;
     let calls = Calls {
-        another,
+        imported,
         _registered: registered,
     };
     let owner: KBox<dyn SetOwner> = KBox::new(calls, GFP_KERNEL)?;

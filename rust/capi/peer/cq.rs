@@ -10,7 +10,7 @@ use super::{
             Object, //
         },
     },
-    sized, //
+    checked_struct, //
 };
 use crate::{
     abi::{
@@ -71,7 +71,7 @@ unsafe extern "C" fn close_queue(fid: *mut fid) -> c_int {
 }
 
 /// Calls that peers write completions with.
-static QUEUE_OWNER: fi_ops_cq_owner = fi_ops_cq_owner {
+static OWNER_OPS: fi_ops_cq_owner = fi_ops_cq_owner {
     size: size_of::<fi_ops_cq_owner>(),
     write: Some(write),
     writeerr: Some(write_error),
@@ -86,19 +86,16 @@ static QUEUE_OWNER: fi_ops_cq_owner = fi_ops_cq_owner {
 /// # Safety
 ///
 /// The requirements of [`super::export`].
-pub(in super::super) unsafe fn export_queue(
-    queue: &Arc<CompletionQueue>,
-    arg: *mut c_void,
-) -> Result {
+pub(in super::super) unsafe fn export_cq(cq: &Arc<CompletionQueue>, arg: *mut c_void) -> Result {
     // SAFETY: By the contract of `super::export`.
     unsafe {
         super::export(arg, |fid| {
             Ok(SharedQueueObject {
                 fid: fid_peer_cq {
                     fid,
-                    owner_ops: ptr::from_ref(&QUEUE_OWNER).cast_mut(),
+                    owner_ops: ptr::from_ref(&OWNER_OPS).cast_mut(),
                 },
-                export: Arc::new(queue.export()?, GFP_KERNEL)?,
+                export: Arc::new(cq.export()?, GFP_KERNEL)?,
             })
         })
     }
@@ -125,7 +122,7 @@ unsafe extern "C" fn write(
         source: src,
     };
     // SAFETY: By the contract of `fi_ops_cq_owner::write`.
-    into_ssize(unsafe { put(cq, CqEntry::Done(done)) })
+    into_ssize(unsafe { write_entry(cq, CqEntry::Done(done)) })
 }
 
 /// Implements `fi_ops_cq_owner::writeerr`.
@@ -139,7 +136,7 @@ unsafe fn try_write_error(cq: *mut fid_peer_cq, entry: *const fi_cq_err_entry) -
     let entry = unsafe { entry.as_ref() }.ok_or(Errno::EINVAL)?;
     let errno = Errno::new(entry.err).ok_or(Errno::EINVAL)?;
     // SAFETY: By the contract of `fi_ops_cq_owner::writeerr`.
-    let err_data = unsafe { err_data::copy_of(entry) }.map_err(|_| Errno::EAGAIN)?;
+    let err_data = unsafe { err_data::copy_from_entry(entry) }.map_err(|_| Errno::EAGAIN)?;
     let failure = Failure {
         completion: Completion {
             context: Context::new(entry.op_context),
@@ -156,7 +153,7 @@ unsafe fn try_write_error(cq: *mut fid_peer_cq, entry: *const fi_cq_err_entry) -
         err_data,
     };
     // SAFETY: By the contract of `fi_ops_cq_owner::writeerr`.
-    unsafe { put(cq, CqEntry::Failed(failure)) }
+    unsafe { write_entry(cq, CqEntry::Failed(failure)) }
 }
 
 /// Writes an entry to an exported queue; returns 0, or -FI_EAGAIN if the queue has no room.
@@ -164,18 +161,18 @@ unsafe fn try_write_error(cq: *mut fid_peer_cq, entry: *const fi_cq_err_entry) -
 /// # Safety
 ///
 /// `cq` is NULL or valid.
-unsafe fn put(cq: *mut fid_peer_cq, outcome: CqEntry) -> Result<usize> {
+unsafe fn write_entry(cq: *mut fid_peer_cq, entry: CqEntry) -> Result<usize> {
     // SAFETY: By the caller's contract, `cq` is NULL or valid.
-    let object = unsafe { object::object::<SharedQueueObject>(cq.cast())? };
-    match object.export.write(outcome) {
+    let object = unsafe { object::from_fid::<SharedQueueObject>(cq.cast())? };
+    match object.export.write(entry) {
         Ok(()) => Ok(0),
         Err(_) => Err(Errno::EAGAIN),
     }
 }
 
 impl CqOwner for Arc<CqExport> {
-    fn write(&self, outcome: CqEntry) -> core::result::Result<(), (Errno, CqEntry)> {
-        CqExport::write(self, outcome).map_err(|outcome| (Errno::EAGAIN, outcome))
+    fn write(&self, entry: CqEntry) -> core::result::Result<(), (Errno, CqEntry)> {
+        CqExport::write(self, entry).map_err(|entry| (Errno::EAGAIN, entry))
     }
 }
 
@@ -185,9 +182,9 @@ impl CqOwner for Arc<CqExport> {
 ///
 /// The queue and both of its calls are valid.
 struct QueueOwner {
-    queue: *mut fid_peer_cq,
+    cq: *mut fid_peer_cq,
     /// Address format in error data.
-    format: u32,
+    addr_format: u32,
     write: unsafe extern "C" fn(
         *mut fid_peer_cq,
         *mut c_void,
@@ -208,12 +205,12 @@ unsafe impl Send for QueueOwner {}
 unsafe impl Sync for QueueOwner {}
 
 impl CqOwner for QueueOwner {
-    fn write(&self, outcome: CqEntry) -> core::result::Result<(), (Errno, CqEntry)> {
-        let answer = match &outcome {
+    fn write(&self, entry: CqEntry) -> core::result::Result<(), (Errno, CqEntry)> {
+        let ret = match &entry {
             // SAFETY: By the invariant, the queue and its call are valid.
             CqEntry::Done(done) => unsafe {
                 (self.write)(
-                    self.queue,
+                    self.cq,
                     done.context.as_ptr(),
                     done.flags,
                     done.len,
@@ -223,14 +220,14 @@ impl CqOwner for QueueOwner {
                     done.source,
                 )
             },
-            CqEntry::Failed(failure) => with_entry(failure, self.format, |entry| {
+            CqEntry::Failed(failure) => with_err_entry(failure, self.addr_format, |entry| {
                 // SAFETY: By the invariant; the entry and its data stay valid until the call returns.
-                unsafe { (self.write_error)(self.queue, entry) }
+                unsafe { (self.write_error)(self.cq, entry) }
             }),
         };
-        match from_int(c_int::try_from(answer).unwrap_or(c_int::MIN)) {
+        match from_int(c_int::try_from(ret).unwrap_or(c_int::MIN)) {
             Ok(_) => Ok(()),
-            Err(errno) => Err((errno, outcome)),
+            Err(errno) => Err((errno, entry)),
         }
     }
 
@@ -241,9 +238,9 @@ impl CqOwner for QueueOwner {
 
 /// Calls `f` with a failure as an entry for another module's provider, with addresses in that format. The entry and
 /// its error data are valid until `f` returns.
-pub(in super::super) fn with_entry<R>(
+pub(in super::super) fn with_err_entry<R>(
     failure: &Failure,
-    format: u32,
+    addr_format: u32,
     f: impl FnOnce(&mut fi_cq_err_entry) -> R,
 ) -> R {
     let done = &failure.completion;
@@ -260,7 +257,7 @@ pub(in super::super) fn with_entry<R>(
         src_addr: done.source,
         ..pin_init::zeroed()
     };
-    err_data::with_bytes(format, &failure.err_data, |bytes| {
+    err_data::with_bytes(addr_format, &failure.err_data, |bytes| {
         if !bytes.is_empty() {
             entry.err_data = bytes.as_ptr().cast_mut().cast();
             entry.err_data_size = bytes.len();
@@ -280,30 +277,30 @@ pub(in super::super) fn with_entry<R>(
 ///
 /// `context` is NULL or a `struct fi_peer_cq_context` whose queue is valid until the last entry has been
 /// written to it.
-pub(in super::super) unsafe fn owner_of_queue(
+pub(in super::super) unsafe fn owner_cq(
     context: *mut c_void,
-    format: u32,
+    addr_format: u32,
 ) -> Result<KBox<dyn CqOwner>> {
     // SAFETY: By the caller's contract, `context` is valid; nothing beyond a struct's size is read.
-    let (queue, ops) = unsafe {
-        let context = sized::<fi_peer_cq_context>(context)?;
-        if let Ok(ours) = object::object::<SharedQueueObject>(context.cq.cast()) {
+    let (cq, ops) = unsafe {
+        let context = checked_struct::<fi_peer_cq_context>(context)?;
+        if let Ok(ours) = object::from_fid::<SharedQueueObject>(context.cq.cast()) {
             let owner: KBox<dyn CqOwner> = KBox::new(ours.export.clone(), GFP_KERNEL)?;
             return Ok(owner);
         }
-        let queue = context.cq.as_ref().ok_or(Errno::EINVAL)?;
-        if queue.fid.fclass != abi::FI_CLASS_PEER_CQ as usize {
+        let cq = context.cq.as_ref().ok_or(Errno::EINVAL)?;
+        if cq.fid.fclass != abi::FI_CLASS_PEER_CQ as usize {
             return Err(Errno::EINVAL);
         }
         (
             context.cq,
-            sized::<fi_ops_cq_owner>(queue.owner_ops.cast())?,
+            checked_struct::<fi_ops_cq_owner>(cq.owner_ops.cast())?,
         )
     };
-    // INVARIANT: By the caller's contract, the queue is valid, and `sized` has checked its table of calls.
+    // INVARIANT: By the caller's contract, the queue is valid, and `checked_struct` has checked its table of calls.
     let owner = QueueOwner {
-        queue,
-        format,
+        cq,
+        addr_format,
         write: ops.write.ok_or(Errno::EINVAL)?,
         write_error: ops.writeerr.ok_or(Errno::EINVAL)?,
     };

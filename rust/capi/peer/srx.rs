@@ -6,7 +6,7 @@
 mod import;
 mod rx_entry;
 
-pub(in super::super) use self::import::owner_of_receives;
+pub(in super::super) use self::import::import_srx;
 
 use self::rx_entry::{
     Entry,
@@ -20,7 +20,7 @@ use super::{
             Object, //
         },
     },
-    sized, //
+    checked_struct, //
 };
 use crate::{
     abi::{
@@ -63,8 +63,8 @@ struct SharedReceiveObject {
     _peer_ops: KBox<Opaque<fi_ops_srx_peer>>,
     /// Registration of the peer's calls.
     _registered: Registered,
-    lobby: Arc<QueuedEntries>,
-    shared: ChildRef<SharedReceive>,
+    queued_entries: Arc<QueuedEntries>,
+    srx: ChildRef<SharedReceive>,
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_peer_srx`, and is the only type with this table.
@@ -79,11 +79,13 @@ unsafe impl Object for SharedReceiveObject {
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: By the contract of `fi_close()`.
-    into_int(unsafe { object::close::<SharedReceiveObject>(fid, |object| object.lobby.close()) })
+    into_int(unsafe {
+        object::close::<SharedReceiveObject>(fid, |object| object.queued_entries.close())
+    })
 }
 
 /// Calls that peers make on the context.
-static OWNER: fi_ops_srx_owner = fi_ops_srx_owner {
+static OWNER_OPS: fi_ops_srx_owner = fi_ops_srx_owner {
     size: size_of::<fi_ops_srx_owner>(),
     get_msg: Some(get_msg),
     get_tag: Some(get_tag),
@@ -103,14 +105,11 @@ static OWNER: fi_ops_srx_owner = fi_ops_srx_owner {
 /// # Safety
 ///
 /// The requirements of [`super::export`].
-pub(in super::super) unsafe fn export_receives(
-    shared: &Arc<SharedReceive>,
-    arg: *mut c_void,
-) -> Result {
+pub(in super::super) unsafe fn export_srx(srx: &Arc<SharedReceive>, arg: *mut c_void) -> Result {
     // SAFETY: By the contract of `super::export`.
     unsafe {
         super::export(arg, |fid| {
-            let shared = ChildRef::new(shared)?;
+            let srx = ChildRef::new(srx)?;
             let peer_ops = fi_ops_srx_peer {
                 size: size_of::<fi_ops_srx_peer>(),
                 start_msg: None,
@@ -119,21 +118,21 @@ pub(in super::super) unsafe fn export_receives(
                 discard_tag: None,
             };
             let peer_ops = KBox::new(Opaque::new(peer_ops), GFP_KERNEL)?;
-            let lobby = QueuedEntries::open(shared.core())?;
+            let queued_entries = QueuedEntries::open(srx.core())?;
             // The peer's calls become known when it queues its first message.
-            let title = fmt!("peer of srx {}", shared.arc().number());
-            let registered = Registered::new(Functions::NONE, title, lobby.clone());
-            let registered = registered.inspect_err(|_| lobby.end())?;
+            let title = fmt!("peer of srx {}", srx.arc().number());
+            let registered = Registered::new(Functions::NONE, title, queued_entries.clone());
+            let registered = registered.inspect_err(|_| queued_entries.end())?;
             Ok(SharedReceiveObject {
                 fid: fid_peer_srx {
                     ep_fid: nosys::endpoint(fid),
-                    owner_ops: ptr::from_ref(&OWNER).cast_mut(),
+                    owner_ops: ptr::from_ref(&OWNER_OPS).cast_mut(),
                     peer_ops: peer_ops.get(),
                 },
                 _peer_ops: peer_ops,
                 _registered: registered,
-                lobby,
-                shared,
+                queued_entries,
+                srx,
             })
         })
     }
@@ -149,14 +148,14 @@ pub(in super::super) unsafe fn export_receives(
 /// # Safety
 ///
 /// `context` is NULL or a `struct fi_peer_srx_context`, with a valid `struct fid_peer_srx` or NULL.
-pub(in super::super) unsafe fn receives_of<'a>(
+pub(in super::super) unsafe fn owner_srx<'a>(
     context: *mut c_void,
 ) -> Result<core::result::Result<&'a Arc<SharedReceive>, *mut fid_peer_srx>> {
     // SAFETY: By the caller's contract, `context` is valid; nothing beyond a struct's size is read.
     unsafe {
-        let context = sized::<fi_peer_srx_context>(context)?;
-        let ours = object::object::<SharedReceiveObject>(context.srx.cast());
-        Ok(ours.map(|ours| ours.shared.arc()).map_err(|_| context.srx))
+        let context = checked_struct::<fi_peer_srx_context>(context)?;
+        let ours = object::from_fid::<SharedReceiveObject>(context.srx.cast());
+        Ok(ours.map(|ours| ours.srx.arc()).map_err(|_| context.srx))
     }
 }
 
@@ -168,7 +167,7 @@ unsafe extern "C" fn get_msg(
     entry: *mut *mut fi_peer_rx_entry,
 ) -> c_int {
     // SAFETY: By the contract of `fi_ops_srx_owner::get_msg`.
-    into_int(unsafe { get(srx, addr, size, None, entry) })
+    into_int(unsafe { get_entry(srx, addr, size, None, entry) })
 }
 
 /// Implements `fi_ops_srx_owner::get_tag`.
@@ -179,7 +178,7 @@ unsafe extern "C" fn get_tag(
     entry: *mut *mut fi_peer_rx_entry,
 ) -> c_int {
     // SAFETY: By the contract of `fi_ops_srx_owner::get_tag`.
-    into_int(unsafe { get(srx, addr, 0, Some(tag), entry) })
+    into_int(unsafe { get_entry(srx, addr, 0, Some(tag), entry) })
 }
 
 /// Makes an entry for a message. Without a matching receive, returns -FI_ENOENT and an entry to queue the
@@ -188,7 +187,7 @@ unsafe extern "C" fn get_tag(
 /// # Safety
 ///
 /// `srx` is NULL or valid, and `out` is NULL or valid for writing.
-unsafe fn get(
+unsafe fn get_entry(
     srx: *mut fid_peer_srx,
     addr: fi_addr_t,
     size: usize,
@@ -198,11 +197,11 @@ unsafe fn get(
     // SAFETY: By the caller's contract, `srx` and `out` are NULL or valid.
     let (object, out) = unsafe {
         (
-            object::object::<SharedReceiveObject>(srx.cast())?,
+            object::from_fid::<SharedReceiveObject>(srx.cast())?,
             out.as_mut().ok_or(Errno::EINVAL)?,
         )
     };
-    let (entry, has_receive) = object.lobby.get(srx, addr, size, tag)?;
+    let (entry, has_receive) = object.queued_entries.new_entry(srx, addr, size, tag)?;
     *out = entry;
     match has_receive {
         true => Ok(()),
@@ -213,17 +212,17 @@ unsafe fn get(
 /// Implements `fi_ops_srx_owner::queue_msg`.
 unsafe extern "C" fn queue_msg(entry: *mut fi_peer_rx_entry) -> c_int {
     // SAFETY: By the contract of `fi_ops_srx_owner::queue_msg`.
-    into_int(unsafe { Entry::queue(entry, false) })
+    into_int(unsafe { Entry::queue_message(entry, false) })
 }
 
 /// Implements `fi_ops_srx_owner::queue_tag`.
 unsafe extern "C" fn queue_tag(entry: *mut fi_peer_rx_entry) -> c_int {
     // SAFETY: By the contract of `fi_ops_srx_owner::queue_tag`.
-    into_int(unsafe { Entry::queue(entry, true) })
+    into_int(unsafe { Entry::queue_message(entry, true) })
 }
 
 /// Implements `fi_ops_srx_owner::free_entry`.
 unsafe extern "C" fn free_entry(entry: *mut fi_peer_rx_entry) {
     // SAFETY: By the contract of `fi_ops_srx_owner::free_entry`.
-    unsafe { Entry::free(entry) };
+    unsafe { Entry::free_by_peer(entry) };
 }

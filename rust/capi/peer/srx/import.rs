@@ -2,7 +2,7 @@
 
 //! Imported receives, which another module's provider owns.
 
-use super::sized;
+use super::checked_struct;
 use crate::{
     abi::{
         self,
@@ -65,12 +65,12 @@ type Raw = *mut fi_peer_rx_entry;
 ///
 /// # Invariants
 ///
-/// As long as `gate` admits calls, `srx` is valid and has all of its calls, and a struct for the peer's calls
+/// As long as `rundown` admits calls, `srx` is valid and has all of its calls, and a struct for the peer's calls
 /// unless that is NULL.
 #[pin_data]
 struct ImportedSrx {
     #[pin]
-    gate: Rundown,
+    rundown: Rundown,
     srx: *mut fid_peer_srx,
     /// The owner's struct for the peer's calls, or NULL.
     peer_ops: *mut fi_ops_srx_peer,
@@ -92,18 +92,18 @@ unsafe impl Sync for ImportedSrx {}
 
 impl Caller for ImportedSrx {
     fn end(&self) {
-        self.gate.run_down();
+        self.rundown.run_down();
     }
 }
 
 /// Receives of another module's provider, and the registration of its calls.
 struct Calls {
-    others: Arc<ImportedSrx>,
+    imported: Arc<ImportedSrx>,
     _registered: Registered,
 }
 
 /// The calls of kOFI as a peer.
-static PEER: fi_ops_srx_peer = fi_ops_srx_peer {
+static PEER_OPS: fi_ops_srx_peer = fi_ops_srx_peer {
     size: size_of::<fi_ops_srx_peer>(),
     start_msg: Some(start_msg),
     start_tag: Some(start_tag),
@@ -122,30 +122,30 @@ static PEER: fi_ops_srx_peer = fi_ops_srx_peer {
 /// # Safety
 ///
 /// `srx` is NULL, or valid until the peer's context has no operation in progress.
-pub(in super::super::super) unsafe fn owner_of_receives(
+pub(in super::super::super) unsafe fn import_srx(
     srx: *mut fid_peer_srx,
 ) -> Result<KBox<dyn ReceiveOwner>> {
     // SAFETY: By the caller's contract, `srx` is NULL or valid; nothing beyond a struct's size is read.
     let (ops, peer_ops) = unsafe {
-        let form = srx.as_ref().ok_or(Errno::EINVAL)?;
-        if form.ep_fid.fid.fclass != abi::FI_CLASS_PEER_SRX as usize {
+        let peer_srx = srx.as_ref().ok_or(Errno::EINVAL)?;
+        if peer_srx.ep_fid.fid.fclass != abi::FI_CLASS_PEER_SRX as usize {
             return Err(Errno::EINVAL);
         }
-        if !form.peer_ops.is_null() {
-            sized::<fi_ops_srx_peer>(form.peer_ops.cast())?;
+        if !peer_srx.peer_ops.is_null() {
+            checked_struct::<fi_ops_srx_peer>(peer_srx.peer_ops.cast())?;
         }
         (
-            sized::<fi_ops_srx_owner>(form.owner_ops.cast())?,
-            form.peer_ops,
+            checked_struct::<fi_ops_srx_owner>(peer_srx.owner_ops.cast())?,
+            peer_srx.peer_ops,
         )
     };
     let (get_msg, get_tag) = ops.get_msg.zip(ops.get_tag).ok_or(Errno::EINVAL)?;
     let (queue_msg, queue_tag) = ops.queue_msg.zip(ops.queue_tag).ok_or(Errno::EINVAL)?;
     let free_entry = ops.free_entry.ok_or(Errno::EINVAL)?;
-    // INVARIANT: By the caller's contract, `srx` is valid, and `sized` has checked its structs.
-    let others = Arc::pin_init(
+    // INVARIANT: By the caller's contract, `srx` is valid, and `checked_struct` has checked its structs.
+    let imported = Arc::pin_init(
         pin_init!(ImportedSrx {
-            gate <- Rundown::new(),
+            rundown <- Rundown::new(),
             srx,
             peer_ops,
             get_msg,
@@ -164,9 +164,9 @@ pub(in super::super::super) unsafe fn owner_of_receives(
         queue_tag as *const (),
         free_entry as *const (),
     ]);
-    let registered = Registered::new(functions, fmt!("peer srx"), others.clone())?;
+    let registered = Registered::new(functions, fmt!("peer srx"), imported.clone())?;
     let calls = Calls {
-        others,
+        imported,
         _registered: registered,
     };
     let owner: KBox<dyn ReceiveOwner> = KBox::new(calls, GFP_KERNEL)?;
@@ -175,20 +175,20 @@ pub(in super::super::super) unsafe fn owner_of_receives(
 
 impl ImportedSrx {
     /// Writes kOFI's calls to the exported object, or removes them.
-    fn write_calls(&self, is_attached: bool) {
-        let Some(_pass) = self.gate.begin_call() else {
+    fn set_peer_ops(&self, is_attached: bool) {
+        let Some(_pass) = self.rundown.begin_call() else {
             return;
         };
         // SAFETY: By the invariant, `srx` is valid; a peer may write its calls.
         unsafe {
             match self.peer_ops.as_mut() {
                 Some(ops) => {
-                    ops.start_msg = PEER.start_msg.filter(|_| is_attached);
-                    ops.start_tag = PEER.start_tag.filter(|_| is_attached);
-                    ops.discard_msg = PEER.discard_msg.filter(|_| is_attached);
-                    ops.discard_tag = PEER.discard_tag.filter(|_| is_attached);
+                    ops.start_msg = PEER_OPS.start_msg.filter(|_| is_attached);
+                    ops.start_tag = PEER_OPS.start_tag.filter(|_| is_attached);
+                    ops.discard_msg = PEER_OPS.discard_msg.filter(|_| is_attached);
+                    ops.discard_tag = PEER_OPS.discard_tag.filter(|_| is_attached);
                 }
-                None if is_attached => (*self.srx).peer_ops = ptr::from_ref(&PEER).cast_mut(),
+                None if is_attached => (*self.srx).peer_ops = ptr::from_ref(&PEER_OPS).cast_mut(),
                 None => (*self.srx).peer_ops = ptr::null_mut(),
             }
         }
@@ -198,26 +198,26 @@ impl ImportedSrx {
 /// Calls return -FI_EOPBADSTATE after the owner's module has been unloaded.
 impl ReceiveOwner for Calls {
     fn set_starter(&self, starter: Option<Arc<dyn MessageStarter>>) {
-        self.others.write_calls(starter.is_some());
-        let before = core::mem::replace(&mut *self.others.starter.lock(), starter);
+        self.imported.set_peer_ops(starter.is_some());
+        let before = core::mem::replace(&mut *self.imported.starter.lock(), starter);
         drop(before);
     }
 
     fn get(&self, arrived: &MessageInfo) -> Result<GetResult> {
-        let others = &*self.others;
-        let _pass = others.gate.begin_call().ok_or(Errno::EOPBADSTATE)?;
+        let imported = &*self.imported;
+        let _pass = imported.rundown.begin_call().ok_or(Errno::EOPBADSTATE)?;
         let mut entry = ptr::null_mut();
         // SAFETY: By the invariant, the owner's calls are valid.
-        let answer = from_int(unsafe {
+        let ret = from_int(unsafe {
             match arrived.tag {
-                None => (others.get_msg)(others.srx, arrived.source, arrived.len, &mut entry),
-                Some(tag) => (others.get_tag)(others.srx, arrived.source, tag, &mut entry),
+                None => (imported.get_msg)(imported.srx, arrived.source, arrived.len, &mut entry),
+                Some(tag) => (imported.get_tag)(imported.srx, arrived.source, tag, &mut entry),
             }
         });
-        match answer {
+        match ret {
             Ok(_) if !entry.is_null() => {
                 // SAFETY: The owner guarantees that an entry which it returns is valid.
-                let receive = unsafe { taken(entry, arrived.tag) };
+                let receive = unsafe { matched_receive(entry, arrived.tag) };
                 Ok(GetResult::Matched(receive))
             }
             Err(Errno::ENOENT) if !entry.is_null() => {
@@ -229,30 +229,30 @@ impl ReceiveOwner for Calls {
     }
 
     fn queue(&self, arrived: &MessageInfo, ticket: usize) -> Result {
-        let others = &*self.others;
-        let _pass = others.gate.begin_call().ok_or(Errno::EOPBADSTATE)?;
+        let imported = &*self.imported;
+        let _pass = imported.rundown.begin_call().ok_or(Errno::EOPBADSTATE)?;
         let entry: Raw = ptr::with_exposed_provenance_mut(ticket);
         // SAFETY: By the invariant; the peer owns the entry, and may write `peer_context`.
-        let answer = unsafe {
-            (*entry).peer_context = ptr::from_ref(others).cast_mut().cast();
+        let ret = unsafe {
+            (*entry).peer_context = ptr::from_ref(imported).cast_mut().cast();
             match arrived.tag {
-                None => (others.queue_msg)(entry),
-                Some(_) => (others.queue_tag)(entry),
+                None => (imported.queue_msg)(entry),
+                Some(_) => (imported.queue_tag)(entry),
             }
         };
-        from_int(answer).map(|_| ())
+        from_int(ret).map(|_| ())
     }
 
     fn free(&self, ticket: usize) {
-        if let Some(_pass) = self.others.gate.begin_call() {
+        if let Some(_pass) = self.imported.rundown.begin_call() {
             // SAFETY: By the invariant; a ticket is the address of an entry that the peer owns.
-            unsafe { (self.others.free_entry)(ptr::with_exposed_provenance_mut(ticket)) };
+            unsafe { (self.imported.free_entry)(ptr::with_exposed_provenance_mut(ticket)) };
         }
     }
 
     fn set_next(&self, ticket: usize, next: usize) {
         let entry: Raw = ptr::with_exposed_provenance_mut(ticket);
-        if let Some(_pass) = self.others.gate.begin_call() {
+        if let Some(_pass) = self.imported.rundown.begin_call() {
             // SAFETY: A ticket points to an entry that the peer owns, and the peer may write that field.
             unsafe { (*entry).next = ptr::with_exposed_provenance_mut(next) };
         }
@@ -260,7 +260,7 @@ impl ReceiveOwner for Calls {
 
     fn next(&self, ticket: usize) -> usize {
         let entry: Raw = ptr::with_exposed_provenance_mut(ticket);
-        match self.others.gate.begin_call() {
+        match self.imported.rundown.begin_call() {
             // SAFETY: A ticket points to an entry that the peer owns.
             Some(_pass) => unsafe { (*entry).next }.expose_provenance(),
             None => 0,
@@ -274,7 +274,7 @@ impl ReceiveOwner for Calls {
 /// # Safety
 ///
 /// `entry` is valid, and its memory is valid until the peer frees the entry.
-unsafe fn taken(entry: Raw, tag: Option<u64>) -> MatchedReceive {
+unsafe fn matched_receive(entry: Raw, tag: Option<u64>) -> MatchedReceive {
     // SAFETY: By the caller's contract, `entry` is valid.
     let entry = unsafe { &*entry };
     let iov: &[kvec] = match entry.iov.is_null() || entry.count > MAX_SEGMENTS {
@@ -310,40 +310,40 @@ unsafe fn taken(entry: Raw, tag: Option<u64>) -> MatchedReceive {
 /// # Safety
 ///
 /// `entry` is NULL, or has been queued through [`ImportedSrx`].
-unsafe fn starter(entry: Raw) -> Result<Arc<dyn MessageStarter>> {
+unsafe fn message_starter(entry: Raw) -> Result<Arc<dyn MessageStarter>> {
     // SAFETY: By the caller's contract; `peer_context` is the `ImportedSrx` that queued the entry.
-    let others = unsafe {
+    let imported = unsafe {
         entry
             .as_ref()
             .and_then(|entry| entry.peer_context.cast::<ImportedSrx>().as_ref())
     };
-    let starter = others.and_then(|others| others.starter.lock().clone());
+    let starter = imported.and_then(|imported| imported.starter.lock().clone());
     starter.ok_or(Errno::EINVAL)
 }
 
-unsafe fn start(entry: Raw, is_tagged: bool) -> c_int {
+unsafe fn start_message(entry: Raw, is_tagged: bool) -> c_int {
     // SAFETY: By the contract of `fi_ops_srx_peer`: the owner passes an entry that the peer has queued.
     into_int(unsafe {
-        starter(entry).and_then(|starter| {
+        message_starter(entry).and_then(|starter| {
             let tag = is_tagged.then(|| (*entry).tag);
-            starter.start(taken(entry, tag))
+            starter.start(matched_receive(entry, tag))
         })
     })
 }
 
 unsafe extern "C" fn start_msg(entry: Raw) -> c_int {
     // SAFETY: By the contract of `fi_ops_srx_peer::start_msg`.
-    unsafe { start(entry, false) }
+    unsafe { start_message(entry, false) }
 }
 
 unsafe extern "C" fn start_tag(entry: Raw) -> c_int {
     // SAFETY: By the contract of `fi_ops_srx_peer::start_tag`.
-    unsafe { start(entry, true) }
+    unsafe { start_message(entry, true) }
 }
 
 unsafe extern "C" fn discard(entry: Raw) -> c_int {
     // SAFETY: By the contract of `fi_ops_srx_peer::discard_msg` and `discard_tag`.
     into_int(unsafe {
-        starter(entry).and_then(|starter| starter.discard(entry.expose_provenance()))
+        message_starter(entry).and_then(|starter| starter.discard(entry.expose_provenance()))
     })
 }

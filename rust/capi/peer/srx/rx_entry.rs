@@ -8,7 +8,7 @@
 //! two frees the memory. A receive that is posted while its message is being queued is passed by an
 //! interrupt, because the peer may hold a lock that its start call takes.
 
-use super::sized;
+use super::checked_struct;
 use crate::{
     abi::{
         callback::{
@@ -63,7 +63,7 @@ use kernel::{
 };
 
 /// State of an entry that the peer owns.
-const OUT: u32 = 0;
+const OWNED_BY_PEER: u32 = 0;
 /// State of an entry that is queued, or has a receive that has not been passed to the peer yet.
 const QUEUED: u32 = 1;
 /// State of an entry that is being passed to the peer.
@@ -82,8 +82,8 @@ struct Calls {
 ///
 /// # Invariants
 ///
-/// A thread that changes `state` from [`OUT`] or [`QUEUED`], or that has taken the entry from the owner's
-/// queue, has exclusive access to the cells until it changes `state` again. In [`OUT`], the peer has
+/// A thread that changes `state` from [`OWNED_BY_PEER`] or [`QUEUED`], or that has taken the entry from the owner's
+/// queue, has exclusive access to the cells until it changes `state` again. In [`OWNED_BY_PEER`], the peer has
 /// exclusive access.
 #[repr(C)]
 pub(super) struct Entry {
@@ -92,9 +92,9 @@ pub(super) struct Entry {
     desc: UnsafeCell<[*mut c_void; MAX_SEGMENTS]>,
     tag: Option<u64>,
     state: Atomic<u32>,
-    taken: UnsafeCell<Option<MatchedReceive>>,
+    receive: UnsafeCell<Option<MatchedReceive>>,
     calls: UnsafeCell<Option<Calls>>,
-    lobby: Arc<QueuedEntries>,
+    queued_entries: Arc<QueuedEntries>,
 }
 
 /// List of entries with a receive, linked through `raw.next`.
@@ -150,47 +150,47 @@ impl EntryList {
 #[pin_data]
 struct EntryPool {
     #[pin]
-    row: FastLockIrq<EntryList>,
+    entries: FastLockIrq<EntryList>,
 }
 
 impl EntryPool {
-    fn next(&self) -> Option<*mut Entry> {
-        self.row.lock().pop()
+    fn pop(&self) -> Option<*mut Entry> {
+        self.entries.lock().pop()
     }
 }
 
 impl InterruptHandler for Arc<EntryPool> {
-    fn ready(&self, _here: &InterruptContext) {
-        while let Some(entry) = self.next() {
+    fn ready(&self, _ctx: &InterruptContext) {
+        while let Some(entry) = self.pop() {
             // SAFETY: The entry was in the list.
-            unsafe { Entry::start(entry, None) };
+            unsafe { Entry::start_message(entry, None) };
         }
     }
 }
 
 /// A peer of exported receives, with its entries.
 ///
-/// The peer is called within `gate` only, which is run down when the peer's module is unloaded.
+/// The peer is called within `rundown` only, which is run down when the peer's module is unloaded.
 #[pin_data]
 pub(super) struct QueuedEntries {
     #[pin]
-    gate: Rundown,
+    rundown: Rundown,
     /// Addresses of the peer's calls: start and discard of messages, then of tagged messages. 0 before the
     /// first is queued.
     calls: [Atomic<usize>; 4],
-    host: SetOnce<Arc<dyn ExportedReceives>>,
-    tray: Arc<EntryPool>,
+    exported_receives: SetOnce<Arc<dyn ExportedReceives>>,
+    pool: Arc<EntryPool>,
     work: Pin<KBox<IrqWork>>,
     /// Number of entries that the peer owns.
-    out: Atomic<usize>,
+    peer_owned: Atomic<usize>,
     /// True once the peer is detached from the receives.
-    has_left: AtomicFlag,
+    is_detached: AtomicFlag,
 }
 
 impl PeerEndpoint for QueuedEntries {
-    fn start(&self, number: usize, taken: MatchedReceive) {
+    fn start(&self, number: usize, receive: MatchedReceive) {
         // SAFETY: `number` is the address of an entry that has been taken from the owner's queue.
-        unsafe { Entry::start(ptr::with_exposed_provenance_mut(number), Some(taken)) };
+        unsafe { Entry::start_message(ptr::with_exposed_provenance_mut(number), Some(receive)) };
     }
 }
 
@@ -201,33 +201,33 @@ impl QueuedEntries {
     ///
     /// The errors of [`provider::SharedReceive::export`], and -FI_ENOMEM.
     pub(super) fn open(shared: &Arc<dyn provider::SharedReceive>) -> Result<Arc<Self>> {
-        let tray = Arc::pin_init(
+        let pool = Arc::pin_init(
             pin_init!(EntryPool {
-                row <- FastLockIrq::new(EntryList::new(), c"kofi::Tray", static_lock_class!()),
+                entries <- FastLockIrq::new(EntryList::new(), c"kofi::Tray", static_lock_class!()),
             }),
             GFP_KERNEL,
         )?;
-        let work = IrqWork::new(KBox::new(tray.clone(), GFP_KERNEL)?)?;
-        let lobby = Arc::pin_init(
+        let work = IrqWork::new(KBox::new(pool.clone(), GFP_KERNEL)?)?;
+        let queued_entries = Arc::pin_init(
             pin_init!(Self {
-                gate <- Rundown::new(),
+                rundown <- Rundown::new(),
                 calls: [const { Atomic::new(0) }; 4],
-                host: SetOnce::new(),
+                exported_receives: SetOnce::new(),
                 work,
-                tray,
-                out: Atomic::new(0),
-                has_left: AtomicFlag::new(false),
+                pool,
+                peer_owned: Atomic::new(0),
+                is_detached: AtomicFlag::new(false),
             }),
             GFP_KERNEL,
         )?;
-        let host = shared.clone().export(lobby.clone())?;
+        let exported = shared.clone().export(queued_entries.clone())?;
         // The cell is empty: this is its only initialisation.
-        let _ = lobby.host.populate(host);
-        Ok(lobby)
+        let _ = queued_entries.exported_receives.populate(exported);
+        Ok(queued_entries)
     }
 
-    fn host(&self) -> Option<&dyn ExportedReceives> {
-        self.host.as_ref().map(|host| &**host)
+    fn exported_receives(&self) -> Option<&dyn ExportedReceives> {
+        self.exported_receives.as_ref().map(|exported| &**exported)
     }
 
     /// Makes an entry for a message that arrived. Also returns true if the entry has a matching receive. Any
@@ -236,7 +236,7 @@ impl QueuedEntries {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn get(
+    pub(super) fn new_entry(
         self: &Arc<Self>,
         srx: *mut fid_peer_srx,
         addr: fi_addr_t,
@@ -257,20 +257,22 @@ impl QueuedEntries {
                 iov: UnsafeCell::new(pin_init::zeroed()),
                 desc: UnsafeCell::new([ptr::null_mut(); MAX_SEGMENTS]),
                 tag,
-                state: Atomic::new(OUT),
-                taken: UnsafeCell::new(None),
+                state: Atomic::new(OWNED_BY_PEER),
+                receive: UnsafeCell::new(None),
                 calls: UnsafeCell::new(None),
-                lobby: self.clone(),
+                queued_entries: self.clone(),
             },
             GFP_NOWAIT,
         )?;
-        let _ = self.out.fetch_add(1usize, Relaxed);
-        let taken = self.host().and_then(|host| host.get(tag));
-        let has_receive = taken.is_some();
+        let _ = self.peer_owned.fetch_add(1usize, Relaxed);
+        let receive = self
+            .exported_receives()
+            .and_then(|exported| exported.get(tag));
+        let has_receive = receive.is_some();
         let entry = KBox::into_raw(entry);
-        if let Some(taken) = taken {
+        if let Some(receive) = receive {
             // SAFETY: No other thread has the entry yet.
-            unsafe { Entry::fill(entry, taken) };
+            unsafe { Entry::set_receive(entry, receive) };
         }
         Ok((entry.cast(), has_receive))
     }
@@ -281,36 +283,36 @@ impl QueuedEntries {
     ///
     /// -FI_EBUSY, without any effect, while the peer owns entries, unless its module is being unloaded.
     pub(super) fn close(&self) -> Result {
-        if self.out.load(Acquire) > 0 && !self.gate.has_started() {
+        if self.peer_owned.load(Acquire) > 0 && !self.rundown.has_started() {
             return Err(Errno::EBUSY);
         }
-        self.leave();
+        self.detach();
         Ok(())
     }
 
     /// Discards queued messages and detaches the peer, at most once.
-    fn leave(&self) {
-        if self.has_left.xchg(true, Full) {
+    fn detach(&self) {
+        if self.is_detached.xchg(true, Full) {
             return;
         }
-        if let Some(host) = self.host() {
-            host.detach(&mut |number| {
+        if let Some(exported) = self.exported_receives() {
+            exported.detach(&mut |number| {
                 // SAFETY: `number` is the address of an entry that has been taken from the owner's queue.
-                unsafe { Entry::discard(ptr::with_exposed_provenance_mut(number)) };
+                unsafe { Entry::discard_message(ptr::with_exposed_provenance_mut(number)) };
             });
         }
         self.work.stop();
-        while let Some(entry) = self.tray.next() {
+        while let Some(entry) = self.pool.pop() {
             // SAFETY: The entry was in the list, so no other thread takes its receive.
             unsafe {
-                Entry::give_back(entry);
-                Entry::discard(entry);
+                Entry::repost_receive(entry);
+                Entry::discard_message(entry);
             }
         }
     }
 
     /// Stores the peer's current calls.
-    fn learn(&self, calls: Calls, is_tagged: bool) {
+    fn set_calls(&self, calls: Calls, is_tagged: bool) {
         let [start, discard, start_tagged, discard_tagged] = &self.calls;
         let (start_at, discard_at) = match is_tagged {
             false => (start, discard),
@@ -323,8 +325,8 @@ impl QueuedEntries {
 
 impl Caller for QueuedEntries {
     fn end(&self) {
-        self.gate.run_down();
-        self.leave();
+        self.rundown.run_down();
+        self.detach();
     }
 
     fn later_functions(&self) -> Functions {
@@ -339,7 +341,7 @@ impl Entry {
     /// # Safety
     ///
     /// The caller has exclusive access to the cells.
-    unsafe fn fill(entry: *mut Self, taken: MatchedReceive) {
+    unsafe fn set_receive(entry: *mut Self, receive: MatchedReceive) {
         // SAFETY: By the caller's contract, the access is exclusive.
         let (raw, iov, desc) = unsafe {
             (
@@ -348,28 +350,28 @@ impl Entry {
                 &mut *(*entry).desc.get(),
             )
         };
-        for (place, part) in iov.iter_mut().zip(&taken.segments) {
-            place.iov_base = ptr::with_exposed_provenance_mut(part.addr());
-            place.iov_len = part.len();
+        for (slot, part) in iov.iter_mut().zip(&receive.segments) {
+            slot.iov_base = ptr::with_exposed_provenance_mut(part.addr());
+            slot.iov_len = part.len();
         }
         raw.iov = iov.as_mut_ptr();
-        *desc = taken.descriptors.map(|descriptor| descriptor.as_ptr());
+        *desc = receive.descriptors.map(|descriptor| descriptor.as_ptr());
         raw.desc = match desc.iter().all(|descriptor| descriptor.is_null()) {
             true => ptr::null_mut(),
             false => desc.as_mut_ptr(),
         };
-        raw.count = taken
+        raw.count = receive
             .segments
             .iter()
             .filter(|part| !part.is_empty())
             .count();
-        raw.size = taken.segments.iter().map(|part| part.len()).sum();
-        raw.context = taken.context.as_ptr();
-        if taken.reports_success {
+        raw.size = receive.segments.iter().map(|part| part.len()).sum();
+        raw.context = receive.context.as_ptr();
+        if receive.reports_success {
             raw.flags |= FI_COMPLETION;
         }
         // SAFETY: By the caller's contract, the access is exclusive.
-        unsafe { *(*entry).taken.get() = Some(taken) };
+        unsafe { *(*entry).receive.get() = Some(receive) };
     }
 
     /// Posts the entry's receive again, if it has one.
@@ -377,11 +379,12 @@ impl Entry {
     /// # Safety
     ///
     /// The caller has exclusive access to the cells.
-    unsafe fn give_back(entry: *mut Self) {
+    unsafe fn repost_receive(entry: *mut Self) {
         // SAFETY: By the caller's contract, the access is exclusive.
-        let (taken, lobby) = unsafe { ((*(*entry).taken.get()).take(), &(*entry).lobby) };
-        if let (Some(taken), Some(host)) = (taken, lobby.host()) {
-            host.repost(taken);
+        let (receive, queued_entries) =
+            unsafe { ((*(*entry).receive.get()).take(), &(*entry).queued_entries) };
+        if let (Some(receive), Some(exported)) = (receive, queued_entries.exported_receives()) {
+            exported.repost(receive);
         }
     }
 
@@ -390,11 +393,14 @@ impl Entry {
     /// # Safety
     ///
     /// The caller owns the entry.
-    unsafe fn drop(entry: *mut Self) {
+    unsafe fn destroy(entry: *mut Self) {
         // SAFETY: By the caller's contract, the entry is the caller's; it was allocated as a box.
         let mut entry = unsafe { KBox::from_raw(entry) };
-        if let (Some(_), Some(host)) = (entry.taken.get_mut().take(), entry.lobby.host()) {
-            host.complete();
+        if let (Some(_), Some(exported)) = (
+            entry.receive.get_mut().take(),
+            entry.queued_entries.exported_receives(),
+        ) {
+            exported.complete();
         }
     }
 
@@ -407,20 +413,23 @@ impl Entry {
     ///
     /// # Safety
     ///
-    /// `raw` is NULL, or came from [`QueuedEntries::get`] and is owned by the peer.
-    pub(super) unsafe fn queue(raw: *mut fi_peer_rx_entry, is_tagged: bool) -> Result {
+    /// `raw` is NULL, or came from [`QueuedEntries::new_entry`] and is owned by the peer.
+    pub(super) unsafe fn queue_message(raw: *mut fi_peer_rx_entry, is_tagged: bool) -> Result {
         let entry = raw.cast::<Self>();
         // SAFETY: By the caller's contract, `raw` is NULL or an entry.
         let this = unsafe { entry.as_ref() }.ok_or(Errno::EINVAL)?;
         // SAFETY: By the caller's contract, the peer owns the entry, and its cells.
-        let has_taken = unsafe { (*this.taken.get()).is_some() };
-        if this.tag.is_some() != is_tagged || has_taken || this.state.load(Relaxed) != OUT {
+        let has_receive = unsafe { (*this.receive.get()).is_some() };
+        if this.tag.is_some() != is_tagged
+            || has_receive
+            || this.state.load(Relaxed) != OWNED_BY_PEER
+        {
             return Err(Errno::EINVAL);
         }
         // SAFETY: By the caller's contract, `raw` is valid; the peer's struct begins with its size.
         unsafe {
             let srx = (*raw).srx.as_ref().ok_or(Errno::EINVAL)?;
-            let ops = sized::<fi_ops_srx_peer>(srx.peer_ops.cast())?;
+            let ops = checked_struct::<fi_ops_srx_peer>(srx.peer_ops.cast())?;
             let (start, discard) = match is_tagged {
                 false => (ops.start_msg, ops.discard_msg),
                 true => (ops.start_tag, ops.discard_tag),
@@ -429,48 +438,48 @@ impl Entry {
                 start: start.ok_or(Errno::EINVAL)?,
                 discard: discard.ok_or(Errno::EINVAL)?,
             };
-            this.lobby.learn(calls, is_tagged);
+            this.queued_entries.set_calls(calls, is_tagged);
             *this.calls.get() = Some(calls);
         }
-        let lobby = this.lobby.clone();
-        let host = lobby.host().ok_or(Errno::EINVAL)?;
+        let queued_entries = this.queued_entries.clone();
+        let exported = queued_entries.exported_receives().ok_or(Errno::EINVAL)?;
         this.state.store(QUEUED, Relaxed);
-        let _ = lobby.out.fetch_sub(1usize, Relaxed);
-        match host.queue(this.tag, entry.expose_provenance()) {
+        let _ = queued_entries.peer_owned.fetch_sub(1usize, Relaxed);
+        match exported.queue(this.tag, entry.expose_provenance()) {
             // Another thread may have freed the entry by now.
             Ok(None) => {}
-            Ok(Some(taken)) => {
+            Ok(Some(receive)) => {
                 // SAFETY: The entry is not in the owner's queue, and is in no other list.
                 unsafe {
-                    *this.taken.get() = Some(taken);
-                    lobby.tray.row.lock().push(entry);
+                    *this.receive.get() = Some(receive);
+                    queued_entries.pool.entries.lock().push(entry);
                 }
-                lobby.work.raise();
+                queued_entries.work.raise();
             }
             Err(errno) => {
-                let _ = lobby.out.fetch_add(1usize, Relaxed);
-                this.state.store(OUT, Relaxed);
+                let _ = queued_entries.peer_owned.fetch_add(1usize, Relaxed);
+                this.state.store(OWNED_BY_PEER, Relaxed);
                 return Err(errno);
             }
         }
         Ok(())
     }
 
-    /// Passes the entry to the peer with the receive `taken`, or with the one that it has.
+    /// Passes the entry to the peer with the receive `receive`, or with the one that it has.
     ///
     /// # Safety
     ///
     /// The entry has been taken from the owner's queue or from a list.
-    unsafe fn start(entry: *mut Self, taken: Option<MatchedReceive>) {
+    unsafe fn start_message(entry: *mut Self, receive: Option<MatchedReceive>) {
         // SAFETY: By the caller's contract, the entry is this thread's until it is passed to the peer.
         unsafe {
-            if let Some(taken) = taken.or_else(|| (*(*entry).taken.get()).take()) {
-                Self::fill(entry, taken);
+            if let Some(receive) = receive.or_else(|| (*(*entry).receive.get()).take()) {
+                Self::set_receive(entry, receive);
             }
-            let is_refused = |answer| from_int(answer).is_err();
-            Self::hand_over(entry, |raw, calls| {
+            let is_refused = |ret| from_int(ret).is_err();
+            Self::pass_to_peer(entry, |raw, calls| {
                 if is_refused((calls.start)(raw)) {
-                    Self::give_back(entry);
+                    Self::repost_receive(entry);
                 }
             });
         }
@@ -481,10 +490,10 @@ impl Entry {
     /// # Safety
     ///
     /// The entry has been taken from the owner's queue or from a list, and has no receive.
-    unsafe fn discard(entry: *mut Self) {
+    unsafe fn discard_message(entry: *mut Self) {
         // SAFETY: By the caller's contract, the entry is this thread's until it is passed to the peer.
         unsafe {
-            Self::hand_over(entry, |raw, calls| {
+            Self::pass_to_peer(entry, |raw, calls| {
                 let _ = (calls.discard)(raw);
             });
         }
@@ -496,30 +505,30 @@ impl Entry {
     /// # Safety
     ///
     /// The entry has been taken from the owner's queue or from a list.
-    unsafe fn hand_over(entry: *mut Self, call: impl FnOnce(*mut fi_peer_rx_entry, Calls)) {
-        // SAFETY: By the caller's contract, the entry is valid until this thread changes its state to `OUT`.
+    unsafe fn pass_to_peer(entry: *mut Self, call: impl FnOnce(*mut fi_peer_rx_entry, Calls)) {
+        // SAFETY: By the caller's contract, the entry is valid until this thread changes its state to `OWNED_BY_PEER`.
         let this = unsafe { &*entry };
-        let lobby = this.lobby.clone();
-        let pass = lobby.gate.begin_call();
+        let queued_entries = this.queued_entries.clone();
+        let pass = queued_entries.rundown.begin_call();
         if pass.is_none() || this.state.cmpxchg(QUEUED, STARTING, Full).is_err() {
             // A failed cmpxchg orders nothing: an acquire makes the peer's writes to the entry visible.
             let _ = this.state.load(Acquire);
             // SAFETY: The peer has freed the entry, or its module is unloaded.
             unsafe {
-                Self::give_back(entry);
-                Self::drop(entry);
+                Self::repost_receive(entry);
+                Self::destroy(entry);
             }
             return;
         }
-        let _ = lobby.out.fetch_add(1usize, Relaxed);
+        let _ = queued_entries.peer_owned.fetch_add(1usize, Relaxed);
         // SAFETY: This thread has exclusive access, as it has changed the state to `STARTING`.
         if let Some(calls) = unsafe { *this.calls.get() } {
             call(entry.cast(), calls);
         }
-        if this.state.xchg(OUT, Full) == FREED {
+        if this.state.xchg(OWNED_BY_PEER, Full) == FREED {
             // SAFETY: The peer has freed the entry during the call.
-            unsafe { Self::drop(entry) };
-            let _ = lobby.out.fetch_sub(1usize, Full);
+            unsafe { Self::destroy(entry) };
+            let _ = queued_entries.peer_owned.fetch_sub(1usize, Full);
         }
     }
 
@@ -527,28 +536,31 @@ impl Entry {
     ///
     /// # Safety
     ///
-    /// `raw` is NULL, or came from [`QueuedEntries::get`] and has not been freed.
-    pub(super) unsafe fn free(raw: *mut fi_peer_rx_entry) {
+    /// `raw` is NULL, or came from [`QueuedEntries::new_entry`] and has not been freed.
+    pub(super) unsafe fn free_by_peer(raw: *mut fi_peer_rx_entry) {
         let entry = raw.cast::<Self>();
         // SAFETY: By the caller's contract, `raw` is NULL or an entry.
         let Some(this) = (unsafe { entry.as_ref() }) else {
             return;
         };
-        let lobby = this.lobby.clone();
+        let queued_entries = this.queued_entries.clone();
         loop {
             let state = this.state.load(Acquire);
             match state {
-                OUT => {
+                OWNED_BY_PEER => {
                     // SAFETY: The peer owns the entry, and gives it up.
-                    unsafe { Self::drop(entry) };
-                    let _ = lobby.out.fetch_sub(1usize, Full);
+                    unsafe { Self::destroy(entry) };
+                    let _ = queued_entries.peer_owned.fetch_sub(1usize, Full);
                     return;
                 }
                 QUEUED => {
                     let number = entry.expose_provenance();
-                    if lobby.host().is_some_and(|host| host.cancel(number)) {
+                    if queued_entries
+                        .exported_receives()
+                        .is_some_and(|exported| exported.cancel(number))
+                    {
                         // SAFETY: The entry has left the owner's queue, so no other thread takes it.
-                        unsafe { Self::drop(entry) };
+                        unsafe { Self::destroy(entry) };
                         return;
                     }
                 }
