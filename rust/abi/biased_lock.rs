@@ -174,7 +174,7 @@ impl BiasOwner {
         };
         Ok(Some(Arc::pin_init(
             pin_init!(Self {
-                gates <- new_mutex!(gates, "kofi::Serial"),
+                gates <- new_mutex!(gates, "kofi::BiasOwner"),
             }),
             GFP_KERNEL,
         )?))
@@ -425,7 +425,7 @@ mod tests {
 
     fn lock(serial: Option<Arc<BiasOwner>>) -> Result<Pin<KBox<BiasedLock<u32>>>> {
         Ok(KBox::pin_init(
-            BiasedLock::new(serial, 0, c"kofi::test", static_lock_class!()),
+            BiasedLock::new(serial, 0, c"kofi::test::BiasedLock", static_lock_class!()),
             GFP_KERNEL,
         )?)
     }

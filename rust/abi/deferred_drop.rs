@@ -83,7 +83,7 @@ impl<T: Send + 'static> DropSlot<T> {
     fn allocate(ends_calls: bool) -> Result<Self> {
         Ok(Self(KBox::pin_init(
             pin_init!(DropWork {
-                work <- new_work!("kofi::Closing"),
+                work <- new_work!("kofi::DropWork"),
                 what: None,
                 ends_calls,
             }),

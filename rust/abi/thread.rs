@@ -165,7 +165,7 @@ impl Thread {
         let room = DropSlot::for_calls()?;
         let thread = Arc::pin_init(
             pin_init!(Stoppable {
-                started <- new_mutex!(None, "kofi::Thread"),
+                started <- new_mutex!(None, "kofi::thread::Stoppable"),
                 task: Atomic::new(0),
             }),
             GFP_KERNEL,

@@ -79,7 +79,7 @@ impl Readers {
             address: [0; MOST_BYTES],
             bytes: KVec::new(),
         };
-        let last = FastLockIrq::new(last, c"kofi::capi::ErrData", static_lock_class!());
+        let last = FastLockIrq::new(last, c"kofi::capi::err_data::Readers", static_lock_class!());
         Ok(Self {
             addr_format,
             last: KBox::pin_init(last, GFP_KERNEL)?,

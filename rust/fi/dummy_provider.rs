@@ -180,7 +180,7 @@ impl provider::Domain for DummyObject {
         let outcomes = EntryFifo::new(attr.size)?;
         Ok(Arc::pin_init(
             pin_init!(Queue {
-                entries <- new_spinlock!(outcomes, "kofi::nothing::Queue"),
+                entries <- new_spinlock!(outcomes, "kofi::dummy_provider::Queue"),
                 notifier <- Notifier::new(),
             }),
             GFP_KERNEL,

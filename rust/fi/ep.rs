@@ -192,7 +192,7 @@ impl Endpoint {
                 core: core.clone(),
                 state <- Mutex::new(
                     EpState::Open(PendingBindings::default()),
-                    c"kofi::ep::Endpoint",
+                    c"kofi::Endpoint",
                     class,
                 ),
                 source,

@@ -279,7 +279,7 @@ impl EventQueue {
                     "kofi::EventQueue"
                 ),
                 has_events: AtomicFlag::new(false),
-                signal <- Signal::new(c"kofi::EventQueue::arrival", static_lock_class!()),
+                signal <- Signal::new(c"kofi::EventQueue::signal", static_lock_class!()),
                 handler <- Slot::new(),
                 registered: OnceBox::new(),
                 work <- new_work!("kofi::EventQueue"),

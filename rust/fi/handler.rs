@@ -57,8 +57,8 @@ impl<H: ?Sized> Slot<H> {
         pin_init!(Self {
             has_handler: AtomicFlag::new(false),
             running_task: Atomic::new(0),
-            state <- new_spinlock!(state, "kofi::Slot"),
-            call_ended <- new_condvar!("kofi::Slot"),
+            state <- new_spinlock!(state, "kofi::handler::Slot"),
+            call_ended <- new_condvar!("kofi::handler::Slot"),
         })
     }
 

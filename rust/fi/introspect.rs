@@ -178,7 +178,7 @@ impl EndpointAddrs {
     /// Returns the addresses that are known at first.
     pub(crate) fn new(local: Option<SocketAddr>, peer: Option<SocketAddr>) -> impl PinInit<Self> {
         pin_init!(Self {
-            addresses <- new_spinlock!([local, peer], "kofi::Ends"),
+            addresses <- new_spinlock!([local, peer], "kofi::EndpointAddrs"),
         })
     }
 

@@ -109,7 +109,7 @@ mod tests {
 
     fn roll() -> kernel::error::Result<Pin<KBox<LockedList<u32>>>> {
         KBox::pin_init(
-            LockedList::new(c"kofi::Roll", static_lock_class!()),
+            LockedList::new(c"kofi::LockedList", static_lock_class!()),
             GFP_KERNEL,
         )
     }

@@ -140,8 +140,8 @@ impl<M: Pollable> ReadySet<M> {
         })?;
         let told = size.clone();
         let group = pin_init!(Self {
-            changes <- new_mutex!((), "kofi::Group::changes"),
-            members <- FastLockIrq::new(nobody, c"kofi::Group", static_lock_class!()),
+            changes <- new_mutex!((), "kofi::ReadySet::changes"),
+            members <- FastLockIrq::new(nobody, c"kofi::ReadySet", static_lock_class!()),
             ready_list: line,
             size,
         });

@@ -36,10 +36,10 @@ impl Rundown {
         pin_init!(Self {
             state <- FastLockIrq::new(
                 RundownState { started: false, active_calls: 0 },
-                c"kofi::Gate",
+                c"kofi::Rundown",
                 static_lock_class!(),
             ),
-            drained <- new_condvar!("kofi::Gate"),
+            drained <- new_condvar!("kofi::Rundown"),
         })
     }
 

@@ -161,8 +161,8 @@ impl ScalableEndpoint {
             pin_init!(Self {
                 core: core.clone(),
                 info,
-                state <- new_mutex!(SepState::Open(None), "kofi::sep::ScalableEndpoint"),
-                open_contexts <- new_mutex!(open, "kofi::sep::ScalableEndpoint::open"),
+                state <- new_mutex!(SepState::Open(None), "kofi::ScalableEndpoint"),
+                open_contexts <- new_mutex!(open, "kofi::ScalableEndpoint::open_contexts"),
                 users: ChildCount::new(),
                 entry: card,
                 domain,

@@ -168,8 +168,8 @@ impl AddressVector {
         };
         let work = Arc::pin_init(
             pin_init!(AsyncInsert {
-                work <- new_work!("kofi::av"),
-                task <- new_mutex!(None, "kofi::av"),
+                work <- new_work!("kofi::av::AsyncInsert"),
+                task <- new_mutex!(None, "kofi::av::AsyncInsert"),
             }),
             GFP_KERNEL,
         )?;

@@ -116,7 +116,7 @@ impl HandlerSlot {
             Handler::Task(handler) => {
                 let deferred = Arc::pin_init(
                     pin_init!(WorkHandler {
-                        work <- new_work!("kofi::cq::Deferred"),
+                        work <- new_work!("kofi::cq::WorkHandler"),
                         handler <- Slot::new(),
                     }),
                     GFP_KERNEL,
@@ -186,7 +186,7 @@ impl Notifier {
     /// Returns a notifier without a handler.
     pub fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            signal <- Signal::new(c"kofi::Interrupts", static_lock_class!()),
+            signal <- Signal::new(c"kofi::Notifier", static_lock_class!()),
             reader_signaled: AtomicFlag::new(false),
             signal_count: Atomic::new(0),
             callback: OnceBox::new(),

@@ -88,7 +88,7 @@ impl ExportedCq {
         Ok(Arc::pin_init(
             pin_init!(Self {
                 provider_cq: own,
-                peer_entries <- FastLockIrq::new(guests, c"kofi::Guests", static_lock_class!()),
+                peer_entries <- FastLockIrq::new(guests, c"kofi::ExportedCq", static_lock_class!()),
             }),
             GFP_KERNEL,
         )?)

@@ -138,9 +138,9 @@ impl PeerForward {
         let forward = Arc::pin_init(
             pin_init!(Self {
                 queue: queue.core().clone(),
-                state <- FastLockIrq::new(post, c"kofi::Forward", static_lock_class!()),
+                state <- FastLockIrq::new(post, c"kofi::PeerForward", static_lock_class!()),
                 retry_timer: alarm,
-                armed_timer <- new_mutex!(None, "kofi::Forward::watch"),
+                armed_timer <- new_mutex!(None, "kofi::PeerForward::armed_timer"),
                 registered: OnceBox::new(),
             }),
             GFP_KERNEL,

@@ -69,7 +69,7 @@ impl ReadyList {
     /// Returns an empty list.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            signal <- Signal::new(c"kofi::Line::arrival", static_lock_class!()),
+            signal <- Signal::new(c"kofi::ReadyList::signal", static_lock_class!()),
             top: Atomic::new(EMPTY),
         })
     }

@@ -267,8 +267,8 @@ impl MrTable {
         let tree = RBTree::new();
         Ok(Arc::pin_init(
             pin_init!(Self {
-                entries <- FastLockIrq::new(tree, c"kofi::prov::Regions", static_lock_class!()),
-                released <- new_condvar!("kofi::prov::Regions"),
+                entries <- FastLockIrq::new(tree, c"kofi::prov::MrTable", static_lock_class!()),
+                released <- new_condvar!("kofi::prov::MrTable"),
             }),
             GFP_KERNEL,
         )?)

@@ -255,7 +255,7 @@ impl SwCq {
         })?;
         Ok(Arc::pin_init(
             pin_init!(Self {
-                ring <- FastLockIrq::new(ring, c"kofi::prov::Cq", static_lock_class!()),
+                ring <- FastLockIrq::new(ring, c"kofi::prov::SwCq", static_lock_class!()),
                 is_idle: CacheAligned(Atomic::new(1)),
                 size,
                 has_addresses,

@@ -287,9 +287,9 @@ impl Channel {
         };
         Ok(Arc::pin_init(
             pin_init!(Self {
-                inner <- FastLockIrq::new(inner, c"kofi::loop::Pipe", static_lock_class!()),
-                idle_wait <- new_condvar!("kofi::loop::Pipe"),
-                work <- new_work!("kofi::loop::Pipe"),
+                inner <- FastLockIrq::new(inner, c"kofi::loop::Channel", static_lock_class!()),
+                idle_wait <- new_condvar!("kofi::loop::Channel"),
+                work <- new_work!("kofi::loop::Channel"),
                 rx_side: SetOnce::new(),
                 tx_comp_sink: SetOnce::new(),
                 conn: SetOnce::new(),

@@ -80,8 +80,8 @@ impl Conn {
     pub(super) fn new() -> Result<Arc<Self>> {
         Ok(Arc::pin_init(
             pin_init!(Self {
-                ends <- new_mutex!(ConnEnds::default(), "kofi::loop::Tie"),
-                disconnect_work <- new_work!("kofi::loop::Tie"),
+                ends <- new_mutex!(ConnEnds::default(), "kofi::loop::Conn"),
+                disconnect_work <- new_work!("kofi::loop::Conn"),
             }),
             GFP_KERNEL,
         )?)

@@ -154,7 +154,7 @@ pub(super) struct ConnReqList {
 impl ConnReqList {
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            requests <- new_mutex!(KVec::new(), "kofi::Requests"),
+            requests <- new_mutex!(KVec::new(), "kofi::verbs::ConnReqList"),
             last_number: Atomic::new(0),
         })
     }

@@ -209,7 +209,7 @@ impl Cq {
                         overruns: overruns.clone(),
                         batch,
                     },
-                    c"kofi::Cq",
+                    c"kofi::verbs::Cq",
                     static_lock_class!(),
                 ),
                 overruns,

@@ -137,8 +137,8 @@ impl Domain {
         let fast_reg = FastReg::new(pd.clone())?;
         let endpoints = Arc::pin_init(
             pin_init!(DomainEndpoints {
-                endpoints <- new_mutex!(KVec::new(), "kofi::Members"),
-                removal_notice <- new_mutex!(None, "kofi::Members::farewell"),
+                endpoints <- new_mutex!(KVec::new(), "kofi::verbs::DomainEndpoints"),
+                removal_notice <- new_mutex!(None, "kofi::verbs::DomainEndpoints::removal_notice"),
                 fabric,
                 device: device.clone(),
             }),

@@ -263,7 +263,7 @@ impl Endpoint {
                 is_removed: AtomicFlag::new(false),
                 violations,
                 rundown <- Rundown::new(),
-                siw_work <- new_work!("kofi::Endpoint"),
+                siw_work <- new_work!("kofi::verbs::Endpoint"),
                 addrs <- EndpointAddrs::new(local, peer),
                 conn <- new_mutex!(
                     EpConn {
@@ -279,7 +279,7 @@ impl Endpoint {
                         is_accepting: false,
                         is_connected_deferred: false,
                     },
-                    "kofi::Endpoint"
+                    "kofi::verbs::Endpoint"
                 ),
             }),
             GFP_KERNEL,

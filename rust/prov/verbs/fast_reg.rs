@@ -47,7 +47,7 @@ impl FastReg {
         Ok(Arc::pin_init(
             pin_init!(Self {
                 pd,
-                reg_qp <- new_mutex!(None, "kofi::Registrar"),
+                reg_qp <- new_mutex!(None, "kofi::verbs::FastReg"),
             }),
             GFP_KERNEL,
         )?)

@@ -123,7 +123,7 @@ impl PassiveEndpoint {
                         backlog: DEFAULT_BACKLOG,
                         removal_event: Some(farewell),
                     },
-                    "kofi::PassiveEndpoint"
+                    "kofi::verbs::PassiveEndpoint"
                 ),
             }),
             GFP_KERNEL,

@@ -247,7 +247,7 @@ impl WorkQueue {
                         target: None,
                         inject_bufs: None,
                     },
-                    c"kofi::Queue",
+                    c"kofi::verbs::WorkQueue",
                     static_lock_class!(),
                 ),
                 tail: Atomic::new(0),

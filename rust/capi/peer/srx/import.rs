@@ -153,7 +153,7 @@ pub(in super::super::super) unsafe fn import_srx(
             queue_msg,
             queue_tag,
             free_entry,
-            starter <- FastLockIrq::new(None, c"kofi::Others", static_lock_class!()),
+            starter <- FastLockIrq::new(None, c"kofi::capi::ImportedSrx", static_lock_class!()),
         }),
         GFP_KERNEL,
     )?;

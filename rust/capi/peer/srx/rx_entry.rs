@@ -203,7 +203,11 @@ impl QueuedEntries {
     pub(super) fn open(shared: &Arc<dyn provider::SharedReceive>) -> Result<Arc<Self>> {
         let pool = Arc::pin_init(
             pin_init!(EntryPool {
-                entries <- FastLockIrq::new(EntryList::new(), c"kofi::Tray", static_lock_class!()),
+                entries <- FastLockIrq::new(
+                    EntryList::new(),
+                    c"kofi::capi::EntryPool",
+                    static_lock_class!()
+                ),
             }),
             GFP_KERNEL,
         )?;

@@ -82,9 +82,9 @@ impl CasProgressWork {
     pub(super) fn new() -> Result<Arc<Self>> {
         Ok(Arc::pin_init(
             pin_init!(Self {
-                work <- new_work!("kofi::Mover"),
+                work <- new_work!("kofi::verbs::CasProgressWork"),
                 rundown <- Rundown::new(),
-                target <- new_spinlock!(None, "kofi::Mover"),
+                target <- new_spinlock!(None, "kofi::verbs::CasProgressWork"),
             }),
             GFP_KERNEL,
         )?)

@@ -86,7 +86,7 @@ impl CasAtomicTable {
                     result: ResultWord(Atomic::new(0)),
                     state <- FastLockIrq::new(
                         CasSlotState { op: None, is_done: false, mapping: None },
-                        c"kofi::Exchange",
+                        c"kofi::verbs::CasSlot",
                         static_lock_class!(),
                     ),
                 }),

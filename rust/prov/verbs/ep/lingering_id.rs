@@ -132,7 +132,7 @@ pub(super) fn linger(id: &Arc<CmId>) -> Result {
     let lingering = Arc::pin_init(
         pin_init!(LingeringId {
             id <- new_mutex!(Some(id.clone())),
-            end_work <- new_work!("kofi::verbs::Lingering"),
+            end_work <- new_work!("kofi::verbs::LingeringId"),
         }),
         GFP_KERNEL,
     )?;
