@@ -67,7 +67,7 @@ impl MiscDevice for Client {
         if !context::may_administer() {
             return Err(EPERM);
         }
-        let net = Namespace::of_caller().ok_or(EINVAL)?;
+        let net = Namespace::current().ok_or(EINVAL)?;
         Ok(KBox::new(Self { net }, GFP_KERNEL_ACCOUNT)?)
     }
 

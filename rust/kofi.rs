@@ -130,7 +130,7 @@ pub fn open_fabric(
     net: &Namespace,
     owner: &fi::Owner,
 ) -> abi::Result<Arc<fi::fabric::Fabric>> {
-    if !info.is_in(net) {
+    if !info.is_in_net(net) {
         return Err(abi::Errno::EINVAL);
     }
     let provider = PROVIDERS
@@ -155,7 +155,7 @@ struct Users;
 
 impl rdma::device::RemovalReport for Users {
     fn log_owners(device: &CStr) -> bool {
-        abi::users::report_device(device)
+        abi::users::log_device_users(device)
     }
 }
 
@@ -175,8 +175,8 @@ struct Kofi {
 impl kernel::InPlaceModule for Kofi {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            _registry: abi::registry::Registry::start()?,
-            _handlers: abi::context::Handlers::start()?,
+            _registry: abi::registry::Registry::init()?,
+            _handlers: abi::context::Handlers::init()?,
             _lingering_ids: prov::verbs::LingeringIds::start(),
             _devices <- rdma::device::Registration::new(),
             _miscdev <- dev::register(),

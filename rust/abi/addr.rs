@@ -61,50 +61,50 @@ const IN6_LEN: usize = 28;
 const TEXT_LEN: usize = 96;
 
 /// Most bytes of an address, in any format.
-pub(crate) const MOST_BYTES: usize = TEXT_LEN;
+pub(crate) const MAX_ADDR_LEN: usize = TEXT_LEN;
 
 /// Returns the bytes before the first NUL, or all of them.
-fn till_end(bytes: &[u8]) -> &[u8] {
+fn until_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|&byte| byte == 0).next().unwrap_or(bytes)
 }
 
-fn part<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }
 
 /// Returns the address family in the first bytes.
 fn family(bytes: &[u8]) -> Option<u32> {
-    part(bytes, 0).map(|family| u16::from_ne_bytes(family).into())
+    array_at(bytes, 0).map(|family| u16::from_ne_bytes(family).into())
 }
 
 /// Parses a `struct sockaddr_in`: family, port, address.
-fn v4(bytes: &[u8]) -> Option<SocketAddr> {
-    let port = u16::from_be_bytes(part(bytes, 2)?);
-    let ip = Ipv4Addr::from(part::<4>(bytes, 4)?);
+fn parse_sockaddr_in(bytes: &[u8]) -> Option<SocketAddr> {
+    let port = u16::from_be_bytes(array_at(bytes, 2)?);
+    let ip = Ipv4Addr::from(array_at::<4>(bytes, 4)?);
     Some(SocketAddrV4::new(ip, port).into())
 }
 
 /// Parses a `struct sockaddr_in6`: family, port, flow, address, scope.
-fn v6(bytes: &[u8]) -> Option<SocketAddr> {
-    let port = u16::from_be_bytes(part(bytes, 2)?);
-    let flow = u32::from_be_bytes(part(bytes, 4)?);
-    let ip = Ipv6Addr::from(part::<16>(bytes, 8)?);
-    let scope = u32::from_ne_bytes(part(bytes, 24)?);
+fn parse_sockaddr_in6(bytes: &[u8]) -> Option<SocketAddr> {
+    let port = u16::from_be_bytes(array_at(bytes, 2)?);
+    let flow = u32::from_be_bytes(array_at(bytes, 4)?);
+    let ip = Ipv6Addr::from(array_at::<16>(bytes, 8)?);
+    let scope = u32::from_ne_bytes(array_at(bytes, 24)?);
     Some(SocketAddrV6::new(ip, port, flow, scope).into())
 }
 
 /// Parses a `struct sockaddr` by its family.
-fn any(bytes: &[u8]) -> Option<SocketAddr> {
+fn parse_sockaddr(bytes: &[u8]) -> Option<SocketAddr> {
     match family(bytes)? {
-        AF_INET => v4(bytes),
-        AF_INET6 => v6(bytes),
+        AF_INET => parse_sockaddr_in(bytes),
+        AF_INET6 => parse_sockaddr_in6(bytes),
         _ => None,
     }
 }
 
 /// Returns the length of a socket address of this format that begins with `bytes`; for FI_SOCKADDR the family
 /// decides. `None` if it is no IP address.
-pub(crate) fn length(format: u32, bytes: &[u8]) -> Option<usize> {
+pub(crate) fn sockaddr_len(format: u32, bytes: &[u8]) -> Option<usize> {
     match format {
         FI_SOCKADDR_IN => Some(IN_LEN),
         FI_SOCKADDR_IN6 => Some(IN6_LEN),
@@ -119,7 +119,7 @@ pub(crate) fn length(format: u32, bytes: &[u8]) -> Option<usize> {
 
 /// Reads a socket address of this format; `None` if it has another family, or is too short.
 pub(crate) fn from_bytes(format: u32, bytes: &[u8]) -> Option<SocketAddr> {
-    let addr = any(bytes.get(..length(format, bytes)?)?)?;
+    let addr = parse_sockaddr(bytes.get(..sockaddr_len(format, bytes)?)?)?;
     match (format, addr) {
         (FI_SOCKADDR, _) | (FI_SOCKADDR_IN, SocketAddr::V4(_)) => Some(addr),
         (FI_SOCKADDR_IN6, SocketAddr::V6(_)) => Some(addr),
@@ -132,11 +132,11 @@ pub(crate) fn from_bytes(format: u32, bytes: &[u8]) -> Option<SocketAddr> {
 /// # Errors
 ///
 /// -FI_EINVAL if it is no IP address, or too short.
-pub(crate) fn read(format: u32, bytes: &[u8]) -> Result<SocketAddr, Errno> {
+pub(crate) fn read_sockaddr(format: u32, bytes: &[u8]) -> Result<SocketAddr, Errno> {
     let found = match format {
-        FI_ADDR_STR => from_addr_str(till_end(bytes)),
+        FI_ADDR_STR => from_addr_str(until_nul(bytes)),
         // The family decides: the format is only a hint.
-        _ => any(bytes),
+        _ => parse_sockaddr(bytes),
     };
     found.ok_or(Errno::EINVAL)
 }
@@ -154,8 +154,8 @@ pub(crate) fn with_bytes<R>(format: u32, addr: &SocketAddr, f: impl FnOnce(&[u8]
     if format != FI_ADDR_STR {
         return f(Bytes::new(addr).as_bytes());
     }
-    let mut room = [0; TEXT_LEN];
-    let mut text = Text::new(&mut room);
+    let mut buf = [0; TEXT_LEN];
+    let mut text = Text::new(&mut buf);
     // Cannot fail: the buffer has room for the longest text.
     let _ = text.write_fmt(fmt!("{}\0", AddrText(addr)));
     f(text.as_bytes())
@@ -199,40 +199,40 @@ impl Bytes {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AddrParseError {
     /// The text could be a host name, which would need a resolver.
-    Name,
+    HostName,
     /// The text is neither a numeric address nor a name.
-    Nonsense,
+    Invalid,
 }
 
 /// Parses an IP address with its scope: `10.0.0.1`, `::1` or `fe80::1%2`.
 fn node_from_str(node: &str) -> Result<(IpAddr, u32), AddrParseError> {
     let (ip, scope) = match node.split_once('%') {
-        Some((ip, scope)) => (ip, scope.parse().map_err(|_| AddrParseError::Nonsense)?),
+        Some((ip, scope)) => (ip, scope.parse().map_err(|_| AddrParseError::Invalid)?),
         None => (node, 0),
     };
     match ip.parse() {
-        Ok(IpAddr::V4(_)) if ip.len() < node.len() => Err(AddrParseError::Nonsense),
+        Ok(IpAddr::V4(_)) if ip.len() < node.len() => Err(AddrParseError::Invalid),
         Ok(ip) => Ok((ip, scope)),
         Err(_)
             if node.starts_with(|first: char| first.is_ascii_alphabetic())
                 && !node.contains([':', '%']) =>
         {
-            Err(AddrParseError::Name)
+            Err(AddrParseError::HostName)
         }
-        Err(_) => Err(AddrParseError::Nonsense),
+        Err(_) => Err(AddrParseError::Invalid),
     }
 }
 
 fn service_from_str(service: &str) -> Result<u16, AddrParseError> {
     service.parse().map_err(|_| {
         match service.starts_with(|first: char| first.is_ascii_alphabetic()) {
-            true => AddrParseError::Name,
-            false => AddrParseError::Nonsense,
+            true => AddrParseError::HostName,
+            false => AddrParseError::Invalid,
         }
     })
 }
 
-fn socket(ip: IpAddr, port: u16, scope: u32) -> SocketAddr {
+fn socket_addr(ip: IpAddr, port: u16, scope: u32) -> SocketAddr {
     match ip {
         IpAddr::V4(ip) => SocketAddrV4::new(ip, port).into(),
         IpAddr::V6(ip) => SocketAddrV6::new(ip, port, 0, scope).into(),
@@ -252,17 +252,17 @@ pub(crate) fn from_names(
 ) -> Result<SocketAddr, AddrParseError> {
     if let Some(node) = node.filter(|node| is_addr_str(node)) {
         let addr = from_addr_str(node.to_bytes()).filter(|_| service.is_none());
-        return addr.ok_or(AddrParseError::Nonsense);
+        return addr.ok_or(AddrParseError::Invalid);
     }
-    fn text(name: &CStr) -> Result<&str, AddrParseError> {
-        core::str::from_utf8(name.to_bytes()).map_err(|_| AddrParseError::Nonsense)
+    fn to_str(name: &CStr) -> Result<&str, AddrParseError> {
+        core::str::from_utf8(name.to_bytes()).map_err(|_| AddrParseError::Invalid)
     }
-    let port = service.map_or(Ok(0), |service| service_from_str(text(service)?))?;
+    let port = service.map_or(Ok(0), |service| service_from_str(to_str(service)?))?;
     let (ip, scope) = match node {
-        Some(node) => node_from_str(text(node)?)?,
+        Some(node) => node_from_str(to_str(node)?)?,
         None => (Ipv4Addr::UNSPECIFIED.into(), 0),
     };
-    Ok(socket(ip, port, scope))
+    Ok(socket_addr(ip, port, scope))
 }
 
 /// Parses an address in the form of FI_ADDR_STR.
@@ -278,18 +278,18 @@ pub(crate) fn from_addr_str(text: &[u8]) -> Option<SocketAddr> {
     let (ip, scope) = node_from_str(node).ok()?;
     let is_v6 = scheme == "fi_sockaddr_in6";
     (ip.is_ipv6() == is_v6).then_some(())?;
-    Some(socket(ip, service_from_str(service).ok()?, scope))
+    Some(socket_addr(ip, service_from_str(service).ok()?, scope))
 }
 
 impl<'a> Address<'a> {
     fn parse(self) -> Parsed<'a> {
         let bytes = self.bytes;
         let parsed = match self.format {
-            FI_SOCKADDR => any(bytes).map(Parsed::Ip),
-            FI_SOCKADDR_IN => v4(bytes).map(Parsed::Ip),
-            FI_SOCKADDR_IN6 => v6(bytes).map(Parsed::Ip),
+            FI_SOCKADDR => parse_sockaddr(bytes).map(Parsed::Ip),
+            FI_SOCKADDR_IN => parse_sockaddr_in(bytes).map(Parsed::Ip),
+            FI_SOCKADDR_IN6 => parse_sockaddr_in6(bytes).map(Parsed::Ip),
             FI_SOCKADDR_IB => Some(Parsed::Infiniband),
-            FI_ADDR_STR => Some(Parsed::Text(BStr::from_bytes(till_end(bytes)))),
+            FI_ADDR_STR => Some(Parsed::Text(BStr::from_bytes(until_nul(bytes)))),
             _ => None,
         };
         parsed.unwrap_or(Parsed::Unknown)
@@ -331,8 +331,8 @@ mod tests {
 
     // Without assertions: outside of a test's own function they are the kernel's, and panic.
     fn shows(format: u32, bytes: &[u8], expected: &str) -> bool {
-        let mut room = [0; 96];
-        let mut text = Text::new(&mut room);
+        let mut buf = [0; 96];
+        let mut text = Text::new(&mut buf);
         let address = Address { format, bytes };
         text.write_fmt(fmt!("{}", address)).is_ok() && text.as_bytes() == expected.as_bytes()
     }
@@ -391,8 +391,8 @@ mod tests {
     #[test]
     fn short_addresses_show_their_length() {
         for len in 0..8 {
-            let mut room = [0; 32];
-            let mut text = Text::new(&mut room);
+            let mut buf = [0; 32];
+            let mut text = Text::new(&mut buf);
             let address = Address {
                 format: FI_SOCKADDR_IN,
                 bytes: &in4()[..len],
@@ -414,7 +414,7 @@ mod tests {
         for bytes in [&in4()[..], &in6(3)[..]] {
             let addr = from_bytes(FI_SOCKADDR, bytes);
             assert!(addr.is_some_and(|addr| Bytes::new(&addr).as_bytes() == bytes));
-            assert!(length(FI_SOCKADDR, bytes) == Some(bytes.len()));
+            assert!(sockaddr_len(FI_SOCKADDR, bytes) == Some(bytes.len()));
             for len in 0..bytes.len() {
                 assert!(from_bytes(FI_SOCKADDR, &bytes[..len]).is_none());
             }
@@ -423,7 +423,7 @@ mod tests {
         assert!(from_bytes(FI_SOCKADDR_IN, &in6(0)).is_none());
         assert!(from_bytes(FI_SOCKADDR_IN6, &in4()).is_none());
         assert!(from_bytes(FI_SOCKADDR, &[0xff; 28]).is_none());
-        assert!(length(FI_SOCKADDR, &[0xff; 28]).is_none());
+        assert!(sockaddr_len(FI_SOCKADDR, &[0xff; 28]).is_none());
     }
 
     #[test]
@@ -436,7 +436,7 @@ mod tests {
         assert!(is(read(c"fe80::1", c"7500"), &in6(0)));
         assert!(is(read(c"fe80::1%3", c"7500"), &in6(3)));
         for name in [c"host", c"host10", c"localhost.", c"fe80"] {
-            assert!(read(name, c"1") == Err(AddrParseError::Name));
+            assert!(read(name, c"1") == Err(AddrParseError::HostName));
         }
         for nonsense in [
             c"",
@@ -448,11 +448,11 @@ mod tests {
             c"10.1.0.1%2",
             c"fe80::1%nodev",
         ] {
-            assert!(read(nonsense, c"1") == Err(AddrParseError::Nonsense));
+            assert!(read(nonsense, c"1") == Err(AddrParseError::Invalid));
         }
-        assert!(read(c"10.0.0.1", c"ssh") == Err(AddrParseError::Name));
+        assert!(read(c"10.0.0.1", c"ssh") == Err(AddrParseError::HostName));
         for nonsense in [c"", c"65536", c"-1", c"1x"] {
-            assert!(read(c"10.0.0.1", nonsense) == Err(AddrParseError::Nonsense));
+            assert!(read(c"10.0.0.1", nonsense) == Err(AddrParseError::Invalid));
         }
         assert!(from_names(None, None).is_ok_and(|any| any.ip().is_unspecified()));
     }

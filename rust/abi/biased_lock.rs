@@ -7,9 +7,9 @@
 //! come at any time. They are called *others* here: each takes an [`ExclusiveGuard`], which waits for every
 //! data call that runs without the lock. As long as such a guard exists, data calls take the lock as well.
 //!
-//! A data call sets `inside` and then reads `shut`, by two plain instructions. Others increment `shut`, have
-//! every CPU pass a full barrier, and then read `inside`. So at least one of the two sees the other, and only
-//! the rare side pays for the barrier.
+//! A data call sets `owner_active` and then reads `revocations`, by two plain instructions. Others increment
+//! `revocations`, have every CPU pass a full barrier, and then read `owner_active`. So at least one of the two sees
+//! the other, and only the rare side pays for the barrier.
 
 use super::{
     lock::{
@@ -88,24 +88,24 @@ impl Threading {
 /// State of a lock that decides whether a data call takes it.
 struct Bias {
     /// Number of reasons to lock.
-    shut: Atomic<u32>,
+    revocations: Atomic<u32>,
     /// Nonzero while a data call is inside without the lock.
-    inside: Atomic<u32>,
+    owner_active: Atomic<u32>,
 }
 
 /// Interval of the checks for the end of a data call, which may have been preempted.
-const PATIENCE: Delta = Delta::from_micros(50);
+const POLL_INTERVAL: Delta = Delta::from_micros(50);
 
 impl Bias {
     /// Enters without the lock, if there is no reason to lock.
     #[inline(always)]
-    fn enter(&self) -> bool {
-        // Stored before the load of `shut`. A CPU may reorder the two, which the grace period in
+    fn try_enter(&self) -> bool {
+        // Stored before the load of `revocations`. A CPU may reorder the two, which the grace period in
         // `ExclusiveGuard::enter` covers.
         // SAFETY: The pointer is aligned and valid; as in `store_release`.
-        unsafe { self.inside.as_ptr().write_volatile(1) };
+        unsafe { self.owner_active.as_ptr().write_volatile(1) };
         compiler_fence(Ordering::SeqCst);
-        if load_acquire(&self.shut) == 0 {
+        if load_acquire(&self.revocations) == 0 {
             return true;
         }
         self.leave();
@@ -114,22 +114,22 @@ impl Bias {
 
     #[inline(always)]
     fn leave(&self) {
-        store_release(&self.inside, 0);
+        store_release(&self.owner_active, 0);
     }
 
-    fn bar(&self) {
-        let _ = self.shut.fetch_add(1, Full);
+    fn revoke(&self) {
+        let _ = self.revocations.fetch_add(1, Full);
     }
 
-    fn unbar(&self) {
+    fn restore(&self) {
         // Release: a data call that reads 0 sees the accesses made under the lock.
-        let _ = self.shut.fetch_sub(1, Release);
+        let _ = self.revocations.fetch_sub(1, Release);
     }
 
     /// Waits for a data call that entered before the bias was barred. May sleep.
-    fn wait(&self) {
-        while load_acquire(&self.inside) != 0 {
-            fsleep(PATIENCE);
+    fn wait_for_owner(&self) {
+        while load_acquire(&self.owner_active) != 0 {
+            fsleep(POLL_INTERVAL);
         }
     }
 }
@@ -138,7 +138,7 @@ impl Bias {
 #[pin_data]
 pub(crate) struct BiasOwner {
     #[pin]
-    gates: Mutex<BiasList>,
+    biases: Mutex<BiasList>,
 }
 
 /// The biases of a domain's locks.
@@ -148,8 +148,8 @@ pub(crate) struct BiasOwner {
 /// Each belongs to a live [`BiasedLock`], which removes it when it is dropped.
 struct BiasList {
     /// Number of [`ExclusiveGuard`]s; while it is not 0 each bias is barred once for all of them.
-    others: u32,
-    list: KVec<NonNull<Bias>>,
+    exclusive_guards: u32,
+    biases: KVec<NonNull<Bias>>,
 }
 
 // SAFETY: Gates may be used by any thread.
@@ -158,7 +158,7 @@ unsafe impl Send for BiasList {}
 impl BiasList {
     fn iter(&self) -> impl Iterator<Item = &Bias> {
         // SAFETY: By the invariant each belongs to a live lock.
-        self.list.iter().map(|gate| unsafe { gate.as_ref() })
+        self.biases.iter().map(|bias| unsafe { bias.as_ref() })
     }
 }
 
@@ -168,13 +168,13 @@ impl BiasOwner {
         if !threading.is_serialized {
             return Ok(None);
         }
-        let gates = BiasList {
-            others: 0,
-            list: KVec::new(),
+        let biases = BiasList {
+            exclusive_guards: 0,
+            biases: KVec::new(),
         };
         Ok(Some(Arc::pin_init(
             pin_init!(Self {
-                gates <- new_mutex!(gates, "kofi::BiasOwner"),
+                biases <- new_mutex!(biases, "kofi::BiasOwner"),
             }),
             GFP_KERNEL,
         )?))
@@ -186,29 +186,29 @@ pub(crate) struct ExclusiveGuard(Option<Arc<BiasOwner>>);
 
 impl ExclusiveGuard {
     /// Bars the biases and waits for running data calls. May sleep.
-    pub(crate) fn enter(serial: Option<&Arc<BiasOwner>>) -> Self {
-        if let Some(serial) = serial {
-            let mut gates = serial.gates.lock();
-            if gates.others == 0 {
-                gates.iter().for_each(Bias::bar);
-                // Every CPU passes a full barrier: a data call that has not seen `shut` set has `inside` set
-                // from here on.
+    pub(crate) fn enter(owner: Option<&Arc<BiasOwner>>) -> Self {
+        if let Some(owner) = owner {
+            let mut biases = owner.biases.lock();
+            if biases.exclusive_guards == 0 {
+                biases.iter().for_each(Bias::revoke);
+                // Every CPU passes a full barrier: a data call that has not seen `revocations` set has `owner_active`
+                // set from here on.
                 synchronize_rcu();
-                gates.iter().for_each(Bias::wait);
+                biases.iter().for_each(Bias::wait_for_owner);
             }
-            gates.others += 1;
+            biases.exclusive_guards += 1;
         }
-        Self(serial.cloned())
+        Self(owner.cloned())
     }
 }
 
 impl Drop for ExclusiveGuard {
     fn drop(&mut self) {
-        if let Some(serial) = &self.0 {
-            let mut gates = serial.gates.lock();
-            gates.others -= 1;
-            if gates.others == 0 {
-                gates.iter().for_each(Bias::unbar);
+        if let Some(owner) = &self.0 {
+            let mut biases = owner.biases.lock();
+            biases.exclusive_guards -= 1;
+            if biases.exclusive_guards == 0 {
+                biases.iter().for_each(Bias::restore);
             }
         }
     }
@@ -223,14 +223,14 @@ impl Drop for ExclusiveGuard {
 #[pin_data(PinnedDrop)]
 #[repr(C)]
 pub(crate) struct BiasedLock<T> {
-    gate: Bias,
+    bias: Bias,
     #[pin]
     lock: FastLockIrq<()>,
     /// Set while a guard exists, with debug assertions.
     #[cfg(debug_assertions)]
-    busy: Atomic<u32>,
+    is_held: Atomic<u32>,
     data: UnsafeCell<T>,
-    serial: Option<Arc<BiasOwner>>,
+    owner: Option<Arc<BiasOwner>>,
 }
 
 // SAFETY: By the invariant the data has one user at a time, whichever thread that is.
@@ -246,30 +246,30 @@ impl<T> BiasedLock<T> {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(
-        serial: Option<Arc<BiasOwner>>,
+        owner: Option<Arc<BiasOwner>>,
         data: T,
         name: &'static CStr,
         class: Pin<&'static LockClassKey>,
     ) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            gate: Bias {
-                // Without serialization `shut` is never 0.
-                shut: Atomic::new(u32::from(serial.is_none())),
-                inside: Atomic::new(0),
+            bias: Bias {
+                // Without serialization `revocations` is never 0.
+                revocations: Atomic::new(u32::from(owner.is_none())),
+                owner_active: Atomic::new(0),
             },
             lock <- FastLockIrq::new((), name, class),
             #[cfg(debug_assertions)]
-            busy: Atomic::new(0),
+            is_held: Atomic::new(0),
             data: UnsafeCell::new(data),
-            serial,
+            owner,
         }? Error)
         .pin_chain(|this| {
-            if let Some(serial) = &this.serial {
-                let mut gates = serial.gates.lock();
+            if let Some(owner) = &this.owner {
+                let mut biases = owner.biases.lock();
                 // INVARIANT: The lock is pinned, and removes its bias when it is dropped.
-                gates.list.push(NonNull::from(&this.gate), GFP_KERNEL)?;
-                if gates.others > 0 {
-                    this.gate.bar();
+                biases.biases.push(NonNull::from(&this.bias), GFP_KERNEL)?;
+                if biases.exclusive_guards > 0 {
+                    this.bias.revoke();
                 }
             }
             Ok(())
@@ -280,17 +280,17 @@ impl<T> BiasedLock<T> {
     ///
     /// # Safety
     ///
-    /// The call is made for a data call of the consumer, or the caller has an [`ExclusiveGuard`] of the domain. The caller has
-    /// no guard of this lock.
+    /// The call is made for a data call of the consumer, or the caller has an [`ExclusiveGuard`] of the domain. The
+    /// caller has no guard of this lock.
     #[inline(always)]
     pub(crate) unsafe fn enter(&self) -> BiasedGuard<'_, T> {
         // INVARIANT: Two data calls do not overlap by the safety requirement of `Threading::serialized()`, and one does
-        // not lock twice by this function's; others wait for data calls that found `shut` 0.
-        let hold = match self.gate.enter() {
-            true => HoldKind::Alone(&self.gate),
+        // not lock twice by this function's; others wait for data calls that found `revocations` 0.
+        let hold = match self.bias.try_enter() {
+            true => HoldKind::Biased(&self.bias),
             false => HoldKind::Locked(self.lock.lock()),
         };
-        self.guard(hold)
+        self.new_guard(hold)
     }
 
     /// Enters for a data call without the lock; `None` if there is a reason to lock.
@@ -299,63 +299,63 @@ impl<T> BiasedLock<T> {
     ///
     /// The requirements of [`Self::enter`] hold.
     #[inline(always)]
-    pub(crate) unsafe fn enter_alone(&self) -> Option<BiasedGuard<'_, T>> {
+    pub(crate) unsafe fn enter_biased(&self) -> Option<BiasedGuard<'_, T>> {
         // INVARIANT: As in `enter`.
-        self.gate
-            .enter()
-            .then(|| self.guard(HoldKind::Alone(&self.gate)))
+        self.bias
+            .try_enter()
+            .then(|| self.new_guard(HoldKind::Biased(&self.bias)))
     }
 
     /// Locks, in a domain that is not serialized; `None` if there is another reason to lock.
     #[inline(always)]
-    pub(crate) fn lock_unbarred(&self) -> Option<BiasedGuard<'_, T>> {
-        let is_barred = || self.serial.is_some() || load_acquire(&self.gate.shut) != 1;
+    pub(crate) fn lock_fast(&self) -> Option<BiasedGuard<'_, T>> {
+        let is_barred = || self.owner.is_some() || load_acquire(&self.bias.revocations) != 1;
         if is_barred() {
             return None;
         }
         // INVARIANT: It is locked.
-        let guard = self.guard(HoldKind::Locked(self.lock.lock()));
-        // Checked again under the lock: a caller of `bar` that took the lock before is seen here.
+        let guard = self.new_guard(HoldKind::Locked(self.lock.lock()));
+        // Checked again under the lock: a caller of `revoke` that took the lock before is seen here.
         (!is_barred()).then_some(guard)
     }
 
-    /// Adds a reason to lock, until [`Self::unbar`], for calls that begin after this. Any context.
-    pub(crate) fn bar(&self) {
-        self.gate.bar();
+    /// Adds a reason to lock, until [`Self::restore`], for calls that begin after this. Any context.
+    pub(crate) fn revoke(&self) {
+        self.bias.revoke();
     }
 
     /// Removes one reason to lock. Any context.
     ///
     /// # Safety
     ///
-    /// A call of [`Self::bar`] has added the reason, and nothing else removes it.
-    pub(crate) unsafe fn unbar(&self) {
-        self.gate.unbar();
+    /// A call of [`Self::revoke`] has added the reason, and nothing else removes it.
+    pub(crate) unsafe fn restore(&self) {
+        self.bias.restore();
     }
 
     /// Locks for a caller that is no data call and holds an [`ExclusiveGuard`] of the same domain.
-    pub(crate) fn lock(&self, others: &ExclusiveGuard) -> BiasedGuard<'_, T> {
-        let address = |serial: &Option<Arc<BiasOwner>>| serial.as_ref().map(Arc::as_ptr);
-        if kernel::warn_on!(address(&others.0) != address(&self.serial)) {
-            self.bar_for_good();
+    pub(crate) fn lock(&self, exclusive: &ExclusiveGuard) -> BiasedGuard<'_, T> {
+        let address = |owner: &Option<Arc<BiasOwner>>| owner.as_ref().map(Arc::as_ptr);
+        if kernel::warn_on!(address(&exclusive.0) != address(&self.owner)) {
+            self.revoke_permanently();
         }
-        // INVARIANT: `others` makes all data calls lock.
-        self.guard(HoldKind::Locked(self.lock.lock()))
+        // INVARIANT: `exclusive` makes all data calls lock.
+        self.new_guard(HoldKind::Locked(self.lock.lock()))
     }
 
     /// Makes every data call lock from now on, and waits for those that do not. May sleep.
     #[cold]
-    fn bar_for_good(&self) {
-        self.gate.bar();
+    fn revoke_permanently(&self) {
+        self.bias.revoke();
         // As in `ExclusiveGuard::enter`.
         synchronize_rcu();
-        self.gate.wait();
+        self.bias.wait_for_owner();
     }
 
     #[inline(always)]
-    fn guard<'a>(&'a self, hold: HoldKind<'a>) -> BiasedGuard<'a, T> {
+    fn new_guard<'a>(&'a self, hold: HoldKind<'a>) -> BiasedGuard<'a, T> {
         #[cfg(debug_assertions)]
-        kernel::warn_on!(self.busy.xchg(1, Full) != 0);
+        kernel::warn_on!(self.is_held.xchg(1, Full) != 0);
         BiasedGuard { lock: self, hold }
     }
 }
@@ -363,24 +363,24 @@ impl<T> BiasedLock<T> {
 #[pinned_drop]
 impl<T> PinnedDrop for BiasedLock<T> {
     fn drop(self: Pin<&mut Self>) {
-        if let Some(serial) = &self.serial {
-            let gate = NonNull::from(&self.gate);
-            serial.gates.lock().list.retain(|other| *other != gate);
+        if let Some(owner) = &self.owner {
+            let bias = NonNull::from(&self.bias);
+            owner.biases.lock().biases.retain(|other| *other != bias);
         }
     }
 }
 
 /// The way in which a guard excludes others.
 enum HoldKind<'a> {
-    Alone(&'a Bias),
+    Biased(&'a Bias),
     Locked(#[allow(dead_code)] FastLockIrqGuard<'a, ()>),
 }
 
 impl Drop for HoldKind<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Self::Alone(gate) = self {
-            gate.leave();
+        if let Self::Biased(bias) = self {
+            bias.leave();
         }
     }
 }
@@ -396,7 +396,7 @@ pub(crate) struct BiasedGuard<'a, T> {
 impl<T> Drop for BiasedGuard<'_, T> {
     fn drop(&mut self) {
         // `hold` is dropped after this.
-        self.lock.busy.store(0, Release);
+        self.lock.is_held.store(0, Release);
     }
 }
 
@@ -423,97 +423,97 @@ mod tests {
     use super::*;
     use kernel::sync::static_lock_class;
 
-    fn lock(serial: Option<Arc<BiasOwner>>) -> Result<Pin<KBox<BiasedLock<u32>>>> {
+    fn lock(owner: Option<Arc<BiasOwner>>) -> Result<Pin<KBox<BiasedLock<u32>>>> {
         Ok(KBox::pin_init(
-            BiasedLock::new(serial, 0, c"kofi::test::BiasedLock", static_lock_class!()),
+            BiasedLock::new(owner, 0, c"kofi::test::BiasedLock", static_lock_class!()),
             GFP_KERNEL,
         )?)
     }
 
-    fn is_alone(lock: &BiasedLock<u32>) -> bool {
+    fn is_biased(lock: &BiasedLock<u32>) -> bool {
         // SAFETY: There is one thread, and no other guard.
         let mut guard = unsafe { lock.enter() };
         *guard += 1;
-        matches!(guard.hold, HoldKind::Alone(_))
+        matches!(guard.hold, HoldKind::Biased(_))
     }
 
     #[test]
     fn data_calls_lock_while_there_are_others() -> Result {
         // SAFETY: There is one thread.
-        let serial = BiasOwner::new(unsafe { Threading::serialized() })?;
-        let lock = lock(serial.clone())?;
-        assert!(is_alone(&lock));
-        let first = ExclusiveGuard::enter(serial.as_ref());
-        assert!(!is_alone(&lock));
-        let second = ExclusiveGuard::enter(serial.as_ref());
+        let owner = BiasOwner::new(unsafe { Threading::serialized() })?;
+        let lock = lock(owner.clone())?;
+        assert!(is_biased(&lock));
+        let first = ExclusiveGuard::enter(owner.as_ref());
+        assert!(!is_biased(&lock));
+        let second = ExclusiveGuard::enter(owner.as_ref());
         drop(first);
-        assert!(!is_alone(&lock));
+        assert!(!is_biased(&lock));
         assert_eq!(*lock.lock(&second), 3);
         drop(second);
-        assert!(is_alone(&lock));
+        assert!(is_biased(&lock));
         Ok(())
     }
 
     #[test]
     fn a_lock_made_meanwhile_knows_of_the_others() -> Result {
         // SAFETY: There is one thread.
-        let serial = BiasOwner::new(unsafe { Threading::serialized() })?;
-        let others = ExclusiveGuard::enter(serial.as_ref());
-        let lock = lock(serial)?;
-        assert!(!is_alone(&lock));
-        drop(others);
-        assert!(is_alone(&lock));
+        let owner = BiasOwner::new(unsafe { Threading::serialized() })?;
+        let exclusive = ExclusiveGuard::enter(owner.as_ref());
+        let lock = lock(owner)?;
+        assert!(!is_biased(&lock));
+        drop(exclusive);
+        assert!(is_biased(&lock));
         Ok(())
     }
 
     #[test]
     fn each_reason_to_lock_counts() -> Result {
         // SAFETY: There is one thread.
-        let serial = BiasOwner::new(unsafe { Threading::serialized() })?;
-        let lock = lock(serial.clone())?;
+        let owner = BiasOwner::new(unsafe { Threading::serialized() })?;
+        let lock = lock(owner.clone())?;
         // SAFETY: There is one thread, and no other guard.
-        let is_open = || unsafe { lock.enter_alone() }.is_some();
-        lock.bar();
-        let others = ExclusiveGuard::enter(serial.as_ref());
+        let is_open = || unsafe { lock.enter_biased() }.is_some();
+        lock.revoke();
+        let exclusive = ExclusiveGuard::enter(owner.as_ref());
         // SAFETY: Barred above.
-        unsafe { lock.unbar() };
-        assert!(!is_alone(&lock));
-        lock.bar();
-        drop(others);
+        unsafe { lock.restore() };
+        assert!(!is_biased(&lock));
+        lock.revoke();
+        drop(exclusive);
         assert!(!is_open());
         // SAFETY: Barred above.
-        unsafe { lock.unbar() };
+        unsafe { lock.restore() };
         assert!(is_open());
         Ok(())
     }
 
     #[test]
     fn data_calls_of_any_thread_always_lock() -> Result {
-        let serial = BiasOwner::new(Threading::SAFE)?;
-        assert!(serial.is_none());
-        let lock = lock(serial)?;
-        assert!(!is_alone(&lock));
+        let owner = BiasOwner::new(Threading::SAFE)?;
+        assert!(owner.is_none());
+        let lock = lock(owner)?;
+        assert!(!is_biased(&lock));
         drop(ExclusiveGuard::enter(None));
-        assert!(!is_alone(&lock));
+        assert!(!is_biased(&lock));
         Ok(())
     }
 
     #[test]
     fn who_locks_finds_it_barred_by_others_alone() -> Result {
         let lock = lock(None)?;
-        let is_unbarred = || lock.lock_unbarred().is_some();
+        let is_unbarred = || lock.lock_fast().is_some();
         // SAFETY: There is one thread, and no other guard.
-        assert!(is_unbarred() && unsafe { lock.enter_alone() }.is_none());
-        lock.bar();
+        assert!(is_unbarred() && unsafe { lock.enter_biased() }.is_none());
+        lock.revoke();
         assert!(!is_unbarred());
         // SAFETY: Barred above.
-        unsafe { lock.unbar() };
+        unsafe { lock.restore() };
         assert!(is_unbarred());
         // SAFETY: There is one thread.
-        let serial = BiasOwner::new(unsafe { Threading::serialized() })?;
-        let lock = super::tests::lock(serial)?;
+        let owner = BiasOwner::new(unsafe { Threading::serialized() })?;
+        let lock = super::tests::lock(owner)?;
         // SAFETY: There is one thread, and no other guard.
-        assert!(unsafe { lock.enter_alone() }.is_some() && lock.lock_unbarred().is_none());
+        assert!(unsafe { lock.enter_biased() }.is_some() && lock.lock_fast().is_none());
         Ok(())
     }
 }

@@ -35,34 +35,34 @@ mod ffi {
 /// Calls functions of another module.
 pub(crate) trait Caller: Send + Sync {
     /// Ends the calls: when this returns, no such function is running, and none will be called. May sleep.
-    fn end(&self);
+    fn stop_calls(&self);
 
     /// Returns functions that this has begun to call after it was registered. Called with a spinlock held.
-    fn later_functions(&self) -> Functions {
-        Functions::NONE
+    fn added_functions(&self) -> Functions {
+        Functions::EMPTY
     }
 }
 
 /// Most functions that one callback calls.
-const MOST: usize = 5;
+const MAX_FUNCTIONS: usize = 5;
 
 /// Addresses of functions, 0 for none.
 #[derive(Clone, Copy)]
-pub(crate) struct Functions([usize; MOST]);
+pub(crate) struct Functions([usize; MAX_FUNCTIONS]);
 
 impl Functions {
     /// No functions.
-    pub(crate) const NONE: Self = Self([0; MOST]);
+    pub(crate) const EMPTY: Self = Self([0; MAX_FUNCTIONS]);
 
     /// Returns the address of one function.
-    pub(crate) fn one(function: *const ()) -> Self {
-        Self::of([function])
+    pub(crate) fn single(function: *const ()) -> Self {
+        Self::from_array([function])
     }
 
     /// Returns the addresses of some functions, NULL for none.
-    pub(crate) fn of<const N: usize>(functions: [*const (); N]) -> Self {
-        const { assert!(N <= MOST) };
-        let mut all = Self::NONE;
+    pub(crate) fn from_array<const N: usize>(functions: [*const (); N]) -> Self {
+        const { assert!(N <= MAX_FUNCTIONS) };
+        let mut all = Self::EMPTY;
         for (to, function) in all.0.iter_mut().zip(functions) {
             *to = function.addr();
         }
@@ -75,7 +75,7 @@ impl Functions {
     }
 
     /// Returns whether one of them lies in the module's memory.
-    fn are_within(&self, module: &Going) -> bool {
+    fn any_in_module(&self, module: &Going) -> bool {
         // SAFETY: By the type invariant of `Going`; only its layout is read.
         let is_within = |&function| unsafe { ffi::kofi_is_within(module.0, function) };
         self.0.iter().any(is_within)
@@ -86,19 +86,19 @@ impl Functions {
 struct Callback {
     functions: Functions,
     /// Name of the callback in log messages.
-    title: CString,
+    name: CString,
     caller: Arc<dyn Caller>,
 }
 
 /// The registered callbacks by number, and the last number assigned.
 struct Callbacks {
     entries: Option<RBTree<u64, Callback>>,
-    last: u64,
+    last_id: u64,
 }
 
 global_lock! {
-    // SAFETY: Initialised by `start`, which `Registry` calls before anything is opened.
-    unsafe(uninit) static CALLBACKS: SpinLockIrq<Callbacks> = Callbacks { entries: None, last: 0 };
+    // SAFETY: Initialised by `init_list`, which `Registry` calls before anything is opened.
+    unsafe(uninit) static CALLBACKS: SpinLockIrq<Callbacks> = Callbacks { entries: None, last_id: 0 };
 }
 
 /// Initialises the list of callbacks.
@@ -106,7 +106,7 @@ global_lock! {
 /// # Safety
 ///
 /// Called once, before any other function of this file.
-pub(super) unsafe fn start() {
+pub(super) unsafe fn init_list() {
     // SAFETY: By this function's safety requirement.
     unsafe { CALLBACKS.init() };
     CALLBACKS.lock().entries = Some(RBTree::new());
@@ -124,18 +124,18 @@ impl Registered {
     /// `ENOMEM`.
     pub(crate) fn new(
         functions: Functions,
-        title: fmt::Arguments<'_>,
+        name: fmt::Arguments<'_>,
         caller: Arc<dyn Caller>,
     ) -> Result<Self> {
         let callback = Callback {
             functions,
-            title: CString::try_from_fmt(title)?,
+            name: CString::try_from_fmt(name)?,
             caller,
         };
         let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
         let mut callbacks = CALLBACKS.lock();
-        callbacks.last += 1;
-        let number = callbacks.last;
+        callbacks.last_id += 1;
+        let number = callbacks.last_id;
         if let Some(entries) = &mut callbacks.entries {
             entries.insert(node.into_node(number, callback));
         }
@@ -144,19 +144,19 @@ impl Registered {
 
     /// Removes the callback from the list after its calls have ended. Any context, unless this may be the last
     /// reference on a caller whose drop may sleep.
-    pub(crate) fn withdraw(&self) {
+    pub(crate) fn unregister(&self) {
         // Dropped after the lock is released: this may be the last reference on the caller.
-        drop(take(self.0));
+        drop(remove(self.0));
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        self.withdraw();
+        self.unregister();
     }
 }
 
-fn take(number: u64) -> Option<Callback> {
+fn remove(number: u64) -> Option<Callback> {
     let mut callbacks = CALLBACKS.lock();
     let node = callbacks.entries.as_mut()?.remove_node(&number)?;
     drop(callbacks);
@@ -178,8 +178,8 @@ impl Going {
 
     /// Returns whether a callback calls the module.
     fn is_called_by(&self, callback: &Callback) -> bool {
-        let later = callback.caller.later_functions();
-        callback.functions.are_within(self) || later.are_within(self)
+        let added = callback.caller.added_functions();
+        callback.functions.any_in_module(self) || added.any_in_module(self)
     }
 
     /// Removes a callback that calls the module from the list, and returns it.
@@ -207,10 +207,10 @@ unsafe extern "C" fn kofi_module_goes(module: *mut module) {
     while let Some(callback) = going.take_callback() {
         pr_warn!(
             "{}: left open by module {}, whose exit function has run: its calls end now; close it there\n",
-            &*callback.title,
+            &*callback.name,
             going.name()
         );
-        callback.caller.end();
+        callback.caller.stop_calls();
     }
-    super::users::report_module(going.name());
+    super::users::log_module_users(going.name());
 }

@@ -5,7 +5,7 @@
 /// Keeps a branch that contains this call from being turned into branchless code.
 #[cold]
 #[inline(always)]
-pub(crate) fn apart() {}
+pub(crate) fn cold_hint() {}
 
 /// Runs `f` out of line.
 ///
@@ -13,6 +13,6 @@ pub(crate) fn apart() {}
 /// branch refers to would be in memory instead of registers on the common branch too.
 #[cold]
 #[inline(never)]
-pub(crate) fn aside<R>(f: impl FnOnce() -> R) -> R {
+pub(crate) fn call_cold<R>(f: impl FnOnce() -> R) -> R {
     f()
 }

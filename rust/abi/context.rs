@@ -96,7 +96,7 @@ pub fn may_administer() -> bool {
 }
 
 /// Returns the name of the running task, padded with zeroes, and its process ID.
-pub fn caller() -> ([u8; 16], u32) {
+pub fn current_task() -> ([u8; 16], u32) {
     let mut name = [0; 16];
     // SAFETY: The buffer has that many bytes.
     let number = unsafe { ffi::kofi_caller(name.as_mut_ptr(), name.len()) };
@@ -129,7 +129,7 @@ impl OwnModule {
     }
 
     /// Takes a reference on kOFI itself, for a caller that already keeps it loaded. Any context.
-    pub(crate) fn of_kofi() -> Self {
+    pub(crate) fn get_this_module() -> Self {
         // INVARIANT: It comes with a reference.
         // SAFETY: The running code is the module's, which is loaded.
         Self(unsafe { ffi::kofi_get_this_module() })
@@ -156,10 +156,10 @@ impl InterruptContext {
 }
 
 /// Makes the unloading of a module wait: either a work item that ends calls into a consumer has been queued
-/// to [`Handlers::closings`], or a handler has ended its own calls and its last call is still running. Any
+/// to [`Handlers::drop_queue`], or a handler has ended its own calls and its last call is still running. Any
 /// context.
 #[inline(never)]
-pub(crate) fn has_put_off_an_end() {
+pub(crate) fn defer_module_unload() {
     // SAFETY: Counts.
     unsafe { ffi::kofi_ends_later() };
 }
@@ -178,7 +178,7 @@ impl Handlers {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn start() -> kernel::error::Result<Self> {
+    pub(crate) fn init() -> kernel::error::Result<Self> {
         // SAFETY: Called before the workqueue is used.
         to_result(unsafe { ffi::kofi_handlers_start() })?;
         // INVARIANT: By construction.
@@ -186,14 +186,14 @@ impl Handlers {
     }
 
     /// Returns the workqueue for handlers of completion queues that may sleep.
-    pub(crate) fn queue() -> &'static Queue {
+    pub(crate) fn handler_queue() -> &'static Queue {
         // SAFETY: The workqueue is made before the first queue is opened, and exists as long as the module.
         unsafe { Queue::from_raw(ffi::kofi_cq_wq) }
     }
 
     /// Returns the workqueue for deferred drops.
     #[inline(never)]
-    pub(super) fn closings() -> &'static Queue {
+    pub(super) fn drop_queue() -> &'static Queue {
         // SAFETY: The workqueue is made before the first object is opened, and exists as long as the module.
         unsafe { Queue::from_raw(ffi::kofi_close_wq) }
     }

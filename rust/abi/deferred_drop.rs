@@ -12,7 +12,7 @@
 
 use super::{
     context::{
-        has_put_off_an_end,
+        defer_module_unload,
         may_sleep,
         Handlers, //
     },
@@ -40,7 +40,7 @@ use kernel::{
 struct DropWork<T> {
     #[pin]
     work: Work<DropWork<T>>,
-    what: Option<T>,
+    value: Option<T>,
     /// Set if the drop ends calls into a consumer's code.
     ends_calls: bool,
 }
@@ -76,7 +76,7 @@ impl<T: Send + 'static> DropSlot<T> {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(crate) fn for_calls() -> Result<Self> {
+    pub(crate) fn new_for_calls() -> Result<Self> {
         Self::allocate(true)
     }
 
@@ -84,7 +84,7 @@ impl<T: Send + 'static> DropSlot<T> {
         Ok(Self(KBox::pin_init(
             pin_init!(DropWork {
                 work <- new_work!("kofi::DropWork"),
-                what: None,
+                value: None,
                 ends_calls,
             }),
             GFP_KERNEL,
@@ -92,10 +92,10 @@ impl<T: Send + 'static> DropSlot<T> {
     }
 
     /// Stores the value. Any context.
-    pub(crate) fn hold(self, what: T) -> DeferredDrop<T> {
+    pub(crate) fn store(self, value: T) -> DeferredDrop<T> {
         DeferredDrop {
-            what: ManuallyDrop::new(what),
-            room: Some(self.0),
+            value: ManuallyDrop::new(value),
+            drop_work: Some(self.0),
         }
     }
 }
@@ -105,35 +105,35 @@ impl<T: Send + 'static> DropSlot<T> {
 /// In process context it is dropped at once, else soon after. Without CONFIG_PREEMPT_COUNT, a task that only
 /// holds a spinlock or has preemption off is taken for process context.
 pub(crate) struct DeferredDrop<T: Send + 'static> {
-    what: ManuallyDrop<T>,
+    value: ManuallyDrop<T>,
     /// `None` for a value whose drop does not sleep.
-    room: Option<Pin<KBox<DropWork<T>>>>,
+    drop_work: Option<Pin<KBox<DropWork<T>>>>,
 }
 
 impl<T: Send + 'static> DeferredDrop<T> {
-    /// Stores `what`, which is dropped if this fails. May sleep.
+    /// Stores `value`, which is dropped if this fails. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(crate) fn new(what: T) -> Result<Self> {
-        Ok(DropSlot::new()?.hold(what))
+    pub(crate) fn new(value: T) -> Result<Self> {
+        Ok(DropSlot::new()?.store(value))
     }
 
     /// Stores a value whose drop does not sleep, unlike that of others of its type.
-    pub(crate) fn at_once(what: T) -> Self {
+    pub(crate) fn new_atomic(value: T) -> Self {
         Self {
-            what: ManuallyDrop::new(what),
-            room: None,
+            value: ManuallyDrop::new(value),
+            drop_work: None,
         }
     }
 
     /// Returns the value.
     pub(crate) fn into_inner(self) -> T {
         let mut this = ManuallyDrop::new(self);
-        drop(this.room.take());
+        drop(this.drop_work.take());
         // SAFETY: Taken once: neither `this` nor its content is dropped.
-        unsafe { ManuallyDrop::take(&mut this.what) }
+        unsafe { ManuallyDrop::take(&mut this.value) }
     }
 }
 
@@ -142,30 +142,30 @@ impl<T: Send + 'static> Deref for DeferredDrop<T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        &self.what
+        &self.value
     }
 }
 
 impl<T: Send + 'static> DerefMut for DeferredDrop<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        &mut self.what
+        &mut self.value
     }
 }
 
 impl<T: Send + 'static> Drop for DeferredDrop<T> {
     fn drop(&mut self) {
-        match self.room.take_if(|_| !may_sleep()) {
+        match self.drop_work.take_if(|_| !may_sleep()) {
             // SAFETY: It is not used after this.
-            None => unsafe { ManuallyDrop::drop(&mut self.what) },
-            Some(mut room) => {
-                let ends_calls = room.ends_calls;
+            None => unsafe { ManuallyDrop::drop(&mut self.value) },
+            Some(mut drop_work) => {
+                let ends_calls = drop_work.ends_calls;
                 // SAFETY: It is not used after this.
-                let what = unsafe { ManuallyDrop::take(&mut self.what) };
-                *room.as_mut().project().what = Some(what);
-                Handlers::closings().enqueue(room);
+                let value = unsafe { ManuallyDrop::take(&mut self.value) };
+                *drop_work.as_mut().project().value = Some(value);
+                Handlers::drop_queue().enqueue(drop_work);
                 if ends_calls {
-                    has_put_off_an_end();
+                    defer_module_unload();
                 }
             }
         }

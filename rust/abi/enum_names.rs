@@ -9,13 +9,13 @@ pub(crate) struct EnumNames(&'static [(u32, &'static str)]);
 
 impl EnumNames {
     /// Returns the C name of `value`.
-    pub(crate) fn of(&self, value: u32) -> Option<&'static str> {
+    pub(crate) fn name(&self, value: u32) -> Option<&'static str> {
         let found = self.0.iter().find(|entry| entry.0 == value);
         found.map(|entry| entry.1)
     }
 
     /// Returns `value` for display.
-    pub(crate) fn show(&'static self, value: u32) -> EnumText {
+    pub(crate) fn display(&'static self, value: u32) -> EnumText {
         EnumText { names: self, value }
     }
 }
@@ -28,7 +28,7 @@ pub(crate) struct EnumText {
 
 impl fmt::Display for EnumText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.names.of(self.value) {
+        match self.names.name(self.value) {
             Some(name) => f.write_str(name),
             None => write!(f, "unknown ({:#x})", self.value),
         }

@@ -48,7 +48,7 @@ macro_rules! errnos {
             $(
                 #[doc = concat!("`", stringify!($raw), "`")]
                 #[allow(clippy::unnecessary_cast)] // What an enum of C has is unsigned here.
-                pub const $errno: Self = Self::constant(super::$raw as c_int);
+                pub const $errno: Self = Self::from_const(super::$raw as c_int);
             )*
         }
 
@@ -127,7 +127,7 @@ impl Errno {
     pub const EWOULDBLOCK: Self = Self::EAGAIN;
 
     /// Makes one of the constants above at compile time; an invalid number does not build.
-    const fn constant(number: c_int) -> Self {
+    const fn from_const(number: c_int) -> Self {
         match Self::new(number) {
             Some(errno) => errno,
             None => panic!("not an errno"),
@@ -212,11 +212,11 @@ pub fn into_ssize(result: Result<usize>) -> isize {
 
 /// Converts the `int` that a C call returned to a result.
 #[inline]
-pub fn from_int(answer: c_int) -> Result<c_int> {
-    if answer >= 0 {
-        return Ok(answer);
+pub fn from_int(ret: c_int) -> Result<c_int> {
+    if ret >= 0 {
+        return Ok(ret);
     }
-    Err(answer
+    Err(ret
         .checked_neg()
         .and_then(Errno::new)
         .unwrap_or(Errno::EOTHER))

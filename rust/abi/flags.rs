@@ -26,12 +26,12 @@ impl FlagSet {
     }
 
     /// Returns whether `flags` has no bits outside the set.
-    pub const fn covers(&self, flags: u64) -> bool {
+    pub const fn contains(&self, flags: u64) -> bool {
         flags & !self.mask() == 0
     }
 
     /// Returns `flags` for display.
-    pub fn show(&'static self, flags: u64) -> FlagText {
+    pub fn display(&'static self, flags: u64) -> FlagText {
         FlagText { set: self, flags }
     }
 }
@@ -208,9 +208,9 @@ mod tests {
 
     #[test]
     fn sets_know_their_flags() {
-        assert!(CQ_BINDING.covers(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION));
-        assert!(!CQ_BINDING.covers(FI_READ));
-        assert!(CAPS.covers(0) && !CAPS.covers(1));
+        assert!(CQ_BINDING.contains(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION));
+        assert!(!CQ_BINDING.contains(FI_READ));
+        assert!(CAPS.contains(0) && !CAPS.contains(1));
         assert_eq!(
             GETINFO.mask(),
             FI_PROV_ATTR_ONLY | FI_NUMERICHOST | FI_SOURCE

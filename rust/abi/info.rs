@@ -52,7 +52,7 @@ fn attr<T: Zeroable>() -> Result<*mut T> {
 }
 
 /// Copies `bytes` into an allocation that `kfree()` frees; null for an empty slice.
-fn copy(bytes: &[u8]) -> Result<*mut u8> {
+fn alloc_copy(bytes: &[u8]) -> Result<*mut u8> {
     if bytes.is_empty() {
         return Ok(ptr::null_mut());
     }
@@ -61,15 +61,15 @@ fn copy(bytes: &[u8]) -> Result<*mut u8> {
     Ok(copy.into_raw_parts().0)
 }
 
-fn free<T>(pointer: *mut T) {
+fn free_ptr<T>(pointer: *mut T) {
     // SAFETY: Private, for the pointers of an `Info`, each of which is by its invariants an allocation of its own, or
     // null.
     unsafe { bindings::kfree(pointer.cast::<c_void>()) };
 }
 
 /// Replaces the pointer and frees the old allocation.
-fn replace<T>(at: &mut *mut T, new: *mut T) {
-    free(core::mem::replace(at, new));
+fn replace_ptr<T>(at: &mut *mut T, new: *mut T) {
+    free_ptr(core::mem::replace(at, new));
 }
 
 macro_rules! part {
@@ -99,7 +99,7 @@ macro_rules! name {
         pub fn $set(&mut self, name: &CStr) -> Result {
             // SAFETY: By the type invariant the pointer is null or valid while `self` is.
             let attr = unsafe { self.0.$field.as_mut() }.ok_or(Errno::EINVAL)?;
-            replace(&mut attr.$name, copy(name.to_bytes_with_nul())?.cast());
+            replace_ptr(&mut attr.$name, alloc_copy(name.to_bytes_with_nul())?.cast());
             Ok(())
         }
     };
@@ -114,7 +114,7 @@ impl Info {
     pub fn new() -> Result<KBox<Self>> {
         // INVARIANT: No pointer is set yet.
         let mut info = KBox::new(Self(zeroed()), GFP_KERNEL)?;
-        info.complete()?;
+        info.alloc_attrs()?;
         Ok(info)
     }
 
@@ -123,7 +123,7 @@ impl Info {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub fn complete(&mut self) -> Result {
+    pub fn alloc_attrs(&mut self) -> Result {
         fn add<T: Zeroable>(at: &mut *mut T) -> Result {
             if at.is_null() {
                 *at = attr()?;
@@ -175,37 +175,37 @@ impl Info {
     /// -FI_ENOMEM.
     pub fn duplicate(&self) -> Result<KBox<Self>> {
         let mut new = Self::new()?;
-        new.set_addresses(self.src_addr(), self.dest_addr())?;
+        new.set_raw_addresses(self.src_addr(), self.dest_addr())?;
         new.0.caps = self.0.caps;
         new.0.mode = self.0.mode;
         new.0.addr_format = self.0.addr_format;
         new.0.handle = self.0.handle;
         match self.tx() {
             Some(tx) => *new.tx_mut()? = *tx,
-            None => replace(&mut new.0.tx_attr, ptr::null_mut()),
+            None => replace_ptr(&mut new.0.tx_attr, ptr::null_mut()),
         }
         match self.rx() {
             Some(rx) => *new.rx_mut()? = *rx,
-            None => replace(&mut new.0.rx_attr, ptr::null_mut()),
+            None => replace_ptr(&mut new.0.rx_attr, ptr::null_mut()),
         }
         match self.ep() {
             Some(ep) => {
                 // SAFETY: The invariant says that the key has the length beside it.
-                let key = unsafe { key(ep.auth_key, ep.auth_key_size) };
-                let copied = copy(key)?;
+                let key = unsafe { key_bytes(ep.auth_key, ep.auth_key_size) };
+                let copied = alloc_copy(key)?;
                 new.set_ep(ep)?;
                 // SAFETY: `Self::new` allocated the attribute.
                 let new = unsafe { &mut *new.0.ep_attr };
                 new.auth_key = copied;
                 new.auth_key_size = key.len();
             }
-            None => replace(&mut new.0.ep_attr, ptr::null_mut()),
+            None => replace_ptr(&mut new.0.ep_attr, ptr::null_mut()),
         }
         match self.domain() {
             Some(domain) => {
                 // SAFETY: The invariant says that the key has the length beside it.
-                let key = unsafe { key(domain.auth_key, domain.auth_key_size) };
-                let copied = copy(key)?;
+                let key = unsafe { key_bytes(domain.auth_key, domain.auth_key_size) };
+                let copied = alloc_copy(key)?;
                 new.set_domain(domain)?;
                 if let Some(name) = self.domain_name() {
                     new.set_domain_name(name)?;
@@ -216,7 +216,7 @@ impl Info {
                 new.auth_key = copied;
                 new.auth_key_size = key.len();
             }
-            None => replace(&mut new.0.domain_attr, ptr::null_mut()),
+            None => replace_ptr(&mut new.0.domain_attr, ptr::null_mut()),
         }
         match self.fabric() {
             Some(fabric) => {
@@ -231,7 +231,7 @@ impl Info {
                 // SAFETY: `Self::new` allocated the attribute.
                 unsafe { (*new.0.fabric_attr).fabric = fabric.fabric };
             }
-            None => replace(&mut new.0.fabric_attr, ptr::null_mut()),
+            None => replace_ptr(&mut new.0.fabric_attr, ptr::null_mut()),
         }
         Ok(new)
     }
@@ -363,14 +363,14 @@ impl Info {
 
     /// Returns the fabric and the domain in a C caller's info that restrict it, or null. These addresses are only
     /// compared.
-    pub fn objects(&self) -> (*mut fid_fabric, *mut fid_domain) {
+    pub fn open_objects(&self) -> (*mut fid_fabric, *mut fid_domain) {
         let fabric = self.fabric().map_or(ptr::null_mut(), |attr| attr.fabric);
         let domain = self.domain().map_or(ptr::null_mut(), |attr| attr.domain);
         (fabric, domain)
     }
 
     /// Writes the addresses of the fabric and the domain that restrict the info into it, for a C caller.
-    pub fn set_objects(&mut self, fabric: *mut fid_fabric, domain: *mut fid_domain) {
+    pub fn set_open_objects(&mut self, fabric: *mut fid_fabric, domain: *mut fid_domain) {
         // SAFETY: By the type invariant the pointer is null or valid while `self` is.
         if let Some(attr) = unsafe { self.0.fabric_attr.as_mut() } {
             attr.fabric = fabric;
@@ -408,12 +408,12 @@ impl Info {
     }
 
     /// Returns whether a C caller's info names a network namespace.
-    pub(crate) fn names_net(&self) -> bool {
+    pub(crate) fn has_net(&self) -> bool {
         !self.raw_net().is_null()
     }
 
     /// Returns whether the info names this network namespace. Compares addresses.
-    pub(crate) fn is_in(&self, net: &Namespace) -> bool {
+    pub(crate) fn is_in_net(&self, net: &Namespace) -> bool {
         Namespace::address_of(self.raw_net()) == net.address()
     }
 
@@ -441,13 +441,13 @@ impl Info {
     /// Returns the local address.
     pub fn src_addr(&self) -> Option<&[u8]> {
         // SAFETY: The invariant says that the address has the length beside it.
-        unsafe { bytes(self.0.src_addr, self.0.src_addrlen) }
+        unsafe { addr_bytes(self.0.src_addr, self.0.src_addrlen) }
     }
 
     /// Returns the peer's address.
     pub fn dest_addr(&self) -> Option<&[u8]> {
         // SAFETY: The invariant says that the address has the length beside it.
-        unsafe { bytes(self.0.dest_addr, self.0.dest_addrlen) }
+        unsafe { addr_bytes(self.0.dest_addr, self.0.dest_addrlen) }
     }
 
     /// Returns the local address and the peer's, each if it is set.
@@ -455,8 +455,8 @@ impl Info {
     /// # Errors
     ///
     /// -FI_EINVAL for an address that does not parse in the info's format.
-    pub fn ends(&self) -> Result<(Option<SocketAddr>, Option<SocketAddr>)> {
-        let read = |bytes| addr::read(self.addr_format(), bytes);
+    pub fn addresses(&self) -> Result<(Option<SocketAddr>, Option<SocketAddr>)> {
+        let read = |bytes| addr::read_sockaddr(self.addr_format(), bytes);
         Ok((
             self.src_addr().map(read).transpose()?,
             self.dest_addr().map(read).transpose()?,
@@ -464,7 +464,7 @@ impl Info {
     }
 
     /// Sets both addresses and their format.
-    pub fn set_ends(
+    pub fn set_addresses(
         &mut self,
         format: u32,
         src: Option<&SocketAddr>,
@@ -473,26 +473,26 @@ impl Info {
         let own = |end: Option<&SocketAddr>| match end {
             None => Ok((ptr::null_mut(), 0)),
             Some(end) => addr::with_bytes(format, end, |bytes| {
-                copy(bytes).map(|own| (own.cast(), bytes.len()))
+                alloc_copy(bytes).map(|own| (own.cast(), bytes.len()))
             }),
         };
         let (src, src_len) = own(src)?;
-        replace(&mut self.0.src_addr, src);
+        replace_ptr(&mut self.0.src_addr, src);
         self.0.src_addrlen = src_len;
         let (dest, dest_len) = own(dest)?;
-        replace(&mut self.0.dest_addr, dest);
+        replace_ptr(&mut self.0.dest_addr, dest);
         self.0.dest_addrlen = dest_len;
         self.0.addr_format = format;
         Ok(())
     }
 
     /// Sets both addresses.
-    fn set_addresses(&mut self, src: Option<&[u8]>, dest: Option<&[u8]>) -> Result {
+    fn set_raw_addresses(&mut self, src: Option<&[u8]>, dest: Option<&[u8]>) -> Result {
         let src = src.unwrap_or(&[]);
         let dest = dest.unwrap_or(&[]);
-        replace(&mut self.0.src_addr, copy(src)?.cast());
+        replace_ptr(&mut self.0.src_addr, alloc_copy(src)?.cast());
         self.0.src_addrlen = src.len();
-        replace(&mut self.0.dest_addr, copy(dest)?.cast());
+        replace_ptr(&mut self.0.dest_addr, alloc_copy(dest)?.cast());
         self.0.dest_addrlen = dest.len();
         Ok(())
     }
@@ -503,7 +503,7 @@ impl Info {
 /// # Safety
 ///
 /// `addr` is null or valid for `len` bytes for `'a`.
-unsafe fn bytes<'a>(addr: *const c_void, len: usize) -> Option<&'a [u8]> {
+unsafe fn addr_bytes<'a>(addr: *const c_void, len: usize) -> Option<&'a [u8]> {
     if addr.is_null() || len == 0 {
         return None;
     }
@@ -515,35 +515,35 @@ unsafe fn bytes<'a>(addr: *const c_void, len: usize) -> Option<&'a [u8]> {
 ///
 /// # Safety
 ///
-/// The requirements of [`bytes`].
-unsafe fn key<'a>(key: *const u8, len: usize) -> &'a [u8] {
+/// The requirements of [`addr_bytes`].
+unsafe fn key_bytes<'a>(key: *const u8, len: usize) -> &'a [u8] {
     // SAFETY: By this function's safety requirement.
-    unsafe { bytes(key.cast(), len) }.unwrap_or(&[])
+    unsafe { addr_bytes(key.cast(), len) }.unwrap_or(&[])
 }
 
 impl Drop for Info {
     fn drop(&mut self) {
         // SAFETY: By the type invariant the pointer is null or valid.
         if let Some(ep) = unsafe { self.0.ep_attr.as_ref() } {
-            free(ep.auth_key);
+            free_ptr(ep.auth_key);
         }
         // SAFETY: As above.
         if let Some(domain) = unsafe { self.0.domain_attr.as_ref() } {
-            free(domain.name);
-            free(domain.auth_key);
+            free_ptr(domain.name);
+            free_ptr(domain.auth_key);
         }
         // SAFETY: As above.
         if let Some(fabric) = unsafe { self.0.fabric_attr.as_ref() } {
-            free(fabric.name);
-            free(fabric.prov_name);
+            free_ptr(fabric.name);
+            free_ptr(fabric.prov_name);
         }
-        free(self.0.tx_attr);
-        free(self.0.rx_attr);
-        free(self.0.ep_attr);
-        free(self.0.domain_attr);
-        free(self.0.fabric_attr);
-        free(self.0.src_addr);
-        free(self.0.dest_addr);
+        free_ptr(self.0.tx_attr);
+        free_ptr(self.0.rx_attr);
+        free_ptr(self.0.ep_attr);
+        free_ptr(self.0.domain_attr);
+        free_ptr(self.0.fabric_attr);
+        free_ptr(self.0.src_addr);
+        free_ptr(self.0.dest_addr);
     }
 }
 
@@ -551,7 +551,7 @@ impl Drop for Info {
 pub type InfoList = KVec<KBox<Info>>;
 
 /// Links the nodes into a list for a C caller; null for an empty list.
-pub fn into_chain(list: InfoList) -> *mut fi_info {
+pub fn into_raw_list(list: InfoList) -> *mut fi_info {
     let mut next = ptr::null_mut();
     let mut list = list;
     while let Some(mut info) = list.pop() {
@@ -566,7 +566,7 @@ pub fn into_chain(list: InfoList) -> *mut fi_info {
 /// # Safety
 ///
 /// The requirements of [`Info::from_raw`], for every node.
-pub unsafe fn free_chain(mut info: *mut fi_info) {
+pub unsafe fn free_raw_list(mut info: *mut fi_info) {
     while !info.is_null() {
         // SAFETY: By this function's safety requirement.
         let node = unsafe { Info::from_raw(info) };
@@ -622,11 +622,11 @@ mod tests {
     #[test]
     fn info_09_a_copy_is_of_the_same_namespace() -> Done {
         let mut info = Info::new()?;
-        assert!(info.is_in(Namespace::init()));
+        assert!(info.is_in_net(Namespace::init()));
         info.set_raw_net(forged().net);
-        assert!(!info.duplicate()?.is_in(Namespace::init()));
+        assert!(!info.duplicate()?.is_in_net(Namespace::init()));
         info.set_net(Namespace::init());
-        assert!(info.duplicate()?.is_in(Namespace::init()));
+        assert!(info.duplicate()?.is_in_net(Namespace::init()));
         Ok(())
     }
 }

@@ -34,13 +34,13 @@ use kernel::{
 
 /// A handler that an interrupt calls.
 pub(crate) trait InterruptHandler: Send + Sync {
-    /// Handles the interrupt in the context `here`, and must not sleep. No lock of kOFI or of a driver is
+    /// Handles the interrupt in the context `ctx`, and must not sleep. No lock of kOFI or of a driver is
     /// held.
-    fn ready(&self, here: &InterruptContext);
+    fn handle(&self, ctx: &InterruptContext);
 
     /// Returns the functions of other modules that this calls.
     fn functions(&self) -> Functions {
-        Functions::NONE
+        Functions::EMPTY
     }
 }
 
@@ -58,11 +58,11 @@ pub(crate) struct IrqWork {
     #[pin]
     raw: Opaque<bindings::irq_work>,
     /// Number of interrupts since the running call began, its own included.
-    entered: Atomic<u32>,
-    stopped: AtomicFlag,
+    pending: Atomic<u32>,
+    is_stopped: AtomicFlag,
     /// True once the calls have ended. The mutex is held while waiting for their end.
     #[pin]
-    ended: Mutex<bool>,
+    has_ended: Mutex<bool>,
     handler: UnsafeCell<Option<KBox<dyn InterruptHandler>>>,
 }
 
@@ -73,7 +73,7 @@ unsafe impl Send for IrqWork {}
 unsafe impl Sync for IrqWork {}
 
 impl IrqWork {
-    /// Makes it; no call comes before [`Self::raise`]. May sleep.
+    /// Makes it; no call comes before [`Self::queue`]. May sleep.
     ///
     /// # Errors
     ///
@@ -87,9 +87,9 @@ impl IrqWork {
         KBox::pin_init(
             pin_init!(Self {
                 raw: Opaque::new(raw),
-                entered: Atomic::new(0),
-                stopped: AtomicFlag::new(false),
-                ended <- new_mutex!(false, "kofi::IrqWork"),
+                pending: Atomic::new(0),
+                is_stopped: AtomicFlag::new(false),
+                has_ended <- new_mutex!(false, "kofi::IrqWork"),
                 handler: UnsafeCell::new(Some(handler)),
             }),
             GFP_KERNEL,
@@ -97,28 +97,28 @@ impl IrqWork {
     }
 
     /// Requests a call of the handler; one call serves all requests made before it. Any context.
-    pub(crate) fn raise(&self) {
+    pub(crate) fn queue(&self) {
         let _reader = rcu::read_lock();
-        if !self.stopped.load(Acquire) {
+        if !self.is_stopped.load(Acquire) {
             // SAFETY: By the invariant `raw` is initialised, and `stop` waits before it is freed.
             unsafe { bindings::irq_work_queue(self.raw.get()) };
         }
     }
 
     /// Prevents new calls. Any context.
-    pub(crate) fn forbid(&self) {
-        let _ = self.stopped.xchg(true, Full);
+    pub(crate) fn block(&self) {
+        let _ = self.is_stopped.xchg(true, Full);
     }
 
     /// Ends the calls: when this returns the handler is not running and will not run. The first call drops
     /// the handler. May sleep.
     pub(crate) fn stop(&self) {
-        self.forbid();
-        let mut ended = self.ended.lock();
+        self.block();
+        let mut ended = self.has_ended.lock();
         if *ended {
             return;
         }
-        self.settle();
+        self.wait_idle();
         *ended = true;
         // SAFETY: By the invariant, for nothing runs any more.
         let handler = unsafe { (*self.handler.get()).take() };
@@ -126,9 +126,9 @@ impl IrqWork {
         drop(handler);
     }
 
-    /// Waits until nothing is queued or runs, once `stopped` is set.
-    fn settle(&self) {
-        // A `raise` that has not seen `stopped`, and queues, is an RCU reader.
+    /// Waits until nothing is queued or runs, once `is_stopped` is set.
+    fn wait_idle(&self) {
+        // A `queue` that has not seen `is_stopped`, and queues, is an RCU reader.
         synchronize_rcu();
         // SAFETY: By the invariant `raw` is initialised.
         unsafe { bindings::irq_work_sync(self.raw.get()) };
@@ -141,10 +141,10 @@ impl IrqWork {
 #[pinned_drop]
 impl PinnedDrop for IrqWork {
     fn drop(self: Pin<&mut Self>) {
-        self.forbid();
+        self.block();
         // SAFETY: There is no other reference to the object; a running interrupt only reads.
         if unsafe { (*self.handler.get()).is_some() } {
-            self.settle();
+            self.wait_idle();
         }
     }
 }
@@ -157,18 +157,18 @@ unsafe extern "C" fn run(raw: *mut bindings::irq_work) {
     let work = unsafe { &*container_of!(Opaque::cast_from(raw), IrqWork, raw) };
     // The work can be queued again before this call ends, and an interrupt may enter on another CPU: that one
     // leaves the call to the first.
-    if work.entered.fetch_add(1, Full) > 0 {
+    if work.pending.fetch_add(1, Full) > 0 {
         return;
     }
-    if !work.stopped.load(Acquire) {
+    if !work.is_stopped.load(Acquire) {
         // SAFETY: By the invariant it is not written while this runs.
         if let Some(handler) = unsafe { &*work.handler.get() } {
-            handler.ready(&InterruptContext::assume());
+            handler.handle(&InterruptContext::assume());
         }
     }
-    if work.entered.xchg(0, Full) > 1 {
+    if work.pending.xchg(0, Full) > 1 {
         // Queued again rather than looped, which lets this CPU run other work in between.
-        work.raise();
+        work.queue();
     }
 }
 
@@ -200,7 +200,7 @@ mod tests {
     }
 
     impl InterruptHandler for Arc<Slow> {
-        fn ready(&self, _here: &InterruptContext) {
+        fn handle(&self, _ctx: &InterruptContext) {
             self.inside.store(true, Release);
             for _ in 0..20 {
                 udelay(Delta::from_millis(1));
@@ -215,11 +215,11 @@ mod tests {
         let work = work.clone();
         let main = move |_| {
             while !crate::abi::context::kthread_should_stop() {
-                work.raise();
+                work.queue();
                 fsleep(Delta::from_millis(1));
             }
         };
-        Thread::run(ProcessContext::assume(), c"kofi_raiser", main).map_err(|_| ENOMEM)
+        Thread::spawn(ProcessContext::assume(), c"kofi_raiser", main).map_err(|_| ENOMEM)
     }
 
     #[test]

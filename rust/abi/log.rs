@@ -27,10 +27,10 @@ extern "C" {
 /// Logs a fault of a device. Any context.
 #[cold]
 #[inline(never)]
-pub(crate) fn complain(device: &dyn Display, what: fmt::Arguments<'_>) {
+pub(crate) fn warn(device: &dyn Display, msg: fmt::Arguments<'_>) {
     // SAFETY: Counts under a lock of its own, in any context.
     if unsafe { kofi_may_say() } {
-        pr_warn!("{device}: {what}\n");
+        pr_warn!("{device}: {msg}\n");
     }
 }
 
@@ -38,14 +38,14 @@ pub(crate) fn complain(device: &dyn Display, what: fmt::Arguments<'_>) {
 /// the peer's address. Any context.
 #[cold]
 #[inline(never)]
-pub(crate) fn complain_of(device: &dyn Display, peer: &SocketAddr, what: fmt::Arguments<'_>) {
-    if may_say_of(peer.ip()) {
-        pr_warn!("{device}: peer {peer:?}: {what}\n");
+pub(crate) fn warn_of_peer(device: &dyn Display, peer: &SocketAddr, msg: fmt::Arguments<'_>) {
+    if may_log_peer(peer.ip()) {
+        pr_warn!("{device}: peer {peer:?}: {msg}\n");
     }
 }
 
 /// Counts a message about a host, and returns whether it may be logged.
-fn may_say_of(host: IpAddr) -> bool {
+fn may_log_peer(host: IpAddr) -> bool {
     let octets = match host {
         IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
         IpAddr::V6(ip) => ip.octets(),
@@ -61,10 +61,10 @@ mod tests {
     #[test]
     fn rdm_10_one_peer_hides_no_other_in_the_log() {
         let host = |last| IpAddr::from([192, 0, 2, last]);
-        let count = (0..1000).filter(|_| may_say_of(host(1))).count();
+        let count = (0..1000).filter(|_| may_log_peer(host(1))).count();
         assert!(count >= 10);
         // Some hosts share a slot of the rate limit.
-        let others = (2..=200).filter(|&last| may_say_of(host(last))).count();
+        let others = (2..=200).filter(|&last| may_log_peer(host(last))).count();
         assert!(others > 100);
     }
 }

@@ -60,7 +60,7 @@ impl Namespace {
     }
 
     /// Returns the namespace of the running task, which is in a system call.
-    pub fn of_caller() -> Option<ARef<Self>> {
+    pub fn current() -> Option<ARef<Self>> {
         // SAFETY: A task in a system call has namespaces.
         let net = NonNull::new(unsafe { ffi::kofi_caller_net() })?;
         // SAFETY: `kofi_caller_net()` has taken the reference that the result holds.

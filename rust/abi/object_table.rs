@@ -34,56 +34,61 @@ pub(crate) trait TableEntry: Send + Sync {
 
     /// Fills in `object`, of which only the number is set. Called under the table's spinlock: it neither
     /// sleeps nor waits.
-    fn tell(&self, object: &mut kofi_object);
+    fn fill_object(&self, object: &mut kofi_object);
 
-    /// Appends the addresses of the object from index `at` on, as long as `batch` has fewer than `most` and
+    /// Appends the addresses of the object from index `at` on, as long as `batch` has fewer than `max` and
     /// free capacity, and moves `at` behind them. Returns false if no address was ever inserted at `at` or
-    /// behind it, `None` if the object is no address vector. Called like [`Self::tell`], with bounded work.
-    fn list(&self, at: &mut u64, most: usize, batch: &mut KVec<kofi_address>) -> Option<bool>;
+    /// behind it, `None` if the object is no address vector. Called like [`Self::fill_object`], with bounded work.
+    fn list_addresses(
+        &self,
+        at: &mut u64,
+        max: usize,
+        batch: &mut KVec<kofi_address>,
+    ) -> Option<bool>;
 }
 
 /// The entries by number, and the last number assigned.
 struct ObjectTable {
     entries: Option<RBTree<u64, Arc<dyn TableEntry>>>,
-    last: u64,
+    last_id: u64,
 }
 
 global_lock! {
-    // SAFETY: Initialised by `start`, before `IS_READY` says that it may be taken.
-    unsafe(uninit) static ROSTER: SpinLock<ObjectTable> = ObjectTable { entries: None, last: 0 };
+    // SAFETY: Initialised by `init_table`, before `IS_READY` says that it may be taken.
+    unsafe(uninit) static TABLE: SpinLock<ObjectTable> = ObjectTable { entries: None, last_id: 0 };
 }
 
-/// True once `ROSTER` is initialised and may be locked; never reset.
+/// True once `TABLE` is initialised and may be locked; never reset.
 static IS_READY: AtomicFlag = AtomicFlag::new(false);
 
 /// Entries visited under the lock for each free slot of the batch.
-const LOOKS: usize = 8;
+const VISITS_PER_SLOT: usize = 8;
 
 /// Initialises the table.
 ///
 /// # Safety
 ///
 /// Called once.
-pub(super) unsafe fn start() {
+pub(super) unsafe fn init_table() {
     // SAFETY: By this function's safety requirement.
-    unsafe { ROSTER.init() };
-    ROSTER.lock().entries = Some(RBTree::new());
-    // Release: pairs with the acquire of `with`.
+    unsafe { TABLE.init() };
+    TABLE.lock().entries = Some(RBTree::new());
+    // Release: pairs with the acquire of `with_table`.
     IS_READY.store(true, Release);
 }
 
 /// Runs `f` on the locked table, or on an empty one before initialisation. Process context.
-fn with<R>(f: impl FnOnce(&mut ObjectTable) -> R) -> R {
+fn with_table<R>(f: impl FnOnce(&mut ObjectTable) -> R) -> R {
     match IS_READY.load(Acquire) {
-        true => f(&mut ROSTER.lock()),
+        true => f(&mut TABLE.lock()),
         false => f(&mut ObjectTable {
             entries: None,
-            last: 0,
+            last_id: 0,
         }),
     }
 }
 
-/// An entry of the table, which exists until [`Self::leave`] or the drop.
+/// An entry of the table, which exists until [`Self::remove`] or the drop.
 pub(crate) struct TableSlot(u64);
 
 impl TableSlot {
@@ -92,12 +97,12 @@ impl TableSlot {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn take(entry: Arc<dyn TableEntry>) -> Result<Self> {
+    pub(crate) fn insert(entry: Arc<dyn TableEntry>) -> Result<Self> {
         let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
-        Ok(Self(with(|roster| {
-            roster.last += 1;
-            let number = roster.last;
-            if let Some(entries) = &mut roster.entries {
+        Ok(Self(with_table(|table| {
+            table.last_id += 1;
+            let number = table.last_id;
+            if let Some(entries) = &mut table.entries {
                 entries.insert(node.into_node(number, entry));
             }
             number
@@ -105,13 +110,13 @@ impl TableSlot {
     }
 
     /// Returns the number of the entry, which is never reused and never 0.
-    pub(crate) fn number(&self) -> u64 {
+    pub(crate) fn id(&self) -> u64 {
         self.0
     }
 
     /// Removes the entry, once. May sleep.
-    pub(crate) fn leave(&self) {
-        let node = with(|roster| roster.entries.as_mut()?.remove_node(&self.0));
+    pub(crate) fn remove(&self) {
+        let node = with_table(|table| table.entries.as_mut()?.remove_node(&self.0));
         // This may drop the last reference on the object, which may sleep.
         drop(node);
     }
@@ -119,7 +124,7 @@ impl TableSlot {
 
 impl Drop for TableSlot {
     fn drop(&mut self) {
-        self.leave();
+        self.remove();
     }
 }
 
@@ -127,12 +132,16 @@ impl Drop for TableSlot {
 /// content is dropped. Returns the number to continue after, unless that was the last. Process context.
 ///
 /// Objects that exist from the first call to the last are all reported, each after its parent.
-pub(crate) fn read(after: u64, net: Option<usize>, batch: &mut KVec<kofi_object>) -> Option<u64> {
+pub(crate) fn read_objects(
+    after: u64,
+    net: Option<usize>,
+    batch: &mut KVec<kofi_object>,
+) -> Option<u64> {
     batch.clear();
-    let looks = batch.capacity().saturating_mul(LOOKS);
+    let looks = batch.capacity().saturating_mul(VISITS_PER_SLOT);
     let first = after.checked_add(1)?;
-    with(|roster| {
-        let mut cursor = roster.entries.as_mut()?.cursor_lower_bound_mut(&first);
+    with_table(|table| {
+        let mut cursor = table.entries.as_mut()?.cursor_lower_bound_mut(&first);
         for _ in 0..looks {
             let (&number, entry) = cursor.as_ref()?.current();
             if net.is_none_or(|net| entry.is_in(net)) {
@@ -140,7 +149,7 @@ pub(crate) fn read(after: u64, net: Option<usize>, batch: &mut KVec<kofi_object>
                     id: number,
                     ..pin_init::zeroed()
                 };
-                entry.tell(&mut object);
+                entry.fill_object(&mut object);
                 if batch.push_within_capacity(object).is_err() {
                     return Some(number - 1);
                 }
@@ -154,7 +163,7 @@ pub(crate) fn read(after: u64, net: Option<usize>, batch: &mut KVec<kofi_object>
     })
 }
 
-/// Objects that [`each`] reads at a time.
+/// Objects that [`for_each`] reads at a time.
 const BATCH: usize = 8;
 
 /// Calls `visit` for each object whose number is greater than `after`, in the namespace `net` or in all of
@@ -163,14 +172,14 @@ const BATCH: usize = 8;
 /// # Errors
 ///
 /// `ENOMEM`; errors of `visit`.
-pub(crate) fn each(
+pub(crate) fn for_each(
     mut after: u64,
     net: Option<usize>,
     mut visit: impl FnMut(&kofi_object) -> Result,
 ) -> Result {
     let mut batch = KVec::with_capacity(BATCH, GFP_KERNEL)?;
     loop {
-        let next = read(after, net, &mut batch);
+        let next = read_objects(after, net, &mut batch);
         for object in &batch {
             visit(object)?;
         }
@@ -181,26 +190,26 @@ pub(crate) fn each(
     }
 }
 
-/// Calls [`TableEntry::list`] of the entry with a number, in the namespace `net`; the old content of `batch`
+/// Calls [`TableEntry::list_addresses`] of the entry with a number, in the namespace `net`; the old content of `batch`
 /// is dropped. Process context.
 ///
 /// # Errors
 ///
 /// `ENOENT` without such an entry, `EINVAL` if it is no address vector.
-pub(crate) fn list(
+pub(crate) fn list_addresses(
     number: u64,
     net: usize,
     at: &mut u64,
-    most: usize,
+    max: usize,
     batch: &mut KVec<kofi_address>,
 ) -> Result<bool> {
     batch.clear();
-    with(|roster| {
-        let entry = roster
+    with_table(|table| {
+        let entry = table
             .entries
             .as_ref()
             .and_then(|entries| entries.get(&number));
         let entry = entry.filter(|entry| entry.is_in(net)).ok_or(ENOENT)?;
-        entry.list(at, most, batch).ok_or(EINVAL)
+        entry.list_addresses(at, max, batch).ok_or(EINVAL)
     })
 }

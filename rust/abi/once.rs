@@ -105,10 +105,10 @@ impl<T> OnceBox<T> {
     /// # Errors
     ///
     /// The error of `make`.
-    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Result<KBox<T>>) -> Result<&T> {
+    pub(crate) fn get_or_try_init(&self, make: impl FnOnce() -> Result<KBox<T>>) -> Result<&T> {
         match self.get() {
             Some(value) => Ok(value),
-            None => Ok(match self.place(make()?) {
+            None => Ok(match self.try_insert(make()?) {
                 Ok(ours) => ours,
                 Err(theirs) => theirs,
             }),
@@ -116,12 +116,12 @@ impl<T> OnceBox<T> {
     }
 
     /// Sets the value; false if it is set already.
-    pub(crate) fn fill(&self, value: KBox<T>) -> bool {
-        self.place(value).is_ok()
+    pub(crate) fn set(&self, value: KBox<T>) -> bool {
+        self.try_insert(value).is_ok()
     }
 
     /// Sets the value, or returns the existing one as an error.
-    fn place(&self, value: KBox<T>) -> core::result::Result<&T, &T> {
+    fn try_insert(&self, value: KBox<T>) -> core::result::Result<&T, &T> {
         let made = KBox::into_raw(value);
         match self.0.cmpxchg(ptr::null_mut(), made, Full) {
             // INVARIANT: `self` has taken the box over.

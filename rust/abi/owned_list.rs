@@ -20,7 +20,7 @@ use kernel::prelude::*;
 struct Node<T> {
     /// The next node of the list; meaningless outside of a list.
     next: *mut Node<T>,
-    what: T,
+    value: T,
 }
 
 /// A value that is in no list.
@@ -33,27 +33,27 @@ unsafe impl<T: Send> Send for ListBox<T> {}
 unsafe impl<T: Sync> Sync for ListBox<T> {}
 
 impl<T> ListBox<T> {
-    /// Allocates a node for `what`. May sleep.
+    /// Allocates a node for `value`. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub fn new(what: T) -> Result<Self> {
-        Self::allocate(what, GFP_KERNEL)
+    pub fn new(value: T) -> Result<Self> {
+        Self::allocate(value, GFP_KERNEL)
     }
 
-    /// Allocates a node for `what` without sleeping. Any context.
+    /// Allocates a node for `value` without sleeping. Any context.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM, which is likely here.
-    pub fn at_once(what: T) -> Result<Self> {
-        Self::allocate(what, GFP_NOWAIT)
+    pub fn new_atomic(value: T) -> Result<Self> {
+        Self::allocate(value, GFP_NOWAIT)
     }
 
-    fn allocate(what: T, flags: kernel::alloc::Flags) -> Result<Self> {
+    fn allocate(value: T, flags: kernel::alloc::Flags) -> Result<Self> {
         let next = ptr::null_mut();
-        Ok(Self(KBox::new(Node { next, what }, flags)?))
+        Ok(Self(KBox::new(Node { next, value }, flags)?))
     }
 }
 
@@ -62,25 +62,25 @@ impl<T> Deref for ListBox<T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        &self.0.what
+        &self.0.value
     }
 }
 
 impl<T> DerefMut for ListBox<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        &mut self.0.what
+        &mut self.0.value
     }
 }
 
-/// Result of examining a value in [`BoxList::find`].
+/// Result of examining a value in [`BoxList::scan`].
 pub(crate) enum ScanAction<P> {
     /// Continues with the next value.
-    On,
+    Continue,
     /// Ends the search and takes the value.
     Take,
     /// Ends the search and leaves the value in the list.
-    Leave(P),
+    Keep(P),
 }
 
 /// A singly linked list of values.
@@ -143,9 +143,9 @@ impl<T> BoxList<T> {
 
     /// Returns the first value.
     #[inline(always)]
-    pub(crate) fn first(&self) -> Option<&T> {
+    pub(crate) fn front(&self) -> Option<&T> {
         // SAFETY: By the invariant it is a node of this list, or null.
-        Some(unsafe { &self.first.as_ref()?.what })
+        Some(unsafe { &self.first.as_ref()?.value })
     }
 
     /// Iterates over the values in order.
@@ -155,14 +155,14 @@ impl<T> BoxList<T> {
             // SAFETY: By the invariant it is a node of this list, or null; none is removed while `self` is borrowed.
             let node = unsafe { next.as_ref() }?;
             next = node.next;
-            Some(&node.what)
+            Some(&node.value)
         })
     }
 
     /// Appends a value.
     #[inline(always)]
-    pub(crate) fn push(&mut self, own: ListBox<T>) {
-        let mut node = own.0;
+    pub(crate) fn push(&mut self, value: ListBox<T>) {
+        let mut node = value.0;
         node.next = ptr::null_mut();
         let node = KBox::into_raw(node);
         match self.first.is_null() {
@@ -177,8 +177,8 @@ impl<T> BoxList<T> {
 
     /// Prepends a value.
     #[inline(always)]
-    pub(crate) fn push_first(&mut self, own: ListBox<T>) {
-        let mut node = own.0;
+    pub(crate) fn push_front(&mut self, value: ListBox<T>) {
+        let mut node = value.0;
         node.next = self.first;
         let node = KBox::into_raw(node);
         if self.first.is_null() {
@@ -189,9 +189,9 @@ impl<T> BoxList<T> {
         self.len += 1;
     }
 
-    /// Appends all values of `others`, and empties it.
-    pub(crate) fn append(&mut self, others: &mut Self) {
-        while let Some(own) = others.pop() {
+    /// Appends all values of `other`, and empties it.
+    pub(crate) fn append(&mut self, other: &mut Self) {
+        while let Some(own) = other.pop() {
             self.push(own);
         }
     }
@@ -202,7 +202,7 @@ impl<T> BoxList<T> {
         match self.first.is_null() {
             true => None,
             // SAFETY: The first node exists, and has no predecessor.
-            false => Some(unsafe { self.remove(ptr::null_mut(), self.first) }),
+            false => Some(unsafe { self.unlink(ptr::null_mut(), self.first) }),
         }
     }
 
@@ -212,7 +212,7 @@ impl<T> BoxList<T> {
     ///
     /// `before` and `node` are nodes of this list.
     #[inline(always)]
-    unsafe fn remove(&mut self, before: *mut Node<T>, node: *mut Node<T>) -> ListBox<T> {
+    unsafe fn unlink(&mut self, before: *mut Node<T>, node: *mut Node<T>) -> ListBox<T> {
         // SAFETY: By this function's safety requirement it came from a box that this list owns.
         let own = unsafe { KBox::from_raw(node) };
         match before.is_null() {
@@ -228,46 +228,49 @@ impl<T> BoxList<T> {
         ListBox(own)
     }
 
-    /// Removes the first value for which `fits` holds.
+    /// Removes the first value for which `predicate` holds.
     #[inline]
-    pub(crate) fn take(&mut self, mut fits: impl FnMut(&T) -> bool) -> Option<ListBox<T>> {
-        let look = |what: &T| match fits(what) {
+    pub(crate) fn remove_first_where(
+        &mut self,
+        mut predicate: impl FnMut(&T) -> bool,
+    ) -> Option<ListBox<T>> {
+        let examine = |value: &T| match predicate(value) {
             true => ScanAction::<()>::Take,
-            false => ScanAction::On,
+            false => ScanAction::Continue,
         };
-        self.find(look)?.ok()
+        self.scan(examine)?.ok()
     }
 
     /// Examines the values in order until one ends the search; returns it, or the value in
-    /// [`ScanAction::Leave`].
+    /// [`ScanAction::Keep`].
     #[inline]
-    pub(crate) fn find<P>(
+    pub(crate) fn scan<P>(
         &mut self,
-        mut look: impl FnMut(&T) -> ScanAction<P>,
+        mut examine: impl FnMut(&T) -> ScanAction<P>,
     ) -> Option<core::result::Result<ListBox<T>, P>> {
         let (mut before, mut node) = (ptr::null_mut(), self.first);
         loop {
             // SAFETY: By the invariant it is a node of this list, or null.
             let seen = unsafe { node.as_ref() }?;
-            match look(&seen.what) {
-                ScanAction::On => (before, node) = (node, seen.next),
+            match examine(&seen.value) {
+                ScanAction::Continue => (before, node) = (node, seen.next),
                 // SAFETY: `before` is the node examined before this one, or null.
-                ScanAction::Take => return Some(Ok(unsafe { self.remove(before, node) })),
-                ScanAction::Leave(known) => return Some(Err(known)),
+                ScanAction::Take => return Some(Ok(unsafe { self.unlink(before, node) })),
+                ScanAction::Keep(known) => return Some(Err(known)),
             }
         }
     }
 
-    /// Removes the values for which `goes` holds, and returns them in order.
-    pub(crate) fn take_all(&mut self, mut goes: impl FnMut(&T) -> bool) -> Self {
-        self.take_changed(|what| goes(what))
+    /// Removes the values for which `predicate` holds, and returns them in order.
+    pub(crate) fn drain_where(&mut self, mut predicate: impl FnMut(&T) -> bool) -> Self {
+        self.drain_where_mut(|value| predicate(value))
     }
 
-    /// Removes the values for which `goes` holds, and returns them in order; `goes` may change each value.
-    pub(crate) fn take_changed(&mut self, mut goes: impl FnMut(&mut T) -> bool) -> Self {
+    /// Removes the values for which `predicate` holds, and returns them in order; `predicate` may change each value.
+    pub(crate) fn drain_where_mut(&mut self, mut predicate: impl FnMut(&mut T) -> bool) -> Self {
         let (mut taken, mut kept) = (Self::new(), Self::new());
         while let Some(mut own) = self.pop() {
-            match goes(&mut own) {
+            match predicate(&mut own) {
                 true => taken.push(own),
                 false => kept.push(own),
             }
@@ -277,7 +280,7 @@ impl<T> BoxList<T> {
     }
 
     /// Calls `change` for each value, in order.
-    pub(crate) fn change(&mut self, mut change: impl FnMut(&mut T)) {
+    pub(crate) fn for_each_mut(&mut self, mut change: impl FnMut(&mut T)) {
         let mut all = core::mem::take(self);
         while let Some(mut own) = all.pop() {
             change(&mut own);
@@ -306,7 +309,7 @@ mod tests {
     fn first_in_first_out() -> Result {
         let mut queue = of(&[1, 2, 3])?;
         assert!(is(&queue, &[1, 2, 3]));
-        assert!(queue.first().is_some_and(|first| *first == 1));
+        assert!(queue.front().is_some_and(|first| *first == 1));
         let mut first = queue.pop().ok_or(crate::abi::Errno::EOTHER)?;
         *first = 7;
         queue.push(first);
@@ -315,7 +318,7 @@ mod tests {
             assert!(*own > 1);
         }
         assert!(queue.is_empty() && is(&queue, &[]));
-        assert!(queue.first().is_none());
+        assert!(queue.front().is_none());
         Ok(())
     }
 
@@ -323,17 +326,19 @@ mod tests {
     fn the_first_that_fits_is_taken_wherever_it_is() -> Result {
         for (wanted, rest) in [(1, [2, 3]), (2, [1, 3]), (3, [1, 2])] {
             let mut queue = of(&[1, 2, 3])?;
-            let taken = queue.take(|&number| number == wanted);
+            let taken = queue.remove_first_where(|&number| number == wanted);
             assert!(taken.is_some_and(|taken| *taken == wanted));
             assert!(is(&queue, &rest));
-            assert!(queue.take(|&number| number == wanted).is_none());
+            assert!(queue
+                .remove_first_where(|&number| number == wanted)
+                .is_none());
             assert!(is(&queue, &rest));
-            queue.push_first(ListBox::new(wanted)?);
-            assert!(queue.first().is_some_and(|first| *first == wanted));
+            queue.push_front(ListBox::new(wanted)?);
+            assert!(queue.front().is_some_and(|first| *first == wanted));
             queue.push(ListBox::new(9)?);
             assert!(is(&queue, &[wanted, rest[0], rest[1], 9]));
         }
-        assert!(BoxList::<u32>::new().take(|_| true).is_none());
+        assert!(BoxList::<u32>::new().remove_first_where(|_| true).is_none());
         Ok(())
     }
 
@@ -341,22 +346,22 @@ mod tests {
     fn who_finds_one_may_leave_it() -> Result {
         let mut queue = of(&[1, 2, 3])?;
         let mut seen = 0;
-        let found = queue.find(|&number| {
+        let found = queue.scan(|&number| {
             seen += 1;
             match number {
-                1 => ScanAction::On,
-                number => ScanAction::Leave(number * 10),
+                1 => ScanAction::Continue,
+                number => ScanAction::Keep(number * 10),
             }
         });
         assert!(matches!(found, Some(Err(20))) && seen == 2);
         assert!(is(&queue, &[1, 2, 3]));
-        let found = queue.find(|&number| match number {
+        let found = queue.scan(|&number| match number {
             3 => ScanAction::<()>::Take,
-            _ => ScanAction::On,
+            _ => ScanAction::Continue,
         });
         assert!(matches!(found, Some(Ok(own)) if *own == 3));
         assert!(is(&queue, &[1, 2]));
-        assert!(queue.find(|_| ScanAction::<()>::On).is_none());
+        assert!(queue.scan(|_| ScanAction::<()>::Continue).is_none());
         Ok(())
     }
 
@@ -364,7 +369,7 @@ mod tests {
     fn what_is_taken_may_have_been_changed() -> Result {
         let mut queue = of(&[1, 2, 3, 4])?;
         let mut left = 2;
-        let changed = queue.take_changed(|number| {
+        let changed = queue.drain_where_mut(|number| {
             let goes = *number != 2 && left > 0;
             if goes {
                 left -= 1;
@@ -380,10 +385,10 @@ mod tests {
     #[test]
     fn all_that_go_are_taken_in_order() -> Result {
         let mut queue = of(&[1, 2, 3, 4, 5])?;
-        let odd = queue.take_all(|number| number % 2 == 1);
+        let odd = queue.drain_where(|number| number % 2 == 1);
         assert!(is(&odd, &[1, 3, 5]));
         assert!(is(&queue, &[2, 4]));
-        let mut all = queue.take_all(|_| true);
+        let mut all = queue.drain_where(|_| true);
         assert!(is(&all, &[2, 4]) && queue.is_empty());
         all.append(&mut of(&[1, 7])?);
         assert!(is(&all, &[2, 4, 1, 7]));

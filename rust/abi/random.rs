@@ -20,7 +20,7 @@ impl SeededRandom {
     }
 
     /// Returns the next number, below 2^31 and `bound`, which is not 0.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn next_below(&mut self, bound: u64) -> u64 {
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)

@@ -24,16 +24,16 @@ use kernel::{
 pub(crate) type Entry = Arc<dyn Any + Send + Sync>;
 
 global_lock! {
-    // SAFETY: Initialised by the first `Registry`, before `STATE` says that it may be taken.
+    // SAFETY: Initialised by the first `Registry`, before `LIST_STATE` says that it may be taken.
     unsafe(uninit) static ENTRIES: Mutex<KVec<Entry>> = KVec::new();
 }
 
-const NEVER: u32 = 0;
-const STARTING: u32 = 1;
-const READY: u32 = 2;
+const UNINITIALIZED: u32 = 0;
+const INITIALIZING: u32 = 1;
+const INITIALIZED: u32 = 2;
 
-/// State of `ENTRIES`, which may be locked once it is `READY`; it never goes back.
-static STATE: Atomic<u32> = Atomic::new(NEVER);
+/// State of `ENTRIES`, which may be locked once it is `INITIALIZED`; it never goes back.
+static LIST_STATE: Atomic<u32> = Atomic::new(UNINITIALIZED);
 
 /// Owner of the list, for the life of the module.
 pub(crate) struct Registry(());
@@ -44,17 +44,20 @@ impl Registry {
     /// # Errors
     ///
     /// `EBUSY` for a second call.
-    pub(crate) fn start() -> Result<Self> {
-        if STATE.cmpxchg(NEVER, STARTING, Relaxed).is_err() {
+    pub(crate) fn init() -> Result<Self> {
+        if LIST_STATE
+            .cmpxchg(UNINITIALIZED, INITIALIZING, Relaxed)
+            .is_err()
+        {
             return Err(EBUSY);
         }
-        // SAFETY: `STATE` left `NEVER`, which happens once.
+        // SAFETY: `LIST_STATE` left `UNINITIALIZED`, which happens once.
         unsafe { ENTRIES.init() };
         // SAFETY: As above.
-        unsafe { super::object_table::start() };
+        unsafe { super::object_table::init_table() };
         // SAFETY: As above.
-        unsafe { super::callback::start() };
-        STATE.store(READY, Release);
+        unsafe { super::callback::init_list() };
+        LIST_STATE.store(INITIALIZED, Release);
         Ok(Self(()))
     }
 }
@@ -62,14 +65,14 @@ impl Registry {
 impl Drop for Registry {
     fn drop(&mut self) {
         // Emptied because a static is never dropped, and even an empty list can own memory.
-        drop(with(core::mem::take));
+        drop(with_list(core::mem::take));
     }
 }
 
 /// Runs `f` on the locked list, or before initialisation on an empty list, which is then discarded. Process
 /// context.
-pub(crate) fn with<R>(f: impl FnOnce(&mut KVec<Entry>) -> R) -> R {
-    if STATE.load(Acquire) != READY {
+pub(crate) fn with_list<R>(f: impl FnOnce(&mut KVec<Entry>) -> R) -> R {
+    if LIST_STATE.load(Acquire) != INITIALIZED {
         return f(&mut KVec::new());
     }
     f(&mut ENTRIES.lock())

@@ -43,7 +43,7 @@ mod ffi {
 
 /// Returns the current jiffies. Any context.
 #[inline]
-pub(crate) fn now() -> Jiffies {
+pub(crate) fn now_jiffies() -> Jiffies {
     // SAFETY: The kernel's counter always exists, and is read by a single access.
     unsafe { (&raw const bindings::jiffies).read_volatile() }
 }
@@ -93,7 +93,7 @@ impl SequenceWait {
     }
 
     /// Increments the count and wakes all waiters. Any context.
-    pub(crate) fn wake(&self) {
+    pub(crate) fn wake_all(&self) {
         // Full barrier: a thread that is about to sleep sees the count, or the wakeup sees the thread.
         let _ = self.count.fetch_add(1, Full);
         // SAFETY: By the invariant.
@@ -106,7 +106,7 @@ impl SequenceWait {
     ///
     /// `ERESTARTSYS` if a signal is pending. A kthread that is to stop returns early, without an error.
     #[inline]
-    pub(crate) fn sleep(&self, seen: i64, timeout: Jiffies) -> Result<Jiffies> {
+    pub(crate) fn wait_change(&self, seen: i64, timeout: Jiffies) -> Result<Jiffies> {
         let timeout = c_long::try_from(timeout).unwrap_or(c_long::MAX);
         let count = self.count.as_ptr();
         // SAFETY: By the invariant; the count is pinned.

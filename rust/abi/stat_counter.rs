@@ -31,7 +31,7 @@ impl StatCounter {
     }
 
     /// Subtracts `count`. Callers are serialized as for [`add`](Self::add).
-    pub(crate) fn take(&self, count: u64) {
+    pub(crate) fn sub(&self, count: u64) {
         self.add(count.wrapping_neg());
     }
 

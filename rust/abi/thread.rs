@@ -79,7 +79,7 @@ pub struct Thread(#[allow(dead_code)] DeferredDrop<Running>);
 struct Running {
     thread: Arc<Stoppable>,
     /// Unregistered once the thread has ended.
-    registered: ManuallyDrop<Registered>,
+    callback: ManuallyDrop<Registered>,
 }
 
 impl Drop for Running {
@@ -88,8 +88,8 @@ impl Drop for Running {
         if self.thread.is_current() {
             return;
         }
-        self.thread.end();
-        self.registered.withdraw();
+        self.thread.stop_calls();
+        self.callback.unregister();
     }
 }
 
@@ -97,7 +97,7 @@ impl Drop for Running {
 #[pin_data]
 struct Stoppable {
     #[pin]
-    started: Mutex<Option<Started>>,
+    running: Mutex<Option<Started>>,
     /// Address of the task, for comparison; 0 before the task exists.
     task: Atomic<usize>,
 }
@@ -122,14 +122,14 @@ struct Started {
 unsafe impl Send for Started {}
 
 impl Caller for Stoppable {
-    fn end(&self) {
-        let mut started = self.started.lock();
-        let Some(Started { task, body }) = started.take() else {
+    fn stop_calls(&self) {
+        let mut running = self.running.lock();
+        let Some(Started { task, body }) = running.take() else {
             return;
         };
         // SAFETY: By the invariant the thread can be stopped, once, with our reference.
         unsafe { ffi::kofi_thread_stop(task.as_ptr()) };
-        drop(started);
+        drop(running);
         drop(body);
     }
 }
@@ -141,14 +141,14 @@ impl Thread {
     /// # Errors
     ///
     /// -FI_ENOMEM, -FI_EINTR.
-    pub fn run<F>(_here: ProcessContext, name: &CStr, main: F) -> Result<Self>
+    pub fn spawn<F>(_ctx: ProcessContext, name: &CStr, main: F) -> Result<Self>
     where
         F: FnOnce(ProcessContext) + Send + 'static,
     {
         let body = KBox::new(Body(UnsafeCell::new(Some(main))), GFP_KERNEL)?;
         let raw = core::ptr::from_ref(&*body).cast_mut().cast();
         // SAFETY: `run` is made for this body.
-        unsafe { Self::start(name, run::<F>, raw, body) }
+        unsafe { Self::spawn_task(name, run::<F>, raw, body) }
     }
 
     /// Not generic, so that only this module calls the C functions.
@@ -156,32 +156,32 @@ impl Thread {
     /// # Safety
     ///
     /// Starts the thread. Not generic, so that only this module calls the C functions.
-    unsafe fn start(
+    unsafe fn spawn_task(
         name: &CStr,
         run: unsafe extern "C" fn(*mut c_void) -> c_int,
         raw: *mut c_void,
         body: KBox<dyn Held>,
     ) -> Result<Self> {
-        let room = DropSlot::for_calls()?;
+        let drop_slot = DropSlot::new_for_calls()?;
         let thread = Arc::pin_init(
             pin_init!(Stoppable {
-                started <- new_mutex!(None, "kofi::thread::Stoppable"),
+                running <- new_mutex!(None, "kofi::thread::Stoppable"),
                 task: Atomic::new(0),
             }),
             GFP_KERNEL,
         )?;
-        let functions = Functions::one(run as *const ());
+        let functions = Functions::single(run as *const ());
         let registered = Registered::new(functions, fmt!("thread {name}"), thread.clone())?;
         // SAFETY: By this function's contract: `body` is dropped after the thread has ended. The
         // name is copied.
         let task = unsafe { ffi::kofi_thread_run(run, raw, name.as_char_ptr()) };
         let task = NonNull::new(from_err_ptr(task)?).ok_or(Errno::ENOMEM)?;
         // INVARIANT: By construction.
-        *thread.started.lock() = Some(Started { task, body });
+        *thread.running.lock() = Some(Started { task, body });
         thread.task.store(task.as_ptr().addr(), Relaxed);
-        Ok(Self(room.hold(Running {
+        Ok(Self(drop_slot.store(Running {
             thread,
-            registered: ManuallyDrop::new(registered),
+            callback: ManuallyDrop::new(registered),
         })))
     }
 }

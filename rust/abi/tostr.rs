@@ -9,7 +9,7 @@ mod attr;
 mod queue;
 mod static_buf;
 
-pub(crate) use static_buf::shared;
+pub(crate) use static_buf::tostr_static;
 
 use super::{
     addr::Address,
@@ -44,37 +44,37 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// `len` is less than the size of `room`, and that byte of `room` is 0; or both are 0.
+/// `len` is less than the size of `buf`, and that byte of `buf` is 0; or both are 0.
 pub(crate) struct Text<'a> {
-    room: &'a mut [u8],
+    buf: &'a mut [u8],
     len: usize,
 }
 
 impl<'a> Text<'a> {
     /// Makes an empty text. A buffer of 0 bytes takes none.
-    pub(crate) fn new(room: &'a mut [u8]) -> Self {
-        if let Some(first) = room.first_mut() {
+    pub(crate) fn new(buf: &'a mut [u8]) -> Self {
+        if let Some(first) = buf.first_mut() {
             *first = 0;
         }
         // INVARIANT: The first byte is 0, or there is none.
-        Self { room, len: 0 }
+        Self { buf, len: 0 }
     }
 
     /// Returns the text without the NUL.
     pub(crate) fn as_bytes(&self) -> &[u8] {
-        &self.room[..self.len]
+        &self.buf[..self.len]
     }
 }
 
 impl Write for Text<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let Some(free) = self.room.len().checked_sub(self.len + 1) else {
+        let Some(free) = self.buf.len().checked_sub(self.len + 1) else {
             return Ok(());
         };
         let fits = text.len().min(free);
         let end = self.len + fits;
-        self.room[self.len..end].copy_from_slice(&text.as_bytes()[..fits]);
-        self.room[end] = 0;
+        self.buf[self.len..end].copy_from_slice(&text.as_bytes()[..fits]);
+        self.buf[end] = 0;
         // INVARIANT: `fits` leaves room for the NUL, which was written just now.
         self.len = end;
         Ok(())
@@ -107,7 +107,11 @@ impl fmt::Display for Error {
 ///
 /// `data` is valid for reads of the type that `datatype` names in `enum fi_type`, and so is all memory that
 /// the value points to: names are NUL-terminated, addresses have the length in the field beside them.
-pub(crate) unsafe fn describe(data: *const c_void, datatype: fi_type, text: &mut Text<'_>) -> bool {
+pub(crate) unsafe fn write_value(
+    data: *const c_void,
+    datatype: fi_type,
+    text: &mut Text<'_>,
+) -> bool {
     // SAFETY: By this function's safety requirements: only the types of its uses below have them.
     let int = || unsafe { data.cast::<u32>().read() };
     // SAFETY: As above.
@@ -118,7 +122,7 @@ pub(crate) unsafe fn describe(data: *const c_void, datatype: fi_type, text: &mut
             // SAFETY: By this function's safety requirements.
             let attr = unsafe { &*data.cast::<$type>() };
             // SAFETY: As above, for what it points to.
-            unsafe { attr::AttrText::show(attr, &mut attr::Tree::new(text)) }
+            unsafe { attr::AttrText::write_to(attr, &mut attr::Tree::new(text)) }
         }};
     }
 
@@ -137,8 +141,8 @@ pub(crate) unsafe fn describe(data: *const c_void, datatype: fi_type, text: &mut
         super::FI_TYPE_CNTR_ATTR => attr!(fi_cntr_attr),
         super::FI_TYPE_AV_ATTR => attr!(fi_av_attr),
         super::FI_TYPE_VERSION => text.write_fmt(fmt!("{}", Version(VERSION))),
-        _ if flag_set(datatype).is_some() => return describe_number(datatype, bits(), text),
-        _ if is_number(datatype) => return describe_number(datatype, int().into(), text),
+        _ if flag_set(datatype).is_some() => return write_number(datatype, bits(), text),
+        _ if is_number(datatype) => return write_number(datatype, int().into(), text),
         _ => return false,
     };
     // Cannot fail: only a formatter could return an error, and none here does.
@@ -153,16 +157,16 @@ fn is_number(datatype: fi_type) -> bool {
 }
 
 /// Writes a number of an enumeration or a set of flags into `text`; false if `datatype` is neither.
-pub(crate) fn describe_number(datatype: fi_type, value: u64, text: &mut Text<'_>) -> bool {
+pub(crate) fn write_number(datatype: fi_type, value: u64, text: &mut Text<'_>) -> bool {
     let written = if let Some(set) = flag_set(datatype) {
-        text.write_fmt(fmt!("{}", set.show(value)))
+        text.write_fmt(fmt!("{}", set.display(value)))
     } else if datatype == super::FI_TYPE_MR_MODE {
-        text.write_fmt(fmt!("{}", flags::MR_MODE.show(value)))
+        text.write_fmt(fmt!("{}", flags::MR_MODE.display(value)))
     } else if let Some(names) = enumeration(datatype) {
         // No enumeration has a value beyond 32 bits.
         text.write_fmt(fmt!(
             "{}",
-            names.show(u32::try_from(value).unwrap_or(u32::MAX))
+            names.display(u32::try_from(value).unwrap_or(u32::MAX))
         ))
     } else {
         return false;
@@ -225,10 +229,10 @@ mod tests {
 
     // Without assertions: outside of a test's own function they are the kernel's, and panic.
     fn shows<T>(value: &T, datatype: fi_type, expected: &str) -> bool {
-        let mut room = [0; 256];
-        let mut text = Text::new(&mut room);
+        let mut buf = [0; 256];
+        let mut text = Text::new(&mut buf);
         // SAFETY: Each caller passes the type that the number stands for, without pointers in it.
-        let known = unsafe { describe(ptr::from_ref(value).cast(), datatype, &mut text) };
+        let known = unsafe { write_value(ptr::from_ref(value).cast(), datatype, &mut text) };
         known && text.as_bytes() == expected.as_bytes()
     }
 
@@ -327,12 +331,12 @@ mod tests {
             abi::FI_TYPE_AV_ATTR + 1,
             u32::MAX,
         ] {
-            let mut room = [1; 8];
-            let mut text = Text::new(&mut room);
+            let mut buf = [1; 8];
+            let mut text = Text::new(&mut buf);
             let value = 0_u64;
             // SAFETY: An unknown type is not read at all.
-            let known = unsafe { describe(ptr::from_ref(&value).cast(), datatype, &mut text) };
-            assert!(!known && text.as_bytes().is_empty() && room[0] == 0);
+            let known = unsafe { write_value(ptr::from_ref(&value).cast(), datatype, &mut text) };
+            assert!(!known && text.as_bytes().is_empty() && buf[0] == 0);
         }
     }
 
@@ -341,26 +345,26 @@ mod tests {
         let whole = b"FI_MSG, FI_RMA";
         let flags = abi::FI_MSG | abi::FI_RMA;
         for size in 0..=whole.len() + 1 {
-            let mut room = [b'x'; 17];
-            let mut text = Text::new(&mut room[..size]);
+            let mut buf = [b'x'; 17];
+            let mut text = Text::new(&mut buf[..size]);
             // SAFETY: `flags` is the u64 that the type stands for.
             let known =
-                unsafe { describe(ptr::from_ref(&flags).cast(), abi::FI_TYPE_CAPS, &mut text) };
+                unsafe { write_value(ptr::from_ref(&flags).cast(), abi::FI_TYPE_CAPS, &mut text) };
             assert!(known);
             let fits = size.saturating_sub(1);
             assert!(text.as_bytes() == &whole[..fits]);
-            assert!(size == 0 || room[fits] == 0);
-            assert!(room[size..].iter().all(|&byte| byte == b'x'));
+            assert!(size == 0 || buf[fits] == 0);
+            assert!(buf[size..].iter().all(|&byte| byte == b'x'));
         }
     }
 
     #[test]
     fn an_info_without_attributes_shows() -> Result<(), kernel::alloc::AllocError> {
         let info: fi_info = zeroed();
-        let mut room = KVVec::from_elem(0, 4096, GFP_KERNEL)?;
-        let mut text = Text::new(&mut room);
+        let mut buf = KVVec::from_elem(0, 4096, GFP_KERNEL)?;
+        let mut text = Text::new(&mut buf);
         // SAFETY: A zeroed info has no pointers.
-        assert!(unsafe { describe(ptr::from_ref(&info).cast(), abi::FI_TYPE_INFO, &mut text) });
+        assert!(unsafe { write_value(ptr::from_ref(&info).cast(), abi::FI_TYPE_INFO, &mut text) });
         assert!(text
             .as_bytes()
             .starts_with(b"fi_info:\n    caps: [  ]\n    mode: [  ]\n"));
@@ -391,10 +395,10 @@ mod tests {
         info.domain_attr = &mut domain;
         info.fabric_attr = &mut fabric;
 
-        let mut room = KVVec::from_elem(0, 4096, GFP_KERNEL)?;
-        let mut text = Text::new(&mut room);
+        let mut buf = KVVec::from_elem(0, 4096, GFP_KERNEL)?;
+        let mut text = Text::new(&mut buf);
         // SAFETY: What the info points to is above.
-        assert!(unsafe { describe(ptr::from_ref(&info).cast(), abi::FI_TYPE_INFO, &mut text) });
+        assert!(unsafe { write_value(ptr::from_ref(&info).cast(), abi::FI_TYPE_INFO, &mut text) });
         for line in [
             "    caps: [ FI_MSG, FI_SEND ]\n",
             "    addr_format: FI_SOCKADDR_IN\n",
@@ -416,8 +420,8 @@ mod tests {
         // SAFETY: Both are the u32 that the type stands for.
         let texts = unsafe {
             [
-                shared(ptr::from_ref(&first).cast(), abi::FI_TYPE_EP_TYPE),
-                shared(ptr::from_ref(&second).cast(), abi::FI_TYPE_EP_TYPE),
+                tostr_static(ptr::from_ref(&first).cast(), abi::FI_TYPE_EP_TYPE),
+                tostr_static(ptr::from_ref(&second).cast(), abi::FI_TYPE_EP_TYPE),
             ]
         };
         for (text, expected) in texts.into_iter().zip([c"FI_EP_MSG", c"FI_EP_RDM"]) {
@@ -427,8 +431,8 @@ mod tests {
         }
         // SAFETY: Null and unknown types are allowed.
         unsafe {
-            assert!(shared(ptr::null(), abi::FI_TYPE_EP_TYPE).is_null());
-            assert!(shared(ptr::from_ref(&first).cast(), u32::MAX).is_null());
+            assert!(tostr_static(ptr::null(), abi::FI_TYPE_EP_TYPE).is_null());
+            assert!(tostr_static(ptr::from_ref(&first).cast(), u32::MAX).is_null());
         }
     }
 
@@ -470,7 +474,7 @@ mod tests {
             ..zeroed()
         };
         // SAFETY: What the info points to is above.
-        let text = unsafe { shared(ptr::from_ref(&info).cast(), abi::FI_TYPE_INFO) };
+        let text = unsafe { tostr_static(ptr::from_ref(&info).cast(), abi::FI_TYPE_INFO) };
         assert!(!text.is_null());
         // SAFETY: It is one of the static buffers, with a text that ends in a NUL.
         let text = unsafe { CStr::from_char_ptr(text) };
@@ -479,8 +483,8 @@ mod tests {
 
     #[test]
     fn errors_and_versions_show() {
-        let mut room = [0; 64];
-        let mut text = Text::new(&mut room);
+        let mut buf = [0; 64];
+        let mut text = Text::new(&mut buf);
         let parts = fmt!("{} {}", Version(abi::version(1, 17)), Error(-259));
         assert!(text.write_fmt(parts).is_ok());
         assert!(text.as_bytes() == b"1.17 An error entry is available");

@@ -17,7 +17,7 @@ use kernel::{
 };
 
 /// Bytes of an address in an event: those of a `struct sockaddr_in6`.
-pub(crate) const ADDRESS: usize = 28;
+pub(crate) const ADDR_LEN: usize = 28;
 
 macro_rules! tracepoints {
     ($($name:ident($($arg:ident: $type:ty),*), is_on = $is_on:ident;)*) => {
@@ -212,7 +212,7 @@ pub(crate) fn connection(at: At<'_>, (from, to): (&CStr, &CStr), error: Option<(
 /// Traces a connection request to a listener, refused if there is an error. Any context.
 pub(crate) fn request(device: &CStr, local: &[u8], peer: &[u8], refused: Option<Errno>) {
     let whole = |addr: &[u8]| {
-        let mut bytes = [0u8; ADDRESS];
+        let mut bytes = [0u8; ADDR_LEN];
         for (to, from) in bytes.iter_mut().zip(addr) {
             *to = *from;
         }

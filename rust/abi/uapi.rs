@@ -24,7 +24,7 @@ pub trait Plain: FromBytes + AsBytes + Zeroable {}
 /// Argument of a request: it begins with its size and flags.
 pub trait Argument: Plain {
     /// Size in the first version of the interface.
-    const FIRST_SIZE: usize;
+    const V1_SIZE: usize;
 
     /// Known flags.
     const FLAGS: u32;
@@ -69,7 +69,7 @@ plain_structs! {
 macro_rules! ioctl_arguments {
     ($($type:ident: $first:expr, $flags:expr;)*) => {
         $(impl $crate::abi::uapi::Argument for $type {
-            const FIRST_SIZE: usize = $first;
+            const V1_SIZE: usize = $first;
             const FLAGS: u32 = $flags;
 
             fn flags(&self) -> u32 {

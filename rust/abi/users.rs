@@ -34,8 +34,8 @@ fn is_endpoint(kind: u32) -> bool {
 }
 
 /// Adds an object to those of its owner, unless it belongs to kOFI itself.
-fn add(owners: &mut KVec<Owned>, object: &kofi_object) -> Result {
-    if object.pid == 0 && text_of(&object.owner) == "kofi" {
+fn count_object(owners: &mut KVec<Owned>, object: &kofi_object) -> Result {
+    if object.pid == 0 && field_text(&object.owner) == "kofi" {
         return Ok(());
     }
     let is_same = |owned: &&mut Owned| owned.owner == object.owner && owned.pid == object.pid;
@@ -57,7 +57,7 @@ fn add(owners: &mut KVec<Owned>, object: &kofi_object) -> Result {
 }
 
 /// Text of a NUL-terminated field.
-fn text_of(field: &[u8]) -> &str {
+fn field_text(field: &[u8]) -> &str {
     let text = CStr::from_bytes_until_nul(field).ok();
     text.and_then(|text| text.to_str().ok()).unwrap_or("?")
 }
@@ -65,9 +65,9 @@ fn text_of(field: &[u8]) -> &str {
 impl fmt::Display for Owned {
     /// Formats like `ep 38: 4 objects of module datagram_server`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = enum_names::OBJECT.show(self.kind);
+        let kind = enum_names::OBJECT.display(self.kind);
         let plural = if self.count == 1 { "" } else { "s" };
-        let owner = text_of(&self.owner);
+        let owner = field_text(&self.owner);
         f.write_fmt(fmt!(
             "{kind} {}: {} object{plural} of ",
             self.id,
@@ -83,20 +83,20 @@ impl fmt::Display for Owned {
 /// Collects the open objects for which `is_wanted` holds, by owner. May sleep.
 fn collect(mut is_wanted: impl FnMut(&kofi_object) -> Result<bool>) -> Result<KVec<Owned>> {
     let mut owners = KVec::new();
-    object_table::each(0, None, |object| match is_wanted(object)? {
-        true => add(&mut owners, object),
+    object_table::for_each(0, None, |object| match is_wanted(object)? {
+        true => count_object(&mut owners, object),
         false => Ok(()),
     })?;
     Ok(owners)
 }
 
 /// Collects the open objects of the domains of a device, by owner. May sleep.
-fn of_device(device: &CStr) -> Result<KVec<Owned>> {
+fn collect_of_device(device: &CStr) -> Result<KVec<Owned>> {
     // Numbers increase: each object comes after its parent.
     let mut inside = KVec::new();
     collect(|object| {
         let is_domain = object.kind == KOFI_OBJECT_DOMAIN
-            && text_of(&object.name).as_bytes() == device.to_bytes();
+            && field_text(&object.name).as_bytes() == device.to_bytes();
         let is_inside = is_domain || inside.binary_search(&object.parent).is_ok();
         if is_inside {
             inside.push(object.id, GFP_KERNEL)?;
@@ -107,8 +107,8 @@ fn of_device(device: &CStr) -> Result<KVec<Owned>> {
 
 /// Logs the owners of objects that are open on a device that is being removed; false if there are none.
 /// May sleep.
-pub(crate) fn report_device(device: &CStr) -> bool {
-    let owners = of_device(device).unwrap_or_default();
+pub(crate) fn log_device_users(device: &CStr) -> bool {
+    let owners = collect_of_device(device).unwrap_or_default();
     for owned in &owners {
         let action = match owned.pid {
             0 => "unload it",
@@ -120,9 +120,9 @@ pub(crate) fn report_device(device: &CStr) -> bool {
 }
 
 /// Logs the objects that a module has left open after its exit function has returned. May sleep.
-pub(super) fn report_module(module: &CStr) {
+pub(super) fn log_module_users(module: &CStr) {
     let is_its = |object: &kofi_object| {
-        Ok(object.pid == 0 && text_of(&object.owner).as_bytes() == module.to_bytes())
+        Ok(object.pid == 0 && field_text(&object.owner).as_bytes() == module.to_bytes())
     };
     for owned in &collect(is_its).unwrap_or_default() {
         pr_warn!("{owned} left open, and the module is gone: close them in its exit function\n");
@@ -145,7 +145,7 @@ mod tests {
         for (to, from) in object.owner.iter_mut().zip(owner.0) {
             *to = *from;
         }
-        add(owners, &object)
+        count_object(owners, &object)
     }
 
     fn says(owned: Option<&Owned>, text: &[u8]) -> Result<bool> {

@@ -348,8 +348,8 @@ impl AvObject {
         // SAFETY: By the caller's contract, `service` is NULL or a valid string.
         let service = unsafe { opt_cstr(service) };
         let address = addr::from_names(Some(node), service).map_err(|why| match why {
-            addr::AddrParseError::Name => Errno::ENOSYS,
-            addr::AddrParseError::Nonsense => Errno::EINVAL,
+            addr::AddrParseError::HostName => Errno::ENOSYS,
+            addr::AddrParseError::Invalid => Errno::EINVAL,
         })?;
         match (self.addr_format, &address) {
             (abi::FI_SOCKADDR_IN, SocketAddr::V6(_))

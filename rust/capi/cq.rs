@@ -155,12 +155,12 @@ impl Callback {
 }
 
 impl InterruptHandler for Callback {
-    fn ready(&self, _ctx: &InterruptContext) {
+    fn handle(&self, _ctx: &InterruptContext) {
         self.invoke();
     }
 
     fn functions(&self) -> Functions {
-        Functions::one(self.function as *const ())
+        Functions::single(self.function as *const ())
     }
 }
 
@@ -170,7 +170,7 @@ impl TaskHandler for Callback {
     }
 
     fn functions(&self) -> Functions {
-        Functions::one(self.function as *const ())
+        Functions::single(self.function as *const ())
     }
 }
 

@@ -172,7 +172,7 @@ unsafe fn try_open(
             eq: slot.address(),
             context: context.expose_provenance(),
         };
-        let functions = Functions::one(function as *const ());
+        let functions = Functions::single(function as *const ());
         queue.set_handler(KBox::new(callback, GFP_KERNEL)?, functions)?;
     }
     Ok(slot.init(QueueObject {

@@ -9,7 +9,7 @@ use crate::{
     abi::{
         addr::{
             self,
-            MOST_BYTES, //
+            MAX_ADDR_LEN, //
         },
         fi_cq_err_entry,
         lock::FastLockIrq,
@@ -57,7 +57,7 @@ pub(super) unsafe fn copy_from_entry(entry: &fi_cq_err_entry) -> Result<ErrData>
 
 /// Error data returned by the last read without a buffer, valid until the next read.
 struct Last {
-    address: [u8; MOST_BYTES],
+    address: [u8; MAX_ADDR_LEN],
     bytes: KVec<u8>,
 }
 
@@ -76,7 +76,7 @@ impl Readers {
     /// -FI_ENOMEM.
     pub(super) fn new(addr_format: u32) -> Result<Self> {
         let last = Last {
-            address: [0; MOST_BYTES],
+            address: [0; MAX_ADDR_LEN],
             bytes: KVec::new(),
         };
         let last = FastLockIrq::new(last, c"kofi::capi::err_data::Readers", static_lock_class!());

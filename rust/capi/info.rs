@@ -29,8 +29,8 @@ use crate::{
         fi_type,
         fid_fabric,
         info::{
-            free_chain,
-            into_chain,
+            free_raw_list,
+            into_raw_list,
             Info,
             InfoList, //
         },
@@ -102,7 +102,7 @@ unsafe fn try_getinfo(
             source: request.flags & FI_SOURCE != 0,
             hints,
             net: hints
-                .filter(|hints| hints.names_net())
+                .filter(|hints| hints.has_net())
                 .map(|hints| hints.net()),
         };
         (query, Owner::module(opt_cstr(owner).unwrap_or(c"")))
@@ -139,7 +139,7 @@ unsafe fn try_getinfo(
         return Err(Errno::ENODATA);
     }
     // SAFETY: `out` is not NULL, and valid by the contract of `fi_getinfo_by()`.
-    unsafe { *out = into_chain(found) };
+    unsafe { *out = into_raw_list(found) };
     Ok(())
 }
 
@@ -151,7 +151,7 @@ unsafe fn try_getinfo(
 #[no_mangle]
 pub(crate) unsafe extern "C" fn fi_freeinfo(info: *mut fi_info) {
     // SAFETY: By the contract of `fi_freeinfo()`.
-    unsafe { free_chain(info) };
+    unsafe { free_raw_list(info) };
 }
 
 /// Implements `fi_dupinfo()`.
@@ -200,7 +200,7 @@ pub(crate) extern "C" fn fi_strerror(errnum: c_int) -> *const c_char {
 #[no_mangle]
 pub(crate) unsafe extern "C" fn fi_tostr(data: *const c_void, datatype: fi_type) -> *mut c_char {
     // SAFETY: By the contract of `fi_tostr()`.
-    unsafe { tostr::shared(data, datatype) }
+    unsafe { tostr::tostr_static(data, datatype) }
 }
 
 /// Implements `fi_tostr_r()`.
@@ -222,7 +222,7 @@ pub(crate) unsafe extern "C" fn fi_tostr_r(
     let known = unsafe {
         buf.write_bytes(0, len);
         let room = core::slice::from_raw_parts_mut(buf.cast(), len);
-        tostr::describe(data, datatype, &mut tostr::Text::new(room))
+        tostr::write_value(data, datatype, &mut tostr::Text::new(room))
     };
     if known {
         buf

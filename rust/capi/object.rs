@@ -256,7 +256,7 @@ pub(super) unsafe fn address(format: u32, addr: *const c_void, len: usize) -> Re
         return Err(Errno::EINVAL);
     }
     // SAFETY: By the contract of `byte_slice`.
-    addr::read(format, unsafe { byte_slice(addr, len)? })
+    addr::read_sockaddr(format, unsafe { byte_slice(addr, len)? })
 }
 
 /// Reads an address without a length argument: a string, or a socket address whose family implies its length.
@@ -279,11 +279,11 @@ pub(super) unsafe fn address_unbounded(
             CStr::from_char_ptr(at.cast()).to_bytes()
         } else {
             let family = slice::from_raw_parts(at.cast(), size_of::<u16>());
-            let len = addr::length(abi::FI_SOCKADDR, family).ok_or(Errno::EINVAL)?;
+            let len = addr::sockaddr_len(abi::FI_SOCKADDR, family).ok_or(Errno::EINVAL)?;
             slice::from_raw_parts(at.cast(), len)
         }
     };
-    addr::read(format, bytes).map(Some)
+    addr::read_sockaddr(format, bytes).map(Some)
 }
 
 /// Makes a table of the calls that every object has. `fi_open_ops()` and the other calls without an argument

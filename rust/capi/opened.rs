@@ -71,7 +71,7 @@ impl Listed {
             },
             GFP_KERNEL,
         )?;
-        registry::with(|entries| entries.push(opened.clone(), GFP_KERNEL))?;
+        registry::with_list(|entries| entries.push(opened.clone(), GFP_KERNEL))?;
         Ok(Self(opened))
     }
 
@@ -84,7 +84,9 @@ impl Listed {
 impl Drop for Listed {
     fn drop(&mut self) {
         let own = Arc::as_ptr(&self.0).cast::<()>();
-        registry::with(|entries| entries.retain(|entry| Arc::as_ptr(entry).cast::<()>() != own));
+        registry::with_list(|entries| {
+            entries.retain(|entry| Arc::as_ptr(entry).cast::<()>() != own)
+        });
     }
 }
 
@@ -124,7 +126,7 @@ impl List {
     ///
     /// -FI_ENOMEM.
     pub(super) fn snapshot() -> Result<Self> {
-        registry::with(|entries| {
+        registry::with_list(|entries| {
             let mut list = KVec::new();
             for entry in entries.iter() {
                 if let Some(opened) = downcast::<Opened>(entry.clone()) {
@@ -149,7 +151,7 @@ impl List {
     ///
     /// -FI_ENODATA if the domain is not one of the fabric.
     pub(super) fn find_named(&self, hints: &Info) -> Result<Named> {
-        let (fabric, domain) = hints.objects();
+        let (fabric, domain) = hints.open_objects();
         let named = (
             self.find_by_address(fabric.addr(), false),
             self.find_by_address(domain.addr(), true),
@@ -201,7 +203,7 @@ impl List {
                 });
             let fid_addr = |it: Option<&Arc<Opened>>| it.map_or(0, |it| it.fid_addr);
             let (fabric, domain) = (fid_addr(fabric), fid_addr(domain));
-            info.set_objects(
+            info.set_open_objects(
                 ptr::with_exposed_provenance_mut::<fid_fabric>(fabric),
                 ptr::with_exposed_provenance_mut::<fid_domain>(domain),
             );

@@ -99,10 +99,10 @@ impl Parent for Registered {
 }
 
 impl Caller for Registered {
-    fn end(&self) {
+    fn stop_calls(&self) {
         // A caller that found the provider in the list holds a reference on its module, so the module is still
         // loaded.
-        let removed = registry::with(|entries| {
+        let removed = registry::with_list(|entries| {
             let at = entries.iter().position(|entry| {
                 downcast::<Self>(entry.clone()).is_some_and(|it| ptr::eq(&*it, self))
             });
@@ -138,7 +138,7 @@ impl Provider {
 
     /// Returns the providers with the name `wanted`, or all of them.
     fn find_all(wanted: Option<&CStr>) -> Result<KVec<Self>> {
-        registry::with(|entries| {
+        registry::with_list(|entries| {
             let mut found = KVec::new();
             for entry in entries.iter() {
                 let provider = downcast::<Registered>(entry.clone())
@@ -162,7 +162,7 @@ impl Provider {
         let null = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: By the contract of `fi_getinfo()`.
         let hints = (!request.hints.is_null()).then(|| unsafe { Info::from_ptr(request.hints) });
-        let (fabric, domain) = hints.map_or(null, Info::objects);
+        let (fabric, domain) = hints.map_or(null, Info::open_objects);
         let mut offers = ptr::null_mut();
         // SAFETY: By the contract of `fi_getinfo()`, and by the invariant.
         let ret = unsafe {
@@ -185,7 +185,7 @@ impl Provider {
                 let rest = ptr::replace(&raw mut (*offers).next, ptr::null_mut());
                 Info::from_raw(ptr::replace(&mut offers, rest))
             };
-            let (its_fabric, its_domain) = offer.objects();
+            let (its_fabric, its_domain) = offer.open_objects();
             let is_of_fabric = fabric.is_null() || fabric == its_fabric;
             let is_of_domain = domain.is_null() || domain == its_domain;
             if !is_of_fabric || !is_of_domain {
@@ -354,14 +354,14 @@ unsafe fn register(provider: *mut fi_provider, module: *mut module) -> Result {
         },
         GFP_KERNEL,
     )?;
-    let functions = Functions::of([
+    let functions = Functions::from_array([
         registered.getinfo as *const (),
         registered.fabric as *const (),
     ]);
     let title = fmt!("provider {}", registered.name());
     let callback = callback::Registered::new(functions, title, registered.clone())?;
     let callback = KBox::new(callback, GFP_KERNEL)?;
-    registry::with(|entries| {
+    registry::with_list(|entries| {
         let is_ours = crate::PROVIDER_OPS
             .iter()
             .any(|provider_ops| provider_ops.provider.name() == name);
@@ -375,7 +375,7 @@ unsafe fn register(provider: *mut fi_provider, module: *mut module) -> Result {
         entries.push(registered.clone(), GFP_KERNEL)?;
         Ok(())
     })?;
-    let _ = registered.callback.fill(callback);
+    let _ = registered.callback.set(callback);
     Ok(())
 }
 
@@ -395,7 +395,7 @@ pub(crate) unsafe extern "C" fn fi_unregister_provider(provider: *mut fi_provide
 /// The contract of `fi_unregister_provider()`.
 unsafe fn unregister(provider: *mut fi_provider) -> Result {
     in_process()?;
-    let removed = registry::with(|entries| {
+    let removed = registry::with_list(|entries| {
         let all = entries.iter().enumerate();
         let mut ours = all.filter_map(|(at, entry)| {
             let it = downcast::<Registered>(entry.clone())?;
@@ -405,7 +405,7 @@ unsafe fn unregister(provider: *mut fi_provider) -> Result {
         drop(ours);
         registered.ref_count.try_close()?;
         if let Some(callback) = registered.callback.get() {
-            callback.withdraw();
+            callback.unregister();
         }
         entries.remove(at).map_err(|_| Errno::EINVAL)
     })?;

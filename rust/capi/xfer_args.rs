@@ -6,7 +6,7 @@
 use super::ep::EndpointObject;
 use crate::{
     abi::{
-        cold::aside,
+        cold::call_cold,
         errno::into_ssize,
         fi_addr_t,
         fi_rma_iov,
@@ -316,7 +316,7 @@ pub(super) unsafe fn try_fast_inject(
 pub(super) fn into_isize_fast(posted: Result) -> isize {
     match posted {
         Ok(()) => 0,
-        Err(errno) => aside(move || errno.to_ssize()),
+        Err(errno) => call_cold(move || errno.to_ssize()),
     }
 }
 

@@ -66,7 +66,7 @@ struct Objects;
 impl Display for Objects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut objects = KVVec::new();
-        let read = object_table::each(0, None, |object| {
+        let read = object_table::for_each(0, None, |object| {
             if objects.len() == MAX_OBJECTS {
                 return Err(ENOSPC);
             }
@@ -87,7 +87,7 @@ fn write_object(object: &kofi_object, depth: usize, f: &mut fmt::Formatter<'_>) 
     for _ in 0..depth {
         f.write_str("  ")?;
     }
-    let kind = enum_names::OBJECT.show(object.kind);
+    let kind = enum_names::OBJECT.display(object.kind);
     f.write_fmt(fmt!("{} {}", kind, object.id))?;
     for text in [&object.name[..], &object.local_addr, &object.peer_addr] {
         if let Some(text) = field_text(text) {
@@ -101,11 +101,11 @@ fn write_object(object: &kofi_object, depth: usize, f: &mut fmt::Formatter<'_>) 
         }
     }
     if object.state != 0 {
-        f.write_fmt(fmt!(" {}", enum_names::STATE.show(object.state)))?;
+        f.write_fmt(fmt!(" {}", enum_names::STATE.display(object.state)))?;
     }
     let values = object.what.iter().zip(&object.values);
     for (&what, value) in values.take(object.value_count as usize) {
-        f.write_fmt(fmt!(" {}={}", enum_names::VALUE.show(what), value))?;
+        f.write_fmt(fmt!(" {}={}", enum_names::VALUE.display(what), value))?;
     }
     f.write_str("\n")
 }

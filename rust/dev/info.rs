@@ -92,7 +92,7 @@ fn flatten(info: &Info) -> Result<KBox<kofi_offer>> {
     offer.caps = info.caps();
     offer.mode = info.mode();
     offer.addr_format = info.addr_format();
-    let (src, dest) = info.ends()?;
+    let (src, dest) = info.addresses()?;
     set_address(&mut offer.src_addr, src.as_ref());
     set_address(&mut offer.dest_addr, dest.as_ref());
     if let Some(tx) = info.tx() {

@@ -35,7 +35,7 @@ pub fn handle_arg<T: Argument>(
     let size = UserSlice::new(at, size_of::<u32>())
         .reader()
         .read::<u32>()? as usize;
-    if size < T::FIRST_SIZE {
+    if size < T::V1_SIZE {
         return Err(EINVAL);
     }
     if size > MAX_ARG_SIZE {

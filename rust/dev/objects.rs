@@ -28,7 +28,7 @@ pub(super) fn handle_objects(client: &Client, query: &mut kofi_objects) -> Resul
     let (room, size) = (query.count as usize, query.object_size as usize);
     let mut writer = struct_writer(query.objects, room, size, OBJECT_V1_SIZE)?;
     let mut count = 0;
-    object_table::each(query.after, Some(client.net.address()), |object| {
+    object_table::for_each(query.after, Some(client.net.address()), |object| {
         if count < room {
             write_struct(&mut writer, object, size)?;
         }
@@ -59,7 +59,7 @@ pub(super) fn handle_addresses(client: &Client, query: &mut kofi_addresses) -> R
     let mut count = 0;
     loop {
         let left = room - count;
-        let goes_on = object_table::list(query.id, net, &mut query.at, left, &mut batch)?;
+        let goes_on = object_table::list_addresses(query.id, net, &mut query.at, left, &mut batch)?;
         for address in &batch {
             write_struct(&mut writer, address, size)?;
         }

@@ -60,7 +60,7 @@ pub(super) fn handle_text(number: &mut kofi_text) -> Result {
         }
         _ => return Err(EINVAL),
     };
-    tostr::describe_number(datatype, number.value, &mut Text::new(&mut number.text));
+    tostr::write_number(datatype, number.value, &mut Text::new(&mut number.text));
     Ok(())
 }
 
@@ -68,5 +68,5 @@ pub(super) fn handle_text(number: &mut kofi_text) -> Result {
 fn write_name(number: &mut kofi_text, names: &'static EnumNames) -> Result {
     let value = u32::try_from(number.value).unwrap_or(u32::MAX);
     let mut text = Text::new(&mut number.text);
-    Ok(text.write_fmt(fmt!("{}", names.show(value)))?)
+    Ok(text.write_fmt(fmt!("{}", names.display(value)))?)
 }

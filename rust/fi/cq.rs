@@ -359,7 +359,7 @@ impl CompletionQueue {
         if self.exported.get().is_none() {
             let shared = ExportedCq::new(self.core.clone(), size)?;
             // A concurrent caller has already filled it with an equivalent object.
-            let _ = self.exported.fill(KBox::new(shared, GFP_KERNEL)?);
+            let _ = self.exported.set(KBox::new(shared, GFP_KERNEL)?);
         }
         self.exported.get().ok_or(Errno::ENOMEM)
     }

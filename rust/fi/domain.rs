@@ -155,8 +155,8 @@ impl Scope {
             return Ok(false);
         };
         hints.set_domain_name(&self.name)?;
-        let (src, dest) = hints.ends()?;
-        hints.set_ends(format, src.as_ref(), dest.as_ref())?;
+        let (src, dest) = hints.addresses()?;
+        hints.set_addresses(format, src.as_ref(), dest.as_ref())?;
         hints.set_domain(&attr)?;
         Ok(true)
     }

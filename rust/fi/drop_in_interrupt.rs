@@ -63,7 +63,7 @@ struct Dropper<T> {
 }
 
 impl<T: Send + Unpin> InterruptHandler for Arc<Dropper<T>> {
-    fn ready(&self, _here: &InterruptContext) {
+    fn handle(&self, _here: &InterruptContext) {
         let what = self.value.lock().take();
         drop(what);
         self.done.store(true, Release);
@@ -93,7 +93,7 @@ fn eventually(is_so: impl Fn() -> bool) -> Result {
 fn drop_in_interrupt<T: Send + Unpin + 'static>(what: T) -> Result {
     let dropper = dropper(what)?;
     let work = IrqWork::new(KBox::new(dropper.clone(), GFP_KERNEL)?)?;
-    work.raise();
+    work.queue();
     eventually(|| dropper.done.load(Acquire))
 }
 
@@ -106,7 +106,7 @@ const CLOSED_IN_PROCESS: CloseCounts = (1, 0);
 /// Returns true if an object with this number or a later one is in the object table.
 fn is_listed(number: u64) -> Result<bool> {
     let mut batch = KVec::with_capacity(1, GFP_KERNEL)?;
-    let _ = object_table::read(number - 1, None, &mut batch);
+    let _ = object_table::read_objects(number - 1, None, &mut batch);
     Ok(!batch.is_empty())
 }
 
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(handled?, CLOSED_IN_PROCESS);
         let thread = in_interrupt(|_, domain| {
             let domain = domain.clone();
-            Thread::run(HERE, c"kofi_dropped", move |_| {
+            Thread::spawn(HERE, c"kofi_dropped", move |_| {
                 while !crate::abi::context::kthread_should_stop() {
                     fsleep(Delta::from_millis(1));
                 }

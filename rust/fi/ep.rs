@@ -366,7 +366,7 @@ impl Endpoint {
     /// report, -FI_EINVAL if an operation has a counter already, -FI_EDOMAIN for another domain's counter,
     /// -FI_EOPBADSTATE once enabled.
     pub fn bind_counter(&self, counter: &Arc<Counter>, flags: u64) -> Result {
-        if flags == 0 || !flags::CNTR_BINDING.covers(flags) {
+        if flags == 0 || !flags::CNTR_BINDING.contains(flags) {
             return Err(Errno::EBADFLAGS);
         }
         if flags & !self.core.countable() != 0 {

@@ -223,7 +223,7 @@ impl WorkItem for EventQueue {
 }
 
 impl Caller for EventQueue {
-    fn end(&self) {
+    fn stop_calls(&self) {
         self.handler.stop();
     }
 }
@@ -326,7 +326,7 @@ impl EventQueue {
         self.handler.install(handler)?;
         if !functions.is_empty() {
             let registered = Registered::new(functions, fmt!("eq {}", self.number), self.clone())?;
-            let _ = self.registered.fill(KBox::new(registered, GFP_KERNEL)?);
+            let _ = self.registered.set(KBox::new(registered, GFP_KERNEL)?);
         }
         Ok(())
     }
@@ -335,7 +335,7 @@ impl EventQueue {
     fn stop_handler(&self) {
         self.handler.stop();
         if let Some(registered) = self.registered.get() {
-            registered.withdraw();
+            registered.unregister();
         }
     }
 
@@ -449,7 +449,7 @@ impl EventQueue {
         let _old;
         let mut inner = self.inner.lock();
         _old = inner.last_error.take();
-        let head = inner.events.first().ok_or(Errno::EAGAIN)?;
+        let head = inner.events.front().ok_or(Errno::EAGAIN)?;
         let kind = head.kind();
         if matches!(kind, Kind::Error(..)) {
             return Err(Errno::EAVAIL);
@@ -476,7 +476,7 @@ impl EventQueue {
         let _old;
         let mut inner = self.inner.lock();
         _old = inner.last_error.take();
-        let head = inner.events.first().ok_or(Errno::EAGAIN)?;
+        let head = inner.events.front().ok_or(Errno::EAGAIN)?;
         if !matches!(head.kind(), Kind::Error(..)) {
             return Err(Errno::EAGAIN);
         }
@@ -565,7 +565,7 @@ impl EventQueue {
         }
         let mut inner = self.inner.lock();
         // Dropped after the lock is released.
-        let dropped = inner.events.take_all(|event| {
+        let dropped = inner.events.drain_where(|event| {
             let stays = event.batch().is_some() || matches!(event.kind(), Kind::Written(_));
             event.source() == source && !stays
         });

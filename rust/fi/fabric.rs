@@ -78,7 +78,7 @@ impl Fabric {
         attr: &FabricAttr<'_>,
         owner: &Owner,
     ) -> Result<Arc<Self>> {
-        Self::open_for(provider, attr, owner, Some(OwnModule::of_kofi()))
+        Self::open_for(provider, attr, owner, Some(OwnModule::get_this_module()))
     }
 
     /// Opens a fabric of `provider` for kOFI itself. May sleep.

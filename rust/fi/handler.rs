@@ -6,7 +6,7 @@
 //! the slot during a call. The spinlock is a leaf.
 
 use crate::abi::{
-    context::has_put_off_an_end,
+    context::defer_module_unload,
     Errno,
     Result, //
 };
@@ -129,7 +129,7 @@ impl<H: ?Sized> Slot<H> {
         let mut state = self.state.lock();
         state.stopped = true;
         if self.in_handler() {
-            has_put_off_an_end();
+            defer_module_unload();
             return;
         }
         while self.running_task.load(Relaxed) != 0 {

@@ -80,7 +80,7 @@ impl<'a> OpenObjects<'a> {
     pub(crate) fn accepts(&self, offer: &Info) -> bool {
         let fabric = self.fabric;
         offer.provider_name() == Some(fabric.provider_name())
-            && offer.is_in(fabric.net())
+            && offer.is_in_net(fabric.net())
             && (fabric.name().is_none() || offer.fabric_name() == fabric.name())
             && self.domain.is_none_or(|domain| domain.accepts(offer))
     }
@@ -95,7 +95,7 @@ impl<'a> OpenObjects<'a> {
             Some(hints) => hints.duplicate()?,
             None => Info::new()?,
         };
-        restricted.complete()?;
+        restricted.alloc_attrs()?;
         let fabric = self.fabric;
         let is_else = |asked: Option<&CStr>, open: &CStr| asked.is_some_and(|asked| asked != open);
         if is_else(restricted.provider_name(), fabric.provider_name()) {
@@ -163,7 +163,7 @@ pub fn getinfo(
     if version > VERSION {
         return Err(Errno::ENOSYS);
     }
-    if !GETINFO.covers(flags) {
+    if !GETINFO.contains(flags) {
         return Err(Errno::EBADFLAGS);
     }
     if flags & FI_SOURCE != 0 && query.node.is_none() && query.service.is_none() {
@@ -171,7 +171,7 @@ pub fn getinfo(
     }
     if query
         .hints
-        .is_some_and(|hints| !CAPS.covers(all_caps(hints)))
+        .is_some_and(|hints| !CAPS.contains(all_caps(hints)))
     {
         return Err(Errno::EBADFLAGS);
     }
@@ -259,8 +259,8 @@ fn narrow(offer: &mut Info, hints: Option<&Info>, version: u32) -> Result<bool> 
     if !fits {
         return Ok(false);
     }
-    let (src, dest) = offer.ends()?;
-    offer.set_ends(format, src.as_ref(), dest.as_ref())?;
+    let (src, dest) = offer.addresses()?;
+    offer.set_addresses(format, src.as_ref(), dest.as_ref())?;
     let choices = Choices::from_info(hints);
     Choices {
         caps,

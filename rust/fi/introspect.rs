@@ -70,7 +70,7 @@ impl Owner {
 
     /// Returns the current process as the owner. For system calls.
     pub fn process() -> Self {
-        let (comm, pid) = context::caller();
+        let (comm, pid) = context::current_task();
         let len = comm.iter().position(|&byte| byte == 0);
         Self {
             name: copy_name(comm.get(..len.unwrap_or(comm.len())).unwrap_or(&comm)),
@@ -103,7 +103,7 @@ pub(crate) trait Introspect: Send + Sync {
     /// Adds the state to `info`. Called under the object table's lock: does not sleep or wait.
     fn fill_info(&self, info: &mut ObjectInfo<'_>);
 
-    /// Lists addresses, as [`object_table::TableEntry::list`] does.
+    /// Lists addresses, as [`object_table::TableEntry::list_addresses`] does.
     fn list(&self, _at: &mut u64, _most: usize, _batch: &mut KVec<kofi_address>) -> Option<bool> {
         None
     }
@@ -226,7 +226,7 @@ impl object_table::TableEntry for Entry {
         self.shared.net == net
     }
 
-    fn tell(&self, object: &mut kofi_object) {
+    fn fill_object(&self, object: &mut kofi_object) {
         object.kind = self.kind;
         object.parent = self.parent;
         object.name = self.name;
@@ -237,7 +237,12 @@ impl object_table::TableEntry for Entry {
         }
     }
 
-    fn list(&self, at: &mut u64, most: usize, batch: &mut KVec<kofi_address>) -> Option<bool> {
+    fn list_addresses(
+        &self,
+        at: &mut u64,
+        most: usize,
+        batch: &mut KVec<kofi_address>,
+    ) -> Option<bool> {
         self.source.as_ref()?.list(at, most, batch)
     }
 }
@@ -317,18 +322,18 @@ impl ObjectEntry {
             },
             GFP_KERNEL,
         )?;
-        let seat = TableSlot::take(entry)?;
+        let seat = TableSlot::insert(entry)?;
         Ok(Self { slot: seat, shared })
     }
 
     /// Returns the object's number.
     pub(super) fn number(&self) -> u64 {
-        self.slot.number()
+        self.slot.id()
     }
 
     /// Removes the entry from the table, when the object is closed.
     pub(super) fn remove(&self) {
-        self.slot.leave();
+        self.slot.remove();
     }
 }
 
@@ -373,7 +378,7 @@ mod tests {
         let mut batch = KVec::with_capacity(BATCH, GFP_KERNEL)?;
         let mut all = KVec::new();
         loop {
-            let next = object_table::read(after, None, &mut batch);
+            let next = object_table::read_objects(after, None, &mut batch);
             for object in &batch {
                 all.push(*object, GFP_KERNEL)?;
             }
@@ -470,9 +475,9 @@ mod tests {
         let fabric = fabric().map_err(of)?;
         let after = fabric.entry().number() - 1;
         let mut batch = KVec::with_capacity(BATCH, GFP_KERNEL)?;
-        let _ = object_table::read(after, Some(Namespace::init().address()), &mut batch);
+        let _ = object_table::read_objects(after, Some(Namespace::init().address()), &mut batch);
         assert_eq!(batch.len(), 1);
-        let _ = object_table::read(after, Some(1), &mut batch);
+        let _ = object_table::read_objects(after, Some(1), &mut batch);
         assert_eq!(batch.len(), 0);
         Ok(())
     }
@@ -482,7 +487,7 @@ mod tests {
         let fabric = fabric().map_err(of)?;
         let first = fabric.entry().number() - 1;
         let busy = fabric.clone();
-        let thread = Thread::run(HERE, c"kofi_card", move |here| {
+        let thread = Thread::spawn(HERE, c"kofi_card", move |here| {
             while !context::kthread_should_stop() {
                 let domain = Info::new().and_then(|info| busy.domain(here, &info));
                 let Ok(domain) = domain else {

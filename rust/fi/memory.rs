@@ -319,7 +319,7 @@ impl Buffer {
             data: Storage::new(len)?,
         };
         let body = match &body.data {
-            Storage::Small(_) | Storage::Linear(_) => DeferredDrop::at_once(body),
+            Storage::Small(_) | Storage::Linear(_) => DeferredDrop::new_atomic(body),
             Storage::Paged(_) => DeferredDrop::new(body)?,
         };
         Ok(KBox::new(Self { body, tag }, GFP_KERNEL)?)

@@ -9,7 +9,7 @@
 use super::locked_list::LockedList;
 use crate::abi::{
     sequence_wait::{
-        now,
+        now_jiffies,
         SequenceWait,
         WaitQueue, //
     },
@@ -85,13 +85,13 @@ impl Deadline {
 
     /// Returns the deadline of a call that starts now and may take that long.
     pub(super) fn from_budget(&Budget(ticks): &Budget) -> Self {
-        Self(ticks.map(|ticks| now().wrapping_add(ticks)))
+        Self(ticks.map(|ticks| now_jiffies().wrapping_add(ticks)))
     }
 
     /// Returns the remaining sleeping time.
     pub(super) fn remaining(&self) -> Budget {
         Budget(self.0.map(|end| {
-            let left = end.wrapping_sub(now());
+            let left = end.wrapping_sub(now_jiffies());
             // A difference over half the range means that the deadline has passed.
             if left > Jiffies::MAX / 2 {
                 0
@@ -121,7 +121,7 @@ impl Signal {
 
     /// Wakes the holders of older tickets, and calls the listeners. Any context.
     pub fn raise(&self) {
-        self.waiters.wake();
+        self.waiters.wake_all();
         self.notify_listeners();
     }
 
@@ -168,7 +168,7 @@ impl Signal {
     pub fn wait(&self, ticket: &Ticket, budget: &mut Budget) -> Woken {
         let slept = self
             .waiters
-            .sleep(ticket.0, budget.0.unwrap_or(Jiffies::MAX));
+            .wait_change(ticket.0, budget.0.unwrap_or(Jiffies::MAX));
         if let (Some(left), Ok(now)) = (&mut budget.0, &slept) {
             *left = *now;
         }

@@ -163,7 +163,7 @@ impl WaitSet {
         let set = ChildRef::new(self)?;
         let room = DropSlot::new()?;
         let number = set.ready_set.add(target, token, |_| false)?;
-        Ok(Member(room.hold(MemberSlot { set, number })))
+        Ok(Member(room.store(MemberSlot { set, number })))
     }
 
     /// Waits until a member can be read or has changed, or `fi_cq_signal()` is called on it. Calls `visit`

@@ -107,7 +107,7 @@ impl MiscDevice for Client {
         if !may_administer() {
             return Err(EPERM);
         }
-        let net = Namespace::of_caller().ok_or(EINVAL)?;
+        let net = Namespace::current().ok_or(EINVAL)?;
         let client = pin_init!(Self {
             net,
             test <- new_mutex!(None, "kofi_perf::Client"),
@@ -155,7 +155,7 @@ impl Client {
             Role::Server { .. } => Stats::of_server()?,
         };
         let (own, net) = (stats.clone(), self.net.clone());
-        let thread = Thread::run(in_process()?, c"kofi_test", move |here| {
+        let thread = Thread::spawn(in_process()?, c"kofi_test", move |here| {
             own.end(match role {
                 Role::Client(config) => client::run(here, &target, &net, &config, &own),
                 Role::Server { raw_verbs } => server::run(here, &target, &net, raw_verbs, &own),

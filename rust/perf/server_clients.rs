@@ -114,7 +114,7 @@ impl ClientSlot<'_> {
         // The counters of the slot's last client go on, but not its time.
         self.thread_stats.set_time(Delta::ZERO);
         let (thread_stats, set_done) = (self.thread_stats.clone(), done.clone());
-        let thread = Thread::run(here, c"kofi_client", move |here| {
+        let thread = Thread::spawn(here, c"kofi_client", move |here| {
             // The errors of one client do not concern the others.
             let _ = serve(here, &thread_stats);
             set_done.store(true, Release);

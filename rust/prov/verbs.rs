@@ -114,7 +114,7 @@ impl Provider for Verbs {
             let peer = route.peer.map(SocketAddr::from);
             let known = peer.as_ref().or(local.as_ref());
             let format = known.map_or(FI_SOCKADDR, format_of);
-            info.set_ends(format, local.as_ref(), peer.as_ref())?;
+            info.set_addresses(format, local.as_ref(), peer.as_ref())?;
             found.push(info, GFP_KERNEL)?;
         }
         Ok(())

@@ -128,7 +128,7 @@ impl kernel::Module for DatagramServer {
             Ok(()) | Err(Errno::EINTR) => {}
             Err(errno) => pr_err!("{}\n", errno),
         };
-        let thread = Thread::run(in_process()?, c"datagram_server_rs", main)?;
+        let thread = Thread::spawn(in_process()?, c"datagram_server_rs", main)?;
         Ok(Self { _thread: thread })
     }
 }

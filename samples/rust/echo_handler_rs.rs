@@ -76,7 +76,7 @@ impl kernel::Module for EchoHandler {
         if options.size == 0 || options.slots == 0 {
             return Err(EINVAL);
         }
-        let thread = Thread::run(in_process()?, c"echo_handler_rs", move |here| {
+        let thread = Thread::spawn(in_process()?, c"echo_handler_rs", move |here| {
             match run(here, &options) {
                 Ok(()) | Err(Errno::EINTR) => {}
                 Err(errno) => pr_err!("{}\n", errno),

@@ -80,7 +80,7 @@ impl kernel::Module for MemServer {
         if size == 0 {
             return Err(EINVAL);
         }
-        let thread = Thread::run(in_process()?, c"mem_server_rs", move |here| {
+        let thread = Thread::spawn(in_process()?, c"mem_server_rs", move |here| {
             match run(here, size) {
                 Ok(()) | Err(Errno::EINTR) => {}
                 Err(errno) => pr_err!("{}\n", errno),

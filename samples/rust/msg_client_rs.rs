@@ -72,7 +72,7 @@ impl kernel::Module for MsgClient {
         if param_value(&module_parameters::addr) == 0 || size == 0 {
             return Err(EINVAL);
         }
-        let thread = Thread::run(in_process()?, c"msg_client_rs", move |here| {
+        let thread = Thread::spawn(in_process()?, c"msg_client_rs", move |here| {
             report(here, size)
         })?;
         Ok(Self { _thread: thread })

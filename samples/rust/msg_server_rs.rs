@@ -75,7 +75,7 @@ impl kernel::Module for MsgServer {
         if options.size == 0 || options.window == 0 {
             return Err(EINVAL);
         }
-        let thread = Thread::run(in_process()?, c"msg_server_rs", move |here| {
+        let thread = Thread::spawn(in_process()?, c"msg_server_rs", move |here| {
             match run(here, &options) {
                 Ok(()) | Err(Errno::EINTR) => {}
                 Err(errno) => pr_err!("{}\n", errno),

@@ -71,7 +71,7 @@ impl kernel::Module for QueueClient {
         if param_value(&module_parameters::addr) == 0 {
             return Err(EINVAL);
         }
-        let thread = Thread::run(in_process()?, c"queue_client_rs", report)?;
+        let thread = Thread::spawn(in_process()?, c"queue_client_rs", report)?;
         Ok(Self { _thread: thread })
     }
 }

@@ -90,7 +90,7 @@ impl kernel::Module for QueueServer {
             Ok(()) | Err(Errno::EINTR) => {}
             Err(errno) => pr_err!("{}\n", errno),
         };
-        let thread = Thread::run(in_process()?, c"queue_server_rs", main)?;
+        let thread = Thread::spawn(in_process()?, c"queue_server_rs", main)?;
         Ok(Self { _thread: thread })
     }
 }

@@ -43,52 +43,55 @@ impl Display for ErrnoText {
 impl AttrText for fi_cq_err_entry {
     const NAME: &'static str = "fi_cq_err_entry";
 
-    unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
-        let mut tree = tree.inner(Self::NAME)?;
-        tree.presence("op_context", self.op_context)?;
-        tree.flags("flags", &flags::COMPLETION_FLAGS, self.flags)?;
-        tree.line("len", self.len)?;
-        tree.presence("buf", self.buf)?;
-        tree.line("data", Hex(self.data))?;
-        tree.line("tag", Hex(self.tag))?;
-        tree.line("olen", self.olen)?;
-        tree.line("err", ErrnoText(self.err))?;
-        tree.line("prov_errno", self.prov_errno)?;
-        tree.line("err_data_size", self.err_data_size)?;
-        tree.line("src_addr", Hex(self.src_addr))
+    unsafe fn write_to(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
+        let mut tree = tree.subtree(Self::NAME)?;
+        tree.pointer("op_context", self.op_context)?;
+        tree.write_flags("flags", &flags::COMPLETION_FLAGS, self.flags)?;
+        tree.write_line("len", self.len)?;
+        tree.pointer("buf", self.buf)?;
+        tree.write_line("data", Hex(self.data))?;
+        tree.write_line("tag", Hex(self.tag))?;
+        tree.write_line("olen", self.olen)?;
+        tree.write_line("err", ErrnoText(self.err))?;
+        tree.write_line("prov_errno", self.prov_errno)?;
+        tree.write_line("err_data_size", self.err_data_size)?;
+        tree.write_line("src_addr", Hex(self.src_addr))
     }
 }
 
 impl AttrText for fi_eq_err_entry {
     const NAME: &'static str = "fi_eq_err_entry";
 
-    unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
-        let mut tree = tree.inner(Self::NAME)?;
+    unsafe fn write_to(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
+        let mut tree = tree.subtree(Self::NAME)?;
         // The object may have been closed, and is not read.
-        tree.presence("fid", self.fid)?;
-        tree.presence("context", self.context)?;
-        tree.line("data", self.data)?;
-        tree.line("err", ErrnoText(self.err))?;
-        tree.line("prov_errno", self.prov_errno)?;
-        tree.line("err_data_size", self.err_data_size)
+        tree.pointer("fid", self.fid)?;
+        tree.pointer("context", self.context)?;
+        tree.write_line("data", self.data)?;
+        tree.write_line("err", ErrnoText(self.err))?;
+        tree.write_line("prov_errno", self.prov_errno)?;
+        tree.write_line("err_data_size", self.err_data_size)
     }
 }
 
 impl AttrText for fi_cq_attr {
     const NAME: &'static str = "fi_cq_attr";
 
-    unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
-        let mut tree = tree.inner(Self::NAME)?;
-        tree.line("size", self.size)?;
-        tree.line("flags", Hex(self.flags))?;
-        tree.line("format", enum_names::CQ_FORMAT.show(self.format))?;
-        tree.line("wait_obj", enum_names::WAIT_OBJ.show(self.wait_obj))?;
-        tree.line("signaling_vector", self.signaling_vector)?;
-        tree.line("wait_cond", enum_names::CQ_WAIT_COND.show(self.wait_cond))?;
-        tree.presence("wait_set", self.wait_set)?;
-        tree.line(
+    unsafe fn write_to(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
+        let mut tree = tree.subtree(Self::NAME)?;
+        tree.write_line("size", self.size)?;
+        tree.write_line("flags", Hex(self.flags))?;
+        tree.write_line("format", enum_names::CQ_FORMAT.display(self.format))?;
+        tree.write_line("wait_obj", enum_names::WAIT_OBJ.display(self.wait_obj))?;
+        tree.write_line("signaling_vector", self.signaling_vector)?;
+        tree.write_line(
+            "wait_cond",
+            enum_names::CQ_WAIT_COND.display(self.wait_cond),
+        )?;
+        tree.pointer("wait_set", self.wait_set)?;
+        tree.write_line(
             "cq_event_handler",
-            presence(self.cq_event_handler.is_some()),
+            presence_text(self.cq_event_handler.is_some()),
         )
     }
 }
@@ -96,16 +99,16 @@ impl AttrText for fi_cq_attr {
 impl AttrText for fi_eq_attr {
     const NAME: &'static str = "fi_eq_attr";
 
-    unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
-        let mut tree = tree.inner(Self::NAME)?;
-        tree.line("size", self.size)?;
-        tree.line("flags", Hex(self.flags))?;
-        tree.line("wait_obj", enum_names::WAIT_OBJ.show(self.wait_obj))?;
-        tree.line("signaling_vector", self.signaling_vector)?;
-        tree.presence("wait_set", self.wait_set)?;
-        tree.line(
+    unsafe fn write_to(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
+        let mut tree = tree.subtree(Self::NAME)?;
+        tree.write_line("size", self.size)?;
+        tree.write_line("flags", Hex(self.flags))?;
+        tree.write_line("wait_obj", enum_names::WAIT_OBJ.display(self.wait_obj))?;
+        tree.write_line("signaling_vector", self.signaling_vector)?;
+        tree.pointer("wait_set", self.wait_set)?;
+        tree.write_line(
             "eq_event_handler",
-            presence(self.eq_event_handler.is_some()),
+            presence_text(self.eq_event_handler.is_some()),
         )
     }
 }
@@ -113,33 +116,33 @@ impl AttrText for fi_eq_attr {
 impl AttrText for fi_cntr_attr {
     const NAME: &'static str = "fi_cntr_attr";
 
-    unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
-        let mut tree = tree.inner(Self::NAME)?;
-        tree.line("events", enum_names::CNTR_EVENTS.show(self.events))?;
-        tree.line("wait_obj", enum_names::WAIT_OBJ.show(self.wait_obj))?;
-        tree.presence("wait_set", self.wait_set)?;
-        tree.line("flags", Hex(self.flags))
+    unsafe fn write_to(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
+        let mut tree = tree.subtree(Self::NAME)?;
+        tree.write_line("events", enum_names::CNTR_EVENTS.display(self.events))?;
+        tree.write_line("wait_obj", enum_names::WAIT_OBJ.display(self.wait_obj))?;
+        tree.pointer("wait_set", self.wait_set)?;
+        tree.write_line("flags", Hex(self.flags))
     }
 }
 
 impl AttrText for fi_av_attr {
     const NAME: &'static str = "fi_av_attr";
 
-    unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
-        let mut tree = tree.inner(Self::NAME)?;
-        tree.line("type", enum_names::AV_TYPE.show(self.type_))?;
-        tree.line("rx_ctx_bits", self.rx_ctx_bits)?;
-        tree.line("count", self.count)?;
-        tree.line("ep_per_node", self.ep_per_node)?;
+    unsafe fn write_to(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
+        let mut tree = tree.subtree(Self::NAME)?;
+        tree.write_line("type", enum_names::AV_TYPE.display(self.type_))?;
+        tree.write_line("rx_ctx_bits", self.rx_ctx_bits)?;
+        tree.write_line("count", self.count)?;
+        tree.write_line("ep_per_node", self.ep_per_node)?;
         // SAFETY: By this function's safety requirement.
-        unsafe { tree.string("name", self.name)? };
-        tree.presence("map_addr", self.map_addr)?;
-        tree.line("flags", Hex(self.flags))
+        unsafe { tree.write_string("name", self.name)? };
+        tree.pointer("map_addr", self.map_addr)?;
+        tree.write_line("flags", Hex(self.flags))
     }
 }
 
-fn presence(is_there: bool) -> &'static str {
-    match is_there {
+fn presence_text(is_set: bool) -> &'static str {
+    match is_set {
         true => "(set)",
         false => "(null)",
     }
@@ -151,7 +154,7 @@ mod tests {
     use crate::abi::{
         self,
         tostr::{
-            describe,
+            write_value,
             Text, //
         },
     };
@@ -160,10 +163,10 @@ mod tests {
 
     // Without assertions, as in the tests of `tostr`.
     fn shows<T>(value: &T, datatype: abi::fi_type, expected: &str) -> bool {
-        let mut room = [0; 384];
-        let mut text = Text::new(&mut room);
+        let mut buf = [0; 384];
+        let mut text = Text::new(&mut buf);
         // SAFETY: Each caller passes the type that the number stands for, without pointers in it.
-        let known = unsafe { describe(ptr::from_ref(value).cast(), datatype, &mut text) };
+        let known = unsafe { write_value(ptr::from_ref(value).cast(), datatype, &mut text) };
         known && text.as_bytes() == expected.as_bytes()
     }
 

@@ -6,7 +6,7 @@
 
 use super::{
     super::fi_type,
-    describe,
+    write_value,
     Text, //
 };
 use core::{
@@ -25,28 +25,28 @@ use kernel::{
 };
 
 /// Bytes of a buffer: enough for an info with every flag set.
-const SIZE: usize = 8192;
+const BUFFER_SIZE: usize = 8192;
 
 /// Number of buffers; a power of two, so that the turn may wrap around.
-const COUNT: u32 = 8;
+const BUFFER_COUNT: u32 = 8;
 
 struct Buffer {
     /// Set while a caller writes.
-    taken: AtomicFlag,
-    room: UnsafeCell<[u8; SIZE]>,
+    in_use: AtomicFlag,
+    bytes: UnsafeCell<[u8; BUFFER_SIZE]>,
 }
 
-// SAFETY: `room` is written only by the caller that has set `taken`.
+// SAFETY: `bytes` is written only by the caller that has set `in_use`.
 unsafe impl Sync for Buffer {}
 
-static BUFFERS: [Buffer; COUNT as usize] = [const {
+static BUFFERS: [Buffer; BUFFER_COUNT as usize] = [const {
     Buffer {
-        taken: AtomicFlag::new(false),
-        room: UnsafeCell::new([0; SIZE]),
+        in_use: AtomicFlag::new(false),
+        bytes: UnsafeCell::new([0; BUFFER_SIZE]),
     }
-}; COUNT as usize];
+}; BUFFER_COUNT as usize];
 
-static TURN: Atomic<u32> = Atomic::new(0);
+static NEXT_BUFFER: Atomic<u32> = Atomic::new(0);
 
 /// Implements `fi_tostr()`. Any context.
 ///
@@ -55,24 +55,24 @@ static TURN: Atomic<u32> = Atomic::new(0);
 /// # Safety
 ///
 /// `data` is null, or as [`describe`] requires.
-pub(crate) unsafe fn shared(data: *const c_void, datatype: fi_type) -> *mut c_char {
+pub(crate) unsafe fn tostr_static(data: *const c_void, datatype: fi_type) -> *mut c_char {
     if data.is_null() {
         return ptr::null_mut();
     }
-    for _ in 0..COUNT {
-        let turn = TURN.fetch_add(1, Relaxed) % COUNT;
+    for _ in 0..BUFFER_COUNT {
+        let turn = NEXT_BUFFER.fetch_add(1, Relaxed) % BUFFER_COUNT;
         let buffer = &BUFFERS[turn as usize];
         // Waiting could deadlock: this may be an interrupt of the caller that writes.
-        if buffer.taken.xchg(true, Acquire) {
+        if buffer.in_use.xchg(true, Acquire) {
             continue;
         }
-        // SAFETY: The caller that has set `taken` has exclusive access to the buffer.
-        let room = unsafe { &mut *buffer.room.get() };
+        // SAFETY: The caller that has set `in_use` has exclusive access to the buffer.
+        let buf = unsafe { &mut *buffer.bytes.get() };
         // SAFETY: By this function's safety requirement.
-        let known = unsafe { describe(data, datatype, &mut Text::new(room)) };
-        buffer.taken.store(false, Release);
+        let known = unsafe { write_value(data, datatype, &mut Text::new(buf)) };
+        buffer.in_use.store(false, Release);
         return if known {
-            buffer.room.get().cast()
+            buffer.bytes.get().cast()
         } else {
             ptr::null_mut()
         };

@@ -63,7 +63,7 @@ impl Addresses {
         let at = self.next.cast::<u8>();
         // SAFETY: By the contract of `new` there is one more address, which begins with its family.
         let family = unsafe { slice::from_raw_parts(at, size_of::<u16>()) };
-        let Some(len) = addr::length(self.addr_format, family) else {
+        let Some(len) = addr::sockaddr_len(self.addr_format, family) else {
             self.is_unreadable = true;
             return Err(Errno::EINVAL);
         };

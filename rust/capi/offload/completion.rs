@@ -126,6 +126,6 @@ impl TaskHandler for CompForwarder {
     fn functions(&self) -> Functions {
         let complete = self.peer.complete.map(|call| call as *const ());
         let comperr = self.peer.comperr.map(|call| call as *const ());
-        Functions::of([complete, comperr].map(|call| call.unwrap_or(ptr::null())))
+        Functions::from_array([complete, comperr].map(|call| call.unwrap_or(ptr::null())))
     }
 }

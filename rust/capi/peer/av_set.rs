@@ -173,7 +173,7 @@ unsafe impl Send for ImportedSet {}
 unsafe impl Sync for ImportedSet {}
 
 impl Caller for ImportedSet {
-    fn end(&self) {
+    fn stop_calls(&self) {
         self.rundown.run_down();
     }
 }
@@ -245,7 +245,7 @@ pub(in super::super) unsafe fn owner_av_set(context: *mut c_void) -> Result<KBox
         }),
         GFP_KERNEL,
     )?;
-    let functions = Functions::one(members as *const ());
+    let functions = Functions::single(members as *const ());
     let registered = Registered::new(functions, fmt!("peer av_set"), imported.clone())?;
     let calls = Calls {
         imported,

@@ -232,7 +232,7 @@ impl CqOwner for QueueOwner {
     }
 
     fn functions(&self) -> Functions {
-        Functions::of([self.write as *const (), self.write_error as *const ()])
+        Functions::from_array([self.write as *const (), self.write_error as *const ()])
     }
 }
 

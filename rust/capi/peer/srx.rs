@@ -121,8 +121,8 @@ pub(in super::super) unsafe fn export_srx(srx: &Arc<SharedReceive>, arg: *mut c_
             let queued_entries = QueuedEntries::open(srx.core())?;
             // The peer's calls become known when it queues its first message.
             let title = fmt!("peer of srx {}", srx.arc().number());
-            let registered = Registered::new(Functions::NONE, title, queued_entries.clone());
-            let registered = registered.inspect_err(|_| queued_entries.end())?;
+            let registered = Registered::new(Functions::EMPTY, title, queued_entries.clone());
+            let registered = registered.inspect_err(|_| queued_entries.stop_calls())?;
             Ok(SharedReceiveObject {
                 fid: fid_peer_srx {
                     ep_fid: nosys::endpoint(fid),

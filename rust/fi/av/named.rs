@@ -82,7 +82,7 @@ impl NamedTableRef {
         if len == 0 || len > MAX_NAME {
             return Err(Errno::EINVAL);
         }
-        registry::with(|entries| {
+        registry::with_list(|entries| {
             let mut known = entries
                 .iter()
                 .filter_map(|entry| downcast::<NamedTable>(entry.clone()));
@@ -130,7 +130,7 @@ impl NamedTableRef {
 
 impl Drop for NamedTableRef {
     fn drop(&mut self) {
-        registry::with(|entries| {
+        registry::with_list(|entries| {
             if self.0.open_count.fetch_sub(1u32, Relaxed) > 1 {
                 return;
             }

@@ -220,9 +220,9 @@ mod tests {
         let mut model = KVVec::new();
         let mut random = SeededRandom::new(1);
         for _ in 0..ROUNDS {
-            let number = random.below(60);
+            let number = random.next_below(60);
             let place = model.iter().position(|there| *there == number);
-            match random.below(8) {
+            match random.next_below(8) {
                 0..4 => {
                     let inserted = members.insert(number);
                     assert!(inserted.is_ok() == place.is_none());

@@ -60,7 +60,7 @@ pub(crate) trait TaskHandler: Send + Sync {
 
     /// Returns the functions of other modules that the handler calls.
     fn functions(&self) -> Functions {
-        Functions::NONE
+        Functions::EMPTY
     }
 }
 
@@ -137,17 +137,17 @@ impl HandlerSlot {
 
     fn schedule(&self) {
         match self {
-            Self::Interrupt(work) => work.raise(),
+            Self::Interrupt(work) => work.queue(),
             Self::Task(deferred) => {
                 // A work item that is already queued has not read the queue yet, so it covers this call.
-                let _ = Handlers::queue().enqueue(deferred.clone());
+                let _ = Handlers::handler_queue().enqueue(deferred.clone());
             }
         }
     }
 }
 
 impl Caller for HandlerSlot {
-    fn end(&self) {
+    fn stop_calls(&self) {
         self.stop();
     }
 }
@@ -252,7 +252,7 @@ impl Notifier {
             armed: AtomicFlag::new(false),
             calls: Atomic::new(0),
         };
-        if self.callback.fill(KBox::new(callback, GFP_KERNEL)?) {
+        if self.callback.set(KBox::new(callback, GFP_KERNEL)?) {
             Ok(())
         } else {
             Err(Errno::EBUSY)
@@ -278,7 +278,7 @@ impl Notifier {
         if let Some(HandlerSlot::Interrupt(work)) =
             self.callback.get().map(|callback| &*callback.handler)
         {
-            work.forbid();
+            work.block();
         }
     }
 
@@ -290,7 +290,7 @@ impl Notifier {
         };
         callback.handler.stop();
         if let Some(registered) = &callback.registered {
-            registered.withdraw();
+            registered.unregister();
         }
     }
 

@@ -25,7 +25,7 @@ use crate::{
     abi::{
         fi_addr_t,
         lock::FastLockIrq,
-        log::complain,
+        log::warn,
         Errno,
         Result,
         FI_ADDR_NOTAVAIL, //
@@ -320,7 +320,7 @@ impl PeerSink for ExportedCq {
             }
         };
         if self.write(outcome).is_err() {
-            complain(&c"peer", fmt!("a completion is lost: there is no room"));
+            warn(&c"peer", fmt!("a completion is lost: there is no room"));
         }
     }
 }

@@ -38,7 +38,7 @@ use crate::{
         fi_addr_t,
         fi_cq_tagged_entry,
         lock::FastLockIrq,
-        log::complain,
+        log::warn,
         once::OnceBox,
         Errno,
         Result, //
@@ -74,7 +74,7 @@ pub(crate) trait CqOwner: Send + Sync {
 
     /// Returns the functions of other modules that [`Self::write`] calls.
     fn functions(&self) -> Functions {
-        Functions::NONE
+        Functions::EMPTY
     }
 }
 
@@ -114,7 +114,7 @@ pub(crate) struct PeerForward {
 }
 
 impl Caller for PeerForward {
-    fn end(&self) {
+    fn stop_calls(&self) {
         self.drop_owner();
     }
 }
@@ -157,7 +157,7 @@ impl PeerForward {
         };
         queue.set_handler(Handler::Task(handler))?;
         if let Some(registered) = registered {
-            let _ = forward.registered.fill(registered);
+            let _ = forward.registered.set(registered);
         }
         queue.arm_handler();
         Ok(forward)
@@ -182,7 +182,7 @@ impl PeerForward {
                 Err(Pending::OwnerFull)
             }
             Err((errno, _)) => {
-                complain(
+                warn(
                     &c"peer",
                     fmt!("a completion is lost: its owner says {}", errno.to_int()),
                 );
@@ -237,7 +237,7 @@ impl PeerForward {
     pub(crate) fn stop(&self) {
         self.drop_owner();
         if let Some(registered) = self.registered.get() {
-            registered.withdraw();
+            registered.unregister();
         }
     }
 

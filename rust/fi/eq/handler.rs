@@ -46,7 +46,7 @@ impl EventHandler {
         handler: H,
     ) -> Result<Self> {
         let ready: fn(&H, ProcessContext, &Arc<EventQueue>) = H::ready;
-        let functions = Functions::one(ready as *const ());
+        let functions = Functions::single(ready as *const ());
         Self::open_for(
             here,
             fabric,
@@ -64,9 +64,9 @@ impl EventHandler {
         handler: KBox<dyn Handler>,
         functions: Functions,
     ) -> Result<Self> {
-        let room = DropSlot::for_calls()?;
+        let room = DropSlot::new_for_calls()?;
         let queue = fabric.event_queue(here, attr)?;
-        let handled = Self(room.hold(HandlerStop(queue)));
+        let handled = Self(room.store(HandlerStop(queue)));
         handled.set_handler(handler, functions)?;
         Ok(handled)
     }

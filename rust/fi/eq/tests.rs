@@ -86,7 +86,7 @@ mod suite {
             assert_eq!(queue.write(HERE, number, b"event").is_ok(), number < 2);
         }
         let mut batch = KVec::with_capacity(1, GFP_KERNEL)?;
-        let _ = object_table::read(fabric.entry().number(), None, &mut batch);
+        let _ = object_table::read_objects(fabric.entry().number(), None, &mut batch);
         let object = batch.first().ok_or(ENOENT)?;
         assert_eq!(object.what[..2], [KOFI_VALUE_DEPTH, KOFI_VALUE_OVERRUNS]);
         assert_eq!(object.values[..2], [2, 3]);

@@ -7,7 +7,7 @@ use super::{
     PageRange, //
 };
 use crate::abi::{
-    cold::aside,
+    cold::call_cold,
     page,
     Errno,
     Result, //
@@ -80,7 +80,7 @@ impl Memory<'_> {
     pub fn for_each(&self, mut f: impl FnMut(VectorEntry) -> Result) -> Result {
         let memory = *self;
         let Self::Segments(segments) = memory else {
-            return aside(move || memory.for_each_in_pages(&mut f));
+            return call_cold(move || memory.for_each_in_pages(&mut f));
         };
         for segment in segments {
             f(VectorEntry {

@@ -148,11 +148,11 @@ impl Completions {
     }
 
     fn install_handler(self: &Arc<Self>, handler: Handler) -> Result<HandlerGuard> {
-        let room = DropSlot::for_calls()?;
+        let room = DropSlot::new_for_calls()?;
         self.queue.set_handler(handler)?;
         // Completions that arrived earlier raise no notification.
         self.queue.schedule_handler();
-        Ok(HandlerGuard(room.hold(HandlerStop(self.clone()))))
+        Ok(HandlerGuard(room.store(HandlerStop(self.clone()))))
     }
 }
 
@@ -163,7 +163,7 @@ struct HandlerState<F> {
 }
 
 impl<F: Fn(&ReadyQueue<'_>) + Send + Sync> InterruptHandler for HandlerState<F> {
-    fn ready(&self, here: &InterruptContext) {
+    fn handle(&self, here: &InterruptContext) {
         (self.handler)(&ReadyQueue {
             queue: &self.queue,
             _here: here,
@@ -171,8 +171,8 @@ impl<F: Fn(&ReadyQueue<'_>) + Send + Sync> InterruptHandler for HandlerState<F> 
     }
 
     fn functions(&self) -> Functions {
-        let ready: fn(&Self, &InterruptContext) = <Self as InterruptHandler>::ready;
-        Functions::one(ready as *const ())
+        let handle: fn(&Self, &InterruptContext) = <Self as InterruptHandler>::handle;
+        Functions::single(handle as *const ())
     }
 }
 
@@ -183,6 +183,6 @@ impl<F: Fn(ProcessContext, &Completions) + Send + Sync> TaskHandler for HandlerS
 
     fn functions(&self) -> Functions {
         let ready: fn(&Self, ProcessContext) = <Self as TaskHandler>::ready;
-        Functions::one(ready as *const ())
+        Functions::single(ready as *const ())
     }
 }

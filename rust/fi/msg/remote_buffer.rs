@@ -75,7 +75,7 @@ impl RemoteBuffer {
             Err(errno) => return Err(RefusedPost { errno, buffer }),
         };
         match access.mr_access() {
-            Ok(access) => Ok(Self(room.hold(SharedBuffer::new(buffer, domain, access)?))),
+            Ok(access) => Ok(Self(room.store(SharedBuffer::new(buffer, domain, access)?))),
             Err(errno) => Err(RefusedPost { errno, buffer }),
         }
     }

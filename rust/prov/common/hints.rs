@@ -44,7 +44,7 @@ pub(in crate::prov) fn query_addrs(
     query: &Query<'_>,
 ) -> Result<(Option<SockAddr>, Option<SockAddr>)> {
     let (local, peer) = match query.hints {
-        Some(hints) => hints.ends()?,
+        Some(hints) => hints.addresses()?,
         None => (None, None),
     };
     let (local, peer) = (local.map(SockAddr::from), peer.map(SockAddr::from));

@@ -601,22 +601,23 @@ mod tests {
             // Four parts that follow each other with gaps between them, some of them empty.
             let mut lens = [0; MAX_IOV];
             for len in &mut lens {
-                *len = random.below(3).min(1) as usize * random.below(PAGE_SIZE as u64) as usize;
+                *len = random.next_below(3).min(1) as usize
+                    * random.next_below(PAGE_SIZE as u64) as usize;
             }
-            let mut at = random.below(9) as usize;
+            let mut at = random.next_below(9) as usize;
             let mut expected = VVec::with_capacity(LEN, GFP_KERNEL)?;
             let mut starts = [0; MAX_IOV];
             for (start, len) in starts.iter_mut().zip(lens) {
                 *start = at;
                 expected.extend_from_slice(&model[at..at + len], GFP_KERNEL)?;
-                at = (at + len + random.below(5) as usize).min(LEN - PAGE_SIZE);
+                at = (at + len + random.next_below(5) as usize).min(LEN - PAGE_SIZE);
             }
             let parts: [Segment; MAX_IOV] =
                 core::array::from_fn(|at| segment(&mut there, starts[at], lens[at]));
             let outgoing = outgoing(&parts)?;
             assert_eq!(outgoing.len(), expected.len());
-            let from = random.below(expected.len() as u64 + 2) as usize;
-            let len = random.below(LEN as u64) as usize;
+            let from = random.next_below(expected.len() as u64 + 2) as usize;
+            let len = random.next_below(LEN as u64) as usize;
             let copied = outgoing.copy_to_slice(from, &mut packet[..len]);
             let wanted = expected.get(from..).unwrap_or(&[]);
             let wanted = &wanted[..wanted.len().min(len)];

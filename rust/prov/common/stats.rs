@@ -9,8 +9,8 @@ use crate::{
     abi::{
         flags::*,
         log::{
-            complain,
-            complain_of, //
+            warn,
+            warn_of_peer, //
         },
         once::OnceBox,
         stat_counter::StatCounter,
@@ -67,7 +67,7 @@ impl Violations {
     /// Sets the peer's address, unless there is no memory for it. May sleep.
     pub(in crate::prov) fn set_peer(&self, peer: SocketAddr) {
         if let Ok(peer) = KBox::new(peer, GFP_KERNEL) {
-            let _ = self.peer.fill(peer);
+            let _ = self.peer.set(peer);
         }
     }
 
@@ -76,8 +76,8 @@ impl Violations {
     pub(in crate::prov) fn record(&self, device: &dyn Display, what: fmt::Arguments<'_>) {
         let _ = self.count.fetch_add(1, Relaxed);
         match self.peer.get() {
-            Some(peer) => complain_of(device, peer, what),
-            None => complain(device, what),
+            Some(peer) => warn_of_peer(device, peer, what),
+            None => warn(device, what),
         }
     }
 

@@ -548,7 +548,7 @@ impl Channel {
             if operations == MAX_RUN_OPS || bytes >= MAX_RUN_BYTES || is_much {
                 drop(inner);
                 // `is_processing` stays set until the work item has run.
-                let _ = Handlers::queue().enqueue(self.clone());
+                let _ = Handlers::handler_queue().enqueue(self.clone());
                 return;
             }
             // Examined in place: a copy is too large for the stack of an interrupt.

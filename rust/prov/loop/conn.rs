@@ -90,6 +90,6 @@ impl Conn {
     /// Schedules the end of the connection for both sides. Any context.
     pub(super) fn schedule_disconnect(self: &Arc<Self>) {
         // A work item that is already queued does the same.
-        let _ = Handlers::queue().enqueue(self.clone());
+        let _ = Handlers::handler_queue().enqueue(self.clone());
     }
 }

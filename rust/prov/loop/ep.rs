@@ -158,7 +158,7 @@ impl Endpoint {
     /// -FI_EINVAL for more than is offered, and for an unknown connection request; -FI_ENOMEM.
     pub(super) fn new(domain: Arc<Domain>, info: &Info, source: Source) -> Result<Arc<Self>> {
         let limits = Limits::new(info, domain.fabric().port_namespace().owner)?;
-        let (local, peer) = info.ends()?;
+        let (local, peer) = info.addresses()?;
         let rx_channel = Channel::new(match limits.shares_receives {
             true => 0,
             false => limits.rx_size,

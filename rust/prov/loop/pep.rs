@@ -91,7 +91,7 @@ impl PassiveEndpoint {
     ///
     /// The errnos of [`Port::bind`].
     pub(super) fn new(fabric: Arc<Fabric>, info: &Info, source: Source) -> Result<Arc<Self>> {
-        let (addr, _) = info.ends()?;
+        let (addr, _) = info.addresses()?;
         let listener = Arc::pin_init(
             pin_init!(Self {
                 id: fabric.connreqs().next_id(),
@@ -148,7 +148,7 @@ impl PassiveEndpoint {
             FI_ADDR_STR => FI_ADDR_STR,
             _ => format_of(&addrs[1]),
         };
-        info.set_ends(format, Some(&addrs[0]), Some(&addrs[1]))?;
+        info.set_addresses(format, Some(&addrs[0]), Some(&addrs[1]))?;
         let event = Event::alloc(self.source)?;
         let link = self.link.lock();
         let queue = link.eq.as_ref().ok_or(Errno::ECONNREFUSED)?;

@@ -99,7 +99,7 @@ impl Port {
     ) -> Result<Self> {
         let addr = self.addr;
         let new = new_entry(port_ns, &addr, Some(listener))?;
-        registry::with(|list| {
+        registry::with_list(|list| {
             let own = list
                 .iter_mut()
                 .find(|entry| Arc::ptr_eq(entry, &self.entry));
@@ -132,7 +132,7 @@ impl Port {
                 _ => *addr,
             };
             let entry = new_entry(port_ns, &addr, listener.clone())?;
-            let entered = registry::with(|list| {
+            let entered = registry::with_list(|list| {
                 let taken = list
                     .iter()
                     .filter_map(|entry| entry.downcast_ref::<UsedPort>());
@@ -160,7 +160,7 @@ impl Port {
 
 impl Drop for Port {
     fn drop(&mut self) {
-        let removed = registry::with(|list| {
+        let removed = registry::with_list(|list| {
             let at = list
                 .iter()
                 .position(|entry| Arc::ptr_eq(entry, &self.entry));
@@ -192,7 +192,7 @@ pub(super) fn listener_at(
     port_ns: PortNamespace<'_>,
     addr: &SockAddr,
 ) -> Option<Arc<PassiveEndpoint>> {
-    registry::with(|list| {
+    registry::with_list(|list| {
         let taken = list
             .iter()
             .filter_map(|entry| entry.downcast_ref::<UsedPort>());

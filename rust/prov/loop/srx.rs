@@ -180,7 +180,11 @@ impl Srx {
             let waiting = handle.channel.as_ref();
             waiting.is_some_and(|waiting| Arc::ptr_eq(waiting, channel))
         };
-        let handle = self.state.lock().waiting_channels.take(is_its);
+        let handle = self
+            .state
+            .lock()
+            .waiting_channels
+            .remove_first_where(is_its);
         drop(handle);
     }
 

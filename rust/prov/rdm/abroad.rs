@@ -180,7 +180,9 @@ impl Abroad {
     pub(super) fn tell_next(&self) -> Option<(Posted, ListBox<Letter>)> {
         loop {
             let mut waiting = self.waiting.lock();
-            let mut letter = waiting.letters.take(|letter| letter.ticket == UNTOLD)?;
+            let mut letter = waiting
+                .letters
+                .remove_first_where(|letter| letter.ticket == UNTOLD)?;
             match self.tell(&mut letter) {
                 Ok(posted) => {
                     waiting.untold -= 1;
@@ -190,7 +192,7 @@ impl Abroad {
                     }
                 }
                 Err(_) => {
-                    waiting.letters.push_first(letter);
+                    waiting.letters.push_front(letter);
                     return None;
                 }
             }
@@ -210,13 +212,13 @@ impl Abroad {
     pub(super) fn take(&self, ticket: usize) -> Result<ListBox<Letter>> {
         let mut waiting = self.waiting.lock();
         let is = |letter: &Letter| letter.ticket == ticket && ticket != UNTOLD;
-        waiting.letters.take(is).ok_or(Errno::ENOENT)
+        waiting.letters.remove_first_where(is).ok_or(Errno::ENOENT)
     }
 
     /// Takes those that `go`, with the owner too.
     pub(super) fn forget(&self, goes: impl FnMut(&Letter) -> bool) -> BoxList<Letter> {
         let mut waiting = self.waiting.lock();
-        let letters = waiting.letters.take_all(goes);
+        let letters = waiting.letters.drain_where(goes);
         for letter in letters.iter() {
             match letter.ticket {
                 UNTOLD => waiting.untold -= 1,

@@ -36,7 +36,7 @@ use super::{
 };
 use crate::{
     abi::{
-        log::complain_of,
+        log::warn_of_peer,
         owned_list::ListBox,
         Errno,
         Result, //
@@ -140,7 +140,7 @@ impl Traffic {
         self.violations.add(1);
         let name = self.name;
         if let Some(peer) = self.peer(slot) {
-            complain_of(&name, &peer.addr, fmt!("a connection is closed: {}", why));
+            warn_of_peer(&name, &peer.addr, fmt!("a connection is closed: {}", why));
         }
     }
 
@@ -350,7 +350,7 @@ impl Traffic {
                 Ok(Taken::Done)
             }
             Err(lacks) => {
-                let letter = ListBox::at_once(mail.letter(offer));
+                let letter = ListBox::new_atomic(mail.letter(offer));
                 Ok(self.park(outlets, mail, letter, lacks))
             }
         }

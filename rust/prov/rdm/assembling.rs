@@ -65,7 +65,7 @@ impl Traffic {
                 None
             }
             Err(lacks) => {
-                let letter = ListBox::at_once(mail.letter(Body::Parts(number)));
+                let letter = ListBox::new_atomic(mail.letter(Body::Parts(number)));
                 let added = match self.has_room(mail, ENVELOPE + payload.len()) {
                     true => parts.what.add(payload),
                     false => Err(Errno::ENOMEM),

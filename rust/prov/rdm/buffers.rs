@@ -275,13 +275,13 @@ mod tests {
         for alignment in [1, 8, 64] {
             for _ in 0..100 {
                 let mut buffers = Buffers::new(0, 2, alignment)?;
-                let least = 1 + random.below(200) as usize;
+                let least = 1 + random.next_below(200) as usize;
                 let at = opened(&mut buffers, 1, &mut memory, least)?;
                 let mut next = at;
                 while buffers.takes_more(1) {
                     let left = at + 1000 - next;
                     assert!(next == at || left >= least);
-                    let len = random.below(150);
+                    let len = random.next_below(150);
                     let place = buffers.cut(1, len).ok_or(Errno::EOTHER)?;
                     assert_eq!((place.of, place.at), (1, next));
                     assert_eq!(place.into.len(), left.min(len as usize));

@@ -339,11 +339,11 @@ mod tests {
 
     /// Lets both sides do one thing of those that they can do.
     fn step(sides: &mut [Side; 2], random: &mut SeededRandom) {
-        let who = random.below(2) as usize;
+        let who = random.next_below(2) as usize;
         let [one, other] = sides;
         let (own, peer) = if who == 0 { (one, other) } else { (other, one) };
-        match random.below(5) {
-            0 if own.credits.receives() < 64 && random.below(100) == 0 => {
+        match random.next_below(5) {
+            0 if own.credits.receives() < 64 && random.next_below(100) == 0 => {
                 own.receives += 1;
                 own.credits.widen();
             }
@@ -373,7 +373,7 @@ mod tests {
                 }
             }
             _ => {
-                let count = random.below(u64::from(own.held) + 1) as u32;
+                let count = random.next_below(u64::from(own.held) + 1) as u32;
                 own.held -= count;
                 own.post(count);
             }

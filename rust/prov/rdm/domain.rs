@@ -122,7 +122,7 @@ impl Domain {
         if rights.has_rma_read() || rights.has_rma_write() {
             return Ok(&self.open);
         }
-        self.closed.get_or_make(|| {
+        self.closed.get_or_try_init(|| {
             let info = self.open.lower_info().duplicate()?;
             let closed = ProtectionDomain::new(&self.fabric, info, self.open.has_host())?;
             Ok(KBox::new(Arc::new(closed, GFP_KERNEL)?, GFP_KERNEL)?)

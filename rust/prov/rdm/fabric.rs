@@ -100,7 +100,7 @@ impl Fabric {
         let at = at.ok_or(Errno::ENODATA)?;
         let mut lower = found.remove(at).map_err(|_| Errno::ENODATA)?;
         // Each endpoint has addresses of its own.
-        lower.set_ends(info.addr_format(), None, None)?;
+        lower.set_addresses(info.addr_format(), None, None)?;
         Ok(lower)
     }
 }

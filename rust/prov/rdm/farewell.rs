@@ -305,11 +305,11 @@ mod tests {
             let mut wishes = 0;
             for _ in 0..400 {
                 let [one, two] = &mut ends;
-                let (here, there) = match random.below(2) {
+                let (here, there) = match random.next_below(2) {
                     0 => (one, two),
                     _ => (two, one),
                 };
-                match random.below(4) {
+                match random.next_below(4) {
                     0 if here.parting.may_begin() => there.coming += 1,
                     1 => wishes += u32::from(here.parting.wish()),
                     2 => {

@@ -85,7 +85,9 @@ impl ExportedReceives for Hosting {
             data: None,
         };
         let letter = Letter::new(title(tag), message, 0, Body::Guest(number));
-        let queued = self.srx.queue(self.seat, ListBox::at_once(letter)?, false);
+        let queued = self
+            .srx
+            .queue(self.seat, ListBox::new_atomic(letter)?, false);
         Ok(queued.map(|(posted, _)| posted.into()))
     }
 

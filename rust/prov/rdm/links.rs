@@ -408,7 +408,7 @@ impl Station {
             local
         });
         let local = local.filter(|local| !local.ip().is_unspecified());
-        info.set_ends(format_of(&addr), local.as_ref(), Some(&addr))?;
+        info.set_addresses(format_of(&addr), local.as_ref(), Some(&addr))?;
         let lower = self.open(here, bound, links, (slot, route), &mut info, None)?;
         lower.connect(Some(addr), &links.hello(slot))
     }
@@ -517,7 +517,7 @@ impl Station {
                 .below(route)?
                 .domain
                 .peer_cq(&attr, shared.clone())?;
-            let _ = local.queue.fill(KBox::new(queue, GFP_KERNEL)?);
+            let _ = local.queue.set(KBox::new(queue, GFP_KERNEL)?);
         }
         Ok((&local.events, local.queue.get().ok_or(Errno::ENOMEM)?))
     }

@@ -71,7 +71,7 @@ impl Traffic {
     fn claimed(&mut self, at: u8, told: &Looking) -> Result<ListBox<Letter>> {
         let is = |letter: &Letter| letter.claim == Some(told.context);
         let claimed = &mut self.offices.of_mut(at).claimed;
-        claimed.take(is).ok_or(Errno::EINVAL)
+        claimed.remove_first_where(is).ok_or(Errno::EINVAL)
     }
 
     /// Has a receive take the message that was claimed for it.

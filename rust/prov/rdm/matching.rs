@@ -142,7 +142,7 @@ impl<R: Wishing, M: Titled> Desk<R, M> {
     ) -> BoxList<M> {
         let side = self.side(wish.tag.is_some());
         side.messages
-            .take_changed(|message| wish.fits(message.title()) && takes(message))
+            .drain_where_mut(|message| wish.fits(message.title()) && takes(message))
     }
 
     /// Who takes a message that arrives; if there is nobody, it is to [`wait`](Self::wait) before the next
@@ -151,11 +151,11 @@ impl<R: Wishing, M: Titled> Desk<R, M> {
     pub(super) fn arrive(&mut self, title: &Title) -> Option<Taker<R>> {
         let side = self.side(title.tag.is_some());
         let look = |receive: &R| match (receive.wish().fits(title), receive.buffer()) {
-            (false, _) => ScanAction::On,
+            (false, _) => ScanAction::Continue,
             (true, None) => ScanAction::Take,
-            (true, Some(buffer)) => ScanAction::Leave(buffer),
+            (true, Some(buffer)) => ScanAction::Keep(buffer),
         };
-        Some(match side.receives.find(look)? {
+        Some(match side.receives.scan(look)? {
             Ok(receive) => Taker::One(receive),
             Err(buffer) => Taker::Several(buffer),
         })
@@ -182,7 +182,7 @@ impl<R: Wishing, M: Titled> Desk<R, M> {
 
     /// Has messages wait that came before those that do.
     pub(super) fn wait_first(&mut self, mut messages: BoxList<M>) {
-        let tagged = messages.take_all(|message| message.title().tag.is_some());
+        let tagged = messages.drain_where(|message| message.title().tag.is_some());
         for (mut first, side) in [(messages, &mut self.plain), (tagged, &mut self.tagged)] {
             first.append(&mut side.messages);
             side.messages = first;
@@ -201,7 +201,8 @@ impl<R: Wishing, M: Titled> Desk<R, M> {
     #[inline]
     pub(super) fn claim(&mut self, wish: &Wish) -> Option<ListBox<M>> {
         let side = self.side(wish.tag.is_some());
-        side.messages.take(|message| wish.fits(message.title()))
+        side.messages
+            .remove_first_where(|message| wish.fits(message.title()))
     }
 
     /// Takes the first receive that `is` the one, of those that want a tag or of the others.
@@ -210,14 +211,14 @@ impl<R: Wishing, M: Titled> Desk<R, M> {
         is_tagged: bool,
         is: impl FnMut(&R) -> bool,
     ) -> Option<ListBox<R>> {
-        self.side(is_tagged).receives.take(is)
+        self.side(is_tagged).receives.remove_first_where(is)
     }
 
     /// Takes every message that `goes`, as those of a peer that is no more.
     pub(super) fn forget(&mut self, mut goes: impl FnMut(&M) -> bool) -> [BoxList<M>; 2] {
         [
-            self.plain.messages.take_all(&mut goes),
-            self.tagged.messages.take_all(goes),
+            self.plain.messages.drain_where(&mut goes),
+            self.tagged.messages.drain_where(goes),
         ]
     }
 
@@ -482,18 +483,18 @@ mod tests {
         let mut lefts = KVec::from_elem(0, ROUNDS as usize, GFP_KERNEL)?;
         let mut met = 0;
         for number in 0..ROUNDS {
-            let is_tagged = random.below(2) == 0;
-            let tag = random.below(4);
-            let from = random.below(3);
+            let is_tagged = random.next_below(2) == 0;
+            let tag = random.next_below(4);
+            let from = random.next_below(3);
             // Now there are more of these, now of those.
             let receives = if number >> 6 & 1 == 0 { 3 } else { 5 };
-            if random.below(8) < receives {
-                let ignore = [0, 1, 3, u64::MAX][random.below(4) as usize & 3];
+            if random.next_below(8) < receives {
+                let ignore = [0, 1, 3, u64::MAX][random.next_below(4) as usize & 3];
                 let wish = wish(
                     is_tagged.then_some((tag, ignore)),
-                    (random.below(2) == 0).then_some(from),
+                    (random.next_below(2) == 0).then_some(from),
                 );
-                let most = [1, 1, 1, 4][random.below(4) as usize & 3];
+                let most = [1, 1, 1, 4][random.next_below(4) as usize & 3];
                 let receive = match most {
                     1 => Receive(number, wish),
                     _ => Receive(number | SEVERAL, wish),

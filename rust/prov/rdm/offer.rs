@@ -110,8 +110,8 @@ pub(super) fn lower_hints(info: Option<&Info>) -> Result<KBox<Info>> {
         // What peers need to reach memory matters.
         hints.set_caps(FI_MSG | FI_RMA);
     }
-    let (local, peer) = info.ends()?;
-    hints.set_ends(info.addr_format(), local.as_ref(), peer.as_ref())?;
+    let (local, peer) = info.addresses()?;
+    hints.set_addresses(info.addr_format(), local.as_ref(), peer.as_ref())?;
     let mr_mode = info.domain().map_or(0, |domain| domain.mr_mode);
     hints.set_domain(&fi_domain_attr {
         mr_mode,

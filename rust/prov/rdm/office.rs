@@ -182,8 +182,8 @@ impl Office {
     pub(super) fn put_back(&mut self, mut receive: ListBox<Receive>) {
         receive.clear();
         match receive.is_helper() {
-            true => self.helpers.push_first(receive),
-            false => self.receives.push_first(receive),
+            true => self.helpers.push_front(receive),
+            false => self.receives.push_front(receive),
         }
     }
 }

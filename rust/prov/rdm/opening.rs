@@ -159,7 +159,7 @@ impl Station {
         let looked_after = self.clone();
         let handler =
             move |here: ProcessContext, _: &Arc<EventQueue>| looked_after.look_after(here);
-        events.set_handler(KBox::new(handler, GFP_KERNEL)?, Functions::NONE)?;
+        events.set_handler(KBox::new(handler, GFP_KERNEL)?, Functions::EMPTY)?;
         listener.listen()?;
         Ok(listener)
     }
@@ -195,7 +195,7 @@ impl Station {
             watchers.add(self)?;
         }
         let mut links = self.links.lock();
-        let is_first = self.bound.fill(bound);
+        let is_first = self.bound.set(bound);
         if is_first {
             links.this = Some(self.clone());
         }

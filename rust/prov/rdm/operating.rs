@@ -238,7 +238,10 @@ impl Traffic {
         }
         let peer = self.peer(slot).ok_or(UNKNOWN)?;
         let is_meant = |packet: &Packet| packet.is_called(slot, id) && packet.is_asked();
-        let mut packet = peer.unanswered.take(is_meant).ok_or(UNKNOWN)?;
+        let mut packet = peer
+            .unanswered
+            .remove_first_where(is_meant)
+            .ok_or(UNKNOWN)?;
         let taken = packet.asked().map(|asked| asked.take(status, old));
         match taken {
             Some(Ok(result)) => {

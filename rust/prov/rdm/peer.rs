@@ -313,7 +313,7 @@ impl Lane {
             if let Err(refused) = Packet::send(answer, flights, &self.lower) {
                 self.refused(refused.errno);
                 self.credits.give_back();
-                self.answers.push_first(refused.own);
+                self.answers.push_front(refused.own);
                 return;
             }
         }
@@ -382,7 +382,7 @@ impl Peer {
 
     /// Whether the next operation with it needs memory that is to be opened to it.
     pub(super) fn is_closed(&self) -> bool {
-        self.waiting.first().is_some_and(|next| next.is_closed())
+        self.waiting.front().is_some_and(|next| next.is_closed())
     }
 
     /// Its connection is to be closed, if there is one.

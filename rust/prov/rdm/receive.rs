@@ -393,7 +393,7 @@ impl Letter {
         payload: &(impl Payload + ?Sized),
     ) -> Result<ListBox<Self>> {
         let body = Body::Whole(payload.to_kvec()?);
-        ListBox::at_once(Self::new(title, message, slot, body))
+        ListBox::new_atomic(Self::new(title, message, slot, body))
     }
 
     /// How much memory it takes, in bytes.
@@ -463,7 +463,7 @@ impl Collected {
             Some(receive) => {
                 receive.into.copy_from_slice(self.len, bytes);
             }
-            None => self.chunks.push(ListBox::at_once(bytes.to_kvec()?)?),
+            None => self.chunks.push(ListBox::new_atomic(bytes.to_kvec()?)?),
         }
         self.len += bytes.len();
         Ok(())

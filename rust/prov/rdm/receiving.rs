@@ -201,7 +201,7 @@ impl Traffic {
         match result {
             Ok(()) => {
                 if let Some(peer) = self.peer(slot) {
-                    peer.fetching.push_first(receive);
+                    peer.fetching.push_front(receive);
                 }
                 self.pump(outlets, slot);
             }

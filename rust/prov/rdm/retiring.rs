@@ -143,7 +143,7 @@ impl Traffic {
                 left.operation(packet);
             }
         }
-        let mut dropped = self.strangers.take_all(is_its);
+        let mut dropped = self.strangers.drain_where(is_its);
         while let Some(packet) = dropped.pop() {
             self.sends.put(packet);
         }
@@ -152,7 +152,7 @@ impl Traffic {
                 continue;
             };
             let waiting = &mut peer.waiting;
-            let mut dropped = waiting.take_all(|packet| is_its(packet) && !packet.is_begun());
+            let mut dropped = waiting.drain_where(|packet| is_its(packet) && !packet.is_begun());
             while let Some(packet) = dropped.pop() {
                 self.finish(outlets, packet, Err(Errno::ECANCELED));
             }
@@ -213,7 +213,7 @@ impl Traffic {
             retire(receive);
         }
         for peer in peers.iter_mut().flatten() {
-            peer.fetching.change(&mut retire);
+            peer.fetching.for_each_mut(&mut retire);
             peer.partials.change(|collected| {
                 if let Some(receive) = &mut collected.receive {
                     retire(receive);

@@ -128,7 +128,8 @@ impl<T> Partials<T> {
 
     /// What has waited for room is looked at again, in order.
     pub(super) fn look_again(&mut self) {
-        self.queue.change(|partial| partial.is_next_held = false);
+        self.queue
+            .for_each_mut(|partial| partial.is_next_held = false);
     }
 
     /// Whether a message is `meant`.
@@ -145,7 +146,7 @@ impl<T> Partials<T> {
     pub(super) fn take(&mut self, segment: &Segment) -> Result<ListBox<Partial<T>>, Malformed> {
         let partial = self
             .queue
-            .take(|partial| partial.is_called(segment.id))
+            .remove_first_where(|partial| partial.is_called(segment.id))
             .ok_or(Malformed("a segment of no message"))?;
         let is_next = partial.next == segment.number && partial.message == segment.message;
         if is_next {
@@ -162,7 +163,7 @@ impl<T> Partials<T> {
 
     /// Changes where each message goes.
     pub(super) fn change(&mut self, mut change: impl FnMut(&mut T)) {
-        self.queue.change(|partial| change(&mut partial.what));
+        self.queue.for_each_mut(|partial| change(&mut partial.what));
     }
 
     /// Takes the first message that is `meant`.
@@ -170,7 +171,8 @@ impl<T> Partials<T> {
         &mut self,
         mut meant: impl FnMut(&T) -> bool,
     ) -> Option<ListBox<Partial<T>>> {
-        self.queue.take(|partial| meant(&partial.what))
+        self.queue
+            .remove_first_where(|partial| meant(&partial.what))
     }
 }
 
@@ -226,7 +228,7 @@ mod tests {
         let count = |at: usize| 2 + at as u32 % 5;
         let mut whole = 0;
         while whole < MESSAGES {
-            let at = random.below(MESSAGES as u64) as usize;
+            let at = random.next_below(MESSAGES as u64) as usize;
             let Some(number) = next.get_mut(at).filter(|number| **number < count(at)) else {
                 continue;
             };

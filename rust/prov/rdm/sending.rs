@@ -171,7 +171,7 @@ impl Traffic {
             match peer.post_next(packet, flights, sends) {
                 Ok(()) => {}
                 Err((packet, None)) => {
-                    peer.waiting.push_first(packet);
+                    peer.waiting.push_front(packet);
                     return None;
                 }
                 Err((packet, Some(errno))) => return Some((packet, errno)),
@@ -208,11 +208,11 @@ impl Traffic {
                     // The memory has gone, and the peer is not to wait for it.
                     fetch.done = usize::MAX;
                     outlets.given_up(offices, &mut receive, errno);
-                    fetching.push_first(receive);
+                    fetching.push_front(receive);
                 }
                 Ok(true) => {
                     if lane.fetches == 0 || !lane.turns.may_read() {
-                        fetching.push_first(receive);
+                        fetching.push_front(receive);
                         return;
                     }
                     match posting::fetch(receive, fetches, &lane.lower) {
@@ -222,7 +222,7 @@ impl Traffic {
                         }
                         Err(refused) => {
                             lane.refused(refused.errno);
-                            fetching.push_first(refused.own);
+                            fetching.push_front(refused.own);
                             return;
                         }
                     }
@@ -232,7 +232,7 @@ impl Traffic {
                     let (title, message) = (fetch.title, fetch.message);
                     outlets.received(offices, &mut receive, &title, &message, len);
                     if !lane.say(flights, &Head::Taken { id }) {
-                        fetching.push_first(receive);
+                        fetching.push_front(receive);
                         return;
                     }
                     self.put_back(receive);
@@ -255,7 +255,7 @@ impl Traffic {
     pub(super) fn take_region(&mut self, slot: u32) -> Option<Arc<MemoryRegion>> {
         let waiting = &mut self.peer(slot)?.waiting;
         let mut taken = None;
-        waiting.change(|packet| {
+        waiting.for_each_mut(|packet| {
             if taken.is_none() && !packet.is_begun() {
                 taken = packet.offer().and_then(|offer| offer.region.take());
             }
@@ -276,7 +276,7 @@ impl Traffic {
         let slot = packet.slot;
         if let Some(peer) = self.peer(slot) {
             peer.is_opening = false;
-            peer.waiting.push_first(packet);
+            peer.waiting.push_front(packet);
         }
         self.pump(outlets, slot);
     }
@@ -329,7 +329,7 @@ impl Traffic {
             }
         }
         let peer = self.peer(slot);
-        let offered = peer.and_then(|peer| peer.unanswered.take(is_meant));
+        let offered = peer.and_then(|peer| peer.unanswered.remove_first_where(is_meant));
         let offered = offered.ok_or(Malformed("an answer to what was not offered"))?;
         Ok(Some(offered))
     }
@@ -349,7 +349,7 @@ impl Traffic {
     fn again(&mut self, outlets: &Outlets, packet: ListBox<Packet>) {
         let slot = packet.slot;
         if let Some(peer) = self.peer(slot) {
-            peer.waiting.push_first(packet);
+            peer.waiting.push_front(packet);
         }
         self.pump(outlets, slot);
     }
@@ -520,7 +520,7 @@ impl Traffic {
             return;
         };
         let mut begun = mem::take(&mut peer.unanswered);
-        let mut others = peer.waiting.take_all(Packet::is_begun);
+        let mut others = peer.waiting.drain_where(Packet::is_begun);
         let mut fetching = mem::take(&mut peer.fetching);
         begun.append(&mut others);
         while let Some(packet) = begun.pop() {

@@ -91,7 +91,7 @@ impl Sends {
         packet.usage = Use::Idle;
         match self {
             Self::Own { idle, refused } => {
-                idle.push_first(packet);
+                idle.push_front(packet);
                 refused.wake();
             }
             Self::Shared(stx) => stx.put(packet),

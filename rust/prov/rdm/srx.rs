@@ -41,7 +41,7 @@ use crate::{
             FastLockIrq,
             FastLockIrqGuard, //
         },
-        log::complain,
+        log::warn,
         owned_list::{
             BoxList,
             ListBox, //
@@ -304,7 +304,7 @@ impl Srx {
             return None;
         };
         let posted = own.take();
-        pool.idle.push_first(own);
+        pool.idle.push_front(own);
         Some(posted)
     }
 
@@ -321,7 +321,7 @@ impl Srx {
         pool.set_hungry(seat, is_hungry);
         let (mut own, letter) = pool.desk.offer(letter)?;
         let posted = own.take();
-        pool.idle.push_first(own);
+        pool.idle.push_front(own);
         Some((posted, letter))
     }
 
@@ -372,7 +372,7 @@ impl Srx {
     /// is held. Another module's provider takes nothing back: nothing comes of it. Any context.
     pub(super) fn post_again(&self, posted: Posted) {
         if self.abroad().is_some() {
-            complain(
+            warn(
                 &c"peer",
                 fmt!("a receive is lost, with the endpoint that had it"),
             );
@@ -400,7 +400,7 @@ impl Srx {
             return;
         };
         let posted = own.take();
-        pool.idle.push_first(own);
+        pool.idle.push_front(own);
         // There is one: who leaves takes its messages with it.
         let visit = pool.visit(letter.seat);
         drop(pool);

@@ -181,7 +181,7 @@ impl Station {
         if info.domain_name() != domain.lower_info().domain_name() {
             return Err(Errno::EINVAL);
         }
-        let (local, _) = info.ends()?;
+        let (local, _) = info.addresses()?;
         let links = KBox::new(Links::new(local, domain.lower_info(), receives), GFP_KERNEL)?;
         let name = domain.fabric().provider_name();
         let rights = EpRights::from_caps(info.caps());

@@ -142,7 +142,7 @@ impl Stx {
     /// Puts one back, and wakes those who wait for one.
     pub(super) fn put(&self, packet: ListBox<Packet>) {
         let mut idle = self.idle.lock();
-        idle.packets.push_first(packet);
+        idle.packets.push_front(packet);
         idle.refused.wake();
     }
 }

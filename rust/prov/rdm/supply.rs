@@ -297,11 +297,11 @@ mod tests {
         let mut has = [FIRST; LANES];
         let mut was_scarce = false;
         for _ in 0..100 * LANES {
-            let at = random.below(LANES as u64) as usize;
+            let at = random.next_below(LANES as u64) as usize;
             let Some(has) = has.get_mut(at) else {
                 continue;
             };
-            if random.below(10) == 0 {
+            if random.next_below(10) == 0 {
                 extra.give_back(*has - FIRST);
                 *has = FIRST;
             } else {

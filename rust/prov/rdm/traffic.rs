@@ -386,7 +386,7 @@ impl Traffic {
 
     /// Whom an operation is with that has no number yet.
     pub(super) fn stranger(&self) -> Option<SocketAddr> {
-        Some(self.strangers.first()?.to)
+        Some(self.strangers.front()?.to)
     }
 
     /// Makes room for peers with numbers below `count`, in memory that was allocated for it: what there was
@@ -422,7 +422,7 @@ impl Traffic {
             }
         };
         if !is_mirror(slot) {
-            let mut theirs = self.strangers.take_all(|packet| packet.is_with(&addr));
+            let mut theirs = self.strangers.drain_where(|packet| packet.is_with(&addr));
             while let Some(packet) = theirs.pop() {
                 self.queue(slot, packet);
             }

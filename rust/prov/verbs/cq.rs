@@ -31,7 +31,7 @@ use crate::{
             ExclusiveGuard, //
         },
         downcast::downcast,
-        log::complain,
+        log::warn,
         stat_counter::StatCounter,
         trace,
         Errno,
@@ -155,7 +155,7 @@ impl rdma::cq::CqHandler for ReaderNotifier {
 
     fn handle_error(&self) {
         let _ = self.overruns.fetch_add(1, Relaxed);
-        complain(
+        warn(
             &self.device.name(),
             fmt!("a completion queue is broken, completions may be lost"),
         );
@@ -598,7 +598,7 @@ impl Cq {
     #[inline(always)]
     fn read_into<E: From<Completion>>(&self, entries: &mut [MaybeUninit<E>]) -> Result<usize> {
         // SAFETY: As in `lock_data`.
-        match unsafe { self.state.enter_alone() } {
+        match unsafe { self.state.enter_biased() } {
             Some(inner) => self.read_fast(inner, entries),
             None => self.read_locked(entries),
         }

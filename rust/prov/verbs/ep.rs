@@ -224,7 +224,7 @@ impl Endpoint {
             return Err(Errno::EINVAL);
         }
         let limits = EpAttrs::new(&domain, info)?;
-        let (local, peer) = info.ends()?;
+        let (local, peer) = info.addresses()?;
         let pd = domain.pd();
         let transmit = WorkQueue::new(
             domain.serial(),

@@ -9,7 +9,7 @@
 
 use crate::{
     abi::{
-        log::complain,
+        log::warn,
         Errno,
         Result, //
     },
@@ -106,7 +106,7 @@ impl FastReg {
     }
 
     fn warn(&self, errno: Errno) {
-        complain(
+        warn(
             &self.pd.device().name(),
             fmt!("the queue pair that gives keys is made anew: {:?}", errno),
         );

@@ -19,7 +19,7 @@ use crate::{
         addr::format_of,
         context,
         info::Info,
-        log::complain,
+        log::warn,
         trace,
         Errno,
         Result,
@@ -104,7 +104,7 @@ pub(super) struct PassiveEndpoint {
 impl PassiveEndpoint {
     /// Opens a listener, bound to the source address of `info` if there is one. May sleep.
     pub(super) fn new(fabric: Arc<Fabric>, info: &Info, source: Source) -> Result<Arc<Self>> {
-        let (addr, _) = info.ends()?;
+        let (addr, _) = info.addresses()?;
         let farewell = Event::alloc(source)?;
         let listener = Arc::pin_init(
             pin_init!(Self {
@@ -185,7 +185,7 @@ impl PassiveEndpoint {
             FI_ADDR_STR => FI_ADDR_STR,
             _ => format_of(&peer),
         };
-        info.set_ends(format, Some(&local), Some(&peer))?;
+        info.set_addresses(format, Some(&local), Some(&peer))?;
         let event = Event::alloc(self.source)?;
         let eq = {
             let link = self.state.lock();
@@ -247,8 +247,8 @@ impl ConnReqTrace {
             let device = self.device.as_ref().map(|device| device.name());
             let text = fmt!("a connection request is refused: {:?}", errno);
             match device {
-                Some(name) => complain(&name, text),
-                None => complain(&"no device", text),
+                Some(name) => warn(&name, text),
+                None => warn(&"no device", text),
             }
         }
     }

@@ -274,8 +274,8 @@ impl WorkQueue {
             GFP_KERNEL,
         )?;
         // One bar until the queue has a target, and one until its endpoint is connected.
-        wq.producer.bar();
-        wq.producer.bar();
+        wq.producer.revoke();
+        wq.producer.revoke();
         Ok(wq)
     }
 
@@ -286,8 +286,8 @@ impl WorkQueue {
         match is_plain {
             true if self.fast_path_was_enabled.xchg(true, Full) => {}
             // SAFETY: This removes the second bar of `new`; `fast_path_was_enabled` lets only one call do so.
-            true => unsafe { self.producer.unbar() },
-            false => self.producer.bar(),
+            true => unsafe { self.producer.restore() },
+            false => self.producer.revoke(),
         }
     }
 
@@ -365,7 +365,7 @@ impl WorkQueue {
         let mut head = self.producer.lock(others);
         if target.is_selective {
             // The fast path reports every success.
-            self.producer.bar();
+            self.producer.revoke();
         }
         if target.has_counters {
             // A counter counts from completions, so each operation is signalled.
@@ -373,14 +373,14 @@ impl WorkQueue {
         }
         if target.template.direction() != self.direction {
             // The fast path relies on a template of the queue's own direction.
-            self.producer.bar();
+            self.producer.revoke();
         }
         let before = head.target.replace(target);
         head.inject_bufs = inject_bufs;
         if before.is_none() {
             // SAFETY: This removes the bar that is there without a target, which is that of `new`
             // or `take_target`.
-            unsafe { self.producer.unbar() };
+            unsafe { self.producer.restore() };
         }
         drop(head);
         drop(before);
@@ -408,7 +408,7 @@ impl WorkQueue {
     pub(super) fn take_target(&self, others: &ExclusiveGuard) -> Option<PostTarget> {
         let mut head = self.producer.lock(others);
         if head.target.is_some() {
-            self.producer.bar();
+            self.producer.revoke();
         }
         head.target.take()
     }
@@ -429,7 +429,7 @@ impl WorkQueue {
         if replace(&mut head.is_accounting, true) {
             return 0;
         }
-        self.producer.bar();
+        self.producer.revoke();
         let mut seq = tail;
         let mut count = unread;
         while seq != head.next_seq {

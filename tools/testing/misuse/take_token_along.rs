@@ -14,7 +14,7 @@ fn in_turn(here: ProcessContext) -> ProcessContext {
 
 /// Starts a thread, which gets a token of its own.
 pub fn start(here: ProcessContext) -> Result<Thread> {
-    Thread::run(here, c"other", move |own| {
+    Thread::spawn(here, c"other", move |own| {
         #[cfg(misuse)]
         let own = here;
         drop(in_turn(own));

@@ -213,7 +213,7 @@ fn run(here: ProcessContext, place: (u32, u16)) -> Result {
 
     let place_of_client = Arc::pin_init(new_mutex!(None::<Result<Arc<End>>>), GFP_KERNEL)?;
     let found = place_of_client.clone();
-    let thread = Thread::run(here, c"drop_rs", move |here| {
+    let thread = Thread::spawn(here, c"drop_rs", move |here| {
         let end = client(here, place);
         *found.lock() = Some(end);
     })?;

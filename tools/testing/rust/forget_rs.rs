@@ -131,7 +131,7 @@ fn run(here: ProcessContext) -> Result {
 
     let own = cycle::<Thread>()?;
     let kept = own.clone();
-    let thread = Thread::run(here, c"cyclic", move |_| {
+    let thread = Thread::spawn(here, c"cyclic", move |_| {
         while !kthread_should_stop() {
             fsleep(Delta::from_millis(1));
         }
@@ -140,7 +140,7 @@ fn run(here: ProcessContext) -> Result {
     })?;
     *own.lock() = Some(thread);
 
-    forget(Thread::run(here, c"forgotten", |_| {
+    forget(Thread::spawn(here, c"forgotten", |_| {
         while !kthread_should_stop() {
             fsleep(Delta::from_millis(1));
         }

@@ -195,7 +195,7 @@ fn connect(
 ) -> Result<(Connection, Endpoint)> {
     let slot = Arc::pin_init(new_mutex!(None::<Result<Connection>>), GFP_KERNEL)?;
     let found = slot.clone();
-    let thread = Thread::run(here, c"share_rs", move |here| {
+    let thread = Thread::spawn(here, c"share_rs", move |here| {
         let end = client(here, place);
         *found.lock() = Some(end);
     })?;

@@ -91,7 +91,7 @@ unsafe impl Send for ImportedSrx {}
 unsafe impl Sync for ImportedSrx {}
 
 impl Caller for ImportedSrx {
-    fn end(&self) {
+    fn stop_calls(&self) {
         self.rundown.run_down();
     }
 }
@@ -157,7 +157,7 @@ pub(in super::super::super) unsafe fn import_srx(
         }),
         GFP_KERNEL,
     )?;
-    let functions = Functions::of([
+    let functions = Functions::from_array([
         get_msg as *const (),
         get_tag as *const (),
         queue_msg as *const (),

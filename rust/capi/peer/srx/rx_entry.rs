@@ -160,7 +160,7 @@ impl EntryPool {
 }
 
 impl InterruptHandler for Arc<EntryPool> {
-    fn ready(&self, _ctx: &InterruptContext) {
+    fn handle(&self, _ctx: &InterruptContext) {
         while let Some(entry) = self.pop() {
             // SAFETY: The entry was in the list.
             unsafe { Entry::start_message(entry, None) };
@@ -328,14 +328,14 @@ impl QueuedEntries {
 }
 
 impl Caller for QueuedEntries {
-    fn end(&self) {
+    fn stop_calls(&self) {
         self.rundown.run_down();
         self.detach();
     }
 
-    fn later_functions(&self) -> Functions {
+    fn added_functions(&self) -> Functions {
         let call = |at: &Atomic<usize>| ptr::without_provenance::<()>(at.load(Relaxed));
-        Functions::of(self.calls.each_ref().map(call))
+        Functions::from_array(self.calls.each_ref().map(call))
     }
 }
 
@@ -458,7 +458,7 @@ impl Entry {
                     *this.receive.get() = Some(receive);
                     queued_entries.pool.entries.lock().push(entry);
                 }
-                queued_entries.work.raise();
+                queued_entries.work.queue();
             }
             Err(errno) => {
                 let _ = queued_entries.peer_owned.fetch_add(1usize, Relaxed);

@@ -58,12 +58,12 @@ impl<T: Default> PagedArray<T> {
     ///
     /// -FI_ENOMEM, also beyond [`MAX_LEN`].
     pub(super) fn get_or_alloc(&self, at: u32) -> Result<&T> {
-        let nodes = self.root.get_or_make(new_node)?;
+        let nodes = self.root.get_or_try_init(new_node)?;
         let nodes = nodes
             .get((at / LEAF_LEN / NODE_LEN) as usize)
             .ok_or(Errno::ENOMEM)?
-            .get_or_make(new_node)?;
-        let leaf = nodes[(at / LEAF_LEN % NODE_LEN) as usize].get_or_make(|| {
+            .get_or_try_init(new_node)?;
+        let leaf = nodes[(at / LEAF_LEN % NODE_LEN) as usize].get_or_try_init(|| {
             Ok(KBox::init(
                 init_array_from_fn(|_| T::default()),
                 GFP_KERNEL,

@@ -297,7 +297,7 @@ mod suite {
         let wrong = Arc::new(Atomic::new(0u32), GFP_KERNEL)?;
         let reader = {
             let (table, wrong) = (table.clone(), wrong.clone());
-            Thread::run(ProcessContext::assume(), c"kofi-av-reader", move |_| {
+            Thread::spawn(ProcessContext::assume(), c"kofi-av-reader", move |_| {
                 let mut random = Random(2);
                 while !kthread_should_stop() {
                     for _ in 0..100 {

@@ -265,7 +265,7 @@ mod cases {
         queue.attach_source(&once)?;
         let (asked, left) = (queue.ring.lock().source_at(0), times.clone());
         assert!(asked.is_some());
-        let reader = Thread::run(ProcessContext::assume(), c"kofi-cq-reader", move |_| {
+        let reader = Thread::spawn(ProcessContext::assume(), c"kofi-cq-reader", move |_| {
             fsleep(Delta::from_millis(20));
             left.store(9, Relaxed);
             drop(asked);

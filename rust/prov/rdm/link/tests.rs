@@ -60,7 +60,7 @@ impl World {
     }
 
     fn below(&mut self, bound: usize) -> usize {
-        self.random.below(bound as u64) as usize
+        self.random.next_below(bound as u64) as usize
     }
 
     fn send(&mut self, from: usize, letter: Letter) -> kernel::error::Result {

@@ -52,7 +52,7 @@ struct Asker {
 
 impl Asker {
     fn of(info: &Info) -> Result<Self> {
-        match info.ends()? {
+        match info.addresses()? {
             (Some(local), Some(peer)) => Ok(Self { peer, local }),
             _ => Err(Errno::EINVAL),
         }

@@ -322,15 +322,15 @@ mod cases {
         let (mut taken, mut refused) = (0, 0);
         for _ in 0..50 {
             each(|head, payload| {
-                let _ = head.write(random.below(9), payload, &mut room);
-                for _ in 0..random.below(4) {
-                    let at = random.below((HEADER + RANGES) as u64) as usize;
+                let _ = head.write(random.next_below(9), payload, &mut room);
+                for _ in 0..random.next_below(4) {
+                    let at = random.next_below((HEADER + RANGES) as u64) as usize;
                     if let Some(byte) = room.get_mut(at) {
-                        *byte = random.below(256) as u8;
+                        *byte = random.next_below(256) as u8;
                     }
                 }
-                let len = match random.below(4) {
-                    0 => random.below(MOST as u64 + 1) as usize,
+                let len = match random.next_below(4) {
+                    0 => random.next_below(MOST as u64 + 1) as usize,
                     _ => head.len() + payload,
                 };
                 match room.get(..len).map(parse) {

@@ -18,8 +18,8 @@ use super::{
 use crate::{
     abi::{
         cold::{
-            apart,
-            aside, //
+            call_cold,
+            cold_hint, //
         },
         flags::*,
         Result, //
@@ -96,7 +96,7 @@ impl Endpoint {
         let mut how = SendFlags::from(SendFlag::Signaled);
         let is_inline = !is_read && sge.len() <= post.wq.inline_size();
         if is_inline {
-            apart();
+            cold_hint();
             how |= SendFlag::Inline;
         }
         let piece = (sge.addr(is_inline), sge.len());
@@ -113,7 +113,7 @@ impl Endpoint {
         match posted {
             Ok(()) => Ok(()),
             Err(error) => {
-                aside(move || Err(self.state.transmit_error(wc_status::post_errno(error))))
+                call_cold(move || Err(self.state.transmit_error(wc_status::post_errno(error))))
             }
         }
     }
@@ -176,7 +176,7 @@ impl Endpoint {
         post.finish(&posted);
         Some(match posted {
             Ok(()) => Ok(()),
-            Err(error) => aside(move || Err(self.receive_error(wc_status::post_errno(error)))),
+            Err(error) => call_cold(move || Err(self.receive_error(wc_status::post_errno(error)))),
         })
     }
 }

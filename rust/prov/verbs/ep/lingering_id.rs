@@ -79,7 +79,7 @@ impl CmHandler for LingeringId {
         }
         // Not dropped here: an id that is dropped in its own handler is not waited for at module
         // exit.
-        let _ = Handlers::queue().enqueue(self);
+        let _ = Handlers::handler_queue().enqueue(self);
     }
 }
 
@@ -95,7 +95,7 @@ impl Drop for LingerEntry {
 
 /// Takes out the first entry that `is_meant` accepts.
 fn take_entry(is_meant: impl Fn(&LingerEntry) -> bool) -> Option<registry::Entry> {
-    registry::with(|entries| {
+    registry::with_list(|entries| {
         let at = entries.iter().position(|entry| {
             let stay = entry.downcast_ref::<LingerEntry>();
             stay.is_some_and(&is_meant)
@@ -137,14 +137,14 @@ pub(super) fn linger(id: &Arc<CmId>) -> Result {
         GFP_KERNEL,
     )?;
     let entry: registry::Entry = Arc::new(LingerEntry(lingering.clone()), GFP_KERNEL)?;
-    registry::with(|entries| entries.push(entry, GFP_KERNEL))?;
+    registry::with_list(|entries| entries.push(entry, GFP_KERNEL))?;
     drop(id.set_handler(Some(lingering)));
     Ok(())
 }
 
 /// Ends the oldest lingering id if there are too many. May sleep.
 pub(super) fn evict_oldest() {
-    let count = registry::with(|entries| {
+    let count = registry::with_list(|entries| {
         let stays = entries.iter().filter(|entry| entry.is::<LingerEntry>());
         stays.count()
     });

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     abi::{
-        cold::aside,
+        cold::call_cold,
         fi_rma_iov,
         flags::*,
         Errno,
@@ -139,7 +139,7 @@ impl Endpoint {
             ),
             _ => {
                 let message = *message;
-                aside(move || self.post_with_rare_flags(operation, message))
+                call_cold(move || self.post_with_rare_flags(operation, message))
             }
         }
     }
@@ -182,7 +182,7 @@ impl Endpoint {
         } else if let Some(whole) = self.single_sge(&message) {
             return self.post_single_sge(&transmit, &whole);
         }
-        aside(move || self.post_sge_list(transmit, message.memory, message.descriptors))
+        call_cold(move || self.post_sge_list(transmit, message.memory, message.descriptors))
     }
 
     /// Returns the single scatter/gather element of a message in registered memory that needs no
@@ -284,7 +284,7 @@ impl Endpoint {
         self.state.check_receive()?;
         if message.flags & !FAST_RX_FLAGS != 0 {
             let message = *message;
-            return aside(move || self.post_multi_recv(&message));
+            return call_cold(move || self.post_multi_recv(&message));
         }
         let len = self.check_message(message, (RX_FLAGS, !RX_FLAGS), self.attrs.rx_iov_limit)?;
         let op = OpDesc {
@@ -295,7 +295,9 @@ impl Endpoint {
         };
         let Some(whole) = self.single_sge(message) else {
             let message = *message;
-            return aside(move || self.post_recv_sge_list(op, message.memory, message.descriptors));
+            return call_cold(move || {
+                self.post_recv_sge_list(op, message.memory, message.descriptors)
+            });
         };
         let sges = [self.build_sge(&whole, false)];
         // SAFETY: As in `post_single_sge`.

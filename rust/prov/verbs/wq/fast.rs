@@ -187,8 +187,8 @@ impl WorkQueue {
         }
         let mut head = match LOCKS {
             // SAFETY: By this function's safety requirement.
-            false => unsafe { self.producer.enter_alone() },
-            true => self.producer.lock_unbarred(),
+            false => unsafe { self.producer.enter_biased() },
+            true => self.producer.lock_fast(),
         }?;
         let seq = head.next_seq;
         if seq == head.free_end {

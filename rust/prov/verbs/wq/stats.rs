@@ -98,10 +98,10 @@ impl PostStats {
     /// Undoes [`Self::record_post`].
     pub(super) fn undo_post(&self, kind: StatKind, len: usize) {
         if let Some(count) = self.posted.get(kind as usize) {
-            count.take(1);
+            count.sub(1);
         }
         if kind != StatKind::Receive {
-            self.bytes.take(len as u64);
+            self.bytes.sub(len as u64);
         }
     }
 

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     abi::{
         flags::*,
-        log::complain,
+        log::warn,
         trace::{
             self,
             At,
@@ -55,7 +55,7 @@ impl WorkQueue {
             WqDirection::Receive => "receives",
         };
         let number = self.qp_num.load(Relaxed);
-        complain(
+        warn(
             &self.pd.device().name(),
             fmt!("endpoint {}, {}: {}", number, way, text),
         );
