@@ -65,11 +65,12 @@ type ReqNotifyCqFn =
 ///
 /// - `raw` is a completion queue of the device that `device` refers to; queue pairs that complete
 ///   into it hold an `Arc` of this object.
-/// - `poll` and `req_notify` are operations of that device.
+/// - `ib_poll_cq` and `req_notify` are operations of that device; the former is the one that the
+///   kernel's `ib_poll_cq()` calls.
 /// - The context of `raw` points to `_notify`, which is dropped after `raw`.
 pub(crate) struct Cq {
     raw: NonNull<bindings::ib_cq>,
-    poll: PollCqFn,
+    ib_poll_cq: PollCqFn,
     req_notify: ReqNotifyCqFn,
     _notify: KBox<dyn CqHandler>,
     device: DeviceRef,
@@ -105,7 +106,7 @@ impl Cq {
         };
         // SAFETY: A `DeviceRef` keeps the device registered.
         let ops = unsafe { &(*device.raw()).ops };
-        let (Some(poll), Some(arm)) = (ops.poll_cq, ops.req_notify_cq) else {
+        let (Some(ib_poll_cq), Some(arm)) = (ops.poll_cq, ops.req_notify_cq) else {
             return Err(EOPNOTSUPP);
         };
         let notify = KBox::new(notify, GFP_KERNEL)?;
@@ -126,7 +127,7 @@ impl Cq {
         // INVARIANT: By construction. If this allocation fails, dropping the object destroys `raw`.
         let cq = Self {
             raw,
-            poll,
+            ib_poll_cq,
             req_notify: arm,
             _notify: notify,
             device,
@@ -145,10 +146,10 @@ impl Cq {
 
     /// Returns an object that polls the queue.
     pub(crate) fn poller(self: Arc<Self>) -> CqPoller {
-        // INVARIANT: `raw` and `poll` are copied from the queue.
+        // INVARIANT: `raw` and `ib_poll_cq` are copied from the queue.
         CqPoller {
             raw: self.raw,
-            poll: self.poll,
+            ib_poll_cq: self.ib_poll_cq,
             cq: self,
         }
     }
@@ -184,11 +185,11 @@ pub(crate) enum CqNotify {
 ///
 /// # Invariants
 ///
-/// `raw` and `poll` are copied from `cq`.
+/// `raw` and `ib_poll_cq` are copied from `cq`.
 #[repr(C)]
 pub(crate) struct CqPoller {
     raw: NonNull<bindings::ib_cq>,
-    poll: PollCqFn,
+    ib_poll_cq: PollCqFn,
     cq: Arc<Cq>,
 }
 
@@ -212,9 +213,10 @@ impl CqPoller {
     #[inline]
     pub(crate) fn poll<'a>(&self, entries: &'a mut [MaybeUninit<Wc>]) -> Result<&'a [Wc]> {
         let most = c_int::try_from(entries.len()).unwrap_or(c_int::MAX);
-        // SAFETY: By the invariant `raw` is valid and `poll` is its device's operation. `Wc` has
-        // the layout of `ib_wc`, and `entries` is writable for `most` of them.
-        let found = unsafe { (self.poll)(self.raw.as_ptr(), most, entries.as_mut_ptr().cast()) };
+        // SAFETY: By the invariant `raw` is valid and `ib_poll_cq` is its device's operation. `Wc`
+        // has the layout of `ib_wc`, and `entries` is writable for `most` of them.
+        let found =
+            unsafe { (self.ib_poll_cq)(self.raw.as_ptr(), most, entries.as_mut_ptr().cast()) };
         let entries: &'a [MaybeUninit<Wc>] = entries;
         // A negative errno, as an unsigned number, exceeds any length of `entries`.
         let Some(filled) = entries.get(..found as u32 as usize) else {

@@ -107,14 +107,15 @@ pub(super) type PostRecvFn = unsafe extern "C" fn(
 ///
 /// - `raw` is a queue pair in `pd` that completes into `_send_cq` and `_recv_cq`, and takes
 ///   receives from `_srq` if there is one.
-/// - `post_send` and `post_recv` are operations of its device.
+/// - `ib_post_send` and `ib_post_recv` are the operations of its device that the kernel's functions
+///   of these names call.
 /// - The context of `raw` points to `_events`, which is dropped after `raw`.
 // Fields used by posts come first, in one cache line.
 #[repr(C)]
 pub(crate) struct Qp {
     raw: NonNull<bindings::ib_qp>,
-    post_send: PostSendFn,
-    post_recv: PostRecvFn,
+    ib_post_send: PostSendFn,
+    ib_post_recv: PostRecvFn,
     pd: Arc<Pd>,
     local_dma_lkey: u32,
     caps: QpCaps,
@@ -155,7 +156,7 @@ impl Qp {
         }
         // SAFETY: A `DeviceRef` keeps the device registered.
         let ops = unsafe { &(*pd.device().raw()).ops };
-        let (Some(post_send), Some(post_recv)) = (ops.post_send, ops.post_recv) else {
+        let (Some(ib_post_send), Some(ib_post_recv)) = (ops.post_send, ops.post_recv) else {
             return Err(EOPNOTSUPP);
         };
         let events = KBox::new(events, GFP_KERNEL)?;
@@ -186,8 +187,8 @@ impl Qp {
         // INVARIANT: By construction.
         Ok(Self {
             raw,
-            post_send,
-            post_recv,
+            ib_post_send,
+            ib_post_recv,
             // The driver has replaced the requested capacities by the granted ones.
             caps: QpCaps {
                 max_send_wr: attr.cap.max_send_wr,
@@ -207,12 +208,12 @@ impl Qp {
 
     /// Returns the queue pair and the operation that posts to its send queue.
     pub(super) fn post_send_op(&self) -> (NonNull<bindings::ib_qp>, PostSendFn) {
-        (self.raw, self.post_send)
+        (self.raw, self.ib_post_send)
     }
 
     /// Returns the queue pair and the operation that posts to its receive queue.
     pub(super) fn post_recv_op(&self) -> (NonNull<bindings::ib_qp>, PostRecvFn) {
-        (self.raw, self.post_recv)
+        (self.raw, self.ib_post_recv)
     }
 
     fn raw(&self) -> *mut bindings::ib_qp {
@@ -301,9 +302,9 @@ impl Qp {
     #[inline(always)]
     pub(crate) unsafe fn post_send(&self, wr: &SendWr<'_>) -> Result {
         let mut bad = ptr::null();
-        // SAFETY: By the invariant `raw` is valid and `post_send` is its device's operation; `wr`
+        // SAFETY: By the invariant `raw` is valid and `ib_post_send` is its device's operation; `wr`
         // is a single request, and the caller guarantees its memory.
-        let err = unsafe { (self.post_send)(self.raw(), wr.as_ptr(), &mut bad) };
+        let err = unsafe { (self.ib_post_send)(self.raw(), wr.as_ptr(), &mut bad) };
         post_result(err)
     }
 
@@ -320,7 +321,7 @@ impl Qp {
     pub(crate) unsafe fn post_recv(&self, wr: &RecvWr<'_>) -> Result {
         let mut bad = ptr::null();
         // SAFETY: As in `post_send`.
-        let err = unsafe { (self.post_recv)(self.raw(), wr.as_ptr(), &mut bad) };
+        let err = unsafe { (self.ib_post_recv)(self.raw(), wr.as_ptr(), &mut bad) };
         post_result(err)
     }
 

@@ -42,11 +42,12 @@ type PostSrqRecvFn = unsafe extern "C" fn(
 ///
 /// - `raw` is a shared receive queue in `pd`; queue pairs attached to it hold an `Arc` of this
 ///   object.
-/// - `post` is an operation of its device.
+/// - `ib_post_srq_recv` is the operation of its device that the kernel's function of this name
+///   calls.
 #[repr(C)]
 pub(crate) struct Srq {
     raw: NonNull<bindings::ib_srq>,
-    post: PostSrqRecvFn,
+    ib_post_srq_recv: PostSrqRecvFn,
     local_dma_lkey: u32,
     pd: Arc<Pd>,
 }
@@ -72,7 +73,7 @@ impl Srq {
         }
         // SAFETY: A `DeviceRef` keeps the device registered.
         let ops = unsafe { &(*pd.device().raw()).ops };
-        let (Some(_), Some(post)) = (ops.create_srq, ops.post_srq_recv) else {
+        let (Some(_), Some(ib_post_srq_recv)) = (ops.create_srq, ops.post_srq_recv) else {
             return Err(EOPNOTSUPP);
         };
         let mut attr = bindings::ib_srq_init_attr {
@@ -93,7 +94,7 @@ impl Srq {
         // INVARIANT: By construction. If this allocation fails, dropping the object destroys `raw`.
         let srq = Self {
             raw,
-            post,
+            ib_post_srq_recv,
             local_dma_lkey: pd.local_dma_lkey(),
             pd,
         };
@@ -130,9 +131,9 @@ impl Srq {
     #[inline]
     pub(crate) unsafe fn post(&self, wr: &RecvWr<'_>) -> Result {
         let mut bad = ptr::null();
-        // SAFETY: By the invariant `raw` is valid and `post` is its device's operation; `wr` is a
-        // single request, and the caller guarantees its memory.
-        let err = unsafe { (self.post)(self.raw(), wr.as_ptr(), &mut bad) };
+        // SAFETY: By the invariant `raw` is valid and `ib_post_srq_recv` is its device's operation;
+        // `wr` is a single request, and the caller guarantees its memory.
+        let err = unsafe { (self.ib_post_srq_recv)(self.raw(), wr.as_ptr(), &mut bad) };
         post_result(err)
     }
 }

@@ -38,12 +38,12 @@ pub(crate) struct SendTemplate(KBox<SendTemplateInner>);
 
 /// # Invariants
 ///
-/// - `raw` and `post` belong to `_qp`.
+/// - `raw` and `ib_post_send` belong to `_qp`.
 /// - `wr` has no successor, and its scatter/gather list is `sge`.
 #[repr(C)]
 struct SendTemplateInner {
     raw: NonNull<bindings::ib_qp>,
-    post: PostSendFn,
+    ib_post_send: PostSendFn,
     wr: TemplateSendWr,
     sge: Sge,
     bad_wr: *const bindings::ib_send_wr,
@@ -71,10 +71,10 @@ impl SendTemplate {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(qp: Arc<Qp>) -> Result<Self> {
-        let (raw, post) = qp.post_send_op();
+        let (raw, ib_post_send) = qp.post_send_op();
         let inner = SendTemplateInner {
             raw,
-            post,
+            ib_post_send,
             // `atomic` is the largest member.
             wr: TemplateSendWr {
                 atomic: pin_init::zeroed(),
@@ -116,9 +116,9 @@ impl SendTemplate {
         wr.opcode = opcode;
         wr.send_flags = u32::from(flags) as c_int;
         inner.sge.set_range(addr, len);
-        // SAFETY: By the invariant the queue pair exists, `post` is its device's operation and this
+        // SAFETY: By the invariant the queue pair exists, `ib_post_send` is its device's operation and this
         // is a single request; the caller guarantees its memory.
-        post_result(unsafe { (inner.post)(inner.raw.as_ptr(), wr, &mut inner.bad_wr) })
+        post_result(unsafe { (inner.ib_post_send)(inner.raw.as_ptr(), wr, &mut inner.bad_wr) })
     }
 }
 
@@ -187,11 +187,11 @@ pub(crate) struct RecvTemplate(KBox<RecvTemplateInner>);
 
 /// # Invariants
 ///
-/// As for [`SendTemplateInner`].
+/// As for [`SendTemplateInner`], with `ib_post_recv`.
 #[repr(C)]
 struct RecvTemplateInner {
     raw: NonNull<bindings::ib_qp>,
-    post: PostRecvFn,
+    ib_post_recv: PostRecvFn,
     wr: bindings::ib_recv_wr,
     sge: Sge,
     bad_wr: *const bindings::ib_recv_wr,
@@ -211,10 +211,10 @@ impl RecvTemplate {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(qp: Arc<Qp>) -> Result<Self> {
-        let (raw, post) = qp.post_recv_op();
+        let (raw, ib_post_recv) = qp.post_recv_op();
         let inner = RecvTemplateInner {
             raw,
-            post,
+            ib_post_recv,
             wr: pin_init::zeroed(),
             sge: Sge::new(0, 0, qp.local_dma_lkey()),
             bad_wr: ptr::null(),
@@ -238,6 +238,8 @@ impl RecvTemplate {
         inner.wr.__bindgen_anon_1.wr_id = wr_id;
         inner.sge.set_range(addr, len);
         // SAFETY: As in `SendTemplate::post`.
-        post_result(unsafe { (inner.post)(inner.raw.as_ptr(), &inner.wr, &mut inner.bad_wr) })
+        post_result(unsafe {
+            (inner.ib_post_recv)(inner.raw.as_ptr(), &inner.wr, &mut inner.bad_wr)
+        })
     }
 }
