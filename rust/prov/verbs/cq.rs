@@ -4,22 +4,21 @@
 //!
 //! `state` serialises readers: its lock, taken with interrupts off and never while posting, guards
 //! the backlog and the table of work queues, and with them the tails of the work queues. A reader
-//! polls the device straight into the consumer's entries; only completions behind a failure, and
-//! completions that a drain polls, go through the backlog. What the work queues can post fits into
+//! polls the device straight into the consumer's entries (`read`); only completions behind a
+//! failure, and completions that a drain polls, go through the backlog (`poll`). What the work queues can post fits into
 //! the device's queue, or each post reserves an entry of it first.
 
 mod poll;
+mod read;
 
 use super::{
     cntr::WqCounters,
     info,
     srx::UnreadSlots,
     wc_backlog::{
-        DeferredWc,
         WcBacklog,
         WqId, //
     },
-    wc_status,
     wq::WorkQueue, //
 };
 use crate::{
@@ -33,27 +32,16 @@ use crate::{
         downcast::downcast,
         log::warn,
         stat_counter::StatCounter,
-        trace,
         Errno,
-        Result,
-        KOFI_VALUE_CALLBACKS,
-        KOFI_VALUE_ENTRIES,
-        KOFI_VALUE_ERRORS,
-        KOFI_VALUE_OVERRUNS,
-        KOFI_VALUE_SIZE, //
+        Result, //
     },
     fi::{
         self,
         cq::{
-            Completion,
-            Entries,
-            ErrData,
-            Failure,
             FreeSlots,
             Notifier,
             WaitFlag, //
         },
-        introspect::ObjectInfo,
         memory::Context,
         provider, //
     },
@@ -61,18 +49,13 @@ use crate::{
         self,
         cq::{
             CqNotify,
-            WcBatch,
-            WcStatus, //
+            WcBatch, //
         },
         device::{
             Device,
             DeviceRef, //
         },
     },
-};
-use core::{
-    any::Any,
-    mem::MaybeUninit, //
 };
 use kernel::{
     prelude::*,
@@ -93,8 +76,7 @@ use kernel::{
 use poll::{
     CqState,
     WqEntry,
-    DISCARD_BATCH,
-    POLL_BATCH, //
+    DISCARD_BATCH, //
 };
 
 /// Completions that a queue opened with size 0 holds.
@@ -237,7 +219,7 @@ impl Cq {
     /// Locks `state` for a data call.
     #[inline(always)]
     fn lock_data(&self) -> BiasedGuard<'_, CqState> {
-        // SAFETY: Only functions of this file have a guard, and before they drop it they call no
+        // SAFETY: Only functions of this file and of `read` have a guard, and before they drop it they call no
         // function of the queue that locks, except `unlock_and_post`, which drops it first. They
         // are reached from the consumer's data calls, and otherwise with an `ExclusiveGuard`.
         unsafe { self.state.enter() }
@@ -590,88 +572,6 @@ impl Cq {
         unsafe { self.lock_data().end_multi_recv(wq, seq, start) }
     }
 
-    /// Reads completions into entries of one format. Any context.
-    ///
-    /// # Errors
-    ///
-    /// -FI_EAGAIN without a completion, -FI_EAVAIL when a failure is next.
-    #[inline(always)]
-    fn read_into<E: From<Completion>>(&self, entries: &mut [MaybeUninit<E>]) -> Result<usize> {
-        // SAFETY: As in `lock_data`.
-        match unsafe { self.state.enter_biased() } {
-            Some(inner) => self.read_fast(inner, entries),
-            None => self.read_locked(entries),
-        }
-    }
-
-    /// Reads like [`Self::read_into`], with the lock taken.
-    #[inline(never)]
-    fn read_locked<E: From<Completion>>(&self, entries: &mut [MaybeUninit<E>]) -> Result<usize> {
-        self.read_fast(self.lock_data(), entries)
-    }
-
-    /// Reads like [`Self::read_into`]. In nearly all cases one poll returns all completions, and
-    /// `complete_run` writes all of them.
-    #[inline(always)]
-    fn read_fast<E: From<Completion>>(
-        &self,
-        mut inner: BiasedGuard<'_, CqState>,
-        entries: &mut [MaybeUninit<E>],
-    ) -> Result<usize> {
-        if entries.is_empty() || !inner.can_read_fast() || trace::completions() {
-            // SAFETY: No batch has been polled.
-            return unsafe { self.read_general(inner, entries, None) };
-        }
-        let batch = entries.len().min(POLL_BATCH);
-        let polled = inner.batch.poll(&self.poller, batch);
-        if polled == 0 {
-            return Err(Errno::EAGAIN);
-        }
-        // Entries are not counted here: `can_read_fast` says so.
-        // SAFETY: The batch has just been polled, and the backlog is empty, as `can_read_fast`
-        // says.
-        let run = unsafe { inner.complete_run(0, entries, &mut 0) };
-        if run == polled && (run < batch || run == entries.len()) {
-            self.entries_read.add(run as u64);
-            return Ok(run);
-        }
-        // SAFETY: `complete_run` has taken the first `run` completions.
-        unsafe { self.read_general(inner, entries, Some(run)) }
-    }
-
-    /// Continues [`Self::read_fast`] after the first `taken` completions of the batch, if a batch
-    /// has been polled.
-    ///
-    /// # Safety
-    ///
-    /// The first `taken` completions of the batch have been taken, and no others.
-    #[inline(never)]
-    unsafe fn read_general<E: From<Completion>>(
-        &self,
-        mut inner: BiasedGuard<'_, CqState>,
-        entries: &mut [MaybeUninit<E>],
-        taken: Option<usize>,
-    ) -> Result<usize> {
-        let mut freed = 0;
-        let count = match taken {
-            None => inner.read(&self.poller, entries, &mut freed),
-            // SAFETY: By this function's safety requirement.
-            Some(taken) => unsafe {
-                inner.read_rest_of_batch(&self.poller, taken, entries, &mut freed)
-            },
-        };
-        let found = if count > 0 {
-            Ok(())
-        } else if inner.backlog.is_empty() && !entries.is_empty() {
-            Err(Errno::EAGAIN)
-        } else {
-            inner.peek(&self.poller, &mut freed)
-        };
-        self.entries_read.add(count as u64);
-        self.unlock_and_post(inner, freed);
-        found.map(|()| count)
-    }
-
     /// Polls the device in place of a reader: retires silent operations, also those behind
     /// completions that wait for their reader. Posts nothing, so that posting calls may call it.
     /// Any context.
@@ -681,87 +581,4 @@ impl Cq {
         state.poll_all_to_backlog(&self.poller, &mut freed);
         self.unlock_and_release(state, freed);
     }
-}
-
-impl provider::CompletionQueue for Cq {
-    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
-        told.add_value(KOFI_VALUE_SIZE, self.size as u64);
-        told.add_value(KOFI_VALUE_ENTRIES, self.entries_read.get());
-        told.add_value(KOFI_VALUE_ERRORS, self.errors_read.get());
-        told.add_value(KOFI_VALUE_CALLBACKS, self.interrupts.handler_calls());
-        told.add_value(KOFI_VALUE_OVERRUNS, self.overruns.load(Relaxed));
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
-    }
-
-    #[inline(always)]
-    fn read(&self, entries: Entries<'_>) -> Result<usize> {
-        match entries {
-            Entries::Context(room) => self.read_into(room),
-            Entries::Msg(room) => self.read_into(room),
-            Entries::Data(room) => self.read_into(room),
-            Entries::Tagged(room) => self.read_into(room),
-            Entries::Sourced(room) => self.read_into(room),
-        }
-    }
-
-    fn read_error(&self) -> Result<Failure> {
-        let mut freed = 0;
-        let mut state = self.lock_data();
-        if state.backlog.is_empty() {
-            state.poll_to_backlog(&self.poller, &mut freed);
-        }
-        let is_next = state.backlog.front().is_some_and(DeferredWc::is_failure);
-        let taken = if is_next {
-            state.pop_deferred(&mut freed)
-        } else {
-            None
-        };
-        let failure = taken.map(|(completion, direction, done)| Failure {
-            completion: Completion {
-                len: 0,
-                ..completion
-            },
-            olen: 0,
-            errno: wc_status::status_errno(done.status, direction),
-            prov_errno: done.status.code() as i32,
-            err_data: ErrData::None,
-        });
-        self.errors_read.add(u64::from(failure.is_some()));
-        self.unlock_and_post(state, freed);
-        failure.ok_or(Errno::EAGAIN)
-    }
-
-    fn progress(&self) {
-        self.progress_all();
-    }
-
-    fn arm(&self) -> bool {
-        self.poller.cq().req_notify(match self.is_solicited_only() {
-            true => CqNotify::Solicited,
-            false => CqNotify::NextComp,
-        })
-    }
-
-    fn has_backlog(&self) -> bool {
-        // A thread that has polled completions and not yet moved them to the backlog holds the
-        // lock.
-        !self.lock_data().backlog.is_empty()
-    }
-
-    fn notifier(&self) -> &Notifier {
-        &self.interrupts
-    }
-
-    fn strerror(&self, prov_errno: i32) -> &'static CStr {
-        wc_status::status_text(WcStatus::from_code(prov_errno as u32))
-    }
-
-    fn close(&self) {}
 }

@@ -44,6 +44,7 @@ UNSAFE_FILES = {
     "rust/prov/rdm/srx.rs",
     "rust/prov/verbs/cq.rs",
     "rust/prov/verbs/cq/poll.rs",
+    "rust/prov/verbs/cq/read.rs",
     "rust/prov/verbs/ep.rs",
     "rust/prov/verbs/srx.rs",
     "rust/prov/verbs/srx/endpoints.rs",

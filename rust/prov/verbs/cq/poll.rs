@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The state of a completion queue, under its lock: the table of work queues, the backlog, and
-//! polling.
+//! what a polled completion ends.
 
 use super::{
     super::{
@@ -27,12 +27,7 @@ use super::{
     WakePolicy, //
 };
 use crate::{
-    abi::{
-        flags::*,
-        trace,
-        Errno,
-        Result, //
-    },
+    abi::flags::*,
     fi::{
         cq::Completion,
         memory::Context, //
@@ -40,13 +35,11 @@ use crate::{
     rdma::{
         self,
         cq::{
-            Wc,
             WcBatch,
             WcStatus, //
         },
     },
 };
-use core::mem::MaybeUninit;
 use kernel::{
     prelude::*,
     rbtree::{
@@ -266,12 +259,6 @@ fn is_silent(kind: OpKind, wc: &PolledWc) -> bool {
 }
 
 impl CqState {
-    /// Returns whether a read may report completions as it polls them, with no other work to do.
-    #[inline]
-    pub(super) fn can_read_fast(&self) -> bool {
-        self.backlog.is_empty() && !self.is_accounting && self.pending_cas_wqs == 0
-    }
-
     /// Polls one batch in place of a reader, and returns the number of completions. Silent
     /// operations are retired, which adds the entries that they release to `freed`; other
     /// completions go into the backlog.
@@ -652,174 +639,6 @@ impl CqState {
         Some(completion)
     }
 
-    /// Returns what a reader that has read nothing finds next.
-    ///
-    /// # Errors
-    ///
-    /// -FI_EAVAIL if a failure is next, -FI_EAGAIN without a completion.
-    #[cold]
-    pub(super) fn peek(&mut self, poller: &rdma::cq::CqPoller, freed: &mut u32) -> Result {
-        self.poll_to_backlog(poller, freed);
-        match self.backlog.front() {
-            None => Err(Errno::EAGAIN),
-            Some(front) if front.is_failure() => Err(Errno::EAVAIL),
-            Some(_) => Ok(()),
-        }
-    }
-
-    /// Fills `entries`, up to a failure, and returns the number of entries written.
-    pub(super) fn read<E: From<Completion>>(
-        &mut self,
-        poller: &rdma::cq::CqPoller,
-        entries: &mut [MaybeUninit<E>],
-        freed: &mut u32,
-    ) -> usize {
-        let mut count = 0;
-        while let Some(into) = entries.get_mut(count) {
-            match self.backlog.front() {
-                None => return self.read_batches(poller, count, entries, freed),
-                Some(front) if front.is_failure() => break,
-                Some(_) => {}
-            }
-            if let Some((completion, _, _)) = self.pop_deferred(freed) {
-                into.write(completion.into());
-                count += 1;
-            }
-        }
-        count
-    }
-
-    /// Continues [`Self::read`] after the first `taken` completions of the batch.
-    ///
-    /// # Safety
-    ///
-    /// The first `taken` completions of the batch have been taken, and no others.
-    pub(super) unsafe fn read_rest_of_batch<E: From<Completion>>(
-        &mut self,
-        poller: &rdma::cq::CqPoller,
-        taken: usize,
-        entries: &mut [MaybeUninit<E>],
-        freed: &mut u32,
-    ) -> usize {
-        let polled = self.batch.completions().len();
-        // SAFETY: By this function's safety requirement.
-        let count = unsafe { self.complete_batch(taken, entries, freed) };
-        // A batch that was not full was the last one.
-        if polled < entries.len().min(POLL_BATCH) {
-            return count;
-        }
-        self.read_batches(poller, count, entries, freed)
-    }
-
-    /// Fills `entries` from `count` on with completions of the device, as long as the backlog is
-    /// empty.
-    fn read_batches<E: From<Completion>>(
-        &mut self,
-        poller: &rdma::cq::CqPoller,
-        mut count: usize,
-        entries: &mut [MaybeUninit<E>],
-        freed: &mut u32,
-    ) -> usize {
-        while let (Some(left @ [_, ..]), true) = (entries.get_mut(count..), self.backlog.is_empty())
-        {
-            let batch = left.len().min(POLL_BATCH);
-            let polled = self.batch.poll(poller, batch);
-            // SAFETY: The batch has just been polled.
-            count += unsafe { self.complete_batch(0, left, freed) };
-            if polled < batch {
-                break;
-            }
-        }
-        count
-    }
-
-    /// Writes the reportable completions of the batch to `entries`, which is at least as long; its
-    /// first `count` entries have been written. Returns the number of entries in `entries`.
-    ///
-    /// # Safety
-    ///
-    /// The first `count` completions of the batch have been taken, and no others.
-    unsafe fn complete_batch<E: From<Completion>>(
-        &mut self,
-        mut count: usize,
-        entries: &mut [MaybeUninit<E>],
-        freed: &mut u32,
-    ) -> usize {
-        let (mut next, end) = (count, self.batch.completions().len());
-        while let (true, Some(left)) = (next < end, entries.get_mut(count..)) {
-            let run = match self.backlog.is_empty() && !trace::completions() {
-                // SAFETY: By this function's safety requirement; what is taken here is before `next`.
-                true => unsafe { self.complete_run(next, left, freed) },
-                false => 0,
-            };
-            if run > 0 {
-                count += run;
-                next += run;
-                continue;
-            }
-            // SAFETY: As above.
-            let completion = unsafe { self.complete_one(next, freed) };
-            next += 1;
-            if let (Some(completion), Some(into)) = (completion, left.first_mut()) {
-                into.write(completion.into());
-                count += 1;
-            }
-        }
-        count
-    }
-
-    /// Writes successes of the batch from index `from` on, as long as they are of one queue and
-    /// need no more than an entry; returns their number. This is the common case: values that all
-    /// of them share are looked up and stored once.
-    ///
-    /// # Safety
-    ///
-    /// The completions of the batch from index `from` on have not been taken, and the backlog is empty.
-    #[inline(always)]
-    pub(super) unsafe fn complete_run<E: From<Completion>>(
-        &mut self,
-        from: usize,
-        entries: &mut [MaybeUninit<E>],
-        freed: &mut u32,
-    ) -> usize {
-        let polled = self.batch.completions().get(from..).unwrap_or(&[]);
-        let Some(first) = polled.first() else {
-            return 0;
-        };
-        let (wq_index, _) = first.wr_id_halves();
-        let Some(Some(entry)) = self.wqs.get_mut(wq_index as usize) else {
-            return 0;
-        };
-        if entry.counters.is_some() {
-            return 0;
-        }
-        let wq = &*entry.wq;
-        // SAFETY: `write_entries` passes operations that have succeeded. They have not been retired, by this function's
-        // safety requirement, and the lock is held.
-        let slots = unsafe { wq.slot_reader() };
-        // Completions with immediate data are left to `complete_one`.
-        let count = match wq.direction() {
-            WqDirection::Transmit => write_entries(polled, entries, (wq_index, slots), |_| Some(0)),
-            WqDirection::Receive => {
-                let mut bytes = 0;
-                let count = write_entries(polled, entries, (wq_index, slots), |wc| {
-                    let len = (!wc.has_imm()).then(|| wc.byte_len())?;
-                    bytes += u64::from(len);
-                    Some(len as usize)
-                });
-                wq.record_received(bytes);
-                count
-            }
-        };
-        if let Some(last) = count.checked_sub(1).and_then(|last| polled.get(last)) {
-            let (_, seq) = last.wr_id_halves();
-            // SAFETY: As above; by the type invariant of the entry. With an empty backlog no
-            // completion waits for a reader.
-            *freed = freed.wrapping_add(unsafe { wq.retire(&mut entry.tail, seq) });
-        }
-        count
-    }
-
     /// Returns the entry for the completion at index `at` of the batch, if it is reported now. A
     /// failure goes to the backlog with all reported completions after it, and a silent operation
     /// is only retired.
@@ -828,7 +647,7 @@ impl CqState {
     ///
     /// The completion has not been taken since the batch was polled.
     #[inline(never)]
-    unsafe fn complete_one(&mut self, at: usize, freed: &mut u32) -> Option<Completion> {
+    pub(super) unsafe fn complete_one(&mut self, at: usize, freed: &mut u32) -> Option<Completion> {
         // SAFETY: By this function's safety requirement.
         let wc = unsafe { self.resolve_wc(at) }?;
         if !self.backlog.is_empty() || wc.status != WcStatus::SUCCESS {
@@ -897,36 +716,4 @@ fn complete_cas(wq: &WorkQueue, index: u32) -> Option<(Completion, WqDirection)>
     let comp = wq.end_cas_atomic(index)?;
     let completion = Completion::new(comp.context, comp.flags);
     Some((completion, wq.direction()))
-}
-
-/// Runs the loop of [`CqState::complete_run`], for the queue with index `place` and its slots.
-/// `len` returns the number of received bytes, or None if the completion has more to report.
-/// Returns the number of entries written.
-#[inline(always)]
-fn write_entries<E: From<Completion>>(
-    polled: &[Wc],
-    entries: &mut [MaybeUninit<E>],
-    (place, slots): (u32, impl Fn(u32) -> WrSlot),
-    mut len: impl FnMut(&Wc) -> Option<usize>,
-) -> usize {
-    let mut count = 0;
-    for (wc, into) in polled.iter().zip(entries) {
-        let (upper, seq) = wc.wr_id_halves();
-        if upper != place || !wc.is_success() {
-            break;
-        }
-        let slot = slots(seq);
-        if slot.kind != OpKind::Reported {
-            break;
-        }
-        let Some(len) = len(wc) else {
-            break;
-        };
-        into.write(E::from(Completion {
-            len,
-            ..Completion::new(slot.context, slot.flags)
-        }));
-        count += 1;
-    }
-    count
 }
