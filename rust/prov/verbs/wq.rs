@@ -7,17 +7,19 @@
 //! reader of the completion queue retires slots in order, under that queue's lock, by moving
 //! `tail`. A completion also retires the unsignalled operations before it.
 
-mod fast;
 mod fetch;
-mod post;
+mod op;
+mod reserve;
 mod stats;
 mod trace;
 
-pub(super) use post::{
+pub(super) use op::{
     OpDesc,
-    PostGuard,
-    PostResources,
     ReportPolicy, //
+};
+pub(super) use reserve::{
+    PostResources,
+    ReservedSlot, //
 };
 pub(super) use stats::StatKind;
 

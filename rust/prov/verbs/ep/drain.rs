@@ -113,14 +113,13 @@ impl Endpoint {
     /// Posts the marker behind the transmits; false if the device does not take it.
     fn post_send_marker(&self, _others: &ExclusiveGuard) -> bool {
         post_marker(|| {
-            // SAFETY: There is an `ExclusiveGuard`; the queue is not locked again before `guard` is
-            // gone.
-            let guard = unsafe { self.sq.begin_post(&OpDesc::DRAIN_MARKER) }?;
+            // SAFETY: There is an `ExclusiveGuard`; the queue is not locked again before `finish`.
+            let slot = unsafe { self.sq.reserve(&OpDesc::DRAIN_MARKER) }?;
             let flags = SendFlags::from(SendFlag::Signaled);
-            let wr = SendWr::send(guard.wr_id(), &[], flags);
+            let wr = SendWr::send(slot.wr_id, &[], flags);
             // SAFETY: The request has no memory.
-            let posted = unsafe { guard.qp().post_send(&wr) };
-            guard.finish(&OpDesc::DRAIN_MARKER, posted.map_err(Errno::from))
+            let posted = unsafe { slot.qp().post_send(&wr) };
+            slot.finish(&OpDesc::DRAIN_MARKER, posted.map_err(Errno::from))
         })
     }
 
@@ -133,13 +132,12 @@ impl Endpoint {
             return !self.domain.pd().device().is_siw();
         }
         post_marker(|| {
-            // SAFETY: There is an `ExclusiveGuard`; the queue is not locked again before `guard` is
-            // gone.
-            let guard = unsafe { self.rq.begin_post(&OpDesc::DRAIN_MARKER) }?;
-            let wr = RecvWr::new(guard.wr_id(), &[]);
+            // SAFETY: There is an `ExclusiveGuard`; the queue is not locked again before `finish`.
+            let slot = unsafe { self.rq.reserve(&OpDesc::DRAIN_MARKER) }?;
+            let wr = RecvWr::new(slot.wr_id, &[]);
             // SAFETY: The request has no memory.
-            let posted = unsafe { guard.qp().post_recv(&wr) };
-            guard.finish(&OpDesc::DRAIN_MARKER, posted.map_err(Errno::from))
+            let posted = unsafe { slot.qp().post_recv(&wr) };
+            slot.finish(&OpDesc::DRAIN_MARKER, posted.map_err(Errno::from))
         })
     }
 

@@ -86,24 +86,23 @@ impl Endpoint {
         let len = single.segment.len();
         let (flags, ask) = self.wr_op(operation, len)?;
         let is_read = matches!(ask, WrOp::Read(_));
-        // SAFETY: It is the send queue. This is a data call, which does not lock it again before
-        // `post` is gone.
-        let mut post = unsafe {
+        // SAFETY: This is a data call, which does not lock the queue again before `finish_fast`.
+        let mut slot = unsafe {
             self.sq
-                .begin_fast_send::<LOCKS>(single.context, (flags, len), OpKind::Reported)
+                .reserve_fast::<LOCKS>(single.context, (flags, len), OpKind::Reported)
         }?;
-        let wr_id = post.wr_id;
+        let wr_id = slot.wr_id;
         let mut how = SendFlags::from(SendFlag::Signaled);
-        let is_inline = !is_read && sge.len() <= post.wq.inline_size();
+        let is_inline = !is_read && sge.len() <= slot.wq.inline_size();
         if is_inline {
             cold_hint();
             how |= SendFlag::Inline;
         }
         let piece = (sge.addr(is_inline), sge.len());
-        // SAFETY: The segment's type promises that the memory is the operation's until it completes;
-        // what is inline is copied now.
-        let posted = unsafe { post.template().post(wr_id, piece, ask, how) };
-        post.finish(&posted);
+        // SAFETY: It is the send queue. The segment's type promises that the memory is the
+        // operation's until it completes; what is inline is copied now.
+        let posted = unsafe { slot.send_template().post(wr_id, piece, ask, how) };
+        slot.finish_fast(&posted);
         Some(self.map_post_result(posted))
     }
 
@@ -140,22 +139,21 @@ impl Endpoint {
             (_, WrOp::Read(_)) => return None,
             written => written,
         };
-        // SAFETY: It is the send queue. This is a data call, which does not lock it again before
-        // `post` is gone.
-        let started = unsafe {
+        // SAFETY: As in `post_fast`.
+        let slot = unsafe {
             self.sq
-                .begin_fast_send::<false>(Context::NULL, (flags, len), OpKind::Silent)
+                .reserve_fast::<false>(Context::NULL, (flags, len), OpKind::Silent)
         };
-        let mut post = started?;
-        let wr_id = post.wr_id;
+        let mut slot = slot?;
+        let wr_id = slot.wr_id;
         let mut how = SendFlags::from(SendFlag::Inline);
-        if post.needs_signal() {
+        if slot.is_signalled {
             how |= SendFlag::Signaled;
         }
         let piece = (segment.addr() as u64, len as u32);
-        // SAFETY: The memory is copied now.
-        let posted = unsafe { post.template().post(wr_id, piece, ask, how) };
-        post.finish_silent(&posted);
+        // SAFETY: It is the send queue, and the memory is copied now.
+        let posted = unsafe { slot.send_template().post(wr_id, piece, ask, how) };
+        slot.finish_fast(&posted);
         Some(self.map_post_result(posted))
     }
 
@@ -166,14 +164,16 @@ impl Endpoint {
         single: &SingleSegment<'_>,
     ) -> Option<Result> {
         let sge = self.single_sge_if_fast(single, !FAST_RX_FLAGS)?;
-        let flags = FI_RECV | FI_MSG;
-        // SAFETY: It is the receive queue. This is a data call, which does not lock it again before
-        // `post` is gone.
-        let mut post = unsafe { self.rq.begin_fast_recv::<LOCKS>(single.context, flags) }?;
-        let wr_id = post.wr_id;
         // SAFETY: As in `post_fast`.
-        let posted = unsafe { post.template().post(wr_id, (sge.addr(false), sge.len())) };
-        post.finish(&posted);
+        let mut slot = unsafe {
+            self.rq
+                .reserve_fast::<LOCKS>(single.context, (FI_RECV | FI_MSG, 0), OpKind::Reported)
+        }?;
+        let wr_id = slot.wr_id;
+        let range = (sge.addr(false), sge.len());
+        // SAFETY: It is the receive queue; as in `post_fast`.
+        let posted = unsafe { slot.recv_template().post(wr_id, range) };
+        slot.finish_fast(&posted);
         Some(match posted {
             Ok(()) => Ok(()),
             Err(error) => call_cold(move || Err(self.receive_error(wc_status::post_errno(error)))),

@@ -14,9 +14,9 @@ use super::{
         wc_status,
         wq::{
             OpDesc,
-            PostGuard,
             PostResources,
-            ReportPolicy, //
+            ReportPolicy,
+            ReservedSlot, //
         },
     },
     Endpoint, //
@@ -200,14 +200,14 @@ impl Endpoint {
 
     /// Returns the flags of the work request of a transmit.
     #[inline(always)]
-    fn send_flags(&self, request: &TxRequest, guard: &PostGuard<'_>) -> SendFlags {
+    fn send_flags(&self, request: &TxRequest, slot: &ReservedSlot<'_>) -> SendFlags {
         let mut flags = request.flags;
-        if guard.is_signalled {
+        if slot.is_signalled {
             flags |= SendFlag::Signaled;
         }
         // Without a fence siw completes operations behind a read before the read, out of order. A
         // read never overtakes another, and siw takes no fence before one.
-        if self.attrs.is_iwarp && !request.is_read && guard.follows_read() {
+        if self.attrs.is_iwarp && !request.is_read && slot.follows_read() {
             flags |= SendFlag::Fence;
         }
         flags
@@ -218,17 +218,16 @@ impl Endpoint {
     fn post_single_sge(&self, request: &TxRequest, sge: &SingleSge) -> Result {
         let is_inline = !request.is_read && sge.len() <= self.sq.inline_size();
         let sges = [self.build_sge(sge, is_inline)];
-        // SAFETY: This is a data call, which does not lock the queue again before `guard` is
-        // dropped.
-        let guard = unsafe { self.sq.begin_post(&request.op) }?;
-        let mut flags = self.send_flags(request, &guard);
+        // SAFETY: This is a data call, which does not lock the queue again before `finish`.
+        let slot = unsafe { self.sq.reserve(&request.op) }?;
+        let mut flags = self.send_flags(request, &slot);
         if is_inline {
             flags |= SendFlag::Inline;
         }
         // SAFETY: The segment's type promises that the memory is the operation's until it completes;
         // what is inline is copied now.
-        let posted = unsafe { request.post(guard.qp(), guard.wr_id(), &sges, flags) };
-        guard.finish(&request.op, posted)
+        let posted = unsafe { request.post(slot.qp(), slot.wr_id, &sges, flags) };
+        slot.finish(&request.op, posted)
     }
 
     /// Posts a transmit whose memory is injected, or has to be mapped or takes several elements.
@@ -244,14 +243,14 @@ impl Endpoint {
             true => (DataDirection::FromDevice, self.attrs.read_iov_limit),
         };
         // SAFETY: As in `post_single_sge`.
-        let mut guard = unsafe { self.sq.begin_post(&request.op) }?;
-        let mut flags = self.send_flags(&request, &guard);
-        let wr_id = guard.wr_id();
+        let mut slot = unsafe { self.sq.reserve(&request.op) }?;
+        let mut flags = self.send_flags(&request, &slot);
+        let wr_id = slot.wr_id;
         let PostResources {
             qp,
             mappings,
             inject_buf: bounce,
-        } = guard.resources();
+        } = slot.resources();
         let mut list = SgeList::new(qp, direction, limit, mappings);
         let added = if request.inject {
             list.push_inject(memory, bounce)
@@ -270,7 +269,7 @@ impl Endpoint {
             // keeps the mappings as long.
             unsafe { request.post(qp, wr_id, list.sges(), flags) }.inspect_err(|_| list.unmap_all())
         });
-        guard.finish(&request.op, posted)
+        slot.finish(&request.op, posted)
     }
 
     /// Posts a receive, for `fi_recv()` and its variants.
@@ -301,11 +300,11 @@ impl Endpoint {
         };
         let sges = [self.build_sge(&whole, false)];
         // SAFETY: As in `post_single_sge`.
-        let guard = unsafe { self.rq.begin_post(&op) }?;
-        let wr = RecvWr::new(guard.wr_id(), &sges);
+        let slot = unsafe { self.rq.reserve(&op) }?;
+        let wr = RecvWr::new(slot.wr_id, &sges);
         // SAFETY: As in `post_single_sge`.
-        let posted = unsafe { guard.qp().post_recv(&wr) }.map_err(wc_status::post_errno);
-        guard.finish(&op, posted)
+        let posted = unsafe { slot.qp().post_recv(&wr) }.map_err(wc_status::post_errno);
+        slot.finish(&op, posted)
     }
 
     /// Returns the error of a receive that failed with `errno`.
@@ -347,10 +346,10 @@ impl Endpoint {
                 always: message.flags & FI_COMPLETION != 0,
             },
         };
-        let post = |posting: &mut PostGuard<'_>, number| {
+        let post = |slot: &mut ReservedSlot<'_>, number| {
             let piece = piece(number);
-            let wr_id = posting.wr_id();
-            let PostResources { qp, mappings, .. } = posting.resources();
+            let wr_id = slot.wr_id;
+            let PostResources { qp, mappings, .. } = slot.resources();
             let limit = self.attrs.rx_iov_limit;
             let mut list = SgeList::new(qp, DataDirection::FromDevice, limit, mappings);
             list.push_memory(Memory::Segments(from_ref(&piece)), from_ref(&descriptor))?;
@@ -384,10 +383,10 @@ impl Endpoint {
         descriptors: &[Descriptor],
     ) -> Result {
         // SAFETY: As in `post_single_sge`.
-        let mut guard = unsafe { self.rq.begin_post(&op) }?;
-        let wr_id = guard.wr_id();
+        let mut slot = unsafe { self.rq.reserve(&op) }?;
+        let wr_id = slot.wr_id;
         let limit = self.attrs.rx_iov_limit;
-        let PostResources { qp, mappings, .. } = guard.resources();
+        let PostResources { qp, mappings, .. } = slot.resources();
         let mut list = SgeList::new(qp, DataDirection::FromDevice, limit, mappings);
         let posted = list.push_memory(memory, descriptors).and_then(|()| {
             let wr = RecvWr::new(wr_id, list.sges());
@@ -397,7 +396,7 @@ impl Endpoint {
                 wc_status::post_errno(error)
             })
         });
-        guard.finish(&op, posted)
+        slot.finish(&op, posted)
     }
 }
 

@@ -35,7 +35,7 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// The errors of [`WorkQueue::begin_post`] and [`SgeList::push_memory`], and the device's.
+    /// The errors of [`WorkQueue::reserve`] and [`SgeList::push_memory`], and the device's.
     ///
     /// # Safety
     ///
@@ -48,12 +48,12 @@ impl WorkQueue {
         request: impl for<'a> FnOnce(u64, &'a [Sge], SendFlags) -> Result<SendWr<'a>>,
     ) -> Result {
         // SAFETY: By this function's safety requirement; nothing here locks the queue.
-        let mut guard = unsafe { self.begin_post(op) }?;
-        if guard.is_signalled {
+        let mut slot = unsafe { self.reserve(op) }?;
+        if slot.is_signalled {
             flags |= SendFlag::Signaled;
         }
-        let wr_id = guard.wr_id();
-        let PostResources { qp, mappings, .. } = guard.resources();
+        let wr_id = slot.wr_id;
+        let PostResources { qp, mappings, .. } = slot.resources();
         let mut list = SgeList::new(qp, DataDirection::FromDevice, limit, mappings);
         let added = list.push_memory(memory, descriptors);
         let posted = added.and_then(|()| {
@@ -64,6 +64,6 @@ impl WorkQueue {
             });
             posted.inspect_err(|_| list.unmap_all())
         });
-        guard.finish(op, posted)
+        slot.finish(op, posted)
     }
 }

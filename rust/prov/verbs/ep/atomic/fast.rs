@@ -89,19 +89,19 @@ impl Endpoint {
             ),
         };
         let flags = FI_READ | FI_ATOMIC;
-        // SAFETY: It is the send queue. This is a data call, which does not lock it again before
-        // `post` is gone.
-        let started = unsafe {
+        // SAFETY: This is a data call, which does not lock the queue again before `finish_fast`.
+        let slot = unsafe {
             self.sq
-                .begin_fast_send::<false>(message.context, (flags, WORD_SIZE), OpKind::Reported)
+                .reserve_fast::<false>(message.context, (flags, WORD_SIZE), OpKind::Reported)
         };
-        let mut post = started?;
-        let wr_id = post.wr_id;
-        let piece = (sge.addr(false), sge.len());
-        let how = SendFlags::from(SendFlag::Signaled);
-        // SAFETY: The segment's type promises that the memory is the operation's until it completes.
-        let posted = unsafe { post.template().post(wr_id, piece, op, how) };
-        post.finish(&posted);
+        let mut slot = slot?;
+        let wr_id = slot.wr_id;
+        let range = (sge.addr(false), sge.len());
+        let send_flags = SendFlags::from(SendFlag::Signaled);
+        // SAFETY: It is the send queue. The segment's type promises that the memory is the
+        // operation's until it completes.
+        let posted = unsafe { slot.send_template().post(wr_id, range, op, send_flags) };
+        slot.finish_fast(&posted);
         Some(self.map_post_result(posted))
     }
 }

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Description of an operation for the queue that it is posted to, and the policy for reporting its
+//! success.
+
+use super::{
+    OpKind,
+    PostTarget,
+    StatKind, //
+};
+use crate::fi::memory::Context;
+
+/// Description of an operation, as far as the queue needs it.
+#[derive(Clone, Copy)]
+pub(in crate::prov::verbs) struct OpDesc {
+    pub(in crate::prov::verbs) context: Context,
+    /// Flags of the completion.
+    pub(in crate::prov::verbs) flags: u64,
+    /// Number of bytes of its memory.
+    pub(in crate::prov::verbs) len: usize,
+    pub(in crate::prov::verbs) report_policy: ReportPolicy,
+}
+
+/// Policy for reporting the success of an operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::prov::verbs) enum ReportPolicy {
+    Always,
+    /// Reported unless the completion queue is bound with FI_SELECTIVE_COMPLETION.
+    PerBinding,
+    Never,
+    /// Not an operation, but an [`OpKind::DrainMarker`].
+    DrainMarker,
+    /// Receive into a piece of a multi-receive buffer; the piece begins at `start`. The last piece
+    /// is always reported, the others as the consumer asks.
+    MultiRecv {
+        start: usize,
+        last: bool,
+        always: bool,
+    },
+}
+
+impl OpDesc {
+    /// The drain marker.
+    pub(in crate::prov::verbs) const DRAIN_MARKER: Self = Self {
+        context: Context::NULL,
+        flags: 0,
+        len: 0,
+        report_policy: ReportPolicy::DrainMarker,
+    };
+
+    /// Returns the statistics that count the operation.
+    #[inline(always)]
+    pub(super) fn stat_kind(&self) -> StatKind {
+        match self.report_policy {
+            ReportPolicy::DrainMarker => StatKind::DrainMarker,
+            _ => StatKind::from_flags(self.flags),
+        }
+    }
+}
+
+impl PostTarget {
+    /// Returns the kind of the slot of an operation that is posted with `policy`.
+    #[inline(always)]
+    pub(super) fn op_kind(&self, policy: ReportPolicy) -> OpKind {
+        match policy {
+            ReportPolicy::Always => OpKind::Reported,
+            ReportPolicy::PerBinding if !self.is_selective => OpKind::Reported,
+            ReportPolicy::PerBinding | ReportPolicy::Never => OpKind::Silent,
+            ReportPolicy::DrainMarker => OpKind::DrainMarker,
+            ReportPolicy::MultiRecv { last: true, .. } => OpKind::LastMultiRecv,
+            ReportPolicy::MultiRecv { always, .. } if always || !self.is_selective => {
+                OpKind::MultiRecv
+            }
+            ReportPolicy::MultiRecv { .. } => OpKind::Silent,
+        }
+    }
+}

@@ -1,0 +1,504 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Reserving a slot for a post: [`WorkQueue::reserve`] locks the queue and takes the slot,
+//! [`ReservedSlot::finish`] keeps the slot or returns it, and unlocks.
+//!
+//! [`WorkQueue::reserve_fast`] is the fast path, which most posts take. It is open while the data
+//! calls need no lock, the endpoint is connected both ways, every success is reported, and all
+//! completions fit into the completion queue. For each condition that does not hold, the lock of
+//! `producer` is barred, so that a post checks a single number. Data calls that may run
+//! concurrently take the lock, in another instance of the function. A post that finds the fast path
+//! barred, or has to be traced, reserves its slot by [`WorkQueue::reserve`].
+
+use super::{
+    OpDesc,
+    OpKind,
+    PostTarget,
+    Producer,
+    ReportPolicy,
+    StatKind,
+    WorkQueue,
+    WrTemplate, //
+};
+use crate::{
+    abi::{
+        biased_lock::BiasedGuard,
+        flags::FI_READ,
+        trace,
+        Errno,
+        Result, //
+    },
+    fi::memory::Context,
+    prov::verbs::{
+        cq::Cq,
+        inject_buf::InjectBuf,
+        wr_ring::WrSlot, //
+    },
+    rdma::{
+        dma::DmaMapping,
+        qp::Qp,
+        wr_template::{
+            RecvTemplate,
+            SendTemplate, //
+        }, //
+    },
+};
+use core::{
+    hint::unreachable_unchecked,
+    ptr::NonNull, //
+};
+use kernel::sync::atomic::Acquire;
+
+/// Resources of the slot for a post whose memory has to be mapped or copied.
+pub(in crate::prov::verbs) struct PostResources<'a> {
+    /// Queue pair to post to.
+    pub(in crate::prov::verbs) qp: &'a Qp,
+    /// Place for the mappings that are undone when the operation completes.
+    pub(in crate::prov::verbs) mappings: &'a mut [Option<DmaMapping>],
+    /// Buffer that belongs to the operation until it completes; none where injected data goes
+    /// inline.
+    pub(in crate::prov::verbs) inject_buf: Option<InjectBuf<'a>>,
+}
+
+/// A reserved slot: it is filled, its sequence number is taken, and the operation is counted. The
+/// queue is locked until [`Self::finish`] or [`Self::finish_fast`], one of which has to be called.
+///
+/// # Invariants
+///
+/// `target` is that of `producer`, which is locked.
+pub(in crate::prov::verbs) struct ReservedSlot<'a> {
+    /// Queue of the slot.
+    pub(in crate::prov::verbs) wq: &'a WorkQueue,
+    producer: BiasedGuard<'a, Producer>,
+    target: NonNull<PostTarget>,
+    /// `wr_id` of the work request.
+    pub(in crate::prov::verbs) wr_id: u64,
+    /// Set if the work request has to be signalled.
+    pub(in crate::prov::verbs) is_signalled: bool,
+    is_silent: bool,
+    stat_kind: StatKind,
+    has_cq_entry: bool,
+}
+
+impl<'a> ReservedSlot<'a> {
+    #[inline]
+    fn target(&self) -> &PostTarget {
+        // SAFETY: By the type invariant it is there, and nothing changes it while the lock is held.
+        unsafe { self.target.as_ref() }
+    }
+
+    /// Returns the queue pair to post to.
+    #[inline]
+    pub(in crate::prov::verbs) fn qp(&self) -> &Qp {
+        &self.target().qp
+    }
+
+    /// Returns the prepared work request of a send queue.
+    ///
+    /// # Safety
+    ///
+    /// [`WorkQueue::reserve_fast`] of a send queue has returned the slot.
+    #[inline(always)]
+    pub(in crate::prov::verbs) unsafe fn send_template(&mut self) -> &mut SendTemplate {
+        // SAFETY: By the type invariant it is there, and the lock makes this its only user. The
+        // fast path is barred unless the template has the direction of the queue.
+        unsafe {
+            match &mut self.target.as_mut().template {
+                WrTemplate::Send(template) => template,
+                WrTemplate::Recv(_) => unreachable_unchecked(),
+            }
+        }
+    }
+
+    /// Returns the prepared work request of a receive queue.
+    ///
+    /// # Safety
+    ///
+    /// [`WorkQueue::reserve_fast`] of a receive queue has returned the slot.
+    #[inline(always)]
+    pub(in crate::prov::verbs) unsafe fn recv_template(&mut self) -> &mut RecvTemplate {
+        // SAFETY: As in `send_template`.
+        unsafe {
+            match &mut self.target.as_mut().template {
+                WrTemplate::Recv(template) => template,
+                WrTemplate::Send(_) => unreachable_unchecked(),
+            }
+        }
+    }
+
+    /// Returns whether an earlier RDMA read may not have completed.
+    #[inline]
+    pub(in crate::prov::verbs) fn follows_read(&self) -> bool {
+        let tail = self.producer.free_end.wrapping_sub(self.wq.depth);
+        self.producer.read_end.wrapping_sub(tail) as i32 > 0
+    }
+
+    /// Returns the resources of the slot.
+    pub(in crate::prov::verbs) fn resources(&mut self) -> PostResources<'_> {
+        let ring = &self.wq.ring;
+        let index = ring.index(self.producer.next_seq.wrapping_sub(1));
+        let inject_bufs = self.producer.inject_bufs.as_ref();
+        PostResources {
+            qp: self.qp(),
+            // SAFETY: The slot is ours; see `WorkQueue::take_slot`.
+            mappings: unsafe { ring.slot_mappings(index) },
+            // SAFETY: As above.
+            inject_buf: inject_bufs.map(|bounce| unsafe { bounce.buf(index) }),
+        }
+    }
+
+    /// Ends the post; `posted` says whether the device has taken it. Returns `posted`.
+    #[inline(always)]
+    pub(in crate::prov::verbs) fn finish(self, op: &OpDesc, posted: Result) -> Result {
+        self.finish_one(op, posted).1
+    }
+
+    /// Ends the post like [`Self::finish`], and returns the lock, for the next post.
+    #[inline(always)]
+    fn finish_one(mut self, op: &OpDesc, posted: Result) -> (BiasedGuard<'a, Producer>, Result) {
+        match posted {
+            // The reserved entry, if any, belongs to the completion now.
+            Ok(()) => {
+                self.commit();
+                let producer = &mut *self.producer;
+                // A marker may take the additional slot.
+                if producer.free_end == producer.next_seq.wrapping_sub(1) {
+                    producer.free_end = producer.next_seq;
+                }
+                if op.flags & FI_READ != 0 {
+                    producer.read_end = producer.next_seq;
+                }
+            }
+            Err(errno) => self.undo(op, errno),
+        }
+        (self.producer, posted)
+    }
+
+    /// Ends a post of [`WorkQueue::reserve_fast`]; `posted` says whether the device has taken it.
+    #[inline(always)]
+    pub(in crate::prov::verbs) fn finish_fast(mut self, posted: &kernel::error::Result) {
+        match posted {
+            Ok(()) => self.commit(),
+            Err(_) => undo_fast(self.wq, &mut self.producer, self.stat_kind),
+        }
+    }
+
+    /// Accounts for a silent operation that has been posted.
+    #[inline(always)]
+    fn commit(&mut self) {
+        if !self.is_silent {
+            return;
+        }
+        let producer = &mut *self.producer;
+        producer.unsignalled = match self.is_signalled {
+            true => 0,
+            false => producer.unsignalled_before(producer.next_seq.wrapping_sub(1)) + 1,
+        };
+        producer.silent_end = producer.next_seq;
+    }
+
+    /// Returns the slot and the entry of an operation that the device has not taken, and traces the
+    /// error.
+    #[cold]
+    fn undo(&mut self, op: &OpDesc, errno: Errno) {
+        self.wq.trace_post_error(op, errno);
+        if self.has_cq_entry {
+            self.target().cq.release_entries(1);
+        }
+        self.wq
+            .return_slot(&mut self.producer, self.stat_kind, op.len);
+    }
+}
+
+/// Returns the slot of [`WorkQueue::reserve_fast`] if the device has not taken the operation. The
+/// arguments are only what lies in registers anyway: the length is read from the template.
+#[cold]
+fn undo_fast(wq: &WorkQueue, producer: &mut Producer, kind: StatKind) {
+    let len = match producer.target.as_ref().map(|target| &target.template) {
+        Some(WrTemplate::Send(template)) => template.len() as usize,
+        Some(WrTemplate::Recv(_)) | None => 0,
+    };
+    wq.return_slot(producer, kind, len);
+}
+
+impl Producer {
+    /// Returns the target, which stays valid and unchanged as long as the queue is locked.
+    #[inline(always)]
+    fn target(&mut self) -> Result<NonNull<PostTarget>> {
+        match &mut self.target {
+            Some(target) => Ok(target.into()),
+            None => Err(Errno::EOPBADSTATE),
+        }
+    }
+
+    /// Returns whether the silent operation `seq` has to be signalled: `max_unsignalled` operations
+    /// before it are not, or it takes the last slot known to be free. Only a completion releases
+    /// slots.
+    #[inline(always)]
+    pub(super) fn is_signal_due(&self, seq: u32) -> bool {
+        self.unsignalled_before(seq) >= self.max_unsignalled || seq.wrapping_add(1) == self.free_end
+    }
+
+    /// Returns the number of operations before `seq` that were posted unsignalled since the last
+    /// signalled one.
+    #[inline(always)]
+    pub(super) fn unsignalled_before(&self, seq: u32) -> u32 {
+        match self.silent_end == seq {
+            true => self.unsignalled,
+            false => 0,
+        }
+    }
+}
+
+impl WorkQueue {
+    /// Reserves a slot on the fast path for an operation of `len` bytes, whose completion has
+    /// `flags`. Returns None, without any effect, if the fast path is barred or the queue looks
+    /// full. `LOCKS` selects the instance for data calls that may run concurrently and take the
+    /// lock.
+    ///
+    /// # Safety
+    ///
+    /// The requirements of [`Self::reserve`] hold.
+    #[inline(always)]
+    pub(in crate::prov::verbs) unsafe fn reserve_fast<const LOCKS: bool>(
+        &self,
+        context: Context,
+        (flags, len): (u64, usize),
+        kind: OpKind,
+    ) -> Option<ReservedSlot<'_>> {
+        if trace::posts() {
+            return None;
+        }
+        let mut producer = match LOCKS {
+            // SAFETY: By this function's safety requirement.
+            false => unsafe { self.producer.enter_biased() },
+            true => self.producer.lock_fast(),
+        }?;
+        if producer.next_seq == producer.free_end {
+            return None;
+        }
+        // SAFETY: The lock is barred as long as there is no target.
+        let target = NonNull::from(unsafe { producer.target.as_mut().unwrap_unchecked() });
+        let is_signalled = kind != OpKind::Silent || producer.is_signal_due(producer.next_seq);
+        let slot = WrSlot {
+            context,
+            flags,
+            kind,
+            is_deferred: false,
+            is_reported: false,
+        };
+        let counted = (StatKind::from_flags(flags), len);
+        // SAFETY: `free_end` shows the slot to be free.
+        Some(unsafe { self.take_slot(producer, target, slot, counted, (is_signalled, false)) })
+    }
+
+    /// Reserves a slot for an operation; the queue is locked as long as the returned object exists.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAGAIN when the queue or its completion queue is full, -FI_EOPBADSTATE without a target.
+    ///
+    /// # Safety
+    ///
+    /// The call is made for a data call, or the caller has an [`ExclusiveGuard`] of the domain. The
+    /// caller does not lock the queue before it has ended the post.
+    ///
+    /// [`ExclusiveGuard`]: crate::abi::biased_lock::ExclusiveGuard
+    #[inline(always)]
+    pub(in crate::prov::verbs) unsafe fn reserve(&self, op: &OpDesc) -> Result<ReservedSlot<'_>> {
+        self.reserve_locked(self.lock_data(), op)
+    }
+
+    #[inline(always)]
+    fn reserve_locked<'a>(
+        &'a self,
+        mut producer: BiasedGuard<'a, Producer>,
+        op: &OpDesc,
+    ) -> Result<ReservedSlot<'a>> {
+        let is_marker = op.report_policy == ReportPolicy::DrainMarker;
+        let mut target = producer.target()?;
+        let has_cq_entry = match self.find_slot(&mut producer, is_marker) {
+            Some(has_cq_entry) => has_cq_entry,
+            None => {
+                let has_cq_entry;
+                (producer, has_cq_entry) = self.find_slot_slow(producer, is_marker)?;
+                target = producer.target()?;
+                has_cq_entry
+            }
+        };
+        // SAFETY: It is that of `producer`, which is locked.
+        let kind = unsafe { target.as_ref() }.op_kind(op.report_policy);
+        let is_signalled = kind != OpKind::Silent
+            || producer.is_signal_due(producer.next_seq)
+            // Other queues need the entry that it reserves.
+            || producer.is_accounting;
+        let slot = WrSlot {
+            context: op.context,
+            flags: match (kind, op.report_policy) {
+                (
+                    OpKind::MultiRecv | OpKind::LastMultiRecv,
+                    ReportPolicy::MultiRecv { start, .. },
+                ) => start as u64,
+                _ => op.flags,
+            },
+            kind,
+            is_deferred: false,
+            is_reported: false,
+        };
+        let counted = (op.stat_kind(), op.len);
+        let signal = (is_signalled, has_cq_entry);
+        // SAFETY: `tail` shows the slot to be free.
+        let reserved = unsafe { self.take_slot(producer, target, slot, counted, signal) };
+        self.trace_post(op, is_signalled);
+        Ok(reserved)
+    }
+
+    /// Fills the next slot, takes its sequence number and counts the operation.
+    ///
+    /// # Safety
+    ///
+    /// The next slot is free, and `target` is that of `producer`, which is of this queue.
+    #[inline(always)]
+    unsafe fn take_slot<'a>(
+        &'a self,
+        mut producer: BiasedGuard<'a, Producer>,
+        target: NonNull<PostTarget>,
+        slot: WrSlot,
+        (stat_kind, len): (StatKind, usize),
+        (is_signalled, has_cq_entry): (bool, bool),
+    ) -> ReservedSlot<'a> {
+        let seq = producer.next_seq;
+        // SAFETY: By this function's safety requirement it is there, and the lock is held.
+        let wr_id = unsafe { target.as_ref() }.wq_id.wr_id(seq);
+        // SAFETY: The slot is ours: the queue is locked, and the slot is free by this function's
+        // safety requirement.
+        unsafe { self.ring.fill(seq, slot) };
+        // Undone if it is not posted; it is not read before that, as the queue is locked. Read
+        // again here because registers are few.
+        producer.next_seq = producer.next_seq.wrapping_add(1);
+        self.post_stats.record_post(stat_kind, len);
+        // INVARIANT: By this function's safety requirement.
+        ReservedSlot {
+            wq: self,
+            producer,
+            target,
+            wr_id,
+            is_signalled,
+            is_silent: slot.kind == OpKind::Silent,
+            stat_kind,
+            has_cq_entry,
+        }
+    }
+
+    /// Undoes [`Self::take_slot`]: the next post gets the slot and its sequence number.
+    fn return_slot(&self, producer: &mut Producer, kind: StatKind, len: usize) {
+        producer.next_seq = producer.next_seq.wrapping_sub(1);
+        self.post_stats.undo_post(kind, len);
+    }
+
+    /// Posts `count` operations; posts none if the queue has not that many free slots.
+    /// `post(slot, i)` posts operation `i`.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAGAIN, the errors of [`Self::reserve`], and those of `post`. The error comes with the
+    /// index and the sequence number of the last operation that has been posted, if any.
+    ///
+    /// # Safety
+    ///
+    /// The call is made for a data call; `op_at` and `post` do not lock the queue.
+    pub(in crate::prov::verbs) unsafe fn post_all(
+        &self,
+        count: u32,
+        op_at: impl Fn(u32) -> OpDesc,
+        mut post: impl FnMut(&mut ReservedSlot<'_>, u32) -> Result,
+    ) -> core::result::Result<(), (Errno, Option<(u32, u32)>)> {
+        let mut producer = self.lock_data();
+        let used = producer.next_seq.wrapping_sub(self.tail.load(Acquire));
+        if let Some(target) = &producer.target {
+            if count > self.depth.saturating_sub(used) {
+                let cq = target.cq.clone();
+                drop(producer);
+                return Err((self.reject_full(&cq), None));
+            }
+        }
+        let mut last = None;
+        for number in 0..count {
+            let op = op_at(number);
+            let mut slot = self
+                .reserve_locked(producer, &op)
+                .map_err(|errno| (errno, last))?;
+            let posted = post(&mut slot, number);
+            let settled;
+            (producer, settled) = slot.finish_one(&op, posted);
+            settled.map_err(|errno| (errno, last))?;
+            last = Some((number, producer.next_seq.wrapping_sub(1)));
+        }
+        Ok(())
+    }
+
+    /// Finds a free slot, and reserves an entry of the completion queue if entries are counted;
+    /// returns whether it has. Returns None without a free slot or entry.
+    #[inline(always)]
+    fn find_slot(&self, producer: &mut Producer, is_marker: bool) -> Option<bool> {
+        if producer.next_seq == producer.free_end {
+            let used = producer.next_seq.wrapping_sub(self.tail.load(Acquire));
+            producer.free_end = producer
+                .next_seq
+                .wrapping_add(self.depth.saturating_sub(used));
+            // The additional slot is the marker's.
+            if used >= self.depth + u32::from(is_marker) {
+                return None;
+            }
+        }
+        // The entry of a marker was reserved when the queue was added to the table.
+        if !producer.is_accounting || is_marker {
+            return Some(false);
+        }
+        producer.target.as_ref()?.cq.reserve_entry().then_some(true)
+    }
+
+    /// Finds a slot like [`Self::find_slot`] when the queue is full. Polls the completion queue first
+    /// if silent operations, which no reader may come for, hold slots.
+    #[cold]
+    fn find_slot_slow<'a>(
+        &'a self,
+        producer: BiasedGuard<'a, Producer>,
+        is_marker: bool,
+    ) -> Result<(BiasedGuard<'a, Producer>, bool)> {
+        let silent = producer.silent_end.wrapping_sub(self.tail.load(Acquire)) as i32;
+        let target = producer.target.as_ref().ok_or(Errno::EOPBADSTATE)?;
+        let cq = target.cq.clone();
+        if silent <= 0 && !producer.is_accounting {
+            drop(producer);
+            return Err(self.reject_full(&cq));
+        }
+        // The completion queue's lock, which retiring takes, comes before this one in the lock
+        // order.
+        drop(producer);
+        cq.retire_silent();
+        let mut producer = self.lock_data();
+        producer.target()?;
+        let mut has_cq_entry = self.find_slot(&mut producer, is_marker);
+        if has_cq_entry.is_none() && producer.is_accounting {
+            cq.set_entry_waiter();
+            has_cq_entry = self.find_slot(&mut producer, is_marker);
+        }
+        match has_cq_entry {
+            Some(has_cq_entry) => Ok((producer, has_cq_entry)),
+            None => {
+                drop(producer);
+                Err(self.reject_full(&cq))
+            }
+        }
+    }
+
+    /// Counts a post that finds the queue full, and arms the completion queue for its next
+    /// completion, as readers may sleep until a solicited one. Returns -FI_EAGAIN.
+    #[cold]
+    fn reject_full(&self, cq: &Cq) -> Errno {
+        self.post_stats.record_eagain();
+        cq.arm_for_any();
+        Errno::EAGAIN
+    }
+}
