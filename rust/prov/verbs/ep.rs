@@ -11,9 +11,9 @@ pub(super) mod atomic;
 mod attrs;
 mod cm;
 mod drain;
-mod fast;
 pub(super) mod lingering_id;
 mod post;
+mod recv;
 pub(super) mod siw_quirk;
 mod transition;
 

@@ -148,6 +148,12 @@ impl SingleSge {
             true => self.kernel_addr as u64,
         }
     }
+
+    /// Returns the element for a work request of a queue in `pd`.
+    #[inline(always)]
+    pub(super) fn build(&self, is_inline: bool, pd: &Pd) -> Sge {
+        Sge::new(self.addr(is_inline), self.len, pd.local_dma_lkey())
+    }
 }
 
 /// Target of a work request, as far as its scatter/gather elements are concerned.

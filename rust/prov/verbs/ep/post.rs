@@ -1,19 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The data path of an endpoint: from a message to a work request. Any context; nothing here sleeps
-//! or allocates.
+//! Posting of sends, writes and reads: from the provider's interface to `ib_post_send()`. Any
+//! context; nothing here sleeps or allocates.
+//!
+//! A post checks its arguments, and then takes three steps:
+//!
+//! - `build_sges()` describes the local memory to the device;
+//! - [`reserve()`](super::super::wq::WorkQueue::reserve) locks the send queue and takes a slot,
+//!   which also holds the mappings of memory without a descriptor;
+//! - `post()` calls the driver, and the slot is kept, or returned if the driver refuses.
+//!
+//! The fast path, [`Endpoint::post_fast`], takes the same steps for what most posts are: a single
+//! range of a registered region, and no special flags. There is nothing to map, the work request is
+//! prepared, and the state of the endpoint and its bindings are checked together by
+//! [`reserve_fast()`](super::super::wq::WorkQueue::reserve_fast). What it cannot take is left to
+//! [`Endpoint::post_transmit`], before anything has been done.
 
 use super::{
     super::{
         info::COMPLETION_LEVELS,
+        inject_buf::InjectBuf,
         sge::{
-            self,
             SgeList,
             SingleSge, //
         },
         wc_status,
         wq::{
             OpDesc,
+            OpKind,
             PostResources,
             ReportPolicy,
             ReservedSlot, //
@@ -23,7 +37,10 @@ use super::{
 };
 use crate::{
     abi::{
-        cold::call_cold,
+        cold::{
+            call_cold, //
+            cold_hint,
+        },
         fi_rma_iov,
         flags::*,
         Errno,
@@ -31,8 +48,10 @@ use crate::{
     },
     fi::{
         memory::{
+            Context,
             Descriptor,
             Memory,
+            Segment,
             Start, //
         },
         provider::{
@@ -49,16 +68,15 @@ use crate::{
         },
         qp::Qp,
         wr::{
-            RecvWr,
             RemoteAddr,
             SendFlag,
             SendFlags,
             SendWr,
             Sge, //
         },
+        wr_template::WrOp, //
     },
 };
-use core::slice::from_ref;
 use kernel::sync::atomic::Relaxed;
 
 /// Flags of a transmit; [`EpAttrs`](super::attrs::EpAttrs) has those of them that the device does
@@ -76,12 +94,6 @@ pub(super) const TX_FLAGS: u64 = FI_COMPLETION
 /// Flags of a transmit that do not change the work request.
 pub(super) const FAST_TX_FLAGS: u64 = FI_COMPLETION | FI_MORE | COMPLETION_LEVELS;
 
-/// Flags of a receive that do not change the work request.
-pub(super) const FAST_RX_FLAGS: u64 = FI_COMPLETION | FI_MORE;
-
-/// Flags of a receive.
-const RX_FLAGS: u64 = FAST_RX_FLAGS | FI_MULTI_RECV;
-
 /// Returns the policy for reporting the success of an operation.
 #[inline(always)]
 pub(super) fn report_policy(message: &Message<'_>) -> ReportPolicy {
@@ -95,31 +107,112 @@ pub(super) fn report_policy(message: &Message<'_>) -> ReportPolicy {
 }
 
 impl Endpoint {
-    /// Checks the flags and memory of a message, and returns the length of the memory.
+    /// Posts a send, write or, except on iWARP, a read of a single range of a registered region.
+    /// Returns None, without any effect, if the fast path cannot take it. `LOCKS` selects the
+    /// instance of [`reserve_fast`](super::super::wq::WorkQueue::reserve_fast).
     #[inline(always)]
-    fn check_message(
+    pub(super) fn post_fast<const LOCKS: bool>(
         &self,
-        message: &Message<'_>,
-        (known, refused): (u64, u64),
-        segments: usize,
-    ) -> Result<usize> {
-        if message.flags & refused != 0 {
-            return Err(match message.flags & !known {
-                0 => Errno::EOPNOTSUPP,
-                _ => Errno::EBADFLAGS,
-            });
+        operation: Operation<'_>,
+        single: &SingleSegment<'_>,
+    ) -> Option<Result> {
+        if single.flags & self.attrs.slow_path_flags != 0 {
+            return None;
         }
-        if message.memory.count() > segments {
-            return Err(Errno::EINVAL);
+        let sge = SingleSge::from_segment(single.segment, single.descriptor, &self.pd)?;
+        let len = single.segment.len();
+        let (flags, op) = self.fast_op(operation, len)?;
+        let is_read = matches!(op, WrOp::Read(_));
+        // SAFETY: This is a data call, which does not lock the queue again before `finish_fast`.
+        let mut slot = unsafe {
+            self.sq
+                .reserve_fast::<LOCKS>(single.context, (flags, len), OpKind::Reported)
+        }?;
+        let wr_id = slot.wr_id;
+        let mut send_flags = SendFlags::from(SendFlag::Signaled);
+        let is_inline = !is_read && sge.len() <= slot.wq.inline_size();
+        if is_inline {
+            cold_hint();
+            send_flags |= SendFlag::Inline;
         }
-        let total = message.memory.total_len()?;
-        if total > self.attrs.max_msg_size as usize {
-            return Err(Errno::EMSGSIZE);
-        }
-        Ok(total)
+        let range = (sge.addr(is_inline), sge.len());
+        // SAFETY: It is the send queue. The segment's type promises that the memory is the
+        // operation's until it completes; what is inline is copied now.
+        let posted = unsafe { slot.send_template().post(wr_id, range, op, send_flags) };
+        slot.finish_fast(&posted);
+        Some(self.map_post_result(posted))
     }
 
-    /// Posts a send, write or read.
+    /// Posts a send or write whose data the driver copies while it posts. Returns None, without any
+    /// effect, if the fast path cannot take it.
+    #[inline(always)]
+    pub(super) fn post_inject_fast(
+        &self,
+        operation: Operation<'_>,
+        segment: &Segment,
+        flags: u64,
+    ) -> Option<Result> {
+        let len = segment.len();
+        // An empty message fails this check, too: siw does not take it inline.
+        let fits = len.wrapping_sub(1) < self.sq.inline_size() as usize;
+        if flags & self.attrs.slow_path_flags != 0
+            || !fits
+            || !VALID_ADDRS.contains(&segment.addr())
+        {
+            return None;
+        }
+        let (flags, op) = match self.fast_op(operation, len)? {
+            (_, WrOp::Read(_)) => return None,
+            written => written,
+        };
+        // SAFETY: As in `post_fast`.
+        let slot = unsafe {
+            self.sq
+                .reserve_fast::<false>(Context::NULL, (flags, len), OpKind::Silent)
+        };
+        let mut slot = slot?;
+        let wr_id = slot.wr_id;
+        let mut send_flags = SendFlags::from(SendFlag::Inline);
+        if slot.is_signalled {
+            send_flags |= SendFlag::Signaled;
+        }
+        let range = (segment.addr() as u64, len as u32);
+        // SAFETY: It is the send queue, and the memory is copied now.
+        let posted = unsafe { slot.send_template().post(wr_id, range, op, send_flags) };
+        slot.finish_fast(&posted);
+        Some(self.map_post_result(posted))
+    }
+
+    /// Returns the flags of the completion of an operation of `len` bytes, and its work request.
+    /// None if the fast path cannot take it.
+    #[inline(always)]
+    fn fast_op(&self, operation: Operation<'_>, len: usize) -> Option<(u64, WrOp)> {
+        Some(match operation {
+            Operation::Send => (FI_SEND | FI_MSG, WrOp::Send),
+            Operation::Rma(Rma::Write, remote) => (
+                FI_WRITE | FI_RMA,
+                WrOp::Write(remote_addr(remote, len).ok()?),
+            ),
+            // Operations behind the read would need a fence.
+            Operation::Rma(Rma::Read, _) if self.attrs.is_iwarp => return None,
+            Operation::Rma(Rma::Read, remote) => {
+                (FI_READ | FI_RMA, WrOp::Read(remote_addr(remote, len).ok()?))
+            }
+        })
+    }
+
+    /// Maps the result of posting a transmit to the errno of the call.
+    #[inline(always)]
+    pub(super) fn map_post_result(&self, posted: kernel::error::Result) -> Result {
+        match posted {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                call_cold(move || Err(self.state.transmit_error(wc_status::post_errno(error))))
+            }
+        }
+    }
+
+    /// Posts a send, write or read of any kind, for `fi_send()` and its variants.
     #[inline(always)]
     pub(super) fn post_transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
         if let (Operation::Send, Some(single)) = (operation, as_single_xfer(message, FAST_TX_FLAGS))
@@ -164,6 +257,7 @@ impl Endpoint {
         }
     }
 
+    /// Checks a transmit, and posts it.
     #[inline(always)]
     fn post_checked(&self, operation: Operation<'_>, message: Message<'_>) -> Result {
         self.state.check_transmit()?;
@@ -172,30 +266,43 @@ impl Endpoint {
             (TX_FLAGS, self.attrs.unsupported_flags),
             self.attrs.tx_iov_limit,
         )?;
-        let transmit = TxRequest::new(operation, &message, total)?;
-        if transmit.is_read && self.attrs.is_iwarp && !self.has_read.xchg(true, Relaxed) {
+        let request = TxRequest::new(operation, &message, total)?;
+        if request.is_read && self.attrs.is_iwarp && !self.has_read.xchg(true, Relaxed) {
             // Operations behind the read may need a fence.
             self.sq.set_fast_path(false);
         }
-        if transmit.inject {
+        if request.inject {
             check_inject(&message, total, self.attrs.inject_size)?;
-        } else if let Some(whole) = self.single_sge(&message) {
-            return self.post_single_sge(&transmit, &whole);
+        } else if let Some(sge) =
+            SingleSge::from_memory(message.memory, message.descriptors, &self.pd)
+        {
+            return self.post_single_sge(&request, &sge);
         }
-        call_cold(move || self.post_sge_list(transmit, message.memory, message.descriptors))
+        call_cold(move || self.post_sge_list(request, message.memory, message.descriptors))
     }
 
-    /// Returns the single scatter/gather element of a message in registered memory that needs no
-    /// mapping; None if the message needs more.
+    /// Checks the flags and memory of a message, and returns the length of the memory.
     #[inline(always)]
-    fn single_sge(&self, message: &Message<'_>) -> Option<SingleSge> {
-        SingleSge::from_memory(message.memory, message.descriptors, &self.pd)
-    }
-
-    /// Returns that element for a work request.
-    #[inline(always)]
-    fn build_sge(&self, sge: &SingleSge, is_inline: bool) -> Sge {
-        Sge::new(sge.addr(is_inline), sge.len(), self.pd.local_dma_lkey())
+    pub(super) fn check_message(
+        &self,
+        message: &Message<'_>,
+        (known, refused): (u64, u64),
+        segments: usize,
+    ) -> Result<usize> {
+        if message.flags & refused != 0 {
+            return Err(match message.flags & !known {
+                0 => Errno::EOPNOTSUPP,
+                _ => Errno::EBADFLAGS,
+            });
+        }
+        if message.memory.count() > segments {
+            return Err(Errno::EINVAL);
+        }
+        let total = message.memory.total_len()?;
+        if total > self.attrs.max_msg_size as usize {
+            return Err(Errno::EMSGSIZE);
+        }
+        Ok(total)
     }
 
     /// Returns the flags of the work request of a transmit.
@@ -217,7 +324,7 @@ impl Endpoint {
     #[inline(always)]
     fn post_single_sge(&self, request: &TxRequest, sge: &SingleSge) -> Result {
         let is_inline = !request.is_read && sge.len() <= self.sq.inline_size();
-        let sges = [self.build_sge(sge, is_inline)];
+        let sges = [sge.build(is_inline, &self.pd)];
         // SAFETY: This is a data call, which does not lock the queue again before `finish`.
         let slot = unsafe { self.sq.reserve(&request.op) }?;
         let mut flags = self.send_flags(request, &slot);
@@ -249,21 +356,14 @@ impl Endpoint {
         let PostResources {
             qp,
             mappings,
-            inject_buf: bounce,
+            inject_buf,
         } = slot.resources();
         let mut list = SgeList::new(qp, direction, limit, mappings);
-        let added = if request.inject {
-            list.push_inject(memory, bounce)
-        } else if request.is_read && self.attrs.is_iwarp {
-            list.push_memory(memory, descriptors)
-                .and_then(|()| list.pad_if_empty())
-        } else {
-            list.push_memory(memory, descriptors)
-        };
+        let built = self.build_sges(&mut list, &request, (memory, descriptors), inject_buf);
         if list.is_inline() {
             flags |= SendFlag::Inline;
         }
-        let posted = added.and_then(|()| {
+        let posted = built.and_then(|()| {
             // SAFETY: The segments' types promise that the memory is the operation's until it
             // completes. The inject buffer is as well, and inline data is copied now; the slot
             // keeps the mappings as long.
@@ -272,131 +372,22 @@ impl Endpoint {
         slot.finish(&request.op, posted)
     }
 
-    /// Posts a receive, for `fi_recv()` and its variants.
-    #[inline(always)]
-    pub(super) fn post_receive(&self, message: &Message<'_>) -> Result {
-        if let Some(single) = as_single_xfer(message, FAST_RX_FLAGS) {
-            if let Some(posted) = self.post_recv_fast::<true>(&single) {
-                return posted;
-            }
-        }
-        self.state.check_receive()?;
-        if message.flags & !FAST_RX_FLAGS != 0 {
-            let message = *message;
-            return call_cold(move || self.post_multi_recv(&message));
-        }
-        let len = self.check_message(message, (RX_FLAGS, !RX_FLAGS), self.attrs.rx_iov_limit)?;
-        let op = OpDesc {
-            context: message.context,
-            flags: FI_RECV | FI_MSG,
-            len,
-            report_policy: report_policy(message),
-        };
-        let Some(whole) = self.single_sge(message) else {
-            let message = *message;
-            return call_cold(move || {
-                self.post_recv_sge_list(op, message.memory, message.descriptors)
-            });
-        };
-        let sges = [self.build_sge(&whole, false)];
-        // SAFETY: As in `post_single_sge`.
-        let slot = unsafe { self.rq.reserve(&op) }?;
-        let wr = RecvWr::new(slot.wr_id, &sges);
-        // SAFETY: As in `post_single_sge`.
-        let posted = unsafe { slot.qp().post_recv(&wr) }.map_err(wc_status::post_errno);
-        slot.finish(&op, posted)
-    }
-
-    /// Returns the error of a receive that failed with `errno`.
-    #[cold]
-    pub(super) fn receive_error(&self, errno: Errno) -> Errno {
-        match self.attrs.uses_srx {
-            // Receives are posted to the shared receive context.
-            true => Errno::ENOSYS,
-            false => self.state.receive_error(errno),
-        }
-    }
-
-    /// Posts a multi-receive buffer: one receive for each of its pieces.
-    #[inline(never)]
-    fn post_multi_recv(&self, message: &Message<'_>) -> Result {
-        let len = self.check_message(message, (RX_FLAGS, !RX_FLAGS), 1)?;
-        let Memory::Segments([segment]) = message.memory else {
-            return Err(Errno::EINVAL);
-        };
-        let descriptor = message.descriptors.first().copied();
-        let descriptor = descriptor.unwrap_or(Descriptor::NONE);
-        // The whole buffer is checked before the first piece is posted.
-        sge::check_descriptor(segment, descriptor, &self.pd)?;
-        let size = self.multi_recv_size.load(Relaxed);
-        let count = len.checked_div(size).ok_or(Errno::EINVAL)?;
-        let count = u32::try_from(count).map_err(|_| Errno::EAGAIN)?.max(1);
-        // The last piece has the remainder, too.
-        let piece = |number: u32| {
-            let is_last = number == count - 1;
-            segment.part(number as usize * size, if is_last { len } else { size })
-        };
-        let op_at = |number: u32| OpDesc {
-            context: message.context,
-            flags: FI_RECV | FI_MSG,
-            len: piece(number).len(),
-            report_policy: ReportPolicy::MultiRecv {
-                start: piece(number).addr(),
-                last: number == count - 1,
-                always: message.flags & FI_COMPLETION != 0,
-            },
-        };
-        let post = |slot: &mut ReservedSlot<'_>, number| {
-            let piece = piece(number);
-            let wr_id = slot.wr_id;
-            let PostResources { qp, mappings, .. } = slot.resources();
-            let limit = self.attrs.rx_iov_limit;
-            let mut list = SgeList::new(qp, DataDirection::FromDevice, limit, mappings);
-            list.push_memory(Memory::Segments(from_ref(&piece)), from_ref(&descriptor))?;
-            let wr = RecvWr::new(wr_id, list.sges());
-            // SAFETY: As in `post_sge_list`.
-            unsafe { qp.post_recv(&wr) }.map_err(|error| {
-                list.unmap_all();
-                wc_status::post_errno(error)
-            })
-        };
-        // SAFETY: This is a data call; the closures access the memory and post, and lock no queue.
-        let posted = unsafe { self.rq.post_all(count, op_at, post) };
-        posted.or_else(|(errno, last)| match (last, self.rq.cq_for_data_call()) {
-            // The buffer ends at the first piece that could not be posted.
-            (Some((number, seq)), Some(cq))
-                // SAFETY: It has been posted above.
-                if unsafe { cq.end_multi_recv(&self.rq, seq, piece(number).addr()) } =>
-            {
-                Ok(())
-            }
-            _ => Err(errno),
-        })
-    }
-
-    /// Posts a receive whose memory has to be mapped or takes several elements.
-    #[inline(never)]
-    fn post_recv_sge_list(
+    /// Builds the scatter/gather list of a transmit; nothing is mapped after an error.
+    fn build_sges(
         &self,
-        op: OpDesc,
-        memory: Memory<'_>,
-        descriptors: &[Descriptor],
+        list: &mut SgeList<'_, Qp>,
+        request: &TxRequest,
+        (memory, descriptors): (Memory<'_>, &[Descriptor]),
+        inject_buf: Option<InjectBuf<'_>>,
     ) -> Result {
-        // SAFETY: As in `post_single_sge`.
-        let mut slot = unsafe { self.rq.reserve(&op) }?;
-        let wr_id = slot.wr_id;
-        let limit = self.attrs.rx_iov_limit;
-        let PostResources { qp, mappings, .. } = slot.resources();
-        let mut list = SgeList::new(qp, DataDirection::FromDevice, limit, mappings);
-        let posted = list.push_memory(memory, descriptors).and_then(|()| {
-            let wr = RecvWr::new(wr_id, list.sges());
-            // SAFETY: As in `post_sge_list`.
-            unsafe { qp.post_recv(&wr) }.map_err(|error| {
-                list.unmap_all();
-                wc_status::post_errno(error)
-            })
-        });
-        slot.finish(&op, posted)
+        if request.inject {
+            return list.push_inject(memory, inject_buf);
+        }
+        list.push_memory(memory, descriptors)?;
+        match request.is_read && self.attrs.is_iwarp {
+            true => list.pad_if_empty(),
+            false => Ok(()),
+        }
     }
 }
 
@@ -483,7 +474,7 @@ impl TxRequest {
 /// Returns the message as a single segment if the fast path may take it: its flags are among
 /// `usual`.
 #[inline(always)]
-fn as_single_xfer<'a>(message: &Message<'a>, usual: u64) -> Option<SingleSegment<'a>> {
+pub(super) fn as_single_xfer<'a>(message: &Message<'a>, usual: u64) -> Option<SingleSegment<'a>> {
     match (message.memory, message.descriptors, message.flags & !usual) {
         (Memory::Segments([segment]), [descriptor], 0) => Some(SingleSegment {
             segment,
