@@ -81,8 +81,8 @@ impl Parent for ScalableEndpoint {
 struct SepInfo(Arc<dyn provider::ScalableEndpoint>);
 
 impl Introspect for SepInfo {
-    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
-        self.0.fill_info(told);
+    fn fill_info(&self, out: &mut ObjectInfo<'_>) {
+        self.0.fill_info(out);
     }
 }
 

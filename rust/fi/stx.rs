@@ -65,8 +65,8 @@ impl Parent for SharedTransmit {
 struct StxInfo(Arc<dyn provider::SharedTransmit>);
 
 impl Introspect for StxInfo {
-    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
-        self.0.fill_info(told);
+    fn fill_info(&self, out: &mut ObjectInfo<'_>) {
+        self.0.fill_info(out);
     }
 }
 
