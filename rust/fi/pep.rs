@@ -46,8 +46,8 @@ pub struct PassiveEndpoint {
 struct PepInfo(Arc<dyn provider::PassiveEndpoint>);
 
 impl Introspect for PepInfo {
-    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
-        self.0.fill_info(told);
+    fn fill_info(&self, out: &mut ObjectInfo<'_>) {
+        self.0.fill_info(out);
     }
 }
 

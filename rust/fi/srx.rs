@@ -113,8 +113,8 @@ impl Parent for SharedReceive {
 struct SrxInfo(Arc<dyn provider::SharedReceive>);
 
 impl Introspect for SrxInfo {
-    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
-        self.0.fill_info(told);
+    fn fill_info(&self, out: &mut ObjectInfo<'_>) {
+        self.0.fill_info(out);
     }
 }
 

@@ -44,8 +44,8 @@ impl AvInfo {
 }
 
 impl Introspect for AvInfo {
-    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
-        self.table.count().fill_info(told);
+    fn fill_info(&self, out: &mut ObjectInfo<'_>) {
+        self.table.count().fill_info(out);
     }
 
     fn list(&self, at: &mut u64, most: usize, batch: &mut KVec<kofi_address>) -> Option<bool> {

@@ -669,11 +669,11 @@ impl provider::CompletionQueue for SwCq {
         &self.interrupts
     }
 
-    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
-        told.add_value(KOFI_VALUE_SIZE, self.size as u64);
-        told.add_value(KOFI_VALUE_ENTRIES, self.entries_read.get());
-        told.add_value(KOFI_VALUE_ERRORS, self.errors_read.get());
-        told.add_value(KOFI_VALUE_CALLBACKS, self.interrupts.handler_calls());
+    fn fill_info(&self, out: &mut ObjectInfo<'_>) {
+        out.add_value(KOFI_VALUE_SIZE, self.size as u64);
+        out.add_value(KOFI_VALUE_ENTRIES, self.entries_read.get());
+        out.add_value(KOFI_VALUE_ERRORS, self.errors_read.get());
+        out.add_value(KOFI_VALUE_CALLBACKS, self.interrupts.handler_calls());
     }
 
     fn strerror(&self, prov_errno: i32) -> &'static CStr {

@@ -422,15 +422,15 @@ impl Endpoint {
     }
 
     /// Tells what it has done.
-    fn tell_counts(&self, told: &mut ObjectInfo<'_>) {
+    fn tell_counts(&self, out: &mut ObjectInfo<'_>) {
         let floor = self.station.traffic.lock();
         if self.role.sends() {
-            floor.outlets.sent.of(self.context).report(told);
+            floor.outlets.sent.of(self.context).report(out);
         }
         if self.role.receives() {
             let left = floor.offices.of(self.context).receives_left();
             let waiting = self.size.receives.saturating_sub(left);
-            floor.outlets.taken.of(self.context).report(waiting, told);
+            floor.outlets.taken.of(self.context).report(waiting, out);
         }
     }
 }
@@ -618,21 +618,21 @@ impl provider::Endpoint for Endpoint {
         }
     }
 
-    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
-        told.set_state(match self.exits.as_ref() {
+    fn fill_info(&self, out: &mut ObjectInfo<'_>) {
+        out.set_state(match self.exits.as_ref() {
             Some(_) => KOFI_STATE_ENABLED,
             None => KOFI_STATE_OPEN,
         });
         if self.role.sends() && !self.shares_transmits {
-            told.add_value(KOFI_VALUE_TX_SIZE, SENDS as u64);
+            out.add_value(KOFI_VALUE_TX_SIZE, SENDS as u64);
         }
         if self.role.receives() && !self.shares_receives {
-            told.add_value(KOFI_VALUE_RX_SIZE, self.size.receives as u64);
+            out.add_value(KOFI_VALUE_RX_SIZE, self.size.receives as u64);
         }
-        self.tell_counts(told);
+        self.tell_counts(out);
         match self.role {
-            Role::Whole => self.station.tell(told),
-            _ => told.add_value(KOFI_VALUE_INDEX, self.context.into()),
+            Role::Whole => self.station.tell(out),
+            _ => out.add_value(KOFI_VALUE_INDEX, self.context.into()),
         }
     }
 

@@ -307,10 +307,10 @@ impl Station {
     }
 
     /// Tells of itself what there is beside its contexts. Any context.
-    pub(super) fn tell(&self, told: &mut ObjectInfo<'_>) {
-        told.add_value(KOFI_VALUE_CONNECTIONS, self.limits.open() as u64);
-        told.add_value(KOFI_VALUE_VIOLATIONS, self.traffic.lock().violations.get());
-        self.ends.fill_info(told);
+    pub(super) fn tell(&self, out: &mut ObjectInfo<'_>) {
+        out.add_value(KOFI_VALUE_CONNECTIONS, self.limits.open() as u64);
+        out.add_value(KOFI_VALUE_VIOLATIONS, self.traffic.lock().violations.get());
+        self.ends.fill_info(out);
     }
 
     /// Where it listens, or is to. May sleep.

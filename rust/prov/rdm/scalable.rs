@@ -135,15 +135,15 @@ impl provider::ScalableEndpoint for Scalable {
         self.station.name()
     }
 
-    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
-        told.set_state(match self.station.bound() {
+    fn fill_info(&self, out: &mut ObjectInfo<'_>) {
+        out.set_state(match self.station.bound() {
             Ok(_) => KOFI_STATE_ENABLED,
             Err(_) => KOFI_STATE_OPEN,
         });
         let [transmits, receives] = self.contexts;
-        told.add_value(KOFI_VALUE_TX_CTXS, transmits as u64);
-        told.add_value(KOFI_VALUE_RX_CTXS, receives as u64);
-        self.station.tell(told);
+        out.add_value(KOFI_VALUE_TX_CTXS, transmits as u64);
+        out.add_value(KOFI_VALUE_RX_CTXS, receives as u64);
+        self.station.tell(out);
     }
 
     fn close(&self) {

@@ -506,13 +506,13 @@ impl provider::SharedReceive for Srx {
         self.size.saturating_sub(self.used.load(Acquire))
     }
 
-    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
+    fn fill_info(&self, out: &mut ObjectInfo<'_>) {
         let (used, posted) = (self.used.load(Relaxed) as u64, self.posted.get());
-        told.add_value(KOFI_VALUE_RX_SIZE, self.size as u64);
-        told.add_value(KOFI_VALUE_RX_DEPTH, used);
-        told.add_value(KOFI_VALUE_RECEIVES, posted);
-        told.add_value(KOFI_VALUE_RX_DONE, posted.saturating_sub(used));
-        told.add_value(KOFI_VALUE_RX_AGAIN, self.again.get());
+        out.add_value(KOFI_VALUE_RX_SIZE, self.size as u64);
+        out.add_value(KOFI_VALUE_RX_DEPTH, used);
+        out.add_value(KOFI_VALUE_RECEIVES, posted);
+        out.add_value(KOFI_VALUE_RX_DONE, posted.saturating_sub(used));
+        out.add_value(KOFI_VALUE_RX_AGAIN, self.again.get());
     }
 
     fn close(&self, reclaim: &mut dyn FnMut(Context)) {

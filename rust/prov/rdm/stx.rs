@@ -152,9 +152,9 @@ impl provider::SharedTransmit for Stx {
         self
     }
 
-    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
-        told.add_value(KOFI_VALUE_TX_SIZE, self.size as u64);
-        told.add_value(KOFI_VALUE_TX_DEPTH, (self.size - self.left()) as u64);
+    fn fill_info(&self, out: &mut ObjectInfo<'_>) {
+        out.add_value(KOFI_VALUE_TX_SIZE, self.size as u64);
+        out.add_value(KOFI_VALUE_TX_DEPTH, (self.size - self.left()) as u64);
     }
 
     fn close(&self) {

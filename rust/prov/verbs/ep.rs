@@ -642,14 +642,14 @@ impl provider::Endpoint for Endpoint {
             .map_err(|errno| self.receive_error(errno))
     }
 
-    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
-        told.set_state(self.state.get().to_uapi());
-        told.add_value(KOFI_VALUE_TX_SIZE, self.attrs.tx_size.into());
-        told.add_value(KOFI_VALUE_RX_SIZE, self.attrs.rx_size.into());
-        self.sq.report(told);
-        self.rq.report(told);
-        self.violations.report(told);
-        self.addrs.fill_info(told);
+    fn fill_info(&self, out: &mut ObjectInfo<'_>) {
+        out.set_state(self.state.get().to_uapi());
+        out.add_value(KOFI_VALUE_TX_SIZE, self.attrs.tx_size.into());
+        out.add_value(KOFI_VALUE_RX_SIZE, self.attrs.rx_size.into());
+        self.sq.report(out);
+        self.rq.report(out);
+        self.violations.report(out);
+        self.addrs.fill_info(out);
     }
 
     fn close(&self, reclaim: &mut dyn FnMut(Context)) {

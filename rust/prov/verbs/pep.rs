@@ -331,12 +331,12 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
         MAX_PRIVATE_DATA
     }
 
-    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
-        told.set_state(match self.is_listening.load(Relaxed) {
+    fn fill_info(&self, out: &mut ObjectInfo<'_>) {
+        out.set_state(match self.is_listening.load(Relaxed) {
             true => KOFI_STATE_LISTENING,
             false => KOFI_STATE_OPEN,
         });
-        self.addrs.fill_info(told);
+        self.addrs.fill_info(out);
     }
 
     fn close(&self) {

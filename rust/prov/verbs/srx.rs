@@ -301,18 +301,18 @@ impl provider::SharedReceive for Srx {
         self.free_slots()
     }
 
-    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
+    fn fill_info(&self, out: &mut ObjectInfo<'_>) {
         let (posted, left) = (self.posted.get(), self.free_slots());
-        told.add_value(KOFI_VALUE_RX_SIZE, self.depth.into());
-        told.add_value(
+        out.add_value(KOFI_VALUE_RX_SIZE, self.depth.into());
+        out.add_value(
             KOFI_VALUE_RX_DEPTH,
             u64::from(self.depth).saturating_sub(left as u64),
         );
-        told.add_value(KOFI_VALUE_RECEIVES, posted);
-        told.add_value(KOFI_VALUE_RX_DONE, self.completed.load(Relaxed));
-        told.add_value(KOFI_VALUE_RX_BYTES, self.bytes.load(Relaxed));
-        told.add_value(KOFI_VALUE_RX_ERRORS, self.errors.load(Relaxed));
-        told.add_value(KOFI_VALUE_RX_AGAIN, self.eagain.get());
+        out.add_value(KOFI_VALUE_RECEIVES, posted);
+        out.add_value(KOFI_VALUE_RX_DONE, self.completed.load(Relaxed));
+        out.add_value(KOFI_VALUE_RX_BYTES, self.bytes.load(Relaxed));
+        out.add_value(KOFI_VALUE_RX_ERRORS, self.errors.load(Relaxed));
+        out.add_value(KOFI_VALUE_RX_AGAIN, self.eagain.get());
     }
 
     fn close(&self, reclaim: &mut dyn FnMut(Context)) {

@@ -67,12 +67,12 @@ use kernel::{
 };
 
 impl provider::CompletionQueue for Cq {
-    fn fill_info(&self, told: &mut ObjectInfo<'_>) {
-        told.add_value(KOFI_VALUE_SIZE, self.size as u64);
-        told.add_value(KOFI_VALUE_ENTRIES, self.entries_read.get());
-        told.add_value(KOFI_VALUE_ERRORS, self.errors_read.get());
-        told.add_value(KOFI_VALUE_CALLBACKS, self.interrupts.handler_calls());
-        told.add_value(KOFI_VALUE_OVERRUNS, self.overruns.load(Relaxed));
+    fn fill_info(&self, out: &mut ObjectInfo<'_>) {
+        out.add_value(KOFI_VALUE_SIZE, self.size as u64);
+        out.add_value(KOFI_VALUE_ENTRIES, self.entries_read.get());
+        out.add_value(KOFI_VALUE_ERRORS, self.errors_read.get());
+        out.add_value(KOFI_VALUE_CALLBACKS, self.interrupts.handler_calls());
+        out.add_value(KOFI_VALUE_OVERRUNS, self.overruns.load(Relaxed));
     }
 
     fn as_any(&self) -> &dyn Any {
