@@ -42,7 +42,7 @@ use kofi::{
         Errno, //
     },
     compat::register_misc_device,
-    dev::ioctl_arg::exchange, //
+    dev::ioctl_arg::handle_arg, //
 };
 use stats::Stats;
 
@@ -118,9 +118,9 @@ impl MiscDevice for Client {
     fn ioctl(client: Pin<&Self>, _file: &File, request: u32, argument: usize) -> Result<isize> {
         let argument = UserPtr::from_addr(argument);
         match request {
-            IOC_START => exchange(argument, |test| client.start(test)),
-            IOC_WATCH => exchange(argument, |watch| client.watch(watch)),
-            IOC_STOP => exchange(argument, |_: &mut kofi_stop| client.stop()),
+            IOC_START => handle_arg(argument, |test| client.start(test)),
+            IOC_WATCH => handle_arg(argument, |watch| client.watch(watch)),
+            IOC_STOP => handle_arg(argument, |_: &mut kofi_stop| client.stop()),
             _ => Err(ENOTTY),
         }
     }
