@@ -9,35 +9,13 @@
 //! The submodules add types on top: errors, sets of flags, text, owned infos.
 
 pub(crate) mod addr;
-pub(crate) mod biased_lock;
-pub(crate) mod callback;
-pub(crate) mod cold;
-pub mod context;
-pub(crate) mod deferred_drop;
-pub(crate) mod downcast;
 pub(crate) mod enum_names;
 pub mod errno;
 pub mod flags;
 pub mod info;
-pub(crate) mod irq_work;
 mod layout_asserts;
-pub(crate) mod lock;
-pub(crate) mod log;
-pub mod namespace;
-pub(crate) mod object_table;
-pub(crate) mod once;
-pub(crate) mod owned_list;
-pub(crate) mod pages;
-pub(crate) mod random;
-pub(crate) mod registry;
-pub(crate) mod sequence_wait;
-pub(crate) mod sort;
-pub(crate) mod stat_counter;
-pub mod thread;
 pub(crate) mod tostr;
-pub(crate) mod trace;
 pub mod uapi;
-pub(crate) mod users;
 
 #[allow(
     clippy::all,

@@ -69,11 +69,11 @@ mod newest {
 
 #[cfg(kofi_before_7_3)]
 mod before_7_3 {
-    use crate::abi::lock::Fast;
     pub(crate) use crate::bindings::{
         in_addr,
         sockaddr_in, //
     };
+    use crate::util::lock::Fast;
     use core::marker::PhantomData;
     use kernel::{
         bindings::{

@@ -5,7 +5,6 @@
 //! `include/uapi/linux/kofi.h` defines the interface. Data and pointers of a process are checked
 //! before use: see [`ioctl_arg`].
 
-mod debugfs;
 mod info;
 pub mod ioctl_arg;
 mod objects;
@@ -14,13 +13,15 @@ mod tostr;
 use crate::{
     abi::{
         self,
-        context,
         kofi_version,
-        namespace::Namespace,
         Errno,
         VERSION, //
     },
-    compat::register_misc_device, //
+    compat::register_misc_device,
+    util::{
+        context,
+        namespace::Namespace, //
+    },
 };
 use ioctl_arg::handle_arg;
 use kernel::{
@@ -35,8 +36,6 @@ use kernel::{
     sync::aref::ARef,
     uaccess::UserPtr, //
 };
-
-pub(crate) use debugfs::Debugfs;
 
 /// An open file of the device.
 pub(crate) struct Client {

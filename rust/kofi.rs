@@ -2,12 +2,12 @@
 
 //! kOFI: the OpenFabrics Interfaces inside the Linux kernel.
 
-use abi::namespace::Namespace;
 use kernel::{
     prelude::*,
     sync::Arc,
     ModuleMetadata, //
 };
+use util::namespace::Namespace;
 
 pub mod abi;
 mod bindings;
@@ -15,8 +15,10 @@ mod capi;
 pub mod compat;
 pub mod dev;
 pub mod fi;
+mod introspect;
 mod prov;
 mod rdma;
+pub mod util;
 
 module! {
     type: Kofi,
@@ -68,7 +70,7 @@ impl capi::ops_tables::ProviderTypes for prov::rdm::Rdm {
 ///
 /// Errors of [`fi::info::getinfo`].
 pub fn getinfo(
-    _here: abi::context::ProcessContext,
+    _here: util::context::ProcessContext,
     query: &fi::info::Query<'_>,
 ) -> abi::Result<abi::info::InfoList> {
     let flags = if query.source { abi::FI_SOURCE } else { 0 };
@@ -81,7 +83,7 @@ pub fn getinfo(
 ///
 /// Errors of [`fi::info::getinfo`].
 pub fn getinfo_within(
-    _here: abi::context::ProcessContext,
+    _here: util::context::ProcessContext,
     query: &fi::info::Query<'_>,
     within: fi::info::OpenObjects<'_>,
 ) -> abi::Result<abi::info::InfoList> {
@@ -97,7 +99,7 @@ pub fn getinfo_within(
 /// -FI_EINVAL for an info of another namespace, -FI_ENODATA when no provider has the name,
 /// -FI_ENOMEM.
 pub fn fabric<M: ModuleMetadata>(
-    here: abi::context::ProcessContext,
+    here: util::context::ProcessContext,
     info: &abi::info::Info,
 ) -> abi::Result<Arc<fi::fabric::Fabric>> {
     fabric_in::<M>(here, info, Namespace::init())
@@ -112,7 +114,7 @@ pub fn fabric<M: ModuleMetadata>(
 ///
 /// Errors of [`fabric`].
 pub fn fabric_in<M: ModuleMetadata>(
-    here: abi::context::ProcessContext,
+    here: util::context::ProcessContext,
     info: &abi::info::Info,
     net: &Namespace,
 ) -> abi::Result<Arc<fi::fabric::Fabric>> {
@@ -125,7 +127,7 @@ pub fn fabric_in<M: ModuleMetadata>(
 ///
 /// Errors of [`fabric`].
 pub fn open_fabric(
-    _here: abi::context::ProcessContext,
+    _here: util::context::ProcessContext,
     info: &abi::info::Info,
     net: &Namespace,
     owner: &fi::Owner,
@@ -155,32 +157,32 @@ struct Users;
 
 impl rdma::device::RemovalReport for Users {
     fn log_owners(device: &CStr) -> bool {
-        abi::users::log_device_users(device)
+        introspect::users::log_device_users(device)
     }
 }
 
 #[pin_data]
 struct Kofi {
-    _debugfs: dev::Debugfs,
+    _debugfs: introspect::debugfs::Debugfs,
     #[pin]
     _miscdev: kernel::miscdevice::MiscDeviceRegistration<dev::Client>,
     #[pin]
     _devices: rdma::device::Registration<Users>,
     _lingering_ids: prov::verbs::LingeringIds,
     /// Dropped after the devices, whose removal ends all deferred work.
-    _handlers: abi::context::Handlers,
-    _registry: abi::registry::Registry,
+    _handlers: util::context::Handlers,
+    _registry: util::registry::Registry,
 }
 
 impl kernel::InPlaceModule for Kofi {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            _registry: abi::registry::Registry::init()?,
-            _handlers: abi::context::Handlers::init()?,
+            _registry: util::registry::Registry::init()?,
+            _handlers: util::context::Handlers::init()?,
             _lingering_ids: prov::verbs::LingeringIds::start(),
             _devices <- rdma::device::Registration::new(),
             _miscdev <- dev::register(),
-            _debugfs: dev::Debugfs::new(),
+            _debugfs: introspect::debugfs::Debugfs::new(),
         })
     }
 }

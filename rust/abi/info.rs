@@ -15,11 +15,11 @@ use super::{
     fi_tx_attr,
     fid_domain,
     fid_fabric,
-    namespace::Namespace,
     net,
     Errno,
     Result, //
 };
+use crate::util::namespace::Namespace;
 use core::{
     net::SocketAddr,
     ptr, //

@@ -28,10 +28,6 @@ use crate::{
     abi::{
         self,
         addr,
-        context::{
-            in_process,
-            ProcessContext, //
-        },
         errno::into_int,
         fi_addr_t,
         fi_av_attr,
@@ -56,6 +52,10 @@ use crate::{
             Type, //
         },
         eq::Source, //
+    },
+    util::context::{
+        in_process,
+        ProcessContext, //
     },
 };
 use core::{

@@ -16,10 +16,6 @@ use super::{
 use crate::{
     abi::{
         self,
-        context::{
-            in_process,
-            ProcessContext, //
-        },
         errno::into_int,
         fi_addr_t,
         fi_av_set_attr,
@@ -34,6 +30,10 @@ use crate::{
     fi::av_set::{
         AddressSet,
         InitialMembers, //
+    },
+    util::context::{
+        in_process,
+        ProcessContext, //
     },
 };
 use core::ptr;

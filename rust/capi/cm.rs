@@ -16,18 +16,20 @@ use super::{
     pep::ListenerObject,
     strings::copy_truncated, //
 };
-use crate::abi::{
-    self,
-    addr::with_bytes,
-    context,
-    errno::into_int,
-    fi_ops_cm,
-    fid,
-    fid_ep,
-    fid_pep,
-    Errno,
-    Result,
-    FI_ADDR_STR, //
+use crate::{
+    abi::{
+        self,
+        addr::with_bytes,
+        errno::into_int,
+        fi_ops_cm,
+        fid,
+        fid_ep,
+        fid_pep,
+        Errno,
+        Result,
+        FI_ADDR_STR, //
+    },
+    util::context, //
 };
 use core::{
     net::SocketAddr,

@@ -18,10 +18,6 @@ use super::{
 use crate::{
     abi::{
         self,
-        context::{
-            in_process,
-            ProcessContext, //
-        },
         errno::into_int,
         fi_cntr_attr,
         fi_ops,
@@ -38,6 +34,10 @@ use crate::{
             Counter, //
         },
         wait::Deadline, //
+    },
+    util::context::{
+        in_process,
+        ProcessContext, //
     },
 };
 use core::ptr;

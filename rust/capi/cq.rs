@@ -22,12 +22,6 @@ use super::{
 use crate::{
     abi::{
         self,
-        callback::Functions,
-        context::{
-            in_process,
-            InterruptContext,
-            ProcessContext, //
-        },
         errno::{
             into_int,
             into_ssize, //
@@ -39,7 +33,6 @@ use crate::{
         fid,
         fid_cq,
         fid_domain,
-        irq_work::InterruptHandler,
         Errno,
         Result, //
     },
@@ -61,6 +54,15 @@ use crate::{
             CompletionQueue as _, //
         },
         wait::Budget, //
+    },
+    util::{
+        callback::Functions,
+        context::{
+            in_process,
+            InterruptContext,
+            ProcessContext, //
+        },
+        irq_work::InterruptHandler, //
     },
 };
 use core::{

@@ -28,8 +28,6 @@ use super::{
 use crate::{
     abi::{
         self,
-        biased_lock::Threading,
-        context,
         errno::into_int,
         fi_info,
         fi_ops,
@@ -44,6 +42,10 @@ use crate::{
     fi::{
         domain::Domain,
         eq::Source, //
+    },
+    util::{
+        biased_lock::Threading,
+        context, //
     },
 };
 use core::ptr;

@@ -28,7 +28,6 @@ use super::{
 use crate::{
     abi::{
         self,
-        context,
         errno::{
             into_int,
             into_ssize, //
@@ -41,7 +40,6 @@ use crate::{
         fid_domain,
         fid_ep,
         info::Info,
-        once::read_once,
         Errno,
         Result, //
     },
@@ -55,6 +53,10 @@ use crate::{
             Parent, //
         },
         provider::EpOption, //
+    },
+    util::{
+        context,
+        once::read_once, //
     },
 };
 use core::ptr;

@@ -22,11 +22,6 @@ use super::{
 use crate::{
     abi::{
         self,
-        callback::Functions,
-        context::{
-            in_process,
-            ProcessContext, //
-        },
         errno::{
             into_int,
             into_ssize, //
@@ -53,6 +48,13 @@ use crate::{
             Kind, //
         },
         wait::Budget, //
+    },
+    util::{
+        callback::Functions,
+        context::{
+            in_process,
+            ProcessContext, //
+        },
     },
 };
 use core::ptr;

@@ -12,10 +12,10 @@ use crate::{
             MAX_ADDR_LEN, //
         },
         fi_cq_err_entry,
-        lock::FastLockIrq,
         Result, //
     },
-    fi::cq::ErrData, //
+    fi::cq::ErrData,
+    util::lock::FastLockIrq, //
 };
 use core::{
     ptr,

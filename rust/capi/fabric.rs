@@ -22,14 +22,12 @@ use super::{
 use crate::{
     abi::{
         self,
-        context,
         errno::into_int,
         fi_fabric_attr,
         fi_ops,
         fi_ops_fabric,
         fid,
         fid_fabric,
-        namespace::Namespace,
         Errno,
         Result, //
     },
@@ -37,6 +35,10 @@ use crate::{
         fabric::Fabric,
         introspect::Owner,
         provider::FabricAttr, //
+    },
+    util::{
+        context,
+        namespace::Namespace, //
     },
 };
 use core::ptr;

@@ -19,7 +19,6 @@ use super::{
 };
 use crate::{
     abi::{
-        context,
         errno::{
             self,
             into_int, //
@@ -47,6 +46,7 @@ use crate::{
         },
         introspect::Owner, //
     },
+    util::context, //
 };
 use core::ptr;
 use kernel::prelude::*;

@@ -15,7 +15,6 @@ use super::{
 use crate::{
     abi::{
         self,
-        context,
         errno::into_int,
         fi_mr_attr,
         fi_ops,
@@ -35,6 +34,7 @@ use crate::{
             MemoryRegion, //
         },
     },
+    util::context, //
 };
 use core::slice;
 use kernel::{

@@ -7,14 +7,12 @@
 
 use crate::{
     abi::{
-        downcast::downcast,
         fid_domain,
         fid_fabric,
         info::{
             Info,
             InfoList, //
         },
-        registry,
         Errno,
         Result, //
     },
@@ -23,6 +21,10 @@ use crate::{
         fabric::Fabric,
         info::OpenObjects,
         introspect::Owner, //
+    },
+    util::{
+        downcast::downcast,
+        registry, //
     },
 };
 use core::ptr;

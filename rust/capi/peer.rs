@@ -46,7 +46,6 @@ use super::{
 use crate::{
     abi::{
         self,
-        context::in_process,
         fi_fid_export,
         fi_peer_domain_context,
         fi_peer_eq_context,
@@ -58,6 +57,7 @@ use crate::{
         domain::Domain,
         eq::EventQueue, //
     },
+    util::context::in_process, //
 };
 use kernel::{
     prelude::*,

@@ -16,7 +16,6 @@ use super::{
 use crate::{
     abi::{
         self,
-        context,
         errno::into_int,
         fi_info,
         fi_ops,
@@ -30,6 +29,7 @@ use crate::{
         eq::Source,
         pep::PassiveEndpoint, //
     },
+    util::context, //
 };
 use core::ptr;
 use kernel::{

@@ -16,10 +16,6 @@ use super::{
 use crate::{
     abi::{
         self,
-        context::{
-            in_process,
-            ProcessContext, //
-        },
         errno::into_int,
         fi_ops,
         fi_ops_poll,
@@ -34,6 +30,10 @@ use crate::{
         cntr::Counter,
         cq::CompletionQueue,
         poll::PollSet, //
+    },
+    util::context::{
+        in_process,
+        ProcessContext, //
     },
 };
 use core::ptr;

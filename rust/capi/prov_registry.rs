@@ -10,16 +10,6 @@ use super::fabric::opt_cstr;
 use crate::{
     abi::{
         self,
-        callback::{
-            self,
-            Caller,
-            Functions, //
-        },
-        context::{
-            in_process,
-            OwnModule, //
-        },
-        downcast::downcast,
         errno::{
             from_int,
             into_int, //
@@ -35,8 +25,6 @@ use crate::{
             InfoList, //
         },
         module,
-        once::OnceBox,
-        registry,
         Errno,
         Result, //
     },
@@ -44,6 +32,20 @@ use crate::{
         ChildCount,
         ChildRef,
         Parent, //
+    },
+    util::{
+        callback::{
+            self,
+            Caller,
+            Functions, //
+        },
+        context::{
+            in_process,
+            OwnModule, //
+        },
+        downcast::downcast,
+        once::OnceBox,
+        registry, //
     },
 };
 use core::ptr;

@@ -19,7 +19,6 @@ use super::{
 use crate::{
     abi::{
         self,
-        context,
         errno::into_int,
         fi_info,
         fi_ops,
@@ -41,6 +40,7 @@ use crate::{
             ScalableEndpoint, //
         },
     },
+    util::context, //
 };
 use core::ptr;
 use kernel::{

@@ -24,7 +24,6 @@ use super::{
 use crate::{
     abi::{
         self,
-        context::ProcessContext,
         errno::{
             into_int,
             into_ssize, //
@@ -53,6 +52,7 @@ use crate::{
             SharedReceive, //
         }, //
     },
+    util::context::ProcessContext, //
 };
 use core::{
     marker::PhantomData,

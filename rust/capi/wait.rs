@@ -11,7 +11,6 @@ use crate::{
         self,
         fi_wait_obj,
         fid_wait,
-        sequence_wait::WaitQueue,
         Errno,
         Result, //
     },
@@ -19,6 +18,7 @@ use crate::{
         Member,
         WaitSet, //
     },
+    util::sequence_wait::WaitQueue, //
 };
 use kernel::{
     prelude::*,

@@ -21,10 +21,6 @@ use super::{
 use crate::{
     abi::{
         self,
-        context::{
-            in_process,
-            ProcessContext, //
-        },
         errno::into_int,
         fi_ops,
         fi_ops_wait,
@@ -39,6 +35,10 @@ use crate::{
     fi::{
         wait::Deadline,
         wait_set::WaitSet, //
+    },
+    util::context::{
+        in_process,
+        ProcessContext, //
     },
 };
 use core::{

@@ -6,7 +6,6 @@
 use super::ep::EndpointObject;
 use crate::{
     abi::{
-        cold::call_cold,
         errno::into_ssize,
         fi_addr_t,
         fi_rma_iov,
@@ -32,6 +31,7 @@ use crate::{
             Tag, //
         },
     },
+    util::cold::call_cold, //
 };
 use core::slice;
 use kernel::prelude::*;

@@ -16,7 +16,6 @@ use crate::{
     abi::{
         self,
         addr::with_bytes,
-        context::in_process,
         fi_domain_attr,
         fi_ep_attr,
         fi_rx_attr,
@@ -25,7 +24,8 @@ use crate::{
         kofi_info,
         kofi_offer, //
     },
-    fi::info::Query, //
+    fi::info::Query,
+    util::context::in_process, //
 };
 use core::net::SocketAddr;
 use kernel::prelude::*;

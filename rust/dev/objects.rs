@@ -9,10 +9,12 @@ use super::{
     },
     Client, //
 };
-use crate::abi::{
-    kofi_addresses,
-    kofi_objects,
-    object_table, //
+use crate::{
+    abi::{
+        kofi_addresses,
+        kofi_objects, //
+    },
+    introspect::object_table, //
 };
 use kernel::prelude::*;
 

@@ -50,13 +50,17 @@ use super::{
     },
     rundown::Rundown, //
 };
-use crate::abi::{
-    self,
-    context::ProcessContext,
-    deferred_drop::DeferredDrop,
-    fi_addr_t,
-    Errno,
-    Result, //
+use crate::{
+    abi::{
+        self,
+        fi_addr_t,
+        Errno,
+        Result, //
+    },
+    util::{
+        context::ProcessContext,
+        deferred_drop::DeferredDrop, //
+    },
 };
 use core::net::{
     IpAddr,

@@ -24,14 +24,18 @@ use super::{
         Parent, //
     },
 };
-use crate::abi::{
-    context::ProcessContext,
-    deferred_drop::DeferredDrop,
-    fi_addr_t,
-    Errno,
-    Result,
-    KOFI_OBJECT_AV_SET,
-    KOFI_VALUE_MEMBERS, //
+use crate::{
+    abi::{
+        fi_addr_t,
+        Errno,
+        Result,
+        KOFI_OBJECT_AV_SET,
+        KOFI_VALUE_MEMBERS, //
+    },
+    util::{
+        context::ProcessContext,
+        deferred_drop::DeferredDrop, //
+    },
 };
 use kernel::{
     alloc::KVVec,

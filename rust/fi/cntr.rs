@@ -25,13 +25,17 @@ use super::{
         Woken, //
     },
 };
-use crate::abi::{
-    context::ProcessContext,
-    deferred_drop::DeferredDrop,
-    sequence_wait::WaitQueue,
-    Errno,
-    Result,
-    KOFI_OBJECT_CNTR, //
+use crate::{
+    abi::{
+        Errno,
+        Result,
+        KOFI_OBJECT_CNTR, //
+    },
+    util::{
+        context::ProcessContext,
+        deferred_drop::DeferredDrop,
+        sequence_wait::WaitQueue, //
+    },
 };
 use kernel::{
     prelude::*,

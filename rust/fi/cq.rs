@@ -23,13 +23,17 @@ use super::{
         Woken, //
     },
 };
-use crate::abi::{
-    self,
-    context::ProcessContext,
-    once::OnceBox,
-    sequence_wait::WaitQueue,
-    Errno,
-    Result, //
+use crate::{
+    abi::{
+        self,
+        Errno,
+        Result, //
+    },
+    util::{
+        context::ProcessContext,
+        once::OnceBox,
+        sequence_wait::WaitQueue, //
+    },
 };
 use core::{
     mem::MaybeUninit,

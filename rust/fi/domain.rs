@@ -56,14 +56,18 @@ use super::{
         SharedTransmit, //
     }, //
 };
-use crate::abi::{
-    self,
-    biased_lock::Threading,
-    context::ProcessContext,
-    deferred_drop::DeferredDrop,
-    info::Info,
-    Errno,
-    Result, //
+use crate::{
+    abi::{
+        self,
+        info::Info,
+        Errno,
+        Result, //
+    },
+    util::{
+        biased_lock::Threading,
+        context::ProcessContext,
+        deferred_drop::DeferredDrop, //
+    },
 };
 use kernel::{
     prelude::*,

@@ -20,22 +20,26 @@ use super::{
         RemoteBuffer, //
     }, //
 };
-use crate::abi::{
-    context::{
-        may_sleep,
-        InterruptContext,
-        ProcessContext, //
+use crate::{
+    abi::{
+        info::Info,
+        Errno,
+        Result, //
     },
-    info::Info,
-    irq_work::{
-        InterruptHandler,
-        IrqWork, //
+    introspect::object_table,
+    util::{
+        context::{
+            may_sleep,
+            InterruptContext,
+            ProcessContext, //
+        },
+        irq_work::{
+            InterruptHandler,
+            IrqWork, //
+        },
+        lock::FastLockIrq,
+        thread::Thread, //
     },
-    lock::FastLockIrq,
-    object_table,
-    thread::Thread,
-    Errno,
-    Result, //
 };
 use kernel::{
     prelude::*,
@@ -226,7 +230,7 @@ mod tests {
         let thread = in_interrupt(|_, domain| {
             let domain = domain.clone();
             Thread::spawn(HERE, c"kofi_dropped", move |_| {
-                while !crate::abi::context::kthread_should_stop() {
+                while !crate::util::context::kthread_should_stop() {
                     fsleep(Delta::from_millis(1));
                 }
                 drop(domain);

@@ -42,20 +42,24 @@ use super::{
         Provider, //
     },
 };
-use crate::abi::{
-    biased_lock::Threading,
-    context::{
-        may_sleep,
-        ProcessContext, //
+use crate::{
+    abi::{
+        info::{
+            Info,
+            InfoList, //
+        },
+        Errno,
+        Result,
+        FI_KEY_NOTAVAIL, //
     },
-    info::{
-        Info,
-        InfoList, //
+    util::{
+        biased_lock::Threading,
+        context::{
+            may_sleep,
+            ProcessContext, //
+        },
+        namespace::Namespace, //
     },
-    namespace::Namespace,
-    Errno,
-    Result,
-    FI_KEY_NOTAVAIL, //
 };
 use core::{
     any::Any,

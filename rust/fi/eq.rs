@@ -29,22 +29,26 @@ use super::{
         Woken, //
     },
 };
-use crate::abi::{
-    callback::{
-        Caller,
-        Functions,
-        Registered, //
+use crate::{
+    abi::{
+        Errno,
+        Result,
+        KOFI_OBJECT_EQ,
+        KOFI_VALUE_DEPTH,
+        KOFI_VALUE_OVERRUNS, //
     },
-    context::ProcessContext,
-    deferred_drop::DeferredDrop,
-    once::OnceBox,
-    owned_list::BoxList,
-    sequence_wait::WaitQueue,
-    Errno,
-    Result,
-    KOFI_OBJECT_EQ,
-    KOFI_VALUE_DEPTH,
-    KOFI_VALUE_OVERRUNS, //
+    util::{
+        callback::{
+            Caller,
+            Functions,
+            Registered, //
+        },
+        context::ProcessContext,
+        deferred_drop::DeferredDrop,
+        once::OnceBox,
+        owned_list::BoxList,
+        sequence_wait::WaitQueue, //
+    },
 };
 use kernel::{
     prelude::*,

@@ -26,17 +26,21 @@ use super::{
     },
     wait_set::WaitSet, //
 };
-use crate::abi::{
-    biased_lock::Threading,
-    context::{
-        OwnModule,
-        ProcessContext, //
+use crate::{
+    abi::{
+        info::Info,
+        Result,
+        KOFI_OBJECT_FABRIC, //
     },
-    deferred_drop::DeferredDrop,
-    info::Info,
-    namespace::Namespace,
-    Result,
-    KOFI_OBJECT_FABRIC, //
+    util::{
+        biased_lock::Threading,
+        context::{
+            OwnModule,
+            ProcessContext, //
+        },
+        deferred_drop::DeferredDrop,
+        namespace::Namespace, //
+    },
 };
 use kernel::{
     prelude::*,

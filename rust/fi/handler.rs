@@ -5,10 +5,12 @@
 //! The slot's owner is a work item, which does not run concurrently with itself. The handler is taken out of
 //! the slot during a call. The spinlock is a leaf.
 
-use crate::abi::{
-    context::defer_module_unload,
-    Errno,
-    Result, //
+use crate::{
+    abi::{
+        Errno,
+        Result, //
+    },
+    util::context::defer_module_unload, //
 };
 use kernel::{
     prelude::*,

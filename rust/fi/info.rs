@@ -14,18 +14,20 @@ use super::{
     mr,
     provider::Provider, //
 };
-use crate::abi::{
-    self,
-    fi_domain_attr,
-    flags::*,
-    info::{
-        Info,
-        InfoList, //
+use crate::{
+    abi::{
+        self,
+        fi_domain_attr,
+        flags::*,
+        info::{
+            Info,
+            InfoList, //
+        },
+        Errno,
+        Result,
+        VERSION, //
     },
-    namespace::Namespace,
-    Errno,
-    Result,
-    VERSION, //
+    util::namespace::Namespace, //
 };
 use kernel::prelude::*;
 

@@ -10,19 +10,23 @@ use super::object::{
     ChildRef,
     Parent, //
 };
-use crate::abi::{
-    addr::with_bytes,
-    context,
-    deferred_drop::DeferredDrop,
-    kofi_address,
-    kofi_object,
-    namespace::Namespace,
-    object_table::{
+use crate::{
+    abi::{
+        addr::with_bytes,
+        kofi_address,
+        kofi_object,
+        Result,
+        FI_ADDR_STR, //
+    },
+    introspect::object_table::{
         self,
         TableSlot, //
     },
-    Result,
-    FI_ADDR_STR, //
+    util::{
+        context,
+        deferred_drop::DeferredDrop,
+        namespace::Namespace, //
+    },
 };
 use core::net::SocketAddr;
 use kernel::{
@@ -351,16 +355,18 @@ mod tests {
         },
         *, //
     };
-    use crate::abi::{
-        info::Info,
-        thread::Thread,
-        KOFI_OBJECT_CNTR,
-        KOFI_OBJECT_DOMAIN,
-        KOFI_OBJECT_EQ,
-        KOFI_OBJECT_FABRIC,
-        KOFI_OBJECT_POLL_SET,
-        KOFI_VALUE_COUNT,
-        KOFI_VALUE_ERRORS, //
+    use crate::{
+        abi::{
+            info::Info,
+            KOFI_OBJECT_CNTR,
+            KOFI_OBJECT_DOMAIN,
+            KOFI_OBJECT_EQ,
+            KOFI_OBJECT_FABRIC,
+            KOFI_OBJECT_POLL_SET,
+            KOFI_VALUE_COUNT,
+            KOFI_VALUE_ERRORS, //
+        },
+        util::thread::Thread, //
     };
 
     use kernel::time::{

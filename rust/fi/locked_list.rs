@@ -5,9 +5,9 @@
 //! A spinlock guards the list and is held while the list is walked. New memory is allocated before the lock
 //! is taken.
 
-use crate::abi::{
-    lock::FastLockIrq,
-    Result, //
+use crate::{
+    abi::Result,
+    util::lock::FastLockIrq, //
 };
 use kernel::{
     prelude::*,

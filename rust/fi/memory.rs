@@ -18,15 +18,19 @@ use super::{
         MemoryRegion, //
     },
 };
-use crate::abi::{
-    bio_vec,
-    context::ProcessContext,
-    deferred_drop::DeferredDrop,
-    kvec,
-    page,
-    scatterlist,
-    Errno,
-    Result, //
+use crate::{
+    abi::{
+        bio_vec,
+        kvec,
+        page,
+        scatterlist,
+        Errno,
+        Result, //
+    },
+    util::{
+        context::ProcessContext,
+        deferred_drop::DeferredDrop, //
+    },
 };
 use core::{
     marker::PhantomData,

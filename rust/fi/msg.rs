@@ -37,19 +37,23 @@ use super::{
         Deadline, //
     }, //
 };
-use crate::abi::{
-    context::{
-        kthread_should_stop,
-        ProcessContext, //
+use crate::{
+    abi::{
+        fi_addr_t,
+        fi_cq_msg_entry,
+        fi_cq_tagged_entry,
+        flags,
+        Errno,
+        Result,
+        FI_ADDR_NOTAVAIL, //
     },
-    deferred_drop::DeferredDrop,
-    fi_addr_t,
-    fi_cq_msg_entry,
-    fi_cq_tagged_entry,
-    flags,
-    Errno,
-    Result,
-    FI_ADDR_NOTAVAIL, //
+    util::{
+        context::{
+            kthread_should_stop,
+            ProcessContext, //
+        },
+        deferred_drop::DeferredDrop, //
+    },
 };
 use kernel::{
     current,

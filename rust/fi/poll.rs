@@ -19,12 +19,16 @@ use super::{
     },
     wait::Signal, //
 };
-use crate::abi::{
-    context::ProcessContext,
-    deferred_drop::DeferredDrop,
-    Errno,
-    Result,
-    KOFI_OBJECT_POLL_SET, //
+use crate::{
+    abi::{
+        Errno,
+        Result,
+        KOFI_OBJECT_POLL_SET, //
+    },
+    util::{
+        context::ProcessContext,
+        deferred_drop::DeferredDrop, //
+    },
 };
 use kernel::{
     prelude::*,

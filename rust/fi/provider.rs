@@ -39,23 +39,27 @@ use super::{
     srx,
     stx, //
 };
-use crate::abi::{
-    biased_lock::Threading,
-    errno::strerror,
-    fi_addr_t,
-    fi_rma_iov,
-    flags::{
-        FI_RECV,
-        FI_TRANSMIT, //
+use crate::{
+    abi::{
+        errno::strerror,
+        fi_addr_t,
+        fi_rma_iov,
+        flags::{
+            FI_RECV,
+            FI_TRANSMIT, //
+        },
+        info::{
+            Info,
+            InfoList, //
+        },
+        Errno,
+        Result,
+        FI_ADDR_NOTAVAIL, //
     },
-    info::{
-        Info,
-        InfoList, //
+    util::{
+        biased_lock::Threading,
+        namespace::Namespace, //
     },
-    namespace::Namespace,
-    Errno,
-    Result,
-    FI_ADDR_NOTAVAIL, //
 };
 use core::{
     any::Any,

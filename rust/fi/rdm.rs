@@ -28,15 +28,19 @@ use super::{
         Tag, //
     }, //
 };
-use crate::abi::{
-    self,
-    context::ProcessContext,
-    deferred_drop::DeferredDrop,
-    flags,
-    info::Info,
-    Errno,
-    Result,
-    FI_ADDR_UNSPEC, //
+use crate::{
+    abi::{
+        self,
+        flags,
+        info::Info,
+        Errno,
+        Result,
+        FI_ADDR_UNSPEC, //
+    },
+    util::{
+        context::ProcessContext,
+        deferred_drop::DeferredDrop, //
+    },
 };
 use core::net::SocketAddr;
 use kernel::{

@@ -18,13 +18,17 @@ use super::{
         Woken, //
     },
 };
-use crate::abi::{
-    context::ProcessContext,
-    deferred_drop::DeferredDrop,
-    lock::FastLockIrq,
-    Errno,
-    Result,
-    KOFI_VALUE_MEMBERS, //
+use crate::{
+    abi::{
+        Errno,
+        Result,
+        KOFI_VALUE_MEMBERS, //
+    },
+    util::{
+        context::ProcessContext,
+        deferred_drop::DeferredDrop,
+        lock::FastLockIrq, //
+    },
 };
 use core::{
     borrow::Borrow,

@@ -2,7 +2,7 @@
 
 //! Rundown protection: calls into an object run until it closes, and the close waits for them.
 
-use crate::abi::lock::FastLockIrq;
+use crate::util::lock::FastLockIrq;
 use kernel::{
     prelude::*,
     sync::{

@@ -7,13 +7,13 @@
 //! interrupt may raise a signal; the only locks are those of the wait queue and of the list of listeners.
 
 use super::locked_list::LockedList;
-use crate::abi::{
-    sequence_wait::{
+use crate::{
+    abi::Result,
+    util::sequence_wait::{
         now_jiffies,
         SequenceWait,
         WaitQueue, //
     },
-    Result, //
 };
 use core::ptr;
 use kernel::{

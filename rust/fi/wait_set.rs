@@ -23,15 +23,19 @@ use super::{
         Signal, //
     },
 };
-use crate::abi::{
-    context::ProcessContext,
-    deferred_drop::{
-        DeferredDrop,
-        DropSlot, //
+use crate::{
+    abi::{
+        Result,
+        KOFI_OBJECT_WAIT_SET, //
     },
-    sequence_wait::WaitQueue,
-    Result,
-    KOFI_OBJECT_WAIT_SET, //
+    util::{
+        context::ProcessContext,
+        deferred_drop::{
+            DeferredDrop,
+            DropSlot, //
+        },
+        sequence_wait::WaitQueue, //
+    },
 };
 use kernel::{
     prelude::*,

@@ -30,14 +30,16 @@ use kernel::{
 };
 use kofi::{
     abi::{
-        context::ProcessContext,
-        namespace::Namespace,
         Errno,
         Result, //
     },
     fi::msg::{
         Connection,
         RemoteMemory, //
+    },
+    util::{
+        context::ProcessContext,
+        namespace::Namespace, //
     },
 };
 

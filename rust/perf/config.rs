@@ -13,13 +13,11 @@ use kernel::{
 use kofi::{
     abi::{
         self,
-        context::ProcessContext,
         fi_ep_attr,
         info::{
             Info,
             InfoList, //
-        },
-        namespace::Namespace, //
+        }, //
     },
     dev::ioctl_arg::string,
     fi::{
@@ -30,6 +28,10 @@ use kofi::{
         },
         info::Query,
         Owner, //
+    },
+    util::{
+        context::ProcessContext,
+        namespace::Namespace, //
     },
 };
 

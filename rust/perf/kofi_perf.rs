@@ -32,17 +32,17 @@ use kernel::{
     uaccess::UserPtr, //
 };
 use kofi::{
-    abi::{
+    abi::Errno,
+    compat::register_misc_device,
+    dev::ioctl_arg::handle_arg,
+    util::{
         context::{
             in_process,
             may_administer, //
         },
         namespace::Namespace,
-        thread::Thread,
-        Errno, //
+        thread::Thread, //
     },
-    compat::register_misc_device,
-    dev::ioctl_arg::handle_arg, //
 };
 use stats::Stats;
 

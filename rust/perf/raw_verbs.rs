@@ -34,9 +34,7 @@ use kernel::{
 };
 use kofi::{
     abi::{
-        context::ProcessContext,
         info::Info,
-        namespace::Namespace,
         Errno,
         Result,
         FI_PROTO_IWARP, //
@@ -50,6 +48,10 @@ use kofi::{
             RemoteElements,
             RemoteMemory, //
         },
+    },
+    util::{
+        context::ProcessContext,
+        namespace::Namespace, //
     },
 };
 

@@ -37,12 +37,10 @@ use kernel::{
 };
 use kofi::{
     abi::{
-        context::ProcessContext,
         info::{
             Info,
             InfoList, //
         },
-        namespace::Namespace,
         Errno,
         Result,
         FI_ATOMIC,
@@ -62,6 +60,10 @@ use kofi::{
             Connection,
             Listener, //
         },
+    },
+    util::{
+        context::ProcessContext,
+        namespace::Namespace, //
     },
 };
 

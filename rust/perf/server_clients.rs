@@ -24,10 +24,12 @@ use kernel::{
     },
     time::Delta, //
 };
-use kofi::abi::{
-    context::ProcessContext,
-    thread::Thread,
-    Result, //
+use kofi::{
+    abi::Result,
+    util::{
+        context::ProcessContext,
+        thread::Thread, //
+    },
 };
 
 /// Limit of the bytes for all clients.
@@ -136,12 +138,12 @@ mod tests {
         *, //
     };
     use kernel::time::delay::fsleep;
-    use kofi::abi::{
-        context::{
+    use kofi::{
+        abi::Errno,
+        util::context::{
             in_process,
             kthread_should_stop, //
         },
-        Errno, //
     };
 
     type TestResult = kernel::error::Result;

@@ -11,10 +11,7 @@ use super::{
 use core::ops::DerefMut;
 use kernel::prelude::*;
 use kofi::{
-    abi::{
-        context::ProcessContext,
-        Result, //
-    },
+    abi::Result,
     fi::{
         atomic::Form,
         memory::Buffer,
@@ -27,6 +24,7 @@ use kofi::{
             Unconnected, //
         },
     },
+    util::context::ProcessContext, //
 };
 
 /// A connected end.

@@ -39,7 +39,6 @@ use crate::{
             Info,
             InfoList, //
         },
-        namespace::Namespace,
         Result,
         FI_SOCKADDR, //
     },
@@ -61,6 +60,7 @@ use crate::{
             SockAddr, //
         },
     },
+    util::namespace::Namespace, //
 };
 use core::net::SocketAddr;
 use kernel::{

@@ -10,7 +10,6 @@ use kernel::{
 };
 use kofi::{
     abi::{
-        context::ProcessContext,
         Errno,
         Result,
         FI_CONNECTED,
@@ -31,6 +30,7 @@ use kofi::{
             Listener, //
         },
     },
+    util::context::ProcessContext, //
 };
 
 /// The endpoint of a client. The client has access to the region until the endpoint is dropped.

@@ -23,12 +23,6 @@ use kernel::{
 };
 use kofi::{
     abi::{
-        context::{
-            in_process,
-            kthread_should_stop,
-            ProcessContext, //
-        },
-        thread::Thread,
         Errno,
         Result,
         FI_UINT64, //
@@ -62,6 +56,14 @@ use kofi::{
             RemoteMemory, //
         },
         wait::Budget, //
+    },
+    util::{
+        context::{
+            in_process,
+            kthread_should_stop,
+            ProcessContext, //
+        },
+        thread::Thread, //
     },
 };
 

@@ -17,11 +17,6 @@ mod server;
 use kernel::prelude::*;
 use kofi::{
     abi::{
-        context::{
-            in_process,
-            ProcessContext, //
-        },
-        thread::Thread,
         Errno,
         Result,
         FI_MSG, //
@@ -33,6 +28,13 @@ use kofi::{
             Poster,
             Unconnected, //
         },
+    },
+    util::{
+        context::{
+            in_process,
+            ProcessContext, //
+        },
+        thread::Thread, //
     },
 };
 

@@ -13,7 +13,6 @@ use kernel::{
 use kofi::{
     abi::{
         self,
-        context::ProcessContext,
         info::{
             Info,
             InfoList, //
@@ -21,7 +20,8 @@ use kofi::{
         Errno,
         Result, //
     },
-    fi::info::Query, //
+    fi::info::Query,
+    util::context::ProcessContext, //
 };
 
 /// Finds connected endpoints with the capabilities `caps`.

@@ -18,11 +18,6 @@ use kernel::prelude::*;
 use kofi::{
     abi::{
         self,
-        context::{
-            in_process,
-            ProcessContext, //
-        },
-        thread::Thread,
         Errno,
         Result, //
     },
@@ -37,6 +32,13 @@ use kofi::{
             Connection,
             RemoteElements, //
         },
+    },
+    util::{
+        context::{
+            in_process,
+            ProcessContext, //
+        },
+        thread::Thread, //
     },
 };
 use region_info::RegionInfo;

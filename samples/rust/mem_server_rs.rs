@@ -20,11 +20,6 @@ use crc32::crc32;
 use kernel::prelude::*;
 use kofi::{
     abi::{
-        context::{
-            in_process,
-            ProcessContext, //
-        },
-        thread::Thread,
         Errno,
         Result,
         FI_ATOMIC, //
@@ -38,6 +33,13 @@ use kofi::{
             RemoteBuffer,
             Unconnected, //
         },
+    },
+    util::{
+        context::{
+            in_process,
+            ProcessContext, //
+        },
+        thread::Thread, //
     },
 };
 use region_info::RegionInfo;

@@ -19,11 +19,6 @@ use kernel::{
 };
 use kofi::{
     abi::{
-        context::{
-            in_process,
-            ProcessContext, //
-        },
-        thread::Thread,
         Errno,
         Result,
         FI_MSG, //
@@ -32,6 +27,13 @@ use kofi::{
     fi::{
         memory::Buffer,
         msg::Connection, //
+    },
+    util::{
+        context::{
+            in_process,
+            ProcessContext, //
+        },
+        thread::Thread, //
     },
 };
 

@@ -16,11 +16,6 @@ mod server;
 use kernel::prelude::*;
 use kofi::{
     abi::{
-        context::{
-            in_process,
-            ProcessContext, //
-        },
-        thread::Thread,
         Errno,
         Result,
         FI_MSG, //
@@ -32,6 +27,13 @@ use kofi::{
             Connection,
             Unconnected, //
         },
+    },
+    util::{
+        context::{
+            in_process,
+            ProcessContext, //
+        },
+        thread::Thread, //
     },
 };
 

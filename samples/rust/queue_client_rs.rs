@@ -16,11 +16,6 @@ mod region_info;
 use kernel::prelude::*;
 use kofi::{
     abi::{
-        context::{
-            in_process,
-            ProcessContext, //
-        },
-        thread::Thread,
         Errno,
         Result,
         FI_ATOMIC,
@@ -39,6 +34,13 @@ use kofi::{
             Connection,
             RemoteElements, //
         },
+    },
+    util::{
+        context::{
+            in_process,
+            ProcessContext, //
+        },
+        thread::Thread, //
     },
 };
 use region_info::RegionInfo;

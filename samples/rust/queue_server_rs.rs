@@ -20,12 +20,6 @@ use clients::Clients;
 use kernel::prelude::*;
 use kofi::{
     abi::{
-        context::{
-            in_process,
-            kthread_should_stop,
-            ProcessContext, //
-        },
-        thread::Thread,
         Errno,
         Result,
         FI_ATOMIC,
@@ -46,6 +40,14 @@ use kofi::{
             RemoteBuffer, //
         },
         wait::Budget, //
+    },
+    util::{
+        context::{
+            in_process,
+            kthread_should_stop,
+            ProcessContext, //
+        },
+        thread::Thread, //
     },
 };
 use region_info::RegionInfo;

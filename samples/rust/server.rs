@@ -8,7 +8,6 @@ use kernel::{
 };
 use kofi::{
     abi::{
-        context::ProcessContext,
         info::InfoList,
         Errno,
         Result,
@@ -28,6 +27,7 @@ use kofi::{
             Unconnected, //
         },
     },
+    util::context::ProcessContext, //
 };
 
 /// Listens on the first info of `list`. Opens a connection for each request, with work queues of `depth`

@@ -6,8 +6,6 @@ use super::super::peer::with_err_entry;
 use crate::{
     abi::{
         self,
-        callback::Functions,
-        context::ProcessContext,
         fi_addr_t,
         fi_cq_tagged_entry,
         fi_ops_transfer_peer,
@@ -23,6 +21,10 @@ use crate::{
             TaskHandler, //
         },
         provider, //
+    },
+    util::{
+        callback::Functions,
+        context::ProcessContext, //
     },
 };
 use core::ptr;

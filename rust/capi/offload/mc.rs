@@ -25,7 +25,6 @@ use super::{
 use crate::{
     abi::{
         self,
-        context::in_process,
         errno::into_int,
         fi_av_set_attr,
         fi_collective_addr,
@@ -43,6 +42,7 @@ use crate::{
         domain::Domain,
         eq::Source, //
     },
+    util::context::in_process, //
 };
 use core::ptr;
 use kernel::{

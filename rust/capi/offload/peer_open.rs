@@ -96,7 +96,7 @@ impl Drop for Open {
             }
         };
         if let Err(errno) = from_int(ret) {
-            abi::log::warn(
+            crate::util::log::warn(
                 &c"peer",
                 fmt!("an offload's object does not close: {}", errno.to_int()),
             );

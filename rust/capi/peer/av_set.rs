@@ -12,12 +12,6 @@ use super::{
 use crate::{
     abi::{
         self,
-        callback::{
-            Caller,
-            Functions,
-            Registered, //
-        },
-        context::in_process,
         errno::{
             from_int,
             into_int, //
@@ -39,6 +33,14 @@ use crate::{
         },
         object::ChildRef,
         rundown::Rundown, //
+    },
+    util::{
+        callback::{
+            Caller,
+            Functions,
+            Registered, //
+        },
+        context::in_process, //
     },
 };
 use core::ptr;

@@ -15,7 +15,6 @@ use super::{
 use crate::{
     abi::{
         self,
-        callback::Functions,
         errno::{
             from_int,
             into_ssize, //
@@ -41,6 +40,7 @@ use crate::{
         },
         memory::Context, //
     },
+    util::callback::Functions, //
 };
 use core::ptr;
 use kernel::{

@@ -25,11 +25,6 @@ use super::{
 use crate::{
     abi::{
         self,
-        callback::{
-            Caller,
-            Functions,
-            Registered, //
-        },
         errno::into_int,
         fi_addr_t,
         fi_ops,
@@ -45,6 +40,11 @@ use crate::{
     fi::{
         object::ChildRef,
         srx::SharedReceive, //
+    },
+    util::callback::{
+        Caller,
+        Functions,
+        Registered, //
     },
 };
 use core::ptr;

@@ -16,7 +16,6 @@ use super::{
 };
 use crate::{
     abi::{
-        context::ProcessContext,
         fi_addr_t,
         Errno,
         Result,
@@ -34,6 +33,7 @@ use crate::{
         provider::AsyncResolve,
         rundown::OwnedRundownGuard, //
     },
+    util::context::ProcessContext, //
 };
 use core::net::SocketAddr;
 use kernel::{

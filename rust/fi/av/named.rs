@@ -7,11 +7,15 @@ use super::{
     table::Table,
     Type, //
 };
-use crate::abi::{
-    downcast::downcast,
-    registry,
-    Errno,
-    Result, //
+use crate::{
+    abi::{
+        Errno,
+        Result, //
+    },
+    util::{
+        downcast::downcast,
+        registry, //
+    },
 };
 use kernel::{
     prelude::*,

@@ -6,11 +6,13 @@ use super::{
     AddressVector,
     Insertion, //
 };
-use crate::abi::{
-    context::ProcessContext,
-    fi_addr_t,
-    Errno,
-    Result, //
+use crate::{
+    abi::{
+        fi_addr_t,
+        Errno,
+        Result, //
+    },
+    util::context::ProcessContext, //
 };
 use core::net::SocketAddr;
 use kernel::{

@@ -26,6 +26,12 @@ use self::paged_array::{
 use super::free_indexes::FreeIndexes;
 use crate::{
     abi::{
+        Errno,
+        Result,
+        KOFI_VALUE_ADDRESSES, //
+    },
+    fi::introspect::NamedValue,
+    util::{
         once::{
             load_acquire,
             read_barrier,
@@ -33,12 +39,8 @@ use crate::{
             store_release,
             write_barrier, //
         },
-        random::random,
-        Errno,
-        Result,
-        KOFI_VALUE_ADDRESSES, //
+        random::random, //
     },
-    fi::introspect::NamedValue, //
 };
 use core::net::{
     Ipv4Addr,

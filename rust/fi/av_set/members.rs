@@ -160,7 +160,7 @@ impl Members {
 #[kunit_tests(kofi_fi_av_set)]
 mod tests {
     use super::*;
-    use crate::abi::random::SeededRandom;
+    use crate::util::random::SeededRandom;
 
     fn of(numbers: &[u64]) -> Result<Members> {
         let mut members = Members::new(usize::MAX);

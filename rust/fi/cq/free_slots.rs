@@ -2,7 +2,7 @@
 
 //! Reservation of completion queue slots, so that a queue cannot overrun.
 
-use crate::abi::once::load_acquire;
+use crate::util::once::load_acquire;
 use kernel::sync::atomic::{
     Atomic,
     Full, //

@@ -12,23 +12,27 @@ use super::super::{
     handler::Slot,
     wait::Signal, //
 };
-use crate::abi::{
-    callback::{
-        Caller,
-        Functions,
-        Registered, //
+use crate::{
+    abi::{
+        Errno,
+        Result, //
     },
-    context::{
-        Handlers,
-        ProcessContext, //
+    util::{
+        callback::{
+            Caller,
+            Functions,
+            Registered, //
+        },
+        context::{
+            Handlers,
+            ProcessContext, //
+        },
+        irq_work::{
+            InterruptHandler,
+            IrqWork, //
+        },
+        once::OnceBox, //
     },
-    irq_work::{
-        InterruptHandler,
-        IrqWork, //
-    },
-    once::OnceBox,
-    Errno,
-    Result, //
 };
 use core::pin::Pin;
 use kernel::{

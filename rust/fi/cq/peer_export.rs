@@ -24,13 +24,15 @@ use super::{
 use crate::{
     abi::{
         fi_addr_t,
-        lock::FastLockIrq,
-        log::warn,
         Errno,
         Result,
         FI_ADDR_NOTAVAIL, //
     },
-    fi::provider, //
+    fi::provider,
+    util::{
+        lock::FastLockIrq,
+        log::warn, //
+    },
 };
 use core::{
     any::Any,

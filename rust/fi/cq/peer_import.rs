@@ -29,21 +29,23 @@ use super::{
 };
 use crate::{
     abi::{
+        fi_addr_t,
+        fi_cq_tagged_entry,
+        Errno,
+        Result, //
+    },
+    fi::provider,
+    util::{
         callback::{
             Caller,
             Functions,
             Registered, //
         },
         context::ProcessContext,
-        fi_addr_t,
-        fi_cq_tagged_entry,
         lock::FastLockIrq,
         log::warn,
-        once::OnceBox,
-        Errno,
-        Result, //
+        once::OnceBox, //
     },
-    fi::provider, //
 };
 use kernel::{
     prelude::*,

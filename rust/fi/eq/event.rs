@@ -5,11 +5,13 @@
 //! An event is allocated in advance, filled in once, and moved from the queue to the reader without a copy.
 
 use super::batch::Batch;
-use crate::abi::{
-    info::Info,
-    owned_list::ListBox,
-    Errno,
-    Result, //
+use crate::{
+    abi::{
+        info::Info,
+        Errno,
+        Result, //
+    },
+    util::owned_list::ListBox, //
 };
 use kernel::prelude::*;
 

@@ -8,14 +8,16 @@ use super::{
     EventQueue,
     Handler, //
 };
-use crate::abi::{
-    callback::Functions,
-    context::ProcessContext,
-    deferred_drop::{
-        DeferredDrop,
-        DropSlot, //
+use crate::{
+    abi::Result,
+    util::{
+        callback::Functions,
+        context::ProcessContext,
+        deferred_drop::{
+            DeferredDrop,
+            DropSlot, //
+        },
     },
-    Result, //
 };
 use core::ops::Deref;
 use kernel::{

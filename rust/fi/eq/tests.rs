@@ -5,7 +5,6 @@
 use super::*;
 use crate::{
     abi::{
-        object_table,
         FI_AV_COMPLETE,
         FI_SHUTDOWN, //
     },
@@ -13,6 +12,7 @@ use crate::{
         fabric,
         HERE, //
     },
+    introspect::object_table, //
 };
 use kernel::{
     sync::atomic::{

@@ -6,11 +6,13 @@ use super::{
     Memory,
     PageRange, //
 };
-use crate::abi::{
-    cold::call_cold,
-    page,
-    Errno,
-    Result, //
+use crate::{
+    abi::{
+        page,
+        Errno,
+        Result, //
+    },
+    util::cold::call_cold, //
 };
 
 /// The start of a vector entry.

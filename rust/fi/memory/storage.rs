@@ -2,9 +2,9 @@
 
 //! Storage of any size for buffers.
 
-use crate::abi::{
-    pages::Pages,
-    Result, //
+use crate::{
+    abi::Result,
+    util::pages::Pages, //
 };
 use core::ops::{
     Deref,

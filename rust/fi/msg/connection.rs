@@ -27,16 +27,18 @@ use super::{
     Endpoint,
     Idle, //
 };
-use crate::abi::{
-    context::{
+use crate::{
+    abi::{
+        info::Info,
+        Errno,
+        Result,
+        FI_CONNECTED,
+        FI_SHUTDOWN, //
+    },
+    util::context::{
         kthread_should_stop,
         ProcessContext, //
     },
-    info::Info,
-    Errno,
-    Result,
-    FI_CONNECTED,
-    FI_SHUTDOWN, //
 };
 use kernel::{
     prelude::*,

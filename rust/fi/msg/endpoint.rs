@@ -22,14 +22,18 @@ use super::{
     SharedReceives,
     Side, //
 };
-use crate::abi::{
-    context::ProcessContext,
-    deferred_drop::DeferredDrop,
-    flags,
-    info::Info,
-    Errno,
-    Result,
-    FI_CONNECTED, //
+use crate::{
+    abi::{
+        flags,
+        info::Info,
+        Errno,
+        Result,
+        FI_CONNECTED, //
+    },
+    util::{
+        context::ProcessContext,
+        deferred_drop::DeferredDrop, //
+    },
 };
 use core::marker::PhantomData;
 use kernel::{

@@ -12,19 +12,7 @@ use super::{
     Endpoint, //
 };
 use crate::{
-    abi::{
-        callback::Functions,
-        context::{
-            InterruptContext,
-            ProcessContext, //
-        },
-        deferred_drop::{
-            DeferredDrop,
-            DropSlot, //
-        },
-        irq_work::InterruptHandler,
-        Result, //
-    },
+    abi::Result,
     fi::{
         cq::{
             Handler,
@@ -34,6 +22,18 @@ use crate::{
             Buffer,
             RefusedPost, //
         },
+    },
+    util::{
+        callback::Functions,
+        context::{
+            InterruptContext,
+            ProcessContext, //
+        },
+        deferred_drop::{
+            DeferredDrop,
+            DropSlot, //
+        },
+        irq_work::InterruptHandler, //
     },
 };
 use kernel::{

@@ -10,11 +10,15 @@ use super::super::{
     fabric::Fabric,
     pep::PassiveEndpoint, //
 };
-use crate::abi::{
-    context::ProcessContext,
-    deferred_drop::DeferredDrop,
-    info::Info,
-    Result, //
+use crate::{
+    abi::{
+        info::Info,
+        Result, //
+    },
+    util::{
+        context::ProcessContext,
+        deferred_drop::DeferredDrop, //
+    },
 };
 use kernel::sync::Arc;
 

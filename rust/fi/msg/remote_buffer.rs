@@ -14,15 +14,19 @@ use super::{
     },
     RemoteMemory, //
 };
-use crate::abi::{
-    context::ProcessContext,
-    deferred_drop::{
-        DeferredDrop,
-        DropSlot, //
+use crate::{
+    abi::{
+        flags,
+        Errno,
+        Result, //
     },
-    flags,
-    Errno,
-    Result, //
+    util::{
+        context::ProcessContext,
+        deferred_drop::{
+            DeferredDrop,
+            DropSlot, //
+        },
+    },
 };
 use kernel::{
     prelude::*,

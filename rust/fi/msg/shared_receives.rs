@@ -19,13 +19,17 @@ use super::super::{
         SharedReceive, //
     },
 };
-use crate::abi::{
-    context::ProcessContext,
-    deferred_drop::DeferredDrop,
-    flags,
-    Errno,
-    Result,
-    FI_ADDR_UNSPEC, //
+use crate::{
+    abi::{
+        flags,
+        Errno,
+        Result,
+        FI_ADDR_UNSPEC, //
+    },
+    util::{
+        context::ProcessContext,
+        deferred_drop::DeferredDrop, //
+    },
 };
 use core::slice;
 use kernel::{

@@ -9,10 +9,12 @@ use super::super::{
         SharedTransmit, //
     },
 };
-use crate::abi::{
-    context::ProcessContext,
-    deferred_drop::DeferredDrop,
-    Result, //
+use crate::{
+    abi::Result,
+    util::{
+        context::ProcessContext,
+        deferred_drop::DeferredDrop, //
+    },
 };
 use kernel::{
     prelude::*,

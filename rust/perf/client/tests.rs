@@ -18,10 +18,7 @@ use super::{
     *,
 };
 use kofi::{
-    abi::{
-        context::in_process,
-        FI_UINT64, //
-    },
+    abi::FI_UINT64,
     fi::{
         atomic::{
             Datatype,
@@ -29,8 +26,9 @@ use kofi::{
             Op,
             Operands, //
         },
-        msg::RemoteElements,
+        msg::RemoteElements, //
     },
+    util::context::in_process, //
 };
 
 type Memory = KBox<KVec<u8>>;

@@ -2,22 +2,24 @@
 
 //! State machine of a connected endpoint: one atomic word, changed without a lock.
 
-use crate::abi::{
-    flags::{
-        FI_READ,
-        FI_WRITE, //
+use crate::{
+    abi::{
+        flags::{
+            FI_READ,
+            FI_WRITE, //
+        },
+        Errno,
+        Result,
+        KOFI_STATE_CONNECTED,
+        KOFI_STATE_CONNECTING,
+        KOFI_STATE_ENABLED,
+        KOFI_STATE_LOST,
+        KOFI_STATE_NO_RECEIVE,
+        KOFI_STATE_NO_TRANSMIT,
+        KOFI_STATE_OPEN,
+        KOFI_STATE_SHUT, //
     },
-    once::read_once,
-    Errno,
-    Result,
-    KOFI_STATE_CONNECTED,
-    KOFI_STATE_CONNECTING,
-    KOFI_STATE_ENABLED,
-    KOFI_STATE_LOST,
-    KOFI_STATE_NO_RECEIVE,
-    KOFI_STATE_NO_TRANSMIT,
-    KOFI_STATE_OPEN,
-    KOFI_STATE_SHUT, //
+    util::once::read_once, //
 };
 use kernel::{
     prelude::*,

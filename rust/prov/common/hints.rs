@@ -8,7 +8,6 @@ use crate::{
         addr::from_names,
         flags::*,
         info::Info,
-        namespace::Namespace,
         Errno,
         Result, //
     },
@@ -17,6 +16,7 @@ use crate::{
         Net,
         SockAddr, //
     },
+    util::namespace::Namespace, //
 };
 use kernel::prelude::*;
 

@@ -558,9 +558,9 @@ impl Payload for SrcBuf {
 #[kernel::prelude::kunit_tests(kofi_prov_bounce)]
 mod tests {
     use super::*;
-    use crate::abi::{
-        random::SeededRandom,
-        Result, //
+    use crate::{
+        abi::Result,
+        util::random::SeededRandom, //
     };
     use kernel::page::PAGE_SIZE;
 

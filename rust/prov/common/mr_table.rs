@@ -16,8 +16,6 @@ use crate::{
             FI_REMOTE_WRITE,
             FI_RMA, //
         },
-        lock::FastLockIrq,
-        random::random,
         Errno,
         Result, //
     },
@@ -28,6 +26,10 @@ use crate::{
             Access,
             Addressing, //
         },
+    },
+    util::{
+        lock::FastLockIrq,
+        random::random, //
     },
 };
 use core::marker::PhantomData;

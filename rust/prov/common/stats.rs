@@ -8,12 +8,6 @@
 use crate::{
     abi::{
         flags::*,
-        log::{
-            warn,
-            warn_of_peer, //
-        },
-        once::OnceBox,
-        stat_counter::StatCounter,
         Result,
         KOFI_VALUE_ATOMICS,
         KOFI_VALUE_READS,
@@ -32,7 +26,15 @@ use crate::{
         KOFI_VALUE_VIOLATIONS,
         KOFI_VALUE_WRITES, //
     },
-    fi::introspect::ObjectInfo, //
+    fi::introspect::ObjectInfo,
+    util::{
+        log::{
+            warn,
+            warn_of_peer, //
+        },
+        once::OnceBox,
+        stat_counter::StatCounter, //
+    },
 };
 use core::net::SocketAddr;
 use kernel::{

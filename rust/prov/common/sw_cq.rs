@@ -12,12 +12,6 @@ use crate::{
     abi::{
         errno::strerror,
         fi_addr_t,
-        lock::FastLockIrq,
-        once::{
-            load_acquire,
-            store_release, //
-        },
-        stat_counter::StatCounter,
         Errno,
         Result,
         FI_ADDR_NOTAVAIL,
@@ -41,6 +35,14 @@ use crate::{
         },
         introspect::ObjectInfo,
         provider, //
+    },
+    util::{
+        lock::FastLockIrq,
+        once::{
+            load_acquire,
+            store_release, //
+        },
+        stat_counter::StatCounter, //
     },
 };
 use core::{

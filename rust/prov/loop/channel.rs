@@ -58,6 +58,15 @@ use super::{
 };
 use crate::{
     abi::{
+        Errno,
+        Result, //
+    },
+    fi::{
+        cntr::BoundCounters,
+        introspect::ObjectInfo,
+        memory::Context, //
+    },
+    util::{
         context::{
             self,
             Handlers, //
@@ -66,14 +75,7 @@ use crate::{
             FastLockIrq,
             FastLockIrqGuard, //
         },
-        owned_list::ListBox,
-        Errno,
-        Result, //
-    },
-    fi::{
-        cntr::BoundCounters,
-        introspect::ObjectInfo,
-        memory::Context, //
+        owned_list::ListBox, //
     },
 };
 use core::{

@@ -4,9 +4,9 @@
 //! it. Its mutex is taken before that of an endpoint.
 
 use super::ep::Endpoint;
-use crate::abi::{
-    context::Handlers,
-    Result, //
+use crate::{
+    abi::Result,
+    util::context::Handlers, //
 };
 use kernel::{
     prelude::*,

@@ -40,7 +40,6 @@ use super::{
 };
 use crate::{
     abi::{
-        downcast::downcast,
         flags::*,
         info::Info,
         Errno,
@@ -79,6 +78,7 @@ use crate::{
         },
         srx::SharedReceive, //
     },
+    util::downcast::downcast, //
 };
 use core::{
     any::Any,

@@ -15,9 +15,7 @@ use super::{
 };
 use crate::{
     abi::{
-        biased_lock::Threading,
         info::Info,
-        namespace::Namespace,
         Errno,
         Result, //
     },
@@ -28,7 +26,11 @@ use crate::{
             FabricAttr, //
         },
     },
-    rdma::net::Net, //
+    rdma::net::Net,
+    util::{
+        biased_lock::Threading,
+        namespace::Namespace, //
+    },
 };
 use kernel::{
     prelude::*,

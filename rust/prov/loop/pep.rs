@@ -15,7 +15,6 @@ use super::{
 use crate::{
     abi::{
         addr::format_of,
-        context,
         info::Info,
         Errno,
         Result,
@@ -40,7 +39,8 @@ use crate::{
         object::ChildRef,
         provider, //
     },
-    rdma::net::SockAddr, //
+    rdma::net::SockAddr,
+    util::context, //
 };
 use core::net::SocketAddr;
 use kernel::{

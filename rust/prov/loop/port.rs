@@ -7,16 +7,16 @@
 use super::pep::PassiveEndpoint;
 use crate::{
     abi::{
-        registry::{
-            self,
-            Entry, //
-        },
         Errno,
         Result, //
     },
     rdma::net::{
         Net,
         SockAddr, //
+    },
+    util::registry::{
+        self,
+        Entry, //
     },
 };
 use kernel::{

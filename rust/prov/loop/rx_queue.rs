@@ -10,11 +10,9 @@ use super::{
     srx::Srx, //
 };
 use crate::{
-    abi::{
-        owned_list::ListBox,
-        Result, //
-    },
-    fi::rundown::Rundown, //
+    abi::Result,
+    fi::rundown::Rundown,
+    util::owned_list::ListBox, //
 };
 use core::mem;
 use kernel::{

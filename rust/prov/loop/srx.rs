@@ -26,12 +26,6 @@ use super::{
 use crate::{
     abi::{
         flags::*,
-        lock::FastLockIrq,
-        owned_list::{
-            BoxList,
-            ListBox, //
-        },
-        stat_counter::StatCounter,
         Errno,
         Result,
         KOFI_VALUE_RECEIVES,
@@ -49,6 +43,14 @@ use crate::{
         },
         rundown::RundownRef,
         srx::Attr, //
+    },
+    util::{
+        lock::FastLockIrq,
+        owned_list::{
+            BoxList,
+            ListBox, //
+        },
+        stat_counter::StatCounter, //
     },
 };
 use core::{

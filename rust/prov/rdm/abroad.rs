@@ -21,11 +21,6 @@ use super::{
 use crate::{
     abi::{
         fi_addr_t,
-        lock::FastLockIrq,
-        owned_list::{
-            BoxList,
-            ListBox, //
-        },
         Errno,
         Result, //
     },
@@ -37,6 +32,13 @@ use crate::{
             MessageInfo,
             ReceiveOwner,
             MAX_SEGMENTS, //
+        },
+    },
+    util::{
+        lock::FastLockIrq,
+        owned_list::{
+            BoxList,
+            ListBox, //
         },
     },
 };

@@ -2,7 +2,7 @@
 
 //! What is to be done for connections at a time of its own.
 
-use crate::abi::random::random;
+use crate::util::random::random;
 use kernel::time::{
     Delta,
     Instant,

@@ -36,12 +36,14 @@ use super::{
 };
 use crate::{
     abi::{
-        log::warn_of_peer,
-        owned_list::ListBox,
         Errno,
         Result, //
     },
-    fi::eq::Source, //
+    fi::eq::Source,
+    util::{
+        log::warn_of_peer,
+        owned_list::ListBox, //
+    },
 };
 use core::mem;
 use kernel::prelude::*;

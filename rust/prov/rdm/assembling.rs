@@ -21,12 +21,12 @@ use super::{
         Segment, //
     },
 };
-use crate::abi::{
-    owned_list::{
+use crate::{
+    abi::Errno,
+    util::owned_list::{
         BoxList,
         ListBox, //
     },
-    Errno, //
 };
 
 impl Traffic {

@@ -21,12 +21,10 @@ use super::{
 };
 use crate::{
     abi::{
-        biased_lock::Threading,
         info::{
             Info,
             InfoList, //
         },
-        namespace::Namespace,
         Errno,
         Result, //
     },
@@ -40,6 +38,10 @@ use crate::{
             Operation,
             Provider, //
         }, //
+    },
+    util::{
+        biased_lock::Threading,
+        namespace::Namespace, //
     },
 };
 use kernel::{

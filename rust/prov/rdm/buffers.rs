@@ -13,14 +13,14 @@ use super::{
 };
 use crate::{
     abi::{
-        owned_list::{
-            BoxList,
-            ListBox, //
-        },
         Errno,
         Result, //
     },
-    fi::memory::Context, //
+    fi::memory::Context,
+    util::owned_list::{
+        BoxList,
+        ListBox, //
+    },
 };
 use core::mem;
 use kernel::{
@@ -251,7 +251,7 @@ impl Buffers {
 #[kunit_tests(kofi_rdm_buffers)]
 mod tests {
     use super::*;
-    use crate::abi::random::SeededRandom;
+    use crate::util::random::SeededRandom;
 
     fn opened(
         buffers: &mut Buffers,

@@ -161,7 +161,7 @@ impl Credits {
 #[kernel::prelude::kunit_tests(kofi_rdm_credits)]
 mod tests {
     use super::*;
-    use crate::abi::random::SeededRandom;
+    use crate::util::random::SeededRandom;
 
     /// Those of a connection that has so many receives, which the peer has not been told of.
     fn of(flow: Flow, receives: u32) -> Credits {

@@ -33,10 +33,7 @@ use super::{
 };
 use crate::{
     abi::{
-        context,
-        downcast::downcast,
         info::Info,
-        once::OnceBox,
         Errno,
         Result, //
     },
@@ -60,6 +57,11 @@ use crate::{
         provider,
         srx,
         stx, //
+    },
+    util::{
+        context,
+        downcast::downcast,
+        once::OnceBox, //
     },
 };
 use core::any::Any;

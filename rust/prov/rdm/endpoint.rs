@@ -41,10 +41,6 @@ use super::{
 };
 use crate::{
     abi::{
-        context::{
-            self,
-            ProcessContext, //
-        },
         flags::*,
         info::Info,
         Errno,
@@ -79,6 +75,10 @@ use crate::{
         },
         srx::SharedReceive,
         stx::SharedTransmit, //
+    },
+    util::context::{
+        self,
+        ProcessContext, //
     },
 };
 use core::{

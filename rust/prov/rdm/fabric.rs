@@ -9,12 +9,10 @@ use super::{
 };
 use crate::{
     abi::{
-        biased_lock::Threading,
         info::{
             Info,
             InfoList, //
         },
-        namespace::Namespace,
         Errno,
         Result, //
     },
@@ -26,6 +24,10 @@ use crate::{
             self,
             FabricAttr, //
         },
+    },
+    util::{
+        biased_lock::Threading,
+        namespace::Namespace, //
     },
 };
 use kernel::{

@@ -191,7 +191,7 @@ impl Rest {
 #[kernel::prelude::kunit_tests(kofi_rdm_farewell)]
 mod tests {
     use super::*;
-    use crate::abi::random::SeededRandom;
+    use crate::util::random::SeededRandom;
 
     #[test]
     fn who_asks_closes_when_the_other_agrees() -> Result<(), Malformed> {

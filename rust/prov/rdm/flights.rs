@@ -7,11 +7,11 @@
 
 use crate::{
     abi::{
-        owned_list::ListBox,
         Errno,
         Result, //
     },
-    fi::memory::Context, //
+    fi::memory::Context,
+    util::owned_list::ListBox, //
 };
 use core::ptr;
 use kernel::prelude::*;

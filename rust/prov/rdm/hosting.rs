@@ -17,15 +17,13 @@ use super::{
     wire::Message, //
 };
 use crate::{
-    abi::{
-        owned_list::ListBox,
-        Result, //
-    },
+    abi::Result,
     fi::srx::{
         ExportedReceives,
         MatchedReceive,
         PeerEndpoint, //
     },
+    util::owned_list::ListBox, //
 };
 use kernel::{
     prelude::*,

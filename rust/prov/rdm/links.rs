@@ -68,15 +68,9 @@ use super::{
 use crate::{
     abi::{
         addr::format_of,
-        context::ProcessContext,
         fi_ep_attr,
         flags::*,
         info::Info,
-        owned_list::{
-            BoxList,
-            ListBox, //
-        },
-        random::random,
         Errno,
         Result,
         FI_PROTO_IWARP,
@@ -97,6 +91,14 @@ use crate::{
         mr::Access,
         pep::PassiveEndpoint,
         timer::ArmedTimer, //
+    },
+    util::{
+        context::ProcessContext,
+        owned_list::{
+            BoxList,
+            ListBox, //
+        },
+        random::random, //
     },
 };
 use core::{

@@ -12,10 +12,12 @@ use super::{
     receive::Letter,
     traffic::Traffic, //
 };
-use crate::abi::{
-    owned_list::ListBox,
-    Errno,
-    Result, //
+use crate::{
+    abi::{
+        Errno,
+        Result, //
+    },
+    util::owned_list::ListBox, //
 };
 
 /// What is done to a message that is looked at.

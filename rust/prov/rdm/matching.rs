@@ -7,7 +7,7 @@
 //! among the others until it takes no more. Messages with a tag and receives that want one are among
 //! themselves.
 
-use crate::abi::owned_list::{
+use crate::util::owned_list::{
     BoxList,
     ListBox,
     ScanAction, //
@@ -241,9 +241,9 @@ impl<R: Wishing, M: Titled> Desk<R, M> {
 #[kernel::prelude::kunit_tests(kofi_rdm_matching)]
 mod tests {
     use super::*;
-    use crate::abi::{
-        random::SeededRandom,
-        Result, //
+    use crate::{
+        abi::Result,
+        util::random::SeededRandom, //
     };
     use kernel::{
         alloc::KVec,

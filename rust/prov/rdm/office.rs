@@ -17,14 +17,14 @@ use crate::{
     abi::{
         flags::FI_MULTI_RECV,
         info::Info,
-        owned_list::{
-            BoxList,
-            ListBox, //
-        },
         Errno,
         Result, //
     },
-    rdma::dma, //
+    rdma::dma,
+    util::owned_list::{
+        BoxList,
+        ListBox, //
+    },
 };
 
 /// How large the receiving side of an endpoint is.

@@ -21,10 +21,7 @@ use super::{
 use crate::{
     abi::{
         self,
-        callback::Functions,
-        context::ProcessContext,
         flags::FI_MSG,
-        once::OnceBox,
         Errno,
         Result,
         KOFI_VALUE_CONNECTIONS,
@@ -54,6 +51,11 @@ use crate::{
         provider::EpOption,
         srx,
         timer::Timer, //
+    },
+    util::{
+        callback::Functions,
+        context::ProcessContext,
+        once::OnceBox, //
     },
 };
 use core::{

@@ -30,7 +30,6 @@ use super::{
 };
 use crate::{
     abi::{
-        owned_list::ListBox,
         Errno,
         Result, //
     },
@@ -40,6 +39,7 @@ use crate::{
         Op,
         Operands, //
     },
+    util::owned_list::ListBox, //
 };
 
 /// What a peer asks for.

@@ -24,7 +24,6 @@ use crate::{
     abi::{
         fi_addr_t,
         flags::*,
-        owned_list::ListBox,
         Errno,
         Result,
         FI_ADDR_NOTAVAIL, //
@@ -40,6 +39,7 @@ use crate::{
         },
         memory::Context, //
     },
+    util::owned_list::ListBox, //
 };
 use core::mem;
 use kernel::sync::Arc;

@@ -32,14 +32,14 @@ use super::{
 };
 use crate::{
     abi::{
-        owned_list::{
-            BoxList,
-            ListBox, //
-        },
         Errno,
         Result, //
     },
-    fi::srx::SharedReceive, //
+    fi::srx::SharedReceive,
+    util::owned_list::{
+        BoxList,
+        ListBox, //
+    },
 };
 use core::net::SocketAddr;
 use kernel::{

@@ -23,9 +23,9 @@ use super::{
     traffic::Traffic,
     wire::Message, //
 };
-use crate::abi::{
-    owned_list::ListBox,
-    Errno, //
+use crate::{
+    abi::Errno,
+    util::owned_list::ListBox, //
 };
 use core::mem;
 

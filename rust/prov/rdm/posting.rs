@@ -31,10 +31,8 @@ use super::{
 };
 use crate::{
     abi::{
-        context::ProcessContext,
         fi_rma_iov,
         flags::FI_COMPLETION,
-        owned_list::ListBox,
         Errno,
         Result,
         FI_ADDR_UNSPEC, //
@@ -53,6 +51,10 @@ use crate::{
             Operation,
             Rma, //
         },
+    },
+    util::{
+        context::ProcessContext,
+        owned_list::ListBox, //
     },
 };
 use core::{

@@ -26,10 +26,6 @@ use super::{
 use crate::{
     abi::{
         fi_addr_t,
-        owned_list::{
-            BoxList,
-            ListBox, //
-        },
         Result,
         FI_ADDR_NOTAVAIL, //
     },
@@ -37,6 +33,10 @@ use crate::{
         Context,
         Descriptor,
         Segment, //
+    },
+    util::owned_list::{
+        BoxList,
+        ListBox, //
     },
 };
 use core::mem;

@@ -25,11 +25,11 @@ use super::{
 };
 use crate::{
     abi::{
-        owned_list::ListBox,
         Errno,
         Result, //
     },
-    fi::memory::Context, //
+    fi::memory::Context,
+    util::owned_list::ListBox, //
 };
 use core::mem;
 

@@ -5,10 +5,7 @@
 
 use super::station::Station;
 use crate::{
-    abi::{
-        context::ProcessContext,
-        Result, //
-    },
+    abi::Result,
     fi::{
         domain::Domain,
         eq::{
@@ -21,6 +18,7 @@ use crate::{
         fabric::Fabric,
         wait::Budget, //
     },
+    util::context::ProcessContext, //
 };
 use kernel::{
     prelude::*,

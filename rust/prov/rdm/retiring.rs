@@ -29,11 +29,11 @@ use super::{
 };
 use crate::{
     abi::{
-        owned_list::BoxList,
         Errno,
         Result, //
     },
-    fi::memory::Context, //
+    fi::memory::Context,
+    util::owned_list::BoxList, //
 };
 use kernel::{
     prelude::*,

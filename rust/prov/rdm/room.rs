@@ -22,7 +22,7 @@ use super::{
     },
     traffic::MOST_LANES, //
 };
-use crate::abi::context::ProcessContext;
+use crate::util::context::ProcessContext;
 use core::mem;
 use kernel::time::Delta;
 

@@ -18,7 +18,6 @@ use super::{
 };
 use crate::{
     abi::{
-        context,
         info::Info,
         Errno,
         Result,
@@ -37,6 +36,7 @@ use crate::{
             EpOption, //
         },
     },
+    util::context, //
 };
 use core::net::SocketAddr;
 use kernel::{

@@ -11,7 +11,7 @@ use super::wire::{
     Place,
     Segment, //
 };
-use crate::abi::owned_list::{
+use crate::util::owned_list::{
     BoxList,
     ListBox, //
 };
@@ -182,9 +182,9 @@ mod tests {
         super::wire::EAGER,
         *, //
     };
-    use crate::abi::{
-        random::SeededRandom,
-        Result, //
+    use crate::{
+        abi::Result,
+        util::random::SeededRandom, //
     };
     use kernel::{
         alloc::KVec,

@@ -33,11 +33,11 @@ use super::{
 };
 use crate::{
     abi::{
-        owned_list::ListBox,
         Errno,
         Result, //
     },
-    fi::mr::MemoryRegion, //
+    fi::mr::MemoryRegion,
+    util::owned_list::ListBox, //
 };
 use core::{
     mem,

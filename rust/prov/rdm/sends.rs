@@ -18,7 +18,7 @@ use super::{
         SHARE, //
     },
 };
-use crate::abi::owned_list::{
+use crate::util::owned_list::{
     BoxList,
     ListBox, //
 };

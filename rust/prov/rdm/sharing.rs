@@ -25,16 +25,14 @@ use super::{
     wire::Message, //
 };
 use crate::{
-    abi::{
-        owned_list::{
-            BoxList,
-            ListBox, //
-        },
-        Result, //
-    },
+    abi::Result,
     fi::srx::{
         MessageInfo,
         RxEntryList, //
+    },
+    util::owned_list::{
+        BoxList,
+        ListBox, //
     },
 };
 use core::mem;

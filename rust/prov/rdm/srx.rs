@@ -37,16 +37,6 @@ use super::{
 use crate::{
     abi::{
         flags::*,
-        lock::{
-            FastLockIrq,
-            FastLockIrqGuard, //
-        },
-        log::warn,
-        owned_list::{
-            BoxList,
-            ListBox, //
-        },
-        stat_counter::StatCounter,
         Errno,
         Result,
         KOFI_VALUE_RECEIVES,
@@ -74,6 +64,18 @@ use crate::{
             PeerEndpoint,
             ReceiveOwner, //
         },
+    },
+    util::{
+        lock::{
+            FastLockIrq,
+            FastLockIrqGuard, //
+        },
+        log::warn,
+        owned_list::{
+            BoxList,
+            ListBox, //
+        },
+        stat_counter::StatCounter, //
     },
 };
 use core::{

@@ -36,14 +36,7 @@ use super::{
 };
 use crate::{
     abi::{
-        context::ProcessContext,
         info::Info,
-        lock::FastLockIrq,
-        once::{
-            load_acquire,
-            write_once,
-            OnceBox, //
-        },
         Errno,
         Result, //
     },
@@ -65,6 +58,15 @@ use crate::{
             Timer, //
         },
         wait::Budget, //
+    },
+    util::{
+        context::ProcessContext,
+        lock::FastLockIrq,
+        once::{
+            load_acquire,
+            write_once,
+            OnceBox, //
+        },
     },
 };
 use kernel::{

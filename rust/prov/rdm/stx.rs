@@ -19,12 +19,6 @@ use super::{
 };
 use crate::{
     abi::{
-        context::ProcessContext,
-        lock::FastLockIrq,
-        owned_list::{
-            BoxList,
-            ListBox, //
-        },
         Errno,
         Result,
         KOFI_VALUE_TX_DEPTH,
@@ -34,6 +28,14 @@ use crate::{
         introspect::ObjectInfo,
         provider,
         stx::Attr, //
+    },
+    util::{
+        context::ProcessContext,
+        lock::FastLockIrq,
+        owned_list::{
+            BoxList,
+            ListBox, //
+        },
     },
 };
 use core::{

@@ -27,16 +27,14 @@ use super::{
     },
 };
 use crate::{
-    abi::{
-        owned_list::{
-            BoxList,
-            ListBox, //
-        },
-        Result, //
-    },
+    abi::Result,
     fi::{
         eq::Source,
         srx::SharedReceive, //
+    },
+    util::owned_list::{
+        BoxList,
+        ListBox, //
     },
 };
 use core::mem;
@@ -287,7 +285,7 @@ impl Traffic {
 #[kernel::prelude::kunit_tests(kofi_rdm_supply)]
 mod tests {
     use super::*;
-    use crate::abi::random::SeededRandom;
+    use crate::util::random::SeededRandom;
 
     /// Connections ask for more until they have all that one may have, and end; no packet is ever made.
     #[test]

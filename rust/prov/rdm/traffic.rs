@@ -54,11 +54,6 @@ use crate::{
     abi::{
         fi_addr_t,
         flags::FI_REMOTE_WRITE,
-        owned_list::{
-            BoxList,
-            ListBox, //
-        },
-        stat_counter::StatCounter,
         Errno,
         Result,
         FI_ADDR_NOTAVAIL, //
@@ -76,6 +71,13 @@ use crate::{
             EntrySlots, //
         },
         provider, //
+    },
+    util::{
+        owned_list::{
+            BoxList,
+            ListBox, //
+        },
+        stat_counter::StatCounter, //
     },
 };
 use core::{

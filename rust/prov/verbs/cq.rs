@@ -23,15 +23,6 @@ use super::{
 };
 use crate::{
     abi::{
-        biased_lock::{
-            BiasOwner,
-            BiasedGuard,
-            BiasedLock,
-            ExclusiveGuard, //
-        },
-        downcast::downcast,
-        log::warn,
-        stat_counter::StatCounter,
         Errno,
         Result, //
     },
@@ -55,6 +46,17 @@ use crate::{
             Device,
             DeviceRef, //
         },
+    },
+    util::{
+        biased_lock::{
+            BiasOwner,
+            BiasedGuard,
+            BiasedLock,
+            ExclusiveGuard, //
+        },
+        downcast::downcast,
+        log::warn,
+        stat_counter::StatCounter, //
     },
 };
 use kernel::{

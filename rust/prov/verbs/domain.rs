@@ -16,11 +16,6 @@ use super::{
 };
 use crate::{
     abi::{
-        biased_lock::{
-            BiasOwner,
-            ExclusiveGuard,
-            Threading, //
-        },
         info::Info,
         Errno,
         Result, //
@@ -52,6 +47,11 @@ use crate::{
         },
         net::Net,
         pd::Pd, //
+    },
+    util::biased_lock::{
+        BiasOwner,
+        ExclusiveGuard,
+        Threading, //
     },
 };
 use core::any::Any;

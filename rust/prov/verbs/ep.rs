@@ -47,8 +47,6 @@ use super::{
 };
 use crate::{
     abi::{
-        biased_lock::ExclusiveGuard,
-        downcast::downcast,
         flags::*,
         info::Info,
         Errno,
@@ -106,6 +104,10 @@ use crate::{
             RecvTemplate,
             SendTemplate, //
         },
+    },
+    util::{
+        biased_lock::ExclusiveGuard,
+        downcast::downcast, //
     },
 };
 use attrs::EpAttrs;

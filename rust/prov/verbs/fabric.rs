@@ -9,10 +9,8 @@ use super::{
 };
 use crate::{
     abi::{
-        biased_lock::Threading,
         errno::strerror,
         info::Info,
-        namespace::Namespace,
         Errno,
         Result, //
     },
@@ -28,6 +26,10 @@ use crate::{
         device,
         device_attr::Protocol,
         net::Net, //
+    },
+    util::{
+        biased_lock::Threading,
+        namespace::Namespace, //
     },
 };
 use kernel::{

@@ -9,7 +9,6 @@
 
 use crate::{
     abi::{
-        log::warn,
         Errno,
         Result, //
     },
@@ -18,6 +17,7 @@ use crate::{
         mr::FastMr,
         pd::Pd, //
     },
+    util::log::warn, //
 };
 use kernel::{
     new_mutex,

@@ -9,7 +9,6 @@
 use super::fast_reg::FastReg;
 use crate::{
     abi::{
-        sort::sort_by_key,
         Errno,
         Result,
         FI_KEY_NOTAVAIL, //
@@ -40,6 +39,7 @@ use crate::{
         },
         pd::Pd, //
     },
+    util::sort::sort_by_key, //
 };
 use kernel::{
     prelude::*,

@@ -17,10 +17,7 @@ use super::{
 use crate::{
     abi::{
         addr::format_of,
-        context,
         info::Info,
-        log::warn,
-        trace,
         Errno,
         Result,
         FI_ADDR_STR,
@@ -55,6 +52,11 @@ use crate::{
         },
         device::Device,
         net::SockAddr, //
+    },
+    util::{
+        context,
+        log::warn,
+        trace, //
     },
 };
 use core::net::SocketAddr;

@@ -24,8 +24,6 @@ use super::{
 use crate::{
     abi::{
         flags::*,
-        lock::FastLockIrq,
-        stat_counter::StatCounter,
         Errno,
         Result,
         KOFI_VALUE_RECEIVES,
@@ -49,6 +47,10 @@ use crate::{
         device_attr::DeviceAttr,
         pd::Pd,
         srq::Srq, //
+    },
+    util::{
+        lock::FastLockIrq,
+        stat_counter::StatCounter, //
     },
 };
 use core::any::Any;

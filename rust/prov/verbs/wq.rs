@@ -40,16 +40,6 @@ use super::{
 };
 use crate::{
     abi::{
-        biased_lock::{
-            BiasOwner,
-            BiasedGuard,
-            BiasedLock,
-            ExclusiveGuard, //
-        },
-        once::{
-            read_once,
-            store_release, //
-        },
         Errno,
         Result, //
     },
@@ -61,7 +51,19 @@ use crate::{
         wr_template::{
             RecvTemplate,
             SendTemplate, //
-        }, //
+        },
+    },
+    util::{
+        biased_lock::{
+            BiasOwner,
+            BiasedGuard,
+            BiasedLock,
+            ExclusiveGuard, //
+        },
+        once::{
+            read_once,
+            store_release, //
+        },
     },
 };
 use core::mem::replace;

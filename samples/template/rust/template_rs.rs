@@ -7,7 +7,6 @@ use kernel::prelude::*;
 use kofi::{
     abi::{
         self,
-        context::in_process,
         info::{
             Info,
             InfoList, //
@@ -15,7 +14,8 @@ use kofi::{
         Errno,
         Result, //
     },
-    fi::info::Query, //
+    fi::info::Query,
+    util::context::in_process, //
 };
 
 module! {

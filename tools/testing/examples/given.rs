@@ -11,7 +11,6 @@ pub(crate) use kernel::{
 pub(crate) use kofi::{
     abi::{
         self,
-        context::ProcessContext,
         info::Info,
         Result, //
     },
@@ -49,6 +48,7 @@ pub(crate) use kofi::{
             Deadline, //
         },
     },
+    util::context::ProcessContext, //
 };
 
 /// Open objects and values that the examples use.

@@ -9,14 +9,16 @@ from .paths import TREE
 
 # What each room may stand on. The root alone knows every provider.
 MAY_USE = {
-    "compat": {"abi", "bindings"},
-    "abi": {"compat"},
+    "compat": {"util", "bindings"},
+    "abi": {"util", "compat"},
+    "util": {"abi", "introspect", "compat"},
+    "introspect": {"abi", "util", "compat"},
     "bindings": set(),
     "rdma": {"bindings", "compat"},
-    "fi": {"abi", "compat"},
-    "prov": {"fi", "rdma", "abi", "compat"},
-    "capi": {"fi", "abi", "compat"},
-    "dev": {"fi", "abi", "compat"},
+    "fi": {"abi", "util", "introspect", "compat"},
+    "prov": {"fi", "rdma", "abi", "util", "compat"},
+    "capi": {"fi", "abi", "util", "introspect", "compat"},
+    "dev": {"fi", "abi", "util", "introspect", "compat"},
     # A crate of its own, which sees the public API of kofi.
     "perf": set(),
 }
@@ -25,11 +27,10 @@ MAY_USE = {
 SERIES_CONDITION = re.compile(r"\bkofi_before_|\bLINUX_VERSION_CODE\b|\bKERNEL_VERSION\b")
 COMPAT_FILES = {"rust/compat.rs"}
 
-UNSAFE_ROOMS = {"abi", "bindings", "compat", "rdma", "capi"}
+UNSAFE_ROOMS = {"abi", "util", "introspect", "bindings", "compat", "rdma", "capi"}
 # The type that stands for "this memory stays valid until the operation completes"; and the files of providers
 # that keep such memory until then, or retire what has completed, under a promise of theirs.
 UNSAFE_FILES = {
-    "rust/dev/debugfs.rs",
     "rust/fi/memory.rs",
     # Calls raw_verbs.c.
     "rust/perf/raw_verbs.rs",

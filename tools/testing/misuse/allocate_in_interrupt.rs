@@ -4,10 +4,7 @@
 
 use kernel::sync::Arc;
 use kofi::{
-    abi::{
-        context::ProcessContext,
-        Result, //
-    },
+    abi::Result,
     fi::{
         memory::Buffer,
         msg::{
@@ -16,6 +13,7 @@ use kofi::{
             Poster, //
         },
     },
+    util::context::ProcessContext, //
 };
 
 /// Posts the buffers of completed receives again.

@@ -7,10 +7,7 @@ use kernel::{
     sync::Arc, //
 };
 use kofi::{
-    abi::{
-        context::ProcessContext,
-        Result, //
-    },
+    abi::Result,
     fi::{
         domain::Domain,
         memory::Buffer,
@@ -19,6 +16,7 @@ use kofi::{
             RemoteBuffer, //
         },
     },
+    util::context::ProcessContext, //
 };
 
 /// Copies the first byte of the buffer.

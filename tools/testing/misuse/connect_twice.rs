@@ -3,14 +3,12 @@
 //! E0382: an endpoint connects only once.
 
 use kofi::{
-    abi::{
-        context::ProcessContext,
-        Result, //
-    },
+    abi::Result,
     fi::msg::{
         Endpoint,
         Idle, //
     },
+    util::context::ProcessContext, //
 };
 
 /// Consumes the idle endpoint and returns one of another type.

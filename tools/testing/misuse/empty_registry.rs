@@ -5,5 +5,5 @@
 /// Empties the list of objects that all consumers have named.
 pub fn forget_all() {
     #[cfg(misuse)]
-    kofi::abi::registry::with_list(|entries| entries.clear());
+    kofi::util::registry::with_list(|entries| entries.clear());
 }

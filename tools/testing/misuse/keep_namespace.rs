@@ -4,8 +4,8 @@
 
 use kernel::sync::aref::ARef;
 use kofi::{
-    abi::namespace::Namespace,
-    fi::info::Query, //
+    fi::info::Query,
+    util::namespace::Namespace, //
 };
 
 /// Searches the namespace. The caller's reference has to live as long as the query.

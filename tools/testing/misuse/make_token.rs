@@ -3,12 +3,12 @@
 //! E0423: a consumer cannot construct the token that permits sleeping.
 
 use kernel::types::NotThreadSafe;
-use kofi::abi::{
-    context::{
+use kofi::{
+    abi::Result,
+    util::context::{
         in_process,
         ProcessContext, //
     },
-    Result, //
 };
 
 /// Requests the token, which the crate grants in process context only.

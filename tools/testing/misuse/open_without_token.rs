@@ -4,10 +4,7 @@
 
 use kernel::sync::Arc;
 use kofi::{
-    abi::{
-        context::ProcessContext,
-        Result, //
-    },
+    abi::Result,
     fi::{
         eq::{
             Attr,
@@ -15,6 +12,7 @@ use kofi::{
         },
         fabric::Fabric, //
     },
+    util::context::ProcessContext, //
 };
 
 /// Passes the token.

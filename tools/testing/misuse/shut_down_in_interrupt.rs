@@ -4,15 +4,13 @@
 
 use kernel::sync::Arc;
 use kofi::{
-    abi::{
-        context::ProcessContext,
-        Result, //
-    },
+    abi::Result,
     fi::msg::{
         Completions,
         Endpoint,
         HandlerGuard, //
     },
+    util::context::ProcessContext, //
 };
 
 /// Installs a handler, which cannot capture the token of the caller.

@@ -2,10 +2,12 @@
 
 //! E0277: the token of one thread cannot be moved to another thread.
 
-use kofi::abi::{
-    context::ProcessContext,
-    thread::Thread,
-    Result, //
+use kofi::{
+    abi::Result,
+    util::{
+        context::ProcessContext,
+        thread::Thread, //
+    },
 };
 
 fn in_turn(here: ProcessContext) -> ProcessContext {

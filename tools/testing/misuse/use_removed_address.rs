@@ -3,14 +3,12 @@
 //! E0382: an address cannot be used after its removal.
 
 use kofi::{
-    abi::{
-        context::ProcessContext,
-        Result, //
-    },
+    abi::Result,
     fi::{
         av::Peer,
         av_set::AddressSet, //
     },
+    util::context::ProcessContext, //
 };
 
 /// Uses the address before its removal.

@@ -4,11 +4,11 @@
 
 use kernel::prelude::*;
 use kofi::{
-    abi::context::ProcessContext,
     fi::{
         memory::Buffer,
         msg::RemoteBuffer, //
     },
+    util::context::ProcessContext, //
 };
 
 /// Reads the key before the remote access ends.

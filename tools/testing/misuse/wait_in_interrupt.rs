@@ -4,10 +4,7 @@
 
 use kernel::sync::Arc;
 use kofi::{
-    abi::{
-        context::ProcessContext,
-        Result, //
-    },
+    abi::Result,
     fi::{
         msg::{
             Completions,
@@ -15,6 +12,7 @@ use kofi::{
         },
         wait::Budget, //
     },
+    util::context::ProcessContext, //
 };
 
 /// Installs a handler in process context, which gets a token and may wait.

@@ -21,10 +21,6 @@ use kernel::{
 use kofi::{
     abi::{
         self,
-        context::{
-            in_process,
-            ProcessContext, //
-        },
         info::{
             Info,
             InfoList, //
@@ -68,6 +64,10 @@ use kofi::{
             SharedTransmits, //
         },
         wait::Budget, //
+    },
+    util::context::{
+        in_process,
+        ProcessContext, //
     },
 };
 

@@ -33,11 +33,6 @@ use kernel::{
 };
 use kofi::{
     abi::{
-        context::{
-            in_process,
-            ProcessContext, //
-        },
-        thread::Thread,
         Errno,
         Result,
         FI_MSG,
@@ -68,6 +63,13 @@ use kofi::{
             Unconnected, //
         },
         wait::Budget, //
+    },
+    util::{
+        context::{
+            in_process,
+            ProcessContext, //
+        },
+        thread::Thread, //
     },
 };
 

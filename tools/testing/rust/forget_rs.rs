@@ -28,12 +28,6 @@ use kernel::{
 };
 use kofi::{
     abi::{
-        context::{
-            in_process,
-            kthread_should_stop,
-            ProcessContext, //
-        },
-        thread::Thread,
         Errno,
         Result,
         FI_MSG, //
@@ -51,6 +45,14 @@ use kofi::{
             HandlerGuard,
             Listener, //
         },
+    },
+    util::{
+        context::{
+            in_process,
+            kthread_should_stop,
+            ProcessContext, //
+        },
+        thread::Thread, //
     },
 };
 

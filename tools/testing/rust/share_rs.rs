@@ -24,15 +24,10 @@ use kernel::{
 use kofi::{
     abi::{
         self,
-        context::{
-            in_process,
-            ProcessContext, //
-        },
         info::{
             Info,
             InfoList, //
         },
-        thread::Thread,
         Errno,
         Result, //
     },
@@ -54,6 +49,13 @@ use kofi::{
             SharedReceives, //
         },
         wait::Budget, //
+    },
+    util::{
+        context::{
+            in_process,
+            ProcessContext, //
+        },
+        thread::Thread, //
     },
 };
 

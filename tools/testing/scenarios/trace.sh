@@ -72,7 +72,7 @@ done
 check on_the_fly eval '[ "$(told kofi_post)" -gt 0 ]'
 unload msg_client
 # What stayed on would tell nothing, but keep the short ways shut.
-run_suites kofi_abi_trace
+run_suites kofi_trace
 talk 20 || fail "no echo afterwards"
 
 # Nobody listens there any more.

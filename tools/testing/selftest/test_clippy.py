@@ -28,7 +28,7 @@ class Command(unittest.TestCase):
         self.assertEqual(words, "/usr/bin/clippy-driver a.rs --emit=metadata=x")
 
     def test_c_is_left_out(self) -> None:
-        self.assertIsNone(clippy.command("savedcmd_rust/abi/log.o := clang -c rust/abi/log.c", Path("x")))
+        self.assertIsNone(clippy.command("savedcmd_rust/util/log.o := clang -c rust/util/log.c", Path("x")))
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ class LayersTest(unittest.TestCase):
         for name, text in (
             ("rust/fi/cq.rs", "#[cfg(kofi_before_7_3)]\nuse x;"),
             ("samples/rust/hello.rs", "if cfg!(kofi_before_7_3) {}"),
-            ("rust/abi/lock.c", "#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 3, 0)"),
+            ("rust/util/lock.c", "#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 3, 0)"),
         ):
             self.assertTrue(conditions(name, text), text)
             self.assertFalse(conditions("rust/compat.rs", text), text)

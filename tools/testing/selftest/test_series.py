@@ -193,9 +193,9 @@ class KernelTest(WithSeries):
 
 LOG = """\
 In file included from /k/include/a.h:8:
-/t/rust/abi/pages.c:12:9: error: call to undeclared function 'x' [-Wy]
+/t/rust/util/pages.c:12:9: error: call to undeclared function 'x' [-Wy]
    12 |         x();
-/t/rust/abi/pages.c:13:9: warning: unused variable 'z'
+/t/rust/util/pages.c:13:9: warning: unused variable 'z'
 error[E0432]: unresolved import `kernel::sync::Gone`
   --> rust/fi/cq.rs:21:9
    |
@@ -214,7 +214,7 @@ class TrialTest(WithSeries):
     def test_errors_of_a_build_are_listed_once_each_with_their_place(self) -> None:
         self.assertEqual(
             [
-                "/t/rust/abi/pages.c:12:9: error: call to undeclared function 'x' [-Wy]",
+                "/t/rust/util/pages.c:12:9: error: call to undeclared function 'x' [-Wy]",
                 "rust/fi/cq.rs:21:9: error[E0432]: unresolved import `kernel::sync::Gone`",
                 'ERROR: modpost: "gone" [/t/kofi.ko] undefined!',
             ],
@@ -283,7 +283,7 @@ class TrialTest(WithSeries):
         with self.archive("7.4", build=trial.tree.ModuleError(f"modules for uml:\n{LOG}")):
             code, output = self.run_trial((FAILED,))
         self.assertEqual(1, code)
-        self.assertIn("3 broke:\n  modules: /t/rust/abi/pages.c:12:9", output)
+        self.assertIn("3 broke:\n  modules: /t/rust/util/pages.c:12:9", output)
         self.assertNotIn("test0", output)
 
     def test_no_module_is_built_without_a_kernel(self) -> None:

@@ -6,11 +6,6 @@ use super::checked_struct;
 use crate::{
     abi::{
         self,
-        callback::{
-            Caller,
-            Functions,
-            Registered, //
-        },
         errno::{
             from_int,
             into_int, //
@@ -22,7 +17,6 @@ use crate::{
         fid_peer_srx,
         flags::FI_COMPLETION,
         kvec,
-        lock::FastLockIrq,
         Errno,
         Result, //
     },
@@ -41,6 +35,14 @@ use crate::{
             ReceiveOwner,
             MAX_SEGMENTS, //
         },
+    },
+    util::{
+        callback::{
+            Caller,
+            Functions,
+            Registered, //
+        },
+        lock::FastLockIrq, //
     },
 };
 use core::{

@@ -11,23 +11,13 @@
 use super::checked_struct;
 use crate::{
     abi::{
-        callback::{
-            Caller,
-            Functions, //
-        },
-        context::InterruptContext,
         errno::from_int,
         fi_addr_t,
         fi_ops_srx_peer,
         fi_peer_rx_entry,
         fid_peer_srx,
         flags::*,
-        irq_work::{
-            InterruptHandler,
-            IrqWork, //
-        },
         kvec,
-        lock::FastLockIrq,
         Errno,
         Result, //
     },
@@ -40,6 +30,18 @@ use crate::{
             PeerEndpoint,
             MAX_SEGMENTS, //
         },
+    },
+    util::{
+        callback::{
+            Caller,
+            Functions, //
+        },
+        context::InterruptContext,
+        irq_work::{
+            InterruptHandler,
+            IrqWork, //
+        },
+        lock::FastLockIrq, //
     },
 };
 use core::{

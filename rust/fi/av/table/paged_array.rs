@@ -2,10 +2,12 @@
 
 //! An array that grows by pages. Elements never move, so readers need no lock.
 
-use crate::abi::{
-    once::OnceBox,
-    Errno,
-    Result, //
+use crate::{
+    abi::{
+        Errno,
+        Result, //
+    },
+    util::once::OnceBox, //
 };
 use kernel::prelude::*;
 use pin_init::init_array_from_fn;

@@ -3,7 +3,7 @@
 //! Tests of the table against a simple model, and of readers concurrent with a writer.
 
 use super::*;
-use crate::abi::{
+use crate::util::{
     context::{
         kthread_should_stop,
         ProcessContext, //

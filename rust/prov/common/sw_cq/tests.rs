@@ -5,14 +5,12 @@
 use super::*;
 use crate::{
     abi::{
-        context::ProcessContext,
         fi_cq_msg_entry,
         fi_cq_tagged_entry,
         flags::{
             FI_RECV,
             FI_SEND, //
         },
-        thread::Thread,
         FI_ADDR_NOTAVAIL, //
     },
     fi::{
@@ -26,6 +24,10 @@ use crate::{
             EntrySlots, //
         },
         provider::CompletionQueue, //
+    },
+    util::{
+        context::ProcessContext,
+        thread::Thread, //
     },
 };
 use core::ptr;

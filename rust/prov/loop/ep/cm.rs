@@ -23,7 +23,6 @@ use super::{
 };
 use crate::{
     abi::{
-        context,
         Errno,
         Result,
         FI_CONNECTED,
@@ -36,7 +35,8 @@ use crate::{
         },
         memory::Context, //
     },
-    rdma::net::SockAddr, //
+    rdma::net::SockAddr,
+    util::context, //
 };
 use core::net::SocketAddr;
 use kernel::{

@@ -36,7 +36,6 @@ use super::{
 use crate::{
     abi::{
         flags::*,
-        lock::FastLockIrqGuard,
         Errno,
         Result,
         FI_ADDR_UNSPEC, //
@@ -45,6 +44,7 @@ use crate::{
         memory::Memory,
         provider::Message, //
     },
+    util::lock::FastLockIrqGuard, //
 };
 use core::net::SocketAddr;
 

@@ -3,7 +3,7 @@
 //! Two ends that ask each other, in whatever order their letters arrive.
 
 use super::*;
-use crate::abi::random::SeededRandom;
+use crate::util::random::SeededRandom;
 use kernel::{
     alloc::KVec,
     prelude::*, //

@@ -29,7 +29,6 @@ use super::{
 };
 use crate::{
     abi::{
-        context::ProcessContext,
         info::Info,
         Errno,
         Result,
@@ -41,6 +40,7 @@ use crate::{
         Kind,
         OwnedEvent, //
     },
+    util::context::ProcessContext, //
 };
 use core::net::SocketAddr;
 

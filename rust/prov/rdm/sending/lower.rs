@@ -23,7 +23,6 @@ use super::super::{
 use crate::{
     abi::{
         flags::FI_REMOTE_CQ_DATA,
-        owned_list::ListBox,
         Errno,
         Result, //
     },
@@ -31,6 +30,7 @@ use crate::{
         mr::MemoryRegion,
         provider::Rma, //
     },
+    util::owned_list::ListBox, //
 };
 use core::mem;
 use kernel::sync::Arc;

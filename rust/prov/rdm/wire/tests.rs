@@ -7,7 +7,7 @@ use super::{
     layout::at,
     *, //
 };
-use crate::abi::random::SeededRandom;
+use crate::util::random::SeededRandom;
 use kernel::{
     alloc::KVec,
     prelude::*, //

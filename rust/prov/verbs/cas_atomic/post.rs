@@ -13,7 +13,6 @@ use super::{
 };
 use crate::{
     abi::{
-        biased_lock::BiasOwner,
         Errno,
         Result, //
     },
@@ -47,6 +46,7 @@ use crate::{
             Sge, //
         },
     },
+    util::biased_lock::BiasOwner, //
 };
 use kernel::sync::Arc;
 

@@ -7,14 +7,12 @@
 
 use super::super::wq::WorkQueue;
 use crate::{
-    abi::{
-        biased_lock::{
-            BiasOwner,
-            ExclusiveGuard, //
-        },
-        Result, //
+    abi::Result,
+    fi::rundown::Rundown,
+    util::biased_lock::{
+        BiasOwner,
+        ExclusiveGuard, //
     },
-    fi::rundown::Rundown, //
 };
 use kernel::{
     prelude::*,

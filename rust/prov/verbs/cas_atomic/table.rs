@@ -16,7 +16,6 @@ use super::{
 };
 use crate::{
     abi::{
-        lock::FastLockIrq,
         Errno,
         Result, //
     },
@@ -24,6 +23,7 @@ use crate::{
         dma::DmaMapping,
         pd::Pd, //
     },
+    util::lock::FastLockIrq, //
 };
 use kernel::{
     prelude::*,

@@ -15,8 +15,6 @@ use super::{
 };
 use crate::{
     abi::{
-        biased_lock::BiasedGuard,
-        trace,
         Errno,
         Result,
         KOFI_VALUE_CALLBACKS,
@@ -52,6 +50,10 @@ use crate::{
             Wc,
             WcStatus, //
         },
+    },
+    util::{
+        biased_lock::BiasedGuard,
+        trace, //
     },
 };
 use core::{

@@ -29,7 +29,6 @@ use super::{
 };
 use crate::{
     abi::{
-        context,
         Errno,
         Result,
         FI_CONNECTED,
@@ -57,6 +56,7 @@ use crate::{
         net::SockAddr,
         qp::Qp, //
     },
+    util::context, //
 };
 use kernel::{
     prelude::*,

@@ -11,7 +11,6 @@ use super::{
 };
 use crate::{
     abi::{
-        biased_lock::ExclusiveGuard,
         Errno,
         Result, //
     },
@@ -21,6 +20,7 @@ use crate::{
         SendFlags,
         SendWr, //
     },
+    util::biased_lock::ExclusiveGuard, //
 };
 use kernel::{
     sync::Arc,

@@ -13,15 +13,15 @@
 //! oldest.
 
 use crate::{
-    abi::{
-        context::Handlers,
-        registry, //
-    },
     rdma::cm::{
         CmEvent,
         CmHandler,
         CmId,
         LockedCmId, //
+    },
+    util::{
+        context::Handlers,
+        registry, //
     },
 };
 use kernel::{

@@ -37,10 +37,6 @@ use super::{
 };
 use crate::{
     abi::{
-        cold::{
-            call_cold, //
-            cold_hint,
-        },
         fi_rma_iov,
         flags::*,
         Errno,
@@ -75,6 +71,10 @@ use crate::{
             Sge, //
         },
         wr_template::WrOp, //
+    },
+    util::cold::{
+        call_cold,
+        cold_hint, //
     },
 };
 use kernel::sync::atomic::Relaxed;

@@ -27,7 +27,6 @@ use super::{
 };
 use crate::{
     abi::{
-        cold::call_cold,
         flags::*,
         Errno,
         Result, //
@@ -46,6 +45,7 @@ use crate::{
         dma::DataDirection,
         wr::RecvWr, //
     },
+    util::cold::call_cold, //
 };
 use core::slice::from_ref;
 use kernel::sync::atomic::Relaxed;

@@ -33,11 +33,11 @@ use super::{
     Endpoint, //
 };
 use crate::{
-    abi::biased_lock::ExclusiveGuard,
     rdma::{
         cm::ConnParam,
         device::Device, //
     },
+    util::biased_lock::ExclusiveGuard, //
 };
 use kernel::{
     prelude::*,

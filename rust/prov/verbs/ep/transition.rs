@@ -10,10 +10,12 @@ use super::{
     },
     Endpoint, //
 };
-use crate::abi::{
-    trace,
-    Errno,
-    Result, //
+use crate::{
+    abi::{
+        Errno,
+        Result, //
+    },
+    util::trace, //
 };
 use kernel::prelude::*;
 

@@ -4,13 +4,13 @@
 
 use super::Srx;
 use crate::{
-    abi::stat_counter::StatCounter,
     fi::eq::Source,
     prov::verbs::{
         cq::Cq,
         wc_backlog::WqId,
         wq::OpKind, //
     },
+    util::stat_counter::StatCounter, //
 };
 use kernel::{
     sync::{

@@ -10,14 +10,12 @@ use super::{
     POSTED, //
 };
 use crate::{
-    abi::{
-        biased_lock::ExclusiveGuard,
-        Result, //
-    },
+    abi::Result,
     prov::verbs::{
         cq::Cq,
         wq::WorkQueue, //
     },
+    util::biased_lock::ExclusiveGuard, //
 };
 use kernel::{
     prelude::*,

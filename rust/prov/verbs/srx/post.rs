@@ -13,11 +13,6 @@ use super::{
 use crate::{
     abi::{
         flags::*,
-        trace::{
-            self,
-            At,
-            Operation, //
-        },
         Errno,
         Result, //
     },
@@ -39,6 +34,11 @@ use crate::{
             RecvWr,
             Sge, //
         },
+    },
+    util::trace::{
+        self,
+        At,
+        Operation, //
     },
 };
 use kernel::sync::atomic::{

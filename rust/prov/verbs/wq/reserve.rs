@@ -22,9 +22,7 @@ use super::{
 };
 use crate::{
     abi::{
-        biased_lock::BiasedGuard,
         flags::FI_READ,
-        trace,
         Errno,
         Result, //
     },
@@ -40,7 +38,11 @@ use crate::{
         wr_template::{
             RecvTemplate,
             SendTemplate, //
-        }, //
+        },
+    },
+    util::{
+        biased_lock::BiasedGuard,
+        trace, //
     },
 };
 use core::{
@@ -303,7 +305,7 @@ impl WorkQueue {
     /// The call is made for a data call, or the caller has an [`ExclusiveGuard`] of the domain. The
     /// caller does not lock the queue before it has ended the post.
     ///
-    /// [`ExclusiveGuard`]: crate::abi::biased_lock::ExclusiveGuard
+    /// [`ExclusiveGuard`]: crate::util::biased_lock::ExclusiveGuard
     #[inline(always)]
     pub(in crate::prov::verbs) unsafe fn reserve(&self, op: &OpDesc) -> Result<ReservedSlot<'_>> {
         self.reserve_locked(self.lock_data(), op)

@@ -10,7 +10,6 @@ use super::{
 use crate::{
     abi::{
         flags::*,
-        stat_counter::StatCounter,
         KOFI_VALUE_ATOMICS,
         KOFI_VALUE_READS,
         KOFI_VALUE_RECEIVES,
@@ -27,7 +26,8 @@ use crate::{
         KOFI_VALUE_TX_ERRORS,
         KOFI_VALUE_WRITES, //
     },
-    fi::introspect::ObjectInfo, //
+    fi::introspect::ObjectInfo,
+    util::stat_counter::StatCounter, //
 };
 use kernel::sync::atomic::{
     Acquire,

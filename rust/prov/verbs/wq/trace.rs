@@ -15,12 +15,6 @@ use super::{
 use crate::{
     abi::{
         flags::*,
-        log::warn,
-        trace::{
-            self,
-            At,
-            Operation, //
-        },
         Errno, //
     },
     fi::memory::Context,
@@ -31,7 +25,15 @@ use crate::{
         },
         wc_status, //
     },
-    rdma::cq::WcStatus, //
+    rdma::cq::WcStatus,
+    util::{
+        log::warn,
+        trace::{
+            self,
+            At,
+            Operation, //
+        },
+    },
 };
 use kernel::{
     prelude::*,

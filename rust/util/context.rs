@@ -2,7 +2,7 @@
 
 //! Execution context of the caller, and the workqueues of handlers.
 
-use super::{
+use crate::abi::{
     module,
     Errno,
     Result, //

@@ -2,7 +2,7 @@
 
 //! Network namespaces: `struct net`, with its reference count.
 
-use super::net;
+use crate::abi::net;
 use core::ptr::{
     self,
     NonNull, //
@@ -89,7 +89,7 @@ impl Namespace {
     }
 
     /// Returns the pointer that a C struct holds for the namespace; NULL for the initial one.
-    pub(super) fn to_ptr(&self) -> *mut net {
+    pub(crate) fn to_ptr(&self) -> *mut net {
         match self == Self::init() {
             true => ptr::null_mut(),
             false => self.as_ptr().cast(),
@@ -102,7 +102,7 @@ impl Namespace {
     }
 
     /// Returns the address of the namespace in a C struct, for comparison; NULL is the initial one.
-    pub(super) fn address_of(net: *const net) -> usize {
+    pub(crate) fn address_of(net: *const net) -> usize {
         match net.is_null() {
             true => Self::init().address(),
             false => net.addr(),

@@ -18,7 +18,7 @@ pub(crate) fn downcast<T: Any + Send + Sync>(any: Arc<dyn Any + Send + Sync>) ->
     Some(unsafe { Arc::from_raw(raw) })
 }
 
-#[kunit_tests(kofi_abi_downcast)]
+#[kunit_tests(kofi_downcast)]
 mod tests {
     use super::*;
 

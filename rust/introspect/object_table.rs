@@ -6,7 +6,7 @@
 //! atomic words, or under a spinlock of the object, which is inside this lock in the lock order. A reader
 //! uses entries only while it holds the lock, so reading never delays a close for long.
 
-use super::{
+use crate::abi::{
     kofi_address,
     kofi_object, //
 };
@@ -69,7 +69,7 @@ const VISITS_PER_SLOT: usize = 8;
 /// # Safety
 ///
 /// Called once.
-pub(super) unsafe fn init_table() {
+pub(crate) unsafe fn init_table() {
     // SAFETY: By this function's safety requirement.
     unsafe { TABLE.init() };
     TABLE.lock().entries = Some(RBTree::new());

@@ -10,14 +10,12 @@
 //!
 //! There is no lock.
 
-use super::{
-    context::{
-        defer_module_unload,
-        may_sleep,
-        Handlers, //
-    },
-    Result, //
+use super::context::{
+    defer_module_unload,
+    may_sleep,
+    Handlers, //
 };
+use crate::abi::Result;
 use core::{
     mem::ManuallyDrop,
     ops::{

@@ -3,7 +3,7 @@
 //! READ_ONCE(), WRITE_ONCE(), smp_load_acquire() and smp_store_release() for atomics, without the call of a C
 //! function that each costs on the data path; and a box that is set once and read in this way.
 
-use super::Result;
+use crate::abi::Result;
 use core::{
     marker::PhantomData,
     ptr,

@@ -3,11 +3,11 @@
 //! Calls from hard-interrupt context by `irq_work`, which the kernel crate does not wrap yet.
 
 use crate::{
-    abi::{
+    compat::synchronize_rcu,
+    util::{
         callback::Functions,
         context::InterruptContext, //
     },
-    compat::synchronize_rcu, //
 };
 use core::{
     cell::UnsafeCell,
@@ -172,10 +172,10 @@ unsafe extern "C" fn run(raw: *mut bindings::irq_work) {
     }
 }
 
-#[kunit_tests(kofi_abi_irq_work)]
+#[kunit_tests(kofi_irq_work)]
 mod tests {
     use super::*;
-    use crate::abi::{
+    use crate::util::{
         context::ProcessContext,
         thread::Thread, //
     };
@@ -214,7 +214,7 @@ mod tests {
     fn raiser(work: &Arc<Pin<KBox<IrqWork>>>) -> Result<Thread> {
         let work = work.clone();
         let main = move |_| {
-            while !crate::abi::context::kthread_should_stop() {
+            while !crate::util::context::kthread_should_stop() {
                 work.queue();
                 fsleep(Delta::from_millis(1));
             }

@@ -6,7 +6,7 @@
 //! Moving a value between lists neither copies, allocates nor counts references, and is allowed in any
 //! context. There is no lock.
 
-use super::Result;
+use crate::abi::Result;
 use core::{
     marker::PhantomData,
     ops::{
@@ -289,7 +289,7 @@ impl<T> BoxList<T> {
     }
 }
 
-#[kunit_tests(kofi_abi_nodes)]
+#[kunit_tests(kofi_owned_list)]
 mod tests {
     use super::*;
 

@@ -5,10 +5,10 @@
 //!
 //! Reads the [`object_table`], and has no data of its own.
 
-use super::{
+use super::object_table;
+use crate::abi::{
     enum_names,
     kofi_object,
-    object_table,
     KOFI_OBJECT_DOMAIN,
     KOFI_OBJECT_EP,
     KOFI_OBJECT_SEP, //
@@ -120,7 +120,7 @@ pub(crate) fn log_device_users(device: &CStr) -> bool {
 }
 
 /// Logs the objects that a module has left open after its exit function has returned. May sleep.
-pub(super) fn log_module_users(module: &CStr) {
+pub(crate) fn log_module_users(module: &CStr) {
     let is_its = |object: &kofi_object| {
         Ok(object.pid == 0 && field_text(&object.owner).as_bytes() == module.to_bytes())
     };
@@ -129,7 +129,7 @@ pub(super) fn log_module_users(module: &CStr) {
     }
 }
 
-#[kunit_tests(kofi_abi_users)]
+#[kunit_tests(kofi_users)]
 mod tests {
     use super::*;
     use crate::abi::{

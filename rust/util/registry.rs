@@ -54,7 +54,7 @@ impl Registry {
         // SAFETY: `LIST_STATE` left `UNINITIALIZED`, which happens once.
         unsafe { ENTRIES.init() };
         // SAFETY: As above.
-        unsafe { super::object_table::init_table() };
+        unsafe { crate::introspect::object_table::init_table() };
         // SAFETY: As above.
         unsafe { super::callback::init_list() };
         LIST_STATE.store(INITIALIZED, Release);

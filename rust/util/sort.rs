@@ -61,7 +61,7 @@ unsafe extern "C" fn compare<T, K: Ord, F: Fn(&T) -> K>(
     }
 }
 
-#[kunit_tests(kofi_abi_sort)]
+#[kunit_tests(kofi_sort)]
 mod tests {
     use super::*;
 

@@ -13,6 +13,8 @@ use super::{
         DeferredDrop,
         DropSlot, //
     },
+};
+use crate::abi::{
     Errno,
     Result, //
 };

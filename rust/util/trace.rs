@@ -6,7 +6,7 @@
 //! no-op instruction, which the kernel patches into a jump when it is turned on; without jump labels it reads
 //! a counter. The kernel crate's macro `declare_trace!` only finds tracepoints of its own bindings.
 
-use super::Errno;
+use crate::abi::Errno;
 use kernel::{
     ffi::{
         c_char,
@@ -74,7 +74,7 @@ macro_rules! is_on {
                 kernel::asm!(
                     include!(concat!(
                         env!("KOFI_OBJ"),
-                        "/rust/abi/static_branch_generated.rs"
+                        "/rust/util/static_branch_generated.rs"
                     ));
                     yes = label { break 'branch true },
                     key = sym ffi::$tracepoint,
@@ -225,7 +225,7 @@ pub(crate) fn request(device: &CStr, local: &[u8], peer: &[u8], refused: Option<
     unsafe { kofi_request(device.as_char_ptr(), local, peer, error) };
 }
 
-#[kunit_tests(kofi_abi_trace)]
+#[kunit_tests(kofi_trace)]
 mod tests {
     use super::*;
 

@@ -3,7 +3,7 @@
 //! Physically contiguous pages, exactly as many as needed: `kmalloc()` of more than two rounds up to a power
 //! of two.
 
-use super::{
+use crate::abi::{
     Errno,
     Result, //
 };

@@ -2,10 +2,12 @@
 
 //! The debugfs file `kofi/objects`: the open objects of all network namespaces, as text.
 
-use crate::abi::{
-    enum_names,
-    kofi_object,
-    object_table, //
+use crate::{
+    abi::{
+        enum_names,
+        kofi_object, //
+    },
+    introspect::object_table, //
 };
 use core::ptr::NonNull;
 use kernel::{

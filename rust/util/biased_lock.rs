@@ -20,9 +20,11 @@ use super::{
         load_acquire,
         store_release, //
     },
-    Result, //
 };
-use crate::compat::synchronize_rcu;
+use crate::{
+    abi::Result,
+    compat::synchronize_rcu, //
+};
 use core::{
     cell::UnsafeCell,
     ops::{
@@ -418,7 +420,7 @@ impl<T> DerefMut for BiasedGuard<'_, T> {
     }
 }
 
-#[kunit_tests(kofi_abi_serial)]
+#[kunit_tests(kofi_biased_lock)]
 mod tests {
     use super::*;
     use kernel::sync::static_lock_class;

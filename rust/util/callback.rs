@@ -10,8 +10,10 @@
 //! A spinlock guards the list. It is taken with interrupts off, because the last reference on an object with
 //! a callback can be dropped in any context. It is a leaf.
 
-use super::module;
-use crate::compat::global_lock;
+use crate::{
+    abi::module,
+    compat::global_lock, //
+};
 use kernel::{
     fmt,
     prelude::*,
@@ -212,5 +214,5 @@ unsafe extern "C" fn kofi_module_goes(module: *mut module) {
         );
         callback.caller.stop_calls();
     }
-    super::users::log_module_users(going.name());
+    crate::introspect::users::log_module_users(going.name());
 }

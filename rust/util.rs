@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! General helpers: contexts, locks, lists, deferred drops, threads and logging.
+//!
+//! Nothing here knows an object of the fabric interfaces.
+
+pub(crate) mod biased_lock;
+pub(crate) mod callback;
+pub(crate) mod cold;
+pub mod context;
+pub(crate) mod deferred_drop;
+pub(crate) mod downcast;
+pub(crate) mod irq_work;
+pub(crate) mod lock;
+pub(crate) mod log;
+pub mod namespace;
+pub(crate) mod once;
+pub(crate) mod owned_list;
+pub(crate) mod pages;
+pub(crate) mod random;
+pub(crate) mod registry;
+pub(crate) mod sequence_wait;
+pub(crate) mod sort;
+pub(crate) mod stat_counter;
+pub mod thread;
+pub(crate) mod trace;
