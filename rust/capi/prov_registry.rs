@@ -44,14 +44,16 @@ use crate::{
             OwnModule, //
         },
         downcast::downcast,
-        once::OnceBox,
         registry, //
     },
 };
 use core::ptr;
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::{
+        Arc,
+        SetOnce, //
+    },
 };
 
 /// Maximum length of a provider's name, in bytes.
@@ -85,7 +87,7 @@ struct Registered {
     fabric: OpenFabric,
     ref_count: ChildCount,
     /// Registration of the provider's calls, until the provider is unregistered.
-    callback: OnceBox<callback::Registered>,
+    callback: SetOnce<callback::Registered>,
 }
 
 // SAFETY: The provider's calls are legal in any thread, and `module` is only used to keep the module loaded.
@@ -352,7 +354,7 @@ unsafe fn register(provider: *mut fi_provider, module: *mut module) -> Result {
             getinfo: described.getinfo.ok_or(Errno::EINVAL)?,
             fabric: described.fabric.ok_or(Errno::EINVAL)?,
             ref_count: ChildCount::new(),
-            callback: OnceBox::new(),
+            callback: SetOnce::new(),
         },
         GFP_KERNEL,
     )?;
@@ -362,7 +364,6 @@ unsafe fn register(provider: *mut fi_provider, module: *mut module) -> Result {
     ]);
     let title = fmt!("provider {}", registered.name());
     let callback = callback::Registered::new(functions, title, registered.clone())?;
-    let callback = KBox::new(callback, GFP_KERNEL)?;
     registry::with_list(|entries| {
         let is_ours = crate::PROVIDER_OPS
             .iter()
@@ -377,7 +378,7 @@ unsafe fn register(provider: *mut fi_provider, module: *mut module) -> Result {
         entries.push(registered.clone(), GFP_KERNEL)?;
         Ok(())
     })?;
-    let _ = registered.callback.set(callback);
+    let _ = registered.callback.populate(callback);
     Ok(())
 }
 
@@ -406,7 +407,7 @@ unsafe fn unregister(provider: *mut fi_provider) -> Result {
         let (at, registered) = ours.next().ok_or(Errno::EINVAL)?;
         drop(ours);
         registered.ref_count.try_close()?;
-        if let Some(callback) = registered.callback.get() {
+        if let Some(callback) = registered.callback.as_ref() {
             callback.unregister();
         }
         entries.remove(at).map_err(|_| Errno::EINVAL)

@@ -45,7 +45,6 @@ use crate::{
         },
         context::ProcessContext,
         deferred_drop::DeferredDrop,
-        once::OnceBox,
         owned_list::BoxList,
         sequence_wait::WaitQueue, //
     },
@@ -61,6 +60,7 @@ use kernel::{
         new_spinlock,
         static_lock_class,
         Arc,
+        SetOnce,
         SpinLock, //
     },
     workqueue::{
@@ -202,7 +202,7 @@ pub struct EventQueue {
     #[pin]
     handler: Slot<dyn Handler>,
     /// Registration of a handler that calls functions of another module.
-    registered: OnceBox<Registered>,
+    registered: SetOnce<Registered>,
     #[pin]
     work: Work<EventQueue>,
     attr: Attr,
@@ -285,7 +285,7 @@ impl EventQueue {
                 has_events: AtomicFlag::new(false),
                 signal <- Signal::new(c"kofi::EventQueue::signal", static_lock_class!()),
                 handler <- Slot::new(),
-                registered: OnceBox::new(),
+                registered: SetOnce::new(),
                 work <- new_work!("kofi::EventQueue"),
                 attr,
                 is_peer,
@@ -330,7 +330,7 @@ impl EventQueue {
         self.handler.install(handler)?;
         if !functions.is_empty() {
             let registered = Registered::new(functions, fmt!("eq {}", self.number), self.clone())?;
-            let _ = self.registered.set(KBox::new(registered, GFP_KERNEL)?);
+            let _ = self.registered.populate(registered);
         }
         Ok(())
     }
@@ -338,7 +338,7 @@ impl EventQueue {
     /// Stops the handler; see [`Slot::stop`]. May sleep.
     fn stop_handler(&self) {
         self.handler.stop();
-        if let Some(registered) = self.registered.get() {
+        if let Some(registered) = self.registered.as_ref() {
             registered.unregister();
         }
     }

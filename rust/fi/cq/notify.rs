@@ -31,7 +31,6 @@ use crate::{
             InterruptHandler,
             IrqWork, //
         },
-        once::OnceBox, //
     },
 };
 use core::pin::Pin;
@@ -47,7 +46,8 @@ use kernel::{
             Release, //
         },
         static_lock_class,
-        Arc, //
+        Arc,
+        SetOnce, //
     },
     workqueue::{
         impl_has_work,
@@ -183,7 +183,7 @@ pub struct Notifier {
     reader_signaled: AtomicFlag,
     /// Number of `fi_cq_signal()` calls, for wait sets.
     signal_count: Atomic<u64>,
-    callback: OnceBox<Callback>,
+    callback: SetOnce<Callback>,
 }
 
 impl Notifier {
@@ -193,14 +193,14 @@ impl Notifier {
             signal <- Signal::new(c"kofi::Notifier", static_lock_class!()),
             reader_signaled: AtomicFlag::new(false),
             signal_count: Atomic::new(0),
-            callback: OnceBox::new(),
+            callback: SetOnce::new(),
         })
     }
 
     /// Raises the signal, and schedules the handler if it is armed: an entry may have arrived. Any context.
     pub fn notify(&self) {
         self.signal.raise();
-        if let Some(callback) = self.callback.get() {
+        if let Some(callback) = self.callback.as_ref() {
             if callback.armed.xchg(false, Full) {
                 callback.schedule();
             }
@@ -214,7 +214,7 @@ impl Notifier {
 
     /// Arms the handler for the next arrival. The caller arms the device's queue afterwards. Any context.
     pub(super) fn arm_handler(&self) {
-        if let Some(callback) = self.callback.get() {
+        if let Some(callback) = self.callback.as_ref() {
             // Full barrier: an arrival that the device reports after it was armed must find the flag set.
             let _ = callback.armed.xchg(true, Full);
         }
@@ -222,7 +222,7 @@ impl Notifier {
 
     /// Schedules the handler whether or not there is an entry. Any context.
     pub(super) fn schedule_handler(&self) {
-        if let Some(callback) = self.callback.get() {
+        if let Some(callback) = self.callback.as_ref() {
             callback.schedule();
         }
     }
@@ -230,7 +230,7 @@ impl Notifier {
     /// Returns how many times the handler was scheduled. Any context.
     pub(crate) fn handler_calls(&self) -> u64 {
         self.callback
-            .get()
+            .as_ref()
             .map_or(0, |callback| callback.calls.load(Relaxed))
     }
 
@@ -256,7 +256,7 @@ impl Notifier {
             armed: AtomicFlag::new(false),
             calls: Atomic::new(0),
         };
-        if self.callback.set(KBox::new(callback, GFP_KERNEL)?) {
+        if self.callback.populate(callback) {
             Ok(())
         } else {
             Err(Errno::EBUSY)
@@ -266,12 +266,12 @@ impl Notifier {
     /// Returns true if the queue has, or had, a handler. Any context.
     #[inline]
     pub(super) fn has_handler(&self) -> bool {
-        self.callback.get().is_some()
+        self.callback.as_ref().is_some()
     }
 
     /// Returns true if the caller is the queue's task handler.
     pub(super) fn in_handler(&self) -> bool {
-        match self.callback.get().map(|callback| &*callback.handler) {
+        match self.callback.as_ref().map(|callback| &*callback.handler) {
             Some(HandlerSlot::Task(deferred)) => deferred.handler.in_handler(),
             Some(HandlerSlot::Interrupt(_)) | None => false,
         }
@@ -280,7 +280,7 @@ impl Notifier {
     /// Prevents new calls of a handler that runs in interrupt context. Any context.
     pub(super) fn block_handler(&self) {
         if let Some(HandlerSlot::Interrupt(work)) =
-            self.callback.get().map(|callback| &*callback.handler)
+            self.callback.as_ref().map(|callback| &*callback.handler)
         {
             work.block();
         }
@@ -289,7 +289,7 @@ impl Notifier {
     /// Stops the handler: when this returns it is not running, will not run, and has been dropped. A task
     /// handler that calls this is not waited for, and is not called again. May sleep.
     pub(super) fn stop_handler(&self) {
-        let Some(callback) = self.callback.get() else {
+        let Some(callback) = self.callback.as_ref() else {
             return;
         };
         callback.handler.stop();

@@ -43,8 +43,7 @@ use crate::{
         },
         context::ProcessContext,
         lock::FastLockIrq,
-        log::warn,
-        once::OnceBox, //
+        log::warn, //
     },
 };
 use kernel::{
@@ -53,7 +52,8 @@ use kernel::{
         new_mutex,
         static_lock_class,
         Arc,
-        Mutex, //
+        Mutex,
+        SetOnce, //
     },
     time::Delta, //
 };
@@ -112,7 +112,7 @@ pub(crate) struct PeerForward {
     #[pin]
     armed_timer: Mutex<Option<ArmedTimer<CompletionQueue>>>,
     /// Registration of an owner that is another module.
-    registered: OnceBox<Registered>,
+    registered: SetOnce<Registered>,
 }
 
 impl Caller for PeerForward {
@@ -143,7 +143,7 @@ impl PeerForward {
                 state <- FastLockIrq::new(post, c"kofi::PeerForward", static_lock_class!()),
                 retry_timer: alarm,
                 armed_timer <- new_mutex!(None, "kofi::PeerForward::armed_timer"),
-                registered: OnceBox::new(),
+                registered: SetOnce::new(),
             }),
             GFP_KERNEL,
         )?;
@@ -154,12 +154,12 @@ impl PeerForward {
             false => {
                 let title = fmt!("peer cq {}", queue.number());
                 let registered = Registered::new(functions, title, forward.clone())?;
-                Some(KBox::new(registered, GFP_KERNEL)?)
+                Some(registered)
             }
         };
         queue.set_handler(Handler::Task(handler))?;
         if let Some(registered) = registered {
-            let _ = forward.registered.set(registered);
+            let _ = forward.registered.populate(registered);
         }
         queue.arm_handler();
         Ok(forward)
@@ -238,7 +238,7 @@ impl PeerForward {
     /// Stops forwarding after the queue has been closed. May sleep.
     pub(crate) fn stop(&self) {
         self.drop_owner();
-        if let Some(registered) = self.registered.get() {
+        if let Some(registered) = self.registered.as_ref() {
             registered.unregister();
         }
     }

@@ -32,7 +32,6 @@ use crate::{
             warn,
             warn_of_peer, //
         },
-        once::OnceBox,
         stat_counter::StatCounter, //
     },
 };
@@ -42,10 +41,12 @@ use kernel::{
         self,
         Display, //
     },
-    prelude::*,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        SetOnce, //
     },
 };
 
@@ -54,7 +55,7 @@ use kernel::{
 pub(in crate::prov) struct Violations {
     count: Atomic<u64>,
     /// Address of the peer, once connected.
-    peer: OnceBox<SocketAddr>,
+    peer: SetOnce<SocketAddr>,
 }
 
 impl Violations {
@@ -62,22 +63,20 @@ impl Violations {
     pub(in crate::prov) const fn new() -> Self {
         Self {
             count: Atomic::new(0),
-            peer: OnceBox::new(),
+            peer: SetOnce::new(),
         }
     }
 
-    /// Sets the peer's address, unless there is no memory for it. May sleep.
+    /// Sets the peer's address. Any context.
     pub(in crate::prov) fn set_peer(&self, peer: SocketAddr) {
-        if let Ok(peer) = KBox::new(peer, GFP_KERNEL) {
-            let _ = self.peer.set(peer);
-        }
+        let _ = self.peer.populate(peer);
     }
 
     /// Counts a violation, and logs it. Any context.
     #[cold]
     pub(in crate::prov) fn record(&self, device: &dyn Display, what: fmt::Arguments<'_>) {
         let _ = self.count.fetch_add(1, Relaxed);
-        match self.peer.get() {
+        match self.peer.as_ref() {
             Some(peer) => warn_of_peer(device, peer, what),
             None => warn(device, what),
         }
