@@ -2,7 +2,7 @@
 
 //! General helpers: contexts, locks, lists, deferred drops, threads and logging.
 //!
-//! Nothing here knows an object of the fabric interfaces.
+//! These helpers know no object of the fabric interfaces.
 
 pub(crate) mod biased_lock;
 pub(crate) mod callback;
