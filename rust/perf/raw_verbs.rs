@@ -254,10 +254,14 @@ impl PendingTransport for Unconnected {
         // SAFETY: By the invariant; nothing is outstanding.
         to_result(unsafe { bindings::raw_expose(connection.0.as_ptr(), len, &mut exposed) })?;
         let mut grant = connection.0.alloc(GRANT)?;
-        grant.copy_from_slice(&write_grant(RemoteMemory {
+        let bytes = write_grant(RemoteMemory {
             addr: exposed.addr,
             key: exposed.rkey.into(),
-        }));
+        });
+        // Both have GRANT bytes; copy_from_slice() would panic if they did not.
+        for (to, from) in grant.iter_mut().zip(bytes) {
+            *to = from;
+        }
         connection.post_send(grant, GRANT)?;
         drop(connection.wait_tx(here)?);
         Ok(((), connection))
