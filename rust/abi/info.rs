@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An owned `struct fi_info`.
+//! [`Info`]: an owned `struct fi_info`.
 //!
-//! An [`Info`] is the C struct itself, and all memory that it points to is allocated by `kmalloc()`. So a C
-//! caller may replace an address or a name, as libfabric's consumers do, and `fi_freeinfo()` is a drop.
+//! An [`Info`] has the layout of the C struct, and frees all memory that it owns with `kfree()`. A C caller may
+//! therefore replace an address or a name by memory from `kmalloc()`, as libfabric's consumers do, and
+//! `fi_freeinfo()` drops the [`Info`].
 
 use super::{
     addr,
@@ -34,17 +35,18 @@ use pin_init::zeroed;
 ///
 /// # Invariants
 ///
-/// Every pointer but `next`, `handle`, the attributes' `fabric` and `domain`, and `net` is null or a separate
-/// allocation that this object owns; names are NUL-terminated; addresses and keys have the length in the
-/// field beside them. Safe code compares `handle`, `fabric`, `domain` and `net` and does not dereference
-/// them.
+/// Every pointer but `next`, `handle`, `nic`, the attributes' `fabric` and `domain`, and `net` is null or a
+/// separate allocation of `kmalloc()` that this object owns. Names are NUL-terminated; addresses and keys have
+/// the length in the field beside them. Safe code compares `handle`, `fabric`, `domain` and `net`, and
+/// dereferences neither these nor `nic`.
 #[repr(transparent)]
 pub struct Info(fi_info);
 
-// SAFETY: By the type invariant it owns what it reads and frees; the other pointers are inert.
+// SAFETY: By the type invariant an `Info` owns the memory that it reads and frees. It never dereferences the
+// other pointers.
 unsafe impl Send for Info {}
 
-// SAFETY: Nothing is changed through a shared reference.
+// SAFETY: Safe code only reads through a shared reference.
 unsafe impl Sync for Info {}
 
 fn attr<T: Zeroable>() -> Result<*mut T> {
@@ -62,8 +64,8 @@ fn alloc_copy(bytes: &[u8]) -> Result<*mut u8> {
 }
 
 fn free_ptr<T>(pointer: *mut T) {
-    // SAFETY: Private, for the pointers of an `Info`, each of which is by its invariants an allocation of its own, or
-    // null.
+    // SAFETY: All callers are in this file and pass a pointer that an `Info` owns: by the type invariant, null or a
+    // separate allocation.
     unsafe { bindings::kfree(pointer.cast::<c_void>()) };
 }
 
@@ -95,7 +97,7 @@ macro_rules! name {
             Some(unsafe { CStr::from_char_ptr(name.cast_const().cast()) })
         }
 
-        /// Sets that name.
+        /// Sets the name that the getter above returns; -FI_EINVAL if the attribute that has the name is missing.
         pub fn $set(&mut self, name: &CStr) -> Result {
             // SAFETY: By the type invariant the pointer is null or valid while `self` is.
             let attr = unsafe { self.0.$field.as_mut() }.ok_or(Errno::EINVAL)?;
@@ -106,7 +108,7 @@ macro_rules! name {
 }
 
 impl Info {
-    /// An info with all of its attributes, zeroed. May sleep.
+    /// Returns an info with all attributes allocated and zeroed. May sleep.
     ///
     /// # Errors
     ///
@@ -157,7 +159,7 @@ impl Info {
         ptr::from_ref(self).cast_mut().cast()
     }
 
-    /// Takes ownership back of an info from [`Self::into_raw`].
+    /// Takes back the ownership of an info that [`Self::into_raw`] passed to a C caller.
     ///
     /// # Safety
     ///
@@ -361,15 +363,15 @@ impl Info {
         Ok(())
     }
 
-    /// Returns the fabric and the domain in a C caller's info that restrict it, or null. These addresses are only
-    /// compared.
+    /// Returns the open fabric and the open domain that a C caller's info is restricted to; null for any. The
+    /// addresses are for comparison only.
     pub fn open_objects(&self) -> (*mut fid_fabric, *mut fid_domain) {
         let fabric = self.fabric().map_or(ptr::null_mut(), |attr| attr.fabric);
         let domain = self.domain().map_or(ptr::null_mut(), |attr| attr.domain);
         (fabric, domain)
     }
 
-    /// Writes the addresses of the fabric and the domain that restrict the info into it, for a C caller.
+    /// Sets the open fabric and the open domain that the info is restricted to, for a C caller to read.
     pub fn set_open_objects(&mut self, fabric: *mut fid_fabric, domain: *mut fid_domain) {
         // SAFETY: By the type invariant the pointer is null or valid while `self` is.
         if let Some(attr) = unsafe { self.0.fabric_attr.as_mut() } {
@@ -381,7 +383,7 @@ impl Info {
         }
     }
 
-    /// Sets the version of its provider.
+    /// Sets the provider's version.
     pub fn set_provider_version(&mut self, version: u32) -> Result {
         // SAFETY: By the type invariant the pointer is null or valid while `self` is.
         let own = unsafe { self.0.fabric_attr.as_mut() }.ok_or(Errno::EINVAL)?;
@@ -417,7 +419,8 @@ impl Info {
         Namespace::address_of(self.raw_net()) == net.address()
     }
 
-    /// Sets the network namespace. A C caller that reads the info assumes that the namespace stays alive.
+    /// Sets the network namespace without taking a reference: the namespace has to stay alive for as long as a C
+    /// caller may read the info.
     pub(crate) fn set_net(&mut self, net: &Namespace) {
         self.set_raw_net(net.to_ptr());
     }

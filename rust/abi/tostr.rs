@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Values and attributes as text: `fi_tostr()`.
+//! `fi_tostr()`: converts values and attributes to text.
 //!
 //! Enumerations and flags are displayed as their C names, structs as a tree of `key: value` lines. Kernel
 //! addresses are never displayed, as text ends up in logs.
@@ -40,18 +40,18 @@ use kernel::{
     prelude::*, //
 };
 
-/// Text in a buffer of fixed size: truncated when it is full, and always NUL-terminated.
+/// A text in a buffer of fixed size, which truncates what does not fit and keeps the text NUL-terminated.
 ///
 /// # Invariants
 ///
-/// `len` is less than the size of `buf`, and that byte of `buf` is 0; or both are 0.
+/// `len` is less than the size of `buf`, and `buf[len]` is 0; or `buf` is empty and `len` is 0.
 pub(crate) struct Text<'a> {
     buf: &'a mut [u8],
     len: usize,
 }
 
 impl<'a> Text<'a> {
-    /// Makes an empty text. A buffer of 0 bytes takes none.
+    /// Makes an empty text in `buf`. With a buffer of 0 bytes, writes are discarded.
     pub(crate) fn new(buf: &'a mut [u8]) -> Self {
         if let Some(first) = buf.first_mut() {
             *first = 0;
@@ -91,7 +91,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// Displays a fabric errno of either sign.
+/// Displays the description of a fabric errno, positive or negative.
 #[derive(Clone, Copy)]
 pub(crate) struct Error(pub c_int);
 
@@ -101,7 +101,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// Writes the value at `data` into `text`; false if `datatype` is unknown.
+/// Writes the value at `data` into `text`. Returns false if `datatype` is unknown.
 ///
 /// # Safety
 ///
@@ -112,16 +112,17 @@ pub(crate) unsafe fn write_value(
     datatype: fi_type,
     text: &mut Text<'_>,
 ) -> bool {
-    // SAFETY: By this function's safety requirements: only the types of its uses below have them.
+    // SAFETY: The arm below that calls this is reached for datatypes of 32 bits only; by this function's safety
+    // requirements `data` is then valid for reading one.
     let int = || unsafe { data.cast::<u32>().read() };
-    // SAFETY: As above.
+    // SAFETY: As above, for 64 bits.
     let bits = || unsafe { data.cast::<u64>().read() };
 
     macro_rules! attr {
         ($type:ty) => {{
             // SAFETY: By this function's safety requirements.
             let attr = unsafe { &*data.cast::<$type>() };
-            // SAFETY: As above, for what it points to.
+            // SAFETY: As above, for the memory that the attributes point to.
             unsafe { attr::AttrText::write_to(attr, &mut attr::Tree::new(text)) }
         }};
     }
@@ -145,18 +146,18 @@ pub(crate) unsafe fn write_value(
         _ if is_number(datatype) => return write_number(datatype, int().into(), text),
         _ => return false,
     };
-    // Cannot fail: only a formatter could return an error, and none here does.
+    // Always true: `Text::write_str` returns no error, and neither does any formatter used here.
     written.is_ok()
 }
 
-/// Returns whether the type is a single number.
+/// Returns whether values of this type are numbers: an enumeration, a set of flags, or `mr_mode`.
 fn is_number(datatype: fi_type) -> bool {
     datatype == super::FI_TYPE_MR_MODE
         || flag_set(datatype).is_some()
         || enumeration(datatype).is_some()
 }
 
-/// Writes a number of an enumeration or a set of flags into `text`; false if `datatype` is neither.
+/// Writes the value of an enumeration or a set of flags into `text`. Returns false if `datatype` is neither.
 pub(crate) fn write_number(datatype: fi_type, value: u64, text: &mut Text<'_>) -> bool {
     let written = if let Some(set) = flag_set(datatype) {
         text.write_fmt(fmt!("{}", set.display(value)))
@@ -227,11 +228,12 @@ mod tests {
     use core::ptr;
     use pin_init::zeroed;
 
-    // Without assertions: outside of a test's own function they are the kernel's, and panic.
+    // Returns the result instead of asserting it: outside of the test function `assert!` is the kernel's, which
+    // panics.
     fn shows<T>(value: &T, datatype: fi_type, expected: &str) -> bool {
         let mut buf = [0; 256];
         let mut text = Text::new(&mut buf);
-        // SAFETY: Each caller passes the type that the number stands for, without pointers in it.
+        // SAFETY: Each caller passes a value of the type that `datatype` names, which has no pointers.
         let known = unsafe { write_value(ptr::from_ref(value).cast(), datatype, &mut text) };
         known && text.as_bytes() == expected.as_bytes()
     }
@@ -397,7 +399,7 @@ mod tests {
 
         let mut buf = KVVec::from_elem(0, 4096, GFP_KERNEL)?;
         let mut text = Text::new(&mut buf);
-        // SAFETY: What the info points to is above.
+        // SAFETY: All pointers of the info are null or point to the locals above.
         assert!(unsafe { write_value(ptr::from_ref(&info).cast(), abi::FI_TYPE_INFO, &mut text) });
         for line in [
             "    caps: [ FI_MSG, FI_SEND ]\n",
@@ -426,7 +428,7 @@ mod tests {
         };
         for (text, expected) in texts.into_iter().zip([c"FI_EP_MSG", c"FI_EP_RDM"]) {
             assert!(!text.is_null());
-            // SAFETY: It is one of the static buffers, with a text that ends in a NUL.
+            // SAFETY: `text` points to one of the static buffers, which hold NUL-terminated texts.
             assert!(unsafe { CStr::from_char_ptr(text) } == expected);
         }
         // SAFETY: Null and unknown types are allowed.
@@ -473,10 +475,10 @@ mod tests {
             fabric_attr: &mut fabric,
             ..zeroed()
         };
-        // SAFETY: What the info points to is above.
+        // SAFETY: All pointers of the info are null or point to the locals above.
         let text = unsafe { tostr_static(ptr::from_ref(&info).cast(), abi::FI_TYPE_INFO) };
         assert!(!text.is_null());
-        // SAFETY: It is one of the static buffers, with a text that ends in a NUL.
+        // SAFETY: `text` points to one of the static buffers, which hold NUL-terminated texts.
         let text = unsafe { CStr::from_char_ptr(text) };
         assert!(text.to_bytes().ends_with(b"    nic: (null)\n"));
     }
