@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory regions. Nothing is mapped: a region for local use is little more than the consumer's promise to
-//! keep the memory.
+//! Memory regions. The CPU copies all data, so no memory is mapped: a region for local use only records its
+//! address ranges, and a region for peers also has an entry in the domain's `MrTable`.
 
 use super::{
     super::common::mr_table::{
@@ -50,7 +50,8 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// Registers memory, for peers with ports of `owner`. May sleep.
+    /// Registers memory. Memory that peers may access gets a key of four bytes, or one of eight bytes if `owner` is
+    /// another provider, so that it differs from every key of that provider's device. May sleep.
     ///
     /// # Errors
     ///
@@ -92,8 +93,9 @@ impl Region {
     }
 }
 
-/// Returns the segment of `memory`, if that is a single one and lies in the region that its descriptor names,
-/// which belongs to `mr_table`. This is the fast path for almost all registered memory.
+/// Returns the segment of `memory` if there is only one, which is not empty and lies in the region that its
+/// descriptor names, and the region belongs to `mr_table`. This is the fast path for almost all registered memory;
+/// for `None` the caller continues with [`check_descriptors`].
 #[inline]
 pub(super) fn registered_segment<'a>(
     memory: Memory<'a>,
@@ -107,7 +109,7 @@ pub(super) fn registered_segment<'a>(
     if part.is_empty() {
         return None;
     }
-    // SAFETY: By the invariant of the type this is the descriptor of a region that exists.
+    // SAFETY: By the invariant of `Descriptor` the pointer is null or points to a region that is still open.
     let region = unsafe { descriptor.as_ptr().cast::<Region>().as_ref() }?;
     let is_in = Arc::ptr_eq(&region.mr_table, mr_table) && region.contains(part.addr(), part.len());
     is_in.then_some(part)
@@ -144,7 +146,7 @@ fn check_each_descriptor(
         if part.is_empty() {
             return Ok(());
         }
-        // SAFETY: By the invariant of the type this is the descriptor of a region that exists.
+        // SAFETY: By the invariant of `Descriptor` the pointer is null or points to a region that is still open.
         let Some(region) = (unsafe { descriptor.as_ptr().cast::<Region>().as_ref() }) else {
             return Ok(());
         };
@@ -162,7 +164,7 @@ fn check_each_descriptor(
 
 impl provider::MemoryRegion for Region {
     fn descriptor(&self) -> Descriptor {
-        // SAFETY: This is a region, which outlives what it is posted with.
+        // SAFETY: The pointer is to a region, which outlives every operation that is posted with the descriptor.
         unsafe { Descriptor::new(ptr::from_ref(self).cast_mut().cast()) }
     }
 
