@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Remote memory access for C callers: the table of `fid_ep.rma` for a provider's endpoints.
+//! Remote memory access for C callers: `struct fi_ops_rma`, the table that `fid_ep.rma` points to.
 
 use super::{
     nosys,
@@ -40,13 +40,13 @@ use core::{
 };
 use kernel::prelude::*;
 
-/// Table of calls for endpoints of type `E`.
+/// The calls of `struct fi_ops_rma` for endpoints of type `E`.
 pub(super) struct Table<E>(PhantomData<E>);
 
-/// Maximum number of remote ranges in a call.
+/// Maximum number of remote ranges that a call may pass; a provider may accept fewer.
 const MAX_REMOTE_RANGES: usize = 256;
 
-/// Posts a read or a write of one range of the peer's memory.
+/// Posts a read or write of one range of the peer's memory, which is as long as the message.
 #[inline]
 fn post_one<E: Endpoint>(
     endpoint: &E,
@@ -98,7 +98,7 @@ impl<E: Endpoint> Table<E> {
         }
     }
 
-    /// Posts a read of any kind, without the fast path (`fi_read()`).
+    /// Implements the slow path of `fi_read()`: posts any read.
     ///
     /// # Safety
     ///
@@ -154,7 +154,8 @@ impl<E: Endpoint> Table<E> {
         unsafe { Self::post_msg(ep, msg, flags, Rma::Write) }
     }
 
-    /// Posts a read or a write with flags and remote ranges of the call's own.
+    /// Implements `fi_readmsg()` and `fi_writemsg()`: posts a read or write with the flags and the remote ranges that
+    /// the caller passes.
     ///
     /// # Safety
     ///
@@ -229,7 +230,7 @@ impl<E: Endpoint> Table<E> {
         }
     }
 
-    /// Posts a write of any kind, without the fast path (`fi_write()`).
+    /// Implements the slow path of `fi_write()`: posts any write.
     ///
     /// # Safety
     ///
@@ -296,7 +297,7 @@ impl<E: Endpoint> Table<E> {
         }
     }
 
-    /// Posts an inject write of any kind, without the fast path (`fi_inject_write()`).
+    /// Implements the slow path of `fi_inject_write()`: posts any injected write.
     ///
     /// # Safety
     ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Shared completion queues.
+//! Completion queues that providers share: exports to other modules' providers, and imports from them.
 
 use super::{
     super::{
@@ -70,7 +70,7 @@ unsafe extern "C" fn close_queue(fid: *mut fid) -> c_int {
     abi::errno::into_int(unsafe { object::close::<SharedQueueObject>(fid, |_| Ok(())) })
 }
 
-/// Calls that peers write completions with.
+/// The table of calls by which peers write completions to an exported queue.
 static OWNER_OPS: fi_ops_cq_owner = fi_ops_cq_owner {
     size: size_of::<fi_ops_cq_owner>(),
     write: Some(write),
@@ -156,7 +156,11 @@ unsafe fn try_write_error(cq: *mut fid_peer_cq, entry: *const fi_cq_err_entry) -
     unsafe { write_entry(cq, CqEntry::Failed(failure)) }
 }
 
-/// Writes an entry to an exported queue; returns 0, or -FI_EAGAIN if the queue has no room.
+/// Writes an entry to an exported queue and returns 0.
+///
+/// # Errors
+///
+/// -FI_EAGAIN if the queue is full; the errors of [`object::from_fid`] if `cq` is not an exported queue.
 ///
 /// # Safety
 ///
@@ -180,10 +184,10 @@ impl CqOwner for Arc<CqExport> {
 ///
 /// # Invariants
 ///
-/// The queue and both of its calls are valid.
+/// `cq` and the functions `write` and `write_error` are valid until this object is dropped.
 struct QueueOwner {
     cq: *mut fid_peer_cq,
-    /// Address format in error data.
+    /// Format of the addresses in error data.
     addr_format: u32,
     write: unsafe extern "C" fn(
         *mut fid_peer_cq,
@@ -198,7 +202,7 @@ struct QueueOwner {
     write_error: unsafe extern "C" fn(*mut fid_peer_cq, *const fi_cq_err_entry) -> isize,
 }
 
-// SAFETY: The owner's calls are legal in any context, and take their own locks.
+// SAFETY: By the contract of `fi_ops_cq_owner` any thread may make the owner's calls, which take their own locks.
 unsafe impl Send for QueueOwner {}
 
 // SAFETY: As above.
@@ -207,7 +211,7 @@ unsafe impl Sync for QueueOwner {}
 impl CqOwner for QueueOwner {
     fn write(&self, entry: CqEntry) -> core::result::Result<(), (Errno, CqEntry)> {
         let ret = match &entry {
-            // SAFETY: By the invariant, the queue and its call are valid.
+            // SAFETY: By the type invariant the queue and the function are valid.
             CqEntry::Done(done) => unsafe {
                 (self.write)(
                     self.cq,
@@ -221,7 +225,8 @@ impl CqOwner for QueueOwner {
                 )
             },
             CqEntry::Failed(failure) => with_err_entry(failure, self.addr_format, |entry| {
-                // SAFETY: By the invariant; the entry and its data stay valid until the call returns.
+                // SAFETY: By the type invariant the queue and the function are valid. The entry and its error data
+                // stay valid until the call returns.
                 unsafe { (self.write_error)(self.cq, entry) }
             }),
         };
@@ -236,8 +241,8 @@ impl CqOwner for QueueOwner {
     }
 }
 
-/// Calls `f` with a failure as an entry for another module's provider, with addresses in that format. The entry and
-/// its error data are valid until `f` returns.
+/// Converts `failure` to a `struct fi_cq_err_entry` for another module's provider, and calls `f` with it. Addresses
+/// in its error data have the format `addr_format`. The entry and its error data are valid until `f` returns.
 pub(in super::super) fn with_err_entry<R>(
     failure: &Failure,
     addr_format: u32,
@@ -266,8 +271,8 @@ pub(in super::super) fn with_err_entry<R>(
     })
 }
 
-/// Returns the owner's queue in the context of `fi_cq_open()` with FI_PEER, for a domain with the given
-/// address format.
+/// Returns the owner's queue that the context of `fi_cq_open()` with FI_PEER names. `addr_format` is the address
+/// format of the domain that imports it.
 ///
 /// # Errors
 ///
