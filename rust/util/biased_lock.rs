@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Locks without cost where a consumer serializes its own data calls.
+//! Biased locks: data calls of a consumer that serializes them skip the lock.
 //!
 //! With FI_THREAD_DOMAIN and FI_THREAD_COMPLETION no two data calls of a consumer use one object at the same
-//! time, and libfabric lets a provider leave out its locks. Control calls and connection events may still
-//! come at any time. They are called *others* here: each takes an [`ExclusiveGuard`], which waits for every
-//! data call that runs without the lock. As long as such a guard exists, data calls take the lock as well.
+//! time, and libfabric lets a provider leave out its locks: the lock is *biased* towards data calls. Control calls
+//! and connection events may still come at any time. Each of them takes an [`ExclusiveGuard`], which revokes the
+//! bias of every lock of the domain and waits for the data calls that run without the lock. As long as such a guard
+//! exists, data calls take the lock as well.
 //!
-//! A data call sets `owner_active` and then reads `revocations`, by two plain instructions. Others increment
-//! `revocations`, have every CPU pass a full barrier, and then read `owner_active`. So at least one of the two sees
-//! the other, and only the rare side pays for the barrier.
+//! A data call stores `owner_active` and then loads `revocations`, without a barrier between the two. An
+//! [`ExclusiveGuard`] increments `revocations`, makes every CPU execute a full barrier (`synchronize_rcu()`), and
+//! then loads `owner_active`. At least one side therefore sees the store of the other, and only the rare side pays
+//! for the barrier.
 
 use super::{
     lock::{
@@ -56,14 +58,14 @@ use kernel::{
     },
 };
 
-/// The threading model: the provider or the consumer keeps data calls apart.
+/// The threading model of a domain: whether the consumer serializes its data calls.
 #[derive(Clone, Copy)]
 pub struct Threading {
     is_serialized: bool,
 }
 
 impl Threading {
-    /// The provider locks: any thread may call at any time.
+    /// The provider serializes: any thread may make data calls at any time, as with FI_THREAD_SAFE.
     pub const SAFE: Self = Self {
         is_serialized: false,
     };
@@ -87,24 +89,24 @@ impl Threading {
     }
 }
 
-/// State of a lock that decides whether a data call takes it.
+/// The state of a lock that decides whether a data call takes or skips it.
 struct Bias {
-    /// Number of reasons to lock.
+    /// Number of reasons to lock; data calls skip the lock while it is 0.
     revocations: Atomic<u32>,
     /// Nonzero while a data call is inside without the lock.
     owner_active: Atomic<u32>,
 }
 
-/// Interval of the checks for the end of a data call, which may have been preempted.
+/// Interval at which [`Bias::wait_for_owner`] checks for the end of a data call, which may have been preempted.
 const POLL_INTERVAL: Delta = Delta::from_micros(50);
 
 impl Bias {
     /// Enters without the lock, if there is no reason to lock.
     #[inline(always)]
     fn try_enter(&self) -> bool {
-        // Stored before the load of `revocations`. A CPU may reorder the two, which the grace period in
-        // `ExclusiveGuard::enter` covers.
-        // SAFETY: The pointer is aligned and valid; as in `store_release`.
+        // The compiler keeps this store before the load of `revocations`. A CPU may reorder them; the grace period in
+        // `ExclusiveGuard::enter` makes that harmless.
+        // SAFETY: The pointer is aligned and valid, and all other accesses are atomic, as in `store_release`.
         unsafe { self.owner_active.as_ptr().write_volatile(1) };
         compiler_fence(Ordering::SeqCst);
         if load_acquire(&self.revocations) == 0 {
@@ -128,7 +130,7 @@ impl Bias {
         let _ = self.revocations.fetch_sub(1, Release);
     }
 
-    /// Waits for a data call that entered before the bias was barred. May sleep.
+    /// Waits for a data call that entered before the bias was revoked. May sleep.
     fn wait_for_owner(&self) {
         while load_acquire(&self.owner_active) != 0 {
             fsleep(POLL_INTERVAL);
@@ -136,7 +138,7 @@ impl Bias {
     }
 }
 
-/// The biased locks of a domain, and the number of callers that need them locked.
+/// The biased locks of a domain, and the number of [`ExclusiveGuard`]s that revoke their bias.
 #[pin_data]
 pub(crate) struct BiasOwner {
     #[pin]
@@ -147,25 +149,25 @@ pub(crate) struct BiasOwner {
 ///
 /// # Invariants
 ///
-/// Each belongs to a live [`BiasedLock`], which removes it when it is dropped.
+/// Each pointer in `biases` is that of a live [`BiasedLock`], whose drop removes it from the list.
 struct BiasList {
-    /// Number of [`ExclusiveGuard`]s; while it is not 0 each bias is barred once for all of them.
+    /// Number of [`ExclusiveGuard`]s. While it is not 0, each bias is revoked once for all of them together.
     exclusive_guards: u32,
     biases: KVec<NonNull<Bias>>,
 }
 
-// SAFETY: Gates may be used by any thread.
+// SAFETY: The fields of a `Bias` are atomic, so any thread may use it.
 unsafe impl Send for BiasList {}
 
 impl BiasList {
     fn iter(&self) -> impl Iterator<Item = &Bias> {
-        // SAFETY: By the invariant each belongs to a live lock.
+        // SAFETY: By the type invariant each pointer is that of a live lock.
         self.biases.iter().map(|bias| unsafe { bias.as_ref() })
     }
 }
 
 impl BiasOwner {
-    /// Makes the owner for a domain; `None` if the domain's objects are always locked. May sleep.
+    /// Makes the list of locks for a domain; `None` if the provider serializes, so that every call locks. May sleep.
     pub(crate) fn new(threading: Threading) -> Result<Option<Arc<Self>>> {
         if !threading.is_serialized {
             return Ok(None);
@@ -183,18 +185,18 @@ impl BiasOwner {
     }
 }
 
-/// Makes all data calls of a domain lock, for a caller that is no data call.
+/// Makes all data calls of a domain lock as long as it exists. For control calls and connection events.
 pub(crate) struct ExclusiveGuard(Option<Arc<BiasOwner>>);
 
 impl ExclusiveGuard {
-    /// Bars the biases and waits for running data calls. May sleep.
+    /// Revokes the bias of all locks of `owner`, and waits for data calls that run without the lock. May sleep.
     pub(crate) fn enter(owner: Option<&Arc<BiasOwner>>) -> Self {
         if let Some(owner) = owner {
             let mut biases = owner.biases.lock();
             if biases.exclusive_guards == 0 {
                 biases.iter().for_each(Bias::revoke);
-                // Every CPU passes a full barrier: a data call that has not seen `revocations` set has `owner_active`
-                // set from here on.
+                // Every CPU executes a full barrier. If a data call has loaded `revocations` as 0, its store to
+                // `owner_active` is visible from here on.
                 synchronize_rcu();
                 biases.iter().for_each(Bias::wait_for_owner);
             }
@@ -220,8 +222,8 @@ impl Drop for ExclusiveGuard {
 ///
 /// # Invariants
 ///
-/// `data` is accessed only through a guard, and there is one guard at a time: its owner holds `lock`, or is a
-/// data call of a consumer that serializes them, and there are no others.
+/// `data` is accessed only through a guard, and there is at most one guard at a time. The owner of the guard either
+/// holds `lock`, or is a data call that skips `lock` while no [`ExclusiveGuard`] exists.
 #[pin_data(PinnedDrop)]
 #[repr(C)]
 pub(crate) struct BiasedLock<T> {
@@ -235,14 +237,14 @@ pub(crate) struct BiasedLock<T> {
     owner: Option<Arc<BiasOwner>>,
 }
 
-// SAFETY: By the invariant the data has one user at a time, whichever thread that is.
+// SAFETY: By the type invariant one thread at a time accesses the data.
 unsafe impl<T: Send> Send for BiasedLock<T> {}
 
 // SAFETY: As above.
 unsafe impl<T: Send> Sync for BiasedLock<T> {}
 
 impl<T> BiasedLock<T> {
-    /// Makes a lock around `data`, with its lockdep class. Making and dropping it may sleep.
+    /// Makes a lock around `data`, with the lockdep name and class given. Making and dropping the lock may sleep.
     ///
     /// # Errors
     ///
@@ -255,7 +257,7 @@ impl<T> BiasedLock<T> {
     ) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             bias: Bias {
-                // Without serialization `revocations` is never 0.
+                // If the provider serializes, `revocations` is never 0: every call locks.
                 revocations: Atomic::new(u32::from(owner.is_none())),
                 owner_active: Atomic::new(0),
             },
@@ -268,7 +270,7 @@ impl<T> BiasedLock<T> {
         .pin_chain(|this| {
             if let Some(owner) = &this.owner {
                 let mut biases = owner.biases.lock();
-                // INVARIANT: The lock is pinned, and removes its bias when it is dropped.
+                // INVARIANT: The lock is pinned, and its drop removes the pointer.
                 biases.biases.push(NonNull::from(&this.bias), GFP_KERNEL)?;
                 if biases.exclusive_guards > 0 {
                     this.bias.revoke();
@@ -278,7 +280,7 @@ impl<T> BiasedLock<T> {
         })
     }
 
-    /// Enters for a data call, and takes the lock if there is a reason to.
+    /// Returns a guard for a data call. Takes the lock only if the bias is revoked.
     ///
     /// # Safety
     ///
@@ -286,8 +288,8 @@ impl<T> BiasedLock<T> {
     /// caller has no guard of this lock.
     #[inline(always)]
     pub(crate) unsafe fn enter(&self) -> BiasedGuard<'_, T> {
-        // INVARIANT: Two data calls do not overlap by the safety requirement of `Threading::serialized()`, and one does
-        // not lock twice by this function's; others wait for data calls that found `revocations` 0.
+        // INVARIANT: By the safety requirement of `Threading::serialized()` two data calls do not overlap, and by that
+        // of this function one call has no two guards. An `ExclusiveGuard` waits for the data calls that skip the lock.
         let hold = match self.bias.try_enter() {
             true => HoldKind::Biased(&self.bias),
             false => HoldKind::Locked(self.lock.lock()),
@@ -295,7 +297,7 @@ impl<T> BiasedLock<T> {
         self.new_guard(hold)
     }
 
-    /// Enters for a data call without the lock; `None` if there is a reason to lock.
+    /// Returns a guard for a data call that skips the lock; `None` if the bias is revoked.
     ///
     /// # Safety
     ///
@@ -308,20 +310,22 @@ impl<T> BiasedLock<T> {
             .then(|| self.new_guard(HoldKind::Biased(&self.bias)))
     }
 
-    /// Locks, in a domain that is not serialized; `None` if there is another reason to lock.
+    /// Takes the lock for a data call in a domain whose provider serializes; `None` if the consumer serializes, or
+    /// [`Self::revoke`] has added a reason to lock.
     #[inline(always)]
     pub(crate) fn lock_fast(&self) -> Option<BiasedGuard<'_, T>> {
         let is_barred = || self.owner.is_some() || load_acquire(&self.bias.revocations) != 1;
         if is_barred() {
             return None;
         }
-        // INVARIANT: It is locked.
+        // INVARIANT: The guard holds the lock.
         let guard = self.new_guard(HoldKind::Locked(self.lock.lock()));
-        // Checked again under the lock: a caller of `revoke` that took the lock before is seen here.
+        // Checked again under the lock, to see a `revoke` whose caller held the lock before this call took it.
         (!is_barred()).then_some(guard)
     }
 
-    /// Adds a reason to lock, until [`Self::restore`], for calls that begin after this. Any context.
+    /// Makes data calls that begin after this lock, until [`Self::restore`]. Does not wait for data calls that run
+    /// without the lock. Any context.
     pub(crate) fn revoke(&self) {
         self.bias.revoke();
     }
@@ -330,12 +334,12 @@ impl<T> BiasedLock<T> {
     ///
     /// # Safety
     ///
-    /// A call of [`Self::revoke`] has added the reason, and nothing else removes it.
+    /// A call of [`Self::revoke`] precedes this call, and no other call of this function undoes it.
     pub(crate) unsafe fn restore(&self) {
         self.bias.restore();
     }
 
-    /// Locks for a caller that is no data call and holds an [`ExclusiveGuard`] of the same domain.
+    /// Takes the lock for a control call or connection event, which holds an [`ExclusiveGuard`] of the same domain.
     pub(crate) fn lock(&self, exclusive: &ExclusiveGuard) -> BiasedGuard<'_, T> {
         let address = |owner: &Option<Arc<BiasOwner>>| owner.as_ref().map(Arc::as_ptr);
         if kernel::warn_on!(address(&exclusive.0) != address(&self.owner)) {
@@ -345,7 +349,7 @@ impl<T> BiasedLock<T> {
         self.new_guard(HoldKind::Locked(self.lock.lock()))
     }
 
-    /// Makes every data call lock from now on, and waits for those that do not. May sleep.
+    /// Makes every data call lock from now on, and waits for a data call that runs without the lock. May sleep.
     #[cold]
     fn revoke_permanently(&self) {
         self.bias.revoke();
@@ -372,7 +376,7 @@ impl<T> PinnedDrop for BiasedLock<T> {
     }
 }
 
-/// The way in which a guard excludes others.
+/// How a guard excludes other guards: by the bias, or by the lock.
 enum HoldKind<'a> {
     Biased(&'a Bias),
     Locked(#[allow(dead_code)] FastLockIrqGuard<'a, ()>),
@@ -387,7 +391,7 @@ impl Drop for HoldKind<'_> {
     }
 }
 
-/// Access to the data of a [`BiasedLock`].
+/// Exclusive access to the data of a [`BiasedLock`].
 pub(crate) struct BiasedGuard<'a, T> {
     lock: &'a BiasedLock<T>,
     #[allow(dead_code)]
@@ -397,7 +401,7 @@ pub(crate) struct BiasedGuard<'a, T> {
 #[cfg(debug_assertions)]
 impl<T> Drop for BiasedGuard<'_, T> {
     fn drop(&mut self) {
-        // `hold` is dropped after this.
+        // The lock is still held: `hold` is dropped after this.
         self.lock.is_held.store(0, Release);
     }
 }
@@ -477,13 +481,13 @@ mod tests {
         let is_open = || unsafe { lock.enter_biased() }.is_some();
         lock.revoke();
         let exclusive = ExclusiveGuard::enter(owner.as_ref());
-        // SAFETY: Barred above.
+        // SAFETY: `revoke` was called above.
         unsafe { lock.restore() };
         assert!(!is_biased(&lock));
         lock.revoke();
         drop(exclusive);
         assert!(!is_open());
-        // SAFETY: Barred above.
+        // SAFETY: `revoke` was called above.
         unsafe { lock.restore() };
         assert!(is_open());
         Ok(())
@@ -508,7 +512,7 @@ mod tests {
         assert!(is_unbarred() && unsafe { lock.enter_biased() }.is_none());
         lock.revoke();
         assert!(!is_unbarred());
-        // SAFETY: Barred above.
+        // SAFETY: `revoke` was called above.
         unsafe { lock.restore() };
         assert!(is_unbarred());
         // SAFETY: There is one thread.
