@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Introspection: the entries of objects in the module-wide [`object_table`], which show owner, parent and
-//! state.
+//! Introspection: each open object has an entry in the module-wide [`object_table`], which reports the object's
+//! owner, parent and state.
 //!
 //! An object has an entry from its opening to its close. The entry holds no reference to the object itself,
 //! only to the part of it that implements [`Introspect`].
@@ -42,10 +42,10 @@ use kernel::{
     },
 };
 
-/// Space for a name with its NUL.
+/// A name, NUL-terminated and padded with NUL bytes.
 type NameBuf = [u8; 64];
 
-/// Copies as much of `text` as fits; a control character becomes a question mark.
+/// Copies as much of `text` as fits, and replaces control characters by question marks.
 fn copy_name(text: &[u8]) -> NameBuf {
     let mut name = [0; size_of::<NameBuf>()];
     let room = name.iter_mut().take(size_of::<NameBuf>() - 1);
@@ -72,7 +72,7 @@ impl Owner {
         }
     }
 
-    /// Returns the current process as the owner. For system calls.
+    /// Returns the current process as the owner. Call it in a system call only.
     pub fn process() -> Self {
         let (comm, pid) = context::current_task();
         let len = comm.iter().position(|&byte| byte == 0);
@@ -83,7 +83,7 @@ impl Owner {
     }
 }
 
-/// The description of an object, to be filled in.
+/// The description of an object that [`Introspect::fill_info`] fills in.
 pub struct ObjectInfo<'a>(&'a mut kofi_object);
 
 impl ObjectInfo<'_> {
@@ -92,7 +92,7 @@ impl ObjectInfo<'_> {
         self.0.state = state;
     }
 
-    /// Adds a value; `key` is one of `enum kofi_object_value`. A value without space is left out.
+    /// Adds a value; `key` is one of `enum kofi_object_value`. Drops the value if the description is full.
     pub(crate) fn add_value(&mut self, key: u32, value: u64) {
         let at = self.0.value_count as usize;
         if let (Some(name), Some(number)) = (self.0.what.get_mut(at), self.0.values.get_mut(at)) {
@@ -104,16 +104,17 @@ impl ObjectInfo<'_> {
 
 /// The part of an object that describes its state.
 pub(crate) trait Introspect: Send + Sync {
-    /// Adds the state to `info`. Called under the object table's lock: does not sleep or wait.
+    /// Adds the state to `info`. Called under the object table's spinlock: may take a spinlock, and does not sleep.
     fn fill_info(&self, info: &mut ObjectInfo<'_>);
 
-    /// Lists addresses, as [`object_table::TableEntry::list_addresses`] does.
+    /// Lists the addresses of an address vector, as [`object_table::TableEntry::list_addresses`] does; `None` for any
+    /// other object.
     fn list(&self, _at: &mut u64, _most: usize, _batch: &mut KVec<kofi_address>) -> Option<bool> {
         None
     }
 }
 
-/// A changing number and its key, one of `enum kofi_object_value`.
+/// A number that the object table reports under `key`, one of `enum kofi_object_value`.
 pub(crate) struct NamedValue {
     key: u32,
     value: Atomic<u64>,
@@ -147,7 +148,7 @@ impl NamedValue {
         self.value.store(value, Relaxed);
     }
 
-    /// Adds to the number, modulo 2^64. The caller excludes other writers.
+    /// Adds `change` to the number, modulo 2^64. The caller excludes other writers.
     pub(crate) fn add(&self, change: i64) {
         let value = self.value.load(Relaxed);
         self.set(value.wrapping_add_signed(change));
@@ -170,8 +171,8 @@ pub(super) fn write_address(field: &mut [u8], address: &SocketAddr) {
     });
 }
 
-/// The local and peer address of an endpoint, if known. The spinlock is a leaf, and is taken in process
-/// context only.
+/// The local and peer address of an endpoint, each if known. No other lock is taken under the spinlock, which is
+/// taken in process context only.
 #[pin_data]
 pub(crate) struct EndpointAddrs {
     #[pin]
@@ -179,7 +180,7 @@ pub(crate) struct EndpointAddrs {
 }
 
 impl EndpointAddrs {
-    /// Returns the addresses that are known at first.
+    /// Returns an initialiser with the addresses that are known when the endpoint is opened.
     pub(crate) fn new(local: Option<SocketAddr>, peer: Option<SocketAddr>) -> impl PinInit<Self> {
         pin_init!(Self {
             addresses <- new_spinlock!([local, peer], "kofi::EndpointAddrs"),
@@ -251,9 +252,9 @@ impl object_table::TableEntry for Entry {
     }
 }
 
-/// The introspection entry and parent reference of an object, which are released when the object is dropped.
+/// The introspection entry and the parent reference of an object. Dropping the guard releases both.
 pub(super) struct EntryGuard<P: Parent> {
-    /// Dropped first: the entry leaves the table before the parent's entry can.
+    /// Declared, and so dropped, before `parent`: the entry leaves the table before the parent's entry does.
     pub(super) entry: ObjectEntry,
     pub(super) parent: ChildRef<P>,
 }
@@ -376,10 +377,10 @@ mod tests {
 
     type Done = kernel::error::Result;
 
-    /// Number of objects in a batch; the rest is read in further batches.
+    /// Number of objects that one read returns, small so that the tests need several reads.
     const BATCH: usize = 3;
 
-    /// Reads the objects with numbers above `after`, in batches.
+    /// Reads all objects with numbers above `after`, in batches.
     fn behind(mut after: u64) -> kernel::error::Result<KVec<kofi_object>> {
         let mut batch = KVec::with_capacity(BATCH, GFP_KERNEL)?;
         let mut all = KVec::new();

@@ -2,10 +2,10 @@
 
 //! The ready list: the members of a set that may be ready, in the order in which they became so.
 //!
-//! A member is on the list at most once. A new one is pushed onto a lock-free stack. A scan, under the set's
-//! lock, moves the stack to its [`ScanQueue`], takes the members from there in order, and pushes those that
-//! are still ready. The bottom of the stack says whether a scan has members left: the list is not empty while
-//! one of them is being polled.
+//! The list has two parts, and a member is on at most one of them, once. An event pushes its member onto a
+//! lock-free stack. A scan, under the set's lock, moves the stack to its [`ScanQueue`], polls the members of the
+//! queue in order, and pushes those that are still ready onto the stack again. The end marker of the stack says
+//! whether a scan has members left: the list counts as not empty while one of them is queued or being polled.
 
 use super::super::wait::{
     Listener,
@@ -31,7 +31,7 @@ use kernel::{
     },
 };
 
-/// End marker: the list is empty.
+/// End marker of the stack and of the queue; as the top of the stack, the list is empty.
 const EMPTY: u32 = u32::MAX;
 
 /// End marker of the stack while members are in the scan queue or being polled.
@@ -40,7 +40,7 @@ const SCANNING: u32 = u32::MAX - 1;
 /// `next` of a member that is not on the list.
 const NOT_QUEUED: u32 = u32::MAX - 2;
 
-/// The list, without the members that a scan has moved to its queue.
+/// The lock-free stack of the list. Members that a scan has taken are in its [`ScanQueue`].
 #[pin_data]
 pub(super) struct ReadyList {
     /// Raised whenever a member is added.
@@ -50,12 +50,12 @@ pub(super) struct ReadyList {
     top: Atomic<u32>,
 }
 
-/// The link of one member. As a [`Listener`] it puts the member onto the ready list.
+/// The link of one member. It is a [`Listener`] of the member, and puts it onto the ready list at each event.
 pub(super) struct ReadyLink {
     list: Arc<ReadyList>,
     number: u32,
-    /// Number of the member below in the stack, or behind in the queue; `NOT_QUEUED` if the member is on
-    /// neither.
+    /// Number of the member below it in the stack or after it in the queue, or an end marker; `NOT_QUEUED` if the
+    /// member is in neither.
     next: Atomic<u32>,
 }
 
@@ -94,11 +94,11 @@ impl ScanQueue {
         }
     }
 
-    /// Moves all members from the stack to the end of the queue. `links` are those of the set, by
-    /// number. Any context.
+    /// Moves all members from the stack to the end of the queue. `links` has the link of each member of the
+    /// set at the index that is the member's number. Any context.
     pub(super) fn collect(&mut self, list: &ReadyList, links: &[impl Borrow<ReadyLink>]) {
         let newest = list.top.xchg(SCANNING, Full);
-        // The stack yields the newest member first.
+        // The stack has the newest member on top: this reverses it.
         let (mut at, mut oldest) = (newest, EMPTY);
         while let Some(watch) = links.get(at as usize).map(Borrow::borrow) {
             at = watch.next.load(Relaxed);
@@ -115,8 +115,8 @@ impl ScanQueue {
         self.last = newest;
     }
 
-    /// Takes the first member and returns its number. It counts as queued until [`ReadyLink::mark_unqueued`].
-    /// Any context.
+    /// Removes the first member and returns its number. [`ReadyLink::enqueue`] does not queue it again before
+    /// [`ReadyLink::mark_unqueued`]. Any context.
     pub(super) fn pop(&mut self, links: &[impl Borrow<ReadyLink>]) -> Option<usize> {
         let called = self.first as usize;
         let watch = links.get(called).map(Borrow::borrow)?;
@@ -127,10 +127,10 @@ impl ScanQueue {
         Some(called)
     }
 
-    /// Ends a scan, in which each member that was taken has been marked unqueued. Any context.
+    /// Ends a scan, after each member that `pop` returned has been marked unqueued. Any context.
     pub(super) fn finish(&self, list: &ReadyList) {
         if self.first == EMPTY {
-            // Fails if a member has been pushed.
+            // Fails if a member has been pushed since, in which case the list is not empty.
             let _ = list.top.cmpxchg(SCANNING, EMPTY, Release);
         }
     }
@@ -189,7 +189,8 @@ impl ReadyLink {
 impl Listener for ReadyLink {
     fn notify(&self) {
         self.enqueue();
-        // Raised for a queued member, too: a thread may have polled it already and sleep until there is more.
+        // Raised even if the member was queued before: a thread may have polled it already, and sleep until its next
+        // event.
         self.list.signal.raise();
     }
 }
