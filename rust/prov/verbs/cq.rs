@@ -2,11 +2,13 @@
 
 //! Completion queues, over completion queues of a verbs device.
 //!
-//! `state` serialises readers: its lock, taken with interrupts off and never while posting, guards
-//! the backlog and the table of work queues, and with them the tails of the work queues. A reader
-//! polls the device straight into the consumer's entries (`read`); only completions behind a
-//! failure, and completions that a drain polls, go through the backlog (`poll`). What the work queues can post fits into
-//! the device's queue, or each post reserves an entry of it first.
+//! The lock of `state` serialises readers. It is taken with interrupts off and never held while
+//! posting, and guards the backlog, the table of work queues and the tails of the work queues.
+//!
+//! A reader polls the device straight into the consumer's entries (`read`). Only completions behind
+//! a failure, and completions that a thread other than a reader polls, go through the backlog
+//! (`poll`). The device's queue cannot overrun: either it has an entry for every operation that the
+//! work queues can post, or each post first reserves an entry.
 
 mod poll;
 mod read;
@@ -81,15 +83,15 @@ use poll::{
     DISCARD_BATCH, //
 };
 
-/// Completions that a queue opened with size 0 holds.
+/// Number of completions that a queue opened with size 0 holds.
 const DEFAULT_SIZE: usize = 1024;
 
-/// Entries beyond the requested size for drain markers: one for each work queue that completes
-/// here.
+/// Number of entries beyond the requested size for drain markers: one for each work queue that
+/// completes here.
 const DRAIN_ENTRIES: usize = 64;
 
-/// Entries beyond the requested size for the siw kicks of as many endpoints, or their operations
-/// that take several work requests.
+/// Number of endpoints for which a queue has entries beyond the requested size for their siw kicks
+/// and for their operations that take several work requests.
 const EXTRA_ENTRIES: usize = DRAIN_ENTRIES / 2;
 
 /// Selects the completions of a work queue that wake readers of its completion queue and call its handler.
@@ -97,11 +99,13 @@ const EXTRA_ENTRIES: usize = DRAIN_ENTRIES / 2;
 pub(super) enum WakePolicy {
     /// Each completion.
     Always,
-    /// Failures, and messages sent with FI_REMOTE_SIGNAL; each completion if another queue of the CQ needs that.
+    /// Failures, and messages sent with FI_REMOTE_SIGNAL. Each completion while the completion queue has another work
+    /// queue with [`Self::Always`].
     SolicitedOnly,
 }
 
-/// A completion queue of a verbs device. The fields of an empty poll come first, in one cache line.
+/// A completion queue of a verbs device. The fields that a poll of an empty queue uses come first, in one
+/// cache line.
 #[pin_data]
 #[repr(C, align(64))]
 pub(crate) struct Cq {
@@ -109,16 +113,17 @@ pub(crate) struct Cq {
     #[pin]
     state: BiasedLock<CqState>,
     size: usize,
-    /// Number of free entries, where entries are counted.
+    /// Number of free entries. Posts reserve them only if `CqState::is_accounting` is set.
     reservation: FreeSlots,
     /// Set while a poster waits for an entry; an entry that is released without a completion then
     /// wakes the readers.
     entry_waiter: WaitFlag,
-    /// Number of work queues that complete here with [`WakePolicy::Always`] and with [`WakePolicy::SolicitedOnly`].
+    /// Number of work queues that complete here with [`WakePolicy::Always`], and, in the next field, with
+    /// [`WakePolicy::SolicitedOnly`].
     always_wqs: Atomic<i32>,
     solicited_wqs: Atomic<i32>,
     interrupts: Arc<Notifier>,
-    /// Statistics of the entries and errors that readers got, under the lock of `state`.
+    /// Statistics of the entries and errors that readers got, changed under the lock of `state`.
     entries_read: StatCounter,
     errors_read: StatCounter,
     /// Number of overruns, shared with the notifier and `state`, which detect them.
@@ -141,7 +146,7 @@ impl rdma::cq::CqHandler for ReaderNotifier {
         let _ = self.overruns.fetch_add(1, Relaxed);
         warn(
             &self.device.name(),
-            fmt!("a completion queue is broken, completions may be lost"),
+            fmt!("a CQ failed (IB_EVENT_CQ_ERR), completions may be lost: reopen the CQ that `kofi stat` shows overruns of"),
         );
     }
 }
@@ -159,7 +164,7 @@ impl Cq {
             size if size > limit => return Err(Errno::EINVAL),
             size => size,
         };
-        // See `add_wq`.
+        // `add_wq` reserves the extra entries for completions that belong to no slot.
         let size = size.saturating_add(Self::extra_entries(&device)).min(limit);
         let interrupts = Arc::pin_init(Notifier::new(), GFP_KERNEL)?;
         let overruns = Arc::new(Atomic::new(0), GFP_KERNEL)?;
@@ -203,13 +208,13 @@ impl Cq {
         )?)
     }
 
-    /// Returns the number of entries that a queue has beyond the requested size, if the device has
-    /// as many.
+    /// Returns the number of entries that a queue gets beyond the requested size, as far as the
+    /// device's limit allows.
     pub(super) fn extra_entries(device: &DeviceRef) -> usize {
         DRAIN_ENTRIES + EXTRA_ENTRIES * info::extra_send_wrs(device) as usize
     }
 
-    /// Returns the verbs part of a completion queue that a consumer binds.
+    /// Returns this provider's object of a completion queue that a consumer binds.
     ///
     /// # Errors
     ///
@@ -221,9 +226,9 @@ impl Cq {
     /// Locks `state` for a data call.
     #[inline(always)]
     fn lock_data(&self) -> BiasedGuard<'_, CqState> {
-        // SAFETY: Only functions of this file and of `read` have a guard, and before they drop it they call no
-        // function of the queue that locks, except `unlock_and_post`, which drops it first. They
-        // are reached from the consumer's data calls, and otherwise with an `ExclusiveGuard`.
+        // SAFETY: Only functions of this file and of `read` hold a guard. While they hold it they call
+        // no function that locks, except `unlock_and_post`, which drops the guard first. Their callers
+        // are data calls of the consumer, or have an `ExclusiveGuard`.
         unsafe { self.state.enter() }
     }
 
@@ -238,8 +243,9 @@ impl Cq {
         self.reservation.try_reserve(1)
     }
 
-    /// Requests that an entry that is released without a completion wakes the readers and calls the
-    /// handler, because a poster found none. The poster then tries once more. Any context.
+    /// Requests a wakeup of the readers and a call of the handler when an entry is released without
+    /// a completion. A poster that found no free entry calls this, and then tries once more. Any
+    /// context.
     #[cold]
     pub(super) fn set_entry_waiter(&self) {
         self.entry_waiter.set();
@@ -257,20 +263,21 @@ impl Cq {
     }
 
     /// Adds a work queue to the table, and reserves entries for its completions that belong to no
-    /// slot. May sleep.
+    /// slot, for example drain markers. May sleep.
     ///
-    /// As long as all that the work queues can post fits, entries are not counted. From the first
-    /// work queue on with which it does not, each post reserves an entry and its retirement
-    /// releases it.
+    /// Posts reserve no entries while the queue has room for everything that its work queues can
+    /// post. When a work queue is added for which the room does not suffice, accounting starts for
+    /// all of them: each post then reserves an entry, and the retirement of the operation releases
+    /// it.
     ///
     /// # Errors
     ///
-    /// -FI_ENOSPC when the completion queue is full, -FI_ENOMEM.
+    /// -FI_ENOSPC without free entries for the completions that belong to no slot, -FI_ENOMEM.
     ///
     /// # Safety
     ///
-    /// The queue completes here. It is in no table and nothing has been posted to it, and until
-    /// [`Self::remove_wq`] it is added to no other table.
+    /// The queue pair of `wq` completes into this completion queue. `wq` is in no table, nothing has
+    /// been posted to it, and until [`Self::remove_wq`] it is added to no other table.
     pub(super) unsafe fn add_wq(
         &self,
         wq: &Arc<WorkQueue>,
@@ -288,7 +295,7 @@ impl Cq {
             let free = state.wqs.iter().position(Option::is_none);
             if free.is_some() || spare.capacity() > len {
                 if free.is_none() {
-                    // Moved under the lock into memory that was allocated outside of it.
+                    // The entries move into memory that was allocated without the lock.
                     for entry in state.wqs.drain_all() {
                         let _ = spare.push_within_capacity(entry);
                     }
@@ -336,13 +343,14 @@ impl Cq {
     fn count_wq(&self, policy: WakePolicy) {
         let _ = self.wq_count(policy).fetch_add(1, Full);
         if policy == WakePolicy::Always {
-            // A waiter may have armed the queue for fewer completions. The new work queue has none yet.
+            // A waiter may have armed the queue for solicited completions only. Arming here is early enough: the
+            // new work queue has no completion yet.
             let _ = self.poller.cq().req_notify(CqNotify::NextComp);
         }
     }
 
-    /// Maps the queue pair `qp`, by which completions of a shared receive queue name it, to the
-    /// work queue `wq_id`. May sleep.
+    /// Maps the address of a queue pair, `qp`, to its work queue `wq_id`. Completions of a shared
+    /// receive queue name their endpoint by this address only. May sleep.
     ///
     /// # Errors
     ///
@@ -352,8 +360,8 @@ impl Cq {
         let mut freed = 0;
         let mut state = self.state.lock(others);
         if state.srx_qps.get(&qp).is_some() {
-            // The mapping of a queue pair that is gone, whose endpoint is still closing:
-            // completions that name `qp` and are in the device now are that endpoint's.
+            // An earlier queue pair had the same address; it has been destroyed, and its endpoint is
+            // still closing. Completions that name `qp` and are in the device now are that endpoint's.
             state.poll_all_to_backlog(&self.poller, &mut freed);
         }
         let old = state.srx_qps.insert(node);
@@ -362,17 +370,17 @@ impl Cq {
         Ok(())
     }
 
-    /// Reserves entries for the completions of `count` shared receives, which reserve none when
-    /// they are posted. May sleep.
+    /// Reserves entries for the completions of `count` shared receives. A post of a shared receive
+    /// reserves none. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOSPC without that many free entries.
+    /// -FI_ENOSPC if fewer than `count` entries are free.
     pub(super) fn reserve_srx_entries(&self, count: u32, others: &ExclusiveGuard) -> Result {
         let mut state = self.state.lock(others);
         state.max_entries += count as usize;
-        // Entries are counted before any is reserved: messages do not wait until other operations
-        // complete.
+        // Accounting starts before the reservation, so that operations that are already posted keep
+        // their entries: a message never waits for an entry that such an operation holds.
         self.start_accounting_if_needed(&mut state, others);
         if !self.reservation.try_reserve(count) {
             state.max_entries -= count as usize;
@@ -387,10 +395,11 @@ impl Cq {
         self.release_entries(count);
     }
 
-    /// Makes each work queue count entries from now on, if what they can post does not fit.
+    /// Starts accounting if the work queues can post more than the queue has entries: from now on
+    /// each post to any of them reserves an entry.
     ///
-    /// Operations posted before a work queue starts to count still fit: the queue that was added
-    /// last cannot post yet.
+    /// Operations that were posted before still fit: they are of work queues that fitted without the
+    /// one that is being added, which cannot post yet.
     fn start_accounting_if_needed(&self, state: &mut CqState, others: &ExclusiveGuard) {
         if state.max_entries > self.size {
             state.is_accounting = true;
@@ -406,7 +415,8 @@ impl Cq {
         }
     }
 
-    /// Counts the operations of a work queue that have completed, and removes its counters.
+    /// Adds the operations of a work queue that have completed to its counters, and then removes the
+    /// counters from the work queue.
     pub(super) fn stop_counters(&self, wq_id: WqId, others: &ExclusiveGuard) {
         self.poll_to_backlog(others);
         let mut state = self.state.lock(others);
@@ -416,12 +426,12 @@ impl Cq {
         drop(counters);
     }
 
-    /// Removes a work queue whose queue pair is gone from the table, with all of its completions.
-    /// Each context that has not been reported goes to `reclaim`. May sleep.
+    /// Removes a work queue whose queue pair has been destroyed from the table, and discards its
+    /// unread completions. Passes the context of each unreported operation to `reclaim`. May sleep.
     ///
     /// # Safety
     ///
-    /// The queue pair that posts there has been destroyed, or nothing has been posted to it.
+    /// The queue pair of the work queue has been destroyed, or nothing has been posted to it.
     pub(super) unsafe fn remove_wq(
         &self,
         wq_id: WqId,
@@ -457,8 +467,7 @@ impl Cq {
         drop(state);
         drop(known);
         if let Some(share) = attachment {
-            // SAFETY: `discard_deferred` has added them, all from the receives that this work queue
-            // shares.
+            // SAFETY: `discard_deferred` has added the slots, all of them of receives of `share.srx`.
             unsafe { share.srx.repost_all(unread) };
         }
         if let Some(WqEntry {
@@ -469,9 +478,9 @@ impl Cq {
         }) = entry
         {
             let _ = self.wq_count(wakes).fetch_sub(1, Relaxed);
-            // SAFETY: By this function's safety requirement; the queue has left the table above.
+            // SAFETY: By this function's safety requirement; the work queue was removed from the table above.
             let abandoned = unsafe { queue.reclaim_all(tail, reclaim, others) };
-            // Together with the entries that `add_wq` reserved.
+            // Releases the entries that `add_wq` reserved, and those of operations that never completed.
             self.release_entries(queue.extra_cq_entries() + if counted { abandoned } else { 0 });
         }
     }
@@ -495,8 +504,8 @@ impl Cq {
         self.solicited_wqs.load(Relaxed) != 0 && self.always_wqs.load(Relaxed) == 0
     }
 
-    /// Makes the next completion wake the readers, solicited or not, because a poster found the
-    /// queue full. Completions that are there already wake them at once. Any context.
+    /// Makes the next completion wake the readers, whether solicited or not. Wakes them at once if
+    /// there are unread completions. A poster that found no free entry calls this. Any context.
     #[cold]
     pub(super) fn arm_for_any(&self) {
         if !self.is_solicited_only() {
@@ -525,13 +534,13 @@ impl Cq {
         let counted = inner.is_accounting;
         drop(inner);
         if counted {
-            // The device has announced their completions: a handler that is the only reader is
-            // called.
+            // No wakeup is needed: the device has raised a completion event for these operations, so
+            // the handler is called even if it is the only reader.
             self.reservation.release(freed);
         }
     }
 
-    /// Posts the next work requests of operations that take several. Any context.
+    /// Posts the next work requests of atomic operations that take several. Any context.
     #[cold]
     #[inline(never)]
     fn post_cas_steps(&self) {
@@ -546,7 +555,7 @@ impl Cq {
         }
     }
 
-    /// Fails an operation whose next work request the device has not taken, and wakes the readers.
+    /// Fails an atomic operation whose next work request the device has refused, and wakes the readers.
     fn fail_cas_step(&self, wr_id: u64) {
         let mut freed = 0;
         let mut state = self.lock_data();
@@ -555,27 +564,28 @@ impl Cq {
         self.interrupts.notify();
     }
 
-    /// Polls the device in place of a reader, which gets the completions later, and posts pending
-    /// work requests. Any context.
+    /// Polls the device into the backlog, from which readers get the completions later, and posts
+    /// the next work requests of atomic operations. Any context.
     pub(super) fn progress_all(&self) {
         self.retire_silent();
         self.post_cas_steps();
     }
 
-    /// Makes operation `seq` of `wq`, which receives into the piece from `start` on, the last one
-    /// of its multi-receive buffer. Returns false if its completion has been read. Any context.
+    /// Marks the receive `seq` of `wq`, which receives into the piece from offset `start` on, as the
+    /// last one of its multi-receive buffer. Returns false if its completion has already been read.
+    /// Any context.
     ///
     /// # Safety
     ///
-    /// `seq` has been posted, by the same data call.
+    /// The data call that calls this has posted `seq`.
     #[cold]
     pub(super) unsafe fn end_multi_recv(&self, wq: &WorkQueue, seq: u32, start: usize) -> bool {
         // SAFETY: By this function's safety requirement.
         unsafe { self.lock_data().end_multi_recv(wq, seq, start) }
     }
 
-    /// Polls the device in place of a reader: retires silent operations, also those behind
-    /// completions that wait for their reader. Posts nothing, so that posting calls may call it.
+    /// Polls the device into the backlog, and so retires operations that write no entry, even those
+    /// behind completions that have not been read. Posts nothing, so that posting calls may call it.
     /// Any context.
     pub(super) fn retire_silent(&self) {
         let mut freed = 0;

@@ -2,11 +2,11 @@
 
 //! Shared receive contexts, over a shared receive queue of the device.
 //!
-//! Each receive has a slot, whose number is in its `wr_id`. A poster takes a slot under the lock of
-//! `producer`, where it also posts, so that the device has the receives in the order of their
-//! numbers. The reader of the completion queue of the endpoint that got the message releases the
-//! slot, in any order and without a lock. Receives that an endpoint leaves unread when it closes
-//! are posted again. `endpoints` guards the list of endpoints that take messages from here.
+//! Each receive has a slot, whose number is in its `wr_id`. A poster takes a free slot and posts the
+//! receive under the lock of `producer`, so that the device gets the receives in the order of their
+//! sequence numbers. The reader of the completion releases the slot, in any order and without a
+//! lock. When an endpoint closes, its unread receives are posted again. The mutex `endpoints` guards
+//! the list of endpoints that share the receives.
 
 mod attachment;
 mod endpoints;
@@ -82,22 +82,22 @@ const DEFAULT_SIZE: usize = 256;
 /// Capabilities that a context can be opened for.
 const CAPS: u64 = FI_MSG | FI_RECV | FI_RMA | FI_ATOMIC | FI_REMOTE_READ | FI_REMOTE_WRITE;
 
-/// Bit of a `wr_id` that makes its lower half a slot of the shared receives. With it, the upper
-/// half is an index that no table has, so that the fast path of a reader leaves the completion
-/// alone.
+/// Bit of a `wr_id` that says that its lower half is a slot of a shared receive context. With this
+/// bit the upper half is an index that no table of work queues has, so the fast path of a reader
+/// passes the completion on to the slow path.
 pub(super) const SRX_WR_ID_BIT: u64 = 1 << 61;
 
-/// End of a list of slots.
+/// The `next` of the last slot in a list, and the head of an empty list.
 const NO_SLOT: u32 = u32::MAX;
 
 /// State of a slot that is in a list of free slots.
 const FREE: u32 = 0;
-/// State of a slot whose receive the device has.
+/// State of a slot whose receive is posted to the device.
 const POSTED: u32 = 1;
 /// State of a slot whose completion has been polled from the device and not yet been reported.
 const COMPLETED: u32 = 2;
 
-/// Fields of a slot that several threads access.
+/// The fields of a slot that several threads access without a lock.
 struct SlotControl {
     state: Atomic<u32>,
     /// Number of scatter/gather elements of the receive.
@@ -108,13 +108,13 @@ struct SlotControl {
     next: Atomic<u32>,
 }
 
-/// State that posters share, under the lock.
+/// The state of posters, which the lock of [`Srx::producer`] guards.
 struct SrxProducer {
-    /// Queue to post to, until the close.
+    /// The device's queue; `None` after the close.
     srq: Option<Arc<Srq>>,
     /// First slot of the posters' list of free slots.
     free_list: u32,
-    /// Number of receives posted, and so the sequence number of the last one; the first one is 1.
+    /// Number of receives posted, which is the sequence number of the last one. The first one has 1.
     post_seq: u64,
 }
 
@@ -122,11 +122,11 @@ struct SrxProducer {
 ///
 /// # Invariants
 ///
-/// - A slot in the state FREE belongs to its list: that of `producer`, or the one that begins at
-///   `released_list`. A POSTED slot belongs to its poster until the device has the receive, and
-///   from its completion on to the thread that makes it COMPLETED. That thread is its user, in the
-///   sense of [`WrRing`], until the slot is in another state.
-/// - The saved scatter/gather elements of a slot belong to the slot's user, too.
+/// - Each slot has at most one user, in the sense of [`WrRing`]: in the state FREE, the owner of the
+///   list that it is in, which is that of `producer` or the one that begins at `released_list`; in
+///   the state POSTED, its poster until the device has the receive, and after the completion the
+///   thread that sets COMPLETED; in the state COMPLETED, that thread, until it sets another state.
+/// - The user of a slot also has exclusive access to its saved scatter/gather elements.
 #[pin_data]
 pub(crate) struct Srx {
     pd: Arc<Pd>,
@@ -135,33 +135,33 @@ pub(crate) struct Srx {
     saved_sges: SavedSges,
     depth: u32,
     max_msg_size: usize,
-    /// First of the slots that have been released since posters took this list.
+    /// First slot of the list of slots that readers have released. A poster takes the whole list when its own list
+    /// is empty.
     released_list: Atomic<u32>,
     #[pin]
     producer: FastLockIrq<SrxProducer>,
-    /// Greatest sequence number that has completed: all receives before it have left the device's
-    /// queue.
+    /// Greatest sequence number of a completed receive. All receives before it have left the
+    /// device's queue, which is in order.
     max_completed_seq: Atomic<u64>,
-    /// While receives may have been lost with a queue pair, the greatest sequence number that they
-    /// can have; 0 otherwise.
+    /// Greatest sequence number that a receive lost with a broken queue pair can have; 0 if no receive can be lost.
     lost_check_end: Atomic<u64>,
-    /// Sequence number from whose completion on the next search for lost receives is due.
+    /// The next search for lost receives is due when `max_completed_seq` reaches this sequence number.
     next_lost_check: Atomic<u64>,
     #[pin]
     lost_check_work: Work<Srx>,
     #[pin]
     endpoints: Mutex<SrxEndpoints>,
-    /// Statistics of posters, under the lock of `producer`.
+    /// Statistics of posters, changed under the lock of `producer`.
     posted: StatCounter,
     eagain: StatCounter,
-    /// Statistics of readers: receives that are complete, their bytes, and those that have failed.
+    /// Statistics of readers: number of completed receives, their bytes, and the number of failed ones.
     completed: Atomic<u64>,
     bytes: Atomic<u64>,
     errors: Atomic<u64>,
 }
 
-/// Returns the maximum number of receives of one context: each completion queue of an endpoint has
-/// to have entries for all of them, beside `besides` others.
+/// Returns the maximum number of receives of one context. The completion queue of each endpoint must
+/// have an entry for every receive, and `besides` entries for other purposes.
 pub(super) fn max_receives(attributes: &DeviceAttr, besides: usize) -> usize {
     let room = (attributes.max_cqe as usize).saturating_sub(besides);
     (attributes.max_srq_wr as usize).min(room)
@@ -183,7 +183,7 @@ impl Srx {
     /// # Errors
     ///
     /// -FI_ENOSYS on a device without shared receive queues, -FI_EINVAL for sizes beyond the
-    /// device's and for capabilities that a context does not have, -FI_ENOMEM.
+    /// device's limits and for capabilities that are not in [`CAPS`], -FI_ENOMEM.
     pub(super) fn new(pd: &Arc<Pd>, attr: &fi::srx::Attr, max_message: usize) -> Result<Arc<Self>> {
         let attributes = pd.device().attributes();
         if !has_srq(attributes) {
@@ -247,7 +247,7 @@ impl Srx {
         self.producer.lock().srq.clone().ok_or(Errno::EINVAL)
     }
 
-    /// Returns whether the context is of the protection domain `pd`.
+    /// Returns whether the context belongs to the protection domain `pd`.
     pub(super) fn is_in_pd(&self, pd: &Arc<Pd>) -> bool {
         Arc::ptr_eq(&self.pd, pd)
     }
@@ -256,15 +256,16 @@ impl Srx {
         self.slot_controls.get(slot as usize)
     }
 
-    /// Marks a slot as completed, and returns the sequence number of its post; none if it is not
-    /// posted.
+    /// Marks a posted slot as completed, and returns the sequence number of its receive; `None` if the
+    /// slot is not posted.
     ///
     /// # Safety
     ///
-    /// The completion of the slot has been polled, and has not been taken before.
+    /// The caller has polled a completion of the slot, and calls this once for it.
     pub(super) unsafe fn mark_completed(&self, slot: u32) -> Option<u64> {
         let control = self.slot_control(slot)?;
-        // INVARIANT: By this function's safety requirement the device is done with the slot; it has one user now.
+        // INVARIANT: By this function's safety requirement the device no longer uses the slot, and this thread is its
+        // only user.
         control.state.cmpxchg(POSTED, COMPLETED, Full).ok()?;
         let number = control.post_seq.load(Relaxed);
         let mut high = self.max_completed_seq.load(Relaxed);
@@ -279,7 +280,7 @@ impl Srx {
 
     /// Returns the number of receives that can be posted now.
     fn free_slots(&self) -> usize {
-        // Before `posted`: a completed receive has been posted.
+        // Loaded before `posted`, so that every receive counted in `done` is counted in `posted`, too.
         let done = self.completed.load(Acquire);
         let used = self.posted.get().wrapping_sub(done);
         u64::from(self.depth).saturating_sub(used) as usize
@@ -322,14 +323,15 @@ impl provider::SharedReceive for Srx {
         if srq.is_none() {
             return;
         }
-        // The last reference: after this the device accesses no posted memory.
+        // This is the last reference: its drop destroys the queue, after which the device accesses no posted
+        // memory.
         drop(srq);
         for (slot, mark) in self.slot_controls.iter().enumerate() {
             if mark.state.load(Acquire) != FREE {
-                // INVARIANT: The slot stays in no list: nothing is posted any more.
+                // INVARIANT: The slot is put into no list, because no receive is posted any more.
                 mark.state.store(FREE, Relaxed);
-                // SAFETY: No queue pair and no device has the slot, and no reader is left: this is
-                // its user.
+                // SAFETY: The device does not have the slot, and there is no reader left: this thread is
+                // its only user.
                 let saved = unsafe { self.unmap_slot(slot as u32) };
                 reclaim(saved.context);
             }
