@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Hostile peer over ib_verbs: see attack.h.
+ * A hostile peer that uses ib_verbs and rdma_cm without kOFI: see attack.h.
  */
 
 #include <linux/delay.h>
@@ -133,7 +133,7 @@ struct attacker *at_connect(struct kunit *test, struct kofi_fabric_fx *fx,
 	KUNIT_ASSERT_EQ(test, 0, rdma_connect(at->id, &param));
 
 	request = fx_wait_request(test, fx->eq);
-	/* The victim lends its memory for RMA. */
+	/* The victim grants RMA: its queue pair permits remote reads and writes. */
 	request->caps |= FI_RMA;
 	at->victim = fx_ep(test, fx->domain, request);
 	fx_bind(test, at->victim, fx->eq, fx->cq, FI_TRANSMIT | FI_RECV);

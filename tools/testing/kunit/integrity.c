@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Integrity of messages: every length, number of pieces, kind of memory and
- * alignment.
+ * Tests that messages arrive intact, whatever their length, alignment, number of
+ * segments and kind of memory (kmalloc, vmalloc, module).
  */
 
 #include <linux/sizes.h>
@@ -10,7 +10,7 @@
 
 #define MAX_LEN (3 * SZ_1M)
 #define MAX_VECS 32
-/* Bytes on either side of a receive that must stay untouched. */
+/* Number of bytes before and after a receive buffer that must not be written. */
 #define GUARD 64
 
 static const size_t sizes[] = {
@@ -19,7 +19,7 @@ static const size_t sizes[] = {
 	SZ_64K + 1, SZ_1M, SZ_1M + 13, MAX_LEN,
 };
 
-/* Splits len bytes into count pieces, some of them empty if len is small. */
+/* Splits len bytes into count segments. If len is small, some are empty. */
 static void split(struct kvec *iov, size_t count, u8 *buf, size_t len)
 {
 	size_t step = len / count + 1;
@@ -54,12 +54,12 @@ static void send_vectors(struct kunit *test, struct kofi_pair *pair, u8 *out,
 	tr_expect(test, pair->cq[0], out, FI_SEND, 0);
 	tr_expect(test, pair->cq[1], in, FI_RECV, len);
 	KUNIT_EXPECT_TRUE_MSG(test, tr_intact(in, len, seed),
-			      "%zu bytes, %zu to %zu pieces, damaged", len,
+			      "%zu bytes, %zu to %zu segments: data damaged", len,
 			      out_vecs, in_vecs);
 	KUNIT_EXPECT_NULL_MSG(test, memchr_inv(in - GUARD, 0xa5, GUARD),
-			      "%zu bytes, written in front", len);
+			      "%zu bytes: memory before the receive was written", len);
 	KUNIT_EXPECT_NULL_MSG(test, memchr_inv(in + len, 0xa5, GUARD),
-			      "%zu bytes, written behind", len);
+			      "%zu bytes: memory after the receive was written", len);
 }
 
 static void data_of_every_size(struct kunit *test)
@@ -103,7 +103,7 @@ static void data_in_every_number_of_pieces(struct kunit *test)
 		}
 }
 
-/* Pages of vmalloc() are not contiguous: each may be a piece of its own. */
+/* Pages of vmalloc() are not contiguous: each may need a segment of its own. */
 static void data_in_vmalloc_memory(struct kunit *test)
 {
 	u8 *out = tr_vbuffer(test, SZ_64K);
@@ -136,12 +136,12 @@ static void data_in_vmalloc_memory_of_megabytes(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, tr_intact(in, SZ_2M, 1));
 		return;
 	}
-	/* More pieces than the device takes are an error, not a shorter message. */
+	/* A message of more pages than the device has segments fails; it is not cut. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, ret);
 	tr_exchange(test, pair, 0, out, in, PAGE_SIZE);
 }
 
-/* Module memory is neither in the linear map nor in vmalloc space on every architecture. */
+/* On some architectures module memory is in neither the linear map nor vmalloc space. */
 static u8 module_memory[2 * SZ_4K];
 
 static void data_in_module_memory(struct kunit *test)
@@ -152,7 +152,7 @@ static void data_in_module_memory(struct kunit *test)
 	send_vectors(test, pair, module_memory + 5, 1, in + GUARD, 1, SZ_4K);
 }
 
-/* Messages outstanding in both directions at once: each arrives in its own buffer, in order. */
+/* With messages in flight in both directions, each fills the next posted receive. */
 #define WINDOW 32
 #define ROUNDS 20
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Tests RDM 8 of CONTRACT: return values of the calls of scalable endpoints. */
+/* Tests RDM 8 of CONTRACT: what the calls of scalable endpoints and their contexts return. */
 
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_ext.h>
@@ -49,7 +49,7 @@ static void rdm_08_context_counts_and_indices(struct kunit *test)
 	struct fi_info *info = sep->info;
 	struct fid_ep *ep;
 
-	/* An ordinary endpoint has one context of each kind. */
+	/* fi_endpoint() refuses an info with more than one context of a kind. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_endpoint(sep->domain, info, &ep, NULL));
 	info->ep_attr->tx_ctx_cnt = 17;
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_scalable_ep(sep->domain, info, &ep, NULL));
@@ -194,7 +194,7 @@ static void rdm_08_bindings_of_endpoints_and_contexts(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&sep->av->fid));
 	KUNIT_EXPECT_EQ(test, 0, fi_enable(tx));
 	KUNIT_EXPECT_EQ(test, 0, fi_enable(tx));
-	/* The endpoint is enabled with the first of its contexts. */
+	/* Enabling the first context has enabled the endpoint, which binds no more. */
 	KUNIT_EXPECT_EQ(test, 0, fi_enable(sep->ep));
 	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, fi_scalable_ep_bind(sep->ep, &sep->av->fid, 0));
 	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, fi_ep_bind(tx, &cntr->fid, FI_SEND));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests EP of CONTRACT for connected endpoints with a shared receive context:
- * its receives take messages of all its endpoints, and each completes in its
- * own endpoint's queue.
+ * Tests EP of CONTRACT for connected endpoints with a shared receive context. A
+ * receive takes a message of any endpoint that is bound to the context, and
+ * completes in the CQ of the endpoint at which the message arrived.
  */
 
 #include <linux/delay.h>
@@ -25,7 +25,7 @@ static void info_14_shared_receive_contexts_are_offered(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, FI_SHARED_CONTEXT, info->ep_attr->rx_ctx_cnt);
 	KUNIT_EXPECT_EQ(test, 0, info->caps & FI_MULTI_RECV);
 
-	/* FI_MULTI_RECV and shared transmit contexts are not offered with it. */
+	/* FI_MULTI_RECV is not offered with FI_SHARED_CONTEXT; shared transmit contexts never are. */
 	hints->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
 	hints->caps |= FI_MULTI_RECV;
 	KUNIT_EXPECT_EQ(test, -FI_ENODATA,
@@ -40,7 +40,7 @@ static void info_14_shared_receive_contexts_are_offered(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, found);
 }
 
-/* The oldest receive takes a message of any peer, and completes in that endpoint's queue. */
+/* A message of any peer takes the oldest receive, which completes in the CQ of its endpoint. */
 static void srx_messages_of_several_peers_in_posting_order(struct kunit *test)
 {
 	static const struct sx_opts opts = { .peers = SX_PEERS };
@@ -65,7 +65,7 @@ static void srx_messages_of_several_peers_in_posting_order(struct kunit *test)
 				fi_cq_read(world->cq[i], NULL, 0));
 }
 
-/* Entries of an endpoint are in order, whichever queue is read first; each appears once. */
+/* Each CQ has the entries of its endpoint in order and once, whichever CQ is read first. */
 static void srx_completions_are_read_in_any_order(struct kunit *test)
 {
 	static const struct sx_opts opts = { .peers = SX_PEERS };
@@ -91,7 +91,7 @@ static void srx_completions_are_read_in_any_order(struct kunit *test)
 		}
 	}
 	KUNIT_EXPECT_EQ(test, BIT(SIZE - 1) - 1, seen);
-	/* The last receive is still posted. */
+	/* The receive that no message has taken is still posted. */
 	sx_send(test, world, 1, sent, LEN);
 	tr_expect(test, world->cq[1], buf + (SIZE - 1) * LEN, FI_RECV, LEN);
 }
@@ -114,7 +114,7 @@ static void ep_04_a_full_shared_queue(struct kunit *test)
 	static const struct sx_opts opts = { .size = 3, .peers = 2 };
 	u8 *buf = tr_buffer(test, 4 * LEN), *sent = tr_buffer(test, LEN);
 	struct sx_world *world = sx_open(test, &opts);
-	/* A device's receive counts as posted until its entry is read. */
+	/* A receive keeps its slot until its entry is read; on loop, until it completes. */
 	const bool is_kept = !tr_is_loop(world->info);
 
 	KUNIT_EXPECT_EQ(test, 3, fi_rx_size_left(world->srx));
@@ -126,7 +126,7 @@ static void ep_04_a_full_shared_queue(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, -FI_EAGAIN,
 				tr_recv(world->srx, buf + next * LEN, LEN));
 		sx_send(test, world, round % 2, sent, LEN);
-		/* The receive has completed, but its entry is unread. */
+		/* The receive has completed, and its entry has not been read. */
 		KUNIT_EXPECT_EQ(test, 0, tr_await(world->cq[round % 2]));
 		KUNIT_EXPECT_EQ(test, is_kept ? 0 : 1,
 				fi_rx_size_left(world->srx));
@@ -156,7 +156,7 @@ static void ep_05_shared_receives_of_zero_bytes(struct kunit *test)
 	}
 }
 
-/* The receiving endpoint's CQ binding decides whether there is an entry. */
+/* FI_SELECTIVE_COMPLETION of the CQ binding of the receiving endpoint decides about an entry. */
 static void ep_07_selective_completion_of_shared_receives(struct kunit *test)
 {
 	static const struct sx_opts opts = {
@@ -195,7 +195,7 @@ static void ep_08_flags_of_shared_receives(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, SIZE - 1, fi_rx_size_left(world->srx));
 }
 
-/* Receives of several pieces, with and without descriptors, in linear and vmalloc memory. */
+/* Receives of several segments, with and without descriptors, in linear and vmalloc memory. */
 static void ep_09_shared_receives_with_several_kvecs(struct kunit *test)
 {
 	static const struct sx_opts opts = { .segments = 3, .peers = 1 };
@@ -213,7 +213,7 @@ static void ep_09_shared_receives_with_several_kvecs(struct kunit *test)
 	fx_defer_close(test, &mr->fid);
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_recvv(world->srx, iov, NULL, 4,
 						   FI_ADDR_UNSPEC, NULL));
-	/* The second piece is outside of the region. */
+	/* The second segment is outside of the region whose descriptor it has. */
 	desc[1] = fi_mr_desc(mr);
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_recvv(world->srx, iov, desc, 3,
 						   FI_ADDR_UNSPEC, NULL));
@@ -234,7 +234,7 @@ static void ep_09_shared_receives_with_several_kvecs(struct kunit *test)
 		memcpy(got + 2 * LEN, buf + LEN, LEN);
 		KUNIT_EXPECT_TRUE(test, tr_intact(got, 3 * LEN, round));
 	}
-	/* A receive of one piece in a region: the common case. */
+	/* The fast path: one segment in a region. */
 	KUNIT_ASSERT_EQ(test, 0, fi_recv(world->srx, buf + 1, LEN, desc[0],
 					 FI_ADDR_UNSPEC, buf));
 	sx_send(test, world, 0, sent, LEN);
@@ -262,7 +262,7 @@ static void ep_10_shared_receives_cannot_be_cancelled(struct kunit *test)
 			fi_cancel(&world->srx->fid, world));
 }
 
-/* A shared receive context only receives. */
+/* A shared receive context refuses all calls but receives, and its endpoints refuse receives. */
 static void srx_other_calls_are_refused(struct kunit *test)
 {
 	static const struct sx_opts opts = { .peers = 1 };
@@ -286,7 +286,7 @@ static void srx_other_calls_are_refused(struct kunit *test)
 			fi_getopt(&srx->fid, FI_OPT_ENDPOINT,
 				  FI_OPT_MIN_MULTI_RECV, &len, &len));
 
-	/* Receives cannot be posted to its endpoints. */
+	/* Receives cannot be posted to an endpoint that is bound to a context. */
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, tr_recv(world->ep[0], buf, LEN));
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, sx_recvmsg(world->ep[0], 0, NULL));
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS,
@@ -340,9 +340,9 @@ static void srx_wrong_bindings(struct kunit *test)
 	struct fid_ep *ordinary = sx_ep(test, world, world->plain, cq);
 	struct fid *srx = &world->srx->fid;
 
-	KUNIT_EXPECT_EQ_MSG(test, -FI_ENORX, fi_enable(ep), "nothing to share");
+	KUNIT_EXPECT_EQ_MSG(test, -FI_ENORX, fi_enable(ep), "no shared receive context is bound");
 	KUNIT_EXPECT_EQ_MSG(test, -FI_EINVAL, fi_ep_bind(ordinary, srx, 0),
-			    "it has receives of its own");
+			    "an endpoint without FI_SHARED_CONTEXT");
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_ep_bind(ep, srx, FI_RECV));
 	other = sx_open(test, NULL);
 	KUNIT_EXPECT_EQ(test, -FI_EDOMAIN, fi_ep_bind(ep, &other->srx->fid, 0));
@@ -355,7 +355,7 @@ static void srx_wrong_bindings(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_pep_bind(world->pep, srx, 0));
 }
 
-/* A CQ reserves slots for all receives of a context, once, when its first endpoint is enabled. */
+/* A CQ reserves slots for all receives of a context once: when the first endpoint is enabled. */
 static void cq_14_slots_for_shared_receives(struct kunit *test)
 {
 	struct sx_world *world = sx_open(test, &(struct sx_opts) {
@@ -384,7 +384,7 @@ static void cq_14_slots_for_shared_receives(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_enable(ep));
 }
 
-/* Receives of an ordinary endpoint count at once, also before the CQ reserves slots for them. */
+/* Receives that an ordinary endpoint has posted keep their slots when the CQ starts accounting. */
 static void cq_14_slots_of_other_endpoints_are_not_for_shared_receives(struct kunit *test)
 {
 	enum { MANY = 1000 };
@@ -410,7 +410,7 @@ static void cq_14_slots_of_other_endpoints_are_not_for_shared_receives(struct ku
 	KUNIT_EXPECT_EQ(test, 0, fi_enable(ep));
 }
 
-/* The queue holds all receives, without any read in between. */
+/* A CQ holds the entries of all receives of a context, even if it is not read meanwhile. */
 static void cq_14_shared_receives_overrun_no_queue(struct kunit *test)
 {
 	enum { MANY = 200 };
@@ -476,7 +476,7 @@ static void cq_13_remote_data_beside_shared_receives(struct kunit *test)
 	}
 }
 
-/* The truncated message ends its own connection, and uses one receive. */
+/* A truncated message uses one receive and ends its connection; other endpoints continue. */
 static void cq_08_a_truncated_message_ends_only_its_connection(struct kunit *test)
 {
 	static const struct sx_opts opts = { .peers = 2 };
@@ -546,7 +546,7 @@ static void cq_17_a_handler_posts_shared_receives(struct kunit *test)
 		sx_connect(test, world, i);
 	deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	while (sends < 100 && time_before(jiffies, deadline)) {
-		/* No more messages than posted receives are sent: iWARP requires it. */
+		/* Sends no more than there are receives: on iWARP one more ends the connection. */
 		if (sends - atomic_read(&repost->received) < 4) {
 			sx_send(test, world, sends & 1, sent, LEN);
 			sends++;

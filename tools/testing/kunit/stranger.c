@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests the server of `kofi server` with clients that send invalid connect data
- * or messages. The scenario client.sh runs the server.
+ * Tests the server of `kofi server` with clients that send invalid connect data,
+ * invalid messages or nothing. The scenario client.sh runs the server.
  */
 
 #include <linux/in.h>
@@ -12,7 +12,7 @@
 
 static unsigned short test_server;
 module_param(test_server, ushort, 0444);
-MODULE_PARM_DESC(test_server, "port of a test's server on this machine");
+MODULE_PARM_DESC(test_server, "port of the `kofi server` on this machine; 0 skips the tests");
 
 #define WINDOW	4
 #define LEN	100
@@ -38,8 +38,9 @@ static struct connect_data connect_data_of(u8 kind)
 }
 
 /*
- * Connects with this data, and posts receives for the answers. Sets errnum to 0
- * or a fabric errno. Checks the reject data, which siw may lose.
+ * Posts receives for the answers, and connects with len bytes of data. Sets errnum
+ * to 0, or to the fabric errno of the failure. If the server rejects, checks the
+ * reject data, which siw may lose.
  */
 static struct fid_ep *connect_client(struct kunit *test, struct kofi_fabric_fx *fx,
 				     const void *data, size_t len, u8 *answer,
@@ -108,7 +109,7 @@ static void stranger_invalid_connect_data_is_rejected(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, errnum);
 }
 
-/* Sends a message, and reads its completion. */
+/* Sends a message, and waits for its completion. Skips completions of receives. */
 static void send_and_wait(struct kunit *test, struct kofi_fabric_fx *fx,
 			  struct fid_ep *ep, u8 *message, size_t len)
 {
@@ -122,7 +123,7 @@ static void send_and_wait(struct kunit *test, struct kofi_fabric_fx *fx,
 	} while (!(done.flags & FI_SEND));
 }
 
-/* The server counts invalid messages, and returns the count. */
+/* The server counts invalid messages, and answers the empty last message with the count. */
 static void stranger_invalid_messages_are_counted(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = open_fx(test);
@@ -134,11 +135,11 @@ static void stranger_invalid_messages_are_counted(struct kunit *test)
 
 	ep = connect_client(test, fx, &connect_data, sizeof(connect_data), answer, &errnum);
 	KUNIT_ASSERT_EQ(test, 0, errnum);
-	/* The first message is valid, ... */
+	/* The first message is valid. */
 	for (int at = 0; at < LEN; at++)
 		message[at] = at;
 	send_and_wait(test, fx, ep, message, LEN);
-	/* ... the second one repeats it, and the third one is too short. */
+	/* Two are invalid: the second repeats the first, and the third is too short. */
 	send_and_wait(test, fx, ep, message, LEN);
 	send_and_wait(test, fx, ep, message, LEN - 1);
 	KUNIT_ASSERT_EQ(test, 0, fi_send(ep, NULL, 0, NULL, 0, NULL));
