@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The verbs of lab.py."""
+"""Command line of lab.py: one verb for each task."""
 
 import argparse
 import shutil
@@ -18,7 +18,7 @@ from .session import Session
 
 
 def main(arguments: list[str]) -> int:
-    """Runs one verb; a LabError is for a person, so no traceback."""
+    """Runs one verb. Prints a LabError without a traceback and returns 1; returns 130 on ctrl-c."""
     options = parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -32,11 +32,11 @@ def main(arguments: list[str]) -> int:
         return 130
 
 
-MODULE_HELP = "a folder of modules to build and have there"
+MODULE_HELP = "a folder of modules to build against kOFI and load"
 
 
 def parser() -> argparse.ArgumentParser:
-    """All verbs and what they take."""
+    """Returns the parser of all verbs and their arguments."""
     top = argparse.ArgumentParser(prog="lab.py", description="Test lab of kOFI")
     verbs = top.add_subparsers(required=True, metavar="VERB")
 
@@ -47,61 +47,61 @@ def parser() -> argparse.ArgumentParser:
 
     verb("setup", do_setup, "install packages, bindgen and the kernel's source")
     command = verb("kernels", do_kernels, "build the test kernels")
-    command.add_argument("lanes", nargs="*", help="all when none is named")
+    command.add_argument("lanes", nargs="*", help="all if none is named")
     command = verb("build", do_build, "build the modules for lanes")
-    command.add_argument("lanes", nargs="*", help="all when none is named")
-    command = verb("run", do_run, "boot one lane with scenarios, or with any script")
+    command.add_argument("lanes", nargs="*", help="all if none is named")
+    command = verb("run", do_run, "boot one lane and run scenarios or scripts in it")
     command.add_argument("lane", choices=LANES)
-    command.add_argument("names", nargs="*", help="scenarios of the plan")
-    command.add_argument("--script", type=Path, action="append", default=[], help="a script to run")
-    command.add_argument("--arguments", default="", help="for the scripts")
-    command.add_argument("--seconds", type=int, default=60, help="limit of a script, plain lane")
-    command.add_argument("--ko", type=Path, action="append", default=[], help="one more module")
+    command.add_argument("names", nargs="*", help="names of scenarios in plan.toml")
+    command.add_argument("--script", type=Path, action="append", default=[], help="path of a script to run")
+    command.add_argument("--arguments", default="", help="arguments of the scripts")
+    command.add_argument("--seconds", type=int, default=60, help="time limit of a script on the plain lane")
+    command.add_argument("--ko", type=Path, action="append", default=[], help="path of one more module")
     command.add_argument("--module", type=Path, action="append", default=[], help=MODULE_HELP)
-    command.add_argument("--no-build", action="store_true", help="take only the --ko modules")
+    command.add_argument("--no-build", action="store_true", help="build nothing: load only --ko modules")
     command.add_argument("--cpus", type=int, default=2)
-    command.add_argument("--append", default="", help="kernel command line")
-    command.add_argument("--quiet", action="store_true", help="keep the console to the log")
+    command.add_argument("--append", default="", help="more parameters for the kernel's command line")
+    command.add_argument("--quiet", action="store_true", help="write the console to the log only")
     command = verb("module", do_module, "build a folder of out-of-tree modules against kOFI")
     command.add_argument("folder", type=Path)
-    command.add_argument("--lane", action="append", choices=LANES, help="plain when none is named")
+    command.add_argument("--lane", action="append", choices=LANES, help="plain if none is named")
     command = verb("bench", do_bench, "compare kOFI with raw verbs and write bench.json")
-    command.add_argument("lanes", nargs="*", help="native and plain when none is named")
+    command.add_argument("lanes", nargs="*", help="native and plain if none is named")
     command.add_argument("--rounds", type=int, default=9)
-    command = verb("test", do_test, "every test: static checks, then the lanes")
-    command.add_argument("pattern", nargs="?", default="", help="part of a name; * for anything")
+    command = verb("test", do_test, "run all tests: static checks, then the scenarios of each lane")
+    command.add_argument("pattern", nargs="?", default="", help="part of the test's name; * matches anything")
     command.add_argument("--lane", action="append", choices=LANES, help="only this lane")
-    command.add_argument("--changed", action="store_true", help="what the last changes can reach")
-    command = verb("soak", do_soak, "the long tests, on the lanes that can bear them")
+    command.add_argument("--changed", action="store_true", help="only tests that the last changes affect")
+    command = verb("soak", do_soak, "run the long tests, on the lanes that plan.toml has for them")
     command.add_argument("pattern", nargs="?", default="")
     command.add_argument("--lane", action="append", choices=LANES, help="only this lane")
     verb("timings", do_timings, "print the scenarios that took longest when they last passed")
-    verb("next", do_next, "try the newest series of Linux in the archive beyond the known ones")
-    verb("demo", do_demo, "messages between all pairings of the samples, in a virtual machine")
-    command = verb("modules", do_modules, "make a target against a kernel's build folder")
+    verb("next", do_next, "test the newest Linux series in the archive that is newer than all known ones")
+    verb("demo", do_demo, "exchange messages between all pairs of samples, in a virtual machine")
+    command = verb("modules", do_modules, "run the kernel's make for a target, with a kernel's build folder")
     command.add_argument("kdir", type=Path)
     command.add_argument("target", nargs="?", default="modules")
-    command.add_argument("variables", nargs="*", help="for the kernel's make")
-    command = verb("install", do_install, "put the module, what consumers need and the client in place")
+    command.add_argument("variables", nargs="*", help="variables for the kernel's make")
+    command = verb("install", do_install, "install the modules, the consumers' build files and the client")
     command.add_argument("kdir", type=Path)
     command.add_argument("variables", nargs="*", help="DESTDIR, PREFIX, CLIENT; others for the kernel's make")
-    command = verb("uninstall", do_uninstall, "remove what install put there")
+    command = verb("uninstall", do_uninstall, "remove the files that install installed")
     command.add_argument("kdir", type=Path)
     command.add_argument("variables", nargs="*", help="DESTDIR, PREFIX, RELEASE")
-    command = verb("intree", do_intree, "place kOFI in a kernel's source tree")
+    command = verb("intree", do_intree, "copy kOFI into a kernel's source tree")
     command.add_argument("tree", type=Path)
-    command.add_argument("--undo", action="store_true", help="leave the tree as it was")
-    command = verb("consumer", do_consumer, "make a folder that consumers' builds take for KOFI")
+    command.add_argument("--undo", action="store_true", help="restore the tree to what it was before")
+    command = verb("consumer", do_consumer, "make a folder that builds of consumers use as KOFI=")
     command.add_argument("home", type=Path)
     how = command.add_mutually_exclusive_group()
-    how.add_argument("--link", type=Path, metavar="FOLDER", help="only lead there, where it is made")
-    how.add_argument("--remove", action="store_true", help="have it lead nowhere any more")
-    command = verb("shell", do_shell, "an interactive guest with both soft devices")
+    how.add_argument("--link", type=Path, metavar="FOLDER", help="make HOME a symbolic link to this folder")
+    how.add_argument("--remove", action="store_true", help="remove the symbolic link HOME")
+    command = verb("shell", do_shell, "boot an interactive guest with the devices rxe and siw")
     command.add_argument("lane", nargs="?", default="plain", choices=LANES)
     command.add_argument("--module", type=Path, action="append", default=[], help=MODULE_HELP)
-    command = verb("conformance", do_conformance, "write the table of tests and contract lines")
-    command.add_argument("--check", action="store_true", help="only say whether it is up to date")
-    verb("prose", do_prose, "print how comments and pages read, and lower the bars")
+    command = verb("conformance", do_conformance, "write the table of contract lines and their tests")
+    command.add_argument("--check", action="store_true", help="only check that it is up to date")
+    verb("prose", do_prose, "count unclear wording of comments and pages, and lower its limits")
     verb("docs", do_docs, "build Documentation/ as HTML and as manual pages")
     verb("clean", do_clean, "remove kernels, builds and logs from the cache")
     return top
@@ -110,7 +110,7 @@ def parser() -> argparse.ArgumentParser:
 def do_setup(_: argparse.Namespace) -> None:
     """Verb setup."""
     setup.ensure()
-    say("everything that is needed is installed")
+    say("all packages and tools that the lab needs are installed")
 
 
 def do_kernels(options: argparse.Namespace) -> None:
@@ -134,11 +134,11 @@ def do_run(options: argparse.Namespace) -> int:
     target = kernel.ensure(lane(options.lane))
     modules = [] if options.no_build else tree.build(target)
     results = Results()
-    # One that the plan has for this lane counts more than the same name in another.
+    # If the plan has a name for several lanes, the scenario for this lane wins: it is sorted last.
     rows = sorted(plan.scenarios(), key=lambda item: item.lane == options.lane)
     chosen = list({item.name: item for item in rows if item.name in options.names}.values())
     if missing := set(options.names) - {item.name for item in chosen}:
-        raise LabError(f"not in the plan: {', '.join(sorted(missing))}")
+        raise LabError(f"no scenarios of plan.toml: {', '.join(sorted(missing))}")
     for script in options.script:
         words = options.arguments
         chosen.append(plan.Scenario(script.stem, script, options.seconds, arguments=words))
@@ -204,23 +204,23 @@ def do_modules(options: argparse.Namespace) -> int:
     return kdir.make(options.kdir, options.target, of_kernel(options.variables))
 
 
-# Variables of our own Makefile: all others of a command line are meant for the kernel's.
+# Variables that kOFI's Makefile defines. All others of a command line go to the kernel's make.
 OURS = set("CHANGED CLIENT DESTDIR KDIR KERNEL KERNELRELEASE LANE PREFIX RELEASE T".split())
 
 
 def ours(words: list[str]) -> dict[str, str]:
-    """Those of a command line."""
+    """Returns the variables of kOFI's Makefile among the words of a command line."""
     pairs = (word.partition("=") for word in words)
     return {name: value for name, _, value in pairs if name in OURS}
 
 
 def of_kernel(words: list[str]) -> list[str]:
-    """What the kernel's make is told."""
+    """Returns the words of a command line that go to the kernel's make."""
     return [word for word in words if word.partition("=")[0] not in OURS]
 
 
 def system(options: argparse.Namespace) -> install.System:
-    """Where things are to be installed."""
+    """Returns the paths to install to, from DESTDIR and PREFIX."""
     given = ours(options.variables)
     root, prefix = given.get("DESTDIR", ""), given.get("PREFIX", "/usr/local")
     for name, value in (("DESTDIR", root or "/"), ("PREFIX", prefix)):
@@ -290,4 +290,4 @@ def do_clean(_: argparse.Namespace) -> None:
     """Verb clean."""
     for name in ("build", "log", "run"):
         shutil.rmtree(CACHE / name, ignore_errors=True)
-    say(f"removed builds and logs from {CACHE}; the kernel's source stays")
+    say(f"removed kernels, builds and logs from {CACHE}; the kernel's source stays")

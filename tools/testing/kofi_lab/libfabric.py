@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Compares the lists of Documentation/libfabric.rst with what there is: headers, and a test."""
+"""Compares the lists of calls in Documentation/libfabric.rst with the headers and with absent.c."""
 
 import re
 
@@ -7,10 +7,10 @@ from . import calls
 from .paths import TESTING, TREE
 
 PAGE = TREE / "Documentation" / "libfabric.rst"
-# Shows that each call of one of the lists answers -FI_ENOSYS.
+# The test that each call of the list "-FI_ENOSYS" returns this error.
 ABSENT = TESTING / "kunit" / "absent.c"
 LIST = re.compile(r"^([^\n]+)\n-+\n\n(.*?)(?=^[^\n]+\n-+\n|\Z)", re.MULTILINE | re.DOTALL)
-# In a table the first column has the calls.
+# A row of a table: its first column is the name of a call.
 ROW = re.compile(r"^``(fi_\w+)``  ", re.MULTILINE)
 NAME = re.compile(r"``(fi_\w+)``")
 SHOWN_ABSENT = re.compile(r"\bABSENT(?:_OPEN)?\((?:\w+,\s*)?(fi_\w+)\(")
@@ -18,7 +18,7 @@ VERSION = re.compile(r"#define FI_(MAJOR|MINOR)_VERSION\s+(\d+)")
 
 
 def lists(text: str) -> dict[str, list[str]]:
-    """The calls of each list below `Every call`."""
+    """Returns the calls of each list in the chapter `Every call`, by the title of the list."""
     text = text[text.index("\nEvery call\n") :]
     found = {}
     for title, body in LIST.findall(text):
@@ -28,13 +28,13 @@ def lists(text: str) -> dict[str, list[str]]:
 
 
 def version(folder: str) -> list[tuple[str, str]]:
-    """The version that a fabric.h says it is of."""
+    """Returns the major and minor version that a fabric.h defines; an empty list without the file."""
     path = (calls.OURS if folder == "ours" else calls.THEIRS) / "fabric.h"
     return VERSION.findall(path.read_text(encoding="utf-8")) if path.exists() else []
 
 
 def wrong(found: dict[str, list[str]], ours: dict[str, str], absent: set[str]) -> list[str]:
-    """Where the lists do not agree with our headers and with the test."""
+    """Returns a line for each difference between the lists and our headers or absent.c."""
     words = []
     everywhere = [name for names in found.values() for name in names]
     words += [f"{name} stands in two lists" for name in set(everywhere) if everywhere.count(name) > 1]
@@ -48,7 +48,7 @@ def wrong(found: dict[str, list[str]], ours: dict[str, str], absent: set[str]) -
 
 
 def apart(found: dict[str, list[str]], ours: dict[str, str], theirs: dict[str, str]) -> list[str]:
-    """Where they do not agree with the headers of user space."""
+    """Returns a line for each difference between the lists and the headers of user space."""
     only_here, only_there = set(found["Only here"]), set(found["Only in user space"])
     words = [f"{name} is not only here" for name in only_here & theirs.keys()]
     words += [f"{name} is no call of user space" for name in only_there - theirs.keys()]
@@ -62,7 +62,7 @@ def apart(found: dict[str, list[str]], ours: dict[str, str], theirs: dict[str, s
 
 
 def compare() -> str:
-    """What is wrong with the lists; user space counts where it is of the version that we have."""
+    """Returns all differences, one a line. Compares with user space only if both have the same version."""
     found = lists(PAGE.read_text(encoding="utf-8"))
     ours = calls.of(calls.OURS)
     words = wrong(found, ours, set(SHOWN_ABSENT.findall(ABSENT.read_text(encoding="utf-8"))))

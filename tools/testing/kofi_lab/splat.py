@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Lines of a kernel's log that fail a run whatever the tests say."""
+"""Finds warnings and errors in a kernel's log. Any of them fails a run, even if all tests pass."""
 
 import re
 from dataclasses import dataclass
@@ -42,15 +42,15 @@ SPLAT = re.compile(
 
 @dataclass(frozen=True)
 class Allowance:
-    """A line that some scenarios provoke on purpose, and why that is right."""
+    """A log line that is allowed in the scenarios that provoke it on purpose, and the reason."""
 
     scenario: re.Pattern[str]
     line: re.Pattern[str]
     reason: str
-    trace: re.Pattern[str] | None = None  # has to be in the report that the line begins
+    trace: re.Pattern[str] | None = None  # one of the lines up to the next splat must match it
 
     def covers(self, scenario: str, log: list[str], at: int) -> bool:
-        """Returns whether it allows the line at that place of a scenario's log."""
+        """Returns whether the allowance covers line `at` of a scenario's log."""
         if not self.scenario.fullmatch(scenario) or not self.line.search(log[at]):
             return False
         report = takewhile(lambda line: not SPLAT.search(line), log[at + 1 :])
@@ -58,7 +58,7 @@ class Allowance:
 
 
 def find(scenario: str, log: list[str], allowed: list[Allowance]) -> list[str]:
-    """Returns the lines of a scenario's log that must not be there."""
+    """Returns the splats of a scenario's log that no allowance covers."""
     return [
         line.strip()
         for at, line in enumerate(log)
