@@ -178,9 +178,9 @@ impl Endpoint {
         let shown = Arc::new(shown, GFP_KERNEL)?;
         // An endpoint with any number of peers enables lower endpoints, which have one peer, under its own
         // lock.
-        let class = match core.peers() {
-            Peers::One => static_lock_class!(),
-            Peers::Any => static_lock_class!(),
+        let (name, class) = match core.peers() {
+            Peers::One => (c"kofi::Endpoint", static_lock_class!()),
+            Peers::Any => (c"kofi::Endpoint::rdm", static_lock_class!()),
         };
         let parent = match &context_slot {
             Some(seat) => seat.parent().entry(),
@@ -192,7 +192,7 @@ impl Endpoint {
                 core: core.clone(),
                 state <- Mutex::new(
                     EpState::Open(PendingBindings::default()),
-                    c"kofi::Endpoint",
+                    name,
                     class,
                 ),
                 source,

@@ -286,7 +286,7 @@ impl EventQueue {
                 signal <- Signal::new(c"kofi::EventQueue::signal", static_lock_class!()),
                 handler <- Slot::new(),
                 registered: SetOnce::new(),
-                work <- new_work!("kofi::EventQueue"),
+                work <- new_work!("kofi::EventQueue::work"),
                 attr,
                 is_peer,
                 strerror_fn: words,

@@ -60,7 +60,7 @@ impl<H: ?Sized> Slot<H> {
             has_handler: AtomicFlag::new(false),
             running_task: Atomic::new(0),
             state <- new_spinlock!(state, "kofi::handler::Slot"),
-            call_ended <- new_condvar!("kofi::handler::Slot"),
+            call_ended <- new_condvar!("kofi::handler::Slot::call_ended"),
         })
     }
 

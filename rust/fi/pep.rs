@@ -61,7 +61,7 @@ impl PassiveEndpoint {
         Ok(Arc::pin_init(
             pin_init!(Self {
                 core,
-                eq <- new_mutex!(None),
+                eq <- new_mutex!(None, "kofi::PassiveEndpoint"),
                 source,
                 entry: card,
                 fabric,

@@ -39,7 +39,7 @@ impl Rundown {
                 c"kofi::Rundown",
                 static_lock_class!(),
             ),
-            drained <- new_condvar!("kofi::Rundown"),
+            drained <- new_condvar!("kofi::Rundown::drained"),
         })
     }
 

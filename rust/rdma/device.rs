@@ -135,11 +135,17 @@ impl Device {
                 // SAFETY: As above.
                 attributes: unsafe { DeviceAttr::query(ptr) },
                 // SAFETY: As above.
-                name <- new_spinlock_irq!(unsafe { read_name(ptr) }),
-                users <- new_spinlock!(DeviceUsers { count: 0, gone: false }),
+                name <- new_spinlock_irq!(unsafe { read_name(ptr) }, "kofi::rdma::Device::name"),
+                users <- new_spinlock!(
+                    DeviceUsers { count: 0, gone: false },
+                    "kofi::rdma::Device::users"
+                ),
                 idle <- TimedCompletion::new(),
-                notifiers <- new_mutex!(RemovalNotifiers::default()),
-                call_done <- new_condvar!(),
+                notifiers <- new_mutex!(
+                    RemovalNotifiers::default(),
+                    "kofi::rdma::Device::notifiers"
+                ),
+                call_done <- new_condvar!("kofi::rdma::Device::call_done"),
             }),
             GFP_KERNEL,
         )

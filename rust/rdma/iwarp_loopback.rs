@@ -281,7 +281,7 @@ impl LoopbackConn {
             pin_init!(ConnContext {
                 nonce,
                 passive_qp_num: passive.qp_num(),
-                status <- new_spinlock!(ConnStatus::default()),
+                status <- new_spinlock!(ConnStatus::default(), "kofi::rdma::ConnContext"),
                 changed <- TimedCompletion::new(),
             }),
             GFP_KERNEL,

@@ -168,7 +168,7 @@ impl AddressVector {
         };
         let work = Arc::pin_init(
             pin_init!(AsyncInsert {
-                work <- new_work!("kofi::av::AsyncInsert"),
+                work <- new_work!("kofi::av::AsyncInsert::work"),
                 task <- new_mutex!(None, "kofi::av::AsyncInsert"),
             }),
             GFP_KERNEL,

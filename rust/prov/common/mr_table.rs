@@ -270,7 +270,7 @@ impl MrTable {
         Ok(Arc::pin_init(
             pin_init!(Self {
                 entries <- FastLockIrq::new(tree, c"kofi::prov::MrTable", static_lock_class!()),
-                released <- new_condvar!("kofi::prov::MrTable"),
+                released <- new_condvar!("kofi::prov::MrTable::released"),
             }),
             GFP_KERNEL,
         )?)

@@ -290,8 +290,8 @@ impl Channel {
         Ok(Arc::pin_init(
             pin_init!(Self {
                 inner <- FastLockIrq::new(inner, c"kofi::loop::Channel", static_lock_class!()),
-                idle_wait <- new_condvar!("kofi::loop::Channel"),
-                work <- new_work!("kofi::loop::Channel"),
+                idle_wait <- new_condvar!("kofi::loop::Channel::idle_wait"),
+                work <- new_work!("kofi::loop::Channel::work"),
                 rx_side: SetOnce::new(),
                 tx_comp_sink: SetOnce::new(),
                 conn: SetOnce::new(),

@@ -81,7 +81,7 @@ impl Conn {
         Ok(Arc::pin_init(
             pin_init!(Self {
                 ends <- new_mutex!(ConnEnds::default(), "kofi::loop::Conn"),
-                disconnect_work <- new_work!("kofi::loop::Conn"),
+                disconnect_work <- new_work!("kofi::loop::Conn::disconnect_work"),
             }),
             GFP_KERNEL,
         )?)

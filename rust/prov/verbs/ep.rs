@@ -265,7 +265,7 @@ impl Endpoint {
                 is_removed: AtomicFlag::new(false),
                 violations,
                 rundown <- Rundown::new(),
-                siw_work <- new_work!("kofi::verbs::Endpoint"),
+                siw_work <- new_work!("kofi::verbs::Endpoint::siw_work"),
                 addrs <- EndpointAddrs::new(local, peer),
                 conn <- new_mutex!(
                     EpConn {

@@ -230,7 +230,7 @@ impl Srx {
                 max_completed_seq: Atomic::new(0),
                 lost_check_end: Atomic::new(0),
                 next_lost_check: Atomic::new(0),
-                lost_check_work <- new_work!("kofi::verbs::Srx"),
+                lost_check_work <- new_work!("kofi::verbs::Srx::lost_check_work"),
                 endpoints <- new_mutex!(SrxEndpoints::default(), "kofi::verbs::Srx::endpoints"),
                 posted: StatCounter::new(),
                 eagain: StatCounter::new(),

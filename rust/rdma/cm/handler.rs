@@ -61,7 +61,7 @@ impl CmIdContext {
     pub(super) fn new(handler: Option<Arc<dyn CmHandler>>) -> Result<Pin<KBox<Self>>> {
         KBox::pin_init(
             pin_init!(Self {
-                handler <- new_spinlock!(handler),
+                handler <- new_spinlock!(handler, "kofi::rdma::CmIdContext"),
                 running_task: Atomic::new(0),
                 dropped: Atomic::new(false),
             }),

@@ -80,7 +80,7 @@ impl CasProgressWork {
     pub(super) fn new() -> Result<Arc<Self>> {
         Ok(Arc::pin_init(
             pin_init!(Self {
-                work <- new_work!("kofi::verbs::CasProgressWork"),
+                work <- new_work!("kofi::verbs::CasProgressWork::work"),
                 rundown <- Rundown::new(),
                 target <- new_spinlock!(None, "kofi::verbs::CasProgressWork"),
             }),

@@ -131,8 +131,8 @@ impl Drop for LingeringIds {
 pub(super) fn linger(id: &Arc<CmId>) -> Result {
     let lingering = Arc::pin_init(
         pin_init!(LingeringId {
-            id <- new_mutex!(Some(id.clone())),
-            end_work <- new_work!("kofi::verbs::LingeringId"),
+            id <- new_mutex!(Some(id.clone()), "kofi::verbs::LingeringId"),
+            end_work <- new_work!("kofi::verbs::LingeringId::end_work"),
         }),
         GFP_KERNEL,
     )?;
