@@ -110,7 +110,9 @@ impl PassiveEndpoint {
     pub fn close(&self) {
         self.core.close();
         self.entry.remove();
-        if let Some(held) = self.eq.lock().take() {
+        // Dropped after the lock is released.
+        let eq = self.eq.lock().take();
+        if let Some(held) = eq {
             held.drop_events(self.source);
         }
     }
