@@ -222,7 +222,7 @@ mod before_7_3 {
     /// Backend of [`SpinLockIrq`]: `spin_lock_irqsave()` and its relatives.
     pub struct SpinLockIrqBackend;
 
-    // The functions are not inlined into consumers: those of abi/lock.c are not exported.
+    // The functions are not inlined into consumers: those of util/lock.c are not exported.
     // SAFETY: A spinlock excludes others, and the default way to lock again is the way to lock.
     unsafe impl Backend for SpinLockIrqBackend {
         type State = spinlock_t;

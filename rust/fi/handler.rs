@@ -64,7 +64,7 @@ impl<H: ?Sized> Slot<H> {
         })
     }
 
-    /// Installs the handler, once. Any context.
+    /// Installs the handler, once. Process context.
     ///
     /// # Errors
     ///
