@@ -27,7 +27,10 @@ use crate::{
     util::{
         context::ProcessContext,
         deferred_drop::DeferredDrop,
-        lock::FastLockIrq, //
+        lock::{
+            assert_held,
+            FastLockIrq, //
+        }, //
     },
 };
 use core::{
@@ -182,6 +185,7 @@ impl<M: Pollable> ReadySet<M> {
 
     /// Returns the link of a free slot. The caller holds `changes`.
     fn free_slot(&self) -> Result<Arc<ReadyLink>> {
+        assert_held(&self.changes);
         let members = self.members.lock();
         let free = members.slots.iter().find(|place| place.entry.is_none());
         if let Some(place) = free {
@@ -230,7 +234,9 @@ impl<M: Pollable> ReadySet<M> {
         self.remove_at(number);
     }
 
+    /// Removes the member with that number. The caller holds `changes`.
     fn remove_at(&self, number: u32) {
+        assert_held(&self.changes);
         let mut members = self.members.lock();
         let place = members.slots.get_mut(number as usize);
         let gone = place.and_then(|place| place.entry.take());

@@ -75,6 +75,24 @@ unsafe impl Backend for Fast {
         unsafe { ffi::kofi_unlock(ptr, *state) }
     }
 
+    /// Does nothing without lockdep, also no call: each acquisition ends with this.
     #[inline(always)]
-    unsafe fn assert_is_held(_ptr: *mut Self::State) {}
+    unsafe fn assert_is_held(ptr: *mut Self::State) {
+        if cfg!(CONFIG_LOCKDEP) {
+            // SAFETY: By this function's safety requirement this is an initialised lock.
+            unsafe { SpinLockBackend::assert_is_held(ptr) }
+        }
+    }
+}
+
+/// Warns if this CPU or task does not hold `lock`, as lockdep_assert_held() does; without CONFIG_LOCKDEP, does nothing.
+///
+/// For functions whose caller holds a lock, and that get neither its guard nor the data.
+#[inline(always)]
+pub(crate) fn assert_held<T: ?Sized, B: Backend>(lock: &Lock<T, B>) {
+    if cfg!(CONFIG_LOCKDEP) {
+        let state: *const B::State = core::ptr::from_ref(lock).cast();
+        // SAFETY: A `Lock` is `repr(C)` and begins with its state, which its constructor has initialised.
+        unsafe { B::assert_is_held(state.cast_mut()) }
+    }
 }

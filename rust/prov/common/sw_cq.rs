@@ -37,7 +37,10 @@ use crate::{
         provider, //
     },
     util::{
-        lock::FastLockIrq,
+        lock::{
+            assert_held,
+            FastLockIrq, //
+        },
         once::{
             load_acquire,
             store_release, //
@@ -429,6 +432,7 @@ impl SwCq {
 
     /// Returns the number of entries read. The lock is held.
     fn total_read(&self) -> u64 {
+        assert_held(&self.ring);
         self.entries_read.get() + self.errors_read.get()
     }
 

@@ -72,6 +72,7 @@ use crate::{
             Handlers, //
         },
         lock::{
+            assert_held,
             FastLockIrq,
             FastLockIrqGuard, //
         },
@@ -405,9 +406,16 @@ impl Channel {
         self.try_process(inner);
     }
 
+    /// Checks, with lockdep, that the caller holds the channel's lock.
+    #[inline(always)]
+    pub(super) fn assert_locked(&self) {
+        assert_held(&self.inner);
+    }
+
     /// Requests that the channel continues when a reader frees a slot in the completion queue, for which a
-    /// message for a shared receive waits.
+    /// message for a shared receive waits. The caller holds the lock.
     pub(super) fn await_cq_slot(&self) {
+        self.assert_locked();
         // A full barrier: the caller tries to reserve a slot again after this.
         let _ = self.awaits_cq_slot.xchg(1, Full);
     }

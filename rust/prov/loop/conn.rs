@@ -6,7 +6,10 @@
 use super::ep::Endpoint;
 use crate::{
     abi::Result,
-    util::context::Handlers, //
+    util::{
+        context::Handlers,
+        lock::assert_held, //
+    },
 };
 use kernel::{
     prelude::*,
@@ -66,7 +69,7 @@ impl WorkItem for Conn {
     fn run(this: Arc<Conn>) {
         let ends = this.ends.lock();
         for end in [&ends.requester, &ends.accepter].into_iter().flatten() {
-            end.handle_disconnect();
+            end.handle_disconnect(&this);
         }
     }
 }
@@ -85,6 +88,11 @@ impl Conn {
             }),
             GFP_KERNEL,
         )?)
+    }
+
+    /// Checks, with lockdep, that the caller holds the mutex.
+    pub(super) fn assert_locked(&self) {
+        assert_held(&self.ends);
     }
 
     /// Schedules the end of the connection for both sides. Any context.

@@ -55,7 +55,7 @@ impl Request {
         let mut ends = conn.ends.lock();
         let requester: Option<Arc<Endpoint>> = ends.requester.take();
         if let Some(requester) = requester {
-            requester.handle_reject(private_data);
+            requester.handle_reject(&conn, private_data);
         }
     }
 }

@@ -144,6 +144,7 @@ impl Srx {
         channel: &Arc<Channel>,
         handle: &mut Option<ListBox<RxHandle>>,
     ) -> Option<Receive> {
+        channel.assert_locked();
         let mut state = self.state.lock();
         if let Some(oldest) = state.receives.front_mut() {
             let receive = mem::replace(oldest, Receive::unused());

@@ -236,15 +236,17 @@ impl Endpoint {
         self.push_event(|link| link.connect_event.take(), kind, err_data);
     }
 
-    /// Reports that the peer rejected the request. The caller holds the mutex of the [`Conn`], which no
-    /// longer refers to this endpoint.
-    pub(in super::super) fn handle_reject(&self, private_data: &[u8]) {
+    /// Reports that the peer rejected the request. The caller holds the mutex of `conn`, which no longer
+    /// refers to this endpoint.
+    pub(in super::super) fn handle_reject(&self, conn: &Conn, private_data: &[u8]) {
+        conn.assert_locked();
         self.report_connect_failure(Errno::ECONNREFUSED, private_data);
     }
 
     /// Flushes posted operations, then reports FI_SHUTDOWN, after the peer has left or an operation failed.
-    /// The caller holds the mutex of the [`Conn`].
-    pub(in super::super) fn handle_disconnect(&self) {
+    /// The caller holds the mutex of `conn`.
+    pub(in super::super) fn handle_disconnect(&self, conn: &Conn) {
+        conn.assert_locked();
         let lost = self
             .state
             .transition_with(|state| state.is_connected().then_some(ConnState::Lost));
@@ -301,7 +303,7 @@ impl Endpoint {
         let other = ends.remove(self);
         act(self);
         if let Some(other) = &other {
-            other.handle_disconnect();
+            other.handle_disconnect(&conn);
         }
         drop(ends);
         // This may be the last reference to the peer.

@@ -464,7 +464,7 @@ impl Endpoint {
         // id.
         let locked = id.lock();
         let lingers =
-            self.state.get() == ConnState::Connecting && lingering_id::linger(&id).is_ok();
+            self.state.get() == ConnState::Connecting && lingering_id::linger(&id, &locked).is_ok();
         let before = leave();
         drop(locked);
         (before, lingers)

@@ -128,7 +128,7 @@ impl Drop for LingeringIds {
 /// # Errors
 ///
 /// `ENOMEM`, without any change.
-pub(super) fn linger(id: &Arc<CmId>) -> Result {
+pub(super) fn linger(id: &Arc<CmId>, _locked: &LockedCmId) -> Result {
     let lingering = Arc::pin_init(
         pin_init!(LingeringId {
             id <- new_mutex!(Some(id.clone()), "kofi::verbs::LingeringId"),

@@ -35,10 +35,13 @@ use crate::{
             Sge, //
         },
     },
-    util::trace::{
-        self,
-        At,
-        Operation, //
+    util::{
+        lock::assert_held,
+        trace::{
+            self,
+            At,
+            Operation, //
+        },
     },
 };
 use kernel::sync::atomic::{
@@ -103,6 +106,7 @@ impl Srx {
 
     /// Takes a free slot of the posters' list `free`; the caller holds the lock of `producer`.
     fn take_free_slot(&self, free: &mut u32) -> Option<u32> {
+        assert_held(&self.producer);
         if *free == NO_SLOT {
             // The whole list at once: taking a single slot would be open to the ABA problem, as
             // slots are released meanwhile.
