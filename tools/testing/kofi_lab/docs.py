@@ -20,7 +20,7 @@ ENTRY = re.compile(r"^(\w+) c:function \S+ (\w+)\.html", re.MULTILINE)
 # What kfi.h has besides other names for calls.
 ADAPTED = re.compile(r"^ \* (kfi_\w+)\(\) - ", re.MULTILINE)
 # An index, and tables that are wider than a terminal.
-HTML_ONLY = {"index", "conformance", "internals", "rxm"}
+HTML_ONLY = {"index", "conformance", "internals", "locking", "rxm"}
 # The comment of one call, to its end.
 COMMENT = r"/\*\*\n \* {}\(\) - (.*?)\n \*/\n"
 

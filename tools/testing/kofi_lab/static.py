@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from . import client, clippy, conformance, dkms, docs, examples, frames, installed, kfi, kunit_tree, layers
+from . import client, clippy, conformance, dkms, docs, examples, frames, installed, kfi, kunit_tree, layers, locks
 from . import kernel as kernels
 from . import libfabric, misuse, prose, timings, toolchain, tree
 from .kernel import Kernel
@@ -92,6 +92,11 @@ def unsafety(_: Kernel) -> str:
 def charges(_: Kernel) -> str:
     """Checks that allocations for a process are charged to it."""
     return "\n".join(layers.uncharged())
+
+
+def locking(_: Kernel) -> str:
+    """Compares the locks of the modules with the page that lists them."""
+    return "\n".join(locks.strays())
 
 
 def sentences(_: Kernel) -> str:
@@ -245,6 +250,7 @@ CHECKS: dict[str, Callable[[Kernel], str]] = {
     "static.layers": layering,
     "static.unsafe": unsafety,
     "static.charges": charges,
+    "static.locks": locking,
     "static.prose": sentences,
     "static.docs.comments": comments,
     "static.docs.html": pages,
