@@ -3,6 +3,7 @@
 //! Code shared by providers: software completion queues and memory regions, and the state of connections.
 
 pub(super) mod conn_state;
+pub(super) mod connreq;
 pub(super) mod hints;
 pub(super) mod iov;
 pub(super) mod mr_table;

@@ -12,6 +12,7 @@ use super::{
             AtomicConnState,
             ConnState, //
         },
+        connreq::MAX_PRIVATE_DATA,
         sw_cq::ProgressHandle, //
     },
     channel::{
@@ -26,10 +27,7 @@ use super::{
     connreq::Request,
     domain::Domain,
     fifo::Fifo,
-    info::{
-        Limits,
-        MAX_PRIVATE_DATA, //
-    },
+    info::Limits,
     op::{
         self,
         PostedOp, //

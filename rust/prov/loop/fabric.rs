@@ -3,8 +3,11 @@
 //! Fabrics, which are one per network namespace.
 
 use super::{
-    super::common::mr_table::MrTable,
-    connreq::Requests,
+    super::common::{
+        connreq::ConnReqList,
+        mr_table::MrTable, //
+    },
+    connreq::Request,
     domain::Domain,
     info,
     pep::PassiveEndpoint,
@@ -51,7 +54,7 @@ pub(super) struct Fabric {
     /// Memory regions shared with another provider, for a fabric of [`LoopBeside`](super::LoopBeside).
     shared_mr_table: Option<Arc<MrTable>>,
     #[pin]
-    connreqs: Requests,
+    connreqs: ConnReqList<Request>,
 }
 
 impl Fabric {
@@ -77,7 +80,7 @@ impl Fabric {
                     Some(_) => PortOwner::OtherProvider,
                 },
                 shared_mr_table,
-                connreqs <- Requests::new(),
+                connreqs <- ConnReqList::new(),
             }),
             GFP_KERNEL,
         )?)
@@ -107,7 +110,7 @@ impl Fabric {
     }
 
     /// Returns the unanswered connection requests.
-    pub(super) fn connreqs(&self) -> &Requests {
+    pub(super) fn connreqs(&self) -> &ConnReqList<Request> {
         &self.connreqs
     }
 }

@@ -4,6 +4,7 @@
 
 use super::{
     super::common::{
+        connreq::MAX_PRIVATE_DATA,
         hints::{
             uses_shared_rx,
             Hints, //
@@ -81,9 +82,6 @@ const MAX_MSG_SIZE_BESIDE: usize = 1 << 31;
 
 /// Bytes of remote CQ data, as with the other providers.
 const CQ_DATA_SIZE: usize = 4;
-
-/// Most bytes of private data, as with the other providers.
-pub(super) const MAX_PRIVATE_DATA: usize = 55;
 
 /// Most segments of a region with remote access.
 pub(super) const MR_IOV_LIMIT: usize = 256;

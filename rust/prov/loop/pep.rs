@@ -3,13 +3,14 @@
 //! Passive endpoints. The mutex guards the port and the event queue of connection requests.
 
 use super::{
-    super::common::hints::Hints,
-    conn::Conn,
-    fabric::Fabric,
-    info::{
-        self,
-        MAX_PRIVATE_DATA, //
+    super::common::{
+        connreq::MAX_PRIVATE_DATA,
+        hints::Hints, //
     },
+    conn::Conn,
+    connreq::Request,
+    fabric::Fabric,
+    info,
     port::Port, //
 };
 use crate::{
@@ -39,8 +40,7 @@ use crate::{
         object::ChildRef,
         provider, //
     },
-    rdma::net::SockAddr,
-    util::context, //
+    rdma::net::SockAddr, //
 };
 use core::net::SocketAddr;
 use kernel::{
@@ -94,7 +94,7 @@ impl PassiveEndpoint {
         let (addr, _) = info.addresses()?;
         let listener = Arc::pin_init(
             pin_init!(Self {
-                id: fabric.connreqs().next_id(),
+                id: fabric.connreqs().next_number(),
                 fabric,
                 source,
                 hints: Hints::from_info(Some(info)),
@@ -153,7 +153,10 @@ impl PassiveEndpoint {
         let link = self.link.lock();
         let queue = link.eq.as_ref().ok_or(Errno::ECONNREFUSED)?;
         let connreqs = self.fabric.connreqs();
-        let handle = connreqs.add(self.id, link.backlog, (to, peer), conn)?;
+        let handle = connreqs.next_number();
+        connreqs.add(handle, self.id, link.backlog, || {
+            Request::new((to, peer), conn)
+        })?;
         info.set_handle(handle);
         // A concurrent `close()` waits for the lock, then finds and refuses the request.
         queue
@@ -196,12 +199,7 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
     }
 
     fn reject(&self, handle: usize, private_data: &[u8]) -> Result {
-        context::in_process()?;
-        if private_data.len() > MAX_PRIVATE_DATA {
-            return Err(Errno::EINVAL);
-        }
-        self.fabric.connreqs().take(handle)?.reject(private_data);
-        Ok(())
+        self.fabric.connreqs().reject(handle, private_data)
     }
 
     fn set_name(&self, addr: SocketAddr) -> Result {
@@ -233,7 +231,7 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
         drop(link);
         // The port holds a reference to the listener.
         drop(port);
-        self.fabric.connreqs().reject_all(self.id);
+        self.fabric.connreqs().reject_for_listener(self.id);
         drop(eq);
     }
 }

@@ -6,15 +6,12 @@
 //! InfiniBand's connection manager pads private data to a fixed length, so only the length byte
 //! tells the length of the peer's data.
 
+use super::super::common::connreq::MAX_PRIVATE_DATA;
 use crate::abi::{
     Errno,
     Result, //
 };
 use kernel::prelude::*;
-
-/// Maximum number of bytes that a consumer can send: those that fit into a request beside rdma_cm's
-/// header.
-pub(super) const MAX_PRIVATE_DATA: usize = 55;
 
 /// Private data with its length byte.
 #[derive(Clone, Copy)]

@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Connection requests that have been reported, until the consumer accepts or rejects them.
-//!
-//! A consumer refers to a request by a number in its info's `handle`, never by an address, so that
-//! a forged or stale handle is detected. The mutex guards the list and is not held across calls of
-//! rdma_cm.
+//! Connection requests that have not been answered yet.
 
 use super::{
+    super::common::connreq,
     cm_data::CmData,
     fabric::Fabric, //
 };
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
+    abi::Result,
     rdma::{
         cm::{
             CmEvent,
@@ -28,18 +22,14 @@ use crate::{
     },
 };
 use kernel::{
-    new_mutex,
     prelude::*,
     sync::{
         atomic::{
             Acquire,
-            Atomic,
             AtomicFlag,
-            Relaxed,
             Release, //
         },
-        Arc,
-        Mutex, //
+        Arc, //
     },
 };
 
@@ -63,9 +53,6 @@ impl CmHandler for ConnReqHandler {
 
 /// A pending connection request.
 pub(super) struct ConnReq {
-    handle: usize,
-    /// Number of its listener.
-    listener_id: usize,
     id: CmId,
     handler: Arc<ConnReqHandler>,
     device: Arc<Device>,
@@ -74,15 +61,14 @@ pub(super) struct ConnReq {
 }
 
 impl ConnReq {
-    /// Creates the request that a listener has received. May sleep.
+    /// Creates the request that a listener has received, to be added to the list with `handle`. May sleep.
     pub(super) fn new(
         fabric: &Arc<Fabric>,
-        listener: usize,
+        handle: usize,
         id: CmId,
         device: Arc<Device>,
         conn: &ConnParam<'_>,
     ) -> Result<Self> {
-        let handle = fabric.connreqs().next_number();
         let pending = Arc::new(
             ConnReqHandler {
                 fabric: fabric.clone(),
@@ -93,19 +79,12 @@ impl ConnReq {
         )?;
         id.set_handler(Some(pending.clone()));
         Ok(Self {
-            handle,
-            listener_id: listener,
             id,
             handler: pending,
             device,
             responder_resources: conn.responder_resources,
             initiator_depth: conn.initiator_depth,
         })
-    }
-
-    /// Returns the number by which a consumer refers to it.
-    pub(super) fn handle(&self) -> usize {
-        self.handle
     }
 
     /// Returns the connection's id.
@@ -133,87 +112,13 @@ impl ConnReq {
     pub(super) fn rd_atomic_depths(&self) -> (u8, u8) {
         (self.responder_resources, self.initiator_depth)
     }
+}
 
-    /// Rejects the request, with private data for the peer. May sleep.
-    pub(super) fn reject(self, private_data: &[u8]) {
+impl connreq::ConnReq for ConnReq {
+    fn reject(self, private_data: &[u8]) {
         if let Ok(frame) = CmData::new(private_data) {
             // Fails if the peer has given up already.
             let _ = self.id.reject(frame.as_bytes(), REJ_CONSUMER_DEFINED);
         }
-    }
-}
-
-/// Pending requests of a fabric.
-#[pin_data]
-pub(super) struct ConnReqList {
-    #[pin]
-    requests: Mutex<KVec<ConnReq>>,
-    last_number: Atomic<usize>,
-}
-
-impl ConnReqList {
-    pub(super) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
-            requests <- new_mutex!(KVec::new(), "kofi::verbs::ConnReqList"),
-            last_number: Atomic::new(0),
-        })
-    }
-
-    /// Returns a number for a request's handle or a listener, unique within the fabric.
-    pub(super) fn next_number(&self) -> usize {
-        // 0 stands for no request.
-        self.last_number
-            .fetch_add(1, Relaxed)
-            .wrapping_add(1)
-            .max(1)
-    }
-
-    /// Adds a request. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// -FI_ENOMEM; the request is rejected.
-    pub(super) fn add(&self, connreq: ConnReq) -> Result {
-        let mut list = self.requests.lock();
-        list.reserve(1, GFP_KERNEL)?;
-        // Cannot fail: capacity has been reserved above.
-        let _ = list.push_within_capacity(connreq);
-        Ok(())
-    }
-
-    /// Takes a request out; -FI_EINVAL if there is none with that handle.
-    pub(super) fn take(&self, handle: usize) -> Result<ConnReq> {
-        let mut list = self.requests.lock();
-        let at = list
-            .iter()
-            .position(|request| request.handle == handle)
-            .ok_or(Errno::EINVAL)?;
-        list.remove(at).map_err(|_| Errno::EINVAL)
-    }
-
-    /// Rejects every request for which `which` returns true. May sleep.
-    fn reject_where(&self, which: impl Fn(&ConnReq) -> bool) {
-        loop {
-            let request = {
-                let mut list = self.requests.lock();
-                let Some(at) = list.iter().position(&which) else {
-                    return;
-                };
-                list.remove(at)
-            };
-            if let Ok(request) = request {
-                request.reject(&[]);
-            }
-        }
-    }
-
-    /// Rejects the requests of a listener that closes. May sleep.
-    pub(super) fn reject_for_listener(&self, listener: usize) {
-        self.reject_where(|request| request.listener_id == listener);
-    }
-
-    /// Rejects the requests that came in on a device that is being removed. May sleep.
-    pub(super) fn reject_on_device(&self, device: &Device) {
-        self.reject_where(|request| request.is_on_device(device));
     }
 }

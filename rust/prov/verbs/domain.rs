@@ -94,7 +94,9 @@ impl DomainEndpoints {
 
 impl RemovalNotifier for DomainEndpoints {
     fn notify_removal(&self) {
-        self.fabric.connreqs().reject_on_device(&self.device);
+        self.fabric
+            .connreqs()
+            .reject_where(|request| request.is_on_device(&self.device));
         // Each endpoint loses its peer, and the consumer closes it; the removal waits for that.
         while let Some(endpoint) = self.next_unnotified() {
             endpoint.handle_device_removal();

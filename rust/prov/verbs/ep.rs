@@ -18,7 +18,10 @@ pub(super) mod siw_quirk;
 mod transition;
 
 use super::{
-    super::common::stats::Violations,
+    super::common::{
+        connreq::MAX_PRIVATE_DATA,
+        stats::Violations, //
+    },
     cas_atomic::CasAtomicTable,
     cntr::WqCounters,
     conn_state::{
@@ -559,7 +562,7 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn private_data_limit(&self) -> usize {
-        super::cm_data::MAX_PRIVATE_DATA
+        MAX_PRIVATE_DATA
     }
 
     fn receives_left(&self) -> Result<usize> {

@@ -3,7 +3,8 @@
 //! Fabrics: the devices of one kind in one network namespace.
 
 use super::{
-    connreq::ConnReqList,
+    super::common::connreq::ConnReqList,
+    connreq::ConnReq,
     domain::Domain,
     pep::PassiveEndpoint, //
 };
@@ -49,7 +50,7 @@ pub(super) struct Fabric {
     /// Kind of its devices; None for any kind.
     protocol: Option<Protocol>,
     #[pin]
-    connreqs: ConnReqList,
+    connreqs: ConnReqList<ConnReq>,
 }
 
 impl Fabric {
@@ -85,7 +86,7 @@ impl Fabric {
     }
 
     /// Returns the list of pending connection requests.
-    pub(super) fn connreqs(&self) -> &ConnReqList {
+    pub(super) fn connreqs(&self) -> &ConnReqList<ConnReq> {
         &self.connreqs
     }
 }

@@ -4,9 +4,11 @@
 
 pub(super) use super::super::common::hints::uses_shared_rx;
 use super::{
-    super::common::hints::Hints,
+    super::common::{
+        connreq::MAX_PRIVATE_DATA,
+        hints::Hints, //
+    },
     cas_atomic,
-    cm_data::MAX_PRIVATE_DATA,
     cq::Cq,
     ep::siw_quirk,
     srx, //

@@ -5,11 +5,11 @@
 //! `state` guards the id and the event queue; it is not held across calls of rdma_cm.
 
 use super::{
-    super::common::hints::Hints,
-    cm_data::{
-        parse_cm_data,
-        MAX_PRIVATE_DATA, //
+    super::common::{
+        connreq::MAX_PRIVATE_DATA,
+        hints::Hints, //
     },
+    cm_data::parse_cm_data,
     connreq::ConnReq,
     fabric::Fabric,
     info, //
@@ -54,7 +54,6 @@ use crate::{
         net::SockAddr, //
     },
     util::{
-        context,
         log::warn,
         trace, //
     },
@@ -194,9 +193,12 @@ impl PassiveEndpoint {
             link.eq.as_ref().map(|held| held.arc().clone())
         };
         let eq = eq.ok_or(Errno::ENOEQ)?;
-        let request = ConnReq::new(&self.fabric, self.listener_id, id, device, conn)?;
-        info.set_handle(request.handle());
-        self.fabric.connreqs().add(request)?;
+        let connreqs = self.fabric.connreqs();
+        let handle = connreqs.next_number();
+        let request = ConnReq::new(&self.fabric, handle, id, device, conn)?;
+        info.set_handle(handle);
+        // The backlog is rdma_cm's.
+        connreqs.add(handle, self.listener_id, usize::MAX, || request)?;
         let data = parse_cm_data(conn.private_data);
         eq.push(event.fill(Kind::Connection(FI_CONNREQ), data, Some(info)));
         Ok(())
@@ -312,12 +314,7 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
     }
 
     fn reject(&self, handle: usize, private_data: &[u8]) -> Result {
-        context::in_process()?;
-        if private_data.len() > MAX_PRIVATE_DATA {
-            return Err(Errno::EINVAL);
-        }
-        self.fabric.connreqs().take(handle)?.reject(private_data);
-        Ok(())
+        self.fabric.connreqs().reject(handle, private_data)
     }
 
     fn set_name(&self, addr: SocketAddr) -> Result {

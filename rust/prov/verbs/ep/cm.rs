@@ -14,6 +14,7 @@
 
 use super::{
     super::{
+        super::common::connreq::ConnReq as _,
         cm_data::{
             parse_cm_data,
             CmData, //

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Connection requests of a fabric that have been reported, until the consumer accepts or rejects them.
+//!
+//! A consumer refers to a request by a number in its info's `handle`, never by an address, so that a forged or
+//! stale handle is detected. The mutex guards the list; no request is rejected under it.
+
+use crate::{
+    abi::{
+        Errno,
+        Result, //
+    },
+    util::context, //
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Mutex, //
+    },
+};
+
+/// Maximum number of bytes of private data: those that fit into a request beside rdma_cm's header.
+pub(in crate::prov) const MAX_PRIVATE_DATA: usize = 55;
+
+/// A provider's connection request. Dropping an unanswered request rejects it.
+pub(in crate::prov) trait ConnReq {
+    /// Rejects the request, with private data for the peer. May sleep.
+    fn reject(self, private_data: &[u8]);
+}
+
+/// A request in the list.
+struct Pending<R> {
+    handle: usize,
+    listener_id: usize,
+    request: R,
+}
+
+/// Pending requests of a fabric.
+#[pin_data]
+pub(in crate::prov) struct ConnReqList<R> {
+    #[pin]
+    list: Mutex<KVec<Pending<R>>>,
+    last_number: Atomic<usize>,
+}
+
+impl<R: ConnReq> ConnReqList<R> {
+    /// Returns an empty list.
+    pub(in crate::prov) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            list <- new_mutex!(KVec::new(), "kofi::ConnReqList"),
+            last_number: Atomic::new(0),
+        })
+    }
+
+    /// Returns a number for a request's handle or a listener, unique within the fabric.
+    pub(in crate::prov) fn next_number(&self) -> usize {
+        // 0 stands for no request.
+        self.last_number
+            .fetch_add(1, Relaxed)
+            .wrapping_add(1)
+            .max(1)
+    }
+
+    /// Adds the request that `make` returns, to a listener that may have `backlog` requests. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ECONNREFUSED with a full backlog, -FI_ENOMEM: `make` is dropped without a call.
+    pub(in crate::prov) fn add(
+        &self,
+        handle: usize,
+        listener_id: usize,
+        backlog: usize,
+        make: impl FnOnce() -> R,
+    ) -> Result {
+        let mut list = self.list.lock();
+        let pending = list.iter().filter(|other| other.listener_id == listener_id);
+        if pending.count() >= backlog {
+            return Err(Errno::ECONNREFUSED);
+        }
+        list.reserve(1, GFP_KERNEL)?;
+        // Cannot fail: the capacity has just been reserved.
+        let _ = list.push_within_capacity(Pending {
+            handle,
+            listener_id,
+            request: make(),
+        });
+        Ok(())
+    }
+
+    /// Takes a request; -FI_EINVAL if there is none with that handle.
+    pub(in crate::prov) fn take(&self, handle: usize) -> Result<R> {
+        self.take_where(|pending| pending.handle == handle)
+            .ok_or(Errno::EINVAL)
+    }
+
+    fn take_where(&self, which: impl Fn(&Pending<R>) -> bool) -> Option<R> {
+        let mut list = self.list.lock();
+        let at = list.iter().position(which)?;
+        list.remove(at).ok().map(|pending| pending.request)
+    }
+
+    /// Rejects a request for the consumer, with private data for the peer. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EOPBADSTATE in atomic context; -FI_EINVAL for more than [`MAX_PRIVATE_DATA`] bytes, and if there is no
+    /// request with that handle.
+    pub(in crate::prov) fn reject(&self, handle: usize, private_data: &[u8]) -> Result {
+        context::in_process()?;
+        if private_data.len() > MAX_PRIVATE_DATA {
+            return Err(Errno::EINVAL);
+        }
+        self.take(handle)?.reject(private_data);
+        Ok(())
+    }
+
+    /// Rejects the requests to a listener that closes. May sleep.
+    pub(in crate::prov) fn reject_for_listener(&self, listener_id: usize) {
+        while let Some(request) = self.take_where(|pending| pending.listener_id == listener_id) {
+            request.reject(&[]);
+        }
+    }
+
+    /// Rejects every request for which `which` returns true. May sleep.
+    pub(in crate::prov) fn reject_where(&self, which: impl Fn(&R) -> bool) {
+        while let Some(request) = self.take_where(|pending| which(&pending.request)) {
+            request.reject(&[]);
+        }
+    }
+}
