@@ -7,5 +7,6 @@ pub(super) mod connreq;
 pub(super) mod hints;
 pub(super) mod iov;
 pub(super) mod mr_table;
+pub(super) mod pep;
 pub(super) mod stats;
 pub(super) mod sw_cq;

@@ -5,7 +5,10 @@
 use super::{
     super::common::{
         connreq::MAX_PRIVATE_DATA,
-        hints::Hints, //
+        pep::{
+            ListenState,
+            PepCore, //
+        },
     },
     conn::Conn,
     connreq::Request,
@@ -15,25 +18,18 @@ use super::{
 };
 use crate::{
     abi::{
-        addr::format_of,
         info::Info,
         Errno,
         Result,
-        FI_ADDR_STR,
-        FI_CONNREQ,
-        KOFI_STATE_LISTENING,
-        KOFI_STATE_OPEN, //
+        FI_CONNREQ, //
     },
     fi::{
         eq::{
-            Event,
             EventQueue,
             Kind,
             Source, //
         },
-        info::Choices,
         introspect::{
-            EndpointAddrs,
             Introspect,
             ObjectInfo, //
         },
@@ -47,41 +43,24 @@ use kernel::{
     new_mutex,
     prelude::*,
     sync::{
-        atomic::{
-            AtomicFlag,
-            Relaxed, //
-        },
         Arc,
         Mutex, //
     },
 };
 
-/// Requests that may be pending, unless the consumer sets the backlog.
-const DEFAULT_BACKLOG: usize = 128;
-
 struct Link {
     port: Option<Port>,
-    eq: Option<ChildRef<EventQueue>>,
-    backlog: usize,
+    listen: ListenState,
 }
 
 /// A listener.
 #[pin_data]
 pub(super) struct PassiveEndpoint {
     fabric: Arc<Fabric>,
-    source: Source,
-    /// Identifies the listener in its requests: several listeners may have one `source`.
-    id: usize,
-    /// Hints from the listener's info, which the infos of its requests follow.
-    hints: Hints,
-    choices: Choices,
-    addr_format: u32,
+    #[pin]
+    core: PepCore,
     #[pin]
     link: Mutex<Link>,
-    /// Copy of the address, for introspection.
-    #[pin]
-    addrs: EndpointAddrs,
-    is_listening: AtomicFlag,
 }
 
 impl PassiveEndpoint {
@@ -94,19 +73,12 @@ impl PassiveEndpoint {
         let (addr, _) = info.addresses()?;
         let listener = Arc::pin_init(
             pin_init!(Self {
-                id: fabric.connreqs().next_number(),
+                core <- PepCore::new(info, source, fabric.connreqs().next_number()),
                 fabric,
-                source,
-                hints: Hints::from_info(Some(info)),
-                choices: Choices::from_info(info),
-                addr_format: info.addr_format(),
-                addrs <- EndpointAddrs::new(None, None),
-                is_listening: AtomicFlag::new(false),
                 link <- new_mutex!(
                     Link {
                         port: None,
-                        eq: None,
-                        backlog: DEFAULT_BACKLOG,
+                        listen: ListenState::new(),
                     },
                     "kofi::loop::PassiveEndpoint"
                 ),
@@ -120,9 +92,7 @@ impl PassiveEndpoint {
     }
 
     fn bind(&self, addr: &SockAddr) -> Result {
-        if self.link.lock().eq.is_some() {
-            return Err(Errno::EOPBADSTATE);
-        }
+        self.link.lock().listen.check_not_listening()?;
         let port = Port::bind(self.fabric.port_namespace(), addr)?;
         let old = self.link.lock().port.replace(port);
         drop(old);
@@ -140,21 +110,17 @@ impl PassiveEndpoint {
         private_data: &[u8],
         conn: &Arc<Conn>,
     ) -> Result {
-        let mut info = info::build_info(&self.hints)?;
-        self.choices.apply(&mut info)?;
-        info.set_net(self.fabric.namespace());
-        let addrs = [to, peer].map(SocketAddr::from);
-        let format = match self.addr_format {
-            FI_ADDR_STR => FI_ADDR_STR,
-            _ => format_of(&addrs[1]),
-        };
-        info.set_addresses(format, Some(&addrs[0]), Some(&addrs[1]))?;
-        let event = Event::alloc(self.source)?;
+        let mut info = info::build_info(&self.core.hints)?;
+        let net = self.fabric.namespace();
+        let event = self
+            .core
+            .prepare_connreq(&mut info, net, to.into(), peer.into())?;
         let link = self.link.lock();
-        let queue = link.eq.as_ref().ok_or(Errno::ECONNREFUSED)?;
+        let queue = link.listen.eq.as_ref().ok_or(Errno::ECONNREFUSED)?;
         let connreqs = self.fabric.connreqs();
         let handle = connreqs.next_number();
-        connreqs.add(handle, self.id, link.backlog, || {
+        let backlog = link.listen.backlog.unsigned_abs() as usize;
+        connreqs.add(handle, self.core.listener_id, backlog, || {
             Request::new((to, peer), conn)
         })?;
         info.set_handle(handle);
@@ -169,33 +135,26 @@ impl PassiveEndpoint {
 impl provider::PassiveEndpoint for PassiveEndpoint {
     fn listen(self: Arc<Self>, eq: ChildRef<EventQueue>) -> Result {
         let mut link = self.link.lock();
-        if link.eq.is_some() {
-            return Err(Errno::EOPBADSTATE);
-        }
+        link.listen.check_not_listening()?;
         let port = link.port.take().ok_or(Errno::EADDRNOTAVAIL)?;
-        self.addrs.set_local(port.addr().into());
-        link.eq = Some(eq);
+        self.core.set_local_addr(port.addr().into());
+        link.listen.eq = Some(eq);
         let port = port.set_listener(self.fabric.port_namespace(), self.clone());
         match port {
             Ok(port) => link.port = Some(port),
             Err(errno) => {
-                let eq = link.eq.take();
+                let eq = link.listen.eq.take();
                 drop(link);
                 drop(eq);
                 return Err(errno);
             }
         }
-        self.is_listening.store(true, Relaxed);
+        self.core.set_listening(true);
         Ok(())
     }
 
     fn set_backlog(&self, backlog: c_int) -> Result {
-        let mut link = self.link.lock();
-        if link.eq.is_some() {
-            return Err(Errno::EOPBADSTATE);
-        }
-        link.backlog = usize::try_from(backlog).map_err(|_| Errno::EINVAL)?;
-        Ok(())
+        self.link.lock().listen.set_backlog(backlog)
     }
 
     fn reject(&self, handle: usize, private_data: &[u8]) -> Result {
@@ -217,21 +176,19 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
     }
 
     fn fill_info(&self, info: &mut ObjectInfo<'_>) {
-        info.set_state(match self.is_listening.load(Relaxed) {
-            true => KOFI_STATE_LISTENING,
-            false => KOFI_STATE_OPEN,
-        });
-        self.addrs.fill_info(info);
+        self.core.fill_info(info);
     }
 
     fn close(&self) {
-        self.is_listening.store(false, Relaxed);
+        self.core.set_listening(false);
         let mut link = self.link.lock();
-        let (port, eq) = (link.port.take(), link.eq.take());
+        let (port, eq) = (link.port.take(), link.listen.eq.take());
         drop(link);
         // The port holds a reference to the listener.
         drop(port);
-        self.fabric.connreqs().reject_for_listener(self.id);
+        self.fabric
+            .connreqs()
+            .reject_for_listener(self.core.listener_id);
         drop(eq);
     }
 }

@@ -7,7 +7,10 @@
 use super::{
     super::common::{
         connreq::MAX_PRIVATE_DATA,
-        hints::Hints, //
+        pep::{
+            ListenState,
+            PepCore, //
+        },
     },
     cm_data::parse_cm_data,
     connreq::ConnReq,
@@ -16,14 +19,10 @@ use super::{
 };
 use crate::{
     abi::{
-        addr::format_of,
         info::Info,
         Errno,
         Result,
-        FI_ADDR_STR,
-        FI_CONNREQ,
-        KOFI_STATE_LISTENING,
-        KOFI_STATE_OPEN, //
+        FI_CONNREQ, //
     },
     fi::{
         eq::{
@@ -33,9 +32,7 @@ use crate::{
             OwnedEvent,
             Source, //
         },
-        info::Choices,
         introspect::{
-            EndpointAddrs,
             Introspect,
             ObjectInfo, //
         },
@@ -63,22 +60,14 @@ use kernel::{
     new_mutex,
     prelude::*,
     sync::{
-        atomic::{
-            AtomicFlag,
-            Relaxed, //
-        },
         Arc,
         Mutex, //
     },
 };
 
-/// Maximum number of pending requests, unless the consumer sets another.
-const DEFAULT_BACKLOG: c_int = 128;
-
 struct PepState {
     id: Option<Arc<CmId>>,
-    eq: Option<ChildRef<EventQueue>>,
-    backlog: c_int,
+    listen: ListenState,
     /// Allocated with the listener, so that reporting the removal of its device cannot fail.
     removal_event: Option<OwnedEvent>,
 }
@@ -87,19 +76,10 @@ struct PepState {
 #[pin_data]
 pub(super) struct PassiveEndpoint {
     fabric: Arc<Fabric>,
-    source: Source,
-    /// Number by which its requests refer to it: several listeners may have one source.
-    listener_id: usize,
-    /// Hints from the listener's info, for the infos of its requests.
-    hints: Hints,
-    choices: Choices,
-    addr_format: u32,
+    #[pin]
+    core: PepCore,
     #[pin]
     state: Mutex<PepState>,
-    /// Address of the listener, for introspection.
-    #[pin]
-    addrs: EndpointAddrs,
-    is_listening: AtomicFlag,
 }
 
 impl PassiveEndpoint {
@@ -109,19 +89,12 @@ impl PassiveEndpoint {
         let farewell = Event::alloc(source)?;
         let listener = Arc::pin_init(
             pin_init!(Self {
-                listener_id: fabric.connreqs().next_number(),
+                core <- PepCore::new(info, source, fabric.connreqs().next_number()),
                 fabric,
-                source,
-                hints: Hints::from_info(Some(info)),
-                choices: Choices::from_info(info),
-                addr_format: info.addr_format(),
-                addrs <- EndpointAddrs::new(None, None),
-                is_listening: AtomicFlag::new(false),
                 state <- new_mutex!(
                     PepState {
                         id: None,
-                        eq: None,
-                        backlog: DEFAULT_BACKLOG,
+                        listen: ListenState::new(),
                         removal_event: Some(farewell),
                     },
                     "kofi::verbs::PassiveEndpoint"
@@ -141,9 +114,7 @@ impl PassiveEndpoint {
         id.bind(addr)?;
         let old = {
             let mut link = self.state.lock();
-            if link.eq.is_some() {
-                return Err(Errno::EOPBADSTATE);
-            }
+            link.listen.check_not_listening()?;
             link.id.replace(id)
         };
         drop(old);
@@ -177,20 +148,13 @@ impl PassiveEndpoint {
         if !device.try_get()?.can_connect_in(self.fabric.net()) {
             return Err(Errno::ENODEV);
         }
-        let mut info = info::device_info(&device, &self.hints)?;
-        self.choices.apply(&mut info)?;
-        info.set_net(self.fabric.namespace());
-        let local = id.local_addr()?.into();
-        let peer = id.peer_addr()?.into();
-        let format = match self.addr_format {
-            FI_ADDR_STR => FI_ADDR_STR,
-            _ => format_of(&peer),
-        };
-        info.set_addresses(format, Some(&local), Some(&peer))?;
-        let event = Event::alloc(self.source)?;
+        let mut info = info::device_info(&device, &self.core.hints)?;
+        let net = self.fabric.namespace();
+        let (local, peer) = (id.local_addr()?.into(), id.peer_addr()?.into());
+        let event = self.core.prepare_connreq(&mut info, net, local, peer)?;
         let eq = {
             let link = self.state.lock();
-            link.eq.as_ref().map(|held| held.arc().clone())
+            link.listen.eq.as_ref().map(|held| held.arc().clone())
         };
         let eq = eq.ok_or(Errno::ENOEQ)?;
         let connreqs = self.fabric.connreqs();
@@ -198,7 +162,7 @@ impl PassiveEndpoint {
         let request = ConnReq::new(&self.fabric, handle, id, device, conn)?;
         info.set_handle(handle);
         // The backlog is rdma_cm's.
-        connreqs.add(handle, self.listener_id, usize::MAX, || request)?;
+        connreqs.add(handle, self.core.listener_id, usize::MAX, || request)?;
         let data = parse_cm_data(conn.private_data);
         eq.push(event.fill(Kind::Connection(FI_CONNREQ), data, Some(info)));
         Ok(())
@@ -209,10 +173,10 @@ impl PassiveEndpoint {
     fn handle_device_removal(&self) {
         let (id, event, queue) = {
             let mut link = self.state.lock();
-            let eq = link.eq.as_ref().map(|held| held.arc().clone());
+            let eq = link.listen.eq.as_ref().map(|held| held.arc().clone());
             (link.id.take(), link.removal_event.take(), eq)
         };
-        self.is_listening.store(false, Relaxed);
+        self.core.set_listening(false);
         drop(id);
         if let (Some(event), Some(queue)) = (event, queue) {
             queue.push(event.fill(Kind::Error(Errno::ENODEV, 0), &[], None));
@@ -279,38 +243,28 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
         }
         let (id, backlog) = {
             let mut link = self.state.lock();
-            if link.eq.is_some() {
-                return Err(Errno::EOPBADSTATE);
-            }
+            link.listen.check_not_listening()?;
             let id = link.id.clone().ok_or(Errno::EADDRNOTAVAIL)?;
-            link.eq = Some(events);
-            (id, link.backlog)
+            link.listen.eq = Some(events);
+            (id, link.listen.backlog)
         };
         let handler: Arc<dyn CmHandler> = self.clone();
         id.set_handler(Some(handler));
         if let Err(error) = id.listen(backlog) {
             let handler = id.set_handler(None);
-            let events = self.state.lock().eq.take();
+            let events = self.state.lock().listen.eq.take();
             drop((handler, events));
             return Err(error.into());
         }
         if let Ok(addr) = id.local_addr() {
-            self.addrs.set_local(addr.into());
+            self.core.set_local_addr(addr.into());
         }
-        self.is_listening.store(true, Relaxed);
+        self.core.set_listening(true);
         Ok(())
     }
 
     fn set_backlog(&self, backlog: c_int) -> Result {
-        let mut link = self.state.lock();
-        if link.eq.is_some() {
-            return Err(Errno::EOPBADSTATE);
-        }
-        if backlog < 0 {
-            return Err(Errno::EINVAL);
-        }
-        link.backlog = backlog;
-        Ok(())
+        self.state.lock().listen.set_backlog(backlog)
     }
 
     fn reject(&self, handle: usize, private_data: &[u8]) -> Result {
@@ -331,23 +285,21 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
     }
 
     fn fill_info(&self, out: &mut ObjectInfo<'_>) {
-        out.set_state(match self.is_listening.load(Relaxed) {
-            true => KOFI_STATE_LISTENING,
-            false => KOFI_STATE_OPEN,
-        });
-        self.addrs.fill_info(out);
+        self.core.fill_info(out);
     }
 
     fn close(&self) {
-        self.is_listening.store(false, Relaxed);
+        self.core.set_listening(false);
         let id = self.state.lock().id.take();
         if let Some(id) = &id {
             // No handler starts any more; the drop waits for a running one.
             drop(id.set_handler(None));
         }
         drop(id);
-        self.fabric.connreqs().reject_for_listener(self.listener_id);
-        let events = self.state.lock().eq.take();
+        self.fabric
+            .connreqs()
+            .reject_for_listener(self.core.listener_id);
+        let events = self.state.lock().listen.eq.take();
         drop(events);
     }
 }

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Parts of a passive endpoint that do not depend on its transport.
+//!
+//! The provider's mutex guards [`ListenState`]; [`PepCore`] takes no lock but its leaf for the address.
+
+use super::hints::Hints;
+use crate::{
+    abi::{
+        addr::format_of,
+        info::Info,
+        Errno,
+        Result,
+        FI_ADDR_STR,
+        KOFI_STATE_LISTENING,
+        KOFI_STATE_OPEN, //
+    },
+    fi::{
+        eq::{
+            Event,
+            EventQueue,
+            OwnedEvent,
+            Source, //
+        },
+        info::Choices,
+        introspect::{
+            EndpointAddrs,
+            Introspect,
+            ObjectInfo, //
+        },
+        object::ChildRef, //
+    },
+    util::namespace::Namespace, //
+};
+use core::net::SocketAddr;
+use kernel::{
+    prelude::*,
+    sync::atomic::{
+        AtomicFlag,
+        Relaxed, //
+    },
+};
+
+/// Maximum number of pending requests, unless the consumer sets another.
+const DEFAULT_BACKLOG: c_int = 128;
+
+/// Event queue and backlog of a passive endpoint.
+pub(in crate::prov) struct ListenState {
+    /// Queue for connection requests, while the endpoint listens.
+    pub(in crate::prov) eq: Option<ChildRef<EventQueue>>,
+    /// Maximum number of pending requests; not negative.
+    pub(in crate::prov) backlog: c_int,
+}
+
+impl ListenState {
+    /// Returns the state of an endpoint that does not listen.
+    pub(in crate::prov) const fn new() -> Self {
+        Self {
+            eq: None,
+            backlog: DEFAULT_BACKLOG,
+        }
+    }
+
+    /// Checks that the endpoint does not listen yet.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EOPBADSTATE.
+    pub(in crate::prov) fn check_not_listening(&self) -> Result {
+        match self.eq {
+            None => Ok(()),
+            Some(_) => Err(Errno::EOPBADSTATE),
+        }
+    }
+
+    /// Sets the backlog.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EOPBADSTATE if the endpoint listens, -FI_EINVAL for a negative backlog.
+    pub(in crate::prov) fn set_backlog(&mut self, backlog: c_int) -> Result {
+        self.check_not_listening()?;
+        if backlog < 0 {
+            return Err(Errno::EINVAL);
+        }
+        self.backlog = backlog;
+        Ok(())
+    }
+}
+
+/// Attributes and introspection of a passive endpoint.
+#[pin_data]
+pub(in crate::prov) struct PepCore {
+    /// Source of the endpoint's events.
+    pub(in crate::prov) source: Source,
+    /// Number by which its requests refer to it: several listeners may have one source.
+    pub(in crate::prov) listener_id: usize,
+    /// Hints from the endpoint's info, for the infos of its requests.
+    pub(in crate::prov) hints: Hints,
+    choices: Choices,
+    addr_format: u32,
+    /// Address of the endpoint, for introspection.
+    #[pin]
+    addrs: EndpointAddrs,
+    is_listening: AtomicFlag,
+}
+
+impl PepCore {
+    /// Returns the core of an endpoint with this info.
+    pub(in crate::prov) fn new(
+        info: &Info,
+        source: Source,
+        listener_id: usize,
+    ) -> impl PinInit<Self> {
+        let hints = Hints::from_info(Some(info));
+        let (choices, addr_format) = (Choices::from_info(info), info.addr_format());
+        pin_init!(Self {
+            source,
+            listener_id,
+            hints,
+            choices,
+            addr_format,
+            addrs <- EndpointAddrs::new(None, None),
+            is_listening: AtomicFlag::new(false),
+        })
+    }
+
+    /// Completes the info of a connection request, and allocates its event. May sleep.
+    pub(in crate::prov) fn prepare_connreq(
+        &self,
+        info: &mut Info,
+        net: &Namespace,
+        local: SocketAddr,
+        peer: SocketAddr,
+    ) -> Result<OwnedEvent> {
+        self.choices.apply(info)?;
+        info.set_net(net);
+        let format = match self.addr_format {
+            FI_ADDR_STR => FI_ADDR_STR,
+            _ => format_of(&peer),
+        };
+        info.set_addresses(format, Some(&local), Some(&peer))?;
+        Event::alloc(self.source)
+    }
+
+    /// Sets the address for introspection.
+    pub(in crate::prov) fn set_local_addr(&self, addr: SocketAddr) {
+        self.addrs.set_local(addr);
+    }
+
+    /// Sets whether the endpoint listens, for introspection.
+    pub(in crate::prov) fn set_listening(&self, is_listening: bool) {
+        self.is_listening.store(is_listening, Relaxed);
+    }
+}
+
+impl Introspect for PepCore {
+    fn fill_info(&self, info: &mut ObjectInfo<'_>) {
+        info.set_state(match self.is_listening.load(Relaxed) {
+            true => KOFI_STATE_LISTENING,
+            false => KOFI_STATE_OPEN,
+        });
+        self.addrs.fill_info(info);
+    }
+}
