@@ -4,11 +4,7 @@
 
 use super::{
     domain::Domain,
-    introspect::{
-        Introspect,
-        ObjectEntry,
-        ObjectInfo, //
-    },
+    introspect::ObjectEntry,
     memory::Context,
     object::{
         ChildCount,
@@ -285,15 +281,6 @@ pub struct CompletionQueue {
     domain: ChildRef<Domain>,
 }
 
-/// The introspection source of a completion queue.
-struct CqInfo(Arc<dyn provider::CompletionQueue>);
-
-impl Introspect for CqInfo {
-    fn fill_info(&self, info: &mut ObjectInfo<'_>) {
-        self.0.fill_info(info);
-    }
-}
-
 impl Parent for CompletionQueue {
     fn users(&self) -> &ChildCount {
         &self.users
@@ -311,17 +298,17 @@ impl CompletionQueue {
             None => core.completion_queue(attr)?,
             Some(sink) => core.peer_cq(attr, sink)?,
         };
-        let part = Arc::new(CqInfo(core.clone()), GFP_KERNEL)?;
-        let card = domain
+        let described = core.clone();
+        let entry = domain
             .entry()
-            .new_child(abi::KOFI_OBJECT_CQ, c"", Some(part))?;
+            .new_child_with(abi::KOFI_OBJECT_CQ, move |info| described.fill_info(info))?;
         Ok(Arc::new(
             Self {
                 core,
                 exported: OnceBox::new(),
                 attr: *attr,
                 users: ChildCount::new(),
-                entry: card,
+                entry,
                 domain,
             },
             GFP_KERNEL,

@@ -31,14 +31,8 @@ use super::{
         Peers, //
     },
     sep::ContextSlot,
-    srx::{
-        self,
-        SharedReceive, //
-    },
-    stx::{
-        self,
-        SharedTransmit, //
-    },
+    srx::SharedReceive,
+    stx::SharedTransmit, //
 };
 use crate::abi::{
     flags,
@@ -239,13 +233,7 @@ impl Endpoint {
             return Err(Errno::EINVAL);
         }
         let held = ChildRef::new(queue)?;
-        self.update_bindings(|plan| match plan.eq {
-            Some(_) => Err(Errno::EINVAL),
-            None => {
-                plan.eq = Some(held);
-                Ok(())
-            }
-        })
+        self.update_bindings(|plan| bind_once(&mut plan.eq, held))
     }
 
     /// Binds the address vector of the peers.
@@ -266,13 +254,7 @@ impl Endpoint {
             return Err(Errno::EDOMAIN);
         }
         let held = ChildRef::new(vector)?;
-        self.update_bindings(|plan| match plan.av {
-            Some(_) => Err(Errno::EINVAL),
-            None => {
-                plan.av = Some(held);
-                Ok(())
-            }
-        })
+        self.update_bindings(|plan| bind_once(&mut plan.av, held))
     }
 
     /// Binds a shared receive context.
@@ -289,14 +271,11 @@ impl Endpoint {
         if !self.core.shares_receives() {
             return Err(Errno::EINVAL);
         }
-        let held = srx::counted_ref(shared, self.domain.arc())?;
-        self.update_bindings(|plan| match plan.srx {
-            Some(_) => Err(Errno::EINVAL),
-            None => {
-                plan.srx = Some(held);
-                Ok(())
-            }
-        })
+        if !shared.is_of(self.domain.arc()) {
+            return Err(Errno::EDOMAIN);
+        }
+        let held = ChildRef::new(shared)?;
+        self.update_bindings(|plan| bind_once(&mut plan.srx, held))
     }
 
     /// Binds a shared transmit context.
@@ -311,14 +290,11 @@ impl Endpoint {
         if !self.core.shares_transmits() {
             return Err(Errno::EINVAL);
         }
-        let held = stx::counted_ref(shared, self.domain.arc())?;
-        self.update_bindings(|plan| match plan.stx {
-            Some(_) => Err(Errno::EINVAL),
-            None => {
-                plan.stx = Some(held);
-                Ok(())
-            }
-        })
+        if !shared.is_of(self.domain.arc()) {
+            return Err(Errno::EDOMAIN);
+        }
+        let held = ChildRef::new(shared)?;
+        self.update_bindings(|plan| bind_once(&mut plan.stx, held))
     }
 
     /// Binds a completion queue for FI_TRANSMIT, FI_RECV or both.
@@ -537,6 +513,17 @@ impl Endpoint {
         } = &stage
         {
             events.drop_events(self.source);
+        }
+    }
+}
+
+/// Stores the reference of a binding; -FI_EINVAL if there is one.
+fn bind_once<T>(binding: &mut Option<T>, held: T) -> Result {
+    match binding {
+        Some(_) => Err(Errno::EINVAL),
+        None => {
+            *binding = Some(held);
+            Ok(())
         }
     }
 }

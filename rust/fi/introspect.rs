@@ -114,6 +114,15 @@ pub(crate) trait Introspect: Send + Sync {
     }
 }
 
+/// The part of an object that a function describes.
+struct FillFn<F>(F);
+
+impl<F: Fn(&mut ObjectInfo<'_>) + Send + Sync> Introspect for FillFn<F> {
+    fn fill_info(&self, info: &mut ObjectInfo<'_>) {
+        (self.0)(info);
+    }
+}
+
 /// A number that the object table reports under `key`, one of `enum kofi_object_value`.
 pub(crate) struct NamedValue {
     key: u32,
@@ -308,6 +317,21 @@ impl ObjectEntry {
         source: Option<Arc<dyn Introspect>>,
     ) -> Result<Self> {
         Self::new(kind, name, self.number(), self.shared, source)
+    }
+
+    /// Adds the entry of a child object without a name, whose state `fill_info` adds, as [`Introspect::fill_info`]
+    /// does.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn new_child_with(
+        &self,
+        kind: u32,
+        fill_info: impl Fn(&mut ObjectInfo<'_>) + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let source = Arc::new(FillFn(fill_info), GFP_KERNEL)?;
+        self.new_child(kind, c"", Some(source))
     }
 
     fn new(

@@ -8,11 +8,7 @@ use super::{
         Source, //
     },
     fabric::Fabric,
-    introspect::{
-        Introspect,
-        ObjectEntry,
-        ObjectInfo, //
-    },
+    introspect::ObjectEntry,
     object::ChildRef,
     provider, //
 };
@@ -42,28 +38,21 @@ pub struct PassiveEndpoint {
     fabric: ChildRef<Fabric>,
 }
 
-/// The introspection source of a passive endpoint.
-struct PepInfo(Arc<dyn provider::PassiveEndpoint>);
-
-impl Introspect for PepInfo {
-    fn fill_info(&self, out: &mut ObjectInfo<'_>) {
-        self.0.fill_info(out);
-    }
-}
-
 impl PassiveEndpoint {
     pub(super) fn new(fabric: ChildRef<Fabric>, info: &Info, source: Source) -> Result<Arc<Self>> {
         let core = fabric.core().clone().passive_endpoint(info, source)?;
-        let part = Arc::new(PepInfo(core.clone()), GFP_KERNEL)?;
-        let card = fabric
+        let described = core.clone();
+        let entry = fabric
             .entry()
-            .new_child(KOFI_OBJECT_PASSIVE_EP, c"", Some(part))?;
+            .new_child_with(KOFI_OBJECT_PASSIVE_EP, move |info| {
+                described.fill_info(info)
+            })?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 core,
                 eq <- new_mutex!(None, "kofi::PassiveEndpoint"),
                 source,
-                entry: card,
+                entry,
                 fabric,
             }),
             GFP_KERNEL,

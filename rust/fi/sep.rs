@@ -11,11 +11,7 @@ use super::{
     domain::Domain,
     ep::Endpoint,
     eq::Source,
-    introspect::{
-        Introspect,
-        ObjectEntry,
-        ObjectInfo, //
-    },
+    introspect::ObjectEntry,
     object::{
         ChildCount,
         ChildRef,
@@ -74,15 +70,6 @@ pub struct ScalableEndpoint {
 impl Parent for ScalableEndpoint {
     fn users(&self) -> &ChildCount {
         &self.users
-    }
-}
-
-/// The introspection source of a scalable endpoint.
-struct SepInfo(Arc<dyn provider::ScalableEndpoint>);
-
-impl Introspect for SepInfo {
-    fn fill_info(&self, out: &mut ObjectInfo<'_>) {
-        self.0.fill_info(out);
     }
 }
 
@@ -148,10 +135,10 @@ impl ScalableEndpoint {
         domain: ChildRef<Domain>,
         info: KBox<Info>,
     ) -> Result<Arc<Self>> {
-        let shown = Arc::new(SepInfo(core.clone()), GFP_KERNEL)?;
-        let card = domain
+        let described = core.clone();
+        let entry = domain
             .entry()
-            .new_child(KOFI_OBJECT_SEP, c"", Some(shown))?;
+            .new_child_with(KOFI_OBJECT_SEP, move |info| described.fill_info(info))?;
         let [transmits, receives] = core.context_counts();
         let open = [
             KVec::from_elem(false, transmits, GFP_KERNEL)?,
@@ -164,7 +151,7 @@ impl ScalableEndpoint {
                 state <- new_mutex!(SepState::Open(None), "kofi::ScalableEndpoint"),
                 open_contexts <- new_mutex!(open, "kofi::ScalableEndpoint::open_contexts"),
                 users: ChildCount::new(),
-                entry: card,
+                entry,
                 domain,
             }),
             GFP_KERNEL,

@@ -23,11 +23,7 @@ pub use self::{
 
 use super::{
     domain::Domain,
-    introspect::{
-        Introspect,
-        ObjectEntry,
-        ObjectInfo, //
-    },
+    introspect::ObjectEntry,
     memory::Context,
     object::{
         ChildCount,
@@ -109,15 +105,6 @@ impl Parent for SharedReceive {
     }
 }
 
-/// The introspection source of a shared receive context.
-struct SrxInfo(Arc<dyn provider::SharedReceive>);
-
-impl Introspect for SrxInfo {
-    fn fill_info(&self, out: &mut ObjectInfo<'_>) {
-        self.0.fill_info(out);
-    }
-}
-
 impl SharedReceive {
     pub(super) fn new(domain: ChildRef<Domain>, attr: &Attr) -> Result<Arc<Self>> {
         let core = domain.core().clone().shared_receive(attr)?;
@@ -156,15 +143,15 @@ impl SharedReceive {
         domain: ChildRef<Domain>,
         owner: Option<ChildRef<Self>>,
     ) -> Result<Arc<Self>> {
-        let shown = Arc::new(SrxInfo(core.clone()), GFP_KERNEL)?;
-        let card = domain
+        let described = core.clone();
+        let entry = domain
             .entry()
-            .new_child(KOFI_OBJECT_SRX, c"", Some(shown))?;
+            .new_child_with(KOFI_OBJECT_SRX, move |info| described.fill_info(info))?;
         Ok(Arc::new(
             Self {
                 core: core.clone(),
                 users: ChildCount::new(),
-                entry: card,
+                entry,
                 domain,
                 owner,
             },
@@ -177,9 +164,9 @@ impl SharedReceive {
         &self.core
     }
 
-    /// Returns the domain of the context.
-    pub(super) fn domain(&self) -> &Arc<Domain> {
-        self.domain.arc()
+    /// Returns true if the context belongs to `domain`.
+    pub(super) fn is_of(&self, domain: &Arc<Domain>) -> bool {
+        Arc::ptr_eq(self.domain.arc(), domain)
     }
 
     /// Returns the number of the context in the object table.
@@ -211,15 +198,4 @@ impl Drop for SharedReceive {
         // The provider's close does nothing for a context that its owner has closed.
         self.close_unchecked(&mut |_| {});
     }
-}
-
-/// Returns a counted reference: -FI_EDOMAIN for another domain's context, -FI_EINVAL for a closed one.
-pub(super) fn counted_ref(
-    shared: &Arc<SharedReceive>,
-    domain: &Arc<Domain>,
-) -> Result<ChildRef<SharedReceive>> {
-    if !Arc::ptr_eq(shared.domain(), domain) {
-        return Err(Errno::EDOMAIN);
-    }
-    ChildRef::new(shared)
 }

@@ -4,11 +4,7 @@
 
 use super::{
     domain::Domain,
-    introspect::{
-        Introspect,
-        ObjectEntry,
-        ObjectInfo, //
-    },
+    introspect::ObjectEntry,
     object::{
         ChildCount,
         ChildRef,
@@ -17,7 +13,6 @@ use super::{
     provider, //
 };
 use crate::abi::{
-    Errno,
     Result,
     KOFI_OBJECT_STX, //
 };
@@ -61,27 +56,18 @@ impl Parent for SharedTransmit {
     }
 }
 
-/// The introspection source of a shared transmit context.
-struct StxInfo(Arc<dyn provider::SharedTransmit>);
-
-impl Introspect for StxInfo {
-    fn fill_info(&self, out: &mut ObjectInfo<'_>) {
-        self.0.fill_info(out);
-    }
-}
-
 impl SharedTransmit {
     pub(super) fn new(domain: ChildRef<Domain>, attr: &Attr) -> Result<Arc<Self>> {
         let core = domain.core().clone().shared_transmit(attr)?;
-        let shown = Arc::new(StxInfo(core.clone()), GFP_KERNEL)?;
-        let card = domain
+        let described = core.clone();
+        let entry = domain
             .entry()
-            .new_child(KOFI_OBJECT_STX, c"", Some(shown))?;
+            .new_child_with(KOFI_OBJECT_STX, move |info| described.fill_info(info))?;
         Ok(Arc::new(
             Self {
                 core,
                 users: ChildCount::new(),
-                entry: card,
+                entry,
                 domain,
             },
             GFP_KERNEL,
@@ -91,6 +77,11 @@ impl SharedTransmit {
     /// Returns the provider's object.
     pub fn core(&self) -> &Arc<dyn provider::SharedTransmit> {
         &self.core
+    }
+
+    /// Returns true if the context belongs to `domain`.
+    pub(super) fn is_of(&self, domain: &Arc<Domain>) -> bool {
+        Arc::ptr_eq(self.domain.arc(), domain)
     }
 
     /// Returns the number of the context in the object table.
@@ -116,15 +107,4 @@ impl Drop for SharedTransmit {
         // The provider's close does nothing for a context that its owner has closed.
         self.close_unchecked();
     }
-}
-
-/// Returns a counted reference: -FI_EDOMAIN for another domain's context, -FI_EINVAL for a closed one.
-pub(super) fn counted_ref(
-    shared: &Arc<SharedTransmit>,
-    domain: &Arc<Domain>,
-) -> Result<ChildRef<SharedTransmit>> {
-    if !Arc::ptr_eq(shared.domain.arc(), domain) {
-        return Err(Errno::EDOMAIN);
-    }
-    ChildRef::new(shared)
 }
