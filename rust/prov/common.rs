@@ -6,6 +6,7 @@ pub(super) mod conn_state;
 pub(super) mod connreq;
 pub(super) mod hints;
 pub(super) mod iov;
+pub(super) mod min_multi_recv;
 pub(super) mod mr_table;
 pub(super) mod pep;
 pub(super) mod stats;

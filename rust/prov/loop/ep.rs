@@ -13,6 +13,7 @@ use super::{
             ConnState, //
         },
         connreq::MAX_PRIVATE_DATA,
+        min_multi_recv::MinMultiRecv,
         sw_cq::ProgressHandle, //
     },
     channel::{
@@ -85,19 +86,12 @@ use core::{
 use kernel::{
     prelude::*,
     sync::{
-        atomic::{
-            self,
-            Relaxed, //
-        },
         new_mutex,
         Arc,
         Mutex,
         SetOnce, //
     },
 };
-
-/// Bytes for each message in a multi-receive buffer, unless the consumer sets FI_OPT_MIN_MULTI_RECV.
-const DEFAULT_MIN_MULTI_RECV: usize = 4096;
 
 /// Bound objects, kept open until the endpoint is closed.
 struct Resources {
@@ -140,7 +134,7 @@ pub(crate) struct Endpoint {
     /// Identifies the endpoint to its owner, in events and completions.
     source: Source,
     /// Bytes of each piece that a multi-receive buffer is posted in.
-    min_multi_recv: atomic::Atomic<usize>,
+    min_multi_recv: MinMultiRecv,
     #[pin]
     link: Mutex<Link>,
     /// Copy of the addresses in `link`, for introspection.
@@ -179,7 +173,7 @@ impl Endpoint {
                 limits,
                 domain,
                 source,
-                min_multi_recv: atomic::Atomic::new(DEFAULT_MIN_MULTI_RECV),
+                min_multi_recv: MinMultiRecv::new(),
                 addrs <- EndpointAddrs::new(local, peer),
                 link <- new_mutex!(
                     Link {
@@ -376,21 +370,11 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn getopt(&self, option: EpOption) -> Result<usize> {
-        match option {
-            EpOption::MinMultiRecv => Ok(self.min_multi_recv.load(Relaxed)),
-            _ => Err(Errno::ENOPROTOOPT),
-        }
+        self.min_multi_recv.getopt(option)
     }
 
     fn setopt(&self, option: EpOption, value: usize) -> Result {
-        match (option, value) {
-            (EpOption::MinMultiRecv, 0) => Err(Errno::EINVAL),
-            (EpOption::MinMultiRecv, size) => {
-                self.min_multi_recv.store(size, Relaxed);
-                Ok(())
-            }
-            _ => Err(Errno::ENOPROTOOPT),
-        }
+        self.min_multi_recv.setopt(option, value)
     }
 
     #[inline]

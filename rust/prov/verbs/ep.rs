@@ -20,6 +20,7 @@ mod transition;
 use super::{
     super::common::{
         connreq::MAX_PRIVATE_DATA,
+        min_multi_recv::MinMultiRecv,
         stats::Violations, //
     },
     cas_atomic::CasAtomicTable,
@@ -124,8 +125,7 @@ use kernel::{
         atomic::{
             Atomic,
             AtomicFlag,
-            Full,
-            Relaxed, //
+            Full, //
         },
         new_mutex,
         Arc,
@@ -185,7 +185,7 @@ pub(crate) struct Endpoint {
     /// Identifier of the endpoint in events and completions.
     source: Source,
     /// Size of the pieces in which a multi-receive buffer is posted.
-    multi_recv_size: Atomic<usize>,
+    min_multi_recv: MinMultiRecv,
     /// Set once the endpoint has posted an RDMA read, on iWARP only.
     has_read: AtomicFlag,
     /// Memory for the old values of atomic operations that do not fetch.
@@ -217,9 +217,6 @@ impl DiscardBuf {
         self.0.as_ptr()
     }
 }
-
-/// Bytes for each message of a multi-receive buffer, without FI_OPT_MIN_MULTI_RECV.
-const DEFAULT_MULTI_RECV_SIZE: usize = 4096;
 
 impl Endpoint {
     /// Opens an endpoint, for the connection request in `info` if there is one. May sleep.
@@ -262,7 +259,7 @@ impl Endpoint {
                 attrs: limits,
                 domain,
                 source,
-                multi_recv_size: Atomic::new(DEFAULT_MULTI_RECV_SIZE),
+                min_multi_recv: MinMultiRecv::new(),
                 has_read: AtomicFlag::new(false),
                 discard_buf: unwanted,
                 is_removed: AtomicFlag::new(false),
@@ -623,22 +620,12 @@ impl provider::Endpoint for Endpoint {
         self.atomic_count_limit(datatype)
     }
 
-    fn getopt(&self, setting: EpOption) -> Result<usize> {
-        match setting {
-            EpOption::MinMultiRecv => Ok(self.multi_recv_size.load(Relaxed)),
-            _ => Err(Errno::ENOPROTOOPT),
-        }
+    fn getopt(&self, option: EpOption) -> Result<usize> {
+        self.min_multi_recv.getopt(option)
     }
 
-    fn setopt(&self, setting: EpOption, value: usize) -> Result {
-        match (setting, value) {
-            (EpOption::MinMultiRecv, 0) => Err(Errno::EINVAL),
-            (EpOption::MinMultiRecv, size) => {
-                self.multi_recv_size.store(size, Relaxed);
-                Ok(())
-            }
-            _ => Err(Errno::ENOPROTOOPT),
-        }
+    fn setopt(&self, option: EpOption, value: usize) -> Result {
+        self.min_multi_recv.setopt(option, value)
     }
 
     #[inline(always)]

@@ -54,10 +54,7 @@ use crate::{
     },
 };
 use core::slice::from_ref;
-use kernel::sync::{
-    atomic::Relaxed,
-    Arc, //
-};
+use kernel::sync::Arc;
 
 /// Flags that a transmit may have.
 const TRANSMIT_FLAGS: u64 = FI_COMPLETION
@@ -278,7 +275,7 @@ impl Endpoint {
         // Checks the whole buffer before the first piece is posted.
         let _ = self.dst_buf(message.memory, message.descriptors)?;
         let comp_sink = &self.rx_channel.rx_side()?.comp_sink;
-        let size = self.min_multi_recv.load(Relaxed);
+        let size = self.min_multi_recv.get();
         let count = len.checked_div(size).ok_or(Errno::EINVAL)?.max(1);
         if count > self.limits.rx_size {
             return Err(Errno::EAGAIN);

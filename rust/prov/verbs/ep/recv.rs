@@ -48,7 +48,6 @@ use crate::{
     util::cold::call_cold, //
 };
 use core::slice::from_ref;
-use kernel::sync::atomic::Relaxed;
 
 /// Flags of a receive that do not change the work request.
 const FAST_RX_FLAGS: u64 = FI_COMPLETION | FI_MORE;
@@ -169,7 +168,7 @@ impl Endpoint {
         let descriptor = descriptor.unwrap_or(Descriptor::NONE);
         // The whole buffer is checked before the first piece is posted.
         sge::check_descriptor(segment, descriptor, &self.pd)?;
-        let size = self.multi_recv_size.load(Relaxed);
+        let size = self.min_multi_recv.get();
         let count = len.checked_div(size).ok_or(Errno::EINVAL)?;
         let count = u32::try_from(count).map_err(|_| Errno::EAGAIN)?.max(1);
         // The last piece has the remainder, too.

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! FI_OPT_MIN_MULTI_RECV, the only option of a connected endpoint. Takes no lock.
+
+use crate::{
+    abi::{
+        Errno,
+        Result, //
+    },
+    fi::provider::EpOption, //
+};
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
+
+/// Size in bytes of the pieces in which a multi-receive buffer is posted; not 0.
+pub(in crate::prov) struct MinMultiRecv(Atomic<usize>);
+
+impl MinMultiRecv {
+    /// Returns the default size.
+    pub(in crate::prov) const fn new() -> Self {
+        Self(Atomic::new(4096))
+    }
+
+    /// Returns the size. Any context.
+    pub(in crate::prov) fn get(&self) -> usize {
+        self.0.load(Relaxed)
+    }
+
+    /// Implements `fi_getopt()`: -FI_ENOPROTOOPT for another option.
+    pub(in crate::prov) fn getopt(&self, option: EpOption) -> Result<usize> {
+        match option {
+            EpOption::MinMultiRecv => Ok(self.get()),
+            _ => Err(Errno::ENOPROTOOPT),
+        }
+    }
+
+    /// Implements `fi_setopt()`, for buffers posted later.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOPROTOOPT for another option, -FI_EINVAL for 0.
+    pub(in crate::prov) fn setopt(&self, option: EpOption, value: usize) -> Result {
+        match (option, value) {
+            (EpOption::MinMultiRecv, 0) => Err(Errno::EINVAL),
+            (EpOption::MinMultiRecv, size) => {
+                self.0.store(size, Relaxed);
+                Ok(())
+            }
+            _ => Err(Errno::ENOPROTOOPT),
+        }
+    }
+}
