@@ -436,6 +436,19 @@ fn choose_caps(offered: u64, asked: u64) -> Option<u64> {
     Some(primary | modifiers | secondary)
 }
 
+/// Returns the requested size of at most `max`; 0 requests `default`.
+///
+/// # Errors
+///
+/// -FI_EINVAL for a request over `max`.
+pub(crate) fn size_within(requested: usize, max: usize, default: usize) -> Result<usize> {
+    match requested {
+        0 => Ok(default),
+        requested if requested <= max => Ok(requested),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
 /// Returns whether the hints select primary capabilities of `caps`. Hints that name none select all.
 pub fn selects_caps(hints: Option<&Info>, caps: u64) -> bool {
     match hints.map_or(0, |hints| hints.caps() & PRIMARY) {

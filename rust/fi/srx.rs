@@ -23,6 +23,7 @@ pub use self::{
 
 use super::{
     domain::Domain,
+    info::size_within,
     introspect::ObjectEntry,
     memory::Context,
     object::{
@@ -33,7 +34,6 @@ use super::{
     provider, //
 };
 use crate::abi::{
-    Errno,
     Result,
     KOFI_OBJECT_SRX, //
 };
@@ -60,11 +60,7 @@ impl Attr {
     ///
     /// -FI_EINVAL for a request over `max`.
     pub(crate) fn size_within(&self, default: usize, max: usize) -> Result<usize> {
-        match self.size {
-            0 => Ok(default.min(max)),
-            size if size <= max => Ok(size),
-            _ => Err(Errno::EINVAL),
-        }
+        size_within(self.size, max, default.min(max))
     }
 
     /// Returns the requested number of segments, `max` if none is requested.
@@ -73,11 +69,7 @@ impl Attr {
     ///
     /// -FI_EINVAL for a request over `max`.
     pub(crate) fn segments_within(&self, max: usize) -> Result<usize> {
-        match self.segments {
-            0 => Ok(max),
-            segments if segments <= max => Ok(segments),
-            _ => Err(Errno::EINVAL),
-        }
+        size_within(self.segments, max, max)
     }
 }
 

@@ -29,7 +29,10 @@ use crate::{
         Result,
         VERSION, //
     },
-    fi::info::CORE_CAPS, //
+    fi::info::{
+        size_within,
+        CORE_CAPS, //
+    },
 };
 use kernel::prelude::*;
 
@@ -220,11 +223,6 @@ impl Limits {
         {
             return Err(Errno::EINVAL);
         }
-        let within = |requested: usize, max: usize, default: usize| match requested {
-            0 => Ok(default),
-            requested if requested <= max => Ok(requested),
-            _ => Err(Errno::EINVAL),
-        };
         let (max_msg_size, max_key) = match owner {
             PortOwner::Loop => (MAX_MSG_SIZE, u64::from(u32::MAX)),
             PortOwner::OtherProvider => (MAX_MSG_SIZE_BESIDE, u64::MAX),
@@ -232,19 +230,19 @@ impl Limits {
         let (tx, rx) = (info.tx(), info.rx());
         let has_data = info.domain().is_some_and(|domain| domain.cq_data_size > 0);
         Ok(Self {
-            tx_size: within(
+            tx_size: size_within(
                 tx.map_or(0, |tx| tx.size),
                 MAX_QUEUE_SIZE,
                 DEFAULT_QUEUE_SIZE,
             )?,
-            rx_size: within(
+            rx_size: size_within(
                 rx.map_or(0, |rx| rx.size),
                 MAX_QUEUE_SIZE,
                 DEFAULT_QUEUE_SIZE,
             )?,
-            tx_iov_limit: within(tx.map_or(0, |tx| tx.iov_limit), MAX_IOV, MAX_IOV)?,
-            rx_iov_limit: within(rx.map_or(0, |rx| rx.iov_limit), MAX_IOV, MAX_IOV)?,
-            inject_size: within(tx.map_or(0, |tx| tx.inject_size), INJECT_SIZE, 0)?,
+            tx_iov_limit: size_within(tx.map_or(0, |tx| tx.iov_limit), MAX_IOV, MAX_IOV)?,
+            rx_iov_limit: size_within(rx.map_or(0, |rx| rx.iov_limit), MAX_IOV, MAX_IOV)?,
+            inject_size: size_within(tx.map_or(0, |tx| tx.inject_size), INJECT_SIZE, 0)?,
             shares_receives,
             waits_for_signals: info.caps() & FI_REMOTE_SIGNAL != 0,
             max_msg_size,

@@ -18,6 +18,7 @@ use crate::{
         Errno,
         Result, //
     },
+    fi::info::size_within,
     rdma::{
         device_attr::Protocol,
         mr::{
@@ -67,11 +68,8 @@ impl EpAttrs {
             let most = attributes
                 .max_qp_wr
                 .saturating_sub(1 + info::extra_send_wrs(device));
-            match u32::try_from(asked) {
-                Ok(0) => Ok(most.min(DEFAULT_DEPTH)),
-                Ok(asked) if asked <= most => Ok(asked),
-                _ => Err(Errno::EINVAL),
-            }
+            let depth = size_within(asked, most as usize, most.min(DEFAULT_DEPTH) as usize)?;
+            Ok(depth as u32)
         };
         let sges = attributes
             .max_send_sge
@@ -83,11 +81,7 @@ impl EpAttrs {
             missing |= FI_REMOTE_CQ_DATA;
         }
         // A limit of 0 stands for the device's.
-        let within = |asked: usize, most: usize| match asked {
-            0 => Ok(most),
-            asked if asked <= most => Ok(asked),
-            _ => Err(Errno::EINVAL),
-        };
+        let within = |asked: usize, most: usize| size_within(asked, most, most);
         let segments = within(info.tx().map_or(0, |tx| tx.iov_limit), sges)?;
         let inject = info.tx().map_or(0, |tx| tx.inject_size);
         let shares_receives = info::uses_shared_rx(info);
