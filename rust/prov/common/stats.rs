@@ -88,6 +88,55 @@ impl Violations {
     }
 }
 
+/// Values of a transmit context, for introspection.
+pub(in crate::prov) struct TxReport {
+    pub(in crate::prov) depth: u64,
+    /// Numbers of sends, writes, reads and atomics.
+    pub(in crate::prov) started: [u64; 4],
+    pub(in crate::prov) done: u64,
+    pub(in crate::prov) bytes: u64,
+    pub(in crate::prov) errors: u64,
+    pub(in crate::prov) eagain: u64,
+}
+
+impl TxReport {
+    /// Adds the values to `info`.
+    pub(in crate::prov) fn add_to(&self, info: &mut ObjectInfo<'_>) {
+        let [sends, writes, reads, atomics] = self.started;
+        info.add_value(KOFI_VALUE_TX_DEPTH, self.depth);
+        info.add_value(KOFI_VALUE_SENDS, sends);
+        info.add_value(KOFI_VALUE_WRITES, writes);
+        info.add_value(KOFI_VALUE_READS, reads);
+        info.add_value(KOFI_VALUE_ATOMICS, atomics);
+        info.add_value(KOFI_VALUE_TX_DONE, self.done);
+        info.add_value(KOFI_VALUE_TX_BYTES, self.bytes);
+        info.add_value(KOFI_VALUE_TX_ERRORS, self.errors);
+        info.add_value(KOFI_VALUE_TX_AGAIN, self.eagain);
+    }
+}
+
+/// Values of a receive context, for introspection.
+pub(in crate::prov) struct RxReport {
+    pub(in crate::prov) depth: u64,
+    pub(in crate::prov) posted: u64,
+    pub(in crate::prov) done: u64,
+    pub(in crate::prov) bytes: u64,
+    pub(in crate::prov) errors: u64,
+    pub(in crate::prov) eagain: u64,
+}
+
+impl RxReport {
+    /// Adds the values to `info`.
+    pub(in crate::prov) fn add_to(&self, info: &mut ObjectInfo<'_>) {
+        info.add_value(KOFI_VALUE_RX_DEPTH, self.depth);
+        info.add_value(KOFI_VALUE_RECEIVES, self.posted);
+        info.add_value(KOFI_VALUE_RX_DONE, self.done);
+        info.add_value(KOFI_VALUE_RX_BYTES, self.bytes);
+        info.add_value(KOFI_VALUE_RX_ERRORS, self.errors);
+        info.add_value(KOFI_VALUE_RX_AGAIN, self.eagain);
+    }
+}
+
 /// Statistics of a transmit context.
 pub(in crate::prov) struct TxStats {
     sends: StatCounter,
@@ -143,21 +192,17 @@ impl TxStats {
 
     /// Adds the counters to `told`.
     pub(in crate::prov) fn report(&self, told: &mut ObjectInfo<'_>) {
-        let kinds = [&self.sends, &self.writes, &self.reads, &self.atomics].map(StatCounter::get);
-        let [sends, writes, reads, atomics] = kinds;
-        let depth = kinds
-            .iter()
-            .sum::<u64>()
-            .saturating_sub(self.completed.get());
-        told.add_value(KOFI_VALUE_TX_DEPTH, depth);
-        told.add_value(KOFI_VALUE_SENDS, sends);
-        told.add_value(KOFI_VALUE_WRITES, writes);
-        told.add_value(KOFI_VALUE_READS, reads);
-        told.add_value(KOFI_VALUE_ATOMICS, atomics);
-        told.add_value(KOFI_VALUE_TX_DONE, self.completed.get());
-        told.add_value(KOFI_VALUE_TX_BYTES, self.bytes.get());
-        told.add_value(KOFI_VALUE_TX_ERRORS, self.errors.get());
-        told.add_value(KOFI_VALUE_TX_AGAIN, self.eagain.get());
+        let started = [&self.sends, &self.writes, &self.reads, &self.atomics].map(StatCounter::get);
+        let done = self.completed.get();
+        TxReport {
+            depth: started.iter().sum::<u64>().saturating_sub(done),
+            started,
+            done,
+            bytes: self.bytes.get(),
+            errors: self.errors.get(),
+            eagain: self.eagain.get(),
+        }
+        .add_to(told);
     }
 }
 
@@ -206,11 +251,14 @@ impl RxStats {
 
     /// Adds the counters to `told`; `waiting` receives are posted.
     pub(in crate::prov) fn report(&self, waiting: usize, told: &mut ObjectInfo<'_>) {
-        told.add_value(KOFI_VALUE_RX_DEPTH, waiting as u64);
-        told.add_value(KOFI_VALUE_RECEIVES, self.posted.get());
-        told.add_value(KOFI_VALUE_RX_DONE, self.completed.get());
-        told.add_value(KOFI_VALUE_RX_BYTES, self.bytes.get());
-        told.add_value(KOFI_VALUE_RX_ERRORS, self.errors.get());
-        told.add_value(KOFI_VALUE_RX_AGAIN, self.eagain.get());
+        RxReport {
+            depth: waiting as u64,
+            posted: self.posted.get(),
+            done: self.completed.get(),
+            bytes: self.bytes.get(),
+            errors: self.errors.get(),
+            eagain: self.eagain.get(),
+        }
+        .add_to(told);
     }
 }

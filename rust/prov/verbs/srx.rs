@@ -17,6 +17,7 @@ pub(super) use attachment::SrxAttachment;
 pub(super) use endpoints::UnreadSlots;
 
 use super::{
+    super::common::stats::RxReport,
     cq::Cq,
     sge::MAX_SGE,
     wr_ring::WrRing, //
@@ -26,12 +27,6 @@ use crate::{
         flags::*,
         Errno,
         Result,
-        KOFI_VALUE_RECEIVES,
-        KOFI_VALUE_RX_AGAIN,
-        KOFI_VALUE_RX_BYTES,
-        KOFI_VALUE_RX_DEPTH,
-        KOFI_VALUE_RX_DONE,
-        KOFI_VALUE_RX_ERRORS,
         KOFI_VALUE_RX_SIZE, //
     },
     fi::{
@@ -307,15 +302,15 @@ impl provider::SharedReceive for Srx {
     fn fill_info(&self, out: &mut ObjectInfo<'_>) {
         let (posted, left) = (self.posted.get(), self.free_slots());
         out.add_value(KOFI_VALUE_RX_SIZE, self.depth.into());
-        out.add_value(
-            KOFI_VALUE_RX_DEPTH,
-            u64::from(self.depth).saturating_sub(left as u64),
-        );
-        out.add_value(KOFI_VALUE_RECEIVES, posted);
-        out.add_value(KOFI_VALUE_RX_DONE, self.completed.load(Relaxed));
-        out.add_value(KOFI_VALUE_RX_BYTES, self.bytes.load(Relaxed));
-        out.add_value(KOFI_VALUE_RX_ERRORS, self.errors.load(Relaxed));
-        out.add_value(KOFI_VALUE_RX_AGAIN, self.eagain.get());
+        RxReport {
+            depth: u64::from(self.depth).saturating_sub(left as u64),
+            posted,
+            done: self.completed.load(Relaxed),
+            bytes: self.bytes.load(Relaxed),
+            errors: self.errors.load(Relaxed),
+            eagain: self.eagain.get(),
+        }
+        .add_to(out);
     }
 
     fn close(&self, reclaim: &mut dyn FnMut(Context)) {

@@ -4,28 +4,15 @@
 //! counting takes a load and a store only.
 
 use super::{
+    super::super::common::stats::{
+        RxReport,
+        TxReport, //
+    },
     WorkQueue,
     WqDirection, //
 };
 use crate::{
-    abi::{
-        flags::*,
-        KOFI_VALUE_ATOMICS,
-        KOFI_VALUE_READS,
-        KOFI_VALUE_RECEIVES,
-        KOFI_VALUE_RX_AGAIN,
-        KOFI_VALUE_RX_BYTES,
-        KOFI_VALUE_RX_DEPTH,
-        KOFI_VALUE_RX_DONE,
-        KOFI_VALUE_RX_ERRORS,
-        KOFI_VALUE_SENDS,
-        KOFI_VALUE_TX_AGAIN,
-        KOFI_VALUE_TX_BYTES,
-        KOFI_VALUE_TX_DEPTH,
-        KOFI_VALUE_TX_DONE,
-        KOFI_VALUE_TX_ERRORS,
-        KOFI_VALUE_WRITES, //
-    },
+    abi::flags::*,
     fi::introspect::ObjectInfo,
     util::stat_counter::StatCounter, //
 };
@@ -173,34 +160,30 @@ impl WorkQueue {
         let [exchanged, exchanged_bytes] = &self.post_stats.cas_atomics;
         let exchanged = exchanged.load(Relaxed);
         let [sends, receives, writes, reads, atomics] = operations;
+        let done = all.saturating_sub(depth);
+        let (errors, eagain) = (self.comp_stats.errors.get(), self.post_stats.eagain.get());
         match self.direction {
-            WqDirection::Transmit => {
-                told.add_value(KOFI_VALUE_TX_DEPTH, depth);
-                told.add_value(KOFI_VALUE_SENDS, sends);
-                told.add_value(KOFI_VALUE_WRITES, writes);
-                told.add_value(KOFI_VALUE_READS, reads);
-                told.add_value(KOFI_VALUE_ATOMICS, atomics + exchanged);
-                told.add_value(KOFI_VALUE_TX_DONE, all.saturating_sub(depth));
-                told.add_value(
-                    KOFI_VALUE_TX_BYTES,
-                    self.post_stats.bytes.get() + exchanged_bytes.load(Relaxed),
-                );
-                told.add_value(KOFI_VALUE_TX_ERRORS, self.comp_stats.errors.get());
-                told.add_value(KOFI_VALUE_TX_AGAIN, self.post_stats.eagain.get());
+            WqDirection::Transmit => TxReport {
+                depth,
+                started: [sends, writes, reads, atomics + exchanged],
+                done,
+                bytes: self.post_stats.bytes.get() + exchanged_bytes.load(Relaxed),
+                errors,
+                eagain,
             }
-            WqDirection::Receive => {
+            .add_to(told),
+            WqDirection::Receive => RxReport {
+                depth,
+                posted: receives,
                 // A shared receive is not posted here; the attachment counts its completions.
-                let done = match self.srx_attachment() {
-                    None => all.saturating_sub(depth),
-                    Some(share) => share.completed(),
-                };
-                told.add_value(KOFI_VALUE_RX_DEPTH, depth);
-                told.add_value(KOFI_VALUE_RECEIVES, receives);
-                told.add_value(KOFI_VALUE_RX_DONE, done);
-                told.add_value(KOFI_VALUE_RX_BYTES, self.comp_stats.bytes.get());
-                told.add_value(KOFI_VALUE_RX_ERRORS, self.comp_stats.errors.get());
-                told.add_value(KOFI_VALUE_RX_AGAIN, self.post_stats.eagain.get());
+                done: self
+                    .srx_attachment()
+                    .map_or(done, |share| share.completed()),
+                bytes: self.comp_stats.bytes.get(),
+                errors,
+                eagain,
             }
+            .add_to(told),
         }
     }
 }
