@@ -8,6 +8,7 @@ pub(super) mod hints;
 pub(super) mod iov;
 pub(super) mod min_multi_recv;
 pub(super) mod mr_table;
+pub(super) mod msg_info;
 pub(super) mod pep;
 pub(super) mod stats;
 pub(super) mod sw_cq;

@@ -4,13 +4,13 @@
 
 use super::{
     super::common::{
-        connreq::MAX_PRIVATE_DATA,
         hints::{
             uses_shared_rx,
             Hints, //
         },
         iov::MAX_IOV,
-        mr_table::EpRights, //
+        mr_table::EpRights,
+        msg_info::MsgInfo, //
     },
     op,
     port::PortOwner, //
@@ -18,16 +18,10 @@ use super::{
 use crate::{
     abi::{
         self,
-        fi_domain_attr,
-        fi_ep_attr,
-        fi_fabric_attr,
-        fi_rx_attr,
-        fi_tx_attr,
         flags::*,
         info::Info,
         Errno,
-        Result,
-        VERSION, //
+        Result, //
     },
     fi::info::{
         size_within,
@@ -83,9 +77,6 @@ pub(super) const MAX_MSG_SIZE: usize = 64 << 20;
 /// Longest message beside another provider: that of a device, which loop replaces on the same host.
 const MAX_MSG_SIZE_BESIDE: usize = 1 << 31;
 
-/// Bytes of remote CQ data, as with the other providers.
-const CQ_DATA_SIZE: usize = 4;
-
 /// Most segments of a region with remote access.
 pub(super) const MR_IOV_LIMIT: usize = 256;
 
@@ -102,83 +93,35 @@ pub(super) const COMPLETION_LEVELS: u64 =
 ///
 /// -FI_ENOMEM.
 pub(super) fn build_info(hints: &Hints) -> Result<KBox<Info>> {
-    let (cq_data_size, rx_mode) = hints.remote_cq_data(CQ_DATA_SIZE);
-    let missing = match hints.wants_shared_rx {
-        true => RECEIVE_CAPS & !SHARED_CAPS,
-        false => 0,
-    };
-    let mut info = Info::new()?;
-    // Offered only on request: datagram endpoints on top of this endpoint do not support it.
-    let signals = FI_REMOTE_SIGNAL & hints.caps;
-    info.set_caps((CAPS | signals) & !missing);
-    info.set_addr_format(abi::FI_SOCKADDR);
-    *info.tx_mut()? = fi_tx_attr {
-        caps: TRANSMIT_CAPS,
-        op_flags: FI_COMPLETION | FI_INJECT | COMPLETION_LEVELS,
-        msg_order: MSG_ORDER,
-        comp_order: abi::FI_ORDER_STRICT,
-        inject_size: INJECT_SIZE,
-        size: MAX_QUEUE_SIZE,
-        iov_limit: MAX_IOV,
-        rma_iov_limit: 1,
-        ..pin_init::zeroed()
-    };
-    *info.rx_mut()? = fi_rx_attr {
-        caps: (RECEIVE_CAPS | signals) & !missing,
-        mode: rx_mode,
-        op_flags: FI_COMPLETION,
-        msg_order: MSG_ORDER,
-        comp_order: abi::FI_ORDER_STRICT,
-        size: MAX_QUEUE_SIZE,
-        iov_limit: MAX_IOV,
-        ..pin_init::zeroed()
-    };
-    info.set_ep(&fi_ep_attr {
-        type_: abi::FI_EP_MSG,
+    MsgInfo {
+        prov_name: NAME,
+        prov_version: PROVIDER_VERSION,
+        fabric_name: NAME,
+        domain_name: NAME,
         protocol: abi::FI_PROTO_SHM,
-        protocol_version: 1,
+        tx_caps: TRANSMIT_CAPS,
+        rx_caps: RECEIVE_CAPS,
+        domain_caps: DOMAIN_CAPS,
+        signal_caps: FI_REMOTE_SIGNAL,
+        completion_levels: COMPLETION_LEVELS,
+        has_cq_data: true,
+        msg_order: MSG_ORDER,
+        tx_comp_order: abi::FI_ORDER_STRICT,
+        inject_size: INJECT_SIZE,
+        tx_size: MAX_QUEUE_SIZE,
+        rx_size: MAX_QUEUE_SIZE,
+        tx_iov_limit: MAX_IOV,
+        rx_iov_limit: MAX_IOV,
         max_msg_size: MAX_MSG_SIZE,
-        max_order_raw_size: MAX_MSG_SIZE,
-        max_order_war_size: MAX_MSG_SIZE,
-        max_order_waw_size: MAX_MSG_SIZE,
-        tx_ctx_cnt: 1,
-        rx_ctx_cnt: match hints.wants_shared_rx {
-            true => abi::FI_SHARED_CONTEXT,
-            false => 1,
-        },
-        ..pin_init::zeroed()
-    })?;
-    info.set_domain(&fi_domain_attr {
-        threading: abi::FI_THREAD_SAFE,
-        control_progress: abi::FI_PROGRESS_AUTO,
-        data_progress: abi::FI_PROGRESS_AUTO,
-        resource_mgmt: abi::FI_RM_ENABLED,
-        mr_mode: abi::FI_MR_VIRT_ADDR | abi::FI_MR_PROV_KEY,
-        mr_key_size: 4,
-        cq_data_size,
+        shares_rx: hints.wants_shared_rx,
+        has_srx: true,
         cq_cnt: MAX_OBJECTS,
         cntr_cnt: MAX_OBJECTS,
         ep_cnt: MAX_OBJECTS,
-        tx_ctx_cnt: MAX_OBJECTS,
-        rx_ctx_cnt: MAX_OBJECTS,
-        max_ep_tx_ctx: 1,
-        max_ep_rx_ctx: 1,
-        max_ep_srx_ctx: 1,
-        mr_iov_limit: MR_IOV_LIMIT,
         mr_cnt: MAX_OBJECTS,
-        caps: DOMAIN_CAPS,
-        max_err_data: MAX_PRIVATE_DATA,
-        ..pin_init::zeroed()
-    })?;
-    info.set_fabric(&fi_fabric_attr {
-        prov_version: PROVIDER_VERSION,
-        api_version: VERSION,
-        ..pin_init::zeroed()
-    })?;
-    info.set_domain_name(NAME)?;
-    info.set_fabric_name(NAME)?;
-    info.set_provider_name(NAME)?;
-    Ok(info)
+        mr_iov_limit: MR_IOV_LIMIT,
+    }
+    .build(hints)
 }
 
 /// Limits and rights of an endpoint, from its info.

@@ -5,8 +5,8 @@
 pub(super) use super::super::common::hints::uses_shared_rx;
 use super::{
     super::common::{
-        connreq::MAX_PRIVATE_DATA,
-        hints::Hints, //
+        hints::Hints,
+        msg_info::MsgInfo, //
     },
     cas_atomic,
     cq::Cq,
@@ -16,16 +16,10 @@ use super::{
 use crate::{
     abi::{
         self,
-        fi_domain_attr,
-        fi_ep_attr,
-        fi_fabric_attr,
-        fi_rx_attr,
-        fi_tx_attr,
         flags::*,
         info::Info,
         Errno,
-        Result,
-        VERSION, //
+        Result, //
     },
     fi::info::CORE_CAPS,
     rdma::{
@@ -100,9 +94,6 @@ pub(super) const INJECT_SIZE: usize = 128;
 
 /// Counters that an endpoint can use: one for each kind of operation.
 const CNTRS_PER_EP: usize = 4;
-
-/// Size of remote CQ data, which is sent as immediate data.
-const CQ_DATA_SIZE: usize = 4;
 
 /// Returns whether messages can carry immediate data.
 pub(super) fn has_cq_data(protocol: Protocol) -> bool {
@@ -192,92 +183,45 @@ pub(super) fn device_info(device: &Arc<Device>, hints: &Hints) -> Result<KBox<In
     let depth = attributes
         .max_qp_wr
         .saturating_sub(1 + extra_send_wrs(&used)) as usize;
-
-    let data_size = match has_cq_data(device.protocol()) {
-        true => CQ_DATA_SIZE,
-        false => 0,
-    };
-    let (cq_data_size, rx_mode) = hints.remote_cq_data(data_size);
-    let mut info = Info::new()?;
-    let (atomics, order) = negotiate_atomics(hints, attributes);
-    let has_shared = srx::has_srq(attributes);
-    let is_shared = hints.wants_shared_rx && has_shared;
-    // A multi-receive buffer cannot be shared by several endpoints.
-    let missing = if is_shared { FI_MULTI_RECV } else { 0 };
-    let (receives, receive_sges) = match is_shared {
+    let (atomics, tx_comp_order) = negotiate_atomics(hints, attributes);
+    let has_srx = srx::has_srq(attributes);
+    let shares_rx = hints.wants_shared_rx && has_srx;
+    let (rx_size, rx_iov_limit) = match shares_rx {
         true => (
             srx::max_receives(attributes, Cq::extra_entries(&used)),
             srx::max_sges(attributes),
         ),
         false => (depth, sges),
     };
-    // Offered only on request: datagram endpoints on top of this endpoint do not support it.
-    let signals = signal_caps(device) & hints.caps;
-    info.set_caps((CAPS | atomics | signals) & !missing);
-    info.set_addr_format(abi::FI_SOCKADDR);
-    *info.tx_mut()? = fi_tx_attr {
-        caps: TX_CAPS | atomics,
-        op_flags: FI_COMPLETION | FI_INJECT | completion_levels(device.protocol()),
-        msg_order: MSG_ORDER,
-        comp_order: order,
-        inject_size: INJECT_SIZE,
-        size: depth,
-        iov_limit: sges,
-        rma_iov_limit: 1,
-        ..pin_init::zeroed()
-    };
-    *info.rx_mut()? = fi_rx_attr {
-        caps: (RX_CAPS | atomics | signals) & !missing,
-        mode: rx_mode,
-        op_flags: FI_COMPLETION,
-        msg_order: MSG_ORDER,
-        comp_order: abi::FI_ORDER_STRICT,
-        size: receives,
-        iov_limit: receive_sges,
-        ..pin_init::zeroed()
-    };
-    info.set_ep(&fi_ep_attr {
-        type_: abi::FI_EP_MSG,
+    MsgInfo {
+        prov_name: PROV_NAME,
+        prov_version: PROV_VERSION,
+        fabric_name: fabric,
+        domain_name: device.name().as_c_str(),
         protocol: *protocol,
-        protocol_version: 1,
+        tx_caps: TX_CAPS | atomics,
+        rx_caps: RX_CAPS | atomics,
+        domain_caps: DOMAIN_CAPS,
+        signal_caps: signal_caps(device),
+        completion_levels: completion_levels(device.protocol()),
+        has_cq_data: has_cq_data(device.protocol()),
+        msg_order: MSG_ORDER,
+        tx_comp_order,
+        inject_size: INJECT_SIZE,
+        tx_size: depth,
+        rx_size,
+        tx_iov_limit: sges,
+        rx_iov_limit,
         max_msg_size,
-        max_order_raw_size: max_msg_size,
-        max_order_waw_size: max_msg_size,
-        tx_ctx_cnt: 1,
-        rx_ctx_cnt: if is_shared { abi::FI_SHARED_CONTEXT } else { 1 },
-        ..pin_init::zeroed()
-    })?;
-    info.set_domain(&fi_domain_attr {
-        threading: abi::FI_THREAD_SAFE,
-        control_progress: abi::FI_PROGRESS_AUTO,
-        data_progress: abi::FI_PROGRESS_AUTO,
-        resource_mgmt: abi::FI_RM_ENABLED,
-        mr_mode: abi::FI_MR_VIRT_ADDR | abi::FI_MR_PROV_KEY,
-        mr_key_size: 4,
-        cq_data_size,
+        shares_rx,
+        has_srx,
         cq_cnt: attributes.max_cq as usize,
         cntr_cnt: (attributes.max_qp as usize).saturating_mul(CNTRS_PER_EP),
         ep_cnt: attributes.max_qp as usize,
-        tx_ctx_cnt: attributes.max_qp as usize,
-        rx_ctx_cnt: attributes.max_qp as usize,
-        max_ep_tx_ctx: 1,
-        max_ep_rx_ctx: 1,
-        max_ep_srx_ctx: usize::from(has_shared),
-        mr_iov_limit: attributes.max_fast_reg_page_list_len as usize,
         mr_cnt: attributes.max_mr as usize,
-        caps: DOMAIN_CAPS,
-        max_err_data: MAX_PRIVATE_DATA,
-        ..pin_init::zeroed()
-    })?;
-    info.set_fabric(&fi_fabric_attr {
-        prov_version: PROV_VERSION,
-        api_version: VERSION,
-        ..pin_init::zeroed()
-    })?;
-    info.set_domain_name(device.name().as_c_str())?;
-    info.set_fabric_name(fabric)?;
-    info.set_provider_name(PROV_NAME)?;
-    Ok(info)
+        mr_iov_limit: attributes.max_fast_reg_page_list_len as usize,
+    }
+    .build(hints)
 }
 
 /// Checks that an endpoint on `device` can be opened with an info, which its consumer may have
