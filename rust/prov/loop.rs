@@ -27,6 +27,7 @@ mod srx;
 use super::common::{
     hints::{
         net_from_namespace,
+        push_with_addrs,
         query_addrs,
         Hints, //
     },
@@ -34,13 +35,11 @@ use super::common::{
 };
 use crate::{
     abi::{
-        addr::format_of,
         info::{
             Info,
             InfoList, //
         },
-        Result,
-        FI_SOCKADDR, //
+        Result, //
     },
     fi::{
         info::Query,
@@ -121,13 +120,8 @@ impl Provider for Loop {
         if local.is_some_and(|local| peer.is_some_and(|peer| peer.is_ipv6() != local.is_ipv6())) {
             return Ok(());
         }
-        let mut info = info::build_info(&Hints::from_info(query.hints))?;
-        let local = local.map(SocketAddr::from);
-        let peer = peer.map(SocketAddr::from);
-        let known = peer.as_ref().or(local.as_ref());
-        let format = known.map_or(FI_SOCKADDR, format_of);
-        info.set_addresses(format, local.as_ref(), peer.as_ref())?;
-        Ok(found.push(info, GFP_KERNEL)?)
+        let info = info::build_info(&Hints::from_info(query.hints))?;
+        push_with_addrs(found, info, local, peer)
     }
 
     fn fabric(&self, attr: &FabricAttr<'_>) -> Result<Arc<dyn provider::Fabric>> {

@@ -31,20 +31,19 @@ use super::common::{
     conn_state,
     hints::{
         net_from_namespace,
+        push_with_addrs,
         query_addrs,
         Hints, //
     },
 };
 use crate::{
     abi::{
-        addr::format_of,
         info::{
             Info,
             InfoList, //
         },
         Errno,
-        Result,
-        FI_SOCKADDR, //
+        Result, //
     },
     fi::{
         info::Query,
@@ -56,7 +55,6 @@ use crate::{
     },
     rdma::device, //
 };
-use core::net::SocketAddr;
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -106,16 +104,11 @@ impl Provider for Verbs {
             }
         };
         for route in &routes {
-            let mut info = match info::device_info(&route.device, &hints) {
+            let info = match info::device_info(&route.device, &hints) {
                 Err(Errno::ENODEV) => continue,
                 info => info?,
             };
-            let local = route.local.map(SocketAddr::from);
-            let peer = route.peer.map(SocketAddr::from);
-            let known = peer.as_ref().or(local.as_ref());
-            let format = known.map_or(FI_SOCKADDR, format_of);
-            info.set_addresses(format, local.as_ref(), peer.as_ref())?;
-            found.push(info, GFP_KERNEL)?;
+            push_with_addrs(found, info, route.local, route.peer)?;
         }
         Ok(())
     }

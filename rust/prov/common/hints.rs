@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Parsing of hints and addresses of a query, for the verbs and loop providers.
+//! Hints and addresses of a query, for the verbs and loop providers.
 
 use crate::{
     abi::{
         self,
-        addr::from_names,
+        addr::{
+            format_of,
+            from_names, //
+        },
         flags::*,
-        info::Info,
+        info::{
+            Info,
+            InfoList, //
+        },
         Errno,
-        Result, //
+        Result,
+        FI_SOCKADDR, //
     },
     fi::info::Query,
     rdma::net::{
@@ -18,6 +25,7 @@ use crate::{
     },
     util::namespace::Namespace, //
 };
+use core::net::SocketAddr;
 use kernel::prelude::*;
 
 /// Takes a reference on the network namespace that the consumer specified.
@@ -57,6 +65,24 @@ pub(in crate::prov) fn query_addrs(
     } else {
         Ok((local, Some(named)))
     }
+}
+
+/// Appends an info with these addresses to the answer of a query. May sleep.
+///
+/// # Errors
+///
+/// -FI_ENOMEM.
+pub(in crate::prov) fn push_with_addrs(
+    found: &mut InfoList,
+    mut info: KBox<Info>,
+    local: Option<SockAddr>,
+    peer: Option<SockAddr>,
+) -> Result {
+    let (local, peer) = (local.map(SocketAddr::from), peer.map(SocketAddr::from));
+    let known = peer.as_ref().or(local.as_ref());
+    let format = known.map_or(FI_SOCKADDR, format_of);
+    info.set_addresses(format, local.as_ref(), peer.as_ref())?;
+    Ok(found.push(info, GFP_KERNEL)?)
 }
 
 /// Returns whether an info asks for a shared receive context.
