@@ -329,8 +329,8 @@ impl fmt::Display for Address<'_> {
 mod tests {
     use super::*;
 
-    // Without assertions: outside of a test's own function they are the kernel's, and panic.
-    fn shows(format: u32, bytes: &[u8], expected: &str) -> bool {
+    // Returns a result instead of asserting: outside of a test function, `assert!` panics the kernel.
+    fn formats_as(format: u32, bytes: &[u8], expected: &str) -> bool {
         let mut buf = [0; 96];
         let mut text = Text::new(&mut buf);
         let address = Address { format, bytes };
@@ -359,18 +359,18 @@ mod tests {
     }
 
     #[test]
-    fn ipv4_and_ipv6_show_as_addr_str() {
-        assert!(shows(
+    fn ipv4_and_ipv6_are_formatted_as_addr_str() {
+        assert!(formats_as(
             FI_SOCKADDR_IN,
             &in4(),
             "fi_sockaddr_in://10.0.0.1:7500"
         ));
-        assert!(shows(
+        assert!(formats_as(
             FI_SOCKADDR_IN6,
             &in6(0),
             "fi_sockaddr_in6://[fe80::1]:7500"
         ));
-        assert!(shows(
+        assert!(formats_as(
             FI_SOCKADDR_IN6,
             &in6(3),
             "fi_sockaddr_in6://[fe80::1%3]:7500",
@@ -378,18 +378,22 @@ mod tests {
     }
 
     #[test]
-    fn the_family_of_a_sockaddr_decides() {
-        assert!(shows(FI_SOCKADDR, &in4(), "fi_sockaddr_in://10.0.0.1:7500"));
-        assert!(shows(
+    fn sockaddr_is_formatted_by_its_family() {
+        assert!(formats_as(
+            FI_SOCKADDR,
+            &in4(),
+            "fi_sockaddr_in://10.0.0.1:7500"
+        ));
+        assert!(formats_as(
             FI_SOCKADDR,
             &in6(0),
             "fi_sockaddr_in6://[fe80::1]:7500"
         ));
-        assert!(shows(FI_SOCKADDR, &[0xff, 0xff, 0, 0], "(4 bytes)"));
+        assert!(formats_as(FI_SOCKADDR, &[0xff, 0xff, 0, 0], "(4 bytes)"));
     }
 
     #[test]
-    fn short_addresses_show_their_length() {
+    fn truncated_addresses_print_their_length() {
         for len in 0..8 {
             let mut buf = [0; 32];
             let mut text = Text::new(&mut buf);
@@ -400,17 +404,17 @@ mod tests {
             assert!(text.write_fmt(fmt!("{}", address)).is_ok());
             assert!(text.as_bytes().ends_with(b" bytes)"));
         }
-        assert!(shows(FI_SOCKADDR_IN6, &in6(0)[..27], "(27 bytes)"));
+        assert!(formats_as(FI_SOCKADDR_IN6, &in6(0)[..27], "(27 bytes)"));
     }
 
     #[test]
-    fn strings_end_at_nul_or_with_the_buffer() {
-        assert!(shows(FI_ADDR_STR, b"fi_shm://x\0rest", "fi_shm://x"));
-        assert!(shows(FI_ADDR_STR, b"fi_shm://x", "fi_shm://x"));
+    fn addr_str_ends_at_a_nul_or_the_buffer_end() {
+        assert!(formats_as(FI_ADDR_STR, b"fi_shm://x\0rest", "fi_shm://x"));
+        assert!(formats_as(FI_ADDR_STR, b"fi_shm://x", "fi_shm://x"));
     }
 
     #[test]
-    fn bytes_and_back() {
+    fn sockaddr_bytes_round_trip() {
         for bytes in [&in4()[..], &in6(3)[..]] {
             let addr = from_bytes(FI_SOCKADDR, bytes);
             assert!(addr.is_some_and(|addr| Bytes::new(&addr).as_bytes() == bytes));
@@ -427,18 +431,18 @@ mod tests {
     }
 
     #[test]
-    fn numbers_in_text() {
-        let read = |node: &CStr, service: &CStr| from_names(Some(node), Some(service));
-        let is = |addr: Result<SocketAddr, AddrParseError>, bytes: &[u8]| {
+    fn from_names_parses_numeric_hosts_and_services() {
+        let parse = |node: &CStr, service: &CStr| from_names(Some(node), Some(service));
+        let parses_to = |addr: Result<SocketAddr, AddrParseError>, bytes: &[u8]| {
             addr.is_ok_and(|addr| Bytes::new(&addr).as_bytes() == bytes)
         };
-        assert!(is(read(c"10.0.0.1", c"7500"), &in4()));
-        assert!(is(read(c"fe80::1", c"7500"), &in6(0)));
-        assert!(is(read(c"fe80::1%3", c"7500"), &in6(3)));
+        assert!(parses_to(parse(c"10.0.0.1", c"7500"), &in4()));
+        assert!(parses_to(parse(c"fe80::1", c"7500"), &in6(0)));
+        assert!(parses_to(parse(c"fe80::1%3", c"7500"), &in6(3)));
         for name in [c"host", c"host10", c"localhost.", c"fe80"] {
-            assert!(read(name, c"1") == Err(AddrParseError::HostName));
+            assert!(parse(name, c"1") == Err(AddrParseError::HostName));
         }
-        for nonsense in [
+        for invalid in [
             c"",
             c"256.0.0.1",
             c"10.1.0",
@@ -448,24 +452,24 @@ mod tests {
             c"10.1.0.1%2",
             c"fe80::1%nodev",
         ] {
-            assert!(read(nonsense, c"1") == Err(AddrParseError::Invalid));
+            assert!(parse(invalid, c"1") == Err(AddrParseError::Invalid));
         }
-        assert!(read(c"10.0.0.1", c"ssh") == Err(AddrParseError::HostName));
-        for nonsense in [c"", c"65536", c"-1", c"1x"] {
-            assert!(read(c"10.0.0.1", nonsense) == Err(AddrParseError::Invalid));
+        assert!(parse(c"10.0.0.1", c"ssh") == Err(AddrParseError::HostName));
+        for invalid in [c"", c"65536", c"-1", c"1x"] {
+            assert!(parse(c"10.0.0.1", invalid) == Err(AddrParseError::Invalid));
         }
         assert!(from_names(None, None).is_ok_and(|any| any.ip().is_unspecified()));
     }
 
     #[test]
-    fn addr_str_and_back() {
-        let is = |text: &[u8], bytes: &[u8]| {
+    fn from_addr_str_parses_ipv4_and_ipv6() {
+        let parses_to = |text: &[u8], bytes: &[u8]| {
             from_addr_str(text).is_some_and(|addr| Bytes::new(&addr).as_bytes() == bytes)
         };
-        assert!(is(b"fi_sockaddr_in://10.0.0.1:7500", &in4()));
-        assert!(is(b"fi_sockaddr_in6://[fe80::1]:7500", &in6(0)));
-        assert!(is(b"fi_sockaddr_in6://[fe80::1%3]:7500", &in6(3)));
-        for nonsense in [
+        assert!(parses_to(b"fi_sockaddr_in://10.0.0.1:7500", &in4()));
+        assert!(parses_to(b"fi_sockaddr_in6://[fe80::1]:7500", &in6(0)));
+        assert!(parses_to(b"fi_sockaddr_in6://[fe80::1%3]:7500", &in6(3)));
+        for invalid in [
             &b""[..],
             b"10.0.0.1:7500",
             b"fi_sockaddr_in://10.0.0.1",
@@ -478,7 +482,7 @@ mod tests {
             b"fi_sockaddr_in://10.0.0.1:7500 ",
             b"\xff://10.0.0.1:7500",
         ] {
-            assert!(from_addr_str(nonsense).is_none());
+            assert!(from_addr_str(invalid).is_none());
         }
     }
 }

@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_errno_has_its_own_number_name_and_text() {
+    fn errnos_have_distinct_numbers_and_texts() {
         for (at, entry) in TABLE.iter().enumerate() {
             assert!(!entry.text.is_empty());
             assert!(entry.name.starts_with("FI_E"));
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn fabric_numbers_are_libfabrics() {
+    fn fabric_errnos_match_libfabric() {
         assert_eq!(Errno::EOTHER.code(), 256);
         assert_eq!(Errno::ENORX.code(), 269);
         for number in 256..270 {
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn strerror_takes_any_number() {
+    fn strerror_handles_unknown_numbers() {
         for number in [
             c_int::MIN,
             c_int::MIN + 1,
@@ -325,12 +325,12 @@ mod tests {
         ] {
             assert!(strerror(number) == c"Unknown error");
         }
-        // EEXIST is Linux's, not the fabric's.
+        // EEXIST is a Linux errno without an entry in the table.
         assert!(!strerror(-17).is_empty());
     }
 
     #[test]
-    fn numbers_out_of_range_are_no_errnos() {
+    fn out_of_range_numbers_are_not_errnos() {
         for number in [c_int::MIN, -1, 0, 4096, c_int::MAX] {
             assert!(Errno::new(number).is_none());
         }
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_errors_come_and_go_unchanged() {
+    fn kernel_errors_round_trip() {
         for entry in TABLE {
             assert_eq!(Errno::from(Error::from(entry.errno)), entry.errno);
         }
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn results_become_what_c_calls_return() {
+    fn results_convert_to_c_return_values() {
         assert_eq!(into_int(Ok(())), 0);
         assert_eq!(into_int(Err(Errno::EAVAIL)), -259);
         assert_eq!(into_ssize(Ok(3)), 3);

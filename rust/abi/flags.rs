@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_know_their_flags() {
+    fn flag_set_contains_its_flags_only() {
         assert!(CQ_BINDING.contains(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION));
         assert!(!CQ_BINDING.contains(FI_READ));
         assert!(CAPS.contains(0) && !CAPS.contains(1));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_of_a_set_has_a_bit_of_its_own() {
+    fn flags_of_a_set_have_distinct_bits() {
         let sets = [
             &PRIMARY_CAPS,
             &MODIFIERS,

@@ -581,9 +581,9 @@ pub unsafe fn free_raw_list(mut info: *mut fi_info) {
 mod tests {
     use super::*;
 
-    type Done = kernel::error::Result;
+    type TestResult = kernel::error::Result;
 
-    fn forged() -> fi_fabric_attr {
+    fn invalid_fabric_attr() -> fi_fabric_attr {
         fi_fabric_attr {
             net: ptr::without_provenance_mut(0x4141_4141_4140),
             fabric: ptr::without_provenance_mut(0x4242_4242_4240),
@@ -593,9 +593,9 @@ mod tests {
     }
 
     #[test]
-    fn info_09_attributes_bring_no_pointers() -> Done {
+    fn info_09_copied_attributes_have_no_pointers() -> TestResult {
         let mut info = Info::new()?;
-        info.set_fabric(&forged())?;
+        info.set_fabric(&invalid_fabric_attr())?;
         info.set_domain(&fi_domain_attr {
             domain: ptr::without_provenance_mut(0x4242_4242_4240),
             name: ptr::without_provenance_mut(0x4242_4242_4240),
@@ -623,10 +623,10 @@ mod tests {
     }
 
     #[test]
-    fn info_09_a_copy_is_of_the_same_namespace() -> Done {
+    fn info_09_duplicate_keeps_the_namespace() -> TestResult {
         let mut info = Info::new()?;
         assert!(info.is_in_net(Namespace::init()));
-        info.set_raw_net(forged().net);
+        info.set_raw_net(invalid_fabric_attr().net);
         assert!(!info.duplicate()?.is_in_net(Namespace::init()));
         info.set_net(Namespace::init());
         assert!(info.duplicate()?.is_in_net(Namespace::init()));

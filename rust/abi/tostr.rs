@@ -228,9 +228,8 @@ mod tests {
     use core::ptr;
     use pin_init::zeroed;
 
-    // Returns the result instead of asserting it: outside of the test function `assert!` is the kernel's, which
-    // panics.
-    fn shows<T>(value: &T, datatype: fi_type, expected: &str) -> bool {
+    // Returns a result instead of asserting: outside of a test function, `assert!` panics the kernel.
+    fn formats_as<T>(value: &T, datatype: fi_type, expected: &str) -> bool {
         let mut buf = [0; 256];
         let mut text = Text::new(&mut buf);
         // SAFETY: Each caller passes a value of the type that `datatype` names, which has no pointers.
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn enumerations_show_their_names() {
+    fn enum_values_print_their_names() {
         for (value, datatype, name) in [
             (abi::FI_EP_MSG, abi::FI_TYPE_EP_TYPE, "FI_EP_MSG"),
             (
@@ -283,15 +282,19 @@ mod tests {
             (abi::FI_LOG_WARN, abi::FI_TYPE_LOG_LEVEL, "FI_LOG_WARN"),
             (abi::FI_LOG_CNTR, abi::FI_TYPE_LOG_SUBSYS, "FI_LOG_CNTR"),
         ] {
-            assert!(shows(&value, datatype, name));
+            assert!(formats_as(&value, datatype, name));
         }
     }
 
     #[test]
-    fn unknown_values_show_their_number() {
-        assert!(shows(&0x99_u32, abi::FI_TYPE_EP_TYPE, "unknown (0x99)"));
+    fn unknown_values_print_their_number() {
+        assert!(formats_as(
+            &0x99_u32,
+            abi::FI_TYPE_EP_TYPE,
+            "unknown (0x99)"
+        ));
         let flags = abi::FI_MSG | 1 << 63;
-        assert!(shows(
+        assert!(formats_as(
             &flags,
             abi::FI_TYPE_CAPS,
             "FI_MSG, 0x8000000000000000"
@@ -299,26 +302,26 @@ mod tests {
     }
 
     #[test]
-    fn the_same_bit_is_called_by_its_field() {
+    fn flag_name_depends_on_the_field() {
         let bit = 1_u64 << 59;
-        assert!(shows(&bit, abi::FI_TYPE_CAPS, "FI_DIRECTED_RECV"));
-        assert!(shows(&bit, abi::FI_TYPE_MODE, "FI_CONTEXT"));
-        assert!(shows(&bit, abi::FI_TYPE_OP_FLAGS, "FI_CLAIM"));
-        assert!(shows(&0_u64, abi::FI_TYPE_CAPS, ""));
+        assert!(formats_as(&bit, abi::FI_TYPE_CAPS, "FI_DIRECTED_RECV"));
+        assert!(formats_as(&bit, abi::FI_TYPE_MODE, "FI_CONTEXT"));
+        assert!(formats_as(&bit, abi::FI_TYPE_OP_FLAGS, "FI_CLAIM"));
+        assert!(formats_as(&0_u64, abi::FI_TYPE_CAPS, ""));
         let order = abi::FI_ORDER_SAS | abi::FI_ORDER_RMA_WAW;
-        assert!(shows(
+        assert!(formats_as(
             &order,
             abi::FI_TYPE_MSG_ORDER,
             "FI_ORDER_SAS, FI_ORDER_RMA_WAW",
         ));
-        let done = abi::FI_MSG | abi::FI_RECV | abi::FI_REMOTE_CQ_DATA;
-        assert!(shows(
-            &done,
+        let flags = abi::FI_MSG | abi::FI_RECV | abi::FI_REMOTE_CQ_DATA;
+        assert!(formats_as(
+            &flags,
             abi::FI_TYPE_CQ_EVENT_FLAGS,
             "FI_MSG, FI_RECV, FI_REMOTE_CQ_DATA",
         ));
         let mode = abi::FI_MR_LOCAL | abi::FI_MR_PROV_KEY;
-        assert!(shows(
+        assert!(formats_as(
             &mode,
             abi::FI_TYPE_MR_MODE,
             "FI_MR_LOCAL, FI_MR_PROV_KEY"
@@ -326,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_types_show_nothing() {
+    fn unknown_types_print_nothing() {
         for datatype in [
             abi::FI_TYPE_LOG_SUBSYS + 1,
             abi::FI_TYPE_CQ_ERR_ENTRY - 1,
@@ -343,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_cut_off_and_ended() {
+    fn text_is_truncated_and_terminated() {
         let whole = b"FI_MSG, FI_RMA";
         let flags = abi::FI_MSG | abi::FI_RMA;
         for size in 0..=whole.len() + 1 {
@@ -361,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn an_info_without_attributes_shows() -> Result<(), kernel::alloc::AllocError> {
+    fn info_without_attributes_prints_null() -> Result<(), kernel::alloc::AllocError> {
         let info: fi_info = zeroed();
         let mut buf = KVVec::from_elem(0, 4096, GFP_KERNEL)?;
         let mut text = Text::new(&mut buf);
@@ -378,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn an_info_shows_what_it_points_to() -> Result<(), kernel::alloc::AllocError> {
+    fn info_prints_its_attributes() -> Result<(), kernel::alloc::AllocError> {
         let mut name = *b"rxe0\0";
         let mut provider = *b"verbs\0";
         let mut addr = [0_u8; 16];
@@ -417,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_buffers_take_turns() {
+    fn static_buffers_are_used_in_turn() {
         let (first, second) = (abi::FI_EP_MSG, abi::FI_EP_RDM);
         // SAFETY: Both are the u32 that the type stands for.
         let texts = unsafe {
@@ -439,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_buffer_holds_an_info_with_every_flag() {
+    fn static_buffer_fits_an_info_with_every_flag() {
         let (caps, mode, order) = (u64::MAX, u64::MAX, u64::MAX);
         let mut tx = fi_tx_attr {
             caps,
@@ -484,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_and_versions_show() {
+    fn errors_and_versions_are_formatted() {
         let mut buf = [0; 64];
         let mut text = Text::new(&mut buf);
         let parts = fmt!("{} {}", Version(abi::version(1, 17)), Error(-259));

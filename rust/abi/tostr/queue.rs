@@ -161,8 +161,8 @@ mod tests {
     use core::ptr;
     use pin_init::zeroed;
 
-    // Without assertions, as in the tests of `tostr`.
-    fn shows<T>(value: &T, datatype: abi::fi_type, expected: &str) -> bool {
+    // Returns a result instead of asserting, as in the tests of `tostr`.
+    fn formats_as<T>(value: &T, datatype: abi::fi_type, expected: &str) -> bool {
         let mut buf = [0; 384];
         let mut text = Text::new(&mut buf);
         // SAFETY: Each caller passes the type that the number stands for, without pointers in it.
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_entry_names_its_errno() {
+    fn error_entry_names_its_errno() {
         let entry = fi_cq_err_entry {
             flags: abi::FI_MSG | abi::FI_RECV,
             err: abi::Errno::ECANCELED.code(),
@@ -182,7 +182,7 @@ mod tests {
             \x20   len: 0\n    buf: (null)\n    data: 0x0\n    tag: 0x0\n    olen: 0\n\
             \x20   err: FI_ECANCELED (Operation canceled)\n    prov_errno: 5\n    err_data_size: 0\n\
             \x20   src_addr: 0x0\n";
-        assert!(shows(&entry, abi::FI_TYPE_CQ_ERR_ENTRY, expected));
+        assert!(formats_as(&entry, abi::FI_TYPE_CQ_ERR_ENTRY, expected));
         let entry = fi_eq_err_entry {
             err: 4000,
             prov_errno: -111,
@@ -190,11 +190,11 @@ mod tests {
         };
         let expected = "fi_eq_err_entry:\n    fid: (null)\n    context: (null)\n    data: 0\n\
             \x20   err: 4000\n    prov_errno: -111\n    err_data_size: 0\n";
-        assert!(shows(&entry, abi::FI_TYPE_EQ_ERR_ENTRY, expected));
+        assert!(formats_as(&entry, abi::FI_TYPE_EQ_ERR_ENTRY, expected));
     }
 
     #[test]
-    fn attributes_of_queues_show() {
+    fn queue_attributes_are_formatted() {
         let attr = fi_cq_attr {
             size: 64,
             format: abi::FI_CQ_FORMAT_MSG,
@@ -205,16 +205,16 @@ mod tests {
         let expected = "fi_cq_attr:\n    size: 64\n    flags: 0x0\n    format: FI_CQ_FORMAT_MSG\n\
             \x20   wait_obj: FI_WAIT_QUEUE\n    signaling_vector: 0\n\
             \x20   wait_cond: FI_CQ_COND_THRESHOLD\n    wait_set: (null)\n    cq_event_handler: (null)\n";
-        assert!(shows(&attr, abi::FI_TYPE_CQ_ATTR, expected));
+        assert!(formats_as(&attr, abi::FI_TYPE_CQ_ATTR, expected));
         let attr: fi_eq_attr = zeroed();
         let expected = "fi_eq_attr:\n    size: 0\n    flags: 0x0\n    wait_obj: FI_WAIT_NONE\n\
             \x20   signaling_vector: 0\n    wait_set: (null)\n    eq_event_handler: (null)\n";
-        assert!(shows(&attr, abi::FI_TYPE_EQ_ATTR, expected));
+        assert!(formats_as(&attr, abi::FI_TYPE_EQ_ATTR, expected));
         let attr: fi_cntr_attr = zeroed();
         let expected =
             "fi_cntr_attr:\n    events: FI_CNTR_EVENTS_COMP\n    wait_obj: FI_WAIT_NONE\n\
             \x20   wait_set: (null)\n    flags: 0x0\n";
-        assert!(shows(&attr, abi::FI_TYPE_CNTR_ATTR, expected));
+        assert!(formats_as(&attr, abi::FI_TYPE_CNTR_ATTR, expected));
         let attr = fi_av_attr {
             type_: abi::FI_AV_TABLE,
             count: 8,
@@ -222,6 +222,6 @@ mod tests {
         };
         let expected = "fi_av_attr:\n    type: FI_AV_TABLE\n    rx_ctx_bits: 0\n    count: 8\n\
             \x20   ep_per_node: 0\n    name: (null)\n    map_addr: (null)\n    flags: 0x0\n";
-        assert!(shows(&attr, abi::FI_TYPE_AV_ATTR, expected));
+        assert!(formats_as(&attr, abi::FI_TYPE_AV_ATTR, expected));
     }
 }
