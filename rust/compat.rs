@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errnos_are_those_of_linux() {
+    fn error_constants_match_the_errnos_of_linux() {
         let expected = [
             (EADDRINUSE, kernel::bindings::EADDRINUSE),
             (EADDRNOTAVAIL, kernel::bindings::EADDRNOTAVAIL),
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_devices_keep_their_value() {
+    fn limit_keeps_values_up_to_int_max() {
         assert_eq!(limit(0), 0);
         assert_eq!(limit(0x7fff_ffff), 0x7fff_ffff);
     }

@@ -429,7 +429,7 @@ mod tests {
     use super::*;
     use kernel::sync::static_lock_class;
 
-    fn lock(owner: Option<Arc<BiasOwner>>) -> Result<Pin<KBox<BiasedLock<u32>>>> {
+    fn new_lock(owner: Option<Arc<BiasOwner>>) -> Result<Pin<KBox<BiasedLock<u32>>>> {
         Ok(KBox::pin_init(
             BiasedLock::new(owner, 0, c"kofi::test::BiasedLock", static_lock_class!()),
             GFP_KERNEL,
@@ -444,10 +444,10 @@ mod tests {
     }
 
     #[test]
-    fn data_calls_lock_while_there_are_others() -> Result {
+    fn exclusive_guard_disables_the_bias() -> Result {
         // SAFETY: There is one thread.
         let owner = BiasOwner::new(unsafe { Threading::serialized() })?;
-        let lock = lock(owner.clone())?;
+        let lock = new_lock(owner.clone())?;
         assert!(is_biased(&lock));
         let first = ExclusiveGuard::enter(owner.as_ref());
         assert!(!is_biased(&lock));
@@ -461,11 +461,11 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_made_meanwhile_knows_of_the_others() -> Result {
+    fn new_lock_is_unbiased_while_an_exclusive_guard_is_held() -> Result {
         // SAFETY: There is one thread.
         let owner = BiasOwner::new(unsafe { Threading::serialized() })?;
         let exclusive = ExclusiveGuard::enter(owner.as_ref());
-        let lock = lock(owner)?;
+        let lock = new_lock(owner)?;
         assert!(!is_biased(&lock));
         drop(exclusive);
         assert!(is_biased(&lock));
@@ -473,31 +473,31 @@ mod tests {
     }
 
     #[test]
-    fn each_reason_to_lock_counts() -> Result {
+    fn bias_returns_after_the_last_revocation() -> Result {
         // SAFETY: There is one thread.
         let owner = BiasOwner::new(unsafe { Threading::serialized() })?;
-        let lock = lock(owner.clone())?;
+        let lock = new_lock(owner.clone())?;
         // SAFETY: There is one thread, and no other guard.
-        let is_open = || unsafe { lock.enter_biased() }.is_some();
+        let can_enter_biased = || unsafe { lock.enter_biased() }.is_some();
         lock.revoke();
         let exclusive = ExclusiveGuard::enter(owner.as_ref());
-        // SAFETY: `revoke` was called above.
+        // SAFETY: Revoked above.
         unsafe { lock.restore() };
         assert!(!is_biased(&lock));
         lock.revoke();
         drop(exclusive);
-        assert!(!is_open());
-        // SAFETY: `revoke` was called above.
+        assert!(!can_enter_biased());
+        // SAFETY: Revoked above.
         unsafe { lock.restore() };
-        assert!(is_open());
+        assert!(can_enter_biased());
         Ok(())
     }
 
     #[test]
-    fn data_calls_of_any_thread_always_lock() -> Result {
+    fn lock_without_an_owner_is_never_biased() -> Result {
         let owner = BiasOwner::new(Threading::SAFE)?;
         assert!(owner.is_none());
-        let lock = lock(owner)?;
+        let lock = new_lock(owner)?;
         assert!(!is_biased(&lock));
         drop(ExclusiveGuard::enter(None));
         assert!(!is_biased(&lock));
@@ -505,19 +505,19 @@ mod tests {
     }
 
     #[test]
-    fn who_locks_finds_it_barred_by_others_alone() -> Result {
-        let lock = lock(None)?;
-        let is_unbarred = || lock.lock_fast().is_some();
+    fn lock_fast_fails_while_revoked_or_biased() -> Result {
+        let lock = new_lock(None)?;
+        let can_lock_fast = || lock.lock_fast().is_some();
         // SAFETY: There is one thread, and no other guard.
-        assert!(is_unbarred() && unsafe { lock.enter_biased() }.is_none());
+        assert!(can_lock_fast() && unsafe { lock.enter_biased() }.is_none());
         lock.revoke();
-        assert!(!is_unbarred());
-        // SAFETY: `revoke` was called above.
+        assert!(!can_lock_fast());
+        // SAFETY: Revoked above.
         unsafe { lock.restore() };
-        assert!(is_unbarred());
+        assert!(can_lock_fast());
         // SAFETY: There is one thread.
         let owner = BiasOwner::new(unsafe { Threading::serialized() })?;
-        let lock = super::tests::lock(owner)?;
+        let lock = new_lock(owner)?;
         // SAFETY: There is one thread, and no other guard.
         assert!(unsafe { lock.enter_biased() }.is_some() && lock.lock_fast().is_none());
         Ok(())

@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_type_decides() -> Result {
+    fn downcast_succeeds_for_the_stored_type_only() -> Result {
         let number = Arc::new(7u32, GFP_KERNEL)?;
         assert!(downcast::<u64>(number.clone()).is_none());
         let same = downcast::<u32>(number.clone());

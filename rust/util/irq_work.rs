@@ -193,25 +193,25 @@ mod tests {
         },
     };
 
-    /// A handler that stays inside long enough for an interrupt on another CPU.
-    struct Slow {
-        inside: AtomicFlag,
+    /// A handler that runs long enough for an interrupt on another CPU.
+    struct SlowHandler {
+        is_running: AtomicFlag,
         calls: Atomic<u32>,
     }
 
-    impl InterruptHandler for Arc<Slow> {
+    impl InterruptHandler for Arc<SlowHandler> {
         fn handle(&self, _ctx: &InterruptContext) {
-            self.inside.store(true, Release);
+            self.is_running.store(true, Release);
             for _ in 0..20 {
                 udelay(Delta::from_millis(1));
             }
             let _ = self.calls.fetch_add(1, Full);
-            self.inside.store(false, Release);
+            self.is_running.store(false, Release);
         }
     }
 
     /// Starts a thread that requests calls until it is dropped.
-    fn raiser(work: &Arc<Pin<KBox<IrqWork>>>) -> Result<Thread> {
+    fn spawn_raiser(work: &Arc<Pin<KBox<IrqWork>>>) -> Result<Thread> {
         let work = work.clone();
         let main = move |_| {
             while !crate::util::context::kthread_should_stop() {
@@ -223,29 +223,32 @@ mod tests {
     }
 
     #[test]
-    fn cq_19_stop_waits_for_the_interrupt() -> Result {
-        let slow = Slow {
-            inside: AtomicFlag::new(false),
+    fn cq_19_stop_waits_for_a_running_handler() -> Result {
+        let handler = SlowHandler {
+            is_running: AtomicFlag::new(false),
             calls: Atomic::new(0),
         };
-        let slow = Arc::new(slow, GFP_KERNEL)?;
-        let work = IrqWork::new(KBox::new(slow.clone(), GFP_KERNEL)?)?;
+        let handler = Arc::new(handler, GFP_KERNEL)?;
+        let work = IrqWork::new(KBox::new(handler.clone(), GFP_KERNEL)?)?;
         let work = Arc::new(work, GFP_KERNEL)?;
-        let thread = raiser(&work)?;
-        let mut patience = 10_000;
-        while slow.calls.load(Relaxed) == 0 && !slow.inside.load(Acquire) && patience > 0 {
+        let thread = spawn_raiser(&work)?;
+        let mut polls_left = 10_000;
+        while handler.calls.load(Relaxed) == 0
+            && !handler.is_running.load(Acquire)
+            && polls_left > 0
+        {
             fsleep(Delta::from_micros(500));
-            patience -= 1;
+            polls_left -= 1;
         }
         work.stop();
-        let inside = slow.inside.load(Acquire);
-        let calls = slow.calls.load(Relaxed);
+        let is_running = handler.is_running.load(Acquire);
+        let calls = handler.calls.load(Relaxed);
         fsleep(Delta::from_millis(50));
-        let late = slow.calls.load(Relaxed) - calls;
+        let late_calls = handler.calls.load(Relaxed) - calls;
         drop(thread);
-        assert!(patience > 0);
-        assert!(!inside);
-        assert_eq!(late, 0);
+        assert!(polls_left > 0);
+        assert!(!is_running);
+        assert_eq!(late_calls, 0);
         Ok(())
     }
 }

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rdm_10_one_peer_hides_no_other_in_the_log() {
+    fn rdm_10_log_rate_limit_is_per_peer() {
         let host = |last| IpAddr::from([192, 0, 2, last]);
         let count = (0..1000).filter(|_| may_log_peer(host(1))).count();
         assert!(count >= 10);

@@ -293,60 +293,60 @@ impl<T> BoxList<T> {
 mod tests {
     use super::*;
 
-    fn of(numbers: &[u32]) -> Result<BoxList<u32>> {
-        let mut queue = BoxList::new();
+    fn list_of(numbers: &[u32]) -> Result<BoxList<u32>> {
+        let mut list = BoxList::new();
         for &number in numbers {
-            queue.push(ListBox::new(number)?);
+            list.push(ListBox::new(number)?);
         }
-        Ok(queue)
+        Ok(list)
     }
 
-    fn is(queue: &BoxList<u32>, numbers: &[u32]) -> bool {
-        queue.len() == numbers.len() && queue.iter().copied().eq(numbers.iter().copied())
+    fn has_items(list: &BoxList<u32>, numbers: &[u32]) -> bool {
+        list.len() == numbers.len() && list.iter().copied().eq(numbers.iter().copied())
     }
 
     #[test]
-    fn first_in_first_out() -> Result {
-        let mut queue = of(&[1, 2, 3])?;
-        assert!(is(&queue, &[1, 2, 3]));
-        assert!(queue.front().is_some_and(|first| *first == 1));
-        let mut first = queue.pop().ok_or(crate::abi::Errno::EOTHER)?;
+    fn push_and_pop_are_fifo() -> Result {
+        let mut list = list_of(&[1, 2, 3])?;
+        assert!(has_items(&list, &[1, 2, 3]));
+        assert!(list.front().is_some_and(|first| *first == 1));
+        let mut first = list.pop().ok_or(crate::abi::Errno::EOTHER)?;
         *first = 7;
-        queue.push(first);
-        assert!(is(&queue, &[2, 3, 7]));
-        while let Some(own) = queue.pop() {
-            assert!(*own > 1);
+        list.push(first);
+        assert!(has_items(&list, &[2, 3, 7]));
+        while let Some(entry) = list.pop() {
+            assert!(*entry > 1);
         }
-        assert!(queue.is_empty() && is(&queue, &[]));
-        assert!(queue.front().is_none());
+        assert!(list.is_empty() && has_items(&list, &[]));
+        assert!(list.front().is_none());
         Ok(())
     }
 
     #[test]
-    fn the_first_that_fits_is_taken_wherever_it_is() -> Result {
+    fn remove_first_where_works_at_any_position() -> Result {
         for (wanted, rest) in [(1, [2, 3]), (2, [1, 3]), (3, [1, 2])] {
-            let mut queue = of(&[1, 2, 3])?;
-            let taken = queue.remove_first_where(|&number| number == wanted);
-            assert!(taken.is_some_and(|taken| *taken == wanted));
-            assert!(is(&queue, &rest));
-            assert!(queue
+            let mut list = list_of(&[1, 2, 3])?;
+            let removed = list.remove_first_where(|&number| number == wanted);
+            assert!(removed.is_some_and(|removed| *removed == wanted));
+            assert!(has_items(&list, &rest));
+            assert!(list
                 .remove_first_where(|&number| number == wanted)
                 .is_none());
-            assert!(is(&queue, &rest));
-            queue.push_front(ListBox::new(wanted)?);
-            assert!(queue.front().is_some_and(|first| *first == wanted));
-            queue.push(ListBox::new(9)?);
-            assert!(is(&queue, &[wanted, rest[0], rest[1], 9]));
+            assert!(has_items(&list, &rest));
+            list.push_front(ListBox::new(wanted)?);
+            assert!(list.front().is_some_and(|first| *first == wanted));
+            list.push(ListBox::new(9)?);
+            assert!(has_items(&list, &[wanted, rest[0], rest[1], 9]));
         }
         assert!(BoxList::<u32>::new().remove_first_where(|_| true).is_none());
         Ok(())
     }
 
     #[test]
-    fn who_finds_one_may_leave_it() -> Result {
-        let mut queue = of(&[1, 2, 3])?;
+    fn scan_keeps_or_takes_the_matching_entry() -> Result {
+        let mut list = list_of(&[1, 2, 3])?;
         let mut seen = 0;
-        let found = queue.scan(|&number| {
+        let found = list.scan(|&number| {
             seen += 1;
             match number {
                 1 => ScanAction::Continue,
@@ -354,57 +354,57 @@ mod tests {
             }
         });
         assert!(matches!(found, Some(Err(20))) && seen == 2);
-        assert!(is(&queue, &[1, 2, 3]));
-        let found = queue.scan(|&number| match number {
+        assert!(has_items(&list, &[1, 2, 3]));
+        let found = list.scan(|&number| match number {
             3 => ScanAction::<()>::Take,
             _ => ScanAction::Continue,
         });
-        assert!(matches!(found, Some(Ok(own)) if *own == 3));
-        assert!(is(&queue, &[1, 2]));
-        assert!(queue.scan(|_| ScanAction::<()>::Continue).is_none());
+        assert!(matches!(found, Some(Ok(entry)) if *entry == 3));
+        assert!(has_items(&list, &[1, 2]));
+        assert!(list.scan(|_| ScanAction::<()>::Continue).is_none());
         Ok(())
     }
 
     #[test]
-    fn what_is_taken_may_have_been_changed() -> Result {
-        let mut queue = of(&[1, 2, 3, 4])?;
-        let mut left = 2;
-        let changed = queue.drain_where_mut(|number| {
-            let goes = *number != 2 && left > 0;
-            if goes {
-                left -= 1;
+    fn drain_where_mut_returns_modified_entries() -> Result {
+        let mut list = list_of(&[1, 2, 3, 4])?;
+        let mut to_remove = 2;
+        let changed = list.drain_where_mut(|number| {
+            let is_removed = *number != 2 && to_remove > 0;
+            if is_removed {
+                to_remove -= 1;
                 *number += 10;
             }
-            goes
+            is_removed
         });
-        assert!(is(&changed, &[11, 13]));
-        assert!(is(&queue, &[2, 4]));
+        assert!(has_items(&changed, &[11, 13]));
+        assert!(has_items(&list, &[2, 4]));
         Ok(())
     }
 
     #[test]
-    fn all_that_go_are_taken_in_order() -> Result {
-        let mut queue = of(&[1, 2, 3, 4, 5])?;
-        let odd = queue.drain_where(|number| number % 2 == 1);
-        assert!(is(&odd, &[1, 3, 5]));
-        assert!(is(&queue, &[2, 4]));
-        let mut all = queue.drain_where(|_| true);
-        assert!(is(&all, &[2, 4]) && queue.is_empty());
-        all.append(&mut of(&[1, 7])?);
-        assert!(is(&all, &[2, 4, 1, 7]));
+    fn drain_where_preserves_order() -> Result {
+        let mut list = list_of(&[1, 2, 3, 4, 5])?;
+        let odd = list.drain_where(|number| number % 2 == 1);
+        assert!(has_items(&odd, &[1, 3, 5]));
+        assert!(has_items(&list, &[2, 4]));
+        let mut all = list.drain_where(|_| true);
+        assert!(has_items(&all, &[2, 4]) && list.is_empty());
+        all.append(&mut list_of(&[1, 7])?);
+        assert!(has_items(&all, &[2, 4, 1, 7]));
         Ok(())
     }
 
     #[test]
-    fn what_is_left_is_dropped_with_the_queue() -> Result {
+    fn drop_frees_the_remaining_entries() -> Result {
         use kernel::sync::Arc;
         let counted = Arc::new((), GFP_KERNEL)?;
-        let mut queue = BoxList::new();
+        let mut list = BoxList::new();
         for _ in 0..3 {
-            queue.push(ListBox::new(counted.clone())?);
+            list.push(ListBox::new(counted.clone())?);
         }
-        drop(queue.pop());
-        drop(queue);
+        drop(list.pop());
+        drop(list);
         assert!(Arc::into_unique_or_drop(counted).is_some());
         Ok(())
     }

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_of_any_size_are_sorted_by_their_key() {
+    fn sort_by_key_sorts_items_of_any_size() {
         let mut pairs = [
             (5u64, 0u64, 1u8),
             (2, 1, 2),
@@ -83,9 +83,9 @@ mod tests {
     }
 
     #[test]
-    fn empty_and_sorted_slices_stay_as_they_are() {
-        let mut none: [u32; 0] = [];
-        sort_by_key(&mut none, |item| *item);
+    fn sort_by_key_keeps_empty_and_sorted_slices() {
+        let mut empty: [u32; 0] = [];
+        sort_by_key(&mut empty, |item| *item);
         let mut sorted = [1u32, 2, 2, 3];
         sort_by_key(&mut sorted, |item| *item);
         assert_eq!(sorted, [1, 2, 2, 3]);

@@ -230,8 +230,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_listeners_nothing_is_on() {
-        let all = [posts(), completions(), errors(), connections(), requests()];
-        assert_eq!(all, [false; 5]);
+    fn tracepoints_are_disabled_without_listeners() {
+        let enabled = [posts(), completions(), errors(), connections(), requests()];
+        assert_eq!(enabled, [false; 5]);
     }
 }
