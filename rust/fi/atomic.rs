@@ -242,12 +242,12 @@ impl Atomic<'_> {
 mod tests {
     use super::*;
 
-    fn of(raw: fi_datatype) -> Result<Datatype> {
+    fn parse_datatype(raw: fi_datatype) -> Result<Datatype> {
         Datatype::from_raw(raw)
     }
 
     #[test]
-    fn atom_01_forms_have_their_operations() {
+    fn atom_01_each_form_accepts_its_operations_only() {
         for raw in 0..abi::FI_ATOMIC_OP_LAST + 2 {
             let compares = (abi::FI_CSWAP..=abi::FI_MSWAP).contains(&raw);
             let fetches = raw <= abi::FI_ATOMIC_WRITE;
@@ -259,9 +259,9 @@ mod tests {
     }
 
     #[test]
-    fn atom_01_integers_only() {
+    fn atom_01_integer_datatypes_only_are_accepted() {
         for raw in 0..abi::FI_DATATYPE_LAST + 3 {
-            assert_eq!(of(raw).is_ok(), raw <= abi::FI_UINT64);
+            assert_eq!(parse_datatype(raw).is_ok(), raw <= abi::FI_UINT64);
         }
     }
 }

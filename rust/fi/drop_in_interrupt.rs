@@ -68,8 +68,8 @@ struct Dropper<T> {
 
 impl<T: Send + Unpin> InterruptHandler for Arc<Dropper<T>> {
     fn handle(&self, _here: &InterruptContext) {
-        let what = self.value.lock().take();
-        drop(what);
+        let object = self.value.lock().take();
+        drop(object);
         self.done.store(true, Release);
     }
 }
@@ -84,9 +84,9 @@ fn dropper<T>(value: T) -> Result<Arc<Dropper<T>>> {
     )?)
 }
 
-fn eventually(is_so: impl Fn() -> bool) -> Result {
+fn wait_until(condition: impl Fn() -> bool) -> Result {
     for _ in 0..10_000 {
-        if is_so() {
+        if condition() {
             return Ok(());
         }
         fsleep(Delta::from_millis(1));
@@ -94,11 +94,11 @@ fn eventually(is_so: impl Fn() -> bool) -> Result {
     Err(Errno::ETIMEDOUT)
 }
 
-fn drop_in_interrupt<T: Send + Unpin + 'static>(what: T) -> Result {
-    let dropper = dropper(what)?;
+fn drop_in_interrupt<T: Send + Unpin + 'static>(object: T) -> Result {
+    let dropper = dropper(object)?;
     let work = IrqWork::new(KBox::new(dropper.clone(), GFP_KERNEL)?)?;
     work.queue();
-    eventually(|| dropper.done.load(Acquire))
+    wait_until(|| dropper.done.load(Acquire))
 }
 
 /// Number of fabrics that closed in process context, and in atomic context.
@@ -114,30 +114,30 @@ fn is_listed(number: u64) -> Result<bool> {
     Ok(!batch.is_empty())
 }
 
-/// Opens an object that holds the last references to a fabric of its own, and drops it with `drop_it`. Waits
+/// Opens an object that holds the last references to a fabric of its own, and drops it with `drop_object`. Waits
 /// until the fabric has closed, and then until all objects have left the object table, which is the last step
 /// of a close.
 #[inline(never)]
 fn drop_last<T>(
     open: impl FnOnce(&Arc<Fabric>, &Arc<Domain>) -> Result<T>,
-    drop_it: impl FnOnce(T) -> Result,
+    drop_object: impl FnOnce(T) -> Result,
 ) -> Result<CloseCounts> {
-    let witness = CloseCounter::new()?;
-    let fabric = counted_fabric(&witness)?;
+    let close_counter = CloseCounter::new()?;
+    let fabric = counted_fabric(&close_counter)?;
     let first = fabric.entry().number();
     let domain = fabric.domain(HERE, &*Info::new()?)?;
-    let what = open(&fabric, &domain)?;
+    let object = open(&fabric, &domain)?;
     drop((domain, fabric));
-    if witness.closes() != (0, 0) {
+    if close_counter.closes() != (0, 0) {
         return Err(Errno::EOTHER);
     }
-    drop_it(what)?;
-    eventually(|| witness.closes() != (0, 0))?;
-    eventually(|| is_listed(first).is_ok_and(|is_so| !is_so))?;
-    Ok(witness.closes())
+    drop_object(object)?;
+    wait_until(|| close_counter.closes() != (0, 0))?;
+    wait_until(|| is_listed(first).is_ok_and(|is_listed| !is_listed))?;
+    Ok(close_counter.closes())
 }
 
-fn in_interrupt<T: Send + Unpin + 'static>(
+fn interrupt_drop_counts<T: Send + Unpin + 'static>(
     open: impl FnOnce(&Arc<Fabric>, &Arc<Domain>) -> Result<T>,
 ) -> Result<CloseCounts> {
     drop_last(open, drop_in_interrupt)
@@ -173,46 +173,47 @@ mod tests {
     };
     use kernel::sync::rcu;
 
-    type Done = kernel::error::Result;
+    type TestResult = kernel::error::Result;
 
     #[test]
-    fn fabrics_domains_and_queues_close_behind_an_interrupt() -> Done {
+    fn fabric_domain_and_eq_dropped_in_interrupt_close_in_process() -> TestResult {
         assert_eq!(
-            in_interrupt(|fabric, _| Ok(fabric.clone()))?,
+            interrupt_drop_counts(|fabric, _| Ok(fabric.clone()))?,
             CLOSED_IN_PROCESS
         );
         assert_eq!(
-            in_interrupt(|_, domain| Ok(domain.clone()))?,
+            interrupt_drop_counts(|_, domain| Ok(domain.clone()))?,
             CLOSED_IN_PROCESS
         );
-        let queue = in_interrupt(|fabric, _| fabric.event_queue(HERE, eq::Attr::default()));
+        let queue =
+            interrupt_drop_counts(|fabric, _| fabric.event_queue(HERE, eq::Attr::default()));
         assert_eq!(queue?, CLOSED_IN_PROCESS);
         Ok(())
     }
 
     #[test]
-    fn counters_sets_and_vectors_close_behind_an_interrupt() -> Done {
+    fn counter_set_and_av_dropped_in_interrupt_close_in_process() -> TestResult {
         assert_eq!(
-            in_interrupt(|_, domain| counter(domain))?,
+            interrupt_drop_counts(|_, domain| counter(domain))?,
             CLOSED_IN_PROCESS
         );
-        let poll_set = in_interrupt(|_, domain| {
+        let poll_set = interrupt_drop_counts(|_, domain| {
             let set = domain.poll_set(HERE)?;
             set.add_counter(HERE, &counter(domain)?, 1)?;
             Ok(set)
         });
         assert_eq!(poll_set?, CLOSED_IN_PROCESS);
         assert_eq!(
-            in_interrupt(|fabric, _| fabric.wait_set(HERE))?,
+            interrupt_drop_counts(|fabric, _| fabric.wait_set(HERE))?,
             CLOSED_IN_PROCESS
         );
-        let member = in_interrupt(|fabric, domain| {
+        let member = interrupt_drop_counts(|fabric, domain| {
             let set = fabric.wait_set(HERE)?;
             set.add_counter(HERE, &counter(domain)?, 1)
         });
         assert_eq!(member?, CLOSED_IN_PROCESS);
-        assert_eq!(in_interrupt(vector)?, CLOSED_IN_PROCESS);
-        let set = in_interrupt(|fabric, domain| {
+        assert_eq!(interrupt_drop_counts(vector)?, CLOSED_IN_PROCESS);
+        let set = interrupt_drop_counts(|fabric, domain| {
             AddressSet::new(HERE, &vector(fabric, domain)?, 0, InitialMembers::Empty)
         });
         assert_eq!(set?, CLOSED_IN_PROCESS);
@@ -220,14 +221,14 @@ mod tests {
     }
 
     #[test]
-    fn calls_and_threads_end_behind_an_interrupt() -> Done {
-        let handled = in_interrupt(|fabric, domain| {
+    fn handler_and_thread_dropped_in_interrupt_stop_in_process() -> TestResult {
+        let handler_counts = interrupt_drop_counts(|fabric, domain| {
             let domain = domain.clone();
             let handler = move |_: ProcessContext, _: &Arc<eq::EventQueue>| drop(domain.clone());
             eq::EventHandler::open(HERE, fabric, eq::Attr::default(), handler)
         });
-        assert_eq!(handled?, CLOSED_IN_PROCESS);
-        let thread = in_interrupt(|_, domain| {
+        assert_eq!(handler_counts?, CLOSED_IN_PROCESS);
+        let thread = interrupt_drop_counts(|_, domain| {
             let domain = domain.clone();
             Thread::spawn(HERE, c"kofi_dropped", move |_| {
                 while !crate::util::context::kthread_should_stop() {
@@ -241,24 +242,31 @@ mod tests {
     }
 
     #[test]
-    fn all_of_a_fabric_can_be_dropped_at_once() -> Done {
-        let all = in_interrupt(|fabric, domain| {
+    fn whole_fabric_dropped_in_interrupt_closes_in_process() -> TestResult {
+        let all = interrupt_drop_counts(|fabric, domain| {
             let queue = fabric.event_queue(HERE, eq::Attr::default())?;
             let set = fabric.wait_set(HERE)?;
             let member = set.add_events(HERE, &queue, 1)?;
             let counters = (counter(domain)?, counter(domain)?);
-            let above = (fabric.clone(), domain.clone());
-            Ok((above, queue, set, member, counters, vector(fabric, domain)?))
+            let parents = (fabric.clone(), domain.clone());
+            Ok((
+                parents,
+                queue,
+                set,
+                member,
+                counters,
+                vector(fabric, domain)?,
+            ))
         });
         assert_eq!(all?, CLOSED_IN_PROCESS);
         Ok(())
     }
 
     #[test]
-    fn memory_that_is_registered_or_lent_closes_behind_an_interrupt() -> Done {
-        let registered = in_interrupt(|_, domain| Buffer::registered(HERE, domain, 64, 0));
+    fn registered_memory_dropped_in_interrupt_closes_in_process() -> TestResult {
+        let registered = interrupt_drop_counts(|_, domain| Buffer::registered(HERE, domain, 64, 0));
         assert_eq!(registered?, CLOSED_IN_PROCESS);
-        let lent = in_interrupt(|_, domain| {
+        let exposed = interrupt_drop_counts(|_, domain| {
             let buffer = Buffer::new(HERE, 64, 0)?;
             Ok(RemoteBuffer::new(
                 HERE,
@@ -267,12 +275,12 @@ mod tests {
                 RemoteAccess::ReadWrite,
             )?)
         });
-        assert_eq!(lent?, CLOSED_IN_PROCESS);
+        assert_eq!(exposed?, CLOSED_IN_PROCESS);
         Ok(())
     }
 
     #[test]
-    fn a_buffer_of_pages_can_be_dropped_in_an_interrupt() -> Done {
+    fn unregistered_buffer_can_be_dropped_in_interrupt() -> TestResult {
         for len in [1, 5 << 20] {
             assert!(drop_in_interrupt(Buffer::new(HERE, len, 0)?).is_ok());
         }
@@ -280,20 +288,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_where_it_may_sleep_has_closed_when_that_returns() -> Done {
-        let witness = CloseCounter::new()?;
-        let fabric = counted_fabric(&witness)?;
+    fn drop_in_process_context_closes_synchronously() -> TestResult {
+        let close_counter = CloseCounter::new()?;
+        let fabric = counted_fabric(&close_counter)?;
         let domain = fabric.domain(HERE, &*Info::new()?)?;
         let counter = counter(&domain)?;
         drop((fabric, domain));
-        assert_eq!(witness.closes(), (0, 0));
+        assert_eq!(close_counter.closes(), (0, 0));
         drop(counter);
-        assert_eq!(witness.closes(), (1, 0));
+        assert_eq!(close_counter.closes(), (1, 0));
         Ok(())
     }
 
     #[test]
-    fn interrupts_that_are_off_are_as_good_as_one() -> Done {
+    fn drop_with_interrupts_disabled_closes_in_process() -> TestResult {
         let seen = drop_last(
             |_, domain| counter(domain),
             |counter| {
@@ -309,14 +317,14 @@ mod tests {
     }
 
     #[test]
-    fn readers_that_rcu_knows_of_may_not_sleep() {
+    fn may_sleep_is_false_in_an_rcu_read_section() {
         assert!(may_sleep());
         let reader = rcu::read_lock();
-        let asked = may_sleep();
+        let in_reader = may_sleep();
         drop(reader);
         // Only kernels with these options count RCU readers or preemption.
-        let is_seen = cfg!(any(CONFIG_PREEMPT_RCU, CONFIG_PREEMPT_COUNT));
-        assert!(asked != is_seen);
+        let is_detected = cfg!(any(CONFIG_PREEMPT_RCU, CONFIG_PREEMPT_COUNT));
+        assert!(in_reader != is_detected);
         assert!(may_sleep());
     }
 }

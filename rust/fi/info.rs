@@ -612,8 +612,12 @@ mod tests {
         }
     }
 
-    /// Returns the number of infos within an open object, if the first one is of domain `first`.
-    fn count(hints: Option<&Info>, within: Option<OpenObjects<'_>>, first: &CStr) -> Result<usize> {
+    /// Returns the number of infos for `hints` and `open_objects`, if the first info is of domain `first`.
+    fn count_infos(
+        hints: Option<&Info>,
+        open_objects: Option<OpenObjects<'_>>,
+        first: &CStr,
+    ) -> Result<usize> {
         let query = Query {
             node: None,
             service: None,
@@ -621,7 +625,7 @@ mod tests {
             hints,
             net: None,
         };
-        let found = getinfo(&[&TwoDomains], VERSION, 0, &query, within)?;
+        let found = getinfo(&[&TwoDomains], VERSION, 0, &query, open_objects)?;
         match found.first().and_then(|info| info.domain_name()) {
             Some(name) if name == first => Ok(found.len()),
             _ => Err(Errno::EOTHER),
@@ -629,39 +633,45 @@ mod tests {
     }
 
     #[test]
-    fn info_16_an_open_object_restricts_the_offer() -> kernel::error::Result {
+    fn info_16_open_object_restricts_the_infos() -> kernel::error::Result {
         let fabric = dummy_provider::fabric()?;
         let mut info = Info::new()?;
         info.set_domain_name(c"second")?;
         let domain = fabric.domain(HERE, &info)?;
-        assert_eq!(count(None, None, c"first"), Ok(2));
+        assert_eq!(count_infos(None, None, c"first"), Ok(2));
         assert_eq!(
-            count(None, Some(OpenObjects::fabric(&fabric)), c"first"),
+            count_infos(None, Some(OpenObjects::fabric(&fabric)), c"first"),
             Ok(2)
         );
-        let within = Some(OpenObjects::domain(&domain));
-        assert_eq!(count(None, within, c"second"), Ok(1));
-        assert_eq!(count(Some(&info), within, c"second"), Ok(1));
+        let open_objects = Some(OpenObjects::domain(&domain));
+        assert_eq!(count_infos(None, open_objects, c"second"), Ok(1));
+        assert_eq!(count_infos(Some(&info), open_objects, c"second"), Ok(1));
         let mut hints = Info::new()?;
         hints.set_domain_name(c"first")?;
-        assert_eq!(count(Some(&hints), within, c"first"), Err(Errno::ENODATA));
+        assert_eq!(
+            count_infos(Some(&hints), open_objects, c"first"),
+            Err(Errno::ENODATA)
+        );
         let mut hints = Info::new()?;
         hints.set_provider_name(c"another")?;
-        assert_eq!(count(Some(&hints), within, c"second"), Err(Errno::ENODATA));
+        assert_eq!(
+            count_infos(Some(&hints), open_objects, c"second"),
+            Err(Errno::ENODATA)
+        );
         Ok(())
     }
 
     const OFFERED: u64 = FI_MSG | FI_SEND | FI_RECV | FI_LOCAL_COMM;
 
     #[test]
-    fn info_08_primary_capabilities_only_when_asked() {
+    fn info_08_primary_caps_are_granted_on_request_only() {
         assert_eq!(choose_caps(OFFERED | FI_RMA, FI_MSG), Some(OFFERED));
         assert_eq!(choose_caps(OFFERED, 0), Some(OFFERED));
         assert_eq!(choose_caps(OFFERED, FI_RMA), None);
     }
 
     #[test]
-    fn info_08_what_makes_failures_only_when_asked() {
+    fn info_08_source_err_is_granted_on_request_only() {
         let offered = OFFERED | FI_SOURCE | FI_SOURCE_ERR;
         assert_eq!(choose_caps(offered, FI_MSG), Some(OFFERED));
         assert_eq!(choose_caps(offered, 0), Some(OFFERED | FI_SOURCE));
@@ -670,7 +680,7 @@ mod tests {
     }
 
     #[test]
-    fn info_08_what_costs_something_only_when_asked() {
+    fn info_08_source_is_granted_on_request_only() {
         let offered = OFFERED | FI_SOURCE;
         assert_eq!(choose_caps(offered, FI_MSG), Some(OFFERED));
         assert_eq!(choose_caps(offered, FI_MSG | FI_SOURCE), Some(offered));
@@ -678,14 +688,14 @@ mod tests {
     }
 
     #[test]
-    fn info_08_absent_modifiers_mean_all() {
+    fn info_08_absent_modifiers_select_all() {
         assert_eq!(choose_caps(OFFERED, FI_MSG), Some(OFFERED));
-        let only = choose_caps(OFFERED, FI_MSG | FI_SEND);
-        assert_eq!(only, Some(FI_MSG | FI_SEND | FI_LOCAL_COMM));
+        let restricted = choose_caps(OFFERED, FI_MSG | FI_SEND);
+        assert_eq!(restricted, Some(FI_MSG | FI_SEND | FI_LOCAL_COMM));
     }
 
     #[test]
-    fn info_06_zero_is_a_wildcard() {
+    fn info_06_zero_hint_is_a_wildcard() {
         assert!(is_at_least(0, 0) && is_at_least(7, 0) && !is_at_least(7, 8));
         assert!(is_same(3, 0) && is_same(3, 3) && !is_same(3, 4));
         assert_eq!(

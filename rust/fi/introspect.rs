@@ -399,13 +399,13 @@ mod tests {
         Delta, //
     };
 
-    type Done = kernel::error::Result;
+    type TestResult = kernel::error::Result;
 
     /// Number of objects that one read returns, small so that the tests need several reads.
     const BATCH: usize = 3;
 
-    /// Reads all objects with numbers above `after`, in batches.
-    fn behind(mut after: u64) -> kernel::error::Result<KVec<kofi_object>> {
+    /// Reads the objects with numbers above `after`, in batches.
+    fn objects_after(mut after: u64) -> kernel::error::Result<KVec<kofi_object>> {
         let mut batch = KVec::with_capacity(BATCH, GFP_KERNEL)?;
         let mut all = KVec::new();
         loop {
@@ -416,7 +416,7 @@ mod tests {
             match next {
                 Some(last) => {
                     after = last;
-                    breathe();
+                    yield_cpu();
                 }
                 None => return Ok(all),
             }
@@ -424,25 +424,29 @@ mod tests {
     }
 
     /// Lets other threads run.
-    fn breathe() {
+    fn yield_cpu() {
         fsleep(Delta::from_micros(20));
     }
 
-    fn of(errno: crate::abi::Errno) -> kernel::error::Error {
+    fn kernel_error(errno: crate::abi::Errno) -> kernel::error::Error {
         errno.into()
     }
 
     #[test]
-    fn objects_are_there_from_open_to_close() -> Done {
-        let fabric = fabric().map_err(of)?;
+    fn objects_are_listed_from_open_to_close() -> TestResult {
+        let fabric = fabric().map_err(kernel_error)?;
         let root = fabric.entry().number();
         let domain = fabric
-            .domain(HERE, &*Info::new().map_err(of)?)
-            .map_err(of)?;
-        let counter = domain.counter(HERE, &cntr::Attr::default()).map_err(of)?;
-        let queue = fabric.event_queue(HERE, eq::Attr::default()).map_err(of)?;
-        let set = domain.poll_set(HERE).map_err(of)?;
-        let all = behind(root - 1)?;
+            .domain(HERE, &*Info::new().map_err(kernel_error)?)
+            .map_err(kernel_error)?;
+        let counter = domain
+            .counter(HERE, &cntr::Attr::default())
+            .map_err(kernel_error)?;
+        let queue = fabric
+            .event_queue(HERE, eq::Attr::default())
+            .map_err(kernel_error)?;
+        let set = domain.poll_set(HERE).map_err(kernel_error)?;
+        let all = objects_after(root - 1)?;
         let expected = [
             (KOFI_OBJECT_FABRIC, 0),
             (KOFI_OBJECT_DOMAIN, root),
@@ -458,23 +462,25 @@ mod tests {
         // A close removes the entry, and so does the drop of the last reference.
         assert!(counter.close().is_ok());
         drop((queue, set));
-        assert_eq!(behind(root)?.len(), 1);
+        assert_eq!(objects_after(root)?.len(), 1);
         assert!(domain.close().is_err());
         drop(counter);
         assert!(domain.close().is_ok());
-        assert_eq!(behind(root)?.len(), 0);
+        assert_eq!(objects_after(root)?.len(), 0);
         drop((domain, fabric));
-        assert_eq!(behind(root - 1)?.len(), 0);
+        assert_eq!(objects_after(root - 1)?.len(), 0);
         Ok(())
     }
 
     #[test]
-    fn what_changes_is_told() -> Done {
-        let domain = domain().map_err(of)?;
-        let counter = domain.counter(HERE, &cntr::Attr::default()).map_err(of)?;
+    fn counter_values_are_reported() -> TestResult {
+        let domain = domain().map_err(kernel_error)?;
+        let counter = domain
+            .counter(HERE, &cntr::Attr::default())
+            .map_err(kernel_error)?;
         counter.add(7);
         counter.add_errors(1);
-        let all = behind(domain.entry().number())?;
+        let all = objects_after(domain.entry().number())?;
         let object = all.first().ok_or(ENOENT)?;
         assert_eq!(object.value_count, 2);
         assert_eq!(object.what[..2], [KOFI_VALUE_COUNT, KOFI_VALUE_ERRORS]);
@@ -483,27 +489,27 @@ mod tests {
     }
 
     #[test]
-    fn values_without_room_are_left_out() -> Done {
+    fn excess_values_are_dropped() -> TestResult {
         let mut object: KBox<kofi_object> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL)?;
-        let room = object.values.len();
-        for value in 0..2 * room as u64 {
+        let capacity = object.values.len();
+        for value in 0..2 * capacity as u64 {
             ObjectInfo(&mut object).add_value(KOFI_VALUE_COUNT, value);
         }
-        assert_eq!(object.value_count as usize, room);
-        assert_eq!(object.values.last(), Some(&(room as u64 - 1)));
+        assert_eq!(object.value_count as usize, capacity);
+        assert_eq!(object.values.last(), Some(&(capacity as u64 - 1)));
         Ok(())
     }
 
     #[test]
-    fn names_are_cut_and_stand_on_a_line() {
+    fn names_are_truncated_and_line_breaks_replaced() {
         assert!(copy_name(b"a\nb").starts_with(b"a?b\0"));
         let long = copy_name(&[b'x'; 100]);
         assert_eq!(long.iter().position(|&byte| byte == 0), Some(63));
     }
 
     #[test]
-    fn only_what_is_in_the_namespace_is_told() -> Done {
-        let fabric = fabric().map_err(of)?;
+    fn listing_is_limited_to_one_namespace() -> TestResult {
+        let fabric = fabric().map_err(kernel_error)?;
         let after = fabric.entry().number() - 1;
         let mut batch = KVec::with_capacity(BATCH, GFP_KERNEL)?;
         let _ = object_table::read_objects(after, Some(Namespace::init().address()), &mut batch);
@@ -514,39 +520,39 @@ mod tests {
     }
 
     #[test]
-    fn parents_are_told_before_their_children_whoever_comes_and_goes() -> Done {
-        let fabric = fabric().map_err(of)?;
+    fn parents_are_listed_before_children_during_concurrent_changes() -> TestResult {
+        let fabric = fabric().map_err(kernel_error)?;
         let first = fabric.entry().number() - 1;
-        let busy = fabric.clone();
+        let shared_fabric = fabric.clone();
         let thread = Thread::spawn(HERE, c"kofi_card", move |here| {
             while !context::kthread_should_stop() {
-                let domain = Info::new().and_then(|info| busy.domain(here, &info));
+                let domain = Info::new().and_then(|info| shared_fabric.domain(here, &info));
                 let Ok(domain) = domain else {
                     continue;
                 };
                 let sets = [(); 4].map(|()| domain.poll_set(here));
-                breathe();
+                yield_cpu();
                 drop(domain);
-                breathe();
+                yield_cpu();
                 drop(sets);
             }
         })
-        .map_err(of)?;
+        .map_err(kernel_error)?;
         let mut seen = KVec::new();
-        let mut most = 0;
+        let mut max_seen = 0;
         for _ in 0..500 {
-            breathe();
+            yield_cpu();
             seen.clear();
-            for object in &behind(first)? {
+            for object in &objects_after(first)? {
                 assert!(object.parent == 0 || seen.contains(&object.parent));
                 assert!(seen.last().is_none_or(|&last| last < object.id));
                 seen.push(object.id, GFP_KERNEL)?;
             }
-            most = most.max(seen.len());
+            max_seen = max_seen.max(seen.len());
         }
         drop(thread);
-        assert!(most > 3);
-        assert_eq!(behind(first)?.len(), 1);
+        assert!(max_seen > 3);
+        assert_eq!(objects_after(first)?.len(), 1);
         Ok(())
     }
 }

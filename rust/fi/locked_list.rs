@@ -107,51 +107,51 @@ mod tests {
     use super::*;
     use kernel::sync::static_lock_class;
 
-    fn roll() -> kernel::error::Result<Pin<KBox<LockedList<u32>>>> {
+    fn new_list() -> kernel::error::Result<Pin<KBox<LockedList<u32>>>> {
         KBox::pin_init(
             LockedList::new(c"kofi::LockedList", static_lock_class!()),
             GFP_KERNEL,
         )
     }
 
-    fn sum(roll: &LockedList<u32>) -> u32 {
-        let mut sum = 0;
-        roll.for_each(|item| sum = sum * 10 + item);
-        sum
+    fn digits(list: &LockedList<u32>) -> u32 {
+        let mut digits = 0;
+        list.for_each(|item| digits = digits * 10 + item);
+        digits
     }
 
     #[test]
-    fn keeps_the_order_while_it_grows_and_shrinks() -> kernel::error::Result {
-        let roll = roll()?;
-        assert_eq!(sum(&roll), 0);
+    fn add_and_remove_preserve_order() -> kernel::error::Result {
+        let list = new_list()?;
+        assert_eq!(digits(&list), 0);
         for item in 1..=5 {
-            assert!(roll.add(item).is_ok());
+            assert!(list.add(item).is_ok());
         }
-        assert_eq!(sum(&roll), 12345);
-        assert_eq!(roll.remove_first(|item| *item == 3), Some(3));
-        assert_eq!(roll.remove_first(|item| *item == 3), None);
-        assert_eq!(sum(&roll), 1245);
-        assert!(roll.add(6).is_ok());
-        assert_eq!(sum(&roll), 12456);
+        assert_eq!(digits(&list), 12345);
+        assert_eq!(list.remove_first(|item| *item == 3), Some(3));
+        assert_eq!(list.remove_first(|item| *item == 3), None);
+        assert_eq!(digits(&list), 1245);
+        assert!(list.add(6).is_ok());
+        assert_eq!(digits(&list), 12456);
         Ok(())
     }
 
     #[test]
-    fn changes_the_first_that_fits() -> kernel::error::Result {
-        let roll = roll()?;
+    fn find_map_can_modify_the_first_match() -> kernel::error::Result {
+        let list = new_list()?;
         for item in [1, 2, 2] {
-            assert!(roll.add(item).is_ok());
+            assert!(list.add(item).is_ok());
         }
-        let double = |item: &mut u32| {
+        let replace_two = |item: &mut u32| {
             if *item != 2 {
                 return None;
             }
             *item = 7;
             Some(*item)
         };
-        assert_eq!(roll.find_map(double), Some(7));
-        assert_eq!(sum(&roll), 172);
-        assert_eq!(roll.find_map(|item| (*item == 9).then_some(())), None);
+        assert_eq!(list.find_map(replace_two), Some(7));
+        assert_eq!(digits(&list), 172);
+        assert_eq!(list.find_map(|item| (*item == 9).then_some(())), None);
         Ok(())
     }
 }

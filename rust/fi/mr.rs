@@ -204,15 +204,18 @@ mod tests {
         FI_MR_SCALABLE, //
     };
 
-    const OURS: c_int = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
+    const PROVIDER_MODE: c_int = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
     const SCALABLE: c_int = FI_MR_SCALABLE as c_int;
 
     #[test]
-    fn mr_02_keys_are_the_providers_to_choose() {
-        let choose = |accepted, caps| choose_mode(OURS, accepted, caps);
+    fn mr_02_prov_key_must_be_accepted_for_rma_and_atomics() {
+        let choose = |accepted, caps| choose_mode(PROVIDER_MODE, accepted, caps);
         for caps in [FI_RMA, FI_ATOMIC, FI_MSG | FI_RMA] {
-            assert_eq!(choose(0, caps), Some(OURS));
-            assert_eq!(choose(OURS | FI_MR_LOCAL, caps), Some(OURS));
+            assert_eq!(choose(0, caps), Some(PROVIDER_MODE));
+            assert_eq!(
+                choose(PROVIDER_MODE | FI_MR_LOCAL, caps),
+                Some(PROVIDER_MODE)
+            );
             assert_eq!(choose(FI_MR_PROV_KEY, caps), Some(FI_MR_PROV_KEY));
             assert_eq!(choose(BASIC, caps), Some(BASIC));
             assert_eq!(choose(FI_MR_VIRT_ADDR, caps), None);
@@ -223,15 +226,15 @@ mod tests {
     }
 
     #[test]
-    fn mr_02_a_provider_that_takes_keys_demands_nothing() {
-        for accepted in [0, BASIC, SCALABLE, OURS] {
+    fn mr_02_provider_without_mode_bits_accepts_any_mode() {
+        for accepted in [0, BASIC, SCALABLE, PROVIDER_MODE] {
             assert_eq!(choose_mode(0, accepted, FI_RMA), Some(0));
         }
     }
 
     #[test]
-    fn mr_02_offsets_only_where_addresses_are_not_accepted() {
-        for mode in [0, BASIC, FI_MR_VIRT_ADDR, OURS] {
+    fn mr_02_offset_addressing_is_used_without_virt_addr_only() {
+        for mode in [0, BASIC, FI_MR_VIRT_ADDR, PROVIDER_MODE] {
             assert!(Addressing::from_mr_mode(mode) == Addressing::Virtual);
         }
         for mode in [FI_MR_PROV_KEY, SCALABLE] {

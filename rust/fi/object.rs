@@ -125,27 +125,27 @@ impl<T: Parent + ?Sized> Drop for ChildRef<T> {
 mod tests {
     use super::*;
 
-    struct Thing(ChildCount);
+    struct TestParent(ChildCount);
 
-    impl Parent for Thing {
+    impl Parent for TestParent {
         fn users(&self) -> &ChildCount {
             &self.0
         }
     }
 
     #[test]
-    fn close_01_busy_while_a_child_lives() -> kernel::error::Result {
-        let thing = Arc::new(Thing(ChildCount::new()), GFP_KERNEL)?;
-        let child = ChildRef::new(&thing).map_err(|_| EINVAL)?;
-        assert!(thing.0.try_close().is_err());
-        let call = thing.0.begin_call().map_err(|_| EINVAL)?;
+    fn close_01_close_fails_while_a_child_or_call_exists() -> kernel::error::Result {
+        let parent = Arc::new(TestParent(ChildCount::new()), GFP_KERNEL)?;
+        let child = ChildRef::new(&parent).map_err(|_| EINVAL)?;
+        assert!(parent.0.try_close().is_err());
+        let call = parent.0.begin_call().map_err(|_| EINVAL)?;
         drop(child);
-        assert!(thing.0.try_close().is_err());
+        assert!(parent.0.try_close().is_err());
         drop(call);
-        assert!(thing.0.try_close().is_ok());
-        assert!(ChildRef::new(&thing).is_err());
-        assert!(thing.0.begin_call().is_err());
-        assert!(thing.0.try_close().is_err());
+        assert!(parent.0.try_close().is_ok());
+        assert!(ChildRef::new(&parent).is_err());
+        assert!(parent.0.begin_call().is_err());
+        assert!(parent.0.try_close().is_err());
         Ok(())
     }
 }

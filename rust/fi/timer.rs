@@ -119,42 +119,42 @@ mod tests {
         time::delay::fsleep, //
     };
 
-    struct Ear(Atomic<u32>);
+    struct ExpiryCounter(Atomic<u32>);
 
-    impl TimerTarget for Ear {
+    impl TimerTarget for ExpiryCounter {
         fn expired(self: &Arc<Self>) {
             self.0.fetch_add(1, Relaxed);
         }
     }
 
     #[test]
-    fn it_rings_even_if_the_time_is_over() -> Result {
-        let ear = Arc::new(Ear(Atomic::new(0)), GFP_KERNEL)?;
-        let alarm = Timer::new(ear.clone())?;
-        let mut set = None;
-        for (rung, millis) in [-1000, -1, 0, 1].into_iter().enumerate() {
-            alarm.arm(&mut set, Delta::from_millis(millis));
+    fn timer_expires_for_past_and_future_timeouts() -> Result {
+        let counter = Arc::new(ExpiryCounter(Atomic::new(0)), GFP_KERNEL)?;
+        let timer = Timer::new(counter.clone())?;
+        let mut armed = None;
+        for (expired, millis) in [-1000, -1, 0, 1].into_iter().enumerate() {
+            timer.arm(&mut armed, Delta::from_millis(millis));
             // Far longer than the timer takes.
             for _ in 0..10_000 {
-                if ear.0.load(Relaxed) > rung as u32 {
+                if counter.0.load(Relaxed) > expired as u32 {
                     break;
                 }
                 fsleep(Delta::from_millis(1));
             }
-            assert_eq!(ear.0.load(Relaxed), rung as u32 + 1);
+            assert_eq!(counter.0.load(Relaxed), expired as u32 + 1);
         }
         Ok(())
     }
 
     #[test]
-    fn it_does_not_ring_once_it_is_dropped() -> Result {
-        let ear = Arc::new(Ear(Atomic::new(0)), GFP_KERNEL)?;
-        let alarm = Timer::new(ear.clone())?;
-        let mut set = None;
-        alarm.arm(&mut set, Delta::from_secs(1000));
-        alarm.arm(&mut set, Delta::from_secs(2000));
-        drop(set);
-        assert_eq!(ear.0.load(Relaxed), 0);
+    fn dropping_an_armed_timer_does_not_expire_it() -> Result {
+        let counter = Arc::new(ExpiryCounter(Atomic::new(0)), GFP_KERNEL)?;
+        let timer = Timer::new(counter.clone())?;
+        let mut armed = None;
+        timer.arm(&mut armed, Delta::from_secs(1000));
+        timer.arm(&mut armed, Delta::from_secs(2000));
+        drop(armed);
+        assert_eq!(counter.0.load(Relaxed), 0);
         Ok(())
     }
 }

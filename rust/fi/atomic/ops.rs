@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn atom_02_signs_decide_what_is_less() {
+    fn atom_02_comparison_respects_signedness() {
         assert_eq!(apply(Op::Min, abi::FI_INT8, 1, 0xff, 0), 0xff);
         assert_eq!(apply(Op::Min, abi::FI_UINT8, 1, 0xff, 0), 1);
         assert_eq!(apply(Op::Max, abi::FI_INT64, 1, u64::MAX, 0), 1);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn atom_02_the_compared_value_stands_left() {
+    fn atom_02_compare_value_is_the_left_operand() {
         let cases = [
             (Op::Swap, [5, 9, 5]),
             (Op::SwapNe, [9, 5, 9]),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn atom_02_nothing_above_the_value_counts() {
+    fn atom_02_bits_above_the_datatype_are_ignored() {
         assert_eq!(apply(Op::Sum, abi::FI_UINT8, 0x1ff, 0x101, 0), 0);
         assert_eq!(apply(Op::Prod, abi::FI_UINT32, 1 << 31, 2, 0), 0);
         assert_eq!(apply(Op::LogicalOr, abi::FI_UINT8, 0x100, 0x100, 0), 0);

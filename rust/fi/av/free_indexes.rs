@@ -100,67 +100,64 @@ impl FreeIndexes {
 mod tests {
     use super::*;
 
-    fn take_lowest(vacant: &mut FreeIndexes) -> Option<u32> {
-        let lowest = vacant.lowest()?;
-        vacant.remove(lowest);
+    fn take_lowest(free: &mut FreeIndexes) -> Option<u32> {
+        let lowest = free.lowest()?;
+        free.remove(lowest);
         Some(lowest)
     }
 
     #[test]
-    fn the_lowest_comes_first() -> kernel::error::Result {
-        let mut vacant = FreeIndexes::new();
-        assert!(take_lowest(&mut vacant).is_none());
-        let numbers = [99_999, 64, 63, 4096, 0, 65, 70_000, 4095];
-        assert!(vacant.reserve(100_000).is_ok());
-        for number in numbers {
-            vacant.add(number);
+    fn lowest_returns_the_smallest_free_index() -> kernel::error::Result {
+        let mut free = FreeIndexes::new();
+        assert!(take_lowest(&mut free).is_none());
+        let indexes = [99_999, 64, 63, 4096, 0, 65, 70_000, 4095];
+        assert!(free.reserve(100_000).is_ok());
+        for index in indexes {
+            free.add(index);
         }
         // A second add has no effect.
-        vacant.add(64);
-        let mut sorted = numbers;
+        free.add(64);
+        let mut sorted = indexes;
         sorted.sort_unstable();
-        for number in sorted {
-            assert_eq!(take_lowest(&mut vacant), Some(number));
+        for index in sorted {
+            assert_eq!(take_lowest(&mut free), Some(index));
         }
-        assert!(take_lowest(&mut vacant).is_none());
+        assert!(take_lowest(&mut free).is_none());
         Ok(())
     }
 
     #[test]
-    fn room_grows_and_keeps_what_is_there() -> kernel::error::Result {
-        let mut vacant = FreeIndexes::new();
+    fn reserve_keeps_the_free_indexes() -> kernel::error::Result {
+        let mut free = FreeIndexes::new();
         for bound in [1, 64, 65, 4096, 4097, 262_145] {
-            assert!(vacant.reserve(bound).is_ok());
-            vacant.add(bound - 1);
+            assert!(free.reserve(bound).is_ok());
+            free.add(bound - 1);
             // The index is beyond the capacity, so it is ignored.
-            vacant.add(bound.next_multiple_of(64));
+            free.add(bound.next_multiple_of(64));
         }
         for bound in [1, 64, 65, 4096, 4097, 262_145] {
-            assert_eq!(take_lowest(&mut vacant), Some(bound - 1));
+            assert_eq!(take_lowest(&mut free), Some(bound - 1));
         }
-        assert!(take_lowest(&mut vacant).is_none());
+        assert!(take_lowest(&mut free).is_none());
         Ok(())
     }
 
     #[test]
-    fn as_a_naive_model_does() -> kernel::error::Result {
+    fn free_indexes_match_a_naive_model() -> kernel::error::Result {
         const BOUND: usize = 5000;
-        let mut vacant = FreeIndexes::new();
+        let mut free = FreeIndexes::new();
         let mut model = KVVec::from_elem(false, BOUND, GFP_KERNEL)?;
-        assert!(vacant.reserve(BOUND as u32).is_ok());
+        assert!(free.reserve(BOUND as u32).is_ok());
         let mut seed = 1u64;
         for _ in 0..20_000 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let number = (seed >> 33) as usize % BOUND;
+            let index = (seed >> 33) as usize % BOUND;
             if seed >> 63 == 0 {
-                vacant.add(number as u32);
-                model[number] = true;
+                free.add(index as u32);
+                model[index] = true;
             } else {
-                let lowest = model.iter().position(|is_there| *is_there);
-                assert_eq!(
-                    take_lowest(&mut vacant).map(|lowest| lowest as usize),
-                    lowest
-                );
+                let lowest = model.iter().position(|is_free| *is_free);
+                assert_eq!(take_lowest(&mut free).map(|lowest| lowest as usize), lowest);
                 if let Some(lowest) = lowest {
                     model[lowest] = false;
                 }

@@ -89,46 +89,46 @@ mod tests {
         SocketAddrV4, //
     };
 
-    type Done = kernel::error::Result;
+    type TestResult = kernel::error::Result;
 
     fn peer(port: u16) -> SocketAddr {
         SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), port).into()
     }
 
-    /// Returns handle and use count of all addresses, listed at most `most` at a time.
-    fn listed(shown: &AvInfo, most: usize) -> kernel::error::Result<KVec<(u64, u32)>> {
+    /// Returns handle and use count of all addresses, listed at most `limit` at a time.
+    fn list_all(info: &AvInfo, limit: usize) -> kernel::error::Result<KVec<(u64, u32)>> {
         let mut batch = KVec::with_capacity(4, GFP_KERNEL)?;
         let (mut at, mut all) = (0, KVec::new());
         loop {
             batch.clear();
-            let goes_on = shown.list(&mut at, most, &mut batch).ok_or(EINVAL)?;
-            for told in &batch {
-                assert!(told.addr.starts_with(b"fi_sockaddr_in://10.0.0.1:"));
-                all.push((told.fi_addr, told.uses), GFP_KERNEL)?;
+            let has_more = info.list(&mut at, limit, &mut batch).ok_or(EINVAL)?;
+            for entry in &batch {
+                assert!(entry.addr.starts_with(b"fi_sockaddr_in://10.0.0.1:"));
+                all.push((entry.fi_addr, entry.uses), GFP_KERNEL)?;
             }
-            if !goes_on {
+            if !has_more {
                 return Ok(all);
             }
         }
     }
 
     #[test]
-    fn addresses_are_listed_a_few_at_a_time() -> Done {
+    fn addresses_are_listed_in_batches() -> TestResult {
         let table = Arc::pin_init(Table::new(u32::MAX), GFP_KERNEL)?;
-        let shown = AvInfo::new(Type::Table, &table).map_err(|_| ENOMEM)?;
-        assert!(listed(&shown, 4)?.is_empty());
-        let mut writing = table.write();
+        let info = AvInfo::new(Type::Table, &table).map_err(|_| ENOMEM)?;
+        assert!(list_all(&info, 4)?.is_empty());
+        let mut writer = table.write();
         for port in 1..=600 {
-            assert!(writing.insert(&peer(port), None).is_ok());
+            assert!(writer.insert(&peer(port), None).is_ok());
         }
-        assert!(writing.insert(&peer(3), None).is_ok());
+        assert!(writer.insert(&peer(3), None).is_ok());
         for index in 10..590 {
-            let spot = writing.slot_at(index, None).map_err(|_| EINVAL)?;
-            assert!(writing.remove(spot).is_ok());
+            let slot = writer.slot_at(index, None).map_err(|_| EINVAL)?;
+            assert!(writer.remove(slot).is_ok());
         }
-        drop(writing);
-        for most in [1, 3, 4, 100] {
-            let all = listed(&shown, most)?;
+        drop(writer);
+        for limit in [1, 3, 4, 100] {
+            let all = list_all(&info, limit)?;
             assert_eq!(all.len(), 20);
             assert_eq!(all.get(2), Some(&(2, 2)));
             assert_eq!(all.get(10), Some(&(590, 1)));

@@ -113,7 +113,7 @@ mod tests {
         },
     };
 
-    fn vector() -> Result<Arc<AddressVector>> {
+    fn open_av() -> Result<Arc<AddressVector>> {
         let attr = Attr {
             kind: None,
             rx_ctx_bits: 0,
@@ -130,42 +130,42 @@ mod tests {
     }
 
     #[test]
-    fn av_05_each_peer_stands_for_one_insertion() -> kernel::error::Result {
-        let vector = vector()?;
-        let first = Peer::insert(HERE, &vector, address(1))?;
-        let again = Peer::insert(HERE, &vector, address(1))?;
-        let other = Peer::insert(HERE, &vector, address(2))?;
+    fn av_05_each_peer_holds_one_insertion() -> kernel::error::Result {
+        let av = open_av()?;
+        let first = Peer::insert(HERE, &av, address(1))?;
+        let again = Peer::insert(HERE, &av, address(1))?;
+        let other = Peer::insert(HERE, &av, address(2))?;
         assert_eq!(first.addr(), again.addr());
         assert_ne!(first.addr(), other.addr());
         assert!(first.remove(HERE).is_ok());
         assert_eq!(again.address(), Ok(address(1)));
         assert!(again.remove(HERE).is_ok());
-        assert_eq!(vector.find(&address(1)), None);
+        assert_eq!(av.find(&address(1)), None);
         drop(other);
-        assert!(vector.find(&address(2)).is_some());
+        assert!(av.find(&address(2)).is_some());
         Ok(())
     }
 
     #[test]
-    fn av_05_no_peer_without_an_address_that_can_be_reached() -> kernel::error::Result {
-        let vector = vector()?;
-        let nowhere = SocketAddr::from(([10, 0, 0, 1], 0));
-        let refused = Peer::insert(HERE, &vector, nowhere);
+    fn av_05_address_without_a_port_is_rejected() -> kernel::error::Result {
+        let av = open_av()?;
+        let no_port = SocketAddr::from(([10, 0, 0, 1], 0));
+        let refused = Peer::insert(HERE, &av, no_port);
         assert!(refused.is_err_and(|errno| errno == Errno::EADDRNOTAVAIL));
         Ok(())
     }
 
     #[test]
-    fn avset_01_peers_are_members() -> kernel::error::Result {
-        let vector = vector()?;
-        let set = AddressSet::new(HERE, &vector, 0, InitialMembers::Empty)?;
-        let peer = Peer::insert(HERE, &vector, address(1))?;
-        let stranger = Peer::insert(HERE, &self::vector()?, address(1))?;
+    fn avset_01_peers_can_be_set_members() -> kernel::error::Result {
+        let av = open_av()?;
+        let set = AddressSet::new(HERE, &av, 0, InitialMembers::Empty)?;
+        let peer = Peer::insert(HERE, &av, address(1))?;
+        let foreign_peer = Peer::insert(HERE, &open_av()?, address(1))?;
         assert!(set.add(HERE, &peer).is_ok());
         assert_eq!(set.add(HERE, &peer), Err(Errno::EINVAL));
-        assert_eq!(set.add(HERE, &stranger), Err(Errno::EINVAL));
+        assert_eq!(set.add(HERE, &foreign_peer), Err(Errno::EINVAL));
         assert!(set.has(HERE, &peer));
-        assert!(!set.has(HERE, &stranger));
+        assert!(!set.has(HERE, &foreign_peer));
         assert!(set.take_out(HERE, &peer).is_ok());
         assert!(!set.has(HERE, &peer));
         Ok(())

@@ -101,59 +101,86 @@ mod tests {
         SocketAddrV6::new(ip, port, 0, 7).into()
     }
 
-    fn all(first: SocketAddr, nodes: usize, services: usize, want: &[Result<SocketAddr>]) -> bool {
+    fn range_yields(
+        first: SocketAddr,
+        nodes: usize,
+        services: usize,
+        expected: &[Result<SocketAddr>],
+    ) -> bool {
         let range = AddrRange::new(first, nodes, services);
-        range.is_ok_and(|range| range.len() == want.len() && range.iter().eq(want.iter().copied()))
+        range.is_ok_and(|range| {
+            range.len() == expected.len() && range.iter().eq(expected.iter().copied())
+        })
     }
 
-    const PAST: Result<SocketAddr> = Err(Errno::EADDRNOTAVAIL);
+    const NOT_AVAILABLE: Result<SocketAddr> = Err(Errno::EADDRNOTAVAIL);
 
     #[test]
-    fn av_12_all_services_of_a_node_first() {
-        let want = [
+    fn av_12_services_of_a_node_precede_the_next_node() {
+        let expected = [
             Ok(v4([10, 1, 1, 1], 5000)),
             Ok(v4([10, 1, 1, 1], 5001)),
             Ok(v4([10, 1, 1, 2], 5000)),
             Ok(v4([10, 1, 1, 2], 5001)),
         ];
-        assert!(all(v4([10, 1, 1, 1], 5000), 2, 2, &want));
-        assert!(all(v4([10, 1, 1, 1], 5000), 0, 2, &[]));
-        assert!(all(v4([10, 1, 1, 1], 5000), 2, 0, &[]));
+        assert!(range_yields(v4([10, 1, 1, 1], 5000), 2, 2, &expected));
+        assert!(range_yields(v4([10, 1, 1, 1], 5000), 0, 2, &[]));
+        assert!(range_yields(v4([10, 1, 1, 1], 5000), 2, 0, &[]));
     }
 
     #[test]
-    fn av_12_carries_through_the_last_byte() {
-        let want = [Ok(v4([10, 255, 255, 255], 1)), Ok(v4([11, 0, 0, 0], 1))];
-        assert!(all(v4([10, 255, 255, 255], 1), 2, 1, &want));
+    fn av_12_node_increment_carries_across_bytes() {
+        let expected = [Ok(v4([10, 255, 255, 255], 1)), Ok(v4([11, 0, 0, 0], 1))];
+        assert!(range_yields(v4([10, 255, 255, 255], 1), 2, 1, &expected));
         let low = u128::from(u64::MAX);
-        assert!(all(v6(low, 1), 2, 1, &[Ok(v6(low, 1)), Ok(v6(low + 1, 1))]));
+        assert!(range_yields(
+            v6(low, 1),
+            2,
+            1,
+            &[Ok(v6(low, 1)), Ok(v6(low + 1, 1))]
+        ));
         let low = 0xffff;
-        assert!(all(v6(low, 1), 2, 1, &[Ok(v6(low, 1)), Ok(v6(low + 1, 1))]));
+        assert!(range_yields(
+            v6(low, 1),
+            2,
+            1,
+            &[Ok(v6(low, 1)), Ok(v6(low + 1, 1))]
+        ));
     }
 
     #[test]
-    fn av_12_past_the_end_there_is_nothing() {
+    fn av_12_addresses_past_the_end_are_not_available() {
         let first = v4([10, 0, 0, 1], 65_535);
-        assert!(all(
+        assert!(range_yields(
             first,
             2,
             2,
-            &[Ok(first), PAST, Ok(v4([10, 0, 0, 2], 65_535)), PAST]
+            &[
+                Ok(first),
+                NOT_AVAILABLE,
+                Ok(v4([10, 0, 0, 2], 65_535)),
+                NOT_AVAILABLE
+            ]
         ));
         // A multicast address is no valid destination.
-        assert!(all(
+        assert!(range_yields(
             v4([223, 255, 255, 255], 1),
             2,
             1,
-            &[Ok(v4([223, 255, 255, 255], 1)), PAST]
+            &[Ok(v4([223, 255, 255, 255], 1)), NOT_AVAILABLE]
         ));
-        assert!(all(v4([255, 255, 255, 255], 1), 2, 1, &[PAST, PAST]));
+        assert!(range_yields(
+            v4([255, 255, 255, 255], 1),
+            2,
+            1,
+            &[NOT_AVAILABLE, NOT_AVAILABLE]
+        ));
         let last = SocketAddrV6::new(Ipv6Addr::from(u128::MAX), 1, 0, 0).into();
-        assert!(all(last, 2, 1, &[PAST, PAST]));
+        assert!(range_yields(last, 2, 1, &[NOT_AVAILABLE, NOT_AVAILABLE]));
     }
 
     #[test]
-    fn av_12_more_than_can_be_told_of() {
+    fn av_12_too_many_addresses_are_rejected() {
         let first = v4([10, 0, 0, 1], 1);
         assert!(AddrRange::new(first, usize::MAX, 2).is_err());
         assert!(AddrRange::new(first, 1 << 16, 1 << 15).is_err());

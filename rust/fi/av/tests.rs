@@ -33,7 +33,7 @@ mod suite {
     }
 
     #[test]
-    fn av_22_a_removed_map_handle_has_no_identifier_of_its_successor() -> Result {
+    fn av_22_removed_map_handle_reports_no_user_id_of_its_successor() -> Result {
         let vector = domain()?.address_vector(HERE, &MAP)?;
         let first = insert(&vector, 1, 77)?;
         assert_eq!(vector.reported_source(first), 77);

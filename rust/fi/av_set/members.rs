@@ -162,30 +162,30 @@ mod tests {
     use super::*;
     use crate::util::random::SeededRandom;
 
-    fn of(numbers: &[u64]) -> Result<Members> {
+    fn members_of(numbers: &[u64]) -> Result<Members> {
         let mut members = Members::new(usize::MAX);
         members.unite(numbers)?;
         Ok(members)
     }
 
     #[test]
-    fn avset_02_union_appends() -> kernel::error::Result {
-        let mut members = of(&[5, 1, 9]).map_err(|_| ENOMEM)?;
+    fn avset_02_union_appends_new_members() -> kernel::error::Result {
+        let mut members = members_of(&[5, 1, 9]).map_err(|_| ENOMEM)?;
         assert!(members.unite(&[9, 2, 5, 7]) == Ok(()));
         assert!(members.as_slice() == [5, 1, 9, 2, 7]);
         Ok(())
     }
 
     #[test]
-    fn avset_02_order_stays() -> kernel::error::Result {
-        let others = of(&[1, 2, 3, 4]).map_err(|_| ENOMEM)?;
-        let mut members = of(&[4, 9, 2, 8, 1]).map_err(|_| ENOMEM)?;
+    fn avset_02_operations_preserve_the_member_order() -> kernel::error::Result {
+        let others = members_of(&[1, 2, 3, 4]).map_err(|_| ENOMEM)?;
+        let mut members = members_of(&[4, 9, 2, 8, 1]).map_err(|_| ENOMEM)?;
         members.retain_among(&others, true);
         assert!(members.as_slice() == [4, 2, 1]);
-        let mut members = of(&[4, 9, 2, 8, 1]).map_err(|_| ENOMEM)?;
+        let mut members = members_of(&[4, 9, 2, 8, 1]).map_err(|_| ENOMEM)?;
         members.retain_among(&others, false);
         assert!(members.as_slice() == [9, 8]);
-        let mut members = of(&[4, 9, 2, 8, 1]).map_err(|_| ENOMEM)?;
+        let mut members = members_of(&[4, 9, 2, 8, 1]).map_err(|_| ENOMEM)?;
         assert!(members.remove(2) == Ok(()));
         assert!(members.as_slice() == [4, 9, 8, 1]);
         assert!(members.insert(2) == Ok(()));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn avset_03_members_strangers_and_no_room() {
+    fn avset_03_duplicate_absent_and_excess_members_are_rejected() {
         let mut members = Members::new(3);
         assert!(members.remove(1) == Err(Errno::EINVAL));
         for number in [0, u64::MAX, 7] {
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn avset_02_as_a_naive_model_does() -> kernel::error::Result {
+    fn avset_02_operations_match_a_naive_model() -> kernel::error::Result {
         const ROUNDS: u32 = match cfg!(CONFIG_KASAN) {
             true => 2_000,
             false => 200_000,
@@ -221,26 +221,26 @@ mod tests {
         let mut random = SeededRandom::new(1);
         for _ in 0..ROUNDS {
             let number = random.next_below(60);
-            let place = model.iter().position(|there| *there == number);
+            let position = model.iter().position(|member| *member == number);
             match random.next_below(8) {
                 0..4 => {
                     let inserted = members.insert(number);
-                    assert!(inserted.is_ok() == place.is_none());
-                    if place.is_none() {
+                    assert!(inserted.is_ok() == position.is_none());
+                    if position.is_none() {
                         model.push(number, GFP_KERNEL)?;
                     }
                 }
                 4..6 => {
                     let removed = members.remove(number);
-                    assert!(removed.is_ok() == place.is_some());
-                    if let Some(place) = place {
-                        let _ = model.remove(place);
+                    assert!(removed.is_ok() == position.is_some());
+                    if let Some(position) = position {
+                        let _ = model.remove(position);
                     }
                 }
-                which => {
+                operation => {
                     let others = [number, number / 2, 59 - number, 7, 11];
-                    let among = of(&others).map_err(|_| ENOMEM)?;
-                    if which == 6 && number % 4 > 0 {
+                    let among = members_of(&others).map_err(|_| ENOMEM)?;
+                    if operation == 6 && number % 4 > 0 {
                         assert!(members.unite(&others) == Ok(()));
                         for other in others {
                             if !model.contains(&other) {
@@ -250,7 +250,7 @@ mod tests {
                     } else {
                         let is_among = number == 0;
                         members.retain_among(&among, is_among);
-                        model.retain(|there| others.contains(there) == is_among);
+                        model.retain(|member| others.contains(member) == is_among);
                     }
                 }
             }

@@ -114,45 +114,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cntr_01_the_values_are_apart() {
-        let count = CounterValue::new();
-        count.add(3);
-        count.add_errors(2);
-        assert_eq!((count.value(), count.errors()), (3, 2));
-        count.set(7);
-        assert_eq!((count.value(), count.errors()), (7, 2));
-        count.set_errors(0);
-        count.add(u64::MAX);
-        assert_eq!((count.value(), count.errors()), (6, 0));
+    fn cntr_01_success_and_error_values_are_independent() {
+        let counter = CounterValue::new();
+        counter.add(3);
+        counter.add_errors(2);
+        assert_eq!((counter.value(), counter.errors()), (3, 2));
+        counter.set(7);
+        assert_eq!((counter.value(), counter.errors()), (7, 2));
+        counter.set_errors(0);
+        counter.add(u64::MAX);
+        assert_eq!((counter.value(), counter.errors()), (6, 0));
     }
 
     #[test]
-    fn cntr_02_the_lowest_threshold_wakes() {
-        let count = CounterValue::new();
-        assert!(!count.add(100));
-        count.set_threshold(105);
-        count.set_threshold(103);
-        count.set_threshold(104);
-        assert!(!count.add(2));
-        assert!(count.add(1));
+    fn cntr_02_lowest_threshold_wakes_the_waiters() {
+        let counter = CounterValue::new();
+        assert!(!counter.add(100));
+        counter.set_threshold(105);
+        counter.set_threshold(103);
+        counter.set_threshold(104);
+        assert!(!counter.add(2));
+        assert!(counter.add(1));
         // A waiter whose threshold is not reached sets it again.
-        assert!(!count.add(10));
-        count.set_threshold(114);
-        assert!(count.set(200));
-        count.set_threshold(300);
-        assert!(!count.set(0));
+        assert!(!counter.add(10));
+        counter.set_threshold(114);
+        assert!(counter.set(200));
+        counter.set_threshold(300);
+        assert!(!counter.set(0));
     }
 
     #[test]
-    fn cntr_02_every_change_of_the_errors_wakes() {
-        let count = CounterValue::new();
-        assert!(!count.add_errors(1));
-        count.set_threshold(u64::MAX);
-        assert!(!count.add(1));
-        assert!(!count.add_errors(0));
-        assert!(count.add_errors(1));
-        count.set_threshold(10);
-        assert!(!count.set_errors(2));
-        assert!(count.set_errors(0));
+    fn cntr_02_error_value_change_wakes_the_waiters() {
+        let counter = CounterValue::new();
+        assert!(!counter.add_errors(1));
+        counter.set_threshold(u64::MAX);
+        assert!(!counter.add(1));
+        assert!(!counter.add_errors(0));
+        assert!(counter.add_errors(1));
+        counter.set_threshold(10);
+        assert!(!counter.set_errors(2));
+        assert!(counter.set_errors(0));
     }
 }

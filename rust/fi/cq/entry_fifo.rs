@@ -150,40 +150,40 @@ mod tests {
     use super::*;
     use crate::fi::memory::Context;
 
-    fn of(number: u64) -> CqEntry {
+    fn entry(number: u64) -> CqEntry {
         CqEntry::Done(Completion {
             data: number,
             ..Completion::new(Context::NULL, 0)
         })
     }
 
-    fn next(outcomes: &mut EntryFifo) -> Option<u64> {
-        let data = outcomes.first()?.completion().data;
-        outcomes.remove_first();
+    fn next(fifo: &mut EntryFifo) -> Option<u64> {
+        let data = fifo.first()?.completion().data;
+        fifo.remove_first();
         Some(data)
     }
 
     #[test]
-    fn what_moves_to_more_room_keeps_its_order() -> Result {
+    fn append_to_a_larger_fifo_preserves_order() -> Result {
         // The first entry is in each possible slot.
         for begin in 0..3 {
-            let mut few = EntryFifo::new(3)?;
+            let mut small = EntryFifo::new(3)?;
             for number in 0..begin {
-                few.push(of(number));
-                assert_eq!(next(&mut few), Some(number));
+                small.push(entry(number));
+                assert_eq!(next(&mut small), Some(number));
             }
             for number in 1..=3 {
-                few.push(of(number));
+                small.push(entry(number));
             }
-            assert!(few.is_full());
-            let mut many = EntryFifo::new(5)?;
-            many.append(&mut few);
-            assert!(few.is_empty() && !many.is_full() && many.size() == 5);
-            many.push(of(4));
+            assert!(small.is_full());
+            let mut large = EntryFifo::new(5)?;
+            large.append(&mut small);
+            assert!(small.is_empty() && !large.is_full() && large.size() == 5);
+            large.push(entry(4));
             for number in 1..=4 {
-                assert_eq!(next(&mut many), Some(number));
+                assert_eq!(next(&mut large), Some(number));
             }
-            assert!(many.is_empty());
+            assert!(large.is_empty());
         }
         Ok(())
     }

@@ -39,31 +39,31 @@ mod suite {
     }
 
     #[test]
-    fn eq_08_handlers_in_rust_end_with_their_owner() -> kernel::error::Result {
+    fn eq_08_dropping_an_event_handler_stops_its_calls() -> kernel::error::Result {
         let fabric = fabric()?;
         let events = Arc::new(Atomic::new(0u32), GFP_KERNEL)?;
-        let seen = events.clone();
+        let handled_events = events.clone();
         let handler = move |_: ProcessContext, queue: &Arc<EventQueue>| {
-            let _ = seen.fetch_add(read_all(queue), Full);
+            let _ = handled_events.fetch_add(read_all(queue), Full);
         };
         let attr = Attr {
             writable: true,
             ..Attr::default()
         };
-        let handled = EventHandler::open(HERE, &fabric, attr, handler)?;
-        let queue = handled.clone();
+        let handler_guard = EventHandler::open(HERE, &fabric, attr, handler)?;
+        let queue = handler_guard.clone();
         for number in 0..3 {
             queue.write(HERE, number, b"event")?;
         }
-        let mut patience = 10_000;
-        while events.load(Relaxed) < 3 && patience > 0 {
+        let mut polls_left = 10_000;
+        while events.load(Relaxed) < 3 && polls_left > 0 {
             fsleep(Delta::from_millis(1));
-            patience -= 1;
+            polls_left -= 1;
         }
         assert_eq!(events.load(Relaxed), 3);
 
         // The queue still works, but the handler is not called, and its captures have been dropped.
-        drop(handled);
+        drop(handler_guard);
         queue.write(HERE, 3, b"unseen")?;
         assert_eq!(read_all(&queue), 1);
         assert_eq!(events.load(Relaxed), 3);
@@ -72,7 +72,7 @@ mod suite {
     }
 
     #[test]
-    fn eq_03_writes_without_room_are_counted() -> kernel::error::Result {
+    fn eq_03_writes_to_a_full_queue_count_as_overruns() -> kernel::error::Result {
         let fabric = fabric()?;
         let queue = fabric.event_queue(
             HERE,
@@ -95,7 +95,7 @@ mod suite {
 
     /// A new object may have the address of a closed one, whose batch event is still unread.
     #[test]
-    fn eq_05_closing_leaves_what_is_not_of_a_connection() -> kernel::error::Result {
+    fn eq_05_drop_events_discards_connection_events_only() -> kernel::error::Result {
         let queue = fabric()?.event_queue(
             HERE,
             Attr {
@@ -103,30 +103,30 @@ mod suite {
                 ..Attr::default()
             },
         )?;
-        let place = Source(0x1000);
-        let end = Batch::new(FI_AV_COMPLETE, 7, 2)?;
+        let source = Source(0x1000);
+        let batch_end = Batch::new(FI_AV_COMPLETE, 7, 2)?;
         let shutdown = |at| -> Result<OwnedEvent> {
             Ok(Event::alloc(at)?.fill(Kind::Connection(FI_SHUTDOWN), &[], None))
         };
-        queue.push(shutdown(place)?);
-        queue.push(Event::alloc(place)?.set_batch(end));
+        queue.push(shutdown(source)?);
+        queue.push(Event::alloc(source)?.set_batch(batch_end));
         queue.write(HERE, 3, b"mine")?;
-        queue.push(shutdown(place)?);
+        queue.push(shutdown(source)?);
         queue.push(shutdown(Source(0x2000))?);
         assert!(queue.is_ready());
 
-        queue.drop_events(place);
+        queue.drop_events(source);
         let mut budget = Budget::from_millis(0);
         let mut kinds = KVec::new();
         while queue.is_ready() {
             kinds.push(queue.next(HERE, &mut budget)?.kind(), GFP_KERNEL)?;
         }
-        let left = [
+        let remaining = [
             Kind::Complete(FI_AV_COMPLETE),
             Kind::Written(3),
             Kind::Connection(FI_SHUTDOWN),
         ];
-        assert_eq!(kinds[..], left);
+        assert_eq!(kinds[..], remaining);
         assert!(queue.next(HERE, &mut budget).is_err());
         Ok(())
     }

@@ -78,7 +78,7 @@ mod tests {
     use crate::abi::Errno;
 
     #[test]
-    fn bytes_are_zeroes_however_many_there_are() {
+    fn storage_of_any_size_is_zeroed() {
         for len in [
             0,
             1,
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_any_machine_has_is_refused_in_silence() {
+    fn excessive_size_fails_with_enomem() {
         for len in [1 << 45, isize::MAX as usize, usize::MAX] {
             assert_eq!(Storage::new(len).err(), Some(Errno::ENOMEM));
         }

@@ -21,7 +21,7 @@ use super::*;
 const SIZE: usize = 8;
 
 /// Flags of the completion entry of a peer's write with remote CQ data.
-const WRITTEN: u64 = flags::FI_RMA | flags::FI_REMOTE_WRITE | flags::FI_REMOTE_CQ_DATA;
+const REMOTE_CQ_DATA_FLAGS: u64 = flags::FI_RMA | flags::FI_REMOTE_WRITE | flags::FI_REMOTE_CQ_DATA;
 
 #[kunit_tests(kofi_fi_msg)]
 mod suite {
@@ -35,7 +35,7 @@ mod suite {
         ])
     }
 
-    fn put(queue: &Completions, context: Context, flags: u64, len: usize) -> Result {
+    fn put_completion(queue: &Completions, context: Context, flags: u64, len: usize) -> Result {
         let done = Completion {
             len,
             ..Completion::new(context, flags)
@@ -43,7 +43,7 @@ mod suite {
         Queue::write(&**queue.queue.core(), CqEntry::Done(done))
     }
 
-    fn fail(queue: &Completions, context: Context, flags: u64, errno: Errno) -> Result {
+    fn put_failure(queue: &Completions, context: Context, flags: u64, errno: Errno) -> Result {
         let failure = Failure {
             completion: Completion::new(context, flags),
             olen: 0,
@@ -57,42 +57,42 @@ mod suite {
     /// Posts a buffer that keeps `domain` open, and returns its context.
     fn post(domain: &Arc<Domain>, tag: u64) -> Result<Context> {
         let buffer = Buffer::registered(HERE, domain, 1, tag)?;
-        let given = Buffer::post(buffer, 1, domain, |_, _, context| Ok(context));
-        Ok(given?)
+        let posted = Buffer::post(buffer, 1, domain, |_, _, context| Ok(context));
+        Ok(posted?)
     }
 
     /// Adds a receive to the queue, with one peer's write that consumed no receive before it and two
     /// after it.
     fn put_writes_and_a_receive(queue: &Completions, domain: &Arc<Domain>) -> Result {
-        put(queue, Context::NULL, WRITTEN, 0)?;
-        put(queue, post(domain, 7)?, flags::FI_RECV | flags::FI_MSG, 1)?;
-        put(queue, Context::NULL, WRITTEN, 0)?;
-        put(queue, Context::NULL, WRITTEN, 0)
+        put_completion(queue, Context::NULL, REMOTE_CQ_DATA_FLAGS, 0)?;
+        put_completion(queue, post(domain, 7)?, flags::FI_RECV | flags::FI_MSG, 1)?;
+        put_completion(queue, Context::NULL, REMOTE_CQ_DATA_FLAGS, 0)?;
+        put_completion(queue, Context::NULL, REMOTE_CQ_DATA_FLAGS, 0)
     }
 
-    fn is_the_receive(done: &CompletedOp) -> bool {
+    fn is_receive(done: &CompletedOp) -> bool {
         done.buffer.tag == 7 && done.direction == Direction::Received && done.result == Ok(1)
     }
 
     #[test]
-    fn rma_01_a_read_skips_a_write_with_data_that_took_no_receive() -> Result {
+    fn rma_01_read_skips_remote_cq_data_that_consumed_no_receive() -> Result {
         let domain = domain()?;
         for queue in queues(&domain)? {
             put_writes_and_a_receive(&queue, &domain)?;
-            assert!(queue.read().is_ok_and(|done| is_the_receive(&done)));
+            assert!(queue.read().is_ok_and(|done| is_receive(&done)));
             assert_eq!(queue.read().err(), Some(Errno::EAGAIN));
         }
         Ok(())
     }
 
     #[test]
-    fn rma_01_a_wait_skips_a_write_with_data_that_took_no_receive() -> Result {
+    fn rma_01_wait_skips_remote_cq_data_that_consumed_no_receive() -> Result {
         let domain = domain()?;
         for queue in queues(&domain)? {
             put_writes_and_a_receive(&queue, &domain)?;
             let mut budget = Budget::from_millis(10_000);
             let done = queue.wait(HERE, &mut budget);
-            assert!(done.is_ok_and(|done| is_the_receive(&done)));
+            assert!(done.is_ok_and(|done| is_receive(&done)));
             let mut budget = Budget::from_millis(1);
             let done = queue.wait(HERE, &mut budget);
             assert_eq!(done.err(), Some(Errno::EAGAIN));
@@ -101,10 +101,10 @@ mod suite {
     }
 
     #[test]
-    fn rma_01_a_write_with_data_that_took_a_receive_has_no_bytes() -> Result {
+    fn rma_01_remote_cq_data_that_consumed_a_receive_has_no_bytes() -> Result {
         let domain = domain()?;
         for queue in queues(&domain)? {
-            put(&queue, post(&domain, 7)?, WRITTEN, 100)?;
+            put_completion(&queue, post(&domain, 7)?, REMOTE_CQ_DATA_FLAGS, 100)?;
             let done = queue.read()?;
             assert_eq!(done.result, Ok(0));
             assert!(done.buffer.tag == 7 && done.direction == Direction::Received);
@@ -113,25 +113,25 @@ mod suite {
     }
 
     #[test]
-    fn cq_07_a_failure_is_read_behind_a_write_with_data() -> Result {
+    fn cq_07_failure_is_read_after_remote_cq_data() -> Result {
         let domain = domain()?;
         for queue in queues(&domain)? {
-            put(&queue, Context::NULL, WRITTEN, 0)?;
-            fail(&queue, post(&domain, 9)?, flags::FI_RECV, Errno::ETRUNC)?;
-            put(&queue, post(&domain, 7)?, flags::FI_RECV, 1)?;
+            put_completion(&queue, Context::NULL, REMOTE_CQ_DATA_FLAGS, 0)?;
+            put_failure(&queue, post(&domain, 9)?, flags::FI_RECV, Errno::ETRUNC)?;
+            put_completion(&queue, post(&domain, 7)?, flags::FI_RECV, 1)?;
             let done = queue.read()?;
             assert!(done.buffer.tag == 9 && done.result == Err(Errno::ETRUNC));
-            assert!(queue.read().is_ok_and(|done| is_the_receive(&done)));
+            assert!(queue.read().is_ok_and(|done| is_receive(&done)));
         }
         Ok(())
     }
 
     /// Adds more writes than one read skips, three times over, and a receive.
-    fn put_a_flood(queue: &Completions, domain: &Arc<Domain>) -> Result {
+    fn put_many_writes(queue: &Completions, domain: &Arc<Domain>) -> Result {
         for _ in 0..3 * SKIPPED {
-            put(queue, Context::NULL, WRITTEN, 0)?;
+            put_completion(queue, Context::NULL, REMOTE_CQ_DATA_FLAGS, 0)?;
         }
-        put(queue, post(domain, 7)?, flags::FI_RECV, 1)
+        put_completion(queue, post(domain, 7)?, flags::FI_RECV, 1)
     }
 
     fn large_queues(domain: &Arc<Domain>) -> Result<[Arc<Completions>; 2]> {
@@ -143,39 +143,39 @@ mod suite {
     }
 
     #[test]
-    fn rma_01_a_read_skips_a_bounded_number_of_writes() -> Result {
+    fn rma_01_read_skips_a_bounded_number_of_writes() -> Result {
         let domain = domain()?;
         for queue in large_queues(&domain)? {
-            put_a_flood(&queue, &domain)?;
+            put_many_writes(&queue, &domain)?;
             for _ in 0..3 {
                 assert_eq!(queue.read().err(), Some(Errno::EAGAIN));
             }
-            assert!(queue.read().is_ok_and(|done| is_the_receive(&done)));
+            assert!(queue.read().is_ok_and(|done| is_receive(&done)));
             assert_eq!(queue.read().err(), Some(Errno::EAGAIN));
         }
         Ok(())
     }
 
     #[test]
-    fn rma_01_a_wait_ends_in_time_while_it_skips_writes() -> Result {
+    fn rma_01_wait_times_out_while_it_skips_writes() -> Result {
         let domain = domain()?;
         for queue in large_queues(&domain)? {
-            put_a_flood(&queue, &domain)?;
+            put_many_writes(&queue, &domain)?;
             let done = queue.wait(HERE, &mut Budget::from_millis(0));
             assert_eq!(done.err(), Some(Errno::EAGAIN));
             let done = queue.wait(HERE, &mut Budget::from_millis(10_000));
-            assert!(done.is_ok_and(|done| is_the_receive(&done)));
+            assert!(done.is_ok_and(|done| is_receive(&done)));
         }
         Ok(())
     }
 
     #[test]
-    fn close_01_a_dropped_queue_frees_buffers_behind_many_writes() -> Result {
+    fn close_01_dropped_queue_frees_buffers_after_many_writes() -> Result {
         for at in 0..2 {
             let domain = domain()?;
             let queues = large_queues(&domain)?;
             let queue = queues.into_iter().nth(at).ok_or(Errno::EINVAL)?;
-            put_a_flood(&queue, &domain)?;
+            put_many_writes(&queue, &domain)?;
             assert_eq!(domain.close(), Err(Errno::EBUSY));
             drop(queue);
             assert_eq!(domain.close(), Ok(()));
@@ -184,14 +184,14 @@ mod suite {
     }
 
     #[test]
-    fn close_01_a_dropped_queue_frees_all_unread_buffers() -> Result {
+    fn close_01_dropped_queue_frees_all_unread_buffers() -> Result {
         for at in 0..2 {
             let domain = domain()?;
             let queue = queues(&domain)?.into_iter().nth(at).ok_or(Errno::EINVAL)?;
             put_writes_and_a_receive(&queue, &domain)?;
-            fail(&queue, Context::NULL, WRITTEN, Errno::EIO)?;
-            fail(&queue, post(&domain, 9)?, flags::FI_RECV, Errno::ETRUNC)?;
-            put(&queue, post(&domain, 7)?, flags::FI_RECV, 1)?;
+            put_failure(&queue, Context::NULL, REMOTE_CQ_DATA_FLAGS, Errno::EIO)?;
+            put_failure(&queue, post(&domain, 9)?, flags::FI_RECV, Errno::ETRUNC)?;
+            put_completion(&queue, post(&domain, 7)?, flags::FI_RECV, 1)?;
             assert_eq!(domain.close(), Err(Errno::EBUSY));
             drop(queue);
             // The region of each buffer has kept the domain open.

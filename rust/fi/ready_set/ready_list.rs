@@ -203,96 +203,96 @@ mod tests {
         Woken, //
     };
 
-    struct Standing {
-        line: Arc<ReadyList>,
+    struct Fixture {
+        list: Arc<ReadyList>,
         queue: ScanQueue,
-        watches: KVec<Arc<ReadyLink>>,
+        links: KVec<Arc<ReadyLink>>,
     }
 
-    impl Standing {
-        fn new(watches: u32) -> Result<Self> {
-            let line = Arc::pin_init(ReadyList::new(), GFP_KERNEL)?;
+    impl Fixture {
+        fn new(links: u32) -> Result<Self> {
+            let list = Arc::pin_init(ReadyList::new(), GFP_KERNEL)?;
             let mut all = KVec::new();
-            for number in 0..watches {
-                all.push(ReadyLink::new(&line, number)?, GFP_KERNEL)?;
+            for number in 0..links {
+                all.push(ReadyLink::new(&list, number)?, GFP_KERNEL)?;
             }
             Ok(Self {
-                line,
+                list,
                 queue: ScanQueue::new(),
-                watches: all,
+                links: all,
             })
         }
 
         fn next(&mut self) -> Option<usize> {
-            self.queue.collect(&self.line, &self.watches);
-            let called = self.queue.pop(&self.watches);
-            if let Some(number) = called {
-                self.watches[number].mark_unqueued();
+            self.queue.collect(&self.list, &self.links);
+            let popped = self.queue.pop(&self.links);
+            if let Some(number) = popped {
+                self.links[number].mark_unqueued();
             }
-            self.queue.finish(&self.line);
-            called
+            self.queue.finish(&self.list);
+            popped
         }
     }
 
     #[test]
-    fn poll_02_who_comes_first_is_called_first() -> kernel::error::Result {
-        let mut all = Standing::new(5)?;
-        assert!(all.line.is_empty());
+    fn poll_02_members_are_returned_in_ready_order() -> kernel::error::Result {
+        let mut fixture = Fixture::new(5)?;
+        assert!(fixture.list.is_empty());
         for round in 0..7 {
             for at in 0..4 {
-                all.watches[(round + at) % 5].enqueue();
+                fixture.links[(round + at) % 5].enqueue();
             }
-            all.watches[(round + 2) % 5].enqueue();
+            fixture.links[(round + 2) % 5].enqueue();
             for at in 0..4 {
-                assert!(!all.line.is_empty());
-                assert_eq!(all.next(), Some((round + at) % 5));
+                assert!(!fixture.list.is_empty());
+                assert_eq!(fixture.next(), Some((round + at) % 5));
             }
-            assert!(all.line.is_empty());
-            assert_eq!(all.next(), None);
-            assert!(all.line.is_empty());
+            assert!(fixture.list.is_empty());
+            assert_eq!(fixture.next(), None);
+            assert!(fixture.list.is_empty());
         }
         Ok(())
     }
 
     #[test]
-    fn poll_02_who_comes_later_stands_behind_who_was_seen() -> kernel::error::Result {
-        let mut all = Standing::new(6)?;
+    fn poll_02_later_members_follow_the_collected_ones() -> kernel::error::Result {
+        let mut fixture = Fixture::new(6)?;
         for number in [4, 0, 2] {
-            all.watches[number].enqueue();
+            fixture.links[number].enqueue();
         }
-        assert_eq!(all.next(), Some(4));
+        assert_eq!(fixture.next(), Some(4));
         for number in [5, 4, 0, 1] {
-            all.watches[number].enqueue();
+            fixture.links[number].enqueue();
         }
         for expected in [0, 2, 5, 4, 1] {
-            assert!(!all.line.is_empty());
-            assert_eq!(all.next(), Some(expected));
+            assert!(!fixture.list.is_empty());
+            assert_eq!(fixture.next(), Some(expected));
         }
-        assert!(all.line.is_empty());
+        assert!(fixture.list.is_empty());
         Ok(())
     }
 
     #[test]
-    fn poll_02_who_is_looked_at_still_stands() -> kernel::error::Result {
-        let mut all = Standing::new(2)?;
-        all.watches[1].notify();
-        all.queue.collect(&all.line, &all.watches);
-        assert_eq!(all.queue.pop(&all.watches), Some(1));
-        assert!(!all.line.is_empty());
-        all.watches[1].mark_unqueued();
-        assert!(!all.line.is_empty());
-        all.watches[1].notify();
-        all.queue.finish(&all.line);
-        assert!(!all.line.is_empty());
-        assert_eq!(all.next(), Some(1));
-        assert!(all.line.is_empty());
+    fn poll_02_list_is_not_empty_during_a_scan() -> kernel::error::Result {
+        let mut fixture = Fixture::new(2)?;
+        fixture.links[1].notify();
+        fixture.queue.collect(&fixture.list, &fixture.links);
+        assert_eq!(fixture.queue.pop(&fixture.links), Some(1));
+        assert!(!fixture.list.is_empty());
+        fixture.links[1].mark_unqueued();
+        assert!(!fixture.list.is_empty());
+        fixture.links[1].notify();
+        fixture.queue.finish(&fixture.list);
+        assert!(!fixture.list.is_empty());
+        assert_eq!(fixture.next(), Some(1));
+        assert!(fixture.list.is_empty());
         Ok(())
     }
 
     #[test]
-    fn poll_02_as_a_naive_model_does() -> kernel::error::Result {
+    fn poll_02_ready_order_matches_a_naive_model() -> kernel::error::Result {
         const MEMBERS: usize = 50;
-        let mut all = Standing::new(MEMBERS as u32)?;
+        let mut fixture = Fixture::new(MEMBERS as u32)?;
         let mut model = KVec::new();
         let mut seed = 1u64;
         for _ in 0..20_000 {
@@ -300,28 +300,28 @@ mod tests {
             let number = (seed >> 33) as usize % MEMBERS;
             // Additions outnumber removals for a while, and then the reverse.
             if (seed >> 56) as usize % 100 < 30 + (seed >> 20) as usize % 40 {
-                all.watches[number].enqueue();
+                fixture.links[number].enqueue();
                 if !model.contains(&number) {
                     model.push(number, GFP_KERNEL)?;
                 }
             } else {
                 let expected = (!model.is_empty()).then(|| model.remove(0).ok()).flatten();
-                assert_eq!(all.next(), expected);
+                assert_eq!(fixture.next(), expected);
             }
-            assert_eq!(all.line.is_empty(), model.is_empty());
+            assert_eq!(fixture.list.is_empty(), model.is_empty());
         }
         Ok(())
     }
 
     #[test]
-    fn poll_06_the_signal_is_given_for_who_stands_too() -> kernel::error::Result {
-        let all = Standing::new(1)?;
+    fn poll_06_queued_member_signals_again() -> kernel::error::Result {
+        let fixture = Fixture::new(1)?;
         let mut budget = Budget::from_millis(0);
         for _ in 0..2 {
-            let ticket = all.line.signal().ticket();
-            assert!(all.line.signal().wait(&ticket, &mut budget) == Woken::Timeout);
-            all.watches[0].notify();
-            assert!(all.line.signal().wait(&ticket, &mut budget) == Woken::Signal);
+            let ticket = fixture.list.signal().ticket();
+            assert!(fixture.list.signal().wait(&ticket, &mut budget) == Woken::Timeout);
+            fixture.links[0].notify();
+            assert!(fixture.list.signal().wait(&ticket, &mut budget) == Woken::Signal);
         }
         Ok(())
     }

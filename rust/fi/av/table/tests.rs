@@ -59,15 +59,15 @@ fn address(number: u32) -> SocketAddr {
     }
 }
 
-fn table(most_generations: u32) -> Result<Arc<Table>> {
-    Ok(Arc::pin_init(Table::new(most_generations), GFP_KERNEL)?)
+fn table(max_generations: u32) -> Result<Arc<Table>> {
+    Ok(Arc::pin_init(Table::new(max_generations), GFP_KERNEL)?)
 }
 
 /// Removes the entry at an index, of the given generation if any.
 fn remove(table: &Table, index: u32, generation: Option<u32>) -> Result {
-    let mut writing = table.write();
-    let spot = writing.slot_at(index, generation)?;
-    writing.remove(spot)
+    let mut writer = table.write();
+    let slot = writer.slot_at(index, generation)?;
+    writer.remove(slot)
 }
 
 /// A simple model of [`Table`].
@@ -75,13 +75,13 @@ struct Model {
     /// Address number and use count at each index.
     entries: KVVec<Option<(u32, u32)>>,
     /// Index of each address number.
-    places: KVVec<Option<usize>>,
+    indexes: KVVec<Option<usize>>,
     lowest: usize,
 }
 
 impl Model {
     fn insert(&mut self, number: u32) -> usize {
-        if let Some(at) = self.places[number as usize] {
+        if let Some(at) = self.indexes[number as usize] {
             if let Some((_, users)) = &mut self.entries[at] {
                 *users += 1;
             }
@@ -92,7 +92,7 @@ impl Model {
             at += 1;
         }
         self.entries[at] = Some((number, 1));
-        self.places[number as usize] = Some(at);
+        self.indexes[number as usize] = Some(at);
         self.lowest = at + 1;
         at
     }
@@ -102,7 +102,7 @@ impl Model {
             None => return false,
             Some((_, users)) if *users > 1 => *users -= 1,
             Some((number, _)) => {
-                self.places[*number as usize] = None;
+                self.indexes[*number as usize] = None;
                 self.entries[at] = None;
                 self.lowest = self.lowest.min(at);
             }
@@ -116,81 +116,81 @@ mod suite {
     use super::*;
 
     #[test]
-    fn av_25_a_million_operations_as_in_a_list() -> kernel::error::Result {
-        const NUMBERS: u32 = 3000;
+    fn av_25_random_operations_match_a_naive_model() -> kernel::error::Result {
+        const ADDRESSES: u32 = 3000;
         let table = table(u32::MAX).map_err(|_| ENOMEM)?;
         let mut model = Model {
-            entries: KVVec::from_elem(None, NUMBERS as usize + 1, GFP_KERNEL)?,
-            places: KVVec::from_elem(None, NUMBERS as usize, GFP_KERNEL)?,
+            entries: KVVec::from_elem(None, ADDRESSES as usize + 1, GFP_KERNEL)?,
+            indexes: KVVec::from_elem(None, ADDRESSES as usize, GFP_KERNEL)?,
             lowest: 0,
         };
         let mut random = Random(1);
         for round in 0..ROUNDS {
-            let number = random.below(NUMBERS);
+            let number = random.below(ADDRESSES);
             // Phases of mostly insertions and mostly removals alternate.
             if random.below(8) < 3 + (round / 10_000 % 2) * 2 {
                 let index = table.write().insert(&address(number), None);
                 let expected = model.insert(number);
-                assert!(index.is_ok_and(|spot| spot.index as usize == expected));
+                assert!(index.is_ok_and(|slot| slot.index as usize == expected));
             } else {
                 let done = remove(&table, number, None).is_ok();
                 assert_eq!(done, model.remove(number as usize));
             }
-            let number = random.below(NUMBERS);
-            let found = table.find(&address(number)).map(|spot| spot.index as usize);
-            assert_eq!(found, model.places[number as usize]);
-            let at = random.below(NUMBERS);
-            let have = table.get(at).map(|(address, _)| address);
-            let want = model.entries[at as usize].map(|(number, _)| address(number));
-            assert!(have == want);
+            let number = random.below(ADDRESSES);
+            let found = table.find(&address(number)).map(|slot| slot.index as usize);
+            assert_eq!(found, model.indexes[number as usize]);
+            let at = random.below(ADDRESSES);
+            let stored = table.get(at).map(|(address, _)| address);
+            let expected = model.entries[at as usize].map(|(number, _)| address(number));
+            assert!(stored == expected);
         }
-        let mut there = 0;
-        table.write().for_each(|_| there += 1);
+        let mut count = 0;
+        table.write().for_each(|_| count += 1);
         let expected = model.entries.iter().filter(|entry| entry.is_some()).count();
-        assert_eq!(there, expected);
+        assert_eq!(count, expected);
         Ok(())
     }
 
     #[test]
-    fn av_25_many_keep_their_places_as_it_grows() -> kernel::error::Result {
-        let most = ROUNDS / 4;
+    fn av_25_indexes_stay_valid_as_the_table_grows() -> kernel::error::Result {
+        let count = ROUNDS / 4;
         let table = table(u32::MAX).map_err(|_| ENOMEM)?;
-        for number in 0..most {
-            let spot = table.write().insert(&v4(number), None);
-            assert!(spot.is_ok_and(|spot| spot.index == number));
+        for number in 0..count {
+            let slot = table.write().insert(&v4(number), None);
+            assert!(slot.is_ok_and(|slot| slot.index == number));
         }
-        for number in 0..most {
+        for number in 0..count {
             assert!(table
                 .find(&v4(number))
-                .is_some_and(|spot| spot.index == number));
+                .is_some_and(|slot| slot.index == number));
             assert!(table
                 .get(number)
                 .is_some_and(|(address, _)| address == v4(number)));
         }
-        assert!(table.find(&v4(most)).is_none());
-        assert!(table.get(most).is_none());
+        assert!(table.find(&v4(count)).is_none());
+        assert!(table.get(count).is_none());
         // 32 bytes per entry, two bits for the free indices, and the unused rest of the last leaf.
-        assert!(table.size() <= 34 * most as usize + 32 * 1024);
+        assert!(table.size() <= 34 * count as usize + 32 * 1024);
         Ok(())
     }
 
     #[test]
-    fn av_24_expected_ones_change_nothing() -> kernel::error::Result {
+    fn av_24_reserve_does_not_change_indexes() -> kernel::error::Result {
         let table = table(u32::MAX).map_err(|_| ENOMEM)?;
         table.write().reserve(1000);
         for number in 0..3000 {
-            let spot = table.write().insert(&address(number), None);
-            assert!(spot.is_ok_and(|spot| spot.index == number));
+            let slot = table.write().insert(&address(number), None);
+            assert!(slot.is_ok_and(|slot| slot.index == number));
         }
         for number in 0..3000 {
             let found = table.find(&address(number));
-            assert!(found.is_some_and(|spot| spot.index == number));
+            assert!(found.is_some_and(|slot| slot.index == number));
         }
         Ok(())
     }
 
     #[test]
-    fn av_15_what_tells_peers_apart() -> kernel::error::Result {
+    fn av_15_addresses_differ_by_port_scope_and_family() -> kernel::error::Result {
         let table = table(u32::MAX).map_err(|_| ENOMEM)?;
         let ip = Ipv6Addr::LOCALHOST;
         let v6 = |port, flow, scope| SocketAddrV6::new(ip, port, flow, scope).into();
@@ -214,13 +214,13 @@ mod suite {
     }
 
     #[test]
-    fn av_20_a_generation_is_never_told_again() -> kernel::error::Result {
-        const MOST: u32 = 5;
-        let table = table(MOST).map_err(|_| ENOMEM)?;
-        for generation in 0..MOST {
-            let spot = table.write().insert(&v4(generation), None);
+    fn av_20_generations_are_not_reused() -> kernel::error::Result {
+        const MAX_GENERATIONS: u32 = 5;
+        let table = table(MAX_GENERATIONS).map_err(|_| ENOMEM)?;
+        for generation in 0..MAX_GENERATIONS {
+            let slot = table.write().insert(&v4(generation), None);
             assert!(
-                spot == Ok(SlotId {
+                slot == Ok(SlotId {
                     index: 0,
                     generation
                 })
@@ -229,9 +229,9 @@ mod suite {
             assert!(remove(&table, 0, Some(generation)).is_ok());
             assert!(remove(&table, 0, Some(generation)).is_err());
         }
-        let spot = table.write().insert(&v4(0), None);
+        let slot = table.write().insert(&v4(0), None);
         assert!(
-            spot == Ok(SlotId {
+            slot == Ok(SlotId {
                 index: 1,
                 generation: 0
             })
@@ -240,7 +240,7 @@ mod suite {
     }
 
     #[test]
-    fn av_22_identifiers_stay_with_their_addresses() -> kernel::error::Result {
+    fn av_22_user_ids_stay_with_their_addresses() -> kernel::error::Result {
         let table = table(u32::MAX).map_err(|_| ENOMEM)?;
         assert!(table.write().insert(&v4(0), None).is_ok());
         assert!(table.write().insert(&v4(1), Some(77)).is_ok());
@@ -257,19 +257,19 @@ mod suite {
         assert!(table
             .write()
             .insert(&v4(2), None)
-            .is_ok_and(|spot| spot.index == 1));
+            .is_ok_and(|slot| slot.index == 1));
         assert_eq!(table.user_id(1, None), None);
         assert_eq!(table.user_id(5000, None), None);
         Ok(())
     }
 
     #[test]
-    fn av_22_an_identifier_is_of_one_generation() -> kernel::error::Result {
+    fn av_22_user_id_belongs_to_one_generation() -> kernel::error::Result {
         let table = table(u32::MAX).map_err(|_| ENOMEM)?;
         for (generation, id) in [(0, Some(77)), (1, Some(78)), (2, None), (3, Some(79))] {
-            let spot = table.write().insert(&v4(generation), id);
+            let slot = table.write().insert(&v4(generation), id);
             assert!(
-                spot == Ok(SlotId {
+                slot == Ok(SlotId {
                     index: 0,
                     generation
                 })
@@ -284,14 +284,14 @@ mod suite {
         Ok(())
     }
 
-    /// An address that stays in the table is always found while a writer changes others, and whatever is
-    /// found is right.
+    /// Tests that stable addresses are always found while a writer changes others, and that every lookup returns
+    /// the address and the identifier that belong together.
     #[test]
-    fn av_25_readers_beside_a_writer() -> kernel::error::Result {
-        const STAY: u32 = 100;
+    fn av_25_lookups_are_correct_during_concurrent_writes() -> kernel::error::Result {
+        const STABLE: u32 = 100;
         const ROUNDS: u32 = super::ROUNDS / 10;
         let table = table(u32::MAX).map_err(|_| ENOMEM)?;
-        for number in 0..STAY {
+        for number in 0..STABLE {
             assert!(table.write().insert(&address(number), None).is_ok());
         }
         let wrong = Arc::new(Atomic::new(0u32), GFP_KERNEL)?;
@@ -301,23 +301,23 @@ mod suite {
                 let mut random = Random(2);
                 while !kthread_should_stop() {
                     for _ in 0..100 {
-                        let number = random.below(STAY);
+                        let number = random.below(STABLE);
                         let found = table.find(&address(number));
-                        if found.is_none_or(|spot| spot.index != number) {
+                        if found.is_none_or(|slot| slot.index != number) {
                             let _ = wrong.fetch_add(1u32, Relaxed);
                         }
-                        let number = STAY + random.below(5 * STAY);
+                        let number = STABLE + random.below(5 * STABLE);
                         let found = table.find(&address(number));
                         // A reused slot must hold another of these addresses.
-                        let there = found.and_then(|spot| table.get(spot.index));
-                        let is_one = |have: SocketAddr| {
-                            (STAY..6 * STAY).any(|number| address(number) == have)
+                        let entry = found.and_then(|slot| table.get(slot.index));
+                        let is_variable = |addr: SocketAddr| {
+                            (STABLE..6 * STABLE).any(|number| address(number) == addr)
                         };
-                        if there.is_some_and(|(have, _)| !is_one(have)) {
+                        if entry.is_some_and(|(addr, _)| !is_variable(addr)) {
                             let _ = wrong.fetch_add(1u32, Relaxed);
                         }
                         let id =
-                            found.and_then(|spot| table.user_id(spot.index, Some(spot.generation)));
+                            found.and_then(|slot| table.user_id(slot.index, Some(slot.generation)));
                         if id.is_some_and(|id| id != u64::from(number)) {
                             let _ = wrong.fetch_add(1u32, Relaxed);
                         }
@@ -331,20 +331,20 @@ mod suite {
         let mut random = Random(3);
         let mut failed = 0;
         for round in 0..ROUNDS {
-            let number = STAY + random.below(5 * STAY);
-            let mut writing = table.write();
+            let number = STABLE + random.below(5 * STABLE);
+            let mut writer = table.write();
             if random.below(2) == 0 {
                 // Every other address has its own number as its identifier.
                 let id = (number % 2 == 0).then_some(u64::from(number));
-                failed += u32::from(writing.insert(&address(number), id).is_err());
+                failed += u32::from(writer.insert(&address(number), id).is_err());
             } else {
-                let there = writing.slot_at(number, None);
-                let _ = there.and_then(|spot| writing.remove(spot));
+                let slot = writer.slot_at(number, None);
+                let _ = slot.and_then(|slot| writer.remove(slot));
             }
             // Chains are rebuilt from time to time.
             if round % 50 == 0 && round < 500 * 50 {
-                let room = writing.writer.allocated;
-                writing.reserve(room + 1);
+                let allocated = writer.writer.allocated;
+                writer.reserve(allocated + 1);
             }
         }
         drop(reader);
