@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_stops_at_nul_and_keeps_one() {
+    fn text_ends_at_the_first_nul_and_is_terminated() {
         let text = CStrBuf::new(&[b'a', b'b', 0, b'c']);
         assert_eq!(text.as_str(), "ab");
         let full = CStrBuf::new(&[b'a'; 4]);

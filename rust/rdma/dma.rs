@@ -409,17 +409,17 @@ fn bytes_in_page(offset: usize, left: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn total(addr: usize, len: usize) -> Result<(usize, usize)> {
-        let (mut pieces, mut bytes) = (0, 0);
-        for piece in PhysRanges::new(addr, len)? {
-            pieces += 1;
-            bytes += piece?.len();
+    fn range_totals(addr: usize, len: usize) -> Result<(usize, usize)> {
+        let (mut ranges, mut bytes) = (0, 0);
+        for range in PhysRanges::new(addr, len)? {
+            ranges += 1;
+            bytes += range?.len();
         }
-        Ok((pieces, bytes))
+        Ok((ranges, bytes))
     }
 
     #[test]
-    fn range_arithmetic_refuses_empty_and_wrapping() {
+    fn range_arithmetic_rejects_empty_and_wrapping_ranges() {
         assert_eq!(last_addr(10, 0).err(), Some(EINVAL));
         assert_eq!(last_addr(10, 1), Ok(10));
         assert_eq!(last_addr(usize::MAX, 1), Ok(usize::MAX));
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn classify_refuses_what_no_device_can_reach() {
+    fn classify_rejects_stack_and_invalid_addresses() {
         let local = 0_u64;
         let on_stack = core::ptr::from_ref(&local) as usize;
         assert_eq!(classify(on_stack, 8).err(), Some(EINVAL));
@@ -441,16 +441,19 @@ mod tests {
     }
 
     #[test]
-    fn linear_memory_is_one_piece() -> Result {
+    fn linear_memory_is_one_range() -> Result {
         let mut memory: KVec<u8> = KVec::with_capacity(3 * PAGE_SIZE, GFP_KERNEL)?;
         let addr = memory.as_mut_ptr() as usize;
         assert_eq!(classify(addr, 3 * PAGE_SIZE), Ok(AddrKind::Linear));
-        assert_eq!(total(addr + 1, 3 * PAGE_SIZE - 1)?, (1, 3 * PAGE_SIZE - 1));
+        assert_eq!(
+            range_totals(addr + 1, 3 * PAGE_SIZE - 1)?,
+            (1, 3 * PAGE_SIZE - 1)
+        );
         Ok(())
     }
 
     #[test]
-    fn vmalloc_memory_is_whole_in_pieces() -> Result {
+    fn vmalloc_memory_is_covered_by_page_ranges() -> Result {
         let mut memory: VVec<u8> = VVec::with_capacity(5 * PAGE_SIZE, GFP_KERNEL)?;
         let addr = memory.as_mut_ptr() as usize;
         assert_eq!(classify(addr, 5 * PAGE_SIZE), Ok(AddrKind::Paged));
@@ -460,17 +463,20 @@ mod tests {
             (PAGE_SIZE - 1, 2),
             (9, 3 * PAGE_SIZE),
         ] {
-            let (pieces, bytes) = total(addr + skip, len)?;
+            let (ranges, bytes) = range_totals(addr + skip, len)?;
             assert_eq!(bytes, len);
-            assert!(pieces >= 1 && pieces <= 1 + len.div_ceil(PAGE_SIZE));
+            assert!(ranges >= 1 && ranges <= 1 + len.div_ceil(PAGE_SIZE));
         }
         Ok(())
     }
 
     #[test]
-    fn module_memory_can_be_mapped() -> Result {
+    fn module_memory_is_covered_by_ranges() -> Result {
         static DATA: [u8; 64] = [1; 64];
-        assert_eq!(total(DATA.as_ptr() as usize, DATA.len())?.1, DATA.len());
+        assert_eq!(
+            range_totals(DATA.as_ptr() as usize, DATA.len())?.1,
+            DATA.len()
+        );
         Ok(())
     }
 }

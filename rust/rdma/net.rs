@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn sockaddr_only_link_local_addresses_are_given_a_scope() {
+    fn sockaddr_with_scope_changes_link_local_addresses_only() {
         let link_local =
             |scope| SockAddr::new(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1).into(), 1, scope);
         assert_eq!(link_local(0).with_scope(3), link_local(3));
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn sockaddr_refuses_short_and_foreign() -> Result {
+    fn sockaddr_rejects_truncated_bytes_and_unknown_families() -> Result {
         let raw4 = SockAddr::new(Ipv4Addr::LOCALHOST.into(), 1, 0).to_raw();
         let raw6 = SockAddr::new(Ipv6Addr::LOCALHOST.into(), 1, 0).to_raw();
         for raw in [raw4, raw6] {
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn sockaddr_wildcard_and_port() {
+    fn sockaddr_wildcard_is_unspecified_and_takes_a_port() {
         let any = SockAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0, 0);
         assert!(any.is_unspecified());
         assert!(!any.is_ipv6());

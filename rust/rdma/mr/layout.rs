@@ -129,18 +129,18 @@ mod tests {
     const M: u64 = 1024 * K;
 
     /// Limits of rxe.
-    const MANY: PageListLimits = PageListLimits {
+    const RXE: PageListLimits = PageListLimits {
         page_size_cap: 0xffff_f000,
         max_pages: 512,
     };
 
     /// Limits of siw.
-    const SMALL: PageListLimits = PageListLimits {
+    const SIW: PageListLimits = PageListLimits {
         page_size_cap: 0x1000,
         max_pages: 256,
     };
 
-    const fn run(addr: u64, len: u64) -> DmaSegment {
+    const fn segment(addr: u64, len: u64) -> DmaSegment {
         DmaSegment { addr, len }
     }
 
@@ -152,85 +152,124 @@ mod tests {
         })
     }
 
-    fn short(page_size: u64, pages: u32) -> Option<PageLayout> {
+    fn truncated(page_size: u64, pages: u32) -> Option<PageLayout> {
         layout(page_size, pages).map(|layout| PageLayout {
             is_truncated: true,
             ..layout
         })
     }
 
-    fn of(runs: &[DmaSegment], limits: PageListLimits) -> Option<PageLayout> {
-        PageLayout::new(runs, runs.first().map_or(0, |run| run.addr), limits)
+    fn layout_of(segments: &[DmaSegment], limits: PageListLimits) -> Option<PageLayout> {
+        PageLayout::new(
+            segments,
+            segments.first().map_or(0, |segment| segment.addr),
+            limits,
+        )
     }
 
     #[test]
-    fn small_pages_while_they_suffice() {
-        assert_eq!(of(&[run(64 * M + 1, 1)], MANY), layout(4 * K, 1));
-        assert_eq!(of(&[run(64 * M + 4095, 2)], MANY), layout(4 * K, 2));
-        assert_eq!(of(&[run(64 * M, 2 * M)], MANY), layout(4 * K, 512));
-    }
-
-    #[test]
-    fn larger_pages_when_there_are_too_many() {
-        assert_eq!(of(&[run(64 * M + 1, 2 * M)], MANY), layout(8 * K, 257));
-        assert_eq!(of(&[run(64 * M, 16 * M)], MANY), layout(32 * K, 512));
-        assert_eq!(of(&[run(1 << 40, 1 << 30)], MANY), layout(2 * M, 512));
-    }
-
-    #[test]
-    fn no_more_than_any_driver_can_list() {
-        assert_eq!(of(&[run(1 << 40, (1 << 30) + 1)], MANY), None);
-        assert_eq!(of(&[run(1 << 40, 1 << 31)], SMALL), None);
-        assert_eq!(of(&[run(u64::MAX, 1)], MANY), None);
-        assert_eq!(of(&[run(64 * M, 0)], MANY), None);
-        assert_eq!(of(&[], MANY), None);
-    }
-
-    #[test]
-    fn a_driver_that_counts_pieces_is_asked() {
-        assert_eq!(of(&[run(64 * M, 16 * M)], SMALL), short(4 * K, 256));
-        assert_eq!(of(&[run(64 * M, 5 * K)], SMALL), layout(4 * K, 2));
-    }
-
-    #[test]
-    fn pieces_meet_at_the_edges_of_pages() {
-        let apart = [run(M + 100, 4 * K - 100), run(8 * M, 4 * K), run(4 * M, 7)];
-        assert_eq!(of(&apart, MANY), layout(4 * K, 3));
-        assert_eq!(of(&[run(M, 4 * K - 1), run(4 * M, 7)], MANY), None);
-        assert_eq!(of(&[run(M, 4 * K), run(4 * M + 1, 7)], MANY), None);
-    }
-
-    #[test]
-    fn no_more_pieces_than_pages() {
-        let runs = [run(M, 4 * K), run(4 * M, 4 * K), run(8 * M, 4 * K)];
-        let two = PageListLimits {
-            max_pages: 2,
-            ..MANY
-        };
-        assert_eq!(of(&runs[..2], two), layout(4 * K, 2));
-        assert_eq!(of(&runs, two), None);
-    }
-
-    #[test]
-    fn both_sides_have_the_same_place_in_a_page() {
-        let memory = [run(64 * M + 5, 8 * M)];
-        assert_eq!(PageLayout::new(&memory, 5, MANY), layout(32 * K, 257));
-        assert_eq!(PageLayout::new(&memory, 4 * K + 5, MANY), short(4 * K, 512));
-        assert_eq!(PageLayout::new(&memory, 0, MANY), None);
+    fn smallest_page_size_is_used_while_it_suffices() {
+        assert_eq!(layout_of(&[segment(64 * M + 1, 1)], RXE), layout(4 * K, 1));
         assert_eq!(
-            PageLayout::new(&[run(4 * K, 10)], 0, MANY),
+            layout_of(&[segment(64 * M + 4095, 2)], RXE),
+            layout(4 * K, 2)
+        );
+        assert_eq!(
+            layout_of(&[segment(64 * M, 2 * M)], RXE),
+            layout(4 * K, 512)
+        );
+    }
+
+    #[test]
+    fn page_size_grows_with_the_page_count() {
+        assert_eq!(
+            layout_of(&[segment(64 * M + 1, 2 * M)], RXE),
+            layout(8 * K, 257)
+        );
+        assert_eq!(
+            layout_of(&[segment(64 * M, 16 * M)], RXE),
+            layout(32 * K, 512)
+        );
+        assert_eq!(
+            layout_of(&[segment(1 << 40, 1 << 30)], RXE),
+            layout(2 * M, 512)
+        );
+    }
+
+    #[test]
+    fn oversized_and_empty_ranges_have_no_layout() {
+        assert_eq!(layout_of(&[segment(1 << 40, (1 << 30) + 1)], RXE), None);
+        assert_eq!(layout_of(&[segment(1 << 40, 1 << 31)], SIW), None);
+        assert_eq!(layout_of(&[segment(u64::MAX, 1)], RXE), None);
+        assert_eq!(layout_of(&[segment(64 * M, 0)], RXE), None);
+        assert_eq!(layout_of(&[], RXE), None);
+    }
+
+    #[test]
+    fn layout_is_truncated_at_max_pages() {
+        assert_eq!(
+            layout_of(&[segment(64 * M, 16 * M)], SIW),
+            truncated(4 * K, 256)
+        );
+        assert_eq!(layout_of(&[segment(64 * M, 5 * K)], SIW), layout(4 * K, 2));
+    }
+
+    #[test]
+    fn inner_segment_edges_must_be_page_aligned() {
+        let apart = [
+            segment(M + 100, 4 * K - 100),
+            segment(8 * M, 4 * K),
+            segment(4 * M, 7),
+        ];
+        assert_eq!(layout_of(&apart, RXE), layout(4 * K, 3));
+        assert_eq!(
+            layout_of(&[segment(M, 4 * K - 1), segment(4 * M, 7)], RXE),
+            None
+        );
+        assert_eq!(
+            layout_of(&[segment(M, 4 * K), segment(4 * M + 1, 7)], RXE),
+            None
+        );
+    }
+
+    #[test]
+    fn segment_count_is_limited_by_max_pages() {
+        let segments = [
+            segment(M, 4 * K),
+            segment(4 * M, 4 * K),
+            segment(8 * M, 4 * K),
+        ];
+        let two_pages = PageListLimits {
+            max_pages: 2,
+            ..RXE
+        };
+        assert_eq!(layout_of(&segments[..2], two_pages), layout(4 * K, 2));
+        assert_eq!(layout_of(&segments, two_pages), None);
+    }
+
+    #[test]
+    fn iova_and_dma_address_share_the_page_offset() {
+        let memory = [segment(64 * M + 5, 8 * M)];
+        assert_eq!(PageLayout::new(&memory, 5, RXE), layout(32 * K, 257));
+        assert_eq!(
+            PageLayout::new(&memory, 4 * K + 5, RXE),
+            truncated(4 * K, 512)
+        );
+        assert_eq!(PageLayout::new(&memory, 0, RXE), None);
+        assert_eq!(
+            PageLayout::new(&[segment(4 * K, 10)], 0, RXE),
             layout(4 * K, 1)
         );
     }
 
     #[test]
-    fn no_page_reaches_between_the_runs() {
-        // For any page size, the pages cover the runs and, at both ends, less than one page beyond
+    fn pages_do_not_cover_gaps_between_segments() {
+        // For any page size, the pages cover the segments and, at both ends, less than one page beyond
         // them.
         for shift in 12..20 {
             for len in [1, 4 * K - 1, 4 * K, 12 * K, 64 * K, M] {
-                let runs = [run(M << 4, 1 << shift), run(M << 8, len)];
-                let Some(layout) = of(&runs, MANY) else {
+                let segments = [segment(M << 4, 1 << shift), segment(M << 8, len)];
+                let Some(layout) = layout_of(&segments, RXE) else {
                     continue;
                 };
                 let size = u64::from(layout.page_size);
@@ -241,12 +280,12 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_follow_are_one() {
-        let mut one = run(M, 10);
-        assert!(!one.try_merge(&run(M + 11, 1)));
-        assert!(one.try_merge(&run(M + 10, 5)));
-        assert_eq!(one, run(M, 15));
-        let mut last = run(u64::MAX, 1);
-        assert!(!last.try_merge(&run(0, 1)));
+    fn adjacent_segments_are_merged() {
+        let mut first = segment(M, 10);
+        assert!(!first.try_merge(&segment(M + 11, 1)));
+        assert!(first.try_merge(&segment(M + 10, 5)));
+        assert_eq!(first, segment(M, 15));
+        let mut last = segment(u64::MAX, 1);
+        assert!(!last.try_merge(&segment(0, 1)));
     }
 }
