@@ -259,31 +259,31 @@ impl AtomicConnState {
 mod tests {
     use super::*;
 
-    fn in_state(state: ConnState) -> AtomicConnState {
-        let cell = AtomicConnState::new();
-        cell.transition(ConnState::Open, state);
-        cell
+    fn conn_in_state(state: ConnState) -> AtomicConnState {
+        let conn = AtomicConnState::new();
+        conn.transition(ConnState::Open, state);
+        conn
     }
 
     #[test]
-    fn a_refusal_while_connected_is_the_drivers() {
-        let cell = in_state(ConnState::Connected);
-        assert_eq!(cell.transmit_error(Errno::EAGAIN), Errno::EAGAIN);
-        assert_eq!(cell.receive_error(Errno::EAGAIN), Errno::EAGAIN);
+    fn post_error_while_connected_is_that_of_the_driver() {
+        let conn = conn_in_state(ConnState::Connected);
+        assert_eq!(conn.transmit_error(Errno::EAGAIN), Errno::EAGAIN);
+        assert_eq!(conn.receive_error(Errno::EAGAIN), Errno::EAGAIN);
     }
 
     #[test]
-    fn a_refusal_after_the_end_is_the_states() {
-        let shut = in_state(ConnState::Shut);
+    fn post_error_after_disconnect_is_that_of_the_state() {
+        let shut = conn_in_state(ConnState::Shut);
         assert_eq!(shut.transmit_error(Errno::ENOTCONN), Errno::EOPBADSTATE);
         assert_eq!(shut.receive_error(Errno::ENOTCONN), Errno::EOPBADSTATE);
-        let lost = in_state(ConnState::Lost);
+        let lost = conn_in_state(ConnState::Lost);
         assert_eq!(lost.transmit_error(Errno::EINVAL), Errno::ENOTCONN);
         assert_eq!(lost.receive_error(Errno::EINVAL), Errno::ENOTCONN);
     }
 
     #[test]
-    fn cm_05_a_half_is_closed_once() {
+    fn cm_05_each_half_shuts_down_once() {
         let halves = [
             (
                 FI_WRITE,
@@ -292,42 +292,45 @@ mod tests {
             ),
             (FI_READ, ConnState::NoReceive, ShutdownAction::CloseReceives),
         ];
-        for (flags, half, rest) in halves {
-            let cell = in_state(ConnState::Connected);
+        for (flags, half, action) in halves {
+            let conn = conn_in_state(ConnState::Connected);
             let from = ConnState::Connected;
             let first = Transition { from, to: half };
-            assert_eq!(cell.shutdown(flags), Ok((Some(first), rest)));
-            assert_eq!(cell.shutdown(flags), Ok((None, rest)));
-            assert_eq!(cell.get(), half);
+            assert_eq!(conn.shutdown(flags), Ok((Some(first), action)));
+            assert_eq!(conn.shutdown(flags), Ok((None, action)));
+            assert_eq!(conn.get(), half);
             let (from, to) = (half, ConnState::Shut);
             let last = Transition { from, to };
             let disconnects = Ok((Some(last), ShutdownAction::Disconnect));
-            assert_eq!(cell.shutdown(flags ^ FI_READ ^ FI_WRITE), disconnects);
-            assert_eq!(cell.shutdown(flags), Ok((None, ShutdownAction::AwaitFlush)));
-            assert_eq!(in_state(half).shutdown(0), disconnects);
-            assert_eq!(in_state(half).shutdown(FI_READ | FI_WRITE), disconnects);
+            assert_eq!(conn.shutdown(flags ^ FI_READ ^ FI_WRITE), disconnects);
+            assert_eq!(conn.shutdown(flags), Ok((None, ShutdownAction::AwaitFlush)));
+            assert_eq!(conn_in_state(half).shutdown(0), disconnects);
+            assert_eq!(
+                conn_in_state(half).shutdown(FI_READ | FI_WRITE),
+                disconnects
+            );
         }
     }
 
     #[test]
-    fn cm_05_there_is_nothing_to_shut_down() {
+    fn cm_05_shutdown_needs_a_connection() {
         for flags in [0, FI_READ, FI_WRITE, FI_READ | FI_WRITE] {
             for state in [ConnState::Open, ConnState::Enabled, ConnState::Connecting] {
-                assert_eq!(in_state(state).shutdown(flags), Err(Errno::ENOTCONN));
+                assert_eq!(conn_in_state(state).shutdown(flags), Err(Errno::ENOTCONN));
             }
             for state in [ConnState::Lost, ConnState::Shut] {
-                let over = Ok((None, ShutdownAction::AwaitFlush));
-                assert_eq!(in_state(state).shutdown(flags), over);
+                let await_flush = Ok((None, ShutdownAction::AwaitFlush));
+                assert_eq!(conn_in_state(state).shutdown(flags), await_flush);
             }
         }
-        let bad = in_state(ConnState::Connected).shutdown(FI_READ | 1);
+        let bad = conn_in_state(ConnState::Connected).shutdown(FI_READ | 1);
         assert_eq!(bad, Err(Errno::EBADFLAGS));
     }
 
     #[test]
-    fn each_half_answers_for_itself() {
-        let receives = in_state(ConnState::NoTransmit);
-        assert_eq!(receives.transmit_error(Errno::EAGAIN), Errno::EOPBADSTATE);
-        assert_eq!(receives.receive_error(Errno::EAGAIN), Errno::EAGAIN);
+    fn post_errors_follow_the_state_of_each_half() {
+        let conn = conn_in_state(ConnState::NoTransmit);
+        assert_eq!(conn.transmit_error(Errno::EAGAIN), Errno::EOPBADSTATE);
+        assert_eq!(conn.receive_error(Errno::EAGAIN), Errno::EAGAIN);
     }
 }

@@ -564,7 +564,7 @@ mod tests {
     };
     use kernel::page::PAGE_SIZE;
 
-    fn numbers(len: usize) -> Result<VVec<u8>> {
+    fn pattern(len: usize) -> Result<VVec<u8>> {
         let mut bytes = VVec::with_capacity(len, GFP_KERNEL)?;
         for at in 0..len {
             bytes.push((at * 7 + at / 251) as u8, GFP_KERNEL)?;
@@ -590,11 +590,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_copied_out_and_in_is_the_same() -> Result {
+    fn copy_out_and_copy_in_round_trip() -> Result {
         const LEN: usize = 4 * PAGE_SIZE;
         let mut random = SeededRandom::new(1);
-        let mut there = numbers(LEN)?;
-        let model = numbers(LEN)?;
+        let mut bytes = pattern(LEN)?;
+        let model = pattern(LEN)?;
         let mut packet = VVec::from_elem(0, LEN, GFP_KERNEL)?;
         let mut back = VVec::from_elem(0, LEN, GFP_KERNEL)?;
         for _ in 0..300 {
@@ -613,15 +613,15 @@ mod tests {
                 at = (at + len + random.next_below(5) as usize).min(LEN - PAGE_SIZE);
             }
             let parts: [Segment; MAX_IOV] =
-                core::array::from_fn(|at| segment(&mut there, starts[at], lens[at]));
+                core::array::from_fn(|at| segment(&mut bytes, starts[at], lens[at]));
             let outgoing = outgoing(&parts)?;
             assert_eq!(outgoing.len(), expected.len());
             let from = random.next_below(expected.len() as u64 + 2) as usize;
             let len = random.next_below(LEN as u64) as usize;
             let copied = outgoing.copy_to_slice(from, &mut packet[..len]);
-            let wanted = expected.get(from..).unwrap_or(&[]);
-            let wanted = &wanted[..wanted.len().min(len)];
-            assert!(packet[..copied] == *wanted);
+            let expected_part = expected.get(from..).unwrap_or(&[]);
+            let expected_part = &expected_part[..expected_part.len().min(len)];
+            assert!(packet[..copied] == *expected_part);
             back.fill(0xee);
             let parts = core::array::from_fn::<_, MAX_IOV, _>(|at| {
                 segment(&mut back, starts[at], lens[at])
@@ -632,9 +632,9 @@ mod tests {
             let mut left = expected.len();
             let mut at = 0;
             for (start, len) in starts.into_iter().zip(lens) {
-                for (now, then) in back[start..start + len].iter().zip(&model[start..]) {
-                    let is_in = (from..from + copied).contains(&at);
-                    assert!(*now == if is_in { *then } else { 0xee });
+                for (written, original) in back[start..start + len].iter().zip(&model[start..]) {
+                    let is_copied = (from..from + copied).contains(&at);
+                    assert!(*written == if is_copied { *original } else { 0xee });
                     at += 1;
                     left -= 1;
                 }
@@ -645,41 +645,41 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_left_alone() -> Result {
-        let mut there = VVec::from_elem(0, 16, GFP_KERNEL)?;
-        let parts = [segment(&mut there, 2, 3), segment(&mut there, 9, 2)];
+    fn copy_in_stops_at_the_end_of_the_segments() -> Result {
+        let mut bytes = VVec::from_elem(0, 16, GFP_KERNEL)?;
+        let parts = [segment(&mut bytes, 2, 3), segment(&mut bytes, 9, 2)];
         let incoming = incoming(&parts)?;
         assert_eq!(incoming.copy_from_slice(0, &[1; 16]), 5);
-        assert_eq!(*there, [0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0]);
+        assert_eq!(*bytes, [0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0]);
         assert_eq!(incoming.copy_from_slice(4, &[2; 16]), 1);
         assert_eq!(incoming.copy_from_slice(5, &[3; 16]), 0);
         assert_eq!(incoming.copy_from_slice(usize::MAX, &[3; 16]), 0);
-        assert_eq!(*there, [0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0]);
+        assert_eq!(*bytes, [0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0]);
         Ok(())
     }
 
     #[test]
-    fn what_is_no_memory_is_refused() -> Result {
-        let mut there = VVec::from_elem(0, PAGE_SIZE, GFP_KERNEL)?;
+    fn invalid_segments_are_rejected() -> Result {
+        let mut bytes = VVec::from_elem(0, PAGE_SIZE, GFP_KERNEL)?;
         let mut local = [0; 8];
-        let wrong = [
+        let invalid = [
             segment(&mut local, 0, 8),
-            segment(&mut there, 0, usize::MAX),
-            segment(&mut there, 0, usize::MAX / 2),
-            // SAFETY: Nobody looks at what is there.
+            segment(&mut bytes, 0, usize::MAX),
+            segment(&mut bytes, 0, usize::MAX / 2),
+            // SAFETY: The memory is not accessed.
             unsafe { Segment::new(ptr::null_mut(), 8) },
         ];
-        for segment in wrong {
+        for segment in invalid {
             assert!(incoming(core::slice::from_ref(&segment)).is_err());
             assert!(outgoing(core::slice::from_ref(&segment)).is_err());
         }
-        let many: [Segment; MAX_IOV + 1] = core::array::from_fn(|at| segment(&mut there, at, 1));
+        let many: [Segment; MAX_IOV + 1] = core::array::from_fn(|at| segment(&mut bytes, at, 1));
         assert!(outgoing(&many).is_err());
         assert!(outgoing(&many[1..]).is_ok());
-        // Nothing is at no address.
-        let nothing = segment(&mut there, 1 << 62, 0);
-        let nothing = incoming(&[nothing])?;
-        assert_eq!((nothing.len(), nothing.copy_from_slice(0, &[1])), (0, 0));
+        // An empty segment may have any address.
+        let empty = segment(&mut bytes, 1 << 62, 0);
+        let empty = incoming(&[empty])?;
+        assert_eq!((empty.len(), empty.copy_from_slice(0, &[1])), (0, 0));
         Ok(())
     }
 }

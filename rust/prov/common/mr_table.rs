@@ -474,11 +474,11 @@ mod tests {
 
     const KEY: u64 = 77;
 
-    /// Two runs of eight and of four words, peers' names of which begin with `base`.
+    /// A region of two segments, of eight and of four words, which peers address from `base`.
     struct Fixture {
         regions: Arc<MrTable>,
         words: KBox<[u64; 16]>,
-        opening: Option<MrRegistration>,
+        registration: Option<MrRegistration>,
         base: u64,
     }
 
@@ -487,7 +487,7 @@ mod tests {
             let mut words = KBox::new([0u64; 16], GFP_KERNEL)?;
             let regions = MrTable::new()?;
             let start = words.as_mut_ptr();
-            // SAFETY: The words are there for as long as the region.
+            // SAFETY: The words live as long as the registration.
             let memory = unsafe {
                 [
                     Segment::new(start.cast(), 64),
@@ -495,12 +495,12 @@ mod tests {
                 ]
             };
             let access = Access::from_bits(access)?;
-            let opening = regions.register(KEY, &memory, access, addressing)?;
+            let registration = regions.register(KEY, &memory, access, addressing)?;
             Ok(Self {
                 regions,
                 base: addressing.base(&memory),
                 words,
-                opening: Some(opening),
+                registration: Some(registration),
             })
         }
 
@@ -525,7 +525,7 @@ mod tests {
     const BOTH: u64 = FI_REMOTE_READ | FI_REMOTE_WRITE;
 
     #[test]
-    fn elements_are_found_in_all_runs_and_nowhere_else() -> Result {
+    fn elements_resolve_within_the_registered_segments_only() -> Result {
         for addressing in [Addressing::Virtual, Addressing::Offset] {
             let fixture = Fixture::new(BOTH, addressing)?;
             assert_eq!(fixture.add(0, 12, KEY, FI_UINT64), Ok(12));
@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_aligned_is_refused_and_nothing_is_done() -> Result {
+    fn misaligned_elements_are_rejected_without_an_update() -> Result {
         let fixture = Fixture::new(BOTH, Addressing::Virtual)?;
         assert_eq!(fixture.add(1, 1, KEY, FI_INT16), Err(Errno::EINVAL));
         assert_eq!(fixture.add(4, 1, KEY, FI_UINT64), Err(Errno::EINVAL));
@@ -559,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_stay_as_they_are() -> Result {
+    fn update_keeps_the_adjacent_bytes() -> Result {
         let mut fixture = Fixture::new(BOTH, Addressing::Offset)?;
         fixture.words[3] = u64::MAX;
         assert_eq!(fixture.add(24 + 2, 1, KEY, FI_INT16), Ok(1));
@@ -568,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn rights_are_kept() -> Result {
+    fn access_rights_are_enforced() -> Result {
         let datatype = Datatype::from_raw(FI_UINT64)?;
         for (access, allowed) in [
             (FI_REMOTE_READ, [true, false, false]),
@@ -581,13 +581,15 @@ mod tests {
                 count: 1,
                 key: KEY,
             }];
-            for (touch, is_allowed) in [AccessKind::Read, AccessKind::Write, AccessKind::ReadWrite]
-                .into_iter()
-                .zip(allowed)
+            for (access_kind, is_allowed) in
+                [AccessKind::Read, AccessKind::Write, AccessKind::ReadWrite]
+                    .into_iter()
+                    .zip(allowed)
             {
-                let done = fixture
-                    .regions
-                    .for_each_element(targets, datatype, touch, |_, _| {});
+                let done =
+                    fixture
+                        .regions
+                        .for_each_element(targets, datatype, access_kind, |_, _| {});
                 assert_eq!(done.is_ok(), is_allowed);
             }
         }
@@ -595,36 +597,39 @@ mod tests {
     }
 
     #[test]
-    fn rdm_10_capabilities_give_rights() {
+    fn rdm_10_capabilities_set_the_endpoint_rights() {
         let both = FI_REMOTE_READ | FI_REMOTE_WRITE;
         for bits in 0..32u64 {
             let kinds = [FI_MSG, FI_RMA, FI_ATOMIC, FI_REMOTE_READ, FI_REMOTE_WRITE];
             let chosen = kinds.iter().enumerate();
             let caps = chosen.fold(0, |caps, (at, kind)| caps | (kind * (bits >> at & 1)));
             let rights = EpRights::from_caps(caps);
-            for (touch, needed) in [
+            for (access_kind, needed) in [
                 (AccessKind::Read, FI_REMOTE_READ),
                 (AccessKind::Write, FI_REMOTE_WRITE),
                 (AccessKind::ReadWrite, both),
             ] {
-                let is_there = caps & needed == needed;
+                let has_needed = caps & needed == needed;
                 let (rma, atomic) = (caps & FI_RMA != 0, caps & FI_ATOMIC != 0);
-                assert_eq!(rights.check_rma(touch).is_ok(), rma && is_there);
-                assert_eq!(rights.check_atomic(touch).is_ok(), atomic && is_there);
+                assert_eq!(rights.check_rma(access_kind).is_ok(), rma && has_needed);
+                assert_eq!(
+                    rights.check_atomic(access_kind).is_ok(),
+                    atomic && has_needed
+                );
             }
         }
     }
 
     #[test]
-    fn a_region_that_is_closed_is_nowhere() -> Result {
+    fn closed_region_is_not_accessible() -> Result {
         let mut fixture = Fixture::new(BOTH, Addressing::Offset)?;
-        drop(fixture.opening.take());
+        drop(fixture.registration.take());
         assert_eq!(fixture.add(0, 1, KEY, FI_UINT64), Err(Errno::EACCES));
         Ok(())
     }
 
     #[test]
-    fn one_range_that_is_wrong_stops_all() -> Result {
+    fn invalid_range_prevents_all_updates() -> Result {
         let fixture = Fixture::new(BOTH, Addressing::Offset)?;
         let target = |addr, key| RmaIoc {
             addr,
@@ -647,14 +652,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_read_is_not_written() -> Result {
+    fn read_access_does_not_write() -> Result {
         static CONSTANT: [u64; 1] = [5];
         let regions = MrTable::new()?;
         let start = CONSTANT.as_ptr().cast_mut();
-        // SAFETY: It is there for ever, and read only.
+        // SAFETY: The static is never freed, and the access is read only.
         let memory = [unsafe { Segment::new(start.cast(), 8) }];
         let access = Access::from_bits(FI_REMOTE_READ)?;
-        let _opening = regions.register(KEY, &memory, access, Addressing::Offset)?;
+        let _registration = regions.register(KEY, &memory, access, Addressing::Offset)?;
         let targets = [RmaIoc {
             addr: 0,
             count: 1,

@@ -117,39 +117,39 @@ impl<T> Fifo<T> {
 mod tests {
     use super::*;
 
-    fn is(ring: &Fifo<u32>, numbers: &[u32]) -> bool {
-        ring.len() == numbers.len() && ring.iter().copied().eq(numbers.iter().copied())
+    fn has_items(fifo: &Fifo<u32>, numbers: &[u32]) -> bool {
+        fifo.len() == numbers.len() && fifo.iter().copied().eq(numbers.iter().copied())
     }
 
     #[test]
-    fn in_turn_around_the_end() -> Result {
-        let mut ring = Fifo::new(3, || 0)?;
-        assert!(ring.is_empty() && ring.free_slots() == 3 && ring.front().is_none());
+    fn fifo_keeps_order_across_the_wraparound() -> Result {
+        let mut fifo = Fifo::new(3, || 0)?;
+        assert!(fifo.is_empty() && fifo.free_slots() == 3 && fifo.front().is_none());
         for round in 0..5 {
             for number in 0..3 {
-                let slot = ring.alloc_slot();
+                let slot = fifo.alloc_slot();
                 assert!(slot.map(|slot| *slot = round + number).is_some());
             }
-            assert!(ring.alloc_slot().is_none() && ring.free_slots() == 0);
-            assert!(is(&ring, &[round, round + 1, round + 2]));
-            ring.free_first();
-            assert!(ring.front() == Some(&(round + 1)));
-            let slot = ring.alloc_slot();
+            assert!(fifo.alloc_slot().is_none() && fifo.free_slots() == 0);
+            assert!(has_items(&fifo, &[round, round + 1, round + 2]));
+            fifo.free_first();
+            assert!(fifo.front() == Some(&(round + 1)));
+            let slot = fifo.alloc_slot();
             assert!(slot.map(|slot| *slot = 9).is_some());
-            assert!(is(&ring, &[round + 1, round + 2, 9]));
+            assert!(has_items(&fifo, &[round + 1, round + 2, 9]));
             for _ in 0..3 {
-                ring.free_first();
+                fifo.free_first();
             }
-            assert!(is(&ring, &[]) && ring.front_mut().is_none());
+            assert!(has_items(&fifo, &[]) && fifo.front_mut().is_none());
         }
         Ok(())
     }
 
     #[test]
-    fn none_has_no_slots() {
-        let mut none = Fifo::<u32>::EMPTY;
-        assert!(none.alloc_slot().is_none() && none.free_slots() == 0);
-        none.free_first();
-        assert!(none.is_empty());
+    fn empty_fifo_has_no_slots() {
+        let mut fifo = Fifo::<u32>::EMPTY;
+        assert!(fifo.alloc_slot().is_none() && fifo.free_slots() == 0);
+        fifo.free_first();
+        assert!(fifo.is_empty());
     }
 }

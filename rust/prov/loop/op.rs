@@ -430,7 +430,7 @@ mod tests {
 
     /// Tests that a misaligned atomic operation, for example, is an error of the sender and no violation.
     #[test]
-    fn mr_04_only_a_wrong_key_range_or_right_is_a_violation() {
+    fn mr_04_access_errors_only_are_violations() {
         assert!(OpError::Rejected(Errno::EACCES).is_violation());
         assert!(!OpError::Rejected(Errno::EINVAL).is_violation());
         assert!(!OpError::Rejected(Errno::EOPBADSTATE).is_violation());

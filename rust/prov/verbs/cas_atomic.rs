@@ -257,7 +257,7 @@ mod tests {
 
     /// Creates an operation on `count` elements at `addr`, each with the operand 1, compared with
     /// 2.
-    fn exchange(raw: abi::fi_datatype, op: Op, addr: u64, count: usize) -> Result<CasAtomic> {
+    fn new_cas(raw: abi::fi_datatype, op: Op, addr: u64, count: usize) -> Result<CasAtomic> {
         let atomic = Atomic {
             form: Form::Base,
             op,
@@ -268,32 +268,32 @@ mod tests {
             result_descriptors: &[],
         };
         let target = RemoteAddr { addr, rkey: 0 };
-        let told = AtomicComp {
+        let comp = AtomicComp {
             context: Context::NULL,
             flags: 0,
             is_reported: true,
         };
         let size = atomic.datatype.size();
-        let mut new = CasAtomic::new(&atomic, (target, count * size), told);
-        for element in new.operands.chunks_exact_mut(size) {
+        let mut cas = CasAtomic::new(&atomic, (target, count * size), comp);
+        for element in cas.operands.chunks_exact_mut(size) {
             store_element(1, element);
         }
-        for element in new.compare.chunks_exact_mut(size) {
+        for element in cas.compare.chunks_exact_mut(size) {
             store_element(2, element);
         }
-        Ok(new)
+        Ok(cas)
     }
 
     /// Acts as the device, on memory that begins at 0; returns the number of work requests.
-    fn run(exchange: &mut CasAtomic, words: &mut [u64]) -> usize {
+    fn run(cas: &mut CasAtomic, words: &mut [u64]) -> usize {
         for requests in 1.. {
-            let ask = exchange.next_request();
-            let word = &mut words[ask.remote.addr as usize / WORD_SIZE];
+            let request = cas.next_request();
+            let word = &mut words[request.remote.addr as usize / WORD_SIZE];
             let seen = *word;
-            if seen == ask.compare {
-                *word = ask.swap;
+            if seen == request.compare {
+                *word = request.swap;
             }
-            match exchange.handle_result(seen) {
+            match cas.handle_result(seen) {
                 CasProgress::NextRequest => {}
                 CasProgress::Done => return requests,
                 CasProgress::Contended => return 0,
@@ -303,22 +303,22 @@ mod tests {
     }
 
     #[test]
-    fn atom_03_words_that_are_nothing_take_one_request() -> Result {
+    fn atom_03_zero_words_take_one_request_each() -> Result {
         let mut words = [0; 3];
-        let mut sum = exchange(abi::FI_UINT64, Op::Sum, 8, 2)?;
+        let mut sum = new_cas(abi::FI_UINT64, Op::Sum, 8, 2)?;
         assert_eq!(run(&mut sum, &mut words), 2);
         assert_eq!(words, [0, 1, 1]);
-        let mut sum = exchange(abi::FI_UINT64, Op::Sum, 0, 2)?;
+        let mut sum = new_cas(abi::FI_UINT64, Op::Sum, 0, 2)?;
         assert_eq!(run(&mut sum, &mut words), 3);
         assert_eq!(words, [1, 2, 1]);
         Ok(())
     }
 
     #[test]
-    fn atom_03_elements_of_a_word_go_together() -> Result {
+    fn atom_03_elements_of_a_word_share_a_request() -> Result {
         // From the last byte of one word to the first of the third.
         let mut words = [u64::MAX; 3];
-        let mut write = exchange(abi::FI_UINT8, Op::Write, 7, 10)?;
+        let mut write = new_cas(abi::FI_UINT8, Op::Write, 7, 10)?;
         assert_eq!(run(&mut write, &mut words), 6);
         let expected = [[0xff; 7].as_slice(), &[1; 10], &[0xff; 7]];
         let mut bytes = expected.iter().copied().flatten();
@@ -330,9 +330,9 @@ mod tests {
     }
 
     #[test]
-    fn atom_02_what_changes_nothing_is_not_put_there() -> Result {
+    fn atom_02_unchanged_word_is_not_written() -> Result {
         let mut words = [7];
-        let mut swap = exchange(abi::FI_UINT32, Op::Swap, 0, 1)?;
+        let mut swap = new_cas(abi::FI_UINT32, Op::Swap, 0, 1)?;
         assert_eq!(run(&mut swap, &mut words), 1);
         assert_eq!(words, [7]);
         assert_eq!(load_element(&swap.old_values[..4]), 7);
@@ -340,8 +340,8 @@ mod tests {
     }
 
     #[test]
-    fn atom_05_who_always_loses_is_told() -> Result {
-        let mut sum = exchange(abi::FI_UINT64, Op::Sum, 0, 1)?;
+    fn atom_05_repeated_contention_fails_the_operation() -> Result {
+        let mut sum = new_cas(abi::FI_UINT64, Op::Sum, 0, 1)?;
         for other in 1..u64::from(MAX_TRIES) {
             assert_eq!(sum.handle_result(other), CasProgress::NextRequest);
             assert_eq!(sum.next_request().compare, other);
@@ -352,7 +352,7 @@ mod tests {
             CasProgress::Contended
         );
         // A success resets the number of tries.
-        let mut sum = exchange(abi::FI_UINT64, Op::Sum, 0, 2)?;
+        let mut sum = new_cas(abi::FI_UINT64, Op::Sum, 0, 2)?;
         for other in 1..u64::from(MAX_TRIES) {
             assert_eq!(sum.handle_result(other), CasProgress::NextRequest);
         }

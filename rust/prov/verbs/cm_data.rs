@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cm_03_frames_up_to_the_limit() {
+    fn cm_03_private_data_up_to_the_limit_is_framed() {
         for len in 0..=MAX_PRIVATE_DATA {
             let data = [7u8; MAX_PRIVATE_DATA];
             let framed = CmData::new(&data[..len]);
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn cm_01_padding_and_lies_are_survived() {
+    fn cm_01_padding_and_invalid_lengths_are_tolerated() {
         assert_eq!(parse_cm_data(&[]), &[] as &[u8]);
         assert_eq!(parse_cm_data(&[0, 1, 2]), &[] as &[u8]);
         assert_eq!(parse_cm_data(&[2, 1, 2, 0, 0]), &[1u8, 2]);

@@ -310,7 +310,7 @@ mod tests {
         *, //
     };
 
-    fn waiting(index: u32, seq: u32) -> DeferredWc {
+    fn deferred_wc(index: u32, seq: u32) -> DeferredWc {
         DeferredWc {
             wc: PolledWc {
                 wr_id: WqId::from_index(index).wr_id(seq),
@@ -324,30 +324,30 @@ mod tests {
     }
 
     #[test]
-    fn nudges_belong_to_no_queue() {
+    fn kick_wr_id_belongs_to_no_queue() {
         assert!(WqId::from_wr_id(KICK_WR_ID).index() > i32::MAX as usize);
         assert!(PolledWc::from_post_error(KICK_WR_ID).owner() == WrOwner::Wq);
     }
 
     #[test]
-    fn each_kind_of_request_keeps_its_place() {
-        let place = WqId::from_index(7);
-        for (wr_id, part) in [
-            (place.wr_id(3), WrOwner::Wq),
-            (place.cas_wr_id(3), WrOwner::Cas(3)),
-            (place.srx_wr_id(3), WrOwner::Srx(3)),
+    fn wr_id_encodes_queue_owner_and_sequence() {
+        let wq_id = WqId::from_index(7);
+        for (wr_id, owner) in [
+            (wq_id.wr_id(3), WrOwner::Wq),
+            (wq_id.cas_wr_id(3), WrOwner::Cas(3)),
+            (wq_id.srx_wr_id(3), WrOwner::Srx(3)),
         ] {
             let done = PolledWc::from_post_error(wr_id);
-            assert!(done.owner() == part && done.wq_id() == place && done.seq() == 3);
+            assert!(done.owner() == owner && done.wq_id() == wq_id && done.seq() == 3);
         }
     }
 
     #[test]
-    fn keeps_order_across_the_wrap() -> kernel::error::Result {
+    fn backlog_keeps_order_across_the_wraparound() -> kernel::error::Result {
         let mut backlog = WcBacklog::new(3).map_err(|_| ENOMEM)?;
         for round in 0..10u32 {
-            assert!(backlog.push(waiting(1, round)).is_ok());
-            assert!(backlog.push(waiting(2, round)).is_ok());
+            assert!(backlog.push(deferred_wc(1, round)).is_ok());
+            assert!(backlog.push(deferred_wc(2, round)).is_ok());
             assert_eq!(backlog.pop().map(|w| w.wc.wq_id().index()), Some(1));
             assert_eq!(backlog.pop().map(|w| w.wc.seq()), Some(round));
         }
@@ -356,19 +356,19 @@ mod tests {
     }
 
     #[test]
-    fn takes_out_one_queue_and_keeps_the_others_in_order() -> kernel::error::Result {
+    fn take_wq_removes_one_queue_and_preserves_order() -> kernel::error::Result {
         let mut backlog = WcBacklog::new(5).map_err(|_| ENOMEM)?;
         for seq in 0..5u32 {
-            assert!(backlog.push(waiting(seq % 2, seq)).is_ok());
+            assert!(backlog.push(deferred_wc(seq % 2, seq)).is_ok());
         }
-        assert!(backlog.push(waiting(0, 9)).is_err());
-        let mut room = [None; 2];
-        let seq = |waiting: Option<DeferredWc>| waiting.map(|waiting| waiting.wc.seq());
-        assert_eq!(backlog.take_wq(WqId::from_index(0), &mut room), 2);
-        assert_eq!(room.map(seq), [Some(0), Some(2)]);
-        assert_eq!(backlog.take_wq(WqId::from_index(0), &mut room), 1);
-        assert_eq!(seq(room[0]), Some(4));
-        assert_eq!(backlog.take_wq(WqId::from_index(0), &mut room), 0);
+        assert!(backlog.push(deferred_wc(0, 9)).is_err());
+        let mut taken = [None; 2];
+        let seq = |deferred: Option<DeferredWc>| deferred.map(|deferred| deferred.wc.seq());
+        assert_eq!(backlog.take_wq(WqId::from_index(0), &mut taken), 2);
+        assert_eq!(taken.map(seq), [Some(0), Some(2)]);
+        assert_eq!(backlog.take_wq(WqId::from_index(0), &mut taken), 1);
+        assert_eq!(seq(taken[0]), Some(4));
+        assert_eq!(backlog.take_wq(WqId::from_index(0), &mut taken), 0);
         assert_eq!(seq(backlog.pop()), Some(1));
         assert_eq!(seq(backlog.pop()), Some(3));
         assert!(backlog.pop().is_none());
@@ -376,15 +376,15 @@ mod tests {
     }
 
     #[test]
-    fn changes_what_is_kept_of_one_operation() -> kernel::error::Result {
+    fn update_slot_changes_the_matching_entry_only() -> kernel::error::Result {
         let mut backlog = WcBacklog::new(3).map_err(|_| ENOMEM)?;
         for seq in 0..3u32 {
-            assert!(backlog.push(waiting(1, seq)).is_ok());
+            assert!(backlog.push(deferred_wc(1, seq)).is_ok());
         }
         assert!(backlog.update_slot(WqId::from_index(1), 1, |slot| slot.flags = 7));
         assert!(!backlog.update_slot(WqId::from_index(1), 3, |_| {}));
         assert!(!backlog.update_slot(WqId::from_index(2), 1, |_| {}));
-        let flags = [(); 3].map(|()| backlog.pop().map_or(9, |waiting| waiting.slot.flags));
+        let flags = [(); 3].map(|()| backlog.pop().map_or(9, |deferred| deferred.slot.flags));
         assert_eq!(flags, [0, 7, 0]);
         Ok(())
     }

@@ -83,13 +83,13 @@ mod cases {
     use super::*;
 
     #[test]
-    fn successes_ahead_of_a_failure_come_first() -> Result {
+    fn successes_before_a_failure_are_read_first() -> Result {
         let queue = queue(8)?;
         assert_eq!(read::<1>(&queue), Err(Errno::EAGAIN));
         assert!(queue.read_error().is_err());
-        for outcome in [done(1), done(2), failed(3), done(4)] {
+        for entry in [done(1), done(2), failed(3), done(4)] {
             assert!(queue.reserve());
-            queue.push(outcome);
+            queue.push(entry);
         }
         assert!(queue.read_error().is_err());
         assert_eq!(read::<8>(&queue), Ok([1, 2, 0, 0, 0, 0, 0, 0]));
@@ -102,7 +102,7 @@ mod cases {
     }
 
     #[test]
-    fn who_finds_nothing_takes_no_lock() -> Result {
+    fn read_of_an_empty_queue_takes_no_lock() -> Result {
         let queue = queue(4)?;
         let ring = queue.ring.lock();
         assert_eq!(read::<1>(&queue).err(), Some(Errno::EAGAIN));
@@ -121,7 +121,7 @@ mod cases {
     }
 
     #[test]
-    fn what_has_taken_room_finds_it() -> Result {
+    fn reserved_entries_always_fit() -> Result {
         let queue = queue(3)?;
         for round in 0..7 {
             for number in 0..3 {
@@ -148,7 +148,7 @@ mod cases {
     }
 
     #[test]
-    fn sizes() -> Result {
+    fn size_has_a_default_and_a_limit() -> Result {
         let queue = queue(0)?;
         assert!((0..DEFAULT_SIZE).all(|_| queue.reserve()));
         assert!(!queue.reserve());
@@ -158,7 +158,7 @@ mod cases {
     }
 
     #[test]
-    fn readers_are_told_tag_and_source() -> Result {
+    fn read_from_returns_tag_and_source() -> Result {
         let queue = queue(8)?;
         for (tag, source) in [(7, 2), (8, FI_ADDR_NOTAVAIL)] {
             assert!(queue.reserve());
@@ -185,13 +185,13 @@ mod cases {
     }
 
     #[test]
-    fn what_is_forgotten_is_told_to_nobody() -> Result {
+    fn discarded_entries_are_not_read() -> Result {
         let queue = queue(4)?;
-        for outcome in [done(1), failed(2), done(3), failed(1)] {
+        for entry in [done(1), failed(2), done(3), failed(1)] {
             assert!(queue.reserve());
-            queue.push(outcome);
+            queue.push(entry);
         }
-        queue.discard_matching(|outcome| match outcome {
+        queue.discard_matching(|entry| match entry {
             CqEntry::Done(done) => done.context == context(1),
             CqEntry::Failed(failure) => failure.completion.context == context(1),
         });
@@ -204,15 +204,15 @@ mod cases {
     }
 
     /// Adds an entry when it is polled for the first time.
-    struct Once {
+    struct OneShotSource {
         queue: Arc<SwCq>,
-        asked: Arc<Atomic<u32>>,
-        _farewell: DetachGuard,
+        polls: Arc<Atomic<u32>>,
+        _detach_guard: DetachGuard,
     }
 
-    impl ProgressSource for Once {
+    impl ProgressSource for OneShotSource {
         fn progress(&self) -> bool {
-            let is_first = self.asked.fetch_add(1u32, Relaxed) == 0;
+            let is_first = self.polls.fetch_add(1u32, Relaxed) == 0;
             if is_first {
                 assert!(self.queue.reserve());
                 self.queue.push(done(9));
@@ -223,58 +223,58 @@ mod cases {
         fn arm(&self) {}
     }
 
-    /// Source, and how often it was polled.
-    fn once(queue: &Arc<SwCq>) -> Result<(ProgressHandle, Arc<Atomic<u32>>)> {
-        let times = Arc::new(Atomic::new(0), GFP_KERNEL)?;
-        let once = ProgressHandle::new(|farewell| Once {
+    /// Returns a source and the number of times that it was polled.
+    fn one_shot_source(queue: &Arc<SwCq>) -> Result<(ProgressHandle, Arc<Atomic<u32>>)> {
+        let polls = Arc::new(Atomic::new(0), GFP_KERNEL)?;
+        let source = ProgressHandle::new(|detach_guard| OneShotSource {
             queue: queue.clone(),
-            asked: times.clone(),
-            _farewell: farewell,
+            polls: polls.clone(),
+            _detach_guard: detach_guard,
         })?;
-        Ok((once, times))
+        Ok((source, polls))
     }
 
     #[test]
-    fn who_finds_nothing_asks_those_who_fill_it() -> Result {
+    fn read_of_an_empty_queue_polls_its_sources() -> Result {
         let queue = queue(4)?;
-        let (once, times) = once(&queue)?;
-        let asked = || times.load(Relaxed);
+        let (source, polls) = one_shot_source(&queue)?;
+        let poll_count = || polls.load(Relaxed);
         for _ in 0..2 {
-            queue.attach_source(&once)?;
+            queue.attach_source(&source)?;
         }
         assert_eq!(read::<2>(&queue), Ok([9, 0]));
-        assert_eq!(asked(), 1);
+        assert_eq!(poll_count(), 1);
         assert!(queue.reserve());
         queue.push(done(1));
         assert!(queue.arm());
         assert_eq!(read::<2>(&queue), Ok([1, 0]));
-        assert_eq!(asked(), 1);
+        assert_eq!(poll_count(), 1);
         // The source was attached twice.
-        queue.detach_source(&once);
+        queue.detach_source(&source);
         queue.progress();
-        assert_eq!(asked(), 2);
-        queue.detach_source(&once);
+        assert_eq!(poll_count(), 2);
+        queue.detach_source(&source);
         assert_eq!(read::<1>(&queue), Err(Errno::EAGAIN));
         assert!(!queue.arm());
-        assert_eq!(asked(), 2);
+        assert_eq!(poll_count(), 2);
         Ok(())
     }
 
     #[test]
-    fn who_is_asked_is_there_until_its_reader_has_left() -> Result {
+    fn source_is_dropped_after_its_last_poll() -> Result {
         let queue = queue(4)?;
-        let (once, times) = once(&queue)?;
-        queue.attach_source(&once)?;
-        let (asked, left) = (queue.ring.lock().source_at(0), times.clone());
-        assert!(asked.is_some());
+        let (source, polls) = one_shot_source(&queue)?;
+        queue.attach_source(&source)?;
+        let (source_ref, drop_marker) = (queue.ring.lock().source_at(0), polls.clone());
+        assert!(source_ref.is_some());
         let reader = Thread::spawn(ProcessContext::assume(), c"kofi-cq-reader", move |_| {
             fsleep(Delta::from_millis(20));
-            left.store(9, Relaxed);
-            drop(asked);
+            drop_marker.store(9, Relaxed);
+            drop(source_ref);
         })?;
-        queue.detach_source(&once);
-        drop(once);
-        assert_eq!(times.load(Relaxed), 9);
+        queue.detach_source(&source);
+        drop(source);
+        assert_eq!(polls.load(Relaxed), 9);
         drop(reader);
         Ok(())
     }

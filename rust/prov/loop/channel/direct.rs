@@ -78,7 +78,7 @@ mod tests {
         Ok(consumer)
     }
 
-    /// Returns what the target answers.
+    /// Returns the consumer's value and the source of the direct receiver.
     fn call(channel: &Arc<Channel>) -> Option<(u32, usize)> {
         let answer = channel
             .call_direct(|receiver| Some((*receiver.consumer.downcast_ref()?, receiver.source.0)));
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_called_on_is_there_until_the_end() -> Result {
+    fn direct_receiver_is_held_until_close() -> Result {
         let channel = Channel::new(0)?;
         assert_eq!(call(&channel), None);
         let consumer = set_receiver(&channel)?;
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_called_on_at_a_time() -> Result {
+    fn direct_calls_do_not_nest() -> Result {
         let channel = Channel::new(0)?;
         let _consumer = set_receiver(&channel)?;
         assert_eq!(channel.call_direct(|_| call(&channel)), Some(None));

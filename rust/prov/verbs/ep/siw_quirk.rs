@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reach_over_a_second() {
+    fn kicks_continue_for_over_a_second() {
         let total: i64 = (0..MAX_KICKS)
             .map(|index| kick_delay(index).as_millis())
             .sum();

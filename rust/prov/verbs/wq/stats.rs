@@ -193,8 +193,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_operation_is_counted_as_what_it_is() {
-        let counts = PostStats::new();
+    fn posts_are_counted_by_kind() {
+        let stats = PostStats::new();
         for (flags, times) in [
             (FI_SEND | FI_MSG, 1),
             (FI_RECV | FI_MSG, 2),
@@ -204,21 +204,21 @@ mod tests {
             (FI_READ | FI_ATOMIC, 7),
         ] {
             for _ in 0..times {
-                counts.record_post(StatKind::from_flags(flags), 8);
+                stats.record_post(StatKind::from_flags(flags), 8);
             }
         }
-        counts.record_post(StatKind::DrainMarker, 0);
-        let posted = counts.posted.each_ref().map(StatCounter::get);
+        stats.record_post(StatKind::DrainMarker, 0);
+        let posted = stats.posted.each_ref().map(StatCounter::get);
         assert_eq!(posted, [2, 1, 4, 5, 13, 1]);
-        assert_eq!(counts.bytes.get(), 23 * 8);
-        for what in [StatKind::Send, StatKind::Write, StatKind::Receive] {
-            counts.undo_post(what, 8);
+        assert_eq!(stats.bytes.get(), 23 * 8);
+        for kind in [StatKind::Send, StatKind::Write, StatKind::Receive] {
+            stats.undo_post(kind, 8);
         }
-        let posted = counts.posted.each_ref().map(StatCounter::get);
+        let posted = stats.posted.each_ref().map(StatCounter::get);
         assert_eq!(posted, [1, 0, 3, 5, 13, 1]);
-        assert_eq!(counts.bytes.get(), 21 * 8);
-        assert_eq!(counts.eagain.get(), 0);
-        counts.record_eagain();
-        assert_eq!(counts.eagain.get(), 1);
+        assert_eq!(stats.bytes.get(), 21 * 8);
+        assert_eq!(stats.eagain.get(), 0);
+        stats.record_eagain();
+        assert_eq!(stats.eagain.get(), 1);
     }
 }
