@@ -165,7 +165,7 @@ mod tests {
     };
 
     #[test]
-    fn reports_have_one_length() {
+    fn report_has_a_fixed_length() {
         let mut answer = [0xff; 12];
         write_report(&mut answer, 0x1_0000_0002);
         assert_eq!(answer, [0, 0, 0, 1, 0, 0, 0, 2, 0xff, 0xff, 0xff, 0xff]);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptions_of_traffic_are_decoded() {
+    fn traffic_parameters_round_trip() {
         for kind in [Kind::PingPong, Kind::Stream, Kind::Memory] {
             for verify in [false, true] {
                 let sent = Traffic {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_descriptions_are_refused() {
+    fn malformed_traffic_parameters_are_rejected() {
         let good = STREAM.to_bytes();
         for len in 0..good.len() {
             assert!(Traffic::from_bytes(&good[..len]).is_none());

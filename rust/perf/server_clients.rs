@@ -149,7 +149,7 @@ mod tests {
     type TestResult = kernel::error::Result;
 
     /// Returns the number of messages so far, and of damaged ones.
-    fn messages(stats: &Stats) -> kernel::error::Result<(u64, u64)> {
+    fn message_counts(stats: &Stats) -> kernel::error::Result<(u64, u64)> {
         let mut watch: KBox<kofi_watch> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL_ACCOUNT)?;
         stats.report(&mut watch)?;
         Ok((watch.messages, watch.damaged))
@@ -175,7 +175,7 @@ mod tests {
     }
 
     /// Starts a client of so many bytes, if there is a slot.
-    fn add(clients: &mut ClientSet<'_>, bytes: usize) -> kernel::error::Result<bool> {
+    fn start_client(clients: &mut ClientSet<'_>, bytes: usize) -> kernel::error::Result<bool> {
         let here = in_process()?;
         Ok(clients
             .slot(bytes)
@@ -183,24 +183,24 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_limited_in_number_and_stopped_by_the_drop() -> TestResult {
+    fn client_count_is_limited_and_drop_stops_all_clients() -> TestResult {
         let stats = Stats::of_server()?;
         let count = stats.threads().len();
         let mut clients = ClientSet::new(&stats)?;
         let mut started = 0;
         for _ in 0..count + 2 {
-            started += usize::from(add(&mut clients, 1)?);
+            started += usize::from(start_client(&mut clients, 1)?);
         }
         assert_eq!(started, count);
-        assert_eq!(messages(&stats)?, (0, 0));
+        assert_eq!(message_counts(&stats)?, (0, 0));
         drop(clients);
         // A thread that is stopped before it has begun does not run its function.
-        assert!(messages(&stats)?.0 <= count as u64);
+        assert!(message_counts(&stats)?.0 <= count as u64);
         Ok(())
     }
 
     #[test]
-    fn slots_of_clients_that_have_left_are_reused() -> TestResult {
+    fn slots_of_finished_clients_are_reused() -> TestResult {
         let here = in_process()?;
         let stats = Stats::of_server()?;
         let count = stats.threads().len() as u64;
@@ -222,20 +222,20 @@ mod tests {
         while clients.slot(MAX_BYTES).is_none() {
             pause();
         }
-        assert_eq!(messages(&stats)?, (started, started));
+        assert_eq!(message_counts(&stats)?, (started, started));
         Ok(())
     }
 
     #[test]
-    fn bytes_of_all_clients_are_limited() -> TestResult {
+    fn total_buffer_size_of_clients_is_limited() -> TestResult {
         let stats = Stats::of_server()?;
         let mut clients = ClientSet::new(&stats)?;
         assert!(clients.slot(MAX_BYTES + 1).is_none());
-        assert!(add(&mut clients, MAX_BYTES / 2)?);
-        assert!(add(&mut clients, MAX_BYTES / 2 - 1)?);
+        assert!(start_client(&mut clients, MAX_BYTES / 2)?);
+        assert!(start_client(&mut clients, MAX_BYTES / 2 - 1)?);
         assert!(clients.slot(2).is_none());
         assert!(clients.slot(usize::MAX).is_none());
-        assert!(add(&mut clients, 1)?);
+        assert!(start_client(&mut clients, 1)?);
         assert!(clients.slot(1).is_none());
         Ok(())
     }

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_the_sum_of_all_threads() -> Result {
+    fn report_sums_the_counts_of_all_threads() -> Result {
         let stats = Stats::of_server()?;
         let mut watch: KBox<kofi_watch> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL_ACCOUNT)?;
         for (at, thread) in stats.threads().iter().enumerate() {
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_begin_at_their_smallest_value() {
+    fn bucket_of_matches_the_documented_minima() {
         for bucket in 0..BUCKETS as u64 {
             let from = smallest_of(bucket);
             assert_eq!(bucket_of(from), bucket as usize);

@@ -245,7 +245,7 @@ mod suite {
     use super::*;
 
     #[test]
-    fn every_task_ends_at_its_limit() -> Result {
+    fn every_task_stops_at_its_message_limit() -> Result {
         for task in tasks()? {
             let watch = run_task(task, true, None)?;
             assert_eq!((watch.messages, watch.bytes), (COUNT, COUNT * 64));
@@ -255,7 +255,7 @@ mod suite {
     }
 
     #[test]
-    fn damage_is_found_if_messages_are_verified() -> Result {
+    fn damage_is_detected_with_verification_only() -> Result {
         // For writes the second one of the second window, for reads one after the initial writes.
         const DAMAGING: Option<u64> = Some(9);
         for task in tasks()? {
