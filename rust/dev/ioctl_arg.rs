@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings_end_within_their_field() -> kernel::error::Result {
+    fn string_without_a_nul_in_its_field_is_rejected() -> kernel::error::Result {
         assert_eq!(string(b"node\0rest")?, Some(c"node"));
         assert_eq!(string(b"\0rest")?, None);
         assert!(string(b"node").is_err());
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn structs_have_a_size_of_some_version() {
+    fn struct_writer_accepts_sizes_of_known_versions_only() {
         for size in [744, 745, MAX_ARG_SIZE] {
             assert!(struct_writer(0, 16, size, 744).is_ok());
         }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_cut_and_leave_nothing_behind_them() {
+    fn set_string_truncates_and_clears_the_rest() {
         let mut field = [0xff; 6];
         set_string(&mut field, Some(b"rxe0"));
         assert_eq!(field, *b"rxe0\0\0");

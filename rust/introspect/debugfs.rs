@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn children_stand_below_their_parents_in_order() -> Result {
+    fn children_are_visited_below_their_parents_in_order() -> Result {
         let objects = objects(&[(1, 0), (2, 1), (3, 0), (5, 1), (6, 2), (8, 3), (9, 2)])?;
         let mut seen = KVec::new();
         let links = Links::new(&objects)?;
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_lines() -> Result {
+    fn empty_list_visits_no_object() -> Result {
         let objects = objects(&[])?;
         let walked = Links::new(&objects)?.for_each(&objects, |_, _| Err(fmt::Error));
         assert!(walked.is_ok());

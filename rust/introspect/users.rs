@@ -138,8 +138,8 @@ mod tests {
     };
     use kernel::str::CString;
 
-    /// Adds an object with that kind and number of an owner.
-    fn open(owners: &mut KVec<Owned>, kind: u32, id: u64, owner: (&[u8], u32)) -> Result {
+    /// Adds an object of `kind` with number `id` that belongs to `owner`.
+    fn add_object(owners: &mut KVec<Owned>, kind: u32, id: u64, owner: (&[u8], u32)) -> Result {
         let mut object: KBox<kofi_object> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL)?;
         (object.kind, object.id, object.pid) = (kind, id, owner.1);
         for (to, from) in object.owner.iter_mut().zip(owner.0) {
@@ -148,25 +148,25 @@ mod tests {
         count_object(owners, &object)
     }
 
-    fn says(owned: Option<&Owned>, text: &[u8]) -> Result<bool> {
+    fn is_displayed_as(owned: Option<&Owned>, text: &[u8]) -> Result<bool> {
         let owned = owned.ok_or(ENOENT)?;
         Ok(CString::try_from_fmt(fmt!("{owned}"))?.to_bytes() == text)
     }
 
     #[test]
-    fn close_03_names_the_endpoint_and_the_owner_of_what_is_open() -> Result {
+    fn close_03_message_names_the_owner_and_an_open_endpoint() -> Result {
         let (module, process) = ((&b"datagram_server"[..], 0), (&b"kofi"[..], 77));
         let mut owners = KVec::new();
-        open(&mut owners, KOFI_OBJECT_DOMAIN, 35, module)?;
-        open(&mut owners, KOFI_OBJECT_DOMAIN, 36, (b"kofi", 0))?;
-        open(&mut owners, KOFI_OBJECT_CQ, 37, module)?;
-        open(&mut owners, KOFI_OBJECT_EP, 38, module)?;
-        open(&mut owners, KOFI_OBJECT_EP, 39, module)?;
-        open(&mut owners, KOFI_OBJECT_MR, 40, process)?;
+        add_object(&mut owners, KOFI_OBJECT_DOMAIN, 35, module)?;
+        add_object(&mut owners, KOFI_OBJECT_DOMAIN, 36, (b"kofi", 0))?;
+        add_object(&mut owners, KOFI_OBJECT_CQ, 37, module)?;
+        add_object(&mut owners, KOFI_OBJECT_EP, 38, module)?;
+        add_object(&mut owners, KOFI_OBJECT_EP, 39, module)?;
+        add_object(&mut owners, KOFI_OBJECT_MR, 40, process)?;
         assert_eq!(owners.len(), 2);
         let expected = b"ep 38: 4 objects of module datagram_server";
-        assert!(says(owners.first(), expected)?);
-        assert!(says(
+        assert!(is_displayed_as(owners.first(), expected)?);
+        assert!(is_displayed_as(
             owners.last(),
             b"mr 40: 1 object of process kofi (77)"
         )?);
