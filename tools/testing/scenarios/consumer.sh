@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-# consumer.sh DEVICE MODULE: a Rust consumer that does what it does when it is loaded, and what is left of it.
+# consumer.sh DEVICE MODULE: a Rust consumer that runs its test when it is loaded, and leaves no object.
 TREE=/sys/kernel/debug/kofi/objects
 
-does() { load "$1" addr="$(number_of "$ADDRESS")" && unload "$1"; }
+run_consumer() { load "$1" addr="$(number_of "$ADDRESS")" && unload "$1"; }
 nothing_left() { [ ! -s "$TREE" ] && ! /usr/bin/rdma resource show | grep -q kofi; }
 
 need_module "$2"
 device_up "$1" || fail "$1 does not come up"
 load kofi || fail "kofi.ko does not load"
-check "$2" does "$2"
-check nothing_left nothing_left
+check "$2" run_consumer "$2"
+check consumer_leaves_no_objects nothing_left
 unload kofi || fail "kofi.ko does not unload"

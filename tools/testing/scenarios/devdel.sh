@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
-# The device is deleted under traffic: everybody is told, everything closes, and the deletion ends.
-# It waits until the last user has let go.
+# The device is deleted under traffic: all endpoints report an error, the consumers close them, and the deletion
+# ends as soon as the last object is closed.
 
 # remove_under SUITE: runs it, and deletes the device as soon as data moves.
 remove_under() {
 	before=$(kernel_log | grep -c "traffic flows")
 	run_suites "$1" &
 	suite=$!
-	eventually 30 more_flows || return
+	eventually 30 traffic_started || return
 	timeout -s KILL $((60 * PATIENCE)) /usr/bin/rdma link del "$DEVICE" || return
 	wait $suite
 	! /usr/bin/rdma link show | grep -q "$DEVICE"
 }
-more_flows() { [ "$(kernel_log | grep -c "traffic flows")" -gt "$before" ]; }
-again() { rdma link add "$DEVICE" type "$1" netdev "$2" && link_active "$DEVICE"; }
+traffic_started() { [ "$(kernel_log | grep -c "traffic flows")" -gt "$before" ]; }
+add_device() { rdma link add "$DEVICE" type "$1" netdev "$2" && link_active "$DEVICE"; }
 
 need_module kofi_kunit
 needs_suites kofi_removal kofi_removal_many kofi_removal_rdm kofi_removal_idle kofi_removal_srx \
@@ -25,43 +25,43 @@ links=32
 [ "$PATIENCE" -gt 1 ] && links=4
 load kofi_kunit addr="$ADDRESS" addr6="$ADDRESS6" outage=1 removal_links=$links || fail "kofi_kunit.ko does not load"
 
-check under_traffic remove_under kofi_removal
-again "$1" "$interface" || fail "$DEVICE does not come back"
-check under_many remove_under kofi_removal_many
-again "$1" "$interface" || fail "$DEVICE does not come back"
-check under_datagrams remove_under kofi_removal_rdm
-again "$1" "$interface" || fail "$DEVICE does not come back"
-check under_idle_objects remove_under kofi_removal_idle
-again "$1" "$interface" || fail "$DEVICE does not come back"
-check under_shared_receives remove_under kofi_removal_srx
-again "$1" "$interface" || fail "$DEVICE does not come back"
-check under_shared_datagrams remove_under kofi_removal_rdm_srx
-# A device of that name that comes back is as good as the first.
-again "$1" "$interface" || fail "$DEVICE does not come back"
+check removal_under_traffic remove_under kofi_removal
+add_device "$1" "$interface" || fail "$DEVICE does not come back"
+check removal_under_traffic_of_many_endpoints remove_under kofi_removal_many
+add_device "$1" "$interface" || fail "$DEVICE does not come back"
+check removal_under_rdm_traffic remove_under kofi_removal_rdm
+add_device "$1" "$interface" || fail "$DEVICE does not come back"
+check removal_with_idle_objects remove_under kofi_removal_idle
+add_device "$1" "$interface" || fail "$DEVICE does not come back"
+check removal_with_shared_receive_contexts remove_under kofi_removal_srx
+add_device "$1" "$interface" || fail "$DEVICE does not come back"
+check removal_with_rdm_shared_receive_contexts remove_under kofi_removal_rdm_srx
+# Connections work on a device that was added again under its name.
+add_device "$1" "$interface" || fail "$DEVICE does not come back"
 run_suites kofi_cm_end
 unload kofi_kunit
 
-# Who needs the device for nothing that is under way is told as well.
+# Endpoints whose traffic bypasses the device report its removal as well.
 load kofi_kunit addr="$ADDRESS" outage=1 local=all || fail "kofi_kunit.ko does not load"
-check under_local_datagrams remove_under kofi_removal_rdm
-again "$1" "$interface" || fail "$DEVICE does not come back"
+check removal_under_local_rdm_traffic remove_under kofi_removal_rdm
+add_device "$1" "$interface" || fail "$DEVICE does not come back"
 unload kofi_kunit
 
 if has_module msg_server && has_module msg_client; then
 	load msg_server addr="$ADDRESS" && await 30 "msg_server: ready" || fail "no server"
 	load msg_client addr="$ADDRESS" count=1000000000 && sleep 1
-	check under_samples timeout -s KILL $((60 * PATIENCE)) /usr/bin/rdma link del "$DEVICE"
-	check client_is_told await 30 "msg_client: done count=[1-9].* errors=1"
+	check removal_under_sample_traffic timeout -s KILL $((60 * PATIENCE)) /usr/bin/rdma link del "$DEVICE"
+	check removal_fails_the_client await 30 "msg_client: done count=[1-9].* errors=1"
 	unload msg_client msg_server || fail "the samples do not unload"
-	again "$1" "$interface" || fail "$DEVICE does not come back"
+	add_device "$1" "$interface" || fail "$DEVICE does not come back"
 fi
 
-# idle SERVER: a server without clients closes when it gets the event, and the deletion ends.
-idle() {
+# remove_with_idle_server SERVER: a server without clients closes when it gets the event, and the deletion ends.
+remove_with_idle_server() {
 	from_here
 	load "$1" addr="$(address_for "$1" "$ADDRESS")" && await 30 "$1: ready" || return
 	timeout -s KILL $((60 * PATIENCE)) /usr/bin/rdma link del "$DEVICE" || return
-	unload "$1" && again "$type" "$interface"
+	unload "$1" && add_device "$type" "$interface"
 }
 type=$1
 servers="datagram_server datagram_server_rs mem_server mem_server_rs echo_handler echo_handler_rs"
@@ -69,6 +69,6 @@ servers="datagram_server datagram_server_rs mem_server mem_server_rs echo_handle
 [ "$type" = siw ] || servers="$servers queue_server_rs"
 for server in $servers; do
 	has_module $server || continue
-	check idle.$server idle $server
+	check removal_with_idle_server.$server remove_with_idle_server $server
 done
 unload kofi || fail "kofi.ko does not unload"

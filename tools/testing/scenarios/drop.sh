@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-# drop.sh DEVICE ROUNDS: the last handles of all that a connection has are dropped in interrupts, at both
-# ends at once. Directly after that the module goes, or the device does; nothing is left.
+# drop.sh DEVICE ROUNDS: a consumer drops the last handles of all objects of a connection in interrupts, at both
+# ends at once. The consumer is unloaded, or the device removed, directly afterwards; no object is left.
 TREE=/sys/kernel/debug/kofi/objects
 
-drops() { load drop_rs addr="$(number_of "$ADDRESS")" rounds="$1"; }
+drop_handles() { load drop_rs addr="$(number_of "$ADDRESS")" rounds="$1"; }
 nothing_left() { [ ! -s "$TREE" ] && ! /usr/bin/rdma resource show | grep -q kofi; }
-unloads() { drops "$1" && unload drop_rs && nothing_left; }
-# kOFI follows at once, too.
-all_unload() { drops "$1" && unload drop_rs kofi && load kofi; }
-removes() {
-	drops 1 || return
+unload_consumer() { drop_handles "$1" && unload drop_rs && nothing_left; }
+# kOFI is unloaded at once, too.
+unload_all() { drop_handles "$1" && unload drop_rs kofi && load kofi; }
+remove_device() {
+	drop_handles 1 || return
 	timeout -s KILL $((60 * PATIENCE)) /usr/bin/rdma link del "$DEVICE" || return
 	! /usr/bin/rdma link show | grep -q "$DEVICE" && nothing_left
 }
@@ -17,8 +17,8 @@ removes() {
 need_module drop_rs
 device_up "$1" || fail "$1 does not come up"
 load kofi || fail "kofi.ko does not load"
-check once unloads 1
-check often unloads "$2"
-check all_go all_unload 1
-check device_goes removes
+check consumer_unloads_after_interrupt_drops unload_consumer 1
+check consumer_unloads_after_repeated_interrupt_drops unload_consumer "$2"
+check kofi_unloads_after_interrupt_drops unload_all 1
+check device_is_removed_after_interrupt_drops remove_device
 unload drop_rs kofi || fail "the modules do not unload"

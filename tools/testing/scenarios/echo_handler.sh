@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
-# echo_handler.sh DEVICE COUNT: servers that echo in a callback, for clients that check each message;
-# and that go while they do. COUNT is small where an interrupt of ours waits for the timer.
+# echo_handler.sh DEVICE COUNT: servers that echo in a completion handler, for clients that verify each message;
+# either end is unloaded during the traffic. COUNT is small where an interrupt of ours waits for the timer.
 
-# echoes SERVER CLIENT COUNT
-echoes() { pairing "$1" "$2" "$ADDRESS" 1000 "$3" | grep "count=$3 .*errors=0\$"; }
+# echo_messages SERVER CLIENT COUNT
+echo_messages() { pairing "$1" "$2" "$ADDRESS" 1000 "$3" | grep "count=$3 .*errors=0\$"; }
 
-# sleepy COUNT: the callback that may sleep.
-sleepy() {
+# echo_in_process COUNT: echoes in a handler that may sleep.
+echo_in_process() {
 	load echo_handler addr="$ADDRESS" interrupt=0 && await 10 "echo_handler: ready" &&
 		load msg_client addr="$ADDRESS" count="$1" && await 60 "msg_client: done" || return
 	kernel_log | grep "msg_client: done count=$1 .*errors=0\$"
-	told=$?
-	unload msg_client echo_handler && return $told
+	status=$?
+	unload msg_client echo_handler && return $status
 }
 
-# goes SERVER WHO: one of the two is unloaded in mid-transfer, and then the other.
-goes() {
+# unload_during_traffic SERVER FIRST: unloads module FIRST, one of the two, during the transfer, and then the other.
+unload_during_traffic() {
 	from_here
 	load "$1" addr="$(address_for "$1" "$ADDRESS")" && await 10 "$1: ready" &&
 		load msg_client addr="$ADDRESS" count=1000000000 && sleep 1 || return
@@ -30,13 +30,13 @@ need_module echo_handler echo_handler_rs msg_client msg_client_rs
 device_up "$1" || fail "$1 does not come up"
 for server in echo_handler echo_handler_rs; do
 	for client in msg_client msg_client_rs; do
-		check $server.$client echoes $server $client "$2"
+		check $server.$client echo_messages $server $client "$2"
 	done
-	check $server.goes goes $server $server
-	check $server.loses goes $server msg_client
+	check $server.unloads_during_traffic unload_during_traffic $server $server
+	check $server.closes_when_the_client_unloads unload_during_traffic $server msg_client
 done
 from_here
-check echo_handler.sleepy sleepy 100
+check echo_handler.echoes_in_process_context echo_in_process 100
 unload kofi
 rdma resource show | grep "kofi" && fail "something is left"
 true

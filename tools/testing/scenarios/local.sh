@@ -16,16 +16,16 @@ within() {
 	[ $sent -ge "$1" ] && [ $sent -le "$2" ]
 }
 
-# went HOW LEAST MOST: runs the suites, and checks how many packets the device sends meanwhile.
-went() {
+# run_local LOCAL LEAST MOST: runs the suites with local=LOCAL, and checks the number of packets that the device sends.
+run_local() {
 	load kofi_kunit addr="$ADDRESS" local="$1" || return
 	before=$(packets)
 	run_suites kofi_rdm_long kofi_rdm_rma
 	eventually 10 within "$2" "$3"
-	_within=$?
+	_status=$?
 	echo "local=$1: $sent packets"
-	unload kofi_kunit && return $_within
+	unload kofi_kunit && return $_status
 }
-check by_the_device went none 10000 1000000000
-check without_it went all 0 0
+check datagrams_use_the_device_with_local_none run_local none 10000 1000000000
+check datagrams_bypass_the_device_with_local_all run_local all 0 0
 unload kofi || fail "kofi.ko does not unload"

@@ -3,8 +3,8 @@
 # module on its stack fails. Modules of x86-64 lie between these addresses, and rxe is none. So do those
 # of whoever sends and receives datagrams, one in twenty, while there is traffic.
 
-# out_of_memory: makes it so from the first message to the last.
-out_of_memory() {
+# fail_allocations: makes allocations fail from the first message to the last.
+fail_allocations() {
 	run_suites kofi_nomemory_rdm &
 	suite=$!
 	eventually 30 kernel_said "datagrams flow" || return
@@ -27,7 +27,7 @@ echo N >$knobs/ignore-gfp-wait && echo 0 >$knobs/verbose &&
 load kofi_kunit addr="$ADDRESS" fail_workers=1 fail_traffic=1 || fail "kofi_kunit.ko does not load"
 run_suites kofi_nomemory
 if is_wanted kofi_nomemory_rdm; then
-	check under_datagrams out_of_memory
+	check allocation_failures_under_rdm_traffic fail_allocations
 fi
 unload kofi_kunit kofi || fail "the modules do not unload"
 rdma resource show | grep kofi && fail "something is left"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# What is open, as those see it who look: objects.sh DEVICE. The program, the device and debugfs agree.
+# objects.sh DEVICE: the list of open objects. kofi ls, /dev/kofi and debugfs agree.
 need_module kofi_perf msg_server av_ranks
 CLIENT=$KOFI/bin/kofi
 TREE=/sys/kernel/debug/kofi/objects
@@ -7,14 +7,14 @@ TREE=/sys/kernel/debug/kofi/objects
 device_up "$1" || fail "$1 does not come up"
 load kofi || fail "kofi.ko does not load"
 listed() { "$CLIENT" ls "$@" >/run/listed && cat /run/listed; }
-check nothing_is_open eval '[ "$(listed)" = "nothing is open" ]'
-check nothing_in_debugfs [ ! -s "$TREE" ]
+check ls_without_consumers_is_empty eval '[ "$(listed)" = "nothing is open" ]'
+check debugfs_without_consumers_is_empty [ ! -s "$TREE" ]
 
 # A server and a client that stays, in one kernel.
 load msg_server addr="$ADDRESS" || fail "msg_server.ko does not load"
 await 30 "msg_server: ready" || fail "no server"
-check server eval 'listed | grep -q "^fabric .* of msg_server$"'
-check server_listens eval 'listed -k pep | grep -q "pep .* listening .*:7471"'
+check ls_shows_the_server eval 'listed | grep -q "^fabric .* of msg_server$"'
+check ls_shows_the_listening_pep eval 'listed -k pep | grep -q "pep .* listening .*:7471"'
 rm -f /run/serving
 "$CLIENT" server "$ADDRESS" -p 7493 >/run/serving &
 server=$!
@@ -23,22 +23,22 @@ eventually 30 grep -qs serving /run/serving || fail "no second server"
 client=$!
 connected() { [ "$(listed -o kofi -k ep | grep -c "ep .* connected")" = 2 ]; }
 check both_ends_are_connected eventually 30 connected
-check their_owner_is_a_process eval 'listed | grep -q "^fabric .* of kofi $client$"'
-check one_domain_each eval '[ "$(listed -d "$DEVICE" -o kofi | grep -c "domain .* $DEVICE")" = 2 ]'
-check peers_are_each_others eval \
+check ls_names_the_owner_process eval 'listed | grep -q "^fabric .* of kofi $client$"'
+check ls_selects_by_domain_and_owner eval '[ "$(listed -d "$DEVICE" -o kofi | grep -c "domain .* $DEVICE")" = 2 ]'
+check endpoints_name_each_other_as_peers eval \
 	'listed -o kofi -k ep | sed -n "s/.* connected  \([^ ]*\) - \([^ ]*\) .*/\1 \2\n\2 \1/p" | sort | uniq -d | wc -l | grep -qx 2'
-check json eval 'listed --json | grep -q "\"state\": \"connected\""'
-# The same objects in the same order, whoever is asked.
+check ls_json_has_the_state eval 'listed --json | grep -q "\"state\": \"connected\""'
+# debugfs has the same objects in the same order.
 of_client() { listed | sed "s/[│├└─]//g" | awk '{ print $1, $2 }'; }
 of_debugfs() { awk '{ print $1, $2 }' "$TREE"; }
-same() { [ -n "$(of_client)" ] && [ "$(of_client)" = "$(of_debugfs)" ]; }
-check debugfs_has_the_same_tree same
-# What has been done: of the messages that a client has exchanged, each end has sent and received as many.
+trees_match() { [ -n "$(of_client)" ] && [ "$(of_client)" = "$(of_debugfs)" ]; }
+check debugfs_matches_ls trees_match
+# Operation counters: each end has sent and received the same number of messages.
 counts() { awk '/^ *ep / { for (at = 1; at <= NF; at++) if ($at ~ "^" what "=") { sub(".*=", "", $at); print $at } }' what="$1" "$TREE"; }
-more() { [ "$(counts sends | sort -n | tail -n 1)" -gt 100 ]; }
-check sends_are_counted eventually 30 more
+sends_advance() { [ "$(counts sends | sort -n | tail -n 1)" -gt 100 ]; }
+check sends_are_counted eventually 30 sends_advance
 # They go on meanwhile, and some receives are posted beforehand.
-as_many() {
+counts_match() {
 	awk 'function far(a, b) { return a - b > 64 || b - a > 64 }
 		/^ *ep .* connected / {
 			for (at = 1; at <= NF; at++) if (split($at, pair, "=") == 2) has[NR, pair[1]] = pair[2]
@@ -48,51 +48,51 @@ as_many() {
 		}
 		END { exit ends != 2 || wrong }' "$TREE"
 }
-check both_ways_are_counted as_many
-# Nothing is lost on the way to the readers.
-check no_overruns eval '[ "$(grep -c "^ *cq .* overruns=0\( \|$\)" "$TREE")" = "$(grep -c "^ *cq " "$TREE")" ]'
-check stat_once eval '"$CLIENT" stat --once | tee /run/stat | grep -q "^ *[0-9]* *kofi $client .* connected .*:7493 "'
-check stat_has_queues grep -q "^ *[0-9]* *kofi $client  *$DEVICE  *[0-9]*  *[0-9.k]*  *0  *0  *0$" /run/stat
-check stat_twice eval '"$CLIENT" stat -n 2 -i 0.2 | tee /run/stat | grep -c "sends/s" | grep -qx 2'
-check stat_rates eval 'awk "/connected/ { print \$9 }" /run/stat | grep -q "[1-9]"'
-check stat_json eval '"$CLIENT" stat -n 1 -i 0.2 --json | grep -q "\"rates\":{.*\"sends\":[1-9]"'
-check no_other_owner eval '[ -z "$(listed -o nobody_at_all | grep fabric)" ]'
-check unknown_kind eval '! "$CLIENT" ls -k banana 2>/run/refusal && grep -q "there are: fabric" /run/refusal'
-# In another namespace there is nothing of it.
+check sends_and_receives_are_counted_alike counts_match
+# No completion queue lost an entry.
+check completion_queues_have_no_overruns eval '[ "$(grep -c "^ *cq .* overruns=0\( \|$\)" "$TREE")" = "$(grep -c "^ *cq " "$TREE")" ]'
+check stat_once_lists_the_endpoint eval '"$CLIENT" stat --once | tee /run/stat | grep -q "^ *[0-9]* *kofi $client .* connected .*:7493 "'
+check stat_once_lists_the_queues grep -q "^ *[0-9]* *kofi $client  *$DEVICE  *[0-9]*  *[0-9.k]*  *0  *0  *0$" /run/stat
+check stat_prints_each_update eval '"$CLIENT" stat -n 2 -i 0.2 | tee /run/stat | grep -c "sends/s" | grep -qx 2'
+check stat_shows_rates eval 'awk "/connected/ { print \$9 }" /run/stat | grep -q "[1-9]"'
+check stat_json_has_rates eval '"$CLIENT" stat -n 1 -i 0.2 --json | grep -q "\"rates\":{.*\"sends\":[1-9]"'
+check unknown_owner_has_no_objects eval '[ -z "$(listed -o nobody_at_all | grep fabric)" ]'
+check unknown_kind_lists_the_known_ones eval '! "$CLIENT" ls -k banana 2>/run/refusal && grep -q "there are: fabric" /run/refusal'
+# Another namespace has none of the objects.
 ip netns add elsewhere || fail "no namespace"
-check elsewhere eval '[ "$(ip netns exec elsewhere "$CLIENT" ls)" = "nothing is open" ]'
+check ls_in_another_namespace_is_empty eval '[ "$(ip netns exec elsewhere "$CLIENT" ls)" = "nothing is open" ]'
 ip netns del elsewhere
 
 kill -INT $client
 wait $client
-# The server's own end goes when it has seen that; its listener stays.
-alone() { [ -z "$(listed -o kofi -k ep | grep "ep ")" ]; }
-check ends_go_with_the_connection eventually 30 alone
-# What a client writes, and changes, has as many bytes as that takes.
+# The server closes its endpoint on the shutdown event; its passive endpoint stays.
+endpoints_are_closed() { [ -z "$(listed -o kofi -k ep | grep "ep ")" ]; }
+check endpoints_close_with_the_connection eventually 30 endpoints_are_closed
+# The byte counter matches the number of writes.
 "$CLIENT" bw "$ADDRESS" -p 7493 -o write -s 1K -t 60 >/dev/null &
 client=$!
 written() { [ "$(counts writes | sort -n | tail -n 1)" -gt 1000 ]; }
 check writes_are_counted eventually 30 written
-whole() {
+bytes_match() {
 	"$CLIENT" stat --once --json | tr , "\n" | sed -n "s/.*\"writes\":\([1-9][0-9]*\).*/writes \1/p; s/.*\"tx_bytes\":\([0-9]*\).*/bytes \1/p" |
 		awk '$1 == "writes" { writes = $2 } $1 == "bytes" && writes { off = $2 / 1024 - writes; exit off > 64 || off < -64 }'
 }
-check writes_have_their_bytes whole
+check bytes_match_the_writes bytes_match
 kill -INT $client
 wait $client
 kill -INT $server
-check server_ends wait $server
-check nothing_of_a_process_is_left eval '[ "$(listed -o kofi)" = "nothing is open" ]'
+check server_stops_on_ctrl_c wait $server
+check process_leaves_no_objects eval '[ "$(listed -o kofi)" = "nothing is open" ]'
 # The addresses of a vector that the ranks and their master share.
 vector() { listed -o av_ranks -k av | sed -n "s/.*av \([0-9]*\) .*addresses 101\$/\1/p" | head -n 1; }
-in_vector() { id=$(vector) && [ -n "$id" ] && "$CLIENT" av "$id" >/run/addresses && [ "$(wc -l </run/addresses)" = 103 ]; }
+list_vector() { id=$(vector) && [ -n "$id" ] && "$CLIENT" av "$id" >/run/addresses && [ "$(wc -l </run/addresses)" = 103 ]; }
 load av_ranks addr="$ADDRESS" ranks=100 || fail "av_ranks.ko does not load"
 await 60 "av_ranks: .*ranks=100 errors=0" || fail "the ranks do not answer"
-check addresses_of_a_vector in_vector
-check addresses_have_numbers grep -q "^ *0x63  *$ADDRESS:[0-9]*  *1  *-\$" /run/addresses
+check av_lists_all_addresses list_vector
+check av_lists_the_fi_addr_of_an_address grep -q "^ *0x63  *$ADDRESS:[0-9]*  *1  *-\$" /run/addresses
 unload av_ranks || fail "av_ranks.ko does not unload"
-check vector_goes eval '! "$CLIENT" av "$id" 2>/run/refusal && grep -q "no object $id" /run/refusal'
+check av_of_a_closed_vector_is_an_error eval '! "$CLIENT" av "$id" 2>/run/refusal && grep -q "no object $id" /run/refusal'
 unload msg_server || fail "msg_server.ko does not unload"
-check nothing_is_left eval '[ "$(listed)" = "nothing is open" ] && [ ! -s "$TREE" ]'
+check consumers_leave_no_objects eval '[ "$(listed)" = "nothing is open" ] && [ ! -s "$TREE" ]'
 unload kofi_perf kofi || fail "the modules do not unload"
-check debugfs_goes_too [ ! -e "$TREE" ]
+check debugfs_is_removed_with_the_module [ ! -e "$TREE" ]

@@ -1,61 +1,60 @@
 # SPDX-License-Identifier: GPL-2.0
-# The kernel at one end, and the distribution's fi_pingpong at the other, which is told nothing of that:
-# pingpong.sh DEVICE COUNT
+# pingpong.sh DEVICE COUNT: kofi_pingpong in the kernel against the unmodified fi_pingpong of the distribution.
 END=$KOFI/bin/pingpong
-# libfabric makes its queue for so many peers at once: rxe has none for 256, the default.
+# libfabric sizes its queue for this many peers; the default of 256 exceeds the limit of rxe.
 export FI_UNIVERSE_SIZE=16
 
-# theirs KIND [OPTION]... [ADDRESS]: what is to be in the background.
-theirs() {
+# run_fi_pingpong KIND [OPTION]... [ADDRESS]: runs fi_pingpong; the caller starts it in the background.
+run_fi_pingpong() {
 	kind=$1
 	shift
 	exec timeout -s KILL $((60 * PATIENCE)) \
 		fi_pingpong -e rdm -p "verbs;ofi_rxm" -d "$DEVICE" -m "$kind" -c -I "$COUNT" "$@"
 }
 
-# both END THEIRS: theirs waits for ever for what does not come, ours does not.
-both() {
+# wait_for_both OURS THEIRS: waits for both ends. fi_pingpong has no timeout, so it is killed if our end fails.
+wait_for_both() {
 	wait "$1"
 	ours=$?
 	[ $ours = 0 ] || kill -KILL "$2"
 	wait "$2" && return $ours
 }
 
-# serve PORT KIND [SIZE]: theirs is the client, and begins.
+# serve PORT KIND [SIZE]: runs our server with fi_pingpong as the client.
 serve() {
 	said=/run/end.$1
 	rm -f "$said"
 	"$END" server "$ADDRESS" "$1" "$2" "$COUNT" ${3:+"$3"} >"$said" &
 	end=$!
 	eventually 10 grep -qs ready "$said" || return
-	theirs "$2" -P "$1" ${3:+-S "$3"} "$ADDRESS" &
-	both $end $!
+	run_fi_pingpong "$2" -P "$1" ${3:+-S "$3"} "$ADDRESS" &
+	wait_for_both $end $!
 }
 
-# begin PORT KIND [SIZE]: theirs is the server, and waits.
-begin() {
-	theirs "$2" -B "$1" ${3:+-S "$3"} &
+# connect PORT KIND [SIZE]: runs our client with fi_pingpong as the server.
+connect() {
+	run_fi_pingpong "$2" -B "$1" ${3:+-S "$3"} &
 	server=$!
 	"$END" client "$ADDRESS" "$1" "$2" "$COUNT" ${3:+"$3"} &
-	both $! $server
+	wait_for_both $! $server
 }
 
 device_up "$1" || fail "$1 does not come up"
 COUNT=$2
 load kofi_pingpong addr="$ADDRESS" || fail "kofi_pingpong.ko does not load"
-check rdm_07_fi_pingpong_asks serve 7480 msg
-check rdm_07_fi_pingpong_answers begin 7481 msg
-check rdm_07_fi_pingpong_asks_with_tags serve 7480 tagged
-check rdm_07_fi_pingpong_answers_with_tags begin 7481 tagged
-check rdm_07_fi_pingpong_asks_nothing serve 7480 msg 0
-check rdm_07_fi_pingpong_answers_nothing begin 7481 msg 0
-# What is one byte too long for one packet.
-check rdm_07_fi_pingpong_asks_in_parts serve 7480 msg 16385
-check rdm_07_fi_pingpong_answers_in_parts begin 7481 msg 16385
-# Who shares its receives counts no packets: the device has to do without.
+check rdm_07_fi_pingpong_client_exchanges_messages serve 7480 msg
+check rdm_07_fi_pingpong_server_exchanges_messages connect 7481 msg
+check rdm_07_fi_pingpong_client_exchanges_tagged_messages serve 7480 tagged
+check rdm_07_fi_pingpong_server_exchanges_tagged_messages connect 7481 tagged
+check rdm_07_fi_pingpong_client_exchanges_empty_messages serve 7480 msg 0
+check rdm_07_fi_pingpong_server_exchanges_empty_messages connect 7481 msg 0
+# One byte more than fits into one packet.
+check rdm_07_fi_pingpong_client_exchanges_segmented_messages serve 7480 msg 16385
+check rdm_07_fi_pingpong_server_exchanges_segmented_messages connect 7481 msg 16385
+# Endpoints with a shared receive context grant no credits; the RNR retries of the device replace them.
 if [ "$1" = rxe ]; then
 	export FI_OFI_RXM_USE_SRX=1
-	check rdm_07_fi_pingpong_asks_without_credits serve 7480 msg
-	check rdm_07_fi_pingpong_answers_without_credits begin 7481 msg
+	check rdm_07_fi_pingpong_client_works_without_credits serve 7480 msg
+	check rdm_07_fi_pingpong_server_works_without_credits connect 7481 msg
 fi
 unload kofi_pingpong kofi || fail "the modules do not unload"

@@ -117,8 +117,8 @@ done
 
 case $1 in
 siw)
-	check queue_server_rs.no_atomics refuse queue_server_rs "Nothing matches"
-	check queue_client.no_atomics refuse queue_client ".*Nothing matches"
+	check queue_server_rs.reports_missing_atomics refuse queue_server_rs "Nothing matches"
+	check queue_client.reports_missing_atomics refuse queue_client ".*Nothing matches"
 	;;
 *) check queue_server_rs share_work $((20000 / PATIENCE)) ;;
 esac
@@ -127,8 +127,8 @@ check av_ranks rank "$ADDRESS"
 check ipv6.av_ranks rank "$ADDRESS6"
 
 for kind in "" _rs; do
-	check msg_server$kind.goes lose_server msg_server$kind msg_client
-	check msg_client$kind.goes lose_client msg_server msg_client$kind
-	check msg_server$kind.takes_turns take_turns msg_server$kind
+	check msg_server$kind.unloads_during_traffic lose_server msg_server$kind msg_client
+	check msg_client$kind.unloads_during_traffic lose_client msg_server msg_client$kind
+	check msg_server$kind.serves_clients_in_turn take_turns msg_server$kind
 done
 stop kofi

@@ -2,16 +2,16 @@
 # The modules of samples/template, built against an installed kOFI, load, and name the devices.
 need_module template_c template_rs
 
-# finds MODULE COUNT [LINE]: so many are on offer, and this is one of them.
-finds() {
+# lists_infos MODULE COUNT [LINE]: checks that the module finds COUNT infos, and LINE among them.
+lists_infos() {
 	from_here
 	load "$1" && await 5 "$1: ready count=$2\$" && unload "$1" || return
 	[ -z "$3" ] || kernel_said "$1: $3\$"
 }
 
-check c.nothing finds template_c 1 'loop on loop'
-check rust.nothing finds template_rs 1 'loop on loop'
+check c.finds_loop_without_devices lists_infos template_c 1 'loop on loop'
+check rust.finds_loop_without_devices lists_infos template_rs 1 'loop on loop'
 device_up "$1" || fail "$1 does not come up"
-check c finds template_c '[1-9]' "verbs on $DEVICE"
-check rust finds template_rs '[1-9]' "verbs on $DEVICE"
+check c.finds_the_device lists_infos template_c '[1-9]' "verbs on $DEVICE"
+check rust.finds_the_device lists_infos template_rs '[1-9]' "verbs on $DEVICE"
 unload kofi

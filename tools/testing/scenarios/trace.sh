@@ -1,67 +1,67 @@
 # SPDX-License-Identifier: GPL-2.0
-# What tracepoints tell: of each operation its post and its end, of each connection its way; and
-# nothing while they are off. trace.sh DEVICE
+# trace.sh DEVICE: tracepoints report the post and the completion of each operation and the states of each
+# connection, and nothing while they are off.
 T=/sys/kernel/tracing
 
 # Patching code takes one CPU under QEMU: with two, one of them runs into the breakpoint that the
 # kernel patches with when it is there no more, in the kernel's own functions as in ours ("Oops: int3"
 # within a minute of turning kmem, net, skb, sock and tcp on and off).
-second() { [ ! -e /sys/devices/system/cpu/cpu1/online ] || echo "$1" >/sys/devices/system/cpu/cpu1/online; }
-second 0 || fail "the second CPU stays"
-trap 'second 1' EXIT
+set_second_cpu() { [ ! -e /sys/devices/system/cpu/cpu1/online ] || echo "$1" >/sys/devices/system/cpu/cpu1/online; }
+set_second_cpu 0 || fail "the second CPU stays"
+trap 'set_second_cpu 1' EXIT
 
 [ -d $T/events ] || mount -t tracefs tracefs $T || skip "no tracefs"
 need_module msg_server msg_client
 device_up "$1" || fail "$1 does not come up"
 load kofi || fail "kofi.ko does not load"
-check events eval '[ "$(ls $T/events/kofi | grep -c "^kofi_")" = 5 ]'
+check tracefs_has_all_events eval '[ "$(ls $T/events/kofi | grep -c "^kofi_")" = 5 ]'
 
-# told EVENT PATTERN: how many such lines there are.
-told() { grep -c " $1: device=$DEVICE .*$2" $T/trace; }
-# talk COUNT: a client of its own for so many messages, and the server's end of that connection.
-talk() {
+# count_events EVENT PATTERN: prints the number of matching lines of the trace.
+count_events() { grep -c " $1: device=$DEVICE .*$2" $T/trace; }
+# exchange COUNT: runs a client that exchanges COUNT messages with the server.
+exchange() {
 	from_here
 	load msg_client addr="$ADDRESS" count="$1" size=1000 && await 30 "msg_client: done count=$1 .*errors=0\$" &&
 		unload msg_client
 }
 trace_on() { echo >$T/trace && echo 1 >$T/events/kofi/enable; }
 trace_off() { echo 0 >$T/events/kofi/enable; }
-# Both ends of each connection say that it is over.
-settled() { [ "$(told kofi_connection ' -> shut ')" = "$1" ]; }
+# connections_are_shut COUNT: checks that COUNT endpoints have reported the end of their connection.
+connections_are_shut() { [ "$(count_events kofi_connection ' -> shut ')" = "$1" ]; }
 
 load msg_server addr="$ADDRESS" && await 30 "msg_server: ready" || fail "no server"
 echo 65536 >$T/buffer_size_kb
 trace_on
-talk 20 || fail "no echo"
-eventually 10 settled 2 || fail "the connection does not end"
+exchange 20 || fail "no echo"
+eventually 10 connections_are_shut 2 || fail "the connection does not end"
 trace_off
 head -n 30 $T/trace
 
-# Twenty there, twenty back: each of them a send and a receive that is posted, and done.
-check posts eval '[ "$(told kofi_post "op=send len=1000 ")" = 40 ]'
-check completions eval '[ "$(told kofi_complete "op=recv len=1000 ")" = 40 ]'
-# What is signaled comes back, well or not, but for what was never read of.
-signaled=$(told kofi_post "signaled=1")
-over=$(($(told kofi_complete) + $(told kofi_error)))
-check each_is_over [ "$signaled" = "$over" ]
-check flushed eval '[ "$(told kofi_error "op=recv .* status=WR_FLUSH_ERR .* error=FI_ECANCELED")" -ge 8 ]'
+# 20 requests and 20 echoes: each is a posted send and a completed receive.
+check post_events_match_the_sends eval '[ "$(count_events kofi_post "op=send len=1000 ")" = 40 ]'
+check complete_events_match_the_receives eval '[ "$(count_events kofi_complete "op=recv len=1000 ")" = 40 ]'
+# Each signaled work request completes or fails, as every completion is read.
+signaled=$(count_events kofi_post "signaled=1")
+over=$(($(count_events kofi_complete) + $(count_events kofi_error)))
+check signaled_posts_complete_or_fail [ "$signaled" = "$over" ]
+check flushed_receives_are_traced eval '[ "$(count_events kofi_error "op=recv .* status=WR_FLUSH_ERR .* error=FI_ECANCELED")" -ge 8 ]'
 # siw calls it an error of the queue pair when TCP refuses what it is sending as the peer leaves
 # (siw_qp_sq_process).
-broken=$(told kofi_error "op=send .* status=LOC_QP_OP_ERR .* error=FI_EIO")
-[ "$1" = siw ] || check sends_are_flushed [ "$broken" = 0 ]
-check nothing_else_failed eval '[ "$(told kofi_error)" = $((broken + $(told kofi_error "status=WR_FLUSH_ERR"))) ]'
-check request eval '[ "$(told kofi_request "local=$ADDRESS:7471 peer=$ADDRESS:.* error=0")" = 1 ]'
-check both_ends eval '[ "$(told kofi_connection "connecting -> connected error=0")" = 2 ]'
-# A queue pair's number is on everything that is told of it.
+broken=$(count_events kofi_error "op=send .* status=LOC_QP_OP_ERR .* error=FI_EIO")
+[ "$1" = siw ] || check sends_do_not_fail_with_qp_errors [ "$broken" = 0 ]
+check no_other_errors_are_traced eval '[ "$(count_events kofi_error)" = $((broken + $(count_events kofi_error "status=WR_FLUSH_ERR"))) ]'
+check connection_request_is_traced eval '[ "$(count_events kofi_request "local=$ADDRESS:7471 peer=$ADDRESS:.* error=0")" = 1 ]'
+check both_ends_trace_the_connection eval '[ "$(count_events kofi_connection "connecting -> connected error=0")" = 2 ]'
+# All events of a queue pair have its number.
 numbers() { sed -n "s/.* $1: .* qp=\([0-9]*\) .*/\1/p" $T/trace | sort -u | grep -v "^0\$"; }
-check one_number_for_all eval '[ "$(numbers kofi_post)" = "$(numbers kofi_connection)" ]'
-check two_numbers eval '[ "$(numbers kofi_post | wc -l)" = 2 ]'
+check posts_and_connections_have_the_same_qp_numbers eval '[ "$(numbers kofi_post)" = "$(numbers kofi_connection)" ]'
+check each_end_has_its_own_qp_number eval '[ "$(numbers kofi_post | wc -l)" = 2 ]'
 
 echo >$T/trace
-talk 20 || fail "no echo"
-check silent_while_off eval '! grep -q " kofi_" $T/trace'
+exchange 20 || fail "no echo"
+check disabled_events_are_not_traced eval '! grep -q " kofi_" $T/trace'
 
-# Turned on and off under way: who posts and who reads find out in the middle.
+# The events are enabled and disabled during traffic, between a post and its completion.
 load msg_client addr="$ADDRESS" count=1000000000 size=64 || fail "no client"
 for _ in 1 2 3 4 5 6 7 8; do
 	trace_on
@@ -69,23 +69,23 @@ for _ in 1 2 3 4 5 6 7 8; do
 	trace_off
 	usleep 20000
 done
-check on_the_fly eval '[ "$(told kofi_post)" -gt 0 ]'
+check events_are_enabled_during_traffic eval '[ "$(count_events kofi_post)" -gt 0 ]'
 unload msg_client
-# What stayed on would tell nothing, but keep the short ways shut.
+# Events that stayed enabled would keep the fast paths disabled.
 run_suites kofi_trace
-talk 20 || fail "no echo afterwards"
+exchange 20 || fail "no echo afterwards"
 
-# Nobody listens there any more.
+# The port is closed.
 unload msg_server
 from_here
 trace_on
 load msg_client addr="$ADDRESS" count=1 && await 30 "msg_client: done" && unload msg_client
 trace_off
 cat $T/trace
-check refused eval '[ "$(told kofi_connection "connecting -> lost error=FI_ECONNREFUSED")" = 1 ]'
-check no_operation eval '[ "$(told kofi_post)" = 0 ]'
-# Nothing was wrong: the log has what the samples say, and no more.
+check refused_connection_is_traced eval '[ "$(count_events kofi_connection "connecting -> lost error=FI_ECONNREFUSED")" = 1 ]'
+check refused_connection_posts_nothing eval '[ "$(count_events kofi_post)" = 0 ]'
+# A refused connection is no fault of the device: the log has only the lines of the samples.
 _from="# Subtest: $SCENARIO"
-check no_message eval '! kernel_said " kofi: $DEVICE"'
+check refused_connection_logs_nothing eval '! kernel_said " kofi: $DEVICE"'
 unload kofi || fail "kofi.ko does not unload"
-check gone_with_the_module [ ! -e $T/events/kofi ]
+check events_are_removed_with_the_module [ ! -e $T/events/kofi ]
