@@ -9,12 +9,12 @@
 
 #include "dev_test.h"
 
-static void all_of_it_is_done_by_hand_too(void)
+static void verbs_tests_transfer_intact_data(void)
 {
 	static const struct {
 		__u32 kind;
 		__u64 length, count;
-	} works[] = {
+	} cases[] = {
 		{ KOFI_TEST_PINGPONG, 1, 33 },
 		{ KOFI_TEST_PINGPONG, KOFI_TEST_MAX_LENGTH, 2 },
 		{ KOFI_TEST_STREAM, 5000, 33 },
@@ -26,12 +26,12 @@ static void all_of_it_is_done_by_hand_too(void)
 	int server = serve_with(KOFI_TEST_VERBS), client = open_perf();
 	struct kofi_watch seen;
 
-	for (unsigned int i = 0; i < ARRAY_SIZE(works); i++) {
-		struct kofi_test test = a_test(works[i].kind);
+	for (unsigned int i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct kofi_test test = a_test(cases[i].kind);
 
 		test.flags = KOFI_TEST_VERIFY | KOFI_TEST_VERBS;
-		test.length = works[i].length;
-		test.count = works[i].count;
+		test.length = cases[i].length;
+		test.count = cases[i].count;
 		seen = run(client, test);
 		EXPECT(seen.state == KOFI_TEST_OVER);
 		EXPECT_ANSWER(0, seen.error);
@@ -40,13 +40,13 @@ static void all_of_it_is_done_by_hand_too(void)
 	}
 	EXPECT_ANSWER(0, stop(server));
 	seen = watch(server, 0);
-	EXPECT(seen.clients == ARRAY_SIZE(works) && !seen.error);
+	EXPECT(seen.clients == ARRAY_SIZE(cases) && !seen.error);
 	close(client);
 	close(server);
 }
 
 /* A server refuses clients of the other transport: their connection data differs. */
-static void by_hand_is_for_those_by_hand(void)
+static void clients_of_the_other_transport_are_refused(void)
 {
 	int server = serve(), client = open_perf();
 	struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
@@ -66,7 +66,7 @@ static void by_hand_is_for_those_by_hand(void)
 }
 
 /* Each side can end during a test: a client gets an error, a server serves the next client. */
-static void by_hand_either_side_may_end_first(void)
+static void verbs_tests_end_on_either_side(void)
 {
 	int server = serve_with(KOFI_TEST_VERBS), client = open_perf();
 	static const __u32 kinds[] = {
@@ -99,12 +99,12 @@ static void by_hand_either_side_may_end_first(void)
 	close(client);
 }
 
-static void by_hand_there_is_less(void)
+static void unsupported_verbs_atomics_are_rejected(void)
 {
 	static const struct {
 		__u32 op, datatype;
 		__u64 length;
-	} wrong[] = {
+	} invalid[] = {
 		{ 0, UINT64, 8 },
 		{ SUM, UINT64, 16 },
 		{ SUM, UINT64 - 2, 8 },
@@ -112,23 +112,23 @@ static void by_hand_there_is_less(void)
 	};
 	int file = open_perf();
 
-	for (unsigned int i = 0; i < ARRAY_SIZE(wrong); i++) {
+	for (unsigned int i = 0; i < ARRAY_SIZE(invalid); i++) {
 		struct kofi_test test = a_test(KOFI_TEST_ATOMIC);
 
 		test.flags = KOFI_TEST_VERBS;
-		test.op = wrong[i].op;
-		test.datatype = wrong[i].datatype;
-		test.length = wrong[i].length;
+		test.op = invalid[i].op;
+		test.datatype = invalid[i].datatype;
+		test.length = invalid[i].length;
 		EXPECT_ANSWER(EINVAL, ask(file, KOFI_PERF_IOC_START, &test));
 	}
 	close(file);
 }
 
 static const struct test tests[] = {
-	TEST(all_of_it_is_done_by_hand_too),
-	TEST(by_hand_is_for_those_by_hand),
-	TEST(by_hand_either_side_may_end_first),
-	TEST(by_hand_there_is_less),
+	TEST(verbs_tests_transfer_intact_data),
+	TEST(clients_of_the_other_transport_are_refused),
+	TEST(verbs_tests_end_on_either_side),
+	TEST(unsupported_verbs_atomics_are_rejected),
 };
 
 int main(int argc, char **argv)

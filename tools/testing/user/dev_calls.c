@@ -21,13 +21,13 @@
 #include "dev.h"
 #include "expect.h"
 
-#define MOST_OFFERS	16
-#define MOST_OBJECTS	8
+#define MAX_OFFERS	16
+#define MAX_OBJECTS	8
 
 static const char *address;
 static int file, perf;
 
-static void versions_are_told(void)
+static void versions_are_reported(void)
 {
 	struct kofi_version version = { .size = sizeof(version), .abi = 77 };
 
@@ -37,7 +37,7 @@ static void versions_are_told(void)
 	EXPECT(version.size == sizeof(version));
 }
 
-static void what_is_no_request_is_refused(void)
+static void unknown_requests_are_rejected(void)
 {
 	struct kofi_version version = { .size = sizeof(version) };
 
@@ -50,7 +50,7 @@ static void what_is_no_request_is_refused(void)
 }
 
 /* Each request accepts larger and smaller structs, and refuses invalid ones. */
-static void other_versions_are_served(void)
+static void structs_of_other_versions_are_accepted(void)
 {
 	static const struct {
 		const int *file;
@@ -99,7 +99,7 @@ static void other_versions_are_served(void)
 	}
 }
 
-static void memory_of_others_is_refused(void)
+static void inaccessible_memory_is_efault(void)
 {
 	long page = sysconf(_SC_PAGESIZE);
 	char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
@@ -133,9 +133,9 @@ static const char *text(__u32 type, __u64 value)
 	return ask(file, KOFI_IOC_TEXT, &text) ? strerror(errno) : text.text;
 }
 
-static void numbers_are_told_in_words(void)
+static void numbers_are_converted_to_text(void)
 {
-	struct kofi_text wrong = { .size = sizeof(wrong) };
+	struct kofi_text invalid = { .size = sizeof(invalid) };
 
 	EXPECT(!strcmp(text(KOFI_TEXT_CAPS, FI_MSG), "FI_MSG"));
 	EXPECT(!strcmp(text(KOFI_TEXT_CAPS, FI_MSG | 1ULL << 63),
@@ -154,18 +154,18 @@ static void numbers_are_told_in_words(void)
 	EXPECT(!strcmp(text(KOFI_TEXT_OBJECT, KOFI_OBJECT_AV_SET), "av_set"));
 	EXPECT(!strcmp(text(KOFI_TEXT_STATE, KOFI_STATE_SHUT), "shut"));
 	EXPECT(!strcmp(text(KOFI_TEXT_VALUE, KOFI_VALUE_MEMBERS), "members"));
-	wrong.type = KOFI_TEXT_VALUE + 1;
-	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_TEXT, &wrong));
-	wrong.type = KOFI_TEXT_ERROR;
-	wrong.value = ~0ULL;
-	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_TEXT, &wrong));
-	wrong.value = 0;
-	wrong.reserved = 1;
-	EXPECT_ANSWER(EOPNOTSUPP, ask(file, KOFI_IOC_TEXT, &wrong));
+	invalid.type = KOFI_TEXT_VALUE + 1;
+	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_TEXT, &invalid));
+	invalid.type = KOFI_TEXT_ERROR;
+	invalid.value = ~0ULL;
+	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_TEXT, &invalid));
+	invalid.value = 0;
+	invalid.reserved = 1;
+	EXPECT_ANSWER(EOPNOTSUPP, ask(file, KOFI_IOC_TEXT, &invalid));
 }
 
 /* Returns a query that matches every offer. */
-static struct kofi_info everything(struct kofi_offer *offers, __u32 count)
+static struct kofi_info query_all(struct kofi_offer *offers, __u32 count)
 {
 	return (struct kofi_info){
 		.size = sizeof(struct kofi_info),
@@ -176,14 +176,14 @@ static struct kofi_info everything(struct kofi_offer *offers, __u32 count)
 	};
 }
 
-static void what_can_be_opened_is_listed(void)
+static void info_lists_every_offer(void)
 {
-	struct kofi_offer offers[MOST_OFFERS];
-	struct kofi_info info = everything(offers, MOST_OFFERS);
-	char want[64];
+	struct kofi_offer offers[MAX_OFFERS];
+	struct kofi_info info = query_all(offers, MAX_OFFERS);
+	char expected[64];
 
 	EXPECT_ANSWER(0, ask(file, KOFI_IOC_INFO, &info));
-	EXPECT(info.count > 0 && info.count <= MOST_OFFERS);
+	EXPECT(info.count > 0 && info.count <= MAX_OFFERS);
 	for (unsigned int i = 0; i < info.count; i++) {
 		EXPECT(!strcmp(offers[i].prov_name,
 			       offers[i].ep_type == FI_EP_MSG ? "verbs" : "verbs;ofi_rxm"));
@@ -196,20 +196,20 @@ static void what_can_be_opened_is_listed(void)
 	strcpy(info.node, address);
 	strcpy(info.service, "7471");
 	info.flags = KOFI_INFO_SOURCE;
-	info.count = MOST_OFFERS;
+	info.count = MAX_OFFERS;
 	EXPECT_ANSWER(0, ask(file, KOFI_IOC_INFO, &info));
 	EXPECT(info.count == 2);
 	EXPECT(offers[0].ep_type == FI_EP_MSG && offers[1].ep_type == FI_EP_RDM);
-	snprintf(want, sizeof(want), "fi_sockaddr_in://%s:7471", address);
+	snprintf(expected, sizeof(expected), "fi_sockaddr_in://%s:7471", address);
 	for (unsigned int i = 0; i < info.count; i++) {
 		EXPECT(offers[i].addr_format == FI_SOCKADDR_IN);
-		EXPECT(!strcmp(offers[i].src_addr, want));
+		EXPECT(!strcmp(offers[i].src_addr, expected));
 	}
 }
 
-static void what_does_not_fit_is_not_listed(void)
+static void info_rejects_invalid_and_unmatched_hints(void)
 {
-	struct kofi_info info = everything(NULL, MOST_OFFERS);
+	struct kofi_info info = query_all(NULL, MAX_OFFERS);
 
 	info.caps = FI_MULTICAST;
 	EXPECT_ANSWER(ENODATA, ask(file, KOFI_IOC_INFO, &info));
@@ -236,30 +236,30 @@ static void what_does_not_fit_is_not_listed(void)
  * Offers are counted without a buffer, and written to elements of a larger
  * size; smaller ones are refused.
  */
-static void offers_of_other_versions_are_written(void)
+static void info_writes_offers_of_other_versions(void)
 {
 	struct {
 		struct kofi_offer offer;
-		unsigned char more[100];
-	} room[2];
-	struct kofi_info info = everything(NULL, 0);
+		unsigned char extra[100];
+	} elements[2];
+	struct kofi_info info = query_all(NULL, 0);
 	__u32 count;
 
 	EXPECT_ANSWER(0, ask(file, KOFI_IOC_INFO, &info));
 	count = info.count;
 	EXPECT(count > 0);
 
-	memset(room, 0xa5, sizeof(room));
-	info = everything(&room[0].offer, 1);
-	info.offer_size = sizeof(room[0]);
+	memset(elements, 0xa5, sizeof(elements));
+	info = query_all(&elements[0].offer, 1);
+	info.offer_size = sizeof(elements[0]);
 	EXPECT_ANSWER(0, ask(file, KOFI_IOC_INFO, &info));
 	EXPECT(info.count == count);
-	EXPECT(!strcmp(room[0].offer.prov_name, "verbs"));
-	for (size_t i = 0; i < sizeof(room[0].more); i++)
-		EXPECT(!room[0].more[i]);
-	EXPECT(*(unsigned char *)&room[1] == 0xa5);
+	EXPECT(!strcmp(elements[0].offer.prov_name, "verbs"));
+	for (size_t i = 0; i < sizeof(elements[0].extra); i++)
+		EXPECT(!elements[0].extra[i]);
+	EXPECT(*(unsigned char *)&elements[1] == 0xa5);
 
-	info = everything(&room[0].offer, 1);
+	info = query_all(&elements[0].offer, 1);
 	info.offer_size = sizeof(struct kofi_offer) - 1;
 	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_INFO, &info));
 	info.offer_size = 4097;
@@ -273,7 +273,7 @@ static void offers_of_other_versions_are_written(void)
 }
 
 /* Opening the device takes CAP_NET_ADMIN; an open file keeps working without it. */
-static void others_may_not_open_it(void)
+static void open_needs_cap_net_admin(void)
 {
 	int status;
 	pid_t child = fork();
@@ -286,7 +286,7 @@ static void others_may_not_open_it(void)
 			_exit(2);
 		if (open(PERF_DEVICE, O_RDWR) >= 0 || errno != EPERM)
 			_exit(4);
-		versions_are_told();
+		versions_are_reported();
 		_exit(failures ? 3 : 0);
 	}
 	EXPECT(child > 0 && waitpid(child, &status, 0) == child);
@@ -294,7 +294,7 @@ static void others_may_not_open_it(void)
 	EXPECT_ANSWER(0, WEXITSTATUS(status));
 }
 
-static struct kofi_objects all(struct kofi_object *objects, __u32 count)
+static struct kofi_objects list_all(struct kofi_object *objects, __u32 count)
 {
 	return (struct kofi_objects){
 		.size = sizeof(struct kofi_objects),
@@ -305,15 +305,15 @@ static struct kofi_objects all(struct kofi_object *objects, __u32 count)
 }
 
 /* A server of this process is listed: a fabric, an event queue and a passive endpoint. */
-static void what_is_open_is_listed(void)
+static void open_objects_are_listed(void)
 {
 	struct kofi_test server = {
 		.size = sizeof(server), .kind = KOFI_TEST_SERVER,
 		.service = "7497",
 	};
 	struct kofi_stop stop = { .size = sizeof(stop) };
-	struct kofi_object objects[MOST_OBJECTS];
-	struct kofi_objects list = all(objects, MOST_OBJECTS);
+	struct kofi_object objects[MAX_OBJECTS];
+	struct kofi_objects list = list_all(objects, MAX_OBJECTS);
 	struct kofi_addresses addresses = { .size = sizeof(addresses) };
 	const struct kofi_object *fabric, *queue, *listener;
 	int tries;
@@ -325,7 +325,7 @@ static void what_is_open_is_listed(void)
 	strcpy(server.node, address);
 	EXPECT_ANSWER(0, ask(perf, KOFI_PERF_IOC_START, &server));
 	for (tries = 0; tries < 3000; tries++) {
-		list = all(objects, MOST_OBJECTS);
+		list = list_all(objects, MAX_OBJECTS);
 		EXPECT_ANSWER(0, ask(file, KOFI_IOC_OBJECTS, &list));
 		if (list.count == 3 && objects[2].state == KOFI_STATE_LISTENING)
 			break;
@@ -355,17 +355,17 @@ static void what_is_open_is_listed(void)
 	addresses.count = 1;
 	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_ADDRESSES, &addresses));
 
-	list = all(objects, 1);
+	list = list_all(objects, 1);
 	list.after = fabric->id;
 	EXPECT_ANSWER(0, ask(file, KOFI_IOC_OBJECTS, &list));
 	EXPECT(list.count == 2 && objects[0].kind == KOFI_OBJECT_EQ);
-	list = all(objects, 1);
+	list = list_all(objects, 1);
 	list.after = ~0ULL;
 	EXPECT_ANSWER(0, ask(file, KOFI_IOC_OBJECTS, &list));
 	EXPECT(!list.count);
 
 	/* Element sizes of other versions, and an invalid address. */
-	list = all(objects, 1);
+	list = list_all(objects, 1);
 	list.object_size--;
 	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_OBJECTS, &list));
 	list.object_size = 4097;
@@ -374,28 +374,28 @@ static void what_is_open_is_listed(void)
 	list.objects = 0;
 	EXPECT_ANSWER(EFAULT, ask(file, KOFI_IOC_OBJECTS, &list));
 	memset(objects, 0xa5, sizeof(objects));
-	list = all(objects, 1);
+	list = list_all(objects, 1);
 	list.object_size += 8;
 	EXPECT_ANSWER(0, ask(file, KOFI_IOC_OBJECTS, &list));
 	EXPECT(!objects[1].id && objects[1].parent == 0xa5a5a5a5a5a5a5a5);
 
 	EXPECT_ANSWER(0, ask(perf, KOFI_PERF_IOC_STOP, &stop));
-	list = all(NULL, 0);
+	list = list_all(NULL, 0);
 	EXPECT_ANSWER(0, ask(file, KOFI_IOC_OBJECTS, &list));
 	EXPECT(!list.count);
 }
 
 static const struct test tests[] = {
-	TEST(versions_are_told),
-	TEST(what_is_no_request_is_refused),
-	TEST(other_versions_are_served),
-	TEST(memory_of_others_is_refused),
-	TEST(numbers_are_told_in_words),
-	TEST(what_can_be_opened_is_listed),
-	TEST(what_does_not_fit_is_not_listed),
-	TEST(offers_of_other_versions_are_written),
-	TEST(what_is_open_is_listed),
-	TEST(others_may_not_open_it),
+	TEST(versions_are_reported),
+	TEST(unknown_requests_are_rejected),
+	TEST(structs_of_other_versions_are_accepted),
+	TEST(inaccessible_memory_is_efault),
+	TEST(numbers_are_converted_to_text),
+	TEST(info_lists_every_offer),
+	TEST(info_rejects_invalid_and_unmatched_hints),
+	TEST(info_writes_offers_of_other_versions),
+	TEST(open_objects_are_listed),
+	TEST(open_needs_cap_net_admin),
 };
 
 int main(int argc, char **argv)

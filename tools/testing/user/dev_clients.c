@@ -10,10 +10,10 @@
 #include "dev_test.h"
 
 /* Flags of the transports: fabric interfaces and raw verbs. */
-static const __u32 sorts[] = { 0, KOFI_TEST_VERBS };
+static const __u32 transports[] = { 0, KOFI_TEST_VERBS };
 
 /* No client waits for another. Writes and reads complete without the server's thread. */
-static void clients_are_served_at_once(void)
+static void clients_are_served_concurrently(void)
 {
 	static const __u32 kinds[] = {
 		KOFI_TEST_READ, KOFI_TEST_WRITE, KOFI_TEST_PINGPONG,
@@ -21,17 +21,17 @@ static void clients_are_served_at_once(void)
 	};
 	int clients[ARRAY_SIZE(kinds)], another = open_perf();
 
-	for (unsigned int i = 0; i < ARRAY_SIZE(sorts); i++) {
+	for (unsigned int i = 0; i < ARRAY_SIZE(transports); i++) {
 		struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
-		int server = serve_with(sorts[i]);
+		int server = serve_with(transports[i]);
 		__u64 messages[ARRAY_SIZE(kinds)];
 
 		for (unsigned int k = 0; k < ARRAY_SIZE(kinds); k++) {
 			clients[k] = begin(kinds[k],
-					   sorts[i] | KOFI_TEST_VERIFY);
+					   transports[i] | KOFI_TEST_VERIFY);
 			messages[k] = await_more(clients[k], 0).messages;
 		}
-		test.flags = sorts[i] | KOFI_TEST_VERIFY;
+		test.flags = transports[i] | KOFI_TEST_VERIFY;
 		EXPECT_ANSWER(0, run(another, test).error);
 		for (unsigned int k = 0; k < ARRAY_SIZE(kinds); k++)
 			await_more(clients[k], messages[k]);
@@ -48,17 +48,17 @@ static void clients_are_served_at_once(void)
 	close(another);
 }
 
-static void what_is_told_is_of_all_clients(void)
+static void server_totals_count_all_clients(void)
 {
-	for (unsigned int i = 0; i < ARRAY_SIZE(sorts); i++) {
-		int server = serve_with(sorts[i]), clients[3];
+	for (unsigned int i = 0; i < ARRAY_SIZE(transports); i++) {
+		int server = serve_with(transports[i]), clients[3];
 		struct kofi_watch seen;
 
 		for (unsigned int k = 0; k < ARRAY_SIZE(clients); k++) {
 			struct kofi_test test = a_test(KOFI_TEST_STREAM);
 
 			clients[k] = open_perf();
-			test.flags = sorts[i];
+			test.flags = transports[i];
 			test.length = 100 + k;
 			EXPECT_ANSWER(0, ask(clients[k], KOFI_PERF_IOC_START, &test));
 		}
@@ -80,21 +80,21 @@ static void what_is_told_is_of_all_clients(void)
  * A client beyond the limit is refused with a reason, and is served when
  * another client has ended.
  */
-static void one_too_many_is_told_why(void)
+static void client_over_the_limit_is_refused_with_a_reason(void)
 {
 	int clients[KOFI_TEST_MAX_CLIENTS], another = open_perf();
 
-	for (unsigned int i = 0; i < ARRAY_SIZE(sorts); i++) {
+	for (unsigned int i = 0; i < ARRAY_SIZE(transports); i++) {
 		struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
-		int server = serve_with(sorts[i]);
+		int server = serve_with(transports[i]);
 		int tries = PATIENCE_MSEC / 10;
 		struct kofi_watch seen;
 
 		for (unsigned int k = 0; k < ARRAY_SIZE(clients); k++)
-			clients[k] = begin(KOFI_TEST_PINGPONG, sorts[i]);
+			clients[k] = begin(KOFI_TEST_PINGPONG, transports[i]);
 		for (unsigned int k = 0; k < ARRAY_SIZE(clients); k++)
 			await_more(clients[k], 0);
-		test.flags = sorts[i];
+		test.flags = transports[i];
 		seen = run(another, test);
 		EXPECT_ANSWER(FI_ECONNREFUSED, seen.error);
 		EXPECT(seen.refusal == KOFI_TEST_REFUSAL_FULL || (loses_words &&
@@ -128,7 +128,7 @@ static void one_too_many_is_told_why(void)
 /* The clients of two rounds together exceed the limit. */
 enum { EACH = KOFI_TEST_MAX_CLIENTS / 2 + 1, ROUNDS = 2 };
 
-static void begin_some_clients(void)
+static void start_clients(void)
 {
 	int files[EACH];
 
@@ -138,7 +138,7 @@ static void begin_some_clients(void)
 		await_more(files[k], 0);
 }
 
-static void clients_that_are_killed_leave_room(void)
+static void killed_clients_free_their_slots(void)
 {
 	struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
 	int server = serve(), client = open_perf();
@@ -146,7 +146,7 @@ static void clients_that_are_killed_leave_room(void)
 	for (int round = 0; round < ROUNDS; round++) {
 		int tries = PATIENCE_MSEC / 10;
 
-		in_a_process_that_is_killed(begin_some_clients);
+		run_in_killed_process(start_clients);
 		while (run(client, test).error && tries--)
 			;
 		EXPECT(watch(client, 0).messages == test.count);
@@ -158,10 +158,10 @@ static void clients_that_are_killed_leave_room(void)
 }
 
 static const struct test tests[] = {
-	TEST(clients_are_served_at_once),
-	TEST(what_is_told_is_of_all_clients),
-	TEST(one_too_many_is_told_why),
-	TEST(clients_that_are_killed_leave_room),
+	TEST(clients_are_served_concurrently),
+	TEST(server_totals_count_all_clients),
+	TEST(client_over_the_limit_is_refused_with_a_reason),
+	TEST(killed_clients_free_their_slots),
 };
 
 int main(int argc, char **argv)

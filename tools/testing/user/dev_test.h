@@ -112,7 +112,7 @@ static inline struct kofi_watch await_more(int file, __u64 messages)
 }
 
 /* Calls work() in a child process, and kills the process. */
-static inline void in_a_process_that_is_killed(void (*work)(void))
+static inline void run_in_killed_process(void (*work)(void))
 {
 	int status, ready[2];
 	char byte;

@@ -11,7 +11,7 @@
 
 #include "dev_test.h"
 
-static void messages_come_back(void)
+static void pingpong_messages_are_echoed_intact(void)
 {
 	static const __u64 lengths[] = { 1, 64, 4096, 65536 };
 	__u64 buckets[KOFI_TEST_BUCKETS], trips;
@@ -49,7 +49,7 @@ static void messages_come_back(void)
 	close(server);
 }
 
-static void streams_arrive(void)
+static void stream_messages_arrive_intact(void)
 {
 	static const __u32 windows[] = { 1, 2, 16, 100 };
 	int server = serve(), client = open_perf();
@@ -136,19 +136,19 @@ static void a_test_can_be_stopped(void)
 	close(server);
 }
 
-static void begin_to_serve(void)
+static void start_server(void)
 {
 	serve();
 }
 
 /* Killing a process ends its server, and frees the port. */
-static void what_a_process_began_ends_with_it(void)
+static void killed_process_ends_its_server(void)
 {
 	for (int i = 0; i < 3; i++)
-		in_a_process_that_is_killed(begin_to_serve);
+		run_in_killed_process(start_server);
 }
 
-static void what_goes_wrong_is_told(void)
+static void connection_errors_are_reported(void)
 {
 	struct kofi_watch seen, empty = { .size = sizeof(empty) };
 	struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
@@ -179,13 +179,13 @@ static void a_port_has_one_server(void)
 	close(server);
 }
 
-static void what_there_is_not_is_refused(void)
+static void invalid_test_parameters_are_rejected(void)
 {
 	const struct {
 		__u32 kind, window;
 		__u64 length, count;
 		__u32 msec;
-	} wrong[] = {
+	} invalid[] = {
 		{ KOFI_TEST_SERVER, 1, 0, 0, 0 },
 		{ KOFI_TEST_SERVER, 0, 1, 0, 0 },
 		{ KOFI_TEST_SERVER, 0, 0, 1, 0 },
@@ -211,23 +211,23 @@ static void what_there_is_not_is_refused(void)
 	test.reserved = 0;
 	memset(test.service, '1', sizeof(test.service));
 	EXPECT_ANSWER(EINVAL, ask(file, KOFI_PERF_IOC_START, &test));
-	for (unsigned int i = 0; i < ARRAY_SIZE(wrong); i++) {
-		test = a_test(wrong[i].kind);
-		test.window = wrong[i].window;
-		test.length = wrong[i].length;
-		test.count = wrong[i].count;
-		test.msec = wrong[i].msec;
+	for (unsigned int i = 0; i < ARRAY_SIZE(invalid); i++) {
+		test = a_test(invalid[i].kind);
+		test.window = invalid[i].window;
+		test.length = invalid[i].length;
+		test.count = invalid[i].count;
+		test.msec = invalid[i].msec;
 		EXPECT_ANSWER(EINVAL, ask(file, KOFI_PERF_IOC_START, &test));
 	}
 	close(file);
 }
 
-static void atomics_are_whole_and_known(void)
+static void invalid_atomic_parameters_are_rejected(void)
 {
 	static const struct {
 		__u32 kind, op, datatype;
 		__u64 length;
-	} wrong[] = {
+	} invalid[] = {
 		{ KOFI_TEST_SERVER, SUM, 0, 0 },
 		{ KOFI_TEST_SERVER, 0, UINT64, 0 },
 		{ KOFI_TEST_PINGPONG, SUM, 0, 64 },
@@ -240,19 +240,19 @@ static void atomics_are_whole_and_known(void)
 	};
 	int file = open_perf();
 
-	for (unsigned int i = 0; i < ARRAY_SIZE(wrong); i++) {
-		struct kofi_test test = a_test(wrong[i].kind);
+	for (unsigned int i = 0; i < ARRAY_SIZE(invalid); i++) {
+		struct kofi_test test = a_test(invalid[i].kind);
 
-		test.op = wrong[i].op;
-		test.datatype = wrong[i].datatype;
-		test.length = wrong[i].length;
+		test.op = invalid[i].op;
+		test.datatype = invalid[i].datatype;
+		test.length = invalid[i].length;
 		EXPECT_ANSWER(EINVAL, ask(file, KOFI_PERF_IOC_START, &test));
 	}
 	close(file);
 }
 
 /* The first version of the struct ended before the member op. */
-static void an_older_caller_is_understood(void)
+static void structs_of_the_first_version_are_accepted(void)
 {
 	int server = serve(), client = open_perf();
 	struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
@@ -271,16 +271,16 @@ static void an_older_caller_is_understood(void)
 }
 
 static const struct test tests[] = {
-	TEST(messages_come_back),
-	TEST(streams_arrive),
+	TEST(pingpong_messages_are_echoed_intact),
+	TEST(stream_messages_arrive_intact),
 	TEST(a_test_ends_in_time),
 	TEST(a_test_can_be_stopped),
-	TEST(what_a_process_began_ends_with_it),
-	TEST(what_goes_wrong_is_told),
+	TEST(killed_process_ends_its_server),
+	TEST(connection_errors_are_reported),
 	TEST(a_port_has_one_server),
-	TEST(what_there_is_not_is_refused),
-	TEST(atomics_are_whole_and_known),
-	TEST(an_older_caller_is_understood),
+	TEST(invalid_test_parameters_are_rejected),
+	TEST(invalid_atomic_parameters_are_rejected),
+	TEST(structs_of_the_first_version_are_accepted),
 };
 
 int main(int argc, char **argv)

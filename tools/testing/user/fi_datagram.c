@@ -298,14 +298,14 @@ int main(int argc, char **argv)
 {
 	struct client client = { 0 };
 	unsigned long errors = 0, count;
-	bool asks;
+	bool has_atomics;
 
 	if (argc != 5 && argc != 6) {
 		fprintf(stderr, "fi_datagram ADDRESS PORT OWN_ADDRESS ROUNDS [BEFORE|-]\n");
 		return 2;
 	}
 	count = strtoul(argv[4], NULL, 0);
-	asks = argc == 5 || strcmp(argv[5], "-");
+	has_atomics = argc == 5 || strcmp(argv[5], "-");
 	open_client(&client, argv[3]);
 	say_hello(&client, argv[1], argv[2]);
 	for (unsigned long n = 0; n < count; n++) {
@@ -314,13 +314,13 @@ int main(int argc, char **argv)
 			errors += borrow(&client, lens[i], n);
 		}
 		errors += lend(&client, n);
-		if (asks) {
+		if (has_atomics) {
 			errors += operations(&client, n);
 			errors += count_up(&client);
 		}
 		errors += be_counted(&client);
 	}
-	if (argc == 6 && asks)
+	if (argc == 6 && has_atomics)
 		errors += counted(&client) != (count + strtoul(argv[5], NULL, 0)) *
 					      (COUNTS + DATAGRAM_COUNTS);
 	close_rdm(&client.peer, client.av);
