@@ -416,7 +416,7 @@ static void cm_06_peer_closes_right_after_accept(struct kunit *test)
 	}
 }
 
-static void cm_07_close_is_silent(struct kunit *test)
+static void cm_07_close_reports_no_entry_and_no_event(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -616,7 +616,7 @@ static struct kunit_case cases[] = {
 			 ways_gen_params),
 	KUNIT_CASE(cm_06_both_shut_down),
 	KUNIT_CASE(cm_06_peer_closes_right_after_accept),
-	KUNIT_CASE(cm_07_close_is_silent),
+	KUNIT_CASE(cm_07_close_reports_no_entry_and_no_event),
 	KUNIT_CASE(cm_07_close_discards_an_unread_shutdown),
 	KUNIT_CASE(cm_07_buffers_are_free_after_close),
 	KUNIT_CASE(cm_07_closing_while_connecting),

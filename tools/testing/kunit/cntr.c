@@ -70,7 +70,7 @@ static void expect_woken(struct kunit *test, struct cn_waiter *waiter,
 	KUNIT_EXPECT_EQ(test, result, waiter->thread->result);
 }
 
-static void cntr_01_value_and_errors_are_apart(struct kunit *test)
+static void cntr_01_value_and_errors_are_independent(struct kunit *test)
 {
 	struct fid_cntr *cntr = cn_open(test, fx_open(test)->domain);
 
@@ -259,7 +259,7 @@ static void cntr_04_busy_while_a_thread_waits(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(cntr_01_value_and_errors_are_apart),
+	KUNIT_CASE(cntr_01_value_and_errors_are_independent),
 	KUNIT_CASE(cntr_01_the_wait_object_is_reported),
 	KUNIT_CASE(cntr_02_a_reached_threshold_returns_at_once),
 	KUNIT_CASE(cntr_02_the_wait_times_out),

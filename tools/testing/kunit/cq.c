@@ -356,7 +356,7 @@ static void cq_12_fi_source_is_not_offered(struct kunit *test)
 
 #define MANY 512
 
-static void cq_14_posting_reserves_room(struct kunit *test)
+static void cq_14_posts_reserve_cq_slots(struct kunit *test)
 {
 	const struct fx_pair_opts opts = {
 		.cq_size = 16,
@@ -441,7 +441,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(cq_12_fi_readfrom_and_fi_cq_error_of_the_slides),
 	KUNIT_CASE(cq_12_sreadfrom_without_fi_source_is_notavail),
 	KUNIT_CASE(cq_12_fi_source_is_not_offered),
-	KUNIT_CASE(cq_14_posting_reserves_room),
+	KUNIT_CASE(cq_14_posts_reserve_cq_slots),
 	KUNIT_CASE(cq_15_close_with_a_bound_endpoint_is_busy),
 	KUNIT_CASE(cq_20_truncation_and_flush_differ),
 	{}

@@ -168,7 +168,7 @@ static void post_receive(struct kunit *test, struct fid_ep *ep, struct fid_cq *c
 /* More than a small completion queue has room for. */
 #define PLENTY	1000
 
-static void cq_14_sends_without_entries_return_their_room(struct kunit *test)
+static void cq_14_sends_without_entries_release_their_cq_slots(struct kunit *test)
 {
 	const struct fx_pair_opts opts = { .cq_size = 8, .tx_size = PLENTY };
 	struct kofi_pair *pair = fx_pair(test, &opts);
@@ -306,7 +306,7 @@ static void receive_all(struct kunit *test, void *arg)
 	}
 }
 
-static void cq_16_handler_is_called_when_injects_have_room(struct kunit *test)
+static void cq_16_handler_is_called_when_injects_can_be_posted(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
 	struct completion *called;
@@ -331,7 +331,7 @@ static void cq_16_handler_is_called_when_injects_have_room(struct kunit *test)
 }
 
 /* closed[0] takes all the room of the queue that ep[0] shares. */
-static void cq_16_handler_is_called_when_a_close_returns_room(struct kunit *test)
+static void cq_16_handler_is_called_when_a_close_releases_cq_slots(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
 	struct fid_ep *closed[2], *ep[2];
@@ -372,7 +372,7 @@ static void receive_rdm(struct kunit *test, void *arg)
 	}
 }
 
-static void cq_16_handler_is_called_when_rdm_has_room(struct kunit *test)
+static void cq_16_handler_is_called_when_rdm_injects_can_be_posted(struct kunit *test)
 {
 	struct kofi_rdm *from = rdm_make(test, NULL), *to = rdm_open(test, NULL);
 	struct kofi_fabric_fx fx = { .domain = from->domain };
@@ -399,12 +399,12 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(ep_07_sends_without_entries_pass_unread_entries, ways_gen_params),
 	KUNIT_CASE_PARAM(ep_07_sends_without_entries_need_one_free_slot, ways_gen_params),
 	KUNIT_CASE_PARAM(ep_04_unread_entries_fill_the_queue, ways_gen_params),
-	KUNIT_CASE(cq_14_sends_without_entries_return_their_room),
+	KUNIT_CASE(cq_14_sends_without_entries_release_their_cq_slots),
 	KUNIT_CASE(ep_07_receives_without_entries_pass_an_unread_entry),
 	KUNIT_CASE_PARAM(cm_05_unread_entries_survive_later_sends, ways_gen_params),
-	KUNIT_CASE_PARAM(cq_16_handler_is_called_when_injects_have_room,
+	KUNIT_CASE_PARAM(cq_16_handler_is_called_when_injects_can_be_posted,
 			 contexts_gen_params),
-	KUNIT_CASE_PARAM(cq_16_handler_is_called_when_a_close_returns_room,
+	KUNIT_CASE_PARAM(cq_16_handler_is_called_when_a_close_releases_cq_slots,
 			 contexts_gen_params),
 	{}
 };
@@ -415,7 +415,7 @@ static struct kunit_suite suite = {
 };
 
 static struct kunit_case datagram_cases[] = {
-	KUNIT_CASE_PARAM(cq_16_handler_is_called_when_rdm_has_room,
+	KUNIT_CASE_PARAM(cq_16_handler_is_called_when_rdm_injects_can_be_posted,
 			 contexts_gen_params),
 	{}
 };

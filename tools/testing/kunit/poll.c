@@ -49,7 +49,7 @@ static void poll_01_only_queues_and_counters(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_poll_del(set, NULL, 0));
 }
 
-static void poll_02_without_members_or_room(struct kunit *test)
+static void poll_02_empty_sets_and_invalid_counts(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_poll *set = st_poll_open(test, fx->domain);
@@ -393,7 +393,7 @@ static void poll_05_a_set_and_its_members_are_busy(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE(poll_01_flags_are_refused),
 	KUNIT_CASE(poll_01_only_queues_and_counters),
-	KUNIT_CASE(poll_02_without_members_or_room),
+	KUNIT_CASE(poll_02_empty_sets_and_invalid_counts),
 	KUNIT_CASE(poll_02_a_queue_is_listed_until_it_is_empty),
 	KUNIT_CASE(poll_02_ready_queues_are_listed_in_turn),
 	KUNIT_CASE(poll_02_entries_from_before_the_add_are_listed),

@@ -265,7 +265,7 @@ static void ep_11_a_datagram_longer_than_the_rest_is_truncated(struct kunit *tes
 }
 
 /* A receive that was posted after the buffer is used once the buffer is released. */
-static void ep_11_a_multi_recv_keeps_its_place_in_the_queue(struct kunit *test)
+static void ep_11_a_multi_recv_keeps_its_position_in_the_queue(struct kunit *test)
 {
 	struct multi *s = multi(test, NULL);
 	u8 *other = memory(test, SMALL);
@@ -553,7 +553,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(ep_11_a_multi_recv_for_one_datagram),
 	KUNIT_CASE(ep_11_each_datagram_of_a_multi_recv_completes),
 	KUNIT_CASE(ep_11_a_datagram_longer_than_the_rest_is_truncated),
-	KUNIT_CASE(ep_11_a_multi_recv_keeps_its_place_in_the_queue),
+	KUNIT_CASE(ep_11_a_multi_recv_keeps_its_position_in_the_queue),
 	KUNIT_CASE(ep_11_datagrams_wait_for_cq_slots),
 	KUNIT_CASE(ep_11_a_multi_recv_is_cancelled),
 	KUNIT_CASE(ep_11_cancelling_a_multi_recv_loses_no_message),

@@ -83,7 +83,7 @@ static struct kofi_fabric_fx *open_fx(struct kunit *test)
 	return fx_open(test);
 }
 
-static void stranger_invalid_connect_data_is_rejected(struct kunit *test)
+static void perf_server_rejects_invalid_connect_data(struct kunit *test)
 {
 	struct connect_data good = connect_data_of(STREAM), invalid[] = {
 		good, good, good, good, good, good,
@@ -123,8 +123,8 @@ static void send_and_wait(struct kunit *test, struct kofi_fabric_fx *fx,
 	} while (!(done.flags & FI_SEND));
 }
 
-/* The server counts invalid messages, and answers the empty last message with the count. */
-static void stranger_invalid_messages_are_counted(struct kunit *test)
+/* The server counts invalid messages, and returns the count. */
+static void perf_server_counts_invalid_messages(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = open_fx(test);
 	struct connect_data connect_data = connect_data_of(STREAM);
@@ -152,7 +152,7 @@ static void stranger_invalid_messages_are_counted(struct kunit *test)
 }
 
 /* Clients that connect and send nothing do not delay other clients. */
-static void stranger_silent_clients_do_not_delay_others(struct kunit *test)
+static void perf_server_is_not_delayed_by_silent_clients(struct kunit *test)
 {
 	u8 *message = tr_buffer(test, LEN), *answer = tr_buffer(test, LEN);
 	struct kofi_fabric_fx *fx = open_fx(test);
@@ -181,7 +181,7 @@ static void stranger_silent_clients_do_not_delay_others(struct kunit *test)
 }
 
 /* A message that is too long ends its connection; other clients can still connect. */
-static void stranger_a_message_that_is_too_long_ends_its_connection(struct kunit *test)
+static void perf_server_survives_a_message_that_is_too_long(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = open_fx(test);
 	u8 *answer = tr_buffer(test, LEN);
@@ -202,10 +202,10 @@ static void stranger_a_message_that_is_too_long_ends_its_connection(struct kunit
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE_SLOW(stranger_invalid_connect_data_is_rejected),
-	KUNIT_CASE_SLOW(stranger_invalid_messages_are_counted),
-	KUNIT_CASE_SLOW(stranger_silent_clients_do_not_delay_others),
-	KUNIT_CASE_SLOW(stranger_a_message_that_is_too_long_ends_its_connection),
+	KUNIT_CASE_SLOW(perf_server_rejects_invalid_connect_data),
+	KUNIT_CASE_SLOW(perf_server_counts_invalid_messages),
+	KUNIT_CASE_SLOW(perf_server_is_not_delayed_by_silent_clients),
+	KUNIT_CASE_SLOW(perf_server_survives_a_message_that_is_too_long),
 	{}
 };
 

@@ -417,7 +417,7 @@ static void poll_06_a_closed_member_wakes_no_waiter(struct kunit *test)
 }
 
 /* Members can also be waited for on their own. */
-static void poll_06_members_have_their_own_waits(struct kunit *test)
+static void poll_06_members_can_be_waited_for_separately(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_wait *set = st_wait_open(test, fx->fabric, FI_WAIT_UNSPEC);
@@ -447,7 +447,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(poll_06_one_wakeup_per_event),
 	KUNIT_CASE(poll_06_two_threads_wait),
 	KUNIT_CASE(poll_06_a_closed_member_wakes_no_waiter),
-	KUNIT_CASE(poll_06_members_have_their_own_waits),
+	KUNIT_CASE(poll_06_members_can_be_waited_for_separately),
 	KUNIT_CASE(poll_08_every_class_reports_its_wait_object),
 	KUNIT_CASE(poll_10_wait_objects_of_processes),
 	KUNIT_CASE(poll_10_members_need_a_set),

@@ -50,7 +50,8 @@ static int wait_on(struct tr_thread *thread)
 	return 0;
 }
 
-static void expect_others_to_run(struct kunit *test, void *object, ssize_t (*wait)(void *object))
+static void expect_other_tasks_to_run(struct kunit *test, void *object,
+				      ssize_t (*wait)(void *object))
 {
 	struct wait_target *wait_target = (void *)tr_buffer(test, sizeof(*wait_target));
 	struct tr_thread *waiter;
@@ -62,33 +63,33 @@ static void expect_others_to_run(struct kunit *test, void *object, ssize_t (*wai
 	KUNIT_EXPECT_EQ(test, 0, waiter->result);
 }
 
-static void cntr_02_others_run_while_it_is_reached(struct kunit *test)
+static void cntr_02_wait_lets_other_tasks_run(struct kunit *test)
 {
-	expect_others_to_run(test, cn_open(test, fx_open(test)->domain), wait_for_counter);
+	expect_other_tasks_to_run(test, cn_open(test, fx_open(test)->domain), wait_for_counter);
 }
 
-static void eq_04_others_run_while_an_event_is_there(struct kunit *test)
+static void eq_04_sread_lets_other_tasks_run(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 
 	KUNIT_ASSERT_EQ(test, 1, fi_eq_write(fx->eq, 7, "x", 1, 0));
-	expect_others_to_run(test, fx->eq, wait_for_event);
+	expect_other_tasks_to_run(test, fx->eq, wait_for_event);
 }
 
-static void poll_06_others_run_while_a_member_is_ready(struct kunit *test)
+static void poll_06_wait_lets_other_tasks_run(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_wait *set = st_wait_open(test, fx->fabric, FI_WAIT_UNSPEC);
 	struct fid_eq *eq = st_wait_eq(test, fx->fabric, set);
 
 	KUNIT_ASSERT_EQ(test, 1, fi_eq_write(eq, 7, "x", 1, 0));
-	expect_others_to_run(test, set, wait_for_member);
+	expect_other_tasks_to_run(test, set, wait_for_member);
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(cntr_02_others_run_while_it_is_reached),
-	KUNIT_CASE(eq_04_others_run_while_an_event_is_there),
-	KUNIT_CASE(poll_06_others_run_while_a_member_is_ready),
+	KUNIT_CASE(cntr_02_wait_lets_other_tasks_run),
+	KUNIT_CASE(eq_04_sread_lets_other_tasks_run),
+	KUNIT_CASE(poll_06_wait_lets_other_tasks_run),
 	{}
 };
 
