@@ -232,7 +232,7 @@ mod tests {
     fn formats_as<T>(value: &T, datatype: fi_type, expected: &str) -> bool {
         let mut buf = [0; 256];
         let mut text = Text::new(&mut buf);
-        // SAFETY: Each caller passes a value of the type that `datatype` names, which has no pointers.
+        // SAFETY: `datatype` stands for the type of `value`, which has no pointers.
         let known = unsafe { write_value(ptr::from_ref(value).cast(), datatype, &mut text) };
         known && text.as_bytes() == expected.as_bytes()
     }
@@ -402,7 +402,7 @@ mod tests {
 
         let mut buf = KVVec::from_elem(0, 4096, GFP_KERNEL)?;
         let mut text = Text::new(&mut buf);
-        // SAFETY: All pointers of the info are null or point to the locals above.
+        // SAFETY: The info points to live variables of this function.
         assert!(unsafe { write_value(ptr::from_ref(&info).cast(), abi::FI_TYPE_INFO, &mut text) });
         for line in [
             "    caps: [ FI_MSG, FI_SEND ]\n",
@@ -431,7 +431,7 @@ mod tests {
         };
         for (text, expected) in texts.into_iter().zip([c"FI_EP_MSG", c"FI_EP_RDM"]) {
             assert!(!text.is_null());
-            // SAFETY: `text` points to one of the static buffers, which hold NUL-terminated texts.
+            // SAFETY: The text is in a static buffer, and ends in a NUL.
             assert!(unsafe { CStr::from_char_ptr(text) } == expected);
         }
         // SAFETY: Null and unknown types are allowed.
@@ -478,10 +478,10 @@ mod tests {
             fabric_attr: &mut fabric,
             ..zeroed()
         };
-        // SAFETY: All pointers of the info are null or point to the locals above.
+        // SAFETY: The info points to live variables of this function.
         let text = unsafe { tostr_static(ptr::from_ref(&info).cast(), abi::FI_TYPE_INFO) };
         assert!(!text.is_null());
-        // SAFETY: `text` points to one of the static buffers, which hold NUL-terminated texts.
+        // SAFETY: The text is in a static buffer, and ends in a NUL.
         let text = unsafe { CStr::from_char_ptr(text) };
         assert!(text.to_bytes().ends_with(b"    nic: (null)\n"));
     }

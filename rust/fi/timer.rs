@@ -134,7 +134,7 @@ mod tests {
         let mut armed = None;
         for (expired, millis) in [-1000, -1, 0, 1].into_iter().enumerate() {
             timer.arm(&mut armed, Delta::from_millis(millis));
-            // Far longer than the timer takes.
+            // Waits for up to 10 s, far longer than the timer takes.
             for _ in 0..10_000 {
                 if counter.0.load(Relaxed) > expired as u32 {
                     break;

@@ -182,7 +182,7 @@ impl Links {
 mod tests {
     use super::*;
 
-    /// Returns objects with these ids and parents.
+    /// Returns objects with the given pairs of id and parent.
     fn objects(ids: &[(u64, u64)]) -> Result<KVVec<kofi_object>> {
         let mut objects = KVVec::new();
         for &(id, parent) in ids {

@@ -148,7 +148,7 @@ mod tests {
 
     type TestResult = kernel::error::Result;
 
-    /// Returns the number of messages so far, and of damaged ones.
+    /// Returns the numbers of messages and of damaged messages so far.
     fn message_counts(stats: &Stats) -> kernel::error::Result<(u64, u64)> {
         let mut watch: KBox<kofi_watch> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL_ACCOUNT)?;
         stats.report(&mut watch)?;
@@ -174,7 +174,7 @@ mod tests {
         Ok(())
     }
 
-    /// Starts a client of so many bytes, if there is a slot.
+    /// Starts a client with buffers of `bytes` bytes; returns false if no slot is free.
     fn start_client(clients: &mut ClientSet<'_>, bytes: usize) -> kernel::error::Result<bool> {
         let here = in_process()?;
         Ok(clients

@@ -165,7 +165,7 @@ mod tests {
     fn formats_as<T>(value: &T, datatype: abi::fi_type, expected: &str) -> bool {
         let mut buf = [0; 384];
         let mut text = Text::new(&mut buf);
-        // SAFETY: Each caller passes the type that the number stands for, without pointers in it.
+        // SAFETY: `datatype` stands for the type of `value`, which has no pointers.
         let known = unsafe { write_value(ptr::from_ref(value).cast(), datatype, &mut text) };
         known && text.as_bytes() == expected.as_bytes()
     }

@@ -126,7 +126,7 @@ mod suite {
         Ok(())
     }
 
-    /// Adds more writes than one read skips, three times over, and a receive.
+    /// Adds three times as many writes as one read skips, and then a receive.
     fn put_many_writes(queue: &Completions, domain: &Arc<Domain>) -> Result {
         for _ in 0..3 * SKIPPED {
             put_completion(queue, Context::NULL, REMOTE_CQ_DATA_FLAGS, 0)?;

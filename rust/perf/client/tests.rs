@@ -59,7 +59,7 @@ struct Server {
 }
 
 impl Server {
-    /// Counts an operation, and returns whether it is the damaging one.
+    /// Counts an operation, and returns true if it damages a byte.
     fn count(&mut self) -> bool {
         let number = self.operations;
         self.operations += 1;

@@ -255,8 +255,7 @@ mod tests {
         fi::atomic::Form, //
     };
 
-    /// Creates an operation on `count` elements at `addr`, each with the operand 1, compared with
-    /// 2.
+    /// Creates an operation on `count` elements at `addr` with operands of 1 and compare values of 2.
     fn new_cas(raw: abi::fi_datatype, op: Op, addr: u64, count: usize) -> Result<CasAtomic> {
         let atomic = Atomic {
             form: Form::Base,

@@ -322,7 +322,7 @@ mod suite {
                             let _ = wrong.fetch_add(1u32, Relaxed);
                         }
                     }
-                    // Long enough to yield the CPU.
+                    // Sleeps to yield the CPU.
                     fsleep(Delta::from_micros(50));
                 }
             })
