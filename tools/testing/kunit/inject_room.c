@@ -123,7 +123,7 @@ static void ep_04_unread_entries_fill_the_queue(struct kunit *test)
 }
 
 /* Posts until there is room; reads no entry. */
-static int post_until_there_is_room(struct kofi_pair *pair, ssize_t (*post)(struct fid_ep *ep))
+static int post_until_accepted(struct kofi_pair *pair, ssize_t (*post)(struct fid_ep *ep))
 {
 	return retry_while_eagain(post(pair->ep[0]));
 }
@@ -143,7 +143,7 @@ static void ep_07_sends_without_entries_need_one_free_slot(struct kunit *test)
 			repost_receives(test, pair);
 		}
 		for (int i = 0; i < 3 * DEEP; i++) {
-			KUNIT_ASSERT_EQ_MSG(test, 0, post_until_there_is_room(pair, way->post),
+			KUNIT_ASSERT_EQ_MSG(test, 0, post_until_accepted(pair, way->post),
 					    "%lu entries unread, send %d", unread, i);
 			repost_receives(test, pair);
 		}

@@ -24,7 +24,7 @@ struct owner {
 	u8			data[MANY][64];		/* err_data of these */
 };
 
-static bool has_room(struct owner *owner)
+static bool accepts_entry(struct owner *owner)
 {
 	if (!owner->refusals)
 		return true;
@@ -41,7 +41,7 @@ static ssize_t owner_write(struct fid_peer_cq *cq, void *context, u64 flags, siz
 	unsigned long irqs;
 
 	spin_lock_irqsave(&owner->lock, irqs);
-	if (has_room(owner)) {
+	if (accepts_entry(owner)) {
 		if (owner->count < MANY)
 			owner->reported[owner->count] = (struct fi_cq_tagged_entry){
 				.op_context = context,
@@ -66,7 +66,7 @@ static ssize_t owner_writeerr(struct fid_peer_cq *cq, const struct fi_cq_err_ent
 	unsigned long irqs;
 
 	spin_lock_irqsave(&owner->lock, irqs);
-	if (has_room(owner)) {
+	if (accepts_entry(owner)) {
 		if (owner->errors < MANY) {
 			owner->failed[owner->errors] = *entry;
 			memcpy(owner->data[owner->errors], entry->err_data,

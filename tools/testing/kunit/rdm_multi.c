@@ -148,7 +148,7 @@ static void name_when(const enum when *when, char *name)
 
 KUNIT_ARRAY_PARAM(when, whens, name_when);
 
-static size_t room_for_all(struct multi *s)
+static size_t total_message_size(struct multi *s)
 {
 	size_t len;
 
@@ -164,23 +164,23 @@ static void ep_11_messages_are_placed_in_order(struct kunit *test)
 {
 	const enum when *when = test->param_value;
 	struct multi *s = multi(test, NULL);
-	size_t room = room_for_all(s) + MIN_LEFT - 1;
+	size_t buf_len = total_message_size(s) + MIN_LEFT - 1;
 	u8 *starts[ARRAY_SIZE(lens)];
 	const u8 *from = s->out;
 	u32 seen = 0;
 
 	if (*when == BEFORE)
-		KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, room, 0));
+		KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, buf_len, 0));
 	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
 		if (*when == BETWEEN && i == 4)
-			KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, room, 0));
+			KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, buf_len, 0));
 		starts[i] = next_start(s, lens[i]);
 		send(test, s, from, lens[i]);
 		from += lens[i];
 	}
 	if (*when == AFTER) {
 		usleep_range(1000, 2000);
-		KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, room, 0));
+		KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, buf_len, 0));
 	}
 	for (int left = ARRAY_SIZE(lens); left--;) {
 		struct fi_cq_tagged_entry entry;
@@ -294,18 +294,18 @@ static void ep_11_datagrams_wait_for_cq_slots(struct kunit *test)
 	static const struct rdm_opts opts = { .cq_size = 2, .rx_size = 1 };
 	struct multi *s = multi(test, &opts);
 	const int count = 20;
-	size_t room = count * ALIGN(SMALL, dma_get_cache_alignment()) + MIN_LEFT - SMALL;
+	size_t buf_len = count * ALIGN(SMALL, dma_get_cache_alignment()) + MIN_LEFT - SMALL;
 
 	for (int is_late = 0; is_late < 2; is_late++) {
 		s->next = s->in;
-		memset(s->in, 0, room);
+		memset(s->in, 0, buf_len);
 		if (!is_late)
-			KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, room, 0));
+			KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, buf_len, 0));
 		for (int i = 0; i < count; i++)
 			send(test, s, s->out + i, SMALL);
 		if (is_late) {
 			usleep_range(1000, 2000);
-			KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, room, 0));
+			KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, buf_len, 0));
 		}
 		for (int i = 0; i < count; i++)
 			expect(test, s, s->out + i, SMALL, i == count - 1);
@@ -445,14 +445,14 @@ static void ep_11_a_multi_recv_of_datagrams_is_one_range(struct kunit *test)
 	const struct fi_msg_tagged tagged = {
 		.msg_iov = iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC,
 	};
-	ssize_t room = fi_rx_size_left(s->b->ep);
+	ssize_t slots_left = fi_rx_size_left(s->b->ep);
 
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_recvmsg(s->b->ep, &two, FI_MULTI_RECV));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_recvmsg(s->b->ep, &pages, FI_MULTI_RECV | FI_BVEC));
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_trecvmsg(s->b->ep, &tagged, FI_MULTI_RECV));
-	KUNIT_EXPECT_EQ(test, room, fi_rx_size_left(s->b->ep));
+	KUNIT_EXPECT_EQ(test, slots_left, fi_rx_size_left(s->b->ep));
 	KUNIT_EXPECT_EQ(test, 0, post(s->b, s->in, ROOM, 0));
-	KUNIT_EXPECT_EQ(test, room - 1, fi_rx_size_left(s->b->ep));
+	KUNIT_EXPECT_EQ(test, slots_left - 1, fi_rx_size_left(s->b->ep));
 }
 
 static void ep_11_multi_recv_without_the_capability_is_refused(struct kunit *test)

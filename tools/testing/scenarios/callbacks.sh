@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# callbacks.sh DEVICE ROUNDS: work that is done in completion handlers alone, ROUNDS hundred calls of
-# each kind (five each for a machine where an interrupt of ours waits for the timer).
+# callbacks.sh DEVICE ROUNDS: traffic in completion handlers alone, 100 * ROUNDS calls of each kind (five each on a
+# machine where an interrupt of ours waits for the timer).
 need_module kofi_kunit
 device_up "$1" || fail "$1 does not come up"
 load kofi_kunit addr="$ADDRESS" addr6="$ADDRESS6" rounds="$2" || fail "kofi_kunit.ko does not load"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# flood.sh DEVICE PEERS RUNS SECONDS: so many peers that send what nobody receives, in so many runs of
-# so many seconds each.
+# flood.sh DEVICE PEERS RUNS SECONDS: PEERS peers send unexpected messages that are never received, in RUNS runs of
+# SECONDS seconds each.
 need_module kofi_kunit
 needs_suites kofi_rdm_flood
 device_up "$1" || fail "$1 does not come up"

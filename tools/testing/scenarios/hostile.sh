@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# hostile.sh DEVICE RUNS PACKETS: a peer of a datagram endpoint's that says whatever it likes, in so many
-# runs with so many packets each, which are others each time.
+# hostile.sh DEVICE RUNS PACKETS: a peer sends random and invalid packets to a datagram endpoint, PACKETS in each of
+# RUNS runs, with another seed in each run.
 need_module kofi_kunit
 needs_suites kofi_rdm_hostile
 device_up "$1" || fail "$1 does not come up"

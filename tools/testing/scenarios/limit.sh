@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# A completion queue at its limit: limit.sh rxe|siw MINUTES. Ten at a time: KUnit lets no test last longer
-# than a quarter of an hour.
+# limit.sh rxe|siw MINUTES: a completion queue at its limit, in suites of ten minutes each: KUnit ends a test after a
+# quarter of an hour.
 need_module kofi_kunit
 needs_suites kofi_limit
 device_up "$1" || fail "$1 does not come up"

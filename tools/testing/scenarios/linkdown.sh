@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-# The way between two ends fails in mid-transfer: for a moment, which is a delay, and for good, which
-# is an error completion, after which everything closes; datagrams connect again when the way is back.
-# linkdown.sh rxe|siw rdm: datagrams whose next connection is not heard of either, until the way is there again.
+# The link between two ends fails during a transfer. A short outage delays messages; a long one ends in error
+# completions, after which everything closes. Datagram endpoints connect again when the link is back.
+# linkdown.sh rxe|siw rdm: datagrams whose next connection request is lost, too, until the link is back.
 
-# flows SUITE: runs it in the background, and waits until it moves data.
-flows() {
+# start_traffic SUITE: runs SUITE in the background, and waits until it moves data.
+start_traffic() {
 	before=$(kernel_log | grep -c "traffic flows")
 	run_suites "$1" &
 	suite=$!
-	eventually 30 more_flows || fail "no traffic for $1"
+	eventually 30 traffic_started || fail "no traffic for $1"
 }
-more_flows() { [ "$(kernel_log | grep -c "traffic flows")" -gt "$before" ]; }
+traffic_started() { [ "$(kernel_log | grep -c "traffic flows")" -gt "$before" ]; }
 
 # loss add|change|del [PERCENT]: on the way of the messages, wherever that is. Adding and removing
 # is for a quiet interface: a packet that meets the switch is refused, and rxe then ends the
@@ -23,18 +23,18 @@ loss() {
 
 lose_messages() {
 	loss add 0 || fail "no netem on $interface"
-	flows kofi_outage_delay
+	start_traffic kofi_outage_delay
 	loss change 100
 	sleep 1
 	loss change 0
 	wait $suite
 
-	flows kofi_outage_end
+	start_traffic kofi_outage_end
 	loss change 100
 	wait $suite
 
 	loss change 0
-	flows kofi_outage_rdm_brief
+	start_traffic kofi_outage_rdm_brief
 	loss change 100
 	eventually 60 kernel_said "a connection ended" || fail "the connection stays"
 	loss change 0
@@ -44,7 +44,7 @@ lose_messages() {
 
 lose_datagrams() {
 	loss add 0 || fail "no netem on $interface"
-	flows kofi_outage_rdm
+	start_traffic kofi_outage_rdm
 	loss change 100
 	eventually 200 kernel_said "nobody is heard" || fail "somebody is heard, or waited for"
 	loss change 0
@@ -52,7 +52,7 @@ lose_datagrams() {
 	loss del
 }
 
-# Two devices and a cable between two namespaces.
+# Two devices in two namespaces, connected by a veth pair.
 across_a_cable() {
 	namespace=right interface=r0
 	pair_up rxe || fail "no pair of devices"
@@ -65,7 +65,7 @@ across_a_cable() {
 }
 
 unplug() {
-	flows kofi_outage_end
+	start_traffic kofi_outage_end
 	ip -n left link set l0 down
 	wait $suite
 }
@@ -75,8 +75,8 @@ tcp_retries() {
 	echo "$2" >/proc/sys/net/ipv4/tcp_syn_retries
 }
 
-# siw knows no other namespace than the first, where TCP's limit ends a connection: after some
-# seconds instead of a quarter of an hour.
+# siw works in the initial namespace only. The retry limit of TCP, which ends a connection there, is lowered from a
+# quarter of an hour to some seconds.
 across_loopback() {
 	namespace="" interface=lo
 	device_up siw || fail "siw does not come up"

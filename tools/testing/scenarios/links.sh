@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# The ground itself: a soft device comes up with its GIDs, carries user-space traffic, and goes.
+# The soft devices without kOFI: each comes up with its GIDs, and carries traffic of user space.
 bring_up() {
 	device_up "$1" || fail "$1 does not come up"
 	rdma link show | grep -q "link $DEVICE/1 state ACTIVE" || fail "$DEVICE is not active"

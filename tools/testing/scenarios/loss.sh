@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-# Packets are lost, doubled and overtaken; messages and memory accesses come through whole all the
-# same: loss.sh rxe|siw MIB MIB. There are eight tests of connected endpoints, each of which moves so much,
-# or an eighth of it where most of the time is spent waiting for what was lost, and four of datagrams, of
-# which the same holds and the other number says how much.
+# loss.sh rxe|siw MIB MIB_DATAGRAMS: messages and RMA are intact while packets are lost, duplicated and reordered.
+# Eight tests of connected endpoints move MIB MiB each, or an eighth of that where retransmission timeouts take most
+# of the time; four tests of datagrams move MIB_DATAGRAMS in the same way.
 
-# between_hosts: two devices and a cable.
+# between_hosts: two devices in two namespaces, connected by a veth pair.
 between_hosts() {
 	namespace=right interface=r0
 	pair_up rxe || fail "no pair of devices"
@@ -13,16 +12,16 @@ between_hosts() {
 		fail "kofi_kunit.ko does not load"
 }
 
-# through_loopback: siw knows no other namespace than the first.
+# through_loopback: siw works in the initial namespace only.
 through_loopback() {
 	namespace="" interface=lo
 	device_up siw || fail "siw does not come up"
 	load kofi_kunit addr="$ADDRESS" || fail "kofi_kunit.ko does not load"
 }
 
-# badly MIB LENGTH WORD...: runs the suite with so much in messages of that length, over an interface
-# that does that to packets.
-badly() {
+# run_impaired MIB LENGTH NETEM...: runs the suite with MIB MiB in messages of LENGTH bytes, over an interface with
+# these netem options.
+run_impaired() {
 	echo "packets: $*"
 	echo "$1" >/sys/module/kofi_kunit/parameters/loss_mib
 	echo "$2" >/sys/module/kofi_kunit/parameters/loss_chunk
@@ -32,7 +31,8 @@ badly() {
 	run_suites kofi_loss
 }
 
-# datagrams MIB LENGTH: the same with datagrams up to that length: long ones do not bear as much.
+# datagrams MIB LENGTH: runs the suite of datagrams of up to LENGTH bytes, over the same interface. Long datagrams do
+# not get through a high loss.
 datagrams() {
 	echo "$1" >/sys/module/kofi_kunit/parameters/rdm_loss_mib
 	echo "$2" >/sys/module/kofi_kunit/parameters/rdm_loss_longest
@@ -47,13 +47,13 @@ siw) through_loopback ;;
 esac
 # For a quiet interface: a packet that meets this is refused, and rxe then ends the connection.
 tc ${namespace:+-n $namespace} qdisc add dev "$interface" root netem || fail "no netem on $interface"
-badly "$2" 4096 loss 1%
+run_impaired "$2" 4096 loss 1%
 datagrams "$3" 262144
-badly $((($2 + 7) / 8)) 1000 loss 5%
+run_impaired $((($2 + 7) / 8)) 1000 loss 5%
 datagrams $((($3 + 7) / 8)) 1000
-badly "$2" 4096 delay 1ms reorder 99%
+run_impaired "$2" 4096 delay 1ms reorder 99%
 datagrams "$3" 262144
-badly "$2" 4096 duplicate 5%
+run_impaired "$2" 4096 duplicate 5%
 datagrams "$3" 262144
 tc ${namespace:+-n $namespace} qdisc del dev "$interface" root
 [ -z "$namespace" ] || kill $LEFT $RIGHT

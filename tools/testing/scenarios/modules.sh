@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# kofi.ko loads and unloads, and comes back: nothing of the first life stands in its way.
+# kofi.ko can be unloaded and loaded again.
 need_module kofi
 for round in 1 2 3; do
 	load kofi || fail "insmod, round $round"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# A listener in one network namespace, its peer in another, and neither in the first.
+# A listener and its peer in two network namespaces other than the initial one.
 need_module kofi_kunit
 pair_up "$1" || fail "no pair of $1 devices"
 tenants || fail "no process in the namespaces"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# reload.sh DEVICE ROUNDS: every module comes, works and goes, again and again, and nothing is left.
+# reload.sh DEVICE ROUNDS: all modules are loaded, used and unloaded ROUNDS times, and leave no RDMA object.
 wanted() {
 	for module in kofi_kunit kofi_bench kofi_raw msg_server msg_server_rs msg_client msg_client_rs \
 		slides_client mem_server; do
@@ -8,8 +8,8 @@ wanted() {
 }
 counts() { rdma resource show "$1" | wc -l; }
 
-# bring MODULE: each server has a port of its own.
-bring() {
+# load_module MODULE: loads a module; each server has a port of its own.
+load_module() {
 	case $1 in
 	msg_server) load msg_server addr="$ADDRESS" && await 10 "msg_server: ready" ;;
 	msg_server_rs)
@@ -29,7 +29,7 @@ all_done() { [ "$(kernel_log | grep -c "_client.*: done count=10 .*errors=0")" -
 round() {
 	from_here
 	for module in $modules; do
-		bring "$module" || return
+		load_module "$module" || return
 	done
 	eventually 30 all_done || return
 	# shellcheck disable=SC2086 # a word for each

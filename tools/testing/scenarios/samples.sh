@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-# The samples as a newcomer loads them: all pairings of C and Rust, IPv6, and peers that go away.
+# The samples: all pairings of C and Rust, IPv6, and modules that are unloaded during traffic.
 
-# start MODULE WORD PARAMETERS...: loads a sample, and waits until it says the word.
+# start MODULE WORD PARAMETERS...: loads a sample, and waits until it logs WORD.
 start() {
 	from_here
 	_said="$1: $2"
@@ -12,16 +12,16 @@ start() {
 serve() { start "$1" ready addr="$(address_for "$1" "${2:-$ADDRESS}")"; }
 stop() { unload "$@" || fail "$* does not unload"; }
 
-# said CLIENT PATTERN: it ended with such a line.
+# said CLIENT PATTERN: waits for the last line of the client, and checks that it matches.
 said() { await 30 "$1: done" && kernel_log | grep "$1: done .*$2"; }
 
-# talk CLIENT [ADDRESS]: every message comes back as it was.
+# talk CLIENT [ADDRESS]: checks that every message is echoed intact.
 talk() {
 	start "$1" done addr="$(address_for "$1" "${2:-$ADDRESS}")" count=100 size=1000
 	said "$1" "count=100 size=1000 .*errors=0\$" && stop "$1"
 }
 
-# borrow CLIENT: what is written, read and changed in the server's memory is what it should be.
+# borrow CLIENT: checks writes, reads and atomics in the memory of the server.
 borrow() {
 	start "$1" done addr="$(address_for "$1" "$ADDRESS")" count=5
 	said "$1" "count=5 errors=0\$" && stop "$1"
@@ -38,12 +38,12 @@ share_work() {
 	[ $(($_tasks 0)) = "$1" ] && stop queue_client queue_client_rs queue_server_rs
 }
 
-# refuse MODULE WORD: it says why it cannot be.
+# refuse MODULE WORD: checks that the module logs the reason.
 refuse() {
 	start "$1" "$2" addr="$(address_for "$1" "$ADDRESS")" && stop "$1"
 }
 
-# hello MODULE [ADDRESS]: all is done when it has been loaded.
+# hello MODULE [ADDRESS]: loads a sample that does all its work in the module's init function.
 hello() { load "$1" addr="${2:-$ADDRESS}" && stop "$1"; }
 
 # rank ADDRESS: the four phases of an address vector; the ranks answer the numbers that the master sends.
@@ -53,24 +53,24 @@ rank() {
 		kernel_said "av_ranks: phase 4: rank 3 has answered 94b0b9b6fffffffc\$" && stop av_ranks
 }
 
-# endless CLIENT: is under way when this returns.
+# endless CLIENT: starts a client without an end.
 endless() { load "$1" addr="$(address_for "$1" "$ADDRESS")" count=1000000000 && sleep 1; }
 
-# lose_server SERVER CLIENT: the server's module goes in mid-transfer, and the client tells.
+# lose_server SERVER CLIENT: unloads the server during the transfer; the client reports an error.
 lose_server() {
 	serve "$1" && endless "$2" || return
 	stop "$1"
 	said "$2" "count=[1-9].* errors=1\$" && stop "$2"
 }
 
-# lose_client SERVER CLIENT: the client's module goes in mid-transfer, and the server takes the next.
+# lose_client SERVER CLIENT: unloads the client during the transfer; the server serves the next client.
 lose_client() {
 	serve "$1" && endless "$2" || return
 	stop "$2"
 	talk "$2" && stop "$1"
 }
 
-# take_turns SERVER: a client that comes while another is served has its turn when that one leaves.
+# take_turns SERVER: a client that connects while another is served is served after it.
 take_turns() {
 	serve "$1" && endless msg_client || return
 	load msg_client_rs addr="$(number_of "$ADDRESS")" count=100 && sleep 1 || return
@@ -82,7 +82,7 @@ need_module hello_fabric hello_verbs msg_server msg_client slides_client msg_ser
 	mem_server mem_client mem_server_rs mem_client_rs queue_server_rs queue_client queue_client_rs av_ranks
 device_up "$1" || fail "$1 does not come up"
 
-# Where everything is slow, each module once: the ends below pair them, too.
+# On a slow machine each module runs once; the checks below pair them as well.
 clients_of() {
 	case $LANE.$1 in
 	proof.msg_server) echo msg_client_rs ;;

@@ -3,8 +3,8 @@
 PEER=$KOFI/bin/fi_peer MEMORY=$KOFI/bin/fi_memory
 COUNT=100 SIZE=1000
 
-# asking COMMAND...: a client of the kernel's. siw may overlook what comes at first, and a peer in user
-# space, which does not nudge it (rust/prov/verbs/ep/siw_quirk.rs), then waits in vain.
+# asking COMMAND...: runs a client in user space. siw may lose the first message of a connection, and a peer in user
+# space has no workaround for that (rust/prov/verbs/ep/siw_quirk.rs) and waits for ever.
 asking() {
 	case $DEVICE in
 	siw*) "$@" || "$@" || "$@" ;;
@@ -12,7 +12,7 @@ asking() {
 	esac
 }
 
-# serving SERVER COMMAND...: the command while the server is there.
+# serving SERVER COMMAND...: runs the command while the server module is loaded.
 serving() {
 	from_here
 	server=$1
@@ -26,8 +26,8 @@ serving() {
 # ask SERVER: user space sends, and the kernel sends back.
 ask() { serving "$1" asking "$PEER" client "$ADDRESS" 7471 $COUNT $SIZE; }
 
-# facing CLIENT PATTERN COMMAND...: the kernel's client does its work with a server in user space, which
-# is content, too. PARAMETERS are the client's.
+# facing CLIENT PATTERN COMMAND...: runs the client module against a server in user space, and checks that both
+# succeed. PARAMETERS are those of the client.
 facing() {
 	from_here
 	client=$1 pattern=$2
@@ -35,12 +35,12 @@ facing() {
 	rm -f /run/peer
 	"$@" >/run/peer &
 	peer=$!
-	is_content && unload "$client" && return
+	has_succeeded && unload "$client" && return
 	kill $peer
 	unload "$client"
 	return 1
 }
-is_content() {
+has_succeeded() {
 	eventually 10 grep -qs ready /run/peer &&
 		load "$client" addr="$(address_for "$client" "$ADDRESS")" $PARAMETERS &&
 		await 30 "$client: done $pattern errors=0\$" && wait $peer && grep "errors=0\$" /run/peer
@@ -52,7 +52,7 @@ answer() {
 	facing "$1" "count=$COUNT size=$SIZE.*" "$PEER" server "$ADDRESS" 7471 $COUNT $SIZE
 }
 
-# lend SERVER: user space reads and writes the kernel's memory; the second client is one more.
+# lend SERVER: two clients in user space read and write the memory of the server, one after the other.
 lend() { serving "$1" borrow_twice; }
 borrow_twice() { asking borrow && asking borrow; }
 borrow() { "$MEMORY" client "$ADDRESS" 7471 20; }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# vectors.sh SECONDS: two CPUs at one address vector, and then at the same poll and wait sets, for so long
-# each. Who runs a suite sleeps for as long as that takes: in parts, so that nobody takes it for hung.
+# vectors.sh SECONDS: two CPUs use one address vector, and then the same poll and wait sets, for SECONDS each. The
+# thread that runs a suite sleeps meanwhile, in parts shorter than the limit of the hung task detector.
 PART=60
 need_module kofi_kunit
 device_up rxe || fail "rxe does not come up"
