@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Code shared by providers: software completion queues and memory regions, and the state of connections.
+//! Code shared by providers: software completion queues and memory regions, infos, passive endpoints and
+//! connection requests, and the state of connections.
 
 pub(super) mod conn_state;
 pub(super) mod connreq;
