@@ -13,7 +13,6 @@ use super::{
     domain::Domain,
     memory::{
         Buffer,
-        Memory,
         RefusedPost,
         Segment, //
     },
@@ -29,7 +28,6 @@ use crate::abi::{
     fi_addr_t,
     fi_rma_ioc,
     fi_rma_iov,
-    flags,
     Errno,
     Result,
     FI_ADDR_UNSPEC, //
@@ -109,14 +107,9 @@ impl<'a> Posting<'a> {
     ) -> core::result::Result<(), RefusedPost> {
         Buffer::post(buffer, len, self.domain, |segment, descriptor, context| {
             post(&Message {
-                memory: Memory::Segments(slice::from_ref(segment)),
-                descriptors: &[descriptor],
-                context,
-                flags: flags::FI_COMPLETION,
-                errors_only: false,
-                data: 0,
                 peer: self.peer,
                 tag: self.tag,
+                ..Message::with_segment(segment, &[descriptor], context)
             })
         })
     }
@@ -190,7 +183,7 @@ impl<'a> Posting<'a> {
             if !op.supports_form(form) {
                 return Err(Errno::EOPNOTSUPP);
             }
-            let here = segment.part(0, len);
+            let (here, descriptors) = (segment.part(0, len), [descriptor]);
             let compare = segment.part(len, all - len);
             let compare: &[Segment] = match form {
                 Form::Compare => slice::from_ref(&compare),
@@ -208,17 +201,11 @@ impl<'a> Posting<'a> {
                 remote: slice::from_ref(&remote),
                 compare,
                 result: slice::from_ref(&here),
-                result_descriptors: &[descriptor],
+                result_descriptors: &descriptors,
             };
             let message = Message {
-                memory: Memory::Segments(slice::from_ref(&here)),
-                descriptors: &[descriptor],
-                context,
-                flags: flags::FI_COMPLETION,
-                errors_only: false,
-                data: 0,
                 peer: self.peer,
-                tag: None,
+                ..Message::with_segment(&here, &descriptors, context)
             };
             self.core.atomic(&atomic, &message)
         })

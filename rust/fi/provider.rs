@@ -45,6 +45,7 @@ use crate::{
         fi_addr_t,
         fi_rma_iov,
         flags::{
+            FI_COMPLETION,
             FI_RECV,
             FI_TRANSMIT, //
         },
@@ -54,7 +55,8 @@ use crate::{
         },
         Errno,
         Result,
-        FI_ADDR_NOTAVAIL, //
+        FI_ADDR_NOTAVAIL,
+        FI_ADDR_UNSPEC, //
     },
     util::{
         biased_lock::Threading,
@@ -64,7 +66,8 @@ use crate::{
 use core::{
     any::Any,
     mem::MaybeUninit,
-    net::SocketAddr, //
+    net::SocketAddr,
+    slice, //
 };
 use kernel::{
     prelude::*,
@@ -392,6 +395,27 @@ pub struct Message<'a> {
     pub peer: fi_addr_t,
     /// The tag of a tagged message, or the match criteria of a tagged receive.
     pub tag: Option<Tag>,
+}
+
+impl<'a> Message<'a> {
+    /// Returns the parameters of an untagged transfer with a connected peer, whose completion writes an entry.
+    #[inline]
+    pub(crate) fn with_segment(
+        segment: &'a Segment,
+        descriptors: &'a [Descriptor],
+        context: Context,
+    ) -> Self {
+        Self {
+            memory: Memory::Segments(slice::from_ref(segment)),
+            descriptors,
+            context,
+            flags: FI_COMPLETION,
+            errors_only: false,
+            data: 0,
+            peer: FI_ADDR_UNSPEC,
+            tag: None,
+        }
+    }
 }
 
 /// The local parameters of a fast-path transfer: one memory segment and the endpoint's default flags.

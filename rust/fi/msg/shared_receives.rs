@@ -6,7 +6,6 @@ use super::super::{
     domain::Domain,
     memory::{
         Buffer,
-        Memory,
         ReclaimRight,
         RefusedPost, //
     },
@@ -21,17 +20,14 @@ use super::super::{
 };
 use crate::{
     abi::{
-        flags,
         Errno,
-        Result,
-        FI_ADDR_UNSPEC, //
+        Result, //
     },
     util::{
         context::ProcessContext,
         deferred_drop::DeferredDrop, //
     },
 };
-use core::slice;
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -126,14 +122,8 @@ impl SharedReceives {
             &self.0.domain,
             |segment, descriptor, context| {
                 self.0.shared.core().receive(&Message {
-                    memory: Memory::Segments(slice::from_ref(segment)),
-                    descriptors: &[descriptor],
-                    context,
-                    flags: flags::FI_COMPLETION,
-                    errors_only: false,
-                    data: 0,
-                    peer: FI_ADDR_UNSPEC,
                     tag,
+                    ..Message::with_segment(segment, &[descriptor], context)
                 })
             },
         )
