@@ -52,7 +52,7 @@ impl<R: ConnReq> ConnReqList<R> {
     /// Returns an empty list.
     pub(in crate::prov) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            list <- new_mutex!(KVec::new(), "kofi::ConnReqList"),
+            list <- new_mutex!(KVec::new(), "kofi::prov::ConnReqList"),
             last_number: Atomic::new(0),
         })
     }
