@@ -23,7 +23,7 @@ use kernel::prelude::*;
 /// Size of remote CQ data, which verbs sends as immediate data.
 const CQ_DATA_SIZE: usize = 4;
 
-/// What a provider offers with a connected endpoint, with the largest sizes.
+/// Capabilities and largest sizes of connected endpoints that a provider offers.
 pub(in crate::prov) struct MsgInfo<'a> {
     pub(in crate::prov) prov_name: &'a CStr,
     pub(in crate::prov) prov_version: u32,
