@@ -33,6 +33,7 @@ mod nosys;
 mod object;
 mod offload;
 mod opened;
+mod ops;
 pub(crate) mod ops_tables;
 mod peer;
 mod pep;

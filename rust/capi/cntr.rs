@@ -5,10 +5,12 @@
 use super::{
     domain::DomainObject,
     object::{
-        self,
         new_fid,
-        Object,
-        UninitObject, //
+        open_args, //
+    },
+    ops::{
+        fi_ops,
+        InProcess, //
     },
     wait::{
         WaitAttr,
@@ -18,9 +20,7 @@ use super::{
 use crate::{
     abi::{
         self,
-        errno::into_int,
         fi_cntr_attr,
-        fi_ops,
         fi_ops_cntr,
         fid,
         fid_cntr,
@@ -35,10 +35,7 @@ use crate::{
         },
         wait::Deadline, //
     },
-    util::context::{
-        in_process,
-        ProcessContext, //
-    },
+    util::context::in_process, //
 };
 use core::ptr;
 use kernel::{
@@ -54,13 +51,20 @@ pub(super) struct CounterObject {
     wait: WaitMethod,
 }
 
-// SAFETY: `#[repr(C)]`, begins with a `fid_cntr`, and is the only type with this table.
-unsafe impl Object for CounterObject {
-    const CLASS: u32 = abi::FI_CLASS_CNTR;
+fi_ops! {
+    impl Object for CounterObject: FI_CLASS_CNTR {
+        close: fn fi_close(cntr) {
+            cntr.counter.close()
+        }
 
-    fn ops() -> &'static fi_ops {
-        static OPS: fi_ops = object::fid_ops(close, None, Some(control));
-        &OPS
+        control: fn fi_control(
+            cntr: *mut fid as &CounterObject,
+            command: c_int,
+            arg: *mut c_void,
+        ) -> Result {
+            // SAFETY: `arg` is NULL or as the command requires.
+            unsafe { cntr.wait.control(cntr.counter.wait_queue(), command, arg) }
+        }
     }
 }
 
@@ -76,125 +80,77 @@ impl CounterObject {
     }
 }
 
-static OPS: fi_ops_cntr = fi_ops_cntr {
-    size: size_of::<fi_ops_cntr>(),
-    read: Some(read),
-    readerr: Some(readerr),
-    add: Some(add),
-    set: Some(set),
-    wait: Some(wait_for),
-    adderr: Some(adderr),
-    seterr: Some(seterr),
-};
+fi_ops! {
+    static OPS: fi_ops_cntr {
+        read: fn fi_cntr_read(cntr: *mut fid_cntr as &CounterObject) -> u64 {
+            cntr.counter.read()
+        }
 
-/// Implements `fi_cntr_open()`.
-pub(super) unsafe extern "C" fn open(
-    domain: *mut fid_domain,
-    attr: *mut fi_cntr_attr,
-    out: *mut *mut fid_cntr,
-    context: *mut c_void,
-) -> c_int {
-    // SAFETY: By the contract of `fi_cntr_open()`, arguments are valid or NULL.
-    into_int(unsafe {
-        object::open_with(domain.cast(), attr, out, |ctx, domain, attr, slot| {
-            try_open(ctx, domain, attr, slot, context)
-        })
-    })
-}
+        readerr: fn fi_cntr_readerr(cntr: *mut fid_cntr as &CounterObject) -> u64 {
+            cntr.counter.read_errors()
+        }
 
-/// # Safety
-///
-/// With FI_WAIT_SET, the wait set of `attr` is NULL or valid.
-unsafe fn try_open(
-    ctx: ProcessContext,
-    domain: &DomainObject,
-    attr: &mut fi_cntr_attr,
-    slot: UninitObject<CounterObject>,
-    context: *mut c_void,
-) -> Result<*mut CounterObject> {
-    if attr.events != abi::FI_CNTR_EVENTS_COMP || attr.flags != 0 {
-        return Err(Errno::EINVAL);
+        add: fn fi_cntr_add(cntr: *mut fid_cntr as &CounterObject, value: u64) -> Result {
+            cntr.counter.add(value);
+            Ok(())
+        }
+
+        adderr: fn fi_cntr_adderr(cntr: *mut fid_cntr as &CounterObject, value: u64) -> Result {
+            cntr.counter.add_errors(value);
+            Ok(())
+        }
+
+        set: fn fi_cntr_set(cntr: *mut fid_cntr as &CounterObject, value: u64) -> Result {
+            cntr.counter.set(value);
+            Ok(())
+        }
+
+        seterr: fn fi_cntr_seterr(cntr: *mut fid_cntr as &CounterObject, value: u64) -> Result {
+            cntr.counter.set_errors(value);
+            Ok(())
+        }
+
+        wait: fn fi_cntr_wait(
+            cntr: *mut fid_cntr as &CounterObject,
+            threshold: u64,
+            timeout: c_int,
+        ) -> Result {
+            let deadline = Deadline::from_millis(timeout);
+            cntr.counter.wait(in_process()?, threshold, &deadline)
+        }
     }
-    // SAFETY: By the caller's contract, a wait set is NULL or valid.
-    let wait_attr = unsafe { WaitAttr::new(attr.wait_obj, attr.wait_set)? };
-    let counter = domain.domain().counter(
-        ctx,
-        &Attr {
-            waitable: wait_attr.is_waitable(),
-            wakes_wait_queue: wait_attr.has_wait_queue(),
-        },
-    )?;
-    let wait = wait_attr.into_method(|set| set.add_counter(ctx, &counter, slot.address()))?;
-    Ok(slot.init(CounterObject {
-        fid: fid_cntr {
-            fid: new_fid::<CounterObject>(context),
-            ops: ptr::from_ref(&OPS).cast_mut(),
-        },
-        counter,
-        wait,
-    }))
 }
 
-unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: By the contract of `fi_close()`.
-    into_int(unsafe { object::close::<CounterObject>(fid, |object| object.counter.close()) })
-}
-
-unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: By the contract of `fi_control()`.
-    into_int(unsafe {
-        object::from_fid::<CounterObject>(fid).and_then(|object| {
-            object
-                .wait
-                .control(object.counter.wait_queue(), command, arg)
+fi_ops! {
+    pub(super) fn fi_cntr_open(
+        domain: *mut fid_domain as InProcess<&DomainObject>,
+        attr: *mut fi_cntr_attr,
+        out: *mut *mut fid_cntr,
+        context: *mut c_void,
+    ) -> Result {
+        // SAFETY: `attr` and `out` are NULL or valid, and `attr` is not shared during the call.
+        let (attr, slot) = unsafe { open_args::<_, CounterObject, _>(attr, out)? };
+        if attr.events != abi::FI_CNTR_EVENTS_COMP || attr.flags != 0 {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: With FI_WAIT_SET, the wait set is NULL or valid.
+        let wait_attr = unsafe { WaitAttr::new(attr.wait_obj, attr.wait_set)? };
+        let counter = domain.domain().counter(
+            domain.ctx,
+            &Attr {
+                waitable: wait_attr.is_waitable(),
+                wakes_wait_queue: wait_attr.has_wait_queue(),
+            },
+        )?;
+        let wait = wait_attr
+            .into_method(|set| set.add_counter(domain.ctx, &counter, slot.address()))?;
+        slot.open(CounterObject {
+            fid: fid_cntr {
+                fid: new_fid::<CounterObject>(context),
+                ops: ptr::from_ref(&OPS).cast_mut(),
+            },
+            counter,
+            wait,
         })
-    })
-}
-
-/// Returns the Rust object of a C caller's counter.
-///
-/// # Safety
-///
-/// `cntr` is NULL or valid for `'a`.
-unsafe fn counter_from_fid<'a>(cntr: *mut fid_cntr) -> Result<&'a Arc<Counter>> {
-    // SAFETY: By the caller's contract, `cntr` is NULL or valid for `'a`.
-    unsafe { object::from_fid::<CounterObject>(cntr.cast()) }.map(CounterObject::counter)
-}
-
-unsafe extern "C" fn read(cntr: *mut fid_cntr) -> u64 {
-    // SAFETY: By the contract of `fi_cntr_read()`.
-    unsafe { counter_from_fid(cntr) }.map_or(0, |counter| counter.read())
-}
-
-unsafe extern "C" fn readerr(cntr: *mut fid_cntr) -> u64 {
-    // SAFETY: By the contract of `fi_cntr_readerr()`.
-    unsafe { counter_from_fid(cntr) }.map_or(0, |counter| counter.read_errors())
-}
-
-unsafe extern "C" fn add(cntr: *mut fid_cntr, value: u64) -> c_int {
-    // SAFETY: By the contract of `fi_cntr_add()`.
-    into_int(unsafe { counter_from_fid(cntr) }.map(|counter| counter.add(value)))
-}
-
-unsafe extern "C" fn adderr(cntr: *mut fid_cntr, value: u64) -> c_int {
-    // SAFETY: By the contract of `fi_cntr_adderr()`.
-    into_int(unsafe { counter_from_fid(cntr) }.map(|counter| counter.add_errors(value)))
-}
-
-unsafe extern "C" fn set(cntr: *mut fid_cntr, value: u64) -> c_int {
-    // SAFETY: By the contract of `fi_cntr_set()`.
-    into_int(unsafe { counter_from_fid(cntr) }.map(|counter| counter.set(value)))
-}
-
-unsafe extern "C" fn seterr(cntr: *mut fid_cntr, value: u64) -> c_int {
-    // SAFETY: By the contract of `fi_cntr_seterr()`.
-    into_int(unsafe { counter_from_fid(cntr) }.map(|counter| counter.set_errors(value)))
-}
-
-unsafe extern "C" fn wait_for(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -> c_int {
-    // SAFETY: By the contract of `fi_cntr_wait()`.
-    into_int(unsafe { counter_from_fid(cntr) }.and_then(|counter| {
-        let deadline = Deadline::from_millis(timeout);
-        counter.wait(in_process()?, threshold, &deadline)
-    }))
+    }
 }

@@ -88,7 +88,7 @@ impl DomainObject {
 static OPS: fi_ops_domain = fi_ops_domain {
     av_open: Some(av::open),
     cq_open: Some(cq::open),
-    cntr_open: Some(cntr::open),
+    cntr_open: Some(cntr::fi_cntr_open),
     poll_open: Some(poll::open),
     endpoint: Some(ep::open),
     endpoint2: Some(ep::open2),

@@ -19,6 +19,10 @@ impl NosysReturn for isize {
     const NOSYS: Self = -FI_ENOSYS as isize;
 }
 
+impl NosysReturn for u64 {
+    const NOSYS: Self = 0;
+}
+
 impl NosysReturn for *const c_char {
     const NOSYS: Self = core::ptr::null();
 }
@@ -62,6 +66,12 @@ const fn nosys_fn<F: NosysFn>() -> Option<F> {
     Some(F::NOSYS_FN)
 }
 
+/// A table whose calls all return -FI_ENOSYS.
+pub(super) trait Nosys {
+    /// The table.
+    const TABLE: Self;
+}
+
 macro_rules! tables {
     ($($name:ident: $table:ident { $($call:ident)* })*) => {
         $(
@@ -69,6 +79,10 @@ macro_rules! tables {
                 size: size_of::<$table>(),
                 $($call: nosys_fn(),)*
             };
+
+            impl Nosys for $table {
+                const TABLE: Self = $name;
+            }
         )*
     };
 }
@@ -80,6 +94,7 @@ tables! {
         av_open cq_open endpoint scalable_ep cntr_open poll_open stx_ctx srx_ctx query_atomic
         query_collective endpoint2
     }
+    CNTR: fi_ops_cntr { read readerr add set wait adderr seterr }
     EQ: fi_ops_eq { read readerr write sread strerror }
     CQ: fi_ops_cq { read readfrom readerr sread sreadfrom signal strerror }
     AV: fi_ops_av { insert insertsvc insertsym remove lookup straddr av_set }

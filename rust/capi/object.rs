@@ -38,6 +38,11 @@ pub(super) unsafe trait Object: Sized {
 
     /// Returns the calls that every object has.
     fn ops() -> &'static fi_ops;
+
+    /// Shuts the object down for `fi_close()`, which frees it unless this fails.
+    fn close(&self) -> Result {
+        Ok(())
+    }
 }
 
 /// Makes the `fid` of a new object.
@@ -86,6 +91,62 @@ impl<T: Object> UninitObject<T> {
     pub(super) fn init(self, value: T) -> *mut T {
         KBox::into_raw(KBox::write(self.0, value))
     }
+}
+
+/// Memory for an object that a C caller opens, and the caller's pointer to the new object.
+pub(super) struct Opening<T, F> {
+    memory: UninitObject<T>,
+    out: *mut *mut F,
+}
+
+impl<T: Object, F> Opening<T, F> {
+    /// Allocates the memory of an object whose address is written to `*out`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for NULL, -FI_ENOMEM.
+    ///
+    /// # Safety
+    ///
+    /// `out` is NULL, or valid for writing until the object is opened.
+    pub(super) unsafe fn new(out: *mut *mut F) -> Result<Self> {
+        if out.is_null() {
+            return Err(Errno::EINVAL);
+        }
+        let memory = UninitObject::new()?;
+        Ok(Self { memory, out })
+    }
+
+    /// Returns the address that the object will have.
+    pub(super) fn address(&self) -> usize {
+        self.memory.address()
+    }
+
+    /// Initialises the object, and writes its address to `*out`. Succeeds.
+    pub(super) fn open(self, value: T) -> Result {
+        let object = self.memory.init(value);
+        // SAFETY: By the contract of `new`, `out` is valid, and it is not NULL; an object begins with its
+        // `fid`.
+        unsafe { *self.out = object.cast() };
+        Ok(())
+    }
+}
+
+/// Reads the attributes at `attr` for a call that opens an object, and allocates the object's memory. May sleep.
+///
+/// # Errors
+///
+/// -FI_EINVAL for NULL, -FI_ENOMEM.
+///
+/// # Safety
+///
+/// `attr` and `out` are NULL or valid for `'a`, and no other thread accesses `attr` during the call.
+pub(super) unsafe fn open_args<'a, A, T: Object, F>(
+    attr: *mut A,
+    out: *mut *mut F,
+) -> Result<(&'a mut A, Opening<T, F>)> {
+    // SAFETY: By this function's contract, both are NULL or valid, and `attr` is not shared.
+    unsafe { Ok((attr.as_mut().ok_or(Errno::EINVAL)?, Opening::new(out)?)) }
 }
 
 /// Opens a child of `parent` with the attributes at `attr`, for `fi_cq_open()`, `fi_av_open()` and similar
