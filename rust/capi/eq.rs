@@ -6,11 +6,14 @@ use super::{
     fabric::FabricObject,
     nosys,
     object::{
-        self,
         byte_slice,
         new_fid,
-        Object,
-        UninitObject, //
+        open_args, //
+    },
+    ops::{
+        fi_ops,
+        InProcess,
+        Unchecked, //
     },
     peer,
     strings,
@@ -22,15 +25,10 @@ use super::{
 use crate::{
     abi::{
         self,
-        errno::{
-            into_int,
-            into_ssize, //
-        },
         fi_eq_attr,
         fi_eq_cm_entry,
         fi_eq_entry,
         fi_eq_err_entry,
-        fi_ops,
         fi_ops_eq,
         fid,
         fid_eq,
@@ -71,13 +69,20 @@ pub(super) struct QueueObject {
     wait: WaitMethod,
 }
 
-// SAFETY: `#[repr(C)]`, begins with a `fid_eq`, and is the only type with this table.
-unsafe impl Object for QueueObject {
-    const CLASS: u32 = abi::FI_CLASS_EQ;
+fi_ops! {
+    impl Object for QueueObject: FI_CLASS_EQ {
+        close: fn fi_close(eq) {
+            eq.queue.close()
+        }
 
-    fn ops() -> &'static fi_ops {
-        static OPS: fi_ops = object::fid_ops(close, None, Some(control));
-        &OPS
+        control: fn fi_control(
+            eq: *mut fid as &QueueObject,
+            command: c_int,
+            arg: *mut c_void,
+        ) -> Result {
+            // SAFETY: `arg` is NULL or as the command requires.
+            unsafe { eq.wait.control(eq.queue.wait_queue(), command, arg) }
+        }
     }
 }
 
@@ -93,19 +98,89 @@ impl QueueObject {
     }
 }
 
-static OPS: fi_ops_eq = fi_ops_eq {
-    size: size_of::<fi_ops_eq>(),
-    read: Some(read),
-    readerr: Some(readerr),
-    write: Some(write),
-    sread: Some(sread),
-    strerror: Some(describe),
-};
+fi_ops! {
+    static OPS: fi_ops_eq {
+        read: fn fi_eq_read(
+            eq: *mut fid_eq as Unchecked<'_, QueueObject>,
+            number: *mut u32,
+            buf: *mut c_void,
+            len: usize,
+            flags: u64,
+        ) -> Result<usize> {
+            // SAFETY: `number` is NULL or valid, and `buf` is NULL or valid for `len` bytes.
+            unsafe { read_event(&eq.queue, number, buf, len, flags) }
+        }
+
+        sread: fn fi_eq_sread(
+            eq: *mut fid_eq as Unchecked<'_, QueueObject>,
+            number: *mut u32,
+            buf: *mut c_void,
+            len: usize,
+            timeout: c_int,
+            flags: u64,
+        ) -> Result<usize> {
+            let mut budget = Budget::from_millis(timeout);
+            loop {
+                eq.queue.wait(in_process()?, &mut budget)?;
+                // SAFETY: `number` is NULL or valid, and `buf` is NULL or valid for `len` bytes.
+                match unsafe { read_event(&eq.queue, number, buf, len, flags) } {
+                    // Another reader took the event; the budget keeps the remaining time.
+                    Err(Errno::EAGAIN) => {}
+                    result => return result,
+                }
+            }
+        }
+
+        readerr: fn fi_eq_readerr(
+            eq: *mut fid_eq as Unchecked<'_, QueueObject>,
+            buf: *mut fi_eq_err_entry,
+            flags: u64,
+        ) -> Result<usize> {
+            // SAFETY: `buf` is NULL or valid, and not shared during the call.
+            let entry = unsafe { buf.as_mut() }.ok_or(Errno::EINVAL)?;
+            if flags & !abi::FI_PEEK != 0 {
+                return Err(Errno::EBADFLAGS);
+            }
+            eq.queue.read_error(flags & abi::FI_PEEK != 0, |event| {
+                // SAFETY: `err_data` is NULL or valid for `err_data_size` bytes; the event is queued.
+                unsafe { write_error_entry(event, entry) }
+            })?;
+            Ok(size_of::<fi_eq_err_entry>())
+        }
+
+        write: fn fi_eq_write(
+            eq: *mut fid_eq as Unchecked<'_, QueueObject>,
+            number: u32,
+            buf: *const c_void,
+            len: usize,
+            flags: u64,
+        ) -> Result<usize> {
+            if flags != 0 {
+                return Err(Errno::EBADFLAGS);
+            }
+            // SAFETY: `buf` is NULL or valid for `len` bytes.
+            let data = unsafe { byte_slice(buf, len)? };
+            eq.queue.write(in_process()?, number, data)?;
+            Ok(len)
+        }
+
+        strerror: fn fi_eq_strerror(
+            eq: *mut fid_eq as Unchecked<'_, QueueObject>,
+            prov_errno: c_int,
+            _err_data: *const c_void,
+            buf: *mut c_char,
+            len: usize,
+        ) -> *const c_char {
+            // SAFETY: `buf` is NULL or valid for `len` bytes.
+            unsafe { strings::copy_static(eq.queue.strerror(prov_errno), buf, len) }
+        }
+    }
+}
 
 /// Calls of a peer's queue: its events are read from the owner's queue.
 static PEER_OPS: fi_ops_eq = fi_ops_eq {
-    write: Some(write),
-    strerror: Some(describe),
+    write: Some(fi_eq_write),
+    strerror: Some(fi_eq_strerror),
     ..nosys::EQ
 };
 
@@ -125,111 +200,58 @@ impl Handler for Callback {
     }
 }
 
-/// Implements `fi_eq_open()`.
-pub(super) unsafe extern "C" fn open(
-    fabric: *mut fid_fabric,
-    attr: *mut fi_eq_attr,
-    out: *mut *mut fid_eq,
-    context: *mut c_void,
-) -> c_int {
-    // SAFETY: By the contract of `fi_eq_open()`, arguments are valid or NULL.
-    into_int(unsafe {
-        object::open_with(fabric.cast(), attr, out, |ctx, fabric, attr, slot| {
-            try_open(ctx, fabric, attr, slot, context)
-        })
-    })
-}
-
-/// # Safety
-///
-/// The contract of `fi_eq_open()`.
-unsafe fn try_open(
-    ctx: ProcessContext,
-    fabric: &FabricObject,
-    attr: &mut fi_eq_attr,
-    slot: UninitObject<QueueObject>,
-    context: *mut c_void,
-) -> Result<*mut QueueObject> {
-    if attr.flags & !(abi::FI_WRITE | abi::FI_AFFINITY | abi::FI_PEER) != 0 {
-        return Err(Errno::EINVAL);
-    }
-    // SAFETY: By the contract of `fi_eq_open()`.
-    let wait_attr = unsafe { WaitAttr::new(attr.wait_obj, attr.wait_set)? };
-    if attr.flags & abi::FI_PEER != 0 {
-        // SAFETY: By the contract of `fi_eq_open()`.
-        return unsafe { open_peer(ctx, fabric, slot, context) };
-    }
-    let queue = fabric.fabric().event_queue(
-        ctx,
-        Attr {
-            size: attr.size,
-            writable: attr.flags & abi::FI_WRITE != 0,
-            waitable: wait_attr.is_waitable(),
-        },
-    )?;
-    let wait = wait_attr.into_method(|set| set.add_events(ctx, &queue, slot.address()))?;
-    if let Some(function) = attr.eq_event_handler {
-        let callback = Callback {
-            function,
-            eq: slot.address(),
-            context: context.expose_provenance(),
-        };
-        let functions = Functions::single(function as *const ());
-        queue.set_handler(KBox::new(callback, GFP_KERNEL)?, functions)?;
-    }
-    Ok(slot.init(QueueObject {
-        fid: fid_eq {
+fi_ops! {
+    pub(super) fn fi_eq_open(
+        fabric: *mut fid_fabric as InProcess<&FabricObject>,
+        attr: *mut fi_eq_attr,
+        out: *mut *mut fid_eq,
+        context: *mut c_void,
+    ) -> Result {
+        // SAFETY: `attr` and `out` are NULL or valid, and `attr` is not shared during the call.
+        let (attr, slot) = unsafe { open_args::<_, QueueObject, _>(attr, out)? };
+        if attr.flags & !(abi::FI_WRITE | abi::FI_AFFINITY | abi::FI_PEER) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: With FI_WAIT_SET, the wait set is NULL or valid.
+        let wait_attr = unsafe { WaitAttr::new(attr.wait_obj, attr.wait_set)? };
+        let fid = fid_eq {
             fid: new_fid::<QueueObject>(context),
             ops: ptr::from_ref(&OPS).cast_mut(),
-        },
-        queue,
-        wait,
-    }))
-}
-
-/// Opens a queue whose events go to the owner's queue. The attributes apply to the owner's queue and are ignored.
-///
-/// # Safety
-///
-/// The contract of `fi_eq_open()`.
-unsafe fn open_peer(
-    ctx: ProcessContext,
-    fabric: &FabricObject,
-    slot: UninitObject<QueueObject>,
-    context: *mut c_void,
-) -> Result<*mut QueueObject> {
-    // SAFETY: By the contract of `fi_eq_open()`.
-    let owner = unsafe { peer::owner_eq(context)? };
-    let queue = fabric.fabric().peer_event_queue(ctx, owner)?;
-    Ok(slot.init(QueueObject {
-        fid: fid_eq {
-            fid: new_fid::<QueueObject>(context),
-            ops: ptr::from_ref(&PEER_OPS).cast_mut(),
-        },
-        queue,
-        wait: WaitMethod::NONE,
-    }))
-}
-
-unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: By the contract of `fi_close()`.
-    into_int(unsafe { object::close::<QueueObject>(fid, |object| object.queue.close()) })
-}
-
-unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: By the contract of `fi_control()`.
-    into_int(unsafe {
-        object::from_fid::<QueueObject>(fid)
-            .and_then(|object| object.wait.control(object.queue.wait_queue(), command, arg))
-    })
-}
-
-/// # Safety
-///
-/// `eq` is a queue of the C API.
-unsafe fn eq_from_fid<'a>(eq: *mut fid_eq) -> &'a EventQueue {
-    // SAFETY: By the caller's contract, `eq` is a queue of the C API.
-    unsafe { &(*eq.cast::<QueueObject>()).queue }
+        };
+        if attr.flags & abi::FI_PEER != 0 {
+            // SAFETY: With FI_PEER, `context` is NULL or a valid `struct fi_peer_eq_context`.
+            let owner = unsafe { peer::owner_eq(context)? };
+            // The attributes apply to the owner's queue, which gets the events, and are ignored here.
+            return slot.open(QueueObject {
+                fid: fid_eq {
+                    ops: ptr::from_ref(&PEER_OPS).cast_mut(),
+                    ..fid
+                },
+                queue: fabric.fabric().peer_event_queue(fabric.ctx, owner)?,
+                wait: WaitMethod::NONE,
+            });
+        }
+        let queue = fabric.fabric().event_queue(
+            fabric.ctx,
+            Attr {
+                size: attr.size,
+                writable: attr.flags & abi::FI_WRITE != 0,
+                waitable: wait_attr.is_waitable(),
+            },
+        )?;
+        let wait =
+            wait_attr.into_method(|set| set.add_events(fabric.ctx, &queue, slot.address()))?;
+        if let Some(function) = attr.eq_event_handler {
+            let callback = Callback {
+                function,
+                eq: slot.address(),
+                context: context.expose_provenance(),
+            };
+            let functions = Functions::single(function as *const ());
+            queue.set_handler(KBox::new(callback, GFP_KERNEL)?, functions)?;
+        }
+        slot.open(QueueObject { fid, queue, wait })
+    }
 }
 
 /// Length of the entry in front of a connection event's data.
@@ -298,11 +320,17 @@ unsafe fn write_event(
     Ok(total)
 }
 
+/// Reads an event, or peeks at it, and passes its info to the caller.
+///
+/// # Errors
+///
+/// -FI_EINVAL for NULL, -FI_EBADFLAGS, -FI_EAGAIN without an event, and the errors of [`write_event`].
+///
 /// # Safety
 ///
-/// The contract of `fi_eq_read()`.
-unsafe fn try_read(
-    eq: *mut fid_eq,
+/// `number` is NULL or valid, and `buf` is NULL or valid for `len` bytes.
+unsafe fn read_event(
+    queue: &EventQueue,
     number: *mut u32,
     buf: *mut c_void,
     len: usize,
@@ -314,65 +342,14 @@ unsafe fn try_read(
     if flags & !abi::FI_PEEK != 0 {
         return Err(Errno::EBADFLAGS);
     }
-    let peek = flags & abi::FI_PEEK != 0;
-    // SAFETY: By the contract of `fi_eq_read()`.
-    let (total, event) =
-        unsafe { eq_from_fid(eq).read(peek, |event| write_event(event, number, buf, len))? };
+    // SAFETY: By the caller's contract, `buf` has room for `len` bytes, and `number` is valid: neither is NULL.
+    let write = |event: &Event| unsafe { write_event(event, number, buf, len) };
+    let (total, event) = queue.read(flags & abi::FI_PEEK != 0, write)?;
     if let Some(info) = event.and_then(|mut event| event.take_info()) {
         // The entry has the info's address: the reader owns the info, and frees it with `fi_freeinfo()`.
         let _ = Info::into_raw(info);
     }
     Ok(total)
-}
-
-unsafe extern "C" fn read(
-    eq: *mut fid_eq,
-    number: *mut u32,
-    buf: *mut c_void,
-    len: usize,
-    flags: u64,
-) -> isize {
-    // SAFETY: By the contract of `fi_eq_read()`.
-    into_ssize(unsafe { try_read(eq, number, buf, len, flags) })
-}
-
-unsafe extern "C" fn sread(
-    eq: *mut fid_eq,
-    number: *mut u32,
-    buf: *mut c_void,
-    len: usize,
-    timeout: c_int,
-    flags: u64,
-) -> isize {
-    let mut budget = Budget::from_millis(timeout);
-    loop {
-        // SAFETY: By the contract of `fi_eq_sread()`.
-        let queue = unsafe { eq_from_fid(eq) };
-        if let Err(errno) = in_process().and_then(|ctx| queue.wait(ctx, &mut budget)) {
-            return errno.to_ssize();
-        }
-        // SAFETY: By the contract of `fi_eq_sread()`.
-        match unsafe { try_read(eq, number, buf, len, flags) } {
-            // Another reader took the event; the budget keeps the remaining time.
-            Err(Errno::EAGAIN) => {}
-            result => return into_ssize(result),
-        }
-    }
-}
-
-unsafe extern "C" fn readerr(eq: *mut fid_eq, buf: *mut fi_eq_err_entry, flags: u64) -> isize {
-    // SAFETY: By the contract of `fi_eq_readerr()`.
-    into_ssize(unsafe {
-        match buf.as_mut() {
-            None => Err(Errno::EINVAL),
-            Some(_) if flags & !abi::FI_PEEK != 0 => Err(Errno::EBADFLAGS),
-            Some(entry) => eq_from_fid(eq)
-                .read_error(flags & abi::FI_PEEK != 0, |event| {
-                    write_error_entry(event, entry)
-                })
-                .map(|()| size_of::<fi_eq_err_entry>()),
-        }
-    })
 }
 
 /// Writes an error in the format of `fi_eq_readerr()`.
@@ -405,36 +382,4 @@ unsafe fn write_error_entry(event: &Event, entry: &mut fi_eq_err_entry) {
         unsafe { ptr::copy_nonoverlapping(data.as_ptr(), entry.err_data.cast(), len) };
         entry.err_data_size = len;
     }
-}
-
-unsafe extern "C" fn write(
-    eq: *mut fid_eq,
-    number: u32,
-    buf: *const c_void,
-    len: usize,
-    flags: u64,
-) -> isize {
-    // SAFETY: By the contract of `fi_eq_write()`.
-    into_ssize(unsafe {
-        if flags != 0 {
-            Err(Errno::EBADFLAGS)
-        } else {
-            let object = &*eq.cast::<QueueObject>();
-            byte_slice(buf, len).and_then(|data| {
-                object.queue.write(in_process()?, number, data)?;
-                Ok(len)
-            })
-        }
-    })
-}
-
-unsafe extern "C" fn describe(
-    eq: *mut fid_eq,
-    prov_errno: c_int,
-    _err_data: *const c_void,
-    buf: *mut c_char,
-    len: usize,
-) -> *const c_char {
-    // SAFETY: By the contract of `fi_eq_strerror()`.
-    unsafe { strings::copy_static(eq_from_fid(eq).strerror(prov_errno), buf, len) }
 }

@@ -86,7 +86,7 @@ impl FabricObject {
 static OPS: fi_ops_fabric = fi_ops_fabric {
     domain: Some(domain::open),
     passive_ep: Some(pep::open),
-    eq_open: Some(eq::open),
+    eq_open: Some(eq::fi_eq_open),
     wait_open: Some(wait_set::open),
     trywait: Some(wait_set::trywait),
     domain2: Some(domain::open2),

@@ -184,6 +184,26 @@ impl<T> Deref for InProcess<T> {
     }
 }
 
+/// An object of a table that only objects of its type have; neither NULL nor the class is checked.
+pub(super) struct Unchecked<'a, T>(&'a T);
+
+impl<T: Object> FromFid for Unchecked<'_, T> {
+    #[inline(always)]
+    unsafe fn from_fid(fid: *mut fid) -> Result<Self> {
+        // SAFETY: By the contract of this function, `fid` is valid and has a table of calls for `T`.
+        Ok(Self(unsafe { &*fid.cast::<T>() }))
+    }
+}
+
+impl<T> Deref for Unchecked<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        self.0
+    }
+}
+
 /// A value that the body of an entry point returns, and its conversion to the C return type.
 pub(super) trait CallResult {
     /// The C return type.
