@@ -4,15 +4,18 @@
 
 use super::{
     ep::EndpointObject,
-    nosys,
     object::{
         address,
         address_unbounded,
         byte_slice,
         copy_out,
-        from_fid, //
+        Object, //
     },
     offload,
+    ops::{
+        fi_ops,
+        InProcess, //
+    },
     pep::ListenerObject,
     strings::copy_truncated, //
 };
@@ -20,7 +23,6 @@ use crate::{
     abi::{
         self,
         addr::with_bytes,
-        errno::into_int,
         fi_ops_cm,
         fid,
         fid_ep,
@@ -37,47 +39,108 @@ use core::{
 };
 use kernel::prelude::*;
 
-pub(super) static ACTIVE_OPS: fi_ops_cm = fi_ops_cm {
-    setname: Some(active_setname),
-    getname: Some(active_getname),
-    getpeer: Some(getpeer),
-    connect: Some(connect),
-    accept: Some(accept),
-    shutdown: Some(shutdown),
-    join: Some(offload::join),
-    ..nosys::CM
-};
+fi_ops! {
+    pub(super) static ACTIVE_OPS: fi_ops_cm {
+        getpeer: fn fi_getpeer(
+            ep: *mut fid_ep as InProcess<&EndpointObject>,
+            addr: *mut c_void,
+            len: *mut usize,
+        ) -> Result {
+            let peer = ep.endpoint().core().peer()?;
+            // SAFETY: `len` is NULL or valid, `addr` is NULL or valid for `*len` bytes.
+            unsafe { copy_address(ep.addr_format(), peer, addr, len) }
+        }
 
-pub(super) static PASSIVE_OPS: fi_ops_cm = fi_ops_cm {
-    setname: Some(passive_setname),
-    getname: Some(passive_getname),
-    listen: Some(listen),
-    reject: Some(reject),
-    ..nosys::CM
-};
+        connect: fn fi_connect(
+            ep: *mut fid_ep as &EndpointObject,
+            addr: *const c_void,
+            param: *const c_void,
+            param_len: usize,
+        ) -> Result {
+            context::in_process()?;
+            // SAFETY: `addr` is NULL or an address of the endpoint's format.
+            let to = unsafe { address_unbounded(ep.addr_format(), addr)? };
+            // SAFETY: `param` is NULL or valid for `param_len` bytes.
+            ep.endpoint().connect(to, unsafe { byte_slice(param, param_len)? })
+        }
 
-unsafe extern "C" fn active_setname(fid: *mut fid, addr: *mut c_void, len: usize) -> c_int {
-    // SAFETY: By the contract of `fi_setname()`.
-    into_int(unsafe {
-        context::in_process().and_then(|_| {
-            from_fid::<EndpointObject>(fid).and_then(|object| {
-                let addr = address(object.addr_format(), addr, len)?;
-                object.endpoint().core().set_name(addr)
-            })
-        })
-    })
+        accept: fn fi_accept(
+            ep: *mut fid_ep as &EndpointObject,
+            param: *const c_void,
+            param_len: usize,
+        ) -> Result {
+            context::in_process()?;
+            // SAFETY: `param` is NULL or valid for `param_len` bytes.
+            ep.endpoint().accept(unsafe { byte_slice(param, param_len)? })
+        }
+
+        shutdown: fn fi_shutdown(ep: *mut fid_ep as &EndpointObject, flags: u64) -> Result {
+            ep.endpoint().core().shutdown(flags)
+        }
+    }
+    with {
+        setname: Some(fi_setname::<EndpointObject>),
+        getname: Some(fi_getname::<EndpointObject>),
+        join: Some(offload::join),
+    }
 }
 
-unsafe extern "C" fn passive_setname(fid: *mut fid, addr: *mut c_void, len: usize) -> c_int {
-    // SAFETY: By the contract of `fi_setname()`.
-    into_int(unsafe {
-        context::in_process().and_then(|_| {
-            from_fid::<ListenerObject>(fid).and_then(|object| {
-                let addr = address(object.addr_format(), addr, len)?;
-                object.listener().core().set_name(addr)
-            })
-        })
-    })
+fi_ops! {
+    pub(super) static PASSIVE_OPS: fi_ops_cm {
+        listen: fn fi_listen(pep: *mut fid_pep as &ListenerObject) -> Result {
+            context::in_process()?;
+            pep.listener().listen()
+        }
+
+        reject: fn fi_reject(
+            pep: *mut fid_pep as &ListenerObject,
+            handle: *mut fid,
+            param: *const c_void,
+            param_len: usize,
+        ) -> Result {
+            // SAFETY: `param` is NULL or valid for `param_len` bytes.
+            let data = unsafe { byte_slice(param, param_len)? };
+            // The handle is only looked up, never dereferenced.
+            pep.listener().core().reject(handle as usize, data)
+        }
+    }
+    with {
+        setname: Some(fi_setname::<ListenerObject>),
+        getname: Some(fi_getname::<ListenerObject>),
+    }
+}
+
+/// An object with a local address.
+pub(super) trait NamedObject: Object {
+    /// Returns the format of the addresses that the object's calls take and return.
+    fn addr_format(&self) -> u32;
+
+    /// Sets the address.
+    fn set_name(&self, addr: SocketAddr) -> Result;
+
+    /// Returns the address.
+    fn name(&self) -> Result<SocketAddr>;
+}
+
+fi_ops! {
+    pub(super) fn fi_setname<T: NamedObject>(
+        object: *mut fid as InProcess<&T>,
+        addr: *mut c_void,
+        len: usize,
+    ) -> Result {
+        // SAFETY: `addr` is NULL or valid for `len` bytes.
+        object.set_name(unsafe { address(object.addr_format(), addr, len)? })
+    }
+
+    pub(super) fn fi_getname<T: NamedObject>(
+        object: *mut fid as InProcess<&T>,
+        addr: *mut c_void,
+        len: *mut usize,
+    ) -> Result {
+        let name = object.name()?;
+        // SAFETY: `len` is NULL or valid, `addr` is NULL or valid for `*len` bytes.
+        unsafe { copy_address(object.addr_format(), name, addr, len) }
+    }
 }
 
 /// Copies an address of this format to the caller's buffer, truncated if it does not fit (a string stays
@@ -102,101 +165,6 @@ pub(super) unsafe fn copy_address(
             FI_ADDR_STR => copy_truncated(bytes, to.cast(), len),
             _ => copy_out(bytes, to, len),
         }
-    })
-}
-
-unsafe extern "C" fn active_getname(fid: *mut fid, addr: *mut c_void, len: *mut usize) -> c_int {
-    // SAFETY: By the contract of `fi_getname()`.
-    into_int(unsafe {
-        context::in_process().and_then(|_| {
-            from_fid::<EndpointObject>(fid).and_then(|object| {
-                let known = object.endpoint().core().name()?;
-                copy_address(object.addr_format(), known, addr, len)
-            })
-        })
-    })
-}
-
-unsafe extern "C" fn passive_getname(fid: *mut fid, addr: *mut c_void, len: *mut usize) -> c_int {
-    // SAFETY: By the contract of `fi_getname()`.
-    into_int(unsafe {
-        context::in_process().and_then(|_| {
-            from_fid::<ListenerObject>(fid).and_then(|object| {
-                let known = object.listener().core().name()?;
-                copy_address(object.addr_format(), known, addr, len)
-            })
-        })
-    })
-}
-
-unsafe extern "C" fn getpeer(ep: *mut fid_ep, addr: *mut c_void, len: *mut usize) -> c_int {
-    // SAFETY: By the contract of `fi_getpeer()`.
-    into_int(unsafe {
-        context::in_process().and_then(|_| {
-            from_fid::<EndpointObject>(ep.cast()).and_then(|object| {
-                let known = object.endpoint().core().peer()?;
-                copy_address(object.addr_format(), known, addr, len)
-            })
-        })
-    })
-}
-
-unsafe extern "C" fn connect(
-    ep: *mut fid_ep,
-    addr: *const c_void,
-    param: *const c_void,
-    param_len: usize,
-) -> c_int {
-    // SAFETY: By the contract of `fi_connect()`.
-    into_int(unsafe {
-        from_fid::<EndpointObject>(ep.cast()).and_then(|object| {
-            context::in_process()?;
-            let to = address_unbounded(object.addr_format(), addr)?;
-            object.endpoint().connect(to, byte_slice(param, param_len)?)
-        })
-    })
-}
-
-unsafe extern "C" fn accept(ep: *mut fid_ep, param: *const c_void, param_len: usize) -> c_int {
-    // SAFETY: By the contract of `fi_accept()`.
-    into_int(unsafe {
-        from_fid::<EndpointObject>(ep.cast()).and_then(|object| {
-            context::in_process()?;
-            object.endpoint().accept(byte_slice(param, param_len)?)
-        })
-    })
-}
-
-unsafe extern "C" fn shutdown(ep: *mut fid_ep, flags: u64) -> c_int {
-    // SAFETY: By the contract of `fi_shutdown()`.
-    into_int(unsafe {
-        from_fid::<EndpointObject>(ep.cast())
-            .and_then(|object| object.endpoint().core().shutdown(flags))
-    })
-}
-
-unsafe extern "C" fn listen(pep: *mut fid_pep) -> c_int {
-    // SAFETY: By the contract of `fi_listen()`.
-    into_int(unsafe {
-        from_fid::<ListenerObject>(pep.cast()).and_then(|object| {
-            context::in_process()?;
-            object.listener().listen()
-        })
-    })
-}
-
-unsafe extern "C" fn reject(
-    pep: *mut fid_pep,
-    handle: *mut fid,
-    param: *const c_void,
-    param_len: usize,
-) -> c_int {
-    // SAFETY: By the contract of `fi_reject()`; the handle is only looked up, never dereferenced.
-    into_int(unsafe {
-        from_fid::<ListenerObject>(pep.cast()).and_then(|object| {
-            let data = byte_slice(param, param_len)?;
-            object.listener().core().reject(handle as usize, data)
-        })
     })
 }
 

@@ -15,9 +15,15 @@ use super::{
     object::{
         self,
         new_fid,
-        Object, //
+        open_info,
+        Opening, //
     },
     opened::Listed,
+    ops::{
+        fi_ops,
+        FromFid,
+        InProcess, //
+    },
     ops_tables::ProviderOps,
     peer,
     poll,
@@ -28,9 +34,7 @@ use super::{
 use crate::{
     abi::{
         self,
-        errno::into_int,
         fi_info,
-        fi_ops,
         fi_ops_domain,
         fid,
         fid_domain,
@@ -63,13 +67,23 @@ pub(super) struct DomainObject {
     _open_entry: Listed,
 }
 
-// SAFETY: `#[repr(C)]`, begins with a `fid_domain`, and is the only type with this table.
-unsafe impl Object for DomainObject {
-    const CLASS: u32 = abi::FI_CLASS_DOMAIN;
+fi_ops! {
+    impl Object for DomainObject: FI_CLASS_DOMAIN {
+        close: fn fi_close(domain) {
+            domain.domain.close()
+        }
 
-    fn ops() -> &'static fi_ops {
-        static OPS: fi_ops = object::fid_ops(close, Some(bind), None);
-        &OPS
+        bind: fn fi_domain_bind(
+            domain: *mut fid as &DomainObject,
+            other: *mut fid,
+            flags: u64,
+        ) -> Result {
+            context::in_process()?;
+            // SAFETY: `other` is NULL or valid.
+            let events = unsafe { object::from_fid::<eq::QueueObject>(other)? };
+            let source = Source(ptr::from_ref(domain).expose_provenance());
+            domain.domain.bind_eq(events.queue(), source, flags)
+        }
     }
 }
 
@@ -92,7 +106,7 @@ static OPS: fi_ops_domain = fi_ops_domain {
     poll_open: Some(poll::open),
     endpoint: Some(ep::open),
     endpoint2: Some(ep::open2),
-    scalable_ep: Some(sep::open),
+    scalable_ep: Some(sep::fi_scalable_ep),
     srx_ctx: Some(srx::open),
     stx_ctx: Some(stx::open),
     query_atomic: Some(atomic::query),
@@ -120,86 +134,60 @@ unsafe fn threading_from_info(info: &Info) -> Result<Threading> {
     }
 }
 
-/// Implements `fi_domain()`.
-pub(super) unsafe extern "C" fn open(
-    fabric: *mut fid_fabric,
-    info: *mut fi_info,
-    out: *mut *mut fid_domain,
-    context: *mut c_void,
-) -> c_int {
-    // SAFETY: By the contract of `fi_domain()`.
-    into_int(unsafe { try_open(fabric, info, out, context, None) })
-}
+fi_ops! {
+    pub(super) fn fi_domain(
+        fabric: *mut fid_fabric as InProcess<&FabricObject>,
+        info: *mut fi_info,
+        out: *mut *mut fid_domain,
+        context: *mut c_void,
+    ) -> Result {
+        // SAFETY: `info` and `out` are NULL or valid, and `info` is not shared during the call.
+        let (info, slot) = unsafe { open_info(info, out)? };
+        open(&fabric, info, slot, context, None)
+    }
 
-/// # Safety
-///
-/// The contract of `fi_domain()`: arguments are valid or NULL.
-unsafe fn try_open(
-    fabric: *mut fid_fabric,
-    info: *mut fi_info,
-    out: *mut *mut fid_domain,
-    context: *mut c_void,
-    owner: Option<&Arc<Domain>>,
-) -> Result {
-    // SAFETY: By the contract of `fi_domain()`.
-    unsafe {
-        object::open_child(
-            fabric.cast(),
-            info,
-            out,
-            |_ctx, fabric: &FabricObject, info, slot| {
-                let threading = threading_from_info(info)?;
-                let domain = fabric.fabric().domain_for(info, threading, owner)?;
-                let scope = Some(domain.scope());
-                let open_entry =
-                    Listed::new(slot.address(), fabric.owner(), fabric.fabric(), scope)?;
-                Ok(slot.init(DomainObject {
-                    domain,
-                    fid: fid_domain {
-                        fid: new_fid::<DomainObject>(context),
-                        ops: ptr::from_ref(&OPS).cast_mut(),
-                        mr: ptr::from_ref(&mr::OPS).cast_mut(),
-                    },
-                    provider_ops: fabric.provider_ops(),
-                    _open_entry: open_entry,
-                }))
-            },
-        )
+    pub(super) fn fi_domain2(
+        fabric: *mut fid_fabric as *mut fid,
+        info: *mut fi_info,
+        out: *mut *mut fid_domain,
+        flags: u64,
+        context: *mut c_void,
+    ) -> Result {
+        let owner = match flags {
+            0 => None,
+            // SAFETY: With FI_PEER, `context` is NULL or a valid `struct fi_peer_domain_context`.
+            abi::FI_PEER => unsafe { peer::owner_domain(context)? },
+            _ => return Err(Errno::EINVAL),
+        };
+        // SAFETY: `fabric` is NULL or valid.
+        let fabric = unsafe { InProcess::<&FabricObject>::from_fid(fabric)? };
+        // SAFETY: `info` and `out` are NULL or valid, and `info` is not shared during the call.
+        let (info, slot) = unsafe { open_info(info, out)? };
+        open(&fabric, info, slot, context, owner)
     }
 }
 
-/// Implements `fi_domain2()`.
-pub(super) unsafe extern "C" fn open2(
-    fabric: *mut fid_fabric,
-    info: *mut fi_info,
-    out: *mut *mut fid_domain,
-    flags: u64,
+/// Opens a domain, for a peer of the domain `owner` if there is one.
+fn open(
+    fabric: &FabricObject,
+    info: &Info,
+    slot: Opening<DomainObject, fid_domain>,
     context: *mut c_void,
-) -> c_int {
-    // SAFETY: By the contract of `fi_domain2()`.
-    into_int(unsafe {
-        match flags {
-            0 => try_open(fabric, info, out, context, None),
-            abi::FI_PEER => peer::owner_domain(context)
-                .and_then(|owner| try_open(fabric, info, out, context, owner)),
-            _ => Err(Errno::EINVAL),
-        }
+    owner: Option<&Arc<Domain>>,
+) -> Result {
+    // SAFETY: By the contract of `fi_domain()`, data calls are serialized as the info requires.
+    let threading = unsafe { threading_from_info(info)? };
+    let domain = fabric.fabric().domain_for(info, threading, owner)?;
+    let scope = Some(domain.scope());
+    let open_entry = Listed::new(slot.address(), fabric.owner(), fabric.fabric(), scope)?;
+    slot.open(DomainObject {
+        domain,
+        fid: fid_domain {
+            fid: new_fid::<DomainObject>(context),
+            ops: ptr::from_ref(&OPS).cast_mut(),
+            mr: ptr::from_ref(&mr::OPS).cast_mut(),
+        },
+        provider_ops: fabric.provider_ops(),
+        _open_entry: open_entry,
     })
-}
-
-unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
-    let source = Source(fid.expose_provenance());
-    // SAFETY: By the contract of `fi_domain_bind()`.
-    into_int(unsafe {
-        object::from_fid::<DomainObject>(fid).and_then(|object| {
-            context::in_process()?;
-            let events = object::from_fid::<eq::QueueObject>(other)?;
-            object.domain.bind_eq(events.queue(), source, flags)
-        })
-    })
-}
-
-unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: By the contract of `fi_close()`.
-    into_int(unsafe { object::close::<DomainObject>(fid, |object| object.domain.close()) })
 }

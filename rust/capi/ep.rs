@@ -4,7 +4,10 @@
 
 use super::{
     av,
-    cm,
+    cm::{
+        self,
+        NamedObject, //
+    },
     cntr,
     cq,
     domain::DomainObject,
@@ -59,7 +62,10 @@ use crate::{
         once::read_once, //
     },
 };
-use core::ptr;
+use core::{
+    net::SocketAddr,
+    ptr, //
+};
 use kernel::{
     prelude::*,
     sync::{
@@ -262,10 +268,19 @@ impl EndpointObject {
     pub(super) fn shared(&self) -> &Arc<EpShared> {
         &self.shared
     }
+}
 
-    /// Returns the format of the addresses that its calls take and return.
-    pub(super) fn addr_format(&self) -> u32 {
+impl NamedObject for EndpointObject {
+    fn addr_format(&self) -> u32 {
         self.shared.addr_format
+    }
+
+    fn set_name(&self, addr: SocketAddr) -> Result {
+        self.endpoint.core().set_name(addr)
+    }
+
+    fn name(&self) -> Result<SocketAddr> {
+        self.endpoint.core().name()
     }
 }
 

@@ -7,13 +7,11 @@ use super::{
     eq,
     nosys,
     object::{
-        self,
         new_fid,
-        write_out,
-        Object,
-        UninitObject, //
+        Opening, //
     },
     opened::Listed,
+    ops::fi_ops,
     ops_tables::ProviderOps,
     pep,
     prov_registry,
@@ -22,11 +20,8 @@ use super::{
 use crate::{
     abi::{
         self,
-        errno::into_int,
         fi_fabric_attr,
-        fi_ops,
         fi_ops_fabric,
-        fid,
         fid_fabric,
         Errno,
         Result, //
@@ -56,13 +51,11 @@ pub(super) struct FabricObject {
     open_entry: Listed,
 }
 
-// SAFETY: `#[repr(C)]`, begins with a `fid_fabric`, and is the only type with this table.
-unsafe impl Object for FabricObject {
-    const CLASS: u32 = abi::FI_CLASS_FABRIC;
-
-    fn ops() -> &'static fi_ops {
-        static OPS: fi_ops = object::fid_ops(close, None, None);
-        &OPS
+fi_ops! {
+    impl Object for FabricObject: FI_CLASS_FABRIC {
+        close: fn fi_close(fabric) {
+            fabric.fabric.close()
+        }
     }
 }
 
@@ -84,12 +77,12 @@ impl FabricObject {
 }
 
 static OPS: fi_ops_fabric = fi_ops_fabric {
-    domain: Some(domain::open),
-    passive_ep: Some(pep::open),
+    domain: Some(domain::fi_domain),
+    passive_ep: Some(pep::fi_passive_ep),
     eq_open: Some(eq::fi_eq_open),
     wait_open: Some(wait_set::open),
     trywait: Some(wait_set::trywait),
-    domain2: Some(domain::open2),
+    domain2: Some(domain::fi_domain2),
     ..nosys::FABRIC
 };
 
@@ -149,9 +142,10 @@ pub(super) unsafe fn open(
         0 => abi::VERSION,
         version => version,
     };
-    let slot = UninitObject::new()?;
+    // SAFETY: `out` is valid by the contract of `fi_fabric_by()`.
+    let slot = unsafe { Opening::new(out)? };
     let open_entry = Listed::new(slot.address(), &owner, &fabric, None)?;
-    let made = slot.init(FabricObject {
+    slot.open(FabricObject {
         fid: fid_fabric {
             fid: new_fid::<FabricObject>(context),
             ops: ptr::from_ref(&OPS).cast_mut(),
@@ -160,13 +154,5 @@ pub(super) unsafe fn open(
         fabric,
         provider_ops,
         open_entry,
-    });
-    // SAFETY: `out` is not NULL, and valid by the contract of `fi_fabric_by()`.
-    unsafe { write_out(out, made) };
-    Ok(())
-}
-
-unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: By the contract of `fi_close()`.
-    into_int(unsafe { object::close::<FabricObject>(fid, |object| object.fabric.close()) })
+    })
 }

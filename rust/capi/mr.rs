@@ -5,19 +5,19 @@
 use super::{
     domain::DomainObject,
     object::{
-        self,
         new_fid,
-        write_out,
-        Object,
-        UninitObject, //
+        Opening, //
+    },
+    ops::{
+        fi_ops,
+        FromFid,
+        InProcess, //
     },
 };
 use crate::{
     abi::{
         self,
-        errno::into_int,
         fi_mr_attr,
-        fi_ops,
         fi_ops_mr,
         fid,
         fid_mr,
@@ -34,9 +34,11 @@ use crate::{
             MemoryRegion, //
         },
     },
-    util::context, //
 };
-use core::slice;
+use core::{
+    ptr,
+    slice, //
+};
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -51,22 +53,16 @@ struct RegionObject {
     _mr: Arc<MemoryRegion>,
 }
 
-// SAFETY: `#[repr(C)]`, begins with a `fid_mr`, and is the only type with this table.
-unsafe impl Object for RegionObject {
-    const CLASS: u32 = abi::FI_CLASS_MR;
-
-    fn ops() -> &'static fi_ops {
-        static OPS: fi_ops = object::fid_ops(close, None, None);
-        &OPS
+fi_ops! {
+    impl Object for RegionObject: FI_CLASS_MR {
+        close: fn fi_close(mr) {
+            if let Some(domain) = &mr.event_domain {
+                domain.drop_events(Source(ptr::from_ref(mr).expose_provenance()));
+            }
+            Ok(())
+        }
     }
 }
-
-pub(super) static OPS: fi_ops_mr = fi_ops_mr {
-    size: size_of::<fi_ops_mr>(),
-    reg: Some(reg),
-    regv: Some(regv),
-    regattr: Some(regattr),
-};
 
 /// Registers `memory`. As in libfabric, `offset` must be 0.
 ///
@@ -82,21 +78,21 @@ unsafe fn register(
     out: *mut *mut fid_mr,
     context: *mut c_void,
 ) -> Result {
-    context::in_process()?;
     // SAFETY: By the caller's contract, `domain` is NULL or valid.
-    let domain = unsafe { object::from_fid::<DomainObject>(domain)? };
+    let domain = unsafe { InProcess::<&DomainObject>::from_fid(domain)? };
     if out.is_null() || offset != 0 {
         return Err(Errno::EINVAL);
     }
     if flags != 0 {
         return Err(Errno::EBADFLAGS);
     }
-    let slot = UninitObject::new()?;
+    // SAFETY: By the caller's contract, `out` is valid.
+    let slot = unsafe { Opening::new(out)? };
     let source = Source(slot.address());
     let domain = domain.domain();
     let notice = domain.reserve_mr_event(source)?;
     let region = domain.register(memory, Access::from_bits(access)?)?;
-    let made = slot.init(RegionObject {
+    slot.open(RegionObject {
         fid: fid_mr {
             fid: new_fid::<RegionObject>(context),
             mem_desc: region.descriptor().as_ptr(),
@@ -104,9 +100,7 @@ unsafe fn register(
         },
         event_domain: notice.is_some().then(|| domain.clone()),
         _mr: region,
-    });
-    // SAFETY: `out` is not NULL, and valid by the caller's contract.
-    unsafe { write_out(out, made) };
+    })?;
     // The event follows `*out`, so that its reader finds the region there.
     if let Some(notice) = notice {
         notice.write();
@@ -114,71 +108,60 @@ unsafe fn register(
     Ok(())
 }
 
-unsafe extern "C" fn reg(
-    domain: *mut fid,
-    buf: *const c_void,
-    len: usize,
-    access: u64,
-    offset: u64,
-    _requested_key: u64,
-    flags: u64,
-    out: *mut *mut fid_mr,
-    context: *mut c_void,
-) -> c_int {
-    // SAFETY: By the contract of `fi_mr_reg()`.
-    into_int(unsafe {
-        let segment = Segment::new(buf.cast_mut(), len);
-        let memory = slice::from_ref(&segment);
-        register(domain, memory, access, offset, flags, out, context)
-    })
-}
+fi_ops! {
+    pub(super) static OPS: fi_ops_mr {
+        reg: fn fi_mr_reg(
+            domain: *mut fid as *mut fid,
+            buf: *const c_void,
+            len: usize,
+            access: u64,
+            offset: u64,
+            _requested_key: u64,
+            flags: u64,
+            out: *mut *mut fid_mr,
+            context: *mut c_void,
+        ) -> Result {
+            // SAFETY: The memory stays valid until the region is closed.
+            let segment = unsafe { Segment::new(buf.cast_mut(), len) };
+            let memory = slice::from_ref(&segment);
+            // SAFETY: As above; `domain` and `out` are NULL or valid.
+            unsafe { register(domain, memory, access, offset, flags, out, context) }
+        }
 
-unsafe extern "C" fn regv(
-    domain: *mut fid,
-    iov: *const kvec,
-    count: usize,
-    access: u64,
-    offset: u64,
-    _requested_key: u64,
-    flags: u64,
-    out: *mut *mut fid_mr,
-    context: *mut c_void,
-) -> c_int {
-    // SAFETY: By the contract of `fi_mr_regv()`.
-    into_int(unsafe {
-        Segment::from_vector(iov, count)
-            .and_then(|memory| register(domain, memory, access, offset, flags, out, context))
-    })
-}
+        regv: fn fi_mr_regv(
+            domain: *mut fid as *mut fid,
+            iov: *const kvec,
+            count: usize,
+            access: u64,
+            offset: u64,
+            _requested_key: u64,
+            flags: u64,
+            out: *mut *mut fid_mr,
+            context: *mut c_void,
+        ) -> Result {
+            // SAFETY: `iov` has `count` entries, whose memory stays valid until the region is closed.
+            let memory = unsafe { Segment::from_vector(iov, count)? };
+            // SAFETY: As above; `domain` and `out` are NULL or valid.
+            unsafe { register(domain, memory, access, offset, flags, out, context) }
+        }
 
-unsafe extern "C" fn regattr(
-    domain: *mut fid,
-    attr: *const fi_mr_attr,
-    flags: u64,
-    out: *mut *mut fid_mr,
-) -> c_int {
-    // SAFETY: By the contract of `fi_mr_regattr()`.
-    into_int(unsafe {
-        attr.as_ref().ok_or(Errno::EINVAL).and_then(|attr| {
+        regattr: fn fi_mr_regattr(
+            domain: *mut fid as *mut fid,
+            attr: *const fi_mr_attr,
+            flags: u64,
+            out: *mut *mut fid_mr,
+        ) -> Result {
+            // SAFETY: `attr` is NULL or valid.
+            let attr = unsafe { attr.as_ref() }.ok_or(Errno::EINVAL)?;
             if attr.iface != abi::FI_HMEM_SYSTEM {
                 // No provider supports accelerator memory (FI_HMEM).
                 return Err(Errno::ENOSYS);
             }
-            let memory = Segment::from_vector(attr.mr_iov, attr.iov_count)?;
-            let (access, offset) = (attr.access, attr.offset);
-            register(domain, memory, access, offset, flags, out, attr.context)
-        })
-    })
-}
-
-unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: By the contract of `fi_close()`.
-    into_int(unsafe {
-        object::close::<RegionObject>(fid, |object| {
-            if let Some(domain) = &object.event_domain {
-                domain.drop_events(Source(fid.expose_provenance()));
-            }
-            Ok(())
-        })
-    })
+            // SAFETY: `mr_iov` has `iov_count` entries, whose memory stays valid until the region is closed.
+            let memory = unsafe { Segment::from_vector(attr.mr_iov, attr.iov_count)? };
+            let (access, offset, context) = (attr.access, attr.offset, attr.context);
+            // SAFETY: As above; `domain` and `out` are NULL or valid.
+            unsafe { register(domain, memory, access, offset, flags, out, context) }
+        }
+    }
 }

@@ -94,6 +94,9 @@ tables! {
         av_open cq_open endpoint scalable_ep cntr_open poll_open stx_ctx srx_ctx query_atomic
         query_collective endpoint2
     }
+    MR: fi_ops_mr { reg regv regattr }
+    POLL: fi_ops_poll { poll poll_add poll_del }
+    WAIT: fi_ops_wait { wait waitfrom }
     CNTR: fi_ops_cntr { read readerr add set wait adderr seterr }
     EQ: fi_ops_eq { read readerr write sread strerror }
     CQ: fi_ops_cq { read readfrom readerr sread sreadfrom signal strerror }

@@ -149,6 +149,26 @@ pub(super) unsafe fn open_args<'a, A, T: Object, F>(
     unsafe { Ok((attr.as_mut().ok_or(Errno::EINVAL)?, Opening::new(out)?)) }
 }
 
+/// Reads the info for a call that opens an object, as [`open_args`] does.
+///
+/// # Errors
+///
+/// The errors of [`open_args`].
+///
+/// # Safety
+///
+/// The requirements of [`open_args`].
+pub(super) unsafe fn open_info<'a, T: Object, F>(
+    info: *mut fi_info,
+    out: *mut *mut F,
+) -> Result<(&'a Info, Opening<T, F>)> {
+    // SAFETY: `open_args` has the same requirements; an `Info` has the layout of its `fi_info`.
+    unsafe {
+        let (info, slot) = open_args(info, out)?;
+        Ok((Info::from_ptr(info), slot))
+    }
+}
+
 /// Opens a child of `parent` with the attributes at `attr`, for `fi_cq_open()`, `fi_av_open()` and similar
 /// calls. `make` initialises the new object.
 ///

@@ -27,6 +27,7 @@ use self::{
     },
 };
 use super::{
+    cm::NamedObject,
     ep::EndpointObject,
     peer, //
 };

@@ -160,6 +160,13 @@ impl<T: Object> FromFid for &T {
     }
 }
 
+/// The argument as it is, for calls that check other arguments before the object.
+impl FromFid for *mut fid {
+    unsafe fn from_fid(fid: *mut fid) -> Result<Self> {
+        Ok(fid)
+    }
+}
+
 /// An object of a call that may sleep. The context is checked before the object; -FI_EOPBADSTATE in atomic
 /// context.
 pub(super) struct InProcess<T> {

@@ -3,27 +3,32 @@
 //! Passive endpoints for C callers.
 
 use super::{
-    cm,
+    cm::{
+        self,
+        NamedObject, //
+    },
     eq,
     fabric::FabricObject,
-    nosys,
     object::{
-        self,
+        from_fid,
         new_fid,
-        Object, //
+        open_info, //
+    },
+    ops::{
+        fi_ops,
+        InProcess, //
     }, //
 };
 use crate::{
     abi::{
         self,
-        errno::into_int,
         fi_info,
-        fi_ops,
         fi_ops_ep,
         fid,
         fid_fabric,
         fid_pep,
-        Errno, //
+        Errno,
+        Result, //
     },
     fi::{
         eq::Source,
@@ -31,7 +36,10 @@ use crate::{
     },
     util::context, //
 };
-use core::ptr;
+use core::{
+    net::SocketAddr,
+    ptr, //
+};
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -45,13 +53,39 @@ pub(super) struct ListenerObject {
     addr_format: u32,
 }
 
-// SAFETY: `#[repr(C)]`, begins with a `fid_pep`, and is the only type with this table.
-unsafe impl Object for ListenerObject {
-    const CLASS: u32 = abi::FI_CLASS_PEP;
+fi_ops! {
+    impl Object for ListenerObject: FI_CLASS_PEP {
+        close: fn fi_close(pep) {
+            pep.listener.close();
+            Ok(())
+        }
 
-    fn ops() -> &'static fi_ops {
-        static OPS: fi_ops = object::fid_ops(close, Some(bind), Some(control));
-        &OPS
+        bind: fn fi_pep_bind(
+            pep: *mut fid as &ListenerObject,
+            other: *mut fid,
+            flags: u64,
+        ) -> Result {
+            context::in_process()?;
+            // SAFETY: `other` is NULL or valid.
+            let queue = unsafe { from_fid::<eq::QueueObject>(other)? };
+            pep.listener.bind_eq(queue.queue(), flags)
+        }
+
+        control: fn fi_control(
+            pep: *mut fid as &ListenerObject,
+            command: c_int,
+            arg: *mut c_void,
+        ) -> Result {
+            match u32::try_from(command) {
+                Ok(abi::FI_BACKLOG) => {
+                    context::in_process()?;
+                    // SAFETY: For this command, `arg` is NULL or an int.
+                    let backlog = unsafe { arg.cast::<c_int>().as_ref() };
+                    pep.listener.core().set_backlog(*backlog.ok_or(Errno::EINVAL)?)
+                }
+                _ => Err(Errno::ENOSYS),
+            }
+        }
     }
 }
 
@@ -60,96 +94,58 @@ impl ListenerObject {
     pub(super) fn listener(&self) -> &PassiveEndpoint {
         &self.listener
     }
+}
 
-    /// Returns the format of the addresses that its calls take and return.
-    pub(super) fn addr_format(&self) -> u32 {
+impl NamedObject for ListenerObject {
+    fn addr_format(&self) -> u32 {
         self.addr_format
+    }
+
+    fn set_name(&self, addr: SocketAddr) -> Result {
+        self.listener.core().set_name(addr)
+    }
+
+    fn name(&self) -> Result<SocketAddr> {
+        self.listener.core().name()
     }
 }
 
-static OPS: fi_ops_ep = fi_ops_ep {
-    getopt: Some(getopt),
-    ..nosys::EP
-};
-
-/// Implements `fi_passive_ep()`.
-pub(super) unsafe extern "C" fn open(
-    fabric: *mut fid_fabric,
-    info: *mut fi_info,
-    out: *mut *mut fid_pep,
-    context: *mut c_void,
-) -> c_int {
-    // SAFETY: By the contract of `fi_passive_ep()`, arguments are valid or NULL.
-    into_int(unsafe {
-        object::open_child(
-            fabric.cast(),
-            info,
-            out,
-            |_ctx, fabric: &FabricObject, info, slot| {
-                let source = Source(slot.address());
-                let listener = fabric.fabric().passive_endpoint(info, source)?;
-                Ok(slot.init(ListenerObject {
-                    fid: fid_pep {
-                        fid: new_fid::<ListenerObject>(context),
-                        ops: ptr::from_ref(&OPS).cast_mut(),
-                        cm: ptr::from_ref(&cm::PASSIVE_OPS).cast_mut(),
-                    },
-                    listener,
-                    addr_format: info.addr_format(),
-                }))
-            },
-        )
-    })
-}
-
-unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: By the contract of `fi_close()`.
-    into_int(unsafe {
-        object::close::<ListenerObject>(fid, |object| {
-            object.listener.close();
-            Ok(())
-        })
-    })
-}
-
-unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
-    // SAFETY: By the contract of `fi_pep_bind()`.
-    into_int(unsafe {
-        object::from_fid::<ListenerObject>(fid).and_then(|object| {
-            context::in_process()?;
-            let queue = object::from_fid::<eq::QueueObject>(other)?;
-            object.listener.bind_eq(queue.queue(), flags)
-        })
-    })
-}
-
-unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: By the contract of `fi_control()`.
-    into_int(unsafe {
-        object::from_fid::<ListenerObject>(fid).and_then(|object| match u32::try_from(command) {
-            Ok(abi::FI_BACKLOG) => {
-                context::in_process()?;
-                let backlog = arg.cast::<c_int>().as_ref().ok_or(Errno::EINVAL)?;
-                object.listener.core().set_backlog(*backlog)
-            }
-            _ => Err(Errno::ENOSYS),
-        })
-    })
-}
-
-unsafe extern "C" fn getopt(
-    fid: *mut fid,
-    level: c_int,
-    name: c_int,
-    value: *mut c_void,
-    len: *mut usize,
-) -> c_int {
-    // SAFETY: By the contract of `fi_getopt()`.
-    into_int(unsafe {
-        object::from_fid::<ListenerObject>(fid).and_then(|object| {
-            let limit = object.listener.core().private_data_limit();
+fi_ops! {
+    static OPS: fi_ops_ep {
+        getopt: fn fi_getopt(
+            pep: *mut fid as &ListenerObject,
+            level: c_int,
+            name: c_int,
+            value: *mut c_void,
+            len: *mut usize,
+        ) -> Result {
+            let limit = pep.listener.core().private_data_limit();
             let option = |name| (name == abi::FI_OPT_CM_DATA_SIZE).then_some(limit);
-            cm::getopt(option, level, name, value, len)
+            // SAFETY: `len` is NULL or valid, `value` is NULL or valid for `*len` bytes.
+            unsafe { cm::getopt(option, level, name, value, len) }
+        }
+    }
+}
+
+fi_ops! {
+    pub(super) fn fi_passive_ep(
+        fabric: *mut fid_fabric as InProcess<&FabricObject>,
+        info: *mut fi_info,
+        out: *mut *mut fid_pep,
+        context: *mut c_void,
+    ) -> Result {
+        // SAFETY: `info` and `out` are NULL or valid, and `info` is not shared during the call.
+        let (info, slot) = unsafe { open_info::<ListenerObject, _>(info, out)? };
+        let source = Source(slot.address());
+        let listener = fabric.fabric().passive_endpoint(info, source)?;
+        slot.open(ListenerObject {
+            fid: fid_pep {
+                fid: new_fid::<ListenerObject>(context),
+                ops: ptr::from_ref(&OPS).cast_mut(),
+                cm: ptr::from_ref(&cm::PASSIVE_OPS).cast_mut(),
+            },
+            listener,
+            addr_format: info.addr_format(),
         })
-    })
+    }
 }

@@ -4,24 +4,29 @@
 
 use super::{
     av,
-    cm,
+    cm::{
+        self,
+        NamedObject, //
+    },
     domain::DomainObject,
     ep,
     nosys,
     object::{
         self,
         new_fid,
-        Object,
-        UninitObject, //
+        open_info,
+        Opening, //
+    },
+    ops::{
+        fi_ops,
+        InProcess, //
     },
     ops_tables::ProviderOps, //
 };
 use crate::{
     abi::{
         self,
-        errno::into_int,
         fi_info,
-        fi_ops,
         fi_ops_cm,
         fi_ops_ep,
         fi_rx_attr,
@@ -29,7 +34,6 @@ use crate::{
         fid,
         fid_domain,
         fid_ep,
-        info::Info,
         Errno,
         Result, //
     },
@@ -42,7 +46,10 @@ use crate::{
     },
     util::context, //
 };
-use core::ptr;
+use core::{
+    net::SocketAddr,
+    ptr, //
+};
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -58,219 +65,167 @@ pub(super) struct ScalableObject {
     provider_ops: &'static ProviderOps,
 }
 
-// SAFETY: `#[repr(C)]`, begins with a `fid_ep`, and is the only type with this table.
-unsafe impl Object for ScalableObject {
-    const CLASS: u32 = abi::FI_CLASS_SEP;
+fi_ops! {
+    impl Object for ScalableObject: FI_CLASS_SEP {
+        close: fn fi_close(sep) {
+            sep.endpoint.close()
+        }
 
-    fn ops() -> &'static fi_ops {
-        static OPS: fi_ops = object::fid_ops(close, Some(bind), Some(control));
-        &OPS
+        bind: fn fi_scalable_ep_bind(
+            sep: *mut fid as &ScalableObject,
+            other: *mut fid,
+            flags: u64,
+        ) -> Result {
+            context::in_process()?;
+            // SAFETY: `other` is NULL or valid.
+            let av = unsafe { object::from_fid::<av::AvObject>(other)? };
+            sep.endpoint.bind_av(av.av(), flags)
+        }
+
+        control: fn fi_control(
+            sep: *mut fid as &ScalableObject,
+            command: c_int,
+            _arg: *mut c_void,
+        ) -> Result {
+            match u32::try_from(command) {
+                Ok(abi::FI_ENABLE) => {
+                    context::in_process()?;
+                    sep.endpoint.enable()
+                }
+                _ => Err(Errno::ENOSYS),
+            }
+        }
     }
 }
 
-static OPS: fi_ops_ep = fi_ops_ep {
-    getopt: Some(getopt),
-    setopt: Some(setopt),
-    tx_ctx: Some(tx_ctx),
-    rx_ctx: Some(rx_ctx),
-    ..nosys::EP
-};
+impl NamedObject for ScalableObject {
+    fn addr_format(&self) -> u32 {
+        self.addr_format
+    }
+
+    fn set_name(&self, addr: SocketAddr) -> Result {
+        self.endpoint.core().set_name(addr)
+    }
+
+    fn name(&self) -> Result<SocketAddr> {
+        self.endpoint.core().name()
+    }
+}
 
 static CM_OPS: fi_ops_cm = fi_ops_cm {
-    setname: Some(setname),
-    getname: Some(getname),
+    setname: Some(cm::fi_setname::<ScalableObject>),
+    getname: Some(cm::fi_getname::<ScalableObject>),
     ..nosys::CM
 };
 
-/// Implements `fi_scalable_ep()`.
-pub(super) unsafe extern "C" fn open(
-    domain: *mut fid_domain,
-    info: *mut fi_info,
-    out: *mut *mut fid_ep,
-    context: *mut c_void,
-) -> c_int {
-    // SAFETY: By the contract of `fi_scalable_ep()`, arguments are valid or NULL.
-    into_int(unsafe {
-        object::open_child(
-            domain.cast(),
-            info,
-            out,
-            |_ctx, domain: &DomainObject, info, slot| try_open(domain, info, slot, context),
-        )
-    })
-}
-
-fn try_open(
-    domain: &DomainObject,
-    info: &Info,
-    slot: UninitObject<ScalableObject>,
-    context: *mut c_void,
-) -> Result<*mut ScalableObject> {
-    Ok(slot.init(ScalableObject {
-        // Transfers are posted to the contexts, not to the scalable endpoint.
-        fid: fid_ep {
-            ops: ptr::from_ref(&OPS).cast_mut(),
-            cm: ptr::from_ref(&CM_OPS).cast_mut(),
-            ..nosys::endpoint(new_fid::<ScalableObject>(context))
-        },
-        endpoint: domain.domain().scalable_endpoint(info)?,
-        addr_format: info.addr_format(),
-        provider_ops: domain.provider_ops(),
-    }))
-}
-
-unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: By the contract of `fi_close()`.
-    into_int(unsafe { object::close::<ScalableObject>(fid, |object| object.endpoint.close()) })
-}
-
-unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
-    // SAFETY: By the contract of `fi_scalable_ep_bind()`.
-    into_int(unsafe {
-        object::from_fid::<ScalableObject>(fid).and_then(|object| {
-            context::in_process()?;
-            let av = object::from_fid::<av::AvObject>(other)?;
-            object.endpoint.bind_av(av.av(), flags)
-        })
-    })
-}
-
-unsafe extern "C" fn control(fid: *mut fid, command: c_int, _arg: *mut c_void) -> c_int {
-    // SAFETY: By the contract of `fi_control()`.
-    into_int(unsafe {
-        object::from_fid::<ScalableObject>(fid).and_then(|object| match u32::try_from(command) {
-            Ok(abi::FI_ENABLE) => {
-                context::in_process()?;
-                object.endpoint.enable()
-            }
-            _ => Err(Errno::ENOSYS),
-        })
-    })
-}
-
-unsafe extern "C" fn setname(fid: *mut fid, addr: *mut c_void, len: usize) -> c_int {
-    // SAFETY: By the contract of `fi_setname()`.
-    into_int(unsafe {
-        context::in_process().and_then(|_| {
-            object::from_fid::<ScalableObject>(fid).and_then(|object| {
-                let addr = object::address(object.addr_format, addr, len)?;
-                object.endpoint.core().set_name(addr)
-            })
-        })
-    })
-}
-
-unsafe extern "C" fn getname(fid: *mut fid, addr: *mut c_void, len: *mut usize) -> c_int {
-    // SAFETY: By the contract of `fi_getname()`.
-    into_int(unsafe {
-        context::in_process().and_then(|_| {
-            object::from_fid::<ScalableObject>(fid).and_then(|object| {
-                let known = object.endpoint.core().name()?;
-                cm::copy_address(object.addr_format, known, addr, len)
-            })
-        })
-    })
-}
-
-unsafe extern "C" fn getopt(
-    fid: *mut fid,
-    level: c_int,
-    name: c_int,
-    value: *mut c_void,
-    len: *mut usize,
-) -> c_int {
-    // SAFETY: By the contract of `fi_getopt()`.
-    into_int(unsafe {
-        object::from_fid::<ScalableObject>(fid).and_then(|object| {
-            let core = object.endpoint.core();
+fi_ops! {
+    static OPS: fi_ops_ep {
+        getopt: fn fi_getopt(
+            sep: *mut fid as &ScalableObject,
+            level: c_int,
+            name: c_int,
+            value: *mut c_void,
+            len: *mut usize,
+        ) -> Result {
+            let core = sep.endpoint.core();
             let option = |name| ep::ep_option(name).and_then(|option| core.getopt(option).ok());
-            cm::getopt(option, level, name, value, len)
-        })
-    })
+            // SAFETY: `len` is NULL or valid, `value` is NULL or valid for `*len` bytes.
+            unsafe { cm::getopt(option, level, name, value, len) }
+        }
+
+        setopt: fn fi_setopt(
+            sep: *mut fid as &ScalableObject,
+            level: c_int,
+            name: c_int,
+            value: *const c_void,
+            len: usize,
+        ) -> Result {
+            // SAFETY: `value` is NULL or valid for `len` bytes.
+            let (option, value) = unsafe { ep::read_option(level, name, value, len)? };
+            sep.endpoint.core().setopt(option, value)
+        }
+
+        tx_ctx: fn fi_tx_context(
+            sep: *mut fid_ep as InProcess<&ScalableObject>,
+            index: c_int,
+            attr: *mut fi_tx_attr,
+            out: *mut *mut fid_ep,
+            context: *mut c_void,
+        ) -> Result {
+            let open = |index, source| {
+                // SAFETY: `attr` is NULL or valid, and not shared during the call.
+                let attr = unsafe { attr.as_mut() };
+                let flags = attr.as_ref().map_or(0, |attr| attr.op_flags);
+                ep::check_op_flags(flags, abi::FI_INJECT)?;
+                sep.endpoint.transmit_context(index, attr, source)
+            };
+            // SAFETY: `out` is NULL or valid.
+            unsafe { open_context::<ep::TransmitObject>(&sep, index, out, context, open) }
+        }
+
+        rx_ctx: fn fi_rx_context(
+            sep: *mut fid_ep as InProcess<&ScalableObject>,
+            index: c_int,
+            attr: *mut fi_rx_attr,
+            out: *mut *mut fid_ep,
+            context: *mut c_void,
+        ) -> Result {
+            let open = |index, source| {
+                // SAFETY: `attr` is NULL or valid, and not shared during the call.
+                let attr = unsafe { attr.as_mut() };
+                let flags = attr.as_ref().map_or(0, |attr| attr.op_flags);
+                ep::check_op_flags(flags, abi::FI_MULTI_RECV)?;
+                sep.endpoint.receive_context(index, attr, source)
+            };
+            // SAFETY: `out` is NULL or valid.
+            unsafe { open_context::<ep::ReceiveObject>(&sep, index, out, context, open) }
+        }
+    }
 }
 
-unsafe extern "C" fn setopt(
-    fid: *mut fid,
-    level: c_int,
-    name: c_int,
-    value: *const c_void,
-    len: usize,
-) -> c_int {
-    // SAFETY: By the contract of `fi_setopt()`.
-    into_int(unsafe {
-        object::from_fid::<ScalableObject>(fid).and_then(|object| {
-            let (option, value) = ep::read_option(level, name, value, len)?;
-            object.endpoint.core().setopt(option, value)
+fi_ops! {
+    pub(super) fn fi_scalable_ep(
+        domain: *mut fid_domain as InProcess<&DomainObject>,
+        info: *mut fi_info,
+        out: *mut *mut fid_ep,
+        context: *mut c_void,
+    ) -> Result {
+        // SAFETY: `info` and `out` are NULL or valid, and `info` is not shared during the call.
+        let (info, slot) = unsafe { open_info::<ScalableObject, _>(info, out)? };
+        slot.open(ScalableObject {
+            // Transfers are posted to the contexts, not to the scalable endpoint.
+            fid: fid_ep {
+                ops: ptr::from_ref(&OPS).cast_mut(),
+                cm: ptr::from_ref(&CM_OPS).cast_mut(),
+                ..nosys::endpoint(new_fid::<ScalableObject>(context))
+            },
+            endpoint: domain.domain().scalable_endpoint(info)?,
+            addr_format: info.addr_format(),
+            provider_ops: domain.provider_ops(),
         })
-    })
+    }
 }
 
 /// Opens a context, and makes its object `T` for a C caller.
 ///
+/// # Errors
+///
+/// -FI_EINVAL for a negative index and for NULL, -FI_ENOMEM, and the errors of `open`.
+///
 /// # Safety
 ///
-/// `sep` and `out` are NULL or valid.
+/// `out` is NULL or valid for writing.
 unsafe fn open_context<T: ep::ContextObject>(
-    sep: *mut fid_ep,
+    sep: &ScalableObject,
     index: c_int,
     out: *mut *mut fid_ep,
     context: *mut c_void,
-    open: impl FnOnce(&Arc<ScalableEndpoint>, usize, Source) -> Result<OpenContext>,
+    open: impl FnOnce(usize, Source) -> Result<OpenContext>,
 ) -> Result {
-    context::in_process()?;
-    // SAFETY: By the caller's contract, `sep` is NULL or valid.
-    let object = unsafe { object::from_fid::<ScalableObject>(sep.cast())? };
     let index = usize::try_from(index).map_err(|_| Errno::EINVAL)?;
-    if out.is_null() {
-        return Err(Errno::EINVAL);
-    }
-    let slot = UninitObject::<T>::new()?;
-    let OpenContext { endpoint, info } = open(&object.endpoint, index, Source(slot.address()))?;
-    let made = T::from_endpoint(ep::make_object::<T>(
-        object.provider_ops,
-        endpoint,
-        &info,
-        context,
-    )?);
-    // SAFETY: `out` is not NULL, and valid by the caller's contract.
-    unsafe { object::write_out(out, slot.init(made)) };
-    Ok(())
-}
-
-unsafe extern "C" fn tx_ctx(
-    sep: *mut fid_ep,
-    index: c_int,
-    attr: *mut fi_tx_attr,
-    out: *mut *mut fid_ep,
-    context: *mut c_void,
-) -> c_int {
-    // SAFETY: By the contract of `fi_tx_context()`, the attributes are not accessed by others during the
-    // call.
-    into_int(unsafe {
-        open_context::<ep::TransmitObject>(sep, index, out, context, |endpoint, index, source| {
-            let attr = attr.as_mut();
-            let flags = attr.as_ref().map_or(0, |attr| attr.op_flags);
-            ep::check_op_flags(flags, abi::FI_INJECT)?;
-            endpoint.transmit_context(index, attr, source)
-        })
-    })
-}
-
-unsafe extern "C" fn rx_ctx(
-    sep: *mut fid_ep,
-    index: c_int,
-    attr: *mut fi_rx_attr,
-    out: *mut *mut fid_ep,
-    context: *mut c_void,
-) -> c_int {
-    // SAFETY: By the contract of `fi_rx_context()`, the attributes are not accessed by others during the
-    // call.
-    into_int(unsafe {
-        open_context::<ep::ReceiveObject>(sep, index, out, context, |endpoint, index, source| {
-            let attr = attr.as_mut();
-            let flags = attr.as_ref().map_or(0, |attr| attr.op_flags);
-            ep::check_op_flags(flags, abi::FI_MULTI_RECV)?;
-            endpoint.receive_context(index, attr, source)
-        })
-    })
+    // SAFETY: By the caller's contract, `out` is NULL or valid.
+    let slot = unsafe { Opening::new(out)? };
+    let OpenContext { endpoint, info } = open(index, Source(slot.address()))?;
+    let object = ep::make_object::<T>(sep.provider_ops, endpoint, &info, context)?;
+    slot.open(T::from_endpoint(object))
 }
