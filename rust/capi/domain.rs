@@ -103,12 +103,12 @@ static OPS: fi_ops_domain = fi_ops_domain {
     av_open: Some(av::open),
     cq_open: Some(cq::open),
     cntr_open: Some(cntr::fi_cntr_open),
-    poll_open: Some(poll::open),
+    poll_open: Some(poll::fi_poll_open),
     endpoint: Some(ep::open),
     endpoint2: Some(ep::open2),
     scalable_ep: Some(sep::fi_scalable_ep),
     srx_ctx: Some(srx::open),
-    stx_ctx: Some(stx::open),
+    stx_ctx: Some(stx::fi_stx_context),
     query_atomic: Some(atomic::query),
     ..nosys::DOMAIN
 };

@@ -80,8 +80,8 @@ static OPS: fi_ops_fabric = fi_ops_fabric {
     domain: Some(domain::fi_domain),
     passive_ep: Some(pep::fi_passive_ep),
     eq_open: Some(eq::fi_eq_open),
-    wait_open: Some(wait_set::open),
-    trywait: Some(wait_set::trywait),
+    wait_open: Some(wait_set::fi_wait_open),
+    trywait: Some(wait_set::fi_trywait),
     domain2: Some(domain::fi_domain2),
     ..nosys::FABRIC
 };

@@ -9,15 +9,16 @@ use super::{
     object::{
         self,
         new_fid,
-        Object,
-        UninitObject, //
+        open_args, //
+    },
+    ops::{
+        fi_ops,
+        InProcess, //
     }, //
 };
 use crate::{
     abi::{
         self,
-        errno::into_int,
-        fi_ops,
         fi_ops_poll,
         fi_poll_attr,
         fid,
@@ -31,10 +32,7 @@ use crate::{
         cq::CompletionQueue,
         poll::PollSet, //
     },
-    util::context::{
-        in_process,
-        ProcessContext, //
-    },
+    util::context::in_process, //
 };
 use core::ptr;
 use kernel::{
@@ -49,90 +47,87 @@ struct PollObject {
     set: Arc<PollSet>,
 }
 
-// SAFETY: `#[repr(C)]`, begins with a `fid_poll`, and is the only type with this table.
-unsafe impl Object for PollObject {
-    const CLASS: u32 = abi::FI_CLASS_POLL;
-
-    fn ops() -> &'static fi_ops {
-        static OPS: fi_ops = object::fid_ops(close, None, None);
-        &OPS
-    }
-}
-
-static OPS: fi_ops_poll = fi_ops_poll {
-    size: size_of::<fi_ops_poll>(),
-    poll: Some(poll),
-    poll_add: Some(add),
-    poll_del: Some(remove),
-};
-
-/// Implements `fi_poll_open()`.
-pub(super) unsafe extern "C" fn open(
-    domain: *mut fid_domain,
-    attr: *mut fi_poll_attr,
-    out: *mut *mut fid_poll,
-) -> c_int {
-    // SAFETY: By the contract of `fi_poll_open()`, arguments are valid or NULL.
-    into_int(unsafe { object::open_with(domain.cast(), attr, out, try_open) })
-}
-
-fn try_open(
-    ctx: ProcessContext,
-    domain: &DomainObject,
-    attr: &mut fi_poll_attr,
-    slot: UninitObject<PollObject>,
-) -> Result<*mut PollObject> {
-    if attr.flags != 0 {
-        return Err(Errno::EINVAL);
-    }
-    Ok(slot.init(PollObject {
-        fid: fid_poll {
-            fid: new_fid::<PollObject>(ptr::null_mut()),
-            ops: ptr::from_ref(&OPS).cast_mut(),
-        },
-        set: domain.domain().poll_set(ctx)?,
-    }))
-}
-
-unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: By the contract of `fi_close()`.
-    into_int(unsafe { object::close::<PollObject>(fid, |object| object.set.close()) })
-}
-
-unsafe extern "C" fn poll(
-    pollset: *mut fid_poll,
-    context: *mut *mut c_void,
-    count: c_int,
-) -> c_int {
-    // SAFETY: By the contract of `fi_poll()`.
-    match unsafe { try_poll(pollset, context, count) } {
-        // `found` is at most `count`, which is an int.
-        Ok(found) => found as c_int,
-        Err(errno) => errno.to_int(),
-    }
-}
-
-unsafe fn try_poll(
-    pollset: *mut fid_poll,
-    context: *mut *mut c_void,
-    count: c_int,
-) -> Result<usize> {
-    // SAFETY: By the contract of `fi_poll()`.
-    let (object, room) = unsafe {
-        (
-            object::from_fid::<PollObject>(pollset.cast())?,
-            object::uninit_slice(context, count)?,
-        )
-    };
-    let max = room.len();
-    let mut slots = room.iter_mut();
-    Ok(object.set.poll(max, |token| {
-        let fid: *const fid = ptr::with_exposed_provenance(token);
-        if let Some(slot) = slots.next() {
-            // SAFETY: A member cannot be closed, so its object is valid.
-            slot.write(unsafe { (*fid).context });
+fi_ops! {
+    impl Object for PollObject: FI_CLASS_POLL {
+        close: fn fi_close(pollset) {
+            pollset.set.close()
         }
-    }))
+    }
+}
+
+fi_ops! {
+    static OPS: fi_ops_poll {
+        poll: fn fi_poll(
+            pollset: *mut fid_poll as &PollObject,
+            context: *mut *mut c_void,
+            count: c_int,
+        ) -> Result<c_int> {
+            // SAFETY: `context` is NULL or has room for `count` contexts.
+            let room = unsafe { object::uninit_slice(context, count)? };
+            let max = room.len();
+            let mut slots = room.iter_mut();
+            let found = pollset.set.poll(max, |token| {
+                let fid: *const fid = ptr::with_exposed_provenance(token);
+                if let Some(slot) = slots.next() {
+                    // SAFETY: A member cannot be closed, so its object is valid.
+                    slot.write(unsafe { (*fid).context });
+                }
+            });
+            // `found` is at most `count`, which is an int.
+            Ok(found as c_int)
+        }
+
+        poll_add: fn fi_poll_add(
+            pollset: *mut fid_poll as &PollObject,
+            event: *mut fid,
+            flags: u64,
+        ) -> Result {
+            // SAFETY: `event` is NULL or valid.
+            let member = unsafe { parse_member(event, flags)? };
+            let token = event.expose_provenance();
+            let ctx = in_process()?;
+            match member {
+                Member::Queue(queue) => pollset.set.add_queue(ctx, queue, token),
+                Member::Counter(counter) => pollset.set.add_counter(ctx, counter, token),
+            }
+        }
+
+        poll_del: fn fi_poll_del(
+            pollset: *mut fid_poll as &PollObject,
+            event: *mut fid,
+            flags: u64,
+        ) -> Result {
+            // SAFETY: `event` is NULL or valid.
+            let member = unsafe { parse_member(event, flags)? };
+            let ctx = in_process()?;
+            match member {
+                Member::Queue(queue) => pollset.set.remove_queue(ctx, queue),
+                Member::Counter(counter) => pollset.set.remove_counter(ctx, counter),
+            }
+            Ok(())
+        }
+    }
+}
+
+fi_ops! {
+    pub(super) fn fi_poll_open(
+        domain: *mut fid_domain as InProcess<&DomainObject>,
+        attr: *mut fi_poll_attr,
+        out: *mut *mut fid_poll,
+    ) -> Result {
+        // SAFETY: `attr` and `out` are NULL or valid, and `attr` is not shared during the call.
+        let (attr, slot) = unsafe { open_args::<_, PollObject, _>(attr, out)? };
+        if attr.flags != 0 {
+            return Err(Errno::EINVAL);
+        }
+        slot.open(PollObject {
+            fid: fid_poll {
+                fid: new_fid::<PollObject>(ptr::null_mut()),
+                ops: ptr::from_ref(&OPS).cast_mut(),
+            },
+            set: domain.domain().poll_set(domain.ctx)?,
+        })
+    }
 }
 
 /// An object that can be a member of a poll set.
@@ -143,55 +138,29 @@ enum Member<'a> {
 
 /// Reads the arguments of `fi_poll_add()` and `fi_poll_del()`.
 ///
+/// # Errors
+///
+/// -FI_EINVAL for NULL, an object that cannot be a member, and flags.
+///
 /// # Safety
 ///
-/// `pollset` and `event` are NULL or valid for `'a`.
-unsafe fn parse_member<'a>(
-    pollset: *mut fid_poll,
-    event: *mut fid,
-    flags: u64,
-) -> Result<(&'a PollSet, Member<'a>)> {
-    // SAFETY: By the caller's contract, both are NULL or valid for `'a`; `object` checks the class again,
-    // with the table of calls.
-    unsafe {
-        let set = &object::from_fid::<PollObject>(pollset.cast())?.set;
-        let class = event.as_ref().ok_or(Errno::EINVAL)?.fclass as u32;
-        let member = match class {
-            abi::FI_CLASS_CQ => Member::Queue(object::from_fid::<cq::QueueObject>(event)?.queue()),
-            abi::FI_CLASS_CNTR => {
-                Member::Counter(object::from_fid::<CounterObject>(event)?.counter())
-            }
-            _ => return Err(Errno::EINVAL),
-        };
-        match flags {
-            0 => Ok((set, member)),
-            _ => Err(Errno::EINVAL),
+/// `event` is NULL or valid for `'a`.
+unsafe fn parse_member<'a>(event: *mut fid, flags: u64) -> Result<Member<'a>> {
+    // SAFETY: By the caller's contract, `event` is NULL or valid for `'a`.
+    let class = unsafe { event.as_ref() }.ok_or(Errno::EINVAL)?.fclass;
+    let member = match class as u32 {
+        abi::FI_CLASS_CQ => {
+            // SAFETY: As above.
+            Member::Queue(unsafe { object::from_fid::<cq::QueueObject>(event)? }.queue())
         }
+        abi::FI_CLASS_CNTR => {
+            // SAFETY: As above.
+            Member::Counter(unsafe { object::from_fid::<CounterObject>(event)? }.counter())
+        }
+        _ => return Err(Errno::EINVAL),
+    };
+    match flags {
+        0 => Ok(member),
+        _ => Err(Errno::EINVAL),
     }
-}
-
-unsafe extern "C" fn add(pollset: *mut fid_poll, event: *mut fid, flags: u64) -> c_int {
-    // SAFETY: By the contract of `fi_poll_add()`.
-    let arguments = unsafe { parse_member(pollset, event, flags) };
-    let token = event.expose_provenance();
-    into_int(arguments.and_then(|(set, member)| {
-        let ctx = in_process()?;
-        match member {
-            Member::Queue(queue) => set.add_queue(ctx, queue, token),
-            Member::Counter(counter) => set.add_counter(ctx, counter, token),
-        }
-    }))
-}
-
-unsafe extern "C" fn remove(pollset: *mut fid_poll, event: *mut fid, flags: u64) -> c_int {
-    // SAFETY: By the contract of `fi_poll_del()`.
-    let arguments = unsafe { parse_member(pollset, event, flags) };
-    into_int(arguments.and_then(|(set, member)| {
-        let ctx = in_process()?;
-        match member {
-            Member::Queue(queue) => set.remove_queue(ctx, queue),
-            Member::Counter(counter) => set.remove_counter(ctx, counter),
-        }
-        Ok(())
-    }))
 }

@@ -10,8 +10,11 @@ use super::{
     object::{
         self,
         new_fid,
-        Object,
-        UninitObject, //
+        open_args, //
+    },
+    ops::{
+        fi_ops,
+        InProcess, //
     },
     wait::{
         WaitAttr,
@@ -21,8 +24,6 @@ use super::{
 use crate::{
     abi::{
         self,
-        errno::into_int,
-        fi_ops,
         fi_ops_wait,
         fi_wait_attr,
         fi_wait_obj,
@@ -36,10 +37,7 @@ use crate::{
         wait::Deadline,
         wait_set::WaitSet, //
     },
-    util::context::{
-        in_process,
-        ProcessContext, //
-    },
+    util::context::in_process, //
 };
 use core::{
     ptr,
@@ -58,13 +56,20 @@ pub(super) struct WaitObject {
     wait: WaitMethod,
 }
 
-// SAFETY: `#[repr(C)]`, begins with a `fid_wait`, and is the only type with this table.
-unsafe impl Object for WaitObject {
-    const CLASS: u32 = abi::FI_CLASS_WAIT;
+fi_ops! {
+    impl Object for WaitObject: FI_CLASS_WAIT {
+        close: fn fi_close(waitset) {
+            waitset.set.close()
+        }
 
-    fn ops() -> &'static fi_ops {
-        static OPS: fi_ops = object::fid_ops(close, None, Some(control));
-        &OPS
+        control: fn fi_control(
+            waitset: *mut fid as &WaitObject,
+            command: c_int,
+            arg: *mut c_void,
+        ) -> Result {
+            // SAFETY: `arg` is NULL or as the command requires.
+            unsafe { waitset.wait.control(waitset.set.wait_queue(), command, arg) }
+        }
     }
 }
 
@@ -75,141 +80,88 @@ impl WaitObject {
     }
 }
 
-static OPS: fi_ops_wait = fi_ops_wait {
-    size: size_of::<fi_ops_wait>(),
-    wait: Some(wait),
-    waitfrom: Some(waitfrom),
-};
-
-/// Implements `fi_wait_open()`.
-pub(super) unsafe extern "C" fn open(
-    fabric: *mut fid_fabric,
-    attr: *mut fi_wait_attr,
-    out: *mut *mut fid_wait,
-) -> c_int {
-    // SAFETY: By the contract of `fi_wait_open()`, arguments are valid or NULL.
-    into_int(unsafe { object::open_with(fabric.cast(), attr, out, try_open) })
-}
-
-fn try_open(
-    ctx: ProcessContext,
-    fabric: &FabricObject,
-    attr: &mut fi_wait_attr,
-    slot: UninitObject<WaitObject>,
-) -> Result<*mut WaitObject> {
-    if attr.flags != 0 {
-        return Err(Errno::EINVAL);
-    }
-    Ok(slot.init(WaitObject {
-        fid: fid_wait {
-            fid: new_fid::<WaitObject>(ptr::null_mut()),
-            ops: ptr::from_ref(&OPS).cast_mut(),
-        },
-        wait: WaitAttr::for_wait_set(attr.wait_obj)?,
-        set: fabric.fabric().wait_set(ctx)?,
-    }))
-}
-
-unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: By the contract of `fi_close()`.
-    into_int(unsafe { object::close::<WaitObject>(fid, |object| object.set.close()) })
-}
-
-unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: By the contract of `fi_control()`.
-    into_int(unsafe {
-        object::from_fid::<WaitObject>(fid)
-            .and_then(|object| object.wait.control(object.set.wait_queue(), command, arg))
-    })
-}
-
-unsafe extern "C" fn wait(waitset: *mut fid_wait, timeout: c_int) -> c_int {
-    // SAFETY: By the contract of `fi_wait()`.
-    let object = unsafe { object::from_fid::<WaitObject>(waitset.cast()) };
-    into_int(object.and_then(|object| {
-        let deadline = Deadline::from_millis(timeout);
-        object
-            .set
-            .wait(in_process()?, &deadline, 1, |_| {})
-            .map(drop)
-    }))
-}
-
-unsafe extern "C" fn waitfrom(
-    waitset: *mut fid_wait,
-    fids: *mut *mut fid,
-    count: c_int,
-    timeout: c_int,
-) -> c_int {
-    // SAFETY: By the contract of `fi_waitfrom()`.
-    match unsafe { try_waitfrom(waitset, fids, count, timeout) } {
-        // `found` is at most `count`, which is an int.
-        Ok(found) => found as c_int,
-        Err(errno) => errno.to_int(),
-    }
-}
-
-unsafe fn try_waitfrom(
-    waitset: *mut fid_wait,
-    fids: *mut *mut fid,
-    count: c_int,
-    timeout: c_int,
-) -> Result<usize> {
-    // SAFETY: By the contract of `fi_waitfrom()`.
-    let (object, room) = unsafe {
-        (
-            object::from_fid::<WaitObject>(waitset.cast())?,
-            object::uninit_slice(fids, count)?,
-        )
-    };
-    if room.is_empty() {
-        return Err(Errno::EINVAL);
-    }
-    let deadline = Deadline::from_millis(timeout);
-    let max = room.len();
-    let mut slots = room.iter_mut();
-    object.set.wait(in_process()?, &deadline, max, |token| {
-        if let Some(slot) = slots.next() {
-            slot.write(ptr::with_exposed_provenance_mut(token));
+fi_ops! {
+    static OPS: fi_ops_wait {
+        wait: fn fi_wait(waitset: *mut fid_wait as &WaitObject, timeout: c_int) -> Result {
+            let deadline = Deadline::from_millis(timeout);
+            let ready = waitset.set.wait(in_process()?, &deadline, 1, |_| {});
+            ready.map(drop)
         }
-    })
+
+        waitfrom: fn fi_waitfrom(
+            waitset: *mut fid_wait as &WaitObject,
+            fids: *mut *mut fid,
+            count: c_int,
+            timeout: c_int,
+        ) -> Result<c_int> {
+            // SAFETY: `fids` is NULL or has room for `count` pointers.
+            let room = unsafe { object::uninit_slice(fids, count)? };
+            if room.is_empty() {
+                return Err(Errno::EINVAL);
+            }
+            let deadline = Deadline::from_millis(timeout);
+            let max = room.len();
+            let mut slots = room.iter_mut();
+            let found = waitset.set.wait(in_process()?, &deadline, max, |token| {
+                if let Some(slot) = slots.next() {
+                    slot.write(ptr::with_exposed_provenance_mut(token));
+                }
+            })?;
+            // `found` is at most `count`, which is an int.
+            Ok(found as c_int)
+        }
+    }
 }
 
-/// Implements `fi_trywait()`.
-pub(super) unsafe extern "C" fn trywait(
-    fabric: *mut fid_fabric,
-    fids: *mut *mut fid,
-    count: c_int,
-) -> c_int {
-    // SAFETY: By the contract of `fi_trywait()`.
-    into_int(unsafe { try_trywait(fabric, fids, count) })
-}
-
-unsafe fn try_trywait(fabric: *mut fid_fabric, fids: *mut *mut fid, count: c_int) -> Result {
-    // SAFETY: By the contract of `fi_trywait()`.
-    let _ = unsafe { object::from_fid::<FabricObject>(fabric.cast())? };
-    let fids = match usize::try_from(count) {
-        Ok(0) => &[],
-        // SAFETY: By the contract of `fi_trywait()`, `fids` has `count` entries.
-        Ok(count) if !fids.is_null() => unsafe { slice::from_raw_parts(fids, count) },
-        _ => return Err(Errno::EINVAL),
-    };
-    let mut kind = None;
-    for &fid in fids {
-        // SAFETY: By the contract of `fi_trywait()`.
-        let (object, _) = unsafe { native_wait(fid)? };
-        if object == abi::FI_WAIT_NONE || *kind.get_or_insert(object) != object {
+fi_ops! {
+    pub(super) fn fi_wait_open(
+        fabric: *mut fid_fabric as InProcess<&FabricObject>,
+        attr: *mut fi_wait_attr,
+        out: *mut *mut fid_wait,
+    ) -> Result {
+        // SAFETY: `attr` and `out` are NULL or valid, and `attr` is not shared during the call.
+        let (attr, slot) = unsafe { open_args::<_, WaitObject, _>(attr, out)? };
+        if attr.flags != 0 {
             return Err(Errno::EINVAL);
         }
+        slot.open(WaitObject {
+            fid: fid_wait {
+                fid: new_fid::<WaitObject>(ptr::null_mut()),
+                ops: ptr::from_ref(&OPS).cast_mut(),
+            },
+            wait: WaitAttr::for_wait_set(attr.wait_obj)?,
+            set: fabric.fabric().wait_set(fabric.ctx)?,
+        })
     }
-    for &fid in fids {
-        // SAFETY: By the contract of `fi_trywait()`.
-        let (_, waited) = unsafe { native_wait(fid)? };
-        if waited.is_ready() {
-            return Err(Errno::EAGAIN);
+
+    pub(super) fn fi_trywait(
+        _fabric: *mut fid_fabric as &FabricObject,
+        fids: *mut *mut fid,
+        count: c_int,
+    ) -> Result {
+        let fids = match usize::try_from(count) {
+            Ok(0) => &[],
+            // SAFETY: `fids` is not NULL, and has `count` entries.
+            Ok(count) if !fids.is_null() => unsafe { slice::from_raw_parts(fids, count) },
+            _ => return Err(Errno::EINVAL),
+        };
+        let mut kind = None;
+        for &fid in fids {
+            // SAFETY: Each entry is NULL or valid.
+            let (object, _) = unsafe { native_wait(fid)? };
+            if object == abi::FI_WAIT_NONE || *kind.get_or_insert(object) != object {
+                return Err(Errno::EINVAL);
+            }
         }
+        for &fid in fids {
+            // SAFETY: As above.
+            let (_, waited) = unsafe { native_wait(fid)? };
+            if waited.is_ready() {
+                return Err(Errno::EAGAIN);
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// An object whose wait queue a consumer can sleep on.
