@@ -14,12 +14,14 @@ use super::{
     domain::DomainObject,
     eq::QueueObject,
     fabric::opt_cstr,
-    nosys,
     object::{
         self,
         new_fid,
-        Object,
-        UninitObject, //
+        open_args, //
+    },
+    ops::{
+        fi_ops,
+        InProcess, //
     },
     peer,
     strings, //
@@ -28,10 +30,8 @@ use crate::{
     abi::{
         self,
         addr,
-        errno::into_int,
         fi_addr_t,
         fi_av_attr,
-        fi_ops,
         fi_ops_av,
         fid,
         fid_av,
@@ -51,6 +51,7 @@ use crate::{
             InsertObserver,
             Type, //
         },
+        domain::Domain,
         eq::Source, //
     },
     util::context::{
@@ -80,26 +81,32 @@ pub(super) struct AvObject {
     addr_format: u32,
 }
 
-// SAFETY: `#[repr(C)]`, begins with a `fid_av`, and is the only type with this table.
-unsafe impl Object for AvObject {
-    const CLASS: u32 = abi::FI_CLASS_AV;
+fi_ops! {
+    impl Object for AvObject: FI_CLASS_AV {
+        close: fn fi_close(av) {
+            av.av.close()
+        }
 
-    fn ops() -> &'static fi_ops {
-        static OPS: fi_ops = object::fid_ops(close, Some(bind), Some(control));
-        &OPS
+        bind: fn fi_av_bind(av: *mut fid as &AvObject, other: *mut fid, flags: u64) -> Result {
+            // SAFETY: `other` is NULL or valid.
+            let queue = unsafe { object::from_fid::<QueueObject>(other)? };
+            if flags != 0 {
+                return Err(Errno::EBADFLAGS);
+            }
+            av.av.bind(in_process()?, queue.queue())
+        }
+
+        control: fn fi_control(
+            av: *mut fid as &AvObject,
+            command: c_int,
+            arg: *mut c_void,
+        ) -> Result {
+            peer::check_export(command)?;
+            // SAFETY: For this command, `arg` is NULL or a valid `struct fi_fid_export`.
+            unsafe { peer::export_av(&av.av, av.addr_format, arg) }
+        }
     }
 }
-
-static OPS: fi_ops_av = fi_ops_av {
-    insert: Some(insert),
-    insertsvc: Some(insertsvc),
-    insertsym: Some(insertsym),
-    remove: Some(remove),
-    lookup: Some(lookup),
-    straddr: Some(straddr),
-    av_set: Some(av_set::open),
-    ..nosys::AV
-};
 
 impl AvObject {
     /// Returns the Rust object.
@@ -108,86 +115,67 @@ impl AvObject {
     }
 }
 
-/// Implements `fi_av_open()`.
-pub(super) unsafe extern "C" fn open(
-    domain: *mut fid_domain,
-    attr: *mut fi_av_attr,
-    out: *mut *mut fid_av,
-    context: *mut c_void,
-) -> c_int {
-    // SAFETY: By the contract of `fi_av_open()`, arguments are valid or NULL.
-    into_int(unsafe {
-        object::open_with(domain.cast(), attr, out, |ctx, domain, attr, slot| {
-            try_open(ctx, domain, attr, slot, context)
-        })
-    })
-}
-
-/// # Safety
-///
-/// The contract of `fi_av_open()`.
-unsafe fn try_open(
-    ctx: ProcessContext,
-    domain: &DomainObject,
-    attr: &mut fi_av_attr,
-    slot: UninitObject<AvObject>,
-    context: *mut c_void,
-) -> Result<*mut AvObject> {
-    if attr.flags & !(abi::FI_EVENT | abi::FI_READ | abi::FI_SYMMETRIC | abi::FI_PEER) != 0 {
-        return Err(Errno::EBADFLAGS);
-    }
-    let addr_format = match domain.domain().addr_format() {
-        abi::FI_FORMAT_UNSPEC => abi::FI_SOCKADDR,
-        addr_format @ (abi::FI_SOCKADDR
-        | abi::FI_SOCKADDR_IN
-        | abi::FI_SOCKADDR_IN6
-        | abi::FI_ADDR_STR) => addr_format,
-        _ => return Err(Errno::EINVAL),
-    };
-    // SAFETY: By the contract of `fi_av_open()`.
-    let av = unsafe {
-        match attr.flags & abi::FI_PEER {
-            0 => open_local(ctx, domain, attr)?,
-            _ => open_peer(ctx, domain, attr, context)?,
+fi_ops! {
+    pub(super) fn fi_av_open(
+        domain: *mut fid_domain as InProcess<&DomainObject>,
+        attr: *mut fi_av_attr,
+        out: *mut *mut fid_av,
+        context: *mut c_void,
+    ) -> Result {
+        // SAFETY: `attr` and `out` are NULL or valid, and `attr` is not shared during the call.
+        let (attr, slot) = unsafe { open_args::<_, AvObject, _>(attr, out)? };
+        if attr.flags & !(abi::FI_EVENT | abi::FI_READ | abi::FI_SYMMETRIC | abi::FI_PEER) != 0 {
+            return Err(Errno::EBADFLAGS);
         }
-    };
-    attr.rx_ctx_bits = av.rx_ctx_bits() as c_int;
-    attr.type_ = match av.kind() {
-        Type::Map => abi::FI_AV_MAP,
-        Type::Table => abi::FI_AV_TABLE,
-    };
-    if !attr.name.is_null() && attr.map_addr.is_null() {
-        // A shared vector's handles do not depend on the address that it is mapped at, so any unique address
-        // will do.
-        attr.map_addr = ptr::with_exposed_provenance_mut(av.identity());
+        let addr_format = match domain.domain().addr_format() {
+            abi::FI_FORMAT_UNSPEC => abi::FI_SOCKADDR,
+            addr_format @ (abi::FI_SOCKADDR
+            | abi::FI_SOCKADDR_IN
+            | abi::FI_SOCKADDR_IN6
+            | abi::FI_ADDR_STR) => addr_format,
+            _ => return Err(Errno::EINVAL),
+        };
+        let av = match attr.flags & abi::FI_PEER {
+            // SAFETY: The name is NULL or a string.
+            0 => unsafe { open_local(domain.ctx, domain.domain(), attr)? },
+            // SAFETY: With FI_PEER, `context` is NULL or a valid `struct fi_peer_av_context`.
+            _ => unsafe { open_peer(domain.ctx, domain.domain(), attr, context)? },
+        };
+        attr.rx_ctx_bits = av.rx_ctx_bits() as c_int;
+        attr.type_ = match av.kind() {
+            Type::Map => abi::FI_AV_MAP,
+            Type::Table => abi::FI_AV_TABLE,
+        };
+        if !attr.name.is_null() && attr.map_addr.is_null() {
+            // A shared vector's handles do not depend on the address that it is mapped at, so any unique
+            // address will do.
+            attr.map_addr = ptr::with_exposed_provenance_mut(av.identity());
+        }
+        slot.open(AvObject {
+            fid: fid_av {
+                fid: new_fid::<AvObject>(context),
+                ops: ptr::from_ref(&OPS).cast_mut(),
+            },
+            av,
+            addr_format,
+        })
     }
-    Ok(slot.init(AvObject {
-        fid: fid_av {
-            fid: new_fid::<AvObject>(context),
-            ops: ptr::from_ref(&OPS).cast_mut(),
-        },
-        av,
-        addr_format,
-    }))
 }
 
 /// # Safety
 ///
-/// The contract of `fi_av_open()`.
+/// The name in `attr` is NULL or a string.
 unsafe fn open_local(
     ctx: ProcessContext,
-    domain: &DomainObject,
+    domain: &Arc<Domain>,
     attr: &fi_av_attr,
 ) -> Result<Arc<AddressVector>> {
-    let name = match attr.name.is_null() {
-        true => None,
-        // SAFETY: By the contract of `fi_av_open()`.
-        false => Some(unsafe { CStr::from_char_ptr(attr.name) }),
-    };
+    // SAFETY: By the caller's contract, the name is NULL or a string.
+    let name = unsafe { opt_cstr(attr.name) };
     if attr.ep_per_node > MAX_EP_PER_NODE {
         return Err(Errno::EINVAL);
     }
-    domain.domain().address_vector(
+    domain.address_vector(
         ctx,
         &Attr {
             kind: av_type(attr)?,
@@ -205,25 +193,23 @@ unsafe fn open_local(
 ///
 /// # Safety
 ///
-/// The contract of `fi_av_open()`.
+/// `context` is NULL or a valid `struct fi_peer_av_context`.
 unsafe fn open_peer(
     ctx: ProcessContext,
-    domain: &DomainObject,
+    domain: &Arc<Domain>,
     attr: &fi_av_attr,
     context: *mut c_void,
 ) -> Result<Arc<AddressVector>> {
     if attr.flags & !abi::FI_SYMMETRIC != abi::FI_PEER || !attr.name.is_null() {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: By the contract of `fi_av_open()`.
+    // SAFETY: By the caller's contract, `context` is NULL or valid.
     let owner = unsafe { peer::owner_av(context)? };
     let bits = u32::try_from(attr.rx_ctx_bits).map_err(|_| Errno::EINVAL)?;
     if bits != 0 && bits != owner.rx_ctx_bits() {
         return Err(Errno::EINVAL);
     }
-    domain
-        .domain()
-        .peer_address_vector(ctx, owner, av_type(attr)?)
+    domain.peer_address_vector(ctx, owner, av_type(attr)?)
 }
 
 /// Returns the vector type that the attributes request, or `None` for FI_AV_UNSPEC.
@@ -234,43 +220,6 @@ fn av_type(attr: &fi_av_attr) -> Result<Option<Type>> {
         abi::FI_AV_TABLE => Ok(Some(Type::Table)),
         _ => Err(Errno::EINVAL),
     }
-}
-
-unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
-    // SAFETY: By the contract of `fi_av_bind()`.
-    let objects = unsafe {
-        object::from_fid::<AvObject>(fid)
-            .and_then(|object| Ok((object, object::from_fid::<QueueObject>(other)?)))
-    };
-    into_int(objects.and_then(|(object, queue)| {
-        if flags != 0 {
-            return Err(Errno::EBADFLAGS);
-        }
-        object.av.bind(in_process()?, queue.queue())
-    }))
-}
-
-unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: By the contract of `fi_close()`.
-    into_int(unsafe { object::close::<AvObject>(fid, |object| object.av.close()) })
-}
-
-unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: By the contract of `fi_control()`.
-    into_int(unsafe {
-        object::from_fid::<AvObject>(fid).and_then(|object| {
-            peer::check_export(command)?;
-            peer::export_av(&object.av, object.addr_format, arg)
-        })
-    })
-}
-
-/// # Safety
-///
-/// `av` is NULL or valid for `'a`.
-unsafe fn av_from_fid<'a>(av: *mut fid_av) -> Result<&'a AvObject> {
-    // SAFETY: By the caller's contract, `av` is NULL or valid for `'a`.
-    unsafe { object::from_fid(av.cast()) }
 }
 
 impl AvObject {
@@ -359,239 +308,215 @@ impl AvObject {
     }
 }
 
-/// # Safety
-///
-/// The contract of `fi_av_insert()`.
-unsafe fn try_insert(
-    av: *mut fid_av,
-    first: *const c_void,
-    count: usize,
-    addrs: *mut fi_addr_t,
-    flags: u64,
-    context: *mut c_void,
-) -> Result<c_int> {
-    // SAFETY: By the contract of `fi_av_insert()`.
-    let (object, results) = unsafe {
-        let object = av_from_fid(av)?;
-        (
-            object,
-            InsertResults::new(&object.av, addrs, flags, context),
-        )
-    };
-    object.insert(Some(count), results, context, || match first.is_null() {
-        true => Err(Errno::EINVAL),
-        // SAFETY: By the contract of `fi_av_insert()`.
-        false => Ok(unsafe { Addresses::new(object.addr_format, first, count) }),
-    })
-}
+fi_ops! {
+    static OPS: fi_ops_av {
+        insert: fn fi_av_insert(
+            av: *mut fid_av as &AvObject,
+            first: *const c_void,
+            count: usize,
+            addrs: *mut fi_addr_t,
+            flags: u64,
+            context: *mut c_void,
+        ) -> Result<c_int> {
+            // SAFETY: The arrays are NULL or have `count` entries, until the last insertion is reported.
+            let results = unsafe { InsertResults::new(&av.av, addrs, flags, context) };
+            av.insert(Some(count), results, context, || match first.is_null() {
+                true => Err(Errno::EINVAL),
+                // SAFETY: `first` points to `count` addresses of the vector's format.
+                false => Ok(unsafe { Addresses::new(av.addr_format, first, count) }),
+            })
+        }
 
-unsafe extern "C" fn insert(
-    av: *mut fid_av,
-    first: *const c_void,
-    count: usize,
-    addrs: *mut fi_addr_t,
-    flags: u64,
-    context: *mut c_void,
-) -> c_int {
-    // SAFETY: By the contract of `fi_av_insert()`.
-    count_or_errno(unsafe { try_insert(av, first, count, addrs, flags, context) })
-}
+        insertsvc: fn fi_av_insertsvc(
+            av: *mut fid_av as &AvObject,
+            node: *const c_char,
+            service: *const c_char,
+            addrs: *mut fi_addr_t,
+            flags: u64,
+            context: *mut c_void,
+        ) -> Result<c_int> {
+            // SAFETY: `node` and `service` are NULL or strings; the arrays are NULL or have an entry.
+            unsafe { av.insert_range((node, 1), (service, 1), addrs, flags, context) }
+        }
 
-unsafe extern "C" fn insertsvc(
-    av: *mut fid_av,
-    node: *const c_char,
-    service: *const c_char,
-    addrs: *mut fi_addr_t,
-    flags: u64,
-    context: *mut c_void,
-) -> c_int {
-    // SAFETY: By the contract of `fi_av_insertsvc()`.
-    count_or_errno(unsafe { try_insertsym(av, (node, 1), (service, 1), addrs, flags, context) })
-}
+        insertsym: fn fi_av_insertsym(
+            av: *mut fid_av as &AvObject,
+            node: *const c_char,
+            nodes: usize,
+            service: *const c_char,
+            services: usize,
+            addrs: *mut fi_addr_t,
+            flags: u64,
+            context: *mut c_void,
+        ) -> Result<c_int> {
+            let (node, service) = ((node, nodes), (service, services));
+            // SAFETY: `node` and `service` are NULL or strings; the arrays are NULL or have an entry for
+            // each service of each node.
+            unsafe { av.insert_range(node, service, addrs, flags, context) }
+        }
 
-/// # Safety
-///
-/// The contract of `fi_av_insertsym()`.
-unsafe fn try_insertsym(
-    av: *mut fid_av,
-    (node, nodes): (*const c_char, usize),
-    (service, services): (*const c_char, usize),
-    addrs: *mut fi_addr_t,
-    flags: u64,
-    context: *mut c_void,
-) -> Result<c_int> {
-    // SAFETY: By the contract of `fi_av_insertsym()`.
-    let (object, results) = unsafe {
-        let object = av_from_fid(av)?;
-        (
-            object,
-            InsertResults::new(&object.av, addrs, flags, context),
-        )
-    };
-    object.insert(nodes.checked_mul(services), results, context, || {
-        // SAFETY: By the contract of `fi_av_insertsym()`.
-        let first = unsafe { object.resolve(node, service)? };
-        Ok(AddrRange::new(first, nodes, services)?.iter())
-    })
-}
+        remove: fn fi_av_remove(
+            av: *mut fid_av as &AvObject,
+            addrs: *mut fi_addr_t,
+            count: usize,
+            flags: u64,
+        ) -> Result {
+            if flags != 0 {
+                return Err(Errno::EBADFLAGS);
+            }
+            if addrs.is_null() && count > 0 {
+                return Err(Errno::EINVAL);
+            }
+            let ctx = in_process()?;
+            let mut result = Ok(());
+            for number in 0..count {
+                // SAFETY: `addrs` is not NULL, and has `count` entries.
+                let addr = unsafe { addrs.add(number).read() };
+                let removed = av.av.remove(ctx, addr);
+                result = result.and(removed);
+            }
+            result
+        }
 
-unsafe extern "C" fn insertsym(
-    av: *mut fid_av,
-    node: *const c_char,
-    nodes: usize,
-    service: *const c_char,
-    services: usize,
-    addrs: *mut fi_addr_t,
-    flags: u64,
-    context: *mut c_void,
-) -> c_int {
-    // SAFETY: By the contract of `fi_av_insertsym()`.
-    count_or_errno(unsafe {
-        try_insertsym(
-            av,
-            (node, nodes),
-            (service, services),
-            addrs,
-            flags,
-            context,
-        )
-    })
-}
+        lookup: fn fi_av_lookup(
+            av: *mut fid_av as &AvObject,
+            addr: fi_addr_t,
+            to: *mut c_void,
+            len: *mut usize,
+        ) -> Result {
+            // SAFETY: `len` is NULL or valid, `to` is NULL or valid for `*len` bytes.
+            match unsafe { av.lookup_ipv4(addr, to, len) } {
+                true => Ok(()),
+                // SAFETY: As above.
+                false => unsafe { av.lookup(addr, to, len) },
+            }
+        }
 
-fn count_or_errno(result: Result<c_int>) -> c_int {
-    result.unwrap_or_else(Errno::to_int)
-}
-
-/// # Safety
-///
-/// The contract of `fi_av_remove()`.
-unsafe fn try_remove(av: *mut fid_av, addrs: *mut fi_addr_t, count: usize, flags: u64) -> Result {
-    // SAFETY: By the contract of `fi_av_remove()`.
-    let object = unsafe { av_from_fid(av)? };
-    if flags != 0 {
-        return Err(Errno::EBADFLAGS);
+        straddr: fn fi_av_straddr(
+            av: *mut fid_av as &AvObject,
+            from: *const c_void,
+            buf: *mut c_char,
+            len: *mut usize,
+        ) -> *const c_char {
+            // SAFETY: `from` is NULL or an address of the vector's format, `len` is NULL or valid, `buf` is
+            // NULL or valid for `*len` bytes.
+            match unsafe { av.straddr(from, buf, len) } {
+                Ok(()) => buf,
+                Err(_) => ptr::null(),
+            }
+        }
     }
-    if addrs.is_null() && count > 0 {
-        return Err(Errno::EINVAL);
+    with {
+        av_set: Some(av_set::fi_av_set),
     }
-    let ctx = in_process()?;
-    let mut result = Ok(());
-    for number in 0..count {
-        // SAFETY: By the contract of `fi_av_remove()`, `addrs` has `count` entries.
-        let addr = unsafe { addrs.add(number).read() };
-        let removed = object.av.remove(ctx, addr);
-        result = result.and(removed);
-    }
-    result
 }
 
-unsafe extern "C" fn remove(
-    av: *mut fid_av,
-    addrs: *mut fi_addr_t,
-    count: usize,
-    flags: u64,
-) -> c_int {
-    // SAFETY: By the contract of `fi_av_remove()`.
-    into_int(unsafe { try_remove(av, addrs, count, flags) })
+impl AvObject {
+    /// Inserts the addresses of so many services on so many nodes, from a first node and service on.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::insert`], [`Self::resolve`] and [`AddrRange::new`].
+    ///
+    /// # Safety
+    ///
+    /// `node` and `service` are NULL or strings; `addrs`, and with FI_SYNC_ERR `context`, are NULL or have an
+    /// entry for each address, until the last insertion is reported.
+    unsafe fn insert_range(
+        &self,
+        (node, nodes): (*const c_char, usize),
+        (service, services): (*const c_char, usize),
+        addrs: *mut fi_addr_t,
+        flags: u64,
+        context: *mut c_void,
+    ) -> Result<c_int> {
+        // SAFETY: By the caller's contract, the arrays are NULL or have an entry for each address.
+        let results = unsafe { InsertResults::new(&self.av, addrs, flags, context) };
+        self.insert(nodes.checked_mul(services), results, context, || {
+            // SAFETY: By the caller's contract, `node` and `service` are NULL or strings.
+            let first = unsafe { self.resolve(node, service)? };
+            Ok(AddrRange::new(first, nodes, services)?.iter())
+        })
+    }
+
+    /// Copies an address to the caller's buffer, truncated if it does not fit.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for an address that is not in the vector, and for NULL.
+    ///
+    /// # Safety
+    ///
+    /// `len` is NULL or valid, `to` is NULL or valid for `*len` bytes.
+    #[inline(never)]
+    unsafe fn lookup(&self, addr: fi_addr_t, to: *mut c_void, len: *mut usize) -> Result {
+        let address = self.av.lookup(addr)?;
+        // SAFETY: By the caller's contract, `len` and `to` are NULL or valid.
+        ignore_truncation(unsafe { cm::copy_address(self.addr_format, address, to, len) })
+    }
+
+    /// Copies the address if it is IPv4 and fits, which is the common case. Otherwise returns false, and has
+    /// written nothing.
+    ///
+    /// # Safety
+    ///
+    /// The requirements of [`Self::lookup`].
+    #[inline(always)]
+    unsafe fn lookup_ipv4(&self, addr: fi_addr_t, to: *mut c_void, len: *mut usize) -> bool {
+        // SAFETY: By the caller's contract, `len` is NULL or valid.
+        let Some(len) = (unsafe { len.as_mut() }) else {
+            return false;
+        };
+        if to.is_null() || *len < size_of::<sockaddr_in>() || self.addr_format == abi::FI_ADDR_STR {
+            return false;
+        }
+        let Some((ip, port)) = self.av.lookup_v4(addr) else {
+            return false;
+        };
+        *len = size_of::<sockaddr_in>();
+        let found = sockaddr_in {
+            sin_family: AF_INET as u16,
+            sin_port: port.to_be(),
+            sin_addr: in_addr { s_addr: ip.to_be() },
+            ..pin_init::zeroed()
+        };
+        // SAFETY: `to` has room for a `sockaddr_in`; the caller's memory need not be aligned.
+        unsafe { to.cast::<sockaddr_in>().write_unaligned(found) };
+        true
+    }
+
+    /// Writes an address of this vector's format as a string, truncated if it does not fit.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for NULL, and for what is not an address.
+    ///
+    /// # Safety
+    ///
+    /// `from` is NULL or an address of the vector's format, `len` is NULL or valid, `buf` is NULL or valid for
+    /// `*len` bytes.
+    unsafe fn straddr(&self, from: *const c_void, buf: *mut c_char, len: *mut usize) -> Result {
+        if from.is_null() {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: By the caller's contract, `len` and `buf` are NULL or valid.
+        let put = |bytes: &[u8]| unsafe { strings::copy_truncated(bytes, buf, len) };
+        if self.addr_format == abi::FI_ADDR_STR {
+            // SAFETY: By the caller's contract, an address of this format is a string.
+            let text = unsafe { CStr::from_char_ptr(from.cast()) };
+            return ignore_truncation(put(text.to_bytes_with_nul()));
+        }
+        // SAFETY: By the caller's contract, `from` is an address of the vector's format.
+        let address = unsafe { Addresses::new(self.addr_format, from, 1) }.next();
+        let address = address.unwrap_or(Err(Errno::EINVAL))?;
+        ignore_truncation(addr::with_bytes(abi::FI_ADDR_STR, &address, put))
+    }
 }
 
-/// # Safety
-///
-/// The contract of `fi_av_lookup()`.
-#[inline(never)]
-unsafe fn try_lookup(av: *mut fid_av, addr: fi_addr_t, to: *mut c_void, len: *mut usize) -> Result {
-    // SAFETY: By the contract of `fi_av_lookup()`.
-    let object = unsafe { av_from_fid(av)? };
-    let address = object.av.lookup(addr)?;
-    // SAFETY: By the contract of `fi_av_lookup()`.
-    match unsafe { cm::copy_address(object.addr_format, address, to, len) } {
+/// Makes a call that has truncated its result succeed: the caller sees this by the full length.
+fn ignore_truncation(result: Result) -> Result {
+    match result {
         Err(Errno::ETOOSMALL) => Ok(()),
         result => result,
-    }
-}
-
-/// Copies the address if it is IPv4 and fits, which is the common case. Otherwise returns false, and has
-/// written nothing.
-///
-/// # Safety
-///
-/// The contract of `fi_av_lookup()`.
-#[inline(always)]
-unsafe fn lookup_ipv4(av: *mut fid_av, addr: fi_addr_t, to: *mut c_void, len: *mut usize) -> bool {
-    // SAFETY: By the contract of `fi_av_lookup()`.
-    let (Ok(object), Some(len)) = (unsafe { av_from_fid(av) }, unsafe { len.as_mut() }) else {
-        return false;
-    };
-    if to.is_null() || *len < size_of::<sockaddr_in>() || object.addr_format == abi::FI_ADDR_STR {
-        return false;
-    }
-    let Some((ip, port)) = object.av.lookup_v4(addr) else {
-        return false;
-    };
-    *len = size_of::<sockaddr_in>();
-    let found = sockaddr_in {
-        sin_family: AF_INET as u16,
-        sin_port: port.to_be(),
-        sin_addr: in_addr { s_addr: ip.to_be() },
-        ..pin_init::zeroed()
-    };
-    // SAFETY: `to` has room for a `sockaddr_in`; the caller's memory need not be aligned.
-    unsafe { to.cast::<sockaddr_in>().write_unaligned(found) };
-    true
-}
-
-unsafe extern "C" fn lookup(
-    av: *mut fid_av,
-    addr: fi_addr_t,
-    to: *mut c_void,
-    len: *mut usize,
-) -> c_int {
-    // SAFETY: By the contract of `fi_av_lookup()`.
-    if unsafe { lookup_ipv4(av, addr, to, len) } {
-        return 0;
-    }
-    // SAFETY: By the contract of `fi_av_lookup()`.
-    into_int(unsafe { try_lookup(av, addr, to, len) })
-}
-
-/// # Safety
-///
-/// The contract of `fi_av_straddr()`.
-unsafe fn try_straddr(
-    av: *mut fid_av,
-    from: *const c_void,
-    buf: *mut c_char,
-    len: *mut usize,
-) -> Result {
-    // SAFETY: By the contract of `fi_av_straddr()`.
-    let object = unsafe { av_from_fid(av)? };
-    if from.is_null() {
-        return Err(Errno::EINVAL);
-    }
-    // SAFETY: By the contract of `fi_av_straddr()`.
-    let put = |bytes: &[u8]| match unsafe { strings::copy_truncated(bytes, buf, len) } {
-        Err(Errno::ETOOSMALL) => Ok(()),
-        result => result,
-    };
-    if object.addr_format == abi::FI_ADDR_STR {
-        // SAFETY: By the contract of `fi_av_straddr()`, an address of this format is a string.
-        return put(unsafe { CStr::from_char_ptr(from.cast()) }.to_bytes_with_nul());
-    }
-    // SAFETY: By the contract of `fi_av_straddr()`, `from` is an address of the vector's format.
-    let address = unsafe { Addresses::new(object.addr_format, from, 1) }.next();
-    let address = address.unwrap_or(Err(Errno::EINVAL))?;
-    addr::with_bytes(abi::FI_ADDR_STR, &address, put)
-}
-
-unsafe extern "C" fn straddr(
-    av: *mut fid_av,
-    from: *const c_void,
-    buf: *mut c_char,
-    len: *mut usize,
-) -> *const c_char {
-    // SAFETY: By the contract of `fi_av_straddr()`.
-    match unsafe { try_straddr(av, from, buf, len) } {
-        Ok(()) => buf,
-        Err(_) => ptr::null(),
     }
 }
