@@ -5,15 +5,17 @@
 use super::{
     domain::DomainObject,
     err_data,
-    nosys,
     object::{
-        self,
         new_fid,
-        write_out,
-        Object,
-        UninitObject, //
+        Opening, //
+    },
+    ops::{
+        fi_ops,
+        FromFid,
+        InProcess, //
     },
     peer,
+    strings,
     wait::{
         WaitAttr,
         WaitMethod, //
@@ -22,13 +24,8 @@ use super::{
 use crate::{
     abi::{
         self,
-        errno::{
-            into_int,
-            into_ssize, //
-        },
         fi_cq_attr,
         fi_cq_err_entry,
-        fi_ops,
         fi_ops_cq,
         fid,
         fid_cq,
@@ -94,13 +91,28 @@ pub(super) struct QueueObject {
     err_data: err_data::Readers,
 }
 
-// SAFETY: `#[repr(C)]`, begins with a `fid_cq`, and is the only type with this table.
-unsafe impl Object for QueueObject {
-    const CLASS: u32 = abi::FI_CLASS_CQ;
+fi_ops! {
+    impl Object for QueueObject: FI_CLASS_CQ {
+        close: fn fi_close(cq) {
+            cq.queue.close()?;
+            if let Some(import) = &cq.import {
+                import.stop();
+            }
+            Ok(())
+        }
 
-    fn ops() -> &'static fi_ops {
-        static OPS: fi_ops = object::fid_ops(close, None, Some(control));
-        &OPS
+        control: fn fi_control(
+            cq: *mut fid as &QueueObject,
+            command: c_int,
+            arg: *mut c_void,
+        ) -> Result {
+            match u32::try_from(command) == Ok(abi::FI_EXPORT_FID) {
+                // SAFETY: For this command, `arg` is NULL or a valid `struct fi_fid_export`.
+                true => unsafe { export(cq, arg) },
+                // SAFETY: `arg` is NULL or as the command requires.
+                false => unsafe { cq.wait.control(cq.queue.wait_queue(), command, arg) },
+            }
+        }
     }
 }
 
@@ -176,161 +188,121 @@ impl TaskHandler for Callback {
     }
 }
 
-/// Implements `fi_cq_open()`.
-pub(super) unsafe extern "C" fn open(
-    domain: *mut fid_domain,
-    attr: *mut fi_cq_attr,
-    out: *mut *mut fid_cq,
-    context: *mut c_void,
-) -> c_int {
-    // SAFETY: By the contract of `fi_cq_open()`, arguments are valid or NULL.
-    into_int(unsafe { try_open(domain, attr, out, context) })
-}
-
-unsafe fn try_open(
-    domain: *mut fid_domain,
-    attr: *mut fi_cq_attr,
-    out: *mut *mut fid_cq,
-    context: *mut c_void,
-) -> Result {
-    let ctx = in_process()?;
-    // SAFETY: By the contract of `fi_cq_open()`.
-    let (domain, attr) = unsafe {
-        (
-            object::from_fid::<DomainObject>(domain.cast())?,
-            attr.as_mut(),
-        )
-    };
-    let attr = attr.ok_or(Errno::EINVAL)?;
-    if out.is_null() {
-        return Err(Errno::EINVAL);
-    }
-    let format = match attr.format {
-        abi::FI_CQ_FORMAT_UNSPEC | abi::FI_CQ_FORMAT_CONTEXT => Format::Context,
-        abi::FI_CQ_FORMAT_MSG => Format::Msg,
-        abi::FI_CQ_FORMAT_DATA => Format::Data,
-        abi::FI_CQ_FORMAT_TAGGED => Format::Tagged,
-        _ => return Err(Errno::EINVAL),
-    };
-    if attr.flags & !(abi::FI_AFFINITY | abi::FI_CB_CTX_INTR | abi::FI_PEER) != 0 {
-        return Err(Errno::EINVAL);
-    }
-    let owner = match attr.flags & abi::FI_PEER {
-        0 => None,
-        // SAFETY: By the contract of `fi_cq_open()`.
-        _ => Some(unsafe { peer::owner_cq(context, domain.domain().addr_format())? }),
-    };
-    // A work item reads a peer's queue, concurrently with the consumer's calls, so the domain must not be
-    // serialized.
-    if owner.is_some() && domain.domain().threading().is_serialized() {
-        return Err(Errno::EINVAL);
-    }
-    // FI_CB_CTX_INTR is invalid without a handler.
-    if attr.flags & abi::FI_CB_CTX_INTR != 0 && attr.cq_event_handler.is_none() {
-        return Err(Errno::EINVAL);
-    }
-    // SAFETY: By the contract of `fi_cq_open()`.
-    let wait_attr = unsafe { WaitAttr::new(attr.wait_obj, attr.wait_set)? };
-    // The wait object and the handler apply to the owner's queue, not to the peer's.
-    let waitable = wait_attr.is_waitable() && owner.is_none();
-    let handler = attr.cq_event_handler.filter(|_| owner.is_none());
-    match attr.wait_cond {
-        abi::FI_CQ_COND_NONE => {}
-        abi::FI_CQ_COND_THRESHOLD => return Err(Errno::ENOSYS),
-        _ => return Err(Errno::EINVAL),
-    }
-    let vector = match attr.flags & abi::FI_AFFINITY {
-        0 => 0,
-        _ => u32::try_from(attr.signaling_vector).map_err(|_| Errno::EINVAL)?,
-    };
-    let queue = domain.domain().completion_queue(&Attr {
-        size: attr.size,
-        format,
-        waitable,
-        vector,
-    })?;
-    let slot = UninitObject::<QueueObject>::new()?;
-    let provider_cq = domain.provider_ops().provider_cq(queue.core())?;
-    let err_data = err_data::Readers::new(domain.domain().addr_format())?;
-    if let Some(function) = handler {
-        let callback = KBox::new(
-            Callback {
-                function,
-                cq: slot.address(),
-                context: context.expose_provenance(),
-            },
-            GFP_KERNEL,
-        )?;
-        queue.set_handler(if attr.flags & abi::FI_CB_CTX_INTR != 0 {
-            Handler::Interrupt(callback)
-        } else {
-            Handler::Task(callback)
+fi_ops! {
+    pub(super) fn fi_cq_open(
+        domain: *mut fid_domain as InProcess<&DomainObject>,
+        attr: *mut fi_cq_attr,
+        out: *mut *mut fid_cq,
+        context: *mut c_void,
+    ) -> Result {
+        // SAFETY: `attr` is NULL or valid, and not shared during the call.
+        let attr = unsafe { attr.as_mut() }.ok_or(Errno::EINVAL)?;
+        if out.is_null() {
+            return Err(Errno::EINVAL);
+        }
+        let format = match attr.format {
+            abi::FI_CQ_FORMAT_UNSPEC | abi::FI_CQ_FORMAT_CONTEXT => Format::Context,
+            abi::FI_CQ_FORMAT_MSG => Format::Msg,
+            abi::FI_CQ_FORMAT_DATA => Format::Data,
+            abi::FI_CQ_FORMAT_TAGGED => Format::Tagged,
+            _ => return Err(Errno::EINVAL),
+        };
+        if attr.flags & !(abi::FI_AFFINITY | abi::FI_CB_CTX_INTR | abi::FI_PEER) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let owner = match attr.flags & abi::FI_PEER {
+            0 => None,
+            // SAFETY: With FI_PEER, `context` is NULL or a `struct fi_peer_cq_context` whose queue is valid until
+            // the last entry has been written to it.
+            _ => Some(unsafe { peer::owner_cq(context, domain.domain().addr_format())? }),
+        };
+        // A work item reads a peer's queue, concurrently with the consumer's calls, so the domain must not be
+        // serialized.
+        if owner.is_some() && domain.domain().threading().is_serialized() {
+            return Err(Errno::EINVAL);
+        }
+        // FI_CB_CTX_INTR is invalid without a handler.
+        if attr.flags & abi::FI_CB_CTX_INTR != 0 && attr.cq_event_handler.is_none() {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: With FI_WAIT_SET, the wait set is NULL or valid.
+        let wait_attr = unsafe { WaitAttr::new(attr.wait_obj, attr.wait_set)? };
+        // The wait object and the handler apply to the owner's queue, not to the peer's.
+        let waitable = wait_attr.is_waitable() && owner.is_none();
+        let handler = attr.cq_event_handler.filter(|_| owner.is_none());
+        match attr.wait_cond {
+            abi::FI_CQ_COND_NONE => {}
+            abi::FI_CQ_COND_THRESHOLD => return Err(Errno::ENOSYS),
+            _ => return Err(Errno::EINVAL),
+        }
+        let vector = match attr.flags & abi::FI_AFFINITY {
+            0 => 0,
+            _ => u32::try_from(attr.signaling_vector).map_err(|_| Errno::EINVAL)?,
+        };
+        let queue = domain.domain().completion_queue(&Attr {
+            size: attr.size,
+            format,
+            waitable,
+            vector,
         })?;
+        // SAFETY: `out` is valid.
+        let slot = unsafe { Opening::<QueueObject, _>::new(out)? };
+        let provider_cq = domain.provider_ops().provider_cq(queue.core())?;
+        let err_data = err_data::Readers::new(domain.domain().addr_format())?;
+        if let Some(function) = handler {
+            let callback = KBox::new(
+                Callback {
+                    function,
+                    cq: slot.address(),
+                    context: context.expose_provenance(),
+                },
+                GFP_KERNEL,
+            )?;
+            queue.set_handler(if attr.flags & abi::FI_CB_CTX_INTR != 0 {
+                Handler::Interrupt(callback)
+            } else {
+                Handler::Task(callback)
+            })?;
+        }
+        attr.format = match format {
+            Format::Context => abi::FI_CQ_FORMAT_CONTEXT,
+            _ => attr.format,
+        };
+        let armed = handler.map(|_| queue.clone());
+        let arms_if_empty = armed.is_some() || wait_attr.has_wait_queue();
+        let wait = match owner {
+            Some(_) => WaitMethod::NONE,
+            None => wait_attr
+                .into_method(|set| set.add_completions(domain.ctx, &queue, slot.address()))?,
+        };
+        // The import comes last, because it cannot be undone here: forwarding holds a reference on the queue,
+        // which only `close` drops.
+        let import = match owner {
+            Some(owner) => Some(queue.import(owner)?),
+            None => None,
+        };
+        let ops = match &import {
+            Some(_) => &FORWARDED_OPS,
+            None => (domain.provider_ops().cq)(format, arms_if_empty),
+        };
+        slot.open(QueueObject {
+            fid: UnsafeCell::new(fid_cq {
+                fid: new_fid::<QueueObject>(context),
+                ops: ptr::from_ref(ops).cast_mut(),
+            }),
+            queue,
+            provider_cq,
+            is_waitable: waitable,
+            arms_if_empty,
+            import,
+            wait,
+            err_data,
+        })?;
+        if let Some(queue) = armed {
+            queue.arm_handler();
+        }
+        Ok(())
     }
-    attr.format = match format {
-        Format::Context => abi::FI_CQ_FORMAT_CONTEXT,
-        _ => attr.format,
-    };
-    let armed = handler.map(|_| queue.clone());
-    let arms_if_empty = armed.is_some() || wait_attr.has_wait_queue();
-    let wait = match owner {
-        Some(_) => WaitMethod::NONE,
-        None => wait_attr.into_method(|set| set.add_completions(ctx, &queue, slot.address()))?,
-    };
-    // The import comes last, because it cannot be undone here: forwarding holds a reference on the queue,
-    // which only `close` drops.
-    let import = match owner {
-        Some(owner) => Some(queue.import(owner)?),
-        None => None,
-    };
-    let ops = match &import {
-        Some(_) => &FORWARDED_OPS,
-        None => (domain.provider_ops().cq)(format, arms_if_empty),
-    };
-    let made = slot.init(QueueObject {
-        fid: UnsafeCell::new(fid_cq {
-            fid: new_fid::<QueueObject>(context),
-            ops: ptr::from_ref(ops).cast_mut(),
-        }),
-        queue,
-        provider_cq,
-        is_waitable: waitable,
-        arms_if_empty,
-        import,
-        wait,
-        err_data,
-    });
-    // SAFETY: `out` is not NULL, and valid by the contract of `fi_cq_open()`.
-    unsafe { write_out(out, made) };
-    if let Some(queue) = armed {
-        queue.arm_handler();
-    }
-    Ok(())
-}
-
-unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: By the contract of `fi_close()`.
-    into_int(unsafe {
-        object::close::<QueueObject>(fid, |object| {
-            object.queue.close()?;
-            if let Some(import) = &object.import {
-                import.stop();
-            }
-            Ok(())
-        })
-    })
-}
-
-unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: By the contract of `fi_control()`.
-    into_int(unsafe {
-        object::from_fid::<QueueObject>(fid).and_then(|object| {
-            match u32::try_from(command) == Ok(abi::FI_EXPORT_FID) {
-                true => export(object, arg),
-                false => object.wait.control(object.queue.wait_queue(), command, arg),
-            }
-        })
-    })
 }
 
 /// Exports the queue (`fi_export_fid()`).
@@ -356,44 +328,35 @@ unsafe fn export(object: &QueueObject, arg: *mut c_void) -> Result {
     Ok(())
 }
 
-/// Table of calls of a peer's queue. Its completions are read from the owner's queue; `read` drives progress
-/// only.
-static FORWARDED_OPS: fi_ops_cq = fi_ops_cq {
-    read: Some(drive),
-    strerror: Some(strerror_forwarded),
-    ..nosys::CQ
-};
-
-/// Drives progress: the owner calls `fi_cq_read()` with a NULL buffer and a count of 0.
-unsafe extern "C" fn drive(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> isize {
-    // SAFETY: By the contract of `fi_cq_read()`.
-    let object = unsafe { object::from_fid::<QueueObject>(cq.cast()) };
-    into_ssize(
-        match (object.map(|object| &object.import), buf.is_null(), count) {
-            (Ok(Some(import)), true, 0) => {
-                import.progress();
-                Ok(0)
+fi_ops! {
+    /// Table of calls of a peer's queue. Its completions are read from the owner's queue; `read` drives progress
+    /// only: the owner calls `fi_cq_read()` with a NULL buffer and a count of 0.
+    static FORWARDED_OPS: fi_ops_cq {
+        read: fn fi_cq_read(
+            cq: *mut fid_cq as &QueueObject,
+            buf: *mut c_void,
+            count: usize,
+        ) -> Result<usize> {
+            match (&cq.import, buf.is_null(), count) {
+                (Some(import), true, 0) => {
+                    import.progress();
+                    Ok(0)
+                }
+                (Some(_), ..) => Err(Errno::ENOSYS),
+                (None, ..) => Err(Errno::EINVAL),
             }
-            (Ok(Some(_)), ..) => Err(Errno::ENOSYS),
-            _ => Err(Errno::EINVAL),
-        },
-    )
-}
+        }
 
-unsafe extern "C" fn strerror_forwarded(
-    cq: *mut fid_cq,
-    prov_errno: c_int,
-    _err_data: *const c_void,
-    buf: *mut c_char,
-    len: usize,
-) -> *const c_char {
-    // SAFETY: By the contract of `fi_cq_strerror()`.
-    match unsafe { object::from_fid::<QueueObject>(cq.cast()) } {
-        // SAFETY: By the contract of `fi_cq_strerror()`.
-        Ok(object) => unsafe {
-            super::strings::copy_static(object.queue.core().strerror(prov_errno), buf, len)
-        },
-        Err(_) => ptr::null(),
+        strerror: fn fi_cq_strerror(
+            cq: *mut fid_cq as &QueueObject,
+            prov_errno: c_int,
+            _err_data: *const c_void,
+            buf: *mut c_char,
+            len: usize,
+        ) -> *const c_char {
+            // SAFETY: `buf` is NULL or valid for `len` bytes.
+            unsafe { strings::copy_static(cq.queue.core().strerror(prov_errno), buf, len) }
+        }
     }
 }
 
@@ -459,17 +422,22 @@ fn ops_for_entry<W: CqPath, E: FormatEntry>(arms_if_empty: bool) -> &'static fi_
 /// queue.
 struct Table<W, E, const ARMS: bool>(PhantomData<(W, E)>);
 
-/// Returns the object of a queue, and the queue to read.
-///
-/// # Safety
-///
-/// `cq` is a queue of the C API whose `ops` is, or was, the table of `W`.
-#[inline]
-unsafe fn cq_from_fid<'a, W: CqPath>(cq: *mut fid_cq) -> (&'a QueueObject, &'a W::Queue) {
-    // SAFETY: By the caller's contract, `cq` is a queue of the C API.
-    let object = unsafe { &*cq.cast::<QueueObject>() };
-    // SAFETY: By the caller's contract, its table is, or was, the one of `W`.
-    (object, unsafe { W::queue(object) })
+/// A queue whose `ops` is, or was, the table of `W`. The class is not checked.
+struct TypedCq<'a, W: CqPath> {
+    object: &'a QueueObject,
+    /// The queue to read.
+    queue: &'a W::Queue,
+}
+
+impl<W: CqPath> FromFid for TypedCq<'_, W> {
+    #[inline(always)]
+    unsafe fn from_fid(fid: *mut fid) -> Result<Self> {
+        // SAFETY: By the contract of this function, `fid` is a queue of the C API.
+        let object = unsafe { &*fid.cast::<QueueObject>() };
+        // SAFETY: By the contract of this function, its table is, or was, the one of `W`.
+        let queue = unsafe { W::queue(object) };
+        Ok(Self { object, queue })
+    }
 }
 
 /// Reads entries and, if `src_addr` is not NULL, their source addresses.
@@ -492,17 +460,6 @@ unsafe fn read_entries<Q: provider::CompletionQueue, E: FormatEntry>(
 }
 
 impl<W: CqPath, E: FormatEntry, const ARMS: bool> Table<W, E, ARMS> {
-    const OPS: fi_ops_cq = fi_ops_cq {
-        size: size_of::<fi_ops_cq>(),
-        read: Some(Self::read),
-        readfrom: Some(Self::readfrom),
-        readerr: Some(readerr::<W>),
-        sread: Some(Self::sread),
-        sreadfrom: Some(Self::sreadfrom),
-        signal: Some(signal::<W>),
-        strerror: Some(strerror::<W>),
-    };
-
     #[inline]
     fn read_maybe_arm(queue: &W::Queue, mut read: impl FnMut() -> Result<usize>) -> Result<usize> {
         if ARMS {
@@ -512,113 +469,114 @@ impl<W: CqPath, E: FormatEntry, const ARMS: bool> Table<W, E, ARMS> {
         }
     }
 
-    unsafe extern "C" fn read(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> isize {
-        // SAFETY: By the contract of `fi_cq_read()`.
-        into_ssize(unsafe {
-            let (_, queue) = cq_from_fid::<W>(cq);
-            entry_slice::<E>(buf, count)
-                .and_then(|room| Self::read_maybe_arm(queue, || queue.read(E::entries(room))))
-        })
-    }
+    fi_ops! {
+        const OPS: fi_ops_cq {
+            read: fn fi_cq_read(
+                cq: *mut fid_cq as TypedCq<'_, W>,
+                buf: *mut c_void,
+                count: usize,
+            ) -> Result<usize> {
+                // SAFETY: `buf` has room for `count` entries of the queue's format.
+                let room = unsafe { entry_slice::<E>(buf, count)? };
+                Self::read_maybe_arm(cq.queue, || cq.queue.read(E::entries(room)))
+            }
 
-    unsafe extern "C" fn readfrom(
-        cq: *mut fid_cq,
-        buf: *mut c_void,
-        count: usize,
-        src_addr: *mut abi::fi_addr_t,
-    ) -> isize {
-        // SAFETY: By the contract of `fi_cq_readfrom()`.
-        into_ssize(unsafe {
-            let (_, queue) = cq_from_fid::<W>(cq);
-            entry_slice::<E>(buf, count).and_then(|room| {
-                Self::read_maybe_arm(queue, || read_entries(queue, room, src_addr))
-            })
-        })
-    }
+            readfrom: fn fi_cq_readfrom(
+                cq: *mut fid_cq as TypedCq<'_, W>,
+                buf: *mut c_void,
+                count: usize,
+                src_addr: *mut abi::fi_addr_t,
+            ) -> Result<usize> {
+                // SAFETY: `buf` has room for `count` entries of the queue's format.
+                let room = unsafe { entry_slice::<E>(buf, count)? };
+                // SAFETY: `src_addr` is NULL or has room for `count` addresses.
+                let read = || unsafe { read_entries(cq.queue, room, src_addr) };
+                Self::read_maybe_arm(cq.queue, read)
+            }
 
-    unsafe extern "C" fn sread(
-        cq: *mut fid_cq,
-        buf: *mut c_void,
-        count: usize,
-        _cond: *const c_void,
-        timeout: c_int,
-    ) -> isize {
-        // SAFETY: By the contract of `fi_cq_sread()`.
-        into_ssize(unsafe {
-            let (object, queue) = cq_from_fid::<W>(cq);
-            entry_slice::<E>(buf, count).and_then(|room| {
+            sread: fn fi_cq_sread(
+                cq: *mut fid_cq as TypedCq<'_, W>,
+                buf: *mut c_void,
+                count: usize,
+                _cond: *const c_void,
+                timeout: c_int,
+            ) -> Result<usize> {
+                // SAFETY: `buf` has room for `count` entries of the queue's format.
+                let room = unsafe { entry_slice::<E>(buf, count)? };
                 let mut budget = Budget::from_millis(timeout);
-                let read = || queue.read(E::entries(room));
-                sread(in_process()?, queue, object.is_waitable, read, &mut budget)
-            })
-        })
-    }
+                let read = || cq.queue.read(E::entries(room));
+                sread(in_process()?, cq.queue, cq.object.is_waitable, read, &mut budget)
+            }
 
-    unsafe extern "C" fn sreadfrom(
-        cq: *mut fid_cq,
-        buf: *mut c_void,
-        count: usize,
-        src_addr: *mut abi::fi_addr_t,
-        _cond: *const c_void,
-        timeout: c_int,
-    ) -> isize {
-        // SAFETY: By the contract of `fi_cq_sreadfrom()`.
-        into_ssize(unsafe {
-            let (object, queue) = cq_from_fid::<W>(cq);
-            entry_slice::<E>(buf, count).and_then(|room| {
+            sreadfrom: fn fi_cq_sreadfrom(
+                cq: *mut fid_cq as TypedCq<'_, W>,
+                buf: *mut c_void,
+                count: usize,
+                src_addr: *mut abi::fi_addr_t,
+                _cond: *const c_void,
+                timeout: c_int,
+            ) -> Result<usize> {
+                // SAFETY: `buf` has room for `count` entries of the queue's format.
+                let room = unsafe { entry_slice::<E>(buf, count)? };
                 let mut budget = Budget::from_millis(timeout);
-                let read = || read_entries(queue, room, src_addr);
-                sread(in_process()?, queue, object.is_waitable, read, &mut budget)
-            })
-        })
-    }
-}
-
-unsafe extern "C" fn readerr<W: CqPath>(
-    cq: *mut fid_cq,
-    buf: *mut fi_cq_err_entry,
-    flags: u64,
-) -> isize {
-    // SAFETY: By the contract of `fi_cq_readerr()`.
-    into_ssize(unsafe {
-        let (object, queue) = cq_from_fid::<W>(cq);
-        match (buf.as_mut(), flags) {
-            (None, _) => Err(Errno::EINVAL),
-            (Some(_), flags) if flags != 0 => Err(Errno::EBADFLAGS),
-            (Some(entry), _) => queue.read_error().map(|failure| {
-                let done = &failure.completion;
-                entry.op_context = done.context.as_ptr();
-                entry.flags = done.flags;
-                entry.len = done.len;
-                entry.buf = ptr::without_provenance_mut(done.buf);
-                entry.data = done.data;
-                entry.tag = done.tag;
-                entry.olen = failure.olen;
-                entry.err = failure.errno.code();
-                entry.prov_errno = failure.prov_errno;
-                entry.src_addr = done.source;
-                object.err_data.write(failure.err_data, entry);
-                1
-            }),
+                // SAFETY: `src_addr` is NULL or has room for `count` addresses.
+                let read = || unsafe { read_entries(cq.queue, room, src_addr) };
+                sread(in_process()?, cq.queue, cq.object.is_waitable, read, &mut budget)
+            }
         }
-    })
+        with {
+            readerr: Some(AnyFormat::<W>::fi_cq_readerr),
+            signal: Some(AnyFormat::<W>::fi_cq_signal),
+            strerror: Some(AnyFormat::<W>::fi_cq_strerror),
+        }
+    }
 }
 
-unsafe extern "C" fn signal<W: CqPath>(cq: *mut fid_cq) -> c_int {
-    // SAFETY: By the contract of `fi_cq_signal()`.
-    into_int(unsafe { cq_from_fid::<W>(cq) }.0.queue.signal())
-}
+/// Calls of queues that are read through `W`, for entries of any format.
+struct AnyFormat<W>(PhantomData<W>);
 
-unsafe extern "C" fn strerror<W: CqPath>(
-    cq: *mut fid_cq,
-    prov_errno: c_int,
-    _err_data: *const c_void,
-    buf: *mut c_char,
-    len: usize,
-) -> *const c_char {
-    // SAFETY: By the contract of `fi_cq_strerror()`.
-    unsafe {
-        let (_, queue) = cq_from_fid::<W>(cq);
-        super::strings::copy_static(queue.strerror(prov_errno), buf, len)
+impl<W: CqPath> AnyFormat<W> {
+    fi_ops! {
+        fn fi_cq_readerr(
+            cq: *mut fid_cq as TypedCq<'_, W>,
+            buf: *mut fi_cq_err_entry,
+            flags: u64,
+        ) -> Result<usize> {
+            // SAFETY: `buf` is NULL or valid, and not shared during the call.
+            let entry = unsafe { buf.as_mut() }.ok_or(Errno::EINVAL)?;
+            if flags != 0 {
+                return Err(Errno::EBADFLAGS);
+            }
+            let failure = cq.queue.read_error()?;
+            let done = &failure.completion;
+            entry.op_context = done.context.as_ptr();
+            entry.flags = done.flags;
+            entry.len = done.len;
+            entry.buf = ptr::without_provenance_mut(done.buf);
+            entry.data = done.data;
+            entry.tag = done.tag;
+            entry.olen = failure.olen;
+            entry.err = failure.errno.code();
+            entry.prov_errno = failure.prov_errno;
+            entry.src_addr = done.source;
+            // SAFETY: `err_data` is NULL or valid for `err_data_size` bytes.
+            unsafe { cq.object.err_data.write(failure.err_data, entry) };
+            Ok(1)
+        }
+
+        fn fi_cq_signal(cq: *mut fid_cq as TypedCq<'_, W>) -> Result {
+            cq.object.queue.signal()
+        }
+
+        fn fi_cq_strerror(
+            cq: *mut fid_cq as TypedCq<'_, W>,
+            prov_errno: c_int,
+            _err_data: *const c_void,
+            buf: *mut c_char,
+            len: usize,
+        ) -> *const c_char {
+            // SAFETY: `buf` is NULL or valid for `len` bytes.
+            unsafe { strings::copy_static(cq.queue.strerror(prov_errno), buf, len) }
+        }
     }
 }

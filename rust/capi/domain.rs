@@ -101,7 +101,7 @@ impl DomainObject {
 
 static OPS: fi_ops_domain = fi_ops_domain {
     av_open: Some(av::fi_av_open),
-    cq_open: Some(cq::open),
+    cq_open: Some(cq::fi_cq_open),
     cntr_open: Some(cntr::fi_cntr_open),
     poll_open: Some(poll::fi_poll_open),
     endpoint: Some(ep::open),

@@ -62,6 +62,7 @@ macro_rules! fi_ops {
         $vis:vis const $name:ident: $table:ident {
             $($field:ident: fn $call:ident($($args:tt)*) -> $ret:ty $body:block)*
         }
+        $(with { $($other:ident: $function:expr,)* })?
     ) => {
         $($crate::capi::ops::fi_ops! { fn $call($($args)*) -> $ret $body })*
 
@@ -70,6 +71,7 @@ macro_rules! fi_ops {
         $vis const $name: $table = $table {
             size: size_of::<$table>(),
             $($field: Some(Self::$call),)*
+            $($($other: $function,)*)?
             ..<$table as $crate::capi::nosys::Nosys>::TABLE
         };
     };
