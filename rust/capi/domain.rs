@@ -104,10 +104,10 @@ static OPS: fi_ops_domain = fi_ops_domain {
     cq_open: Some(cq::fi_cq_open),
     cntr_open: Some(cntr::fi_cntr_open),
     poll_open: Some(poll::fi_poll_open),
-    endpoint: Some(ep::open),
-    endpoint2: Some(ep::open2),
+    endpoint: Some(ep::fi_endpoint),
+    endpoint2: Some(ep::fi_endpoint2),
     scalable_ep: Some(sep::fi_scalable_ep),
-    srx_ctx: Some(srx::open),
+    srx_ctx: Some(srx::fi_srx_context),
     stx_ctx: Some(stx::fi_stx_context),
     query_atomic: Some(atomic::query),
     ..nosys::DOMAIN

@@ -16,13 +16,19 @@ use super::{
     object::{
         self,
         new_fid,
-        write_out,
+        open_info,
         Object,
-        UninitObject, //
+        Opening, //
     },
     offload::{
         self,
         Offload, //
+    },
+    ops::{
+        fi_close,
+        fi_ops,
+        FromFid,
+        InProcess, //
     },
     ops_tables::ProviderOps,
     srx,
@@ -31,10 +37,7 @@ use super::{
 use crate::{
     abi::{
         self,
-        errno::{
-            into_int,
-            into_ssize, //
-        },
+        errno::from_int,
         fi_alias,
         fi_info,
         fi_ops,
@@ -64,6 +67,7 @@ use crate::{
 };
 use core::{
     net::SocketAddr,
+    ops::Deref,
     ptr, //
 };
 use kernel::{
@@ -125,8 +129,33 @@ unsafe impl Object for EndpointObject {
     const CLASS: u32 = abi::FI_CLASS_EP;
 
     fn ops() -> &'static fi_ops {
-        static OPS: fi_ops = object::fid_ops(close::<EndpointObject>, Some(bind), Some(control));
+        static OPS: fi_ops = fid_ops::<EndpointObject>();
         &OPS
+    }
+
+    fn close(&self) -> Result {
+        if self.alias.is_some() {
+            return Ok(());
+        }
+        let offload = self.shared.offload.as_ref();
+        offload.map_or(Ok(()), Offload::check_idle)?;
+        self.shared.alias_count.try_close()?;
+        // C callers keep track of the contexts of unfinished operations themselves.
+        self.endpoint.close(&mut |_| {});
+        if let Some(offload) = offload {
+            offload.close();
+        }
+        Ok(())
+    }
+}
+
+/// Makes the table of the calls that every object has, for an endpoint or a context.
+const fn fid_ops<T: Object>() -> fi_ops {
+    fi_ops {
+        close: Some(fi_close::<T>),
+        bind: Some(fi_ep_bind),
+        control: Some(fi_control),
+        ..nosys::FID
     }
 }
 
@@ -155,8 +184,12 @@ macro_rules! contexts {
                 const CLASS: u32 = abi::$class;
 
                 fn ops() -> &'static fi_ops {
-                    static OPS: fi_ops = object::fid_ops(close::<$name>, Some(bind), Some(control));
+                    static OPS: fi_ops = fid_ops::<$name>();
                     &OPS
+                }
+
+                fn close(&self) -> Result {
+                    self.0.close()
                 }
             }
 
@@ -183,25 +216,27 @@ contexts! {
     ReceiveObject: FI_CLASS_RX_CTX;
 }
 
-/// Returns the endpoint or context that a `fid` is the beginning of.
-///
-/// # Errors
-///
-/// -FI_EINVAL for NULL and for another class.
-///
-/// # Safety
-///
-/// `fid` is NULL or valid for `'a`.
-unsafe fn endpoint_from_fid<'a>(fid: *mut fid) -> Result<&'a EndpointObject> {
-    // SAFETY: By the caller's contract, `fid` is NULL or valid for `'a`.
-    unsafe {
-        match object::from_fid::<EndpointObject>(fid) {
-            Ok(object) => Ok(object),
-            Err(_) => match object::from_fid::<TransmitObject>(fid) {
-                Ok(object) => Ok(object.as_ref()),
-                Err(_) => Ok(object::from_fid::<ReceiveObject>(fid)?.as_ref()),
-            },
+/// An endpoint or a context of a scalable endpoint.
+struct AnyEndpoint<'a>(&'a EndpointObject);
+
+/// Checks the class; -FI_EINVAL for NULL, another class, or an object of another module.
+impl FromFid for AnyEndpoint<'_> {
+    unsafe fn from_fid(fid: *mut fid) -> Result<Self> {
+        // SAFETY: By the contract of this function, `fid` is NULL or valid as long as the result.
+        unsafe {
+            object::from_fid::<EndpointObject>(fid)
+                .or_else(|_| object::from_fid::<TransmitObject>(fid).map(AsRef::as_ref))
+                .or_else(|_| object::from_fid::<ReceiveObject>(fid).map(AsRef::as_ref))
+                .map(Self)
         }
+    }
+}
+
+impl Deref for AnyEndpoint<'_> {
+    type Target = EndpointObject;
+
+    fn deref(&self) -> &EndpointObject {
+        self.0
     }
 }
 
@@ -284,42 +319,215 @@ impl NamedObject for EndpointObject {
     }
 }
 
-static OPS: fi_ops_ep = fi_ops_ep {
-    cancel: Some(cancel),
-    getopt: Some(getopt),
-    setopt: Some(setopt),
-    rx_size_left: Some(rx_size_left),
-    tx_size_left: Some(tx_size_left),
-    ..nosys::EP
-};
+fi_ops! {
+    static OPS: fi_ops_ep {
+        cancel: fn fi_cancel(ep: *mut fid as AnyEndpoint<'_>, context: *mut c_void) -> Result<usize> {
+            ep.endpoint.core().cancel(Context::new(context))?;
+            Ok(0)
+        }
 
-/// Implements `fi_endpoint()`.
-pub(super) unsafe extern "C" fn open(
-    domain: *mut fid_domain,
-    info: *mut fi_info,
-    out: *mut *mut fid_ep,
-    context: *mut c_void,
-) -> c_int {
-    // SAFETY: By the contract of `fi_endpoint()`, arguments are valid or NULL.
-    into_int(unsafe {
-        object::open_child(
-            domain.cast(),
-            info,
-            out,
-            |_ctx, domain: &DomainObject, info, slot| try_open(domain, info, slot, context),
-        )
-    })
+        getopt: fn fi_getopt(
+            ep: *mut fid as AnyEndpoint<'_>,
+            level: c_int,
+            name: c_int,
+            value: *mut c_void,
+            len: *mut usize,
+        ) -> Result {
+            let core = ep.endpoint.core();
+            let option = |name| match name {
+                abi::FI_OPT_CM_DATA_SIZE => Some(core.private_data_limit()),
+                _ => ep_option(name).and_then(|option| core.getopt(option).ok()),
+            };
+            // SAFETY: `len` is NULL or valid, `value` is NULL or valid for `*len` bytes.
+            unsafe { cm::getopt(option, level, name, value, len) }
+        }
+
+        setopt: fn fi_setopt(
+            ep: *mut fid as AnyEndpoint<'_>,
+            level: c_int,
+            name: c_int,
+            value: *const c_void,
+            len: usize,
+        ) -> Result {
+            // SAFETY: `value` is NULL or valid for `len` bytes.
+            let (option, value) = unsafe { read_option(level, name, value, len)? };
+            ep.endpoint.core().setopt(option, value)
+        }
+
+        rx_size_left: fn fi_rx_size_left(ep: *mut fid_ep as AnyEndpoint<'_>) -> Result<usize> {
+            ep.endpoint.core().receives_left()
+        }
+
+        tx_size_left: fn fi_tx_size_left(ep: *mut fid_ep as AnyEndpoint<'_>) -> Result<usize> {
+            ep.endpoint.core().transmits_left()
+        }
+    }
 }
 
-fn try_open(
-    domain: &DomainObject,
-    info: &Info,
-    slot: UninitObject<EndpointObject>,
-    context: *mut c_void,
-) -> Result<*mut EndpointObject> {
-    let endpoint = domain.domain().endpoint(info, Source(slot.address()))?;
-    let made = make_object::<EndpointObject>(domain.provider_ops(), endpoint, info, context)?;
-    Ok(slot.init(made))
+fi_ops! {
+    pub(super) fn fi_endpoint(
+        domain: *mut fid_domain as InProcess<&DomainObject>,
+        info: *mut fi_info,
+        out: *mut *mut fid_ep,
+        context: *mut c_void,
+    ) -> Result {
+        // SAFETY: `info` and `out` are NULL or valid, and `info` is not shared during the call.
+        let (info, slot) = unsafe { open_info::<EndpointObject, _>(info, out)? };
+        let endpoint = domain.domain().endpoint(info, Source(slot.address()))?;
+        let provider_ops = domain.provider_ops();
+        slot.open(make_object::<EndpointObject>(provider_ops, endpoint, info, context)?)
+    }
+
+    pub(super) fn fi_endpoint2(
+        domain: *mut fid_domain as *mut fid,
+        info: *mut fi_info,
+        out: *mut *mut fid_ep,
+        flags: u64,
+        context: *mut c_void,
+    ) -> Result {
+        // No flags are supported.
+        if flags != 0 {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: The arguments are as `fi_endpoint()` requires.
+        from_int(unsafe { fi_endpoint(domain.cast(), info, out, context) }).map(drop)
+    }
+
+    fn fi_ep_bind(ep: *mut fid as AnyEndpoint<'_>, other: *mut fid, flags: u64) -> Result {
+        // SAFETY: `other` is NULL or valid.
+        let class = unsafe { other.as_ref() }.ok_or(Errno::EINVAL)?.fclass;
+        context::in_process()?;
+        let class = u32::try_from(class).map_err(|_| Errno::EINVAL)?;
+        // SAFETY: As above; a domain stays open until the endpoint has been closed, by the contract of
+        // `fi_import_fid()`.
+        unsafe { ep.bind(class, other, flags) }
+    }
+
+    fn fi_control(ep: *mut fid as AnyEndpoint<'_>, command: c_int, arg: *mut c_void) -> Result {
+        match u32::try_from(command) {
+            Ok(abi::FI_ENABLE) => {
+                context::in_process()?;
+                ep.endpoint.enable()
+            }
+            Ok(abi::FI_ALIAS) => {
+                context::in_process()?;
+                // SAFETY: For this command, `arg` is NULL or a valid `fi_alias`.
+                let alias = unsafe { arg.cast::<fi_alias>().as_ref() }.ok_or(Errno::EINVAL)?;
+                // SAFETY: The alias's `fid` is NULL or valid for writing.
+                unsafe { ep.open_alias(alias) }
+            }
+            Ok(abi::FI_GETOPSFLAG) => {
+                // SAFETY: For this command, `arg` is NULL or a valid `u64`.
+                let flags = unsafe { arg.cast::<u64>().as_mut() }.ok_or(Errno::EINVAL)?;
+                *flags = ep.op_flags(*flags)?.load(Relaxed);
+                Ok(())
+            }
+            Ok(abi::FI_SETOPSFLAG) => {
+                // SAFETY: For this command, `arg` is NULL or a valid `u64`.
+                let flags = unsafe { arg.cast::<u64>().as_ref() }.ok_or(Errno::EINVAL)?;
+                ep.set_op_flags(*flags)
+            }
+            _ => Err(Errno::ENOSYS),
+        }
+    }
+}
+
+impl EndpointObject {
+    /// Binds an object of that class to the endpoint. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for another class, and the errors of the endpoint for each class.
+    ///
+    /// # Safety
+    ///
+    /// `other` is valid. A domain stays open until the endpoint has been closed.
+    unsafe fn bind(&self, class: u32, other: *mut fid, flags: u64) -> Result {
+        match class {
+            abi::FI_CLASS_EQ => {
+                // SAFETY: By the caller's contract, `other` is valid.
+                let queue = unsafe { object::from_fid::<eq::QueueObject>(other)? };
+                self.endpoint.bind_eq(queue.queue(), flags)
+            }
+            abi::FI_CLASS_CQ => {
+                // SAFETY: By the caller's contract, `other` is valid.
+                let queue = unsafe { object::from_fid::<cq::QueueObject>(other)? };
+                self.endpoint.bind_cq(queue.queue(), flags)?;
+                if flags & abi::FI_TRANSMIT != 0 {
+                    let queue = other.expose_provenance();
+                    self.shared.tx_cq_fid.store(queue, Relaxed);
+                }
+                Ok(())
+            }
+            abi::FI_CLASS_AV => {
+                // SAFETY: By the caller's contract, `other` is valid.
+                let av = unsafe { object::from_fid::<av::AvObject>(other)? };
+                self.endpoint.bind_av(av.av(), flags)
+            }
+            abi::FI_CLASS_SRX_CTX => {
+                // SAFETY: By the caller's contract, `other` is valid.
+                let srx = unsafe { object::from_fid::<srx::SharedObject>(other)? };
+                self.endpoint.bind_srx(srx.srx(), flags)
+            }
+            abi::FI_CLASS_STX_CTX => {
+                // SAFETY: By the caller's contract, `other` is valid.
+                let stx = unsafe { object::from_fid::<stx::SharedObject>(other)? };
+                self.endpoint.bind_stx(stx.stx(), flags)
+            }
+            abi::FI_CLASS_CNTR => {
+                // SAFETY: By the caller's contract, `other` is valid.
+                let counter = unsafe { object::from_fid::<cntr::CounterObject>(other)? };
+                self.endpoint.bind_counter(counter.counter(), flags)
+            }
+            abi::FI_CLASS_DOMAIN => {
+                if flags != 0 {
+                    return Err(Errno::EBADFLAGS);
+                }
+                // The offload keeps a pointer to the object until the endpoint is closed; an alias is closed
+                // before that.
+                if self.alias.is_some() {
+                    return Err(Errno::EINVAL);
+                }
+                if self.shared.offload.as_ref().is_some() {
+                    return Err(Errno::EALREADY);
+                }
+                // SAFETY: By the caller's contract, the domain stays open until the endpoint has been closed.
+                let offload = unsafe { Offload::pair(self, other.cast())? };
+                match self.shared.offload.populate(offload) {
+                    true => Ok(()),
+                    false => Err(Errno::EALREADY),
+                }
+            }
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// Makes an alias of the endpoint, with default flags of its own (`fi_ep_alias()`). May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for NULL, -FI_EBADFLAGS, -FI_ENOMEM.
+    ///
+    /// # Safety
+    ///
+    /// `alias.fid` is NULL or valid for writing.
+    unsafe fn open_alias(&self, alias: &fi_alias) -> Result {
+        if alias.fid.is_null() {
+            return Err(Errno::EINVAL);
+        }
+        let made = EndpointObject {
+            fid: self.fid,
+            provider_ep: self.provider_ep,
+            tx_op_flags: Atomic::new(self.tx_op_flags()),
+            rx_op_flags: Atomic::new(self.rx_op_flags()),
+            endpoint: self.endpoint.clone(),
+            shared: self.shared.clone(),
+            alias: Some(ChildRef::new(&self.shared)?),
+        };
+        made.set_op_flags(alias.flags)?;
+        // SAFETY: By the caller's contract, `alias.fid` is valid.
+        unsafe { Opening::new(alias.fid)? }.open(made)
+    }
 }
 
 /// Makes the object of a `T` for an endpoint that was opened with `info`.
@@ -363,171 +571,6 @@ pub(super) fn make_object<T: Object>(
     })
 }
 
-/// Opens an endpoint (`fi_endpoint2()`); no flags are supported.
-pub(super) unsafe extern "C" fn open2(
-    domain: *mut fid_domain,
-    info: *mut fi_info,
-    out: *mut *mut fid_ep,
-    flags: u64,
-    context: *mut c_void,
-) -> c_int {
-    if flags != 0 {
-        return Errno::EINVAL.to_int();
-    }
-    // SAFETY: By the contract of `fi_endpoint2()`.
-    unsafe { open(domain, info, out, context) }
-}
-
-unsafe extern "C" fn close<T: Object + AsRef<EndpointObject>>(fid: *mut fid) -> c_int {
-    // SAFETY: By the contract of `fi_close()`.
-    into_int(unsafe {
-        object::close::<T>(fid, |object| {
-            let object = object.as_ref();
-            if object.alias.is_none() {
-                let offload = object.shared.offload.as_ref();
-                offload.map_or(Ok(()), Offload::check_idle)?;
-                object.shared.alias_count.try_close()?;
-                // C callers keep track of the contexts of unfinished operations themselves.
-                object.endpoint.close(&mut |_| {});
-                if let Some(offload) = offload {
-                    offload.close();
-                }
-            }
-            Ok(())
-        })
-    })
-}
-
-unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
-    // SAFETY: By the contract of `fi_ep_bind()`.
-    into_int(unsafe { try_bind(fid, other, flags) })
-}
-
-unsafe fn try_bind(fid: *mut fid, other: *mut fid, flags: u64) -> Result {
-    // SAFETY: By the contract of `fi_ep_bind()`.
-    let (object, class) = unsafe {
-        let object = endpoint_from_fid(fid)?;
-        (object, other.as_ref().ok_or(Errno::EINVAL)?.fclass)
-    };
-    context::in_process()?;
-    match u32::try_from(class) {
-        Ok(abi::FI_CLASS_EQ) => {
-            // SAFETY: By the contract of `fi_ep_bind()`.
-            let queue = unsafe { object::from_fid::<eq::QueueObject>(other)? };
-            object.endpoint.bind_eq(queue.queue(), flags)
-        }
-        Ok(abi::FI_CLASS_CQ) => {
-            // SAFETY: By the contract of `fi_ep_bind()`.
-            let queue = unsafe { object::from_fid::<cq::QueueObject>(other)? };
-            object.endpoint.bind_cq(queue.queue(), flags)?;
-            if flags & abi::FI_TRANSMIT != 0 {
-                let queue = other.expose_provenance();
-                object.shared.tx_cq_fid.store(queue, Relaxed);
-            }
-            Ok(())
-        }
-        Ok(abi::FI_CLASS_AV) => {
-            // SAFETY: By the contract of `fi_ep_bind()`.
-            let av = unsafe { object::from_fid::<av::AvObject>(other)? };
-            object.endpoint.bind_av(av.av(), flags)
-        }
-        Ok(abi::FI_CLASS_SRX_CTX) => {
-            // SAFETY: By the contract of `fi_ep_bind()`.
-            let srx = unsafe { object::from_fid::<srx::SharedObject>(other)? };
-            object.endpoint.bind_srx(srx.srx(), flags)
-        }
-        Ok(abi::FI_CLASS_STX_CTX) => {
-            // SAFETY: By the contract of `fi_ep_bind()`.
-            let stx = unsafe { object::from_fid::<stx::SharedObject>(other)? };
-            object.endpoint.bind_stx(stx.stx(), flags)
-        }
-        Ok(abi::FI_CLASS_CNTR) => {
-            // SAFETY: By the contract of `fi_ep_bind()`.
-            let counter = unsafe { object::from_fid::<cntr::CounterObject>(other)? };
-            object.endpoint.bind_counter(counter.counter(), flags)
-        }
-        Ok(abi::FI_CLASS_DOMAIN) => {
-            if flags != 0 {
-                return Err(Errno::EBADFLAGS);
-            }
-            // The offload keeps a pointer to the object until the endpoint is closed; an alias is closed
-            // before that.
-            if object.alias.is_some() {
-                return Err(Errno::EINVAL);
-            }
-            if object.shared.offload.as_ref().is_some() {
-                return Err(Errno::EALREADY);
-            }
-            // SAFETY: By the contract of `fi_import_fid()`, the domain stays open until the endpoint has been
-            // closed.
-            let offload = unsafe { Offload::pair(object, other.cast())? };
-            match object.shared.offload.populate(offload) {
-                true => Ok(()),
-                false => Err(Errno::EALREADY),
-            }
-        }
-        _ => Err(Errno::EINVAL),
-    }
-}
-
-unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: By the contract of `fi_control()`.
-    into_int(unsafe {
-        endpoint_from_fid(fid).and_then(|object| try_control(object, command, arg.cast()))
-    })
-}
-
-unsafe fn try_control(object: &EndpointObject, command: c_int, arg: *mut u64) -> Result {
-    match u32::try_from(command) {
-        Ok(abi::FI_ENABLE) => {
-            context::in_process()?;
-            object.endpoint.enable()
-        }
-        Ok(abi::FI_ALIAS) => {
-            context::in_process()?;
-            // SAFETY: By the contract of `fi_ep_alias()`, `arg` is NULL or an `fi_alias`.
-            let alias = unsafe { arg.cast::<fi_alias>().as_ref() }.ok_or(Errno::EINVAL)?;
-            // SAFETY: By the contract of `fi_ep_alias()`.
-            unsafe { make_alias(object, alias) }
-        }
-        Ok(abi::FI_GETOPSFLAG | abi::FI_SETOPSFLAG) => {
-            // SAFETY: By the contract of `fi_control()`, `arg` is NULL or a `u64` for these commands.
-            let flags = unsafe { arg.as_mut() }.ok_or(Errno::EINVAL)?;
-            if command == abi::FI_GETOPSFLAG as c_int {
-                *flags = object.op_flags(*flags)?.load(Relaxed);
-                return Ok(());
-            }
-            object.set_op_flags(*flags)
-        }
-        _ => Err(Errno::ENOSYS),
-    }
-}
-
-/// Makes an alias of the endpoint, with default flags of its own (`fi_ep_alias()`).
-///
-/// # Safety
-///
-/// `alias.fid` is NULL or valid for writing.
-unsafe fn make_alias(object: &EndpointObject, alias: &fi_alias) -> Result {
-    if alias.fid.is_null() {
-        return Err(Errno::EINVAL);
-    }
-    let made = EndpointObject {
-        fid: object.fid,
-        provider_ep: object.provider_ep,
-        tx_op_flags: Atomic::new(object.tx_op_flags()),
-        rx_op_flags: Atomic::new(object.rx_op_flags()),
-        endpoint: object.endpoint.clone(),
-        shared: object.shared.clone(),
-        alias: Some(ChildRef::new(&object.shared)?),
-    };
-    made.set_op_flags(alias.flags)?;
-    let made = UninitObject::new()?.init(made);
-    // SAFETY: `alias.fid` is not NULL, and valid by the caller's contract.
-    unsafe { write_out(alias.fid, made) };
-    Ok(())
-}
-
 /// Flags that select a direction.
 const DIRECTIONS: u64 = abi::FI_TRANSMIT | abi::FI_RECV;
 
@@ -550,34 +593,6 @@ const OP_FLAGS: u64 = abi::FI_COMPLETION
     | abi::FI_TRANSMIT_COMPLETE
     | abi::FI_DELIVERY_COMPLETE;
 
-unsafe extern "C" fn cancel(fid: *mut fid, context: *mut c_void) -> isize {
-    // SAFETY: By the contract of `fi_cancel()`.
-    into_ssize(unsafe { endpoint_from_fid(fid) }.and_then(|object| {
-        object.endpoint.core().cancel(Context::new(context))?;
-        Ok(0)
-    }))
-}
-
-unsafe extern "C" fn getopt(
-    fid: *mut fid,
-    level: c_int,
-    name: c_int,
-    value: *mut c_void,
-    len: *mut usize,
-) -> c_int {
-    // SAFETY: By the contract of `fi_getopt()`.
-    into_int(unsafe {
-        endpoint_from_fid(fid).and_then(|object| {
-            let core = object.endpoint.core();
-            let option = |name| match name {
-                abi::FI_OPT_CM_DATA_SIZE => Some(core.private_data_limit()),
-                _ => ep_option(name).and_then(|option| core.getopt(option).ok()),
-            };
-            cm::getopt(option, level, name, value, len)
-        })
-    })
-}
-
 /// Returns the endpoint option with this number, if there is one.
 pub(super) fn ep_option(name: u32) -> Option<EpOption> {
     const CONNECTIONS: u32 = abi::FI_OPT_KOFI_CONNECTIONS as u32;
@@ -590,22 +605,6 @@ pub(super) fn ep_option(name: u32) -> Option<EpOption> {
         CONNECTED => Some(EpOption::ConnectionCount),
         _ => None,
     }
-}
-
-unsafe extern "C" fn setopt(
-    fid: *mut fid,
-    level: c_int,
-    name: c_int,
-    value: *const c_void,
-    len: usize,
-) -> c_int {
-    // SAFETY: By the contract of `fi_setopt()`.
-    into_int(unsafe {
-        endpoint_from_fid(fid).and_then(|object| {
-            let (option, value) = read_option(level, name, value, len)?;
-            object.endpoint.core().setopt(option, value)
-        })
-    })
 }
 
 /// Reads the option and the value of an `fi_setopt()` call.
@@ -632,20 +631,4 @@ pub(super) unsafe fn read_option(
     }
     // SAFETY: By the caller's contract, `value` is valid for `len` bytes.
     Ok((option, unsafe { ptr::read_unaligned(value.cast()) }))
-}
-
-unsafe extern "C" fn rx_size_left(ep: *mut fid_ep) -> isize {
-    // SAFETY: By the contract of `fi_rx_size_left()`.
-    into_ssize(
-        unsafe { endpoint_from_fid(ep.cast()) }
-            .and_then(|object| object.endpoint.core().receives_left()),
-    )
-}
-
-unsafe extern "C" fn tx_size_left(ep: *mut fid_ep) -> isize {
-    // SAFETY: By the contract of `fi_tx_size_left()`.
-    into_ssize(
-        unsafe { endpoint_from_fid(ep.cast()) }
-            .and_then(|object| object.endpoint.core().transmits_left()),
-    )
 }

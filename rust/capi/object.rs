@@ -169,63 +169,6 @@ pub(super) unsafe fn open_info<'a, T: Object, F>(
     }
 }
 
-/// Opens a child of `parent` with the attributes at `attr`, for `fi_cq_open()`, `fi_av_open()` and similar
-/// calls. `make` initialises the new object.
-///
-/// # Errors
-///
-/// -FI_EINVAL for NULL and for a parent of another class, -FI_EOPBADSTATE in atomic context, -FI_ENOMEM, and
-/// the errors of `make`.
-///
-/// # Safety
-///
-/// `parent`, `attr` and `out` are NULL or valid, and no other thread accesses `attr` during the call.
-pub(super) unsafe fn open_with<P: Object, A, T: Object, F>(
-    parent: *mut fid,
-    attr: *mut A,
-    out: *mut *mut F,
-    make: impl FnOnce(ProcessContext, &P, &mut A, UninitObject<T>) -> Result<*mut T>,
-) -> Result {
-    let ctx = context::in_process()?;
-    // SAFETY: By the caller's contract, both are NULL or valid, and `attr` is not shared.
-    let (parent, attr) = unsafe { (from_fid::<P>(parent)?, attr.as_mut()) };
-    let attr = attr.ok_or(Errno::EINVAL)?;
-    if out.is_null() {
-        return Err(Errno::EINVAL);
-    }
-    let made = make(ctx, parent, attr, UninitObject::new()?)?;
-    // SAFETY: `out` is not NULL, and valid by the caller's contract.
-    unsafe { write_out(out, made) };
-    Ok(())
-}
-
-/// Opens a child of `parent` with an info, which is only read, for `fi_domain()`, `fi_endpoint()` and similar
-/// calls.
-///
-/// # Errors
-///
-/// The errors of [`open_with`].
-///
-/// # Safety
-///
-/// The requirements of [`open_with`].
-pub(super) unsafe fn open_child<P: Object, T: Object, F>(
-    parent: *mut fid,
-    info: *mut fi_info,
-    out: *mut *mut F,
-    make: impl FnOnce(ProcessContext, &P, &Info, UninitObject<T>) -> Result<*mut T>,
-) -> Result {
-    // SAFETY: By the contract of `open_with`; an `Info` has the layout of its `fi_info`.
-    unsafe {
-        open_with(
-            parent,
-            info,
-            out,
-            |ctx, parent, info: &mut fi_info, slot| make(ctx, parent, Info::from_ptr(info), slot),
-        )
-    }
-}
-
 /// Frees an object that came from [`UninitObject::init`], for `fi_close()`, after `shut` has succeeded.
 ///
 /// # Errors

@@ -7,10 +7,13 @@ use super::{
     domain::DomainObject,
     nosys,
     object::{
-        self,
         new_fid,
-        Object,
-        UninitObject, //
+        open_args, //
+    },
+    ops::{
+        fi_ops,
+        FromFid,
+        InProcess, //
     },
     peer,
     tagged,
@@ -23,15 +26,9 @@ use super::{
 };
 use crate::{
     abi::{
-        self,
-        errno::{
-            into_int,
-            into_ssize, //
-        },
         fi_addr_t,
         fi_msg,
         fi_msg_tagged,
-        fi_ops,
         fi_ops_ep,
         fi_ops_msg,
         fi_ops_tagged,
@@ -45,6 +42,7 @@ use crate::{
         Result, //
     },
     fi::{
+        domain::Domain,
         memory::Context,
         provider,
         srx::{
@@ -74,13 +72,22 @@ pub(super) struct SharedObject {
     srx: Arc<SharedReceive>,
 }
 
-// SAFETY: `#[repr(C)]`, begins with a `fid_ep`, and is the only type with this table.
-unsafe impl Object for SharedObject {
-    const CLASS: u32 = abi::FI_CLASS_SRX_CTX;
+fi_ops! {
+    impl Object for SharedObject: FI_CLASS_SRX_CTX {
+        close: fn fi_close(srx) {
+            // C callers keep track of the contexts of posted receives themselves.
+            srx.srx.close(&mut |_| {})
+        }
 
-    fn ops() -> &'static fi_ops {
-        static OPS: fi_ops = object::fid_ops(close, None, Some(control));
-        &OPS
+        control: fn fi_control(
+            srx: *mut fid as &SharedObject,
+            command: c_int,
+            arg: *mut c_void,
+        ) -> Result {
+            peer::check_export(command)?;
+            // SAFETY: For this command, `arg` is NULL or a valid `struct fi_fid_export`.
+            unsafe { peer::export_srx(&srx.srx, arg) }
+        }
     }
 }
 
@@ -91,266 +98,210 @@ impl SharedObject {
     }
 }
 
-static OPS: fi_ops_ep = fi_ops_ep {
-    cancel: Some(cancel),
-    rx_size_left: Some(rx_size_left),
-    ..nosys::EP
-};
+fi_ops! {
+    static OPS: fi_ops_ep {
+        cancel: fn fi_cancel(srx: *mut fid as &SharedObject, context: *mut c_void) -> Result<usize> {
+            srx.srx.core().cancel(Context::new(context))?;
+            Ok(0)
+        }
 
-/// Implements `fi_srx_context()`.
-pub(super) unsafe extern "C" fn open(
-    domain: *mut fid_domain,
-    attr: *mut fi_rx_attr,
-    out: *mut *mut fid_ep,
-    context: *mut c_void,
-) -> c_int {
-    // SAFETY: By the contract of `fi_srx_context()`, arguments are valid or NULL.
-    into_int(unsafe {
-        object::open_with(domain.cast(), attr, out, |ctx, domain, attr, slot| {
-            try_open(ctx, domain, attr, slot, context)
-        })
-    })
+        rx_size_left: fn fi_rx_size_left(srx: *mut fid_ep as &SharedObject) -> Result<usize> {
+            Ok(srx.srx.core().receives_left())
+        }
+    }
 }
 
-/// # Safety
-///
-/// The contract of `fi_srx_context()`.
-unsafe fn try_open(
-    ctx: ProcessContext,
-    domain: &DomainObject,
-    attr: &mut fi_rx_attr,
-    slot: UninitObject<SharedObject>,
-    context: *mut c_void,
-) -> Result<*mut SharedObject> {
-    if attr.op_flags & FI_PEER != 0 {
-        // SAFETY: By the contract of `fi_srx_context()`.
-        return unsafe { open_peer(ctx, domain, attr, slot, context) };
+fi_ops! {
+    pub(super) fn fi_srx_context(
+        domain: *mut fid_domain as InProcess<&DomainObject>,
+        attr: *mut fi_rx_attr,
+        out: *mut *mut fid_ep,
+        context: *mut c_void,
+    ) -> Result {
+        // SAFETY: `attr` and `out` are NULL or valid, and `attr` is not shared during the call.
+        let (attr, slot) = unsafe { open_args::<_, SharedObject, _>(attr, out)? };
+        let provider_ops = domain.provider_ops();
+        let mut fid = nosys::endpoint(new_fid::<SharedObject>(context));
+        if attr.op_flags & FI_PEER != 0 {
+            // SAFETY: With FI_PEER, `context` is NULL or a `struct fi_peer_srx_context` of a valid context.
+            let srx = unsafe { open_peer(domain.ctx, domain.domain(), attr, context)? };
+            return slot.open(SharedObject {
+                // Receives are posted to the owner's context.
+                fid,
+                provider_srx: provider_ops.provider_srx(srx.core())?,
+                rx_op_flags: 0,
+                srx,
+            });
+        }
+        if attr.op_flags & !FI_COMPLETION != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let srx = domain.domain().shared_receive(&Attr {
+            size: attr.size,
+            segments: attr.iov_limit,
+            caps: attr.caps,
+        })?;
+        fid.ops = ptr::from_ref(&OPS).cast_mut();
+        fid.msg = ptr::from_ref(provider_ops.srx_msg).cast_mut();
+        if srx.core().has_tags() {
+            fid.tagged = ptr::from_ref(provider_ops.srx_tagged).cast_mut();
+        }
+        slot.open(SharedObject {
+            fid,
+            provider_srx: provider_ops.provider_srx(srx.core())?,
+            rx_op_flags: attr.op_flags,
+            srx,
+        })
     }
-    if attr.op_flags & !FI_COMPLETION != 0 {
-        return Err(Errno::EINVAL);
-    }
-    let srx = domain.domain().shared_receive(&Attr {
-        size: attr.size,
-        segments: attr.iov_limit,
-        caps: attr.caps,
-    })?;
-    let provider_ops = domain.provider_ops();
-    let mut fid = fid_ep {
-        ops: ptr::from_ref(&OPS).cast_mut(),
-        msg: ptr::from_ref(provider_ops.srx_msg).cast_mut(),
-        ..nosys::endpoint(new_fid::<SharedObject>(context))
-    };
-    if srx.core().has_tags() {
-        fid.tagged = ptr::from_ref(provider_ops.srx_tagged).cast_mut();
-    }
-    Ok(slot.init(SharedObject {
-        fid,
-        provider_srx: provider_ops.provider_srx(srx.core())?,
-        rx_op_flags: attr.op_flags,
-        srx,
-    }))
 }
 
 /// Opens a context whose receives are those of its owner. The other attributes apply to the owner's context, and are
 /// ignored here.
 ///
+/// # Errors
+///
+/// -FI_EINVAL for other flags, and the errors of [`peer::owner_srx`], [`peer::import_srx`] and the domain.
+///
 /// # Safety
 ///
-/// The contract of `fi_srx_context()`.
+/// `context` is NULL or a `struct fi_peer_srx_context` whose context is valid until the new one is closed.
 unsafe fn open_peer(
     ctx: ProcessContext,
-    domain: &DomainObject,
+    domain: &Arc<Domain>,
     attr: &fi_rx_attr,
-    slot: UninitObject<SharedObject>,
     context: *mut c_void,
-) -> Result<*mut SharedObject> {
+) -> Result<Arc<SharedReceive>> {
     if attr.op_flags & !FI_COMPLETION != FI_PEER {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: By the contract of `fi_srx_context()`.
-    let srx = match unsafe { peer::owner_srx(context)? } {
-        Ok(owner) => domain.domain().peer_shared_receive(ctx, owner)?,
-        Err(form) => {
-            // SAFETY: By the contract of `fi_srx_context()`.
-            let owner = unsafe { peer::import_srx(form)? };
-            domain.domain().imported_shared_receive(owner)?
-        }
-    };
-    Ok(slot.init(SharedObject {
-        // Receives are posted to the owner's context.
-        fid: nosys::endpoint(new_fid::<SharedObject>(context)),
-        provider_srx: domain.provider_ops().provider_srx(srx.core())?,
-        rx_op_flags: 0,
-        srx,
-    }))
-}
-
-unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: By the contract of `fi_control()`.
-    into_int(unsafe {
-        object::from_fid::<SharedObject>(fid).and_then(|object| {
-            peer::check_export(command)?;
-            peer::export_srx(&object.srx, arg)
-        })
-    })
-}
-
-unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: By the contract of `fi_close()`.
-    into_int(unsafe {
-        object::close::<SharedObject>(fid, |object| {
-            // C callers keep track of the contexts of posted receives themselves.
-            object.srx.close(&mut |_| {})
-        })
-    })
-}
-
-unsafe extern "C" fn cancel(fid: *mut fid, context: *mut c_void) -> isize {
-    // SAFETY: By the contract of `fi_cancel()`.
-    into_ssize(
-        unsafe { object::from_fid::<SharedObject>(fid) }.and_then(|object| {
-            object.srx.core().cancel(Context::new(context))?;
-            Ok(0)
-        }),
-    )
-}
-
-unsafe extern "C" fn rx_size_left(ep: *mut fid_ep) -> isize {
-    // SAFETY: By the contract of `fi_rx_size_left()`.
-    into_ssize(
-        unsafe { object::from_fid::<SharedObject>(ep.cast()) }
-            .map(|object| object.srx.core().receives_left()),
-    )
+    // SAFETY: By the caller's contract, `context` is NULL or valid.
+    match unsafe { peer::owner_srx(context)? } {
+        Ok(owner) => domain.peer_shared_receive(ctx, owner),
+        // SAFETY: By the caller's contract, the owner's context stays valid.
+        Err(form) => domain.imported_shared_receive(unsafe { peer::import_srx(form)? }),
+    }
 }
 
 /// Tables of calls for shared receive contexts of type `S`.
 pub(super) struct Table<S>(PhantomData<S>);
 
+/// A shared receive context with the tables of type `S`. The class is not checked.
+struct TypedSrx<'a, S> {
+    /// Default flags of receives without a flags argument.
+    op_flags: u64,
+    /// The provider's part.
+    provider: &'a S,
+}
+
+impl<S> FromFid for TypedSrx<'_, S> {
+    #[inline(always)]
+    unsafe fn from_fid(fid: *mut fid) -> Result<Self> {
+        // SAFETY: By the contract of this function, `fid` is a shared receive context of the C API.
+        let object = unsafe { &*fid.cast::<SharedObject>() };
+        Ok(Self {
+            op_flags: object.rx_op_flags,
+            // SAFETY: Only contexts of type `S` get these tables.
+            provider: unsafe { &*object.provider_srx.cast::<S>() },
+        })
+    }
+}
+
 impl<S: provider::SharedReceive> Table<S> {
-    pub(super) const OPS: fi_ops_msg = fi_ops_msg {
-        recv: Some(Self::recv),
-        recvv: Some(Self::recvv),
-        recvmsg: Some(Self::recvmsg),
-        ..nosys::MSG
-    };
+    fi_ops! {
+        pub(super) const OPS: fi_ops_msg {
+            recv: fn fi_recv(
+                srx: *mut fid_ep as TypedSrx<'_, S>,
+                buf: *mut c_void,
+                len: usize,
+                desc: *mut c_void,
+                src_addr: fi_addr_t,
+                context: *mut c_void,
+            ) -> isize {
+                let args = XferArgs::new(context, srx.op_flags).with_peer(src_addr);
+                // SAFETY: The memory and its descriptor are valid until the receive completes.
+                unsafe { post_single(buf, len, desc, args, |message| srx.provider.receive(message)) }
+            }
 
-    pub(super) const TAGGED_OPS: fi_ops_tagged = fi_ops_tagged {
-        recv: Some(Self::trecv),
-        recvv: Some(Self::trecvv),
-        recvmsg: Some(Self::trecvmsg),
-        ..nosys::TAGGED
-    };
+            recvv: fn fi_recvv(
+                srx: *mut fid_ep as TypedSrx<'_, S>,
+                iov: *const kvec,
+                desc: *mut *mut c_void,
+                count: usize,
+                src_addr: fi_addr_t,
+                context: *mut c_void,
+            ) -> isize {
+                let args = XferArgs::new(context, srx.op_flags).with_peer(src_addr);
+                // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the receive completes.
+                unsafe { post_vector(iov, desc, count, args, |message| srx.provider.receive(message)) }
+            }
 
-    /// Returns the object of a context, and the provider's part of it.
-    ///
-    /// # Safety
-    ///
-    /// `ep` is a shared receive context of the C API with the tables of this type.
-    #[inline]
-    unsafe fn srx_from_fid<'a>(ep: *mut fid_ep) -> (&'a SharedObject, &'a S) {
-        // SAFETY: By the caller's contract, `ep` is a shared receive context of the C API.
-        let object = unsafe { &*ep.cast::<SharedObject>() };
-        // SAFETY: Only contexts of type `S` get these tables.
-        (object, unsafe { &*object.provider_srx.cast::<S>() })
-    }
-
-    unsafe extern "C" fn recv(
-        ep: *mut fid_ep,
-        buf: *mut c_void,
-        len: usize,
-        desc: *mut c_void,
-        src_addr: fi_addr_t,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: By the contract of `fi_recv()`.
-        unsafe {
-            let (object, srx) = Self::srx_from_fid(ep);
-            let args = XferArgs::new(context, object.rx_op_flags).with_peer(src_addr);
-            post_single(buf, len, desc, args, |message| srx.receive(message))
+            recvmsg: fn fi_recvmsg(
+                srx: *mut fid_ep as TypedSrx<'_, S>,
+                msg: *const fi_msg,
+                flags: u64,
+            ) -> isize {
+                // SAFETY: `msg` is NULL or valid.
+                let Some(msg) = (unsafe { msg.as_ref() }) else {
+                    return Errno::EINVAL.to_ssize();
+                };
+                let args = XferArgs::new(msg.context, flags).with_peer(msg.addr);
+                let (iov, desc, count) = (msg.msg_iov, msg.desc, msg.iov_count);
+                // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the receive completes.
+                unsafe { post_any_vector(iov, desc, count, args, |message| srx.provider.receive(message)) }
+            }
         }
     }
 
-    unsafe extern "C" fn recvv(
-        ep: *mut fid_ep,
-        iov: *const kvec,
-        desc: *mut *mut c_void,
-        count: usize,
-        src_addr: fi_addr_t,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: By the contract of `fi_recvv()`.
-        unsafe {
-            let (object, srx) = Self::srx_from_fid(ep);
-            let args = XferArgs::new(context, object.rx_op_flags).with_peer(src_addr);
-            post_vector(iov, desc, count, args, |message| srx.receive(message))
-        }
-    }
+    fi_ops! {
+        pub(super) const TAGGED_OPS: fi_ops_tagged {
+            recv: fn fi_trecv(
+                srx: *mut fid_ep as TypedSrx<'_, S>,
+                buf: *mut c_void,
+                len: usize,
+                desc: *mut c_void,
+                src_addr: fi_addr_t,
+                tag: u64,
+                ignore: u64,
+                context: *mut c_void,
+            ) -> isize {
+                let args = XferArgs::new(context, srx.op_flags)
+                    .with_peer(src_addr)
+                    .with_tag(tag, ignore);
+                // SAFETY: The memory and its descriptor are valid until the receive completes.
+                unsafe { post_single(buf, len, desc, args, |message| srx.provider.receive(message)) }
+            }
 
-    unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
-        // SAFETY: By the contract of `fi_recvmsg()`.
-        unsafe {
-            let Some(msg) = msg.as_ref() else {
-                return Errno::EINVAL.to_ssize();
-            };
-            let (_, srx) = Self::srx_from_fid(ep);
-            let args = XferArgs::new(msg.context, flags).with_peer(msg.addr);
-            post_any_vector(msg.msg_iov, msg.desc, msg.iov_count, args, |message| {
-                srx.receive(message)
-            })
-        }
-    }
+            recvv: fn fi_trecvv(
+                srx: *mut fid_ep as TypedSrx<'_, S>,
+                iov: *const kvec,
+                desc: *mut *mut c_void,
+                count: usize,
+                src_addr: fi_addr_t,
+                tag: u64,
+                ignore: u64,
+                context: *mut c_void,
+            ) -> isize {
+                let args = XferArgs::new(context, srx.op_flags)
+                    .with_peer(src_addr)
+                    .with_tag(tag, ignore);
+                // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the receive completes.
+                unsafe { post_vector(iov, desc, count, args, |message| srx.provider.receive(message)) }
+            }
 
-    unsafe extern "C" fn trecv(
-        ep: *mut fid_ep,
-        buf: *mut c_void,
-        len: usize,
-        desc: *mut c_void,
-        src_addr: fi_addr_t,
-        tag: u64,
-        ignore: u64,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: By the contract of `fi_trecv()`.
-        unsafe {
-            let (object, srx) = Self::srx_from_fid(ep);
-            let args = XferArgs::new(context, object.rx_op_flags)
-                .with_peer(src_addr)
-                .with_tag(tag, ignore);
-            post_single(buf, len, desc, args, |message| srx.receive(message))
-        }
-    }
-
-    unsafe extern "C" fn trecvv(
-        ep: *mut fid_ep,
-        iov: *const kvec,
-        desc: *mut *mut c_void,
-        count: usize,
-        src_addr: fi_addr_t,
-        tag: u64,
-        ignore: u64,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: By the contract of `fi_trecvv()`.
-        unsafe {
-            let (object, srx) = Self::srx_from_fid(ep);
-            let args = XferArgs::new(context, object.rx_op_flags)
-                .with_peer(src_addr)
-                .with_tag(tag, ignore);
-            post_vector(iov, desc, count, args, |message| srx.receive(message))
-        }
-    }
-
-    unsafe extern "C" fn trecvmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
-        // SAFETY: By the contract of `fi_trecvmsg()`.
-        unsafe {
-            let Some(msg) = msg.as_ref() else {
-                return Errno::EINVAL.to_ssize();
-            };
-            let (_, srx) = Self::srx_from_fid(ep);
-            let args = tagged::msg_args(msg, flags);
-            post_any_vector(msg.msg_iov, msg.desc, msg.iov_count, args, |message| {
-                srx.receive(message)
-            })
+            recvmsg: fn fi_trecvmsg(
+                srx: *mut fid_ep as TypedSrx<'_, S>,
+                msg: *const fi_msg_tagged,
+                flags: u64,
+            ) -> isize {
+                // SAFETY: `msg` is NULL or valid.
+                let Some(msg) = (unsafe { msg.as_ref() }) else {
+                    return Errno::EINVAL.to_ssize();
+                };
+                let args = tagged::msg_args(msg, flags);
+                let (iov, desc, count) = (msg.msg_iov, msg.desc, msg.iov_count);
+                // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the receive completes.
+                unsafe { post_any_vector(iov, desc, count, args, |message| srx.provider.receive(message)) }
+            }
         }
     }
 }
