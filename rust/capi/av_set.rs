@@ -107,17 +107,11 @@ fi_ops! {
             dst.set.subtract(in_process()?, src)
         }
 
-        insert: fn fi_av_set_insert(
-            set: *mut fid_av_set as &SetObject,
-            addr: fi_addr_t,
-        ) -> Result {
+        insert: fn fi_av_set_insert(set: *mut fid_av_set as &SetObject, addr: fi_addr_t) -> Result {
             set.set.insert(in_process()?, addr)
         }
 
-        remove: fn fi_av_set_remove(
-            set: *mut fid_av_set as &SetObject,
-            addr: fi_addr_t,
-        ) -> Result {
+        remove: fn fi_av_set_remove(set: *mut fid_av_set as &SetObject, addr: fi_addr_t) -> Result {
             set.set.remove(in_process()?, addr)
         }
     }

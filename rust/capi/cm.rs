@@ -61,7 +61,8 @@ fi_ops! {
             // SAFETY: `addr` is NULL or an address of the endpoint's format.
             let to = unsafe { address_unbounded(ep.addr_format(), addr)? };
             // SAFETY: `param` is NULL or valid for `param_len` bytes.
-            ep.endpoint().connect(to, unsafe { byte_slice(param, param_len)? })
+            ep.endpoint()
+                .connect(to, unsafe { byte_slice(param, param_len)? })
         }
 
         accept: fn fi_accept(
@@ -71,7 +72,8 @@ fi_ops! {
         ) -> Result {
             context::in_process()?;
             // SAFETY: `param` is NULL or valid for `param_len` bytes.
-            ep.endpoint().accept(unsafe { byte_slice(param, param_len)? })
+            ep.endpoint()
+                .accept(unsafe { byte_slice(param, param_len)? })
         }
 
         shutdown: fn fi_shutdown(ep: *mut fid_ep as &EndpointObject, flags: u64) -> Result {

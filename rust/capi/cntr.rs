@@ -142,8 +142,8 @@ fi_ops! {
                 wakes_wait_queue: wait_attr.has_wait_queue(),
             },
         )?;
-        let wait = wait_attr
-            .into_method(|set| set.add_counter(domain.ctx, &counter, slot.address()))?;
+        let wait =
+            wait_attr.into_method(|set| set.add_counter(domain.ctx, &counter, slot.address()))?;
         slot.open(CounterObject {
             fid: fid_cntr {
                 fid: new_fid::<CounterObject>(context),

@@ -505,7 +505,13 @@ impl<W: CqPath, E: FormatEntry, const ARMS: bool> Table<W, E, ARMS> {
                 let room = unsafe { entry_slice::<E>(buf, count)? };
                 let mut budget = Budget::from_millis(timeout);
                 let read = || cq.queue.read(E::entries(room));
-                sread(in_process()?, cq.queue, cq.object.is_waitable, read, &mut budget)
+                sread(
+                    in_process()?,
+                    cq.queue,
+                    cq.object.is_waitable,
+                    read,
+                    &mut budget,
+                )
             }
 
             sreadfrom: fn fi_cq_sreadfrom(
@@ -521,7 +527,13 @@ impl<W: CqPath, E: FormatEntry, const ARMS: bool> Table<W, E, ARMS> {
                 let mut budget = Budget::from_millis(timeout);
                 // SAFETY: `src_addr` is NULL or has room for `count` addresses.
                 let read = || unsafe { read_entries(cq.queue, room, src_addr) };
-                sread(in_process()?, cq.queue, cq.object.is_waitable, read, &mut budget)
+                sread(
+                    in_process()?,
+                    cq.queue,
+                    cq.object.is_waitable,
+                    read,
+                    &mut budget,
+                )
             }
         }
         with {

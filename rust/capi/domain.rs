@@ -109,7 +109,7 @@ static OPS: fi_ops_domain = fi_ops_domain {
     scalable_ep: Some(sep::fi_scalable_ep),
     srx_ctx: Some(srx::fi_srx_context),
     stx_ctx: Some(stx::fi_stx_context),
-    query_atomic: Some(atomic::query),
+    query_atomic: Some(atomic::fi_query_atomic),
     ..nosys::DOMAIN
 };
 

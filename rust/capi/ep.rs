@@ -321,7 +321,10 @@ impl NamedObject for EndpointObject {
 
 fi_ops! {
     static OPS: fi_ops_ep {
-        cancel: fn fi_cancel(ep: *mut fid as AnyEndpoint<'_>, context: *mut c_void) -> Result<usize> {
+        cancel: fn fi_cancel(
+            ep: *mut fid as AnyEndpoint<'_>,
+            context: *mut c_void,
+        ) -> Result<usize> {
             ep.endpoint.core().cancel(Context::new(context))?;
             Ok(0)
         }
@@ -375,7 +378,12 @@ fi_ops! {
         let (info, slot) = unsafe { open_info::<EndpointObject, _>(info, out)? };
         let endpoint = domain.domain().endpoint(info, Source(slot.address()))?;
         let provider_ops = domain.provider_ops();
-        slot.open(make_object::<EndpointObject>(provider_ops, endpoint, info, context)?)
+        slot.open(make_object::<EndpointObject>(
+            provider_ops,
+            endpoint,
+            info,
+            context,
+        )?)
     }
 
     pub(super) fn fi_endpoint2(

@@ -3,17 +3,14 @@
 //! Message calls of C callers: the table of `fid_ep.msg` for a provider's endpoints.
 
 use super::{
-    nosys,
+    ops::fi_ops,
     xfer_args::{
-        ep_from_fid,
-        receive_any,
-        receive_one,
-        receive_vector,
-        send_any,
-        send_one,
-        send_vector,
+        post_any_vector,
+        post_single,
+        post_vector,
         try_fast_inject,
         try_fast_post,
+        TypedEp,
         XferArgs, //
     },
 };
@@ -26,9 +23,13 @@ use crate::{
         kvec,
         Errno, //
     },
-    fi::provider::{
-        Endpoint,
-        Operation, //
+    fi::{
+        memory::Segment,
+        provider::{
+            Endpoint,
+            Operation,
+            SingleSegment, //
+        },
     },
 };
 use core::{
@@ -41,234 +42,202 @@ use kernel::prelude::*;
 pub(super) struct Table<E>(PhantomData<E>);
 
 impl<E: Endpoint> Table<E> {
-    pub(super) const OPS: fi_ops_msg = fi_ops_msg {
-        recv: Some(Self::recv),
-        recvv: Some(Self::recvv),
-        recvmsg: Some(Self::recvmsg),
-        send: Some(Self::send),
-        sendv: Some(Self::sendv),
-        sendmsg: Some(Self::sendmsg),
-        inject: Some(Self::inject),
-        senddata: Some(Self::senddata),
-        injectdata: Some(Self::injectdata),
-        ..nosys::MSG
-    };
-
-    unsafe extern "C" fn recv(
-        ep: *mut fid_ep,
-        buf: *mut c_void,
-        len: usize,
-        desc: *mut c_void,
-        src_addr: fi_addr_t,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: By the contract of `fi_recv()`.
-        unsafe {
-            let (object, endpoint) = ep_from_fid::<E>(ep);
-            let args = (context, object.rx_op_flags());
-            let posted = try_fast_post(buf, len, desc, args, |one| endpoint.try_fast_receive(one));
-            match posted {
-                Some(posted) => posted,
-                None => Self::recv_any(ep, buf, len, desc, src_addr, context),
+    fi_ops! {
+        pub(super) const OPS: fi_ops_msg {
+            recv: fn fi_recv(
+                ep: *mut fid_ep as TypedEp<'_, E>,
+                buf: *mut c_void,
+                len: usize,
+                desc: *mut c_void,
+                src_addr: fi_addr_t,
+                context: *mut c_void,
+            ) -> isize {
+                let args = (context, ep.rx_op_flags());
+                let post = |one: &SingleSegment<'_>| ep.provider.try_fast_receive(one);
+                // SAFETY: The memory and its descriptor are valid until the transfer completes.
+                match unsafe { try_fast_post(buf, len, desc, args, post) } {
+                    Some(posted) => posted,
+                    // SAFETY: The arguments are those of this call.
+                    None => unsafe {
+                        Self::slow_recv(ep.as_ptr(), buf, len, desc, src_addr, context)
+                    },
+                }
             }
-        }
-    }
 
-    /// Posts a receive of any kind, without the fast path (`fi_recv()`).
-    ///
-    /// # Safety
-    ///
-    /// The contract of `fi_recv()`.
-    #[inline(never)]
-    unsafe extern "C" fn recv_any(
-        ep: *mut fid_ep,
-        buf: *mut c_void,
-        len: usize,
-        desc: *mut c_void,
-        src_addr: fi_addr_t,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: By the contract of `fi_recv()`.
-        unsafe {
-            receive_one::<E>(ep, (buf, len, desc), |flags| {
-                XferArgs::new(context, flags).with_peer(src_addr)
-            })
-        }
-    }
-
-    unsafe extern "C" fn recvv(
-        ep: *mut fid_ep,
-        iov: *const kvec,
-        desc: *mut *mut c_void,
-        count: usize,
-        src_addr: fi_addr_t,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: By the contract of `fi_recvv()`.
-        unsafe {
-            receive_vector::<E>(ep, (iov, desc, count), |flags| {
-                XferArgs::new(context, flags).with_peer(src_addr)
-            })
-        }
-    }
-
-    unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
-        // SAFETY: By the contract of `fi_recvmsg()`.
-        unsafe {
-            let Some(msg) = msg.as_ref() else {
-                return Errno::EINVAL.to_ssize();
-            };
-            let args = XferArgs::new(msg.context, flags).with_peer(msg.addr);
-            receive_any::<E>(ep, (msg.msg_iov, msg.desc, msg.iov_count), args)
-        }
-    }
-
-    unsafe extern "C" fn send(
-        ep: *mut fid_ep,
-        buf: *const c_void,
-        len: usize,
-        desc: *mut c_void,
-        dest_addr: fi_addr_t,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: By the contract of `fi_send()`.
-        unsafe {
-            let (object, endpoint) = ep_from_fid::<E>(ep);
-            let args = (context, object.tx_op_flags());
-            let posted = try_fast_post(buf.cast_mut(), len, desc, args, |one| {
-                endpoint.try_fast_transmit(Operation::Send, one)
-            });
-            match posted {
-                Some(posted) => posted,
-                None => Self::send_any(ep, buf, len, desc, dest_addr, context),
+            recvv: fn fi_recvv(
+                ep: *mut fid_ep as TypedEp<'_, E>,
+                iov: *const kvec,
+                desc: *mut *mut c_void,
+                count: usize,
+                src_addr: fi_addr_t,
+                context: *mut c_void,
+            ) -> isize {
+                let args = XferArgs::new(context, ep.rx_op_flags()).with_peer(src_addr);
+                // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the transfer completes.
+                unsafe { post_vector(iov, desc, count, args, |message| ep.receive(message)) }
             }
-        }
-    }
 
-    /// Posts a send of any kind, without the fast path (`fi_send()`).
-    ///
-    /// # Safety
-    ///
-    /// The contract of `fi_send()`.
-    #[inline(never)]
-    unsafe extern "C" fn send_any(
-        ep: *mut fid_ep,
-        buf: *const c_void,
-        len: usize,
-        desc: *mut c_void,
-        dest_addr: fi_addr_t,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: By the contract of `fi_send()`.
-        unsafe {
-            send_one::<E>(ep, (buf, len, desc), |flags| {
-                XferArgs::new(context, flags).with_peer(dest_addr)
-            })
-        }
-    }
-
-    unsafe extern "C" fn senddata(
-        ep: *mut fid_ep,
-        buf: *const c_void,
-        len: usize,
-        desc: *mut c_void,
-        data: u64,
-        dest_addr: fi_addr_t,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: By the contract of `fi_senddata()`.
-        unsafe {
-            send_one::<E>(ep, (buf, len, desc), |flags| {
-                XferArgs::with_data(context, flags, data).with_peer(dest_addr)
-            })
-        }
-    }
-
-    unsafe extern "C" fn inject(
-        ep: *mut fid_ep,
-        buf: *const c_void,
-        len: usize,
-        dest_addr: fi_addr_t,
-    ) -> isize {
-        // SAFETY: By the contract of `fi_inject()`.
-        unsafe {
-            let (object, endpoint) = ep_from_fid::<E>(ep);
-            let posted = try_fast_inject(buf, len, |segment| {
-                endpoint.try_fast_inject(Operation::Send, segment, object.tx_op_flags())
-            });
-            match posted {
-                Some(posted) => posted,
-                None => Self::inject_any(ep, buf, len, dest_addr),
+            recvmsg: fn fi_recvmsg(
+                ep: *mut fid_ep as TypedEp<'_, E>,
+                msg: *const fi_msg,
+                flags: u64,
+            ) -> isize {
+                // SAFETY: `msg` is NULL or valid.
+                let Some(msg) = (unsafe { msg.as_ref() }) else {
+                    return Errno::EINVAL.to_ssize();
+                };
+                let args = XferArgs::new(msg.context, flags).with_peer(msg.addr);
+                let (iov, desc, count) = (msg.msg_iov, msg.desc, msg.iov_count);
+                // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the transfer completes.
+                unsafe { post_any_vector(iov, desc, count, args, |message| ep.receive(message)) }
             }
-        }
-    }
 
-    /// Injects a message of any kind, without the fast path (`fi_inject()`).
-    ///
-    /// # Safety
-    ///
-    /// The contract of `fi_inject()`.
-    #[inline(never)]
-    unsafe extern "C" fn inject_any(
-        ep: *mut fid_ep,
-        buf: *const c_void,
-        len: usize,
-        dest_addr: fi_addr_t,
-    ) -> isize {
-        // SAFETY: By the contract of `fi_inject()`.
-        unsafe {
-            send_one::<E>(ep, (buf, len, ptr::null_mut()), |flags| {
-                XferArgs::new(ptr::null_mut(), flags)
+            send: fn fi_send(
+                ep: *mut fid_ep as TypedEp<'_, E>,
+                buf: *const c_void,
+                len: usize,
+                desc: *mut c_void,
+                dest_addr: fi_addr_t,
+                context: *mut c_void,
+            ) -> isize {
+                let args = (context, ep.tx_op_flags());
+                let post =
+                    |one: &SingleSegment<'_>| ep.provider.try_fast_transmit(Operation::Send, one);
+                // SAFETY: The memory and its descriptor are valid until the transfer completes.
+                match unsafe { try_fast_post(buf.cast_mut(), len, desc, args, post) } {
+                    Some(posted) => posted,
+                    // SAFETY: The arguments are those of this call.
+                    None => unsafe {
+                        Self::slow_send(ep.as_ptr(), buf, len, desc, dest_addr, context)
+                    },
+                }
+            }
+
+            sendv: fn fi_sendv(
+                ep: *mut fid_ep as TypedEp<'_, E>,
+                iov: *const kvec,
+                desc: *mut *mut c_void,
+                count: usize,
+                dest_addr: fi_addr_t,
+                context: *mut c_void,
+            ) -> isize {
+                let args = XferArgs::new(context, ep.tx_op_flags()).with_peer(dest_addr);
+                // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the transfer completes.
+                unsafe { post_vector(iov, desc, count, args, |message| ep.send(message)) }
+            }
+
+            sendmsg: fn fi_sendmsg(
+                ep: *mut fid_ep as TypedEp<'_, E>,
+                msg: *const fi_msg,
+                flags: u64,
+            ) -> isize {
+                // SAFETY: `msg` is NULL or valid.
+                let Some(msg) = (unsafe { msg.as_ref() }) else {
+                    return Errno::EINVAL.to_ssize();
+                };
+                let args = XferArgs {
+                    data: msg.data,
+                    ..XferArgs::new(msg.context, flags).with_peer(msg.addr)
+                };
+                let (iov, desc, count) = (msg.msg_iov, msg.desc, msg.iov_count);
+                // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the transfer completes.
+                unsafe { post_any_vector(iov, desc, count, args, |message| ep.send(message)) }
+            }
+
+            inject: fn fi_inject(
+                ep: *mut fid_ep as TypedEp<'_, E>,
+                buf: *const c_void,
+                len: usize,
+                dest_addr: fi_addr_t,
+            ) -> isize {
+                let flags = ep.tx_op_flags();
+                let post =
+                    |memory: &Segment| ep.provider.try_fast_inject(Operation::Send, memory, flags);
+                // SAFETY: The memory is valid during the call.
+                match unsafe { try_fast_inject(buf, len, post) } {
+                    Some(posted) => posted,
+                    // SAFETY: The arguments are those of this call.
+                    None => unsafe { Self::slow_inject(ep.as_ptr(), buf, len, dest_addr) },
+                }
+            }
+
+            senddata: fn fi_senddata(
+                ep: *mut fid_ep as TypedEp<'_, E>,
+                buf: *const c_void,
+                len: usize,
+                desc: *mut c_void,
+                data: u64,
+                dest_addr: fi_addr_t,
+                context: *mut c_void,
+            ) -> isize {
+                let args =
+                    XferArgs::with_data(context, ep.tx_op_flags(), data).with_peer(dest_addr);
+                // SAFETY: The memory and its descriptor are valid until the transfer completes.
+                unsafe { post_single(buf.cast_mut(), len, desc, args, |message| ep.send(message)) }
+            }
+
+            injectdata: fn fi_injectdata(
+                ep: *mut fid_ep as TypedEp<'_, E>,
+                buf: *const c_void,
+                len: usize,
+                data: u64,
+                dest_addr: fi_addr_t,
+            ) -> isize {
+                let args = XferArgs::with_data(ptr::null_mut(), ep.tx_op_flags(), data)
                     .with_peer(dest_addr)
-                    .into_inject()
-            })
+                    .into_inject();
+                // SAFETY: The memory is valid during the call.
+                unsafe {
+                    post_single(buf.cast_mut(), len, ptr::null_mut(), args, |message| {
+                        ep.send(message)
+                    })
+                }
+            }
         }
     }
 
-    unsafe extern "C" fn injectdata(
-        ep: *mut fid_ep,
-        buf: *const c_void,
-        len: usize,
-        data: u64,
-        dest_addr: fi_addr_t,
-    ) -> isize {
-        // SAFETY: By the contract of `fi_injectdata()`.
-        unsafe {
-            send_one::<E>(ep, (buf, len, ptr::null_mut()), |flags| {
-                XferArgs::with_data(ptr::null_mut(), flags, data)
-                    .with_peer(dest_addr)
-                    .into_inject()
-            })
+    fi_ops! {
+        slow fn slow_recv(
+            ep: *mut fid_ep as TypedEp<'_, E>,
+            buf: *mut c_void,
+            len: usize,
+            desc: *mut c_void,
+            src_addr: fi_addr_t,
+            context: *mut c_void,
+        ) -> isize {
+            let args = XferArgs::new(context, ep.rx_op_flags()).with_peer(src_addr);
+            // SAFETY: The memory and its descriptor are valid until the transfer completes.
+            unsafe { post_single(buf, len, desc, args, |message| ep.receive(message)) }
         }
-    }
 
-    unsafe extern "C" fn sendv(
-        ep: *mut fid_ep,
-        iov: *const kvec,
-        desc: *mut *mut c_void,
-        count: usize,
-        dest_addr: fi_addr_t,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: By the contract of `fi_sendv()`.
-        unsafe {
-            send_vector::<E>(ep, (iov, desc, count), |flags| {
-                XferArgs::new(context, flags).with_peer(dest_addr)
-            })
+        slow fn slow_send(
+            ep: *mut fid_ep as TypedEp<'_, E>,
+            buf: *const c_void,
+            len: usize,
+            desc: *mut c_void,
+            dest_addr: fi_addr_t,
+            context: *mut c_void,
+        ) -> isize {
+            let args = XferArgs::new(context, ep.tx_op_flags()).with_peer(dest_addr);
+            // SAFETY: The memory and its descriptor are valid until the transfer completes.
+            unsafe { post_single(buf.cast_mut(), len, desc, args, |message| ep.send(message)) }
         }
-    }
 
-    unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
-        // SAFETY: By the contract of `fi_sendmsg()`.
-        unsafe {
-            let Some(msg) = msg.as_ref() else {
-                return Errno::EINVAL.to_ssize();
-            };
-            let args = XferArgs {
-                data: msg.data,
-                ..XferArgs::new(msg.context, flags).with_peer(msg.addr)
-            };
-            send_any::<E>(ep, (msg.msg_iov, msg.desc, msg.iov_count), args)
+        slow fn slow_inject(
+            ep: *mut fid_ep as TypedEp<'_, E>,
+            buf: *const c_void,
+            len: usize,
+            dest_addr: fi_addr_t,
+        ) -> isize {
+            let args = XferArgs::new(ptr::null_mut(), ep.tx_op_flags())
+                .with_peer(dest_addr)
+                .into_inject();
+            // SAFETY: The memory is valid during the call.
+            unsafe {
+                post_single(buf.cast_mut(), len, ptr::null_mut(), args, |message| {
+                    ep.send(message)
+                })
+            }
         }
     }
 }

@@ -13,10 +13,7 @@ use crate::{
         Errno,
         Result, //
     },
-    util::context::{
-        self,
-        ProcessContext, //
-    },
+    util::context, //
 };
 use core::{
     mem::MaybeUninit,

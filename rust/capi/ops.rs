@@ -33,11 +33,12 @@ use kernel::prelude::*;
 /// that the first argument is converted to before the body runs; the return type is a [`CallResult`].
 ///
 /// - `static NAME: table { field: fn fi_call(...) ... }` also declares the table. Its other calls return
-///   -FI_ENOSYS, unless `with` adds a function from elsewhere. With `const`, the table and its functions are items of an `impl` block.
+///   -FI_ENOSYS, unless `with` adds a function from elsewhere. With `const`, the table and its functions are
+///   items of an `impl` block.
 /// - `impl Object for Type: CLASS { close: fn fi_close(object) ... }` implements [`Object`]; `fi_close()` frees
 ///   the object after its body has succeeded.
-/// - `fn fi_call(...)` declares a function for a table of another object. `#[inline(never)]` keeps the part of
-///   a call out of line that its fast path does not need.
+/// - `fn fi_call(...)` declares a function for a table of another object; `slow fn` declares the part of a call
+///   that is out of line, for what its fast path leaves.
 macro_rules! fi_ops {
     (
         $(#[$doc:meta])*
@@ -133,6 +134,30 @@ macro_rules! fi_ops {
                 |$this| -> $ret { $body },
             );
             <$ret as $crate::capi::ops::CallResult>::into_c(result)
+        }
+
+        $crate::capi::ops::fi_ops! { $($more)* }
+    };
+    (
+        slow fn $call:ident(
+            $this:ident: *mut $fid:ident as $object:ty
+            $(, $arg:ident: $type:ty)* $(,)?
+        ) -> $ret:ty $body:block
+        $($more:tt)*
+    ) => {
+        /// Does what the fast path of the call of this name leaves, out of line.
+        ///
+        /// # Safety
+        ///
+        /// The contract of the call.
+        #[inline(never)]
+        unsafe extern "C" fn $call($this: *mut $fid $(, $arg: $type)*) -> $ret {
+            // SAFETY: By this function's contract, the object has this table of calls.
+            let object = unsafe { <$object as $crate::capi::ops::FromFid>::from_fid($this.cast()) };
+            object.map_or_else(
+                <$ret as $crate::capi::ops::CallResult>::from_errno,
+                |$this| -> $ret { $body },
+            )
         }
 
         $crate::capi::ops::fi_ops! { $($more)* }

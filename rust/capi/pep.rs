@@ -81,7 +81,9 @@ fi_ops! {
                     context::in_process()?;
                     // SAFETY: For this command, `arg` is NULL or an int.
                     let backlog = unsafe { arg.cast::<c_int>().as_ref() };
-                    pep.listener.core().set_backlog(*backlog.ok_or(Errno::EINVAL)?)
+                    pep.listener
+                        .core()
+                        .set_backlog(*backlog.ok_or(Errno::EINVAL)?)
                 }
                 _ => Err(Errno::ENOSYS),
             }

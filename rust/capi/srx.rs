@@ -100,7 +100,10 @@ impl SharedObject {
 
 fi_ops! {
     static OPS: fi_ops_ep {
-        cancel: fn fi_cancel(srx: *mut fid as &SharedObject, context: *mut c_void) -> Result<usize> {
+        cancel: fn fi_cancel(
+            srx: *mut fid as &SharedObject,
+            context: *mut c_void,
+        ) -> Result<usize> {
             srx.srx.core().cancel(Context::new(context))?;
             Ok(0)
         }
@@ -219,7 +222,11 @@ impl<S: provider::SharedReceive> Table<S> {
             ) -> isize {
                 let args = XferArgs::new(context, srx.op_flags).with_peer(src_addr);
                 // SAFETY: The memory and its descriptor are valid until the receive completes.
-                unsafe { post_single(buf, len, desc, args, |message| srx.provider.receive(message)) }
+                unsafe {
+                    post_single(buf, len, desc, args, |message| {
+                        srx.provider.receive(message)
+                    })
+                }
             }
 
             recvv: fn fi_recvv(
@@ -232,7 +239,11 @@ impl<S: provider::SharedReceive> Table<S> {
             ) -> isize {
                 let args = XferArgs::new(context, srx.op_flags).with_peer(src_addr);
                 // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the receive completes.
-                unsafe { post_vector(iov, desc, count, args, |message| srx.provider.receive(message)) }
+                unsafe {
+                    post_vector(iov, desc, count, args, |message| {
+                        srx.provider.receive(message)
+                    })
+                }
             }
 
             recvmsg: fn fi_recvmsg(
@@ -247,7 +258,11 @@ impl<S: provider::SharedReceive> Table<S> {
                 let args = XferArgs::new(msg.context, flags).with_peer(msg.addr);
                 let (iov, desc, count) = (msg.msg_iov, msg.desc, msg.iov_count);
                 // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the receive completes.
-                unsafe { post_any_vector(iov, desc, count, args, |message| srx.provider.receive(message)) }
+                unsafe {
+                    post_any_vector(iov, desc, count, args, |message| {
+                        srx.provider.receive(message)
+                    })
+                }
             }
         }
     }
@@ -268,7 +283,11 @@ impl<S: provider::SharedReceive> Table<S> {
                     .with_peer(src_addr)
                     .with_tag(tag, ignore);
                 // SAFETY: The memory and its descriptor are valid until the receive completes.
-                unsafe { post_single(buf, len, desc, args, |message| srx.provider.receive(message)) }
+                unsafe {
+                    post_single(buf, len, desc, args, |message| {
+                        srx.provider.receive(message)
+                    })
+                }
             }
 
             recvv: fn fi_trecvv(
@@ -285,7 +304,11 @@ impl<S: provider::SharedReceive> Table<S> {
                     .with_peer(src_addr)
                     .with_tag(tag, ignore);
                 // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the receive completes.
-                unsafe { post_vector(iov, desc, count, args, |message| srx.provider.receive(message)) }
+                unsafe {
+                    post_vector(iov, desc, count, args, |message| {
+                        srx.provider.receive(message)
+                    })
+                }
             }
 
             recvmsg: fn fi_trecvmsg(
@@ -300,7 +323,11 @@ impl<S: provider::SharedReceive> Table<S> {
                 let args = tagged::msg_args(msg, flags);
                 let (iov, desc, count) = (msg.msg_iov, msg.desc, msg.iov_count);
                 // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the receive completes.
-                unsafe { post_any_vector(iov, desc, count, args, |message| srx.provider.receive(message)) }
+                unsafe {
+                    post_any_vector(iov, desc, count, args, |message| {
+                        srx.provider.receive(message)
+                    })
+                }
             }
         }
     }

@@ -3,14 +3,12 @@
 //! Tagged messages for C callers: the table of `fid_ep.tagged` for a provider's endpoints.
 
 use super::{
-    nosys,
+    ops::fi_ops,
     xfer_args::{
-        receive_any,
-        receive_one,
-        receive_vector,
-        send_any,
-        send_one,
-        send_vector,
+        post_any_vector,
+        post_single,
+        post_vector,
+        TypedEp,
         XferArgs, //
     },
 };
@@ -51,173 +49,159 @@ fn rx_default_flags(flags: u64) -> u64 {
 }
 
 impl<E: Endpoint> Table<E> {
-    pub(super) const OPS: fi_ops_tagged = fi_ops_tagged {
-        recv: Some(Self::recv),
-        recvv: Some(Self::recvv),
-        recvmsg: Some(Self::recvmsg),
-        send: Some(Self::send),
-        sendv: Some(Self::sendv),
-        sendmsg: Some(Self::sendmsg),
-        inject: Some(Self::inject),
-        senddata: Some(Self::senddata),
-        injectdata: Some(Self::injectdata),
-        ..nosys::TAGGED
-    };
-
-    unsafe extern "C" fn recv(
-        ep: *mut fid_ep,
-        buf: *mut c_void,
-        len: usize,
-        desc: *mut c_void,
-        src_addr: fi_addr_t,
-        tag: u64,
-        ignore: u64,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: By the contract of `fi_trecv()`.
-        unsafe {
-            receive_one::<E>(ep, (buf, len, desc), |flags| {
-                XferArgs::new(context, rx_default_flags(flags))
+    fi_ops! {
+        pub(super) const OPS: fi_ops_tagged {
+            recv: fn fi_trecv(
+                ep: *mut fid_ep as TypedEp<'_, E>,
+                buf: *mut c_void,
+                len: usize,
+                desc: *mut c_void,
+                src_addr: fi_addr_t,
+                tag: u64,
+                ignore: u64,
+                context: *mut c_void,
+            ) -> isize {
+                let args = XferArgs::new(context, rx_default_flags(ep.rx_op_flags()))
                     .with_peer(src_addr)
-                    .with_tag(tag, ignore)
-            })
-        }
-    }
+                    .with_tag(tag, ignore);
+                // SAFETY: The memory and its descriptor are valid until the transfer completes.
+                unsafe { post_single(buf, len, desc, args, |message| ep.receive(message)) }
+            }
 
-    unsafe extern "C" fn recvv(
-        ep: *mut fid_ep,
-        iov: *const kvec,
-        desc: *mut *mut c_void,
-        count: usize,
-        src_addr: fi_addr_t,
-        tag: u64,
-        ignore: u64,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: By the contract of `fi_trecvv()`.
-        unsafe {
-            receive_vector::<E>(ep, (iov, desc, count), |flags| {
-                XferArgs::new(context, rx_default_flags(flags))
+            recvv: fn fi_trecvv(
+                ep: *mut fid_ep as TypedEp<'_, E>,
+                iov: *const kvec,
+                desc: *mut *mut c_void,
+                count: usize,
+                src_addr: fi_addr_t,
+                tag: u64,
+                ignore: u64,
+                context: *mut c_void,
+            ) -> isize {
+                let args = XferArgs::new(context, rx_default_flags(ep.rx_op_flags()))
                     .with_peer(src_addr)
-                    .with_tag(tag, ignore)
-            })
-        }
-    }
+                    .with_tag(tag, ignore);
+                // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the transfer completes.
+                unsafe { post_vector(iov, desc, count, args, |message| ep.receive(message)) }
+            }
 
-    unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
-        // SAFETY: By the contract of `fi_trecvmsg()`.
-        unsafe {
-            let Some(msg) = msg.as_ref() else {
-                return Errno::EINVAL.to_ssize();
-            };
-            let memory = (msg.msg_iov, msg.desc, msg.iov_count);
-            receive_any::<E>(ep, memory, msg_args(msg, flags))
-        }
-    }
+            recvmsg: fn fi_trecvmsg(
+                ep: *mut fid_ep as TypedEp<'_, E>,
+                msg: *const fi_msg_tagged,
+                flags: u64,
+            ) -> isize {
+                // SAFETY: `msg` is NULL or valid.
+                let Some(msg) = (unsafe { msg.as_ref() }) else {
+                    return Errno::EINVAL.to_ssize();
+                };
+                let args = msg_args(msg, flags);
+                let (iov, desc, count) = (msg.msg_iov, msg.desc, msg.iov_count);
+                // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the transfer completes.
+                unsafe { post_any_vector(iov, desc, count, args, |message| ep.receive(message)) }
+            }
 
-    unsafe extern "C" fn send(
-        ep: *mut fid_ep,
-        buf: *const c_void,
-        len: usize,
-        desc: *mut c_void,
-        dest_addr: fi_addr_t,
-        tag: u64,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: By the contract of `fi_tsend()`.
-        unsafe {
-            send_one::<E>(ep, (buf, len, desc), |flags| {
-                XferArgs::new(context, flags)
+            send: fn fi_tsend(
+                ep: *mut fid_ep as TypedEp<'_, E>,
+                buf: *const c_void,
+                len: usize,
+                desc: *mut c_void,
+                dest_addr: fi_addr_t,
+                tag: u64,
+                context: *mut c_void,
+            ) -> isize {
+                let args = XferArgs::new(context, ep.tx_op_flags())
+                    .with_peer(dest_addr)
+                    .with_tag(tag, 0);
+                // SAFETY: The memory and its descriptor are valid until the transfer completes.
+                unsafe { post_single(buf.cast_mut(), len, desc, args, |message| ep.send(message)) }
+            }
+
+            sendv: fn fi_tsendv(
+                ep: *mut fid_ep as TypedEp<'_, E>,
+                iov: *const kvec,
+                desc: *mut *mut c_void,
+                count: usize,
+                dest_addr: fi_addr_t,
+                tag: u64,
+                context: *mut c_void,
+            ) -> isize {
+                let args = XferArgs::new(context, ep.tx_op_flags())
+                    .with_peer(dest_addr)
+                    .with_tag(tag, 0);
+                // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the transfer completes.
+                unsafe { post_vector(iov, desc, count, args, |message| ep.send(message)) }
+            }
+
+            sendmsg: fn fi_tsendmsg(
+                ep: *mut fid_ep as TypedEp<'_, E>,
+                msg: *const fi_msg_tagged,
+                flags: u64,
+            ) -> isize {
+                // SAFETY: `msg` is NULL or valid.
+                let Some(msg) = (unsafe { msg.as_ref() }) else {
+                    return Errno::EINVAL.to_ssize();
+                };
+                let args = msg_args(msg, flags);
+                let (iov, desc, count) = (msg.msg_iov, msg.desc, msg.iov_count);
+                // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the transfer completes.
+                unsafe { post_any_vector(iov, desc, count, args, |message| ep.send(message)) }
+            }
+
+            inject: fn fi_tinject(
+                ep: *mut fid_ep as TypedEp<'_, E>,
+                buf: *const c_void,
+                len: usize,
+                dest_addr: fi_addr_t,
+                tag: u64,
+            ) -> isize {
+                let args = XferArgs::new(ptr::null_mut(), ep.tx_op_flags())
                     .with_peer(dest_addr)
                     .with_tag(tag, 0)
-            })
-        }
-    }
+                    .into_inject();
+                // SAFETY: The memory is valid during the call.
+                unsafe {
+                    post_single(buf.cast_mut(), len, ptr::null_mut(), args, |message| {
+                        ep.send(message)
+                    })
+                }
+            }
 
-    unsafe extern "C" fn sendv(
-        ep: *mut fid_ep,
-        iov: *const kvec,
-        desc: *mut *mut c_void,
-        count: usize,
-        dest_addr: fi_addr_t,
-        tag: u64,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: By the contract of `fi_tsendv()`.
-        unsafe {
-            send_vector::<E>(ep, (iov, desc, count), |flags| {
-                XferArgs::new(context, flags)
+            senddata: fn fi_tsenddata(
+                ep: *mut fid_ep as TypedEp<'_, E>,
+                buf: *const c_void,
+                len: usize,
+                desc: *mut c_void,
+                data: u64,
+                dest_addr: fi_addr_t,
+                tag: u64,
+                context: *mut c_void,
+            ) -> isize {
+                let args = XferArgs::with_data(context, ep.tx_op_flags(), data)
+                    .with_peer(dest_addr)
+                    .with_tag(tag, 0);
+                // SAFETY: The memory and its descriptor are valid until the transfer completes.
+                unsafe { post_single(buf.cast_mut(), len, desc, args, |message| ep.send(message)) }
+            }
+
+            injectdata: fn fi_tinjectdata(
+                ep: *mut fid_ep as TypedEp<'_, E>,
+                buf: *const c_void,
+                len: usize,
+                data: u64,
+                dest_addr: fi_addr_t,
+                tag: u64,
+            ) -> isize {
+                let args = XferArgs::with_data(ptr::null_mut(), ep.tx_op_flags(), data)
                     .with_peer(dest_addr)
                     .with_tag(tag, 0)
-            })
-        }
-    }
-
-    unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
-        // SAFETY: By the contract of `fi_tsendmsg()`.
-        unsafe {
-            let Some(msg) = msg.as_ref() else {
-                return Errno::EINVAL.to_ssize();
-            };
-            let memory = (msg.msg_iov, msg.desc, msg.iov_count);
-            send_any::<E>(ep, memory, msg_args(msg, flags))
-        }
-    }
-
-    unsafe extern "C" fn inject(
-        ep: *mut fid_ep,
-        buf: *const c_void,
-        len: usize,
-        dest_addr: fi_addr_t,
-        tag: u64,
-    ) -> isize {
-        // SAFETY: By the contract of `fi_tinject()`.
-        unsafe {
-            send_one::<E>(ep, (buf, len, ptr::null_mut()), |flags| {
-                XferArgs::new(ptr::null_mut(), flags)
-                    .with_peer(dest_addr)
-                    .with_tag(tag, 0)
-                    .into_inject()
-            })
-        }
-    }
-
-    unsafe extern "C" fn senddata(
-        ep: *mut fid_ep,
-        buf: *const c_void,
-        len: usize,
-        desc: *mut c_void,
-        data: u64,
-        dest_addr: fi_addr_t,
-        tag: u64,
-        context: *mut c_void,
-    ) -> isize {
-        // SAFETY: By the contract of `fi_tsenddata()`.
-        unsafe {
-            send_one::<E>(ep, (buf, len, desc), |flags| {
-                XferArgs::with_data(context, flags, data)
-                    .with_peer(dest_addr)
-                    .with_tag(tag, 0)
-            })
-        }
-    }
-
-    unsafe extern "C" fn injectdata(
-        ep: *mut fid_ep,
-        buf: *const c_void,
-        len: usize,
-        data: u64,
-        dest_addr: fi_addr_t,
-        tag: u64,
-    ) -> isize {
-        // SAFETY: By the contract of `fi_tinjectdata()`.
-        unsafe {
-            send_one::<E>(ep, (buf, len, ptr::null_mut()), |flags| {
-                XferArgs::with_data(ptr::null_mut(), flags, data)
-                    .with_peer(dest_addr)
-                    .with_tag(tag, 0)
-                    .into_inject()
-            })
+                    .into_inject();
+                // SAFETY: The memory is valid during the call.
+                unsafe {
+                    post_single(buf.cast_mut(), len, ptr::null_mut(), args, |message| {
+                        ep.send(message)
+                    })
+                }
+            }
         }
     }
 }

@@ -3,12 +3,16 @@
 //! Arguments of a C caller's transfer, and their translation to a [`Message`]. The modules of the tables use
 //! this one.
 
-use super::ep::EndpointObject;
+use super::{
+    ep::EndpointObject,
+    ops::FromFid, //
+};
 use crate::{
     abi::{
         errno::into_ssize,
         fi_addr_t,
         fi_rma_iov,
+        fid,
         fid_ep,
         flags::*,
         kvec,
@@ -27,26 +31,85 @@ use crate::{
             Endpoint,
             Message,
             Operation,
+            Rma,
             SingleSegment,
             Tag, //
         },
     },
     util::cold::call_cold, //
 };
-use core::slice;
+use core::{
+    ptr,
+    slice, //
+};
 use kernel::prelude::*;
 
-/// Returns the object of an endpoint, and the provider's part of it.
-///
-/// # Safety
-///
-/// `ep` is an endpoint of the C API with a table of transfers for type `E`.
-#[inline]
-pub(super) unsafe fn ep_from_fid<'a, E: Endpoint>(ep: *mut fid_ep) -> (&'a EndpointObject, &'a E) {
-    // SAFETY: By the caller's contract, `ep` is an endpoint of the C API.
-    let object = unsafe { &*ep.cast::<EndpointObject>() };
-    // SAFETY: Only endpoints of type `E` get these tables.
-    (object, unsafe { &*object.provider_ep().cast::<E>() })
+/// An endpoint with a table of transfers for type `E`. The class is not checked.
+#[derive(Clone, Copy)]
+pub(super) struct TypedEp<'a, E> {
+    object: &'a EndpointObject,
+    pub(super) provider: &'a E,
+}
+
+impl<E> FromFid for TypedEp<'_, E> {
+    #[inline(always)]
+    unsafe fn from_fid(fid: *mut fid) -> Result<Self> {
+        // SAFETY: By the contract of this function, `fid` is an endpoint of the C API.
+        let object = unsafe { &*fid.cast::<EndpointObject>() };
+        // SAFETY: Only endpoints of type `E` get these tables.
+        let provider = unsafe { &*object.provider_ep().cast::<E>() };
+        Ok(Self { object, provider })
+    }
+}
+
+impl<E: Endpoint> TypedEp<'_, E> {
+    /// Returns the C caller's endpoint.
+    #[inline(always)]
+    pub(super) fn as_ptr(&self) -> *mut fid_ep {
+        ptr::from_ref(self.object).cast_mut().cast()
+    }
+
+    /// Returns the default flags of transmits.
+    #[inline(always)]
+    pub(super) fn tx_op_flags(&self) -> u64 {
+        self.object.tx_op_flags()
+    }
+
+    /// Returns the default flags of receives.
+    #[inline(always)]
+    pub(super) fn rx_op_flags(&self) -> u64 {
+        self.object.rx_op_flags()
+    }
+
+    /// Posts a send.
+    #[inline(always)]
+    pub(super) fn send(&self, message: &Message<'_>) -> Result {
+        self.provider.transmit(Operation::Send, message)
+    }
+
+    /// Posts a receive.
+    #[inline(always)]
+    pub(super) fn receive(&self, message: &Message<'_>) -> Result {
+        self.provider.receive(message)
+    }
+
+    /// Posts a read or a write of a range of the peer's memory that has as many bytes as `message`.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EMSGSIZE if the number of bytes overflows, and the errors of the provider.
+    #[inline]
+    pub(super) fn post_rma(
+        &self,
+        op: Rma,
+        (addr, key): (u64, u64),
+        message: &Message<'_>,
+    ) -> Result {
+        let len = message.memory.total_len()?;
+        let remote = fi_rma_iov { addr, len, key };
+        let op = Operation::Rma(op, slice::from_ref(&remote));
+        self.provider.transmit(op, message)
+    }
 }
 
 /// Arguments of a transfer other than its memory.
@@ -174,127 +237,6 @@ pub(super) unsafe fn try_fast_post(
     Some(into_isize_fast(posted))
 }
 
-/// Sends one range of memory; `make_args` makes the other arguments from the endpoint's flags.
-///
-/// # Safety
-///
-/// The contract of `fi_send()`.
-#[inline]
-pub(super) unsafe fn send_one<E: Endpoint>(
-    ep: *mut fid_ep,
-    (buf, len, desc): (*const c_void, usize, *mut c_void),
-    make_args: impl FnOnce(u64) -> XferArgs,
-) -> isize {
-    // SAFETY: By the contract of `fi_send()`; a send only reads the memory.
-    unsafe {
-        let (object, endpoint) = ep_from_fid::<E>(ep);
-        let args = make_args(object.tx_op_flags());
-        post_single(buf.cast_mut(), len, desc, args, |message| {
-            endpoint.transmit(Operation::Send, message)
-        })
-    }
-}
-
-/// Receives into one range of memory; `make_args` makes the other arguments from the endpoint's flags.
-///
-/// # Safety
-///
-/// The contract of `fi_recv()`.
-#[inline]
-pub(super) unsafe fn receive_one<E: Endpoint>(
-    ep: *mut fid_ep,
-    (buf, len, desc): (*mut c_void, usize, *mut c_void),
-    make_args: impl FnOnce(u64) -> XferArgs,
-) -> isize {
-    // SAFETY: By the contract of `fi_recv()`.
-    unsafe {
-        let (object, endpoint) = ep_from_fid::<E>(ep);
-        let args = make_args(object.rx_op_flags());
-        post_single(buf, len, desc, args, |message| endpoint.receive(message))
-    }
-}
-
-/// A C caller's vector, its descriptors, and the number of entries of each.
-pub(super) type Vector = (*const kvec, *mut *mut c_void, usize);
-
-/// Sends a vector; `make_args` makes the other arguments from the endpoint's flags.
-///
-/// # Safety
-///
-/// The contract of `fi_sendv()`.
-#[inline]
-pub(super) unsafe fn send_vector<E: Endpoint>(
-    ep: *mut fid_ep,
-    (iov, desc, count): Vector,
-    make_args: impl FnOnce(u64) -> XferArgs,
-) -> isize {
-    // SAFETY: By the contract of `fi_sendv()`.
-    unsafe {
-        let (object, endpoint) = ep_from_fid::<E>(ep);
-        let args = make_args(object.tx_op_flags());
-        post_vector(iov, desc, count, args, |message| {
-            endpoint.transmit(Operation::Send, message)
-        })
-    }
-}
-
-/// Receives into a vector; `make_args` makes the other arguments from the endpoint's flags.
-///
-/// # Safety
-///
-/// The contract of `fi_recvv()`.
-#[inline]
-pub(super) unsafe fn receive_vector<E: Endpoint>(
-    ep: *mut fid_ep,
-    (iov, desc, count): Vector,
-    make_args: impl FnOnce(u64) -> XferArgs,
-) -> isize {
-    // SAFETY: By the contract of `fi_recvv()`.
-    unsafe {
-        let (object, endpoint) = ep_from_fid::<E>(ep);
-        let args = make_args(object.rx_op_flags());
-        post_vector(iov, desc, count, args, |message| endpoint.receive(message))
-    }
-}
-
-/// Sends the memory of an `fi_msg` or `fi_msg_tagged`, in the form that its flags name.
-///
-/// # Safety
-///
-/// The contract of `fi_sendmsg()`.
-#[inline]
-pub(super) unsafe fn send_any<E: Endpoint>(
-    ep: *mut fid_ep,
-    (iov, desc, count): Vector,
-    args: XferArgs,
-) -> isize {
-    // SAFETY: By the contract of `fi_sendmsg()`.
-    unsafe {
-        let (_, endpoint) = ep_from_fid::<E>(ep);
-        post_any_vector(iov, desc, count, args, |message| {
-            endpoint.transmit(Operation::Send, message)
-        })
-    }
-}
-
-/// Receives into the memory of an `fi_msg` or `fi_msg_tagged`, in the form that its flags name.
-///
-/// # Safety
-///
-/// The contract of `fi_recvmsg()`.
-#[inline]
-pub(super) unsafe fn receive_any<E: Endpoint>(
-    ep: *mut fid_ep,
-    (iov, desc, count): Vector,
-    args: XferArgs,
-) -> isize {
-    // SAFETY: By the contract of `fi_recvmsg()`.
-    unsafe {
-        let (_, endpoint) = ep_from_fid::<E>(ep);
-        post_any_vector(iov, desc, count, args, |message| endpoint.receive(message))
-    }
-}
-
 /// Injects one range of memory on the fast path; `None` if the fast path does not apply.
 ///
 /// # Safety
@@ -396,17 +338,6 @@ unsafe fn post_described(
         peer: args.peer,
         tag: args.tag,
     }))
-}
-
-/// Returns the range of the peer's memory that has as many bytes as `message`.
-///
-/// # Errors
-///
-/// -FI_EMSGSIZE if the number of bytes overflows.
-#[inline]
-pub(super) fn remote_range(message: &Message<'_>, addr: u64, key: u64) -> Result<fi_rma_iov> {
-    let len = message.memory.total_len()?;
-    Ok(fi_rma_iov { addr, len, key })
 }
 
 #[inline]
