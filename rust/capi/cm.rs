@@ -83,7 +83,7 @@ fi_ops! {
     with {
         setname: Some(fi_setname::<EndpointObject>),
         getname: Some(fi_getname::<EndpointObject>),
-        join: Some(offload::join),
+        join: Some(offload::fi_join),
     }
 }
 

@@ -166,35 +166,6 @@ pub(super) unsafe fn open_info<'a, T: Object, F>(
     }
 }
 
-/// Frees an object that came from [`UninitObject::init`], for `fi_close()`, after `shut` has succeeded.
-///
-/// # Errors
-///
-/// -FI_EINVAL for a `fid` that is not a `T`, -FI_EOPBADSTATE in atomic context, and the errors of `shut`.
-///
-/// # Safety
-///
-/// `fid` is NULL or valid; once the object is closed, the caller does not use it any more.
-pub(super) unsafe fn close<T: Object>(fid: *mut fid, shut: impl FnOnce(&T) -> Result) -> Result {
-    // SAFETY: By the caller's contract, `fid` is NULL or valid.
-    let closing = unsafe { from_fid::<T>(fid)? };
-    context::in_process()?;
-    shut(closing)?;
-    // SAFETY: Every object of the type came from `UninitObject::init`, and the caller has given it up.
-    drop(unsafe { KBox::from_raw(fid.cast::<T>()) });
-    Ok(())
-}
-
-/// Writes the object's address to `*out`.
-///
-/// # Safety
-///
-/// `out` is valid for writing.
-pub(super) unsafe fn write_out<T: Object, F>(out: *mut *mut F, object: *mut T) {
-    // SAFETY: By the caller's contract, `out` is valid for writing; an object begins with its `fid`.
-    unsafe { *out = object.cast() };
-}
-
 /// Returns a C caller's address or data as a slice, which is empty if `len` is 0.
 ///
 /// # Errors
@@ -307,26 +278,4 @@ pub(super) unsafe fn address_unbounded(
         }
     };
     addr::read_sockaddr(format, bytes).map(Some)
-}
-
-/// Makes a table of the calls that every object has. `fi_open_ops()` and the other calls without an argument
-/// here return -FI_ENOSYS.
-pub(super) const fn fid_ops(
-    close: unsafe extern "C" fn(*mut fid) -> c_int,
-    bind: Option<unsafe extern "C" fn(*mut fid, *mut fid, u64) -> c_int>,
-    control: Option<unsafe extern "C" fn(*mut fid, c_int, *mut c_void) -> c_int>,
-) -> fi_ops {
-    let absent = super::nosys::FID;
-    abi::fi_ops {
-        close: Some(close),
-        bind: match bind {
-            None => absent.bind,
-            some => some,
-        },
-        control: match control {
-            None => absent.control,
-            some => some,
-        },
-        ..absent
-    }
 }

@@ -14,7 +14,7 @@ mod ops;
 mod peer_open;
 
 pub(super) use self::{
-    mc::join,
+    mc::fi_join,
     ops::COLLECTIVE_OPS, //
 };
 

@@ -329,17 +329,20 @@ impl CallResult for *const c_char {
     }
 }
 
-/// Implements `fi_close()`: frees the object after [`Object::close`] has succeeded.
-///
-/// # Errors
-///
-/// -FI_EINVAL for a `fid` that is not a `T`, -FI_EOPBADSTATE in atomic context, and the errors of
-/// [`Object::close`].
-///
-/// # Safety
-///
-/// `fid` is NULL or valid; once the object is closed, the caller does not use it any more.
-pub(super) unsafe extern "C" fn fi_close<T: Object>(fid: *mut fid) -> c_int {
-    // SAFETY: By this function's contract, `fid` is NULL or valid, and given up once it is closed.
-    into_int(unsafe { object::close::<T>(fid, T::close) })
+fi_ops! {
+    /// Frees the object after [`Object::close`] has succeeded.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for a `fid` that is not a `T`, -FI_EOPBADSTATE in atomic context, and the errors of
+    /// [`Object::close`].
+    pub(super) fn fi_close<T: Object>(object: *mut fid as *mut fid) -> Result {
+        // SAFETY: `object` is NULL or valid.
+        let closing = unsafe { object::from_fid::<T>(object)? };
+        in_process()?;
+        closing.close()?;
+        // SAFETY: Every object of the type came from `UninitObject::init`, and the caller has given it up.
+        drop(unsafe { KBox::from_raw(object.cast::<T>()) });
+        Ok(())
+    }
 }

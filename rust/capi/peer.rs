@@ -38,9 +38,8 @@ use super::{
     object::{
         self,
         new_fid,
-        write_out,
         Object,
-        UninitObject, //
+        Opening, //
     },
 };
 use crate::{
@@ -96,10 +95,9 @@ unsafe fn export<T: Object>(arg: *mut c_void, make: impl FnOnce(fid) -> Result<T
         return Err(Errno::EBADFLAGS);
     }
     in_process()?;
-    let made = UninitObject::new()?.init(make(new_fid::<T>(request.context))?);
-    // SAFETY: `fid` is not NULL, and valid by the contract of `fi_export_fid()`.
-    unsafe { write_out(request.fid, made) };
-    Ok(())
+    // SAFETY: `fid` is valid by the contract of `fi_export_fid()`.
+    let slot = unsafe { Opening::new(request.fid)? };
+    slot.open(make(new_fid::<T>(request.context))?)
 }
 
 /// Returns a struct that begins with its size, after a check that it is large enough.

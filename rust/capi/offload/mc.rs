@@ -12,25 +12,23 @@ use super::{
         object::{
             self,
             new_fid,
-            Object,
-            UninitObject, //
+            Opening, //
         },
+        ops::fi_ops, //
     },
     peer_open::{
         checked_table,
         export,
         Open, //
     },
+    Offload, //
 };
 use crate::{
     abi::{
         self,
-        errno::into_int,
         fi_av_set_attr,
         fi_collective_addr,
-        fi_ops,
         fi_peer_av_set_context,
-        fid,
         fid_av_set,
         fid_ep,
         fid_mc,
@@ -58,131 +56,133 @@ struct GroupObject {
     _group: Open,
     _set: Open,
     _peer_object: Open,
-    /// State that the endpoint shares with its aliases: any of them may have joined the group.
-    ep_shared: Arc<EpShared>,
     domain: Arc<Domain>,
+    _join_count: JoinCount,
 }
 
-// SAFETY: `#[repr(C)]`, begins with a `fid_mc`, and is the only type with this table.
-unsafe impl Object for GroupObject {
-    const CLASS: u32 = abi::FI_CLASS_MC;
+/// Counts a joined group: the endpoint cannot be closed before this is dropped. The endpoint shares the state with
+/// its aliases: any of them may have joined the group.
+struct JoinCount(Arc<EpShared>);
 
-    fn ops() -> &'static fi_ops {
-        static OPS: fi_ops = object::fid_ops(leave, None, None);
-        &OPS
+impl Drop for JoinCount {
+    fn drop(&mut self) {
+        if let Some(offload) = self.0.offload() {
+            offload.count_leave();
+        }
     }
 }
 
-unsafe extern "C" fn leave(fid: *mut fid) -> c_int {
-    // SAFETY: By the contract of `fi_close()`.
-    into_int(unsafe {
-        object::from_fid::<GroupObject>(fid).and_then(|group| {
-            let ep_shared = group.ep_shared.clone();
-            object::close::<GroupObject>(fid, |group| {
-                group.domain.drop_events(Source(fid.expose_provenance()));
-                Ok(())
-            })?;
-            // After this the endpoint can be closed.
-            if let Some(offload) = ep_shared.offload() {
-                offload.count_leave();
-            }
+fi_ops! {
+    impl Object for GroupObject: FI_CLASS_MC {
+        close: fn fi_close(group) {
+            let source = Source(ptr::from_ref(group).expose_provenance());
+            group.domain.drop_events(source);
             Ok(())
-        })
-    })
+        }
+    }
 }
 
-/// Joins a group (`fi_join()`), with FI_COLLECTIVE only.
-pub(in super::super) unsafe extern "C" fn join(
-    ep: *mut fid_ep,
-    addr: *const c_void,
-    flags: u64,
-    mc: *mut *mut fid_mc,
-    context: *mut c_void,
-) -> c_int {
-    // SAFETY: By the contract of `fi_join()`.
-    into_int(unsafe { try_join(ep, addr.cast(), flags, mc, context) })
-}
-
-/// # Safety
-///
-/// The contract of `fi_join_collective()`.
-unsafe fn try_join(
-    ep: *mut fid_ep,
-    addr: *const fi_collective_addr,
-    flags: u64,
-    out: *mut *mut fid_mc,
-    context: *mut c_void,
-) -> Result {
-    // SAFETY: By the contract of `fi_join_collective()`.
-    let object = unsafe { object::from_fid::<EndpointObject>(ep.cast())? };
-    let offload = object.offload()?;
-    if flags & abi::FI_COLLECTIVE == 0 {
-        return Err(Errno::ENOSYS);
-    }
-    // SAFETY: By the contract of `fi_join_collective()`.
-    let addr = unsafe { addr.as_ref() }.ok_or(Errno::EINVAL)?;
-    if addr.set.is_null() || out.is_null() {
-        return Err(Errno::EINVAL);
-    }
-    in_process()?;
-    let addresses = object.endpoint().address_vector()?;
-    // SAFETY: By the contract of `fi_join_collective()`.
-    let set = unsafe { object::from_fid::<SetObject>(addr.set.cast_mut().cast())? };
-    if !set.set().is_in(&addresses) {
-        return Err(Errno::EINVAL);
-    }
-    offload.check_collectives(set.collectives())?;
-    let slot = UninitObject::<GroupObject>::new()?;
-    let source = Source(slot.address());
-    let notice = object
-        .endpoint()
-        .reserve_event(source, abi::FI_JOIN_COMPLETE)?;
-    // SAFETY: By the contract of `fi_join_collective()`; the offload's objects are open as long as `offload`.
-    unsafe {
-        let peer_object = export(addr.set.cast_mut().cast())?;
-        let attr = fi_av_set_attr {
-            start_addr: FI_ADDR_NOTAVAIL,
-            end_addr: FI_ADDR_NOTAVAIL,
-            flags: abi::FI_PEER_AV | set.collectives(),
-            ..pin_init::zeroed()
-        };
-        let peer = fi_peer_av_set_context {
-            size: size_of::<fi_peer_av_set_context>(),
-            av_set: peer_object.as_ptr(),
-        };
-        let av = offload.av();
-        let opened = Open::open_child(checked_table((*av).ops)?.av_set, av, attr, peer)?;
+fi_ops! {
+    /// Joins a group, with FI_COLLECTIVE only.
+    pub(in super::super) fn fi_join(
+        ep: *mut fid_ep as &EndpointObject,
+        addr: *const c_void,
+        flags: u64,
+        mc: *mut *mut fid_mc,
+        context: *mut c_void,
+    ) -> Result {
+        let offload = ep.offload()?;
+        if flags & abi::FI_COLLECTIVE == 0 {
+            return Err(Errno::ENOSYS);
+        }
+        // SAFETY: With FI_COLLECTIVE, `addr` is NULL or a valid `struct fi_collective_addr`.
+        let addr = unsafe { addr.cast::<fi_collective_addr>().as_ref() }.ok_or(Errno::EINVAL)?;
+        if addr.set.is_null() || mc.is_null() {
+            return Err(Errno::EINVAL);
+        }
+        in_process()?;
+        let addresses = ep.endpoint().address_vector()?;
+        // SAFETY: The set is valid.
+        let set = unsafe { object::from_fid::<SetObject>(addr.set.cast_mut().cast())? };
+        if !set.set().is_in(&addresses) {
+            return Err(Errno::EINVAL);
+        }
+        offload.check_collectives(set.collectives())?;
+        // SAFETY: `mc` is valid.
+        let slot = unsafe { Opening::<GroupObject, _>::new(mc)? };
+        let source = Source(slot.address());
+        let notice = ep.endpoint().reserve_event(source, abi::FI_JOIN_COMPLETE)?;
+        // SAFETY: The set is valid.
+        let peer_object = unsafe { export(addr.set.cast_mut().cast())? };
+        // SAFETY: The offload's objects are open as long as `offload`.
+        let peer_set = unsafe { open_set(offload, &peer_object, set.collectives())? };
         let theirs = fi_collective_addr {
-            set: opened.as_ptr::<fid_av_set>(),
+            set: peer_set.as_ptr::<fid_av_set>(),
             coll_addr: addr.coll_addr,
         };
-        let their_ep = offload.ep();
-        let join = checked_table((*their_ep).cm)?.join.ok_or(Errno::ENOSYS)?;
-        let mut group: *mut fid_mc = ptr::null_mut();
-        let ret = join(
-            their_ep,
-            ptr::from_ref(&theirs).cast(),
-            flags,
-            &mut group,
-            context,
-        );
-        let joined = Open::from_result(ret, group)?;
+        // SAFETY: As above; the set is open, and `theirs` is valid during the call.
+        let group = unsafe { join_group(offload.ep(), &theirs, flags, context)? };
         offload.count_join();
-        let made = slot.init(GroupObject {
+        slot.open(GroupObject {
             fid: fid_mc {
                 fid: new_fid::<GroupObject>(context),
-                fi_addr: (*group).fi_addr,
+                // SAFETY: The group is open.
+                fi_addr: unsafe { (*group.as_ptr::<fid_mc>()).fi_addr },
             },
-            _group: joined,
-            _set: opened,
+            _group: group,
+            _set: peer_set,
             _peer_object: peer_object,
-            ep_shared: object.shared().clone(),
-            domain: object.endpoint().domain().clone(),
-        });
-        object::write_out(out, made);
+            domain: ep.endpoint().domain().clone(),
+            _join_count: JoinCount(ep.shared().clone()),
+        })?;
+        if let Some(notice) = notice {
+            notice.write();
+        }
+        Ok(())
     }
-    if let Some(notice) = notice {
-        notice.write();
-    }
-    Ok(())
+}
+
+/// Opens a set of the offload for an exported set.
+///
+/// # Safety
+///
+/// The offload's objects are open.
+unsafe fn open_set(offload: &Offload, exported: &Open, collectives: u64) -> Result<Open> {
+    let attr = fi_av_set_attr {
+        start_addr: FI_ADDR_NOTAVAIL,
+        end_addr: FI_ADDR_NOTAVAIL,
+        flags: abi::FI_PEER_AV | collectives,
+        ..pin_init::zeroed()
+    };
+    let peer = fi_peer_av_set_context {
+        size: size_of::<fi_peer_av_set_context>(),
+        av_set: exported.as_ptr(),
+    };
+    let av = offload.av();
+    // SAFETY: By the caller's contract, the vector is open, and its table is valid.
+    let ops = unsafe { checked_table((*av).ops)? };
+    // SAFETY: As above; the exported set is open.
+    unsafe { Open::open_child(ops.av_set, av, attr, peer) }
+}
+
+/// Joins a group of the offload's endpoint.
+///
+/// # Safety
+///
+/// The endpoint and the set in `addr` are open.
+unsafe fn join_group(
+    ep: *mut fid_ep,
+    addr: &fi_collective_addr,
+    flags: u64,
+    context: *mut c_void,
+) -> Result<Open> {
+    // SAFETY: By the caller's contract, the endpoint is open, and its table is valid.
+    let join = unsafe { checked_table((*ep).cm)? }
+        .join
+        .ok_or(Errno::ENOSYS)?;
+    let mut group: *mut fid_mc = ptr::null_mut();
+    // SAFETY: By the caller's contract, the endpoint and the set are open.
+    let ret = unsafe { join(ep, ptr::from_ref(addr).cast(), flags, &mut group, context) };
+    // SAFETY: The call has opened the group, unless it has failed.
+    unsafe { Open::from_result(ret, group) }
 }

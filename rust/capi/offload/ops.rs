@@ -5,7 +5,7 @@
 use super::{
     super::{
         ep::EndpointObject,
-        object, //
+        ops::fi_ops, //
     },
     peer_open::checked_table, //
 };
@@ -25,18 +25,17 @@ use kernel::prelude::*;
 macro_rules! collectives {
     ($($call:ident($($arg:ident: $type:ty),*);)*) => {
         $(
-            unsafe extern "C" fn $call(ep: *mut fid_ep $(, $arg: $type)*) -> isize {
-                // SAFETY: By the contract of the call in the table; the offload's objects are open as long as
-                // `offload`.
-                unsafe {
-                    let offload = object::from_fid::<EndpointObject>(ep.cast())
-                        .and_then(EndpointObject::offload);
-                    let theirs = match offload {
+            fi_ops! {
+                fn $call(ep: *mut fid_ep as &EndpointObject $(, $arg: $type)*) -> isize {
+                    let theirs = match ep.offload() {
                         Ok(offload) => offload.ep(),
                         Err(errno) => return errno.to_ssize(),
                     };
-                    match checked_table((*theirs).collective).ok().and_then(|ops| ops.$call) {
-                        Some(call) => call(theirs $(, $arg)*),
+                    // SAFETY: The offload's endpoint is open as long as the endpoint, and so is its table.
+                    let ops = unsafe { checked_table((*theirs).collective) };
+                    match ops.ok().and_then(|ops| ops.$call) {
+                        // SAFETY: The arguments are those of this call, for the offload's endpoint.
+                        Some(call) => unsafe { call(theirs $(, $arg)*) },
                         None => Errno::ENOSYS.to_ssize(),
                     }
                 }
@@ -83,9 +82,9 @@ collectives! {
 ///
 /// # Safety
 ///
-/// The requirements of [`table`].
+/// The requirements of [`checked_table`].
 pub(super) unsafe fn supported_collectives(ops: *const fi_ops_collective) -> u64 {
-    // SAFETY: By the contract of `table`.
+    // SAFETY: By the caller's contract, `ops` is as `checked_table` requires.
     let Ok(ops) = (unsafe { checked_table(ops) }) else {
         return 0;
     };

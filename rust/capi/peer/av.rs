@@ -3,22 +3,22 @@
 //! Shared address vectors.
 
 use super::{
-    super::object::{
-        self,
-        address,
-        new_fid,
-        Object,
-        UninitObject, //
+    super::{
+        object::{
+            self,
+            address,
+            new_fid,
+            UninitObject, //
+        },
+        ops::fi_ops,
     },
     checked_struct, //
 };
 use crate::{
     abi::{
         self,
-        errno::into_int,
         fi_addr_t,
         fi_av_attr,
-        fi_ops,
         fi_ops_av_owner,
         fi_peer_av_context,
         fid,
@@ -57,19 +57,12 @@ struct SharedVectorObject {
     addr_format: u32,
 }
 
-// SAFETY: `#[repr(C)]`, begins with a `fid_peer_av`, and is the only type with this table.
-unsafe impl Object for SharedVectorObject {
-    const CLASS: u32 = abi::FI_CLASS_PEER_AV;
-
-    fn ops() -> &'static fi_ops {
-        static OPS: fi_ops = object::fid_ops(close, None, None);
-        &OPS
+fi_ops! {
+    impl Object for SharedVectorObject: FI_CLASS_PEER_AV {
+        close: fn fi_close(_object) {
+            Ok(())
+        }
     }
-}
-
-unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: By the contract of `fi_close()`.
-    into_int(unsafe { object::close::<SharedVectorObject>(fid, |_| Ok(())) })
 }
 
 /// Calls that peers make on the vector.
@@ -147,34 +140,33 @@ pub(in super::super) unsafe fn owner_av<'a>(
     Ok(owner.av.arc())
 }
 
-/// Implements `fi_ops_av_owner::query`.
-unsafe extern "C" fn query(av: *mut fid_peer_av, attr: *mut fi_av_attr) -> c_int {
-    // SAFETY: By the contract of `fi_ops_av_owner::query`.
-    into_int(unsafe {
-        object::from_fid::<SharedVectorObject>(av.cast()).and_then(|object| {
-            let attr = attr.as_mut().ok_or(Errno::EINVAL)?;
-            *attr = fi_av_attr {
-                type_: match object.av.kind() {
-                    Type::Map => abi::FI_AV_MAP,
-                    Type::Table => abi::FI_AV_TABLE,
-                },
-                rx_ctx_bits: object.av.rx_ctx_bits() as c_int,
-                count: object.av.count(),
-                ..pin_init::zeroed()
-            };
-            Ok(())
-        })
-    })
-}
+fi_ops! {
+    /// A call of `struct fi_ops_av_owner`.
+    fn query(av: *mut fid_peer_av as &SharedVectorObject, attr: *mut fi_av_attr) -> Result {
+        // SAFETY: `attr` is NULL or valid.
+        *unsafe { attr.as_mut() }.ok_or(Errno::EINVAL)? = fi_av_attr {
+            type_: match av.av.kind() {
+                Type::Map => abi::FI_AV_MAP,
+                Type::Table => abi::FI_AV_TABLE,
+            },
+            rx_ctx_bits: av.av.rx_ctx_bits() as c_int,
+            count: av.av.count(),
+            ..pin_init::zeroed()
+        };
+        Ok(())
+    }
 
-/// Implements `fi_ops_av_owner::ep_addr`.
-unsafe extern "C" fn ep_addr(av: *mut fid_peer_av, ep: *mut fid_ep) -> fi_addr_t {
-    // SAFETY: By the contract of `fi_ops_av_owner::ep_addr`.
-    let found = unsafe {
-        object::from_fid::<SharedVectorObject>(av.cast())
-            .and_then(|object| Ok(object.av.find(&ep_name(ep, object.addr_format)?)))
-    };
-    found.ok().flatten().unwrap_or(FI_ADDR_NOTAVAIL)
+    /// A call of `struct fi_ops_av_owner`. Returns FI_ADDR_NOTAVAIL for an endpoint that is not in the vector.
+    fn ep_addr(av: *mut fid_peer_av as *mut fid, ep: *mut fid_ep) -> fi_addr_t {
+        let find = || {
+            // SAFETY: `av` is NULL or valid.
+            let object = unsafe { object::from_fid::<SharedVectorObject>(av)? };
+            // SAFETY: `ep` is NULL or valid, and its name has the vector's format.
+            let name = unsafe { ep_name(ep, object.addr_format)? };
+            Result::Ok(object.av.find(&name))
+        };
+        find().ok().flatten().unwrap_or(FI_ADDR_NOTAVAIL)
+    }
 }
 
 /// Returns the name of an endpoint of any provider.

@@ -3,24 +3,19 @@
 //! Shared address sets.
 
 use super::{
-    super::object::{
-        self,
-        Object, //
+    super::{
+        object,
+        ops::fi_ops, //
     },
     checked_struct, //
 };
 use crate::{
     abi::{
         self,
-        errno::{
-            from_int,
-            into_int, //
-        },
+        errno::from_int,
         fi_addr_t,
-        fi_ops,
         fi_ops_av_set_owner,
         fi_peer_av_set_context,
-        fid,
         fid_peer_av_set,
         Errno,
         Result,
@@ -66,19 +61,12 @@ struct SharedSetObject {
     set: ChildRef<AddressSet>,
 }
 
-// SAFETY: `#[repr(C)]`, begins with a `fid_peer_av_set`, and is the only type with this table.
-unsafe impl Object for SharedSetObject {
-    const CLASS: u32 = abi::FI_CLASS_PEER_AV_SET;
-
-    fn ops() -> &'static fi_ops {
-        static OPS: fi_ops = object::fid_ops(close, None, None);
-        &OPS
+fi_ops! {
+    impl Object for SharedSetObject: FI_CLASS_PEER_AV_SET {
+        close: fn fi_close(_object) {
+            Ok(())
+        }
     }
-}
-
-unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: By the contract of `fi_close()`.
-    into_int(unsafe { object::close::<SharedSetObject>(fid, |_| Ok(())) })
 }
 
 /// Calls that peers make on the set.
@@ -111,47 +99,30 @@ pub(in super::super) unsafe fn export_av_set(set: &Arc<AddressSet>, arg: *mut c_
     }
 }
 
-/// Implements `fi_ops_av_set_owner::members`.
-unsafe extern "C" fn members(
-    av_set: *mut fid_peer_av_set,
-    addr: *mut fi_addr_t,
-    count: *mut usize,
-) -> c_int {
-    // SAFETY: By the contract of `fi_ops_av_set_owner::members`.
-    into_int(unsafe { try_members(av_set, addr, count) })
-}
-
-/// # Safety
-///
-/// `av_set` and `count` are NULL or valid, `addr` is NULL or valid for `*count` addresses.
-unsafe fn try_members(
-    av_set: *mut fid_peer_av_set,
-    addr: *mut fi_addr_t,
-    count: *mut usize,
-) -> Result {
-    // SAFETY: By the caller's contract, `av_set` and `count` are NULL or valid.
-    let (object, count) = unsafe {
-        (
-            object::from_fid::<SharedSetObject>(av_set.cast())?,
-            count.as_mut().ok_or(Errno::EINVAL)?,
-        )
-    };
-    let ctx = in_process()?;
-    object.set.with_members(ctx, |members| {
-        let room = core::mem::replace(count, members.len());
-        if room < members.len() {
-            return Err(Errno::ETOOSMALL);
-        }
-        if addr.is_null() && !members.is_empty() {
-            return Err(Errno::EINVAL);
-        }
-        if !members.is_empty() {
-            // SAFETY: By the caller's contract, `addr` has room for `room` addresses, which are not fewer
-            // than the members.
-            unsafe { ptr::copy_nonoverlapping(members.as_ptr(), addr, members.len()) };
-        }
-        Ok(())
-    })?
+fi_ops! {
+    /// A call of `struct fi_ops_av_set_owner`.
+    fn members(
+        av_set: *mut fid_peer_av_set as &SharedSetObject,
+        addr: *mut fi_addr_t,
+        count: *mut usize,
+    ) -> Result {
+        // SAFETY: `count` is NULL or valid.
+        let count = unsafe { count.as_mut() }.ok_or(Errno::EINVAL)?;
+        av_set.set.with_members(in_process()?, |members| {
+            let room = core::mem::replace(count, members.len());
+            if room < members.len() {
+                return Err(Errno::ETOOSMALL);
+            }
+            if addr.is_null() && !members.is_empty() {
+                return Err(Errno::EINVAL);
+            }
+            if !members.is_empty() {
+                // SAFETY: `addr` has room for `room` addresses, which are not fewer than the members.
+                unsafe { ptr::copy_nonoverlapping(members.as_ptr(), addr, members.len()) };
+            }
+            Ok(())
+        })?
+    }
 }
 
 /// A set that another module's provider owns.

@@ -5,23 +5,17 @@
 use super::{
     super::{
         err_data,
-        object::{
-            self,
-            Object, //
-        },
+        object,
+        ops::fi_ops, //
     },
     checked_struct, //
 };
 use crate::{
     abi::{
         self,
-        errno::{
-            from_int,
-            into_ssize, //
-        },
+        errno::from_int,
         fi_addr_t,
         fi_cq_err_entry,
-        fi_ops,
         fi_ops_cq_owner,
         fi_peer_cq_context,
         fid,
@@ -55,26 +49,19 @@ struct SharedQueueObject {
     export: Arc<CqExport>,
 }
 
-// SAFETY: `#[repr(C)]`, begins with a `fid_peer_cq`, and is the only type with this table.
-unsafe impl Object for SharedQueueObject {
-    const CLASS: u32 = abi::FI_CLASS_PEER_CQ;
-
-    fn ops() -> &'static fi_ops {
-        static OPS: fi_ops = object::fid_ops(close_queue, None, None);
-        &OPS
+fi_ops! {
+    impl Object for SharedQueueObject: FI_CLASS_PEER_CQ {
+        close: fn fi_close(_object) {
+            Ok(())
+        }
     }
 }
 
-unsafe extern "C" fn close_queue(fid: *mut fid) -> c_int {
-    // SAFETY: By the contract of `fi_close()`.
-    abi::errno::into_int(unsafe { object::close::<SharedQueueObject>(fid, |_| Ok(())) })
-}
-
-/// The table of calls by which peers write completions to an exported queue.
+/// Calls that peers write completions with.
 static OWNER_OPS: fi_ops_cq_owner = fi_ops_cq_owner {
     size: size_of::<fi_ops_cq_owner>(),
     write: Some(write),
-    writeerr: Some(write_error),
+    writeerr: Some(writeerr),
 };
 
 /// Exports a queue (`fi_export_fid()`). May sleep.
@@ -101,76 +88,63 @@ pub(in super::super) unsafe fn export_cq(cq: &Arc<CompletionQueue>, arg: *mut c_
     }
 }
 
-/// Implements `fi_ops_cq_owner::write`.
-unsafe extern "C" fn write(
-    cq: *mut fid_peer_cq,
-    context: *mut c_void,
-    flags: u64,
-    len: usize,
-    buf: *mut c_void,
-    data: u64,
-    tag: u64,
-    src: fi_addr_t,
-) -> isize {
-    let done = Completion {
-        context: Context::new(context),
-        flags,
-        len,
-        data,
-        buf: buf.addr(),
-        tag,
-        source: src,
-    };
-    // SAFETY: By the contract of `fi_ops_cq_owner::write`.
-    into_ssize(unsafe { write_entry(cq, CqEntry::Done(done)) })
+fi_ops! {
+    /// A call of `struct fi_ops_cq_owner`.
+    fn write(
+        cq: *mut fid_peer_cq as &SharedQueueObject,
+        context: *mut c_void,
+        flags: u64,
+        len: usize,
+        buf: *mut c_void,
+        data: u64,
+        tag: u64,
+        src: fi_addr_t,
+    ) -> Result<usize> {
+        cq.write(CqEntry::Done(Completion {
+            context: Context::new(context),
+            flags,
+            len,
+            data,
+            buf: buf.addr(),
+            tag,
+            source: src,
+        }))
+    }
+
+    /// A call of `struct fi_ops_cq_owner`.
+    fn writeerr(cq: *mut fid_peer_cq as *mut fid, entry: *const fi_cq_err_entry) -> Result<usize> {
+        // SAFETY: `entry` is NULL or valid.
+        let entry = unsafe { entry.as_ref() }.ok_or(Errno::EINVAL)?;
+        let errno = Errno::new(entry.err).ok_or(Errno::EINVAL)?;
+        // SAFETY: The entry's error data is NULL or as long as it says.
+        let err_data = unsafe { err_data::copy_from_entry(entry) }.map_err(|_| Errno::EAGAIN)?;
+        // SAFETY: `cq` is NULL or valid.
+        let cq = unsafe { object::from_fid::<SharedQueueObject>(cq)? };
+        cq.write(CqEntry::Failed(Failure {
+            completion: Completion {
+                context: Context::new(entry.op_context),
+                flags: entry.flags,
+                len: entry.len,
+                data: entry.data,
+                buf: entry.buf.addr(),
+                tag: entry.tag,
+                source: entry.src_addr,
+            },
+            olen: entry.olen,
+            errno,
+            prov_errno: entry.prov_errno,
+            err_data,
+        }))
+    }
 }
 
-/// Implements `fi_ops_cq_owner::writeerr`.
-unsafe extern "C" fn write_error(cq: *mut fid_peer_cq, entry: *const fi_cq_err_entry) -> isize {
-    // SAFETY: By the contract of `fi_ops_cq_owner::writeerr`.
-    into_ssize(unsafe { try_write_error(cq, entry) })
-}
-
-unsafe fn try_write_error(cq: *mut fid_peer_cq, entry: *const fi_cq_err_entry) -> Result<usize> {
-    // SAFETY: By the contract of `fi_ops_cq_owner::writeerr`.
-    let entry = unsafe { entry.as_ref() }.ok_or(Errno::EINVAL)?;
-    let errno = Errno::new(entry.err).ok_or(Errno::EINVAL)?;
-    // SAFETY: By the contract of `fi_ops_cq_owner::writeerr`.
-    let err_data = unsafe { err_data::copy_from_entry(entry) }.map_err(|_| Errno::EAGAIN)?;
-    let failure = Failure {
-        completion: Completion {
-            context: Context::new(entry.op_context),
-            flags: entry.flags,
-            len: entry.len,
-            data: entry.data,
-            buf: entry.buf.addr(),
-            tag: entry.tag,
-            source: entry.src_addr,
-        },
-        olen: entry.olen,
-        errno,
-        prov_errno: entry.prov_errno,
-        err_data,
-    };
-    // SAFETY: By the contract of `fi_ops_cq_owner::writeerr`.
-    unsafe { write_entry(cq, CqEntry::Failed(failure)) }
-}
-
-/// Writes an entry to an exported queue and returns 0.
-///
-/// # Errors
-///
-/// -FI_EAGAIN if the queue is full; the errors of [`object::from_fid`] if `cq` is not an exported queue.
-///
-/// # Safety
-///
-/// `cq` is NULL or valid.
-unsafe fn write_entry(cq: *mut fid_peer_cq, entry: CqEntry) -> Result<usize> {
-    // SAFETY: By the caller's contract, `cq` is NULL or valid.
-    let object = unsafe { object::from_fid::<SharedQueueObject>(cq.cast())? };
-    match object.export.write(entry) {
-        Ok(()) => Ok(0),
-        Err(_) => Err(Errno::EAGAIN),
+impl SharedQueueObject {
+    /// Writes an entry and returns 0; -FI_EAGAIN if the queue is full.
+    fn write(&self, entry: CqEntry) -> Result<usize> {
+        match self.export.write(entry) {
+            Ok(()) => Ok(0),
+            Err(_) => Err(Errno::EAGAIN),
+        }
     }
 }
 

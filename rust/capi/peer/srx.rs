@@ -15,24 +15,19 @@ use self::rx_entry::{
 use super::{
     super::{
         nosys,
-        object::{
-            self,
-            Object, //
-        },
+        object,
+        ops::fi_ops, //
     },
     checked_struct, //
 };
 use crate::{
     abi::{
-        self,
         errno::into_int,
         fi_addr_t,
-        fi_ops,
         fi_ops_srx_owner,
         fi_ops_srx_peer,
         fi_peer_rx_entry,
         fi_peer_srx_context,
-        fid,
         fid_peer_srx,
         Errno,
         Result, //
@@ -67,21 +62,12 @@ struct SharedReceiveObject {
     srx: ChildRef<SharedReceive>,
 }
 
-// SAFETY: `#[repr(C)]`, begins with a `fid_peer_srx`, and is the only type with this table.
-unsafe impl Object for SharedReceiveObject {
-    const CLASS: u32 = abi::FI_CLASS_PEER_SRX;
-
-    fn ops() -> &'static fi_ops {
-        static OPS: fi_ops = object::fid_ops(close, None, None);
-        &OPS
+fi_ops! {
+    impl Object for SharedReceiveObject: FI_CLASS_PEER_SRX {
+        close: fn fi_close(srx) {
+            srx.queued_entries.close()
+        }
     }
-}
-
-unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: By the contract of `fi_close()`.
-    into_int(unsafe {
-        object::close::<SharedReceiveObject>(fid, |object| object.queued_entries.close())
-    })
 }
 
 /// Calls that peers make on the context.
@@ -159,70 +145,82 @@ pub(in super::super) unsafe fn owner_srx<'a>(
     }
 }
 
-/// Implements `fi_ops_srx_owner::get_msg`.
-unsafe extern "C" fn get_msg(
-    srx: *mut fid_peer_srx,
-    addr: fi_addr_t,
-    size: usize,
-    entry: *mut *mut fi_peer_rx_entry,
-) -> c_int {
-    // SAFETY: By the contract of `fi_ops_srx_owner::get_msg`.
-    into_int(unsafe { get_entry(srx, addr, size, None, entry) })
+fi_ops! {
+    /// A call of `struct fi_ops_srx_owner`.
+    fn get_msg(
+        srx: *mut fid_peer_srx as &SharedReceiveObject,
+        addr: fi_addr_t,
+        size: usize,
+        entry: *mut *mut fi_peer_rx_entry,
+    ) -> Result {
+        // SAFETY: `entry` is NULL or valid.
+        unsafe { srx.get_entry(addr, size, None, entry) }
+    }
+
+    /// A call of `struct fi_ops_srx_owner`.
+    fn get_tag(
+        srx: *mut fid_peer_srx as &SharedReceiveObject,
+        addr: fi_addr_t,
+        tag: u64,
+        entry: *mut *mut fi_peer_rx_entry,
+    ) -> Result {
+        // SAFETY: `entry` is NULL or valid.
+        unsafe { srx.get_entry(addr, 0, Some(tag), entry) }
+    }
 }
 
-/// Implements `fi_ops_srx_owner::get_tag`.
-unsafe extern "C" fn get_tag(
-    srx: *mut fid_peer_srx,
-    addr: fi_addr_t,
-    tag: u64,
-    entry: *mut *mut fi_peer_rx_entry,
-) -> c_int {
-    // SAFETY: By the contract of `fi_ops_srx_owner::get_tag`.
-    into_int(unsafe { get_entry(srx, addr, 0, Some(tag), entry) })
-}
-
-/// Makes an entry for a message. Without a matching receive, returns -FI_ENOENT and an entry to queue the
-/// message with.
-///
-/// # Safety
-///
-/// `srx` is NULL or valid, and `out` is NULL or valid for writing.
-unsafe fn get_entry(
-    srx: *mut fid_peer_srx,
-    addr: fi_addr_t,
-    size: usize,
-    tag: Option<u64>,
-    out: *mut *mut fi_peer_rx_entry,
-) -> Result {
-    // SAFETY: By the caller's contract, `srx` and `out` are NULL or valid.
-    let (object, out) = unsafe {
-        (
-            object::from_fid::<SharedReceiveObject>(srx.cast())?,
-            out.as_mut().ok_or(Errno::EINVAL)?,
-        )
-    };
-    let (entry, has_receive) = object.queued_entries.new_entry(srx, addr, size, tag)?;
-    *out = entry;
-    match has_receive {
-        true => Ok(()),
-        false => Err(Errno::ENOENT),
+impl SharedReceiveObject {
+    /// Makes an entry for a message. Without a matching receive, returns -FI_ENOENT and an entry to queue the
+    /// message with.
+    ///
+    /// # Safety
+    ///
+    /// `out` is NULL or valid for writing.
+    unsafe fn get_entry(
+        &self,
+        addr: fi_addr_t,
+        size: usize,
+        tag: Option<u64>,
+        out: *mut *mut fi_peer_rx_entry,
+    ) -> Result {
+        // SAFETY: By the caller's contract, `out` is NULL or valid.
+        let out = unsafe { out.as_mut() }.ok_or(Errno::EINVAL)?;
+        let srx = ptr::from_ref(self).cast_mut().cast();
+        let (entry, has_receive) = self.queued_entries.new_entry(srx, addr, size, tag)?;
+        *out = entry;
+        match has_receive {
+            true => Ok(()),
+            false => Err(Errno::ENOENT),
+        }
     }
 }
 
 /// Implements `fi_ops_srx_owner::queue_msg`.
+///
+/// # Safety
+///
+/// `entry` is NULL or an entry of this module that the peer owns.
 unsafe extern "C" fn queue_msg(entry: *mut fi_peer_rx_entry) -> c_int {
-    // SAFETY: By the contract of `fi_ops_srx_owner::queue_msg`.
+    // SAFETY: By this function's contract, the peer owns the entry.
     into_int(unsafe { Entry::queue_message(entry, false) })
 }
 
 /// Implements `fi_ops_srx_owner::queue_tag`.
+///
+/// # Safety
+///
+/// `entry` is NULL or an entry of this module that the peer owns.
 unsafe extern "C" fn queue_tag(entry: *mut fi_peer_rx_entry) -> c_int {
-    // SAFETY: By the contract of `fi_ops_srx_owner::queue_tag`.
+    // SAFETY: By this function's contract, the peer owns the entry.
     into_int(unsafe { Entry::queue_message(entry, true) })
 }
 
 /// Implements `fi_ops_srx_owner::free_entry`.
+///
+/// # Safety
+///
+/// `entry` is NULL or an entry of this module, which the caller does not use any more.
 unsafe extern "C" fn free_entry(entry: *mut fi_peer_rx_entry) {
-    // SAFETY: By the contract of `fi_ops_srx_owner::free_entry`.
+    // SAFETY: By this function's contract, the entry has not been freed.
     unsafe { Entry::free_by_peer(entry) };
 }
