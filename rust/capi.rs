@@ -6,14 +6,9 @@
 //! [`fi`](crate::fi). The tables of the data path are generic over each provider's own types
 //! ([`ops_tables`]), so that `fi_send()` reaches the provider's code with one indirect call.
 //!
-//! Each function in a table is called through the inline function in `include/rdma` that its comments name,
-//! for example `fi_send()`. The documentation of the inline function is the safety contract of the function
-//! in the table, and of the `try_` function behind it.
-
-#![allow(
-    clippy::missing_safety_doc,
-    reason = "the inline functions in include/rdma document it"
-)]
+//! Each function in a table is called through the inline function in `include/rdma` whose name it has, for
+//! example `fi_send()`. [`ops::fi_ops`] declares both; the documentation of the inline function is the safety
+//! contract of the function in the table.
 
 mod atomic;
 mod av;

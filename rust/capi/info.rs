@@ -83,6 +83,9 @@ pub(crate) unsafe extern "C" fn fi_getinfo_by(
     into_int(unsafe { try_getinfo(&request, info, owner) })
 }
 
+/// # Safety
+///
+/// The pointers in `request` are NULL or valid, `out` is NULL or valid for writing, and `owner` is NULL or a string.
 unsafe fn try_getinfo(
     request: &InfoRequest,
     out: *mut *mut fi_info,

@@ -36,6 +36,9 @@ macro_rules! absent {
     ($($arg:ident)*) => {
         impl<R: NosysReturn, $($arg),*> NosysFn for unsafe extern "C" fn($($arg),*) -> R {
             const NOSYS_FN: Self = {
+                /// # Safety
+                ///
+                /// None; the type is that of a table's entry.
                 unsafe extern "C" fn absent<R: NosysReturn, $($arg),*>($(_: $arg),*) -> R {
                     R::NOSYS
                 }

@@ -2,18 +2,15 @@
 
 //! Objects that C callers hold: a `fid` of the headers at the beginning of a Rust struct.
 
-use crate::{
-    abi::{
-        self,
-        addr,
-        fi_info,
-        fi_ops,
-        fid,
-        info::Info,
-        Errno,
-        Result, //
-    },
-    util::context, //
+use crate::abi::{
+    self,
+    addr,
+    fi_info,
+    fi_ops,
+    fid,
+    info::Info,
+    Errno,
+    Result, //
 };
 use core::{
     mem::MaybeUninit,

@@ -294,8 +294,13 @@ pub(super) unsafe fn open(
 }
 
 /// Closes a fabric of another module, and drops the reference on the module.
+///
+/// # Safety
+///
+/// `fid` is an open fabric whose `ops` is a [`Guard`]; once it is closed, the caller does not use it any more.
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: By the contract of `fi_close()`; only fabrics whose `ops` is a [`Guard`] have this call.
+    // SAFETY: By this function's contract, the fabric is open and its `ops` is a [`Guard`], which has the original
+    // table.
     unsafe {
         let guard = (*fid).ops.cast::<Guard>();
         let original_ops = (*guard).original_ops;

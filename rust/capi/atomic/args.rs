@@ -263,6 +263,9 @@ pub(super) unsafe fn post<E: Endpoint>(endpoint: &E, args: XferArgs, call: &Call
     into_ssize(unsafe { try_post(endpoint, args, call) }.map(|()| 0))
 }
 
+/// # Safety
+///
+/// The requirements of [`post`].
 unsafe fn try_post<E: Endpoint>(endpoint: &E, args: XferArgs, call: &Call) -> Result {
     let (op, datatype) = parse_op(call.form, call.datatype, call.op)?;
     let size = datatype.size();

@@ -57,7 +57,7 @@ fi_ops! {
     }
 }
 
-/// Calls that peers write completions with.
+/// The table of calls by which peers write completions to an exported queue.
 static OWNER_OPS: fi_ops_cq_owner = fi_ops_cq_owner {
     size: size_of::<fi_ops_cq_owner>(),
     write: Some(write),

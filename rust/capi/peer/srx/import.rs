@@ -323,8 +323,13 @@ unsafe fn message_starter(entry: Raw) -> Result<Arc<dyn MessageStarter>> {
     starter.ok_or(Errno::EINVAL)
 }
 
+/// Passes a receive that the owner has matched to the message of a queued entry.
+///
+/// # Safety
+///
+/// `entry` is NULL or valid, and was queued by this module.
 unsafe fn start_message(entry: Raw, is_tagged: bool) -> c_int {
-    // SAFETY: By the contract of `fi_ops_srx_peer`: the owner passes an entry that the peer has queued.
+    // SAFETY: By the caller's contract, the owner passes an entry that this module has queued.
     into_int(unsafe {
         message_starter(entry).and_then(|starter| {
             let tag = is_tagged.then(|| (*entry).tag);
@@ -333,18 +338,33 @@ unsafe fn start_message(entry: Raw, is_tagged: bool) -> c_int {
     })
 }
 
+/// Implements `fi_ops_srx_peer::start_msg`.
+///
+/// # Safety
+///
+/// `entry` is NULL or valid, and was queued by this module.
 unsafe extern "C" fn start_msg(entry: Raw) -> c_int {
-    // SAFETY: By the contract of `fi_ops_srx_peer::start_msg`.
+    // SAFETY: By this function's contract, the entry is NULL or queued.
     unsafe { start_message(entry, false) }
 }
 
+/// Implements `fi_ops_srx_peer::start_tag`.
+///
+/// # Safety
+///
+/// `entry` is NULL or valid, and was queued by this module.
 unsafe extern "C" fn start_tag(entry: Raw) -> c_int {
-    // SAFETY: By the contract of `fi_ops_srx_peer::start_tag`.
+    // SAFETY: By this function's contract, the entry is NULL or queued.
     unsafe { start_message(entry, true) }
 }
 
+/// Implements `fi_ops_srx_peer::discard_msg` and `discard_tag`.
+///
+/// # Safety
+///
+/// `entry` is NULL or valid, and was queued by this module.
 unsafe extern "C" fn discard(entry: Raw) -> c_int {
-    // SAFETY: By the contract of `fi_ops_srx_peer::discard_msg` and `discard_tag`.
+    // SAFETY: By this function's contract, the entry is NULL or queued.
     into_int(unsafe {
         message_starter(entry).and_then(|starter| starter.discard(entry.expose_provenance()))
     })
