@@ -64,7 +64,7 @@ fn alloc_copy(bytes: &[u8]) -> Result<*mut u8> {
 }
 
 fn free_ptr<T>(pointer: *mut T) {
-    // SAFETY: All callers are in this file and pass a pointer that an `Info` owns: by the type invariant, null or a
+    // SAFETY: This private function is for the pointers of an `Info`: by the type invariant, each is null or a
     // separate allocation.
     unsafe { bindings::kfree(pointer.cast::<c_void>()) };
 }

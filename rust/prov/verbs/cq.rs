@@ -227,8 +227,8 @@ impl Cq {
     #[inline(always)]
     fn lock_data(&self) -> BiasedGuard<'_, CqState> {
         // SAFETY: Only functions of this file and of `read` hold a guard. While they hold it they call
-        // no function that locks, except `unlock_and_post`, which drops the guard first. Their callers
-        // are data calls of the consumer, or have an `ExclusiveGuard`.
+        // no function that locks, except `unlock_and_post`, which drops the guard first. They run for
+        // data calls of the consumer, or with an `ExclusiveGuard`.
         unsafe { self.state.enter() }
     }
 
