@@ -38,7 +38,7 @@ macro_rules! absent {
             const NOSYS_FN: Self = {
                 /// # Safety
                 ///
-                /// None; the type is that of a table's entry.
+                /// Any arguments will do: the function uses none of them.
                 unsafe extern "C" fn absent<R: NosysReturn, $($arg),*>($(_: $arg),*) -> R {
                     R::NOSYS
                 }

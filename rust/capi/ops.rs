@@ -126,8 +126,8 @@ macro_rules! fi_ops {
             $this: *mut $fid
             $(, $arg: $type)*
         ) -> <$ret as $crate::capi::ops::CallResult>::C {
-            // SAFETY: By this function's contract, the object is NULL or valid until the call returns, and
-            // has this table of calls.
+            // SAFETY: The object is NULL or valid until the call returns, and has this table of calls:
+            // the `# Safety` section above.
             let object = unsafe { <$object as $crate::capi::ops::FromFid>::from_fid($this.cast()) };
             let result = object.map_or_else(
                 <$ret as $crate::capi::ops::CallResult>::from_errno,
@@ -152,7 +152,7 @@ macro_rules! fi_ops {
         /// The contract of the call.
         #[inline(never)]
         unsafe extern "C" fn $call($this: *mut $fid $(, $arg: $type)*) -> $ret {
-            // SAFETY: By this function's contract, the object has this table of calls.
+            // SAFETY: The object has this table of calls: the `# Safety` section above.
             let object = unsafe { <$object as $crate::capi::ops::FromFid>::from_fid($this.cast()) };
             object.map_or_else(
                 <$ret as $crate::capi::ops::CallResult>::from_errno,
@@ -341,7 +341,7 @@ fi_ops! {
         let closing = unsafe { object::from_fid::<T>(object)? };
         in_process()?;
         closing.close()?;
-        // SAFETY: Every object of the type came from `UninitObject::init`, and the caller has given it up.
+        // SAFETY: Every object of the type came from `UninitObject::init`, and fi_close() ends its use.
         drop(unsafe { KBox::from_raw(object.cast::<T>()) });
         Ok(())
     }
