@@ -209,14 +209,14 @@ impl Info {
                 let key = unsafe { key_bytes(domain.auth_key, domain.auth_key_size) };
                 let copied = alloc_copy(key)?;
                 new.set_domain(domain)?;
+                // SAFETY: `Self::new` allocated the attribute.
+                let attr = unsafe { &mut *new.0.domain_attr };
+                attr.domain = domain.domain;
+                attr.auth_key = copied;
+                attr.auth_key_size = key.len();
                 if let Some(name) = self.domain_name() {
                     new.set_domain_name(name)?;
                 }
-                // SAFETY: `Self::new` allocated the attribute.
-                let new = unsafe { &mut *new.0.domain_attr };
-                new.domain = domain.domain;
-                new.auth_key = copied;
-                new.auth_key_size = key.len();
             }
             None => replace_ptr(&mut new.0.domain_attr, ptr::null_mut()),
         }
@@ -480,9 +480,10 @@ impl Info {
             }),
         };
         let (src, src_len) = own(src)?;
+        // Both or none: the format is that of both.
+        let (dest, dest_len) = own(dest).inspect_err(|_| free_ptr(src))?;
         replace_ptr(&mut self.0.src_addr, src);
         self.0.src_addrlen = src_len;
-        let (dest, dest_len) = own(dest)?;
         replace_ptr(&mut self.0.dest_addr, dest);
         self.0.dest_addrlen = dest_len;
         self.0.addr_format = format;
