@@ -85,6 +85,7 @@ impl FastRegQp {
     ///
     /// `ENOMEM`, on iWARP errors of [`iwarp_loopback::LoopbackConn::connect`], and the driver's
     /// errors.
+    #[inline(never)]
     pub(crate) fn new(pd: &Arc<Pd>) -> Result<Self> {
         let completion = Arc::pin_init(TimedCompletion::new(), GFP_KERNEL)?;
         let cq = Cq::new(pd.device().clone(), CQ_ENTRIES, 0, completion.clone())?;
@@ -163,6 +164,7 @@ fn signaled() -> SendFlags {
 
 /// Connects a queue pair to itself, so that it is ready to send. The connection permits no remote
 /// access.
+#[inline(never)]
 fn connect_to_self(qp: &Qp) -> Result {
     let device = qp.pd().device();
     let port = device.first_port();

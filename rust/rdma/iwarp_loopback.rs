@@ -273,6 +273,7 @@ impl LoopbackConn {
     ///
     /// `EADDRNOTAVAIL` when the device has no address, `EADDRINUSE`, `ETIMEDOUT`, `ENOMEM`, errors
     /// of the loopback interface of the caller's network namespace, and the driver's errors.
+    #[inline(never)]
     pub(super) fn connect(device: &DeviceRef, active: &Qp, passive: &Qp) -> Result<Self> {
         let mut nonce = Nonce::default();
         // SAFETY: The nonce is local, and has that many bytes.

@@ -140,6 +140,8 @@ impl Qp {
     /// `EINVAL` when `pd` and a completion queue belong to different devices, `srq` belongs to
     /// another protection domain, or the device cannot grant `caps`; `ENOMEM`, and the driver's
     /// errors.
+    // Not inlined: `ib_qp_init_attr` is large.
+    #[inline(never)]
     pub(crate) fn new<E: QpEventHandler + 'static>(
         pd: Arc<Pd>,
         send_cq: Arc<Cq>,
@@ -253,6 +255,8 @@ impl Qp {
     /// # Errors
     ///
     /// `EINVAL` for a transition that the current state does not allow, and the driver's errors.
+    // Not inlined: an `ib_qp_attr` is large, and callers have one of their own.
+    #[inline(never)]
     pub(super) fn modify(&self, attr: &QpAttr) -> Result {
         let mut raw = attr.raw;
         // SAFETY: By the invariant `raw` is valid. The attributes are a local copy.
@@ -267,6 +271,7 @@ impl Qp {
     /// # Errors
     ///
     /// Errors of [`Self::modify`].
+    #[inline(never)]
     pub(crate) fn init(&self, port: u32, access: Access) -> Result {
         let mut attr = QpAttr::new(QpState::Init);
         attr.raw.port_num = port;
