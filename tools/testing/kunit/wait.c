@@ -5,8 +5,20 @@
 
 #include <linux/delay.h>
 #include <linux/jiffies.h>
+#include <linux/umh.h>
 
 #include "fixture.h"
+
+/* Prints the open objects, with their states and counters, to the console. */
+static void print_objects(void)
+{
+	static char *argv[] = {
+		"/bin/sh", "-c", "cat /sys/kernel/debug/kofi/objects >/dev/console", NULL
+	};
+	static char *envp[] = { "PATH=/sbin:/bin:/usr/sbin:/usr/bin", NULL };
+
+	call_usermodehelper(argv[0], argv, envp, UMH_WAIT_PROC);
+}
 
 /* Reads the error at the head of the queue, and logs it. */
 static int report_error(struct kunit *test, struct fid_eq *eq, u32 want)
@@ -108,6 +120,7 @@ ssize_t fx_wait_entries(struct kunit *test, struct fid_cq *cq, void *entries,
 	}
 	kunit_err(test, "waited for completion %zu of %zu: %zd\n", done + 1, n,
 		  ret);
+	print_objects();
 	return ret ?: -FI_EIO;
 }
 
