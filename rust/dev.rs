@@ -12,19 +12,16 @@ mod tostr;
 
 use crate::{
     abi::{
-        self,
         kofi_version,
-        Errno,
         VERSION, //
     },
     compat::register_misc_device,
-    util::{
-        context,
-        namespace::Namespace, //
-    },
+    fi::prelude::*,
+    util::context, //
 };
 use ioctl_arg::handle_arg;
 use kernel::{
+    error::Result,
     fs::File,
     ioctl::_IO,
     miscdevice::{
@@ -32,7 +29,6 @@ use kernel::{
         MiscDeviceOptions,
         MiscDeviceRegistration, //
     },
-    prelude::*,
     sync::aref::ARef,
     uaccess::UserPtr, //
 };

@@ -43,6 +43,7 @@ pub mod object;
 pub mod pep;
 pub mod poll;
 mod post;
+pub(crate) mod prelude;
 pub mod provider;
 pub mod rdm;
 mod ready_set;

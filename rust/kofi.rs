@@ -16,6 +16,7 @@ pub mod compat;
 pub mod dev;
 pub mod fi;
 mod introspect;
+mod prelude;
 mod prov;
 mod rdma;
 pub mod util;

@@ -5,18 +5,17 @@
 
 use super::{
     tostr::Text,
-    Errno,
     FI_ADDR_STR,
     FI_SOCKADDR,
     FI_SOCKADDR_IB,
     FI_SOCKADDR_IN,
     FI_SOCKADDR_IN6, //
 };
+use crate::prelude::*;
 use core::net::{
     IpAddr,
     Ipv4Addr,
     Ipv6Addr,
-    SocketAddr,
     SocketAddrV4,
     SocketAddrV6, //
 };
@@ -25,11 +24,11 @@ use kernel::{
         AF_INET,
         AF_INET6, //
     },
+    error::Result,
     fmt::{
         self,
         Write, //
     },
-    prelude::*,
     str::BStr, //
 };
 

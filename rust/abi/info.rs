@@ -14,21 +14,11 @@ use super::{
     fi_info,
     fi_rx_attr,
     fi_tx_attr,
-    fid_domain,
     fid_fabric,
-    net,
-    Errno,
-    Result, //
+    net, //
 };
-use crate::util::namespace::Namespace;
-use core::{
-    net::SocketAddr,
-    ptr, //
-};
-use kernel::{
-    bindings,
-    prelude::*, //
-};
+use crate::prelude::*;
+use kernel::bindings;
 use pin_init::zeroed;
 
 /// A node of the list that `fi_getinfo()` returns, or the hints that it takes.

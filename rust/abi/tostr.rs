@@ -28,16 +28,13 @@ use super::{
     fi_rx_attr,
     fi_tx_attr,
     fi_type,
-    fid,
     flags,
     VERSION, //
 };
-use kernel::{
-    fmt::{
-        self,
-        Write, //
-    },
-    prelude::*, //
+use crate::prelude::*;
+use kernel::fmt::{
+    self,
+    Write, //
 };
 
 /// A text in a buffer of fixed size, which truncates what does not fit and keeps the text NUL-terminated.
@@ -224,8 +221,7 @@ unsafe fn address<'a>(format: u32, addr: *const c_void, len: usize) -> Option<Ad
 #[kunit_tests(kofi_abi_tostr)]
 mod tests {
     use super::*;
-    use crate::abi;
-    use core::ptr;
+    use kernel::error::Result;
     use pin_init::zeroed;
 
     // Returns a result instead of asserting: outside of a test function, `assert!` panics the kernel.

@@ -11,23 +11,17 @@ use super::{
     xfer_args::{
         TypedEp,
         XferArgs, //
-    }, //
+    },
 };
 use crate::{
     abi::{
-        self,
-        fi_addr_t,
         fi_atomic_attr,
         fi_datatype,
         fi_ioc,
         fi_msg_atomic,
         fi_op,
         fi_ops_atomic,
-        fi_rma_ioc,
-        fid_domain,
-        fid_ep,
-        Errno,
-        Result, //
+        fi_rma_ioc, //
     },
     fi::{
         atomic::{
@@ -35,6 +29,7 @@ use crate::{
             Form,
             Op, //
         },
+        prelude::*,
         provider::Endpoint, //
     },
 };
@@ -47,11 +42,6 @@ use args::{
     RemoteTarget,
     SingleElement, //
 };
-use core::{
-    marker::PhantomData,
-    ptr, //
-};
-use kernel::prelude::*;
 
 /// Table of calls for endpoints of type `E`.
 pub(super) struct Table<E>(PhantomData<E>);

@@ -28,16 +28,10 @@ use super::{
 };
 use crate::{
     abi::{
-        self,
         addr,
-        fi_addr_t,
         fi_av_attr,
         fi_ops_av,
-        fid,
-        fid_av,
-        fid_domain,
-        Errno,
-        Result, //
+        fid_av, //
     },
     compat::{
         in_addr,
@@ -52,22 +46,11 @@ use crate::{
             Type, //
         },
         domain::Domain,
-        eq::Source, //
-    },
-    util::context::{
-        in_process,
-        ProcessContext, //
+        eq::Source,
+        prelude::*, //
     },
 };
-use core::{
-    net::SocketAddr,
-    ptr, //
-};
-use kernel::{
-    bindings::AF_INET,
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::bindings::AF_INET;
 
 /// Maximum number of endpoints at one network address: one for each port except 0.
 const MAX_EP_PER_NODE: usize = u16::MAX as usize;

@@ -17,26 +17,18 @@ use super::{
 };
 use crate::{
     abi::{
-        self,
-        fi_addr_t,
         fi_av_set_attr,
         fi_ops_av_set,
-        fid,
         fid_av,
-        fid_av_set,
-        Errno,
-        Result, //
+        fid_av_set, //
     },
-    fi::av_set::{
-        AddressSet,
-        InitialMembers, //
+    fi::{
+        av_set::{
+            AddressSet,
+            InitialMembers, //
+        },
+        prelude::*, //
     },
-    util::context::in_process, //
-};
-use core::ptr;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// An address set, as C callers hold it.

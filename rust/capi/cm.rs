@@ -21,23 +21,14 @@ use super::{
 };
 use crate::{
     abi::{
-        self,
         addr::with_bytes,
         fi_ops_cm,
-        fid,
-        fid_ep,
         fid_pep,
-        Errno,
-        Result,
         FI_ADDR_STR, //
     },
+    fi::prelude::*,
     util::context, //
 };
-use core::{
-    net::SocketAddr,
-    ptr, //
-};
-use kernel::prelude::*;
 
 fi_ops! {
     pub(super) static ACTIVE_OPS: fi_ops_cm {

@@ -19,28 +19,18 @@ use super::{
 };
 use crate::{
     abi::{
-        self,
         fi_cntr_attr,
         fi_ops_cntr,
-        fid,
-        fid_cntr,
-        fid_domain,
-        Errno,
-        Result, //
+        fid_cntr, //
     },
     fi::{
         cntr::{
             Attr,
             Counter, //
         },
+        prelude::*,
         wait::Deadline, //
     },
-    util::context::in_process, //
-};
-use core::ptr;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// A counter, as C callers hold it.

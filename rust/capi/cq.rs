@@ -14,24 +14,18 @@ use super::{
         FromFid,
         InProcess, //
     },
-    peer,
-    strings,
+    peer, strings,
     wait::{
         WaitAttr,
         WaitMethod, //
-    }, //
+    },
 };
 use crate::{
     abi::{
-        self,
         fi_cq_attr,
         fi_cq_err_entry,
         fi_ops_cq,
-        fid,
-        fid_cq,
-        fid_domain,
-        Errno,
-        Result, //
+        fid_cq, //
     },
     fi::{
         cq::{
@@ -46,6 +40,7 @@ use crate::{
             PeerForward,
             TaskHandler, //
         },
+        prelude::*,
         provider::{
             self,
             CompletionQueue as _, //
@@ -54,25 +49,11 @@ use crate::{
     },
     util::{
         callback::Functions,
-        context::{
-            in_process,
-            InterruptContext,
-            ProcessContext, //
-        },
+        context::InterruptContext,
         irq_work::InterruptHandler, //
     },
 };
-use core::{
-    cell::UnsafeCell,
-    marker::PhantomData,
-    mem::MaybeUninit,
-    ptr,
-    slice, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use core::cell::UnsafeCell;
 
 /// A completion queue, as C callers hold it.
 #[repr(C)]

@@ -33,29 +33,19 @@ use super::{
 };
 use crate::{
     abi::{
-        self,
         fi_info,
         fi_ops_domain,
-        fid,
-        fid_domain,
-        fid_fabric,
-        info::Info,
-        Errno,
-        Result, //
+        fid_fabric, //
     },
     fi::{
         domain::Domain,
-        eq::Source, //
+        eq::Source,
+        prelude::*, //
     },
     util::{
         biased_lock::Threading,
         context, //
     },
-};
-use core::ptr;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// A domain, as C callers hold it.

@@ -36,49 +36,25 @@ use super::{
 };
 use crate::{
     abi::{
-        self,
         errno::from_int,
         fi_alias,
         fi_info,
         fi_ops,
-        fi_ops_ep,
-        fid,
-        fid_domain,
-        fid_ep,
-        info::Info,
-        Errno,
-        Result, //
+        fi_ops_ep, //
     },
     fi::{
         ep::Endpoint,
         eq::Source,
-        memory::Context,
         object::{
             ChildCount,
-            ChildRef,
             Parent, //
         },
+        prelude::*,
         provider::EpOption, //
     },
     util::{
         context,
         once::read_once, //
-    },
-};
-use core::{
-    net::SocketAddr,
-    ops::Deref,
-    ptr, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc,
-        SetOnce, //
     },
 };
 

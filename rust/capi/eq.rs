@@ -15,27 +15,21 @@ use super::{
         InProcess,
         Unchecked, //
     },
-    peer,
-    strings,
+    peer, strings,
     wait::{
         WaitAttr,
         WaitMethod, //
-    }, //
+    },
 };
 use crate::{
     abi::{
-        self,
         fi_eq_attr,
         fi_eq_cm_entry,
         fi_eq_entry,
         fi_eq_err_entry,
         fi_ops_eq,
-        fid,
         fid_eq,
-        fid_fabric,
-        info::Info,
-        Errno,
-        Result, //
+        fid_fabric, //
     },
     fi::{
         eq::{
@@ -45,20 +39,10 @@ use crate::{
             Handler,
             Kind, //
         },
+        prelude::*,
         wait::Budget, //
     },
-    util::{
-        callback::Functions,
-        context::{
-            in_process,
-            ProcessContext, //
-        },
-    },
-};
-use core::ptr;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
+    util::callback::Functions, //
 };
 
 /// An event queue, as C callers hold it.

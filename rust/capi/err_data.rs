@@ -11,19 +11,12 @@ use crate::{
             self,
             MAX_ADDR_LEN, //
         },
-        fi_cq_err_entry,
-        Result, //
+        fi_cq_err_entry, //
     },
-    fi::cq::ErrData,
-    util::lock::FastLockIrq, //
-};
-use core::{
-    ptr,
-    slice, //
-};
-use kernel::{
-    prelude::*,
-    sync::static_lock_class, //
+    fi::{
+        cq::ErrData,
+        prelude::*, //
+    },
 };
 
 /// Calls `f` with the error data as bytes. Addresses are converted to the given format.

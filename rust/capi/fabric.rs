@@ -19,27 +19,17 @@ use super::{
 };
 use crate::{
     abi::{
-        self,
         fi_fabric_attr,
         fi_ops_fabric,
-        fid_fabric,
-        Errno,
-        Result, //
+        fid_fabric, //
     },
     fi::{
         fabric::Fabric,
         introspect::Owner,
+        prelude::*,
         provider::FabricAttr, //
     },
-    util::{
-        context,
-        namespace::Namespace, //
-    },
-};
-use core::ptr;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
+    util::context, //
 };
 
 /// A fabric, as C callers hold it.

@@ -30,12 +30,9 @@ use crate::{
         info::{
             free_raw_list,
             into_raw_list,
-            Info,
             InfoList, //
         },
         tostr,
-        Errno,
-        Result,
         FI_SOURCE,
         VERSION, //
     },
@@ -44,12 +41,11 @@ use crate::{
             getinfo,
             Query, //
         },
-        introspect::Owner, //
+        introspect::Owner,
+        prelude::*, //
     },
     util::context, //
 };
-use core::ptr;
-use kernel::prelude::*;
 
 /// Implements `fi_version()`.
 #[no_mangle]

@@ -16,32 +16,20 @@ use super::{
 };
 use crate::{
     abi::{
-        self,
         fi_mr_attr,
         fi_ops_mr,
-        fid,
         fid_mr,
-        kvec,
-        Errno,
-        Result, //
+        kvec, //
     },
     fi::{
         domain::Domain,
         eq::Source,
-        memory::Segment,
         mr::{
             Access,
             MemoryRegion, //
         },
+        prelude::*, //
     },
-};
-use core::{
-    ptr,
-    slice, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// A memory region, as C callers hold it.

@@ -16,15 +16,12 @@ use super::{
 };
 use crate::{
     abi::{
-        fi_addr_t,
         fi_msg,
         fi_ops_msg,
-        fid_ep,
-        kvec,
-        Errno, //
+        kvec, //
     },
     fi::{
-        memory::Segment,
+        prelude::*,
         provider::{
             Endpoint,
             Operation,
@@ -32,11 +29,6 @@ use crate::{
         },
     },
 };
-use core::{
-    marker::PhantomData,
-    ptr, //
-};
-use kernel::prelude::*;
 
 /// Table of calls for endpoints of type `E`.
 pub(super) struct Table<E>(PhantomData<E>);

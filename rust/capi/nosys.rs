@@ -2,9 +2,10 @@
 
 //! Tables whose calls return -FI_ENOSYS. The other tables start from these, so that no entry is ever NULL.
 
-use crate::abi::*;
-use core::ptr;
-use kernel::prelude::*;
+use crate::{
+    abi::*,
+    fi::prelude::*, //
+};
 
 /// Return value of a call that is not implemented.
 trait NosysReturn {

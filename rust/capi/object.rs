@@ -2,23 +2,14 @@
 
 //! Objects that C callers hold: a `fid` of the headers at the beginning of a Rust struct.
 
-use crate::abi::{
-    self,
-    addr,
-    fi_info,
-    fi_ops,
-    fid,
-    info::Info,
-    Errno,
-    Result, //
+use crate::{
+    abi::{
+        addr,
+        fi_info,
+        fi_ops, //
+    },
+    fi::prelude::*, //
 };
-use core::{
-    mem::MaybeUninit,
-    net::SocketAddr,
-    ptr,
-    slice, //
-};
-use kernel::prelude::*;
 
 /// A struct whose first member is a `struct fid` or begins with one.
 ///

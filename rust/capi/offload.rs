@@ -33,7 +33,6 @@ use super::{
 };
 use crate::{
     abi::{
-        self,
         errno::from_int,
         fi_av_attr,
         fi_cq_attr,
@@ -42,13 +41,7 @@ use crate::{
         fi_peer_av_context,
         fi_peer_cq_context,
         fi_peer_transfer_context,
-        fid,
-        fid_av,
-        fid_domain,
-        fid_ep,
-        info::Info,
-        Errno,
-        Result, //
+        fid_av, //
     },
     fi::{
         av::Offloaded,
@@ -58,19 +51,8 @@ use crate::{
             Format,
             Handler, //
         },
-        ep::Endpoint, //
-    },
-};
-use core::ptr;
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Full, //
-        },
-        Arc, //
+        ep::Endpoint,
+        prelude::*, //
     },
 };
 

@@ -7,30 +7,20 @@
 
 use crate::{
     abi::{
-        fid_domain,
         fid_fabric,
-        info::{
-            Info,
-            InfoList, //
-        },
-        Errno,
-        Result, //
+        info::InfoList, //
     },
     fi::{
         domain::Scope,
         fabric::Fabric,
         info::OpenObjects,
-        introspect::Owner, //
+        introspect::Owner,
+        prelude::*, //
     },
     util::{
         downcast::downcast,
         registry, //
     },
-};
-use core::ptr;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// An open object.

@@ -7,25 +7,12 @@ use super::object::{
     Object, //
 };
 use crate::{
-    abi::{
-        errno::{
-            into_int,
-            into_ssize, //
-        },
-        fid,
-        Errno,
-        Result, //
+    abi::errno::{
+        into_int,
+        into_ssize, //
     },
-    util::context::{
-        in_process,
-        ProcessContext, //
-    },
+    fi::prelude::*, //
 };
-use core::{
-    ops::Deref,
-    ptr, //
-};
-use kernel::prelude::*;
 
 /// Declares entry points of the C API: `extern "C"` functions whose bodies return Rust values.
 ///

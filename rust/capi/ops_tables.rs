@@ -16,22 +16,16 @@ use crate::{
         fi_ops_cq,
         fi_ops_msg,
         fi_ops_rma,
-        fi_ops_tagged,
-        Errno,
-        Result, //
+        fi_ops_tagged, //
     },
     fi::{
         cq::Format,
+        prelude::*,
         provider::{
             self,
             Provider, //
         },
     },
-};
-use core::ptr;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// The types of a provider's data path.

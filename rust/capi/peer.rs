@@ -44,23 +44,15 @@ use super::{
 };
 use crate::{
     abi::{
-        self,
         fi_fid_export,
         fi_peer_domain_context,
-        fi_peer_eq_context,
-        fid,
-        Errno,
-        Result, //
+        fi_peer_eq_context, //
     },
     fi::{
         domain::Domain,
-        eq::EventQueue, //
+        eq::EventQueue,
+        prelude::*, //
     },
-    util::context::in_process, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// Checks that a command of `fi_control()` is FI_EXPORT_FID.

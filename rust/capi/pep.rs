@@ -17,32 +17,21 @@ use super::{
     ops::{
         fi_ops,
         InProcess, //
-    }, //
+    },
 };
 use crate::{
     abi::{
-        self,
         fi_info,
         fi_ops_ep,
-        fid,
         fid_fabric,
-        fid_pep,
-        Errno,
-        Result, //
+        fid_pep, //
     },
     fi::{
         eq::Source,
-        pep::PassiveEndpoint, //
+        pep::PassiveEndpoint,
+        prelude::*, //
     },
     util::context, //
-};
-use core::{
-    net::SocketAddr,
-    ptr, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// A passive endpoint, as C callers hold it.

@@ -14,30 +14,20 @@ use super::{
     ops::{
         fi_ops,
         InProcess, //
-    }, //
+    },
 };
 use crate::{
     abi::{
-        self,
         fi_ops_poll,
         fi_poll_attr,
-        fid,
-        fid_domain,
-        fid_poll,
-        Errno,
-        Result, //
+        fid_poll, //
     },
     fi::{
         cntr::Counter,
         cq::CompletionQueue,
-        poll::PollSet, //
+        poll::PollSet,
+        prelude::*, //
     },
-    util::context::in_process, //
-};
-use core::ptr;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// A poll set, as C callers hold it.

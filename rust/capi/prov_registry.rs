@@ -9,7 +9,6 @@
 use super::fabric::opt_cstr;
 use crate::{
     abi::{
-        self,
         errno::{
             from_int,
             into_int, //
@@ -18,20 +17,16 @@ use crate::{
         fi_info,
         fi_ops,
         fi_provider,
-        fid,
         fid_fabric,
-        info::{
-            Info,
-            InfoList, //
-        },
-        module,
-        Errno,
-        Result, //
+        info::InfoList,
+        module, //
     },
-    fi::object::{
-        ChildCount,
-        ChildRef,
-        Parent, //
+    fi::{
+        object::{
+            ChildCount,
+            Parent, //
+        },
+        prelude::*, //
     },
     util::{
         callback::{
@@ -39,20 +34,9 @@ use crate::{
             Caller,
             Functions, //
         },
-        context::{
-            in_process,
-            OwnModule, //
-        },
+        context::OwnModule,
         downcast::downcast,
         registry, //
-    },
-};
-use core::ptr;
-use kernel::{
-    prelude::*,
-    sync::{
-        Arc,
-        SetOnce, //
     },
 };
 

@@ -16,16 +16,13 @@ use super::{
 };
 use crate::{
     abi::{
-        fi_addr_t,
         fi_msg_rma,
         fi_ops_rma,
         fi_rma_iov,
-        fid_ep,
-        kvec,
-        Errno, //
+        kvec, //
     },
     fi::{
-        memory::Segment,
+        prelude::*,
         provider::{
             Endpoint,
             Operation,
@@ -34,12 +31,6 @@ use crate::{
         },
     },
 };
-use core::{
-    marker::PhantomData,
-    ptr,
-    slice, //
-};
-use kernel::prelude::*;
 
 /// The calls of `struct fi_ops_rma` for endpoints of type `E`.
 pub(super) struct Table<E>(PhantomData<E>);

@@ -25,34 +25,21 @@ use super::{
 };
 use crate::{
     abi::{
-        self,
         fi_info,
         fi_ops_cm,
         fi_ops_ep,
         fi_rx_attr,
-        fi_tx_attr,
-        fid,
-        fid_domain,
-        fid_ep,
-        Errno,
-        Result, //
+        fi_tx_attr, //
     },
     fi::{
         eq::Source,
+        prelude::*,
         sep::{
             OpenContext,
             ScalableEndpoint, //
         },
     },
     util::context, //
-};
-use core::{
-    net::SocketAddr,
-    ptr, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// A scalable endpoint, as C callers hold it.

@@ -15,50 +15,34 @@ use super::{
         FromFid,
         InProcess, //
     },
-    peer,
-    tagged,
+    peer, tagged,
     xfer_args::{
         post_any_vector,
         post_single,
         post_vector,
         XferArgs, //
-    }, //
+    },
 };
 use crate::{
     abi::{
-        fi_addr_t,
         fi_msg,
         fi_msg_tagged,
         fi_ops_ep,
         fi_ops_msg,
         fi_ops_tagged,
         fi_rx_attr,
-        fid,
-        fid_domain,
-        fid_ep,
         flags::*,
-        kvec,
-        Errno,
-        Result, //
+        kvec, //
     },
     fi::{
         domain::Domain,
-        memory::Context,
+        prelude::*,
         provider,
         srx::{
             Attr,
             SharedReceive, //
-        }, //
+        },
     },
-    util::context::ProcessContext, //
-};
-use core::{
-    marker::PhantomData,
-    ptr, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// A shared receive context, as C callers hold it.

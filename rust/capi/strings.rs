@@ -3,12 +3,7 @@
 //! Strings for C callers.
 
 use super::object::copy_out;
-use crate::abi::{
-    Errno,
-    Result, //
-};
-use core::ptr;
-use kernel::prelude::*;
+use crate::fi::prelude::*;
 
 /// Copies a string into a C caller's buffer, truncated to fit and terminated. Without a buffer, returns the
 /// string itself.

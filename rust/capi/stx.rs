@@ -12,25 +12,21 @@ use super::{
     ops::{
         fi_ops,
         InProcess, //
-    }, //
+    },
 };
 use crate::{
     abi::{
         fi_ops_ep,
         fi_tx_attr,
-        fid_domain,
-        fid_stx,
-        Result, //
+        fid_stx, //
     },
-    fi::stx::{
-        Attr,
-        SharedTransmit, //
+    fi::{
+        prelude::*,
+        stx::{
+            Attr,
+            SharedTransmit, //
+        },
     },
-};
-use core::ptr;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// A shared transmit context, as C callers hold it.

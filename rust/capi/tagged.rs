@@ -14,21 +14,16 @@ use super::{
 };
 use crate::{
     abi::{
-        fi_addr_t,
         fi_msg_tagged,
         fi_ops_tagged,
-        fid_ep,
         flags::FI_MULTI_RECV,
-        kvec,
-        Errno, //
+        kvec, //
     },
-    fi::provider::Endpoint, //
+    fi::{
+        prelude::*,
+        provider::Endpoint, //
+    },
 };
-use core::{
-    marker::PhantomData,
-    ptr, //
-};
-use kernel::prelude::*;
 
 /// Table of calls for endpoints of type `E`.
 pub(super) struct Table<E>(PhantomData<E>);

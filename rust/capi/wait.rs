@@ -8,21 +8,17 @@ use super::{
 };
 use crate::{
     abi::{
-        self,
         fi_wait_obj,
-        fid_wait,
-        Errno,
-        Result, //
+        fid_wait, //
     },
-    fi::wait_set::{
-        Member,
-        WaitSet, //
+    fi::{
+        prelude::*,
+        wait_set::{
+            Member,
+            WaitSet, //
+        },
     },
     util::sequence_wait::WaitQueue, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// Wait attributes that an object is opened with.

@@ -4,8 +4,7 @@
 
 use super::{
     cntr::CounterObject,
-    cq,
-    eq,
+    cq, eq,
     fabric::FabricObject,
     object::{
         self,
@@ -19,33 +18,21 @@ use super::{
     wait::{
         WaitAttr,
         WaitMethod, //
-    }, //
+    },
 };
 use crate::{
     abi::{
-        self,
         fi_ops_wait,
         fi_wait_attr,
         fi_wait_obj,
-        fid,
         fid_fabric,
-        fid_wait,
-        Errno,
-        Result, //
+        fid_wait, //
     },
     fi::{
+        prelude::*,
         wait::Deadline,
         wait_set::WaitSet, //
     },
-    util::context::in_process, //
-};
-use core::{
-    ptr,
-    slice, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// A wait set, as C callers hold it.

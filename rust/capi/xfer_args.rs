@@ -10,23 +10,13 @@ use super::{
 use crate::{
     abi::{
         errno::into_ssize,
-        fi_addr_t,
         fi_rma_iov,
-        fid,
-        fid_ep,
         flags::*,
         kvec,
-        Errno,
-        Result,
         FI_ADDR_UNSPEC, //
     },
     fi::{
-        memory::{
-            Context,
-            Descriptor,
-            Memory,
-            Segment, //
-        },
+        prelude::*,
         provider::{
             Endpoint,
             Message,
@@ -38,11 +28,6 @@ use crate::{
     },
     util::cold::call_cold, //
 };
-use core::{
-    ptr,
-    slice, //
-};
-use kernel::prelude::*;
 
 /// An endpoint with a table of transfers for type `E`. The class is not checked.
 #[derive(Clone, Copy)]

@@ -14,21 +14,20 @@ use super::{
 };
 use crate::{
     abi::{
-        self,
         addr::with_bytes,
         fi_domain_attr,
         fi_ep_attr,
         fi_rx_attr,
         fi_tx_attr,
-        info::Info,
         kofi_info,
         kofi_offer, //
     },
-    fi::info::Query,
-    util::context::in_process, //
+    fi::{
+        info::Query,
+        prelude::*, //
+    },
 };
-use core::net::SocketAddr;
-use kernel::prelude::*;
+use kernel::error::Result;
 
 /// Size in bytes of an element in the first version of the interface.
 const OFFER_V1_SIZE: usize = 744;

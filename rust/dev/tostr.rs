@@ -5,7 +5,6 @@
 use super::ioctl_arg::set_string;
 use crate::{
     abi::{
-        self,
         enum_names::{
             self,
             EnumNames, //
@@ -15,13 +14,14 @@ use crate::{
         tostr::{
             self,
             Text, //
-        }, //
+        },
     },
-    compat::EOPNOTSUPP, //
+    compat::EOPNOTSUPP,
+    fi::prelude::*, //
 };
 use kernel::{
-    fmt::Write,
-    prelude::*, //
+    error::Result,
+    fmt::Write, //
 };
 
 /// Handles `KOFI_IOC_TEXT`.

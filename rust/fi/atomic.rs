@@ -6,22 +6,15 @@ mod ops;
 
 pub use ops::Operands;
 
-use super::{
-    memory::{
-        Descriptor,
-        Segment, //
+use super::provider::Message;
+use crate::{
+    abi::{
+        fi_datatype,
+        fi_op,
+        fi_rma_ioc, //
     },
-    provider::Message, //
+    fi::prelude::*, //
 };
-use crate::abi::{
-    self,
-    fi_datatype,
-    fi_op,
-    fi_rma_ioc,
-    Errno,
-    Result, //
-};
-use kernel::prelude::*;
 
 /// The type of the operands: a signed or unsigned integer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -45,39 +45,14 @@ use super::{
     },
     object::{
         ChildCount,
-        ChildRef,
         Parent, //
     },
     rundown::Rundown, //
 };
-use crate::{
-    abi::{
-        self,
-        fi_addr_t,
-        Errno,
-        Result, //
-    },
-    util::{
-        context::ProcessContext,
-        deferred_drop::DeferredDrop, //
-    },
-};
+use crate::fi::prelude::*;
 use core::net::{
     IpAddr,
-    Ipv4Addr,
-    SocketAddr, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        new_mutex,
-        Arc,
-        Mutex, //
-    },
+    Ipv4Addr, //
 };
 
 /// Number of bits of an index.

@@ -20,32 +20,17 @@ use super::{
     },
     object::{
         ChildCount,
-        ChildRef,
         Parent, //
     },
 };
 use crate::{
     abi::{
-        fi_addr_t,
-        Errno,
-        Result,
         KOFI_OBJECT_AV_SET,
         KOFI_VALUE_MEMBERS, //
     },
-    util::{
-        context::ProcessContext,
-        deferred_drop::DeferredDrop, //
-    },
+    fi::prelude::*, //
 };
-use kernel::{
-    alloc::KVVec,
-    prelude::*,
-    sync::{
-        new_mutex,
-        Arc,
-        Mutex, //
-    },
-};
+use kernel::alloc::KVVec;
 
 /// The initial members of a set.
 #[derive(Clone, Copy)]

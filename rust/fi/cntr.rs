@@ -14,7 +14,6 @@ use super::{
     locked_list::LockedList,
     object::{
         ChildCount,
-        ChildRef,
         Parent, //
     },
     ready_set::PollResult,
@@ -26,30 +25,9 @@ use super::{
     },
 };
 use crate::{
-    abi::{
-        Errno,
-        Result,
-        KOFI_OBJECT_CNTR, //
-    },
-    util::{
-        context::ProcessContext,
-        deferred_drop::DeferredDrop,
-        sequence_wait::WaitQueue, //
-    },
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            AtomicFlag,
-            Full,
-            Relaxed, //
-        },
-        static_lock_class,
-        Arc, //
-    },
+    abi::KOFI_OBJECT_CNTR,
+    fi::prelude::*,
+    util::sequence_wait::WaitQueue, //
 };
 
 mod binding;

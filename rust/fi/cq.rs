@@ -5,10 +5,8 @@
 use super::{
     domain::Domain,
     introspect::ObjectEntry,
-    memory::Context,
     object::{
         ChildCount,
-        ChildRef,
         Parent, //
     },
     provider,
@@ -20,25 +18,11 @@ use super::{
     },
 };
 use crate::{
-    abi::{
-        self,
-        Errno,
-        Result, //
-    },
+    fi::prelude::*,
     util::{
-        context::ProcessContext,
         once::OnceBox,
         sequence_wait::WaitQueue, //
     },
-};
-use core::{
-    mem::MaybeUninit,
-    net::SocketAddr,
-    ptr, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 mod entry_fifo;

@@ -33,7 +33,6 @@ use super::{
         EntryGuard,
         ObjectEntry, //
     },
-    memory::Segment,
     mr::{
         Access,
         Addressing,
@@ -41,7 +40,6 @@ use super::{
     },
     object::{
         ChildCount,
-        ChildRef,
         Parent, //
     },
     poll::PollSet,
@@ -54,29 +52,13 @@ use super::{
     stx::{
         self,
         SharedTransmit, //
-    }, //
+    },
 };
 use crate::{
-    abi::{
-        self,
-        info::Info,
-        Errno,
-        Result, //
-    },
-    util::{
-        biased_lock::Threading,
-        context::ProcessContext,
-        deferred_drop::DeferredDrop, //
-    },
+    fi::prelude::*,
+    util::biased_lock::Threading, //
 };
-use kernel::{
-    prelude::*,
-    str::CString,
-    sync::{
-        Arc,
-        SetOnce, //
-    },
-};
+use kernel::str::CString;
 
 /// The event queue binding of a domain.
 struct EqBinding {

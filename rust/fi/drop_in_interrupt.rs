@@ -4,8 +4,7 @@
 //! a device.
 
 use super::{
-    av,
-    cntr,
+    av, cntr,
     domain::Domain,
     dummy_provider::{
         counted_fabric,
@@ -18,45 +17,24 @@ use super::{
     msg::{
         RemoteAccess,
         RemoteBuffer, //
-    }, //
+    },
 };
 use crate::{
-    abi::{
-        info::Info,
-        Errno,
-        Result, //
-    },
+    fi::prelude::*,
     introspect::object_table,
     util::{
         context::{
             may_sleep,
-            InterruptContext,
-            ProcessContext, //
+            InterruptContext, //
         },
         irq_work::{
             InterruptHandler,
             IrqWork, //
         },
-        lock::FastLockIrq,
         thread::Thread, //
     },
 };
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            AtomicFlag,
-            Release, //
-        },
-        static_lock_class,
-        Arc, //
-    },
-    time::{
-        delay::fsleep,
-        Delta, //
-    },
-};
+use kernel::time::delay::fsleep;
 
 /// Drops a value in a hard interrupt.
 #[pin_data]

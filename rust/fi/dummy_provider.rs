@@ -25,14 +25,7 @@ use super::{
     },
     fabric::Fabric,
     info::Query,
-    introspect::{
-        ObjectInfo,
-        Owner, //
-    },
-    memory::{
-        Descriptor,
-        Segment, //
-    },
+    introspect::Owner,
     mr::Access,
     provider::{
         self,
@@ -44,39 +37,19 @@ use super::{
 };
 use crate::{
     abi::{
-        info::{
-            Info,
-            InfoList, //
-        },
-        Errno,
-        Result,
+        info::InfoList,
         FI_KEY_NOTAVAIL, //
     },
+    fi::prelude::*,
     util::{
         biased_lock::Threading,
-        context::{
-            may_sleep,
-            ProcessContext, //
-        },
-        namespace::Namespace, //
+        context::may_sleep, //
     },
 };
-use core::{
-    any::Any,
-    mem::MaybeUninit, //
-};
+use core::any::Any;
 use kernel::{
     new_spinlock,
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Full, //
-        },
-        Arc,
-        SpinLock, //
-    },
+    sync::SpinLock, //
 };
 
 /// Tests run in process context.

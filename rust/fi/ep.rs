@@ -19,11 +19,8 @@ use super::{
     },
     introspect::{
         Introspect,
-        ObjectEntry,
-        ObjectInfo, //
+        ObjectEntry, //
     },
-    memory::Context,
-    object::ChildRef,
     provider::{
         self,
         Bindings,
@@ -34,30 +31,17 @@ use super::{
     srx::SharedReceive,
     stx::SharedTransmit, //
 };
-use crate::abi::{
-    flags,
-    info::Info,
-    Errno,
-    Result,
-    KOFI_OBJECT_EP,
-    KOFI_VALUE_EQ,
-    KOFI_VALUE_RX_CQ,
-    KOFI_VALUE_SRX,
-    KOFI_VALUE_STX,
-    KOFI_VALUE_TX_CQ, //
-};
-use core::net::SocketAddr;
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        static_lock_class,
-        Arc,
-        Mutex, //
+use crate::{
+    abi::{
+        flags,
+        KOFI_OBJECT_EP,
+        KOFI_VALUE_EQ,
+        KOFI_VALUE_RX_CQ,
+        KOFI_VALUE_SRX,
+        KOFI_VALUE_STX,
+        KOFI_VALUE_TX_CQ, //
     },
+    fi::prelude::*, //
 };
 
 /// The bindings of an endpoint that is not enabled yet.

@@ -14,12 +14,10 @@ use super::{
     introspect::{
         EntryGuard,
         Introspect,
-        NamedValue,
-        ObjectInfo, //
+        NamedValue, //
     },
     object::{
         ChildCount,
-        ChildRef,
         Parent, //
     },
     ready_set::PollResult,
@@ -31,45 +29,27 @@ use super::{
 };
 use crate::{
     abi::{
-        Errno,
-        Result,
         KOFI_OBJECT_EQ,
         KOFI_VALUE_DEPTH,
         KOFI_VALUE_OVERRUNS, //
     },
+    fi::prelude::*,
     util::{
         callback::{
             Caller,
             Functions,
             Registered, //
         },
-        context::ProcessContext,
-        deferred_drop::DeferredDrop,
         owned_list::BoxList,
         sequence_wait::WaitQueue, //
     },
 };
 use kernel::{
-    prelude::*,
     sync::{
-        atomic::{
-            Acquire,
-            AtomicFlag,
-            Release, //
-        },
         new_spinlock,
-        static_lock_class,
-        Arc,
-        SetOnce,
         SpinLock, //
     },
-    workqueue::{
-        self,
-        impl_has_work,
-        new_work,
-        Work,
-        WorkItem, //
-    },
+    workqueue, //
 };
 
 mod batch;

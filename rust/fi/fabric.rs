@@ -15,7 +15,6 @@ use super::{
     },
     object::{
         ChildCount,
-        ChildRef,
         Parent, //
     },
     pep::PassiveEndpoint,
@@ -27,28 +26,16 @@ use super::{
     wait_set::WaitSet, //
 };
 use crate::{
-    abi::{
-        info::Info,
-        Result,
-        KOFI_OBJECT_FABRIC, //
-    },
+    abi::KOFI_OBJECT_FABRIC,
+    fi::prelude::*,
     util::{
         biased_lock::Threading,
-        context::{
-            OwnModule,
-            ProcessContext, //
-        },
-        deferred_drop::DeferredDrop,
-        namespace::Namespace, //
+        context::OwnModule, //
     },
 };
 use kernel::{
-    prelude::*,
     str::CString,
-    sync::{
-        aref::ARef,
-        Arc, //
-    },
+    sync::aref::ARef, //
 };
 
 /// An open fabric.

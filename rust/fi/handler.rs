@@ -6,22 +6,11 @@
 //! the slot during a call. The spinlock is a leaf.
 
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
+    fi::prelude::*,
     util::context::defer_module_unload, //
 };
 use kernel::{
-    prelude::*,
     sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            AtomicFlag,
-            Relaxed,
-            Release, //
-        },
         new_condvar,
         new_spinlock,
         CondVar,

@@ -16,20 +16,13 @@ use super::{
 };
 use crate::{
     abi::{
-        self,
         fi_domain_attr,
         flags::*,
-        info::{
-            Info,
-            InfoList, //
-        },
-        Errno,
-        Result,
+        info::InfoList,
         VERSION, //
     },
-    util::namespace::Namespace, //
+    fi::prelude::*, //
 };
-use kernel::prelude::*;
 
 /// The parameters of a query.
 pub struct Query<'a> {

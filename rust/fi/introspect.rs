@@ -6,40 +6,24 @@
 //! An object has an entry from its opening to its close. The entry holds no reference to the object itself,
 //! only to the part of it that implements [`Introspect`].
 
-use super::object::{
-    ChildRef,
-    Parent, //
-};
+use super::object::Parent;
 use crate::{
     abi::{
         addr::with_bytes,
         kofi_address,
         kofi_object,
-        Result,
         FI_ADDR_STR, //
     },
+    fi::prelude::*,
     introspect::object_table::{
         self,
         TableSlot, //
     },
-    util::{
-        context,
-        deferred_drop::DeferredDrop,
-        namespace::Namespace, //
-    },
+    util::context, //
 };
-use core::net::SocketAddr;
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        new_spinlock,
-        Arc,
-        SpinLock, //
-    },
+use kernel::sync::{
+    new_spinlock,
+    SpinLock, //
 };
 
 /// A name, NUL-terminated and padded with NUL bytes.

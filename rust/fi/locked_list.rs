@@ -5,21 +5,8 @@
 //! A spinlock guards the list and is held while the list is walked. New memory is allocated before the lock
 //! is taken.
 
-use crate::{
-    abi::Result,
-    util::lock::FastLockIrq, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Release, //
-        },
-        LockClassKey, //
-    },
-};
+use crate::fi::prelude::*;
+use kernel::sync::LockClassKey;
 
 /// A list under a spinlock.
 #[pin_data]

@@ -23,28 +23,11 @@ use crate::{
         bio_vec,
         kvec,
         page,
-        scatterlist,
-        Errno,
-        Result, //
+        scatterlist, //
     },
-    util::{
-        context::ProcessContext,
-        deferred_drop::DeferredDrop, //
-    },
+    fi::prelude::*, //
 };
-use core::{
-    marker::PhantomData,
-    mem::MaybeUninit,
-    ops::{
-        Deref,
-        DerefMut, //
-    },
-};
-use kernel::{
-    bindings,
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::bindings;
 
 pub use iter::{
     Start,

@@ -8,26 +8,18 @@ use super::{
         NamedValue,
         ObjectEntry, //
     },
-    memory::{
-        Descriptor,
-        Segment, //
-    },
-    object::ChildRef,
     provider, //
 };
-use crate::abi::{
-    flags,
-    Errno,
-    Result,
-    FI_MR_BASIC,
-    FI_MR_PROV_KEY,
-    FI_MR_VIRT_ADDR,
-    KOFI_OBJECT_MR,
-    KOFI_VALUE_LENGTH, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
+use crate::{
+    abi::{
+        flags,
+        FI_MR_BASIC,
+        FI_MR_PROV_KEY,
+        FI_MR_VIRT_ADDR,
+        KOFI_OBJECT_MR,
+        KOFI_VALUE_LENGTH, //
+    },
+    fi::prelude::*, //
 };
 
 /// The access rights of a region; none means local use only.

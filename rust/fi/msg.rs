@@ -27,7 +27,6 @@ use super::{
     ep,
     memory::{
         Buffer,
-        Context,
         EntrySlots,
         ReclaimRight, //
     },
@@ -35,31 +34,19 @@ use super::{
     wait::{
         Budget,
         Deadline, //
-    }, //
+    },
 };
 use crate::{
     abi::{
-        fi_addr_t,
         fi_cq_msg_entry,
         fi_cq_tagged_entry,
         flags,
-        Errno,
-        Result,
         FI_ADDR_NOTAVAIL, //
     },
-    util::{
-        context::{
-            kthread_should_stop,
-            ProcessContext, //
-        },
-        deferred_drop::DeferredDrop, //
-    },
+    fi::prelude::*,
+    util::context::kthread_should_stop, //
 };
-use kernel::{
-    current,
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::current;
 
 pub mod connection;
 mod endpoint;

@@ -6,23 +6,7 @@
 //! fails while children exist, and no child can be added after it has succeeded. [`ChildCount`] ensures both
 //! with one atomic word.
 
-use crate::abi::{
-    Errno,
-    Result, //
-};
-use core::ops::Deref;
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Full,
-            Relaxed,
-            Release, //
-        },
-        Arc, //
-    },
-};
+use crate::fi::prelude::*;
 
 /// The number of children of an object, or the mark that the object is closed.
 pub struct ChildCount(Atomic<u64>);

@@ -9,22 +9,11 @@ use super::{
     },
     fabric::Fabric,
     introspect::ObjectEntry,
-    object::ChildRef,
     provider, //
 };
-use crate::abi::{
-    info::Info,
-    Errno,
-    Result,
-    KOFI_OBJECT_PASSIVE_EP, //
-};
-use kernel::{
-    new_mutex,
-    prelude::*,
-    sync::{
-        Arc,
-        Mutex, //
-    },
+use crate::{
+    abi::KOFI_OBJECT_PASSIVE_EP,
+    fi::prelude::*, //
 };
 
 /// A listener. The mutex guards the bound event queue and is not held across provider calls.

@@ -9,7 +9,6 @@ use super::{
     introspect::EntryGuard,
     object::{
         ChildCount,
-        ChildRef,
         Parent, //
     },
     ready_set::{
@@ -20,19 +19,8 @@ use super::{
     wait::Signal, //
 };
 use crate::{
-    abi::{
-        Errno,
-        Result,
-        KOFI_OBJECT_POLL_SET, //
-    },
-    util::{
-        context::ProcessContext,
-        deferred_drop::DeferredDrop, //
-    },
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
+    abi::KOFI_OBJECT_POLL_SET,
+    fi::prelude::*, //
 };
 
 enum PollTarget {

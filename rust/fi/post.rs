@@ -13,8 +13,7 @@ use super::{
     domain::Domain,
     memory::{
         Buffer,
-        RefusedPost,
-        Segment, //
+        RefusedPost, //
     },
     provider::{
         Endpoint,
@@ -24,18 +23,13 @@ use super::{
         Tag, //
     },
 };
-use crate::abi::{
-    fi_addr_t,
-    fi_rma_ioc,
-    fi_rma_iov,
-    Errno,
-    Result,
-    FI_ADDR_UNSPEC, //
-};
-use core::slice;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
+use crate::{
+    abi::{
+        fi_rma_ioc,
+        fi_rma_iov,
+        FI_ADDR_UNSPEC, //
+    },
+    fi::prelude::*, //
 };
 
 /// A location in a peer's memory, as the peer has announced it.

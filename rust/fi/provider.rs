@@ -27,52 +27,27 @@ use super::{
         Source, //
     },
     info::Query,
-    introspect::ObjectInfo,
-    memory::{
-        Context,
-        Descriptor,
-        Memory,
-        Segment, //
-    },
     mr::Access,
-    object::ChildRef,
     srx,
     stx, //
 };
 use crate::{
     abi::{
         errno::strerror,
-        fi_addr_t,
         fi_rma_iov,
         flags::{
             FI_COMPLETION,
             FI_RECV,
             FI_TRANSMIT, //
         },
-        info::{
-            Info,
-            InfoList, //
-        },
-        Errno,
-        Result,
+        info::InfoList,
         FI_ADDR_NOTAVAIL,
         FI_ADDR_UNSPEC, //
     },
-    util::{
-        biased_lock::Threading,
-        namespace::Namespace, //
-    },
+    fi::prelude::*,
+    util::biased_lock::Threading, //
 };
-use core::{
-    any::Any,
-    mem::MaybeUninit,
-    net::SocketAddr,
-    slice, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use core::any::Any;
 
 /// A provider: an implementation of the API over one kind of transport.
 pub trait Provider: Send + Sync {

@@ -18,7 +18,6 @@ use super::{
     eq::Source,
     memory::{
         Buffer,
-        Context,
         RefusedPost, //
     },
     msg::Side,
@@ -26,26 +25,14 @@ use super::{
     provider::{
         Rma,
         Tag, //
-    }, //
+    },
 };
 use crate::{
     abi::{
-        self,
         flags,
-        info::Info,
-        Errno,
-        Result,
         FI_ADDR_UNSPEC, //
     },
-    util::{
-        context::ProcessContext,
-        deferred_drop::DeferredDrop, //
-    },
-};
-use core::net::SocketAddr;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
+    fi::prelude::*, //
 };
 
 mod shared_transmits;

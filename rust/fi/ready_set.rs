@@ -19,33 +19,11 @@ use super::{
     },
 };
 use crate::{
-    abi::{
-        Errno,
-        Result,
-        KOFI_VALUE_MEMBERS, //
-    },
-    util::{
-        context::ProcessContext,
-        deferred_drop::DeferredDrop,
-        lock::{
-            assert_held,
-            FastLockIrq, //
-        }, //
-    },
+    abi::KOFI_VALUE_MEMBERS,
+    fi::prelude::*,
+    util::lock::assert_held, //
 };
-use core::{
-    borrow::Borrow,
-    mem, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        new_mutex,
-        static_lock_class,
-        Arc,
-        Mutex, //
-    },
-};
+use core::borrow::Borrow;
 
 mod ready_list;
 

@@ -2,15 +2,10 @@
 
 //! Rundown protection: calls into an object run until it closes, and the close waits for them.
 
-use crate::util::lock::FastLockIrq;
-use kernel::{
-    prelude::*,
-    sync::{
-        new_condvar,
-        static_lock_class,
-        Arc,
-        CondVar, //
-    },
+use crate::fi::prelude::*;
+use kernel::sync::{
+    new_condvar,
+    CondVar, //
 };
 
 struct RundownState {

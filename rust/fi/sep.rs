@@ -14,7 +14,6 @@ use super::{
     introspect::ObjectEntry,
     object::{
         ChildCount,
-        ChildRef,
         Parent, //
     },
     provider::{
@@ -22,23 +21,15 @@ use super::{
         ContextIndex, //
     },
 };
-use crate::abi::{
-    fi_rx_attr,
-    fi_tx_attr,
-    info::Info,
-    Errno,
-    Result,
-    KOFI_OBJECT_RX_CTX,
-    KOFI_OBJECT_SEP,
-    KOFI_OBJECT_TX_CTX, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        new_mutex,
-        Arc,
-        Mutex, //
+use crate::{
+    abi::{
+        fi_rx_attr,
+        fi_tx_attr,
+        KOFI_OBJECT_RX_CTX,
+        KOFI_OBJECT_SEP,
+        KOFI_OBJECT_TX_CTX, //
     },
+    fi::prelude::*, //
 };
 
 /// The state of a scalable endpoint.

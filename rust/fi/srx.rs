@@ -25,21 +25,15 @@ use super::{
     domain::Domain,
     info::size_within,
     introspect::ObjectEntry,
-    memory::Context,
     object::{
         ChildCount,
-        ChildRef,
         Parent, //
     },
     provider, //
 };
-use crate::abi::{
-    Result,
-    KOFI_OBJECT_SRX, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
+use crate::{
+    abi::KOFI_OBJECT_SRX,
+    fi::prelude::*, //
 };
 
 /// Attributes of a shared receive context.

@@ -7,18 +7,13 @@ use super::{
     introspect::ObjectEntry,
     object::{
         ChildCount,
-        ChildRef,
         Parent, //
     },
     provider, //
 };
-use crate::abi::{
-    Result,
-    KOFI_OBJECT_STX, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
+use crate::{
+    abi::KOFI_OBJECT_STX,
+    fi::prelude::*, //
 };
 
 /// Attributes of a shared transmit context. A 0 requests no particular value.

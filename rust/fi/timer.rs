@@ -6,13 +6,11 @@ use super::{
     cq::CompletionQueue,
     eq::EventQueue, //
 };
+use crate::fi::prelude::*;
 use kernel::{
+    error::Result,
     impl_has_hr_timer,
-    prelude::*,
-    sync::{
-        Arc,
-        ArcBorrow, //
-    },
+    sync::ArcBorrow,
     time::{
         hrtimer::{
             ArcHrTimerHandle,
@@ -23,7 +21,6 @@ use kernel::{
             HrTimerRestart,
             RelativeMode, //
         },
-        Delta,
         Monotonic, //
     },
 };

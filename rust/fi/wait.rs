@@ -8,21 +8,15 @@
 
 use super::locked_list::LockedList;
 use crate::{
-    abi::Result,
+    fi::prelude::*,
     util::sequence_wait::{
         now_jiffies,
         SequenceWait,
         WaitQueue, //
     },
 };
-use core::ptr;
 use kernel::{
-    prelude::*,
-    sync::{
-        static_lock_class,
-        Arc,
-        LockClassKey, //
-    },
+    sync::LockClassKey,
     time::{
         msecs_to_jiffies,
         Jiffies, //

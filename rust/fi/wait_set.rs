@@ -10,7 +10,6 @@ use super::{
     introspect::EntryGuard,
     object::{
         ChildCount,
-        ChildRef,
         Parent, //
     },
     ready_set::{
@@ -24,22 +23,12 @@ use super::{
     },
 };
 use crate::{
-    abi::{
-        Result,
-        KOFI_OBJECT_WAIT_SET, //
-    },
+    abi::KOFI_OBJECT_WAIT_SET,
+    fi::prelude::*,
     util::{
-        context::ProcessContext,
-        deferred_drop::{
-            DeferredDrop,
-            DropSlot, //
-        },
+        deferred_drop::DropSlot,
         sequence_wait::WaitQueue, //
     },
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// A member of a wait set. The references do not count as children: a member can be closed.

@@ -7,16 +7,16 @@ use crate::{
         enum_names,
         kofi_object, //
     },
-    introspect::object_table, //
+    introspect::object_table,
+    prelude::*, //
 };
-use core::ptr::NonNull;
 use kernel::{
     bindings::seq_file,
+    error::Result,
     fmt::{
         self,
         Display, //
     },
-    prelude::*,
     seq_file::SeqFile,
     seq_print, //
 };

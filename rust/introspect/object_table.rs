@@ -6,25 +6,20 @@
 //! atomic words, or under a spinlock of the object, which is inside this lock in the lock order. A reader
 //! uses entries only while it holds the lock, so reading never delays a close for long.
 
-use crate::abi::{
-    kofi_address,
-    kofi_object, //
+use crate::{
+    abi::{
+        kofi_address,
+        kofi_object, //
+    },
+    prelude::*, //
 };
 use kernel::{
-    prelude::*,
+    error::Result,
     rbtree::{
         RBTree,
         RBTreeNodeReservation, //
     },
-    sync::{
-        atomic::{
-            Acquire,
-            AtomicFlag,
-            Release, //
-        },
-        global_lock,
-        Arc, //
-    },
+    sync::global_lock, //
 };
 
 /// An open object.

@@ -34,15 +34,10 @@ use super::common::{
     mr_table::MrTable, //
 };
 use crate::{
-    abi::{
-        info::{
-            Info,
-            InfoList, //
-        },
-        Result, //
-    },
+    abi::info::InfoList,
     fi::{
         info::Query,
+        prelude::*,
         provider::{
             self,
             FabricAttr,
@@ -59,12 +54,6 @@ use crate::{
             SockAddr, //
         },
     },
-    util::namespace::Namespace, //
-};
-use core::net::SocketAddr;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// The loop provider.

@@ -65,27 +65,19 @@ use super::common::{
 };
 use crate::{
     abi::{
-        info::{
-            Info,
-            InfoList, //
-        },
-        Errno,
-        Result,
+        info::InfoList,
         FI_EP_RDM,
         FI_EP_UNSPEC, //
     },
     fi::{
         info::Query,
+        prelude::*,
         provider::{
             self,
             FabricAttr,
             Provider, //
         },
     },
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// The provider.

@@ -37,16 +37,10 @@ use super::common::{
     },
 };
 use crate::{
-    abi::{
-        info::{
-            Info,
-            InfoList, //
-        },
-        Errno,
-        Result, //
-    },
+    abi::info::InfoList,
     fi::{
         info::Query,
+        prelude::*,
         provider::{
             self,
             FabricAttr,
@@ -54,10 +48,6 @@ use crate::{
         },
     },
     rdma::device, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// The verbs provider.

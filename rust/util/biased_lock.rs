@@ -14,48 +14,26 @@
 //! for the barrier.
 
 use super::{
-    lock::{
-        FastLockIrq,
-        FastLockIrqGuard, //
-    },
+    lock::FastLockIrqGuard,
     once::{
         load_acquire,
         store_release, //
     },
 };
 use crate::{
-    abi::Result,
-    compat::synchronize_rcu, //
+    compat::synchronize_rcu,
+    prelude::*, //
 };
 use core::{
     cell::UnsafeCell,
-    ops::{
-        Deref,
-        DerefMut, //
-    },
-    ptr::NonNull,
     sync::atomic::{
         compiler_fence,
         Ordering, //
     },
 };
 use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Full,
-            Release, //
-        },
-        new_mutex,
-        Arc,
-        LockClassKey,
-        Mutex, //
-    },
-    time::{
-        delay::fsleep,
-        Delta, //
-    },
+    sync::LockClassKey,
+    time::delay::fsleep, //
 };
 
 /// The threading model of a domain: whether the consumer serializes its data calls.

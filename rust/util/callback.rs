@@ -12,17 +12,17 @@
 
 use crate::{
     abi::module,
-    compat::global_lock, //
+    compat::global_lock,
+    prelude::*, //
 };
 use kernel::{
+    error::Result,
     fmt,
-    prelude::*,
     rbtree::{
         RBTree,
         RBTreeNodeReservation, //
     },
-    str::CString,
-    sync::Arc, //
+    str::CString, //
 };
 
 mod ffi {

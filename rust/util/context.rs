@@ -2,15 +2,13 @@
 
 //! Execution context of the caller, and the workqueues of handlers.
 
-use crate::abi::{
-    module,
-    Errno,
-    Result, //
+use crate::{
+    abi::module,
+    prelude::*, //
 };
 use kernel::{
     bindings::workqueue_struct,
     error::to_result,
-    prelude::*,
     task::might_sleep,
     types::NotThreadSafe,
     workqueue::Queue, //

@@ -15,23 +15,8 @@ use super::context::{
     may_sleep,
     Handlers, //
 };
-use crate::abi::Result;
-use core::{
-    mem::ManuallyDrop,
-    ops::{
-        Deref,
-        DerefMut, //
-    },
-};
-use kernel::{
-    prelude::*,
-    workqueue::{
-        impl_has_work,
-        new_work,
-        Work,
-        WorkItem, //
-    },
-};
+use crate::prelude::*;
+use core::mem::ManuallyDrop;
 
 /// Work item that drops a value.
 #[pin_data]

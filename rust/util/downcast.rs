@@ -2,11 +2,8 @@
 
 //! A downcast of `Arc<dyn Any>`, which the kernel crate's `Arc` lacks.
 
+use crate::prelude::*;
 use core::any::Any;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
 
 /// Returns the reference as `Arc<T>` if it refers to a `T`.
 pub(crate) fn downcast<T: Any + Send + Sync>(any: Arc<dyn Any + Send + Sync>) -> Option<Arc<T>> {
@@ -21,6 +18,7 @@ pub(crate) fn downcast<T: Any + Send + Sync>(any: Arc<dyn Any + Send + Sync>) ->
 #[kunit_tests(kofi_downcast)]
 mod tests {
     use super::*;
+    use kernel::error::Result;
 
     #[test]
     fn downcast_succeeds_for_the_stored_type_only() -> Result {

@@ -4,6 +4,7 @@
 
 use crate::{
     compat::synchronize_rcu,
+    prelude::*,
     util::{
         callback::Functions,
         context::InterruptContext, //
@@ -16,19 +17,8 @@ use core::{
 use kernel::{
     bindings,
     container_of,
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            AtomicFlag,
-            Full,
-            Release, //
-        },
-        new_mutex,
-        rcu,
-        Mutex, //
-    },
+    error::Result,
+    sync::rcu,
     types::Opaque, //
 };
 

@@ -7,16 +7,11 @@
 //! number of messages, so their rate is limited: of those that a peer causes by its address, of all others
 //! together (`say.c`).
 
-use core::net::{
-    IpAddr,
-    SocketAddr, //
-};
-use kernel::{
-    fmt::{
-        self,
-        Display, //
-    },
-    prelude::*, //
+use crate::prelude::*;
+use core::net::IpAddr;
+use kernel::fmt::{
+    self,
+    Display, //
 };
 
 extern "C" {

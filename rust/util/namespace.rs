@@ -2,10 +2,9 @@
 
 //! Network namespaces: `struct net`, with its reference count.
 
-use crate::abi::net;
-use core::ptr::{
-    self,
-    NonNull, //
+use crate::{
+    abi::net,
+    prelude::*, //
 };
 use kernel::{
     sync::aref::{

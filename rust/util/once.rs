@@ -7,23 +7,12 @@
 //! RUST_INLINE_HELPERS: 5 instructions more for each (x86-64), which is 40 for a post and as many for a
 //! completion. They are for everything off the data path.
 
-use crate::abi::Result;
-use core::{
-    marker::PhantomData,
-    ptr,
-    sync::atomic::{
-        fence,
-        Ordering, //
-    }, //
+use crate::prelude::*;
+use core::sync::atomic::{
+    fence,
+    Ordering, //
 };
-use kernel::{
-    prelude::*,
-    sync::atomic::{
-        Atomic,
-        AtomicType,
-        Full, //
-    },
-};
+use kernel::sync::atomic::AtomicType;
 
 /// Reads an atomic without ordering: `load(Relaxed)`.
 #[inline(always)]

@@ -6,16 +6,7 @@
 //! Moving a value between lists neither copies, allocates nor counts references, and is allowed in any
 //! context. There is no lock.
 
-use crate::abi::Result;
-use core::{
-    marker::PhantomData,
-    ops::{
-        Deref,
-        DerefMut, //
-    },
-    ptr, //
-};
-use kernel::prelude::*;
+use crate::prelude::*;
 
 struct Node<T> {
     /// The next node of the list; meaningless outside of a list.

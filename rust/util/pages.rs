@@ -3,19 +3,7 @@
 //! Physically contiguous pages, exactly as many as needed: `kmalloc()` of more than two rounds up to a power
 //! of two.
 
-use crate::abi::{
-    Errno,
-    Result, //
-};
-use core::{
-    ops::{
-        Deref,
-        DerefMut, //
-    },
-    ptr::NonNull,
-    slice, //
-};
-use kernel::prelude::*;
+use crate::prelude::*;
 
 mod ffi {
     use super::*;

@@ -5,19 +5,11 @@
 //!
 //! A mutex guards it, and is a leaf but for the allocator's locks.
 
+use crate::prelude::*;
 use core::any::Any;
 use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Relaxed,
-            Release, //
-        },
-        global_lock,
-        Arc, //
-    },
+    error::Result,
+    sync::global_lock, //
 };
 
 /// An entry, which is identified by its type.

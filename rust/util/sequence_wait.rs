@@ -5,21 +5,15 @@
 //! The kernel crate's `CondVar` needs a lock beside it, which both sides take for each wait, and its wait
 //! queue has another one. Here the count replaces the state that such a lock would guard.
 
+use crate::prelude::*;
 use kernel::{
     bindings::{
         self,
         wait_queue_head, //
     },
+    error::Result,
     ffi::c_long,
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Full, //
-        },
-        LockClassKey, //
-    },
+    sync::LockClassKey,
     time::Jiffies,
     types::Opaque, //
 };

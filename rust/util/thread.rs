@@ -8,33 +8,15 @@ use super::{
         Functions,
         Registered, //
     },
-    context::ProcessContext,
-    deferred_drop::{
-        DeferredDrop,
-        DropSlot, //
-    },
+    deferred_drop::DropSlot, //
 };
-use crate::abi::{
-    Errno,
-    Result, //
-};
+use crate::prelude::*;
 use core::{
     cell::UnsafeCell,
-    mem::ManuallyDrop,
-    ptr::NonNull, //
+    mem::ManuallyDrop, //
 };
 use kernel::{
     error::from_err_ptr,
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        new_mutex,
-        Arc,
-        Mutex, //
-    },
     task::Task, //
 };
 

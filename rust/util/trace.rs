@@ -6,14 +6,11 @@
 //! no-op instruction, which the kernel patches into a jump when it is turned on; without jump labels it reads
 //! a counter. The kernel crate's macro `declare_trace!` only finds tracepoints of its own bindings.
 
-use crate::abi::Errno;
-use kernel::{
-    ffi::{
-        c_char,
-        c_int,
-        c_void, //
-    },
-    prelude::*, //
+use crate::prelude::*;
+use kernel::ffi::{
+    c_char,
+    c_int,
+    c_void, //
 };
 
 /// Bytes of an address in an event: those of a `struct sockaddr_in6`.

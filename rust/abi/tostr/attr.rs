@@ -14,7 +14,6 @@ use super::{
         fi_link_attr,
         fi_rx_attr,
         fi_tx_attr,
-        fid,
         fid_nic,
         flags,
         FI_BUS_PCI, //
@@ -23,13 +22,14 @@ use super::{
     Text,
     Version, //
 };
+use crate::prelude::*;
 use kernel::{
+    error::Result,
     fmt::{
         self,
         Display,
         Write, //
     },
-    prelude::*, //
 };
 
 /// Position in the tree at which the next line is written.

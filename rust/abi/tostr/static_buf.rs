@@ -9,20 +9,8 @@ use super::{
     write_value,
     Text, //
 };
-use core::{
-    cell::UnsafeCell,
-    ptr, //
-};
-use kernel::{
-    prelude::*,
-    sync::atomic::{
-        Acquire,
-        Atomic,
-        AtomicFlag,
-        Relaxed,
-        Release, //
-    },
-};
+use crate::prelude::*;
+use core::cell::UnsafeCell;
 
 /// Bytes of a buffer: enough for an info with every flag set.
 const BUFFER_SIZE: usize = 8192;

@@ -15,9 +15,7 @@ use crate::{
         fi_datatype,
         fi_ioc,
         fi_op,
-        fi_rma_ioc,
-        Errno,
-        Result, //
+        fi_rma_ioc, //
     },
     fi::{
         atomic::{
@@ -25,23 +23,13 @@ use crate::{
             Form,
             Op, //
         },
-        memory::{
-            Context,
-            Descriptor,
-            Memory,
-            Segment, //
-        },
+        prelude::*,
         provider::{
             Endpoint,
             Message, //
         },
     },
 };
-use core::{
-    mem::MaybeUninit,
-    slice, //
-};
-use kernel::prelude::*;
 
 /// Elements in local memory, as the caller passes them.
 #[derive(Clone, Copy)]

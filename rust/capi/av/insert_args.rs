@@ -3,25 +3,17 @@
 //! Arguments of C callers that insert addresses: the addresses, and the arrays for the results.
 
 use crate::{
-    abi::{
-        self,
-        addr,
-        fi_addr_t,
-        Errno,
-        Result, //
-    },
-    fi::av::{
-        AddressVector,
-        InsertObserver,
-        Insertion,
-        Type, //
+    abi::addr,
+    fi::{
+        av::{
+            AddressVector,
+            InsertObserver,
+            Insertion,
+            Type, //
+        },
+        prelude::*, //
     },
 };
-use core::{
-    net::SocketAddr,
-    slice, //
-};
-use kernel::prelude::*;
 
 /// Iterator over an array of addresses of one format. FI_SOCKADDR arrays are packed: each address is as long
 /// as its family implies.

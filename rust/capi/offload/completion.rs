@@ -5,12 +5,8 @@
 use super::super::peer::with_err_entry;
 use crate::{
     abi::{
-        self,
-        fi_addr_t,
         fi_cq_tagged_entry,
-        fi_ops_transfer_peer,
-        fid_ep,
-        Errno, //
+        fi_ops_transfer_peer, //
     },
     fi::{
         cq::{
@@ -20,15 +16,11 @@ use crate::{
             CqEntry,
             TaskHandler, //
         },
+        prelude::*,
         provider, //
     },
-    util::{
-        callback::Functions,
-        context::ProcessContext, //
-    },
+    util::callback::Functions, //
 };
-use core::ptr;
-use kernel::sync::Arc;
 
 /// Number of completions that one run of the handler reports, before other work items run.
 const BATCH: usize = 64;

@@ -25,27 +25,18 @@ use super::{
 };
 use crate::{
     abi::{
-        self,
         fi_av_set_attr,
         fi_collective_addr,
         fi_peer_av_set_context,
         fid_av_set,
-        fid_ep,
         fid_mc,
-        Errno,
-        Result,
         FI_ADDR_NOTAVAIL, //
     },
     fi::{
         domain::Domain,
-        eq::Source, //
+        eq::Source,
+        prelude::*, //
     },
-    util::context::in_process, //
-};
-use core::ptr;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// A group that an endpoint has joined.

@@ -9,18 +9,16 @@ use super::{
     },
     peer_open::checked_table, //
 };
-use crate::abi::{
-    self,
-    fi_addr_t,
-    fi_datatype,
-    fi_ioc,
-    fi_msg_collective,
-    fi_op,
-    fi_ops_collective,
-    fid_ep,
-    Errno, //
+use crate::{
+    abi::{
+        fi_datatype,
+        fi_ioc,
+        fi_msg_collective,
+        fi_op,
+        fi_ops_collective, //
+    },
+    fi::prelude::*, //
 };
-use kernel::prelude::*;
 
 macro_rules! collectives {
     ($($call:ident($($arg:ident: $type:ty),*);)*) => {

@@ -3,16 +3,13 @@
 //! Objects of another module's provider that kOFI opens.
 
 use super::super::peer::checked_struct;
-use crate::abi::{
-    self,
-    errno::from_int,
-    fi_fid_export,
-    fid,
-    Errno,
-    Result, //
+use crate::{
+    abi::{
+        errno::from_int,
+        fi_fid_export, //
+    },
+    fi::prelude::*, //
 };
-use core::ptr;
-use kernel::prelude::*;
 
 /// An object of another module's provider, which is closed when this is dropped.
 ///

@@ -10,22 +10,16 @@ use super::{
             new_fid,
             UninitObject, //
         },
-        ops::fi_ops,
+        ops::fi_ops, //
     },
     checked_struct, //
 };
 use crate::{
     abi::{
-        self,
-        fi_addr_t,
         fi_av_attr,
         fi_ops_av_owner,
         fi_peer_av_context,
-        fid,
-        fid_ep,
         fid_peer_av,
-        Errno,
-        Result,
         FI_ADDR_NOTAVAIL, //
     },
     fi::{
@@ -33,16 +27,8 @@ use crate::{
             AddressVector,
             Type, //
         },
-        object::ChildRef, //
+        prelude::*, //
     },
-};
-use core::{
-    net::SocketAddr,
-    ptr, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// Maximum length of an endpoint's name.

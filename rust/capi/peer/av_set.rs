@@ -11,14 +11,10 @@ use super::{
 };
 use crate::{
     abi::{
-        self,
         errno::from_int,
-        fi_addr_t,
         fi_ops_av_set_owner,
         fi_peer_av_set_context,
         fid_peer_av_set,
-        Errno,
-        Result,
         FI_ADDR_NOTAVAIL, //
     },
     fi::{
@@ -26,26 +22,18 @@ use crate::{
             AddressSet,
             SetOwner, //
         },
-        object::ChildRef,
+        prelude::*,
         rundown::Rundown, //
     },
-    util::{
-        callback::{
-            Caller,
-            Functions,
-            Registered, //
-        },
-        context::in_process, //
+    util::callback::{
+        Caller,
+        Functions,
+        Registered, //
     },
 };
-use core::ptr;
-use kernel::{
-    alloc::{
-        flags::__GFP_NOWARN,
-        KVVec, //
-    },
-    prelude::*,
-    sync::Arc, //
+use kernel::alloc::{
+    flags::__GFP_NOWARN,
+    KVVec, //
 };
 
 /// Number of members that the first call to another module's set has room for.

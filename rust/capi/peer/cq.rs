@@ -12,16 +12,11 @@ use super::{
 };
 use crate::{
     abi::{
-        self,
         errno::from_int,
-        fi_addr_t,
         fi_cq_err_entry,
         fi_ops_cq_owner,
         fi_peer_cq_context,
-        fid,
-        fid_peer_cq,
-        Errno,
-        Result, //
+        fid_peer_cq, //
     },
     fi::{
         cq::{
@@ -32,14 +27,9 @@ use crate::{
             CqOwner,
             Failure, //
         },
-        memory::Context, //
+        prelude::*, //
     },
     util::callback::Functions, //
-};
-use core::ptr;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// An exported completion queue, which begins with its `struct fid_peer_cq`.

@@ -23,17 +23,14 @@ use super::{
 use crate::{
     abi::{
         errno::into_int,
-        fi_addr_t,
         fi_ops_srx_owner,
         fi_ops_srx_peer,
         fi_peer_rx_entry,
         fi_peer_srx_context,
-        fid_peer_srx,
-        Errno,
-        Result, //
+        fid_peer_srx, //
     },
     fi::{
-        object::ChildRef,
+        prelude::*,
         srx::SharedReceive, //
     },
     util::callback::{
@@ -42,12 +39,7 @@ use crate::{
         Registered, //
     },
 };
-use core::ptr;
-use kernel::{
-    prelude::*,
-    sync::Arc,
-    types::Opaque, //
-};
+use kernel::types::Opaque;
 
 /// Object behind a context's `struct fid_peer_srx`, which is its first field.
 ///

@@ -15,12 +15,7 @@ use super::{
     Insertion, //
 };
 use crate::{
-    abi::{
-        fi_addr_t,
-        Errno,
-        Result,
-        FI_AV_COMPLETE, //
-    },
+    abi::FI_AV_COMPLETE,
     fi::{
         eq::{
             Batch,
@@ -29,31 +24,17 @@ use crate::{
             OwnedEvent,
             Source, //
         },
-        object::ChildRef,
+        prelude::*,
         provider::AsyncResolve,
         rundown::OwnedRundownGuard, //
     },
-    util::context::ProcessContext, //
 };
-use core::net::SocketAddr;
 use kernel::{
     alloc::{
         flags::__GFP_NOWARN,
         KVVec, //
     },
-    prelude::*,
-    sync::{
-        new_mutex,
-        Arc,
-        Mutex, //
-    },
-    workqueue::{
-        self,
-        impl_has_work,
-        new_work,
-        Work,
-        WorkItem, //
-    },
+    workqueue, //
 };
 
 /// Observer of the addresses of an insertion. Each result is reported after the insertion, and again if the

@@ -5,11 +5,8 @@
 //! The lowest level has a bit per index; each further level has a bit for each word below that is not zero,
 //! up to a single word.
 
-use crate::abi::Result;
-use kernel::{
-    alloc::KVVec,
-    prelude::*, //
-};
+use crate::fi::prelude::*;
+use kernel::alloc::KVVec;
 
 /// Number of levels, enough for every `u32`.
 const LEVELS: usize = 6;

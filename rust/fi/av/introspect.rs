@@ -9,18 +9,15 @@ use super::{
 use crate::{
     abi::{
         kofi_address,
-        Result,
         KOFI_ADDRESS_USER_ID, //
     },
-    fi::introspect::{
-        write_address,
-        Introspect,
-        ObjectInfo, //
+    fi::{
+        introspect::{
+            write_address,
+            Introspect, //
+        },
+        prelude::*, //
     },
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// Number of table slots that one call of `list()` examines.

@@ -8,23 +8,10 @@ use super::{
     Type, //
 };
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
+    fi::prelude::*,
     util::{
         downcast::downcast,
         registry, //
-    },
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc, //
     },
 };
 

@@ -6,19 +6,7 @@ use super::{
     AddressVector,
     Insertion, //
 };
-use crate::{
-    abi::{
-        fi_addr_t,
-        Errno,
-        Result, //
-    },
-    util::context::ProcessContext, //
-};
-use core::net::SocketAddr;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use crate::fi::prelude::*;
 
 /// An address in a vector. The address stays there until [`Self::remove`], also when this handle is dropped.
 ///

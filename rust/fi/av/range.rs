@@ -4,17 +4,12 @@
 //! one.
 
 use super::check_destination;
-use crate::abi::{
-    Errno,
-    Result, //
-};
+use crate::fi::prelude::*;
 use core::net::{
     IpAddr,
     Ipv4Addr,
-    Ipv6Addr,
-    SocketAddr, //
+    Ipv6Addr, //
 };
-use kernel::prelude::*;
 
 /// A range of `nodes` times `services` addresses, starting with `first`.
 #[derive(Clone, Copy)]

@@ -25,12 +25,11 @@ use self::paged_array::{
 };
 use super::free_indexes::FreeIndexes;
 use crate::{
-    abi::{
-        Errno,
-        Result,
-        KOFI_VALUE_ADDRESSES, //
+    abi::KOFI_VALUE_ADDRESSES,
+    fi::{
+        introspect::NamedValue,
+        prelude::*, //
     },
-    fi::introspect::NamedValue,
     util::{
         once::{
             load_acquire,
@@ -45,23 +44,10 @@ use crate::{
 use core::net::{
     Ipv4Addr,
     Ipv6Addr,
-    SocketAddr,
     SocketAddrV4,
     SocketAddrV6, //
 };
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed,
-            Release, //
-        },
-        new_mutex,
-        Mutex,
-        MutexGuard, //
-    },
-};
+use kernel::sync::MutexGuard;
 
 /// Flag in a link: end marker of a chain instead of an index.
 const END: u32 = 1 << 31;

@@ -2,14 +2,8 @@
 
 //! An ordered set of numbers: a list in insertion order, and a hash table of positions in the list.
 
-use crate::abi::{
-    Errno,
-    Result, //
-};
-use kernel::{
-    alloc::KVVec,
-    prelude::*, //
-};
+use crate::fi::prelude::*;
+use kernel::alloc::KVVec;
 
 /// Value of an empty slot.
 const EMPTY: u32 = u32::MAX;

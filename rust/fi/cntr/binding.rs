@@ -3,19 +3,14 @@
 //! The counter bindings of an endpoint.
 
 use super::{
-    super::{
-        cq::CompletionQueue,
-        object::ChildRef, //
-    },
+    super::cq::CompletionQueue,
     Counter,
     QueueLink, //
 };
-use crate::abi::{
-    flags::*,
-    Errno,
-    Result, //
+use crate::{
+    abi::flags::*,
+    fi::prelude::*, //
 };
-use kernel::sync::Arc;
 
 /// The kinds of transmits.
 const TRANSMITS: u64 = FI_SEND | FI_WRITE | FI_READ;

@@ -12,15 +12,10 @@ use crate::{
         KOFI_VALUE_COUNT,
         KOFI_VALUE_ERRORS, //
     },
-    fi::introspect::{
-        Introspect,
-        ObjectInfo, //
+    fi::{
+        introspect::Introspect,
+        prelude::*, //
     },
-};
-use kernel::sync::atomic::{
-    Atomic,
-    Full,
-    Relaxed, //
 };
 
 /// The threshold without waiters.

@@ -7,8 +7,7 @@ use super::{
     Completion,
     Failure, //
 };
-use crate::abi::Result;
-use kernel::prelude::*;
+use crate::fi::prelude::*;
 
 /// A completion queue entry.
 pub enum CqEntry {

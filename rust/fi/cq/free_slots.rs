@@ -2,10 +2,9 @@
 
 //! Reservation of completion queue slots, so that a queue cannot overrun.
 
-use crate::util::once::load_acquire;
-use kernel::sync::atomic::{
-    Atomic,
-    Full, //
+use crate::{
+    fi::prelude::*,
+    util::once::load_acquire, //
 };
 
 /// A flag that is set while a refused poster waits for a slot. The thread that frees slots or operations

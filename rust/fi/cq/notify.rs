@@ -13,20 +13,14 @@ use super::super::{
     wait::Signal, //
 };
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
+    fi::prelude::*,
     util::{
         callback::{
             Caller,
             Functions,
             Registered, //
         },
-        context::{
-            Handlers,
-            ProcessContext, //
-        },
+        context::Handlers,
         irq_work::{
             InterruptHandler,
             IrqWork, //
@@ -34,28 +28,6 @@ use crate::{
     },
 };
 use core::pin::Pin;
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            AtomicFlag,
-            Full,
-            Relaxed,
-            Release, //
-        },
-        static_lock_class,
-        Arc,
-        SetOnce, //
-    },
-    workqueue::{
-        impl_has_work,
-        new_work,
-        Work,
-        WorkItem, //
-    },
-};
 
 /// A completion handler that runs in process context.
 pub(crate) trait TaskHandler: Send + Sync {

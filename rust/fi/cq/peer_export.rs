@@ -8,10 +8,6 @@
 //! FIFO's lock is a leaf, taken with interrupts off.
 
 use super::{
-    super::{
-        introspect::ObjectInfo,
-        object::ChildRef, //
-    },
     Completion,
     CompletionQueue,
     CqEntry,
@@ -22,29 +18,14 @@ use super::{
     Notifier, //
 };
 use crate::{
-    abi::{
-        fi_addr_t,
-        Errno,
-        Result,
-        FI_ADDR_NOTAVAIL, //
+    abi::FI_ADDR_NOTAVAIL,
+    fi::{
+        prelude::*,
+        provider, //
     },
-    fi::provider,
-    util::{
-        lock::FastLockIrq,
-        log::warn, //
-    },
+    util::log::warn, //
 };
-use core::{
-    any::Any,
-    mem::MaybeUninit, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        static_lock_class,
-        Arc, //
-    },
-};
+use core::any::Any;
 
 /// Default capacity for unread peer entries, if the consumer gave no queue size.
 const DEFAULT_SIZE: usize = 1024;

@@ -10,10 +10,7 @@
 
 use super::{
     super::{
-        memory::{
-            Context,
-            EntrySlots, //
-        },
+        memory::EntrySlots,
         timer::{
             ArmedTimer,
             Timer, //
@@ -28,34 +25,19 @@ use super::{
     TaskHandler, //
 };
 use crate::{
-    abi::{
-        fi_addr_t,
-        fi_cq_tagged_entry,
-        Errno,
-        Result, //
+    abi::fi_cq_tagged_entry,
+    fi::{
+        prelude::*,
+        provider, //
     },
-    fi::provider,
     util::{
         callback::{
             Caller,
             Functions,
             Registered, //
         },
-        context::ProcessContext,
-        lock::FastLockIrq,
         log::warn, //
     },
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        new_mutex,
-        static_lock_class,
-        Arc,
-        Mutex,
-        SetOnce, //
-    },
-    time::Delta, //
 };
 
 /// Maximum number of entries that one call forwards before it yields.

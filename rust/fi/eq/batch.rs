@@ -3,20 +3,10 @@
 //! The result of a batch of asynchronous operations, as one event: a reader sees an error for each operation
 //! that failed, and then the final event. The space for the errors is allocated in advance.
 
-use crate::abi::{
-    Errno,
-    Result, //
-};
-use kernel::{
-    alloc::{
-        flags::__GFP_NOWARN,
-        KVVec, //
-    },
-    prelude::*,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
-    },
+use crate::fi::prelude::*;
+use kernel::alloc::{
+    flags::__GFP_NOWARN,
+    KVVec, //
 };
 
 /// A failed operation of a batch.

@@ -6,14 +6,9 @@
 
 use super::batch::Batch;
 use crate::{
-    abi::{
-        info::Info,
-        Errno,
-        Result, //
-    },
+    fi::prelude::*,
     util::owned_list::ListBox, //
 };
-use kernel::prelude::*;
 
 /// Maximum private data of an event, in bytes: an InfiniBand CM reply has 196.
 pub const MAX_DATA: usize = 256;

@@ -9,20 +9,11 @@ use super::{
     Handler, //
 };
 use crate::{
-    abi::Result,
+    fi::prelude::*,
     util::{
         callback::Functions,
-        context::ProcessContext,
-        deferred_drop::{
-            DeferredDrop,
-            DropSlot, //
-        },
+        deferred_drop::DropSlot, //
     },
-};
-use core::ops::Deref;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// An event queue with a handler, which is called until this object is dropped.

@@ -2,16 +2,10 @@
 
 //! Iteration over the memory of a transfer, entry by entry, for every form of vector.
 
-use super::{
-    Memory,
-    PageRange, //
-};
+use super::PageRange;
 use crate::{
-    abi::{
-        page,
-        Errno,
-        Result, //
-    },
+    abi::page,
+    fi::prelude::*,
     util::cold::call_cold, //
 };
 

@@ -3,17 +3,12 @@
 //! Storage of any size for buffers.
 
 use crate::{
-    abi::Result,
+    fi::prelude::*,
     util::pages::Pages, //
-};
-use core::ops::{
-    Deref,
-    DerefMut, //
 };
 use kernel::{
     alloc::flags::__GFP_NOWARN,
-    page::PAGE_SIZE,
-    prelude::*, //
+    page::PAGE_SIZE, //
 };
 
 /// Maximum size of a `kmalloc` allocation, in bytes.

@@ -29,24 +29,13 @@ use super::{
 };
 use crate::{
     abi::{
-        info::Info,
-        Errno,
-        Result,
         FI_CONNECTED,
         FI_SHUTDOWN, //
     },
-    util::context::{
-        kthread_should_stop,
-        ProcessContext, //
-    },
+    fi::prelude::*,
+    util::context::kthread_should_stop, //
 };
-use kernel::{
-    prelude::*,
-    sync::{
-        Arc,
-        UniqueArc, //
-    },
-};
+use kernel::sync::UniqueArc;
 
 /// Duration of one wait before the kthread's stop flag is checked, in milliseconds.
 const POLL_INTERVAL_MS: c_int = 1000;

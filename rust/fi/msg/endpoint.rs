@@ -25,20 +25,9 @@ use super::{
 use crate::{
     abi::{
         flags,
-        info::Info,
-        Errno,
-        Result,
         FI_CONNECTED, //
     },
-    util::{
-        context::ProcessContext,
-        deferred_drop::DeferredDrop, //
-    },
-};
-use core::marker::PhantomData;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
+    fi::prelude::*, //
 };
 
 /// The connection state of an endpoint.

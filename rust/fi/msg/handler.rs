@@ -12,7 +12,6 @@ use super::{
     Endpoint, //
 };
 use crate::{
-    abi::Result,
     fi::{
         cq::{
             Handler,
@@ -22,23 +21,14 @@ use crate::{
             Buffer,
             RefusedPost, //
         },
+        prelude::*, //
     },
     util::{
         callback::Functions,
-        context::{
-            InterruptContext,
-            ProcessContext, //
-        },
-        deferred_drop::{
-            DeferredDrop,
-            DropSlot, //
-        },
+        context::InterruptContext,
+        deferred_drop::DropSlot,
         irq_work::InterruptHandler, //
     },
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// A completion queue in its interrupt handler.

@@ -10,17 +10,7 @@ use super::super::{
     fabric::Fabric,
     pep::PassiveEndpoint, //
 };
-use crate::{
-    abi::{
-        info::Info,
-        Result, //
-    },
-    util::{
-        context::ProcessContext,
-        deferred_drop::DeferredDrop, //
-    },
-};
-use kernel::sync::Arc;
+use crate::fi::prelude::*;
 
 /// A listener. Dropping it closes it and rejects the pending connection requests; in atomic context, a
 /// workqueue does so later.

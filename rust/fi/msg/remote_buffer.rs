@@ -15,22 +15,9 @@ use super::{
     RemoteMemory, //
 };
 use crate::{
-    abi::{
-        flags,
-        Errno,
-        Result, //
-    },
-    util::{
-        context::ProcessContext,
-        deferred_drop::{
-            DeferredDrop,
-            DropSlot, //
-        },
-    },
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
+    abi::flags,
+    fi::prelude::*,
+    util::deferred_drop::DropSlot, //
 };
 
 /// The access that peers have to a buffer.

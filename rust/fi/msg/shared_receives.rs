@@ -18,20 +18,7 @@ use super::super::{
         SharedReceive, //
     },
 };
-use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
-    util::{
-        context::ProcessContext,
-        deferred_drop::DeferredDrop, //
-    },
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use crate::fi::prelude::*;
 
 /// The parts of an open context. Dropping closes the context and frees the buffers that are still posted. May
 /// sleep.

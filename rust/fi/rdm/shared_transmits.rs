@@ -9,17 +9,7 @@ use super::super::{
         SharedTransmit, //
     },
 };
-use crate::{
-    abi::Result,
-    util::{
-        context::ProcessContext,
-        deferred_drop::DeferredDrop, //
-    },
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use crate::fi::prelude::*;
 
 /// A shared transmit context: a pool of transmit packets that bound endpoints use instead of packets of their
 /// own.

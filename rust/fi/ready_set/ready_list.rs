@@ -12,24 +12,10 @@ use super::super::wait::{
     Signal, //
 };
 use crate::{
-    abi::Result,
-    compat::smp_mb, //
+    compat::smp_mb,
+    fi::prelude::*, //
 };
 use core::borrow::Borrow;
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Full,
-            Relaxed,
-            Release, //
-        },
-        static_lock_class,
-        Arc, //
-    },
-};
 
 /// End marker of the stack and of the queue; as the top of the stack, the list is empty.
 const EMPTY: u32 = u32::MAX;

@@ -7,12 +7,7 @@
 //! message matches calls [`start`](PeerEndpoint::start). All calls are legal in any context, except
 //! [`detach`](ExportedReceives::detach).
 
-use super::super::memory::{
-    Context,
-    Descriptor,
-    Segment, //
-};
-use crate::abi::Result;
+use crate::fi::prelude::*;
 
 /// Maximum number of memory segments of a receive that is passed between providers.
 pub const MAX_SEGMENTS: usize = 4;

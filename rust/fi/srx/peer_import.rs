@@ -4,11 +4,7 @@
 //! provider.
 
 use super::peer_export::MatchedReceive;
-use crate::abi::{
-    fi_addr_t,
-    Result, //
-};
-use kernel::sync::Arc;
+use crate::fi::prelude::*;
 
 /// An arrived message.
 #[derive(Clone, Copy)]

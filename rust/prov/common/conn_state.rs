@@ -8,8 +8,6 @@ use crate::{
             FI_READ,
             FI_WRITE, //
         },
-        Errno,
-        Result,
         KOFI_STATE_CONNECTED,
         KOFI_STATE_CONNECTING,
         KOFI_STATE_ENABLED,
@@ -19,15 +17,8 @@ use crate::{
         KOFI_STATE_OPEN,
         KOFI_STATE_SHUT, //
     },
+    fi::prelude::*,
     util::once::read_once, //
-};
-use kernel::{
-    prelude::*,
-    sync::atomic::{
-        Acquire,
-        Atomic,
-        Full, //
-    },
 };
 
 /// The state of an endpoint.

@@ -6,22 +6,8 @@
 //! stale handle is detected. The mutex guards the list; no request is rejected under it.
 
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
+    fi::prelude::*,
     util::context, //
-};
-use kernel::{
-    new_mutex,
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Mutex, //
-    },
 };
 
 /// Maximum number of bytes of private data: those that fit into a request beside rdma_cm's header.

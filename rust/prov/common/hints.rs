@@ -4,29 +4,23 @@
 
 use crate::{
     abi::{
-        self,
         addr::{
             format_of,
             from_names, //
         },
         flags::*,
-        info::{
-            Info,
-            InfoList, //
-        },
-        Errno,
-        Result,
+        info::InfoList,
         FI_SOCKADDR, //
     },
-    fi::info::Query,
+    fi::{
+        info::Query,
+        prelude::*, //
+    },
     rdma::net::{
         Net,
         SockAddr, //
     },
-    util::namespace::Namespace, //
 };
-use core::net::SocketAddr;
-use kernel::prelude::*;
 
 /// Takes a reference on the network namespace that the consumer specified.
 pub(in crate::prov) fn net_from_namespace(net: &Namespace) -> Net {

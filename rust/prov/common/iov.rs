@@ -6,16 +6,12 @@
 //! receive need not be posted before the message arrives. A device reads a longer message from where it is.
 
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
-    fi::memory::{
-        Descriptor,
-        Memory,
-        Segment,
-        Start,
-        VectorEntry, //
+    fi::{
+        memory::{
+            Start,
+            VectorEntry, //
+        },
+        prelude::*, //
     },
     rdma::dma::{
         self,
@@ -24,8 +20,6 @@ use crate::{
         VALID_ADDRS, //
     },
 };
-use core::ptr;
-use kernel::prelude::*;
 
 /// Limit of the segments of a message.
 pub(in crate::prov) const MAX_IOV: usize = 4;

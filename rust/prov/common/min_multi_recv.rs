@@ -2,16 +2,9 @@
 
 //! FI_OPT_MIN_MULTI_RECV, the only option of a connected endpoint. Takes no lock.
 
-use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
-    fi::provider::EpOption, //
-};
-use kernel::sync::atomic::{
-    Atomic,
-    Relaxed, //
+use crate::fi::{
+    prelude::*,
+    provider::EpOption, //
 };
 
 /// Size in bytes of the pieces in which a multi-receive buffer is posted; not 0.

@@ -9,45 +9,29 @@
 //! for which the close of the region waits. The lock is a leaf.
 
 use crate::{
-    abi::{
-        flags::{
-            FI_ATOMIC,
-            FI_REMOTE_READ,
-            FI_REMOTE_WRITE,
-            FI_RMA, //
-        },
-        Errno,
-        Result, //
+    abi::flags::{
+        FI_ATOMIC,
+        FI_REMOTE_READ,
+        FI_REMOTE_WRITE,
+        FI_RMA, //
     },
     fi::{
         atomic::Datatype,
-        memory::Segment,
         mr::{
             Access,
             Addressing, //
         },
+        prelude::*, //
     },
-    util::{
-        lock::FastLockIrq,
-        random::random, //
-    },
+    util::random::random, //
 };
-use core::marker::PhantomData;
 use kernel::{
-    prelude::*,
     rbtree::{
         RBTree,
         RBTreeNode, //
     },
     sync::{
-        atomic::{
-            Atomic,
-            Full,
-            Relaxed, //
-        },
         new_condvar,
-        static_lock_class,
-        Arc,
         CondVar, //
     },
 };

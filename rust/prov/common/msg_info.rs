@@ -6,19 +6,18 @@ use super::{
     connreq::MAX_PRIVATE_DATA,
     hints::Hints, //
 };
-use crate::abi::{
-    self,
-    fi_domain_attr,
-    fi_ep_attr,
-    fi_fabric_attr,
-    fi_rx_attr,
-    fi_tx_attr,
-    flags::*,
-    info::Info,
-    Result,
-    VERSION, //
+use crate::{
+    abi::{
+        fi_domain_attr,
+        fi_ep_attr,
+        fi_fabric_attr,
+        fi_rx_attr,
+        fi_tx_attr,
+        flags::*,
+        VERSION, //
+    },
+    fi::prelude::*, //
 };
-use kernel::prelude::*;
 
 /// Size of remote CQ data, which verbs sends as immediate data.
 const CQ_DATA_SIZE: usize = 4;

@@ -8,9 +8,6 @@ use super::hints::Hints;
 use crate::{
     abi::{
         addr::format_of,
-        info::Info,
-        Errno,
-        Result,
         FI_ADDR_STR,
         KOFI_STATE_LISTENING,
         KOFI_STATE_OPEN, //
@@ -25,19 +22,9 @@ use crate::{
         info::Choices,
         introspect::{
             EndpointAddrs,
-            Introspect,
-            ObjectInfo, //
+            Introspect, //
         },
-        object::ChildRef, //
-    },
-    util::namespace::Namespace, //
-};
-use core::net::SocketAddr;
-use kernel::{
-    prelude::*,
-    sync::atomic::{
-        AtomicFlag,
-        Relaxed, //
+        prelude::*, //
     },
 };
 

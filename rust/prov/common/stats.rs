@@ -8,7 +8,6 @@
 use crate::{
     abi::{
         flags::*,
-        Result,
         KOFI_VALUE_ATOMICS,
         KOFI_VALUE_READS,
         KOFI_VALUE_RECEIVES,
@@ -26,7 +25,7 @@ use crate::{
         KOFI_VALUE_VIOLATIONS,
         KOFI_VALUE_WRITES, //
     },
-    fi::introspect::ObjectInfo,
+    fi::prelude::*,
     util::{
         log::{
             warn,
@@ -35,19 +34,9 @@ use crate::{
         stat_counter::StatCounter, //
     },
 };
-use core::net::SocketAddr;
-use kernel::{
-    fmt::{
-        self,
-        Display, //
-    },
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        SetOnce, //
-    },
+use kernel::fmt::{
+    self,
+    Display, //
 };
 
 /// Counts violations by the peer of a connected endpoint: accesses without permission, each of which ends

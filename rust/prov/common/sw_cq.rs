@@ -11,9 +11,6 @@ mod tests;
 use crate::{
     abi::{
         errno::strerror,
-        fi_addr_t,
-        Errno,
-        Result,
         FI_ADDR_NOTAVAIL,
         KOFI_VALUE_CALLBACKS,
         KOFI_VALUE_ENTRIES,
@@ -33,14 +30,11 @@ use crate::{
             PeerSink,
             WaitFlag, //
         },
-        introspect::ObjectInfo,
+        prelude::*,
         provider, //
     },
     util::{
-        lock::{
-            assert_held,
-            FastLockIrq, //
-        },
+        lock::assert_held,
         once::{
             load_acquire,
             store_release, //
@@ -48,19 +42,8 @@ use crate::{
         stat_counter::StatCounter, //
     },
 };
-use core::{
-    any::Any,
-    mem::MaybeUninit, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        self,
-        atomic::Atomic,
-        static_lock_class,
-        Arc, //
-    },
-};
+use core::any::Any;
+use kernel::sync;
 
 /// Size of a queue opened with size 0.
 const DEFAULT_SIZE: usize = 1024;

@@ -57,14 +57,9 @@ use super::{
     },
 };
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
     fi::{
         cntr::BoundCounters,
-        introspect::ObjectInfo,
-        memory::Context, //
+        prelude::*, //
     },
     util::{
         context::{
@@ -73,35 +68,17 @@ use crate::{
         },
         lock::{
             assert_held,
-            FastLockIrq,
             FastLockIrqGuard, //
         },
         owned_list::ListBox, //
     },
 };
-use core::{
-    mem,
-    net::SocketAddr, //
-};
 use kernel::{
-    prelude::*,
     sync::{
-        atomic::{
-            Atomic,
-            Full, //
-        },
         new_condvar,
-        static_lock_class,
-        Arc,
-        CondVar,
-        SetOnce, //
+        CondVar, //
     },
-    workqueue::{
-        self,
-        impl_has_work,
-        new_work,
-        WorkItem, //
-    },
+    workqueue, //
 };
 
 /// Largest transfer, in bytes, that is copied under the lock.

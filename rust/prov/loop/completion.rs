@@ -10,11 +10,7 @@ use super::{
     op::RxCompletion, //
 };
 use crate::{
-    abi::{
-        flags::*,
-        Errno,
-        Result, //
-    },
+    abi::flags::*,
     fi::{
         cq::{
             Completion,
@@ -23,11 +19,10 @@ use crate::{
             Failure, //
         },
         eq::Source,
-        memory::Context,
+        prelude::*,
         provider::CqBinding, //
     },
 };
-use kernel::sync::Arc;
 
 /// Unread completions that are discarded in one pass.
 const DISCARD_BATCH: usize = 16;

@@ -5,24 +5,10 @@
 
 use super::ep::Endpoint;
 use crate::{
-    abi::Result,
+    fi::prelude::*,
     util::{
         context::Handlers,
         lock::assert_held, //
-    },
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        new_mutex,
-        Arc,
-        Mutex, //
-    },
-    workqueue::{
-        impl_has_work,
-        new_work,
-        Work,
-        WorkItem, //
     },
 };
 

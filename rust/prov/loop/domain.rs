@@ -14,11 +14,6 @@ use super::{
     srx::Srx, //
 };
 use crate::{
-    abi::{
-        info::Info,
-        Errno,
-        Result, //
-    },
     fi::{
         atomic::{
             Datatype,
@@ -30,21 +25,17 @@ use crate::{
             ReservedEvent,
             Source, //
         },
-        memory::Segment,
         mr::{
             Access,
             Addressing, //
         },
+        prelude::*,
         provider,
         srx, //
     },
     rdma::net::SockAddr, //
 };
 use core::any::Any;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
 
 /// A domain.
 pub(super) struct Domain {

@@ -40,9 +40,6 @@ use super::{
 use crate::{
     abi::{
         flags::*,
-        info::Info,
-        Errno,
-        Result,
         KOFI_VALUE_RX_SIZE,
         KOFI_VALUE_TX_SIZE, //
     },
@@ -63,11 +60,9 @@ use crate::{
         },
         introspect::{
             EndpointAddrs,
-            Introspect,
-            ObjectInfo, //
+            Introspect, //
         },
-        memory::Context,
-        object::ChildRef,
+        prelude::*,
         provider::{
             self,
             Bindings,
@@ -79,19 +74,7 @@ use crate::{
     },
     util::downcast::downcast, //
 };
-use core::{
-    any::Any,
-    net::SocketAddr, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        new_mutex,
-        Arc,
-        Mutex,
-        SetOnce, //
-    },
-};
+use core::any::Any;
 
 /// Bound objects, kept open until the endpoint is closed.
 struct Resources {

@@ -14,34 +14,21 @@ use super::{
     port::{
         PortNamespace,
         PortOwner, //
-    }, //
+    },
 };
 use crate::{
-    abi::{
-        info::Info,
-        Errno,
-        Result, //
-    },
     fi::{
         eq::Source,
+        prelude::*,
         provider::{
             self,
             FabricAttr, //
         },
     },
     rdma::net::Net,
-    util::{
-        biased_lock::Threading,
-        namespace::Namespace, //
-    },
+    util::biased_lock::Threading, //
 };
-use kernel::{
-    prelude::*,
-    sync::{
-        aref::ARef,
-        Arc, //
-    },
-};
+use kernel::sync::aref::ARef;
 
 /// The fabric of a network namespace.
 #[pin_data]

@@ -2,8 +2,7 @@
 
 //! A FIFO of slots that are used and freed in order: one allocation, and entries do not move.
 
-use crate::abi::Result;
-use kernel::prelude::*;
+use crate::fi::prelude::*;
 
 /// A FIFO of reusable slots.
 ///

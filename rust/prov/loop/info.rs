@@ -16,19 +16,15 @@ use super::{
     port::PortOwner, //
 };
 use crate::{
-    abi::{
-        self,
-        flags::*,
-        info::Info,
-        Errno,
-        Result, //
-    },
-    fi::info::{
-        size_within,
-        CORE_CAPS, //
+    abi::flags::*,
+    fi::{
+        info::{
+            size_within,
+            CORE_CAPS, //
+        },
+        prelude::*, //
     },
 };
-use kernel::prelude::*;
 
 /// The `prov_name`, and the name of the only fabric and the only domain.
 pub(super) const NAME: &CStr = c"loop";

@@ -12,34 +12,19 @@ use super::{
     port::PortOwner, //
 };
 use crate::{
-    abi::{
-        Errno,
-        Result,
-        FI_KEY_NOTAVAIL, //
-    },
+    abi::FI_KEY_NOTAVAIL,
     fi::{
-        memory::{
-            Descriptor,
-            Memory,
-            Segment,
-            Start, //
-        },
+        memory::Start,
         mr::{
             Access,
             Addressing, //
         },
+        prelude::*,
         provider, //
     },
     rdma::dma, //
 };
-use core::{
-    ops::Range,
-    ptr, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use core::ops::Range;
 
 /// A memory region.
 pub(super) struct Region {

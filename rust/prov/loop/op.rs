@@ -18,11 +18,7 @@ use super::{
     completion::CompInfo, //
 };
 use crate::{
-    abi::{
-        flags::*,
-        Errno,
-        Result, //
-    },
+    abi::flags::*,
     fi::{
         atomic::{
             Datatype,
@@ -30,7 +26,7 @@ use crate::{
             Op,
             Operands, //
         },
-        memory::Context, //
+        prelude::*, //
     },
 };
 

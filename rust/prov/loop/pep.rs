@@ -17,35 +17,18 @@ use super::{
     port::Port, //
 };
 use crate::{
-    abi::{
-        info::Info,
-        Errno,
-        Result,
-        FI_CONNREQ, //
-    },
+    abi::FI_CONNREQ,
     fi::{
         eq::{
             EventQueue,
             Kind,
             Source, //
         },
-        introspect::{
-            Introspect,
-            ObjectInfo, //
-        },
-        object::ChildRef,
+        introspect::Introspect,
+        prelude::*,
         provider, //
     },
     rdma::net::SockAddr, //
-};
-use core::net::SocketAddr;
-use kernel::{
-    new_mutex,
-    prelude::*,
-    sync::{
-        Arc,
-        Mutex, //
-    },
 };
 
 struct Link {

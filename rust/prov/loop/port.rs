@@ -6,10 +6,7 @@
 
 use super::pep::PassiveEndpoint;
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
+    fi::prelude::*,
     rdma::net::{
         Net,
         SockAddr, //
@@ -17,16 +14,6 @@ use crate::{
     util::registry::{
         self,
         Entry, //
-    },
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc, //
     },
 };
 

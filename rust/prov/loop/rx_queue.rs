@@ -10,14 +10,11 @@ use super::{
     srx::Srx, //
 };
 use crate::{
-    abi::Result,
-    fi::rundown::Rundown,
+    fi::{
+        prelude::*,
+        rundown::Rundown, //
+    },
     util::owned_list::ListBox, //
-};
-use core::mem;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// Entry of a channel in the wait queue of a shared receive context.

@@ -26,8 +26,6 @@ use super::{
 use crate::{
     abi::{
         flags::*,
-        Errno,
-        Result,
         KOFI_VALUE_RECEIVES,
         KOFI_VALUE_RX_AGAIN,
         KOFI_VALUE_RX_DEPTH,
@@ -35,8 +33,7 @@ use crate::{
         KOFI_VALUE_RX_SIZE, //
     },
     fi::{
-        introspect::ObjectInfo,
-        memory::Context,
+        prelude::*,
         provider::{
             self,
             Message, //
@@ -45,7 +42,6 @@ use crate::{
         srx::Attr, //
     },
     util::{
-        lock::FastLockIrq,
         owned_list::{
             BoxList,
             ListBox, //
@@ -53,17 +49,7 @@ use crate::{
         stat_counter::StatCounter, //
     },
 };
-use core::{
-    any::Any,
-    mem, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        static_lock_class,
-        Arc, //
-    },
-};
+use core::any::Any;
 
 /// Receives of a context that is opened with size 0.
 const DEFAULT_SIZE: usize = 256;

@@ -19,13 +19,8 @@ use super::{
     },
 };
 use crate::{
-    abi::{
-        fi_addr_t,
-        Errno,
-        Result, //
-    },
     fi::{
-        memory::Memory,
+        prelude::*,
         srx::{
             GetResult,
             MatchedReceive,
@@ -34,17 +29,10 @@ use crate::{
             MAX_SEGMENTS, //
         },
     },
-    util::{
-        lock::FastLockIrq,
-        owned_list::{
-            BoxList,
-            ListBox, //
-        },
+    util::owned_list::{
+        BoxList,
+        ListBox, //
     },
-};
-use kernel::{
-    prelude::*,
-    sync::static_lock_class, //
 };
 
 const _: () = assert!(MAX_SEGMENTS == MAX_IOV);

@@ -35,18 +35,15 @@ use super::{
     },
 };
 use crate::{
-    abi::{
-        Errno,
-        Result, //
+    fi::{
+        eq::Source,
+        prelude::*, //
     },
-    fi::eq::Source,
     util::{
         log::warn_of_peer,
         owned_list::ListBox, //
     },
 };
-use core::mem;
-use kernel::prelude::*;
 
 /// Memory for messages of one peer that wait for receives, in bytes.
 const PEER_BOUND: usize = 1 << 20;

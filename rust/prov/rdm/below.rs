@@ -20,33 +20,19 @@ use super::{
     fabric::Fabric, //
 };
 use crate::{
-    abi::{
-        info::{
-            Info,
-            InfoList, //
-        },
-        Errno,
-        Result, //
-    },
+    abi::info::InfoList,
     fi::{
-        self,
-        ep,
+        self, ep,
         info::Query,
+        prelude::*,
         provider::{
             FabricAttr,
             Message,
             Operation,
             Provider, //
-        }, //
+        },
     },
-    util::{
-        biased_lock::Threading,
-        namespace::Namespace, //
-    },
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
+    util::biased_lock::Threading, //
 };
 
 /// By which of them a connection goes.

@@ -12,22 +12,10 @@ use super::{
     receive::Receive, //
 };
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
-    fi::memory::Context,
+    fi::prelude::*,
     util::owned_list::{
         BoxList,
         ListBox, //
-    },
-};
-use core::mem;
-use kernel::{
-    prelude::*,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
     },
 };
 

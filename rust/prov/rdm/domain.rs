@@ -32,11 +32,6 @@ use super::{
     sw_cq::SwCq, //
 };
 use crate::{
-    abi::{
-        info::Info,
-        Errno,
-        Result, //
-    },
     fi::{
         self,
         atomic::{
@@ -49,11 +44,11 @@ use crate::{
             ReservedEvent,
             Source, //
         },
-        memory::Segment,
         mr::{
             Access,
             Addressing, //
         },
+        prelude::*,
         provider,
         srx,
         stx, //
@@ -65,10 +60,6 @@ use crate::{
     },
 };
 use core::any::Any;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
 
 /// A domain.
 pub(super) struct Domain {

@@ -42,9 +42,6 @@ use super::{
 use crate::{
     abi::{
         flags::*,
-        info::Info,
-        Errno,
-        Result,
         KOFI_STATE_ENABLED,
         KOFI_STATE_OPEN,
         KOFI_VALUE_INDEX,
@@ -61,9 +58,7 @@ use crate::{
         },
         av::AddressVector,
         cntr::BoundCounters,
-        introspect::ObjectInfo,
-        memory::Context,
-        object::ChildRef,
+        prelude::*,
         provider::{
             self,
             Bindings,
@@ -76,24 +71,9 @@ use crate::{
         srx::SharedReceive,
         stx::SharedTransmit, //
     },
-    util::context::{
-        self,
-        ProcessContext, //
-    },
+    util::context, //
 };
-use core::{
-    any::Any,
-    net::SocketAddr, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        new_mutex,
-        Arc,
-        Mutex,
-        SetOnce, //
-    },
-};
+use core::any::Any;
 
 /// Where the operations of one direction complete.
 struct Exit {

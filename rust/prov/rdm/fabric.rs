@@ -8,35 +8,20 @@ use super::{
     Rdm, //
 };
 use crate::{
-    abi::{
-        info::{
-            Info,
-            InfoList, //
-        },
-        Errno,
-        Result, //
-    },
+    abi::info::InfoList,
     fi::{
         self,
         eq::Source,
         info::Query,
+        prelude::*,
         provider::{
             self,
             FabricAttr, //
         },
     },
-    util::{
-        biased_lock::Threading,
-        namespace::Namespace, //
-    },
+    util::biased_lock::Threading, //
 };
-use kernel::{
-    prelude::*,
-    sync::{
-        aref::ARef,
-        Arc, //
-    },
-};
+use kernel::sync::aref::ARef;
 
 /// A fabric.
 pub(super) struct Fabric {

@@ -6,15 +6,9 @@
 //! its memory is there for as long as a device may use it.
 
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
-    fi::memory::Context,
+    fi::prelude::*,
     util::owned_list::ListBox, //
 };
-use core::ptr;
-use kernel::prelude::*;
 
 /// What has a number of its own, which no other of its kind has.
 pub(super) trait Numbered {
@@ -56,7 +50,8 @@ impl<T: Numbered> Flights<T> {
     }
 
     /// How many are under way.
-    pub(super) fn len(&self) -> usize {
+    #[cfg(CONFIG_KUNIT = "y")]
+    fn len(&self) -> usize {
         self.len
     }
 

@@ -17,17 +17,15 @@ use super::{
     wire::Message, //
 };
 use crate::{
-    abi::Result,
-    fi::srx::{
-        ExportedReceives,
-        MatchedReceive,
-        PeerEndpoint, //
+    fi::{
+        prelude::*,
+        srx::{
+            ExportedReceives,
+            MatchedReceive,
+            PeerEndpoint, //
+        },
     },
     util::owned_list::ListBox, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// A guest among endpoints.

@@ -6,17 +6,7 @@ use super::traffic::{
     LANES,
     MOST_LANES, //
 };
-use crate::abi::{
-    Errno,
-    Result, //
-};
-use kernel::{
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
-    },
-    time::Delta, //
-};
+use crate::fi::prelude::*;
 
 /// After how many milliseconds a connection is closed that nobody uses, unless the consumer says otherwise.
 const IDLE: usize = 60_000;

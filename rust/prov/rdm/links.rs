@@ -70,9 +70,6 @@ use crate::{
         addr::format_of,
         fi_ep_attr,
         flags::*,
-        info::Info,
-        Errno,
-        Result,
         FI_PROTO_IWARP,
         FI_SHARED_CONTEXT, //
     },
@@ -87,13 +84,12 @@ use crate::{
             EventQueue,
             Source, //
         },
-        memory::Context,
         mr::Access,
         pep::PassiveEndpoint,
+        prelude::*,
         timer::ArmedTimer, //
     },
     util::{
-        context::ProcessContext,
         owned_list::{
             BoxList,
             ListBox, //
@@ -101,14 +97,7 @@ use crate::{
         random::random, //
     },
 };
-use core::{
-    iter,
-    net::SocketAddr, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use core::iter;
 
 /// Whoever can has credits: on iWARP a message without a receive ends the connection, and elsewhere it is
 /// sent again after a time in which hundreds could have been sent.

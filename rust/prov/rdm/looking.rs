@@ -13,10 +13,7 @@ use super::{
     traffic::Traffic, //
 };
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
+    fi::prelude::*,
     util::owned_list::ListBox, //
 };
 

@@ -10,23 +10,13 @@ use super::{
     },
     wire::Range, //
 };
-use crate::{
-    abi::Result,
-    fi::{
-        memory::{
-            Descriptor,
-            Segment, //
-        },
-        mr::{
-            Access,
-            Addressing, //
-        },
-        provider, //
+use crate::fi::{
+    mr::{
+        Access,
+        Addressing, //
     },
-};
-use kernel::{
     prelude::*,
-    sync::Arc, //
+    provider, //
 };
 
 impl From<&Range> for RmaIoc {

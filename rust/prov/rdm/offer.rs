@@ -9,21 +9,19 @@ use super::{
 };
 use crate::{
     abi::{
-        self,
         fi_domain_attr,
         fi_ep_attr,
         fi_fabric_attr,
         fi_rx_attr,
         fi_tx_attr,
         flags::*,
-        info::Info,
-        Errno,
-        Result,
         VERSION, //
     },
-    fi::info::CORE_CAPS, //
+    fi::{
+        info::CORE_CAPS,
+        prelude::*, //
+    },
 };
-use kernel::prelude::*;
 
 pub(super) use super::super::common::hints::uses_shared_rx;
 use crate::fi::info::selects_caps;

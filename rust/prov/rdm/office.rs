@@ -14,12 +14,8 @@ use super::{
     sharing::Share, //
 };
 use crate::{
-    abi::{
-        flags::FI_MULTI_RECV,
-        info::Info,
-        Errno,
-        Result, //
-    },
+    abi::flags::FI_MULTI_RECV,
+    fi::prelude::*,
     rdma::dma,
     util::owned_list::{
         BoxList,

@@ -20,10 +20,7 @@ use super::{
 };
 use crate::{
     abi::{
-        self,
         flags::FI_MSG,
-        Errno,
-        Result,
         KOFI_VALUE_CONNECTIONS,
         KOFI_VALUE_VIOLATIONS, //
     },
@@ -42,19 +39,15 @@ use crate::{
             self,
             EventQueue, //
         },
-        introspect::{
-            Introspect,
-            ObjectInfo, //
-        },
-        memory::Context,
+        introspect::Introspect,
         pep::PassiveEndpoint,
+        prelude::*,
         provider::EpOption,
         srx,
         timer::Timer, //
     },
     util::{
         callback::Functions,
-        context::ProcessContext,
         once::OnceBox, //
     },
 };
@@ -62,13 +55,8 @@ use core::{
     mem::swap,
     net::{
         Ipv4Addr,
-        Ipv6Addr,
-        SocketAddr, //
+        Ipv6Addr, //
     },
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 impl Station {

@@ -29,15 +29,14 @@ use super::{
     },
 };
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
-    fi::atomic::{
-        Datatype,
-        Form,
-        Op,
-        Operands, //
+    fi::{
+        atomic::{
+            Datatype,
+            Form,
+            Op,
+            Operands, //
+        },
+        prelude::*, //
     },
     util::owned_list::ListBox, //
 };

@@ -19,21 +19,14 @@ use super::{
     },
 };
 use crate::{
-    abi::{
-        fi_rma_iov,
-        Errno,
-        Result, //
-    },
+    abi::fi_rma_iov,
     fi::{
-        memory::{
-            self,
-            Context, //
-        },
+        memory,
         mr::MemoryRegion,
+        prelude::*,
         provider::Rma, //
     },
 };
-use kernel::sync::Arc;
 
 /// Whom the outcome is told.
 #[derive(Clone, Copy)]

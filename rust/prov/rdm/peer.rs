@@ -31,24 +31,18 @@ use super::{
     },
 };
 use crate::{
-    abi::{
-        Errno,
-        Result, //
+    fi::{
+        prelude::*,
+        srx::SharedReceive, //
     },
-    fi::srx::SharedReceive,
     util::owned_list::{
         BoxList,
         ListBox, //
     },
 };
-use core::net::SocketAddr;
-use kernel::{
-    prelude::*,
-    sync::Arc,
-    time::{
-        Instant,
-        Monotonic, //
-    },
+use kernel::time::{
+    Instant,
+    Monotonic, //
 };
 
 /// Receives that each connection has, at most.

@@ -24,10 +24,10 @@ use super::{
     wire::Message, //
 };
 use crate::{
-    abi::Errno,
+    fi::prelude::*,
     util::owned_list::ListBox, //
 };
-use core::mem;
+use core::result::Result;
 
 /// How many messages may be coming into buffers, or what is shared, at once.
 pub(super) const HELPERS: usize = 128;

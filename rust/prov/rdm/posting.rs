@@ -33,36 +33,21 @@ use crate::{
     abi::{
         fi_rma_iov,
         flags::FI_COMPLETION,
-        Errno,
-        Result,
         FI_ADDR_UNSPEC, //
     },
     fi::{
         domain::Domain,
-        memory::{
-            BufferPart,
-            Context,
-            Descriptor,
-            Memory,
-            Segment, //
-        },
+        memory::BufferPart,
+        prelude::*,
         provider::{
             self,
             Operation,
             Rma, //
         },
     },
-    util::{
-        context::ProcessContext,
-        owned_list::ListBox, //
-    },
+    util::owned_list::ListBox, //
 };
-use core::{
-    net::SocketAddr,
-    ops::Range,
-    slice, //
-};
-use kernel::sync::Arc;
+use core::ops::Range;
 
 /// Bytes of the longest packet that has no payload.
 pub(super) const SHORT: usize = 256;

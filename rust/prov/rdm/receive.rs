@@ -24,23 +24,13 @@ use super::{
     },
 };
 use crate::{
-    abi::{
-        fi_addr_t,
-        Result,
-        FI_ADDR_NOTAVAIL, //
-    },
-    fi::memory::{
-        Context,
-        Descriptor,
-        Segment, //
-    },
+    abi::FI_ADDR_NOTAVAIL,
+    fi::prelude::*,
     util::owned_list::{
         BoxList,
         ListBox, //
     },
 };
-use core::mem;
-use kernel::prelude::*;
 
 /// What a receive takes.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -24,14 +24,9 @@ use super::{
     wire::Message, //
 };
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
-    fi::memory::Context,
+    fi::prelude::*,
     util::owned_list::ListBox, //
 };
-use core::mem;
 
 impl Traffic {
     /// Takes a receive of the context `at` that is not posted, if there is one, to be posted.

@@ -5,19 +5,15 @@
 //! The list stands beside the packets, under their lock. Nothing is allocated to enter it, in any context.
 
 use super::sw_cq::SwCq;
-use crate::abi::Result;
-use kernel::{
-    list::{
-        impl_list_arc_safe,
-        impl_list_item,
-        AtomicTracker,
-        List,
-        ListArc,
-        ListLinks,
-        TryNewListArc, //
-    },
-    prelude::*,
-    sync::Arc, //
+use crate::fi::prelude::*;
+use kernel::list::{
+    impl_list_arc_safe,
+    impl_list_item,
+    AtomicTracker,
+    List,
+    ListArc,
+    ListLinks,
+    TryNewListArc, //
 };
 
 /// A transmit context, as an entry of the list.

@@ -4,29 +4,18 @@
 //! their consumers never hear that they are to close: they end with the others.
 
 use super::station::Station;
-use crate::{
-    abi::Result,
-    fi::{
-        domain::Domain,
-        eq::{
-            Attr,
-            EventHandler,
-            EventQueue,
-            ReservedEvent,
-            Source, //
-        },
-        fabric::Fabric,
-        wait::Budget, //
+use crate::fi::{
+    domain::Domain,
+    eq::{
+        Attr,
+        EventHandler,
+        EventQueue,
+        ReservedEvent,
+        Source, //
     },
-    util::context::ProcessContext, //
-};
-use kernel::{
+    fabric::Fabric,
     prelude::*,
-    sync::{
-        new_mutex,
-        Arc,
-        Mutex, //
-    },
+    wait::Budget, //
 };
 
 #[derive(Default)]

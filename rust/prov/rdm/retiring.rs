@@ -28,20 +28,10 @@ use super::{
     },
 };
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
-    fi::memory::Context,
+    fi::prelude::*,
     util::owned_list::BoxList, //
 };
-use kernel::{
-    prelude::*,
-    time::{
-        delay::fsleep,
-        Delta, //
-    },
-};
+use kernel::time::delay::fsleep;
 
 /// How long what peers know of has to end by itself, in moments.
 const GRACE: u32 = 250;

@@ -22,9 +22,7 @@ use super::{
     },
     traffic::MOST_LANES, //
 };
-use crate::util::context::ProcessContext;
-use core::mem;
-use kernel::time::Delta;
+use crate::fi::prelude::*;
 
 /// How long connections have to make room before others are asked to.
 const PATIENCE: Delta = Delta::from_millis(20);

@@ -3,9 +3,8 @@
 //! What each context of an endpoint has. An ordinary endpoint has one context each way, whose part is
 //! found without another look into memory.
 
-use crate::abi::Result;
+use crate::fi::prelude::*;
 use core::iter;
-use kernel::prelude::*;
 
 /// See the module.
 pub(super) struct Row<T> {

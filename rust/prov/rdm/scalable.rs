@@ -18,9 +18,6 @@ use super::{
 };
 use crate::{
     abi::{
-        info::Info,
-        Errno,
-        Result,
         KOFI_STATE_ENABLED,
         KOFI_STATE_OPEN,
         KOFI_VALUE_RX_CTXS,
@@ -28,8 +25,7 @@ use crate::{
     },
     fi::{
         av::AddressVector,
-        introspect::ObjectInfo,
-        object::ChildRef,
+        prelude::*,
         provider::{
             self,
             ContextIndex,
@@ -37,15 +33,6 @@ use crate::{
         },
     },
     util::context, //
-};
-use core::net::SocketAddr;
-use kernel::{
-    prelude::*,
-    sync::{
-        new_mutex,
-        Arc,
-        Mutex, //
-    },
 };
 
 /// A scalable endpoint.

@@ -32,18 +32,12 @@ use super::{
     },
 };
 use crate::{
-    abi::{
-        Errno,
-        Result, //
+    fi::{
+        mr::MemoryRegion,
+        prelude::*, //
     },
-    fi::mr::MemoryRegion,
     util::owned_list::ListBox, //
 };
-use core::{
-    mem,
-    net::SocketAddr, //
-};
-use kernel::sync::Arc;
 
 impl Traffic {
     /// Takes a packet for an operation with a peer, if the peer may have one more. Otherwise `poster` is woken when

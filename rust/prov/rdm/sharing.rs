@@ -25,18 +25,18 @@ use super::{
     wire::Message, //
 };
 use crate::{
-    abi::Result,
-    fi::srx::{
-        MessageInfo,
-        RxEntryList, //
+    fi::{
+        prelude::*,
+        srx::{
+            MessageInfo,
+            RxEntryList, //
+        },
     },
     util::owned_list::{
         BoxList,
         ListBox, //
     },
 };
-use core::mem;
-use kernel::sync::Arc;
 
 /// What an endpoint has of receives that it shares.
 pub(super) struct Share {

@@ -37,8 +37,6 @@ use super::{
 use crate::{
     abi::{
         flags::*,
-        Errno,
-        Result,
         KOFI_VALUE_RECEIVES,
         KOFI_VALUE_RX_AGAIN,
         KOFI_VALUE_RX_DEPTH,
@@ -46,8 +44,7 @@ use crate::{
         KOFI_VALUE_RX_SIZE, //
     },
     fi::{
-        introspect::ObjectInfo,
-        memory::Context,
+        prelude::*,
         provider::{
             self,
             Message, //
@@ -66,10 +63,7 @@ use crate::{
         },
     },
     util::{
-        lock::{
-            FastLockIrq,
-            FastLockIrqGuard, //
-        },
+        lock::FastLockIrqGuard,
         log::warn,
         owned_list::{
             BoxList,
@@ -78,23 +72,7 @@ use crate::{
         stat_counter::StatCounter, //
     },
 };
-use core::{
-    any::Any,
-    mem, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Relaxed,
-            Release, //
-        },
-        static_lock_class,
-        Arc, //
-    },
-};
+use core::any::Any;
 
 /// Receives of a context that is opened with size 0.
 const DEFAULT_SIZE: usize = 256;

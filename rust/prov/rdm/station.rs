@@ -32,14 +32,9 @@ use super::{
         Floor,
         Traffic,
         FLIGHTS, //
-    }, //
+    },
 };
 use crate::{
-    abi::{
-        info::Info,
-        Errno,
-        Result, //
-    },
     fi::{
         av::AddressVector,
         cq::{
@@ -52,6 +47,7 @@ use crate::{
             OwnedEvent, //
         },
         introspect::EndpointAddrs,
+        prelude::*,
         rundown::Rundown,
         timer::{
             ArmedTimer,
@@ -59,29 +55,11 @@ use crate::{
         },
         wait::Budget, //
     },
-    util::{
-        context::ProcessContext,
-        lock::FastLockIrq,
-        once::{
-            load_acquire,
-            write_once,
-            OnceBox, //
-        },
+    util::once::{
+        load_acquire,
+        write_once,
+        OnceBox, //
     },
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Full, //
-        },
-        new_mutex,
-        static_lock_class,
-        Arc,
-        Mutex, //
-    },
-    time::Delta, //
 };
 
 /// How many batches a reader handles before it looks at its own queue again.

@@ -19,36 +19,20 @@ use super::{
 };
 use crate::{
     abi::{
-        Errno,
-        Result,
         KOFI_VALUE_TX_DEPTH,
         KOFI_VALUE_TX_SIZE, //
     },
     fi::{
-        introspect::ObjectInfo,
+        prelude::*,
         provider,
         stx::Attr, //
     },
-    util::{
-        context::ProcessContext,
-        lock::FastLockIrq,
-        owned_list::{
-            BoxList,
-            ListBox, //
-        },
+    util::owned_list::{
+        BoxList,
+        ListBox, //
     },
 };
-use core::{
-    any::Any,
-    mem, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        static_lock_class,
-        Arc, //
-    },
-};
+use core::any::Any;
 
 /// Packets that nobody has, and the contexts that wait for one, of any endpoint.
 struct Idle {

@@ -27,20 +27,15 @@ use super::{
     },
 };
 use crate::{
-    abi::Result,
     fi::{
         eq::Source,
+        prelude::*,
         srx::SharedReceive, //
     },
     util::owned_list::{
         BoxList,
         ListBox, //
     },
-};
-use core::mem;
-use kernel::{
-    sync::Arc,
-    time::Delta, //
 };
 
 /// What connections that share may have beyond their first packets, all together.

@@ -52,10 +52,7 @@ use super::{
 };
 use crate::{
     abi::{
-        fi_addr_t,
         flags::FI_REMOTE_WRITE,
-        Errno,
-        Result,
         FI_ADDR_NOTAVAIL, //
     },
     fi::{
@@ -66,10 +63,8 @@ use crate::{
             SourcedEntry, //
         },
         eq::Source,
-        memory::{
-            Context,
-            EntrySlots, //
-        },
+        memory::EntrySlots,
+        prelude::*,
         provider, //
     },
     util::{
@@ -79,21 +74,6 @@ use crate::{
         },
         stat_counter::StatCounter, //
     },
-};
-use core::{
-    mem::{
-        self,
-        MaybeUninit, //
-    },
-    net::SocketAddr,
-    ops::{
-        Deref,
-        DerefMut, //
-    },
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// How many peers are found without a look into the vector of all, if no two of them share a place; a power

@@ -22,7 +22,6 @@ pub(super) use hello::{
     Hello,
     Identity,
     Refusal,
-    Strange,
     Welcome, //
 };
 use layout::{

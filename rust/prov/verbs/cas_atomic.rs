@@ -25,10 +25,6 @@ pub(super) use table::{
 };
 
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
     fi::{
         atomic::{
             Atomic,
@@ -36,10 +32,7 @@ use crate::{
             Op,
             Operands, //
         },
-        memory::{
-            Context,
-            Segment, //
-        },
+        prelude::*, //
     },
     prov::verbs::sge::{
         check_writable,
@@ -47,7 +40,6 @@ use crate::{
     },
     rdma::wr::RemoteAddr, //
 };
-use kernel::prelude::*;
 
 /// Size of the words that devices change atomically.
 pub(super) const WORD_SIZE: usize = 8;

@@ -7,11 +7,7 @@
 //! tells the length of the peer's data.
 
 use super::super::common::connreq::MAX_PRIVATE_DATA;
-use crate::abi::{
-    Errno,
-    Result, //
-};
-use kernel::prelude::*;
+use crate::fi::prelude::*;
 
 /// Private data with its length byte.
 #[derive(Clone, Copy)]

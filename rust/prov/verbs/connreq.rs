@@ -8,7 +8,7 @@ use super::{
     fabric::Fabric, //
 };
 use crate::{
-    abi::Result,
+    fi::prelude::*,
     rdma::{
         cm::{
             CmEvent,
@@ -19,17 +19,6 @@ use crate::{
             REJ_CONSUMER_DEFINED, //
         },
         device::Device, //
-    },
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            AtomicFlag,
-            Release, //
-        },
-        Arc, //
     },
 };
 

@@ -24,10 +24,6 @@ use super::{
     wq::WorkQueue, //
 };
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
     fi::{
         self,
         cq::{
@@ -35,7 +31,7 @@ use crate::{
             Notifier,
             WaitFlag, //
         },
-        memory::Context,
+        prelude::*,
         provider, //
     },
     rdma::{
@@ -61,21 +57,9 @@ use crate::{
         stat_counter::StatCounter, //
     },
 };
-use kernel::{
-    prelude::*,
-    rbtree::{
-        RBTree,
-        RBTreeNode, //
-    },
-    sync::{
-        atomic::{
-            Atomic,
-            Full,
-            Relaxed, //
-        },
-        static_lock_class,
-        Arc, //
-    },
+use kernel::rbtree::{
+    RBTree,
+    RBTreeNode, //
 };
 use poll::{
     CqState,

@@ -15,11 +15,6 @@ use super::{
     srx::Srx, //
 };
 use crate::{
-    abi::{
-        info::Info,
-        Errno,
-        Result, //
-    },
     fi::{
         atomic::{
             Datatype,
@@ -31,11 +26,11 @@ use crate::{
             ReservedEvent,
             Source, //
         },
-        memory::Segment,
         mr::{
             Access,
             Addressing, //
         },
+        prelude::*,
         provider,
         srx, //
     },
@@ -55,14 +50,6 @@ use crate::{
     },
 };
 use core::any::Any;
-use kernel::{
-    new_mutex,
-    prelude::*,
-    sync::{
-        Arc,
-        Mutex, //
-    },
-};
 
 /// Endpoints and the consumer that are notified when the device of a domain is removed, in this
 /// order. The mutex of the list is not held across calls. `removal_notice` stays locked while the

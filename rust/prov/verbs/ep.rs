@@ -47,14 +47,11 @@ use super::{
         WorkQueue,
         WqDirection,
         WrTemplate, //
-    }, //
+    },
 };
 use crate::{
     abi::{
         flags::*,
-        info::Info,
-        Errno,
-        Result,
         KOFI_VALUE_RX_SIZE,
         KOFI_VALUE_TX_SIZE, //
     },
@@ -75,14 +72,9 @@ use crate::{
         },
         introspect::{
             EndpointAddrs,
-            Introspect,
-            ObjectInfo, //
+            Introspect, //
         },
-        memory::{
-            Context,
-            Segment, //
-        },
-        object::ChildRef,
+        prelude::*,
         provider::{
             self,
             Bindings,
@@ -115,27 +107,7 @@ use crate::{
     },
 };
 use attrs::EpAttrs;
-use core::{
-    any::Any,
-    net::SocketAddr, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            AtomicFlag,
-            Full, //
-        },
-        new_mutex,
-        Arc,
-        Mutex, //
-    },
-    workqueue::{
-        new_work,
-        Work, //
-    },
-};
+use core::any::Any;
 
 /// Bound objects, which stay open until the endpoint is closed.
 struct BoundObjects {

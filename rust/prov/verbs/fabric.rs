@@ -9,14 +9,10 @@ use super::{
     pep::PassiveEndpoint, //
 };
 use crate::{
-    abi::{
-        errno::strerror,
-        info::Info,
-        Errno,
-        Result, //
-    },
+    abi::errno::strerror,
     fi::{
         eq::Source,
+        prelude::*,
         provider::{
             self,
             FabricAttr, //
@@ -28,18 +24,9 @@ use crate::{
         device_attr::Protocol,
         net::Net, //
     },
-    util::{
-        biased_lock::Threading,
-        namespace::Namespace, //
-    },
+    util::biased_lock::Threading, //
 };
-use kernel::{
-    prelude::*,
-    sync::{
-        aref::ARef,
-        Arc, //
-    },
-};
+use kernel::sync::aref::ARef;
 
 /// A fabric of verbs devices.
 #[pin_data]

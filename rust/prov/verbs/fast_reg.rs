@@ -8,24 +8,13 @@
 //! pair, and is held while a work request is executed: one at a time.
 
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
+    fi::prelude::*,
     rdma::{
         fast_reg_qp::FastRegQp,
         mr::FastMr,
         pd::Pd, //
     },
     util::log::warn, //
-};
-use kernel::{
-    new_mutex,
-    prelude::*,
-    sync::{
-        Arc,
-        Mutex, //
-    },
 };
 
 /// Registers memory of one protection domain.

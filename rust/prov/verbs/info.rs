@@ -14,14 +14,11 @@ use super::{
     srx, //
 };
 use crate::{
-    abi::{
-        self,
-        flags::*,
-        info::Info,
-        Errno,
-        Result, //
+    abi::flags::*,
+    fi::{
+        info::CORE_CAPS,
+        prelude::*, //
     },
-    fi::info::CORE_CAPS,
     rdma::{
         device::{
             Device,
@@ -31,12 +28,8 @@ use crate::{
             AtomicCap,
             DeviceAttr,
             Protocol, //
-        }, //
+        },
     },
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// Name of the provider in infos.

@@ -3,22 +3,8 @@
 //! Buffers for injected data, for devices that do not take it inline.
 
 use super::sge;
-use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
-    fi::memory::{
-        Memory,
-        Segment, //
-    },
-};
-use core::{
-    cell::UnsafeCell,
-    marker::PhantomData,
-    mem::MaybeUninit, //
-};
-use kernel::prelude::*;
+use crate::fi::prelude::*;
+use core::cell::UnsafeCell;
 
 /// A buffer for each slot of a queue.
 ///

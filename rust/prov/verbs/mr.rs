@@ -8,20 +8,13 @@
 
 use super::fast_reg::FastReg;
 use crate::{
-    abi::{
-        Errno,
-        Result,
-        FI_KEY_NOTAVAIL, //
-    },
+    abi::FI_KEY_NOTAVAIL,
     fi::{
-        memory::{
-            Descriptor,
-            Segment, //
-        },
         mr::{
             Access,
             Addressing, //
         },
+        prelude::*,
         provider, //
     },
     rdma::{
@@ -40,10 +33,6 @@ use crate::{
         pd::Pd, //
     },
     util::sort::sort_by_key, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// Range of the region that is contiguous for the device.

@@ -18,12 +18,7 @@ use super::{
     info, //
 };
 use crate::{
-    abi::{
-        info::Info,
-        Errno,
-        Result,
-        FI_CONNREQ, //
-    },
+    abi::FI_CONNREQ,
     fi::{
         eq::{
             Event,
@@ -32,11 +27,8 @@ use crate::{
             OwnedEvent,
             Source, //
         },
-        introspect::{
-            Introspect,
-            ObjectInfo, //
-        },
-        object::ChildRef,
+        introspect::Introspect,
+        prelude::*,
         provider, //
     },
     rdma::{
@@ -53,15 +45,6 @@ use crate::{
     util::{
         log::warn,
         trace, //
-    },
-};
-use core::net::SocketAddr;
-use kernel::{
-    new_mutex,
-    prelude::*,
-    sync::{
-        Arc,
-        Mutex, //
     },
 };
 

@@ -3,11 +3,10 @@
 //! Resolution of addresses to devices, local and remote ones, by rdma_cm.
 
 use crate::{
-    abi::{
-        Errno,
-        Result, //
+    fi::{
+        prelude::*,
+        provider::AsyncResolve, //
     },
-    fi::provider::AsyncResolve,
     rdma::{
         cm::{
             CmEvent,
@@ -22,18 +21,7 @@ use crate::{
         },
     },
 };
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            AtomicFlag,
-            Release, //
-        },
-        Arc,
-        Completion, //
-    },
-};
+use kernel::sync::Completion;
 
 /// Timeouts of rdma_cm's first search for a peer, and of the second; rdma_cm ends a search itself.
 ///

@@ -10,16 +10,12 @@ use super::{
     mr::VerbsMr, //
 };
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
-    fi::memory::{
-        Descriptor,
-        Memory,
-        Segment,
-        Start,
-        VectorEntry, //
+    fi::{
+        memory::{
+            Start,
+            VectorEntry, //
+        },
+        prelude::*, //
     },
     rdma::{
         dma::{
@@ -35,8 +31,6 @@ use crate::{
         wr::Sge, //
     },
 };
-use core::mem::MaybeUninit;
-use kernel::sync::Arc;
 
 /// Returns the kernel address of a part of a message's memory.
 ///

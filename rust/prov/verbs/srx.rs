@@ -25,14 +25,11 @@ use super::{
 use crate::{
     abi::{
         flags::*,
-        Errno,
-        Result,
         KOFI_VALUE_RX_SIZE, //
     },
     fi::{
         self,
-        introspect::ObjectInfo,
-        memory::Context,
+        prelude::*,
         provider::{
             self,
             Message, //
@@ -43,32 +40,10 @@ use crate::{
         pd::Pd,
         srq::Srq, //
     },
-    util::{
-        lock::FastLockIrq,
-        stat_counter::StatCounter, //
-    },
+    util::stat_counter::StatCounter, //
 };
 use core::any::Any;
 use endpoints::SrxEndpoints;
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Full,
-            Relaxed, //
-        },
-        new_mutex,
-        static_lock_class,
-        Arc,
-        Mutex, //
-    },
-    workqueue::{
-        new_work,
-        Work, //
-    },
-};
 use saved_sges::SavedSges;
 
 /// Number of receives of a context that is opened with size 0.

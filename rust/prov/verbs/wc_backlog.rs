@@ -12,17 +12,13 @@ use super::{
     wr_ring::WrSlot, //
 };
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
+    fi::prelude::*,
     rdma::cq::{
         Wc,
         WcOpcode,
         WcStatus, //
     },
 };
-use kernel::prelude::*;
 
 /// The fields of a work completion that are kept.
 #[derive(Clone, Copy)]

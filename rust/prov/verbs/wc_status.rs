@@ -4,10 +4,9 @@
 
 use super::wq::WqDirection;
 use crate::{
-    abi::Errno,
+    fi::prelude::*,
     rdma::cq::WcStatus, //
 };
-use kernel::prelude::*;
 
 /// Status of an atomic operation of several work requests that found the word changed each time. No
 /// device has this code.

@@ -39,11 +39,7 @@ use super::{
     },
 };
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
-    fi::memory::Context,
+    fi::prelude::*,
     rdma::{
         device_attr::Protocol,
         pd::Pd,
@@ -67,22 +63,6 @@ use crate::{
     },
 };
 use core::mem::replace;
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            AtomicFlag,
-            Full,
-            Relaxed,
-            Release, //
-        },
-        static_lock_class,
-        Arc,
-        SetOnce, //
-    },
-};
 use stats::{
     CompStats,
     PostStats, //

@@ -4,22 +4,14 @@
 
 use super::wq::OpKind;
 use crate::{
-    abi::{
-        flags::*,
-        Errno,
-        Result, //
-    },
-    fi::memory::Context,
+    abi::flags::*,
+    fi::prelude::*,
     rdma::{
         dma::DmaMapping,
         pd::Pd, //
     },
 };
 use core::cell::UnsafeCell;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
 
 /// Data of an operation in flight.
 #[derive(Clone, Copy)]

@@ -10,15 +10,17 @@ from .paths import TREE
 # What each room may stand on. The root alone knows every provider.
 MAY_USE = {
     "compat": {"util", "bindings"},
-    "abi": {"util", "compat"},
-    "util": {"abi", "introspect", "compat"},
-    "introspect": {"abi", "util", "compat"},
+    "abi": {"util", "compat", "prelude"},
+    "util": {"abi", "introspect", "compat", "prelude"},
+    "introspect": {"abi", "util", "compat", "prelude"},
+    # Passes on names of abi and util: not for rdma.
+    "prelude": {"abi", "util"},
     "bindings": set(),
     "rdma": {"bindings", "compat"},
-    "fi": {"abi", "util", "introspect", "compat"},
-    "prov": {"fi", "rdma", "abi", "util", "compat"},
-    "capi": {"fi", "abi", "util", "introspect", "compat"},
-    "dev": {"fi", "abi", "util", "introspect", "compat"},
+    "fi": {"abi", "util", "introspect", "compat", "prelude"},
+    "prov": {"fi", "rdma", "abi", "util", "compat", "prelude"},
+    "capi": {"fi", "abi", "util", "introspect", "compat", "prelude"},
+    "dev": {"fi", "abi", "util", "introspect", "compat", "prelude"},
     # A crate of its own, which sees the public API of kofi.
     "perf": set(),
 }

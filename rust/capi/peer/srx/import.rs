@@ -5,27 +5,19 @@
 use super::checked_struct;
 use crate::{
     abi::{
-        self,
         errno::{
             from_int,
             into_int, //
         },
-        fi_addr_t,
         fi_ops_srx_owner,
         fi_ops_srx_peer,
         fi_peer_rx_entry,
         fid_peer_srx,
         flags::FI_COMPLETION,
-        kvec,
-        Errno,
-        Result, //
+        kvec, //
     },
     fi::{
-        memory::{
-            Context,
-            Descriptor,
-            Segment, //
-        },
+        prelude::*,
         rundown::Rundown,
         srx::{
             GetResult,
@@ -36,24 +28,10 @@ use crate::{
             MAX_SEGMENTS, //
         },
     },
-    util::{
-        callback::{
-            Caller,
-            Functions,
-            Registered, //
-        },
-        lock::FastLockIrq, //
-    },
-};
-use core::{
-    ptr,
-    slice, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        static_lock_class,
-        Arc, //
+    util::callback::{
+        Caller,
+        Functions,
+        Registered, //
     },
 };
 

@@ -12,16 +12,14 @@ use super::checked_struct;
 use crate::{
     abi::{
         errno::from_int,
-        fi_addr_t,
         fi_ops_srx_peer,
         fi_peer_rx_entry,
         fid_peer_srx,
         flags::*,
-        kvec,
-        Errno,
-        Result, //
+        kvec, //
     },
     fi::{
+        prelude::*,
         provider,
         rundown::Rundown,
         srx::{
@@ -41,28 +39,9 @@ use crate::{
             InterruptHandler,
             IrqWork, //
         },
-        lock::FastLockIrq, //
     },
 };
-use core::{
-    cell::UnsafeCell,
-    ptr, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            AtomicFlag,
-            Full,
-            Relaxed, //
-        },
-        static_lock_class,
-        Arc,
-        SetOnce, //
-    },
-};
+use core::cell::UnsafeCell;
 
 /// State of an entry that the peer owns.
 const OWNED_BY_PEER: u32 = 0;

@@ -3,13 +3,9 @@
 //! An array that grows by pages. Elements never move, so readers need no lock.
 
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
+    fi::prelude::*,
     util::once::OnceBox, //
 };
-use kernel::prelude::*;
 use pin_init::init_array_from_fn;
 
 /// Number of elements of a leaf.

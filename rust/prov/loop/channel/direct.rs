@@ -3,15 +3,11 @@
 //! Direct calls from the sending side into the receiving side's consumer, which replace a message.
 
 use super::Channel;
-use crate::{
-    abi::Result,
-    fi::eq::Source, //
+use crate::fi::{
+    eq::Source,
+    prelude::*, //
 };
 use core::any::Any;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
 
 /// The receiving side's consumer, and the value by which that consumer knows the endpoint.
 pub(in super::super) struct DirectReceiver {

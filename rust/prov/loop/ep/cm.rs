@@ -23,8 +23,6 @@ use super::{
 };
 use crate::{
     abi::{
-        Errno,
-        Result,
         FI_CONNECTED,
         FI_SHUTDOWN, //
     },
@@ -33,20 +31,15 @@ use crate::{
             Kind,
             OwnedEvent, //
         },
-        memory::Context, //
+        prelude::*, //
     },
     rdma::net::SockAddr,
     util::context, //
 };
-use core::net::SocketAddr;
-use kernel::{
-    sync::Arc,
-    time::{
-        delay::fsleep,
-        Delta,
-        Instant,
-        Monotonic, //
-    },
+use kernel::time::{
+    delay::fsleep,
+    Instant,
+    Monotonic, //
 };
 
 /// Longest wait for posted transmits in a shutdown that drains them.

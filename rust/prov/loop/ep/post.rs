@@ -25,16 +25,14 @@ use super::{
             OpKind,
             Remote,
             SourceData, //
-        }, //
+        },
     },
     Endpoint, //
 };
 use crate::{
     abi::{
         fi_rma_iov,
-        flags::*,
-        Errno,
-        Result, //
+        flags::*, //
     },
     fi::{
         atomic::{
@@ -42,10 +40,7 @@ use crate::{
             Form,
             Op, //
         },
-        memory::{
-            Descriptor,
-            Memory, //
-        },
+        prelude::*,
         provider::{
             Message,
             Operation,
@@ -54,7 +49,6 @@ use crate::{
     },
 };
 use core::slice::from_ref;
-use kernel::sync::Arc;
 
 /// Flags that a transmit may have.
 const TRANSMIT_FLAGS: u64 = FI_COMPLETION

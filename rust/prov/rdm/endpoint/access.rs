@@ -24,12 +24,10 @@ use super::{
 use crate::{
     abi::{
         fi_rma_iov,
-        flags::*,
-        Errno,
-        Result, //
+        flags::*, //
     },
     fi::{
-        memory::Descriptor,
+        prelude::*,
         provider::{
             Message,
             Rma, //

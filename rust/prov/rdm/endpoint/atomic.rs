@@ -29,11 +29,7 @@ use super::{
     Endpoint, //
 };
 use crate::{
-    abi::{
-        flags::*,
-        Errno,
-        Result, //
-    },
+    abi::flags::*,
     fi::{
         atomic::{
             Atomic,
@@ -41,7 +37,7 @@ use crate::{
             Form,
             Op, //
         },
-        memory::Memory,
+        prelude::*,
         provider::Message, //
     },
 };

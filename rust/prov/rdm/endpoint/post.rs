@@ -36,17 +36,14 @@ use super::{
 use crate::{
     abi::{
         flags::*,
-        Errno,
-        Result,
         FI_ADDR_UNSPEC, //
     },
     fi::{
-        memory::Memory,
+        prelude::*,
         provider::Message, //
     },
     util::lock::FastLockIrqGuard, //
 };
-use core::net::SocketAddr;
 
 /// Flags that a send may have.
 pub(super) const SEND_FLAGS: u64 = FI_COMPLETION

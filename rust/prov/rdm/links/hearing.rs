@@ -29,20 +29,18 @@ use super::{
 };
 use crate::{
     abi::{
-        info::Info,
-        Errno,
-        Result,
         FI_CONNECTED,
         FI_CONNREQ, //
     },
-    fi::eq::{
-        Event,
-        Kind,
-        OwnedEvent, //
+    fi::{
+        eq::{
+            Event,
+            Kind,
+            OwnedEvent, //
+        },
+        prelude::*, //
     },
-    util::context::ProcessContext, //
 };
-use core::net::SocketAddr;
 
 /// What is sure of an info that came with an event.
 struct Asker {

@@ -21,19 +21,14 @@ use super::super::{
     wire::Place, //
 };
 use crate::{
-    abi::{
-        flags::FI_REMOTE_CQ_DATA,
-        Errno,
-        Result, //
-    },
+    abi::flags::FI_REMOTE_CQ_DATA,
     fi::{
         mr::MemoryRegion,
+        prelude::*,
         provider::Rma, //
     },
     util::owned_list::ListBox, //
 };
-use core::mem;
-use kernel::sync::Arc;
 
 impl Peer {
     /// Posts an operation behind all others.

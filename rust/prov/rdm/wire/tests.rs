@@ -4,6 +4,7 @@
 //! send does harm.
 
 use super::{
+    hello::Strange,
     layout::at,
     *, //
 };

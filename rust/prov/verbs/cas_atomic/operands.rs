@@ -5,14 +5,7 @@
 
 use super::WORD_SIZE;
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
-    fi::memory::{
-        Memory,
-        Segment, //
-    },
+    fi::prelude::*,
     rdma::dma::VALID_ADDRS, //
 };
 

@@ -12,16 +12,9 @@ use super::{
     WORD_SIZE, //
 };
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
     fi::{
         atomic::Atomic,
-        memory::{
-            Context,
-            Segment, //
-        },
+        prelude::*, //
     },
     prov::verbs::{
         wc_status,
@@ -48,7 +41,6 @@ use crate::{
     },
     util::biased_lock::BiasOwner, //
 };
-use kernel::sync::Arc;
 
 impl CasAtomic {
     /// Stores the old values in the consumer's memory.

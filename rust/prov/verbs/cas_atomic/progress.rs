@@ -7,31 +7,22 @@
 
 use super::super::wq::WorkQueue;
 use crate::{
-    abi::Result,
-    fi::rundown::Rundown,
+    fi::{
+        prelude::*,
+        rundown::Rundown, //
+    },
     util::biased_lock::{
         BiasOwner,
         ExclusiveGuard, //
     },
 };
 use kernel::{
-    prelude::*,
     sync::{
         new_spinlock,
-        Arc,
         SpinLock, //
     },
-    time::{
-        delay::fsleep,
-        Delta, //
-    },
-    workqueue::{
-        self,
-        impl_has_work,
-        new_work,
-        Work,
-        WorkItem, //
-    },
+    time::delay::fsleep,
+    workqueue, //
 };
 
 /// Time that a consumer gets to poll first.

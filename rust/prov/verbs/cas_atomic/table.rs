@@ -15,27 +15,10 @@ use super::{
     CasRequest, //
 };
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
+    fi::prelude::*,
     rdma::{
         dma::DmaMapping,
         pd::Pd, //
-    },
-    util::lock::FastLockIrq, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Full,
-            Relaxed, //
-        },
-        static_lock_class,
-        Arc, //
     },
 };
 

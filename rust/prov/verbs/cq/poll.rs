@@ -30,7 +30,7 @@ use crate::{
     abi::flags::*,
     fi::{
         cq::Completion,
-        memory::Context, //
+        prelude::*, //
     },
     rdma::{
         self,
@@ -40,19 +40,9 @@ use crate::{
         },
     },
 };
-use kernel::{
-    prelude::*,
-    rbtree::{
-        RBTree,
-        RBTreeNode, //
-    },
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc, //
-    },
+use kernel::rbtree::{
+    RBTree,
+    RBTreeNode, //
 };
 
 /// Completions polled at a time.

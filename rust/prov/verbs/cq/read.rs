@@ -15,8 +15,6 @@ use super::{
 };
 use crate::{
     abi::{
-        Errno,
-        Result,
         KOFI_VALUE_CALLBACKS,
         KOFI_VALUE_ENTRIES,
         KOFI_VALUE_ERRORS,
@@ -31,7 +29,7 @@ use crate::{
             Failure,
             Notifier, //
         },
-        introspect::ObjectInfo,
+        prelude::*,
         provider, //
     },
     prov::verbs::{
@@ -56,17 +54,7 @@ use crate::{
         trace, //
     },
 };
-use core::{
-    any::Any,
-    mem::MaybeUninit, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::Relaxed,
-        Arc, //
-    },
-};
+use core::any::Any;
 
 impl provider::CompletionQueue for Cq {
     fn fill_info(&self, out: &mut ObjectInfo<'_>) {

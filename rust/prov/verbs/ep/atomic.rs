@@ -17,12 +17,7 @@ use super::{
     Endpoint, //
 };
 use crate::{
-    abi::{
-        flags::*,
-        info::Info,
-        Errno,
-        Result, //
-    },
+    abi::flags::*,
     fi::{
         atomic::{
             Atomic,
@@ -30,6 +25,7 @@ use crate::{
             Form,
             Op, //
         },
+        prelude::*,
         provider::Message, //
     },
     rdma::{

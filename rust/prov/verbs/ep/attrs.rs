@@ -12,13 +12,11 @@ use super::{
     post, //
 };
 use crate::{
-    abi::{
-        flags::*,
-        info::Info,
-        Errno,
-        Result, //
+    abi::flags::*,
+    fi::{
+        info::size_within,
+        prelude::*, //
     },
-    fi::info::size_within,
     rdma::{
         device_attr::Protocol,
         mr::{

@@ -30,8 +30,6 @@ use super::{
 };
 use crate::{
     abi::{
-        Errno,
-        Result,
         FI_CONNECTED,
         FI_SHUTDOWN, //
     },
@@ -39,9 +37,12 @@ use crate::{
         EHOSTUNREACH,
         ENETUNREACH, //
     },
-    fi::eq::{
-        Kind,
-        OwnedEvent, //
+    fi::{
+        eq::{
+            Kind,
+            OwnedEvent, //
+        },
+        prelude::*, //
     },
     rdma::{
         cm::{
@@ -58,10 +59,6 @@ use crate::{
         qp::Qp, //
     },
     util::context, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// Timeout of rdma_cm's address resolution, and of its route resolution.

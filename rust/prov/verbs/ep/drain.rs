@@ -10,10 +10,7 @@ use super::{
     Endpoint, //
 };
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
+    fi::prelude::*,
     rdma::wr::{
         RecvWr,
         SendFlag,
@@ -22,14 +19,10 @@ use crate::{
     },
     util::biased_lock::ExclusiveGuard, //
 };
-use kernel::{
-    sync::Arc,
-    time::{
-        delay::fsleep,
-        Delta,
-        Instant,
-        Monotonic, //
-    },
+use kernel::time::{
+    delay::fsleep,
+    Instant,
+    Monotonic, //
 };
 
 /// Limit of a drain. A device that has not flushed its queues by then is broken. Closing goes on

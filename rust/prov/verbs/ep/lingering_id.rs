@@ -13,6 +13,7 @@
 //! oldest.
 
 use crate::{
+    fi::prelude::*,
     rdma::cm::{
         CmEvent,
         CmHandler,
@@ -24,20 +25,7 @@ use crate::{
         registry, //
     },
 };
-use kernel::{
-    prelude::*,
-    sync::{
-        new_mutex,
-        Arc,
-        Mutex, //
-    },
-    workqueue::{
-        impl_has_work,
-        new_work,
-        Work,
-        WorkItem, //
-    },
-};
+use kernel::error::Result;
 
 /// Maximum number of lingering ids.
 const MAX_LINGERING: usize = 64;

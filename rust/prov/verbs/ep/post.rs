@@ -38,18 +38,11 @@ use super::{
 use crate::{
     abi::{
         fi_rma_iov,
-        flags::*,
-        Errno,
-        Result, //
+        flags::*, //
     },
     fi::{
-        memory::{
-            Context,
-            Descriptor,
-            Memory,
-            Segment,
-            Start, //
-        },
+        memory::Start,
+        prelude::*,
         provider::{
             Message,
             Operation,
@@ -77,7 +70,6 @@ use crate::{
         cold_hint, //
     },
 };
-use kernel::sync::atomic::Relaxed;
 
 /// Flags of a transmit; [`EpAttrs`](super::attrs::EpAttrs) has those of them that the device does
 /// not support.

@@ -26,16 +26,9 @@ use super::{
     Endpoint, //
 };
 use crate::{
-    abi::{
-        flags::*,
-        Errno,
-        Result, //
-    },
+    abi::flags::*,
     fi::{
-        memory::{
-            Descriptor,
-            Memory, //
-        },
+        prelude::*,
         provider::{
             Message,
             SingleSegment, //

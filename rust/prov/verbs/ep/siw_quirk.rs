@@ -33,6 +33,7 @@ use super::{
     Endpoint, //
 };
 use crate::{
+    fi::prelude::*,
     rdma::{
         cm::ConnParam,
         device::Device, //
@@ -40,19 +41,12 @@ use crate::{
     util::biased_lock::ExclusiveGuard, //
 };
 use kernel::{
-    prelude::*,
-    sync::Arc,
     time::{
         delay::fsleep,
-        Delta,
         Instant,
         Monotonic, //
     },
-    workqueue::{
-        self,
-        impl_has_work,
-        WorkItem, //
-    },
+    workqueue, //
 };
 
 /// Time that the active side gets to read the MPA reply.

@@ -11,13 +11,9 @@ use super::{
     Endpoint, //
 };
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
+    fi::prelude::*,
     util::trace, //
 };
-use kernel::prelude::*;
 
 /// Reason for a failed connection: the errno that is reported, and the provider's errno.
 pub(super) type ConnFailure = (Errno, c_int);

@@ -4,7 +4,10 @@
 
 use super::Srx;
 use crate::{
-    fi::eq::Source,
+    fi::{
+        eq::Source,
+        prelude::*, //
+    },
     prov::verbs::{
         cq::Cq,
         wc_backlog::WqId,
@@ -12,19 +15,7 @@ use crate::{
     },
     util::stat_counter::StatCounter, //
 };
-use kernel::{
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            AtomicFlag,
-            Full,
-            Release, //
-        },
-        Arc, //
-    },
-    workqueue, //
-};
+use kernel::workqueue;
 
 /// Replaces the target of the receive queue for an endpoint that shares its receives.
 pub(in crate::prov::verbs) struct SrxAttachment {

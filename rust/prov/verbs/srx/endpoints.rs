@@ -10,27 +10,12 @@ use super::{
     POSTED, //
 };
 use crate::{
-    abi::Result,
+    fi::prelude::*,
     prov::verbs::{
         cq::Cq,
         wq::WorkQueue, //
     },
     util::biased_lock::ExclusiveGuard, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Relaxed,
-            Release, //
-        },
-        Arc, //
-    },
-    workqueue::{
-        impl_has_work,
-        WorkItem, //
-    },
 };
 
 /// Completion queue that has entries for all of the receives, and the number of its endpoints.

@@ -11,12 +11,11 @@ use super::{
     SRX_WR_ID_BIT, //
 };
 use crate::{
-    abi::{
-        flags::*,
-        Errno,
-        Result, //
+    abi::flags::*,
+    fi::{
+        prelude::*,
+        provider::Message, //
     },
-    fi::provider::Message,
     prov::verbs::{
         sge::{
             SgeList,
@@ -43,11 +42,6 @@ use crate::{
             Operation, //
         },
     },
-};
-use kernel::sync::atomic::{
-    Acquire,
-    Relaxed,
-    Release, //
 };
 
 impl Srx {

@@ -4,14 +4,10 @@
 //! again.
 
 use crate::{
-    abi::{
-        Errno,
-        Result, //
-    },
+    fi::prelude::*,
     rdma::wr::Sge, //
 };
 use core::cell::UnsafeCell;
-use kernel::prelude::*;
 
 /// Scatter/gather elements of all slots.
 ///

@@ -9,11 +9,7 @@ use super::{
     WorkQueue, //
 };
 use crate::{
-    abi::Result,
-    fi::memory::{
-        Descriptor,
-        Memory, //
-    },
+    fi::prelude::*,
     prov::verbs::{
         sge::SgeList,
         wc_status, //

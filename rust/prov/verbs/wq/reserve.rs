@@ -21,12 +21,8 @@ use super::{
     WrTemplate, //
 };
 use crate::{
-    abi::{
-        flags::FI_READ,
-        Errno,
-        Result, //
-    },
-    fi::memory::Context,
+    abi::flags::FI_READ,
+    fi::prelude::*,
     prov::verbs::{
         cq::Cq,
         inject_buf::InjectBuf,
@@ -45,11 +41,7 @@ use crate::{
         trace, //
     },
 };
-use core::{
-    hint::unreachable_unchecked,
-    ptr::NonNull, //
-};
-use kernel::sync::atomic::Acquire;
+use core::hint::unreachable_unchecked;
 
 /// Resources of the slot for a post whose memory has to be mapped or copied.
 pub(in crate::prov::verbs) struct PostResources<'a> {

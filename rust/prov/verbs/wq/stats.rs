@@ -13,13 +13,8 @@ use super::{
 };
 use crate::{
     abi::flags::*,
-    fi::introspect::ObjectInfo,
+    fi::prelude::*,
     util::stat_counter::StatCounter, //
-};
-use kernel::sync::atomic::{
-    Acquire,
-    Atomic,
-    Relaxed, //
 };
 
 /// Kinds of operations that are counted separately.

@@ -13,11 +13,8 @@ use super::{
     WqDirection, //
 };
 use crate::{
-    abi::{
-        flags::*,
-        Errno, //
-    },
-    fi::memory::Context,
+    abi::flags::*,
+    fi::prelude::*,
     prov::verbs::{
         wc_backlog::{
             ImmData,
@@ -34,10 +31,6 @@ use crate::{
             Operation, //
         },
     },
-};
-use kernel::{
-    prelude::*,
-    sync::atomic::Relaxed, //
 };
 
 impl WorkQueue {

@@ -9,16 +9,10 @@ use super::{
     WORD_SIZE, //
 };
 use crate::{
-    abi::{
-        flags::*,
-        Result, //
-    },
+    abi::flags::*,
     fi::{
         atomic::Atomic,
-        memory::{
-            Memory,
-            Segment, //
-        },
+        prelude::*,
         provider::Message, //
     },
     prov::verbs::{

@@ -5,21 +5,13 @@
 
 use super::NativeAtomic;
 use crate::{
-    abi::{
-        flags::*,
-        Errno,
-        Result, //
-    },
+    abi::flags::*,
     fi::{
         atomic::{
             Atomic,
             Form, //
         },
-        memory::{
-            Descriptor,
-            Memory,
-            Segment, //
-        },
+        prelude::*,
         provider::Message, //
     },
     prov::verbs::{
@@ -41,7 +33,6 @@ use crate::{
         SendWr, //
     },
 };
-use core::slice;
 
 impl Endpoint {
     /// Posts an operation as the one work request that the device has for it.
