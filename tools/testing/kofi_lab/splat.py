@@ -29,7 +29,7 @@ SPLAT = re.compile(
             r"general protection",
             r"unable to handle",
             r"Bad page state",
-            r"[Pp]anic",
+            r"Kernel panic|\bpanicked at\b",
             r"DMA-API",
             r"new suspected memory leaks",
             r"unreferenced object 0x",

@@ -154,6 +154,7 @@ class ConsoleTest(unittest.TestCase):
             "refcount_t: underflow; use-after-free.",
             "Oops: 0000 [#1] SMP",
             "Kernel panic - not syncing: x",
+            "rust_kernel: panicked at rust/fi/cq.rs:1:1:",
             "kmemleak: 3 new suspected memory leaks (see /sys/kernel/debug/kmemleak)",
             "x: Unknown rela relocation: 9",
             "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
@@ -166,6 +167,11 @@ class ConsoleTest(unittest.TestCase):
 
     def test_words_of_a_scenario_are_no_splat(self) -> None:
         text = self.scenario("a", "lab:   # WARNING: only quoted\n")
+        self.assertEqual(self.outcomes(text), {"a": PASSED})
+
+    def test_name_of_a_function_is_no_splat(self) -> None:
+        # A trace guesses at frames; that of a failed allocation is no splat.
+        text = self.scenario("a", " ? _RINvNtCs2_4core9panicking13assert_failedmmE+0x5f/0x5f [kofi]\n")
         self.assertEqual(self.outcomes(text), {"a": PASSED})
 
     def test_leaks_are_read_from_kmemleak(self) -> None:
