@@ -3,7 +3,8 @@
 # drive the C API on that device; "rxe serial" without locks where a test needs none, and "rxe serial msg" those of
 # connections alone. "rxe local" runs those
 # of datagrams between endpoints that reach each other without the device, "rxe mixed" has some of them do,
-# "rxe races" those whose threads meet: calls against calls, handlers and the end of what they work on.
+# "rxe races" those whose threads meet: calls against calls, handlers and the end of what they work on, and "rxe ends"
+# those of how datagram endpoints end.
 suites() { ls /sys/kernel/debug/kunit; }
 
 need_module kofi kofi_perf
@@ -26,7 +27,8 @@ case $2 in
 serial) serial=Y && [ "$3" = msg ] && only='^kofi_([^r]|r[^d])' ;;
 local) local=all only=rdm ;;
 mixed) local=some only=rdm ;;
-races) only='race|busy|handler|waiters|trywait|kofi_close|_end$|peer_srx$|peer_cq$|stress' ;;
+races) only='race|busy|handler|waiters|trywait|kofi_close|kofi_(cm|srx)_end$|peer_srx$|peer_cq$|stress' ;;
+ends) only='^kofi_rdm.*_end$' ;;
 esac
 # There is no device.
 [ "$1" = loop ] && local=all
