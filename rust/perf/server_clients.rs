@@ -148,6 +148,9 @@ mod tests {
 
     type TestResult = kernel::error::Result;
 
+    /// Limit of the time in which all threads begin, in milliseconds.
+    const WAIT_MS: u32 = 10_000;
+
     /// Returns the numbers of messages and of damaged messages so far.
     fn message_counts(stats: &Stats) -> kernel::error::Result<(u64, u64)> {
         let mut watch: KBox<kofi_watch> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL_ACCOUNT)?;
@@ -159,8 +162,9 @@ mod tests {
         fsleep(Delta::from_millis(1));
     }
 
-    /// Serves until the thread is stopped, and counts a message then.
+    /// Counts a damaged message, serves until the thread is stopped, and counts an intact one.
     fn serve_until_stopped(_here: ProcessContext, thread_stats: &ThreadStats) -> Result {
+        thread_stats.message(1, false);
         while !kthread_should_stop() {
             pause();
         }
@@ -192,10 +196,17 @@ mod tests {
             started += usize::from(start_client(&mut clients, 1)?);
         }
         assert_eq!(started, count);
-        assert_eq!(message_counts(&stats)?, (0, 0));
-        drop(clients);
+        let count = count as u64;
         // A thread that is stopped before it has begun does not run its function.
-        assert!(message_counts(&stats)?.0 <= count as u64);
+        for _ in 0..WAIT_MS {
+            if message_counts(&stats)? == (count, count) {
+                break;
+            }
+            pause();
+        }
+        assert_eq!(message_counts(&stats)?, (count, count));
+        drop(clients);
+        assert_eq!(message_counts(&stats)?, (2 * count, count));
         Ok(())
     }
 

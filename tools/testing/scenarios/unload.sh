@@ -13,8 +13,12 @@ load_consumer() {
 }
 # log_has COUNT PATTERN: checks that the log of kOFI matches PATTERN COUNT times.
 log_has() { [ "$(kernel_log | grep -v 'lab: ' | grep -c "kofi: $2")" = "$1" ]; }
-# send_request PORT: sends a connection request, which the listener left open still reports.
-send_request() { load msg_client addr="$ADDRESS" port="$1" count=1 && sleep 1 && unload msg_client; }
+# send_request PORT: sends a connection request, which the listener left open still writes to its event queue.
+send_request() { load msg_client addr="$ADDRESS" port="$1" count=1 && eventually 10 request_waits && unload msg_client; }
+request_waits() {
+	awk '/^fabric/ { left = / of leave_open/ } left && /^ *eq .* depth=[1-9]/ { waits = 1 } END { exit !waits }' \
+		/sys/kernel/debug/kofi/objects
+}
 
 # remove_device: the removal of the device ends as soon as the consumer, which ignores the event, is unloaded.
 remove_device() {
