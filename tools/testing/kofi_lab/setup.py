@@ -20,7 +20,7 @@ RUST_FLAVOURS = (
 )
 
 BUILD = (
-    "bc bison ca-certificates cpio flex gcc git kmod libc6-dev libelf-dev libssl-dev make perl"
+    "bc bison ca-certificates ccache cpio flex gcc git kmod libc6-dev libelf-dev libssl-dev make perl"
     " python3 xz-utils zstd"
 ).split()
 GUEST = (

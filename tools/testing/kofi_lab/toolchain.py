@@ -8,7 +8,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-from .paths import TOOLS
+from .paths import BUILDS, CCACHE, TOOLS
 from .say import LabError
 
 RUSTC = "/usr/bin/rustc"
@@ -43,6 +43,21 @@ def environment() -> dict[str, str]:
 def make_variables() -> list[str]:
     """What every kernel make gets: rustup's toolchain has no rust-src, so name Debian's."""
     return ["LLVM=1", f"RUSTC={RUSTC}", f"RUSTDOC={RUSTDOC}", f"HOSTRUSTC={RUSTC}"]
+
+
+def caching() -> tuple[list[str], dict[str, str]]:
+    """Words of make and variables of the environment with which ccache serves all checkouts; none without it."""
+    if not shutil.which("ccache"):
+        return [], {}
+    variables = {
+        "CCACHE_DIR": str(CCACHE),
+        # Paths below it count as relative to the module's folder, which itself does not count.
+        "CCACHE_BASEDIR": str(BUILDS),
+        "CCACHE_NOHASHDIR": "1",
+        "CCACHE_COMPILERCHECK": "content",
+        "CCACHE_MAXSIZE": "2G",
+    }
+    return ["CC=ccache clang"], variables
 
 
 @cache

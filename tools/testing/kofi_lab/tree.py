@@ -76,6 +76,7 @@ def sync(place: Path) -> None:
 
 def make(kernel: Kernel, place: Path, *arguments: str) -> str:
     """Runs the kernel's make on `place`; any warning is an error."""
+    words, variables = toolchain.caching()
     command = [
         "make",
         "-s",
@@ -85,12 +86,13 @@ def make(kernel: Kernel, place: Path, *arguments: str) -> str:
         f"M={place}",
         f"ARCH={kernel.lane.arch}",
         *toolchain.make_variables(),
+        *words,
         *kernel.lane.module_flags,
         *arguments,
     ]
     result = subprocess.run(
         command,
-        env=toolchain.environment(),
+        env=toolchain.environment() | variables,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
