@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The test command: static checks and the lanes' scenarios, side by side."""
 
+import os
 import sys
 import threading
 import traceback
@@ -12,6 +13,9 @@ from .lane import LANES, Lane, lane
 from .results import FAILED, PASSED, Results, matches
 from .say import LabError, say
 from .session import Session
+
+# A build is mostly one compilation of the crate, which uses one CPU.
+BUILDING = threading.BoundedSemaphore(os.cpu_count() or 2)
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,8 @@ def run_lanes(
     try:
         for target in kernels:
             running.append(LaneRun(choice, target))
+        for each in running:
+            each.is_built.wait()
         meanwhile()
     except KeyboardInterrupt:
         guest.end_all()
@@ -111,33 +117,38 @@ def named(pattern: str, lanes: list[str]) -> bool:
 
 
 class LaneRun:
-    """A lane's scenarios of a kind: the modules are built, and while their guest runs, others may."""
+    """A lane's scenarios of a kind, in a thread: the modules are built, and then the guests run."""
 
     def __init__(self, choice: Choice, target: kernel.Kernel) -> None:
         self.results = Results()
-        self.thread: threading.Thread | None = None
-        name = target.lane.name
+        self.is_built = threading.Event()
+        work = (self.results, lambda: self.run(choice, target))
+        self.thread = threading.Thread(target=guarded, args=work, daemon=True)
+        self.thread.start()
+
+    def run(self, choice: Choice, target: kernel.Kernel) -> None:
+        """Builds the modules and runs the guests."""
         chosen = choice.scenarios(target.lane)
-        environment = {"SUITES": choice.suites} if choice.suites else {}
-        say(f"{name}: building the modules")
+        name = target.lane.name
         try:
-            modules = tree.build(target)
-            if any(scenario.templates for scenario in chosen):
-                modules += installed.build_templates(target)
+            with BUILDING:
+                say(f"{name}: building the modules")
+                modules = tree.build(target)
+                if any(scenario.templates for scenario in chosen):
+                    modules += installed.build_templates(target)
         except tree.ModuleError as error:
             say(str(error))
             self.results.add(name, "build", FAILED, "no modules, or not without warnings")
             return
+        finally:
+            self.is_built.set()
         self.results.add(name, "build", PASSED)
-        session = Session(target, modules, self.results, environment)
-        work = (self.results, lambda: run_guests(session, chosen))
-        self.thread = threading.Thread(target=guarded, args=work, daemon=True)
-        self.thread.start()
+        environment = {"SUITES": choice.suites} if choice.suites else {}
+        run_guests(Session(target, modules, self.results, environment), chosen)
 
     def end(self) -> Results:
-        """Waits for its guest; what was counted."""
-        if self.thread:
-            self.thread.join()
+        """Waits for the guests; what was counted."""
+        self.thread.join()
         return self.results
 
 
