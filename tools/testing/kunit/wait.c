@@ -12,10 +12,10 @@
 /* Prints the open objects, with their states and counters, to the console. */
 static void print_objects(void)
 {
-	static char *argv[] = {
+	char *argv[4] = {
 		"/bin/sh", "-c", "cat /sys/kernel/debug/kofi/objects >/dev/console", NULL
 	};
-	static char *envp[] = { "PATH=/sbin:/bin:/usr/sbin:/usr/bin", NULL };
+	char *envp[2] = { "PATH=/sbin:/bin:/usr/sbin:/usr/bin", NULL };
 
 	call_usermodehelper(argv[0], argv, envp, UMH_WAIT_PROC);
 }
