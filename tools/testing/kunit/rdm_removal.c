@@ -12,11 +12,10 @@
 #include "traffic.h"
 
 static bool fail_traffic;
-module_param(fail_traffic, bool, 0444);
-MODULE_PARM_DESC(fail_traffic, "allocations fail while the suite of datagrams without memory runs");
+module_param(fail_traffic, bool, 0644);
+MODULE_PARM_DESC(fail_traffic, "allocations fail in kofi_nomemory_rdm, whose traffic ends when this is cleared");
 
-/* Duration of the traffic, and the time until all operations have to be complete. */
-#define TRAFFIC_MS	5000
+/* Time until all operations have to be complete. */
 #define WAIT_MS		(4 * FX_WAIT_MS)
 
 #define SIDES	2
@@ -198,8 +197,10 @@ static void rdm_messages_with_failing_allocations(struct kunit *test)
 	sides = open_sides(test);
 	rdm_exchange(test, sides[0].rdm, sides[0].other, sides[1].rdm);
 	pr_info("kofi_kunit: datagrams flow\n");
-	end_of_all = jiffies + msecs_to_jiffies(TRAFFIC_MS);
-	while (time_before(jiffies, end_of_all)) {
+	end_of_all = jiffies + msecs_to_jiffies(WAIT_MS);
+	while (READ_ONCE(fail_traffic)) {
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end_of_all),
+				      "fail_traffic stays set");
 		for (int s = 0; s < SIDES; s++) {
 			post_ops(&sides[s], pass % 3 == 0);
 			read_cq(test, &sides[s]);

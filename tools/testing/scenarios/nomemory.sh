@@ -3,19 +3,23 @@
 # module on its stack fails. Modules of x86-64 lie between these addresses, and rxe is none. So do those
 # of whoever sends and receives datagrams, one in twenty, while there is traffic.
 
-# fail_allocations: makes allocations fail from the first message to the last.
+# fail_allocations: makes allocations fail between messages until some have failed.
 fail_allocations() {
 	run_suites kofi_nomemory_rdm &
 	suite=$!
 	eventually 30 kernel_said "datagrams flow" || return
 	echo 5 >$knobs/probability && echo 1000000 >$knobs/times || return
+	eventually 60 some_have_failed
+	_failed=$?
+	echo N >/sys/module/kofi_kunit/parameters/fail_traffic
 	eventually 30 kernel_said "datagrams have flowed"
-	flowed=$?
+	_flowed=$?
 	echo 0 >$knobs/probability
 	wait $suite
 	echo "allocations failed: $((1000000 - $(cat $knobs/times)))"
-	[ "$(cat $knobs/times)" -lt 1000000 ] && return $flowed
+	[ $_failed = 0 ] && return $_flowed
 }
+some_have_failed() { [ "$(cat $knobs/times)" -le 999980 ]; }
 
 need_module kofi_kunit
 knobs=/sys/kernel/debug/failslab
