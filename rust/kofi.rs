@@ -39,18 +39,18 @@ static PROVIDERS: [&dyn fi::provider::Provider; 4] = [
 
 /// Provider of datagrams over verbs, with the name of user-space libfabric; peers on the same host
 /// are reached by loop.
-static RXM_VERBS: prov::rdm::Rdm =
-    prov::rdm::Rdm::over(&prov::verbs::Verbs, c"verbs;ofi_rxm").beside_loop();
+static RXM_VERBS: prov::rxm::Rxm =
+    prov::rxm::Rxm::over(&prov::verbs::Verbs, c"verbs;ofi_rxm").with_loop();
 
 /// Provider of datagrams over loop, for peers on the same host.
-static RXM_LOOP: prov::rdm::Rdm = prov::rdm::Rdm::over(&prov::r#loop::Loop, c"loop;ofi_rxm");
+static RXM_LOOP: prov::rxm::Rxm = prov::rxm::Rxm::over(&prov::r#loop::Loop, c"loop;ofi_rxm");
 
 /// Operation tables of the providers for the C API, in the order of `PROVIDERS`.
 static PROVIDER_OPS: [capi::ops_tables::ProviderOps; 4] = [
     capi::ops_tables::ProviderOps::new::<prov::verbs::Verbs>(&prov::verbs::Verbs),
-    capi::ops_tables::ProviderOps::new::<prov::rdm::Rdm>(&RXM_VERBS),
+    capi::ops_tables::ProviderOps::new::<prov::rxm::Rxm>(&RXM_VERBS),
     capi::ops_tables::ProviderOps::new::<prov::r#loop::Loop>(&prov::r#loop::Loop),
-    capi::ops_tables::ProviderOps::new::<prov::rdm::Rdm>(&RXM_LOOP),
+    capi::ops_tables::ProviderOps::new::<prov::rxm::Rxm>(&RXM_LOOP),
 ];
 
 impl capi::ops_tables::ProviderTypes for prov::verbs::Verbs {
@@ -59,10 +59,10 @@ impl capi::ops_tables::ProviderTypes for prov::verbs::Verbs {
     type SharedReceive = prov::verbs::data_path::SharedReceive;
 }
 
-impl capi::ops_tables::ProviderTypes for prov::rdm::Rdm {
-    type Endpoint = prov::rdm::data_path::Endpoint;
-    type CompletionQueue = prov::rdm::data_path::CompletionQueue;
-    type SharedReceive = prov::rdm::data_path::SharedReceive;
+impl capi::ops_tables::ProviderTypes for prov::rxm::Rxm {
+    type Endpoint = prov::rxm::data_path::Endpoint;
+    type CompletionQueue = prov::rxm::data_path::CompletionQueue;
+    type SharedReceive = prov::rxm::data_path::SharedReceive;
 }
 
 /// `fi_getinfo()` for Rust consumers.

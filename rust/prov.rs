@@ -4,5 +4,5 @@
 
 mod common;
 pub(crate) mod r#loop;
-pub(crate) mod rdm;
+pub(crate) mod rxm;
 pub(crate) mod verbs;

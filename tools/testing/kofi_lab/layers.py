@@ -38,13 +38,15 @@ UNSAFE_FILES = {
     "rust/perf/raw_verbs.rs",
     "rust/prov/loop/op.rs",
     "rust/prov/loop/srx.rs",
-    "rust/prov/rdm/abroad.rs",
-    "rust/prov/rdm/buffers.rs",
-    "rust/prov/rdm/endpoint/access.rs",
-    "rust/prov/rdm/endpoint/atomic.rs",
-    "rust/prov/rdm/order.rs",
-    "rust/prov/rdm/receive.rs",
-    "rust/prov/rdm/srx.rs",
+    "rust/prov/rxm/ep/atomic.rs",
+    "rust/prov/rxm/ep/msg.rs",
+    "rust/prov/rxm/ep/rma.rs",
+    "rust/prov/rxm/multi_recv.rs",
+    "rust/prov/rxm/peer_srx.rs",
+    "rust/prov/rxm/pkt_buf.rs",
+    "rust/prov/rxm/rx_entry.rs",
+    "rust/prov/rxm/srx.rs",
+    "rust/prov/rxm/tx_op.rs",
     "rust/prov/verbs/cq.rs",
     "rust/prov/verbs/cq/poll.rs",
     "rust/prov/verbs/cq/read.rs",
@@ -55,7 +57,7 @@ UNSAFE_FILES = {
     "rust/prov/verbs/cntr.rs",
 }
 # A provider's data path: what builds work requests, posts them and takes their completions.
-UNSAFE_PROVIDER = re.compile(r"rust/prov/\w+/(.*/)?(post|posting|recv|reserve|fetch|fetching|fast|native|drain|sge|operands|wq|wr_ring|saved_sges|fifo|inject_buf|iov|mr|mr_table)\.rs")
+UNSAFE_PROVIDER = re.compile(r"rust/prov/\w+/(.*/)?(post|recv|reserve|fetch|fetching|fast|native|drain|sge|operands|wq|wr_ring|saved_sges|fifo|inject_buf|iov|mr|mr_table)\.rs")
 
 # The head of a function, a comment that justifies an unsafe block or an invariant, and words that name a promise of the
 # caller. What C callers promise is said in the headers.

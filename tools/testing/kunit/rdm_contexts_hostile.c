@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Tests RDM 8 of CONTRACT: peers that do not support receive contexts, and
- * peers that address missing ones. rust/prov/rdm/wire/hello.rs describes how a
+ * peers that address missing ones. rust/prov/rxm/wire/cm_data.rs describes how a
  * peer announces its contexts.
  */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * A raw peer of datagram endpoints: a connected endpoint that sends arbitrary
- * packets. rust/prov/rdm/wire.rs describes valid ones.
+ * packets. rust/prov/rxm/wire.rs describes valid ones.
  */
 
 #ifndef KOFI_KUNIT_RDM_RAW_H

@@ -23,7 +23,7 @@ class Reach(unittest.TestCase):
         self.assertEqual(found.suites, ["kofi_inject_room", "kofi_rdm_inject_room"])
 
     def test_the_core_reaches_all_suites_whatever_else_changes(self):
-        found = changed.reach(["rust/prov/rdm/peer.rs", "rust/fi/cq.rs"])
+        found = changed.reach(["rust/prov/rxm/conn.rs", "rust/fi/cq.rs"])
         self.assertEqual(found.suites, [])
         self.assertIn("kunit.loop", found.scenarios)
 

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Reliable datagrams: one endpoint, any number of peers, over the connected endpoints of another
+//! provider, as user-space libfabric's `ofi_rxm` does it.
+//!
+//! The way of a send: [`endpoint`] copies it into a packet of its own, [`state`] sends that to the peer,
+//! or has it wait until [`cm`] has a connection with it. Of what arrives: [`core`] takes it from the
+//! queue of the endpoints below, [`state`] finds the receive that it is for, and [`sw_cq`] has the consumer
+//! read what came of it.
+
+mod atomic;
+mod cm;
+mod completion;
+mod conn;
+mod dispatch;
+mod domain;
+mod ep;
+mod ep_core;
+mod ep_state;
+mod fabric;
+mod inflight;
+mod info;
+mod local;
+mod lower;
+mod matcher;
+mod multi_recv;
+mod peer_srx;
+mod pkt_buf;
+mod progress;
+mod recv;
+mod rndv;
+mod rx_entry;
+mod rx_pool;
+mod sar;
+mod sep;
+mod srx;
+mod stx;
+mod tx_op;
+mod tx_pool;
+mod unexpected;
+mod wire;
+
+use super::common::{
+    iov,
+    stats,
+    sw_cq, //
+};
+use crate::{
+    abi::{
+        info::InfoList,
+        FI_EP_RDM,
+        FI_EP_UNSPEC, //
+    },
+    fi::{
+        info::Query,
+        prelude::*,
+        provider::{
+            self,
+            FabricAttr,
+            Provider, //
+        },
+    },
+};
+
+/// The provider.
+#[derive(Clone, Copy)]
+pub(crate) struct Rxm {
+    lower: &'static dyn Provider,
+    name: &'static CStr,
+    /// Whether peers on the same host are reached by loop.
+    uses_loop: bool,
+}
+
+/// For the tables of the C API: who posts and who polls.
+pub(crate) mod data_path {
+    pub(crate) use super::{
+        ep::Endpoint,
+        srx::Srx as SharedReceive,
+        sw_cq::SwCq as CompletionQueue, //
+    };
+}
+
+impl Rxm {
+    /// Datagrams over the connected endpoints of `lower`, by that name.
+    pub(crate) const fn over(lower: &'static dyn Provider, name: &'static CStr) -> Self {
+        Self {
+            lower,
+            name,
+            uses_loop: false,
+        }
+    }
+
+    /// The same, which reach peers on the same host without `lower`.
+    pub(crate) const fn with_loop(self) -> Self {
+        Self {
+            uses_loop: true,
+            ..self
+        }
+    }
+
+    /// What the provider below is asked for where `info` is, or is asked for.
+    fn lower_hints(&self, info: Option<&Info>) -> Result<KBox<Info>> {
+        let mut hints = info::lower_hints(info)?;
+        // Whoever means datagrams of this provider means the one below.
+        if info.and_then(Info::provider_name) == Some(self.name) {
+            hints.set_provider_name(self.lower.name())?;
+        }
+        Ok(hints)
+    }
+}
+
+impl Provider for Rxm {
+    fn name(&self) -> &'static CStr {
+        self.name
+    }
+
+    fn getinfo(&self, query: &Query<'_>, found: &mut InfoList) -> Result {
+        let kind = query.hints.and_then(|hints| hints.ep()).map(|ep| ep.type_);
+        if !matches!(kind, None | Some(FI_EP_UNSPEC | FI_EP_RDM)) {
+            return Ok(());
+        }
+        let hints = self.lower_hints(query.hints)?;
+        let lower = Query {
+            hints: Some(&hints),
+            ..*query
+        };
+        let mut infos = InfoList::new();
+        match self.lower.getinfo(&lower, &mut infos) {
+            Err(Errno::ENODATA) => return Ok(()),
+            asked => asked?,
+        }
+        for lower in &infos {
+            found.push(info::from_lower(lower, query.hints, self.name)?, GFP_KERNEL)?;
+        }
+        Ok(())
+    }
+
+    fn fabric(&self, attr: &FabricAttr<'_>) -> Result<Arc<dyn provider::Fabric>> {
+        let fabric: Arc<dyn provider::Fabric> = fabric::Fabric::new(*self, attr)?;
+        Ok(fabric)
+    }
+}

@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The connections of an endpoint: who asks for one, what becomes of it, and when it ends.
+//!
+//! They are looked after in process context, under a mutex, by the handler of the event queue that the
+//! lower endpoints tell of their connections; whoever sends to a peer without one has it called too.
+
+pub(super) mod admission;
+pub(super) mod connect;
+pub(super) mod disconnect;
+pub(super) mod events;
+pub(super) mod removal;
+pub(super) mod shutdown;
+pub(super) mod state;
+pub(super) mod timers;
+
+use self::{
+    state::ConnFsm,
+    timers::{
+        Backoff,
+        CmTimers, //
+    },
+};
+use super::{
+    conn::{
+        conn_gen_of,
+        loopback_idx,
+        peer_idx_of,
+        peer_idx_of_gen,
+        Peer,
+        MAX_RX_BUFS, //
+    },
+    ep_core::{
+        Bound,
+        EpCore, //
+    },
+    ep_state::CmAction,
+    lower::Route,
+    wire::{
+        AcceptData,
+        ConnId,
+        ConnectData,
+        Extensions,
+        Flow,
+        MAX_PACKET, //
+    },
+};
+use crate::{
+    abi::FI_PROTO_IWARP,
+    fi::{
+        av::Insertion,
+        eq::{
+            EventQueue,
+            Source, //
+        },
+        mr::Access,
+        pep::PassiveEndpoint,
+        prelude::*,
+        timer::ArmedTimer, //
+    },
+    util::{
+        owned_list::BoxList,
+        random::random, //
+    },
+};
+use core::iter;
+
+/// Whoever can has credits: on iWARP a message without a receive ends the connection, and elsewhere it is
+/// sent again after a time in which hundreds could have been sent.
+const FLOW: Flow = Flow::Credits;
+
+/// What peers are told that every endpoint understands.
+const EXTENSIONS: Extensions = Extensions::SHUTDOWN;
+
+/// What the listener's events carry; those of an attempt carry its number, which is another.
+pub(super) const LISTENER: Source = Source(0);
+
+/// A connection with a peer, as far as it is looked after.
+pub(super) struct CmPeer {
+    addr: SocketAddr,
+    pub(super) fsm: ConnFsm,
+    /// The last attempt at it.
+    conn_gen: usize,
+    /// And which way that goes.
+    route: Route,
+    /// It does not count what it sends.
+    no_flow_ctrl: bool,
+}
+
+/// The connections of an endpoint.
+pub(super) struct ConnMgr {
+    pub(super) peers: KVVec<Option<CmPeer>>,
+    /// One for each route.
+    pub(super) listeners: [Option<Arc<PassiveEndpoint>>; 2],
+    /// Where it listens, or is to.
+    pub(super) local: Option<SocketAddr>,
+    /// Whose they are, for peers on this host to call on; until all are closed.
+    pub(super) core: Option<Arc<EpCore>>,
+    /// Which endpoint this is: another one at the same address has another number.
+    instance: u32,
+    /// What peers are told that is understood here.
+    extensions: Extensions,
+    /// What is behind a read waits for it at the device.
+    pub(super) is_iwarp: bool,
+    /// The device has gone: there are no new connections.
+    pub(super) is_device_removed: bool,
+    last_gen: u32,
+    /// How many packets to receive with have been made.
+    rx_bufs_made: u32,
+    /// How many have ever waited for room.
+    pub(super) next_wait_seq: u64,
+    /// How long a peer has that has said it is asking itself.
+    pub(super) backoff: Backoff,
+    /// What is to be done later.
+    pub(super) timers: CmTimers,
+    /// What says when.
+    pub(super) armed_timer: Option<ArmedTimer<EventQueue>>,
+}
+
+impl ConnMgr {
+    /// None yet, for an endpoint that is to listen at `local` and has so many receive contexts; `lower` is
+    /// the offer below.
+    #[inline(never)]
+    pub(super) fn new(local: Option<SocketAddr>, lower: &Info, contexts: usize) -> Self {
+        Self {
+            peers: KVVec::new(),
+            listeners: [const { None }; 2],
+            local,
+            core: None,
+            instance: (random() as u32).max(1),
+            extensions: EXTENSIONS.with_contexts(contexts),
+            is_iwarp: lower.ep().is_some_and(|ep| ep.protocol == FI_PROTO_IWARP),
+            is_device_removed: false,
+            last_gen: 0,
+            rx_bufs_made: 0,
+            next_wait_seq: 0,
+            backoff: Backoff::new(),
+            timers: CmTimers::new(),
+            armed_timer: None,
+        }
+    }
+
+    fn listener(&self, route: Route) -> Option<&Arc<PassiveEndpoint>> {
+        let [device, local] = &self.listeners;
+        match route {
+            Route::Device => device.as_ref(),
+            Route::Local => local.as_ref(),
+        }
+    }
+
+    pub(super) fn cm_peer(&mut self, peer_idx: u32) -> Result<&mut CmPeer> {
+        let cm_peer = self.peers.get_mut(peer_idx as usize);
+        cm_peer.and_then(Option::as_mut).ok_or(Errno::EINVAL)
+    }
+
+    /// The peer whose last attempt this is.
+    fn peer_of_gen(&mut self, conn_gen: usize) -> Option<(u32, &mut CmPeer)> {
+        let peer_idx = peer_idx_of_gen(conn_gen);
+        let cm_peer = self.peers.get_mut(peer_idx as usize)?.as_mut()?;
+        (cm_peer.conn_gen == conn_gen).then_some((peer_idx, cm_peer))
+    }
+
+    fn next_conn_gen(&mut self, peer_idx: u32) -> Result<usize> {
+        self.last_gen = self.last_gen.wrapping_add(1).max(1);
+        let conn_gen = conn_gen_of(self.last_gen, peer_idx);
+        self.cm_peer(peer_idx)?.conn_gen = conn_gen;
+        Ok(conn_gen)
+    }
+
+    fn conn_id(&self, peer_idx: u32) -> ConnId {
+        ConnId {
+            instance: self.instance,
+            index: peer_idx,
+        }
+    }
+
+    /// Returns whether a request with that sender was sent by this endpoint itself.
+    fn is_own(&self, who: ConnId) -> bool {
+        who.instance == self.instance
+    }
+
+    fn port(&self) -> u16 {
+        self.local.map_or(0, |local| local.port())
+    }
+
+    /// What a peer is told with a request.
+    fn connect_data(&self, peer_idx: u32) -> [u8; 24] {
+        ConnectData {
+            port: self.port(),
+            flow: FLOW,
+            receives: MAX_RX_BUFS as u32,
+            extensions: self.extensions,
+            conn_id: self.conn_id(peer_idx),
+        }
+        .to_bytes()
+    }
+
+    /// What one is told with the reply.
+    fn accept_data(&self, peer_idx: u32) -> [u8; 16] {
+        AcceptData {
+            conn_id: self.conn_id(peer_idx),
+            receives: MAX_RX_BUFS as u32,
+            extensions: self.extensions,
+            flow: FLOW,
+        }
+        .to_bytes()
+    }
+}
+
+impl EpCore {
+    /// Does what is to be done for connections. May sleep.
+    pub(super) fn run_cm(&self, here: ProcessContext) {
+        let Ok(bound) = self.bound() else {
+            return;
+        };
+        let Some(_call) = self.rundown.begin_call() else {
+            return;
+        };
+        let mut cm = self.cm.lock();
+        self.run_timers(here, bound, &mut cm);
+        self.run_cm_work(here, bound, &mut cm);
+        self.arm_timer(bound, &mut cm);
+    }
+
+    /// Does what is to be done now.
+    fn run_cm_work(&self, here: ProcessContext, bound: &Bound, cm: &mut ConnMgr) {
+        loop {
+            if let Some((route, event)) = bound.event(here) {
+                self.handle_cm_event(here, bound, cm, route, event);
+                continue;
+            }
+            let (next_unresolved, called, next_dereg) = {
+                let mut state = self.inner.lock();
+                (
+                    state.next_unresolved(),
+                    state.next_cm_work(),
+                    state.next_dereg(),
+                )
+            };
+            let is_over = next_dereg.is_some();
+            if let Some(mut packet) = next_dereg {
+                // The consumer's memory is its own again when it hears of it.
+                drop(packet.rndv_tx().and_then(|rndv_tx| rndv_tx.region.take()));
+                self.with_state(|state, sinks| state.dereg_done(sinks, packet));
+            }
+            if let Some(addr) = next_unresolved {
+                if let Err(errno) = self.add_peer(here, bound, cm, addr) {
+                    self.with_state(|state, sinks| state.fail_unresolved(sinks, errno));
+                }
+            }
+            if let Some(peer_idx) = called {
+                self.run_action(here, bound, cm, peer_idx);
+            }
+            let is_done = next_unresolved.is_none() && called.is_none() && !is_over;
+            if is_done && !self.admit_next(here, bound, cm) {
+                return;
+            }
+        }
+    }
+
+    /// Asks those peers once more that are asking themselves, and whose requests have not come.
+    pub(super) fn retry_awaiting(&self, here: ProcessContext, bound: &Bound, cm: &mut ConnMgr) {
+        let has_waiters = cm.has_waiters();
+        if has_waiters {
+            cm.backoff.increase();
+        }
+        for peer_idx in 0..cm.peers.len() as u32 {
+            if has_waiters {
+                cm.yield_turn(peer_idx);
+            } else if cm
+                .cm_peer(peer_idx)
+                .is_ok_and(|cm_peer| cm_peer.fsm.on_timeout())
+            {
+                self.connect_or_fail(here, bound, cm, peer_idx);
+            }
+        }
+    }
+
+    /// Does what one peer needs.
+    fn run_action(&self, here: ProcessContext, bound: &Bound, cm: &mut ConnMgr, peer_idx: u32) {
+        let cm_action = self.inner.lock().cm_action(peer_idx);
+        match cm_action {
+            // Nobody may need it any more.
+            CmAction::Nothing => self.remove_peer(here, bound, cm, peer_idx),
+            CmAction::Disconnect => self.conn_down(here, bound, cm, peer_idx),
+            CmAction::Connect => self.start_connect(here, bound, cm, peer_idx),
+            CmAction::Register => self.register_rndv(peer_idx),
+            CmAction::GrowRx(count) => {
+                let packets = self.alloc_bufs(here, cm, count, MAX_PACKET);
+                // Whoever still needs more asks again.
+                let packets = packets.unwrap_or(BoxList::new());
+                self.with_state(|state, sinks| {
+                    state.rx_bufs_allocated(peer_idx, packets);
+                    state.progress_peer(sinks, peer_idx);
+                });
+            }
+        }
+    }
+
+    /// Opens the memory of the next message to the peer that it is offered to.
+    fn register_rndv(&self, peer_idx: u32) {
+        let mut state = self.inner.lock();
+        let route = state.conn(peer_idx).map(|conn| conn.lower.route);
+        let packet = state.take_unregistered(peer_idx);
+        drop(state);
+        let Some(mut packet) = packet else {
+            return;
+        };
+        let region = packet.rndv_tx().ok_or(Errno::EINVAL).and_then(|rndv_tx| {
+            if !self.may_be_read() {
+                return Err(Errno::EACCES);
+            }
+            let lower_domain = self
+                .protection
+                .lower_domain(route.unwrap_or(Route::Device))?;
+            rndv_tx.register(|parts| lower_domain.domain.register(parts, Access::REMOTE_READ))
+        });
+        self.with_state(|state, sinks| state.set_region(sinks, packet, region));
+    }
+
+    /// Closes the memory of messages that are to be offered to a peer: it is reached another way.
+    fn unregister_rndv(&self, peer_idx: u32) {
+        loop {
+            let region = self.inner.lock().take_region(peer_idx);
+            if region.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Closes the connection, if there is one; what it had in hand fails.
+    fn close_conn(&self, peer_idx: u32) {
+        // What has arrived is not lost.
+        self.drain_lower();
+        let conn = self.with_state(|state, sinks| state.close(sinks, peer_idx));
+        let Some(conn) = conn else {
+            return;
+        };
+        conn.lower.ep.close(&mut |context| {
+            self.with_state(|state, sinks| {
+                state.complete_one(sinks, context, None, Err(Errno::ECANCELED));
+            });
+        });
+        if conn.lower.route == Route::Local {
+            // What has come of it meanwhile is not its own any more.
+            self.drain_lower();
+        }
+        self.with_state(|state, sinks| state.closed(sinks, peer_idx, conn.conn_gen));
+        self.limits.remove_conn();
+    }
+
+    /// There will be no connection: what waits for it fails.
+    fn fail_conn(
+        &self,
+        here: ProcessContext,
+        bound: &Bound,
+        cm: &mut ConnMgr,
+        peer_idx: u32,
+        errno: Errno,
+    ) {
+        self.close_conn(peer_idx);
+        if let Ok(cm_peer) = cm.cm_peer(peer_idx) {
+            cm_peer.fsm.on_down();
+        }
+        self.with_state(|state, sinks| state.fail(sinks, peer_idx, errno));
+        self.remove_peer(here, bound, cm, peer_idx);
+    }
+
+    /// The connection has ended: what waits gets another one.
+    fn conn_down(&self, here: ProcessContext, bound: &Bound, cm: &mut ConnMgr, peer_idx: u32) {
+        self.close_conn(peer_idx);
+        if let Ok(cm_peer) = cm.cm_peer(peer_idx) {
+            cm_peer.fsm.on_down();
+        }
+        let has_deferred_tx = self.inner.lock().has_deferred_tx(peer_idx);
+        match has_deferred_tx {
+            true => self.start_connect(here, bound, cm, peer_idx),
+            false => self.remove_peer(here, bound, cm, peer_idx),
+        }
+    }
+
+    /// The number of a peer: a new one, unless it has one.
+    fn add_peer(
+        &self,
+        here: ProcessContext,
+        bound: &Bound,
+        cm: &mut ConnMgr,
+        addr: SocketAddr,
+    ) -> Result<u32> {
+        let index = match bound.peer_av.find(&addr) {
+            Some(index) => index,
+            None => {
+                let insertion = Insertion {
+                    address: Ok(addr),
+                    user_id: None,
+                };
+                let mut entered = Err(Errno::EINVAL);
+                bound
+                    .peer_av
+                    .insert(here, iter::once(insertion), |_, outcome| entered = outcome)?;
+                entered?
+            }
+        };
+        let peer_idx = peer_idx_of(index).ok_or(Errno::ENOMEM)?;
+        for peer_idx in [loopback_idx(peer_idx), peer_idx] {
+            self.reserve_peer_idx(cm, peer_idx)?;
+            if cm.cm_peer(peer_idx).is_err() {
+                let place = cm.peers.get_mut(peer_idx as usize).ok_or(Errno::EINVAL)?;
+                *place = Some(CmPeer {
+                    addr,
+                    fsm: ConnFsm::new(),
+                    conn_gen: 0,
+                    route: Route::Device,
+                    no_flow_ctrl: false,
+                });
+            }
+            let peer = Peer::new(addr, peer_idx)?;
+            let left = self.inner.lock().insert_peer(peer_idx, peer);
+            drop(left);
+        }
+        Ok(peer_idx)
+    }
+
+    /// Makes room for a peer with that number.
+    fn reserve_peer_idx(&self, cm: &mut ConnMgr, peer_idx: u32) -> Result {
+        while cm.peers.len() <= peer_idx as usize {
+            cm.peers.push(None, GFP_KERNEL)?;
+        }
+        let room = self.inner.lock().peer_capacity();
+        if room > peer_idx as usize {
+            return Ok(());
+        }
+        let more = KVVec::with_capacity((2 * room).max(peer_idx as usize + 16), GFP_KERNEL)?;
+        let old = self.inner.lock().grow(more);
+        drop(old);
+        Ok(())
+    }
+
+    /// Closes all connections; what they had in hand is given to `reclaim`. Nobody looks after them any
+    /// more.
+    #[inline(never)]
+    pub(super) fn close_all_conns(&self, reclaim: &mut dyn FnMut(Context)) {
+        let mut cm = self.cm.lock();
+        drop((cm.armed_timer.take(), cm.core.take()));
+        // Who listens at the device's port next has the other's, too.
+        for listener in cm.listeners.iter_mut().rev() {
+            if let Some(listener) = listener.take() {
+                listener.close();
+            }
+        }
+        for peer_idx in 0..cm.peers.len() as u32 {
+            let conn = self.with_state(|state, sinks| state.close(sinks, peer_idx));
+            let Some(conn) = conn else {
+                continue;
+            };
+            conn.lower
+                .ep
+                .close(&mut |context| self.inner.lock().abandon(context));
+        }
+        self.abandon_completions();
+        let shared = self.inner.lock().rx_pool.stop_sharing();
+        if let Some(shared) = shared {
+            // Nobody is bound to it any more.
+            let _ = shared.close(&mut |context| self.inner.lock().abandon(context));
+        }
+        self.end_ops(reclaim);
+    }
+
+    /// Ends all operations, once no connection is left: their contexts are passed to `reclaim`.
+    #[inline(never)]
+    fn end_ops(&self, reclaim: &mut dyn FnMut(Context)) {
+        let mut to_free = self.inner.lock().end();
+        while let Some(mut packet) = to_free.packets.pop() {
+            // Nobody reaches the memory any more that is given back.
+            drop(packet.rndv_tx().and_then(|rndv_tx| rndv_tx.region.take()));
+            if let Some(comp) = packet.tx_comp() {
+                let tx_ctx = comp.tx_ctx;
+                self.with_state(|_, sinks| sinks.release_transmit(tx_ctx));
+                reclaim(comp.context);
+            }
+            to_free.tx_pool.take_back(packet);
+        }
+        to_free.tx_pool.wake_waiters();
+        while let Some(mut receive) = to_free.receives.pop() {
+            if receive.is_reported {
+                continue;
+            }
+            if receive.has_room() {
+                self.with_state(|_, sinks| sinks.release(receive.rx_ctx));
+            }
+            if let Some(srx_recv) = receive.take_srx_recv() {
+                self.post_again(srx_recv);
+            }
+            // A buffer's is given back with its own receive.
+            if !receive.is_internal() {
+                reclaim(receive.context);
+            }
+        }
+    }
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0
+
+use super::{
+    super::{
+        super::r#loop::{
+            self,
+            has_listener, //
+        },
+        conn::{
+            credits::Credits,
+            iwarp_order::IwarpOrder,
+            Conn,
+            CTRL_BUFS,
+            INITIAL_RX,
+            MAX_READS,
+            MAX_RX_BUFS,
+            MAX_SAR_RX,
+            MAX_SEGS, //
+        },
+        ep_core::{
+            Bound,
+            EpCore, //
+        },
+        ep_state::{
+            LOWER_OPS,
+            TX_BUFS,
+            TX_SHARE, //
+        },
+        lower::{
+            LowerEp,
+            Route, //
+        },
+        pkt_buf::{
+            Packet,
+            CTRL_BUF_SIZE, //
+        },
+        sar::reassembly::{
+            SarMsg,
+            SarRxMsg, //
+        },
+        wire::{
+            Extensions,
+            Flow,
+            MAX_PACKET, //
+        },
+    },
+    shutdown::ShutdownState,
+    ConnMgr,
+    FLOW, //
+};
+use crate::{
+    abi::{
+        addr::format_of,
+        fi_ep_attr,
+        flags::*,
+        FI_SHARED_CONTEXT, //
+    },
+    fi::{
+        cq::{
+            self,
+            CompletionQueue, //
+        },
+        ep,
+        eq::{
+            EventQueue,
+            Source, //
+        },
+        prelude::*, //
+    },
+    util::owned_list::{
+        BoxList,
+        ListBox, //
+    },
+};
+
+/// What a connection on the same host has in hand at once beside the endpoint's packets to send.
+const LOCAL_CQ_SLOTS: usize = MAX_RX_BUFS + CTRL_BUFS + MAX_READS;
+
+impl EpCore {
+    /// Returns whether peers may read long messages from this endpoint's memory: if its connections can access
+    /// the consumer's regions, only if peers may read those too.
+    pub(in super::super) fn may_be_read(&self) -> bool {
+        self.rights.has_rma_read() || !self.domain.is_open(&self.protection)
+    }
+
+    /// Returns the capabilities for lower endpoints, which grant peers the same rights as this endpoint.
+    fn lower_caps(&self) -> u64 {
+        let mut caps = FI_MSG | FI_SEND | FI_RECV | FI_RMA | FI_READ | FI_WRITE;
+        if self.may_be_read() {
+            caps |= FI_REMOTE_READ;
+        }
+        if self.rights.has_rma_write() {
+            caps |= FI_REMOTE_WRITE;
+        }
+        caps
+    }
+
+    /// Returns whether transmits are registered in the protection domain of the connections. Packets that
+    /// endpoints share are registered in the domain with the consumer's regions.
+    fn registers_transmits(&self) -> bool {
+        self.domain.is_open(&self.protection) || !self.inner.lock().tx_pool.are_shared()
+    }
+
+    /// Sees to it that there is a connection, once there is room for it.
+    pub(in super::super) fn start_connect(
+        &self,
+        here: ProcessContext,
+        bound: &Bound,
+        cm: &mut ConnMgr,
+        peer_idx: u32,
+    ) {
+        if cm.is_at_limit(&self.limits) {
+            cm.enqueue(peer_idx);
+        } else if cm
+            .cm_peer(peer_idx)
+            .is_ok_and(|cm_peer| cm_peer.fsm.start())
+        {
+            self.connect_or_fail(here, bound, cm, peer_idx);
+        }
+    }
+
+    /// Asks the peer for a connection.
+    pub(in super::super) fn connect_or_fail(
+        &self,
+        here: ProcessContext,
+        bound: &Bound,
+        cm: &mut ConnMgr,
+        peer_idx: u32,
+    ) {
+        if let Err(errno) = self.connect(here, bound, cm, peer_idx) {
+            self.fail_conn(here, bound, cm, peer_idx, errno);
+        }
+    }
+
+    fn connect(
+        &self,
+        here: ProcessContext,
+        bound: &Bound,
+        cm: &mut ConnMgr,
+        peer_idx: u32,
+    ) -> Result {
+        let addr = cm.cm_peer(peer_idx)?.addr;
+        let is_here = self.is_local && has_listener(self.domain.fabric().net(), &addr);
+        let route = match is_here {
+            true => Route::Local,
+            false => Route::Device,
+        };
+        let mut info = self.protection.lower_domain(route)?.info.duplicate()?;
+        let local = cm.local.map(|mut local| {
+            local.set_port(0);
+            local
+        });
+        let local = local.filter(|local| !local.ip().is_unspecified());
+        info.set_addresses(format_of(&addr), local.as_ref(), Some(&addr))?;
+        let lower = self.open_lower(here, bound, cm, (peer_idx, route), &mut info, None)?;
+        lower.connect(Some(addr), &cm.connect_data(peer_idx))
+    }
+
+    /// Makes a lower endpoint, on which something can be received.
+    pub(in super::super) fn open_lower(
+        &self,
+        here: ProcessContext,
+        bound: &Bound,
+        cm: &mut ConnMgr,
+        (peer_idx, route): (u32, Route),
+        info: &mut Info,
+        agreed: Option<(Flow, Extensions)>,
+    ) -> Result<Arc<ep::Endpoint>> {
+        if cm.is_device_removed {
+            return Err(Errno::ENODEV);
+        }
+        let conn_gen = cm.next_conn_gen(peer_idx)?;
+        if core::mem::replace(&mut cm.cm_peer(peer_idx)?.route, route) != route {
+            self.unregister_rndv(peer_idx);
+        }
+        let (flow, extensions) = agreed.unwrap_or((FLOW, Extensions::NONE));
+        let no_flow_ctrl = flow == Flow::Device || cm.cm_peer(peer_idx)?.no_flow_ctrl;
+        let shared = match no_flow_ctrl || route == Route::Local {
+            true => None,
+            false => self.inner.lock().rx_pool.shared().cloned(),
+        };
+        info.set_caps(self.lower_caps());
+        info.tx_mut()?.size = TX_SHARE + MAX_SEGS + CTRL_BUFS + MAX_READS + MAX_RX_BUFS;
+        info.rx_mut()?.size = MAX_RX_BUFS;
+        if let (Some(_), Some(ep)) = (&shared, info.ep().copied()) {
+            info.set_ep(&fi_ep_attr {
+                rx_ctx_cnt: FI_SHARED_CONTEXT,
+                ..ep
+            })?;
+        }
+        let domain = &self.protection.lower_domain(route)?.domain;
+        let lower = domain.endpoint(info, Source(conn_gen))?;
+        let (events, queue) = self.queues(bound, route)?;
+        lower.bind_eq(events, 0)?;
+        lower.bind_cq(queue, FI_TRANSMIT | FI_RECV)?;
+        if let Some(shared) = &shared {
+            lower.bind_srx(shared, 0)?;
+        }
+        lower.enable()?;
+        if let (Some(loop_ep), Some(core)) = (r#loop::Endpoint::from_endpoint(&lower), &cm.core) {
+            loop_ep.set_direct_receiver(core.clone())?;
+        }
+        let mut free_sar = BoxList::new();
+        for _ in 0..MAX_SAR_RX {
+            free_sar.push(ListBox::new(SarRxMsg::idle(SarMsg::idle()))?);
+        }
+        // Who does not count cannot be told of more later.
+        let count = if no_flow_ctrl {
+            MAX_RX_BUFS
+        } else {
+            INITIAL_RX
+        };
+        let receives = self.alloc_bufs(here, cm, count, MAX_PACKET)?;
+        let ctrl_bufs = match self.alloc_bufs(here, cm, CTRL_BUFS, CTRL_BUF_SIZE) {
+            Ok(ctrl_bufs) => ctrl_bufs,
+            Err(errno) => {
+                self.put_bufs(receives);
+                return Err(errno);
+            }
+        };
+        // Who has asked for the connection hears nobody else who wants to end it.
+        let shutdown = ShutdownState::new(agreed.is_some());
+        let credits = Credits::new(flow, agreed.is_some());
+        let iwarp_order = IwarpOrder::new(cm.is_iwarp && route == Route::Device);
+        let mut conn = Conn::new(
+            LowerEp::new(lower.clone(), route, self.registers_transmits()),
+            conn_gen,
+            shared,
+            credits,
+            iwarp_order,
+            shutdown,
+            free_sar,
+        );
+        conn.extensions = extensions;
+        if !self.limits.add_conn() {
+            self.put_bufs(receives);
+            self.put_bufs(ctrl_bufs);
+            return Err(Errno::ENOMEM);
+        }
+        self.inner
+            .lock()
+            .open(peer_idx, conn, receives, ctrl_bufs)?;
+        Ok(lower)
+    }
+
+    /// Where the endpoints of a route tell of their connections, and their operations complete.
+    fn queues<'a>(
+        &self,
+        bound: &'a Bound,
+        route: Route,
+    ) -> Result<(&'a Arc<EventQueue>, &'a Arc<CompletionQueue>)> {
+        if route == Route::Device {
+            return Ok((&bound.events, &bound.queue));
+        }
+        let local = bound.local.as_ref().ok_or(Errno::EHOSTUNREACH)?;
+        // For all that the connections may have in hand, this one's included.
+        let shared = bound.queue.enable_export(LOCAL_CQ_SLOTS)?;
+        shared.grow(TX_BUFS + (self.limits.conn_count() + 1) * LOCAL_CQ_SLOTS)?;
+        if local.queue.get().is_none() {
+            let attr = cq::Attr {
+                size: LOWER_OPS,
+                ..*bound.queue.attr()
+            };
+            let queue = self
+                .protection
+                .lower_domain(route)?
+                .domain
+                .peer_cq(&attr, shared.clone())?;
+            let _ = local.queue.set(KBox::new(queue, GFP_KERNEL)?);
+        }
+        Ok((&local.events, local.queue.get().ok_or(Errno::ENOMEM)?))
+    }
+
+    /// Packets of that size that no connection has.
+    pub(in super::super) fn alloc_bufs(
+        &self,
+        here: ProcessContext,
+        cm: &mut ConnMgr,
+        count: usize,
+        size: usize,
+    ) -> Result<BoxList<Packet>> {
+        let mut packets = BoxList::new();
+        while packets.len() < count {
+            let free_buf = self.inner.lock().get_free_buf(size == CTRL_BUF_SIZE);
+            let Some(free_buf) = free_buf else {
+                break;
+            };
+            packets.push(free_buf);
+        }
+        let first = TX_BUFS as u32 + cm.rx_bufs_made;
+        let missing = first..first + (count - packets.len()) as u32;
+        let made = Packet::alloc(here, self.protection.lower(), missing, size, |packet| {
+            cm.rx_bufs_made += 1;
+            packets.push(packet);
+        });
+        match made {
+            Ok(()) => Ok(packets),
+            Err(errno) => {
+                self.put_bufs(packets);
+                Err(errno)
+            }
+        }
+    }
+
+    fn put_bufs(&self, mut packets: BoxList<Packet>) {
+        let mut state = self.inner.lock();
+        while let Some(packet) = packets.pop() {
+            state.keep(packet);
+        }
+    }
+}

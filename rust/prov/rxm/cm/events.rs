@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What becomes of connections: what the endpoints below tell of them, and what peers ask for.
+
+use super::{
+    super::{
+        conn::loopback_idx,
+        ep_core::{
+            Bound,
+            EpCore, //
+        },
+        lower::Route,
+        wire::{
+            AcceptData,
+            ConnectData,
+            Flow,
+            RejectReason, //
+        },
+    },
+    state::{
+        order,
+        ConnReqAction,
+        State, //
+    },
+    timers::TimerKind,
+    ConnMgr,
+    FLOW,
+    LISTENER, //
+};
+use crate::{
+    abi::{
+        FI_CONNECTED,
+        FI_CONNREQ, //
+    },
+    fi::{
+        eq::{
+            Event,
+            Kind,
+            OwnedEvent, //
+        },
+        prelude::*, //
+    },
+};
+
+/// What is sure of an info that came with an event.
+struct ConnReqAddrs {
+    peer: SocketAddr,
+    local: SocketAddr,
+}
+
+impl ConnReqAddrs {
+    fn of(info: &Info) -> Result<Self> {
+        match info.addresses()? {
+            (Some(local), Some(peer)) => Ok(Self { peer, local }),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+}
+
+impl EpCore {
+    /// Something has come of a connection.
+    pub(super) fn handle_cm_event(
+        &self,
+        here: ProcessContext,
+        bound: &Bound,
+        cm: &mut ConnMgr,
+        route: Route,
+        mut event: OwnedEvent,
+    ) {
+        if event.source() == LISTENER {
+            if event.kind() == Kind::Connection(FI_CONNREQ) {
+                if let Some(mut info) = event.take_info() {
+                    self.handle_connreq(here, bound, cm, route, &mut info, event.data());
+                }
+            }
+            return;
+        }
+        let conn_gen = event.source().0;
+        let is_iwarp = cm.is_iwarp && route == Route::Device;
+        let Some((peer_idx, cm_peer)) = cm.peer_of_gen(conn_gen) else {
+            return;
+        };
+        match (event.kind(), cm_peer.fsm.state()) {
+            (Kind::Connection(FI_CONNECTED), State::Accepting(_)) => {
+                if let Some(who) = cm_peer.fsm.on_established() {
+                    cm.backoff.decrease();
+                    let to = u64::from(who.index);
+                    self.with_state(|state, sinks| {
+                        state.establish(sinks, peer_idx, conn_gen, to, None);
+                    });
+                }
+            }
+            (Kind::Connection(FI_CONNECTED), _) => match AcceptData::from_bytes(event.data()) {
+                Ok(accept_data) if cm_peer.fsm.on_accept(accept_data.conn_id) => {
+                    let flow = FLOW.with(accept_data.flow);
+                    if flow == Flow::Device && !cm_peer.no_flow_ctrl {
+                        // It gets another one, which shares nothing.
+                        cm_peer.no_flow_ctrl = true;
+                        return self.conn_down(here, bound, cm, peer_idx);
+                    }
+                    cm.backoff.decrease();
+                    let to = u64::from(accept_data.conn_id.index);
+                    let agreed = (flow, accept_data.extensions);
+                    self.with_state(|state, sinks| {
+                        state.establish(sinks, peer_idx, conn_gen, to, Some(agreed));
+                    });
+                }
+                _ => self.fail_conn(here, bound, cm, peer_idx, Errno::ECONNABORTED),
+            },
+            (Kind::Error(errno, _), State::Connecting) => {
+                let reject_reason = reject_reason(&event, errno, is_iwarp);
+                if cm_peer.fsm.on_reject(reject_reason) {
+                    self.fail_conn(here, bound, cm, peer_idx, errno);
+                } else {
+                    self.close_conn(peer_idx);
+                    let backoff = cm.backoff.delay();
+                    cm.timers.arm(TimerKind::Reconnect, backoff);
+                }
+            }
+            _ => self.conn_down(here, bound, cm, peer_idx),
+        }
+    }
+
+    /// A peer asks for a connection.
+    fn handle_connreq(
+        &self,
+        here: ProcessContext,
+        bound: &Bound,
+        cm: &mut ConnMgr,
+        route: Route,
+        info: &mut Info,
+        data: &[u8],
+    ) {
+        let Some(listener) = cm.listener(route).cloned() else {
+            return;
+        };
+        let handle = info.handle();
+        let reject = |reason: RejectReason| {
+            // A peer that has gone need not be told.
+            let _ = listener.core().reject(handle, &reason.to_bytes());
+        };
+        let (Ok(connect_data), Ok(addrs)) = (ConnectData::from_bytes(data), ConnReqAddrs::of(info))
+        else {
+            return reject(RejectReason::Refused);
+        };
+        let lower_domain = self.protection.lower_domain(route);
+        if !lower_domain
+            .is_ok_and(|lower_domain| lower_domain.info.domain_name() == info.domain_name())
+        {
+            return reject(RejectReason::Refused);
+        }
+        let (mut peer, mut local) = (addrs.peer, addrs.local);
+        peer.set_port(connect_data.port);
+        local.set_port(cm.port());
+        let order = order(&peer, &local);
+        if order.is_eq() && !cm.is_own(connect_data.conn_id) {
+            // Another endpoint on this host claims our address.
+            return reject(RejectReason::Refused);
+        }
+        if cm.has_max_waiters() && bound.peer_av.find(&peer).is_none() {
+            return reject(RejectReason::Already);
+        }
+        let Ok(peer_idx) = self.add_peer(here, bound, cm, peer) else {
+            return reject(RejectReason::Refused);
+        };
+        let peer_idx = match order.is_eq() {
+            true => loopback_idx(peer_idx),
+            false => peer_idx,
+        };
+        if !order.is_eq() && !cm.has_slot(peer_idx) && cm.is_at_limit(&self.limits) {
+            // It is asked itself when there is room.
+            cm.enqueue(peer_idx);
+            return reject(RejectReason::Already);
+        }
+        let Ok(cm_peer) = cm.cm_peer(peer_idx) else {
+            return reject(RejectReason::Refused);
+        };
+        match cm_peer.fsm.on_connreq(connect_data.conn_id, order) {
+            ConnReqAction::Reject => {
+                // The probe finds out whether the peer was restarted without a disconnect.
+                self.inner.lock().probe(peer_idx);
+                return reject(RejectReason::Already);
+            }
+            ConnReqAction::Accept => {}
+            ConnReqAction::Replace => self.close_conn(peer_idx),
+        }
+        let agreed = (FLOW.with(connect_data.flow), connect_data.extensions);
+        let accepted = self
+            .open_lower(here, bound, cm, (peer_idx, route), info, Some(agreed))
+            .and_then(|lower| lower.accept(&cm.accept_data(peer_idx)));
+        if accepted.is_err() {
+            // Whoever could not be accepted is refused with the endpoint, or here.
+            reject(RejectReason::Refused);
+            self.conn_down(here, bound, cm, peer_idx);
+        }
+    }
+}
+
+/// What a peer has said with its refusal, if that is why there is no connection. Elsewhere than on iWARP who
+/// says nothing is not there; and there an answer that could not be read (`siw_recv_mpa_rr()`, where
+/// something is right behind it) says nothing, either.
+fn reject_reason(event: &Event, errno: Errno, is_iwarp: bool) -> RejectReason {
+    match (errno, RejectReason::from_bytes(event.data())) {
+        (Errno::ECONNREFUSED, RejectReason::Unknown) if !is_iwarp => RejectReason::Refused,
+        (Errno::ECONNREFUSED, reject_reason) => reject_reason,
+        (Errno::ECONNABORTED, _) if is_iwarp => RejectReason::Unknown,
+        _ => RejectReason::Refused,
+    }
+}

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Where the consumer is told what has come of its operations.
+
+use super::{
+    ep::{
+        ctx::{
+            CtxVec,
+            RxCtx, //
+        },
+        EpKind, //
+    },
+    matcher::MsgKey,
+    rx_entry::{
+        Receive,
+        RxKind, //
+    },
+    stats::{
+        RxStats,
+        TxStats, //
+    },
+    sw_cq::SwCq,
+    tx_op::TxComp,
+    tx_pool::TxWaiter,
+    wire::Message, //
+};
+use crate::{
+    abi::{
+        fi_addr_t,
+        flags::*,
+        Errno,
+        Result,
+        FI_ADDR_NOTAVAIL, //
+    },
+    fi::{
+        av::AddressVector,
+        cntr::BoundCounters,
+        cq::{
+            Completion,
+            CqEntry,
+            ErrData,
+            Failure, //
+        },
+        memory::Context, //
+    },
+    util::owned_list::ListBox, //
+};
+use core::mem;
+use kernel::sync::Arc;
+
+/// Somebody who looks for a message, or has claimed one.
+pub(super) struct PeekReq {
+    /// What it gets back.
+    pub(super) context: Context,
+    /// Whether a success is told too, where not each is.
+    pub(super) reports_success: bool,
+}
+
+/// Where what comes of the operations of a transmit context is told.
+pub(super) struct TxSink {
+    /// To readers.
+    pub(super) queue: Arc<SwCq>,
+    /// Counted, whether or not somebody is told.
+    pub(super) counters: BoundCounters,
+    /// Waits for packets.
+    pub(super) tx_waiter: Arc<TxWaiter>,
+}
+
+impl TxSink {
+    /// Makes the outlet of a context whose operations complete in `queue`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn new(queue: &Arc<SwCq>, counters: BoundCounters) -> Result<Self> {
+        Ok(Self {
+            queue: queue.clone(),
+            counters,
+            tx_waiter: TxWaiter::new(queue)?,
+        })
+    }
+}
+
+/// The same of a receive context.
+pub(super) struct RxSink {
+    /// To readers.
+    pub(super) queue: Arc<SwCq>,
+    /// Counted, whether or not somebody is told.
+    pub(super) counters: BoundCounters,
+    /// What the sender of a message is called, if that is told.
+    pub(super) source_av: Option<Arc<AddressVector>>,
+    /// Whether each success is told, whoever wants that.
+    pub(super) reports_all: bool,
+    /// Whether a message is told of as an error if its sender has no name there.
+    pub(super) reports_unknown_sources: bool,
+}
+
+/// Where outcomes are told: nowhere, of contexts that are not enabled.
+pub(super) struct CompSinks {
+    /// Of what is sent.
+    pub(super) tx: CtxVec<Option<TxSink>>,
+    /// Of what is received.
+    pub(super) rx: CtxVec<Option<RxSink>>,
+    /// Whether peers may write to memory, and send data with that.
+    pub(super) reports_remote_writes: bool,
+    /// What each has sent, whoever was told.
+    pub(super) tx_stats: CtxVec<TxStats>,
+    /// And received.
+    pub(super) rx_stats: CtxVec<RxStats>,
+}
+
+fn count(counters: &BoundCounters, flags: u64, result: Result) {
+    match (counters.counter_for(flags), result) {
+        (Some(counter), Ok(())) => counter.add(1),
+        (Some(counter), Err(_)) => counter.add_errors(1),
+        (None, _) => {}
+    }
+}
+
+impl CompSinks {
+    /// None yet, of so many contexts. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    #[inline(never)]
+    pub(super) fn new(
+        transmits: usize,
+        receives: usize,
+        reports_remote_writes: bool,
+    ) -> Result<Self> {
+        Ok(Self {
+            tx: CtxVec::new(transmits, |_| None)?,
+            rx: CtxVec::new(receives, |_| None)?,
+            reports_remote_writes,
+            tx_stats: CtxVec::new(transmits, |_| TxStats::new())?,
+            rx_stats: CtxVec::new(receives, |_| RxStats::new())?,
+        })
+    }
+
+    /// Nobody is told any more of what a context has asked for.
+    pub(super) fn detach(&mut self, kind: EpKind, context: u8) -> (Option<TxSink>, Option<RxSink>) {
+        let transmits = match kind.transmits() {
+            true => self.tx.ctx_mut(context).take(),
+            false => None,
+        };
+        let receives = match kind.receives() {
+            true => self.rx.ctx_mut(context).take(),
+            false => None,
+        };
+        (transmits, receives)
+    }
+
+    /// Whether somebody waits to be told.
+    pub(super) fn has_waiter(&self) -> bool {
+        let transmits = self.tx.iter().flatten().map(|sink| &sink.queue);
+        let receives = self.rx.iter().flatten().map(|sink| &sink.queue);
+        transmits.chain(receives).any(|queue| queue.has_waiter())
+    }
+
+    /// Takes room for something that a receive context is told of.
+    pub(super) fn reserve(&self, rx_ctx: u8) -> bool {
+        let sink = self.rx.ctx(rx_ctx).as_ref();
+        sink.is_some_and(|sink| sink.queue.reserve())
+    }
+
+    /// Gives it back.
+    pub(super) fn release(&self, rx_ctx: u8) {
+        if let Some(sink) = self.rx.ctx(rx_ctx) {
+            sink.queue.release();
+        }
+    }
+
+    /// Gives back the room for an operation of a transmit context, of which nobody is told.
+    pub(super) fn release_transmit(&self, context: u8) {
+        if let Some(sink) = self.tx.ctx(context) {
+            sink.queue.release();
+        }
+    }
+
+    /// What has come of a transmit, for which there is room.
+    #[inline]
+    pub(super) fn complete_tx(&self, comp: &TxComp, result: Result) {
+        self.tx_stats.ctx(comp.tx_ctx).record_completion(result);
+        let Some(sink) = self.tx.ctx(comp.tx_ctx) else {
+            return;
+        };
+        count(&sink.counters, comp.flags, result);
+        let completion = Completion::new(comp.context, comp.flags);
+        match result {
+            Ok(()) if !comp.reports_success => sink.queue.complete_silent(),
+            Ok(()) => sink.queue.push_success(completion),
+            Err(errno) => sink.queue.push(failed(completion, errno, 0)),
+        }
+    }
+
+    /// What has come of a receive, for which there is room; once.
+    pub(super) fn complete_rx(
+        &self,
+        rx_ctxs: &mut CtxVec<RxCtx>,
+        receive: &mut Receive,
+        key: &MsgKey,
+        message: &Message,
+        len: usize,
+    ) {
+        if mem::replace(&mut receive.is_reported, true) {
+            return;
+        }
+        let sink = self.rx.ctx(receive.rx_ctx).as_ref();
+        let mut completion = match sink {
+            Some(sink) => sink.describe(receive.context, key, message, len),
+            None => Completion::new(receive.context, FI_RECV),
+        };
+        let dropped = (message.len as usize).saturating_sub(len);
+        self.count_rx(
+            receive,
+            match dropped {
+                0 => Ok(len),
+                _ => Err(Errno::ETRUNC),
+            },
+        );
+        let rx_ctx = rx_ctxs.ctx_mut(receive.rx_ctx);
+        let freed = complete_slot(rx_ctx, receive, &mut completion);
+        if let Some(sink) = sink {
+            sink.complete(receive, completion, key, dropped);
+        }
+        self.finish_rx(rx_ctx, receive, freed);
+    }
+
+    /// Counts what has come of a receive. A buffer for several messages is as many receives as it gets.
+    #[inline]
+    fn count_rx(&self, receive: &Receive, result: Result<usize>) {
+        let taken = self.rx_stats.ctx(receive.rx_ctx);
+        match receive.kind {
+            RxKind::Single | RxKind::Shared => taken.record_completion(result),
+            RxKind::Placed { .. } => {
+                taken.record_post();
+                taken.record_completion(result);
+            }
+            RxKind::Multi { .. } => {}
+        }
+    }
+
+    /// A buffer takes no more messages, and all that were in it are over.
+    fn release_multi_recv(&self, rx_ctx: &mut RxCtx, freed: Option<ListBox<Receive>>) {
+        let Some(mut receive) = freed else {
+            return;
+        };
+        if is_cancelled(&receive) {
+            self.report_failure(rx_ctx, &mut receive, Errno::ECANCELED);
+        }
+        rx_ctx.buffers.release(receive);
+    }
+
+    /// What the sender of a message is called at that context, if that is told.
+    pub(super) fn source(&self, rx_ctx: u8, key: &MsgKey) -> fi_addr_t {
+        let sink = self.rx.ctx(rx_ctx).as_ref();
+        sink.map_or(FI_ADDR_NOTAVAIL, |sink| sink.source(key))
+    }
+
+    /// What somebody has seen who looked for a message, for which there is room.
+    pub(super) fn complete_peek(
+        &self,
+        rx_ctx: u8,
+        req: &PeekReq,
+        key: &MsgKey,
+        message: &Message,
+        len: usize,
+    ) {
+        let Some(sink) = self.rx.ctx(rx_ctx) else {
+            return;
+        };
+        match req.reports_success || sink.reports_all {
+            false => sink.queue.complete_silent(),
+            true => {
+                let completion = sink.describe(req.context, key, message, len);
+                sink.push_received(completion, key);
+            }
+        }
+    }
+
+    /// That there is none.
+    pub(super) fn fail_peek(&self, rx_ctx: u8, req: &PeekReq) {
+        if let Some(sink) = self.rx.ctx(rx_ctx) {
+            let completion = Completion::new(req.context, FI_RECV | FI_TAGGED);
+            sink.queue.push(failed(completion, Errno::ENOMSG, 0));
+        }
+    }
+
+    /// That nothing came of a receive; once.
+    pub(super) fn fail_rx(&self, rx_ctxs: &mut CtxVec<RxCtx>, receive: &mut Receive, errno: Errno) {
+        self.report_failure(rx_ctxs.ctx_mut(receive.rx_ctx), receive, errno);
+    }
+
+    fn report_failure(&self, rx_ctx: &mut RxCtx, receive: &mut Receive, errno: Errno) {
+        if mem::replace(&mut receive.is_reported, true) {
+            return;
+        }
+        self.count_rx(receive, Err(errno));
+        let kind = receive.spec.tag.map_or(FI_MSG, |_| FI_TAGGED);
+        let mut completion = Completion::new(receive.context, FI_RECV | kind);
+        let freed = complete_slot(rx_ctx, receive, &mut completion);
+        if let Some(sink) = self.rx.ctx(receive.rx_ctx) {
+            count(&sink.counters, FI_RECV, Err(errno));
+            sink.queue.push(failed(completion, errno, 0));
+        }
+        self.finish_rx(rx_ctx, receive, freed);
+    }
+
+    /// Handles the completion of a receive, which may have released a multi-receive buffer.
+    fn finish_rx(&self, rx_ctx: &mut RxCtx, receive: &Receive, freed: Option<ListBox<Receive>>) {
+        if receive.kind == RxKind::Shared {
+            let sink = self.rx.ctx(receive.rx_ctx).as_ref();
+            let position = sink.and_then(|sink| sink.queue.forward_position());
+            rx_ctx.free_shared(receive.peer_entry, position);
+        }
+        self.release_multi_recv(rx_ctx, freed);
+    }
+
+    /// Reports that a peer has written `len` bytes to memory and sent `data` with it; false if there is no room. The first
+    /// receive context is told: the device has no number of another.
+    pub(super) fn complete_remote_write(&self, len: usize, data: u64) -> bool {
+        let sink = self.rx.ctx(0).as_ref();
+        let Some(sink) = sink.filter(|sink| sink.queue.reserve()) else {
+            return false;
+        };
+        let flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+        sink.queue.push(CqEntry::Done(Completion {
+            len,
+            data,
+            ..Completion::new(Context::NULL, flags)
+        }));
+        true
+    }
+}
+
+impl RxSink {
+    /// What a message is told as.
+    #[inline(always)]
+    fn describe(
+        &self,
+        context: Context,
+        key: &MsgKey,
+        message: &Message,
+        len: usize,
+    ) -> Completion {
+        let kind = key.tag.map_or(FI_MSG, |_| FI_TAGGED);
+        let data = message.data.map_or(0, |_| FI_REMOTE_CQ_DATA);
+        Completion {
+            len,
+            data: message.data.unwrap_or(0),
+            tag: key.tag.unwrap_or(0),
+            source: self.source(key),
+            ..Completion::new(context, FI_RECV | kind | data)
+        }
+    }
+
+    /// What the sender of a message is called, if that is told.
+    #[inline(always)]
+    fn source(&self, key: &MsgKey) -> fi_addr_t {
+        match &self.source_av {
+            None => FI_ADDR_NOTAVAIL,
+            Some(source_av) => source_av
+                .find(&key.from)
+                .map_or(FI_ADDR_NOTAVAIL, |source| source_av.reported_source(source)),
+        }
+    }
+
+    /// Tells that a message has been received.
+    #[inline(always)]
+    fn push_received(&self, completion: Completion, key: &MsgKey) {
+        match completion.source {
+            FI_ADDR_NOTAVAIL if self.reports_unknown_sources => {
+                self.queue.push(CqEntry::Failed(Failure {
+                    completion,
+                    olen: 0,
+                    errno: Errno::EADDRNOTAVAIL,
+                    prov_errno: -Errno::EADDRNOTAVAIL.to_int(),
+                    err_data: ErrData::Source(key.from),
+                }));
+            }
+            _ => self.queue.push_success(completion),
+        }
+    }
+
+    /// What has come of a receive; `dropped` bytes of the message did not fit.
+    fn complete(&self, receive: &Receive, completion: Completion, key: &MsgKey, dropped: usize) {
+        let result = match dropped {
+            0 => Ok(()),
+            _ => Err(Errno::ETRUNC),
+        };
+        count(&self.counters, FI_RECV, result);
+        match result {
+            Ok(()) if !receive.reports_success && !self.reports_all => self.queue.complete_silent(),
+            Ok(()) => self.push_received(completion, key),
+            Err(errno) => self.queue.push(failed(completion, errno, dropped)),
+        }
+    }
+}
+
+/// Notes where the message of a receive is that is over, if it has a place in a buffer, and whether that is
+/// its owner's again with this. The buffer's receive comes back with the last message.
+fn complete_slot(
+    rx_ctx: &mut RxCtx,
+    receive: &Receive,
+    completion: &mut Completion,
+) -> Option<ListBox<Receive>> {
+    let (is_last, freed) = match receive.kind {
+        RxKind::Single => (false, None),
+        RxKind::Shared => {
+            rx_ctx.complete_shared();
+            (false, None)
+        }
+        RxKind::Multi { .. } => (true, None),
+        RxKind::Placed { of, at } => {
+            completion.buf = at;
+            let freed = rx_ctx.buffers.complete_slot(of);
+            // Of one that is cancelled more is to be told.
+            let is_last = freed
+                .as_deref()
+                .is_some_and(|receive| !is_cancelled(receive));
+            (is_last, freed)
+        }
+    };
+    if is_last {
+        completion.flags |= FI_MULTI_RECV;
+    }
+    freed
+}
+
+fn is_cancelled(receive: &Receive) -> bool {
+    receive.kind == RxKind::Multi { is_cancelled: true }
+}
+
+fn failed(completion: Completion, errno: Errno, dropped: usize) -> CqEntry {
+    CqEntry::Failed(Failure {
+        completion,
+        olen: dropped,
+        errno,
+        prov_errno: -errno.to_int(),
+        err_data: ErrData::None,
+    })
+}

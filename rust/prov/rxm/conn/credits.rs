@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How many packets a peer has room for, where the device does not see to that.
+//!
+//! Each side tells the other of the receives that it has posted. One is there from the beginning without
+//! a word, so that the first word can come; and the last one is kept for such words, so that two sides
+//! that have used up what they have been told of can tell each other of more.
+
+use super::{
+    super::wire::Flow,
+    MAX_ATOMICS, //
+};
+
+/// How many receives have something in them, at most, that is not over before the peer has been sent an answer:
+/// it may have no room for that before it has been told of the others. One is for its word.
+const RESERVED_RX: u32 = MAX_ATOMICS as u32 + 1;
+
+/// What a side of a connection knows.
+pub(in super::super) struct Credits {
+    flow: Flow,
+    /// How many packets the peer has room for.
+    tx_credits: u64,
+    /// How many receives of ours it has not been told of. The first one it knows.
+    pending_grant: i64,
+    /// So many are worth a word.
+    grant_threshold: i64,
+    /// How many receives of ours there are at all: posted, or with something in them.
+    receives: u32,
+    /// How many packets may still come of those that the peer has been told of.
+    rx_outstanding: i64,
+    /// Whether it is known that the peer counts, if it does.
+    is_flow_known: bool,
+    /// The peer has told of its receives.
+    has_credits: bool,
+}
+
+/// The peer tells of more receives than anybody has, or has used more than there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) struct CreditError;
+
+impl Credits {
+    /// Those of a new connection, which has no receives; whether the peer counts may turn out only later.
+    pub(in super::super) fn new(flow: Flow, is_flow_known: bool) -> Self {
+        Self {
+            flow,
+            tx_credits: 1,
+            pending_grant: -1,
+            grant_threshold: 1,
+            receives: 0,
+            rx_outstanding: 1,
+            is_flow_known,
+            has_credits: false,
+        }
+    }
+
+    /// How many receives of ours there are at all.
+    pub(in super::super) fn receives(&self) -> u32 {
+        self.receives
+    }
+
+    /// There is one more, which has been posted; there are to be two at least. Words are packets too: there
+    /// is one when the peer has used three quarters of them, which it need not wait for, or all but those
+    /// that may be kept until it can be answered.
+    pub(in super::super) fn add_rx_buf(&mut self) {
+        self.receives += 1;
+        self.pending_grant += 1;
+        let reserved = self.receives.div_ceil(4).max(RESERVED_RX);
+        self.grant_threshold = i64::from(self.receives.saturating_sub(reserved)).max(1);
+    }
+
+    /// Something has come from the peer.
+    ///
+    /// # Errors
+    ///
+    /// It was not told of so many receives.
+    #[inline(always)]
+    pub(in super::super) fn on_rx(&mut self) -> Result<(), CreditError> {
+        self.rx_outstanding -= 1;
+        let counts = self.is_flow_known && self.flow == Flow::Credits;
+        match counts && self.rx_outstanding < 0 {
+            true => Err(CreditError),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether something could have been sent by the connection since it is there.
+    pub(in super::super) fn are_usable(&self) -> bool {
+        self.has_credits || self.flow == Flow::Device
+    }
+
+    /// What both sides have agreed upon.
+    pub(in super::super) fn set_flow(&mut self, flow: Flow) {
+        self.flow = flow;
+        self.is_flow_known = true;
+    }
+
+    /// Whether a packet can be sent; then it is counted. Not for [`Self::grant`].
+    #[inline]
+    pub(in super::super) fn take_credit(&mut self) -> bool {
+        if self.flow == Flow::Device {
+            return true;
+        }
+        let has_credit = self.tx_credits > 1;
+        self.tx_credits -= u64::from(has_credit);
+        has_credit
+    }
+
+    /// A packet that was counted has not been sent.
+    #[inline]
+    pub(in super::super) fn return_credit(&mut self) {
+        self.tx_credits += 1;
+    }
+
+    /// A receive has been posted again.
+    #[inline]
+    pub(in super::super) fn rx_reposted(&mut self) {
+        self.pending_grant += 1;
+    }
+
+    /// Whether the peer is to be told of receives now.
+    #[inline(always)]
+    pub(in super::super) fn grant_due(&self) -> bool {
+        self.pending_grant >= self.grant_threshold
+            && self.tx_credits > 0
+            && self.flow == Flow::Credits
+    }
+
+    /// How many receives the peer is to be told of now, if any; then that packet is counted.
+    pub(in super::super) fn take_grant(&mut self) -> Option<u64> {
+        if !self.grant_due() {
+            return None;
+        }
+        let count = u64::try_from(self.pending_grant).ok()?;
+        self.tx_credits -= 1;
+        self.rx_outstanding += self.pending_grant;
+        self.pending_grant = 0;
+        Some(count)
+    }
+
+    /// The packet with that word has not been sent.
+    pub(in super::super) fn undo_grant(&mut self, count: u64) {
+        self.tx_credits += 1;
+        self.pending_grant = self.pending_grant.saturating_add_unsigned(count);
+        self.rx_outstanding = self.rx_outstanding.saturating_sub_unsigned(count);
+    }
+
+    /// The peer has told of so many.
+    ///
+    /// # Errors
+    ///
+    /// More than can be.
+    pub(in super::super) fn add_credits(&mut self, count: u64) -> Result<(), CreditError> {
+        const MOST: u64 = u32::MAX as u64;
+        if count > MOST || self.tx_credits + count > MOST {
+            return Err(CreditError);
+        }
+        self.tx_credits += count;
+        self.has_credits = true;
+        Ok(())
+    }
+}
+
+#[kernel::prelude::kunit_tests(kofi_rdm_credits)]
+mod tests {
+    use super::*;
+    use crate::util::random::SeededRandom;
+
+    /// Those of a connection that has so many receives, which the peer has not been told of.
+    fn of(flow: Flow, receives: u32) -> Credits {
+        let mut credits = Credits::new(flow, true);
+        for _ in 0..receives {
+            credits.add_rx_buf();
+        }
+        credits
+    }
+
+    fn post_again(credits: &mut Credits, count: u32) {
+        for _ in 0..count {
+            credits.rx_reposted();
+        }
+    }
+
+    #[test]
+    fn the_first_word_is_of_all_receives_but_the_one_that_is_known() {
+        let mut credits = of(Flow::Credits, 128);
+        assert!(!credits.take_credit());
+        assert_eq!(credits.take_grant(), Some(127));
+        assert_eq!(credits.take_grant(), None);
+        // It was the one packet that there was room for.
+        post_again(&mut credits, 96);
+        assert_eq!(credits.take_grant(), None);
+        assert!(credits.add_credits(127).is_ok());
+        assert_eq!(credits.take_grant(), Some(96));
+        for _ in 0..125 {
+            assert!(credits.take_credit());
+        }
+        assert!(!credits.take_credit());
+        post_again(&mut credits, 96);
+        assert_eq!(credits.take_grant(), Some(96));
+    }
+
+    #[test]
+    fn a_few_receives_are_not_worth_a_word() {
+        let mut credits = of(Flow::Credits, 40);
+        assert_eq!(credits.take_grant(), Some(39));
+        assert!(credits.add_credits(8).is_ok());
+        post_again(&mut credits, 29);
+        assert_eq!(credits.take_grant(), None);
+        credits.rx_reposted();
+        assert_eq!(credits.take_grant(), Some(30));
+    }
+
+    #[test]
+    fn what_was_not_sent_does_not_count() {
+        let mut credits = of(Flow::Credits, 8);
+        let grant = credits.take_grant();
+        assert_eq!(grant, Some(7));
+        credits.undo_grant(7);
+        assert_eq!(credits.take_grant(), grant);
+        assert!(credits.add_credits(2).is_ok());
+        assert!(credits.take_credit());
+        assert!(!credits.take_credit());
+        credits.return_credit();
+        assert!(credits.take_credit());
+    }
+
+    #[test]
+    fn where_the_device_sees_to_it_nobody_counts() {
+        let mut credits = of(Flow::Device, 8);
+        assert_eq!(credits.take_grant(), None);
+        assert!((0..1000).all(|_| credits.take_credit()));
+    }
+
+    #[test]
+    fn nobody_has_so_many() {
+        let mut credits = of(Flow::Credits, 8);
+        assert_eq!(credits.add_credits(u64::MAX), Err(CreditError));
+        assert_eq!(credits.add_credits(1 << 32), Err(CreditError));
+        assert!(credits.add_credits(1 << 31).is_ok());
+        assert_eq!(credits.add_credits(1 << 31), Err(CreditError));
+        assert!(credits.take_credit());
+    }
+
+    #[test]
+    fn who_waits_for_answers_is_told_of_what_is_left() {
+        for receives in 2 * RESERVED_RX..64 {
+            let mut credits = of(Flow::Credits, receives);
+            assert!(credits.take_grant().is_some() && credits.add_credits(2).is_ok());
+            post_again(&mut credits, receives - RESERVED_RX);
+            assert!(credits.grant_due());
+        }
+    }
+
+    #[test]
+    fn nobody_sends_more_than_was_asked_for() {
+        let mut credits = of(Flow::Credits, 8);
+        // The one that is known.
+        assert!(credits.on_rx().is_ok());
+        assert_eq!(credits.on_rx(), Err(CreditError));
+        let mut credits = of(Flow::Credits, 8);
+        assert_eq!(credits.take_grant(), Some(7));
+        assert!((0..8).all(|_| credits.on_rx().is_ok()));
+        assert_eq!(credits.on_rx(), Err(CreditError));
+    }
+
+    #[test]
+    fn what_was_not_said_is_not_expected() {
+        let mut credits = of(Flow::Credits, 8);
+        assert_eq!(credits.take_grant(), Some(7));
+        credits.undo_grant(7);
+        assert!(credits.on_rx().is_ok());
+        assert_eq!(credits.on_rx(), Err(CreditError));
+    }
+
+    #[test]
+    fn who_does_not_count_may_send_what_it_likes() {
+        let mut credits = Credits::new(Flow::Credits, false);
+        assert!((0..100).all(|_| credits.on_rx().is_ok()));
+        credits.set_flow(Flow::Device);
+        assert!((0..100).all(|_| credits.on_rx().is_ok()));
+        // Before that is known, nobody knows whether it does; then it does.
+        let mut credits = Credits::new(Flow::Credits, false);
+        assert!((0..2).all(|_| credits.on_rx().is_ok()));
+        credits.set_flow(Flow::Credits);
+        assert_eq!(credits.on_rx(), Err(CreditError));
+    }
+
+    #[test]
+    fn more_receives_are_told_of_with_the_others() {
+        let mut credits = of(Flow::Credits, 32);
+        assert_eq!(credits.take_grant(), Some(31));
+        assert!(credits.add_credits(8).is_ok());
+        post_again(&mut credits, 24);
+        assert!(credits.grant_due());
+        for _ in 0..32 {
+            credits.add_rx_buf();
+        }
+        assert_eq!((credits.receives(), credits.take_grant()), (64, Some(56)));
+    }
+
+    /// One side of a connection, with a device that has no mercy.
+    struct Side {
+        credits: Credits,
+        /// Receives that are posted.
+        receives: u32,
+        /// Packets that have arrived, and whose receives are to be posted again.
+        held: u32,
+        /// Words on their way to it, at most.
+        grants: [u64; 2],
+        /// Packets and words on their way to it.
+        packets: u32,
+        wants: u32,
+        sent: u32,
+    }
+
+    impl Side {
+        fn new(receives: u32) -> Self {
+            Self {
+                credits: of(Flow::Credits, receives),
+                receives,
+                held: 0,
+                grants: [0; 2],
+                packets: 0,
+                wants: 0,
+                sent: 0,
+            }
+        }
+
+        /// Takes a receive for what arrives.
+        fn use_receive(&mut self) {
+            assert!(self.receives > 0);
+            assert!(self.credits.on_rx().is_ok());
+            self.receives -= 1;
+        }
+
+        fn post(&mut self, count: u32) {
+            self.receives += count;
+            post_again(&mut self.credits, count);
+        }
+    }
+
+    /// Lets both sides do one thing of those that they can do.
+    fn step(sides: &mut [Side; 2], random: &mut SeededRandom) {
+        let who = random.next_below(2) as usize;
+        let [one, other] = sides;
+        let (own, peer) = if who == 0 { (one, other) } else { (other, one) };
+        match random.next_below(5) {
+            0 if own.credits.receives() < 64 && random.next_below(100) == 0 => {
+                own.receives += 1;
+                own.credits.add_rx_buf();
+            }
+            1 if own.wants > 0 && own.credits.take_credit() => {
+                own.wants -= 1;
+                own.sent += 1;
+                peer.packets += 1;
+            }
+            2 => {
+                let grant_slot = peer.grants.iter_mut().find(|grant| **grant == 0);
+                if let Some(grant_slot) = grant_slot {
+                    *grant_slot = own.credits.take_grant().unwrap_or(0);
+                }
+            }
+            3 if own.packets > 0 => {
+                own.use_receive();
+                own.packets -= 1;
+                own.held += 1;
+            }
+            3 => {
+                let grant = own.grants.iter_mut().find(|grant| **grant > 0);
+                let count = grant.map_or(0, core::mem::take);
+                if count > 0 {
+                    own.use_receive();
+                    assert!(own.credits.add_credits(count).is_ok());
+                    own.post(1);
+                }
+            }
+            _ => {
+                let count = random.next_below(u64::from(own.held) + 1) as u32;
+                own.held -= count;
+                own.post(count);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_arrives_without_a_receive_and_all_arrives() {
+        const MESSAGES: u32 = 500;
+        for (seed, receives) in [(1, 2), (2, 3), (3, 8), (4, 64), (5, 2), (6, 4)] {
+            let mut random = SeededRandom::new(seed);
+            let mut sides = [Side::new(receives), Side::new(receives.max(4))];
+            for side in &mut sides {
+                side.wants = MESSAGES;
+            }
+            // Far more steps than it takes.
+            for _ in 0..200_000 {
+                step(&mut sides, &mut random);
+                if sides.iter().all(|side| side.sent == MESSAGES) {
+                    break;
+                }
+            }
+            assert!(sides.iter().all(|side| side.sent == MESSAGES));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0
+
+use super::{
+    super::{
+        completion::CompSinks,
+        ep_state::EpState,
+        pkt_buf::Packet,
+        wire::{
+            Extensions,
+            Flow,
+            PktHdr, //
+        },
+    },
+    Conn,
+    CTRL_BUFS, //
+};
+use crate::{
+    fi::prelude::*,
+    util::owned_list::{
+        BoxList,
+        ListBox, //
+    },
+};
+
+impl EpState {
+    /// Gives a peer its connection, its packets for words, and its first packets to receive with.
+    ///
+    /// # Errors
+    ///
+    /// Why the packets cannot be posted: then it has none.
+    pub(in super::super) fn open(
+        &mut self,
+        peer_idx: u32,
+        mut conn: Conn,
+        mut receives: BoxList<Packet>,
+        mut ctrl_bufs: BoxList<Packet>,
+    ) -> Result {
+        let count = receives.len();
+        let conn_gen = conn.conn_gen;
+        while let Some(mut ctrl_buf) = ctrl_bufs.pop() {
+            ctrl_buf.peer_idx = peer_idx;
+            ctrl_buf.conn_gen = conn_gen;
+            conn.ctrl_bufs.push(ctrl_buf);
+        }
+        let peer = self.peer(peer_idx).ok_or(Errno::EINVAL)?;
+        peer.conn = Some(conn);
+        while let Some(packet) = receives.pop() {
+            self.put_rx_buf(packet);
+        }
+        match self.post_rx_bufs(peer_idx, count)? {
+            0 => Ok(()),
+            _ => Err(Errno::ENOMEM),
+        }
+    }
+
+    /// The connection is there, and the peer calls it `to`; `said` is what the peer has said of itself, and
+    /// both have agreed upon, where that was not known before.
+    pub(in super::super) fn establish(
+        &mut self,
+        sinks: &CompSinks,
+        peer_idx: u32,
+        conn_gen: usize,
+        to: u64,
+        agreed: Option<(Flow, Extensions)>,
+    ) {
+        let conn = self.conn(peer_idx);
+        if let Some(conn) = conn.filter(|conn| conn.conn_gen == conn_gen) {
+            conn.remote_conn_id = Some(to);
+            if let Some((flow, extensions)) = agreed {
+                conn.credits.set_flow(flow);
+                conn.extensions = extensions;
+            }
+            // What could not be understood before that can be now.
+            self.retry_deferred_all(sinks);
+            self.progress_peer(sinks, peer_idx);
+        }
+    }
+
+    /// Takes a peer's connection: what has come by it is there, as far as it is whole.
+    pub(in super::super) fn close(&mut self, sinks: &CompSinks, peer_idx: u32) -> Option<Conn> {
+        if self.peer(peer_idx)?.deferred_rx > 0 {
+            self.retry_deferred(sinks, Some(peer_idx));
+        }
+        let mut conn = self.peer(peer_idx)?.conn.take()?;
+        self.release_conn_rx(&conn);
+        conn.ctrl_bufs.append(&mut conn.atomic_resps);
+        while let Some(packet) = conn.ctrl_bufs.pop() {
+            self.keep(packet);
+        }
+        Some(conn)
+    }
+
+    /// Ends what was left by a connection that is closed.
+    pub(in super::super) fn closed(&mut self, sinks: &CompSinks, peer_idx: u32, conn_gen: usize) {
+        self.fail_begun(sinks, peer_idx, Errno::ECONNABORTED);
+        self.drop_incomplete_rx(sinks, peer_idx, conn_gen);
+    }
+
+    /// Sends the peer a credit packet that returns no credits, unless another packet is in flight, which serves
+    /// as well: if the peer is gone, the device reports the failure and ends the connection.
+    pub(in super::super) fn probe(&mut self, peer_idx: u32) {
+        let Self {
+            peers, inflight, ..
+        } = self;
+        let peer = peers.get_mut(peer_idx as usize).and_then(Option::as_mut);
+        let conn = peer.and_then(|peer| peer.conn.as_mut());
+        if let Some(conn) = conn.filter(|conn| conn.is_open() && conn.ctrl_bufs.len() == CTRL_BUFS)
+        {
+            let _ = conn.send_ctrl_with_credit(inflight, &PktHdr::Credit(0));
+        }
+    }
+
+    /// Whether something waits for a connection with that peer.
+    pub(in super::super) fn has_deferred_tx(&mut self, peer_idx: u32) -> bool {
+        self.peer(peer_idx)
+            .is_some_and(|peer| !peer.deferred.is_empty())
+    }
+
+    /// Has a packet receive again, if its connection is there.
+    pub(in super::super) fn repost(&mut self, packet: ListBox<Packet>) -> Result {
+        let (peer_idx, conn_gen) = (packet.peer_idx, packet.conn_gen);
+        let Self {
+            peers, inflight, ..
+        } = self;
+        let peer = peers.get_mut(peer_idx as usize).and_then(Option::as_mut);
+        let conn = peer.and_then(|peer| peer.conn.as_mut());
+        let Some(conn) = conn.filter(|conn| conn.conn_gen == conn_gen && conn.accepts_rx()) else {
+            self.keep(packet);
+            return Ok(());
+        };
+        match conn.receive(inflight, packet) {
+            Ok(()) => {
+                conn.credits.rx_reposted();
+                Ok(())
+            }
+            Err(error) => {
+                self.keep(error.node);
+                self.schedule_disconnect(peer_idx, conn_gen);
+                Err(error.errno)
+            }
+        }
+    }
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is handed to the endpoint below: as much of an operation as there is room for.
+
+use super::{
+    super::{
+        inflight::Inflight,
+        iov::SrcBuf,
+        pkt_buf::Packet,
+        tx_op::{
+            RndvState,
+            RndvTx,
+            SarTx,
+            TxOp, //
+        },
+        tx_pool::TxPool,
+        wire::SegPos, //
+    },
+    Conn,
+    Peer,
+    MAX_SEGS, //
+};
+use crate::{
+    abi::flags::FI_REMOTE_CQ_DATA,
+    fi::{
+        mr::MemoryRegion,
+        prelude::*,
+        provider::Rma, //
+    },
+    util::owned_list::ListBox, //
+};
+
+impl Peer {
+    /// Posts an operation behind all others.
+    #[inline(always)]
+    pub(super) fn post(
+        &mut self,
+        packet: ListBox<Packet>,
+        inflight: &mut Inflight<Packet>,
+        tx_pool: &mut TxPool,
+    ) -> core::result::Result<(), (ListBox<Packet>, Option<Errno>)> {
+        match self.deferred.is_empty() {
+            true => self.post_next(packet, inflight, tx_pool),
+            false => Err((packet, None)),
+        }
+    }
+
+    /// Posts the next operation; or what is left of it, if that cannot be now, or why it never can.
+    #[inline(always)]
+    pub(super) fn post_next(
+        &mut self,
+        packet: ListBox<Packet>,
+        inflight: &mut Inflight<Packet>,
+        tx_pool: &mut TxPool,
+    ) -> core::result::Result<(), (ListBox<Packet>, Option<Errno>)> {
+        let conn = self.conn.as_mut();
+        let conn = conn.filter(|conn| !conn.is_closing && !conn.tx_exclusive);
+        let conn = conn.filter(|conn| conn.shutdown.may_start_ops() || packet.has_started());
+        let target = conn.and_then(|conn| Some((conn.remote_conn_id?, conn)));
+        match target {
+            Some((to, conn)) if !self.is_registering && !packet.needs_registration() => {
+                match conn.check_context(packet.context()) {
+                    Ok(()) => post_op(conn, to, packet, inflight, tx_pool),
+                    Err(errno) => Err((packet, Some(errno))),
+                }
+            }
+            _ => Err((packet, None)),
+        }
+    }
+}
+
+impl TxOp {
+    /// Whether the peer knows of it.
+    pub(in super::super) fn has_started(&self) -> bool {
+        match self {
+            Self::Eager | Self::Rma(_) | Self::Atomic(_) => false,
+            Self::Sar(sar_tx) => sar_tx.next > 0,
+            Self::Rndv(rndv_tx) => !matches!(rndv_tx.state, RndvState::ReqSent(_)),
+        }
+    }
+
+    /// Whether it reads the peer's memory.
+    pub(super) fn is_read(&self) -> bool {
+        matches!(self, Self::Rma(access) if access.way == Rma::Read)
+    }
+
+    /// Its memory is open, or cannot be.
+    pub(in super::super) fn set_region(&mut self, region: Result<Arc<MemoryRegion>>) {
+        let Self::Rndv(rndv_tx) = self else {
+            return;
+        };
+        match region {
+            Ok(region) => rndv_tx.region = Some(region),
+            Err(_) => {
+                let RndvTx { message, from, .. } = rndv_tx;
+                let sar_tx = SarTx {
+                    message: *message,
+                    from: mem::replace(from, SrcBuf::EMPTY),
+                    next: 0,
+                };
+                *self = Self::Sar(sar_tx);
+            }
+        }
+    }
+}
+
+/// Posts what is next of an operation; what is left of it, if there is no room, or why it cannot be.
+fn post_op(
+    conn: &mut Conn,
+    to: u64,
+    mut packet: ListBox<Packet>,
+    inflight: &mut Inflight<Packet>,
+    tx_pool: &mut TxPool,
+) -> core::result::Result<(), (ListBox<Packet>, Option<Errno>)> {
+    let mut atomic_credits = 0;
+    match packet.as_tx_op() {
+        Some(TxOp::Eager) => {}
+        Some(TxOp::Rma(_)) => return post_rma(conn, packet, inflight),
+        Some(TxOp::Rndv(rndv_tx)) if rndv_tx.has_more_to_write() => {
+            return post_rma(conn, packet, inflight);
+        }
+        Some(TxOp::Sar(_)) => {
+            if !post_segments(conn, to, &mut packet, inflight, tx_pool) {
+                return Err((packet, None));
+            }
+        }
+        Some(TxOp::Atomic(_)) if conn.atomics == 0 => return Err((packet, None)),
+        Some(TxOp::Atomic(_)) => atomic_credits = 1,
+        _ => {}
+    }
+    if !conn.may_send() {
+        conn.tx_exclusive = false;
+        return Err((packet, None));
+    }
+    packet.conn_gen = conn.conn_gen;
+    packet.prepare(to);
+    packet.advance_segment(1);
+    conn.atomics -= atomic_credits;
+    Packet::send(packet, inflight, &conn.lower).map_err(|error| {
+        conn.tx_exclusive = false;
+        conn.atomics += atomic_credits;
+        conn.credits.return_credit();
+        conn.note_post_error(error.errno);
+        let mut packet = error.node;
+        packet.advance_segment(-1);
+        (packet, None)
+    })
+}
+
+/// Posts segments of a message with packets of their own, up to one that goes with the message's: whether
+/// that can go, as far as the others are concerned.
+#[inline(never)]
+fn post_segments(
+    conn: &mut Conn,
+    to: u64,
+    packet: &mut Packet,
+    inflight: &mut Inflight<Packet>,
+    tx_pool: &mut TxPool,
+) -> bool {
+    let (peer_idx, id) = (packet.peer_idx, packet.id());
+    let Some(TxOp::Sar(sar_tx)) = packet.tx_op() else {
+        return true;
+    };
+    loop {
+        let segment = sar_tx.segment(id);
+        if segment.pos == SegPos::Last {
+            return true;
+        }
+        if !conn.may_send() {
+            return false;
+        }
+        let segment_buf = match conn.segments {
+            0 => None,
+            _ => tx_pool.get(),
+        };
+        let Some(mut segment_buf) = segment_buf else {
+            conn.credits.return_credit();
+            // None will come back: it goes by itself, and nothing goes before the rest of it.
+            conn.tx_exclusive = conn.segments == MAX_SEGS;
+            return conn.tx_exclusive;
+        };
+        segment_buf.peer_idx = peer_idx;
+        segment_buf.conn_gen = conn.conn_gen;
+        segment_buf.fill_segment(to, &sar_tx.from, &segment);
+        if let Err(error) = Packet::send(segment_buf, inflight, &conn.lower) {
+            tx_pool.put(error.node);
+            conn.note_post_error(error.errno);
+            conn.credits.return_credit();
+            return false;
+        }
+        conn.segments -= 1;
+        sar_tx.next += 1;
+    }
+}
+
+/// Posts an access to the peer's memory; the operation, and why it cannot be, or that there is no room.
+fn post_rma(
+    conn: &mut Conn,
+    mut packet: ListBox<Packet>,
+    inflight: &mut Inflight<Packet>,
+) -> core::result::Result<(), (ListBox<Packet>, Option<Errno>)> {
+    let is_read = packet.as_tx_op().is_some_and(TxOp::is_read);
+    let may_go = match is_read {
+        true => conn.iwarp_order.may_read(),
+        false => conn.iwarp_order.may_send(),
+    };
+    if !may_go {
+        return Err((packet, None));
+    }
+    // The peer has a receive for its data.
+    let takes_credit = match packet.as_tx_op() {
+        Some(TxOp::Rma(access)) => access.flags & FI_REMOTE_CQ_DATA != 0,
+        _ => false,
+    };
+    if takes_credit && !conn.credits.take_credit() {
+        return Err((packet, None));
+    }
+    packet.conn_gen = conn.conn_gen;
+    let accessed = Packet::access(packet, inflight, &conn.lower);
+    if is_read && accessed.is_ok() {
+        conn.iwarp_order.read_posted();
+    }
+    accessed.map_err(|error| {
+        if takes_credit {
+            conn.credits.return_credit();
+        }
+        match error.errno {
+            Errno::EAGAIN => (error.node, None),
+            // What the connection has come to is told with it.
+            errno @ (Errno::ENOTCONN | Errno::ECONNABORTED | Errno::ESHUTDOWN) => {
+                conn.note_post_error(errno);
+                (error.node, None)
+            }
+            errno => (error.node, Some(errno)),
+        }
+    })
+}
+
+impl Packet {
+    /// A segment more of its message has been sent, or one less.
+    fn advance_segment(&mut self, count: i32) {
+        if let Some(TxOp::Sar(sar_tx)) = self.tx_op() {
+            sar_tx.next = sar_tx.next.wrapping_add_signed(count);
+        }
+    }
+}

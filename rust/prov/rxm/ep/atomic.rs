@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Atomic operations on memory of a peer's, which the peer is asked to do.
+
+use super::{
+    super::{
+        iov::{
+            DstBuf,
+            SrcBuf, //
+        },
+        pkt_buf::{
+            BufState,
+            Packet, //
+        },
+        tx_op::{
+            AtomicTx,
+            TxComp,
+            TxOp, //
+        },
+        wire::{
+            AtomicCall,
+            PktHdr,
+            Range,
+            Ranges,
+            ATOMIC_MAX_OPERANDS,
+            ATOMIC_MAX_RESULT, //
+        },
+    },
+    Endpoint, //
+};
+use crate::{
+    abi::flags::*,
+    fi::{
+        atomic::{
+            Atomic,
+            Datatype,
+            Form,
+            Op, //
+        },
+        prelude::*,
+        provider::Message, //
+    },
+};
+
+/// Flags that one may have. The peer is done with it when it answers.
+const FLAGS: u64 = FI_COMPLETION
+    | FI_INJECT
+    | FI_MORE
+    | FI_INJECT_COMPLETE
+    | FI_TRANSMIT_COMPLETE
+    | FI_DELIVERY_COMPLETE;
+
+/// Most elements of one: the request fits into a packet, and so does the answer.
+pub(in super::super) fn max_elements(form: Form, datatype: Datatype) -> usize {
+    let bytes = match form {
+        Form::Compare => ATOMIC_MAX_OPERANDS / 2,
+        Form::Base | Form::Fetch => ATOMIC_MAX_OPERANDS.min(ATOMIC_MAX_RESULT),
+    };
+    datatype.count_in(bytes)
+}
+
+impl Endpoint {
+    /// Asks a peer for one.
+    pub(super) fn post_atomic(&self, atomic: &Atomic<'_>, message: &Message<'_>) -> Result {
+        let (bound_cq, bound) = self.tx_path()?;
+        let Atomic {
+            form, op, datatype, ..
+        } = *atomic;
+        if !self.has_atomics {
+            return Err(Errno::ENOSYS);
+        }
+        if message.flags & !FLAGS != 0 {
+            return Err(
+                match message.flags & !(FLAGS | FI_FENCE | FI_REMOTE_CQ_DATA) {
+                    0 => Errno::EOPNOTSUPP,
+                    _ => Errno::EBADFLAGS,
+                },
+            );
+        }
+        let is_injected = message.flags & FI_INJECT != 0;
+        let (range, len) = atomic.check_target(message, max_elements(form, datatype))?;
+        if is_injected && op != Op::Read && len > self.inject {
+            return Err(Errno::EMSGSIZE);
+        }
+        let targets = Ranges::new(&[Range {
+            addr: range.addr,
+            len: range.count as u64,
+            key: range.key,
+        }]);
+        let targets = targets.ok_or(Errno::EINVAL)?;
+        // Whoever reads has no operands, whatever is said of them.
+        let operands = match op {
+            Op::Read => SrcBuf::EMPTY,
+            // SAFETY: They are copied and dropped before this call returns.
+            _ => unsafe { SrcBuf::new_inject(message.memory) }?,
+        };
+        // SAFETY: As above.
+        let compare = unsafe { SrcBuf::new_inject(Memory::Segments(atomic.compare)) }?;
+        // SAFETY: It is dropped with the operation, before the poster's completion is written.
+        let result = unsafe { DstBuf::new(Memory::Segments(atomic.result)) }?;
+        let to = bound.addresses.lookup(message.peer)?;
+        let flags = match form {
+            Form::Base => FI_ATOMIC | FI_WRITE,
+            Form::Fetch | Form::Compare => FI_ATOMIC | FI_READ,
+        };
+        let comp = TxComp {
+            tx_ctx: self.context,
+            context: message.context,
+            flags,
+            reports_success: message.flags & FI_COMPLETION != 0
+                || !bound_cq.is_selective && !message.errors_only,
+        };
+        let call = AtomicCall {
+            form,
+            op: op.to_raw() as u8,
+            datatype: datatype.to_raw() as u8,
+        };
+        self.start((bound_cq, bound), &to, len, comp, |packet: &mut Packet| {
+            let room = packet.operands();
+            let first = operands.copy_to_slice(0, room);
+            let second = room
+                .get_mut(first..)
+                .map_or(0, |room| compare.copy_to_slice(0, room));
+            let hdr = PktHdr::AtomicReq {
+                id: packet.id(),
+                call,
+                targets,
+            };
+            packet.write_any(0, &hdr, first + second);
+            packet.state = BufState::Tx(TxOp::Atomic(AtomicTx {
+                result,
+                early_result: None,
+            }));
+        })
+    }
+}

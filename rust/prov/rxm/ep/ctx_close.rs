@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The end of one context, while others go on by the same connections.
+//!
+//! Nobody is told any more of what it has asked for. What no peer knows of is dropped at once. The rest
+//! has [`DRAIN_TIMEOUT`] to end by itself, as the device may have its memory, or a peer part of its message; where
+//! it has not by then, the connection that it goes by is closed. Messages that wait for a receive context
+//! stay: whoever opens it again receives them.
+
+use super::{
+    super::{
+        completion::CompSinks,
+        ep_core::{
+            Bound,
+            EpCore, //
+        },
+        ep_state::{
+            schedule_disconnect,
+            EpState, //
+        },
+        iov::DstBuf,
+        pkt_buf::Packet,
+        rx_entry::{
+            Receive,
+            RxKind,
+            RxTarget, //
+        },
+    },
+    ctx::RxCtx,
+    EpKind, //
+};
+use crate::{
+    fi::prelude::*,
+    util::owned_list::BoxList, //
+};
+use kernel::time::delay::fsleep;
+
+/// How long what peers know of has to end by itself, in moments.
+const DRAIN_TIMEOUT: u32 = 250;
+
+/// Between two looks at whether it has.
+const DRAIN_INTERVAL: Delta = Delta::from_millis(1);
+
+/// What a context leaves, in memory that was allocated with it.
+pub(in super::super) struct CtxDrain {
+    contexts: KVec<Context>,
+    /// For how much of it room was taken in its completion queue.
+    cq_slots: u32,
+}
+
+impl CtxDrain {
+    /// Nothing, with room for what so many operations leave. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(in super::super) fn new(most: usize) -> Result<Self> {
+        Ok(Self {
+            contexts: KVec::with_capacity(most, GFP_KERNEL)?,
+            cq_slots: 0,
+        })
+    }
+
+    /// For how many completions there was room.
+    pub(in super::super) fn cq_slots(&self) -> u32 {
+        self.cq_slots
+    }
+
+    /// What the posters get back.
+    pub(in super::super) fn contexts(&self) -> &[Context] {
+        &self.contexts
+    }
+
+    fn operation(&mut self, packet: &Packet) {
+        if let Some(comp) = packet.tx_comp() {
+            self.cq_slots += 1;
+            let _ = self.contexts.push_within_capacity(comp.context);
+        }
+    }
+
+    fn receive(&mut self, receive: &Receive) {
+        self.cq_slots += u32::from(receive.has_room());
+        // A buffer's is given back with its own receive.
+        if !receive.is_internal() {
+            let _ = self.contexts.push_within_capacity(receive.context);
+        }
+    }
+}
+
+impl EpCore {
+    /// Ends what a context has under way, of which nobody is told any more. When it returns nothing
+    /// touches the memory of that. May sleep, for [`DRAIN_TIMEOUT`] and until connections are closed.
+    pub(in super::super) fn drain_ctx(
+        &self,
+        bound: &Bound,
+        (kind, context): (EpKind, u8),
+        drain: &mut CtxDrain,
+    ) {
+        // Nobody has an operation in hand meanwhile.
+        let cm = self.cm.lock();
+        let mut inner = self.inner.lock();
+        inner.tx_pool.wake_waiters();
+        let sink = inner.sinks.detach(kind, context);
+        let (state, sinks) = inner.split();
+        match kind {
+            EpKind::Rx => state.drain_rx(sinks, context, drain),
+            _ => state.drain_tx(sinks, context, drain),
+        }
+        drop(inner);
+        drop(cm);
+        drop(sink);
+        for rounds in 0.. {
+            self.drain_lower();
+            let is_late = rounds >= DRAIN_TIMEOUT;
+            let is_over = self.with_state(|state, _| match kind {
+                EpKind::Rx => state.is_rx_drained(context, is_late),
+                _ => state.is_tx_drained(context, is_late),
+            });
+            // Memory is to be closed, or connections.
+            bound.schedule_cm_work();
+            if is_over {
+                return;
+            }
+            fsleep(DRAIN_INTERVAL);
+        }
+    }
+}
+
+impl EpState {
+    /// Drops what a context has asked for and no peer knows of.
+    fn drain_tx(&mut self, sinks: &CompSinks, tx_ctx: u8, drain: &mut CtxDrain) {
+        let is_from_ctx = |packet: &Packet| packet.is_from_ctx(tx_ctx);
+        for packet in self.inflight.iter().filter(|packet| is_from_ctx(packet)) {
+            drain.operation(packet);
+        }
+        let peers = self.peers.iter().flatten();
+        let of_peers = peers.flat_map(|peer| [&peer.deferred, &peer.awaiting_reply]);
+        for queue in Iterator::chain(
+            [&self.unresolved, &self.pending_dereg].into_iter(),
+            of_peers,
+        ) {
+            for packet in queue.iter().filter(|packet| is_from_ctx(packet)) {
+                drain.operation(packet);
+            }
+        }
+        let mut dropped = self.unresolved.drain_where(is_from_ctx);
+        while let Some(packet) = dropped.pop() {
+            self.tx_pool.put(packet);
+        }
+        for peer_idx in 0..self.peers.len() as u32 {
+            let Some(peer) = self.peer(peer_idx) else {
+                continue;
+            };
+            let deferred = &mut peer.deferred;
+            let mut dropped =
+                deferred.drain_where(|packet| is_from_ctx(packet) && !packet.has_started());
+            while let Some(packet) = dropped.pop() {
+                self.finish(sinks, packet, Err(Errno::ECANCELED));
+            }
+        }
+    }
+
+    /// Whether nothing of a context's is under way; what is when it `is_late` ends with its connection.
+    fn is_tx_drained(&mut self, tx_ctx: u8, is_late: bool) -> bool {
+        let is_from_ctx = |packet: &Packet| packet.is_from_ctx(tx_ctx);
+        let Self {
+            inflight,
+            peers,
+            cm_queue,
+            pending_dereg,
+            ..
+        } = self;
+        let mut is_over = !pending_dereg.iter().any(&is_from_ctx);
+        for packet in inflight.iter().filter(|packet| is_from_ctx(packet)) {
+            is_over = false;
+            if is_late {
+                schedule_disconnect(peers, cm_queue, packet.peer_idx, packet.conn_gen);
+            }
+        }
+        for peer in peers.iter_mut().flatten() {
+            let cm_peer = [&peer.deferred, &peer.awaiting_reply];
+            let is_known = cm_peer.map(|queue| queue.iter().any(&is_from_ctx));
+            if is_known.contains(&true) {
+                is_over = false;
+                if is_late {
+                    peer.schedule_disconnect(cm_queue);
+                }
+            }
+        }
+        is_over
+    }
+
+    /// Takes the memory of a context's receives from them: those that have taken messages are kept for what
+    /// is left to be said of these.
+    fn drain_rx(&mut self, sinks: &CompSinks, at: u8, drain: &mut CtxDrain) {
+        let Self {
+            rx_ctxs,
+            peers,
+            reads_inflight,
+            ..
+        } = self;
+        rx_ctxs.ctx_mut(at).drain_entries(drain);
+        let mut retire = |receive: &mut Receive| {
+            if receive.rx_ctx != at {
+                return;
+            }
+            if !receive.is_reported {
+                drain.receive(receive);
+                sinks.fail_rx(rx_ctxs, receive, Errno::ECANCELED);
+            }
+            receive.into = DstBuf::EMPTY;
+        };
+        for receive in reads_inflight.iter_mut() {
+            retire(receive);
+        }
+        for peer in peers.iter_mut().flatten() {
+            peer.rndv_reads.for_each_mut(&mut retire);
+            peer.sar_rx.change(|sar| {
+                if let Some(receive) = &mut sar.receive {
+                    retire(receive);
+                }
+            });
+        }
+    }
+
+    /// Whether no device has memory of a context's receives; what has when it `is_late` ends with its
+    /// connection.
+    fn is_rx_drained(&mut self, at: u8, is_late: bool) -> bool {
+        let Self {
+            reads_inflight,
+            peers,
+            cm_queue,
+            ..
+        } = self;
+        let mut is_over = true;
+        for receive in reads_inflight.iter().filter(|receive| receive.rx_ctx == at) {
+            is_over = false;
+            if let (true, Some(rndv)) = (is_late, &receive.rndv) {
+                schedule_disconnect(peers, cm_queue, rndv.peer_idx, rndv.conn_gen);
+            }
+        }
+        is_over
+    }
+}
+
+impl RxCtx {
+    /// Gives back what is posted; messages wait for whoever comes next.
+    fn drain_entries(&mut self, drain: &mut CtxDrain) {
+        self.buffers
+            .for_each_exhausted(|receive| drain.receive(receive));
+        let mut unexp_msgs = BoxList::new();
+        while let Some(mut unexp) = self.assigned.pop() {
+            if let Some(RxTarget::Slot(slot)) = unexp.target.take() {
+                if let Some(receive) = self.buffers.complete_slot(slot.of) {
+                    self.buffers.release(receive);
+                }
+            }
+            unexp_msgs.push(unexp);
+        }
+        while let Some(mut unexp) = self.claimed.pop() {
+            unexp.claim = None;
+            unexp_msgs.push(unexp);
+        }
+        self.matcher.requeue_front(unexp_msgs);
+        for mut queue in self.matcher.take_receives() {
+            while let Some(receive) = queue.pop() {
+                drain.receive(&receive);
+                let unused = match receive.kind {
+                    RxKind::Multi { .. } => self.buffers.close(receive),
+                    _ => Some(receive),
+                };
+                if let Some(receive) = unused {
+                    self.put_back(receive);
+                }
+            }
+        }
+    }
+}

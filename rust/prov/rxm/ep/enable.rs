@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The beginning and the end of a station: what is below it, and where it listens.
+
+use super::super::{
+    cm::LISTENER,
+    ep_core::{
+        Bound,
+        EpCore,
+        Local, //
+    },
+    ep_state::LOWER_OPS,
+    lower::Route,
+    pkt_buf::Packet,
+    progress::HandlerProgress,
+    rx_pool::DEPTH,
+    stx::Stx,
+    tx_pool::TxPool,
+    wire::MAX_PACKET, //
+};
+use crate::{
+    abi::{
+        flags::FI_MSG,
+        KOFI_VALUE_CONNECTIONS,
+        KOFI_VALUE_VIOLATIONS, //
+    },
+    fi::{
+        av::{
+            self,
+            AddressVector, //
+        },
+        cq::{
+            self,
+            CompletionQueue,
+            Format,
+            Handler, //
+        },
+        eq::{
+            self,
+            EventQueue, //
+        },
+        introspect::Introspect,
+        pep::PassiveEndpoint,
+        prelude::*,
+        provider::EpOption,
+        srx,
+        timer::Timer, //
+    },
+    util::{
+        callback::Functions,
+        once::OnceBox, //
+    },
+};
+use core::{
+    mem::swap,
+    net::{
+        Ipv4Addr,
+        Ipv6Addr, //
+    },
+};
+
+impl EpCore {
+    /// Makes what is below, and listens: for messages between those in `addresses`, where none is given at
+    /// an address of that format. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of the provider below, -FI_ENOMEM: then it can be tried again.
+    pub(in super::super) fn enable(
+        self: &Arc<Self>,
+        here: ProcessContext,
+        addresses: &Arc<AddressVector>,
+        format: u32,
+    ) -> Result {
+        let lower = self.protection.lower();
+        let peer_av = lower.address_vector(
+            here,
+            &av::Attr {
+                kind: Some(av::Type::Table),
+                rx_ctx_bits: 0,
+                count: 0,
+                is_async: false,
+                name: None,
+                is_read_only: false,
+            },
+        )?;
+        let queue = lower.completion_queue(&cq::Attr {
+            size: LOWER_OPS,
+            // Nobody reads in that: see `Sourced`.
+            format: Format::Data,
+            waitable: false,
+            vector: 0,
+        })?;
+        let handler_progress = KBox::new(HandlerProgress(self.clone()), GFP_KERNEL)?;
+        queue.set_handler(Handler::Task(handler_progress))?;
+        let events = self
+            .domain
+            .fabric()
+            .lower()
+            .event_queue(here, eq::Attr::default())?;
+        let local = match self.is_local {
+            true => Some(self.local(here)?),
+            false => None,
+        };
+        let local_events = local.as_ref().map(|local| local.events.clone());
+        let bound = Bound {
+            addresses: addresses.clone(),
+            peer_av,
+            queue: queue.clone(),
+            events: events.clone(),
+            local,
+            progress_timer: Timer::new(queue.clone())?,
+            cm_timer: Timer::new(events.clone())?,
+        };
+        if let Err(errno) = self.listen(here, format, &events, bound) {
+            close_lower(&queue, &events);
+            if let Some(events) = local_events {
+                let _ = events.close();
+            }
+            return Err(errno);
+        }
+        queue.arm_handler();
+        Ok(())
+    }
+
+    /// What there is where peers on the same host are reached.
+    fn local(&self, here: ProcessContext) -> Result<Local> {
+        let lower_domain = self.protection.lower_domain(Route::Local)?;
+        Ok(Local {
+            queue: OnceBox::new(),
+            events: lower_domain.fabric.event_queue(here, eq::Attr::default())?,
+        })
+    }
+
+    /// A listener on that route, at `local`, or anywhere of that format.
+    fn listener(
+        self: &Arc<Self>,
+        route: Route,
+        local: Option<SocketAddr>,
+        format: u32,
+        events: &Arc<EventQueue>,
+    ) -> Result<Arc<PassiveEndpoint>> {
+        let lower_domain = self.protection.lower_domain(route)?;
+        let listener = lower_domain
+            .fabric
+            .passive_endpoint(&lower_domain.info, LISTENER)?;
+        listener
+            .core()
+            .set_name(local.unwrap_or(anywhere(format)))?;
+        listener.bind_eq(events, 0)?;
+        let cm_core = self.clone();
+        let handler = move |here: ProcessContext, _: &Arc<EventQueue>| cm_core.run_cm(here);
+        events.set_handler(KBox::new(handler, GFP_KERNEL)?, Functions::EMPTY)?;
+        listener.listen()?;
+        Ok(listener)
+    }
+
+    /// What can fail of that with the queues there.
+    fn listen(
+        self: &Arc<Self>,
+        here: ProcessContext,
+        format: u32,
+        events: &Arc<EventQueue>,
+        bound: Bound,
+    ) -> Result {
+        let local = self.cm.lock().local;
+        let listener = self.listener(Route::Device, local, format, events)?;
+        // Those that a try before this one has made are there.
+        let unallocated = self.inner.lock().tx_pool.unallocated();
+        Packet::alloc(
+            here,
+            self.protection.lower(),
+            unallocated,
+            MAX_PACKET,
+            |packet| {
+                self.inner.lock().tx_pool.put(packet);
+            },
+        )?;
+        self.open_lower_srx()?;
+        let name = listener.core().name()?;
+        let local_listener = match &bound.local {
+            Some(local) => Some(self.listener(Route::Local, Some(name), format, &local.events)?),
+            None => None,
+        };
+        self.addrs.set_local(name);
+        let mut cm = self.cm.lock();
+        cm.local = Some(name);
+        cm.listeners = [Some(listener), local_listener];
+        drop(cm);
+        let bound = KBox::new(bound, GFP_KERNEL)?;
+        if let Some(removal_list) = self.domain.removal_list().filter(|_| self.is_local) {
+            removal_list.add(self)?;
+        }
+        let mut cm = self.cm.lock();
+        let is_first = self.bound.set(bound);
+        if is_first {
+            cm.core = Some(self.clone());
+        }
+        drop(cm);
+        if !is_first {
+            if let Some(removal_list) = self.domain.removal_list() {
+                removal_list.remove(self);
+            }
+            return Err(Errno::EOPBADSTATE);
+        }
+        // Somebody may have asked for a connection already.
+        self.bound()?.schedule_cm_work();
+        Ok(())
+    }
+
+    /// Has it send with packets that others have, too, from its beginning on. May sleep.
+    pub(in super::super) fn use_stx(&self, stx: Arc<Stx>) {
+        let mut tx_pool = TxPool::Shared(stx);
+        swap(&mut self.inner.lock().tx_pool, &mut tx_pool);
+    }
+
+    /// Has connections share what they receive with, where the device lets them.
+    fn open_lower_srx(&self) -> Result {
+        if self.cm.lock().is_iwarp || self.inner.lock().rx_pool.shared().is_some() {
+            return Ok(());
+        }
+        let attr = srx::Attr {
+            size: DEPTH,
+            segments: 1,
+            caps: FI_MSG,
+        };
+        match self.protection.lower().shared_receive(&attr) {
+            Ok(shared) => {
+                self.inner.lock().rx_pool.start_sharing(shared);
+                Ok(())
+            }
+            // It does not know of that, or not of so many.
+            Err(Errno::ENOSYS | Errno::EINVAL) => Ok(()),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Ends everything, if it has begun: nobody looks after it any more, and its consumers' readers do not
+    /// ask it. What is under way is given to `reclaim`. May sleep.
+    pub(in super::super) fn end(&self, reclaim: &mut dyn FnMut(Context)) {
+        self.rundown.run_down();
+        let Ok(bound) = self.bound() else {
+            return;
+        };
+        if let Some(removal_list) = self.domain.removal_list() {
+            removal_list.remove(self);
+        }
+        // It is called in process context, and would tell of what the close flushes.
+        bound.queue.stop_handler();
+        self.detach_srx();
+        self.close_all_conns(reclaim);
+        if let Some(local) = &bound.local {
+            if let Some(queue) = local.queue.get() {
+                let _ = queue.close();
+            }
+            let _ = local.events.close();
+        }
+        close_lower(&bound.queue, &bound.events);
+        self.stop_poll_timer();
+        let _ = bound.peer_av.close();
+    }
+}
+
+impl EpCore {
+    /// Has it listen there, once it begins. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EOPBADSTATE when it has begun.
+    pub(in super::super) fn set_name(&self, addr: SocketAddr) -> Result {
+        if self.bound().is_ok() {
+            return Err(Errno::EOPBADSTATE);
+        }
+        self.cm.lock().local = Some(addr);
+        self.addrs.set_local(addr);
+        Ok(())
+    }
+
+    /// What something of its connections is set to. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOPROTOOPT for what they do not have.
+    pub(in super::super) fn getopt(&self, option: EpOption) -> Result<usize> {
+        match option {
+            EpOption::MaxConnections => Ok(self.limits.max_conns()),
+            EpOption::IdleTimeout => Ok(self.limits.idle_millis()),
+            EpOption::ConnectionCount => Ok(self.limits.conn_count()),
+            EpOption::MinMultiRecv => Err(Errno::ENOPROTOOPT),
+        }
+    }
+
+    /// Sets it. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOPROTOOPT for what nobody sets of them, -FI_EINVAL for a value that it cannot have.
+    pub(in super::super) fn setopt(&self, option: EpOption, value: usize) -> Result {
+        match option {
+            EpOption::MaxConnections => self.limits.set_max_conns(value),
+            EpOption::IdleTimeout => self.limits.set_idle_millis(value),
+            EpOption::ConnectionCount | EpOption::MinMultiRecv => Err(Errno::ENOPROTOOPT),
+        }
+    }
+
+    /// Tells of itself what there is beside its contexts. Any context.
+    pub(in super::super) fn fill_info(&self, out: &mut ObjectInfo<'_>) {
+        out.add_value(KOFI_VALUE_CONNECTIONS, self.limits.conn_count() as u64);
+        out.add_value(KOFI_VALUE_VIOLATIONS, self.inner.lock().violations.get());
+        self.addrs.fill_info(out);
+    }
+
+    /// Where it listens, or is to. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EADDRNOTAVAIL where it does not know.
+    pub(in super::super) fn name(&self) -> Result<SocketAddr> {
+        let local = self.cm.lock().local;
+        local.ok_or(Errno::EADDRNOTAVAIL)
+    }
+}
+
+/// Any address of that format.
+fn anywhere(format: u32) -> SocketAddr {
+    match format {
+        abi::FI_SOCKADDR_IN6 => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+        _ => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+    }
+}
+
+/// Closes what nobody uses any more.
+fn close_lower(queue: &CompletionQueue, events: &EventQueue) {
+    // Neither has anybody bound to it, nor is this its handler.
+    let _ = queue.close();
+    let _ = events.close();
+}

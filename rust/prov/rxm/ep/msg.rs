@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Messages: what is sent, and what is posted for those that come.
+
+use super::{
+    super::{
+        completion::{
+            CompSinks,
+            PeekReq, //
+        },
+        ep_core::Bound,
+        ep_state::{
+            EpInner,
+            EpState, //
+        },
+        iov::{
+            DstBuf,
+            SrcBuf, //
+        },
+        local::{
+            LocalMsg,
+            LocalPath, //
+        },
+        matcher::MatchSpec,
+        pkt_buf::Packet,
+        tx_op::TxComp,
+        wire::{
+            self,
+            EAGER, //
+        },
+    },
+    tagged::PeekOp,
+    BoundCq,
+    Endpoint, //
+};
+use crate::{
+    abi::{
+        flags::*,
+        FI_ADDR_UNSPEC, //
+    },
+    fi::{
+        prelude::*,
+        provider::Message, //
+    },
+    util::lock::FastLockIrqGuard, //
+};
+
+/// Flags that a send may have.
+pub(super) const SEND_FLAGS: u64 = FI_COMPLETION
+    | FI_INJECT
+    | FI_MORE
+    | FI_REMOTE_CQ_DATA
+    | FI_INJECT_COMPLETE
+    | FI_TRANSMIT_COMPLETE;
+
+/// Flags that a receive may have.
+const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE;
+
+/// Flags that a receive with a tag may have beside them.
+pub(in super::super) const PEEK_FLAGS: u64 = FI_PEEK | FI_CLAIM | FI_DISCARD;
+
+/// What has been claimed is not wanted after all.
+const DISCARD_CLAIMED: u64 = FI_CLAIM | FI_DISCARD;
+
+/// What an operation is started with.
+pub(super) trait FillPacket {
+    /// Makes it of a packet.
+    fn fill(self, packet: &mut Packet);
+
+    /// The message that it is, if that may go without one.
+    #[inline(always)]
+    fn local_msg(&self) -> Option<&LocalMsg> {
+        None
+    }
+}
+
+impl<F: FnOnce(&mut Packet)> FillPacket for F {
+    #[inline(always)]
+    fn fill(self, packet: &mut Packet) {
+        self(packet);
+    }
+}
+
+impl FillPacket for LocalMsg {
+    #[inline(always)]
+    fn fill(self, packet: &mut Packet) {
+        self.fill_packet(packet);
+    }
+
+    #[inline(always)]
+    fn local_msg(&self) -> Option<&LocalMsg> {
+        Some(self)
+    }
+}
+
+impl Endpoint {
+    /// Sends a message.
+    pub(super) fn send(&self, message: &Message<'_>) -> Result {
+        if message.flags & !(SEND_FLAGS | FI_PEER_TRANSFER) != 0 {
+            return Err(Errno::EBADFLAGS);
+        }
+        let (mut bound_cq, bound) = self.tx_path()?;
+        let mut tx_ctx = self.context;
+        let is_transfer = message.flags & FI_PEER_TRANSFER != 0;
+        if is_transfer {
+            (bound_cq, tx_ctx) = self.transfer_cq()?;
+        }
+        let is_injected = message.flags & FI_INJECT != 0;
+        let most = match is_injected {
+            true => self.inject,
+            false => self.max_msg_size,
+        };
+        let len = message.memory.total_len()?;
+        if len > most {
+            return Err(Errno::EMSGSIZE);
+        }
+        // What goes in one packet is copied now.
+        let memory = match is_injected || len <= EAGER {
+            // SAFETY: It is copied and dropped before this call returns.
+            true => unsafe { SrcBuf::new_inject(message.memory) }?,
+            // SAFETY: It is dropped with the message, before the poster's completion is written.
+            false => unsafe { SrcBuf::new(message.memory) }?,
+        };
+        let to = bound.addresses.lookup(message.peer)?;
+        let kind = message.tag.map_or(FI_MSG, |_| FI_TAGGED);
+        let comp = TxComp {
+            tx_ctx,
+            context: message.context,
+            flags: FI_SEND | kind,
+            reports_success: message.flags & FI_COMPLETION != 0
+                || !bound_cq.is_selective && !message.errors_only,
+        };
+        let has_data = message.flags & FI_REMOTE_CQ_DATA != 0;
+        // No endpoint has as many as a packet cannot name.
+        let context = match is_transfer {
+            // That of the peer's transfers, too.
+            true => Ok(tx_ctx),
+            false => u8::try_from(bound.addresses.rx_context(message.peer)),
+        };
+        let key = wire::Message {
+            context: context.map_err(|_| Errno::EINVAL)?,
+            tag: message.tag.map(|tag| tag.tag),
+            len: len as u64,
+            data: has_data.then_some(message.data),
+        };
+        let local_msg = LocalMsg {
+            message: key,
+            from: memory,
+        };
+        self.start((bound_cq, bound), &to, len, comp, local_msg)
+    }
+
+    /// Starts an operation on so many bytes.
+    #[inline(always)]
+    pub(super) fn start(
+        &self,
+        (bound_cq, bound): (&BoundCq, &Bound),
+        to: &SocketAddr,
+        len: usize,
+        comp: TxComp,
+        what: impl FillPacket,
+    ) -> Result {
+        if !bound_cq.queue.reserve() {
+            self.core
+                .inner
+                .lock()
+                .sinks
+                .tx_stats
+                .ctx(comp.tx_ctx)
+                .record_eagain();
+            return Err(Errno::EAGAIN);
+        }
+        let mut inner = self.core.inner.lock();
+        let peer_idx = inner.peer_idx_by_addr(to, &bound.peer_av);
+        if let (Some(peer_idx), Some(local_msg)) = (peer_idx, what.local_msg()) {
+            if let Some(local_path) = inner.local_path(peer_idx, &local_msg.message) {
+                drop(inner);
+                match self.try_local(bound, &local_path, local_msg, &comp) {
+                    None => return Ok(()),
+                    Some(again) => inner = again,
+                }
+            }
+        }
+        let (state, sinks) = inner.split();
+        let sent = sinks.tx_stats.ctx(comp.tx_ctx);
+        let sink = sinks.tx.ctx(comp.tx_ctx).as_ref();
+        let packet = sink.and_then(|sink| state.packet(to, peer_idx, &sink.tx_waiter));
+        let Some(mut packet) = packet else {
+            sent.record_eagain();
+            drop(inner);
+            bound_cq.queue.release();
+            return Err(Errno::EAGAIN);
+        };
+        sent.record_start(comp.flags, len);
+        packet.begin(comp);
+        what.fill(&mut packet);
+        state.send(sinks, to, peer_idx, packet);
+        let needs_cm_work = state.needs_cm_work();
+        drop(inner);
+        if needs_cm_work {
+            bound.schedule_cm_work();
+        }
+        Ok(())
+    }
+
+    /// Hands a message to a peer on this host; if that does not take it, it is to go in packets, which the lock
+    /// comes back for.
+    #[inline(never)]
+    fn try_local(
+        &self,
+        bound: &Bound,
+        local_path: &LocalPath,
+        local_msg: &LocalMsg,
+        comp: &TxComp,
+    ) -> Option<FastLockIrqGuard<'_, EpInner>> {
+        let is_taken = local_path.deliver(local_msg);
+        let mut inner = self.core.inner.lock();
+        let (state, sinks) = inner.split();
+        if is_taken {
+            let sent = sinks.tx_stats.ctx(comp.tx_ctx);
+            sent.record_start(comp.flags, local_msg.message.len as usize);
+        }
+        state.release_local_path(sinks, local_path, is_taken.then_some(comp));
+        if !is_taken {
+            return Some(inner);
+        }
+        let needs_cm_work = state.needs_cm_work();
+        drop(inner);
+        if needs_cm_work {
+            bound.schedule_cm_work();
+        }
+        None
+    }
+
+    /// Posts a receive.
+    pub(super) fn post(&self, message: &Message<'_>) -> Result {
+        let known = match message.tag {
+            Some(_) => RECEIVE_FLAGS | PEEK_FLAGS,
+            None => RECEIVE_FLAGS | FI_MULTI_RECV,
+        };
+        if message.flags & !known != 0 {
+            return self.post_transfer(message);
+        }
+        let (bound_cq, bound) = self.rx_path()?;
+        let at = self.context;
+        let req = PeekReq {
+            context: message.context,
+            reports_success: message.flags & FI_COMPLETION != 0,
+        };
+        match message.flags & (PEEK_FLAGS | FI_MULTI_RECV) {
+            FI_MULTI_RECV => self.post_multi((bound_cq, bound), message, &req),
+            0 => {
+                // SAFETY: It is dropped with the receive, before the poster's completion is written.
+                let into = unsafe { DstBuf::new(message.memory) }?;
+                let spec = self.spec(bound, message)?;
+                self.with_room((bound_cq, bound), |state, sinks| {
+                    let receive = state.receive(at, into, &req).ok_or(Errno::EAGAIN)?;
+                    sinks.rx_stats.ctx(at).record_post();
+                    state.post(sinks, receive, spec);
+                    Ok(())
+                })
+            }
+            FI_CLAIM => {
+                // SAFETY: It is dropped with the receive, before the poster's completion is written.
+                let into = unsafe { DstBuf::new(message.memory) }?;
+                self.with_room((bound_cq, bound), |state, sinks| {
+                    state.receive_claimed(sinks, at, into, &req)?;
+                    sinks.rx_stats.ctx(at).record_post();
+                    Ok(())
+                })
+            }
+            DISCARD_CLAIMED => self.with_room((bound_cq, bound), |state, sinks| {
+                state.discard_claimed(sinks, at, &req)
+            }),
+            flags => {
+                let peek_op = match flags ^ FI_PEEK {
+                    0 => PeekOp::Peek,
+                    FI_CLAIM => PeekOp::Claim,
+                    FI_DISCARD => PeekOp::Discard,
+                    _ => return Err(Errno::EBADFLAGS),
+                };
+                let spec = self.spec(bound, message)?;
+                self.with_room((bound_cq, bound), |state, sinks| {
+                    state.peek(sinks, at, (&spec, peek_op), &req)
+                })
+            }
+        }
+    }
+
+    /// Posts a receive for a peer's transfer.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EBADFLAGS if it is none, or there are none.
+    #[cold]
+    fn post_transfer(&self, message: &Message<'_>) -> Result {
+        let (bound_cq, at) = self.transfer_cq()?;
+        if message.flags & !RECEIVE_FLAGS != FI_PEER_TRANSFER {
+            return Err(Errno::EBADFLAGS);
+        }
+        let (_, bound) = self.rx_path()?;
+        let req = PeekReq {
+            context: message.context,
+            reports_success: true,
+        };
+        // SAFETY: It is dropped with the receive, before the poster's completion is written.
+        let into = unsafe { DstBuf::new(message.memory) }?;
+        let spec = self.spec(bound, message)?;
+        self.with_room((bound_cq, bound), |state, sinks| {
+            let receive = state.receive(at, into, &req).ok_or(Errno::EAGAIN)?;
+            sinks.rx_stats.ctx(at).record_post();
+            state.post(sinks, receive, spec);
+            Ok(())
+        })
+    }
+
+    /// Posts a receive for several messages. Room to tell of them is taken when they are there.
+    fn post_multi(
+        &self,
+        (bound_cq, bound): (&BoundCq, &Bound),
+        message: &Message<'_>,
+        req: &PeekReq,
+    ) -> Result {
+        if !self.has_multi_recv {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let Memory::Segments([segment]) = message.memory else {
+            return Err(Errno::EINVAL);
+        };
+        // SAFETY: It is dropped with the receive, before the poster's completion is written.
+        let into = unsafe { DstBuf::new(message.memory) }?;
+        let spec = self.spec(bound, message)?;
+        let min_multi_recv = self.min_multi_recv.get();
+        self.act((bound_cq, bound), |state, _| {
+            let receive = state.receive(self.context, into, req);
+            let receive = receive.ok_or(Errno::EAGAIN)?;
+            let rx_ctx = state.rx_ctxs.ctx_mut(self.context);
+            rx_ctx.post_multi(receive, segment.addr(), min_multi_recv, spec);
+            Ok(())
+        })?;
+        self.core.deliver(bound);
+        Ok(())
+    }
+
+    /// What a receive is to take.
+    #[inline(always)]
+    fn spec(&self, bound: &Bound, message: &Message<'_>) -> Result<MatchSpec> {
+        let from = match self.is_directed && message.peer != FI_ADDR_UNSPEC {
+            true => Some(bound.addresses.lookup(message.peer)?),
+            false => None,
+        };
+        Ok(MatchSpec {
+            tag: message.tag.map(|tag| (tag.tag, tag.ignore)),
+            from,
+        })
+    }
+
+    /// Does something of which the consumer is told, if there is room for that.
+    #[inline(always)]
+    fn with_room(
+        &self,
+        (bound_cq, bound): (&BoundCq, &Bound),
+        act: impl FnOnce(&mut EpState, &CompSinks) -> Result,
+    ) -> Result {
+        if !bound_cq.queue.reserve() {
+            self.core
+                .inner
+                .lock()
+                .sinks
+                .rx_stats
+                .ctx(self.context)
+                .record_eagain();
+            return Err(Errno::EAGAIN);
+        }
+        self.act((bound_cq, bound), act)
+            .inspect_err(|_| bound_cq.queue.release())
+    }
+
+    /// Does something, and has somebody look after what comes of it.
+    #[inline(always)]
+    fn act(
+        &self,
+        (bound_cq, bound): (&BoundCq, &Bound),
+        act: impl FnOnce(&mut EpState, &CompSinks) -> Result,
+    ) -> Result {
+        let mut inner = self.core.inner.lock();
+        let (state, sinks) = inner.split();
+        let done = act(state, sinks);
+        if done == Err(Errno::EAGAIN) {
+            sinks.rx_stats.ctx(self.context).record_eagain();
+            bound_cq.queue.set_slot_waiter();
+        }
+        let needs_cm_work = state.needs_cm_work();
+        drop(inner);
+        if needs_cm_work {
+            bound.schedule_cm_work();
+        }
+        done
+    }
+}

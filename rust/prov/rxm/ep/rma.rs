@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Remote memory access: the endpoint below does it, as soon as there is a connection.
+
+use super::{
+    super::{
+        iov::{
+            DeviceBuf,
+            SrcBuf, //
+        },
+        pkt_buf::{
+            BufState,
+            Packet, //
+        },
+        tx_op::{
+            LocalBuf,
+            RmaTx,
+            TxComp,
+            TxOp, //
+        },
+    },
+    Endpoint, //
+};
+use crate::{
+    abi::{
+        fi_rma_iov,
+        flags::*, //
+    },
+    fi::{
+        prelude::*,
+        provider::{
+            Message,
+            Rma, //
+        },
+    },
+};
+
+/// Flags that a read may have.
+const READ_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_FENCE;
+
+/// Flags that a write may have.
+const WRITE_FLAGS: u64 = super::msg::SEND_FLAGS | FI_FENCE | FI_DELIVERY_COMPLETE;
+
+/// Those of them that are for the endpoint below.
+const PASSED_FLAGS: u64 =
+    FI_REMOTE_CQ_DATA | FI_FENCE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+
+/// Where the bytes of a write are.
+enum Source {
+    /// In memory of the consumer's.
+    Lent(DeviceBuf),
+    /// The same, but they are copied now.
+    Copied(SrcBuf),
+}
+
+impl Endpoint {
+    /// Returns the descriptors for the lower endpoint: those of regions in its own protection domain.
+    fn descriptors<'a>(&self, message: &Message<'a>) -> &'a [Descriptor] {
+        match self.core.domain.is_open(&self.core.protection) {
+            true => message.descriptors,
+            false => &[],
+        }
+    }
+
+    /// Accesses memory of a peer's.
+    pub(super) fn post_rma(
+        &self,
+        way: Rma,
+        remote: &[fi_rma_iov],
+        message: &Message<'_>,
+    ) -> Result {
+        let (bound_cq, bound) = self.tx_path()?;
+        let flags = message.flags;
+        let (kind, cm_peer) = match way {
+            Rma::Read => (FI_READ, READ_FLAGS),
+            Rma::Write => (FI_WRITE, WRITE_FLAGS),
+        };
+        if flags & !cm_peer != 0 {
+            return Err(Errno::EBADFLAGS);
+        }
+        if !self.has_rma {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let [remote] = remote else {
+            return Err(Errno::EINVAL);
+        };
+        if flags & FI_REMOTE_CQ_DATA != 0 {
+            if self.written_data_size == 0 {
+                return Err(Errno::EOPNOTSUPP);
+            }
+            if message.data > u64::from(u32::MAX) {
+                return Err(Errno::EINVAL);
+            }
+        }
+        let is_injected = flags & FI_INJECT != 0;
+        let len = message.memory.total_len()?;
+        let most = match is_injected {
+            true => self.inject,
+            false => self.max_msg_size,
+        };
+        if len > most {
+            return Err(Errno::EMSGSIZE);
+        }
+        if remote.len != len {
+            return Err(Errno::EINVAL);
+        }
+        let to = bound.addresses.lookup(message.peer)?;
+        let comp = TxComp {
+            tx_ctx: self.context,
+            context: message.context,
+            flags: FI_RMA | kind,
+            reports_success: flags & FI_COMPLETION != 0
+                || !bound_cq.is_selective && !message.errors_only,
+        };
+        let source = match is_injected {
+            // SAFETY: It is copied and dropped before this call returns.
+            true => Source::Copied(unsafe { SrcBuf::new_inject(message.memory) }?),
+            false => {
+                let descriptors = self.descriptors(message);
+                // SAFETY: It is dropped with the operation, before the poster's completion is written.
+                Source::Lent(unsafe { DeviceBuf::new(message.memory, descriptors) }?)
+            }
+        };
+        self.start((bound_cq, bound), &to, len, comp, |packet: &mut Packet| {
+            let local = match source {
+                Source::Lent(lent) => LocalBuf::Consumer(lent),
+                Source::Copied(memory) => LocalBuf::Inline(memory.copy_to_slice(0, packet.bytes())),
+            };
+            packet.state = BufState::Tx(TxOp::Rma(RmaTx {
+                way,
+                remote: *remote,
+                local,
+                flags: flags & PASSED_FLAGS,
+                data: message.data,
+            }));
+        })
+    }
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is below datagrams: the connected endpoints of the provider that they are over, and beside it those
+//! of loop, by which peers on the same host are reached.
+//!
+//! Both belong to one endpoint. It listens in both places at the same address, has the same packets for
+//! both, one desk where messages and receives meet, and one queue where what is below completes: loop's is a
+//! peer of the other's, and peers reach by loop the regions that they reach by the other. So nobody who
+//! sends or receives can tell by which of them a message has come. What a device has to know of memory means
+//! nothing to loop, which is given none of it.
+
+use super::{
+    super::{
+        common::mr_table::MrTable,
+        r#loop::{
+            self,
+            LoopBeside, //
+        },
+    },
+    fabric::Fabric, //
+};
+use crate::{
+    abi::info::InfoList,
+    fi::{
+        self, ep,
+        info::Query,
+        prelude::*,
+        provider::{
+            FabricAttr,
+            Message,
+            Operation,
+            Provider, //
+        },
+    },
+    util::biased_lock::Threading, //
+};
+
+/// By which of them a connection goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Route {
+    /// By the provider that the datagrams are over.
+    Device,
+    /// By loop.
+    Local,
+}
+
+/// A domain below, and what endpoints of it are made of.
+pub(super) struct LowerDomain {
+    // Dropped in this order.
+    pub(super) domain: Arc<fi::domain::Domain>,
+    pub(super) info: KBox<Info>,
+    pub(super) fabric: Arc<fi::fabric::Fabric>,
+}
+
+impl LowerDomain {
+    /// Opens what `info` is an offer of. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of the provider.
+    pub(super) fn new(fabric: Arc<fi::fabric::Fabric>, info: KBox<Info>) -> Result<Self> {
+        // Whoever reads completions moves packets, and so do work items.
+        let domain = fabric.domain_for(&info, Threading::SAFE, None)?;
+        Ok(Self {
+            domain,
+            info,
+            fabric,
+        })
+    }
+
+    /// That of loop in a namespace, by which peers reach `regions`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn open_loop(net: &Namespace, regions: &Arc<MrTable>) -> Result<Self> {
+        let provider = LoopBeside(regions.clone());
+        let query = Query {
+            node: None,
+            service: None,
+            source: false,
+            hints: None,
+            net: Some(net),
+        };
+        let mut found = InfoList::new();
+        provider.getinfo(&query, &mut found)?;
+        let info = found.pop().ok_or(Errno::ENODATA)?;
+        let attr = FabricAttr { name: None, net };
+        Self::new(fi::fabric::Fabric::open_own(&provider, &attr)?, info)
+    }
+}
+
+/// Protection domain of connections: a domain of the lower provider, a loop domain beside it, and the regions that
+/// peers access through either.
+pub(super) struct ProtectionDomain {
+    // Dropped in this order.
+    device: LowerDomain,
+    local: Option<LowerDomain>,
+    regions: Arc<MrTable>,
+}
+
+impl ProtectionDomain {
+    /// Opens a protection domain without regions, from `info` of the lower provider, with a loop domain if
+    /// `is_local`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the lower provider, -FI_ENOMEM.
+    pub(super) fn new(fabric: &Fabric, info: KBox<Info>, is_local: bool) -> Result<Self> {
+        let regions = MrTable::new()?;
+        let device = LowerDomain::new(fabric.lower().clone(), info)?;
+        let local = match is_local {
+            true => Some(LowerDomain::open_loop(fabric.net(), &regions)?),
+            false => None,
+        };
+        Ok(Self {
+            device,
+            local,
+            regions,
+        })
+    }
+
+    /// Returns the domain for connections on that route.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EHOSTUNREACH if there is none.
+    pub(super) fn lower_domain(&self, route: Route) -> Result<&LowerDomain> {
+        match route {
+            Route::Device => Ok(&self.device),
+            Route::Local => self.local.as_ref().ok_or(Errno::EHOSTUNREACH),
+        }
+    }
+
+    /// Returns the domain of the lower provider.
+    pub(super) fn lower(&self) -> &Arc<fi::domain::Domain> {
+        &self.device.domain
+    }
+
+    /// Returns the info that endpoints of [`Self::lower`] are opened with.
+    pub(super) fn lower_info(&self) -> &Info {
+        &self.device.info
+    }
+
+    /// Returns whether peers on the same host are reached through the loop provider.
+    pub(super) fn has_local(&self) -> bool {
+        self.local.is_some()
+    }
+
+    /// Returns the regions that peers access through loop, and that atomic operations modify.
+    pub(super) fn regions(&self) -> &Arc<MrTable> {
+        &self.regions
+    }
+}
+
+/// An end of a connection.
+pub(super) struct LowerEp {
+    pub(super) ep: Arc<ep::Endpoint>,
+    pub(super) route: Route,
+    /// Whether it is loop's, and so the other end on this host.
+    pub(super) is_local_path: bool,
+    /// True if the memory of transmits is registered in the endpoint's domain.
+    is_registered: bool,
+}
+
+impl LowerEp {
+    /// Wraps `ep`, which is on that route. If `is_registered`, transmit memory is registered for the lower provider
+    /// in the domain of `ep`, otherwise in another domain.
+    pub(super) fn new(ep: Arc<ep::Endpoint>, route: Route, is_registered: bool) -> Self {
+        Self {
+            is_local_path: r#loop::Endpoint::from_endpoint(&ep).is_some(),
+            ep,
+            is_registered: is_registered && route == Route::Device,
+            route,
+        }
+    }
+
+    /// Posts a transmit, as its provider does.
+    #[inline(always)]
+    pub(super) fn transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
+        match self.is_registered {
+            true => self.ep.core().transmit(operation, message),
+            false => self.ep.core().transmit(operation, &plain(message)),
+        }
+    }
+
+    /// Posts a receive, as its provider does.
+    #[inline(always)]
+    pub(super) fn receive(&self, message: &Message<'_>) -> Result {
+        match self.route {
+            Route::Device => self.ep.core().receive(message),
+            Route::Local => self.ep.core().receive(&plain(message)),
+        }
+    }
+}
+
+/// The same without what a device is told of its memory.
+fn plain<'a>(message: &Message<'a>) -> Message<'a> {
+    Message {
+        descriptors: &[],
+        ..*message
+    }
+}

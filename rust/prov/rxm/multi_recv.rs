@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Buffers that take several messages.
+//!
+//! A message has its place in a buffer as soon as it is known to go there, whether or not it can be told of
+//! yet: so nobody overtakes it. A buffer is its owner's again when it takes no more, and everything that has
+//! a place in it is over, in whatever order.
+
+pub(super) mod deliver;
+
+use super::{
+    inflight::Indexed,
+    iov::DstBuf,
+    rx_entry::Receive, //
+};
+use crate::{
+    fi::prelude::*,
+    util::owned_list::{
+        BoxList,
+        ListBox, //
+    },
+};
+
+/// Where a message goes in a buffer.
+pub(super) struct MultiRecvSlot {
+    /// The number of the buffer's receive.
+    pub(super) of: u32,
+    /// What the consumer gets back.
+    pub(super) context: Context,
+    /// Where it begins.
+    pub(super) at: usize,
+    /// Its memory.
+    pub(super) into: DstBuf,
+}
+
+/// A buffer.
+struct Buffer {
+    context: Context,
+    /// Where what is left of it begins.
+    at: usize,
+    /// What is left of it.
+    rest: DstBuf,
+    /// It takes no more when less than that is left.
+    min_free: usize,
+    takes_more: bool,
+    /// How many messages have places in it and are not over.
+    slots: usize,
+    /// Its receive, when it takes no more.
+    exhausted: Option<ListBox<Receive>>,
+}
+
+impl Buffer {
+    /// None.
+    const fn idle() -> Self {
+        Self {
+            context: Context::NULL,
+            at: 0,
+            rest: DstBuf::EMPTY,
+            min_free: 0,
+            takes_more: false,
+            slots: 0,
+            exhausted: None,
+        }
+    }
+}
+
+/// How many bytes are left at least of a buffer that takes more messages.
+pub(super) struct MinMultiRecv(Atomic<usize>);
+
+impl MinMultiRecv {
+    /// As many as is usual.
+    pub(super) fn new() -> Self {
+        Self(Atomic::new(4096))
+    }
+
+    /// How many. Any context.
+    pub(super) fn get(&self) -> usize {
+        self.0.load(Relaxed)
+    }
+
+    /// As many, of buffers that are posted from now on. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for none: a buffer would never be its owner's again.
+    pub(super) fn set(&self, bytes: usize) -> Result {
+        if bytes == 0 {
+            return Err(Errno::EINVAL);
+        }
+        self.0.store(bytes, Relaxed);
+        Ok(())
+    }
+}
+
+/// Those of an endpoint, by the numbers of their receives.
+pub(super) struct MultiRecvBufs {
+    /// The number of the first one's receive.
+    first: u32,
+    buffers: KVVec<Buffer>,
+    /// Receives whose buffers are their owners' again.
+    freed: BoxList<Receive>,
+    /// How places are aligned, but for the first of each buffer.
+    alignment: usize,
+}
+
+impl MultiRecvBufs {
+    /// There will be none.
+    pub(super) const fn none() -> Self {
+        Self {
+            first: 0,
+            buffers: KVVec::new(),
+            freed: BoxList::new(),
+            alignment: 1,
+        }
+    }
+
+    /// None yet; there are `most` numbers, from `first` on. What one device writes is not disturbed by what
+    /// lies `alignment` bytes away, a power of two. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn new(first: u32, most: usize, alignment: usize) -> Result<Self> {
+        let mut buffers = KVVec::with_capacity(most, GFP_KERNEL)?;
+        for _ in 0..most {
+            buffers.push(Buffer::idle(), GFP_KERNEL)?;
+        }
+        Ok(Self {
+            first,
+            buffers,
+            freed: BoxList::new(),
+            alignment,
+        })
+    }
+
+    fn get(&mut self, number: u32) -> Option<&mut Buffer> {
+        let at = number.checked_sub(self.first)?;
+        self.buffers.get_mut(at as usize)
+    }
+
+    /// That of a receive takes messages from now on: one at least, and more while `least` bytes are left.
+    pub(super) fn open(
+        &mut self,
+        receive: &Receive,
+        (at, memory): (usize, DstBuf),
+        min_free: usize,
+    ) {
+        if let Some(buffer) = self.get(receive.number()) {
+            *buffer = Buffer {
+                context: receive.context,
+                at,
+                rest: memory,
+                min_free,
+                takes_more: true,
+                slots: 0,
+                exhausted: None,
+            };
+        }
+    }
+
+    /// Whether that of a number takes more messages.
+    pub(super) fn takes_more(&mut self, number: u32) -> bool {
+        self.get(number).is_some_and(|buffer| buffer.takes_more)
+    }
+
+    /// Takes a place for a message of `len` bytes, or as many as there are; none if the buffer takes no more.
+    pub(super) fn take_slot(&mut self, number: u32, len: u64) -> Option<MultiRecvSlot> {
+        let alignment = self.alignment;
+        let buffer = self.get(number).filter(|buffer| buffer.takes_more)?;
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        let at = buffer.at;
+        let before = buffer.rest.len();
+        let into = buffer.rest.split_off_front(len, alignment);
+        buffer.at = at.wrapping_add(before - buffer.rest.len());
+        buffer.takes_more = buffer.rest.len() >= buffer.min_free;
+        buffer.slots += 1;
+        Some(MultiRecvSlot {
+            of: number,
+            context: buffer.context,
+            at,
+            into,
+        })
+    }
+
+    /// Nothing more goes to the buffer of a receive, which comes back if there is nothing in it either.
+    pub(super) fn close(&mut self, receive: ListBox<Receive>) -> Option<ListBox<Receive>> {
+        let Some(buffer) = self.get(receive.number()) else {
+            return Some(receive);
+        };
+        buffer.takes_more = false;
+        match buffer.slots {
+            0 => Some(receive),
+            _ => {
+                buffer.exhausted = Some(receive);
+                None
+            }
+        }
+    }
+
+    /// A message that had a place is over: the receive comes back with the last one.
+    pub(super) fn complete_slot(&mut self, number: u32) -> Option<ListBox<Receive>> {
+        let buffer = self.get(number)?;
+        buffer.slots = buffer.slots.saturating_sub(1);
+        match buffer.slots {
+            0 => buffer.exhausted.take(),
+            _ => None,
+        }
+    }
+
+    /// Its owner has been told of all that was in the buffer of a receive.
+    pub(super) fn release(&mut self, receive: ListBox<Receive>) {
+        self.freed.push(receive);
+    }
+
+    /// Takes such a receive, to be posted again.
+    pub(super) fn take_freed(&mut self) -> Option<ListBox<Receive>> {
+        self.freed.pop()
+    }
+
+    /// How many there are.
+    pub(super) fn freed(&self) -> usize {
+        self.freed.len()
+    }
+
+    /// The receives of all buffers that have something in them and take no more.
+    pub(super) fn for_each_exhausted(&self, see: impl FnMut(&Receive)) {
+        let exhausted = self
+            .buffers
+            .iter()
+            .filter_map(|buffer| buffer.exhausted.as_deref());
+        exhausted.for_each(see);
+    }
+
+    /// Takes the receives of all buffers that have something in them and take no more.
+    pub(super) fn take_exhausted(&mut self) -> BoxList<Receive> {
+        let mut all = BoxList::new();
+        for buffer in &mut self.buffers {
+            if let Some(receive) = mem::replace(buffer, Buffer::idle()).exhausted {
+                all.push(receive);
+            }
+        }
+        all
+    }
+}
+
+#[kunit_tests(kofi_rdm_buffers)]
+mod tests {
+    use super::*;
+    use crate::util::random::SeededRandom;
+
+    fn opened(
+        buffers: &mut MultiRecvBufs,
+        number: u32,
+        memory: &mut [u8],
+        min_free: usize,
+    ) -> Result<usize> {
+        let mut receive = ListBox::new(Receive::idle(number, 0, false))?;
+        receive.context = Context::new(memory.as_mut_ptr().cast());
+        let at = memory.as_ptr() as usize;
+        // SAFETY: The memory is never written to.
+        let into = unsafe { DstBuf::from_bytes(memory) }?;
+        buffers.open(&receive, (at, into), min_free);
+        Ok(at)
+    }
+
+    #[test]
+    fn ep_11_messages_lie_one_behind_the_other() -> Result {
+        let mut memory = VVec::from_elem(0, 1000, GFP_KERNEL)?;
+        let mut random = SeededRandom::new(1);
+        for alignment in [1, 8, 64] {
+            for _ in 0..100 {
+                let mut buffers = MultiRecvBufs::new(0, 2, alignment)?;
+                let min_free = 1 + random.next_below(200) as usize;
+                let at = opened(&mut buffers, 1, &mut memory, min_free)?;
+                let mut next = at;
+                while buffers.takes_more(1) {
+                    let left = at + 1000 - next;
+                    assert!(next == at || left >= min_free);
+                    let len = random.next_below(150);
+                    let slot = buffers.take_slot(1, len).ok_or(Errno::EOTHER)?;
+                    assert_eq!((slot.of, slot.at), (1, next));
+                    assert_eq!(slot.into.len(), left.min(len as usize));
+                    next = (next + slot.into.len()).next_multiple_of(alignment);
+                }
+                assert!((at + 1000).saturating_sub(next) < min_free);
+                assert!(buffers.take_slot(1, 0).is_none() && buffers.take_slot(0, 0).is_none());
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn ep_11_a_short_buffer_takes_one_message() -> Result {
+        let mut memory = VVec::from_elem(0, 10, GFP_KERNEL)?;
+        let mut buffers = MultiRecvBufs::new(0, 1, 1)?;
+        for len in [0, 10] {
+            opened(&mut buffers, 0, &mut memory[..len], 100)?;
+            let slot = buffers.take_slot(0, u64::MAX);
+            assert!(slot.is_some_and(|slot| slot.into.len() == len));
+            assert!(!buffers.takes_more(0));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn ep_11_the_last_that_is_over_gives_a_buffer_back() -> Result {
+        let mut memory = VVec::from_elem(0, 100, GFP_KERNEL)?;
+        let mut buffers = MultiRecvBufs::new(0, 1, 1)?;
+        opened(&mut buffers, 0, &mut memory, 60)?;
+        assert!(buffers.take_slot(0, 20).is_some());
+        assert!(buffers.complete_slot(0).is_none() && buffers.takes_more(0));
+        assert!(buffers.take_slot(0, 10).is_some() && buffers.take_slot(0, 30).is_some());
+        assert!(!buffers.takes_more(0));
+        assert!(buffers
+            .close(ListBox::new(Receive::idle(0, 0, false))?)
+            .is_none());
+        assert!(buffers.complete_slot(0).is_none());
+        assert!(buffers.complete_slot(0).is_some() && buffers.complete_slot(0).is_none());
+        // At the end of the endpoint it comes back whatever is in it, once.
+        opened(&mut buffers, 0, &mut memory, 60)?;
+        assert!(buffers.take_slot(0, 50).is_some());
+        assert!(buffers
+            .close(ListBox::new(Receive::idle(0, 0, false))?)
+            .is_none());
+        assert_eq!(buffers.take_exhausted().len(), 1);
+        assert!(buffers.complete_slot(0).is_none());
+        // One that has nothing in it comes back at once.
+        opened(&mut buffers, 0, &mut memory, 60)?;
+        assert!(buffers
+            .close(ListBox::new(Receive::idle(0, 0, false))?)
+            .is_some());
+        assert!(buffers.take_slot(0, 0).is_none());
+        assert!(buffers.take_exhausted().is_empty());
+        Ok(())
+    }
+}

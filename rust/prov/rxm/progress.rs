@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: GPL-2.0
+
+use super::{
+    completion::CompSinks,
+    ep_core::{
+        Bound,
+        EpCore, //
+    },
+    ep_state::{
+        EpState,
+        LOWER_OPS, //
+    },
+    pkt_buf::{
+        BufState,
+        RxData, //
+    },
+    sw_cq::{
+        DetachGuard,
+        ProgressHandle,
+        ProgressSource, //
+    },
+};
+use crate::{
+    abi::{
+        flags::FI_REMOTE_WRITE,
+        FI_ADDR_NOTAVAIL, //
+    },
+    fi::{
+        cq::{
+            CompletionQueue,
+            FormatEntry,
+            SourcedEntry,
+            TaskHandler, //
+        },
+        eq::Source,
+        prelude::*,
+        provider, //
+    },
+    util::once::{
+        load_acquire,
+        write_once, //
+    },
+};
+
+/// How many batches a reader handles before it looks at its own queue again.
+const READER_BUDGET: usize = 4;
+
+/// How many the handler does before others on its workqueue have their turn.
+const HANDLER_BUDGET: usize = 16;
+
+/// How long completions may wait when their reader has gone.
+const POLL_INTERVAL: Delta = Delta::from_millis(1);
+
+impl EpCore {
+    /// Handles completions, at most so many batches; `arms` has the handler called for what comes when
+    /// there are no more. False if nothing has come of it. Any context.
+    fn drain(&self, arms: bool, budget: usize) -> bool {
+        let Some(bound) = self.bound.get() else {
+            return false;
+        };
+        let mut made_progress = false;
+        for _ in 0..budget {
+            let taken = self.poll_batch(bound, arms);
+            made_progress |= taken.made_progress;
+            if taken.drained {
+                return made_progress;
+            }
+        }
+        if arms {
+            bound.queue.schedule_handler();
+        }
+        made_progress
+    }
+
+    /// Hands over what waits for no more than room to tell of it. Any context.
+    pub(super) fn deliver(&self, bound: &Bound) {
+        let needs_cm_work = loop {
+            let mut inner = self.inner.lock();
+            let (state, sinks) = inner.split();
+            if state.deliver(sinks) {
+                continue;
+            }
+            if state.has_deferred_rx() {
+                state.retry_deferred(sinks, None);
+            }
+            break state.needs_cm_work();
+        };
+        if needs_cm_work {
+            bound.schedule_cm_work();
+        }
+    }
+
+    /// Handles a batch, and has the handler called for the next completion if there was none and it `arms`.
+    fn poll_batch(&self, bound: &Bound, arms: bool) -> Progress {
+        let mut inner = self.inner.lock();
+        let (state, sinks) = inner.split();
+        if arms {
+            // Before it is: whoever is called for a completion says that it is not any more.
+            write_once(&self.is_armed, 1);
+        }
+        let Progress {
+            made_progress,
+            drained,
+        } = state.poll_lower(sinks, &bound.queue, arms);
+        let needs_cm_work = state.needs_cm_work();
+        // Its reader may have made room.
+        let awaits_reader = state.awaits_reader();
+        drop(inner);
+        if needs_cm_work {
+            bound.schedule_cm_work();
+        }
+        if awaits_reader {
+            self.deliver(bound);
+        }
+        Progress {
+            made_progress: made_progress || awaits_reader,
+            drained,
+        }
+    }
+
+    /// Handles all completions that there are now: others may come as fast as these go. Any context.
+    pub(super) fn drain_lower(&self) {
+        if let Some(bound) = self.bound.get() {
+            // Each call takes at least one completion: a failure is read alone.
+            let _ = (0..=LOWER_OPS).all(|_| !self.poll_batch(bound, false).drained);
+        }
+    }
+
+    /// Gives up what has come of operations and has not been handled. No connection is there any more.
+    pub(super) fn abandon_completions(&self) {
+        let Some(queue) = self.bound.get().map(|bound| &*bound.queue) else {
+            return;
+        };
+        loop {
+            let mut inner = self.inner.lock();
+            let room = inner.polled.as_mut_slots();
+            match queue.read_queue().read(FormatEntry::entries(room)) {
+                Ok(count) => {
+                    for at in 0..count {
+                        if let Some(context) = inner.polled.nth(at).map(|entry| entry.context) {
+                            inner.abandon(context);
+                        }
+                    }
+                }
+                Err(Errno::EAVAIL) => {
+                    if let Ok(failure) = queue.read_queue().read_error() {
+                        inner.abandon(failure.completion.context);
+                    }
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// What a reader does who finds nothing; false if there still is nothing. Any context.
+    fn reader_poll(&self) -> bool {
+        write_once(&self.is_read, 1);
+        self.drain(false, READER_BUDGET)
+    }
+
+    /// A reader is to be told of what comes, and does not come again before that; its queue says so from
+    /// now on. Any context.
+    pub(super) fn arm(&self) {
+        write_once(&self.is_read, 0);
+        if let (0, Some(bound)) = (load_acquire(&self.is_armed), self.bound.get()) {
+            bound.queue.schedule_handler();
+        }
+    }
+
+    /// What the handler does.
+    fn handler_poll(&self) {
+        write_once(&self.is_armed, 0);
+        let is_read = self.is_read.xchg(0, Full) != 0;
+        let uses_timer = is_read && !self.inner.lock().sinks.has_waiter();
+        match self.bound.get().filter(|_| uses_timer) {
+            None => drop(self.drain(true, HANDLER_BUDGET)),
+            Some(bound) => {
+                let _ = self.drain(false, HANDLER_BUDGET);
+                bound
+                    .progress_timer
+                    .arm(&mut self.poll_timer.lock(), POLL_INTERVAL);
+            }
+        }
+    }
+
+    /// The handler, which has ended, is not called any more. May sleep.
+    pub(super) fn stop_poll_timer(&self) {
+        drop(self.poll_timer.lock().take());
+    }
+}
+
+/// Calls [`EpCore::drain`] for readers.
+pub(super) struct ReaderProgress {
+    // Dropped in this order.
+    core: Arc<EpCore>,
+    _guard: DetachGuard,
+}
+
+impl ReaderProgress {
+    /// That of a station, for readers. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn of(core: &Arc<EpCore>) -> Result<Arc<ProgressHandle>> {
+        let progress = |guard| Self {
+            core: core.clone(),
+            _guard: guard,
+        };
+        Ok(Arc::new(ProgressHandle::new(progress)?, GFP_KERNEL)?)
+    }
+}
+
+impl ProgressSource for ReaderProgress {
+    fn progress(&self) -> bool {
+        self.core.reader_poll()
+    }
+
+    fn arm(&self) {
+        self.core.arm();
+    }
+
+    fn entries_forwarded(&self, count: u64) {
+        self.core.entries_forwarded(count);
+    }
+}
+
+/// Calls it for the queue's handler.
+pub(super) struct HandlerProgress(pub(super) Arc<EpCore>);
+
+impl TaskHandler for HandlerProgress {
+    fn ready(&self, _here: ProcessContext) {
+        self.0.handler_poll();
+    }
+}
+
+/// Completions that are taken from the lower queue at once.
+pub(super) const BATCH: usize = 16;
+
+/// What there was to be handled of what has come.
+pub(super) struct Progress {
+    /// Nothing is left.
+    pub(super) drained: bool,
+    /// Something has come of it.
+    pub(super) made_progress: bool,
+}
+
+/// Reads a batch of completions of the lower provider. Returns the number of entries, and whether the queue is
+/// empty.
+///
+/// A read stops before a failure: a short batch does not mean that the queue is empty.
+fn read_batch(
+    queue: &dyn provider::CompletionQueue,
+    room: &mut [MaybeUninit<SourcedEntry>],
+) -> Result<(usize, bool)> {
+    let count = queue.read(FormatEntry::entries(room))?;
+    Ok((count, count < BATCH && !queue.has_backlog()))
+}
+
+/// Whose completion it is that a lower queue tells of, where it says so.
+fn source_of(source: fi_addr_t) -> Option<Source> {
+    (source != FI_ADDR_NOTAVAIL).then_some(Source(source as usize))
+}
+
+impl EpState {
+    /// Handles a batch of what the lower `queue` tells of, and has its handler called for the next if there was
+    /// nothing and it `arms`.
+    #[inline]
+    pub(super) fn poll_lower(
+        &mut self,
+        sinks: &CompSinks,
+        queue: &CompletionQueue,
+        arms: bool,
+    ) -> Progress {
+        let room = self.polled.as_mut_slots();
+        let found = match arms {
+            // The queue is armed only after a read that finds it empty.
+            true => queue.read(room).map(|count| (count, false)),
+            false => read_batch(queue.read_queue(), room),
+        };
+        let (made_progress, drained) = match found {
+            Ok((count, drained)) => {
+                for at in 0..count {
+                    self.complete_found(sinks, at);
+                }
+                (true, drained)
+            }
+            Err(Errno::EAVAIL) => {
+                if let Ok(failure) = queue.read_queue().read_error() {
+                    let (context, errno) = (failure.completion.context, failure.errno);
+                    let source = source_of(failure.completion.source);
+                    self.complete_one(sinks, context, source, Err(errno));
+                }
+                (true, false)
+            }
+            Err(_) => (false, true),
+        };
+        Progress {
+            drained,
+            made_progress,
+        }
+    }
+
+    /// What has come of something that a lower endpoint had in hand; where connections share what they
+    /// receive with, `source` is the one.
+    #[inline]
+    pub(super) fn complete_one(
+        &mut self,
+        sinks: &CompSinks,
+        context: Context,
+        source: Option<Source>,
+        result: Result<RxData>,
+    ) {
+        if let Some(packet) = self.inflight.complete(context) {
+            match packet.state {
+                BufState::RxPosted => self.rx_complete(sinks, packet, source, result),
+                _ => self.sent(sinks, packet, result.map(drop)),
+            }
+        } else if let Some(receive) = self.reads_inflight.complete(context) {
+            self.read_complete(sinks, receive, result.map(drop));
+        }
+    }
+
+    /// The same of a completion that has been [`found`](Self::found).
+    #[inline(always)]
+    fn complete_found(&mut self, sinks: &CompSinks, at: usize) {
+        let Some(entry) = self.polled.nth(at) else {
+            return;
+        };
+        let (context, source) = (entry.context, source_of(entry.source));
+        let rx_data = match entry.flags & FI_REMOTE_WRITE {
+            0 => RxData::Bytes(entry.len),
+            _ => RxData::RemoteWrite(entry.len, entry.data),
+        };
+        self.complete_one(sinks, context, source, Ok(rx_data));
+    }
+
+    /// The same of one that is closed with its consumer's: nobody is told, [`Self::end`] has it.
+    pub(super) fn abandon(&mut self, context: Context) {
+        if let Some(receive) = self.reads_inflight.complete(context) {
+            self.keep_until_end(receive);
+        } else if let Some(packet) = self.inflight.complete(context) {
+            self.pending_dereg.push(packet);
+        }
+    }
+}
+
+#[kunit_tests(kofi_rdm_traffic)]
+mod tests {
+    use super::{
+        super::sw_cq::SwCq,
+        *, //
+    };
+    use crate::fi::{
+        cq::{
+            Attr,
+            Completion,
+            CqEntry,
+            ErrData,
+            Failure,
+            Format, //
+        },
+        memory::EntrySlots, //
+    };
+
+    #[test]
+    fn rdm_03_a_read_that_ends_at_a_failure_is_not_all() -> kernel::error::Result {
+        let attr = Attr {
+            size: 4,
+            format: Format::Data,
+            waitable: false,
+            vector: 0,
+        };
+        let queue = SwCq::new_connected(&attr).map_err(|_| ENOMEM)?;
+        let completion = Completion::new(Context::NULL, 0);
+        let failure = Failure {
+            completion,
+            olen: 0,
+            errno: Errno::ECANCELED,
+            prov_errno: 0,
+            err_data: ErrData::None,
+        };
+        for outcome in [
+            CqEntry::Done(completion),
+            CqEntry::Failed(failure),
+            CqEntry::Done(completion),
+        ] {
+            assert!(queue.reserve());
+            queue.push(outcome);
+        }
+        let mut slots = EntrySlots::<SourcedEntry, BATCH>::new();
+        assert!(read_batch(&*queue, slots.as_mut_slots()) == Ok((1, false)));
+        assert!(read_batch(&*queue, slots.as_mut_slots()) == Err(Errno::EAVAIL));
+        assert!(provider::CompletionQueue::read_error(&*queue).is_ok());
+        assert!(read_batch(&*queue, slots.as_mut_slots()) == Ok((1, true)));
+        assert!(read_batch(&*queue, slots.as_mut_slots()) == Err(Errno::EAGAIN));
+        Ok(())
+    }
+}

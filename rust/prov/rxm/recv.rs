@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Receives of the consumer's: they are posted, find a message that waits, fetch it, or are taken back.
+
+use super::{
+    completion::{
+        CompSinks,
+        PeekReq, //
+    },
+    dispatch::RxMsg,
+    ep_state::EpState,
+    iov::DstBuf,
+    matcher::{
+        MatchSpec,
+        MsgKey, //
+    },
+    rx_entry::{
+        Receive,
+        RxKind, //
+    },
+    unexpected::{
+        UnexpBody,
+        UnexpMsg, //
+    },
+    wire::Message, //
+};
+use crate::{
+    fi::prelude::*,
+    util::owned_list::ListBox, //
+};
+
+impl EpState {
+    /// Takes a receive of the context `at` that is not posted, if there is one, to be posted.
+    pub(super) fn receive(
+        &mut self,
+        at: u8,
+        into: DstBuf,
+        req: &PeekReq,
+    ) -> Option<ListBox<Receive>> {
+        let mut receive = self.rx_ctxs.ctx_mut(at).get_free()?;
+        receive.into = into;
+        receive.context = req.context;
+        receive.reports_success = req.reports_success;
+        Some(receive)
+    }
+
+    /// Posts it.
+    pub(super) fn post(
+        &mut self,
+        sinks: &CompSinks,
+        mut receive: ListBox<Receive>,
+        spec: MatchSpec,
+    ) {
+        receive.spec = spec;
+        let rx_ctx = self.rx_ctxs.ctx_mut(receive.rx_ctx);
+        if let Some((receive, unexp)) = rx_ctx.matcher.post(receive) {
+            self.deliver_unexp(sinks, receive, &unexp);
+        }
+        self.retry_deferred_all(sinks);
+    }
+
+    /// A receive has found its message.
+    pub(super) fn deliver_unexp(
+        &mut self,
+        sinks: &CompSinks,
+        receive: ListBox<Receive>,
+        unexp: &UnexpMsg,
+    ) {
+        let peer_idx = unexp.peer_idx;
+        self.drop_charge(peer_idx, unexp.charge());
+        match &unexp.body {
+            UnexpBody::Bytes(bytes) => {
+                let len = receive.into.copy_from_slice(0, bytes);
+                self.end_receive(sinks, receive, &unexp.key, &unexp.message, len);
+            }
+            UnexpBody::Rndv {
+                conn_gen,
+                id,
+                ranges,
+            } => {
+                let msg = RxMsg {
+                    peer_idx,
+                    conn_gen: *conn_gen,
+                    key: unexp.key,
+                    message: unexp.message,
+                    is_limited: true,
+                };
+                self.start_read(sinks, receive, msg.rndv_read(*id, *ranges));
+            }
+            UnexpBody::Sar(number) => {
+                let peer = self.peer(peer_idx);
+                let sar = peer.and_then(|peer| peer.sar_rx.find(|sar| sar.number == *number));
+                let Some(mut sar) = sar else {
+                    self.give_up_receive(sinks, receive, Errno::ECONNABORTED);
+                    return;
+                };
+                self.drop_charge(peer_idx, sar.data.charge());
+                sar.data.take(receive);
+                self.keep_or_complete(sinks, peer_idx, sar);
+            }
+            UnexpBody::PeerMsg(_) => self.give_up_receive(sinks, receive, Errno::ECONNABORTED),
+        }
+    }
+
+    /// A receive has its message, of which `len` bytes are there.
+    pub(super) fn end_receive(
+        &mut self,
+        sinks: &CompSinks,
+        mut receive: ListBox<Receive>,
+        key: &MsgKey,
+        message: &Message,
+        len: usize,
+    ) {
+        sinks.complete_rx(&mut self.rx_ctxs, &mut receive, key, message, len);
+        self.put_back(receive);
+    }
+
+    /// Takes a receive back.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOENT if it is not there, -FI_EAGAIN for one that takes several messages if there is no room to
+    /// tell of it.
+    pub(super) fn cancel(&mut self, sinks: &CompSinks, at: u8, context: Context) -> Result {
+        let mut refused = Errno::ENOENT;
+        let mut is = |receive: &Receive| {
+            let is_meant = receive.context == context;
+            if is_meant && !receive.has_room() && !sinks.reserve(at) {
+                refused = Errno::EAGAIN;
+                return false;
+            }
+            is_meant
+        };
+        let matcher = &mut self.rx_ctxs.ctx_mut(at).matcher;
+        let found = matcher.cancel(true, &mut is);
+        let found = found.or_else(|| matcher.cancel(false, is));
+        let receive = found.ok_or(refused)?;
+        match receive.kind {
+            RxKind::Multi { .. } => self.cancel_multi(sinks, receive),
+            _ => self.give_up_receive(sinks, receive, Errno::ECANCELED),
+        }
+        Ok(())
+    }
+
+    /// Nothing will come of a receive.
+    pub(super) fn give_up_receive(
+        &mut self,
+        sinks: &CompSinks,
+        mut receive: ListBox<Receive>,
+        errno: Errno,
+    ) {
+        if receive.kind == RxKind::Shared && self.rx_ctxs.ctx(receive.rx_ctx).is_detached() {
+            // What it has got is posted again.
+            self.keep_until_end(receive);
+            return;
+        }
+        sinks.fail_rx(&mut self.rx_ctxs, &mut receive, errno);
+        self.put_back(receive);
+    }
+
+    /// Takes back one that has been told of.
+    #[inline(always)]
+    pub(super) fn put_back(&mut self, receive: ListBox<Receive>) {
+        self.rx_ctxs.ctx_mut(receive.rx_ctx).put_back(receive);
+    }
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: GPL-2.0
+
+use super::{
+    completion::CompSinks,
+    conn::Peer,
+    dispatch::{
+        RxMsg,
+        RxOutcome,
+        RxResult, //
+    },
+    ep_state::EpState,
+    inflight::{
+        Inflight,
+        PostError, //
+    },
+    lower::LowerEp,
+    pkt_buf::{
+        plain,
+        remote,
+        Packet, //
+    },
+    rx_entry::{
+        Receive,
+        RndvRead, //
+    },
+    tx_op::{
+        RndvReply,
+        RndvState, //
+    },
+    unexpected::UnexpBody,
+    wire::{
+        PktHdr,
+        ProtoError,
+        Ranges, //
+    },
+};
+use crate::{
+    fi::{
+        mr::MemoryRegion,
+        prelude::*,
+        provider::{
+            Operation,
+            Rma, //
+        },
+    },
+    util::owned_list::ListBox, //
+};
+
+impl EpState {
+    /// Reads on what is being fetched from a peer, and tells it what has been.
+    pub(super) fn progress_reads(&mut self, sinks: &CompSinks, peer_idx: u32) {
+        loop {
+            let Self {
+                peers,
+                inflight,
+                reads_inflight,
+                rx_ctxs,
+                ..
+            } = self;
+            let Some(Some(peer)) = peers.get_mut(peer_idx as usize) else {
+                return;
+            };
+            let Peer {
+                conn, rndv_reads, ..
+            } = &mut **peer;
+            let Some(conn) = conn.as_mut().filter(|conn| conn.is_open()) else {
+                return;
+            };
+            let Some(mut receive) = rndv_reads.pop() else {
+                return;
+            };
+            let next = receive.next_read().map(|next| next.is_some());
+            let Some(rndv) = &mut receive.rndv else {
+                return;
+            };
+            match next {
+                Err(errno) => {
+                    // The memory has gone, and the peer is not to wait for it.
+                    rndv.done = usize::MAX;
+                    sinks.fail_rx(rx_ctxs, &mut receive, errno);
+                    rndv_reads.push_front(receive);
+                }
+                Ok(true) => {
+                    if conn.reads_left == 0 || !conn.iwarp_order.may_read() {
+                        rndv_reads.push_front(receive);
+                        return;
+                    }
+                    match post_read(receive, reads_inflight, &conn.lower) {
+                        Ok(()) => {
+                            conn.reads_left -= 1;
+                            conn.iwarp_order.read_posted();
+                        }
+                        Err(error) => {
+                            conn.note_post_error(error.errno);
+                            rndv_reads.push_front(error.node);
+                            return;
+                        }
+                    }
+                }
+                Ok(false) => {
+                    let (id, len) = (rndv.id, rndv.done);
+                    let (key, message) = (rndv.key, rndv.message);
+                    sinks.complete_rx(rx_ctxs, &mut receive, &key, &message, len);
+                    if !conn.send_ctrl_with_credit(inflight, &PktHdr::RndvRdDone { id }) {
+                        rndv_reads.push_front(receive);
+                        return;
+                    }
+                    self.put_back(receive);
+                }
+            }
+        }
+    }
+
+    /// The next operation with a peer, whose memory is to be opened: [`Self::set_region`] has it come back.
+    pub(super) fn take_unregistered(&mut self, peer_idx: u32) -> Option<ListBox<Packet>> {
+        let peer = self.peer(peer_idx)?;
+        if !peer.needs_registration() {
+            return None;
+        }
+        peer.is_registering = true;
+        peer.deferred.pop()
+    }
+
+    /// What opens a message to a peer that has not been offered yet.
+    pub(super) fn take_region(&mut self, peer_idx: u32) -> Option<Arc<MemoryRegion>> {
+        let deferred = &mut self.peer(peer_idx)?.deferred;
+        let mut taken = None;
+        deferred.for_each_mut(|packet| {
+            if taken.is_none() && !packet.has_started() {
+                taken = packet.rndv_tx().and_then(|rndv_tx| rndv_tx.region.take());
+            }
+        });
+        taken
+    }
+
+    /// It is open, or cannot be: then the message goes in segments.
+    pub(super) fn set_region(
+        &mut self,
+        sinks: &CompSinks,
+        mut packet: ListBox<Packet>,
+        region: Result<Arc<MemoryRegion>>,
+    ) {
+        if let Some(tx_op) = packet.tx_op() {
+            tx_op.set_region(region);
+        }
+        let peer_idx = packet.peer_idx;
+        if let Some(peer) = self.peer(peer_idx) {
+            peer.is_registering = false;
+            peer.deferred.push_front(packet);
+        }
+        self.progress_peer(sinks, peer_idx);
+    }
+
+    /// A peer has taken a message.
+    pub(super) fn handle_rd_done(
+        &mut self,
+        sinks: &CompSinks,
+        peer_idx: u32,
+        id: u64,
+    ) -> core::result::Result<(), ProtoError> {
+        if let Some(packet) = self.take_replied(peer_idx, id, RndvReply::ReadDone)? {
+            self.finish(sinks, packet, Ok(()));
+        }
+        Ok(())
+    }
+
+    /// A peer wants a message written to its memory.
+    pub(super) fn handle_wr_data(
+        &mut self,
+        sinks: &CompSinks,
+        peer_idx: u32,
+        id: u64,
+        ranges: Ranges,
+    ) -> core::result::Result<(), ProtoError> {
+        if ranges.total().is_none() {
+            return Err(ProtoError("ranges that cannot be"));
+        }
+        if let Some(packet) = self.take_replied(peer_idx, id, RndvReply::WriteTo(ranges))? {
+            self.start_write(sinks, packet, ranges);
+        }
+        Ok(())
+    }
+
+    /// What a peer has said to an offer: its packet, unless that is not known to have gone.
+    fn take_replied(
+        &mut self,
+        peer_idx: u32,
+        id: u64,
+        answer: RndvReply,
+    ) -> core::result::Result<Option<ListBox<Packet>>, ProtoError> {
+        let is_it = |packet: &Packet| packet.has_id(peer_idx, id) && packet.is_rndv();
+        let in_flight = self.inflight.get(Packet::number_of(id));
+        if let Some(packet) = in_flight.filter(|packet| is_it(packet)) {
+            if let Some(RndvState::ReqSent(reply)) =
+                packet.rndv_tx().map(|rndv_tx| &mut rndv_tx.state)
+            {
+                if reply.is_none() {
+                    *reply = Some(answer);
+                    return Ok(None);
+                }
+            }
+        }
+        let peer = self.peer(peer_idx);
+        let awaiting = peer.and_then(|peer| peer.awaiting_reply.remove_first_where(is_it));
+        let awaiting = awaiting.ok_or(ProtoError("an answer to what was not offered"))?;
+        Ok(Some(awaiting))
+    }
+
+    /// Writes a message to where its receiver wants it.
+    pub(super) fn start_write(
+        &mut self,
+        sinks: &CompSinks,
+        mut packet: ListBox<Packet>,
+        ranges: Ranges,
+    ) {
+        if let Some(rndv_tx) = packet.rndv_tx() {
+            rndv_tx.state = RndvState::Writing(ranges, 0, 0);
+            if !rndv_tx.has_more_to_write() {
+                rndv_tx.state = RndvState::WriteDone;
+            }
+        }
+        self.requeue_front(sinks, packet);
+    }
+
+    /// A message that is to be fetched.
+    pub(super) fn receive_rndv_req(
+        &mut self,
+        sinks: &CompSinks,
+        msg: &RxMsg,
+        id: u64,
+        ranges: Ranges,
+    ) -> RxResult {
+        if ranges.total().is_none_or(|total| total < msg.message.len) {
+            return Err(ProtoError("an rndv_tx of less than there is"));
+        }
+        let body = UnexpBody::Rndv {
+            conn_gen: msg.conn_gen,
+            id,
+            ranges,
+        };
+        match self.match_rx(sinks, &msg.key, &msg.message) {
+            Ok(receive) => {
+                self.start_read(sinks, receive, msg.rndv_read(id, ranges));
+                Ok(RxOutcome::Done)
+            }
+            Err(missing) => {
+                let unexp = ListBox::new_atomic(msg.unexp_msg(body));
+                Ok(self.queue_bounded(sinks, msg, unexp, missing))
+            }
+        }
+    }
+
+    /// A receive has taken a message that is to be fetched.
+    pub(super) fn start_read(
+        &mut self,
+        sinks: &CompSinks,
+        mut receive: ListBox<Receive>,
+        rndv: RndvRead,
+    ) {
+        let peer_idx = rndv.peer_idx;
+        let conn_gen = rndv.conn_gen;
+        receive.rndv = Some(rndv);
+        let peer = self.peer(peer_idx);
+        match peer.filter(|peer| peer.has(conn_gen)) {
+            Some(peer) => {
+                peer.rndv_reads.push(receive);
+                self.progress_peer(sinks, peer_idx);
+            }
+            None => self.give_up_receive(sinks, receive, Errno::ECONNABORTED),
+        }
+    }
+
+    /// A read of such a message is over.
+    pub(super) fn read_complete(
+        &mut self,
+        sinks: &CompSinks,
+        mut receive: ListBox<Receive>,
+        result: Result,
+    ) {
+        let Some(rndv) = &mut receive.rndv else {
+            self.put_back(receive);
+            return;
+        };
+        let (peer_idx, conn_gen) = (rndv.peer_idx, rndv.conn_gen);
+        rndv.done += mem::take(&mut rndv.in_flight);
+        let peer = self.peer(peer_idx);
+        let conn = peer.and_then(|peer| peer.conn.as_mut());
+        if let Some(conn) = conn.filter(|conn| conn.conn_gen == conn_gen) {
+            conn.reads_left += 1;
+            conn.iwarp_order.read_completed();
+        }
+        match result {
+            Ok(()) => {
+                if let Some(peer) = self.peer(peer_idx) {
+                    peer.rndv_reads.push_front(receive);
+                }
+                self.progress_peer(sinks, peer_idx);
+            }
+            Err(errno) => {
+                self.give_up_receive(sinks, receive, errno);
+                self.schedule_disconnect(peer_idx, conn_gen);
+            }
+        }
+    }
+}
+
+/// Has `lower` read more of the message that a receive fetches.
+///
+/// # Errors
+///
+/// With the receive: those of a transmit, -FI_EINVAL for memory that is not there any more.
+pub(super) fn post_read(
+    node: ListBox<Receive>,
+    inflight: &mut Inflight<Receive>,
+    lower: &LowerEp,
+) -> core::result::Result<(), PostError<Receive>> {
+    inflight.post(node, |receive, context| {
+        let next = receive.next_read()?.ok_or(Errno::EINVAL)?;
+        let message = plain(&next.into, &[], context);
+        let remote = remote(&next.from);
+        let operation = Operation::Rma(Rma::Read, slice::from_ref(&remote));
+        lower.transmit(operation, &message)?;
+        if let Some(rndv) = &mut receive.rndv {
+            rndv.in_flight = if next.is_confirm { 0 } else { next.into.len() };
+            rndv.needs_confirm = !next.is_confirm && lower.ep.core().may_report_reads_early();
+        }
+        Ok(())
+    })
+}

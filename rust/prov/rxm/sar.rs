@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Messages that are cut into segments: which comes next, and where its bytes belong.
+//!
+//! A peer may send segments of several messages in turns, but those of one come in order. What does not
+//! is no mistake of the network's, which keeps the order, but the peer's: its connection is to be closed.
+
+pub(super) mod reassembly;
+
+use super::wire::{
+    Message,
+    ProtoError,
+    SegPos,
+    Segment, //
+};
+use crate::util::owned_list::{
+    BoxList,
+    ListBox, //
+};
+
+/// A message of which segments have come.
+pub(super) struct SarRx<T> {
+    id: u64,
+    message: Message,
+    next: u32,
+    /// The next segment is there, and waits for room.
+    is_next_deferred: bool,
+    /// Where it goes.
+    pub(super) data: T,
+}
+
+impl<T> SarRx<T> {
+    /// No message yet: see [`Self::begin`].
+    pub(super) fn idle(data: T) -> Self {
+        Self {
+            id: 0,
+            message: Message {
+                context: 0,
+                tag: None,
+                len: 0,
+                data: None,
+            },
+            next: 0,
+            is_next_deferred: false,
+            data,
+        }
+    }
+
+    /// It is the message that begins with `first`, none of which has been taken yet.
+    pub(super) fn begin(&mut self, first: &Segment) {
+        self.id = first.id;
+        self.message = first.message;
+        self.next = 0;
+        self.is_next_deferred = false;
+    }
+
+    /// All of the message.
+    pub(super) fn message(&self) -> &Message {
+        &self.message
+    }
+
+    /// The next segment has been taken.
+    pub(super) fn advance(&mut self) {
+        self.next += 1;
+    }
+
+    /// The next segment has not been taken, and waits for room until [`SarTable::clear_deferred`].
+    pub(super) fn defer_next(&mut self) {
+        self.is_next_deferred = true;
+    }
+
+    /// Whether all of the message has been.
+    fn is_complete(&self) -> bool {
+        u64::from(self.next) == self.message.segments()
+    }
+
+    /// Whether more of a message of that name is to come: once it is whole, the peer may give its name
+    /// to another one.
+    fn has_id(&self, id: u64) -> bool {
+        self.id == id && !self.is_complete()
+    }
+}
+
+/// The messages of one peer of which segments have come, until somebody has taken all of each.
+pub(super) struct SarTable<T> {
+    queue: BoxList<SarRx<T>>,
+    max_incomplete: usize,
+}
+
+impl<T> SarTable<T> {
+    /// None yet, and never more than `most` that are not whole.
+    pub(super) const fn new(max_incomplete: usize) -> Self {
+        Self {
+            queue: BoxList::new(),
+            max_incomplete,
+        }
+    }
+
+    /// That a message begins with `segment`, which is to be [`kept`](Self::keep) until the next comes.
+    ///
+    /// # Errors
+    ///
+    /// It is not the first one, there is one of that name which is not whole, or there are too many.
+    pub(super) fn begin(&self, segment: &Segment) -> Result<(), ProtoError> {
+        if segment.pos != SegPos::First {
+            return Err(ProtoError("a segment of no message"));
+        }
+        if self.queue.iter().any(|sar| sar.has_id(segment.id)) {
+            return Err(ProtoError("two messages of one name"));
+        }
+        let unfinished = self.queue.iter().filter(|sar| !sar.is_complete());
+        if unfinished.count() >= self.max_incomplete {
+            return Err(ProtoError("segments of too many messages at once"));
+        }
+        Ok(())
+    }
+
+    /// Whether `segment`, which is not the first, is the next of some message. Where that one waits, this is of
+    /// another message, which got the name when the peer had sent all of the first.
+    pub(super) fn continues(&self, segment: &Segment) -> bool {
+        self.queue.iter().any(|sar| {
+            let is_next = sar.next == segment.number && !sar.is_next_deferred;
+            is_next && sar.has_id(segment.id)
+        })
+    }
+
+    /// What has waited for room is looked at again, in order.
+    pub(super) fn clear_deferred(&mut self) {
+        self.queue.for_each_mut(|sar| sar.is_next_deferred = false);
+    }
+
+    /// Whether a message is `meant`.
+    pub(super) fn any(&self, mut matches: impl FnMut(&T) -> bool) -> bool {
+        self.queue.iter().any(|sar| matches(&sar.data))
+    }
+
+    /// Takes the message that `segment` is the next of, if it is not the first; it is to be
+    /// [`advanced`](Partial::advance), and [`kept`](Self::keep) unless the segment is the last one.
+    ///
+    /// # Errors
+    ///
+    /// There is no such message, or another segment of it is the next.
+    pub(super) fn take(&mut self, segment: &Segment) -> Result<ListBox<SarRx<T>>, ProtoError> {
+        let sar = self
+            .queue
+            .remove_first_where(|sar| sar.has_id(segment.id))
+            .ok_or(ProtoError("a segment of no message"))?;
+        let is_next = sar.next == segment.number && sar.message == segment.message;
+        if is_next {
+            return Ok(sar);
+        }
+        self.queue.push(sar);
+        Err(ProtoError("a segment that is not the next"))
+    }
+
+    /// Waits for the next segment of a message.
+    pub(super) fn keep(&mut self, sar: ListBox<SarRx<T>>) {
+        self.queue.push(sar);
+    }
+
+    /// Changes where each message goes.
+    pub(super) fn change(&mut self, mut change: impl FnMut(&mut T)) {
+        self.queue.for_each_mut(|sar| change(&mut sar.data));
+    }
+
+    /// Takes the first message that is `meant`.
+    pub(super) fn find(
+        &mut self,
+        mut matches: impl FnMut(&T) -> bool,
+    ) -> Option<ListBox<SarRx<T>>> {
+        self.queue.remove_first_where(|sar| matches(&sar.data))
+    }
+}
+
+#[kernel::prelude::kunit_tests(kofi_rdm_segments)]
+mod tests {
+    use super::{
+        super::wire::EAGER,
+        *, //
+    };
+    use crate::{
+        abi::Result,
+        util::random::SeededRandom, //
+    };
+    use kernel::{
+        alloc::KVec,
+        prelude::*, //
+    };
+
+    fn segment(id: u64, number: u32, count: u32) -> Segment {
+        Segment {
+            id,
+            number,
+            pos: SegPos::of(number, count.into()),
+            message: Message {
+                context: 0,
+                tag: Some(id),
+                len: u64::from(count) * EAGER as u64,
+                data: None,
+            },
+        }
+    }
+
+    /// A message of which nothing has been taken.
+    fn begun<T>(first: &Segment, data: T) -> Result<ListBox<SarRx<T>>> {
+        let mut sar = ListBox::new(SarRx::idle(data))?;
+        sar.begin(first);
+        Ok(sar)
+    }
+
+    /// One of which the first segment has been.
+    fn of_first(first: &Segment) -> Result<ListBox<SarRx<()>>> {
+        let mut sar = begun(first, ())?;
+        sar.advance();
+        Ok(sar)
+    }
+
+    #[test]
+    fn segments_of_several_messages_come_in_turns() -> kernel::error::Result {
+        const MESSAGES: usize = 20;
+        let mut random = SeededRandom::new(1);
+        let mut sar_rx = SarTable::<u64>::new(MESSAGES);
+        let mut next = KVec::from_elem(0u32, MESSAGES, GFP_KERNEL)?;
+        let count = |at: usize| 2 + at as u32 % 5;
+        let mut whole = 0;
+        while whole < MESSAGES {
+            let at = random.next_below(MESSAGES as u64) as usize;
+            let Some(number) = next.get_mut(at).filter(|number| **number < count(at)) else {
+                continue;
+            };
+            let segment = segment(at as u64, *number, count(at));
+            let mut sar = match *number {
+                0 => {
+                    assert!(sar_rx.begin(&segment).is_ok());
+                    begun(&segment, 0)?
+                }
+                _ => {
+                    assert!(sar_rx.continues(&segment));
+                    let taken = sar_rx.take(&segment);
+                    assert!(taken.is_ok());
+                    let mut taken = taken.map_err(|_| EINVAL)?;
+                    taken.data += 1;
+                    taken
+                }
+            };
+            assert_eq!(segment.offset(), u64::from(*number) * EAGER as u64);
+            assert_eq!(sar.message(), &segment.message);
+            sar.advance();
+            *number += 1;
+            match segment.pos {
+                SegPos::Last => {
+                    assert_eq!(sar.data + 1, u64::from(count(at)));
+                    whole += 1;
+                }
+                SegPos::First | SegPos::Middle => sar_rx.keep(sar),
+            }
+        }
+        assert!(sar_rx.find(|_| true).is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_out_of_order_is_refused_and_changes_nothing() -> Result {
+        let mut sar_rx = SarTable::<()>::new(2);
+        let first = segment(1, 0, 4);
+        assert!(sar_rx.begin(&segment(1, 1, 4)).is_err());
+        assert!(sar_rx.take(&segment(1, 1, 4)).is_err());
+        assert!(sar_rx.begin(&first).is_ok());
+        sar_rx.keep(of_first(&first)?);
+        for wrong in [
+            first,
+            segment(1, 2, 4),
+            segment(1, 3, 4),
+            segment(2, 1, 4),
+            segment(1, 1, 5),
+        ] {
+            assert!(sar_rx.take(&wrong).is_err());
+        }
+        let other = Segment {
+            message: Message {
+                context: 0,
+                tag: None,
+                ..first.message
+            },
+            ..segment(1, 1, 4)
+        };
+        assert!(sar_rx.take(&other).is_err());
+        let right = sar_rx.take(&segment(1, 1, 4));
+        assert!(right.is_ok_and(|sar| sar.next == 1));
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_behind_a_segment_that_waits_does_not_pass_it() -> Result {
+        let mut sar_rx = SarTable::<()>::new(2);
+        let (first, next) = (segment(1, 0, 3), segment(1, 1, 3));
+        sar_rx.keep(of_first(&first)?);
+        let mut sar = sar_rx.take(&next).map_err(|_| crate::abi::Errno::EOTHER)?;
+        sar.defer_next();
+        sar_rx.keep(sar);
+        sar_rx.keep(of_first(&segment(2, 0, 3))?);
+        assert!(!sar_rx.continues(&next) && sar_rx.continues(&segment(2, 1, 3)));
+        sar_rx.clear_deferred();
+        assert!(sar_rx.continues(&next) && sar_rx.take(&next).is_ok());
+        Ok(())
+    }
+
+    #[test]
+    fn a_name_is_free_when_its_message_is_whole() -> Result {
+        let mut sar_rx = SarTable::<u32>::new(3);
+        for number in 1..=2 {
+            let first = segment(1, 0, 2);
+            assert!(sar_rx.begin(&first).is_ok());
+            let mut sar = begun(&first, number)?;
+            sar.advance();
+            sar_rx.keep(sar);
+            assert!(sar_rx.begin(&first).is_err());
+            let last = segment(1, 1, 2);
+            assert!(sar_rx.continues(&last));
+            let mut sar = sar_rx.take(&last).map_err(|_| crate::abi::Errno::EOTHER)?;
+            assert_eq!(sar.data, number);
+            sar.advance();
+            sar_rx.keep(sar);
+            assert!(!sar_rx.continues(&last) && sar_rx.take(&last).is_err());
+        }
+        assert!(sar_rx.find(|&number| number == 1).is_some());
+        assert!(sar_rx.find(|&number| number == 2).is_some());
+        Ok(())
+    }
+
+    #[test]
+    fn there_are_not_too_many_and_none_twice() -> Result {
+        let mut sar_rx = SarTable::<()>::new(2);
+        for id in [1, 2] {
+            let first = segment(id, 0, 2);
+            assert!(sar_rx.begin(&first).is_ok());
+            sar_rx.keep(of_first(&first)?);
+            assert!(sar_rx.begin(&first).is_err());
+        }
+        assert!(sar_rx.begin(&segment(3, 0, 2)).is_err());
+        assert!(sar_rx.take(&segment(1, 1, 2)).is_ok());
+        assert!(sar_rx.begin(&segment(3, 0, 2)).is_ok());
+        assert!(sar_rx.find(|()| false).is_none() && !sar_rx.any(|()| false));
+        assert!(sar_rx.any(|()| true));
+        assert!(sar_rx.find(|()| true).is_some_and(|sar| sar.id == 2));
+        assert!(sar_rx.find(|()| true).is_none());
+        Ok(())
+    }
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Messages that come in segments, put together for the receive that takes them, or until there is one.
+
+use super::{
+    super::{
+        completion::CompSinks,
+        dispatch::{
+            RxMsg,
+            RxOutcome,
+            RxResult, //
+        },
+        ep_state::EpState,
+        iov::Payload,
+        matcher::MsgKey,
+        rx_entry::Receive,
+        unexpected::{
+            UnexpBody,
+            UNEXP_OVERHEAD, //
+        },
+        wire::{
+            ProtoError,
+            SegPos,
+            Segment, //
+        },
+    },
+    SarRx, //
+};
+use crate::{
+    abi::Errno,
+    fi::prelude::*,
+    util::owned_list::{
+        BoxList,
+        ListBox, //
+    },
+};
+
+/// A message that comes in segments.
+pub(in super::super) struct SarMsg {
+    /// Its number; no other message has it.
+    pub(in super::super) number: u64,
+    /// By which connection.
+    pub(in super::super) conn_gen: usize,
+    /// Who takes it.
+    pub(in super::super) key: MsgKey,
+    /// Who has taken it.
+    pub(in super::super) receive: Option<ListBox<Receive>>,
+    /// How many of its bytes are there.
+    pub(in super::super) len: usize,
+    /// Those that came before it was taken.
+    chunks: BoxList<KVec<u8>>,
+    /// Whether all of it is there.
+    pub(in super::super) is_complete: bool,
+}
+
+/// A message of which segments are there.
+pub(in super::super) type SarRxMsg = SarRx<SarMsg>;
+
+impl SarMsg {
+    /// Nothing.
+    pub(in super::super) const fn idle() -> Self {
+        Self {
+            number: 0,
+            conn_gen: 0,
+            key: MsgKey::NONE,
+            receive: None,
+            len: 0,
+            chunks: BoxList::new(),
+            is_complete: false,
+        }
+    }
+
+    /// A message.
+    pub(in super::super) fn begin(&mut self, number: u64, conn_gen: usize, key: MsgKey) {
+        self.number = number;
+        self.conn_gen = conn_gen;
+        self.key = key;
+    }
+
+    /// Nothing again.
+    pub(in super::super) fn clear(&mut self) {
+        *self = Self::idle();
+    }
+
+    /// The next of its bytes, for the receive that has taken it. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM where nobody has and they cannot be kept: nothing has changed.
+    pub(in super::super) fn add(&mut self, bytes: &[u8]) -> Result {
+        match &self.receive {
+            Some(receive) => {
+                receive.into.copy_from_slice(self.len, bytes);
+            }
+            None => self.chunks.push(ListBox::new_atomic(bytes.to_kvec()?)?),
+        }
+        self.len += bytes.len();
+        Ok(())
+    }
+
+    /// How much memory it takes, in bytes.
+    pub(in super::super) fn charge(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.len()).sum()
+    }
+
+    /// A receive has taken it.
+    pub(in super::super) fn take(&mut self, receive: ListBox<Receive>) {
+        let mut at = 0;
+        for chunk in mem::take(&mut self.chunks).iter() {
+            receive.into.copy_from_slice(at, chunk);
+            at += chunk.len();
+        }
+        self.receive = Some(receive);
+    }
+}
+
+impl EpState {
+    /// The first segment of a message.
+    pub(in super::super) fn first_segment(
+        &mut self,
+        sinks: &CompSinks,
+        msg: &RxMsg,
+        segment: &Segment,
+        payload: &[u8],
+    ) -> RxResult {
+        let Some(peer) = self.peer(msg.peer_idx) else {
+            return Ok(RxOutcome::Done);
+        };
+        let conn = peer.conn.as_mut();
+        let Some(conn) = conn.filter(|conn| conn.conn_gen == msg.conn_gen) else {
+            // There will not be another one.
+            return Ok(RxOutcome::Done);
+        };
+        peer.sar_rx.begin(segment)?;
+        let Some(mut sar) = conn.free_sar.pop() else {
+            return match peer.sar_rx.any(|sar| sar.receive.is_none()) {
+                true => Ok(RxOutcome::Deferred),
+                false => Err(ProtoError("segments of too many messages at once")),
+            };
+        };
+        self.sar_count += 1;
+        let number = self.sar_count;
+        sar.begin(segment);
+        sar.data.begin(number, msg.conn_gen, msg.key);
+        let queued = match self.match_rx(sinks, &msg.key, &msg.message) {
+            Ok(receive) => {
+                sar.data.take(receive);
+                // There is a receive: nothing is allocated.
+                let _ = sar.data.add(payload);
+                None
+            }
+            Err(missing) => {
+                let unexp = ListBox::new_atomic(msg.unexp_msg(UnexpBody::Sar(number)));
+                let added = match self.within_limits(msg, UNEXP_OVERHEAD + payload.len()) {
+                    true => sar.data.add(payload),
+                    false => Err(Errno::ENOMEM),
+                };
+                let Ok(unexp) = added.and(unexp) else {
+                    self.free_sar_msg(msg.peer_idx, sar);
+                    return Ok(RxOutcome::Deferred);
+                };
+                self.add_charge(msg.peer_idx, unexp.charge() + payload.len());
+                Some((unexp, missing))
+            }
+        };
+        sar.advance();
+        if let Some(peer) = self.peer(msg.peer_idx) {
+            peer.sar_rx.keep(sar);
+        }
+        // Whoever takes it looks for the segment.
+        if let Some((unexp, missing)) = queued {
+            self.queue_missing(sinks, unexp, missing);
+        }
+        Ok(RxOutcome::Done)
+    }
+
+    /// Another one.
+    pub(in super::super) fn next_segment(
+        &mut self,
+        sinks: &CompSinks,
+        msg: &RxMsg,
+        segment: &Segment,
+        payload: &[u8],
+        has_deferred_rx: bool,
+    ) -> RxResult {
+        let Some(peer) = self.peer(msg.peer_idx) else {
+            return Ok(RxOutcome::Done);
+        };
+        if !peer.has(msg.conn_gen) {
+            return Ok(RxOutcome::Done);
+        }
+        if has_deferred_rx && !peer.sar_rx.continues(segment) {
+            return Ok(RxOutcome::Deferred);
+        }
+        let mut sar = peer.sar_rx.take(segment)?;
+        let is_taken = sar.data.receive.is_some();
+        let within_limits = is_taken || self.within_limits(msg, payload.len());
+        let added = match within_limits {
+            true => sar.data.add(payload),
+            false => Err(Errno::ENOMEM),
+        };
+        match added {
+            Ok(()) => {
+                sar.advance();
+                sar.data.is_complete = segment.pos == SegPos::Last;
+                if !is_taken {
+                    self.add_charge(msg.peer_idx, payload.len());
+                }
+            }
+            Err(_) => sar.defer_next(),
+        }
+        self.keep_or_complete(sinks, msg.peer_idx, sar);
+        Ok(match added {
+            Ok(()) => RxOutcome::Done,
+            Err(_) => RxOutcome::Deferred,
+        })
+    }
+
+    /// Keeps a message of which there are segments, unless it is all there and somebody has taken it.
+    pub(in super::super) fn keep_or_complete(
+        &mut self,
+        sinks: &CompSinks,
+        peer_idx: u32,
+        mut sar: ListBox<SarRxMsg>,
+    ) {
+        let receive = match sar.data.is_complete {
+            true => sar.data.receive.take(),
+            false => None,
+        };
+        let Some(receive) = receive else {
+            if let Some(peer) = self.peer(peer_idx) {
+                peer.sar_rx.keep(sar);
+            }
+            return;
+        };
+        let len = sar.data.len.min(receive.into.len());
+        self.end_receive(sinks, receive, &sar.data.key, sar.message(), len);
+        self.free_sar_msg(peer_idx, sar);
+    }
+
+    pub(in super::super) fn free_sar_msg(&mut self, peer_idx: u32, mut sar: ListBox<SarRxMsg>) {
+        sar.data.clear();
+        let conn = self.conn(peer_idx);
+        if let Some(conn) = conn {
+            conn.free_sar.push(sar);
+        }
+    }
+
+    /// Ends what a connection that is no more has left: of what has come, nothing is lost that is whole.
+    pub(in super::super) fn drop_incomplete_rx(
+        &mut self,
+        sinks: &CompSinks,
+        peer_idx: u32,
+        conn_gen: usize,
+    ) {
+        loop {
+            let peer = self.peer(peer_idx);
+            let sar = peer.and_then(|peer| {
+                peer.sar_rx
+                    .find(|sar| sar.conn_gen == conn_gen && !sar.is_complete)
+            });
+            let Some(mut sar) = sar else {
+                break;
+            };
+            if let Some(receive) = sar.data.receive.take() {
+                self.give_up_receive(sinks, receive, Errno::ECONNABORTED);
+            }
+            let number = sar.data.number;
+            self.drop_charge(peer_idx, sar.data.charge());
+            self.drop_unexp_msgs(
+                peer_idx,
+                |body| matches!(body, UnexpBody::Sar(it) if *it == number),
+            );
+        }
+        self.drop_unexp_msgs(
+            peer_idx,
+            |body| matches!(body, UnexpBody::Rndv { conn_gen: it, .. } if *it == conn_gen),
+        );
+    }
+}

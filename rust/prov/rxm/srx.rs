@@ -1,0 +1,519 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Receives that endpoints share, and the messages of all of them that wait for one.
+//!
+//! Both are at one desk, so that a receive takes the message that came first, whichever endpoint it came
+//! to, and a message the receive that was posted first. The desk's lock is taken under that of a member's
+//! traffic, and none of a member's under it: who finds a message there goes to its endpoint when it has let
+//! go.
+//!
+//! An endpoint [gets](Srx::get) what has been posted for a message, or else has it [queued](Srx::queue);
+//! whoever posts what that takes has the endpoint [start](Member::start). What an endpoint cannot have wait
+//! here it looks at again when something has been posted: it is hungry, as it has got nothing.
+//!
+//! Those of another module's provider are [`ImportedSrx`]: of them only the seats are here.
+
+pub(super) mod ep;
+#[cfg(CONFIG_KUNIT = "y")]
+mod tests;
+
+use super::{
+    ep::PEEK_FLAGS,
+    info,
+    iov::{
+        collect_descriptors,
+        DstBuf,
+        MAX_IOV, //
+    },
+    matcher::{
+        MatchResult,
+        MatchSpec,
+        Matcher,
+        MsgKey, //
+    },
+    peer_srx::{
+        ExportedSrx,
+        ImportedSrx, //
+    },
+    rx_entry::SrxRecv,
+    unexpected::UnexpMsg, //
+};
+use crate::{
+    abi::{
+        flags::*,
+        KOFI_VALUE_RECEIVES,
+        KOFI_VALUE_RX_AGAIN,
+        KOFI_VALUE_RX_DEPTH,
+        KOFI_VALUE_RX_DONE,
+        KOFI_VALUE_RX_SIZE, //
+    },
+    fi::{
+        prelude::*,
+        provider::{
+            self,
+            Message, //
+        },
+        rundown::{
+            Rundown,
+            RundownRef, //
+        },
+        srx::{
+            Attr,
+            ExportedReceives,
+            PeerEndpoint,
+            ReceiveOwner, //
+        },
+    },
+    util::{
+        lock::FastLockIrqGuard,
+        log::warn,
+        owned_list::{
+            BoxList,
+            ListBox, //
+        },
+        stat_counter::StatCounter, //
+    },
+};
+use core::any::Any;
+
+/// Receives of a context that is opened with size 0.
+const DEFAULT_SIZE: usize = 256;
+
+/// Flags that a receive may have.
+const FLAGS: u64 = FI_COMPLETION | FI_MORE;
+
+/// An endpoint whose messages take receives from here.
+pub(super) trait SrxEp: Send + Sync {
+    /// A message of its that has waited here has got what has been posted. Any context.
+    fn start(&self, srx_recv: SrxRecv, unexp: ListBox<UnexpMsg>);
+
+    /// Something has been posted for what it could not have wait here. Any context.
+    fn retry(&self);
+
+    /// A message of its that has waited is dropped, and nobody told. Any context.
+    fn discard(&self, unexp: ListBox<UnexpMsg>);
+}
+
+/// A member's place.
+struct EpSlot {
+    ep: Arc<dyn SrxEp>,
+    /// Whoever has posted something is inside while it is with the member.
+    rundown: Arc<Rundown>,
+    /// It has something that it could not have wait here.
+    is_starved: bool,
+}
+
+struct SrxState {
+    matcher: Matcher<SrxRecv, UnexpMsg>,
+    /// Nodes of the desk that are not posted.
+    free: BoxList<SrxRecv>,
+    ep_slots: KVec<Option<EpSlot>>,
+    /// How many of those are hungry.
+    starved: usize,
+    is_closed: bool,
+}
+
+impl SrxState {
+    fn ep_slot(&mut self, at: usize) -> Option<&mut EpSlot> {
+        self.ep_slots.get_mut(at)?.as_mut()
+    }
+
+    pub(super) fn enter(&mut self, at: usize) -> Option<RundownRef<dyn SrxEp>> {
+        let ep_slot = self.ep_slot(at)?;
+        Some(RundownRef {
+            object: ep_slot.ep.clone(),
+            _guard: ep_slot.rundown.begin_owned_call()?,
+        })
+    }
+
+    fn set_starved(&mut self, at: usize, is_starved: bool) {
+        let ep_slot = self
+            .ep_slot(at)
+            .filter(|ep_slot| ep_slot.is_starved != is_starved);
+        if let Some(ep_slot) = ep_slot {
+            ep_slot.is_starved = is_starved;
+            match is_starved {
+                true => self.starved += 1,
+                false => self.starved -= 1,
+            }
+        }
+    }
+}
+
+/// Receives that endpoints share.
+#[pin_data]
+pub(crate) struct Srx {
+    #[pin]
+    state: FastLockIrq<SrxState>,
+    size: usize,
+    /// Most parts that the memory of one has.
+    parts: usize,
+    has_tags: bool,
+    /// Where they are, if that is not here.
+    imported: Option<Pin<KBox<ImportedSrx>>>,
+    /// How many have been posted, and nobody has been told of. More only under the lock.
+    used: Atomic<usize>,
+    /// What is counted under the lock: those that have been posted, and who found no room.
+    posted: StatCounter,
+    again: StatCounter,
+}
+
+impl Srx {
+    /// Opens some. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for more than there is, and for capabilities that receives to share do not have;
+    /// -FI_ENOMEM.
+    pub(super) fn new(attr: &Attr) -> Result<Arc<Self>> {
+        let size = attr.size_within(DEFAULT_SIZE, info::MAX_RECVS)?;
+        let parts = attr.segments_within(MAX_IOV)?;
+        if attr.caps & !info::SHARED_CAPS != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let has_tags = attr.caps == 0 || attr.caps & FI_TAGGED != 0;
+        Self::make(size, parts, has_tags, None)
+    }
+
+    /// Those of another module's provider. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn import(owner: KBox<dyn ReceiveOwner>) -> Result<Arc<Self>> {
+        let srx = Self::make(0, 0, true, Some(ImportedSrx::new(owner)?))?;
+        if let Some(imported) = srx.imported() {
+            imported.owner().set_starter(Some(srx.clone()));
+        }
+        Ok(srx)
+    }
+
+    fn make(
+        size: usize,
+        parts: usize,
+        has_tags: bool,
+        imported: Option<Pin<KBox<ImportedSrx>>>,
+    ) -> Result<Arc<Self>> {
+        let mut free = BoxList::new();
+        for _ in 0..size {
+            free.push(ListBox::new(SrxRecv::EMPTY)?);
+        }
+        let state = SrxState {
+            matcher: Matcher::new(),
+            free,
+            ep_slots: KVec::new(),
+            starved: 0,
+            is_closed: false,
+        };
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                state <- FastLockIrq::new(state, c"kofi::rxm::Srx", static_lock_class!()),
+                size,
+                parts,
+                has_tags,
+                imported,
+                used: Atomic::new(0),
+                posted: StatCounter::new(),
+                again: StatCounter::new(),
+            }),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// Where they are, if that is not here.
+    pub(super) fn imported(&self) -> Option<&ImportedSrx> {
+        self.imported.as_deref()
+    }
+
+    /// Has the messages of `who` take what is posted here: its seat. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn attach(&self, ep: Arc<dyn SrxEp>) -> Result<usize> {
+        let ep_slot = EpSlot {
+            ep,
+            rundown: Arc::pin_init(Rundown::new(), GFP_KERNEL)?,
+            is_starved: false,
+        };
+        let mut spare = KVec::new();
+        loop {
+            let mut state = self.state.lock();
+            let ep_slots = &mut state.ep_slots;
+            let at = ep_slots.iter().position(Option::is_none);
+            let at = at.unwrap_or(ep_slots.len());
+            if let Some(free) = ep_slots.get_mut(at) {
+                *free = Some(ep_slot);
+                return Ok(at);
+            }
+            if spare.capacity() > at {
+                // Moved under the lock into memory that was allocated outside of it.
+                for taken in ep_slots.drain_all() {
+                    let _ = spare.push_within_capacity(taken);
+                }
+                let _ = spare.push_within_capacity(Some(ep_slot));
+                while spare.push_within_capacity(None).is_ok() {}
+                mem::swap(ep_slots, &mut spare);
+                drop(state);
+                return Ok(at);
+            }
+            drop(state);
+            spare = KVec::with_capacity(2 * at + 1, GFP_KERNEL)?;
+        }
+    }
+
+    /// The member that has a seat takes no more: its messages that wait here are dropped, and nobody is with
+    /// it any more when this returns. May sleep.
+    pub(super) fn detach(&self, ep_slot: usize) {
+        let mut state = self.state.lock();
+        state.set_starved(ep_slot, false);
+        let gone = state.ep_slots.get_mut(ep_slot).and_then(Option::take);
+        let unexp_msgs = state.matcher.remove_unexp(|unexp| unexp.ep_slot == ep_slot);
+        drop(state);
+        drop(unexp_msgs);
+        if let Some(imported) = self.imported() {
+            drop(imported.remove_unexp(|unexp| unexp.ep_slot == ep_slot));
+        }
+        if let Some(gone) = gone {
+            gone.rundown.run_down();
+        }
+    }
+
+    /// What has been posted for a member's message that has come, if there is something. Any context.
+    #[inline]
+    pub(super) fn get(&self, ep_slot: usize, key: &MsgKey) -> Option<SrxRecv> {
+        let mut state = self.state.lock();
+        let Some(MatchResult::One(mut node)) = state.matcher.match_msg(key) else {
+            state.set_starved(ep_slot, true);
+            return None;
+        };
+        let srx_recv = node.take();
+        state.free.push_front(node);
+        Some(srx_recv)
+    }
+
+    /// Has a member's message wait here, unless something has been posted for it by now: then both come back.
+    /// The member `is_starved` if it has others. Any context.
+    pub(super) fn queue(
+        &self,
+        ep_slot: usize,
+        mut unexp: ListBox<UnexpMsg>,
+        is_starved: bool,
+    ) -> Option<(SrxRecv, ListBox<UnexpMsg>)> {
+        unexp.ep_slot = ep_slot;
+        let mut state = self.state.lock();
+        state.set_starved(ep_slot, is_starved);
+        let (mut node, unexp) = state.matcher.match_or_queue(unexp)?;
+        let srx_recv = node.take();
+        state.free.push_front(node);
+        Some((srx_recv, unexp))
+    }
+
+    /// Takes all messages of a member that wait here and that `goes`. Any context.
+    pub(super) fn remove_unexp(
+        &self,
+        ep_slot: usize,
+        mut selects: impl FnMut(&UnexpMsg) -> bool,
+    ) -> [BoxList<UnexpMsg>; 2] {
+        let selects = |unexp: &UnexpMsg| unexp.ep_slot == ep_slot && selects(unexp);
+        match self.imported() {
+            None => self.state.lock().matcher.remove_unexp(selects),
+            Some(imported) => [imported.remove_unexp(selects), BoxList::new()],
+        }
+    }
+
+    /// Has messages that its owner has not heard of take what has been posted there, or wait there. Any context.
+    pub(super) fn retry_unannounced(&self) {
+        let Some(imported) = self.imported() else {
+            return;
+        };
+        while let Some((srx_recv, unexp)) = imported.announce_next() {
+            let peer_entry = srx_recv.peer_entry;
+            match self.enter(unexp.ep_slot) {
+                Some(call) => call.object.start(srx_recv, unexp),
+                None => imported.owner().free(peer_entry),
+            }
+        }
+    }
+
+    pub(super) fn enter(&self, ep_slot: usize) -> Option<RundownRef<dyn SrxEp>> {
+        self.state.lock().enter(ep_slot)
+    }
+
+    /// A message is over that has got something with that ticket: its owner, who may not have been told yet, can
+    /// post another one. Any context.
+    #[inline]
+    pub(super) fn complete(&self, peer_entry: usize) {
+        if let Some(imported) = self.imported() {
+            imported.owner().free(peer_entry);
+            return;
+        }
+        // What has been done to its memory is seen by whoever posts the next.
+        let _ = self.used.fetch_sub(1usize, Release);
+    }
+
+    /// Posts something again that a message has got, and of which nobody will be told. No lock of a member's
+    /// is held. Another module's provider takes nothing back: nothing comes of it. Any context.
+    pub(super) fn post_again(&self, srx_recv: SrxRecv) {
+        if self.imported().is_some() {
+            warn(
+                &c"peer",
+                fmt!("a receive is lost, with the endpoint that had it"),
+            );
+            return self.complete(srx_recv.peer_entry);
+        }
+        let mut state = self.state.lock();
+        match state.free.pop() {
+            Some(mut node) => {
+                *node = srx_recv;
+                self.post_node(state, node);
+            }
+            // There are nodes for all that is used.
+            None => self.complete(srx_recv.peer_entry),
+        }
+    }
+
+    /// Has what a node says posted.
+    fn post_node(&self, mut state: FastLockIrqGuard<'_, SrxState>, node: ListBox<SrxRecv>) {
+        let Some((mut node, unexp)) = state.matcher.post(node) else {
+            let has_starved = state.starved > 0;
+            drop(state);
+            if has_starved {
+                self.wake_starved();
+            }
+            return;
+        };
+        let srx_recv = node.take();
+        state.free.push_front(node);
+        // There is one: who leaves takes its messages with it.
+        let call = state.enter(unexp.ep_slot);
+        drop(state);
+        if let Some(call) = call {
+            call.object.start(srx_recv, unexp);
+        }
+    }
+
+    /// Has each member look once at what it could not have wait here.
+    fn wake_starved(&self) {
+        let mut from = 0;
+        while let Some((ep_slot, call)) = self.next_starved(from) {
+            call.object.retry();
+            from = ep_slot + 1;
+        }
+    }
+
+    /// The first that is hungry from a seat on: it is not, until it says so again.
+    fn next_starved(&self, from: usize) -> Option<(usize, RundownRef<dyn SrxEp>)> {
+        let mut state = self.state.lock();
+        let mut ep_slots = from..state.ep_slots.len();
+        let ep_slot =
+            ep_slots.find(|&at| state.ep_slot(at).is_some_and(|ep_slot| ep_slot.is_starved))?;
+        state.set_starved(ep_slot, false);
+        Some((ep_slot, state.enter(ep_slot)?))
+    }
+
+    /// Whether a receive may have those flags.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EOPNOTSUPP for what only an endpoint's own receives do: who takes the rest of a buffer, or where is
+    /// told that a message is not there, nobody could say. -FI_EBADFLAGS for what none does.
+    fn check(message: &Message<'_>) -> Result {
+        let node = message.tag.map_or(FI_MULTI_RECV, |_| PEEK_FLAGS);
+        match message.flags & !FLAGS {
+            0 => Ok(()),
+            others if others & !node == 0 => Err(Errno::EOPNOTSUPP),
+            _ => Err(Errno::EBADFLAGS),
+        }
+    }
+}
+
+impl provider::SharedReceive for Srx {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+
+    fn has_tags(&self) -> bool {
+        self.has_tags
+    }
+
+    fn receive(&self, message: &Message<'_>) -> Result {
+        Self::check(message)?;
+        if message.memory.count() > self.parts {
+            return Err(Errno::EINVAL);
+        }
+        let srx_recv = SrxRecv {
+            // Members have different peers, and names for them: it takes from all.
+            spec: MatchSpec {
+                tag: message.tag.map(|tag| (tag.tag, tag.ignore)),
+                from: None,
+            },
+            // SAFETY: It is dropped with the receive, before the poster's completion is written.
+            into: unsafe { DstBuf::new(message.memory) }?,
+            descriptors: collect_descriptors(message.memory, message.descriptors)?,
+            context: message.context,
+            reports_success: message.flags & FI_COMPLETION != 0,
+            peer_entry: 0,
+        };
+        let mut state = self.state.lock();
+        if state.is_closed {
+            return Err(Errno::EOPBADSTATE);
+        }
+        // Pairs with the release of whoever is over.
+        let node = match self.used.load(Acquire) < self.size {
+            true => state.free.pop(),
+            false => None,
+        };
+        let Some(mut node) = node else {
+            self.again.add(1);
+            return Err(Errno::EAGAIN);
+        };
+        *node = srx_recv;
+        let _ = self.used.fetch_add(1usize, Relaxed);
+        self.posted.add(1);
+        self.post_node(state, node);
+        Ok(())
+    }
+
+    fn export(
+        self: Arc<Self>,
+        peer_ep: Arc<dyn PeerEndpoint>,
+    ) -> Result<Arc<dyn ExportedReceives>> {
+        if self.imported().is_some() {
+            return Err(Errno::EINVAL);
+        }
+        let exported: Arc<dyn ExportedReceives> =
+            Arc::new(ExportedSrx::new(self, peer_ep)?, GFP_KERNEL)?;
+        Ok(exported)
+    }
+
+    fn receives_left(&self) -> usize {
+        self.size.saturating_sub(self.used.load(Acquire))
+    }
+
+    fn fill_info(&self, out: &mut ObjectInfo<'_>) {
+        let (used, posted) = (self.used.load(Relaxed) as u64, self.posted.get());
+        out.add_value(KOFI_VALUE_RX_SIZE, self.size as u64);
+        out.add_value(KOFI_VALUE_RX_DEPTH, used);
+        out.add_value(KOFI_VALUE_RECEIVES, posted);
+        out.add_value(KOFI_VALUE_RX_DONE, posted.saturating_sub(used));
+        out.add_value(KOFI_VALUE_RX_AGAIN, self.again.get());
+    }
+
+    fn close(&self, reclaim: &mut dyn FnMut(Context)) {
+        let mut state = self.state.lock();
+        state.is_closed = true;
+        let srx_recv = state.matcher.take_receives();
+        drop(state);
+        if let Some(imported) = self.imported() {
+            imported.owner().set_starter(None);
+        }
+        for srx_recv in srx_recv.iter().flat_map(BoxList::iter) {
+            reclaim(srx_recv.context);
+        }
+    }
+}

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Endpoints whose messages take [receives that are shared](super::srx).
+//!
+//! Room to tell of a message, and a receive of the endpoint's to have it come in, are taken when it is known
+//! what it gets. As long as there is none it waits with that, and nobody overtakes it.
+
+use super::{
+    super::{
+        completion::CompSinks,
+        ep::ctx::RxCtx,
+        ep_core::EpCore,
+        ep_state::EpState,
+        matcher::MsgKey,
+        peer_srx::ImportedSrx,
+        rx_entry::{
+            Receive,
+            RxTarget,
+            SrxRecv, //
+        },
+        unexpected::UnexpMsg,
+        wire::Message, //
+    },
+    Srx,
+    SrxEp, //
+};
+use crate::{
+    fi::{
+        prelude::*,
+        srx::{
+            MessageInfo,
+            RxEntryList, //
+        },
+    },
+    util::owned_list::{
+        BoxList,
+        ListBox, //
+    },
+};
+
+/// What an endpoint has of receives that it shares.
+pub(in super::super) struct SrxAttachment {
+    srx: Arc<Srx>,
+    /// Its seat there, until it closes.
+    ep_slot: Option<usize>,
+    /// Entries of another module's receives that have completed, until their completions have been forwarded.
+    completed: RxEntryList,
+    /// Number of outcomes in the endpoint's queue when the last of these entries completed.
+    position: u64,
+}
+
+impl SrxAttachment {
+    fn free_completed(&mut self) {
+        if let Some(imported) = self.srx.imported() {
+            self.completed.free(imported.owner());
+        }
+    }
+}
+
+impl RxCtx {
+    /// Where its messages wait, and its seat there, if that is not with itself.
+    fn srx_slot(&self) -> Option<(&Srx, usize)> {
+        let attachment = self.attachment.as_ref()?;
+        Some((&attachment.srx, attachment.ep_slot?))
+    }
+
+    /// A receive with what has been posted for a message that has come, and room to tell of it.
+    #[inline(never)]
+    pub(in super::super) fn get_shared(
+        &mut self,
+        sinks: &CompSinks,
+        key: &MsgKey,
+        message: &Message,
+    ) -> Option<ListBox<Receive>> {
+        if self.attachment.is_none() || !self.assigned.is_empty() {
+            return None;
+        }
+        let entry = self.get_internal(sinks)?;
+        let srx_recv = self
+            .srx_slot()
+            .and_then(|(srx, ep_slot)| match srx.imported() {
+                None => srx.get(ep_slot, key),
+                Some(imported) => imported.get(&MessageInfo {
+                    tag: key.tag,
+                    len: message.len as usize,
+                    source: sinks.source(key.context, key),
+                }),
+            });
+        self.assign_internal(sinks, entry, srx_recv.map(RxTarget::Shared))
+    }
+
+    /// Has a message wait for a receive, unless something that is shared has been posted for it: then both
+    /// come back. Others may wait in their packets, which `has_deferred_rx` says.
+    pub(in super::super) fn queue(
+        &mut self,
+        sinks: &CompSinks,
+        unexp: ListBox<UnexpMsg>,
+        has_deferred_rx: bool,
+    ) -> Option<(SrxRecv, ListBox<UnexpMsg>)> {
+        match self.srx_slot() {
+            Some((srx, ep_slot)) => match srx.imported() {
+                None => srx.queue(ep_slot, unexp, has_deferred_rx),
+                Some(imported) => {
+                    let source = sinks.source(unexp.key.context, &unexp.key);
+                    imported.queue(ep_slot, unexp, source)
+                }
+            },
+            None => {
+                self.matcher.queue_unexp(unexp);
+                None
+            }
+        }
+    }
+
+    /// Takes every message that waits for a receive and `goes`.
+    pub(in super::super) fn remove_unexp(
+        &mut self,
+        selects: impl FnMut(&UnexpMsg) -> bool,
+    ) -> [BoxList<UnexpMsg>; 2] {
+        match self.srx_slot() {
+            Some((srx, ep_slot)) => srx.remove_unexp(ep_slot, selects),
+            None => self.matcher.remove_unexp(selects),
+        }
+    }
+
+    /// Whether it shares receives no more, as its endpoint closes.
+    pub(in super::super) fn is_detached(&self) -> bool {
+        self.attachment
+            .as_ref()
+            .is_some_and(|attachment| attachment.ep_slot.is_none())
+    }
+
+    /// Releases the room of a shared receive of kOFI that is about to complete, before its completion is visible:
+    /// the reader may post the next receive at once.
+    pub(in super::super) fn complete_shared(&self) {
+        let attachment = self.attachment.as_ref();
+        if let Some(attachment) =
+            attachment.filter(|attachment| attachment.srx.imported().is_none())
+        {
+            attachment.srx.complete(0);
+        }
+    }
+
+    /// Handles the completion of the receive with that ticket, at that [position](super::cq::Cq::position). An entry
+    /// of another module's receive is freed now, or when the completion has been forwarded.
+    pub(in super::super) fn free_shared(&mut self, peer_entry: usize, position: Option<u64>) {
+        let Some(attachment) = &mut self.attachment else {
+            return;
+        };
+        let Some(imported) = attachment.srx.imported() else {
+            return;
+        };
+        match position.filter(|_| attachment.ep_slot.is_some()) {
+            None => imported.owner().free(peer_entry),
+            Some(position) => {
+                attachment.completed.push(imported.owner(), peer_entry);
+                attachment.position = position;
+            }
+        }
+    }
+
+    /// Frees the entries whose completions are among the first `count` outcomes of the endpoint's queue, all
+    /// forwarded.
+    fn entries_forwarded(&mut self, count: u64) {
+        let attachment = self.attachment.as_mut();
+        if let Some(attachment) = attachment.filter(|attachment| attachment.position <= count) {
+            attachment.free_completed();
+        }
+    }
+
+    /// Whether what it shares is another module's.
+    pub(in super::super) fn is_imported(&self) -> bool {
+        self.attachment
+            .as_ref()
+            .is_some_and(|attachment| attachment.srx.imported().is_some())
+    }
+
+    /// Whether the owner of that has not heard of some message.
+    pub(in super::super) fn needs_srx_retry(&self) -> bool {
+        let attachment = self.attachment.as_ref();
+        let imported = attachment.and_then(|attachment| attachment.srx.imported());
+        imported.is_some_and(ImportedSrx::needs_srx_retry)
+    }
+}
+
+impl EpState {
+    /// A message that was to wait, or has waited, has got something that is shared.
+    pub(in super::super) fn srx_matched(
+        &mut self,
+        sinks: &CompSinks,
+        srx_recv: SrxRecv,
+        mut unexp: ListBox<UnexpMsg>,
+    ) {
+        let at = unexp.key.context;
+        unexp.target = Some(RxTarget::Shared(srx_recv));
+        self.rx_ctxs.ctx_mut(at).assigned.push(unexp);
+        let _ = self.deliver_ctx(sinks, at);
+    }
+}
+
+impl EpCore {
+    /// Has the messages of its only context take what is posted there. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(in super::super) fn attach_srx(self: &Arc<Self>, srx: &Arc<Srx>) -> Result {
+        let attachment = SrxAttachment {
+            srx: srx.clone(),
+            ep_slot: Some(srx.attach(self.clone())?),
+            completed: RxEntryList::default(),
+            position: 0,
+        };
+        let old =
+            self.with_state(|state, _| state.rx_ctxs.ctx_mut(0).attachment.replace(attachment));
+        drop(old);
+        Ok(())
+    }
+
+    /// Takes no more, if it does: what messages have got that wait to be told of is posted again. May sleep.
+    pub(in super::super) fn detach_srx(&self) {
+        let attachment = self.with_state(|state, _| {
+            let attachment = state.rx_ctxs.ctx_mut(0).attachment.as_mut()?;
+            // Completions that have not been forwarded are dropped with the endpoint's queue.
+            attachment.free_completed();
+            Some((attachment.srx.clone(), attachment.ep_slot.take()?))
+        });
+        let Some((srx, ep_slot)) = attachment else {
+            return;
+        };
+        srx.detach(ep_slot);
+        let mut assigned =
+            self.with_state(|state, _| mem::take(&mut state.rx_ctxs.ctx_mut(0).assigned));
+        while let Some(mut unexp) = assigned.pop() {
+            if let Some(RxTarget::Shared(srx_recv)) = unexp.target.take() {
+                srx.post_again(srx_recv);
+            }
+        }
+    }
+
+    /// Posts something again that a message had got which does not come, after it has
+    /// [left](Self::leave).
+    pub(in super::super) fn post_again(&self, srx_recv: SrxRecv) {
+        let srx = self.with_state(|state, _| {
+            let attachment = state.rx_ctxs.ctx(0).attachment.as_ref()?;
+            Some(attachment.srx.clone())
+        });
+        if let Some(srx) = srx {
+            srx.post_again(srx_recv);
+        }
+    }
+
+    /// Frees the entries whose completions are among the first `count` outcomes of its queue. Any context.
+    pub(in super::super) fn entries_forwarded(&self, count: u64) {
+        self.with_state(|state, _| state.rx_ctxs.ctx_mut(0).entries_forwarded(count));
+    }
+
+    /// Tries again what another module's provider had no room for, or nothing. Any context.
+    pub(in super::super) fn retry_imported(&self) {
+        let srx = self.with_state(|state, _| {
+            let attachment = state.rx_ctxs.ctx(0).attachment.as_ref()?;
+            Some(attachment.srx.clone())
+        });
+        if let Some(srx) = srx {
+            srx.retry_unannounced();
+        }
+        self.with_cm_work(|state, sinks| {
+            state.retry_deferred_all(sinks);
+            state.needs_srx_retry |= state.rx_ctxs.ctx(0).needs_srx_retry();
+        });
+    }
+
+    /// Does something, and has somebody look after what comes of it. Any context.
+    fn with_cm_work(&self, act: impl FnOnce(&mut EpState, &CompSinks)) {
+        let needs_cm_work = self.with_state(|state, sinks| {
+            act(state, sinks);
+            state.needs_cm_work()
+        });
+        if let (true, Ok(bound)) = (needs_cm_work, self.bound()) {
+            bound.schedule_cm_work();
+        }
+    }
+}
+
+impl SrxEp for EpCore {
+    fn start(&self, srx_recv: SrxRecv, unexp: ListBox<UnexpMsg>) {
+        self.with_cm_work(|state, sinks| {
+            state.srx_matched(sinks, srx_recv, unexp);
+            state.retry_deferred_all(sinks);
+        });
+    }
+
+    fn retry(&self) {
+        self.with_cm_work(EpState::retry_deferred_all);
+    }
+
+    fn discard(&self, mut unexp: ListBox<UnexpMsg>) {
+        self.with_cm_work(|state, sinks| {
+            let at = unexp.key.context;
+            unexp.target = Some(RxTarget::Discard);
+            state.rx_ctxs.ctx_mut(at).assigned.push(unexp);
+            let _ = state.deliver_ctx(sinks, at);
+            state.retry_deferred_all(sinks);
+        });
+    }
+}

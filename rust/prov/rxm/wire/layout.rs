@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Where what stands in a packet, and what numbers mean there.
+//!
+//! Numbers at fixed places of a block of bytes.
+//!
+//! They are in the byte order of whoever wrote them: peers of the other one are refused when they
+//! connect.
+
+use super::MAX_RANGES;
+
+/// Bytes of the description of a range.
+pub(super) const RANGE: usize = 24;
+
+/// Bytes of what names ranges: of their count too.
+pub(super) const RANGES: usize = MAX_RANGES * RANGE + 8;
+
+/// The same of an atomic operation, which has its count elsewhere.
+pub(super) const ATOMIC_RANGES: usize = MAX_RANGES * RANGE;
+
+/// Bytes before the result of an atomic operation.
+pub(super) const ATOMIC_RESP_HDR: usize = 8;
+
+pub(super) const CTRL_VERSION: u8 = 4;
+
+pub(super) const OP_VERSION: u8 = 2;
+
+/// The kinds of packets, at [`at::KIND`].
+pub(super) mod kind {
+    pub(in super::super) const EAGER: u8 = 0;
+    pub(in super::super) const SEGMENT: u8 = 1;
+    pub(in super::super) const RNDV_REQ: u8 = 2;
+    pub(in super::super) const RNDV_RD_DONE: u8 = 3;
+    pub(in super::super) const ATOMIC: u8 = 4;
+    pub(in super::super) const ATOMIC_RESP: u8 = 5;
+    pub(in super::super) const CREDIT: u8 = 6;
+    pub(in super::super) const RNDV_WR_DATA: u8 = 7;
+    pub(in super::super) const RNDV_WR_DONE: u8 = 8;
+    /// Not libfabric's: it counts from 0.
+    pub(in super::super) const SHUTDOWN: u8 = 128;
+}
+
+/// What is asked for, at [`at::OP`].
+pub(super) mod op {
+    pub(in super::super) const MSG: u8 = 0;
+    pub(in super::super) const TAGGED: u8 = 1;
+    pub(in super::super) const ATOMIC: u8 = 6;
+    pub(in super::super) const FETCH: u8 = 7;
+    pub(in super::super) const COMPARE: u8 = 8;
+}
+
+/// Where the fields of the header are.
+pub(super) mod at {
+    pub(in super::super) const CTRL_VERSION: usize = 0;
+    pub(in super::super) const KIND: usize = 1;
+    pub(in super::super) const SEGMENT_LEN: usize = 2;
+    pub(in super::super) const SEGMENT: usize = 4;
+    pub(in super::super) const CONN_ID: usize = 8;
+    pub(in super::super) const ID: usize = 16;
+    pub(in super::super) const CTRL_DATA: usize = 24;
+    pub(in super::super) const OP_VERSION: usize = 32;
+    /// libfabric leaves there what was there before.
+    pub(in super::super) const RX_INDEX: usize = 33;
+    pub(in super::super) const OP: usize = 34;
+    pub(in super::super) const FLAGS: usize = 36;
+    pub(in super::super) const LEN: usize = 40;
+    pub(in super::super) const DATA: usize = 48;
+    pub(in super::super) const TAG: usize = 56;
+    pub(in super::super) const DATATYPE: usize = 56;
+    pub(in super::super) const ATOMIC_OP: usize = 57;
+    pub(in super::super) const IOC_COUNT: usize = 58;
+}
+
+/// So many bytes with numbers in them. A place is a constant: one that does not exist does not compile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Fields<const N: usize>([u8; N]);
+
+macro_rules! numbers {
+    ($($number:ident: $get:ident $set:ident;)*) => {
+        $(
+            /// The number there.
+            #[inline(always)]
+            pub(super) fn $get<const AT: usize>(&self) -> $number {
+                $number::from_ne_bytes(self.bytes::<AT, { size_of::<$number>() }>())
+            }
+
+            /// Puts a number there.
+            #[inline(always)]
+            pub(super) fn $set<const AT: usize>(&mut self, number: $number) {
+                self.set_bytes::<AT, { size_of::<$number>() }>(number.to_ne_bytes());
+            }
+        )*
+    };
+}
+
+impl<const N: usize> Fields<N> {
+    /// Nothing but zeroes.
+    pub(super) const fn new() -> Self {
+        Self([0; N])
+    }
+
+    /// The first bytes of `bytes`, if there are enough.
+    #[inline(always)]
+    pub(super) fn first_of(bytes: &[u8]) -> Option<Self> {
+        bytes.first_chunk().copied().map(Self)
+    }
+
+    /// All of them.
+    #[inline(always)]
+    pub(super) fn as_bytes(&self) -> &[u8; N] {
+        &self.0
+    }
+
+    numbers! {
+        u16: u16 set_u16;
+        u32: u32 set_u32;
+        u64: u64 set_u64;
+    }
+
+    /// The byte there.
+    #[inline(always)]
+    pub(super) fn u8<const AT: usize>(&self) -> u8 {
+        const { assert!(AT < N) }
+        self.0[AT]
+    }
+
+    /// Puts a byte there.
+    #[inline(always)]
+    pub(super) fn set_u8<const AT: usize>(&mut self, byte: u8) {
+        const { assert!(AT < N) }
+        self.0[AT] = byte;
+    }
+
+    /// The bytes from there on.
+    #[inline(always)]
+    pub(super) fn bytes<const AT: usize, const LEN: usize>(&self) -> [u8; LEN] {
+        const { assert!(AT + LEN <= N) }
+        core::array::from_fn(|at| self.0[AT + at])
+    }
+
+    /// Puts bytes there.
+    #[inline(always)]
+    pub(super) fn set_bytes<const AT: usize, const LEN: usize>(&mut self, bytes: [u8; LEN]) {
+        const { assert!(AT + LEN <= N) }
+        // At once: byte by byte is how the compiler would do it otherwise.
+        self.0[AT..AT + LEN].copy_from_slice(&bytes);
+    }
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! From bytes to packets.
+
+use super::{
+    layout::{
+        at,
+        kind,
+        op,
+        Fields,
+        ATOMIC_RANGES,
+        ATOMIC_RESP_HDR,
+        CTRL_VERSION,
+        RANGE,
+        RANGES, //
+    },
+    AtomicCall,
+    Form,
+    Message,
+    PktHdr,
+    ProtoError,
+    Range,
+    Ranges,
+    RxPkt,
+    SegPos,
+    Segment,
+    ShutdownMsg,
+    EAGER,
+    HEADER,
+    MAX_RANGES, //
+};
+use crate::abi::flags::FI_REMOTE_CQ_DATA;
+
+impl Message {
+    /// The message of a header, to an endpoint with so many receive contexts, if that matters.
+    ///
+    /// # Errors
+    ///
+    /// It is no message, or to a context that there is not.
+    #[inline(always)]
+    fn of(header: &Fields<HEADER>, contexts: Option<usize>) -> Result<Self, ProtoError> {
+        let context = match contexts {
+            None => 0,
+            Some(contexts) => {
+                let context = header.u8::<{ at::RX_INDEX }>();
+                if usize::from(context) >= contexts {
+                    return Err(ProtoError("a message to a context that there is not"));
+                }
+                context
+            }
+        };
+        let tag = match header.u8::<{ at::OP }>() {
+            op::MSG => None,
+            op::TAGGED => Some(header.u64::<{ at::TAG }>()),
+            _ => return Err(ProtoError("neither a message nor a tagged one")),
+        };
+        let has_data = u64::from(header.u32::<{ at::FLAGS }>()) & FI_REMOTE_CQ_DATA != 0;
+        Ok(Self {
+            context,
+            tag,
+            len: header.u64::<{ at::LEN }>(),
+            data: has_data.then(|| header.u64::<{ at::DATA }>()),
+        })
+    }
+}
+
+impl AtomicCall {
+    fn of(header: &Fields<HEADER>) -> Result<Self, ProtoError> {
+        let form = match header.u8::<{ at::OP }>() {
+            op::ATOMIC => Form::Base,
+            op::FETCH => Form::Fetch,
+            op::COMPARE => Form::Compare,
+            _ => return Err(ProtoError("no atomic operation")),
+        };
+        Ok(Self {
+            form,
+            op: header.u8::<{ at::ATOMIC_OP }>(),
+            datatype: header.u8::<{ at::DATATYPE }>(),
+        })
+    }
+}
+
+impl SegPos {
+    fn from_ctrl_data(ctrl_data: u64) -> Option<Self> {
+        // Whatever else is there is what was there before.
+        match ctrl_data & 3 {
+            1 => Some(Self::First),
+            2 => Some(Self::Middle),
+            3 => Some(Self::Last),
+            _ => None,
+        }
+    }
+}
+
+impl ShutdownMsg {
+    fn from_ctrl_data(ctrl_data: u64) -> Result<Self, ProtoError> {
+        match ctrl_data {
+            1 => Ok(Self::Ask),
+            2 => Ok(Self::Agree),
+            3 => Ok(Self::Stay),
+            _ => Err(ProtoError("strange words of farewell")),
+        }
+    }
+}
+
+/// The first `count` of the descriptions that begin `bytes`.
+fn ranges(bytes: &[u8], count: u8) -> Result<Ranges, ProtoError> {
+    let mut ranges = [Range::default(); MAX_RANGES];
+    let used = ranges
+        .get_mut(..usize::from(count))
+        .filter(|used| !used.is_empty())
+        .ok_or(ProtoError("no ranges, or too many"))?;
+    let mut rest = bytes;
+    for range in used {
+        let fields = Fields::<RANGE>::first_of(rest).ok_or(ProtoError("ranges cut off"))?;
+        *range = Range {
+            addr: fields.u64::<0>(),
+            len: fields.u64::<8>(),
+            key: fields.u64::<16>(),
+        };
+        rest = rest.get(RANGE..).unwrap_or(&[]);
+    }
+    Ok(Ranges {
+        ranges,
+        count: count.into(),
+    })
+}
+
+/// The ranges that are all that follows the header.
+fn rndv_ranges(body: &[u8]) -> Result<Ranges, ProtoError> {
+    let fields = Fields::<RANGES>::first_of(body).ok_or(ProtoError("ranges cut off"))?;
+    ranges(body, fields.u8::<ATOMIC_RANGES>())
+}
+
+impl<'a> RxPkt<'a> {
+    /// Reads what has arrived at an endpoint with so many receive contexts: none from a peer who does not
+    /// know of them, and names none.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    #[inline(always)]
+    pub(in super::super) fn parse(
+        bytes: &'a [u8],
+        contexts: Option<usize>,
+    ) -> Result<Self, ProtoError> {
+        let header = Fields::<HEADER>::first_of(bytes).ok_or(ProtoError("no header"))?;
+        if header.u8::<{ at::CTRL_VERSION }>() != CTRL_VERSION {
+            return Err(ProtoError("another version"));
+        }
+        if header.u8::<{ at::KIND }>() != kind::EAGER {
+            return Self::parse_uncommon(bytes, contexts);
+        }
+        let message = Message::of(&header, contexts)?;
+        let payload = bytes.get(HEADER..).unwrap_or(&[]);
+        if message.len != payload.len() as u64 || payload.len() > EAGER {
+            return Err(ProtoError("a message that is not as long as it says"));
+        }
+        Ok(Self {
+            conn_id: header.u64::<{ at::CONN_ID }>(),
+            hdr: PktHdr::Eager(message),
+            payload,
+        })
+    }
+
+    /// The same of all but the usual kind.
+    #[inline(never)]
+    fn parse_uncommon(bytes: &'a [u8], contexts: Option<usize>) -> Result<Self, ProtoError> {
+        let header = Fields::<HEADER>::first_of(bytes).ok_or(ProtoError("no header"))?;
+        let body = bytes.get(HEADER..).unwrap_or(&[]);
+        let id = header.u64::<{ at::ID }>();
+        let (hdr, payload) = match header.u8::<{ at::KIND }>() {
+            kind::SEGMENT => {
+                let message = Message::of(&header, contexts)?;
+                (Self::segment(&header, id, message, body)?, body)
+            }
+            kind::RNDV_REQ => {
+                let message = Message::of(&header, contexts)?;
+                let ranges = rndv_ranges(body)?;
+                let hdr = PktHdr::RndvReq {
+                    id,
+                    message,
+                    ranges,
+                };
+                (hdr, &[][..])
+            }
+            kind::RNDV_RD_DONE => (PktHdr::RndvRdDone { id }, &[][..]),
+            kind::RNDV_WR_DATA => {
+                let ranges = rndv_ranges(body)?;
+                (PktHdr::RndvWrData { id, ranges }, &[][..])
+            }
+            kind::RNDV_WR_DONE => (PktHdr::RndvWrDone { id }, &[][..]),
+            kind::ATOMIC => Self::atomic(&header, id, body)?,
+            kind::ATOMIC_RESP => Self::answer(&header, id, body)?,
+            kind::CREDIT => (PktHdr::Credit(header.u64::<{ at::CTRL_DATA }>()), &[][..]),
+            kind::SHUTDOWN => {
+                let msg = ShutdownMsg::from_ctrl_data(header.u64::<{ at::CTRL_DATA }>())?;
+                (PktHdr::Shutdown(msg), &[][..])
+            }
+            _ => return Err(ProtoError("of no known kind")),
+        };
+        Ok(Self {
+            conn_id: header.u64::<{ at::CONN_ID }>(),
+            hdr,
+            payload,
+        })
+    }
+
+    /// The receive context that a packet names, if that means something: a peer who knows of none leaves there
+    /// what was there before.
+    #[inline(always)]
+    pub(in super::super) fn rx_index(bytes: &[u8]) -> u8 {
+        bytes.get(at::RX_INDEX).copied().unwrap_or(0)
+    }
+
+    fn segment(
+        header: &Fields<HEADER>,
+        id: u64,
+        message: Message,
+        body: &[u8],
+    ) -> Result<PktHdr, ProtoError> {
+        let number = header.u32::<{ at::SEGMENT }>();
+        let pos = SegPos::from_ctrl_data(header.u64::<{ at::CTRL_DATA }>())
+            .ok_or(ProtoError("a segment at no pos"))?;
+        if usize::from(header.u16::<{ at::SEGMENT_LEN }>()) != body.len() {
+            return Err(ProtoError("a segment that is not as long as it says"));
+        }
+        let segments = message.segments();
+        if segments < 2 || pos != SegPos::of(number, segments) {
+            return Err(ProtoError("a segment at the wrong pos"));
+        }
+        if message.segment_len(number) != Some(body.len()) {
+            return Err(ProtoError("a segment of the wrong length"));
+        }
+        Ok(PktHdr::Segment(Segment {
+            id,
+            number,
+            pos,
+            message,
+        }))
+    }
+
+    fn atomic(
+        header: &Fields<HEADER>,
+        id: u64,
+        body: &'a [u8],
+    ) -> Result<(PktHdr, &'a [u8]), ProtoError> {
+        let call = AtomicCall::of(header)?;
+        if header.u64::<{ at::LEN }>() != body.len() as u64 || body.len() > EAGER {
+            return Err(ProtoError("operands that are not as long as they say"));
+        }
+        let operands = body
+            .get(ATOMIC_RANGES..)
+            .ok_or(ProtoError("targets cut off"))?;
+        let hdr = PktHdr::AtomicReq {
+            id,
+            call,
+            targets: ranges(body, header.u8::<{ at::IOC_COUNT }>())?,
+        };
+        Ok((hdr, operands))
+    }
+
+    fn answer(
+        header: &Fields<HEADER>,
+        id: u64,
+        body: &'a [u8],
+    ) -> Result<(PktHdr, &'a [u8]), ProtoError> {
+        let call = AtomicCall::of(header)?;
+        let outcome =
+            Fields::<ATOMIC_RESP_HDR>::first_of(body).ok_or(ProtoError("an answer cut off"))?;
+        let result = body.get(ATOMIC_RESP_HDR..).unwrap_or(&[]);
+        // These two alone are in the network's order.
+        let status = i32::from_be_bytes(outcome.bytes::<0, 4>());
+        let len = u32::from_be_bytes(outcome.bytes::<4, 4>());
+        if len as usize != result.len() || result.len() > EAGER {
+            return Err(ProtoError("an answer that is not as long as it says"));
+        }
+        Ok((PktHdr::AtomicResp { id, call, status }, result))
+    }
+}

@@ -1,0 +1,517 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is written is read again, what libfabric has sent is understood, and nothing that anybody may
+//! send does harm.
+
+pub(in super::super) mod packets;
+
+use self::packets::{
+    each,
+    room,
+    CALL,
+    MESSAGE,
+    RANGE_OF_MEMORY, //
+};
+use super::{
+    cm_data::CmDataError,
+    layout::at,
+    *, //
+};
+use crate::util::random::SeededRandom;
+use kernel::prelude::*;
+
+/// Reads what has arrived at an endpoint with some receive contexts.
+fn parse(bytes: &[u8]) -> Result<RxPkt<'_>, ProtoError> {
+    RxPkt::parse(bytes, Some(4))
+}
+
+/// The same from a peer who knows of none.
+fn parse_plain(bytes: &[u8]) -> Result<RxPkt<'_>, ProtoError> {
+    RxPkt::parse(bytes, None)
+}
+
+#[kunit_tests(kofi_rdm_wire)]
+mod cases {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() -> kernel::error::Result {
+        let mut room = room()?;
+        let mut count = 0;
+        each(|hdr, payload| {
+            room.fill(0x5a);
+            let begin = hdr.write(41, payload, &mut room);
+            assert_eq!(begin, Some(hdr.len()));
+            let packet = room.get(..hdr.len() + payload).map(parse);
+            assert!(packet.is_some_and(|packet| packet.is_ok_and(|packet| {
+                packet.conn_id == 41 && packet.hdr == hdr && packet.payload.len() == payload
+            })));
+            count += 1;
+        });
+        assert!(count > 30);
+        Ok(())
+    }
+
+    #[test]
+    fn what_has_no_room_is_not_written() -> kernel::error::Result {
+        let mut room = room()?;
+        each(|hdr, payload| {
+            let len = hdr.len() + payload;
+            let short = room.get_mut(..len - 1);
+            assert!(short.is_some_and(|short| hdr.write(0, payload, short).is_none()));
+            assert!(hdr.write(0, MAX_PACKET, &mut room).is_none());
+            assert!(hdr.write(0, usize::MAX, &mut room).is_none());
+        });
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_cut_off_or_longer_is_refused() -> kernel::error::Result {
+        let mut room = room()?;
+        each(|hdr, payload| {
+            let _ = hdr.write(0, payload, &mut room);
+            let len = hdr.len() + payload;
+            // Where it does not say how long it is, what follows is not looked at.
+            let is_open =
+                payload == 0 && !matches!(hdr, PktHdr::Eager(_) | PktHdr::AtomicResp { .. });
+            for cut in [0, 1, HEADER - 1, hdr.len() - 1, len - 1] {
+                let parsed = room.get(..cut.min(len - 1)).map(parse);
+                assert!(parsed.is_some_and(|parsed| parsed.is_err()));
+            }
+            if len < MAX_PACKET {
+                let parsed = room.get(..len + 1).map(parse);
+                assert!(parsed.is_some_and(|parsed| parsed.is_ok() == is_open));
+            }
+        });
+        Ok(())
+    }
+
+    #[test]
+    fn fields_of_other_kinds_are_not_looked_at() -> kernel::error::Result {
+        let mut room = room()?;
+        let eager = PktHdr::Eager(Message {
+            context: 0,
+            len: 5,
+            ..MESSAGE
+        });
+        let _ = eager.write(9, 5, &mut room);
+        // What the buffer was used for before, as a peer leaves it.
+        for stale in [2..8, 16..32, 33..34, 35..36] {
+            if let Some(stale) = room.get_mut(stale) {
+                stale.fill(0xff);
+            }
+        }
+        let parsed = room.get(..HEADER + 5).map(parse_plain);
+        assert!(parsed.is_some_and(|parsed| parsed.is_ok_and(|packet| packet.hdr == eager)));
+        let _ = PktHdr::RndvRdDone { id: 4 }.write(9, 0, &mut room);
+        if let Some(stale) = room.get_mut(24..HEADER) {
+            stale.fill(0xff);
+        }
+        let parsed = room.get(..HEADER).map(parse_plain);
+        let taken = PktHdr::RndvRdDone { id: 4 };
+        assert!(parsed.is_some_and(|parsed| parsed.is_ok_and(|packet| packet.hdr == taken)));
+        // Two bits say where in its message a segment stands, and the rest of the field nothing.
+        let segment = PktHdr::Segment(Segment {
+            id: 7,
+            number: 1,
+            pos: SegPos::Middle,
+            message: Message {
+                context: 0,
+                len: 3 * EAGER as u64,
+                ..MESSAGE
+            },
+        });
+        let _ = segment.write(9, EAGER, &mut room);
+        if let Some(stale) = room.get_mut(24..32) {
+            stale.fill(0xff);
+            stale[0] = 0x7e;
+        }
+        let parsed = room.get(..MAX_PACKET).map(parse_plain);
+        assert!(parsed.is_some_and(|parsed| parsed.is_ok_and(|packet| packet.hdr == segment)));
+        Ok(())
+    }
+
+    #[test]
+    fn segments_stand_at_their_place() -> kernel::error::Result {
+        let mut room = room()?;
+        let message = Message {
+            len: 3 * EAGER as u64,
+            ..MESSAGE
+        };
+        for (number, pos, is_right) in [
+            (0, SegPos::First, true),
+            (1, SegPos::Middle, true),
+            (2, SegPos::Last, true),
+            (0, SegPos::Middle, false),
+            (1, SegPos::First, false),
+            (1, SegPos::Last, false),
+            (2, SegPos::Middle, false),
+            (3, SegPos::Last, false),
+            (u32::MAX, SegPos::Middle, false),
+        ] {
+            let hdr = PktHdr::Segment(Segment {
+                id: 7,
+                number,
+                pos,
+                message,
+            });
+            let _ = hdr.write(0, EAGER, &mut room);
+            assert_eq!(parse(&room).is_ok(), is_right);
+        }
+        // One that would have been eager is no segment.
+        let hdr = PktHdr::Segment(Segment {
+            id: 7,
+            number: 0,
+            pos: SegPos::First,
+            message: MESSAGE,
+        });
+        let _ = hdr.write(0, 100, &mut room);
+        let parsed = room.get(..HEADER + 100).map(parse);
+        assert!(parsed.is_some_and(|parsed| parsed.is_err()));
+        Ok(())
+    }
+
+    #[test]
+    fn what_the_header_says_is_checked() -> kernel::error::Result {
+        let mut room = room()?;
+        type In = fn(&PktHdr) -> bool;
+        // A byte, a value that it must not have, and in which packets.
+        let invalid: [(usize, u8, In); 12] = [
+            (at::CTRL_VERSION, 3, |_| true),
+            (at::KIND, 9, |_| true),
+            (at::KIND, 0xff, |_| true),
+            (at::OP, 2, |hdr| {
+                !matches!(
+                    hdr,
+                    PktHdr::RndvRdDone { .. }
+                        | PktHdr::RndvWrDone { .. }
+                        | PktHdr::Credit(_)
+                        | PktHdr::Shutdown(_)
+                        | PktHdr::RndvWrData { .. }
+                )
+            }),
+            (at::LEN + 7, 1, |hdr| {
+                matches!(hdr, PktHdr::Eager(_) | PktHdr::AtomicReq { .. })
+            }),
+            (HEADER + ATOMIC_RANGES, 0, |hdr| {
+                matches!(hdr, PktHdr::RndvReq { .. } | PktHdr::RndvWrData { .. })
+            }),
+            (HEADER + ATOMIC_RANGES, 5, |hdr| {
+                matches!(hdr, PktHdr::RndvReq { .. } | PktHdr::RndvWrData { .. })
+            }),
+            (at::CTRL_DATA, 0, |hdr| matches!(hdr, PktHdr::Shutdown(_))),
+            (at::CTRL_DATA, 4, |hdr| matches!(hdr, PktHdr::Shutdown(_))),
+            (at::CTRL_DATA + 7, 1, |hdr| {
+                matches!(hdr, PktHdr::Shutdown(_))
+            }),
+            (at::IOC_COUNT, 0, |hdr| {
+                matches!(hdr, PktHdr::AtomicReq { .. })
+            }),
+            (at::IOC_COUNT, 5, |hdr| {
+                matches!(hdr, PktHdr::AtomicReq { .. })
+            }),
+        ];
+        for (at, value, concerns) in invalid {
+            each(|hdr, payload| {
+                if concerns(&hdr) {
+                    let _ = hdr.write(0, payload, &mut room);
+                    if let Some(byte) = room.get_mut(at) {
+                        *byte = value;
+                    }
+                    let parsed = room.get(..hdr.len() + payload).map(parse);
+                    assert!(parsed.is_some_and(|parsed| parsed.is_err()));
+                }
+            });
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn whatever_arrives_is_refused_or_means_what_it_says() -> kernel::error::Result {
+        let mut random = SeededRandom::new(1);
+        let (mut room, mut again) = (room()?, room()?);
+        let (mut taken, mut refused) = (0, 0);
+        for _ in 0..50 {
+            each(|hdr, payload| {
+                let _ = hdr.write(random.next_below(9), payload, &mut room);
+                for _ in 0..random.next_below(4) {
+                    let at = random.next_below((HEADER + RANGES) as u64) as usize;
+                    if let Some(byte) = room.get_mut(at) {
+                        *byte = random.next_below(256) as u8;
+                    }
+                }
+                let len = match random.next_below(4) {
+                    0 => random.next_below(MAX_PACKET as u64 + 1) as usize,
+                    _ => hdr.len() + payload,
+                };
+                match room.get(..len).map(parse) {
+                    Some(Ok(packet)) => {
+                        taken += 1;
+                        let begin =
+                            packet
+                                .hdr
+                                .write(packet.conn_id, packet.payload.len(), &mut again);
+                        let written = again.get(..packet.hdr.len() + packet.payload.len());
+                        let parsed = written.map(parse);
+                        assert_eq!(begin, Some(packet.hdr.len()));
+                        let is_same = |again: RxPkt<'_>| {
+                            (again.hdr, again.conn_id) == (packet.hdr, packet.conn_id)
+                                && again.payload.len() == packet.payload.len()
+                        };
+                        assert!(parsed.is_some_and(|parsed| parsed.is_ok_and(is_same)));
+                    }
+                    Some(Err(_)) => refused += 1,
+                    None => {}
+                }
+            });
+        }
+        assert!(taken > 500 && refused > 500);
+        Ok(())
+    }
+
+    #[test]
+    fn rdm_08_a_message_names_a_context_that_there_is() {
+        let mut bytes = [0; HEADER];
+        for context in 0..=u8::MAX {
+            let message = Message {
+                context,
+                tag: None,
+                len: 0,
+                data: None,
+            };
+            let _ = PktHdr::Eager(message).write(9, 0, &mut bytes);
+            assert_eq!(bytes[33], context);
+            for contexts in [1, 2, 16, 256] {
+                let parsed = RxPkt::parse(&bytes, Some(contexts));
+                assert_eq!(parsed.is_ok(), usize::from(context) < contexts);
+                let is_it = |packet: RxPkt<'_>| packet.hdr == PktHdr::Eager(message);
+                assert!(!parsed.is_ok_and(|packet| !is_it(packet)));
+            }
+            // Whoever does not know of any has left there what was there before.
+            let parsed = parse_plain(&bytes);
+            let first = Message {
+                context: 0,
+                ..message
+            };
+            assert!(parsed.is_ok_and(|packet| packet.hdr == PktHdr::Eager(first)));
+            assert_eq!(RxPkt::rx_index(&bytes), context);
+        }
+        assert_eq!(RxPkt::rx_index(&bytes[..33]), 0);
+    }
+
+    #[test]
+    fn libfabric_asks_for_a_compare_and_swap() {
+        let mut bytes = [0; HEADER + ATOMIC_RANGES + 16];
+        bytes[..2].copy_from_slice(&[4, 4]);
+        bytes[16] = 9;
+        bytes[at::OP] = 8;
+        bytes[32] = 2;
+        bytes[40] = 0x70;
+        bytes[56..59].copy_from_slice(&[0x07, 0x0c, 0x01]);
+        bytes[64..72].copy_from_slice(&RANGE_OF_MEMORY.addr.to_ne_bytes());
+        bytes[72] = 1;
+        bytes[80..88].copy_from_slice(&RANGE_OF_MEMORY.key.to_ne_bytes());
+        let target = Range {
+            len: 1,
+            ..RANGE_OF_MEMORY
+        };
+        let packet = parse(&bytes);
+        assert!(packet.is_ok_and(|packet| packet.payload.len() == 16
+            && Some(packet.hdr)
+                == Ranges::new(&[target]).map(|targets| PktHdr::AtomicReq {
+                    id: 9,
+                    call: CALL,
+                    targets
+                })));
+    }
+
+    #[test]
+    fn libfabric_is_answered() {
+        let mut bytes = [0; HEADER + ATOMIC_RESP_HDR + 8];
+        let hdr = PktHdr::AtomicResp {
+            id: 9,
+            call: CALL,
+            status: -13,
+        };
+        assert_eq!(hdr.write(5, 8, &mut bytes), Some(HEADER + ATOMIC_RESP_HDR));
+        assert_eq!(bytes[..2], [4, 5]);
+        assert_eq!((bytes[8], bytes[16], bytes[32]), (5, 9, 2));
+        assert_eq!(bytes[40..48], [0x10, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(bytes[56..59], [0x07, 0x0c, 0]);
+        assert_eq!(bytes[64..72], [0xff, 0xff, 0xff, 0xf3, 0, 0, 0, 8]);
+    }
+
+    #[test]
+    fn libfabric_says_hello() {
+        const SAID: [u8; 24] = [
+            0x01, 0x02, 0x04, 0x03, 0x2d, 0x8d, 0x01, 0x00, 0x00, 0x40, 0x00, 0x00, 0x80, 0x00,
+            0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x46, 0x00, 0x00, 0x00,
+        ];
+        let connect_data = ConnectData {
+            port: 0x8d2d,
+            flow: Flow::Credits,
+            receives: 128,
+            extensions: Extensions::NONE,
+            conn_id: ConnId {
+                instance: 0x46,
+                index: 0,
+            },
+        };
+        assert_eq!(ConnectData::from_bytes(&SAID), Ok(connect_data));
+        assert_eq!(connect_data.to_bytes(), SAID);
+        for len in 0..SAID.len() {
+            assert_eq!(
+                ConnectData::from_bytes(&SAID[..len]),
+                Err(CmDataError::Short)
+            );
+        }
+        for (at, value, error) in [
+            (0, 2, CmDataError::Version),
+            (1, 1, CmDataError::Version),
+            (2, 3, CmDataError::Version),
+            (3, 4, CmDataError::Version),
+            (6, 3, CmDataError::Invalid),
+            (7, 1, CmDataError::SecondQp),
+            (9, 0x20, CmDataError::EagerSize),
+            (11, 1, CmDataError::EagerSize),
+        ] {
+            let mut other = SAID;
+            other[at] = value;
+            assert_eq!(ConnectData::from_bytes(&other), Err(error));
+        }
+        let mut no_port = SAID;
+        no_port[4..6].fill(0);
+        assert_eq!(ConnectData::from_bytes(&no_port), Err(CmDataError::Invalid));
+        let mut old = SAID;
+        old[6] = 0;
+        assert_eq!(ConnectData::from_bytes(&old), Ok(connect_data));
+    }
+
+    #[test]
+    fn libfabric_bids_welcome() {
+        const SAID: [u8; 16] = [
+            0x00, 0x00, 0x00, 0x00, 0x42, 0x00, 0x00, 0x00, 0x80, 0x00, 0x00, 0x00, 0x01, 0x00,
+            0x00, 0x00,
+        ];
+        let accept_data = AcceptData {
+            conn_id: ConnId {
+                instance: 0x42,
+                index: 0,
+            },
+            receives: 128,
+            extensions: Extensions::NONE,
+            flow: Flow::Credits,
+        };
+        assert_eq!(AcceptData::from_bytes(&SAID), Ok(accept_data));
+        assert_eq!(accept_data.to_bytes(), SAID);
+        assert_eq!(AcceptData::from_bytes(&SAID[..15]), Err(CmDataError::Short));
+        let mut other = SAID;
+        other[12] = 3;
+        assert_eq!(AcceptData::from_bytes(&other), Err(CmDataError::Invalid));
+    }
+
+    #[test]
+    fn extensions_are_said_where_nobody_else_looks() {
+        let plain = AcceptData {
+            conn_id: ConnId {
+                instance: 1,
+                index: 2,
+            },
+            receives: 32,
+            extensions: Extensions::NONE,
+            flow: Flow::Credits,
+        };
+        let all = AcceptData {
+            extensions: Extensions::SHUTDOWN,
+            ..plain
+        };
+        for accept_data in [plain, all] {
+            assert_eq!(
+                AcceptData::from_bytes(&accept_data.to_bytes()),
+                Ok(accept_data)
+            );
+        }
+        // All but that number is as it was.
+        let (one, other) = (plain.to_bytes(), all.to_bytes());
+        assert_eq!((&one[..8], &one[12..]), (&other[..8], &other[12..]));
+        assert_eq!(other[8..12], [32, 1, 0x6f, 0x6b]);
+        // What has other bits as well has these.
+        let mut more = other;
+        more[9] = 0xff;
+        let more = AcceptData::from_bytes(&more).map(|accept_data| accept_data.extensions);
+        assert!(more.is_ok_and(|more| more.have(Extensions::SHUTDOWN)));
+        assert!(!Extensions::NONE.have(Extensions::SHUTDOWN));
+        assert_eq!(Extensions::SHUTDOWN.contexts(), None);
+        for contexts in 1..=16 {
+            let extensions = Extensions::SHUTDOWN.with_contexts(contexts);
+            let said = AcceptData {
+                extensions,
+                ..plain
+            };
+            let heard = AcceptData::from_bytes(&said.to_bytes());
+            assert!(heard.is_ok_and(|heard| heard.extensions == extensions));
+            assert!(extensions.have(Extensions::SHUTDOWN));
+            assert_eq!(extensions.contexts(), Some(contexts));
+        }
+        // As many receives as libfabric may be set to say nothing.
+        for receives in [0, 128, 4096, 0x6b6e_ffff, 0x6b70_0100, u32::MAX] {
+            let said = AcceptData { receives, ..plain };
+            assert_eq!(AcceptData::from_bytes(&said.to_bytes()), Ok(said));
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_why() {
+        assert_eq!(RejectReason::Refused.to_bytes(), [1, 1]);
+        for refusal in [RejectReason::Refused, RejectReason::Already] {
+            assert_eq!(RejectReason::from_bytes(&refusal.to_bytes()), refusal);
+        }
+        // The connection manager's own has no words, and another version's mean nothing.
+        for bytes in [&[1][..], &[1, 0], &[2, 2], &[1, 3]] {
+            assert_eq!(RejectReason::from_bytes(bytes), RejectReason::Refused);
+        }
+        assert_eq!(RejectReason::from_bytes(&[]), RejectReason::Unknown);
+        assert_eq!(
+            RejectReason::from_bytes(&[1, 2, 0, 0]),
+            RejectReason::Already
+        );
+    }
+
+    #[test]
+    fn credits_are_given_if_both_can() {
+        let (credits, device) = (Flow::Credits, Flow::Device);
+        assert_eq!(credits.with(credits), credits);
+        assert_eq!(credits.with(device), device);
+        assert_eq!(device.with(credits), device);
+        assert_eq!(device.with(device), device);
+    }
+
+    #[test]
+    fn every_byte_of_ranges_is_in_one_of_them() -> kernel::error::Result {
+        let range = |addr, len| Range {
+            addr,
+            len,
+            key: addr,
+        };
+        let ranges = Ranges::new(&[range(100, 3), range(7, 0), range(50, 2)]).ok_or(EINVAL)?;
+        assert_eq!(ranges.total(), Some(5));
+        for (at, addr, len, key) in [
+            (0, 100, 3, 100),
+            (2, 102, 1, 100),
+            (3, 50, 2, 50),
+            (4, 51, 1, 50),
+        ] {
+            assert_eq!(ranges.range_at(at), Some(Range { addr, len, key }));
+        }
+        assert_eq!(ranges.range_at(5), None);
+        assert_eq!(ranges.range_at(u64::MAX), None);
+        // No memory ends behind the last byte that there can be, and none has as many bytes together.
+        for invalid in [
+            &[range(u64::MAX, 2)][..],
+            &[range(0, u64::MAX), range(0, 1)],
+        ] {
+            assert!(Ranges::new(invalid).is_some_and(|ranges| ranges.total().is_none()));
+        }
+        Ok(())
+    }
+}
