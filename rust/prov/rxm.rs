@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Reliable datagrams: one endpoint, any number of peers, over the connected endpoints of another
-//! provider, as user-space libfabric's `ofi_rxm` does it.
+//! Reliable datagrams: one endpoint reaches any number of peers over the connected endpoints of another provider,
+//! with the wire protocol of libfabric's `ofi_rxm`.
 //!
-//! The way of a send: [`endpoint`] copies it into a packet of its own, [`state`] sends that to the peer,
-//! or has it wait until [`cm`] has a connection with it. Of what arrives: [`core`] takes it from the
-//! queue of the endpoints below, [`state`] finds the receive that it is for, and [`sw_cq`] has the consumer
-//! read what came of it.
+//! Send path: [`ep`] copies or describes the message in a packet buffer, [`conn`] posts it, or defers it until [`cm`]
+//! has established a connection. Receive path: [`progress`] polls the lower completion queue, [`dispatch`] parses the
+//! packet, [`matcher`] finds the receive, and [`completion`] writes the consumer's entry.
 
 mod atomic;
 mod cm;
@@ -62,16 +61,16 @@ use crate::{
     },
 };
 
-/// The provider.
+/// Describes a provider of FI_EP_RDM endpoints over a lower provider.
 #[derive(Clone, Copy)]
 pub(crate) struct Rxm {
     lower: &'static dyn Provider,
     name: &'static CStr,
-    /// Whether peers on the same host are reached by loop.
+    /// True if peers on the same host are reached through the loop provider.
     uses_loop: bool,
 }
 
-/// For the tables of the C API: who posts and who polls.
+/// Types that the ops tables of the C API are made for.
 pub(crate) mod data_path {
     pub(crate) use super::{
         ep::Endpoint,
@@ -81,7 +80,7 @@ pub(crate) mod data_path {
 }
 
 impl Rxm {
-    /// Datagrams over the connected endpoints of `lower`, by that name.
+    /// Creates the provider `name` over the connected endpoints of `lower`.
     pub(crate) const fn over(lower: &'static dyn Provider, name: &'static CStr) -> Self {
         Self {
             lower,
@@ -90,7 +89,7 @@ impl Rxm {
         }
     }
 
-    /// The same, which reach peers on the same host without `lower`.
+    /// Returns the provider with peers on the same host reached through the loop provider instead of `lower`.
     pub(crate) const fn with_loop(self) -> Self {
         Self {
             uses_loop: true,
@@ -98,10 +97,10 @@ impl Rxm {
         }
     }
 
-    /// What the provider below is asked for where `info` is, or is asked for.
+    /// Returns the hints for the lower provider that correspond to `info`.
     fn lower_hints(&self, info: Option<&Info>) -> Result<KBox<Info>> {
         let mut hints = info::lower_hints(info)?;
-        // Whoever means datagrams of this provider means the one below.
+        // A consumer that names this provider gets the lower provider of this one.
         if info.and_then(Info::provider_name) == Some(self.name) {
             hints.set_provider_name(self.lower.name())?;
         }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Atomic operations, at both ends.
+//! Atomic operations, at the target and at the initiator. Guarded by `EpCore::inner`.
 //!
-//! Whoever is asked for one does it when the request arrives, and answers in the packet that has brought
-//! it, which receives again when the answer has gone: so nothing has to be found for an answer. Whoever
-//! asks has only some unanswered, so that not all of the peer's packets are answers.
+//! The target executes a request when it arrives and responds in the packet buffer of the request, which is posted as
+//! a receive again when the response has been sent; so no buffer has to be found for a response. The initiator limits
+//! its outstanding requests, so that not all receives of the target hold responses.
 
 use super::{
     super::common::mr_table::{
@@ -41,15 +41,15 @@ use crate::{
     util::owned_list::ListBox, //
 };
 
-/// What a peer asks for.
+/// A request of a peer.
 pub(super) struct AtomicRequest {
-    /// What the peer calls it.
+    /// Message id of the initiator.
     pub(super) id: u64,
-    /// Which operation.
+    /// Operation and datatype.
     pub(super) call: AtomicCall,
-    /// To what.
+    /// Target memory.
     pub(super) targets: Ranges,
-    /// Bytes of the operands, and what to compare with.
+    /// Length of the operands and compare values in bytes.
     pub(super) operands: usize,
 }
 
@@ -70,14 +70,14 @@ impl AtomicRequest {
         }
     }
 
-    /// Runs the operation on memory in `regions` for a peer with the given rights. The operands are in `packet`;
-    /// the old values are written into it at the offset of an answer's values. Returns their length in bytes.
+    /// Runs the operation on memory in `regions` for a peer with the given rights. The operands are in `packet`; the
+    /// old values are written into it at the offset of a response's values. Returns their length in bytes.
     ///
     /// # Errors
     ///
-    /// -FI_EOPNOTSUPP for what is no operation on integers, -FI_EINVAL for operands that are not as many
-    /// as there are elements, -FI_EMSGSIZE for more elements than an answer has room for, -FI_EACCES for a right
-    /// that is missing, and those of [`MrTable::each`]. Then nothing has been done.
+    /// -FI_EOPNOTSUPP for an operation that does not exist for integers, -FI_EINVAL if the number of operands differs
+    /// from that of the elements, -FI_EMSGSIZE for more elements than fit into a response, -FI_EACCES for a missing
+    /// right, and errors of [`MrTable::for_each_element`]. Nothing has been modified then.
     fn execute(&self, (regions, rights): (&MrTable, EpRights), packet: &mut [u8]) -> Result<usize> {
         let form = self.call.form;
         let op = Op::from_raw(self.call.op.into(), form)?;
@@ -116,8 +116,8 @@ impl AtomicRequest {
                 operands.old = old;
                 op.apply(datatype, operands)
             });
-            // What an answer has before its values is shorter than what a request has before its
-            // operands: those that are to be read are never there.
+            // The header of a response is shorter than that of a request, so no operand is overwritten before it has
+            // been read.
             if form != Form::Base {
                 put(packet, to + at, size, old);
             }
@@ -129,7 +129,7 @@ impl AtomicRequest {
     }
 }
 
-/// The number that stands there in so many bytes; 0 where there are none.
+/// Returns the number of `size` bytes at `at`, or 0 if there is none.
 fn get(packet: &[u8], at: usize, size: usize) -> u64 {
     let bytes = packet.get(at..).unwrap_or(&[]);
     match size {
@@ -145,7 +145,7 @@ fn get(packet: &[u8], at: usize, size: usize) -> u64 {
     .unwrap_or(0)
 }
 
-/// Puts a number there.
+/// Writes a number of `size` bytes at `at`.
 fn put(packet: &mut [u8], at: usize, size: usize, number: u64) {
     fn write<const SIZE: usize>(to: &mut [u8], bytes: [u8; SIZE]) {
         if let Some(to) = to.first_chunk_mut() {
@@ -162,8 +162,8 @@ fn put(packet: &mut [u8], at: usize, size: usize, number: u64) {
 }
 
 impl EpState {
-    /// Runs the operation that a packet requests, and sends the answer. A request for memory without permission
-    /// is refused, and that refusal is the last answer on the connection: a peer has one guess at a key.
+    /// Executes the operation that a packet requests, and sends the response. A request for memory without permission
+    /// is refused, and that refusal is the last response on the connection: a peer has one guess at a key.
     pub(super) fn handle_atomic_req(
         &mut self,
         mut packet: ListBox<Packet>,
@@ -201,29 +201,29 @@ impl EpState {
             "an atomic operation on memory that is not open to it",
         );
         if !has_gone {
-            // The peer has no receive for the answer: do not wait for it.
+            // The peer has no receive for the response: do not wait for it.
             self.schedule_disconnect(peer_idx, conn_gen);
         }
     }
 
-    /// Handles an answer that was sent, or failed: posts its packet as a receive again, unless it was the last
-    /// answer.
+    /// Handles a response that was sent, or failed: posts its packet as a receive again, unless it was the last
+    /// response.
     pub(super) fn atomic_resp_sent(&mut self, packet: ListBox<Packet>) {
         let (peer_idx, conn_gen) = (packet.peer_idx, packet.conn_gen);
         let conn = self.conn(peer_idx).filter(|conn| conn.conn_gen == conn_gen);
         let is_last = conn.is_some_and(|conn| conn.last_atomic_resp == Some(packet.number()));
-        // `repost()` keeps a packet whose connection has sent its last answer.
+        // `repost()` keeps a packet whose connection has sent its last response.
         let _ = self.repost(packet);
         if is_last {
             self.schedule_disconnect(peer_idx, conn_gen);
         }
     }
 
-    /// A peer says what has come of an operation that it was asked for.
+    /// Handles the response to an atomic request.
     ///
     /// # Errors
     ///
-    /// It was not asked for it.
+    /// No request of this id is outstanding.
     pub(super) fn handle_atomic_resp(
         &mut self,
         sinks: &CompSinks,
@@ -269,8 +269,8 @@ impl EpState {
         }
     }
 
-    /// Handles an answer: one more request may be sent to the peer. If the peer refused access to its memory,
-    /// ends the connection, so that the next operation uses another one.
+    /// Permits one more request to the peer. If the peer refused access to its memory, closes the connection, so that
+    /// the next operation uses another one.
     fn return_atomic_credit(&mut self, peer_idx: u32, result: Result) {
         let Some(conn) = self.conn(peer_idx) else {
             return;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The connections of an endpoint: who asks for one, what becomes of it, and when it ends.
+//! Connection manager of an endpoint. Runs in process context under the mutex `EpCore::cm`.
 //!
-//! They are looked after in process context, under a mutex, by the handler of the event queue that the
-//! lower endpoints tell of their connections; whoever sends to a peer without one has it called too.
+//! Called as handler of the lower event queue, which a sender that needs a connection schedules.
 
 pub(super) mod admission;
 pub(super) mod connect;
@@ -65,61 +64,61 @@ use crate::{
 };
 use core::iter;
 
-/// Whoever can has credits: on iWARP a message without a receive ends the connection, and elsewhere it is
-/// sent again after a time in which hundreds could have been sent.
+/// Use credits if the peer can: on iWARP a message without a receive ends the connection, and elsewhere the device
+/// retries it only after a delay in which hundreds of messages could have been sent.
 const FLOW: Flow = Flow::Credits;
 
-/// What peers are told that every endpoint understands.
+/// Extensions that every endpoint supports.
 const EXTENSIONS: Extensions = Extensions::SHUTDOWN;
 
-/// What the listener's events carry; those of an attempt carry its number, which is another.
+/// Source of the listener's events. The events of a connection have its generation, which is never 0.
 pub(super) const LISTENER: Source = Source(0);
 
-/// A connection with a peer, as far as it is looked after.
+/// State of the connection manager for a peer.
 pub(super) struct CmPeer {
     addr: SocketAddr,
     pub(super) fsm: ConnFsm,
-    /// The last attempt at it.
+    /// Generation of the last connection.
     conn_gen: usize,
-    /// And which way that goes.
+    /// Route of the last connection.
     route: Route,
-    /// It does not count what it sends.
+    /// True if the peer does not use credits.
     no_flow_ctrl: bool,
 }
 
-/// The connections of an endpoint.
+/// State of the connection manager.
 pub(super) struct ConnMgr {
     pub(super) peers: KVVec<Option<CmPeer>>,
-    /// One for each route.
+    /// Listener of each route.
     pub(super) listeners: [Option<Arc<PassiveEndpoint>>; 2],
-    /// Where it listens, or is to.
+    /// Address to listen on.
     pub(super) local: Option<SocketAddr>,
-    /// Whose they are, for peers on this host to call on; until all are closed.
+    /// Endpoint core that peers on the same host call, until all connections are closed.
     pub(super) core: Option<Arc<EpCore>>,
-    /// Which endpoint this is: another one at the same address has another number.
+    /// Instance number of the endpoint: another endpoint at the same address has another one.
     instance: u32,
-    /// What peers are told that is understood here.
+    /// Extensions that are announced to peers.
     extensions: Extensions,
-    /// What is behind a read waits for it at the device.
+    /// True on iWARP, where a send behind a read is fenced.
     pub(super) is_iwarp: bool,
-    /// The device has gone: there are no new connections.
+    /// True after the removal of the device: no connection is established any more.
     pub(super) is_device_removed: bool,
     last_gen: u32,
-    /// How many packets to receive with have been made.
+    /// Number of receive buffers that have been allocated, which numbers them.
     rx_bufs_made: u32,
-    /// How many have ever waited for room.
+    /// Sequence number of the next peer that waits for admission.
     pub(super) next_wait_seq: u64,
-    /// How long a peer has that has said it is asking itself.
+    /// Delay before a peer that announced its own request is asked again.
     pub(super) backoff: Backoff,
-    /// What is to be done later.
+    /// Deadlines.
     pub(super) timers: CmTimers,
-    /// What says when.
+    /// Timer that is armed for the next deadline.
     pub(super) armed_timer: Option<ArmedTimer<EventQueue>>,
 }
 
 impl ConnMgr {
-    /// None yet, for an endpoint that is to listen at `local` and has so many receive contexts; `lower` is
-    /// the offer below.
+    /// Creates the connection manager of an endpoint that listens at `local` and has `contexts` receive contexts;
+    /// `lower` is the lower info.
     #[inline(never)]
     pub(super) fn new(local: Option<SocketAddr>, lower: &Info, contexts: usize) -> Self {
         Self {
@@ -153,7 +152,7 @@ impl ConnMgr {
         cm_peer.and_then(Option::as_mut).ok_or(Errno::EINVAL)
     }
 
-    /// The peer whose last attempt this is.
+    /// Returns the peer whose last connection has generation `conn_gen`.
     fn peer_of_gen(&mut self, conn_gen: usize) -> Option<(u32, &mut CmPeer)> {
         let peer_idx = peer_idx_of_gen(conn_gen);
         let cm_peer = self.peers.get_mut(peer_idx as usize)?.as_mut()?;
@@ -183,7 +182,7 @@ impl ConnMgr {
         self.local.map_or(0, |local| local.port())
     }
 
-    /// What a peer is told with a request.
+    /// Returns the private data of a connection request.
     fn connect_data(&self, peer_idx: u32) -> [u8; 24] {
         ConnectData {
             port: self.port(),
@@ -195,7 +194,7 @@ impl ConnMgr {
         .to_bytes()
     }
 
-    /// What one is told with the reply.
+    /// Returns the private data of a reply.
     fn accept_data(&self, peer_idx: u32) -> [u8; 16] {
         AcceptData {
             conn_id: self.conn_id(peer_idx),
@@ -208,7 +207,7 @@ impl ConnMgr {
 }
 
 impl EpCore {
-    /// Does what is to be done for connections. May sleep.
+    /// Runs the connection manager. May sleep.
     pub(super) fn run_cm(&self, here: ProcessContext) {
         let Ok(bound) = self.bound() else {
             return;
@@ -222,7 +221,7 @@ impl EpCore {
         self.arm_timer(bound, &mut cm);
     }
 
-    /// Does what is to be done now.
+    /// Handles events and queued work until nothing is left.
     fn run_cm_work(&self, here: ProcessContext, bound: &Bound, cm: &mut ConnMgr) {
         loop {
             if let Some((route, event)) = bound.event(here) {
@@ -239,7 +238,7 @@ impl EpCore {
             };
             let is_over = next_dereg.is_some();
             if let Some(mut packet) = next_dereg {
-                // The consumer's memory is its own again when it hears of it.
+                // Deregistered before the consumer gets its memory back.
                 drop(packet.rndv_tx().and_then(|rndv_tx| rndv_tx.region.take()));
                 self.with_state(|state, sinks| state.dereg_done(sinks, packet));
             }
@@ -258,7 +257,7 @@ impl EpCore {
         }
     }
 
-    /// Asks those peers once more that are asking themselves, and whose requests have not come.
+    /// Connects again to the peers that announced their own requests and did not send them in time.
     pub(super) fn retry_awaiting(&self, here: ProcessContext, bound: &Bound, cm: &mut ConnMgr) {
         let has_waiters = cm.has_waiters();
         if has_waiters {
@@ -276,18 +275,18 @@ impl EpCore {
         }
     }
 
-    /// Does what one peer needs.
+    /// Does the work of one peer.
     fn run_action(&self, here: ProcessContext, bound: &Bound, cm: &mut ConnMgr, peer_idx: u32) {
         let cm_action = self.inner.lock().cm_action(peer_idx);
         match cm_action {
-            // Nobody may need it any more.
+            // The peer may be unused.
             CmAction::Nothing => self.remove_peer(here, bound, cm, peer_idx),
             CmAction::Disconnect => self.conn_down(here, bound, cm, peer_idx),
             CmAction::Connect => self.start_connect(here, bound, cm, peer_idx),
             CmAction::Register => self.register_rndv(peer_idx),
             CmAction::GrowRx(count) => {
                 let packets = self.alloc_bufs(here, cm, count, MAX_PACKET);
-                // Whoever still needs more asks again.
+                // A peer that still needs buffers asks again.
                 let packets = packets.unwrap_or(BoxList::new());
                 self.with_state(|state, sinks| {
                     state.rx_bufs_allocated(peer_idx, packets);
@@ -297,7 +296,7 @@ impl EpCore {
         }
     }
 
-    /// Opens the memory of the next message to the peer that it is offered to.
+    /// Registers the memory of the next deferred rendezvous message of a peer.
     fn register_rndv(&self, peer_idx: u32) {
         let mut state = self.inner.lock();
         let route = state.conn(peer_idx).map(|conn| conn.lower.route);
@@ -318,7 +317,8 @@ impl EpCore {
         self.with_state(|state, sinks| state.set_region(sinks, packet, region));
     }
 
-    /// Closes the memory of messages that are to be offered to a peer: it is reached another way.
+    /// Deregisters the memory of rendezvous messages that have not been announced, because the route to the peer
+    /// changes.
     fn unregister_rndv(&self, peer_idx: u32) {
         loop {
             let region = self.inner.lock().take_region(peer_idx);
@@ -328,9 +328,9 @@ impl EpCore {
         }
     }
 
-    /// Closes the connection, if there is one; what it had in hand fails.
+    /// Closes the connection to a peer, if there is one; its operations fail.
     fn close_conn(&self, peer_idx: u32) {
-        // What has arrived is not lost.
+        // Messages that have arrived are kept.
         self.drain_lower();
         let conn = self.with_state(|state, sinks| state.close(sinks, peer_idx));
         let Some(conn) = conn else {
@@ -342,14 +342,14 @@ impl EpCore {
             });
         });
         if conn.lower.route == Route::Local {
-            // What has come of it meanwhile is not its own any more.
+            // Completions that arrived meanwhile belong to the old connection.
             self.drain_lower();
         }
         self.with_state(|state, sinks| state.closed(sinks, peer_idx, conn.conn_gen));
         self.limits.remove_conn();
     }
 
-    /// There will be no connection: what waits for it fails.
+    /// Gives up connecting: the deferred operations fail.
     fn fail_conn(
         &self,
         here: ProcessContext,
@@ -366,7 +366,7 @@ impl EpCore {
         self.remove_peer(here, bound, cm, peer_idx);
     }
 
-    /// The connection has ended: what waits gets another one.
+    /// Handles the end of a connection: connects again if operations are deferred.
     fn conn_down(&self, here: ProcessContext, bound: &Bound, cm: &mut ConnMgr, peer_idx: u32) {
         self.close_conn(peer_idx);
         if let Ok(cm_peer) = cm.cm_peer(peer_idx) {
@@ -379,7 +379,7 @@ impl EpCore {
         }
     }
 
-    /// The number of a peer: a new one, unless it has one.
+    /// Returns the index of a peer; assigns one if it has none.
     fn add_peer(
         &self,
         here: ProcessContext,
@@ -421,7 +421,7 @@ impl EpCore {
         Ok(peer_idx)
     }
 
-    /// Makes room for a peer with that number.
+    /// Allocates memory for a peer with that index.
     fn reserve_peer_idx(&self, cm: &mut ConnMgr, peer_idx: u32) -> Result {
         while cm.peers.len() <= peer_idx as usize {
             cm.peers.push(None, GFP_KERNEL)?;
@@ -436,13 +436,13 @@ impl EpCore {
         Ok(())
     }
 
-    /// Closes all connections; what they had in hand is given to `reclaim`. Nobody looks after them any
-    /// more.
+    /// Closes all connections, and passes the contexts of operations in flight to `reclaim`. The connection manager
+    /// does not run any more.
     #[inline(never)]
     pub(super) fn close_all_conns(&self, reclaim: &mut dyn FnMut(Context)) {
         let mut cm = self.cm.lock();
         drop((cm.armed_timer.take(), cm.core.take()));
-        // Who listens at the device's port next has the other's, too.
+        // In reverse, so that the next listener of the device's port gets the loop port too.
         for listener in cm.listeners.iter_mut().rev() {
             if let Some(listener) = listener.take() {
                 listener.close();
@@ -460,7 +460,7 @@ impl EpCore {
         self.abandon_completions();
         let shared = self.inner.lock().rx_pool.stop_sharing();
         if let Some(shared) = shared {
-            // Nobody is bound to it any more.
+            // No endpoint is bound to it any more.
             let _ = shared.close(&mut |context| self.inner.lock().abandon(context));
         }
         self.end_ops(reclaim);
@@ -471,7 +471,7 @@ impl EpCore {
     fn end_ops(&self, reclaim: &mut dyn FnMut(Context)) {
         let mut to_free = self.inner.lock().end();
         while let Some(mut packet) = to_free.packets.pop() {
-            // Nobody reaches the memory any more that is given back.
+            // No peer can access the memory any more.
             drop(packet.rndv_tx().and_then(|rndv_tx| rndv_tx.region.take()));
             if let Some(comp) = packet.tx_comp() {
                 let tx_ctx = comp.tx_ctx;
@@ -491,7 +491,7 @@ impl EpCore {
             if let Some(srx_recv) = receive.take_srx_recv() {
                 self.post_again(srx_recv);
             }
-            // A buffer's is given back with its own receive.
+            // A multi-receive buffer is returned with its own receive.
             if !receive.is_internal() {
                 reclaim(receive.context);
             }

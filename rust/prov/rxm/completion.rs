@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where the consumer is told what has come of its operations.
+//! Completion sinks: the completion queue, counters and statistics that each context reports to. Guarded by
+//! `EpCore::inner`.
 
 use super::{
     ep::{
@@ -48,26 +49,26 @@ use crate::{
 use core::mem;
 use kernel::sync::Arc;
 
-/// Somebody who looks for a message, or has claimed one.
+/// Request of a peek, or of a receive of a claimed message.
 pub(super) struct PeekReq {
-    /// What it gets back.
+    /// Context of the consumer.
     pub(super) context: Context,
-    /// Whether a success is told too, where not each is.
+    /// True if a success is reported although the queue is selective.
     pub(super) reports_success: bool,
 }
 
-/// Where what comes of the operations of a transmit context is told.
+/// Sink of a transmit context.
 pub(super) struct TxSink {
-    /// To readers.
+    /// Completion queue.
     pub(super) queue: Arc<SwCq>,
-    /// Counted, whether or not somebody is told.
+    /// Counters, which count unreported operations too.
     pub(super) counters: BoundCounters,
-    /// Waits for packets.
+    /// Entry for the list of contexts that wait for a transmit buffer.
     pub(super) tx_waiter: Arc<TxWaiter>,
 }
 
 impl TxSink {
-    /// Makes the outlet of a context whose operations complete in `queue`. May sleep.
+    /// Creates the sink of a context that reports to `queue`. May sleep.
     ///
     /// # Errors
     ///
@@ -81,31 +82,31 @@ impl TxSink {
     }
 }
 
-/// The same of a receive context.
+/// Sink of a receive context.
 pub(super) struct RxSink {
-    /// To readers.
+    /// Completion queue.
     pub(super) queue: Arc<SwCq>,
-    /// Counted, whether or not somebody is told.
+    /// Counters, which count unreported operations too.
     pub(super) counters: BoundCounters,
-    /// What the sender of a message is called, if that is told.
+    /// Address vector that source addresses are looked up in, if sources are reported.
     pub(super) source_av: Option<Arc<AddressVector>>,
-    /// Whether each success is told, whoever wants that.
+    /// True if every success is reported.
     pub(super) reports_all: bool,
-    /// Whether a message is told of as an error if its sender has no name there.
+    /// True if a message of an unknown source is reported as an error with its address.
     pub(super) reports_unknown_sources: bool,
 }
 
-/// Where outcomes are told: nowhere, of contexts that are not enabled.
+/// Sinks of all contexts; `None` for a context that is not enabled.
 pub(super) struct CompSinks {
-    /// Of what is sent.
+    /// Sinks of the transmit contexts.
     pub(super) tx: CtxVec<Option<TxSink>>,
-    /// Of what is received.
+    /// Sinks of the receive contexts.
     pub(super) rx: CtxVec<Option<RxSink>>,
-    /// Whether peers may write to memory, and send data with that.
+    /// True if peers may write to memory and send remote CQ data with that.
     pub(super) reports_remote_writes: bool,
-    /// What each has sent, whoever was told.
+    /// Statistics of the transmit contexts.
     pub(super) tx_stats: CtxVec<TxStats>,
-    /// And received.
+    /// Statistics of the receive contexts.
     pub(super) rx_stats: CtxVec<RxStats>,
 }
 
@@ -118,7 +119,7 @@ fn count(counters: &BoundCounters, flags: u64, result: Result) {
 }
 
 impl CompSinks {
-    /// None yet, of so many contexts. May sleep.
+    /// Creates the sinks of contexts that are not enabled. May sleep.
     ///
     /// # Errors
     ///
@@ -138,7 +139,7 @@ impl CompSinks {
         })
     }
 
-    /// Nobody is told any more of what a context has asked for.
+    /// Detaches the sinks of a context.
     pub(super) fn detach(&mut self, kind: EpKind, context: u8) -> (Option<TxSink>, Option<RxSink>) {
         let transmits = match kind.transmits() {
             true => self.tx.ctx_mut(context).take(),
@@ -151,34 +152,34 @@ impl CompSinks {
         (transmits, receives)
     }
 
-    /// Whether somebody waits to be told.
+    /// Returns whether a thread waits for a completion.
     pub(super) fn has_waiter(&self) -> bool {
         let transmits = self.tx.iter().flatten().map(|sink| &sink.queue);
         let receives = self.rx.iter().flatten().map(|sink| &sink.queue);
         transmits.chain(receives).any(|queue| queue.has_waiter())
     }
 
-    /// Takes room for something that a receive context is told of.
+    /// Reserves a completion queue entry for a receive context.
     pub(super) fn reserve(&self, rx_ctx: u8) -> bool {
         let sink = self.rx.ctx(rx_ctx).as_ref();
         sink.is_some_and(|sink| sink.queue.reserve())
     }
 
-    /// Gives it back.
+    /// Releases a reserved entry of a receive context.
     pub(super) fn release(&self, rx_ctx: u8) {
         if let Some(sink) = self.rx.ctx(rx_ctx) {
             sink.queue.release();
         }
     }
 
-    /// Gives back the room for an operation of a transmit context, of which nobody is told.
+    /// Releases a reserved entry of a transmit context, for an operation that is not reported.
     pub(super) fn release_transmit(&self, context: u8) {
         if let Some(sink) = self.tx.ctx(context) {
             sink.queue.release();
         }
     }
 
-    /// What has come of a transmit, for which there is room.
+    /// Reports the result of a transmit, whose entry is reserved.
     #[inline]
     pub(super) fn complete_tx(&self, comp: &TxComp, result: Result) {
         self.tx_stats.ctx(comp.tx_ctx).record_completion(result);
@@ -194,7 +195,7 @@ impl CompSinks {
         }
     }
 
-    /// What has come of a receive, for which there is room; once.
+    /// Reports a received message, whose entry is reserved; once for each receive.
     pub(super) fn complete_rx(
         &self,
         rx_ctxs: &mut CtxVec<RxCtx>,
@@ -227,7 +228,7 @@ impl CompSinks {
         self.finish_rx(rx_ctx, receive, freed);
     }
 
-    /// Counts what has come of a receive. A buffer for several messages is as many receives as it gets.
+    /// Counts the result of a receive. A multi-receive buffer counts one receive for each message.
     #[inline]
     fn count_rx(&self, receive: &Receive, result: Result<usize>) {
         let taken = self.rx_stats.ctx(receive.rx_ctx);
@@ -241,7 +242,7 @@ impl CompSinks {
         }
     }
 
-    /// A buffer takes no more messages, and all that were in it are over.
+    /// Handles a multi-receive buffer that takes no more messages and holds none.
     fn release_multi_recv(&self, rx_ctx: &mut RxCtx, freed: Option<ListBox<Receive>>) {
         let Some(mut receive) = freed else {
             return;
@@ -252,13 +253,13 @@ impl CompSinks {
         rx_ctx.buffers.release(receive);
     }
 
-    /// What the sender of a message is called at that context, if that is told.
+    /// Returns the source address to report for a message.
     pub(super) fn source(&self, rx_ctx: u8, key: &MsgKey) -> fi_addr_t {
         let sink = self.rx.ctx(rx_ctx).as_ref();
         sink.map_or(FI_ADDR_NOTAVAIL, |sink| sink.source(key))
     }
 
-    /// What somebody has seen who looked for a message, for which there is room.
+    /// Reports the message that a peek has found; the entry is reserved.
     pub(super) fn complete_peek(
         &self,
         rx_ctx: u8,
@@ -279,7 +280,7 @@ impl CompSinks {
         }
     }
 
-    /// That there is none.
+    /// Reports that a peek has found no message.
     pub(super) fn fail_peek(&self, rx_ctx: u8, req: &PeekReq) {
         if let Some(sink) = self.rx.ctx(rx_ctx) {
             let completion = Completion::new(req.context, FI_RECV | FI_TAGGED);
@@ -287,7 +288,7 @@ impl CompSinks {
         }
     }
 
-    /// That nothing came of a receive; once.
+    /// Reports a failed receive; once for each receive.
     pub(super) fn fail_rx(&self, rx_ctxs: &mut CtxVec<RxCtx>, receive: &mut Receive, errno: Errno) {
         self.report_failure(rx_ctxs.ctx_mut(receive.rx_ctx), receive, errno);
     }
@@ -317,8 +318,8 @@ impl CompSinks {
         self.release_multi_recv(rx_ctx, freed);
     }
 
-    /// Reports that a peer has written `len` bytes to memory and sent `data` with it; false if there is no room. The first
-    /// receive context is told: the device has no number of another.
+    /// Reports that a peer has written `len` bytes to memory and sent `data` with it. Returns false if the queue is
+    /// full. The first receive context reports it, because the device names no other.
     pub(super) fn complete_remote_write(&self, len: usize, data: u64) -> bool {
         let sink = self.rx.ctx(0).as_ref();
         let Some(sink) = sink.filter(|sink| sink.queue.reserve()) else {
@@ -335,7 +336,7 @@ impl CompSinks {
 }
 
 impl RxSink {
-    /// What a message is told as.
+    /// Builds the completion of a message.
     #[inline(always)]
     fn describe(
         &self,
@@ -355,7 +356,7 @@ impl RxSink {
         }
     }
 
-    /// What the sender of a message is called, if that is told.
+    /// Returns the source address to report for a message.
     #[inline(always)]
     fn source(&self, key: &MsgKey) -> fi_addr_t {
         match &self.source_av {
@@ -366,7 +367,7 @@ impl RxSink {
         }
     }
 
-    /// Tells that a message has been received.
+    /// Reports a received message, as an error if its source is unknown and such sources are reported.
     #[inline(always)]
     fn push_received(&self, completion: Completion, key: &MsgKey) {
         match completion.source {
@@ -383,7 +384,7 @@ impl RxSink {
         }
     }
 
-    /// What has come of a receive; `dropped` bytes of the message did not fit.
+    /// Reports the result of a receive; `dropped` bytes of the message did not fit.
     fn complete(&self, receive: &Receive, completion: Completion, key: &MsgKey, dropped: usize) {
         let result = match dropped {
             0 => Ok(()),
@@ -398,8 +399,8 @@ impl RxSink {
     }
 }
 
-/// Notes where the message of a receive is that is over, if it has a place in a buffer, and whether that is
-/// its owner's again with this. The buffer's receive comes back with the last message.
+/// Completes the slot of a receive in a multi-receive buffer, and sets FI_MULTI_RECV on the last completion of the
+/// buffer. Returns the buffer's receive with the last message.
 fn complete_slot(
     rx_ctx: &mut RxCtx,
     receive: &Receive,
@@ -415,7 +416,7 @@ fn complete_slot(
         RxKind::Placed { of, at } => {
             completion.buf = at;
             let freed = rx_ctx.buffers.complete_slot(of);
-            // Of one that is cancelled more is to be told.
+            // A cancelled buffer is reported once more.
             let is_last = freed
                 .as_deref()
                 .is_some_and(|receive| !is_cancelled(receive));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Peers, and the connections with them.
+//! Peers and their connections. Guarded by `EpCore::inner`.
 
 pub(super) mod credits;
 pub(super) mod deferred;
@@ -55,83 +55,85 @@ use kernel::time::{
     Monotonic, //
 };
 
-/// Receives that each connection has, at most.
+/// Largest number of receive buffers of a connection.
 pub(super) const MAX_RX_BUFS: usize = 64;
 
-/// And from the beginning.
+/// Number of receive buffers of a new connection.
 pub(super) const INITIAL_RX: usize = MAX_RX_BUFS / 4;
 
-/// Words of ours that may be on their way to a peer.
+/// Number of control packets to a peer that can be in flight.
 pub(super) const CTRL_BUFS: usize = 8;
 
-/// Segments of ours that may be on their way to a peer, beside the last ones of messages.
+/// Number of segments to a peer that can be in flight, besides the last one of each message.
 pub(super) const MAX_SEGS: usize = 8;
 
-/// Messages of a peer's that are being read.
+/// Number of RDMA reads of rendezvous messages that can be in flight to a peer.
 pub(super) const MAX_READS: usize = 8;
 
-/// Operations that a peer has been asked for and has not answered. Each takes a receive of the peer's
-/// until the answer has gone: the others are for what else is said.
+/// Number of atomic requests to a peer that can be in flight. Each takes a receive buffer of the peer until it has
+/// responded; the other buffers are left for other packets.
 pub(super) const MAX_ATOMICS: usize = INITIAL_RX / 2;
 
-/// Messages of a peer's of which some segments are there, and others to come.
+/// Number of incomplete segmented messages that a peer can have at once.
 pub(super) const MAX_SAR_RX: usize = 128;
 
-/// A connection with a peer, or what is to become one.
+/// A connection to a peer, established or being established.
 pub(super) struct Conn {
-    /// The endpoint below.
+    /// Endpoint of the lower provider.
     pub(super) lower: LowerEp,
-    /// Which attempt it is.
+    /// Generation of the connection.
     pub(super) conn_gen: usize,
-    /// What the peer calls it; known when it is there.
+    /// Connection id that the peer assigned; `None` until the connection is established.
     pub(super) remote_conn_id: Option<u64>,
-    /// What the peer understands beyond the protocol.
+    /// Protocol extensions that the peer supports.
     pub(super) extensions: Extensions,
-    /// Where its packets are posted, if it shares them with others.
+    /// Shared receive queue of the connection, if it has no receives of its own.
     pub(super) shared: Option<Arc<SharedReceive>>,
-    /// How many of its packets are posted.
+    /// Number of receive buffers that are posted for the connection.
     pub(super) posted: i64,
-    /// How many it has beyond its first ones, or is to have, of those that are shared.
+    /// Number of shared receive buffers that the connection has beyond its initial ones, including those that are
+    /// being allocated.
     pub(super) extra_rx: usize,
-    /// How many more are to be made for it.
+    /// Number of receive buffers that have to be allocated for the connection.
     pub(super) rx_deficit: usize,
-    /// What each side has room for.
+    /// Flow-control credits of both sides.
     pub(super) credits: Credits,
-    /// When the peer was last told of some, while it may have more.
+    /// Time of the last grant to the peer, while the connection may get more receive buffers.
     last_grant: Option<Instant<Monotonic>>,
-    /// Packets for words to the peer that are not on their way.
+    /// Free control buffers of the connection.
     pub(super) ctrl_bufs: BoxList<Packet>,
-    /// What messages in segments are kept with that are not there.
+    /// Free reassembly entries for segmented messages.
     pub(super) free_sar: BoxList<SarRxMsg>,
-    /// How many more segments may be on their way.
+    /// Number of further segments that may be in flight.
     pub(super) segments: usize,
-    /// How many more messages may be read.
+    /// Number of further reads that may be in flight.
     pub(super) reads_left: usize,
-    /// Whether one may be now, or something else be posted.
+    /// Order of reads and sends on iWARP.
     pub(super) iwarp_order: IwarpOrder,
-    /// How many more operations the peer may be asked for.
+    /// Number of further atomic requests that may be in flight.
     pub(super) atomics: usize,
-    /// What has come of operations that the peer has asked for, and is to be sent.
+    /// Atomic responses that have to be sent.
     pub(super) atomic_resps: BoxList<Packet>,
-    /// Part of a message is on its way whose rest has no other packet, or one is being handed over.
+    /// True while one operation holds the connection: the rest of a segmented message has no other buffer, or a local
+    /// message is being delivered.
     pub(super) tx_exclusive: bool,
-    /// Number of the packet with the last answer to a peer that violated its access rights. The connection ends
-    /// when the answer has been sent, and packets that arrive on it are dropped.
+    /// Number of the packet with the last atomic response to a peer that violated its access rights. The connection
+    /// ends when the response has been sent, and packets that arrive on it are dropped.
     pub(super) last_atomic_resp: Option<u32>,
-    /// Whether it is to end, as it is not needed.
+    /// State of the shutdown handshake.
     pub(super) shutdown: ShutdownState,
-    /// When something was last done by it, on the endpoint's own clock.
+    /// Value of `EpState::use_clock` at the last use.
     pub(super) last_used: u64,
-    /// For how long nobody has used it, in rounds of those who look for what is idle.
+    /// Number of idle-timeout checks without a use.
     pub(super) idle: IdleRounds,
-    /// The same of those who wait for room.
+    /// Number of eviction checks without a use.
     pub(super) quiet: IdleRounds,
-    /// Nothing goes or comes any more.
+    /// True if the connection is going to be closed: nothing is posted or received any more.
     pub(super) is_closing: bool,
 }
 
 impl Conn {
-    /// A new one.
+    /// Creates a connection.
     pub(super) fn new(
         lower: LowerEp,
         conn_gen: usize,
@@ -169,16 +171,16 @@ impl Conn {
         }
     }
 
-    /// Whether something can be sent by it.
+    /// Returns whether packets can be sent.
     pub(super) fn is_open(&self) -> bool {
         self.remote_conn_id.is_some() && !self.is_closing
     }
 
-    /// Whether the peer has the receive context that a message is for.
+    /// Checks that the peer has the receive context `context`.
     ///
     /// # Errors
     ///
-    /// -FI_EOPNOTSUPP if it knows of none, -FI_EINVAL if it has not as many.
+    /// -FI_EOPNOTSUPP if the peer does not support contexts, -FI_EINVAL if it has fewer.
     pub(super) fn check_context(&self, context: u8) -> Result {
         match (context, self.extensions.contexts()) {
             (0, _) => Ok(()),
@@ -188,11 +190,11 @@ impl Conn {
         }
     }
 
-    /// Receives into a packet.
+    /// Posts a packet buffer as a receive.
     ///
     /// # Errors
     ///
-    /// With the packet: those of a receive.
+    /// Errors of the lower receive, with the packet buffer.
     #[inline(always)]
     pub(super) fn receive(
         &mut self,
@@ -216,7 +218,7 @@ impl Conn {
         !self.is_closing && self.last_atomic_resp.is_none()
     }
 
-    /// Whether its peer is to be told of more receives than before: it has soon used up what it was told of.
+    /// Returns whether the connection should get more receive buffers, because the peer uses its credits quickly.
     #[inline(always)]
     pub(super) fn wants_more_rx(&self) -> bool {
         self.credits.receives() < MAX_RX_BUFS as u32
@@ -230,7 +232,7 @@ impl Conn {
         self.rx_deficit == 0 && self.last_grant.is_some_and(is_soon)
     }
 
-    /// Whether a packet may be sent now; then it is counted.
+    /// Takes a credit for a packet, if one may be posted now.
     #[inline(always)]
     pub(super) fn may_send(&mut self) -> bool {
         if !self.credits.take_credit() {
@@ -243,7 +245,7 @@ impl Conn {
         may_send
     }
 
-    /// Whether there is something to be done for it, operations and fetches aside.
+    /// Returns whether work other than operations and reads is pending.
     #[inline(always)]
     fn has_pending(&self) -> bool {
         self.is_closing
@@ -252,12 +254,12 @@ impl Conn {
             || !self.atomic_resps.is_empty()
     }
 
-    /// Notes why something has not been posted.
+    /// Records why a post failed. Anything but -FI_EAGAIN closes the connection.
     pub(super) fn note_post_error(&mut self, errno: Errno) {
         self.is_closing |= errno != Errno::EAGAIN;
     }
 
-    /// Tells the peer something, if that is possible now. The credit that it takes is the caller's.
+    /// Sends a control packet if that is possible now. The caller has taken the credit.
     fn send_ctrl(&mut self, inflight: &mut Inflight<Packet>, hdr: &PktHdr) -> bool {
         let (Some(to), false) = (self.remote_conn_id, self.is_closing) else {
             return false;
@@ -280,7 +282,7 @@ impl Conn {
         }
     }
 
-    /// The same of something that takes a credit as any packet does.
+    /// Sends a control packet that takes a credit. Returns false if it was not sent.
     pub(super) fn send_ctrl_with_credit(
         &mut self,
         inflight: &mut Inflight<Packet>,
@@ -296,7 +298,7 @@ impl Conn {
         is_sent
     }
 
-    /// Tells the peer of receives, if that is due.
+    /// Sends a credit packet if one is due.
     pub(super) fn send_grant(&mut self, inflight: &mut Inflight<Packet>) {
         if self.remote_conn_id.is_none() || self.ctrl_bufs.is_empty() {
             return;
@@ -310,7 +312,7 @@ impl Conn {
         }
     }
 
-    /// Sends what has come of the peer's operations, as far as there is room.
+    /// Sends the pending atomic responses, as far as credits permit.
     pub(super) fn send_atomic_resps(&mut self, inflight: &mut Inflight<Packet>) {
         let Some(to) = self.remote_conn_id else {
             return;
@@ -330,33 +332,33 @@ impl Conn {
     }
 }
 
-/// Somebody whom there is, was, or is to be a connection with.
+/// A peer that has, had or gets a connection.
 pub(super) struct Peer {
-    /// Where it listens.
+    /// Address that the peer listens on.
     pub(super) addr: SocketAddr,
     pub(super) conn: Option<Conn>,
-    /// What is to be sent, in order.
+    /// Deferred transmit operations, in order.
     pub(super) deferred: BoxList<Packet>,
-    /// The first of that has its memory opened just now, and the others wait behind it.
+    /// True while the memory of the first deferred operation is being registered; the others wait for it.
     pub(super) is_registering: bool,
-    /// Operations that it knows of, and has not answered.
+    /// Operations that the peer has received and not answered.
     pub(super) awaiting_reply: BoxList<Packet>,
-    /// Receives of messages that are to be read, or of which it is to be told that they have been.
+    /// Receives of rendezvous messages that have to be read, or whose sender has to be notified.
     pub(super) rndv_reads: BoxList<Receive>,
-    /// Messages of which there are segments.
+    /// Reassembly table of the peer's segmented messages.
     pub(super) sar_rx: SarTable<SarMsg>,
-    /// How many packets it has, those that wait included.
+    /// Number of transmit buffers that the peer's operations hold.
     pub(super) tx_count: usize,
-    /// How many packets of its have not been looked at.
+    /// Number of deferred packets of the peer.
     pub(super) deferred_rx: usize,
-    /// How much memory its messages have that wait for receives, in bytes.
+    /// Memory of the peer's unexpected messages, in bytes.
     pub(super) unexp_bytes: usize,
-    /// What calls for somebody to look after it, unless that has been done.
+    /// Node for the connection manager's queue; `None` while the peer is queued.
     pub(super) cm_node: Option<ListBox<u32>>,
 }
 
 impl Peer {
-    /// One that nothing is known of but where it is; `peer_idx` is its number.
+    /// Creates a peer without a connection.
     pub(super) fn new(addr: SocketAddr, peer_idx: u32) -> Result<KBox<Self>> {
         let cm_node = Some(ListBox::new(peer_idx)?);
         Ok(KBox::new(
@@ -377,7 +379,7 @@ impl Peer {
         )?)
     }
 
-    /// Whether there is something to be done for it, as far as that is possible.
+    /// Returns whether work is pending for the peer.
     #[inline(always)]
     pub(super) fn has_pending(&self) -> bool {
         !self.deferred.is_empty()
@@ -385,19 +387,19 @@ impl Peer {
             || self.conn.as_ref().is_some_and(Conn::has_pending)
     }
 
-    /// How many packets are to be made for its connection.
+    /// Returns the number of receive buffers that have to be allocated for the connection.
     pub(super) fn rx_deficit(&self) -> usize {
         self.conn.as_ref().map_or(0, |conn| conn.rx_deficit)
     }
 
-    /// Whether the next operation with it needs memory that is to be opened to it.
+    /// Returns whether the first deferred operation needs a memory registration.
     pub(super) fn needs_registration(&self) -> bool {
         self.deferred
             .front()
             .is_some_and(|next| next.needs_registration())
     }
 
-    /// Its connection is to be closed, if there is one.
+    /// Schedules the close of the connection, if there is one.
     pub(super) fn schedule_disconnect(&mut self, cm_queue: &mut BoxList<u32>) {
         if let Some(conn) = &mut self.conn {
             conn.is_closing = true;
@@ -413,34 +415,34 @@ impl Peer {
         conn.is_some_and(|conn| conn.last_atomic_resp.is_some())
     }
 
-    /// Whether that attempt has become its connection, or is to.
+    /// Returns whether the current connection is of generation `conn_gen`.
     pub(super) fn has(&self, conn_gen: usize) -> bool {
         let conn = self.conn.as_ref();
         conn.is_some_and(|conn| conn.conn_gen == conn_gen)
     }
 }
 
-/// The number of the end that accepts a connection of ourselves with ourselves.
+/// Returns the index of the accepting end of a connection of the endpoint to itself.
 pub(super) const fn loopback_idx(peer_idx: u32) -> u32 {
     peer_idx | 1
 }
 
-/// Whether it is such a number.
+/// Returns whether an index is one of [`loopback_idx`].
 pub(super) const fn is_loopback_idx(peer_idx: u32) -> bool {
     peer_idx & 1 != 0
 }
 
-/// The number of the peer that is the `index`th to have one.
+/// Returns the peer index for an index of the lower address vector.
 pub(super) fn peer_idx_of(index: u64) -> Option<u32> {
     u32::try_from(index).ok()?.checked_mul(2)
 }
 
-/// The number of an attempt at a connection: the `count`th one, with that peer.
+/// Returns the generation of the `count`th connection, to this peer.
 pub(super) const fn conn_gen_of(count: u32, peer_idx: u32) -> usize {
     (count as usize) << 32 | peer_idx as usize
 }
 
-/// The peer whose it is.
+/// Returns the index of the peer that a generation belongs to.
 pub(super) const fn peer_idx_of_gen(conn_gen: usize) -> u32 {
     conn_gen as u32
 }

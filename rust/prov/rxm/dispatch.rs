@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What comes from peers: packets, and messages without a receive.
+//! Dispatch of received packets. Guarded by `EpCore::inner`.
 //!
-//! A message without a receive is copied out of its packet, so that the peer can go on, up to a bound; one
-//! that goes to a buffer for several, and cannot be told of, is so as well. Beyond that, packets are held as
-//! they came until a receive is posted, and as there are not many of them the peer is slowed. What a peer
-//! says of our own messages is heard all the same.
+//! A message without a receive is copied out of its packet, up to a limit, so that the peer can go on; the same holds
+//! for a message that waits for a completion queue entry. Beyond the limit, packets are deferred until a receive is
+//! posted. Since their number is limited, this slows the peer down. Control packets are processed even while messages
+//! are deferred.
 
 use super::{
     atomic::AtomicRequest,
@@ -44,22 +44,21 @@ use crate::{
     },
 };
 
-/// What has become of a packet.
+/// Result of processing a packet.
 pub(super) enum RxOutcome {
-    /// It is not needed any more.
+    /// The buffer is not needed any more.
     Done,
-    /// It has to be looked at again when there is a receive.
+    /// The packet has to be processed again when a receive is posted.
     Deferred,
-    /// It asks for an operation, and takes the answer back.
+    /// The packet is an atomic request, and its buffer takes the response.
     Atomic(AtomicRequest),
 }
 
-/// The same, or why the connection is to be closed.
+/// Result of processing a packet, or the violation that closes the connection.
 pub(super) type RxResult = core::result::Result<RxOutcome, ProtoError>;
 
 impl EpState {
-    /// Something has come from a peer, or a packet to receive with has come back; where connections share,
-    /// by that of `source`.
+    /// Handles the completion of a receive buffer. `source` names the connection if receives are shared.
     pub(super) fn rx_complete(
         &mut self,
         sinks: &CompSinks,
@@ -80,15 +79,15 @@ impl EpState {
                 self.keep(packet);
                 let conn = self.peer(peer_idx).and_then(|peer| peer.conn.as_ref());
                 if conn.is_some_and(|conn| conn.is_open()) {
-                    // Nothing comes by that connection any more. What has become of one that never
-                    // was there is told otherwise, with the reason.
+                    // The connection cannot receive any more. A connection that was not established fails with an
+                    // event that has the reason.
                     self.schedule_disconnect(peer_idx, conn_gen);
                 }
             }
         }
     }
 
-    /// Looks at a packet.
+    /// Processes a packet.
     fn process_rx(&mut self, sinks: &CompSinks, packet: ListBox<Packet>, is_limited: bool) {
         let peer_idx = packet.peer_idx;
         match self.dispatch_rx(sinks, &packet, is_limited) {
@@ -100,7 +99,7 @@ impl EpState {
                     peer.deferred_rx += 1;
                 }
                 self.deferred_rx.push(packet);
-                // Nobody says when something is posted.
+                // An imported SRX does not announce posted receives.
                 self.needs_srx_retry |= self.rx_ctxs.ctx(0).is_imported();
             }
             Ok(RxOutcome::Atomic(request)) => self.handle_atomic_req(packet, &request),
@@ -109,7 +108,7 @@ impl EpState {
         self.progress_peer(sinks, peer_idx);
     }
 
-    /// Has a connection closed by which something has come that nobody may send.
+    /// Closes the connection of a packet that violates the protocol.
     #[cold]
     fn protocol_error(&mut self, packet: ListBox<Packet>, ProtoError(why): ProtoError) {
         let (peer_idx, conn_gen) = (packet.peer_idx, packet.conn_gen);
@@ -128,7 +127,8 @@ impl EpState {
         }
     }
 
-    /// Looks again at the packets that are held; those of one peer, whose connection ends, have room.
+    /// Processes the deferred packets again. Those of the peer `ending`, whose connection ends, may exceed the
+    /// limits.
     pub(super) fn retry_deferred(&mut self, sinks: &CompSinks, ending: Option<u32>) {
         let mut deferred_rx = mem::take(&mut self.deferred_rx);
         for packet in deferred_rx.iter() {
@@ -171,7 +171,7 @@ impl EpState {
         let conn = peer.conn.as_ref();
         let contexts = match conn.filter(|conn| conn.conn_gen == packet.conn_gen) {
             Some(conn) if conn.extensions.contexts().is_some() => Some(rx_ctxs),
-            // It has not been heard yet what the peer knows; what is behind such a packet does not pass it.
+            // The peer's extensions are not known yet; later packets must not overtake this one.
             Some(conn)
                 if conn.remote_conn_id.is_none()
                     && (has_deferred_rx || RxPkt::rx_index(rx_bytes) != 0) =>
@@ -184,9 +184,9 @@ impl EpState {
         let message = match &hdr {
             PktHdr::Eager(message) | PktHdr::RndvReq { message, .. } => *message,
             PktHdr::Segment(segment) => segment.message,
-            // Of what there was before, nothing is left that it could be about.
+            // Control packets of an older connection have no effect.
             _ if !peer.has(packet.conn_gen) => return Ok(RxOutcome::Done),
-            // No other key is tried; messages, whose senders have their success, are delivered.
+            // No other key is tried on this connection. Messages are delivered, because their sends have completed.
             PktHdr::AtomicReq { .. } if peer.is_refused() => return Ok(RxOutcome::Done),
             &PktHdr::AtomicReq { id, call, targets } => {
                 return Ok(RxOutcome::Atomic(AtomicRequest {
@@ -232,7 +232,7 @@ impl EpState {
         }
     }
 
-    /// What a peer says of our own messages, or of its receives.
+    /// Handles a control packet.
     fn handle_ctrl(
         &mut self,
         sinks: &CompSinks,
@@ -252,7 +252,7 @@ impl EpState {
         }
     }
 
-    /// A message all of which is there; where it lacks something it waits if it `may_wait`.
+    /// Receives a complete message. If something is missing, the message is queued if `may_wait` is set.
     #[inline(always)]
     pub(super) fn eager(
         &mut self,
@@ -269,7 +269,7 @@ impl EpState {
             }
             Err(_) if !may_wait => RxOutcome::Deferred,
             Err(missing) => {
-                // It may be looked at again and again: what there is no room for is not copied first.
+                // The packet may be processed many times: do not copy what the limits do not permit.
                 let unexp = match self.within_limits(msg, UNEXP_OVERHEAD + payload.len())
                     || !msg.is_limited
                 {
@@ -281,7 +281,7 @@ impl EpState {
         }
     }
 
-    /// There may be room for what is held.
+    /// Processes the deferred packets again, if there are any.
     pub(super) fn retry_deferred_all(&mut self, sinks: &CompSinks) {
         if !self.deferred_rx.is_empty() {
             self.retry_deferred(sinks, None);
@@ -289,27 +289,27 @@ impl EpState {
     }
 }
 
-/// A message, and how it came.
+/// A received message and its connection.
 pub(super) struct RxMsg {
-    /// Whom it is from.
+    /// Index of the sender.
     pub(super) peer_idx: u32,
-    /// By which connection.
+    /// Generation of the connection.
     pub(super) conn_gen: usize,
-    /// Who takes it.
+    /// Matching key.
     pub(super) key: MsgKey,
     /// The message.
     pub(super) message: Message,
-    /// Whether it may have to wait in its packet.
+    /// True if the memory limits apply.
     pub(super) is_limited: bool,
 }
 
 impl RxMsg {
-    /// Has it wait for its receive.
+    /// Creates an unexpected message.
     pub(super) fn unexp_msg(&self, body: UnexpBody) -> UnexpMsg {
         UnexpMsg::new(self.key, self.message, self.peer_idx, body)
     }
 
-    /// Has it fetched from its sender.
+    /// Creates the state of a rendezvous read.
     pub(super) fn rndv_read(&self, id: u64, ranges: Ranges) -> RndvRead {
         RndvRead {
             peer_idx: self.peer_idx,

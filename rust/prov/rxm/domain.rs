@@ -3,13 +3,13 @@
 //! Datagram domains: the domain of the lower provider, where consumers register memory, and a second protection
 //! domain for endpoints whose peers may access no registered memory.
 //!
-//! A device checks the rights of a queue pair, and that a key belongs to its protection domain. The receiver
-//! reads a long message from the sender's memory, so the sender's queue pair has to permit remote reads even if
-//! the endpoint does not offer them. Connections of such an endpoint use the second protection domain, where only
-//! messages in transit are registered: the consumer's keys are not valid there, even if the driver checks no
-//! rights.
+//! A device checks the rights of a queue pair, and that a key belongs to its protection domain. The receiver reads a
+//! long message from the sender's memory, so the sender's queue pair has to permit remote reads even if the endpoint
+//! does not offer them. Connections of such an endpoint use the second protection domain, where only messages in
+//! transit are registered: the consumer's keys are not valid there, even if the driver checks no rights.
 //!
-//! Registered memory: the device below reaches it, and so does the CPU, for atomic operations.
+//! A region is registered with the lower provider for the device, and in the region table of the domain for atomic
+//! operations, which the CPU executes.
 
 use super::{
     super::common::mr_table::{
@@ -67,7 +67,7 @@ use core::any::Any;
 
 /// A domain.
 pub(super) struct Domain {
-    // Dropped in this order.
+    // Fields are dropped in this order.
     removal_watch: Option<RemovalWatch>,
     /// Protection domain with the consumer's regions.
     open: Arc<ProtectionDomain>,
@@ -77,12 +77,12 @@ pub(super) struct Domain {
 }
 
 impl Domain {
-    /// Opens what `lower_info` is an offer of, and what reaches peers on the same host if there is something
-    /// and it `is_local`. May sleep.
+    /// Opens the domain of `lower_info`, with a loop domain if `is_local` is set and the provider uses loop. May
+    /// sleep.
     ///
     /// # Errors
     ///
-    /// Those of the provider below.
+    /// Errors of the lower provider.
     pub(super) fn new(
         fabric: Arc<Fabric>,
         lower_info: KBox<Info>,
@@ -109,8 +109,7 @@ impl Domain {
         )?)
     }
 
-    /// Returns the protection domain for connections of an endpoint that grants its peers these rights. May
-    /// sleep.
+    /// Returns the protection domain for connections of an endpoint that grants its peers these rights. May sleep.
     ///
     /// # Errors
     ///
@@ -126,34 +125,34 @@ impl Domain {
         })
     }
 
-    /// Returns whether it is the protection domain with the consumer's regions.
+    /// Returns whether `domain` is the protection domain with the consumer's regions.
     pub(super) fn is_open(&self, domain: &Arc<ProtectionDomain>) -> bool {
         Arc::ptr_eq(&self.open, domain)
     }
 
-    /// Domain of the lower provider, with the consumer's regions.
+    /// Returns the domain of the lower provider, with the consumer's regions.
     pub(super) fn lower(&self) -> &Arc<fi::domain::Domain> {
         self.open.lower()
     }
 
-    /// What endpoints below are made of.
+    /// Returns the info that lower endpoints are opened with.
     pub(super) fn lower_info(&self) -> &Info {
         self.open.lower_info()
     }
 
-    /// Who is told when the device goes away, beside what is below.
+    /// Returns the list of endpoints that end when the device is removed.
     pub(super) fn removal_list(&self) -> Option<&RemovalList> {
         self.removal_watch
             .as_ref()
             .map(|removal_watch| &*removal_watch.removal_list)
     }
 
-    /// What peers may have operations done to.
+    /// Returns the regions that atomic operations of peers access.
     pub(super) fn regions(&self) -> &Arc<MrTable> {
         self.open.regions()
     }
 
-    /// The fabric that it is of.
+    /// Returns the fabric.
     pub(super) fn fabric(&self) -> &Fabric {
         &self.fabric
     }
@@ -215,7 +214,7 @@ impl provider::Domain for Domain {
         posts: srx::PeerOwner,
     ) -> Result<Arc<dyn provider::SharedReceive>> {
         let shared: Arc<dyn provider::SharedReceive> = match posts {
-            // They are no device's.
+            // Shared receives belong to no device, so any domain may use them.
             srx::PeerOwner::Local(core) => downcast::<Srx>(core.into_any()).ok_or(Errno::EINVAL)?,
             srx::PeerOwner::Imported(owner) => Srx::import(owner)?,
         };
@@ -266,13 +265,14 @@ impl From<&Range> for RmaIoc {
 
 /// A registered region.
 pub(super) struct Region {
-    // Dropped in this order.
+    // Fields are dropped in this order.
     _opening: Option<MrRegistration>,
     lower: Arc<dyn provider::MemoryRegion>,
 }
 
 impl Region {
-    /// What `lower` is the registration of, for peers that have operations done to it too. May sleep.
+    /// Creates the region of the lower registration `lower`, and enters it in the region table if `access` is remote.
+    /// May sleep.
     ///
     /// # Errors
     ///

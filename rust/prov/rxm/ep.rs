@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Endpoints, as their consumers see them.
+//! Endpoints: opening, binding, and the completion queues that they report to.
 
 pub(super) mod atomic;
 pub(super) mod ctx;
@@ -62,15 +62,15 @@ use crate::{
     },
 };
 
-/// Where the operations of one direction complete.
+/// Completion queue that one direction reports to.
 struct BoundCq {
     queue: Arc<SwCq>,
-    /// Successes complete only with FI_COMPLETION.
+    /// True if successes are reported only with FI_COMPLETION.
     is_selective: bool,
 }
 
 impl BoundCq {
-    /// The provider's own part of what is bound.
+    /// Returns the provider's own queue of a binding.
     fn of(side: &CqBinding) -> Result<Self> {
         let queue = side.queue.core().clone().into_any().downcast::<SwCq>();
         Ok(Self {
@@ -80,7 +80,7 @@ impl BoundCq {
     }
 }
 
-/// What there is from when it is enabled.
+/// Completion queues of an enabled endpoint.
 struct BoundCqs {
     transmit: Option<BoundCq>,
     receive: Option<BoundCq>,
@@ -93,89 +93,89 @@ impl BoundCqs {
     }
 }
 
-/// What is bound, kept open until the endpoint is closed.
+/// References to bound objects, held until the endpoint is closed.
 struct Refs {
     _addresses: Option<ChildRef<AddressVector>>,
     _transmit: Option<CqBinding>,
     _receive: Option<CqBinding>,
     shared: Option<ChildRef<SharedReceive>>,
     packets: Option<ChildRef<SharedTransmit>>,
-    /// Where a peer's transfers complete.
+    /// Completion queue for peer transfers.
     transfer_cq: Option<CqBinding>,
-    /// For what it leaves.
+    /// Memory for the operations that are left when a context is closed.
     drain: CtxDrain,
 }
 
-/// The context for a peer's transfers, beside the first.
+/// Index of the context for peer transfers.
 const TRANSFER_CTX: u8 = 1;
 
-/// What an endpoint is to its station.
+/// Kind of an endpoint object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum EpKind {
-    /// All that there is.
+    /// Ordinary endpoint, which owns its core.
     Full,
-    /// One of the contexts that send.
+    /// Transmit context of a scalable endpoint.
     Tx,
-    /// One of those that receive.
+    /// Receive context of a scalable endpoint.
     Rx,
 }
 
 impl EpKind {
-    /// Returns whether contexts of this role send.
+    /// Returns whether endpoints of this kind transmit.
     pub(super) fn transmits(self) -> bool {
         self != Self::Rx
     }
 
-    /// Whether it receives.
+    /// Returns whether endpoints of this kind receive.
     pub(super) fn receives(self) -> bool {
         self != Self::Tx
     }
 }
 
-/// An endpoint.
+/// An endpoint, or a context of a scalable endpoint.
 #[pin_data]
 pub(crate) struct Endpoint {
     core: Arc<EpCore>,
-    /// Moves the station's packets.
+    /// Progress source that the endpoint's completion queues call.
     progress: Arc<ProgressHandle>,
     kind: EpKind,
-    /// Which context of the station's it is, of those that send or of those that receive.
+    /// Index of the context.
     context: u8,
     size: RxSize,
-    /// Most bytes of a message that is injected.
+    /// Largest injected message in bytes.
     inject: usize,
-    /// And of any.
+    /// Largest message in bytes.
     max_msg_size: usize,
     is_directed: bool,
     has_rma: bool,
     has_atomics: bool,
-    /// Bytes of the data that a write may bring.
+    /// Size in bytes of the remote CQ data of a write.
     written_data_size: usize,
     reports_sources: bool,
     reports_unknown_sources: bool,
-    /// Whether its messages take receives that it shares with others: it has none of its own.
+    /// True if messages take receives of a shared receive context.
     shares_receives: bool,
-    /// Whether it sends with packets that it shares with others: it has none of its own.
+    /// True if operations use transmit buffers of a shared transmit context.
     shares_transmits: bool,
-    /// Whether receives may take several messages.
+    /// True if multi-receive buffers can be posted.
     has_multi_recv: bool,
-    /// When less than that is left, they take no more.
+    /// Option FI_OPT_MIN_MULTI_RECV.
     min_multi_recv: MinMultiRecv,
-    /// What addresses look like, where none is given to listen at.
+    /// Address format, if no address to listen on is given.
     format: u32,
     cqs: SetOnce<BoundCqs>,
-    /// Where a peer's transfers complete.
+    /// Completion queue for peer transfers.
     transfer_cq: SetOnce<BoundCq>,
     #[pin]
     refs: Mutex<Option<Refs>>,
 }
 
 impl Endpoint {
-    /// Makes an endpoint. May sleep.
+    /// Creates an endpoint. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for an info that is not of `domain`, or more than is offered; -FI_ENOMEM.
+    /// -FI_EINVAL for an info that is not of `domain`, or for attributes beyond the limits; -FI_ENOMEM.
     pub(super) fn new(domain: Arc<Domain>, info: &Info) -> Result<Arc<Self>> {
         if info::contexts(info) != Some([1, 1]) {
             return Err(Errno::EINVAL);
@@ -192,7 +192,7 @@ impl Endpoint {
         Self::new_part((core, progress), (EpKind::Full, 0), info, size)
     }
 
-    /// Makes a part of a station, which the mover is of, and which has parts of that size. May sleep.
+    /// Creates the endpoint object for context `context` of a core. May sleep.
     ///
     /// # Errors
     ///
@@ -240,7 +240,7 @@ impl Endpoint {
         )?)
     }
 
-    /// Has what comes of its operations told, and listens.
+    /// Enables the endpoint: attaches its completion queues, and listens if it owns its core.
     fn open(&self, here: ProcessContext, bindings: Bindings) -> Result {
         let Bindings {
             av: addresses,
@@ -256,13 +256,13 @@ impl Endpoint {
             transmit: bound_cq(&transmit)?,
             receive: bound_cq(&receive)?,
         };
-        // A context has the addresses of its station, which has begun.
+        // A context uses the address vector of its scalable endpoint, which is enabled.
         let known = match &addresses {
             Some(addresses) => addresses.arc().clone(),
             None => self.core.bound()?.addresses.clone(),
         };
         let most_left = match self.kind {
-            // What that leaves is told where it is.
+            // An ordinary endpoint returns what is left when its core ends.
             EpKind::Full => 0,
             EpKind::Tx => TX_BUFS,
             EpKind::Rx => self.size.receives,
@@ -284,12 +284,12 @@ impl Endpoint {
             enabled.inspect_err(|_| self.detach(&cqs))?;
         }
         *self.refs.lock() = Some(refs);
-        // It has not been enabled before.
+        // `enable()` is called once.
         let _ = self.cqs.populate(cqs);
         Ok(())
     }
 
-    /// Has it send with packets that it shares with others, and its messages take such receives, if they do.
+    /// Attaches the shared transmit and receive contexts, if any are bound.
     fn attach_shared(
         &self,
         packets: Option<&ChildRef<SharedTransmit>>,
@@ -306,7 +306,7 @@ impl Endpoint {
         self.core.attach_srx(&shared.map_err(|_| Errno::EINVAL)?)
     }
 
-    /// Has what comes of its operations told there.
+    /// Attaches the completion queues and counters to the core.
     fn attach(
         &self,
         cqs: &BoundCqs,
@@ -341,7 +341,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Has it told nowhere.
+    /// Detaches the endpoint from its completion queues and counters.
     fn detach(&self, cqs: &BoundCqs) {
         self.core.detach_srx();
         for queue in cqs.queues() {
@@ -354,18 +354,22 @@ impl Endpoint {
         drop(sinks);
     }
 
-    /// By what a peer's transfers complete, and the context of those.
+    /// Returns the completion queue and the context index for peer transfers.
     ///
     /// # Errors
     ///
-    /// -FI_EBADFLAGS where there are none.
+    /// -FI_EBADFLAGS if the endpoint has none.
     #[cold]
     fn transfer_cq(&self) -> Result<(&BoundCq, u8)> {
         let bound_cq = self.transfer_cq.as_ref().ok_or(Errno::EBADFLAGS)?;
         Ok((bound_cq, TRANSFER_CTX))
     }
 
-    /// By what it sends; -FI_EOPBADSTATE before it is enabled, -FI_ENOSYS of a context that receives.
+    /// Returns the completion queue of transmits and the lower objects.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EOPBADSTATE before the endpoint is enabled, -FI_ENOSYS for a receive context.
     #[inline]
     fn tx_path(&self) -> Result<(&BoundCq, &Bound)> {
         let bound_cq = self.cqs.as_ref().and_then(|cqs| cqs.transmit.as_ref());
@@ -375,7 +379,11 @@ impl Endpoint {
         }
     }
 
-    /// The same for receives of its own; -FI_ENOSYS of one that shares them, too.
+    /// Returns the completion queue of receives and the lower objects.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EOPBADSTATE before the endpoint is enabled, -FI_ENOSYS for a transmit context or if receives are shared.
     #[inline]
     fn rx_path(&self) -> Result<(&BoundCq, &Bound)> {
         let bound_cq = self.cqs.as_ref().and_then(|cqs| cqs.receive.as_ref());
@@ -385,7 +393,7 @@ impl Endpoint {
         }
     }
 
-    /// Tells what it has done.
+    /// Adds the endpoint's statistics to its introspection entry.
     fn fill_counts(&self, out: &mut ObjectInfo<'_>) {
         let inner = self.core.inner.lock();
         if self.kind.transmits() {
@@ -399,7 +407,7 @@ impl Endpoint {
     }
 }
 
-/// Why there is nothing in a direction that it has, or has not.
+/// Returns the errno of a call in a direction that is not enabled, or that the endpoint does not have.
 #[cold]
 fn not_available(has: bool) -> Errno {
     match has {

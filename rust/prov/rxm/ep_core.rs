@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What an endpoint and its connections have in common: the objects below it, and who moves packets.
+//! Endpoint core: the lower objects that all connections of an endpoint share, and its locks.
 //!
-//! Completions of the lower endpoints are handled by whoever comes: a reader of the consumer's queue
-//! who finds nothing, in any context, or the queue's handler, a work item that is called for the next
-//! completion when there were none. So nothing waits for a consumer to read. They are taken and handled
-//! under the lock of the traffic, a batch at a time, and so in order.
-//!
-//! While readers come again and again the handler is not called for each completion, which would cost
-//! more than all the rest of a short message: it looks in every [`POLL_INTERVAL`], until nobody has come meanwhile.
+//! `inner` guards the data path (connections, packet buffers, receives, completion sinks) and is taken in any
+//! context. `cm` guards the connection manager and is taken in process context, outside `inner`.
 
 use super::{
     super::common::mr_table::EpRights,
@@ -49,66 +44,67 @@ use crate::{
     util::once::OnceBox, //
 };
 
-/// What there is from when the endpoint is enabled.
+/// Holds the lower objects of an enabled endpoint.
 pub(super) struct Bound {
-    /// Where the consumer's addresses stand.
+    /// Address vector of the consumer.
     pub(super) addresses: Arc<AddressVector>,
-    /// Whom there is a number for; two for each: for the connection with it, and for the one with itself
-    /// that it accepts.
+    /// Address vector of the lower domain, which assigns peer indices. Each peer has two: one for its connection, and
+    /// one for the accepting end of a connection of this endpoint to itself.
     pub(super) peer_av: Arc<AddressVector>,
-    /// Where the lower endpoints' operations complete.
+    /// Completion queue of the lower endpoints.
     pub(super) queue: Arc<CompletionQueue>,
-    /// And their connections are told of.
+    /// Event queue of the lower endpoints and the listener.
     pub(super) events: Arc<EventQueue>,
-    /// The same of those by which peers on the same host are reached.
+    /// Queues of the loop provider, if peers on the same host are reached through it.
     pub(super) local: Option<Local>,
-    /// Has the handler called that handles completions.
+    /// Timer that calls the completion handler.
     pub(super) progress_timer: Arc<Timer<CompletionQueue>>,
-    /// And the one that looks after connections.
+    /// Timer that calls the connection manager.
     pub(super) cm_timer: Arc<Timer<EventQueue>>,
 }
 
-/// What there is where peers on the same host are reached.
+/// Holds the queues of the loop provider.
 pub(super) struct Local {
-    /// From the first connection on: what completes there is put into the other queue.
+    /// Completion queue of local connections, opened with the first one. Its entries go to the lower completion
+    /// queue.
     pub(super) queue: OnceBox<Arc<CompletionQueue>>,
     pub(super) events: Arc<EventQueue>,
 }
 
-/// See the module.
+/// Represents an endpoint with its connections, which its contexts share.
 #[pin_data]
 pub(super) struct EpCore {
     pub(super) domain: Arc<Domain>,
     /// Protection domain of the connections and of the memory registered for them.
     pub(super) protection: Arc<ProtectionDomain>,
-    /// Access to registered memory that peers have.
+    /// Rights that peers have on registered memory.
     pub(super) rights: EpRights,
     #[pin]
     pub(super) inner: FastLockIrq<EpInner>,
     pub(super) bound: OnceBox<Bound>,
     #[pin]
     pub(super) cm: Mutex<KBox<ConnMgr>>,
-    /// What the consumer may set of them.
+    /// Connection limits that the consumer can set.
     pub(super) limits: ConnLimits,
-    /// Whether peers on the same host are reached without what is between hosts.
+    /// True if peers on the same host are reached through the loop provider.
     pub(super) is_local: bool,
-    /// Its address, for those who only look.
+    /// Address of the endpoint, for introspection.
     #[pin]
     pub(super) addrs: EndpointAddrs,
-    /// Whoever looks after connections is inside.
+    /// Rundown of the connection manager's runs.
     #[pin]
     pub(super) rundown: Rundown,
-    /// A reader has come since the handler was here.
+    /// Set by a reader; cleared by the completion handler.
     pub(super) is_read: Atomic<u32>,
-    /// The handler is called for the next completion.
+    /// Set while the completion handler is called for the next completion.
     pub(super) is_armed: Atomic<u32>,
-    /// When it is called otherwise.
+    /// Armed timer that calls the completion handler while readers poll.
     #[pin]
     pub(super) poll_timer: Mutex<Option<ArmedTimer<CompletionQueue>>>,
 }
 
 impl Bound {
-    /// The next event of a connection, if there is one, and which way that goes.
+    /// Takes the next event of the lower event queues, with the route that it belongs to.
     pub(super) fn event(&self, here: ProcessContext) -> Option<(Route, OwnedEvent)> {
         let next = |events: &EventQueue| events.next(here, &mut Budget::from_millis(0)).ok();
         let local = || Some((Route::Local, next(&self.local.as_ref()?.events)?));
@@ -116,19 +112,19 @@ impl Bound {
         device.or_else(local)
     }
 
-    /// Has somebody look after connections soon. Any context.
+    /// Schedules a run of the connection manager. Any context.
     pub(super) fn schedule_cm_work(&self) {
         self.events.schedule_handler();
     }
 }
 
 impl EpCore {
-    /// For what an info describes, with so many contexts that send, and that receive; the latter of that
-    /// size each. May sleep.
+    /// Creates an endpoint core for `info` with the given number of transmit and receive contexts; `size` is the size
+    /// of each receive context. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for an info that is not of `domain`, or more than is offered; -FI_ENOMEM.
+    /// -FI_EINVAL for an info that is not of `domain`, or for attributes beyond the limits; -FI_ENOMEM.
     pub(super) fn new(
         domain: Arc<Domain>,
         info: &Info,
@@ -189,20 +185,24 @@ impl EpCore {
         )?)
     }
 
-    /// What is bound; -FI_EOPBADSTATE before the endpoint is enabled. Any context.
+    /// Returns the lower objects. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EOPBADSTATE before the endpoint is enabled.
     #[inline]
     pub(super) fn bound(&self) -> Result<&Bound> {
         self.bound.get().ok_or(Errno::EOPBADSTATE)
     }
 
-    /// Does something with what is under way, of which consumers may be told. Any context.
+    /// Runs `act` with the data-path state and the completion sinks, under the lock. Any context.
     pub(super) fn with_state<R>(&self, act: impl FnOnce(&mut EpState, &CompSinks) -> R) -> R {
         let mut inner = self.inner.lock();
         let (state, sinks) = inner.split();
         act(state, sinks)
     }
 
-    /// Changes where is told what comes of operations.
+    /// Changes the completion sinks under the lock.
     pub(super) fn with_sinks(&self, change: impl FnOnce(&mut CompSinks)) {
         change(&mut self.inner.lock().sinks);
     }

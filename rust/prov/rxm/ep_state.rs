@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is under way at an endpoint: its packets, its receives, and what waits for what.
+//! State of an endpoint's data path: peers, packet buffers, receives and the queues between them.
 //!
-//! All of it is under one lock, which is taken in any context: nothing here sleeps, and what is allocated
-//! may fail. [`sending`](super::sending) has what goes; [`arriving`](super::arriving) has packets that come,
-//! [`assembling`](super::assembling) messages in several of them, [`receiving`](super::receiving) what takes
-//! messages, [`placing`](super::placing) what takes several, and [`looking`](super::looking) who asks for them
-//! first.
+//! Everything here is guarded by `EpCore::inner`, which is taken in any context: nothing here sleeps, and allocations are
+//! atomic and may fail.
 
 use super::{
     super::common::mr_table::{
@@ -56,102 +53,101 @@ use crate::{
     },
 };
 
-/// How many peers are found without a look into the vector of all, if no two of them share a place; a power
-/// of two.
+/// Number of entries of the cache of recently used peers; a power of two.
 const PEER_CACHE: usize = 64;
 
-/// Packets to send that an endpoint has.
+/// Number of transmit buffers of an endpoint.
 pub(super) const TX_BUFS: usize = 128;
 
-/// How many of them one peer may have, so that there are some for the others.
+/// Number of transmit buffers that one peer may hold, which leaves a share for the others.
 pub(super) const TX_SHARE: usize = TX_BUFS / 2;
 
-/// Connections that an endpoint has at once, at most.
+/// Largest number of connections of an endpoint.
 pub(super) const MAX_CONNS: usize = 128;
 
-/// The same with the second end of one with itself.
+/// Number of connections with the second end of a connection to the endpoint itself.
 pub(super) const CONN_SLOTS: usize = MAX_CONNS + 1;
 
-/// Packets that an endpoint has at once: those that are posted where connections share are there still when none
-/// does any more.
+/// Number of packet buffers of an endpoint. Buffers that were posted to the shared receive queue stay there when no
+/// connection uses it any more.
 const PKT_BUFS: usize = TX_BUFS + DEPTH + CONN_SLOTS * (MAX_RX_BUFS + CTRL_BUFS);
 
-/// What lower endpoints have in hand at once.
+/// Number of lower operations that can be in flight.
 pub(super) const LOWER_OPS: usize = PKT_BUFS + CONN_SLOTS * MAX_READS;
 
-/// What is to be done for a peer.
+/// Names the work that the connection manager has to do for a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CmAction {
-    /// Nothing.
+    /// No work.
     Nothing,
-    /// A connection: something waits for it.
+    /// Connect: an operation waits for a connection.
     Connect,
-    /// The memory of a message is to be opened to it.
+    /// Register the memory of a rendezvous message.
     Register,
-    /// So many packets are to be made, to receive with.
+    /// Allocate this number of receive buffers.
     GrowRx(usize),
-    /// Its connection is to be closed.
+    /// Close the connection.
     Disconnect,
 }
 
-/// All peers, by their numbers.
+/// Peers by index.
 pub(super) type Peers = KVVec<Option<KBox<Peer>>>;
 
-/// See the module.
+/// State of the data path, guarded by `EpCore::inner`.
 pub(super) struct EpState {
-    /// The provider's, for the log.
+    /// Name of the provider, for log messages.
     pub(super) name: &'static CStr,
-    /// Who receives.
+    /// Receive contexts.
     pub(super) rx_ctxs: CtxVec<RxCtx>,
     pub(super) peers: Peers,
-    /// Whom something was last sent to.
+    /// Indices of recently used peers, by a hash of their address.
     peer_cache: [u32; PEER_CACHE],
-    /// Operations with those who have no number yet.
+    /// Operations whose peer has no index yet.
     pub(super) unresolved: BoxList<Packet>,
-    /// Whom somebody is to look after.
+    /// Indices of the peers that wait for the connection manager.
     pub(super) cm_queue: BoxList<u32>,
-    /// Packets for operations.
+    /// Transmit buffers.
     pub(super) tx_pool: TxPool,
-    /// What connections receive with.
+    /// Receive buffers.
     pub(super) rx_pool: RxPool,
-    /// Packets for words that no connection has.
+    /// Free control buffers that belong to no connection.
     ctrl_bufs: BoxList<Packet>,
-    /// Packets that have come and are to be looked at again, in order.
+    /// Received packets that are deferred until they can be processed, in order of arrival.
     pub(super) deferred_rx: BoxList<Packet>,
-    /// Operations that are over when their memory is closed.
+    /// Completed operations whose memory has to be deregistered before they are reported.
     pub(super) pending_dereg: BoxList<Packet>,
     pub(super) inflight: Inflight<Packet>,
     pub(super) reads_inflight: Inflight<Receive>,
-    /// Regions that peers' atomic operations can modify, and the rights of these peers.
+    /// Regions that atomic operations of peers can modify, and the rights of these peers.
     pub(super) regions: (Arc<MrTable>, EpRights),
     /// Number of connections closed because of a violation by the peer.
     pub(super) violations: StatCounter,
-    /// How much memory all messages have that wait for receives, in bytes.
+    /// Memory of all unexpected messages, in bytes.
     pub(super) unexp_bytes: usize,
-    /// How many messages have come in segments.
+    /// Number of segmented messages received, which numbers them.
     pub(super) sar_count: u64,
-    /// How often something has been done by any connection.
+    /// Clock that counts uses of connections, for LRU eviction.
     pub(super) use_clock: u64,
-    /// Some connection may be about to end.
+    /// True if a shutdown handshake may be in progress.
     pub(super) shutdown_pending: bool,
-    /// Something is to be tried again in a while with another module's provider.
+    /// True if an imported SRX has to be asked again after a delay.
     pub(super) needs_srx_retry: bool,
-    /// Completions of the lower endpoints, on their way.
+    /// Completions of the current batch.
     pub(super) polled: KBox<EntrySlots<SourcedEntry, BATCH>>,
 }
 
-/// What is left of an endpoint, to be dropped where one may sleep.
+/// Resources of a closed endpoint, which are freed in process context.
 pub(super) struct DeferredFree {
-    /// Its packets, and the operations that have no outcome.
+    /// Packet buffers, with the operations that did not complete.
     pub(super) packets: BoxList<Packet>,
-    /// Where those belong that are for operations.
+    /// Pool that the transmit buffers belong to.
     pub(super) tx_pool: TxPool,
-    /// The receives that have none.
+    /// Receives that did not complete.
     pub(super) receives: BoxList<Receive>,
     _letters: BoxList<UnexpMsg>,
 }
 
-/// The connection of that attempt is to be closed.
+/// Schedules the close of the connection of generation `conn_gen`.
 pub(super) fn schedule_disconnect(
     peers: &mut Peers,
     cm_queue: &mut BoxList<u32>,
@@ -164,7 +160,7 @@ pub(super) fn schedule_disconnect(
     }
 }
 
-/// Where an address has its place among those to which something was last sent.
+/// Returns the entry of the peer cache for an address.
 fn peer_cache_slot(addr: &SocketAddr) -> usize {
     let exported = match addr {
         SocketAddr::V4(addr) => u32::from(*addr.ip()),
@@ -174,8 +170,8 @@ fn peer_cache_slot(addr: &SocketAddr) -> usize {
 }
 
 impl EpState {
-    /// Of so many receive contexts of that size each, which have nothing to receive with yet, and for
-    /// operations on `regions`, with nothing to send with. May sleep.
+    /// Creates the state of an endpoint with `contexts` receive contexts of `size` entries each, without buffers and
+    /// receives. Atomic operations of peers access `regions`. May sleep.
     ///
     /// # Errors
     ///
@@ -187,7 +183,7 @@ impl EpState {
         regions: (Arc<MrTable>, EpRights),
         name: &'static CStr,
     ) -> Result<KBox<Self>> {
-        // Initialised in place: it is too large for the stack.
+        // Initialised in place, because it is too large for the stack.
         let new = try_init!(Self {
             name,
             rx_ctxs: CtxVec::new(contexts, |_| RxCtx::new())?,
@@ -214,7 +210,7 @@ impl EpState {
         Ok(KBox::init(new, GFP_KERNEL)?)
     }
 
-    /// A packet to receive with that no connection has, or one for words.
+    /// Takes a free receive buffer, or a free control buffer if `is_ctrl` is set.
     pub(super) fn get_free_buf(&mut self, is_ctrl: bool) -> Option<ListBox<Packet>> {
         match is_ctrl {
             true => self.ctrl_bufs.pop(),
@@ -222,7 +218,7 @@ impl EpState {
         }
     }
 
-    /// The same, which is not needed any more.
+    /// Puts back a receive buffer or control buffer.
     pub(super) fn keep(&mut self, packet: ListBox<Packet>) {
         match packet.is_ctrl() {
             true => self.ctrl_bufs.push(packet),
@@ -230,7 +226,7 @@ impl EpState {
         }
     }
 
-    /// How many operations can be started.
+    /// Returns the number of operations that can be started.
     pub(super) fn tx_left(&self) -> usize {
         self.tx_pool.left()
     }
@@ -240,13 +236,13 @@ impl EpState {
         self.peers.get_mut(peer_idx as usize)?.as_deref_mut()
     }
 
-    /// The connection with a peer.
+    /// Returns the connection to a peer.
     #[inline(always)]
     pub(super) fn conn(&mut self, peer_idx: u32) -> Option<&mut Conn> {
         self.peer(peer_idx)?.conn.as_mut()
     }
 
-    /// The number of the peer at an address, if it has one; `ways` has all numbers.
+    /// Returns the index of the peer at an address, or `None` if `peer_av` has none.
     #[inline]
     pub(super) fn peer_idx_by_addr(
         &mut self,
@@ -263,7 +259,7 @@ impl EpState {
         Some(peer_idx)
     }
 
-    /// Calls for somebody to look after a peer.
+    /// Queues a peer for the connection manager, unless it is queued.
     pub(super) fn queue_cm_work(&mut self, peer_idx: u32) {
         let cm_node = self.peer(peer_idx).and_then(|peer| peer.cm_node.take());
         if let Some(cm_node) = cm_node {
@@ -271,7 +267,7 @@ impl EpState {
         }
     }
 
-    /// Whether somebody is to look after peers, or operations.
+    /// Returns whether the connection manager has to run.
     pub(super) fn needs_cm_work(&self) -> bool {
         !self.cm_queue.is_empty()
             || !self.unresolved.is_empty()
@@ -279,7 +275,7 @@ impl EpState {
             || self.needs_srx_retry
     }
 
-    /// Takes a call; the peer may call again from now on.
+    /// Takes the next peer from the connection manager's queue. The peer can be queued again from now on.
     pub(super) fn next_cm_work(&mut self) -> Option<u32> {
         let cm_node = self.cm_queue.pop()?;
         let peer_idx = *cm_node;
@@ -289,12 +285,12 @@ impl EpState {
         Some(peer_idx)
     }
 
-    /// Whether packets are to be looked at again.
+    /// Returns whether received packets are deferred.
     pub(super) fn has_deferred_rx(&self) -> bool {
         !self.deferred_rx.is_empty()
     }
 
-    /// Whether something may be waiting for a reader to make room.
+    /// Returns whether something may wait for a reader to free an entry of the consumer's queue.
     pub(super) fn awaits_reader(&self) -> bool {
         self.has_deferred_rx()
             || self
@@ -303,7 +299,7 @@ impl EpState {
                 .any(|rx_ctx| !rx_ctx.assigned.is_empty())
     }
 
-    /// What is to be done for a peer.
+    /// Returns the work that the connection manager has to do for a peer.
     pub(super) fn cm_action(&mut self, peer_idx: u32) -> CmAction {
         match self.peer(peer_idx) {
             Some(peer) if peer.conn.as_ref().is_some_and(|conn| conn.is_closing) => {
@@ -317,12 +313,12 @@ impl EpState {
         }
     }
 
-    /// The connection of that attempt is to be closed.
+    /// Schedules the close of the connection of generation `conn_gen`.
     pub(super) fn schedule_disconnect(&mut self, peer_idx: u32, conn_gen: usize) {
         schedule_disconnect(&mut self.peers, &mut self.cm_queue, peer_idx, conn_gen);
     }
 
-    /// The same of all on the same host.
+    /// Schedules the close of all connections to peers on the same host.
     pub(super) fn disconnect_local(&mut self) {
         let Self {
             peers, cm_queue, ..
@@ -335,13 +331,12 @@ impl EpState {
         }
     }
 
-    /// Whom an operation is with that has no number yet.
+    /// Returns the address of the first queued operation whose peer has no index yet.
     pub(super) fn next_unresolved(&self) -> Option<SocketAddr> {
         Some(self.unresolved.front()?.dest)
     }
 
-    /// Makes room for peers with numbers below `count`, in memory that was allocated for it: what there was
-    /// is given back.
+    /// Grows the table of peers into `room`, memory that the caller allocated; returns the old memory.
     pub(super) fn grow(&mut self, mut room: Peers) -> Peers {
         if room.capacity() > self.peers.capacity() {
             for peer in self.peers.drain_all() {
@@ -352,13 +347,13 @@ impl EpState {
         room
     }
 
-    /// How many peers there is room for.
+    /// Returns the number of peers that the table has memory for.
     pub(super) fn peer_capacity(&self) -> usize {
         self.peers.capacity()
     }
 
-    /// Gives a peer its number, unless it has it: what waits for it is its own. The box comes back if it
-    /// was not needed.
+    /// Enters a peer under its index, unless the index is in use, and queues the operations that waited for the
+    /// index. Returns the peer if it was not entered.
     pub(super) fn insert_peer(&mut self, peer_idx: u32, peer: KBox<Peer>) -> Option<KBox<Peer>> {
         while self.peers.len() <= peer_idx as usize {
             self.peers.push_within_capacity(None).ok()?;
@@ -382,7 +377,7 @@ impl EpState {
         left
     }
 
-    /// Ends everything, once there are no connections.
+    /// Ends everything that is left when no connection is left.
     pub(super) fn end(&mut self) -> DeferredFree {
         let mut packets = mem::take(&mut self.unresolved);
         let mut receives = BoxList::new();
@@ -424,7 +419,7 @@ impl EpState {
         }
     }
 
-    /// Keeps a receive of which nothing comes, until everything ends.
+    /// Keeps a receive that is not reported until the endpoint ends.
     pub(super) fn keep_until_end(&mut self, receive: ListBox<Receive>) {
         self.rx_ctxs
             .ctx_mut(receive.rx_ctx)
@@ -433,7 +428,7 @@ impl EpState {
     }
 }
 
-/// Traffic, and where consumers are told of it: all of it is under one lock.
+/// Data-path state and completion sinks, which are under one lock.
 pub(super) struct EpInner {
     state: KBox<EpState>,
     pub(super) sinks: CompSinks,
@@ -445,7 +440,7 @@ impl EpInner {
         init!(Self { state, sinks })
     }
 
-    /// Both, as they need each other.
+    /// Borrows both parts at once.
     #[inline]
     pub(super) fn split(&mut self) -> (&mut EpState, &CompSinks) {
         (&mut self.state, &self.sinks)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Fabrics: that of the provider below, which is opened as the module's own.
+//! Fabrics: each opens a fabric of the lower provider.
 
 use super::{
     domain::Domain,
@@ -31,11 +31,11 @@ pub(super) struct Fabric {
 }
 
 impl Fabric {
-    /// Opens that of the one below `provider`. May sleep.
+    /// Opens a fabric with a fabric of the lower provider. May sleep.
     ///
     /// # Errors
     ///
-    /// Those of the provider.
+    /// Errors of the lower provider.
     pub(super) fn new(provider: Rxm, attr: &FabricAttr<'_>) -> Result<Arc<Self>> {
         let lower = fi::fabric::Fabric::open_own(provider.lower, attr)?;
         Ok(Arc::new(
@@ -48,7 +48,7 @@ impl Fabric {
         )?)
     }
 
-    /// The one below.
+    /// Returns the lower fabric.
     pub(super) fn lower(&self) -> &Arc<fi::fabric::Fabric> {
         &self.lower
     }
@@ -58,17 +58,21 @@ impl Fabric {
         &self.net
     }
 
-    /// Whether peers on the same host are reached by loop.
+    /// Returns whether peers on the same host are reached through the loop provider.
     pub(super) fn uses_loop(&self) -> bool {
         self.provider.uses_loop
     }
 
-    /// The name of the provider.
+    /// Returns the name of the provider.
     pub(super) fn provider_name(&self) -> &'static CStr {
         self.provider.name
     }
 
-    /// What the provider below offers where `info` is; -FI_ENODATA if that is nothing any more.
+    /// Returns the info of the lower provider that corresponds to `info`.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENODATA if there is none any more.
     fn lower_info(&self, info: &Info) -> Result<KBox<Info>> {
         let hints = self.provider.lower_hints(Some(info))?;
         let query = Query {
@@ -109,7 +113,7 @@ impl provider::Fabric for Fabric {
         _info: &Info,
         _source: Source,
     ) -> Result<Arc<dyn provider::PassiveEndpoint>> {
-        // There are no connections to listen for.
+        // Datagram endpoints have no connections to listen for.
         Err(Errno::EINVAL)
     }
 }

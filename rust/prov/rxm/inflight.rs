@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a lower endpoint has in hand, by the numbers that its completions bring back.
+//! Operations in flight on lower endpoints, by the number that their completions return.
 //!
-//! Whatever is posted stands here until its completion has come, or its endpoint has been closed: so
-//! its memory is there for as long as a device may use it.
+//! A posted object is owned by this table until its completion has arrived or its endpoint has been closed, so its
+//! memory exists as long as a device may access it.
 
 use crate::{
     fi::prelude::*,
     util::owned_list::ListBox, //
 };
 
-/// What has a number of its own, which no other of its kind has.
+/// Objects with a number that no other object of the table has.
 pub(super) trait Indexed {
-    /// The number.
+    /// Returns the number.
     fn number(&self) -> u32;
 }
 
-/// Everything of one kind that is under way.
+/// Objects of one type that are in flight.
 pub(super) struct Inflight<T> {
     first: usize,
     slots: KVVec<Option<ListBox<T>>>,
     len: usize,
 }
 
-/// What was not posted, and why.
+/// Error of a post, with the object that was to be posted.
 pub(super) struct PostError<T> {
-    /// Why.
+    /// Errno of the post.
     pub(super) errno: Errno,
-    /// As it was.
+    /// Object, unchanged.
     pub(super) node: ListBox<T>,
 }
 
 impl<T: Indexed> Inflight<T> {
-    /// None yet; their numbers are below `most`, and come back as so much more than `first`. May sleep.
+    /// Creates an empty table for numbers below `most`; completions return a number plus `first`. May sleep.
     ///
     /// # Errors
     ///
@@ -49,17 +49,17 @@ impl<T: Indexed> Inflight<T> {
         })
     }
 
-    /// How many are under way.
+    /// Returns the number of objects in flight.
     #[cfg(CONFIG_KUNIT = "y")]
     fn len(&self) -> usize {
         self.len
     }
 
-    /// Has `post` post it, with the context that is to come back.
+    /// Posts an object with `post`, which gets the context that the completion returns.
     ///
     /// # Errors
     ///
-    /// With what was to be posted: what `post` says, -FI_EINVAL for a number that is not free.
+    /// Errors of `post`, -FI_EINVAL if the number is in use; with the object.
     #[inline(always)]
     pub(super) fn post(
         &mut self,
@@ -84,28 +84,28 @@ impl<T: Indexed> Inflight<T> {
             Ok(()) => Ok(()),
             Err(errno) => match self.complete(context) {
                 Some(node) => Err(PostError { errno, node }),
-                // It stands where it was put.
+                // Cannot happen: the object was inserted above.
                 None => Ok(()),
             },
         }
     }
 
-    /// All that are under way: their memory is not to be touched.
+    /// Iterates over the objects in flight, whose memory must not be accessed.
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().flatten().map(|node| &**node)
     }
 
-    /// The same, to be changed.
+    /// Iterates over the objects in flight, mutable; their memory must not be accessed.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots.iter_mut().flatten().map(|node| &mut **node)
     }
 
-    /// That of a number, while it is under way: its memory is not to be touched.
+    /// Returns the object with a number if it is in flight; its memory must not be accessed.
     pub(super) fn get(&mut self, number: u32) -> Option<&mut T> {
         Some(self.slots.get_mut(number as usize)?.as_mut()?)
     }
 
-    /// Takes what a completion is of; none if that is under way no more.
+    /// Removes the object that a completion names; `None` if it is not in flight.
     #[inline(always)]
     pub(super) fn complete(&mut self, context: Context) -> Option<ListBox<T>> {
         let number = (context.as_ptr() as usize).checked_sub(self.first)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is offered of datagrams, where the provider below offers connected endpoints.
+//! The `fi_info` of datagram endpoints, derived from the infos of the lower provider.
 
 pub(super) use super::super::common::hints::uses_shared_rx;
 use super::{
@@ -27,13 +27,13 @@ use crate::{
     },
 };
 
-/// Version of this provider.
+/// Version of the provider.
 const PROVIDER_VERSION: u32 = 1;
 
-/// Most receives of an endpoint at once.
+/// Largest number of posted receives of a context.
 pub(super) const MAX_RECVS: usize = 4096;
 
-/// Most contexts that a scalable endpoint has to send with, and to receive with.
+/// Largest number of transmit contexts, and of receive contexts, of a scalable endpoint.
 pub(super) const CONTEXTS: usize = 16;
 
 const TRANSMIT_CAPS: u64 = FI_MSG
@@ -59,14 +59,14 @@ const RECEIVE_CAPS: u64 = FI_MSG
     | FI_REMOTE_READ
     | FI_REMOTE_WRITE;
 
-/// What only the receives of one endpoint do: those that others share have no address vector, and the pieces
-/// of a buffer would be different endpoints'; and transfers for a peer have a context beside the only one.
+/// Capabilities that need receives of the endpoint's own. An SRX has no address vector, the pieces of a multi-receive
+/// buffer would belong to different endpoints, and peer transfers need a second context.
 const OWN_CAPS: u64 = FI_MULTI_RECV | FI_DIRECTED_RECV | FI_COLLECTIVE;
 
-/// What receives can do that endpoints share.
+/// Capabilities of a shared receive context.
 pub(super) const SHARED_CAPS: u64 = RECEIVE_CAPS & !OWN_CAPS;
 
-/// Whom they reach: those whom the endpoints below reach.
+/// Capabilities that name the reachable peers: those of the lower provider.
 const COMM_CAPS: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
 
 const CAPS: u64 = TRANSMIT_CAPS | RECEIVE_CAPS | COMM_CAPS | CORE_CAPS;
@@ -84,8 +84,8 @@ fn remote_data_size(hints: Option<&Info>, lower: usize) -> usize {
     }
 }
 
-/// What the provider below is asked for, in place of what `info` asks for here: whatever connected
-/// endpoint there is in the same place. May sleep.
+/// Returns the hints for the lower provider that correspond to `info`: any connected endpoint on the same addresses,
+/// domain and fabric. May sleep.
 ///
 /// # Errors
 ///
@@ -96,7 +96,7 @@ pub(super) fn lower_hints(info: Option<&Info>) -> Result<KBox<Info>> {
         type_: abi::FI_EP_MSG,
         ..pin_init::zeroed()
     })?;
-    // Packets of a peer's are received however many there are, and so are its data.
+    // The lower endpoint may take a receive for remote CQ data.
     hints.set_mode(FI_RX_CQ_DATA);
     let Some(info) = info else {
         hints.set_domain(&fi_domain_attr {
@@ -106,7 +106,7 @@ pub(super) fn lower_hints(info: Option<&Info>) -> Result<KBox<Info>> {
         return Ok(hints);
     };
     if info.caps() & (FI_RMA | FI_ATOMIC) != 0 {
-        // What peers need to reach memory matters.
+        // The memory registration mode matters for remote access.
         hints.set_caps(FI_MSG | FI_RMA);
     }
     let (local, peer) = info.addresses()?;
@@ -125,13 +125,13 @@ pub(super) fn lower_hints(info: Option<&Info>) -> Result<KBox<Info>> {
     Ok(hints)
 }
 
-/// Most bytes of a message, over the connected endpoints that `lower` offers.
+/// Returns the largest message size in bytes over the lower provider's `lower`.
 pub(super) fn max_msg_size(lower: &Info) -> usize {
     lower.ep().map_or(EAGER, |ep| ep.max_msg_size)
 }
 
-/// What there is of datagrams over the connected endpoints that `lower` offers, by the provider's `name`, with
-/// as many contexts as `hints` ask for, if there can be as many. May sleep.
+/// Returns the datagram info `name` over the connected endpoints of `lower`, with as many contexts as `hints` ask
+/// for, up to the limit. May sleep.
 ///
 /// # Errors
 ///
@@ -167,7 +167,7 @@ pub(super) fn from_lower(
         protocol: abi::FI_PROTO_RXM,
         protocol_version: 1,
         max_msg_size: max_msg_size(lower),
-        // Contexts of a scalable endpoint have packets and receives of their own.
+        // Contexts of a scalable endpoint have transmit buffers and receives of their own.
         tx_ctx_cnt: match (shares_transmits, is_shared) {
             (true, _) => abi::FI_SHARED_CONTEXT,
             (false, true) => 1,
@@ -205,7 +205,7 @@ pub(super) fn from_lower(
     Ok(info)
 }
 
-/// The side of an endpoint that sends, and what endpoints share to send with.
+/// Returns the transmit attributes of endpoints and shared transmit contexts.
 pub(super) fn transmits() -> fi_tx_attr {
     fi_tx_attr {
         caps: TRANSMIT_CAPS,
@@ -219,19 +219,19 @@ pub(super) fn transmits() -> fi_tx_attr {
     }
 }
 
-/// Whether an endpoint of an info is to share with others what it sends with.
+/// Returns whether an endpoint uses a shared transmit context.
 pub(super) fn shares_transmits(info: &Info) -> bool {
     info.ep()
         .is_some_and(|ep| ep.tx_ctx_cnt == abi::FI_SHARED_CONTEXT)
 }
 
-/// Whether peers on the same host are to be reached without what is between hosts.
+/// Returns whether peers on the same host are reached through the loop provider.
 pub(super) fn is_local(info: &Info) -> bool {
     info.caps() & COMM_CAPS != FI_REMOTE_COMM
 }
 
-/// How many contexts an info asks for to send with, and to receive with, one that is shared included; none
-/// if there are not as many.
+/// Returns the number of transmit and receive contexts that an info asks for, counting a shared context as one;
+/// `None` if there are too many.
 pub(super) fn contexts(info: &Info) -> Option<[usize; 2]> {
     let count = |asked: usize| (asked <= CONTEXTS).then_some(asked.max(1));
     let ep = info.ep()?;
@@ -245,12 +245,12 @@ pub(super) fn contexts(info: &Info) -> Option<[usize; 2]> {
     ])
 }
 
-/// Whether an endpoint of an info has a context for a peer's transfers, beside the only one of its own.
+/// Returns whether an endpoint has a second context for peer transfers.
 pub(super) fn is_collective(info: &Info) -> bool {
     info.caps() & FI_COLLECTIVE != 0
 }
 
-/// What an endpoint of an info does not have.
+/// Returns the capabilities that an endpoint of this info does not have.
 fn missing(info: &Info) -> u64 {
     match contexts(info) {
         _ if uses_shared_rx(info) => OWN_CAPS,
@@ -259,11 +259,11 @@ fn missing(info: &Info) -> u64 {
     }
 }
 
-/// Whether an endpoint can be made of an info, which its consumer may have changed.
+/// Checks an info that the consumer may have changed.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for another kind of endpoint, or capabilities that were not offered.
+/// -FI_EINVAL for another endpoint type, or for capabilities that are not available.
 pub(super) fn check(info: &Info) -> Result {
     let kind = info.ep().map(|ep| ep.type_);
     let missing = missing(info);

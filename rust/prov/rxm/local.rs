@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Messages to peers on this host that are copied once, by who sends: from where they are to where the
-//! receiver wants them.
+//! Same-host path: the sender copies a message once, into the memory of the receiver.
 //!
-//! Who sends has let go of its own lock when it takes the peer's, so nobody holds two. Meanwhile what it sends
-//! to that peer waits (`Conn::tx_exclusive`), and the connection does not end, as loop does not let it.
+//! The sender releases its own `EpCore::inner` before it takes the receiver's, so no thread holds two. Meanwhile
+//! other operations to this peer wait (`Conn::tx_exclusive`), and the loop provider keeps the connection open.
 //!
-//! A message goes so only while nothing else is under way to its peer, who first handles what has come: none
-//! is overtaken. One that the peer does not take then, as it waits for room or for another, goes in packets as
-//! to any peer, of which there are not many: so a peer that does not receive slows its senders.
+//! A message takes this path only if nothing else to the peer is in flight, and the receiver first handles what has
+//! arrived before, so no message is overtaken. If the receiver does not take the message, it goes in packets as to
+//! any other peer. Their number is limited, so a peer that does not receive slows its senders down.
 
 use super::{
     super::r#loop,
@@ -49,18 +48,18 @@ use crate::fi::{
 use core::any::Any;
 use kernel::sync::Arc;
 
-/// Most bytes of a message that is sent in segments, or handed over: a longer one is offered.
+/// Largest message in bytes that is sent in segments or delivered locally; longer ones go by rendezvous.
 const SEGMENTED: usize = 8 * EAGER;
 
-/// A message, where its sender has it.
+/// A message in the memory of its sender.
 pub(super) struct LocalMsg {
     /// The message.
     pub(super) message: Message,
-    /// Where it is.
+    /// Memory of the message.
     pub(super) from: SrcBuf,
 }
 
-/// A way to a peer on this host that is free, and kept so.
+/// Exclusive use of the connection to a peer on the same host.
 pub(super) struct LocalPath {
     peer_idx: u32,
     conn_gen: usize,
@@ -68,7 +67,7 @@ pub(super) struct LocalPath {
 }
 
 impl LocalMsg {
-    /// Has it go in packets, the first of which this is.
+    /// Makes the message a transmit operation in a packet buffer.
     #[inline(always)]
     pub(super) fn fill_packet(self, packet: &mut Packet) {
         let Self { message, from } = self;
@@ -98,7 +97,7 @@ impl LocalMsg {
 }
 
 impl LocalPath {
-    /// Hands a message to the peer: whether that has taken it. The caller holds no lock.
+    /// Delivers a message to the peer. Returns true if the peer has taken it. The caller holds no lock.
     pub(super) fn deliver(&self, local_msg: &LocalMsg) -> bool {
         let call = |peer: &(dyn Any + Send + Sync), source: Source| {
             let core: Option<&EpCore> = peer.downcast_ref();
@@ -112,14 +111,15 @@ impl LocalPath {
 }
 
 impl EpCore {
-    /// Takes a message that a peer hands over, by the connection whose events carry `source`: whether it has.
+    /// Receives a message from a peer on the same host, whose connection has the given `source`. Returns true if it
+    /// was taken.
     fn receive_local(&self, source: Source, local_msg: &LocalMsg) -> bool {
         let Ok(bound) = self.bound() else {
             return false;
         };
         let mut inner = self.inner.lock();
         let (state, sinks) = inner.split();
-        // If more has come than is handled at once, what the peer sent before may be among it.
+        // If a batch is left, earlier messages of the sender may be in it.
         let drained = state.poll_lower(sinks, &bound.queue, false).drained;
         let is_taken = drained && state.receive_local(sinks, source.0, local_msg);
         let needs_cm_work = state.needs_cm_work();
@@ -132,8 +132,8 @@ impl EpCore {
 }
 
 impl EpState {
-    /// The way on which a message can be handed to its peer, which is kept for that until it has been
-    /// [`left`](Self::leave_shortcut).
+    /// Takes exclusive use of the connection to a peer, if the message can be delivered locally. The caller
+    /// [releases](Self::release_local_path) it.
     #[inline(always)]
     pub(super) fn local_path(&mut self, peer_idx: u32, message: &Message) -> Option<LocalPath> {
         let peer = self.peer(peer_idx)?;
@@ -156,7 +156,7 @@ impl EpState {
         })
     }
 
-    /// A message has been handed over, of which `comp` is to be told; or it has not.
+    /// Releases the connection and, if the message was delivered, reports `comp`.
     pub(super) fn release_local_path(
         &mut self,
         sinks: &CompSinks,
@@ -179,7 +179,7 @@ impl EpState {
         self.progress_peer(sinks, peer_idx);
     }
 
-    /// Takes a message that is handed over by that connection, behind all that has come: whether it has.
+    /// Receives a message after everything that arrived earlier on the connection. Returns true if it was taken.
     fn receive_local(&mut self, sinks: &CompSinks, conn_gen: usize, local_msg: &LocalMsg) -> bool {
         let LocalMsg { message, from } = local_msg;
         let peer_idx = peer_idx_of_gen(conn_gen);

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is below datagrams: the connected endpoints of the provider that they are over, and beside it those
-//! of loop, by which peers on the same host are reached.
+//! Lower domains and endpoints: those of the lower provider, and those of the loop provider for peers on the same
+//! host.
 //!
-//! Both belong to one endpoint. It listens in both places at the same address, has the same packets for
-//! both, one desk where messages and receives meet, and one queue where what is below completes: loop's is a
-//! peer of the other's, and peers reach by loop the regions that they reach by the other. So nobody who
-//! sends or receives can tell by which of them a message has come. What a device has to know of memory means
-//! nothing to loop, which is given none of it.
+//! An endpoint uses both at once. It listens on both at the same address, and uses the same packet buffers, the same
+//! matcher and one completion queue for both: the queue of the loop provider is a peer of the lower completion queue.
+//! Peers access the same regions with the same keys on both routes, so a consumer does not notice which route a
+//! message took. Descriptors of memory mean nothing to the loop provider and are removed.
 
 use super::{
     super::{
@@ -35,31 +34,31 @@ use crate::{
     util::biased_lock::Threading, //
 };
 
-/// By which of them a connection goes.
+/// Route of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Route {
-    /// By the provider that the datagrams are over.
+    /// Through the device of the lower provider.
     Device,
-    /// By loop.
+    /// Through the loop provider.
     Local,
 }
 
-/// A domain below, and what endpoints of it are made of.
+/// Holds a lower domain and what its endpoints are opened with.
 pub(super) struct LowerDomain {
-    // Dropped in this order.
+    // Fields are dropped in this order.
     pub(super) domain: Arc<fi::domain::Domain>,
     pub(super) info: KBox<Info>,
     pub(super) fabric: Arc<fi::fabric::Fabric>,
 }
 
 impl LowerDomain {
-    /// Opens what `info` is an offer of. May sleep.
+    /// Opens the domain of `info`. May sleep.
     ///
     /// # Errors
     ///
-    /// Those of the provider.
+    /// Errors of the provider.
     pub(super) fn new(fabric: Arc<fi::fabric::Fabric>, info: KBox<Info>) -> Result<Self> {
-        // Whoever reads completions moves packets, and so do work items.
+        // Readers and work items post and poll concurrently.
         let domain = fabric.domain_for(&info, Threading::SAFE, None)?;
         Ok(Self {
             domain,
@@ -68,7 +67,7 @@ impl LowerDomain {
         })
     }
 
-    /// That of loop in a namespace, by which peers reach `regions`. May sleep.
+    /// Opens a domain of the loop provider in a network namespace; peers access `regions` through it. May sleep.
     ///
     /// # Errors
     ///
@@ -93,7 +92,7 @@ impl LowerDomain {
 /// Protection domain of connections: a domain of the lower provider, a loop domain beside it, and the regions that
 /// peers access through either.
 pub(super) struct ProtectionDomain {
-    // Dropped in this order.
+    // Fields are dropped in this order.
     device: LowerDomain,
     local: Option<LowerDomain>,
     regions: Arc<MrTable>,
@@ -153,11 +152,11 @@ impl ProtectionDomain {
     }
 }
 
-/// An end of a connection.
+/// Endpoint of a connection.
 pub(super) struct LowerEp {
     pub(super) ep: Arc<ep::Endpoint>,
     pub(super) route: Route,
-    /// Whether it is loop's, and so the other end on this host.
+    /// True if the endpoint is one of the loop provider, so the peer is on the same host.
     pub(super) is_local_path: bool,
     /// True if the memory of transmits is registered in the endpoint's domain.
     is_registered: bool,
@@ -175,7 +174,7 @@ impl LowerEp {
         }
     }
 
-    /// Posts a transmit, as its provider does.
+    /// Posts a transmit, with the descriptors if they are valid in the endpoint's domain.
     #[inline(always)]
     pub(super) fn transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
         match self.is_registered {
@@ -184,7 +183,7 @@ impl LowerEp {
         }
     }
 
-    /// Posts a receive, as its provider does.
+    /// Posts a receive, without descriptors on the local route.
     #[inline(always)]
     pub(super) fn receive(&self, message: &Message<'_>) -> Result {
         match self.route {
@@ -194,7 +193,7 @@ impl LowerEp {
     }
 }
 
-/// The same without what a device is told of its memory.
+/// Returns the message without descriptors.
 fn plain<'a>(message: &Message<'a>) -> Message<'a> {
     Message {
         descriptors: &[],

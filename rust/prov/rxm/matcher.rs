@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which receive takes which message.
+//! Tag matcher: posted receives and unexpected messages of one context, in two queues (tagged and untagged).
 //!
-//! A message goes to the receive that was posted first of those that it fits, and a receive takes the
-//! message that arrived first of those that fit it. A receive that takes several messages keeps its place
-//! among the others until it takes no more. Messages with a tag and receives that want one are among
-//! themselves.
+//! Guarded by `EpCore::inner`, or by the lock of a shared receive context. A message matches the oldest posted
+//! receive, and a receive the oldest message. A multi-receive buffer keeps its position until it takes no more
+//! messages.
 
 #[cfg(CONFIG_KUNIT = "y")]
 mod tests;
@@ -21,28 +20,28 @@ use core::net::{
     SocketAddr, //
 };
 
-/// What a receive takes.
+/// Messages that a receive matches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct MatchSpec {
-    /// A tag, and the bits of it that do not matter; none: messages without one.
+    /// Tag and ignored bits; `None` matches untagged messages.
     pub(super) tag: Option<(u64, u64)>,
-    /// Whom it is from; none: anybody.
+    /// Source; `None` matches any.
     pub(super) from: Option<SocketAddr>,
 }
 
-/// What decides who takes a message.
+/// Matching key of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct MsgKey {
-    /// Which receive context it is for.
+    /// Index of the receive context.
     pub(super) context: u8,
-    /// Its tag, if it has one.
+    /// Tag.
     pub(super) tag: Option<u64>,
-    /// Whom it is from.
+    /// Source.
     pub(super) from: SocketAddr,
 }
 
 impl MsgKey {
-    /// That of what is no message: nobody is there.
+    /// Key of an entry that holds no message.
     pub(super) const NONE: Self = Self {
         context: 0,
         tag: None,
@@ -51,7 +50,7 @@ impl MsgKey {
 }
 
 impl MatchSpec {
-    /// Whether a message of this title is meant.
+    /// Returns whether a message with this key matches.
     #[inline]
     fn matches(&self, key: &MsgKey) -> bool {
         let is_tag = match (self.tag, key.tag) {
@@ -63,26 +62,26 @@ impl MatchSpec {
     }
 }
 
-/// A receive that waits for a message.
+/// Receives that can be posted to a matcher.
 pub(super) trait HasMatchSpec {
-    /// What it takes.
+    /// Returns the messages that the receive matches.
     fn spec(&self) -> &MatchSpec;
 
-    /// If it takes several messages, the number of its buffer.
+    /// Returns the buffer's number if the receive is a multi-receive buffer.
     fn buffer(&self) -> Option<u32>;
 }
 
-/// Who takes a message.
+/// Receive that matches a message.
 pub(super) enum MatchResult<R> {
-    /// A receive, which waits no more.
+    /// A receive, which has been removed from the queue.
     One(ListBox<R>),
-    /// One that takes several, into the buffer of that number, and waits on.
+    /// The multi-receive buffer of this number, which stays in the queue.
     Multi(u32),
 }
 
-/// A message that waits for a receive.
+/// Messages that can be queued in a matcher.
 pub(super) trait HasMsgKey {
-    /// What decides who takes it.
+    /// Returns the matching key.
     fn key(&self) -> &MsgKey;
 }
 
@@ -100,14 +99,18 @@ impl<R, M> Queues<R, M> {
     }
 }
 
-/// Where receives and messages wait for each other. None waits that fits another.
+/// Queues of posted receives and unexpected messages.
+///
+/// # Invariants
+///
+/// No queued receive matches a queued message.
 pub(super) struct Matcher<R, M> {
     untagged: Queues<R, M>,
     tagged: Queues<R, M>,
 }
 
 impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
-    /// Nobody waits.
+    /// Creates an empty matcher.
     pub(super) const fn new() -> Self {
         Self {
             untagged: Queues::new(),
@@ -123,7 +126,7 @@ impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
         }
     }
 
-    /// Has a receive wait, unless there is a message for it: then both come back.
+    /// Posts a receive. If a queued message matches, returns both.
     #[inline]
     pub(super) fn post(&mut self, receive: ListBox<R>) -> Option<(ListBox<R>, ListBox<M>)> {
         match self.claim(receive.spec()) {
@@ -136,8 +139,8 @@ impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
         }
     }
 
-    /// The messages that wait for a receive which takes several: `takes` says of each that fits whether it
-    /// takes that too. If it takes more, it is to [`wait`](Self::wait_on).
+    /// Takes the queued messages that match a multi-receive buffer and that `takes` accepts. If the buffer takes
+    /// more, the caller [queues](Self::queue_receive) it.
     pub(super) fn claim_multi(
         &mut self,
         spec: &MatchSpec,
@@ -149,8 +152,9 @@ impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
             .drain_where_mut(|message| spec.matches(message.key()) && takes(message))
     }
 
-    /// Who takes a message that arrives; if there is nobody, it is to [`wait`](Self::wait) before the next
-    /// one arrives. A receive that takes no more with it is to be [`cancelled`](Self::cancel).
+    /// Finds the receive for a message that has arrived. If there is none, the caller [queues](Self::queue_unexp) the
+    /// message before the next one arrives. The caller [cancels](Self::cancel) a multi-receive buffer that takes no
+    /// more messages.
     #[inline]
     pub(super) fn match_msg(&mut self, key: &MsgKey) -> Option<MatchResult<R>> {
         let queues = self.queues(key.tag.is_some());
@@ -165,15 +169,15 @@ impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
         })
     }
 
-    /// Has a message wait for its receive.
+    /// Queues an unexpected message.
     #[inline]
     pub(super) fn queue_unexp(&mut self, message: ListBox<M>) {
         let queues = self.queues(message.key().tag.is_some());
         queues.messages.push(message);
     }
 
-    /// Has a message wait, unless there is a receive for it, none of which takes several: then both come
-    /// back.
+    /// Queues an unexpected message, unless a receive matches: then returns both. Not for matchers with multi-receive
+    /// buffers.
     pub(super) fn match_or_queue(
         &mut self,
         message: ListBox<M>,
@@ -187,7 +191,7 @@ impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
         }
     }
 
-    /// Has messages wait that came before those that do.
+    /// Puts messages in front of the queued ones.
     pub(super) fn requeue_front(&mut self, mut messages: BoxList<M>) {
         let tagged = messages.drain_where(|message| message.key().tag.is_some());
         for (mut first, queues) in [(messages, &mut self.untagged), (tagged, &mut self.tagged)] {
@@ -196,7 +200,7 @@ impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
         }
     }
 
-    /// The message that a receive with this wish would take.
+    /// Returns the message that a receive with this `spec` would match.
     pub(super) fn peek(&mut self, spec: &MatchSpec) -> Option<&M> {
         let queues = self.queues(spec.tag.is_some());
         queues
@@ -205,7 +209,7 @@ impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
             .find(|message| spec.matches(message.key()))
     }
 
-    /// Takes that message.
+    /// Takes the message that a receive with this `spec` would match.
     #[inline]
     pub(super) fn claim(&mut self, spec: &MatchSpec) -> Option<ListBox<M>> {
         let queues = self.queues(spec.tag.is_some());
@@ -214,7 +218,7 @@ impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
             .remove_first_where(|message| spec.matches(message.key()))
     }
 
-    /// Takes the first receive that `is` the one, of those that want a tag or of the others.
+    /// Takes the first tagged or untagged receive for which `is` returns true.
     pub(super) fn cancel(
         &mut self,
         is_tagged: bool,
@@ -223,7 +227,7 @@ impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
         self.queues(is_tagged).receives.remove_first_where(is)
     }
 
-    /// Takes every message that `goes`, as those of a peer that is no more.
+    /// Takes every message that `selects` accepts.
     pub(super) fn remove_unexp(&mut self, mut selects: impl FnMut(&M) -> bool) -> [BoxList<M>; 2] {
         [
             self.untagged.messages.drain_where(&mut selects),
@@ -231,8 +235,7 @@ impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
         ]
     }
 
-    /// Has a receive wait for which there is no message, as the endpoint comes to its end, or as it takes
-    /// more than there was.
+    /// Queues a receive without matching: no message matches, or the endpoint ends.
     pub(super) fn queue_receive(&mut self, receive: ListBox<R>) {
         let queues = self.queues(receive.spec().tag.is_some());
         queues.receives.push(receive);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Buffers that take several messages.
+//! Multi-receive buffers (FI_MULTI_RECV). Guarded by `EpCore::inner`.
 //!
-//! A message has its place in a buffer as soon as it is known to go there, whether or not it can be told of
-//! yet: so nobody overtakes it. A buffer is its owner's again when it takes no more, and everything that has
-//! a place in it is over, in whatever order.
+//! A message gets its slot in a buffer when it matches, even if no completion queue entry is free, so later messages
+//! do not overtake it. The buffer is returned to the consumer when it takes no more messages and all slots are
+//! complete, in whatever order.
 
 pub(super) mod deliver;
 
@@ -21,36 +21,36 @@ use crate::{
     },
 };
 
-/// Where a message goes in a buffer.
+/// Slot of a message in a buffer.
 pub(super) struct MultiRecvSlot {
-    /// The number of the buffer's receive.
+    /// Number of the buffer's receive.
     pub(super) of: u32,
-    /// What the consumer gets back.
+    /// Context of the consumer.
     pub(super) context: Context,
-    /// Where it begins.
+    /// Address of the slot.
     pub(super) at: usize,
-    /// Its memory.
+    /// Memory of the slot.
     pub(super) into: DstBuf,
 }
 
 /// A buffer.
 struct Buffer {
     context: Context,
-    /// Where what is left of it begins.
+    /// Address of the free part.
     at: usize,
-    /// What is left of it.
+    /// Free part.
     rest: DstBuf,
-    /// It takes no more when less than that is left.
+    /// The buffer takes no more messages when less than this number of bytes is free.
     min_free: usize,
     takes_more: bool,
-    /// How many messages have places in it and are not over.
+    /// Number of slots that are not complete.
     slots: usize,
-    /// Its receive, when it takes no more.
+    /// Receive of a buffer that takes no more messages.
     exhausted: Option<ListBox<Receive>>,
 }
 
 impl Buffer {
-    /// None.
+    /// Creates a buffer that is not in use.
     const fn idle() -> Self {
         Self {
             context: Context::NULL,
@@ -64,25 +64,25 @@ impl Buffer {
     }
 }
 
-/// How many bytes are left at least of a buffer that takes more messages.
+/// Option FI_OPT_MIN_MULTI_RECV: free bytes that a buffer needs to take more messages.
 pub(super) struct MinMultiRecv(Atomic<usize>);
 
 impl MinMultiRecv {
-    /// As many as is usual.
+    /// Creates the option with its default.
     pub(super) fn new() -> Self {
         Self(Atomic::new(4096))
     }
 
-    /// How many. Any context.
+    /// Returns the value. Any context.
     pub(super) fn get(&self) -> usize {
         self.0.load(Relaxed)
     }
 
-    /// As many, of buffers that are posted from now on. Any context.
+    /// Sets the value for buffers that are posted from now on. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for none: a buffer would never be its owner's again.
+    /// -FI_EINVAL for 0: a buffer would never be returned.
     pub(super) fn set(&self, bytes: usize) -> Result {
         if bytes == 0 {
             return Err(Errno::EINVAL);
@@ -92,19 +92,19 @@ impl MinMultiRecv {
     }
 }
 
-/// Those of an endpoint, by the numbers of their receives.
+/// Multi-receive buffers of a context, by the numbers of their receives.
 pub(super) struct MultiRecvBufs {
-    /// The number of the first one's receive.
+    /// Number of the first receive.
     first: u32,
     buffers: KVVec<Buffer>,
-    /// Receives whose buffers are their owners' again.
+    /// Receives whose buffers have been returned.
     freed: BoxList<Receive>,
-    /// How places are aligned, but for the first of each buffer.
+    /// Alignment of slots, except the first of each buffer.
     alignment: usize,
 }
 
 impl MultiRecvBufs {
-    /// There will be none.
+    /// Creates a table without buffers.
     pub(super) const fn none() -> Self {
         Self {
             first: 0,
@@ -114,8 +114,8 @@ impl MultiRecvBufs {
         }
     }
 
-    /// None yet; there are `most` numbers, from `first` on. What one device writes is not disturbed by what
-    /// lies `alignment` bytes away, a power of two. May sleep.
+    /// Creates a table for `most` receives with numbers from `first` on. Slots are aligned to `alignment`, a power of
+    /// two, so that writes of the device to one slot do not disturb the next one. May sleep.
     ///
     /// # Errors
     ///
@@ -138,7 +138,7 @@ impl MultiRecvBufs {
         self.buffers.get_mut(at as usize)
     }
 
-    /// That of a receive takes messages from now on: one at least, and more while `least` bytes are left.
+    /// Opens the buffer of a receive: it takes at least one message, and more while `min_free` bytes are free.
     pub(super) fn open(
         &mut self,
         receive: &Receive,
@@ -158,12 +158,13 @@ impl MultiRecvBufs {
         }
     }
 
-    /// Whether that of a number takes more messages.
+    /// Returns whether a buffer takes more messages.
     pub(super) fn takes_more(&mut self, number: u32) -> bool {
         self.get(number).is_some_and(|buffer| buffer.takes_more)
     }
 
-    /// Takes a place for a message of `len` bytes, or as many as there are; none if the buffer takes no more.
+    /// Takes a slot for a message of `len` bytes, truncated to the free part. Returns `None` if the buffer takes no
+    /// more messages.
     pub(super) fn take_slot(&mut self, number: u32, len: u64) -> Option<MultiRecvSlot> {
         let alignment = self.alignment;
         let buffer = self.get(number).filter(|buffer| buffer.takes_more)?;
@@ -182,7 +183,7 @@ impl MultiRecvBufs {
         })
     }
 
-    /// Nothing more goes to the buffer of a receive, which comes back if there is nothing in it either.
+    /// Closes a buffer for further messages. Returns its receive if no slot is in use.
     pub(super) fn close(&mut self, receive: ListBox<Receive>) -> Option<ListBox<Receive>> {
         let Some(buffer) = self.get(receive.number()) else {
             return Some(receive);
@@ -197,7 +198,7 @@ impl MultiRecvBufs {
         }
     }
 
-    /// A message that had a place is over: the receive comes back with the last one.
+    /// Completes a slot. Returns the buffer's receive with the last one.
     pub(super) fn complete_slot(&mut self, number: u32) -> Option<ListBox<Receive>> {
         let buffer = self.get(number)?;
         buffer.slots = buffer.slots.saturating_sub(1);
@@ -207,22 +208,22 @@ impl MultiRecvBufs {
         }
     }
 
-    /// Its owner has been told of all that was in the buffer of a receive.
+    /// Puts back the receive of a buffer that has been returned to the consumer.
     pub(super) fn release(&mut self, receive: ListBox<Receive>) {
         self.freed.push(receive);
     }
 
-    /// Takes such a receive, to be posted again.
+    /// Takes a receive for another post.
     pub(super) fn take_freed(&mut self) -> Option<ListBox<Receive>> {
         self.freed.pop()
     }
 
-    /// How many there are.
+    /// Returns the number of receives of returned buffers.
     pub(super) fn freed(&self) -> usize {
         self.freed.len()
     }
 
-    /// The receives of all buffers that have something in them and take no more.
+    /// Calls `see` for the receive of each closed buffer with slots in use.
     pub(super) fn for_each_exhausted(&self, see: impl FnMut(&Receive)) {
         let exhausted = self
             .buffers
@@ -231,7 +232,7 @@ impl MultiRecvBufs {
         exhausted.for_each(see);
     }
 
-    /// Takes the receives of all buffers that have something in them and take no more.
+    /// Takes the receives of all closed buffers with slots in use.
     pub(super) fn take_exhausted(&mut self) -> BoxList<Receive> {
         let mut all = BoxList::new();
         for buffer in &mut self.buffers {
@@ -316,7 +317,7 @@ mod tests {
             .is_none());
         assert!(buffers.complete_slot(0).is_none());
         assert!(buffers.complete_slot(0).is_some() && buffers.complete_slot(0).is_none());
-        // At the end of the endpoint it comes back whatever is in it, once.
+        // When the endpoint ends, the receive is returned once, whatever is in the buffer.
         opened(&mut buffers, 0, &mut memory, 60)?;
         assert!(buffers.take_slot(0, 50).is_some());
         assert!(buffers
@@ -324,7 +325,7 @@ mod tests {
             .is_none());
         assert_eq!(buffers.take_exhausted().len(), 1);
         assert!(buffers.complete_slot(0).is_none());
-        // One that has nothing in it comes back at once.
+        // The receive of an empty buffer is returned at once.
         opened(&mut buffers, 0, &mut memory, 60)?;
         assert!(buffers
             .close(ListBox::new(Receive::idle(0, 0, false))?)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Receives of another module's provider, which messages of endpoints here take.
+//! Peer SRX (FI_PEER): receives of another module's provider that endpoints here use (imported), and receives of kOFI
+//! that another module's provider uses (exported).
 //!
-//! Whatever has come is asked for there, and waits there if there is nothing: the owner has its ticket, and the
-//! letter is here. What the owner has no memory for waits behind the others and is tried again: nobody says when
-//! something is posted that could take it. The lock is held while the owner is asked, so that it sees one message
-//! after the other.
+//! Imported: each message is announced to the owner, which matches or queues it under an entry of its own; the
+//! message itself is queued here. A message that the owner had no memory for waits behind the others and is announced
+//! again, because the owner does not tell when a receive is posted. The lock is held while the owner is called, so
+//! that it sees one message after the other.
 //!
-//! Messages of another module's provider, which take receives that are posted here: it has a seat among the
-//! endpoints that share them.
+//! Exported: the other provider is attached to the shared receive context like an endpoint.
 
 use super::{
     super::common::iov::{
@@ -76,17 +76,17 @@ impl MessageStarter for Srx {
 
 const _: () = assert!(MAX_SEGMENTS == MAX_IOV);
 
-/// The ticket of a letter that the owner has not heard of.
+/// Entry of a message that has not been announced to the owner.
 const UNANNOUNCED: usize = 0;
 
 struct Waiting {
-    /// Those that the owner knows are in any order, the others in that in which they came.
+    /// Queued messages: announced ones in any order, the others in order of arrival.
     unexp_msgs: BoxList<UnexpMsg>,
-    /// How many the owner has not heard of.
+    /// Number of messages that have not been announced.
     unannounced: usize,
 }
 
-/// See the module.
+/// Shared receive context of another module's provider. `waiting` is taken inside `EpCore::inner`.
 #[pin_data]
 pub(super) struct ImportedSrx {
     owner: KBox<dyn ReceiveOwner>,
@@ -101,8 +101,8 @@ impl From<MatchedReceive> for SrxRecv {
                 tag: taken.tag,
                 from: None,
             },
-            // Of memory that is none, nothing fits: whoever posted it hears of that.
-            // SAFETY: It is dropped with the receive, before the owner's completion is written.
+            // Invalid memory holds no bytes: the poster gets a truncation error.
+            // SAFETY: The buffer is dropped with the receive, before the owner's completion is written.
             into: unsafe { DstBuf::new(Memory::Segments(&taken.segments)) }
                 .unwrap_or(DstBuf::EMPTY),
             descriptors: taken.descriptors,
@@ -128,7 +128,7 @@ impl From<SrxRecv> for MatchedReceive {
 }
 
 impl ImportedSrx {
-    /// Receives of `owner`. May sleep.
+    /// Creates the context of `owner`. May sleep.
     ///
     /// # Errors
     ///
@@ -147,12 +147,12 @@ impl ImportedSrx {
         )?)
     }
 
-    /// Whose they are.
+    /// Returns the owner.
     pub(super) fn owner(&self) -> &dyn ReceiveOwner {
         &*self.owner
     }
 
-    /// What has been posted for a message that has come. Any context.
+    /// Takes a posted receive that matches a message. Any context.
     pub(super) fn get(&self, arrived: &MessageInfo) -> Option<SrxRecv> {
         let waiting = self.waiting.lock();
         if waiting.unannounced > 0 {
@@ -167,7 +167,7 @@ impl ImportedSrx {
         }
     }
 
-    /// As [`Srx::queue`](super::srx::Srx::queue), of a message from `source`.
+    /// Queues a message from `source`, as [`Srx::queue`](super::srx::Srx::queue) does.
     pub(super) fn queue(
         &self,
         ep_slot: usize,
@@ -187,7 +187,7 @@ impl ImportedSrx {
         None
     }
 
-    /// Tells the owner of a message, which waits there if nothing has been posted for it.
+    /// Announces a message to the owner. Returns the receive that it matches; without one, the owner has queued it.
     fn announce(&self, unexp: &mut UnexpMsg) -> Result<Option<SrxRecv>> {
         let arrived = MessageInfo {
             tag: unexp.key.tag,
@@ -205,7 +205,7 @@ impl ImportedSrx {
         }
     }
 
-    /// Tells the owner of those that it has not heard of, until one gets something: that comes back. Any context.
+    /// Announces messages in order until one matches; returns it with its receive. Any context.
     pub(super) fn announce_next(&self) -> Option<(SrxRecv, ListBox<UnexpMsg>)> {
         loop {
             let mut waiting = self.waiting.lock();
@@ -228,16 +228,16 @@ impl ImportedSrx {
         }
     }
 
-    /// Whether there are some that the owner has not heard of. Any context.
+    /// Returns whether a message has not been announced. Any context.
     pub(super) fn needs_srx_retry(&self) -> bool {
         self.waiting.lock().unannounced > 0
     }
 
-    /// Takes the letter with that ticket.
+    /// Takes the queued message with that entry.
     ///
     /// # Errors
     ///
-    /// -FI_ENOENT.
+    /// -FI_ENOENT if there is none.
     pub(super) fn take(&self, peer_entry: usize) -> Result<ListBox<UnexpMsg>> {
         let mut waiting = self.waiting.lock();
         let is = |unexp: &UnexpMsg| unexp.peer_entry == peer_entry && peer_entry != UNANNOUNCED;
@@ -247,7 +247,7 @@ impl ImportedSrx {
             .ok_or(Errno::ENOENT)
     }
 
-    /// Takes those that `go`, with the owner too.
+    /// Takes the messages that `selects` accepts, and frees their entries at the owner.
     pub(super) fn remove_unexp(&self, selects: impl FnMut(&UnexpMsg) -> bool) -> BoxList<UnexpMsg> {
         let mut waiting = self.waiting.lock();
         let unexp_msgs = waiting.unexp_msgs.drain_where(selects);
@@ -261,12 +261,12 @@ impl ImportedSrx {
     }
 }
 
-/// A guest among endpoints.
+/// Provider of another module as an endpoint.
 struct ExportedEp(Arc<dyn PeerEndpoint>);
 
 impl SrxEp for ExportedEp {
     fn start(&self, srx_recv: SrxRecv, unexp: ListBox<UnexpMsg>) {
-        // It has no others.
+        // The other provider queues no other messages.
         if let UnexpBody::PeerMsg(number) = unexp.body {
             self.0.start(number, srx_recv.into());
         }
@@ -277,14 +277,14 @@ impl SrxEp for ExportedEp {
     fn discard(&self, _letter: ListBox<UnexpMsg>) {}
 }
 
-/// The seat of a guest.
+/// Attachment of another module's provider.
 pub(super) struct ExportedSrx {
     srx: Arc<Srx>,
     ep_slot: usize,
 }
 
 impl ExportedSrx {
-    /// Admits a guest. May sleep.
+    /// Attaches a provider of another module. May sleep.
     ///
     /// # Errors
     ///

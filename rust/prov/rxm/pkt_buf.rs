@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets: memory of their own, registered once, and how they are given to a lower endpoint.
+//! Packet buffers: registered memory for packets, and their posting to a lower endpoint. Guarded by `EpCore::inner`,
+//! or by the lock of a shared transmit context while free.
 
 use super::{
     inflight::{
@@ -48,51 +49,51 @@ use crate::{
 };
 use core::ops::Range;
 
-/// Bytes of the longest packet that has no payload.
+/// Size of a control buffer in bytes: at least that of the longest packet without payload.
 pub(super) const CTRL_BUF_SIZE: usize = 256;
 
-/// What a packet is used for.
+/// Use of a packet buffer.
 #[allow(clippy::large_enum_variant)] // It is in a box with the packet, once and for all.
 pub(super) enum BufState {
-    /// Nothing.
+    /// Unused.
     Free,
-    /// An operation of the consumer's, of which this is to be done.
+    /// Holds a transmit operation.
     Tx(TxOp),
-    /// A segment of a message whose last one has the message's own packet.
+    /// Holds a segment of a message whose last segment uses the message's own buffer.
     Segment,
-    /// A word to the peer's endpoint.
+    /// Holds a control packet.
     Ctrl,
-    /// It has brought an operation, and takes back what has come of it.
+    /// Received an atomic request and holds its response.
     AtomicResp,
-    /// Waits for whatever a peer sends, or has it.
+    /// Posted as a receive, or holds a received packet.
     RxPosted,
 }
 
-/// What has arrived in a packet.
+/// Content of a received packet.
 #[derive(Clone, Copy)]
 pub(super) enum RxData {
-    /// So many bytes.
+    /// A packet of this number of bytes.
     Bytes(usize),
-    /// No message: a peer wrote that many bytes to memory, with remote CQ data.
+    /// No packet: a peer wrote this number of bytes to memory, with remote CQ data.
     RemoteWrite(usize, u64),
 }
 
-/// A packet.
+/// A packet buffer.
 pub(super) struct Packet {
     number: u32,
-    /// How often it has been an order: so that none has another's name.
+    /// Generation of the buffer, which makes the ids of its operations unique.
     generation: u32,
-    /// With whom it is exchanged.
+    /// Index of the peer.
     pub(super) peer_idx: u32,
-    /// By which attempt at a connection with that peer.
+    /// Generation of the connection to the peer.
     pub(super) conn_gen: usize,
-    /// What it is used for.
+    /// Use of the buffer.
     pub(super) state: BufState,
-    /// Who waits for the outcome of an operation.
+    /// Report of the transmit operation.
     comp: TxComp,
-    /// Whom that is with, while the peer has no number.
+    /// Address of the peer, while the peer has no index.
     pub(super) dest: SocketAddr,
-    /// What has arrived in it.
+    /// Content, if the buffer has received.
     pub(super) rx_data: RxData,
     len: usize,
     memory: BufferPart,
@@ -105,12 +106,12 @@ impl Indexed for Packet {
 }
 
 impl Packet {
-    /// Hands idle ones with those numbers to `take`, of `size` bytes each, for the endpoints of `domain`. May
-    /// sleep.
+    /// Allocates free buffers with the given numbers and of `size` bytes each for the endpoints of `domain`, and
+    /// passes each to `take`. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENODEV when the device goes away, -FI_ENOMEM.
+    /// -FI_ENODEV when the device is removed, -FI_ENOMEM.
     pub(super) fn alloc(
         here: ProcessContext,
         domain: &Arc<Domain>,
@@ -137,34 +138,34 @@ impl Packet {
         })
     }
 
-    /// Whether it has no room for a payload.
+    /// Returns whether the buffer is a control buffer, without space for a payload.
     pub(super) fn is_ctrl(&self) -> bool {
         self.memory.len() < MAX_PACKET
     }
 
-    /// What the peer calls the operation that it is used for.
+    /// Returns the message id of the operation.
     pub(super) fn id(&self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.number)
     }
 
-    /// The number of the packet whose operation a peer calls that.
+    /// Returns the number of the buffer that has a message id.
     pub(super) fn number_of(id: u64) -> u32 {
         id as u32
     }
 
-    /// Whether that peer calls the operation so that it is used for.
+    /// Returns whether the operation is to that peer and has that message id.
     pub(super) fn has_id(&self, peer_idx: u32, id: u64) -> bool {
         self.peer_idx == peer_idx && self.id() == id
     }
 
-    /// It is used for an operation from now on.
+    /// Starts a new operation in the buffer.
     #[inline(always)]
     pub(super) fn begin(&mut self, comp: TxComp) {
         self.generation = self.generation.wrapping_add(1);
         self.comp = comp;
     }
 
-    /// What is to be done of the operation that it is used for.
+    /// Returns the transmit operation, mutable.
     #[inline(always)]
     pub(super) fn tx_op(&mut self) -> Option<&mut TxOp> {
         match &mut self.state {
@@ -173,7 +174,7 @@ impl Packet {
         }
     }
 
-    /// The same, to be looked at.
+    /// Returns the transmit operation.
     #[inline(always)]
     pub(super) fn as_tx_op(&self) -> Option<&TxOp> {
         match &self.state {
@@ -182,23 +183,23 @@ impl Packet {
         }
     }
 
-    /// Who waits for the outcome of the operation that it is used for.
+    /// Returns the report of the transmit operation.
     #[inline(always)]
     pub(super) fn tx_comp(&self) -> Option<&TxComp> {
         self.as_tx_op().map(|_| &self.comp)
     }
 
-    /// Whether it is used for an operation with that peer, who has no number.
+    /// Returns whether the buffer holds an operation to that address.
     pub(super) fn is_to(&self, addr: &SocketAddr) -> bool {
         self.as_tx_op().is_some() && self.dest == *addr
     }
 
-    /// Whether it is used for an operation of that transmit context.
+    /// Returns whether the buffer holds an operation of that transmit context.
     pub(super) fn is_from_ctx(&self, context: u8) -> bool {
         self.tx_comp().is_some_and(|comp| comp.tx_ctx == context)
     }
 
-    /// The receive context that its message is for.
+    /// Returns the receive context that the message is for.
     pub(super) fn context(&self) -> u8 {
         match self.as_tx_op() {
             Some(TxOp::Eager) => wire::RxPkt::rx_index(&self.memory),
@@ -208,23 +209,23 @@ impl Packet {
         }
     }
 
-    /// Whether its message is to be offered, and its memory is not open to the peer.
+    /// Returns whether the message goes by rendezvous and its memory is not registered.
     #[inline(always)]
     pub(super) fn needs_registration(&self) -> bool {
         matches!(self.as_tx_op(), Some(TxOp::Rndv(rndv_tx)) if rndv_tx.region.is_none())
     }
 
-    /// Whether the peer knows of the operation that it is used for.
+    /// Returns whether the peer has received a part of the operation.
     pub(super) fn has_started(&self) -> bool {
         self.as_tx_op().is_some_and(TxOp::has_started)
     }
 
-    /// Whether it offers a message.
+    /// Returns whether the operation is a rendezvous send.
     pub(super) fn is_rndv(&self) -> bool {
         matches!(self.as_tx_op(), Some(TxOp::Rndv(_)))
     }
 
-    /// The message that it offers.
+    /// Returns the rendezvous send.
     #[inline(always)]
     pub(super) fn rndv_tx(&mut self) -> Option<&mut RndvTx> {
         match self.tx_op()? {
@@ -233,12 +234,12 @@ impl Packet {
         }
     }
 
-    /// Whether it asks a peer for an operation.
+    /// Returns whether the operation is atomic.
     pub(super) fn is_atomic(&self) -> bool {
         matches!(self.as_tx_op(), Some(TxOp::Atomic(_)))
     }
 
-    /// The operation that a peer is asked for.
+    /// Returns the atomic operation.
     pub(super) fn atomic_tx(&mut self) -> Option<&mut AtomicTx> {
         match self.tx_op()? {
             TxOp::Atomic(atomic_tx) => Some(atomic_tx),
@@ -246,7 +247,7 @@ impl Packet {
         }
     }
 
-    /// The bytes that a peer has sent.
+    /// Returns the received bytes.
     pub(super) fn rx_bytes(&self) -> &[u8] {
         match self.rx_data {
             RxData::Bytes(len) => self.memory.get(..len).unwrap_or(&[]),
@@ -254,45 +255,44 @@ impl Packet {
         }
     }
 
-    /// Where the payload of a message stands.
+    /// Returns the payload of a message.
     pub(super) fn payload(&mut self) -> &mut [u8] {
         self.memory.get_mut(HEADER..).unwrap_or(&mut [])
     }
 
-    /// Where the operands of an atomic operation stand.
+    /// Returns the operands of an atomic request.
     pub(super) fn operands(&mut self) -> &mut [u8] {
         self.memory
             .get_mut(MAX_PACKET - ATOMIC_MAX_OPERANDS..)
             .unwrap_or(&mut [])
     }
 
-    /// All of its memory, where it is no message.
+    /// Returns the whole memory.
     pub(super) fn bytes(&mut self) -> &mut [u8] {
         &mut self.memory
     }
 
-    /// Makes it a segment of the message at `from`, for a peer who calls the connection `to`.
+    /// Makes the buffer a segment of the message at `from`; `to` is the peer's connection id.
     pub(super) fn fill_segment(&mut self, to: u64, from: &SrcBuf, segment: &wire::Segment) {
         self.state = BufState::Segment;
         let len = copy_segment(&mut self.memory, from, segment);
         self.write_any(to, &PktHdr::Segment(*segment), len);
     }
 
-    /// Writes what stands before the payload: to a peer who calls the connection `to`, if that is known.
+    /// Writes the packet header; `to` is the peer's connection id, or 0 if it is not known yet.
     #[inline(always)]
     pub(super) fn write(&mut self, to: u64, hdr: &PktHdr, payload: usize) {
         let begin = hdr.write(to, payload, &mut self.memory);
         self.len = begin.map_or(0, |begin| begin + payload);
     }
 
-    /// The same, where that need not be as fast as can be.
+    /// Writes the packet header, out of line, for paths that are not hot.
     #[inline(never)]
     pub(super) fn write_any(&mut self, to: u64, hdr: &PktHdr, payload: usize) {
         self.write(to, hdr, payload);
     }
 
-    /// Makes it the next packet of the operation that it is used for, unless it is that already: to a peer
-    /// who calls the connection `to`.
+    /// Completes the next packet of the operation for a peer whose connection id is `to`.
     #[inline(always)]
     pub(super) fn prepare(&mut self, to: u64) {
         match &self.state {
@@ -328,7 +328,7 @@ impl Packet {
         self.write_any(to, &hdr, payload);
     }
 
-    /// Gives its first `len` bytes to an operation.
+    /// Posts the first `len` bytes with `post`.
     #[inline(always)]
     fn lend(
         &mut self,
@@ -336,16 +336,17 @@ impl Packet {
         context: Context,
         post: impl FnOnce(&provider::Message<'_>) -> Result,
     ) -> Result {
-        // SAFETY: `Inflight` has the packet until the operation is over, and nobody looks into it there.
+        // SAFETY: `Inflight` holds the buffer until the operation has completed, and does not access its memory
+        // meanwhile.
         let (segment, descriptor) = unsafe { self.memory.segment(len) };
         post(&plain(&segment, slice::from_ref(&descriptor), context))
     }
 
-    /// Sends it by `lower`.
+    /// Sends the packet by `lower`.
     ///
     /// # Errors
     ///
-    /// With the packet: those of a transmit.
+    /// Errors of the lower transmit, with the buffer.
     #[inline(always)]
     pub(super) fn send(
         node: ListBox<Self>,
@@ -359,11 +360,11 @@ impl Packet {
         })
     }
 
-    /// Has `post` receive into it.
+    /// Posts the buffer as a receive with `post`.
     ///
     /// # Errors
     ///
-    /// With the packet: what `post` says.
+    /// Errors of `post`, with the buffer.
     #[inline(always)]
     pub(super) fn receive(
         node: ListBox<Self>,
@@ -376,11 +377,11 @@ impl Packet {
         })
     }
 
-    /// Has `lower` access the peer's memory, as the operation says that it is used for.
+    /// Posts the RDMA read or write of the operation by `lower`.
     ///
     /// # Errors
     ///
-    /// With the packet: those of a transmit.
+    /// Errors of the lower transmit, with the buffer.
     pub(super) fn access(
         node: ListBox<Self>,
         inflight: &mut Inflight<Self>,
@@ -405,7 +406,7 @@ impl Packet {
                         })
                     },
                     LocalBuf::Inline(len) => {
-                        // SAFETY: As in `lend`.
+                        // SAFETY: As in `lend()`.
                         let (segment, descriptor) = unsafe { memory.segment(*len) };
                         let memory = Memory::Segments(slice::from_ref(&segment));
                         access.post(lower, memory, slice::from_ref(&descriptor), context)
@@ -440,7 +441,7 @@ impl RmaTx {
     }
 }
 
-/// Copies a segment's bytes to where the payload stands, and says how many there are.
+/// Copies a segment into the payload. Returns its length in bytes.
 fn copy_segment(packet: &mut [u8], from: &SrcBuf, segment: &wire::Segment) -> usize {
     let payload = packet.get_mut(HEADER..);
     let payload = payload.and_then(|payload| payload.get_mut(..segment.len()));
@@ -449,7 +450,7 @@ fn copy_segment(packet: &mut [u8], from: &SrcBuf, segment: &wire::Segment) -> us
     })
 }
 
-/// A range as a lower endpoint takes it.
+/// Returns a range as the lower endpoint takes it.
 pub(super) fn remote(range: &wire::Range) -> fi_rma_iov {
     fi_rma_iov {
         addr: range.addr,

@@ -1,5 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
+//! Progress: polls the lower completion queue and dispatches its completions.
+//!
+//! Completions are handled by readers and by the queue's handler. A reader of the consumer's completion queue that
+//! finds it empty polls, in any context. The handler is a work item that is called for the next completion after the
+//! queue has been found empty, so progress does not depend on readers. Completions are polled and dispatched in
+//! batches under `EpCore::inner`, which keeps their order.
+//!
+//! While readers keep polling, the handler is not armed for each completion, because a call would cost more than the
+//! rest of a short message. It runs every [`POLL_INTERVAL`] until no reader has polled in between.
+
 use super::{
     completion::CompSinks,
     ep_core::{
@@ -42,18 +52,18 @@ use crate::{
     },
 };
 
-/// How many batches a reader handles before it looks at its own queue again.
+/// Number of batches that a reader handles before it checks its own queue again.
 const READER_BUDGET: usize = 4;
 
-/// How many the handler does before others on its workqueue have their turn.
+/// Number of batches that the handler handles before it yields its workqueue.
 const HANDLER_BUDGET: usize = 16;
 
-/// How long completions may wait when their reader has gone.
+/// Longest time that a completion waits after its reader has stopped polling.
 const POLL_INTERVAL: Delta = Delta::from_millis(1);
 
 impl EpCore {
-    /// Handles completions, at most so many batches; `arms` has the handler called for what comes when
-    /// there are no more. False if nothing has come of it. Any context.
+    /// Polls at most `budget` batches; if `arms` is set, arms the handler when the queue is empty. Returns true if
+    /// there was a completion. Any context.
     fn drain(&self, arms: bool, budget: usize) -> bool {
         let Some(bound) = self.bound.get() else {
             return false;
@@ -72,7 +82,8 @@ impl EpCore {
         made_progress
     }
 
-    /// Hands over what waits for no more than room to tell of it. Any context.
+    /// Delivers messages that waited only for a free entry of the consumer's queue, and retries deferred packets. Any
+    /// context.
     pub(super) fn deliver(&self, bound: &Bound) {
         let needs_cm_work = loop {
             let mut inner = self.inner.lock();
@@ -90,12 +101,12 @@ impl EpCore {
         }
     }
 
-    /// Handles a batch, and has the handler called for the next completion if there was none and it `arms`.
+    /// Polls and dispatches one batch; if `arms` is set, arms the handler when the queue is empty.
     fn poll_batch(&self, bound: &Bound, arms: bool) -> Progress {
         let mut inner = self.inner.lock();
         let (state, sinks) = inner.split();
         if arms {
-            // Before it is: whoever is called for a completion says that it is not any more.
+            // Set before the queue is armed, since the handler clears it.
             write_once(&self.is_armed, 1);
         }
         let Progress {
@@ -103,7 +114,7 @@ impl EpCore {
             drained,
         } = state.poll_lower(sinks, &bound.queue, arms);
         let needs_cm_work = state.needs_cm_work();
-        // Its reader may have made room.
+        // The reader may have freed an entry of its queue.
         let awaits_reader = state.awaits_reader();
         drop(inner);
         if needs_cm_work {
@@ -118,15 +129,16 @@ impl EpCore {
         }
     }
 
-    /// Handles all completions that there are now: others may come as fast as these go. Any context.
+    /// Handles the completions that are in the queue now. The number of batches is bounded, because a peer can send
+    /// as fast as they are handled. Any context.
     pub(super) fn drain_lower(&self) {
         if let Some(bound) = self.bound.get() {
-            // Each call takes at least one completion: a failure is read alone.
+            // Each batch takes at least one completion: a failure is read alone.
             let _ = (0..=LOWER_OPS).all(|_| !self.poll_batch(bound, false).drained);
         }
     }
 
-    /// Gives up what has come of operations and has not been handled. No connection is there any more.
+    /// Drops the completions that have not been handled. No connection is left.
     pub(super) fn abandon_completions(&self) {
         let Some(queue) = self.bound.get().map(|bound| &*bound.queue) else {
             return;
@@ -152,14 +164,13 @@ impl EpCore {
         }
     }
 
-    /// What a reader does who finds nothing; false if there still is nothing. Any context.
+    /// Makes progress for a reader that found its queue empty. Returns true if there was a completion. Any context.
     fn reader_poll(&self) -> bool {
         write_once(&self.is_read, 1);
         self.drain(false, READER_BUDGET)
     }
 
-    /// A reader is to be told of what comes, and does not come again before that; its queue says so from
-    /// now on. Any context.
+    /// Arms the handler for a reader that waits instead of polling. Any context.
     pub(super) fn arm(&self) {
         write_once(&self.is_read, 0);
         if let (0, Some(bound)) = (load_acquire(&self.is_armed), self.bound.get()) {
@@ -167,7 +178,7 @@ impl EpCore {
         }
     }
 
-    /// What the handler does.
+    /// Runs the completion handler.
     fn handler_poll(&self) {
         write_once(&self.is_armed, 0);
         let is_read = self.is_read.xchg(0, Full) != 0;
@@ -183,21 +194,21 @@ impl EpCore {
         }
     }
 
-    /// The handler, which has ended, is not called any more. May sleep.
+    /// Stops the poll timer, after the handler has been stopped. May sleep.
     pub(super) fn stop_poll_timer(&self) {
         drop(self.poll_timer.lock().take());
     }
 }
 
-/// Calls [`EpCore::drain`] for readers.
+/// Makes progress for readers of the consumer's completion queues.
 pub(super) struct ReaderProgress {
-    // Dropped in this order.
+    // Fields are dropped in this order.
     core: Arc<EpCore>,
     _guard: DetachGuard,
 }
 
 impl ReaderProgress {
-    /// That of a station, for readers. May sleep.
+    /// Creates the progress source of `core`. May sleep.
     ///
     /// # Errors
     ///
@@ -225,7 +236,7 @@ impl ProgressSource for ReaderProgress {
     }
 }
 
-/// Calls it for the queue's handler.
+/// Makes progress as the handler of the lower completion queue.
 pub(super) struct HandlerProgress(pub(super) Arc<EpCore>);
 
 impl TaskHandler for HandlerProgress {
@@ -234,19 +245,18 @@ impl TaskHandler for HandlerProgress {
     }
 }
 
-/// Completions that are taken from the lower queue at once.
+/// Number of completions that are polled at once.
 pub(super) const BATCH: usize = 16;
 
-/// What there was to be handled of what has come.
+/// Describes the result of polling a batch.
 pub(super) struct Progress {
-    /// Nothing is left.
+    /// True if the queue is empty.
     pub(super) drained: bool,
-    /// Something has come of it.
+    /// True if there was a completion.
     pub(super) made_progress: bool,
 }
 
-/// Reads a batch of completions of the lower provider. Returns the number of entries, and whether the queue is
-/// empty.
+/// Reads a batch of completions of the lower provider. Returns the number of entries, and whether the queue is empty.
 ///
 /// A read stops before a failure: a short batch does not mean that the queue is empty.
 fn read_batch(
@@ -257,14 +267,14 @@ fn read_batch(
     Ok((count, count < BATCH && !queue.has_backlog()))
 }
 
-/// Whose completion it is that a lower queue tells of, where it says so.
+/// Returns the connection that a completion names, for shared receives.
 fn source_of(source: fi_addr_t) -> Option<Source> {
     (source != FI_ADDR_NOTAVAIL).then_some(Source(source as usize))
 }
 
 impl EpState {
-    /// Handles a batch of what the lower `queue` tells of, and has its handler called for the next if there was
-    /// nothing and it `arms`.
+    /// Polls and dispatches a batch of completions of the lower `queue`; if `arms` is set, arms its handler when it
+    /// is empty.
     #[inline]
     pub(super) fn poll_lower(
         &mut self,
@@ -301,8 +311,7 @@ impl EpState {
         }
     }
 
-    /// What has come of something that a lower endpoint had in hand; where connections share what they
-    /// receive with, `source` is the one.
+    /// Handles the completion of one lower operation. `source` names the connection if it shares receives.
     #[inline]
     pub(super) fn complete_one(
         &mut self,
@@ -321,7 +330,7 @@ impl EpState {
         }
     }
 
-    /// The same of a completion that has been [`found`](Self::found).
+    /// Handles the completion at index `at` of [`EpState::polled`].
     #[inline(always)]
     fn complete_found(&mut self, sinks: &CompSinks, at: usize) {
         let Some(entry) = self.polled.nth(at) else {
@@ -335,7 +344,8 @@ impl EpState {
         self.complete_one(sinks, context, source, Ok(rx_data));
     }
 
-    /// The same of one that is closed with its consumer's: nobody is told, [`Self::end`] has it.
+    /// Handles the completion of an operation whose endpoint is being closed: nothing is reported, and
+    /// [`EpState::end`] frees it.
     pub(super) fn abandon(&mut self, context: Context) {
         if let Some(receive) = self.reads_inflight.complete(context) {
             self.keep_until_end(receive);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Receives of the consumer's: they are posted, find a message that waits, fetch it, or are taken back.
+//! Posted receives: posting, completion and cancellation. Guarded by `EpCore::inner`.
 
 use super::{
     completion::{
@@ -30,7 +30,7 @@ use crate::{
 };
 
 impl EpState {
-    /// Takes a receive of the context `at` that is not posted, if there is one, to be posted.
+    /// Takes a free receive entry of the context `at`, to be posted.
     pub(super) fn receive(
         &mut self,
         at: u8,
@@ -44,7 +44,7 @@ impl EpState {
         Some(receive)
     }
 
-    /// Posts it.
+    /// Posts a receive, which may match an unexpected message.
     pub(super) fn post(
         &mut self,
         sinks: &CompSinks,
@@ -59,7 +59,7 @@ impl EpState {
         self.retry_deferred_all(sinks);
     }
 
-    /// A receive has found its message.
+    /// Delivers an unexpected message to its receive.
     pub(super) fn deliver_unexp(
         &mut self,
         sinks: &CompSinks,
@@ -102,7 +102,7 @@ impl EpState {
         }
     }
 
-    /// A receive has its message, of which `len` bytes are there.
+    /// Completes a receive with a message, of which `len` bytes have been copied.
     pub(super) fn end_receive(
         &mut self,
         sinks: &CompSinks,
@@ -115,12 +115,11 @@ impl EpState {
         self.put_back(receive);
     }
 
-    /// Takes a receive back.
+    /// Cancels a receive.
     ///
     /// # Errors
     ///
-    /// -FI_ENOENT if it is not there, -FI_EAGAIN for one that takes several messages if there is no room to
-    /// tell of it.
+    /// -FI_ENOENT if it is not posted, -FI_EAGAIN for a multi-receive buffer if no completion queue entry is free.
     pub(super) fn cancel(&mut self, sinks: &CompSinks, at: u8, context: Context) -> Result {
         let mut refused = Errno::ENOENT;
         let mut is = |receive: &Receive| {
@@ -142,7 +141,7 @@ impl EpState {
         Ok(())
     }
 
-    /// Nothing will come of a receive.
+    /// Fails a receive.
     pub(super) fn give_up_receive(
         &mut self,
         sinks: &CompSinks,
@@ -150,7 +149,7 @@ impl EpState {
         errno: Errno,
     ) {
         if receive.kind == RxKind::Shared && self.rx_ctxs.ctx(receive.rx_ctx).is_detached() {
-            // What it has got is posted again.
+            // The shared receive of the entry is posted again.
             self.keep_until_end(receive);
             return;
         }
@@ -158,7 +157,7 @@ impl EpState {
         self.put_back(receive);
     }
 
-    /// Takes back one that has been told of.
+    /// Puts back a reported entry.
     #[inline(always)]
     pub(super) fn put_back(&mut self, receive: ListBox<Receive>) {
         self.rx_ctxs.ctx_mut(receive.rx_ctx).put_back(receive);

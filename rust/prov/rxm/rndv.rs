@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
+//! Rendezvous protocol, both directions: the sender registers its memory, and the receiver reads it or asks for
+//! writes. Guarded by `EpCore::inner`.
+
 use super::{
     completion::CompSinks,
     conn::Peer,
@@ -47,7 +50,7 @@ use crate::{
 };
 
 impl EpState {
-    /// Reads on what is being fetched from a peer, and tells it what has been.
+    /// Posts reads of a peer's rendezvous messages, and notifies the peer of those that have been read.
     pub(super) fn progress_reads(&mut self, sinks: &CompSinks, peer_idx: u32) {
         loop {
             let Self {
@@ -75,7 +78,7 @@ impl EpState {
             };
             match next {
                 Err(errno) => {
-                    // The memory has gone, and the peer is not to wait for it.
+                    // The memory cannot be accessed; the peer must not wait for the read.
                     rndv.done = usize::MAX;
                     sinks.fail_rx(rx_ctxs, &mut receive, errno);
                     rndv_reads.push_front(receive);
@@ -111,7 +114,7 @@ impl EpState {
         }
     }
 
-    /// The next operation with a peer, whose memory is to be opened: [`Self::set_region`] has it come back.
+    /// Takes the next deferred operation if its memory has to be registered. [`Self::set_region`] puts it back.
     pub(super) fn take_unregistered(&mut self, peer_idx: u32) -> Option<ListBox<Packet>> {
         let peer = self.peer(peer_idx)?;
         if !peer.needs_registration() {
@@ -121,7 +124,7 @@ impl EpState {
         peer.deferred.pop()
     }
 
-    /// What opens a message to a peer that has not been offered yet.
+    /// Takes the memory region of a deferred rendezvous message that has not been announced to the peer.
     pub(super) fn take_region(&mut self, peer_idx: u32) -> Option<Arc<MemoryRegion>> {
         let deferred = &mut self.peer(peer_idx)?.deferred;
         let mut taken = None;
@@ -133,7 +136,7 @@ impl EpState {
         taken
     }
 
-    /// It is open, or cannot be: then the message goes in segments.
+    /// Puts back an operation with its memory region. If the registration failed, the message is sent in segments.
     pub(super) fn set_region(
         &mut self,
         sinks: &CompSinks,
@@ -151,7 +154,7 @@ impl EpState {
         self.progress_peer(sinks, peer_idx);
     }
 
-    /// A peer has taken a message.
+    /// Handles *rndv_rd_done*: the peer has read a message.
     pub(super) fn handle_rd_done(
         &mut self,
         sinks: &CompSinks,
@@ -164,7 +167,7 @@ impl EpState {
         Ok(())
     }
 
-    /// A peer wants a message written to its memory.
+    /// Handles *rndv_wr_data*: the peer asks for a message to be written.
     pub(super) fn handle_wr_data(
         &mut self,
         sinks: &CompSinks,
@@ -181,7 +184,8 @@ impl EpState {
         Ok(())
     }
 
-    /// What a peer has said to an offer: its packet, unless that is not known to have gone.
+    /// Takes the rendezvous operation that a peer replies to. Returns `None` if the request's own completion is
+    /// outstanding.
     fn take_replied(
         &mut self,
         peer_idx: u32,
@@ -206,7 +210,7 @@ impl EpState {
         Ok(Some(awaiting))
     }
 
-    /// Writes a message to where its receiver wants it.
+    /// Starts to write a message to the receiver's memory.
     pub(super) fn start_write(
         &mut self,
         sinks: &CompSinks,
@@ -222,7 +226,7 @@ impl EpState {
         self.requeue_front(sinks, packet);
     }
 
-    /// A message that is to be fetched.
+    /// Handles a rendezvous request.
     pub(super) fn receive_rndv_req(
         &mut self,
         sinks: &CompSinks,
@@ -250,7 +254,7 @@ impl EpState {
         }
     }
 
-    /// A receive has taken a message that is to be fetched.
+    /// Starts to read a message into its receive.
     pub(super) fn start_read(
         &mut self,
         sinks: &CompSinks,
@@ -270,7 +274,7 @@ impl EpState {
         }
     }
 
-    /// A read of such a message is over.
+    /// Handles the completion of a rendezvous read.
     pub(super) fn read_complete(
         &mut self,
         sinks: &CompSinks,
@@ -304,11 +308,11 @@ impl EpState {
     }
 }
 
-/// Has `lower` read more of the message that a receive fetches.
+/// Posts the next read of a rendezvous message by `lower`.
 ///
 /// # Errors
 ///
-/// With the receive: those of a transmit, -FI_EINVAL for memory that is not there any more.
+/// Errors of the lower transmit, -FI_EINVAL if the memory cannot be accessed; with the receive.
 pub(super) fn post_read(
     node: ListBox<Receive>,
     inflight: &mut Inflight<Receive>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Receives of the consumer's, and the messages that wait for one.
+//! Receive entries: posted receives, and the receive side of rendezvous messages. Guarded by `EpCore::inner`.
 
 use super::{
     inflight::Indexed,
@@ -22,45 +22,45 @@ use super::{
 };
 use crate::fi::prelude::*;
 
-/// What a receive takes.
+/// Kind of a receive.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum RxKind {
-    /// One message.
+    /// Receive of one message.
     Single,
-    /// As many as its buffer takes.
+    /// Multi-receive buffer.
     Multi {
-        /// No more, as the consumer does not want it any more.
+        /// True if the buffer takes no more messages because it was cancelled.
         is_cancelled: bool,
     },
-    /// One, that has a place in a buffer.
+    /// Message in a slot of a multi-receive buffer.
     Placed {
-        /// The number of the buffer's receive.
+        /// Number of the buffer's receive.
         of: u32,
-        /// Where it begins.
+        /// Address of the slot.
         at: usize,
     },
-    /// One, that has got what was posted for several endpoints.
+    /// Message with a receive of a shared receive context.
     Shared,
 }
 
-/// What has been posted for the messages of several endpoints.
+/// A receive of a shared receive context.
 pub(super) struct SrxRecv {
-    /// What it takes.
+    /// Messages that it matches.
     pub(super) spec: MatchSpec,
-    /// Where that goes.
+    /// Memory.
     pub(super) into: DstBuf,
     /// Descriptors posted with the receive, for another provider.
     pub(super) descriptors: [Descriptor; MAX_IOV],
-    /// What the consumer gets back.
+    /// Context of the consumer.
     pub(super) context: Context,
-    /// Whether a success is told where not each is.
+    /// True if a success is reported although the queue is selective.
     pub(super) reports_success: bool,
-    /// By what its owner knows it, if that is another module's provider.
+    /// Entry of the receive at an owner in another module.
     pub(super) peer_entry: usize,
 }
 
 impl SrxRecv {
-    /// Nothing.
+    /// Receive that matches nothing and has no memory.
     pub(super) const EMPTY: Self = Self {
         spec: MatchSpec {
             tag: None,
@@ -73,7 +73,7 @@ impl SrxRecv {
         peer_entry: 0,
     };
 
-    /// Takes it, and leaves nothing.
+    /// Takes the receive and leaves [`Self::EMPTY`].
     #[inline]
     pub(super) fn take(&mut self) -> Self {
         mem::replace(self, Self::EMPTY)
@@ -90,75 +90,75 @@ impl HasMatchSpec for SrxRecv {
     }
 }
 
-/// What a message has got that is not a receive of its endpoint's.
+/// Memory that a message has been assigned instead of a receive of its endpoint.
 pub(super) enum RxTarget {
-    /// A place in a buffer.
+    /// Slot of a multi-receive buffer.
     Slot(MultiRecvSlot),
-    /// What was posted for several endpoints.
+    /// Receive of a shared receive context.
     Shared(SrxRecv),
-    /// Nowhere: nobody is told of it.
+    /// No memory: the message is dropped and not reported.
     Discard,
 }
 
-/// A receive.
+/// A receive entry.
 pub(super) struct Receive {
     number: u32,
-    /// Of which receive context.
+    /// Index of the receive context.
     pub(super) rx_ctx: u8,
-    /// Whether it is never posted, and for messages that have got something else.
+    /// True if the entry is internal: never posted, for messages with a [`RxTarget`].
     is_internal: bool,
-    /// What it takes.
+    /// Kind of the receive.
     pub(super) kind: RxKind,
-    /// And which.
+    /// Messages that it matches.
     pub(super) spec: MatchSpec,
-    /// Where it goes.
+    /// Memory.
     pub(super) into: DstBuf,
-    /// What the consumer gets back.
+    /// Context of the consumer.
     pub(super) context: Context,
-    /// Whether a success is told too.
+    /// True if a success is reported although the queue is selective.
     pub(super) reports_success: bool,
-    /// Whether the consumer knows what has come of it: what is left to do concerns the sender.
+    /// True if the receive has been reported, and only its sender has to be notified.
     pub(super) is_reported: bool,
-    /// The ticket of what was posted for several endpoints.
+    /// Entry of a shared receive at an owner in another module.
     pub(super) peer_entry: usize,
     /// Descriptors of the memory.
     descriptors: [Descriptor; MAX_IOV],
-    /// The message that it has taken, if that is still with its sender.
+    /// Rendezvous message that is being read.
     pub(super) rndv: Option<RndvRead>,
 }
 
-/// A message that its sender lets be read.
+/// A rendezvous message that is being read.
 pub(super) struct RndvRead {
-    /// Who that is.
+    /// Index of the sender.
     pub(super) peer_idx: u32,
-    /// By which connection.
+    /// Generation of the connection.
     pub(super) conn_gen: usize,
-    /// What it calls the message.
+    /// Message id of the sender.
     pub(super) id: u64,
-    /// Who takes it.
+    /// Matching key of the message.
     pub(super) key: MsgKey,
     /// The message.
     pub(super) message: Message,
-    /// Where it is.
+    /// Memory of the message.
     pub(super) ranges: Ranges,
-    /// How many of its bytes are here.
+    /// Number of bytes that have been read.
     pub(super) done: usize,
-    /// How many more are on their way.
+    /// Number of bytes that are being read.
     pub(super) in_flight: usize,
-    /// Whether those that are here may not be what was there, as nothing has been read behind them.
+    /// True if a read was reported that may not be complete, since nothing has been read behind it.
     pub(super) needs_confirm: bool,
 }
 
-/// A read.
+/// Next read of a rendezvous message.
 pub(super) struct RndvReadStep {
     pub(super) from: Range,
     pub(super) into: Segment,
-    /// Of a byte that is there, so that there is no doubt about those before it.
+    /// True if the read repeats the last byte, which confirms the reads before it.
     pub(super) is_confirm: bool,
 }
 
 impl Receive {
-    /// One that is not posted, or a helper.
+    /// Creates a free entry.
     pub(super) const fn idle(number: u32, rx_ctx: u8, is_internal: bool) -> Self {
         Self {
             number,
@@ -179,7 +179,7 @@ impl Receive {
         }
     }
 
-    /// Makes it one that is not posted.
+    /// Resets the entry.
     #[inline(always)]
     pub(super) fn clear(&mut self) {
         self.kind = RxKind::Single;
@@ -190,13 +190,13 @@ impl Receive {
         self.rndv = None;
     }
 
-    /// Whether it is never posted, and for messages that have got something else.
+    /// Returns whether the entry is internal: never posted, for messages with a [`RxTarget`].
     pub(super) fn is_internal(&self) -> bool {
         self.is_internal
     }
 
-    /// Makes it the receive of a message that has got that. Each message in a buffer is told of, or nobody
-    /// would know where it is.
+    /// Assigns the memory of a message to an internal entry. Every message in a multi-receive buffer is reported,
+    /// because only its completion names its address.
     pub(super) fn assign(&mut self, target: RxTarget) {
         match target {
             RxTarget::Slot(slot) => {
@@ -221,7 +221,7 @@ impl Receive {
         }
     }
 
-    /// Takes what was posted for several endpoints, if it has got that and nobody has been told of it.
+    /// Takes the shared receive of the entry, if it has one that has not been reported.
     pub(super) fn take_srx_recv(&mut self) -> Option<SrxRecv> {
         if self.kind != RxKind::Shared || self.is_reported {
             return None;
@@ -236,7 +236,7 @@ impl Receive {
         })
     }
 
-    /// Whether room has been taken for what comes of it: those of a buffer take it one by one.
+    /// Returns whether a completion queue entry is reserved. A multi-receive buffer reserves one for each message.
     pub(super) fn has_room(&self) -> bool {
         match self.kind {
             RxKind::Single | RxKind::Placed { .. } | RxKind::Shared => true,
@@ -244,11 +244,11 @@ impl Receive {
         }
     }
 
-    /// What is to be read next of the message that it fetches. None if all that there is room for has been.
+    /// Returns the next read of the rendezvous message, or `None` if all that fits has been read.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for memory that is not there any more.
+    /// -FI_EINVAL if the memory cannot be accessed.
     pub(super) fn next_read(&self) -> Result<Option<RndvReadStep>> {
         let Some(rndv) = &self.rndv else {
             return Ok(None);
@@ -304,7 +304,7 @@ mod tests {
     const ALL: usize = LENS[0] + LENS[1];
     const FAR: u64 = 1 << 40;
 
-    /// A receive into `bytes`, which fetches what is in two ranges, one behind the other.
+    /// Creates a receive into `bytes` of a message in two consecutive ranges.
     fn fetching(bytes: &mut [u8]) -> Result<Receive> {
         let mut far = FAR;
         let ranges = LENS.map(|len| {
@@ -340,7 +340,7 @@ mod tests {
 
     type Found = Option<(u64, u64, bool)>;
 
-    /// Where the next read is, how long it is, and whether it is one of what is there.
+    /// Returns offset, length and kind of the next read.
     fn next(receive: &mut Receive, done: usize, needs_confirm: bool) -> Result<Found> {
         if let Some(rndv) = &mut receive.rndv {
             rndv.done = done;
@@ -369,7 +369,7 @@ mod tests {
         assert!(next(&mut receive, ALL, true)? == Some((ALL as u64 - 1, 1, true)));
         let into = receive.next_read()?.map(|next| next.into.addr());
         assert!(into == Some(bytes.as_ptr() as usize + ALL - 1));
-        // What there is no room for is nothing to look at.
+        // Bytes that do not fit are not confirmed.
         let mut few = KVec::from_elem(0, 150, GFP_KERNEL)?;
         let mut receive = fetching(&mut few)?;
         assert!(next(&mut receive, 100, true)? == Some((100, 50, false)));

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What connections receive with: packets that are posted, for one of them alone or for all that share.
+//! Receive buffers: posted for one connection, or to a receive queue that connections share. Guarded by
+//! `EpCore::inner`.
 //!
-//! Each connection has a few packets from the beginning, of which its peer is told; one whose peer has used
-//! them up soon after it has been told gets as many again. Where the device lets connections share, all of
-//! these are in one queue: but no peer is told of more than there are, so that none waits for another that
-//! does not receive. What a connection leaves there when it ends is for the next one.
+//! A connection starts with [`INITIAL_RX`] buffers, which are granted to the peer as credits. If the peer uses them
+//! up within [`SOON`], the number doubles, up to [`MAX_RX_BUFS`]. If the device supports it, connections share a
+//! receive queue. The credits of all peers together never exceed the posted buffers, so no peer waits for a buffer
+//! because of another one. Buffers that a connection leaves in the queue are granted to the next one.
 //!
-//! On iWARP they do not share, nor with a peer that does not count: either could use up what others have
-//! been told of, and there that ends the connection of whoever comes next. Elsewhere such a message only
-//! waits until another packet is there; and whoever sends more than it was told of is not heard again.
+//! Connections on iWARP, and to peers without credits, have receive queues of their own: a peer could use up buffers
+//! granted to others, which on iWARP ends the connection of the next sender. Elsewhere that sender is only retried
+//! until a buffer has been posted, and the connection of a peer that exceeds its credits is closed.
 
 use super::{
     conn::{
@@ -38,47 +39,47 @@ use crate::{
     },
 };
 
-/// What connections that share may have beyond their first packets, all together.
+/// Number of shared buffers beyond the initial ones of each connection.
 const MAX_EXTRA_RX: usize = 1984;
 
-/// What can be posted where they share.
+/// Depth of the shared receive queue.
 pub(super) const DEPTH: usize = CONN_SLOTS * INITIAL_RX + MAX_EXTRA_RX;
 
-/// Who has used up within that time what it was told of may have more.
+/// Time within which a peer has to use up its credits to get more buffers.
 pub(super) const SOON: Delta = Delta::from_millis(100);
 
-/// How many packets connections have that share, all together, beyond their first ones. What is to be made for
-/// one is its own before it is there: many may ask for some before that.
+/// Counts the shared buffers beyond the initial ones. Buffers are counted before they are allocated, because several
+/// connections may ask meanwhile.
 struct ExtraRx(usize);
 
 impl ExtraRx {
-    /// Takes as many of those `wanted` as there may be.
+    /// Takes up to `wanted` buffers from the limit.
     fn take(&mut self, wanted: usize) -> usize {
         let taken = wanted.min(MAX_EXTRA_RX - self.0);
         self.0 += taken;
         taken
     }
 
-    /// They are not needed, or not there.
+    /// Returns buffers to the limit.
     fn give_back(&mut self, count: usize) {
         self.0 -= count;
     }
 }
 
-/// See the module.
+/// Receive buffers of an endpoint.
 pub(super) struct RxPool {
-    /// Where those are posted that share.
+    /// Receive queue that connections share.
     shared: Option<Arc<SharedReceive>>,
-    /// How many are posted there that no connection counts on; less than none where a peer has used more
-    /// than it was told of.
+    /// Number of buffers in the shared queue that are assigned to no connection; negative if a peer has used more
+    /// than its credits.
     unassigned: i64,
     extra_rx: ExtraRx,
-    /// Packets that are not posted.
+    /// Buffers that are not posted.
     free_bufs: BoxList<Packet>,
 }
 
 impl RxPool {
-    /// Nothing yet, and nobody shares.
+    /// Creates an empty pool without a shared queue.
     pub(super) const fn new() -> Self {
         Self {
             shared: None,
@@ -88,31 +89,31 @@ impl RxPool {
         }
     }
 
-    /// Where those are posted that share, if any do.
+    /// Returns the shared receive queue, if there is one.
     pub(super) fn shared(&self) -> Option<&Arc<SharedReceive>> {
         self.shared.as_ref()
     }
 
-    /// Connections share what is posted there, from now on.
+    /// Sets the receive queue that connections share from now on.
     pub(super) fn start_sharing(&mut self, shared: Arc<SharedReceive>) {
         self.shared = Some(shared);
     }
 
-    /// There are no connections any more: where they have shared.
+    /// Removes the shared receive queue, when no connection is left.
     pub(super) fn stop_sharing(&mut self) -> Option<Arc<SharedReceive>> {
         self.shared.take()
     }
 
-    /// Packets that are not posted.
+    /// Returns the buffers that are not posted.
     pub(super) fn free_bufs(&mut self) -> &mut BoxList<Packet> {
         &mut self.free_bufs
     }
 
-    /// Posts `count` packets more for a connection, as far as there are any; says how many are lacking.
+    /// Posts up to `count` more buffers for a connection. Returns the number that was missing.
     ///
     /// # Errors
     ///
-    /// Why one cannot be posted.
+    /// The errno of the lower receive.
     fn post_for_conn(
         &mut self,
         inflight: &mut Inflight<Packet>,
@@ -141,7 +142,7 @@ impl RxPool {
         posted.map(|()| left)
     }
 
-    /// Posts what a peer has used up of others' receives.
+    /// Replaces the buffers that a peer used beyond its credits.
     fn refill(&mut self, inflight: &mut Inflight<Packet>) {
         let Some(shared) = &self.shared else {
             return;
@@ -162,7 +163,7 @@ impl RxPool {
 }
 
 impl EpState {
-    /// Keeps a packet that a connection does not need any more, or that is to be posted.
+    /// Puts back a receive buffer, which may be posted at once.
     pub(super) fn put_rx_buf(&mut self, packet: ListBox<Packet>) {
         self.rx_pool.free_bufs.push(packet);
         if self.rx_pool.unassigned < 0 {
@@ -170,11 +171,11 @@ impl EpState {
         }
     }
 
-    /// Posts that many packets for a connection, which there are. Says how many are lacking all the same.
+    /// Posts up to `count` buffers for the connection of a peer. Returns the number that was missing.
     ///
     /// # Errors
     ///
-    /// Why one cannot be posted.
+    /// The errno of the lower receive.
     pub(super) fn post_rx_bufs(&mut self, peer_idx: u32, count: usize) -> Result<usize> {
         let Self {
             peers,
@@ -189,8 +190,8 @@ impl EpState {
         }
     }
 
-    /// Lets a peer send more at once that has soon used up what it was told of; where packets are lacking
-    /// for that, they are to be made.
+    /// Doubles the receive buffers of a connection whose peer uses its credits quickly. Missing buffers are allocated
+    /// by the connection manager.
     #[inline(never)]
     pub(super) fn grow_rx(&mut self, peer_idx: u32) {
         let Self { peers, rx_pool, .. } = self;
@@ -213,7 +214,7 @@ impl EpState {
         }
     }
 
-    /// Those that were lacking have been made, or cannot be.
+    /// Handles the buffers that the connection manager has allocated, or could not allocate.
     pub(super) fn rx_bufs_allocated(&mut self, peer_idx: u32, mut packets: BoxList<Packet>) {
         while let Some(packet) = packets.pop() {
             self.put_rx_buf(packet);
@@ -236,7 +237,7 @@ impl EpState {
         }
     }
 
-    /// A connection has been taken from its peer: what is posted is there for others.
+    /// Releases the posted buffers of a connection that has been removed from its peer.
     pub(super) fn release_conn_rx(&mut self, conn: &Conn) {
         let Self {
             rx_pool, inflight, ..
@@ -248,11 +249,11 @@ impl EpState {
         }
     }
 
-    /// A packet that was posted has come back: by the connection of `source`, where they share.
+    /// Counts the completion of a receive buffer for its connection, which `source` names if the queue is shared.
     ///
     /// # Errors
     ///
-    /// Its peer was told of less.
+    /// The peer had no credit.
     #[inline(always)]
     pub(super) fn on_rx_completion(
         &mut self,
@@ -283,7 +284,7 @@ mod tests {
     use super::*;
     use crate::util::random::SeededRandom;
 
-    /// Connections ask for more until they have all that one may have, and end; no packet is ever made.
+    /// Lets connections grow and end at random, without any allocation.
     #[test]
     fn rdm_06_no_more_is_promised_than_there_is() {
         let mut random = SeededRandom::new(1);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Messages that are cut into segments: which comes next, and where its bytes belong.
+//! Segmentation and reassembly (SAR): which segment of a message is next. Pure: no locks, no I/O.
 //!
-//! A peer may send segments of several messages in turns, but those of one come in order. What does not
-//! is no mistake of the network's, which keeps the order, but the peer's: its connection is to be closed.
+//! A peer may interleave segments of several messages, but sends those of one message in order. The network keeps the
+//! order, so a segment out of order is a violation that closes the connection.
 
 pub(super) mod reassembly;
 
@@ -18,19 +18,19 @@ use crate::util::owned_list::{
     ListBox, //
 };
 
-/// A message of which segments have come.
+/// A message of which segments have arrived.
 pub(super) struct SarRx<T> {
     id: u64,
     message: Message,
     next: u32,
-    /// The next segment is there, and waits for room.
+    /// True if the next segment has arrived and is deferred.
     is_next_deferred: bool,
-    /// Where it goes.
+    /// Data of the user.
     pub(super) data: T,
 }
 
 impl<T> SarRx<T> {
-    /// No message yet: see [`Self::begin`].
+    /// Creates an entry without a message: see [`Self::begin`].
     pub(super) fn idle(data: T) -> Self {
         Self {
             id: 0,
@@ -46,7 +46,7 @@ impl<T> SarRx<T> {
         }
     }
 
-    /// It is the message that begins with `first`, none of which has been taken yet.
+    /// Begins the message of the segment `first`.
     pub(super) fn begin(&mut self, first: &Segment) {
         self.id = first.id;
         self.message = first.message;
@@ -54,41 +54,41 @@ impl<T> SarRx<T> {
         self.is_next_deferred = false;
     }
 
-    /// All of the message.
+    /// Returns the whole message.
     pub(super) fn message(&self) -> &Message {
         &self.message
     }
 
-    /// The next segment has been taken.
+    /// Counts a segment that has been taken.
     pub(super) fn advance(&mut self) {
         self.next += 1;
     }
 
-    /// The next segment has not been taken, and waits for room until [`SarTable::clear_deferred`].
+    /// Records that the next segment is deferred, until [`SarTable::clear_deferred`].
     pub(super) fn defer_next(&mut self) {
         self.is_next_deferred = true;
     }
 
-    /// Whether all of the message has been.
+    /// Returns whether all segments have been taken.
     fn is_complete(&self) -> bool {
         u64::from(self.next) == self.message.segments()
     }
 
-    /// Whether more of a message of that name is to come: once it is whole, the peer may give its name
-    /// to another one.
+    /// Returns whether more segments with this message id belong to the message. When it is complete, the peer may
+    /// use the id again.
     fn has_id(&self, id: u64) -> bool {
         self.id == id && !self.is_complete()
     }
 }
 
-/// The messages of one peer of which segments have come, until somebody has taken all of each.
+/// Reassembly table of one peer.
 pub(super) struct SarTable<T> {
     queue: BoxList<SarRx<T>>,
     max_incomplete: usize,
 }
 
 impl<T> SarTable<T> {
-    /// None yet, and never more than `most` that are not whole.
+    /// Creates an empty table for at most `max_incomplete` incomplete messages.
     pub(super) const fn new(max_incomplete: usize) -> Self {
         Self {
             queue: BoxList::new(),
@@ -96,11 +96,12 @@ impl<T> SarTable<T> {
         }
     }
 
-    /// That a message begins with `segment`, which is to be [`kept`](Self::keep) until the next comes.
+    /// Checks that a message can begin with `segment`. The caller [keeps](Self::keep) it until the next segment.
     ///
     /// # Errors
     ///
-    /// It is not the first one, there is one of that name which is not whole, or there are too many.
+    /// The segment is not the first one, its message id belongs to an incomplete message, or there are too many
+    /// incomplete messages.
     pub(super) fn begin(&self, segment: &Segment) -> Result<(), ProtoError> {
         if segment.pos != SegPos::First {
             return Err(ProtoError("a segment of no message"));
@@ -115,8 +116,8 @@ impl<T> SarTable<T> {
         Ok(())
     }
 
-    /// Whether `segment`, which is not the first, is the next of some message. Where that one waits, this is of
-    /// another message, which got the name when the peer had sent all of the first.
+    /// Returns whether `segment`, which is not the first, is the next one of a message. If that segment is deferred
+    /// already, this one belongs to a later message with the same id.
     pub(super) fn continues(&self, segment: &Segment) -> bool {
         self.queue.iter().any(|sar| {
             let is_next = sar.next == segment.number && !sar.is_next_deferred;
@@ -124,22 +125,22 @@ impl<T> SarTable<T> {
         })
     }
 
-    /// What has waited for room is looked at again, in order.
+    /// Marks all deferred segments as not deferred; the caller processes them again in order.
     pub(super) fn clear_deferred(&mut self) {
         self.queue.for_each_mut(|sar| sar.is_next_deferred = false);
     }
 
-    /// Whether a message is `meant`.
+    /// Returns whether a message `matches`.
     pub(super) fn any(&self, mut matches: impl FnMut(&T) -> bool) -> bool {
         self.queue.iter().any(|sar| matches(&sar.data))
     }
 
-    /// Takes the message that `segment` is the next of, if it is not the first; it is to be
-    /// [`advanced`](Partial::advance), and [`kept`](Self::keep) unless the segment is the last one.
+    /// Takes the message whose next segment is `segment`, which is not a first one. The caller
+    /// [counts](SarRx::advance) the segment, and [keeps](Self::keep) the message unless the segment is the last one.
     ///
     /// # Errors
     ///
-    /// There is no such message, or another segment of it is the next.
+    /// There is no such message, or another segment is next.
     pub(super) fn take(&mut self, segment: &Segment) -> Result<ListBox<SarRx<T>>, ProtoError> {
         let sar = self
             .queue
@@ -153,17 +154,17 @@ impl<T> SarTable<T> {
         Err(ProtoError("a segment that is not the next"))
     }
 
-    /// Waits for the next segment of a message.
+    /// Puts a message into the table.
     pub(super) fn keep(&mut self, sar: ListBox<SarRx<T>>) {
         self.queue.push(sar);
     }
 
-    /// Changes where each message goes.
+    /// Changes the data of each message.
     pub(super) fn change(&mut self, mut change: impl FnMut(&mut T)) {
         self.queue.for_each_mut(|sar| change(&mut sar.data));
     }
 
-    /// Takes the first message that is `meant`.
+    /// Takes the first message that `matches`.
     pub(super) fn find(
         &mut self,
         mut matches: impl FnMut(&T) -> bool,
@@ -201,14 +202,14 @@ mod tests {
         }
     }
 
-    /// A message of which nothing has been taken.
+    /// Creates a message without segments.
     fn begun<T>(first: &Segment, data: T) -> Result<ListBox<SarRx<T>>> {
         let mut sar = ListBox::new(SarRx::idle(data))?;
         sar.begin(first);
         Ok(sar)
     }
 
-    /// One of which the first segment has been.
+    /// Creates a message with its first segment.
     fn of_first(first: &Segment) -> Result<ListBox<SarRx<()>>> {
         let mut sar = begun(first, ())?;
         sar.advance();

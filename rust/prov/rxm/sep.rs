@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Scalable endpoints: a station whose contexts come and go, each an endpoint of one direction.
+//! Scalable endpoints: a core whose contexts are opened and closed, each as an endpoint of one direction.
 
 use super::{
     domain::Domain,
@@ -37,25 +37,25 @@ use crate::{
 #[pin_data]
 pub(super) struct Sep {
     core: Arc<EpCore>,
-    /// Moves the station's packets, for all contexts.
+    /// Progress source of all contexts.
     progress: Arc<ProgressHandle>,
-    /// That of each context which receives.
+    /// Size of each receive context.
     size: RxSize,
-    /// How many contexts send, and how many receive.
+    /// Number of transmit contexts and of receive contexts.
     contexts: [usize; 2],
-    /// What addresses look like, where none is given to listen at.
+    /// Address format, if no address to listen on is given.
     format: u32,
-    /// What is bound, kept open until the endpoint is closed.
+    /// Reference to the address vector, held until the endpoint is closed.
     #[pin]
     refs: Mutex<Option<ChildRef<AddressVector>>>,
 }
 
 impl Sep {
-    /// Makes one. May sleep.
+    /// Creates a scalable endpoint. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for an info that is not of `domain`, or more than is offered; -FI_ENOMEM.
+    /// -FI_EINVAL for an info that is not of `domain`, or for attributes beyond the limits; -FI_ENOMEM.
     pub(super) fn new(domain: Arc<Domain>, info: &Info) -> Result<Arc<Self>> {
         let is_shared = info::uses_shared_rx(info) || info::shares_transmits(info);
         let contexts = info::contexts(info).filter(|_| !is_shared);
@@ -134,7 +134,7 @@ impl provider::ScalableEndpoint for Sep {
     fn close(&self) {
         let held = self.refs.lock().take();
         if held.is_some() {
-            // Contexts have given back what was theirs.
+            // The contexts have been closed and drained.
             self.core.end(&mut |_| {});
         }
     }

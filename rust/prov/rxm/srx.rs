@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Receives that endpoints share, and the messages of all of them that wait for one.
+//! Shared receive contexts (SRX): one matcher with the receives and the unexpected messages of several endpoints.
 //!
-//! Both are at one desk, so that a receive takes the message that came first, whichever endpoint it came
-//! to, and a message the receive that was posted first. The desk's lock is taken under that of a member's
-//! traffic, and none of a member's under it: who finds a message there goes to its endpoint when it has let
-//! go.
+//! `state` guards the matcher. It is taken inside the `EpCore::inner` of an endpoint, and no lock of an endpoint is
+//! taken inside it: a thread that finds a message of an endpoint calls the endpoint after it has released the lock.
 //!
-//! An endpoint [gets](Srx::get) what has been posted for a message, or else has it [queued](Srx::queue);
-//! whoever posts what that takes has the endpoint [start](Member::start). What an endpoint cannot have wait
-//! here it looks at again when something has been posted: it is hungry, as it has got nothing.
+//! An endpoint [gets](Srx::get) a posted receive for a message, or [queues](Srx::queue) the message. A post that
+//! matches a queued message [starts](SrxEp::start) it at its endpoint. An endpoint that could not queue a message is
+//! marked as starved, and [retries](SrxEp::retry) after the next post.
 //!
-//! Those of another module's provider are [`ImportedSrx`]: of them only the seats are here.
+//! If the receives belong to another module's provider, they are in an [`ImportedSrx`], and only the list of
+//! endpoints is here.
 
 pub(super) mod ep;
 #[cfg(CONFIG_KUNIT = "y")]
@@ -76,39 +75,39 @@ use crate::{
 };
 use core::any::Any;
 
-/// Receives of a context that is opened with size 0.
+/// Number of receives of a context that is opened with size 0.
 const DEFAULT_SIZE: usize = 256;
 
-/// Flags that a receive may have.
+/// Flags that a receive accepts.
 const FLAGS: u64 = FI_COMPLETION | FI_MORE;
 
-/// An endpoint whose messages take receives from here.
+/// Endpoints whose messages take receives of the context.
 pub(super) trait SrxEp: Send + Sync {
-    /// A message of its that has waited here has got what has been posted. Any context.
+    /// Starts a queued message that has matched a receive. Any context.
     fn start(&self, srx_recv: SrxRecv, unexp: ListBox<UnexpMsg>);
 
-    /// Something has been posted for what it could not have wait here. Any context.
+    /// Retries messages that could not be queued, after a post. Any context.
     fn retry(&self);
 
-    /// A message of its that has waited is dropped, and nobody told. Any context.
+    /// Discards a queued message without reporting it. Any context.
     fn discard(&self, unexp: ListBox<UnexpMsg>);
 }
 
-/// A member's place.
+/// An attached endpoint.
 struct EpSlot {
     ep: Arc<dyn SrxEp>,
-    /// Whoever has posted something is inside while it is with the member.
+    /// Rundown of calls into the endpoint.
     rundown: Arc<Rundown>,
-    /// It has something that it could not have wait here.
+    /// True if the endpoint has messages that it could not queue.
     is_starved: bool,
 }
 
 struct SrxState {
     matcher: Matcher<SrxRecv, UnexpMsg>,
-    /// Nodes of the desk that are not posted.
+    /// Free nodes.
     free: BoxList<SrxRecv>,
     ep_slots: KVec<Option<EpSlot>>,
-    /// How many of those are hungry.
+    /// Number of starved endpoints.
     starved: usize,
     is_closed: bool,
 }
@@ -140,31 +139,30 @@ impl SrxState {
     }
 }
 
-/// Receives that endpoints share.
+/// A shared receive context.
 #[pin_data]
 pub(crate) struct Srx {
     #[pin]
     state: FastLockIrq<SrxState>,
     size: usize,
-    /// Most parts that the memory of one has.
+    /// Largest number of segments of a receive.
     parts: usize,
     has_tags: bool,
-    /// Where they are, if that is not here.
+    /// Receives of another module's provider, if the context is imported.
     imported: Option<Pin<KBox<ImportedSrx>>>,
-    /// How many have been posted, and nobody has been told of. More only under the lock.
+    /// Number of receives that have been posted and not reported. Incremented under the lock.
     used: Atomic<usize>,
-    /// What is counted under the lock: those that have been posted, and who found no room.
+    /// Number of posted receives, counted under the lock.
     posted: StatCounter,
     again: StatCounter,
 }
 
 impl Srx {
-    /// Opens some. May sleep.
+    /// Opens a context. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for more than there is, and for capabilities that receives to share do not have;
-    /// -FI_ENOMEM.
+    /// -FI_EINVAL for attributes beyond the limits, or capabilities that shared receives do not have; -FI_ENOMEM.
     pub(super) fn new(attr: &Attr) -> Result<Arc<Self>> {
         let size = attr.size_within(DEFAULT_SIZE, info::MAX_RECVS)?;
         let parts = attr.segments_within(MAX_IOV)?;
@@ -175,7 +173,7 @@ impl Srx {
         Self::make(size, parts, has_tags, None)
     }
 
-    /// Those of another module's provider. May sleep.
+    /// Imports the context of another module's provider. May sleep.
     ///
     /// # Errors
     ///
@@ -220,12 +218,12 @@ impl Srx {
         )?)
     }
 
-    /// Where they are, if that is not here.
+    /// Returns the imported context, if the receives belong to another module's provider.
     pub(super) fn imported(&self) -> Option<&ImportedSrx> {
         self.imported.as_deref()
     }
 
-    /// Has the messages of `who` take what is posted here: its seat. May sleep.
+    /// Attaches an endpoint and returns its slot. May sleep.
     ///
     /// # Errors
     ///
@@ -262,8 +260,7 @@ impl Srx {
         }
     }
 
-    /// The member that has a seat takes no more: its messages that wait here are dropped, and nobody is with
-    /// it any more when this returns. May sleep.
+    /// Detaches an endpoint: drops its queued messages and waits for calls into it. May sleep.
     pub(super) fn detach(&self, ep_slot: usize) {
         let mut state = self.state.lock();
         state.set_starved(ep_slot, false);
@@ -279,7 +276,8 @@ impl Srx {
         }
     }
 
-    /// What has been posted for a member's message that has come, if there is something. Any context.
+    /// Takes a posted receive that matches a message. If there is none, the endpoint is starved until it queues the
+    /// message. Any context.
     #[inline]
     pub(super) fn get(&self, ep_slot: usize, key: &MsgKey) -> Option<SrxRecv> {
         let mut state = self.state.lock();
@@ -292,8 +290,8 @@ impl Srx {
         Some(srx_recv)
     }
 
-    /// Has a member's message wait here, unless something has been posted for it by now: then both come back.
-    /// The member `is_starved` if it has others. Any context.
+    /// Queues a message, unless a receive has been posted for it meanwhile: then returns both. The endpoint
+    /// `is_starved` if it has other messages that it could not queue. Any context.
     pub(super) fn queue(
         &self,
         ep_slot: usize,
@@ -309,7 +307,7 @@ impl Srx {
         Some((srx_recv, unexp))
     }
 
-    /// Takes all messages of a member that wait here and that `goes`. Any context.
+    /// Takes the queued messages of an endpoint that `selects` accepts. Any context.
     pub(super) fn remove_unexp(
         &self,
         ep_slot: usize,
@@ -322,7 +320,7 @@ impl Srx {
         }
     }
 
-    /// Has messages that its owner has not heard of take what has been posted there, or wait there. Any context.
+    /// Announces messages to the owner that it has not been told about, and starts those that match. Any context.
     pub(super) fn retry_unannounced(&self) {
         let Some(imported) = self.imported() else {
             return;
@@ -340,20 +338,19 @@ impl Srx {
         self.state.lock().enter(ep_slot)
     }
 
-    /// A message is over that has got something with that ticket: its owner, who may not have been told yet, can
-    /// post another one. Any context.
+    /// Completes a shared receive, before it is reported: its poster can post another one. Any context.
     #[inline]
     pub(super) fn complete(&self, peer_entry: usize) {
         if let Some(imported) = self.imported() {
             imported.owner().free(peer_entry);
             return;
         }
-        // What has been done to its memory is seen by whoever posts the next.
+        // Orders accesses to the memory before the next post.
         let _ = self.used.fetch_sub(1usize, Release);
     }
 
-    /// Posts something again that a message has got, and of which nobody will be told. No lock of a member's
-    /// is held. Another module's provider takes nothing back: nothing comes of it. Any context.
+    /// Posts a receive again whose message is not reported. The caller holds no lock of an endpoint. The owner of an
+    /// imported context takes no receive back, so the receive is lost. Any context.
     pub(super) fn post_again(&self, srx_recv: SrxRecv) {
         if self.imported().is_some() {
             warn(
@@ -368,12 +365,12 @@ impl Srx {
                 *node = srx_recv;
                 self.post_node(state, node);
             }
-            // There are nodes for all that is used.
+            // Cannot happen: each receive in use has a node.
             None => self.complete(srx_recv.peer_entry),
         }
     }
 
-    /// Has what a node says posted.
+    /// Posts the receive of a node.
     fn post_node(&self, mut state: FastLockIrqGuard<'_, SrxState>, node: ListBox<SrxRecv>) {
         let Some((mut node, unexp)) = state.matcher.post(node) else {
             let has_starved = state.starved > 0;
@@ -385,7 +382,7 @@ impl Srx {
         };
         let srx_recv = node.take();
         state.free.push_front(node);
-        // There is one: who leaves takes its messages with it.
+        // The endpoint is attached: detaching removes its messages.
         let call = state.enter(unexp.ep_slot);
         drop(state);
         if let Some(call) = call {
@@ -393,7 +390,7 @@ impl Srx {
         }
     }
 
-    /// Has each member look once at what it could not have wait here.
+    /// Lets each starved endpoint retry once.
     fn wake_starved(&self) {
         let mut from = 0;
         while let Some((ep_slot, call)) = self.next_starved(from) {
@@ -402,7 +399,7 @@ impl Srx {
         }
     }
 
-    /// The first that is hungry from a seat on: it is not, until it says so again.
+    /// Takes the first starved endpoint from the slot `from` on, and clears its mark.
     fn next_starved(&self, from: usize) -> Option<(usize, RundownRef<dyn SrxEp>)> {
         let mut state = self.state.lock();
         let mut ep_slots = from..state.ep_slots.len();
@@ -412,12 +409,12 @@ impl Srx {
         Some((ep_slot, state.enter(ep_slot)?))
     }
 
-    /// Whether a receive may have those flags.
+    /// Checks the flags of a receive.
     ///
     /// # Errors
     ///
-    /// -FI_EOPNOTSUPP for what only an endpoint's own receives do: who takes the rest of a buffer, or where is
-    /// told that a message is not there, nobody could say. -FI_EBADFLAGS for what none does.
+    /// -FI_EOPNOTSUPP for flags that need receives of the endpoint's own: neither the rest of a multi-receive buffer
+    /// nor the result of a peek would belong to one endpoint. -FI_EBADFLAGS for flags that no receive accepts.
     fn check(message: &Message<'_>) -> Result {
         let node = message.tag.map_or(FI_MULTI_RECV, |_| PEEK_FLAGS);
         match message.flags & !FLAGS {
@@ -447,12 +444,12 @@ impl provider::SharedReceive for Srx {
             return Err(Errno::EINVAL);
         }
         let srx_recv = SrxRecv {
-            // Members have different peers, and names for them: it takes from all.
+            // Endpoints have different peers and addresses: match any source.
             spec: MatchSpec {
                 tag: message.tag.map(|tag| (tag.tag, tag.ignore)),
                 from: None,
             },
-            // SAFETY: It is dropped with the receive, before the poster's completion is written.
+            // SAFETY: The buffer is dropped with the receive, before the poster's completion is written.
             into: unsafe { DstBuf::new(message.memory) }?,
             descriptors: collect_descriptors(message.memory, message.descriptors)?,
             context: message.context,
@@ -463,7 +460,7 @@ impl provider::SharedReceive for Srx {
         if state.is_closed {
             return Err(Errno::EOPBADSTATE);
         }
-        // Pairs with the release of whoever is over.
+        // Pairs with the release in `complete()`.
         let node = match self.used.load(Acquire) < self.size {
             true => state.free.pop(),
             false => None,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets to send with that endpoints share.
+//! Shared transmit contexts: transmit buffers that several endpoints use.
 //!
-//! An endpoint takes one for each operation and puts it back when that is over, as with packets of its own: so
-//! all have as many operations under way as there are packets, and whoever comes too late is told so. Nobody
-//! waits for another's: a message in several packets has one of its own, by which it comes to its end.
+//! An endpoint takes a buffer for each operation and puts it back at the completion, as it does with buffers of its
+//! own. If no buffer is free, the post returns -FI_EAGAIN. A segmented message holds a buffer of its own, so it makes
+//! progress without further buffers.
 
 use super::{
     domain::Domain,
@@ -34,13 +34,13 @@ use crate::{
 };
 use core::any::Any;
 
-/// Packets that nobody has, and the contexts that wait for one, of any endpoint.
+/// Free buffers, and the contexts of all endpoints that wait for one.
 struct FreeBufs {
     packets: BoxList<Packet>,
     waiters: TxWaiters,
 }
 
-/// See the module.
+/// A shared transmit context. `free` is taken inside `EpCore::inner`, in any context.
 #[pin_data]
 pub(super) struct Stx {
     #[pin]
@@ -49,12 +49,11 @@ pub(super) struct Stx {
 }
 
 impl Stx {
-    /// Makes some, for endpoints of `domain`. May sleep.
+    /// Opens a shared transmit context for endpoints of `domain`. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for more than an endpoint has of its own, and for what it does not do; -FI_ENOMEM,
-    /// -FI_ENODEV when the device goes away.
+    /// -FI_EINVAL for attributes beyond those of an endpoint, -FI_ENOMEM, -FI_ENODEV when the device is removed.
     pub(super) fn new(here: ProcessContext, domain: &Domain, attr: &Attr) -> Result<Arc<Self>> {
         let size = match attr.size {
             0 => TX_BUFS,
@@ -89,43 +88,43 @@ impl Stx {
         )?)
     }
 
-    /// How many there are.
+    /// Returns the number of buffers.
     pub(super) fn size(&self) -> usize {
         self.size
     }
 
-    /// How many nobody has.
+    /// Returns the number of free buffers.
     pub(super) fn left(&self) -> usize {
         self.free.lock().packets.len()
     }
 
-    /// Takes one.
+    /// Takes a buffer.
     pub(super) fn get(&self) -> Option<ListBox<Packet>> {
         self.free.lock().packets.pop()
     }
 
-    /// Takes one for `tx_waiter`, which is woken when one is put back if there is none.
+    /// Takes a buffer. If there is none, `tx_waiter` is woken when one is put back.
     pub(super) fn get_or_wait(&self, tx_waiter: &Arc<TxWaiter>) -> Option<ListBox<Packet>> {
         let mut free = self.free.lock();
         let packet = free.packets.pop();
         if packet.is_none() {
-            // Under the lock that packets are put back under.
+            // Entered under the lock that buffers are put back under.
             free.waiters.add(tx_waiter);
         }
         packet
     }
 
-    /// Has `tx_waiter` woken when one is put back.
+    /// Adds `tx_waiter` to the contexts that are woken when a buffer is put back.
     pub(super) fn wait_for_buf(&self, tx_waiter: &Arc<TxWaiter>) {
         self.free.lock().waiters.add(tx_waiter);
     }
 
-    /// Wakes all who wait: one of them is closed.
+    /// Wakes all waiting contexts, because one of them is closed.
     pub(super) fn wake_waiters(&self) {
         self.free.lock().waiters.wake();
     }
 
-    /// Puts one back, and wakes those who wait for one.
+    /// Puts a buffer back, and wakes the waiting contexts.
     pub(super) fn put(&self, packet: ListBox<Packet>) {
         let mut free = self.free.lock();
         free.packets.push_front(packet);
@@ -144,7 +143,7 @@ impl provider::SharedTransmit for Stx {
     }
 
     fn close(&self) {
-        // Their memory may be given back where one may sleep.
+        // Freed outside the lock, in process context.
         let free = mem::take(&mut self.free.lock().packets);
         drop(free);
     }

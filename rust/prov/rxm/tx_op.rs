@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What an endpoint has been asked to do, until its outcome is told.
+//! Transmit operations, from the consumer's call to their completion.
 
 use super::{
     iov::{
@@ -28,21 +28,21 @@ use crate::{
     },
 };
 
-/// Whom the outcome is told.
+/// Describes how an operation is reported.
 #[derive(Clone, Copy)]
 pub(super) struct TxComp {
-    /// Which transmit context has been asked for it.
+    /// Transmit context that the operation was posted to.
     pub(super) tx_ctx: u8,
-    /// What the poster gets back.
+    /// Context of the consumer.
     pub(super) context: Context,
-    /// FI_SEND and what belongs to it.
+    /// Completion flags: FI_SEND and others.
     pub(super) flags: u64,
-    /// Whether a success is told too.
+    /// True if a success is reported.
     pub(super) reports_success: bool,
 }
 
 impl TxComp {
-    /// Nobody.
+    /// Reports nothing.
     pub(super) const NONE: Self = Self {
         tx_ctx: 0,
         context: Context::NULL,
@@ -51,48 +51,48 @@ impl TxComp {
     };
 }
 
-/// What is to be done.
+/// A transmit operation.
 pub(super) enum TxOp {
-    /// A message, which is in the packet.
+    /// Eager message, which is in the packet buffer.
     Eager,
-    /// A longer one.
+    /// Message that is sent in segments.
     Sar(SarTx),
-    /// One that the peer is to read.
+    /// Rendezvous message.
     Rndv(RndvTx),
-    /// An access to the peer's memory.
+    /// RDMA read or write.
     Rma(RmaTx),
-    /// An operation that the peer does to its memory.
+    /// Atomic operation, which the peer executes.
     Atomic(AtomicTx),
 }
 
-/// An access to a peer's memory.
+/// An RDMA read or write.
 pub(super) struct RmaTx {
-    /// Which way it goes.
+    /// Direction of the transfer.
     pub(super) way: Rma,
-    /// What it is done to.
+    /// Remote memory.
     pub(super) remote: fi_rma_iov,
-    /// With what.
+    /// Local memory.
     pub(super) local: LocalBuf,
-    /// What is asked of it.
+    /// Flags for the lower operation.
     pub(super) flags: u64,
-    /// What the peer is told, if the flags say so.
+    /// Remote CQ data, if the flags have FI_REMOTE_CQ_DATA.
     pub(super) data: u64,
 }
 
-/// An operation that a peer is asked to do. The request is in the packet.
+/// An atomic operation. The request is in the packet buffer.
 pub(super) struct AtomicTx {
-    /// Where the old values go.
+    /// Buffer for the old values.
     pub(super) result: DstBuf,
-    /// What has come of it, if that is known before the request is known to have gone.
+    /// Result of a response that arrived before the completion of the request.
     pub(super) early_result: Option<Result>,
 }
 
 impl AtomicTx {
-    /// Takes what has come of it; the old values, if it has been done.
+    /// Takes the response: copies the old values if the operation succeeded, and returns its result.
     ///
     /// # Errors
     ///
-    /// There are not as many as were asked for.
+    /// The length of the values differs from the request.
     pub(super) fn take(&self, status: i32, old: &[u8]) -> core::result::Result<Result, ProtoError> {
         if status != 0 {
             let errno = status.checked_neg().and_then(Errno::new);
@@ -106,11 +106,11 @@ impl AtomicTx {
     }
 }
 
-/// Local memory.
+/// Local memory of an RDMA operation.
 pub(super) enum LocalBuf {
-    /// The consumer's.
+    /// Memory of the consumer.
     Consumer(DeviceBuf),
-    /// So many bytes of the packet.
+    /// This number of bytes of the packet buffer.
     Inline(usize),
 }
 
@@ -118,14 +118,14 @@ pub(super) enum LocalBuf {
 pub(super) struct SarTx {
     /// The message.
     pub(super) message: Message,
-    /// Where it is.
+    /// Memory of the message.
     pub(super) from: SrcBuf,
-    /// The number of the next segment.
+    /// Number of the next segment.
     pub(super) next: u32,
 }
 
 impl SarTx {
-    /// The next segment of the message, which is called `id`.
+    /// Returns the next segment of the message, whose id is `id`.
     pub(super) fn segment(&self, id: u64) -> Segment {
         Segment {
             id,
@@ -136,37 +136,37 @@ impl SarTx {
     }
 }
 
-/// A message that is offered.
+/// A rendezvous message.
 pub(super) struct RndvTx {
     /// The message.
     pub(super) message: Message,
-    /// Where it is.
+    /// Memory of the message.
     pub(super) from: SrcBuf,
-    /// What opens it to the peer. Dropped where one may sleep.
+    /// Region that the peer reads. Dropped in process context.
     pub(super) region: Option<Arc<MemoryRegion>>,
-    /// How far it has come.
+    /// Progress of the protocol.
     pub(super) state: RndvState,
 }
 
-/// How far an offer has come.
+/// State of a rendezvous send.
 #[derive(Clone, Copy)]
 pub(super) enum RndvState {
-    /// The peer is to be told, and may have answered before that is known to be over.
+    /// The request is being sent. The peer may reply before the send completes.
     ReqSent(Option<RndvReply>),
-    /// The peer wants it written to these ranges: so many bytes are there, so many on their way.
+    /// The message is written to these ranges: bytes that are done, and bytes in flight.
     Writing(Ranges, usize, usize),
-    /// All are: the peer is to be told.
+    /// The message has been written; the peer has to be notified.
     WriteDone,
-    /// It is over.
+    /// The operation is complete.
     Done(Result),
 }
 
-/// What a peer says to an offer.
+/// Reply of the peer to a rendezvous request.
 #[derive(Clone, Copy)]
 pub(super) enum RndvReply {
-    /// It has taken the message.
+    /// The peer has read the message.
     ReadDone,
-    /// The message is to be written there.
+    /// The message is to be written to these ranges.
     WriteTo(Ranges),
 }
 
@@ -180,14 +180,13 @@ impl RndvTx {
         &self,
         register: impl FnOnce(&[memory::Segment]) -> Result<Arc<MemoryRegion>>,
     ) -> Result<Arc<MemoryRegion>> {
-        // SAFETY: The region is kept in `region`, and dropped before the completion of the message is
-        // written.
+        // SAFETY: The region is kept in `region`, and dropped before the completion of the message is written.
         let parts = unsafe { self.from.segments() };
         let end = parts.iter().position(memory::Segment::is_empty);
         register(parts.get(..end.unwrap_or(parts.len())).unwrap_or(&[]))
     }
 
-    /// Where the peer finds it, once it is open.
+    /// Returns the ranges of the message for the peer, once its memory is registered.
     pub(super) fn ranges(&self) -> Option<Ranges> {
         let region = self.region.as_ref()?;
         Ranges::new(&[Range {
@@ -197,7 +196,7 @@ impl RndvTx {
         }])
     }
 
-    /// Whether there is more to be written.
+    /// Returns whether more of the message has to be written.
     pub(super) fn has_more_to_write(&self) -> bool {
         match &self.state {
             RndvState::Writing(ranges, done, _) => {
@@ -207,11 +206,11 @@ impl RndvTx {
         }
     }
 
-    /// Has `post` write more of it.
+    /// Writes the next part of the message with `post`.
     ///
     /// # Errors
     ///
-    /// What `post` says, -FI_EINVAL for memory that is not there any more.
+    /// Errors of `post`; -FI_EINVAL if the memory cannot be accessed.
     pub(super) fn write(
         &mut self,
         post: impl FnOnce(&memory::Segment, &fi_rma_iov) -> Result,

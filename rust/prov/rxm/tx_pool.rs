@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The packets that an endpoint sends with: its own, or those that it shares with others.
+//! Transmit buffers of an endpoint, its own or those of a shared transmit context, and the transmit contexts that
+//! wait for one.
 //!
-//! Transmit contexts that wait for a packet because a post was refused for want of one.
-//!
-//! The list stands beside the packets, under their lock. Nothing is allocated to enter it, in any context.
+//! Guarded by `EpCore::inner`, or by the lock of the shared transmit context. A context that was refused a buffer is
+//! entered in the list of waiters under the same lock, in any context, without an allocation.
 
 use super::{
     ep_state::{
@@ -40,25 +40,25 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Idle packets for sending.
+/// Pool of free transmit buffers.
 pub(super) enum TxPool {
-    /// Packets of one endpoint, and its contexts that were refused one.
+    /// Buffers of one endpoint, and its contexts that wait for one.
     Own {
         free: BoxList<Packet>,
         waiters: TxWaiters,
     },
-    /// Packets of a shared transmit context.
+    /// Buffers of a shared transmit context.
     Shared(Arc<Stx>),
 }
 
 impl TxPool {
-    /// No packets.
+    /// Empty pool.
     pub(super) const NONE: Self = Self::Own {
         free: BoxList::new(),
         waiters: TxWaiters::new(),
     };
 
-    /// Takes a packet.
+    /// Takes a buffer.
     #[inline(always)]
     pub(super) fn get(&mut self) -> Option<ListBox<Packet>> {
         match self {
@@ -67,7 +67,7 @@ impl TxPool {
         }
     }
 
-    /// Takes a packet for `tx_waiter`. If there is none, the poster is woken when one is put back.
+    /// Takes a buffer. If there is none, `tx_waiter` is woken when one is put back.
     #[inline(always)]
     pub(super) fn get_or_wait(&mut self, tx_waiter: &Arc<TxWaiter>) -> Option<ListBox<Packet>> {
         match self {
@@ -82,7 +82,7 @@ impl TxPool {
         }
     }
 
-    /// Adds `tx_waiter` to the contexts that are woken when a packet is put back.
+    /// Adds `tx_waiter` to the contexts that are woken when a buffer is put back.
     #[cold]
     pub(super) fn wait_for_buf(&mut self, tx_waiter: &Arc<TxWaiter>) {
         match self {
@@ -91,7 +91,7 @@ impl TxPool {
         }
     }
 
-    /// Wakes all contexts that were refused a packet, because one of them is closed.
+    /// Wakes all waiting contexts, because one of them is closed.
     pub(super) fn wake_waiters(&mut self) {
         match self {
             Self::Own { waiters, .. } => waiters.wake(),
@@ -99,8 +99,8 @@ impl TxPool {
         }
     }
 
-    /// Puts a packet back, and wakes the contexts that were refused one. The next operation takes it, because its
-    /// state is still in the CPU's cache.
+    /// Puts a buffer back, and wakes the waiting contexts. The next operation takes it, because its state is still in
+    /// the CPU's cache.
     #[inline(always)]
     pub(super) fn put(&mut self, mut packet: ListBox<Packet>) {
         packet.state = BufState::Free;
@@ -113,19 +113,19 @@ impl TxPool {
         }
     }
 
-    /// The same of one that has come back when everything ended, which may be of another kind.
+    /// Puts back a buffer of a closed endpoint, unless it is not a transmit buffer.
     pub(super) fn take_back(&mut self, packet: ListBox<Packet>) {
         if packet.number() < TX_BUFS as u32 {
             self.put(packet);
         }
     }
 
-    /// Returns whether other endpoints share them.
+    /// Returns whether other endpoints use the pool too.
     pub(super) fn are_shared(&self) -> bool {
         matches!(self, Self::Shared(_))
     }
 
-    /// How many there are that nothing is done with.
+    /// Returns the number of free buffers.
     pub(super) fn left(&self) -> usize {
         match self {
             Self::Own { free, .. } => free.len(),
@@ -133,7 +133,7 @@ impl TxPool {
         }
     }
 
-    /// How many one peer may have, so that there are some for the others.
+    /// Returns the number of buffers that one peer may hold, which leaves a share for the others.
     #[inline(always)]
     pub(super) fn peer_limit(&self) -> usize {
         match self {
@@ -142,7 +142,7 @@ impl TxPool {
         }
     }
 
-    /// The numbers of its own that it has not got yet.
+    /// Returns the numbers of the endpoint's own buffers that have not been allocated.
     pub(super) fn unallocated(&self) -> Range<u32> {
         match self {
             Self::Own { free, .. } => free.len() as u32..TX_BUFS as u32,
@@ -151,12 +151,12 @@ impl TxPool {
     }
 }
 
-/// A transmit context, as an entry of the list.
+/// A transmit context that may wait for a buffer, as an entry of the list.
 #[pin_data]
 pub(super) struct TxWaiter {
-    /// The queue in which its operations complete.
+    /// Completion queue of the context.
     queue: Arc<SwCq>,
-    /// Records whether the poster is in the list.
+    /// Records whether the context is in the list.
     #[pin]
     tracker: AtomicTracker,
     #[pin]
@@ -172,7 +172,7 @@ impl_list_item! {
 }
 
 impl TxWaiter {
-    /// Makes the entry of a context whose operations complete in `queue`. May sleep.
+    /// Creates the entry of a context that reports to `queue`. May sleep.
     ///
     /// # Errors
     ///
@@ -189,16 +189,16 @@ impl TxWaiter {
     }
 }
 
-/// The contexts that wait, each once.
+/// List of the waiting contexts, each at most once.
 pub(super) struct TxWaiters(List<TxWaiter>);
 
 impl TxWaiters {
-    /// Makes an empty list.
+    /// Creates an empty list.
     pub(super) const fn new() -> Self {
         Self(List::new())
     }
 
-    /// Adds a context, unless it waits already. Any context.
+    /// Adds a context, unless it is in the list. Any context.
     #[cold]
     pub(super) fn add(&mut self, tx_waiter: &Arc<TxWaiter>) {
         if let Ok(entry) = ListArc::try_from_arc(tx_waiter.clone()) {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
+//! Unexpected messages: messages that wait for a receive, and the limits of their memory. Guarded by `EpCore::inner`,
+//! or by the lock of a shared receive context.
+
 use super::{
     completion::CompSinks,
     dispatch::{
@@ -28,44 +31,44 @@ use crate::{
     },
 };
 
-/// A message that waits for its receive.
+/// An unexpected message.
 pub(super) struct UnexpMsg {
-    /// Who takes it.
+    /// Matching key.
     pub(super) key: MsgKey,
     /// The message.
     pub(super) message: Message,
-    /// The number of its sender.
+    /// Index of the sender.
     pub(super) peer_idx: u32,
-    /// What there is of it.
+    /// Content.
     pub(super) body: UnexpBody,
-    /// The context that has claimed it.
+    /// Context that has claimed the message.
     pub(super) claim: Option<Context>,
-    /// What it has got, if it waits to be told of.
+    /// Assigned memory, while the message waits for a completion queue entry.
     pub(super) target: Option<RxTarget>,
-    /// Whose it is of several endpoints whose messages wait together.
+    /// Slot of the endpoint in a shared receive context.
     pub(super) ep_slot: usize,
-    /// What it waits with if that is at another module's provider.
+    /// Entry of the message at an SRX owner in another module.
     pub(super) peer_entry: usize,
-    /// What its sender is called there.
+    /// Source address that the owner was given.
     pub(super) source: fi_addr_t,
 }
 
-/// What there is of a message.
+/// Content of an unexpected message.
 pub(super) enum UnexpBody {
-    /// All.
+    /// The bytes of the message.
     Bytes(KVec<u8>),
-    /// Nothing: it is to be fetched.
+    /// Rendezvous request.
     Rndv {
-        /// By which connection.
+        /// Generation of the connection.
         conn_gen: usize,
-        /// What its sender calls it.
+        /// Message id of the sender.
         id: u64,
-        /// Where it is.
+        /// Memory of the message.
         ranges: Ranges,
     },
-    /// Some segments, or all: its sender's [`SarMsg`] of this number.
+    /// Segments: the sender's [`SarMsg`] with this number.
     Sar(u64),
-    /// What another module's provider has under this number: no endpoint's here.
+    /// Message of another module's provider, by its number there.
     PeerMsg(usize),
 }
 
@@ -75,11 +78,11 @@ impl HasMsgKey for UnexpMsg {
     }
 }
 
-/// What a letter costs beside its bytes.
+/// Size in bytes that is charged for an unexpected message besides its bytes.
 pub(super) const UNEXP_OVERHEAD: usize = 512;
 
 impl UnexpMsg {
-    /// A message, which is to wait.
+    /// Creates an unexpected message.
     pub(super) fn new(key: MsgKey, message: Message, peer_idx: u32, body: UnexpBody) -> Self {
         Self {
             key,
@@ -94,11 +97,11 @@ impl UnexpMsg {
         }
     }
 
-    /// A message whose bytes are there. Any context.
+    /// Creates an unexpected message with a copy of its bytes. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_ENOMEM, which is to be expected.
+    /// -FI_ENOMEM, which callers have to handle.
     pub(super) fn with_bytes(
         key: MsgKey,
         message: Message,
@@ -109,7 +112,7 @@ impl UnexpMsg {
         ListBox::new_atomic(Self::new(key, message, peer_idx, body))
     }
 
-    /// How much memory it takes, in bytes.
+    /// Returns the memory that is charged, in bytes.
     pub(super) fn charge(&self) -> usize {
         UNEXP_OVERHEAD
             + match &self.body {
@@ -119,22 +122,22 @@ impl UnexpMsg {
     }
 }
 
-/// Memory for messages of one peer that wait for receives, in bytes.
+/// Limit of the unexpected bytes of one peer.
 const PEER_LIMIT: usize = 1 << 20;
 
-/// The same while a message of the peer's is there in part: where others wait in the packets that the rest
-/// of it needs, nobody goes on.
+/// Limit of the unexpected bytes of a peer with an incomplete segmented message. It is higher, because the missing
+/// segments could be behind deferred messages.
 const PEER_SAR_LIMIT: usize = 4 * PEER_LIMIT;
 
-/// The same of all peers.
+/// Limit of the unexpected bytes of an endpoint.
 const EP_LIMIT: usize = 32 << 20;
 
-/// How far what a connection leaves in its packets, when it ends, may go beyond either. It is more than
-/// they have; a peer that comes again and again does not leave more each time.
+/// Bytes by which messages in the packets of a closing connection may exceed the limits. It is more than the packets
+/// hold, and does not grow if a peer connects again and again.
 const CLOSING_EXTRA: usize = PEER_LIMIT;
 
 impl EpState {
-    /// Whether there is room for so many bytes more of a peer's.
+    /// Returns whether `charge` more bytes of the sender are within the limits.
     pub(super) fn within_limits(&mut self, msg: &RxMsg, charge: usize) -> bool {
         let Some(peer) = self.peer(msg.peer_idx) else {
             return false;
@@ -164,7 +167,7 @@ impl EpState {
         }
     }
 
-    /// Has a message wait for what it lacks.
+    /// Queues a message until what it is missing is available, if the limits permit.
     pub(super) fn queue_bounded(
         &mut self,
         sinks: &CompSinks,
@@ -178,7 +181,7 @@ impl EpState {
                 self.queue_missing(sinks, unexp, missing);
                 RxOutcome::Done
             }
-            // It goes with its connection.
+            // The message is lost with its connection.
             Ok(_) if !msg.is_limited => RxOutcome::Done,
             _ => RxOutcome::Deferred,
         }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The packets of libfabric's `ofi_rxm`: what a peer may send, and nothing else.
+//! Wire format of libfabric's `ofi_rxm`, in safe code: parser and writer. Pure: no locks, no I/O.
 //!
-//! Each is one message of a connected endpoint: a header of 64 bytes, what belongs to its kind, and a
-//! payload. Peers do not clear their buffers: fields that a kind does not have hold anything at all, and
-//! are not looked at. What is looked at is checked here, as far as that needs no state: whoever has a
-//! [`RxPkt`] has lengths that agree with each other and numbers that mean something.
+//! A packet is one message of a connected endpoint: a header of 64 bytes, data of its type, and a payload. Peers do
+//! not clear their buffers, so fields that a type does not have may hold anything, and are ignored. Everything else
+//! is validated here as far as that needs no state: a [`RxPkt`] has consistent lengths and valid values.
 
 mod cm_data;
 mod layout;
@@ -32,49 +31,49 @@ pub(super) use self::{
 };
 use crate::fi::atomic::Form;
 
-/// Bytes of the header.
+/// Length of the header in bytes.
 pub(super) const HEADER: usize = 64;
 
-/// Most bytes of a message in one packet; of a longer one each but the last packet has as many.
+/// Longest eager message in bytes; all segments of a message but the last have this length.
 pub(super) const EAGER: usize = 16384;
 
-/// Bytes of the longest packet.
+/// Length of the longest packet in bytes.
 pub(super) const MAX_PACKET: usize = HEADER + EAGER;
 
-/// Most bytes of the operands of an atomic operation, and of what it compares with.
+/// Largest length of the operands and compare values of an atomic operation in bytes.
 pub(super) const ATOMIC_MAX_OPERANDS: usize = EAGER - ATOMIC_RANGES;
 
-/// Most bytes of the old values that come back.
+/// Largest length of the old values in a response in bytes.
 pub(super) const ATOMIC_MAX_RESULT: usize = EAGER - ATOMIC_RESP_HDR;
 
-/// Most ranges of memory that a packet names.
+/// Largest number of memory ranges in a packet.
 pub(super) const MAX_RANGES: usize = 4;
 
-/// A message, all of it: not only what one packet has of it.
+/// A whole message, of which a packet may hold a part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Message {
-    /// Which receive context it is for.
+    /// Index of the receive context.
     pub(super) context: u8,
-    /// Its tag, if it is for a receive with one.
+    /// Tag of a tagged message.
     pub(super) tag: Option<u64>,
-    /// Its bytes.
+    /// Length in bytes.
     pub(super) len: u64,
-    /// The data that its completion tells.
+    /// Remote CQ data.
     pub(super) data: Option<u64>,
 }
 
-/// Memory of the peer's.
+/// A range of remote memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Range {
-    /// Where it is.
+    /// Address.
     pub(super) addr: u64,
-    /// Its bytes; of an atomic operation, its elements.
+    /// Length in bytes, or in elements for an atomic operation.
     pub(super) len: u64,
-    /// What opens it.
+    /// Memory key.
     pub(super) key: u64,
 }
 
-/// Up to [`MAX_RANGES`] of them, one at least.
+/// Between one and [`MAX_RANGES`] ranges of remote memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ranges {
     ranges: [Range; MAX_RANGES],
@@ -82,7 +81,7 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
-    /// These; none if there are too many, or none at all.
+    /// Creates ranges; `None` for no range or too many.
     pub(super) fn new(ranges: &[Range]) -> Option<Self> {
         let mut all = [Range::default(); MAX_RANGES];
         all.get_mut(..ranges.len())?.copy_from_slice(ranges);
@@ -90,12 +89,12 @@ impl Ranges {
         (count > 0).then_some(Self { ranges: all, count })
     }
 
-    /// They.
+    /// Returns the ranges as a slice.
     pub(super) fn as_slice(&self) -> &[Range] {
         self.ranges.get(..self.count).unwrap_or(&self.ranges)
     }
 
-    /// How many bytes they have together; none if nothing can be as long, or none of them where it says.
+    /// Returns the total length in bytes; `None` if it or the end of a range overflows.
     pub(super) fn total(&self) -> Option<u64> {
         self.as_slice().iter().try_fold(0u64, |total, range| {
             range.addr.checked_add(range.len)?;
@@ -103,13 +102,13 @@ impl Ranges {
         })
     }
 
-    /// How many elements they have together, of an atomic operation; none if nobody can count them.
+    /// Returns the total number of elements of an atomic operation; `None` if it overflows.
     pub(super) fn elements(&self) -> Option<u64> {
         let mut lens = self.as_slice().iter().map(|range| range.len);
         lens.try_fold(0u64, u64::checked_add)
     }
 
-    /// What is left of the range that the byte at `at` is in; of ranges that have a [`total`](Self::total).
+    /// Returns the rest of the range that holds the byte at `at`. The ranges have a [`total`](Self::total).
     pub(super) fn range_at(&self, mut at: u64) -> Option<Range> {
         for range in self.as_slice() {
             if at < range.len {
@@ -125,144 +124,144 @@ impl Ranges {
     }
 }
 
-/// Which part of a message it is.
+/// Position of a segment in its message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SegPos {
-    /// The first.
+    /// The first segment.
     First,
-    /// Neither the first nor the last.
+    /// A segment between the first and the last.
     Middle,
-    /// The last.
+    /// The last segment.
     Last,
 }
 
-/// A part of a message.
+/// A segment of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Segment {
-    /// Which message of the sender's.
+    /// Message id of the sender.
     pub(super) id: u64,
-    /// How many parts came before.
+    /// Number of the segment.
     pub(super) number: u32,
-    /// Whether more come.
+    /// Position of the segment.
     pub(super) pos: SegPos,
-    /// All of the message.
+    /// The whole message.
     pub(super) message: Message,
 }
 
 impl Segment {
-    /// How many bytes it has.
+    /// Returns the length of the segment in bytes.
     pub(super) fn len(&self) -> usize {
         self.message.segment_len(self.number).unwrap_or(0)
     }
 
-    /// How many bytes of the message come before it.
+    /// Returns the offset of the segment in the message in bytes.
     pub(super) fn offset(&self) -> u64 {
         u64::from(self.number) * EAGER as u64
     }
 }
 
-/// An atomic operation, but for what it is done to.
+/// Operation of an atomic request, without its memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct AtomicCall {
-    /// How it is called.
+    /// Base, fetch or compare.
     pub(super) form: Form,
-    /// `enum fi_op`.
+    /// Operation, of `enum fi_op`.
     pub(super) op: u8,
-    /// `enum fi_datatype`.
+    /// Datatype, of `enum fi_datatype`.
     pub(super) datatype: u8,
 }
 
-/// What is said about the end of a connection, to those who understand it
-/// ([`Extensions::SHUTDOWN`]); [`ShutdownState`](super::farewell::Parting) says when.
+/// Packet of the shutdown handshake, for peers with [`Extensions::SHUTDOWN`]. See
+/// [`ShutdownState`](super::cm::shutdown::ShutdownState).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ShutdownMsg {
-    /// It is not needed: whether it may end.
+    /// Asks whether the connection may be closed.
     Ask,
-    /// It may: nothing more comes by it.
+    /// Agrees: the sender sends nothing more.
     Agree,
-    /// It may not: something is under way.
+    /// Declines: an operation is in progress.
     Stay,
 }
 
-/// What a packet is, but for its payload.
+/// Header of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PktHdr {
-    /// A message, which is the payload.
+    /// Eager message, which is the payload.
     Eager(Message),
-    /// A part of a message, which is the payload.
+    /// Segment of a message, which is the payload.
     Segment(Segment),
-    /// A message that the receiver is to fetch. No payload.
+    /// Rendezvous request (`rxm_ctrl_rndv_req`). No payload.
     RndvReq {
-        /// Which message of the sender's.
+        /// Message id of the sender.
         id: u64,
         /// The message.
         message: Message,
-        /// Where it is, if the sender lets it be read.
+        /// Memory of the message, if it can be read.
         ranges: Ranges,
     },
-    /// The message has been fetched. No payload.
+    /// The message of a [`RndvReq`](Self::RndvReq) has been read (`rxm_ctrl_rndv_rd_done`). No payload.
     RndvRdDone {
-        /// Which.
+        /// Message id of the sender.
         id: u64,
     },
-    /// The sender of an [`Offer`](Self::Offer) is to write it. No payload.
+    /// The message of a [`RndvReq`](Self::RndvReq) is to be written (`rxm_ctrl_rndv_wr_data`). No payload.
     RndvWrData {
-        /// Which message.
+        /// Message id of the sender.
         id: u64,
-        /// Where to.
+        /// Memory to write to.
         ranges: Ranges,
     },
-    /// The message has been written. No payload.
+    /// The message has been written (`rxm_ctrl_rndv_wr_done`). No payload.
     RndvWrDone {
-        /// Which.
+        /// Message id of the sender.
         id: u64,
     },
-    /// An operation on memory of the receiver's. The payload is the operands.
+    /// Atomic operation on the receiver's memory. The payload is the operands.
     AtomicReq {
-        /// What its sender calls it.
+        /// Message id of the sender.
         id: u64,
-        /// Which.
+        /// The operation.
         call: AtomicCall,
-        /// On what.
+        /// Target memory.
         targets: Ranges,
     },
-    /// What came of such an operation. The payload is what was there before.
+    /// Response to an atomic operation. The payload is the old values.
     AtomicResp {
-        /// Which of the sender's.
+        /// Message id of the request.
         id: u64,
-        /// The same.
+        /// The operation.
         call: AtomicCall,
-        /// 0 or a negative errno, as the peer says.
+        /// 0 or a negative errno, as sent by the peer.
         status: i32,
     },
-    /// So many more packets may come.
+    /// Grant of this number of further packets.
     Credit(u64),
-    /// The connection is to end, or not.
+    /// Shutdown handshake of the connection.
     Shutdown(ShutdownMsg),
 }
 
-/// What somebody has sent.
+/// A received packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RxPkt<'a> {
-    /// What the receiver calls the connection, if the sender knows what it does.
+    /// Connection id that the receiver assigned, if the sender knows it.
     pub(super) conn_id: u64,
-    /// What it is.
+    /// Header.
     pub(super) hdr: PktHdr,
-    /// The bytes that belong to it.
+    /// Payload.
     pub(super) payload: &'a [u8],
 }
 
-/// What is wrong with a packet.
+/// Protocol violation, with its reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ProtoError(pub(super) &'static str);
 
 impl Message {
-    /// How many packets it takes, of which the last may be shorter; 1 of a message of no bytes.
+    /// Returns the number of packets of the message: 1 if it is empty.
     pub(super) fn segments(&self) -> u64 {
         self.len.div_ceil(EAGER as u64).max(1)
     }
 
-    /// How many of its bytes that one of its packets has; none if there is no such.
+    /// Returns the length of a segment in bytes; `None` if the message has no such segment.
     pub(super) fn segment_len(&self, number: u32) -> Option<usize> {
         let before = u64::from(number) * EAGER as u64;
         let left = self.len.checked_sub(before)?.min(EAGER as u64);
@@ -271,7 +270,7 @@ impl Message {
 }
 
 impl SegPos {
-    /// That of the packet with this number of a message that takes so many.
+    /// Returns the position of segment `number` in a message of `segments` segments.
     pub(super) fn of(number: u32, segments: u64) -> Self {
         match u64::from(number) {
             0 => Self::First,
@@ -282,7 +281,7 @@ impl SegPos {
 }
 
 impl PktHdr {
-    /// Where the payload begins.
+    /// Returns the offset of the payload in bytes.
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
         HEADER

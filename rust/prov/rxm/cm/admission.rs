@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who has a connection, where there are only so many: those wait in order who want one, and those make
-//! room that use theirs least.
+//! Admission of connections up to the limit, in order of arrival, by eviction of the least recently used ones.
 //!
-//! A peer that asks while there is no room is told that it is being asked itself, which it is when its turn
-//! comes: so those who come from outside wait in the same row. Whoever has been told so keeps the room
-//! for it a while, or two that are both full would never meet.
+//! A peer whose request arrives at the limit is told that it will be asked itself, and is queued like the endpoint's
+//! own peers. An endpoint that has been told so keeps a connection free for a while; otherwise two endpoints at their
+//! limits would never connect.
 //!
-//! How many connections an endpoint has, and what its consumer may set of them.
+//! The queue is under the mutex `EpCore::cm`. The limits are atomics that the consumer sets.
 
 use super::{
     super::{
@@ -28,36 +27,36 @@ use super::{
 };
 use crate::fi::prelude::*;
 
-/// How long connections have to make room before others are asked to.
+/// Time that connections have to end before others are evicted.
 const EVICT_DELAY: Delta = Delta::from_millis(20);
 
-/// How often somebody looks after connections that are to end.
+/// Interval of the checks of shutdown handshakes.
 const SHUTDOWN_CHECK: Delta = Delta::from_secs(1);
 
-/// And for peers that can be forgotten, where no connection ends by itself.
+/// Interval of the removal of unused peers, if connections have no idle timeout.
 const SWEEP_INTERVAL: Delta = Delta::from_secs(60);
 
-/// How long something is left alone that another module's provider has no room for.
+/// Delay before an imported SRX is asked again.
 const SRX_RETRY_DELAY: Delta = Delta::from_millis(10);
 
-/// Peers that wait for room, beyond which those are not remembered that come from outside.
+/// Number of waiting peers beyond which new peers are not queued when their request is rejected.
 const MAX_WAITERS: usize = MAX_CONNS;
 
 impl ConnMgr {
-    /// Whether there is no room for another connection.
+    /// Returns whether no further connection is permitted.
     pub(in super::super) fn is_at_limit(&self, limits: &ConnLimits) -> bool {
         let expected = self.peers.iter().flatten();
         let expected = expected.filter(|cm_peer| cm_peer.fsm.state() == State::AwaitingPeer);
         limits.at_limit(expected.count())
     }
 
-    /// Whether that connection has its room.
+    /// Returns whether the peer has a connection or is getting one.
     pub(in super::super) fn has_slot(&mut self, peer_idx: u32) -> bool {
         self.cm_peer(peer_idx)
             .is_ok_and(|cm_peer| cm_peer.fsm.state() != State::Idle)
     }
 
-    /// How many wait for room.
+    /// Returns the number of waiting peers.
     fn queued(&self) -> usize {
         let queued = self.peers.iter().flatten();
         queued
@@ -65,17 +64,17 @@ impl ConnMgr {
             .count()
     }
 
-    /// Whether some do.
+    /// Returns whether peers wait.
     pub(in super::super) fn has_waiters(&self) -> bool {
         self.queued() > 0
     }
 
-    /// Whether there are enough.
+    /// Returns whether the queue is full for new peers.
     pub(in super::super) fn has_max_waiters(&self) -> bool {
         self.queued() >= MAX_WAITERS
     }
 
-    /// Has a peer wait for room, unless its connection has that.
+    /// Enqueues a peer, unless it has a connection.
     pub(in super::super) fn enqueue(&mut self, peer_idx: u32) {
         let wait_seq = self.next_wait_seq;
         if self
@@ -86,7 +85,7 @@ impl ConnMgr {
         }
     }
 
-    /// Has one that is expected to ask itself wait behind the others.
+    /// Moves a peer whose request has not arrived to the end of the queue.
     pub(in super::super) fn yield_turn(&mut self, peer_idx: u32) {
         if self
             .cm_peer(peer_idx)
@@ -96,7 +95,7 @@ impl ConnMgr {
         }
     }
 
-    /// Who has waited longest.
+    /// Returns the peer that has waited longest.
     fn first_waiter(&self) -> Option<u32> {
         let all = self.peers.iter().zip(0..);
         let queued = all
@@ -106,7 +105,7 @@ impl ConnMgr {
 }
 
 impl EpCore {
-    /// Does what it is time for.
+    /// Runs the expired timers.
     pub(in super::super) fn run_timers(
         &self,
         here: ProcessContext,
@@ -116,7 +115,7 @@ impl EpCore {
         while let Some(kind) = cm.timers.take_expired() {
             match kind {
                 TimerKind::Reconnect => self.retry_awaiting(here, bound, cm),
-                // Whoever gives it away sees to the rest.
+                // [`EpCore::admit_next`] follows.
                 TimerKind::Evict => self.inner.lock().update_quiet_rounds(),
                 TimerKind::Shutdown => self.with_state(|state, sinks| state.check_shutdowns(sinks)),
                 TimerKind::IdleSweep => self.sweep_idle(here, bound, cm),
@@ -125,7 +124,7 @@ impl EpCore {
         }
     }
 
-    /// Has somebody come back when it is time for something.
+    /// Arms the timer for the next deadline.
     pub(in super::super) fn arm_timer(&self, bound: &Bound, cm: &mut ConnMgr) {
         let (shutdown_pending, needs_srx_retry) = self.with_state(|state, _| {
             let needs_srx_retry = mem::take(&mut state.needs_srx_retry);
@@ -147,7 +146,7 @@ impl EpCore {
         }
     }
 
-    /// Gives room to who has waited longest, or has others make it: whether there is more to do at once.
+    /// Admits the peer that has waited longest, or evicts connections. Returns true if there is more to do at once.
     pub(in super::super) fn admit_next(
         &self,
         here: ProcessContext,
@@ -168,7 +167,7 @@ impl EpCore {
         true
     }
 
-    /// Has connections end that nobody uses, and forgets peers of which there is nothing to know.
+    /// Requests the shutdown of idle connections, and removes unused peers.
     fn sweep_idle(&self, here: ProcessContext, bound: &Bound, cm: &mut ConnMgr) {
         if self.limits.idle().is_some() {
             self.with_state(|state, sinks| state.shutdown_idle(sinks));
@@ -178,8 +177,7 @@ impl EpCore {
         }
     }
 
-    /// Forgets a peer, if there is nothing to know of it but where it is: it has another number when it
-    /// comes again.
+    /// Removes a peer that has no state except its address; it gets another index later.
     pub(in super::super) fn remove_peer(
         &self,
         here: ProcessContext,
@@ -206,27 +204,27 @@ impl EpCore {
                 *cm_peer = None;
             }
         }
-        // Nobody else takes it away.
+        // The index was entered by this connection manager.
         let _ = bound.peer_av.remove(here, u64::from(peer_idx / 2));
     }
 }
 
-/// After how many milliseconds a connection is closed that nobody uses, unless the consumer says otherwise.
+/// Default of the idle timeout, in milliseconds.
 const DEFAULT_IDLE_MILLIS: usize = 60_000;
 
-/// More milliseconds than anybody waits.
+/// Largest idle timeout, in milliseconds.
 const MAX_IDLE_MILLIS: usize = i32::MAX as usize;
 
-/// See the module.
+/// Connection limits of an endpoint.
 pub(in super::super) struct ConnLimits {
-    /// Those that there are, whose mutex whoever changes that has.
+    /// Number of connections. Changed under the mutex `EpCore::cm`.
     count: Atomic<usize>,
     max_conns: Atomic<usize>,
     idle: Atomic<usize>,
 }
 
 impl ConnLimits {
-    /// Those of an endpoint of which nobody has set anything.
+    /// Creates the default limits.
     pub(in super::super) const fn new() -> Self {
         Self {
             count: Atomic::new(0),
@@ -235,12 +233,12 @@ impl ConnLimits {
         }
     }
 
-    /// How many connections there are, those included that are being made. Any context.
+    /// Returns the number of connections, including those that are being established. Any context.
     pub(in super::super) fn conn_count(&self) -> usize {
         self.count.load(Relaxed)
     }
 
-    /// There is one more; false if there is no room whatever the consumer says.
+    /// Counts a connection. Returns false if no memory is reserved for another one.
     pub(in super::super) fn add_conn(&self) -> bool {
         let open = self.conn_count();
         let has_room = open < CONN_SLOTS;
@@ -248,27 +246,27 @@ impl ConnLimits {
         has_room
     }
 
-    /// There is one less.
+    /// Counts the end of a connection.
     pub(in super::super) fn remove_conn(&self) {
         self.count
             .store(self.conn_count().saturating_sub(1), Relaxed);
     }
 
-    /// Whether there are no more to be, where there is to be room for so many others.
+    /// Returns whether the limit is reached if `others` connections are kept free.
     pub(in super::super) fn at_limit(&self, others: usize) -> bool {
         self.conn_count() + others >= self.max_conns()
     }
 
-    /// How many connections it has at once, at most. Any context.
+    /// Returns the largest number of connections. Any context.
     pub(in super::super) fn max_conns(&self) -> usize {
         self.max_conns.load(Relaxed)
     }
 
-    /// So many, from now on: no more are made while there are as many. Any context.
+    /// Sets the largest number of connections; existing ones stay. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for none, or more than there can be.
+    /// -FI_EINVAL for 0, or for more than [`MAX_CONNS`].
     pub(in super::super) fn set_max_conns(&self, most: usize) -> Result {
         if !(1..=MAX_CONNS).contains(&most) {
             return Err(Errno::EINVAL);
@@ -277,12 +275,12 @@ impl ConnLimits {
         Ok(())
     }
 
-    /// After how many milliseconds a connection is closed that nobody uses; 0 for never. Any context.
+    /// Returns the idle timeout in milliseconds; 0 means none. Any context.
     pub(in super::super) fn idle_millis(&self) -> usize {
         self.idle.load(Relaxed)
     }
 
-    /// The same, if there is such a time.
+    /// Returns the idle timeout, if there is one.
     pub(in super::super) fn idle(&self) -> Option<Delta> {
         match self.idle_millis() {
             0 => None,
@@ -290,7 +288,7 @@ impl ConnLimits {
         }
     }
 
-    /// After so many, from the next time on that somebody looks. Any context.
+    /// Sets the idle timeout in milliseconds, from the next check on. Any context.
     ///
     /// # Errors
     ///

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
+//! Opening of connections: lower endpoints, their queues and buffers. Called under the mutex `EpCore::cm`.
+
 use super::{
     super::{
         super::r#loop::{
@@ -73,12 +75,12 @@ use crate::{
     },
 };
 
-/// What a connection on the same host has in hand at once beside the endpoint's packets to send.
+/// Number of operations of a local connection that can be in flight, besides those with transmit buffers.
 const LOCAL_CQ_SLOTS: usize = MAX_RX_BUFS + CTRL_BUFS + MAX_READS;
 
 impl EpCore {
-    /// Returns whether peers may read long messages from this endpoint's memory: if its connections can access
-    /// the consumer's regions, only if peers may read those too.
+    /// Returns whether peers may read long messages from this endpoint's memory: if its connections can access the
+    /// consumer's regions, only if peers may read those too.
     pub(in super::super) fn may_be_read(&self) -> bool {
         self.rights.has_rma_read() || !self.domain.is_open(&self.protection)
     }
@@ -95,13 +97,13 @@ impl EpCore {
         caps
     }
 
-    /// Returns whether transmits are registered in the protection domain of the connections. Packets that
-    /// endpoints share are registered in the domain with the consumer's regions.
+    /// Returns whether transmits are registered in the protection domain of the connections. Buffers of a shared
+    /// transmit context are registered in the domain with the consumer's regions.
     fn registers_transmits(&self) -> bool {
         self.domain.is_open(&self.protection) || !self.inner.lock().tx_pool.are_shared()
     }
 
-    /// Sees to it that there is a connection, once there is room for it.
+    /// Connects to a peer, or enqueues it until a connection is free.
     pub(in super::super) fn start_connect(
         &self,
         here: ProcessContext,
@@ -119,7 +121,7 @@ impl EpCore {
         }
     }
 
-    /// Asks the peer for a connection.
+    /// Sends a connection request; if that fails, fails the deferred operations.
     pub(in super::super) fn connect_or_fail(
         &self,
         here: ProcessContext,
@@ -156,7 +158,7 @@ impl EpCore {
         lower.connect(Some(addr), &cm.connect_data(peer_idx))
     }
 
-    /// Makes a lower endpoint, on which something can be received.
+    /// Opens and enables a lower endpoint with its receive buffers posted.
     pub(in super::super) fn open_lower(
         &self,
         here: ProcessContext,
@@ -204,7 +206,7 @@ impl EpCore {
         for _ in 0..MAX_SAR_RX {
             free_sar.push(ListBox::new(SarRxMsg::idle(SarMsg::idle()))?);
         }
-        // Who does not count cannot be told of more later.
+        // A peer without credits gets all buffers, because it cannot be granted more later.
         let count = if no_flow_ctrl {
             MAX_RX_BUFS
         } else {
@@ -218,7 +220,7 @@ impl EpCore {
                 return Err(errno);
             }
         };
-        // Who has asked for the connection hears nobody else who wants to end it.
+        // If both ends ask for shutdown, the acceptor yields.
         let shutdown = ShutdownState::new(agreed.is_some());
         let credits = Credits::new(flow, agreed.is_some());
         let iwarp_order = IwarpOrder::new(cm.is_iwarp && route == Route::Device);
@@ -243,7 +245,7 @@ impl EpCore {
         Ok(lower)
     }
 
-    /// Where the endpoints of a route tell of their connections, and their operations complete.
+    /// Returns the event queue and the completion queue for endpoints of a route.
     fn queues<'a>(
         &self,
         bound: &'a Bound,
@@ -253,7 +255,7 @@ impl EpCore {
             return Ok((&bound.events, &bound.queue));
         }
         let local = bound.local.as_ref().ok_or(Errno::EHOSTUNREACH)?;
-        // For all that the connections may have in hand, this one's included.
+        // Entries for all local connections, this one included.
         let shared = bound.queue.enable_export(LOCAL_CQ_SLOTS)?;
         shared.grow(TX_BUFS + (self.limits.conn_count() + 1) * LOCAL_CQ_SLOTS)?;
         if local.queue.get().is_none() {
@@ -271,7 +273,7 @@ impl EpCore {
         Ok((&local.events, local.queue.get().ok_or(Errno::ENOMEM)?))
     }
 
-    /// Packets of that size that no connection has.
+    /// Takes or allocates free buffers of `size` bytes.
     pub(in super::super) fn alloc_bufs(
         &self,
         here: ProcessContext,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Connections that end as they are not needed: [`farewell`](super::farewell) at work.
+//! Eviction and idle timeout of connections, by the handshake of [`shutdown`](super::shutdown). Guarded by
+//! `EpCore::inner`.
 //!
-//! A peer that does not understand that, as those in user space do not, is not asked. What it sends just
-//! when its connection is closed is lost to it: so that is done only to make room for another, and if
-//! nothing has come or gone for a while.
+//! A peer without the extension, such as libfabric, cannot be asked. A packet that it sends while its connection is
+//! being closed is lost. So such a connection is closed only to admit another peer, and only if it has been unused
+//! for a while.
 
 use super::{
     super::{
@@ -27,28 +28,28 @@ use super::{
 };
 use kernel::prelude::*;
 
-/// For how many looks of those who wait for room a connection has been quiet that is closed unasked: a second.
+/// Number of eviction checks without a use before a connection is closed without a handshake: one second.
 const QUIET_ROUNDS: u32 = 50;
 
 impl Conn {
-    /// Whether its peer can be asked whether it may end.
+    /// Returns whether the peer supports the handshake.
     fn supports_shutdown(&self) -> bool {
         self.extensions.have(Extensions::SHUTDOWN)
     }
 
-    /// Whether it is to end, one way or another.
+    /// Returns whether the connection is going to end.
     fn is_ending(&self) -> bool {
         self.is_closing || self.shutdown.is_in_progress()
     }
 }
 
 impl Peer {
-    /// Whether something is to be sent by its connection that has not begun.
+    /// Returns whether operations are deferred that have not been started.
     fn has_unstarted_ops(&self) -> bool {
         !self.deferred.is_empty() || self.is_registering
     }
 
-    /// What is under way by its connection, as far as this end has to do with it.
+    /// Returns the operations of this end that are in flight on the connection.
     fn ops_in_flight(&self) -> OpsInFlight {
         let Some(conn) = &self.conn else {
             return OpsInFlight::None;
@@ -63,7 +64,7 @@ impl Peer {
             || self
                 .sar_rx
                 .any(|sar| sar.conn_gen == conn.conn_gen && !sar.is_complete)
-            // Who can be asked knows whether its messages are to be read yet, which wait for receives.
+            // With a handshake, the peer decides whether its unexpected rendezvous messages keep the connection.
             || !conn.supports_shutdown() && self.unexp_bytes > 0;
         let unstarted = self.deferred.len() + usize::from(self.is_registering);
         match is_open {
@@ -73,7 +74,7 @@ impl Peer {
         }
     }
 
-    /// Whether nothing is known of it but where it is.
+    /// Returns whether the peer has no state except its address.
     fn is_unused(&self) -> bool {
         self.conn.is_none()
             && self.tx_count == 0
@@ -84,11 +85,11 @@ impl Peer {
             && self.cm_node.is_some()
     }
 
-    /// Whether its connection can make room for another, and how much that would hurt: the least where
-    /// nothing is under way, and of those by the one that was used least recently.
+    /// Returns the cost of evicting the connection, or `None` if it cannot be evicted. Connections without operations
+    /// in flight come first, in LRU order.
     fn evict_cost(&self) -> Option<(bool, u64)> {
         let conn = self.conn.as_ref()?;
-        // Or one after the other would make room for the next before it has been of use.
+        // A new connection has to be used before it is evicted for the next one.
         if !conn.credits.are_usable() {
             return None;
         }
@@ -105,8 +106,8 @@ impl Peer {
 }
 
 impl EpState {
-    /// Says what is to be said about the end of a peer's connection, where all has begun that can: whether
-    /// more can now.
+    /// Sends the next packet of a peer's handshake, after all operations have been started that can be. Returns true
+    /// if operations can be started again.
     pub(in super::super) fn drive_shutdown(&mut self, peer_idx: u32) -> bool {
         let Self {
             peers, inflight, ..
@@ -135,11 +136,11 @@ impl EpState {
         has_unstarted && !could_start && conn.shutdown.may_start_ops()
     }
 
-    /// A peer begins something.
+    /// Handles a message of a peer during a handshake.
     ///
     /// # Errors
     ///
-    /// It wanted its connection to end, and has no reason to.
+    /// The peer had agreed to close the connection.
     pub(in super::super) fn on_peer_message(
         &mut self,
         peer_idx: u32,
@@ -148,7 +149,7 @@ impl EpState {
         conn.map_or(Ok(()), |conn| conn.shutdown.on_message())
     }
 
-    /// A peer says something about the end of its connection.
+    /// Handles a shutdown packet of a peer.
     pub(in super::super) fn on_shutdown_msg(
         &mut self,
         peer_idx: u32,
@@ -166,13 +167,13 @@ impl EpState {
         self.shutdown_pending = true;
         match is_over {
             true => self.schedule_disconnect(peer_idx, conn_gen),
-            // Somebody is to see that it does not take for ever.
+            // The connection manager checks for a timeout.
             false => self.queue_cm_work(peer_idx),
         }
         Ok(())
     }
 
-    /// A peer's connection is not needed any more.
+    /// Requests the shutdown of an unused connection.
     fn request_shutdown(&mut self, sinks: &CompSinks, peer_idx: u32) {
         let conn = self.conn(peer_idx);
         if conn.is_some_and(|conn| conn.shutdown.request()) {
@@ -181,7 +182,7 @@ impl EpState {
         }
     }
 
-    /// Notes which connections nobody uses.
+    /// Counts an eviction check of all connections.
     pub(in super::super) fn update_quiet_rounds(&mut self) {
         for peer in self.peers.iter_mut().flatten() {
             if let Some(conn) = &mut peer.conn {
@@ -190,7 +191,7 @@ impl EpState {
         }
     }
 
-    /// Has connections end until there are `count` of them that do.
+    /// Requests shutdowns until `count` connections are ending.
     pub(in super::super) fn evict(&mut self, sinks: &CompSinks, count: usize) {
         let conns = self.peers.iter().flatten();
         let conns = conns.filter_map(|peer| peer.conn.as_ref());
@@ -206,7 +207,7 @@ impl EpState {
         }
     }
 
-    /// Has connections end that nobody has used since the last time.
+    /// Requests the shutdown of connections that were not used since the last check.
     pub(in super::super) fn shutdown_idle(&mut self, sinks: &CompSinks) {
         for peer_idx in 0..self.peers.len() as u32 {
             let Some(peer) = self.peer(peer_idx) else {
@@ -217,7 +218,7 @@ impl EpState {
             let Some(conn) = conn.filter(|conn| conn.is_open() && conn.supports_shutdown()) else {
                 continue;
             };
-            // Somebody waits until the peer has room; at first it has told of none.
+            // An operation waits for credits of the peer, which has not granted any yet.
             let is_awaited = has_unstarted_ops || !conn.credits.are_usable();
             if conn.idle.update(conn.last_used) > 0 && !is_awaited {
                 self.request_shutdown(sinks, peer_idx);
@@ -225,7 +226,7 @@ impl EpState {
         }
     }
 
-    /// Looks after connections that are to end; a peer that has left one waiting has had its time.
+    /// Checks the handshakes in progress, and closes connections whose peer has not answered in time.
     pub(in super::super) fn check_shutdowns(&mut self, sinks: &CompSinks) {
         let mut shutdown_pending = false;
         for peer_idx in 0..self.peers.len() as u32 {
@@ -243,8 +244,8 @@ impl EpState {
         self.shutdown_pending = shutdown_pending;
     }
 
-    /// Forgets a peer, both of its numbers, if nothing is known of it but where it is. What is left is to be
-    /// dropped where one may sleep.
+    /// Removes a peer, under both its indices, if it has no state except its address. The result is dropped in
+    /// process context.
     pub(in super::super) fn remove_peer(
         &mut self,
         peer_idxs: [u32; 2],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What becomes of connections: what the endpoints below tell of them, and what peers ask for.
+//! Events of the lower endpoints and listeners. Handled under the mutex `EpCore::cm`.
 
 use super::{
     super::{
@@ -42,7 +42,7 @@ use crate::{
     },
 };
 
-/// What is sure of an info that came with an event.
+/// Addresses of a connection request.
 struct ConnReqAddrs {
     peer: SocketAddr,
     local: SocketAddr,
@@ -58,7 +58,7 @@ impl ConnReqAddrs {
 }
 
 impl EpCore {
-    /// Something has come of a connection.
+    /// Handles an event of a connection or a listener.
     pub(super) fn handle_cm_event(
         &self,
         here: ProcessContext,
@@ -94,7 +94,7 @@ impl EpCore {
                 Ok(accept_data) if cm_peer.fsm.on_accept(accept_data.conn_id) => {
                     let flow = FLOW.with(accept_data.flow);
                     if flow == Flow::Device && !cm_peer.no_flow_ctrl {
-                        // It gets another one, which shares nothing.
+                        // The next connection has receives of its own.
                         cm_peer.no_flow_ctrl = true;
                         return self.conn_down(here, bound, cm, peer_idx);
                     }
@@ -121,7 +121,7 @@ impl EpCore {
         }
     }
 
-    /// A peer asks for a connection.
+    /// Handles a connection request of a peer.
     fn handle_connreq(
         &self,
         here: ProcessContext,
@@ -136,7 +136,7 @@ impl EpCore {
         };
         let handle = info.handle();
         let reject = |reason: RejectReason| {
-            // A peer that has gone need not be told.
+            // A peer that has gone needs no reply.
             let _ = listener.core().reject(handle, &reason.to_bytes());
         };
         let (Ok(connect_data), Ok(addrs)) = (ConnectData::from_bytes(data), ConnReqAddrs::of(info))
@@ -154,7 +154,7 @@ impl EpCore {
         local.set_port(cm.port());
         let order = order(&peer, &local);
         if order.is_eq() && !cm.is_own(connect_data.conn_id) {
-            // Another endpoint on this host claims our address.
+            // Another endpoint on this host claims the own address.
             return reject(RejectReason::Refused);
         }
         if cm.has_max_waiters() && bound.peer_av.find(&peer).is_none() {
@@ -168,7 +168,7 @@ impl EpCore {
             false => peer_idx,
         };
         if !order.is_eq() && !cm.has_slot(peer_idx) && cm.is_at_limit(&self.limits) {
-            // It is asked itself when there is room.
+            // The peer gets a request when a connection is free.
             cm.enqueue(peer_idx);
             return reject(RejectReason::Already);
         }
@@ -189,16 +189,15 @@ impl EpCore {
             .open_lower(here, bound, cm, (peer_idx, route), info, Some(agreed))
             .and_then(|lower| lower.accept(&cm.accept_data(peer_idx)));
         if accepted.is_err() {
-            // Whoever could not be accepted is refused with the endpoint, or here.
+            // A request that could not be accepted is rejected with the endpoint, or here.
             reject(RejectReason::Refused);
             self.conn_down(here, bound, cm, peer_idx);
         }
     }
 }
 
-/// What a peer has said with its refusal, if that is why there is no connection. Elsewhere than on iWARP who
-/// says nothing is not there; and there an answer that could not be read (`siw_recv_mpa_rr()`, where
-/// something is right behind it) says nothing, either.
+/// Returns why a peer rejected a connection request. Without data, the peer is not there; on iWARP the reason is
+/// unknown, because the data may not have been read (`siw_recv_mpa_rr()`, if something follows them).
 fn reject_reason(event: &Event, errno: Errno, is_iwarp: bool) -> RejectReason {
     match (errno, RejectReason::from_bytes(event.data())) {
         (Errno::ECONNREFUSED, RejectReason::Unknown) if !is_iwarp => RejectReason::Refused,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The device goes away. Connections that go by it are told below; those on the same host would go on, and
-//! their consumers never hear that they are to close: they end with the others.
+//! Device removal. Connections through the device get events of the lower provider. Those on the same host would go
+//! on, and their consumers would not close them, so they are closed as well.
 
 use super::super::ep_core::EpCore;
 use crate::fi::{
@@ -22,18 +22,18 @@ use crate::fi::{
 struct Inner {
     is_removed: bool,
     cores: KVec<Arc<EpCore>>,
-    /// What the consumer of the domain is told.
+    /// Event for the consumer of the domain.
     event: Option<ReservedEvent>,
 }
 
-/// Who is told when the device of a domain goes away.
+/// Endpoints that are called when the device of a domain is removed.
 #[pin_data]
 pub(in super::super) struct RemovalList {
     #[pin]
     inner: Mutex<Inner>,
 }
 
-/// That they are.
+/// Event handler of a domain's removal.
 pub(in super::super) struct RemovalWatch {
     _events: EventHandler,
     pub(in super::super) removal_list: Arc<RemovalList>,
@@ -72,7 +72,7 @@ impl RemovalWatch {
 }
 
 impl RemovalList {
-    /// Has a station told, until it is [removed](Self::remove). May sleep.
+    /// Adds an endpoint, until it is [removed](Self::remove). May sleep.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl RemovalList {
         Ok(())
     }
 
-    /// Has it told no more. May sleep.
+    /// Removes an endpoint. May sleep.
     pub(in super::super) fn remove(&self, core: &EpCore) {
         let mut inner = self.inner.lock();
         let is = |there: &Arc<EpCore>| core::ptr::eq(&**there, core);
@@ -98,7 +98,7 @@ impl RemovalList {
         drop(gone);
     }
 
-    /// Has the consumer told so, or not any more. May sleep.
+    /// Sets or clears the consumer's event. May sleep.
     pub(in super::super) fn set_event(&self, notice: Option<ReservedEvent>) {
         let mut inner = self.inner.lock();
         let old = core::mem::replace(&mut inner.event, notice);
@@ -113,7 +113,7 @@ impl RemovalList {
         }
     }
 
-    /// It goes away.
+    /// Handles the removal of the device.
     fn device_removed(&self) {
         let mut inner = self.inner.lock();
         inner.is_removed = true;
@@ -129,7 +129,7 @@ impl RemovalList {
 }
 
 impl EpCore {
-    /// Ends the connections on the same host; there will be no others.
+    /// Closes the connections on the same host; no other is established any more.
     fn device_removed(&self) {
         let mut cm = self.cm.lock();
         cm.is_device_removed = true;

@@ -1,62 +1,61 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How two endpoints end a connection that is not needed, and lose nothing by it.
+//! Shutdown handshake, which ends an unused connection without losing a message. Pure: no locks, no I/O.
 //!
-//! Whoever wants that begins nothing new; when nothing of its own is under way it asks the other. The
-//! other begins what was waiting, then nothing more, and agrees when that is over: what it says of that
-//! comes behind all that it has sent. So there is nothing by the connection any more when the first has
-//! heard it and closes. Where something is under way that needs both, such as a message that has been
-//! offered, or something cannot begin now, they stay.
+//! The end that wants to close starts no operations, and sends ASK when it has none in flight. The other end starts
+//! its deferred operations, then no more, and sends AGREE when they have completed, behind everything else. So the
+//! connection is empty when AGREE arrives, and the first end disconnects. If an operation needs both ends, such as a
+//! rendezvous, or cannot be started, the answer is STAY.
 //!
-//! If both ask, whoever has accepted the connection is not heard. Whoever has agreed waits for the other to
-//! close: on iWARP, what is sent need not have arrived.
+//! If both ends send ASK, the acceptor yields. The end that has agreed waits for the disconnect, because on iWARP a
+//! sent packet need not have arrived.
 
 use super::super::wire::{
     ProtoError,
     ShutdownMsg, //
 };
 
-/// What is under way at this end of a connection, of what it has begun.
+/// Operations of this end that are in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum OpsInFlight {
-    /// Nothing.
+    /// No operation.
     None,
-    /// What is over without a word from the peer's endpoint.
+    /// Operations that complete without a packet of the peer.
     Local,
-    /// What is not.
+    /// Operations that need a packet of the peer.
     Remote,
 }
 
-/// How far it has come.
+/// State of the handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// The connection is needed.
+    /// The connection is in use.
     Connected,
-    /// It is not.
+    /// The connection is to be closed.
     Requested,
-    /// The peer has been asked.
+    /// ASK has been sent.
     AskSent,
-    /// The peer has asked, and hears first what has waited.
+    /// ASK has been received; deferred operations are started first.
     AskReceived,
-    /// And that has begun.
+    /// ASK has been received, and the deferred operations have been started.
     Draining,
-    /// We have agreed.
+    /// AGREE has been sent.
     AgreeSent,
-    /// Both know that the other sends nothing any more.
+    /// Sending has stopped at both ends.
     Closed,
 }
 
-/// What a side knows.
+/// Handshake of one end.
 pub(in super::super) struct ShutdownState {
     state: State,
-    /// It is this side's request that is not heard if both ask.
+    /// True if this end's ASK is ignored when both ends send one.
     yields: bool,
-    /// How often somebody has looked and found it in the same state.
+    /// Number of checks in the same state.
     age: u32,
 }
 
 impl ShutdownState {
-    /// Of a new connection.
+    /// Creates the handshake of a new connection.
     pub(in super::super) const fn new(yields: bool) -> Self {
         Self {
             state: State::Connected,
@@ -65,13 +64,13 @@ impl ShutdownState {
         }
     }
 
-    /// Whether what is not under way may begin.
+    /// Returns whether operations may be started.
     #[inline]
     pub(in super::super) fn may_start_ops(&self) -> bool {
         matches!(self.state, State::Connected | State::AskReceived)
     }
 
-    /// Whether it is about to end.
+    /// Returns whether a handshake is in progress.
     pub(in super::super) fn is_in_progress(&self) -> bool {
         self.state != State::Connected
     }
@@ -81,7 +80,7 @@ impl ShutdownState {
         self.age = 0;
     }
 
-    /// The connection is not needed: whether that is new.
+    /// Requests a shutdown. Returns false if a handshake is in progress.
     pub(in super::super) fn request(&mut self) -> bool {
         let is_new = self.state == State::Connected;
         if is_new {
@@ -90,8 +89,8 @@ impl ShutdownState {
         is_new
     }
 
-    /// All has begun that can: whether there `has_unstarted`. What is to be said now, if anything; [`Self::said`]
-    /// has it when it has been.
+    /// Returns the packet to send now, after all operations have been started that can be; `has_unstarted` tells
+    /// whether others are left. The caller reports the packet to [`Self::msg_sent`].
     pub(in super::super) fn next_msg(
         &mut self,
         ops_in_flight: OpsInFlight,
@@ -114,7 +113,7 @@ impl ShutdownState {
         }
     }
 
-    /// It has been said.
+    /// Handles a packet that has been sent.
     pub(in super::super) fn msg_sent(&mut self, msg: ShutdownMsg) {
         self.enter(match msg {
             ShutdownMsg::Ask => State::AskSent,
@@ -123,18 +122,18 @@ impl ShutdownState {
         });
     }
 
-    /// The peer has said it: whether the connection is to be closed now.
+    /// Handles a packet of the peer. Returns true if the connection is to be closed now.
     ///
     /// # Errors
     ///
-    /// It has no reason to.
+    /// The packet does not fit the state.
     pub(in super::super) fn on_msg(&mut self, msg: ShutdownMsg) -> Result<bool, ProtoError> {
         match (self.state, msg) {
             (State::Connected | State::Requested, ShutdownMsg::Ask) => {
                 self.enter(State::AskReceived)
             }
             (State::AskSent, ShutdownMsg::Ask) if self.yields => self.enter(State::AskReceived),
-            // The peer will not hear of it.
+            // The peer ignores the own ASK.
             (State::AskSent, ShutdownMsg::Ask) => {}
             (State::AskSent, ShutdownMsg::Agree) => self.enter(State::Closed),
             (State::AskSent, ShutdownMsg::Stay) => self.enter(State::Connected),
@@ -143,11 +142,11 @@ impl ShutdownState {
         Ok(self.state == State::Closed)
     }
 
-    /// The peer says something else.
+    /// Handles a message of the peer.
     ///
     /// # Errors
     ///
-    /// We have agreed: it had begun nothing that it had not ended, and begins nothing more.
+    /// AGREE has been sent: the peer had no operation in flight and must not start one.
     pub(in super::super) fn on_message(&mut self) -> Result<(), ProtoError> {
         self.age = 0;
         match self.state {
@@ -156,8 +155,8 @@ impl ShutdownState {
         }
     }
 
-    /// Somebody looks from time to time: whether the peer has left us waiting for that long. Who could not
-    /// even ask for as long does not wish it any more.
+    /// Counts a periodic check. Returns true if the peer has not answered for too long. A request that could not be
+    /// sent for that long is dropped.
     pub(in super::super) fn is_timed_out(&mut self) -> bool {
         self.age += 1;
         let is_late = self.age > 2;
@@ -168,19 +167,19 @@ impl ShutdownState {
     }
 }
 
-/// For how long something has not been used, for who looks from time to time.
+/// Counts periodic checks without a use.
 pub(in super::super) struct IdleRounds {
     seen: u64,
     rounds: u32,
 }
 
 impl IdleRounds {
-    /// Nobody has looked.
+    /// Creates the counter.
     pub(in super::super) const fn new() -> Self {
         Self { seen: 0, rounds: 0 }
     }
 
-    /// Somebody looks: it was last used then. For how many rounds it has not been.
+    /// Counts a check; `used` identifies the last use. Returns the number of checks since then.
     pub(in super::super) fn update(&mut self, used: u64) -> u32 {
         self.rounds = match self.seen == used {
             true => self.rounds.saturating_add(1),
@@ -190,7 +189,7 @@ impl IdleRounds {
         self.rounds
     }
 
-    /// How many that was the last time.
+    /// Returns the number of checks since the last use.
     pub(in super::super) fn rounds(&self) -> u32 {
         self.rounds
     }
@@ -230,7 +229,7 @@ mod tests {
     #[test]
     fn they_stay_while_something_needs_both() -> Result<(), ProtoError> {
         let (mut one, mut other) = (ShutdownState::new(false), ShutdownState::new(true));
-        // What has begun meanwhile is gone on with.
+        // Operations that have started meanwhile are completed.
         assert!(one.request());
         assert_eq!(one.next_msg(OpsInFlight::Remote, false), None);
         assert!(one.may_start_ops() && one.request());
@@ -242,7 +241,7 @@ mod tests {
         );
         other.msg_sent(ShutdownMsg::Stay);
         assert!(!one.on_msg(ShutdownMsg::Stay)?);
-        // What cannot begin just now may not wait for another connection to be made.
+        // An operation that cannot be started now must not wait for another connection.
         assert!(!other.on_msg(ShutdownMsg::Ask)?);
         assert_eq!(
             other.next_msg(OpsInFlight::None, true),
@@ -289,11 +288,11 @@ mod tests {
         assert_eq!(idle.update(8), 0);
     }
 
-    /// One end, and what is on its way to it, in order.
+    /// End of a connection, with the packets in flight to it, in order.
     struct End {
         shutdown: ShutdownState,
         msgs: [Option<ShutdownMsg>; 4],
-        /// Messages that have been sent to it, and not yet taken.
+        /// Number of messages in flight to the end.
         coming: u32,
         needs_registration: bool,
     }
@@ -306,7 +305,7 @@ mod tests {
         }
     }
 
-    /// Whatever the two do, and in whatever order: who closes has nothing coming, and one closes before long.
+    /// Checks that no message is lost, whatever the ends do in whatever order, and that one end closes.
     #[test]
     fn nothing_is_lost() -> Result<(), ProtoError> {
         const ROUNDS: u32 = match cfg!(CONFIG_KASAN) {
@@ -335,7 +334,7 @@ mod tests {
                     2 => {
                         if let Some(msg) = here.shutdown.next_msg(OpsInFlight::None, false) {
                             here.shutdown.msg_sent(msg);
-                            // It comes behind the messages: those are taken before it is heard.
+                            // The packet follows the messages, which are received first.
                             there.put(msg);
                         }
                     }

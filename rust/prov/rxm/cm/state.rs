@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How a connection between two endpoints comes about, whoever begins, and how it ends.
+//! State machine of a connection's establishment, simultaneous requests included. Pure: no locks, no I/O.
 //!
-//! One connection is all that two endpoints have, and both may ask for it at once: then the request of
-//! the higher address stands, and the other side refuses its own. What is said to the peer and done with
-//! endpoints is the caller's; here is only what it comes to, which libfabric's `ofi_rxm` sees alike.
+//! Two endpoints have one connection. If both send requests at once, the request of the higher address wins, and the
+//! other side rejects its own. libfabric's `ofi_rxm` follows the same rule. The caller sends the messages and opens
+//! the endpoints.
 
 #[cfg(CONFIG_KUNIT = "y")]
 mod tests;
@@ -21,50 +21,50 @@ use core::{
     },
 };
 
-/// How far it has come.
+/// State of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum State {
-    /// Nobody has asked for it.
+    /// No connection is wanted.
     Idle,
-    /// Asked for, and not answered.
+    /// The own request has been sent.
     Connecting,
-    /// Refused, as the peer is asking itself: its request is on its way.
+    /// The peer rejected the own request, because its own request is in flight.
     AwaitingPeer,
     /// The peer's request has been accepted.
     Accepting(ConnId),
-    /// It is there.
+    /// The connection is established.
     Connected(ConnId),
 }
 
-/// What is to be done about a request.
+/// Action for a connection request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum ConnReqAction {
-    /// Accept it.
+    /// Accept the request.
     Accept,
-    /// Accept the peer's request, and drop our own.
+    /// Accept the request, and drop the own one.
     Replace,
-    /// Refuse it: there is a connection, or there will be.
+    /// Reject the request: a connection exists or is being established.
     Reject,
 }
 
-/// How often a peer may say that it is asking itself, and not do so: for two seconds at least.
+/// Number of timeouts of a peer that announced its own request: two seconds at least.
 const MAX_TIMEOUTS: u32 = 100;
 
-/// The same of one who has said nothing that was understood.
+/// Number of timeouts of a peer whose rejection had no data.
 const MAX_TIMEOUTS_UNKNOWN: u32 = 5;
 
-/// The connection with one peer.
+/// State machine of the connection to one peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) struct ConnFsm {
     state: State,
-    /// How often its request has not come.
+    /// Number of times that the peer's request did not arrive.
     timeouts: u32,
-    /// Its number among those who wait for others to make room, while it is [`State::Idle`].
+    /// Sequence number in the queue for admission, in [`State::Idle`].
     wait_seq: Option<u64>,
 }
 
 impl ConnFsm {
-    /// None yet.
+    /// Creates the state machine.
     pub(in super::super) const fn new() -> Self {
         Self {
             state: State::Idle,
@@ -73,18 +73,18 @@ impl ConnFsm {
         }
     }
 
-    /// How far it has come.
+    /// Returns the state.
     pub(in super::super) fn state(&self) -> State {
         self.state
     }
 
-    /// Its number among those who wait for room, if it does.
+    /// Returns the sequence number in the queue for admission.
     pub(in super::super) fn wait_seq(&self) -> Option<u64> {
         self.wait_seq
     }
 
-    /// There is no room: it waits with that number, unless it has room or waits already. Whether the number is
-    /// its own.
+    /// Enters the queue for admission with the number `wait_seq`. Returns false, without using the number, if a
+    /// connection exists or the peer is queued.
     pub(in super::super) fn enqueue(&mut self, wait_seq: u64) -> bool {
         let is_new = self.state == State::Idle && self.wait_seq.is_none();
         if is_new {
@@ -93,7 +93,7 @@ impl ConnFsm {
         is_new
     }
 
-    /// Somebody wants it, and there is room: whether to ask the peer.
+    /// Starts a connection. Returns true if a request has to be sent.
     pub(in super::super) fn start(&mut self) -> bool {
         let is_idle = self.state == State::Idle;
         if is_idle {
@@ -102,18 +102,19 @@ impl ConnFsm {
         is_idle
     }
 
-    /// It has room, and does not wait any more.
+    /// Changes the state and leaves the queue for admission.
     fn enter(&mut self, state: State) {
         self.state = state;
         self.wait_seq = None;
     }
 
-    /// The peer's request has not come for long: whether to ask once more.
+    /// Handles the timeout of the peer's request. Returns true if a request has to be sent again.
     pub(in super::super) fn on_timeout(&mut self) -> bool {
         self.stop_awaiting(State::Connecting)
     }
 
-    /// The same, but others come first: nobody asks for it now. Whether it was so.
+    /// Handles the timeout of the peer's request while other peers wait for admission: goes back to idle. Returns
+    /// true if the state has changed.
     pub(in super::super) fn yield_turn(&mut self) -> bool {
         self.stop_awaiting(State::Idle)
     }
@@ -127,9 +128,9 @@ impl ConnFsm {
         was_awaiting
     }
 
-    /// Handles a connection request; `order` compares the peer's address to our own. An existing connection is
-    /// never replaced: the port in a request is not authenticated, and any process on the peer's host can claim
-    /// it. A peer that has been restarted retries until the old connection has ended.
+    /// Handles a connection request; `order` compares the peer's address to our own. An existing connection is never
+    /// replaced: the port in a request is not authenticated, and any process on the peer's host can claim it. A peer
+    /// that has been restarted retries until the old connection has ended.
     pub(in super::super) fn on_connreq(&mut self, who: ConnId, order: Ordering) -> ConnReqAction {
         let action = match self.state {
             State::Idle | State::AwaitingPeer => ConnReqAction::Accept,
@@ -144,7 +145,7 @@ impl ConnFsm {
         action
     }
 
-    /// Our request has been accepted: whether it was there.
+    /// Handles the reply to the own request. Returns false if none was outstanding.
     pub(in super::super) fn on_accept(&mut self, who: ConnId) -> bool {
         let was_connecting = self.state == State::Connecting;
         if was_connecting {
@@ -154,7 +155,8 @@ impl ConnFsm {
         was_connecting
     }
 
-    /// What we have accepted is there: who the peer is, if that was so.
+    /// Handles the establishment of an accepted connection. Returns the id of the peer, or `None` if none was being
+    /// accepted.
     pub(in super::super) fn on_established(&mut self) -> Option<ConnId> {
         let State::Accepting(who) = self.state else {
             return None;
@@ -163,7 +165,7 @@ impl ConnFsm {
         Some(who)
     }
 
-    /// Our request has been refused: whether that is the end of it.
+    /// Handles a rejection of the own request. Returns true if the peer is given up.
     pub(in super::super) fn on_reject(&mut self, reason: RejectReason) -> bool {
         if self.state != State::Connecting {
             return false;
@@ -180,14 +182,15 @@ impl ConnFsm {
         is_final
     }
 
-    /// It has ended, or has never come about.
+    /// Handles the end of a connection or an attempt.
     pub(in super::super) fn on_down(&mut self) {
         self.state = State::Idle;
         self.timeouts = 0;
     }
 }
 
-/// The order of addresses in which requests stand: of one family, that of their bytes on the wire.
+/// Compares addresses in the order that decides between simultaneous requests: within a family, the order of their
+/// bytes on the wire.
 pub(in super::super) fn order(one: &SocketAddr, other: &SocketAddr) -> Ordering {
     let ip = match (one.ip(), other.ip()) {
         (IpAddr::V4(one), IpAddr::V4(other)) => one.octets().cmp(&other.octets()),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is to be done for connections at a time of its own.
+//! Deadlines of the connection manager. Under the mutex `EpCore::cm`.
 
 use crate::util::random::random;
 use kernel::time::{
@@ -9,18 +9,18 @@ use kernel::time::{
     Monotonic, //
 };
 
-/// What there is to do.
+/// Kind of a deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum TimerKind {
-    /// Peers that have said they are asking themselves, and have not, are asked again.
+    /// Connect again to peers that announced their own requests.
     Reconnect,
-    /// Some connection is to make room for who waits for one.
+    /// Evict connections for waiting peers.
     Evict,
-    /// Connections that are to end are looked after.
+    /// Check the shutdown handshakes.
     Shutdown,
-    /// Those that nobody uses are to end.
+    /// Shut idle connections down.
     IdleSweep,
-    /// What another module's provider had no room for, or no receive, is to be tried again.
+    /// Ask an imported SRX again.
     SrxRetry,
 }
 
@@ -34,15 +34,15 @@ impl TimerKind {
     ];
 }
 
-/// When each is to be done, if at all.
+/// Deadline of each kind, if one is set.
 pub(in super::super) struct CmTimers {
     times: [Option<Instant<Monotonic>>; TimerKind::ALL.len()],
-    /// What has been told of that.
+    /// Deadline that the timer has been armed for.
     armed_for: Option<Instant<Monotonic>>,
 }
 
 impl CmTimers {
-    /// Nothing.
+    /// Creates the deadlines, none of them set.
     pub(in super::super) const fn new() -> Self {
         Self {
             times: [None; TimerKind::ALL.len()],
@@ -50,14 +50,14 @@ impl CmTimers {
         }
     }
 
-    /// It is to be done after that time, unless that is planned already.
+    /// Sets a deadline, unless one of this kind is set.
     pub(in super::super) fn arm(&mut self, kind: TimerKind, after: Delta) {
         if let Some(time) = self.times.get_mut(kind as usize) {
             time.get_or_insert_with(|| Instant::now() + after);
         }
     }
 
-    /// Takes something that is to be done now.
+    /// Takes an expired deadline.
     pub(in super::super) fn take_expired(&mut self) -> Option<TimerKind> {
         self.next()?;
         let now = Instant::now();
@@ -68,7 +68,7 @@ impl CmTimers {
         })
     }
 
-    /// How long it is until the next is to be done, if that is not when it was last asked for.
+    /// Returns the time until the next deadline, if the timer is not armed for it.
     pub(in super::super) fn next_delay(&mut self) -> Option<Delta> {
         let next = self.next()?;
         let armed_for = self.armed_for.replace(next);
@@ -85,33 +85,32 @@ impl CmTimers {
     }
 }
 
-/// How long somebody waits for another who has to do something first, of whom nobody knows how long that takes:
-/// longer each time that it was in vain, and not as long as others do, or two would wait for each other again
-/// and again.
+/// Delay before a retry, with exponential backoff and a random part, so that two endpoints do not keep retrying at
+/// the same time.
 pub(in super::super) struct Backoff(u64);
 
 impl Backoff {
-    /// In milliseconds.
+    /// Limits in milliseconds.
     const LEAST: u64 = 20;
     const MOST: u64 = 640;
 
-    /// That of somebody who has not waited.
+    /// Creates the shortest delay.
     pub(in super::super) const fn new() -> Self {
         Self(Self::LEAST)
     }
 
-    /// For how long.
+    /// Returns the next delay.
     pub(in super::super) fn delay(&self) -> Delta {
         let more = random().checked_rem(self.0).unwrap_or(0);
         Delta::from_millis((self.0 + more) as i64)
     }
 
-    /// It was in vain.
+    /// Doubles the delay after a failure.
     pub(in super::super) fn increase(&mut self) {
         self.0 = (2 * self.0).min(Self::MOST);
     }
 
-    /// It was not.
+    /// Halves the delay after a success.
     pub(in super::super) fn decrease(&mut self) {
         self.0 = (self.0 / 2).max(Self::LEAST);
     }
@@ -145,7 +144,7 @@ mod tests {
             next_delay.is_some_and(|next_delay| next_delay.as_millis() > 500_000)
         };
         assert!(is_later(timers.next_delay()));
-        // Planned again, it is not put off.
+        // A deadline that is set is not postponed.
         timers.arm(TimerKind::IdleSweep, Delta::from_secs(2000));
         assert!(timers.next_delay().is_none() && timers.take_expired().is_none());
         timers.arm(TimerKind::Shutdown, Delta::from_millis(1));

@@ -1,45 +1,46 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How many packets a peer has room for, where the device does not see to that.
+//! Credit flow control, for connections without flow control by the device. Pure: no locks, no I/O.
 //!
-//! Each side tells the other of the receives that it has posted. One is there from the beginning without
-//! a word, so that the first word can come; and the last one is kept for such words, so that two sides
-//! that have used up what they have been told of can tell each other of more.
+//! Each side grants the other the receives that it has posted. The first receive is known without a grant, so that
+//! the first grant can arrive. The last credit is kept for grants, so that two sides that have used up their credits
+//! can still send grants to each other.
 
 use super::{
     super::wire::Flow,
     MAX_ATOMICS, //
 };
 
-/// How many receives have something in them, at most, that is not over before the peer has been sent an answer:
-/// it may have no room for that before it has been told of the others. One is for its word.
+/// Largest number of receives that stay in use until the peer has been sent a response, which may need a grant first.
+/// One of them is for the peer's grant.
 const RESERVED_RX: u32 = MAX_ATOMICS as u32 + 1;
 
-/// What a side of a connection knows.
+/// Credit state of one side of a connection.
 pub(in super::super) struct Credits {
     flow: Flow,
-    /// How many packets the peer has room for.
+    /// Number of packets that may be sent.
     tx_credits: u64,
-    /// How many receives of ours it has not been told of. The first one it knows.
+    /// Number of posted receives that have not been granted. The first one needs no grant.
     pending_grant: i64,
-    /// So many are worth a word.
+    /// Number of ungranted receives that makes a grant due.
     grant_threshold: i64,
-    /// How many receives of ours there are at all: posted, or with something in them.
+    /// Number of receive buffers, posted or in use.
     receives: u32,
-    /// How many packets may still come of those that the peer has been told of.
+    /// Number of granted packets that may still arrive.
     rx_outstanding: i64,
-    /// Whether it is known that the peer counts, if it does.
+    /// True if it is known whether the peer uses credits.
     is_flow_known: bool,
-    /// The peer has told of its receives.
+    /// True if the peer has sent a grant.
     has_credits: bool,
 }
 
-/// The peer tells of more receives than anybody has, or has used more than there are.
+/// Error: the peer granted more receives than possible, or used more than were granted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) struct CreditError;
 
 impl Credits {
-    /// Those of a new connection, which has no receives; whether the peer counts may turn out only later.
+    /// Creates the credits of a new connection without receives. `is_flow_known` is false while it is unknown whether
+    /// the peer uses credits.
     pub(in super::super) fn new(flow: Flow, is_flow_known: bool) -> Self {
         Self {
             flow,
@@ -53,14 +54,13 @@ impl Credits {
         }
     }
 
-    /// How many receives of ours there are at all.
+    /// Returns the number of receive buffers, posted or in use.
     pub(in super::super) fn receives(&self) -> u32 {
         self.receives
     }
 
-    /// There is one more, which has been posted; there are to be two at least. Words are packets too: there
-    /// is one when the peer has used three quarters of them, which it need not wait for, or all but those
-    /// that may be kept until it can be answered.
+    /// Adds a posted receive buffer; a connection needs at least two. Grants are packets too, so a grant is due when
+    /// the peer has used three quarters of the receives, which it need not wait for, or all but [`RESERVED_RX`].
     pub(in super::super) fn add_rx_buf(&mut self) {
         self.receives += 1;
         self.pending_grant += 1;
@@ -68,11 +68,11 @@ impl Credits {
         self.grant_threshold = i64::from(self.receives.saturating_sub(reserved)).max(1);
     }
 
-    /// Something has come from the peer.
+    /// Counts a packet from the peer.
     ///
     /// # Errors
     ///
-    /// It was not told of so many receives.
+    /// The peer had no credit for it.
     #[inline(always)]
     pub(in super::super) fn on_rx(&mut self) -> Result<(), CreditError> {
         self.rx_outstanding -= 1;
@@ -83,18 +83,18 @@ impl Credits {
         }
     }
 
-    /// Whether something could have been sent by the connection since it is there.
+    /// Returns whether the connection could have been used for sending.
     pub(in super::super) fn are_usable(&self) -> bool {
         self.has_credits || self.flow == Flow::Device
     }
 
-    /// What both sides have agreed upon.
+    /// Sets the flow control that both sides have agreed on.
     pub(in super::super) fn set_flow(&mut self, flow: Flow) {
         self.flow = flow;
         self.is_flow_known = true;
     }
 
-    /// Whether a packet can be sent; then it is counted. Not for [`Self::grant`].
+    /// Takes a credit for a packet, if there is one. Grants use [`Self::take_grant`] instead.
     #[inline]
     pub(in super::super) fn take_credit(&mut self) -> bool {
         if self.flow == Flow::Device {
@@ -105,19 +105,19 @@ impl Credits {
         has_credit
     }
 
-    /// A packet that was counted has not been sent.
+    /// Returns the credit of a packet that was not sent.
     #[inline]
     pub(in super::super) fn return_credit(&mut self) {
         self.tx_credits += 1;
     }
 
-    /// A receive has been posted again.
+    /// Counts a receive that has been posted again.
     #[inline]
     pub(in super::super) fn rx_reposted(&mut self) {
         self.pending_grant += 1;
     }
 
-    /// Whether the peer is to be told of receives now.
+    /// Returns whether a grant should be sent now.
     #[inline(always)]
     pub(in super::super) fn grant_due(&self) -> bool {
         self.pending_grant >= self.grant_threshold
@@ -125,7 +125,7 @@ impl Credits {
             && self.flow == Flow::Credits
     }
 
-    /// How many receives the peer is to be told of now, if any; then that packet is counted.
+    /// Takes the number of receives to grant and the credit for the grant, if a grant is due.
     pub(in super::super) fn take_grant(&mut self) -> Option<u64> {
         if !self.grant_due() {
             return None;
@@ -137,18 +137,18 @@ impl Credits {
         Some(count)
     }
 
-    /// The packet with that word has not been sent.
+    /// Undoes [`Self::take_grant`] for a grant that was not sent.
     pub(in super::super) fn undo_grant(&mut self, count: u64) {
         self.tx_credits += 1;
         self.pending_grant = self.pending_grant.saturating_add_unsigned(count);
         self.rx_outstanding = self.rx_outstanding.saturating_sub_unsigned(count);
     }
 
-    /// The peer has told of so many.
+    /// Adds the credits of the peer's grant.
     ///
     /// # Errors
     ///
-    /// More than can be.
+    /// The sum is more than 2^32 - 1.
     pub(in super::super) fn add_credits(&mut self, count: u64) -> Result<(), CreditError> {
         const MOST: u64 = u32::MAX as u64;
         if count > MOST || self.tx_credits + count > MOST {
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
     use crate::util::random::SeededRandom;
 
-    /// Those of a connection that has so many receives, which the peer has not been told of.
+    /// Creates the credits of a connection with `receives` ungranted receives.
     fn of(flow: Flow, receives: u32) -> Credits {
         let mut credits = Credits::new(flow, true);
         for _ in 0..receives {
@@ -186,7 +186,7 @@ mod tests {
         assert!(!credits.take_credit());
         assert_eq!(credits.take_grant(), Some(127));
         assert_eq!(credits.take_grant(), None);
-        // It was the one packet that there was room for.
+        // The grant used the only credit.
         post_again(&mut credits, 96);
         assert_eq!(credits.take_grant(), None);
         assert!(credits.add_credits(127).is_ok());
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn nobody_sends_more_than_was_asked_for() {
         let mut credits = of(Flow::Credits, 8);
-        // The one that is known.
+        // The first receive needs no grant.
         assert!(credits.on_rx().is_ok());
         assert_eq!(credits.on_rx(), Err(CreditError));
         let mut credits = of(Flow::Credits, 8);
@@ -278,7 +278,7 @@ mod tests {
         assert!((0..100).all(|_| credits.on_rx().is_ok()));
         credits.set_flow(Flow::Device);
         assert!((0..100).all(|_| credits.on_rx().is_ok()));
-        // Before that is known, nobody knows whether it does; then it does.
+        // The check starts when the flow control is known.
         let mut credits = Credits::new(Flow::Credits, false);
         assert!((0..2).all(|_| credits.on_rx().is_ok()));
         credits.set_flow(Flow::Credits);
@@ -298,16 +298,16 @@ mod tests {
         assert_eq!((credits.receives(), credits.take_grant()), (64, Some(56)));
     }
 
-    /// One side of a connection, with a device that has no mercy.
+    /// Models one side of a connection whose device does not retry.
     struct Side {
         credits: Credits,
-        /// Receives that are posted.
+        /// Number of posted receives.
         receives: u32,
-        /// Packets that have arrived, and whose receives are to be posted again.
+        /// Number of packets whose receives have to be posted again.
         held: u32,
-        /// Words on their way to it, at most.
+        /// Grants in flight to this side.
         grants: [u64; 2],
-        /// Packets and words on their way to it.
+        /// Number of packets in flight to this side.
         packets: u32,
         wants: u32,
         sent: u32,
@@ -326,7 +326,7 @@ mod tests {
             }
         }
 
-        /// Takes a receive for what arrives.
+        /// Takes a receive for a packet.
         fn use_receive(&mut self) {
             assert!(self.receives > 0);
             assert!(self.credits.on_rx().is_ok());
@@ -339,7 +339,7 @@ mod tests {
         }
     }
 
-    /// Lets both sides do one thing of those that they can do.
+    /// Runs one random step of the model.
     fn step(sides: &mut [Side; 2], random: &mut SeededRandom) {
         let who = random.next_below(2) as usize;
         let [one, other] = sides;
@@ -391,7 +391,7 @@ mod tests {
             for side in &mut sides {
                 side.wants = MESSAGES;
             }
-            // Far more steps than it takes.
+            // More steps than are needed.
             for _ in 0..200_000 {
                 step(&mut sides, &mut random);
                 if sides.iter().all(|side| side.sent == MESSAGES) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What goes to peers: each has a queue, and what cannot go now goes when something has come back.
+//! Deferred transmit queue of each peer: operations that cannot be posted now are posted when a completion or a
+//! packet arrives. Guarded by `EpCore::inner`.
 //!
-//! A message in one packet has been copied there. A longer one is copied into packets one after the
-//! other, or it is offered: its memory is opened to the peer, which reads it and says so.
+//! An eager message has been copied into its packet buffer. A longer one is sent in segments, each copied into a
+//! buffer, or by rendezvous.
 
 use super::super::{
     completion::CompSinks,
@@ -28,8 +29,8 @@ use crate::{
 };
 
 impl EpState {
-    /// Takes a packet for an operation with a peer, if the peer may have one more. Otherwise `tx_waiter` is woken when
-    /// one is put back.
+    /// Takes a transmit buffer for an operation to a peer, if the peer is below its limit. Otherwise `tx_waiter` is
+    /// woken when a buffer is put back.
     #[inline(always)]
     pub(in super::super) fn packet(
         &mut self,
@@ -53,7 +54,7 @@ impl EpState {
         }
     }
 
-    /// Starts an operation, at once or when there is a connection.
+    /// Starts an operation: posts it, defers it, or queues it until the peer has an index.
     #[inline]
     pub(in super::super) fn send(
         &mut self,
@@ -87,7 +88,7 @@ impl EpState {
         }
     }
 
-    /// Has an operation wait for its turn.
+    /// Defers an operation.
     pub(in super::super) fn queue(&mut self, peer_idx: u32, mut packet: ListBox<Packet>) {
         packet.peer_idx = peer_idx;
         if let Some(peer) = self.peer(peer_idx) {
@@ -96,7 +97,8 @@ impl EpState {
         }
     }
 
-    /// Does what can be done for a peer, and calls for somebody to look after it if there is more.
+    /// Makes progress for a peer: posts what can be posted, and queues the peer for the connection manager if it has
+    /// work.
     #[inline(always)]
     pub(in super::super) fn progress_peer(&mut self, sinks: &CompSinks, peer_idx: u32) {
         self.use_clock += 1;
@@ -117,7 +119,7 @@ impl EpState {
         loop {
             self.progress_reads(sinks, peer_idx);
             while let Some((packet, errno)) = self.post_deferred(peer_idx) {
-                // It concerns this operation alone; finding that out goes on with the others.
+                // The failure concerns this operation alone; go on with the others.
                 self.finish(sinks, packet, Err(errno));
             }
             let conn = self.conn(peer_idx);
@@ -132,8 +134,7 @@ impl EpState {
         }
     }
 
-    /// Posts what waits for a peer, as far as there is room; comes back with the first that cannot be
-    /// posted at all, and why.
+    /// Posts deferred operations as far as possible. Returns the first one that can never be posted, with its errno.
     fn post_deferred(&mut self, peer_idx: u32) -> Option<(ListBox<Packet>, Errno)> {
         let conn = self.peer(peer_idx)?.conn.as_ref()?;
         if conn.wants_more_rx() {
@@ -162,7 +163,7 @@ impl EpState {
         }
     }
 
-    /// An operation goes on, before all others.
+    /// Puts an operation at the head of the deferred queue and makes progress.
     pub(in super::super) fn requeue_front(&mut self, sinks: &CompSinks, packet: ListBox<Packet>) {
         let peer_idx = packet.peer_idx;
         if let Some(peer) = self.peer(peer_idx) {
@@ -171,7 +172,7 @@ impl EpState {
         self.progress_peer(sinks, peer_idx);
     }
 
-    /// What a packet was sent for, or has done, is over.
+    /// Handles the completion of a lower transmit.
     #[inline]
     pub(in super::super) fn sent(
         &mut self,
@@ -197,12 +198,12 @@ impl EpState {
             }
         }
         if result.is_err() {
-            // It may have been answered all the same.
+            // The response may have arrived before the failure.
             let answer = packet
                 .atomic_tx()
                 .and_then(|atomic_tx| atomic_tx.early_result);
             self.finish(sinks, packet, answer.unwrap_or(result));
-            // Nothing more can be done by that connection.
+            // The connection cannot be used any more.
             self.schedule_disconnect(peer_idx, conn_gen);
             return;
         }
@@ -247,7 +248,7 @@ impl EpState {
         }
     }
 
-    /// The peer knows of an operation.
+    /// Keeps an operation until the peer answers.
     fn await_reply(&mut self, sinks: &CompSinks, packet: ListBox<Packet>) {
         let peer_idx = packet.peer_idx;
         if let Some(peer) = self.peer(peer_idx) {
@@ -256,7 +257,7 @@ impl EpState {
         self.progress_peer(sinks, peer_idx);
     }
 
-    /// A packet is not needed any more that was sent for no operation of its own.
+    /// Puts back a packet buffer that was sent for no operation of its own.
     fn aux_sent(&mut self, packet: ListBox<Packet>) {
         let (peer_idx, conn_gen) = (packet.peer_idx, packet.conn_gen);
         let is_segment = matches!(packet.state, BufState::Segment);
@@ -278,7 +279,7 @@ impl EpState {
         }
     }
 
-    /// An operation is over: if its memory is open to the peer, as soon as it is not.
+    /// Completes an operation. If its memory is registered for the peer, it is deregistered first.
     #[inline]
     pub(in super::super) fn finish(
         &mut self,
@@ -304,12 +305,12 @@ impl EpState {
         }
     }
 
-    /// Takes an operation that is over, but for its memory, which is to be closed.
+    /// Takes a completed operation whose memory has to be deregistered.
     pub(in super::super) fn next_dereg(&mut self) -> Option<ListBox<Packet>> {
         self.pending_dereg.pop()
     }
 
-    /// It has been.
+    /// Completes an operation whose memory has been deregistered.
     pub(in super::super) fn dereg_done(&mut self, sinks: &CompSinks, mut packet: ListBox<Packet>) {
         let state = packet.rndv_tx().map(|rndv_tx| rndv_tx.state);
         let result = match state {
@@ -319,7 +320,7 @@ impl EpState {
         self.finish(sinks, packet, result);
     }
 
-    /// Has what waits for a peer fail.
+    /// Fails the deferred operations of a peer.
     pub(in super::super) fn fail(&mut self, sinks: &CompSinks, peer_idx: u32, errno: Errno) {
         let Some(peer) = self.peer(peer_idx) else {
             return;
@@ -330,7 +331,7 @@ impl EpState {
         }
     }
 
-    /// The same with what waits for somebody who has no number.
+    /// Fails the first operation whose peer has no index.
     pub(in super::super) fn fail_unresolved(&mut self, sinks: &CompSinks, errno: Errno) {
         if let Some(packet) = self.unresolved.pop() {
             if let Some(comp) = packet.tx_comp() {
@@ -340,7 +341,7 @@ impl EpState {
         }
     }
 
-    /// Ends what was begun by a connection that is no more.
+    /// Fails the operations and reads that were started on a connection that has ended.
     pub(in super::super) fn fail_begun(&mut self, sinks: &CompSinks, peer_idx: u32, errno: Errno) {
         let Some(peer) = self.peer(peer_idx) else {
             return;

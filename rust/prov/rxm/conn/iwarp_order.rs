@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Whose turn it is, on a connection where what is behind a read waits for it at the device.
+//! Mutual exclusion of RDMA reads and sends on iWARP. Pure: no locks, no I/O.
 //!
-//! On iWARP it is fenced, as it would complete before the read otherwise. While soft-iWARP waits at a
-//! fence it sends nothing, not even what the peer is reading: two that wait so wait for each other, for
-//! ever. So nothing is posted behind a read; what has something else to post has it wait for the reads
-//! that are under way, and others wait for it.
+//! On iWARP a send behind a read is fenced, because it could complete before the read. While soft-iWARP waits at a
+//! fence, it transmits nothing, not even the responses to the peer's reads: two such connections would wait for each
+//! other forever. So nothing is posted behind a read. A send waits for the reads in flight, and new reads wait for
+//! that send.
 
-/// See the module.
+/// Counts the reads in flight and records whether a send waits for them.
 pub(in super::super) struct IwarpOrder {
     is_enforced: bool,
-    /// Reads that are under way.
+    /// Number of reads in flight.
     reads: usize,
-    /// Something else waits for them.
+    /// True if a send waits for the reads.
     has_send_waiter: bool,
 }
 
 impl IwarpOrder {
-    /// Those of a new connection; without `is_enforced` whatever comes is next.
+    /// Creates the state of a new connection. Without `is_enforced`, reads and sends are not ordered.
     pub(in super::super) const fn new(is_enforced: bool) -> Self {
         Self {
             is_enforced,
@@ -26,12 +26,12 @@ impl IwarpOrder {
         }
     }
 
-    /// Whether a read may be posted.
+    /// Returns whether a read may be posted.
     pub(in super::super) fn may_read(&self) -> bool {
         !self.has_send_waiter
     }
 
-    /// Whether something else may be, which is there to be posted.
+    /// Returns whether a send may be posted; if not, records that one waits.
     #[inline(always)]
     pub(in super::super) fn may_send(&mut self) -> bool {
         let may_send = !self.is_enforced || self.reads == 0;
@@ -39,23 +39,23 @@ impl IwarpOrder {
         may_send
     }
 
-    /// Whether something else than a read waits.
+    /// Returns whether a send waits.
     #[inline(always)]
     pub(in super::super) fn has_send_waiter(&self) -> bool {
         self.has_send_waiter
     }
 
-    /// A read has been posted.
+    /// Counts a posted read.
     pub(in super::super) fn read_posted(&mut self) {
         self.reads += 1;
     }
 
-    /// One is over.
+    /// Counts a completed read.
     pub(in super::super) fn read_completed(&mut self) {
         self.reads -= 1;
     }
 
-    /// All that could be posted beside reads has been: whether it is their turn again.
+    /// Permits reads again after the waiting sends have been posted. Returns true if reads were blocked.
     pub(in super::super) fn resume_reads(&mut self) -> bool {
         let resumes = self.has_send_waiter && self.reads == 0;
         self.has_send_waiter &= !resumes;
@@ -73,7 +73,7 @@ mod tests {
         for _ in 0..3 {
             assert!(iwarp_order.may_read() && iwarp_order.may_send());
             iwarp_order.read_posted();
-            // Nobody waits.
+            // No send waits.
             assert!(iwarp_order.may_read() && !iwarp_order.resume_reads());
             iwarp_order.read_posted();
             assert!(!iwarp_order.may_send());
@@ -83,7 +83,7 @@ mod tests {
                 !iwarp_order.may_send() && !iwarp_order.may_read() && !iwarp_order.resume_reads()
             );
             iwarp_order.read_completed();
-            // What has waited is first.
+            // The send that waited goes first.
             assert!(iwarp_order.may_send() && !iwarp_order.may_read());
             assert!(iwarp_order.resume_reads());
             assert!(!iwarp_order.resume_reads());

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
+//! Start and end of connections on the data path. Guarded by `EpCore::inner`.
+
 use super::{
     super::{
         completion::CompSinks,
@@ -23,11 +25,11 @@ use crate::{
 };
 
 impl EpState {
-    /// Gives a peer its connection, its packets for words, and its first packets to receive with.
+    /// Opens a connection with its control buffers and posts its first receive buffers.
     ///
     /// # Errors
     ///
-    /// Why the packets cannot be posted: then it has none.
+    /// The errno of the lower receive: the caller closes the connection.
     pub(in super::super) fn open(
         &mut self,
         peer_idx: u32,
@@ -53,8 +55,8 @@ impl EpState {
         }
     }
 
-    /// The connection is there, and the peer calls it `to`; `said` is what the peer has said of itself, and
-    /// both have agreed upon, where that was not known before.
+    /// Marks a connection as established. `to` is the connection id that the peer assigned; `agreed` are the flow
+    /// control and the extensions, if they were not known before.
     pub(in super::super) fn establish(
         &mut self,
         sinks: &CompSinks,
@@ -70,13 +72,13 @@ impl EpState {
                 conn.credits.set_flow(flow);
                 conn.extensions = extensions;
             }
-            // What could not be understood before that can be now.
+            // Packets that had to wait for the extensions can be parsed now.
             self.retry_deferred_all(sinks);
             self.progress_peer(sinks, peer_idx);
         }
     }
 
-    /// Takes a peer's connection: what has come by it is there, as far as it is whole.
+    /// Removes the connection of a peer. Complete messages that have arrived on it are kept.
     pub(in super::super) fn close(&mut self, sinks: &CompSinks, peer_idx: u32) -> Option<Conn> {
         if self.peer(peer_idx)?.deferred_rx > 0 {
             self.retry_deferred(sinks, Some(peer_idx));
@@ -90,14 +92,14 @@ impl EpState {
         Some(conn)
     }
 
-    /// Ends what was left by a connection that is closed.
+    /// Ends the operations and the incomplete messages of a closed connection.
     pub(in super::super) fn closed(&mut self, sinks: &CompSinks, peer_idx: u32, conn_gen: usize) {
         self.fail_begun(sinks, peer_idx, Errno::ECONNABORTED);
         self.drop_incomplete_rx(sinks, peer_idx, conn_gen);
     }
 
-    /// Sends the peer a credit packet that returns no credits, unless another packet is in flight, which serves
-    /// as well: if the peer is gone, the device reports the failure and ends the connection.
+    /// Sends the peer a credit packet that returns no credits, unless another packet is in flight, which serves as
+    /// well: if the peer is gone, the device reports the failure and ends the connection.
     pub(in super::super) fn probe(&mut self, peer_idx: u32) {
         let Self {
             peers, inflight, ..
@@ -110,13 +112,17 @@ impl EpState {
         }
     }
 
-    /// Whether something waits for a connection with that peer.
+    /// Returns whether operations wait for a connection to the peer.
     pub(in super::super) fn has_deferred_tx(&mut self, peer_idx: u32) -> bool {
         self.peer(peer_idx)
             .is_some_and(|peer| !peer.deferred.is_empty())
     }
 
-    /// Has a packet receive again, if its connection is there.
+    /// Posts a receive buffer again if its connection is open, otherwise puts it back.
+    ///
+    /// # Errors
+    ///
+    /// The errno of the lower receive: the connection is going to be closed.
     pub(in super::super) fn repost(&mut self, packet: ListBox<Packet>) -> Result {
         let (peer_idx, conn_gen) = (packet.peer_idx, packet.conn_gen);
         let Self {

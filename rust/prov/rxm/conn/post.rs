@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is handed to the endpoint below: as much of an operation as there is room for.
+//! Posts operations to the lower endpoint, as far as credits and buffers permit. Guarded by `EpCore::inner`.
 
 use super::{
     super::{
@@ -31,7 +31,8 @@ use crate::{
 };
 
 impl Peer {
-    /// Posts an operation behind all others.
+    /// Posts an operation if none is deferred. On failure returns the packet buffer, and an errno if the operation
+    /// can never be posted.
     #[inline(always)]
     pub(super) fn post(
         &mut self,
@@ -45,7 +46,8 @@ impl Peer {
         }
     }
 
-    /// Posts the next operation; or what is left of it, if that cannot be now, or why it never can.
+    /// Posts the next part of an operation. On failure returns the packet buffer, and an errno if the operation can
+    /// never be posted.
     #[inline(always)]
     pub(super) fn post_next(
         &mut self,
@@ -70,7 +72,7 @@ impl Peer {
 }
 
 impl TxOp {
-    /// Whether the peer knows of it.
+    /// Returns whether the peer has received a part of the operation.
     pub(in super::super) fn has_started(&self) -> bool {
         match self {
             Self::Eager | Self::Rma(_) | Self::Atomic(_) => false,
@@ -79,12 +81,12 @@ impl TxOp {
         }
     }
 
-    /// Whether it reads the peer's memory.
+    /// Returns whether the operation reads the peer's memory.
     pub(super) fn is_read(&self) -> bool {
         matches!(self, Self::Rma(access) if access.way == Rma::Read)
     }
 
-    /// Its memory is open, or cannot be.
+    /// Stores the memory region of a rendezvous message. If the registration failed, the message is sent in segments.
     pub(in super::super) fn set_region(&mut self, region: Result<Arc<MemoryRegion>>) {
         let Self::Rndv(rndv_tx) = self else {
             return;
@@ -104,7 +106,8 @@ impl TxOp {
     }
 }
 
-/// Posts what is next of an operation; what is left of it, if there is no room, or why it cannot be.
+/// Posts the next part of an operation. On failure returns the packet buffer, and an errno if the operation can never
+/// be posted.
 fn post_op(
     conn: &mut Conn,
     to: u64,
@@ -147,8 +150,8 @@ fn post_op(
     })
 }
 
-/// Posts segments of a message with packets of their own, up to one that goes with the message's: whether
-/// that can go, as far as the others are concerned.
+/// Posts segments of a message with transmit buffers of their own, up to the one that the message's own buffer sends.
+/// Returns whether that one can be posted.
 #[inline(never)]
 fn post_segments(
     conn: &mut Conn,
@@ -175,7 +178,8 @@ fn post_segments(
         };
         let Some(mut segment_buf) = segment_buf else {
             conn.credits.return_credit();
-            // None will come back: it goes by itself, and nothing goes before the rest of it.
+            // No buffer will be put back, so this segment uses the message's own buffer, and nothing is sent before
+            // the rest of the message.
             conn.tx_exclusive = conn.segments == MAX_SEGS;
             return conn.tx_exclusive;
         };
@@ -193,7 +197,8 @@ fn post_segments(
     }
 }
 
-/// Posts an access to the peer's memory; the operation, and why it cannot be, or that there is no room.
+/// Posts an RDMA read or write. On failure returns the packet buffer, and an errno if the operation can never be
+/// posted.
 fn post_rma(
     conn: &mut Conn,
     mut packet: ListBox<Packet>,
@@ -207,7 +212,7 @@ fn post_rma(
     if !may_go {
         return Err((packet, None));
     }
-    // The peer has a receive for its data.
+    // Remote CQ data take a receive of the peer.
     let takes_credit = match packet.as_tx_op() {
         Some(TxOp::Rma(access)) => access.flags & FI_REMOTE_CQ_DATA != 0,
         _ => false,
@@ -226,7 +231,7 @@ fn post_rma(
         }
         match error.errno {
             Errno::EAGAIN => (error.node, None),
-            // What the connection has come to is told with it.
+            // The operation is reported with the failure of its connection.
             errno @ (Errno::ENOTCONN | Errno::ECONNABORTED | Errno::ESHUTDOWN) => {
                 conn.note_post_error(errno);
                 (error.node, None)
@@ -237,7 +242,7 @@ fn post_rma(
 }
 
 impl Packet {
-    /// A segment more of its message has been sent, or one less.
+    /// Moves the next segment of the message by `count`.
     fn advance_segment(&mut self, count: i32) {
         if let Some(TxOp::Sar(sar_tx)) = self.tx_op() {
             sar_tx.next = sar_tx.next.wrapping_add_signed(count);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Atomic operations on memory of a peer's, which the peer is asked to do.
+//! Atomic calls: requests that the peer's CPU executes.
 
 use super::{
     super::{
@@ -42,7 +42,7 @@ use crate::{
     },
 };
 
-/// Flags that one may have. The peer is done with it when it answers.
+/// Flags that an atomic operation accepts. The operation is complete at the peer when it responds.
 const FLAGS: u64 = FI_COMPLETION
     | FI_INJECT
     | FI_MORE
@@ -50,7 +50,7 @@ const FLAGS: u64 = FI_COMPLETION
     | FI_TRANSMIT_COMPLETE
     | FI_DELIVERY_COMPLETE;
 
-/// Most elements of one: the request fits into a packet, and so does the answer.
+/// Returns the largest number of elements of an operation, whose request and response fit into a packet each.
 pub(in super::super) fn max_elements(form: Form, datatype: Datatype) -> usize {
     let bytes = match form {
         Form::Compare => ATOMIC_MAX_OPERANDS / 2,
@@ -60,7 +60,7 @@ pub(in super::super) fn max_elements(form: Form, datatype: Datatype) -> usize {
 }
 
 impl Endpoint {
-    /// Asks a peer for one.
+    /// Posts an atomic operation.
     pub(super) fn post_atomic(&self, atomic: &Atomic<'_>, message: &Message<'_>) -> Result {
         let (bound_cq, bound) = self.tx_path()?;
         let Atomic {
@@ -88,15 +88,15 @@ impl Endpoint {
             key: range.key,
         }]);
         let targets = targets.ok_or(Errno::EINVAL)?;
-        // Whoever reads has no operands, whatever is said of them.
+        // A read has no operands, whatever the caller passed.
         let operands = match op {
             Op::Read => SrcBuf::EMPTY,
-            // SAFETY: They are copied and dropped before this call returns.
+            // SAFETY: The buffer is copied and dropped before this call returns.
             _ => unsafe { SrcBuf::new_inject(message.memory) }?,
         };
-        // SAFETY: As above.
+        // SAFETY: The buffer is copied and dropped before this call returns.
         let compare = unsafe { SrcBuf::new_inject(Memory::Segments(atomic.compare)) }?;
-        // SAFETY: It is dropped with the operation, before the poster's completion is written.
+        // SAFETY: The buffer is dropped with the operation, before the poster's completion is written.
         let result = unsafe { DstBuf::new(Memory::Segments(atomic.result)) }?;
         let to = bound.addresses.lookup(message.peer)?;
         let flags = match form {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What each receive context has: its receives, and the messages that wait for them.
+//! Receive contexts, and the vector of an endpoint's contexts. Guarded by `EpCore::inner`.
 //!
-//! What each context of an endpoint has. An ordinary endpoint has one context each way, whose part is
-//! found without another look into memory.
+//! An ordinary endpoint has one context of each kind, which the vector stores inline: it is found without another
+//! memory access.
 
 use super::super::{
     info,
@@ -27,23 +27,23 @@ use crate::{
 };
 use core::iter;
 
-/// How large the receiving side of an endpoint is.
+/// Sizes of an endpoint's receive contexts.
 #[derive(Clone, Copy)]
 pub(in super::super) struct RxSize {
-    /// Receives that can be posted to each context.
+    /// Number of receives that can be posted to each context.
     pub(in super::super) receives: usize,
-    /// Whether some of them may take several messages.
+    /// True if multi-receive buffers can be posted.
     has_multi_recv: bool,
-    /// Whether it has none, as it shares those of others.
+    /// True if receives come from a shared receive context.
     shares_receives: bool,
 }
 
 impl RxSize {
-    /// What an info asks for.
+    /// Returns the sizes that an info asks for.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for more than is offered.
+    /// -FI_EINVAL for more than the limit.
     pub(in super::super) fn of(info: &Info) -> Result<Self> {
         let shares_receives = info::uses_shared_rx(info);
         let receives = match info.rx().map_or(0, |rx| rx.size) {
@@ -59,7 +59,7 @@ impl RxSize {
         })
     }
 
-    /// Receives that can be under way at each context, whoever has posted them.
+    /// Returns the number of receive entries of a context, internal ones included.
     pub(in super::super) fn max_entries(self) -> usize {
         self.receives + self.internal_entries()
     }
@@ -72,7 +72,7 @@ impl RxSize {
     }
 }
 
-/// What a context receives with.
+/// Preallocated receive entries of a context.
 pub(in super::super) struct RxEntries {
     receives: BoxList<Receive>,
     internal: BoxList<Receive>,
@@ -80,7 +80,7 @@ pub(in super::super) struct RxEntries {
 }
 
 impl RxEntries {
-    /// That of the context with this number. May sleep.
+    /// Allocates the entries of the context `index`. May sleep.
     ///
     /// # Errors
     ///
@@ -111,27 +111,28 @@ impl RxEntries {
     }
 }
 
-/// See the module.
+/// State of a receive context.
 pub(in super::super) struct RxCtx {
     pub(in super::super) matcher: Matcher<Receive, UnexpMsg>,
-    /// Buffers that take several messages.
+    /// Multi-receive buffers.
     pub(in super::super) buffers: MultiRecvBufs,
-    /// Messages that have places in them, or what was posted for several endpoints, and wait to be told of.
+    /// Messages that have a slot of a multi-receive buffer or a shared receive, and wait for a completion queue
+    /// entry.
     pub(in super::super) assigned: BoxList<UnexpMsg>,
-    /// Messages that somebody has claimed.
+    /// Messages that were claimed with FI_CLAIM.
     pub(in super::super) claimed: BoxList<UnexpMsg>,
-    /// Receives that are not posted.
+    /// Free receive entries.
     pub(in super::super) receives: BoxList<Receive>,
-    /// Those for messages that have got something else.
+    /// Free internal entries, for messages that have a slot or a shared receive.
     pub(in super::super) internal: BoxList<Receive>,
-    /// Receives that it shares with others, in place of its own.
+    /// Attachment to a shared receive context, which replaces the own receives.
     pub(in super::super) attachment: Option<SrxAttachment>,
-    /// Whether it has ever had something to receive with.
+    /// True if the context has been given entries.
     has_entries: bool,
 }
 
 impl RxCtx {
-    /// One that has nothing to receive with: messages wait.
+    /// Creates a context without entries: messages are queued as unexpected.
     pub(in super::super) const fn new() -> Self {
         Self {
             matcher: Matcher::new(),
@@ -145,12 +146,12 @@ impl RxCtx {
         }
     }
 
-    /// Whether it has something to receive with, which it keeps.
+    /// Returns whether the context has been given entries, which it keeps.
     pub(in super::super) fn has_entries(&self) -> bool {
         self.has_entries
     }
 
-    /// It receives with that from now on.
+    /// Gives the context its entries.
     pub(in super::super) fn set_entries(&mut self, entries: RxEntries) {
         let RxEntries {
             receives,
@@ -163,12 +164,12 @@ impl RxCtx {
         self.has_entries = true;
     }
 
-    /// How many receives can be posted.
+    /// Returns the number of receives that can be posted.
     pub(in super::super) fn receives_left(&self) -> usize {
         self.receives.len() + self.buffers.freed()
     }
 
-    /// Takes a receive that is not posted, if there is one.
+    /// Takes a free receive entry.
     pub(in super::super) fn get_free(&mut self) -> Option<ListBox<Receive>> {
         self.receives.pop().or_else(|| {
             let mut receive = self.buffers.take_freed()?;
@@ -177,7 +178,7 @@ impl RxCtx {
         })
     }
 
-    /// Takes back one that has been told of; the next is this one, which is still in the CPU's cache.
+    /// Puts back a reported entry. The next receive takes it, because it is still in the CPU's cache.
     #[inline(always)]
     pub(in super::super) fn put_back(&mut self, mut receive: ListBox<Receive>) {
         receive.clear();
@@ -188,14 +189,14 @@ impl RxCtx {
     }
 }
 
-/// See the module.
+/// Vector with one element for each context.
 pub(in super::super) struct CtxVec<T> {
     first: T,
     others: KVec<T>,
 }
 
 impl<T> CtxVec<T> {
-    /// For so many contexts, one at least, what `make` makes. May sleep.
+    /// Creates `count` elements, at least one, with `make`. May sleep.
     ///
     /// # Errors
     ///
@@ -210,12 +211,12 @@ impl<T> CtxVec<T> {
         Ok(Self { first, others })
     }
 
-    /// How many contexts there are.
+    /// Returns the number of contexts.
     pub(in super::super) fn len(&self) -> usize {
         1 + self.others.len()
     }
 
-    /// That of a context; who asks for one that there is not gets the first's.
+    /// Returns the element of a context, or the first element if the index is out of range.
     #[inline]
     pub(in super::super) fn ctx(&self, index: u8) -> &T {
         match usize::from(index).checked_sub(1) {
@@ -224,7 +225,7 @@ impl<T> CtxVec<T> {
         }
     }
 
-    /// The same, to be changed.
+    /// Returns the element of a context, mutable, or the first element if the index is out of range.
     #[inline]
     pub(in super::super) fn ctx_mut(&mut self, index: u8) -> &mut T {
         match usize::from(index).checked_sub(1) {
@@ -233,12 +234,12 @@ impl<T> CtxVec<T> {
         }
     }
 
-    /// All, in order.
+    /// Iterates over the elements in order.
     pub(in super::super) fn iter(&self) -> impl Iterator<Item = &T> {
         Iterator::chain(iter::once(&self.first), &self.others)
     }
 
-    /// The same, to be changed.
+    /// Iterates over the elements in order, mutable.
     pub(in super::super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         Iterator::chain(iter::once(&mut self.first), &mut self.others)
     }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The end of one context, while others go on by the same connections.
+//! Closing one context of a scalable endpoint, while the others go on over the same connections.
 //!
-//! Nobody is told any more of what it has asked for. What no peer knows of is dropped at once. The rest
-//! has [`DRAIN_TIMEOUT`] to end by itself, as the device may have its memory, or a peer part of its message; where
-//! it has not by then, the connection that it goes by is closed. Messages that wait for a receive context
-//! stay: whoever opens it again receives them.
+//! Operations of a closed context are not reported. Those that no peer has seen are dropped at once. The others,
+//! whose memory a device or a peer may access, have [`DRAIN_TIMEOUT`] to complete; after that, their connections are
+//! closed. Unexpected messages of a receive context stay queued for the next opening of the context.
 
 use super::{
     super::{
@@ -35,21 +34,21 @@ use crate::{
 };
 use kernel::time::delay::fsleep;
 
-/// How long what peers know of has to end by itself, in moments.
+/// Number of [`DRAIN_INTERVAL`] before the connections of uncompleted operations are closed.
 const DRAIN_TIMEOUT: u32 = 250;
 
-/// Between two looks at whether it has.
+/// Interval between two checks whether a context is drained.
 const DRAIN_INTERVAL: Delta = Delta::from_millis(1);
 
-/// What a context leaves, in memory that was allocated with it.
+/// Contexts of the operations that are left, in memory that was allocated with the endpoint.
 pub(in super::super) struct CtxDrain {
     contexts: KVec<Context>,
-    /// For how much of it room was taken in its completion queue.
+    /// Number of completion queue entries that are reserved for them.
     cq_slots: u32,
 }
 
 impl CtxDrain {
-    /// Nothing, with room for what so many operations leave. May sleep.
+    /// Creates the memory for `most` operations. May sleep.
     ///
     /// # Errors
     ///
@@ -61,12 +60,12 @@ impl CtxDrain {
         })
     }
 
-    /// For how many completions there was room.
+    /// Returns the number of reserved completion queue entries.
     pub(in super::super) fn cq_slots(&self) -> u32 {
         self.cq_slots
     }
 
-    /// What the posters get back.
+    /// Returns the contexts of the operations.
     pub(in super::super) fn contexts(&self) -> &[Context] {
         &self.contexts
     }
@@ -80,7 +79,7 @@ impl CtxDrain {
 
     fn receive(&mut self, receive: &Receive) {
         self.cq_slots += u32::from(receive.has_room());
-        // A buffer's is given back with its own receive.
+        // A multi-receive buffer is returned with its own receive.
         if !receive.is_internal() {
             let _ = self.contexts.push_within_capacity(receive.context);
         }
@@ -88,15 +87,15 @@ impl CtxDrain {
 }
 
 impl EpCore {
-    /// Ends what a context has under way, of which nobody is told any more. When it returns nothing
-    /// touches the memory of that. May sleep, for [`DRAIN_TIMEOUT`] and until connections are closed.
+    /// Drains a context: when the call returns, nothing accesses the memory of its operations. May sleep, for
+    /// [`DRAIN_TIMEOUT`] and until connections are closed.
     pub(in super::super) fn drain_ctx(
         &self,
         bound: &Bound,
         (kind, context): (EpKind, u8),
         drain: &mut CtxDrain,
     ) {
-        // Nobody has an operation in hand meanwhile.
+        // No operation is held outside the lock while the connection manager is locked out.
         let cm = self.cm.lock();
         let mut inner = self.inner.lock();
         inner.tx_pool.wake_waiters();
@@ -116,7 +115,7 @@ impl EpCore {
                 EpKind::Rx => state.is_rx_drained(context, is_late),
                 _ => state.is_tx_drained(context, is_late),
             });
-            // Memory is to be closed, or connections.
+            // Memory may have to be deregistered, or connections closed.
             bound.schedule_cm_work();
             if is_over {
                 return;
@@ -127,7 +126,7 @@ impl EpCore {
 }
 
 impl EpState {
-    /// Drops what a context has asked for and no peer knows of.
+    /// Drops the operations of a transmit context that no peer has seen.
     fn drain_tx(&mut self, sinks: &CompSinks, tx_ctx: u8, drain: &mut CtxDrain) {
         let is_from_ctx = |packet: &Packet| packet.is_from_ctx(tx_ctx);
         for packet in self.inflight.iter().filter(|packet| is_from_ctx(packet)) {
@@ -160,7 +159,8 @@ impl EpState {
         }
     }
 
-    /// Whether nothing of a context's is under way; what is when it `is_late` ends with its connection.
+    /// Returns whether no operation of a transmit context is in flight. If `is_late`, closes the connections of those
+    /// that are.
     fn is_tx_drained(&mut self, tx_ctx: u8, is_late: bool) -> bool {
         let is_from_ctx = |packet: &Packet| packet.is_from_ctx(tx_ctx);
         let Self {
@@ -190,8 +190,8 @@ impl EpState {
         is_over
     }
 
-    /// Takes the memory of a context's receives from them: those that have taken messages are kept for what
-    /// is left to be said of these.
+    /// Removes the memory from the receives of a context. Those that have a message are kept until the protocol with
+    /// its sender is complete.
     fn drain_rx(&mut self, sinks: &CompSinks, at: u8, drain: &mut CtxDrain) {
         let Self {
             rx_ctxs,
@@ -223,8 +223,8 @@ impl EpState {
         }
     }
 
-    /// Whether no device has memory of a context's receives; what has when it `is_late` ends with its
-    /// connection.
+    /// Returns whether no device accesses memory of the context's receives. If `is_late`, closes the connections that
+    /// do.
     fn is_rx_drained(&mut self, at: u8, is_late: bool) -> bool {
         let Self {
             reads_inflight,
@@ -244,7 +244,7 @@ impl EpState {
 }
 
 impl RxCtx {
-    /// Gives back what is posted; messages wait for whoever comes next.
+    /// Returns the posted receives; unexpected messages stay queued.
     fn drain_entries(&mut self, drain: &mut CtxDrain) {
         self.buffers
             .for_each_exhausted(|receive| drain.receive(receive));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The beginning and the end of a station: what is below it, and where it listens.
+//! Enabling and closing of an endpoint core: the lower objects and the listeners.
 
 use super::super::{
     cm::LISTENER,
@@ -60,12 +60,12 @@ use core::{
 };
 
 impl EpCore {
-    /// Makes what is below, and listens: for messages between those in `addresses`, where none is given at
-    /// an address of that format. May sleep.
+    /// Opens the lower objects and listens, at an unspecified address of `format` if none is set; sources are
+    /// reported by `addresses`. May sleep.
     ///
     /// # Errors
     ///
-    /// Those of the provider below, -FI_ENOMEM: then it can be tried again.
+    /// Errors of the lower provider, -FI_ENOMEM. The call can be repeated.
     pub(in super::super) fn enable(
         self: &Arc<Self>,
         here: ProcessContext,
@@ -86,7 +86,7 @@ impl EpCore {
         )?;
         let queue = lower.completion_queue(&cq::Attr {
             size: LOWER_OPS,
-            // Nobody reads in that: see `Sourced`.
+            // Entries are read as `SourcedEntry`, whatever the format.
             format: Format::Data,
             waitable: false,
             vector: 0,
@@ -123,7 +123,7 @@ impl EpCore {
         Ok(())
     }
 
-    /// What there is where peers on the same host are reached.
+    /// Opens the objects for local connections.
     fn local(&self, here: ProcessContext) -> Result<Local> {
         let lower_domain = self.protection.lower_domain(Route::Local)?;
         Ok(Local {
@@ -132,7 +132,7 @@ impl EpCore {
         })
     }
 
-    /// A listener on that route, at `local`, or anywhere of that format.
+    /// Opens a listener on a route, at `local` or at an unspecified address of `format`.
     fn listener(
         self: &Arc<Self>,
         route: Route,
@@ -155,7 +155,7 @@ impl EpCore {
         Ok(listener)
     }
 
-    /// What can fail of that with the queues there.
+    /// Performs the steps of [`Self::enable`] that can fail after the queues have been opened.
     fn listen(
         self: &Arc<Self>,
         here: ProcessContext,
@@ -165,7 +165,7 @@ impl EpCore {
     ) -> Result {
         let local = self.cm.lock().local;
         let listener = self.listener(Route::Device, local, format, events)?;
-        // Those that a try before this one has made are there.
+        // An earlier attempt may have allocated some.
         let unallocated = self.inner.lock().tx_pool.unallocated();
         Packet::alloc(
             here,
@@ -203,18 +203,18 @@ impl EpCore {
             }
             return Err(Errno::EOPBADSTATE);
         }
-        // Somebody may have asked for a connection already.
+        // Operations may wait for a connection already.
         self.bound()?.schedule_cm_work();
         Ok(())
     }
 
-    /// Has it send with packets that others have, too, from its beginning on. May sleep.
+    /// Uses the transmit buffers of a shared transmit context from enabling on. May sleep.
     pub(in super::super) fn use_stx(&self, stx: Arc<Stx>) {
         let mut tx_pool = TxPool::Shared(stx);
         swap(&mut self.inner.lock().tx_pool, &mut tx_pool);
     }
 
-    /// Has connections share what they receive with, where the device lets them.
+    /// Opens the shared receive queue of the lower domain, if the device supports one.
     fn open_lower_srx(&self) -> Result {
         if self.cm.lock().is_iwarp || self.inner.lock().rx_pool.shared().is_some() {
             return Ok(());
@@ -229,14 +229,14 @@ impl EpCore {
                 self.inner.lock().rx_pool.start_sharing(shared);
                 Ok(())
             }
-            // It does not know of that, or not of so many.
+            // The device has none, or none of this size.
             Err(Errno::ENOSYS | Errno::EINVAL) => Ok(()),
             Err(errno) => Err(errno),
         }
     }
 
-    /// Ends everything, if it has begun: nobody looks after it any more, and its consumers' readers do not
-    /// ask it. What is under way is given to `reclaim`. May sleep.
+    /// Ends the core: waits for the connection manager, closes all connections and the lower objects, and passes the
+    /// contexts of operations in flight to `reclaim`. May sleep.
     pub(in super::super) fn end(&self, reclaim: &mut dyn FnMut(Context)) {
         self.rundown.run_down();
         let Ok(bound) = self.bound() else {
@@ -245,7 +245,7 @@ impl EpCore {
         if let Some(removal_list) = self.domain.removal_list() {
             removal_list.remove(self);
         }
-        // It is called in process context, and would tell of what the close flushes.
+        // The handler would report what the close flushes.
         bound.queue.stop_handler();
         self.detach_srx();
         self.close_all_conns(reclaim);
@@ -262,11 +262,11 @@ impl EpCore {
 }
 
 impl EpCore {
-    /// Has it listen there, once it begins. May sleep.
+    /// Sets the address to listen on. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EOPBADSTATE when it has begun.
+    /// -FI_EOPBADSTATE after the endpoint has been enabled.
     pub(in super::super) fn set_name(&self, addr: SocketAddr) -> Result {
         if self.bound().is_ok() {
             return Err(Errno::EOPBADSTATE);
@@ -276,11 +276,11 @@ impl EpCore {
         Ok(())
     }
 
-    /// What something of its connections is set to. Any context.
+    /// Returns the value of a connection option. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_ENOPROTOOPT for what they do not have.
+    /// -FI_ENOPROTOOPT for other options.
     pub(in super::super) fn getopt(&self, option: EpOption) -> Result<usize> {
         match option {
             EpOption::MaxConnections => Ok(self.limits.max_conns()),
@@ -290,11 +290,11 @@ impl EpCore {
         }
     }
 
-    /// Sets it. Any context.
+    /// Sets a connection option. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_ENOPROTOOPT for what nobody sets of them, -FI_EINVAL for a value that it cannot have.
+    /// -FI_ENOPROTOOPT for other and read-only options, -FI_EINVAL for an invalid value.
     pub(in super::super) fn setopt(&self, option: EpOption, value: usize) -> Result {
         match option {
             EpOption::MaxConnections => self.limits.set_max_conns(value),
@@ -303,25 +303,25 @@ impl EpCore {
         }
     }
 
-    /// Tells of itself what there is beside its contexts. Any context.
+    /// Adds the core's values to an introspection entry. Any context.
     pub(in super::super) fn fill_info(&self, out: &mut ObjectInfo<'_>) {
         out.add_value(KOFI_VALUE_CONNECTIONS, self.limits.conn_count() as u64);
         out.add_value(KOFI_VALUE_VIOLATIONS, self.inner.lock().violations.get());
         self.addrs.fill_info(out);
     }
 
-    /// Where it listens, or is to. May sleep.
+    /// Returns the address that the endpoint listens on, or will. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EADDRNOTAVAIL where it does not know.
+    /// -FI_EADDRNOTAVAIL if it is not known yet.
     pub(in super::super) fn name(&self) -> Result<SocketAddr> {
         let local = self.cm.lock().local;
         local.ok_or(Errno::EADDRNOTAVAIL)
     }
 }
 
-/// Any address of that format.
+/// Returns the unspecified address of a format.
 fn anywhere(format: u32) -> SocketAddr {
     match format {
         abi::FI_SOCKADDR_IN6 => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
@@ -329,9 +329,9 @@ fn anywhere(format: u32) -> SocketAddr {
     }
 }
 
-/// Closes what nobody uses any more.
+/// Closes the lower queues.
 fn close_lower(queue: &CompletionQueue, events: &EventQueue) {
-    // Neither has anybody bound to it, nor is this its handler.
+    // No object is bound to them, and this is not their handler.
     let _ = queue.close();
     let _ = events.close();
 }

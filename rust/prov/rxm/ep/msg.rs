@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Messages: what is sent, and what is posted for those that come.
+//! Message calls: sends, and posted receives of all kinds.
 
 use super::{
     super::{
@@ -45,7 +45,7 @@ use crate::{
     util::lock::FastLockIrqGuard, //
 };
 
-/// Flags that a send may have.
+/// Flags that a send accepts.
 pub(super) const SEND_FLAGS: u64 = FI_COMPLETION
     | FI_INJECT
     | FI_MORE
@@ -53,21 +53,21 @@ pub(super) const SEND_FLAGS: u64 = FI_COMPLETION
     | FI_INJECT_COMPLETE
     | FI_TRANSMIT_COMPLETE;
 
-/// Flags that a receive may have.
+/// Flags that every receive accepts.
 const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE;
 
-/// Flags that a receive with a tag may have beside them.
+/// Flags that a tagged receive accepts in addition.
 pub(in super::super) const PEEK_FLAGS: u64 = FI_PEEK | FI_CLAIM | FI_DISCARD;
 
-/// What has been claimed is not wanted after all.
+/// Flags that discard a claimed message.
 const DISCARD_CLAIMED: u64 = FI_CLAIM | FI_DISCARD;
 
-/// What an operation is started with.
+/// Fills the packet buffer of a new operation.
 pub(super) trait FillPacket {
-    /// Makes it of a packet.
+    /// Fills the packet buffer.
     fn fill(self, packet: &mut Packet);
 
-    /// The message that it is, if that may go without one.
+    /// Returns the message, if it can be delivered to a local peer without a packet buffer.
     #[inline(always)]
     fn local_msg(&self) -> Option<&LocalMsg> {
         None
@@ -114,11 +114,11 @@ impl Endpoint {
         if len > most {
             return Err(Errno::EMSGSIZE);
         }
-        // What goes in one packet is copied now.
+        // An eager message is copied into its packet buffer before the call returns.
         let memory = match is_injected || len <= EAGER {
-            // SAFETY: It is copied and dropped before this call returns.
+            // SAFETY: The buffer is copied and dropped before this call returns.
             true => unsafe { SrcBuf::new_inject(message.memory) }?,
-            // SAFETY: It is dropped with the message, before the poster's completion is written.
+            // SAFETY: The buffer is dropped with the message, before the poster's completion is written.
             false => unsafe { SrcBuf::new(message.memory) }?,
         };
         let to = bound.addresses.lookup(message.peer)?;
@@ -131,9 +131,9 @@ impl Endpoint {
                 || !bound_cq.is_selective && !message.errors_only,
         };
         let has_data = message.flags & FI_REMOTE_CQ_DATA != 0;
-        // No endpoint has as many as a packet cannot name.
+        // A context index that does not fit into the header exceeds every peer's contexts.
         let context = match is_transfer {
-            // That of the peer's transfers, too.
+            // Peer transfers are received by the peer's context for peer transfers.
             true => Ok(tx_ctx),
             false => u8::try_from(bound.addresses.rx_context(message.peer)),
         };
@@ -150,7 +150,7 @@ impl Endpoint {
         self.start((bound_cq, bound), &to, len, comp, local_msg)
     }
 
-    /// Starts an operation on so many bytes.
+    /// Starts an operation of `len` bytes.
     #[inline(always)]
     pub(super) fn start(
         &self,
@@ -203,8 +203,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Hands a message to a peer on this host; if that does not take it, it is to go in packets, which the lock
-    /// comes back for.
+    /// Delivers a message to a peer on the same host without packets. Returns the lock again if the peer did not take
+    /// it.
     #[inline(never)]
     fn try_local(
         &self,
@@ -250,7 +250,7 @@ impl Endpoint {
         match message.flags & (PEEK_FLAGS | FI_MULTI_RECV) {
             FI_MULTI_RECV => self.post_multi((bound_cq, bound), message, &req),
             0 => {
-                // SAFETY: It is dropped with the receive, before the poster's completion is written.
+                // SAFETY: The buffer is dropped with the receive, before the poster's completion is written.
                 let into = unsafe { DstBuf::new(message.memory) }?;
                 let spec = self.spec(bound, message)?;
                 self.with_room((bound_cq, bound), |state, sinks| {
@@ -261,7 +261,7 @@ impl Endpoint {
                 })
             }
             FI_CLAIM => {
-                // SAFETY: It is dropped with the receive, before the poster's completion is written.
+                // SAFETY: The buffer is dropped with the receive, before the poster's completion is written.
                 let into = unsafe { DstBuf::new(message.memory) }?;
                 self.with_room((bound_cq, bound), |state, sinks| {
                     state.receive_claimed(sinks, at, into, &req)?;
@@ -287,11 +287,11 @@ impl Endpoint {
         }
     }
 
-    /// Posts a receive for a peer's transfer.
+    /// Posts a receive for a peer transfer.
     ///
     /// # Errors
     ///
-    /// -FI_EBADFLAGS if it is none, or there are none.
+    /// -FI_EBADFLAGS if the flags are others, or the endpoint has no context for peer transfers.
     #[cold]
     fn post_transfer(&self, message: &Message<'_>) -> Result {
         let (bound_cq, at) = self.transfer_cq()?;
@@ -303,7 +303,7 @@ impl Endpoint {
             context: message.context,
             reports_success: true,
         };
-        // SAFETY: It is dropped with the receive, before the poster's completion is written.
+        // SAFETY: The buffer is dropped with the receive, before the poster's completion is written.
         let into = unsafe { DstBuf::new(message.memory) }?;
         let spec = self.spec(bound, message)?;
         self.with_room((bound_cq, bound), |state, sinks| {
@@ -314,7 +314,7 @@ impl Endpoint {
         })
     }
 
-    /// Posts a receive for several messages. Room to tell of them is taken when they are there.
+    /// Posts a multi-receive buffer. Completion queue entries are reserved when its messages arrive.
     fn post_multi(
         &self,
         (bound_cq, bound): (&BoundCq, &Bound),
@@ -327,7 +327,7 @@ impl Endpoint {
         let Memory::Segments([segment]) = message.memory else {
             return Err(Errno::EINVAL);
         };
-        // SAFETY: It is dropped with the receive, before the poster's completion is written.
+        // SAFETY: The buffer is dropped with the receive, before the poster's completion is written.
         let into = unsafe { DstBuf::new(message.memory) }?;
         let spec = self.spec(bound, message)?;
         let min_multi_recv = self.min_multi_recv.get();
@@ -342,7 +342,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// What a receive is to take.
+    /// Returns the messages that a receive matches.
     #[inline(always)]
     fn spec(&self, bound: &Bound, message: &Message<'_>) -> Result<MatchSpec> {
         let from = match self.is_directed && message.peer != FI_ADDR_UNSPEC {
@@ -355,7 +355,7 @@ impl Endpoint {
         })
     }
 
-    /// Does something of which the consumer is told, if there is room for that.
+    /// Reserves a completion queue entry and runs `act`. The entry is released if `act` fails.
     #[inline(always)]
     fn with_room(
         &self,
@@ -376,7 +376,7 @@ impl Endpoint {
             .inspect_err(|_| bound_cq.queue.release())
     }
 
-    /// Does something, and has somebody look after what comes of it.
+    /// Runs `act` under the lock, and schedules the connection manager if it has work.
     #[inline(always)]
     fn act(
         &self,

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
+//! Operations of [`Endpoint`] as the object model calls them.
+
 use super::{
     super::{
         completion::{
@@ -176,7 +178,7 @@ impl provider::Endpoint for Endpoint {
         });
         refs.transfer_cq = Some(side);
         let is_awaited = bound_cq.queue.has_waiter();
-        // It has not carried any before.
+        // A queue for transfers is bound once.
         let _ = self.transfer_cq.populate(bound_cq);
         if is_awaited {
             self.core.arm();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Remote memory access: the endpoint below does it, as soon as there is a connection.
+//! RMA calls: RDMA reads and writes of the lower endpoint.
 
 use super::{
     super::{
@@ -35,21 +35,21 @@ use crate::{
     },
 };
 
-/// Flags that a read may have.
+/// Flags that a read accepts.
 const READ_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_FENCE;
 
-/// Flags that a write may have.
+/// Flags that a write accepts.
 const WRITE_FLAGS: u64 = super::msg::SEND_FLAGS | FI_FENCE | FI_DELIVERY_COMPLETE;
 
-/// Those of them that are for the endpoint below.
+/// Flags that are passed to the lower endpoint.
 const PASSED_FLAGS: u64 =
     FI_REMOTE_CQ_DATA | FI_FENCE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 
-/// Where the bytes of a write are.
+/// Local memory of an operation.
 enum Source {
-    /// In memory of the consumer's.
+    /// Memory of the consumer.
     Lent(DeviceBuf),
-    /// The same, but they are copied now.
+    /// Memory of the consumer that is copied before the call returns.
     Copied(SrcBuf),
 }
 
@@ -62,7 +62,7 @@ impl Endpoint {
         }
     }
 
-    /// Accesses memory of a peer's.
+    /// Posts an RDMA read or write.
     pub(super) fn post_rma(
         &self,
         way: Rma,
@@ -113,11 +113,11 @@ impl Endpoint {
                 || !bound_cq.is_selective && !message.errors_only,
         };
         let source = match is_injected {
-            // SAFETY: It is copied and dropped before this call returns.
+            // SAFETY: The buffer is copied and dropped before this call returns.
             true => Source::Copied(unsafe { SrcBuf::new_inject(message.memory) }?),
             false => {
                 let descriptors = self.descriptors(message);
-                // SAFETY: It is dropped with the operation, before the poster's completion is written.
+                // SAFETY: The buffer is dropped with the operation, before the poster's completion is written.
                 Source::Lent(unsafe { DeviceBuf::new(message.memory, descriptors) }?)
             }
         };

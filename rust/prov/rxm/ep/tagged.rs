@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Messages that wait and are looked at, kept for somebody, or dropped.
+//! Peek, claim and discard of unexpected messages (FI_PEEK, FI_CLAIM, FI_DISCARD). Guarded by `EpCore::inner`.
 
 use super::super::{
     completion::{
@@ -17,24 +17,23 @@ use crate::{
     util::owned_list::ListBox, //
 };
 
-/// What is done to a message that is looked at.
+/// Effect of a peek on the message that it finds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum PeekOp {
-    /// Nothing.
+    /// Leave the message queued.
     Peek,
-    /// None takes it but who asks for it.
+    /// The message is reserved for the context that claims it.
     Claim,
-    /// It is dropped.
+    /// The message is dropped.
     Discard,
 }
 
 impl EpState {
-    /// Looks for the message that a receive of the context `at` would take, and tells of it; it waits on, or
-    /// `peek_op` is done to it.
+    /// Finds the message that a receive with this `spec` would take, reports it, and applies `peek_op`.
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN if there is no receive to take it with.
+    /// -FI_EAGAIN if no receive entry is free to discard it with.
     pub(in super::super) fn peek(
         &mut self,
         sinks: &CompSinks,
@@ -67,13 +66,17 @@ impl EpState {
     }
 
     /// Takes the message that a context has claimed.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL if there is none.
     fn claimed(&mut self, at: u8, req: &PeekReq) -> Result<ListBox<UnexpMsg>> {
         let is = |unexp: &UnexpMsg| unexp.claim == Some(req.context);
         let claimed = &mut self.rx_ctxs.ctx_mut(at).claimed;
         claimed.remove_first_where(is).ok_or(Errno::EINVAL)
     }
 
-    /// Has a receive take the message that was claimed for it.
+    /// Receives a claimed message.
     ///
     /// # Errors
     ///
@@ -100,11 +103,11 @@ impl EpState {
         }
     }
 
-    /// Drops a claimed message, and tells of it.
+    /// Drops a claimed message and reports it.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL if there is none, -FI_EAGAIN if there is no receive to take it with.
+    /// -FI_EINVAL if there is none, -FI_EAGAIN if no receive entry is free.
     pub(in super::super) fn discard_claimed(
         &mut self,
         sinks: &CompSinks,
@@ -120,7 +123,7 @@ impl EpState {
         Ok(())
     }
 
-    /// Takes a message to nowhere: its sender knows no difference.
+    /// Receives a message into no memory: its sender sees an ordinary completion.
     fn discard(&mut self, sinks: &CompSinks, unexp: &UnexpMsg) {
         let rx_ctx = self.rx_ctxs.ctx_mut(unexp.key.context);
         if let Some(mut receive) = rx_ctx.get_free() {

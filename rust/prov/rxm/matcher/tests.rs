@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of the parent module.
+//! Tests of the matcher, among them a comparison with a naive model.
 
 #[kernel::prelude::kunit_tests(kofi_rdm_matching)]
 mod cases {
@@ -17,7 +17,7 @@ mod cases {
     #[derive(Clone, Copy, PartialEq, Eq)]
     struct Receive(u32, MatchSpec);
 
-    /// A receive of such a number takes several messages.
+    /// Receives with this bit in their number are multi-receive buffers.
     const MULTI: u32 = 1 << 31;
 
     #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ mod cases {
         }
     }
 
-    /// The number of the one receive that takes a message.
+    /// Returns the number of the single receive that matches.
     fn one(result: Option<MatchResult<Receive>>) -> Option<u32> {
         match result? {
             MatchResult::One(receive) => Some(receive.0),
@@ -174,7 +174,7 @@ mod cases {
             .is_some());
         assert_eq!(one(matcher.match_msg(&key(None, 1))), Some(1));
         assert!(matcher.match_msg(&key(None, 1)).is_none());
-        // Of what waits it takes as much as it can.
+        // The buffer takes as many queued messages as it can.
         for number in 0..4 {
             matcher.queue_unexp(ListBox::new(Message(number, key(None, number.into())))?);
         }
@@ -190,15 +190,15 @@ mod cases {
         Ok(())
     }
 
-    /// The same, as slowly as it is simple: one list of each. A receive is there with how many messages it
-    /// takes.
+    /// Naive model of the matcher: one list of receives, with the number of messages that each takes, and one of
+    /// messages.
     struct Model {
         receives: KVec<(Receive, u32)>,
         messages: KVec<Message>,
     }
 
     impl Model {
-        /// The messages that a receive takes at once.
+        /// Returns the messages that a posted receive takes at once.
         fn post(&mut self, receive: Receive, most: u32) -> kernel::error::Result<KVec<u32>> {
             let mut taken = KVec::new();
             let matches = |message: &Message| receive.1.matches(&message.1);
@@ -214,7 +214,7 @@ mod cases {
             Ok(taken)
         }
 
-        /// The receive of a message.
+        /// Returns the receive of a message.
         fn arrive(&mut self, message: Message) -> kernel::error::Result<Option<u32>> {
             let matches = |(receive, _): &(Receive, u32)| receive.1.matches(&message.1);
             let Some(at) = self.receives.iter().position(matches) else {
@@ -249,7 +249,7 @@ mod cases {
             let is_tagged = random.next_below(2) == 0;
             let tag = random.next_below(4);
             let from = random.next_below(3);
-            // Now there are more of these, now of those.
+            // Alternate between more receives and more messages.
             let receives = if number >> 6 & 1 == 0 { 3 } else { 5 };
             if random.next_below(8) < receives {
                 let ignore = [0, 1, 3, u64::MAX][random.next_below(4) as usize & 3];

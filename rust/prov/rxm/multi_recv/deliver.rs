@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Receives that take several messages: each has a place in the buffer at once, and is received when there
-//! is room to tell of it. Those that wait for that do so in order, and nobody overtakes them.
+//! Matching of received messages, and delivery of those that have a slot of a multi-receive buffer or a shared
+//! receive. Guarded by `EpCore::inner`.
+//!
+//! Such a message needs an internal entry and a completion queue entry. If one is missing, it waits in order, and
+//! later messages do not overtake it.
 
 use super::{
     super::{
@@ -31,22 +34,22 @@ use crate::{
 };
 use core::result::Result;
 
-/// How many messages may be coming into buffers, or what is shared, at once.
+/// Number of messages that can be received into multi-receive buffers or shared receives at once.
 pub(in super::super) const INTERNAL_ENTRIES: usize = 128;
 
-/// How many are handed over before others have their turn.
+/// Number of messages that are delivered before the lock is released.
 const BATCH: usize = 16;
 
-/// What a message lacks.
+/// Resource that a message is missing.
 pub(in super::super) enum Missing {
-    /// A receive; or room to be told of one that is shared.
+    /// A receive, or a completion queue entry for a shared one.
     Receive,
-    /// Room to be told of: it goes to the buffer of that number.
+    /// A completion queue entry for a message in the multi-receive buffer of this number.
     CqSlot(u32),
 }
 
 impl EpState {
-    /// The receive of a message that has come, if that can be received now.
+    /// Returns the receive of a message, if it can be received now.
     #[inline]
     pub(in super::super) fn match_rx(
         &mut self,
@@ -75,7 +78,7 @@ impl EpState {
             .ok_or(Missing::Receive)
     }
 
-    /// Has a message wait for what it lacks.
+    /// Queues a message until the missing resource is available.
     pub(in super::super) fn queue_missing(
         &mut self,
         sinks: &CompSinks,
@@ -98,8 +101,8 @@ impl EpState {
         self.needs_srx_retry |= self.rx_ctxs.ctx(at).needs_srx_retry();
     }
 
-    /// Hands over some of the messages that have got something, as far as there is room to tell of them;
-    /// whether to come again at once.
+    /// Delivers messages that have memory, as far as completion queue entries are free. Returns true if there are
+    /// more.
     pub(in super::super) fn deliver(&mut self, sinks: &CompSinks) -> bool {
         let mut rx_ctxs = 0..self.rx_ctxs.len() as u8;
         rx_ctxs.any(|at| self.deliver_ctx(sinks, at))
@@ -130,8 +133,8 @@ impl EpState {
         !self.rx_ctxs.ctx(at).assigned.is_empty()
     }
 
-    /// Ends a receive that takes no more messages, as the consumer does not want it; once all that is in its
-    /// buffer is over. Room has been taken to tell of it.
+    /// Cancels a multi-receive buffer; the cancellation is reported when all slots are complete. The caller has
+    /// reserved an entry for it.
     pub(in super::super) fn cancel_multi(
         &mut self,
         sinks: &CompSinks,
@@ -146,7 +149,7 @@ impl EpState {
 }
 
 impl RxCtx {
-    /// A receive for a message that has got something, and room to tell of it.
+    /// Takes an internal entry and reserves a completion queue entry.
     pub(in super::super) fn get_internal(&mut self, sinks: &CompSinks) -> Option<ListBox<Receive>> {
         let entry = self.internal.pop()?;
         if sinks.reserve(entry.rx_ctx) {
@@ -156,7 +159,8 @@ impl RxCtx {
         None
     }
 
-    /// Has it receive a message that has got that; if it has got nothing it is not needed.
+    /// Assigns `target` to an internal entry; without one, puts the entry back and releases the completion queue
+    /// entry.
     pub(in super::super) fn assign_internal(
         &mut self,
         sinks: &CompSinks,
@@ -176,7 +180,7 @@ impl RxCtx {
         }
     }
 
-    /// Takes a place for a message of `len` bytes in the buffer of a receive that waits.
+    /// Takes a slot for a message of `len` bytes in a posted buffer.
     fn take_slot(&mut self, buffer: u32, len: u64) -> Option<MultiRecvSlot> {
         let slot = self.buffers.take_slot(buffer, len);
         if !self.buffers.takes_more(buffer) {
@@ -188,16 +192,16 @@ impl RxCtx {
         slot
     }
 
-    /// A receive takes no more messages.
+    /// Closes a multi-receive buffer.
     fn close_multi(&mut self, receive: ListBox<Receive>) {
         if let Some(receive) = self.buffers.close(receive) {
             self.put_back(receive);
         }
     }
 
-    /// Posts a receive for several messages, into memory that begins at `at`: it waits until less than
-    /// `least` bytes of that are left. Those that are there have places then, and are to be
-    /// [`delivered`](Traffic::deliver).
+    /// Posts a multi-receive buffer, whose memory begins at address `at`; it takes messages until less than
+    /// `min_free` bytes are free. Unexpected messages get slots at once, and the caller [delivers](EpState::deliver)
+    /// them.
     pub(in super::super) fn post_multi(
         &mut self,
         mut receive: ListBox<Receive>,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Messages that come in segments, put together for the receive that takes them, or until there is one.
+//! Reassembly of segmented messages into their receives, or into chunks of memory without one. Guarded by
+//! `EpCore::inner`.
 
 use super::{
     super::{
@@ -35,29 +36,29 @@ use crate::{
     },
 };
 
-/// A message that comes in segments.
+/// A segmented message that is being received.
 pub(in super::super) struct SarMsg {
-    /// Its number; no other message has it.
+    /// Number of the message, unique in the endpoint.
     pub(in super::super) number: u64,
-    /// By which connection.
+    /// Generation of the connection.
     pub(in super::super) conn_gen: usize,
-    /// Who takes it.
+    /// Matching key.
     pub(in super::super) key: MsgKey,
-    /// Who has taken it.
+    /// Receive of the message.
     pub(in super::super) receive: Option<ListBox<Receive>>,
-    /// How many of its bytes are there.
+    /// Number of bytes that have arrived.
     pub(in super::super) len: usize,
-    /// Those that came before it was taken.
+    /// Bytes that arrived before the receive.
     chunks: BoxList<KVec<u8>>,
-    /// Whether all of it is there.
+    /// True if all bytes have arrived.
     pub(in super::super) is_complete: bool,
 }
 
-/// A message of which segments are there.
+/// Entry of a segmented message in the reassembly table.
 pub(in super::super) type SarRxMsg = SarRx<SarMsg>;
 
 impl SarMsg {
-    /// Nothing.
+    /// Creates an entry without a message.
     pub(in super::super) const fn idle() -> Self {
         Self {
             number: 0,
@@ -70,23 +71,23 @@ impl SarMsg {
         }
     }
 
-    /// A message.
+    /// Begins a message.
     pub(in super::super) fn begin(&mut self, number: u64, conn_gen: usize, key: MsgKey) {
         self.number = number;
         self.conn_gen = conn_gen;
         self.key = key;
     }
 
-    /// Nothing again.
+    /// Resets the entry.
     pub(in super::super) fn clear(&mut self) {
         *self = Self::idle();
     }
 
-    /// The next of its bytes, for the receive that has taken it. Any context.
+    /// Adds the bytes of the next segment. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_ENOMEM where nobody has and they cannot be kept: nothing has changed.
+    /// -FI_ENOMEM if the message has no receive and the bytes cannot be copied; nothing has changed.
     pub(in super::super) fn add(&mut self, bytes: &[u8]) -> Result {
         match &self.receive {
             Some(receive) => {
@@ -98,12 +99,12 @@ impl SarMsg {
         Ok(())
     }
 
-    /// How much memory it takes, in bytes.
+    /// Returns the memory of the chunks in bytes.
     pub(in super::super) fn charge(&self) -> usize {
         self.chunks.iter().map(|chunk| chunk.len()).sum()
     }
 
-    /// A receive has taken it.
+    /// Assigns a receive and copies the chunks into it.
     pub(in super::super) fn take(&mut self, receive: ListBox<Receive>) {
         let mut at = 0;
         for chunk in mem::take(&mut self.chunks).iter() {
@@ -115,7 +116,7 @@ impl SarMsg {
 }
 
 impl EpState {
-    /// The first segment of a message.
+    /// Handles the first segment of a message.
     pub(in super::super) fn first_segment(
         &mut self,
         sinks: &CompSinks,
@@ -128,7 +129,7 @@ impl EpState {
         };
         let conn = peer.conn.as_mut();
         let Some(conn) = conn.filter(|conn| conn.conn_gen == msg.conn_gen) else {
-            // There will not be another one.
+            // The rest will not arrive.
             return Ok(RxOutcome::Done);
         };
         peer.sar_rx.begin(segment)?;
@@ -145,7 +146,7 @@ impl EpState {
         let queued = match self.match_rx(sinks, &msg.key, &msg.message) {
             Ok(receive) => {
                 sar.data.take(receive);
-                // There is a receive: nothing is allocated.
+                // Cannot fail: with a receive nothing is allocated.
                 let _ = sar.data.add(payload);
                 None
             }
@@ -167,14 +168,14 @@ impl EpState {
         if let Some(peer) = self.peer(msg.peer_idx) {
             peer.sar_rx.keep(sar);
         }
-        // Whoever takes it looks for the segment.
+        // Queued last, because a match looks the message up in the table.
         if let Some((unexp, missing)) = queued {
             self.queue_missing(sinks, unexp, missing);
         }
         Ok(RxOutcome::Done)
     }
 
-    /// Another one.
+    /// Handles a later segment.
     pub(in super::super) fn next_segment(
         &mut self,
         sinks: &CompSinks,
@@ -216,7 +217,7 @@ impl EpState {
         })
     }
 
-    /// Keeps a message of which there are segments, unless it is all there and somebody has taken it.
+    /// Completes a message that has arrived completely and has a receive; keeps any other in the table.
     pub(in super::super) fn keep_or_complete(
         &mut self,
         sinks: &CompSinks,
@@ -246,7 +247,8 @@ impl EpState {
         }
     }
 
-    /// Ends what a connection that is no more has left: of what has come, nothing is lost that is whole.
+    /// Drops the incomplete messages and rendezvous requests of a connection that has ended. Complete messages are
+    /// kept.
     pub(in super::super) fn drop_incomplete_rx(
         &mut self,
         sinks: &CompSinks,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Endpoints whose messages take [receives that are shared](super::srx).
+//! Endpoints that are attached to a [shared receive context](super::srx). Guarded by `EpCore::inner`.
 //!
-//! Room to tell of a message, and a receive of the endpoint's to have it come in, are taken when it is known
-//! what it gets. As long as there is none it waits with that, and nobody overtakes it.
+//! When a message has matched a shared receive, it needs an internal entry and a completion queue entry. If one is
+//! missing, it waits with its receive, and later messages do not overtake it.
 
 use super::{
     super::{
@@ -38,14 +38,14 @@ use crate::{
     },
 };
 
-/// What an endpoint has of receives that it shares.
+/// Attachment of an endpoint to a shared receive context.
 pub(in super::super) struct SrxAttachment {
     srx: Arc<Srx>,
-    /// Its seat there, until it closes.
+    /// Slot of the endpoint, until it is detached.
     ep_slot: Option<usize>,
-    /// Entries of another module's receives that have completed, until their completions have been forwarded.
+    /// Completed entries of an owner in another module, whose completions have not been forwarded yet.
     completed: RxEntryList,
-    /// Number of outcomes in the endpoint's queue when the last of these entries completed.
+    /// Number of entries of the endpoint's queue when the last of these entries completed.
     position: u64,
 }
 
@@ -58,13 +58,13 @@ impl SrxAttachment {
 }
 
 impl RxCtx {
-    /// Where its messages wait, and its seat there, if that is not with itself.
+    /// Returns the shared receive context and the endpoint's slot, if the endpoint is attached.
     fn srx_slot(&self) -> Option<(&Srx, usize)> {
         let attachment = self.attachment.as_ref()?;
         Some((&attachment.srx, attachment.ep_slot?))
     }
 
-    /// A receive with what has been posted for a message that has come, and room to tell of it.
+    /// Returns an internal entry with a shared receive for a message, with a completion queue entry reserved.
     #[inline(never)]
     pub(in super::super) fn get_shared(
         &mut self,
@@ -89,8 +89,8 @@ impl RxCtx {
         self.assign_internal(sinks, entry, srx_recv.map(RxTarget::Shared))
     }
 
-    /// Has a message wait for a receive, unless something that is shared has been posted for it: then both
-    /// come back. Others may wait in their packets, which `has_deferred_rx` says.
+    /// Queues a message, unless a shared receive has been posted for it: then returns both. `has_deferred_rx` tells
+    /// whether other messages are deferred.
     pub(in super::super) fn queue(
         &mut self,
         sinks: &CompSinks,
@@ -112,7 +112,7 @@ impl RxCtx {
         }
     }
 
-    /// Takes every message that waits for a receive and `goes`.
+    /// Takes the queued messages that `selects` accepts.
     pub(in super::super) fn remove_unexp(
         &mut self,
         selects: impl FnMut(&UnexpMsg) -> bool,
@@ -123,15 +123,15 @@ impl RxCtx {
         }
     }
 
-    /// Whether it shares receives no more, as its endpoint closes.
+    /// Returns whether the endpoint has been detached because it closes.
     pub(in super::super) fn is_detached(&self) -> bool {
         self.attachment
             .as_ref()
             .is_some_and(|attachment| attachment.ep_slot.is_none())
     }
 
-    /// Releases the room of a shared receive of kOFI that is about to complete, before its completion is visible:
-    /// the reader may post the next receive at once.
+    /// Completes a shared receive of kOFI before its completion is visible: the reader may post the next receive at
+    /// once.
     pub(in super::super) fn complete_shared(&self) {
         let attachment = self.attachment.as_ref();
         if let Some(attachment) =
@@ -141,8 +141,8 @@ impl RxCtx {
         }
     }
 
-    /// Handles the completion of the receive with that ticket, at that [position](super::cq::Cq::position). An entry
-    /// of another module's receive is freed now, or when the completion has been forwarded.
+    /// Handles the completion of an imported receive, which is at `position` of the endpoint's queue. Its entry is
+    /// freed now, or when the completion has been forwarded.
     pub(in super::super) fn free_shared(&mut self, peer_entry: usize, position: Option<u64>) {
         let Some(attachment) = &mut self.attachment else {
             return;
@@ -159,7 +159,7 @@ impl RxCtx {
         }
     }
 
-    /// Frees the entries whose completions are among the first `count` outcomes of the endpoint's queue, all
+    /// Frees the entries whose completions are among the first `count` entries of the endpoint's queue, all
     /// forwarded.
     fn entries_forwarded(&mut self, count: u64) {
         let attachment = self.attachment.as_mut();
@@ -168,14 +168,14 @@ impl RxCtx {
         }
     }
 
-    /// Whether what it shares is another module's.
+    /// Returns whether the shared receive context is imported.
     pub(in super::super) fn is_imported(&self) -> bool {
         self.attachment
             .as_ref()
             .is_some_and(|attachment| attachment.srx.imported().is_some())
     }
 
-    /// Whether the owner of that has not heard of some message.
+    /// Returns whether the owner of an imported context has not been told about a message.
     pub(in super::super) fn needs_srx_retry(&self) -> bool {
         let attachment = self.attachment.as_ref();
         let imported = attachment.and_then(|attachment| attachment.srx.imported());
@@ -184,7 +184,7 @@ impl RxCtx {
 }
 
 impl EpState {
-    /// A message that was to wait, or has waited, has got something that is shared.
+    /// Handles a message that has matched a shared receive.
     pub(in super::super) fn srx_matched(
         &mut self,
         sinks: &CompSinks,
@@ -199,7 +199,7 @@ impl EpState {
 }
 
 impl EpCore {
-    /// Has the messages of its only context take what is posted there. May sleep.
+    /// Attaches the endpoint's only receive context to a shared one. May sleep.
     ///
     /// # Errors
     ///
@@ -217,7 +217,8 @@ impl EpCore {
         Ok(())
     }
 
-    /// Takes no more, if it does: what messages have got that wait to be told of is posted again. May sleep.
+    /// Detaches the endpoint, if it is attached; receives of messages that have not been reported are posted again.
+    /// May sleep.
     pub(in super::super) fn detach_srx(&self) {
         let attachment = self.with_state(|state, _| {
             let attachment = state.rx_ctxs.ctx_mut(0).attachment.as_mut()?;
@@ -238,8 +239,7 @@ impl EpCore {
         }
     }
 
-    /// Posts something again that a message had got which does not come, after it has
-    /// [left](Self::leave).
+    /// Posts a receive again whose message did not arrive, after [`Self::detach_srx`].
     pub(in super::super) fn post_again(&self, srx_recv: SrxRecv) {
         let srx = self.with_state(|state, _| {
             let attachment = state.rx_ctxs.ctx(0).attachment.as_ref()?;
@@ -250,12 +250,12 @@ impl EpCore {
         }
     }
 
-    /// Frees the entries whose completions are among the first `count` outcomes of its queue. Any context.
+    /// Frees the entries whose completions are among the first `count` entries of the queue. Any context.
     pub(in super::super) fn entries_forwarded(&self, count: u64) {
         self.with_state(|state, _| state.rx_ctxs.ctx_mut(0).entries_forwarded(count));
     }
 
-    /// Tries again what another module's provider had no room for, or nothing. Any context.
+    /// Retries messages that an imported context had no memory or no receive for. Any context.
     pub(in super::super) fn retry_imported(&self) {
         let srx = self.with_state(|state, _| {
             let attachment = state.rx_ctxs.ctx(0).attachment.as_ref()?;
@@ -270,7 +270,7 @@ impl EpCore {
         });
     }
 
-    /// Does something, and has somebody look after what comes of it. Any context.
+    /// Runs `act` under the lock, and schedules the connection manager if it has work. Any context.
     fn with_cm_work(&self, act: impl FnOnce(&mut EpState, &CompSinks)) {
         let needs_cm_work = self.with_state(|state, sinks| {
             act(state, sinks);

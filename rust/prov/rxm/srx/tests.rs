@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of the parent module.
+//! Tests of shared receive contexts.
 
 #[kernel::prelude::kunit_tests(kofi_rdm_pool)]
 mod cases {
@@ -21,7 +21,7 @@ mod cases {
     use core::net::SocketAddr;
     use kernel::sync::atomic::Full;
 
-    /// What it has been asked to do.
+    /// Records the calls into an endpoint.
     struct Recorder {
         started: Atomic<u32>,
         retried: Atomic<u32>,
@@ -48,7 +48,7 @@ mod cases {
             Ok(Arc::new(recorder, GFP_KERNEL)?)
         }
 
-        /// How often it was to start something, and to go on.
+        /// Returns the number of starts and of retries.
         fn times(&self) -> (u32, u32) {
             (self.started.load(Acquire), self.retried.load(Acquire))
         }
@@ -101,7 +101,7 @@ mod cases {
         assert!(srx.get(ep_slots[1], &key(None)).is_none());
         assert!(srx.queue(ep_slots[1], unexp(None)?, false).is_none());
         assert!(srx.queue(ep_slots[0], unexp(None)?, false).is_none());
-        // In the order in which they came, and not of what does not fit.
+        // Messages match in order of arrival, and only what fits.
         post(&srx, Some(7))?;
         assert_eq!((first.times(), second.times()), ((0, 0), (0, 0)));
         post(&srx, None)?;
@@ -127,7 +127,7 @@ mod cases {
         let ep_slot = srx.attach(ep.clone())?;
         assert!(srx.get(ep_slot, &key(None)).is_none());
         post(&srx, None)?;
-        // It was hungry.
+        // The endpoint was starved.
         assert_eq!(ep.times(), (0, 1));
         assert!(srx.queue(ep_slot, unexp(None)?, false).is_some());
         assert_eq!(post(&srx, None), Err(Errno::EAGAIN));
@@ -150,7 +150,7 @@ mod cases {
         let starved = |at: &usize| at % 2 == 0;
         for (ep_slot, _) in eps.iter().filter(|(ep_slot, _)| starved(ep_slot)) {
             assert!(srx.get(*ep_slot, &key(None)).is_none());
-            // One of its packets waits, and others do in the packets.
+            // One message is queued, others are in packets.
             assert!(srx.queue(*ep_slot, unexp(Some(1))?, true).is_none());
         }
         for _ in 0..2 {
@@ -174,7 +174,7 @@ mod cases {
             assert!(srx.queue(ep_slot, unexp(None)?, true).is_none());
         }
         srx.detach(ep_slot);
-        // The next one has its seat, and nothing of its.
+        // The next endpoint gets the same slot, without the messages of the first.
         assert_eq!(srx.attach(next.clone())?, ep_slot);
         post(&srx, None)?;
         assert_eq!((gone.times(), next.times()), ((0, 0), (0, 0)));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What two endpoints tell each other as they connect: the private data of the request, of the reply
-//! and of the refusal.
+//! Private data of connection requests, replies and rejections.
 
 use super::{
     layout::Fields,
@@ -14,15 +13,15 @@ const CTRL_VERSION: u8 = 4;
 
 const OP_VERSION: u8 = 3;
 
-/// The byte order of this machine.
+/// Byte order of this machine.
 const ENDIANNESS: u8 = if cfg!(target_endian = "big") { 1 } else { 2 };
 
-/// The other end as somebody knows it.
+/// Connection id of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) struct ConnId {
-    /// Which endpoint it is: another one at the same address, after a restart, has another number. Not 0.
+    /// Instance of the endpoint: another endpoint at the same address has another number. Not 0.
     pub(in super::super) instance: u32,
-    /// What it calls the connection: the packets to it say so.
+    /// Connection id that the endpoint assigned, which packets to it name.
     pub(in super::super) index: u32,
 }
 
@@ -39,42 +38,40 @@ impl ConnId {
     }
 }
 
-/// What an endpoint understands beyond the protocol. It says so to whoever it connects with, in a number of
-/// which libfabric takes no notice.
+/// Protocol extensions of an endpoint, announced in a field that libfabric ignores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) struct Extensions(u8);
 
 impl Extensions {
-    /// Nothing.
+    /// No extension.
     pub(in super::super) const NONE: Self = Self(0);
-    /// Words about the end of a connection: [`ShutdownMsg`](super::Farewell).
+    /// Shutdown handshake: [`ShutdownMsg`](super::ShutdownMsg).
     pub(in super::super) const SHUTDOWN: Self = Self(1);
 
-    /// Bytes of messages that name a receive context. How many there are of those stands in the upper half,
-    /// less one.
+    /// Receive contexts in message headers. The number of contexts less one is in the upper half.
     const CONTEXTS: Self = Self(2);
 
-    /// What it begins with if there are any.
+    /// Upper half of the field if extensions are announced.
     const MAGIC: u32 = 0x6b6f;
 
-    /// Whether all of `others` are among them.
+    /// Returns whether all of `others` are included.
     pub(in super::super) fn have(self, others: Self) -> bool {
         self.0 & others.0 == others.0
     }
 
-    /// The same of an endpoint that has so many receive contexts, 16 at most.
+    /// Returns the extensions of an endpoint with `contexts` receive contexts, 16 at most.
     pub(in super::super) fn with_contexts(self, contexts: usize) -> Self {
         let last = contexts.saturating_sub(1).min(0xf) as u8;
         Self(self.0 | Self::CONTEXTS.0 | last << 4)
     }
 
-    /// How many it has; none if nobody can name them.
+    /// Returns the number of receive contexts; `None` without the extension.
     pub(in super::super) fn contexts(self) -> Option<usize> {
         let last = usize::from(self.0 >> 4);
         self.have(Self::CONTEXTS).then_some(last + 1)
     }
 
-    /// The number of an endpoint that has posted so many receives, 255 at most.
+    /// Returns the field of an endpoint that has posted `receives` receives, 255 at most.
     fn with(self, receives: u32) -> u32 {
         match self {
             Self::NONE => receives,
@@ -82,7 +79,7 @@ impl Extensions {
         }
     }
 
-    /// What such a number says: what is not known here means nothing.
+    /// Parses the field. Unknown extensions are ignored.
     fn of(number: u32) -> (Self, u32) {
         match number >> 16 {
             Self::MAGIC => (Self((number >> 8) as u8), number & 0xff),
@@ -91,12 +88,12 @@ impl Extensions {
     }
 }
 
-/// How packets are kept from arriving where there is no receive for them.
+/// Flow control, which keeps packets from arriving without a receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum Flow {
-    /// The peer is to have credits, if it can.
+    /// Credits, if both ends support them.
     Credits,
-    /// The device has them sent again.
+    /// Retries by the device.
     Device,
 }
 
@@ -104,7 +101,7 @@ impl Flow {
     const CREDITS: u8 = 1;
     const DEVICE: u8 = 2;
 
-    /// Older peers say 0, and always want credits.
+    /// Parses the field. Older peers send 0 and use credits.
     fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             0 | Self::CREDITS => Some(Self::Credits),
@@ -120,7 +117,7 @@ impl Flow {
         }
     }
 
-    /// What there is between two who say this of themselves: credits only if both do.
+    /// Returns the flow control of two ends: credits only if both support them.
     pub(in super::super) fn with(self, other: Self) -> Self {
         match (self, other) {
             (Self::Credits, Self::Credits) => Self::Credits,
@@ -129,38 +126,38 @@ impl Flow {
     }
 }
 
-/// Why the words of a peer were not understood.
+/// Error in the private data of a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum CmDataError {
-    /// There are too few of them.
+    /// The data are too short.
     Short,
-    /// It speaks another version, or another byte order.
+    /// The version or the byte order differs.
     Version,
-    /// Its packets have another size.
+    /// The eager limit differs.
     EagerSize,
-    /// It wants a second connection beside the first.
+    /// A second connection is requested beside the first.
     SecondQp,
-    /// It says what cannot be so.
+    /// A field has an invalid value.
     Invalid,
 }
 
-/// What comes with a request to connect.
+/// Private data of a connection request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) struct ConnectData {
-    /// Where the peer listens, at the address that it connects from.
+    /// Port that the peer listens on, at the address that it connects from.
     pub(in super::super) port: u16,
-    /// What it can do about packets without receives.
+    /// Flow control that the peer supports.
     pub(in super::super) flow: Flow,
-    /// How many receives it has posted: nobody asks for that.
+    /// Number of receives that the peer has posted; not used.
     pub(in super::super) receives: u32,
-    /// What it understands.
+    /// Extensions of the peer.
     pub(in super::super) extensions: Extensions,
-    /// Who it is.
+    /// Connection id of the peer.
     pub(in super::super) conn_id: ConnId,
 }
 
 impl ConnectData {
-    /// As it goes on the wire.
+    /// Returns the data in wire format.
     pub(in super::super) fn to_bytes(self) -> [u8; 24] {
         let mut fields = Fields::<24>::new();
         fields.set_u8::<0>(CM_VERSION);
@@ -175,7 +172,7 @@ impl ConnectData {
         *fields.as_bytes()
     }
 
-    /// What a peer has said.
+    /// Parses the data of a peer.
     pub(in super::super) fn from_bytes(bytes: &[u8]) -> Result<Self, CmDataError> {
         let fields = Fields::<24>::first_of(bytes).ok_or(CmDataError::Short)?;
         if fields.bytes::<0, 4>() != [CM_VERSION, ENDIANNESS, CTRL_VERSION, OP_VERSION] {
@@ -203,21 +200,21 @@ impl ConnectData {
     }
 }
 
-/// What comes back with the reply.
+/// Private data of a reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) struct AcceptData {
-    /// Who has accepted.
+    /// Connection id of the acceptor.
     pub(in super::super) conn_id: ConnId,
-    /// How many receives it has posted: nobody asks for that.
+    /// Number of receives that the acceptor has posted; not used.
     pub(in super::super) receives: u32,
-    /// What it understands.
+    /// Extensions of the acceptor.
     pub(in super::super) extensions: Extensions,
-    /// What it can do about packets without receives.
+    /// Flow control that the acceptor supports.
     pub(in super::super) flow: Flow,
 }
 
 impl AcceptData {
-    /// As it goes on the wire.
+    /// Returns the data in wire format.
     pub(in super::super) fn to_bytes(self) -> [u8; 16] {
         let mut fields = Fields::<16>::new();
         fields.set_u64::<0>(self.conn_id.number());
@@ -226,7 +223,7 @@ impl AcceptData {
         *fields.as_bytes()
     }
 
-    /// What a peer has said.
+    /// Parses the data of a peer.
     pub(in super::super) fn from_bytes(bytes: &[u8]) -> Result<Self, CmDataError> {
         let fields = Fields::<16>::first_of(bytes).ok_or(CmDataError::Short)?;
         let (extensions, receives) = Extensions::of(fields.u32::<8>());
@@ -239,19 +236,19 @@ impl AcceptData {
     }
 }
 
-/// Why a request was refused.
+/// Reason of a rejection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum RejectReason {
-    /// It does not want the connection.
+    /// The peer refuses the connection.
     Refused,
-    /// There is one already, or one on its way from the other side.
+    /// A connection exists, or a request of the peer is in flight.
     Already,
-    /// Nobody has said. On iWARP words can be lost on their way.
+    /// No reason was received. On iWARP the data can be lost.
     Unknown,
 }
 
 impl RejectReason {
-    /// As it goes on the wire.
+    /// Returns the data in wire format.
     pub(in super::super) fn to_bytes(self) -> [u8; 2] {
         let reason = match self {
             Self::Refused | Self::Unknown => 1,
@@ -260,7 +257,7 @@ impl RejectReason {
         [CM_VERSION, reason]
     }
 
-    /// What a peer has said, or the connection manager in its place, which says nothing.
+    /// Parses the data of a peer, or the empty data of the lower connection manager.
     pub(in super::super) fn from_bytes(bytes: &[u8]) -> Self {
         match bytes {
             [] => Self::Unknown,

@@ -1,31 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where what stands in a packet, and what numbers mean there.
+//! Layout of packets: offsets and constants, and accessors of fields in a block of bytes.
 //!
-//! Numbers at fixed places of a block of bytes.
-//!
-//! They are in the byte order of whoever wrote them: peers of the other one are refused when they
-//! connect.
+//! Fields are in the byte order of the sender. Peers of another byte order are rejected when they connect.
 
 use super::MAX_RANGES;
 
-/// Bytes of the description of a range.
+/// Length of a range in bytes.
 pub(super) const RANGE: usize = 24;
 
-/// Bytes of what names ranges: of their count too.
+/// Length of the ranges of a rendezvous packet with their count in bytes.
 pub(super) const RANGES: usize = MAX_RANGES * RANGE + 8;
 
-/// The same of an atomic operation, which has its count elsewhere.
+/// Length of the ranges of an atomic request in bytes; the count is in the header.
 pub(super) const ATOMIC_RANGES: usize = MAX_RANGES * RANGE;
 
-/// Bytes before the result of an atomic operation.
+/// Length of the header of an atomic response in bytes.
 pub(super) const ATOMIC_RESP_HDR: usize = 8;
 
 pub(super) const CTRL_VERSION: u8 = 4;
 
 pub(super) const OP_VERSION: u8 = 2;
 
-/// The kinds of packets, at [`at::KIND`].
+/// Packet types, at [`at::KIND`].
 pub(super) mod kind {
     pub(in super::super) const EAGER: u8 = 0;
     pub(in super::super) const SEGMENT: u8 = 1;
@@ -36,11 +33,11 @@ pub(super) mod kind {
     pub(in super::super) const CREDIT: u8 = 6;
     pub(in super::super) const RNDV_WR_DATA: u8 = 7;
     pub(in super::super) const RNDV_WR_DONE: u8 = 8;
-    /// Not libfabric's: it counts from 0.
+    /// Extension of kOFI; libfabric's types count from 0.
     pub(in super::super) const SHUTDOWN: u8 = 128;
 }
 
-/// What is asked for, at [`at::OP`].
+/// Operations, at [`at::OP`].
 pub(super) mod op {
     pub(in super::super) const MSG: u8 = 0;
     pub(in super::super) const TAGGED: u8 = 1;
@@ -49,7 +46,7 @@ pub(super) mod op {
     pub(in super::super) const COMPARE: u8 = 8;
 }
 
-/// Where the fields of the header are.
+/// Offsets of the header's fields.
 pub(super) mod at {
     pub(in super::super) const CTRL_VERSION: usize = 0;
     pub(in super::super) const KIND: usize = 1;
@@ -59,7 +56,7 @@ pub(super) mod at {
     pub(in super::super) const ID: usize = 16;
     pub(in super::super) const CTRL_DATA: usize = 24;
     pub(in super::super) const OP_VERSION: usize = 32;
-    /// libfabric leaves there what was there before.
+    /// Not initialised by libfabric.
     pub(in super::super) const RX_INDEX: usize = 33;
     pub(in super::super) const OP: usize = 34;
     pub(in super::super) const FLAGS: usize = 36;
@@ -71,20 +68,20 @@ pub(super) mod at {
     pub(in super::super) const IOC_COUNT: usize = 58;
 }
 
-/// So many bytes with numbers in them. A place is a constant: one that does not exist does not compile.
+/// A block of bytes with fields. Offsets are constants; an offset beyond the block does not compile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Fields<const N: usize>([u8; N]);
 
 macro_rules! numbers {
     ($($number:ident: $get:ident $set:ident;)*) => {
         $(
-            /// The number there.
+            /// Returns the number at `AT`.
             #[inline(always)]
             pub(super) fn $get<const AT: usize>(&self) -> $number {
                 $number::from_ne_bytes(self.bytes::<AT, { size_of::<$number>() }>())
             }
 
-            /// Puts a number there.
+            /// Sets the number at `AT`.
             #[inline(always)]
             pub(super) fn $set<const AT: usize>(&mut self, number: $number) {
                 self.set_bytes::<AT, { size_of::<$number>() }>(number.to_ne_bytes());
@@ -94,18 +91,18 @@ macro_rules! numbers {
 }
 
 impl<const N: usize> Fields<N> {
-    /// Nothing but zeroes.
+    /// Creates a block of zeroes.
     pub(super) const fn new() -> Self {
         Self([0; N])
     }
 
-    /// The first bytes of `bytes`, if there are enough.
+    /// Copies the first bytes of `bytes`; `None` if there are too few.
     #[inline(always)]
     pub(super) fn first_of(bytes: &[u8]) -> Option<Self> {
         bytes.first_chunk().copied().map(Self)
     }
 
-    /// All of them.
+    /// Returns the block as bytes.
     #[inline(always)]
     pub(super) fn as_bytes(&self) -> &[u8; N] {
         &self.0
@@ -117,32 +114,32 @@ impl<const N: usize> Fields<N> {
         u64: u64 set_u64;
     }
 
-    /// The byte there.
+    /// Returns the byte at `AT`.
     #[inline(always)]
     pub(super) fn u8<const AT: usize>(&self) -> u8 {
         const { assert!(AT < N) }
         self.0[AT]
     }
 
-    /// Puts a byte there.
+    /// Sets the byte at `AT`.
     #[inline(always)]
     pub(super) fn set_u8<const AT: usize>(&mut self, byte: u8) {
         const { assert!(AT < N) }
         self.0[AT] = byte;
     }
 
-    /// The bytes from there on.
+    /// Returns the `LEN` bytes at `AT`.
     #[inline(always)]
     pub(super) fn bytes<const AT: usize, const LEN: usize>(&self) -> [u8; LEN] {
         const { assert!(AT + LEN <= N) }
         core::array::from_fn(|at| self.0[AT + at])
     }
 
-    /// Puts bytes there.
+    /// Sets the bytes at `AT`.
     #[inline(always)]
     pub(super) fn set_bytes<const AT: usize, const LEN: usize>(&mut self, bytes: [u8; LEN]) {
         const { assert!(AT + LEN <= N) }
-        // At once: byte by byte is how the compiler would do it otherwise.
+        // One copy; a loop would be compiled to single bytes.
         self.0[AT..AT + LEN].copy_from_slice(&bytes);
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From bytes to packets.
+//! Parser: from bytes to packets.
 
 use super::{
     layout::{
@@ -32,11 +32,11 @@ use super::{
 use crate::abi::flags::FI_REMOTE_CQ_DATA;
 
 impl Message {
-    /// The message of a header, to an endpoint with so many receive contexts, if that matters.
+    /// Parses the message of a header, for an endpoint with `contexts` receive contexts if the peer names one.
     ///
     /// # Errors
     ///
-    /// It is no message, or to a context that there is not.
+    /// The header has no message, or names a context that does not exist.
     #[inline(always)]
     fn of(header: &Fields<HEADER>, contexts: Option<usize>) -> Result<Self, ProtoError> {
         let context = match contexts {
@@ -82,7 +82,7 @@ impl AtomicCall {
 
 impl SegPos {
     fn from_ctrl_data(ctrl_data: u64) -> Option<Self> {
-        // Whatever else is there is what was there before.
+        // The other bits are not initialised by libfabric.
         match ctrl_data & 3 {
             1 => Some(Self::First),
             2 => Some(Self::Middle),
@@ -103,7 +103,7 @@ impl ShutdownMsg {
     }
 }
 
-/// The first `count` of the descriptions that begin `bytes`.
+/// Parses the first `count` ranges of `bytes`.
 fn ranges(bytes: &[u8], count: u8) -> Result<Ranges, ProtoError> {
     let mut ranges = [Range::default(); MAX_RANGES];
     let used = ranges
@@ -126,19 +126,18 @@ fn ranges(bytes: &[u8], count: u8) -> Result<Ranges, ProtoError> {
     })
 }
 
-/// The ranges that are all that follows the header.
+/// Parses the ranges of a rendezvous packet.
 fn rndv_ranges(body: &[u8]) -> Result<Ranges, ProtoError> {
     let fields = Fields::<RANGES>::first_of(body).ok_or(ProtoError("ranges cut off"))?;
     ranges(body, fields.u8::<ATOMIC_RANGES>())
 }
 
 impl<'a> RxPkt<'a> {
-    /// Reads what has arrived at an endpoint with so many receive contexts: none from a peer who does not
-    /// know of them, and names none.
+    /// Parses a packet. `contexts` is the number of receive contexts, or `None` if the peer names none.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The reason why the packet is invalid.
     #[inline(always)]
     pub(in super::super) fn parse(
         bytes: &'a [u8],
@@ -163,7 +162,7 @@ impl<'a> RxPkt<'a> {
         })
     }
 
-    /// The same of all but the usual kind.
+    /// Parses a packet that is not eager.
     #[inline(never)]
     fn parse_uncommon(bytes: &'a [u8], contexts: Option<usize>) -> Result<Self, ProtoError> {
         let header = Fields::<HEADER>::first_of(bytes).ok_or(ProtoError("no header"))?;
@@ -206,8 +205,8 @@ impl<'a> RxPkt<'a> {
         })
     }
 
-    /// The receive context that a packet names, if that means something: a peer who knows of none leaves there
-    /// what was there before.
+    /// Returns the receive context that a packet names. The byte has no meaning if the peer does not support
+    /// contexts.
     #[inline(always)]
     pub(in super::super) fn rx_index(bytes: &[u8]) -> u8 {
         bytes.get(at::RX_INDEX).copied().unwrap_or(0)
@@ -269,7 +268,7 @@ impl<'a> RxPkt<'a> {
         let outcome =
             Fields::<ATOMIC_RESP_HDR>::first_of(body).ok_or(ProtoError("an answer cut off"))?;
         let result = body.get(ATOMIC_RESP_HDR..).unwrap_or(&[]);
-        // These two alone are in the network's order.
+        // These two fields are in network byte order.
         let status = i32::from_be_bytes(outcome.bytes::<0, 4>());
         let len = u32::from_be_bytes(outcome.bytes::<4, 4>());
         if len as usize != result.len() || result.len() > EAGER {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is written is read again, what libfabric has sent is understood, and nothing that anybody may
-//! send does harm.
+//! Tests of the wire format: round trips, packets of libfabric, and random changes of packets.
 
 pub(in super::super) mod packets;
 
@@ -20,12 +19,12 @@ use super::{
 use crate::util::random::SeededRandom;
 use kernel::prelude::*;
 
-/// Reads what has arrived at an endpoint with some receive contexts.
+/// Parses a packet for an endpoint with four receive contexts.
 fn parse(bytes: &[u8]) -> Result<RxPkt<'_>, ProtoError> {
     RxPkt::parse(bytes, Some(4))
 }
 
-/// The same from a peer who knows of none.
+/// Parses a packet of a peer that does not support contexts.
 fn parse_plain(bytes: &[u8]) -> Result<RxPkt<'_>, ProtoError> {
     RxPkt::parse(bytes, None)
 }
@@ -71,7 +70,7 @@ mod cases {
         each(|hdr, payload| {
             let _ = hdr.write(0, payload, &mut room);
             let len = hdr.len() + payload;
-            // Where it does not say how long it is, what follows is not looked at.
+            // A packet without a length field may have trailing bytes.
             let is_open =
                 payload == 0 && !matches!(hdr, PktHdr::Eager(_) | PktHdr::AtomicResp { .. });
             for cut in [0, 1, HEADER - 1, hdr.len() - 1, len - 1] {
@@ -95,7 +94,7 @@ mod cases {
             ..MESSAGE
         });
         let _ = eager.write(9, 5, &mut room);
-        // What the buffer was used for before, as a peer leaves it.
+        // Stale bytes of an earlier packet, which a peer does not clear.
         for stale in [2..8, 16..32, 33..34, 35..36] {
             if let Some(stale) = room.get_mut(stale) {
                 stale.fill(0xff);
@@ -110,7 +109,7 @@ mod cases {
         let parsed = room.get(..HEADER).map(parse_plain);
         let taken = PktHdr::RndvRdDone { id: 4 };
         assert!(parsed.is_some_and(|parsed| parsed.is_ok_and(|packet| packet.hdr == taken)));
-        // Two bits say where in its message a segment stands, and the rest of the field nothing.
+        // Two bits hold the position of a segment; the rest of the field has no meaning.
         let segment = PktHdr::Segment(Segment {
             id: 7,
             number: 1,
@@ -158,7 +157,7 @@ mod cases {
             let _ = hdr.write(0, EAGER, &mut room);
             assert_eq!(parse(&room).is_ok(), is_right);
         }
-        // One that would have been eager is no segment.
+        // A segment of a message that fits into an eager packet is invalid.
         let hdr = PktHdr::Segment(Segment {
             id: 7,
             number: 0,
@@ -175,7 +174,7 @@ mod cases {
     fn what_the_header_says_is_checked() -> kernel::error::Result {
         let mut room = room()?;
         type In = fn(&PktHdr) -> bool;
-        // A byte, a value that it must not have, and in which packets.
+        // Offset, invalid value, and the packets that it is invalid in.
         let invalid: [(usize, u8, In); 12] = [
             (at::CTRL_VERSION, 3, |_| true),
             (at::KIND, 9, |_| true),
@@ -287,7 +286,7 @@ mod cases {
                 let is_it = |packet: RxPkt<'_>| packet.hdr == PktHdr::Eager(message);
                 assert!(!parsed.is_ok_and(|packet| !is_it(packet)));
             }
-            // Whoever does not know of any has left there what was there before.
+            // A peer that does not support contexts has not initialised the byte.
             let parsed = parse_plain(&bytes);
             let first = Message {
                 context: 0,
@@ -431,11 +430,11 @@ mod cases {
                 Ok(accept_data)
             );
         }
-        // All but that number is as it was.
+        // Only one field differs.
         let (one, other) = (plain.to_bytes(), all.to_bytes());
         assert_eq!((&one[..8], &one[12..]), (&other[..8], &other[12..]));
         assert_eq!(other[8..12], [32, 1, 0x6f, 0x6b]);
-        // What has other bits as well has these.
+        // Unknown extensions do not hide known ones.
         let mut more = other;
         more[9] = 0xff;
         let more = AcceptData::from_bytes(&more).map(|accept_data| accept_data.extensions);
@@ -453,7 +452,7 @@ mod cases {
             assert!(extensions.have(Extensions::SHUTDOWN));
             assert_eq!(extensions.contexts(), Some(contexts));
         }
-        // As many receives as libfabric may be set to say nothing.
+        // Any number of receives of libfabric announces no extensions.
         for receives in [0, 128, 4096, 0x6b6e_ffff, 0x6b70_0100, u32::MAX] {
             let said = AcceptData { receives, ..plain };
             assert_eq!(AcceptData::from_bytes(&said.to_bytes()), Ok(said));
@@ -466,7 +465,7 @@ mod cases {
         for refusal in [RejectReason::Refused, RejectReason::Already] {
             assert_eq!(RejectReason::from_bytes(&refusal.to_bytes()), refusal);
         }
-        // The connection manager's own has no words, and another version's mean nothing.
+        // The lower connection manager sends no data, and data of another version have no meaning.
         for bytes in [&[1][..], &[1, 0], &[2, 2], &[1, 3]] {
             assert_eq!(RejectReason::from_bytes(bytes), RejectReason::Refused);
         }
@@ -505,7 +504,7 @@ mod cases {
         }
         assert_eq!(ranges.range_at(5), None);
         assert_eq!(ranges.range_at(u64::MAX), None);
-        // No memory ends behind the last byte that there can be, and none has as many bytes together.
+        // No range ends beyond the address space, and no sum overflows.
         for invalid in [
             &[range(u64::MAX, 2)][..],
             &[range(0, u64::MAX), range(0, 1)],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From packets to bytes.
+//! Writer: from packets to bytes.
 
 use super::{
     layout::{
@@ -89,7 +89,7 @@ fn put_ranges(ranges: &Ranges, to: &mut [u8]) {
     }
 }
 
-/// Says whom a packet is for that has been written: what they call the connection.
+/// Sets the connection id of a packet that has been written.
 #[inline(always)]
 pub(in super::super) fn set_conn_id(conn_id: u64, packet: &mut [u8]) {
     let field = packet
@@ -101,8 +101,8 @@ pub(in super::super) fn set_conn_id(conn_id: u64, packet: &mut [u8]) {
 }
 
 impl PktHdr {
-    /// Writes all but the payload, of which there are `payload` bytes, to the beginning of `packet`, and
-    /// says where it begins; none if there is not enough room for both.
+    /// Writes the header for a payload of `payload` bytes to the beginning of `packet`. Returns the offset of the
+    /// payload; `None` if `packet` is too short.
     #[inline(always)]
     pub(in super::super) fn write(
         &self,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Two ends that ask each other, in whatever order their letters arrive.
+//! Tests of the state machine: two ends with simultaneous requests, whose messages arrive in any order.
 
 use super::*;
 use crate::util::random::SeededRandom;
@@ -9,24 +9,24 @@ use kernel::{
     prelude::*, //
 };
 
-/// What one end has said to the other, and what it called the attempt that it belongs to.
+/// Message of one end, with the connection that it belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CmMsg {
     Request(ConnId, u32),
     Accept(ConnId, u32),
     Rtu(u32),
     Reject(RejectReason, u32),
-    /// The sender has dropped the attempt, and all that came of it.
+    /// The sender has dropped the connection.
     Disconnect(u32),
 }
 
-/// One end.
+/// End of a connection.
 struct End {
     fsm: ConnFsm,
     conn_id: ConnId,
-    /// The attempt that it takes letters of: what others say is about nothing any more.
+    /// Current connection; messages of others are ignored.
     conn_gen: Option<u32>,
-    /// Of its address to that of the other.
+    /// Order of the own address relative to the peer's.
     order: Ordering,
 }
 
@@ -43,7 +43,7 @@ impl End {
 
 struct Pair {
     ends: [End; 2],
-    /// Letters to each end, in the order in which each connection's arrive.
+    /// Messages to each end, in order for each connection.
     in_flight: [KVec<CmMsg>; 2],
     last_gen: u32,
     random: SeededRandom,
@@ -80,7 +80,7 @@ impl Pair {
         }
     }
 
-    /// Drops what it has of a connection.
+    /// Drops the connection.
     fn disconnect(&mut self, who: usize) -> kernel::error::Result {
         match self.ends[who].conn_gen.take() {
             Some(conn_gen) => self.send(who, CmMsg::Disconnect(conn_gen)),
@@ -88,7 +88,7 @@ impl Pair {
         }
     }
 
-    /// Forgets everything, as another instance.
+    /// Restarts the end as another instance.
     fn restart(&mut self, who: usize) -> kernel::error::Result {
         self.disconnect(who)?;
         self.ends[who].fsm = ConnFsm::new();
@@ -96,7 +96,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Takes one of the letters to an end: any, but in order those of one attempt.
+    /// Delivers a message to an end: any one, but in order for each connection.
     fn deliver(&mut self, to: usize) -> kernel::error::Result {
         let count = self.in_flight[to].len();
         if count == 0 {
@@ -159,7 +159,7 @@ impl Pair {
         }
     }
 
-    /// Delivers all that is on its way, and has those ask again who have waited for long.
+    /// Delivers all messages, and lets timeouts expire.
     fn settle(&mut self) -> kernel::error::Result {
         for _ in 0..8 {
             while self.in_flight.iter().any(|in_flight| !in_flight.is_empty()) {
@@ -246,7 +246,7 @@ mod cases {
             assert_eq!(timeouts, MAX_TIMEOUTS);
             assert_eq!(fsm.state(), State::Idle);
         }
-        // It counts for whoever lets others go first, too.
+        // Timeouts count if the end yields to others, too.
         let mut rounds = 0;
         while fsm.start() && !fsm.on_reject(RejectReason::Already) {
             assert!(fsm.yield_turn() && !fsm.yield_turn());
@@ -297,7 +297,7 @@ mod cases {
 
     #[test]
     fn who_has_got_room_waits_for_none() {
-        // By asking for it in turn, or by asking the other once more.
+        // The peer is admitted, or sends a request itself.
         let ways: [fn(&mut ConnFsm); 2] = [
             |fsm| assert!(fsm.start()),
             |fsm| assert_eq!(fsm.on_connreq(ONE, Ordering::Less), ConnReqAction::Accept),
@@ -305,7 +305,7 @@ mod cases {
         for begin in ways {
             let mut fsm = ConnFsm::new();
             assert!(fsm.enqueue(7));
-            // It keeps its place in the row.
+            // The first number is kept.
             assert!(!fsm.enqueue(8));
             assert_eq!(fsm.wait_seq(), Some(7));
             begin(&mut fsm);
@@ -314,7 +314,7 @@ mod cases {
             assert_eq!(fsm.wait_seq(), None);
             fsm.on_down();
             assert!(fsm.enqueue(10));
-            // What ends meanwhile is an attempt that is over.
+            // The attempt that ends was over already.
             fsm.on_down();
             assert_eq!(fsm.wait_seq(), Some(10));
         }

@@ -33,7 +33,7 @@ pub(in super::super::super) fn ranges(count: usize) -> Option<Ranges> {
     Ranges::new(all.get(..count)?)
 }
 
-/// One packet of each kind and variety, with the length of its payload.
+/// Calls `f` with a packet of each type and variant, and the length of its payload.
 pub(in super::super::super) fn each(mut f: impl FnMut(PktHdr, usize)) {
     let plain = Message {
         context: 0,
@@ -104,7 +104,7 @@ pub(in super::super::super) fn each(mut f: impl FnMut(PktHdr, usize)) {
     }
 }
 
-/// Room for any packet, with something in it.
+/// Returns a buffer for the longest packet, filled with a pattern.
 pub(in super::super::super) fn room() -> kernel::error::Result<KVec<u8>> {
     Ok(KVec::from_elem(0x5a, MAX_PACKET, GFP_KERNEL)?)
 }
