@@ -44,14 +44,6 @@ pub(crate) struct Address<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Result of parsing an address.
-enum Parsed<'a> {
-    Ip(SocketAddr),
-    Infiniband,
-    Text(&'a BStr),
-    Unknown,
-}
-
 /// Bytes of a `struct sockaddr_in`.
 const IN_LEN: usize = 16;
 /// Bytes of a `struct sockaddr_in6`.
@@ -280,21 +272,6 @@ pub(crate) fn from_addr_str(text: &[u8]) -> Option<SocketAddr> {
     Some(socket_addr(ip, service_from_str(service).ok()?, scope))
 }
 
-impl<'a> Address<'a> {
-    fn parse(self) -> Parsed<'a> {
-        let bytes = self.bytes;
-        let parsed = match self.format {
-            FI_SOCKADDR => parse_sockaddr(bytes).map(Parsed::Ip),
-            FI_SOCKADDR_IN => parse_sockaddr_in(bytes).map(Parsed::Ip),
-            FI_SOCKADDR_IN6 => parse_sockaddr_in6(bytes).map(Parsed::Ip),
-            FI_SOCKADDR_IB => Some(Parsed::Infiniband),
-            FI_ADDR_STR => Some(Parsed::Text(BStr::from_bytes(until_nul(bytes)))),
-            _ => None,
-        };
-        parsed.unwrap_or(Parsed::Unknown)
-    }
-}
-
 /// Displays an IP address in the form of FI_ADDR_STR.
 struct AddrText<'a>(&'a SocketAddr);
 
@@ -315,11 +292,18 @@ impl fmt::Display for AddrText<'_> {
 
 impl fmt::Display for Address<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.parse() {
-            Parsed::Ip(addr) => AddrText(&addr).fmt(f),
-            Parsed::Infiniband => write!(f, "fi_sockaddr_ib://({} bytes)", self.bytes.len()),
-            Parsed::Text(text) => fmt::Display::fmt(text, f),
-            Parsed::Unknown => write!(f, "({} bytes)", self.bytes.len()),
+        let bytes = self.bytes;
+        let ip = match self.format {
+            FI_SOCKADDR => parse_sockaddr(bytes),
+            FI_SOCKADDR_IN => parse_sockaddr_in(bytes),
+            FI_SOCKADDR_IN6 => parse_sockaddr_in6(bytes),
+            FI_SOCKADDR_IB => return write!(f, "fi_sockaddr_ib://({} bytes)", bytes.len()),
+            FI_ADDR_STR => return fmt::Display::fmt(BStr::from_bytes(until_nul(bytes)), f),
+            _ => None,
+        };
+        match ip {
+            Some(addr) => AddrText(&addr).fmt(f),
+            None => write!(f, "({} bytes)", bytes.len()),
         }
     }
 }

@@ -14,8 +14,9 @@ impl EnumNames {
         found.map(|entry| entry.1)
     }
 
-    /// Returns `value` for display.
-    pub(crate) fn display(&'static self, value: u32) -> EnumText {
+    /// Returns `value` for display. No enumeration has a value beyond 32 bits, which is displayed as unknown.
+    pub(crate) fn display(&'static self, value: impl TryInto<u32>) -> EnumText {
+        let value = value.try_into().unwrap_or(u32::MAX);
         EnumText { names: self, value }
     }
 }
@@ -47,74 +48,34 @@ macro_rules! words {
 words! {
     /// `enum kofi_object_kind`
     OBJECT:
-        KOFI_OBJECT_FABRIC "fabric"
-        KOFI_OBJECT_DOMAIN "domain"
-        KOFI_OBJECT_EP "ep"
-        KOFI_OBJECT_PASSIVE_EP "pep"
-        KOFI_OBJECT_CQ "cq"
-        KOFI_OBJECT_EQ "eq"
-        KOFI_OBJECT_CNTR "cntr"
-        KOFI_OBJECT_AV "av"
-        KOFI_OBJECT_AV_SET "av_set"
-        KOFI_OBJECT_MR "mr"
-        KOFI_OBJECT_POLL_SET "poll_set"
-        KOFI_OBJECT_WAIT_SET "wait_set"
-        KOFI_OBJECT_SRX "srx"
-        KOFI_OBJECT_SEP "sep"
-        KOFI_OBJECT_TX_CTX "tx_ctx"
-        KOFI_OBJECT_RX_CTX "rx_ctx"
+        KOFI_OBJECT_FABRIC "fabric" KOFI_OBJECT_DOMAIN "domain" KOFI_OBJECT_EP "ep"
+        KOFI_OBJECT_PASSIVE_EP "pep" KOFI_OBJECT_CQ "cq" KOFI_OBJECT_EQ "eq" KOFI_OBJECT_CNTR "cntr"
+        KOFI_OBJECT_AV "av" KOFI_OBJECT_AV_SET "av_set" KOFI_OBJECT_MR "mr"
+        KOFI_OBJECT_POLL_SET "poll_set" KOFI_OBJECT_WAIT_SET "wait_set" KOFI_OBJECT_SRX "srx"
+        KOFI_OBJECT_SEP "sep" KOFI_OBJECT_TX_CTX "tx_ctx" KOFI_OBJECT_RX_CTX "rx_ctx"
         KOFI_OBJECT_STX "stx";
 
     /// `enum kofi_object_state`
     STATE:
-        KOFI_STATE_OPEN "open"
-        KOFI_STATE_ENABLED "enabled"
-        KOFI_STATE_LISTENING "listening"
-        KOFI_STATE_CONNECTING "connecting"
-        KOFI_STATE_CONNECTED "connected"
-        KOFI_STATE_NO_TRANSMIT "no-transmit"
-        KOFI_STATE_NO_RECEIVE "no-receive"
-        KOFI_STATE_LOST "lost"
+        KOFI_STATE_OPEN "open" KOFI_STATE_ENABLED "enabled" KOFI_STATE_LISTENING "listening"
+        KOFI_STATE_CONNECTING "connecting" KOFI_STATE_CONNECTED "connected"
+        KOFI_STATE_NO_TRANSMIT "no-transmit" KOFI_STATE_NO_RECEIVE "no-receive" KOFI_STATE_LOST "lost"
         KOFI_STATE_SHUT "shut";
 
     /// `enum kofi_object_value`
     VALUE:
-        KOFI_VALUE_TX_CQ "tx_cq"
-        KOFI_VALUE_RX_CQ "rx_cq"
-        KOFI_VALUE_EQ "eq"
-        KOFI_VALUE_TX_SIZE "tx_size"
-        KOFI_VALUE_RX_SIZE "rx_size"
-        KOFI_VALUE_SIZE "size"
-        KOFI_VALUE_DEPTH "depth"
-        KOFI_VALUE_COUNT "count"
-        KOFI_VALUE_ERRORS "errors"
-        KOFI_VALUE_ADDRESSES "addresses"
-        KOFI_VALUE_MEMBERS "members"
-        KOFI_VALUE_LENGTH "length"
-        KOFI_VALUE_TX_DEPTH "tx_depth"
-        KOFI_VALUE_RX_DEPTH "rx_depth"
-        KOFI_VALUE_SENDS "sends"
-        KOFI_VALUE_RECEIVES "receives"
-        KOFI_VALUE_WRITES "writes"
-        KOFI_VALUE_READS "reads"
-        KOFI_VALUE_ATOMICS "atomics"
-        KOFI_VALUE_TX_DONE "tx_done"
-        KOFI_VALUE_RX_DONE "rx_done"
-        KOFI_VALUE_TX_BYTES "tx_bytes"
-        KOFI_VALUE_RX_BYTES "rx_bytes"
-        KOFI_VALUE_TX_ERRORS "tx_errors"
-        KOFI_VALUE_RX_ERRORS "rx_errors"
-        KOFI_VALUE_TX_AGAIN "tx_again"
-        KOFI_VALUE_RX_AGAIN "rx_again"
-        KOFI_VALUE_ENTRIES "entries"
-        KOFI_VALUE_CALLBACKS "callbacks"
-        KOFI_VALUE_OVERRUNS "overruns"
-        KOFI_VALUE_SRX "srx"
-        KOFI_VALUE_TX_CTXS "tx_ctxs"
-        KOFI_VALUE_RX_CTXS "rx_ctxs"
-        KOFI_VALUE_INDEX "index"
-        KOFI_VALUE_CONNECTIONS "connections"
-        KOFI_VALUE_STX "stx"
+        KOFI_VALUE_TX_CQ "tx_cq" KOFI_VALUE_RX_CQ "rx_cq" KOFI_VALUE_EQ "eq"
+        KOFI_VALUE_TX_SIZE "tx_size" KOFI_VALUE_RX_SIZE "rx_size" KOFI_VALUE_SIZE "size"
+        KOFI_VALUE_DEPTH "depth" KOFI_VALUE_COUNT "count" KOFI_VALUE_ERRORS "errors"
+        KOFI_VALUE_ADDRESSES "addresses" KOFI_VALUE_MEMBERS "members" KOFI_VALUE_LENGTH "length"
+        KOFI_VALUE_TX_DEPTH "tx_depth" KOFI_VALUE_RX_DEPTH "rx_depth" KOFI_VALUE_SENDS "sends"
+        KOFI_VALUE_RECEIVES "receives" KOFI_VALUE_WRITES "writes" KOFI_VALUE_READS "reads"
+        KOFI_VALUE_ATOMICS "atomics" KOFI_VALUE_TX_DONE "tx_done" KOFI_VALUE_RX_DONE "rx_done"
+        KOFI_VALUE_TX_BYTES "tx_bytes" KOFI_VALUE_RX_BYTES "rx_bytes" KOFI_VALUE_TX_ERRORS "tx_errors"
+        KOFI_VALUE_RX_ERRORS "rx_errors" KOFI_VALUE_TX_AGAIN "tx_again" KOFI_VALUE_RX_AGAIN "rx_again"
+        KOFI_VALUE_ENTRIES "entries" KOFI_VALUE_CALLBACKS "callbacks" KOFI_VALUE_OVERRUNS "overruns"
+        KOFI_VALUE_SRX "srx" KOFI_VALUE_TX_CTXS "tx_ctxs" KOFI_VALUE_RX_CTXS "rx_ctxs"
+        KOFI_VALUE_INDEX "index" KOFI_VALUE_CONNECTIONS "connections" KOFI_VALUE_STX "stx"
         KOFI_VALUE_VIOLATIONS "violations";
 }
 

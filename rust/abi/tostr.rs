@@ -6,32 +6,10 @@
 //! addresses are never displayed, as text ends up in logs.
 
 mod attr;
-mod queue;
-mod static_buf;
 
-pub(crate) use static_buf::tostr_static;
-
-use super::{
-    addr::Address,
-    enum_names,
-    errno,
-    fi_av_attr,
-    fi_cntr_attr,
-    fi_cq_attr,
-    fi_cq_err_entry,
-    fi_domain_attr,
-    fi_ep_attr,
-    fi_eq_attr,
-    fi_eq_err_entry,
-    fi_fabric_attr,
-    fi_info,
-    fi_rx_attr,
-    fi_tx_attr,
-    fi_type,
-    flags,
-    VERSION, //
-};
+use super::*;
 use crate::prelude::*;
+use core::cell::UnsafeCell;
 use kernel::fmt::{
     self,
     Write, //
@@ -161,11 +139,7 @@ pub(crate) fn write_number(datatype: fi_type, value: u64, text: &mut Text<'_>) -
     } else if datatype == super::FI_TYPE_MR_MODE {
         text.write_fmt(fmt!("{}", flags::MR_MODE.display(value)))
     } else if let Some(names) = enumeration(datatype) {
-        // No enumeration has a value beyond 32 bits.
-        text.write_fmt(fmt!(
-            "{}",
-            names.display(u32::try_from(value).unwrap_or(u32::MAX))
-        ))
+        text.write_fmt(fmt!("{}", names.display(value)))
     } else {
         return false;
     };
@@ -204,18 +178,63 @@ fn enumeration(datatype: fi_type) -> Option<&'static enum_names::EnumNames> {
     })
 }
 
-/// Returns an address that a struct points to, for display.
+/// Bytes of a static buffer: enough for an info with every flag set.
+const BUFFER_SIZE: usize = 8192;
+
+/// Number of static buffers; a power of two, so that the turn may wrap around.
+const BUFFER_COUNT: u32 = 8;
+
+/// A static buffer that `fi_tostr()` returns, as its C callers expect a string that they need not free. Two callers never
+/// write one buffer at the same time; by the C API's rule a caller copies its text before the buffer is used again.
+struct Buffer {
+    /// Set while a caller writes.
+    in_use: AtomicFlag,
+    bytes: UnsafeCell<[u8; BUFFER_SIZE]>,
+}
+
+// SAFETY: `bytes` is written only by the caller that has set `in_use`.
+unsafe impl Sync for Buffer {}
+
+/// The buffers are used in turn.
+static BUFFERS: [Buffer; BUFFER_COUNT as usize] = [const {
+    Buffer {
+        in_use: AtomicFlag::new(false),
+        bytes: UnsafeCell::new([0; BUFFER_SIZE]),
+    }
+}; BUFFER_COUNT as usize];
+
+static NEXT_BUFFER: Atomic<u32> = Atomic::new(0);
+
+/// Implements `fi_tostr()`. Any context.
+///
+/// Returns null if `data` is null, if `datatype` is unknown, or if other callers are writing all buffers.
 ///
 /// # Safety
 ///
-/// `addr` is null or valid for reads of `len` bytes for `'a`.
-unsafe fn address<'a>(format: u32, addr: *const c_void, len: usize) -> Option<Address<'a>> {
-    if addr.is_null() {
-        return None;
+/// `data` is null, or as [`write_value`] requires.
+pub(crate) unsafe fn tostr_static(data: *const c_void, datatype: fi_type) -> *mut c_char {
+    if data.is_null() {
+        return ptr::null_mut();
     }
-    // SAFETY: By this function's safety requirement.
-    let bytes = unsafe { core::slice::from_raw_parts(addr.cast::<u8>(), len) };
-    Some(Address { format, bytes })
+    for _ in 0..BUFFER_COUNT {
+        let turn = NEXT_BUFFER.fetch_add(1, Relaxed) % BUFFER_COUNT;
+        let buffer = &BUFFERS[turn as usize];
+        // Waiting could deadlock: this may be an interrupt of the caller that writes.
+        if buffer.in_use.xchg(true, Acquire) {
+            continue;
+        }
+        // SAFETY: The caller that has set `in_use` has exclusive access to the buffer.
+        let buf = unsafe { &mut *buffer.bytes.get() };
+        // SAFETY: By this function's safety requirement.
+        let known = unsafe { write_value(data, datatype, &mut Text::new(buf)) };
+        buffer.in_use.store(false, Release);
+        return if known {
+            buffer.bytes.get().cast()
+        } else {
+            ptr::null_mut()
+        };
+    }
+    ptr::null_mut()
 }
 
 #[kunit_tests(kofi_abi_tostr)]

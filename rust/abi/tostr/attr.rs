@@ -1,24 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Text of attribute structs: trees of `key: value` lines.
+//! Text of attribute structs and error entries: trees of `key: value` lines. Queue attributes and error entries
+//! have types of their own, which libfabric's `enum fi_type` lacks.
 
 use super::{
-    super::{
-        enum_names,
-        fi_bus_attr,
-        fi_device_attr,
-        fi_domain_attr,
-        fi_ep_attr,
-        fi_fabric_attr,
-        fi_info,
-        fi_link_attr,
-        fi_rx_attr,
-        fi_tx_attr,
-        fid_nic,
-        flags,
-        FI_BUS_PCI, //
-    },
-    address,
+    super::*,
     Text,
     Version, //
 };
@@ -47,36 +33,32 @@ impl<'a, 'b> Tree<'a, 'b> {
         for _ in 0..self.depth {
             self.text.write_str("    ")?;
         }
-        self.text.write_str(key)?;
+        // bindgen appends a low line to a field whose name is a keyword.
+        self.text.write_str(key.trim_end_matches('_'))?;
         self.text.write_str(":")
     }
 
-    pub(super) fn write_line(&mut self, key: &str, value: impl Display) -> fmt::Result {
+    fn write_line(&mut self, key: &str, value: impl Display) -> fmt::Result {
         self.write_key(key)?;
         self.text.write_fmt(fmt!(" {}\n", value))
     }
 
-    pub(super) fn write_flags(
-        &mut self,
-        key: &str,
-        set: &'static flags::FlagSet,
-        value: u64,
-    ) -> fmt::Result {
+    fn write_flags(&mut self, key: &str, set: &'static flags::FlagSet, value: u64) -> fmt::Result {
         self.write_key(key)?;
         self.text.write_fmt(fmt!(" [ {} ]\n", set.display(value)))
     }
 
     /// Writes whether a pointer is set, without the address.
-    pub(super) fn pointer<T>(&mut self, key: &str, pointer: *const T) -> fmt::Result {
-        self.write_line(key, if pointer.is_null() { "(null)" } else { "(set)" })
+    fn write_is_set(&mut self, key: &str, is_set: bool) -> fmt::Result {
+        self.write_line(key, if is_set { "(set)" } else { "(null)" })
     }
 
     /// # Safety
     ///
     /// `string` is null or points to a NUL-terminated string.
-    pub(super) unsafe fn write_string(&mut self, key: &str, string: *const c_char) -> fmt::Result {
+    unsafe fn write_string(&mut self, key: &str, string: *const c_char) -> fmt::Result {
         if string.is_null() {
-            return self.write_line(key, "(null)");
+            return self.write_is_set(key, false);
         }
         // SAFETY: By this function's safety requirement.
         self.write_line(key, unsafe { CStr::from_char_ptr(string) })
@@ -84,23 +66,24 @@ impl<'a, 'b> Tree<'a, 'b> {
 
     /// # Safety
     ///
-    /// The requirements of [`address`].
+    /// `addr` is null or valid for reads of `len` bytes.
     unsafe fn write_addr(
         &mut self,
         key: &str,
         format: u32,
-        addr: *mut c_void,
+        addr: *const c_void,
         len: usize,
     ) -> fmt::Result {
-        // SAFETY: By this function's safety requirement.
-        match unsafe { address(format, addr, len) } {
-            Some(address) => self.write_line(key, address),
-            None => self.write_line(key, "(null)"),
+        if addr.is_null() {
+            return self.write_is_set(key, false);
         }
+        // SAFETY: By this function's safety requirement.
+        let bytes = unsafe { slice::from_raw_parts(addr.cast(), len) };
+        self.write_line(key, addr::Address { format, bytes })
     }
 
     /// Starts a subtree, one level deeper.
-    pub(super) fn subtree<'c>(&'c mut self, key: &str) -> Result<Tree<'c, 'b>, fmt::Error> {
+    fn subtree<'c>(&'c mut self, key: &str) -> Result<Tree<'c, 'b>, fmt::Error> {
         self.write_key(key)?;
         self.text.write_str("\n")?;
         Ok(Tree {
@@ -117,7 +100,7 @@ impl<'a, 'b> Tree<'a, 'b> {
         match unsafe { attr.as_ref() } {
             // SAFETY: As above.
             Some(attr) => unsafe { attr.write_to(self) },
-            None => self.write_line(T::NAME, "(null)"),
+            None => self.write_is_set(T::NAME, false),
         }
     }
 }
@@ -134,209 +117,151 @@ pub(super) trait AttrText {
     unsafe fn write_to(&self, tree: &mut Tree<'_, '_>) -> fmt::Result;
 }
 
-impl AttrText for fi_info {
-    const NAME: &'static str = "fi_info";
-
-    unsafe fn write_to(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
-        let mut tree = tree.subtree(Self::NAME)?;
-        tree.write_flags("caps", &flags::CAPS, self.caps)?;
-        tree.write_flags("mode", &flags::MODE, self.mode)?;
-        tree.write_line(
-            "addr_format",
-            enum_names::ADDR_FORMAT.display(self.addr_format),
-        )?;
-        tree.write_line("src_addrlen", self.src_addrlen)?;
-        tree.write_line("dest_addrlen", self.dest_addrlen)?;
-        // SAFETY: By this function's safety requirement.
-        unsafe {
-            tree.write_addr(
-                "src_addr",
-                self.addr_format,
-                self.src_addr,
-                self.src_addrlen,
-            )?
-        };
+/// Writes the line of a field, in the form that the words behind the field's name choose; without any, a value with
+/// [`Display`].
+macro_rules! write_field {
+    ($tree:ident, $attr:ident, $field:ident) => {
+        $tree.write_line(stringify!($field), $attr.$field)?
+    };
+    // A number in hexadecimal.
+    ($tree:ident, $attr:ident, $field:ident hex) => {
+        $tree.write_line(stringify!($field), Hex($attr.$field.into()))?
+    };
+    // A version as FI_VERSION() forms it.
+    ($tree:ident, $attr:ident, $field:ident version) => {
+        $tree.write_line(stringify!($field), Version($attr.$field))?
+    };
+    // An errno, by name and meaning.
+    ($tree:ident, $attr:ident, $field:ident errno) => {
+        $tree.write_line(stringify!($field), ErrnoText($attr.$field))?
+    };
+    // A value of an enumeration.
+    ($tree:ident, $attr:ident, $field:ident one of $names:ident) => {
+        $tree.write_line(stringify!($field), enum_names::$names.display($attr.$field))?
+    };
+    // A set of flags.
+    ($tree:ident, $attr:ident, $field:ident flags $set:ident) => {
+        $tree.write_flags(stringify!($field), &flags::$set, $attr.$field)?
+    };
+    // A set of flags in an `int`.
+    ($tree:ident, $attr:ident, $field:ident int flags $set:ident) => {
+        $tree.write_flags(
+            stringify!($field),
+            &flags::$set,
+            $attr.$field.cast_unsigned().into(),
+        )?
+    };
+    // Whether a pointer is set.
+    ($tree:ident, $attr:ident, $field:ident pointer) => {
+        $tree.write_is_set(stringify!($field), !$attr.$field.is_null())?
+    };
+    // Whether a function is set.
+    ($tree:ident, $attr:ident, $field:ident handler) => {
+        $tree.write_is_set(stringify!($field), $attr.$field.is_some())?
+    };
+    // A C string.
+    ($tree:ident, $attr:ident, $field:ident string) => {
+        // SAFETY: By the safety requirement of `AttrText::write_to`, for which this macro is used.
+        unsafe { $tree.write_string(stringify!($field), $attr.$field) }?
+    };
+    // An address of the info's format, with its length.
+    ($tree:ident, $attr:ident, $field:ident addr $len:ident) => {
         // SAFETY: As above.
         unsafe {
-            tree.write_addr(
-                "dest_addr",
-                self.addr_format,
-                self.dest_addr,
-                self.dest_addrlen,
-            )?
-        };
-        tree.pointer("handle", self.handle)?;
+            $tree.write_addr(
+                stringify!($field),
+                $attr.addr_format,
+                $attr.$field,
+                $attr.$len,
+            )
+        }?
+    };
+    // Another struct.
+    ($tree:ident, $attr:ident, $field:ident subtree) => {
         // SAFETY: As above.
-        unsafe {
-            tree.write_attr(self.tx_attr)?;
-            tree.write_attr(self.rx_attr)?;
-            tree.write_attr(self.ep_attr)?;
-            tree.write_attr(self.domain_attr)?;
-            tree.write_attr(self.fabric_attr)?;
-            tree.write_attr(self.nic)
-        }
-    }
+        unsafe { $tree.write_attr($attr.$field) }?
+    };
 }
 
-impl AttrText for fi_tx_attr {
-    const NAME: &'static str = "fi_tx_attr";
+/// Implements [`AttrText`]: for each struct its key, and its fields as [`write_field`] takes them, in the order of
+/// the lines.
+macro_rules! attr_texts {
+    ($($type:ident $key:literal { $($field:ident $($form:ident)*,)* })*) => {
+        $(impl AttrText for $type {
+            const NAME: &'static str = $key;
 
-    unsafe fn write_to(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
-        let mut tree = tree.subtree(Self::NAME)?;
-        tree.write_flags("caps", &flags::CAPS, self.caps)?;
-        tree.write_flags("mode", &flags::MODE, self.mode)?;
-        tree.write_flags("op_flags", &flags::OP_FLAGS, self.op_flags)?;
-        tree.write_flags("msg_order", &flags::ORDER, self.msg_order)?;
-        tree.write_flags("comp_order", &flags::ORDER, self.comp_order)?;
-        tree.write_line("inject_size", self.inject_size)?;
-        tree.write_line("size", self.size)?;
-        tree.write_line("iov_limit", self.iov_limit)?;
-        tree.write_line("rma_iov_limit", self.rma_iov_limit)?;
-        tree.write_line("tclass", Hex(u64::from(self.tclass)))
-    }
+            unsafe fn write_to(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
+                let mut tree = tree.subtree(Self::NAME)?;
+                $(write_field!(tree, self, $field $($form)*);)*
+                Ok(())
+            }
+        })*
+    };
 }
 
-impl AttrText for fi_rx_attr {
-    const NAME: &'static str = "fi_rx_attr";
-
-    unsafe fn write_to(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
-        let mut tree = tree.subtree(Self::NAME)?;
-        tree.write_flags("caps", &flags::CAPS, self.caps)?;
-        tree.write_flags("mode", &flags::MODE, self.mode)?;
-        tree.write_flags("op_flags", &flags::OP_FLAGS, self.op_flags)?;
-        tree.write_flags("msg_order", &flags::ORDER, self.msg_order)?;
-        tree.write_flags("comp_order", &flags::ORDER, self.comp_order)?;
-        tree.write_line("total_buffered_recv", self.total_buffered_recv)?;
-        tree.write_line("size", self.size)?;
-        tree.write_line("iov_limit", self.iov_limit)
+// The key of `auth_key` is secret and not displayed.
+attr_texts! {
+    fi_info "fi_info" {
+        caps flags CAPS, mode flags MODE, addr_format one of ADDR_FORMAT, src_addrlen, dest_addrlen,
+        src_addr addr src_addrlen, dest_addr addr dest_addrlen, handle pointer, tx_attr subtree,
+        rx_attr subtree, ep_attr subtree, domain_attr subtree, fabric_attr subtree, nic subtree,
     }
-}
-
-impl AttrText for fi_ep_attr {
-    const NAME: &'static str = "fi_ep_attr";
-
-    unsafe fn write_to(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
-        let mut tree = tree.subtree(Self::NAME)?;
-        tree.write_line("type", enum_names::EP_TYPE.display(self.type_))?;
-        tree.write_line("protocol", enum_names::PROTOCOL.display(self.protocol))?;
-        tree.write_line("protocol_version", self.protocol_version)?;
-        tree.write_line("max_msg_size", self.max_msg_size)?;
-        tree.write_line("msg_prefix_size", self.msg_prefix_size)?;
-        tree.write_line("max_order_raw_size", self.max_order_raw_size)?;
-        tree.write_line("max_order_war_size", self.max_order_war_size)?;
-        tree.write_line("max_order_waw_size", self.max_order_waw_size)?;
-        tree.write_line("mem_tag_format", Hex(self.mem_tag_format))?;
-        tree.write_line("tx_ctx_cnt", self.tx_ctx_cnt)?;
-        tree.write_line("rx_ctx_cnt", self.rx_ctx_cnt)?;
-        // The key itself is secret and not displayed.
-        tree.write_line("auth_key_size", self.auth_key_size)
+    fi_tx_attr "fi_tx_attr" {
+        caps flags CAPS, mode flags MODE, op_flags flags OP_FLAGS, msg_order flags ORDER,
+        comp_order flags ORDER, inject_size, size, iov_limit, rma_iov_limit, tclass hex,
     }
-}
-
-impl AttrText for fi_domain_attr {
-    const NAME: &'static str = "fi_domain_attr";
-
-    unsafe fn write_to(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
-        let mut tree = tree.subtree(Self::NAME)?;
-        tree.pointer("domain", self.domain)?;
-        // SAFETY: By this function's safety requirement.
-        unsafe { tree.write_string("name", self.name)? };
-        tree.write_line("threading", enum_names::THREADING.display(self.threading))?;
-        tree.write_line(
-            "control_progress",
-            enum_names::PROGRESS.display(self.control_progress),
-        )?;
-        tree.write_line(
-            "data_progress",
-            enum_names::PROGRESS.display(self.data_progress),
-        )?;
-        tree.write_line(
-            "resource_mgmt",
-            enum_names::RESOURCE_MGMT.display(self.resource_mgmt),
-        )?;
-        tree.write_line("av_type", enum_names::AV_TYPE.display(self.av_type))?;
-        tree.write_flags(
-            "mr_mode",
-            &flags::MR_MODE,
-            u64::from(self.mr_mode.cast_unsigned()),
-        )?;
-        tree.write_line("mr_key_size", self.mr_key_size)?;
-        tree.write_line("cq_data_size", self.cq_data_size)?;
-        tree.write_line("cq_cnt", self.cq_cnt)?;
-        tree.write_line("ep_cnt", self.ep_cnt)?;
-        tree.write_line("tx_ctx_cnt", self.tx_ctx_cnt)?;
-        tree.write_line("rx_ctx_cnt", self.rx_ctx_cnt)?;
-        tree.write_line("max_ep_tx_ctx", self.max_ep_tx_ctx)?;
-        tree.write_line("max_ep_rx_ctx", self.max_ep_rx_ctx)?;
-        tree.write_line("max_ep_stx_ctx", self.max_ep_stx_ctx)?;
-        tree.write_line("max_ep_srx_ctx", self.max_ep_srx_ctx)?;
-        tree.write_line("cntr_cnt", self.cntr_cnt)?;
-        tree.write_line("mr_iov_limit", self.mr_iov_limit)?;
-        tree.write_flags("caps", &flags::CAPS, self.caps)?;
-        tree.write_flags("mode", &flags::MODE, self.mode)?;
-        tree.write_line("auth_key_size", self.auth_key_size)?;
-        tree.write_line("max_err_data", self.max_err_data)?;
-        tree.write_line("mr_cnt", self.mr_cnt)?;
-        tree.write_line("tclass", Hex(u64::from(self.tclass)))
+    fi_rx_attr "fi_rx_attr" {
+        caps flags CAPS, mode flags MODE, op_flags flags OP_FLAGS, msg_order flags ORDER,
+        comp_order flags ORDER, total_buffered_recv, size, iov_limit,
     }
-}
-
-impl AttrText for fi_fabric_attr {
-    const NAME: &'static str = "fi_fabric_attr";
-
-    unsafe fn write_to(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
-        let mut tree = tree.subtree(Self::NAME)?;
-        tree.pointer("fabric", self.fabric)?;
-        // SAFETY: By this function's safety requirement.
-        unsafe { tree.write_string("name", self.name)? };
-        // SAFETY: As above.
-        unsafe { tree.write_string("prov_name", self.prov_name)? };
-        tree.write_line("prov_version", Version(self.prov_version))?;
-        tree.write_line("api_version", Version(self.api_version))?;
-        tree.pointer("net", self.net)
+    fi_ep_attr "fi_ep_attr" {
+        type_ one of EP_TYPE, protocol one of PROTOCOL, protocol_version, max_msg_size,
+        msg_prefix_size, max_order_raw_size, max_order_war_size, max_order_waw_size,
+        mem_tag_format hex, tx_ctx_cnt, rx_ctx_cnt, auth_key_size,
     }
-}
-
-impl AttrText for fid {
-    const NAME: &'static str = "fid";
-
-    unsafe fn write_to(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
-        let mut tree = tree.subtree(Self::NAME)?;
-        // No class is beyond 32 bits; such a value is displayed as unknown.
-        let class = u32::try_from(self.fclass).unwrap_or(u32::MAX);
-        tree.write_line("fclass", enum_names::CLASS.display(class))?;
-        tree.pointer("context", self.context)
+    fi_domain_attr "fi_domain_attr" {
+        domain pointer, name string, threading one of THREADING, control_progress one of PROGRESS,
+        data_progress one of PROGRESS, resource_mgmt one of RESOURCE_MGMT, av_type one of AV_TYPE,
+        mr_mode int flags MR_MODE, mr_key_size, cq_data_size, cq_cnt, ep_cnt, tx_ctx_cnt, rx_ctx_cnt,
+        max_ep_tx_ctx, max_ep_rx_ctx, max_ep_stx_ctx, max_ep_srx_ctx, cntr_cnt, mr_iov_limit,
+        caps flags CAPS, mode flags MODE, auth_key_size, max_err_data, mr_cnt, tclass hex,
     }
-}
-
-impl AttrText for fid_nic {
-    const NAME: &'static str = "nic";
-
-    unsafe fn write_to(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
-        let mut tree = tree.subtree(Self::NAME)?;
-        // SAFETY: By this function's safety requirement.
-        unsafe {
-            tree.write_attr(self.device_attr)?;
-            tree.write_attr(self.bus_attr)?;
-            tree.write_attr(self.link_attr)
-        }
+    fi_fabric_attr "fi_fabric_attr" {
+        fabric pointer, name string, prov_name string, prov_version version, api_version version,
+        net pointer,
     }
-}
-
-impl AttrText for fi_device_attr {
-    const NAME: &'static str = "fi_device_attr";
-
-    unsafe fn write_to(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
-        let mut tree = tree.subtree(Self::NAME)?;
-        // SAFETY: By this function's safety requirement.
-        unsafe {
-            tree.write_string("name", self.name)?;
-            tree.write_string("device_id", self.device_id)?;
-            tree.write_string("device_version", self.device_version)?;
-            tree.write_string("vendor_id", self.vendor_id)?;
-            tree.write_string("driver", self.driver)?;
-            tree.write_string("firmware", self.firmware)
-        }
+    fid "fid" { fclass one of CLASS, context pointer, }
+    fid_nic "nic" { device_attr subtree, bus_attr subtree, link_attr subtree, }
+    fi_device_attr "fi_device_attr" {
+        name string, device_id string, device_version string, vendor_id string, driver string,
+        firmware string,
+    }
+    fi_pci_attr "fi_pci_attr" { domain_id, bus_id, device_id, function_id, }
+    fi_link_attr "fi_link_attr" {
+        address string, mtu, speed, state one of LINK_STATE, network_type string,
+    }
+    // The event queue's object may have been closed, and is not read.
+    fi_eq_err_entry "fi_eq_err_entry" {
+        fid pointer, context pointer, data, err errno, prov_errno, err_data_size,
+    }
+    fi_cq_err_entry "fi_cq_err_entry" {
+        op_context pointer, flags flags COMPLETION_FLAGS, len, buf pointer, data hex, tag hex, olen,
+        err errno, prov_errno, err_data_size, src_addr hex,
+    }
+    fi_cq_attr "fi_cq_attr" {
+        size, flags hex, format one of CQ_FORMAT, wait_obj one of WAIT_OBJ, signaling_vector,
+        wait_cond one of CQ_WAIT_COND, wait_set pointer, cq_event_handler handler,
+    }
+    fi_eq_attr "fi_eq_attr" {
+        size, flags hex, wait_obj one of WAIT_OBJ, signaling_vector, wait_set pointer,
+        eq_event_handler handler,
+    }
+    fi_cntr_attr "fi_cntr_attr" {
+        events one of CNTR_EVENTS, wait_obj one of WAIT_OBJ, wait_set pointer, flags hex,
+    }
+    fi_av_attr "fi_av_attr" {
+        type_ one of AV_TYPE, rx_ctx_bits, count, ep_per_node, name string, map_addr pointer,
+        flags hex,
     }
 }
 
@@ -345,40 +270,110 @@ impl AttrText for fi_bus_attr {
 
     unsafe fn write_to(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
         let mut tree = tree.subtree(Self::NAME)?;
-        tree.write_line("bus_type", enum_names::BUS_TYPE.display(self.bus_type))?;
-        if self.bus_type != FI_BUS_PCI {
-            return Ok(());
+        write_field!(tree, self, bus_type one of BUS_TYPE);
+        if self.bus_type == FI_BUS_PCI {
+            // SAFETY: It is the union's only member, of plain numbers without pointers.
+            unsafe { self.attr.pci.write_to(&mut tree) }?;
         }
-        // SAFETY: It is the union's only member, of plain numbers.
-        let pci = unsafe { self.attr.pci };
-        let mut tree = tree.subtree("fi_pci_attr")?;
-        tree.write_line("domain_id", pci.domain_id)?;
-        tree.write_line("bus_id", pci.bus_id)?;
-        tree.write_line("device_id", pci.device_id)?;
-        tree.write_line("function_id", pci.function_id)
-    }
-}
-
-impl AttrText for fi_link_attr {
-    const NAME: &'static str = "fi_link_attr";
-
-    unsafe fn write_to(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
-        let mut tree = tree.subtree(Self::NAME)?;
-        // SAFETY: By this function's safety requirement.
-        unsafe { tree.write_string("address", self.address)? };
-        tree.write_line("mtu", self.mtu)?;
-        tree.write_line("speed", self.speed)?;
-        tree.write_line("state", enum_names::LINK_STATE.display(self.state))?;
-        // SAFETY: As above.
-        unsafe { tree.write_string("network_type", self.network_type) }
+        Ok(())
     }
 }
 
 /// Displays a number in hexadecimal.
-pub(super) struct Hex(pub(super) u64);
+struct Hex(u64);
 
 impl Display for Hex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#x}", self.0)
+    }
+}
+
+/// Displays the errno of an error entry: its name and its meaning.
+struct ErrnoText(c_int);
+
+impl Display for ErrnoText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match Errno::new(self.0).and_then(Errno::name) {
+            Some(name) => f.write_fmt(fmt!("{} ({})", name, super::Error(self.0))),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+#[kunit_tests(kofi_abi_tostr_queue)]
+mod tests {
+    use super::*;
+    use crate::abi::{
+        self,
+        tostr::{
+            write_value,
+            Text, //
+        },
+    };
+    use core::ptr;
+    use pin_init::zeroed;
+
+    // Returns a result instead of asserting, as in the tests of `tostr`.
+    fn formats_as<T>(value: &T, datatype: abi::fi_type, expected: &str) -> bool {
+        let mut buf = [0; 384];
+        let mut text = Text::new(&mut buf);
+        // SAFETY: `datatype` stands for the type of `value`, which has no pointers.
+        let known = unsafe { write_value(ptr::from_ref(value).cast(), datatype, &mut text) };
+        known && text.as_bytes() == expected.as_bytes()
+    }
+
+    #[test]
+    fn error_entry_names_its_errno() {
+        let entry = fi_cq_err_entry {
+            flags: abi::FI_MSG | abi::FI_RECV,
+            err: abi::Errno::ECANCELED.code(),
+            prov_errno: 5,
+            ..zeroed()
+        };
+        let expected = "fi_cq_err_entry:\n    op_context: (null)\n    flags: [ FI_MSG, FI_RECV ]\n\
+            \x20   len: 0\n    buf: (null)\n    data: 0x0\n    tag: 0x0\n    olen: 0\n\
+            \x20   err: FI_ECANCELED (Operation canceled)\n    prov_errno: 5\n    err_data_size: 0\n\
+            \x20   src_addr: 0x0\n";
+        assert!(formats_as(&entry, abi::FI_TYPE_CQ_ERR_ENTRY, expected));
+        let entry = fi_eq_err_entry {
+            err: 4000,
+            prov_errno: -111,
+            ..zeroed()
+        };
+        let expected = "fi_eq_err_entry:\n    fid: (null)\n    context: (null)\n    data: 0\n\
+            \x20   err: 4000\n    prov_errno: -111\n    err_data_size: 0\n";
+        assert!(formats_as(&entry, abi::FI_TYPE_EQ_ERR_ENTRY, expected));
+    }
+
+    #[test]
+    fn queue_attributes_are_formatted() {
+        let attr = fi_cq_attr {
+            size: 64,
+            format: abi::FI_CQ_FORMAT_MSG,
+            wait_obj: abi::FI_WAIT_QUEUE,
+            wait_cond: abi::FI_CQ_COND_THRESHOLD,
+            ..zeroed()
+        };
+        let expected = "fi_cq_attr:\n    size: 64\n    flags: 0x0\n    format: FI_CQ_FORMAT_MSG\n\
+            \x20   wait_obj: FI_WAIT_QUEUE\n    signaling_vector: 0\n\
+            \x20   wait_cond: FI_CQ_COND_THRESHOLD\n    wait_set: (null)\n    cq_event_handler: (null)\n";
+        assert!(formats_as(&attr, abi::FI_TYPE_CQ_ATTR, expected));
+        let attr: fi_eq_attr = zeroed();
+        let expected = "fi_eq_attr:\n    size: 0\n    flags: 0x0\n    wait_obj: FI_WAIT_NONE\n\
+            \x20   signaling_vector: 0\n    wait_set: (null)\n    eq_event_handler: (null)\n";
+        assert!(formats_as(&attr, abi::FI_TYPE_EQ_ATTR, expected));
+        let attr: fi_cntr_attr = zeroed();
+        let expected =
+            "fi_cntr_attr:\n    events: FI_CNTR_EVENTS_COMP\n    wait_obj: FI_WAIT_NONE\n\
+            \x20   wait_set: (null)\n    flags: 0x0\n";
+        assert!(formats_as(&attr, abi::FI_TYPE_CNTR_ATTR, expected));
+        let attr = fi_av_attr {
+            type_: abi::FI_AV_TABLE,
+            count: 8,
+            ..zeroed()
+        };
+        let expected = "fi_av_attr:\n    type: FI_AV_TABLE\n    rx_ctx_bits: 0\n    count: 8\n\
+            \x20   ep_per_node: 0\n    name: (null)\n    map_addr: (null)\n    flags: 0x0\n";
+        assert!(formats_as(&attr, abi::FI_TYPE_AV_ATTR, expected));
     }
 }
