@@ -64,22 +64,28 @@ fn replace_ptr<T>(at: &mut *mut T, new: *mut T) {
     free_ptr(core::mem::replace(at, new));
 }
 
+/// Defines the getters of an attribute: the second is mutable, and returns -FI_EINVAL if the attribute is missing.
 macro_rules! part {
-    ($(#[$doc:meta])* $get:ident, $field:ident, $type:ty) => {
-        $(#[$doc])*
+    ($get:ident, $vis:vis $get_mut:ident, $field:ident, $type:ty) => {
+        #[doc = concat!("Returns `", stringify!($field), "`.")]
         pub fn $get(&self) -> Option<&$type> {
             // SAFETY: By the type invariant the pointer is null or valid while `self` is.
             unsafe { self.0.$field.as_ref() }
+        }
+
+        #[doc = concat!("Returns `", stringify!($field), "`, mutably; -FI_EINVAL if it is missing.")]
+        $vis fn $get_mut(&mut self) -> Result<&mut $type> {
+            // SAFETY: As above.
+            unsafe { self.0.$field.as_mut() }.ok_or(Errno::EINVAL)
         }
     };
 }
 
 macro_rules! name {
-    ($(#[$doc:meta])* $get:ident, $set:ident, $field:ident, $name:ident) => {
+    ($(#[$doc:meta])* $get:ident, $set:ident, $attr:ident, $attr_mut:ident, $name:ident) => {
         $(#[$doc])*
         pub fn $get(&self) -> Option<&CStr> {
-            // SAFETY: By the type invariant the pointer is null or valid while `self` is.
-            let name = unsafe { self.0.$field.as_ref() }?.$name;
+            let name = self.$attr()?.$name;
             if name.is_null() {
                 return None;
             }
@@ -89,8 +95,7 @@ macro_rules! name {
 
         /// Sets the name that the getter above returns; -FI_EINVAL if the attribute that has the name is missing.
         pub fn $set(&mut self, name: &CStr) -> Result {
-            // SAFETY: By the type invariant the pointer is null or valid while `self` is.
-            let attr = unsafe { self.0.$field.as_mut() }.ok_or(Errno::EINVAL)?;
+            let attr = self.$attr_mut()?;
             replace_ptr(&mut attr.$name, alloc_copy(name.to_bytes_with_nul())?.cast());
             Ok(())
         }
@@ -127,6 +132,20 @@ impl Info {
         add::<fi_ep_attr>(&mut self.0.ep_attr)?;
         add::<fi_domain_attr>(&mut self.0.domain_attr)?;
         add::<fi_fabric_attr>(&mut self.0.fabric_attr)
+    }
+
+    /// Frees the attributes that `other` lacks.
+    fn free_missing(&mut self, other: &Self) {
+        fn free<T>(own: &mut *mut T, other: *const T) {
+            if other.is_null() {
+                replace_ptr(own, ptr::null_mut());
+            }
+        }
+        free(&mut self.0.tx_attr, other.0.tx_attr);
+        free(&mut self.0.rx_attr, other.0.rx_attr);
+        free(&mut self.0.ep_attr, other.0.ep_attr);
+        free(&mut self.0.domain_attr, other.0.domain_attr);
+        free(&mut self.0.fabric_attr, other.0.fabric_attr);
     }
 
     /// Borrows the info that a C caller passes, for the duration of the call.
@@ -172,59 +191,42 @@ impl Info {
         new.0.mode = self.0.mode;
         new.0.addr_format = self.0.addr_format;
         new.0.handle = self.0.handle;
-        match self.tx() {
-            Some(tx) => *new.tx_mut()? = *tx,
-            None => replace_ptr(&mut new.0.tx_attr, ptr::null_mut()),
+        if let Some(tx) = self.tx() {
+            *new.tx_mut()? = *tx;
         }
-        match self.rx() {
-            Some(rx) => *new.rx_mut()? = *rx,
-            None => replace_ptr(&mut new.0.rx_attr, ptr::null_mut()),
+        if let Some(rx) = self.rx() {
+            *new.rx_mut()? = *rx;
         }
-        match self.ep() {
-            Some(ep) => {
-                // SAFETY: The invariant says that the key has the length beside it.
-                let key = unsafe { key_bytes(ep.auth_key, ep.auth_key_size) };
-                let copied = alloc_copy(key)?;
-                new.set_ep(ep)?;
-                // SAFETY: `Self::new` allocated the attribute.
-                let new = unsafe { &mut *new.0.ep_attr };
-                new.auth_key = copied;
-                new.auth_key_size = key.len();
-            }
-            None => replace_ptr(&mut new.0.ep_attr, ptr::null_mut()),
+        if let Some(ep) = self.ep() {
+            new.set_ep(ep)?;
+            let own = new.ep_mut()?;
+            // SAFETY: The invariant says that the key has the length beside it.
+            let key = unsafe { copy_key(ep.auth_key, ep.auth_key_size) }?;
+            (own.auth_key, own.auth_key_size) = key;
         }
-        match self.domain() {
-            Some(domain) => {
-                // SAFETY: The invariant says that the key has the length beside it.
-                let key = unsafe { key_bytes(domain.auth_key, domain.auth_key_size) };
-                let copied = alloc_copy(key)?;
-                new.set_domain(domain)?;
-                // SAFETY: `Self::new` allocated the attribute.
-                let attr = unsafe { &mut *new.0.domain_attr };
-                attr.domain = domain.domain;
-                attr.auth_key = copied;
-                attr.auth_key_size = key.len();
-                if let Some(name) = self.domain_name() {
-                    new.set_domain_name(name)?;
-                }
-            }
-            None => replace_ptr(&mut new.0.domain_attr, ptr::null_mut()),
+        if let Some(domain) = self.domain() {
+            new.set_domain(domain)?;
+            let own = new.domain_mut()?;
+            own.domain = domain.domain;
+            // SAFETY: The invariant says that the key has the length beside it.
+            let key = unsafe { copy_key(domain.auth_key, domain.auth_key_size) }?;
+            (own.auth_key, own.auth_key_size) = key;
         }
-        match self.fabric() {
-            Some(fabric) => {
-                new.set_fabric(fabric)?;
-                new.copy_net(self);
-                if let Some(name) = self.fabric_name() {
-                    new.set_fabric_name(name)?;
-                }
-                if let Some(name) = self.provider_name() {
-                    new.set_provider_name(name)?;
-                }
-                // SAFETY: `Self::new` allocated the attribute.
-                unsafe { (*new.0.fabric_attr).fabric = fabric.fabric };
-            }
-            None => replace_ptr(&mut new.0.fabric_attr, ptr::null_mut()),
+        if let Some(name) = self.domain_name() {
+            new.set_domain_name(name)?;
         }
+        if let Some(fabric) = self.fabric() {
+            new.set_fabric(fabric)?;
+            let own = new.fabric_mut()?;
+            (own.net, own.fabric) = (fabric.net, fabric.fabric);
+        }
+        if let Some(name) = self.fabric_name() {
+            new.set_fabric_name(name)?;
+        }
+        if let Some(name) = self.provider_name() {
+            new.set_provider_name(name)?;
+        }
+        new.free_missing(self);
         Ok(new)
     }
 
@@ -268,55 +270,27 @@ impl Info {
         self.0.handle = ptr::without_provenance_mut(handle);
     }
 
-    part!(
-        /// Returns the transmit attributes.
-        tx, tx_attr, fi_tx_attr
-    );
-    part!(
-        /// Returns the receive attributes.
-        rx, rx_attr, fi_rx_attr
-    );
-    part!(
-        /// Returns the endpoint attributes.
-        ep, ep_attr, fi_ep_attr
-    );
-    part!(
-        /// Returns the domain attributes.
-        domain, domain_attr, fi_domain_attr
-    );
-    part!(
-        /// Returns the fabric attributes.
-        fabric, fabric_attr, fi_fabric_attr
-    );
+    part!(tx, pub tx_mut, tx_attr, fi_tx_attr);
+    part!(rx, pub rx_mut, rx_attr, fi_rx_attr);
+    part!(ep, ep_mut, ep_attr, fi_ep_attr);
+    part!(domain, domain_mut, domain_attr, fi_domain_attr);
+    part!(fabric, fabric_mut, fabric_attr, fi_fabric_attr);
     name!(
         /// Returns the domain's name.
-        domain_name, set_domain_name, domain_attr, name
+        domain_name, set_domain_name, domain, domain_mut, name
     );
     name!(
         /// Returns the fabric's name.
-        fabric_name, set_fabric_name, fabric_attr, name
+        fabric_name, set_fabric_name, fabric, fabric_mut, name
     );
     name!(
         /// Returns the provider's name.
-        provider_name, set_provider_name, fabric_attr, prov_name
+        provider_name, set_provider_name, fabric, fabric_mut, prov_name
     );
-
-    /// Returns the transmit attributes, mutably.
-    pub fn tx_mut(&mut self) -> Result<&mut fi_tx_attr> {
-        // SAFETY: By the type invariant the pointer is null or valid while `self` is.
-        unsafe { self.0.tx_attr.as_mut() }.ok_or(Errno::EINVAL)
-    }
-
-    /// Returns the receive attributes, mutably.
-    pub fn rx_mut(&mut self) -> Result<&mut fi_rx_attr> {
-        // SAFETY: By the type invariant the pointer is null or valid while `self` is.
-        unsafe { self.0.rx_attr.as_mut() }.ok_or(Errno::EINVAL)
-    }
 
     /// Sets all endpoint attributes but the key.
     pub fn set_ep(&mut self, ep: &fi_ep_attr) -> Result {
-        // SAFETY: By the type invariant the pointer is null or valid while `self` is.
-        let own = unsafe { self.0.ep_attr.as_mut() }.ok_or(Errno::EINVAL)?;
+        let own = self.ep_mut()?;
         *own = fi_ep_attr {
             auth_key: own.auth_key,
             auth_key_size: own.auth_key_size,
@@ -327,8 +301,7 @@ impl Info {
 
     /// Sets all domain attributes but the name, the key and an open domain.
     pub fn set_domain(&mut self, domain: &fi_domain_attr) -> Result {
-        // SAFETY: By the type invariant the pointer is null or valid while `self` is.
-        let own = unsafe { self.0.domain_attr.as_mut() }.ok_or(Errno::EINVAL)?;
+        let own = self.domain_mut()?;
         *own = fi_domain_attr {
             domain: own.domain,
             name: own.name,
@@ -341,8 +314,7 @@ impl Info {
 
     /// Sets all fabric attributes but the names, an open fabric and the namespace.
     pub(crate) fn set_fabric(&mut self, fabric: &fi_fabric_attr) -> Result {
-        // SAFETY: By the type invariant the pointer is null or valid while `self` is.
-        let own = unsafe { self.0.fabric_attr.as_mut() }.ok_or(Errno::EINVAL)?;
+        let own = self.fabric_mut()?;
         *own = fi_fabric_attr {
             fabric: own.fabric,
             name: own.name,
@@ -363,29 +335,23 @@ impl Info {
 
     /// Sets the open fabric and the open domain that the info is restricted to, for a C caller to read.
     pub fn set_open_objects(&mut self, fabric: *mut fid_fabric, domain: *mut fid_domain) {
-        // SAFETY: By the type invariant the pointer is null or valid while `self` is.
-        if let Some(attr) = unsafe { self.0.fabric_attr.as_mut() } {
+        if let Ok(attr) = self.fabric_mut() {
             attr.fabric = fabric;
         }
-        // SAFETY: As above.
-        if let Some(attr) = unsafe { self.0.domain_attr.as_mut() } {
+        if let Ok(attr) = self.domain_mut() {
             attr.domain = domain;
         }
     }
 
     /// Sets the provider's version.
     pub fn set_provider_version(&mut self, version: u32) -> Result {
-        // SAFETY: By the type invariant the pointer is null or valid while `self` is.
-        let own = unsafe { self.0.fabric_attr.as_mut() }.ok_or(Errno::EINVAL)?;
-        own.prov_version = version;
+        self.fabric_mut()?.prov_version = version;
         Ok(())
     }
 
     /// Sets the API version that the consumer asked for.
     pub fn set_api_version(&mut self, version: u32) -> Result {
-        // SAFETY: By the type invariant the pointer is null or valid while `self` is.
-        let own = unsafe { self.0.fabric_attr.as_mut() }.ok_or(Errno::EINVAL)?;
-        own.api_version = version;
+        self.fabric_mut()?.api_version = version;
         Ok(())
     }
 
@@ -415,18 +381,12 @@ impl Info {
         self.set_raw_net(net.to_ptr());
     }
 
-    /// Sets the network namespace to that of another info.
-    pub(crate) fn copy_net(&mut self, other: &Self) {
-        self.set_raw_net(other.raw_net());
-    }
-
     fn raw_net(&self) -> *mut net {
         self.fabric().map_or(ptr::null_mut(), |fabric| fabric.net)
     }
 
     fn set_raw_net(&mut self, net: *mut net) {
-        // SAFETY: By the type invariant the pointer is null or valid while `self` is.
-        if let Some(fabric) = unsafe { self.0.fabric_attr.as_mut() } {
+        if let Ok(fabric) = self.fabric_mut() {
             fabric.net = net;
         }
     }
@@ -505,29 +465,27 @@ unsafe fn addr_bytes<'a>(addr: *const c_void, len: usize) -> Option<&'a [u8]> {
     Some(unsafe { core::slice::from_raw_parts(addr.cast(), len) })
 }
 
-/// Returns the bytes of an authorization key.
+/// Copies an authorization key; returns it with its length.
 ///
 /// # Safety
 ///
 /// The requirements of [`addr_bytes`].
-unsafe fn key_bytes<'a>(key: *const u8, len: usize) -> &'a [u8] {
+unsafe fn copy_key(key: *const u8, len: usize) -> Result<(*mut u8, usize)> {
     // SAFETY: By this function's safety requirement.
-    unsafe { addr_bytes(key.cast(), len) }.unwrap_or(&[])
+    let key = unsafe { addr_bytes(key.cast(), len) }.unwrap_or(&[]);
+    Ok((alloc_copy(key)?, key.len()))
 }
 
 impl Drop for Info {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the pointer is null or valid.
-        if let Some(ep) = unsafe { self.0.ep_attr.as_ref() } {
+        if let Some(ep) = self.ep() {
             free_ptr(ep.auth_key);
         }
-        // SAFETY: As above.
-        if let Some(domain) = unsafe { self.0.domain_attr.as_ref() } {
+        if let Some(domain) = self.domain() {
             free_ptr(domain.name);
             free_ptr(domain.auth_key);
         }
-        // SAFETY: As above.
-        if let Some(fabric) = unsafe { self.0.fabric_attr.as_ref() } {
+        if let Some(fabric) = self.fabric() {
             free_ptr(fabric.name);
             free_ptr(fabric.prov_name);
         }
