@@ -13,7 +13,6 @@ pub(crate) mod enum_names;
 pub mod errno;
 pub mod flags;
 pub mod info;
-mod layout_asserts;
 pub(crate) mod tostr;
 pub mod uapi;
 

@@ -595,10 +595,18 @@ struct fi_info {
 static_assert(sizeof(struct fi_tx_attr) == 80);
 static_assert(sizeof(struct fi_rx_attr) == 64);
 static_assert(sizeof(struct fi_ep_attr) == 96);
+static_assert(offsetof(struct fi_ep_attr, auth_key) == 88);
 static_assert(sizeof(struct fi_domain_attr) == 192);
+static_assert(offsetof(struct fi_domain_attr, mr_mode) == 36);
+static_assert(offsetof(struct fi_domain_attr, tclass) == 184);
 static_assert(sizeof(struct fi_fabric_attr) == 40);
+static_assert(offsetof(struct fi_fabric_attr, api_version) == 28);
 static_assert(offsetof(struct fi_fabric_attr, net) == 32);
 static_assert(sizeof(struct fi_info) == 120);
+static_assert(offsetof(struct fi_info, src_addr) == 48);
+static_assert(offsetof(struct fi_info, handle) == 64);
+static_assert(offsetof(struct fi_info, tx_attr) == 72);
+static_assert(offsetof(struct fi_info, fabric_attr) == 104);
 #endif
 
 /**
@@ -923,7 +931,10 @@ struct fid_nic {
 
 #ifdef CONFIG_64BIT
 static_assert(sizeof(struct fid) == 24);
+static_assert(offsetof(struct fid, context) == 8);
+static_assert(offsetof(struct fid, ops) == 16);
 static_assert(sizeof(struct fid_fabric) == 40);
+static_assert(offsetof(struct fid_fabric, ops) == 24);
 static_assert(sizeof(struct fid_nic) == 56);
 static_assert(sizeof(struct fi_ops) == 56);
 static_assert(sizeof(struct fi_ops_fabric) == 56);

@@ -332,12 +332,16 @@ struct fid_domain {
 static_assert(sizeof(struct fi_av_attr) == 48);
 static_assert(sizeof(struct fi_av_set_attr) == 56);
 static_assert(sizeof(struct fid_mr) == 40);
+static_assert(offsetof(struct fid_mr, mem_desc) == 24);
+static_assert(offsetof(struct fid_mr, key) == 32);
 static_assert(sizeof(struct fi_mr_attr) == 80);
 static_assert(sizeof(struct fi_mr_modify) == 88);
 static_assert(sizeof(struct fi_ops_av) == 64);
 static_assert(sizeof(struct fi_ops_domain) == 96);
 static_assert(sizeof(struct fi_ops_mr) == 32);
 static_assert(sizeof(struct fid_domain) == 40);
+static_assert(offsetof(struct fid_domain, ops) == 24);
+static_assert(offsetof(struct fid_domain, mr) == 32);
 #endif
 
 /**

@@ -200,7 +200,16 @@ static_assert(offsetof(struct fid_stx, ops) == offsetof(struct fid_ep, ops));
 
 #ifdef CONFIG_64BIT
 static_assert(sizeof(struct fi_msg) == 48);
+static_assert(offsetof(struct fi_msg, desc) == 8);
+static_assert(offsetof(struct fi_msg, addr) == 24);
 static_assert(sizeof(struct fid_ep) == 80);
+static_assert(offsetof(struct fid_ep, ops) == 24);
+static_assert(offsetof(struct fid_ep, cm) == 32);
+static_assert(offsetof(struct fid_ep, msg) == 40);
+static_assert(offsetof(struct fid_ep, rma) == 48);
+static_assert(offsetof(struct fid_ep, tagged) == 56);
+static_assert(offsetof(struct fid_ep, atomic) == 64);
+static_assert(sizeof(struct fid_pep) == 40);
 static_assert(sizeof(struct fi_ops_ep) == 64);
 static_assert(sizeof(struct fi_ops_msg) == 80);
 #endif

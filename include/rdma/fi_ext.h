@@ -504,6 +504,7 @@ static_assert(sizeof(struct fi_ops_av_owner) == 24);
 static_assert(sizeof(struct fi_ops_av_set_owner) == 16);
 static_assert(sizeof(struct fi_ops_cq_owner) == 24);
 static_assert(sizeof(struct fi_peer_rx_entry) == 104);
+static_assert(offsetof(struct fi_peer_rx_entry, iov) == 96);
 static_assert(sizeof(struct fi_ops_srx_owner) == 48);
 static_assert(sizeof(struct fi_ops_srx_peer) == 40);
 static_assert(sizeof(struct fid_peer_srx) == 96);
