@@ -4,7 +4,11 @@
 
 mod ops;
 
-pub use ops::Operands;
+pub use ops::{
+    load_element,
+    store_element,
+    Operands, //
+};
 
 use super::provider::Message;
 use crate::{

@@ -23,7 +23,11 @@ use kofi::{
         Result, //
     },
     fi::{
-        atomic::Operands,
+        atomic::{
+            load_element,
+            store_element,
+            Operands, //
+        },
         msg::{
             RemoteElements,
             RemoteMemory, //
@@ -34,15 +38,14 @@ use kofi::{
 impl<T: Transport> Session<'_, T> {
     /// Returns the memory of the slot of access number `seq`.
     fn slot(&self, remote: RemoteMemory, seq: u64) -> RemoteMemory {
-        let offset = self
-            .slot_index(seq)
-            .wrapping_mul(self.traffic.length as u64);
-        remote.offset_by(offset)
+        remote.offset_by(
+            self.slot_index(seq)
+                .wrapping_mul(self.traffic.length as u64),
+        )
     }
 
     fn slot_index(&self, seq: u64) -> u64 {
-        let slots = self.traffic.slots() as u64;
-        seq.checked_rem(slots).unwrap_or(0)
+        seq.checked_rem(self.traffic.slots() as u64).unwrap_or(0)
     }
 
     /// Writes until the limit is reached.
@@ -166,8 +169,8 @@ impl<T: Transport> Session<'_, T> {
             let pairs = first.chunks_mut(size).zip(second.chunks_mut(size));
             for (at, (old, (operand, compare))) in expected.iter().zip(pairs).enumerate() {
                 let values = operands(at, *old);
-                store(operand, values.operand);
-                store(compare, values.compare);
+                store_element(operand, values.operand);
+                store_element(compare, values.compare);
             }
             let start = Instant::<Monotonic>::now();
             self.transport.post_atomic(buffer, config, elements)?;
@@ -175,13 +178,12 @@ impl<T: Transport> Session<'_, T> {
             self.stats.add_latency(start.elapsed());
             let mut intact = true;
             for (at, (old, fetched)) in expected.iter_mut().zip(buffer.chunks(size)).enumerate() {
-                intact &= load(fetched) == *old;
+                intact &= load_element(fetched) == *old;
                 *old = op.apply(datatype, operands(at, *old));
             }
-            self.stats
-                .own
-                .message(length, intact || !self.traffic.verify);
-            self.stats.own.set_time(self.clock.read());
+            let own = &self.stats.own;
+            own.message(length, intact || !self.traffic.verify);
+            own.set_time(self.clock.read());
             seq += 1;
         }
         Ok(())
@@ -192,48 +194,4 @@ impl<T: Transport> Session<'_, T> {
 fn mix(seq: u64, at: usize) -> u64 {
     let mixed = (seq ^ (at as u64) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ (mixed >> 29)
-}
-
-/// Loads an element of 1, 2, 4 or 8 bytes.
-pub(super) fn load(bytes: &[u8]) -> u64 {
-    match *bytes {
-        [a] => a.into(),
-        [a, b] => u16::from_ne_bytes([a, b]).into(),
-        [a, b, c, d] => u32::from_ne_bytes([a, b, c, d]).into(),
-        [a, b, c, d, e, f, g, h] => u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
-        _ => 0,
-    }
-}
-
-/// Stores the low bytes of a value as an element of 1, 2, 4 or 8 bytes.
-pub(super) fn store(bytes: &mut [u8], value: u64) {
-    match bytes {
-        [a] => *a = value as u8,
-        [_, _] => fill(bytes, (value as u16).to_ne_bytes()),
-        [_, _, _, _] => fill(bytes, (value as u32).to_ne_bytes()),
-        _ => fill(bytes, value.to_ne_bytes()),
-    }
-}
-
-fn fill<const N: usize>(bytes: &mut [u8], value: [u8; N]) {
-    if let Some(room) = bytes.first_chunk_mut() {
-        *room = value;
-    }
-}
-
-#[kunit_tests(kofi_perf_rma_client)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn elements_of_all_sizes_are_stored_and_loaded() {
-        for size in [1, 2, 4, 8] {
-            let mut bytes = [0xff; 9];
-            for value in [0, 1, 0x80, 0x0102_0304_0506_0708, u64::MAX] {
-                store(&mut bytes[..size], value);
-                assert_eq!(load(&bytes[..size]), value & (u64::MAX >> (64 - 8 * size)));
-                assert_eq!(bytes[size], 0xff);
-            }
-        }
-    }
 }

@@ -72,6 +72,33 @@ impl Op {
     }
 }
 
+/// Loads an element of 1, 2, 4 or 8 bytes; 0 for another number of bytes.
+pub fn load_element(bytes: &[u8]) -> u64 {
+    match *bytes {
+        [a] => a.into(),
+        [a, b] => u16::from_ne_bytes([a, b]).into(),
+        [a, b, c, d] => u32::from_ne_bytes([a, b, c, d]).into(),
+        [a, b, c, d, e, f, g, h] => u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+        _ => 0,
+    }
+}
+
+/// Stores the low bytes of a value as an element of 1, 2, 4 or 8 bytes.
+pub fn store_element(bytes: &mut [u8], value: u64) {
+    match bytes {
+        [a] => *a = value as u8,
+        [_, _] => fill(bytes, (value as u16).to_ne_bytes()),
+        [_, _, _, _] => fill(bytes, (value as u32).to_ne_bytes()),
+        _ => fill(bytes, value.to_ne_bytes()),
+    }
+}
+
+fn fill<const N: usize>(bytes: &mut [u8], value: [u8; N]) {
+    if let Some(room) = bytes.first_chunk_mut() {
+        *room = value;
+    }
+}
+
 #[kunit_tests(kofi_fi_arithmetic)]
 mod tests {
     use super::*;
@@ -121,5 +148,20 @@ mod tests {
         assert_eq!(apply(Op::LogicalOr, abi::FI_UINT8, 0x100, 0x100, 0), 0);
         assert_eq!(apply(Op::LogicalXor, abi::FI_UINT8, 0x1ff, 0x100, 0), 1);
         assert_eq!(apply(Op::Swap, abi::FI_UINT16, 0x10005, 9, 0x20005), 9);
+    }
+
+    #[test]
+    fn elements_of_all_sizes_are_stored_and_loaded() {
+        for size in [1, 2, 4, 8] {
+            let mut bytes = [0xff; 9];
+            for value in [0, 1, 0x80, 0x0102_0304_0506_0708, u64::MAX] {
+                store_element(&mut bytes[..size], value);
+                assert_eq!(
+                    load_element(&bytes[..size]),
+                    value & (u64::MAX >> (64 - 8 * size))
+                );
+                assert_eq!(bytes[size], 0xff);
+            }
+        }
     }
 }

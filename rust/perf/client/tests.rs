@@ -9,11 +9,7 @@ use super::{
             AtomicConfig,
             Kind, //
         },
-        protocol::write_report,
-        rma_client::{
-            load,
-            store, //
-        },
+        protocol::write_report, //
     },
     *,
 };
@@ -21,6 +17,8 @@ use kofi::{
     abi::FI_UINT64,
     fi::{
         atomic::{
+            load_element,
+            store_element,
             Datatype,
             Form,
             Op,
@@ -164,12 +162,12 @@ impl Transport for Server {
             .zip(compared.chunks(datatype.size()));
         for (target, (operand, compare)) in targets.zip(given) {
             let values = Operands {
-                old: load(target),
-                operand: load(operand),
-                compare: load(compare),
+                old: load_element(target),
+                operand: load_element(operand),
+                compare: load_element(compare),
             };
-            store(operand, values.old);
-            store(target, config.op.apply(datatype, values));
+            store_element(operand, values.old);
+            store_element(target, config.op.apply(datatype, values));
         }
         damage(operands, damaging);
         self.complete(buffer)
