@@ -11,7 +11,6 @@
 mod channel;
 mod completion;
 mod conn;
-mod connreq;
 mod domain;
 mod ep;
 mod fabric;
@@ -21,7 +20,6 @@ mod mr;
 mod op;
 mod pep;
 mod port;
-mod rx_queue;
 mod srx;
 
 use super::common::{
@@ -91,11 +89,10 @@ impl Provider for Loop {
         // Without its name in the hints, loop is offered only for loopback addresses, or where no address is
         // specific and no device can connect.
         let is_specific = |addr: &&SockAddr| !addr.is_unspecified();
-        let is_free = match named().find(is_specific) {
+        let mut specific = named().filter(is_specific).peekable();
+        let is_free = match specific.peek() {
             None => !has_device(&net)?,
-            Some(_) => named()
-                .filter(is_specific)
-                .all(|addr| addr.ip().is_loopback()),
+            Some(_) => specific.all(|addr| addr.ip().is_loopback()),
         };
         if !is_meant && !is_free {
             return Ok(());
@@ -114,9 +111,8 @@ impl Provider for Loop {
     }
 
     fn fabric(&self, attr: &FabricAttr<'_>) -> Result<Arc<dyn provider::Fabric>> {
-        let fabric: Arc<dyn provider::Fabric> =
-            fabric::Fabric::new(attr, net_from_namespace(attr.net), None)?;
-        Ok(fabric)
+        let net = net_from_namespace(attr.net);
+        Ok(fabric::Fabric::new(attr, net, None)?)
     }
 }
 
@@ -134,9 +130,8 @@ impl Provider for LoopBeside {
     }
 
     fn fabric(&self, attr: &FabricAttr<'_>) -> Result<Arc<dyn provider::Fabric>> {
-        let fabric: Arc<dyn provider::Fabric> =
-            fabric::Fabric::new(attr, net_from_namespace(attr.net), Some(self.0.clone()))?;
-        Ok(fabric)
+        let net = net_from_namespace(attr.net);
+        Ok(fabric::Fabric::new(attr, net, Some(self.0.clone()))?)
     }
 }
 

@@ -24,7 +24,7 @@ use crate::{
 /// The state of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
-pub(in crate::prov) enum ConnState {
+pub(crate) enum ConnState {
     /// Not enabled.
     Open,
     /// Enabled: receives can be posted.
@@ -43,15 +43,20 @@ pub(in crate::prov) enum ConnState {
     Shut,
 }
 
-const ALL_STATES: [ConnState; 8] = [
-    ConnState::Open,
-    ConnState::Enabled,
-    ConnState::Connecting,
-    ConnState::Connected,
-    ConnState::NoTransmit,
-    ConnState::NoReceive,
-    ConnState::Lost,
-    ConnState::Shut,
+/// The states in the order of their numbers, with their names in tracepoints and in introspection.
+const STATES: [(ConnState, &CStr, u32); 8] = [
+    (ConnState::Open, c"idle", KOFI_STATE_OPEN),
+    (ConnState::Enabled, c"ready", KOFI_STATE_ENABLED),
+    (ConnState::Connecting, c"connecting", KOFI_STATE_CONNECTING),
+    (ConnState::Connected, c"connected", KOFI_STATE_CONNECTED),
+    (
+        ConnState::NoTransmit,
+        c"no-transmit",
+        KOFI_STATE_NO_TRANSMIT,
+    ),
+    (ConnState::NoReceive, c"no-receive", KOFI_STATE_NO_RECEIVE),
+    (ConnState::Lost, c"lost", KOFI_STATE_LOST),
+    (ConnState::Shut, c"shut", KOFI_STATE_SHUT),
 ];
 
 /// The state in which posts take the fast path.
@@ -59,7 +64,7 @@ const CONNECTED_RAW: u32 = ConnState::Connected as u32;
 
 impl ConnState {
     fn from_raw(raw: u32) -> Self {
-        *ALL_STATES.get(raw as usize).unwrap_or(&Self::Shut)
+        STATES.get(raw as usize).map_or(Self::Shut, |state| state.0)
     }
 
     #[cold]
@@ -81,51 +86,33 @@ impl ConnState {
     }
 
     /// Returns the name of the state in tracepoints.
-    pub(in crate::prov) fn name(self) -> &'static CStr {
-        match self {
-            Self::Open => c"idle",
-            Self::Enabled => c"ready",
-            Self::Connecting => c"connecting",
-            Self::Connected => c"connected",
-            Self::NoTransmit => c"no-transmit",
-            Self::NoReceive => c"no-receive",
-            Self::Lost => c"lost",
-            Self::Shut => c"shut",
-        }
+    pub(crate) fn name(self) -> &'static CStr {
+        STATES[self as usize].1
     }
 
     /// Returns the state as introspection reports it: `enum kofi_object_state`.
-    pub(in crate::prov) fn to_uapi(self) -> u32 {
-        match self {
-            Self::Open => KOFI_STATE_OPEN,
-            Self::Enabled => KOFI_STATE_ENABLED,
-            Self::Connecting => KOFI_STATE_CONNECTING,
-            Self::Connected => KOFI_STATE_CONNECTED,
-            Self::NoTransmit => KOFI_STATE_NO_TRANSMIT,
-            Self::NoReceive => KOFI_STATE_NO_RECEIVE,
-            Self::Lost => KOFI_STATE_LOST,
-            Self::Shut => KOFI_STATE_SHUT,
-        }
+    pub(crate) fn to_uapi(self) -> u32 {
+        STATES[self as usize].2
     }
 
     /// Returns whether at least one direction is open.
-    pub(in crate::prov) fn is_connected(self) -> bool {
+    pub(crate) fn is_connected(self) -> bool {
         matches!(self, Self::Connected | Self::NoTransmit | Self::NoReceive)
     }
 }
 
 /// A change of state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::prov) struct Transition {
+pub(crate) struct Transition {
     /// The state before.
-    pub(in crate::prov) from: ConnState,
+    pub(crate) from: ConnState,
     /// The state after.
-    pub(in crate::prov) to: ConnState,
+    pub(crate) to: ConnState,
 }
 
 /// Work left for `fi_shutdown()` after the state has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::prov) enum ShutdownAction {
+pub(crate) enum ShutdownAction {
     /// End the connection.
     Disconnect,
     /// Wait for the flush that another call, or the peer's disconnect, has started.
@@ -137,14 +124,14 @@ pub(in crate::prov) enum ShutdownAction {
 }
 
 /// State of an endpoint, shared by all CPUs.
-pub(in crate::prov) struct AtomicConnState(Atomic<u32>);
+pub(crate) struct AtomicConnState(Atomic<u32>);
 
 impl AtomicConnState {
-    pub(in crate::prov) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(Atomic::new(ConnState::Open as u32))
     }
 
-    pub(in crate::prov) fn get(&self) -> ConnState {
+    pub(crate) fn get(&self) -> ConnState {
         ConnState::from_raw(self.0.load(Acquire))
     }
 
@@ -156,7 +143,7 @@ impl AtomicConnState {
     /// -FI_ENOTCONN before and after the connection, -FI_EOPBADSTATE if transmits are shut down or the endpoint
     /// is not enabled.
     #[inline]
-    pub(in crate::prov) fn check_transmit(&self) -> Result {
+    pub(crate) fn check_transmit(&self) -> Result {
         match read_once(&self.0) {
             CONNECTED_RAW => Ok(()),
             raw => ConnState::from_raw(raw).check_transmit(),
@@ -170,7 +157,7 @@ impl AtomicConnState {
     /// -FI_ENOTCONN after the connection, -FI_EOPBADSTATE if receives are shut down or the endpoint is not
     /// enabled.
     #[inline]
-    pub(in crate::prov) fn check_receive(&self) -> Result {
+    pub(crate) fn check_receive(&self) -> Result {
         match read_once(&self.0) {
             CONNECTED_RAW => Ok(()),
             raw => ConnState::from_raw(raw).check_receive(),
@@ -180,13 +167,13 @@ impl AtomicConnState {
     /// Returns the errno of a transmit that the driver refused with `errno`. If the connection has ended since
     /// the check, the state's errno replaces the driver's.
     #[cold]
-    pub(in crate::prov) fn transmit_error(&self, errno: Errno) -> Errno {
+    pub(crate) fn transmit_error(&self, errno: Errno) -> Errno {
         self.check_transmit().err().unwrap_or(errno)
     }
 
     /// Returns the errno of a receive that the driver refused with `errno`, as [`Self::transmit_error`].
     #[cold]
-    pub(in crate::prov) fn receive_error(&self, errno: Errno) -> Errno {
+    pub(crate) fn receive_error(&self, errno: Errno) -> Errno {
         self.check_receive().err().unwrap_or(errno)
     }
 
@@ -198,10 +185,7 @@ impl AtomicConnState {
     /// # Errors
     ///
     /// -FI_EBADFLAGS for flags other than FI_READ and FI_WRITE, -FI_ENOTCONN before there is a connection.
-    pub(in crate::prov) fn shutdown(
-        &self,
-        flags: u64,
-    ) -> Result<(Option<Transition>, ShutdownAction)> {
+    pub(crate) fn shutdown(&self, flags: u64) -> Result<(Option<Transition>, ShutdownAction)> {
         let (half, rest) = match flags {
             FI_WRITE => (ConnState::NoTransmit, ShutdownAction::DrainTransmits),
             FI_READ => (ConnState::NoReceive, ShutdownAction::CloseReceives),
@@ -226,13 +210,13 @@ impl AtomicConnState {
     }
 
     /// Changes the state from `from` to `to`; returns false if the state was not `from`.
-    pub(in crate::prov) fn transition(&self, from: ConnState, to: ConnState) -> bool {
+    pub(crate) fn transition(&self, from: ConnState, to: ConnState) -> bool {
         self.0.cmpxchg(from as u32, to as u32, Full).is_ok()
     }
 
     /// Changes the state to the one that `next` returns for the current state, and returns both. If `next`
     /// returns none, the state stays, and the error holds it.
-    pub(in crate::prov) fn transition_with(
+    pub(crate) fn transition_with(
         &self,
         next: impl Fn(ConnState) -> Option<ConnState>,
     ) -> core::result::Result<Transition, ConnState> {

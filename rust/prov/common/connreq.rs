@@ -11,10 +11,10 @@ use crate::{
 };
 
 /// Maximum number of bytes of private data: those that fit into a request beside rdma_cm's header.
-pub(in crate::prov) const MAX_PRIVATE_DATA: usize = 55;
+pub(crate) const MAX_PRIVATE_DATA: usize = 55;
 
 /// A provider's connection request. Dropping an unanswered request rejects it.
-pub(in crate::prov) trait ConnReq {
+pub(crate) trait ConnReq {
     /// Rejects the request, with private data for the peer. May sleep.
     fn reject(self, private_data: &[u8]);
 }
@@ -28,7 +28,7 @@ struct Pending<R> {
 
 /// Pending requests of a fabric.
 #[pin_data]
-pub(in crate::prov) struct ConnReqList<R> {
+pub(crate) struct ConnReqList<R> {
     #[pin]
     list: Mutex<KVec<Pending<R>>>,
     last_number: Atomic<usize>,
@@ -36,7 +36,7 @@ pub(in crate::prov) struct ConnReqList<R> {
 
 impl<R: ConnReq> ConnReqList<R> {
     /// Returns an empty list.
-    pub(in crate::prov) fn new() -> impl PinInit<Self> {
+    pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             list <- new_mutex!(KVec::new(), "kofi::prov::ConnReqList"),
             last_number: Atomic::new(0),
@@ -44,12 +44,10 @@ impl<R: ConnReq> ConnReqList<R> {
     }
 
     /// Returns a number for a request's handle or a listener, unique within the fabric.
-    pub(in crate::prov) fn next_number(&self) -> usize {
+    pub(crate) fn next_number(&self) -> usize {
         // 0 stands for no request.
-        self.last_number
-            .fetch_add(1, Relaxed)
-            .wrapping_add(1)
-            .max(1)
+        let last = self.last_number.fetch_add(1, Relaxed);
+        last.wrapping_add(1).max(1)
     }
 
     /// Adds the request that `make` returns, to a listener that may have `backlog` requests. May sleep.
@@ -57,7 +55,7 @@ impl<R: ConnReq> ConnReqList<R> {
     /// # Errors
     ///
     /// -FI_ECONNREFUSED with a full backlog, -FI_ENOMEM: `make` is dropped without a call.
-    pub(in crate::prov) fn add(
+    pub(crate) fn add(
         &self,
         handle: usize,
         listener_id: usize,
@@ -80,7 +78,7 @@ impl<R: ConnReq> ConnReqList<R> {
     }
 
     /// Takes a request; -FI_EINVAL if there is none with that handle.
-    pub(in crate::prov) fn take(&self, handle: usize) -> Result<R> {
+    pub(crate) fn take(&self, handle: usize) -> Result<R> {
         self.take_where(|pending| pending.handle == handle)
             .ok_or(Errno::EINVAL)
     }
@@ -97,7 +95,7 @@ impl<R: ConnReq> ConnReqList<R> {
     ///
     /// -FI_EOPBADSTATE in atomic context; -FI_EINVAL for more than [`MAX_PRIVATE_DATA`] bytes, and if there is no
     /// request with that handle.
-    pub(in crate::prov) fn reject(&self, handle: usize, private_data: &[u8]) -> Result {
+    pub(crate) fn reject(&self, handle: usize, private_data: &[u8]) -> Result {
         context::in_process()?;
         if private_data.len() > MAX_PRIVATE_DATA {
             return Err(Errno::EINVAL);
@@ -107,14 +105,14 @@ impl<R: ConnReq> ConnReqList<R> {
     }
 
     /// Rejects the requests to a listener that closes. May sleep.
-    pub(in crate::prov) fn reject_for_listener(&self, listener_id: usize) {
+    pub(crate) fn reject_for_listener(&self, listener_id: usize) {
         while let Some(request) = self.take_where(|pending| pending.listener_id == listener_id) {
             request.reject(&[]);
         }
     }
 
     /// Rejects every request for which `which` returns true. May sleep.
-    pub(in crate::prov) fn reject_where(&self, which: impl Fn(&R) -> bool) {
+    pub(crate) fn reject_where(&self, which: impl Fn(&R) -> bool) {
         while let Some(request) = self.take_where(|pending| which(&pending.request)) {
             request.reject(&[]);
         }

@@ -23,42 +23,28 @@ use crate::{
 };
 
 /// Takes a reference on the network namespace that the consumer specified.
-pub(in crate::prov) fn net_from_namespace(net: &Namespace) -> Net {
+pub(crate) fn net_from_namespace(net: &Namespace) -> Net {
     Net::new(net.as_raw())
-}
-
-/// Parses a numeric node and a numeric service; an absent one is the wildcard.
-///
-/// # Errors
-///
-/// -FI_ENODATA for names, which would need a resolver.
-fn parse_addr(node: Option<&CStr>, service: Option<&CStr>) -> Result<SockAddr> {
-    let addr = from_names(node, service).map_err(|_| Errno::ENODATA)?;
-    Ok(SockAddr::from(addr))
 }
 
 /// Returns the local and the peer's address of a query, from its strings or its hints.
 ///
 /// # Errors
 ///
-/// Errors of [`parse_addr`], and -FI_EINVAL for hints whose addresses cannot be read.
-pub(in crate::prov) fn query_addrs(
-    query: &Query<'_>,
-) -> Result<(Option<SockAddr>, Option<SockAddr>)> {
-    let (local, peer) = match query.hints {
-        Some(hints) => hints.addresses()?,
-        None => (None, None),
-    };
+/// -FI_ENODATA for names, which would need a resolver; -FI_EINVAL for hints whose addresses cannot be read.
+pub(crate) fn query_addrs(query: &Query<'_>) -> Result<(Option<SockAddr>, Option<SockAddr>)> {
+    let addrs = query.hints.map(Info::addresses).transpose()?;
+    let (local, peer) = addrs.unwrap_or_default();
     let (local, peer) = (local.map(SockAddr::from), peer.map(SockAddr::from));
     if query.node.is_none() && query.service.is_none() {
         return Ok((local, peer));
     }
-    let named = parse_addr(query.node, query.service)?;
-    if query.source {
-        Ok((Some(named), peer))
-    } else {
-        Ok((local, Some(named)))
-    }
+    let named = from_names(query.node, query.service).map_err(|_| Errno::ENODATA)?;
+    let named = Some(SockAddr::from(named));
+    Ok(match query.source {
+        true => (named, peer),
+        false => (local, named),
+    })
 }
 
 /// Appends an info with these addresses to the answer of a query. May sleep.
@@ -66,7 +52,7 @@ pub(in crate::prov) fn query_addrs(
 /// # Errors
 ///
 /// -FI_ENOMEM.
-pub(in crate::prov) fn push_with_addrs(
+pub(crate) fn push_with_addrs(
     found: &mut InfoList,
     mut info: KBox<Info>,
     local: Option<SockAddr>,
@@ -80,44 +66,38 @@ pub(in crate::prov) fn push_with_addrs(
 }
 
 /// Returns whether an info asks for a shared receive context.
-pub(in crate::prov) fn uses_shared_rx(info: &Info) -> bool {
+pub(crate) fn uses_shared_rx(info: &Info) -> bool {
     info.ep()
         .is_some_and(|ep| ep.rx_ctx_cnt == abi::FI_SHARED_CONTEXT)
 }
 
 /// Hints of a query, or info of a listener, as far as they select an offer.
 #[derive(Clone, Copy)]
-pub(in crate::prov) struct Hints {
+pub(crate) struct Hints {
     /// Requested capabilities; 0 requests all.
-    pub(in crate::prov) caps: u64,
+    pub(crate) caps: u64,
     /// Requested primary capabilities; 0 requests all.
-    pub(in crate::prov) primary: u64,
+    pub(crate) primary: u64,
     /// Mode bits that the consumer supports.
     mode: u64,
     /// Transmits must complete in the order in which they were posted.
-    pub(in crate::prov) wants_comp_order: bool,
+    pub(crate) wants_comp_order: bool,
     /// Endpoints use a shared receive context.
-    pub(in crate::prov) wants_shared_rx: bool,
+    pub(crate) wants_shared_rx: bool,
 }
 
 impl Hints {
     /// Reads `hints`. Without hints all capabilities are requested and all modes supported.
-    pub(in crate::prov) fn from_info(hints: Option<&Info>) -> Self {
-        match hints {
-            None => Self {
-                caps: 0,
-                primary: 0,
-                mode: u64::MAX,
-                wants_comp_order: false,
-                wants_shared_rx: false,
-            },
-            Some(hints) => Self {
-                caps: hints.caps(),
-                primary: hints.caps() & PRIMARY_CAPS.mask(),
-                mode: hints.mode() | hints.rx().map_or(0, |rx| rx.mode),
-                wants_comp_order: hints.tx().is_some_and(|tx| tx.comp_order != 0),
-                wants_shared_rx: uses_shared_rx(hints),
-            },
+    pub(crate) fn from_info(hints: Option<&Info>) -> Self {
+        let caps = hints.map_or(0, Info::caps);
+        let rx_mode = |hints: &Info| hints.rx().map_or(0, |rx| rx.mode);
+        let has_order = |hints: &Info| hints.tx().is_some_and(|tx| tx.comp_order != 0);
+        Self {
+            caps,
+            primary: caps & PRIMARY_CAPS.mask(),
+            mode: hints.map_or(u64::MAX, |hints| hints.mode() | rx_mode(hints)),
+            wants_comp_order: hints.is_some_and(has_order),
+            wants_shared_rx: hints.is_some_and(uses_shared_rx),
         }
     }
 
@@ -126,7 +106,7 @@ impl Hints {
     ///
     /// Remote CQ data of a write consumes a posted receive of the target, as immediate data does on the wire:
     /// RMA and data are offered together only to a consumer whose mode has FI_RX_CQ_DATA.
-    pub(in crate::prov) fn remote_cq_data(&self, there: usize) -> (usize, u64) {
+    pub(crate) fn remote_cq_data(&self, there: usize) -> (usize, u64) {
         if there == 0 {
             (0, 0)
         } else if self.primary != 0 && self.primary & FI_RMA == 0 {

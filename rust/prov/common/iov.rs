@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Limit of the segments of a message.
-pub(in crate::prov) const MAX_IOV: usize = 4;
+pub(crate) const MAX_IOV: usize = 4;
 
 /// Time for which the memory of an operation has to stay valid.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,13 +34,16 @@ enum BufLifetime {
 }
 
 /// Segment of bytes that are contiguous in the kernel's address space.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct IoSeg {
     addr: usize,
     len: usize,
 }
 
 impl IoSeg {
+    /// Segment without bytes.
+    const EMPTY: Self = Self { addr: 0, len: 0 };
+
     /// Returns the segment of a vector entry that is not empty.
     fn from_part(part: &VectorEntry, when: BufLifetime) -> Result<Self> {
         let (addr, len) = match part.start() {
@@ -72,40 +75,37 @@ impl IoSeg {
 ///
 /// Each segment is mapped in the kernel, and valid as long as the [`Memory`] from which it was made; their total
 /// length does not overflow.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct IoVec {
     segs: [IoSeg; MAX_IOV],
 }
 
 impl IoVec {
     /// Vector without segments.
-    const EMPTY: Self = Self {
-        segs: [IoSeg { addr: 0, len: 0 }; MAX_IOV],
-    };
+    const EMPTY: Self = Self::single(IoSeg::EMPTY);
+
+    #[inline(always)]
+    const fn single(seg: IoSeg) -> Self {
+        let segs = [seg, IoSeg::EMPTY, IoSeg::EMPTY, IoSeg::EMPTY];
+        Self { segs }
+    }
 
     #[inline(always)]
     fn new(memory: Memory<'_>, when: BufLifetime) -> Result<Self> {
         match memory {
             // The common case.
             Memory::Segments([segment]) if !segment.is_empty() => {
-                let mut runs = Self::EMPTY;
-                let [first, ..] = &mut runs.segs;
-                *first = IoSeg::from_addr(segment.addr(), segment.len(), when)?;
+                let seg = IoSeg::from_addr(segment.addr(), segment.len(), when)?;
                 // INVARIANT: `from_addr` has checked the segment.
-                Ok(runs)
+                Ok(Self::single(seg))
             }
             _ => Self::from_parts(memory, when),
         }
     }
 
     fn from_region(part: &Segment) -> Self {
-        let mut runs = Self::EMPTY;
-        let [first, ..] = &mut runs.segs;
-        *first = IoSeg {
-            addr: part.addr(),
-            len: part.len(),
-        };
-        runs
+        let (addr, len) = (part.addr(), part.len());
+        Self::single(IoSeg { addr, len })
     }
 
     #[inline(never)]
@@ -147,11 +147,8 @@ impl IoVec {
             skip -= skipped;
             let here = (run.len - skipped).min(len - done);
             if here > 0 {
-                let run = IoSeg {
-                    addr: run.addr.wrapping_add(skipped),
-                    len: here,
-                };
-                f(run, done);
+                let addr = run.addr.wrapping_add(skipped);
+                f(IoSeg { addr, len: here }, done);
                 done += here;
             }
         }
@@ -186,11 +183,11 @@ impl IoVec {
 /// # Invariants
 ///
 /// The memory belongs to an operation that has not completed.
-pub(in crate::prov) struct SrcBuf(IoVec);
+pub(crate) struct SrcBuf(IoVec);
 
 impl SrcBuf {
     /// Memory of no bytes.
-    pub(in crate::prov) const EMPTY: Self = Self(IoVec::EMPTY);
+    pub(crate) const EMPTY: Self = Self(IoVec::EMPTY);
 
     /// Wraps the memory of an operation that sends.
     ///
@@ -203,7 +200,7 @@ impl SrcBuf {
     ///
     /// The result is dropped before the operation completes.
     #[inline(always)]
-    pub(in crate::prov) unsafe fn new(memory: Memory<'_>) -> Result<Self> {
+    pub(crate) unsafe fn new(memory: Memory<'_>) -> Result<Self> {
         // INVARIANT: By this function's safety requirement, and the invariant of segments.
         Ok(Self(IoVec::new(memory, BufLifetime::Operation)?))
     }
@@ -218,7 +215,7 @@ impl SrcBuf {
     ///
     /// The result is dropped before the call that posts the operation returns.
     #[inline(always)]
-    pub(in crate::prov) unsafe fn new_inject(memory: Memory<'_>) -> Result<Self> {
+    pub(crate) unsafe fn new_inject(memory: Memory<'_>) -> Result<Self> {
         // INVARIANT: By this function's safety requirement, and the invariant of segments.
         Ok(Self(IoVec::new(memory, BufLifetime::Call)?))
     }
@@ -230,37 +227,26 @@ impl SrcBuf {
     /// The result is dropped before the region is closed, or before the operation that was posted with `part`
     /// completes.
     #[inline]
-    pub(in crate::prov) unsafe fn from_region(part: &Segment) -> Self {
+    pub(crate) unsafe fn from_region(part: &Segment) -> Self {
         // INVARIANT: By this function's safety requirement.
         Self(IoVec::from_region(part))
     }
 
     /// Copies `len` bytes at offset `at` to offset `to_at` of `to`. Returns the number of bytes copied.
-    pub(in crate::prov) fn copy_range_to(
-        &self,
-        at: usize,
-        len: usize,
-        to: &DstBuf,
-        to_at: usize,
-    ) -> usize {
+    pub(crate) fn copy_range_to(&self, at: usize, len: usize, to: &DstBuf, to_at: usize) -> usize {
         self.0.for_each_segment(at, len, |from, before| {
             to.0.for_each_segment(to_at + before, from.len, |into, done| {
+                let from = (from.addr + done) as *const u8;
                 // SAFETY: By the invariants `from` can be read and `into` written, `done` bytes into `from`.
                 // They may overlap: an endpoint can send to itself.
-                unsafe {
-                    ptr::copy(
-                        (from.addr + done) as *const u8,
-                        into.addr as *mut u8,
-                        into.len,
-                    )
-                };
+                unsafe { ptr::copy(from, into.addr as *mut u8, into.len) };
             });
         })
     }
 
     /// Returns the total length.
     #[inline(always)]
-    pub(in crate::prov) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
@@ -273,11 +259,7 @@ impl SrcBuf {
     /// # Safety
     ///
     /// Operations posted with the result complete before the operation that owns this memory.
-    pub(in crate::prov) unsafe fn first_contiguous(
-        &self,
-        at: usize,
-        len: usize,
-    ) -> Result<Option<Segment>> {
+    pub(crate) unsafe fn first_contiguous(&self, at: usize, len: usize) -> Result<Option<Segment>> {
         // SAFETY: By this function's safety requirement.
         unsafe { self.0.first_contiguous(at, len) }
     }
@@ -287,7 +269,7 @@ impl SrcBuf {
     /// # Safety
     ///
     /// The region is closed before the operation that owns this memory completes.
-    pub(in crate::prov) unsafe fn segments(&self) -> [Segment; MAX_IOV] {
+    pub(crate) unsafe fn segments(&self) -> [Segment; MAX_IOV] {
         // SAFETY: By the invariant, and this function's safety requirement.
         let part = |run: IoSeg| unsafe { Segment::new(run.addr as *mut _, run.len) };
         self.0.segs.map(part)
@@ -295,7 +277,7 @@ impl SrcBuf {
 
     /// Copies the bytes at offset `at` to `packet`. Returns the number of bytes copied.
     #[inline(always)]
-    pub(in crate::prov) fn copy_to_slice(&self, at: usize, packet: &mut [u8]) -> usize {
+    pub(crate) fn copy_to_slice(&self, at: usize, packet: &mut [u8]) -> usize {
         let (to, len) = (packet.as_mut_ptr(), packet.len());
         self.0.for_each_segment(at, len, |run, before| {
             // SAFETY: The segments together are no longer than the packet, to which this has exclusive access.
@@ -310,7 +292,7 @@ impl SrcBuf {
 /// # Errors
 ///
 /// -FI_EINVAL for more than [`MAX_IOV`] segments.
-pub(in crate::prov) fn collect_descriptors(
+pub(crate) fn collect_descriptors(
     memory: Memory<'_>,
     descriptors: &[Descriptor],
 ) -> Result<[Descriptor; MAX_IOV]> {
@@ -334,7 +316,7 @@ pub(in crate::prov) fn collect_descriptors(
 /// # Invariants
 ///
 /// The invariants of [`SrcBuf`], or of [`DstBuf`] if the device writes, hold; descriptor `i` belongs to segment `i`.
-pub(in crate::prov) struct DeviceBuf {
+pub(crate) struct DeviceBuf {
     iov: IoVec,
     descriptors: [Descriptor; MAX_IOV],
 }
@@ -349,10 +331,7 @@ impl DeviceBuf {
     /// # Safety
     ///
     /// The result is dropped before the operation completes.
-    pub(in crate::prov) unsafe fn new(
-        memory: Memory<'_>,
-        descriptors: &[Descriptor],
-    ) -> Result<Self> {
+    pub(crate) unsafe fn new(memory: Memory<'_>, descriptors: &[Descriptor]) -> Result<Self> {
         // INVARIANT: By this function's safety requirement; empty parts have been left out of both.
         Ok(Self {
             iov: IoVec::new(memory, BufLifetime::Operation)?,
@@ -365,7 +344,7 @@ impl DeviceBuf {
     /// # Safety
     ///
     /// Operations that `post` posts with it complete before the operation that owns this memory.
-    pub(in crate::prov) unsafe fn with_memory<R>(
+    pub(crate) unsafe fn with_memory<R>(
         &self,
         post: impl FnOnce(Memory<'_>, &[Descriptor]) -> R,
     ) -> R {
@@ -384,11 +363,11 @@ impl DeviceBuf {
 /// # Invariants
 ///
 /// The memory belongs to an operation that has not completed, and no device accesses it.
-pub(in crate::prov) struct DstBuf(IoVec);
+pub(crate) struct DstBuf(IoVec);
 
 impl DstBuf {
     /// Memory of no bytes.
-    pub(in crate::prov) const EMPTY: Self = Self(IoVec::EMPTY);
+    pub(crate) const EMPTY: Self = Self(IoVec::EMPTY);
 
     /// Wraps the memory of an operation that receives.
     ///
@@ -400,7 +379,7 @@ impl DstBuf {
     ///
     /// The result is dropped before the operation completes, and nothing else writes to the memory until then.
     #[inline(always)]
-    pub(in crate::prov) unsafe fn new(memory: Memory<'_>) -> Result<Self> {
+    pub(crate) unsafe fn new(memory: Memory<'_>) -> Result<Self> {
         // INVARIANT: By this function's safety requirement, and the invariant of segments.
         Ok(Self(IoVec::new(memory, BufLifetime::Operation)?))
     }
@@ -412,7 +391,7 @@ impl DstBuf {
     ///
     /// The requirements of [`SrcBuf::from_region`].
     #[inline]
-    pub(in crate::prov) unsafe fn from_region(part: &Segment) -> Self {
+    pub(crate) unsafe fn from_region(part: &Segment) -> Self {
         // INVARIANT: By this function's safety requirement.
         Self(IoVec::from_region(part))
     }
@@ -423,7 +402,7 @@ impl DstBuf {
     /// # Safety
     ///
     /// The receive completes before the operation that owns this memory, and this object is not used any more.
-    pub(in crate::prov) unsafe fn segments(&self) -> [Segment; MAX_IOV] {
+    pub(crate) unsafe fn segments(&self) -> [Segment; MAX_IOV] {
         // SAFETY: By the invariant, and this function's safety requirement.
         let part = |run: IoSeg| unsafe { Segment::new(run.addr as *mut _, run.len) };
         self.0.segs.map(part)
@@ -435,7 +414,7 @@ impl DstBuf {
     ///
     /// The result is dropped before `bytes` is used again.
     #[cfg(CONFIG_KUNIT = "y")]
-    pub(in crate::prov) unsafe fn from_bytes(bytes: &mut [u8]) -> Result<Self> {
+    pub(crate) unsafe fn from_bytes(bytes: &mut [u8]) -> Result<Self> {
         // SAFETY: By this function's safety requirement.
         unsafe {
             let segment = Segment::new(bytes.as_mut_ptr().cast(), bytes.len());
@@ -445,27 +424,21 @@ impl DstBuf {
 
     /// Returns the total length.
     #[inline(always)]
-    pub(in crate::prov) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Splits the first `len` bytes, or all if there are fewer, off memory of one segment, for an operation of
     /// their own. The rest begins at the next multiple of `alignment`, a power of two.
-    pub(in crate::prov) fn split_off_front(&mut self, len: usize, alignment: usize) -> Self {
+    pub(crate) fn split_off_front(&mut self, len: usize, alignment: usize) -> Self {
         let [run, ..] = &mut self.0.segs;
-        let len = len.min(run.len);
-        let mut cut = IoVec::EMPTY;
-        let [first, ..] = &mut cut.segs;
-        *first = IoSeg {
-            addr: run.addr,
-            len,
-        };
+        let (addr, len) = (run.addr, len.min(run.len));
         let gap = run.addr.wrapping_add(len).wrapping_neg() & (alignment - 1);
         let taken = len.saturating_add(gap).min(run.len);
         run.addr = run.addr.wrapping_add(taken);
         run.len -= taken;
         // INVARIANT: The bytes are valid as part of `self`, which does not have them any more.
-        Self(cut)
+        Self(IoVec::single(IoSeg { addr, len }))
     }
 
     /// Returns the first contiguous segment of the `len` bytes at offset `at`, for a device to write.
@@ -478,18 +451,14 @@ impl DstBuf {
     ///
     /// Operations posted with the result complete before the operation that owns this memory, and before this is
     /// written.
-    pub(in crate::prov) unsafe fn first_contiguous(
-        &self,
-        at: usize,
-        len: usize,
-    ) -> Result<Option<Segment>> {
+    pub(crate) unsafe fn first_contiguous(&self, at: usize, len: usize) -> Result<Option<Segment>> {
         // SAFETY: By this function's safety requirement.
         unsafe { self.0.first_contiguous(at, len) }
     }
 
     /// Copies `packet` to offset `at`. Returns the number of bytes that fitted.
     #[inline(always)]
-    pub(in crate::prov) fn copy_from_slice(&self, at: usize, packet: &[u8]) -> usize {
+    pub(crate) fn copy_from_slice(&self, at: usize, packet: &[u8]) -> usize {
         let (from, len) = (packet.as_ptr(), packet.len());
         self.0.for_each_segment(at, len, |run, before| {
             // SAFETY: The segments together are no longer than the packet, to which this has access. By the
@@ -500,7 +469,7 @@ impl DstBuf {
 }
 
 /// Bytes of a received message.
-pub(in crate::prov) trait Payload {
+pub(crate) trait Payload {
     /// Returns the length.
     fn len(&self) -> usize;
 

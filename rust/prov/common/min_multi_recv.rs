@@ -8,21 +8,21 @@ use crate::fi::{
 };
 
 /// Size in bytes of the pieces in which a multi-receive buffer is posted; not 0.
-pub(in crate::prov) struct MinMultiRecv(Atomic<usize>);
+pub(crate) struct MinMultiRecv(Atomic<usize>);
 
 impl MinMultiRecv {
     /// Returns the default size.
-    pub(in crate::prov) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(Atomic::new(4096))
     }
 
     /// Returns the size. Any context.
-    pub(in crate::prov) fn get(&self) -> usize {
+    pub(crate) fn get(&self) -> usize {
         self.0.load(Relaxed)
     }
 
     /// Implements `fi_getopt()`: -FI_ENOPROTOOPT for another option.
-    pub(in crate::prov) fn getopt(&self, option: EpOption) -> Result<usize> {
+    pub(crate) fn getopt(&self, option: EpOption) -> Result<usize> {
         match option {
             EpOption::MinMultiRecv => Ok(self.get()),
             _ => Err(Errno::ENOPROTOOPT),
@@ -34,14 +34,12 @@ impl MinMultiRecv {
     /// # Errors
     ///
     /// -FI_ENOPROTOOPT for another option, -FI_EINVAL for 0.
-    pub(in crate::prov) fn setopt(&self, option: EpOption, value: usize) -> Result {
-        match (option, value) {
-            (EpOption::MinMultiRecv, 0) => Err(Errno::EINVAL),
-            (EpOption::MinMultiRecv, size) => {
-                self.0.store(size, Relaxed);
-                Ok(())
-            }
-            _ => Err(Errno::ENOPROTOOPT),
+    pub(crate) fn setopt(&self, option: EpOption, value: usize) -> Result {
+        self.getopt(option)?;
+        if value == 0 {
+            return Err(Errno::EINVAL);
         }
+        self.0.store(value, Relaxed);
+        Ok(())
     }
 }

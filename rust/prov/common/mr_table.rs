@@ -38,7 +38,7 @@ use kernel::{
 
 /// Access of an operation to remote memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::prov) enum AccessKind {
+pub(crate) enum AccessKind {
     /// Read.
     Read,
     /// Write, without returning old values.
@@ -60,23 +60,21 @@ impl AccessKind {
 
 /// Access rights that an endpoint's capabilities grant its peers. The rights of each region apply as well.
 #[derive(Clone, Copy)]
-pub(in crate::prov) struct EpRights {
-    caps: u64,
-}
+pub(crate) struct EpRights(u64);
 
 impl EpRights {
     /// Returns the rights that go with the capabilities `caps`.
-    pub(in crate::prov) fn from_caps(caps: u64) -> Self {
-        Self { caps }
+    pub(crate) fn from_caps(caps: u64) -> Self {
+        Self(caps)
     }
 
     /// Returns whether peers may read by remote memory access.
-    pub(in crate::prov) fn has_rma_read(self) -> bool {
+    pub(crate) fn has_rma_read(self) -> bool {
         self.check(FI_RMA, AccessKind::Read).is_ok()
     }
 
     /// Returns whether peers may write by remote memory access.
-    pub(in crate::prov) fn has_rma_write(self) -> bool {
+    pub(crate) fn has_rma_write(self) -> bool {
         self.check(FI_RMA, AccessKind::Write).is_ok()
     }
 
@@ -85,12 +83,12 @@ impl EpRights {
     /// # Errors
     ///
     /// -FI_EACCES if the endpoint does not offer it.
-    pub(in crate::prov) fn check_rma(self, access: AccessKind) -> Result {
+    pub(crate) fn check_rma(self, access: AccessKind) -> Result {
         self.check(FI_RMA, access)
     }
 
     /// Checks whether a peer may run an atomic operation. Errors as for [`Self::check_rma`].
-    pub(in crate::prov) fn check_atomic(self, access: AccessKind) -> Result {
+    pub(crate) fn check_atomic(self, access: AccessKind) -> Result {
         self.check(FI_ATOMIC, access)
     }
 
@@ -101,22 +99,20 @@ impl EpRights {
                 AccessKind::Write => FI_REMOTE_WRITE,
                 AccessKind::ReadWrite => FI_REMOTE_READ | FI_REMOTE_WRITE,
             };
-        match self.caps & needed == needed {
-            true => Ok(()),
-            false => Err(Errno::EACCES),
-        }
+        let has_all = self.0 & needed == needed;
+        has_all.then_some(()).ok_or(Errno::EACCES)
     }
 }
 
 /// Remote elements of an atomic operation: `struct fi_rma_ioc`.
 #[derive(Clone, Copy)]
-pub(in crate::prov) struct RmaIoc {
+pub(crate) struct RmaIoc {
     /// Address of the first element.
-    pub(in crate::prov) addr: u64,
+    pub(crate) addr: u64,
     /// Number of elements.
-    pub(in crate::prov) count: u64,
+    pub(crate) count: u64,
     /// Key of the region.
-    pub(in crate::prov) key: u64,
+    pub(crate) key: u64,
 }
 
 /// Range of kernel addresses.
@@ -158,6 +154,12 @@ impl MrEntry {
         None
     }
 
+    /// Checks that an access is allowed; -FI_EACCES while the region is closed, too.
+    fn check(&self, access: AccessKind) -> Result {
+        let is_allowed = !self.is_closing && access.is_allowed(self.access);
+        is_allowed.then_some(()).ok_or(Errno::EACCES)
+    }
+
     /// Returns whether the region has `len` bytes at the remote address `addr`.
     fn contains(&self, addr: u64, len: usize) -> bool {
         let total = self.ranges.iter().map(|run| run.len).sum::<usize>();
@@ -194,7 +196,7 @@ impl MrEntry {
 /// # Invariants
 ///
 /// The element's memory is valid for `'a`, and aligned for its datatype.
-pub(in crate::prov) struct MrElement<'a> {
+pub(crate) struct MrElement<'a> {
     addr: usize,
     datatype: Datatype,
     _region: PhantomData<&'a MrEntry>,
@@ -223,7 +225,7 @@ macro_rules! change {
 
 impl MrElement<'_> {
     /// Replaces the value atomically by the one that `new` returns for it. Returns the old value.
-    pub(in crate::prov) fn update(&self, mut new: impl FnMut(u64) -> u64) -> u64 {
+    pub(crate) fn update(&self, mut new: impl FnMut(u64) -> u64) -> u64 {
         match self.datatype.size() {
             1 => change!(new, self.addr, i8, u8),
             2 => change!(new, self.addr, i16, u16),
@@ -235,7 +237,7 @@ impl MrElement<'_> {
 
 /// Regions of a domain that peers can access, by key.
 #[pin_data]
-pub(in crate::prov) struct MrTable {
+pub(crate) struct MrTable {
     #[pin]
     entries: FastLockIrq<RBTree<u64, MrEntry>>,
     /// Notified when the last guard of a closing region is dropped.
@@ -249,7 +251,7 @@ impl MrTable {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(in crate::prov) fn new() -> Result<Arc<Self>> {
+    pub(crate) fn new() -> Result<Arc<Self>> {
         let tree = RBTree::new();
         Ok(Arc::pin_init(
             pin_init!(Self {
@@ -266,7 +268,7 @@ impl MrTable {
     ///
     /// -FI_EACCES for an unknown key, a range outside of the region and a missing right; -FI_EINVAL for a
     /// misaligned element. `act` has not been called then.
-    pub(in crate::prov) fn for_each_element(
+    pub(crate) fn for_each_element(
         &self,
         targets: impl IntoIterator<Item = RmaIoc> + Clone,
         datatype: Datatype,
@@ -278,9 +280,7 @@ impl MrTable {
             let mut number = 0;
             for RmaIoc { addr, count, key } in targets.clone() {
                 let region = tree.get(&key).ok_or(Errno::EACCES)?;
-                if region.is_closing || !access.is_allowed(region.access) {
-                    return Err(Errno::EACCES);
-                }
+                region.check(access)?;
                 for at in 0..count {
                     let at = at.checked_mul(datatype.size() as u64);
                     let addr = at.and_then(|at| addr.checked_add(at));
@@ -296,7 +296,7 @@ impl MrTable {
     }
 
     /// Opens `memory` to peers under `key`, until the result is dropped. May sleep.
-    pub(in crate::prov) fn register(
+    pub(crate) fn register(
         self: &Arc<Self>,
         key: u64,
         memory: &[Segment],
@@ -305,11 +305,8 @@ impl MrTable {
     ) -> Result<MrRegistration> {
         let mut runs = KVVec::with_capacity(memory.len(), GFP_KERNEL)?;
         for segment in memory {
-            let run = AddrRange {
-                addr: segment.addr(),
-                len: segment.len(),
-            };
-            runs.push(run, GFP_KERNEL)?;
+            let (addr, len) = (segment.addr(), segment.len());
+            runs.push(AddrRange { addr, len }, GFP_KERNEL)?;
         }
         // INVARIANT: The memory is valid until the registration ends.
         let region = MrEntry {
@@ -331,7 +328,7 @@ impl MrTable {
 
     /// Opens `memory` to peers under a random key of four bytes, the size of a device's keys, or of eight bytes if
     /// `is_long`, which cannot be a device's key. May sleep.
-    pub(in crate::prov) fn register_random_key(
+    pub(crate) fn register_random_key(
         self: &Arc<Self>,
         memory: &[Segment],
         access: Access,
@@ -356,7 +353,7 @@ impl MrTable {
     /// # Errors
     ///
     /// -FI_EACCES for an unknown key, a range outside of the region and a missing right.
-    pub(in crate::prov) fn acquire(
+    pub(crate) fn acquire(
         &self,
         key: u64,
         (addr, len): (u64, usize),
@@ -364,7 +361,8 @@ impl MrTable {
     ) -> Result<MrGuard<'_>> {
         let mut tree = self.entries.lock();
         let region = tree.get_mut(&key).ok_or(Errno::EACCES)?;
-        if region.is_closing || !access.is_allowed(region.access) || !region.contains(addr, len) {
+        region.check(access)?;
+        if !region.contains(addr, len) {
             return Err(Errno::EACCES);
         }
         region.users += 1;
@@ -378,7 +376,7 @@ impl MrTable {
 }
 
 /// Keeps a region open while its bytes are accessed without the lock.
-pub(in crate::prov) struct MrGuard<'a> {
+pub(crate) struct MrGuard<'a> {
     table: &'a MrTable,
     key: u64,
     addr: u64,
@@ -387,13 +385,14 @@ pub(in crate::prov) struct MrGuard<'a> {
 
 impl MrGuard<'_> {
     /// Calls `f` for each contiguous segment of the bytes, with the number of bytes before it.
-    pub(in crate::prov) fn for_each_segment(&self, mut f: impl FnMut(&Segment, usize)) {
+    pub(crate) fn for_each_segment(&self, mut f: impl FnMut(&Segment, usize)) {
         let mut done = 0;
         while done < self.len {
             let tree = self.table.entries.lock();
-            let region = tree.get(&self.key);
-            let run =
-                region.and_then(|region| region.find_range(self.addr.wrapping_add(done as u64)));
+            let addr = self.addr.wrapping_add(done as u64);
+            let run = tree
+                .get(&self.key)
+                .and_then(|region| region.find_range(addr));
             drop(tree);
             // `acquire` has checked the range.
             let Some(run) = run else {
@@ -420,16 +419,10 @@ impl Drop for MrGuard<'_> {
 }
 
 /// Registration of a region. Dropping it closes the region, and waits for its guards. May sleep.
-pub(in crate::prov) struct MrRegistration {
+pub(crate) struct MrRegistration {
     table: Arc<MrTable>,
-    key: u64,
-}
-
-impl MrRegistration {
-    /// Returns the region's key.
-    pub(in crate::prov) fn key(&self) -> u64 {
-        self.key
-    }
+    /// Key of the region.
+    pub(crate) key: u64,
 }
 
 impl Drop for MrRegistration {

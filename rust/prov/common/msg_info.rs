@@ -23,40 +23,40 @@ use crate::{
 const CQ_DATA_SIZE: usize = 4;
 
 /// Capabilities and largest sizes of connected endpoints that a provider offers.
-pub(in crate::prov) struct MsgInfo<'a> {
-    pub(in crate::prov) prov_name: &'a CStr,
-    pub(in crate::prov) prov_version: u32,
-    pub(in crate::prov) fabric_name: &'a CStr,
-    pub(in crate::prov) domain_name: &'a CStr,
-    pub(in crate::prov) protocol: u32,
+pub(crate) struct MsgInfo<'a> {
+    pub(crate) prov_name: &'a CStr,
+    pub(crate) prov_version: u32,
+    pub(crate) fabric_name: &'a CStr,
+    pub(crate) domain_name: &'a CStr,
+    pub(crate) protocol: u32,
     /// Capabilities of operations that the endpoint starts.
-    pub(in crate::prov) tx_caps: u64,
+    pub(crate) tx_caps: u64,
     /// Capabilities of operations that the peer starts, of an endpoint with receives of its own.
-    pub(in crate::prov) rx_caps: u64,
+    pub(crate) rx_caps: u64,
     /// Capabilities of the domain, independent of its endpoints.
-    pub(in crate::prov) domain_caps: u64,
+    pub(crate) domain_caps: u64,
     /// FI_REMOTE_SIGNAL, if the endpoint can have it.
-    pub(in crate::prov) signal_caps: u64,
+    pub(crate) signal_caps: u64,
     /// Completion levels that a transmit can request.
-    pub(in crate::prov) completion_levels: u64,
-    pub(in crate::prov) has_cq_data: bool,
-    pub(in crate::prov) msg_order: u64,
+    pub(crate) completion_levels: u64,
+    pub(crate) has_cq_data: bool,
+    pub(crate) msg_order: u64,
     /// Completion order of transmits.
-    pub(in crate::prov) tx_comp_order: u64,
-    pub(in crate::prov) inject_size: usize,
-    pub(in crate::prov) tx_size: usize,
-    pub(in crate::prov) rx_size: usize,
-    pub(in crate::prov) tx_iov_limit: usize,
-    pub(in crate::prov) rx_iov_limit: usize,
-    pub(in crate::prov) max_msg_size: usize,
+    pub(crate) tx_comp_order: u64,
+    pub(crate) inject_size: usize,
+    pub(crate) tx_size: usize,
+    pub(crate) rx_size: usize,
+    pub(crate) tx_iov_limit: usize,
+    pub(crate) rx_iov_limit: usize,
+    pub(crate) max_msg_size: usize,
     /// Set if the endpoint uses a shared receive context.
-    pub(in crate::prov) shares_rx: bool,
-    pub(in crate::prov) has_srx: bool,
-    pub(in crate::prov) cq_cnt: usize,
-    pub(in crate::prov) cntr_cnt: usize,
-    pub(in crate::prov) ep_cnt: usize,
-    pub(in crate::prov) mr_cnt: usize,
-    pub(in crate::prov) mr_iov_limit: usize,
+    pub(crate) shares_rx: bool,
+    pub(crate) has_srx: bool,
+    pub(crate) cq_cnt: usize,
+    pub(crate) cntr_cnt: usize,
+    pub(crate) ep_cnt: usize,
+    pub(crate) mr_cnt: usize,
+    pub(crate) mr_iov_limit: usize,
 }
 
 impl MsgInfo<'_> {
@@ -65,11 +65,9 @@ impl MsgInfo<'_> {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(in crate::prov) fn build(&self, hints: &Hints) -> Result<KBox<Info>> {
-        let (cq_data_size, rx_mode) = hints.remote_cq_data(match self.has_cq_data {
-            true => CQ_DATA_SIZE,
-            false => 0,
-        });
+    pub(crate) fn build(&self, hints: &Hints) -> Result<KBox<Info>> {
+        let data_size = if self.has_cq_data { CQ_DATA_SIZE } else { 0 };
+        let (cq_data_size, rx_mode) = hints.remote_cq_data(data_size);
         // A multi-receive buffer belongs to one endpoint.
         let (missing, rx_ctx_cnt) = match self.shares_rx {
             true => (FI_MULTI_RECV, abi::FI_SHARED_CONTEXT),

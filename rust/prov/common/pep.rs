@@ -32,16 +32,16 @@ use crate::{
 const DEFAULT_BACKLOG: c_int = 128;
 
 /// Event queue and backlog of a passive endpoint.
-pub(in crate::prov) struct ListenState {
+pub(crate) struct ListenState {
     /// Queue for connection requests, while the endpoint listens.
-    pub(in crate::prov) eq: Option<ChildRef<EventQueue>>,
+    pub(crate) eq: Option<ChildRef<EventQueue>>,
     /// Maximum number of pending requests; not negative.
-    pub(in crate::prov) backlog: c_int,
+    pub(crate) backlog: c_int,
 }
 
 impl ListenState {
     /// Returns the state of an endpoint that does not listen.
-    pub(in crate::prov) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             eq: None,
             backlog: DEFAULT_BACKLOG,
@@ -53,11 +53,8 @@ impl ListenState {
     /// # Errors
     ///
     /// -FI_EOPBADSTATE.
-    pub(in crate::prov) fn check_not_listening(&self) -> Result {
-        match self.eq {
-            None => Ok(()),
-            Some(_) => Err(Errno::EOPBADSTATE),
-        }
+    pub(crate) fn check_not_listening(&self) -> Result {
+        self.eq.is_none().then_some(()).ok_or(Errno::EOPBADSTATE)
     }
 
     /// Sets the backlog.
@@ -65,7 +62,7 @@ impl ListenState {
     /// # Errors
     ///
     /// -FI_EOPBADSTATE if the endpoint listens, -FI_EINVAL for a negative backlog.
-    pub(in crate::prov) fn set_backlog(&mut self, backlog: c_int) -> Result {
+    pub(crate) fn set_backlog(&mut self, backlog: c_int) -> Result {
         self.check_not_listening()?;
         if backlog < 0 {
             return Err(Errno::EINVAL);
@@ -77,13 +74,13 @@ impl ListenState {
 
 /// Attributes and introspection of a passive endpoint.
 #[pin_data]
-pub(in crate::prov) struct PepCore {
+pub(crate) struct PepCore {
     /// Source of the endpoint's events.
-    pub(in crate::prov) source: Source,
+    pub(crate) source: Source,
     /// Number by which its requests refer to it: several listeners may have one source.
-    pub(in crate::prov) listener_id: usize,
+    pub(crate) listener_id: usize,
     /// Hints from the endpoint's info, for the infos of its requests.
-    pub(in crate::prov) hints: Hints,
+    pub(crate) hints: Hints,
     choices: Choices,
     addr_format: u32,
     /// Address of the endpoint, for introspection.
@@ -94,11 +91,7 @@ pub(in crate::prov) struct PepCore {
 
 impl PepCore {
     /// Returns the core of an endpoint with this info.
-    pub(in crate::prov) fn new(
-        info: &Info,
-        source: Source,
-        listener_id: usize,
-    ) -> impl PinInit<Self> {
+    pub(crate) fn new(info: &Info, source: Source, listener_id: usize) -> impl PinInit<Self> {
         let hints = Hints::from_info(Some(info));
         let (choices, addr_format) = (Choices::from_info(info), info.addr_format());
         pin_init!(Self {
@@ -113,7 +106,7 @@ impl PepCore {
     }
 
     /// Completes the info of a connection request, and allocates its event. May sleep.
-    pub(in crate::prov) fn prepare_connreq(
+    pub(crate) fn prepare_connreq(
         &self,
         info: &mut Info,
         net: &Namespace,
@@ -131,12 +124,12 @@ impl PepCore {
     }
 
     /// Sets the address for introspection.
-    pub(in crate::prov) fn set_local_addr(&self, addr: SocketAddr) {
+    pub(crate) fn set_local_addr(&self, addr: SocketAddr) {
         self.addrs.set_local(addr);
     }
 
     /// Sets whether the endpoint listens, for introspection.
-    pub(in crate::prov) fn set_listening(&self, is_listening: bool) {
+    pub(crate) fn set_listening(&self, is_listening: bool) {
         self.is_listening.store(is_listening, Relaxed);
     }
 }

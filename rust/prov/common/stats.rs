@@ -41,7 +41,7 @@ use kernel::fmt::{
 
 /// Counts violations by the peer of a connected endpoint: accesses without permission, each of which ends
 /// the connection. Takes no lock.
-pub(in crate::prov) struct Violations {
+pub(crate) struct Violations {
     count: Atomic<u64>,
     /// Address of the peer, once connected.
     peer: SetOnce<SocketAddr>,
@@ -49,7 +49,7 @@ pub(in crate::prov) struct Violations {
 
 impl Violations {
     /// Makes a counter for an endpoint without a peer.
-    pub(in crate::prov) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             count: Atomic::new(0),
             peer: SetOnce::new(),
@@ -57,13 +57,13 @@ impl Violations {
     }
 
     /// Sets the peer's address. Any context.
-    pub(in crate::prov) fn set_peer(&self, peer: SocketAddr) {
+    pub(crate) fn set_peer(&self, peer: SocketAddr) {
         let _ = self.peer.populate(peer);
     }
 
     /// Counts a violation, and logs it. Any context.
     #[cold]
-    pub(in crate::prov) fn record(&self, device: &dyn Display, what: fmt::Arguments<'_>) {
+    pub(crate) fn record(&self, device: &dyn Display, what: fmt::Arguments<'_>) {
         let _ = self.count.fetch_add(1, Relaxed);
         match self.peer.as_ref() {
             Some(peer) => warn_of_peer(device, peer, what),
@@ -72,25 +72,25 @@ impl Violations {
     }
 
     /// Returns the number of violations.
-    pub(in crate::prov) fn report(&self, told: &mut ObjectInfo<'_>) {
+    pub(crate) fn report(&self, told: &mut ObjectInfo<'_>) {
         told.add_value(KOFI_VALUE_VIOLATIONS, self.count.load(Relaxed));
     }
 }
 
 /// Values of a transmit context, for introspection.
-pub(in crate::prov) struct TxReport {
-    pub(in crate::prov) depth: u64,
+pub(crate) struct TxReport {
+    pub(crate) depth: u64,
     /// Numbers of sends, writes, reads and atomics.
-    pub(in crate::prov) started: [u64; 4],
-    pub(in crate::prov) done: u64,
-    pub(in crate::prov) bytes: u64,
-    pub(in crate::prov) errors: u64,
-    pub(in crate::prov) eagain: u64,
+    pub(crate) started: [u64; 4],
+    pub(crate) done: u64,
+    pub(crate) bytes: u64,
+    pub(crate) errors: u64,
+    pub(crate) eagain: u64,
 }
 
 impl TxReport {
     /// Adds the values to `info`.
-    pub(in crate::prov) fn add_to(&self, info: &mut ObjectInfo<'_>) {
+    pub(crate) fn add_to(&self, info: &mut ObjectInfo<'_>) {
         let [sends, writes, reads, atomics] = self.started;
         info.add_value(KOFI_VALUE_TX_DEPTH, self.depth);
         info.add_value(KOFI_VALUE_SENDS, sends);
@@ -105,18 +105,18 @@ impl TxReport {
 }
 
 /// Values of a receive context, for introspection.
-pub(in crate::prov) struct RxReport {
-    pub(in crate::prov) depth: u64,
-    pub(in crate::prov) posted: u64,
-    pub(in crate::prov) done: u64,
-    pub(in crate::prov) bytes: u64,
-    pub(in crate::prov) errors: u64,
-    pub(in crate::prov) eagain: u64,
+pub(crate) struct RxReport {
+    pub(crate) depth: u64,
+    pub(crate) posted: u64,
+    pub(crate) done: u64,
+    pub(crate) bytes: u64,
+    pub(crate) errors: u64,
+    pub(crate) eagain: u64,
 }
 
 impl RxReport {
     /// Adds the values to `info`.
-    pub(in crate::prov) fn add_to(&self, info: &mut ObjectInfo<'_>) {
+    pub(crate) fn add_to(&self, info: &mut ObjectInfo<'_>) {
         info.add_value(KOFI_VALUE_RX_DEPTH, self.depth);
         info.add_value(KOFI_VALUE_RECEIVES, self.posted);
         info.add_value(KOFI_VALUE_RX_DONE, self.done);
@@ -127,7 +127,8 @@ impl RxReport {
 }
 
 /// Statistics of a transmit context.
-pub(in crate::prov) struct TxStats {
+#[derive(Default)]
+pub(crate) struct TxStats {
     sends: StatCounter,
     writes: StatCounter,
     reads: StatCounter,
@@ -140,22 +141,13 @@ pub(in crate::prov) struct TxStats {
 
 impl TxStats {
     /// Returns counters at zero.
-    pub(in crate::prov) const fn new() -> Self {
-        Self {
-            sends: StatCounter::new(),
-            writes: StatCounter::new(),
-            reads: StatCounter::new(),
-            atomics: StatCounter::new(),
-            bytes: StatCounter::new(),
-            completed: StatCounter::new(),
-            errors: StatCounter::new(),
-            eagain: StatCounter::new(),
-        }
+    pub(crate) fn new() -> Self {
+        Self::default()
     }
 
     /// Counts the start of an operation of `len` bytes, whose completion will have `flags`.
     #[inline]
-    pub(in crate::prov) fn record_start(&self, flags: u64, len: usize) {
+    pub(crate) fn record_start(&self, flags: u64, len: usize) {
         let kind = match flags {
             flags if flags & FI_ATOMIC != 0 => &self.atomics,
             flags if flags & FI_WRITE != 0 => &self.writes,
@@ -168,19 +160,19 @@ impl TxStats {
 
     /// Counts a post that was refused with -FI_EAGAIN.
     #[cold]
-    pub(in crate::prov) fn record_eagain(&self) {
+    pub(crate) fn record_eagain(&self) {
         self.eagain.add(1);
     }
 
     /// Counts a completion.
     #[inline]
-    pub(in crate::prov) fn record_completion(&self, result: Result) {
+    pub(crate) fn record_completion(&self, result: Result) {
         self.completed.add(1);
         self.errors.add(u64::from(result.is_err()));
     }
 
     /// Adds the counters to `told`.
-    pub(in crate::prov) fn report(&self, told: &mut ObjectInfo<'_>) {
+    pub(crate) fn report(&self, told: &mut ObjectInfo<'_>) {
         let started = [&self.sends, &self.writes, &self.reads, &self.atomics].map(StatCounter::get);
         let done = self.completed.get();
         TxReport {
@@ -196,7 +188,8 @@ impl TxStats {
 }
 
 /// Statistics of a receive context.
-pub(in crate::prov) struct RxStats {
+#[derive(Default)]
+pub(crate) struct RxStats {
     posted: StatCounter,
     bytes: StatCounter,
     completed: StatCounter,
@@ -206,31 +199,25 @@ pub(in crate::prov) struct RxStats {
 
 impl RxStats {
     /// Returns counters at zero.
-    pub(in crate::prov) const fn new() -> Self {
-        Self {
-            posted: StatCounter::new(),
-            bytes: StatCounter::new(),
-            completed: StatCounter::new(),
-            errors: StatCounter::new(),
-            eagain: StatCounter::new(),
-        }
+    pub(crate) fn new() -> Self {
+        Self::default()
     }
 
     /// Counts a posted receive, or a message placed in a multi-receive buffer.
     #[inline]
-    pub(in crate::prov) fn record_post(&self) {
+    pub(crate) fn record_post(&self) {
         self.posted.add(1);
     }
 
     /// Counts a post that was refused with -FI_EAGAIN.
     #[cold]
-    pub(in crate::prov) fn record_eagain(&self) {
+    pub(crate) fn record_eagain(&self) {
         self.eagain.add(1);
     }
 
     /// Counts the completion of a receive, with the number of bytes received.
     #[inline]
-    pub(in crate::prov) fn record_completion(&self, result: Result<usize>) {
+    pub(crate) fn record_completion(&self, result: Result<usize>) {
         self.completed.add(1);
         match result {
             Ok(len) => self.bytes.add(len as u64),
@@ -239,7 +226,7 @@ impl RxStats {
     }
 
     /// Adds the counters to `told`; `waiting` receives are posted.
-    pub(in crate::prov) fn report(&self, waiting: usize, told: &mut ObjectInfo<'_>) {
+    pub(crate) fn report(&self, waiting: usize, told: &mut ObjectInfo<'_>) {
         RxReport {
             depth: waiting as u64,
             posted: self.posted.get(),

@@ -56,7 +56,7 @@ const EXTRA_ENTRIES: usize = 64;
 const MAX_SIZE: usize = 1 << 20;
 
 /// Source of entries that is polled when a reader finds the ring empty.
-pub(in crate::prov) trait ProgressSource: Send + Sync {
+pub(crate) trait ProgressSource: Send + Sync {
     /// Makes progress, for a reader that has found the ring empty, and adds the entries of operations that
     /// complete. Returns false if nothing was done, so that the ring need not be read again. Any context.
     fn progress(&self) -> bool;
@@ -72,7 +72,7 @@ pub(in crate::prov) trait ProgressSource: Send + Sync {
 ///
 /// A reader may hold the last reference on a detached source, in a context where its resources cannot be freed.
 /// The owner therefore keeps them until the reader's reference is gone.
-pub(in crate::prov) struct ProgressHandle {
+pub(crate) struct ProgressHandle {
     // Dropped in this order.
     source: Arc<dyn ProgressSource>,
     _detach_wait: DetachWait,
@@ -82,7 +82,7 @@ pub(in crate::prov) struct ProgressHandle {
 struct DetachWait(Arc<sync::Completion>);
 
 /// Field of a source that it drops last, which completes the owner's wait.
-pub(in crate::prov) struct DetachGuard(Arc<sync::Completion>);
+pub(crate) struct DetachGuard(Arc<sync::Completion>);
 
 impl Drop for DetachGuard {
     fn drop(&mut self) {
@@ -96,7 +96,7 @@ impl ProgressHandle {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(in crate::prov) fn new<F: ProgressSource + 'static>(
+    pub(crate) fn new<F: ProgressSource + 'static>(
         make: impl FnOnce(DetachGuard) -> F,
     ) -> Result<Self> {
         let gone = Arc::pin_init(sync::Completion::new(), GFP_KERNEL)?;
@@ -121,6 +121,9 @@ struct SourceEntry {
     attach_count: usize,
 }
 
+/// A source to poll, and whether there are more.
+type NextSource = (Arc<dyn ProgressSource>, bool);
+
 /// State under the lock: the entries, and the sources to poll. There are never more entries than reservations.
 struct CqRing {
     entries: EntryFifo,
@@ -131,14 +134,6 @@ struct CqRing {
 }
 
 impl CqRing {
-    fn new(size: usize) -> Result<Self> {
-        Ok(Self {
-            entries: EntryFifo::new(size)?,
-            has_waiter: false,
-            sources: KVec::new(),
-        })
-    }
-
     /// Returns whether a read has nothing to do: no entries, no armed reader and no source to poll.
     #[inline(always)]
     fn is_idle(&self) -> bool {
@@ -146,7 +141,7 @@ impl CqRing {
     }
 
     /// Returns the source at an index, and whether there are more.
-    fn source_at(&self, at: usize) -> Option<(Arc<dyn ProgressSource>, bool)> {
+    fn source_at(&self, at: usize) -> Option<NextSource> {
         let source = self.sources.get(at)?.source.clone();
         Some((source, self.sources.len() > at + 1))
     }
@@ -163,7 +158,7 @@ enum RingRead {
     /// The first entry is an error, which `fi_cq_readerr()` reads.
     Error,
     /// No entry. Holds the first source to poll, and whether there are more.
-    Empty(Option<(Arc<dyn ProgressSource>, bool)>),
+    Empty(Option<NextSource>),
 }
 
 /// Software completion queue.
@@ -201,7 +196,7 @@ impl SwCq {
     /// # Errors
     ///
     /// -FI_EINVAL for more than [`MAX_SIZE`], -FI_ENOMEM.
-    pub(in crate::prov) fn new(attr: &Attr) -> Result<Arc<Self>> {
+    pub(crate) fn new(attr: &Attr) -> Result<Arc<Self>> {
         Self::build(attr, 0, true, None)
     }
 
@@ -210,7 +205,7 @@ impl SwCq {
     /// # Errors
     ///
     /// Errors of [`Self::new`].
-    pub(in crate::prov) fn new_connected(attr: &Attr) -> Result<Arc<Self>> {
+    pub(crate) fn new_connected(attr: &Attr) -> Result<Arc<Self>> {
         Self::build(attr, EXTRA_ENTRIES, false, None)
     }
 
@@ -219,10 +214,7 @@ impl SwCq {
     /// # Errors
     ///
     /// Errors of [`Self::new`].
-    pub(in crate::prov) fn new_with_sink(
-        attr: &Attr,
-        sink: Arc<dyn PeerSink>,
-    ) -> Result<Arc<Self>> {
+    pub(crate) fn new_with_sink(attr: &Attr, sink: Arc<dyn PeerSink>) -> Result<Arc<Self>> {
         Self::build(attr, EXTRA_ENTRIES, false, Some(sink))
     }
 
@@ -237,10 +229,11 @@ impl SwCq {
             size if size > MAX_SIZE => return Err(Errno::EINVAL),
             size => size + besides,
         };
-        let ring = CqRing::new(match sink {
-            None => size,
-            Some(_) => 0,
-        })?;
+        let ring = CqRing {
+            entries: EntryFifo::new(if sink.is_some() { 0 } else { size })?,
+            has_waiter: false,
+            sources: KVec::new(),
+        };
         Ok(Arc::pin_init(
             pin_init!(Self {
                 ring <- FastLockIrq::new(ring, c"kofi::prov::SwCq", static_lock_class!()),
@@ -266,7 +259,7 @@ impl SwCq {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(in crate::prov) fn attach_source(&self, handle: &ProgressHandle) -> Result {
+    pub(crate) fn attach_source(&self, handle: &ProgressHandle) -> Result {
         let source = &handle.source;
         let mut spare = KVec::new();
         loop {
@@ -277,15 +270,16 @@ impl SwCq {
                 return Ok(());
             }
             if spare.capacity() > ring.sources.len() {
+                let (source, attach_count) = (source.clone(), 1);
+                let new = SourceEntry {
+                    source,
+                    attach_count,
+                };
                 // The vector grows into memory that was allocated without the lock.
-                for there in ring.sources.drain_all() {
+                for there in Iterator::chain(ring.sources.drain_all(), [new]) {
                     let _ = spare.push_within_capacity(there);
                 }
-                let _ = spare.push_within_capacity(SourceEntry {
-                    source: source.clone(),
-                    attach_count: 1,
-                });
-                core::mem::swap(&mut ring.sources, &mut spare);
+                mem::swap(&mut ring.sources, &mut spare);
                 self.update_idle(&ring);
                 drop(ring);
                 return Ok(());
@@ -298,15 +292,14 @@ impl SwCq {
 
     /// Detaches a source once. After the last time no new reader polls it; a reader that has begun may still be
     /// inside. May sleep.
-    pub(in crate::prov) fn detach_source(&self, handle: &ProgressHandle) {
+    pub(crate) fn detach_source(&self, handle: &ProgressHandle) {
         let mut ring = self.ring.lock();
         let is = |there: &SourceEntry| Arc::ptr_eq(&there.source, &handle.source);
+        let at = ring.sources.iter().position(is);
         let mut gone = None;
-        if let Some(at) = ring.sources.iter().position(is) {
-            match ring.sources.get_mut(at) {
-                Some(there) if there.attach_count > 1 => there.attach_count -= 1,
-                _ => gone = ring.sources.remove(at).ok(),
-            }
+        match at.and_then(|at| ring.sources.get_mut(at)) {
+            Some(there) if there.attach_count > 1 => there.attach_count -= 1,
+            _ => gone = at.and_then(|at| ring.sources.remove(at).ok()),
         }
         self.update_idle(&ring);
         drop(ring);
@@ -323,7 +316,7 @@ impl SwCq {
     /// reservation ends when the entry is read, discarded or passed to a [`PeerSink`], or with
     /// [`Self::complete_silent`], [`Self::release`] or [`Self::release_many`]. Any context.
     #[inline]
-    pub(in crate::prov) fn reserve(&self) -> bool {
+    pub(crate) fn reserve(&self) -> bool {
         self.reservation.try_reserve(1) || self.reserve_or_set_waiter()
     }
 
@@ -338,13 +331,14 @@ impl SwCq {
     /// post was refused because its endpoint has no free slot. The caller holds the lock of the endpoint's
     /// data path, under which operations end, so that none ends unnoticed. Any context.
     #[cold]
-    pub(in crate::prov) fn set_slot_waiter(&self) {
+    pub(crate) fn set_slot_waiter(&self) {
         self.slot_waiter.set();
     }
 
-    /// Releases `count` entries, and wakes the readers if a refused poster waits for one.
+    /// Releases the entries of `count` operations, and wakes the readers if a refused poster waits for one; a poster that
+    /// waits for a slot is not woken. Any context.
     #[inline]
-    fn release_entries(&self, count: u32) {
+    pub(crate) fn release_many(&self, count: u32) {
         // Full barrier: this sees the flag of a refused poster, or the poster sees the released entries.
         self.reservation.release(count);
         if count != 0 && self.entry_waiter.take() {
@@ -353,59 +347,55 @@ impl SwCq {
     }
 
     /// Wakes the readers and calls the handler: a refused poster can try again. Any context.
-    pub(in crate::prov) fn wake_readers(&self) {
+    pub(crate) fn wake_readers(&self) {
         self.interrupts.notify();
     }
 
     /// Releases the entry of an operation that was not started. Any context.
     #[inline]
-    pub(in crate::prov) fn release(&self) {
-        self.release_entries(1);
+    pub(crate) fn release(&self) {
+        self.release_many(1);
     }
 
     /// Releases the entry of an operation that has ended without one. Any context.
     #[inline]
-    pub(in crate::prov) fn complete_silent(&self) {
-        self.release_entries(1);
+    pub(crate) fn complete_silent(&self) {
+        self.release_many(1);
         if self.slot_waiter.take() {
             self.wake_readers();
         }
     }
 
-    /// Releases the entries of `count` operations; a poster that waits for a slot is not woken. Any context.
-    pub(in crate::prov) fn release_many(&self, count: u32) {
-        self.release_entries(count);
-    }
-
     /// Adds an entry that was reserved, and notifies the readers. Any context.
-    pub(in crate::prov) fn push(&self, outcome: CqEntry) {
+    pub(crate) fn push(&self, outcome: CqEntry) {
         if let Some(sink) = &self.sink {
-            self.release_entries(1);
+            self.release_many(1);
             return sink.complete(outcome);
         }
+        self.push_to_ring(outcome);
+        self.interrupts.notify();
+    }
+
+    #[inline(always)]
+    fn push_to_ring(&self, outcome: CqEntry) {
         let mut ring = self.ring.lock();
         ring.entries.push(outcome);
         self.update_idle(&ring);
-        drop(ring);
-        self.interrupts.notify();
     }
 
     /// Adds the entry of a success, which is much smaller than that of an error, as [`Self::push`].
     #[inline(always)]
-    pub(in crate::prov) fn push_success(&self, done: Completion) {
+    pub(crate) fn push_success(&self, done: Completion) {
         if self.sink.is_some() {
             return self.push(CqEntry::Done(done));
         }
-        let mut ring = self.ring.lock();
-        ring.entries.push(CqEntry::Done(done));
-        self.update_idle(&ring);
-        drop(ring);
+        self.push_to_ring(CqEntry::Done(done));
         self.interrupts.notify();
     }
 
     /// Returns the number of entries added so far, if the reader [forwards](ProgressSource::entries_forwarded) them.
     /// Any context.
-    pub(in crate::prov) fn forward_position(&self) -> Option<u64> {
+    pub(crate) fn forward_position(&self) -> Option<u64> {
         if load_acquire(&self.is_forwarded) == 0 {
             return None;
         }
@@ -422,21 +412,18 @@ impl SwCq {
     /// Adds the entry of a success for which readers need not wake: they sleep until a message with
     /// FI_REMOTE_SIGNAL, and find this entry then. If a refused poster waits, they are woken nevertheless,
     /// because room for it is free, or is when the entry has been read. Any context.
-    pub(in crate::prov) fn push_success_quiet(&self, done: Completion) {
+    pub(crate) fn push_success_quiet(&self, done: Completion) {
         if self.sink.is_some() {
             return self.push(CqEntry::Done(done));
         }
-        let mut ring = self.ring.lock();
-        ring.entries.push(CqEntry::Done(done));
-        self.update_idle(&ring);
-        drop(ring);
+        self.push_to_ring(CqEntry::Done(done));
         if self.slot_waiter.take() || self.entry_waiter.take() {
             self.wake_readers();
         }
     }
 
     /// Removes the entries for which `goes` returns true. Any context.
-    pub(in crate::prov) fn discard_matching(&self, mut goes: impl FnMut(&CqEntry) -> bool) {
+    pub(crate) fn discard_matching(&self, mut goes: impl FnMut(&CqEntry) -> bool) {
         let mut ring = self.ring.lock();
         let mut gone = 0;
         for _ in 0..ring.entries.len() {
@@ -450,23 +437,18 @@ impl SwCq {
         }
         self.update_idle(&ring);
         drop(ring);
-        self.release_entries(gone);
-    }
-
-    /// Returns whether there is no entry. Any context.
-    fn is_empty(&self) -> bool {
-        self.ring.lock().entries.is_empty()
+        self.release_many(gone);
     }
 
     /// Returns whether a reader has armed the queue. Any context.
-    pub(in crate::prov) fn has_waiter(&self) -> bool {
+    pub(crate) fn has_waiter(&self) -> bool {
         self.ring.lock().has_waiter
     }
 
     /// Calls `act` for each source, without the lock; `next` is the first one.
     fn for_each_source(
         &self,
-        mut next: Option<(Arc<dyn ProgressSource>, bool)>,
+        mut next: Option<NextSource>,
         mut act: impl FnMut(&dyn ProgressSource),
     ) {
         let mut at = 0;
@@ -480,7 +462,7 @@ impl SwCq {
         }
     }
 
-    fn progress_sources(&self, first: Option<(Arc<dyn ProgressSource>, bool)>) -> bool {
+    fn progress_sources(&self, first: Option<NextSource>) -> bool {
         let mut has_come = false;
         self.for_each_source(first, |feeder| has_come |= feeder.progress());
         has_come
@@ -604,11 +586,13 @@ impl provider::CompletionQueue for SwCq {
         sources: &mut [MaybeUninit<fi_addr_t>],
     ) -> Result<usize> {
         self.read_entries(entries, |at, done| {
-            if let Some(source) = sources.get_mut(at) {
-                source.write(match self.has_addresses {
-                    true => done.source,
-                    false => FI_ADDR_NOTAVAIL,
-                });
+            let source = if self.has_addresses {
+                done.source
+            } else {
+                FI_ADDR_NOTAVAIL
+            };
+            if let Some(slot) = sources.get_mut(at) {
+                slot.write(source);
             }
         })
     }
@@ -651,7 +635,7 @@ impl provider::CompletionQueue for SwCq {
     }
 
     fn has_backlog(&self) -> bool {
-        !self.is_empty()
+        !self.ring.lock().entries.is_empty()
     }
 
     fn notifier(&self) -> &Notifier {

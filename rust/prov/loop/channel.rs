@@ -6,17 +6,20 @@
 //! A transmit is processed in the poster's call if none is queued and the receive that it consumes, if any,
 //! has been posted; up to [`MAX_LOCKED_COPY`] bytes under the lock. Otherwise it is queued. One thread at a time
 //! processes the queue, in order: a poster of a transmit or receive that finds the first transmit ready and
-//! no thread processing. It stops after [`MAX_RUN_OPS`] operations or [`MAX_RUN_BYTES`] bytes, in atomic context
-//! before it exceeds [`MAX_ATOMIC_RUN_BYTES`] bytes, and leaves the rest to a work item on the module's workqueue. This
+//! no thread processing. It stops after [`process::MAX_RUN_OPS`] operations or [`process::MAX_RUN_BYTES`] bytes, in atomic context
+//! before it exceeds [`process::MAX_ATOMIC_RUN_BYTES`] bytes, and leaves the rest to a work item on the module's workqueue. This
 //! bounds the time that a post takes, whichever thread has posted the transmits.
 //!
 //! Locking: the spinlock guards the queues. Interrupts are off while it is held; it is not held while a long
 //! transfer is copied. The locks of completion queues and of memory regions are taken under it.
 
-mod direct;
+mod close;
+mod process;
 
-pub(super) use direct::DirectReceiver;
+pub(super) use close::ClosingSide;
+pub(super) use process::DirectReceiver;
 
+use self::process::count_op;
 use super::{
     super::common::{
         iov::SrcBuf,
@@ -41,16 +44,14 @@ use super::{
     },
     conn::Conn,
     fifo::Fifo,
-    info::NAME,
     op::{
-        OpError,
         OpKind,
         PostedOp,
         Receive,
         RxCompletion,
         SourceData, //
     },
-    rx_queue::{
+    srx::{
         RxHandle,
         RxQueue,
         SrxAttachment, //
@@ -62,36 +63,17 @@ use crate::{
         prelude::*, //
     },
     util::{
-        context::{
-            self,
-            Handlers, //
-        },
-        lock::{
-            assert_held,
-            FastLockIrqGuard, //
-        },
+        lock::assert_held,
         owned_list::ListBox, //
     },
 };
-use kernel::{
-    sync::{
-        new_condvar,
-        CondVar, //
-    },
-    workqueue, //
+use kernel::sync::{
+    new_condvar,
+    CondVar, //
 };
 
 /// Largest transfer, in bytes, that is copied under the lock.
 const MAX_LOCKED_COPY: usize = 1024;
-
-/// Most operations that one thread processes in a row.
-const MAX_RUN_OPS: usize = 16;
-
-/// Bytes after which a thread leaves the rest to the work item.
-const MAX_RUN_BYTES: usize = 1 << 20;
-
-/// Most bytes that are copied in a row in atomic context.
-const MAX_ATOMIC_RUN_BYTES: usize = 32 << 10;
 
 /// Resources of the receiving side, whose memory is reached by RMA.
 pub(super) struct RxSide {
@@ -107,18 +89,6 @@ pub(super) struct TxResources {
     pub(super) counters: BoundCounters,
     /// Address of the endpoint, once known.
     pub(super) addr: Option<SocketAddr>,
-}
-
-/// The side whose operations are returned to the caller that closes it instead of being reported as
-/// cancelled.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum ClosingSide {
-    /// No side: both get completions.
-    Neither,
-    /// The sending side.
-    Sender,
-    /// The receiving side.
-    Receiver,
 }
 
 struct Inner {
@@ -156,7 +126,7 @@ pub(super) struct Channel {
     #[pin]
     idle_wait: CondVar,
     #[pin]
-    work: workqueue::Work<Channel>,
+    work: Work<Channel>,
     /// Set when the receiving endpoint is enabled.
     rx_side: SetOnce<RxSide>,
     /// Set when the connection is established.
@@ -181,20 +151,6 @@ impl WorkItem for Channel {
     fn run(this: Arc<Channel>) {
         this.process();
     }
-}
-
-/// A transmit and its receive that have left their slots to be processed while other threads may post. The
-/// slots are not freed before processing ends.
-struct OpMatch {
-    op: PostedOp,
-    receive: Option<Receive>,
-}
-
-/// Result of a processed transmit, to be reported.
-struct OpResult {
-    tx_info: CompInfo,
-    rx_info: Option<(CompInfo, usize)>,
-    result: core::result::Result<RxCompletion, OpError>,
 }
 
 impl Inner {
@@ -225,14 +181,16 @@ impl Inner {
     }
 
     /// Takes the first transmit, and the receive that it consumes, out of their slots.
-    fn take_first(&mut self) -> Option<OpMatch> {
+    ///
+    /// Both are processed while other threads may post; the slots are not freed before processing ends.
+    fn take_first(&mut self) -> Option<(PostedOp, Option<Receive>)> {
         let op = mem::replace(self.tx_queue.front_mut()?, PostedOp::unused());
         let receive = match op.kind.consumes_receive() {
             true => Some(self.receives.take_first()?),
             false => None,
         };
         self.is_reporting_receives |= receive.is_some();
-        Some(OpMatch { op, receive })
+        Some((op, receive))
     }
 
     /// Frees the slots of the first transmit and, if it took one, of its receive.
@@ -301,21 +259,15 @@ impl Channel {
 
     /// Sets the sending side and its transmit queue. Called once.
     pub(super) fn connect(&self, sender: TxResources, conn: Arc<Conn>) {
-        let TxResources {
-            comp_sink,
-            tx_queue,
-            counters,
-            addr,
-        } = sender;
-        if let Some(addr) = addr {
+        if let Some(addr) = sender.addr {
             self.violations.set_peer(addr);
         }
         let _ = self.conn.populate(conn);
         let mut inner = self.inner.lock();
-        inner.tx_queue = tx_queue;
-        inner.tx_counters = Some(counters);
+        inner.tx_queue = sender.tx_queue;
+        inner.tx_counters = Some(sender.counters);
         drop(inner);
-        let _ = self.tx_comp_sink.populate(comp_sink);
+        let _ = self.tx_comp_sink.populate(sender.comp_sink);
     }
 
     /// Returns the receiving side; -FI_EOPBADSTATE before the endpoint is enabled.
@@ -332,7 +284,8 @@ impl Channel {
 
     /// Returns how many receives can be posted.
     pub(super) fn receives_left(&self) -> usize {
-        self.inner.lock().receives.free_slots()
+        let mut inner = self.inner.lock();
+        inner.receives.own_fifo().map_or(0, |own| own.free_slots())
     }
 
     /// Returns how many transmits can be posted.
@@ -360,7 +313,7 @@ impl Channel {
         if own.free_slots() < count {
             self.rx_stats.record_eagain();
             if let Ok(receiver) = self.rx_side() {
-                receiver.comp_sink.request_slot_wakeup();
+                receiver.comp_sink.cq.set_slot_waiter();
             }
             return Err(Errno::EAGAIN);
         }
@@ -397,17 +350,6 @@ impl Channel {
         let _ = self.awaits_cq_slot.xchg(1, Full);
     }
 
-    /// Processes transmits, if one can be processed and no other thread does. Returns whether it did.
-    fn try_process(self: &Arc<Self>, mut inner: FastLockIrqGuard<'_, Inner>) -> bool {
-        let is_ready = !inner.is_processing && inner.ready_len(self).is_some();
-        if is_ready {
-            inner.is_processing = true;
-            drop(inner);
-            self.process();
-        }
-        is_ready
-    }
-
     /// Posts a transmit, whose completion the caller has reserved. Any context.
     ///
     /// # Errors
@@ -429,7 +371,7 @@ impl Channel {
         let Some(op) = inner.tx_queue.alloc_slot() else {
             self.tx_stats.record_eagain();
             if let Ok(sender) = self.tx_comp_sink() {
-                sender.request_slot_wakeup();
+                sender.cq.set_slot_waiter();
             }
             return Err(Errno::EAGAIN);
         };
@@ -472,7 +414,7 @@ impl Channel {
             return false;
         }
         from.copy_range_to(0, len, &receive.dst, 0);
-        let (rx_info, piece_addr) = (receive.comp_info(), receive.piece_addr);
+        let (rx_info, piece_addr) = (receive.info, receive.piece_addr);
         inner.receives.free_first();
         self.tx_stats.record_start(info.flags, len);
         self.tx_stats.record_completion(Ok(()));
@@ -493,249 +435,15 @@ impl Channel {
         true
     }
 
-    /// Processes the first transmit, which is short and the only one, under the lock.
-    #[inline]
-    fn process_short(&self, mut inner: FastLockIrqGuard<'_, Inner>, has_receive: bool) {
-        let Some(op) = inner.tx_queue.front() else {
-            return;
-        };
-        let receive = match has_receive {
-            true => inner.receives.fetched(),
-            false => None,
-        };
-        let op_result = self.execute_op(op, receive);
-        inner.free_first(has_receive);
-        self.count_result(&inner, &op_result);
-        if op_result.result.is_err() {
-            inner.is_stopped = true;
-        }
-        // Reported under the lock, which keeps completions in the order of the posts.
-        self.report(&op_result);
-    }
-
-    fn execute_op(&self, op: &PostedOp, receive: Option<&Receive>) -> OpResult {
-        let result = match self.rx_side() {
-            Ok(receiver) => op.execute((&receiver.mr_table, receiver.rights), receive),
-            Err(errno) => Err(OpError::Rejected(errno)),
-        };
-        OpResult {
-            tx_info: op.info,
-            rx_info: receive.map(|receive| (receive.comp_info(), receive.piece_addr)),
-            result,
-        }
-    }
-
-    /// Processes transmits within the limits of one run. The caller has set `is_processing`.
-    fn process(self: &Arc<Self>) {
-        let (mut operations, mut bytes) = (0, 0);
-        let may_sleep = context::may_sleep();
-        let mut inner = self.inner.lock();
-        while let Some(len) = inner.ready_len(self) {
-            let is_much = !may_sleep && bytes + len > MAX_ATOMIC_RUN_BYTES;
-            if operations == MAX_RUN_OPS || bytes >= MAX_RUN_BYTES || is_much {
-                drop(inner);
-                // `is_processing` stays set until the work item has run.
-                let _ = Handlers::handler_queue().enqueue(self.clone());
-                return;
-            }
-            // Examined in place: a copy is too large for the stack of an interrupt.
-            let next = inner.take_first();
-            let Some(found) = &next else {
-                break;
-            };
-            drop(inner);
-            let op_result = self.execute_op(&found.op, found.receive.as_ref());
-            operations += 1;
-            bytes += len;
-            inner = self.inner.lock();
-            // Freed before the completion is reported: its reader may post the next operation at once.
-            inner.free_first(found.receive.is_some());
-            self.count_result(&inner, &op_result);
-            if op_result.result.is_err() {
-                inner.is_stopped = true;
-            }
-            drop(inner);
-            self.report(&op_result);
-            inner = self.inner.lock();
-            if found.receive.is_some() {
-                inner.is_reporting_receives = false;
-                if inner.no_receives {
-                    self.idle_wait.notify_all();
-                }
-            }
-        }
-        inner.is_processing = false;
-        let is_waited_for = inner.is_stopped || inner.no_transmits;
-        drop(inner);
-        if is_waited_for {
-            self.idle_wait.notify_all();
-        }
-    }
-
-    /// Counts the result of an operation, under the lock.
-    #[inline]
-    fn count_result(&self, inner: &Inner, op_result: &OpResult) {
-        let rx_comp = op_result.result.as_ref().ok();
-        let result = rx_comp.map(|rx_comp| rx_comp.len).ok_or(Errno::EIO);
-        self.tx_stats.record_completion(result.map(|_| ()));
-        count_op(&inner.tx_counters, op_result.tx_info.flags, result.is_ok());
-        let Some((rx_info, _)) = &op_result.rx_info else {
-            return;
-        };
-        self.rx_stats.record_completion(result);
-        // A write with remote CQ data consumes the receive, but is no message, and the receive counter leaves
-        // it out.
-        if !rx_comp.is_some_and(|rx_comp| rx_comp.is_write) {
-            count_op(&inner.rx_counters, rx_info.flags, result.is_ok());
-        }
-    }
-
-    /// Reports a result to both sides. `is_processing`, or the lock, excludes other reporters.
-    #[inline(never)]
-    fn report(&self, op_result: &OpResult) {
-        let (Ok(receiver), Ok(sender)) = (self.rx_side(), self.tx_comp_sink()) else {
-            return;
-        };
-        let OpResult {
-            tx_info,
-            rx_info,
-            result,
-        } = op_result;
-        match result {
-            Ok(rx_comp) => {
-                if let Some((info, piece_addr)) = rx_info {
-                    receiver
-                        .comp_sink
-                        .report_receive(info, *piece_addr, rx_comp);
-                }
-                sender.report_success(tx_info, sender.new_completion(tx_info));
-            }
-            Err(error) => {
-                if error.is_violation() {
-                    let what = fmt!("its connection is closed: memory that is not open to it");
-                    self.violations.record(&NAME, what);
-                }
-                // A refused operation has not used the receive that it matched, which is cancelled.
-                let (errno, of_receive, dropped) = match *error {
-                    OpError::Truncated(dropped) => (Errno::ECONNRESET, Errno::ETRUNC, dropped),
-                    OpError::Rejected(errno) => (errno, Errno::ECANCELED, 0),
-                };
-                if let Some((info, piece_addr)) = rx_info {
-                    receiver
-                        .comp_sink
-                        .report_failure(info, *piece_addr, of_receive, dropped);
-                }
-                sender.report_failure(tx_info, 0, errno, 0);
-                // As on a wire, a failed operation ends the connection.
-                if let Some(conn) = self.conn.as_ref() {
-                    conn.schedule_disconnect();
-                }
-            }
-        }
-    }
-
     /// Refuses transmits from now on.
     pub(super) fn refuse_transmits(&self) {
         self.inner.lock().no_transmits = true;
-    }
-
-    /// Ends the receives only. When this returns, posted receives have been reported as cancelled, except shared
-    /// ones. Transmits that need a receive wait from then on until the connection ends. May sleep.
-    pub(super) fn close_receives(self: &Arc<Self>) {
-        let mut inner = self.inner.lock();
-        inner.no_receives = true;
-        while inner.is_reporting_receives {
-            self.idle_wait.wait(&mut inner);
-        }
-        let removed = self.remove_receives(&mut inner);
-        // Concurrent callers that end the receives or the connection wait for this one.
-        inner.is_reporting_receives = true;
-        drop(inner);
-        self.cancel_receives(removed, false, &mut |_| {});
-        self.inner.lock().is_reporting_receives = false;
-        self.idle_wait.notify_all();
-    }
-
-    /// Removes the receives, and counts each of the endpoint's own as cancelled.
-    fn remove_receives(&self, inner: &mut Inner) -> RxQueue {
-        let mut receives = mem::replace(&mut inner.receives, RxQueue::EMPTY);
-        for receive in receives.own_fifo().iter().flat_map(|own| own.iter()) {
-            self.rx_stats.record_completion(Err(Errno::ECANCELED));
-            count_op(&inner.rx_counters, receive.info.flags, false);
-        }
-        receives
-    }
-
-    /// Reports removed receives as cancelled, or passes them to `reclaim`; shared ones are posted again. Called
-    /// without the lock. May sleep.
-    fn cancel_receives(
-        self: &Arc<Self>,
-        receives: RxQueue,
-        is_closing_side: bool,
-        reclaim: &mut dyn FnMut(Context),
-    ) {
-        let own = match receives {
-            RxQueue::Own(own) => own,
-            RxQueue::Shared(attachment) => return attachment.detach(self),
-        };
-        let Ok(receiver) = self.rx_side() else {
-            return;
-        };
-        for receive in own.iter() {
-            // A multi-receive buffer is returned with its last piece.
-            let mut ignore = |_: Context| {};
-            let reclaim: &mut dyn FnMut(Context) =
-                match receive.piece_addr == 0 || receive.releases_buffer {
-                    true => reclaim,
-                    false => &mut ignore,
-                };
-            let info = (&receive.comp_info(), receive.piece_addr);
-            cancel_op(&receiver.comp_sink, info, is_closing_side, reclaim);
-        }
     }
 
     /// Returns whether no transmit is posted or in process.
     pub(super) fn is_drained(&self) -> bool {
         let inner = self.inner.lock();
         !inner.is_processing && inner.tx_queue.is_empty()
-    }
-
-    /// Ends the channel: when this returns, no transmit is processed any more. Posted operations have been
-    /// reported as cancelled, except those of the side `closing_side`, whose contexts have been passed to
-    /// `reclaim`, and shared receives. May sleep.
-    pub(super) fn close(
-        self: &Arc<Self>,
-        closing_side: ClosingSide,
-        reclaim: &mut dyn FnMut(Context),
-    ) {
-        let mut inner = self.inner.lock();
-        inner.is_stopped = true;
-        inner.is_closed = true;
-        while inner.is_processing || inner.is_reporting_receives {
-            self.idle_wait.wait(&mut inner);
-        }
-        let tx_queue = mem::replace(&mut inner.tx_queue, Fifo::EMPTY);
-        let direct_receiver = inner.direct_receiver.take();
-        // Operations that are returned to the closing side are not counted as errors.
-        let removed = match closing_side {
-            ClosingSide::Neither => None,
-            ClosingSide::Sender => inner.tx_counters.take(),
-            ClosingSide::Receiver => inner.rx_counters.take(),
-        };
-        for op in tx_queue.iter() {
-            self.tx_stats.record_completion(Err(Errno::ECANCELED));
-            count_op(&inner.tx_counters, op.info.flags, false);
-        }
-        let receives = self.remove_receives(&mut inner);
-        drop(inner);
-        drop((removed, direct_receiver));
-        for op in tx_queue.iter() {
-            if let Ok(sender) = self.tx_comp_sink() {
-                let is_closing_side = closing_side == ClosingSide::Sender;
-                cancel_op(sender, (&op.info, 0), is_closing_side, reclaim);
-            }
-        }
-        self.cancel_receives(receives, closing_side == ClosingSide::Receiver, reclaim);
     }
 
     /// Reports the statistics of the sending side.
@@ -746,8 +454,9 @@ impl Channel {
 
     /// Reports the statistics of the receiving side.
     pub(super) fn fill_rx_info(&self, info: &mut ObjectInfo<'_>) {
-        let inner = self.inner.lock();
-        self.rx_stats.report(inner.receives.posted_count(), info);
+        let mut inner = self.inner.lock();
+        let posted = inner.receives.own_fifo().map_or(0, |own| own.len());
+        self.rx_stats.report(posted, info);
         self.violations.report(info);
     }
 }
@@ -782,34 +491,5 @@ impl ProgressSource for ProgressWork {
 
     fn arm(&self) {
         self.progress();
-    }
-}
-
-/// Counts an operation, if a counter is bound for it.
-#[inline]
-fn count_op(counters: &Option<BoundCounters>, flags: u64, is_success: bool) {
-    let counter = counters
-        .as_ref()
-        .and_then(|counters| counters.counter_for(flags));
-    match (counter, is_success) {
-        (Some(counter), true) => counter.add(1),
-        (Some(counter), false) => counter.add_errors(1),
-        (None, _) => {}
-    }
-}
-
-/// Reports an operation as cancelled, or returns it to the side that closes.
-fn cancel_op(
-    comp_sink: &CompSink,
-    (info, piece_addr): (&CompInfo, usize),
-    is_closing_side: bool,
-    reclaim: &mut dyn FnMut(Context),
-) {
-    match is_closing_side {
-        true => {
-            comp_sink.release();
-            reclaim(info.context);
-        }
-        false => comp_sink.report_failure(info, piece_addr, Errno::ECANCELED, 0),
     }
 }

@@ -3,10 +3,7 @@
 //! The sink for the completions of one direction of an endpoint.
 
 use super::{
-    super::common::sw_cq::{
-        ProgressHandle,
-        SwCq, //
-    },
+    super::common::sw_cq::SwCq,
     op::RxCompletion, //
 };
 use crate::{
@@ -42,9 +39,9 @@ pub(super) struct CompInfo {
 
 /// Sink for the completions of one direction of an endpoint.
 pub(super) struct CompSink {
-    cq: Arc<SwCq>,
-    /// Successes complete only with FI_COMPLETION.
-    is_selective: bool,
+    pub(super) cq: Arc<SwCq>,
+    /// A success is reported without FI_COMPLETION.
+    pub(super) reports_all_successes: bool,
     /// Readers sleep until a message with FI_REMOTE_SIGNAL arrives, or a failure.
     waits_for_signals: bool,
     /// The endpoint, as its owner knows it.
@@ -65,15 +62,10 @@ impl CompSink {
         let cq = binding.queue.core().clone().into_any().downcast::<SwCq>();
         Ok(Self {
             cq: cq.map_err(|_| Errno::EINVAL)?,
-            is_selective: binding.selective,
+            reports_all_successes: !binding.selective,
             waits_for_signals,
             source,
         })
-    }
-
-    /// Returns whether a success is reported without FI_COMPLETION.
-    pub(super) fn reports_all_successes(&self) -> bool {
-        !self.is_selective
     }
 
     /// Reserves a completion queue slot for an operation. Any context.
@@ -83,20 +75,7 @@ impl CompSink {
     /// -FI_EAGAIN.
     #[inline]
     pub(super) fn reserve(&self) -> Result {
-        match self.cq.reserve() {
-            true => Ok(()),
-            false => Err(Errno::EAGAIN),
-        }
-    }
-
-    /// Releases a reserved slot without a completion. Any context.
-    pub(super) fn release(&self) {
-        self.cq.release();
-    }
-
-    /// Requests that readers are woken when an operation ends; see [`SwCq::set_slot_waiter`].
-    pub(super) fn request_slot_wakeup(&self) {
-        self.cq.set_slot_waiter();
+        self.cq.reserve().then_some(()).ok_or(Errno::EAGAIN)
     }
 
     /// Returns the completion of an operation without receive data.
@@ -138,15 +117,13 @@ impl CompSink {
             ..self.new_completion(info)
         };
         // A write with remote CQ data is always reported.
-        let info = CompInfo {
-            reports_success: info.reports_success
-                || rx_comp.is_write
-                || info.flags & FI_MULTI_RECV != 0,
-            ..*info
-        };
-        match info.reports_success && self.waits_for_signals && !rx_comp.remote_signal {
-            true => self.cq.push_success_quiet(completion),
-            false => self.report_success(&info, completion),
+        let is_special = rx_comp.is_write || info.flags & FI_MULTI_RECV != 0;
+        match info.reports_success || is_special {
+            true if self.waits_for_signals && !rx_comp.remote_signal => {
+                self.cq.push_success_quiet(completion);
+            }
+            true => self.cq.push_success(completion),
+            false => self.cq.complete_silent(),
         }
     }
 
@@ -172,20 +149,6 @@ impl CompSink {
         }));
     }
 
-    /// Attaches a progress source that readers of an empty queue call. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// -FI_ENOMEM.
-    pub(super) fn attach_source(&self, source: &ProgressHandle) -> Result {
-        self.cq.attach_source(source)
-    }
-
-    /// Removes a progress source. May sleep.
-    pub(super) fn detach_source(&self, source: &ProgressHandle) {
-        self.cq.detach_source(source);
-    }
-
     /// Discards unread completions and passes their contexts to `reclaim`, which is called without a lock;
     /// with `keeps_receives`, completions of shared receives remain. Any context in which `reclaim` may be
     /// called.
@@ -197,8 +160,8 @@ impl CompSink {
             self.cq.discard_matching(|entry| {
                 let completion = entry.completion();
                 let is_receive = completion.flags & (FI_RECV | FI_REMOTE_WRITE) != 0;
-                let is_its =
-                    completion.source == self.source.0 as u64 && !(is_receive && keeps_receives);
+                let is_kept = is_receive && keeps_receives;
+                let is_its = completion.source == self.source.0 as u64 && !is_kept;
                 // A multi-receive buffer is returned with its last piece.
                 if !is_its || completion.buf != 0 && completion.flags & FI_MULTI_RECV == 0 {
                     return is_its;

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The connection object between two endpoints, from the request on: each side finds the other only through
-//! it. Its mutex is taken before that of an endpoint.
+//! it; and the requests that have not been answered yet. Its mutex is taken before that of an endpoint.
 
-use super::ep::Endpoint;
+use super::{
+    super::common::connreq::ConnReq,
+    ep::Endpoint, //
+};
 use crate::{
     fi::prelude::*,
+    rdma::net::SockAddr,
     util::{
         context::Handlers,
         lock::assert_held, //
@@ -85,5 +89,51 @@ impl Conn {
     pub(super) fn schedule_disconnect(self: &Arc<Self>) {
         // A work item that is already queued does the same.
         let _ = Handlers::handler_queue().enqueue(self.clone());
+    }
+}
+
+/// A connection request. Dropping an unanswered request refuses it.
+pub(super) struct Request {
+    /// The connection to the requester, until the request is answered.
+    conn: Option<Arc<Conn>>,
+    pub(super) local: SockAddr,
+    pub(super) peer: SockAddr,
+}
+
+impl Request {
+    /// Makes the request of `peer` to the listener at `local`.
+    pub(super) fn new((local, peer): (SockAddr, SockAddr), conn: &Arc<Conn>) -> Self {
+        Self {
+            conn: Some(conn.clone()),
+            local,
+            peer,
+        }
+    }
+
+    /// Returns the connection to the requester, for the caller to answer.
+    pub(super) fn into_conn(mut self) -> Option<Arc<Conn>> {
+        self.conn.take()
+    }
+
+    fn reject_with_data(&mut self, private_data: &[u8]) {
+        let Some(conn) = self.conn.take() else {
+            return;
+        };
+        let mut ends = conn.ends.lock();
+        if let Some(requester) = ends.requester.take() {
+            requester.handle_reject(&conn, private_data);
+        }
+    }
+}
+
+impl ConnReq for Request {
+    fn reject(mut self, private_data: &[u8]) {
+        self.reject_with_data(private_data);
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.reject_with_data(&[]);
     }
 }

@@ -39,8 +39,9 @@ use core::any::Any;
 
 /// A domain.
 pub(super) struct Domain {
-    fabric: Arc<Fabric>,
-    mr_table: Arc<MrTable>,
+    pub(super) fabric: Arc<Fabric>,
+    /// Memory regions that peers may reach.
+    pub(super) mr_table: Arc<MrTable>,
     addressing: Addressing,
 }
 
@@ -51,30 +52,17 @@ impl Domain {
     ///
     /// -FI_ENOMEM.
     pub(super) fn new(fabric: Arc<Fabric>, info: &Info) -> Result<Arc<Self>> {
-        let mr_table = match fabric.shared_mr_table() {
+        let mr_table = match &fabric.shared_mr_table {
             Some(mr_table) => mr_table.clone(),
             None => MrTable::new()?,
         };
-        Ok(Arc::new(
-            Self {
-                fabric,
-                mr_table,
-                addressing: Addressing::from_mr_mode(
-                    info.domain().map_or(0, |domain| domain.mr_mode),
-                ),
-            },
-            GFP_KERNEL,
-        )?)
-    }
-
-    /// Returns the fabric of the domain.
-    pub(super) fn fabric(&self) -> &Arc<Fabric> {
-        &self.fabric
-    }
-
-    /// Returns the memory regions that peers may reach.
-    pub(super) fn mr_table(&self) -> &Arc<MrTable> {
-        &self.mr_table
+        let mr_mode = info.domain().map_or(0, |domain| domain.mr_mode);
+        let domain = Self {
+            fabric,
+            mr_table,
+            addressing: Addressing::from_mr_mode(mr_mode),
+        };
+        Ok(Arc::new(domain, GFP_KERNEL)?)
     }
 }
 
@@ -87,8 +75,7 @@ impl provider::Domain for Domain {
         self: Arc<Self>,
         attr: &cq::Attr,
     ) -> Result<Arc<dyn provider::CompletionQueue>> {
-        let queue: Arc<dyn provider::CompletionQueue> = SwCq::new_connected(attr)?;
-        Ok(queue)
+        Ok(SwCq::new_connected(attr)?)
     }
 
     fn peer_cq(
@@ -96,16 +83,14 @@ impl provider::Domain for Domain {
         attr: &cq::Attr,
         sink: Arc<dyn cq::PeerSink>,
     ) -> Result<Arc<dyn provider::CompletionQueue>> {
-        let queue: Arc<dyn provider::CompletionQueue> = SwCq::new_with_sink(attr, sink)?;
-        Ok(queue)
+        Ok(SwCq::new_with_sink(attr, sink)?)
     }
 
     fn shared_receive(
         self: Arc<Self>,
         attr: &srx::Attr,
     ) -> Result<Arc<dyn provider::SharedReceive>> {
-        let shared: Arc<dyn provider::SharedReceive> = Srx::new(&self.mr_table, attr)?;
-        Ok(shared)
+        Ok(Srx::new(&self.mr_table, attr)?)
     }
 
     fn endpoint(
@@ -113,8 +98,7 @@ impl provider::Domain for Domain {
         info: &Info,
         source: Source,
     ) -> Result<Arc<dyn provider::Endpoint>> {
-        let endpoint: Arc<dyn provider::Endpoint> = Endpoint::new(self, info, source)?;
-        Ok(endpoint)
+        Ok(Endpoint::new(self, info, source)?)
     }
 
     fn register(
@@ -122,10 +106,14 @@ impl provider::Domain for Domain {
         memory: &[Segment],
         access: Access,
     ) -> Result<Arc<dyn provider::MemoryRegion>> {
-        let owner = self.fabric.port_namespace().owner;
-        let region: Arc<dyn provider::MemoryRegion> =
-            Region::new(&self.mr_table, memory, access, self.addressing, owner)?;
-        Ok(region)
+        let owner = self.fabric.port_owner;
+        Ok(Region::new(
+            &self.mr_table,
+            memory,
+            access,
+            self.addressing,
+            owner,
+        )?)
     }
 
     fn set_removal_event(&self, notice: Option<ReservedEvent>) {
@@ -142,11 +130,8 @@ impl provider::Domain for Domain {
             let Some((number, addr)) = peers.next() else {
                 return;
             };
-            let result = match self.fabric.net().has_addr(&SockAddr::from(addr)) {
-                true => Ok(()),
-                false => Err(Errno::EHOSTUNREACH),
-            };
-            peers.complete(number, result);
+            let is_here = self.fabric.net.has_addr(&SockAddr::from(addr));
+            peers.complete(number, is_here.then_some(()).ok_or(Errno::EHOSTUNREACH));
         }
     }
 }

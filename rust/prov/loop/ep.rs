@@ -24,8 +24,10 @@ use super::{
         TxResources, //
     },
     completion::CompSink,
-    conn::Conn,
-    connreq::Request,
+    conn::{
+        Conn,
+        Request, //
+    },
     domain::Domain,
     fifo::Fifo,
     info::Limits,
@@ -34,8 +36,10 @@ use super::{
         PostedOp, //
     },
     port::Port,
-    rx_queue::SrxAttachment,
-    srx::Srx, //
+    srx::{
+        Srx,
+        SrxAttachment, //
+    },
 };
 use crate::{
     abi::{
@@ -78,13 +82,13 @@ use core::any::Any;
 
 /// Bound objects, kept open until the endpoint is closed.
 struct Resources {
+    /// Progress source that readers of the receive queue call. Dropped first.
+    progress: Option<ProgressHandle>,
     eq: ChildRef<EventQueue>,
     _tx_cq: ChildRef<CompletionQueue>,
     _rx_cq: ChildRef<CompletionQueue>,
     /// The shared receive context.
     _srx: Option<ChildRef<SharedReceive>>,
-    /// Progress source that readers of the receive queue call.
-    progress: Option<ProgressHandle>,
 }
 
 /// State of the connection.
@@ -132,7 +136,7 @@ impl Endpoint {
     ///
     /// -FI_EINVAL for more than is offered, and for an unknown connection request; -FI_ENOMEM.
     pub(super) fn new(domain: Arc<Domain>, info: &Info, source: Source) -> Result<Arc<Self>> {
-        let limits = Limits::new(info, domain.fabric().port_namespace().owner)?;
+        let limits = Limits::new(info, domain.fabric.port_owner)?;
         let (local, peer) = info.addresses()?;
         let rx_channel = Channel::new(match limits.shares_receives {
             true => 0,
@@ -142,7 +146,7 @@ impl Endpoint {
         let shutdown_event = Event::alloc(source)?;
         let connreq = match info.handle() {
             0 => None,
-            handle => Some(domain.fabric().connreqs().take(handle)?),
+            handle => Some(domain.fabric.connreqs.take(handle)?),
         };
         let (local, peer) = match &connreq {
             None => (local, peer),
@@ -217,50 +221,8 @@ impl Endpoint {
     /// -FI_EINVAL for a context of another provider or domain, -FI_ENOMEM.
     fn attach_srx(&self, srx: &SharedReceive) -> Result<SrxAttachment> {
         let srx: Option<Arc<Srx>> = downcast(srx.core().clone().into_any());
-        let srx = srx.filter(|srx| srx.uses_mr_table(self.domain.mr_table()));
+        let srx = srx.filter(|srx| srx.uses_mr_table(&self.domain.mr_table));
         SrxAttachment::new(srx.ok_or(Errno::EINVAL)?)
-    }
-
-    /// Takes over the bindings and lets receives be posted.
-    fn apply_bindings(&self, bindings: Bindings) -> Result {
-        let eq = bindings.eq.ok_or(Errno::ENOEQ)?;
-        let transmit = bindings.tx_cq.ok_or(Errno::ENOCQ)?;
-        let receive = bindings.rx_cq.ok_or(Errno::ENOCQ)?;
-        let tx_resources = TxResources {
-            comp_sink: CompSink::new(&transmit, self.source, false)?,
-            tx_queue: Fifo::new(self.limits.tx_size, PostedOp::unused)?,
-            counters: bindings.counters.try_clone()?,
-            addr: None,
-        };
-        let receiver = RxSide {
-            comp_sink: CompSink::new(&receive, self.source, self.limits.waits_for_signals)?,
-            mr_table: self.domain.mr_table().clone(),
-            rights: self.limits.rights,
-        };
-        let srx = bindings.srx;
-        let attachment = srx.as_ref().map(|srx| self.attach_srx(srx));
-        let attachment = attachment.transpose()?;
-        let progress = attachment
-            .as_ref()
-            .map(|_| ProgressWork::new_handle(&self.rx_channel));
-        let progress = progress.transpose()?;
-        if let Some(progress) = &progress {
-            receiver.comp_sink.attach_source(progress)?;
-        }
-        let mut link = self.link.lock();
-        link.tx_resources = Some(tx_resources);
-        link.resources = Some(Resources {
-            eq,
-            _tx_cq: transmit.queue,
-            _rx_cq: receive.queue,
-            _srx: srx,
-            progress,
-        });
-        drop(link);
-        self.rx_channel
-            .enable(receiver, bindings.counters, attachment);
-        self.state.transition(ConnState::Open, ConnState::Enabled);
-        Ok(())
     }
 }
 
@@ -279,7 +241,43 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn enable(self: Arc<Self>, bindings: Bindings) -> Result {
-        self.apply_bindings(bindings)
+        let eq = bindings.eq.ok_or(Errno::ENOEQ)?;
+        let transmit = bindings.tx_cq.ok_or(Errno::ENOCQ)?;
+        let receive = bindings.rx_cq.ok_or(Errno::ENOCQ)?;
+        let tx_resources = TxResources {
+            comp_sink: CompSink::new(&transmit, self.source, false)?,
+            tx_queue: Fifo::new(self.limits.tx_size, PostedOp::unused)?,
+            counters: bindings.counters.try_clone()?,
+            addr: None,
+        };
+        let receiver = RxSide {
+            comp_sink: CompSink::new(&receive, self.source, self.limits.waits_for_signals)?,
+            mr_table: self.domain.mr_table.clone(),
+            rights: self.limits.rights,
+        };
+        let (attachment, progress) = match &bindings.srx {
+            None => (None, None),
+            Some(srx) => {
+                let attachment = self.attach_srx(srx)?;
+                let progress = ProgressWork::new_handle(&self.rx_channel)?;
+                receiver.comp_sink.cq.attach_source(&progress)?;
+                (Some(attachment), Some(progress))
+            }
+        };
+        let mut link = self.link.lock();
+        link.tx_resources = Some(tx_resources);
+        link.resources = Some(Resources {
+            progress,
+            eq,
+            _tx_cq: transmit.queue,
+            _rx_cq: receive.queue,
+            _srx: bindings.srx,
+        });
+        drop(link);
+        self.rx_channel
+            .enable(receiver, bindings.counters, attachment);
+        self.state.transition(ConnState::Open, ConnState::Enabled);
+        Ok(())
     }
 
     fn connect(self: Arc<Self>, to: Option<SocketAddr>, private_data: &[u8]) -> Result {
@@ -320,18 +318,16 @@ impl provider::Endpoint for Endpoint {
 
     fn receives_left(&self) -> Result<usize> {
         self.rx_channel.rx_side()?;
-        match self.limits.shares_receives {
-            true => Err(Errno::ENOSYS),
-            false => Ok(self.rx_channel.receives_left()),
+        if self.limits.shares_receives {
+            return Err(Errno::ENOSYS);
         }
+        Ok(self.rx_channel.receives_left())
     }
 
     fn transmits_left(&self) -> Result<usize> {
         self.rx_channel.rx_side()?;
-        match self.tx_channel.as_ref() {
-            Some(tx_channel) => Ok(tx_channel.transmits_left()),
-            None => Ok(self.limits.tx_size),
-        }
+        let connected = self.tx_channel.as_ref();
+        Ok(connected.map_or(self.limits.tx_size, |channel| channel.transmits_left()))
     }
 
     #[inline]
@@ -346,10 +342,8 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn max_atomic_elements(&self, _form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
-        match self.limits.atomics_error {
-            Some(errno) => Err(errno),
-            None => Ok(op::max_elements(datatype)),
-        }
+        self.limits.check_atomics()?;
+        Ok(op::max_elements(datatype))
     }
 
     fn getopt(&self, option: EpOption) -> Result<usize> {

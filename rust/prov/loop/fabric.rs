@@ -7,7 +7,7 @@ use super::{
         connreq::ConnReqList,
         mr_table::MrTable, //
     },
-    connreq::Request,
+    conn::Request,
     domain::Domain,
     info,
     pep::PassiveEndpoint,
@@ -33,15 +33,17 @@ use kernel::sync::aref::ARef;
 /// The fabric of a network namespace.
 #[pin_data]
 pub(super) struct Fabric {
-    net: Net,
-    /// Network namespace, for infos.
-    namespace: ARef<Namespace>,
+    /// Network namespace of the addresses.
+    pub(super) net: Net,
+    /// The same namespace for an info, whose readers use it while the fabric is open.
+    pub(super) namespace: ARef<Namespace>,
     /// Port space of the endpoints.
-    port_owner: PortOwner,
+    pub(super) port_owner: PortOwner,
     /// Memory regions shared with another provider, for a fabric of [`LoopBeside`](super::LoopBeside).
-    shared_mr_table: Option<Arc<MrTable>>,
+    pub(super) shared_mr_table: Option<Arc<MrTable>>,
+    /// Unanswered connection requests.
     #[pin]
-    connreqs: ConnReqList<Request>,
+    pub(super) connreqs: ConnReqList<Request>,
 }
 
 impl Fabric {
@@ -73,32 +75,12 @@ impl Fabric {
         )?)
     }
 
-    /// Returns the network namespace of the addresses.
-    pub(super) fn net(&self) -> &Net {
-        &self.net
-    }
-
     /// Returns the port space of the endpoints.
     pub(super) fn port_namespace(&self) -> PortNamespace<'_> {
         PortNamespace {
             net: &self.net,
             owner: self.port_owner,
         }
-    }
-
-    /// Returns the memory regions shared with another provider, for a fabric of [`LoopBeside`](super::LoopBeside).
-    pub(super) fn shared_mr_table(&self) -> Option<&Arc<MrTable>> {
-        self.shared_mr_table.as_ref()
-    }
-
-    /// Returns the network namespace for an info, whose readers use it while the fabric is open.
-    pub(super) fn namespace(&self) -> &Namespace {
-        &self.namespace
-    }
-
-    /// Returns the unanswered connection requests.
-    pub(super) fn connreqs(&self) -> &ConnReqList<Request> {
-        &self.connreqs
     }
 }
 
@@ -111,8 +93,7 @@ impl provider::Fabric for Fabric {
         if info.domain_name() != Some(info::NAME) {
             return Err(Errno::EINVAL);
         }
-        let domain: Arc<dyn provider::Domain> = Domain::new(self, info)?;
-        Ok(domain)
+        Ok(Domain::new(self, info)?)
     }
 
     fn passive_endpoint(
@@ -120,8 +101,6 @@ impl provider::Fabric for Fabric {
         info: &Info,
         source: Source,
     ) -> Result<Arc<dyn provider::PassiveEndpoint>> {
-        let listener: Arc<dyn provider::PassiveEndpoint> =
-            PassiveEndpoint::new(self, info, source)?;
-        Ok(listener)
+        Ok(PassiveEndpoint::new(self, info, source)?)
     }
 }

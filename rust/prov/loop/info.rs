@@ -137,13 +137,17 @@ pub(super) struct Limits {
     pub(super) max_key: u64,
     /// Transmit flags that are known but need a capability that the endpoint lacks.
     pub(super) unsupported_flags: u64,
-    /// The errno of atomic operations, if the endpoint lacks them.
-    pub(super) atomics_error: Option<Errno>,
+    has_atomics: bool,
     /// Access to registered memory that the endpoint's capabilities grant its peers.
     pub(super) rights: EpRights,
 }
 
 impl Limits {
+    /// Checks that the endpoint has atomic operations; -FI_ENOSYS if it has none.
+    pub(super) fn check_atomics(&self) -> Result {
+        self.has_atomics.then_some(()).ok_or(Errno::ENOSYS)
+    }
+
     /// Reads the limits from an info, which the consumer may have changed, for an endpoint whose ports belong to
     /// `owner`.
     ///
@@ -151,15 +155,12 @@ impl Limits {
     ///
     /// -FI_EINVAL for another endpoint type, and for more than is offered.
     pub(super) fn new(info: &Info, owner: PortOwner) -> Result<Self> {
-        let kind = info.ep().map(|ep| (ep.type_, ep.tx_ctx_cnt, ep.rx_ctx_cnt));
-        let is_one = |contexts: usize| contexts <= 1;
+        let ep = info.ep().ok_or(Errno::EINVAL)?;
         let shares_receives = uses_shared_rx(info);
-        let fits = matches!(kind, Some((abi::FI_EP_MSG, tx, rx))
-            if is_one(tx) && (is_one(rx) || shares_receives));
-        if !fits
-            || info.caps() & !(CAPS | FI_REMOTE_SIGNAL) != 0
-            || info.domain_name() != Some(NAME)
-        {
+        let has_contexts = ep.tx_ctx_cnt <= 1 && (ep.rx_ctx_cnt <= 1 || shares_receives);
+        let has_caps = info.caps() & !(CAPS | FI_REMOTE_SIGNAL) == 0;
+        let is_named = info.domain_name() == Some(NAME);
+        if ep.type_ != abi::FI_EP_MSG || !has_contexts || !has_caps || !is_named {
             return Err(Errno::EINVAL);
         }
         let (max_msg_size, max_key) = match owner {
@@ -167,18 +168,11 @@ impl Limits {
             PortOwner::OtherProvider => (MAX_MSG_SIZE_BESIDE, u64::MAX),
         };
         let (tx, rx) = (info.tx(), info.rx());
+        let queue_size = |wanted| size_within(wanted, MAX_QUEUE_SIZE, DEFAULT_QUEUE_SIZE);
         let has_data = info.domain().is_some_and(|domain| domain.cq_data_size > 0);
         Ok(Self {
-            tx_size: size_within(
-                tx.map_or(0, |tx| tx.size),
-                MAX_QUEUE_SIZE,
-                DEFAULT_QUEUE_SIZE,
-            )?,
-            rx_size: size_within(
-                rx.map_or(0, |rx| rx.size),
-                MAX_QUEUE_SIZE,
-                DEFAULT_QUEUE_SIZE,
-            )?,
+            tx_size: queue_size(tx.map_or(0, |tx| tx.size))?,
+            rx_size: queue_size(rx.map_or(0, |rx| rx.size))?,
             tx_iov_limit: size_within(tx.map_or(0, |tx| tx.iov_limit), MAX_IOV, MAX_IOV)?,
             rx_iov_limit: size_within(rx.map_or(0, |rx| rx.iov_limit), MAX_IOV, MAX_IOV)?,
             inject_size: size_within(tx.map_or(0, |tx| tx.inject_size), INJECT_SIZE, 0)?,
@@ -187,7 +181,7 @@ impl Limits {
             max_msg_size,
             max_key,
             unsupported_flags: if has_data { 0 } else { FI_REMOTE_CQ_DATA },
-            atomics_error: (info.caps() & FI_ATOMIC == 0).then_some(Errno::ENOSYS),
+            has_atomics: info.caps() & FI_ATOMIC != 0,
             rights: EpRights::from_caps(info.caps()),
         })
     }

@@ -54,22 +54,18 @@ impl Region {
             dma::check_range(segment.addr(), segment.len())?;
             segments.push(segment.addr()..segment.addr() + segment.len(), GFP_KERNEL)?;
         }
+        let is_long = owner == PortOwner::OtherProvider;
         let registration = match access.is_remote() {
             true if memory.len() > MR_IOV_LIMIT => return Err(Errno::EINVAL),
-            true => {
-                let is_long = owner == PortOwner::OtherProvider;
-                Some(mr_table.register_random_key(memory, access, addressing, is_long)?)
-            }
+            true => Some(mr_table.register_random_key(memory, access, addressing, is_long)?),
             false => None,
         };
-        Ok(Arc::new(
-            Self {
-                registration,
-                mr_table: mr_table.clone(),
-                segments,
-            },
-            GFP_KERNEL,
-        )?)
+        let region = Self {
+            registration,
+            mr_table: mr_table.clone(),
+            segments,
+        };
+        Ok(Arc::new(region, GFP_KERNEL)?)
     }
 
     fn contains(&self, addr: usize, len: usize) -> bool {
@@ -140,10 +136,8 @@ fn check_each_descriptor(
             // A page has no virtual address to compare.
             Start::Page(..) => true,
         };
-        match is_in && Arc::ptr_eq(&region.mr_table, mr_table) {
-            true => Ok(()),
-            false => Err(Errno::EINVAL),
-        }
+        let is_valid = is_in && Arc::ptr_eq(&region.mr_table, mr_table);
+        is_valid.then_some(()).ok_or(Errno::EINVAL)
     })
 }
 
@@ -154,8 +148,7 @@ impl provider::MemoryRegion for Region {
     }
 
     fn key(&self) -> u64 {
-        self.registration
-            .as_ref()
-            .map_or(FI_KEY_NOTAVAIL, MrRegistration::key)
+        let registration = self.registration.as_ref();
+        registration.map_or(FI_KEY_NOTAVAIL, |registration| registration.key)
     }
 }

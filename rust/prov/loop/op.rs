@@ -17,17 +17,16 @@ use super::{
     },
     completion::CompInfo, //
 };
-use crate::{
-    abi::flags::*,
-    fi::{
-        atomic::{
-            Datatype,
-            Form,
-            Op,
-            Operands, //
-        },
-        prelude::*, //
+use crate::fi::{
+    atomic::{
+        load_element,
+        store_element,
+        Datatype,
+        Form,
+        Op,
+        Operands, //
     },
+    prelude::*, //
 };
 
 /// Most bytes of an atomic operation's operands, which are stored inline, as are the compare operands.
@@ -68,13 +67,16 @@ pub(super) enum OpKind {
     /// A read from the peer's memory.
     Read { from: Remote, into: DstBuf },
     /// An atomic operation, whose [`Operands`](InlineData) are stored inline.
-    Atomic {
-        form: Form,
-        op: Op,
-        datatype: Datatype,
-        target: RmaIoc,
-        result: DstBuf,
-    },
+    Atomic(AtomicOp),
+}
+
+/// An atomic operation.
+pub(super) struct AtomicOp {
+    pub(super) form: Form,
+    pub(super) op: Op,
+    pub(super) datatype: Datatype,
+    pub(super) target: RmaIoc,
+    pub(super) result: DstBuf,
 }
 
 /// Inline storage for injected data, or for the operands and compare operands of an atomic operation.
@@ -102,10 +104,9 @@ pub(super) struct PostedOp {
 pub(super) struct Receive {
     pub(super) dst: DstBuf,
     pub(super) info: CompInfo,
-    /// Address of the piece of a multi-receive buffer; 0 for a plain receive.
+    /// Address of the piece of a multi-receive buffer, whose last piece has FI_MULTI_RECV in `info`; 0 for a plain
+    /// receive.
     pub(super) piece_addr: usize,
-    /// Set if the multi-receive buffer is released with this piece.
-    pub(super) releases_buffer: bool,
 }
 
 /// Reason of a failed operation.
@@ -150,20 +151,6 @@ impl Receive {
             dst: DstBuf::EMPTY,
             info: CompInfo::EMPTY,
             piece_addr: 0,
-            releases_buffer: false,
-        }
-    }
-
-    /// Returns the completion info, with FI_MULTI_RECV if the buffer is released.
-    pub(super) fn comp_info(&self) -> CompInfo {
-        let last = if self.releases_buffer {
-            FI_MULTI_RECV
-        } else {
-            0
-        };
-        CompInfo {
-            flags: self.info.flags | last,
-            ..self.info
         }
     }
 }
@@ -181,9 +168,7 @@ impl OpKind {
             Self::Unused => 0,
             Self::Send { from, .. } | Self::Write { from, .. } => from.len(),
             Self::Read { into, .. } => into.len(),
-            Self::Atomic {
-                target, datatype, ..
-            } => target.count as usize * datatype.size(),
+            Self::Atomic(atomic) => atomic.target.count as usize * atomic.datatype.size(),
         }
     }
 }
@@ -209,39 +194,6 @@ impl Bytes {
             }
         }
     }
-}
-
-/// Reads the number of `size` bytes at offset `at`.
-fn read_int(inline_data: &[u8], at: usize, size: usize) -> u64 {
-    let mut bytes = [0; 8];
-    let found = inline_data.get(at..at + size).unwrap_or(&[]);
-    for (to, from) in bytes.iter_mut().zip(found) {
-        *to = *from;
-    }
-    let [a, b, c, d, ..] = bytes;
-    match size {
-        1 => u64::from(a),
-        2 => u64::from(u16::from_ne_bytes([a, b])),
-        4 => u64::from(u32::from_ne_bytes([a, b, c, d])),
-        _ => u64::from_ne_bytes(bytes),
-    }
-}
-
-/// Returns a number's bytes, of which the first `size` are valid.
-fn int_to_bytes(number: u64, size: usize) -> [u8; 8] {
-    let mut bytes = [0; 8];
-    let mut put = |from: &[u8]| {
-        for (to, from) in bytes.iter_mut().zip(from) {
-            *to = *from;
-        }
-    };
-    match size {
-        1 => put(&[number as u8]),
-        2 => put(&(number as u16).to_ne_bytes()),
-        4 => put(&(number as u32).to_ne_bytes()),
-        _ => put(&number.to_ne_bytes()),
-    }
-    bytes
 }
 
 impl InlineData {
@@ -307,14 +259,8 @@ impl PostedOp {
         receive: Option<&Receive>,
     ) -> core::result::Result<RxCompletion, OpError> {
         let len = self.kind.len();
-        let rx_comp = |data: Option<u32>, is_write: bool| RxCompletion {
-            len,
-            data,
-            is_write,
-            remote_signal: self.info.remote_signal,
-        };
-        match &self.kind {
-            OpKind::Unused => Ok(rx_comp(None, false)),
+        let (data, is_write) = match &self.kind {
+            OpKind::Unused => (None, false),
             OpKind::Send { from, data } => {
                 let Some(receive) = receive else {
                     return Err(OpError::Truncated(len));
@@ -324,57 +270,45 @@ impl PostedOp {
                     Some(dropped) => return Err(OpError::Truncated(dropped)),
                 }
                 from.copy_to(&self.inline_data.0, 0, len, &receive.dst);
-                Ok(rx_comp(*data, false))
+                (*data, false)
             }
             OpKind::Write { from, to, data } => {
-                for_each_part(
-                    (mr_table, rights),
-                    *to,
-                    len,
-                    AccessKind::Write,
-                    |part, before| {
-                        // SAFETY: It is dropped here, while the region is visited and cannot be closed.
-                        let into = unsafe { DstBuf::from_region(part) };
-                        from.copy_to(&self.inline_data.0, before, part.len(), &into);
-                    },
-                )?;
-                Ok(rx_comp(*data, true))
+                let write = |part: &Segment, before| {
+                    // SAFETY: It is dropped here, while the region is visited and cannot be closed.
+                    let into = unsafe { DstBuf::from_region(part) };
+                    from.copy_to(&self.inline_data.0, before, part.len(), &into);
+                };
+                for_each_part((mr_table, rights), *to, len, AccessKind::Write, write)?;
+                (*data, true)
             }
             OpKind::Read { from, into } => {
-                for_each_part(
-                    (mr_table, rights),
-                    *from,
-                    len,
-                    AccessKind::Read,
-                    |part, before| {
-                        // SAFETY: As above.
-                        let from = unsafe { SrcBuf::from_region(part) };
-                        from.copy_range_to(0, part.len(), into, before);
-                    },
-                )?;
-                Ok(rx_comp(None, false))
+                let read = |part: &Segment, before| {
+                    // SAFETY: As above.
+                    let from = unsafe { SrcBuf::from_region(part) };
+                    from.copy_range_to(0, part.len(), into, before);
+                };
+                for_each_part((mr_table, rights), *from, len, AccessKind::Read, read)?;
+                (None, false)
             }
-            OpKind::Atomic { .. } => {
-                self.execute_atomic(mr_table, rights)
-                    .map_err(OpError::Rejected)?;
-                Ok(rx_comp(None, false))
+            OpKind::Atomic(atomic) => {
+                let done = atomic.execute(&self.inline_data, mr_table, rights);
+                done.map_err(OpError::Rejected)?;
+                (None, false)
             }
-        }
-    }
-
-    /// Executes an atomic operation.
-    fn execute_atomic(&self, mr_table: &MrTable, rights: EpRights) -> Result {
-        let OpKind::Atomic {
-            form,
-            op,
-            datatype,
-            target,
-            result,
-            ..
-        } = &self.kind
-        else {
-            return Ok(());
         };
+        Ok(RxCompletion {
+            len,
+            data,
+            is_write,
+            remote_signal: self.info.remote_signal,
+        })
+    }
+}
+
+impl AtomicOp {
+    /// Executes the operation.
+    fn execute(&self, inline_data: &InlineData, mr_table: &MrTable, rights: EpRights) -> Result {
+        let (op, datatype, size) = (self.op, self.datatype, self.datatype.size());
         // Each atomic operation but a read needs read and write access, as on devices, where it returns the
         // old value.
         let access = match op {
@@ -382,21 +316,23 @@ impl PostedOp {
             _ => AccessKind::ReadWrite,
         };
         rights.check_atomic(access)?;
-        let size = datatype.size();
-        mr_table.for_each_element([*target], *datatype, access, |number, element| {
+        let load = |at: usize| inline_data.0.get(at..at + size).map_or(0, load_element);
+        mr_table.for_each_element([self.target], datatype, access, |number, element| {
             let at = number * size;
             let mut given = Operands {
                 old: 0,
-                operand: read_int(&self.inline_data.0, at, size),
-                compare: read_int(&self.inline_data.0, MAX_ATOMIC_BYTES + at, size),
+                operand: load(at),
+                compare: load(MAX_ATOMIC_BYTES + at),
             };
             let old = element.update(|old| {
                 given.old = old;
-                op.apply(*datatype, given)
+                op.apply(datatype, given)
             });
-            if *form != Form::Base {
-                let bytes = int_to_bytes(old, size);
-                result.copy_from_slice(at, bytes.get(..size).unwrap_or(&bytes));
+            if self.form != Form::Base {
+                let mut bytes = [0; 8];
+                let bytes = bytes.get_mut(..size).unwrap_or_default();
+                store_element(bytes, old);
+                self.result.copy_from_slice(at, bytes);
             }
         })
     }
@@ -409,7 +345,7 @@ fn for_each_part(
     at: Remote,
     len: usize,
     access: AccessKind,
-    act: impl FnMut(&crate::fi::memory::Segment, usize),
+    act: impl FnMut(&Segment, usize),
 ) -> core::result::Result<(), OpError> {
     rights.check_rma(access).map_err(OpError::Rejected)?;
     if len == 0 {

@@ -10,8 +10,10 @@ use super::{
             PepCore, //
         },
     },
-    conn::Conn,
-    connreq::Request,
+    conn::{
+        Conn,
+        Request, //
+    },
     fabric::Fabric,
     info,
     port::Port, //
@@ -56,7 +58,7 @@ impl PassiveEndpoint {
         let (addr, _) = info.addresses()?;
         let listener = Arc::pin_init(
             pin_init!(Self {
-                core <- PepCore::new(info, source, fabric.connreqs().next_number()),
+                core <- PepCore::new(info, source, fabric.connreqs.next_number()),
                 fabric,
                 link <- new_mutex!(
                     Link {
@@ -94,13 +96,13 @@ impl PassiveEndpoint {
         conn: &Arc<Conn>,
     ) -> Result {
         let mut info = info::build_info(&self.core.hints)?;
-        let net = self.fabric.namespace();
+        let net = &self.fabric.namespace;
         let event = self
             .core
             .prepare_connreq(&mut info, net, to.into(), peer.into())?;
         let link = self.link.lock();
         let queue = link.listen.eq.as_ref().ok_or(Errno::ECONNREFUSED)?;
-        let connreqs = self.fabric.connreqs();
+        let connreqs = &self.fabric.connreqs;
         let handle = connreqs.next_number();
         let backlog = link.listen.backlog.unsigned_abs() as usize;
         connreqs.add(handle, self.core.listener_id, backlog, || {
@@ -120,10 +122,9 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
         let mut link = self.link.lock();
         link.listen.check_not_listening()?;
         let port = link.port.take().ok_or(Errno::EADDRNOTAVAIL)?;
-        self.core.set_local_addr(port.addr().into());
+        self.core.set_local_addr(port.addr.into());
         link.listen.eq = Some(eq);
-        let port = port.set_listener(self.fabric.port_namespace(), self.clone());
-        match port {
+        match port.set_listener(self.fabric.port_namespace(), self.clone()) {
             Ok(port) => link.port = Some(port),
             Err(errno) => {
                 let eq = link.listen.eq.take();
@@ -141,7 +142,7 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
     }
 
     fn reject(&self, handle: usize, private_data: &[u8]) -> Result {
-        self.fabric.connreqs().reject(handle, private_data)
+        self.fabric.connreqs.reject(handle, private_data)
     }
 
     fn set_name(&self, addr: SocketAddr) -> Result {
@@ -151,7 +152,7 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
     fn name(&self) -> Result<SocketAddr> {
         let link = self.link.lock();
         let port = link.port.as_ref().ok_or(Errno::EADDRNOTAVAIL)?;
-        Ok(port.addr().into())
+        Ok(port.addr.into())
     }
 
     fn private_data_limit(&self) -> usize {
@@ -169,9 +170,8 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
         drop(link);
         // The port holds a reference to the listener.
         drop(port);
-        self.fabric
-            .connreqs()
-            .reject_for_listener(self.core.listener_id);
+        let connreqs = &self.fabric.connreqs;
+        connreqs.reject_for_listener(self.core.listener_id);
         drop(eq);
     }
 }

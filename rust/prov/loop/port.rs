@@ -65,7 +65,8 @@ impl UsedPort {
 /// A port, owned until it is dropped. Dropping it may sleep.
 pub(super) struct Port {
     entry: Entry,
-    addr: SockAddr,
+    /// The address with the port number.
+    pub(super) addr: SockAddr,
 }
 
 impl Port {
@@ -75,7 +76,30 @@ impl Port {
     ///
     /// -FI_EADDRNOTAVAIL for an address that the namespace does not have, -FI_EADDRINUSE, -FI_ENOMEM.
     pub(super) fn bind(port_ns: PortNamespace<'_>, addr: &SockAddr) -> Result<Self> {
-        Self::register(port_ns, addr, None)
+        if !addr.is_unspecified() && !port_ns.net.has_addr(addr) {
+            return Err(Errno::EADDRNOTAVAIL);
+        }
+        let is_ephemeral = addr.port() == 0;
+        let tries = if is_ephemeral { EPHEMERAL_COUNT } else { 1 };
+        for _ in 0..tries {
+            let next = || NEXT_EPHEMERAL.fetch_add(1, Relaxed) % u32::from(EPHEMERAL_COUNT);
+            let addr = match is_ephemeral {
+                true => addr.with_port(FIRST_EPHEMERAL + next() as u16),
+                false => *addr,
+            };
+            let entry = new_entry(port_ns, &addr, None)?;
+            let is_free = registry::with_list(|list| {
+                let is_free = conflicting(list, port_ns, &addr).next().is_none();
+                if is_free {
+                    list.push(entry.clone(), GFP_KERNEL)?;
+                }
+                Ok::<_, Errno>(is_free)
+            })?;
+            if is_free {
+                return Ok(Self { entry, addr });
+            }
+        }
+        Err(Errno::EADDRINUSE)
     }
 
     /// Replaces the entry by one with `listener`, which receives connection requests from now on.
@@ -87,71 +111,20 @@ impl Port {
         let addr = self.addr;
         let new = new_entry(port_ns, &addr, Some(listener))?;
         registry::with_list(|list| {
-            let own = list
-                .iter_mut()
-                .find(|entry| Arc::ptr_eq(entry, &self.entry));
-            if let Some(own) = own {
+            let mut own = list.iter_mut();
+            if let Some(own) = own.find(|entry| Arc::ptr_eq(entry, &self.entry)) {
                 *own = new.clone();
             }
         });
         Ok(Self { entry: new, addr })
-    }
-
-    fn register(
-        port_ns: PortNamespace<'_>,
-        addr: &SockAddr,
-        listener: Option<Arc<PassiveEndpoint>>,
-    ) -> Result<Self> {
-        if !addr.is_unspecified() && !port_ns.net.has_addr(addr) {
-            return Err(Errno::EADDRNOTAVAIL);
-        }
-        let tries = match addr.port() {
-            0 => u32::from(EPHEMERAL_COUNT),
-            _ => 1,
-        };
-        for _ in 0..tries {
-            let addr = match addr.port() {
-                0 => addr.with_port(
-                    FIRST_EPHEMERAL
-                        + (NEXT_EPHEMERAL.fetch_add(1, Relaxed) % u32::from(EPHEMERAL_COUNT))
-                            as u16,
-                ),
-                _ => *addr,
-            };
-            let entry = new_entry(port_ns, &addr, listener.clone())?;
-            let entered = registry::with_list(|list| {
-                let taken = list
-                    .iter()
-                    .filter_map(|entry| entry.downcast_ref::<UsedPort>());
-                if taken
-                    .into_iter()
-                    .any(|taken| taken.conflicts_with(port_ns, &addr))
-                {
-                    return Ok(false);
-                }
-                list.push(entry.clone(), GFP_KERNEL)?;
-                Ok::<_, Errno>(true)
-            })?;
-            if entered {
-                return Ok(Self { entry, addr });
-            }
-        }
-        Err(Errno::EADDRINUSE)
-    }
-
-    /// Returns the address with the port number.
-    pub(super) fn addr(&self) -> SockAddr {
-        self.addr
     }
 }
 
 impl Drop for Port {
     fn drop(&mut self) {
         let removed = registry::with_list(|list| {
-            let at = list
-                .iter()
-                .position(|entry| Arc::ptr_eq(entry, &self.entry));
-            at.and_then(|at| list.remove(at).ok())
+            let is_own = |entry: &Entry| Arc::ptr_eq(entry, &self.entry);
+            list.remove(list.iter().position(is_own)?).ok()
         });
         drop(removed);
     }
@@ -162,16 +135,24 @@ fn new_entry(
     addr: &SockAddr,
     listener: Option<Arc<PassiveEndpoint>>,
 ) -> Result<Entry> {
-    let entry: Entry = Arc::new(
-        UsedPort {
-            net: port_ns.net.clone(),
-            owner: port_ns.owner,
-            addr: *addr,
-            listener,
-        },
-        GFP_KERNEL,
-    )?;
-    Ok(entry)
+    let used = UsedPort {
+        net: port_ns.net.clone(),
+        owner: port_ns.owner,
+        addr: *addr,
+        listener,
+    };
+    Ok(Arc::new(used, GFP_KERNEL)?)
+}
+
+/// Returns the ports that conflict with `addr`.
+fn conflicting<'a>(
+    list: &'a [Entry],
+    port_ns: PortNamespace<'a>,
+    addr: &'a SockAddr,
+) -> impl Iterator<Item = &'a UsedPort> {
+    list.iter()
+        .filter_map(|entry| entry.downcast_ref::<UsedPort>())
+        .filter(move |used| used.conflicts_with(port_ns, addr))
 }
 
 /// Returns the listener at `addr`, if any. May sleep.
@@ -180,10 +161,6 @@ pub(super) fn listener_at(
     addr: &SockAddr,
 ) -> Option<Arc<PassiveEndpoint>> {
     registry::with_list(|list| {
-        let taken = list
-            .iter()
-            .filter_map(|entry| entry.downcast_ref::<UsedPort>());
-        let mut here = taken.filter(|taken| taken.conflicts_with(port_ns, addr));
-        here.find_map(|taken| taken.listener.clone())
+        conflicting(list, port_ns, addr).find_map(|used| used.listener.clone())
     })
 }

@@ -57,30 +57,22 @@ impl Endpoint {
     ) -> Result {
         let link = self.link.lock();
         let peer = to.or(link.peer).ok_or(Errno::EINVAL)?;
-        let (local, wanted) = (link.local, link.connreq.is_some());
+        let (local, is_requested) = (link.local, link.connreq.is_some());
         drop(link);
-        if wanted {
+        if is_requested {
             // An endpoint made for a request can only accept.
             return Err(Errno::EOPBADSTATE);
         }
         self.begin_connect()?;
-        let asked = self.send_request(
-            SockAddr::from(peer),
-            local.map(SockAddr::from),
-            private_data,
-        );
-        match asked {
+        match self.send_request(peer.into(), local.map(SockAddr::from), private_data) {
             // Reported as an event, like an answer from a peer.
             Err(errno @ (Errno::ECONNREFUSED | Errno::EHOSTUNREACH)) => {
                 self.report_connect_failure(errno, &[]);
                 Ok(())
             }
-            Err(errno) => {
-                self.state
-                    .transition(ConnState::Connecting, ConnState::Enabled);
-                Err(errno)
-            }
-            Ok(()) => Ok(()),
+            result => result.inspect_err(|_| {
+                self.leave_connecting(ConnState::Enabled);
+            }),
         }
     }
 
@@ -91,7 +83,7 @@ impl Endpoint {
         local: Option<SockAddr>,
         private_data: &[u8],
     ) -> Result {
-        let port_ns = self.domain.fabric().port_namespace();
+        let port_ns = self.domain.fabric.port_namespace();
         let from = local.unwrap_or(peer.with_port(0));
         if from.is_ipv6() != peer.is_ipv6() {
             return Err(Errno::EINVAL);
@@ -100,9 +92,9 @@ impl Endpoint {
             return Err(Errno::EHOSTUNREACH);
         }
         let port = Port::bind(port_ns, &from)?;
-        let from = match port.addr().is_unspecified() {
-            true => peer.with_port(port.addr().port()),
-            false => port.addr(),
+        let from = match port.addr.is_unspecified() {
+            true => peer.with_port(port.addr.port()),
+            false => port.addr,
         };
         let conn = Conn::new()?;
         conn.ends.lock().requester = Some(self.clone());
@@ -130,17 +122,22 @@ impl Endpoint {
 
     /// Moves from [`ConnState::Enabled`] to [`ConnState::Connecting`], or returns the errno.
     fn begin_connect(&self) -> Result {
-        if self
-            .state
-            .transition(ConnState::Enabled, ConnState::Connecting)
-        {
+        let (from, to) = (ConnState::Enabled, ConnState::Connecting);
+        if self.state.transition(from, to) {
             return Ok(());
         }
-        Err(match self.state.get() {
-            ConnState::Connecting => Errno::EISCONN,
-            state if state.is_connected() => Errno::EISCONN,
-            _ => Errno::EOPBADSTATE,
-        })
+        let state = self.state.get();
+        Err(
+            match state.is_connected() || state == ConnState::Connecting {
+                true => Errno::EISCONN,
+                false => Errno::EOPBADSTATE,
+            },
+        )
+    }
+
+    /// Moves from [`ConnState::Connecting`] to `to`; returns false if that is not the state.
+    fn leave_connecting(&self, to: ConnState) -> bool {
+        self.state.transition(ConnState::Connecting, to)
     }
 
     /// Implements `fi_accept()`: both sides are connected when it returns.
@@ -154,16 +151,11 @@ impl Endpoint {
         self.begin_connect()?;
         let connreq = self.link.lock().connreq.take();
         let conn = connreq.and_then(|connreq| connreq.into_conn());
-        let Some(conn) = conn else {
-            return Err(Errno::EISCONN);
-        };
-        let accepted = self.connect_both(&conn, private_data);
-        if accepted.is_err() {
-            self.state
-                .transition(ConnState::Connecting, ConnState::Lost);
+        let conn = conn.ok_or(Errno::EISCONN)?;
+        self.connect_both(&conn, private_data).inspect_err(|_| {
+            self.leave_connecting(ConnState::Lost);
             self.flush();
-        }
-        accepted
+        })
     }
 
     /// Connects both endpoints.
@@ -207,10 +199,7 @@ impl Endpoint {
     }
 
     fn report_connected(&self, private_data: &[u8]) {
-        if self
-            .state
-            .transition(ConnState::Connecting, ConnState::Connected)
-        {
+        if self.leave_connecting(ConnState::Connected) {
             let kind = Kind::Connection(FI_CONNECTED);
             self.push_event(|link| link.connect_event.take(), kind, private_data);
         }
@@ -218,10 +207,7 @@ impl Endpoint {
 
     /// Reports that the connection was not established.
     fn report_connect_failure(&self, errno: Errno, err_data: &[u8]) {
-        if !self
-            .state
-            .transition(ConnState::Connecting, ConnState::Lost)
-        {
+        if !self.leave_connecting(ConnState::Lost) {
             return;
         }
         self.flush();
@@ -240,13 +226,10 @@ impl Endpoint {
     /// The caller holds the mutex of `conn`.
     pub(in super::super) fn handle_disconnect(&self, conn: &Conn) {
         conn.assert_locked();
-        let lost = self
-            .state
-            .transition_with(|state| state.is_connected().then_some(ConnState::Lost));
-        if lost.is_err() {
-            return;
+        let next = |state: ConnState| state.is_connected().then_some(ConnState::Lost);
+        if self.state.transition_with(next).is_ok() {
+            self.flush_and_report_shutdown();
         }
-        self.flush_and_report_shutdown();
     }
 
     /// Ends all transfers, then reports FI_SHUTDOWN once in the endpoint's lifetime.
@@ -269,21 +252,13 @@ impl Endpoint {
         context::in_process()?;
         let (_, rest) = self.state.shutdown(flags)?;
         match rest {
-            ShutdownAction::DrainTransmits => self.drain_transmits(),
-            ShutdownAction::CloseReceives => {
-                self.rx_channel.close_receives();
-                Ok(())
-            }
+            ShutdownAction::DrainTransmits => return self.drain_transmits(),
+            ShutdownAction::CloseReceives => self.rx_channel.close_receives(),
             // Waits for threads that are processing the peer's transfers.
-            ShutdownAction::AwaitFlush => {
-                self.flush();
-                Ok(())
-            }
-            ShutdownAction::Disconnect => {
-                self.detach_peer(&mut |endpoint| endpoint.flush_and_report_shutdown());
-                Ok(())
-            }
+            ShutdownAction::AwaitFlush => self.flush(),
+            ShutdownAction::Disconnect => self.detach_peer(&mut Self::flush_and_report_shutdown),
         }
+        Ok(())
     }
 
     /// Detaches the endpoint from its peer, calls `act`, then disconnects the peer.
@@ -325,9 +300,8 @@ impl Endpoint {
 
     /// Closes the connection without events; the consumer gets all its contexts back through `reclaim`.
     pub(super) fn close_and_reclaim(&self, reclaim: &mut dyn FnMut(Context)) {
-        let _ = self
-            .state
-            .transition_with(|state| (state != ConnState::Shut).then_some(ConnState::Shut));
+        let shut = |state| (state != ConnState::Shut).then_some(ConnState::Shut);
+        let _ = self.state.transition_with(shut);
         let connreq = self.link.lock().connreq.take();
         drop(connreq);
         self.detach_peer(&mut |endpoint| {
@@ -336,34 +310,21 @@ impl Endpoint {
                 tx_channel.close(ClosingSide::Sender, reclaim);
             }
         });
-        if let Ok(receiver) = self.rx_channel.rx_side() {
-            receiver
-                .comp_sink
-                .discard_unread(self.limits.shares_receives, reclaim);
-        }
-        if let Some(Ok(sender)) = self
-            .tx_channel
-            .as_ref()
-            .map(|tx_channel| tx_channel.tx_comp_sink())
-        {
-            sender.discard_unread(self.limits.shares_receives, reclaim);
+        let receiver = self.rx_channel.rx_side().ok().map(|side| &side.comp_sink);
+        let tx_channel = self.tx_channel.as_ref();
+        let sender = tx_channel.and_then(|channel| channel.tx_comp_sink().ok());
+        for sink in [receiver, sender].into_iter().flatten() {
+            sink.discard_unread(self.limits.shares_receives, reclaim);
         }
         let mut link = self.link.lock();
-        let progress = link
-            .resources
-            .as_mut()
-            .and_then(|resources| resources.progress.take());
-        if let (Some(progress), Ok(receiver)) = (&progress, self.rx_channel.rx_side()) {
-            receiver.comp_sink.detach_source(progress);
-        }
-        let left = (
-            progress,
-            link.resources.take(),
-            link.tx_resources.take(),
-            link.port.take(),
-            link.conn.take(),
-        );
+        let resources = link.resources.take();
+        let left = (link.tx_resources.take(), link.port.take(), link.conn.take());
         drop(link);
+        let progress = resources.as_ref().and_then(|bound| bound.progress.as_ref());
+        if let (Some(progress), Some(receiver)) = (progress, receiver) {
+            receiver.cq.detach_source(progress);
+        }
+        drop(resources);
         drop(left);
     }
 }

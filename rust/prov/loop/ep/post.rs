@@ -20,6 +20,7 @@ use super::{
         mr,
         op::{
             self,
+            AtomicOp,
             Bytes,
             InlineData,
             OpKind,
@@ -111,7 +112,7 @@ impl Endpoint {
             // SAFETY: It is copied and dropped before this call returns.
             return unsafe { SrcBuf::new_inject(memory) };
         }
-        let mr_table = self.domain.mr_table();
+        let mr_table = &self.domain.mr_table;
         if let Some(part) = mr::registered_segment(memory, descriptors, mr_table) {
             // SAFETY: The consumer keeps the region open until the operation is over.
             return Ok(unsafe { SrcBuf::from_region(part) });
@@ -124,7 +125,7 @@ impl Endpoint {
     /// Returns the destination buffer of a receive or a read.
     #[inline]
     fn dst_buf(&self, memory: Memory<'_>, descriptors: &[Descriptor]) -> Result<DstBuf> {
-        let mr_table = self.domain.mr_table();
+        let mr_table = &self.domain.mr_table;
         if let Some(part) = mr::registered_segment(memory, descriptors, mr_table) {
             // SAFETY: The consumer keeps the region open until the operation is over.
             return Ok(unsafe { DstBuf::from_region(part) });
@@ -177,12 +178,8 @@ impl Endpoint {
 
     /// Posts an atomic operation: `fi_atomic()` and its variants.
     pub(super) fn post_atomic(&self, atomic: &Atomic<'_>, message: &Message<'_>) -> Result {
-        let Atomic {
-            form, op, datatype, ..
-        } = *atomic;
-        if let Some(errno) = self.limits.atomics_error {
-            return Err(errno);
-        }
+        let (form, op, datatype) = (atomic.form, atomic.op, atomic.datatype);
+        self.limits.check_atomics()?;
         let (tx_channel, comp_sink) = self.tx_path()?;
         if message.flags & !ATOMIC_FLAGS != 0 {
             return Err(match message.flags & !TRANSMIT_FLAGS {
@@ -207,7 +204,7 @@ impl Endpoint {
         if range.key > self.limits.max_key {
             return Err(Errno::ENOKEY);
         }
-        let kind = OpKind::Atomic {
+        let kind = OpKind::Atomic(AtomicOp {
             form,
             op,
             datatype,
@@ -217,7 +214,7 @@ impl Endpoint {
                 key: range.key,
             },
             result: self.dst_buf(result, atomic.result_descriptors)?,
-        };
+        });
         let flags = match form {
             Form::Base => FI_ATOMIC | FI_WRITE,
             Form::Fetch | Form::Compare => FI_ATOMIC | FI_READ,
@@ -242,8 +239,7 @@ impl Endpoint {
         let info = CompInfo {
             context: message.context,
             flags: FI_RECV | FI_MSG,
-            reports_success: message.flags & FI_COMPLETION != 0
-                || comp_sink.reports_all_successes(),
+            reports_success: message.flags & FI_COMPLETION != 0 || comp_sink.reports_all_successes,
             remote_signal: false,
         };
         if is_several {
@@ -255,9 +251,8 @@ impl Endpoint {
             receive.dst = into.take().unwrap_or(DstBuf::EMPTY);
             receive.info = info;
             receive.piece_addr = 0;
-            receive.releases_buffer = false;
         });
-        posted.inspect_err(|_| comp_sink.release())
+        posted.inspect_err(|_| comp_sink.cq.release())
     }
 
     /// Posts a multi-receive buffer as receives of one piece each.
@@ -275,12 +270,8 @@ impl Endpoint {
             return Err(Errno::EAGAIN);
         }
         for reserved in 0..count {
-            if let Err(errno) = comp_sink.reserve() {
-                for _ in 0..reserved {
-                    comp_sink.release();
-                }
-                return Err(errno);
-            }
+            let reserve = comp_sink.reserve();
+            reserve.inspect_err(|_| comp_sink.cq.release_many(reserved as u32))?;
         }
         let posted = self.rx_channel.post_receives(count, |number, receive| {
             let is_last = number == count - 1;
@@ -291,13 +282,11 @@ impl Endpoint {
             receive.dst = into.unwrap_or(DstBuf::EMPTY);
             receive.info = info;
             receive.piece_addr = piece.addr();
-            receive.releases_buffer = is_last;
-        });
-        posted.inspect_err(|_| {
-            for _ in 0..count {
-                comp_sink.release();
+            if is_last {
+                receive.info.flags |= FI_MULTI_RECV;
             }
-        })
+        });
+        posted.inspect_err(|_| comp_sink.cq.release_many(count as u32))
     }
 }
 
@@ -342,7 +331,7 @@ fn post_reserved(
     info: CompInfo,
 ) -> Result {
     let posted = tx_channel.post_transmit(kind, info, source_data);
-    posted.inspect_err(|_| comp_sink.release())
+    posted.inspect_err(|_| comp_sink.cq.release())
 }
 
 /// Returns the completion info of an operation whose completion has `flags`.
@@ -352,7 +341,7 @@ fn comp_info(comp_sink: &CompSink, flags: u64, message: &Message<'_>) -> CompInf
         context: message.context,
         flags,
         reports_success: message.flags & FI_COMPLETION != 0
-            || comp_sink.reports_all_successes() && !message.errors_only,
+            || comp_sink.reports_all_successes && !message.errors_only,
         remote_signal: message.flags & FI_REMOTE_SIGNAL != 0,
     }
 }
