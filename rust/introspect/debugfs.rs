@@ -7,7 +7,10 @@ use crate::{
         enum_names,
         kofi_object, //
     },
-    introspect::object_table,
+    introspect::object_table::{
+        self,
+        field_text, //
+    },
     prelude::*, //
 };
 use kernel::{
@@ -110,12 +113,6 @@ fn write_object(object: &kofi_object, depth: usize, f: &mut fmt::Formatter<'_>) 
         f.write_fmt(fmt!(" {}={}", enum_names::VALUE.display(what), value))?;
     }
     f.write_str("\n")
-}
-
-/// Returns the text of a field, or `None` if it is empty.
-fn field_text(field: &[u8]) -> Option<&str> {
-    let text = CStr::from_bytes_until_nul(field).ok()?.to_str().ok()?;
-    Some(text).filter(|text| !text.is_empty())
 }
 
 /// The tree of objects, which are sorted by id; objects are referred to by index.

@@ -42,6 +42,12 @@ pub(crate) trait TableEntry: Send + Sync {
     ) -> Option<bool>;
 }
 
+/// Returns the text of a NUL-terminated field of an object, or `None` if it is empty.
+pub(super) fn field_text(field: &[u8]) -> Option<&str> {
+    let text = CStr::from_bytes_until_nul(field).ok()?.to_str().ok()?;
+    Some(text).filter(|text| !text.is_empty())
+}
+
 /// The entries by number, and the last number assigned.
 struct ObjectTable {
     entries: Option<RBTree<u64, Arc<dyn TableEntry>>>,

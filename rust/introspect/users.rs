@@ -5,7 +5,10 @@
 //!
 //! Reads the [`object_table`], and has no data of its own.
 
-use super::object_table;
+use super::object_table::{
+    self,
+    field_text, //
+};
 use crate::abi::{
     enum_names,
     kofi_object,
@@ -35,7 +38,7 @@ fn is_endpoint(kind: u32) -> bool {
 
 /// Adds an object to those of its owner, unless it belongs to kOFI itself.
 fn count_object(owners: &mut KVec<Owned>, object: &kofi_object) -> Result {
-    if object.pid == 0 && field_text(&object.owner) == "kofi" {
+    if object.pid == 0 && field_text(&object.owner) == Some("kofi") {
         return Ok(());
     }
     let is_same = |owned: &&mut Owned| owned.owner == object.owner && owned.pid == object.pid;
@@ -56,18 +59,12 @@ fn count_object(owners: &mut KVec<Owned>, object: &kofi_object) -> Result {
     Ok(owners.push(owned, GFP_KERNEL)?)
 }
 
-/// Text of a NUL-terminated field.
-fn field_text(field: &[u8]) -> &str {
-    let text = CStr::from_bytes_until_nul(field).ok();
-    text.and_then(|text| text.to_str().ok()).unwrap_or("?")
-}
-
 impl fmt::Display for Owned {
     /// Formats like `ep 38: 4 objects of module datagram_server`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = enum_names::OBJECT.display(self.kind);
         let plural = if self.count == 1 { "" } else { "s" };
-        let owner = field_text(&self.owner);
+        let owner = field_text(&self.owner).unwrap_or("?");
         f.write_fmt(fmt!(
             "{kind} {}: {} object{plural} of ",
             self.id,
@@ -95,8 +92,8 @@ fn collect_of_device(device: &CStr) -> Result<KVec<Owned>> {
     // Numbers increase: each object comes after its parent.
     let mut inside = KVec::new();
     collect(|object| {
-        let is_domain = object.kind == KOFI_OBJECT_DOMAIN
-            && field_text(&object.name).as_bytes() == device.to_bytes();
+        let name = field_text(&object.name).map(str::as_bytes);
+        let is_domain = object.kind == KOFI_OBJECT_DOMAIN && name == Some(device.to_bytes());
         let is_inside = is_domain || inside.binary_search(&object.parent).is_ok();
         if is_inside {
             inside.push(object.id, GFP_KERNEL)?;
@@ -110,11 +107,8 @@ fn collect_of_device(device: &CStr) -> Result<KVec<Owned>> {
 pub(crate) fn log_device_users(device: &CStr) -> bool {
     let owners = collect_of_device(device).unwrap_or_default();
     for owned in &owners {
-        let action = match owned.pid {
-            0 => "unload it",
-            _ => "end it",
-        };
-        pr_warn!("{device}: {owned} still open; {action} to finish removing the device\n");
+        let action = if owned.pid == 0 { "unload" } else { "end" };
+        pr_warn!("{device}: {owned} still open; {action} it to finish removing the device\n");
     }
     !owners.is_empty()
 }
@@ -122,7 +116,8 @@ pub(crate) fn log_device_users(device: &CStr) -> bool {
 /// Logs the objects that a module has left open after its exit function has returned. May sleep.
 pub(crate) fn log_module_users(module: &CStr) {
     let is_its = |object: &kofi_object| {
-        Ok(object.pid == 0 && field_text(&object.owner).as_bytes() == module.to_bytes())
+        let owner = field_text(&object.owner).map(str::as_bytes);
+        Ok(object.pid == 0 && owner == Some(module.to_bytes()))
     };
     for owned in &collect(is_its).unwrap_or_default() {
         pr_warn!("{owned} left open, and the module is gone: close them in its exit function\n");

@@ -38,19 +38,15 @@ use kernel::{
 
 /// The threading model of a domain: whether the consumer serializes its data calls.
 #[derive(Clone, Copy)]
-pub struct Threading {
-    is_serialized: bool,
-}
+pub struct Threading(bool);
 
 impl Threading {
     /// The provider serializes: any thread may make data calls at any time, as with FI_THREAD_SAFE.
-    pub const SAFE: Self = Self {
-        is_serialized: false,
-    };
+    pub const SAFE: Self = Self(false);
 
     /// Returns whether the consumer serializes its data calls.
     pub const fn is_serialized(self) -> bool {
-        self.is_serialized
+        self.0
     }
 
     /// The consumer serializes its data calls, as with FI_THREAD_COMPLETION.
@@ -61,9 +57,7 @@ impl Threading {
     /// queue, and that post, read completions, query free slots, or query whether a completion queue is empty
     /// (`fi_trywait()`, a poll set, a wait set): not on two CPUs, and not because one interrupts the other.
     pub const unsafe fn serialized() -> Self {
-        Self {
-            is_serialized: true,
-        }
+        Self(true)
     }
 }
 
@@ -147,7 +141,7 @@ impl BiasList {
 impl BiasOwner {
     /// Makes the list of locks for a domain; `None` if the provider serializes, so that every call locks. May sleep.
     pub(crate) fn new(threading: Threading) -> Result<Option<Arc<Self>>> {
-        if !threading.is_serialized {
+        if !threading.is_serialized() {
             return Ok(None);
         }
         let biases = BiasList {

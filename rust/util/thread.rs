@@ -45,12 +45,8 @@ mod ffi {
 /// Accessed only by the thread while it runs, and only by its owner afterwards.
 struct Body<F>(UnsafeCell<Option<F>>);
 
-trait Held: Send {}
-
 // SAFETY: What it holds is `Send`, and by the invariant it is touched by one at a time.
 unsafe impl<F: Send> Send for Body<F> {}
-
-impl<F: Send> Held for Body<F> {}
 
 /// A kernel thread. Dropping it tells the thread to stop and waits until it has ended; in atomic context both
 /// happen soon after.
@@ -99,7 +95,7 @@ impl Stoppable {
 /// `task` is a thread that has not been stopped, on which this object holds a reference; `body` is what it runs.
 struct Started {
     task: NonNull<ffi::task_struct>,
-    body: KBox<dyn Held>,
+    body: KBox<dyn Send>,
 }
 
 // SAFETY: Any task may stop a thread, and what it runs is `Send`.
@@ -144,7 +140,7 @@ impl Thread {
         name: &CStr,
         run: unsafe extern "C" fn(*mut c_void) -> c_int,
         raw: *mut c_void,
-        body: KBox<dyn Held>,
+        body: KBox<dyn Send>,
     ) -> Result<Self> {
         let drop_slot = DropSlot::new_for_calls()?;
         let thread = Arc::pin_init(

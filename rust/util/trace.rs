@@ -104,44 +104,18 @@ macro_rules! is_on {
 }
 
 tracepoints! {
-    kofi_post(
-        device: *const c_char,
-        qp: u32,
-        flags: u64,
-        len: u64,
-        context: *mut c_void,
-        signaled: bool
-    ), is_on = posts;
-    kofi_complete(
-        device: *const c_char,
-        qp: u32,
-        flags: u64,
-        len: u64,
-        context: *mut c_void
-    ), is_on = completions;
+    kofi_post(device: *const c_char, qp: u32, flags: u64, len: u64, context: *mut c_void, signaled: bool),
+        is_on = posts;
+    kofi_complete(device: *const c_char, qp: u32, flags: u64, len: u64, context: *mut c_void),
+        is_on = completions;
     kofi_error(
-        device: *const c_char,
-        qp: u32,
-        flags: u64,
-        context: *mut c_void,
-        status: u32,
-        vendor: u32,
-        error: c_int
+        device: *const c_char, qp: u32, flags: u64, context: *mut c_void, status: u32, vendor: u32, error: c_int
     ), is_on = errors;
     kofi_connection(
-        device: *const c_char,
-        qp: u32,
-        from: *const c_char,
-        to: *const c_char,
-        error: c_int,
-        provider: c_int
+        device: *const c_char, qp: u32, from: *const c_char, to: *const c_char, error: c_int, provider: c_int
     ), is_on = connections;
-    kofi_request(
-        device: *const c_char,
-        local: *const c_void,
-        peer: *const c_void,
-        error: c_int
-    ), is_on = requests;
+    kofi_request(device: *const c_char, local: *const c_void, peer: *const c_void, error: c_int),
+        is_on = requests;
 }
 
 /// The queue pair of an event. The device's name is the current one.
@@ -166,35 +140,23 @@ pub(crate) struct Operation {
 
 /// Traces that an operation was posted to the device; with `signaled` its success is reported. Any context.
 pub(crate) fn post(at: At<'_>, operation: Operation, signaled: bool) {
-    let device = at.device.as_char_ptr();
-    let Operation {
-        flags,
-        len,
-        context,
-    } = operation;
+    let (device, op) = (at.device.as_char_ptr(), operation);
     // SAFETY: The name is a C string.
-    unsafe { kofi_post(device, at.qp, flags, len, context, signaled) };
+    unsafe { kofi_post(device, at.qp, op.flags, op.len, op.context, signaled) };
 }
 
 /// Traces that the device has completed an operation. Any context.
 pub(crate) fn complete(at: At<'_>, operation: Operation) {
-    let device = at.device.as_char_ptr();
-    let Operation {
-        flags,
-        len,
-        context,
-    } = operation;
+    let (device, op) = (at.device.as_char_ptr(), operation);
     // SAFETY: The name is a C string.
-    unsafe { kofi_complete(device, at.qp, flags, len, context) };
+    unsafe { kofi_complete(device, at.qp, op.flags, op.len, op.context) };
 }
 
 /// Traces that an operation failed, with its status and the driver's vendor error. Any context.
 pub(crate) fn error(at: At<'_>, operation: Operation, (status, vendor): (u32, u32), errno: Errno) {
-    let device = at.device.as_char_ptr();
-    let Operation { flags, context, .. } = operation;
-    let error = errno.code();
+    let (device, op, error) = (at.device.as_char_ptr(), operation, errno.code());
     // SAFETY: The name is a C string.
-    unsafe { kofi_error(device, at.qp, flags, context, status, vendor, error) };
+    unsafe { kofi_error(device, at.qp, op.flags, op.context, status, vendor, error) };
 }
 
 /// Traces a change of a connection's state, with its reason if there is one. Any context.
@@ -208,12 +170,8 @@ pub(crate) fn connection(at: At<'_>, (from, to): (&CStr, &CStr), error: Option<(
 
 /// Traces a connection request to a listener, refused if there is an error. Any context.
 pub(crate) fn request(device: &CStr, local: &[u8], peer: &[u8], refused: Option<Errno>) {
-    let whole = |addr: &[u8]| {
-        let mut bytes = [0u8; ADDR_LEN];
-        for (to, from) in bytes.iter_mut().zip(addr) {
-            *to = *from;
-        }
-        bytes
+    let whole = |addr: &[u8]| -> [u8; ADDR_LEN] {
+        core::array::from_fn(|at| addr.get(at).copied().unwrap_or(0))
     };
     let (local, peer) = (whole(local), whole(peer));
     let (local, peer) = (local.as_ptr().cast(), peer.as_ptr().cast());
