@@ -177,21 +177,15 @@ impl<T: Transport> Session<'_, T> {
         is_intact: impl FnOnce(&[u8]) -> bool,
     ) -> Result<KBox<T::Buffer>> {
         let buffer = self.transport.wait_tx(self.here)?;
-        self.stats
-            .own
-            .message(self.traffic.length, is_intact(&buffer));
-        self.stats.own.set_time(self.clock.read());
+        let own = &self.stats.own;
+        own.message(self.traffic.length, is_intact(&buffer));
+        own.set_time(self.clock.read());
         Ok(buffer)
     }
 
     fn ping_pong(self) -> Result {
-        let Self {
-            here,
-            transport,
-            traffic,
-            mut clock,
-            stats,
-        } = self;
+        let (here, traffic, stats) = (self.here, self.traffic, self.stats);
+        let (transport, mut clock) = (self.transport, self.clock);
         let mut message = transport.alloc(here, traffic.length)?;
         let mut spare = transport.alloc(here, traffic.length)?;
         clock.start();
@@ -216,8 +210,8 @@ impl<T: Transport> Session<'_, T> {
     fn stream(mut self) -> Result {
         let (here, traffic) = (self.here, self.traffic);
         for _ in 0..RECEIVES {
-            self.transport
-                .post_recv(self.transport.alloc(here, REPORT)?)?;
+            let buffer = self.transport.alloc(here, REPORT)?;
+            self.transport.post_recv(buffer)?;
         }
         let mut idle = self.alloc_window()?;
         self.clock.start();
@@ -241,8 +235,8 @@ impl<T: Transport> Session<'_, T> {
         for _ in idle.len()..traffic.window {
             drop(self.complete(|_| true)?);
         }
-        self.transport
-            .post_send(self.transport.alloc(here, 0)?, 0)?;
+        let end = self.transport.alloc(here, 0)?;
+        self.transport.post_send(end, 0)?;
         // Credits come before the report.
         loop {
             let (message, len) = self.transport.wait_rx(here)?;

@@ -91,15 +91,15 @@ pub(super) struct Traffic {
     pub(super) verify: bool,
 }
 
-/// The part of the server in the traffic.
+/// The part of the server in the traffic, with its number in the protocol.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Sends each message back.
-    PingPong,
+    PingPong = 0,
     /// Receives messages.
-    Stream,
+    Stream = 1,
     /// Exposes memory.
-    Memory,
+    Memory = 2,
 }
 
 /// The limit of a client.
@@ -173,13 +173,9 @@ impl Role {
         let raw_verbs = test.flags & bindings::KOFI_TEST_VERBS != 0;
         if test.kind == bindings::KOFI_TEST_SERVER {
             // A server has no configuration.
-            let wide = [test.length, test.count];
-            let narrow = [test.window, test.msec, test.op, test.datatype];
-            let all_zero = wide.iter().all(|&value| value == 0);
-            return match all_zero && narrow.iter().all(|&value| value == 0) {
-                true => Ok(Self::Server { raw_verbs }),
-                false => Err(EINVAL),
-            };
+            let narrow = test.window | test.msec | test.op | test.datatype;
+            let has_none = test.length | test.count | u64::from(narrow) == 0;
+            return has_none.then_some(Self::Server { raw_verbs }).ok_or(EINVAL);
         }
         let task = Task::new(test)?;
         let traffic = Traffic {
@@ -188,20 +184,17 @@ impl Role {
             length: usize::try_from(test.length).map_err(|_| EINVAL)?,
             verify: test.flags & bindings::KOFI_TEST_VERIFY != 0,
         };
-        if !traffic.is_within_limits() || !task.is_whole(traffic.length) {
+        let is_supported = !raw_verbs || task.is_supported_by_verbs(traffic.length);
+        if !traffic.is_within_limits() || !task.is_whole(traffic.length) || !is_supported {
             return Err(EINVAL);
         }
-        if raw_verbs && !task.is_supported_by_verbs(traffic.length) {
-            return Err(EINVAL);
-        }
-        let limit = Limit {
-            count: test.count,
-            msec: test.msec,
-        };
         Ok(Self::Client(ClientConfig {
             traffic,
             task,
-            limit,
+            limit: Limit {
+                count: test.count,
+                msec: test.msec,
+            },
             raw_verbs,
         }))
     }
@@ -220,10 +213,8 @@ impl Task {
         let has_window = matches!(task, Self::Stream | Self::Write | Self::Read);
         let is_atomic = matches!(task, Self::Atomic(_));
         let no_op = test.op == 0 && test.datatype == 0;
-        match (test.window > 0) == has_window && (is_atomic || no_op) {
-            true => Ok(task),
-            false => Err(EINVAL),
-        }
+        let is_valid = (test.window > 0) == has_window && (is_atomic || no_op);
+        is_valid.then_some(task).ok_or(EINVAL)
     }
 
     /// Returns the part of the server.

@@ -49,7 +49,6 @@ use stats::Stats;
 mod bindings;
 mod client;
 mod config;
-mod pattern;
 mod protocol;
 mod raw_verbs;
 mod rma_client;

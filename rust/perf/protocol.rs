@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The control protocol between the client and the server of a test. All numbers are big-endian.
+//! The control protocol between the client and the server of a test, and the payload pattern of messages, which the
+//! receiver verifies. All numbers of the protocol are big-endian.
 //!
 //! - The private data of the connection request describes the traffic in 16 bytes: `kOFI`, a byte each for the
 //!   version of the protocol (1), the kind, the flags and 0, then four bytes for the window and four for the length.
@@ -38,23 +39,13 @@ pub(super) const REPORT: usize = 8;
 /// Bytes of a rejection.
 const REASON: usize = 8;
 
-/// The reason why a server rejects a client.
+/// The reason why a server rejects a client. The numbers of `enum kofi_test_refusal` are those of the protocol, too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refusal {
     /// The server is at its limit of clients, or of their bytes.
-    Full,
+    Full = bindings::KOFI_TEST_REFUSAL_FULL as isize,
     /// The server does not know the description of the traffic.
-    Unknown,
-}
-
-/// Converts to `enum kofi_test_refusal`.
-impl From<Refusal> for u32 {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Full => bindings::KOFI_TEST_REFUSAL_FULL,
-            Refusal::Unknown => bindings::KOFI_TEST_REFUSAL_UNKNOWN,
-        }
-    }
+    Unknown = bindings::KOFI_TEST_REFUSAL_UNKNOWN as isize,
 }
 
 /// Encodes the private data of a rejection.
@@ -62,10 +53,7 @@ pub(super) fn write_refusal(refusal: Refusal) -> [u8; REASON] {
     let mut bytes = [0; REASON];
     bytes[..4].copy_from_slice(&MAGIC);
     bytes[4] = VERSION;
-    bytes[5] = match refusal {
-        Refusal::Full => 1,
-        Refusal::Unknown => 2,
-    };
+    bytes[5] = refusal as u8;
     bytes
 }
 
@@ -110,17 +98,18 @@ pub(super) fn read_report(message: &[u8], len: usize) -> Option<u64> {
     Some(u64::from_be_bytes(*count))
 }
 
+/// Returns byte `at` of message number `seq`: neighbours differ.
+fn pattern(seq: u64, at: usize) -> u8 {
+    (seq.wrapping_mul(7) as usize).wrapping_add(at) as u8
+}
+
 impl Traffic {
     /// Encodes the description of the traffic.
     pub(super) fn to_bytes(self) -> [u8; LEN] {
         let mut bytes = [0; LEN];
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[4] = VERSION;
-        bytes[5] = match self.kind {
-            Kind::PingPong => 0,
-            Kind::Stream => 1,
-            Kind::Memory => 2,
-        };
+        bytes[5] = self.kind as u8;
         bytes[6] = if self.verify { VERIFY } else { 0 };
         // Both are far below 2^32.
         bytes[8..12].copy_from_slice(&(self.window as u32).to_be_bytes());
@@ -138,18 +127,30 @@ impl Traffic {
             let number = u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?);
             usize::try_from(number).ok()
         };
+        let kinds = [Kind::PingPong, Kind::Stream, Kind::Memory];
         let traffic = Self {
-            kind: match bytes[5] {
-                0 => Kind::PingPong,
-                1 => Kind::Stream,
-                2 => Kind::Memory,
-                _ => return None,
-            },
+            kind: *kinds.get(usize::from(bytes[5]))?,
             window: number(8)?,
             length: number(12)?,
             verify: bytes[6] & VERIFY != 0,
         };
         traffic.is_within_limits().then_some(traffic)
+    }
+
+    /// Fills a buffer with the pattern of message number `seq`, if messages are verified.
+    pub(crate) fn fill(&self, message: &mut [u8], seq: u64) {
+        if self.verify {
+            for (at, byte) in message.iter_mut().enumerate() {
+                *byte = pattern(seq, at);
+            }
+        }
+    }
+
+    /// Returns whether the `len` received bytes of a buffer are message number `seq`: its length, and its content if
+    /// messages are verified.
+    pub(crate) fn is_intact(&self, message: &[u8], len: usize, seq: u64) -> bool {
+        let mut bytes = message.iter().take(len).enumerate();
+        len == self.length && (!self.verify || bytes.all(|(at, byte)| *byte == pattern(seq, at)))
     }
 }
 
@@ -253,5 +254,42 @@ mod tests {
             bytes[zero].fill(0);
             assert!(Traffic::from_bytes(&bytes).is_none());
         }
+    }
+
+    const VERIFIED: Traffic = Traffic {
+        kind: Kind::PingPong,
+        window: 1,
+        length: 300,
+        verify: true,
+    };
+
+    #[test]
+    fn every_byte_is_verified() {
+        let mut message = [0; 310];
+        for seq in [0, 1, 36, u64::MAX] {
+            VERIFIED.fill(&mut message, seq);
+            assert!(VERIFIED.is_intact(&message, 300, seq));
+            assert!(!VERIFIED.is_intact(&message, 299, seq));
+            assert!(!VERIFIED.is_intact(&message, 301, seq));
+            assert!(!VERIFIED.is_intact(&message, 300, seq.wrapping_add(1)));
+            for at in [0, 1, 299] {
+                message[at] ^= 1;
+                assert!(!VERIFIED.is_intact(&message, 300, seq));
+                message[at] ^= 1;
+            }
+        }
+    }
+
+    #[test]
+    fn without_verification_only_the_length_is_checked() {
+        let unverified = Traffic {
+            verify: false,
+            ..VERIFIED
+        };
+        let mut message = [7; 300];
+        unverified.fill(&mut message, 1);
+        assert_eq!(message, [7; 300]);
+        assert!(unverified.is_intact(&message, 300, 1));
+        assert!(!unverified.is_intact(&message, 0, 1));
     }
 }

@@ -192,18 +192,14 @@ impl Unconnected {
         let src = info.src_addr().unwrap_or(&[]);
         let dst = info.dest_addr().ok_or(Errno::EINVAL)?;
         let depth = u32::try_from(depth)?;
+        let (net, from, to) = (
+            net.as_ptr().cast(),
+            src.as_ptr().cast(),
+            dst.as_ptr().cast(),
+        );
         // SAFETY: The namespace is held during the call; the addresses are copied.
-        let raw = unsafe {
-            bindings::raw_resolve(
-                net.as_ptr().cast(),
-                iwarp,
-                src.as_ptr().cast(),
-                src.len(),
-                dst.as_ptr().cast(),
-                dst.len(),
-                depth,
-            )
-        };
+        let raw =
+            unsafe { bindings::raw_resolve(net, iwarp, from, src.len(), to, dst.len(), depth) };
         // SAFETY: The connection is new.
         Ok(Self(unsafe { End::from_raw(raw) }?))
     }
@@ -390,9 +386,8 @@ impl Transport for Connection {
 
     fn wait_shutdown(&mut self, _here: ProcessContext) -> Result {
         // SAFETY: By the invariant.
-        Ok(to_result(unsafe {
-            bindings::raw_wait_closed(self.0.as_ptr())
-        })?)
+        let closed = unsafe { bindings::raw_wait_closed(self.0.as_ptr()) };
+        Ok(to_result(closed)?)
     }
 }
 

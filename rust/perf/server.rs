@@ -112,11 +112,10 @@ fn run_raw_verbs(here: ProcessContext, net: &Namespace, info: &Info, stats: &Sta
         let request = listener.next(here)?;
         match admit(&mut clients, &request.private_data()) {
             // If the end cannot be created, the drop of the request rejects it.
-            Ok((traffic, slot)) => drop(
-                request
-                    .open(here, traffic.server_depth())
-                    .and_then(|pending| slot.start(here, serving(pending, traffic))),
-            ),
+            Ok((traffic, slot)) => {
+                let pending = request.open(here, traffic.server_depth());
+                let _ = pending.and_then(|pending| slot.start(here, serving(pending, traffic)));
+            }
             Err(refusal) => request.reject(here, &write_refusal(refusal)),
         }
     }

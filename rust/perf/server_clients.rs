@@ -55,7 +55,7 @@ pub(crate) struct ClientSet<'a> {
 impl<'a> ClientSet<'a> {
     /// Creates a set without clients.
     pub(crate) fn new(stats: &'a Stats) -> Result<Self> {
-        let count = stats.threads().len();
+        let count = stats.threads.len();
         let mut slots = KVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
         for _ in 0..count {
             slots.push(None, GFP_KERNEL_ACCOUNT)?;
@@ -75,7 +75,7 @@ impl<'a> ClientSet<'a> {
                 _ => *slot = None,
             }
         }
-        let slots = self.slots.iter_mut().zip(self.stats.threads());
+        let slots = self.slots.iter_mut().zip(&self.stats.threads);
         let free = slots.enumerate().find(|(_, (slot, _))| slot.is_none());
         match free {
             Some((index, (slot, thread_stats))) if total <= MAX_BYTES => Some(ClientSlot {
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn client_count_is_limited_and_drop_stops_all_clients() -> TestResult {
         let stats = Stats::of_server()?;
-        let count = stats.threads().len();
+        let count = stats.threads.len();
         let mut clients = ClientSet::new(&stats)?;
         let mut started = 0;
         for _ in 0..count + 2 {
@@ -214,7 +214,7 @@ mod tests {
     fn slots_of_finished_clients_are_reused() -> TestResult {
         let here = in_process()?;
         let stats = Stats::of_server()?;
-        let count = stats.threads().len() as u64;
+        let count = stats.threads.len() as u64;
         let mut clients = ClientSet::new(&stats)?;
         let mut started = 0;
         for _ in 0..1000 {

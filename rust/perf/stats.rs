@@ -46,11 +46,13 @@ const CLIENTS: usize = bindings::KOFI_TEST_MAX_CLIENTS as usize;
 /// A counter that one thread writes and others read. It orders no other memory access.
 struct Counter(Atomic<u64>);
 
-impl Counter {
-    const fn new() -> Self {
+impl Default for Counter {
+    fn default() -> Self {
         Self(Atomic::new(0))
     }
+}
 
+impl Counter {
     fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
@@ -70,6 +72,7 @@ fn nanos(time: Delta) -> u64 {
 }
 
 /// The counters of one thread, in a cache line that no other thread writes.
+#[derive(Default)]
 #[repr(align(64))]
 pub(crate) struct ThreadStats {
     messages: Counter,
@@ -79,15 +82,6 @@ pub(crate) struct ThreadStats {
 }
 
 impl ThreadStats {
-    const fn new() -> Self {
-        Self {
-            messages: Counter::new(),
-            bytes: Counter::new(),
-            damaged: Counter::new(),
-            nsec: Counter::new(),
-        }
-    }
-
     /// Counts a message.
     pub(super) fn message(&self, bytes: usize, is_intact: bool) {
         self.messages.add(1);
@@ -115,7 +109,7 @@ pub(crate) struct Stats {
     pub(super) own: ThreadStats,
     /// Counters of a server, for each client that it may have at once. A later client continues with the counters
     /// of one that has left.
-    threads: KVec<Arc<ThreadStats>>,
+    pub(super) threads: KVec<Arc<ThreadStats>>,
     /// Clients that a server has accepted.
     clients: Atomic<u32>,
     /// Index of the counters of the client that was accepted last.
@@ -156,27 +150,25 @@ impl Stats {
     fn new(thread_count: usize) -> Result<Arc<Self>> {
         let mut threads = KVec::with_capacity(thread_count, GFP_KERNEL_ACCOUNT)?;
         for _ in 0..thread_count {
-            threads.push(
-                Arc::new(ThreadStats::new(), GFP_KERNEL_ACCOUNT)?,
-                GFP_KERNEL_ACCOUNT,
-            )?;
+            let thread = Arc::new(ThreadStats::default(), GFP_KERNEL_ACCOUNT)?;
+            threads.push(thread, GFP_KERNEL_ACCOUNT)?;
         }
         let mut buckets = KVec::with_capacity(BUCKETS, GFP_KERNEL_ACCOUNT)?;
         for _ in 0..BUCKETS {
-            buckets.push(Counter::new(), GFP_KERNEL_ACCOUNT)?;
+            buckets.push(Counter::default(), GFP_KERNEL_ACCOUNT)?;
         }
         Arc::pin_init(
             pin_init!(Self {
                 state: Atomic::new(bindings::KOFI_TEST_STARTING),
                 error: Atomic::new(0),
-                own: ThreadStats::new(),
+                own: ThreadStats::default(),
                 threads,
                 clients: Atomic::new(0),
                 latest: Atomic::new(0),
                 rejected: Atomic::new(0),
                 refusal: Atomic::new(bindings::KOFI_TEST_REFUSAL_NONE),
-                min: Counter::new(),
-                max: Counter::new(),
+                min: Counter::default(),
+                max: Counter::default(),
                 buckets,
                 ended <- new_mutex!(false, "kofi_perf::Stats::ended"),
                 end <- new_condvar!("kofi_perf::Stats::end"),
@@ -209,11 +201,6 @@ impl Stats {
         self.state.load(Acquire) == bindings::KOFI_TEST_OVER
     }
 
-    /// Returns the counters for each client that a server may have at once.
-    pub(super) fn threads(&self) -> &[Arc<ThreadStats>] {
-        &self.threads
-    }
-
     /// Sets the state to running: a client is connected, or a server listens.
     pub(super) fn set_running(&self) {
         self.state.store(bindings::KOFI_TEST_RUNNING, Release);
@@ -244,7 +231,7 @@ impl Stats {
 
     /// Keeps the reason that the server gave for a rejection.
     pub(super) fn set_refusal(&self, refusal: Refusal) {
-        self.refusal.store(refusal.into(), Relaxed);
+        self.refusal.store(refusal as u32, Relaxed);
     }
 
     /// Counts the duration of a round trip or of an atomic operation.
@@ -282,8 +269,7 @@ impl Stats {
         watch.bytes = self.sum(|thread| &thread.bytes);
         watch.damaged = self.sum(|thread| &thread.damaged);
         let latest = self.threads.get(self.latest.load(Relaxed));
-        let timed = latest.map_or(&self.own, |thread| thread);
-        watch.nsec = timed.nsec.get();
+        watch.nsec = latest.map_or(&self.own, |thread| thread).nsec.get();
         watch.min = self.min.get();
         watch.max = self.max.get();
         watch.refusal = self.refusal.load(Relaxed);
@@ -309,7 +295,7 @@ mod tests {
     fn report_sums_the_counts_of_all_threads() -> Result {
         let stats = Stats::of_server()?;
         let mut watch: KBox<kofi_watch> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL_ACCOUNT)?;
-        for (at, thread) in stats.threads().iter().enumerate() {
+        for (at, thread) in stats.threads.iter().enumerate() {
             stats.add_client(at);
             thread.message(10, at > 0);
             thread.message(5, true);
