@@ -113,7 +113,7 @@ def compared(files: dict[str, str], page: str) -> list[str]:
 def strays() -> list[str]:
     """Returns what is wrong with the page that lists the locks of the modules."""
     files = {name: text for name, text in sources().items() if name.startswith("rust/")}
-    files |= {str(path.relative_to(TREE)): path.read_text() for path in sorted((TREE / "rust").rglob("*.c"))}
+    files |= {str(path.relative_to(TREE)): path.read_text() for path in sorted((TREE / "rust").rglob("*.[ch]"))}
     return compared(files, PAGE.read_text(encoding="utf-8") if PAGE.exists() else "")
 
 
