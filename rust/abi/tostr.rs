@@ -184,8 +184,9 @@ const BUFFER_SIZE: usize = 8192;
 /// Number of static buffers; a power of two, so that the turn may wrap around.
 const BUFFER_COUNT: u32 = 8;
 
-/// A static buffer that `fi_tostr()` returns, as its C callers expect a string that they need not free. Two callers never
-/// write one buffer at the same time; by the C API's rule a caller copies its text before the buffer is used again.
+/// A static buffer that `fi_tostr()` returns, as its C callers expect a string that they need not free. Two callers
+/// never write one buffer at the same time; by the C API's rule a caller copies its text before the buffer is used
+/// again.
 struct Buffer {
     /// Set while a caller writes.
     in_use: AtomicFlag,

@@ -37,12 +37,8 @@ impl Registry {
     ///
     /// `EBUSY` for a second call.
     pub(crate) fn init() -> Result<Self> {
-        if LIST_STATE
-            .cmpxchg(UNINITIALIZED, INITIALIZING, Relaxed)
-            .is_err()
-        {
-            return Err(EBUSY);
-        }
+        let first = LIST_STATE.cmpxchg(UNINITIALIZED, INITIALIZING, Relaxed);
+        first.map_err(|_| EBUSY)?;
         // SAFETY: `LIST_STATE` left `UNINITIALIZED`, which happens once.
         unsafe { ENTRIES.init() };
         // SAFETY: As above.

@@ -390,9 +390,8 @@ impl MrGuard<'_> {
         while done < self.len {
             let tree = self.table.entries.lock();
             let addr = self.addr.wrapping_add(done as u64);
-            let run = tree
-                .get(&self.key)
-                .and_then(|region| region.find_range(addr));
+            let region = tree.get(&self.key);
+            let run = region.and_then(|region| region.find_range(addr));
             drop(tree);
             // `acquire` has checked the range.
             let Some(run) = run else {

@@ -335,8 +335,8 @@ impl SwCq {
         self.slot_waiter.set();
     }
 
-    /// Releases the entries of `count` operations, and wakes the readers if a refused poster waits for one; a poster that
-    /// waits for a slot is not woken. Any context.
+    /// Releases the entries of `count` operations, and wakes the readers if a refused poster waits for one; a poster
+    /// that waits for a slot is not woken. Any context.
     #[inline]
     pub(crate) fn release_many(&self, count: u32) {
         // Full barrier: this sees the flag of a refused poster, or the poster sees the released entries.
