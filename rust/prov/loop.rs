@@ -20,6 +20,7 @@ mod mr;
 mod op;
 mod pep;
 mod port;
+mod prelude;
 mod srx;
 
 use super::common::{

@@ -3,12 +3,12 @@
 //! A channel, which is one direction of a connection: the posted receives of one side, and the transmits that
 //! the other side has posted for them or for the memory of the receiving side.
 //!
-//! A transmit is processed in the poster's call if none is queued and the receive that it consumes, if any,
-//! has been posted; up to [`MAX_LOCKED_COPY`] bytes under the lock. Otherwise it is queued. One thread at a time
-//! processes the queue, in order: a poster of a transmit or receive that finds the first transmit ready and
-//! no thread processing. It stops after [`process::MAX_RUN_OPS`] operations or [`process::MAX_RUN_BYTES`] bytes, in atomic context
-//! before it exceeds [`process::MAX_ATOMIC_RUN_BYTES`] bytes, and leaves the rest to a work item on the module's workqueue. This
-//! bounds the time that a post takes, whichever thread has posted the transmits.
+//! A transmit is processed in the poster's call if none is queued and the receive that it consumes, if any, has been
+//! posted; up to [`MAX_LOCKED_COPY`] bytes under the lock. Otherwise it is queued. One thread at a time processes the
+//! queue, in order: a poster of a transmit or receive that finds the first transmit ready and no thread processing.
+//! It stops after [`process::MAX_RUN_OPS`] operations or [`process::MAX_RUN_BYTES`] bytes, in atomic context before
+//! it exceeds [`process::MAX_ATOMIC_RUN_BYTES`] bytes, and leaves the rest to a work item on the module's workqueue.
+//! This bounds the time that a post takes, whichever thread has posted the transmits.
 //!
 //! Locking: the spinlock guards the queues. Interrupts are off while it is held; it is not held while a long
 //! transfer is copied. The locks of completion queues and of memory regions are taken under it.
@@ -22,11 +22,6 @@ pub(super) use process::DirectReceiver;
 use self::process::count_op;
 use super::{
     super::common::{
-        iov::SrcBuf,
-        mr_table::{
-            EpRights,
-            MrTable, //
-        },
         stats::{
             RxStats,
             TxStats,
@@ -38,19 +33,11 @@ use super::{
             ProgressSource, //
         },
     },
-    completion::{
-        CompInfo,
-        CompSink, //
-    },
-    conn::Conn,
-    fifo::Fifo,
     op::{
         OpKind,
-        PostedOp,
-        Receive,
-        RxCompletion,
         SourceData, //
     },
+    prelude::*,
     srx::{
         RxHandle,
         RxQueue,
@@ -58,10 +45,7 @@ use super::{
     },
 };
 use crate::{
-    fi::{
-        cntr::BoundCounters,
-        prelude::*, //
-    },
+    fi::cntr::BoundCounters,
     util::{
         lock::assert_held,
         owned_list::ListBox, //
@@ -180,9 +164,8 @@ impl Inner {
         !self.no_receives && self.receives.fetch(channel)
     }
 
-    /// Takes the first transmit, and the receive that it consumes, out of their slots.
-    ///
-    /// Both are processed while other threads may post; the slots are not freed before processing ends.
+    /// Takes the first transmit, and the receive that it consumes, out of their slots. The slots are not freed before
+    /// processing ends; meanwhile other threads may post.
     fn take_first(&mut self) -> Option<(PostedOp, Option<Receive>)> {
         let op = mem::replace(self.tx_queue.front_mut()?, PostedOp::unused());
         let receive = match op.kind.consumes_receive() {

@@ -4,7 +4,7 @@
 
 use super::{
     super::common::sw_cq::SwCq,
-    op::RxCompletion, //
+    prelude::*, //
 };
 use crate::{
     abi::flags::*,
@@ -15,8 +15,6 @@ use crate::{
             ErrData,
             Failure, //
         },
-        eq::Source,
-        prelude::*,
         provider::CqBinding, //
     },
 };

@@ -5,15 +5,11 @@
 
 use super::{
     super::common::connreq::ConnReq,
-    ep::Endpoint, //
+    prelude::*, //
 };
-use crate::{
-    fi::prelude::*,
-    rdma::net::SockAddr,
-    util::{
-        context::Handlers,
-        lock::assert_held, //
-    },
+use crate::util::{
+    context::Handlers,
+    lock::assert_held, //
 };
 
 /// The two endpoints: the requester and the accepter; each until it leaves.

@@ -3,37 +3,21 @@
 //! Domains, which own the memory regions that peers reach.
 
 use super::{
-    super::common::{
-        mr_table::MrTable,
-        sw_cq::SwCq, //
-    },
-    ep::Endpoint,
+    super::common::sw_cq::SwCq,
     fabric::Fabric,
     mr::Region,
     op,
+    prelude::*,
     srx::Srx, //
 };
-use crate::{
-    fi::{
-        atomic::{
-            Datatype,
-            Form,
-            Op, //
-        },
-        cq,
-        eq::{
-            ReservedEvent,
-            Source, //
-        },
-        mr::{
-            Access,
-            Addressing, //
-        },
-        prelude::*,
-        provider,
-        srx, //
+use crate::fi::{
+    cq,
+    eq::ReservedEvent,
+    mr::{
+        Access,
+        Addressing, //
     },
-    rdma::net::SockAddr, //
+    srx, //
 };
 use core::any::Any;
 

@@ -17,25 +17,15 @@ use super::{
         sw_cq::ProgressHandle, //
     },
     channel::{
-        Channel,
         DirectReceiver,
         ProgressWork,
         RxSide,
         TxResources, //
     },
-    completion::CompSink,
-    conn::{
-        Conn,
-        Request, //
-    },
     domain::Domain,
-    fifo::Fifo,
     info::Limits,
-    op::{
-        self,
-        PostedOp, //
-    },
-    port::Port,
+    op,
+    prelude::*,
     srx::{
         Srx,
         SrxAttachment, //
@@ -48,30 +38,21 @@ use crate::{
         KOFI_VALUE_TX_SIZE, //
     },
     fi::{
-        atomic::{
-            Atomic,
-            Datatype,
-            Form,
-            Op, //
-        },
+        atomic::Atomic,
         cq::CompletionQueue,
         ep,
         eq::{
             Event,
             EventQueue,
-            OwnedEvent,
-            Source, //
+            OwnedEvent, //
         },
         introspect::{
             EndpointAddrs,
             Introspect, //
         },
-        prelude::*,
         provider::{
-            self,
             Bindings,
             EpOption,
-            Message,
             Operation, //
         },
         srx::SharedReceive, //

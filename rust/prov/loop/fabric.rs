@@ -3,28 +3,15 @@
 //! Fabrics, which are one per network namespace.
 
 use super::{
-    super::common::{
-        connreq::ConnReqList,
-        mr_table::MrTable, //
-    },
-    conn::Request,
+    super::common::connreq::ConnReqList,
     domain::Domain,
     info,
     pep::PassiveEndpoint,
-    port::{
-        PortNamespace,
-        PortOwner, //
-    },
+    port::PortNamespace,
+    prelude::*, //
 };
 use crate::{
-    fi::{
-        eq::Source,
-        prelude::*,
-        provider::{
-            self,
-            FabricAttr, //
-        },
-    },
+    fi::provider::FabricAttr,
     rdma::net::Net,
     util::biased_lock::Threading, //
 };
@@ -35,7 +22,7 @@ use kernel::sync::aref::ARef;
 pub(super) struct Fabric {
     /// Network namespace of the addresses.
     pub(super) net: Net,
-    /// The same namespace for an info, whose readers use it while the fabric is open.
+    /// Network namespace for infos, whose readers use it while the fabric is open.
     pub(super) namespace: ARef<Namespace>,
     /// Port space of the endpoints.
     pub(super) port_owner: PortOwner,

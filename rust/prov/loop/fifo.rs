@@ -2,7 +2,7 @@
 
 //! A FIFO of slots that are used and freed in order: one allocation, and entries do not move.
 
-use crate::fi::prelude::*;
+use super::prelude::*;
 
 /// A FIFO of reusable slots.
 ///

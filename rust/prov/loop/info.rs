@@ -9,20 +9,16 @@ use super::{
             Hints, //
         },
         iov::MAX_IOV,
-        mr_table::EpRights,
         msg_info::MsgInfo, //
     },
     op,
-    port::PortOwner, //
+    prelude::*, //
 };
 use crate::{
     abi::flags::*,
-    fi::{
-        info::{
-            size_within,
-            CORE_CAPS, //
-        },
-        prelude::*, //
+    fi::info::{
+        size_within,
+        CORE_CAPS, //
     },
 };
 

@@ -4,12 +4,9 @@
 //! address ranges, and a region for peers also has an entry in the domain's `MrTable`.
 
 use super::{
-    super::common::mr_table::{
-        MrRegistration,
-        MrTable, //
-    },
+    super::common::mr_table::MrRegistration,
     info::MR_IOV_LIMIT,
-    port::PortOwner, //
+    prelude::*, //
 };
 use crate::{
     abi::FI_KEY_NOTAVAIL,
@@ -19,8 +16,6 @@ use crate::{
             Access,
             Addressing, //
         },
-        prelude::*,
-        provider, //
     },
     rdma::dma, //
 };

@@ -3,30 +3,16 @@
 //! Posted operations, and how they are executed by the thread that processes the channel.
 
 use super::{
-    super::common::{
-        iov::{
-            DstBuf,
-            SrcBuf, //
-        },
-        mr_table::{
-            AccessKind,
-            EpRights,
-            MrTable,
-            RmaIoc, //
-        },
-    },
-    completion::CompInfo, //
-};
-use crate::fi::{
-    atomic::{
-        load_element,
-        store_element,
-        Datatype,
-        Form,
-        Op,
-        Operands, //
+    super::common::mr_table::{
+        AccessKind,
+        RmaIoc, //
     },
     prelude::*, //
+};
+use crate::fi::atomic::{
+    load_element,
+    store_element,
+    Operands, //
 };
 
 /// Most bytes of an atomic operation's operands, which are stored inline, as are the compare operands.

@@ -10,27 +10,19 @@ use super::{
             PepCore, //
         },
     },
-    conn::{
-        Conn,
-        Request, //
-    },
     fabric::Fabric,
     info,
-    port::Port, //
+    prelude::*, //
 };
 use crate::{
     abi::FI_CONNREQ,
     fi::{
         eq::{
             EventQueue,
-            Kind,
-            Source, //
+            Kind, //
         },
-        introspect::Introspect,
-        prelude::*,
-        provider, //
+        introspect::Introspect, //
     },
-    rdma::net::SockAddr, //
 };
 
 struct Link {
@@ -97,9 +89,8 @@ impl PassiveEndpoint {
     ) -> Result {
         let mut info = info::build_info(&self.core.hints)?;
         let net = &self.fabric.namespace;
-        let event = self
-            .core
-            .prepare_connreq(&mut info, net, to.into(), peer.into())?;
+        let core = &self.core;
+        let event = core.prepare_connreq(&mut info, net, to.into(), peer.into())?;
         let link = self.link.lock();
         let queue = link.listen.eq.as_ref().ok_or(Errno::ECONNREFUSED)?;
         let connreqs = &self.fabric.connreqs;
@@ -110,9 +101,8 @@ impl PassiveEndpoint {
         })?;
         info.set_handle(handle);
         // A concurrent `close()` waits for the lock, then finds and refuses the request.
-        queue
-            .arc()
-            .push(event.fill(Kind::Connection(FI_CONNREQ), private_data, Some(info)));
+        let event = event.fill(Kind::Connection(FI_CONNREQ), private_data, Some(info));
+        queue.arc().push(event);
         Ok(())
     }
 }

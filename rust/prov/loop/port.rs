@@ -4,13 +4,12 @@
 //! module's [`registry`], beside the entries of endpoints of other providers, which have their ports from
 //! their devices and are found through these entries on the same host.
 
-use super::pep::PassiveEndpoint;
+use super::{
+    pep::PassiveEndpoint,
+    prelude::*, //
+};
 use crate::{
-    fi::prelude::*,
-    rdma::net::{
-        Net,
-        SockAddr, //
-    },
+    rdma::net::Net,
     util::registry::{
         self,
         Entry, //

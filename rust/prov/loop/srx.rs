@@ -9,19 +9,10 @@
 //! is posted again, behind the others.
 
 use super::{
-    super::common::{
-        iov::{
-            DstBuf,
-            MAX_IOV, //
-        },
-        mr_table::MrTable, //
-    },
-    channel::Channel,
-    completion::CompInfo,
-    fifo::Fifo,
+    super::common::iov::MAX_IOV,
     info,
     mr,
-    op::Receive, //
+    prelude::*, //
 };
 use crate::{
     abi::{
@@ -33,11 +24,6 @@ use crate::{
         KOFI_VALUE_RX_SIZE, //
     },
     fi::{
-        prelude::*,
-        provider::{
-            self,
-            Message, //
-        },
         rundown::{
             Rundown,
             RundownRef, //

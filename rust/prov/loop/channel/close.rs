@@ -5,21 +5,13 @@
 
 use super::{
     super::{
-        completion::{
-            CompInfo,
-            CompSink, //
-        },
-        fifo::Fifo,
+        prelude::*,
         srx::RxQueue, //
     },
     count_op,
-    Channel,
     Inner, //
 };
-use crate::{
-    abi::flags::FI_MULTI_RECV,
-    fi::prelude::*, //
-};
+use crate::abi::flags::FI_MULTI_RECV;
 
 /// The side whose operations are returned to the caller that closes it instead of being reported as
 /// cancelled.

@@ -5,24 +5,14 @@
 
 use super::{
     super::{
-        completion::CompInfo,
         info::NAME,
-        op::{
-            OpError,
-            PostedOp,
-            Receive,
-            RxCompletion, //
-        },
+        op::OpError,
+        prelude::*, //
     },
-    Channel,
     Inner, //
 };
 use crate::{
-    fi::{
-        cntr::BoundCounters,
-        eq::Source,
-        prelude::*, //
-    },
+    fi::cntr::BoundCounters,
     util::{
         context::{
             self,

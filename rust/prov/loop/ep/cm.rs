@@ -12,13 +12,9 @@ use super::{
             ClosingSide,
             TxResources, //
         },
-        conn::Conn,
-        port::{
-            listener_at,
-            Port, //
-        },
+        port::listener_at,
+        prelude::*, //
     },
-    Endpoint,
     Link, //
 };
 use crate::{
@@ -26,14 +22,10 @@ use crate::{
         FI_CONNECTED,
         FI_SHUTDOWN, //
     },
-    fi::{
-        eq::{
-            Kind,
-            OwnedEvent, //
-        },
-        prelude::*, //
+    fi::eq::{
+        Kind,
+        OwnedEvent, //
     },
-    rdma::net::SockAddr,
     util::context, //
 };
 use kernel::time::{

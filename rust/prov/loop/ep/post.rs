@@ -2,33 +2,20 @@
 
 //! The data path from a message to the channel. Any context; nothing here sleeps or allocates.
 
-use super::{
-    super::{
-        super::common::{
-            iov::{
-                DstBuf,
-                SrcBuf, //
-            },
-            mr_table::RmaIoc, //
-        },
-        channel::Channel,
-        completion::{
-            CompInfo,
-            CompSink, //
-        },
-        info::COMPLETION_LEVELS,
-        mr,
-        op::{
-            self,
-            AtomicOp,
-            Bytes,
-            InlineData,
-            OpKind,
-            Remote,
-            SourceData, //
-        },
+use super::super::{
+    super::common::mr_table::RmaIoc,
+    info::COMPLETION_LEVELS,
+    mr,
+    op::{
+        self,
+        AtomicOp,
+        Bytes,
+        InlineData,
+        OpKind,
+        Remote,
+        SourceData, //
     },
-    Endpoint, //
+    prelude::*, //
 };
 use crate::{
     abi::{
@@ -36,14 +23,8 @@ use crate::{
         flags::*, //
     },
     fi::{
-        atomic::{
-            Atomic,
-            Form,
-            Op, //
-        },
-        prelude::*,
+        atomic::Atomic,
         provider::{
-            Message,
             Operation,
             Rma, //
         },
