@@ -7,40 +7,16 @@ use super::{
         ClientConfig,
         Limit,
         Target,
-        Task,
-        Traffic, //
+        Task, //
     },
+    prelude::*,
     protocol::{
         read_grant,
         read_refusal,
         read_report,
         REPORT, //
     },
-    raw_verbs,
-    stats::Stats,
-    transport::Transport, //
-};
-use kernel::{
-    prelude::*,
-    time::{
-        Delta,
-        Instant,
-        Monotonic, //
-    },
-};
-use kofi::{
-    abi::{
-        Errno,
-        Result, //
-    },
-    fi::msg::{
-        Connection,
-        RemoteMemory, //
-    },
-    util::{
-        context::ProcessContext,
-        namespace::Namespace, //
-    },
+    raw_verbs, //
 };
 
 #[cfg(CONFIG_KUNIT = "y")]

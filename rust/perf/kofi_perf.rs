@@ -49,6 +49,7 @@ use stats::Stats;
 mod bindings;
 mod client;
 mod config;
+mod prelude;
 mod protocol;
 mod raw_verbs;
 mod rma_client;

@@ -7,15 +7,11 @@
 
 use super::{
     bindings,
-    config::AtomicConfig,
+    prelude::*,
     protocol::{
         read_grant,
         write_grant,
         GRANT, //
-    },
-    transport::{
-        PendingTransport,
-        Transport, //
     },
 };
 use core::{
@@ -25,35 +21,11 @@ use core::{
     },
     ptr::NonNull, //
 };
-use kernel::{
-    error::{
-        from_err_ptr,
-        to_result, //
-    },
-    prelude::*, //
+use kernel::error::{
+    from_err_ptr,
+    to_result, //
 };
-use kofi::{
-    abi::{
-        info::Info,
-        Errno,
-        Result,
-        FI_PROTO_IWARP, //
-    },
-    fi::{
-        atomic::{
-            Form,
-            Op, //
-        },
-        msg::{
-            RemoteElements,
-            RemoteMemory, //
-        },
-    },
-    util::{
-        context::ProcessContext,
-        namespace::Namespace, //
-    },
-};
+use kofi::abi::FI_PROTO_IWARP;
 
 /// Private data of a peer; zeroes follow it.
 type PrivateData = [u8; bindings::RAW_PRIVATE_DATA as usize];
@@ -278,10 +250,8 @@ impl Connection {
         self.post_send(self.0.alloc(0)?, 0)?;
         drop(self.wait_tx(here)?);
         let (grant, len) = self.wait_rx(here)?;
-        grant
-            .get(..len)
-            .and_then(read_grant)
-            .ok_or(Errno::EOPNOTSUPP)
+        let grant = grant.get(..len).and_then(read_grant);
+        grant.ok_or(Errno::EOPNOTSUPP)
     }
 
     fn post(

@@ -7,41 +7,19 @@
 
 use super::{
     client::Session,
-    config::AtomicConfig,
-    transport::Transport, //
+    prelude::*, //
 };
-use kernel::{
-    prelude::*,
-    time::{
-        Instant,
-        Monotonic, //
-    },
-};
-use kofi::{
-    abi::{
-        Errno,
-        Result, //
-    },
-    fi::{
-        atomic::{
-            load_element,
-            store_element,
-            Operands, //
-        },
-        msg::{
-            RemoteElements,
-            RemoteMemory, //
-        },
-    },
+use kofi::fi::atomic::{
+    load_element,
+    store_element,
+    Operands, //
 };
 
 impl<T: Transport> Session<'_, T> {
     /// Returns the memory of the slot of access number `seq`.
     fn slot(&self, remote: RemoteMemory, seq: u64) -> RemoteMemory {
-        remote.offset_by(
-            self.slot_index(seq)
-                .wrapping_mul(self.traffic.length as u64),
-        )
+        let (index, length) = (self.slot_index(seq), self.traffic.length as u64);
+        remote.offset_by(index.wrapping_mul(length))
     }
 
     fn slot_index(&self, seq: u64) -> u64 {

@@ -5,9 +5,9 @@
 use super::{
     config::{
         Kind,
-        Target,
-        Traffic, //
+        Target, //
     },
+    prelude::*,
     protocol::{
         write_refusal,
         write_report,
@@ -19,30 +19,11 @@ use super::{
         ClientSet,
         ClientSlot, //
     },
-    stats::{
-        Stats,
-        ThreadStats, //
-    },
-    transport::{
-        PendingTransport,
-        Transport, //
-    },
-};
-use kernel::{
-    sync::Arc,
-    time::{
-        Instant,
-        Monotonic, //
-    },
+    stats::ThreadStats, //
 };
 use kofi::{
     abi::{
-        info::{
-            Info,
-            InfoList, //
-        },
-        Errno,
-        Result,
+        info::InfoList,
         FI_ATOMIC,
         FI_CONNREQ,
         FI_MSG,
@@ -57,13 +38,8 @@ use kofi::{
         fabric::Fabric,
         msg::{
             connection::next_event,
-            Connection,
             Listener, //
         },
-    },
-    util::{
-        context::ProcessContext,
-        namespace::Namespace, //
     },
 };
 

@@ -7,30 +7,15 @@
 
 use super::{
     bindings,
-    stats::{
-        Stats,
-        ThreadStats, //
-    },
-};
-use kernel::{
     prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            AtomicFlag,
-            Release, //
-        },
-        Arc, //
-    },
-    time::Delta, //
+    stats::ThreadStats, //
 };
-use kofi::{
-    abi::Result,
-    util::{
-        context::ProcessContext,
-        thread::Thread, //
-    },
+use kernel::sync::atomic::{
+    Acquire,
+    AtomicFlag,
+    Release, //
 };
+use kofi::util::thread::Thread;
 
 /// Limit of the bytes for all clients.
 const MAX_BYTES: usize = bindings::KOFI_TEST_MAX_SERVED as usize;

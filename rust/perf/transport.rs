@@ -5,26 +5,17 @@
 //! A transport is used by one thread. Every wait ends with -FI_EINTR when the thread should stop.
 
 use super::{
-    config::AtomicConfig,
+    prelude::*,
     protocol::write_grant, //
 };
 use core::ops::DerefMut;
-use kernel::prelude::*;
-use kofi::{
-    abi::Result,
-    fi::{
-        atomic::Form,
-        memory::Buffer,
-        msg::{
-            Connection,
-            RemoteAccess,
-            RemoteBuffer,
-            RemoteElements,
-            RemoteMemory,
-            Unconnected, //
-        },
+use kofi::fi::{
+    memory::Buffer,
+    msg::{
+        RemoteAccess,
+        RemoteBuffer,
+        Unconnected, //
     },
-    util::context::ProcessContext, //
 };
 
 /// A connected end.
