@@ -19,7 +19,10 @@ use super::{
 };
 use crate::prelude::*;
 use kernel::bindings;
-use pin_init::zeroed;
+use pin_init::{
+    init_zeroed,
+    zeroed, //
+};
 
 /// A node of the list that `fi_getinfo()` returns, or the hints that it takes.
 ///
@@ -40,7 +43,9 @@ unsafe impl Send for Info {}
 unsafe impl Sync for Info {}
 
 fn attr<T: Zeroable>() -> Result<*mut T> {
-    Ok(KBox::into_raw(KBox::new(zeroed::<T>(), GFP_KERNEL)?))
+    // Initialised in place: on the stack, the attributes of one caller together would take too much of it.
+    let attr = KBox::<T>::init(init_zeroed(), GFP_KERNEL)?;
+    Ok(KBox::into_raw(attr))
 }
 
 /// Copies `bytes` into an allocation that `kfree()` frees; null for an empty slice.
@@ -134,20 +139,6 @@ impl Info {
         add::<fi_fabric_attr>(&mut self.0.fabric_attr)
     }
 
-    /// Frees the attributes that `other` lacks.
-    fn free_missing(&mut self, other: &Self) {
-        fn free<T>(own: &mut *mut T, other: *const T) {
-            if other.is_null() {
-                replace_ptr(own, ptr::null_mut());
-            }
-        }
-        free(&mut self.0.tx_attr, other.0.tx_attr);
-        free(&mut self.0.rx_attr, other.0.rx_attr);
-        free(&mut self.0.ep_attr, other.0.ep_attr);
-        free(&mut self.0.domain_attr, other.0.domain_attr);
-        free(&mut self.0.fabric_attr, other.0.fabric_attr);
-    }
-
     /// Borrows the info that a C caller passes, for the duration of the call.
     ///
     /// # Safety
@@ -185,19 +176,21 @@ impl Info {
     ///
     /// -FI_ENOMEM.
     pub fn duplicate(&self) -> Result<KBox<Self>> {
-        let mut new = Self::new()?;
+        // INVARIANT: No pointer is set yet.
+        let mut new = KBox::new(Self(zeroed()), GFP_KERNEL)?;
         new.set_raw_addresses(self.src_addr(), self.dest_addr())?;
         new.0.caps = self.0.caps;
         new.0.mode = self.0.mode;
         new.0.addr_format = self.0.addr_format;
         new.0.handle = self.0.handle;
         if let Some(tx) = self.tx() {
-            *new.tx_mut()? = *tx;
+            new.0.tx_attr = KBox::into_raw(KBox::new(*tx, GFP_KERNEL)?);
         }
         if let Some(rx) = self.rx() {
-            *new.rx_mut()? = *rx;
+            new.0.rx_attr = KBox::into_raw(KBox::new(*rx, GFP_KERNEL)?);
         }
         if let Some(ep) = self.ep() {
+            new.0.ep_attr = attr()?;
             new.set_ep(ep)?;
             let own = new.ep_mut()?;
             // SAFETY: The invariant says that the key has the length beside it.
@@ -205,6 +198,7 @@ impl Info {
             (own.auth_key, own.auth_key_size) = key;
         }
         if let Some(domain) = self.domain() {
+            new.0.domain_attr = attr()?;
             new.set_domain(domain)?;
             let own = new.domain_mut()?;
             own.domain = domain.domain;
@@ -216,6 +210,7 @@ impl Info {
             new.set_domain_name(name)?;
         }
         if let Some(fabric) = self.fabric() {
+            new.0.fabric_attr = attr()?;
             new.set_fabric(fabric)?;
             let own = new.fabric_mut()?;
             (own.net, own.fabric) = (fabric.net, fabric.fabric);
@@ -226,7 +221,6 @@ impl Info {
         if let Some(name) = self.provider_name() {
             new.set_provider_name(name)?;
         }
-        new.free_missing(self);
         Ok(new)
     }
 
