@@ -57,7 +57,6 @@ use crate::{
         },
         srx::SharedReceive, //
     },
-    util::downcast::downcast, //
 };
 use core::any::Any;
 
@@ -201,9 +200,10 @@ impl Endpoint {
     ///
     /// -FI_EINVAL for a context of another provider or domain, -FI_ENOMEM.
     fn attach_srx(&self, srx: &SharedReceive) -> Result<SrxAttachment> {
-        let srx: Option<Arc<Srx>> = downcast(srx.core().clone().into_any());
-        let srx = srx.filter(|srx| srx.uses_mr_table(&self.domain.mr_table));
-        SrxAttachment::new(srx.ok_or(Errno::EINVAL)?)
+        match srx.core().clone().into_any().downcast::<Srx>() {
+            Ok(srx) if Arc::ptr_eq(&srx.mr_table, &self.domain.mr_table) => SrxAttachment::new(srx),
+            _ => Err(Errno::EINVAL),
+        }
     }
 }
 

@@ -67,7 +67,8 @@ impl SrxState {
 pub(crate) struct Srx {
     #[pin]
     state: FastLockIrq<SrxState>,
-    mr_table: Arc<MrTable>,
+    /// Memory regions of the domain that the context belongs to.
+    pub(super) mr_table: Arc<MrTable>,
     size: usize,
     /// Most segments of a receive.
     iov_limit: usize,
@@ -105,11 +106,6 @@ impl Srx {
             }),
             GFP_KERNEL,
         )?)
-    }
-
-    /// Returns whether the context belongs to the domain that has `mr_table`.
-    pub(super) fn uses_mr_table(&self, mr_table: &Arc<MrTable>) -> bool {
-        Arc::ptr_eq(&self.mr_table, mr_table)
     }
 
     /// Takes the oldest receive, for the first transmit in `channel`, whose lock is held. If there is none, the
