@@ -8,9 +8,7 @@ use super::hints::Hints;
 use crate::{
     abi::{
         addr::format_of,
-        FI_ADDR_STR,
-        KOFI_STATE_LISTENING,
-        KOFI_STATE_OPEN, //
+        FI_ADDR_STR, //
     },
     fi::{
         eq::{
@@ -137,8 +135,8 @@ impl PepCore {
 impl Introspect for PepCore {
     fn fill_info(&self, info: &mut ObjectInfo<'_>) {
         info.set_state(match self.is_listening.load(Relaxed) {
-            true => KOFI_STATE_LISTENING,
-            false => KOFI_STATE_OPEN,
+            true => abi::KOFI_STATE_LISTENING,
+            false => abi::KOFI_STATE_OPEN,
         });
         self.addrs.fill_info(info);
     }

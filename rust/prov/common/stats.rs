@@ -6,25 +6,7 @@
 //! takes no lock.
 
 use crate::{
-    abi::{
-        flags::*,
-        KOFI_VALUE_ATOMICS,
-        KOFI_VALUE_READS,
-        KOFI_VALUE_RECEIVES,
-        KOFI_VALUE_RX_AGAIN,
-        KOFI_VALUE_RX_BYTES,
-        KOFI_VALUE_RX_DEPTH,
-        KOFI_VALUE_RX_DONE,
-        KOFI_VALUE_RX_ERRORS,
-        KOFI_VALUE_SENDS,
-        KOFI_VALUE_TX_AGAIN,
-        KOFI_VALUE_TX_BYTES,
-        KOFI_VALUE_TX_DEPTH,
-        KOFI_VALUE_TX_DONE,
-        KOFI_VALUE_TX_ERRORS,
-        KOFI_VALUE_VIOLATIONS,
-        KOFI_VALUE_WRITES, //
-    },
+    abi::flags::*,
     fi::prelude::*,
     util::{
         log::{
@@ -73,7 +55,7 @@ impl Violations {
 
     /// Returns the number of violations.
     pub(crate) fn report(&self, told: &mut ObjectInfo<'_>) {
-        told.add_value(KOFI_VALUE_VIOLATIONS, self.count.load(Relaxed));
+        told.add_value(abi::KOFI_VALUE_VIOLATIONS, self.count.load(Relaxed));
     }
 }
 
@@ -92,15 +74,15 @@ impl TxReport {
     /// Adds the values to `info`.
     pub(crate) fn add_to(&self, info: &mut ObjectInfo<'_>) {
         let [sends, writes, reads, atomics] = self.started;
-        info.add_value(KOFI_VALUE_TX_DEPTH, self.depth);
-        info.add_value(KOFI_VALUE_SENDS, sends);
-        info.add_value(KOFI_VALUE_WRITES, writes);
-        info.add_value(KOFI_VALUE_READS, reads);
-        info.add_value(KOFI_VALUE_ATOMICS, atomics);
-        info.add_value(KOFI_VALUE_TX_DONE, self.done);
-        info.add_value(KOFI_VALUE_TX_BYTES, self.bytes);
-        info.add_value(KOFI_VALUE_TX_ERRORS, self.errors);
-        info.add_value(KOFI_VALUE_TX_AGAIN, self.eagain);
+        info.add_value(abi::KOFI_VALUE_TX_DEPTH, self.depth);
+        info.add_value(abi::KOFI_VALUE_SENDS, sends);
+        info.add_value(abi::KOFI_VALUE_WRITES, writes);
+        info.add_value(abi::KOFI_VALUE_READS, reads);
+        info.add_value(abi::KOFI_VALUE_ATOMICS, atomics);
+        info.add_value(abi::KOFI_VALUE_TX_DONE, self.done);
+        info.add_value(abi::KOFI_VALUE_TX_BYTES, self.bytes);
+        info.add_value(abi::KOFI_VALUE_TX_ERRORS, self.errors);
+        info.add_value(abi::KOFI_VALUE_TX_AGAIN, self.eagain);
     }
 }
 
@@ -117,12 +99,12 @@ pub(crate) struct RxReport {
 impl RxReport {
     /// Adds the values to `info`.
     pub(crate) fn add_to(&self, info: &mut ObjectInfo<'_>) {
-        info.add_value(KOFI_VALUE_RX_DEPTH, self.depth);
-        info.add_value(KOFI_VALUE_RECEIVES, self.posted);
-        info.add_value(KOFI_VALUE_RX_DONE, self.done);
-        info.add_value(KOFI_VALUE_RX_BYTES, self.bytes);
-        info.add_value(KOFI_VALUE_RX_ERRORS, self.errors);
-        info.add_value(KOFI_VALUE_RX_AGAIN, self.eagain);
+        info.add_value(abi::KOFI_VALUE_RX_DEPTH, self.depth);
+        info.add_value(abi::KOFI_VALUE_RECEIVES, self.posted);
+        info.add_value(abi::KOFI_VALUE_RX_DONE, self.done);
+        info.add_value(abi::KOFI_VALUE_RX_BYTES, self.bytes);
+        info.add_value(abi::KOFI_VALUE_RX_ERRORS, self.errors);
+        info.add_value(abi::KOFI_VALUE_RX_AGAIN, self.eagain);
     }
 }
 

@@ -11,11 +11,7 @@ mod tests;
 use crate::{
     abi::{
         errno::strerror,
-        FI_ADDR_NOTAVAIL,
-        KOFI_VALUE_CALLBACKS,
-        KOFI_VALUE_ENTRIES,
-        KOFI_VALUE_ERRORS,
-        KOFI_VALUE_SIZE, //
+        FI_ADDR_NOTAVAIL, //
     },
     fi::{
         cq::{
@@ -643,10 +639,10 @@ impl provider::CompletionQueue for SwCq {
     }
 
     fn fill_info(&self, out: &mut ObjectInfo<'_>) {
-        out.add_value(KOFI_VALUE_SIZE, self.size as u64);
-        out.add_value(KOFI_VALUE_ENTRIES, self.entries_read.get());
-        out.add_value(KOFI_VALUE_ERRORS, self.errors_read.get());
-        out.add_value(KOFI_VALUE_CALLBACKS, self.interrupts.handler_calls());
+        out.add_value(abi::KOFI_VALUE_SIZE, self.size as u64);
+        out.add_value(abi::KOFI_VALUE_ENTRIES, self.entries_read.get());
+        out.add_value(abi::KOFI_VALUE_ERRORS, self.errors_read.get());
+        out.add_value(abi::KOFI_VALUE_CALLBACKS, self.interrupts.handler_calls());
     }
 
     fn strerror(&self, prov_errno: i32) -> &'static CStr {

@@ -32,11 +32,7 @@ use super::{
     },
 };
 use crate::{
-    abi::{
-        flags::*,
-        KOFI_VALUE_RX_SIZE,
-        KOFI_VALUE_TX_SIZE, //
-    },
+    abi::flags::*,
     fi::{
         atomic::Atomic,
         cq::CompletionQueue,
@@ -343,8 +339,8 @@ impl provider::Endpoint for Endpoint {
 
     fn fill_info(&self, info: &mut ObjectInfo<'_>) {
         info.set_state(self.state.get().to_uapi());
-        info.add_value(KOFI_VALUE_TX_SIZE, self.limits.tx_size as u64);
-        info.add_value(KOFI_VALUE_RX_SIZE, self.limits.rx_size as u64);
+        info.add_value(abi::KOFI_VALUE_TX_SIZE, self.limits.tx_size as u64);
+        info.add_value(abi::KOFI_VALUE_RX_SIZE, self.limits.rx_size as u64);
         if let Some(tx_channel) = self.tx_channel.as_ref() {
             tx_channel.fill_tx_info(info);
         }

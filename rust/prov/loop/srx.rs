@@ -15,14 +15,7 @@ use super::{
     prelude::*, //
 };
 use crate::{
-    abi::{
-        flags::*,
-        KOFI_VALUE_RECEIVES,
-        KOFI_VALUE_RX_AGAIN,
-        KOFI_VALUE_RX_DEPTH,
-        KOFI_VALUE_RX_DONE,
-        KOFI_VALUE_RX_SIZE, //
-    },
+    abi::flags::*,
     fi::{
         rundown::{
             Rundown,
@@ -254,11 +247,11 @@ impl provider::SharedReceive for Srx {
         let state = self.state.lock();
         let (used, posted) = (state.used_slots() as u64, self.post_count.get());
         drop(state);
-        info.add_value(KOFI_VALUE_RX_SIZE, self.size as u64);
-        info.add_value(KOFI_VALUE_RX_DEPTH, used);
-        info.add_value(KOFI_VALUE_RECEIVES, posted);
-        info.add_value(KOFI_VALUE_RX_DONE, posted.saturating_sub(used));
-        info.add_value(KOFI_VALUE_RX_AGAIN, self.eagain_count.get());
+        info.add_value(abi::KOFI_VALUE_RX_SIZE, self.size as u64);
+        info.add_value(abi::KOFI_VALUE_RX_DEPTH, used);
+        info.add_value(abi::KOFI_VALUE_RECEIVES, posted);
+        info.add_value(abi::KOFI_VALUE_RX_DONE, posted.saturating_sub(used));
+        info.add_value(abi::KOFI_VALUE_RX_AGAIN, self.eagain_count.get());
     }
 
     fn close(&self, reclaim: &mut dyn FnMut(Context)) {
