@@ -25,10 +25,6 @@ pub mod av_set;
 pub mod cntr;
 pub mod cq;
 pub mod domain;
-#[cfg(CONFIG_KUNIT = "y")]
-mod drop_in_interrupt;
-#[cfg(CONFIG_KUNIT = "y")]
-mod dummy_provider;
 pub mod ep;
 pub mod eq;
 pub mod fabric;
@@ -51,6 +47,8 @@ pub mod rundown;
 pub mod sep;
 pub mod srx;
 pub mod stx;
+#[cfg(CONFIG_KUNIT = "y")]
+mod tests;
 pub(crate) mod timer;
 pub mod wait;
 pub mod wait_set;

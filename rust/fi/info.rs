@@ -569,13 +569,13 @@ fn fabric_fits(offer: &Info, hints: &Info, version: u32) -> bool {
 mod tests {
     use super::{
         super::{
-            dummy_provider::{
-                self,
-                HERE, //
-            },
             provider::{
                 self,
                 FabricAttr, //
+            },
+            tests::dummy_provider::{
+                self,
+                HERE, //
             },
         },
         *, //

@@ -354,13 +354,12 @@ impl ObjectEntry {
 mod tests {
     use super::{
         super::{
-            cntr,
-            dummy_provider::{
+            cntr, eq,
+            tests::dummy_provider::{
                 domain,
                 fabric,
                 HERE, //
             },
-            eq, //
         },
         *, //
     };

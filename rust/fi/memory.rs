@@ -685,7 +685,7 @@ impl<E: Zeroable, const N: usize> EntrySlots<E, N> {
 #[kunit_tests(kofi_fi_memory)]
 mod tests {
     use super::{
-        super::dummy_provider::{
+        super::tests::dummy_provider::{
             domain,
             HERE, //
         },

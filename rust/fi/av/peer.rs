@@ -95,7 +95,7 @@ mod tests {
             AddressSet,
             InitialMembers, //
         },
-        dummy_provider::{
+        tests::dummy_provider::{
             domain,
             HERE, //
         },

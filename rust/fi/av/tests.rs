@@ -3,7 +3,7 @@
 //! Tests of address vectors with the dummy provider.
 
 use super::*;
-use crate::fi::dummy_provider::{
+use crate::fi::tests::dummy_provider::{
     domain,
     HERE, //
 };

@@ -8,7 +8,7 @@ use crate::{
         FI_AV_COMPLETE,
         FI_SHUTDOWN, //
     },
-    fi::dummy_provider::{
+    fi::tests::dummy_provider::{
         fabric,
         HERE, //
     },

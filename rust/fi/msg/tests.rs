@@ -9,7 +9,7 @@ use super::super::{
         ErrData,
         Failure, //
     },
-    dummy_provider::{
+    tests::dummy_provider::{
         domain,
         Queue,
         HERE, //

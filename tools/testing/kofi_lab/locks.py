@@ -11,7 +11,7 @@ from .paths import TREE
 PAGE = TREE / "Documentation/locking.rst"
 
 # Locks of unit tests only.
-TEST_FILES = {"rust/fi/drop_in_interrupt.rs", "rust/fi/dummy_provider.rs"}
+TEST_FILES = {"rust/fi/tests/drop_in_interrupt.rs", "rust/fi/tests/dummy_provider.rs"}
 
 KINDS = (
     "Mutex|SpinLock|SpinLockIrq|FastLockIrq|BiasedLock|LockedList|CondVar|TimedCompletion|SequenceWait|Rundown|Signal"

@@ -3,24 +3,25 @@
 //! Tests that drop the last handle of an object in atomic context, for all objects that can be opened without
 //! a device.
 
-use super::{
-    av, cntr,
-    domain::Domain,
-    dummy_provider::{
-        counted_fabric,
-        CloseCounter,
-        HERE, //
-    },
-    eq,
-    fabric::Fabric,
-    memory::Buffer,
-    msg::{
-        RemoteAccess,
-        RemoteBuffer, //
-    },
+use super::dummy_provider::{
+    counted_fabric,
+    CloseCounter,
+    HERE, //
 };
 use crate::{
-    fi::prelude::*,
+    fi::{
+        av,
+        cntr,
+        domain::Domain,
+        eq,
+        fabric::Fabric,
+        memory::Buffer,
+        msg::{
+            RemoteAccess,
+            RemoteBuffer, //
+        },
+        prelude::*, //
+    },
     introspect::object_table,
     util::{
         context::{

@@ -3,7 +3,7 @@
 //! A test provider without a device. Its fabrics and domains have only memory regions, which no operation
 //! uses, and completion queues, which a test fills.
 
-use super::{
+use super::super::{
     atomic::{
         Datatype,
         Form,
@@ -53,15 +53,15 @@ use kernel::{
 };
 
 /// Tests run in process context.
-pub(super) const HERE: ProcessContext = ProcessContext::assume();
+pub(in crate::fi) const HERE: ProcessContext = ProcessContext::assume();
 
 /// Opens a fabric.
-pub(super) fn fabric() -> Result<Arc<Fabric>> {
+pub(in crate::fi) fn fabric() -> Result<Arc<Fabric>> {
     open_fabric(&DummyProvider(None))
 }
 
 /// Opens a fabric whose close `witness` counts. It closes when its last domain has closed too.
-pub(super) fn counted_fabric(witness: &Arc<CloseCounter>) -> Result<Arc<Fabric>> {
+pub(in crate::fi) fn counted_fabric(witness: &Arc<CloseCounter>) -> Result<Arc<Fabric>> {
     open_fabric(&DummyProvider(Some(witness.clone())))
 }
 
@@ -74,7 +74,7 @@ fn open_fabric(nothing: &DummyProvider) -> Result<Arc<Fabric>> {
 }
 
 /// Opens a domain in a fabric of its own.
-pub(super) fn domain() -> Result<Arc<Domain>> {
+pub(in crate::fi) fn domain() -> Result<Arc<Domain>> {
     let info = Info::new()?;
     fabric()?.domain(HERE, &info)
 }
@@ -82,11 +82,11 @@ pub(super) fn domain() -> Result<Arc<Domain>> {
 struct DummyProvider(Option<Arc<CloseCounter>>);
 
 /// Number of fabrics that closed in process context, and in atomic context.
-pub(super) struct CloseCounter([Atomic<u32>; 2]);
+pub(in crate::fi) struct CloseCounter([Atomic<u32>; 2]);
 
 impl CloseCounter {
     /// Returns a counter with both numbers 0.
-    pub(super) fn new() -> Result<Arc<Self>> {
+    pub(in crate::fi) fn new() -> Result<Arc<Self>> {
         Ok(Arc::new(
             Self([Atomic::new(0), Atomic::new(0)]),
             GFP_KERNEL,
@@ -94,7 +94,7 @@ impl CloseCounter {
     }
 
     /// Returns both numbers.
-    pub(super) fn closes(&self) -> (u32, u32) {
+    pub(in crate::fi) fn closes(&self) -> (u32, u32) {
         let Self([awake, elsewhere]) = self;
         (awake.load(Acquire), elsewhere.load(Acquire))
     }
@@ -201,7 +201,7 @@ impl provider::MemoryRegion for DummyObject {
 
 /// A completion queue with a fixed number of entries.
 #[pin_data]
-pub(super) struct Queue {
+pub(in crate::fi) struct Queue {
     #[pin]
     entries: SpinLock<EntryFifo>,
     #[pin]
@@ -214,7 +214,7 @@ impl Queue {
     /// # Errors
     ///
     /// -FI_EINVAL for a queue of another provider.
-    pub(super) fn write(core: &dyn provider::CompletionQueue, entry: CqEntry) -> Result {
+    pub(in crate::fi) fn write(core: &dyn provider::CompletionQueue, entry: CqEntry) -> Result {
         let queue = core.as_any().downcast_ref::<Self>().ok_or(Errno::EINVAL)?;
         queue.entries.lock().push(entry);
         queue.notifier.notify();
