@@ -161,6 +161,15 @@ impl Errno {
         self.to_int() as isize
     }
 
+    /// Returns the errno as an error if the condition `failed` holds.
+    #[inline(always)]
+    pub(crate) fn when(self, failed: bool) -> Result {
+        match failed {
+            true => Err(self),
+            false => Ok(()),
+        }
+    }
+
     fn entry(self) -> Option<&'static Entry> {
         TABLE.iter().find(|entry| entry.errno == self)
     }

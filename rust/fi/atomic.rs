@@ -27,6 +27,9 @@ pub struct Datatype {
     is_signed: bool,
 }
 
+// The C values of the integers count up, from 8 to 64 bits, signed before unsigned.
+const _: () = assert!(abi::FI_INT8 == 0 && abi::FI_UINT16 == 3 && abi::FI_UINT64 == 7);
+
 impl Datatype {
     /// Converts a C caller's datatype.
     ///
@@ -34,32 +37,14 @@ impl Datatype {
     ///
     /// -FI_EOPNOTSUPP for any type but an integer of at most 64 bits.
     pub fn from_raw(raw: fi_datatype) -> Result<Self> {
-        let size = match raw {
-            abi::FI_INT8 | abi::FI_UINT8 => 1,
-            abi::FI_INT16 | abi::FI_UINT16 => 2,
-            abi::FI_INT32 | abi::FI_UINT32 => 4,
-            abi::FI_INT64 | abi::FI_UINT64 => 8,
-            _ => return Err(Errno::EOPNOTSUPP),
-        };
-        let is_signed = matches!(
-            raw,
-            abi::FI_INT8 | abi::FI_INT16 | abi::FI_INT32 | abi::FI_INT64
-        );
+        Errno::EOPNOTSUPP.when(raw > abi::FI_UINT64)?;
+        let (size, is_signed) = (1 << (raw / 2), raw % 2 == 0);
         Ok(Self { size, is_signed })
     }
 
     /// Returns the C value.
     pub(crate) fn to_raw(self) -> fi_datatype {
-        match (self.size, self.is_signed) {
-            (1, true) => abi::FI_INT8,
-            (1, false) => abi::FI_UINT8,
-            (2, true) => abi::FI_INT16,
-            (2, false) => abi::FI_UINT16,
-            (4, true) => abi::FI_INT32,
-            (4, false) => abi::FI_UINT32,
-            (_, true) => abi::FI_INT64,
-            (_, false) => abi::FI_UINT64,
-        }
+        2 * self.size.trailing_zeros() + fi_datatype::from(!self.is_signed)
     }
 
     /// Returns the size of an element in bytes.
@@ -189,15 +174,6 @@ pub struct Atomic<'a> {
     pub result_descriptors: &'a [Descriptor],
 }
 
-/// Returns the total length of local memory in bytes; -FI_EMSGSIZE on overflow.
-fn total_len(segments: &[Segment]) -> Result<usize> {
-    let mut total = 0usize;
-    for segment in segments {
-        total = total.checked_add(segment.len()).ok_or(Errno::EMSGSIZE)?;
-    }
-    Ok(total)
-}
-
 impl Atomic<'_> {
     /// Checks the operation, and returns its single range of the peer's memory and the length of that range
     /// in bytes. The limit is `max_elements`.
@@ -214,9 +190,7 @@ impl Atomic<'_> {
         let [range] = self.remote else {
             return Err(Errno::EINVAL);
         };
-        if range.count > max_elements {
-            return Err(Errno::EMSGSIZE);
-        }
+        Errno::EMSGSIZE.when(range.count > max_elements)?;
         // A power of two.
         let size = self.datatype.size();
         let len = range.count * size;
@@ -226,12 +200,10 @@ impl Atomic<'_> {
         }
         let wanted = |wanted: bool| if wanted { len } else { 0 };
         let fits = (self.op == Op::Read || message.memory.total_len()? == len)
-            && total_len(self.compare)? == wanted(self.form == Form::Compare)
-            && total_len(self.result)? == wanted(self.form != Form::Base);
-        match fits {
-            true => Ok((range, len)),
-            false => Err(Errno::EINVAL),
-        }
+            && Memory::Segments(self.compare).total_len()? == wanted(self.form == Form::Compare)
+            && Memory::Segments(self.result).total_len()? == wanted(self.form != Form::Base);
+        Errno::EINVAL.when(!fits)?;
+        Ok((range, len))
     }
 }
 

@@ -39,13 +39,10 @@ use self::{
 use super::{
     domain::Domain,
     eq::EventQueue,
-    introspect::{
-        EntryGuard,
-        ObjectEntry, //
-    },
+    introspect::EntryGuard,
     object::{
-        ChildCount,
-        Parent, //
+        impl_parent,
+        ChildCount, //
     },
     rundown::Rundown, //
 };
@@ -82,7 +79,7 @@ impl Type {
 }
 
 /// Attributes of an address vector.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Attr<'a> {
     /// Type of the handles; `None` for the domain's choice.
     pub kind: Option<Type>,
@@ -124,7 +121,7 @@ pub struct AddressVector {
     users: ChildCount,
     /// Number of bound endpoints that have an offload provider.
     offload_endpoints: Atomic<u32>,
-    entry_guard: DeferredDrop<EntryGuard<Domain>>,
+    pub(super) entry_guard: DeferredDrop<EntryGuard<Domain>>,
 }
 
 /// Counts an endpoint with an offload provider in its address vector, until it is dropped.
@@ -145,6 +142,7 @@ impl Drop for Offloaded {
 }
 
 /// The objects that a vector uses until it is closed.
+#[derive(Default)]
 struct Resources {
     /// Event queue for the completion of asynchronous insertions.
     eq: Option<ChildRef<EventQueue>>,
@@ -154,11 +152,7 @@ struct Resources {
     owner: Option<ChildRef<AddressVector>>,
 }
 
-impl Parent for AddressVector {
-    fn users(&self) -> &ChildCount {
-        &self.users
-    }
-}
+impl_parent!(AddressVector, entry_guard.entry);
 
 impl TableAttr {
     fn new_table(self) -> Result<Arc<Table>> {
@@ -166,7 +160,7 @@ impl TableAttr {
             Type::Table => u32::MAX,
             Type::Map => 1 << (u64::BITS - INDEX_BITS - self.rx_ctx_bits).min(31),
         };
-        Ok(Arc::pin_init(Table::new(most_generations), GFP_KERNEL)?)
+        pin_arc(Table::new(most_generations))
     }
 }
 
@@ -191,9 +185,7 @@ pub fn check_destination(address: SocketAddr) -> Result<SocketAddr> {
         IpAddr::V4(ip) => ip.is_multicast() || ip.is_broadcast(),
         IpAddr::V6(ip) => ip.is_multicast(),
     };
-    if address.port() == 0 || ip.is_unspecified() || is_group {
-        return Err(Errno::EADDRNOTAVAIL);
-    }
+    Errno::EADDRNOTAVAIL.when(address.port() == 0 || ip.is_unspecified() || is_group)?;
     Ok(address)
 }
 
@@ -218,25 +210,24 @@ impl AddressVector {
         };
         let (table, kind, share) = match attr.name {
             None => {
-                let shape = of_kind(choose_type(attr.kind, domain.av_type(), None)?);
+                let shape = of_kind(choose_type(attr.kind, domain.av_type, None)?);
                 (shape.new_table()?, shape.kind, None)
             }
             Some(name) => {
                 let place = named::NameScope {
-                    net: domain.fabric().net().address(),
+                    net: domain.fabric().net.address(),
                     domain: domain.name(),
                     format: domain.addr_format(),
                     name,
                 };
-                let asked = |there| choose_type(attr.kind, domain.av_type(), there).map(of_kind);
+                let asked = |there| choose_type(attr.kind, domain.av_type, there).map(of_kind);
                 let share = NamedTableRef::open(&place, asked, !attr.is_read_only)?;
-                (share.table().clone(), share.kind(), Some(share))
+                (share.0.table.clone(), share.0.attr.kind, Some(share))
             }
         };
         let bound = Resources {
-            eq: None,
             named_table: share,
-            owner: None,
+            ..Resources::default()
         };
         let vector = Self::build(domain, (kind, table), bound, attr)?;
         let count = attr.count.min(MAX_PREALLOCATED as usize);
@@ -250,23 +241,17 @@ impl AddressVector {
         owner: ChildRef<Self>,
         requested: Option<Type>,
     ) -> Result<Arc<Self>> {
-        let kind = choose_type(requested, domain.av_type(), Some(owner.kind))?;
-        if kind != owner.kind {
-            return Err(Errno::EINVAL);
-        }
-        let (table, rx_ctx_bits) = (owner.table.clone(), owner.rx_ctx_bits);
-        let bound = Resources {
-            eq: None,
-            named_table: None,
-            owner: Some(owner),
-        };
+        let kind = choose_type(requested, domain.av_type, Some(owner.kind))?;
+        Errno::EINVAL.when(kind != owner.kind)?;
         let attr = Attr {
-            kind: requested,
-            rx_ctx_bits,
-            count: 0,
-            is_async: false,
-            name: None,
+            rx_ctx_bits: owner.rx_ctx_bits,
             is_read_only: true,
+            ..Attr::default()
+        };
+        let table = owner.table.clone();
+        let bound = Resources {
+            owner: Some(owner),
+            ..Resources::default()
         };
         Self::build(domain, (kind, table), bound, &attr)
     }
@@ -278,40 +263,24 @@ impl AddressVector {
         attr: &Attr<'_>,
     ) -> Result<Arc<Self>> {
         let is_shared = bound.named_table.is_some() || bound.owner.is_some();
-        let later = Arc::pin_init(Rundown::new(), GFP_KERNEL)?;
+        let (async_inserts, info) = (pin_arc(Rundown::new())?, AvInfo::new(kind, &table)?);
         let name = attr.name.unwrap_or(c"");
-        let card = domain.entry().new_child(
-            abi::KOFI_OBJECT_AV,
-            name,
-            Some(AvInfo::new(kind, &table)?),
-        )?;
-        let ties = EntryGuard::new(card, domain)?;
+        let entry_guard = EntryGuard::new(domain, abi::KOFI_OBJECT_AV, name, Some(info))?;
+        let entry_guard = DeferredDrop::new(entry_guard)?;
         let bound = DeferredDrop::new(bound)?;
-        Ok(Arc::pin_init(
-            pin_init!(Self {
-                kind,
-                rx_ctx_bits: attr.rx_ctx_bits,
-                table,
-                resources <- new_mutex!(bound, "kofi::AddressVector"),
-                is_shared,
-                is_read_only: attr.is_read_only,
-                is_async: attr.is_async,
-                async_inserts: later,
-                users: ChildCount::new(),
-                offload_endpoints: Atomic::new(0),
-                entry_guard: ties,
-            }),
-            GFP_KERNEL,
-        )?)
-    }
-
-    pub(super) fn entry(&self) -> &ObjectEntry {
-        &self.entry_guard.entry
-    }
-
-    /// Returns true if the vector was opened in `domain`.
-    pub(super) fn is_of(&self, domain: &Arc<Domain>) -> bool {
-        Arc::ptr_eq(self.entry_guard.parent.arc(), domain)
+        pin_arc(pin_init!(Self {
+            kind,
+            rx_ctx_bits: attr.rx_ctx_bits,
+            table,
+            resources <- new_mutex!(bound, "kofi::AddressVector"),
+            is_shared,
+            is_read_only: attr.is_read_only,
+            is_async: attr.is_async,
+            async_inserts,
+            users: ChildCount::new(),
+            offload_endpoints: Atomic::new(0),
+            entry_guard,
+        }))
     }
 
     /// Returns the type of the handles.
@@ -356,13 +325,9 @@ impl AddressVector {
     /// -FI_EINVAL if a queue is bound, insertions are not asynchronous, or the queue belongs to another
     /// fabric.
     pub fn bind(&self, _here: ProcessContext, queue: &Arc<EventQueue>) -> Result {
-        if !queue.is_of(self.entry_guard.parent.fabric()) {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EINVAL.when(!queue.is_of(self.entry_guard.parent.fabric()))?;
         let mut bound = self.resources.lock();
-        if !self.is_async || bound.eq.is_some() {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EINVAL.when(!self.is_async || bound.eq.is_some())?;
         bound.eq = Some(ChildRef::new(queue)?);
         Ok(())
     }
@@ -383,22 +348,12 @@ impl AddressVector {
         insertions: impl IntoIterator<Item = Insertion>,
         mut each: impl FnMut(usize, Result<fi_addr_t>),
     ) -> Result<usize> {
-        self.check_writable()?;
-        if self.is_async {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EACCES.when(self.is_read_only)?;
+        Errno::EINVAL.when(self.is_async)?;
         let mut each = |number, outcome: Result<SlotId>| {
             each(number, outcome.map(|spot| self.to_addr(spot)));
         };
         Ok(self.insert_slots(&mut insertions.into_iter(), &mut each))
-    }
-
-    /// Returns -FI_EACCES for a read-only vector.
-    fn check_writable(&self) -> Result {
-        match self.is_read_only {
-            true => Err(Errno::EACCES),
-            false => Ok(()),
-        }
     }
 
     /// Implements [`Self::insert`] for a writable vector.
@@ -430,7 +385,7 @@ impl AddressVector {
     ///
     /// -FI_EINVAL if the address is not present, -FI_EACCES for a read-only vector.
     pub(crate) fn remove(&self, _here: ProcessContext, addr: fi_addr_t) -> Result {
-        self.check_writable()?;
+        Errno::EACCES.when(self.is_read_only)?;
         let (index, generation) = self.split_addr(addr)?;
         let mut writing = self.table.write();
         let spot = writing.slot_at(index, generation)?;
@@ -454,7 +409,7 @@ impl AddressVector {
     fn lookup_any(&self, addr: fi_addr_t) -> Result<SocketAddr> {
         let (index, generation) = self.split_addr(addr)?;
         match self.table.get(index) {
-            Some((address, spot)) if generation.is_none_or(|wanted| wanted == spot.generation) => {
+            Some((address, slot)) if generation.is_none_or(|wanted| wanted == slot.generation) => {
                 Ok(address)
             }
             _ => Err(Errno::EINVAL),
@@ -510,17 +465,10 @@ impl AddressVector {
     /// Closes the vector: -FI_EBUSY while an endpoint, a set or a peer vector uses it. Cancels asynchronous
     /// insertions, whose remaining addresses fail with -FI_ECANCELED, and waits for them. May sleep.
     pub(crate) fn close(&self) -> Result {
-        self.users.try_close()?;
-        self.entry_guard.entry.remove();
+        self.users.close(&self.entry_guard.entry)?;
         self.async_inserts.run_down();
         // Dropped after the lock is released.
-        let mut bound = self.resources.lock();
-        let _left = (
-            bound.eq.take(),
-            bound.named_table.take(),
-            bound.owner.take(),
-        );
-        drop(bound);
+        let _left = mem::take(&mut **self.resources.lock());
         Ok(())
     }
 
@@ -531,9 +479,7 @@ impl AddressVector {
     /// Splits a handle into the index and, for FI_AV_MAP, the generation; ignores the receive context.
     #[inline(always)]
     fn split_addr(&self, addr: fi_addr_t) -> Result<(u32, Option<u32>)> {
-        if addr == abi::FI_ADDR_NOTAVAIL {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EINVAL.when(addr == abi::FI_ADDR_NOTAVAIL)?;
         let addr = addr & (fi_addr_t::MAX >> self.rx_ctx_bits);
         let upper = u32::try_from(addr >> INDEX_BITS).map_err(|_| Errno::EINVAL)?;
         let index = addr as u32 & (MAX_ADDRESSES - 1);

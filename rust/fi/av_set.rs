@@ -19,8 +19,8 @@ use super::{
         NamedValue, //
     },
     object::{
-        ChildCount,
-        Parent, //
+        impl_parent,
+        ChildCount, //
     },
 };
 use crate::{
@@ -75,7 +75,7 @@ impl SetOwner for ChildRef<AddressSet> {
     }
 
     fn has_vector(&self, vector: &AddressVector) -> bool {
-        self.resources.entry_guard.parent.identity() == vector.identity()
+        self.is_in(vector)
     }
 }
 
@@ -98,11 +98,7 @@ struct Resources {
     entry_guard: EntryGuard<AddressVector>,
 }
 
-impl Parent for AddressSet {
-    fn users(&self) -> &ChildCount {
-        &self.users
-    }
-}
+impl_parent!(AddressSet);
 
 impl AddressSet {
     /// Creates a set of at most `max_members` addresses of `vector`; 0 for no limit. May sleep.
@@ -125,9 +121,7 @@ impl AddressSet {
         match initial {
             InitialMembers::Empty => {}
             InitialMembers::Range { start, end, stride } => {
-                if vector.kind() == Type::Map || start > end || stride == 0 {
-                    return Err(Errno::EINVAL);
-                }
+                Errno::EINVAL.when(vector.kind() == Type::Map || start > end || stride == 0)?;
                 let is_step = |at: u64| at.checked_rem(stride) == Some(0);
                 insert_matching(&mut members, max_members, &vector, |addr| {
                     addr <= end && addr.checked_sub(start).is_some_and(is_step)
@@ -151,9 +145,7 @@ impl AddressSet {
         vector: &Arc<AddressVector>,
         owner: KBox<dyn SetOwner>,
     ) -> Result<Arc<Self>> {
-        if !owner.has_vector(vector) {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EINVAL.when(!owner.has_vector(vector))?;
         Self::build(ChildRef::new(vector)?, Members::new(0), Some(owner))
     }
 
@@ -177,32 +169,20 @@ impl AddressSet {
         owner: Option<KBox<dyn SetOwner>>,
     ) -> Result<Arc<Self>> {
         let size = NamedValue::new(KOFI_VALUE_MEMBERS, members.as_slice().len() as u64)?;
-        let card = vector
-            .entry()
-            .new_child(KOFI_OBJECT_AV_SET, c"", Some(size.clone()))?;
-        let ties = EntryGuard {
-            entry: card,
-            parent: vector,
-        };
-        let bound = DeferredDrop::new(Resources {
+        let resources = DeferredDrop::new(Resources {
             owner,
-            entry_guard: ties,
+            entry_guard: EntryGuard::new(vector, KOFI_OBJECT_AV_SET, c"", Some(size.clone()))?,
         })?;
-        Ok(Arc::pin_init(
-            pin_init!(Self {
-                size,
-                members <- new_mutex!(members, "kofi::AddressSet"),
-                users: ChildCount::new(),
-                resources: bound,
-            }),
-            GFP_KERNEL,
-        )?)
+        pin_arc(pin_init!(Self {
+            size,
+            members <- new_mutex!(members, "kofi::AddressSet"),
+            users: ChildCount::new(),
+            resources,
+        }))
     }
 
     fn modify(&self, change: impl FnOnce(&mut Members) -> Result) -> Result {
-        if self.resources.owner.is_some() {
-            return Err(Errno::EACCES);
-        }
+        Errno::EACCES.when(self.resources.owner.is_some())?;
         let mut members = self.members.lock();
         let result = change(&mut members);
         self.size.set(members.as_slice().len() as u64);
@@ -269,7 +249,7 @@ impl AddressSet {
     /// Returns true if `peer` is a member; false for a peer set whose owner returns an error. May sleep.
     pub fn has(&self, _here: ProcessContext, peer: &Peer) -> bool {
         let is_there = |members: &[fi_addr_t]| members.contains(&peer.addr());
-        self.is_of(peer)
+        self.is_in(peer.vector())
             && match &self.resources.owner {
                 None => self.members.lock().contains(peer.addr()),
                 Some(_) => self.with_slice(is_there).unwrap_or(false),
@@ -283,10 +263,8 @@ impl AddressSet {
     /// -FI_EINVAL for a member, and for a peer of another vector; -FI_ENOMEM if the set is full or memory is
     /// short; -FI_EACCES for a peer set.
     pub fn add(&self, here: ProcessContext, peer: &Peer) -> Result {
-        match self.is_of(peer) {
-            true => self.insert(here, peer.addr()),
-            false => Err(Errno::EINVAL),
-        }
+        Errno::EINVAL.when(!self.is_in(peer.vector()))?;
+        self.insert(here, peer.addr())
     }
 
     /// Removes a peer. May sleep.
@@ -295,19 +273,13 @@ impl AddressSet {
     ///
     /// -FI_EINVAL if the peer is not a member, -FI_EACCES for a peer set.
     pub fn take_out(&self, here: ProcessContext, peer: &Peer) -> Result {
-        match self.is_of(peer) {
-            true => self.remove(here, peer.addr()),
-            false => Err(Errno::EINVAL),
-        }
+        Errno::EINVAL.when(!self.is_in(peer.vector()))?;
+        self.remove(here, peer.addr())
     }
 
     /// Returns true if the set has addresses of `vector`.
     pub fn is_in(&self, vector: &AddressVector) -> bool {
         self.resources.entry_guard.parent.identity() == vector.identity()
-    }
-
-    fn is_of(&self, peer: &Peer) -> bool {
-        self.resources.entry_guard.parent.identity() == peer.vector().identity()
     }
 
     /// Calls `f` with the members in order. May sleep.
@@ -332,21 +304,11 @@ impl AddressSet {
 
     /// Closes the set: -FI_EBUSY while a collective group or a peer set uses it.
     pub(crate) fn close(&self) -> Result {
-        self.users.try_close()?;
-        self.resources.entry_guard.entry.remove();
-        Ok(())
+        self.users.close(&self.resources.entry_guard.entry)
     }
 
     fn copy_members(&self, other: &Self) -> Result<Members> {
-        if self.resources.entry_guard.parent.identity()
-            != other.resources.entry_guard.parent.identity()
-        {
-            return Err(Errno::EINVAL);
-        }
-        if other.resources.owner.is_none() {
-            let copy = other.members.lock().copy();
-            return copy;
-        }
+        Errno::EINVAL.when(!self.is_in(&other.resources.entry_guard.parent))?;
         other.with_slice(|members| {
             let mut copy = Members::new(usize::MAX);
             copy.unite(members)?;

@@ -13,8 +13,8 @@ use super::{
     introspect::EntryGuard,
     locked_list::LockedList,
     object::{
-        ChildCount,
-        Parent, //
+        impl_parent,
+        ChildCount, //
     },
     ready_set::PollResult,
     wait::{
@@ -78,44 +78,27 @@ pub struct Counter {
     #[pin]
     queues: LockedList<CountedQueue>,
     users: ChildCount,
-    entry_guard: DeferredDrop<EntryGuard<Domain>>,
+    pub(super) entry_guard: DeferredDrop<EntryGuard<Domain>>,
 }
 
-impl Parent for Counter {
-    fn users(&self) -> &ChildCount {
-        &self.users
-    }
-}
+impl_parent!(Counter);
 
 impl Counter {
     pub(super) fn new(domain: ChildRef<Domain>, attr: &Attr) -> Result<Arc<Self>> {
-        let signal = Arc::pin_init(
-            Signal::new(c"kofi::Counter::signal", static_lock_class!()),
-            GFP_KERNEL,
-        )?;
-        let count = Arc::new(CounterValue::new(), GFP_KERNEL)?;
-        let card = domain
-            .entry()
-            .new_child(KOFI_OBJECT_CNTR, c"", Some(count.clone()))?;
-        let ties = EntryGuard::new(card, domain)?;
-        Ok(Arc::pin_init(
-            pin_init!(Self {
-                values: count,
-                attr: *attr,
-                changes: Atomic::new(1),
-                has_changed: AtomicFlag::new(false),
-                signal,
-                queues <- LockedList::new(c"kofi::Counter", static_lock_class!()),
-                users: ChildCount::new(),
-                entry_guard: ties,
-            }),
-            GFP_KERNEL,
-        )?)
-    }
-
-    /// Returns true if the counter belongs to `domain`.
-    pub fn is_of(&self, domain: &Arc<Domain>) -> bool {
-        Arc::ptr_eq(self.entry_guard.parent.arc(), domain)
+        let signal = pin_arc(Signal::new(c"kofi::Counter::signal", static_lock_class!()))?;
+        let values = new_arc(CounterValue::new())?;
+        let entry_guard = EntryGuard::new(domain, KOFI_OBJECT_CNTR, c"", Some(values.clone()))?;
+        let entry_guard = DeferredDrop::new(entry_guard)?;
+        pin_arc(pin_init!(Self {
+            values,
+            attr: *attr,
+            changes: Atomic::new(1),
+            has_changed: AtomicFlag::new(false),
+            signal,
+            queues <- LockedList::new(c"kofi::Counter", static_lock_class!()),
+            users: ChildCount::new(),
+            entry_guard,
+        }))
     }
 
     /// Polls the completion queues and returns the number of successes. Any context.
@@ -159,9 +142,7 @@ impl Counter {
     /// -FI_EAVAIL when an error is counted meanwhile, -FI_ETIMEDOUT, -FI_EINTR when a signal is pending or
     /// the kthread is told to stop, -FI_ENOSYS if the counter was opened with FI_WAIT_NONE.
     pub fn wait(&self, here: ProcessContext, threshold: u64, deadline: &Deadline) -> Result {
-        if !self.attr.waitable {
-            return Err(Errno::ENOSYS);
-        }
+        Errno::ENOSYS.when(!self.attr.waitable)?;
         here.might_sleep();
         let _busy = self.users.begin_call()?;
         let errors = self.values.errors();
@@ -187,30 +168,24 @@ impl Counter {
                 return answer;
             }
             let mut left = deadline.remaining();
-            if left.is_spent() {
-                return Err(Errno::ETIMEDOUT);
-            }
+            Errno::ETIMEDOUT.when(left.is_spent())?;
             // A missed completion raises no interrupt either: poll again, but after a millisecond.
             if missed {
                 left = Budget::from_millis(1);
             }
-            if self.signal.wait(&ticket, &mut left) == Woken::Interrupted {
-                return Err(Errno::EINTR);
-            }
+            Errno::EINTR.when(self.signal.wait(&ticket, &mut left) == Woken::Interrupted)?;
         }
     }
 
     /// Closes the counter: -FI_EBUSY while an endpoint or a set uses it, or a thread waits.
     pub(crate) fn close(&self) -> Result {
-        self.users.try_close()?;
-        self.entry_guard.entry.remove();
-        Ok(())
+        self.users.close(&self.entry_guard.entry)
     }
 
     /// Polls the completion queues, which counts completed operations. Any context.
     fn progress(&self) {
         self.queues
-            .for_each(|source| source.queue.core().progress());
+            .for_each(|counted| counted.queue.core().progress());
     }
 
     /// Arms the completion queues, so that the next completion raises `signal`. Returns true if one may have
@@ -218,7 +193,7 @@ impl Counter {
     fn arm(&self) -> bool {
         let mut missed = false;
         self.queues
-            .for_each(|source| missed |= source.queue.core().arm());
+            .for_each(|counted| missed |= counted.queue.core().arm());
         missed
     }
 
@@ -259,7 +234,7 @@ impl Counter {
     pub(super) fn poll(&self, seen: &mut u64) -> PollResult {
         let _ = self.progress_and_arm();
         let changes = self.changes.load(Acquire);
-        let is_new = match core::mem::replace(seen, changes) {
+        let is_new = match mem::replace(seen, changes) {
             0 => self.values.value() | self.values.errors() != 0,
             told => told != changes,
         };

@@ -4,10 +4,11 @@
 
 use super::{
     domain::Domain,
-    introspect::ObjectEntry,
+    introspect::EntryGuard,
+    memory::EntrySlots,
     object::{
-        ChildCount,
-        Parent, //
+        impl_parent,
+        ChildCount, //
     },
     provider,
     ready_set::PollResult,
@@ -127,53 +128,6 @@ pub enum Format {
     Tagged,
 }
 
-impl From<Completion> for abi::fi_cq_entry {
-    #[inline]
-    fn from(done: Completion) -> Self {
-        Self {
-            op_context: done.context.as_ptr(),
-        }
-    }
-}
-
-impl From<Completion> for abi::fi_cq_msg_entry {
-    #[inline]
-    fn from(done: Completion) -> Self {
-        Self {
-            op_context: done.context.as_ptr(),
-            flags: done.flags,
-            len: done.len,
-        }
-    }
-}
-
-impl From<Completion> for abi::fi_cq_data_entry {
-    #[inline]
-    fn from(done: Completion) -> Self {
-        Self {
-            op_context: done.context.as_ptr(),
-            flags: done.flags,
-            len: done.len,
-            buf: ptr::without_provenance_mut(done.buf),
-            data: done.data,
-        }
-    }
-}
-
-impl From<Completion> for abi::fi_cq_tagged_entry {
-    #[inline]
-    fn from(done: Completion) -> Self {
-        Self {
-            op_context: done.context.as_ptr(),
-            flags: done.flags,
-            len: done.len,
-            buf: ptr::without_provenance_mut(done.buf),
-            data: done.data,
-            tag: done.tag,
-        }
-    }
-}
-
 /// The entry format in which a provider reads the queue of a lower provider. Consumers never see it.
 #[derive(Clone, Copy, Zeroable)]
 pub struct SourcedEntry {
@@ -187,19 +141,6 @@ pub struct SourcedEntry {
     pub data: u64,
     /// See [`Completion::source`].
     pub source: abi::fi_addr_t,
-}
-
-impl From<Completion> for SourcedEntry {
-    #[inline]
-    fn from(done: Completion) -> Self {
-        Self {
-            context: done.context,
-            flags: done.flags,
-            len: done.len,
-            data: done.data,
-            source: done.source,
-        }
-    }
 }
 
 /// The destination of a read: an array in the queue's format.
@@ -222,23 +163,42 @@ pub(crate) trait FormatEntry: Sized + 'static {
     fn entries(room: &mut [MaybeUninit<Self>]) -> Entries<'_>;
 }
 
+/// Implements [`FormatEntry`] for an entry type, and its conversion from a [`Completion`], field by field.
 macro_rules! impl_format_entry {
-    ($($entry:path => $variant:ident,)*) => {
+    (|$done:ident| $($entry:path => $variant:ident { $($field:ident: $value:expr,)* })*) => {
         $(impl FormatEntry for $entry {
             #[inline(always)]
             fn entries(room: &mut [MaybeUninit<Self>]) -> Entries<'_> {
                 Entries::$variant(room)
+            }
+        }
+
+        impl From<Completion> for $entry {
+            #[inline]
+            fn from($done: Completion) -> Self {
+                Self { $($field: $value,)* }
             }
         })*
     };
 }
 
 impl_format_entry! {
-    abi::fi_cq_entry => Context,
-    abi::fi_cq_msg_entry => Msg,
-    abi::fi_cq_data_entry => Data,
-    abi::fi_cq_tagged_entry => Tagged,
-    SourcedEntry => Sourced,
+    |done|
+    abi::fi_cq_entry => Context { op_context: done.context.as_ptr(), }
+    abi::fi_cq_msg_entry => Msg {
+        op_context: done.context.as_ptr(), flags: done.flags, len: done.len,
+    }
+    abi::fi_cq_data_entry => Data {
+        op_context: done.context.as_ptr(), flags: done.flags, len: done.len,
+        buf: ptr::without_provenance_mut(done.buf), data: done.data,
+    }
+    abi::fi_cq_tagged_entry => Tagged {
+        op_context: done.context.as_ptr(), flags: done.flags, len: done.len,
+        buf: ptr::without_provenance_mut(done.buf), data: done.data, tag: done.tag,
+    }
+    SourcedEntry => Sourced {
+        context: done.context, flags: done.flags, len: done.len, data: done.data, source: done.source,
+    }
 }
 
 /// Attributes of a completion queue.
@@ -261,15 +221,10 @@ pub struct CompletionQueue {
     exported: OnceBox<Arc<ExportedCq>>,
     attr: Attr,
     users: ChildCount,
-    entry: ObjectEntry,
-    domain: ChildRef<Domain>,
+    pub(super) entry_guard: EntryGuard<Domain>,
 }
 
-impl Parent for CompletionQueue {
-    fn users(&self) -> &ChildCount {
-        &self.users
-    }
-}
+impl_parent!(CompletionQueue);
 
 impl CompletionQueue {
     pub(super) fn new(
@@ -282,26 +237,19 @@ impl CompletionQueue {
             None => core.completion_queue(attr)?,
             Some(sink) => core.peer_cq(attr, sink)?,
         };
-        let described = core.clone();
-        let entry = domain
-            .entry()
-            .new_child_with(abi::KOFI_OBJECT_CQ, move |info| described.fill_info(info))?;
-        Ok(Arc::new(
-            Self {
-                core,
-                exported: OnceBox::new(),
-                attr: *attr,
-                users: ChildCount::new(),
-                entry,
-                domain,
-            },
-            GFP_KERNEL,
-        )?)
+        let describe = provider::CompletionQueue::fill_info;
+        new_arc(Self {
+            entry_guard: EntryGuard::of_core(domain, abi::KOFI_OBJECT_CQ, &core, describe)?,
+            core,
+            exported: OnceBox::new(),
+            attr: *attr,
+            users: ChildCount::new(),
+        })
     }
 
     /// Returns the object's number for introspection.
     pub(super) fn number(&self) -> u64 {
-        self.entry.number()
+        self.entry_guard.entry.number()
     }
 
     /// Returns the provider's queue, without the entries that peers wrote.
@@ -348,9 +296,9 @@ impl CompletionQueue {
     ///
     /// -FI_EINVAL if it has been closed, -FI_ENOMEM.
     pub(crate) fn export(self: &Arc<Self>) -> Result<CqExport> {
-        let queue = ChildRef::new(self)?;
+        let _queue = ChildRef::new(self)?;
         let shared = self.enable_export(self.attr.size)?.clone();
-        Ok(CqExport::new(shared, queue))
+        Ok(CqExport { shared, _queue })
     }
 
     /// Imports the queue as a peer queue: each completion is forwarded to `owner`, and no consumer reads it.
@@ -361,11 +309,6 @@ impl CompletionQueue {
     /// -FI_EBUSY if the queue has, or had, a handler; -FI_ENOMEM.
     pub(crate) fn import(self: &Arc<Self>, owner: KBox<dyn CqOwner>) -> Result<Arc<PeerForward>> {
         PeerForward::start(self, owner)
-    }
-
-    /// Returns true if the queue belongs to `domain`.
-    pub fn is_of(&self, domain: &Arc<Domain>) -> bool {
-        Arc::ptr_eq(self.domain.arc(), domain)
     }
 
     /// Returns the attributes that the queue was opened with.
@@ -379,9 +322,7 @@ impl CompletionQueue {
     ///
     /// -FI_ENOSYS if the queue was opened with FI_WAIT_NONE.
     pub fn signal(&self) -> Result {
-        if !self.attr.waitable {
-            return Err(Errno::ENOSYS);
-        }
+        Errno::ENOSYS.when(!self.attr.waitable)?;
         self.core.notifier().signal_reader();
         Ok(())
     }
@@ -392,8 +333,7 @@ impl CompletionQueue {
     ///
     /// -FI_EBUSY if the queue has, or had, a handler; -FI_ENOMEM.
     pub(crate) fn set_handler(&self, handler: Handler) -> Result {
-        let interrupts = self.core.notifier();
-        interrupts.set_handler(handler, self.number())
+        self.core.notifier().set_handler(handler, self.number())
     }
 
     /// Arms the handler for the next completion. Any context.
@@ -462,8 +402,8 @@ impl CompletionQueue {
     /// Polls the queue for a wait set, whose waiter `fi_cq_signal()` wakes as it wakes a reader. `seen` is
     /// the number of such calls that the waiter has already seen.
     pub(super) fn poll_for_waiter(&self, seen: &mut u64) -> PollResult {
-        let interrupted = self.core.notifier().signal_count();
-        let is_new = core::mem::replace(seen, interrupted) != interrupted;
+        let count = self.core.notifier().signal_count();
+        let is_new = mem::replace(seen, count) != count;
         match self.poll() {
             PollResult::NotReady if is_new => PollResult::ReadyOnce,
             look => look,
@@ -480,15 +420,36 @@ impl CompletionQueue {
     /// sleep.
     pub fn close(&self) -> Result {
         let interrupts = self.core.notifier();
-        if interrupts.in_handler() {
-            return Err(Errno::EBUSY);
-        }
-        self.users.try_close()?;
-        self.entry.remove();
+        Errno::EBUSY.when(interrupts.in_handler())?;
+        self.users.close(&self.entry_guard.entry)?;
         interrupts.stop_handler();
         self.core.close();
         Ok(())
     }
+}
+
+/// Reads one success with all its fields, whatever the queue's format. Any context.
+///
+/// # Errors
+///
+/// As [`provider::CompletionQueue::read`].
+#[inline]
+pub(super) fn read_tagged(queue: &dyn provider::CompletionQueue) -> Result<Completion> {
+    let mut slot = EntrySlots::<abi::fi_cq_tagged_entry, 1>::new();
+    let mut source = EntrySlots::<fi_addr_t, 1>::new();
+    let entries = Entries::Tagged(slot.as_mut_slots());
+    let count = queue.read_from(entries, source.as_mut_slots())?;
+    Errno::EAGAIN.when(count == 0)?;
+    let ([entry], [source]) = (slot.get(), source.get());
+    Ok(Completion {
+        context: Context::new(entry.op_context),
+        flags: entry.flags,
+        len: entry.len,
+        data: entry.data,
+        buf: entry.buf.addr(),
+        tag: entry.tag,
+        source: *source,
+    })
 }
 
 /// Reads with `read` from a queue that has a handler: a read that finds no entry arms the handler for the
@@ -537,9 +498,7 @@ pub(crate) fn sread<Q: provider::CompletionQueue + ?Sized>(
     mut read: impl FnMut() -> Result<usize>,
     budget: &mut Budget,
 ) -> Result<usize> {
-    if !waitable {
-        return Err(Errno::ENOSYS);
-    }
+    Errno::ENOSYS.when(!waitable)?;
     here.might_sleep();
     let interrupts = queue.notifier();
     loop {

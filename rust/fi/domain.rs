@@ -29,18 +29,15 @@ use super::{
         Source, //
     },
     fabric::Fabric,
-    introspect::{
-        EntryGuard,
-        ObjectEntry, //
-    },
+    introspect::EntryGuard,
     mr::{
         Access,
         Addressing,
         MemoryRegion, //
     },
     object::{
-        ChildCount,
-        Parent, //
+        impl_parent,
+        ChildCount, //
     },
     poll::PollSet,
     provider,
@@ -158,8 +155,10 @@ impl Scope {
 pub struct Domain {
     resources: DeferredDrop<Resources>,
     scope: Arc<Scope>,
-    av_type: Option<av::Type>,
-    addressing: Addressing,
+    /// Type of the domain's address vectors; `None` for any type.
+    pub(super) av_type: Option<av::Type>,
+    /// How peers address the bytes of a memory region.
+    pub(super) addressing: Addressing,
     threading: Threading,
     users: ChildCount,
 }
@@ -172,11 +171,7 @@ struct Resources {
     entry_guard: EntryGuard<Fabric>,
 }
 
-impl Parent for Domain {
-    fn users(&self) -> &ChildCount {
-        &self.users
-    }
-}
+impl_parent!(Domain, resources.entry_guard.entry);
 
 impl Domain {
     pub(super) fn new(
@@ -191,37 +186,22 @@ impl Domain {
             abi::FI_AV_MAP => Some(av::Type::Map),
             _ => return Err(Errno::EINVAL),
         };
-        let core = fabric.core().clone().domain(info, threading)?;
+        let core = fabric.resources.core.clone().domain(info, threading)?;
         let name = info.domain_name().unwrap_or(c"");
-        let card = fabric
-            .entry()
-            .new_child(abi::KOFI_OBJECT_DOMAIN, name, None)?;
-        let parts = Resources {
+        let resources = DeferredDrop::new(Resources {
             core,
             eq_binding: SetOnce::new(),
             _owner: owner,
-            entry_guard: EntryGuard {
-                entry: card,
-                parent: fabric,
-            },
-        };
-        Ok(Arc::new(
-            Self {
-                resources: DeferredDrop::new(parts)?,
-                scope: Arc::new(Scope::from_info(info)?, GFP_KERNEL)?,
-                av_type,
-                addressing: Addressing::from_mr_mode(
-                    info.domain().map_or(0, |domain| domain.mr_mode),
-                ),
-                threading,
-                users: ChildCount::new(),
-            },
-            GFP_KERNEL,
-        )?)
-    }
-
-    pub(super) fn entry(&self) -> &ObjectEntry {
-        &self.resources.entry_guard.entry
+            entry_guard: EntryGuard::new(fabric, abi::KOFI_OBJECT_DOMAIN, name, None)?,
+        })?;
+        new_arc(Self {
+            resources,
+            scope: new_arc(Scope::from_info(info)?)?,
+            av_type,
+            addressing: Addressing::from_mr_mode(info.domain().map_or(0, |domain| domain.mr_mode)),
+            threading,
+            users: ChildCount::new(),
+        })
     }
 
     pub(crate) fn core(&self) -> &Arc<dyn provider::Domain> {
@@ -253,16 +233,6 @@ impl Domain {
     /// Returns the address format of the domain: FI_SOCKADDR_IN, for example.
     pub fn addr_format(&self) -> u32 {
         self.scope.addr_format
-    }
-
-    /// Returns the type of the domain's address vectors; `None` for any type.
-    pub(super) fn av_type(&self) -> Option<av::Type> {
-        self.av_type
-    }
-
-    /// Returns how peers address the bytes of a memory region.
-    pub(super) fn addressing(&self) -> Addressing {
-        self.addressing
     }
 
     /// Returns whether the consumer serializes the data calls of an object, or kOFI does.
@@ -419,31 +389,22 @@ impl Domain {
     /// -FI_EBADFLAGS for other flags, -FI_EINVAL for another fabric's queue or if one is bound already;
     /// -FI_ENOMEM.
     pub(crate) fn bind_eq(&self, queue: &Arc<EventQueue>, source: Source, flags: u64) -> Result {
-        if flags & !abi::FI_REG_MR != 0 {
-            return Err(Errno::EBADFLAGS);
-        }
-        if !queue.is_of(self.fabric()) {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EBADFLAGS.when(flags & !abi::FI_REG_MR != 0)?;
+        Errno::EINVAL.when(!queue.is_of(self.fabric()))?;
         let farewell = ReservedEvent::new(queue, source, Kind::Error(Errno::ENODEV, 0))?;
         let reports = EqBinding {
             eq: ChildRef::new(queue)?,
             source,
             reports_mr: flags & abi::FI_REG_MR != 0,
         };
-        if !self.resources.eq_binding.populate(reports) {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EINVAL.when(!self.resources.eq_binding.populate(reports))?;
         self.resources.core.set_removal_event(Some(farewell));
         Ok(())
     }
 
     /// Returns the bound event queue.
     pub(super) fn event_queue(&self) -> Option<&Arc<EventQueue>> {
-        self.resources
-            .eq_binding
-            .as_ref()
-            .map(|reports| reports.eq.arc())
+        Some(self.resources.eq_binding.as_ref()?.eq.arc())
     }
 
     /// Reserves an FI_MR_COMPLETE event about the region `source`; `None` if the domain does not report
@@ -453,19 +414,11 @@ impl Domain {
     ///
     /// -FI_ENOMEM.
     pub(crate) fn reserve_mr_event(&self, source: Source) -> Result<Option<ReservedEvent>> {
-        let reports = self
-            .resources
-            .eq_binding
-            .as_ref()
-            .filter(|reports| reports.reports_mr);
-        let notice = |reports: &EqBinding| {
-            ReservedEvent::new(
-                reports.eq.arc(),
-                source,
-                Kind::Complete(abi::FI_MR_COMPLETE),
-            )
-        };
-        reports.map(notice).transpose()
+        let binding = self.resources.eq_binding.as_ref();
+        let kind = Kind::Complete(abi::FI_MR_COMPLETE);
+        let reserve = |binding: &EqBinding| ReservedEvent::new(binding.eq.arc(), source, kind);
+        let binding = binding.filter(|binding| binding.reports_mr);
+        binding.map(reserve).transpose()
     }
 
     /// Drops the unread events about `source`. Process context.
@@ -477,8 +430,7 @@ impl Domain {
 
     /// Closes the domain: -FI_EBUSY while an object or a peer domain uses it.
     pub(crate) fn close(&self) -> Result {
-        self.users.try_close()?;
-        self.resources.entry_guard.entry.remove();
+        self.users.close(&self.resources.entry_guard.entry)?;
         if let Some(reports) = self.resources.eq_binding.as_ref() {
             self.resources.core.set_removal_event(None);
             self.drop_events(reports.source);

@@ -5,7 +5,6 @@
 use super::{
     av::AddressVector,
     cntr::{
-        BoundCounters,
         Counter,
         QueueLinks, //
     },
@@ -20,6 +19,10 @@ use super::{
     introspect::{
         Introspect,
         ObjectEntry, //
+    },
+    object::{
+        Listed,
+        Parent, //
     },
     provider::{
         self,
@@ -44,21 +47,10 @@ use crate::{
     fi::prelude::*, //
 };
 
-/// The bindings of an endpoint that is not enabled yet.
-#[derive(Default)]
-struct PendingBindings {
-    av: Option<ChildRef<AddressVector>>,
-    eq: Option<ChildRef<EventQueue>>,
-    srx: Option<ChildRef<SharedReceive>>,
-    stx: Option<ChildRef<SharedTransmit>>,
-    tx_cq: Option<CqBinding>,
-    rx_cq: Option<CqBinding>,
-    counters: BoundCounters,
-}
-
 /// The state of an endpoint.
 enum EpState {
-    Open(PendingBindings),
+    /// Not enabled; the bindings so far.
+    Open(Bindings),
     /// Enabled; the provider holds the bindings.
     Enabled {
         eq: Option<Arc<EventQueue>>,
@@ -75,7 +67,7 @@ pub struct Endpoint {
     core: Arc<dyn provider::Endpoint>,
     #[pin]
     state: Mutex<EpState>,
-    source: Source,
+    pub(super) source: Source,
     info: Arc<EpInfo>,
     entry: ObjectEntry,
     domain: ChildRef<Domain>,
@@ -94,17 +86,17 @@ struct EpInfo {
 
 impl Introspect for EpInfo {
     fn fill_info(&self, info: &mut ObjectInfo<'_>) {
-        let what = [
+        let keys = [
             KOFI_VALUE_TX_CQ,
             KOFI_VALUE_RX_CQ,
             KOFI_VALUE_EQ,
             KOFI_VALUE_SRX,
             KOFI_VALUE_STX,
         ];
-        for (what, queue) in what.into_iter().zip(&self.bound_numbers) {
-            match queue.load(Relaxed) {
-                0 => {}
-                number => info.add_value(what, number),
+        for (key, number) in keys.into_iter().zip(&self.bound_numbers) {
+            let number = number.load(Relaxed);
+            if number != 0 {
+                info.add_value(key, number);
             }
         }
         self.core.fill_info(info);
@@ -114,73 +106,50 @@ impl Introspect for EpInfo {
 impl Endpoint {
     pub(super) fn new(domain: ChildRef<Domain>, info: &Info, source: Source) -> Result<Arc<Self>> {
         let core = domain.core().clone().endpoint(info, source)?;
-        Self::build(core, domain, None, KOFI_OBJECT_EP, source)
+        Self::of_core(core, domain, None, source)
     }
 
-    /// Returns the endpoint of a context of a scalable endpoint, as an object of `kind`.
-    pub(super) fn new_context(
+    /// Opens the object of the provider's endpoint `core`, a context of a scalable endpoint if it has a slot.
+    /// Closes `core` if that fails.
+    pub(super) fn of_core(
         core: Arc<dyn provider::Endpoint>,
         domain: ChildRef<Domain>,
-        context_slot: ContextSlot,
-        kind: u32,
+        context_slot: Option<ContextSlot>,
         source: Source,
     ) -> Result<Arc<Self>> {
-        Self::build(core, domain, Some(context_slot), kind, source)
+        Self::build(&core, domain, context_slot, source).inspect_err(|_| core.close(&mut |_| {}))
     }
 
     fn build(
-        core: Arc<dyn provider::Endpoint>,
-        domain: ChildRef<Domain>,
-        context_slot: Option<ContextSlot>,
-        kind: u32,
-        source: Source,
-    ) -> Result<Arc<Self>> {
-        let made = Self::with_core(&core, domain, context_slot, kind, source);
-        if made.is_err() {
-            core.close(&mut |_| {});
-        }
-        made
-    }
-
-    fn with_core(
         core: &Arc<dyn provider::Endpoint>,
         domain: ChildRef<Domain>,
         context_slot: Option<ContextSlot>,
-        kind: u32,
         source: Source,
     ) -> Result<Arc<Self>> {
-        let shown = EpInfo {
+        let info = new_arc(EpInfo {
             core: core.clone(),
             bound_numbers: [const { Atomic::new(0) }; 5],
-        };
-        let shown = Arc::new(shown, GFP_KERNEL)?;
+        })?;
         // An endpoint with any number of peers enables lower endpoints, which have one peer, under its own
         // lock.
         let (name, class) = match core.peers() {
             Peers::One => (c"kofi::Endpoint", static_lock_class!()),
             Peers::Any => (c"kofi::Endpoint::rdm", static_lock_class!()),
         };
-        let parent = match &context_slot {
-            Some(seat) => seat.parent().entry(),
-            None => domain.entry(),
+        let (parent, kind) = match &context_slot {
+            Some(slot) => (slot.parent().entry(), slot.object_kind()),
+            None => (domain.entry(), KOFI_OBJECT_EP),
         };
-        let card = parent.new_child(kind, c"", Some(shown.clone()))?;
-        Ok(Arc::pin_init(
-            pin_init!(Self {
-                core: core.clone(),
-                state <- Mutex::new(
-                    EpState::Open(PendingBindings::default()),
-                    name,
-                    class,
-                ),
-                source,
-                info: shown,
-                entry: card,
-                domain,
-                context_slot,
-            }),
-            GFP_KERNEL,
-        )?)
+        let entry = parent.new_child(kind, c"", Some(info.clone()))?;
+        pin_arc(pin_init!(Self {
+            core: core.clone(),
+            state <- Mutex::new(EpState::Open(Bindings::default()), name, class),
+            source,
+            info,
+            entry,
+            domain,
+            context_slot,
+        }))
     }
 
     /// Returns the domain that the endpoint was opened in.
@@ -193,14 +162,26 @@ impl Endpoint {
         &self.core
     }
 
-    fn update_bindings<R>(
-        &self,
-        change: impl FnOnce(&mut PendingBindings) -> Result<R>,
-    ) -> Result<R> {
+    fn update_bindings(&self, change: impl FnOnce(&mut Bindings) -> Result) -> Result {
         match &mut *self.state.lock() {
-            EpState::Open(plan) => change(plan),
+            EpState::Open(bindings) => change(bindings),
             EpState::Enabled { .. } => Err(Errno::EOPBADSTATE),
         }
+    }
+
+    /// Stores a counted reference to `object` in the binding that `select` selects; -FI_EINVAL if it has one.
+    fn bind_once<T: Parent>(
+        &self,
+        object: &Arc<T>,
+        select: impl FnOnce(&mut Bindings) -> &mut Option<ChildRef<T>>,
+    ) -> Result {
+        let held = ChildRef::new(object)?;
+        self.update_bindings(|bindings| {
+            let binding = select(bindings);
+            Errno::EINVAL.when(binding.is_some())?;
+            *binding = Some(held);
+            Ok(())
+        })
     }
 
     /// Binds the event queue for connection events.
@@ -210,14 +191,10 @@ impl Endpoint {
     /// -FI_EBADFLAGS for any flag; -FI_EINVAL if a queue is bound already, the queue belongs to another fabric, or the
     /// endpoint is a context, which has no events; -FI_EOPBADSTATE once enabled.
     pub fn bind_eq(&self, queue: &Arc<EventQueue>, flags: u64) -> Result {
-        if flags != 0 {
-            return Err(Errno::EBADFLAGS);
-        }
-        if self.context_slot.is_some() || !queue.is_of(self.domain.fabric()) {
-            return Err(Errno::EINVAL);
-        }
-        let held = ChildRef::new(queue)?;
-        self.update_bindings(|plan| bind_once(&mut plan.eq, held))
+        Errno::EBADFLAGS.when(flags != 0)?;
+        let is_foreign = !queue.is_of(self.domain.fabric());
+        Errno::EINVAL.when(self.context_slot.is_some() || is_foreign)?;
+        self.bind_once(queue, |bindings| &mut bindings.eq)
     }
 
     /// Binds the address vector of the peers.
@@ -228,17 +205,11 @@ impl Endpoint {
     /// context, which uses its scalable endpoint's; -FI_EDOMAIN for another domain's vector; -FI_EOPBADSTATE
     /// once enabled.
     pub fn bind_av(&self, vector: &Arc<AddressVector>, flags: u64) -> Result {
-        if flags != 0 {
-            return Err(Errno::EBADFLAGS);
-        }
-        if self.core.peers() == Peers::One || self.context_slot.is_some() {
-            return Err(Errno::EINVAL);
-        }
-        if !vector.is_of(self.domain.arc()) {
-            return Err(Errno::EDOMAIN);
-        }
-        let held = ChildRef::new(vector)?;
-        self.update_bindings(|plan| bind_once(&mut plan.av, held))
+        Errno::EBADFLAGS.when(flags != 0)?;
+        let is_connected = self.core.peers() == Peers::One;
+        Errno::EINVAL.when(is_connected || self.context_slot.is_some())?;
+        Errno::EDOMAIN.when(!vector.entry_guard.is_of(self.domain()))?;
+        self.bind_once(vector, |bindings| &mut bindings.av)
     }
 
     /// Binds a shared receive context.
@@ -249,17 +220,10 @@ impl Endpoint {
     /// that was not opened with FI_SHARED_CONTEXT for receives; -FI_EDOMAIN for another domain's;
     /// -FI_EOPBADSTATE once enabled.
     pub fn bind_srx(&self, shared: &Arc<SharedReceive>, flags: u64) -> Result {
-        if flags != 0 {
-            return Err(Errno::EBADFLAGS);
-        }
-        if !self.core.shares_receives() {
-            return Err(Errno::EINVAL);
-        }
-        if !shared.is_of(self.domain.arc()) {
-            return Err(Errno::EDOMAIN);
-        }
-        let held = ChildRef::new(shared)?;
-        self.update_bindings(|plan| bind_once(&mut plan.srx, held))
+        Errno::EBADFLAGS.when(flags != 0)?;
+        Errno::EINVAL.when(!self.core.shares_receives())?;
+        Errno::EDOMAIN.when(!shared.entry_guard.is_of(self.domain()))?;
+        self.bind_once(shared, |bindings| &mut bindings.srx)
     }
 
     /// Binds a shared transmit context.
@@ -268,17 +232,10 @@ impl Endpoint {
     ///
     /// As [`Self::bind_srx`].
     pub fn bind_stx(&self, shared: &Arc<SharedTransmit>, flags: u64) -> Result {
-        if flags != 0 {
-            return Err(Errno::EBADFLAGS);
-        }
-        if !self.core.shares_transmits() {
-            return Err(Errno::EINVAL);
-        }
-        if !shared.is_of(self.domain.arc()) {
-            return Err(Errno::EDOMAIN);
-        }
-        let held = ChildRef::new(shared)?;
-        self.update_bindings(|plan| bind_once(&mut plan.stx, held))
+        Errno::EBADFLAGS.when(flags != 0)?;
+        Errno::EINVAL.when(!self.core.shares_transmits())?;
+        Errno::EDOMAIN.when(!shared.entry_guard.is_of(self.domain()))?;
+        self.bind_once(shared, |bindings| &mut bindings.stx)
     }
 
     /// Binds a completion queue for FI_TRANSMIT, FI_RECV or both.
@@ -289,13 +246,10 @@ impl Endpoint {
     /// -FI_EINVAL if a direction has a queue already, -FI_EDOMAIN for another domain's queue, -FI_EOPBADSTATE
     /// once enabled.
     pub fn bind_cq(&self, queue: &Arc<CompletionQueue>, flags: u64) -> Result {
-        let places = self.core.directions();
-        if flags & places == 0 || flags & !(places | flags::FI_SELECTIVE_COMPLETION) != 0 {
-            return Err(Errno::EBADFLAGS);
-        }
-        if !queue.is_of(self.domain.arc()) {
-            return Err(Errno::EDOMAIN);
-        }
+        let directions = self.core.directions();
+        let unknown = flags & !(directions | flags::FI_SELECTIVE_COMPLETION);
+        Errno::EBADFLAGS.when(flags & directions == 0 || unknown != 0)?;
+        Errno::EDOMAIN.when(!queue.entry_guard.is_of(self.domain()))?;
         let selective = flags & flags::FI_SELECTIVE_COMPLETION != 0;
         let bound = |wanted: u64| -> Result<Option<CqBinding>> {
             if flags & wanted == 0 {
@@ -306,14 +260,12 @@ impl Endpoint {
         };
         let transmit = bound(flags::FI_TRANSMIT)?;
         let receive = bound(flags::FI_RECV)?;
-        self.update_bindings(|plan| {
-            let taken = (transmit.is_some() && plan.tx_cq.is_some())
-                || (receive.is_some() && plan.rx_cq.is_some());
-            if taken {
-                return Err(Errno::EINVAL);
+        self.update_bindings(|bindings| {
+            for (binding, new) in [(&bindings.tx_cq, &transmit), (&bindings.rx_cq, &receive)] {
+                Errno::EINVAL.when(binding.is_some() && new.is_some())?;
             }
-            plan.tx_cq = transmit.or(plan.tx_cq.take());
-            plan.rx_cq = receive.or(plan.rx_cq.take());
+            bindings.tx_cq = transmit.or(bindings.tx_cq.take());
+            bindings.rx_cq = receive.or(bindings.rx_cq.take());
             Ok(())
         })
     }
@@ -326,16 +278,10 @@ impl Endpoint {
     /// report, -FI_EINVAL if an operation has a counter already, -FI_EDOMAIN for another domain's counter,
     /// -FI_EOPBADSTATE once enabled.
     pub fn bind_counter(&self, counter: &Arc<Counter>, flags: u64) -> Result {
-        if flags == 0 || !flags::CNTR_BINDING.contains(flags) {
-            return Err(Errno::EBADFLAGS);
-        }
-        if flags & !self.core.countable() != 0 {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        if !counter.is_of(self.domain.arc()) {
-            return Err(Errno::EDOMAIN);
-        }
-        self.update_bindings(|plan| plan.counters.bind(counter, flags))
+        Errno::EBADFLAGS.when(flags == 0 || !flags::CNTR_BINDING.contains(flags))?;
+        Errno::EOPNOTSUPP.when(flags & !self.core.countable() != 0)?;
+        Errno::EDOMAIN.when(!counter.entry_guard.is_of(self.domain()))?;
+        self.update_bindings(|bindings| bindings.counters.bind(counter, flags))
     }
 
     /// `fi_enable()`. Does nothing if the endpoint is enabled. A context enables its scalable endpoint first.
@@ -348,77 +294,48 @@ impl Endpoint {
     /// vector, its scalable endpoint's for a context. -FI_ENORX without the shared receive context, and
     /// -FI_EOPBADSTATE without the shared transmit context, that the endpoint was opened for.
     pub fn enable(&self) -> Result {
-        let mut stage = self.state.lock();
-        let plan = match &mut *stage {
-            EpState::Open(plan) => plan,
-            EpState::Enabled { .. } => return Ok(()),
+        let mut state = self.state.lock();
+        let EpState::Open(pending) = &*state else {
+            return Ok(());
         };
-        let own = plan.eq.as_ref().map(ChildRef::arc);
-        let events = own.or_else(|| self.domain.event_queue());
-        match self.core.peers() {
-            Peers::One if events.is_none() => return Err(Errno::ENOEQ),
-            Peers::Any if self.context_slot.is_none() && plan.av.is_none() => {
-                return Err(Errno::ENOAV)
-            }
-            _ => {}
+        let core = &self.core;
+        let own_eq = pending.eq.as_ref().map(ChildRef::arc);
+        let eq = own_eq.or_else(|| self.domain.event_queue());
+        match core.peers() {
+            Peers::One => Errno::ENOEQ.when(eq.is_none())?,
+            Peers::Any => Errno::ENOAV.when(self.context_slot.is_none() && pending.av.is_none())?,
         }
-        if self.core.shares_receives() && plan.srx.is_none() {
-            return Err(Errno::ENORX);
+        Errno::ENORX.when(core.shares_receives() && pending.srx.is_none())?;
+        Errno::EOPBADSTATE.when(core.shares_transmits() && pending.stx.is_none())?;
+        for (cq, direction) in [
+            (&pending.tx_cq, flags::FI_TRANSMIT),
+            (&pending.rx_cq, flags::FI_RECV),
+        ] {
+            Errno::ENOCQ.when(cq.is_none() && core.directions() & direction != 0)?;
         }
-        if self.core.shares_transmits() && plan.stx.is_none() {
-            return Err(Errno::EOPBADSTATE);
-        }
-        let sides = [&plan.tx_cq, &plan.rx_cq];
-        let directions = [flags::FI_TRANSMIT, flags::FI_RECV];
-        let has = |direction| self.core.directions() & direction != 0;
-        if sides
-            .iter()
-            .zip(directions)
-            .any(|(side, direction)| side.is_none() && has(direction))
-        {
-            return Err(Errno::ENOCQ);
-        }
-        let [transmit, receive] = sides.map(Option::as_ref);
-        let feeds = plan.counters.link_queues(
-            transmit.map(|side| side.queue.arc()),
-            receive.map(|side| side.queue.arc()),
-        )?;
-        let addresses = plan.av.as_ref();
-        let shared = plan.srx.as_ref();
-        let packets = plan.stx.as_ref();
+        let links = pending
+            .counters
+            .link_queues(&pending.tx_cq, &pending.rx_cq)?;
         // The bindings stay in place until the provider has succeeded, so that a failed enable can be
         // retried.
         let bindings = Bindings {
-            eq: events.map(ChildRef::new).transpose()?,
-            av: addresses
-                .map(|held| ChildRef::new(held.arc()))
-                .transpose()?,
-            srx: shared.map(|held| ChildRef::new(held.arc())).transpose()?,
-            stx: packets.map(|held| ChildRef::new(held.arc())).transpose()?,
-            tx_cq: transmit.map(CqBinding::try_clone).transpose()?,
-            rx_cq: receive.map(CqBinding::try_clone).transpose()?,
-            counters: plan.counters.try_clone()?,
+            eq: eq.map(ChildRef::new).transpose()?,
+            ..pending.try_clone()?
         };
-        if let Some(seat) = &self.context_slot {
-            seat.parent().enable()?;
+        if let Some(slot) = &self.context_slot {
+            slot.parent().enable()?;
         }
-        let events = events.cloned();
-        let addresses = addresses.map(|addresses| addresses.arc().clone());
-        let numbers = [
-            transmit.map_or(0, |side| side.queue.number()),
-            receive.map_or(0, |side| side.queue.number()),
-            events.as_ref().map_or(0, |events| events.number()),
-            shared.map_or(0, |shared| shared.number()),
-            packets.map_or(0, |packets| packets.number()),
-        ];
-        self.core.clone().enable(bindings)?;
+        let eq = eq.cloned();
+        let av = bindings.av.as_ref().map(|av| av.arc().clone());
+        let numbers = bindings.numbers();
+        core.clone().enable(bindings)?;
         for (shown, number) in self.info.bound_numbers.iter().zip(numbers) {
             shown.store(number, Relaxed);
         }
-        *stage = EpState::Enabled {
-            eq: events,
-            av: addresses,
-            _counter_links: feeds,
+        *state = EpState::Enabled {
+            eq,
+            av,
+            _counter_links: links,
         };
         Ok(())
     }
@@ -431,7 +348,7 @@ impl Endpoint {
     pub(crate) fn address_vector(&self) -> Result<Arc<AddressVector>> {
         match &*self.state.lock() {
             EpState::Open(_) => Err(Errno::EOPBADSTATE),
-            EpState::Enabled { av: addresses, .. } => addresses.clone().ok_or(Errno::ENOSYS),
+            EpState::Enabled { av, .. } => av.clone().ok_or(Errno::ENOSYS),
         }
     }
 
@@ -455,30 +372,26 @@ impl Endpoint {
         source: Source,
         event: u32,
     ) -> Result<Option<ReservedEvent>> {
-        let queue = self.domain.event_queue();
-        let notice = |queue| ReservedEvent::new(queue, source, Kind::Complete(event));
-        queue.map(notice).transpose()
+        let reserve = |eq| ReservedEvent::new(eq, source, Kind::Complete(event));
+        self.domain.event_queue().map(reserve).transpose()
     }
 
     /// `fi_connect()`: enables the endpoint if it is not enabled. May sleep.
     pub fn connect(&self, to: Option<SocketAddr>, private_data: &[u8]) -> Result {
-        self.check_private_data(private_data)?;
-        self.enable()?;
-        self.core.clone().connect(to, private_data)
+        self.enable_to_connect(private_data)?
+            .connect(to, private_data)
     }
 
     /// `fi_accept()`: enables the endpoint if it is not enabled. May sleep.
     pub fn accept(&self, private_data: &[u8]) -> Result {
-        self.check_private_data(private_data)?;
-        self.enable()?;
-        self.core.clone().accept(private_data)
+        self.enable_to_connect(private_data)?.accept(private_data)
     }
 
-    fn check_private_data(&self, private_data: &[u8]) -> Result {
-        if private_data.len() > self.core.private_data_limit() {
-            return Err(Errno::EINVAL);
-        }
-        Ok(())
+    /// Enables the endpoint, if it can send that private data, and returns the provider's endpoint.
+    fn enable_to_connect(&self, private_data: &[u8]) -> Result<Arc<dyn provider::Endpoint>> {
+        Errno::EINVAL.when(private_data.len() > self.core.private_data_limit())?;
+        self.enable()?;
+        Ok(self.core.clone())
     }
 
     /// Closes the endpoint without an event. May sleep.
@@ -488,26 +401,10 @@ impl Endpoint {
     pub fn close(&self, reclaim: &mut dyn FnMut(Context)) {
         self.core.close(reclaim);
         self.entry.remove();
-        let stage = core::mem::replace(
-            &mut *self.state.lock(),
-            EpState::Open(PendingBindings::default()),
-        );
-        if let EpState::Enabled {
-            eq: Some(events), ..
-        } = &stage
-        {
-            events.drop_events(self.source);
-        }
-    }
-}
-
-/// Stores the reference of a binding; -FI_EINVAL if there is one.
-fn bind_once<T>(binding: &mut Option<T>, held: T) -> Result {
-    match binding {
-        Some(_) => Err(Errno::EINVAL),
-        None => {
-            *binding = Some(held);
-            Ok(())
+        let open = EpState::Open(Bindings::default());
+        let state = mem::replace(&mut *self.state.lock(), open);
+        if let EpState::Enabled { eq: Some(eq), .. } = &state {
+            eq.drop_events(self.source);
         }
     }
 }

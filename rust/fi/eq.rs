@@ -17,8 +17,8 @@ use super::{
         NamedValue, //
     },
     object::{
-        ChildCount,
-        Parent, //
+        impl_parent,
+        ChildCount, //
     },
     ready_set::PollResult,
     wait::{
@@ -212,11 +212,7 @@ impl Caller for EventQueue {
     }
 }
 
-impl Parent for EventQueue {
-    fn users(&self) -> &ChildCount {
-        &self.users
-    }
-}
+impl_parent!(EventQueue);
 
 impl EventQueue {
     /// Opens a queue of `fabric`. May sleep.
@@ -228,52 +224,37 @@ impl EventQueue {
         if attr.size == 0 {
             attr.size = DEFAULT_SIZE;
         }
-        let shown = Arc::new(
-            EqInfo {
-                depth: NamedValue::new_embedded(KOFI_VALUE_DEPTH, 0),
-                overruns: NamedValue::new_embedded(KOFI_VALUE_OVERRUNS, 0),
-            },
-            GFP_KERNEL,
-        )?;
-        let card = fabric
-            .entry()
-            .new_child(KOFI_OBJECT_EQ, c"", Some(shown.clone()))?;
-        let words = fabric.arc().core().strerror_fn();
-        let number = card.number();
+        let info = new_arc(EqInfo {
+            depth: NamedValue::new_embedded(KOFI_VALUE_DEPTH, 0),
+            overruns: NamedValue::new_embedded(KOFI_VALUE_OVERRUNS, 0),
+        })?;
+        let strerror_fn = fabric.resources.core.strerror_fn();
         let is_peer = owner.is_some();
-        let ties = EntryGuard {
-            entry: card,
-            parent: fabric,
-        };
-        let ties = Some(DeferredDrop::new(Resources {
-            owner,
-            entry_guard: ties,
-        })?);
-        Ok(Arc::pin_init(
-            pin_init!(Self {
-                number,
-                info: shown,
-                inner <- new_spinlock!(
-                    Inner {
-                        events: BoxList::new(),
-                        written: 0,
-                        last_error: None,
-                        resources: ties,
-                    },
-                    "kofi::EventQueue"
-                ),
-                has_events: AtomicFlag::new(false),
-                signal <- Signal::new(c"kofi::EventQueue::signal", static_lock_class!()),
-                handler <- Slot::new(),
-                registered: SetOnce::new(),
-                work <- new_work!("kofi::EventQueue::work"),
-                attr,
-                is_peer,
-                strerror_fn: words,
-                users: ChildCount::new(),
-            }),
-            GFP_KERNEL,
-        )?)
+        let entry_guard = EntryGuard::new(fabric, KOFI_OBJECT_EQ, c"", Some(info.clone()))?;
+        let number = entry_guard.entry.number();
+        let resources = Some(DeferredDrop::new(Resources { owner, entry_guard })?);
+        pin_arc(pin_init!(Self {
+            number,
+            info,
+            inner <- new_spinlock!(
+                Inner {
+                    events: BoxList::new(),
+                    written: 0,
+                    last_error: None,
+                    resources,
+                },
+                "kofi::EventQueue"
+            ),
+            has_events: AtomicFlag::new(false),
+            signal <- Signal::new(c"kofi::EventQueue::signal", static_lock_class!()),
+            handler <- Slot::new(),
+            registered: SetOnce::new(),
+            work <- new_work!("kofi::EventQueue::work"),
+            attr,
+            is_peer,
+            strerror_fn,
+            users: ChildCount::new(),
+        }))
     }
 
     /// Returns the object's number for introspection.
@@ -284,10 +265,8 @@ impl EventQueue {
     /// Returns true if the queue belongs to `fabric`.
     pub(super) fn is_of(&self, fabric: &Arc<Fabric>) -> bool {
         let inner = self.inner.lock();
-        inner
-            .resources
-            .as_ref()
-            .is_some_and(|bound| Arc::ptr_eq(bound.entry_guard.parent.arc(), fabric))
+        let resources = inner.resources.as_ref();
+        resources.is_some_and(|resources| resources.entry_guard.is_of(fabric))
     }
 
     /// Returns the text of a provider errno of the queue's error events. Any context.
@@ -323,30 +302,24 @@ impl EventQueue {
         }
     }
 
-    /// Returns the queue that finally gets the events of this peer queue, whose owner may be a peer queue
-    /// too; `None` once the queue has been closed.
-    fn owner(&self) -> Option<Arc<Self>> {
-        let owner = |queue: &Self| {
-            let inner = queue.inner.lock();
-            let owner = inner.resources.as_ref()?.owner.as_ref()?;
-            Some(owner.arc().clone())
-        };
-        let mut last = owner(self)?;
-        while last.is_peer {
-            last = owner(&last)?;
+    /// Returns the queue that gets the events of this queue: itself, or the owner of a peer queue, which may be a
+    /// peer queue too; `None` once a peer queue has been closed.
+    fn target(self: &Arc<Self>) -> Option<Arc<Self>> {
+        let mut target = self.clone();
+        while target.is_peer {
+            let inner = target.inner.lock();
+            let owner = inner.resources.as_ref()?.owner.as_ref()?.arc().clone();
+            drop(inner);
+            target = owner;
         }
-        Some(last)
+        Some(target)
     }
 
     /// Writes an event, to the owner's queue if this is a peer queue. Process context.
     pub(crate) fn push(self: &Arc<Self>, event: OwnedEvent) {
-        if self.is_peer {
-            if let Some(owner) = self.owner() {
-                owner.append_and_notify(event);
-            }
-            return;
+        if let Some(target) = self.target() {
+            target.append_and_notify(event);
         }
-        self.append_and_notify(event);
     }
 
     fn append_and_notify(self: &Arc<Self>, event: OwnedEvent) {
@@ -361,10 +334,13 @@ impl EventQueue {
     }
 
     fn pop(&self, inner: &mut Inner) -> Option<OwnedEvent> {
-        let event = inner.events.pop();
-        self.info.depth.add(-i64::from(event.is_some()));
+        let event = inner.events.pop()?;
+        if matches!(event.kind(), Kind::Written(_)) {
+            inner.written -= 1;
+        }
+        self.info.depth.add(-1);
         self.has_events.store(!inner.events.is_empty(), Release);
-        event
+        Some(event)
     }
 
     fn notify(self: &Arc<Self>) {
@@ -387,31 +363,22 @@ impl EventQueue {
     /// -FI_EINVAL without FI_WRITE at open or for more than [`MAX_WRITE`] bytes, -FI_EOVERRUN when `size`
     /// written events are unread, -FI_ENOMEM.
     pub fn write(self: &Arc<Self>, _here: ProcessContext, number: u32, data: &[u8]) -> Result {
-        let owner = match self.is_peer {
-            true => Some(self.owner().ok_or(Errno::EINVAL)?),
-            false => None,
-        };
-        owner.as_ref().unwrap_or(self).append_written(number, data)
+        let target = self.target().ok_or(Errno::EINVAL)?;
+        target.append_written(number, data)
     }
 
     fn append_written(self: &Arc<Self>, number: u32, data: &[u8]) -> Result {
-        if !self.attr.writable || data.len() > MAX_WRITE {
-            return Err(Errno::EINVAL);
+        Errno::EINVAL.when(!self.attr.writable || data.len() > MAX_WRITE)?;
+        let event = Event::alloc_with_capacity(Source(0), data.len())?;
+        let event = event.fill(Kind::Written(number), data, None);
+        let mut inner = self.inner.lock();
+        if inner.written >= self.attr.size {
+            self.info.overruns.add(1);
+            return Err(Errno::EOVERRUN);
         }
-        let event = Event::alloc_with_capacity(Source(0), data.len())?.fill(
-            Kind::Written(number),
-            data,
-            None,
-        );
-        {
-            let mut inner = self.inner.lock();
-            if inner.written >= self.attr.size {
-                self.info.overruns.add(1);
-                return Err(Errno::EOVERRUN);
-            }
-            inner.written += 1;
-            self.append(&mut inner, event);
-        }
+        inner.written += 1;
+        self.append(&mut inner, event);
+        drop(inner);
         self.notify();
         Ok(())
     }
@@ -434,20 +401,12 @@ impl EventQueue {
         let mut inner = self.inner.lock();
         _old = inner.last_error.take();
         let head = inner.events.front().ok_or(Errno::EAGAIN)?;
-        let kind = head.kind();
-        if matches!(kind, Kind::Error(..)) {
-            return Err(Errno::EAVAIL);
-        }
+        Errno::EAVAIL.when(matches!(head.kind(), Kind::Error(..)))?;
         let result = fit(head)?;
         if peek {
             return Ok((result, None));
         }
-        if matches!(kind, Kind::Written(_)) {
-            inner.written -= 1;
-        }
-        let event = self.pop(&mut inner);
-        drop(inner);
-        Ok((result, event))
+        Ok((result, self.pop(&mut inner)))
     }
 
     /// Reads the error at the head, whose data stays valid until the queue is read again. With `peek` the
@@ -461,9 +420,7 @@ impl EventQueue {
         let mut inner = self.inner.lock();
         _old = inner.last_error.take();
         let head = inner.events.front().ok_or(Errno::EAGAIN)?;
-        if !matches!(head.kind(), Kind::Error(..)) {
-            return Err(Errno::EAGAIN);
-        }
+        Errno::EAGAIN.when(!matches!(head.kind(), Kind::Error(..)))?;
         let result = fit(head);
         if peek {
             return Ok(result);
@@ -483,18 +440,14 @@ impl EventQueue {
     /// -FI_ENOSYS if the queue was opened with FI_WAIT_NONE, -FI_EAGAIN when the budget is spent, a
     /// signal is pending or the kthread is told to stop.
     pub fn wait(&self, here: ProcessContext, budget: &mut Budget) -> Result {
-        if !self.attr.waitable {
-            return Err(Errno::ENOSYS);
-        }
+        Errno::ENOSYS.when(!self.attr.waitable)?;
         here.might_sleep();
         loop {
             let ticket = self.signal.ticket();
             if !self.inner.lock().events.is_empty() {
                 return Ok(());
             }
-            if self.signal.wait(&ticket, budget) != Woken::Signal {
-                return Err(Errno::EAGAIN);
-            }
+            Errno::EAGAIN.when(self.signal.wait(&ticket, budget) != Woken::Signal)?;
         }
     }
 
@@ -506,12 +459,7 @@ impl EventQueue {
     pub fn next(&self, here: ProcessContext, budget: &mut Budget) -> Result<OwnedEvent> {
         loop {
             self.wait(here, budget)?;
-            let mut inner = self.inner.lock();
-            let event = self.pop(&mut inner);
-            if let Some(Kind::Written(_)) = event.as_ref().map(|event| event.kind()) {
-                inner.written -= 1;
-            }
-            drop(inner);
+            let event = self.pop(&mut self.inner.lock());
             if let Some(event) = event {
                 return Ok(event);
             }
@@ -540,21 +488,18 @@ impl EventQueue {
 
     /// Drops the unread events about an object that is being closed, except batch results and events of
     /// `fi_eq_write()`. Process context.
-    pub(crate) fn drop_events(&self, source: Source) {
-        if self.is_peer {
-            if let Some(owner) = self.owner() {
-                owner.drop_events(source);
-            }
+    pub(crate) fn drop_events(self: &Arc<Self>, source: Source) {
+        let Some(target) = self.target() else {
             return;
-        }
-        let mut inner = self.inner.lock();
+        };
+        let mut inner = target.inner.lock();
         // Dropped after the lock is released.
         let dropped = inner.events.drain_where(|event| {
             let stays = event.batch().is_some() || matches!(event.kind(), Kind::Written(_));
             event.source() == source && !stays
         });
-        self.info.depth.add(-(dropped.len() as i64));
-        self.has_events.store(!inner.events.is_empty(), Release);
+        target.info.depth.add(-(dropped.len() as i64));
+        target.has_events.store(!inner.events.is_empty(), Release);
         drop(inner);
     }
 
@@ -563,18 +508,16 @@ impl EventQueue {
     ///
     /// Unread events are freed; the provider then rejects the connection requests among them.
     pub(crate) fn close(&self) -> Result {
-        if self.handler.in_handler() {
-            return Err(Errno::EBUSY);
-        }
+        Errno::EBUSY.when(self.handler.in_handler())?;
         self.users.try_close()?;
-        let ties = self.inner.lock().resources.take();
-        if let Some(bound) = &ties {
-            bound.entry_guard.entry.remove();
+        let resources = self.inner.lock().resources.take();
+        if let Some(resources) = &resources {
+            resources.entry_guard.entry.remove();
         }
         self.stop_handler();
         let mut inner = self.inner.lock();
         // Dropped after the lock is released.
-        let _left = (core::mem::take(&mut inner.events), inner.last_error.take());
+        let _left = (mem::take(&mut inner.events), inner.last_error.take());
         self.has_events.store(false, Release);
         drop(inner);
         Ok(())

@@ -14,8 +14,8 @@ use super::{
         Owner, //
     },
     object::{
-        ChildCount,
-        Parent, //
+        impl_parent,
+        ChildCount, //
     },
     pep::PassiveEndpoint,
     provider::{
@@ -40,15 +40,18 @@ use kernel::{
 
 /// An open fabric.
 pub struct Fabric {
-    resources: DeferredDrop<Resources>,
-    provider: &'static CStr,
-    name: Option<CString>,
-    net: ARef<Namespace>,
+    pub(super) resources: DeferredDrop<Resources>,
+    /// Name of the provider.
+    pub(super) provider: &'static CStr,
+    /// Name that the fabric was opened with; `None` if any fabric of the provider was accepted.
+    pub(super) name: Option<CString>,
+    /// Network namespace of the fabric's addresses.
+    pub(super) net: ARef<Namespace>,
     users: ChildCount,
 }
 
-struct Resources {
-    core: Arc<dyn provider::Fabric>,
+pub(super) struct Resources {
+    pub(super) core: Arc<dyn provider::Fabric>,
     entry: ObjectEntry,
     /// Reference that keeps kofi.ko loaded while a consumer's fabric is open, also after the consumer's
     /// module is gone; `None` for a fabric of kOFI itself. The last field, as dropping it lets kofi.ko be
@@ -56,11 +59,7 @@ struct Resources {
     _kofi: Option<OwnModule>,
 }
 
-impl Parent for Fabric {
-    fn users(&self) -> &ChildCount {
-        &self.users
-    }
-}
+impl_parent!(Fabric, resources.entry);
 
 impl Fabric {
     /// Opens a fabric of `provider` for the consumer `owner`. May sleep.
@@ -85,44 +84,19 @@ impl Fabric {
     ) -> Result<Arc<Self>> {
         let core = provider.fabric(attr)?;
         let name = attr.name.unwrap_or(provider.name());
-        let card = ObjectEntry::for_fabric(KOFI_OBJECT_FABRIC, name, owner, attr.net)?;
-        Ok(Arc::new(
-            Self {
-                resources: DeferredDrop::new(Resources {
-                    core,
-                    entry: card,
-                    _kofi: kofi,
-                })?,
-                provider: provider.name(),
-                name: attr.name.map(CString::try_from).transpose()?,
-                net: attr.net.into(),
-                users: ChildCount::new(),
-            },
-            GFP_KERNEL,
-        )?)
-    }
-
-    pub(super) fn entry(&self) -> &ObjectEntry {
-        &self.resources.entry
-    }
-
-    pub(super) fn core(&self) -> &Arc<dyn provider::Fabric> {
-        &self.resources.core
-    }
-
-    /// Returns the name of the provider.
-    pub(super) fn provider_name(&self) -> &'static CStr {
-        self.provider
-    }
-
-    /// Returns the name that the fabric was opened with; `None` if any fabric of the provider was accepted.
-    pub(super) fn name(&self) -> Option<&CStr> {
-        self.name.as_deref()
-    }
-
-    /// Returns the network namespace of the fabric's addresses.
-    pub(super) fn net(&self) -> &Namespace {
-        &self.net
+        let entry = ObjectEntry::for_fabric(KOFI_OBJECT_FABRIC, name, owner, attr.net)?;
+        let resources = DeferredDrop::new(Resources {
+            core,
+            entry,
+            _kofi: kofi,
+        })?;
+        new_arc(Self {
+            resources,
+            provider: provider.name(),
+            name: attr.name.map(CString::try_from).transpose()?,
+            net: attr.net.into(),
+            users: ChildCount::new(),
+        })
     }
 
     /// Opens the domain that `info` names, for calls from any thread.
@@ -177,8 +151,6 @@ impl Fabric {
 
     /// Closes the fabric: -FI_EBUSY while an object uses it.
     pub(crate) fn close(&self) -> Result {
-        self.users.try_close()?;
-        self.resources.entry.remove();
-        Ok(())
+        self.users.close(&self.resources.entry)
     }
 }

@@ -76,23 +76,16 @@ impl<H: ?Sized> Slot<H> {
 
     /// Calls the handler through `f`, unless it has been stopped. Called by the work item alone.
     pub(super) fn call(&self, f: impl FnOnce(&H)) {
-        if let Some(handler) = self.begin_call() {
-            f(&handler);
-            self.end_call(handler);
-        }
-    }
-
-    fn begin_call(&self) -> Option<KBox<H>> {
         let mut state = self.state.lock();
         if state.stopped {
-            return None;
+            return;
         }
-        let handler = state.handler.take()?;
+        let Some(handler) = state.handler.take() else {
+            return;
+        };
         self.running_task.store(current_task(), Relaxed);
-        Some(handler)
-    }
-
-    fn end_call(&self, handler: KBox<H>) {
+        drop(state);
+        f(&handler);
         let mut state = self.state.lock();
         if !state.stopped {
             state.handler = Some(handler);

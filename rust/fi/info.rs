@@ -74,16 +74,16 @@ impl<'a> OpenObjects<'a> {
     /// Returns whether an offer can be opened from the fabric and in the domain.
     pub(crate) fn accepts(&self, offer: &Info) -> bool {
         let fabric = self.fabric;
-        offer.provider_name() == Some(fabric.provider_name())
-            && offer.is_in_net(fabric.net())
-            && (fabric.name().is_none() || offer.fabric_name() == fabric.name())
+        offer.provider_name() == Some(fabric.provider)
+            && offer.is_in_net(&fabric.net)
+            && (fabric.name.is_none() || offer.fabric_name() == fabric.name.as_deref())
             && self.domain.is_none_or(|domain| domain.accepts(offer))
     }
 
     /// Returns the hints of a query, restricted to the names of the open objects; none if the hints or the
     /// namespace of the query conflict with them.
     fn restrict_hints(&self, query: &Query<'_>) -> Result<Option<KBox<Info>>> {
-        if query.net.is_some_and(|net| net != self.fabric.net()) {
+        if query.net.is_some_and(|net| *net != *self.fabric.net) {
             return Ok(None);
         }
         let mut restricted = match query.hints {
@@ -93,11 +93,11 @@ impl<'a> OpenObjects<'a> {
         restricted.alloc_attrs()?;
         let fabric = self.fabric;
         let is_else = |asked: Option<&CStr>, open: &CStr| asked.is_some_and(|asked| asked != open);
-        if is_else(restricted.provider_name(), fabric.provider_name()) {
+        if is_else(restricted.provider_name(), fabric.provider) {
             return Ok(None);
         }
-        restricted.set_provider_name(fabric.provider_name())?;
-        if let Some(name) = fabric.name() {
+        restricted.set_provider_name(fabric.provider)?;
+        if let Some(name) = fabric.name.as_deref() {
             if is_else(restricted.fabric_name(), name) {
                 return Ok(None);
             }
@@ -155,40 +155,27 @@ pub fn getinfo(
     query: &Query<'_>,
     within: Option<OpenObjects<'_>>,
 ) -> Result<InfoList> {
-    if version > VERSION {
-        return Err(Errno::ENOSYS);
-    }
-    if !GETINFO.contains(flags) {
-        return Err(Errno::EBADFLAGS);
-    }
-    if flags & FI_SOURCE != 0 && query.node.is_none() && query.service.is_none() {
-        return Err(Errno::EINVAL);
-    }
-    if query
-        .hints
-        .is_some_and(|hints| !CAPS.contains(all_caps(hints)))
-    {
-        return Err(Errno::EBADFLAGS);
-    }
+    Errno::ENOSYS.when(version > VERSION)?;
+    Errno::EBADFLAGS.when(!GETINFO.contains(flags))?;
+    let has_address = query.node.is_some() || query.service.is_some();
+    Errno::EINVAL.when(flags & FI_SOURCE != 0 && !has_address)?;
+    let caps = query.hints.map_or(0, all_caps);
+    Errno::EBADFLAGS.when(!CAPS.contains(caps))?;
     let Some(within) = within else {
         return search(providers, version, query);
     };
     let hints = within.restrict_hints(query)?.ok_or(Errno::ENODATA)?;
     let query = Query {
         hints: Some(&hints),
-        net: Some(within.fabric.net()),
+        net: Some(&within.fabric.net),
         ..*query
     };
     let mut found = search(providers, version, &query)?;
-    found.retain(|offer| {
-        within
-            .domain
-            .is_none_or(|domain| domain.has_same_addressing(offer))
-    });
-    match found.is_empty() {
-        true => Err(Errno::ENODATA),
-        false => Ok(found),
+    if let Some(domain) = within.domain {
+        found.retain(|offer| domain.has_same_addressing(offer));
     }
+    Errno::ENODATA.when(found.is_empty())?;
+    Ok(found)
 }
 
 /// Collects the offers of all providers that match the query, narrowed to it.
@@ -208,9 +195,7 @@ fn search(
             }
         }
     }
-    if found.is_empty() {
-        return Err(Errno::ENODATA);
-    }
+    Errno::ENODATA.when(found.is_empty())?;
     Ok(found)
 }
 
@@ -234,39 +219,32 @@ fn narrow(offer: &mut Info, hints: Option<&Info>, version: u32) -> Result<bool> 
         offer.rx_mut()?.op_flags = 0;
         return Ok(true);
     };
-    let Some(caps) = choose_caps(offer.caps(), hints.caps()) else {
+    let Some((caps, format)) = choose(offer, hints, version) else {
         return Ok(false);
     };
-    // A mode of a provider is a requirement on the consumer, which must have accepted it.
-    if offer.mode() & !hints.mode() != 0 {
-        return Ok(false);
-    }
-    let Some(format) = choose_format(offer.addr_format(), hints.addr_format()) else {
-        return Ok(false);
-    };
+    let (src, dest) = offer.addresses()?;
+    offer.set_addresses(format, src.as_ref(), dest.as_ref())?;
+    let mut choices = Choices::from_info(hints);
+    (choices.caps, choices.version) = (caps, version);
+    choices.apply(offer)?;
+    Ok(true)
+}
+
+/// Returns the capabilities and the address format to report; `None` if the offer does not match the hints.
+fn choose(offer: &Info, hints: &Info, version: u32) -> Option<(u64, u32)> {
+    let caps = choose_caps(offer.caps(), hints.caps())?;
+    let format = choose_format(offer.addr_format(), hints.addr_format())?;
     let mr_mode = |info: &Info| info.domain().map_or(0, |domain| domain.mr_mode);
-    let fits = mr::choose_mode(mr_mode(offer), mr_mode(hints), caps).is_some()
+    mr::choose_mode(mr_mode(offer), mr_mode(hints), caps)?;
+    // A mode of a provider is a requirement on the consumer, which must have accepted it.
+    let fits = offer.mode() & !hints.mode() == 0
         && tx_fits(offer, hints)
         && rx_fits(offer, hints)
         && ep_fits(offer, hints)
         && domain_fits(offer, hints)
         && fabric_fits(offer, hints, version);
-    if !fits {
-        return Ok(false);
-    }
-    let (src, dest) = offer.addresses()?;
-    offer.set_addresses(format, src.as_ref(), dest.as_ref())?;
-    let choices = Choices::from_info(hints);
-    Choices {
-        caps,
-        version,
-        ..choices
-    }
-    .apply(offer)?;
-    Ok(true)
+    fits.then_some((caps, format))
 }
-
-const ANY_PROGRESS: c_uint = abi::FI_PROGRESS_UNSPEC;
 
 /// The consumer's choices among the offered attributes: taken from the hints of `fi_getinfo()`, or from a
 /// listener's info for its connection requests.
@@ -289,16 +267,13 @@ impl Choices {
     pub fn from_info(info: &Info) -> Self {
         let domain = info.domain();
         Self {
-            caps: match info.caps() {
-                0 => u64::MAX,
-                caps => caps,
-            },
+            caps: caps_or_all(info.caps()),
             version: info.fabric().map_or(VERSION, |fabric| fabric.api_version),
             mr_mode: domain.map_or(0, |domain| domain.mr_mode),
-            threading: domain.map_or(abi::FI_THREAD_UNSPEC, |domain| domain.threading),
-            av_type: domain.map_or(abi::FI_AV_UNSPEC, |domain| domain.av_type),
-            control_progress: domain.map_or(ANY_PROGRESS, |domain| domain.control_progress),
-            data_progress: domain.map_or(ANY_PROGRESS, |domain| domain.data_progress),
+            threading: domain.map_or(0, |domain| domain.threading),
+            av_type: domain.map_or(0, |domain| domain.av_type),
+            control_progress: domain.map_or(0, |domain| domain.control_progress),
+            data_progress: domain.map_or(0, |domain| domain.data_progress),
             transmit_flags: info.tx().map_or(0, |tx| tx.op_flags),
             receive_flags: info.rx().map_or(0, |rx| rx.op_flags),
             sizes: Sizes::from_info(info),
@@ -314,23 +289,15 @@ impl Choices {
         // The consumer's choice, if it made one, else the offered value. The choice is reported although the
         // provider does more: automatic progress also serves a consumer of manual progress, and a thread-safe
         // provider any threading model.
-        let or = |chosen: c_uint, unspecified: c_uint, offered: c_uint| {
-            if chosen == unspecified {
-                offered
-            } else {
-                chosen
-            }
-        };
-        let progress = |chosen, offered| or(chosen, ANY_PROGRESS, offered);
         limit_caps(offer, self.caps)?;
         offer.set_api_version(self.version)?;
         if let Some(domain) = offer.domain().copied() {
             offer.set_domain(&fi_domain_attr {
                 mr_mode: mr::narrow_mode(domain.mr_mode, self.mr_mode),
-                threading: or(self.threading, abi::FI_THREAD_UNSPEC, domain.threading),
-                av_type: or(self.av_type, abi::FI_AV_UNSPEC, domain.av_type),
-                control_progress: progress(self.control_progress, domain.control_progress),
-                data_progress: progress(self.data_progress, domain.data_progress),
+                threading: or_default(self.threading, domain.threading),
+                av_type: or_default(self.av_type, domain.av_type),
+                control_progress: or_default(self.control_progress, domain.control_progress),
+                data_progress: or_default(self.data_progress, domain.data_progress),
                 ..domain
             })?;
         }
@@ -339,6 +306,15 @@ impl Choices {
         let rx = offer.rx_mut()?;
         rx.op_flags = (rx.op_flags | rx.caps & FI_MULTI_RECV) & self.receive_flags;
         Ok(())
+    }
+}
+
+/// Returns the requested value, or `default` if that is 0, which each enumeration has for no request.
+fn or_default<T: PartialEq + Default>(asked: T, default: T) -> T {
+    if asked == T::default() {
+        default
+    } else {
+        asked
     }
 }
 
@@ -365,16 +341,15 @@ impl Sizes {
 
     /// Returns the sizes that an info requests, and defaults for the others.
     fn from_info(info: &Info) -> Self {
-        let or = |size: usize, default: usize| if size == 0 { default } else { size };
         let mut sizes = Self::DEFAULT;
         if let Some(tx) = info.tx() {
-            sizes.transmit = or(tx.size, sizes.transmit);
-            sizes.transmit_vector = or(tx.iov_limit, sizes.transmit_vector);
-            sizes.inject = or(tx.inject_size, sizes.inject);
+            sizes.transmit = or_default(tx.size, sizes.transmit);
+            sizes.transmit_vector = or_default(tx.iov_limit, sizes.transmit_vector);
+            sizes.inject = or_default(tx.inject_size, sizes.inject);
         }
         if let Some(rx) = info.rx() {
-            sizes.receive = or(rx.size, sizes.receive);
-            sizes.receive_vector = or(rx.iov_limit, sizes.receive_vector);
+            sizes.receive = or_default(rx.size, sizes.receive);
+            sizes.receive_vector = or_default(rx.iov_limit, sizes.receive_vector);
         }
         sizes
     }
@@ -392,8 +367,16 @@ impl Sizes {
     }
 }
 
+/// Returns the requested capabilities; all if none are requested.
+pub(super) fn caps_or_all(asked: u64) -> u64 {
+    match asked {
+        0 => u64::MAX,
+        caps => caps,
+    }
+}
+
 /// Removes all capabilities but `caps` from an offer.
-fn limit_caps(offer: &mut Info, caps: u64) -> Result {
+pub(super) fn limit_caps(offer: &mut Info, caps: u64) -> Result {
     offer.set_caps(offer.caps() & caps);
     offer.tx_mut()?.caps &= caps;
     offer.rx_mut()?.caps &= caps;
@@ -408,14 +391,8 @@ fn choose_caps(offered: u64, asked: u64) -> Option<u64> {
     if asked & !offered != 0 {
         return None;
     }
-    let modifiers = match asked & DIRECTIONS {
-        0 => offered & DIRECTIONS,
-        some => some,
-    };
-    let primary = match asked & PRIMARY {
-        0 => offered & PRIMARY,
-        some => some,
-    };
+    let asked_or_all = |bits: u64| or_default(asked & bits, offered & bits);
+    let (modifiers, primary) = (asked_or_all(DIRECTIONS), asked_or_all(PRIMARY));
     let implied = match asked & FI_SOURCE_ERR {
         0 => 0,
         _ => FI_SOURCE,
@@ -468,13 +445,20 @@ fn is_at_least(offered: usize, asked: usize) -> bool {
     asked <= offered
 }
 
+/// Returns true if each size that is named is offered in at least the requested amount.
+macro_rules! covers {
+    ($have:ident, $want:ident; $($size:ident)*) => {
+        $(is_at_least($have.$size, $want.$size))&&*
+    };
+}
+
 /// Returns true if the values are equal; a request of 0 is a wildcard.
 fn is_same(offered: u32, asked: u32) -> bool {
     asked == 0 || asked == offered
 }
 
 /// Returns true if every requested bit is offered.
-fn is_subset(offered: u64, asked: u64) -> bool {
+pub(super) fn is_subset(offered: u64, asked: u64) -> bool {
     asked & !offered == 0
 }
 
@@ -491,10 +475,7 @@ fn tx_fits(offer: &Info, hints: &Info) -> bool {
         && is_subset(have.op_flags, want.op_flags)
         && is_subset(have.msg_order, want.msg_order)
         && is_subset(have.comp_order, want.comp_order)
-        && is_at_least(have.inject_size, want.inject_size)
-        && is_at_least(have.size, want.size)
-        && is_at_least(have.iov_limit, want.iov_limit)
-        && is_at_least(have.rma_iov_limit, want.rma_iov_limit)
+        && covers!(have, want; inject_size size iov_limit rma_iov_limit)
 }
 
 fn rx_fits(offer: &Info, hints: &Info) -> bool {
@@ -506,9 +487,7 @@ fn rx_fits(offer: &Info, hints: &Info) -> bool {
         && is_subset(have.op_flags | have.caps & FI_MULTI_RECV, want.op_flags)
         && is_subset(have.msg_order, want.msg_order)
         && is_subset(have.comp_order, want.comp_order)
-        && is_at_least(have.total_buffered_recv, want.total_buffered_recv)
-        && is_at_least(have.size, want.size)
-        && is_at_least(have.iov_limit, want.iov_limit)
+        && covers!(have, want; total_buffered_recv size iov_limit)
 }
 
 fn ep_fits(offer: &Info, hints: &Info) -> bool {
@@ -518,12 +497,9 @@ fn ep_fits(offer: &Info, hints: &Info) -> bool {
     is_same(have.type_, want.type_)
         && is_same(have.protocol, want.protocol)
         && want.protocol_version <= have.protocol_version
-        && is_at_least(have.max_msg_size, want.max_msg_size)
-        && is_at_least(have.max_order_raw_size, want.max_order_raw_size)
-        && is_at_least(have.max_order_war_size, want.max_order_war_size)
-        && is_at_least(have.max_order_waw_size, want.max_order_waw_size)
-        && is_at_least(have.tx_ctx_cnt, want.tx_ctx_cnt)
-        && is_at_least(have.rx_ctx_cnt, want.rx_ctx_cnt)
+        && covers!(have, want;
+            max_msg_size max_order_raw_size max_order_war_size max_order_waw_size tx_ctx_cnt
+            rx_ctx_cnt)
         && want.auth_key_size == 0
 }
 
@@ -536,20 +512,10 @@ fn domain_fits(offer: &Info, hints: &Info) -> bool {
         && want.av_type <= abi::FI_AV_TABLE
         && is_same_name(offer.domain_name(), hints.domain_name())
         && (have.av_type == abi::FI_AV_UNSPEC || is_same(have.av_type, want.av_type))
-        && is_at_least(have.mr_key_size, want.mr_key_size)
-        && is_at_least(have.cq_data_size, want.cq_data_size)
-        && is_at_least(have.cq_cnt, want.cq_cnt)
-        && is_at_least(have.ep_cnt, want.ep_cnt)
-        && is_at_least(have.tx_ctx_cnt, want.tx_ctx_cnt)
-        && is_at_least(have.rx_ctx_cnt, want.rx_ctx_cnt)
-        && is_at_least(have.max_ep_tx_ctx, want.max_ep_tx_ctx)
-        && is_at_least(have.max_ep_rx_ctx, want.max_ep_rx_ctx)
-        && is_at_least(have.max_ep_stx_ctx, want.max_ep_stx_ctx)
-        && is_at_least(have.max_ep_srx_ctx, want.max_ep_srx_ctx)
-        && is_at_least(have.cntr_cnt, want.cntr_cnt)
-        && is_at_least(have.mr_iov_limit, want.mr_iov_limit)
-        && is_at_least(have.max_err_data, want.max_err_data)
-        && is_at_least(have.mr_cnt, want.mr_cnt)
+        && covers!(have, want;
+            mr_key_size cq_data_size cq_cnt ep_cnt tx_ctx_cnt rx_ctx_cnt max_ep_tx_ctx
+            max_ep_rx_ctx max_ep_stx_ctx max_ep_srx_ctx cntr_cnt mr_iov_limit max_err_data
+            mr_cnt)
         && is_subset(have.caps, want.caps)
         && have.mode & !(hints.mode() | want.mode) == 0
         && want.auth_key_size == 0

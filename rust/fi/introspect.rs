@@ -6,7 +6,10 @@
 //! An object has an entry from its opening to its close. The entry holds no reference to the object itself,
 //! only to the part of it that implements [`Introspect`].
 
-use super::object::Parent;
+use super::object::{
+    Listed,
+    Parent, //
+};
 use crate::{
     abi::{
         addr::with_bytes,
@@ -98,12 +101,13 @@ pub(crate) trait Introspect: Send + Sync {
     }
 }
 
-/// The part of an object that a function describes.
-struct FillFn<F>(F);
+/// The provider's part of an object, and the function by which it describes the object.
+struct Described<C: ?Sized>(Arc<C>, fn(&C, &mut ObjectInfo<'_>));
 
-impl<F: Fn(&mut ObjectInfo<'_>) + Send + Sync> Introspect for FillFn<F> {
+impl<C: ?Sized + Send + Sync> Introspect for Described<C> {
     fn fill_info(&self, info: &mut ObjectInfo<'_>) {
-        (self.0)(info);
+        let Self(core, fill_info) = self;
+        fill_info(core, info);
     }
 }
 
@@ -120,7 +124,7 @@ impl NamedValue {
     ///
     /// -FI_ENOMEM.
     pub(crate) fn new(key: u32, value: u64) -> Result<Arc<Self>> {
-        Ok(Arc::new(Self::new_embedded(key, value), GFP_KERNEL)?)
+        new_arc(Self::new_embedded(key, value))
     }
 
     /// Returns a number with an initial `value`, to be embedded in another object.
@@ -143,14 +147,13 @@ impl NamedValue {
 
     /// Adds `change` to the number, modulo 2^64. The caller excludes other writers.
     pub(crate) fn add(&self, change: i64) {
-        let value = self.value.load(Relaxed);
-        self.set(value.wrapping_add_signed(change));
+        self.set(self.get().wrapping_add_signed(change));
     }
 }
 
 impl Introspect for NamedValue {
     fn fill_info(&self, info: &mut ObjectInfo<'_>) {
-        info.add_value(self.key, self.value.load(Relaxed));
+        info.add_value(self.key, self.get());
     }
 }
 
@@ -252,14 +255,42 @@ pub(super) struct EntryGuard<P: Parent> {
     pub(super) parent: ChildRef<P>,
 }
 
-impl<P: Parent + Send + Sync + 'static> EntryGuard<P> {
-    /// Returns a guard for an object that can be dropped in any context. May sleep.
+impl<P: Listed> EntryGuard<P> {
+    /// Adds the entry of a child of `parent`: its `kind` is one of `enum kofi_object_kind`, its `name` may be
+    /// empty, and `source` describes its state.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn new(entry: ObjectEntry, parent: ChildRef<P>) -> Result<DeferredDrop<Self>> {
-        DeferredDrop::new(Self { entry, parent })
+    pub(super) fn new(
+        parent: ChildRef<P>,
+        kind: u32,
+        name: &CStr,
+        source: Option<Arc<dyn Introspect>>,
+    ) -> Result<Self> {
+        let entry = parent.entry().new_child(kind, name, source)?;
+        Ok(Self { entry, parent })
+    }
+
+    /// Adds the entry of a child of `parent` without a name, whose state `fill_info` adds for the provider's
+    /// part of the object.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn of_core<C: ?Sized + Send + Sync + 'static>(
+        parent: ChildRef<P>,
+        kind: u32,
+        core: &Arc<C>,
+        fill_info: fn(&C, &mut ObjectInfo<'_>),
+    ) -> Result<Self> {
+        let source = new_arc(Described(core.clone(), fill_info))?;
+        Self::new(parent, kind, c"", Some(source))
+    }
+
+    /// Returns true if the object is a child of `parent`.
+    pub(super) fn is_of(&self, parent: &Arc<P>) -> bool {
+        Arc::ptr_eq(self.parent.arc(), parent)
     }
 }
 
@@ -303,21 +334,6 @@ impl ObjectEntry {
         Self::new(kind, name, self.number(), self.shared, source)
     }
 
-    /// Adds the entry of a child object without a name, whose state `fill_info` adds, as [`Introspect::fill_info`]
-    /// does.
-    ///
-    /// # Errors
-    ///
-    /// -FI_ENOMEM.
-    pub(super) fn new_child_with(
-        &self,
-        kind: u32,
-        fill_info: impl Fn(&mut ObjectInfo<'_>) + Send + Sync + 'static,
-    ) -> Result<Self> {
-        let source = Arc::new(FillFn(fill_info), GFP_KERNEL)?;
-        self.new_child(kind, c"", Some(source))
-    }
-
     fn new(
         kind: u32,
         name: &CStr,
@@ -325,18 +341,14 @@ impl ObjectEntry {
         shared: FabricShared,
         source: Option<Arc<dyn Introspect>>,
     ) -> Result<Self> {
-        let entry = Arc::new(
-            Entry {
-                kind,
-                parent,
-                name: copy_name(name.to_bytes()),
-                shared,
-                source,
-            },
-            GFP_KERNEL,
-        )?;
-        let seat = TableSlot::insert(entry)?;
-        Ok(Self { slot: seat, shared })
+        let slot = TableSlot::insert(new_arc(Entry {
+            kind,
+            parent,
+            name: copy_name(name.to_bytes()),
+            shared,
+            source,
+        })?)?;
+        Ok(Self { slot, shared })
     }
 
     /// Returns the object's number.

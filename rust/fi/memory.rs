@@ -17,6 +17,7 @@ use super::{
         Access,
         MemoryRegion, //
     },
+    post::RemoteMemory, //
 };
 use crate::{
     abi::{
@@ -72,11 +73,9 @@ impl Segment {
         if count == 0 {
             return Ok(&[]);
         }
-        if iov.is_null() || count > MAX_VECTOR {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EINVAL.when(iov.is_null() || count > MAX_VECTOR)?;
         // SAFETY: The caller promises `count` entries; `Segment` is transparent over `kvec`.
-        Ok(unsafe { core::slice::from_raw_parts(iov.cast(), count) })
+        Ok(unsafe { slice::from_raw_parts(iov.cast(), count) })
     }
 
     /// Returns the start address as a number; only the device accesses the bytes.
@@ -150,13 +149,10 @@ impl<'a> Memory<'a> {
         if count == 0 {
             return Ok(Self::PageRanges(&[]));
         }
-        if bvec.is_null() || count > MAX_VECTOR {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EINVAL.when(bvec.is_null() || count > MAX_VECTOR)?;
         // SAFETY: The caller promises `count` entries; `PageRange` is transparent over `bio_vec`.
-        Ok(Self::PageRanges(unsafe {
-            core::slice::from_raw_parts(bvec.cast(), count)
-        }))
+        let ranges = unsafe { slice::from_raw_parts(bvec.cast(), count) };
+        Ok(Self::PageRanges(ranges))
     }
 
     /// Returns the first `count` entries of a scatterlist, which may be chained.
@@ -165,9 +161,7 @@ impl<'a> Memory<'a> {
     ///
     /// As [`Segment::from_vector`].
     pub unsafe fn from_scatterlist(first: *const scatterlist, count: usize) -> Result<Self> {
-        if count > MAX_VECTOR || (first.is_null() && count > 0) {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EINVAL.when(count > MAX_VECTOR || (first.is_null() && count > 0))?;
         // INVARIANT: By this function's safety requirement.
         Ok(Self::ScatterList(ScatterList {
             next: first.cast_mut(),
@@ -212,11 +206,11 @@ unsafe impl Sync for Descriptor {}
 
 impl Descriptor {
     /// No region.
-    pub const NONE: Self = Self(core::ptr::null_mut());
+    pub const NONE: Self = Self(ptr::null_mut());
 
     /// The descriptor of a region that no operation uses, for tests.
     #[cfg(CONFIG_KUNIT = "y")]
-    pub(super) const UNUSED: Self = Self(core::ptr::dangling_mut());
+    pub(super) const UNUSED: Self = Self(ptr::dangling_mut());
 
     /// Wraps the descriptor that a C caller got from its region.
     ///
@@ -239,7 +233,7 @@ impl Descriptor {
             return &[];
         }
         // SAFETY: The caller promises `count` entries; the type is transparent over the pointer.
-        unsafe { core::slice::from_raw_parts(descs.cast(), count) }
+        unsafe { slice::from_raw_parts(descs.cast(), count) }
     }
 
     /// Returns the provider's pointer.
@@ -262,7 +256,7 @@ unsafe impl Sync for Context {}
 
 impl Context {
     /// No context.
-    pub const NULL: Self = Self(core::ptr::null_mut());
+    pub const NULL: Self = Self(ptr::null_mut());
 
     /// Wraps a C caller's pointer.
     #[inline]
@@ -336,14 +330,14 @@ impl Buffer {
         })?;
         // SAFETY: The region is dropped before the memory, which does not move.
         let segment = unsafe { Segment::new(body.data.as_mut_ptr().cast(), len) };
-        let region = domain.register(core::slice::from_ref(&segment), Access::LOCAL)?;
+        let region = domain.register(slice::from_ref(&segment), Access::LOCAL)?;
         body.region = Some(region);
         Ok(KBox::new(Self { body, tag }, GFP_KERNEL)?)
     }
 
     /// Returns the operation context that identifies the buffer while it is posted. Any context.
     pub fn context(&self) -> Context {
-        Context(core::ptr::from_ref(self).cast_mut().cast())
+        Context(ptr::from_ref(self).cast_mut().cast())
     }
 
     /// Returns the descriptor with which endpoints of `domain` post the buffer.
@@ -363,12 +357,10 @@ impl Buffer {
         len: usize,
         domain: &Arc<Domain>,
         post: impl FnOnce(&Segment, Descriptor, Context) -> Result<R>,
-    ) -> core::result::Result<R, RefusedPost> {
+    ) -> PostResult<R> {
         if len > buffer.body.data.len() {
-            return Err(RefusedPost {
-                errno: Errno::EINVAL,
-                buffer,
-            });
+            let errno = Errno::EINVAL;
+            return Err(RefusedPost { errno, buffer });
         }
         // SAFETY: The boxed storage neither moves nor is freed or accessed before `reclaim` takes the context
         // back, which happens at the completion or after the endpoint is closed.
@@ -474,7 +466,7 @@ impl Deref for BufferPart {
     #[inline(always)]
     fn deref(&self) -> &[u8] {
         // SAFETY: By the invariant.
-        unsafe { core::slice::from_raw_parts(self.start, self.len) }
+        unsafe { slice::from_raw_parts(self.start, self.len) }
     }
 }
 
@@ -482,7 +474,7 @@ impl DerefMut for BufferPart {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: By the invariant.
-        unsafe { core::slice::from_raw_parts_mut(self.start, self.len) }
+        unsafe { slice::from_raw_parts_mut(self.start, self.len) }
     }
 }
 
@@ -493,6 +485,9 @@ pub struct RefusedPost {
     /// The buffer, unchanged.
     pub buffer: KBox<Buffer>,
 }
+
+/// Result of a post, which owns a buffer.
+pub type PostResult<T = ()> = core::result::Result<T, RefusedPost>;
 
 impl From<RefusedPost> for Errno {
     fn from(refused: RefusedPost) -> Self {
@@ -542,11 +537,11 @@ impl SharedBuffer {
         mut buffer: KBox<Buffer>,
         domain: &Arc<Domain>,
         access: Access,
-    ) -> core::result::Result<Self, RefusedPost> {
+    ) -> PostResult<Self> {
         let (data, len) = (buffer.body.data.as_mut_ptr(), buffer.body.data.len());
         // SAFETY: The region is dropped before the memory, which does not move. The CPU only copies it.
         let segment = unsafe { Segment::new(data.cast(), len) };
-        match domain.register(core::slice::from_ref(&segment), access) {
+        match domain.register(slice::from_ref(&segment), access) {
             // INVARIANT: By construction; moving the box does not move the bytes.
             Ok(region) => Ok(Self {
                 region,
@@ -557,9 +552,10 @@ impl SharedBuffer {
         }
     }
 
-    /// Returns the address that peers use for the first byte, and the key.
-    pub(super) fn remote(&self) -> (u64, u64) {
-        (self.region.base(), self.region.key())
+    /// Returns the location of the first byte as peers address it.
+    pub(super) fn remote(&self) -> RemoteMemory {
+        let (addr, key) = (self.region.base(), self.region.key());
+        RemoteMemory { addr, key }
     }
 
     /// Returns the length in bytes.
@@ -567,38 +563,36 @@ impl SharedBuffer {
         self.buffer.body.data.len()
     }
 
-    /// Returns true if `len` bytes from `at` on are within the buffer.
-    fn contains(&self, at: usize, len: usize) -> bool {
-        at.checked_add(len).is_some_and(|end| end <= self.len())
+    /// Returns the start of `len` bytes from `at` on; -FI_EINVAL if they are not within the buffer.
+    fn range(&self, at: usize, len: usize) -> Result<*mut u8> {
+        let end = at.checked_add(len).filter(|&end| end <= self.len());
+        Errno::EINVAL.when(end.is_none())?;
+        Ok(self.data.wrapping_add(at))
     }
 
-    /// Copies the current bytes from `at` on to `to`; returns false, and copies nothing, if the range is not
-    /// within the buffer. Any context.
-    pub(super) fn read(&self, at: usize, to: &mut [u8]) -> bool {
-        if !self.contains(at, to.len()) {
-            return false;
-        }
+    /// Copies the current bytes from `at` on to `to`. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL if the range is not within the buffer; nothing is copied.
+    pub(super) fn read(&self, at: usize, to: &mut [u8]) -> Result {
+        let from = self.range(at, to.len())?;
         // SAFETY: The range is within the bytes. `memcpy()` is the kernel's, as a driver uses it on memory
         // that its device writes: any byte that it finds is valid.
-        unsafe {
-            let from = self.data.add(at);
-            bindings::memcpy(to.as_mut_ptr().cast(), from.cast(), to.len());
-        }
-        true
+        unsafe { bindings::memcpy(to.as_mut_ptr().cast(), from.cast(), to.len()) };
+        Ok(())
     }
 
-    /// Copies `from` to the bytes from `at` on; returns false, and copies nothing, if the range is not within
-    /// the buffer. Any context.
-    pub(super) fn write(&self, at: usize, from: &[u8]) -> bool {
-        if !self.contains(at, from.len()) {
-            return false;
-        }
+    /// Copies `from` to the bytes from `at` on. Any context.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    pub(super) fn write(&self, at: usize, from: &[u8]) -> Result {
+        let to = self.range(at, from.len())?;
         // SAFETY: As in `read`.
-        unsafe {
-            let to = self.data.add(at);
-            bindings::memcpy(to.cast(), from.as_ptr().cast(), from.len());
-        }
-        true
+        unsafe { bindings::memcpy(to.cast(), from.as_ptr().cast(), from.len()) };
+        Ok(())
     }
 
     /// Closes the region, and returns the buffer, which no peer can access any more. May sleep.

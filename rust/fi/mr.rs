@@ -5,8 +5,8 @@
 use super::{
     domain::Domain,
     introspect::{
-        NamedValue,
-        ObjectEntry, //
+        EntryGuard,
+        NamedValue, //
     },
     provider, //
 };
@@ -33,6 +33,12 @@ impl Access {
     /// Peers may read.
     pub(crate) const REMOTE_READ: Self = Self(flags::FI_REMOTE_READ);
 
+    /// Peers may write.
+    pub(super) const REMOTE_WRITE: Self = Self(flags::FI_REMOTE_WRITE);
+
+    /// Peers may read and write.
+    pub(super) const REMOTE: Self = Self(flags::FI_REMOTE_READ | flags::FI_REMOTE_WRITE);
+
     /// Converts access flags: -FI_EBADFLAGS for an unknown bit.
     pub fn from_bits(bits: u64) -> Result<Self> {
         const KNOWN: u64 = flags::FI_SEND
@@ -41,9 +47,7 @@ impl Access {
             | flags::FI_WRITE
             | flags::FI_REMOTE_READ
             | flags::FI_REMOTE_WRITE;
-        if bits & !KNOWN != 0 {
-            return Err(Errno::EBADFLAGS);
-        }
+        Errno::EBADFLAGS.when(bits & !KNOWN != 0)?;
         Ok(Self(bits))
     }
 
@@ -120,8 +124,7 @@ pub(super) fn choose_mode(offered: c_int, accepted: c_int, caps: u64) -> Option<
 pub struct MemoryRegion {
     core: Arc<dyn provider::MemoryRegion>,
     base: u64,
-    _entry: ObjectEntry,
-    domain: ChildRef<Domain>,
+    entry_guard: EntryGuard<Domain>,
 }
 
 impl MemoryRegion {
@@ -131,27 +134,20 @@ impl MemoryRegion {
         access: Access,
     ) -> Result<Arc<Self>> {
         let length = checked_len(memory)?;
-        let base = domain.addressing().base(memory);
+        let base = domain.addressing.base(memory);
         let core = domain.core().clone().register(memory, access)?;
         let length = NamedValue::new(KOFI_VALUE_LENGTH, length as u64)?;
-        let card = domain
-            .entry()
-            .new_child(KOFI_OBJECT_MR, c"", Some(length))?;
-        Ok(Arc::new(
-            Self {
-                core,
-                base,
-                _entry: card,
-                domain,
-            },
-            GFP_KERNEL,
-        )?)
+        new_arc(Self {
+            core,
+            base,
+            entry_guard: EntryGuard::new(domain, KOFI_OBJECT_MR, c"", Some(length))?,
+        })
     }
 
     /// Returns the domain of the region.
     #[inline]
     pub(super) fn domain(&self) -> &Arc<Domain> {
-        self.domain.arc()
+        self.entry_guard.parent.arc()
     }
 
     /// Returns the descriptor, for `fi_mr_desc()`.
@@ -174,9 +170,7 @@ impl MemoryRegion {
 /// Returns the length of a region in bytes; -FI_EINVAL for an empty segment or one that wraps around the
 /// address space.
 fn checked_len(memory: &[Segment]) -> Result<usize> {
-    if memory.is_empty() {
-        return Err(Errno::EINVAL);
-    }
+    Errno::EINVAL.when(memory.is_empty())?;
     let mut total = 0usize;
     for segment in memory {
         if segment.is_empty() || segment.addr().checked_add(segment.len()).is_none() {

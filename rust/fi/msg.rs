@@ -17,11 +17,13 @@ use super::{
     av::PeerId,
     cntr::Counter,
     cq::{
+        read_tagged,
         sread,
         Attr,
+        Completion,
         CompletionQueue,
-        Format,
-        FormatEntry, //
+        Entries,
+        Format, //
     },
     domain::Domain,
     ep,
@@ -39,7 +41,6 @@ use super::{
 use crate::{
     abi::{
         fi_cq_msg_entry,
-        fi_cq_tagged_entry,
         flags,
         FI_ADDR_NOTAVAIL, //
     },
@@ -53,12 +54,12 @@ mod endpoint;
 mod handler;
 mod listener;
 mod remote_buffer;
-mod rma;
 mod shared_receives;
 #[cfg(CONFIG_KUNIT = "y")]
 mod tests;
 
 pub use connection::{
+    ConnectResult,
     Connection,
     NotConnected,
     Unconnected, //
@@ -120,80 +121,6 @@ pub struct CompletedOp {
     pub tag: Option<u64>,
 }
 
-/// The fields of a completion or error entry.
-struct EntryFields {
-    context: Context,
-    flags: u64,
-    source: fi_addr_t,
-    tag: u64,
-    result: Result<usize>,
-}
-
-/// A completion entry format.
-trait Entry: FormatEntry + Zeroable {
-    /// Reads one entry into `slot`, and its source where the format reports sources.
-    fn read(queue: &dyn provider::CompletionQueue, slot: &mut Slot<Self>) -> Result<usize>;
-
-    /// Returns the fields of the entry of a successful operation.
-    fn fields(&self, source: fi_addr_t) -> EntryFields;
-}
-
-/// Storage for one entry and its source.
-struct Slot<E> {
-    entry: EntrySlots<E, 1>,
-    source: EntrySlots<fi_addr_t, 1>,
-}
-
-impl<E: Entry> Slot<E> {
-    fn new() -> Self {
-        Self {
-            entry: EntrySlots::new(),
-            source: EntrySlots::new(),
-        }
-    }
-
-    /// Returns the fields of the entry that was read.
-    fn fields(&self) -> EntryFields {
-        let ([entry], [source]) = (self.entry.get(), self.source.get());
-        entry.fields(*source)
-    }
-}
-
-impl Entry for fi_cq_msg_entry {
-    fn read(queue: &dyn provider::CompletionQueue, slot: &mut Slot<Self>) -> Result<usize> {
-        queue.read(FormatEntry::entries(slot.entry.as_mut_slots()))
-    }
-
-    fn fields(&self, _source: fi_addr_t) -> EntryFields {
-        EntryFields {
-            context: Context::new(self.op_context),
-            flags: self.flags,
-            source: FI_ADDR_NOTAVAIL,
-            tag: 0,
-            result: Ok(self.len),
-        }
-    }
-}
-
-impl Entry for fi_cq_tagged_entry {
-    fn read(queue: &dyn provider::CompletionQueue, slot: &mut Slot<Self>) -> Result<usize> {
-        queue.read_from(
-            FormatEntry::entries(slot.entry.as_mut_slots()),
-            slot.source.as_mut_slots(),
-        )
-    }
-
-    fn fields(&self, source: fi_addr_t) -> EntryFields {
-        EntryFields {
-            context: Context::new(self.op_context),
-            flags: self.flags,
-            source,
-            tag: self.tag,
-            result: Ok(self.len),
-        }
-    }
-}
-
 /// Maximum number of entries without a buffer that one read skips, so that a peer cannot occupy the reader.
 const SKIPPED: usize = 64;
 
@@ -205,7 +132,8 @@ const SKIPPED: usize = 64;
 /// completes with 0 bytes.
 pub struct Completions {
     queue: DeferredDrop<Arc<CompletionQueue>>,
-    reclaim_right: ReclaimRight,
+    /// Right to turn contexts back into buffers, for the endpoints bound to the queue.
+    pub(super) reclaim_right: ReclaimRight,
     /// True if completions report source and tag.
     reports_source: bool,
 }
@@ -240,28 +168,29 @@ impl Completions {
         size: usize,
         reports_source: bool,
     ) -> Result<Arc<Self>> {
+        let format = match reports_source {
+            true => Format::Tagged,
+            false => Format::Msg,
+        };
         let queue = domain.completion_queue(&Attr {
             size,
-            format: match reports_source {
-                true => Format::Tagged,
-                false => Format::Msg,
-            },
+            format,
             waitable: true,
             vector: 0,
         })?;
-        Ok(Arc::new(
-            Self {
-                queue: DeferredDrop::new(queue)?,
-                reclaim_right: ReclaimRight::new(),
-                reports_source,
-            },
-            GFP_KERNEL,
-        )?)
+        new_arc(Self {
+            queue: DeferredDrop::new(queue)?,
+            reclaim_right: ReclaimRight::new(),
+            reports_source,
+        })
     }
 
-    /// Returns the right to turn contexts back into buffers, for the endpoints bound to the queue.
-    pub(super) fn reclaim_right(&self) -> &ReclaimRight {
-        &self.reclaim_right
+    /// Returns this queue, with an optional counter, as the binding of one direction of an endpoint.
+    pub fn side<'a>(self: &'a Arc<Self>, counter: Option<&'a Arc<Counter>>) -> Side<'a> {
+        Side {
+            completions: self,
+            counter,
+        }
     }
 
     /// Returns the next completed operation. Any context.
@@ -273,16 +202,9 @@ impl Completions {
     ///
     /// -FI_EAGAIN when the queue is empty or the limit is reached.
     pub fn read(&self) -> Result<CompletedOp> {
-        match self.reports_source {
-            true => self.read_as::<fi_cq_tagged_entry>(),
-            false => self.read_as::<fi_cq_msg_entry>(),
-        }
-    }
-
-    fn read_as<E: Entry>(&self) -> Result<CompletedOp> {
         let mut done = None;
         self.queue.read_with(|queue| {
-            done = self.read_next::<E>(queue)?;
+            done = self.read_next(queue)?;
             Ok(1)
         })?;
         if done.is_none() {
@@ -298,19 +220,12 @@ impl Completions {
     ///
     /// -FI_EAGAIN when the budget is spent, a signal is pending or the kthread is asked to stop.
     pub fn wait(&self, here: ProcessContext, budget: &mut Budget) -> Result<CompletedOp> {
-        match self.reports_source {
-            true => self.wait_as::<fi_cq_tagged_entry>(here, budget),
-            false => self.wait_as::<fi_cq_msg_entry>(here, budget),
-        }
-    }
-
-    fn wait_as<E: Entry>(&self, here: ProcessContext, budget: &mut Budget) -> Result<CompletedOp> {
         let core = &**self.queue.core();
         let deadline = Deadline::from_budget(budget);
         loop {
             let mut done = None;
             let read = || {
-                done = self.read_next::<E>(core)?;
+                done = self.read_next(core)?;
                 Ok(1)
             };
             sread(here, core, true, read, budget)?;
@@ -331,63 +246,67 @@ impl Completions {
     /// # Errors
     ///
     /// -FI_EAGAIN when the queue is empty.
-    fn read_next<E: Entry>(
-        &self,
-        queue: &dyn provider::CompletionQueue,
-    ) -> Result<Option<CompletedOp>> {
+    fn read_next(&self, queue: &dyn provider::CompletionQueue) -> Result<Option<CompletedOp>> {
         for _ in 0..SKIPPED {
-            let mut slot = Slot::<E>::new();
-            let told = match E::read(queue, &mut slot) {
-                Ok(0) => return Err(Errno::EAGAIN),
-                Ok(_) => slot.fields(),
-                Err(Errno::EAVAIL) => match Self::read_failure(queue) {
+            let (done, result) = match self.read_entry(queue) {
+                Ok(done) => (done, Ok(done.len)),
+                Err(Errno::EAVAIL) => match queue.read_error() {
+                    Ok(failure) => (failure.completion, Err(failure.errno)),
                     // Another reader took the error entry. More entries may follow.
                     Err(Errno::EAGAIN) => continue,
-                    failure => failure?,
+                    Err(errno) => return Err(errno),
                 },
                 Err(errno) => return Err(errno),
             };
             // An entry without a buffer reports a peer's write with data, not an operation that was posted
             // here.
-            if let Some(done) = self.to_completed_op(told) {
+            if let Some(done) = self.to_completed_op(done, result) {
                 return Ok(Some(done));
             }
         }
         Ok(None)
     }
 
-    fn read_failure(queue: &dyn provider::CompletionQueue) -> Result<EntryFields> {
-        let failure = queue.read_error()?;
-        let done = failure.completion;
-        Ok(EntryFields {
-            context: done.context,
-            flags: done.flags,
-            source: done.source,
-            tag: done.tag,
-            result: Err(failure.errno),
+    /// Reads one entry, with tag and source if the queue reports them.
+    ///
+    /// # Errors
+    ///
+    /// As [`provider::CompletionQueue::read`].
+    #[inline]
+    fn read_entry(&self, queue: &dyn provider::CompletionQueue) -> Result<Completion> {
+        if self.reports_source {
+            return read_tagged(queue);
+        }
+        let mut slot = EntrySlots::<fi_cq_msg_entry, 1>::new();
+        let count = queue.read(Entries::Msg(slot.as_mut_slots()))?;
+        Errno::EAGAIN.when(count == 0)?;
+        let [entry] = slot.get();
+        Ok(Completion {
+            len: entry.len,
+            ..Completion::new(Context::new(entry.op_context), entry.flags)
         })
     }
 
     /// Converts an entry into the completed operation; `None` if the operation was not posted here.
-    fn to_completed_op(&self, fields: EntryFields) -> Option<CompletedOp> {
-        let has_title = self.reports_source && fields.flags & flags::FI_RECV != 0;
-        let is_known = has_title && fields.source != FI_ADDR_NOTAVAIL;
-        let is_tagged = has_title && fields.flags & flags::FI_TAGGED != 0;
+    fn to_completed_op(&self, done: Completion, result: Result<usize>) -> Option<CompletedOp> {
+        let has_title = self.reports_source && done.flags & flags::FI_RECV != 0;
+        let is_known = has_title && done.source != FI_ADDR_NOTAVAIL;
+        let is_tagged = has_title && done.flags & flags::FI_TAGGED != 0;
         Some(CompletedOp {
-            buffer: self.reclaim_right.reclaim(fields.context)?,
-            direction: match fields.flags & (RECEIVE_FLAGS | flags::FI_WRITE | flags::FI_READ) {
+            buffer: self.reclaim_right.reclaim(done.context)?,
+            direction: match done.flags & (RECEIVE_FLAGS | flags::FI_WRITE | flags::FI_READ) {
                 bits if bits & RECEIVE_FLAGS != 0 => Direction::Received,
                 flags::FI_WRITE => Direction::Written,
                 flags::FI_READ => Direction::Read,
                 _ => Direction::Sent,
             },
-            result: match fields.flags & flags::FI_REMOTE_WRITE {
-                0 => fields.result,
+            result: match done.flags & flags::FI_REMOTE_WRITE {
+                0 => result,
                 // A peer's write consumes the receive without writing to its buffer.
-                _ => fields.result.map(|_| 0),
+                _ => result.map(|_| 0),
             },
-            from: is_known.then(|| PeerId::from_addr(fields.source)),
-            tag: is_tagged.then_some(fields.tag),
+            from: is_known.then(|| PeerId::from_addr(done.source)),
+            tag: is_tagged.then_some(done.tag),
         })
     }
 }
@@ -396,43 +315,24 @@ impl Drop for Completions {
     fn drop(&mut self) {
         // No endpoint is bound any more. Shared receives that were in use stay posted when their endpoint
         // closes. The only error is that the queue is empty.
-        let core = &**self.queue.core();
-        match self.reports_source {
-            true => while self.read_next::<fi_cq_tagged_entry>(core).is_ok() {},
-            false => while self.read_next::<fi_cq_msg_entry>(core).is_ok() {},
-        }
+        while self.read_next(&**self.queue.core()).is_ok() {}
     }
 }
 
 /// The completion queue and counter of one direction of an endpoint.
 #[derive(Clone, Copy)]
 pub struct Side<'a> {
-    completions: &'a Arc<Completions>,
+    pub(super) completions: &'a Arc<Completions>,
     counter: Option<&'a Arc<Counter>>,
 }
 
 impl Side<'_> {
-    /// Returns the completion queue.
-    pub(super) fn completions(&self) -> &Arc<Completions> {
-        self.completions
-    }
-
     /// Binds queue and counter to `endpoint` for `direction`.
     pub(super) fn bind(&self, endpoint: &ep::Endpoint, direction: u64) -> Result {
         endpoint.bind_cq(&self.completions.queue, direction)?;
         match self.counter {
             Some(counter) => endpoint.bind_counter(counter, direction),
             None => Ok(()),
-        }
-    }
-}
-
-impl Completions {
-    /// Returns this queue, with an optional counter, as the binding of one direction of an endpoint.
-    pub fn side<'a>(self: &'a Arc<Self>, counter: Option<&'a Arc<Counter>>) -> Side<'a> {
-        Side {
-            completions: self,
-            counter,
         }
     }
 }

@@ -6,6 +6,7 @@
 //! fails while children exist, and no child can be added after it has succeeded. [`ChildCount`] ensures both
 //! with one atomic word.
 
+use super::introspect::ObjectEntry;
 use crate::fi::prelude::*;
 
 /// The number of children of an object, or the mark that the object is closed.
@@ -49,10 +50,15 @@ impl ChildCount {
 
     /// Marks the object as closed; -FI_EBUSY, without any effect, while it has children.
     pub fn try_close(&self) -> Result {
-        match self.0.cmpxchg(0, CLOSED, Full) {
-            Ok(_) => Ok(()),
-            Err(_) => Err(Errno::EBUSY),
-        }
+        Errno::EBUSY.when(self.0.cmpxchg(0, CLOSED, Full).is_err())
+    }
+
+    /// Marks the object as closed and removes its `entry` from the object table; -FI_EBUSY, without any
+    /// effect, while it has children.
+    pub(super) fn close(&self, entry: &ObjectEntry) -> Result {
+        self.try_close()?;
+        entry.remove();
+        Ok(())
     }
 }
 
@@ -71,6 +77,54 @@ pub trait Parent {
     fn users(&self) -> &ChildCount;
 }
 
+/// A parent with an entry in the object table, which the entries of its children name.
+pub(super) trait Listed: Parent {
+    /// Returns the entry.
+    fn entry(&self) -> &ObjectEntry;
+}
+
+/// Implements [`Parent`] by the field `users` and, given the path of a field, [`Listed`] by that entry.
+macro_rules! impl_parent {
+    ($object:ty $(, $($entry:ident).+)?) => {
+        impl $crate::fi::object::Parent for $object {
+            fn users(&self) -> &ChildCount {
+                &self.users
+            }
+        }
+
+        $(impl $crate::fi::object::Listed for $object {
+            fn entry(&self) -> &$crate::fi::introspect::ObjectEntry {
+                &self.$($entry).+
+            }
+        })?
+    };
+}
+
+pub(super) use impl_parent;
+
+/// Allocates a shared `value`. May sleep.
+///
+/// # Errors
+///
+/// -FI_ENOMEM.
+#[inline]
+pub(crate) fn new_arc<T>(value: T) -> Result<Arc<T>> {
+    Ok(Arc::new(value, GFP_KERNEL)?)
+}
+
+/// Allocates a shared value, which `init` initialises in place. May sleep.
+///
+/// # Errors
+///
+/// -FI_ENOMEM, and the error of `init`.
+#[inline]
+pub(crate) fn pin_arc<T, E>(init: impl PinInit<T, E>) -> Result<Arc<T>>
+where
+    kernel::error::Error: From<E>,
+{
+    Ok(Arc::pin_init(init, GFP_KERNEL)?)
+}
+
 /// A counted reference from a child to its parent.
 pub struct ChildRef<T: Parent + ?Sized>(Arc<T>);
 
@@ -83,6 +137,11 @@ impl<T: Parent + ?Sized> ChildRef<T> {
     pub fn new(parent: &Arc<T>) -> Result<Self> {
         parent.users().add_child()?;
         Ok(Self(parent.clone()))
+    }
+
+    /// Returns a second counted reference; -FI_EINVAL if the parent has been closed.
+    pub(crate) fn try_clone(&self) -> Result<Self> {
+        Self::new(&self.0)
     }
 
     /// Returns the parent as a plain reference, which does not count as a child.

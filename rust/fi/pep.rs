@@ -8,7 +8,7 @@ use super::{
         Source, //
     },
     fabric::Fabric,
-    introspect::ObjectEntry,
+    introspect::EntryGuard,
     provider, //
 };
 use crate::{
@@ -21,31 +21,26 @@ use crate::{
 pub struct PassiveEndpoint {
     core: Arc<dyn provider::PassiveEndpoint>,
     #[pin]
-    eq: Mutex<Option<Arc<ChildRef<EventQueue>>>>,
+    eq: Mutex<Option<ChildRef<EventQueue>>>,
     source: Source,
-    entry: ObjectEntry,
-    fabric: ChildRef<Fabric>,
+    entry_guard: EntryGuard<Fabric>,
 }
 
 impl PassiveEndpoint {
     pub(super) fn new(fabric: ChildRef<Fabric>, info: &Info, source: Source) -> Result<Arc<Self>> {
-        let core = fabric.core().clone().passive_endpoint(info, source)?;
-        let described = core.clone();
-        let entry = fabric
-            .entry()
-            .new_child_with(KOFI_OBJECT_PASSIVE_EP, move |info| {
-                described.fill_info(info)
-            })?;
-        Ok(Arc::pin_init(
-            pin_init!(Self {
-                core,
-                eq <- new_mutex!(None, "kofi::PassiveEndpoint"),
-                source,
-                entry,
-                fabric,
-            }),
-            GFP_KERNEL,
-        )?)
+        let core = fabric
+            .resources
+            .core
+            .clone()
+            .passive_endpoint(info, source)?;
+        let describe = provider::PassiveEndpoint::fill_info;
+        let entry_guard = EntryGuard::of_core(fabric, KOFI_OBJECT_PASSIVE_EP, &core, describe)?;
+        pin_arc(pin_init!(Self {
+            core,
+            eq <- new_mutex!(None, "kofi::PassiveEndpoint"),
+            source,
+            entry_guard,
+        }))
     }
 
     /// Binds the event queue for connection requests.
@@ -54,29 +49,19 @@ impl PassiveEndpoint {
     ///
     /// -FI_EBADFLAGS for any flag; -FI_EINVAL if a queue is bound already, or the queue belongs to another fabric.
     pub fn bind_eq(&self, queue: &Arc<EventQueue>, flags: u64) -> Result {
-        if flags != 0 {
-            return Err(Errno::EBADFLAGS);
-        }
-        if !queue.is_of(self.fabric.arc()) {
-            return Err(Errno::EINVAL);
-        }
-        let held = Arc::new(ChildRef::new(queue)?, GFP_KERNEL)?;
+        Errno::EBADFLAGS.when(flags != 0)?;
+        Errno::EINVAL.when(!queue.is_of(self.entry_guard.parent.arc()))?;
+        let held = ChildRef::new(queue)?;
         let mut events = self.eq.lock();
-        if events.is_some() {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EINVAL.when(events.is_some())?;
         *events = Some(held);
         Ok(())
     }
 
     /// `fi_listen()`: -FI_ENOEQ without an event queue. May sleep.
     pub fn listen(&self) -> Result {
-        let queue = {
-            let events = self.eq.lock();
-            let held = events.as_ref().ok_or(Errno::ENOEQ)?;
-            ChildRef::new(held.arc())?
-        };
-        self.core.clone().listen(queue)
+        let queue = self.eq.lock().as_ref().map(ChildRef::try_clone);
+        self.core.clone().listen(queue.ok_or(Errno::ENOEQ)??)
     }
 
     /// Returns the provider's object.
@@ -87,11 +72,11 @@ impl PassiveEndpoint {
     /// Closes the listener; pending connection requests are rejected. May sleep.
     pub fn close(&self) {
         self.core.close();
-        self.entry.remove();
+        self.entry_guard.entry.remove();
         // Dropped after the lock is released.
         let eq = self.eq.lock().take();
         if let Some(held) = eq {
-            held.drop_events(self.source);
+            held.arc().drop_events(self.source);
         }
     }
 }

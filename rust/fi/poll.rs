@@ -8,82 +8,40 @@ use super::{
     domain::Domain,
     introspect::EntryGuard,
     object::{
-        ChildCount,
-        Parent, //
+        impl_parent,
+        ChildCount, //
     },
     ready_set::{
-        PollResult,
-        Pollable,
-        ReadySet, //
+        ReadySet,
+        Target, //
     },
-    wait::Signal, //
 };
 use crate::{
     abi::KOFI_OBJECT_POLL_SET,
     fi::prelude::*, //
 };
 
-enum PollTarget {
-    Queue(ChildRef<CompletionQueue>),
-    Counter(ChildRef<Counter>),
-}
-
-impl PollTarget {
-    fn is_queue(&self, queue: &Arc<CompletionQueue>) -> bool {
-        matches!(self, Self::Queue(known) if Arc::ptr_eq(known.arc(), queue))
-    }
-
-    fn is_counter(&self, counter: &Arc<Counter>) -> bool {
-        matches!(self, Self::Counter(known) if Arc::ptr_eq(known.arc(), counter))
-    }
-}
-
-impl Pollable for PollTarget {
-    fn signal(&self) -> &Signal {
-        match self {
-            Self::Queue(queue) => queue.arrival_signal(),
-            Self::Counter(counter) => counter.signal(),
-        }
-    }
-
-    fn poll(&self, seen: &mut u64) -> PollResult {
-        match self {
-            Self::Queue(queue) => queue.poll(),
-            Self::Counter(counter) => counter.poll(seen),
-        }
-    }
-}
-
 /// A poll set. Its members cannot be closed while they are in it, nor can the set while it has members.
 #[pin_data]
 pub struct PollSet {
     #[pin]
-    ready_set: ReadySet<PollTarget>,
+    ready_set: ReadySet,
     users: ChildCount,
     entry_guard: DeferredDrop<EntryGuard<Domain>>,
 }
 
-impl Parent for PollSet {
-    fn users(&self) -> &ChildCount {
-        &self.users
-    }
-}
+impl_parent!(PollSet);
 
 impl PollSet {
     pub(super) fn new(domain: ChildRef<Domain>) -> Result<Arc<Self>> {
-        let (group, size) = ReadySet::new()?;
-        let card = domain
-            .entry()
-            .new_child(KOFI_OBJECT_POLL_SET, c"", Some(size))?;
-        let ties = EntryGuard::new(card, domain)?;
-        Ok(Arc::pin_init(
-            pin_init!(Self {
-                ready_set <- group,
-                users: ChildCount::new(),
-                entry_guard: ties,
-            }),
-            GFP_KERNEL,
-        )?)
+        let (ready_set, size) = ReadySet::new()?;
+        let entry_guard = EntryGuard::new(domain, KOFI_OBJECT_POLL_SET, c"", Some(size))?;
+        let entry_guard = DeferredDrop::new(entry_guard)?;
+        pin_arc(pin_init!(Self {
+            ready_set <- ready_set,
+            users: ChildCount::new(),
+            entry_guard,
+        }))
     }
 
     /// Adds a completion queue, which [`Self::poll`] reports as `token`; no effect if it is in the set.
@@ -97,10 +55,8 @@ impl PollSet {
         queue: &Arc<CompletionQueue>,
         token: usize,
     ) -> Result {
-        let member = PollTarget::Queue(ChildRef::new(queue)?);
-        self.ready_set
-            .add(member, token, |known| known.is_queue(queue))
-            .map(drop)
+        let target = Target::PolledQueue(ChildRef::new(queue)?);
+        self.ready_set.add(target, token).map(drop)
     }
 
     /// Adds a counter, which [`Self::poll`] reports as `token`; no effect if it is in the set.
@@ -114,21 +70,18 @@ impl PollSet {
         counter: &Arc<Counter>,
         token: usize,
     ) -> Result {
-        let member = PollTarget::Counter(ChildRef::new(counter)?);
-        self.ready_set
-            .add(member, token, |known| known.is_counter(counter))
-            .map(drop)
+        let target = Target::PolledCounter(ChildRef::new(counter)?);
+        self.ready_set.add(target, token).map(drop)
     }
 
     /// Removes a completion queue, if it is in the set.
     pub fn remove_queue(&self, _here: ProcessContext, queue: &Arc<CompletionQueue>) {
-        self.ready_set.remove_first(|known| known.is_queue(queue));
+        self.ready_set.remove_first(queue.arrival_signal());
     }
 
     /// Removes a counter, if it is in the set.
     pub fn remove_counter(&self, _here: ProcessContext, counter: &Arc<Counter>) {
-        self.ready_set
-            .remove_first(|known| known.is_counter(counter));
+        self.ready_set.remove_first(counter.signal());
     }
 
     /// Calls `visit` with the tokens of up to `most` ready members, each once, and returns their number. Any
@@ -142,11 +95,7 @@ impl PollSet {
 
     /// Closes the set: -FI_EBUSY while it has members.
     pub(crate) fn close(&self) -> Result {
-        if !self.ready_set.is_empty() {
-            return Err(Errno::EBUSY);
-        }
-        self.users.try_close()?;
-        self.entry_guard.entry.remove();
-        Ok(())
+        Errno::EBUSY.when(!self.ready_set.is_empty())?;
+        self.users.close(&self.entry_guard.entry)
     }
 }

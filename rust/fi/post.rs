@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Posting of buffers for Rust consumers: each operation owns a buffer, which is its memory and its context,
-//! and the completion returns it.
+//! Endpoints of Rust consumers, connected and datagram ones: opening, and posting of buffers. Each operation
+//! owns a buffer, which is its memory and its context, and the completion returns it.
 
 use super::{
     atomic::{
@@ -11,9 +11,17 @@ use super::{
         Op, //
     },
     domain::Domain,
+    ep,
+    eq::Source,
     memory::{
         Buffer,
+        PostResult,
         RefusedPost, //
+    },
+    msg::{
+        Completions,
+        SharedReceives,
+        Side, //
     },
     provider::{
         Endpoint,
@@ -22,12 +30,16 @@ use super::{
         Rma,
         Tag, //
     },
+    rdm::{
+        Shared,
+        SharedTransmits, //
+    },
 };
 use crate::{
     abi::{
         fi_rma_ioc,
         fi_rma_iov,
-        FI_ADDR_UNSPEC, //
+        flags, //
     },
     fi::prelude::*, //
 };
@@ -62,146 +74,156 @@ pub struct RemoteElements {
     pub datatype: Datatype,
 }
 
-impl RemoteElements {
-    /// Returns the size of the elements in bytes; `None` on overflow.
-    fn len(&self) -> Option<usize> {
-        self.count.checked_mul(self.datatype.size())
+/// The parts of an open endpoint. Dropping closes the endpoint without an event and frees the buffers that
+/// are still posted. May sleep.
+pub(super) struct OpenEndpoint {
+    pub(super) endpoint: Arc<ep::Endpoint>,
+    /// Queues of transmits and of receives.
+    completions: [Arc<Completions>; 2],
+    /// Dropped after the endpoint is closed.
+    _shared: (Option<Arc<SharedReceives>>, Option<Arc<SharedTransmits>>),
+}
+
+impl OpenEndpoint {
+    /// Opens an endpoint and enables it, after `bind` has bound its event queue or its address vector. May
+    /// sleep.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Domain::endpoint`], of the calls that bind, and of [`ep::Endpoint::enable`].
+    pub(super) fn new(
+        domain: &Arc<Domain>,
+        (info, source): (&Info, Source),
+        (transmit, receive): (Side<'_>, Side<'_>),
+        shared: Shared<'_>,
+        bind: impl FnOnce(&ep::Endpoint) -> Result,
+    ) -> Result<DeferredDrop<Self>> {
+        let open = DeferredDrop::new(Self {
+            endpoint: domain.endpoint(info, source)?,
+            completions: [transmit.completions.clone(), receive.completions.clone()],
+            _shared: (shared.receives.cloned(), shared.transmits.cloned()),
+        })?;
+        let endpoint = &open.endpoint;
+        bind(endpoint)?;
+        if let Some(receives) = shared.receives {
+            endpoint.bind_srx(&receives.0.shared, 0)?;
+        }
+        if let Some(transmits) = shared.transmits {
+            endpoint.bind_stx(&transmits.0, 0)?;
+        }
+        transmit.bind(endpoint, flags::FI_TRANSMIT)?;
+        receive.bind(endpoint, flags::FI_RECV)?;
+        endpoint.enable()?;
+        Ok(open)
     }
 }
 
-/// The target of a post: an endpoint, and the peer and tag of the operation.
+impl Drop for OpenEndpoint {
+    fn drop(&mut self) {
+        // The context of each posted operation came from [`Buffer::post`], whichever queue it would have
+        // completed in.
+        let right = &self.completions[0].reclaim_right;
+        self.endpoint
+            .close(&mut |context| drop(right.reclaim(context)));
+    }
+}
+
+/// A post: the endpoint, the buffer, and the peer and tag of the operation.
 pub(super) struct Posting<'a> {
     /// The provider's endpoint.
     pub(super) core: &'a dyn Endpoint,
-    /// Domain of the endpoint, in which buffers may be registered.
+    /// Domain of the endpoint, in which the buffer may be registered.
     pub(super) domain: &'a Arc<Domain>,
     /// Address of the peer, for an endpoint that has several.
     pub(super) peer: fi_addr_t,
     /// Tag of a message, or the match criteria of a receive.
     pub(super) tag: Option<Tag>,
+    /// Memory of the operation.
+    pub(super) buffer: KBox<Buffer>,
 }
 
-impl<'a> Posting<'a> {
-    /// Returns the target for an endpoint with a single peer.
+impl Posting<'_> {
     #[inline]
-    pub(super) fn to_connected_peer(core: &'a dyn Endpoint, domain: &'a Arc<Domain>) -> Self {
-        Self {
-            core,
-            domain,
-            peer: FI_ADDR_UNSPEC,
-            tag: None,
-        }
-    }
-
     fn post(
-        &self,
-        buffer: KBox<Buffer>,
+        self,
         len: usize,
-        post: impl FnOnce(&Message<'_>) -> Result,
-    ) -> core::result::Result<(), RefusedPost> {
-        Buffer::post(buffer, len, self.domain, |segment, descriptor, context| {
-            post(&Message {
-                peer: self.peer,
-                tag: self.tag,
-                ..Message::with_segment(segment, &[descriptor], context)
-            })
+        post: impl FnOnce(&dyn Endpoint, &Message<'_>) -> Result,
+    ) -> PostResult {
+        let (core, domain, buffer) = (self.core, self.domain, self.buffer);
+        let (peer, tag) = (self.peer, self.tag);
+        Buffer::post(buffer, len, domain, |segment, descriptor, context| {
+            let descriptors = [descriptor];
+            let message = Message {
+                peer,
+                tag,
+                ..Message::with_segment(segment, &descriptors, context)
+            };
+            post(core, &message)
         })
     }
 
-    /// Sends the first `len` bytes of `buffer`.
-    pub(super) fn send(
-        &self,
-        buffer: KBox<Buffer>,
-        len: usize,
-    ) -> core::result::Result<(), RefusedPost> {
-        self.post(buffer, len, |message| {
-            self.core.transmit(Operation::Send, message)
-        })
+    /// Sends the first `len` bytes of the buffer.
+    #[inline]
+    pub(super) fn send(self, len: usize) -> PostResult {
+        self.post(len, |core, message| core.transmit(Operation::Send, message))
     }
 
-    /// Posts `buffer` for a message, in its full length.
-    pub(super) fn receive(&self, buffer: KBox<Buffer>) -> core::result::Result<(), RefusedPost> {
-        self.receive_with_flags(buffer, 0)
-    }
-
-    /// Posts `buffer` as a receive with additional flags: FI_PEEK, FI_CLAIM, FI_DISCARD.
-    pub(super) fn receive_with_flags(
-        &self,
-        buffer: KBox<Buffer>,
-        flags: u64,
-    ) -> core::result::Result<(), RefusedPost> {
-        let len = buffer.len();
-        self.post(buffer, len, |message| {
-            self.core.receive(&Message {
+    /// Posts the buffer for a message, in its full length, with the additional flags `flags`: FI_PEEK,
+    /// FI_CLAIM, FI_DISCARD.
+    #[inline]
+    pub(super) fn receive(self, flags: u64) -> PostResult {
+        let len = self.buffer.len();
+        self.post(len, |core, message| {
+            core.receive(&Message {
                 flags: message.flags | flags,
                 ..*message
             })
         })
     }
 
-    /// Writes the first `len` bytes of `buffer` to the peer's memory, or reads `len` bytes from there to its
+    /// Writes the first `len` bytes of the buffer to the peer's memory, or reads `len` bytes from there to its
     /// start.
-    pub(super) fn rma(
-        &self,
-        buffer: KBox<Buffer>,
-        len: usize,
-        (way, RemoteMemory { addr, key }): (Rma, RemoteMemory),
-    ) -> core::result::Result<(), RefusedPost> {
+    #[inline]
+    pub(super) fn rma(self, len: usize, way: Rma, remote: RemoteMemory) -> PostResult {
+        let RemoteMemory { addr, key } = remote;
         let remote = fi_rma_iov { addr, len, key };
         let operation = Operation::Rma(way, slice::from_ref(&remote));
-        self.post(buffer, len, |message| {
-            self.core.transmit(operation, message)
-        })
+        self.post(len, |core, message| core.transmit(operation, message))
     }
 
-    /// Posts an atomic operation with the operands at the start of `buffer`; the previous values replace
+    /// Posts an atomic operation with the operands at the start of the buffer; the previous values replace
     /// them. The compare values follow the operands.
-    pub(super) fn atomic(
-        &self,
-        buffer: KBox<Buffer>,
-        (form, op): (Form, Op),
-        elements: RemoteElements,
-    ) -> core::result::Result<(), RefusedPost> {
-        let parts = match form {
-            Form::Compare => 2,
-            Form::Base | Form::Fetch => 1,
-        };
-        let len = elements.len();
+    pub(super) fn atomic(self, form: Form, op: Op, elements: RemoteElements) -> PostResult {
+        let (core, peer, buffer) = (self.core, self.peer, self.buffer);
+        let (remote, count, datatype) = (elements.remote, elements.count, elements.datatype);
+        let parts = 1 + usize::from(form == Form::Compare);
+        let len = count.checked_mul(datatype.size());
         let Some((len, all)) = len.and_then(|len| Some((len, len.checked_mul(parts)?))) else {
-            return Err(RefusedPost {
-                errno: Errno::EMSGSIZE,
-                buffer,
-            });
+            let errno = Errno::EMSGSIZE;
+            return Err(RefusedPost { errno, buffer });
         };
         Buffer::post(buffer, all, self.domain, |segment, descriptor, context| {
-            if !op.supports_form(form) {
-                return Err(Errno::EOPNOTSUPP);
-            }
+            Errno::EOPNOTSUPP.when(!op.supports_form(form))?;
             let (here, descriptors) = (segment.part(0, len), [descriptor]);
             let compare = segment.part(len, all - len);
-            let compare: &[Segment] = match form {
-                Form::Compare => slice::from_ref(&compare),
-                Form::Base | Form::Fetch => &[],
-            };
-            let remote = fi_rma_ioc {
-                addr: elements.remote.addr,
-                count: elements.count,
-                key: elements.remote.key,
-            };
+            let RemoteMemory { addr, key } = remote;
             let atomic = Atomic {
                 form,
                 op,
-                datatype: elements.datatype,
-                remote: slice::from_ref(&remote),
-                compare,
+                datatype,
+                remote: &[fi_rma_ioc { addr, count, key }],
+                compare: match form {
+                    Form::Compare => slice::from_ref(&compare),
+                    Form::Base | Form::Fetch => &[],
+                },
                 result: slice::from_ref(&here),
                 result_descriptors: &descriptors,
             };
             let message = Message {
-                peer: self.peer,
+                peer,
                 ..Message::with_segment(&here, &descriptors, context)
             };
-            self.core.atomic(&atomic, &message)
+            core.atomic(&atomic, &message)
         })
     }
 }

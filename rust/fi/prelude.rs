@@ -10,6 +10,10 @@ pub(crate) use super::{
         Memory,
         Segment, //
     },
-    object::ChildRef, //
+    object::{
+        new_arc,
+        pin_arc,
+        ChildRef, //
+    }, //
 };
 pub(crate) use crate::prelude::*;

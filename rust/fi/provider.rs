@@ -276,13 +276,14 @@ impl CqBinding {
     /// Returns a second binding with its own counted reference; -FI_EINVAL once the queue is closed.
     pub(super) fn try_clone(&self) -> Result<Self> {
         Ok(Self {
-            queue: ChildRef::new(self.queue.arc())?,
+            queue: self.queue.try_clone()?,
             selective: self.selective,
         })
     }
 }
 
 /// The objects that are bound to an endpoint when it is enabled.
+#[derive(Default)]
 pub struct Bindings {
     /// Event queue for connection events: present with [`Peers::One`].
     pub eq: Option<ChildRef<EventQueue>>,
@@ -299,6 +300,35 @@ pub struct Bindings {
     /// Counters. Each operation is counted when its completion is polled from the device, whether or not it
     /// writes an entry, and after its memory has returned to the consumer.
     pub counters: BoundCounters,
+}
+
+impl Bindings {
+    /// Returns second bindings with their own counted references; -FI_EINVAL once an object is closed.
+    pub(super) fn try_clone(&self) -> Result<Self> {
+        Ok(Self {
+            eq: self.eq.as_ref().map(ChildRef::try_clone).transpose()?,
+            av: self.av.as_ref().map(ChildRef::try_clone).transpose()?,
+            srx: self.srx.as_ref().map(ChildRef::try_clone).transpose()?,
+            stx: self.stx.as_ref().map(ChildRef::try_clone).transpose()?,
+            tx_cq: self.tx_cq.as_ref().map(CqBinding::try_clone).transpose()?,
+            rx_cq: self.rx_cq.as_ref().map(CqBinding::try_clone).transpose()?,
+            counters: self.counters.try_clone()?,
+        })
+    }
+
+    /// Returns the numbers of the transmit CQ, receive CQ, EQ, shared receive context and shared transmit
+    /// context in the object table; 0 for none.
+    pub(super) fn numbers(&self) -> [u64; 5] {
+        [
+            self.tx_cq.as_ref().map_or(0, |cq| cq.queue.number()),
+            self.rx_cq.as_ref().map_or(0, |cq| cq.queue.number()),
+            self.eq.as_ref().map_or(0, |eq| eq.number()),
+            self.srx.as_ref().map_or(0, |srx| srx.number()),
+            self.stx
+                .as_ref()
+                .map_or(0, |stx| stx.entry_guard.entry.number()),
+        ]
+    }
 }
 
 /// An option of `fi_setopt()` and `fi_getopt()`.

@@ -18,10 +18,14 @@ use super::{
     eq::Source,
     memory::{
         Buffer,
+        PostResult,
         RefusedPost, //
     },
     msg::Side,
-    post::Posting,
+    post::{
+        OpenEndpoint,
+        Posting, //
+    },
     provider::{
         Rma,
         Tag, //
@@ -54,29 +58,6 @@ pub use super::{
     },
 };
 
-/// The parts of an open endpoint. Dropping closes the endpoint and frees the buffers that are still posted.
-/// May sleep.
-struct Open {
-    endpoint: Arc<ep::Endpoint>,
-    /// Queues of transmits and of receives.
-    completions: [Arc<Completions>; 2],
-    /// [`AddressVector::identity`] of the peers' vector.
-    av_identity: usize,
-    has_tags: bool,
-    /// Dropped after the endpoint is closed.
-    _shared: (Option<Arc<SharedReceives>>, Option<Arc<SharedTransmits>>),
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        // The context of each posted operation came from [`Buffer::post`], whichever queue it would have
-        // completed in.
-        let [completions, _] = &self.completions;
-        self.endpoint
-            .close(&mut |context| drop(completions.reclaim_right().reclaim(context)));
-    }
-}
-
 /// The shared contexts of an endpoint.
 #[derive(Clone, Copy, Default)]
 pub struct Shared<'a> {
@@ -91,7 +72,12 @@ pub struct Shared<'a> {
 ///
 /// Dropping the endpoint closes it and frees the buffers that are still posted; in atomic context, a
 /// workqueue does so later.
-pub struct Endpoint(DeferredDrop<Open>);
+pub struct Endpoint {
+    open: DeferredDrop<OpenEndpoint>,
+    /// [`AddressVector::identity`] of the peers' vector.
+    av_identity: usize,
+    has_tags: bool,
+}
 
 impl Endpoint {
     /// Opens and enables an endpoint at the source address of `info`, or at any address. Its peers are in
@@ -124,31 +110,15 @@ impl Endpoint {
         domain: &Arc<Domain>,
         info: &Info,
         addresses: &Arc<AddressVector>,
-        (transmit, receive): (Side<'_>, Side<'_>),
+        sides: (Side<'_>, Side<'_>),
         shared: Shared<'_>,
     ) -> Result<Self> {
-        let open = DeferredDrop::new(Open {
-            endpoint: domain.endpoint(info, Source(0))?,
-            completions: [
-                transmit.completions().clone(),
-                receive.completions().clone(),
-            ],
+        let bind_av = |endpoint: &ep::Endpoint| endpoint.bind_av(addresses, 0);
+        Ok(Self {
+            open: OpenEndpoint::new(domain, (info, Source(0)), sides, shared, bind_av)?,
             av_identity: addresses.identity(),
             has_tags: info.caps() & abi::FI_TAGGED != 0,
-            _shared: (shared.receives.cloned(), shared.transmits.cloned()),
-        })?;
-        let endpoint = &open.endpoint;
-        endpoint.bind_av(addresses, 0)?;
-        if let Some(receives) = shared.receives {
-            endpoint.bind_srx(receives.shared(), 0)?;
-        }
-        if let Some(transmits) = shared.transmits {
-            endpoint.bind_stx(transmits.shared(), 0)?;
-        }
-        transmit.bind(endpoint, flags::FI_TRANSMIT)?;
-        receive.bind(endpoint, flags::FI_RECV)?;
-        endpoint.enable()?;
-        Ok(Self(open))
+        })
     }
 
     /// Returns the local address. May sleep.
@@ -157,47 +127,42 @@ impl Endpoint {
     ///
     /// -FI_EADDRNOTAVAIL when the endpoint has none.
     pub fn address(&self, _here: ProcessContext) -> Result<SocketAddr> {
-        self.0.endpoint.core().name()
+        self.open.endpoint.core().name()
     }
 
     /// Returns the domain of the endpoint, in which its buffers may be registered. Any context.
     pub fn domain(&self) -> &Arc<Domain> {
-        self.0.endpoint.domain()
+        self.open.endpoint.domain()
     }
 
-    /// Returns the target of a post: `peer` or any peer, with or without a tag.
+    /// Returns a post of `buffer` to `peer` or from any peer, with or without a tag.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for a peer of another vector, -FI_ENOSYS for a tag if the info has no FI_TAGGED.
+    /// Returned with the buffer: -FI_EINVAL for a peer of another vector, -FI_ENOSYS for a tag if the info has
+    /// no FI_TAGGED.
     #[inline]
-    fn posting(&self, peer: Option<&Peer>, tag: Option<Tag>) -> Result<Posting<'_>> {
-        if peer.is_some_and(|peer| peer.vector().identity() != self.0.av_identity) {
-            return Err(Errno::EINVAL);
-        }
-        if tag.is_some() && !self.0.has_tags {
-            return Err(Errno::ENOSYS);
-        }
-        Ok(Posting {
-            core: &**self.0.endpoint.core(),
-            domain: self.domain(),
-            peer: peer.map_or(FI_ADDR_UNSPEC, Peer::addr),
-            tag,
-        })
-    }
-
-    /// Calls `post` with `buffer`; returns the buffer with an error for an invalid peer or tag.
-    fn post(
+    fn posting(
         &self,
         peer: Option<&Peer>,
         tag: Option<Tag>,
         buffer: KBox<Buffer>,
-        post: impl FnOnce(&Posting<'_>, KBox<Buffer>) -> core::result::Result<(), RefusedPost>,
-    ) -> core::result::Result<(), RefusedPost> {
-        match self.posting(peer, tag) {
-            Ok(posting) => post(&posting, buffer),
-            Err(errno) => Err(RefusedPost { errno, buffer }),
+    ) -> PostResult<Posting<'_>> {
+        if peer.is_some_and(|peer| peer.vector().identity() != self.av_identity) {
+            let errno = Errno::EINVAL;
+            return Err(RefusedPost { errno, buffer });
         }
+        if tag.is_some() && !self.has_tags {
+            let errno = Errno::ENOSYS;
+            return Err(RefusedPost { errno, buffer });
+        }
+        Ok(Posting {
+            core: &**self.open.endpoint.core(),
+            domain: self.domain(),
+            peer: peer.map_or(FI_ADDR_UNSPEC, Peer::addr),
+            tag,
+            buffer,
+        })
     }
 
     /// Sends the first `len` bytes of `buffer`. The completion returns the buffer. Any context.
@@ -207,15 +172,8 @@ impl Endpoint {
     /// Returned with the buffer: -FI_EAGAIN when a queue is full; -FI_EINVAL for a peer of another vector,
     /// for one that another user of the vector has removed, and for a buffer shorter than `len`; -FI_EMSGSIZE
     /// for more than the maximum message size. An unreachable peer fails the completion.
-    pub fn send(
-        &self,
-        to: &Peer,
-        buffer: KBox<Buffer>,
-        len: usize,
-    ) -> core::result::Result<(), RefusedPost> {
-        self.post(Some(to), None, buffer, |posting, buffer| {
-            posting.send(buffer, len)
-        })
+    pub fn send(&self, to: &Peer, buffer: KBox<Buffer>, len: usize) -> PostResult {
+        self.posting(Some(to), None, buffer)?.send(len)
     }
 
     /// Sends the first `len` bytes of `buffer` with a tag, to a tagged receive that matches it. Any context.
@@ -223,17 +181,9 @@ impl Endpoint {
     /// # Errors
     ///
     /// As [`Self::send`]; -FI_ENOSYS if the info has no FI_TAGGED.
-    pub fn send_tagged(
-        &self,
-        to: &Peer,
-        tag: u64,
-        buffer: KBox<Buffer>,
-        len: usize,
-    ) -> core::result::Result<(), RefusedPost> {
+    pub fn send_tagged(&self, to: &Peer, tag: u64, buffer: KBox<Buffer>, len: usize) -> PostResult {
         let tag = Some(Tag { tag, ignore: 0 });
-        self.post(Some(to), tag, buffer, |posting, buffer| {
-            posting.send(buffer, len)
-        })
+        self.posting(Some(to), tag, buffer)?.send(len)
     }
 
     /// Posts `buffer` for the next untagged message from `from`, if given and if the info has
@@ -243,14 +193,8 @@ impl Endpoint {
     ///
     /// Returned with the buffer: -FI_EAGAIN when the receive queue is full, -FI_EINVAL for a peer that is not
     /// in the vector.
-    pub fn receive(
-        &self,
-        from: Option<&Peer>,
-        buffer: KBox<Buffer>,
-    ) -> core::result::Result<(), RefusedPost> {
-        self.post(from, None, buffer, |posting, buffer| {
-            posting.receive(buffer)
-        })
+    pub fn receive(&self, from: Option<&Peer>, buffer: KBox<Buffer>) -> PostResult {
+        self.posting(from, None, buffer)?.receive(0)
     }
 
     /// Posts `buffer` for the next message whose tag matches `tag`. Any context.
@@ -263,10 +207,8 @@ impl Endpoint {
         from: Option<&Peer>,
         tag: Tag,
         buffer: KBox<Buffer>,
-    ) -> core::result::Result<(), RefusedPost> {
-        self.post(from, Some(tag), buffer, |posting, buffer| {
-            posting.receive(buffer)
-        })
+    ) -> PostResult {
+        self.posting(from, Some(tag), buffer)?.receive(0)
     }
 
     /// Cancels the posted receive whose buffer has this [context](Buffer::context), if no message has matched
@@ -276,7 +218,7 @@ impl Endpoint {
     ///
     /// -FI_ENOENT if there is no such receive, -FI_EOPNOTSUPP if receives are [shared](Self::sharing).
     pub fn cancel(&self, context: Context) -> Result {
-        self.0.endpoint.core().cancel(context)
+        self.open.endpoint.core().cancel(context)
     }
 
     /// Peeks at the unexpected messages for the one that [`Self::receive_tagged`] would match: `buffer`
@@ -285,12 +227,7 @@ impl Endpoint {
     /// # Errors
     ///
     /// As [`Self::receive_tagged`].
-    pub fn peek(
-        &self,
-        from: Option<&Peer>,
-        tag: Tag,
-        buffer: KBox<Buffer>,
-    ) -> core::result::Result<(), RefusedPost> {
+    pub fn peek(&self, from: Option<&Peer>, tag: Tag, buffer: KBox<Buffer>) -> PostResult {
         self.receive_with_flags(from, tag, buffer, flags::FI_PEEK)
     }
 
@@ -300,12 +237,7 @@ impl Endpoint {
     /// # Errors
     ///
     /// As [`Self::peek`].
-    pub fn claim(
-        &self,
-        from: Option<&Peer>,
-        tag: Tag,
-        buffer: KBox<Buffer>,
-    ) -> core::result::Result<(), RefusedPost> {
+    pub fn claim(&self, from: Option<&Peer>, tag: Tag, buffer: KBox<Buffer>) -> PostResult {
         self.receive_with_flags(from, tag, buffer, flags::FI_PEEK | flags::FI_CLAIM)
     }
 
@@ -314,12 +246,7 @@ impl Endpoint {
     /// # Errors
     ///
     /// As [`Self::peek`].
-    pub fn discard(
-        &self,
-        from: Option<&Peer>,
-        tag: Tag,
-        buffer: KBox<Buffer>,
-    ) -> core::result::Result<(), RefusedPost> {
+    pub fn discard(&self, from: Option<&Peer>, tag: Tag, buffer: KBox<Buffer>) -> PostResult {
         self.receive_with_flags(from, tag, buffer, flags::FI_PEEK | flags::FI_DISCARD)
     }
 
@@ -328,7 +255,7 @@ impl Endpoint {
     /// # Errors
     ///
     /// As [`Self::receive_tagged`]; -FI_EINVAL if `buffer` has claimed none.
-    pub fn receive_claimed(&self, buffer: KBox<Buffer>) -> core::result::Result<(), RefusedPost> {
+    pub fn receive_claimed(&self, buffer: KBox<Buffer>) -> PostResult {
         self.receive_with_flags(None, Tag::ANY, buffer, flags::FI_CLAIM)
     }
 
@@ -337,7 +264,7 @@ impl Endpoint {
     /// # Errors
     ///
     /// As [`Self::receive_claimed`].
-    pub fn discard_claimed(&self, buffer: KBox<Buffer>) -> core::result::Result<(), RefusedPost> {
+    pub fn discard_claimed(&self, buffer: KBox<Buffer>) -> PostResult {
         self.receive_with_flags(None, Tag::ANY, buffer, flags::FI_CLAIM | flags::FI_DISCARD)
     }
 
@@ -347,10 +274,8 @@ impl Endpoint {
         tag: Tag,
         buffer: KBox<Buffer>,
         flags: u64,
-    ) -> core::result::Result<(), RefusedPost> {
-        self.post(from, Some(tag), buffer, |posting, buffer| {
-            posting.receive_with_flags(buffer, flags)
-        })
+    ) -> PostResult {
+        self.posting(from, Some(tag), buffer)?.receive(flags)
     }
 
     /// Writes the first `len` bytes of `buffer` to a peer's memory. The completion returns the buffer. Any
@@ -366,10 +291,9 @@ impl Endpoint {
         buffer: KBox<Buffer>,
         len: usize,
         to: RemoteMemory,
-    ) -> core::result::Result<(), RefusedPost> {
-        self.post(Some(peer), None, buffer, |posting, buffer| {
-            posting.rma(buffer, len, (Rma::Write, to))
-        })
+    ) -> PostResult {
+        self.posting(Some(peer), None, buffer)?
+            .rma(len, Rma::Write, to)
     }
 
     /// Reads `len` bytes of a peer's memory to the start of `buffer`. The completion returns the buffer. Any
@@ -384,10 +308,9 @@ impl Endpoint {
         buffer: KBox<Buffer>,
         len: usize,
         from: RemoteMemory,
-    ) -> core::result::Result<(), RefusedPost> {
-        self.post(Some(peer), None, buffer, |posting, buffer| {
-            posting.rma(buffer, len, (Rma::Read, from))
-        })
+    ) -> PostResult {
+        self.posting(Some(peer), None, buffer)?
+            .rma(len, Rma::Read, from)
     }
 
     /// Applies the atomic operation `op` to elements in a peer's memory, with the operands at the start of
@@ -403,10 +326,9 @@ impl Endpoint {
         buffer: KBox<Buffer>,
         op: Op,
         elements: RemoteElements,
-    ) -> core::result::Result<(), RefusedPost> {
-        self.post(Some(peer), None, buffer, |posting, buffer| {
-            posting.atomic(buffer, (Form::Fetch, op), elements)
-        })
+    ) -> PostResult {
+        self.posting(Some(peer), None, buffer)?
+            .atomic(Form::Fetch, op, elements)
     }
 
     /// Applies the atomic operation `op`, which compares, as [`Self::fetch`] does. The compare values, one
@@ -421,9 +343,8 @@ impl Endpoint {
         buffer: KBox<Buffer>,
         op: Op,
         elements: RemoteElements,
-    ) -> core::result::Result<(), RefusedPost> {
-        self.post(Some(peer), None, buffer, |posting, buffer| {
-            posting.atomic(buffer, (Form::Compare, op), elements)
-        })
+    ) -> PostResult {
+        self.posting(Some(peer), None, buffer)?
+            .atomic(Form::Compare, op, elements)
     }
 }

@@ -9,6 +9,9 @@
 //! they are polled; the locks of members and their devices nest inside it.
 
 use super::{
+    cntr::Counter,
+    cq::CompletionQueue,
+    eq::EventQueue,
     introspect::NamedValue,
     locked_list::move_into_larger,
     wait::{
@@ -33,14 +36,44 @@ use ready_list::{
     ScanQueue, //
 };
 
-/// An object that can be a member of a set.
-pub(super) trait Pollable: Send + 'static {
-    /// Returns the signal that is raised when the object may have become ready.
-    fn signal(&self) -> &Signal;
+/// An object that is a member of a set. The references of a poll set count as children: a member cannot be
+/// closed. Those of a wait set do not.
+pub(super) enum Target {
+    /// Completion queue in a poll set.
+    PolledQueue(ChildRef<CompletionQueue>),
+    /// Counter in a poll set.
+    PolledCounter(ChildRef<Counter>),
+    /// Completion queue in a wait set.
+    Queue(Arc<CompletionQueue>),
+    /// Counter in a wait set.
+    Counter(Arc<Counter>),
+    /// Event queue in a wait set.
+    Events(Arc<EventQueue>),
+}
+
+impl Target {
+    /// Returns the signal that is raised when the object may have become ready. No two objects have the same.
+    fn signal(&self) -> &Signal {
+        match self {
+            Self::PolledQueue(queue) => queue.arrival_signal(),
+            Self::PolledCounter(counter) => counter.signal(),
+            Self::Queue(queue) => queue.arrival_signal(),
+            Self::Counter(counter) => counter.signal(),
+            Self::Events(queue) => queue.signal(),
+        }
+    }
 
     /// Polls the object and arms its signal. `seen` is the state that the set keeps for this member, 0 at
     /// first. Any context.
-    fn poll(&self, seen: &mut u64) -> PollResult;
+    fn poll(&self, seen: &mut u64) -> PollResult {
+        match self {
+            Self::PolledQueue(queue) => queue.poll(),
+            Self::PolledCounter(counter) => counter.poll(seen),
+            Self::Queue(queue) => queue.poll_for_waiter(seen),
+            Self::Counter(counter) => counter.poll(seen),
+            Self::Events(queue) => queue.poll(),
+        }
+    }
 }
 
 /// The result of polling a member.
@@ -64,8 +97,8 @@ impl PollResult {
     }
 }
 
-struct Entry<M: Pollable> {
-    member: M,
+struct Entry {
+    target: Target,
     token: usize,
     /// Poll state for [`ReadySet::poll_ready`].
     poll_seen: u64,
@@ -74,91 +107,93 @@ struct Entry<M: Pollable> {
     link: Arc<ReadyLink>,
 }
 
-impl<M: Pollable> Drop for Entry<M> {
+impl Drop for Entry {
     fn drop(&mut self) {
-        self.member.signal().remove_listener(&self.link);
+        self.target.signal().remove_listener(&self.link);
     }
 }
 
 /// A slot of the set. Its link may be on the ready list even after the member has been removed.
-struct MemberSlot<M: Pollable> {
+struct MemberSlot {
     link: Arc<ReadyLink>,
-    entry: Option<Entry<M>>,
+    entry: Option<Entry>,
 }
 
-impl<M: Pollable> Borrow<ReadyLink> for MemberSlot<M> {
+impl Borrow<ReadyLink> for MemberSlot {
     fn borrow(&self) -> &ReadyLink {
         &self.link
     }
 }
 
 /// The slots by the numbers of their links, and the queue of the scan.
-struct Members<M: Pollable> {
-    slots: KVec<MemberSlot<M>>,
+struct Members {
+    slots: KVec<MemberSlot>,
     scan_queue: ScanQueue,
 }
 
 /// A set of members. Each has a token that identifies it to the consumer.
 #[pin_data]
-pub(super) struct ReadySet<M: Pollable> {
+pub(super) struct ReadySet {
     #[pin]
     changes: Mutex<()>,
     #[pin]
-    members: FastLockIrq<DeferredDrop<Members<M>>>,
+    members: FastLockIrq<DeferredDrop<Members>>,
     ready_list: Arc<ReadyList>,
     /// Number of members; changed under `changes`.
     size: Arc<NamedValue>,
 }
 
-impl<M: Pollable> ReadySet<M> {
+impl ReadySet {
     /// Returns an empty set, and the introspection source of its size. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
     pub(super) fn new() -> Result<(impl PinInit<Self>, Arc<NamedValue>)> {
-        let line = Arc::pin_init(ReadyList::new(), GFP_KERNEL)?;
+        let ready_list = pin_arc(ReadyList::new())?;
         let size = NamedValue::new(KOFI_VALUE_MEMBERS, 0)?;
-        let nobody = DeferredDrop::new(Members {
+        let members = DeferredDrop::new(Members {
             slots: KVec::new(),
             scan_queue: ScanQueue::new(),
         })?;
-        let told = size.clone();
-        let group = pin_init!(Self {
+        let shared_size = size.clone();
+        let set = pin_init!(Self {
             changes <- new_mutex!((), "kofi::ReadySet::changes"),
-            members <- FastLockIrq::new(nobody, c"kofi::ReadySet", static_lock_class!()),
-            ready_list: line,
+            members <- FastLockIrq::new(members, c"kofi::ReadySet", static_lock_class!()),
+            ready_list,
             size,
         });
-        Ok((group, told))
+        Ok((set, shared_size))
     }
 
-    /// Adds a member, unless `same` holds for an existing one, and returns its number. A new member is put
+    /// Adds a member and returns its number; of a poll set only if it is not there already. A new member is put
     /// onto the ready list, so that it is polled once. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn add(&self, member: M, token: usize, same: impl Fn(&M) -> bool) -> Result<u32> {
+    pub(super) fn add(&self, target: Target, token: usize) -> Result<u32> {
         let _changes = self.changes.lock();
-        if let Some(known) = self.find(same) {
-            return Ok(known);
+        if let Target::PolledQueue(_) | Target::PolledCounter(_) = &target {
+            if let Some(number) = self.find(target.signal()) {
+                return Ok(number);
+            }
         }
-        let watch = self.free_slot()?;
-        member.signal().add_listener(&watch)?;
+        let link = self.free_slot()?;
+        target.signal().add_listener(&link)?;
         let entry = Entry {
-            member,
+            target,
             token,
             poll_seen: 0,
             ready_seen: 0,
-            link: watch.clone(),
+            link: link.clone(),
         };
-        if let Some(place) = self.members.lock().slots.get_mut(watch.number() as usize) {
-            place.entry = Some(entry);
+        if let Some(slot) = self.members.lock().slots.get_mut(link.number as usize) {
+            slot.entry = Some(entry);
         }
         self.size.add(1);
-        watch.notify();
-        Ok(watch.number())
+        link.notify();
+        Ok(link.number)
     }
 
     /// Returns the link of a free slot. The caller holds `changes`.
@@ -190,18 +225,19 @@ impl<M: Pollable> ReadySet<M> {
         Ok(watch)
     }
 
-    /// Returns the number of the first member for which `which` holds.
-    fn find(&self, which: impl Fn(&M) -> bool) -> Option<u32> {
+    /// Returns the number of the first member with that signal.
+    fn find(&self, signal: &Signal) -> Option<u32> {
         let members = self.members.lock();
-        let is_it = |place: &MemberSlot<M>| place.entry.as_ref().is_some_and(|e| which(&e.member));
-        let number = members.slots.iter().position(is_it);
-        number.map(|number| number as u32)
+        let is_it = |entry: &Entry| ptr::eq(entry.target.signal(), signal);
+        let mut slots = members.slots.iter();
+        let number = slots.position(|slot| slot.entry.as_ref().is_some_and(is_it))?;
+        Some(number as u32)
     }
 
-    /// Removes the first member for which `which` holds. May sleep.
-    pub(super) fn remove_first(&self, which: impl Fn(&M) -> bool) {
+    /// Removes the first member with that signal. May sleep.
+    pub(super) fn remove_first(&self, signal: &Signal) {
         let _changes = self.changes.lock();
-        if let Some(number) = self.find(which) {
+        if let Some(number) = self.find(signal) {
             self.remove_at(number);
         }
     }
@@ -232,31 +268,28 @@ impl<M: Pollable> ReadySet<M> {
 
     /// Returns the signal that is raised when a member may have become ready.
     pub(super) fn signal(&self) -> &Signal {
-        self.ready_list.signal()
+        &self.ready_list.signal
     }
 
     /// Takes members off the ready list and calls `visit` for each, at most once per member, until it returns
     /// true. Any context.
-    fn scan(&self, mut visit: impl FnMut(&mut Entry<M>) -> bool) {
+    fn scan(&self, mut visit: impl FnMut(&mut Entry) -> bool) {
         if self.ready_list.is_empty() {
             return;
         }
         let mut members = self.members.lock();
-        let Members {
-            slots: places,
-            scan_queue: queue,
-        } = &mut **members;
-        queue.collect(&self.ready_list, places);
-        while let Some(number) = queue.pop(places) {
-            let Some(place) = places.get_mut(number) else {
+        let Members { slots, scan_queue } = &mut **members;
+        scan_queue.collect(&self.ready_list, slots);
+        while let Some(number) = scan_queue.pop(slots) {
+            let Some(slot) = slots.get_mut(number) else {
                 break;
             };
-            place.link.mark_unqueued();
-            if place.entry.as_mut().is_some_and(&mut visit) {
+            slot.link.mark_unqueued();
+            if slot.entry.as_mut().is_some_and(&mut visit) {
                 break;
             }
         }
-        queue.finish(&self.ready_list);
+        scan_queue.finish(&self.ready_list);
     }
 
     /// Polls the members on the ready list, and calls `visit` with the tokens of up to `most` ready ones.
@@ -267,7 +300,7 @@ impl<M: Pollable> ReadySet<M> {
             return found;
         }
         self.scan(|entry| {
-            let look = entry.member.poll(&mut entry.poll_seen);
+            let look = entry.target.poll(&mut entry.poll_seen);
             if look == PollResult::Ready {
                 entry.link.enqueue();
             }
@@ -287,7 +320,7 @@ impl<M: Pollable> ReadySet<M> {
         let mut is_ready = false;
         self.scan(|entry| {
             let mut told = entry.poll_seen;
-            let look = entry.member.poll(&mut told);
+            let look = entry.target.poll(&mut told);
             match look {
                 PollResult::NotReady => entry.poll_seen = told,
                 PollResult::ReadyOnce | PollResult::Ready => entry.link.enqueue(),
@@ -319,12 +352,8 @@ impl<M: Pollable> ReadySet<M> {
                 return Ok(found);
             }
             let mut left = deadline.remaining();
-            if left.is_spent() {
-                return Err(Errno::ETIMEDOUT);
-            }
-            if self.signal().wait(&ticket, &mut left) == Woken::Interrupted {
-                return Err(Errno::EINTR);
-            }
+            Errno::ETIMEDOUT.when(left.is_spent())?;
+            Errno::EINTR.when(self.signal().wait(&ticket, &mut left) == Woken::Interrupted)?;
         }
     }
 }

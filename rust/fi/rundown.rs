@@ -22,9 +22,6 @@ pub struct Rundown {
     drained: CondVar,
 }
 
-/// A call that the close waits for.
-pub struct RundownGuard<'a>(&'a Rundown);
-
 impl Rundown {
     /// Returns a rundown that lets calls in.
     pub fn new() -> impl PinInit<Self> {
@@ -39,7 +36,7 @@ impl Rundown {
     }
 
     /// Begins a call; `None` once the rundown has started. Any context.
-    pub fn begin_call(&self) -> Option<RundownGuard<'_>> {
+    pub fn begin_call(&self) -> Option<RundownGuard<&Self>> {
         let mut passage = self.state.lock();
         if passage.started {
             return None;
@@ -61,15 +58,13 @@ impl Rundown {
             self.drained.wait(&mut passage);
         }
     }
-}
 
-impl Rundown {
     /// Begins a call that may outlive the caller; `None` once the rundown has started. Any context.
     pub fn begin_owned_call(self: &Arc<Self>) -> Option<OwnedRundownGuard> {
         let pass = self.begin_call()?;
         // Dropping the returned guard ends the call.
         core::mem::forget(pass);
-        Some(OwnedRundownGuard(self.clone()))
+        Some(RundownGuard(self.clone()))
     }
 
     fn end_call(&self) {
@@ -81,16 +76,13 @@ impl Rundown {
     }
 }
 
-/// A call that the close waits for, which owns a reference to the [`Rundown`].
-pub struct OwnedRundownGuard(Arc<Rundown>);
+/// A call that the close waits for, with a reference to the [`Rundown`].
+pub struct RundownGuard<R: Deref<Target = Rundown>>(R);
 
-impl Drop for RundownGuard<'_> {
-    fn drop(&mut self) {
-        self.0.end_call();
-    }
-}
+/// A call that may outlive its caller.
+pub type OwnedRundownGuard = RundownGuard<Arc<Rundown>>;
 
-impl Drop for OwnedRundownGuard {
+impl<R: Deref<Target = Rundown>> Drop for RundownGuard<R> {
     fn drop(&mut self) {
         self.0.end_call();
     }

@@ -11,10 +11,15 @@ use super::{
     domain::Domain,
     ep::Endpoint,
     eq::Source,
-    introspect::ObjectEntry,
+    info::{
+        caps_or_all,
+        is_subset,
+        limit_caps, //
+    },
+    introspect::EntryGuard,
     object::{
-        ChildCount,
-        Parent, //
+        impl_parent,
+        ChildCount, //
     },
     provider::{
         self,
@@ -54,15 +59,10 @@ pub struct ScalableEndpoint {
     #[pin]
     open_contexts: Mutex<[Open; 2]>,
     users: ChildCount,
-    entry: ObjectEntry,
-    domain: ChildRef<Domain>,
+    entry_guard: EntryGuard<Domain>,
 }
 
-impl Parent for ScalableEndpoint {
-    fn users(&self) -> &ChildCount {
-        &self.users
-    }
-}
+impl_parent!(ScalableEndpoint, entry_guard.entry);
 
 /// The index of an open context. Dropping frees the index.
 pub(super) struct ContextSlot {
@@ -74,6 +74,14 @@ impl ContextSlot {
     /// Returns the scalable endpoint of the context.
     pub(super) fn parent(&self) -> &Arc<ScalableEndpoint> {
         self.parent.arc()
+    }
+
+    /// Returns the kind of the context in the object table.
+    pub(super) fn object_kind(&self) -> u32 {
+        match self.which {
+            ContextIndex::Transmit(_) => KOFI_OBJECT_TX_CTX,
+            ContextIndex::Receive(_) => KOFI_OBJECT_RX_CTX,
+        }
     }
 }
 
@@ -93,13 +101,6 @@ impl ContextIndex {
             Self::Receive(index) => receives.get_mut(index),
         }
     }
-
-    fn object_kind(self) -> u32 {
-        match self {
-            Self::Transmit(_) => KOFI_OBJECT_TX_CTX,
-            Self::Receive(_) => KOFI_OBJECT_RX_CTX,
-        }
-    }
 }
 
 /// An open context with its attributes.
@@ -114,11 +115,7 @@ impl ScalableEndpoint {
     pub(super) fn new(domain: ChildRef<Domain>, info: &Info) -> Result<Arc<Self>> {
         let info = info.duplicate()?;
         let core = domain.core().clone().scalable_endpoint(&info)?;
-        let made = Self::build(&core, domain, info);
-        if made.is_err() {
-            core.close();
-        }
-        made
+        Self::build(&core, domain, info).inspect_err(|_| core.close())
     }
 
     fn build(
@@ -126,36 +123,26 @@ impl ScalableEndpoint {
         domain: ChildRef<Domain>,
         info: KBox<Info>,
     ) -> Result<Arc<Self>> {
-        let described = core.clone();
-        let entry = domain
-            .entry()
-            .new_child_with(KOFI_OBJECT_SEP, move |info| described.fill_info(info))?;
+        let describe = provider::ScalableEndpoint::fill_info;
+        let entry_guard = EntryGuard::of_core(domain, KOFI_OBJECT_SEP, core, describe)?;
         let [transmits, receives] = core.context_counts();
         let open = [
             KVec::from_elem(false, transmits, GFP_KERNEL)?,
             KVec::from_elem(false, receives, GFP_KERNEL)?,
         ];
-        Ok(Arc::pin_init(
-            pin_init!(Self {
-                core: core.clone(),
-                info,
-                state <- new_mutex!(SepState::Open(None), "kofi::ScalableEndpoint"),
-                open_contexts <- new_mutex!(open, "kofi::ScalableEndpoint::open_contexts"),
-                users: ChildCount::new(),
-                entry,
-                domain,
-            }),
-            GFP_KERNEL,
-        )?)
+        pin_arc(pin_init!(Self {
+            core: core.clone(),
+            info,
+            state <- new_mutex!(SepState::Open(None), "kofi::ScalableEndpoint"),
+            open_contexts <- new_mutex!(open, "kofi::ScalableEndpoint::open_contexts"),
+            users: ChildCount::new(),
+            entry_guard,
+        }))
     }
 
     /// Returns the provider's object.
     pub(crate) fn core(&self) -> &Arc<dyn provider::ScalableEndpoint> {
         &self.core
-    }
-
-    pub(super) fn entry(&self) -> &ObjectEntry {
-        &self.entry
     }
 
     /// Binds the address vector of the peers. May sleep.
@@ -165,12 +152,8 @@ impl ScalableEndpoint {
     /// -FI_EBADFLAGS for any flag, -FI_EINVAL if a vector is bound, -FI_EDOMAIN for another domain's vector,
     /// -FI_EOPBADSTATE once enabled.
     pub(crate) fn bind_av(&self, vector: &Arc<AddressVector>, flags: u64) -> Result {
-        if flags != 0 {
-            return Err(Errno::EBADFLAGS);
-        }
-        if !vector.is_of(self.domain.arc()) {
-            return Err(Errno::EDOMAIN);
-        }
+        Errno::EBADFLAGS.when(flags != 0)?;
+        Errno::EDOMAIN.when(!vector.entry_guard.is_of(self.entry_guard.parent.arc()))?;
         let held = ChildRef::new(vector)?;
         match &mut *self.state.lock() {
             SepState::Enabled => Err(Errno::EOPBADSTATE),
@@ -194,7 +177,7 @@ impl ScalableEndpoint {
         };
         let addresses = bound.as_ref().ok_or(Errno::ENOAV)?;
         // The vector stays bound until the provider has succeeded, so that a failed enable can be retried.
-        self.core.clone().enable(ChildRef::new(addresses.arc())?)?;
+        self.core.clone().enable(addresses.try_clone()?)?;
         *stage = SepState::Enabled;
         Ok(())
     }
@@ -217,20 +200,14 @@ impl ScalableEndpoint {
             let own = info.tx_mut()?;
             let fits = is_subset(own.caps, attr.caps)
                 && is_subset(own.msg_order, attr.msg_order)
-                && is_subset(own.comp_order, attr.comp_order);
-            if !fits {
-                return Err(Errno::EINVAL);
-            }
+                && is_subset(own.comp_order, attr.comp_order)
+                && reduce(&mut own.inject_size, attr.inject_size)
+                && reduce(&mut own.size, attr.size)
+                && reduce(&mut own.iov_limit, attr.iov_limit)
+                && reduce(&mut own.rma_iov_limit, attr.rma_iov_limit);
+            Errno::EINVAL.when(!fits)?;
             own.op_flags = attr.op_flags;
-            for (own, asked) in [
-                (&mut own.inject_size, attr.inject_size),
-                (&mut own.size, attr.size),
-                (&mut own.iov_limit, attr.iov_limit),
-                (&mut own.rma_iov_limit, attr.rma_iov_limit),
-            ] {
-                reduce(own, asked)?;
-            }
-            limit_caps(&mut info, attr.caps)?;
+            limit_caps(&mut info, caps_or_all(attr.caps))?;
             *attr = *info.tx_mut()?;
         }
         self.open_context(ContextIndex::Transmit(index), info, source)
@@ -252,19 +229,13 @@ impl ScalableEndpoint {
             let own = info.rx_mut()?;
             let fits = is_subset(own.caps, attr.caps)
                 && is_subset(own.msg_order, attr.msg_order)
-                && is_subset(own.comp_order, attr.comp_order);
-            if !fits {
-                return Err(Errno::EINVAL);
-            }
+                && is_subset(own.comp_order, attr.comp_order)
+                && reduce(&mut own.total_buffered_recv, attr.total_buffered_recv)
+                && reduce(&mut own.size, attr.size)
+                && reduce(&mut own.iov_limit, attr.iov_limit);
+            Errno::EINVAL.when(!fits)?;
             own.op_flags = attr.op_flags;
-            for (own, asked) in [
-                (&mut own.total_buffered_recv, attr.total_buffered_recv),
-                (&mut own.size, attr.size),
-                (&mut own.iov_limit, attr.iov_limit),
-            ] {
-                reduce(own, asked)?;
-            }
-            limit_caps(&mut info, attr.caps)?;
+            limit_caps(&mut info, caps_or_all(attr.caps))?;
             *attr = *info.rx_mut()?;
         }
         self.open_context(ContextIndex::Receive(index), info, source)
@@ -279,31 +250,25 @@ impl ScalableEndpoint {
         let parent = ChildRef::new(self)?;
         let mut open = self.open_contexts.lock();
         let is_open = which.open_flag(&mut open).ok_or(Errno::EINVAL)?;
-        if core::mem::replace(is_open, true) {
-            return Err(Errno::EBUSY);
-        }
+        Errno::EBUSY.when(mem::replace(is_open, true))?;
         drop(open);
         let seat = ContextSlot { parent, which };
         let core = self.core.clone().context(which, &info)?;
-        let domain = ChildRef::new(self.domain.arc())?;
-        Ok(OpenContext {
-            endpoint: Endpoint::new_context(core, domain, seat, which.object_kind(), source)?,
-            info,
-        })
+        let domain = self.entry_guard.parent.try_clone()?;
+        let endpoint = Endpoint::of_core(core, domain, Some(seat), source)?;
+        Ok(OpenContext { endpoint, info })
     }
 
     /// Closes the endpoint: -FI_EBUSY while a context is open. May sleep.
     pub(crate) fn close(&self) -> Result {
-        self.users.try_close()?;
-        self.close_unchecked();
-        Ok(())
+        self.users.try_close().map(|()| self.close_unchecked())
     }
 
     fn close_unchecked(&self) {
         self.core.close();
-        self.entry.remove();
-        let bound = core::mem::replace(&mut *self.state.lock(), SepState::Open(None));
-        drop(bound);
+        self.entry_guard.entry.remove();
+        // Dropped after the lock is released.
+        let _bound = mem::replace(&mut *self.state.lock(), SepState::Open(None));
     }
 }
 
@@ -315,29 +280,10 @@ impl PinnedDrop for ScalableEndpoint {
     }
 }
 
-/// Returns true if `own` has all bits of `asked`.
-fn is_subset(own: u64, asked: u64) -> bool {
-    asked & !own == 0
-}
-
-/// Reduces a size to the requested one; 0 requests nothing. -FI_EINVAL for a larger one.
-fn reduce(own: &mut usize, asked: usize) -> Result {
-    match asked {
-        0 => Ok(()),
-        asked if asked > *own => Err(Errno::EINVAL),
-        asked => {
-            *own = asked;
-            Ok(())
-        }
-    }
-}
-
-/// Reduces the capabilities to the requested ones; 0 requests nothing.
-fn limit_caps(info: &mut Info, asked: u64) -> Result {
+/// Reduces a size to the requested one, where 0 requests nothing; returns false for a larger one.
+fn reduce(own: &mut usize, asked: usize) -> bool {
     if asked != 0 {
-        info.set_caps(info.caps() & asked);
-        info.tx_mut()?.caps &= asked;
-        info.rx_mut()?.caps &= asked;
+        *own = asked.min(*own);
     }
-    Ok(())
+    asked <= *own
 }

@@ -24,10 +24,10 @@ pub use self::{
 use super::{
     domain::Domain,
     info::size_within,
-    introspect::ObjectEntry,
+    introspect::EntryGuard,
     object::{
-        ChildCount,
-        Parent, //
+        impl_parent,
+        ChildCount, //
     },
     provider, //
 };
@@ -79,29 +79,24 @@ pub enum PeerOwner {
 pub struct SharedReceive {
     core: Arc<dyn provider::SharedReceive>,
     users: ChildCount,
-    entry: ObjectEntry,
-    domain: ChildRef<Domain>,
+    pub(super) entry_guard: EntryGuard<Domain>,
     /// The owner, if this context is a peer of another context of this module.
     owner: Option<ChildRef<SharedReceive>>,
 }
 
-impl Parent for SharedReceive {
-    fn users(&self) -> &ChildCount {
-        &self.users
-    }
-}
+impl_parent!(SharedReceive);
 
 impl SharedReceive {
     pub(super) fn new(domain: ChildRef<Domain>, attr: &Attr) -> Result<Arc<Self>> {
         let core = domain.core().clone().shared_receive(attr)?;
-        Self::build_or_close(core, domain)
+        Self::build(core, domain, None)
     }
 
     /// Creates a peer context: endpoints of `domain` take receives that are posted to `owner`.
     pub(super) fn peer(domain: ChildRef<Domain>, owner: ChildRef<Self>) -> Result<Arc<Self>> {
         let posts = PeerOwner::Local(owner.core.clone());
         let core = domain.core().clone().peer_srx(posts)?;
-        Self::build(&core, domain, Some(owner))
+        Self::build(core, domain, Some(owner))
     }
 
     /// Creates a peer context whose owner is in another module.
@@ -110,39 +105,25 @@ impl SharedReceive {
         owner: KBox<dyn ReceiveOwner>,
     ) -> Result<Arc<Self>> {
         let core = domain.core().clone().peer_srx(PeerOwner::Imported(owner))?;
-        Self::build_or_close(core, domain)
-    }
-
-    fn build_or_close(
-        core: Arc<dyn provider::SharedReceive>,
-        domain: ChildRef<Domain>,
-    ) -> Result<Arc<Self>> {
-        let made = Self::build(&core, domain, None);
-        if made.is_err() {
-            core.close(&mut |_| {});
-        }
-        made
+        Self::build(core, domain, None)
     }
 
     fn build(
-        core: &Arc<dyn provider::SharedReceive>,
+        core: Arc<dyn provider::SharedReceive>,
         domain: ChildRef<Domain>,
         owner: Option<ChildRef<Self>>,
     ) -> Result<Arc<Self>> {
-        let described = core.clone();
-        let entry = domain
-            .entry()
-            .new_child_with(KOFI_OBJECT_SRX, move |info| described.fill_info(info))?;
-        Ok(Arc::new(
-            Self {
-                core: core.clone(),
-                users: ChildCount::new(),
-                entry,
-                domain,
-                owner,
-            },
-            GFP_KERNEL,
-        )?)
+        let describe = provider::SharedReceive::fill_info;
+        let entry_guard = EntryGuard::of_core(domain, KOFI_OBJECT_SRX, &core, describe);
+        if entry_guard.is_err() && owner.is_none() {
+            core.close(&mut |_| {});
+        }
+        new_arc(Self {
+            core,
+            users: ChildCount::new(),
+            entry_guard: entry_guard?,
+            owner,
+        })
     }
 
     /// Returns the provider's object.
@@ -150,14 +131,9 @@ impl SharedReceive {
         &self.core
     }
 
-    /// Returns true if the context belongs to `domain`.
-    pub(super) fn is_of(&self, domain: &Arc<Domain>) -> bool {
-        Arc::ptr_eq(self.domain.arc(), domain)
-    }
-
     /// Returns the number of the context in the object table.
     pub(crate) fn number(&self) -> u64 {
-        self.entry.number()
+        self.entry_guard.entry.number()
     }
 
     /// Closes the context: -FI_EBUSY while an endpoint is bound or a peer context uses it. May sleep.
@@ -165,9 +141,9 @@ impl SharedReceive {
     /// When it returns, posted memory is not accessed any more, and the context of each posted receive has
     /// been passed to `reclaim`.
     pub(crate) fn close(&self, reclaim: &mut dyn FnMut(Context)) -> Result {
-        self.users.try_close()?;
-        self.close_unchecked(reclaim);
-        Ok(())
+        self.users
+            .try_close()
+            .map(|()| self.close_unchecked(reclaim))
     }
 
     fn close_unchecked(&self, reclaim: &mut dyn FnMut(Context)) {
@@ -175,7 +151,7 @@ impl SharedReceive {
         if self.owner.is_none() {
             self.core.close(reclaim);
         }
-        self.entry.remove();
+        self.entry_guard.entry.remove();
     }
 }
 

@@ -4,10 +4,10 @@
 
 use super::{
     domain::Domain,
-    introspect::ObjectEntry,
+    introspect::EntryGuard,
     object::{
-        ChildCount,
-        Parent, //
+        impl_parent,
+        ChildCount, //
     },
     provider, //
 };
@@ -41,32 +41,20 @@ pub struct Attr {
 pub struct SharedTransmit {
     core: Arc<dyn provider::SharedTransmit>,
     users: ChildCount,
-    entry: ObjectEntry,
-    domain: ChildRef<Domain>,
+    pub(super) entry_guard: EntryGuard<Domain>,
 }
 
-impl Parent for SharedTransmit {
-    fn users(&self) -> &ChildCount {
-        &self.users
-    }
-}
+impl_parent!(SharedTransmit);
 
 impl SharedTransmit {
     pub(super) fn new(domain: ChildRef<Domain>, attr: &Attr) -> Result<Arc<Self>> {
         let core = domain.core().clone().shared_transmit(attr)?;
-        let described = core.clone();
-        let entry = domain
-            .entry()
-            .new_child_with(KOFI_OBJECT_STX, move |info| described.fill_info(info))?;
-        Ok(Arc::new(
-            Self {
-                core,
-                users: ChildCount::new(),
-                entry,
-                domain,
-            },
-            GFP_KERNEL,
-        )?)
+        let describe = provider::SharedTransmit::fill_info;
+        new_arc(Self {
+            entry_guard: EntryGuard::of_core(domain, KOFI_OBJECT_STX, &core, describe)?,
+            core,
+            users: ChildCount::new(),
+        })
     }
 
     /// Returns the provider's object.
@@ -74,26 +62,14 @@ impl SharedTransmit {
         &self.core
     }
 
-    /// Returns true if the context belongs to `domain`.
-    pub(super) fn is_of(&self, domain: &Arc<Domain>) -> bool {
-        Arc::ptr_eq(self.domain.arc(), domain)
-    }
-
-    /// Returns the number of the context in the object table.
-    pub(super) fn number(&self) -> u64 {
-        self.entry.number()
-    }
-
     /// Closes the context: -FI_EBUSY while an endpoint is bound. May sleep.
     pub(crate) fn close(&self) -> Result {
-        self.users.try_close()?;
-        self.close_unchecked();
-        Ok(())
+        self.users.try_close().map(|()| self.close_unchecked())
     }
 
     fn close_unchecked(&self) {
         self.core.close();
-        self.entry.remove();
+        self.entry_guard.entry.remove();
     }
 }
 

@@ -66,6 +66,11 @@ impl Budget {
     pub fn from_millis(timeout: c_int) -> Self {
         Self(u32::try_from(timeout).ok().map(msecs_to_jiffies))
     }
+
+    /// Returns true if no time is left.
+    pub(super) fn is_spent(&self) -> bool {
+        self.0 == Some(0)
+    }
 }
 
 /// The end of a blocking call, no matter how much work it has to do: a tick, or none for an infinite timeout.
@@ -93,13 +98,6 @@ impl Deadline {
                 left
             }
         }))
-    }
-}
-
-impl Budget {
-    /// Returns true if no time is left.
-    pub(super) fn is_spent(&self) -> bool {
-        self.0 == Some(0)
     }
 }
 

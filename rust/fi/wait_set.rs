@@ -9,18 +9,14 @@ use super::{
     fabric::Fabric,
     introspect::EntryGuard,
     object::{
-        ChildCount,
-        Parent, //
+        impl_parent,
+        ChildCount, //
     },
     ready_set::{
-        PollResult,
-        Pollable,
-        ReadySet, //
+        ReadySet,
+        Target, //
     },
-    wait::{
-        Deadline,
-        Signal, //
-    },
+    wait::Deadline, //
 };
 use crate::{
     abi::KOFI_OBJECT_WAIT_SET,
@@ -31,45 +27,16 @@ use crate::{
     },
 };
 
-/// A member of a wait set. The references do not count as children: a member can be closed.
-enum WaitTarget {
-    Completions(Arc<CompletionQueue>),
-    Events(Arc<EventQueue>),
-    Counter(Arc<Counter>),
-}
-
-impl Pollable for WaitTarget {
-    fn signal(&self) -> &Signal {
-        match self {
-            Self::Completions(queue) => queue.arrival_signal(),
-            Self::Events(queue) => queue.signal(),
-            Self::Counter(counter) => counter.signal(),
-        }
-    }
-
-    fn poll(&self, seen: &mut u64) -> PollResult {
-        match self {
-            Self::Completions(queue) => queue.poll_for_waiter(seen),
-            Self::Events(queue) => queue.poll(),
-            Self::Counter(counter) => counter.poll(seen),
-        }
-    }
-}
-
 /// A wait set.
 #[pin_data]
 pub struct WaitSet {
     #[pin]
-    ready_set: ReadySet<WaitTarget>,
+    ready_set: ReadySet,
     users: ChildCount,
     entry_guard: DeferredDrop<EntryGuard<Fabric>>,
 }
 
-impl Parent for WaitSet {
-    fn users(&self) -> &ChildCount {
-        &self.users
-    }
-}
+impl_parent!(WaitSet);
 
 /// The membership of a queue or counter in a wait set. Dropping it ends the membership; in atomic context
 /// that happens later, in a work item.
@@ -95,19 +62,14 @@ impl Drop for MemberSlot {
 
 impl WaitSet {
     pub(super) fn new(fabric: ChildRef<Fabric>) -> Result<Arc<Self>> {
-        let (group, size) = ReadySet::new()?;
-        let card = fabric
-            .entry()
-            .new_child(KOFI_OBJECT_WAIT_SET, c"", Some(size))?;
-        let ties = EntryGuard::new(card, fabric)?;
-        Ok(Arc::pin_init(
-            pin_init!(Self {
-                ready_set <- group,
-                users: ChildCount::new(),
-                entry_guard: ties,
-            }),
-            GFP_KERNEL,
-        )?)
+        let (ready_set, size) = ReadySet::new()?;
+        let entry_guard = EntryGuard::new(fabric, KOFI_OBJECT_WAIT_SET, c"", Some(size))?;
+        let entry_guard = DeferredDrop::new(entry_guard)?;
+        pin_arc(pin_init!(Self {
+            ready_set <- ready_set,
+            users: ChildCount::new(),
+            entry_guard,
+        }))
     }
 
     /// Adds a completion queue, which [`Self::wait`] reports as `token`.
@@ -121,7 +83,7 @@ impl WaitSet {
         queue: &Arc<CompletionQueue>,
         token: usize,
     ) -> Result<Member> {
-        self.add(WaitTarget::Completions(queue.clone()), token)
+        self.add(Target::Queue(queue.clone()), token)
     }
 
     /// Adds an event queue, which [`Self::wait`] reports as `token`.
@@ -135,7 +97,7 @@ impl WaitSet {
         queue: &Arc<EventQueue>,
         token: usize,
     ) -> Result<Member> {
-        self.add(WaitTarget::Events(queue.clone()), token)
+        self.add(Target::Events(queue.clone()), token)
     }
 
     /// Adds a counter, which [`Self::wait`] reports as `token` when it changes.
@@ -149,13 +111,13 @@ impl WaitSet {
         counter: &Arc<Counter>,
         token: usize,
     ) -> Result<Member> {
-        self.add(WaitTarget::Counter(counter.clone()), token)
+        self.add(Target::Counter(counter.clone()), token)
     }
 
-    fn add(self: &Arc<Self>, target: WaitTarget, token: usize) -> Result<Member> {
+    fn add(self: &Arc<Self>, target: Target, token: usize) -> Result<Member> {
         let set = ChildRef::new(self)?;
         let room = DropSlot::new()?;
-        let number = set.ready_set.add(target, token, |_| false)?;
+        let number = set.ready_set.add(target, token)?;
         Ok(Member(room.store(MemberSlot { set, number })))
     }
 
@@ -194,8 +156,6 @@ impl WaitSet {
 
     /// Closes the set: -FI_EBUSY while it has members, or a thread waits.
     pub(crate) fn close(&self) -> Result {
-        self.users.try_close()?;
-        self.entry_guard.entry.remove();
-        Ok(())
+        self.users.close(&self.entry_guard.entry)
     }
 }

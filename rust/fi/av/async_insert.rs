@@ -103,10 +103,7 @@ impl AddressVector {
     ///
     /// -FI_ENOEQ if it has none.
     pub(crate) fn check_eq_bound(&self, _here: ProcessContext) -> Result {
-        match self.is_async && self.resources.lock().eq.is_none() {
-            true => Err(Errno::ENOEQ),
-            false => Ok(()),
-        }
+        Errno::ENOEQ.when(self.is_async && self.resources.lock().eq.is_none())
     }
 
     /// Starts to insert `count` addresses. Each one gets its handle now; the bound event queue reports the
@@ -125,35 +122,26 @@ impl AddressVector {
         observer: KBox<dyn InsertObserver>,
     ) -> Result {
         self.check_eq_bound(here)?;
-        self.check_writable()?;
-        if !self.is_async {
-            return Err(Errno::EINVAL);
-        }
-        let events = match &self.resources.lock().eq {
-            None => return Err(Errno::ENOEQ),
-            Some(events) => ChildRef::new(events.arc())?,
-        };
+        Errno::EACCES.when(self.is_read_only)?;
+        Errno::EINVAL.when(!self.is_async)?;
+        let eq = self.resources.lock().eq.as_ref().map(ChildRef::try_clone);
+        let eq = eq.ok_or(Errno::ENOEQ)??;
         // More addresses cannot fit: refused before memory is allocated for them.
-        if count > MAX_ADDRESSES as usize {
-            return Err(Errno::ENOMEM);
-        }
+        Errno::ENOMEM.when(count > MAX_ADDRESSES as usize)?;
         let mut task = InsertWork {
             addresses: KVVec::with_capacity(count, GFP_KERNEL | __GFP_NOWARN)?,
             submitted: 0,
             observer,
             batch: Batch::new(FI_AV_COMPLETE, context, count)?,
             event: Event::alloc(source)?,
-            eq: events,
+            eq,
             vector: self.clone(),
             _guard: self.async_inserts.begin_owned_call().ok_or(Errno::EINVAL)?,
         };
-        let work = Arc::pin_init(
-            pin_init!(AsyncInsert {
-                work <- new_work!("kofi::av::AsyncInsert::work"),
-                task <- new_mutex!(None, "kofi::av::AsyncInsert"),
-            }),
-            GFP_KERNEL,
-        )?;
+        let work = pin_arc(pin_init!(AsyncInsert {
+            work <- new_work!("kofi::av::AsyncInsert::work"),
+            task <- new_mutex!(None, "kofi::av::AsyncInsert"),
+        }))?;
         let mut place = |number, outcome| task.record_insertion(number, outcome);
         self.insert_slots(&mut insertions.into_iter(), &mut place);
         *work.task.lock() = Some(task);
@@ -168,14 +156,14 @@ impl InsertWork {
         self.observer
             .report(number, outcome.map(|spot| self.vector.to_addr(spot)));
         match outcome {
-            Ok(spot) => {
-                let placed = PendingAddr {
-                    number: number as u32,
-                    slot: spot,
-                    is_pending: true,
-                };
+            Ok(slot) => {
+                let number = number as u32;
                 // `addresses` has capacity for `count` addresses.
-                let _ = self.addresses.push_within_capacity(placed);
+                let _ = self.addresses.push_within_capacity(PendingAddr {
+                    number,
+                    slot,
+                    is_pending: true,
+                });
             }
             Err(errno) => self.batch.add_failure(number as u32, errno),
         }
@@ -187,15 +175,13 @@ impl InsertWork {
             return;
         };
         placed.is_pending = false;
-        let PendingAddr {
-            number, slot: spot, ..
-        } = *placed;
+        let PendingAddr { number, slot, .. } = *placed;
         let Err(errno) = result else {
             self.batch.add_success();
             return;
         };
         // The consumer may already have removed the address.
-        let _ = self.vector.table.write().remove(spot);
+        let _ = self.vector.table.write().remove(slot);
         self.observer.report(number as usize, Err(errno));
         self.batch.add_failure(number, errno);
     }
@@ -204,11 +190,8 @@ impl InsertWork {
         let vector = self.vector.clone();
         vector.entry_guard.parent.core().resolve(&mut self);
         for at in 0..self.addresses.len() {
-            if self
-                .addresses
-                .get(at)
-                .is_some_and(|placed| placed.is_pending)
-            {
+            let address = self.addresses.get(at);
+            if address.is_some_and(|address| address.is_pending) {
                 self.finish_addr(at, Err(Errno::ECANCELED));
             }
         }

@@ -44,14 +44,20 @@ impl FreeIndexes {
 
     /// Adds an index; ignores one beyond the capacity.
     pub(super) fn add(&mut self, index: u32) {
+        self.update(index, |word, bit| {
+            let was_empty = *word == 0;
+            *word |= bit;
+            was_empty
+        });
+    }
+
+    /// Calls `change` with the word and the bit of an index, and of its word in each further level as long as it
+    /// returns true. Ignores an index beyond the capacity.
+    fn update(&mut self, index: u32, change: impl Fn(&mut u64, u64) -> bool) {
         let mut at = index;
         for level in &mut self.levels {
-            let Some(word) = level.get_mut((at / WORD_BITS) as usize) else {
-                return;
-            };
-            let was = *word;
-            *word |= 1 << (at % WORD_BITS);
-            if was != 0 {
+            let word = level.get_mut((at / WORD_BITS) as usize);
+            if !word.is_some_and(|word| change(word, 1 << (at % WORD_BITS))) {
                 return;
             }
             at /= WORD_BITS;
@@ -73,17 +79,10 @@ impl FreeIndexes {
 
     /// Removes an index.
     pub(super) fn remove(&mut self, index: u32) {
-        let mut at = index;
-        for level in &mut self.levels {
-            let Some(word) = level.get_mut((at / WORD_BITS) as usize) else {
-                return;
-            };
-            *word &= !(1 << (at % WORD_BITS));
-            if *word != 0 {
-                return;
-            }
-            at /= WORD_BITS;
-        }
+        self.update(index, |word, bit| {
+            *word &= !bit;
+            *word == 0
+        });
     }
 
     /// Returns the memory use in bytes.

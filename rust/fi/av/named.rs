@@ -14,6 +14,7 @@ use crate::{
         registry, //
     },
 };
+use kernel::str::CString;
 
 /// Maximum length of a name in bytes.
 const MAX_NAME: usize = 255;
@@ -34,27 +35,27 @@ pub(super) struct TableAttr {
     pub(super) rx_ctx_bits: u32,
 }
 
-struct NamedTable {
+pub(super) struct NamedTable {
     net: usize,
-    domain: KVec<u8>,
+    domain: CString,
     format: u32,
-    name: KVec<u8>,
-    attr: TableAttr,
-    table: Arc<Table>,
+    name: CString,
+    pub(super) attr: TableAttr,
+    pub(super) table: Arc<Table>,
     open_count: Atomic<u32>,
 }
 
 impl NamedTable {
     fn matches(&self, scope: &NameScope<'_>) -> bool {
         self.net == scope.net
-            && self.name[..] == *scope.name.to_bytes()
-            && self.domain[..] == *scope.domain.to_bytes()
+            && *self.name == *scope.name
+            && *self.domain == *scope.domain
             && self.format == scope.format
     }
 }
 
 /// A counted reference of one vector to a named table.
-pub(super) struct NamedTableRef(Arc<NamedTable>);
+pub(super) struct NamedTableRef(pub(super) Arc<NamedTable>);
 
 impl NamedTableRef {
     /// Opens a name: finds the table, or creates it with the attributes that `choose_attr` returns, given the
@@ -70,52 +71,30 @@ impl NamedTableRef {
         may_create: bool,
     ) -> Result<Self> {
         let len = scope.name.to_bytes().len();
-        if len == 0 || len > MAX_NAME {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EINVAL.when(len == 0 || len > MAX_NAME)?;
         registry::with_list(|entries| {
             let mut known = entries
                 .iter()
                 .filter_map(|entry| downcast::<NamedTable>(entry.clone()));
             if let Some(shared) = known.find(|shared| shared.matches(scope)) {
-                if choose_attr(Some(shared.attr.kind))? != shared.attr {
-                    return Err(Errno::EINVAL);
-                }
+                Errno::EINVAL.when(choose_attr(Some(shared.attr.kind))? != shared.attr)?;
                 let _ = shared.open_count.fetch_add(1u32, Relaxed);
                 return Ok(Self(shared));
             }
-            if !may_create {
-                return Err(Errno::ENOENT);
-            }
+            Errno::ENOENT.when(!may_create)?;
             let shape = choose_attr(None)?;
-            let copy = |text: &CStr| {
-                let mut bytes = KVec::new();
-                bytes.extend_from_slice(text.to_bytes(), GFP_KERNEL)?;
-                Ok::<_, Errno>(bytes)
-            };
-            let shared = Arc::new(
-                NamedTable {
-                    net: scope.net,
-                    domain: copy(scope.domain)?,
-                    format: scope.format,
-                    name: copy(scope.name)?,
-                    attr: shape,
-                    table: shape.new_table()?,
-                    open_count: Atomic::new(1),
-                },
-                GFP_KERNEL,
-            )?;
+            let shared = new_arc(NamedTable {
+                net: scope.net,
+                domain: CString::try_from(scope.domain)?,
+                format: scope.format,
+                name: CString::try_from(scope.name)?,
+                attr: shape,
+                table: shape.new_table()?,
+                open_count: Atomic::new(1),
+            })?;
             entries.push(shared.clone(), GFP_KERNEL)?;
             Ok(Self(shared))
         })
-    }
-
-    pub(super) fn table(&self) -> &Arc<Table> {
-        &self.0.table
-    }
-
-    pub(super) fn kind(&self) -> Type {
-        self.0.attr.kind
     }
 }
 

@@ -83,8 +83,8 @@ struct Entry {
     heads: [Atomic<u32>; 2],
 }
 
-impl Default for Entry {
-    fn default() -> Self {
+impl Entry {
+    fn new() -> Self {
         let zero = || Atomic::new(0);
         Self {
             stamp: zero(),
@@ -98,26 +98,12 @@ impl Default for Entry {
 }
 
 /// The second part of an IPv6 address: address, scope and flow label.
-struct Ipv6Part([Atomic<u32>; IPV6_WORDS]);
+type Ipv6Part = [Atomic<u32>; IPV6_WORDS];
 
 const IPV6_WORDS: usize = 6;
+
 /// Number of leading words that identify a peer; the flow label does not.
 const IPV6_KEY_WORDS: usize = 5;
-
-impl Default for Ipv6Part {
-    fn default() -> Self {
-        Self([const { Atomic::new(0) }; IPV6_WORDS])
-    }
-}
-
-/// Identifier that the consumer gave to an entry. Written before HAS_ID is set, and read after it.
-struct UserId(Atomic<u64>);
-
-impl Default for UserId {
-    fn default() -> Self {
-        Self(Atomic::new(0))
-    }
-}
 
 /// An address in the format of the entries.
 struct AddrKey {
@@ -157,7 +143,8 @@ pub(super) struct Table {
     count: NamedValue,
     entries: PagedArray<Entry>,
     ipv6_parts: PagedArray<Ipv6Part>,
-    user_ids: PagedArray<UserId>,
+    /// Identifiers that the consumer gave to entries. Written before HAS_ID is set, and read after it.
+    user_ids: PagedArray<Atomic<u64>>,
     /// Random hash seed, so that a peer cannot choose addresses that share a bucket.
     seed: u64,
     /// Number of generations after which an index is not reused.
@@ -188,9 +175,9 @@ impl Table {
         pin_init!(Self {
             level: Atomic::new(0),
             count: NamedValue::new_embedded(KOFI_VALUE_ADDRESSES, 0),
-            entries: PagedArray::new(),
-            ipv6_parts: PagedArray::new(),
-            user_ids: PagedArray::new(),
+            entries: PagedArray::new(Entry::new),
+            ipv6_parts: PagedArray::new(|| [const { Atomic::new(0) }; IPV6_WORDS]),
+            user_ids: PagedArray::new(|| Atomic::new(0)),
             seed: random(),
             max_generations,
             writer <- new_mutex!(
@@ -267,7 +254,7 @@ impl Table {
             // stamp.
             let id = match load_acquire(&entry.users) & HAS_ID {
                 0 => None,
-                _ => Some(read_once(&self.user_ids.get(index)?.0)),
+                _ => Some(read_once(self.user_ids.get(index)?)),
             };
             read_barrier();
             if read_once(&entry.stamp) == stamp {
@@ -319,7 +306,7 @@ impl Table {
             0 => None,
             _ => {
                 let wide = self.ipv6_parts.get(index)?;
-                Some(wide.0.each_ref().map(read_once))
+                Some(wide.each_ref().map(read_once))
             }
         };
         Some(AddrKey {
@@ -367,7 +354,7 @@ impl Table {
                 None => true,
                 Some(wide) => {
                     let have = self.ipv6_parts.get(index)?;
-                    let mut words = have.0.iter().zip(wide).take(IPV6_KEY_WORDS);
+                    let mut words = have.iter().zip(wide).take(IPV6_KEY_WORDS);
                     words.all(|(have, want)| read_once(have) == *want)
                 }
             };
@@ -436,7 +423,7 @@ impl WriteGuard<'_> {
         };
         let id = match id {
             None => None,
-            Some(id) => Some((&table.user_ids.get_or_alloc(index)?.0, id)),
+            Some(id) => Some((table.user_ids.get_or_alloc(index)?, id)),
         };
         // No step fails from here on.
         if index == self.writer.top {
@@ -450,10 +437,9 @@ impl WriteGuard<'_> {
         entry.first.store(key.first, Relaxed);
         entry.second.store(key.second, Relaxed);
         if let Some((wide, words)) = wide {
-            wide.0
-                .iter()
-                .zip(words)
-                .for_each(|(wide, word)| wide.store(*word, Relaxed));
+            for (wide, word) in wide.iter().zip(words) {
+                wide.store(*word, Relaxed);
+            }
         }
         if let Some((place, id)) = id {
             place.store(id, Relaxed);
@@ -470,16 +456,11 @@ impl WriteGuard<'_> {
     fn insert_again(&mut self, slot: SlotId, id: Option<u64>) -> Result<SlotId> {
         let entry = self.table.entries.get(slot.index).ok_or(Errno::EINVAL)?;
         let users = read_once(&entry.users);
-        if users & !HAS_ID == !HAS_ID {
-            return Err(Errno::EOVERFLOW);
-        }
+        Errno::EOVERFLOW.when(users & !HAS_ID == !HAS_ID)?;
         let mut has_id = 0;
         if let Some(id) = id {
-            self.table
-                .user_ids
-                .get_or_alloc(slot.index)?
-                .0
-                .store(id, Relaxed);
+            let place = self.table.user_ids.get_or_alloc(slot.index)?;
+            place.store(id, Relaxed);
             has_id = HAS_ID;
         }
         // Release: the stamp does not change, so this store publishes the identifier to readers that see
@@ -497,9 +478,8 @@ impl WriteGuard<'_> {
         let entry = self.table.entries.get(index).ok_or(Errno::EINVAL)?;
         let stamp = read_once(&entry.stamp);
         let spot = SlotId::from_stamp(index, stamp);
-        if stamp % 2 == 0 || generation.is_some_and(|wanted| wanted != spot.generation) {
-            return Err(Errno::EINVAL);
-        }
+        let is_other = generation.is_some_and(|wanted| wanted != spot.generation);
+        Errno::EINVAL.when(stamp % 2 == 0 || is_other)?;
         Ok(spot)
     }
 
@@ -585,11 +565,9 @@ impl WriteGuard<'_> {
 
     /// Returns the head of the chain that an entry belongs to.
     fn chain_head(&self, entry: &Entry, level: u32) -> Option<&Atomic<u32>> {
-        let hash = self
-            .table
-            .hash(read_once(&entry.first), read_once(&entry.second));
-        let first = self.table.entries.get(bucket(hash, level))?;
-        Some(&first.heads[link_set(level)])
+        let (first, second) = (read_once(&entry.first), read_once(&entry.second));
+        let bucket = bucket(self.table.hash(first, second), level);
+        Some(&self.table.entries.get(bucket)?.heads[link_set(level)])
     }
 
     fn link(&self, entry: &Entry, index: u32, level: u32) {

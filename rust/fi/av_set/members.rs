@@ -47,12 +47,8 @@ impl Members {
     ///
     /// -FI_EINVAL for a member, -FI_ENOMEM if the set is full or memory is short.
     pub(super) fn insert(&mut self, number: u64) -> Result {
-        if self.contains(number) {
-            return Err(Errno::EINVAL);
-        }
-        if self.list.len() >= self.max_len {
-            return Err(Errno::ENOMEM);
-        }
+        Errno::EINVAL.when(self.contains(number))?;
+        Errno::ENOMEM.when(self.list.len() >= self.max_len)?;
         if self.slots.len() <= 2 * self.list.len() {
             let wanted = (4 * self.list.len()).next_power_of_two().max(16);
             self.slots.resize(wanted, EMPTY, GFP_KERNEL)?;
@@ -100,18 +96,6 @@ impl Members {
         self.list
             .retain(|number| others.contains(*number) == is_among);
         self.rebuild();
-    }
-
-    /// Returns a copy of the set. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// -FI_ENOMEM.
-    pub(super) fn copy(&self) -> Result<Self> {
-        let mut copy = Self::new(self.max_len);
-        copy.list.extend_from_slice(&self.list, GFP_KERNEL)?;
-        copy.slots.extend_from_slice(&self.slots, GFP_KERNEL)?;
-        Ok(copy)
     }
 
     /// Returns the slots in which the position of a number can be, in probing order.

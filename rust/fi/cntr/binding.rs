@@ -3,7 +3,7 @@
 //! The counter bindings of an endpoint.
 
 use super::{
-    super::cq::CompletionQueue,
+    super::provider::CqBinding,
     Counter,
     QueueLink, //
 };
@@ -29,9 +29,7 @@ impl BoundCounters {
     ///
     /// -FI_EINVAL if a kind has a counter already, or if `counter` is closed.
     pub(in super::super) fn bind(&mut self, counter: &Arc<Counter>, kinds: u64) -> Result {
-        if self.flags() & kinds != 0 {
-            return Err(Errno::EINVAL);
-        }
+        Errno::EINVAL.when(self.flags() & kinds != 0)?;
         // This reference keeps the counter open until all bindings are made.
         let _open = ChildRef::new(counter)?;
         for (kind, place) in KINDS.iter().zip(&mut self.0) {
@@ -46,10 +44,7 @@ impl BoundCounters {
     pub(crate) fn try_clone(&self) -> Result<Self> {
         let mut copy = Self::default();
         for (place, counter) in copy.0.iter_mut().zip(&self.0) {
-            *place = counter
-                .as_ref()
-                .map(|counter| ChildRef::new(counter.arc()))
-                .transpose()?;
+            *place = counter.as_ref().map(ChildRef::try_clone).transpose()?;
         }
         Ok(copy)
     }
@@ -58,8 +53,8 @@ impl BoundCounters {
     /// the returned object is dropped. May sleep.
     pub(in super::super) fn link_queues(
         &self,
-        transmit: Option<&Arc<CompletionQueue>>,
-        receive: Option<&Arc<CompletionQueue>>,
+        transmit: &Option<CqBinding>,
+        receive: &Option<CqBinding>,
     ) -> Result<QueueLinks> {
         let mut feeds = QueueLinks::default();
         for ((kind, counter), feed) in KINDS.iter().zip(&self.0).zip(&mut feeds.0) {
@@ -68,7 +63,7 @@ impl BoundCounters {
                 _ => transmit,
             };
             *feed = match (counter, queue) {
-                (Some(counter), Some(queue)) => Some(QueueLink::new(counter.arc(), queue)?),
+                (Some(counter), Some(cq)) => Some(QueueLink::new(counter.arc(), cq.queue.arc())?),
                 _ => None,
             };
         }

@@ -45,16 +45,13 @@ impl EntryFifo {
     ///
     /// -FI_ENOMEM.
     pub(crate) fn new(size: usize) -> Result<Self> {
-        let mut places = KVVec::with_capacity(size, GFP_KERNEL)?;
+        let mut slots = KVVec::with_capacity(size, GFP_KERNEL)?;
         for _ in 0..size {
-            places.push(None, GFP_KERNEL)?;
+            slots.push(None, GFP_KERNEL)?;
         }
+        let (first, len) = (0, 0);
         // INVARIANT: `len` is 0 and every slot is `None`.
-        Ok(Self {
-            slots: places,
-            first: 0,
-            len: 0,
-        })
+        Ok(Self { slots, first, len })
     }
 
     /// Returns the capacity.
@@ -130,6 +127,16 @@ impl EntryFifo {
         let first = self.slots.get_mut(self.first)?.take();
         self.remove_first();
         first
+    }
+
+    /// Returns the result of a read that has taken `count` successes from the FIFO, and stopped at the first
+    /// entry that is left: -FI_EAGAIN if there is none, -FI_EAVAIL for an error, unless it has taken some.
+    pub(crate) fn read_result(&self, count: usize) -> Result<usize> {
+        match self.first() {
+            None if count == 0 => Err(Errno::EAGAIN),
+            Some(CqEntry::Failed(_)) if count == 0 => Err(Errno::EAVAIL),
+            _ => Ok(count),
+        }
     }
 
     /// Removes and returns the first entry if it is an error.

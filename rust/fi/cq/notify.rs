@@ -90,25 +90,14 @@ impl HandlerSlot {
         Ok(match handler {
             Handler::Interrupt(handler) => Self::Interrupt(IrqWork::new(handler)?),
             Handler::Task(handler) => {
-                let deferred = Arc::pin_init(
-                    pin_init!(WorkHandler {
-                        work <- new_work!("kofi::cq::WorkHandler"),
-                        handler <- Slot::new(),
-                    }),
-                    GFP_KERNEL,
-                )?;
-                deferred.handler.install(handler)?;
-                Self::Task(deferred)
+                let work = pin_arc(pin_init!(WorkHandler {
+                    work <- new_work!("kofi::cq::WorkHandler"),
+                    handler <- Slot::new(),
+                }))?;
+                work.handler.install(handler)?;
+                Self::Task(work)
             }
         })
-    }
-
-    /// Stops the handler; see [`Notifier::stop_handler`].
-    fn stop(&self) {
-        match self {
-            Self::Interrupt(work) => work.stop(),
-            Self::Task(deferred) => deferred.handler.stop(),
-        }
     }
 
     fn schedule(&self) {
@@ -124,7 +113,10 @@ impl HandlerSlot {
 
 impl Caller for HandlerSlot {
     fn stop_calls(&self) {
-        self.stop();
+        match self {
+            Self::Interrupt(work) => work.stop(),
+            Self::Task(work) => work.handler.stop(),
+        }
     }
 }
 
@@ -201,9 +193,8 @@ impl Notifier {
 
     /// Returns how many times the handler was scheduled. Any context.
     pub(crate) fn handler_calls(&self) -> u64 {
-        self.callback
-            .as_ref()
-            .map_or(0, |callback| callback.calls.load(Relaxed))
+        let callback = self.callback.as_ref();
+        callback.map_or(0, |callback| callback.calls.load(Relaxed))
     }
 
     /// Installs the handler of the queue with this object number. May sleep.
@@ -213,26 +204,22 @@ impl Notifier {
     /// -FI_EBUSY if the queue has, or had, a handler; -FI_ENOMEM.
     pub(super) fn set_handler(&self, handler: Handler, number: u64) -> Result {
         let functions = handler.functions();
-        let place = Arc::new(HandlerSlot::new(handler)?, GFP_KERNEL)?;
-        let registered = match functions.is_empty() {
-            true => None,
-            false => Some(Registered::new(
-                functions,
-                fmt!("cq {number}"),
-                place.clone(),
-            )?),
-        };
+        let handler = new_arc(HandlerSlot::new(handler)?)?;
+        let registered = (!functions.is_empty())
+            .then(|| Registered::new(functions, fmt!("cq {number}"), handler.clone()))
+            .transpose()?;
         let callback = Callback {
-            handler: place,
+            handler,
             registered,
             armed: AtomicFlag::new(false),
             calls: Atomic::new(0),
         };
-        if self.callback.populate(callback) {
-            Ok(())
-        } else {
-            Err(Errno::EBUSY)
-        }
+        Errno::EBUSY.when(!self.callback.populate(callback))
+    }
+
+    /// Returns the handler, if the queue has, or had, one.
+    fn handler(&self) -> Option<&HandlerSlot> {
+        Some(&self.callback.as_ref()?.handler)
     }
 
     /// Returns true if the queue has, or had, a handler. Any context.
@@ -243,17 +230,12 @@ impl Notifier {
 
     /// Returns true if the caller is the queue's task handler.
     pub(super) fn in_handler(&self) -> bool {
-        match self.callback.as_ref().map(|callback| &*callback.handler) {
-            Some(HandlerSlot::Task(deferred)) => deferred.handler.in_handler(),
-            Some(HandlerSlot::Interrupt(_)) | None => false,
-        }
+        matches!(self.handler(), Some(HandlerSlot::Task(work)) if work.handler.in_handler())
     }
 
     /// Prevents new calls of a handler that runs in interrupt context. Any context.
     pub(super) fn block_handler(&self) {
-        if let Some(HandlerSlot::Interrupt(work)) =
-            self.callback.as_ref().map(|callback| &*callback.handler)
-        {
+        if let Some(HandlerSlot::Interrupt(work)) = self.handler() {
             work.block();
         }
     }
@@ -264,7 +246,7 @@ impl Notifier {
         let Some(callback) = self.callback.as_ref() else {
             return;
         };
-        callback.handler.stop();
+        callback.handler.stop_calls();
         if let Some(registered) = &callback.registered {
             registered.unregister();
         }

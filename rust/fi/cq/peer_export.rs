@@ -60,21 +60,15 @@ impl ExportedCq {
     ///
     /// -FI_ENOMEM.
     pub(super) fn new(own: Arc<dyn provider::CompletionQueue>, size: usize) -> Result<Arc<Self>> {
-        let size = match size {
-            0 => DEFAULT_SIZE,
-            size => size,
-        };
+        let size = if size == 0 { DEFAULT_SIZE } else { size };
         let guests = PeerEntries {
             entries: EntryFifo::new(size)?,
             peers_first: true,
         };
-        Ok(Arc::pin_init(
-            pin_init!(Self {
-                provider_cq: own,
-                peer_entries <- FastLockIrq::new(guests, c"kofi::ExportedCq", static_lock_class!()),
-            }),
-            GFP_KERNEL,
-        )?)
+        pin_arc(pin_init!(Self {
+            provider_cq: own,
+            peer_entries <- FastLockIrq::new(guests, c"kofi::ExportedCq", static_lock_class!()),
+        }))
     }
 
     /// Appends an entry and wakes the readers. Any context.
@@ -106,7 +100,7 @@ impl ExportedCq {
         let mut guests = self.peer_entries.lock();
         if guests.entries.size() < size {
             outcomes.append(&mut guests.entries);
-            core::mem::swap(&mut outcomes, &mut guests.entries);
+            mem::swap(&mut outcomes, &mut guests.entries);
         }
         drop(guests);
         Ok(())
@@ -135,11 +129,7 @@ impl ExportedCq {
             guests.entries.remove_first();
             count += 1;
         }
-        match (count, guests.entries.first()) {
-            (0, None) => Err(Errno::EAGAIN),
-            (0, Some(CqEntry::Failed(_))) => Err(Errno::EAVAIL),
-            (count, _) => Ok(count),
-        }
+        guests.entries.read_result(count)
     }
 
     /// Reads the provider's own entries.
@@ -205,11 +195,7 @@ impl ExportedCq {
     /// read.
     fn peek<E: FormatEntry>(&self) -> Result<usize> {
         match self.provider_cq.read(E::entries(&mut [])) {
-            Err(Errno::EAGAIN) => match self.peer_entries.lock().entries.first() {
-                None => Err(Errno::EAGAIN),
-                Some(CqEntry::Failed(_)) => Err(Errno::EAVAIL),
-                Some(CqEntry::Done(_)) => Ok(0),
-            },
+            Err(Errno::EAGAIN) => self.peer_entries.lock().entries.read_result(0),
             there => there,
         }
     }
@@ -290,18 +276,13 @@ impl provider::CompletionQueue for ExportedCq {
 
 /// Completions that a peer provider writes for the queue's own consumer, which sized the queue for them.
 impl PeerSink for ExportedCq {
-    fn complete(&self, outcome: CqEntry) {
-        // The queue's provider does not know the peer's source addresses.
-        let outcome = match outcome {
-            CqEntry::Done(done) => CqEntry::Done(Completion {
-                source: FI_ADDR_NOTAVAIL,
-                ..done
-            }),
-            CqEntry::Failed(mut failure) => {
-                failure.completion.source = FI_ADDR_NOTAVAIL;
-                CqEntry::Failed(failure)
-            }
+    fn complete(&self, mut outcome: CqEntry) {
+        let completion = match &mut outcome {
+            CqEntry::Done(completion) => completion,
+            CqEntry::Failed(failure) => &mut failure.completion,
         };
+        // The queue's provider does not know the peer's source addresses.
+        completion.source = FI_ADDR_NOTAVAIL;
         if self.write(outcome).is_err() {
             warn(&c"peer", fmt!("a completion is lost: there is no room"));
         }
@@ -310,18 +291,11 @@ impl PeerSink for ExportedCq {
 
 /// A counted reference to an exported queue, which a peer holds.
 pub(crate) struct CqExport {
-    shared: Arc<ExportedCq>,
-    _queue: ChildRef<CompletionQueue>,
+    pub(super) shared: Arc<ExportedCq>,
+    pub(super) _queue: ChildRef<CompletionQueue>,
 }
 
 impl CqExport {
-    pub(super) fn new(shared: Arc<ExportedCq>, queue: ChildRef<CompletionQueue>) -> Self {
-        Self {
-            shared,
-            _queue: queue,
-        }
-    }
-
     /// Appends an entry and wakes the readers. Any context.
     ///
     /// # Errors

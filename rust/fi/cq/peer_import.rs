@@ -9,23 +9,18 @@
 //! back, and all later entries stay in the queue; the handler retries every [`RETRY_INTERVAL`].
 
 use super::{
-    super::{
-        memory::EntrySlots,
-        timer::{
-            ArmedTimer,
-            Timer, //
-        },
+    super::timer::{
+        ArmedTimer,
+        Timer, //
     },
     read_or_arm,
-    Completion,
+    read_tagged,
     CompletionQueue,
     CqEntry,
-    Entries,
     Handler,
     TaskHandler, //
 };
 use crate::{
-    abi::fi_cq_tagged_entry,
     fi::{
         prelude::*,
         provider, //
@@ -119,26 +114,19 @@ impl PeerForward {
             owner: Some(owner),
             held_back: None,
         };
-        let forward = Arc::pin_init(
-            pin_init!(Self {
-                queue: queue.core().clone(),
-                state <- FastLockIrq::new(post, c"kofi::PeerForward", static_lock_class!()),
-                retry_timer: alarm,
-                armed_timer <- new_mutex!(None, "kofi::PeerForward::armed_timer"),
-                registered: SetOnce::new(),
-            }),
-            GFP_KERNEL,
-        )?;
+        let forward = pin_arc(pin_init!(Self {
+            queue: queue.core().clone(),
+            state <- FastLockIrq::new(post, c"kofi::PeerForward", static_lock_class!()),
+            retry_timer: alarm,
+            armed_timer <- new_mutex!(None, "kofi::PeerForward::armed_timer"),
+            registered: SetOnce::new(),
+        }))?;
         queue.core().begin_forwarding();
-        let handler = KBox::new(ForwardHandler(forward.clone()), GFP_KERNEL)?;
-        let registered = match functions.is_empty() {
-            true => None,
-            false => {
-                let title = fmt!("peer cq {}", queue.number());
-                let registered = Registered::new(functions, title, forward.clone())?;
-                Some(registered)
-            }
-        };
+        let handler = KBox::new(forward.clone(), GFP_KERNEL)?;
+        let number = queue.number();
+        let registered = (!functions.is_empty())
+            .then(|| Registered::new(functions, fmt!("peer cq {number}"), forward.clone()))
+            .transpose()?;
         queue.set_handler(Handler::Task(handler))?;
         if let Some(registered) = registered {
             let _ = forward.registered.populate(registered);
@@ -150,25 +138,23 @@ impl PeerForward {
     /// Forwards one entry. Returns an error if there is nothing more to forward now.
     fn forward_one(&self) -> core::result::Result<(), Pending> {
         let mut post = self.state.lock();
-        let ForwardState {
-            owner,
-            held_back: kept,
-        } = &mut *post;
+        let ForwardState { owner, held_back } = &mut *post;
         let owner = owner.as_ref().ok_or(Pending::OwnerGone)?;
-        let outcome = kept
+        let outcome = held_back
             .take()
             .or_else(|| read_one(&*self.queue))
             .ok_or(Pending::Empty)?;
         match owner.write(outcome) {
             Ok(()) => Ok(()),
             Err((Errno::EAGAIN, outcome)) => {
-                *kept = Some(outcome);
+                *held_back = Some(outcome);
                 Err(Pending::OwnerFull)
             }
             Err((errno, _)) => {
+                let errno = errno.to_int();
                 warn(
                     &c"peer",
-                    fmt!("a completion is lost: its owner says {}", errno.to_int()),
+                    fmt!("a completion is lost: its owner says {errno}"),
                 );
                 Ok(())
             }
@@ -239,30 +225,15 @@ impl PeerForward {
 
 /// Takes the next entry of a queue, if there is one. Any context.
 pub(crate) fn read_one(queue: &dyn provider::CompletionQueue) -> Option<CqEntry> {
-    let mut entry = EntrySlots::<fi_cq_tagged_entry, 1>::new();
-    let mut source = EntrySlots::<fi_addr_t, 1>::new();
-    match queue.read_from(Entries::Tagged(entry.as_mut_slots()), source.as_mut_slots()) {
-        Ok(1) => {}
-        Err(Errno::EAVAIL) => return queue.read_error().ok().map(CqEntry::Failed),
-        _ => return None,
+    match read_tagged(queue) {
+        Ok(done) => Some(CqEntry::Done(done)),
+        Err(Errno::EAVAIL) => queue.read_error().ok().map(CqEntry::Failed),
+        Err(_) => None,
     }
-    let (entry, source) = (entry.nth(0)?, source.nth(0)?);
-    Some(CqEntry::Done(Completion {
-        context: Context::new(entry.op_context),
-        flags: entry.flags,
-        len: entry.len,
-        data: entry.data,
-        buf: entry.buf.addr(),
-        tag: entry.tag,
-        source: *source,
-    }))
 }
 
-/// The handler of an imported queue.
-struct ForwardHandler(Arc<PeerForward>);
-
-impl TaskHandler for ForwardHandler {
+impl TaskHandler for Arc<PeerForward> {
     fn ready(&self, _here: ProcessContext) {
-        self.0.handle();
+        self.handle();
     }
 }

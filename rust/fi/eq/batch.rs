@@ -20,7 +20,8 @@ pub struct Failure {
 
 /// The results of a batch.
 pub struct Batch {
-    final_event: u32,
+    /// Number of the final event.
+    pub(super) final_event: u32,
     context: usize,
     failures: KVVec<Failure>,
     succeeded: u64,
@@ -68,11 +69,6 @@ impl Batch {
     /// Returns the failures.
     pub fn failures(&self) -> &[Failure] {
         &self.failures
-    }
-
-    /// Returns the number of the final event.
-    pub(super) fn final_event(&self) -> u32 {
-        self.final_event
     }
 
     /// Returns the next unread failure.

@@ -72,7 +72,7 @@ impl Event {
             None => self.kind,
             Some(batch) => match batch.next_failure() {
                 Some(failure) => Kind::Error(failure.errno, 0),
-                None => Kind::Complete(batch.final_event()),
+                None => Kind::Complete(batch.final_event),
             },
         }
     }

@@ -40,13 +40,8 @@ impl EventHandler {
     ) -> Result<Self> {
         let ready: fn(&H, ProcessContext, &Arc<EventQueue>) = H::ready;
         let functions = Functions::single(ready as *const ());
-        Self::open_for(
-            here,
-            fabric,
-            attr,
-            KBox::new(handler, GFP_KERNEL)?,
-            functions,
-        )
+        let handler = KBox::new(handler, GFP_KERNEL)?;
+        Self::open_for(here, fabric, attr, handler, functions)
     }
 
     /// Opens the queue. Not generic, so that only this crate can register callbacks.

@@ -8,9 +8,12 @@ use crate::{
         FI_AV_COMPLETE,
         FI_SHUTDOWN, //
     },
-    fi::tests::dummy_provider::{
-        fabric,
-        HERE, //
+    fi::{
+        object::Listed,
+        tests::dummy_provider::{
+            fabric,
+            HERE, //
+        },
     },
     introspect::object_table, //
 };

@@ -18,7 +18,7 @@ use super::{
         fabric::Fabric,
         memory::{
             Buffer,
-            RefusedPost, //
+            PostResult, //
         },
         wait::Budget, //
     },
@@ -60,11 +60,7 @@ pub fn next_event(here: ProcessContext, events: &EventQueue, wanted: u32) -> Res
     Ok(wait_event(here, events, wanted)?)
 }
 
-fn wait_event(
-    here: ProcessContext,
-    events: &EventQueue,
-    wanted: u32,
-) -> core::result::Result<OwnedEvent, NotConnected> {
+fn wait_event(here: ProcessContext, events: &EventQueue, wanted: u32) -> ConnectResult<OwnedEvent> {
     let event = retry_until_stopped(|budget| events.next(here, budget))?;
     match event.kind() {
         Kind::Connection(number) if number == wanted => Ok(event),
@@ -75,6 +71,9 @@ fn wait_event(
         _ => Err(Errno::ENOTCONN.into()),
     }
 }
+
+/// Result of connecting.
+pub type ConnectResult<T> = core::result::Result<T, NotConnected>;
 
 /// The reason why there is no connection.
 pub struct NotConnected {
@@ -108,7 +107,7 @@ pub struct Unconnected {
     endpoint: Endpoint<Idle>,
     domain: Arc<Domain>,
     caps: u64,
-    allocation: UniqueArc<core::mem::MaybeUninit<Endpoint>>,
+    allocation: UniqueArc<MaybeUninit<Endpoint>>,
     events: Arc<EventQueue>,
     transmits: Arc<Completions>,
     receives: Arc<Completions>,
@@ -162,19 +161,13 @@ impl Connection {
         let events = fabric.event_queue(here, eq::Attr::default())?;
         let transmits = Completions::new(here, domain, depth)?;
         let receives = Completions::new(here, domain, depth)?;
+        let sides = (transmits.side(None), receives.side(None));
+        let endpoint = Endpoint::counted(here, domain, info, Source(0), &events, sides)?;
         Ok(Unconnected {
             domain: domain.clone(),
             caps: info.caps(),
             allocation: UniqueArc::new_uninit(GFP_KERNEL)?,
-            endpoint: Endpoint::new(
-                here,
-                domain,
-                info,
-                Source(0),
-                &events,
-                &transmits,
-                &receives,
-            )?,
+            endpoint,
             events,
             transmits,
             receives,
@@ -227,7 +220,7 @@ impl Unconnected {
     /// # Errors
     ///
     /// As [`Endpoint::receive`].
-    pub fn receive(&self, buffer: KBox<Buffer>) -> core::result::Result<(), RefusedPost> {
+    pub fn receive(&self, buffer: KBox<Buffer>) -> PostResult {
         self.endpoint.receive(buffer)
     }
 
@@ -241,7 +234,7 @@ impl Unconnected {
         self,
         here: ProcessContext,
         private_data: &[u8],
-    ) -> core::result::Result<(Connection, OwnedEvent), NotConnected> {
+    ) -> ConnectResult<(Connection, OwnedEvent)> {
         self.establish(here, |endpoint| endpoint.connect(here, private_data))
     }
 
@@ -261,7 +254,7 @@ impl Unconnected {
         self,
         here: ProcessContext,
         begin: impl FnOnce(Endpoint<Idle>) -> Result<Endpoint<Connecting>>,
-    ) -> core::result::Result<(Connection, OwnedEvent), NotConnected> {
+    ) -> ConnectResult<(Connection, OwnedEvent)> {
         let endpoint = begin(self.endpoint)?;
         let event = wait_event(here, &self.events, FI_CONNECTED)?;
         let endpoint = endpoint.connected(&event).map_err(Errno::from)?;

@@ -4,6 +4,10 @@
 
 use super::{
     super::{
+        atomic::{
+            Form,
+            Op, //
+        },
         domain::Domain,
         ep,
         eq::{
@@ -14,9 +18,16 @@ use super::{
         },
         memory::{
             Buffer,
-            RefusedPost, //
+            PostResult, //
         },
-        post::Posting, //
+        post::{
+            OpenEndpoint,
+            Posting,
+            RemoteElements,
+            RemoteMemory, //
+        },
+        provider::Rma,
+        rdm::Shared, //
     },
     Completions,
     SharedReceives,
@@ -24,7 +35,7 @@ use super::{
 };
 use crate::{
     abi::{
-        flags,
+        FI_ADDR_UNSPEC,
         FI_CONNECTED, //
     },
     fi::prelude::*, //
@@ -55,31 +66,10 @@ impl State for Idle {}
 impl State for Connecting {}
 impl State for Connected {}
 
-/// The parts of an open endpoint. Dropping closes the endpoint without an event and frees the buffers that
-/// are still posted. May sleep.
-struct Open {
-    endpoint: Arc<ep::Endpoint>,
-    /// Queues of transmits and of receives.
-    completions: [Arc<Completions>; 2],
-    source: Source,
-    /// Dropped after the endpoint is closed.
-    _receives: Option<Arc<SharedReceives>>,
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        // The context of each posted operation came from [`Buffer::post`], whichever queue it would have
-        // completed in.
-        let claim = &self.completions[0].reclaim_right;
-        self.endpoint
-            .close(&mut |context| drop(claim.reclaim(context)));
-    }
-}
-
 /// A connected endpoint, in the given [`State`]. Dropping the endpoint closes it without an event and
 /// frees the buffers that are still posted; in atomic context, a workqueue does so later.
 pub struct Endpoint<S: State = Connected> {
-    open: DeferredDrop<Open>,
+    open: DeferredDrop<OpenEndpoint>,
     _state: PhantomData<S>,
 }
 
@@ -128,14 +118,14 @@ impl Endpoint<Idle> {
     ///
     /// As [`Self::new`]; -FI_EDOMAIN also for a counter of another domain.
     pub fn counted(
-        here: ProcessContext,
+        _here: ProcessContext,
         domain: &Arc<Domain>,
         info: &Info,
         source: Source,
         events: &Arc<EventQueue>,
         sides: (Side<'_>, Side<'_>),
     ) -> Result<Self> {
-        Self::build(here, domain, info, source, events, sides, None)
+        Self::build(domain, (info, source), events, sides, Shared::default())
     }
 
     /// Opens and enables an endpoint that uses a shared receive context, which `info` must name
@@ -147,7 +137,7 @@ impl Endpoint<Idle> {
     /// As [`Self::counted`]; -FI_EINVAL if `info` names no shared context, -FI_EDOMAIN for shared receives of
     /// another domain, -FI_ENOSPC if the completion queue is too small for all of them.
     pub fn sharing(
-        here: ProcessContext,
+        _here: ProcessContext,
         domain: &Arc<Domain>,
         info: &Info,
         source: Source,
@@ -155,33 +145,22 @@ impl Endpoint<Idle> {
         sides: (Side<'_>, Side<'_>),
         receives: &Arc<SharedReceives>,
     ) -> Result<Self> {
-        let receives = Some(receives.clone());
-        Self::build(here, domain, info, source, events, sides, receives)
+        let shared = Shared {
+            receives: Some(receives),
+            transmits: None,
+        };
+        Self::build(domain, (info, source), events, sides, shared)
     }
 
     fn build(
-        _here: ProcessContext,
         domain: &Arc<Domain>,
-        info: &Info,
-        source: Source,
+        object: (&Info, Source),
         events: &Arc<EventQueue>,
-        (transmit, receive): (Side<'_>, Side<'_>),
-        receives: Option<Arc<SharedReceives>>,
+        sides: (Side<'_>, Side<'_>),
+        shared: Shared<'_>,
     ) -> Result<Self> {
-        let open = DeferredDrop::new(Open {
-            endpoint: domain.endpoint(info, source)?,
-            completions: [transmit.completions.clone(), receive.completions.clone()],
-            source,
-            _receives: receives.clone(),
-        })?;
-        let endpoint = &open.endpoint;
-        endpoint.bind_eq(events, 0)?;
-        if let Some(receives) = &receives {
-            endpoint.bind_srx(receives.shared(), 0)?;
-        }
-        transmit.bind(endpoint, flags::FI_TRANSMIT)?;
-        receive.bind(endpoint, flags::FI_RECV)?;
-        endpoint.enable()?;
+        let bind_eq = |endpoint: &ep::Endpoint| endpoint.bind_eq(events, 0);
+        let open = OpenEndpoint::new(domain, object, sides, shared, bind_eq)?;
         Ok(Self::with_state(open))
     }
 
@@ -224,7 +203,7 @@ impl Endpoint<Connecting> {
     /// Returned with the endpoint: see [`NotYet`].
     pub fn connected(self, event: &Event) -> core::result::Result<Endpoint, NotYet> {
         let errno = match event.kind() {
-            _ if event.source() != self.open.source => Errno::EINVAL,
+            _ if event.source() != self.source() => Errno::EINVAL,
             Kind::Connection(FI_CONNECTED) => return Ok(Endpoint::with_state(self.open)),
             Kind::Error(errno, _) => errno,
             _ => Errno::EINVAL,
@@ -249,13 +228,55 @@ impl Endpoint<Connected> {
     /// Returned with the buffer: -FI_EAGAIN when a queue is full, -FI_ENOTCONN after the end of the
     /// connection, -FI_EINVAL for a buffer shorter than `len`, -FI_EMSGSIZE for more than the device's
     /// maximum message size.
-    pub fn send(&self, buffer: KBox<Buffer>, len: usize) -> core::result::Result<(), RefusedPost> {
-        self.posting().send(buffer, len)
+    pub fn send(&self, buffer: KBox<Buffer>, len: usize) -> PostResult {
+        self.posting(buffer).send(len)
+    }
+
+    /// Writes the first `len` bytes of `buffer` to the peer's memory. The completion returns the buffer. Any
+    /// context.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::send`], with the buffer. An access that the peer does not permit fails the completion and
+    /// ends the connection.
+    pub fn write(&self, buffer: KBox<Buffer>, len: usize, to: RemoteMemory) -> PostResult {
+        self.posting(buffer).rma(len, Rma::Write, to)
+    }
+
+    /// Reads `len` bytes of the peer's memory to the start of `buffer`. The completion returns the buffer.
+    /// Any context.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::write`].
+    pub fn read(&self, buffer: KBox<Buffer>, len: usize, from: RemoteMemory) -> PostResult {
+        self.posting(buffer).rma(len, Rma::Read, from)
+    }
+
+    /// Applies the atomic operation `op` to elements in the peer's memory, with the operands at the start of
+    /// `buffer`. The previous values replace the operands. Any context.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::write`]; -FI_EOPNOTSUPP for an operation that compares or that the device does not support;
+    /// -FI_EMSGSIZE for more elements than one operation can have.
+    pub fn fetch(&self, buffer: KBox<Buffer>, op: Op, elements: RemoteElements) -> PostResult {
+        self.posting(buffer).atomic(Form::Fetch, op, elements)
+    }
+
+    /// Applies the atomic operation `op`, which compares, as [`Self::fetch`] does. The compare values, one
+    /// per element, follow the operands in `buffer`. Any context.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::fetch`], but -FI_EOPNOTSUPP for an operation that does not compare.
+    pub fn compare(&self, buffer: KBox<Buffer>, op: Op, elements: RemoteElements) -> PostResult {
+        self.posting(buffer).atomic(Form::Compare, op, elements)
     }
 }
 
 impl<S: State> Endpoint<S> {
-    fn with_state(open: DeferredDrop<Open>) -> Self {
+    fn with_state(open: DeferredDrop<OpenEndpoint>) -> Self {
         Self {
             open,
             _state: PhantomData,
@@ -264,7 +285,7 @@ impl<S: State> Endpoint<S> {
 
     /// Returns the source value that the endpoint's events carry.
     pub fn source(&self) -> Source {
-        self.open.source
+        self.open.endpoint.source
     }
 
     /// Returns the domain of the endpoint, in which its buffers may be registered. Any context.
@@ -278,13 +299,19 @@ impl<S: State> Endpoint<S> {
     ///
     /// Returned with the buffer: -FI_EAGAIN when a queue is full, -FI_EMSGSIZE for more than the device's
     /// maximum message size.
-    pub fn receive(&self, buffer: KBox<Buffer>) -> core::result::Result<(), RefusedPost> {
-        self.posting().receive(buffer)
+    pub fn receive(&self, buffer: KBox<Buffer>) -> PostResult {
+        self.posting(buffer).receive(0)
     }
 
-    /// Returns the target of the endpoint's posts.
+    /// Returns a post of `buffer`.
     #[inline]
-    pub(super) fn posting(&self) -> Posting<'_> {
-        Posting::to_connected_peer(&**self.open.endpoint.core(), self.domain())
+    fn posting(&self, buffer: KBox<Buffer>) -> Posting<'_> {
+        Posting {
+            core: &**self.open.endpoint.core(),
+            domain: self.domain(),
+            peer: FI_ADDR_UNSPEC,
+            tag: None,
+            buffer,
+        }
     }
 }

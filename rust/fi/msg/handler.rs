@@ -19,7 +19,7 @@ use crate::{
         },
         memory::{
             Buffer,
-            RefusedPost, //
+            PostResult, //
         },
         prelude::*, //
     },
@@ -60,12 +60,12 @@ impl Poster {
     }
 
     /// Sends as [`Endpoint::send`] does.
-    pub fn send(&self, buffer: KBox<Buffer>, len: usize) -> core::result::Result<(), RefusedPost> {
+    pub fn send(&self, buffer: KBox<Buffer>, len: usize) -> PostResult {
         self.0.send(buffer, len)
     }
 
     /// Posts a receive as [`Endpoint::receive`] does.
-    pub fn receive(&self, buffer: KBox<Buffer>) -> core::result::Result<(), RefusedPost> {
+    pub fn receive(&self, buffer: KBox<Buffer>) -> PostResult {
         self.0.receive(buffer)
     }
 }
@@ -105,36 +105,24 @@ impl Completions {
     /// # Errors
     ///
     /// -FI_EBUSY if the queue has or had a handler; -FI_ENOMEM.
-    pub fn on_interrupt<F>(
+    pub fn on_interrupt(
         self: &Arc<Self>,
         _here: ProcessContext,
-        handler: F,
-    ) -> Result<HandlerGuard>
-    where
-        F: Fn(&ReadyQueue<'_>) + Send + Sync + 'static,
-    {
-        let called = HandlerState {
-            queue: self.clone(),
-            handler,
-        };
-        self.install_handler(Handler::Interrupt(KBox::new(called, GFP_KERNEL)?))
+        handler: impl Fn(&ReadyQueue<'_>) + Send + Sync + 'static,
+    ) -> Result<HandlerGuard> {
+        let state = KBox::new(HandlerState(self.clone(), handler), GFP_KERNEL)?;
+        self.install_handler(Handler::Interrupt(state))
     }
 
     /// Installs a handler that is called in process context and may sleep; otherwise as
     /// [`Self::on_interrupt`].
-    pub fn on_arrival<F>(
+    pub fn on_arrival(
         self: &Arc<Self>,
         _here: ProcessContext,
-        handler: F,
-    ) -> Result<HandlerGuard>
-    where
-        F: Fn(ProcessContext, &Completions) + Send + Sync + 'static,
-    {
-        let called = HandlerState {
-            queue: self.clone(),
-            handler,
-        };
-        self.install_handler(Handler::Task(KBox::new(called, GFP_KERNEL)?))
+        handler: impl Fn(ProcessContext, &Completions) + Send + Sync + 'static,
+    ) -> Result<HandlerGuard> {
+        let state = KBox::new(HandlerState(self.clone(), handler), GFP_KERNEL)?;
+        self.install_handler(Handler::Task(state))
     }
 
     fn install_handler(self: &Arc<Self>, handler: Handler) -> Result<HandlerGuard> {
@@ -147,17 +135,12 @@ impl Completions {
 }
 
 /// A consumer's handler and its queue, until the handler is removed.
-struct HandlerState<F> {
-    queue: Arc<Completions>,
-    handler: F,
-}
+struct HandlerState<F>(Arc<Completions>, F);
 
 impl<F: Fn(&ReadyQueue<'_>) + Send + Sync> InterruptHandler for HandlerState<F> {
     fn handle(&self, here: &InterruptContext) {
-        (self.handler)(&ReadyQueue {
-            queue: &self.queue,
-            _here: here,
-        });
+        let Self(queue, handler) = self;
+        handler(&ReadyQueue { queue, _here: here });
     }
 
     fn functions(&self) -> Functions {
@@ -168,7 +151,8 @@ impl<F: Fn(&ReadyQueue<'_>) + Send + Sync> InterruptHandler for HandlerState<F> 
 
 impl<F: Fn(ProcessContext, &Completions) + Send + Sync> TaskHandler for HandlerState<F> {
     fn ready(&self, here: ProcessContext) {
-        (self.handler)(here, &self.queue);
+        let Self(queue, handler) = self;
+        handler(here, queue);
     }
 
     fn functions(&self) -> Functions {

@@ -7,6 +7,7 @@ use super::{
         domain::Domain,
         memory::{
             Buffer,
+            PostResult,
             RefusedPost,
             SharedBuffer, //
         },
@@ -15,7 +16,6 @@ use super::{
     RemoteMemory, //
 };
 use crate::{
-    abi::flags,
     fi::prelude::*,
     util::deferred_drop::DropSlot, //
 };
@@ -32,12 +32,12 @@ pub enum RemoteAccess {
 }
 
 impl RemoteAccess {
-    fn mr_access(self) -> Result<Access> {
-        Access::from_bits(match self {
-            Self::Read => flags::FI_REMOTE_READ,
-            Self::Write => flags::FI_REMOTE_WRITE,
-            Self::ReadWrite => flags::FI_REMOTE_READ | flags::FI_REMOTE_WRITE,
-        })
+    fn mr_access(self) -> Access {
+        match self {
+            Self::Read => Access::REMOTE_READ,
+            Self::Write => Access::REMOTE_WRITE,
+            Self::ReadWrite => Access::REMOTE,
+        }
     }
 }
 
@@ -60,21 +60,19 @@ impl RemoteBuffer {
         domain: &Arc<Domain>,
         buffer: KBox<Buffer>,
         access: RemoteAccess,
-    ) -> core::result::Result<Self, RefusedPost> {
-        let room = match DropSlot::new() {
-            Ok(room) => room,
-            Err(errno) => return Err(RefusedPost { errno, buffer }),
-        };
-        match access.mr_access() {
-            Ok(access) => Ok(Self(room.store(SharedBuffer::new(buffer, domain, access)?))),
+    ) -> PostResult<Self> {
+        match DropSlot::new() {
+            Ok(slot) => {
+                let shared = SharedBuffer::new(buffer, domain, access.mr_access())?;
+                Ok(Self(slot.store(shared)))
+            }
             Err(errno) => Err(RefusedPost { errno, buffer }),
         }
     }
 
     /// Returns the location of the first byte as peers address it. Any context.
     pub fn remote(&self) -> RemoteMemory {
-        let (addr, key) = self.0.remote();
-        RemoteMemory { addr, key }
+        self.0.remote()
     }
 
     /// Returns the length in bytes. Any context.
@@ -93,10 +91,7 @@ impl RemoteBuffer {
     ///
     /// -FI_EINVAL if the range is not within the buffer; nothing is copied.
     pub fn read(&self, at: usize, to: &mut [u8]) -> Result {
-        match self.0.read(at, to) {
-            true => Ok(()),
-            false => Err(Errno::EINVAL),
-        }
+        self.0.read(at, to)
     }
 
     /// Copies `from` to the bytes from offset `at` on. Any context.
@@ -105,10 +100,7 @@ impl RemoteBuffer {
     ///
     /// As [`Self::read`].
     pub fn write(&self, at: usize, from: &[u8]) -> Result {
-        match self.0.write(at, from) {
-            true => Ok(()),
-            false => Err(Errno::EINVAL),
-        }
+        self.0.write(at, from)
     }
 
     /// Closes the memory region and returns the buffer. No peer can access it any more. May sleep.

@@ -6,6 +6,7 @@ use super::super::{
     domain::Domain,
     memory::{
         Buffer,
+        PostResult,
         ReclaimRight,
         RefusedPost, //
     },
@@ -22,9 +23,9 @@ use crate::fi::prelude::*;
 
 /// The parts of an open context. Dropping closes the context and frees the buffers that are still posted. May
 /// sleep.
-struct Open {
-    shared: Arc<SharedReceive>,
-    domain: Arc<Domain>,
+pub(in super::super) struct Open {
+    /// The object that endpoints bind to.
+    pub(in super::super) shared: Arc<SharedReceive>,
     reclaim_right: ReclaimRight,
 }
 
@@ -44,7 +45,7 @@ impl Drop for Open {
 ///
 /// The context closes, without an event, when its owner and all bound endpoints have dropped it, and frees
 /// the buffers that are still posted; in atomic context, a workqueue does so later.
-pub struct SharedReceives(DeferredDrop<Open>);
+pub struct SharedReceives(pub(in super::super) DeferredDrop<Open>);
 
 impl SharedReceives {
     /// Opens a context for `size` receives; 0 selects the provider's default. May sleep.
@@ -61,10 +62,9 @@ impl SharedReceives {
         })?;
         let open = DeferredDrop::new(Open {
             shared,
-            domain: domain.clone(),
             reclaim_right: ReclaimRight::new(),
         })?;
-        Ok(Arc::new(Self(open), GFP_KERNEL)?)
+        new_arc(Self(open))
     }
 
     /// Posts `buffer` for the next message. The completion returns the buffer. Any context.
@@ -73,7 +73,7 @@ impl SharedReceives {
     ///
     /// Returned with the buffer: -FI_EAGAIN when the context is full, -FI_EMSGSIZE for more than the device's
     /// maximum message size.
-    pub fn receive(&self, buffer: KBox<Buffer>) -> core::result::Result<(), RefusedPost> {
+    pub fn receive(&self, buffer: KBox<Buffer>) -> PostResult {
         self.post(None, buffer)
     }
 
@@ -83,46 +83,30 @@ impl SharedReceives {
     /// # Errors
     ///
     /// As [`Self::receive`]; -FI_ENOSYS if the context has no tagged receives.
-    pub fn receive_tagged(
-        &self,
-        tag: Tag,
-        buffer: KBox<Buffer>,
-    ) -> core::result::Result<(), RefusedPost> {
+    pub fn receive_tagged(&self, tag: Tag, buffer: KBox<Buffer>) -> PostResult {
         match self.0.shared.core().has_tags() {
             true => self.post(Some(tag), buffer),
-            false => Err(RefusedPost {
-                errno: Errno::ENOSYS,
-                buffer,
-            }),
+            false => {
+                let errno = Errno::ENOSYS;
+                Err(RefusedPost { errno, buffer })
+            }
         }
     }
 
-    fn post(
-        &self,
-        tag: Option<Tag>,
-        buffer: KBox<Buffer>,
-    ) -> core::result::Result<(), RefusedPost> {
+    fn post(&self, tag: Option<Tag>, buffer: KBox<Buffer>) -> PostResult {
         let len = buffer.len();
-        Buffer::post(
-            buffer,
-            len,
-            &self.0.domain,
-            |segment, descriptor, context| {
-                self.0.shared.core().receive(&Message {
-                    tag,
-                    ..Message::with_segment(segment, &[descriptor], context)
-                })
-            },
-        )
+        let shared = &self.0.shared;
+        let domain = shared.entry_guard.parent.arc();
+        Buffer::post(buffer, len, domain, |segment, descriptor, context| {
+            shared.core().receive(&Message {
+                tag,
+                ..Message::with_segment(segment, &[descriptor], context)
+            })
+        })
     }
 
     /// Returns a lower bound on the receives that can be posted. Any context.
     pub fn receives_left(&self) -> usize {
         self.0.shared.core().receives_left()
-    }
-
-    /// Returns the object that endpoints bind to.
-    pub(in super::super) fn shared(&self) -> &Arc<SharedReceive> {
-        &self.0.shared
     }
 }

@@ -16,7 +16,7 @@ use crate::fi::prelude::*;
 ///
 /// The context closes when its owner and all bound endpoints have dropped it; in atomic context, a workqueue
 /// does so later.
-pub struct SharedTransmits(DeferredDrop<Arc<SharedTransmit>>);
+pub struct SharedTransmits(pub(in super::super) DeferredDrop<Arc<SharedTransmit>>);
 
 impl SharedTransmits {
     /// Opens a context for `size` simultaneous operations; 0 selects the limit of an endpoint of its own. May
@@ -31,11 +31,6 @@ impl SharedTransmits {
             size,
             ..Attr::default()
         })?;
-        Ok(Arc::new(Self(DeferredDrop::new(shared)?), GFP_KERNEL)?)
-    }
-
-    /// Returns the object that endpoints bind to.
-    pub(super) fn shared(&self) -> &Arc<SharedTransmit> {
-        &self.0
+        new_arc(Self(DeferredDrop::new(shared)?))
     }
 }

@@ -31,7 +31,7 @@ const NOT_QUEUED: u32 = u32::MAX - 2;
 pub(super) struct ReadyList {
     /// Raised whenever a member is added.
     #[pin]
-    signal: Signal,
+    pub(super) signal: Signal,
     /// Number of the member on top of the stack.
     top: Atomic<u32>,
 }
@@ -39,7 +39,8 @@ pub(super) struct ReadyList {
 /// The link of one member. It is a [`Listener`] of the member, and puts it onto the ready list at each event.
 pub(super) struct ReadyLink {
     list: Arc<ReadyList>,
-    number: u32,
+    /// Number of the member.
+    pub(super) number: u32,
     /// Number of the member below it in the stack or after it in the queue, or an end marker; `NOT_QUEUED` if the
     /// member is in neither.
     next: Atomic<u32>,
@@ -58,11 +59,6 @@ impl ReadyList {
             signal <- Signal::new(c"kofi::ReadyList::signal", static_lock_class!()),
             top: Atomic::new(EMPTY),
         })
-    }
-
-    /// Returns the signal that is raised whenever a member is added.
-    pub(super) fn signal(&self) -> &Signal {
-        &self.signal
     }
 
     /// Returns true if no member is on the list or being polled. Any context.
@@ -129,17 +125,11 @@ impl ReadyLink {
     ///
     /// -FI_ENOMEM.
     pub(super) fn new(list: &Arc<ReadyList>, number: u32) -> Result<Arc<Self>> {
-        let watch = Self {
+        new_arc(Self {
             list: list.clone(),
             number,
             next: Atomic::new(NOT_QUEUED),
-        };
-        Ok(Arc::new(watch, GFP_KERNEL)?)
-    }
-
-    /// Returns the number of the member.
-    pub(super) fn number(&self) -> u32 {
-        self.number
+        })
     }
 
     /// Puts the member onto the list, unless it is there already. The scan that polls the member sees all
@@ -304,10 +294,10 @@ mod tests {
         let fixture = Fixture::new(1)?;
         let mut budget = Budget::from_millis(0);
         for _ in 0..2 {
-            let ticket = fixture.list.signal().ticket();
-            assert!(fixture.list.signal().wait(&ticket, &mut budget) == Woken::Timeout);
+            let ticket = fixture.list.signal.ticket();
+            assert!(fixture.list.signal.wait(&ticket, &mut budget) == Woken::Timeout);
             fixture.links[0].notify();
-            assert!(fixture.list.signal().wait(&ticket, &mut budget) == Woken::Signal);
+            assert!(fixture.list.signal.wait(&ticket, &mut budget) == Woken::Signal);
         }
         Ok(())
     }

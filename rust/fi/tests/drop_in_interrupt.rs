@@ -20,6 +20,7 @@ use crate::{
             RemoteAccess,
             RemoteBuffer, //
         },
+        object::Listed,
         prelude::*, //
     },
     introspect::object_table,

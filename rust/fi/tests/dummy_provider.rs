@@ -232,11 +232,7 @@ impl Queue {
             outcomes.remove_first();
             count += 1;
         }
-        match (count, outcomes.first()) {
-            (0, None) => Err(Errno::EAGAIN),
-            (0, Some(CqEntry::Failed(_))) => Err(Errno::EAVAIL),
-            (count, _) => Ok(count),
-        }
+        outcomes.read_result(count)
     }
 }
 

@@ -21,6 +21,7 @@ type Node<T> = [OnceBox<T>; NODE_LEN as usize];
 /// The array. An element exists when its leaf does.
 pub(super) struct PagedArray<T> {
     root: OnceBox<Node<Node<Leaf<T>>>>,
+    new_element: fn() -> T,
 }
 
 fn new_node<T>() -> Result<KBox<Node<T>>> {
@@ -30,11 +31,12 @@ fn new_node<T>() -> Result<KBox<Node<T>>> {
     )?)
 }
 
-impl<T: Default> PagedArray<T> {
-    /// Returns an empty array.
-    pub(super) const fn new() -> Self {
+impl<T> PagedArray<T> {
+    /// Returns an empty array, whose elements `new_element` makes.
+    pub(super) const fn new(new_element: fn() -> T) -> Self {
         Self {
             root: OnceBox::new(),
+            new_element,
         }
     }
 
@@ -63,7 +65,7 @@ impl<T: Default> PagedArray<T> {
             .get_or_try_init(new_node)?;
         let leaf = nodes[(at / LEAF_LEN % NODE_LEN) as usize].get_or_try_init(|| {
             Ok(KBox::init(
-                init_array_from_fn(|_| T::default()),
+                init_array_from_fn(|_| (self.new_element)()),
                 GFP_KERNEL,
             )?)
         })?;
