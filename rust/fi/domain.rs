@@ -36,6 +36,7 @@ use super::{
         MemoryRegion, //
     },
     object::{
+        impl_open,
         impl_parent,
         ChildCount, //
     },
@@ -147,7 +148,12 @@ impl Scope {
     /// Returns true if an offer and the domain address the bytes of memory regions alike.
     pub(super) fn has_same_addressing(&self, offer: &Info) -> bool {
         let mr_mode = offer.domain().map_or(0, |domain| domain.mr_mode);
-        Addressing::from_mr_mode(mr_mode) == Addressing::from_mr_mode(self.mr_mode)
+        Addressing::from_mr_mode(mr_mode) == self.addressing()
+    }
+
+    /// Returns how peers address the bytes of a memory region.
+    pub(super) fn addressing(&self) -> Addressing {
+        Addressing::from_mr_mode(self.mr_mode)
     }
 }
 
@@ -157,8 +163,6 @@ pub struct Domain {
     scope: Arc<Scope>,
     /// Type of the domain's address vectors; `None` for any type.
     pub(super) av_type: Option<av::Type>,
-    /// How peers address the bytes of a memory region.
-    pub(super) addressing: Addressing,
     threading: Threading,
     users: ChildCount,
 }
@@ -198,7 +202,6 @@ impl Domain {
             resources,
             scope: new_arc(Scope::from_info(info)?)?,
             av_type,
-            addressing: Addressing::from_mr_mode(info.domain().map_or(0, |domain| domain.mr_mode)),
             threading,
             users: ChildCount::new(),
         })
@@ -208,26 +211,75 @@ impl Domain {
         &self.resources.core
     }
 
-    /// Opens a completion queue. May sleep.
-    pub(crate) fn completion_queue(
-        self: &Arc<Self>,
-        attr: &cq::Attr,
-    ) -> Result<Arc<CompletionQueue>> {
-        CompletionQueue::new(ChildRef::new(self)?, attr, None)
-    }
+    impl_open! {
+        /// Opens a completion queue. May sleep.
+        pub(crate) fn completion_queue(attr: &cq::Attr) -> CompletionQueue::new(attr, None);
 
-    /// Opens a completion queue that no consumer reads: each entry goes to `sink` as the operation ends.
-    /// May sleep.
-    ///
-    /// # Errors
-    ///
-    /// -FI_ENOSYS for a provider whose completions come from a device, -FI_ENOMEM.
-    pub(crate) fn peer_cq(
-        self: &Arc<Self>,
-        attr: &cq::Attr,
-        sink: Arc<dyn PeerSink>,
-    ) -> Result<Arc<CompletionQueue>> {
-        CompletionQueue::new(ChildRef::new(self)?, attr, Some(sink))
+        /// Opens a completion queue that no consumer reads: each entry goes to `sink` as the operation ends.
+        /// May sleep.
+        ///
+        /// # Errors
+        ///
+        /// -FI_ENOSYS for a provider whose completions come from a device, -FI_ENOMEM.
+        pub(crate) fn peer_cq(attr: &cq::Attr, sink: Arc<dyn PeerSink>)
+            -> CompletionQueue::new(attr, Some(sink));
+
+        /// Opens an address vector. Without a type it has the domain's type, or else is a table.
+        ///
+        /// # Errors
+        ///
+        /// -FI_EINVAL for another type than the domain's, too many receive context bits, an invalid name, and a
+        /// name whose vector has other attributes; -FI_ENOENT for a read-only open of a name that does not exist;
+        /// -FI_ENOMEM.
+        pub fn address_vector(_here: ProcessContext, attr: &av::Attr<'_>)
+            -> AddressVector::new(attr);
+
+        /// Opens a peer address vector, which has the addresses of `owner`. Addresses are inserted and removed in
+        /// the owner alone, which cannot be closed before the peer.
+        ///
+        /// # Errors
+        ///
+        /// -FI_EINVAL for another type than the owner's, in `kind` or in the domain, and for an owner that is
+        /// closed; -FI_ENOMEM.
+        pub fn peer_address_vector(
+            _here: ProcessContext, owner: &Arc<AddressVector>, kind: Option<av::Type>)
+            -> AddressVector::peer(ChildRef::new(owner)?, kind);
+
+        /// Opens a counter.
+        pub fn counter(_here: ProcessContext, attr: &cntr::Attr) -> Counter::new(attr);
+
+        /// Opens a poll set.
+        pub fn poll_set(_here: ProcessContext) -> PollSet::new();
+
+        /// Creates an endpoint, whose events carry `source`. May sleep.
+        pub(crate) fn endpoint(info: &Info, source: Source) -> Endpoint::new(info, source);
+
+        /// Creates a scalable endpoint. May sleep.
+        pub(crate) fn scalable_endpoint(info: &Info) -> ScalableEndpoint::new(info);
+
+        /// Opens a shared receive context. May sleep.
+        pub(crate) fn shared_receive(attr: &srx::Attr) -> SharedReceive::new(attr);
+
+        /// Opens a shared transmit context. May sleep.
+        pub(crate) fn shared_transmit(attr: &stx::Attr) -> SharedTransmit::new(attr);
+
+        /// Imports the shared receive context `owner`: endpoints take receives that are posted there, and nothing
+        /// is posted here. The owner cannot be closed before the imported context.
+        ///
+        /// # Errors
+        ///
+        /// -FI_EINVAL if the device of either domain holds posted receives itself, and for an owner that is
+        /// closed; -FI_ENOMEM.
+        pub fn peer_shared_receive(_here: ProcessContext, owner: &Arc<SharedReceive>)
+            -> SharedReceive::peer(ChildRef::new(owner)?);
+
+        /// Imports a shared receive context of another module. May sleep.
+        pub(crate) fn imported_shared_receive(owner: KBox<dyn srx::ReceiveOwner>)
+            -> SharedReceive::import(owner);
+
+        /// Registers memory. May sleep.
+        pub(crate) fn register(memory: &[Segment], access: Access)
+            -> MemoryRegion::new(memory, access);
     }
 
     /// Returns the address format of the domain: FI_SOCKADDR_IN, for example.
@@ -253,109 +305,6 @@ impl Domain {
     /// Returns the attributes that the infos of the domain's endpoints have, too.
     pub(crate) fn scope(&self) -> &Arc<Scope> {
         &self.scope
-    }
-
-    /// Opens an address vector. Without a type it has the domain's type, or else is a table.
-    ///
-    /// # Errors
-    ///
-    /// -FI_EINVAL for another type than the domain's, too many receive context bits, an invalid name, and a
-    /// name whose vector has other attributes; -FI_ENOENT for a read-only open of a name that does not exist;
-    /// -FI_ENOMEM.
-    pub fn address_vector(
-        self: &Arc<Self>,
-        _here: ProcessContext,
-        attr: &av::Attr<'_>,
-    ) -> Result<Arc<AddressVector>> {
-        AddressVector::new(ChildRef::new(self)?, attr)
-    }
-
-    /// Opens a peer address vector, which has the addresses of `owner`. Addresses are inserted and removed in
-    /// the owner alone, which cannot be closed before the peer.
-    ///
-    /// # Errors
-    ///
-    /// -FI_EINVAL for another type than the owner's, in `kind` or in the domain, and for an owner that is
-    /// closed; -FI_ENOMEM.
-    pub fn peer_address_vector(
-        self: &Arc<Self>,
-        _here: ProcessContext,
-        owner: &Arc<AddressVector>,
-        kind: Option<av::Type>,
-    ) -> Result<Arc<AddressVector>> {
-        AddressVector::peer(ChildRef::new(self)?, ChildRef::new(owner)?, kind)
-    }
-
-    /// Opens a counter.
-    pub fn counter(
-        self: &Arc<Self>,
-        _here: ProcessContext,
-        attr: &cntr::Attr,
-    ) -> Result<Arc<Counter>> {
-        Counter::new(ChildRef::new(self)?, attr)
-    }
-
-    /// Opens a poll set.
-    pub fn poll_set(self: &Arc<Self>, _here: ProcessContext) -> Result<Arc<PollSet>> {
-        PollSet::new(ChildRef::new(self)?)
-    }
-
-    /// Creates an endpoint, whose events carry `source`. May sleep.
-    pub(crate) fn endpoint(self: &Arc<Self>, info: &Info, source: Source) -> Result<Arc<Endpoint>> {
-        Endpoint::new(ChildRef::new(self)?, info, source)
-    }
-
-    /// Creates a scalable endpoint. May sleep.
-    pub(crate) fn scalable_endpoint(
-        self: &Arc<Self>,
-        info: &Info,
-    ) -> Result<Arc<ScalableEndpoint>> {
-        ScalableEndpoint::new(ChildRef::new(self)?, info)
-    }
-
-    /// Opens a shared receive context. May sleep.
-    pub(crate) fn shared_receive(self: &Arc<Self>, attr: &srx::Attr) -> Result<Arc<SharedReceive>> {
-        SharedReceive::new(ChildRef::new(self)?, attr)
-    }
-
-    /// Opens a shared transmit context. May sleep.
-    pub(crate) fn shared_transmit(
-        self: &Arc<Self>,
-        attr: &stx::Attr,
-    ) -> Result<Arc<SharedTransmit>> {
-        SharedTransmit::new(ChildRef::new(self)?, attr)
-    }
-
-    /// Imports the shared receive context `owner`: endpoints take receives that are posted there, and nothing
-    /// is posted here. The owner cannot be closed before the imported context.
-    ///
-    /// # Errors
-    ///
-    /// -FI_EINVAL if the device of either domain holds posted receives itself, and for an owner that is
-    /// closed; -FI_ENOMEM.
-    pub fn peer_shared_receive(
-        self: &Arc<Self>,
-        _here: ProcessContext,
-        owner: &Arc<SharedReceive>,
-    ) -> Result<Arc<SharedReceive>> {
-        SharedReceive::peer(ChildRef::new(self)?, ChildRef::new(owner)?)
-    }
-
-    /// Imports a shared receive context of another module. May sleep.
-    pub(crate) fn imported_shared_receive(
-        self: &Arc<Self>,
-        owner: KBox<dyn srx::ReceiveOwner>,
-    ) -> Result<Arc<SharedReceive>> {
-        SharedReceive::import(ChildRef::new(self)?, owner)
-    }
-
-    /// Registers memory. May sleep.
-    pub(crate) fn register(
-        self: &Arc<Self>,
-        memory: &[Segment],
-        access: Access,
-    ) -> Result<Arc<MemoryRegion>> {
-        MemoryRegion::new(ChildRef::new(self)?, memory, access)
     }
 
     /// Returns the maximum number of elements of an atomic operation; -FI_EOPNOTSUPP if the device does not

@@ -14,6 +14,7 @@ use super::{
         Owner, //
     },
     object::{
+        impl_open,
         impl_parent,
         ChildCount, //
     },
@@ -116,13 +117,16 @@ impl Fabric {
         Domain::new(ChildRef::new(self)?, info, threading, owner)
     }
 
-    /// Opens an event queue.
-    pub fn event_queue(
-        self: &Arc<Self>,
-        _here: ProcessContext,
-        attr: eq::Attr,
-    ) -> Result<Arc<EventQueue>> {
-        EventQueue::new(ChildRef::new(self)?, attr, None)
+    impl_open! {
+        /// Opens an event queue.
+        pub fn event_queue(_here: ProcessContext, attr: eq::Attr) -> EventQueue::new(attr, None);
+
+        /// Opens a wait set.
+        pub fn wait_set(_here: ProcessContext) -> WaitSet::new();
+
+        /// Creates a passive endpoint, whose events carry `source`. May sleep.
+        pub(crate) fn passive_endpoint(info: &Info, source: Source)
+            -> PassiveEndpoint::new(info, source);
     }
 
     /// Opens a peer event queue: each event goes to `owner`, which cannot be closed before it.
@@ -133,20 +137,6 @@ impl Fabric {
     ) -> Result<Arc<EventQueue>> {
         let owner = ChildRef::new(owner)?;
         EventQueue::new(ChildRef::new(self)?, eq::Attr::default(), Some(owner))
-    }
-
-    /// Opens a wait set.
-    pub fn wait_set(self: &Arc<Self>, _here: ProcessContext) -> Result<Arc<WaitSet>> {
-        WaitSet::new(ChildRef::new(self)?)
-    }
-
-    /// Creates a passive endpoint, whose events carry `source`. May sleep.
-    pub(crate) fn passive_endpoint(
-        self: &Arc<Self>,
-        info: &Info,
-        source: Source,
-    ) -> Result<Arc<PassiveEndpoint>> {
-        PassiveEndpoint::new(ChildRef::new(self)?, info, source)
     }
 
     /// Closes the fabric: -FI_EBUSY while an object uses it.

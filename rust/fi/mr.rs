@@ -134,7 +134,7 @@ impl MemoryRegion {
         access: Access,
     ) -> Result<Arc<Self>> {
         let length = checked_len(memory)?;
-        let base = domain.addressing.base(memory);
+        let base = domain.scope().addressing().base(memory);
         let core = domain.core().clone().register(memory, access)?;
         let length = NamedValue::new(KOFI_VALUE_LENGTH, length as u64)?;
         new_arc(Self {

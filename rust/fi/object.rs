@@ -102,6 +102,20 @@ macro_rules! impl_parent {
 
 pub(super) use impl_parent;
 
+/// Declares methods of a parent that open a child: each passes a counted reference on the parent, and then the
+/// given arguments, to the function of the child's type.
+macro_rules! impl_open {
+    ($($(#[$doc:meta])* $vis:vis fn $method:ident($($name:ident: $type:ty),*)
+        -> $child:ident::$open:ident($($argument:expr),*);)*) => {
+        $($(#[$doc])*
+        $vis fn $method(self: &Arc<Self>, $($name: $type),*) -> Result<Arc<$child>> {
+            $child::$open(ChildRef::new(self)?, $($argument),*)
+        })*
+    };
+}
+
+pub(super) use impl_open;
+
 /// Allocates a shared `value`. May sleep.
 ///
 /// # Errors
