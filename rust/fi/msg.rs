@@ -52,7 +52,6 @@ use kernel::current;
 pub mod connection;
 mod endpoint;
 mod handler;
-mod listener;
 mod remote_buffer;
 mod shared_receives;
 #[cfg(CONFIG_KUNIT = "y")]
@@ -69,6 +68,7 @@ pub use endpoint::{
     Connecting,
     Endpoint,
     Idle,
+    Listener,
     NotYet,
     State, //
 };
@@ -77,7 +77,6 @@ pub use handler::{
     Poster,
     ReadyQueue, //
 };
-pub use listener::Listener;
 pub use remote_buffer::{
     RemoteAccess,
     RemoteBuffer, //

@@ -30,6 +30,7 @@ use super::{
         Rma,
         Tag, //
     },
+    stx, //
 };
 use crate::{
     abi::{
@@ -38,10 +39,6 @@ use crate::{
     },
     fi::prelude::*, //
 };
-
-mod shared_transmits;
-
-pub use self::shared_transmits::SharedTransmits;
 
 pub use super::{
     msg::{
@@ -57,6 +54,30 @@ pub use super::{
         RemoteMemory, //
     },
 };
+
+/// A shared transmit context: a pool of transmit packets that bound endpoints use instead of packets of their
+/// own.
+///
+/// The context closes when its owner and all bound endpoints have dropped it; in atomic context, a workqueue
+/// does so later.
+pub struct SharedTransmits(pub(super) DeferredDrop<Arc<stx::SharedTransmit>>);
+
+impl SharedTransmits {
+    /// Opens a context for `size` simultaneous operations; 0 selects the limit of an endpoint of its own. May
+    /// sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOSYS for a domain of connected endpoints, -FI_EINVAL for a size over an endpoint's own limit,
+    /// -FI_ENODEV when the device is being removed, -FI_ENOMEM.
+    pub fn new(_here: ProcessContext, domain: &Arc<Domain>, size: usize) -> Result<Arc<Self>> {
+        let shared = domain.shared_transmit(&stx::Attr {
+            size,
+            ..stx::Attr::default()
+        })?;
+        new_arc(Self(DeferredDrop::new(shared)?))
+    }
+}
 
 /// The shared contexts of an endpoint.
 #[derive(Clone, Copy, Default)]

@@ -2,23 +2,18 @@
 
 //! Shared receive contexts: receives for the messages of all bound endpoints, and of peer providers.
 
-mod peer_export;
-mod peer_import;
+mod peer;
 
-pub use self::{
-    peer_export::{
-        ExportedReceives,
-        MatchedReceive,
-        PeerEndpoint,
-        MAX_SEGMENTS, //
-    },
-    peer_import::{
-        GetResult,
-        MessageInfo,
-        MessageStarter,
-        ReceiveOwner,
-        RxEntryList, //
-    },
+pub use self::peer::{
+    ExportedReceives,
+    GetResult,
+    MatchedReceive,
+    MessageInfo,
+    MessageStarter,
+    PeerEndpoint,
+    ReceiveOwner,
+    RxEntryList,
+    MAX_SEGMENTS, //
 };
 
 use super::{

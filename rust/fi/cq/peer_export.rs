@@ -185,10 +185,8 @@ impl ExportedCq {
                 Err(_) => {}
             }
         }
-        match count {
-            0 => Err(Errno::EAGAIN),
-            count => Ok(count),
-        }
+        Errno::EAGAIN.when(count == 0)?;
+        Ok(count)
     }
 
     /// Reads no entry (a read of count 0): returns 0 if the next entry is a success, else the error of a

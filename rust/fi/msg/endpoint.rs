@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Connected endpoints for Rust consumers. The type of an endpoint contains its connection state.
+//! Connected endpoints and listeners for Rust consumers. The type of an endpoint contains its connection state.
 
 use super::{
     super::{
@@ -16,10 +16,12 @@ use super::{
             Kind,
             Source, //
         },
+        fabric::Fabric,
         memory::{
             Buffer,
             PostResult, //
         },
+        pep::PassiveEndpoint,
         post::{
             OpenEndpoint,
             Posting,
@@ -313,5 +315,35 @@ impl<S: State> Endpoint<S> {
             tag: None,
             buffer,
         }
+    }
+}
+
+/// A listener. Dropping it closes it and rejects the pending connection requests; in atomic context, a
+/// workqueue does so later.
+pub struct Listener(DeferredDrop<Arc<PassiveEndpoint>>);
+
+impl Listener {
+    /// Listens on the source address of `info`. FI_CONNREQ events go to `events` and carry `source`. May
+    /// sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EADDRINUSE, -FI_EADDRNOTAVAIL, -FI_ENODEV if no device has the address, -FI_ENOMEM.
+    pub fn new(
+        _here: ProcessContext,
+        fabric: &Arc<Fabric>,
+        info: &Info,
+        source: Source,
+        events: &Arc<EventQueue>,
+    ) -> Result<Self> {
+        let listener = Self(DeferredDrop::new(fabric.passive_endpoint(info, source)?)?);
+        listener.0.bind_eq(events, 0)?;
+        listener.0.listen()?;
+        Ok(listener)
+    }
+
+    /// Rejects the connection request that `info` describes. May sleep.
+    pub fn reject(&self, _here: ProcessContext, info: &Info, private_data: &[u8]) -> Result {
+        self.0.core().reject(info.handle(), private_data)
     }
 }
