@@ -20,7 +20,6 @@ mod newest {
 
     pub(crate) use kernel::{
         bindings::{
-            dma_data_direction,
             in_addr,
             sockaddr_in, //
         },
@@ -181,15 +180,6 @@ mod before_7_3 {
         }};
     }
     pub use register_misc_device;
-
-    /// Directions of DMA: constants of an integer type, not of a newtype as in 7.3.
-    pub(crate) mod dma_data_direction {
-        pub(crate) use kernel::bindings::{
-            dma_data_direction_DMA_BIDIRECTIONAL as DMA_BIDIRECTIONAL,
-            dma_data_direction_DMA_FROM_DEVICE as DMA_FROM_DEVICE,
-            dma_data_direction_DMA_TO_DEVICE as DMA_TO_DEVICE, //
-        };
-    }
 
     /// Returns the value of a module's parameter, to which `value()` returns a reference here.
     #[inline]

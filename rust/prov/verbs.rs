@@ -16,7 +16,6 @@ mod ep;
 mod fabric;
 mod fast_reg;
 mod info;
-mod inject_buf;
 mod mr;
 mod pep;
 mod resolve;
@@ -64,14 +63,6 @@ pub(crate) mod data_path {
     };
 }
 
-/// Appends an info; a device that was removed meanwhile has none.
-fn push_info(found: &mut InfoList, offer: Result<KBox<Info>>) -> Result {
-    match offer {
-        Err(Errno::ENODEV) => Ok(()),
-        offer => Ok(found.push(offer?, GFP_KERNEL)?),
-    }
-}
-
 impl Provider for Verbs {
     fn name(&self) -> &'static CStr {
         info::PROV_NAME
@@ -83,29 +74,21 @@ impl Provider for Verbs {
         let hints = Hints::from_info(query.hints);
         let mut devices = device::list()?;
         devices.retain(|device| device.try_get().is_ok_and(|used| used.can_connect_in(&net)));
-        let routes = match (&local, &peer) {
-            (local, Some(peer)) => resolve::peer_routes(&net, &devices, local.as_ref(), peer)?,
-            (Some(local), None) => resolve::local_routes(&net, &devices, local)?,
-            (None, None) => {
-                for device in &devices {
-                    push_info(found, info::device_info(device, &hints))?;
-                }
-                return Ok(());
-            }
+        let routes = match &peer {
+            Some(peer) => resolve::peer_routes(&net, &devices, local.as_ref(), peer)?,
+            None => resolve::local_routes(&net, &devices, local)?,
         };
         for route in &routes {
-            let info = match info::device_info(&route.device, &hints) {
-                Err(Errno::ENODEV) => continue,
-                info => info?,
-            };
-            push_with_addrs(found, info, route.local, route.peer)?;
+            match info::device_info(&route.device, &hints) {
+                // A device that was removed meanwhile has no info.
+                Err(Errno::ENODEV) => {}
+                info => push_with_addrs(found, info?, route.local, route.peer)?,
+            }
         }
         Ok(())
     }
 
     fn fabric(&self, attr: &FabricAttr<'_>) -> Result<Arc<dyn provider::Fabric>> {
-        let fabric: Arc<dyn provider::Fabric> =
-            fabric::Fabric::new(attr, net_from_namespace(attr.net))?;
-        Ok(fabric)
+        Ok(fabric::Fabric::new(attr, net_from_namespace(attr.net))?)
     }
 }

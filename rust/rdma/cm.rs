@@ -4,11 +4,12 @@
 //!
 //! rdma_cm delivers the events of an id to a [`CmHandler`], one at a time, with the id's handler
 //! lock held. Calls that need that lock are methods of [`LockedCmId`], which a handler gets as an
-//! argument and other code gets by [`CmId::lock`].
+//! argument and other code gets by [`CmId::with_lock`].
 
 mod event;
 mod handler;
 
+pub(super) use event::raw_bytes;
 pub(crate) use event::{
     CmEvent,
     CmFailure,
@@ -18,9 +19,8 @@ pub(crate) use handler::CmHandler;
 
 use handler::{
     handle,
-    leak_context,
-    reclaim_context,
-    CmIdContext, //
+    CmIdContext,
+    OwnedContext, //
 };
 
 use super::{
@@ -33,8 +33,7 @@ use super::{
     },
     qp::{
         Qp,
-        QpAttr,
-        QpState, //
+        QpAttr, //
     }, //
 };
 use crate::bindings;
@@ -52,8 +51,12 @@ use kernel::{
         to_result, //
     },
     prelude::*,
-    sync::Arc,
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    },
     types::{
+        ForeignOwnable,
         NotThreadSafe,
         Opaque, //
     },
@@ -104,32 +107,31 @@ impl CmId {
             )
         };
         let raw = NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?;
-        leak_context(context);
+        let _ = context.into_foreign();
         // INVARIANT: The id was created above, and owns the context from now on.
         Ok(Self { raw })
     }
 
-    /// Waits until no handler runs, and prevents it from running while the guard exists. Deadlocks
-    /// if called in the handler.
-    pub(crate) fn lock(&self) -> CmIdGuard<'_> {
+    /// Calls `f` when no handler runs, and prevents it from running meanwhile. Deadlocks if called
+    /// in the handler.
+    pub(crate) fn with_lock<R>(&self, f: impl FnOnce(&LockedCmId) -> R) -> R {
         // SAFETY: By the invariant `raw` is valid.
         unsafe { bindings::rdma_lock_handler(self.raw.as_ptr()) };
-        // INVARIANT: The lock was taken above.
-        CmIdGuard {
-            id: self,
-            _task: NotThreadSafe,
-        }
+        // SAFETY: The lock was taken above, and is held until `f` has returned.
+        let result = f(unsafe { LockedCmId::from_raw(self.raw.as_ptr()) });
+        // SAFETY: This task holds the lock.
+        unsafe { bindings::rdma_unlock_handler(self.raw.as_ptr()) };
+        result
     }
 
     /// Returns whether the current task runs the id's handler.
     pub(crate) fn is_in_handler(&self) -> bool {
-        // SAFETY: By the invariant the context is valid.
-        unsafe { &*self.context() }.is_in_handler()
+        self.context().is_in_handler()
     }
 
-    fn context(&self) -> *mut CmIdContext {
-        // SAFETY: By the invariant `raw` is valid. The context pointer does not change.
-        unsafe { (*self.raw.as_ptr()).context.cast() }
+    fn context(&self) -> &CmIdContext {
+        // SAFETY: By the invariant the id and its context are valid; the pointer does not change.
+        unsafe { &*(*self.raw.as_ptr()).context.cast() }
     }
 
     /// Replaces the handler and returns the old one, which may still be running unless the id is
@@ -138,8 +140,7 @@ impl CmId {
         &self,
         handler: Option<Arc<dyn CmHandler>>,
     ) -> Option<Arc<dyn CmHandler>> {
-        // SAFETY: By the invariant the context is valid.
-        unsafe { &*self.context() }.set_handler(handler)
+        core::mem::replace(&mut *self.context().handler.lock(), handler)
     }
 }
 
@@ -154,18 +155,18 @@ impl Deref for CmId {
 
 impl Drop for CmId {
     fn drop(&mut self) {
-        let context = self.context();
         if self.is_in_handler() {
             // rdma_cm destroys the id, and `handle` frees the context, after the handler returns.
-            // SAFETY: As above.
-            unsafe { (*context).set_dropped() };
+            self.context().dropped.store(true, Relaxed);
             return;
         }
+        // SAFETY: By the invariant the id is valid.
+        let context = unsafe { (*self.raw.as_ptr()).context };
         // SAFETY: By the invariant the id is valid, and this task is not in its handler. When this
         // returns, no handler runs, and none will.
         unsafe { bindings::rdma_destroy_id(self.raw.as_ptr()) };
-        // SAFETY: The context came from a `KBox`, and no pointer to it is left.
-        drop(unsafe { reclaim_context(context) });
+        // SAFETY: The context came from `into_foreign`, and no pointer to it is left.
+        drop(unsafe { OwnedContext::from_foreign(context) });
     }
 }
 
@@ -200,7 +201,7 @@ impl CmIdRef {
     /// `EALREADY` after another operation.
     pub(crate) fn restrict_to(&self, device: &Device) -> Result {
         // SAFETY: `self` is a valid id.
-        to_result(unsafe { bindings::rdma_restrict_node_type(self.raw(), device.node_type()) })
+        to_result(unsafe { bindings::rdma_restrict_node_type(self.raw(), device.node_type) })
     }
 
     /// Binds the id to a local address; port 0 selects any free port.
@@ -272,7 +273,7 @@ impl CmIdRef {
     ///
     /// `EINVAL` before the id has a device or before the connection allows the transition, and the
     /// device's errors.
-    fn init_qp_attr(&self, state: QpState) -> Result<QpAttr> {
+    fn init_qp_attr(&self, state: bindings::ib_qp_state) -> Result<QpAttr> {
         if self.raw_device().is_null() {
             return Err(EINVAL);
         }
@@ -292,13 +293,13 @@ impl CmIdRef {
     pub(crate) fn move_qp_to_rts(&self, qp: &Qp, param: &ConnParam<'_>, access: Access) -> Result {
         // INIT is repeated, because the port may have been unknown before. rdma_cm would grant the
         // peer more access than the consumer may have asked for.
-        let mut init = self.init_qp_attr(QpState::Init)?;
+        let mut init = self.init_qp_attr(bindings::ib_qp_state_IB_QPS_INIT)?;
         init.set_access(access);
         qp.modify(&init)?;
-        let mut receive = self.init_qp_attr(QpState::Rtr)?;
+        let mut receive = self.init_qp_attr(bindings::ib_qp_state_IB_QPS_RTR)?;
         receive.limit_dest_rd_atomic(param.responder_resources);
         qp.modify(&receive)?;
-        let mut send = self.init_qp_attr(QpState::Rts)?;
+        let mut send = self.init_qp_attr(bindings::ib_qp_state_IB_QPS_RTS)?;
         send.limit_rd_atomic(param.initiator_depth);
         qp.modify(&send)
     }
@@ -339,18 +340,14 @@ impl CmIdRef {
         ib_client::find_device(self.raw_device())
     }
 
-    /// Returns the port of the device.
-    pub(crate) fn port(&self) -> u32 {
-        // SAFETY: `self` is a valid id.
-        unsafe { ptr::read_volatile(&raw const (*self.raw()).port_num) }
-    }
-
     /// Returns whether the connection uses the InfiniBand CM, so that the owner moves the queue
     /// pair through its states; on iWARP the driver does so when it connects or accepts.
     pub(crate) fn uses_ib_cm(&self) -> bool {
         let device = self.raw_device();
+        // SAFETY: `self` is a valid id.
+        let port = unsafe { ptr::read_volatile(&raw const (*self.raw()).port_num) };
         // SAFETY: The device of an id does not change.
-        !device.is_null() && unsafe { bindings::rdma_cap_ib_cm(device, self.port()) }
+        !device.is_null() && unsafe { bindings::rdma_cap_ib_cm(device, port) }
     }
 
     /// Returns the local address, after binding or resolving. A link-local address gets its scope,
@@ -362,16 +359,7 @@ impl CmIdRef {
     pub(crate) fn local_addr(&self) -> Result<SockAddr> {
         // SAFETY: `self` is a valid id, whose addresses have the size of a `sockaddr_storage`.
         let addr = unsafe { SockAddr::from_storage(&raw const (*self.raw()).route.addr.src_addr) };
-        addr.map(|addr| addr.with_scope(self.bound_ifindex()))
-    }
-
-    /// Returns the index of the network interface that the id is bound to; 0 for none.
-    fn bound_ifindex(&self) -> u32 {
-        // SAFETY: `self` is a valid id.
-        let index = unsafe {
-            ptr::read_volatile(&raw const (*self.raw()).route.addr.dev_addr.bound_dev_if)
-        };
-        u32::try_from(index).unwrap_or(0)
+        Ok(addr?.with_scope(self.bound_ifindex()))
     }
 
     /// Returns the peer's address, after resolving or of a request. Scope as in
@@ -383,7 +371,16 @@ impl CmIdRef {
     pub(crate) fn peer_addr(&self) -> Result<SockAddr> {
         // SAFETY: As in `local_addr`.
         let addr = unsafe { SockAddr::from_storage(&raw const (*self.raw()).route.addr.dst_addr) };
-        addr.map(|addr| addr.with_scope(self.bound_ifindex()))
+        Ok(addr?.with_scope(self.bound_ifindex()))
+    }
+
+    /// Returns the index of the network interface that the id is bound to; 0 for none.
+    fn bound_ifindex(&self) -> u32 {
+        // SAFETY: `self` is a valid id.
+        let index = unsafe {
+            ptr::read_volatile(&raw const (*self.raw()).route.addr.dev_addr.bound_dev_if)
+        };
+        u32::try_from(index).unwrap_or(0)
     }
 }
 
@@ -393,7 +390,7 @@ pub(crate) fn reject_reason_text(reason: i32) -> &'static CStr {
     unsafe { CStr::from_char_ptr(bindings::ibcm_reject_msg(reason)) }
 }
 
-/// An id whose handler lock is held: in its handler, or under [`CmId::lock`].
+/// An id whose handler lock is held: in its handler, or under [`CmId::with_lock`].
 ///
 /// # Invariants
 ///
@@ -455,31 +452,5 @@ impl Deref for LockedCmId {
 
     fn deref(&self) -> &CmIdRef {
         &self.0
-    }
-}
-
-/// Holds the handler lock of an id.
-///
-/// # Invariants
-///
-/// This task holds the handler lock of `id`.
-pub(crate) struct CmIdGuard<'a> {
-    id: &'a CmId,
-    _task: NotThreadSafe,
-}
-
-impl Deref for CmIdGuard<'_> {
-    type Target = LockedCmId;
-
-    fn deref(&self) -> &LockedCmId {
-        // SAFETY: By the invariant the id is locked as long as `self` exists.
-        unsafe { LockedCmId::from_raw(self.id.raw.as_ptr()) }
-    }
-}
-
-impl Drop for CmIdGuard<'_> {
-    fn drop(&mut self) {
-        // SAFETY: By the invariant this task holds the lock.
-        unsafe { bindings::rdma_unlock_handler(self.id.raw.as_ptr()) };
     }
 }

@@ -5,6 +5,7 @@
 use super::cq::CqHandler;
 use kernel::{
     prelude::*,
+    sync::Arc,
     time::Jiffies,
     types::Opaque, //
 };
@@ -46,7 +47,7 @@ impl TimedCompletion {
     }
 }
 
-impl CqHandler for TimedCompletion {
+impl CqHandler for Arc<TimedCompletion> {
     fn handle_completion(&self) {
         self.complete();
     }

@@ -5,8 +5,8 @@
 mod wc;
 
 pub(crate) use wc::{
+    ImmData,
     Wc,
-    WcOpcode,
     WcStatus, //
 };
 
@@ -43,16 +43,6 @@ pub(crate) trait CqHandler: Send + Sync {
     /// Reports that the queue failed and may have lost completions. Context as for
     /// `handle_completion`.
     fn handle_error(&self) {}
-}
-
-impl<T: CqHandler + ?Sized> CqHandler for Arc<T> {
-    fn handle_completion(&self) {
-        (**self).handle_completion()
-    }
-
-    fn handle_error(&self) {
-        (**self).handle_error()
-    }
 }
 
 type PollCqFn = unsafe extern "C" fn(*mut bindings::ib_cq, c_int, *mut bindings::ib_wc) -> c_int;
@@ -95,7 +85,7 @@ impl Cq {
         vector: u32,
         notify: N,
     ) -> Result<Arc<Self>> {
-        let attributes = device.attributes();
+        let attributes = &device.attributes;
         if entries == 0 || entries > attributes.max_cqe {
             return Err(EINVAL);
         }
@@ -161,24 +151,20 @@ impl Cq {
     /// notification follows for it.
     #[inline]
     pub(crate) fn req_notify(&self, events: CqNotify) -> bool {
-        let kind = match events {
-            CqNotify::NextComp => bindings::ib_cq_notify_flags_IB_CQ_NEXT_COMP,
-            CqNotify::Solicited => bindings::ib_cq_notify_flags_IB_CQ_SOLICITED,
-        };
-        let flags = kind | bindings::ib_cq_notify_flags_IB_CQ_REPORT_MISSED_EVENTS;
+        let flags = events as u32 | bindings::ib_cq_notify_flags_IB_CQ_REPORT_MISSED_EVENTS;
         // SAFETY: By the invariant `raw` is valid and `req_notify` is its device's operation.
         unsafe { (self.req_notify)(self.raw(), flags) != 0 }
     }
 }
 
 /// Selects the completions for which a completion queue is armed.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
 pub(crate) enum CqNotify {
     /// The next completion.
-    NextComp,
+    NextComp = bindings::ib_cq_notify_flags_IB_CQ_NEXT_COMP,
     /// The next solicited message, and the next failure where the driver raises an event for it;
     /// rxe does not.
-    Solicited,
+    Solicited = bindings::ib_cq_notify_flags_IB_CQ_SOLICITED,
 }
 
 /// A completion queue together with the driver's poll operation.

@@ -74,13 +74,20 @@ pub(crate) trait RemovalReport: 'static {
 #[pin_data]
 pub(crate) struct Device {
     raw: NonNull<bindings::ib_device>,
-    index: u32,
-    node_type: u8,
-    virt_dma: bool,
-    driver_id: bindings::rdma_driver_id,
-    first_port: u32,
-    protocol: Protocol,
-    attributes: DeviceAttr,
+    /// The kernel's index of the device, unique among present devices.
+    pub(super) index: u32,
+    /// Node type, `RDMA_NODE_*`, by which rdma_cm distinguishes iWARP from other devices.
+    pub(crate) node_type: u8,
+    /// Set if the driver uses kernel addresses in place of DMA addresses.
+    pub(crate) uses_virt_dma: bool,
+    /// Set if the driver is siw.
+    pub(crate) is_siw: bool,
+    /// Set if the driver is rxe.
+    pub(crate) is_rxe: bool,
+    pub(super) first_port: u32,
+    /// Transport protocol of the first port.
+    pub(crate) protocol: Protocol,
+    pub(crate) attributes: DeviceAttr,
     #[pin]
     name: SpinLockIrq<CStrBuf<NAME_SIZE>>,
     #[pin]
@@ -127,8 +134,9 @@ impl Device {
                 index,
                 node_type,
                 // SAFETY: `ptr` is a registered device.
-                virt_dma: unsafe { bindings::ib_uses_virt_dma(ptr) },
-                driver_id,
+                uses_virt_dma: unsafe { bindings::ib_uses_virt_dma(ptr) },
+                is_siw: driver_id == bindings::rdma_driver_id_RDMA_DRIVER_SIW,
+                is_rxe: driver_id == bindings::rdma_driver_id_RDMA_DRIVER_RXE,
                 first_port: port,
                 // SAFETY: As above, and `port` is one of its ports.
                 protocol: unsafe { Protocol::of_port(ptr, port) },
@@ -159,47 +167,6 @@ impl Device {
     /// Returns the current name, which an administrator may change. Any context.
     pub(crate) fn name(&self) -> CStrBuf<NAME_SIZE> {
         *self.name.lock()
-    }
-
-    /// Returns the kernel's index of the device, unique among present devices.
-    pub(crate) fn index(&self) -> u32 {
-        self.index
-    }
-
-    /// Returns the attributes of the device.
-    pub(crate) fn attributes(&self) -> &DeviceAttr {
-        &self.attributes
-    }
-
-    /// Returns the transport protocol of the device.
-    pub(crate) fn protocol(&self) -> Protocol {
-        self.protocol
-    }
-
-    /// Returns whether the driver is siw.
-    pub(crate) fn is_siw(&self) -> bool {
-        self.driver_id == bindings::rdma_driver_id_RDMA_DRIVER_SIW
-    }
-
-    /// Returns whether the driver is rxe.
-    pub(crate) fn is_rxe(&self) -> bool {
-        self.driver_id == bindings::rdma_driver_id_RDMA_DRIVER_RXE
-    }
-
-    /// Returns the node type, `RDMA_NODE_*`, by which rdma_cm distinguishes iWARP from other
-    /// devices.
-    pub(crate) fn node_type(&self) -> u8 {
-        self.node_type
-    }
-
-    /// Returns whether the driver uses kernel addresses in place of DMA addresses.
-    pub(crate) fn uses_virt_dma(&self) -> bool {
-        self.virt_dma
-    }
-
-    /// Returns the number of the device's first port.
-    pub(super) fn first_port(&self) -> u32 {
-        self.first_port
     }
 
     /// Takes a reference, which delays the removal of the device until it is dropped.
@@ -334,7 +301,7 @@ impl DeviceRef {
     pub(crate) fn max_msg_size(&self) -> Result<u32> {
         let mut attr: bindings::ib_port_attr = pin_init::zeroed();
         // SAFETY: By the invariant the device is registered; `attr` is only written.
-        to_result(unsafe { bindings::ib_query_port(self.raw(), self.first_port(), &mut attr) })?;
+        to_result(unsafe { bindings::ib_query_port(self.raw(), self.first_port, &mut attr) })?;
         Ok(attr.max_msg_sz)
     }
 
@@ -350,12 +317,12 @@ impl DeviceRef {
     /// `siw_create_listen()`), not in that of the rdma_cm id, and rdma_cm calls it from a kernel
     /// thread.
     pub(crate) fn can_connect_in(&self, net: &Net) -> bool {
-        self.is_accessible_in(net) && (!self.is_siw() || net.is_init())
+        self.is_accessible_in(net) && (!self.is_siw || net.is_init())
     }
 
     /// Returns whether the current task can listen in the namespace; with siw, only in its own.
     pub(crate) fn can_listen_in(&self, net: &Net) -> bool {
-        self.can_connect_in(net) && (!self.is_siw() || net.is_current())
+        self.can_connect_in(net) && (!self.is_siw || net.is_current())
     }
 }
 

@@ -3,15 +3,12 @@
 //! DMA of kernel memory: the kind of an address, the pages of a range, and their DMA mappings.
 
 use super::device::DeviceRef;
-use crate::{
-    bindings,
-    compat::dma_data_direction, //
-};
+use crate::bindings;
 use core::{
-    iter::FusedIterator,
     num::NonZeroUsize,
     ops::Range, //
 };
+pub(crate) use kernel::dma::DataDirection;
 use kernel::{
     bindings::page,
     page::PAGE_SIZE,
@@ -21,27 +18,6 @@ use kernel::{
         Relaxed, //
     },
 };
-
-/// Direction of a data transfer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum DataDirection {
-    /// The device reads memory: sends, RDMA writes.
-    ToDevice,
-    /// The device writes memory: receives, RDMA reads.
-    FromDevice,
-    /// The device reads and writes memory.
-    Bidirectional,
-}
-
-impl DataDirection {
-    fn as_raw(self) -> kernel::bindings::dma_data_direction {
-        match self {
-            Self::ToDevice => dma_data_direction::DMA_TO_DEVICE,
-            Self::FromDevice => dma_data_direction::DMA_FROM_DEVICE,
-            Self::Bidirectional => dma_data_direction::DMA_BIDIRECTIONAL,
-        }
-    }
-}
 
 /// Returns the alignment, a power of two in bytes, that separates memory written by the CPU from
 /// memory written by a device: the DMA cache alignment.
@@ -68,11 +44,6 @@ impl DmaMapper {
         }
     }
 
-    /// Returns the number of mappings that are not undone yet.
-    fn active_mappings(&self) -> i64 {
-        self.active.load(Relaxed)
-    }
-
     /// Maps a range of memory. Any context; with an IOMMU it may allocate.
     ///
     /// # Errors
@@ -96,7 +67,7 @@ impl DmaMapper {
                 range.page,
                 range.offset,
                 range.len.get(),
-                direction.as_raw(),
+                direction.into(),
             )
         };
         // SAFETY: `addr` is the result of a mapping on this device.
@@ -127,7 +98,7 @@ impl DmaMapper {
                 self.device.raw(),
                 mapping.addr,
                 mapping.len.get(),
-                mapping.direction.as_raw(),
+                mapping.direction.into(),
             )
         };
     }
@@ -140,7 +111,7 @@ impl DmaMapper {
                 self.device.raw(),
                 mapping.addr,
                 mapping.len.get(),
-                mapping.direction.as_raw(),
+                mapping.direction.into(),
             )
         };
     }
@@ -158,7 +129,7 @@ impl DmaMapper {
                 self.device.raw(),
                 mapping.addr,
                 mapping.len.get(),
-                mapping.direction.as_raw(),
+                mapping.direction.into(),
             )
         };
         self.active.add(-1, Relaxed);
@@ -167,7 +138,7 @@ impl DmaMapper {
 
 impl Drop for DmaMapper {
     fn drop(&mut self) {
-        let live = self.active_mappings();
+        let live = self.active.load(Relaxed);
         if live != 0 {
             pr_err!(
                 "{}: {live} DMA mappings were not undone\n",
@@ -324,16 +295,10 @@ impl PhysRanges {
             // whose page tables may be walked at any address.
             AddrKind::Paged => unsafe { kernel::bindings::vmalloc_to_page(addr) },
         };
-        if page.is_null() {
-            Err(EINVAL)
-        } else {
-            Ok(page)
+        match page.is_null() {
+            true => Err(EINVAL),
+            false => Ok(page),
         }
-    }
-
-    fn advance(&mut self, len: usize) {
-        self.addr = self.addr.wrapping_add(len);
-        self.remaining = self.remaining.saturating_sub(len);
     }
 
     fn next_range(&mut self) -> Result<PhysRange> {
@@ -348,7 +313,8 @@ impl PhysRanges {
             offset,
             len: NonZeroUsize::new(len).ok_or(EINVAL)?,
         };
-        self.advance(len);
+        self.addr = self.addr.wrapping_add(len);
+        self.remaining = self.remaining.saturating_sub(len);
         Ok(range)
     }
 
@@ -384,8 +350,6 @@ impl Iterator for PhysRanges {
         Some(range)
     }
 }
-
-impl FusedIterator for PhysRanges {}
 
 /// Checks that each address of a range has memory that a device can access.
 ///

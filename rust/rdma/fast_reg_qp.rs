@@ -11,11 +11,10 @@ use super::{
     cq::{
         Cq,
         CqNotify,
-        CqPoller,
-        Wc, //
+        CqPoller, //
     },
     device_attr::Protocol,
-    iwarp_loopback,
+    iwarp_loopback::LoopbackConn,
     mr::{
         Access,
         FastMr, //
@@ -26,16 +25,15 @@ use super::{
         QpAttr,
         QpCaps,
         QpEvent,
-        QpEventHandler,
-        QpState, //
+        QpEventHandler, //
     },
     wr::{
         SendFlag,
-        SendFlags,
         SendWr, //
     }, //
 };
 use crate::bindings;
+use core::mem::MaybeUninit;
 use kernel::{
     error::to_result,
     prelude::*,
@@ -53,6 +51,7 @@ const QP_CAPS: QpCaps = QpCaps {
     max_send_sge: 1,
     max_recv_sge: 1,
     max_inline_data: 0,
+    max_rdma_ctxs: 0,
 };
 
 /// Entries for the send and receive queues of both queue pairs.
@@ -72,7 +71,7 @@ impl QpEventHandler for NoQpEvents {
 /// that.
 pub(crate) struct FastRegQp {
     // Fields are dropped in this order.
-    _loopback: Option<(iwarp_loopback::LoopbackConn, Qp)>,
+    _loopback: Option<(LoopbackConn, Qp)>,
     qp: Qp,
     cq: CqPoller,
     completion: Arc<TimedCompletion>,
@@ -83,7 +82,7 @@ impl FastRegQp {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, on iWARP errors of [`iwarp_loopback::LoopbackConn::connect`], and the driver's
+    /// `ENOMEM`, on iWARP errors of [`LoopbackConn::connect`], and the driver's
     /// errors.
     #[inline(never)]
     pub(crate) fn new(pd: &Arc<Pd>) -> Result<Self> {
@@ -100,18 +99,18 @@ impl FastRegQp {
             )
         };
         let qp = new_qp()?;
-        let pair = if pd.device().protocol() == Protocol::Iwarp {
-            let peer = new_qp()?;
-            Some((
-                iwarp_loopback::LoopbackConn::connect(pd.device(), &qp, &peer)?,
-                peer,
-            ))
-        } else {
-            connect_to_self(&qp)?;
-            None
+        let loopback = match pd.device().protocol {
+            Protocol::Iwarp => {
+                let peer = new_qp()?;
+                Some((LoopbackConn::connect(pd.device(), &qp, &peer)?, peer))
+            }
+            _ => {
+                connect_to_self(&qp)?;
+                None
+            }
         };
         Ok(Self {
-            _loopback: pair,
+            _loopback: loopback,
             qp,
             cq: cq.poller(),
             completion,
@@ -125,7 +124,7 @@ impl FastRegQp {
     /// `EIO` when the device rejects the request, `ETIMEDOUT`, and the driver's errors.
     #[inline(never)]
     pub(crate) fn register(self, mr: &FastMr) -> Result<Self> {
-        self.execute(&SendWr::reg_mr(0, mr, mr.access(), signaled()))
+        self.execute(&SendWr::reg_mr(mr, SendFlag::Signaled.into()))
     }
 
     /// Invalidates the remote key of `mr`: no peer can access the memory by it any more. May sleep.
@@ -134,7 +133,7 @@ impl FastRegQp {
     ///
     /// As for [`Self::register`].
     pub(crate) fn invalidate(self, mr: &FastMr) -> Result<Self> {
-        self.execute(&SendWr::local_inv(0, mr.rkey(), signaled()))
+        self.execute(&SendWr::local_inv(mr.rkey(), SendFlag::Signaled.into()))
     }
 
     fn execute(self, wr: &SendWr<'_>) -> Result<Self> {
@@ -143,7 +142,7 @@ impl FastRegQp {
         unsafe { self.qp.post_send(wr) }?;
         let mut left = msecs_to_jiffies(EXECUTE_TIMEOUT_MS);
         loop {
-            if let [wc] = self.cq.poll(&mut Wc::uninit_array::<1>())? {
+            if let [wc] = self.cq.poll(&mut [MaybeUninit::uninit()])? {
                 return if wc.is_success() { Ok(self) } else { Err(EIO) };
             }
             // A completion that came before the queue was armed is found by another poll.
@@ -158,19 +157,15 @@ impl FastRegQp {
     }
 }
 
-fn signaled() -> SendFlags {
-    SendFlags::from(SendFlag::Signaled)
-}
-
 /// Connects a queue pair to itself, so that it is ready to send. The connection permits no remote
 /// access.
 #[inline(never)]
 fn connect_to_self(qp: &Qp) -> Result {
     let device = qp.pd().device();
-    let port = device.first_port();
+    let port = device.first_port;
     qp.init(port, Access::default())?;
 
-    let mut attr = QpAttr::new(QpState::Rtr);
+    let mut attr = QpAttr::new(bindings::ib_qp_state_IB_QPS_RTR);
     // SAFETY: A `DeviceRef` keeps the device registered, and `port` is one of its ports.
     to_result(unsafe { bindings::kofi_way_to_self(device.raw(), port, &mut attr.raw.ah_attr) })?;
     attr.raw.path_mtu = bindings::ib_mtu_IB_MTU_256;
@@ -184,7 +179,7 @@ fn connect_to_self(qp: &Qp) -> Result {
         | bindings::ib_qp_attr_mask_IB_QP_MIN_RNR_TIMER) as c_int;
     qp.modify(&attr)?;
 
-    let mut attr = QpAttr::new(QpState::Rts);
+    let mut attr = QpAttr::new(bindings::ib_qp_state_IB_QPS_RTS);
     attr.raw.max_rd_atomic = 1;
     attr.mask |= (bindings::ib_qp_attr_mask_IB_QP_TIMEOUT
         | bindings::ib_qp_attr_mask_IB_QP_RETRY_CNT

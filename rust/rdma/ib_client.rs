@@ -151,7 +151,7 @@ unsafe extern "C" fn add(raw: *mut bindings::ib_device) -> c_int {
         with_devices(|devices| {
             let index = devices
                 .iter()
-                .position(|other| other.index() > device.index())
+                .position(|other| other.index > device.index)
                 .unwrap_or(devices.len());
             devices.reserve(1, GFP_KERNEL)?;
             devices.insert_within_capacity(index, device)?;

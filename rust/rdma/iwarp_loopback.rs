@@ -6,6 +6,7 @@
 //! device of the caller's choice. `ConnContext::status` guards the progress of both ends.
 
 use super::{
+    cm::raw_bytes,
     completion::TimedCompletion,
     device::DeviceRef,
     net::SockAddr,
@@ -232,17 +233,8 @@ unsafe fn accept_own_request(
     event: &bindings::iw_cm_event,
     conn: &ConnContext,
 ) -> c_int {
-    let data: &[u8] = if event.private_data.is_null() {
-        &[]
-    } else {
-        // SAFETY: iw_cm passes a buffer of that many bytes.
-        unsafe {
-            core::slice::from_raw_parts(
-                event.private_data.cast(),
-                usize::from(event.private_data_len),
-            )
-        }
-    };
+    // SAFETY: iw_cm passes NULL or a buffer of that many bytes.
+    let data = unsafe { raw_bytes(event.private_data, event.private_data_len.into()) };
     if !conn.claim_request(data) {
         return ECONNREFUSED.to_errno();
     }
@@ -338,7 +330,7 @@ impl Drop for LoopbackConn {
 /// Returns an address by which the device reaches itself: the loopback address for a device that
 /// uses the kernel's TCP, otherwise an address of the port, as hardware requires.
 fn loopback_addr(device: &DeviceRef) -> Result<SockAddr> {
-    let port = device.first_port();
+    let port = device.first_port;
     // SAFETY: The device is registered as long as it is used.
     let ip = if unsafe { bindings::kofi_uses_kernel_tcp(device.raw()) } {
         Ipv4Addr::LOCALHOST

@@ -51,7 +51,8 @@ impl_flags!(
 /// `raw` is a memory region in the protection domain `_pd`.
 pub(crate) struct FastMr {
     raw: NonNull<bindings::ib_mr>,
-    access: Access,
+    /// Access rights of peers.
+    pub(super) access: Access,
     _pd: Arc<Pd>,
 }
 
@@ -84,7 +85,7 @@ impl FastMr {
         iova: u64,
         access: Access,
     ) -> Result<Self> {
-        let attributes = pd.device().attributes();
+        let attributes = &pd.device().attributes;
         let limits = PageListLimits {
             page_size_cap: attributes.page_size_cap,
             max_pages: attributes.max_fast_reg_page_list_len,
@@ -130,11 +131,6 @@ impl FastMr {
 
     pub(super) fn raw(&self) -> *mut bindings::ib_mr {
         self.raw.as_ptr()
-    }
-
-    /// Returns the access rights of peers.
-    pub(crate) fn access(&self) -> Access {
-        self.access
     }
 
     /// Returns the remote key.

@@ -24,10 +24,12 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// `raw` is a protection domain of the device that `device` refers to. Each object created in it
+/// `raw` is a protection domain of the device that `device` refers to, and has the key
+/// `local_dma_lkey`. Each object created in it
 /// holds an `Arc` of this object.
 pub(crate) struct Pd {
     raw: NonNull<bindings::ib_pd>,
+    local_dma_lkey: u32,
     dma: DmaMapper,
     device: DeviceRef,
 }
@@ -52,6 +54,8 @@ impl Pd {
         // the object frees it.
         let pd = Self {
             raw,
+            // SAFETY: `raw` is valid; the key does not change.
+            local_dma_lkey: unsafe { raw.as_ref() }.local_dma_lkey,
             dma: DmaMapper::new(device.clone()),
             device,
         };
@@ -70,8 +74,7 @@ impl Pd {
     /// Returns the key for local access to any memory that is mapped for the device.
     #[inline]
     pub(crate) fn local_dma_lkey(&self) -> u32 {
-        // SAFETY: By the invariant `raw` is valid; the key does not change.
-        unsafe { (*self.raw()).local_dma_lkey }
+        self.local_dma_lkey
     }
 
     /// Returns the mapper of memory for the device.

@@ -11,10 +11,12 @@ use super::{
     pd::Pd,
     srq::Srq,
     wr::{
+        PostFn,
         RecvWr,
         RemoteAddr,
         SendFlags,
-        SendWr, //
+        SendWr,
+        WrOp, //
     },
 };
 use crate::{
@@ -38,14 +40,7 @@ use kernel::{
 };
 
 /// Capacities of a queue pair: requested, or granted by the driver.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct QpCaps {
-    pub(crate) max_send_wr: u32,
-    pub(crate) max_recv_wr: u32,
-    pub(crate) max_send_sge: u32,
-    pub(crate) max_recv_sge: u32,
-    pub(crate) max_inline_data: u32,
-}
+pub(crate) use bindings::ib_qp_cap as QpCaps;
 
 /// Receives the asynchronous events of a queue pair.
 pub(crate) trait QpEventHandler: Send + Sync {
@@ -53,17 +48,8 @@ pub(crate) trait QpEventHandler: Send + Sync {
     fn handle_event(&self, number: u32, event: QpEvent);
 }
 
-impl<T: QpEventHandler + ?Sized> QpEventHandler for Arc<T> {
-    fn handle_event(&self, number: u32, event: QpEvent) {
-        (**self).handle_event(number, event)
-    }
-}
-
 /// An asynchronous event of a queue pair.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum QpEvent {
-    /// The queue pair entered the error state because of an error that no completion reports.
-    Fatal,
     /// The queue pair is in the error state and takes no more receives from its shared receive
     /// queue; the ones it had taken have completed. May be raised more than once; siw does not
     /// raise it.
@@ -72,34 +58,22 @@ pub(crate) enum QpEvent {
     /// the text describes the event.
     PeerViolation(&'static CStr),
     /// Another event of `enum ib_event_type`.
-    Other(u32),
+    Other,
 }
 
 impl QpEvent {
     fn from_raw(event: bindings::ib_event_type) -> Self {
         match event {
-            bindings::ib_event_type_IB_EVENT_QP_FATAL => Self::Fatal,
             bindings::ib_event_type_IB_EVENT_QP_LAST_WQE_REACHED => Self::LastWqeReached,
             bindings::ib_event_type_IB_EVENT_QP_REQ_ERR
             | bindings::ib_event_type_IB_EVENT_QP_ACCESS_ERR => {
                 // SAFETY: The function takes any number, and its text is static in the RDMA core.
                 Self::PeerViolation(unsafe { CStr::from_char_ptr(bindings::ib_event_msg(event)) })
             }
-            other => Self::Other(other),
+            _ => Self::Other,
         }
     }
 }
-
-pub(super) type PostSendFn = unsafe extern "C" fn(
-    *mut bindings::ib_qp,
-    *const bindings::ib_send_wr,
-    *mut *const bindings::ib_send_wr,
-) -> c_int;
-pub(super) type PostRecvFn = unsafe extern "C" fn(
-    *mut bindings::ib_qp,
-    *const bindings::ib_recv_wr,
-    *mut *const bindings::ib_recv_wr,
-) -> c_int;
 
 /// A reliably connected queue pair.
 ///
@@ -113,11 +87,10 @@ pub(super) type PostRecvFn = unsafe extern "C" fn(
 // Fields used by posts come first, in one cache line.
 #[repr(C)]
 pub(crate) struct Qp {
-    raw: NonNull<bindings::ib_qp>,
-    ib_post_send: PostSendFn,
-    ib_post_recv: PostRecvFn,
+    pub(super) raw: NonNull<bindings::ib_qp>,
+    pub(super) ib_post_send: PostFn<bindings::ib_qp, bindings::ib_send_wr>,
+    pub(super) ib_post_recv: PostFn<bindings::ib_qp, bindings::ib_recv_wr>,
     pd: Arc<Pd>,
-    local_dma_lkey: u32,
     caps: QpCaps,
     _events: KBox<dyn QpEventHandler>,
     _send_cq: Arc<Cq>,
@@ -168,14 +141,7 @@ impl Qp {
             send_cq: send_cq.raw(),
             recv_cq: recv_cq.raw(),
             srq: srq.as_ref().map_or(ptr::null_mut(), |srq| srq.raw()),
-            cap: bindings::ib_qp_cap {
-                max_send_wr: caps.max_send_wr,
-                max_recv_wr: caps.max_recv_wr,
-                max_send_sge: caps.max_send_sge,
-                max_recv_sge: caps.max_recv_sge,
-                max_inline_data: caps.max_inline_data,
-                max_rdma_ctxs: 0,
-            },
+            cap: *caps,
             sq_sig_type: bindings::ib_sig_type_IB_SIGNAL_REQ_WR,
             qp_type: bindings::ib_qp_type_IB_QPT_RC,
             ..pin_init::zeroed()
@@ -192,30 +158,13 @@ impl Qp {
             ib_post_send,
             ib_post_recv,
             // The driver has replaced the requested capacities by the granted ones.
-            caps: QpCaps {
-                max_send_wr: attr.cap.max_send_wr,
-                max_recv_wr: attr.cap.max_recv_wr,
-                max_send_sge: attr.cap.max_send_sge,
-                max_recv_sge: attr.cap.max_recv_sge,
-                max_inline_data: attr.cap.max_inline_data,
-            },
+            caps: attr.cap,
             _events: events,
             _send_cq: send_cq,
             _recv_cq: recv_cq,
             _srq: srq,
-            local_dma_lkey: pd.local_dma_lkey(),
             pd,
         })
-    }
-
-    /// Returns the queue pair and the operation that posts to its send queue.
-    pub(super) fn post_send_op(&self) -> (NonNull<bindings::ib_qp>, PostSendFn) {
-        (self.raw, self.ib_post_send)
-    }
-
-    /// Returns the queue pair and the operation that posts to its receive queue.
-    pub(super) fn post_recv_op(&self) -> (NonNull<bindings::ib_qp>, PostRecvFn) {
-        (self.raw, self.ib_post_recv)
     }
 
     fn raw(&self) -> *mut bindings::ib_qp {
@@ -225,12 +174,6 @@ impl Qp {
     /// Returns the protection domain of the queue pair.
     pub(crate) fn pd(&self) -> &Arc<Pd> {
         &self.pd
-    }
-
-    /// Returns the local DMA key of [`Self::pd`].
-    #[inline]
-    pub(crate) fn local_dma_lkey(&self) -> u32 {
-        self.local_dma_lkey
     }
 
     /// Returns the granted capacities, which are at least the requested ones.
@@ -273,7 +216,7 @@ impl Qp {
     /// Errors of [`Self::modify`].
     #[inline(never)]
     pub(crate) fn init(&self, port: u32, access: Access) -> Result {
-        let mut attr = QpAttr::new(QpState::Init);
+        let mut attr = QpAttr::new(bindings::ib_qp_state_IB_QPS_INIT);
         attr.raw.port_num = port;
         attr.mask |= bindings::ib_qp_attr_mask_IB_QP_PORT as c_int
             | bindings::ib_qp_attr_mask_IB_QP_PKEY_INDEX as c_int;
@@ -288,7 +231,7 @@ impl Qp {
     ///
     /// Errors of the driver.
     pub(crate) fn to_error(&self) -> Result {
-        self.modify(&QpAttr::new(QpState::Error))
+        self.modify(&QpAttr::new(bindings::ib_qp_state_IB_QPS_ERR))
     }
 
     /// Posts to the send queue. Any context.
@@ -334,7 +277,7 @@ impl Qp {
     /// [`Self::post_send`].
     pub(crate) fn post_empty_write(&self, wr_id: u64) -> Result {
         let remote = RemoteAddr { addr: 0, rkey: 0 };
-        let wr = SendWr::write(wr_id, &[], remote, SendFlags::default());
+        let wr = SendWr::new(wr_id, &[], WrOp::Write(remote), SendFlags::default());
         // SAFETY: The request has no memory.
         unsafe { self.post_send(&wr) }
     }
@@ -347,7 +290,7 @@ impl Qp {
     /// queue pair in the reset state accepts no packet; the grace period lets callers that are
     /// already between the two steps finish.
     fn stop_packets(&self) {
-        let reset = QpAttr::new(QpState::Reset);
+        let reset = QpAttr::new(bindings::ib_qp_state_IB_QPS_RESET);
         let _ = self.modify(&reset);
         // RCU readers deliver packets from the network. The task of a peer on this device delivers
         // its packets outside of RCU: a preemption there for a whole grace period is unlikely.
@@ -360,7 +303,7 @@ impl Qp {
 
 impl Drop for Qp {
     fn drop(&mut self) {
-        if self.pd.device().is_rxe() {
+        if self.pd.device().is_rxe {
             self.stop_packets();
         }
         // SAFETY: By the invariant `raw` is valid. When this returns, no handler runs, no request
@@ -393,33 +336,6 @@ unsafe extern "C" fn event<E: QpEventHandler>(
     events.handle_event(number, QpEvent::from_raw(kind));
 }
 
-/// A state that the owner of a queue pair can move it to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum QpState {
-    /// Initial state: no request can be posted, and no packet is accepted.
-    Reset,
-    /// Receives can be posted.
-    Init,
-    /// Messages are received: ready to receive.
-    Rtr,
-    /// Sends can be posted: ready to send.
-    Rts,
-    /// All requests are flushed.
-    Error,
-}
-
-impl QpState {
-    fn as_raw(self) -> bindings::ib_qp_state {
-        match self {
-            Self::Reset => bindings::ib_qp_state_IB_QPS_RESET,
-            Self::Init => bindings::ib_qp_state_IB_QPS_INIT,
-            Self::Rtr => bindings::ib_qp_state_IB_QPS_RTR,
-            Self::Rts => bindings::ib_qp_state_IB_QPS_RTS,
-            Self::Error => bindings::ib_qp_state_IB_QPS_ERR,
-        }
-    }
-}
-
 /// Attributes of a transition of a queue pair, and the mask of the valid ones.
 pub(super) struct QpAttr {
     pub(super) raw: bindings::ib_qp_attr,
@@ -427,11 +343,11 @@ pub(super) struct QpAttr {
 }
 
 impl QpAttr {
-    /// Returns a transition to `state` without other attributes.
-    pub(super) fn new(state: QpState) -> Self {
+    /// Returns a transition to `qp_state` without other attributes.
+    pub(super) fn new(qp_state: bindings::ib_qp_state) -> Self {
         Self {
             raw: bindings::ib_qp_attr {
-                qp_state: state.as_raw(),
+                qp_state,
                 ..pin_init::zeroed()
             },
             mask: bindings::ib_qp_attr_mask_IB_QP_STATE as c_int,

@@ -14,7 +14,10 @@
 use super::{
     pd::Pd,
     qp::post_result,
-    wr::RecvWr, //
+    wr::{
+        PostFn,
+        RecvWr, //
+    },
 };
 use crate::{
     bindings,
@@ -30,12 +33,6 @@ use kernel::{
     sync::Arc, //
 };
 
-type PostSrqRecvFn = unsafe extern "C" fn(
-    *mut bindings::ib_srq,
-    *const bindings::ib_recv_wr,
-    *mut *const bindings::ib_recv_wr,
-) -> c_int;
-
 /// A shared receive queue.
 ///
 /// # Invariants
@@ -47,8 +44,7 @@ type PostSrqRecvFn = unsafe extern "C" fn(
 #[repr(C)]
 pub(crate) struct Srq {
     raw: NonNull<bindings::ib_srq>,
-    ib_post_srq_recv: PostSrqRecvFn,
-    local_dma_lkey: u32,
+    ib_post_srq_recv: PostFn<bindings::ib_srq, bindings::ib_recv_wr>,
     pd: Arc<Pd>,
 }
 
@@ -66,7 +62,7 @@ impl Srq {
     /// `EOPNOTSUPP` on a device without shared receive queues, `EINVAL` above the limits of the
     /// device, `ENOMEM`, and the driver's errors.
     pub(crate) fn new(pd: Arc<Pd>, depth: u32, sges: u32) -> Result<Arc<Self>> {
-        let attributes = pd.device().attributes();
+        let attributes = &pd.device().attributes;
         // Drivers rely on the caller to check the limits.
         if depth == 0 || depth > attributes.max_srq_wr || sges > attributes.max_srq_sge {
             return Err(EINVAL);
@@ -95,7 +91,6 @@ impl Srq {
         let srq = Self {
             raw,
             ib_post_srq_recv,
-            local_dma_lkey: pd.local_dma_lkey(),
             pd,
         };
         Ok(Arc::new(srq, GFP_KERNEL)?)
@@ -109,12 +104,6 @@ impl Srq {
     #[inline]
     pub(crate) fn pd(&self) -> &Arc<Pd> {
         &self.pd
-    }
-
-    /// Returns the local DMA key of [`Self::pd`].
-    #[inline]
-    pub(crate) fn local_dma_lkey(&self) -> u32 {
-        self.local_dma_lkey
     }
 
     /// Posts a receive. Any context.

@@ -6,10 +6,7 @@
 //! memory that the entries name belongs to the operation until it completes; no lifetime expresses
 //! that, so posting is unsafe.
 
-use super::mr::{
-    Access,
-    FastMr, //
-};
+use super::mr::FastMr;
 use crate::bindings;
 use core::{
     marker::PhantomData,
@@ -19,6 +16,9 @@ use kernel::{
     impl_flags,
     prelude::*, //
 };
+
+/// Operation of a driver that posts requests of type `W` to a queue of type `Q`.
+pub(super) type PostFn<Q, W> = unsafe extern "C" fn(*mut Q, *const W, *mut *const W) -> c_int;
 
 /// A scatter/gather entry: a range of local memory and its key.
 #[repr(transparent)]
@@ -72,14 +72,71 @@ pub(crate) struct RemoteAddr {
     pub(crate) rkey: u32,
 }
 
-/// Work request of any kind: each member begins with an `ib_send_wr`, whose opcode selects the
-/// member.
+/// Operation of a work request, with its remote memory.
+#[derive(Clone, Copy)]
+pub(crate) enum WrOp {
+    /// Sends a message.
+    Send,
+    /// Writes the peer's memory.
+    Write(RemoteAddr),
+    /// Reads the peer's memory.
+    Read(RemoteAddr),
+    /// Adds the second field to 8 bytes of the peer's memory and returns their old value.
+    FetchAdd(RemoteAddr, u64),
+    /// Replaces 8 bytes of the peer's memory by the third field if they equal the second, and
+    /// returns their old value.
+    CmpSwap(RemoteAddr, u64, u64),
+}
+
+/// Work request of any kind: each member begins with `send`, whose opcode selects the member.
 #[repr(C)]
-union RawSendWr {
-    send: bindings::ib_send_wr,
+pub(super) union RawSendWr {
+    pub(super) send: bindings::ib_send_wr,
     rdma: bindings::ib_rdma_wr,
-    atomic: bindings::ib_atomic_wr,
+    /// The largest member.
+    pub(super) atomic: bindings::ib_atomic_wr,
     reg: bindings::ib_reg_wr,
+}
+
+impl RawSendWr {
+    /// Sets the fields of `op` behind `send`, except for the masks of `atomic`, and returns its
+    /// opcode.
+    #[inline(always)]
+    pub(super) fn set_op(&mut self, op: WrOp) -> bindings::ib_wr_opcode {
+        match op {
+            WrOp::Send => bindings::ib_wr_opcode_IB_WR_SEND,
+            WrOp::Write(remote) => {
+                self.set_remote(remote);
+                bindings::ib_wr_opcode_IB_WR_RDMA_WRITE
+            }
+            WrOp::Read(remote) => {
+                self.set_remote(remote);
+                bindings::ib_wr_opcode_IB_WR_RDMA_READ
+            }
+            WrOp::FetchAdd(remote, add) => {
+                self.set_atomic(remote, add, 0);
+                bindings::ib_wr_opcode_IB_WR_ATOMIC_FETCH_AND_ADD
+            }
+            WrOp::CmpSwap(remote, compare, swap) => {
+                self.set_atomic(remote, compare, swap);
+                bindings::ib_wr_opcode_IB_WR_ATOMIC_CMP_AND_SWP
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn set_remote(&mut self, remote: RemoteAddr) {
+        self.rdma.remote_addr = remote.addr;
+        self.rdma.rkey = remote.rkey;
+    }
+
+    #[inline(always)]
+    fn set_atomic(&mut self, remote: RemoteAddr, compare_add: u64, swap: u64) {
+        self.atomic.remote_addr = remote.addr;
+        self.atomic.compare_add = compare_add;
+        self.atomic.swap = swap;
+        self.atomic.rkey = remote.rkey;
+    }
 }
 
 /// A request for the send queue.
@@ -92,96 +149,54 @@ pub(crate) struct SendWr<'a> {
     _sges: PhantomData<&'a [Sge]>,
 }
 
-/// Returns the fields common to all requests of the send queue.
-#[inline]
-fn send_wr_base(
-    wr_id: u64,
-    sges: &[Sge],
-    opcode: bindings::ib_wr_opcode,
-    flags: SendFlags,
-) -> bindings::ib_send_wr {
-    bindings::ib_send_wr {
-        next: ptr::null_mut(),
-        __bindgen_anon_1: bindings::ib_send_wr__bindgen_ty_1 { wr_id },
-        // Drivers only read the list.
-        sg_list: sges.as_ptr().cast_mut().cast(),
-        num_sge: sges.len() as c_int,
-        opcode,
-        send_flags: u32::from(flags) as c_int,
-        ex: bindings::ib_send_wr__bindgen_ty_2 { imm_data: 0 },
-    }
-}
-
 impl<'a> SendWr<'a> {
-    #[inline]
-    fn wrap(raw: RawSendWr) -> Self {
+    /// Creates a request for `op`, whose local memory is that of the concatenated `sges`: for an
+    /// atomic operation, one entry of 8 bytes for the old value.
+    #[inline(always)]
+    pub(crate) fn new(wr_id: u64, sges: &'a [Sge], op: WrOp, flags: SendFlags) -> Self {
+        let mut raw = RawSendWr {
+            send: bindings::ib_send_wr {
+                next: ptr::null_mut(),
+                __bindgen_anon_1: bindings::ib_send_wr__bindgen_ty_1 { wr_id },
+                // Drivers only read the list.
+                sg_list: sges.as_ptr().cast_mut().cast(),
+                num_sge: sges.len() as c_int,
+                opcode: bindings::ib_wr_opcode_IB_WR_SEND,
+                send_flags: u32::from(flags) as c_int,
+                ex: bindings::ib_send_wr__bindgen_ty_2 { imm_data: 0 },
+            },
+        };
+        raw.send.opcode = raw.set_op(op);
+        if let WrOp::FetchAdd(..) | WrOp::CmpSwap(..) = op {
+            raw.atomic.compare_add_mask = 0;
+            raw.atomic.swap_mask = 0;
+        }
+        // INVARIANT: All fields of the member have been set above.
         Self {
             raw,
             _sges: PhantomData,
         }
     }
 
-    #[inline]
-    fn with_imm(mut self, imm: u32) -> Self {
+    /// Adds immediate data `imm`, in host byte order, to a send or write: `opcode` is its opcode
+    /// with immediate data.
+    #[inline(always)]
+    fn with_imm(mut self, opcode: bindings::ib_wr_opcode, imm: u32) -> Self {
+        self.raw.send.opcode = opcode;
         self.raw.send.ex.imm_data = imm.to_be();
         self
     }
 
-    /// Creates a send of a message.
-    #[inline]
-    pub(crate) fn send(wr_id: u64, sges: &'a [Sge], flags: SendFlags) -> Self {
-        let opcode = bindings::ib_wr_opcode_IB_WR_SEND;
-        // INVARIANT: A send has only the common fields.
-        Self::wrap(RawSendWr {
-            send: send_wr_base(wr_id, sges, opcode, flags),
-        })
-    }
-
     /// Creates a send of a message with immediate data `imm`, in host byte order.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send_with_imm(wr_id: u64, sges: &'a [Sge], imm: u32, flags: SendFlags) -> Self {
-        let opcode = bindings::ib_wr_opcode_IB_WR_SEND_WITH_IMM;
-        // INVARIANT: A send has only the common fields.
-        Self::wrap(RawSendWr {
-            send: send_wr_base(wr_id, sges, opcode, flags),
-        })
-        .with_imm(imm)
-    }
-
-    /// Makes a work request with the union member `rdma`.
-    ///
-    /// # Safety
-    ///
-    /// `opcode` is one that uses that member.
-    #[inline]
-    unsafe fn rdma(
-        wr_id: u64,
-        sges: &'a [Sge],
-        remote: RemoteAddr,
-        opcode: bindings::ib_wr_opcode,
-        flags: SendFlags,
-    ) -> Self {
-        // INVARIANT: By this function's safety requirement.
-        Self::wrap(RawSendWr {
-            rdma: bindings::ib_rdma_wr {
-                wr: send_wr_base(wr_id, sges, opcode, flags),
-                remote_addr: remote.addr,
-                rkey: remote.rkey,
-            },
-        })
-    }
-
-    /// Creates an RDMA write of the concatenated `sges`.
-    #[inline]
-    pub(crate) fn write(wr_id: u64, sges: &'a [Sge], remote: RemoteAddr, flags: SendFlags) -> Self {
-        let opcode = bindings::ib_wr_opcode_IB_WR_RDMA_WRITE;
-        // SAFETY: The opcode uses that member.
-        unsafe { Self::rdma(wr_id, sges, remote, opcode, flags) }
+        Self::new(wr_id, sges, WrOp::Send, flags)
+            .with_imm(bindings::ib_wr_opcode_IB_WR_SEND_WITH_IMM, imm)
     }
 
     /// Creates an RDMA write that also completes a receive of the peer with `imm`, in host byte
     /// order.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write_with_imm(
         wr_id: u64,
         sges: &'a [Sge],
@@ -189,105 +204,28 @@ impl<'a> SendWr<'a> {
         imm: u32,
         flags: SendFlags,
     ) -> Self {
-        let opcode = bindings::ib_wr_opcode_IB_WR_RDMA_WRITE_WITH_IMM;
-        // SAFETY: The opcode uses that member.
-        unsafe { Self::rdma(wr_id, sges, remote, opcode, flags) }.with_imm(imm)
+        Self::new(wr_id, sges, WrOp::Write(remote), flags)
+            .with_imm(bindings::ib_wr_opcode_IB_WR_RDMA_WRITE_WITH_IMM, imm)
     }
 
-    /// Creates an RDMA read into the concatenated `pieces`.
-    #[inline]
-    pub(crate) fn read(
-        wr_id: u64,
-        pieces: &'a [Sge],
-        remote: RemoteAddr,
-        flags: SendFlags,
-    ) -> Self {
-        let opcode = bindings::ib_wr_opcode_IB_WR_RDMA_READ;
-        // SAFETY: The opcode uses that member.
-        unsafe { Self::rdma(wr_id, pieces, remote, opcode, flags) }
-    }
-
-    /// Makes a work request with the union member `atomic`.
-    ///
-    /// # Safety
-    ///
-    /// `opcode` is one that uses that member.
-    #[inline]
-    unsafe fn atomic(
-        wr_id: u64,
-        pieces: &'a [Sge],
-        remote: RemoteAddr,
-        opcode: bindings::ib_wr_opcode,
-        (compare_add, swap): (u64, u64),
-        flags: SendFlags,
-    ) -> Self {
-        // INVARIANT: By this function's safety requirement.
-        Self::wrap(RawSendWr {
-            atomic: bindings::ib_atomic_wr {
-                wr: send_wr_base(wr_id, pieces, opcode, flags),
-                remote_addr: remote.addr,
-                compare_add,
-                swap,
-                compare_add_mask: 0,
-                swap_mask: 0,
-                rkey: remote.rkey,
-            },
-        })
-    }
-
-    /// Creates an atomic addition to 8 bytes of the peer, whose old value is written to `sge`.
-    #[inline]
-    pub(crate) fn fetch_add(
-        wr_id: u64,
-        sge: &'a [Sge; 1],
-        remote: RemoteAddr,
-        add: u64,
-        flags: SendFlags,
-    ) -> Self {
-        let opcode = bindings::ib_wr_opcode_IB_WR_ATOMIC_FETCH_AND_ADD;
-        // SAFETY: The opcode uses that member.
-        unsafe { Self::atomic(wr_id, sge, remote, opcode, (add, 0), flags) }
-    }
-
-    /// Creates an atomic compare and swap of 8 bytes of the peer, whose old value is written to
-    /// `sge`.
-    #[inline]
-    pub(crate) fn cmp_swap(
-        wr_id: u64,
-        sge: &'a [Sge; 1],
-        remote: RemoteAddr,
-        compare: u64,
-        swap: u64,
-        flags: SendFlags,
-    ) -> Self {
-        let opcode = bindings::ib_wr_opcode_IB_WR_ATOMIC_CMP_AND_SWP;
-        // SAFETY: The opcode uses that member.
-        unsafe { Self::atomic(wr_id, sge, remote, opcode, (compare, swap), flags) }
-    }
-
-    /// Creates a registration of `mr` with the given access.
-    #[inline]
-    pub(super) fn reg_mr(wr_id: u64, mr: &'a FastMr, access: Access, flags: SendFlags) -> Self {
-        let opcode = bindings::ib_wr_opcode_IB_WR_REG_MR;
+    /// Creates a registration of `mr` with its access rights.
+    pub(super) fn reg_mr(mr: &'a FastMr, flags: SendFlags) -> Self {
+        let mut wr = Self::new(0, &[], WrOp::Send, flags);
         // INVARIANT: `reg` is the member of the opcode.
-        Self::wrap(RawSendWr {
-            reg: bindings::ib_reg_wr {
-                wr: send_wr_base(wr_id, &[], opcode, flags),
-                mr: mr.raw(),
-                key: mr.rkey(),
-                access: u32::from(access) as c_int,
-            },
-        })
+        wr.raw.send.opcode = bindings::ib_wr_opcode_IB_WR_REG_MR;
+        wr.raw.reg.mr = mr.raw();
+        wr.raw.reg.key = mr.rkey();
+        wr.raw.reg.access = u32::from(mr.access) as c_int;
+        wr
     }
 
     /// Creates a local invalidation of a remote key.
-    #[inline]
-    pub(super) fn local_inv(wr_id: u64, rkey: u32, flags: SendFlags) -> Self {
-        let opcode = bindings::ib_wr_opcode_IB_WR_LOCAL_INV;
-        let mut send = send_wr_base(wr_id, &[], opcode, flags);
-        send.ex.invalidate_rkey = rkey;
+    pub(super) fn local_inv(rkey: u32, flags: SendFlags) -> Self {
+        let mut wr = Self::new(0, &[], WrOp::Send, flags);
         // INVARIANT: `send` is the member of the opcode.
-        Self::wrap(RawSendWr { send })
+        wr.raw.send.opcode = bindings::ib_wr_opcode_IB_WR_LOCAL_INV;
+        wr.raw.send.ex.invalidate_rkey = rkey;
+        wr
     }
 
     #[inline]

@@ -21,6 +21,7 @@ mod table;
 
 pub(super) use table::{
     CasAtomicTable,
+    DeviceWord,
     MAX_CAS_OPS, //
 };
 

@@ -7,15 +7,15 @@
 //! from the backlog; `next_seq` tells.
 
 use super::{
-    wc_backlog::{
-        ImmData,
-        PolledWc, //
-    },
+    wc_backlog::PolledWc,
     wq::WorkQueue, //
 };
 use crate::{
     fi::cntr::BoundCounters,
-    rdma::cq::WcStatus, //
+    rdma::cq::{
+        ImmData,
+        WcStatus, //
+    },
 };
 use kernel::sync::Arc;
 
@@ -45,7 +45,7 @@ impl WqCounters {
     #[cold]
     pub(super) unsafe fn count_completed(&mut self, wq: &WorkQueue, wc: PolledWc) {
         let last = wc.seq();
-        let first = match wq.completes_out_of_order() {
+        let first = match wq.completes_out_of_order {
             // Each operation has a completion of its own.
             true => last,
             false if (self.next_seq.wrapping_sub(last) as i32) > 0 => return,

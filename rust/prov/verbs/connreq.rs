@@ -35,18 +35,19 @@ impl CmHandler for ConnReqHandler {
         self.is_gone.store(true, Release);
         if matches!(event, CmEvent::DeviceRemoval) {
             // Dropping the id here releases the device.
-            drop(self.fabric.connreqs().take(self.handle));
+            drop(self.fabric.connreqs.take(self.handle));
         }
     }
 }
 
 /// A pending connection request.
 pub(super) struct ConnReq {
-    id: CmId,
+    pub(super) id: CmId,
     handler: Arc<ConnReqHandler>,
     device: Arc<Device>,
-    responder_resources: u8,
-    initiator_depth: u8,
+    /// Numbers of RDMA reads and atomics that the peer permits us to answer and to start.
+    pub(super) responder_resources: u8,
+    pub(super) initiator_depth: u8,
 }
 
 impl ConnReq {
@@ -58,32 +59,20 @@ impl ConnReq {
         device: Arc<Device>,
         conn: &ConnParam<'_>,
     ) -> Result<Self> {
-        let pending = Arc::new(
-            ConnReqHandler {
-                fabric: fabric.clone(),
-                handle,
-                is_gone: AtomicFlag::new(false),
-            },
-            GFP_KERNEL,
-        )?;
-        id.set_handler(Some(pending.clone()));
+        let handler = ConnReqHandler {
+            fabric: fabric.clone(),
+            handle,
+            is_gone: AtomicFlag::new(false),
+        };
+        let handler = Arc::new(handler, GFP_KERNEL)?;
+        id.set_handler(Some(handler.clone()));
         Ok(Self {
             id,
-            handler: pending,
+            handler,
             device,
             responder_resources: conn.responder_resources,
             initiator_depth: conn.initiator_depth,
         })
-    }
-
-    /// Returns the connection's id.
-    pub(super) fn id(&self) -> &CmId {
-        &self.id
-    }
-
-    /// Returns the connection's id, and ends the request.
-    pub(super) fn into_id(self) -> CmId {
-        self.id
     }
 
     /// Returns whether the peer has given up.
@@ -94,12 +83,6 @@ impl ConnReq {
     /// Returns whether the request came in on `device`.
     pub(super) fn is_on_device(&self, device: &Device) -> bool {
         core::ptr::eq(&*self.device, device)
-    }
-
-    /// Returns the numbers of RDMA reads and atomics that the peer permits us to answer and to
-    /// start.
-    pub(super) fn rd_atomic_depths(&self) -> (u8, u8) {
-        (self.responder_resources, self.initiator_depth)
     }
 }
 

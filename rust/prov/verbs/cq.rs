@@ -142,7 +142,7 @@ impl Cq {
         device: rdma::device::DeviceRef,
         attr: &fi::cq::Attr,
     ) -> Result<Arc<Self>> {
-        let limit = device.attributes().max_cqe as usize;
+        let limit = device.attributes.max_cqe as usize;
         let size = match attr.size {
             0 => DEFAULT_SIZE.min(limit),
             size if size > limit => return Err(Errno::EINVAL),
@@ -265,54 +265,51 @@ impl Cq {
     pub(super) unsafe fn add_wq(
         &self,
         wq: &Arc<WorkQueue>,
-        (mut tally, wakes): (Option<KBox<WqCounters>>, WakePolicy),
+        (counters, wake_policy): (Option<KBox<WqCounters>>, WakePolicy),
         others: &ExclusiveGuard,
     ) -> Result<WqId> {
+        let mut spare = KVec::new();
+        let mut guard = loop {
+            let guard = self.state.lock(others);
+            let len = guard.wqs.len();
+            if spare.capacity() > len || guard.wqs.iter().any(Option::is_none) {
+                break guard;
+            }
+            drop(guard);
+            spare = KVec::with_capacity((len + 1).next_power_of_two(), GFP_KERNEL)?;
+        };
+        let state = &mut *guard;
         if !self.reservation.try_reserve(wq.extra_cq_entries()) {
             return Err(Errno::ENOSPC);
         }
-        let mut spare = KVec::new();
-        loop {
-            let mut guard = self.state.lock(others);
-            let state = &mut *guard;
-            let len = state.wqs.len();
-            let free = state.wqs.iter().position(Option::is_none);
-            if free.is_some() || spare.capacity() > len {
-                if free.is_none() {
-                    // The entries move into memory that was allocated without the lock.
-                    for entry in state.wqs.drain_all() {
-                        let _ = spare.push_within_capacity(entry);
-                    }
-                    let _ = spare.push_within_capacity(None);
-                    core::mem::swap(&mut state.wqs, &mut spare);
+        let index = match state.wqs.iter().position(Option::is_none) {
+            Some(index) => index,
+            None => {
+                // The entries move into memory that was allocated without the lock.
+                for entry in state.wqs.drain_all() {
+                    let _ = spare.push_within_capacity(entry);
                 }
-                let index = free.unwrap_or(len);
-                // INVARIANT: By this function's safety requirement; nothing has been posted yet.
-                state.wqs[index] = Some(WqEntry {
-                    wq: wq.clone(),
-                    tail: 0,
-                    unread: 0,
-                    reported_ahead: 0,
-                    has_failed: false,
-                    has_pending_cas: false,
-                    wake_policy: wakes,
-                    counters: tally.take(),
-                });
-                state.max_entries += wq.max_cq_entries() as usize;
-                self.start_accounting_if_needed(state, others);
-                drop(guard);
-                self.count_wq(wakes);
-                return Ok(WqId::from_index(index as u32));
+                let _ = spare.push_within_capacity(None);
+                core::mem::swap(&mut state.wqs, &mut spare);
+                state.wqs.len() - 1
             }
-            drop(guard);
-            match KVec::with_capacity((len + 1).next_power_of_two(), GFP_KERNEL) {
-                Ok(larger) => spare = larger,
-                Err(error) => {
-                    self.release_entries(wq.extra_cq_entries());
-                    return Err(error.into());
-                }
-            }
-        }
+        };
+        // INVARIANT: By this function's safety requirement; nothing has been posted yet.
+        state.wqs[index] = Some(WqEntry {
+            wq: wq.clone(),
+            tail: 0,
+            unread: 0,
+            reported_ahead: 0,
+            has_failed: false,
+            has_pending_cas: false,
+            wake_policy,
+            counters,
+        });
+        state.max_entries += wq.max_cq_entries() as usize;
+        self.start_accounting_if_needed(state, others);
+        drop(guard);
+        self.count_wq(wake_policy);
+        Ok(WqId::from_index(index as u32))
     }
 
     /// Returns the number of work queues that complete here with `policy`.
@@ -439,14 +436,9 @@ impl Cq {
         let entry = state.wqs.get_mut(wq_id.index()).and_then(Option::take);
         let attachment = entry.as_ref().and_then(|entry| entry.wq.srx_attachment());
         let known = attachment.and_then(|share| state.unmap_srx_qp(share.qp_addr, wq_id));
-        if let Some(WqEntry {
-            wq: queue,
-            has_pending_cas: is_waiting,
-            ..
-        }) = &entry
-        {
-            state.max_entries -= queue.max_cq_entries() as usize;
-            state.pending_cas_wqs -= u32::from(*is_waiting);
+        if let Some(entry) = &entry {
+            state.max_entries -= entry.wq.max_cq_entries() as usize;
+            state.pending_cas_wqs -= u32::from(entry.has_pending_cas);
         }
         drop(state);
         drop(known);
@@ -455,17 +447,17 @@ impl Cq {
             unsafe { share.srx.repost_all(unread) };
         }
         if let Some(WqEntry {
-            wq: queue,
+            wq,
             tail,
-            wake_policy: wakes,
+            wake_policy,
             ..
         }) = entry
         {
-            let _ = self.wq_count(wakes).fetch_sub(1, Relaxed);
+            let _ = self.wq_count(wake_policy).fetch_sub(1, Relaxed);
             // SAFETY: By this function's safety requirement; the work queue was removed from the table above.
-            let abandoned = unsafe { queue.reclaim_all(tail, reclaim, others) };
+            let abandoned = unsafe { wq.reclaim_all(tail, reclaim, others) };
             // Releases the entries that `add_wq` reserved, and those of operations that never completed.
-            self.release_entries(queue.extra_cq_entries() + if counted { abandoned } else { 0 });
+            self.release_entries(wq.extra_cq_entries() + if counted { abandoned } else { 0 });
         }
     }
 

@@ -40,7 +40,6 @@ use crate::{
             NotifierRegistration,
             RemovalNotifier, //
         },
-        net::Net,
         pd::Pd, //
     },
     util::biased_lock::{
@@ -72,8 +71,8 @@ impl DomainEndpoints {
     }
 
     fn notify_consumer(&self) {
-        let mut farewell = self.removal_notice.lock();
-        if let Some(notice) = farewell.take() {
+        let mut removal_notice = self.removal_notice.lock();
+        if let Some(notice) = removal_notice.take() {
             notice.write();
         }
     }
@@ -82,7 +81,7 @@ impl DomainEndpoints {
 impl RemovalNotifier for DomainEndpoints {
     fn notify_removal(&self) {
         self.fabric
-            .connreqs()
+            .connreqs
             .reject_where(|request| request.is_on_device(&self.device));
         // Each endpoint loses its peer, and the consumer closes it; the removal waits for that.
         while let Some(endpoint) = self.next_unnotified() {
@@ -97,11 +96,14 @@ pub(super) struct Domain {
     // Dropped in this order: first no more removals are notified, then the device is released.
     _removal_notifier: NotifierRegistration,
     endpoints: Arc<DomainEndpoints>,
-    pd: Arc<Pd>,
+    /// Protection domain, which holds the device.
+    pub(super) pd: Arc<Pd>,
     fast_reg: Arc<FastReg>,
     addressing: Addressing,
-    max_msg_size: usize,
-    serial: Option<Arc<BiasOwner>>,
+    /// Maximum length of a message.
+    pub(super) max_msg_size: usize,
+    /// Owner of the biased locks of the domain's objects.
+    pub(super) serial: Option<Arc<BiasOwner>>,
 }
 
 impl Domain {
@@ -118,7 +120,7 @@ impl Domain {
         threading: Threading,
     ) -> Result<Arc<Self>> {
         let used = device.try_get()?;
-        if !used.can_connect_in(fabric.net()) {
+        if !used.can_connect_in(&fabric.net) {
             return Err(Errno::ENODEV);
         }
         let max_msg_size = used.max_msg_size()? as usize;
@@ -134,10 +136,10 @@ impl Domain {
             GFP_KERNEL,
         )?;
         let serial = BiasOwner::new(threading)?;
-        let watch = device.register_notifier(endpoints.clone())?;
+        let registration = device.register_notifier(endpoints.clone())?;
         Ok(Arc::new(
             Self {
-                _removal_notifier: watch,
+                _removal_notifier: registration,
                 endpoints,
                 pd,
                 fast_reg,
@@ -151,24 +153,9 @@ impl Domain {
         )?)
     }
 
-    /// Returns the protection domain, which holds the device.
-    pub(super) fn pd(&self) -> &Arc<Pd> {
-        &self.pd
-    }
-
     /// Returns the fabric of the domain.
     pub(super) fn fabric(&self) -> &Fabric {
         &self.endpoints.fabric
-    }
-
-    /// Returns the network namespace of the domain's addresses.
-    pub(super) fn net(&self) -> &Net {
-        self.fabric().net()
-    }
-
-    /// Returns the owner of the biased locks of the domain's objects.
-    pub(super) fn serial(&self) -> Option<Arc<BiasOwner>> {
-        self.serial.clone()
     }
 
     /// Excludes data calls that take no lock, for a caller that is no data call. May sleep.
@@ -176,18 +163,10 @@ impl Domain {
         ExclusiveGuard::enter(self.serial.as_ref())
     }
 
-    /// Returns the maximum length of a message.
-    pub(super) fn max_msg_size(&self) -> usize {
-        self.max_msg_size
-    }
-
     /// Adds an endpoint to the list. May sleep.
     pub(super) fn add_endpoint(&self, endpoint: &Arc<Endpoint>) -> Result {
-        Ok(self
-            .endpoints
-            .endpoints
-            .lock()
-            .push(endpoint.clone(), GFP_KERNEL)?)
+        let mut list = self.endpoints.endpoints.lock();
+        Ok(list.push(endpoint.clone(), GFP_KERNEL)?)
     }
 
     /// Removes an endpoint from the list.
@@ -204,7 +183,7 @@ impl Domain {
 
 impl provider::Domain for Domain {
     fn resolve(&self, peers: &mut dyn provider::AsyncResolve) {
-        resolve::resolve_peers(self.endpoints.fabric.net(), &self.endpoints.device, peers);
+        resolve::resolve_peers(&self.endpoints.fabric.net, &self.endpoints.device, peers);
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -215,7 +194,11 @@ impl provider::Domain for Domain {
         self: Arc<Self>,
         attr: &cq::Attr,
     ) -> Result<Arc<dyn provider::CompletionQueue>> {
-        Ok(Cq::new(self.serial(), self.pd.device().clone(), attr)?)
+        Ok(Cq::new(
+            self.serial.clone(),
+            self.pd.device().clone(),
+            attr,
+        )?)
     }
 
     fn shared_receive(
@@ -230,8 +213,7 @@ impl provider::Domain for Domain {
         info: &Info,
         source: Source,
     ) -> Result<Arc<dyn provider::Endpoint>> {
-        let endpoint: Arc<dyn provider::Endpoint> = Endpoint::new(self, info, source)?;
-        Ok(endpoint)
+        Ok(Endpoint::new(self, info, source)?)
     }
 
     fn register(
@@ -239,18 +221,16 @@ impl provider::Domain for Domain {
         memory: &[Segment],
         access: Access,
     ) -> Result<Arc<dyn provider::MemoryRegion>> {
-        let region: Arc<dyn provider::MemoryRegion> = if access.is_remote() {
-            VerbsMr::new_remote(
+        Ok(match access.is_remote() {
+            true => VerbsMr::new_remote(
                 &self.fast_reg,
                 memory,
                 access,
                 self.addressing,
                 self.max_msg_size,
-            )?
-        } else {
-            VerbsMr::new_local(self.pd.clone(), memory, self.max_msg_size)?
-        };
-        Ok(region)
+            )?,
+            false => VerbsMr::new_local(self.pd.clone(), memory, self.max_msg_size)?,
+        })
     }
 
     fn set_removal_event(&self, notice: Option<ReservedEvent>) {
@@ -263,6 +243,6 @@ impl provider::Domain for Domain {
     }
 
     fn max_atomic_elements(&self, _form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
-        atomic::max_atomic_elements(self.pd.device().attributes(), datatype)
+        atomic::max_atomic_elements(&self.pd.device().attributes, datatype)
     }
 }

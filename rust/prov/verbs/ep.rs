@@ -23,7 +23,11 @@ use super::{
         min_multi_recv::MinMultiRecv,
         stats::Violations, //
     },
-    cas_atomic::CasAtomicTable,
+    cas_atomic::{
+        CasAtomicTable,
+        DeviceWord, //
+    },
+    cm_data::CmData,
     cntr::WqCounters,
     conn_state::{
         AtomicConnState,
@@ -36,7 +40,6 @@ use super::{
     },
     domain::Domain,
     info,
-    inject_buf::InjectBufs,
     srx::{
         Srx,
         SrxAttachment, //
@@ -48,6 +51,7 @@ use super::{
         WqDirection,
         WrTemplate, //
     },
+    wr_ring::InjectBufs,
 };
 use crate::{
     abi::{
@@ -112,8 +116,7 @@ use core::any::Any;
 /// Bound objects, which stay open until the endpoint is closed.
 struct BoundObjects {
     eq: ChildRef<EventQueue>,
-    _tx_cq: ChildRef<CompletionQueue>,
-    _rx_cq: ChildRef<CompletionQueue>,
+    _cqs: [ChildRef<CompletionQueue>; 2],
     _counters: Arc<BoundCounters>,
     _srx: Option<ChildRef<SharedReceive>>,
     /// Held where counters are bound: a thread that reads a counter polls completions, too.
@@ -135,7 +138,7 @@ struct EpConn {
     local_addr: Option<SockAddr>,
     peer_addr: Option<SockAddr>,
     /// Private data of `fi_connect()`, until the route is resolved.
-    pending_data: cm::PendingCmData,
+    pending_data: Option<CmData>,
     /// Set on the passive side: the endpoint accepts a connection request.
     is_accepting: bool,
     /// Set once rdma_cm has reported the connection and FI_CONNECTED is reported later.
@@ -161,7 +164,7 @@ pub(crate) struct Endpoint {
     /// Set once the endpoint has posted an RDMA read, on iWARP only.
     has_read: AtomicFlag,
     /// Memory for the old values of atomic operations that do not fetch.
-    discard_buf: KBox<DiscardBuf>,
+    discard_buf: KBox<DeviceWord>,
     #[pin]
     conn: Mutex<EpConn>,
     /// Addresses of `conn`, for introspection.
@@ -179,83 +182,59 @@ pub(crate) struct Endpoint {
     siw_work: Work<Endpoint>,
 }
 
-/// A word that devices write. With the alignment, a cache that misses the writes holds no other
-/// data of its line.
-#[repr(align(128))]
-struct DiscardBuf(Atomic<u64>);
-
-impl DiscardBuf {
-    fn as_ptr(&self) -> *mut u64 {
-        self.0.as_ptr()
-    }
-}
-
 impl Endpoint {
     /// Opens an endpoint, for the connection request in `info` if there is one. May sleep.
     pub(super) fn new(domain: Arc<Domain>, info: &Info, source: Source) -> Result<Arc<Self>> {
-        info::check_info(info, domain.pd().device())?;
-        if info.domain_name() != Some(domain.pd().device().name().as_c_str()) {
+        info::check_info(info, domain.pd.device())?;
+        if info.domain_name() != Some(domain.pd.device().name().as_c_str()) {
             return Err(Errno::EINVAL);
         }
-        let limits = EpAttrs::new(&domain, info)?;
+        let attrs = EpAttrs::new(&domain, info)?;
         let (local, peer) = info.addresses()?;
-        let pd = domain.pd();
-        let transmit = WorkQueue::new(
-            domain.serial(),
-            pd,
-            (limits.tx_size, limits.tx_iov_limit),
-            WqDirection::Transmit,
-            match limits.atomics_errno {
-                None => Some(CasAtomicTable::new(pd.clone())?),
-                Some(_) => None,
-            },
-        )?;
-        let receive = WorkQueue::new(
-            domain.serial(),
-            pd,
-            (limits.rx_size, limits.rx_iov_limit),
-            WqDirection::Receive,
-            None,
-        )?;
-        let outcome = Event::alloc(source)?;
-        let farewell = Event::alloc(source)?;
-        let greeting = cm::PendingCmData::none();
-        let unwanted = KBox::new(DiscardBuf(Atomic::new(0)), GFP_KERNEL)?;
-        let violations = Arc::new(Violations::new(), GFP_KERNEL)?;
+        let pd = domain.pd.clone();
+        let new_queue = |sizes, direction, cas_atomics| {
+            WorkQueue::new(domain.serial.clone(), &pd, sizes, direction, cas_atomics)
+        };
+        let cas_atomics = match attrs.atomics_errno {
+            None => Some(CasAtomicTable::new(pd.clone())?),
+            Some(_) => None,
+        };
+        let tx_sizes = (attrs.tx_size, attrs.tx_iov_limit);
+        let sq = new_queue(tx_sizes, WqDirection::Transmit, cas_atomics)?;
+        let rx_sizes = (attrs.rx_size, attrs.rx_iov_limit);
+        let rq = new_queue(rx_sizes, WqDirection::Receive, None)?;
+        let conn = EpConn {
+            id: None,
+            connreq: None,
+            qp: None,
+            objects: None,
+            connect_event: Some(Event::alloc(source)?),
+            shutdown_event: Some(Event::alloc(source)?),
+            local_addr: local.map(SockAddr::from),
+            peer_addr: peer.map(SockAddr::from),
+            pending_data: None,
+            is_accepting: false,
+            is_connected_deferred: false,
+        };
         let endpoint = Arc::pin_init(
-            pin_init!(Self {
+            try_pin_init!(Self {
                 state: AtomicConnState::new(),
-                sq: transmit,
-                rq: receive,
-                pd: domain.pd().clone(),
-                attrs: limits,
+                sq,
+                rq,
+                pd,
+                attrs,
                 domain,
                 source,
                 min_multi_recv: MinMultiRecv::new(),
                 has_read: AtomicFlag::new(false),
-                discard_buf: unwanted,
+                discard_buf: KBox::new(DeviceWord(Atomic::new(0)), GFP_KERNEL)?,
                 is_removed: AtomicFlag::new(false),
-                violations,
+                violations: Arc::new(Violations::new(), GFP_KERNEL)?,
                 rundown <- Rundown::new(),
                 siw_work <- new_work!("kofi::verbs::Endpoint::siw_work"),
                 addrs <- EndpointAddrs::new(local, peer),
-                conn <- new_mutex!(
-                    EpConn {
-                        id: None,
-                        connreq: None,
-                        qp: None,
-                        objects: None,
-                        connect_event: Some(outcome),
-                        shutdown_event: Some(farewell),
-                        local_addr: local.map(SockAddr::from),
-                        peer_addr: peer.map(SockAddr::from),
-                        pending_data: greeting,
-                        is_accepting: false,
-                        is_connected_deferred: false,
-                    },
-                    "kofi::verbs::Endpoint"
-                ),
-            }),
+                conn <- new_mutex!(conn, "kofi::verbs::Endpoint"),
+            }? Error),
             GFP_KERNEL,
         )?;
         endpoint.domain.add_endpoint(&endpoint)?;
@@ -286,22 +265,22 @@ impl Endpoint {
             max_send_sge: self.attrs.tx_iov_limit as u32,
             max_recv_sge: self.attrs.rx_iov_limit as u32,
             max_inline_data: self.attrs.inject_size as u32,
+            max_rdma_ctxs: 0,
         };
-        let pd = self.domain.pd();
         let srq = srx.map(Srx::srq).transpose()?;
-        let make = |caps: &QpCaps| {
-            let cqs = (send_cq.ib_cq().clone(), recv_cq.ib_cq().clone());
-            let heard = EpQpEvents {
-                device: pd.device().device().clone(),
+        let new_qp = |caps: &QpCaps| {
+            let events = EpQpEvents {
+                device: self.pd.device().device().clone(),
                 rq: self.rq.clone(),
                 violations: self.violations.clone(),
             };
-            Qp::new(pd.clone(), cqs.0, cqs.1, srq.clone(), caps, heard)
+            let (send_cq, recv_cq) = (send_cq.ib_cq().clone(), recv_cq.ib_cq().clone());
+            Qp::new(self.pd.clone(), send_cq, recv_cq, srq.clone(), caps, events)
         };
-        let qp = match make(&caps) {
+        let qp = match new_qp(&caps) {
             // Not every device takes that much inline, and devices do not report their limit
             // beforehand.
-            Err(error) if error != ENOMEM => make(&QpCaps {
+            Err(error) if error != ENOMEM => new_qp(&QpCaps {
                 max_inline_data: 0,
                 ..caps
             }),
@@ -309,105 +288,9 @@ impl Endpoint {
         }?;
         let inject_bufs = match qp.caps().max_inline_data as usize {
             inline if inline >= self.attrs.inject_size => None,
-            _ => Some(self.sq.new_inject_bufs(self.attrs.inject_size)?),
+            _ => Some(self.sq.ring.new_inject_bufs(self.attrs.inject_size)?),
         };
         Ok((Arc::new(qp, GFP_KERNEL)?, inject_bufs))
-    }
-
-    /// Creates the queue pair, registers with the completion queues, and lets receives be posted.
-    fn enable_qp(&self, bindings: Bindings) -> Result {
-        let others = self.domain.enter_exclusive();
-        let events = bindings.eq.ok_or(Errno::ENOEQ)?;
-        let transmit_side = bindings.tx_cq.ok_or(Errno::ENOCQ)?;
-        let receive_side = bindings.rx_cq.ok_or(Errno::ENOCQ)?;
-        let transmit = Cq::from_provider(transmit_side.queue.core())?;
-        let receive = Cq::from_provider(receive_side.queue.core())?;
-        let shared = match &bindings.srx {
-            Some(shared) => Some(self.srx_from_provider(shared)?),
-            None => None,
-        };
-        let (qp, bounce) = self.create_qp(&transmit, &receive, shared.as_deref())?;
-        // The port may turn out to be another one; see `start_connect`.
-        qp.init(1, self.attrs.access)?;
-
-        let counters = Arc::new(bindings.counters, GFP_KERNEL)?;
-        let tally = |counted: bool| -> Result<Option<KBox<WqCounters>>> {
-            let wq_counters =
-                counted.then(|| KBox::new(WqCounters::new(counters.clone()), GFP_KERNEL));
-            Ok(wq_counters.transpose()?)
-        };
-        let sender = WrTemplate::Send(SendTemplate::new(qp.clone())?);
-        let receiver = RecvTemplate::new(qp.clone())?;
-        let is_counting = counters.has_transmits() || counters.has_receives();
-        let transmit_tally = tally(counters.has_transmits())?;
-        let receive_tally = tally(counters.has_receives())?;
-        // A waiter on a counter has to be woken by each counted completion.
-        let wakes = match self.attrs.solicited_only && receive_tally.is_none() {
-            true => WakePolicy::SolicitedOnly,
-            false => WakePolicy::Always,
-        };
-        let registering = (transmit_tally, WakePolicy::Always);
-        // SAFETY: The queue pair is new and completes there. An endpoint is enabled once, or again
-        // after `remove_wq`.
-        let transmit_place = unsafe { transmit.add_wq(&self.sq, registering, &others) }?;
-        // SAFETY: As above.
-        let registered = unsafe { receive.add_wq(&self.rq, (receive_tally, wakes), &others) };
-        let registered = registered.and_then(|place| {
-            let joined = match &shared {
-                Some(srx) => self.attach_srx(srx, (&receive, place), qp.raw_addr(), &others),
-                None => Ok(()),
-            };
-            // SAFETY: Nothing has been posted to the queue pair.
-            joined.inspect_err(|_| unsafe { receive.remove_wq(place, &mut |_| {}, &others) })?;
-            Ok(place)
-        });
-        // SAFETY: As above.
-        let receive_place = registered
-            .inspect_err(|_| unsafe { transmit.remove_wq(transmit_place, &mut |_| {}, &others) })?;
-        let mut link = self.conn.lock();
-        link.qp = Some(qp.clone());
-        link.objects = Some(BoundObjects {
-            eq: events,
-            _tx_cq: transmit_side.queue,
-            _rx_cq: receive_side.queue,
-            _counters: counters.clone(),
-            _srx: bindings.srx,
-            _counter_readers: is_counting.then(|| self.domain.enter_exclusive()),
-        });
-        drop(link);
-        let target = PostTarget {
-            template: sender,
-            qp: qp.clone(),
-            cq: transmit,
-            wq_id: transmit_place,
-            is_selective: transmit_side.selective,
-            has_counters: counters.has_transmits(),
-        };
-        self.sq
-            .set_target(target, self.attrs.inject_size as u32, bounce, &others);
-        match shared {
-            None => {
-                let target = PostTarget {
-                    template: WrTemplate::Recv(receiver),
-                    qp,
-                    cq: receive,
-                    wq_id: receive_place,
-                    is_selective: receive_side.selective,
-                    has_counters: counters.has_receives(),
-                };
-                self.rq.set_target(target, 0, None, &others);
-            }
-            Some(srx) => {
-                let selective = receive_side.selective;
-                let receive = (receive, receive_place);
-                let attachment =
-                    SrxAttachment::new(srx, receive, qp.raw_addr(), selective, self.source);
-                self.rq.attach_srx(attachment, qp.qp_num());
-            }
-        }
-        self.sq.enable_cas_progress(self.domain.serial());
-        self.transition(ConnState::Open, ConnState::Enabled, None);
-        Ok(())
     }
 
     /// Returns the verbs part of the shared receive context that the endpoint is bound to.
@@ -417,7 +300,7 @@ impl Endpoint {
     /// -FI_EINVAL for a context of another provider or device.
     fn srx_from_provider(&self, shared: &SharedReceive) -> Result<Arc<Srx>> {
         let srx: Option<Arc<Srx>> = downcast(shared.core().clone().into_any());
-        srx.filter(|srx| srx.is_in_pd(&self.pd))
+        srx.filter(|srx| Arc::ptr_eq(&srx.pd, &self.pd))
             .ok_or(Errno::EINVAL)
     }
 
@@ -486,11 +369,102 @@ impl provider::Endpoint for Endpoint {
 
     fn may_report_reads_early(&self) -> bool {
         // See `Documentation/security.rst`.
-        self.domain.pd().device().is_rxe()
+        self.pd.device().is_rxe
     }
 
+    /// Creates the queue pair, registers with the completion queues, and lets receives be posted.
     fn enable(self: Arc<Self>, bindings: Bindings) -> Result {
-        self.enable_qp(bindings)
+        let others = self.domain.enter_exclusive();
+        let eq = bindings.eq.ok_or(Errno::ENOEQ)?;
+        let tx = bindings.tx_cq.ok_or(Errno::ENOCQ)?;
+        let rx = bindings.rx_cq.ok_or(Errno::ENOCQ)?;
+        let tx_cq = Cq::from_provider(tx.queue.core())?;
+        let rx_cq = Cq::from_provider(rx.queue.core())?;
+        let srx = bindings
+            .srx
+            .as_ref()
+            .map(|srx| self.srx_from_provider(srx))
+            .transpose()?;
+        let (qp, inject_bufs) = self.create_qp(&tx_cq, &rx_cq, srx.as_deref())?;
+        // The port may turn out to be another one; see `start_connect`.
+        qp.init(1, self.attrs.access)?;
+
+        let counters = Arc::new(bindings.counters, GFP_KERNEL)?;
+        let new_wq_counters = |is_counting: bool| -> Result<Option<KBox<WqCounters>>> {
+            let new = || KBox::new(WqCounters::new(counters.clone()), GFP_KERNEL);
+            Ok(is_counting.then(new).transpose()?)
+        };
+        let (counts_tx, counts_rx) = (counters.has_transmits(), counters.has_receives());
+        let send_template = WrTemplate::Send(SendTemplate::new(qp.clone())?);
+        let recv_template = WrTemplate::Recv(RecvTemplate::new(qp.clone())?);
+        // A waiter on a counter has to be woken by each counted completion.
+        let wake_policy = match self.attrs.solicited_only && !counts_rx {
+            true => WakePolicy::SolicitedOnly,
+            false => WakePolicy::Always,
+        };
+        let tx_counting = (new_wq_counters(counts_tx)?, WakePolicy::Always);
+        let rx_counting = (new_wq_counters(counts_rx)?, wake_policy);
+        // SAFETY: Nothing has been posted to the queue pair.
+        let undo = |cq: &Cq, wq_id| unsafe { cq.remove_wq(wq_id, &mut |_| {}, &others) };
+        // SAFETY: The queue pair is new and completes there. An endpoint is enabled once, or again
+        // after `remove_wq`.
+        let tx_id = unsafe { tx_cq.add_wq(&self.sq, tx_counting, &others) }?;
+        // SAFETY: As above.
+        let rx_id = unsafe { rx_cq.add_wq(&self.rq, rx_counting, &others) }
+            .inspect_err(|_| undo(&tx_cq, tx_id))?;
+        if let Some(srx) = &srx {
+            self.attach_srx(srx, (&rx_cq, rx_id), qp.raw_addr(), &others)
+                .inspect_err(|_| {
+                    undo(&rx_cq, rx_id);
+                    undo(&tx_cq, tx_id);
+                })?;
+        }
+        let mut link = self.conn.lock();
+        link.qp = Some(qp.clone());
+        link.objects = Some(BoundObjects {
+            eq,
+            _cqs: [tx.queue, rx.queue],
+            _counters: counters,
+            _srx: bindings.srx,
+            _counter_readers: (counts_tx || counts_rx).then(|| self.domain.enter_exclusive()),
+        });
+        drop(link);
+        let target = PostTarget {
+            template: send_template,
+            qp: qp.clone(),
+            cq: tx_cq,
+            wq_id: tx_id,
+            is_selective: tx.selective,
+            has_counters: counts_tx,
+        };
+        self.sq
+            .set_target(target, self.attrs.inject_size as u32, inject_bufs, &others);
+        match srx {
+            None => {
+                let target = PostTarget {
+                    template: recv_template,
+                    qp,
+                    cq: rx_cq,
+                    wq_id: rx_id,
+                    is_selective: rx.selective,
+                    has_counters: counts_rx,
+                };
+                self.rq.set_target(target, 0, None, &others);
+            }
+            Some(srx) => {
+                let attachment = SrxAttachment::new(
+                    srx,
+                    (rx_cq, rx_id),
+                    qp.raw_addr(),
+                    rx.selective,
+                    self.source,
+                );
+                self.rq.attach_srx(attachment, qp.qp_num());
+            }
+        }
+        self.sq.enable_cas_progress(self.domain.serial.clone());
+        self.transition(ConnState::Open, ConnState::Enabled, None);
+        Ok(())
     }
 
     fn connect(self: Arc<Self>, to: Option<SocketAddr>, private_data: &[u8]) -> Result {
@@ -521,11 +495,9 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn peer(&self) -> Result<SocketAddr> {
-        match self.state.get() {
-            ConnState::Open | ConnState::Enabled | ConnState::Connecting => {
-                return Err(Errno::ENOTCONN)
-            }
-            _ => {}
+        use ConnState::*;
+        if let Open | Enabled | Connecting = self.state.get() {
+            return Err(Errno::ENOTCONN);
         }
         Ok(self.conn.lock().peer_addr.ok_or(Errno::ENOTCONN)?.into())
     }
@@ -633,10 +605,9 @@ impl provider::Endpoint for Endpoint {
         }
         let places = [&self.sq, &self.rq].map(|queue| queue.bound_cq_and_id(&others));
         let targets = [&self.sq, &self.rq].map(|queue| queue.take_target(&others));
-        let (qp, bound) = {
-            let mut link = self.conn.lock();
-            (link.qp.take(), link.objects.take())
-        };
+        let mut link = self.conn.lock();
+        let (qp, bound) = (link.qp.take(), link.objects.take());
+        drop(link);
         // The last references to the queue pair: after this the device accesses no posted memory.
         drop(targets);
         drop(qp);

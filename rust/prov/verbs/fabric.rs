@@ -31,13 +31,15 @@ use kernel::sync::aref::ARef;
 /// A fabric of verbs devices.
 #[pin_data]
 pub(super) struct Fabric {
-    net: Net,
-    /// Network namespace, for infos.
-    namespace: ARef<Namespace>,
+    /// Network namespace of the fabric's addresses.
+    pub(super) net: Net,
+    /// The namespace for an info, whose readers use it while the fabric is open.
+    pub(super) namespace: ARef<Namespace>,
     /// Kind of its devices; None for any kind.
     protocol: Option<Protocol>,
+    /// Pending connection requests.
     #[pin]
-    connreqs: ConnReqList<ConnReq>,
+    pub(super) connreqs: ConnReqList<ConnReq>,
 }
 
 impl Fabric {
@@ -61,21 +63,6 @@ impl Fabric {
             GFP_KERNEL,
         )?)
     }
-
-    /// Returns the network namespace of the fabric's addresses.
-    pub(super) fn net(&self) -> &Net {
-        &self.net
-    }
-
-    /// Returns the network namespace for an info, whose readers use it while the fabric is open.
-    pub(super) fn namespace(&self) -> &Namespace {
-        &self.namespace
-    }
-
-    /// Returns the list of pending connection requests.
-    pub(super) fn connreqs(&self) -> &ConnReqList<ConnReq> {
-        &self.connreqs
-    }
 }
 
 impl provider::Fabric for Fabric {
@@ -89,11 +76,10 @@ impl provider::Fabric for Fabric {
             .into_iter()
             .find(|device| device.name().as_c_str() == name)
             .ok_or(Errno::ENODEV)?;
-        if self.protocol.is_some_and(|kind| kind != device.protocol()) {
+        if self.protocol.is_some_and(|kind| kind != device.protocol) {
             return Err(Errno::EINVAL);
         }
-        let domain: Arc<dyn provider::Domain> = Domain::new(self, &device, info, threading)?;
-        Ok(domain)
+        Ok(Domain::new(self, &device, info, threading)?)
     }
 
     fn passive_endpoint(
@@ -101,9 +87,7 @@ impl provider::Fabric for Fabric {
         info: &Info,
         source: Source,
     ) -> Result<Arc<dyn provider::PassiveEndpoint>> {
-        let listener: Arc<dyn provider::PassiveEndpoint> =
-            PassiveEndpoint::new(self, info, source)?;
-        Ok(listener)
+        Ok(PassiveEndpoint::new(self, info, source)?)
     }
 
     fn strerror_fn(&self) -> fn(c_int) -> &'static CStr {

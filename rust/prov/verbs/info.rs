@@ -11,6 +11,7 @@ use super::{
     cas_atomic,
     cq::Cq,
     ep::siw_quirk,
+    sge::MAX_SGE,
     srx, //
 };
 use crate::{
@@ -25,7 +26,6 @@ use crate::{
             DeviceRef, //
         },
         device_attr::{
-            AtomicCap,
             DeviceAttr,
             Protocol, //
         },
@@ -49,24 +49,35 @@ const DOMAIN_CAPS: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM | CORE_CAPS;
 
 const CAPS: u64 = TX_CAPS | RX_CAPS | DOMAIN_CAPS;
 
-/// Returns whether a device performs atomic operations, on its peers' memory and on its own.
-pub(super) fn has_atomics(attributes: &DeviceAttr) -> bool {
-    attributes.atomic_cap != AtomicCap::None
-}
-
 /// Returns the maximum number of work requests of an endpoint that are not for operations with a
 /// slot, the drain marker excepted.
 pub(super) fn extra_send_wrs(device: &DeviceRef) -> u32 {
-    let cells = match has_atomics(device.attributes()) {
+    let cells = match device.attributes.has_atomics {
         true => cas_atomic::MAX_CAS_OPS,
         false => 0,
     };
     siw_quirk::max_kicks(device) + cells
 }
 
+/// Returns the maximum depth of an endpoint's queues, and the maximum number of segments of its
+/// operations. Some work requests are not for operations; see [`WorkQueue::extra_cq_entries`].
+///
+/// [`WorkQueue::extra_cq_entries`]: super::wq::WorkQueue::extra_cq_entries
+pub(super) fn queue_limits(device: &DeviceRef) -> (usize, usize) {
+    let DeviceAttr {
+        max_qp_wr,
+        max_send_sge,
+        max_recv_sge,
+        ..
+    } = device.attributes;
+    let sges = max_send_sge.min(max_recv_sge) as usize;
+    let depth = max_qp_wr.saturating_sub(1 + extra_send_wrs(device));
+    (depth as usize, sges.min(MAX_SGE))
+}
+
 /// Returns FI_ATOMIC if the device has it.
 fn atomic_caps(attributes: &DeviceAttr) -> u64 {
-    match has_atomics(attributes) {
+    match attributes.has_atomics {
         true => FI_ATOMIC,
         false => 0,
     }
@@ -131,7 +142,7 @@ pub(super) fn protocol_from_fabric_name(name: &CStr) -> Result<Protocol> {
 /// FI_REMOTE_SIGNAL if a completion queue can be armed for solicited messages only. siw cannot:
 /// `siw_rqe_complete()` raises no solicited event.
 fn signal_caps(device: &Device) -> u64 {
-    match device.is_siw() {
+    match device.is_siw {
         true => 0,
         false => FI_REMOTE_SIGNAL,
     }
@@ -163,19 +174,12 @@ fn negotiate_atomics(hints: &Hints, attributes: &DeviceAttr) -> (u64, u64) {
 pub(super) fn device_info(device: &Arc<Device>, hints: &Hints) -> Result<KBox<Info>> {
     let (_, fabric, protocol) = PROTOCOLS
         .iter()
-        .find(|(kind, ..)| *kind == device.protocol())
+        .find(|(kind, ..)| *kind == device.protocol)
         .ok_or(Errno::ENODEV)?;
     let used = device.try_get()?;
-    let attributes = used.attributes();
+    let attributes = &used.attributes;
     let max_msg_size = used.max_msg_size()? as usize;
-    let sges = attributes
-        .max_send_sge
-        .min(attributes.max_recv_sge)
-        .min(super::sge::MAX_SGE as u32) as usize;
-    // Some work requests are the endpoint's own.
-    let depth = attributes
-        .max_qp_wr
-        .saturating_sub(1 + extra_send_wrs(&used)) as usize;
+    let (depth, sges) = queue_limits(&used);
     let (atomics, tx_comp_order) = negotiate_atomics(hints, attributes);
     let has_srx = srx::has_srq(attributes);
     let shares_rx = hints.wants_shared_rx && has_srx;
@@ -196,8 +200,8 @@ pub(super) fn device_info(device: &Arc<Device>, hints: &Hints) -> Result<KBox<In
         rx_caps: RX_CAPS | atomics,
         domain_caps: DOMAIN_CAPS,
         signal_caps: signal_caps(device),
-        completion_levels: completion_levels(device.protocol()),
-        has_cq_data: has_cq_data(device.protocol()),
+        completion_levels: completion_levels(device.protocol),
+        has_cq_data: has_cq_data(device.protocol),
         msg_order: MSG_ORDER,
         tx_comp_order,
         inject_size: INJECT_SIZE,
@@ -226,13 +230,13 @@ pub(super) fn device_info(device: &Arc<Device>, hints: &Hints) -> Result<KBox<In
 /// not offered.
 pub(super) fn check_info(info: &Info, device: &DeviceRef) -> Result {
     let kind = info.ep().map(|ep| ep.type_);
-    let caps = CAPS | atomic_caps(device.attributes()) | signal_caps(device.device());
-    let missing = COMPLETION_LEVELS & !completion_levels(device.protocol());
+    let caps = CAPS | atomic_caps(&device.attributes) | signal_caps(device.device());
+    let missing = COMPLETION_LEVELS & !completion_levels(device.protocol);
     let asked = info.tx().map_or(0, |tx| tx.op_flags);
     if kind != Some(abi::FI_EP_MSG) || info.caps() & !caps != 0 || asked & missing != 0 {
         return Err(Errno::EINVAL);
     }
-    if uses_shared_rx(info) && !srx::has_srq(device.attributes()) {
+    if uses_shared_rx(info) && !srx::has_srq(&device.attributes) {
         return Err(Errno::EINVAL);
     }
     Ok(())

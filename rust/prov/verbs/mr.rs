@@ -18,7 +18,6 @@ use crate::{
         provider, //
     },
     rdma::{
-        device_attr::AtomicCap,
         dma::{
             DataDirection,
             DmaMapping,
@@ -75,8 +74,8 @@ fn access_flags(access: Access, pd: &Pd) -> mr::Access {
     if access.is_remote_write() {
         rights |= Right::LocalWrite | Right::RemoteWrite;
     }
-    let atomics = pd.device().attributes().atomic_cap != AtomicCap::None;
-    if access.is_remote_read() && access.is_remote_write() && atomics {
+    let has_atomics = pd.device().attributes.has_atomics;
+    if access.is_remote_read() && access.is_remote_write() && has_atomics {
         rights |= Right::RemoteAtomic;
     }
     rights

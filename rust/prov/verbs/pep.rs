@@ -72,7 +72,7 @@ impl PassiveEndpoint {
         let farewell = Event::alloc(source)?;
         let listener = Arc::pin_init(
             pin_init!(Self {
-                core <- PepCore::new(info, source, fabric.connreqs().next_number()),
+                core <- PepCore::new(info, source, fabric.connreqs.next_number()),
                 fabric,
                 state <- new_mutex!(
                     PepState {
@@ -93,13 +93,12 @@ impl PassiveEndpoint {
 
     /// Binds a new id, which has no handler before the listener has an event queue. May sleep.
     fn bind(&self, addr: &SockAddr) -> Result {
-        let id = Arc::new(CmId::new(self.fabric.net(), None)?, GFP_KERNEL)?;
+        let id = Arc::new(CmId::new(&self.fabric.net, None)?, GFP_KERNEL)?;
         id.bind(addr)?;
-        let old = {
-            let mut link = self.state.lock();
-            link.listen.check_not_listening()?;
-            link.id.replace(id)
-        };
+        let mut link = self.state.lock();
+        link.listen.check_not_listening()?;
+        let old = link.id.replace(id);
+        drop(link);
         drop(old);
         Ok(())
     }
@@ -108,39 +107,38 @@ impl PassiveEndpoint {
         self.state.lock().id.clone()
     }
 
+    fn eq(&self) -> Option<Arc<EventQueue>> {
+        let link = self.state.lock();
+        link.listen.eq.as_ref().map(|eq| eq.arc().clone())
+    }
+
     /// Checks that `id` can listen in the fabric's network namespace.
     ///
     /// # Errors
     ///
     /// -FI_EOPNOTSUPP if its device would listen in another one.
     fn check_namespace(&self, id: &CmId) -> Result {
-        // Without a device, the id listens on all of them.
-        let Some(device) = id.device() else {
-            return Ok(());
-        };
-        if device.try_get()?.can_listen_in(self.fabric.net()) {
-            Ok(())
-        } else {
-            Err(Errno::EOPNOTSUPP)
+        match id.device() {
+            Some(device) if !device.try_get()?.can_listen_in(&self.fabric.net) => {
+                Err(Errno::EOPNOTSUPP)
+            }
+            // Without a device, the id listens on all of them.
+            _ => Ok(()),
         }
     }
 
     /// Reports a connection request to the consumer; dropping the request on an error rejects it.
     fn report_connreq(&self, id: CmId, conn: &ConnParam<'_>) -> Result {
         let device = id.device().ok_or(Errno::ENODEV)?;
-        if !device.try_get()?.can_connect_in(self.fabric.net()) {
+        if !device.try_get()?.can_connect_in(&self.fabric.net) {
             return Err(Errno::ENODEV);
         }
         let mut info = info::device_info(&device, &self.core.hints)?;
-        let net = self.fabric.namespace();
+        let net = &self.fabric.namespace;
         let (local, peer) = (id.local_addr()?.into(), id.peer_addr()?.into());
         let event = self.core.prepare_connreq(&mut info, net, local, peer)?;
-        let eq = {
-            let link = self.state.lock();
-            link.listen.eq.as_ref().map(|held| held.arc().clone())
-        };
-        let eq = eq.ok_or(Errno::ENOEQ)?;
-        let connreqs = self.fabric.connreqs();
+        let eq = self.eq().ok_or(Errno::ENOEQ)?;
+        let connreqs = &self.fabric.connreqs;
         let handle = connreqs.next_number();
         let request = ConnReq::new(&self.fabric, handle, id, device, conn)?;
         info.set_handle(handle);
@@ -154,11 +152,10 @@ impl PassiveEndpoint {
     /// Handles the removal of the device that the listener is bound to, which waits until the id is
     /// dropped.
     fn handle_device_removal(&self) {
-        let (id, event, queue) = {
-            let mut link = self.state.lock();
-            let eq = link.listen.eq.as_ref().map(|held| held.arc().clone());
-            (link.id.take(), link.removal_event.take(), eq)
-        };
+        let queue = self.eq();
+        let mut link = self.state.lock();
+        let (id, event) = (link.id.take(), link.removal_event.take());
+        drop(link);
         self.core.set_listening(false);
         drop(id);
         if let (Some(event), Some(queue)) = (event, queue) {
@@ -167,40 +164,26 @@ impl PassiveEndpoint {
     }
 }
 
-/// Addresses of a connection request, for tracing.
-struct ConnReqTrace {
+/// Traces a connection request from `peer` to `local`, which was reported, or is rejected with
+/// `refused`.
+fn trace_connreq(
     device: Option<Arc<Device>>,
-    local_addr: Option<SockAddr>,
-    peer_addr: Option<SockAddr>,
-}
-
-impl ConnReqTrace {
-    fn from_id(id: &CmId) -> Self {
-        Self {
-            device: id.device(),
-            local_addr: id.local_addr().ok(),
-            peer_addr: id.peer_addr().ok(),
-        }
+    (local, peer): (Option<SockAddr>, Option<SockAddr>),
+    refused: Option<Errno>,
+) {
+    let name = device.map(|device| device.name());
+    if trace::requests() {
+        let name = name.as_ref().map_or(c"", |name| name.as_c_str());
+        let (local, peer) = (local.map(SockAddr::to_raw), peer.map(SockAddr::to_raw));
+        let local = local.as_ref().map_or(&[][..], |addr| addr.as_bytes());
+        let peer = peer.as_ref().map_or(&[][..], |addr| addr.as_bytes());
+        trace::request(name, local, peer, refused);
     }
-
-    /// Traces a request that was reported, or that is rejected with `refused`.
-    fn trace(&self, refused: Option<Errno>) {
-        if trace::requests() {
-            let name = self.device.as_ref().map(|device| device.name());
-            let name = name.as_ref().map_or(c"", |name| name.as_c_str());
-            let bytes = |addr: Option<SockAddr>| addr.map(SockAddr::to_raw);
-            let (local, peer) = (bytes(self.local_addr), bytes(self.peer_addr));
-            let local = local.as_ref().map_or(&[][..], |addr| addr.as_bytes());
-            let peer = peer.as_ref().map_or(&[][..], |addr| addr.as_bytes());
-            trace::request(name, local, peer, refused);
-        }
-        if let Some(errno) = refused {
-            let device = self.device.as_ref().map(|device| device.name());
-            let text = fmt!("a connection request is refused: {:?}", errno);
-            match device {
-                Some(name) => warn(&name, text),
-                None => warn(&"no device", text),
-            }
+    if let Some(errno) = refused {
+        let text = fmt!("a connection request is refused: {:?}", errno);
+        match name {
+            Some(name) => warn(&name, text),
+            None => warn(&"no device", text),
         }
     }
 }
@@ -209,9 +192,10 @@ impl CmHandler for PassiveEndpoint {
     fn handle_event(self: Arc<Self>, _id: &LockedCmId, event: cm::CmEvent<'_>) {
         match event {
             cm::CmEvent::ConnectRequest { id, conn } => {
-                let asked = ConnReqTrace::from_id(&id);
+                let device = id.device();
+                let addrs = (id.local_addr().ok(), id.peer_addr().ok());
                 // On an error the id is dropped, which rejects the request.
-                asked.trace(self.report_connreq(id, &conn).err());
+                trace_connreq(device, addrs, self.report_connreq(id, &conn).err());
             }
             cm::CmEvent::DeviceRemoval => self.handle_device_removal(),
             _ => {}
@@ -224,15 +208,13 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
         if let Some(id) = self.id() {
             self.check_namespace(&id)?;
         }
-        let (id, backlog) = {
-            let mut link = self.state.lock();
-            link.listen.check_not_listening()?;
-            let id = link.id.clone().ok_or(Errno::EADDRNOTAVAIL)?;
-            link.listen.eq = Some(events);
-            (id, link.listen.backlog)
-        };
-        let handler: Arc<dyn CmHandler> = self.clone();
-        id.set_handler(Some(handler));
+        let mut link = self.state.lock();
+        link.listen.check_not_listening()?;
+        let id = link.id.clone().ok_or(Errno::EADDRNOTAVAIL)?;
+        link.listen.eq = Some(events);
+        let backlog = link.listen.backlog;
+        drop(link);
+        id.set_handler(Some(self.clone()));
         if let Err(error) = id.listen(backlog) {
             let handler = id.set_handler(None);
             let events = self.state.lock().listen.eq.take();
@@ -251,7 +233,7 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
     }
 
     fn reject(&self, handle: usize, private_data: &[u8]) -> Result {
-        self.fabric.connreqs().reject(handle, private_data)
+        self.fabric.connreqs.reject(handle, private_data)
     }
 
     fn set_name(&self, addr: SocketAddr) -> Result {
@@ -280,7 +262,7 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
         }
         drop(id);
         self.fabric
-            .connreqs()
+            .connreqs
             .reject_for_listener(self.core.listener_id);
         let events = self.state.lock().listen.eq.take();
         drop(events);

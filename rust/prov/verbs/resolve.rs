@@ -37,29 +37,28 @@ pub(super) struct Route {
     pub(super) peer: Option<SockAddr>,
 }
 
-/// Returns the devices that own a local address; all devices for the unspecified address. May
-/// sleep.
+/// Returns the devices that own a local address; all devices for none and for the unspecified
+/// address. May sleep.
 ///
 /// Two devices can sit on one network interface, so each device is asked separately.
 pub(super) fn local_routes(
     net: &Net,
     devices: &[Arc<Device>],
-    local: &SockAddr,
+    local: Option<SockAddr>,
 ) -> Result<KVec<Route>> {
     let mut routes = KVec::new();
     for device in devices {
-        if !local.is_unspecified() {
+        if let Some(addr) = local.filter(|addr| !addr.is_unspecified()) {
             let id = CmId::new(net, None)?;
             id.restrict_to(device)?;
             // The port is not checked here, and may be in use.
-            let bound = id.bind(&local.with_port(0));
-            if bound.is_err() || !is_on_device(&id, device) {
+            if id.bind(&addr.with_port(0)).is_err() || !is_on_device(&id, device) {
                 continue;
             }
         }
         let route = Route {
             device: device.clone(),
-            local: Some(*local),
+            local,
             peer: None,
         };
         routes.push(route, GFP_KERNEL)?;
@@ -79,8 +78,8 @@ pub(super) fn peer_routes(
 ) -> Result<KVec<Route>> {
     let mut kinds = KVec::new();
     for (at, device) in devices.iter().enumerate() {
-        let kind = device.node_type();
-        if !devices[..at].iter().any(|other| other.node_type() == kind) {
+        let kind = device.node_type;
+        if !devices[..at].iter().any(|other| other.node_type == kind) {
             kinds.push(device, GFP_KERNEL)?;
         }
     }
@@ -92,27 +91,22 @@ pub(super) fn peer_routes(
             searches.push((kind, search), GFP_KERNEL)?;
         }
         for (kind, search) in &searches {
-            match search.wait_result() {
-                SearchResult::Found => {}
-                SearchResult::TimedOut => {
-                    kinds.push(*kind, GFP_KERNEL)?;
-                    continue;
-                }
-                SearchResult::NotFound => continue,
+            let result = search.wait_result();
+            if result == SearchResult::TimedOut {
+                kinds.push(*kind, GFP_KERNEL)?;
             }
-            let Some(device) = devices
-                .iter()
-                .find(|device| is_on_device(&search.id, device))
-            else {
-                continue;
+            let is_found = |device: &&Arc<Device>| {
+                result == SearchResult::Found && is_on_device(&search.id, device)
             };
-            let from = search.id.local_addr()?;
-            let route = Route {
-                device: device.clone(),
-                local: Some(from.with_port(local.map_or(0, SockAddr::port))),
-                peer: Some(*peer),
-            };
-            routes.push(route, GFP_KERNEL)?;
+            if let Some(device) = devices.iter().find(is_found) {
+                let from = search.id.local_addr()?;
+                let route = Route {
+                    device: device.clone(),
+                    local: Some(from.with_port(local.map_or(0, SockAddr::port))),
+                    peer: Some(*peer),
+                };
+                routes.push(route, GFP_KERNEL)?;
+            }
         }
     }
     Ok(routes)
@@ -168,6 +162,7 @@ fn is_on_device(id: &CmId, device: &Arc<Device>) -> bool {
 }
 
 /// Result of a search.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum SearchResult {
     Found,
     /// Timed out; another search may get an answer.
@@ -191,26 +186,25 @@ impl RouteSearch {
         peer: &SockAddr,
         timeout_ms: u32,
     ) -> Result<Self> {
-        let end = Arc::pin_init(SearchHandler::new(), GFP_KERNEL)?;
-        let handler: Arc<dyn CmHandler> = end.clone();
-        let id = CmId::new(net, Some(handler))?;
+        let handler = Arc::pin_init(
+            pin_init!(SearchHandler {
+                done <- Completion::new(),
+                result: SetOnce::new(),
+            }),
+            GFP_KERNEL,
+        )?;
+        let id = CmId::new(net, Some(handler.clone()))?;
         id.restrict_to(like)?;
         if id.resolve_addr(local, peer, timeout_ms).is_err() {
-            end.done.complete_all();
+            handler.done.complete_all();
         }
-        Ok(Self { id, handler: end })
+        Ok(Self { id, handler })
     }
 
     /// Waits for the end of the search, and returns its result.
     fn wait_result(&self) -> SearchResult {
         self.handler.done.wait_for_completion();
-        if self.handler.found.load(Acquire) {
-            SearchResult::Found
-        } else if self.handler.timed_out.load(Acquire) {
-            SearchResult::TimedOut
-        } else {
-            SearchResult::NotFound
-        }
+        self.handler.result.copy().unwrap_or(SearchResult::NotFound)
     }
 }
 
@@ -219,29 +213,20 @@ impl RouteSearch {
 struct SearchHandler {
     #[pin]
     done: Completion,
-    found: AtomicFlag,
-    timed_out: AtomicFlag,
-}
-
-impl SearchHandler {
-    fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
-            done <- Completion::new(),
-            found: AtomicFlag::new(false),
-            timed_out: AtomicFlag::new(false),
-        })
-    }
+    /// Result of the first event.
+    result: SetOnce<SearchResult>,
 }
 
 impl CmHandler for SearchHandler {
     fn handle_event(self: Arc<Self>, _id: &LockedCmId, event: CmEvent<'_>) {
-        match event {
-            CmEvent::AddrResolved => self.found.store(true, Release),
+        let result = match event {
+            CmEvent::AddrResolved => SearchResult::Found,
             CmEvent::Failed { status, .. } if status == ETIMEDOUT.to_errno() => {
-                self.timed_out.store(true, Release);
+                SearchResult::TimedOut
             }
-            _ => {}
-        }
+            _ => SearchResult::NotFound,
+        };
+        let _ = self.result.populate(result);
         self.done.complete_all();
     }
 }

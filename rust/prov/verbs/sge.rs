@@ -5,17 +5,15 @@
 //! A segment with a descriptor lies in a registered region, and only its address is translated. A
 //! segment without one is mapped for the operation, and unmapped when its slot is retired.
 
-use super::{
-    inject_buf::InjectBuf,
-    mr::VerbsMr, //
-};
+use super::mr::VerbsMr;
 use crate::{
     fi::{
         memory::{
             Start,
             VectorEntry, //
         },
-        prelude::*, //
+        prelude::*,
+        provider::Message, //
     },
     rdma::{
         dma::{
@@ -26,8 +24,6 @@ use crate::{
             PhysRanges, //
         },
         pd::Pd,
-        qp::Qp,
-        srq::Srq,
         wr::Sge, //
     },
 };
@@ -52,6 +48,45 @@ fn phys_range(part: &VectorEntry) -> Result<PhysRange> {
     };
     // SAFETY: The page exists by the invariant of `VectorEntry`.
     Ok(unsafe { PhysRange::new(page, offset, part.len()) }?)
+}
+
+/// Checks flags of which the caller knows `known` and takes all but `refused`.
+///
+/// # Errors
+///
+/// -FI_EOPNOTSUPP for flags that are known and refused, -FI_EBADFLAGS for unknown ones.
+#[inline(always)]
+pub(super) fn check_flags(flags: u64, (known, refused): (u64, u64)) -> Result {
+    if flags & refused != 0 {
+        return Err(match flags & !known {
+            0 => Errno::EOPNOTSUPP,
+            _ => Errno::EBADFLAGS,
+        });
+    }
+    Ok(())
+}
+
+/// Checks the flags and memory of a message, and returns the length of the memory, of at most
+/// `segments` segments and `max_len` bytes.
+///
+/// # Errors
+///
+/// The errors of [`check_flags`], -FI_EINVAL for more segments, -FI_EMSGSIZE for more bytes.
+#[inline(always)]
+pub(super) fn check_message(
+    message: &Message<'_>,
+    flags: (u64, u64),
+    (segments, max_len): (usize, usize),
+) -> Result<usize> {
+    check_flags(message.flags, flags)?;
+    if message.memory.count() > segments {
+        return Err(Errno::EINVAL);
+    }
+    let total = message.memory.total_len()?;
+    if total > max_len {
+        return Err(Errno::EMSGSIZE);
+    }
+    Ok(total)
 }
 
 /// Checks that a segment lies in the region of its descriptor, if it has one.
@@ -150,42 +185,9 @@ impl SingleSge {
     }
 }
 
-/// Target of a work request, as far as its scatter/gather elements are concerned.
-pub(super) trait LkeySource {
-    /// Returns the protection domain of the target.
-    fn pd(&self) -> &Arc<Pd>;
-
-    /// Returns the key for memory that is mapped in that protection domain.
-    fn lkey(&self) -> u32;
-}
-
-impl LkeySource for Qp {
-    #[inline(always)]
-    fn pd(&self) -> &Arc<Pd> {
-        self.pd()
-    }
-
-    #[inline(always)]
-    fn lkey(&self) -> u32 {
-        self.local_dma_lkey()
-    }
-}
-
-impl LkeySource for Srq {
-    #[inline(always)]
-    fn pd(&self) -> &Arc<Pd> {
-        self.pd()
-    }
-
-    #[inline(always)]
-    fn lkey(&self) -> u32 {
-        self.local_dma_lkey()
-    }
-}
-
 /// Scatter/gather list of one work request, on the poster's stack.
-pub(super) struct SgeList<'a, K> {
-    target: &'a K,
+pub(super) struct SgeList<'a> {
+    pd: &'a Pd,
     direction: DataDirection,
     sges: [MaybeUninit<Sge>; MAX_SGE],
     len: usize,
@@ -194,20 +196,20 @@ pub(super) struct SgeList<'a, K> {
     mappings: &'a mut [Option<DmaMapping>],
     mapped_count: usize,
     /// Set if the driver copies the data while it posts.
-    is_inline: bool,
+    pub(super) is_inline: bool,
 }
 
-impl<'a, K: LkeySource> SgeList<'a, K> {
-    /// Creates an empty list of at most `limit` elements.
+impl<'a> SgeList<'a> {
+    /// Creates an empty list of at most `limit` elements, for a queue in `pd`.
     #[inline]
     pub(super) fn new(
-        to: &'a K,
+        pd: &'a Pd,
         direction: DataDirection,
         limit: usize,
         mappings: &'a mut [Option<DmaMapping>],
     ) -> Self {
         Self {
-            target: to,
+            pd,
             direction,
             sges: [const { MaybeUninit::uninit() }; MAX_SGE],
             len: 0,
@@ -243,8 +245,13 @@ impl<'a, K: LkeySource> SgeList<'a, K> {
     /// Adds the memory of a message whose data is copied at once: into `buf`, or by the driver
     /// while it posts. The errors are those of [`Self::push_memory`].
     pub(super) fn push_inject(&mut self, memory: Memory<'_>, buf: Option<InjectBuf<'_>>) -> Result {
-        if let Some(slot) = buf {
-            return self.push_mapped_segment(&slot.fill_from(memory)?);
+        if let Some(buf) = buf {
+            let copy = buf.fill_from(memory)?;
+            if copy.is_empty() {
+                return Ok(());
+            }
+            let pushed = self.push_mapped_range(copy.addr(), copy.len());
+            return pushed.inspect_err(|_| self.unmap_all());
         }
         memory.for_each(|part| match part.is_empty() {
             true => Ok(()),
@@ -253,15 +260,6 @@ impl<'a, K: LkeySource> SgeList<'a, K> {
         // siw takes no empty message inline.
         self.is_inline = self.len > 0;
         Ok(())
-    }
-
-    /// Adds a segment without a descriptor.
-    fn push_mapped_segment(&mut self, segment: &Segment) -> Result {
-        if segment.is_empty() {
-            return Ok(());
-        }
-        self.push_mapped_range(segment.addr(), segment.len())
-            .inspect_err(|_| self.unmap_all())
     }
 
     /// Adds an element of length 0 to an empty list: siw takes no read without elements.
@@ -278,14 +276,14 @@ impl<'a, K: LkeySource> SgeList<'a, K> {
             return Err(Errno::EINVAL);
         }
         let len = u32::try_from(len).map_err(|_| Errno::EMSGSIZE)?;
-        self.sges[self.len].write(Sge::new(addr, len, self.target.lkey()));
+        self.sges[self.len].write(Sge::new(addr, len, self.pd.local_dma_lkey()));
         self.len += 1;
         Ok(())
     }
 
     #[inline]
     fn push_region(&mut self, region: &VerbsMr, part: &VectorEntry) -> Result {
-        if !region.is_in_pd(self.target.pd()) {
+        if !region.is_in_pd(self.pd) {
             return Err(Errno::EINVAL);
         }
         region.translate(kernel_addr(part)?, part.len(), |addr, len| {
@@ -310,7 +308,7 @@ impl<'a, K: LkeySource> SgeList<'a, K> {
     fn push_mapped(&mut self, range: PhysRange) -> Result {
         // SAFETY: The memory is the operation's until it completes, and the slot keeps the mapping
         // until then.
-        let mapping = unsafe { self.target.pd().dma().map(range, self.direction) }?;
+        let mapping = unsafe { self.pd.dma().map(range, self.direction) }?;
         let added = self.push_sge(mapping.addr(), mapping.len());
         match self.mappings.get_mut(self.mapped_count) {
             Some(place) if added.is_ok() => {
@@ -320,15 +318,9 @@ impl<'a, K: LkeySource> SgeList<'a, K> {
             // Where the device takes kernel addresses, a mapping is the address itself and remains
             // valid when it is undone.
             // SAFETY: It was made here, and needs no undoing or has not been posted.
-            _ => unsafe { self.target.pd().dma().unmap(mapping) },
+            _ => unsafe { self.pd.dma().unmap(mapping) },
         }
         added
-    }
-
-    /// Returns whether the driver copies the data while it posts.
-    #[inline]
-    pub(super) fn is_inline(&self) -> bool {
-        self.is_inline
     }
 
     /// Returns the elements to post.
@@ -343,9 +335,55 @@ impl<'a, K: LkeySource> SgeList<'a, K> {
         for place in self.mappings.iter_mut().take(self.mapped_count) {
             if let Some(mapping) = place.take() {
                 // SAFETY: It was mapped here, and the work request has not been posted.
-                unsafe { self.target.pd().dma().unmap(mapping) };
+                unsafe { self.pd.dma().unmap(mapping) };
             }
         }
         self.mapped_count = 0;
+    }
+}
+
+/// The buffer of one slot for injected data, where devices do not take it inline.
+///
+/// # Invariants
+///
+/// The buffer is not accessed otherwise until the slot's operation has completed.
+pub(super) struct InjectBuf<'a>(&'a mut [MaybeUninit<u8>]);
+
+impl<'a> InjectBuf<'a> {
+    /// Creates the object for a slot's buffer.
+    ///
+    /// # Safety
+    ///
+    /// The slot is not filled again before the device is done with the buffer.
+    pub(super) unsafe fn new(buf: &'a mut [MaybeUninit<u8>]) -> Self {
+        // INVARIANT: By this function's safety requirement.
+        Self(buf)
+    }
+
+    /// Copies `memory`, which is not used after this call.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EMSGSIZE when it is longer; -FI_EINVAL for a page without a kernel address.
+    fn fill_from(self, memory: Memory<'_>) -> Result<Segment> {
+        let mut len = 0;
+        memory.for_each(|part| {
+            if part.is_empty() {
+                return Ok(());
+            }
+            let room = self
+                .0
+                .get_mut(len..)
+                .and_then(|rest| rest.get_mut(..part.len()));
+            let room = room.ok_or(Errno::EMSGSIZE)?;
+            let from = kernel_addr(&part)? as *const u8;
+            // SAFETY: The memory is readable by the invariants of `Memory`'s parts, and does not
+            // overlap the buffer, which has room for it.
+            unsafe { ptr::copy_nonoverlapping(from, room.as_mut_ptr().cast(), room.len()) };
+            len += part.len();
+            Ok(())
+        })?;
+        // SAFETY: By the invariant, it is not accessed otherwise until the operation has completed.
+        Ok(unsafe { Segment::new(self.0.as_mut_ptr().cast(), len) })
     }
 }

@@ -11,7 +11,6 @@
 mod attachment;
 mod endpoints;
 mod post;
-mod saved_sges;
 
 pub(super) use attachment::SrxAttachment;
 pub(super) use endpoints::UnreadSlots;
@@ -20,7 +19,10 @@ use super::{
     super::common::stats::RxReport,
     cq::Cq,
     sge::MAX_SGE,
-    wr_ring::WrRing, //
+    wr_ring::{
+        SlotArray,
+        WrRing, //
+    },
 };
 use crate::{
     abi::{
@@ -38,13 +40,13 @@ use crate::{
     rdma::{
         device_attr::DeviceAttr,
         pd::Pd,
-        srq::Srq, //
+        srq::Srq,
+        wr::Sge, //
     },
     util::stat_counter::StatCounter, //
 };
 use core::any::Any;
 use endpoints::SrxEndpoints;
-use saved_sges::SavedSges;
 
 /// Number of receives of a context that is opened with size 0.
 const DEFAULT_SIZE: usize = 256;
@@ -99,10 +101,11 @@ struct SrxProducer {
 /// - The user of a slot also has exclusive access to its saved scatter/gather elements.
 #[pin_data]
 pub(crate) struct Srx {
-    pd: Arc<Pd>,
+    pub(super) pd: Arc<Pd>,
     ring: WrRing,
     slot_controls: KVVec<SlotControl>,
-    saved_sges: SavedSges,
+    /// Scatter/gather elements that each slot was posted with, so that it can be posted again.
+    saved_sges: SlotArray<Sge>,
     depth: u32,
     max_msg_size: usize,
     /// First slot of the list of slots that readers have released. A poster takes the whole list when its own list
@@ -155,7 +158,7 @@ impl Srx {
     /// -FI_ENOSYS on a device without shared receive queues, -FI_EINVAL for sizes beyond the
     /// device's limits and for capabilities that are not in [`CAPS`], -FI_ENOMEM.
     pub(super) fn new(pd: &Arc<Pd>, attr: &fi::srx::Attr, max_message: usize) -> Result<Arc<Self>> {
-        let attributes = pd.device().attributes();
+        let attributes = &pd.device().attributes;
         if !has_srq(attributes) {
             return Err(Errno::ENOSYS);
         }
@@ -177,14 +180,14 @@ impl Srx {
             };
             marks.push(control, GFP_KERNEL)?;
         }
-        let pieces = SavedSges::new(depth as usize, width)?;
+        let saved_sges = SlotArray::new(depth as usize, width, || Sge::new(0, 0, 0))?;
         Ok(Arc::pin_init(
             // INVARIANT: All slots are in the list of `producer`.
             pin_init!(Self {
                 pd: pd.clone(),
                 ring,
                 slot_controls: marks,
-                saved_sges: pieces,
+                saved_sges,
                 depth,
                 max_msg_size: max_message,
                 released_list: Atomic::new(NO_SLOT),
@@ -201,7 +204,7 @@ impl Srx {
                 lost_check_end: Atomic::new(0),
                 next_lost_check: Atomic::new(0),
                 lost_check_work <- new_work!("kofi::verbs::Srx::lost_check_work"),
-                endpoints <- new_mutex!(SrxEndpoints::default(), "kofi::verbs::Srx::endpoints"),
+                endpoints <- new_mutex!(SrxEndpoints::new(), "kofi::verbs::Srx::endpoints"),
                 posted: StatCounter::new(),
                 eagain: StatCounter::new(),
                 completed: Atomic::new(0),
@@ -215,11 +218,6 @@ impl Srx {
     /// Returns the device's queue; -FI_EINVAL after the close.
     pub(super) fn srq(&self) -> Result<Arc<Srq>> {
         self.producer.lock().srq.clone().ok_or(Errno::EINVAL)
-    }
-
-    /// Returns whether the context belongs to the protection domain `pd`.
-    pub(super) fn is_in_pd(&self, pd: &Arc<Pd>) -> bool {
-        Arc::ptr_eq(&self.pd, pd)
     }
 
     fn slot_control(&self, slot: u32) -> Option<&SlotControl> {

@@ -14,8 +14,8 @@ use super::{
 use crate::{
     fi::prelude::*,
     rdma::cq::{
+        ImmData,
         Wc,
-        WcOpcode,
         WcStatus, //
     },
 };
@@ -29,17 +29,6 @@ pub(super) struct PolledWc {
     pub(super) len: u32,
     /// Immediate data of the peer's message or write.
     pub(super) imm: ImmData,
-}
-
-/// Immediate data of a work completion.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum ImmData {
-    /// No immediate data.
-    None,
-    /// Immediate data of a message.
-    Send(u32),
-    /// Immediate data of a write, which has not touched the receive's memory.
-    Write(u32),
 }
 
 /// Index of a queue in the table of its completion queue, shifted to the upper half of a `wr_id`.
@@ -100,12 +89,6 @@ pub(super) enum WrOwner {
     Srx(u32),
 }
 
-/// Returns the sequence number of a work request's operation in its queue.
-#[inline]
-pub(super) fn wr_id_seq(wr_id: u64) -> u32 {
-    wr_id as u32
-}
-
 impl PolledWc {
     #[inline]
     pub(super) fn new(wc: &Wc) -> Self {
@@ -116,11 +99,7 @@ impl PolledWc {
                 true => wc.byte_len(),
                 false => wc.vendor_err(),
             },
-            imm: match wc.imm_data() {
-                None => ImmData::None,
-                Some(data) if wc.opcode() == Some(WcOpcode::Recv) => ImmData::Send(data),
-                Some(data) => ImmData::Write(data),
-            },
+            imm: wc.imm_data(),
         }
     }
 
@@ -133,11 +112,6 @@ impl PolledWc {
             len: 0,
             imm: ImmData::None,
         }
-    }
-
-    /// Returns the driver's vendor error of a failure.
-    pub(super) fn vendor_err(&self) -> u32 {
-        self.len
     }
 
     /// Returns whether the completion may go unreported. A failure is always reported, and so is
@@ -166,7 +140,7 @@ impl PolledWc {
     /// Returns the sequence number of its operation, if that has a slot of its queue.
     #[inline]
     pub(super) fn seq(&self) -> u32 {
-        wr_id_seq(self.wr_id)
+        self.wr_id as u32
     }
 }
 
@@ -218,11 +192,7 @@ impl WcBacklog {
 
     fn ring_index(&self, offset: usize) -> usize {
         let at = self.head + offset;
-        if at >= self.ring.len() {
-            at - self.ring.len()
-        } else {
-            at
-        }
+        at.checked_sub(self.ring.len()).unwrap_or(at)
     }
 
     /// Appends a completion; -FI_EOVERRUN when full, which the reservation of entries excludes.
@@ -265,13 +235,8 @@ impl WcBacklog {
         change: impl FnOnce(&mut WrSlot),
     ) -> bool {
         let mut all = self.ring.iter_mut().flatten();
-        match all.find(|waiting| waiting.matches(wq_id, seq)) {
-            Some(waiting) => {
-                change(&mut waiting.slot);
-                true
-            }
-            None => false,
-        }
+        let found = all.find(|waiting| waiting.matches(wq_id, seq));
+        found.map(|waiting| change(&mut waiting.slot)).is_some()
     }
 
     /// Removes the oldest completions of the queue `wq_id`, up to the length of `out`, and returns
@@ -283,13 +248,10 @@ impl WcBacklog {
             let Some(waiting) = self.pop() else {
                 break;
             };
-            match places.len() > 0 && waiting.wc.wq_id() == wq_id {
-                true => {
-                    if let Some(place) = places.next() {
-                        *place = Some(waiting);
-                    }
-                }
-                false => {
+            let is_its = waiting.wc.wq_id() == wq_id;
+            match is_its.then(|| places.next()).flatten() {
+                Some(place) => *place = Some(waiting),
+                None => {
                     // Cannot fail: a completion has just been removed.
                     let _ = self.push(waiting);
                 }

@@ -7,7 +7,6 @@
 //! reader of the completion queue retires slots in order, under that queue's lock, by moving
 //! `tail`. A completion also retires the unsignalled operations before it.
 
-mod fetch;
 mod op;
 mod reserve;
 mod stats;
@@ -30,10 +29,10 @@ use super::{
     },
     cq::Cq,
     ep::siw_quirk,
-    inject_buf::InjectBufs,
     srx::SrxAttachment,
     wc_backlog::WqId,
     wr_ring::{
+        InjectBufs,
         WrRing,
         WrSlot, //
     },
@@ -157,7 +156,7 @@ pub(super) enum WqDirection {
 #[pin_data]
 #[repr(C, align(64))]
 pub(super) struct WorkQueue {
-    ring: WrRing,
+    pub(super) ring: WrRing,
     /// Number of retired operations less the number of completions that wait in the backlog for a
     /// reader, modulo 2^32. Posters may fill the slots before it. So many slots stay in use that
     /// the queue never has more unread completions than its depth.
@@ -165,7 +164,7 @@ pub(super) struct WorkQueue {
     depth: u32,
     /// Number of bytes that the device takes inline, if all injected data goes inline; 0 otherwise.
     inline_size: Atomic<u32>,
-    direction: WqDirection,
+    pub(super) direction: WqDirection,
     is_drained: AtomicFlag,
     #[pin]
     producer: BiasedLock<Producer>,
@@ -177,11 +176,11 @@ pub(super) struct WorkQueue {
     /// Set on iWARP, because of siw. Once an operation has failed, each operation has a completion
     /// of its own (some have two), in any order: siw flushes a work request that is posted in its
     /// error state at once, and one that was posted earlier perhaps later.
-    completes_out_of_order: bool,
+    pub(super) completes_out_of_order: bool,
     /// Number of the drain marker of such a queue, with [`MARKER_COMPLETED`] once it has completed.
     drain_marker: Atomic<u64>,
     /// Operations that take several work requests, if the queue has any.
-    cas_atomics: Option<CasAtomicTable>,
+    pub(super) cas_atomics: Option<CasAtomicTable>,
     /// Maximum number of siw kicks in flight, which are posted without a slot and without the lock.
     max_kicks: u32,
     pd: Arc<Pd>,
@@ -203,7 +202,7 @@ impl WorkQueue {
         direction: WqDirection,
         cas_atomics: Option<CasAtomicTable>,
     ) -> Result<Arc<Self>> {
-        let is_loose = pd.device().protocol() == Protocol::Iwarp;
+        let is_loose = pd.device().protocol == Protocol::Iwarp;
         let most_unsignalled = match is_loose {
             // siw reports no completion for an unsignalled work request that fails.
             true => 0,
@@ -285,18 +284,6 @@ impl WorkQueue {
         unsafe { self.producer.enter() }
     }
 
-    /// Returns the operations that take several work requests, if the queue has any.
-    #[inline]
-    pub(super) fn cas_atomics(&self) -> Option<&CasAtomicTable> {
-        self.cas_atomics.as_ref()
-    }
-
-    /// Returns the direction of the messages.
-    #[inline]
-    pub(super) fn direction(&self) -> WqDirection {
-        self.direction
-    }
-
     /// Returns the number of bytes that go inline at most; 0 before the queue has a target.
     #[inline(always)]
     pub(super) fn inline_size(&self) -> u32 {
@@ -326,11 +313,6 @@ impl WorkQueue {
     /// been enabled.
     pub(super) fn has_completed(&self) -> bool {
         self.tail.load(Acquire) != 0 || self.deferred_end.load(Acquire) != 0
-    }
-
-    /// Allocates buffers for injected data of at most `size` bytes each. May sleep.
-    pub(super) fn new_inject_bufs(&self, size: usize) -> Result<InjectBufs> {
-        InjectBufs::new(self.ring.len(), size)
     }
 
     /// Makes the queue post to `target`. Without `inject_bufs` injected data, of at most `inject`
@@ -414,15 +396,11 @@ impl WorkQueue {
             return 0;
         }
         self.producer.revoke();
-        let mut seq = tail;
-        let mut count = unread;
-        while seq != head.next_seq {
-            // SAFETY: `head` is locked, and by this function's safety requirement so is the
-            // completion queue: slots are neither filled nor retired meanwhile.
-            count += u32::from(unsafe { self.ring.get(seq) }.kind != OpKind::DrainMarker);
-            seq = seq.wrapping_add(1);
-        }
-        count
+        // SAFETY: `head` is locked, and by this function's safety requirement so is the completion
+        // queue: slots are neither filled nor retired meanwhile.
+        let kind = |seq: &u32| unsafe { self.ring.get(*seq) }.kind;
+        let posted = seqs(tail, head.next_seq).filter(|seq| kind(seq) != OpKind::DrainMarker);
+        unread + posted.count() as u32
     }
 
     /// Returns the number of operations that can be posted now; -FI_EOPBADSTATE without a target.
@@ -508,11 +486,6 @@ impl WorkQueue {
         if !is_before(seq) {
             self.set_drained();
         }
-    }
-
-    /// Returns whether completions come in any order once an operation has failed.
-    pub(super) fn completes_out_of_order(&self) -> bool {
-        self.completes_out_of_order
     }
 
     /// Marks operation `seq` as moved to the backlog; returns false if it was marked before.
@@ -718,29 +691,29 @@ impl WorkQueue {
         others: &ExclusiveGuard,
     ) -> u32 {
         let end = self.producer.lock(others).next_seq;
-        let mut seq = tail;
         // SAFETY: By this function's safety requirement nothing is in flight any more, and no other
         // thread retires.
-        unsafe { self.ring.unmap(seq, end) };
+        unsafe { self.ring.unmap(tail, end) };
         let mut count = 0;
-        while seq != end {
+        for seq in seqs(tail, end) {
             // SAFETY: As above.
             let slot = unsafe { self.ring.get(seq) };
             match slot.kind {
-                OpKind::DrainMarker => {}
+                OpKind::DrainMarker => continue,
                 // The last piece stands for the buffer.
-                OpKind::MultiRecv => count += 1,
-                OpKind::Reported | OpKind::Silent | OpKind::LastMultiRecv => {
-                    if !slot.is_reported {
-                        reclaim(slot.context);
-                    }
-                    count += 1;
-                }
+                OpKind::MultiRecv => {}
+                _ if slot.is_reported => {}
+                _ => reclaim(slot.context),
             }
-            seq = seq.wrapping_add(1);
+            count += 1;
         }
         self.tail.store(end, Release);
         self.reclaim_cas_atomics(reclaim);
         count
     }
+}
+
+/// Returns the sequence numbers from `from` up to, not including, `end`.
+fn seqs(from: u32, end: u32) -> impl Iterator<Item = u32> {
+    (0..end.wrapping_sub(from)).map(move |nth| from.wrapping_add(nth))
 }

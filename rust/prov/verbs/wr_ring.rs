@@ -74,9 +74,7 @@ pub(super) struct WrRing {
 /// DMA mappings of the slots of a [`WrRing`].
 struct SlotMappings {
     pd: Arc<Pd>,
-    /// Number of mappings of a slot.
-    per_slot: usize,
-    mappings: KVVec<UnsafeCell<Option<DmaMapping>>>,
+    mappings: SlotArray<Option<DmaMapping>>,
 }
 
 // SAFETY: By the type invariant the content of the cells has one user at a time.
@@ -132,9 +130,12 @@ impl WrRing {
         for _ in 0..len {
             slots.push(UnsafeCell::new(WrSlot::EMPTY), GFP_KERNEL)?;
         }
-        let rows = match pd.device().uses_virt_dma() {
+        let rows = match pd.device().uses_virt_dma {
             true => None,
-            false => Some(KBox::new(SlotMappings::new(pd, len, width)?, GFP_KERNEL)?),
+            false => {
+                let mappings = SlotArray::new(len, width, || None)?;
+                Some(KBox::new(SlotMappings { pd, mappings }, GFP_KERNEL)?)
+            }
         };
         // INVARIANT: The length is a power of two, see above, and not 0.
         Ok(Self {
@@ -144,9 +145,9 @@ impl WrRing {
         })
     }
 
-    /// Returns the number of slots.
-    pub(super) fn len(&self) -> usize {
-        self.slots.len()
+    /// Allocates buffers of `size` bytes for the slots. May sleep.
+    pub(super) fn new_inject_bufs(&self, size: usize) -> Result<InjectBufs> {
+        SlotArray::new(self.slots.len(), size, MaybeUninit::uninit)
     }
 
     /// Returns the slots, for repeated accesses.
@@ -209,7 +210,7 @@ impl WrRing {
         match &self.mappings {
             None => &mut [],
             // SAFETY: By this function's safety requirement.
-            Some(rows) => unsafe { rows.slot_mappings(index) },
+            Some(rows) => unsafe { rows.mappings.slot(index) },
         }
     }
 
@@ -229,34 +230,6 @@ impl WrRing {
 }
 
 impl SlotMappings {
-    /// Allocates room for `width` mappings for each of `len` slots. May sleep.
-    fn new(pd: Arc<Pd>, len: usize, width: usize) -> Result<Self> {
-        let count = len.checked_mul(width).ok_or(Errno::EINVAL)?;
-        let mut cells = KVVec::with_capacity(count, GFP_KERNEL)?;
-        for _ in 0..count {
-            cells.push(UnsafeCell::new(None), GFP_KERNEL)?;
-        }
-        Ok(Self {
-            pd,
-            per_slot: width,
-            mappings: cells,
-        })
-    }
-
-    /// Returns the mappings of a slot, for [`WrRing::slot_mappings`].
-    ///
-    /// # Safety
-    ///
-    /// The requirements of [`WrRing::slot_mappings`] hold.
-    #[allow(clippy::mut_from_ref)]
-    unsafe fn slot_mappings(&self, index: usize) -> &mut [Option<DmaMapping>] {
-        let start = index * self.per_slot;
-        let cells = &self.mappings[start..start + self.per_slot];
-        // SAFETY: `UnsafeCell` is transparent, and the caller is the only user of the slot's
-        // mappings.
-        unsafe { core::slice::from_raw_parts_mut(cells.as_ptr().cast_mut().cast(), cells.len()) }
-    }
-
     /// Unmaps for [`WrRing::unmap`], out of line to keep the polling loop small.
     ///
     /// # Safety
@@ -267,7 +240,7 @@ impl SlotMappings {
         let mut seq = from;
         while seq != to {
             // SAFETY: By this function's safety requirement.
-            for place in unsafe { self.slot_mappings(slots.index(seq)) } {
+            for place in unsafe { self.mappings.slot(slots.index(seq)) } {
                 let Some(mapping) = place.take() else {
                     break;
                 };
@@ -277,5 +250,50 @@ impl SlotMappings {
             }
             seq = seq.wrapping_add(1);
         }
+    }
+}
+
+/// Values of the slots of a queue, `per_slot` for each.
+///
+/// # Invariants
+///
+/// The values of a slot have one user at a time, as its other data.
+pub(super) struct SlotArray<T> {
+    cells: KVVec<UnsafeCell<T>>,
+    pub(super) per_slot: usize,
+}
+
+/// A buffer for injected data of each slot.
+pub(super) type InjectBufs = SlotArray<MaybeUninit<u8>>;
+
+// SAFETY: By the type invariant the content of the cells has one user at a time.
+unsafe impl<T: Send> Send for SlotArray<T> {}
+
+// SAFETY: As above.
+unsafe impl<T: Send> Sync for SlotArray<T> {}
+
+impl<T> SlotArray<T> {
+    /// Allocates `per_slot` values for each of `slots` slots. May sleep.
+    pub(super) fn new(slots: usize, per_slot: usize, value: impl Fn() -> T) -> Result<Self> {
+        let count = slots.checked_mul(per_slot).ok_or(Errno::EINVAL)?;
+        let mut cells = KVVec::with_capacity(count, GFP_KERNEL)?;
+        for _ in 0..count {
+            cells.push(UnsafeCell::new(value()), GFP_KERNEL)?;
+        }
+        Ok(Self { cells, per_slot })
+    }
+
+    /// Returns the values of a slot.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the slot's user by the type invariant, and remains it while it uses the
+    /// returned slice.
+    #[allow(clippy::mut_from_ref)]
+    pub(super) unsafe fn slot(&self, index: usize) -> &mut [T] {
+        let start = index * self.per_slot;
+        let cells = &self.cells[start..start + self.per_slot];
+        // SAFETY: `UnsafeCell` is transparent, and the caller is the only user of the values.
+        unsafe { slice::from_raw_parts_mut(cells.as_ptr().cast_mut().cast(), cells.len()) }
     }
 }

@@ -10,7 +10,8 @@ use core::{
 };
 use kernel::prelude::*;
 
-/// Connection parameters that one side proposes to the other.
+/// Connection parameters that one side proposes to the other. Those of an event have the first
+/// three fields only.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ConnParam<'a> {
     /// Private data of the consumer. Received data may be padded with zeroes.
@@ -42,27 +43,21 @@ impl<'a> ConnParam<'a> {
         let conn = unsafe { &event.param.conn };
         Self {
             // SAFETY: By this function's contract.
-            private_data: unsafe { raw_private_data(conn) },
+            private_data: unsafe { raw_bytes(conn.private_data, conn.private_data_len.into()) },
             responder_resources: conn.responder_resources,
             initiator_depth: conn.initiator_depth,
-            flow_control: conn.flow_control != 0,
-            retry_count: conn.retry_count,
-            rnr_retry_count: conn.rnr_retry_count,
-            srq: conn.srq != 0,
-            qp_num: conn.qp_num,
+            ..Self::default()
         }
     }
 
     /// Returns the C structure, which points to the same private data.
     pub(super) fn to_raw(self) -> Result<bindings::rdma_conn_param> {
         let len = u8::try_from(self.private_data.len()).map_err(|_| EINVAL)?;
-        let data = if len == 0 {
-            ptr::null()
-        } else {
-            self.private_data.as_ptr().cast()
-        };
         Ok(bindings::rdma_conn_param {
-            private_data: data,
+            private_data: match len {
+                0 => ptr::null(),
+                _ => self.private_data.as_ptr().cast(),
+            },
             private_data_len: len,
             responder_resources: self.responder_resources,
             initiator_depth: self.initiator_depth,
@@ -78,13 +73,13 @@ impl<'a> ConnParam<'a> {
 
 /// # Safety
 ///
-/// The private data of `conn` is NULL or valid for `'a`.
-unsafe fn raw_private_data<'a>(conn: &bindings::rdma_conn_param) -> &'a [u8] {
-    if conn.private_data.is_null() {
-        return &[];
+/// `data` is NULL, or `len` bytes there are valid for `'a`.
+pub(in crate::rdma) unsafe fn raw_bytes<'a>(data: *const c_void, len: usize) -> &'a [u8] {
+    match data.is_null() {
+        true => &[],
+        // SAFETY: By this function's contract.
+        false => unsafe { slice::from_raw_parts(data.cast(), len) },
     }
-    // SAFETY: By this function's contract.
-    unsafe { slice::from_raw_parts(conn.private_data.cast(), conn.private_data_len.into()) }
 }
 
 /// The step of connecting that failed.
@@ -123,10 +118,6 @@ pub(crate) enum CmEvent<'a> {
     Disconnected,
     /// The device is being removed: the id must be dropped.
     DeviceRemoval,
-    /// The local address has moved to another device.
-    AddrChange,
-    /// The connection has left the timewait state, and its queue pair number may be used again.
-    TimewaitExit,
     /// Another `enum rdma_cm_event_type`.
     Other,
 }
@@ -160,12 +151,10 @@ impl<'a> CmEvent<'a> {
             bindings::rdma_cm_event_type_RDMA_CM_EVENT_REJECTED => Self::Rejected {
                 reason: event.status,
                 // SAFETY: A rejection has connection parameters.
-                private_data: unsafe { raw_private_data(&event.param.conn) },
+                private_data: unsafe { ConnParam::from_event(event) }.private_data,
             },
             bindings::rdma_cm_event_type_RDMA_CM_EVENT_DISCONNECTED => Self::Disconnected,
             bindings::rdma_cm_event_type_RDMA_CM_EVENT_DEVICE_REMOVAL => Self::DeviceRemoval,
-            bindings::rdma_cm_event_type_RDMA_CM_EVENT_ADDR_CHANGE => Self::AddrChange,
-            bindings::rdma_cm_event_type_RDMA_CM_EVENT_TIMEWAIT_EXIT => Self::TimewaitExit,
             _ => Self::Other,
         }
     }

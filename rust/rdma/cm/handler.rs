@@ -17,10 +17,7 @@ use crate::{
         ECONNREFUSED, //
     },
 };
-use core::ptr::{
-    self,
-    NonNull, //
-};
+use core::ptr::NonNull;
 use kernel::{
     prelude::*,
     sync::{
@@ -32,7 +29,8 @@ use kernel::{
         Arc,
         SpinLock, //
     },
-    task::Task, //
+    task::Task,
+    types::ForeignOwnable, //
 };
 
 /// Handles the events of a [`CmId`].
@@ -50,15 +48,18 @@ pub(crate) trait CmHandler: Send + Sync {
 #[pin_data]
 pub(super) struct CmIdContext {
     #[pin]
-    handler: SpinLock<Option<Arc<dyn CmHandler>>>,
+    pub(super) handler: SpinLock<Option<Arc<dyn CmHandler>>>,
     /// Address of the `task_struct` that runs the handler; 0 for none.
     running_task: Atomic<usize>,
-    /// Set when that task drops the id.
-    dropped: Atomic<bool>,
+    /// Set when that task drops the id: rdma_cm destroys it when the handler returns.
+    pub(super) dropped: Atomic<bool>,
 }
 
+/// A context; the id that gets it by `into_foreign` owns it.
+pub(super) type OwnedContext = Pin<KBox<CmIdContext>>;
+
 impl CmIdContext {
-    pub(super) fn new(handler: Option<Arc<dyn CmHandler>>) -> Result<Pin<KBox<Self>>> {
+    pub(super) fn new(handler: Option<Arc<dyn CmHandler>>) -> Result<OwnedContext> {
         KBox::pin_init(
             pin_init!(Self {
                 handler <- new_spinlock!(handler, "kofi::rdma::CmIdContext"),
@@ -67,31 +68,6 @@ impl CmIdContext {
             }),
             GFP_KERNEL,
         )
-    }
-
-    /// Replaces the handler and returns the old one.
-    pub(super) fn set_handler(
-        &self,
-        handler: Option<Arc<dyn CmHandler>>,
-    ) -> Option<Arc<dyn CmHandler>> {
-        core::mem::replace(&mut *self.handler.lock(), handler)
-    }
-
-    /// Makes rdma_cm destroy the id when the handler, which this task runs, returns.
-    pub(super) fn set_dropped(&self) {
-        self.dropped.store(true, Relaxed);
-    }
-
-    fn handler(&self) -> Option<Arc<dyn CmHandler>> {
-        self.handler.lock().clone()
-    }
-
-    /// Runs `f` as the handler, in this task; returns whether it dropped the id.
-    fn run_handler(&self, f: impl FnOnce()) -> bool {
-        self.running_task.store(current_task_addr(), Relaxed);
-        f();
-        self.running_task.store(0, Relaxed);
-        self.dropped.load(Relaxed)
     }
 
     /// Returns whether the current task runs the handler. Concurrent changes by other tasks do not
@@ -105,18 +81,31 @@ fn current_task_addr() -> usize {
     Task::current_raw() as usize
 }
 
-/// Leaks a context: the id that points to it owns it from now on.
-pub(super) fn leak_context(context: Pin<KBox<CmIdContext>>) {
-    // SAFETY: The context is not moved until `reclaim_context` makes it a pinned box again.
-    let _ = KBox::into_raw(unsafe { Pin::into_inner_unchecked(context) });
-}
-
+/// Runs `f` as the handler of `id`, in this task. Returns 0, or the errno of `error` if `f` has
+/// dropped the id, which rdma_cm then destroys.
+///
 /// # Safety
 ///
-/// `context` was leaked by [`leak_context`], and no other use of it is left.
-pub(super) unsafe fn reclaim_context(context: *mut CmIdContext) -> Pin<KBox<CmIdContext>> {
-    // SAFETY: By this function's contract.
-    unsafe { KBox::from_raw(context) }.into()
+/// This task runs the handler of `id`, which is valid and locked and has a [`CmIdContext`].
+unsafe fn run_handler(
+    id: *mut bindings::rdma_cm_id,
+    error: Error,
+    f: impl FnOnce(&LockedCmId, &CmIdContext),
+) -> c_int {
+    // SAFETY: By this function's contract; an id is not destroyed while its handler runs.
+    let (locked, raw) = unsafe { (LockedCmId::from_raw(id), (*id).context) };
+    // SAFETY: By this function's contract. A drop of the id in another task waits for the handler
+    // lock, and a drop in this one leaves the context to this function.
+    let context = unsafe { &*raw.cast::<CmIdContext>() };
+    context.running_task.store(current_task_addr(), Relaxed);
+    f(locked, context);
+    context.running_task.store(0, Relaxed);
+    if !context.dropped.load(Relaxed) {
+        return 0;
+    }
+    // SAFETY: The owner has dropped the id, and rdma_cm calls no handler of it again.
+    drop(unsafe { OwnedContext::from_foreign(raw) });
+    error.to_errno()
 }
 
 /// Callback of rdma_cm for events; rdma_cm destroys the id if it returns a value other than 0.
@@ -130,27 +119,22 @@ pub(super) unsafe extern "C" fn handle(
     event: *mut bindings::rdma_cm_event,
 ) -> c_int {
     // SAFETY: By this function's contract.
-    let (raw, context) = unsafe { (&*event, (*id).context.cast::<CmIdContext>()) };
-    if raw.event == bindings::rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_REQUEST {
+    let event = unsafe { &*event };
+    if event.event == bindings::rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_REQUEST {
         // SAFETY: By this function's contract.
-        return unsafe { handle_request(id, &*context, raw) };
+        return unsafe { handle_request(id, event) };
     }
-    // SAFETY: By this function's contract; an id is not destroyed while its handler runs.
-    let (locked, event) = unsafe { (LockedCmId::from_raw(id), CmEvent::from_raw(raw)) };
-    // SAFETY: By this function's contract. A drop of the id in another task waits for the handler
-    // lock, and a drop in this one leaves the context to this function.
-    let dropped = unsafe { &*context }.run_handler(|| {
-        // SAFETY: As above.
-        if let Some(handler) = unsafe { &*context }.handler() {
-            handler.handle_event(locked, event);
-        }
-    });
-    if !dropped {
-        return 0;
+    // SAFETY: By this function's contract.
+    let event = unsafe { CmEvent::from_raw(event) };
+    // SAFETY: By this function's contract.
+    unsafe {
+        run_handler(id, ECONNABORTED, |locked, context| {
+            let handler = context.handler.lock().clone();
+            if let Some(handler) = handler {
+                handler.handle_event(locked, event);
+            }
+        })
     }
-    // SAFETY: The owner has dropped the id, and rdma_cm calls no handler of it again.
-    drop(unsafe { reclaim_context(context) });
-    ECONNABORTED.to_errno()
 }
 
 /// Creates a [`CmId`] for a connection request, and passes it to the listener's handler.
@@ -158,37 +142,28 @@ pub(super) unsafe extern "C" fn handle(
 /// # Safety
 ///
 /// `id` is a new id for the request `event`, locked, which still has its listener's context.
-unsafe fn handle_request(
-    id: *mut bindings::rdma_cm_id,
-    listener: &CmIdContext,
-    event: &bindings::rdma_cm_event,
-) -> c_int {
-    let Some(handler) = listener.handler() else {
+unsafe fn handle_request(id: *mut bindings::rdma_cm_id, event: &bindings::rdma_cm_event) -> c_int {
+    // SAFETY: By this function's contract the context is that of the listener, which is valid.
+    let listener = unsafe { &*(*id).context.cast::<CmIdContext>() };
+    let Some(handler) = listener.handler.lock().clone() else {
         return ECONNREFUSED.to_errno();
     };
     let context = match CmIdContext::new(None) {
         Ok(context) => context,
         Err(err) => return err.to_errno(),
     };
-    let raw_context = ptr::from_ref(&*context).cast_mut();
-    leak_context(context);
     // SAFETY: By this function's contract the id is valid; no other thread uses it yet.
-    unsafe { (*id).context = raw_context.cast() };
-
-    // SAFETY: The context is valid: only this function frees it while this task is in the handler.
-    let dropped = unsafe { &*raw_context }.run_handler(|| {
-        // SAFETY: By this function's contract `id` is not NULL.
-        let raw = unsafe { NonNull::new_unchecked(id) };
-        // INVARIANT: The id is valid, and its context, allocated above, belongs to it.
-        let owned = CmId { raw };
-        // SAFETY: By this function's contract.
-        let (locked, conn) = unsafe { (LockedCmId::from_raw(id), ConnParam::from_event(event)) };
-        handler.handle_event(locked, CmEvent::ConnectRequest { id: owned, conn });
-    });
-    if !dropped {
-        return 0;
+    unsafe { (*id).context = context.into_foreign() };
+    // SAFETY: By this function's contract, and the id has its own context now.
+    unsafe {
+        run_handler(id, ECONNREFUSED, |locked, _| {
+            // SAFETY: By the contract of `handle_request` `id` is not NULL.
+            let raw = NonNull::new_unchecked(id);
+            // INVARIANT: The id is valid, and its context, allocated above, belongs to it.
+            let owned = CmId { raw };
+            // SAFETY: By the contract of `handle_request`.
+            let conn = ConnParam::from_event(event);
+            handler.handle_event(locked, CmEvent::ConnectRequest { id: owned, conn });
+        })
     }
-    // SAFETY: The owner has dropped the id, and rdma_cm calls no handler of it again.
-    drop(unsafe { reclaim_context(raw_context) });
-    ECONNREFUSED.to_errno()
 }

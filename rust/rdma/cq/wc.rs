@@ -22,13 +22,6 @@ pub(crate) struct Wc(MaybeUninit<bindings::ib_wc>);
 unsafe impl Send for Wc {}
 
 impl Wc {
-    /// Returns uninitialised memory for `N` completions; see
-    /// [`CqPoller::poll`](super::CqPoller::poll).
-    #[inline]
-    pub(in crate::rdma) const fn uninit_array<const N: usize>() -> [MaybeUninit<Wc>; N] {
-        [const { MaybeUninit::uninit() }; N]
-    }
-
     /// Returns the `wr_id` of the work request.
     #[inline]
     pub(crate) fn wr_id(&self) -> u64 {
@@ -82,16 +75,6 @@ impl Wc {
         unsafe { (*self.0.as_ptr()).vendor_err }
     }
 
-    /// Returns the completed operation; `None` for an error.
-    #[inline]
-    pub(crate) fn opcode(&self) -> Option<WcOpcode> {
-        if !self.is_success() {
-            return None;
-        }
-        // SAFETY: By the invariant it is initialised after a success.
-        Some(WcOpcode::from_raw(unsafe { (*self.0.as_ptr()).opcode }))
-    }
-
     /// Returns the bytes that a successful receive, read or atomic transferred; 0 for an error.
     #[inline]
     pub(crate) fn byte_len(&self) -> u32 {
@@ -114,15 +97,33 @@ impl Wc {
 
     /// Returns the immediate data of a successful receive, in host byte order.
     #[inline]
-    pub(crate) fn imm_data(&self) -> Option<u32> {
-        match self.opcode()? {
-            WcOpcode::Recv | WcOpcode::RecvRdmaWithImm => {}
-            _ => return None,
+    pub(crate) fn imm_data(&self) -> ImmData {
+        if !self.is_success() {
+            return ImmData::None;
         }
-        // SAFETY: By the invariant a successful receive has the fields that its flags name.
-        self.has_imm()
-            .then(|| u32::from_be(unsafe { (*self.0.as_ptr()).ex.imm_data }))
+        // SAFETY: By the invariant it is initialised after a success.
+        let kind = match unsafe { (*self.0.as_ptr()).opcode } {
+            bindings::ib_wc_opcode_IB_WC_RECV => ImmData::Send,
+            bindings::ib_wc_opcode_IB_WC_RECV_RDMA_WITH_IMM => ImmData::Write,
+            _ => return ImmData::None,
+        };
+        match self.has_imm() {
+            // SAFETY: By the invariant a successful receive has the fields that its flags name.
+            true => kind(u32::from_be(unsafe { (*self.0.as_ptr()).ex.imm_data })),
+            false => ImmData::None,
+        }
     }
+}
+
+/// Immediate data of a work completion.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ImmData {
+    /// No immediate data.
+    None,
+    /// Immediate data of a message.
+    Send(u32),
+    /// Immediate data of a write, which has not touched the receive's memory.
+    Write(u32),
 }
 
 /// Status of a work request: an `enum ib_wc_status`.
@@ -190,38 +191,5 @@ impl WcStatus {
     pub(crate) fn text(self) -> &'static CStr {
         // SAFETY: The function takes any number, and its text is static in the RDMA core.
         unsafe { CStr::from_char_ptr(bindings::ib_wc_status_msg(self.0)) }
-    }
-}
-
-/// Operation of a work completion.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum WcOpcode {
-    Send,
-    RdmaWrite,
-    RdmaRead,
-    CompSwap,
-    FetchAdd,
-    LocalInv,
-    RegMr,
-    Recv,
-    RecvRdmaWithImm,
-    Other(u32),
-}
-
-impl WcOpcode {
-    #[inline]
-    fn from_raw(raw: bindings::ib_wc_opcode) -> Self {
-        match raw {
-            bindings::ib_wc_opcode_IB_WC_SEND => Self::Send,
-            bindings::ib_wc_opcode_IB_WC_RDMA_WRITE => Self::RdmaWrite,
-            bindings::ib_wc_opcode_IB_WC_RDMA_READ => Self::RdmaRead,
-            bindings::ib_wc_opcode_IB_WC_COMP_SWAP => Self::CompSwap,
-            bindings::ib_wc_opcode_IB_WC_FETCH_ADD => Self::FetchAdd,
-            bindings::ib_wc_opcode_IB_WC_LOCAL_INV => Self::LocalInv,
-            bindings::ib_wc_opcode_IB_WC_REG_MR => Self::RegMr,
-            bindings::ib_wc_opcode_IB_WC_RECV => Self::Recv,
-            bindings::ib_wc_opcode_IB_WC_RECV_RDMA_WITH_IMM => Self::RecvRdmaWithImm,
-            other => Self::Other(other),
-        }
     }
 }

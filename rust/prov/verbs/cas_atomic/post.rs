@@ -36,7 +36,8 @@ use crate::{
             SendFlag,
             SendFlags,
             SendWr,
-            Sge, //
+            Sge,
+            WrOp, //
         },
     },
     util::biased_lock::BiasOwner, //
@@ -53,7 +54,8 @@ impl CasAtomic {
 impl WorkQueue {
     /// Returns whether an operation that takes several work requests is in flight.
     pub(in crate::prov::verbs) fn has_cas_in_flight(&self) -> bool {
-        self.cas_atomics()
+        self.cas_atomics
+            .as_ref()
             .is_some_and(|exchanges| exchanges.has_in_flight())
     }
 
@@ -62,14 +64,14 @@ impl WorkQueue {
         self: &Arc<Self>,
         serial: Option<Arc<BiasOwner>>,
     ) {
-        if let Some(exchanges) = self.cas_atomics() {
+        if let Some(exchanges) = self.cas_atomics.as_ref() {
             exchanges.progress.enable(self.clone(), serial);
         }
     }
 
     /// Stops that work item. May sleep.
     pub(in crate::prov::verbs) fn disable_cas_progress(&self) {
-        if let Some(exchanges) = self.cas_atomics() {
+        if let Some(exchanges) = self.cas_atomics.as_ref() {
             exchanges.progress.disable();
         }
     }
@@ -88,7 +90,7 @@ impl WorkQueue {
         completion: AtomicComp,
         flags: SendFlags,
     ) -> Result {
-        let cas_atomics = self.cas_atomics().ok_or(Errno::EOPNOTSUPP)?;
+        let cas_atomics = self.cas_atomics.as_ref().ok_or(Errno::EOPNOTSUPP)?;
         let (_, len) = target;
         if len > MAX_OP_SIZE {
             return Err(Errno::EMSGSIZE);
@@ -116,7 +118,7 @@ impl WorkQueue {
     /// could not be posted for now and waits on. `refused` gets the `wr_id` of each work request
     /// that the device refuses for good.
     pub(in crate::prov::verbs) fn post_ready_cas(&self, mut refused: impl FnMut(u64)) -> bool {
-        let Some(exchanges) = self.cas_atomics() else {
+        let Some(exchanges) = self.cas_atomics.as_ref() else {
             return true;
         };
         let mut is_done = true;
@@ -141,7 +143,7 @@ impl WorkQueue {
 
     /// Posts the next work request of an operation. The device's queue always has room for it.
     fn post_cas_request(&self, index: u32, flags: SendFlags) -> Result {
-        let cas_atomics = self.cas_atomics().ok_or(Errno::EOPNOTSUPP)?;
+        let cas_atomics = self.cas_atomics.as_ref().ok_or(Errno::EOPNOTSUPP)?;
         let (request, result) = cas_atomics.next_request(index).ok_or(Errno::EOPBADSTATE)?;
         let piece = PhysRanges::new(result, WORD_SIZE)?
             .next()
@@ -156,14 +158,8 @@ impl WorkQueue {
             cas_atomics.set_mapping(index, mapping);
             let wr_id = target.wq_id.cas_wr_id(index);
             let flags = flags | SendFlag::Signaled;
-            let wr = SendWr::cmp_swap(
-                wr_id,
-                &sges,
-                request.remote,
-                request.compare,
-                request.swap,
-                flags,
-            );
+            let op = WrOp::CmpSwap(request.remote, request.compare, request.swap);
+            let wr = SendWr::new(wr_id, &sges, op, flags);
             // SAFETY: As above.
             unsafe { target.qp.post_send(&wr) }.map_err(|error| {
                 self.unmap_cas_result(cas_atomics.take_mapping(index));
@@ -175,7 +171,7 @@ impl WorkQueue {
     }
 
     fn unmap_cas_result(&self, mapping: Option<DmaMapping>) {
-        if let (Some(exchanges), Some(mapping)) = (self.cas_atomics(), mapping) {
+        if let (Some(exchanges), Some(mapping)) = (self.cas_atomics.as_ref(), mapping) {
             // SAFETY: It was mapped there, and its work request has completed, or was not posted.
             unsafe { exchanges.pd.dma().unmap(mapping) };
         }
@@ -187,7 +183,7 @@ impl WorkQueue {
         index: u32,
         is_success: bool,
     ) -> CasProgress {
-        let Some(exchanges) = self.cas_atomics() else {
+        let Some(exchanges) = self.cas_atomics.as_ref() else {
             return CasProgress::Contended;
         };
         // Before the result is read: the unmap makes the device's write visible.
@@ -201,13 +197,13 @@ impl WorkQueue {
 
     /// Returns the completion data of an operation.
     pub(in crate::prov::verbs) fn cas_completion(&self, index: u32) -> Option<AtomicComp> {
-        self.cas_atomics()?.completion(index)
+        self.cas_atomics.as_ref()?.completion(index)
     }
 
     /// Ends an operation when it is reported, or has succeeded without a report: its slot is free
     /// again. Returns its completion data.
     pub(in crate::prov::verbs) fn end_cas_atomic(&self, index: u32) -> Option<AtomicComp> {
-        let (completion, mapping) = self.cas_atomics()?.remove(index)?;
+        let (completion, mapping) = self.cas_atomics.as_ref()?.remove(index)?;
         self.unmap_cas_result(mapping);
         Some(completion)
     }
@@ -215,11 +211,12 @@ impl WorkQueue {
     /// Ends all operations, when nothing is posted any more: the consumer's contexts go to
     /// `reclaim`.
     pub(in crate::prov::verbs) fn reclaim_cas_atomics(&self, reclaim: &mut dyn FnMut(Context)) {
-        let used = self.cas_atomics().map(|exchanges| exchanges.used_slots());
-        for index in used.into_iter().flatten() {
-            if let Some(told) = self.end_cas_atomic(index) {
-                reclaim(told.context);
-            }
+        let used = self
+            .cas_atomics
+            .iter()
+            .flat_map(|exchanges| exchanges.used_slots());
+        for completion in used.filter_map(|index| self.end_cas_atomic(index)) {
+            reclaim(completion.context);
         }
     }
 }

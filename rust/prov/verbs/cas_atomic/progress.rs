@@ -29,10 +29,7 @@ use kernel::{
 const PROGRESS_DELAY: Delta = Delta::from_millis(2);
 
 /// Queue that the work item serves, and the owner of its domain's locks.
-struct CasProgressTarget {
-    wq: Arc<WorkQueue>,
-    serial: Option<Arc<BiasOwner>>,
-}
+type CasProgressTarget = (Arc<WorkQueue>, Option<Arc<BiasOwner>>);
 
 /// Work item for the operations of one queue, from the enabling of its endpoint to its close.
 #[pin_data]
@@ -81,14 +78,14 @@ impl CasProgressWork {
 
     /// Sets the queue that the work item serves. May sleep.
     pub(in super::super) fn enable(&self, wq: Arc<WorkQueue>, serial: Option<Arc<BiasOwner>>) {
-        *self.target.lock() = Some(CasProgressTarget { wq, serial });
+        *self.target.lock() = Some((wq, serial));
     }
 
     /// Stops the work item, which holds no references when this returns. May sleep.
     pub(in super::super) fn disable(&self) {
         self.rundown.run_down();
-        let charge = self.target.lock().take();
-        drop(charge);
+        let target = self.target.lock().take();
+        drop(target);
     }
 
     /// Schedules the work item after an operation has begun. Any context.
@@ -99,9 +96,8 @@ impl CasProgressWork {
 
     /// Polls once; returns false if no operation is in flight.
     fn progress_once(&self) -> bool {
-        let (wq, serial) = match &*self.target.lock() {
-            Some(charge) => (charge.wq.clone(), charge.serial.clone()),
-            None => return false,
+        let Some((wq, serial)) = self.target.lock().clone() else {
+            return false;
         };
         if !wq.has_cas_in_flight() {
             return false;

@@ -25,10 +25,10 @@ use crate::{
 /// Maximum number of such operations of a queue.
 pub(in super::super) const MAX_CAS_OPS: u32 = 8;
 
-/// Memory for the value that the device finds. With the alignment, a cache that misses the device's
-/// writes holds no other data of its line.
+/// A word that devices write. With the alignment, a cache that misses the writes holds no other
+/// data of its line.
 #[repr(align(128))]
-struct ResultWord(Atomic<u64>);
+pub(in super::super) struct DeviceWord(pub(in super::super) Atomic<u64>);
 
 /// Content of a slot.
 struct CasSlotState {
@@ -41,7 +41,8 @@ struct CasSlotState {
 
 #[pin_data]
 struct CasSlot {
-    result: ResultWord,
+    /// Memory for the value that the device finds.
+    result: DeviceWord,
     #[pin]
     state: FastLockIrq<CasSlotState>,
 }
@@ -66,7 +67,7 @@ impl CasAtomicTable {
         for _ in 0..MAX_CAS_OPS {
             let cell = KBox::pin_init(
                 pin_init!(CasSlot {
-                    result: ResultWord(Atomic::new(0)),
+                    result: DeviceWord(Atomic::new(0)),
                     state <- FastLockIrq::new(
                         CasSlotState { op: None, is_done: false, mapping: None },
                         c"kofi::verbs::CasSlot",

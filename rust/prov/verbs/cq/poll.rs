@@ -10,7 +10,6 @@ use super::{
         srx::UnreadSlots,
         wc_backlog::{
             DeferredWc,
-            ImmData,
             PolledWc,
             WcBacklog,
             WqId,
@@ -35,6 +34,7 @@ use crate::{
     rdma::{
         self,
         cq::{
+            ImmData,
             WcBatch,
             WcStatus, //
         },
@@ -110,7 +110,7 @@ pub(super) struct CqState {
 impl WqEntry {
     /// Returns whether operation `seq` has been retired, which only siw's double reports reach.
     fn is_retired(&self, seq: u32) -> bool {
-        self.wq.completes_out_of_order() && (seq.wrapping_sub(self.tail) as i32) < 0
+        self.wq.completes_out_of_order && (seq.wrapping_sub(self.tail) as i32) < 0
     }
 
     /// Releases the slots of retired operations to posters, except as many as have completions that wait for a
@@ -131,7 +131,7 @@ impl WqEntry {
     ///
     /// The operation has completed, and has not been retired.
     unsafe fn retire(&mut self, wc: &PolledWc) -> u32 {
-        if self.wq.completes_out_of_order() {
+        if self.wq.completes_out_of_order {
             self.has_failed |= wc.status != WcStatus::SUCCESS;
         }
         // SAFETY: By this function's safety requirement and the type invariant.
@@ -174,7 +174,7 @@ impl WqEntry {
         let is_failure = wc.status != WcStatus::SUCCESS;
         // Operations of a queue that completes out of order and has failed are not retired yet: a
         // second report of one would be taken for another operation.
-        let is_late = self.wq.completes_out_of_order() && (self.has_failed || is_failure);
+        let is_late = self.wq.completes_out_of_order && (self.has_failed || is_failure);
         if is_late {
             self.has_failed = true;
         } else {
@@ -216,7 +216,7 @@ impl WqEntry {
     /// Returns the completion to report for an operation that has a slot.
     fn build_completion(&self, wc: &PolledWc, slot: &WrSlot) -> (Completion, WqDirection) {
         let wq = &*self.wq;
-        let direction = wq.direction();
+        let direction = wq.direction;
         match wc.status {
             WcStatus::SUCCESS if direction == WqDirection::Receive => {
                 wq.record_received(wc.len.into())
@@ -697,7 +697,7 @@ unsafe fn complete_srx(
         ..Completion::new(saved.context, saved.flags)
     };
     set_imm_data(&mut completion, done.imm);
-    is_told.then_some((completion, queue.direction()))
+    is_told.then_some((completion, queue.direction))
 }
 
 /// Ends an operation that has a CAS slot, and returns the completion to report.
@@ -705,5 +705,5 @@ unsafe fn complete_srx(
 fn complete_cas(wq: &WorkQueue, index: u32) -> Option<(Completion, WqDirection)> {
     let comp = wq.end_cas_atomic(index)?;
     let completion = Completion::new(comp.context, comp.flags);
-    Some((completion, wq.direction()))
+    Some((completion, wq.direction))
 }

@@ -260,7 +260,7 @@ impl CqState {
         // safety requirement, and the lock is held.
         let slots = unsafe { wq.slot_reader() };
         // Completions with immediate data are left to `complete_one`.
-        let count = match wq.direction() {
+        let count = match wq.direction {
             WqDirection::Transmit => write_entries(polled, entries, (wq_index, slots), |_| Some(0)),
             WqDirection::Receive => {
                 let mut bytes = 0;

@@ -12,7 +12,7 @@ use super::{
             MAX_OP_SIZE,
             WORD_SIZE, //
         },
-        info, //
+        sge::check_flags, //
     },
     Endpoint, //
 };
@@ -67,7 +67,7 @@ pub(in crate::prov::verbs) fn max_atomic_elements(
     attributes: &DeviceAttr,
     datatype: Datatype,
 ) -> Result<usize> {
-    match info::has_atomics(attributes) {
+    match attributes.has_atomics {
         true => Ok(datatype.count_in(MAX_OP_SIZE)),
         false => Err(Errno::EOPNOTSUPP),
     }
@@ -75,7 +75,7 @@ pub(in crate::prov::verbs) fn max_atomic_elements(
 
 /// Returns the errno of atomic operations, if an endpoint has none.
 pub(super) fn atomics_errno(attributes: &DeviceAttr, info: &Info) -> Option<Errno> {
-    if !info::has_atomics(attributes) {
+    if !attributes.has_atomics {
         Some(Errno::EOPNOTSUPP)
     } else if info.caps() & FI_ATOMIC == 0 {
         Some(Errno::ENOSYS)
@@ -98,7 +98,7 @@ impl Endpoint {
     pub(super) fn atomic_count_limit(&self, datatype: Datatype) -> Result<usize> {
         match self.attrs.atomics_errno {
             Some(errno) => Err(errno),
-            None => max_atomic_elements(self.domain.pd().device().attributes(), datatype),
+            None => max_atomic_elements(&self.pd.device().attributes, datatype),
         }
     }
 
@@ -109,7 +109,8 @@ impl Endpoint {
         } = *atomic;
         let most = self.atomic_count_limit(datatype)?;
         self.state.check_transmit()?;
-        self.check_atomic_flags(message.flags)?;
+        let refused = !ATOMIC_FLAGS | self.attrs.unsupported_flags;
+        check_flags(message.flags, (super::post::TX_FLAGS, refused))?;
         self.check_fence(message.flags)?;
         let (range, len) = atomic.check_target(message, most)?;
         let remote = RemoteAddr {
@@ -131,16 +132,5 @@ impl Endpoint {
             Some(native) => self.post_native_atomic(native, atomic, message, (remote, len)),
             None => self.post_cas_atomic(atomic, message, (remote, len)),
         }
-    }
-
-    fn check_atomic_flags(&self, flags: u64) -> Result {
-        let known = super::post::TX_FLAGS;
-        if flags & (!ATOMIC_FLAGS | self.attrs.unsupported_flags) != 0 {
-            return Err(match flags & !known {
-                0 => Errno::EOPNOTSUPP,
-                _ => Errno::EBADFLAGS,
-            });
-        }
-        Ok(())
     }
 }

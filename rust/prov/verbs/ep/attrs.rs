@@ -5,8 +5,7 @@
 use super::{
     super::{
         domain::Domain,
-        info,
-        sge::MAX_SGE, //
+        info, //
     },
     atomic,
     post, //
@@ -27,7 +26,7 @@ use crate::{
 };
 
 /// Depth of the queues of an endpoint whose info names none.
-const DEFAULT_DEPTH: u32 = 256;
+const DEFAULT_DEPTH: usize = 256;
 
 /// Limits and access rights of an endpoint, from its info and the device.
 #[repr(C)]
@@ -59,21 +58,12 @@ pub(super) struct EpAttrs {
 
 impl EpAttrs {
     pub(super) fn new(domain: &Domain, info: &Info) -> Result<Self> {
-        let attributes = domain.pd().device().attributes();
+        let device = domain.pd.device();
+        let (most, sges) = info::queue_limits(device);
         let depth = |asked: usize| -> Result<u32> {
-            // Some work requests are not for operations; see `create_qp`.
-            let device = domain.pd().device();
-            let most = attributes
-                .max_qp_wr
-                .saturating_sub(1 + info::extra_send_wrs(device));
-            let depth = size_within(asked, most as usize, most.min(DEFAULT_DEPTH) as usize)?;
-            Ok(depth as u32)
+            Ok(size_within(asked, most, most.min(DEFAULT_DEPTH))? as u32)
         };
-        let sges = attributes
-            .max_send_sge
-            .min(attributes.max_recv_sge)
-            .min(MAX_SGE as u32) as usize;
-        let protocol = domain.pd().device().protocol();
+        let protocol = device.protocol;
         let mut missing = info::COMPLETION_LEVELS & !info::completion_levels(protocol);
         if !info::has_cq_data(protocol) || info.domain().is_none_or(|attr| attr.cq_data_size == 0) {
             missing |= FI_REMOTE_CQ_DATA;
@@ -97,13 +87,13 @@ impl EpAttrs {
                 true => 0,
                 false => within(info.rx().map_or(0, |rx| rx.iov_limit), sges)?,
             },
-            read_iov_limit: segments.min(attributes.max_sge_rd.max(1) as usize),
-            max_msg_size: u32::try_from(domain.max_msg_size()).unwrap_or(u32::MAX),
+            read_iov_limit: segments.min(device.attributes.max_sge_rd.max(1) as usize),
+            max_msg_size: u32::try_from(domain.max_msg_size).unwrap_or(u32::MAX),
             inject_size: within(inject, info::INJECT_SIZE)?,
             is_iwarp: protocol == Protocol::Iwarp,
             slow_path_flags: !post::FAST_TX_FLAGS | missing,
             unsupported_flags: !post::TX_FLAGS | missing,
-            atomics_errno: atomic::atomics_errno(attributes, info),
+            atomics_errno: atomic::atomics_errno(&device.attributes, info),
             access: access_from_caps(info.caps()),
         })
     }
@@ -116,16 +106,16 @@ fn access_from_caps(caps: u64) -> Access {
     if caps & (FI_RMA | FI_ATOMIC) == 0 {
         return access;
     }
-    if caps & FI_REMOTE_READ != 0 {
+    let (reads, writes) = (caps & FI_REMOTE_READ != 0, caps & FI_REMOTE_WRITE != 0);
+    if reads {
         access |= Right::RemoteRead;
     }
-    if caps & FI_REMOTE_WRITE != 0 {
-        access |= Right::RemoteWrite;
-        access |= Right::LocalWrite;
-        // The capability exists only on devices that have atomics.
-        if caps & FI_REMOTE_READ != 0 && caps & FI_ATOMIC != 0 {
-            access |= Right::RemoteAtomic;
-        }
+    if writes {
+        access |= Right::RemoteWrite | Right::LocalWrite;
+    }
+    // The capability exists only on devices that have atomics.
+    if reads && writes && caps & FI_ATOMIC != 0 {
+        access |= Right::RemoteAtomic;
     }
     access
 }

@@ -74,15 +74,6 @@ const RNR_RETRY_COUNT: u8 = 7;
 /// Encodes 0.64 ms as the delay of an RNR retry; rdma_cm's default is 655 ms.
 const MIN_RNR_TIMER: u8 = 12;
 
-/// Private data that waits to be sent.
-pub(super) struct PendingCmData(Option<CmData>);
-
-impl PendingCmData {
-    pub(super) const fn none() -> Self {
-        Self(None)
-    }
-}
-
 /// Returns whether the errno of a failed call means that there is no route to the peer.
 fn is_unreachable(error: kernel::error::Error) -> bool {
     error == ENETUNREACH || error == EHOSTUNREACH || error == ENODEV || error == ETIMEDOUT
@@ -96,32 +87,29 @@ impl Endpoint {
         private_data: &[u8],
     ) -> Result {
         let frame = CmData::new(private_data)?;
-        let (peer, local, wanted) = {
-            let link = self.conn.lock();
-            (
-                to.or(link.peer_addr).ok_or(Errno::EINVAL)?,
-                link.local_addr,
-                link.connreq.is_some(),
-            )
-        };
-        if wanted {
+        let link = self.conn.lock();
+        let peer = to.or(link.peer_addr).ok_or(Errno::EINVAL)?;
+        let local = link.local_addr;
+        if link.connreq.is_some() {
             // The endpoint was opened to accept a connection request.
             return Err(Errno::EOPBADSTATE);
         }
+        drop(link);
         self.begin_connecting()?;
+        let fail = |errno: Errno, prov_errno| {
+            let why = Some((errno, prov_errno));
+            self.transition(ConnState::Connecting, ConnState::Enabled, why);
+            Err(errno)
+        };
         let id = match self.create_id() {
             Ok(id) => id,
-            Err(error) => {
-                self.transition(ConnState::Connecting, ConnState::Enabled, Some((error, 0)));
-                return Err(error);
-            }
+            Err(errno) => return fail(errno, 0),
         };
-        {
-            let mut link = self.conn.lock();
-            link.id = Some(id.clone());
-            link.peer_addr = Some(peer);
-            link.pending_data = PendingCmData(Some(frame));
-        }
+        let mut link = self.conn.lock();
+        link.id = Some(id.clone());
+        link.peer_addr = Some(peer);
+        link.pending_data = Some(frame);
+        drop(link);
         self.addrs.set_peer(peer.into());
         match id.resolve_addr(local.as_ref(), &peer, RESOLVE_TIMEOUT_MS) {
             Ok(()) => Ok(()),
@@ -132,17 +120,15 @@ impl Endpoint {
             }
             Err(error) => {
                 self.conn.lock().id = None;
-                let why = (error.into(), error.to_errno());
-                self.transition(ConnState::Connecting, ConnState::Enabled, Some(why));
-                Err(error.into())
+                fail(error.into(), error.to_errno())
             }
         }
     }
 
     fn create_id(self: &Arc<Self>) -> Result<Arc<CmId>> {
-        let handler: Arc<dyn CmHandler> = self.clone();
-        let id = Arc::new(CmId::new(self.domain.net(), Some(handler))?, GFP_KERNEL)?;
-        id.restrict_to(self.domain.pd().device())?;
+        let id = CmId::new(&self.domain.fabric().net, Some(self.clone()))?;
+        let id = Arc::new(id, GFP_KERNEL)?;
+        id.restrict_to(self.pd.device())?;
         id.set_min_rnr_timer(MIN_RNR_TIMER)?;
         Ok(id)
     }
@@ -166,17 +152,16 @@ impl Endpoint {
 
     /// Takes the connection request that an info names.
     pub(super) fn take_connreq(self: &Arc<Self>, handle: usize) -> Result {
-        let request = self.domain.fabric().connreqs().take(handle)?;
-        if !request.is_on_device(self.domain.pd().device()) {
+        let request = self.domain.fabric().connreqs.take(handle)?;
+        if !request.is_on_device(self.pd.device()) {
             // Dropping the request rejects it.
             return Err(Errno::EDOMAIN);
         }
-        request.id().set_handler(Some(self.clone()));
+        request.id.set_handler(Some(self.clone()));
+        let (local, peer) = (request.id.local_addr().ok(), request.id.peer_addr().ok());
         let mut link = self.conn.lock();
-        link.peer_addr = request.id().peer_addr().ok();
-        link.local_addr = request.id().local_addr().ok();
+        (link.local_addr, link.peer_addr) = (local, peer);
         link.connreq = Some(request);
-        let (local, peer) = (link.local_addr, link.peer_addr);
         drop(link);
         if let Some(addr) = local {
             self.addrs.set_local(addr.into());
@@ -201,21 +186,19 @@ impl Endpoint {
         let Some(request) = self.conn.lock().connreq.take() else {
             return Err(Errno::EISCONN);
         };
-        let gone = request.is_gone();
-        let (responder_resources, initiator_depth) = request.rd_atomic_depths();
-        let accepted = Arc::new(request.into_id(), GFP_KERNEL)
-            .map_err(Errno::from)
-            .and_then(|id| {
-                {
-                    let mut link = self.conn.lock();
-                    link.id = Some(id.clone());
-                    link.is_accepting = true;
-                }
-                if gone {
-                    return Err(Errno::ECONNABORTED);
-                }
-                self.send_accept(&id, &frame, responder_resources, initiator_depth)
-            });
+        let is_gone = request.is_gone();
+        let depths = (request.responder_resources, request.initiator_depth);
+        let id = Arc::new(request.id, GFP_KERNEL).map_err(Errno::from);
+        let accepted = id.and_then(|id| {
+            let mut link = self.conn.lock();
+            link.id = Some(id.clone());
+            link.is_accepting = true;
+            drop(link);
+            match is_gone {
+                true => Err(Errno::ECONNABORTED),
+                false => self.send_accept(&id, &frame, depths),
+            }
+        });
         if let Err(error) = accepted {
             self.transition(ConnState::Connecting, ConnState::Lost, Some((error, 0)));
             self.flush_qp();
@@ -224,33 +207,27 @@ impl Endpoint {
         accepted
     }
 
-    fn send_accept(
-        &self,
-        id: &Arc<CmId>,
-        cm_data: &CmData,
-        responder_resources: u8,
-        initiator_depth: u8,
-    ) -> Result {
+    fn send_accept(&self, id: &Arc<CmId>, cm_data: &CmData, depths: (u8, u8)) -> Result {
         let qp = self.qp()?;
         self.store_peer_addr();
         id.set_min_rnr_timer(MIN_RNR_TIMER)?;
-        let param = self.conn_param(cm_data, responder_resources, initiator_depth, &qp);
-        let locked = id.lock();
-        if locked.uses_ib_cm() {
-            locked.move_qp_to_rts(&qp, &param, self.attrs.access)?;
-        }
-        Ok(locked.accept(&param)?)
+        let param = self.conn_param(cm_data, depths, &qp);
+        id.with_lock(|locked| {
+            if locked.uses_ib_cm() {
+                locked.move_qp_to_rts(&qp, &param, self.attrs.access)?;
+            }
+            Ok(locked.accept(&param)?)
+        })
     }
 
     /// Returns the proposed connection parameters, within the limits of the peer and our device.
     fn conn_param<'a>(
         &self,
         cm_data: &'a CmData,
-        responder_resources: u8,
-        initiator_depth: u8,
+        (responder_resources, initiator_depth): (u8, u8),
         qp: &Qp,
     ) -> ConnParam<'a> {
-        let attributes = self.domain.pd().device().attributes();
+        let attributes = &self.pd.device().attributes;
         let within = |asked: u8, most: u32| asked.min(u8::try_from(most).unwrap_or(u8::MAX));
         ConnParam {
             private_data: cm_data.as_bytes(),
@@ -275,14 +252,8 @@ impl Endpoint {
     /// Sends the connection request, once the route is resolved.
     fn send_connect(&self, id: &LockedCmId) -> Result {
         let qp = self.qp()?;
-        let frame = self
-            .conn
-            .lock()
-            .pending_data
-            .0
-            .take()
-            .ok_or(Errno::EINVAL)?;
-        Ok(id.connect(&self.conn_param(&frame, u8::MAX, u8::MAX, &qp))?)
+        let frame = self.conn.lock().pending_data.take().ok_or(Errno::EINVAL)?;
+        Ok(id.connect(&self.conn_param(&frame, (u8::MAX, u8::MAX), &qp))?)
     }
 
     /// Moves the queue pair to RTS after the peer's answer: from now on messages flow.
@@ -300,11 +271,10 @@ impl Endpoint {
         kind: Kind,
         data: &[u8],
     ) {
-        let (event, queue) = {
-            let mut link = self.conn.lock();
-            let eq = link.objects.as_ref().map(|bound| bound.eq.arc().clone());
-            (take(&mut link), eq)
-        };
+        let mut link = self.conn.lock();
+        let queue = link.objects.as_ref().map(|bound| bound.eq.arc().clone());
+        let event = take(&mut link);
+        drop(link);
         if let (Some(event), Some(queue)) = (event, queue) {
             queue.push(event.fill(kind, data, None));
         }
@@ -323,19 +293,15 @@ impl Endpoint {
         }
         let event = link.connect_event.take();
         if let (Some(event), Some(bound)) = (event, &link.objects) {
-            let kind = Kind::Connection(FI_CONNECTED);
-            let eq = bound.eq.arc();
-            eq.push(event.fill(kind, parse_cm_data(private_data), None));
+            let (kind, data) = (Kind::Connection(FI_CONNECTED), parse_cm_data(private_data));
+            bound.eq.arc().push(event.fill(kind, data, None));
         }
     }
 
     /// Reports that there will be no connection, unless a result has been reported before.
     fn report_connect_failure(&self, errno: Errno, prov_errno: i32, err_data: &[u8]) {
-        if !self.transition(
-            ConnState::Connecting,
-            ConnState::Lost,
-            Some((errno, prov_errno)),
-        ) {
+        let why = Some((errno, prov_errno));
+        if !self.transition(ConnState::Connecting, ConnState::Lost, why) {
             return;
         }
         self.flush_qp();
@@ -426,10 +392,9 @@ impl Endpoint {
     /// Ends the connection without an event, and drops the id.
     pub(super) fn disconnect_silently(&self) {
         let (before, lingers) = self.enter_shut_state();
-        let (id, request) = {
-            let mut link = self.conn.lock();
-            (link.id.take(), link.connreq.take())
-        };
+        let mut link = self.conn.lock();
+        let (id, request) = (link.id.take(), link.connreq.take());
+        drop(link);
         if let Some(id) = id {
             self.flush_qp();
             // Dropping the id ends an attempt as well, unless that lingers; iw_cm takes no
@@ -460,12 +425,11 @@ impl Endpoint {
         };
         // With the id locked, each of its events goes either to the endpoint or to the lingering
         // id.
-        let locked = id.lock();
-        let lingers =
-            self.state.get() == ConnState::Connecting && lingering_id::linger(&id, &locked).is_ok();
-        let before = leave();
-        drop(locked);
-        (before, lingers)
+        id.with_lock(|locked| {
+            let lingers = self.state.get() == ConnState::Connecting
+                && lingering_id::linger(&id, locked).is_ok();
+            (leave(), lingers)
+        })
     }
 }
 
@@ -484,51 +448,37 @@ impl CmHandler for Endpoint {
                 result
             }
             CmEvent::Established { conn } => {
-                match self.domain.pd().device().is_siw() {
+                return match self.pd.device().is_siw {
                     true => self.start_siw_quirk(&conn),
                     false => self.report_connected(conn.private_data),
-                }
-                Ok(())
+                };
             }
             // The peer has left before it learned that its answer had arrived: ib_cm reports that
             // with a rejection.
             CmEvent::Rejected { .. } if self.state.get().is_connected() => {
-                self.handle_disconnect(None);
-                Ok(())
+                return self.handle_disconnect(None);
             }
             CmEvent::Rejected {
                 reason,
                 private_data,
             } => {
-                self.report_connect_failure(
-                    Errno::ECONNREFUSED,
-                    reason,
-                    parse_cm_data(private_data),
-                );
-                Ok(())
+                let data = parse_cm_data(private_data);
+                return self.report_connect_failure(Errno::ECONNREFUSED, reason, data);
             }
             CmEvent::Failed { kind, status } => {
-                self.report_connect_failure(connect_errno(kind, status), status, &[]);
-                Ok(())
+                return self.report_connect_failure(connect_errno(kind, status), status, &[]);
             }
-            CmEvent::Disconnected => {
-                if self.is_early_disconnect(id) {
+            CmEvent::Disconnected | CmEvent::DeviceRemoval => {
+                let is_early = match event {
+                    CmEvent::Disconnected => self.is_early_disconnect(id),
+                    _ => self.conn.lock().is_connected_deferred,
+                };
+                if is_early {
                     self.report_connected(&[]);
                 }
-                self.handle_disconnect(Some(id));
-                Ok(())
+                return self.handle_disconnect(Some(id));
             }
-            CmEvent::DeviceRemoval => {
-                if self.is_connected_deferred() {
-                    self.report_connected(&[]);
-                }
-                self.handle_disconnect(Some(id));
-                Ok(())
-            }
-            CmEvent::ConnectRequest { .. }
-            | CmEvent::AddrChange
-            | CmEvent::TimewaitExit
-            | CmEvent::Other => Ok(()),
+            CmEvent::ConnectRequest { .. } | CmEvent::Other => return,
         };
         if let Err(errno) = step {
             self.report_connect_failure(map_unreachable(errno), errno.to_int(), &[]);

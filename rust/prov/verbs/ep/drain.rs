@@ -5,7 +5,8 @@
 use super::{
     super::wq::{
         OpDesc,
-        WorkQueue, //
+        WorkQueue,
+        WqDirection, //
     },
     Endpoint, //
 };
@@ -14,8 +15,8 @@ use crate::{
     rdma::wr::{
         RecvWr,
         SendFlag,
-        SendFlags,
-        SendWr, //
+        SendWr,
+        WrOp, //
     },
     util::biased_lock::ExclusiveGuard, //
 };
@@ -42,11 +43,8 @@ impl Endpoint {
     /// Completions are left for their readers. May sleep.
     pub(super) fn drain(&self) {
         let others = self.domain.enter_exclusive();
-        for (queue, marked) in [
-            (&self.sq, self.post_send_marker(&others)),
-            (&self.rq, self.post_recv_marker(&others)),
-        ] {
-            if !marked {
+        for queue in [&self.sq, &self.rq] {
+            if !self.post_marker(queue, &others) {
                 // No marker will complete; what was flushed before the refusal has completed.
                 queue.set_drained();
             }
@@ -58,80 +56,68 @@ impl Endpoint {
     pub(super) fn wait_until_drained(&self) {
         let others = self.domain.enter_exclusive();
         let queues: [&Arc<WorkQueue>; 2] = [&self.sq, &self.rq];
-        let start = Instant::<Monotonic>::now();
-        loop {
+        // A queue that has been closed meanwhile has no operations left.
+        let is_waiting = |queue: &&&Arc<WorkQueue>| {
+            let is_over = queue.is_drained() && !queue.has_cas_in_flight();
+            !is_over && queue.bound_cq(&others).is_some()
+        };
+        let is_over = poll_until(|| {
             for queue in queues {
-                if let Some(cq) = queue.bound_cq(&others) {
-                    cq.poll_to_backlog(&others);
-                }
+                poll_cq(queue, &others);
             }
-            // A queue that has been closed meanwhile has no operations left.
-            let waiting = |queue: &&Arc<WorkQueue>| {
-                let is_over = queue.is_drained() && !queue.has_cas_in_flight();
-                !is_over && queue.bound_cq(&others).is_some()
-            };
-            if !queues.iter().any(waiting) {
-                return;
-            }
-            if start.elapsed() > DRAIN_TIMEOUT {
-                let left = queues.iter().copied().filter(waiting);
-                left.for_each(|queue| queue.warn(HUNG_MESSAGE));
-                return;
-            }
-            fsleep(POLL_INTERVAL);
+            !queues.iter().any(|queue| is_waiting(&queue))
+        });
+        if !is_over {
+            let left = queues.iter().filter(is_waiting);
+            left.for_each(|queue| queue.warn(HUNG_MESSAGE));
         }
     }
 
     /// Waits until the queue pair, which is in the error state, has completed the shared receives
     /// that it has taken. May sleep.
     pub(super) fn drain_srx_receives(&self, others: &ExclusiveGuard) {
-        if self.domain.pd().device().is_siw() {
+        if self.pd.device().is_siw {
             return;
         }
-        let start = Instant::<Monotonic>::now();
-        while !self.rq.is_drained() {
-            if start.elapsed() > DRAIN_TIMEOUT {
-                // A receive that is lost with the queue pair is reclaimed when the shared receive
-                // context is closed.
-                self.rq.warn(HUNG_MESSAGE);
-                break;
-            }
-            fsleep(POLL_INTERVAL);
+        if !poll_until(|| self.rq.is_drained()) {
+            // A receive that is lost with the queue pair is reclaimed when the shared receive
+            // context is closed.
+            self.rq.warn(HUNG_MESSAGE);
         }
-        if let Some(cq) = self.rq.bound_cq(others) {
-            cq.poll_to_backlog(others);
-        }
+        poll_cq(&self.rq, others);
     }
 
-    /// Posts the marker behind the transmits; false if the device does not take it.
-    fn post_send_marker(&self, _others: &ExclusiveGuard) -> bool {
-        post_marker(|| {
-            // SAFETY: There is an `ExclusiveGuard`; the queue is not locked again before `finish`.
-            let slot = unsafe { self.sq.reserve(&OpDesc::DRAIN_MARKER) }?;
-            let flags = SendFlags::from(SendFlag::Signaled);
-            let wr = SendWr::send(slot.wr_id, &[], flags);
-            // SAFETY: The request has no memory.
-            let posted = unsafe { slot.qp().post_send(&wr) };
-            slot.finish(&OpDesc::DRAIN_MARKER, posted.map_err(Errno::from))
-        })
-    }
-
-    /// Posts the marker behind the receives; false if the device does not take it.
+    /// Posts the marker behind the operations of a queue; false if the device does not take it. siw
+    /// refuses posts while it is flushing, so there are retries.
     ///
     /// Shared receives have no marker: the queue pair reports the last one with an event. siw
     /// reports none, but has completed the receives when its state has changed.
-    fn post_recv_marker(&self, _others: &ExclusiveGuard) -> bool {
-        if self.rq.srx_attachment().is_some() {
-            return !self.domain.pd().device().is_siw();
+    fn post_marker(&self, queue: &WorkQueue, _others: &ExclusiveGuard) -> bool {
+        if queue.srx_attachment().is_some() {
+            return !self.pd.device().is_siw;
         }
-        post_marker(|| {
+        for _ in 0..20 {
             // SAFETY: There is an `ExclusiveGuard`; the queue is not locked again before `finish`.
-            let slot = unsafe { self.rq.reserve(&OpDesc::DRAIN_MARKER) }?;
-            let wr = RecvWr::new(slot.wr_id, &[]);
-            // SAFETY: The request has no memory.
-            let posted = unsafe { slot.qp().post_recv(&wr) };
-            slot.finish(&OpDesc::DRAIN_MARKER, posted.map_err(Errno::from))
-        })
+            let posted = unsafe { queue.reserve(&OpDesc::DRAIN_MARKER) }.and_then(|slot| {
+                let (qp, wr_id) = (slot.qp(), slot.wr_id);
+                let posted = match queue.direction {
+                    WqDirection::Transmit => {
+                        let wr = SendWr::new(wr_id, &[], WrOp::Send, SendFlag::Signaled.into());
+                        // SAFETY: The request has no memory.
+                        unsafe { qp.post_send(&wr) }
+                    }
+                    // SAFETY: As above.
+                    WqDirection::Receive => unsafe { qp.post_recv(&RecvWr::new(wr_id, &[])) },
+                };
+                slot.finish(&OpDesc::DRAIN_MARKER, posted.map_err(Errno::from))
+            });
+            match posted {
+                Ok(()) => return true,
+                Err(Errno::ENOTCONN) => fsleep(POLL_INTERVAL),
+                Err(_) => return false,
+            }
+        }
+        false
     }
 
     /// Waits until every transmit has completed, read or not. May sleep.
@@ -141,28 +127,32 @@ impl Endpoint {
     /// -FI_ETIMEDOUT after [`DRAIN_TIMEOUT`].
     pub(super) fn drain_transmits(&self) -> Result {
         let others = self.domain.enter_exclusive();
-        let start = Instant::<Monotonic>::now();
-        while self.sq.has_signalled_in_flight(&others) || self.sq.has_cas_in_flight() {
-            if let Some(cq) = self.sq.bound_cq(&others) {
-                cq.poll_to_backlog(&others);
+        let is_over = poll_until(|| {
+            let is_over = !self.sq.has_signalled_in_flight(&others) && !self.sq.has_cas_in_flight();
+            if !is_over {
+                poll_cq(&self.sq, &others);
             }
-            if start.elapsed() > DRAIN_TIMEOUT {
-                return Err(Errno::ETIMEDOUT);
-            }
-            fsleep(POLL_INTERVAL);
-        }
-        Ok(())
+            is_over
+        });
+        is_over.then_some(()).ok_or(Errno::ETIMEDOUT)
     }
 }
 
-/// Posts a marker, with retries: siw refuses posts while it is flushing.
-fn post_marker(post: impl Fn() -> Result) -> bool {
-    for _ in 0..20 {
-        match post() {
-            Ok(()) => return true,
-            Err(Errno::ENOTCONN) => fsleep(POLL_INTERVAL),
-            Err(_) => return false,
-        }
+/// Moves what the device has completed to the backlog of the queue's completion queue.
+pub(super) fn poll_cq(queue: &WorkQueue, others: &ExclusiveGuard) {
+    if let Some(cq) = queue.bound_cq(others) {
+        cq.poll_to_backlog(others);
     }
-    false
+}
+
+/// Calls `is_over` until it returns true; false after [`DRAIN_TIMEOUT`]. May sleep.
+fn poll_until(mut is_over: impl FnMut() -> bool) -> bool {
+    let start = Instant::<Monotonic>::now();
+    while !is_over() {
+        if start.elapsed() > DRAIN_TIMEOUT {
+            return false;
+        }
+        fsleep(POLL_INTERVAL);
+    }
+    true
 }

@@ -19,8 +19,9 @@
 use super::{
     super::{
         info::COMPLETION_LEVELS,
-        inject_buf::InjectBuf,
         sge::{
+            check_message,
+            InjectBuf,
             SgeList,
             SingleSge, //
         },
@@ -61,9 +62,9 @@ use crate::{
             SendFlag,
             SendFlags,
             SendWr,
-            Sge, //
+            Sge,
+            WrOp, //
         },
-        wr_template::WrOp, //
     },
     util::cold::{
         call_cold,
@@ -253,11 +254,8 @@ impl Endpoint {
     #[inline(always)]
     fn post_checked(&self, operation: Operation<'_>, message: Message<'_>) -> Result {
         self.state.check_transmit()?;
-        let total = self.check_message(
-            &message,
-            (TX_FLAGS, self.attrs.unsupported_flags),
-            self.attrs.tx_iov_limit,
-        )?;
+        let limits = (self.attrs.tx_iov_limit, self.attrs.max_msg_size as usize);
+        let total = check_message(&message, (TX_FLAGS, self.attrs.unsupported_flags), limits)?;
         let request = TxRequest::new(operation, &message, total)?;
         if request.is_read && self.attrs.is_iwarp && !self.has_read.xchg(true, Relaxed) {
             // Operations behind the read may need a fence.
@@ -271,30 +269,6 @@ impl Endpoint {
             return self.post_single_sge(&request, &sge);
         }
         call_cold(move || self.post_sge_list(request, message.memory, message.descriptors))
-    }
-
-    /// Checks the flags and memory of a message, and returns the length of the memory.
-    #[inline(always)]
-    pub(super) fn check_message(
-        &self,
-        message: &Message<'_>,
-        (known, refused): (u64, u64),
-        segments: usize,
-    ) -> Result<usize> {
-        if message.flags & refused != 0 {
-            return Err(match message.flags & !known {
-                0 => Errno::EOPNOTSUPP,
-                _ => Errno::EBADFLAGS,
-            });
-        }
-        if message.memory.count() > segments {
-            return Err(Errno::EINVAL);
-        }
-        let total = message.memory.total_len()?;
-        if total > self.attrs.max_msg_size as usize {
-            return Err(Errno::EMSGSIZE);
-        }
-        Ok(total)
     }
 
     /// Returns the flags of the work request of a transmit.
@@ -350,9 +324,9 @@ impl Endpoint {
             mappings,
             inject_buf,
         } = slot.resources();
-        let mut list = SgeList::new(qp, direction, limit, mappings);
+        let mut list = SgeList::new(&self.pd, direction, limit, mappings);
         let built = self.build_sges(&mut list, &request, (memory, descriptors), inject_buf);
-        if list.is_inline() {
+        if list.is_inline {
             flags |= SendFlag::Inline;
         }
         let posted = built.and_then(|()| {
@@ -367,7 +341,7 @@ impl Endpoint {
     /// Builds the scatter/gather list of a transmit; nothing is mapped after an error.
     fn build_sges(
         &self,
-        list: &mut SgeList<'_, Qp>,
+        list: &mut SgeList<'_>,
         request: &TxRequest,
         (memory, descriptors): (Memory<'_>, &[Descriptor]),
         inject_buf: Option<InjectBuf<'_>>,
@@ -452,10 +426,12 @@ impl TxRequest {
     #[inline(always)]
     unsafe fn post(&self, qp: &Qp, wr_id: u64, sges: &[Sge], flags: SendFlags) -> Result {
         let wr = match (self.remote, self.imm) {
-            (None, None) => SendWr::send(wr_id, sges, flags),
+            (None, None) => SendWr::new(wr_id, sges, WrOp::Send, flags),
             (None, Some(data)) => SendWr::send_with_imm(wr_id, sges, data, flags),
-            (Some(remote), _) if self.is_read => SendWr::read(wr_id, sges, remote, flags),
-            (Some(remote), None) => SendWr::write(wr_id, sges, remote, flags),
+            (Some(remote), _) if self.is_read => {
+                SendWr::new(wr_id, sges, WrOp::Read(remote), flags)
+            }
+            (Some(remote), None) => SendWr::new(wr_id, sges, WrOp::Write(remote), flags),
             (Some(remote), Some(data)) => SendWr::write_with_imm(wr_id, sges, remote, data, flags),
         };
         // SAFETY: By this function's safety requirement.

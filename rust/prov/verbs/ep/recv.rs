@@ -91,7 +91,8 @@ impl Endpoint {
             let message = *message;
             return call_cold(move || self.post_multi_recv(&message));
         }
-        let len = self.check_message(message, (RX_FLAGS, !RX_FLAGS), self.attrs.rx_iov_limit)?;
+        let limits = (self.attrs.rx_iov_limit, self.attrs.max_msg_size as usize);
+        let len = sge::check_message(message, (RX_FLAGS, !RX_FLAGS), limits)?;
         let op = OpDesc {
             context: message.context,
             flags: FI_RECV | FI_MSG,
@@ -139,7 +140,7 @@ impl Endpoint {
         let wr_id = slot.wr_id;
         let limit = self.attrs.rx_iov_limit;
         let PostResources { qp, mappings, .. } = slot.resources();
-        let mut list = SgeList::new(qp, DataDirection::FromDevice, limit, mappings);
+        let mut list = SgeList::new(&self.pd, DataDirection::FromDevice, limit, mappings);
         list.push_memory(memory, descriptors)?;
         let wr = RecvWr::new(wr_id, list.sges());
         // SAFETY: The segments' types promise that the memory is the operation's until it
@@ -153,7 +154,8 @@ impl Endpoint {
     /// Posts a multi-receive buffer: one receive for each of its pieces.
     #[inline(never)]
     fn post_multi_recv(&self, message: &Message<'_>) -> Result {
-        let len = self.check_message(message, (RX_FLAGS, !RX_FLAGS), 1)?;
+        let limits = (1, self.attrs.max_msg_size as usize);
+        let len = sge::check_message(message, (RX_FLAGS, !RX_FLAGS), limits)?;
         let Memory::Segments([segment]) = message.memory else {
             return Err(Errno::EINVAL);
         };

@@ -29,7 +29,10 @@
 
 use super::{
     super::conn_state::ConnState,
-    drain::POLL_INTERVAL,
+    drain::{
+        poll_cq,
+        POLL_INTERVAL, //
+    },
     Endpoint, //
 };
 use crate::{
@@ -64,7 +67,7 @@ pub(in super::super) const KICK_WR_ID: u64 = 1 << 63;
 /// Returns the limit of the kicks that an endpoint on `device` posts, for which its queues have
 /// room in addition to other work requests.
 pub(in super::super) fn max_kicks(device: &Device) -> u32 {
-    match device.is_siw() {
+    match device.is_siw {
         true => MAX_KICKS,
         false => 0,
     }
@@ -96,22 +99,15 @@ impl Endpoint {
     /// Handles [`CmEvent::Established`](crate::rdma::cm::CmEvent::Established) on a siw device. The
     /// active side reports FI_CONNECTED at once, the passive side in the work item.
     pub(super) fn start_siw_quirk(self: &Arc<Self>, conn: &ConnParam<'_>) {
-        let is_passive = {
-            let mut conn = self.conn.lock();
-            conn.is_connected_deferred = conn.is_accepting;
-            conn.is_accepting
-        };
+        let mut link = self.conn.lock();
+        let is_passive = link.is_accepting;
+        link.is_connected_deferred = is_passive;
+        drop(link);
         if !is_passive {
             self.report_connected(conn.private_data);
         }
         // The work item is not queued yet, because an endpoint connects only once.
         let _ = workqueue::system_long().enqueue(self.clone());
-    }
-
-    /// Returns whether rdma_cm has established the connection of the passive side, for which the
-    /// work item may not have reported FI_CONNECTED yet.
-    pub(super) fn is_connected_deferred(&self) -> bool {
-        self.conn.lock().is_connected_deferred
     }
 
     /// On the passive side, waits for [`ACCEPT_DELAY`] or the first completion of a receive, and
@@ -139,9 +135,7 @@ impl Endpoint {
     /// Returns whether a receive has completed. Completions that this polls go to the backlog of the
     /// completion queue, for its readers.
     fn has_received(&self, others: &ExclusiveGuard) -> bool {
-        if let Some(cq) = self.rq.bound_cq(others) {
-            cq.poll_to_backlog(others);
-        }
+        poll_cq(&self.rq, others);
         self.rq.has_completed()
     }
 

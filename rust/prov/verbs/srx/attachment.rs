@@ -31,9 +31,9 @@ pub(in crate::prov::verbs) struct SrxAttachment {
     pub(in crate::prov::verbs) source: Source,
     /// Sequence number of the last receive that the endpoint has completed; at first that of a
     /// receive that it never had. It holds no receive up to this number.
-    last_seq: Atomic<u64>,
+    pub(super) last_seq: Atomic<u64>,
     /// Number of receives that the endpoint has completed.
-    completed: StatCounter,
+    pub(in crate::prov::verbs) completed: StatCounter,
     /// Set when the endpoint closes.
     is_closed: AtomicFlag,
 }
@@ -82,28 +82,16 @@ impl SrxAttachment {
     /// The requirements of [`Srx::mark_completed`] hold.
     pub(in crate::prov::verbs) unsafe fn complete_slot(&self, slot: u32) -> bool {
         // SAFETY: By this function's safety requirement.
-        match unsafe { self.srx.mark_completed(slot) } {
-            None => false,
-            Some(number) => {
-                self.last_seq.store(number, Release);
-                self.completed.add(1);
-                if self.srx.needs_lost_check(number) {
-                    // Fails if the work is queued already.
-                    let _ = workqueue::system_long().enqueue(self.srx.clone());
-                }
-                true
-            }
+        let Some(number) = (unsafe { self.srx.mark_completed(slot) }) else {
+            return false;
+        };
+        self.last_seq.store(number, Release);
+        self.completed.add(1);
+        if self.srx.needs_lost_check(number) {
+            // Fails if the work is queued already.
+            let _ = workqueue::system_long().enqueue(self.srx.clone());
         }
-    }
-
-    /// Returns a sequence number up to which the endpoint holds no receive.
-    pub(super) fn last_seq(&self) -> u64 {
-        self.last_seq.load(Acquire)
-    }
-
-    /// Returns the number of receives that the endpoint has completed.
-    pub(in crate::prov::verbs) fn completed(&self) -> u64 {
-        self.completed.get()
+        true
     }
 
     /// Returns how the success of the receive in a slot is reported.

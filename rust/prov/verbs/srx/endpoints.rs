@@ -18,19 +18,9 @@ use crate::{
     util::biased_lock::ExclusiveGuard, //
 };
 
-/// Completion queue that has entries for all of the receives, and the number of its endpoints.
-struct AttachedCq {
-    cq: Arc<Cq>,
-    endpoint_count: usize,
-}
-
-/// Endpoints of a shared receive context.
-#[derive(Default)]
-pub(super) struct SrxEndpoints {
-    /// Receive queues of endpoints whose queue pairs take messages from here.
-    wqs: KVec<Arc<WorkQueue>>,
-    cqs: KVec<AttachedCq>,
-}
+/// Endpoints of a shared receive context: the receive queues whose queue pairs take messages from
+/// there, and the completion queues, each of which has entries for all of the receives.
+pub(super) type SrxEndpoints = KVec<(Arc<WorkQueue>, Arc<Cq>)>;
 
 /// List of slots that an endpoint leaves unread, which wait to be posted again.
 pub(in crate::prov::verbs) struct UnreadSlots(u32);
@@ -85,25 +75,12 @@ impl Srx {
         others: &ExclusiveGuard,
     ) -> Result {
         let mut endpoints = self.endpoints.lock();
-        endpoints.wqs.reserve(1, GFP_KERNEL)?;
-        endpoints.cqs.reserve(1, GFP_KERNEL)?;
-        let known = endpoints
-            .cqs
-            .iter_mut()
-            .find(|payee| Arc::ptr_eq(&payee.cq, cq));
-        match known {
-            Some(payee) => payee.endpoint_count += 1,
-            None => {
-                cq.reserve_srx_entries(self.depth, others)?;
-                let attached = AttachedCq {
-                    cq: cq.clone(),
-                    endpoint_count: 1,
-                };
-                // Cannot fail: capacity has been reserved above.
-                let _ = endpoints.cqs.push_within_capacity(attached);
-            }
+        endpoints.reserve(1, GFP_KERNEL)?;
+        if !endpoints.iter().any(|(_, other)| Arc::ptr_eq(other, cq)) {
+            cq.reserve_srx_entries(self.depth, others)?;
         }
-        let _ = endpoints.wqs.push_within_capacity(wq.clone());
+        // Cannot fail: capacity has been reserved above.
+        let _ = endpoints.push_within_capacity((wq.clone(), cq.clone()));
         Ok(())
     }
 
@@ -116,25 +93,14 @@ impl Srx {
         others: &ExclusiveGuard,
     ) {
         let mut endpoints = self.endpoints.lock();
-        let at = |members: &SrxEndpoints| {
-            let mut queues = members.wqs.iter();
-            queues.position(|member| Arc::ptr_eq(member, wq))
-        };
-        if let Some(at) = at(&endpoints) {
-            let _ = endpoints.wqs.remove(at);
-        }
         let at = endpoints
-            .cqs
             .iter()
-            .position(|payee| Arc::ptr_eq(&payee.cq, cq));
-        if let Some(payee) = at.and_then(|at| endpoints.cqs.get_mut(at)) {
-            payee.endpoint_count -= 1;
-        }
-        if let Some(at) = at.filter(|at| endpoints.cqs[*at].endpoint_count == 0) {
-            let _ = endpoints.cqs.remove(at);
+            .position(|(member, _)| Arc::ptr_eq(member, wq));
+        let removed = at.and_then(|at| endpoints.remove(at).ok());
+        if removed.is_some() && !endpoints.iter().any(|(_, other)| Arc::ptr_eq(other, cq)) {
             cq.release_srx_entries(self.depth, others);
         }
-        if self.pd.device().is_rxe() {
+        if self.pd.device().is_rxe {
             self.lost_check_end
                 .store(self.producer.lock().post_seq, Release);
         }
@@ -150,13 +116,10 @@ impl Srx {
     /// endpoint: it is lost. A lost receive behind one of them is found after that endpoint's next
     /// message.
     fn repost_lost(&self, endpoints: &SrxEndpoints) {
-        let lasts = endpoints
-            .wqs
-            .iter()
-            .filter_map(|queue| queue.srx_attachment());
-        let lasts = lasts.map(|share| share.last_seq());
+        let attachments = endpoints.iter().filter_map(|(wq, _)| wq.srx_attachment());
+        let lasts = attachments.map(|attachment| attachment.last_seq.load(Acquire));
         let lowest = lasts.min().unwrap_or(self.max_completed_seq.load(Acquire));
-        let is_forgetful = self.pd.device().is_rxe();
+        let is_forgetful = self.pd.device().is_rxe;
         for (slot, mark) in self.slot_controls.iter().enumerate() {
             // In this order: the number is then that of the post whose state was read, or of a
             // later one.

@@ -18,11 +18,16 @@ use crate::{
     },
     prov::verbs::{
         sge::{
+            check_message,
             SgeList,
             SingleSge, //
         },
         wc_status,
-        wq::OpKind,
+        wq::{
+            OpDesc,
+            OpKind,
+            ReportPolicy, //
+        },
         wr_ring::WrSlot, //
     },
     rdma::{
@@ -36,40 +41,28 @@ use crate::{
     },
     util::{
         lock::assert_held,
-        trace::{
-            self,
-            At,
-            Operation, //
-        },
+        trace, //
     },
 };
 
 impl Srx {
-    /// Checks what the consumer asks for, and returns the length of its memory.
-    fn check_message(&self, message: &Message<'_>) -> Result<usize> {
-        const KNOWN: u64 = FI_COMPLETION | FI_MORE;
-        if message.flags & !KNOWN != 0 {
-            // Multi-receive buffers are not supported here: their pieces would go to different
-            // endpoints, and the endpoint that ends a buffer may be another than the one that began
-            // it.
-            return Err(match message.flags & !(KNOWN | FI_MULTI_RECV) {
-                0 => Errno::EOPNOTSUPP,
-                _ => Errno::EBADFLAGS,
-            });
-        }
-        if message.memory.count() > self.saved_sges.sges_per_slot() {
-            return Err(Errno::EINVAL);
-        }
-        let total = message.memory.total_len()?;
-        if total > self.max_msg_size {
-            return Err(Errno::EMSGSIZE);
-        }
-        Ok(total)
-    }
-
     /// Posts a receive, for `fi_recv()` and its variants. Any context.
     pub(super) fn post(&self, message: &Message<'_>) -> Result {
-        let len = self.check_message(message)?;
+        const FLAGS: u64 = FI_COMPLETION | FI_MORE;
+        // Multi-receive buffers are not supported here: their pieces would go to different
+        // endpoints, and the endpoint that ends a buffer may be another than the one that began it.
+        let flags = (FLAGS | FI_MULTI_RECV, !FLAGS);
+        let len = check_message(
+            message,
+            flags,
+            (self.saved_sges.per_slot, self.max_msg_size),
+        )?;
+        let op = || OpDesc {
+            context: message.context,
+            flags: FI_RECV | FI_MSG,
+            len,
+            report_policy: ReportPolicy::Always,
+        };
         let mut head = self.producer.lock();
         let head = &mut *head;
         let srq = head.srq.as_ref().ok_or(Errno::EOPBADSTATE)?;
@@ -77,7 +70,10 @@ impl Srx {
             self.eagain.add(1);
             return Err(Errno::EAGAIN);
         };
-        self.trace_post(message, len);
+        if trace::posts() {
+            // A shared receive has no queue pair yet.
+            op().emit_post(&self.pd, 0, true);
+        }
         // SAFETY: `take_free_slot` has returned it.
         let posted = unsafe { self.post_slot(srq, slot, message, head.post_seq + 1) };
         match posted {
@@ -86,7 +82,7 @@ impl Srx {
                 self.posted.add(1);
             }
             Err(errno) => {
-                self.trace_post_error(message, len, errno);
+                op().emit_post_error(&self.pd, 0, errno);
                 if let Some(mark) = self.slot_control(slot) {
                     // INVARIANT: The slot goes back to the list that it was in.
                     mark.state.store(FREE, Relaxed);
@@ -135,19 +131,15 @@ impl Srx {
         };
         control.post_seq.store(number, Relaxed);
         if let Some(whole) = SingleSge::from_memory(message.memory, message.descriptors, &self.pd) {
-            let sge = Sge::new(whole.addr(false), whole.len(), srq.local_dma_lkey());
+            let sge = whole.build(false, &self.pd);
             // SAFETY: The slot is ours, and has no mappings.
             return unsafe {
                 self.save_sges(slot, control, &[sge]);
                 self.post_wr(srq, slot, control, &[sge])
             };
         }
-        let mut list = SgeList::new(
-            srq,
-            DataDirection::FromDevice,
-            self.saved_sges.sges_per_slot(),
-            mappings,
-        );
+        let limit = self.saved_sges.per_slot;
+        let mut list = SgeList::new(&self.pd, DataDirection::FromDevice, limit, mappings);
         list.push_memory(message.memory, message.descriptors)?;
         // SAFETY: The slot is ours, and has the mappings.
         let posted = unsafe {
@@ -164,7 +156,10 @@ impl Srx {
     /// The caller is the slot's user.
     unsafe fn save_sges(&self, slot: u32, control: &SlotControl, sges: &[Sge]) {
         // SAFETY: By this function's safety requirement.
-        unsafe { self.saved_sges.save(slot, sges) };
+        let saved = unsafe { self.saved_sges.slot(slot as usize) };
+        for (to, from) in saved.iter_mut().zip(sges) {
+            *to = *from;
+        }
         control.sge_count.store(sges.len() as u32, Relaxed);
     }
 
@@ -200,10 +195,10 @@ impl Srx {
             self.pd.dma().sync_for_device(mapping);
         }
         // SAFETY: As above.
-        let sges = unsafe {
-            self.saved_sges
-                .get(slot, mark.sge_count.load(Relaxed) as usize)
-        };
+        let saved = unsafe { self.saved_sges.slot(slot as usize) };
+        let sges = saved
+            .get(..mark.sge_count.load(Relaxed) as usize)
+            .unwrap_or(saved);
         mark.post_seq.store(head.post_seq + 1, Relaxed);
         // SAFETY: As above; it has been posted with these elements before.
         match unsafe { self.post_wr(srq, slot, mark, sges) } {
@@ -283,38 +278,5 @@ impl Srx {
                 Err(now) => first = now,
             }
         }
-    }
-
-    fn trace_post(&self, message: &Message<'_>, len: usize) {
-        if trace::posts() {
-            self.with_trace_point(|at| trace::post(at, trace_operation(message, len), true));
-        }
-    }
-
-    fn trace_post_error(&self, message: &Message<'_>, len: usize, errno: Errno) {
-        if trace::errors() {
-            let said = (WcStatus::GENERAL_ERR.code(), 0);
-            self.with_trace_point(|at| {
-                trace::error(at, trace_operation(message, len), said, errno)
-            });
-        }
-    }
-
-    /// Calls `tell` with the device, and 0 for the queue pair: a shared receive has none yet.
-    #[cold]
-    fn with_trace_point(&self, tell: impl FnOnce(At<'_>)) {
-        tell(At {
-            device: self.pd.device().name().as_c_str(),
-            qp: 0,
-        });
-    }
-}
-
-/// Returns the description of a receive for tracepoints.
-fn trace_operation(message: &Message<'_>, len: usize) -> Operation {
-    Operation {
-        flags: FI_RECV | FI_MSG,
-        len: len as u64,
-        context: message.context.as_ptr(),
     }
 }

@@ -25,7 +25,7 @@ use crate::{
     fi::prelude::*,
     prov::verbs::{
         cq::Cq,
-        inject_buf::InjectBuf,
+        sge::InjectBuf,
         wr_ring::WrSlot, //
     },
     rdma::{
@@ -137,7 +137,7 @@ impl<'a> ReservedSlot<'a> {
             // SAFETY: The slot is ours; see `WorkQueue::take_slot`.
             mappings: unsafe { ring.slot_mappings(index) },
             // SAFETY: As above.
-            inject_buf: inject_bufs.map(|bounce| unsafe { bounce.buf(index) }),
+            inject_buf: inject_bufs.map(|bufs| unsafe { InjectBuf::new(bufs.slot(index)) }),
         }
     }
 

@@ -173,7 +173,7 @@ impl WorkQueue {
                 // A shared receive is not posted here; the attachment counts its completions.
                 done: self
                     .srx_attachment()
-                    .map_or(done, |share| share.completed()),
+                    .map_or(done, |share| share.completed.get()),
                 bytes: self.comp_stats.bytes.get(),
                 errors,
                 eagain,

@@ -16,13 +16,16 @@ use crate::{
     abi::flags::*,
     fi::prelude::*,
     prov::verbs::{
-        wc_backlog::{
-            ImmData,
-            PolledWc, //
-        },
+        wc_backlog::PolledWc,
         wc_status, //
     },
-    rdma::cq::WcStatus,
+    rdma::{
+        cq::{
+            ImmData,
+            WcStatus, //
+        },
+        pd::Pd, //
+    },
     util::{
         log::warn,
         trace::{
@@ -36,10 +39,7 @@ use crate::{
 impl WorkQueue {
     /// Calls `tell` with the device and queue pair of the queue.
     pub(in crate::prov::verbs) fn with_trace_point(&self, tell: impl FnOnce(At<'_>)) {
-        tell(At {
-            device: self.pd.device().name().as_c_str(),
-            qp: self.qp_num.load(Relaxed),
-        });
+        with_trace_point(&self.pd, self.qp_num.load(Relaxed), tell);
     }
 
     /// Logs an error of the endpoint. Any context.
@@ -60,25 +60,14 @@ impl WorkQueue {
     #[inline(always)]
     pub(in crate::prov::verbs) fn trace_post(&self, op: &OpDesc, signaled: bool) {
         if trace::posts() {
-            self.emit_post(op, signaled);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn emit_post(&self, op: &OpDesc, signaled: bool) {
-        if op.report_policy != ReportPolicy::DrainMarker {
-            self.with_trace_point(|at| trace::post(at, op.trace_operation(), signaled));
+            op.emit_post(&self.pd, self.qp_num.load(Relaxed), signaled);
         }
     }
 
     /// Traces an operation that the device has not taken.
     #[cold]
     pub(in crate::prov::verbs) fn trace_post_error(&self, op: &OpDesc, errno: Errno) {
-        if trace::errors() && op.report_policy != ReportPolicy::DrainMarker {
-            let said = (WcStatus::GENERAL_ERR.code(), 0);
-            self.with_trace_point(|at| trace::error(at, op.trace_operation(), said, errno));
-        }
+        op.emit_post_error(&self.pd, self.qp_num.load(Relaxed), errno);
     }
 
     /// Traces a completion polled from the device; `of` returns the context and flags of its
@@ -114,7 +103,7 @@ impl WorkQueue {
         self.with_trace_point(|at| match is_success {
             true if trace::completions() => trace::complete(at, operation),
             false if trace::errors() => {
-                let said = (wc.status.code(), wc.vendor_err());
+                let said = (wc.status.code(), wc.len);
                 let errno = wc_status::status_errno(wc.status, self.direction);
                 trace::error(at, operation, said, errno);
             }
@@ -123,7 +112,37 @@ impl WorkQueue {
     }
 }
 
+/// Calls `tell` with the device and the number of a queue pair.
+fn with_trace_point(pd: &Pd, qp: u32, tell: impl FnOnce(At<'_>)) {
+    tell(At {
+        device: pd.device().name().as_c_str(),
+        qp,
+    });
+}
+
 impl OpDesc {
+    /// Traces an operation that is about to be posted to the queue pair with the number `qp`.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::prov::verbs) fn emit_post(&self, pd: &Pd, qp: u32, signaled: bool) {
+        if self.report_policy != ReportPolicy::DrainMarker {
+            with_trace_point(pd, qp, |at| {
+                trace::post(at, self.trace_operation(), signaled)
+            });
+        }
+    }
+
+    /// Traces an operation that the device has not taken.
+    #[cold]
+    pub(in crate::prov::verbs) fn emit_post_error(&self, pd: &Pd, qp: u32, errno: Errno) {
+        if trace::errors() && self.report_policy != ReportPolicy::DrainMarker {
+            let said = (WcStatus::GENERAL_ERR.code(), 0);
+            with_trace_point(pd, qp, |at| {
+                trace::error(at, self.trace_operation(), said, errno)
+            });
+        }
+    }
+
     fn trace_operation(&self) -> Operation {
         Operation {
             flags: self.flags,

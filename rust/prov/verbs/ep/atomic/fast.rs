@@ -21,13 +21,11 @@ use crate::{
         sge::SingleSge,
         wq::OpKind, //
     },
-    rdma::{
-        wr::{
-            RemoteAddr,
-            SendFlag,
-            SendFlags, //
-        },
-        wr_template::WrOp, //
+    rdma::wr::{
+        RemoteAddr,
+        SendFlag,
+        SendFlags,
+        WrOp, //
     },
 };
 

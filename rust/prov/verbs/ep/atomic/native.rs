@@ -23,14 +23,25 @@ use crate::{
             post::report_policy,
             Endpoint, //
         },
-        sge::check_descriptor,
-        wq::OpDesc, //
+        sge::{
+            check_descriptor,
+            SgeList, //
+        },
+        wc_status,
+        wq::{
+            OpDesc,
+            PostResources, //
+        },
     },
-    rdma::wr::{
-        RemoteAddr,
-        SendFlag,
-        SendFlags,
-        SendWr, //
+    rdma::{
+        dma::DataDirection,
+        wr::{
+            RemoteAddr,
+            SendFlag,
+            SendFlags,
+            SendWr,
+            WrOp, //
+        },
     },
 };
 
@@ -45,12 +56,15 @@ impl Endpoint {
     ) -> Result {
         let operand = match native {
             NativeAtomic::Read => 0,
-            NativeAtomic::FetchAdd | NativeAtomic::CmpSwap => {
-                operands::read_operand_word(message.memory)?
-            }
+            _ => operands::read_operand_word(message.memory)?,
         };
         let compare = operands::read_operand_word(Memory::Segments(atomic.compare))?;
-        let op = OpDesc {
+        let (op, limit) = match native {
+            NativeAtomic::Read => (WrOp::Read(remote), self.attrs.read_iov_limit),
+            NativeAtomic::FetchAdd => (WrOp::FetchAdd(remote, operand), 1),
+            NativeAtomic::CmpSwap => (WrOp::CmpSwap(remote, compare, operand), 1),
+        };
+        let desc = OpDesc {
             context: message.context,
             flags: direction_flag(atomic.form) | FI_ATOMIC,
             len,
@@ -64,35 +78,33 @@ impl Endpoint {
                 // SAFETY: The buffer lives as long as the endpoint; several writers are harmless,
                 // as it is never read.
                 unwanted =
-                    unsafe { Segment::new(self.discard_buf.as_ptr().cast(), super::WORD_SIZE) };
+                    unsafe { Segment::new(self.discard_buf.0.as_ptr().cast(), super::WORD_SIZE) };
                 (slice::from_ref(&unwanted), &[])
             }
         };
-        let memory = (Memory::Segments(memory), descriptors);
-        let limit = match native {
-            NativeAtomic::Read => self.attrs.read_iov_limit,
-            NativeAtomic::FetchAdd | NativeAtomic::CmpSwap => 1,
-        };
-        // SAFETY: This is a data call; the closure makes a work request, and locks nothing.
-        unsafe {
-            self.sq.post_fetch(
-                &op,
-                memory,
-                (limit, fence_flag(message.flags)),
-                |wr_id, sges, flags| {
-                    let one = || sges.try_into().map_err(|_| Errno::EINVAL);
-                    Ok(match native {
-                        NativeAtomic::FetchAdd => {
-                            SendWr::fetch_add(wr_id, one()?, remote, operand, flags)
-                        }
-                        NativeAtomic::CmpSwap => {
-                            SendWr::cmp_swap(wr_id, one()?, remote, compare, operand, flags)
-                        }
-                        NativeAtomic::Read => SendWr::read(wr_id, sges, remote, flags),
-                    })
-                },
-            )
+        // SAFETY: This is a data call, which does not lock the queue again before `finish`.
+        let mut slot = unsafe { self.sq.reserve(&desc) }?;
+        let mut flags = fence_flag(message.flags);
+        if slot.is_signalled {
+            flags |= SendFlag::Signaled;
         }
+        let wr_id = slot.wr_id;
+        let PostResources { qp, mappings, .. } = slot.resources();
+        let mut list = SgeList::new(&self.pd, DataDirection::FromDevice, limit, mappings);
+        let added = list.push_memory(Memory::Segments(memory), descriptors);
+        let posted = added.and_then(|()| {
+            let posted = match (op, list.sges()) {
+                (WrOp::Read(_), sges) | (_, sges @ [_]) => {
+                    let wr = SendWr::new(wr_id, sges, op, flags);
+                    // SAFETY: The segments' types promise that the memory is the operation's until
+                    // it completes; the slot keeps the mappings as long.
+                    unsafe { qp.post_send(&wr) }.map_err(wc_status::post_errno)
+                }
+                _ => Err(Errno::EINVAL),
+            };
+            posted.inspect_err(|_| list.unmap_all())
+        });
+        slot.finish(&desc, posted)
     }
 
     /// Starts the operation as one that takes several work requests.
