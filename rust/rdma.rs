@@ -21,6 +21,7 @@ mod iwarp_loopback;
 pub(crate) mod mr;
 pub(crate) mod net;
 pub(crate) mod pd;
+mod prelude;
 pub(crate) mod qp;
 pub(crate) mod srq;
 pub(crate) mod wr;

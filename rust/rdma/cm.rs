@@ -31,35 +31,16 @@ use super::{
         Net,
         SockAddr, //
     },
+    prelude::*,
     qp::{
         Qp,
         QpAttr, //
-    }, //
-};
-use crate::bindings;
-use core::{
-    ffi::CStr,
-    ops::Deref,
-    ptr::{
-        self,
-        NonNull, //
     },
 };
-use kernel::{
-    error::{
-        from_err_ptr,
-        to_result, //
-    },
-    prelude::*,
-    sync::{
-        atomic::Relaxed,
-        Arc, //
-    },
-    types::{
-        ForeignOwnable,
-        NotThreadSafe,
-        Opaque, //
-    },
+use core::ops::Deref;
+use kernel::types::{
+    ForeignOwnable,
+    NotThreadSafe, //
 };
 
 /// Reason of a rejection by the consumer, as numbered in the InfiniBand specification.
@@ -297,10 +278,11 @@ impl CmIdRef {
         init.set_access(access);
         qp.modify(&init)?;
         let mut receive = self.init_qp_attr(bindings::ib_qp_state_IB_QPS_RTR)?;
-        receive.limit_dest_rd_atomic(param.responder_resources);
+        // Ignored unless the mask has the attribute, like that of RTS.
+        receive.raw.max_dest_rd_atomic = param.responder_resources;
         qp.modify(&receive)?;
         let mut send = self.init_qp_attr(bindings::ib_qp_state_IB_QPS_RTS)?;
-        send.limit_rd_atomic(param.initiator_depth);
+        send.raw.max_rd_atomic = param.initiator_depth;
         qp.modify(&send)
     }
 

@@ -2,13 +2,11 @@
 
 //! Completions of the kernel with a timeout, which [`kernel::sync::Completion`] does not have.
 
-use super::cq::CqHandler;
-use kernel::{
-    prelude::*,
-    sync::Arc,
-    time::Jiffies,
-    types::Opaque, //
+use super::{
+    cq::CqHandler,
+    prelude::*, //
 };
+use kernel::time::Jiffies;
 
 /// A kernel `struct completion` that one task waits for.
 #[pin_data]

@@ -10,26 +10,11 @@ pub(crate) use wc::{
     WcStatus, //
 };
 
-use super::device::DeviceRef;
-use crate::{
-    bindings,
-    compat::EOPNOTSUPP, //
+use super::{
+    device::DeviceRef,
+    prelude::*, //
 };
-use core::{
-    mem::MaybeUninit,
-    ptr::{
-        self,
-        NonNull, //
-    },
-};
-use kernel::{
-    error::{
-        from_err_ptr,
-        to_result, //
-    },
-    prelude::*,
-    sync::Arc, //
-};
+use crate::compat::EOPNOTSUPP;
 
 /// Receives the notifications of an armed completion queue.
 pub(crate) trait CqHandler: Send + Sync {

@@ -18,30 +18,20 @@ use super::{
         DeviceAttr,
         Protocol, //
     },
-    net::Net, //
+    net::Net,
+    prelude::*, //
 };
-use crate::{
-    bindings,
-    compat::{
-        new_spinlock_irq,
-        SpinLockIrq, //
-    },
+use crate::compat::{
+    new_spinlock_irq,
+    SpinLockIrq, //
 };
-use core::{
-    ops::Deref,
-    ptr::NonNull, //
-};
+use core::ops::Deref;
 use kernel::{
-    error::to_result,
-    prelude::*,
     sync::{
         new_condvar,
         new_mutex,
-        new_spinlock,
-        Arc,
         CondVar,
-        Mutex,
-        SpinLock, //
+        Mutex, //
     },
     task::Task,
     time::msecs_to_jiffies, //

@@ -2,15 +2,11 @@
 
 //! Attributes of a device, copied from the kernel's structures.
 
-use crate::{
-    bindings,
-    compat::limit, //
-};
-use core::ffi::CStr;
+use super::prelude::*;
+use crate::compat::limit;
 use kernel::{
     ffi::c_char,
-    fmt,
-    prelude::*, //
+    fmt, //
 };
 
 /// Defines [`DeviceAttr`] with the given limits of `struct ib_device_attr`, and how they are read:

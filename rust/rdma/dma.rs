@@ -2,8 +2,10 @@
 
 //! DMA of kernel memory: the kind of an address, the pages of a range, and their DMA mappings.
 
-use super::device::DeviceRef;
-use crate::bindings;
+use super::{
+    device::DeviceRef,
+    prelude::*, //
+};
 use core::{
     num::NonZeroUsize,
     ops::Range, //
@@ -11,12 +13,7 @@ use core::{
 pub(crate) use kernel::dma::DataDirection;
 use kernel::{
     bindings::page,
-    page::PAGE_SIZE,
-    prelude::*,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
-    },
+    page::PAGE_SIZE, //
 };
 
 /// Returns the alignment, a power of two in bytes, that separates memory written by the CPU from

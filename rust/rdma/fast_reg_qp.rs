@@ -20,6 +20,7 @@ use super::{
         FastMr, //
     },
     pd::Pd,
+    prelude::*,
     qp::{
         Qp,
         QpAttr,
@@ -30,16 +31,9 @@ use super::{
     wr::{
         SendFlag,
         SendWr, //
-    }, //
+    },
 };
-use crate::bindings;
-use core::mem::MaybeUninit;
-use kernel::{
-    error::to_result,
-    prelude::*,
-    sync::Arc,
-    time::msecs_to_jiffies, //
-};
+use kernel::time::msecs_to_jiffies;
 
 /// Timeout of a request: siw stops without a completion after a request that failed.
 const EXECUTE_TIMEOUT_MS: u32 = 10_000;

@@ -4,30 +4,26 @@
 //!
 //! `DEVICES` guards the list; no other lock is taken and no other code is called under it.
 
-use super::device::{
-    Device,
-    RemovalReport, //
+use super::{
+    device::{
+        Device,
+        RemovalReport, //
+    },
+    prelude::*, //
 };
-use crate::bindings;
 use core::marker::PhantomData;
 use kernel::{
-    error::to_result,
     ffi::{
         c_int,
         c_void, //
     },
-    prelude::*,
     sync::{
         atomic::{
             Acquire,
-            Atomic,
-            Relaxed,
             Release, //
         },
-        global_lock,
-        Arc, //
+        global_lock, //
     },
-    types::Opaque, //
 };
 
 global_lock! {
@@ -128,10 +124,8 @@ fn take_devices() -> KVec<Arc<Device>> {
 /// Returns the current devices, sorted by index.
 pub(crate) fn list() -> Result<KVec<Arc<Device>>> {
     with_devices(|devices| {
-        let mut copy = KVec::with_capacity(devices.len(), GFP_KERNEL)?;
-        for device in devices.iter() {
-            copy.push(device.clone(), GFP_KERNEL)?;
-        }
+        let mut copy = KVec::new();
+        copy.extend_from_slice(devices, GFP_KERNEL)?;
         Ok(copy)
     })
 }

@@ -10,35 +10,16 @@ use super::{
     completion::TimedCompletion,
     device::DeviceRef,
     net::SockAddr,
+    prelude::*,
     qp::Qp, //
 };
-use crate::{
-    bindings,
-    compat::{
-        EADDRINUSE,
-        EADDRNOTAVAIL,
-        ECONNREFUSED, //
-    },
+use crate::compat::{
+    EADDRINUSE,
+    EADDRNOTAVAIL,
+    ECONNREFUSED, //
 };
-use core::{
-    net::Ipv4Addr,
-    ptr::{
-        self,
-        NonNull, //
-    },
-};
-use kernel::{
-    error::{
-        from_err_ptr,
-        to_result, //
-    },
-    prelude::*,
-    sync::{
-        new_spinlock,
-        SpinLock, //
-    },
-    time::msecs_to_jiffies, //
-};
+use core::net::Ipv4Addr;
+use kernel::time::msecs_to_jiffies;
 
 /// Timeout of a connection; siw's own is ten seconds.
 const CONNECT_TIMEOUT_MS: u32 = 15_000;

@@ -6,18 +6,11 @@ mod layout;
 
 pub(crate) use layout::DmaSegment;
 
-use super::pd::Pd;
-use crate::bindings;
-use core::ptr::{
-    self,
-    NonNull, //
+use super::{
+    pd::Pd,
+    prelude::*, //
 };
-use kernel::{
-    error::from_err_ptr,
-    impl_flags,
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::impl_flags;
 use layout::{
     PageLayout,
     PageListLimits, //

@@ -2,25 +2,17 @@
 
 //! Network namespaces and socket addresses of connections.
 
+use super::prelude::*;
 use crate::compat::EAFNOSUPPORT;
-use core::{
-    net::{
-        IpAddr,
-        Ipv4Addr,
-        Ipv6Addr,
-        SocketAddr,
-        SocketAddrV4,
-        SocketAddrV6, //
-    },
-    ptr::{
-        self,
-        NonNull, //
-    },
+use core::net::{
+    IpAddr,
+    Ipv4Addr,
+    Ipv6Addr,
+    SocketAddr,
+    SocketAddrV4,
+    SocketAddrV6, //
 };
-use kernel::{
-    fmt,
-    prelude::*, //
-};
+use kernel::fmt;
 
 /// A reference to a network namespace.
 ///

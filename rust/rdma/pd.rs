@@ -7,17 +7,8 @@ use super::{
         Device,
         DeviceRef, //
     },
-    dma::DmaMapper, //
-};
-use crate::bindings;
-use core::ptr::{
-    self,
-    NonNull, //
-};
-use kernel::{
-    error::from_err_ptr,
-    prelude::*,
-    sync::Arc, //
+    dma::DmaMapper,
+    prelude::*, //
 };
 
 /// A protection domain, and the DMA mappings made for it.

@@ -9,6 +9,7 @@ use super::{
     cq::Cq,
     mr::Access,
     pd::Pd,
+    prelude::*,
     srq::Srq,
     wr::{
         PostFn,
@@ -19,24 +20,9 @@ use super::{
         WrOp, //
     },
 };
-use crate::{
-    bindings,
-    compat::{
-        synchronize_rcu,
-        EOPNOTSUPP, //
-    },
-};
-use core::ptr::{
-    self,
-    NonNull, //
-};
-use kernel::{
-    error::{
-        from_err_ptr,
-        to_result, //
-    },
-    prelude::*,
-    sync::Arc, //
+use crate::compat::{
+    synchronize_rcu,
+    EOPNOTSUPP, //
 };
 
 /// Capacities of a queue pair: requested, or granted by the driver.
@@ -354,29 +340,9 @@ impl QpAttr {
         }
     }
 
-    fn has(&self, bit: bindings::ib_qp_attr_mask) -> bool {
-        self.mask & bit as c_int != 0
-    }
-
     /// Sets the remote accesses that the peer may perform.
     pub(super) fn set_access(&mut self, access: Access) {
         self.raw.qp_access_flags = u32::from(access) as c_int;
         self.mask |= bindings::ib_qp_attr_mask_IB_QP_ACCESS_FLAGS as c_int;
-    }
-
-    /// Sets the limit of outstanding RDMA reads and atomics of this side, if the transition has the
-    /// attribute.
-    pub(super) fn limit_rd_atomic(&mut self, most: u8) {
-        if self.has(bindings::ib_qp_attr_mask_IB_QP_MAX_QP_RD_ATOMIC) {
-            self.raw.max_rd_atomic = most;
-        }
-    }
-
-    /// Sets the limit of the peer's RDMA reads and atomics that are answered concurrently, if the
-    /// transition has the attribute.
-    pub(super) fn limit_dest_rd_atomic(&mut self, most: u8) {
-        if self.has(bindings::ib_qp_attr_mask_IB_QP_MAX_DEST_RD_ATOMIC) {
-            self.raw.max_dest_rd_atomic = most;
-        }
     }
 }

@@ -13,25 +13,14 @@
 
 use super::{
     pd::Pd,
+    prelude::*,
     qp::post_result,
     wr::{
         PostFn,
         RecvWr, //
     },
 };
-use crate::{
-    bindings,
-    compat::EOPNOTSUPP, //
-};
-use core::ptr::{
-    self,
-    NonNull, //
-};
-use kernel::{
-    error::from_err_ptr,
-    prelude::*,
-    sync::Arc, //
-};
+use crate::compat::EOPNOTSUPP;
 
 /// A shared receive queue.
 ///

@@ -6,16 +6,12 @@
 //! memory that the entries name belongs to the operation until it completes; no lifetime expresses
 //! that, so posting is unsafe.
 
-use super::mr::FastMr;
-use crate::bindings;
-use core::{
-    marker::PhantomData,
-    ptr, //
-};
-use kernel::{
-    impl_flags,
+use super::{
+    mr::FastMr,
     prelude::*, //
 };
+use core::marker::PhantomData;
+use kernel::impl_flags;
 
 /// Operation of a driver that posts requests of type `W` to a queue of type `Q`.
 pub(super) type PostFn<Q, W> = unsafe extern "C" fn(*mut Q, *const W, *mut *const W) -> c_int;

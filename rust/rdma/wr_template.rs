@@ -7,6 +7,7 @@
 //! serves a queue whose posters are serialised.
 
 use super::{
+    prelude::*,
     qp::{
         post_result,
         Qp, //
@@ -18,15 +19,6 @@ use super::{
         Sge,
         WrOp, //
     },
-};
-use crate::bindings;
-use core::ptr::{
-    self,
-    NonNull, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// Prepared request of type `R`, which the driver takes as a `W`.

@@ -25,21 +25,18 @@ pub(super) use table::{
     MAX_CAS_OPS, //
 };
 
+use super::prelude::*;
 use crate::{
-    fi::{
-        atomic::{
-            Atomic,
-            Datatype,
-            Op,
-            Operands, //
-        },
-        prelude::*, //
+    fi::atomic::{
+        Atomic,
+        Datatype,
+        Op,
+        Operands, //
     },
     prov::verbs::sge::{
         check_writable,
         MAX_SGE, //
     },
-    rdma::wr::RemoteAddr, //
 };
 
 /// Size of the words that devices change atomically.

@@ -6,8 +6,10 @@
 //! InfiniBand's connection manager pads private data to a fixed length, so only the length byte
 //! tells the length of the peer's data.
 
-use super::super::common::connreq::MAX_PRIVATE_DATA;
-use crate::fi::prelude::*;
+use super::{
+    super::common::connreq::MAX_PRIVATE_DATA,
+    prelude::*, //
+};
 
 /// Private data with its length byte.
 #[derive(Clone, Copy)]
@@ -23,13 +25,9 @@ impl CmData {
             bytes: [0; MAX_PRIVATE_DATA + 1],
             len: data.len() + 1,
         };
-        let count = u8::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
-        frame.bytes[0] = count;
-        frame
-            .bytes
-            .get_mut(1..frame.len)
-            .ok_or(Errno::EINVAL)?
-            .copy_from_slice(data);
+        frame.bytes[0] = u8::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
+        let room = frame.bytes.get_mut(1..frame.len).ok_or(Errno::EINVAL)?;
+        room.copy_from_slice(data);
         Ok(frame)
     }
 

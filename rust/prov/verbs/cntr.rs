@@ -6,17 +6,8 @@
 //! completion queue's lock, which guards this state. A completion may be seen again when it is read
 //! from the backlog; `next_seq` tells.
 
-use super::{
-    wc_backlog::PolledWc,
-    wq::WorkQueue, //
-};
-use crate::{
-    fi::cntr::BoundCounters,
-    rdma::cq::{
-        ImmData,
-        WcStatus, //
-    },
-};
+use super::prelude::*;
+use crate::fi::cntr::BoundCounters;
 use kernel::sync::Arc;
 
 /// Counters of one queue.

@@ -5,22 +5,10 @@
 use super::{
     super::common::connreq,
     cm_data::CmData,
-    fabric::Fabric, //
+    fabric::Fabric,
+    prelude::*, //
 };
-use crate::{
-    fi::prelude::*,
-    rdma::{
-        cm::{
-            CmEvent,
-            CmHandler,
-            CmId,
-            ConnParam,
-            LockedCmId,
-            REJ_CONSUMER_DEFINED, //
-        },
-        device::Device, //
-    },
-};
+use crate::rdma::cm::REJ_CONSUMER_DEFINED;
 
 /// Handler of a pending request's events: the peer has given up, or the device is removed.
 struct ConnReqHandler {

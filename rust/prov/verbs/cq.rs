@@ -16,12 +16,9 @@ mod read;
 use super::{
     cntr::WqCounters,
     info,
+    prelude::*,
     srx::UnreadSlots,
-    wc_backlog::{
-        WcBacklog,
-        WqId, //
-    },
-    wq::WorkQueue, //
+    wc_backlog::WcBacklog, //
 };
 use crate::{
     fi::{
@@ -31,8 +28,6 @@ use crate::{
             Notifier,
             WaitFlag, //
         },
-        prelude::*,
-        provider, //
     },
     rdma::{
         self,
@@ -40,21 +35,11 @@ use crate::{
             CqNotify,
             WcBatch, //
         },
-        device::{
-            Device,
-            DeviceRef, //
-        },
+        device::DeviceRef, //
     },
     util::{
-        biased_lock::{
-            BiasOwner,
-            BiasedGuard,
-            BiasedLock,
-            ExclusiveGuard, //
-        },
-        downcast::downcast,
-        log::warn,
-        stat_counter::StatCounter, //
+        biased_lock::BiasedLock,
+        downcast::downcast, //
     },
 };
 use kernel::rbtree::{

@@ -3,14 +3,13 @@
 //! Domains: a device, its protection domain, and the endpoints that use them.
 
 use super::{
-    cq::Cq,
-    ep::{
-        atomic,
-        Endpoint, //
-    },
+    ep::atomic,
     fabric::Fabric,
-    fast_reg::FastReg,
-    mr::VerbsMr,
+    mr::{
+        FastReg,
+        VerbsMr, //
+    },
+    prelude::*,
     resolve,
     srx::Srx, //
 };
@@ -22,33 +21,19 @@ use crate::{
             Op, //
         },
         cq,
-        eq::{
-            ReservedEvent,
-            Source, //
-        },
+        eq::ReservedEvent,
         mr::{
             Access,
             Addressing, //
         },
-        prelude::*,
-        provider,
         srx, //
     },
-    rdma::{
-        device::{
-            Device,
-            NotifierRegistration,
-            RemovalNotifier, //
-        },
-        pd::Pd, //
+    rdma::device::{
+        NotifierRegistration,
+        RemovalNotifier, //
     },
-    util::biased_lock::{
-        BiasOwner,
-        ExclusiveGuard,
-        Threading, //
-    },
+    util::biased_lock::Threading, //
 };
-use core::any::Any;
 
 /// Endpoints and the consumer that are notified when the device of a domain is removed, in this
 /// order. The mutex of the list is not held across calls. `removal_notice` stays locked while the

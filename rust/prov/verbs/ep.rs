@@ -34,28 +34,22 @@ use super::{
         ConnState, //
     },
     connreq::ConnReq,
-    cq::{
-        Cq,
-        WakePolicy, //
-    },
+    cq::WakePolicy,
     domain::Domain,
     info,
+    prelude::*,
     srx::{
         Srx,
         SrxAttachment, //
     },
-    wc_backlog::WqId,
     wq::{
         PostTarget,
-        WorkQueue,
-        WqDirection,
         WrTemplate, //
     },
-    wr_ring::InjectBufs,
+    wr_ring::InjectBufs, //
 };
 use crate::{
     abi::{
-        flags::*,
         KOFI_VALUE_RX_SIZE,
         KOFI_VALUE_TX_SIZE, //
     },
@@ -71,31 +65,22 @@ use crate::{
         eq::{
             Event,
             EventQueue,
-            OwnedEvent,
-            Source, //
+            OwnedEvent, //
         },
         introspect::{
             EndpointAddrs,
             Introspect, //
         },
-        prelude::*,
         provider::{
-            self,
             Bindings,
             EpOption,
-            Message,
             Operation, //
         },
         rundown::Rundown,
         srx::SharedReceive, //
     },
     rdma::{
-        cm::CmId,
-        device::Device,
-        net::SockAddr,
-        pd::Pd,
         qp::{
-            Qp,
             QpCaps,
             QpEvent,
             QpEventHandler, //
@@ -105,13 +90,9 @@ use crate::{
             SendTemplate, //
         },
     },
-    util::{
-        biased_lock::ExclusiveGuard,
-        downcast::downcast, //
-    },
+    util::downcast::downcast, //
 };
 use attrs::EpAttrs;
-use core::any::Any;
 
 /// Bound objects, which stay open until the endpoint is closed.
 struct BoundObjects {
@@ -203,19 +184,8 @@ impl Endpoint {
         let sq = new_queue(tx_sizes, WqDirection::Transmit, cas_atomics)?;
         let rx_sizes = (attrs.rx_size, attrs.rx_iov_limit);
         let rq = new_queue(rx_sizes, WqDirection::Receive, None)?;
-        let conn = EpConn {
-            id: None,
-            connreq: None,
-            qp: None,
-            objects: None,
-            connect_event: Some(Event::alloc(source)?),
-            shutdown_event: Some(Event::alloc(source)?),
-            local_addr: local.map(SockAddr::from),
-            peer_addr: peer.map(SockAddr::from),
-            pending_data: None,
-            is_accepting: false,
-            is_connected_deferred: false,
-        };
+        let connect_event = Some(Event::alloc(source)?);
+        let shutdown_event = Some(Event::alloc(source)?);
         let endpoint = Arc::pin_init(
             try_pin_init!(Self {
                 state: AtomicConnState::new(),
@@ -233,7 +203,22 @@ impl Endpoint {
                 rundown <- Rundown::new(),
                 siw_work <- new_work!("kofi::verbs::Endpoint::siw_work"),
                 addrs <- EndpointAddrs::new(local, peer),
-                conn <- new_mutex!(conn, "kofi::verbs::Endpoint"),
+                conn <- new_mutex!(
+                    EpConn {
+                        id: None,
+                        connreq: None,
+                        qp: None,
+                        objects: None,
+                        connect_event,
+                        shutdown_event,
+                        local_addr: local.map(SockAddr::from),
+                        peer_addr: peer.map(SockAddr::from),
+                        pending_data: None,
+                        is_accepting: false,
+                        is_connected_deferred: false,
+                    },
+                    "kofi::verbs::Endpoint"
+                ),
             }? Error),
             GFP_KERNEL,
         )?;

@@ -6,18 +6,12 @@ use super::{
     super::common::connreq::ConnReqList,
     connreq::ConnReq,
     domain::Domain,
-    pep::PassiveEndpoint, //
+    pep::PassiveEndpoint,
+    prelude::*, //
 };
 use crate::{
     abi::errno::strerror,
-    fi::{
-        eq::Source,
-        prelude::*,
-        provider::{
-            self,
-            FabricAttr, //
-        },
-    },
+    fi::provider::FabricAttr,
     rdma::{
         cm,
         device,
@@ -49,10 +43,8 @@ impl Fabric {
     ///
     /// -FI_ENODATA for a name of no verbs fabric, -FI_ENOMEM.
     pub(super) fn new(attr: &FabricAttr<'_>, net: Net) -> Result<Arc<Self>> {
-        let protocol = attr
-            .name
-            .map(super::info::protocol_from_fabric_name)
-            .transpose()?;
+        let by_name = super::info::protocol_from_fabric_name;
+        let protocol = attr.name.map(by_name).transpose()?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 net,

@@ -9,22 +9,15 @@ use super::{
         msg_info::MsgInfo, //
     },
     cas_atomic,
-    cq::Cq,
     ep::siw_quirk,
+    prelude::*,
     sge::MAX_SGE,
     srx, //
 };
 use crate::{
-    abi::flags::*,
-    fi::{
-        info::CORE_CAPS,
-        prelude::*, //
-    },
+    fi::info::CORE_CAPS,
     rdma::{
-        device::{
-            Device,
-            DeviceRef, //
-        },
+        device::DeviceRef,
         device_attr::{
             DeviceAttr,
             Protocol, //

@@ -5,31 +5,28 @@
 //! A single mapping cannot serve many operations where device and CPU are not coherent. There a
 //! region is not mapped and has no descriptor, each operation maps its memory as it does without a
 //! region, and regions for peers cannot be registered.
+//!
+//! Keys are made and invalidated by fast registration work requests, and `fi_mr_reg()` may come
+//! before any connection. So a domain has a queue pair for this purpose only, created on first use.
+//! Its registrations are valid for every queue pair of the domain. The mutex `reg_qp` guards the
+//! queue pair, and is held while a work request is executed: one at a time.
 
-use super::fast_reg::FastReg;
+use super::prelude::*;
 use crate::{
     abi::FI_KEY_NOTAVAIL,
-    fi::{
-        mr::{
-            Access,
-            Addressing, //
-        },
-        prelude::*,
-        provider, //
+    fi::mr::{
+        Access,
+        Addressing, //
     },
     rdma::{
-        dma::{
-            DataDirection,
-            DmaMapping,
-            PhysRanges, //
-        },
+        dma::PhysRanges,
+        fast_reg_qp::FastRegQp,
         mr::{
             self,
             DmaSegment,
             FastMr,
             Right, //
         },
-        pd::Pd, //
     },
     util::sort::sort_by_key, //
 };
@@ -64,18 +61,18 @@ pub(super) struct VerbsMr {
     remote: Option<RemoteMr>,
 }
 
-/// Converts a region's access rights to the device's. Devices require local write access for remote
-/// writes, and have a right of their own for atomics, which here need read and write access.
-fn access_flags(access: Access, pd: &Pd) -> mr::Access {
+/// Returns the device's access rights for a peer that may read or write. Devices require local write
+/// access for remote writes, and have a right of their own for atomics, which here need read and
+/// write access.
+pub(super) fn peer_access(reads: bool, writes: bool, has_atomics: bool) -> mr::Access {
     let mut rights = mr::Access::default();
-    if access.is_remote_read() {
+    if reads {
         rights |= Right::RemoteRead;
     }
-    if access.is_remote_write() {
+    if writes {
         rights |= Right::LocalWrite | Right::RemoteWrite;
     }
-    let has_atomics = pd.device().attributes.has_atomics;
-    if access.is_remote_read() && access.is_remote_write() && has_atomics {
+    if reads && writes && has_atomics {
         rights |= Right::RemoteAtomic;
     }
     rights
@@ -112,22 +109,20 @@ impl VerbsMr {
         addressing: Addressing,
         max_len: usize,
     ) -> Result<Arc<Self>> {
-        let pd = fast_reg.pd();
+        let pd = &fast_reg.pd;
         let mut region = Self::map_memory(pd.clone(), memory)?;
         if region.needs_sync() {
             return Err(Errno::EOPNOTSUPP);
         }
         let runs = region.dma_segments()?;
+        let rights = peer_access(
+            access.is_remote_read(),
+            access.is_remote_write(),
+            pd.device().attributes.has_atomics,
+        );
         // SAFETY: The region keeps its mappings until it has dropped the `FastMr`. Registering the
         // memory permits these accesses.
-        let mr = unsafe {
-            FastMr::new(
-                pd.clone(),
-                &runs,
-                addressing.base(memory),
-                access_flags(access, pd),
-            )
-        }?;
+        let mr = unsafe { FastMr::new(pd.clone(), &runs, addressing.base(memory), rights) }?;
         fast_reg.register(&mr)?;
         region.remote = Some(RemoteMr {
             mr,
@@ -297,5 +292,85 @@ impl Drop for VerbsMr {
         // SAFETY: The consumer has closed the region, and by the invariant of descriptors no
         // operation uses it then.
         unsafe { self.unmap() };
+    }
+}
+
+/// Registers memory of one protection domain.
+#[pin_data]
+pub(super) struct FastReg {
+    pd: Arc<Pd>,
+    /// The queue pair; None before first use, and after a failure.
+    #[pin]
+    reg_qp: Mutex<Option<FastRegQp>>,
+}
+
+impl FastReg {
+    /// Creates the registrar of a protection domain. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn new(pd: Arc<Pd>) -> Result<Arc<Self>> {
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                pd,
+                reg_qp <- new_mutex!(None, "kofi::verbs::FastReg"),
+            }),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// Registers `mr` for peers. May sleep, some seconds if the device does not answer.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EIO when the device refuses, -FI_ETIMEDOUT when it does not answer, -FI_ENOMEM, and on
+    /// iWARP the errors of connecting.
+    #[inline(never)]
+    pub(super) fn register(&self, mr: &FastMr) -> Result {
+        let mut reg_qp = self.reg_qp.lock();
+        if let Some(old) = reg_qp.take() {
+            *reg_qp = self.register_with(old, mr);
+        }
+        // The old queue pair may have failed before, so a new one is tried.
+        if reg_qp.is_none() {
+            *reg_qp = Some(self.register_with_new_qp(mr)?);
+        }
+        Ok(())
+    }
+
+    /// Registers `mr` with an existing queue pair, and returns the queue pair unless it is in
+    /// error.
+    #[inline(never)]
+    fn register_with(&self, old: FastRegQp, mr: &FastMr) -> Option<FastRegQp> {
+        let same = old.register(mr);
+        same.inspect_err(|error| self.warn((*error).into())).ok()
+    }
+
+    /// Registers `mr` with a new queue pair, and returns the queue pair.
+    #[inline(never)]
+    fn register_with_new_qp(&self, mr: &FastMr) -> Result<FastRegQp> {
+        Ok(FastRegQp::new(&self.pd)?.register(mr)?)
+    }
+
+    /// Invalidates the key of `mr`, if there is a queue pair. May sleep.
+    ///
+    /// No queue pair is created for it, and a failure is logged only: dropping `mr` ends the key,
+    /// too.
+    pub(super) fn invalidate(&self, mr: &FastMr) {
+        let mut reg_qp = self.reg_qp.lock();
+        if let Some(old) = reg_qp.take() {
+            match old.invalidate(mr) {
+                Ok(same) => *reg_qp = Some(same),
+                Err(error) => self.warn(error.into()),
+            }
+        }
+    }
+
+    fn warn(&self, errno: Errno) {
+        warn(
+            &self.pd.device().name(),
+            fmt!("the queue pair that gives keys is made anew: {:?}", errno),
+        );
     }
 }

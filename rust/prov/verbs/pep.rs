@@ -15,7 +15,8 @@ use super::{
     cm_data::parse_cm_data,
     connreq::ConnReq,
     fabric::Fabric,
-    info, //
+    info,
+    prelude::*, //
 };
 use crate::{
     abi::FI_CONNREQ,
@@ -24,28 +25,11 @@ use crate::{
             Event,
             EventQueue,
             Kind,
-            OwnedEvent,
-            Source, //
+            OwnedEvent, //
         },
-        introspect::Introspect,
-        prelude::*,
-        provider, //
+        introspect::Introspect, //
     },
-    rdma::{
-        cm::{
-            self,
-            CmHandler,
-            CmId,
-            ConnParam,
-            LockedCmId, //
-        },
-        device::Device,
-        net::SockAddr, //
-    },
-    util::{
-        log::warn,
-        trace, //
-    },
+    rdma::cm, //
 };
 
 struct PepState {

@@ -2,24 +2,10 @@
 
 //! Resolution of addresses to devices, local and remote ones, by rdma_cm.
 
+use super::prelude::*;
 use crate::{
-    fi::{
-        prelude::*,
-        provider::AsyncResolve, //
-    },
-    rdma::{
-        cm::{
-            CmEvent,
-            CmHandler,
-            CmId,
-            LockedCmId, //
-        },
-        device::Device,
-        net::{
-            Net,
-            SockAddr, //
-        },
-    },
+    fi::provider::AsyncResolve,
+    rdma::net::Net, //
 };
 use kernel::sync::Completion;
 

@@ -5,26 +5,19 @@
 //! A segment with a descriptor lies in a registered region, and only its address is translated. A
 //! segment without one is mapped for the operation, and unmapped when its slot is retired.
 
-use super::mr::VerbsMr;
+use super::{
+    mr::VerbsMr,
+    prelude::*, //
+};
 use crate::{
-    fi::{
-        memory::{
-            Start,
-            VectorEntry, //
-        },
-        prelude::*,
-        provider::Message, //
+    fi::memory::{
+        Start,
+        VectorEntry, //
     },
-    rdma::{
-        dma::{
-            self,
-            DataDirection,
-            DmaMapping,
-            PhysRange,
-            PhysRanges, //
-        },
-        pd::Pd,
-        wr::Sge, //
+    rdma::dma::{
+        self,
+        PhysRange,
+        PhysRanges, //
     },
 };
 
@@ -236,7 +229,10 @@ impl<'a> SgeList<'a> {
             }
             match VerbsMr::from_descriptor(descriptor) {
                 Some(region) => self.push_region(region, &part),
-                None => self.push_mapped_part(&part),
+                None => match part.start() {
+                    Start::Address(addr) => self.push_mapped_range(addr, part.len()),
+                    Start::Page(..) => self.push_mapped(phys_range(&part)?),
+                },
             }
         });
         added.inspect_err(|_| self.unmap_all())
@@ -289,13 +285,6 @@ impl<'a> SgeList<'a> {
         region.translate(kernel_addr(part)?, part.len(), |addr, len| {
             self.push_sge(addr, len)
         })
-    }
-
-    fn push_mapped_part(&mut self, part: &VectorEntry) -> Result {
-        match part.start() {
-            Start::Address(addr) => self.push_mapped_range(addr, part.len()),
-            Start::Page(..) => self.push_mapped(phys_range(part)?),
-        }
     }
 
     fn push_mapped_range(&mut self, addr: usize, len: usize) -> Result {

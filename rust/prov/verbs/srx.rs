@@ -8,16 +8,17 @@
 //! lock. When an endpoint closes, its unread receives are posted again. The mutex `endpoints` guards
 //! the list of endpoints that share the receives.
 
-mod attachment;
 mod endpoints;
 mod post;
 
-pub(super) use attachment::SrxAttachment;
-pub(super) use endpoints::UnreadSlots;
+pub(super) use endpoints::{
+    SrxAttachment,
+    UnreadSlots, //
+};
 
 use super::{
     super::common::stats::RxReport,
-    cq::Cq,
+    prelude::*,
     sge::MAX_SGE,
     wr_ring::{
         SlotArray,
@@ -25,27 +26,13 @@ use super::{
     },
 };
 use crate::{
-    abi::{
-        flags::*,
-        KOFI_VALUE_RX_SIZE, //
-    },
-    fi::{
-        self,
-        prelude::*,
-        provider::{
-            self,
-            Message, //
-        },
-    },
+    abi::KOFI_VALUE_RX_SIZE,
+    fi,
     rdma::{
         device_attr::DeviceAttr,
-        pd::Pd,
-        srq::Srq,
-        wr::Sge, //
+        srq::Srq, //
     },
-    util::stat_counter::StatCounter, //
 };
-use core::any::Any;
 use endpoints::SrxEndpoints;
 
 /// Number of receives of a context that is opened with size 0.

@@ -8,17 +8,10 @@
 //! completion queue and allocated with it, so that it cannot overflow.
 
 use super::{
-    srx,
-    wr_ring::WrSlot, //
+    prelude::*,
+    srx, //
 };
-use crate::{
-    fi::prelude::*,
-    rdma::cq::{
-        ImmData,
-        Wc,
-        WcStatus, //
-    },
-};
+use crate::rdma::cq::Wc;
 
 /// The fields of a work completion that are kept.
 #[derive(Clone, Copy)]

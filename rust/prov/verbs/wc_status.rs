@@ -2,11 +2,7 @@
 
 //! Mapping of completion statuses and post errors to fabric errnos.
 
-use super::wq::WqDirection;
-use crate::{
-    fi::prelude::*,
-    rdma::cq::WcStatus, //
-};
+use super::prelude::*;
 
 /// Status of an atomic operation of several work requests that found the word changed each time. No
 /// device has this code.

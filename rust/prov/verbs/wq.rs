@@ -27,34 +27,24 @@ use super::{
         self,
         CasAtomicTable, //
     },
-    cq::Cq,
     ep::siw_quirk,
+    prelude::*,
     srx::SrxAttachment,
-    wc_backlog::WqId,
     wr_ring::{
         InjectBufs,
-        WrRing,
-        WrSlot, //
+        WrRing, //
     },
 };
 use crate::{
-    fi::prelude::*,
     rdma::{
         device_attr::Protocol,
-        pd::Pd,
-        qp::Qp,
         wr_template::{
             RecvTemplate,
             SendTemplate, //
         },
     },
     util::{
-        biased_lock::{
-            BiasOwner,
-            BiasedGuard,
-            BiasedLock,
-            ExclusiveGuard, //
-        },
+        biased_lock::BiasedLock,
         once::{
             read_once,
             store_release, //

@@ -2,15 +2,7 @@
 
 //! Slots of posted operations, with the data that is needed at their completion.
 
-use super::wq::OpKind;
-use crate::{
-    abi::flags::*,
-    fi::prelude::*,
-    rdma::{
-        dma::DmaMapping,
-        pd::Pd, //
-    },
-};
+use super::prelude::*;
 use core::cell::UnsafeCell;
 
 /// Data of an operation in flight.
@@ -126,10 +118,7 @@ impl WrRing {
         let len = (len as usize)
             .checked_next_power_of_two()
             .ok_or(Errno::EINVAL)?;
-        let mut slots = KVVec::with_capacity(len, GFP_KERNEL)?;
-        for _ in 0..len {
-            slots.push(UnsafeCell::new(WrSlot::EMPTY), GFP_KERNEL)?;
-        }
+        let slots = SlotArray::new(len, 1, || WrSlot::EMPTY)?.cells;
         let rows = match pd.device().uses_virt_dma {
             true => None,
             false => {

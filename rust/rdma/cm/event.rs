@@ -3,12 +3,8 @@
 //! Events of rdma_cm, and the parameters of a connection.
 
 use super::CmId;
-use crate::bindings;
-use core::{
-    ptr,
-    slice, //
-};
-use kernel::prelude::*;
+use crate::rdma::prelude::*;
+use core::slice;
 
 /// Connection parameters that one side proposes to the other. Those of an event have the first
 /// three fields only.

@@ -11,24 +11,13 @@ use super::{
     LockedCmId, //
 };
 use crate::{
-    bindings,
     compat::{
         ECONNABORTED,
         ECONNREFUSED, //
     },
+    rdma::prelude::*, //
 };
-use core::ptr::NonNull;
 use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        new_spinlock,
-        Arc,
-        SpinLock, //
-    },
     task::Task,
     types::ForeignOwnable, //
 };

@@ -2,12 +2,7 @@
 
 //! Work completions: status, operation and received data.
 
-use crate::bindings;
-use core::{
-    ffi::CStr,
-    mem::MaybeUninit, //
-};
-use kernel::prelude::*;
+use crate::rdma::prelude::*;
 
 /// A work completion.
 ///
@@ -45,19 +40,14 @@ impl Wc {
     /// Returns whether the work request succeeded.
     #[inline]
     pub(crate) fn is_success(&self) -> bool {
-        self.raw_status() == bindings::ib_wc_status_IB_WC_SUCCESS
-    }
-
-    #[inline]
-    fn raw_status(&self) -> bindings::ib_wc_status {
-        // SAFETY: By the invariant it is initialised.
-        unsafe { (*self.0.as_ptr()).status }
+        self.status() == WcStatus::SUCCESS
     }
 
     /// Returns the status of the work request.
     #[inline]
     pub(crate) fn status(&self) -> WcStatus {
-        WcStatus(self.raw_status())
+        // SAFETY: By the invariant it is initialised.
+        WcStatus(unsafe { (*self.0.as_ptr()).status })
     }
 
     /// Returns the address of its queue pair, as [`Qp::raw_addr`](crate::rdma::qp::Qp::raw_addr). The
@@ -102,15 +92,19 @@ impl Wc {
             return ImmData::None;
         }
         // SAFETY: By the invariant it is initialised after a success.
-        let kind = match unsafe { (*self.0.as_ptr()).opcode } {
-            bindings::ib_wc_opcode_IB_WC_RECV => ImmData::Send,
-            bindings::ib_wc_opcode_IB_WC_RECV_RDMA_WITH_IMM => ImmData::Write,
+        let is_write = match unsafe { (*self.0.as_ptr()).opcode } {
+            bindings::ib_wc_opcode_IB_WC_RECV => false,
+            bindings::ib_wc_opcode_IB_WC_RECV_RDMA_WITH_IMM => true,
             _ => return ImmData::None,
         };
-        match self.has_imm() {
-            // SAFETY: By the invariant a successful receive has the fields that its flags name.
-            true => kind(u32::from_be(unsafe { (*self.0.as_ptr()).ex.imm_data })),
-            false => ImmData::None,
+        if !self.has_imm() {
+            return ImmData::None;
+        }
+        // SAFETY: By the invariant a successful receive has the fields that its flags name.
+        let data = u32::from_be(unsafe { (*self.0.as_ptr()).ex.imm_data });
+        match is_write {
+            false => ImmData::Send(data),
+            true => ImmData::Write(data),
         }
     }
 }

@@ -6,7 +6,7 @@
 //! the last. A gap between two segments would be part of the region, so that segments meet at page
 //! boundaries or are merged into one.
 
-use kernel::prelude::*;
+use crate::rdma::prelude::*;
 
 /// Smallest page size that is used, as a power of two.
 const MIN_PAGE_SHIFT: u32 = 12;

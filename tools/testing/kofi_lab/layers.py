@@ -51,9 +51,9 @@ UNSAFE_FILES = {
     "rust/prov/verbs/cq/poll.rs",
     "rust/prov/verbs/cq/read.rs",
     "rust/prov/verbs/ep.rs",
+    "rust/prov/verbs/ep/atomic.rs",
     "rust/prov/verbs/srx.rs",
     "rust/prov/verbs/srx/endpoints.rs",
-    "rust/prov/verbs/srx/attachment.rs",
     "rust/prov/verbs/cntr.rs",
 }
 # A provider's data path: what builds work requests, posts them and takes their completions.

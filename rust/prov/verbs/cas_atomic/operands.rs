@@ -5,7 +5,7 @@
 
 use super::WORD_SIZE;
 use crate::{
-    fi::prelude::*,
+    prov::verbs::prelude::*,
     rdma::dma::VALID_ADDRS, //
 };
 
@@ -15,27 +15,18 @@ use crate::{
 ///
 /// -FI_EINVAL for addresses outside the kernel's; -FI_EMSGSIZE for more bytes than `to` has.
 pub(in crate::prov::verbs) fn copy_operands(from: &[Segment], to: &mut [u8]) -> Result {
-    let mut at = 0;
-    for segment in from {
-        if segment.is_empty() {
-            continue;
-        }
-        let room = to
-            .get_mut(at..)
-            .and_then(|rest| rest.get_mut(..segment.len()))
+    let mut rest = to;
+    for segment in from.iter().filter(|segment| !segment.is_empty()) {
+        let (room, left) = rest
+            .split_at_mut_checked(segment.len())
             .ok_or(Errno::EMSGSIZE)?;
         if !VALID_ADDRS.contains(&segment.addr()) {
             return Err(Errno::EINVAL);
         }
+        let from = segment.addr() as *const u8;
         // SAFETY: By the segment's invariant its memory is valid, and does not overlap `to`.
-        unsafe {
-            core::ptr::copy_nonoverlapping(
-                segment.addr() as *const u8,
-                room.as_mut_ptr(),
-                room.len(),
-            );
-        }
-        at += segment.len();
+        unsafe { ptr::copy_nonoverlapping(from, room.as_mut_ptr(), room.len()) };
+        rest = left;
     }
     Ok(())
 }

@@ -12,35 +12,15 @@ use super::{
     WORD_SIZE, //
 };
 use crate::{
-    fi::{
-        atomic::Atomic,
-        prelude::*, //
-    },
+    fi::atomic::Atomic,
     prov::verbs::{
-        wc_status,
+        prelude::*,
         wq::{
-            OpDesc,
             PostTarget,
-            ReportPolicy,
-            WorkQueue, //
+            ReportPolicy, //
         },
     },
-    rdma::{
-        dma::{
-            DataDirection,
-            DmaMapping,
-            PhysRanges, //
-        },
-        wr::{
-            RemoteAddr,
-            SendFlag,
-            SendFlags,
-            SendWr,
-            Sge,
-            WrOp, //
-        },
-    },
-    util::biased_lock::BiasOwner, //
+    rdma::dma::PhysRanges, //
 };
 
 impl CasAtomic {
@@ -56,7 +36,7 @@ impl WorkQueue {
     pub(in crate::prov::verbs) fn has_cas_in_flight(&self) -> bool {
         self.cas_atomics
             .as_ref()
-            .is_some_and(|exchanges| exchanges.has_in_flight())
+            .is_some_and(|cas_atomics| cas_atomics.has_in_flight())
     }
 
     /// Starts the work item that polls for such operations. May sleep.
@@ -64,15 +44,15 @@ impl WorkQueue {
         self: &Arc<Self>,
         serial: Option<Arc<BiasOwner>>,
     ) {
-        if let Some(exchanges) = self.cas_atomics.as_ref() {
-            exchanges.progress.enable(self.clone(), serial);
+        if let Some(cas_atomics) = &self.cas_atomics {
+            cas_atomics.progress.enable(self.clone(), serial);
         }
     }
 
     /// Stops that work item. May sleep.
     pub(in crate::prov::verbs) fn disable_cas_progress(&self) {
-        if let Some(exchanges) = self.cas_atomics.as_ref() {
-            exchanges.progress.disable();
+        if let Some(cas_atomics) = &self.cas_atomics {
+            cas_atomics.progress.disable();
         }
     }
 
@@ -118,15 +98,15 @@ impl WorkQueue {
     /// could not be posted for now and waits on. `refused` gets the `wr_id` of each work request
     /// that the device refuses for good.
     pub(in crate::prov::verbs) fn post_ready_cas(&self, mut refused: impl FnMut(u64)) -> bool {
-        let Some(exchanges) = self.cas_atomics.as_ref() else {
+        let Some(cas_atomics) = &self.cas_atomics else {
             return true;
         };
         let mut is_done = true;
-        for index in exchanges.take_ready() {
+        for index in cas_atomics.take_ready() {
             match self.post_cas_request(index, SendFlags::default()) {
                 Ok(()) => {}
                 Err(Errno::EAGAIN | Errno::ENOMEM) => {
-                    exchanges.set_ready(index);
+                    cas_atomics.set_ready(index);
                     is_done = false;
                 }
                 // Without a target the operation ends with its queue.
@@ -171,9 +151,9 @@ impl WorkQueue {
     }
 
     fn unmap_cas_result(&self, mapping: Option<DmaMapping>) {
-        if let (Some(exchanges), Some(mapping)) = (self.cas_atomics.as_ref(), mapping) {
+        if let (Some(cas_atomics), Some(mapping)) = (&self.cas_atomics, mapping) {
             // SAFETY: It was mapped there, and its work request has completed, or was not posted.
-            unsafe { exchanges.pd.dma().unmap(mapping) };
+            unsafe { cas_atomics.pd.dma().unmap(mapping) };
         }
     }
 
@@ -183,14 +163,14 @@ impl WorkQueue {
         index: u32,
         is_success: bool,
     ) -> CasProgress {
-        let Some(exchanges) = self.cas_atomics.as_ref() else {
+        let Some(cas_atomics) = &self.cas_atomics else {
             return CasProgress::Contended;
         };
         // Before the result is read: the unmap makes the device's write visible.
-        self.unmap_cas_result(exchanges.take_mapping(index));
-        let progress = exchanges.handle_result(index, is_success);
+        self.unmap_cas_result(cas_atomics.take_mapping(index));
+        let progress = cas_atomics.handle_result(index, is_success);
         if progress == CasProgress::NextRequest {
-            exchanges.set_ready(index);
+            cas_atomics.set_ready(index);
         }
         progress
     }
@@ -214,7 +194,7 @@ impl WorkQueue {
         let used = self
             .cas_atomics
             .iter()
-            .flat_map(|exchanges| exchanges.used_slots());
+            .flat_map(|cas_atomics| cas_atomics.used_slots());
         for completion in used.filter_map(|index| self.end_cas_atomic(index)) {
             reclaim(completion.context);
         }

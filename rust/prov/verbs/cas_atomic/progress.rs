@@ -5,24 +5,13 @@
 //!
 //! A consumer that reads is faster, so the work item leaves it some time first.
 
-use super::super::wq::WorkQueue;
 use crate::{
-    fi::{
-        prelude::*,
-        rundown::Rundown, //
-    },
-    util::biased_lock::{
-        BiasOwner,
-        ExclusiveGuard, //
-    },
+    fi::rundown::Rundown,
+    prov::verbs::prelude::*, //
 };
-use kernel::{
-    sync::{
-        new_spinlock,
-        SpinLock, //
-    },
-    time::delay::fsleep,
-    workqueue, //
+use kernel::sync::{
+    new_spinlock,
+    SpinLock, //
 };
 
 /// Time that a consumer gets to poll first.

@@ -14,13 +14,7 @@ use super::{
     CasProgress,
     CasRequest, //
 };
-use crate::{
-    fi::prelude::*,
-    rdma::{
-        dma::DmaMapping,
-        pd::Pd, //
-    },
-};
+use crate::prov::verbs::prelude::*;
 
 /// Maximum number of such operations of a queue.
 pub(in super::super) const MAX_CAS_OPS: u32 = 8;

@@ -10,34 +10,18 @@ use super::{
         srx::UnreadSlots,
         wc_backlog::{
             DeferredWc,
-            PolledWc,
             WcBacklog,
-            WqId,
             WrOwner, //
         },
-        wc_status,
-        wq::{
-            OpKind,
-            WorkQueue,
-            WqDirection, //
-        },
-        wr_ring::WrSlot, //
     },
     WakePolicy, //
 };
 use crate::{
-    abi::flags::*,
-    fi::{
-        cq::Completion,
-        prelude::*, //
-    },
+    fi::cq::Completion,
+    prov::verbs::prelude::*,
     rdma::{
         self,
-        cq::{
-            ImmData,
-            WcBatch,
-            WcStatus, //
-        },
+        cq::WcBatch, //
     },
 };
 use kernel::rbtree::{

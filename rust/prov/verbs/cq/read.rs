@@ -6,12 +6,9 @@
 //! the consumer's entries. A backlog, counted entries and special completions go through
 //! `read_general`, entry by entry. The lock of `state` is held while a batch is polled and read.
 
-use super::{
-    poll::{
-        CqState,
-        POLL_BATCH, //
-    },
-    Cq, //
+use super::poll::{
+    CqState,
+    POLL_BATCH, //
 };
 use crate::{
     abi::{
@@ -21,40 +18,25 @@ use crate::{
         KOFI_VALUE_OVERRUNS,
         KOFI_VALUE_SIZE, //
     },
-    fi::{
-        cq::{
-            Completion,
-            Entries,
-            ErrData,
-            Failure,
-            Notifier, //
-        },
-        prelude::*,
-        provider, //
+    fi::cq::{
+        Completion,
+        Entries,
+        ErrData,
+        Failure,
+        Notifier, //
     },
     prov::verbs::{
-        wc_backlog::DeferredWc,
-        wc_status,
-        wq::{
-            OpKind,
-            WqDirection, //
-        },
-        wr_ring::WrSlot, //
+        prelude::*,
+        wc_backlog::DeferredWc, //
     },
     rdma::{
         self,
         cq::{
             CqNotify,
-            Wc,
-            WcStatus, //
+            Wc, //
         },
     },
-    util::{
-        biased_lock::BiasedGuard,
-        trace, //
-    },
 };
-use core::any::Any;
 
 impl provider::CompletionQueue for Cq {
     fn fill_info(&self, out: &mut ObjectInfo<'_>) {

@@ -1,37 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Atomic operations of an endpoint: checks before posting, and the choice between a native work
-//! request and a sequence of them.
-
-mod fast;
-mod native;
+//! Atomic operations of an endpoint: checks before posting, and a native work request, or the first
+//! of a sequence of them. Posting runs in any context; nothing of it sleeps or allocates.
+//!
+//! The fast path takes operations on one word, whose old value goes into a registered region. It
+//! leaves others to [`post_atomic`](Endpoint::post_atomic), before anything has been done.
 
 use super::{
     super::{
         cas_atomic::{
+            operands,
+            AtomicComp,
             MAX_OP_SIZE,
             WORD_SIZE, //
         },
-        sge::check_flags, //
+        sge::{
+            check_descriptor,
+            check_flags,
+            SgeList,
+            SingleSge, //
+        },
+        wq::PostResources, //
     },
-    Endpoint, //
+    post::{
+        report_policy,
+        TX_FLAGS, //
+    },
 };
 use crate::{
-    abi::flags::*,
-    fi::{
-        atomic::{
-            Atomic,
-            Datatype,
-            Form,
-            Op, //
-        },
-        prelude::*,
-        provider::Message, //
+    fi::atomic::{
+        Atomic,
+        Datatype,
+        Form,
+        Op, //
     },
-    rdma::{
-        device_attr::DeviceAttr,
-        wr::RemoteAddr, //
-    },
+    prov::verbs::prelude::*,
+    rdma::device_attr::DeviceAttr, //
 };
 
 /// Atomic work request of a device.
@@ -110,7 +114,7 @@ impl Endpoint {
         let most = self.atomic_count_limit(datatype)?;
         self.state.check_transmit()?;
         let refused = !ATOMIC_FLAGS | self.attrs.unsupported_flags;
-        check_flags(message.flags, (super::post::TX_FLAGS, refused))?;
+        check_flags(message.flags, (TX_FLAGS, refused))?;
         self.check_fence(message.flags)?;
         let (range, len) = atomic.check_target(message, most)?;
         let remote = RemoteAddr {
@@ -132,5 +136,187 @@ impl Endpoint {
             Some(native) => self.post_native_atomic(native, atomic, message, (remote, len)),
             None => self.post_cas_atomic(atomic, message, (remote, len)),
         }
+    }
+
+    /// Posts an operation as the one work request that the device has for it.
+    fn post_native_atomic(
+        &self,
+        native: NativeAtomic,
+        atomic: &Atomic<'_>,
+        message: &Message<'_>,
+        (remote, len): (RemoteAddr, usize),
+    ) -> Result {
+        let operand = match native {
+            NativeAtomic::Read => 0,
+            _ => operands::read_operand_word(message.memory)?,
+        };
+        let compare = operands::read_operand_word(Memory::Segments(atomic.compare))?;
+        let (op, limit) = match native {
+            NativeAtomic::Read => (WrOp::Read(remote), self.attrs.read_iov_limit),
+            NativeAtomic::FetchAdd => (WrOp::FetchAdd(remote, operand), 1),
+            NativeAtomic::CmpSwap => (WrOp::CmpSwap(remote, compare, operand), 1),
+        };
+        let desc = OpDesc {
+            context: message.context,
+            flags: direction_flag(atomic.form) | FI_ATOMIC,
+            len,
+            report_policy: report_policy(message),
+        };
+        // Devices return the old value, wanted or not.
+        let unwanted;
+        let (memory, descriptors): (&[Segment], &[Descriptor]) = match atomic.form {
+            Form::Fetch | Form::Compare => (atomic.result, atomic.result_descriptors),
+            Form::Base => {
+                // SAFETY: The buffer lives as long as the endpoint; several writers are harmless,
+                // as it is never read.
+                unwanted = unsafe { Segment::new(self.discard_buf.0.as_ptr().cast(), WORD_SIZE) };
+                (slice::from_ref(&unwanted), &[])
+            }
+        };
+        // SAFETY: This is a data call, which does not lock the queue again before `finish`.
+        let mut slot = unsafe { self.sq.reserve(&desc) }?;
+        let mut flags = fence_flag(message.flags);
+        if slot.is_signalled {
+            flags |= SendFlag::Signaled;
+        }
+        let wr_id = slot.wr_id;
+        let PostResources { qp, mappings, .. } = slot.resources();
+        let mut list = SgeList::new(&self.pd, DataDirection::FromDevice, limit, mappings);
+        let added = list.push_memory(Memory::Segments(memory), descriptors);
+        let posted = added.and_then(|()| {
+            let posted = match (op, list.sges()) {
+                (WrOp::Read(_), sges) | (_, sges @ [_]) => {
+                    let wr = SendWr::new(wr_id, sges, op, flags);
+                    // SAFETY: The segments' types promise that the memory is the operation's until
+                    // it completes; the slot keeps the mappings as long.
+                    unsafe { qp.post_send(&wr) }.map_err(wc_status::post_errno)
+                }
+                _ => Err(Errno::EINVAL),
+            };
+            posted.inspect_err(|_| list.unmap_all())
+        });
+        slot.finish(&desc, posted)
+    }
+
+    /// Starts the operation as one that takes several work requests.
+    fn post_cas_atomic(
+        &self,
+        atomic: &Atomic<'_>,
+        message: &Message<'_>,
+        target: (RemoteAddr, usize),
+    ) -> Result {
+        let Memory::Segments(operands) = message.memory else {
+            return Err(Errno::EINVAL);
+        };
+        for (nth, segment) in atomic.result.iter().enumerate() {
+            let descriptor = atomic.result_descriptors.get(nth).copied();
+            check_descriptor(segment, descriptor.unwrap_or(Descriptor::NONE), &self.pd)?;
+        }
+        let completion = AtomicComp {
+            context: message.context,
+            flags: direction_flag(atomic.form) | FI_ATOMIC,
+            is_reported: self.sq.is_reported(report_policy(message))?,
+        };
+        let start = || {
+            self.sq.start_cas_atomic(
+                atomic,
+                operands,
+                target,
+                completion,
+                fence_flag(message.flags),
+            )
+        };
+        match start() {
+            // A consumer that gets no completions may never read, so the device is polled here.
+            Err(Errno::EAGAIN) => {
+                if let Some(cq) = self.sq.cq_for_data_call() {
+                    cq.progress_all();
+                }
+                start()
+            }
+            started => started,
+        }
+    }
+
+    /// Posts a fetching operation that the device has. Returns None if the fast path cannot take
+    /// it.
+    #[inline(always)]
+    pub(super) fn post_atomic_fast(
+        &self,
+        atomic: &Atomic<'_>,
+        message: &Message<'_>,
+    ) -> Option<Result> {
+        // On iWARP later operations would need a fence.
+        let is_special = message.flags & self.attrs.slow_path_flags != 0;
+        if is_special || self.attrs.atomics_errno.is_some() || self.attrs.is_iwarp {
+            return None;
+        }
+        let native = NativeAtomic::for_op(atomic.form, atomic.op, atomic.datatype, 1)?;
+        let ([range], [result], [descriptor], Memory::Segments(operands)) = (
+            atomic.remote,
+            atomic.result,
+            atomic.result_descriptors,
+            message.memory,
+        ) else {
+            return None;
+        };
+        if range.count != 1 || range.addr % WORD_SIZE as u64 != 0 {
+            return None;
+        }
+        let remote = RemoteAddr {
+            addr: range.addr,
+            rkey: u32::try_from(range.key).ok()?,
+        };
+        let sge = SingleSge::from_segment(result, *descriptor, &self.pd)?;
+        if sge.len() as usize != WORD_SIZE {
+            return None;
+        }
+        let op = match native {
+            NativeAtomic::Read => WrOp::Read(remote),
+            NativeAtomic::FetchAdd => WrOp::FetchAdd(remote, operand_word(operands)?),
+            NativeAtomic::CmpSwap => WrOp::CmpSwap(
+                remote,
+                operand_word(atomic.compare)?,
+                operand_word(operands)?,
+            ),
+        };
+        let flags = FI_READ | FI_ATOMIC;
+        // SAFETY: This is a data call, which does not lock the queue again before `finish_fast`.
+        let slot = unsafe {
+            self.sq
+                .reserve_fast::<false>(message.context, (flags, WORD_SIZE), OpKind::Reported)
+        };
+        let mut slot = slot?;
+        let wr_id = slot.wr_id;
+        let range = (sge.addr(false), sge.len());
+        let send_flags = SendFlags::from(SendFlag::Signaled);
+        // SAFETY: It is the send queue. The segment's type promises that the memory is the
+        // operation's until it completes.
+        let posted = unsafe { slot.send_template().post(wr_id, range, op, send_flags) };
+        slot.finish_fast(&posted);
+        Some(self.map_post_result(posted))
+    }
+}
+
+/// Returns the operand of an operation on one word.
+fn operand_word(segments: &[Segment]) -> Option<u64> {
+    match segments {
+        [segment] if segment.len() == WORD_SIZE => operands::read_segment_word(segment).ok(),
+        _ => None,
+    }
+}
+
+/// Returns the flag for the direction that the completion reports.
+fn direction_flag(form: Form) -> u64 {
+    match form {
+        Form::Base => FI_WRITE,
+        Form::Fetch | Form::Compare => FI_READ,
+    }
+}
+
+fn fence_flag(flags: u64) -> SendFlags {
+    match flags & FI_FENCE {
+        0 => SendFlags::default(),
+        _ => SendFlag::Fence.into(),
     }
 }

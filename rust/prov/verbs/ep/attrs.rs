@@ -5,23 +5,18 @@
 use super::{
     super::{
         domain::Domain,
-        info, //
+        info,
+        mr::peer_access, //
     },
     atomic,
     post, //
 };
 use crate::{
-    abi::flags::*,
-    fi::{
-        info::size_within,
-        prelude::*, //
-    },
+    fi::info::size_within,
+    prov::verbs::prelude::*,
     rdma::{
         device_attr::Protocol,
-        mr::{
-            Access,
-            Right, //
-        },
+        mr::Access, //
     },
 };
 
@@ -102,20 +97,13 @@ impl EpAttrs {
 /// Returns the access rights that an endpoint's capabilities grant its peer. Atomic operations are
 /// built from reads and writes if the device has no work request for them.
 fn access_from_caps(caps: u64) -> Access {
-    let mut access = Access::default();
-    if caps & (FI_RMA | FI_ATOMIC) == 0 {
-        return access;
+    match caps & (FI_RMA | FI_ATOMIC) {
+        0 => Access::default(),
+        // The capability for atomics exists only on devices that have them.
+        kinds => peer_access(
+            caps & FI_REMOTE_READ != 0,
+            caps & FI_REMOTE_WRITE != 0,
+            kinds & FI_ATOMIC != 0,
+        ),
     }
-    let (reads, writes) = (caps & FI_REMOTE_READ != 0, caps & FI_REMOTE_WRITE != 0);
-    if reads {
-        access |= Right::RemoteRead;
-    }
-    if writes {
-        access |= Right::RemoteWrite | Right::LocalWrite;
-    }
-    // The capability exists only on devices that have atomics.
-    if reads && writes && caps & FI_ATOMIC != 0 {
-        access |= Right::RemoteAtomic;
-    }
-    access
 }

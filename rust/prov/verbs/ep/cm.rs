@@ -25,7 +25,6 @@ use super::{
         },
     },
     lingering_id,
-    Endpoint,
     EpConn, //
 };
 use crate::{
@@ -37,26 +36,15 @@ use crate::{
         EHOSTUNREACH,
         ENETUNREACH, //
     },
-    fi::{
-        eq::{
-            Kind,
-            OwnedEvent, //
-        },
-        prelude::*, //
+    fi::eq::{
+        Kind,
+        OwnedEvent, //
     },
-    rdma::{
-        cm::{
-            CmEvent,
-            CmFailure,
-            CmHandler,
-            CmId,
-            CmIdRef,
-            ConnParam,
-            LockedCmId,
-            REJ_CONSUMER_DEFINED, //
-        },
-        net::SockAddr,
-        qp::Qp, //
+    prov::verbs::prelude::*,
+    rdma::cm::{
+        CmFailure,
+        CmIdRef,
+        REJ_CONSUMER_DEFINED, //
     },
     util::context, //
 };

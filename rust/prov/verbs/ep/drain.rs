@@ -2,26 +2,8 @@
 
 //! Drains: waiting until everything posted has a completion.
 
-use super::{
-    super::wq::{
-        OpDesc,
-        WorkQueue,
-        WqDirection, //
-    },
-    Endpoint, //
-};
-use crate::{
-    fi::prelude::*,
-    rdma::wr::{
-        RecvWr,
-        SendFlag,
-        SendWr,
-        WrOp, //
-    },
-    util::biased_lock::ExclusiveGuard, //
-};
+use crate::prov::verbs::prelude::*;
 use kernel::time::{
-    delay::fsleep,
     Instant,
     Monotonic, //
 };

@@ -13,13 +13,7 @@
 //! oldest.
 
 use crate::{
-    fi::prelude::*,
-    rdma::cm::{
-        CmEvent,
-        CmHandler,
-        CmId,
-        LockedCmId, //
-    },
+    prov::verbs::prelude::*,
     util::{
         context::Handlers,
         registry, //

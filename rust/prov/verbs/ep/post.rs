@@ -16,56 +16,32 @@
 //! [`reserve_fast()`](super::super::wq::WorkQueue::reserve_fast). What it cannot take is left to
 //! [`Endpoint::post_transmit`], before anything has been done.
 
-use super::{
-    super::{
-        info::COMPLETION_LEVELS,
-        sge::{
-            check_message,
-            InjectBuf,
-            SgeList,
-            SingleSge, //
-        },
-        wc_status,
-        wq::{
-            OpDesc,
-            OpKind,
-            PostResources,
-            ReportPolicy,
-            ReservedSlot, //
-        },
+use super::super::{
+    info::COMPLETION_LEVELS,
+    sge::{
+        check_message,
+        InjectBuf,
+        SgeList,
+        SingleSge, //
     },
-    Endpoint, //
+    wq::{
+        PostResources,
+        ReportPolicy,
+        ReservedSlot, //
+    },
 };
 use crate::{
-    abi::{
-        fi_rma_iov,
-        flags::*, //
-    },
+    abi::fi_rma_iov,
     fi::{
         memory::Start,
-        prelude::*,
         provider::{
-            Message,
             Operation,
             Rma,
             SingleSegment, //
         },
     },
-    rdma::{
-        dma::{
-            DataDirection,
-            VALID_ADDRS, //
-        },
-        qp::Qp,
-        wr::{
-            RemoteAddr,
-            SendFlag,
-            SendFlags,
-            SendWr,
-            Sge,
-            WrOp, //
-        },
-    },
+    prov::verbs::prelude::*,
+    rdma::dma::VALID_ADDRS,
     util::cold::{
         call_cold,
         cold_hint, //

@@ -10,10 +10,7 @@ use super::{
             SgeList,
             SingleSge, //
         },
-        wc_status,
         wq::{
-            OpDesc,
-            OpKind,
             PostResources,
             ReportPolicy,
             ReservedSlot, //
@@ -23,21 +20,10 @@ use super::{
         as_single_xfer,
         report_policy, //
     },
-    Endpoint, //
 };
 use crate::{
-    abi::flags::*,
-    fi::{
-        prelude::*,
-        provider::{
-            Message,
-            SingleSegment, //
-        },
-    },
-    rdma::{
-        dma::DataDirection,
-        wr::RecvWr, //
-    },
+    fi::provider::SingleSegment,
+    prov::verbs::prelude::*,
     util::cold::call_cold, //
 };
 use core::slice::from_ref;

@@ -33,23 +33,11 @@ use super::{
         poll_cq,
         POLL_INTERVAL, //
     },
-    Endpoint, //
 };
-use crate::{
-    fi::prelude::*,
-    rdma::{
-        cm::ConnParam,
-        device::Device, //
-    },
-    util::biased_lock::ExclusiveGuard, //
-};
-use kernel::{
-    time::{
-        delay::fsleep,
-        Instant,
-        Monotonic, //
-    },
-    workqueue, //
+use crate::prov::verbs::prelude::*;
+use kernel::time::{
+    Instant,
+    Monotonic, //
 };
 
 /// Time that the active side gets to read the MPA reply.

@@ -2,18 +2,12 @@
 
 //! State transitions of an endpoint, which are traced.
 
-use super::{
-    super::conn_state::{
-        AtomicConnState,
-        ConnState,
-        Transition, //
-    },
-    Endpoint, //
+use super::super::conn_state::{
+    AtomicConnState,
+    ConnState,
+    Transition, //
 };
-use crate::{
-    fi::prelude::*,
-    util::trace, //
-};
+use crate::prov::verbs::prelude::*;
 
 /// Reason for a failed connection: the errno that is reported, and the provider's errno.
 pub(super) type ConnFailure = (Errno, c_int);

@@ -11,38 +11,17 @@ use super::{
     SRX_WR_ID_BIT, //
 };
 use crate::{
-    abi::flags::*,
-    fi::{
-        prelude::*,
-        provider::Message, //
-    },
     prov::verbs::{
+        prelude::*,
         sge::{
             check_message,
             SgeList,
             SingleSge, //
         },
-        wc_status,
-        wq::{
-            OpDesc,
-            OpKind,
-            ReportPolicy, //
-        },
-        wr_ring::WrSlot, //
+        wq::ReportPolicy, //
     },
-    rdma::{
-        cq::WcStatus,
-        dma::DataDirection,
-        srq::Srq,
-        wr::{
-            RecvWr,
-            Sge, //
-        },
-    },
-    util::{
-        lock::assert_held,
-        trace, //
-    },
+    rdma::srq::Srq,
+    util::lock::assert_held, //
 };
 
 impl Srx {

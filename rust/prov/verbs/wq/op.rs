@@ -4,11 +4,13 @@
 //! success.
 
 use super::{
-    OpKind,
     PostTarget,
     StatKind, //
 };
-use crate::fi::memory::Context;
+use crate::{
+    fi::memory::Context,
+    prov::verbs::prelude::*, //
+};
 
 /// Description of an operation, as far as the queue needs it.
 #[derive(Clone, Copy)]

@@ -11,34 +11,21 @@
 //! barred, or has to be traced, reserves its slot by [`WorkQueue::reserve`].
 
 use super::{
-    OpDesc,
-    OpKind,
     PostTarget,
     Producer,
     ReportPolicy,
     StatKind,
-    WorkQueue,
     WrTemplate, //
 };
 use crate::{
     abi::flags::FI_READ,
-    fi::prelude::*,
     prov::verbs::{
-        cq::Cq,
-        sge::InjectBuf,
-        wr_ring::WrSlot, //
+        prelude::*,
+        sge::InjectBuf, //
     },
-    rdma::{
-        dma::DmaMapping,
-        qp::Qp,
-        wr_template::{
-            RecvTemplate,
-            SendTemplate, //
-        },
-    },
-    util::{
-        biased_lock::BiasedGuard,
-        trace, //
+    rdma::wr_template::{
+        RecvTemplate,
+        SendTemplate, //
     },
 };
 use core::hint::unreachable_unchecked;

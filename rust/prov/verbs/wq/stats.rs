@@ -3,19 +3,11 @@
 //! Statistics of a queue. A counter is changed under a lock that its writer holds anyway, so that
 //! counting takes a load and a store only.
 
-use super::{
-    super::super::common::stats::{
-        RxReport,
-        TxReport, //
-    },
-    WorkQueue,
-    WqDirection, //
+use super::super::super::common::stats::{
+    RxReport,
+    TxReport, //
 };
-use crate::{
-    abi::flags::*,
-    fi::prelude::*,
-    util::stat_counter::StatCounter, //
-};
+use crate::prov::verbs::prelude::*;
 
 /// Kinds of operations that are counted separately.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -135,26 +127,14 @@ impl WorkQueue {
         // Before the counters: the operations before `tail` have been posted, if perhaps not
         // counted yet.
         let tail = self.tail.load(Acquire);
-        let posted = |what: StatKind| {
-            self.post_stats
-                .posted
-                .get(what as usize)
-                .map_or(0, StatCounter::get)
-        };
-        let operations = [
-            posted(StatKind::Send),
-            posted(StatKind::Receive),
-            posted(StatKind::Write),
-            posted(StatKind::Read),
-            posted(StatKind::Atomic),
-        ];
-        let all = operations.iter().sum::<u64>();
-        let behind =
-            (all.wrapping_add(posted(StatKind::DrainMarker)) as u32).wrapping_sub(tail) as i32;
+        // In the order of `StatKind`.
+        let [receives, sends, writes, reads, atomics, markers] =
+            self.post_stats.posted.each_ref().map(StatCounter::get);
+        let all = receives + sends + writes + reads + atomics;
+        let behind = (all.wrapping_add(markers) as u32).wrapping_sub(tail) as i32;
         let depth = u64::from(behind.max(0).unsigned_abs().min(self.depth));
         let [exchanged, exchanged_bytes] = &self.post_stats.cas_atomics;
         let exchanged = exchanged.load(Relaxed);
-        let [sends, receives, writes, reads, atomics] = operations;
         let done = all.saturating_sub(depth);
         let (errors, eagain) = (self.comp_stats.errors.get(), self.post_stats.eagain.get());
         match self.direction {

@@ -6,33 +6,12 @@
 //! call these functions out of line. A post is traced before the device has it, so that its
 //! completion is never traced first.
 
-use super::{
-    OpDesc,
-    ReportPolicy,
-    WorkQueue,
-    WqDirection, //
-};
+use super::ReportPolicy;
 use crate::{
-    abi::flags::*,
-    fi::prelude::*,
-    prov::verbs::{
-        wc_backlog::PolledWc,
-        wc_status, //
-    },
-    rdma::{
-        cq::{
-            ImmData,
-            WcStatus, //
-        },
-        pd::Pd, //
-    },
-    util::{
-        log::warn,
-        trace::{
-            self,
-            At,
-            Operation, //
-        },
+    prov::verbs::prelude::*,
+    util::trace::{
+        At,
+        Operation, //
     },
 };
 
@@ -60,8 +39,14 @@ impl WorkQueue {
     #[inline(always)]
     pub(in crate::prov::verbs) fn trace_post(&self, op: &OpDesc, signaled: bool) {
         if trace::posts() {
-            op.emit_post(&self.pd, self.qp_num.load(Relaxed), signaled);
+            self.emit_post(op, signaled);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn emit_post(&self, op: &OpDesc, signaled: bool) {
+        op.emit_post(&self.pd, self.qp_num.load(Relaxed), signaled);
     }
 
     /// Traces an operation that the device has not taken.
@@ -123,7 +108,6 @@ fn with_trace_point(pd: &Pd, qp: u32, tell: impl FnOnce(At<'_>)) {
 impl OpDesc {
     /// Traces an operation that is about to be posted to the queue pair with the number `qp`.
     #[cold]
-    #[inline(never)]
     pub(in crate::prov::verbs) fn emit_post(&self, pd: &Pd, qp: u32, signaled: bool) {
         if self.report_policy != ReportPolicy::DrainMarker {
             with_trace_point(pd, qp, |at| {
