@@ -241,17 +241,13 @@ impl<const N: usize> WcBatch<N> {
     ///
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<KBox<Self>> {
-        let init = |slot: *mut Self| {
-            // SAFETY: The closure gets memory that is writable for a batch. `buf` needs no value.
-            unsafe { (&raw mut (*slot).len).write(0) };
-            Ok(())
-        };
-        // SAFETY: The closure initialises `len`, the only field that needs a value.
+        // In place: `buf` needs no value, and is large.
         // INVARIANT: `len` is 0.
-        KBox::init(
-            unsafe { pin_init::init_from_closure::<Self, Error>(init) },
-            GFP_KERNEL,
-        )
+        let empty = init!(Self {
+            buf: [const { MaybeUninit::uninit() }; N],
+            len: 0,
+        });
+        KBox::init(empty, GFP_KERNEL)
     }
 
     /// Polls `poller` for at most `most` completions, which replace the batch, and returns their

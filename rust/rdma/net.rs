@@ -12,13 +12,13 @@ use core::net::{
     SocketAddrV4,
     SocketAddrV6, //
 };
-use kernel::fmt;
 
 /// A reference to a network namespace.
 ///
 /// # Invariants
 ///
 /// The pointer is valid, and one reference on the namespace belongs to this object.
+#[derive(PartialEq, Eq)]
 pub(crate) struct Net(NonNull<kernel::bindings::net>);
 
 // SAFETY: A namespace is refcounted and has its own locks; any thread may hold and drop it.
@@ -77,14 +77,6 @@ impl Clone for Net {
         unsafe { Self::from_raw(self.as_ptr()) }
     }
 }
-
-impl PartialEq for Net {
-    fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0
-    }
-}
-
-impl Eq for Net {}
 
 impl Drop for Net {
     fn drop(&mut self) {
@@ -239,13 +231,6 @@ impl From<SockAddr> for SocketAddr {
     }
 }
 
-impl fmt::Display for SockAddr {
-    /// Formats as `10.0.0.1:7500` or `[fe80::1%2]:7500`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        core::fmt::Display::fmt(&self.0, f)
-    }
-}
-
 /// A socket address in C layout, with the size of the largest.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
@@ -288,11 +273,6 @@ fn write_field(bytes: &mut [u8; SOCKADDR_STORAGE_LEN], at: usize, value: &[u8]) 
 #[kunit_tests(kofi_rdma_net)]
 mod tests {
     use super::*;
-    use kernel::str::CString;
-
-    fn text(addr: &SockAddr) -> Result<CString> {
-        CString::try_from_fmt(fmt!("{addr}"))
-    }
 
     #[test]
     fn sockaddr_ipv4_round_trip() -> Result {
@@ -305,7 +285,6 @@ mod tests {
         );
         assert_eq!(SockAddr::from_bytes(raw.as_bytes())?, addr);
         assert_eq!(addr.scope(), 0);
-        assert_eq!(text(&addr)?.to_bytes(), b"10.0.0.1:7500");
         Ok(())
     }
 
@@ -318,7 +297,6 @@ mod tests {
         let back = SockAddr::from_bytes(raw.as_bytes())?;
         assert_eq!(back, addr);
         assert_eq!(back.scope(), 2);
-        assert_eq!(text(&back)?.to_bytes(), b"[fe80::1%2]:1");
         Ok(())
     }
 

@@ -224,10 +224,8 @@ impl Endpoint {
         )?;
         endpoint.domain.add_endpoint(&endpoint)?;
         if info.handle() != 0 {
-            if let Err(error) = endpoint.take_connreq(info.handle()) {
-                endpoint.domain.remove_endpoint(&endpoint);
-                return Err(error);
-            }
+            let taken = endpoint.take_connreq(info.handle());
+            taken.inspect_err(|_| endpoint.domain.remove_endpoint(&endpoint))?;
         }
         Ok(endpoint)
     }

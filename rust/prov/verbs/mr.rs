@@ -279,15 +279,11 @@ impl provider::MemoryRegion for VerbsMr {
 
 impl Drop for VerbsMr {
     fn drop(&mut self) {
-        if let Some(RemoteMr {
-            mr,
-            fast_reg: registrar,
-        }) = self.remote.take()
-        {
-            registrar.invalidate(&mr);
+        if let Some(remote) = self.remote.take() {
+            remote.fast_reg.invalidate(&remote.mr);
             // Deregistering ends the key even if the invalidation failed. Waits for drivers that
             // are still transferring a packet.
-            drop(mr);
+            drop(remote.mr);
         }
         // SAFETY: The consumer has closed the region, and by the invariant of descriptors no
         // operation uses it then.

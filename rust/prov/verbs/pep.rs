@@ -91,11 +91,6 @@ impl PassiveEndpoint {
         self.state.lock().id.clone()
     }
 
-    fn eq(&self) -> Option<Arc<EventQueue>> {
-        let link = self.state.lock();
-        link.listen.eq.as_ref().map(|eq| eq.arc().clone())
-    }
-
     /// Checks that `id` can listen in the fabric's network namespace.
     ///
     /// # Errors
@@ -121,7 +116,10 @@ impl PassiveEndpoint {
         let net = &self.fabric.namespace;
         let (local, peer) = (id.local_addr()?.into(), id.peer_addr()?.into());
         let event = self.core.prepare_connreq(&mut info, net, local, peer)?;
-        let eq = self.eq().ok_or(Errno::ENOEQ)?;
+        let link = self.state.lock();
+        let eq = link.listen.eq.as_ref().map(|eq| eq.arc().clone());
+        drop(link);
+        let eq = eq.ok_or(Errno::ENOEQ)?;
         let connreqs = &self.fabric.connreqs;
         let handle = connreqs.next_number();
         let request = ConnReq::new(&self.fabric, handle, id, device, conn)?;
@@ -136,8 +134,8 @@ impl PassiveEndpoint {
     /// Handles the removal of the device that the listener is bound to, which waits until the id is
     /// dropped.
     fn handle_device_removal(&self) {
-        let queue = self.eq();
         let mut link = self.state.lock();
+        let queue = link.listen.eq.as_ref().map(|eq| eq.arc().clone());
         let (id, event) = (link.id.take(), link.removal_event.take());
         drop(link);
         self.core.set_listening(false);

@@ -167,14 +167,15 @@ impl CasAtomicTable {
         };
         let mut content = cell.state.lock();
         let progress = match &mut content.op {
-            Some(exchange) if is_success => exchange.handle_result(cell.result.0.load(Relaxed)),
+            Some(op) if is_success => {
+                let progress = op.handle_result(cell.result.0.load(Relaxed));
+                if progress == CasProgress::Done {
+                    op.store_results();
+                }
+                progress
+            }
             _ => CasProgress::Done,
         };
-        if progress == CasProgress::Done && is_success {
-            if let Some(exchange) = &content.op {
-                exchange.store_results();
-            }
-        }
         if progress != CasProgress::NextRequest {
             content.is_done = true;
             let _ = self.in_flight.fetch_sub(1, Full);
