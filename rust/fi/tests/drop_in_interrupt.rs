@@ -84,7 +84,7 @@ fn drop_in_interrupt<T: Send + Unpin + 'static>(object: T) -> Result {
 /// Number of fabrics that closed in process context, and in atomic context.
 type CloseCounts = (u32, u32);
 
-/// One fabric closed in process context.
+/// Counts of a single close, in process context.
 const CLOSED_IN_PROCESS: CloseCounts = (1, 0);
 
 /// Returns true if an object with this number or a later one is in the object table.

@@ -245,7 +245,7 @@ impl EpState {
             PktHdr::Credit(count) => {
                 let conn = self.conn(peer_idx);
                 let added = conn.map_or(Ok(()), |conn| conn.credits.add_credits(count));
-                added.map_err(|_| ProtoError("credits that nobody has"))
+                added.map_err(|_| ProtoError("more credits than an endpoint can have"))
             }
             PktHdr::Shutdown(msg) => self.on_shutdown_msg(peer_idx, msg),
             _ => Err(ProtoError("a packet of a kind that was not offered")),

@@ -166,7 +166,7 @@ pub(super) enum RndvState {
 pub(super) enum RndvReply {
     /// The peer has read the message.
     ReadDone,
-    /// The message is to be written to these ranges.
+    /// The peer wants the message written to these ranges.
     WriteTo(Ranges),
 }
 

@@ -204,7 +204,7 @@ pub(super) enum PktHdr {
         /// Message id of the sender.
         id: u64,
     },
-    /// The message of a [`RndvReq`](Self::RndvReq) is to be written (`rxm_ctrl_rndv_wr_data`). No payload.
+    /// The message of a [`RndvReq`](Self::RndvReq) will be written (`rxm_ctrl_rndv_wr_data`). No payload.
     RndvWrData {
         /// Message id of the sender.
         id: u64,

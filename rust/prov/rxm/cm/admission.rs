@@ -2,9 +2,9 @@
 
 //! Admission of connections up to the limit, in order of arrival, by eviction of the least recently used ones.
 //!
-//! A peer whose request arrives at the limit is told that it will be asked itself, and is queued like the endpoint's
-//! own peers. An endpoint that has been told so keeps a connection free for a while; otherwise two endpoints at their
-//! limits would never connect.
+//! A request that arrives at the limit is rejected with `Already`: this endpoint will connect itself, and queues the peer
+//! like its own. An endpoint with such a rejection keeps a connection free for a while; otherwise two endpoints at
+//! their limits would never connect.
 //!
 //! The queue is under the mutex `EpCore::cm`. The limits are atomics that the consumer sets.
 

@@ -160,7 +160,7 @@ impl EpState {
             return Ok(());
         };
         if !conn.supports_shutdown() {
-            return Err(ProtoError("a farewell from somebody who knows none"));
+            return Err(ProtoError("a shutdown packet without its extension"));
         }
         let conn_gen = conn.conn_gen;
         let is_over = conn.shutdown.on_msg(msg)?;

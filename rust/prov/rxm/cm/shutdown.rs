@@ -31,7 +31,7 @@ pub(in super::super) enum OpsInFlight {
 enum State {
     /// The connection is in use.
     Connected,
-    /// The connection is to be closed.
+    /// The endpoint has to close the connection.
     Requested,
     /// ASK has been sent.
     AskSent,
@@ -122,7 +122,7 @@ impl ShutdownState {
         });
     }
 
-    /// Handles a packet of the peer. Returns true if the connection is to be closed now.
+    /// Handles a packet of the peer. Returns true if the endpoint has to close the connection now.
     ///
     /// # Errors
     ///

@@ -257,9 +257,9 @@ mod cases {
 
     #[test]
     fn rdm_10_no_request_replaces_a_connection() {
-        let nobody = ConnId { instance: 0, ..ONE };
+        let unnumbered = ConnId { instance: 0, ..ONE };
         let other = ConnId { instance: 2, ..ONE };
-        for first in [ONE, nobody] {
+        for first in [ONE, unnumbered] {
             for open in [false, true] {
                 let mut fsm = ConnFsm::new();
                 assert_eq!(fsm.on_connreq(first, Ordering::Less), ConnReqAction::Accept);
@@ -268,8 +268,8 @@ mod cases {
                 }
                 let state = fsm.state();
                 for order in [Ordering::Less, Ordering::Equal, Ordering::Greater] {
-                    for who in [ONE, other, nobody] {
-                        assert_eq!(fsm.on_connreq(who, order), ConnReqAction::Reject);
+                    for id in [ONE, other, unnumbered] {
+                        assert_eq!(fsm.on_connreq(id, order), ConnReqAction::Reject);
                         assert_eq!(fsm.state(), state);
                     }
                 }
