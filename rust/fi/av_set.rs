@@ -46,7 +46,7 @@ pub enum InitialMembers {
         /// Distance of the indices; not 0.
         stride: u64,
     },
-    /// All addresses of the vector.
+    /// The set has all addresses of the vector.
     Universe,
 }
 

@@ -162,7 +162,7 @@ fn put(packet: &mut [u8], at: usize, size: usize, number: u64) {
 }
 
 impl EpState {
-    /// Executes the operation that a packet requests, and sends the response. A request for memory without permission
+    /// Executes the operation that a packet requests, and queues the response. A request for memory without permission
     /// is refused, and that refusal is the last response on the connection: a peer has one guess at a key.
     pub(super) fn handle_atomic_req(
         &mut self,
@@ -232,7 +232,7 @@ impl EpState {
         status: i32,
         old: &[u8],
     ) -> core::result::Result<(), ProtoError> {
-        const UNKNOWN: ProtoError = ProtoError("an answer to what was not asked for");
+        const UNKNOWN: ProtoError = ProtoError("a response to no atomic request");
         let in_flight = self.inflight.get(Packet::number_of(id));
         let in_flight = in_flight.filter(|packet| packet.has_id(peer_idx, id));
         if let Some(atomic_tx) = in_flight.and_then(Packet::atomic_tx) {

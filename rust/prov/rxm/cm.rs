@@ -104,7 +104,7 @@ pub(super) struct ConnMgr {
     /// True after the removal of the device: no connection is established any more.
     pub(super) is_device_removed: bool,
     last_gen: u32,
-    /// Number of receive buffers that have been allocated, which numbers them.
+    /// Number of receive and control buffers that have been allocated, which numbers them.
     rx_bufs_made: u32,
     /// Sequence number of the next peer that waits for admission.
     pub(super) next_wait_seq: u64,
@@ -328,7 +328,7 @@ impl EpCore {
         }
     }
 
-    /// Closes the connection to a peer, if there is one; its operations fail.
+    /// Closes the connection to a peer, if there is one. Operations that have started fail; deferred ones stay.
     fn close_conn(&self, peer_idx: u32) {
         // Messages that have arrived are kept.
         self.drain_lower();

@@ -49,7 +49,7 @@ use crate::{
 use core::mem;
 use kernel::sync::Arc;
 
-/// Request of a peek, or of a receive of a claimed message.
+/// Request of a receive, of a peek, or of a receive of a claimed message.
 pub(super) struct PeekReq {
     /// Context of the consumer.
     pub(super) context: Context,

@@ -118,7 +118,7 @@ pub(super) struct Conn {
     /// message is being delivered.
     pub(super) tx_exclusive: bool,
     /// Number of the packet with the last atomic response to a peer that violated its access rights. The connection
-    /// ends when the response has been sent, and packets that arrive on it are dropped.
+    /// ends when the response has been sent. Atomic requests that arrive on it are dropped; messages are delivered.
     pub(super) last_atomic_resp: Option<u32>,
     /// State of the shutdown handshake.
     pub(super) shutdown: ShutdownState,
@@ -128,7 +128,8 @@ pub(super) struct Conn {
     pub(super) idle: IdleRounds,
     /// Number of eviction checks without a use.
     pub(super) quiet: IdleRounds,
-    /// True if the connection is going to be closed: nothing is posted or received any more.
+    /// True if the connection is going to be closed: nothing is posted any more. Packets that have arrived are
+    /// dispatched.
     pub(super) is_closing: bool,
 }
 
@@ -212,7 +213,7 @@ impl Conn {
         Ok(())
     }
 
-    /// Returns whether packets from the peer are processed.
+    /// Returns whether receives are posted again, and messages of the same host are taken.
     #[inline(always)]
     pub(super) fn accepts_rx(&self) -> bool {
         !self.is_closing && self.last_atomic_resp.is_none()
@@ -409,7 +410,7 @@ impl Peer {
         }
     }
 
-    /// Returns whether packets that arrive on the peer's connection are dropped.
+    /// Returns whether atomic requests that arrive on the peer's connection are dropped.
     pub(super) fn is_refused(&self) -> bool {
         let conn = self.conn.as_ref();
         conn.is_some_and(|conn| conn.last_atomic_resp.is_some())

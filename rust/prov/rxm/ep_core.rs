@@ -94,7 +94,7 @@ pub(super) struct EpCore {
     /// Rundown of the connection manager's runs.
     #[pin]
     pub(super) rundown: Rundown,
-    /// Set by a reader; cleared by the completion handler.
+    /// Set by a reader that polls; cleared by the completion handler, and by a reader that waits.
     pub(super) is_read: Atomic<u32>,
     /// Set while the completion handler is called for the next completion.
     pub(super) is_armed: Atomic<u32>,

@@ -353,7 +353,7 @@ impl EpState {
     }
 
     /// Enters a peer under its index, unless the index is in use, and queues the operations that waited for the
-    /// index. Returns the peer if it was not entered.
+    /// index. Returns the peer if the index is in use. Without capacity the peer is dropped.
     pub(super) fn insert_peer(&mut self, peer_idx: u32, peer: KBox<Peer>) -> Option<KBox<Peer>> {
         while self.peers.len() <= peer_idx as usize {
             self.peers.push_within_capacity(None).ok()?;

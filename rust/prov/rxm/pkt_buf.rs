@@ -215,7 +215,7 @@ impl Packet {
         matches!(self.as_tx_op(), Some(TxOp::Rndv(rndv_tx)) if rndv_tx.region.is_none())
     }
 
-    /// Returns whether the peer has received a part of the operation.
+    /// Returns whether a segment has been posted, or the peer has replied to the rendezvous request.
     pub(super) fn has_started(&self) -> bool {
         self.as_tx_op().is_some_and(TxOp::has_started)
     }

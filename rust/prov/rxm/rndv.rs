@@ -206,7 +206,7 @@ impl EpState {
         }
         let peer = self.peer(peer_idx);
         let awaiting = peer.and_then(|peer| peer.awaiting_reply.remove_first_where(is_it));
-        let awaiting = awaiting.ok_or(ProtoError("an answer to what was not offered"))?;
+        let awaiting = awaiting.ok_or(ProtoError("a reply to no rendezvous request"))?;
         Ok(Some(awaiting))
     }
 
@@ -235,7 +235,9 @@ impl EpState {
         ranges: Ranges,
     ) -> RxResult {
         if ranges.total().is_none_or(|total| total < msg.message.len) {
-            return Err(ProtoError("an rndv_tx of less than there is"));
+            return Err(ProtoError(
+                "a rendezvous request with less memory than the message",
+            ));
         }
         let body = UnexpBody::Rndv {
             conn_gen: msg.conn_gen,

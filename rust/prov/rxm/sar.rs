@@ -107,7 +107,7 @@ impl<T> SarTable<T> {
             return Err(ProtoError("a segment of no message"));
         }
         if self.queue.iter().any(|sar| sar.has_id(segment.id)) {
-            return Err(ProtoError("two messages of one name"));
+            return Err(ProtoError("two segmented messages with one identifier"));
         }
         let unfinished = self.queue.iter().filter(|sar| !sar.is_complete());
         if unfinished.count() >= self.max_incomplete {

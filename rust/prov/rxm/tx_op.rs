@@ -151,7 +151,7 @@ pub(super) struct RndvTx {
 /// State of a rendezvous send.
 #[derive(Clone, Copy)]
 pub(super) enum RndvState {
-    /// The request is being sent. The peer may reply before the send completes.
+    /// The request is deferred, is being sent, or awaits the reply, which may arrive before the send completes.
     ReqSent(Option<RndvReply>),
     /// The message is written to these ranges: bytes that are done, and bytes in flight.
     Writing(Ranges, usize, usize),

@@ -132,8 +132,8 @@ const PEER_SAR_LIMIT: usize = 4 * PEER_LIMIT;
 /// Limit of the unexpected bytes of an endpoint.
 const EP_LIMIT: usize = 32 << 20;
 
-/// Bytes by which messages in the packets of a closing connection may exceed the limits. It is more than the packets
-/// hold, and does not grow if a peer connects again and again.
+/// Bytes by which messages in the packets of a closing connection may exceed the limit of the peer; that of the
+/// endpoint is doubled for them. It is more than the packets hold, and does not grow if a peer connects again and again.
 const CLOSING_EXTRA: usize = PEER_LIMIT;
 
 impl EpState {

@@ -2,9 +2,9 @@
 
 //! State machine of a connection's establishment, simultaneous requests included. Pure: no locks, no I/O.
 //!
-//! Two endpoints have one connection. If both send requests at once, the request of the higher address wins, and the
-//! other side rejects its own. libfabric's `ofi_rxm` follows the same rule. The caller sends the messages and opens
-//! the endpoints.
+//! Two endpoints have one connection. If both send requests at once, the request of the higher address wins: that side
+//! rejects the other request, and the other side drops its own and accepts. libfabric's `ofi_rxm` follows the same
+//! rule. The caller sends the messages and opens the endpoints.
 
 #[cfg(CONFIG_KUNIT = "y")]
 mod tests;
@@ -28,7 +28,7 @@ pub(in super::super) enum State {
     Idle,
     /// The own request has been sent.
     Connecting,
-    /// The peer rejected the own request, because its own request is in flight.
+    /// The peer rejected the own request, because its own request is in flight, or will be when it has a connection free.
     AwaitingPeer,
     /// The peer's request has been accepted.
     Accepting(ConnId),

@@ -72,7 +72,7 @@ impl Peer {
 }
 
 impl TxOp {
-    /// Returns whether the peer has received a part of the operation.
+    /// Returns whether a segment has been posted, or the peer has replied to the rendezvous request.
     pub(in super::super) fn has_started(&self) -> bool {
         match self {
             Self::Eager | Self::Rma(_) | Self::Atomic(_) => false,

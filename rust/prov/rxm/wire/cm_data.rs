@@ -241,7 +241,7 @@ impl AcceptData {
 pub(in super::super) enum RejectReason {
     /// The peer refuses the connection.
     Refused,
-    /// A connection exists, or a request of the peer is in flight.
+    /// A connection exists, a request of the peer is in flight, or the peer is at its limit and will connect itself.
     Already,
     /// No reason was received. On iWARP the data can be lost.
     Unknown,

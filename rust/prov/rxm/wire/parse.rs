@@ -98,7 +98,7 @@ impl ShutdownMsg {
             1 => Ok(Self::Ask),
             2 => Ok(Self::Agree),
             3 => Ok(Self::Stay),
-            _ => Err(ProtoError("strange words of farewell")),
+            _ => Err(ProtoError("an unknown shutdown packet")),
         }
     }
 }
@@ -220,13 +220,13 @@ impl<'a> RxPkt<'a> {
     ) -> Result<PktHdr, ProtoError> {
         let number = header.u32::<{ at::SEGMENT }>();
         let pos = SegPos::from_ctrl_data(header.u64::<{ at::CTRL_DATA }>())
-            .ok_or(ProtoError("a segment at no pos"))?;
+            .ok_or(ProtoError("a segment without a position"))?;
         if usize::from(header.u16::<{ at::SEGMENT_LEN }>()) != body.len() {
             return Err(ProtoError("a segment that is not as long as it says"));
         }
         let segments = message.segments();
         if segments < 2 || pos != SegPos::of(number, segments) {
-            return Err(ProtoError("a segment at the wrong pos"));
+            return Err(ProtoError("a segment at the wrong position"));
         }
         if message.segment_len(number) != Some(body.len()) {
             return Err(ProtoError("a segment of the wrong length"));
