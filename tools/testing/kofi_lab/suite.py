@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The test command: static checks and the lanes' scenarios, side by side."""
 
-import os
 import sys
 import threading
 import traceback
@@ -13,9 +12,6 @@ from .lane import LANES, Lane, lane
 from .results import FAILED, PASSED, Results, matches
 from .say import LabError, say
 from .session import Session
-
-# A build is mostly one compilation of the crate, which uses one CPU.
-BUILDING = threading.BoundedSemaphore(os.cpu_count() or 2)
 
 
 @dataclass(frozen=True)
@@ -62,9 +58,12 @@ def run(choice: Choice, lanes: list[str]) -> int:
     """Runs the lanes, and while they run, the static checks. Returns the exit status."""
     results = Results()
 
-    def meanwhile() -> None:
+    def meanwhile(builds_end: Callable[[], None]) -> None:
         if choice.checks:
-            static.run(kernel.ensure(lane("proof")), results, choice.checks)
+            target = kernel.ensure(lane("proof"))
+            static.read(target, results, choice.checks)
+            builds_end()
+            static.compile_all(target, results, choice.checks)
 
     def work() -> None:
         setup.ensure(*setup.TESTS)
@@ -88,9 +87,9 @@ def guarded(results: Results, work: Callable[[], None]) -> None:
 
 
 def run_lanes(
-    results: Results, choice: Choice, lanes: list[str], meanwhile: Callable[[], None]
+    results: Results, choice: Choice, lanes: list[str], meanwhile: Callable[[Callable[[], None]], None]
 ) -> None:
-    """Runs the lanes side by side, and something meanwhile."""
+    """Runs the lanes side by side, and `meanwhile`, which can wait until their modules are built."""
     wanted = [name for name in LANES if name in lanes and choice.scenarios(lane(name))]
     # The kernels first: what follows then takes its time without interruption.
     kernels = [kernel.ensure(lane(name)) for name in wanted]
@@ -98,9 +97,7 @@ def run_lanes(
     try:
         for target in kernels:
             running.append(LaneRun(choice, target))
-        for each in running:
-            each.is_built.wait()
-        meanwhile()
+        meanwhile(lambda: [each.is_built.wait() for each in running])
     except KeyboardInterrupt:
         guest.end_all()
         raise
@@ -131,11 +128,10 @@ class LaneRun:
         chosen = choice.scenarios(target.lane)
         name = target.lane.name
         try:
-            with BUILDING:
-                say(f"{name}: building the modules")
-                modules = tree.build(target)
-                if any(scenario.templates for scenario in chosen):
-                    modules += installed.build_templates(target)
+            say(f"{name}: building the modules")
+            modules = tree.build(target)
+            if any(scenario.templates for scenario in chosen):
+                modules += installed.build_templates(target)
         except tree.ModuleError as error:
             say(str(error))
             self.results.add(name, "build", FAILED, "no modules, or not without warnings")
@@ -174,7 +170,8 @@ def soak(pattern: str, lanes: list[str]) -> int:
     """Runs the long scenarios, and the tests of a kernel that has kOFI in its own tree."""
     results = Results()
 
-    def meanwhile() -> None:
+    def meanwhile(builds_end: Callable[[], None]) -> None:
+        builds_end()
         if "uml" in lanes and (not pattern or matches(pattern, kunit_tree.NAME)):
             for name, words in kunit_tree.run().items():
                 static.record(results, name, words)
