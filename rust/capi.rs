@@ -43,3 +43,26 @@ mod tagged;
 mod wait;
 mod wait_set;
 mod xfer_args;
+
+/// Names that most files of the C API use, beside those of [`fi`](crate::fi).
+mod prelude {
+    pub(super) use super::{
+        object::{
+            from_fid,
+            new_fid,
+            open_args,
+            open_info,
+            Object,
+            Opening, //
+        },
+        ops::{
+            fi_ops,
+            FromFid,
+            InProcess, //
+        },
+    };
+    pub(super) use crate::{
+        abi::*,
+        fi::prelude::*, //
+    };
+}

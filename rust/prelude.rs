@@ -10,7 +10,6 @@ pub(crate) use crate::{
         fi_addr_t,
         fid,
         fid_domain,
-        fid_ep,
         info::Info,
         Errno,
         Result, //

@@ -7,36 +7,23 @@ mod args;
 
 use super::{
     domain::DomainObject,
-    ops::fi_ops,
+    prelude::*,
     xfer_args::{
         TypedEp,
         XferArgs, //
     },
 };
-use crate::{
-    abi::{
-        fi_atomic_attr,
-        fi_datatype,
-        fi_ioc,
-        fi_msg_atomic,
-        fi_op,
-        fi_ops_atomic,
-        fi_rma_ioc, //
+use crate::fi::{
+    atomic::{
+        Datatype,
+        Form,
+        Op, //
     },
-    fi::{
-        atomic::{
-            Datatype,
-            Form,
-            Op, //
-        },
-        prelude::*,
-        provider::Endpoint, //
-    },
+    provider::Endpoint,
 };
 use args::{
     post,
     post_single_element,
-    Call,
     CallForm,
     Elements,
     RemoteTarget,
@@ -50,90 +37,43 @@ impl<E: Endpoint> Table<E> {
     fi_ops! {
         pub(super) const OPS: fi_ops_atomic {
             write: fn fi_atomic(
-                ep: *mut fid_ep as TypedEp<'_, E>,
-                buf: *const c_void,
-                count: usize,
-                desc: *mut c_void,
-                dest_addr: fi_addr_t,
-                addr: u64,
-                key: u64,
-                datatype: fi_datatype,
-                op: fi_op,
-                context: *mut c_void,
+                ep: TypedEp<'_, E>, buf, count, desc, dest_addr, addr, key, datatype, op, context,
             ) -> isize {
-                let args = XferArgs::new(context, ep.tx_op_flags()).with_peer(dest_addr);
-                let form = CallForm::Base;
+                let args = ep.tx_args(context).with_peer(dest_addr);
                 let operands = Elements::One(buf, count, desc);
                 let remote = RemoteTarget::Addr(addr, key);
-                let call = Call::new(form, operands, remote, (datatype, op));
                 // SAFETY: The memory and the vectors are as the call requires, until it completes.
-                unsafe { post(ep.provider, args, &call) }
+                unsafe { post(&ep, args, (datatype, op), operands, CallForm::Base, remote) }
             }
 
             writev: fn fi_atomicv(
-                ep: *mut fid_ep as TypedEp<'_, E>,
-                iov: *const fi_ioc,
-                desc: *mut *mut c_void,
-                count: usize,
-                dest_addr: fi_addr_t,
-                addr: u64,
-                key: u64,
-                datatype: fi_datatype,
-                op: fi_op,
-                context: *mut c_void,
+                ep: TypedEp<'_, E>, iov, desc, count, dest_addr, addr, key, datatype, op, context,
             ) -> isize {
-                let args = XferArgs::new(context, ep.tx_op_flags()).with_peer(dest_addr);
-                let form = CallForm::Base;
+                let args = ep.tx_args(context).with_peer(dest_addr);
                 let operands = Elements::Vector(iov, desc, count);
                 let remote = RemoteTarget::Addr(addr, key);
-                let call = Call::new(form, operands, remote, (datatype, op));
                 // SAFETY: The memory and the vectors are as the call requires, until it completes.
-                unsafe { post(ep.provider, args, &call) }
+                unsafe { post(&ep, args, (datatype, op), operands, CallForm::Base, remote) }
             }
 
-            writemsg: fn fi_atomicmsg(
-                ep: *mut fid_ep as TypedEp<'_, E>,
-                msg: *const fi_msg_atomic,
-                flags: u64,
-            ) -> isize {
+            writemsg: fn fi_atomicmsg(ep: TypedEp<'_, E>, msg, flags) -> Result<isize> {
                 // SAFETY: The memory and the vectors are as the call requires, until it completes.
                 unsafe { Self::post_msg(&ep, msg, flags, CallForm::Base) }
             }
 
             inject: fn fi_inject_atomic(
-                ep: *mut fid_ep as TypedEp<'_, E>,
-                buf: *const c_void,
-                count: usize,
-                dest_addr: fi_addr_t,
-                addr: u64,
-                key: u64,
-                datatype: fi_datatype,
-                op: fi_op,
+                ep: TypedEp<'_, E>, buf, count, dest_addr, addr, key, datatype, op,
             ) -> isize {
-                let args = XferArgs::new(ptr::null_mut(), ep.tx_op_flags())
-                    .into_inject()
-                    .with_peer(dest_addr);
-                let form = CallForm::Base;
+                let args = ep.inject_args().with_peer(dest_addr);
                 let operands = Elements::One(buf, count, ptr::null_mut());
                 let remote = RemoteTarget::Addr(addr, key);
-                let call = Call::new(form, operands, remote, (datatype, op));
                 // SAFETY: The memory and the vectors are as the call requires, until it completes.
-                unsafe { post(ep.provider, args, &call) }
+                unsafe { post(&ep, args, (datatype, op), operands, CallForm::Base, remote) }
             }
 
             readwrite: fn fi_fetch_atomic(
-                ep: *mut fid_ep as TypedEp<'_, E>,
-                buf: *const c_void,
-                count: usize,
-                desc: *mut c_void,
-                result: *mut c_void,
-                result_desc: *mut c_void,
-                dest_addr: fi_addr_t,
-                addr: u64,
-                key: u64,
-                datatype: fi_datatype,
-                op: fi_op,
-                context: *mut c_void,
+                ep: TypedEp<'_, E>, buf, count, desc, result, result_desc, dest_addr, addr, key,
+                datatype, op, context,
             ) -> isize {
                 let single = SingleElement {
                     operand: buf,
@@ -142,74 +82,42 @@ impl<E: Endpoint> Table<E> {
                     result_desc,
                 };
                 let range = fi_rma_ioc { addr, count, key };
-                let args = XferArgs::new(context, ep.tx_op_flags()).with_peer(dest_addr);
+                let args = ep.tx_args(context).with_peer(dest_addr);
                 let what = (Form::Fetch, datatype, op);
                 // SAFETY: The memory and the vectors are as the call requires, until it completes.
-                let posted =
-                    unsafe { post_single_element(ep.provider, args, what, &single, &range) };
-                if let Some(posted) = posted {
+                if let Some(posted) = unsafe { post_single_element(&ep, args, what, &single, &range) } {
                     return posted;
                 }
-                let form = CallForm::Fetch(Elements::One(result, count, result_desc));
                 let operands = Elements::One(buf, count, desc);
+                let form = CallForm::Fetch(Elements::One(result, count, result_desc));
                 let remote = RemoteTarget::Addr(addr, key);
-                let call = Call::new(form, operands, remote, (datatype, op));
-                // SAFETY: The memory and the vectors are as the call requires, until it completes.
-                unsafe { post(ep.provider, args, &call) }
+                // SAFETY: As above.
+                unsafe { post(&ep, args, (datatype, op), operands, form, remote) }
             }
 
             readwritev: fn fi_fetch_atomicv(
-                ep: *mut fid_ep as TypedEp<'_, E>,
-                iov: *const fi_ioc,
-                desc: *mut *mut c_void,
-                count: usize,
-                resultv: *mut fi_ioc,
-                result_desc: *mut *mut c_void,
-                result_count: usize,
-                dest_addr: fi_addr_t,
-                addr: u64,
-                key: u64,
-                datatype: fi_datatype,
-                op: fi_op,
-                context: *mut c_void,
+                ep: TypedEp<'_, E>, iov, desc, count, resultv, result_desc, result_count,
+                dest_addr, addr, key, datatype, op, context,
             ) -> isize {
-                let args = XferArgs::new(context, ep.tx_op_flags()).with_peer(dest_addr);
-                let form = CallForm::Fetch(Elements::Vector(resultv, result_desc, result_count));
+                let args = ep.tx_args(context).with_peer(dest_addr);
                 let operands = Elements::Vector(iov, desc, count);
+                let form = CallForm::Fetch(Elements::Vector(resultv, result_desc, result_count));
                 let remote = RemoteTarget::Addr(addr, key);
-                let call = Call::new(form, operands, remote, (datatype, op));
                 // SAFETY: The memory and the vectors are as the call requires, until it completes.
-                unsafe { post(ep.provider, args, &call) }
+                unsafe { post(&ep, args, (datatype, op), operands, form, remote) }
             }
 
             readwritemsg: fn fi_fetch_atomicmsg(
-                ep: *mut fid_ep as TypedEp<'_, E>,
-                msg: *const fi_msg_atomic,
-                resultv: *mut fi_ioc,
-                result_desc: *mut *mut c_void,
-                result_count: usize,
-                flags: u64,
-            ) -> isize {
+                ep: TypedEp<'_, E>, msg, resultv, result_desc, result_count, flags,
+            ) -> Result<isize> {
                 let form = CallForm::Fetch(Elements::Vector(resultv, result_desc, result_count));
                 // SAFETY: The memory and the vectors are as the call requires, until it completes.
                 unsafe { Self::post_msg(&ep, msg, flags, form) }
             }
 
             compwrite: fn fi_compare_atomic(
-                ep: *mut fid_ep as TypedEp<'_, E>,
-                buf: *const c_void,
-                count: usize,
-                desc: *mut c_void,
-                compare: *const c_void,
-                compare_desc: *mut c_void,
-                result: *mut c_void,
-                result_desc: *mut c_void,
-                dest_addr: fi_addr_t,
-                addr: u64,
-                key: u64,
-                datatype: fi_datatype,
-                op: fi_op,
-                context: *mut c_void,
+                ep: TypedEp<'_, E>, buf, count, desc, compare, compare_desc, result, result_desc,
+                dest_addr, addr, key, datatype, op, context,
             ) -> isize {
                 let single = SingleElement {
                     operand: buf,
@@ -218,96 +126,58 @@ impl<E: Endpoint> Table<E> {
                     result_desc,
                 };
                 let range = fi_rma_ioc { addr, count, key };
-                let args = XferArgs::new(context, ep.tx_op_flags()).with_peer(dest_addr);
+                let args = ep.tx_args(context).with_peer(dest_addr);
                 let what = (Form::Compare, datatype, op);
                 // SAFETY: The memory and the vectors are as the call requires, until it completes.
-                let posted =
-                    unsafe { post_single_element(ep.provider, args, what, &single, &range) };
-                if let Some(posted) = posted {
+                if let Some(posted) = unsafe { post_single_element(&ep, args, what, &single, &range) } {
                     return posted;
                 }
-                let compare = Elements::One(compare, count, compare_desc);
-                let result = Elements::One(result, count, result_desc);
-                let form = CallForm::Compare(compare, result);
                 let operands = Elements::One(buf, count, desc);
+                let compare = Elements::One(compare, count, compare_desc);
+                let form = CallForm::Compare(compare, Elements::One(result, count, result_desc));
                 let remote = RemoteTarget::Addr(addr, key);
-                let call = Call::new(form, operands, remote, (datatype, op));
-                // SAFETY: The memory and the vectors are as the call requires, until it completes.
-                unsafe { post(ep.provider, args, &call) }
+                // SAFETY: As above.
+                unsafe { post(&ep, args, (datatype, op), operands, form, remote) }
             }
 
             compwritev: fn fi_compare_atomicv(
-                ep: *mut fid_ep as TypedEp<'_, E>,
-                iov: *const fi_ioc,
-                desc: *mut *mut c_void,
-                count: usize,
-                comparev: *const fi_ioc,
-                compare_desc: *mut *mut c_void,
-                compare_count: usize,
-                resultv: *mut fi_ioc,
-                result_desc: *mut *mut c_void,
-                result_count: usize,
-                dest_addr: fi_addr_t,
-                addr: u64,
-                key: u64,
-                datatype: fi_datatype,
-                op: fi_op,
-                context: *mut c_void,
+                ep: TypedEp<'_, E>, iov, desc, count, comparev, compare_desc, compare_count,
+                resultv, result_desc, result_count, dest_addr, addr, key, datatype, op, context,
             ) -> isize {
+                let args = ep.tx_args(context).with_peer(dest_addr);
+                let operands = Elements::Vector(iov, desc, count);
                 let compare = Elements::Vector(comparev, compare_desc, compare_count);
                 let result = Elements::Vector(resultv, result_desc, result_count);
-                let args = XferArgs::new(context, ep.tx_op_flags()).with_peer(dest_addr);
                 let form = CallForm::Compare(compare, result);
-                let operands = Elements::Vector(iov, desc, count);
                 let remote = RemoteTarget::Addr(addr, key);
-                let call = Call::new(form, operands, remote, (datatype, op));
                 // SAFETY: The memory and the vectors are as the call requires, until it completes.
-                unsafe { post(ep.provider, args, &call) }
+                unsafe { post(&ep, args, (datatype, op), operands, form, remote) }
             }
 
             compwritemsg: fn fi_compare_atomicmsg(
-                ep: *mut fid_ep as TypedEp<'_, E>,
-                msg: *const fi_msg_atomic,
-                comparev: *const fi_ioc,
-                compare_desc: *mut *mut c_void,
-                compare_count: usize,
-                resultv: *mut fi_ioc,
-                result_desc: *mut *mut c_void,
-                result_count: usize,
-                flags: u64,
-            ) -> isize {
+                ep: TypedEp<'_, E>, msg, comparev, compare_desc, compare_count, resultv, result_desc,
+                result_count, flags,
+            ) -> Result<isize> {
                 let compare = Elements::Vector(comparev, compare_desc, compare_count);
                 let result = Elements::Vector(resultv, result_desc, result_count);
-                let form = CallForm::Compare(compare, result);
                 // SAFETY: The memory and the vectors are as the call requires, until it completes.
-                unsafe { Self::post_msg(&ep, msg, flags, form) }
+                unsafe { Self::post_msg(&ep, msg, flags, CallForm::Compare(compare, result)) }
             }
 
-            writevalid: fn fi_atomicvalid(
-                ep: *mut fid_ep as TypedEp<'_, E>,
-                datatype: fi_datatype,
-                op: fi_op,
-                count: *mut usize,
-            ) -> Result {
+            writevalid: fn fi_atomicvalid(ep: TypedEp<'_, E>, datatype, op, count) -> Result {
                 // SAFETY: `count` is NULL or valid.
                 unsafe { Self::write_max_elements(&ep, Form::Base, (datatype, op), count) }
             }
 
             readwritevalid: fn fi_fetch_atomicvalid(
-                ep: *mut fid_ep as TypedEp<'_, E>,
-                datatype: fi_datatype,
-                op: fi_op,
-                count: *mut usize,
+                ep: TypedEp<'_, E>, datatype, op, count,
             ) -> Result {
                 // SAFETY: `count` is NULL or valid.
                 unsafe { Self::write_max_elements(&ep, Form::Fetch, (datatype, op), count) }
             }
 
             compwritevalid: fn fi_compare_atomicvalid(
-                ep: *mut fid_ep as TypedEp<'_, E>,
-                datatype: fi_datatype,
-                op: fi_op,
-                count: *mut usize,
+                ep: TypedEp<'_, E>, datatype, op, count,
             ) -> Result {
                 // SAFETY: `count` is NULL or valid.
                 unsafe { Self::write_max_elements(&ep, Form::Compare, (datatype, op), count) }
@@ -325,20 +195,17 @@ impl<E: Endpoint> Table<E> {
         msg: *const fi_msg_atomic,
         flags: u64,
         form: CallForm,
-    ) -> isize {
+    ) -> Result<isize> {
         // SAFETY: By the caller's contract, `msg` is NULL or valid.
-        let Some(msg) = (unsafe { msg.as_ref() }) else {
-            return Errno::EINVAL.to_ssize();
-        };
+        let msg = unsafe { msg.as_ref() }.ok_or(Errno::EINVAL)?;
         let args = XferArgs {
             data: msg.data,
             ..XferArgs::new(msg.context, flags).with_peer(msg.addr)
         };
         let operands = Elements::Vector(msg.msg_iov, msg.desc, msg.iov_count);
         let remote = RemoteTarget::Ranges(msg.rma_iov, msg.rma_iov_count);
-        let call = Call::new(form, operands, remote, (msg.datatype, msg.op));
         // SAFETY: By the caller's contract, the memory and the vectors are as the call requires.
-        unsafe { post(ep.provider, args, &call) }
+        Ok(unsafe { post(ep, args, (msg.datatype, msg.op), operands, form, remote) })
     }
 
     /// Writes the maximum number of elements of an operation to `*count`.
@@ -370,28 +237,25 @@ fn parse_op(form: Form, datatype: fi_datatype, op: fi_op) -> Result<(Op, Datatyp
 }
 
 fi_ops! {
-    pub(super) fn fi_query_atomic(
-        domain: *mut fid_domain as &DomainObject,
-        datatype: fi_datatype,
-        op: fi_op,
-        attr: *mut fi_atomic_attr,
-        flags: u64,
-    ) -> Result {
-        let form = match flags {
-            0 => Form::Base,
-            abi::FI_FETCH_ATOMIC => Form::Fetch,
-            abi::FI_COMPARE_ATOMIC => Form::Compare,
-            // Tagged atomic operations are not supported by any provider.
-            abi::FI_TAGGED => return Err(Errno::EOPNOTSUPP),
-            _ => return Err(Errno::EBADFLAGS),
-        };
-        let (op, datatype) = parse_op(form, datatype, op)?;
-        let count = domain.domain().max_atomic_elements(form, op, datatype)?;
-        // SAFETY: `attr` is NULL or valid.
-        *unsafe { attr.as_mut() }.ok_or(Errno::EINVAL)? = fi_atomic_attr {
-            count,
-            size: datatype.size(),
-        };
-        Ok(())
+    /// `fi_query_atomic()`.
+    pub(super) const DOMAIN_OPS: fi_ops_domain {
+        query_atomic: fn fi_query_atomic(domain: &DomainObject, datatype, op, attr, flags) -> Result {
+            let form = match flags {
+                0 => Form::Base,
+                abi::FI_FETCH_ATOMIC => Form::Fetch,
+                abi::FI_COMPARE_ATOMIC => Form::Compare,
+                // Tagged atomic operations are not supported by any provider.
+                abi::FI_TAGGED => return Err(Errno::EOPNOTSUPP),
+                _ => return Err(Errno::EBADFLAGS),
+            };
+            let (op, datatype) = parse_op(form, datatype, op)?;
+            let count = domain.domain.max_atomic_elements(form, op, datatype)?;
+            // SAFETY: `attr` is NULL or valid.
+            *unsafe { attr.as_mut() }.ok_or(Errno::EINVAL)? = fi_atomic_attr {
+                count,
+                size: datatype.size(),
+            };
+            Ok(())
+        }
     }
 }

@@ -14,25 +14,12 @@ use super::{
     domain::DomainObject,
     eq::QueueObject,
     fabric::opt_cstr,
-    object::{
-        self,
-        new_fid,
-        open_args, //
-    },
-    ops::{
-        fi_ops,
-        InProcess, //
-    },
     peer,
+    prelude::*,
     strings, //
 };
 use crate::{
-    abi::{
-        addr,
-        fi_av_attr,
-        fi_ops_av,
-        fid_av, //
-    },
+    abi::addr,
     compat::{
         in_addr,
         sockaddr_in, //
@@ -46,8 +33,7 @@ use crate::{
             Type, //
         },
         domain::Domain,
-        eq::Source,
-        prelude::*, //
+        eq::Source, //
     },
 };
 use kernel::bindings::AF_INET;
@@ -59,89 +45,74 @@ const MAX_EP_PER_NODE: usize = u16::MAX as usize;
 #[repr(C)]
 pub(super) struct AvObject {
     fid: fid_av,
-    av: Arc<AddressVector>,
+    pub(super) av: Arc<AddressVector>,
     /// Format of the addresses that callers pass and get.
     addr_format: u32,
 }
 
 fi_ops! {
     impl Object for AvObject: FI_CLASS_AV {
-        close: fn fi_close(av) {
-            av.av.close()
-        }
-
-        bind: fn fi_av_bind(av: *mut fid as &AvObject, other: *mut fid, flags: u64) -> Result {
+        bind: fn fi_av_bind(av: &AvObject, other, flags) -> Result {
             // SAFETY: `other` is NULL or valid.
-            let queue = unsafe { object::from_fid::<QueueObject>(other)? };
+            let events = unsafe { from_fid::<QueueObject>(other)? };
             if flags != 0 {
                 return Err(Errno::EBADFLAGS);
             }
-            av.av.bind(in_process()?, queue.queue())
+            av.av.bind(in_process()?, &events.queue)
         }
 
-        control: fn fi_control(
-            av: *mut fid as &AvObject,
-            command: c_int,
-            arg: *mut c_void,
-        ) -> Result {
-            peer::check_export(command)?;
+        control: fn fi_control(av: &AvObject, command, arg) -> Result {
             // SAFETY: For this command, `arg` is NULL or a valid `struct fi_fid_export`.
-            unsafe { peer::export_av(&av.av, av.addr_format, arg) }
+            unsafe { peer::export_av(&av.av, av.addr_format, command, arg) }
         }
     }
-}
-
-impl AvObject {
-    /// Returns the Rust object.
-    pub(super) fn av(&self) -> &Arc<AddressVector> {
-        &self.av
+    close(av) {
+        av.av.close()
     }
 }
 
 fi_ops! {
-    pub(super) fn fi_av_open(
-        domain: *mut fid_domain as InProcess<&DomainObject>,
-        attr: *mut fi_av_attr,
-        out: *mut *mut fid_av,
-        context: *mut c_void,
-    ) -> Result {
-        // SAFETY: `attr` and `out` are NULL or valid, and `attr` is not shared during the call.
-        let (attr, slot) = unsafe { open_args::<_, AvObject, _>(attr, out)? };
-        if attr.flags & !(abi::FI_EVENT | abi::FI_READ | abi::FI_SYMMETRIC | abi::FI_PEER) != 0 {
-            return Err(Errno::EBADFLAGS);
+    /// `fi_av_open()`.
+    pub(super) const DOMAIN_OPS: fi_ops_domain {
+        av_open: fn fi_av_open(domain: InProcess<&DomainObject>, attr, out, context) -> Result {
+            // SAFETY: `attr` and `out` are NULL or valid, and `attr` is not shared during the call.
+            let (attr, slot) = unsafe { open_args(attr, out)? };
+            if attr.flags & !(abi::FI_EVENT | abi::FI_READ | abi::FI_SYMMETRIC | abi::FI_PEER) != 0 {
+                return Err(Errno::EBADFLAGS);
+            }
+            let addr_format = match domain.domain.addr_format() {
+                abi::FI_FORMAT_UNSPEC => abi::FI_SOCKADDR,
+                addr_format @ (abi::FI_SOCKADDR
+                | abi::FI_SOCKADDR_IN
+                | abi::FI_SOCKADDR_IN6
+                | abi::FI_ADDR_STR) => addr_format,
+                _ => return Err(Errno::EINVAL),
+            };
+            let av = match attr.flags & abi::FI_PEER {
+                // SAFETY: The name is NULL or a string.
+                0 => unsafe { open_local(domain.ctx, &domain.domain, attr)? },
+                // SAFETY: With FI_PEER, `context` is NULL or a valid `struct fi_peer_av_context`.
+                _ => unsafe { open_peer(domain.ctx, &domain.domain, attr, context)? },
+            };
+            attr.rx_ctx_bits = av.rx_ctx_bits() as c_int;
+            attr.type_ = match av.kind() {
+                Type::Map => abi::FI_AV_MAP,
+                Type::Table => abi::FI_AV_TABLE,
+            };
+            if !attr.name.is_null() && attr.map_addr.is_null() {
+                // A shared vector's handles do not depend on the address that it is mapped at, so any unique
+                // address will do.
+                attr.map_addr = ptr::with_exposed_provenance_mut(av.identity());
+            }
+            slot.open(AvObject {
+                fid: fid_av {
+                    fid: new_fid::<AvObject>(context),
+                    ops: ptr::from_ref(&OPS).cast_mut(),
+                },
+                av,
+                addr_format,
+            })
         }
-        let addr_format = match domain.domain().addr_format() {
-            abi::FI_FORMAT_UNSPEC => abi::FI_SOCKADDR,
-            addr_format @ (abi::FI_SOCKADDR
-            | abi::FI_SOCKADDR_IN
-            | abi::FI_SOCKADDR_IN6
-            | abi::FI_ADDR_STR) => addr_format,
-            _ => return Err(Errno::EINVAL),
-        };
-        let av = match attr.flags & abi::FI_PEER {
-            // SAFETY: The name is NULL or a string.
-            0 => unsafe { open_local(domain.ctx, domain.domain(), attr)? },
-            // SAFETY: With FI_PEER, `context` is NULL or a valid `struct fi_peer_av_context`.
-            _ => unsafe { open_peer(domain.ctx, domain.domain(), attr, context)? },
-        };
-        attr.rx_ctx_bits = av.rx_ctx_bits() as c_int;
-        attr.type_ = match av.kind() {
-            Type::Map => abi::FI_AV_MAP,
-            Type::Table => abi::FI_AV_TABLE,
-        };
-        if !attr.name.is_null() && attr.map_addr.is_null() {
-            // A shared vector's handles do not depend on the address that it is mapped at, so any unique
-            // address will do.
-            attr.map_addr = ptr::with_exposed_provenance_mut(av.identity());
-        }
-        slot.open(AvObject {
-            fid: fid_av {
-                fid: new_fid::<AvObject>(context),
-                ops: ptr::from_ref(&OPS).cast_mut(),
-            },
-            av,
-            addr_format,
-        })
     }
 }
 
@@ -294,12 +265,7 @@ impl AvObject {
 fi_ops! {
     static OPS: fi_ops_av {
         insert: fn fi_av_insert(
-            av: *mut fid_av as &AvObject,
-            first: *const c_void,
-            count: usize,
-            addrs: *mut fi_addr_t,
-            flags: u64,
-            context: *mut c_void,
+            av: &AvObject, first, count, addrs, flags, context,
         ) -> Result<c_int> {
             // SAFETY: The arrays are NULL or have `count` entries, until the last insertion is reported.
             let results = unsafe { InsertResults::new(&av.av, addrs, flags, context) };
@@ -311,26 +277,14 @@ fi_ops! {
         }
 
         insertsvc: fn fi_av_insertsvc(
-            av: *mut fid_av as &AvObject,
-            node: *const c_char,
-            service: *const c_char,
-            addrs: *mut fi_addr_t,
-            flags: u64,
-            context: *mut c_void,
+            av: &AvObject, node, service, addrs, flags, context,
         ) -> Result<c_int> {
             // SAFETY: `node` and `service` are NULL or strings; the arrays are NULL or have an entry.
             unsafe { av.insert_range((node, 1), (service, 1), addrs, flags, context) }
         }
 
         insertsym: fn fi_av_insertsym(
-            av: *mut fid_av as &AvObject,
-            node: *const c_char,
-            nodes: usize,
-            service: *const c_char,
-            services: usize,
-            addrs: *mut fi_addr_t,
-            flags: u64,
-            context: *mut c_void,
+            av: &AvObject, node, nodes, service, services, addrs, flags, context,
         ) -> Result<c_int> {
             let (node, service) = ((node, nodes), (service, services));
             // SAFETY: `node` and `service` are NULL or strings; the arrays are NULL or have an entry for
@@ -338,12 +292,7 @@ fi_ops! {
             unsafe { av.insert_range(node, service, addrs, flags, context) }
         }
 
-        remove: fn fi_av_remove(
-            av: *mut fid_av as &AvObject,
-            addrs: *mut fi_addr_t,
-            count: usize,
-            flags: u64,
-        ) -> Result {
+        remove: fn fi_av_remove(av: &AvObject, addrs, count, flags) -> Result {
             if flags != 0 {
                 return Err(Errno::EBADFLAGS);
             }
@@ -361,12 +310,7 @@ fi_ops! {
             result
         }
 
-        lookup: fn fi_av_lookup(
-            av: *mut fid_av as &AvObject,
-            addr: fi_addr_t,
-            to: *mut c_void,
-            len: *mut usize,
-        ) -> Result {
+        lookup: fn fi_av_lookup(av: &AvObject, addr, to, len) -> Result {
             // SAFETY: `len` is NULL or valid, `to` is NULL or valid for `*len` bytes.
             match unsafe { av.lookup_ipv4(addr, to, len) } {
                 true => Ok(()),
@@ -375,12 +319,7 @@ fi_ops! {
             }
         }
 
-        straddr: fn fi_av_straddr(
-            av: *mut fid_av as &AvObject,
-            from: *const c_void,
-            buf: *mut c_char,
-            len: *mut usize,
-        ) -> *const c_char {
+        straddr: fn fi_av_straddr(av: &AvObject, from, buf, len) -> *const c_char {
             // SAFETY: `from` is NULL or an address of the vector's format, `len` is NULL or valid, `buf` is
             // NULL or valid for `*len` bytes.
             match unsafe { av.straddr(from, buf, len) } {
@@ -389,9 +328,7 @@ fi_ops! {
             }
         }
     }
-    with {
-        av_set: Some(av_set::fi_av_set),
-    }
+    from av_set::AV_OPS;
 }
 
 impl AvObject {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Connection management for C callers: the tables of `fid_ep.cm` and `fid_pep.cm`.
+//! Connection management for C callers: the table of `fid_ep.cm`, and what those of other endpoints share with it.
 
 use super::{
     ep::EndpointObject,
@@ -8,132 +8,53 @@ use super::{
         address,
         address_unbounded,
         byte_slice,
-        copy_out,
-        Object, //
+        copy_out, //
     },
-    offload,
-    ops::{
-        fi_ops,
-        InProcess, //
-    },
-    pep::ListenerObject,
+    offload::GROUP_OPS,
+    prelude::*,
     strings::copy_truncated, //
 };
-use crate::{
-    abi::{
-        addr::with_bytes,
-        fi_ops_cm,
-        fid_pep,
-        FI_ADDR_STR, //
-    },
-    fi::prelude::*,
-    util::context, //
-};
+use crate::abi::addr::with_bytes;
 
 fi_ops! {
     pub(super) static ACTIVE_OPS: fi_ops_cm {
-        getpeer: fn fi_getpeer(
-            ep: *mut fid_ep as InProcess<&EndpointObject>,
-            addr: *mut c_void,
-            len: *mut usize,
-        ) -> Result {
-            let peer = ep.endpoint().core().peer()?;
+        setname: fn fi_setname(ep: InProcess<&EndpointObject>, addr, len) -> Result {
+            // SAFETY: `addr` is NULL or valid for `len` bytes.
+            let name = unsafe { address(ep.shared.addr_format, addr, len)? };
+            ep.endpoint.core().set_name(name)
+        }
+
+        getname: fn fi_getname(ep: InProcess<&EndpointObject>, addr, len) -> Result {
+            let name = ep.endpoint.core().name()?;
             // SAFETY: `len` is NULL or valid, `addr` is NULL or valid for `*len` bytes.
-            unsafe { copy_address(ep.addr_format(), peer, addr, len) }
+            unsafe { copy_address(ep.shared.addr_format, name, addr, len) }
         }
 
-        connect: fn fi_connect(
-            ep: *mut fid_ep as &EndpointObject,
-            addr: *const c_void,
-            param: *const c_void,
-            param_len: usize,
-        ) -> Result {
-            context::in_process()?;
+        getpeer: fn fi_getpeer(ep: InProcess<&EndpointObject>, addr, len) -> Result {
+            let peer = ep.endpoint.core().peer()?;
+            // SAFETY: `len` is NULL or valid, `addr` is NULL or valid for `*len` bytes.
+            unsafe { copy_address(ep.shared.addr_format, peer, addr, len) }
+        }
+
+        connect: fn fi_connect(ep: &EndpointObject, addr, param, param_len) -> Result {
+            in_process()?;
             // SAFETY: `addr` is NULL or an address of the endpoint's format.
-            let to = unsafe { address_unbounded(ep.addr_format(), addr)? };
+            let to = unsafe { address_unbounded(ep.shared.addr_format, addr)? };
             // SAFETY: `param` is NULL or valid for `param_len` bytes.
-            ep.endpoint()
-                .connect(to, unsafe { byte_slice(param, param_len)? })
+            ep.endpoint.connect(to, unsafe { byte_slice(param, param_len)? })
         }
 
-        accept: fn fi_accept(
-            ep: *mut fid_ep as &EndpointObject,
-            param: *const c_void,
-            param_len: usize,
-        ) -> Result {
-            context::in_process()?;
+        accept: fn fi_accept(ep: &EndpointObject, param, param_len) -> Result {
+            in_process()?;
             // SAFETY: `param` is NULL or valid for `param_len` bytes.
-            ep.endpoint()
-                .accept(unsafe { byte_slice(param, param_len)? })
+            ep.endpoint.accept(unsafe { byte_slice(param, param_len)? })
         }
 
-        shutdown: fn fi_shutdown(ep: *mut fid_ep as &EndpointObject, flags: u64) -> Result {
-            ep.endpoint().core().shutdown(flags)
+        shutdown: fn fi_shutdown(ep: &EndpointObject, flags) -> Result {
+            ep.endpoint.core().shutdown(flags)
         }
     }
-    with {
-        setname: Some(fi_setname::<EndpointObject>),
-        getname: Some(fi_getname::<EndpointObject>),
-        join: Some(offload::fi_join),
-    }
-}
-
-fi_ops! {
-    pub(super) static PASSIVE_OPS: fi_ops_cm {
-        listen: fn fi_listen(pep: *mut fid_pep as &ListenerObject) -> Result {
-            context::in_process()?;
-            pep.listener().listen()
-        }
-
-        reject: fn fi_reject(
-            pep: *mut fid_pep as &ListenerObject,
-            handle: *mut fid,
-            param: *const c_void,
-            param_len: usize,
-        ) -> Result {
-            // SAFETY: `param` is NULL or valid for `param_len` bytes.
-            let data = unsafe { byte_slice(param, param_len)? };
-            // The handle is only looked up, never dereferenced.
-            pep.listener().core().reject(handle as usize, data)
-        }
-    }
-    with {
-        setname: Some(fi_setname::<ListenerObject>),
-        getname: Some(fi_getname::<ListenerObject>),
-    }
-}
-
-/// An object with a local address.
-pub(super) trait NamedObject: Object {
-    /// Returns the format of the addresses that the object's calls take and return.
-    fn addr_format(&self) -> u32;
-
-    /// Sets the address.
-    fn set_name(&self, addr: SocketAddr) -> Result;
-
-    /// Returns the address.
-    fn name(&self) -> Result<SocketAddr>;
-}
-
-fi_ops! {
-    pub(super) fn fi_setname<T: NamedObject>(
-        object: *mut fid as InProcess<&T>,
-        addr: *mut c_void,
-        len: usize,
-    ) -> Result {
-        // SAFETY: `addr` is NULL or valid for `len` bytes.
-        object.set_name(unsafe { address(object.addr_format(), addr, len)? })
-    }
-
-    pub(super) fn fi_getname<T: NamedObject>(
-        object: *mut fid as InProcess<&T>,
-        addr: *mut c_void,
-        len: *mut usize,
-    ) -> Result {
-        let name = object.name()?;
-        // SAFETY: `len` is NULL or valid, `addr` is NULL or valid for `*len` bytes.
-        unsafe { copy_address(object.addr_format(), name, addr, len) }
-    }
+    from GROUP_OPS;
 }
 
 /// Copies an address of this format to the caller's buffer, truncated if it does not fit (a string stays
@@ -178,9 +99,9 @@ pub(super) unsafe fn getopt(
     value: *mut c_void,
     len: *mut usize,
 ) -> Result {
-    let known = match level == abi::FI_OPT_ENDPOINT as c_int {
-        true => option(name as u32),
-        false => None,
+    let known = match level as u32 {
+        abi::FI_OPT_ENDPOINT => option(name as u32),
+        _ => None,
     };
     let found = known.ok_or(Errno::ENOPROTOOPT)?;
     // SAFETY: By the caller's contract, `len` is NULL or valid.

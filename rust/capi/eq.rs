@@ -4,104 +4,59 @@
 
 use super::{
     fabric::FabricObject,
-    nosys,
-    object::{
-        byte_slice,
-        new_fid,
-        open_args, //
-    },
-    ops::{
-        fi_ops,
-        InProcess,
-        Unchecked, //
-    },
-    peer, strings,
+    object::byte_slice,
+    ops::Unchecked,
+    peer,
+    prelude::*,
+    strings,
     wait::{
+        Callback,
         WaitAttr,
         WaitMethod, //
     },
 };
-use crate::{
-    abi::{
-        fi_eq_attr,
-        fi_eq_cm_entry,
-        fi_eq_entry,
-        fi_eq_err_entry,
-        fi_ops_eq,
-        fid_eq,
-        fid_fabric, //
+use crate::fi::{
+    eq::{
+        Attr,
+        Event,
+        EventQueue,
+        Handler,
+        Kind, //
     },
-    fi::{
-        eq::{
-            Attr,
-            Event,
-            EventQueue,
-            Handler,
-            Kind, //
-        },
-        prelude::*,
-        wait::Budget, //
-    },
-    util::callback::Functions, //
+    wait::Budget,
 };
 
 /// An event queue, as C callers hold it.
 #[repr(C)]
 pub(super) struct QueueObject {
     fid: fid_eq,
-    queue: Arc<EventQueue>,
-    wait: WaitMethod,
+    pub(super) queue: Arc<EventQueue>,
+    pub(super) wait: WaitMethod,
 }
 
 fi_ops! {
     impl Object for QueueObject: FI_CLASS_EQ {
-        close: fn fi_close(eq) {
-            eq.queue.close()
-        }
-
-        control: fn fi_control(
-            eq: *mut fid as &QueueObject,
-            command: c_int,
-            arg: *mut c_void,
-        ) -> Result {
+        control: fn fi_control(eq: &QueueObject, command, arg) -> Result {
             // SAFETY: `arg` is NULL or as the command requires.
             unsafe { eq.wait.control(eq.queue.wait_queue(), command, arg) }
         }
     }
-}
-
-impl QueueObject {
-    /// Returns the Rust object.
-    pub(super) fn queue(&self) -> &Arc<EventQueue> {
-        &self.queue
-    }
-
-    /// Returns the queue's wait method.
-    pub(super) fn wait(&self) -> &WaitMethod {
-        &self.wait
+    close(eq) {
+        eq.queue.close()
     }
 }
 
 fi_ops! {
     static OPS: fi_ops_eq {
         read: fn fi_eq_read(
-            eq: *mut fid_eq as Unchecked<'_, QueueObject>,
-            number: *mut u32,
-            buf: *mut c_void,
-            len: usize,
-            flags: u64,
+            eq: Unchecked<'_, QueueObject>, number, buf, len, flags,
         ) -> Result<usize> {
             // SAFETY: `number` is NULL or valid, and `buf` is NULL or valid for `len` bytes.
             unsafe { read_event(&eq.queue, number, buf, len, flags) }
         }
 
         sread: fn fi_eq_sread(
-            eq: *mut fid_eq as Unchecked<'_, QueueObject>,
-            number: *mut u32,
-            buf: *mut c_void,
-            len: usize,
-            timeout: c_int,
-            flags: u64,
+            eq: Unchecked<'_, QueueObject>, number, buf, len, timeout, flags,
         ) -> Result<usize> {
             let mut budget = Budget::from_millis(timeout);
             loop {
@@ -115,11 +70,7 @@ fi_ops! {
             }
         }
 
-        readerr: fn fi_eq_readerr(
-            eq: *mut fid_eq as Unchecked<'_, QueueObject>,
-            buf: *mut fi_eq_err_entry,
-            flags: u64,
-        ) -> Result<usize> {
+        readerr: fn fi_eq_readerr(eq: Unchecked<'_, QueueObject>, buf, flags) -> Result<usize> {
             // SAFETY: `buf` is NULL or valid, and not shared during the call.
             let entry = unsafe { buf.as_mut() }.ok_or(Errno::EINVAL)?;
             if flags & !abi::FI_PEEK != 0 {
@@ -131,13 +82,15 @@ fi_ops! {
             })?;
             Ok(size_of::<fi_eq_err_entry>())
         }
+    }
+    from PEER_OPS;
+}
 
+fi_ops! {
+    /// Calls of a peer's queue: its events are read from the owner's queue.
+    static PEER_OPS: fi_ops_eq {
         write: fn fi_eq_write(
-            eq: *mut fid_eq as Unchecked<'_, QueueObject>,
-            number: u32,
-            buf: *const c_void,
-            len: usize,
-            flags: u64,
+            eq: Unchecked<'_, QueueObject>, number, buf, len, flags,
         ) -> Result<usize> {
             if flags != 0 {
                 return Err(Errno::EBADFLAGS);
@@ -149,11 +102,7 @@ fi_ops! {
         }
 
         strerror: fn fi_eq_strerror(
-            eq: *mut fid_eq as Unchecked<'_, QueueObject>,
-            prov_errno: c_int,
-            _err_data: *const c_void,
-            buf: *mut c_char,
-            len: usize,
+            eq: Unchecked<'_, QueueObject>, prov_errno, _err_data, buf, len,
         ) -> *const c_char {
             // SAFETY: `buf` is NULL or valid for `len` bytes.
             unsafe { strings::copy_static(eq.queue.strerror(prov_errno), buf, len) }
@@ -161,80 +110,59 @@ fi_ops! {
     }
 }
 
-/// Calls of a peer's queue: its events are read from the owner's queue.
-static PEER_OPS: fi_ops_eq = fi_ops_eq {
-    write: Some(fi_eq_write),
-    strerror: Some(fi_eq_strerror),
-    ..nosys::EQ
-};
-
-/// A C consumer's `eq_event_handler` and its arguments.
-struct Callback {
-    function: unsafe extern "C" fn(*mut fid_eq, *mut c_void),
-    eq: usize,
-    context: usize,
-}
-
-impl Handler for Callback {
+impl Handler for Callback<fid_eq> {
     fn ready(&self, _ctx: ProcessContext, _queue: &Arc<EventQueue>) {
-        let eq = ptr::with_exposed_provenance_mut(self.eq);
-        let context = ptr::with_exposed_provenance_mut(self.context);
-        // SAFETY: `close` waits for this call before the queue's object is freed.
-        unsafe { (self.function)(eq, context) };
+        self.invoke();
     }
 }
 
 fi_ops! {
-    pub(super) fn fi_eq_open(
-        fabric: *mut fid_fabric as InProcess<&FabricObject>,
-        attr: *mut fi_eq_attr,
-        out: *mut *mut fid_eq,
-        context: *mut c_void,
-    ) -> Result {
-        // SAFETY: `attr` and `out` are NULL or valid, and `attr` is not shared during the call.
-        let (attr, slot) = unsafe { open_args::<_, QueueObject, _>(attr, out)? };
-        if attr.flags & !(abi::FI_WRITE | abi::FI_AFFINITY | abi::FI_PEER) != 0 {
-            return Err(Errno::EINVAL);
-        }
-        // SAFETY: With FI_WAIT_SET, the wait set is NULL or valid.
-        let wait_attr = unsafe { WaitAttr::new(attr.wait_obj, attr.wait_set)? };
-        let fid = fid_eq {
-            fid: new_fid::<QueueObject>(context),
-            ops: ptr::from_ref(&OPS).cast_mut(),
-        };
-        if attr.flags & abi::FI_PEER != 0 {
-            // SAFETY: With FI_PEER, `context` is NULL or a valid `struct fi_peer_eq_context`.
-            let owner = unsafe { peer::owner_eq(context)? };
-            // The attributes apply to the owner's queue, which gets the events, and are ignored here.
-            return slot.open(QueueObject {
-                fid: fid_eq {
-                    ops: ptr::from_ref(&PEER_OPS).cast_mut(),
-                    ..fid
-                },
-                queue: fabric.fabric().peer_event_queue(fabric.ctx, owner)?,
-                wait: WaitMethod::NONE,
-            });
-        }
-        let queue = fabric.fabric().event_queue(
-            fabric.ctx,
-            Attr {
+    /// `fi_eq_open()`.
+    pub(super) const FABRIC_OPS: fi_ops_fabric {
+        eq_open: fn fi_eq_open(fabric: InProcess<&FabricObject>, attr, out, context) -> Result {
+            // SAFETY: `attr` and `out` are NULL or valid, and `attr` is not shared during the call.
+            let (attr, slot) = unsafe { open_args(attr, out)? };
+            if attr.flags & !(abi::FI_WRITE | abi::FI_AFFINITY | abi::FI_PEER) != 0 {
+                return Err(Errno::EINVAL);
+            }
+            // SAFETY: With FI_WAIT_SET, the wait set is NULL or valid.
+            let wait_attr = unsafe { WaitAttr::new(attr.wait_obj, attr.wait_set)? };
+            let fid = fid_eq {
+                fid: new_fid::<QueueObject>(context),
+                ops: ptr::from_ref(&OPS).cast_mut(),
+            };
+            if attr.flags & abi::FI_PEER != 0 {
+                // SAFETY: With FI_PEER, `context` is NULL or a valid `struct fi_peer_eq_context`.
+                let owner = unsafe { peer::owner_eq(context)? };
+                // The attributes apply to the owner's queue, which gets the events, and are ignored here.
+                return slot.open(QueueObject {
+                    fid: fid_eq {
+                        ops: ptr::from_ref(&PEER_OPS).cast_mut(),
+                        ..fid
+                    },
+                    queue: fabric.fabric.peer_event_queue(fabric.ctx, owner)?,
+                    wait: WaitMethod::NONE,
+                });
+            }
+            let queue_attr = Attr {
                 size: attr.size,
                 writable: attr.flags & abi::FI_WRITE != 0,
                 waitable: wait_attr.is_waitable(),
-            },
-        )?;
-        let wait =
-            wait_attr.into_method(|set| set.add_events(fabric.ctx, &queue, slot.address()))?;
-        if let Some(function) = attr.eq_event_handler {
-            let callback = Callback {
-                function,
-                eq: slot.address(),
-                context: context.expose_provenance(),
             };
-            let functions = Functions::single(function as *const ());
-            queue.set_handler(KBox::new(callback, GFP_KERNEL)?, functions)?;
+            let queue = fabric.fabric.event_queue(fabric.ctx, queue_attr)?;
+            let address = slot.address();
+            let wait = wait_attr.into_method(|set| set.add_events(fabric.ctx, &queue, address))?;
+            if let Some(function) = attr.eq_event_handler {
+                let callback = Callback {
+                    function,
+                    object: address,
+                    context: context.expose_provenance(),
+                };
+                let functions = callback.functions();
+                queue.set_handler(KBox::new(callback, GFP_KERNEL)?, functions)?;
+            }
+            slot.open(QueueObject { fid, queue, wait })
         }
-        slot.open(QueueObject { fid, queue, wait })
     }
 }
 

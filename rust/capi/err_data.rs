@@ -5,17 +5,15 @@
 //! [`Readers`] owns the memory that is returned to readers without a buffer of their own. Its lock is a leaf,
 //! held with interrupts off.
 
+use super::prelude::*;
 use crate::{
-    abi::{
-        addr::{
-            self,
-            MAX_ADDR_LEN, //
-        },
-        fi_cq_err_entry, //
+    abi::addr::{
+        self,
+        MAX_ADDR_LEN, //
     },
-    fi::{
-        cq::ErrData,
-        prelude::*, //
+    fi::cq::{
+        ErrData,
+        Failure, //
     },
 };
 
@@ -26,6 +24,21 @@ pub(super) fn with_bytes<R>(addr_format: u32, data: &ErrData, f: impl FnOnce(&[u
         ErrData::Source(source) => addr::with_bytes(addr_format, source, f),
         ErrData::Bytes(bytes) => f(bytes),
     }
+}
+
+/// Writes a failure to an entry, without its error data.
+pub(super) fn fill_entry(entry: &mut fi_cq_err_entry, failure: &Failure) {
+    let done = &failure.completion;
+    entry.op_context = done.context.as_ptr();
+    entry.flags = done.flags;
+    entry.len = done.len;
+    entry.buf = ptr::without_provenance_mut(done.buf);
+    entry.data = done.data;
+    entry.tag = done.tag;
+    entry.olen = failure.olen;
+    entry.err = failure.errno.code();
+    entry.prov_errno = failure.prov_errno;
+    entry.src_addr = done.source;
 }
 
 /// Copies the error data of an entry that a peer has written. Any context.

@@ -5,75 +5,42 @@
 use super::{
     domain,
     eq,
-    nosys,
-    object::{
-        new_fid,
-        Opening, //
-    },
     opened::Listed,
-    ops::fi_ops,
     ops_tables::ProviderOps,
     pep,
+    prelude::*,
     prov_registry,
     wait_set, //
 };
-use crate::{
-    abi::{
-        fi_fabric_attr,
-        fi_ops_fabric,
-        fid_fabric, //
-    },
-    fi::{
-        fabric::Fabric,
-        introspect::Owner,
-        prelude::*,
-        provider::FabricAttr, //
-    },
-    util::context, //
+use crate::fi::{
+    fabric::Fabric,
+    introspect::Owner,
+    provider::FabricAttr, //
 };
 
 /// A fabric, as C callers hold it.
 #[repr(C)]
 pub(super) struct FabricObject {
     fid: fid_fabric,
-    fabric: Arc<Fabric>,
-    provider_ops: &'static ProviderOps,
-    open_entry: Listed,
+    pub(super) fabric: Arc<Fabric>,
+    /// Tables of calls for the fabric's children.
+    pub(super) provider_ops: &'static ProviderOps,
+    pub(super) open_entry: Listed,
 }
 
 fi_ops! {
-    impl Object for FabricObject: FI_CLASS_FABRIC {
-        close: fn fi_close(fabric) {
-            fabric.fabric.close()
-        }
-    }
-}
-
-impl FabricObject {
-    /// Returns the Rust object.
-    pub(super) fn fabric(&self) -> &Arc<Fabric> {
-        &self.fabric
-    }
-
-    /// Returns the owner that opened the fabric.
-    pub(super) fn owner(&self) -> &Owner {
-        self.open_entry.owner()
-    }
-
-    /// Returns the tables of calls for the fabric's children.
-    pub(super) fn provider_ops(&self) -> &'static ProviderOps {
-        self.provider_ops
+    impl Object for FabricObject: FI_CLASS_FABRIC {}
+    close(fabric) {
+        fabric.fabric.close()
     }
 }
 
 static OPS: fi_ops_fabric = fi_ops_fabric {
-    domain: Some(domain::fi_domain),
-    passive_ep: Some(pep::fi_passive_ep),
-    eq_open: Some(eq::fi_eq_open),
-    wait_open: Some(wait_set::fi_wait_open),
-    trywait: Some(wait_set::fi_trywait),
-    domain2: Some(domain::fi_domain2),
-    ..nosys::FABRIC
+    domain: domain::FABRIC_OPS.domain,
+    domain2: domain::FABRIC_OPS.domain2,
+    passive_ep: pep::FABRIC_OPS.passive_ep,
+    eq_open: eq::FABRIC_OPS.eq_open,
+    ..wait_set::FABRIC_OPS
 };
 
 /// Returns a C caller's string, or `None` for NULL.
@@ -82,11 +49,8 @@ static OPS: fi_ops_fabric = fi_ops_fabric {
 ///
 /// `name` is NULL or a string that is valid for `'a`.
 pub(super) unsafe fn opt_cstr<'a>(name: *const c_char) -> Option<&'a CStr> {
-    if name.is_null() {
-        return None;
-    }
     // SAFETY: By the caller's contract, `name` is a string that is valid for `'a`.
-    Some(unsafe { CStr::from_char_ptr(name) })
+    (!name.is_null()).then(|| unsafe { CStr::from_char_ptr(name) })
 }
 
 /// Opens a fabric for the module named `owner` (`fi_fabric()`).
@@ -100,7 +64,7 @@ pub(super) unsafe fn open(
     context: *mut c_void,
     owner: *const c_char,
 ) -> Result {
-    context::in_process()?;
+    in_process()?;
     let raw = attr;
     // SAFETY: By the contract of `fi_fabric_by()`.
     let attr = unsafe { attr.as_ref() }.ok_or(Errno::EINVAL)?;

@@ -12,6 +12,7 @@ use super::{
         Named,
         Objects, //
     },
+    prelude::*,
     prov_registry::{
         self,
         InfoRequest, //
@@ -23,28 +24,20 @@ use crate::{
             self,
             into_int, //
         },
-        fi_fabric_attr,
-        fi_info,
-        fi_type,
-        fid_fabric,
         info::{
             free_raw_list,
             into_raw_list,
             InfoList, //
         },
-        tostr,
-        FI_SOURCE,
-        VERSION, //
+        tostr, //
     },
     fi::{
         info::{
             getinfo,
             Query, //
         },
-        introspect::Owner,
-        prelude::*, //
+        introspect::Owner, //
     },
-    util::context, //
 };
 
 /// Implements `fi_version()`.
@@ -98,7 +91,7 @@ unsafe fn try_getinfo(
         let query = Query {
             node: opt_cstr(request.node),
             service: opt_cstr(request.service),
-            source: request.flags & FI_SOURCE != 0,
+            source: request.flags & abi::FI_SOURCE != 0,
             hints,
             net: hints
                 .filter(|hints| hints.has_net())
@@ -106,7 +99,7 @@ unsafe fn try_getinfo(
         };
         (query, Owner::module(opt_cstr(owner).unwrap_or(c"")))
     };
-    context::in_process()?;
+    in_process()?;
     let opened = opened::List::snapshot()?;
     let named = match query.hints {
         Some(hints) => opened.find_named(hints)?,
@@ -220,12 +213,11 @@ pub(crate) unsafe extern "C" fn fi_tostr_r(
     // SAFETY: By the contract of `fi_tostr_r()`; the buffer is initialised before it is made a slice.
     let known = unsafe {
         buf.write_bytes(0, len);
-        let room = core::slice::from_raw_parts_mut(buf.cast(), len);
+        let room = slice::from_raw_parts_mut(buf.cast(), len);
         tostr::write_value(data, datatype, &mut tostr::Text::new(room))
     };
-    if known {
-        buf
-    } else {
-        ptr::null_mut()
+    match known {
+        true => buf,
+        false => ptr::null_mut(),
     }
 }

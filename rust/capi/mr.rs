@@ -4,31 +4,14 @@
 
 use super::{
     domain::DomainObject,
-    object::{
-        new_fid,
-        Opening, //
-    },
-    ops::{
-        fi_ops,
-        FromFid,
-        InProcess, //
-    },
+    prelude::*, //
 };
-use crate::{
-    abi::{
-        fi_mr_attr,
-        fi_ops_mr,
-        fid_mr,
-        kvec, //
-    },
-    fi::{
-        domain::Domain,
-        eq::Source,
-        mr::{
-            Access,
-            MemoryRegion, //
-        },
-        prelude::*, //
+use crate::fi::{
+    domain::Domain,
+    eq::Source,
+    mr::{
+        Access,
+        MemoryRegion, //
     },
 };
 
@@ -42,13 +25,12 @@ struct RegionObject {
 }
 
 fi_ops! {
-    impl Object for RegionObject: FI_CLASS_MR {
-        close: fn fi_close(mr) {
-            if let Some(domain) = &mr.event_domain {
-                domain.drop_events(Source(ptr::from_ref(mr).expose_provenance()));
-            }
-            Ok(())
+    impl Object for RegionObject: FI_CLASS_MR {}
+    close(mr) {
+        if let Some(domain) = &mr.event_domain {
+            domain.drop_events(Source(ptr::from_ref(mr).expose_provenance()));
         }
+        Ok(())
     }
 }
 
@@ -67,7 +49,7 @@ unsafe fn register(
     context: *mut c_void,
 ) -> Result {
     // SAFETY: By the caller's contract, `domain` is NULL or valid.
-    let domain = unsafe { InProcess::<&DomainObject>::from_fid(domain)? };
+    let object = unsafe { InProcess::<&DomainObject>::from_fid(domain)? };
     if out.is_null() || offset != 0 {
         return Err(Errno::EINVAL);
     }
@@ -77,7 +59,7 @@ unsafe fn register(
     // SAFETY: By the caller's contract, `out` is valid.
     let slot = unsafe { Opening::new(out)? };
     let source = Source(slot.address());
-    let domain = domain.domain();
+    let domain = &object.domain;
     let notice = domain.reserve_mr_event(source)?;
     let region = domain.register(memory, Access::from_bits(access)?)?;
     slot.open(RegionObject {
@@ -99,15 +81,7 @@ unsafe fn register(
 fi_ops! {
     pub(super) static OPS: fi_ops_mr {
         reg: fn fi_mr_reg(
-            domain: *mut fid as *mut fid,
-            buf: *const c_void,
-            len: usize,
-            access: u64,
-            offset: u64,
-            _requested_key: u64,
-            flags: u64,
-            out: *mut *mut fid_mr,
-            context: *mut c_void,
+            domain: *mut fid, buf, len, access, offset, _requested_key, flags, out, context,
         ) -> Result {
             // SAFETY: The memory stays valid until the region is closed.
             let segment = unsafe { Segment::new(buf.cast_mut(), len) };
@@ -117,15 +91,7 @@ fi_ops! {
         }
 
         regv: fn fi_mr_regv(
-            domain: *mut fid as *mut fid,
-            iov: *const kvec,
-            count: usize,
-            access: u64,
-            offset: u64,
-            _requested_key: u64,
-            flags: u64,
-            out: *mut *mut fid_mr,
-            context: *mut c_void,
+            domain: *mut fid, iov, count, access, offset, _requested_key, flags, out, context,
         ) -> Result {
             // SAFETY: `iov` has `count` entries, whose memory stays valid until the region is closed.
             let memory = unsafe { Segment::from_vector(iov, count)? };
@@ -133,12 +99,7 @@ fi_ops! {
             unsafe { register(domain, memory, access, offset, flags, out, context) }
         }
 
-        regattr: fn fi_mr_regattr(
-            domain: *mut fid as *mut fid,
-            attr: *const fi_mr_attr,
-            flags: u64,
-            out: *mut *mut fid_mr,
-        ) -> Result {
+        regattr: fn fi_mr_regattr(domain: *mut fid, attr, flags, out) -> Result {
             // SAFETY: `attr` is NULL or valid.
             let attr = unsafe { attr.as_ref() }.ok_or(Errno::EINVAL)?;
             if attr.iface != abi::FI_HMEM_SYSTEM {

@@ -15,11 +15,14 @@ use crate::{
 ///
 /// # Safety
 ///
-/// Implementors are `#[repr(C)]` and begin with a `struct fid`, whose `fclass` is `CLASS` and whose
-/// `ops` is `ops()` in every object of the type and in no other.
+/// Implementors are `#[repr(C)]` and begin with a `struct fid`, whose `fclass` is one of the type's classes and
+/// whose `ops` is `ops()` in every object of the type and in no other.
 pub(super) unsafe trait Object: Sized {
-    /// FI_CLASS number of the type.
+    /// FI_CLASS number of the type, or the first of several.
     const CLASS: u32;
+
+    /// Returns true for a class of the type.
+    fn has_class(class: usize) -> bool;
 
     /// Returns the calls that every object has.
     fn ops() -> &'static fi_ops;
@@ -51,36 +54,16 @@ pub(super) fn new_fid<T: Object>(context: *mut c_void) -> fid {
 pub(super) unsafe fn from_fid<'a, T: Object>(fid: *mut fid) -> Result<&'a T> {
     // SAFETY: By the caller's contract, `fid` is NULL or valid for `'a`.
     let common = unsafe { fid.as_ref() }.ok_or(Errno::EINVAL)?;
-    if common.fclass != T::CLASS as usize || !ptr::eq(common.ops, T::ops()) {
+    if !T::has_class(common.fclass) || !ptr::eq(common.ops, T::ops()) {
         return Err(Errno::EINVAL);
     }
     // SAFETY: By the trait's contract only objects of this type have these operations.
     Ok(unsafe { &*fid.cast::<T>() })
 }
 
-/// Memory for an object whose address is needed before the object can be made.
-pub(super) struct UninitObject<T>(KBox<MaybeUninit<T>>);
-
-impl<T: Object> UninitObject<T> {
-    /// Allocates the memory. May sleep.
-    pub(super) fn new() -> Result<Self> {
-        Ok(Self(KBox::new_uninit(GFP_KERNEL)?))
-    }
-
-    /// Returns the address that the object will have.
-    pub(super) fn address(&self) -> usize {
-        ptr::from_ref(&*self.0) as usize
-    }
-
-    /// Initialises the object and passes it to the C caller, at the address that [`Self::address`] returns.
-    pub(super) fn init(self, value: T) -> *mut T {
-        KBox::into_raw(KBox::write(self.0, value))
-    }
-}
-
 /// Memory for an object that a C caller opens, and the caller's pointer to the new object.
 pub(super) struct Opening<T, F> {
-    memory: UninitObject<T>,
+    memory: KBox<MaybeUninit<T>>,
     out: *mut *mut F,
 }
 
@@ -98,18 +81,18 @@ impl<T: Object, F> Opening<T, F> {
         if out.is_null() {
             return Err(Errno::EINVAL);
         }
-        let memory = UninitObject::new()?;
+        let memory = KBox::new_uninit(GFP_KERNEL)?;
         Ok(Self { memory, out })
     }
 
     /// Returns the address that the object will have.
     pub(super) fn address(&self) -> usize {
-        self.memory.address()
+        ptr::from_ref(&*self.memory).expose_provenance()
     }
 
     /// Initialises the object, and writes its address to `*out`. Succeeds.
     pub(super) fn open(self, value: T) -> Result {
-        let object = self.memory.init(value);
+        let object = KBox::into_raw(KBox::write(self.memory, value));
         // SAFETY: By the contract of `new`, `out` is valid, and it is not NULL; an object begins with its
         // `fid`.
         unsafe { *self.out = object.cast() };

@@ -14,7 +14,7 @@ mod ops;
 mod peer_open;
 
 pub(super) use self::{
-    mc::fi_join,
+    mc::GROUP_OPS,
     ops::COLLECTIVE_OPS, //
 };
 
@@ -27,22 +27,12 @@ use self::{
     },
 };
 use super::{
-    cm::NamedObject,
     ep::EndpointObject,
-    peer, //
+    peer,
+    prelude::*, //
 };
 use crate::{
-    abi::{
-        errno::from_int,
-        fi_av_attr,
-        fi_cq_attr,
-        fi_ops_domain,
-        fi_ops_transfer_peer,
-        fi_peer_av_context,
-        fi_peer_cq_context,
-        fi_peer_transfer_context,
-        fid_av, //
-    },
+    abi::errno::from_int,
     fi::{
         av::Offloaded,
         cq::{
@@ -51,8 +41,7 @@ use crate::{
             Format,
             Handler, //
         },
-        ep::Endpoint,
-        prelude::*, //
+        ep::Endpoint, //
     },
 };
 
@@ -84,14 +73,15 @@ impl Offload {
     ///
     /// `domain` is valid, and stays open until the endpoint has been closed.
     pub(super) unsafe fn pair(object: &EndpointObject, domain: *mut fid_domain) -> Result<Self> {
-        let endpoint = object.endpoint();
+        let endpoint = &object.endpoint;
         let addresses = endpoint.address_vector()?;
         // SAFETY: By the caller's contract, `domain` is valid; the exported objects are this offload's own.
         unsafe {
             let ops = checked_table((*domain).ops)?;
             // Exported by its own call, which switches the queue's readers to the entries that peers write.
-            let cq_form = export(object.tx_cq_fid())?;
-            let av_form = peer::export_internal(&addresses, object.addr_format())?;
+            let tx_cq_fid = object.shared.tx_cq_fid.load(Relaxed);
+            let cq_form = export(ptr::with_exposed_provenance_mut(tx_cq_fid))?;
+            let av_form = peer::export_internal(&addresses, object.shared.addr_format)?;
             let peer_objects = [cq_form, Open::from_raw(av_form)];
             let [cq_form, av_form] = &peer_objects;
             let attr = fi_cq_attr {
@@ -129,7 +119,7 @@ impl Offload {
                 transfer_cq,
                 group_count: Atomic::new(0),
             };
-            let begun = offload.start(endpoint, calls, object.addr_format());
+            let begun = offload.start(endpoint, calls, object.shared.addr_format);
             begun.inspect_err(|_| offload.close())?;
             Ok(offload)
         }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Entry points of the C API: [`fi_ops`] declares tables of calls and their `extern "C"` functions.
+//! Entry points of the C API: [`fi_ops`] declares tables of calls, and makes their C functions from Rust bodies.
 
-use super::object::{
-    self,
-    Object, //
+use super::{
+    nosys::SignatureOf,
+    object::{
+        self,
+        Object, //
+    },
 };
 use crate::{
     abi::errno::{
@@ -14,145 +17,142 @@ use crate::{
     fi::prelude::*, //
 };
 
-/// Declares entry points of the C API: `extern "C"` functions whose bodies return Rust values.
+/// Declares a table of calls, whose entries have Rust bodies.
 ///
-/// An entry point has the name of the call in `include/rdma` that leads to it. `as` names the [`FromFid`] type
-/// that the first argument is converted to before the body runs; the return type is a [`CallResult`].
+/// An entry is named after the call in `include/rdma` that leads to it, and so is its C function in the symbol
+/// table. Its arguments have the types that the table declares, except for the first, which is converted to the
+/// [`FromFid`] type that follows its name before the body runs. The return type is a [`CallResult`]. The
+/// arguments are as the documentation of the call requires; the object is NULL or valid until the call returns,
+/// and has the table of calls that the entry is in.
 ///
-/// - `static NAME: table { field: fn fi_call(...) ... }` also declares the table. Its other calls return
-///   -FI_ENOSYS, unless `with` adds a function from elsewhere. With `const`, the table and its functions are
-///   items of an `impl` block.
-/// - `impl Object for Type: CLASS { close: fn fi_close(object) ... }` implements [`Object`]; `fi_close()` frees
-///   the object after its body has succeeded.
-/// - `fn fi_call(...)` declares a function for a table of another object; `slow fn` declares the part of a call
-///   that is out of line, for what its fast path leaves.
+/// - `static NAME: table { field: fn fi_call(object: Type, ...) -> ret {...} ... }` declares the table; with
+///   `const`, it may be an item of an `impl` block. Its other calls return -FI_ENOSYS, unless `with` adds a
+///   function from elsewhere, or `from` names a table to take them from.
+/// - `fast { field: fn ... {...} else {...} ... }` adds entries whose body returns `None` for what it leaves to the
+///   `else` block. That one is a function of its own, with the same arguments.
+/// - `impl Object for Type: CLASS { field: fn ... } close(object) {...}` implements [`Object`], for all of the
+///   classes that are named.
 macro_rules! fi_ops {
+    ($(#[$doc:meta])* $vis:vis static $($table:tt)*) => {
+        $crate::capi::ops::fi_ops! { @table [$(#[$doc])* $vis static] $($table)* }
+    };
+    ($(#[$doc:meta])* $vis:vis const $($table:tt)*) => {
+        $crate::capi::ops::fi_ops! { @table [$(#[$doc])* $vis const] $($table)* }
+    };
     (
-        $(#[$doc:meta])*
-        $vis:vis static $name:ident: $table:ident {
+        @table [$($head:tt)*] $name:ident: $table:ident {
             $($field:ident: fn $call:ident($($args:tt)*) -> $ret:ty $body:block)*
         }
+        $(fast {
+            $($fast:ident: fn $fast_call:ident($($fast_args:tt)*) -> $fast_ret:ty
+                $fast_body:block else $slow_body:block)*
+        })?
         $(with { $($other:ident: $function:expr,)* })?
+        $(from $base:expr;)?
     ) => {
-        $($crate::capi::ops::fi_ops! { fn $call($($args)*) -> $ret $body })*
-
-        $(#[$doc])*
         #[allow(clippy::needless_update, reason = "most tables are not complete")]
-        $vis static $name: $table = $table {
-            size: size_of::<$table>(),
-            $($field: Some($call),)*
-            $($($other: $function,)*)?
-            ..<$table as $crate::capi::nosys::Nosys>::TABLE
+        $($head)* $name: $table = {
+            use $crate::capi::nosys::Nosys;
+
+            const NOSYS: $table = <$table as Nosys>::TABLE;
+            $table {
+                $($field: $crate::capi::ops::fi_ops!(@entry NOSYS.$field, $call($($args)*) -> $ret $body),)*
+                $($($fast: $crate::capi::ops::fi_ops!(
+                    @fast NOSYS.$fast, $fast_call($($fast_args)*) -> $fast_ret $fast_body else $slow_body
+                ),)*)?
+                $($($other: Some($function),)*)?
+                ..$crate::capi::ops::fi_ops!(@base NOSYS $($base)?)
+            }
         };
     };
     (
-        $(#[$doc:meta])*
-        $vis:vis const $name:ident: $table:ident {
-            $($field:ident: fn $call:ident($($args:tt)*) -> $ret:ty $body:block)*
-        }
-        $(with { $($other:ident: $function:expr,)* })?
+        impl Object for $object:ident: $class:ident $(| $other_class:ident)* { $($entries:tt)* }
+        $(close($closed:ident) $close:block)?
     ) => {
-        $($crate::capi::ops::fi_ops! { fn $call($($args)*) -> $ret $body })*
-
-        $(#[$doc])*
-        #[allow(clippy::needless_update, reason = "most tables are not complete")]
-        $vis const $name: $table = $table {
-            size: size_of::<$table>(),
-            $($field: Some(Self::$call),)*
-            $($($other: $function,)*)?
-            ..<$table as $crate::capi::nosys::Nosys>::TABLE
-        };
-    };
-    (
-        impl Object for $object:ident: $class:ident {
-            close: fn fi_close($closed:ident) $close:block
-            $($field:ident: fn $call:ident($($args:tt)*) -> $ret:ty $body:block)*
-        }
-    ) => {
-        const _: () = assert!(core::mem::offset_of!($object, fid) == 0);
+        const _: () = assert!(mem::offset_of!($object, fid) == 0);
 
         // SAFETY: The object begins with its `fid`, as has just been checked. The macro makes the table of
         // calls inside of `ops`, so no other type has it.
         unsafe impl $crate::capi::object::Object for $object {
             const CLASS: u32 = $crate::abi::$class;
 
-            fn ops() -> &'static $crate::abi::fi_ops {
-                $($crate::capi::ops::fi_ops! { fn $call($($args)*) -> $ret $body })*
+            fn has_class(class: usize) -> bool {
+                matches!(class as u32, $crate::abi::$class $(| $crate::abi::$other_class)*)
+            }
 
-                static OPS: $crate::abi::fi_ops = $crate::abi::fi_ops {
-                    size: size_of::<$crate::abi::fi_ops>(),
-                    close: Some($crate::capi::ops::fi_close::<$object>),
-                    $($field: Some($call),)*
-                    ..<$crate::abi::fi_ops as $crate::capi::nosys::Nosys>::TABLE
-                };
+            fn ops() -> &'static $crate::abi::fi_ops {
+                use $crate::abi::fi_ops;
+
+                $crate::capi::ops::fi_ops! {
+                    static OPS: fi_ops { $($entries)* }
+                    with { close: $crate::capi::ops::fi_close::<$object>, }
+                }
                 &OPS
             }
 
-            fn close(&self) -> $crate::abi::Result {
+            $(fn close(&self) -> $crate::abi::Result {
                 let $closed = self;
                 $close
-            }
+            })?
         }
     };
+
+    (@base $nosys:ident $base:expr) => { $base };
+    (@base $nosys:ident) => { $nosys };
+    (@entry $nosys:ident.$field:ident, $call:ident($($args:tt)*) -> $ret:ty $body:block) => {{
+        #[allow(non_camel_case_types, reason = "names the C function in the symbol table")]
+        enum $call {}
+
+        Some($crate::capi::ops::c_function::<$call, _, _>(
+            $nosys.$field,
+            $crate::capi::ops::fi_ops!(@body ($($args)*) -> $ret $body),
+        ))
+    }};
     (
-        $(#[$attr:meta])*
-        $vis:vis fn $call:ident $(<$param:ident: $bound:path>)? (
-            $this:ident: *mut $fid:ident as $object:ty
-            $(, $arg:ident: $type:ty)* $(,)?
-        ) -> $ret:ty $body:block
-        $($more:tt)*
-    ) => {
-        #[doc = concat!("Implements `", stringify!($call), "()`.")]
-        $(#[$attr])*
-        ///
-        /// # Safety
-        ///
-        /// The arguments are as the documentation of the call in `include/rdma` requires: the object is NULL
-        /// or valid until the call returns, and has the table of calls that this function is in.
-        $vis unsafe extern "C" fn $call $(<$param: $bound>)? (
-            $this: *mut $fid
-            $(, $arg: $type)*
-        ) -> <$ret as $crate::capi::ops::CallResult>::C {
-            // SAFETY: The object is NULL or valid until the call returns, and has this table of calls:
-            // the `# Safety` section above.
-            let object = unsafe { <$object as $crate::capi::ops::FromFid>::from_fid($this.cast()) };
-            let result = object.map_or_else(
-                <$ret as $crate::capi::ops::CallResult>::from_errno,
-                |$this| -> $ret { $body },
+        @fast $nosys:ident.$field:ident,
+        $call:ident($this:ident: $object:ty $(, $arg:ident)* $(,)?) -> $ret:ty $body:block else $slow:block
+    ) => {{
+        #[allow(non_camel_case_types, reason = "names the C functions in the symbol table")]
+        enum $call {}
+
+        Some($crate::capi::ops::c_function::<$call, _, _>($nosys.$field, |($this, $($arg,)*)| {
+            let slow = $crate::capi::ops::c_function::<$crate::capi::ops::Slow<$call>, _, _>(
+                $nosys.$field,
+                $crate::capi::ops::fi_ops!(@body ($this: $object, $($arg),*) -> $ret $slow),
             );
-            <$ret as $crate::capi::ops::CallResult>::into_c(result)
-        }
-
-        $crate::capi::ops::fi_ops! { $($more)* }
-    };
-    (
-        slow fn $call:ident(
-            $this:ident: *mut $fid:ident as $object:ty
-            $(, $arg:ident: $type:ty)* $(,)?
-        ) -> $ret:ty $body:block
-        $($more:tt)*
-    ) => {
-        /// Does what the fast path of the call of this name leaves, out of line.
-        ///
-        /// # Safety
-        ///
-        /// The contract of the call.
-        #[inline(never)]
-        unsafe extern "C" fn $call($this: *mut $fid $(, $arg: $type)*) -> $ret {
-            // SAFETY: The object has this table of calls: the `# Safety` section above.
+            // SAFETY: The object is valid, and has this table of calls: the contract of the call.
             let object = unsafe { <$object as $crate::capi::ops::FromFid>::from_fid($this.cast()) };
-            object.map_or_else(
-                <$ret as $crate::capi::ops::CallResult>::from_errno,
-                |$this| -> $ret { $body },
-            )
+            match object.map(|$this| -> Option<$ret> { $body }) {
+                Ok(Some(posted)) => posted,
+                // SAFETY: The arguments are those of this call.
+                _ => unsafe { slow($this, $($arg),*) },
+            }
+        }))
+    }};
+    (@body ($this:ident: $object:ty $(, $arg:ident)* $(,)?) -> $ret:ty $body:block) => {
+        |($this, $($arg,)*)| {
+            // SAFETY: The object is NULL or valid until the call returns, and has this table of calls: the
+            // contract of the call.
+            let object = unsafe { <$object as $crate::capi::ops::FromFid>::from_fid($this.cast()) };
+            <$ret as $crate::capi::ops::CallResult>::into_c(object.map(|$this| -> $ret { $body }))
         }
-
-        $crate::capi::ops::fi_ops! { $($more)* }
     };
-    () => {};
 }
 
 pub(super) use fi_ops;
+
+/// Returns the C function that calls `body`; `N` names it. It has the type of the table's entry `_like`.
+#[inline(always)]
+pub(super) const fn c_function<N, S, B>(_like: Option<S>, _body: B) -> S
+where
+    S: SignatureOf<N, B>,
+    B: Fn(S::Args) -> S::Return + Copy,
+{
+    S::FUNCTION
+}
+
+/// Names the C function of what a fast path leaves.
+pub(super) struct Slow<N>(PhantomData<N>);
 
 /// A Rust object that the first argument of an entry point is converted to.
 pub(super) trait FromFid: Sized {
@@ -226,66 +226,60 @@ impl<T> Deref for Unchecked<'_, T> {
 }
 
 /// A value that the body of an entry point returns, and its conversion to the C return type.
-pub(super) trait CallResult {
+pub(super) trait CallResult: Sized {
     /// The C return type.
     type C;
 
-    /// Returns the value of a call that fails because its object is not one.
-    fn from_errno(errno: Errno) -> Self;
-
-    /// Converts the value.
-    fn into_c(self) -> Self::C;
+    /// Converts the value; an error is that of the object's conversion.
+    fn into_c(result: Result<Self>) -> Self::C;
 }
 
 impl CallResult for Result {
     type C = c_int;
 
-    fn from_errno(errno: Errno) -> Self {
-        Err(errno)
-    }
-
-    fn into_c(self) -> c_int {
-        into_int(self)
+    fn into_c(result: Result<Self>) -> c_int {
+        into_int(result.and_then(|result| result))
     }
 }
 
 impl CallResult for Result<c_int> {
     type C = c_int;
 
-    fn from_errno(errno: Errno) -> Self {
-        Err(errno)
-    }
-
-    fn into_c(self) -> c_int {
-        self.unwrap_or_else(Errno::to_int)
+    fn into_c(result: Result<Self>) -> c_int {
+        result
+            .and_then(|result| result)
+            .unwrap_or_else(Errno::to_int)
     }
 }
 
 impl CallResult for Result<usize> {
     type C = isize;
 
-    fn from_errno(errno: Errno) -> Self {
-        Err(errno)
-    }
-
     #[inline(always)]
-    fn into_c(self) -> isize {
-        into_ssize(self)
+    fn into_c(result: Result<Self>) -> isize {
+        into_ssize(result.and_then(|result| result))
     }
 }
 
-/// Errors are negative errnos.
+/// What a transfer returns: 0 or a negative errno.
+impl CallResult for Result<isize> {
+    type C = isize;
+
+    #[inline(always)]
+    fn into_c(result: Result<Self>) -> isize {
+        result
+            .and_then(|result| result)
+            .unwrap_or_else(Errno::to_ssize)
+    }
+}
+
+/// What a transfer returns: 0 or a negative errno.
 impl CallResult for isize {
     type C = Self;
 
     #[inline(always)]
-    fn from_errno(errno: Errno) -> Self {
-        errno.to_ssize()
-    }
-
-    #[inline(always)]
-    fn into_c(self) -> Self {
-        self
+    fn into_c(result: Result<Self>) -> Self {
+        result.unwrap_or_else(Errno::to_ssize)
     }
 }
 
@@ -293,13 +287,9 @@ impl CallResult for isize {
 impl CallResult for u64 {
     type C = Self;
 
-    fn from_errno(_: Errno) -> Self {
-        0
-    }
-
     #[inline(always)]
-    fn into_c(self) -> Self {
-        self
+    fn into_c(result: Result<Self>) -> Self {
+        result.unwrap_or(0)
     }
 }
 
@@ -307,29 +297,35 @@ impl CallResult for u64 {
 impl CallResult for *const c_char {
     type C = Self;
 
-    fn from_errno(_: Errno) -> Self {
-        ptr::null()
-    }
-
-    fn into_c(self) -> Self {
-        self
+    fn into_c(result: Result<Self>) -> Self {
+        result.unwrap_or(ptr::null())
     }
 }
 
-fi_ops! {
-    /// Frees the object after [`Object::close`] has succeeded.
-    ///
-    /// # Errors
-    ///
-    /// -FI_EINVAL for a `fid` that is not a `T`, -FI_EOPBADSTATE in atomic context, and the errors of
-    /// [`Object::close`].
-    pub(super) fn fi_close<T: Object>(object: *mut fid as *mut fid) -> Result {
-        // SAFETY: `object` is NULL or valid.
-        let closing = unsafe { object::from_fid::<T>(object)? };
-        in_process()?;
-        closing.close()?;
-        // SAFETY: Every object of the type came from `UninitObject::init`, and fi_close() ends its use.
-        drop(unsafe { KBox::from_raw(object.cast::<T>()) });
-        Ok(())
-    }
+/// Closes an object, and frees it after [`Object::close`] has succeeded.
+///
+/// # Safety
+///
+/// The contract of `fi_close()` in `rdma/fabric.h`.
+pub(super) unsafe extern "C" fn fi_close<T: Object>(fid: *mut fid) -> c_int {
+    // SAFETY: By the contract of `fi_close()`.
+    into_int(unsafe { close::<T>(fid) })
+}
+
+/// # Errors
+///
+/// -FI_EINVAL for a `fid` that is not a `T`, -FI_EOPBADSTATE in atomic context, and the errors of
+/// [`Object::close`].
+///
+/// # Safety
+///
+/// The contract of `fi_close()`.
+unsafe fn close<T: Object>(fid: *mut fid) -> Result {
+    // SAFETY: By the contract of `fi_close()`, `fid` is NULL or valid.
+    let closing = unsafe { object::from_fid::<T>(fid)? };
+    in_process()?;
+    closing.close()?;
+    // SAFETY: Every object of the type came from `Opening::open`, and fi_close() ends its use.
+    drop(unsafe { KBox::from_raw(fid.cast::<T>()) });
+    Ok(())
 }

@@ -6,27 +6,19 @@ use super::{
     atomic,
     cq,
     msg,
+    prelude::*,
     rma,
     srx,
     tagged, //
 };
-use crate::{
-    abi::{
-        fi_ops_atomic,
-        fi_ops_cq,
-        fi_ops_msg,
-        fi_ops_rma,
-        fi_ops_tagged, //
-    },
-    fi::{
-        cq::Format,
-        prelude::*,
-        provider::{
-            self,
-            Provider, //
-        },
+use crate::fi::{
+    cq::Format,
+    provider::{
+        self,
+        Provider, //
     },
 };
+use core::any::Any;
 
 /// The types of a provider's data path.
 pub(crate) trait ProviderTypes {
@@ -48,9 +40,13 @@ pub(crate) struct ProviderOps {
     pub(super) srx_msg: &'static fi_ops_msg,
     pub(super) srx_tagged: &'static fi_ops_tagged,
     pub(super) cq: fn(Format, bool) -> &'static fi_ops_cq,
-    ep_addr: fn(&dyn provider::Endpoint) -> Option<*const c_void>,
-    cq_addr: fn(&dyn provider::CompletionQueue) -> Option<*const c_void>,
-    srx_addr: fn(&dyn provider::SharedReceive) -> Option<*const c_void>,
+    /// Returns the address of an endpoint as the provider's own type; -FI_EINVAL for another type.
+    pub(super) ep_addr: fn(&dyn Any) -> Result<*const c_void>,
+    /// Returns the address of a completion queue as the provider's own type; -FI_EINVAL for another type.
+    pub(super) cq_addr: fn(&dyn Any) -> Result<*const c_void>,
+    /// Returns the address of a shared receive context as the provider's own type; -FI_EINVAL for another
+    /// type.
+    pub(super) srx_addr: fn(&dyn Any) -> Result<*const c_void>,
 }
 
 impl ProviderOps {
@@ -65,45 +61,16 @@ impl ProviderOps {
             srx_msg: &srx::Table::<F::SharedReceive>::OPS,
             srx_tagged: &srx::Table::<F::SharedReceive>::TAGGED_OPS,
             cq: cq::ops::<cq::OwnCq<F::CompletionQueue>>,
-            ep_addr: |endpoint| {
-                let provider_ptr = endpoint.as_any().downcast_ref::<F::Endpoint>();
-                provider_ptr.map(|provider_ptr| ptr::from_ref(provider_ptr).cast())
-            },
-            cq_addr: |queue| {
-                let provider_ptr = queue.as_any().downcast_ref::<F::CompletionQueue>();
-                provider_ptr.map(|provider_ptr| ptr::from_ref(provider_ptr).cast())
-            },
-            srx_addr: |shared| {
-                let provider_ptr = shared.as_any().downcast_ref::<F::SharedReceive>();
-                provider_ptr.map(|provider_ptr| ptr::from_ref(provider_ptr).cast())
-            },
+            ep_addr: addr_as::<F::Endpoint>,
+            cq_addr: addr_as::<F::CompletionQueue>,
+            srx_addr: addr_as::<F::SharedReceive>,
         }
     }
+}
 
-    /// Returns the address of an endpoint as the provider's own type; -FI_EINVAL for another type.
-    pub(super) fn provider_ep(
-        &self,
-        endpoint: &Arc<dyn provider::Endpoint>,
-    ) -> Result<*const c_void> {
-        (self.ep_addr)(&**endpoint).ok_or(Errno::EINVAL)
-    }
-
-    /// Returns the address of a completion queue as the provider's own type; -FI_EINVAL for another type.
-    pub(super) fn provider_cq(
-        &self,
-        queue: &Arc<dyn provider::CompletionQueue>,
-    ) -> Result<*const c_void> {
-        (self.cq_addr)(&**queue).ok_or(Errno::EINVAL)
-    }
-
-    /// Returns the address of a shared receive context as the provider's own type; -FI_EINVAL for another
-    /// type.
-    pub(super) fn provider_srx(
-        &self,
-        shared: &Arc<dyn provider::SharedReceive>,
-    ) -> Result<*const c_void> {
-        (self.srx_addr)(&**shared).ok_or(Errno::EINVAL)
-    }
+fn addr_as<T: 'static>(object: &dyn Any) -> Result<*const c_void> {
+    let object = object.downcast_ref::<T>().ok_or(Errno::EINVAL)?;
+    Ok(ptr::from_ref(object).cast())
 }
 
 // SAFETY: Providers are `Sync`, and the tables are constant.

@@ -35,49 +35,32 @@ pub(super) use self::{
 use super::{
     domain::DomainObject,
     eq::QueueObject,
-    object::{
-        self,
-        new_fid,
-        Object,
-        Opening, //
-    },
+    prelude::*, //
 };
-use crate::{
-    abi::{
-        fi_fid_export,
-        fi_peer_domain_context,
-        fi_peer_eq_context, //
-    },
-    fi::{
-        domain::Domain,
-        eq::EventQueue,
-        prelude::*, //
-    },
+use crate::fi::{
+    domain::Domain,
+    eq::EventQueue, //
 };
 
-/// Checks that a command of `fi_control()` is FI_EXPORT_FID.
+/// Implements `fi_control()` of an object that can be exported (`fi_export_fid()`): `make` makes the exported
+/// object from its `fid`. May sleep.
 ///
 /// # Errors
 ///
-/// -FI_ENOSYS for other commands.
-pub(super) fn check_export(command: c_int) -> Result {
-    match u32::try_from(command) == Ok(abi::FI_EXPORT_FID) {
-        true => Ok(()),
-        false => Err(Errno::ENOSYS),
-    }
-}
-
-/// Exports an object (`fi_export_fid()`): `make` makes the exported object from its `fid`. May sleep.
-///
-/// # Errors
-///
-/// -FI_EINVAL for NULL, -FI_EBADFLAGS, -FI_EOPBADSTATE in atomic context, -FI_ENOMEM, and the errors of
-/// `make`.
+/// -FI_ENOSYS for a command other than FI_EXPORT_FID, -FI_EINVAL for NULL, -FI_EBADFLAGS, -FI_EOPBADSTATE in
+/// atomic context, -FI_ENOMEM, and the errors of `make`.
 ///
 /// # Safety
 ///
-/// `arg` is NULL or a valid `struct fi_fid_export`.
-unsafe fn export<T: Object>(arg: *mut c_void, make: impl FnOnce(fid) -> Result<T>) -> Result {
+/// With FI_EXPORT_FID, `arg` is NULL or a valid `struct fi_fid_export`.
+unsafe fn export<T: Object>(
+    command: c_int,
+    arg: *mut c_void,
+    make: impl FnOnce(fid) -> Result<T>,
+) -> Result {
+    if command as u32 != abi::FI_EXPORT_FID {
+        return Err(Errno::ENOSYS);
+    }
     // SAFETY: By the caller's contract, `arg` is NULL or a valid `struct fi_fid_export`.
     let request = unsafe { arg.cast::<fi_fid_export>().as_ref() }.ok_or(Errno::EINVAL)?;
     if request.fid.is_null() {
@@ -90,6 +73,23 @@ unsafe fn export<T: Object>(arg: *mut c_void, make: impl FnOnce(fid) -> Result<T
     // SAFETY: `fid` is valid by the contract of `fi_export_fid()`.
     let slot = unsafe { Opening::new(request.fid)? };
     slot.open(make(new_fid::<T>(request.context))?)
+}
+
+/// Checks the class of an object, which may be of another module.
+///
+/// # Errors
+///
+/// -FI_EINVAL for NULL and for another class.
+///
+/// # Safety
+///
+/// `object` is NULL or valid.
+unsafe fn check_class(object: *mut fid, class: u32) -> Result {
+    // SAFETY: By the caller's contract, `object` is NULL or valid.
+    match unsafe { object.as_ref() } {
+        Some(object) if object.fclass == class as usize => Ok(()),
+        _ => Err(Errno::EINVAL),
+    }
 }
 
 /// Returns a struct that begins with its size, after a check that it is large enough.
@@ -126,11 +126,10 @@ pub(super) unsafe fn checked_struct<'a, T>(at: *const c_void) -> Result<&'a T> {
 /// `context` is NULL or a valid `struct fi_peer_eq_context`.
 pub(super) unsafe fn owner_eq<'a>(context: *mut c_void) -> Result<&'a Arc<EventQueue>> {
     // SAFETY: By the caller's contract, `context` is valid; nothing beyond a struct's size is read.
-    let owner = unsafe {
+    unsafe {
         let context = checked_struct::<fi_peer_eq_context>(context)?;
-        object::from_fid::<QueueObject>(context.eq.cast())?
-    };
-    Ok(owner.queue())
+        from_fid::<QueueObject>(context.eq.cast()).map(|owner| &owner.queue)
+    }
 }
 
 /// Returns the owner's domain in the context of `fi_domain2()` with FI_PEER, or `None` for a domain of
@@ -145,16 +144,13 @@ pub(super) unsafe fn owner_eq<'a>(context: *mut c_void) -> Result<&'a Arc<EventQ
 /// `context` is NULL or a `struct fi_peer_domain_context` whose domain is valid until the peer's is closed.
 pub(super) unsafe fn owner_domain<'a>(context: *mut c_void) -> Result<Option<&'a Arc<Domain>>> {
     // SAFETY: By the caller's contract, `context` is valid; nothing beyond a struct's size is read.
-    let (common, ours) = unsafe {
-        let context = checked_struct::<fi_peer_domain_context>(context)?;
-        let fid = context.domain.cast::<fid>();
-        (
-            fid.as_ref().ok_or(Errno::EINVAL)?,
-            object::from_fid::<DomainObject>(fid),
-        )
-    };
-    if common.fclass != abi::FI_CLASS_DOMAIN as usize {
-        return Err(Errno::EINVAL);
+    unsafe {
+        let domain = checked_struct::<fi_peer_domain_context>(context)?
+            .domain
+            .cast();
+        check_class(domain, abi::FI_CLASS_DOMAIN)?;
+        Ok(from_fid::<DomainObject>(domain)
+            .ok()
+            .map(|ours| &ours.domain))
     }
-    Ok(ours.ok().map(DomainObject::domain))
 }

@@ -4,39 +4,25 @@
 
 use super::{
     cm::{
-        self,
-        NamedObject, //
+        copy_address,
+        getopt, //
     },
     eq,
     fabric::FabricObject,
     object::{
-        from_fid,
-        new_fid,
-        open_info, //
+        address,
+        byte_slice, //
     },
-    ops::{
-        fi_ops,
-        InProcess, //
-    },
+    prelude::*, //
 };
-use crate::{
-    abi::{
-        fi_info,
-        fi_ops_ep,
-        fid_fabric,
-        fid_pep, //
-    },
-    fi::{
-        eq::Source,
-        pep::PassiveEndpoint,
-        prelude::*, //
-    },
-    util::context, //
+use crate::fi::{
+    eq::Source,
+    pep::PassiveEndpoint, //
 };
 
 /// A passive endpoint, as C callers hold it.
 #[repr(C)]
-pub(super) struct ListenerObject {
+struct ListenerObject {
     fid: fid_pep,
     listener: Arc<PassiveEndpoint>,
     addr_format: u32,
@@ -44,99 +30,86 @@ pub(super) struct ListenerObject {
 
 fi_ops! {
     impl Object for ListenerObject: FI_CLASS_PEP {
-        close: fn fi_close(pep) {
-            pep.listener.close();
-            Ok(())
-        }
-
-        bind: fn fi_pep_bind(
-            pep: *mut fid as &ListenerObject,
-            other: *mut fid,
-            flags: u64,
-        ) -> Result {
-            context::in_process()?;
+        bind: fn fi_pep_bind(pep: &ListenerObject, other, flags) -> Result {
+            in_process()?;
             // SAFETY: `other` is NULL or valid.
-            let queue = unsafe { from_fid::<eq::QueueObject>(other)? };
-            pep.listener.bind_eq(queue.queue(), flags)
+            let events = unsafe { from_fid::<eq::QueueObject>(other)? };
+            pep.listener.bind_eq(&events.queue, flags)
         }
 
-        control: fn fi_control(
-            pep: *mut fid as &ListenerObject,
-            command: c_int,
-            arg: *mut c_void,
-        ) -> Result {
-            match u32::try_from(command) {
-                Ok(abi::FI_BACKLOG) => {
-                    context::in_process()?;
-                    // SAFETY: For this command, `arg` is NULL or an int.
-                    let backlog = unsafe { arg.cast::<c_int>().as_ref() };
-                    pep.listener
-                        .core()
-                        .set_backlog(*backlog.ok_or(Errno::EINVAL)?)
-                }
-                _ => Err(Errno::ENOSYS),
+        control: fn fi_control(pep: &ListenerObject, command, arg) -> Result {
+            if command as u32 != abi::FI_BACKLOG {
+                return Err(Errno::ENOSYS);
             }
+            in_process()?;
+            // SAFETY: For this command, `arg` is NULL or an int.
+            let backlog = unsafe { arg.cast::<c_int>().as_ref() }.ok_or(Errno::EINVAL)?;
+            pep.listener.core().set_backlog(*backlog)
         }
     }
-}
-
-impl ListenerObject {
-    /// Returns the Rust object.
-    pub(super) fn listener(&self) -> &PassiveEndpoint {
-        &self.listener
-    }
-}
-
-impl NamedObject for ListenerObject {
-    fn addr_format(&self) -> u32 {
-        self.addr_format
-    }
-
-    fn set_name(&self, addr: SocketAddr) -> Result {
-        self.listener.core().set_name(addr)
-    }
-
-    fn name(&self) -> Result<SocketAddr> {
-        self.listener.core().name()
+    close(pep) {
+        pep.listener.close();
+        Ok(())
     }
 }
 
 fi_ops! {
     static OPS: fi_ops_ep {
-        getopt: fn fi_getopt(
-            pep: *mut fid as &ListenerObject,
-            level: c_int,
-            name: c_int,
-            value: *mut c_void,
-            len: *mut usize,
-        ) -> Result {
+        getopt: fn fi_getopt(pep: &ListenerObject, level, name, value, len) -> Result {
             let limit = pep.listener.core().private_data_limit();
             let option = |name| (name == abi::FI_OPT_CM_DATA_SIZE).then_some(limit);
             // SAFETY: `len` is NULL or valid, `value` is NULL or valid for `*len` bytes.
-            unsafe { cm::getopt(option, level, name, value, len) }
+            unsafe { getopt(option, level, name, value, len) }
         }
     }
 }
 
 fi_ops! {
-    pub(super) fn fi_passive_ep(
-        fabric: *mut fid_fabric as InProcess<&FabricObject>,
-        info: *mut fi_info,
-        out: *mut *mut fid_pep,
-        context: *mut c_void,
-    ) -> Result {
-        // SAFETY: `info` and `out` are NULL or valid, and `info` is not shared during the call.
-        let (info, slot) = unsafe { open_info::<ListenerObject, _>(info, out)? };
-        let source = Source(slot.address());
-        let listener = fabric.fabric().passive_endpoint(info, source)?;
-        slot.open(ListenerObject {
-            fid: fid_pep {
-                fid: new_fid::<ListenerObject>(context),
-                ops: ptr::from_ref(&OPS).cast_mut(),
-                cm: ptr::from_ref(&cm::PASSIVE_OPS).cast_mut(),
-            },
-            listener,
-            addr_format: info.addr_format(),
-        })
+    static CM_OPS: fi_ops_cm {
+        setname: fn fi_setname(pep: InProcess<&ListenerObject>, addr, len) -> Result {
+            // SAFETY: `addr` is NULL or valid for `len` bytes.
+            let name = unsafe { address(pep.addr_format, addr, len)? };
+            pep.listener.core().set_name(name)
+        }
+
+        getname: fn fi_getname(pep: InProcess<&ListenerObject>, addr, len) -> Result {
+            let name = pep.listener.core().name()?;
+            // SAFETY: `len` is NULL or valid, `addr` is NULL or valid for `*len` bytes.
+            unsafe { copy_address(pep.addr_format, name, addr, len) }
+        }
+
+        listen: fn fi_listen(pep: &ListenerObject) -> Result {
+            in_process()?;
+            pep.listener.listen()
+        }
+
+        reject: fn fi_reject(pep: &ListenerObject, handle, param, param_len) -> Result {
+            // SAFETY: `param` is NULL or valid for `param_len` bytes.
+            let data = unsafe { byte_slice(param, param_len)? };
+            // The handle is only looked up, never dereferenced.
+            pep.listener.core().reject(handle as usize, data)
+        }
+    }
+}
+
+fi_ops! {
+    /// `fi_passive_ep()`.
+    pub(super) const FABRIC_OPS: fi_ops_fabric {
+        passive_ep: fn fi_passive_ep(
+            fabric: InProcess<&FabricObject>, info, out, context,
+        ) -> Result {
+            // SAFETY: `info` and `out` are NULL or valid, and `info` is not shared during the call.
+            let (info, slot) = unsafe { open_info(info, out)? };
+            let source = Source(slot.address());
+            slot.open(ListenerObject {
+                fid: fid_pep {
+                    fid: new_fid::<ListenerObject>(context),
+                    ops: ptr::from_ref(&OPS).cast_mut(),
+                    cm: ptr::from_ref(&CM_OPS).cast_mut(),
+                },
+                listener: fabric.fabric.passive_endpoint(info, source)?,
+                addr_format: info.addr_format(),
+            })
+        }
     }
 }

@@ -6,28 +6,13 @@ use super::{
     cntr::CounterObject,
     cq,
     domain::DomainObject,
-    object::{
-        self,
-        new_fid,
-        open_args, //
-    },
-    ops::{
-        fi_ops,
-        InProcess, //
-    },
+    object::uninit_slice,
+    prelude::*, //
 };
-use crate::{
-    abi::{
-        fi_ops_poll,
-        fi_poll_attr,
-        fid_poll, //
-    },
-    fi::{
-        cntr::Counter,
-        cq::CompletionQueue,
-        poll::PollSet,
-        prelude::*, //
-    },
+use crate::fi::{
+    cntr::Counter,
+    cq::CompletionQueue,
+    poll::PollSet, //
 };
 
 /// A poll set, as C callers hold it.
@@ -38,22 +23,17 @@ struct PollObject {
 }
 
 fi_ops! {
-    impl Object for PollObject: FI_CLASS_POLL {
-        close: fn fi_close(pollset) {
-            pollset.set.close()
-        }
+    impl Object for PollObject: FI_CLASS_POLL {}
+    close(pollset) {
+        pollset.set.close()
     }
 }
 
 fi_ops! {
     static OPS: fi_ops_poll {
-        poll: fn fi_poll(
-            pollset: *mut fid_poll as &PollObject,
-            context: *mut *mut c_void,
-            count: c_int,
-        ) -> Result<c_int> {
+        poll: fn fi_poll(pollset: &PollObject, context, count) -> Result<c_int> {
             // SAFETY: `context` is NULL or has room for `count` contexts.
-            let room = unsafe { object::uninit_slice(context, count)? };
+            let room = unsafe { uninit_slice(context, count)? };
             let max = room.len();
             let mut slots = room.iter_mut();
             let found = pollset.set.poll(max, |token| {
@@ -67,11 +47,7 @@ fi_ops! {
             Ok(found as c_int)
         }
 
-        poll_add: fn fi_poll_add(
-            pollset: *mut fid_poll as &PollObject,
-            event: *mut fid,
-            flags: u64,
-        ) -> Result {
+        poll_add: fn fi_poll_add(pollset: &PollObject, event, flags) -> Result {
             // SAFETY: `event` is NULL or valid.
             let member = unsafe { parse_member(event, flags)? };
             let token = event.expose_provenance();
@@ -82,11 +58,7 @@ fi_ops! {
             }
         }
 
-        poll_del: fn fi_poll_del(
-            pollset: *mut fid_poll as &PollObject,
-            event: *mut fid,
-            flags: u64,
-        ) -> Result {
+        poll_del: fn fi_poll_del(pollset: &PollObject, event, flags) -> Result {
             // SAFETY: `event` is NULL or valid.
             let member = unsafe { parse_member(event, flags)? };
             let ctx = in_process()?;
@@ -100,23 +72,22 @@ fi_ops! {
 }
 
 fi_ops! {
-    pub(super) fn fi_poll_open(
-        domain: *mut fid_domain as InProcess<&DomainObject>,
-        attr: *mut fi_poll_attr,
-        out: *mut *mut fid_poll,
-    ) -> Result {
-        // SAFETY: `attr` and `out` are NULL or valid, and `attr` is not shared during the call.
-        let (attr, slot) = unsafe { open_args::<_, PollObject, _>(attr, out)? };
-        if attr.flags != 0 {
-            return Err(Errno::EINVAL);
+    /// `fi_poll_open()`.
+    pub(super) const DOMAIN_OPS: fi_ops_domain {
+        poll_open: fn fi_poll_open(domain: InProcess<&DomainObject>, attr, out) -> Result {
+            // SAFETY: `attr` and `out` are NULL or valid, and `attr` is not shared during the call.
+            let (attr, slot) = unsafe { open_args(attr, out)? };
+            if attr.flags != 0 {
+                return Err(Errno::EINVAL);
+            }
+            slot.open(PollObject {
+                fid: fid_poll {
+                    fid: new_fid::<PollObject>(ptr::null_mut()),
+                    ops: ptr::from_ref(&OPS).cast_mut(),
+                },
+                set: domain.domain.poll_set(domain.ctx)?,
+            })
         }
-        slot.open(PollObject {
-            fid: fid_poll {
-                fid: new_fid::<PollObject>(ptr::null_mut()),
-                ops: ptr::from_ref(&OPS).cast_mut(),
-            },
-            set: domain.domain().poll_set(domain.ctx)?,
-        })
     }
 }
 
@@ -136,21 +107,13 @@ enum Member<'a> {
 ///
 /// `event` is NULL or valid for `'a`.
 unsafe fn parse_member<'a>(event: *mut fid, flags: u64) -> Result<Member<'a>> {
+    if flags != 0 {
+        return Err(Errno::EINVAL);
+    }
     // SAFETY: By the caller's contract, `event` is NULL or valid for `'a`.
-    let class = unsafe { event.as_ref() }.ok_or(Errno::EINVAL)?.fclass;
-    let member = match class as u32 {
-        abi::FI_CLASS_CQ => {
-            // SAFETY: As above.
-            Member::Queue(unsafe { object::from_fid::<cq::QueueObject>(event)? }.queue())
-        }
-        abi::FI_CLASS_CNTR => {
-            // SAFETY: As above.
-            Member::Counter(unsafe { object::from_fid::<CounterObject>(event)? }.counter())
-        }
-        _ => return Err(Errno::EINVAL),
-    };
-    match flags {
-        0 => Ok(member),
-        _ => Err(Errno::EINVAL),
+    unsafe {
+        from_fid(event)
+            .map(|cq: &cq::QueueObject| Member::Queue(&cq.queue))
+            .or_else(|_| from_fid(event).map(|it: &CounterObject| Member::Counter(&it.counter)))
     }
 }

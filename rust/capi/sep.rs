@@ -3,48 +3,29 @@
 //! Scalable endpoints for C callers. Their contexts are endpoints ([`super::ep`]).
 
 use super::{
-    av,
-    cm::{
-        self,
-        NamedObject, //
-    },
+    av::AvObject,
+    cm,
     domain::DomainObject,
-    ep,
-    nosys,
-    object::{
+    ep::{
         self,
-        new_fid,
-        open_info,
-        Opening, //
+        EndpointObject, //
     },
-    ops::{
-        fi_ops,
-        InProcess, //
-    },
-    ops_tables::ProviderOps, //
+    nosys,
+    object::address,
+    ops_tables::ProviderOps,
+    prelude::*, //
 };
-use crate::{
-    abi::{
-        fi_info,
-        fi_ops_cm,
-        fi_ops_ep,
-        fi_rx_attr,
-        fi_tx_attr, //
+use crate::fi::{
+    eq::Source,
+    sep::{
+        OpenContext,
+        ScalableEndpoint, //
     },
-    fi::{
-        eq::Source,
-        prelude::*,
-        sep::{
-            OpenContext,
-            ScalableEndpoint, //
-        },
-    },
-    util::context, //
 };
 
 /// A scalable endpoint, as C callers hold it.
 #[repr(C)]
-pub(super) struct ScalableObject {
+struct ScalableObject {
     fid: fid_ep,
     endpoint: Arc<ScalableEndpoint>,
     addr_format: u32,
@@ -54,90 +35,59 @@ pub(super) struct ScalableObject {
 
 fi_ops! {
     impl Object for ScalableObject: FI_CLASS_SEP {
-        close: fn fi_close(sep) {
-            sep.endpoint.close()
-        }
-
-        bind: fn fi_scalable_ep_bind(
-            sep: *mut fid as &ScalableObject,
-            other: *mut fid,
-            flags: u64,
-        ) -> Result {
-            context::in_process()?;
+        bind: fn fi_scalable_ep_bind(sep: &ScalableObject, other, flags) -> Result {
+            in_process()?;
             // SAFETY: `other` is NULL or valid.
-            let av = unsafe { object::from_fid::<av::AvObject>(other)? };
-            sep.endpoint.bind_av(av.av(), flags)
+            let av = unsafe { from_fid::<AvObject>(other)? };
+            sep.endpoint.bind_av(&av.av, flags)
         }
 
-        control: fn fi_control(
-            sep: *mut fid as &ScalableObject,
-            command: c_int,
-            _arg: *mut c_void,
-        ) -> Result {
-            match u32::try_from(command) {
-                Ok(abi::FI_ENABLE) => {
-                    context::in_process()?;
-                    sep.endpoint.enable()
-                }
-                _ => Err(Errno::ENOSYS),
+        control: fn fi_control(sep: &ScalableObject, command, _arg) -> Result {
+            if command as u32 != abi::FI_ENABLE {
+                return Err(Errno::ENOSYS);
             }
+            in_process()?;
+            sep.endpoint.enable()
+        }
+    }
+    close(sep) {
+        sep.endpoint.close()
+    }
+}
+
+fi_ops! {
+    static CM_OPS: fi_ops_cm {
+        setname: fn fi_setname(sep: InProcess<&ScalableObject>, addr, len) -> Result {
+            // SAFETY: `addr` is NULL or valid for `len` bytes.
+            let name = unsafe { address(sep.addr_format, addr, len)? };
+            sep.endpoint.core().set_name(name)
+        }
+
+        getname: fn fi_getname(sep: InProcess<&ScalableObject>, addr, len) -> Result {
+            let name = sep.endpoint.core().name()?;
+            // SAFETY: `len` is NULL or valid, `addr` is NULL or valid for `*len` bytes.
+            unsafe { cm::copy_address(sep.addr_format, name, addr, len) }
         }
     }
 }
-
-impl NamedObject for ScalableObject {
-    fn addr_format(&self) -> u32 {
-        self.addr_format
-    }
-
-    fn set_name(&self, addr: SocketAddr) -> Result {
-        self.endpoint.core().set_name(addr)
-    }
-
-    fn name(&self) -> Result<SocketAddr> {
-        self.endpoint.core().name()
-    }
-}
-
-static CM_OPS: fi_ops_cm = fi_ops_cm {
-    setname: Some(cm::fi_setname::<ScalableObject>),
-    getname: Some(cm::fi_getname::<ScalableObject>),
-    ..nosys::CM
-};
 
 fi_ops! {
     static OPS: fi_ops_ep {
-        getopt: fn fi_getopt(
-            sep: *mut fid as &ScalableObject,
-            level: c_int,
-            name: c_int,
-            value: *mut c_void,
-            len: *mut usize,
-        ) -> Result {
+        getopt: fn fi_getopt(sep: &ScalableObject, level, name, value, len) -> Result {
             let core = sep.endpoint.core();
             let option = |name| ep::ep_option(name).and_then(|option| core.getopt(option).ok());
             // SAFETY: `len` is NULL or valid, `value` is NULL or valid for `*len` bytes.
             unsafe { cm::getopt(option, level, name, value, len) }
         }
 
-        setopt: fn fi_setopt(
-            sep: *mut fid as &ScalableObject,
-            level: c_int,
-            name: c_int,
-            value: *const c_void,
-            len: usize,
-        ) -> Result {
+        setopt: fn fi_setopt(sep: &ScalableObject, level, name, value, len) -> Result {
             // SAFETY: `value` is NULL or valid for `len` bytes.
             let (option, value) = unsafe { ep::read_option(level, name, value, len)? };
             sep.endpoint.core().setopt(option, value)
         }
 
         tx_ctx: fn fi_tx_context(
-            sep: *mut fid_ep as InProcess<&ScalableObject>,
-            index: c_int,
-            attr: *mut fi_tx_attr,
-            out: *mut *mut fid_ep,
-            context: *mut c_void,
+            sep: InProcess<&ScalableObject>, index, attr, out, context,
         ) -> Result {
             let open = |index, source| {
                 // SAFETY: `attr` is NULL or valid, and not shared during the call.
@@ -147,15 +97,11 @@ fi_ops! {
                 sep.endpoint.transmit_context(index, attr, source)
             };
             // SAFETY: `out` is NULL or valid.
-            unsafe { open_context::<ep::TransmitObject>(&sep, index, out, context, open) }
+            unsafe { open_context(abi::FI_CLASS_TX_CTX, &sep, index, out, context, open) }
         }
 
         rx_ctx: fn fi_rx_context(
-            sep: *mut fid_ep as InProcess<&ScalableObject>,
-            index: c_int,
-            attr: *mut fi_rx_attr,
-            out: *mut *mut fid_ep,
-            context: *mut c_void,
+            sep: InProcess<&ScalableObject>, index, attr, out, context,
         ) -> Result {
             let open = |index, source| {
                 // SAFETY: `attr` is NULL or valid, and not shared during the call.
@@ -165,35 +111,35 @@ fi_ops! {
                 sep.endpoint.receive_context(index, attr, source)
             };
             // SAFETY: `out` is NULL or valid.
-            unsafe { open_context::<ep::ReceiveObject>(&sep, index, out, context, open) }
+            unsafe { open_context(abi::FI_CLASS_RX_CTX, &sep, index, out, context, open) }
         }
     }
 }
 
 fi_ops! {
-    pub(super) fn fi_scalable_ep(
-        domain: *mut fid_domain as InProcess<&DomainObject>,
-        info: *mut fi_info,
-        out: *mut *mut fid_ep,
-        context: *mut c_void,
-    ) -> Result {
-        // SAFETY: `info` and `out` are NULL or valid, and `info` is not shared during the call.
-        let (info, slot) = unsafe { open_info::<ScalableObject, _>(info, out)? };
-        slot.open(ScalableObject {
-            // Transfers are posted to the contexts, not to the scalable endpoint.
-            fid: fid_ep {
-                ops: ptr::from_ref(&OPS).cast_mut(),
-                cm: ptr::from_ref(&CM_OPS).cast_mut(),
-                ..nosys::endpoint(new_fid::<ScalableObject>(context))
-            },
-            endpoint: domain.domain().scalable_endpoint(info)?,
-            addr_format: info.addr_format(),
-            provider_ops: domain.provider_ops(),
-        })
+    /// `fi_scalable_ep()`.
+    pub(super) const DOMAIN_OPS: fi_ops_domain {
+        scalable_ep: fn fi_scalable_ep(
+            domain: InProcess<&DomainObject>, info, out, context,
+        ) -> Result {
+            // SAFETY: `info` and `out` are NULL or valid, and `info` is not shared during the call.
+            let (info, slot) = unsafe { open_info(info, out)? };
+            slot.open(ScalableObject {
+                // Transfers are posted to the contexts, not to the scalable endpoint.
+                fid: fid_ep {
+                    ops: ptr::from_ref(&OPS).cast_mut(),
+                    cm: ptr::from_ref(&CM_OPS).cast_mut(),
+                    ..nosys::endpoint(new_fid::<ScalableObject>(context))
+                },
+                endpoint: domain.domain.scalable_endpoint(info)?,
+                addr_format: info.addr_format(),
+                provider_ops: domain.provider_ops,
+            })
+        }
     }
 }
 
-/// Opens a context, and makes its object `T` for a C caller.
+/// Opens a context, and makes its object of class `class` for a C caller.
 ///
 /// # Errors
 ///
@@ -202,7 +148,8 @@ fi_ops! {
 /// # Safety
 ///
 /// `out` is NULL or valid for writing.
-unsafe fn open_context<T: ep::ContextObject>(
+unsafe fn open_context(
+    class: u32,
     sep: &ScalableObject,
     index: c_int,
     out: *mut *mut fid_ep,
@@ -213,6 +160,11 @@ unsafe fn open_context<T: ep::ContextObject>(
     // SAFETY: By the caller's contract, `out` is NULL or valid.
     let slot = unsafe { Opening::new(out)? };
     let OpenContext { endpoint, info } = open(index, Source(slot.address()))?;
-    let object = ep::make_object::<T>(sep.provider_ops, endpoint, &info, context)?;
-    slot.open(T::from_endpoint(object))
+    slot.open(EndpointObject::new(
+        class,
+        sep.provider_ops,
+        endpoint,
+        &info,
+        context,
+    )?)
 }

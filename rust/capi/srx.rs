@@ -6,42 +6,20 @@
 use super::{
     domain::DomainObject,
     nosys,
-    object::{
-        new_fid,
-        open_args, //
-    },
-    ops::{
-        fi_ops,
-        FromFid,
-        InProcess, //
-    },
-    peer, tagged,
-    xfer_args::{
-        post_any_vector,
-        post_single,
-        post_vector,
-        XferArgs, //
-    },
+    peer,
+    prelude::*,
+    tagged,
+    xfer_args::*, //
 };
-use crate::{
-    abi::{
-        fi_msg,
-        fi_msg_tagged,
-        fi_ops_ep,
-        fi_ops_msg,
-        fi_ops_tagged,
-        fi_rx_attr,
-        flags::*,
-        kvec, //
+use crate::fi::{
+    domain::Domain,
+    provider::{
+        self,
+        Message, //
     },
-    fi::{
-        domain::Domain,
-        prelude::*,
-        provider,
-        srx::{
-            Attr,
-            SharedReceive, //
-        },
+    srx::{
+        Attr,
+        SharedReceive, //
     },
 };
 
@@ -53,92 +31,71 @@ pub(super) struct SharedObject {
     provider_srx: *const c_void,
     /// Default flags of receives without a flags argument.
     rx_op_flags: u64,
-    srx: Arc<SharedReceive>,
+    pub(super) srx: Arc<SharedReceive>,
 }
 
 fi_ops! {
     impl Object for SharedObject: FI_CLASS_SRX_CTX {
-        close: fn fi_close(srx) {
-            // C callers keep track of the contexts of posted receives themselves.
-            srx.srx.close(&mut |_| {})
-        }
-
-        control: fn fi_control(
-            srx: *mut fid as &SharedObject,
-            command: c_int,
-            arg: *mut c_void,
-        ) -> Result {
-            peer::check_export(command)?;
+        control: fn fi_control(srx: &SharedObject, command, arg) -> Result {
             // SAFETY: For this command, `arg` is NULL or a valid `struct fi_fid_export`.
-            unsafe { peer::export_srx(&srx.srx, arg) }
+            unsafe { peer::export_srx(&srx.srx, command, arg) }
         }
     }
-}
-
-impl SharedObject {
-    /// Returns the Rust object.
-    pub(super) fn srx(&self) -> &Arc<SharedReceive> {
-        &self.srx
+    close(srx) {
+        // C callers keep track of the contexts of posted receives themselves.
+        srx.srx.close(&mut |_| {})
     }
 }
 
 fi_ops! {
     static OPS: fi_ops_ep {
-        cancel: fn fi_cancel(
-            srx: *mut fid as &SharedObject,
-            context: *mut c_void,
-        ) -> Result<usize> {
+        cancel: fn fi_cancel(srx: &SharedObject, context) -> Result<usize> {
             srx.srx.core().cancel(Context::new(context))?;
             Ok(0)
         }
 
-        rx_size_left: fn fi_rx_size_left(srx: *mut fid_ep as &SharedObject) -> Result<usize> {
+        rx_size_left: fn fi_rx_size_left(srx: &SharedObject) -> Result<usize> {
             Ok(srx.srx.core().receives_left())
         }
     }
 }
 
 fi_ops! {
-    pub(super) fn fi_srx_context(
-        domain: *mut fid_domain as InProcess<&DomainObject>,
-        attr: *mut fi_rx_attr,
-        out: *mut *mut fid_ep,
-        context: *mut c_void,
-    ) -> Result {
-        // SAFETY: `attr` and `out` are NULL or valid, and `attr` is not shared during the call.
-        let (attr, slot) = unsafe { open_args::<_, SharedObject, _>(attr, out)? };
-        let provider_ops = domain.provider_ops();
-        let mut fid = nosys::endpoint(new_fid::<SharedObject>(context));
-        if attr.op_flags & FI_PEER != 0 {
-            // SAFETY: With FI_PEER, `context` is NULL or a `struct fi_peer_srx_context` of a valid context.
-            let srx = unsafe { open_peer(domain.ctx, domain.domain(), attr, context)? };
-            return slot.open(SharedObject {
-                // Receives are posted to the owner's context.
+    /// `fi_srx_context()`.
+    pub(super) const DOMAIN_OPS: fi_ops_domain {
+        srx_ctx: fn fi_srx_context(domain: InProcess<&DomainObject>, attr, out, context) -> Result {
+            // SAFETY: `attr` and `out` are NULL or valid, and `attr` is not shared during the call.
+            let (attr, slot) = unsafe { open_args(attr, out)? };
+            let provider_ops = domain.provider_ops;
+            let mut fid = nosys::endpoint(new_fid::<SharedObject>(context));
+            // Receives of a peer's context are posted to the owner's context.
+            let is_peer = attr.op_flags & FI_PEER != 0;
+            let srx = if is_peer {
+                // SAFETY: With FI_PEER, `context` is NULL or a `struct fi_peer_srx_context` of a valid context.
+                unsafe { open_peer(domain.ctx, &domain.domain, attr, context)? }
+            } else if attr.op_flags & !FI_COMPLETION != 0 {
+                return Err(Errno::EINVAL);
+            } else {
+                domain.domain.shared_receive(&Attr {
+                    size: attr.size,
+                    segments: attr.iov_limit,
+                    caps: attr.caps,
+                })?
+            };
+            if !is_peer {
+                fid.ops = ptr::from_ref(&OPS).cast_mut();
+                fid.msg = ptr::from_ref(provider_ops.srx_msg).cast_mut();
+                if srx.core().has_tags() {
+                    fid.tagged = ptr::from_ref(provider_ops.srx_tagged).cast_mut();
+                }
+            }
+            slot.open(SharedObject {
                 fid,
-                provider_srx: provider_ops.provider_srx(srx.core())?,
-                rx_op_flags: 0,
+                provider_srx: (provider_ops.srx_addr)(srx.core().as_any())?,
+                rx_op_flags: attr.op_flags,
                 srx,
-            });
+            })
         }
-        if attr.op_flags & !FI_COMPLETION != 0 {
-            return Err(Errno::EINVAL);
-        }
-        let srx = domain.domain().shared_receive(&Attr {
-            size: attr.size,
-            segments: attr.iov_limit,
-            caps: attr.caps,
-        })?;
-        fid.ops = ptr::from_ref(&OPS).cast_mut();
-        fid.msg = ptr::from_ref(provider_ops.srx_msg).cast_mut();
-        if srx.core().has_tags() {
-            fid.tagged = ptr::from_ref(provider_ops.srx_tagged).cast_mut();
-        }
-        slot.open(SharedObject {
-            fid,
-            provider_srx: provider_ops.provider_srx(srx.core())?,
-            rx_op_flags: attr.op_flags,
-            srx,
-        })
     }
 }
 
@@ -193,60 +150,42 @@ impl<S> FromFid for TypedSrx<'_, S> {
     }
 }
 
+impl<S: provider::SharedReceive> TypedSrx<'_, S> {
+    /// Makes the arguments of a receive with the default flags.
+    #[inline(always)]
+    fn args(&self, context: *mut c_void, src_addr: fi_addr_t) -> XferArgs {
+        XferArgs::new(context, self.op_flags).with_peer(src_addr)
+    }
+
+    /// Posts a receive.
+    #[inline(always)]
+    fn receive(&self, message: &Message<'_>) -> Result {
+        self.provider.receive(message)
+    }
+}
+
 impl<S: provider::SharedReceive> Table<S> {
     fi_ops! {
         pub(super) const OPS: fi_ops_msg {
-            recv: fn fi_recv(
-                srx: *mut fid_ep as TypedSrx<'_, S>,
-                buf: *mut c_void,
-                len: usize,
-                desc: *mut c_void,
-                src_addr: fi_addr_t,
-                context: *mut c_void,
-            ) -> isize {
-                let args = XferArgs::new(context, srx.op_flags).with_peer(src_addr);
+            recv: fn fi_recv(srx: TypedSrx<'_, S>, buf, len, desc, src_addr, context) -> isize {
+                let args = srx.args(context, src_addr);
                 // SAFETY: The memory and its descriptor are valid until the receive completes.
-                unsafe {
-                    post_single(buf, len, desc, args, |message| {
-                        srx.provider.receive(message)
-                    })
-                }
+                unsafe { post_single(buf, len, desc, args, |message| srx.receive(message)) }
             }
 
-            recvv: fn fi_recvv(
-                srx: *mut fid_ep as TypedSrx<'_, S>,
-                iov: *const kvec,
-                desc: *mut *mut c_void,
-                count: usize,
-                src_addr: fi_addr_t,
-                context: *mut c_void,
-            ) -> isize {
-                let args = XferArgs::new(context, srx.op_flags).with_peer(src_addr);
+            recvv: fn fi_recvv(srx: TypedSrx<'_, S>, iov, desc, count, src_addr, context) -> isize {
+                let args = srx.args(context, src_addr);
                 // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the receive completes.
-                unsafe {
-                    post_vector(iov, desc, count, args, |message| {
-                        srx.provider.receive(message)
-                    })
-                }
+                unsafe { post_vector(iov, desc, count, args, |message| srx.receive(message)) }
             }
 
-            recvmsg: fn fi_recvmsg(
-                srx: *mut fid_ep as TypedSrx<'_, S>,
-                msg: *const fi_msg,
-                flags: u64,
-            ) -> isize {
+            recvmsg: fn fi_recvmsg(srx: TypedSrx<'_, S>, msg, flags) -> Result<isize> {
                 // SAFETY: `msg` is NULL or valid.
-                let Some(msg) = (unsafe { msg.as_ref() }) else {
-                    return Errno::EINVAL.to_ssize();
-                };
+                let msg = unsafe { msg.as_ref() }.ok_or(Errno::EINVAL)?;
                 let args = XferArgs::new(msg.context, flags).with_peer(msg.addr);
                 let (iov, desc, count) = (msg.msg_iov, msg.desc, msg.iov_count);
                 // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the receive completes.
-                unsafe {
-                    post_any_vector(iov, desc, count, args, |message| {
-                        srx.provider.receive(message)
-                    })
-                }
+                Ok(unsafe { post_any_vector(iov, desc, count, args, |message| srx.receive(message)) })
             }
         }
     }
@@ -254,64 +193,28 @@ impl<S: provider::SharedReceive> Table<S> {
     fi_ops! {
         pub(super) const TAGGED_OPS: fi_ops_tagged {
             recv: fn fi_trecv(
-                srx: *mut fid_ep as TypedSrx<'_, S>,
-                buf: *mut c_void,
-                len: usize,
-                desc: *mut c_void,
-                src_addr: fi_addr_t,
-                tag: u64,
-                ignore: u64,
-                context: *mut c_void,
+                srx: TypedSrx<'_, S>, buf, len, desc, src_addr, tag, ignore, context,
             ) -> isize {
-                let args = XferArgs::new(context, srx.op_flags)
-                    .with_peer(src_addr)
-                    .with_tag(tag, ignore);
+                let args = srx.args(context, src_addr).with_tag(tag, ignore);
                 // SAFETY: The memory and its descriptor are valid until the receive completes.
-                unsafe {
-                    post_single(buf, len, desc, args, |message| {
-                        srx.provider.receive(message)
-                    })
-                }
+                unsafe { post_single(buf, len, desc, args, |message| srx.receive(message)) }
             }
 
             recvv: fn fi_trecvv(
-                srx: *mut fid_ep as TypedSrx<'_, S>,
-                iov: *const kvec,
-                desc: *mut *mut c_void,
-                count: usize,
-                src_addr: fi_addr_t,
-                tag: u64,
-                ignore: u64,
-                context: *mut c_void,
+                srx: TypedSrx<'_, S>, iov, desc, count, src_addr, tag, ignore, context,
             ) -> isize {
-                let args = XferArgs::new(context, srx.op_flags)
-                    .with_peer(src_addr)
-                    .with_tag(tag, ignore);
+                let args = srx.args(context, src_addr).with_tag(tag, ignore);
                 // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the receive completes.
-                unsafe {
-                    post_vector(iov, desc, count, args, |message| {
-                        srx.provider.receive(message)
-                    })
-                }
+                unsafe { post_vector(iov, desc, count, args, |message| srx.receive(message)) }
             }
 
-            recvmsg: fn fi_trecvmsg(
-                srx: *mut fid_ep as TypedSrx<'_, S>,
-                msg: *const fi_msg_tagged,
-                flags: u64,
-            ) -> isize {
+            recvmsg: fn fi_trecvmsg(srx: TypedSrx<'_, S>, msg, flags) -> Result<isize> {
                 // SAFETY: `msg` is NULL or valid.
-                let Some(msg) = (unsafe { msg.as_ref() }) else {
-                    return Errno::EINVAL.to_ssize();
-                };
+                let msg = unsafe { msg.as_ref() }.ok_or(Errno::EINVAL)?;
                 let args = tagged::msg_args(msg, flags);
                 let (iov, desc, count) = (msg.msg_iov, msg.desc, msg.iov_count);
                 // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the receive completes.
-                unsafe {
-                    post_any_vector(iov, desc, count, args, |message| {
-                        srx.provider.receive(message)
-                    })
-                }
+                Ok(unsafe { post_any_vector(iov, desc, count, args, |message| srx.receive(message)) })
             }
         }
     }

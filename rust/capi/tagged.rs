@@ -3,27 +3,10 @@
 //! Tagged messages for C callers: the table of `fid_ep.tagged` for a provider's endpoints.
 
 use super::{
-    ops::fi_ops,
-    xfer_args::{
-        post_any_vector,
-        post_single,
-        post_vector,
-        TypedEp,
-        XferArgs, //
-    },
+    prelude::*,
+    xfer_args::*, //
 };
-use crate::{
-    abi::{
-        fi_msg_tagged,
-        fi_ops_tagged,
-        flags::FI_MULTI_RECV,
-        kvec, //
-    },
-    fi::{
-        prelude::*,
-        provider::Endpoint, //
-    },
-};
+use crate::fi::provider::Endpoint;
 
 /// Table of calls for endpoints of type `E`.
 pub(super) struct Table<E>(PhantomData<E>);
@@ -38,164 +21,86 @@ pub(super) fn msg_args(msg: &fi_msg_tagged, flags: u64) -> XferArgs {
     }
 }
 
-/// Returns the endpoint's default flags that apply to tagged receives: FI_MULTI_RECV does not.
-fn rx_default_flags(flags: u64) -> u64 {
-    flags & !FI_MULTI_RECV
-}
-
 impl<E: Endpoint> Table<E> {
+    /// Makes the arguments of a receive with the default flags that apply to tagged receives: FI_MULTI_RECV does
+    /// not.
+    #[inline(always)]
+    fn rx_args(ep: &TypedEp<'_, E>, context: *mut c_void) -> XferArgs {
+        XferArgs::new(context, ep.rx_op_flags() & !FI_MULTI_RECV)
+    }
+
     fi_ops! {
         pub(super) const OPS: fi_ops_tagged {
             recv: fn fi_trecv(
-                ep: *mut fid_ep as TypedEp<'_, E>,
-                buf: *mut c_void,
-                len: usize,
-                desc: *mut c_void,
-                src_addr: fi_addr_t,
-                tag: u64,
-                ignore: u64,
-                context: *mut c_void,
+                ep: TypedEp<'_, E>, buf, len, desc, src_addr, tag, ignore, context,
             ) -> isize {
-                let args = XferArgs::new(context, rx_default_flags(ep.rx_op_flags()))
-                    .with_peer(src_addr)
-                    .with_tag(tag, ignore);
+                let args = Self::rx_args(&ep, context).with_peer(src_addr).with_tag(tag, ignore);
                 // SAFETY: The memory and its descriptor are valid until the transfer completes.
                 unsafe { post_single(buf, len, desc, args, |message| ep.receive(message)) }
             }
 
             recvv: fn fi_trecvv(
-                ep: *mut fid_ep as TypedEp<'_, E>,
-                iov: *const kvec,
-                desc: *mut *mut c_void,
-                count: usize,
-                src_addr: fi_addr_t,
-                tag: u64,
-                ignore: u64,
-                context: *mut c_void,
+                ep: TypedEp<'_, E>, iov, desc, count, src_addr, tag, ignore, context,
             ) -> isize {
-                let args = XferArgs::new(context, rx_default_flags(ep.rx_op_flags()))
-                    .with_peer(src_addr)
-                    .with_tag(tag, ignore);
+                let args = Self::rx_args(&ep, context).with_peer(src_addr).with_tag(tag, ignore);
                 // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the transfer completes.
                 unsafe { post_vector(iov, desc, count, args, |message| ep.receive(message)) }
             }
 
-            recvmsg: fn fi_trecvmsg(
-                ep: *mut fid_ep as TypedEp<'_, E>,
-                msg: *const fi_msg_tagged,
-                flags: u64,
-            ) -> isize {
+            recvmsg: fn fi_trecvmsg(ep: TypedEp<'_, E>, msg, flags) -> Result<isize> {
                 // SAFETY: `msg` is NULL or valid.
-                let Some(msg) = (unsafe { msg.as_ref() }) else {
-                    return Errno::EINVAL.to_ssize();
-                };
+                let msg = unsafe { msg.as_ref() }.ok_or(Errno::EINVAL)?;
                 let args = msg_args(msg, flags);
                 let (iov, desc, count) = (msg.msg_iov, msg.desc, msg.iov_count);
                 // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the transfer completes.
-                unsafe { post_any_vector(iov, desc, count, args, |message| ep.receive(message)) }
+                Ok(unsafe { post_any_vector(iov, desc, count, args, |message| ep.receive(message)) })
             }
 
-            send: fn fi_tsend(
-                ep: *mut fid_ep as TypedEp<'_, E>,
-                buf: *const c_void,
-                len: usize,
-                desc: *mut c_void,
-                dest_addr: fi_addr_t,
-                tag: u64,
-                context: *mut c_void,
-            ) -> isize {
-                let args = XferArgs::new(context, ep.tx_op_flags())
-                    .with_peer(dest_addr)
-                    .with_tag(tag, 0);
+            send: fn fi_tsend(ep: TypedEp<'_, E>, buf, len, desc, dest_addr, tag, context) -> isize {
+                let args = ep.tx_args(context).with_peer(dest_addr).with_tag(tag, 0);
                 // SAFETY: The memory and its descriptor are valid until the transfer completes.
-                unsafe { post_single(buf.cast_mut(), len, desc, args, |message| ep.send(message)) }
+                unsafe { post_single(buf, len, desc, args, |message| ep.send(message)) }
             }
 
             sendv: fn fi_tsendv(
-                ep: *mut fid_ep as TypedEp<'_, E>,
-                iov: *const kvec,
-                desc: *mut *mut c_void,
-                count: usize,
-                dest_addr: fi_addr_t,
-                tag: u64,
-                context: *mut c_void,
+                ep: TypedEp<'_, E>, iov, desc, count, dest_addr, tag, context,
             ) -> isize {
-                let args = XferArgs::new(context, ep.tx_op_flags())
-                    .with_peer(dest_addr)
-                    .with_tag(tag, 0);
+                let args = ep.tx_args(context).with_peer(dest_addr).with_tag(tag, 0);
                 // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the transfer completes.
                 unsafe { post_vector(iov, desc, count, args, |message| ep.send(message)) }
             }
 
-            sendmsg: fn fi_tsendmsg(
-                ep: *mut fid_ep as TypedEp<'_, E>,
-                msg: *const fi_msg_tagged,
-                flags: u64,
-            ) -> isize {
+            sendmsg: fn fi_tsendmsg(ep: TypedEp<'_, E>, msg, flags) -> Result<isize> {
                 // SAFETY: `msg` is NULL or valid.
-                let Some(msg) = (unsafe { msg.as_ref() }) else {
-                    return Errno::EINVAL.to_ssize();
-                };
+                let msg = unsafe { msg.as_ref() }.ok_or(Errno::EINVAL)?;
                 let args = msg_args(msg, flags);
                 let (iov, desc, count) = (msg.msg_iov, msg.desc, msg.iov_count);
                 // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the transfer completes.
-                unsafe { post_any_vector(iov, desc, count, args, |message| ep.send(message)) }
+                Ok(unsafe { post_any_vector(iov, desc, count, args, |message| ep.send(message)) })
             }
 
-            inject: fn fi_tinject(
-                ep: *mut fid_ep as TypedEp<'_, E>,
-                buf: *const c_void,
-                len: usize,
-                dest_addr: fi_addr_t,
-                tag: u64,
-            ) -> isize {
-                let args = XferArgs::new(ptr::null_mut(), ep.tx_op_flags())
-                    .with_peer(dest_addr)
-                    .with_tag(tag, 0)
-                    .into_inject();
+            inject: fn fi_tinject(ep: TypedEp<'_, E>, buf, len, dest_addr, tag) -> isize {
+                let args = ep.inject_args().with_peer(dest_addr).with_tag(tag, 0);
                 // SAFETY: The memory is valid during the call.
-                unsafe {
-                    post_single(buf.cast_mut(), len, ptr::null_mut(), args, |message| {
-                        ep.send(message)
-                    })
-                }
+                unsafe { post_single(buf, len, ptr::null_mut(), args, |message| ep.send(message)) }
             }
 
             senddata: fn fi_tsenddata(
-                ep: *mut fid_ep as TypedEp<'_, E>,
-                buf: *const c_void,
-                len: usize,
-                desc: *mut c_void,
-                data: u64,
-                dest_addr: fi_addr_t,
-                tag: u64,
-                context: *mut c_void,
+                ep: TypedEp<'_, E>, buf, len, desc, data, dest_addr, tag, context,
             ) -> isize {
-                let args = XferArgs::with_data(context, ep.tx_op_flags(), data)
-                    .with_peer(dest_addr)
-                    .with_tag(tag, 0);
+                let args = ep.tx_args(context).with_data(data);
+                let args = args.with_peer(dest_addr).with_tag(tag, 0);
                 // SAFETY: The memory and its descriptor are valid until the transfer completes.
-                unsafe { post_single(buf.cast_mut(), len, desc, args, |message| ep.send(message)) }
+                unsafe { post_single(buf, len, desc, args, |message| ep.send(message)) }
             }
 
             injectdata: fn fi_tinjectdata(
-                ep: *mut fid_ep as TypedEp<'_, E>,
-                buf: *const c_void,
-                len: usize,
-                data: u64,
-                dest_addr: fi_addr_t,
-                tag: u64,
+                ep: TypedEp<'_, E>, buf, len, data, dest_addr, tag,
             ) -> isize {
-                let args = XferArgs::with_data(ptr::null_mut(), ep.tx_op_flags(), data)
-                    .with_peer(dest_addr)
-                    .with_tag(tag, 0)
-                    .into_inject();
+                let args = ep.inject_args().with_data(data);
+                let args = args.with_peer(dest_addr).with_tag(tag, 0);
                 // SAFETY: The memory is valid during the call.
-                unsafe {
-                    post_single(buf.cast_mut(), len, ptr::null_mut(), args, |message| {
-                        ep.send(message)
-                    })
-                }
+                unsafe { post_single(buf, len, ptr::null_mut(), args, |message| ep.send(message)) }
             }
         }
     }

@@ -1,25 +1,44 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Wait objects of queues, counters and wait sets.
+//! Wait objects and event handlers of queues, counters and wait sets.
 
 use super::{
-    object,
+    prelude::*,
     wait_set::WaitObject, //
 };
 use crate::{
-    abi::{
-        fi_wait_obj,
-        fid_wait, //
+    fi::wait_set::{
+        Member,
+        WaitSet, //
     },
-    fi::{
-        prelude::*,
-        wait_set::{
-            Member,
-            WaitSet, //
-        },
+    util::{
+        callback::Functions,
+        sequence_wait::WaitQueue, //
     },
-    util::sequence_wait::WaitQueue, //
 };
+
+/// A C consumer's event handler of a queue whose `struct fid` is an `F`, and the handler's arguments.
+pub(super) struct Callback<F> {
+    pub(super) function: unsafe extern "C" fn(*mut F, *mut c_void),
+    pub(super) object: usize,
+    pub(super) context: usize,
+}
+
+impl<F> Callback<F> {
+    /// Calls the handler.
+    pub(super) fn invoke(&self) {
+        let object = ptr::with_exposed_provenance_mut(self.object);
+        let context = ptr::with_exposed_provenance_mut(self.context);
+        // SAFETY: The queue's object is initialised before the queue is armed, and `close` waits for this
+        // call before the object is freed.
+        unsafe { (self.function)(object, context) };
+    }
+
+    /// Returns the function that is called.
+    pub(super) fn functions(&self) -> Functions {
+        Functions::single(self.function as *const ())
+    }
+}
 
 /// Wait attributes that an object is opened with.
 pub(super) struct WaitAttr<'a> {
@@ -29,7 +48,8 @@ pub(super) struct WaitAttr<'a> {
 
 /// Wait method of an object: the way to wait for its events.
 pub(super) struct WaitMethod {
-    object: fi_wait_obj,
+    /// Type of the wait object: FI_WAIT_NONE, FI_WAIT_QUEUE, ...
+    pub(super) object: fi_wait_obj,
     _member: Option<Member>,
 }
 
@@ -48,8 +68,8 @@ impl<'a> WaitAttr<'a> {
         let set = match object {
             abi::FI_WAIT_SET => {
                 // SAFETY: By the caller's contract, a wait set is NULL or valid for `'a`.
-                let found = unsafe { object::from_fid::<WaitObject>(set.cast())? };
-                Some(found.set())
+                let found = unsafe { from_fid::<WaitObject>(set.cast())? };
+                Some(&found.set)
             }
             abi::FI_WAIT_NONE | abi::FI_WAIT_UNSPEC | abi::FI_WAIT_YIELD | abi::FI_WAIT_QUEUE => {
                 None
@@ -72,7 +92,7 @@ impl<'a> WaitAttr<'a> {
             return Err(Errno::EINVAL);
         }
         // SAFETY: The object is not FI_WAIT_SET.
-        unsafe { WaitAttr::new(object, core::ptr::null_mut())? }.into_method(|_| Err(Errno::EINVAL))
+        unsafe { WaitAttr::new(object, ptr::null_mut())? }.into_method(|_| Err(Errno::EINVAL))
     }
 
     /// Returns true if the consumer may wait for the object.
@@ -104,11 +124,6 @@ impl WaitMethod {
         _member: None,
     };
 
-    /// Returns the type of the wait object: FI_WAIT_NONE, FI_WAIT_QUEUE, ...
-    pub(super) fn object(&self) -> fi_wait_obj {
-        self.object
-    }
-
     /// Implements `fi_control()` of an object with the wait queue `queue`.
     ///
     /// # Errors
@@ -125,12 +140,12 @@ impl WaitMethod {
         command: c_int,
         arg: *mut c_void,
     ) -> Result {
-        match u32::try_from(command) {
-            Ok(abi::FI_GETWAIT) if self.object != abi::FI_WAIT_QUEUE => Err(Errno::ENODATA),
+        match command as u32 {
+            abi::FI_GETWAIT if self.object != abi::FI_WAIT_QUEUE => Err(Errno::ENODATA),
             // SAFETY: By the caller's contract, `arg` is NULL or valid for writing a pointer.
-            Ok(abi::FI_GETWAIT) => unsafe { write_value(arg, queue) },
+            abi::FI_GETWAIT => unsafe { write_value(arg, queue) },
             // SAFETY: By the caller's contract, `arg` is NULL or valid for writing an `fi_wait_obj`.
-            Ok(abi::FI_GETWAITOBJ) => unsafe { write_value(arg, self.object) },
+            abi::FI_GETWAITOBJ => unsafe { write_value(arg, self.object) },
             _ => Err(Errno::ENOSYS),
         }
     }

@@ -5,28 +5,22 @@
 
 use super::{
     ep::EndpointObject,
-    ops::FromFid, //
+    prelude::*, //
 };
 use crate::{
-    abi::{
-        errno::into_ssize,
-        fi_rma_iov,
-        flags::*,
-        kvec,
-        FI_ADDR_UNSPEC, //
+    abi::errno::into_ssize,
+    fi::provider::{
+        Endpoint,
+        Message,
+        Operation,
+        Rma,
+        SingleSegment,
+        Tag, //
     },
-    fi::{
-        prelude::*,
-        provider::{
-            Endpoint,
-            Message,
-            Operation,
-            Rma,
-            SingleSegment,
-            Tag, //
-        },
+    util::{
+        cold::call_cold,
+        once::read_once, //
     },
-    util::cold::call_cold, //
 };
 
 /// An endpoint with a table of transfers for type `E`. The class is not checked.
@@ -42,28 +36,53 @@ impl<E> FromFid for TypedEp<'_, E> {
         // SAFETY: By the contract of this function, `fid` is an endpoint of the C API.
         let object = unsafe { &*fid.cast::<EndpointObject>() };
         // SAFETY: Only endpoints of type `E` get these tables.
-        let provider = unsafe { &*object.provider_ep().cast::<E>() };
+        let provider = unsafe { &*object.provider_ep.cast::<E>() };
         Ok(Self { object, provider })
     }
 }
 
-impl<E: Endpoint> TypedEp<'_, E> {
-    /// Returns the C caller's endpoint.
-    #[inline(always)]
-    pub(super) fn as_ptr(&self) -> *mut fid_ep {
-        ptr::from_ref(self.object).cast_mut().cast()
-    }
-
+impl<'a, E: Endpoint> TypedEp<'a, E> {
     /// Returns the default flags of transmits.
     #[inline(always)]
     pub(super) fn tx_op_flags(&self) -> u64 {
-        self.object.tx_op_flags()
+        read_once(&self.object.tx_op_flags)
     }
 
     /// Returns the default flags of receives.
     #[inline(always)]
     pub(super) fn rx_op_flags(&self) -> u64 {
-        self.object.rx_op_flags()
+        read_once(&self.object.rx_op_flags)
+    }
+
+    /// Makes the arguments of a transmit with the default flags.
+    #[inline(always)]
+    pub(super) fn tx_args(&self, context: *mut c_void) -> XferArgs {
+        XferArgs::new(context, self.tx_op_flags())
+    }
+
+    /// Makes the arguments of a receive with the default flags.
+    #[inline(always)]
+    pub(super) fn rx_args(&self, context: *mut c_void) -> XferArgs {
+        XferArgs::new(context, self.rx_op_flags())
+    }
+
+    /// Makes the arguments of an inject: the caller may reuse the memory when the call returns, and only an
+    /// error writes a completion entry.
+    #[inline(always)]
+    pub(super) fn inject_args(&self) -> XferArgs {
+        let flags = self.tx_op_flags() & !(FI_COMPLETION | COMPLETION_LEVELS) | FI_INJECT;
+        XferArgs {
+            errors_only: true,
+            ..XferArgs::new(ptr::null_mut(), flags)
+        }
+    }
+
+    /// Makes the arguments of a read from the endpoint's op_flags, without those that concern outbound data
+    /// only: [`FI_INJECT`] and the completion levels.
+    #[inline(always)]
+    pub(super) fn read_args(&self, context: *mut c_void) -> XferArgs {
+        let flags = self.tx_op_flags() & !(FI_INJECT | COMPLETION_LEVELS);
+        XferArgs::new(context, flags)
     }
 
     /// Posts a send.
@@ -78,22 +97,25 @@ impl<E: Endpoint> TypedEp<'_, E> {
         self.provider.receive(message)
     }
 
-    /// Posts a read or a write of a range of the peer's memory that has as many bytes as `message`.
+    /// Returns a function that posts a read or a write of a range of the peer's memory that has as many bytes as the
+    /// message.
     ///
     /// # Errors
     ///
     /// -FI_EMSGSIZE if the number of bytes overflows, and the errors of the provider.
-    #[inline]
+    #[inline(always)]
     pub(super) fn post_rma(
-        &self,
+        self,
         op: Rma,
-        (addr, key): (u64, u64),
-        message: &Message<'_>,
-    ) -> Result {
-        let len = message.memory.total_len()?;
-        let remote = fi_rma_iov { addr, len, key };
-        let op = Operation::Rma(op, slice::from_ref(&remote));
-        self.provider.transmit(op, message)
+        addr: u64,
+        key: u64,
+    ) -> impl FnOnce(&Message<'_>) -> Result + use<'a, E> {
+        move |message| {
+            let len = message.memory.total_len()?;
+            let remote = fi_rma_iov { addr, len, key };
+            let op = Operation::Rma(op, slice::from_ref(&remote));
+            self.provider.transmit(op, message)
+        }
     }
 }
 
@@ -124,21 +146,14 @@ impl XferArgs {
         }
     }
 
-    /// Makes the arguments of a read from the endpoint's op_flags, without those that concern outbound data
-    /// only: [`FI_INJECT`] and the completion levels.
+    /// Sets the remote CQ data.
     #[inline]
-    pub(super) fn for_read(context: *mut c_void, flags: u64) -> Self {
-        Self::new(context, flags & !(FI_INJECT | COMPLETION_LEVELS))
-    }
-
-    /// Makes the arguments of a transfer with remote CQ data.
-    #[inline]
-    pub(super) fn with_data(context: *mut c_void, flags: u64, data: u64) -> Self {
+    pub(super) fn with_data(self, data: u64) -> Self {
+        let flags = self.flags | FI_REMOTE_CQ_DATA;
         Self {
-            context,
-            flags: flags | FI_REMOTE_CQ_DATA,
+            flags,
             data,
-            ..Self::new(context, flags)
+            ..self
         }
     }
 
@@ -155,14 +170,22 @@ impl XferArgs {
         Self { peer, ..self }
     }
 
-    /// Makes the transfer an inject: the caller may reuse the memory when the call returns, and only an error
-    /// writes a completion entry.
-    #[inline]
-    pub(super) fn into_inject(self) -> Self {
-        Self {
-            flags: self.flags & !(FI_COMPLETION | COMPLETION_LEVELS) | FI_INJECT,
-            errors_only: true,
-            ..self
+    /// Makes the message of these arguments.
+    #[inline(always)]
+    pub(super) fn message<'a>(
+        &self,
+        memory: Memory<'a>,
+        descriptors: &'a [Descriptor],
+    ) -> Message<'a> {
+        Message {
+            memory,
+            descriptors,
+            context: Context::new(self.context),
+            flags: self.flags,
+            errors_only: self.errors_only,
+            data: self.data,
+            peer: self.peer,
+            tag: self.tag,
         }
     }
 }
@@ -177,24 +200,18 @@ const COMPLETION_LEVELS: u64 = FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DE
 /// The memory and the descriptor are as [`Segment::new`] and [`Descriptor::new`] require.
 #[inline(always)]
 pub(super) unsafe fn post_single(
-    buf: *mut c_void,
+    buf: *const c_void,
     len: usize,
     desc: *mut c_void,
     args: XferArgs,
     post: impl FnOnce(&Message<'_>) -> Result,
 ) -> isize {
     // SAFETY: By the caller's contract, the memory and the descriptor are valid.
-    let (segment, descriptor) = unsafe { (Segment::new(buf, len), Descriptor::new(desc)) };
-    into_isize(post(&Message {
-        memory: Memory::Segments(slice::from_ref(&segment)),
-        descriptors: slice::from_ref(&descriptor),
-        context: Context::new(args.context),
-        flags: args.flags,
-        errors_only: args.errors_only,
-        data: args.data,
-        peer: args.peer,
-        tag: args.tag,
-    }))
+    let segment = unsafe { Segment::new(buf.cast_mut(), len) };
+    // SAFETY: As above.
+    let descriptor = unsafe { Descriptor::new(desc) };
+    let memory = Memory::Segments(slice::from_ref(&segment));
+    into_isize(post(&args.message(memory, slice::from_ref(&descriptor))))
 }
 
 /// Posts one range of memory with the endpoint's own flags on the fast path; `None` if the fast path does not
@@ -205,17 +222,18 @@ pub(super) unsafe fn post_single(
 /// The requirements of [`post_single`].
 #[inline(always)]
 pub(super) unsafe fn try_fast_post(
-    buf: *mut c_void,
+    buf: *const c_void,
     len: usize,
     desc: *mut c_void,
     (context, flags): (*mut c_void, u64),
     post: impl FnOnce(&SingleSegment<'_>) -> Option<Result>,
 ) -> Option<isize> {
     // SAFETY: By the contract of `post_single`.
-    let (segment, descriptor) = unsafe { (Segment::new(buf, len), Descriptor::new(desc)) };
+    let segment = unsafe { Segment::new(buf.cast_mut(), len) };
     let posted = post(&SingleSegment {
         segment: &segment,
-        descriptor,
+        // SAFETY: As above.
+        descriptor: unsafe { Descriptor::new(desc) },
         context: Context::new(context),
         flags,
     })?;
@@ -312,17 +330,9 @@ unsafe fn post_described(
         Ok(memory) => memory,
         Err(errno) => return errno.to_ssize(),
     };
-    into_isize(post(&Message {
-        memory,
-        // SAFETY: By the caller's contract, `desc` is NULL or has a descriptor for each entry.
-        descriptors: unsafe { Descriptor::from_vector(desc, memory.count()) },
-        context: Context::new(args.context),
-        flags: args.flags,
-        errors_only: args.errors_only,
-        data: args.data,
-        peer: args.peer,
-        tag: args.tag,
-    }))
+    // SAFETY: By the caller's contract, `desc` is NULL or has a descriptor for each entry.
+    let descriptors = unsafe { Descriptor::from_vector(desc, memory.count()) };
+    into_isize(post(&args.message(memory, descriptors)))
 }
 
 #[inline]

@@ -3,31 +3,25 @@
 //! Arguments of a C caller's atomic operation, and their translation to [`Atomic`].
 
 use super::{
-    super::xfer_args::{
-        into_isize_fast,
-        XferArgs, //
+    super::{
+        prelude::*,
+        xfer_args::{
+            into_isize_fast,
+            TypedEp,
+            XferArgs, //
+        },
     },
     parse_op, //
 };
 use crate::{
-    abi::{
-        errno::into_ssize,
-        fi_datatype,
-        fi_ioc,
-        fi_op,
-        fi_rma_ioc, //
-    },
+    abi::errno::into_ssize,
     fi::{
         atomic::{
             Atomic,
             Form,
             Op, //
         },
-        prelude::*,
-        provider::{
-            Endpoint,
-            Message, //
-        },
+        provider::Endpoint, //
     },
 };
 
@@ -59,41 +53,6 @@ pub(super) enum CallForm {
     Fetch(Elements),
     /// Values to compare with, and the result buffer, which gets the old values.
     Compare(Elements, Elements),
-}
-
-/// Arguments of an atomic call.
-pub(super) struct Call {
-    form: Form,
-    operands: Elements,
-    compare: Elements,
-    result: Elements,
-    remote: RemoteTarget,
-    datatype: fi_datatype,
-    op: fi_op,
-}
-
-impl Call {
-    pub(super) fn new(
-        form: CallForm,
-        operands: Elements,
-        remote: RemoteTarget,
-        (datatype, op): (fi_datatype, fi_op),
-    ) -> Self {
-        let (form, compare, result) = match form {
-            CallForm::Base => (Form::Base, Elements::None, Elements::None),
-            CallForm::Fetch(result) => (Form::Fetch, Elements::None, result),
-            CallForm::Compare(compare, result) => (Form::Compare, compare, result),
-        };
-        Self {
-            form,
-            operands,
-            compare,
-            result,
-            remote,
-            datatype,
-            op,
-        }
-    }
 }
 
 /// Maximum number of entries in a vector, both of buffers and of remote ranges. No device offers more of
@@ -200,7 +159,7 @@ pub(super) struct SingleElement {
 /// The contract of the call in the table, for a single element at each address.
 #[inline(always)]
 pub(super) unsafe fn post_single_element<E: Endpoint>(
-    endpoint: &E,
+    ep: &TypedEp<'_, E>,
     args: XferArgs,
     (form, datatype, op): (Form, fi_datatype, fi_op),
     words: &SingleElement,
@@ -226,19 +185,20 @@ pub(super) unsafe fn post_single_element<E: Endpoint>(
         result: slice::from_ref(&result),
         result_descriptors: slice::from_ref(&descriptor),
     };
-    let message = Message {
-        memory: Memory::Segments(slice::from_ref(&operand)),
-        descriptors: &[],
-        context: Context::new(args.context),
-        flags: args.flags,
-        errors_only: args.errors_only,
-        data: args.data,
-        peer: args.peer,
-        tag: None,
-    };
-    endpoint
-        .try_fast_atomic(&atomic, &message)
-        .map(into_isize_fast)
+    let message = args.message(Memory::Segments(slice::from_ref(&operand)), &[]);
+    let posted = ep.provider.try_fast_atomic(&atomic, &message);
+    posted.map(into_isize_fast)
+}
+
+/// Arguments of an atomic call.
+struct Call {
+    form: Form,
+    operands: Elements,
+    compare: Elements,
+    result: Elements,
+    remote: RemoteTarget,
+    datatype: fi_datatype,
+    op: fi_op,
 }
 
 /// Posts the operation.
@@ -246,7 +206,37 @@ pub(super) unsafe fn post_single_element<E: Endpoint>(
 /// # Safety
 ///
 /// The contract of the call in the table.
-pub(super) unsafe fn post<E: Endpoint>(endpoint: &E, args: XferArgs, call: &Call) -> isize {
+#[inline(always)]
+pub(super) unsafe fn post<E: Endpoint>(
+    ep: &TypedEp<'_, E>,
+    args: XferArgs,
+    (datatype, op): (fi_datatype, fi_op),
+    operands: Elements,
+    form: CallForm,
+    remote: RemoteTarget,
+) -> isize {
+    let (form, compare, result) = match form {
+        CallForm::Base => (Form::Base, Elements::None, Elements::None),
+        CallForm::Fetch(result) => (Form::Fetch, Elements::None, result),
+        CallForm::Compare(compare, result) => (Form::Compare, compare, result),
+    };
+    let call = Call {
+        form,
+        operands,
+        compare,
+        result,
+        remote,
+        datatype,
+        op,
+    };
+    // SAFETY: By the contract of the call in the table.
+    unsafe { post_call(ep.provider, args, &call) }
+}
+
+/// # Safety
+///
+/// The requirements of [`post`].
+unsafe fn post_call<E: Endpoint>(endpoint: &E, args: XferArgs, call: &Call) -> isize {
     // SAFETY: By the contract of the call in the table.
     into_ssize(unsafe { try_post(endpoint, args, call) }.map(|()| 0))
 }
@@ -319,15 +309,6 @@ unsafe fn post_compare<E: Endpoint>(
         compare: compared.segments(),
         ..atomic
     };
-    let message = Message {
-        memory: Memory::Segments(operands.segments()),
-        descriptors: operands.descriptors,
-        context: Context::new(args.context),
-        flags: args.flags,
-        errors_only: args.errors_only,
-        data: args.data,
-        peer: args.peer,
-        tag: None,
-    };
+    let message = args.message(Memory::Segments(operands.segments()), operands.descriptors);
     endpoint.atomic(&atomic, &message)
 }

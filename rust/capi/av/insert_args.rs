@@ -2,16 +2,14 @@
 
 //! Arguments of C callers that insert addresses: the addresses, and the arrays for the results.
 
+use super::super::prelude::*;
 use crate::{
     abi::addr,
-    fi::{
-        av::{
-            AddressVector,
-            InsertObserver,
-            Insertion,
-            Type, //
-        },
-        prelude::*, //
+    fi::av::{
+        AddressVector,
+        InsertObserver,
+        Insertion,
+        Type, //
     },
 };
 
@@ -107,7 +105,7 @@ impl InsertResults {
             addrs,
             errnos: match flags & abi::FI_SYNC_ERR != 0 && !av.is_async() {
                 true => context.cast(),
-                false => core::ptr::null_mut(),
+                false => ptr::null_mut(),
             },
             flags,
         }
@@ -135,7 +133,7 @@ impl InsertResults {
     /// Reports that none of `count` addresses has been inserted. The caller's identifiers stay as they are.
     pub(super) fn fail_all(&mut self, count: usize, errno: Errno) {
         if self.uses_user_ids() {
-            self.addrs = core::ptr::null_mut();
+            self.addrs = ptr::null_mut();
         }
         if self.addrs.is_null() && self.errnos.is_null() {
             return;

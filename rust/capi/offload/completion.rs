@@ -2,12 +2,11 @@
 
 //! Reports completions of an offload's transfers to the offload.
 
-use super::super::peer::with_err_entry;
+use super::super::{
+    peer::with_err_entry,
+    prelude::*, //
+};
 use crate::{
-    abi::{
-        fi_cq_tagged_entry,
-        fi_ops_transfer_peer, //
-    },
     fi::{
         cq::{
             read_one,
@@ -16,7 +15,6 @@ use crate::{
             CqEntry,
             TaskHandler, //
         },
-        prelude::*,
         provider, //
     },
     util::callback::Functions, //

@@ -9,12 +9,7 @@ use super::{
             EndpointObject,
             EpShared, //
         },
-        object::{
-            self,
-            new_fid,
-            Opening, //
-        },
-        ops::fi_ops, //
+        prelude::*, //
     },
     peer_open::{
         checked_table,
@@ -23,20 +18,9 @@ use super::{
     },
     Offload, //
 };
-use crate::{
-    abi::{
-        fi_av_set_attr,
-        fi_collective_addr,
-        fi_peer_av_set_context,
-        fid_av_set,
-        fid_mc,
-        FI_ADDR_NOTAVAIL, //
-    },
-    fi::{
-        domain::Domain,
-        eq::Source,
-        prelude::*, //
-    },
+use crate::fi::{
+    domain::Domain,
+    eq::Source, //
 };
 
 /// A group that an endpoint has joined.
@@ -57,79 +41,74 @@ struct JoinCount(Arc<EpShared>);
 
 impl Drop for JoinCount {
     fn drop(&mut self) {
-        if let Some(offload) = self.0.offload() {
+        if let Some(offload) = self.0.offload.as_ref() {
             offload.count_leave();
         }
     }
 }
 
 fi_ops! {
-    impl Object for GroupObject: FI_CLASS_MC {
-        close: fn fi_close(group) {
-            let source = Source(ptr::from_ref(group).expose_provenance());
-            group.domain.drop_events(source);
-            Ok(())
-        }
+    impl Object for GroupObject: FI_CLASS_MC {}
+    close(group) {
+        let source = Source(ptr::from_ref(group).expose_provenance());
+        group.domain.drop_events(source);
+        Ok(())
     }
 }
 
 fi_ops! {
-    /// Joins a group, with FI_COLLECTIVE only.
-    pub(in super::super) fn fi_join(
-        ep: *mut fid_ep as &EndpointObject,
-        addr: *const c_void,
-        flags: u64,
-        mc: *mut *mut fid_mc,
-        context: *mut c_void,
-    ) -> Result {
-        let offload = ep.offload()?;
-        if flags & abi::FI_COLLECTIVE == 0 {
-            return Err(Errno::ENOSYS);
+    /// `fi_join()`: joins a group, with FI_COLLECTIVE only.
+    pub(in super::super) const GROUP_OPS: fi_ops_cm {
+        join: fn fi_join(ep: &EndpointObject, addr, flags, mc, context) -> Result {
+            let offload = ep.offload()?;
+            if flags & abi::FI_COLLECTIVE == 0 {
+                return Err(Errno::ENOSYS);
+            }
+            // SAFETY: With FI_COLLECTIVE, `addr` is NULL or a valid `struct fi_collective_addr`.
+            let addr = unsafe { addr.cast::<fi_collective_addr>().as_ref() }.ok_or(Errno::EINVAL)?;
+            if addr.set.is_null() || mc.is_null() {
+                return Err(Errno::EINVAL);
+            }
+            in_process()?;
+            let addresses = ep.endpoint.address_vector()?;
+            // SAFETY: The set is valid.
+            let set = unsafe { from_fid::<SetObject>(addr.set.cast_mut().cast())? };
+            if !set.set.is_in(&addresses) {
+                return Err(Errno::EINVAL);
+            }
+            offload.check_collectives(set.collectives)?;
+            // SAFETY: `mc` is valid.
+            let slot = unsafe { Opening::new(mc)? };
+            let source = Source(slot.address());
+            let notice = ep.endpoint.reserve_event(source, abi::FI_JOIN_COMPLETE)?;
+            // SAFETY: The set is valid.
+            let peer_object = unsafe { export(addr.set.cast_mut().cast())? };
+            // SAFETY: The offload's objects are open as long as `offload`.
+            let peer_set = unsafe { open_set(offload, &peer_object, set.collectives)? };
+            let theirs = fi_collective_addr {
+                set: peer_set.as_ptr::<fid_av_set>(),
+                coll_addr: addr.coll_addr,
+            };
+            // SAFETY: As above; the set is open, and `theirs` is valid during the call.
+            let group = unsafe { join_group(offload.ep(), &theirs, flags, context)? };
+            offload.count_join();
+            slot.open(GroupObject {
+                fid: fid_mc {
+                    fid: new_fid::<GroupObject>(context),
+                    // SAFETY: The group is open.
+                    fi_addr: unsafe { (*group.as_ptr::<fid_mc>()).fi_addr },
+                },
+                _group: group,
+                _set: peer_set,
+                _peer_object: peer_object,
+                domain: ep.endpoint.domain().clone(),
+                _join_count: JoinCount(ep.shared.clone()),
+            })?;
+            if let Some(notice) = notice {
+                notice.write();
+            }
+            Ok(())
         }
-        // SAFETY: With FI_COLLECTIVE, `addr` is NULL or a valid `struct fi_collective_addr`.
-        let addr = unsafe { addr.cast::<fi_collective_addr>().as_ref() }.ok_or(Errno::EINVAL)?;
-        if addr.set.is_null() || mc.is_null() {
-            return Err(Errno::EINVAL);
-        }
-        in_process()?;
-        let addresses = ep.endpoint().address_vector()?;
-        // SAFETY: The set is valid.
-        let set = unsafe { object::from_fid::<SetObject>(addr.set.cast_mut().cast())? };
-        if !set.set().is_in(&addresses) {
-            return Err(Errno::EINVAL);
-        }
-        offload.check_collectives(set.collectives())?;
-        // SAFETY: `mc` is valid.
-        let slot = unsafe { Opening::<GroupObject, _>::new(mc)? };
-        let source = Source(slot.address());
-        let notice = ep.endpoint().reserve_event(source, abi::FI_JOIN_COMPLETE)?;
-        // SAFETY: The set is valid.
-        let peer_object = unsafe { export(addr.set.cast_mut().cast())? };
-        // SAFETY: The offload's objects are open as long as `offload`.
-        let peer_set = unsafe { open_set(offload, &peer_object, set.collectives())? };
-        let theirs = fi_collective_addr {
-            set: peer_set.as_ptr::<fid_av_set>(),
-            coll_addr: addr.coll_addr,
-        };
-        // SAFETY: As above; the set is open, and `theirs` is valid during the call.
-        let group = unsafe { join_group(offload.ep(), &theirs, flags, context)? };
-        offload.count_join();
-        slot.open(GroupObject {
-            fid: fid_mc {
-                fid: new_fid::<GroupObject>(context),
-                // SAFETY: The group is open.
-                fi_addr: unsafe { (*group.as_ptr::<fid_mc>()).fi_addr },
-            },
-            _group: group,
-            _set: peer_set,
-            _peer_object: peer_object,
-            domain: ep.endpoint().domain().clone(),
-            _join_count: JoinCount(ep.shared().clone()),
-        })?;
-        if let Some(notice) = notice {
-            notice.write();
-        }
-        Ok(())
     }
 }
 

@@ -5,75 +5,42 @@
 use super::{
     super::{
         ep::EndpointObject,
-        ops::fi_ops, //
+        prelude::*, //
     },
     peer_open::checked_table, //
 };
-use crate::{
-    abi::{
-        fi_datatype,
-        fi_ioc,
-        fi_msg_collective,
-        fi_op,
-        fi_ops_collective, //
-    },
-    fi::prelude::*, //
-};
 
 macro_rules! collectives {
-    ($($call:ident($($arg:ident: $type:ty),*);)*) => {
-        $(
-            fi_ops! {
-                fn $call(ep: *mut fid_ep as &EndpointObject $(, $arg: $type)*) -> isize {
-                    let theirs = match ep.offload() {
-                        Ok(offload) => offload.ep(),
-                        Err(errno) => return errno.to_ssize(),
-                    };
+    ($($call:ident($($arg:ident)*))*) => {
+        fi_ops! {
+            /// Table of the collective calls. They return -FI_ENOSYS if the endpoint has no offload, or the
+            /// offload lacks the call.
+            pub(in super::super) static COLLECTIVE_OPS: fi_ops_collective {
+                $($call: fn $call(ep: &EndpointObject $(, $arg)*) -> Result<isize> {
+                    let theirs = ep.offload()?.ep();
                     // SAFETY: The offload's endpoint is open as long as the endpoint, and so is its table.
-                    let ops = unsafe { checked_table((*theirs).collective) };
-                    match ops.ok().and_then(|ops| ops.$call) {
-                        // SAFETY: The arguments are those of this call, for the offload's endpoint.
-                        Some(call) => unsafe { call(theirs $(, $arg)*) },
-                        None => Errno::ENOSYS.to_ssize(),
-                    }
-                }
+                    let ops = unsafe { checked_table((*theirs).collective)? };
+                    let call = ops.$call.ok_or(Errno::ENOSYS)?;
+                    // SAFETY: The arguments are those of this call, for the offload's endpoint.
+                    Ok(unsafe { call(theirs $(, $arg)*) })
+                })*
             }
-        )*
-
-        /// Table of the collective calls. They return -FI_ENOSYS if the endpoint has no offload, or the
-        /// offload lacks the call.
-        pub(in super::super) static COLLECTIVE_OPS: fi_ops_collective = fi_ops_collective {
-            size: size_of::<fi_ops_collective>(),
-            $($call: Some($call),)*
-        };
+        }
     };
 }
 
-type Data = *const c_void;
-type EntryRoom = *mut c_void;
-
 collectives! {
-    barrier(coll_addr: fi_addr_t, context: EntryRoom);
-    broadcast(buf: EntryRoom, count: usize, desc: EntryRoom, coll_addr: fi_addr_t, root_addr: fi_addr_t,
-        datatype: fi_datatype, flags: u64, context: EntryRoom);
-    alltoall(buf: Data, count: usize, desc: EntryRoom, result: EntryRoom, result_desc: EntryRoom,
-        coll_addr: fi_addr_t, datatype: fi_datatype, flags: u64, context: EntryRoom);
-    allreduce(buf: Data, count: usize, desc: EntryRoom, result: EntryRoom, result_desc: EntryRoom,
-        coll_addr: fi_addr_t, datatype: fi_datatype, op: fi_op, flags: u64, context: EntryRoom);
-    allgather(buf: Data, count: usize, desc: EntryRoom, result: EntryRoom, result_desc: EntryRoom,
-        coll_addr: fi_addr_t, datatype: fi_datatype, flags: u64, context: EntryRoom);
-    reduce_scatter(buf: Data, count: usize, desc: EntryRoom, result: EntryRoom, result_desc: EntryRoom,
-        coll_addr: fi_addr_t, datatype: fi_datatype, op: fi_op, flags: u64, context: EntryRoom);
-    reduce(buf: Data, count: usize, desc: EntryRoom, result: EntryRoom, result_desc: EntryRoom,
-        coll_addr: fi_addr_t, root_addr: fi_addr_t, datatype: fi_datatype, op: fi_op, flags: u64,
-        context: EntryRoom);
-    scatter(buf: Data, count: usize, desc: EntryRoom, result: EntryRoom, result_desc: EntryRoom,
-        coll_addr: fi_addr_t, root_addr: fi_addr_t, datatype: fi_datatype, flags: u64, context: EntryRoom);
-    gather(buf: Data, count: usize, desc: EntryRoom, result: EntryRoom, result_desc: EntryRoom,
-        coll_addr: fi_addr_t, root_addr: fi_addr_t, datatype: fi_datatype, flags: u64, context: EntryRoom);
-    msg(msg: *const fi_msg_collective, resultv: *mut fi_ioc, result_desc: *mut EntryRoom, result_count: usize,
-        flags: u64);
-    barrier2(coll_addr: fi_addr_t, flags: u64, context: EntryRoom);
+    barrier(coll_addr context)
+    broadcast(buf count desc coll_addr root_addr datatype flags context)
+    alltoall(buf count desc result result_desc coll_addr datatype flags context)
+    allreduce(buf count desc result result_desc coll_addr datatype op flags context)
+    allgather(buf count desc result result_desc coll_addr datatype flags context)
+    reduce_scatter(buf count desc result result_desc coll_addr datatype op flags context)
+    reduce(buf count desc result result_desc coll_addr root_addr datatype op flags context)
+    scatter(buf count desc result result_desc coll_addr root_addr datatype flags context)
+    gather(buf count desc result result_desc coll_addr root_addr datatype flags context)
+    msg(msg resultv result_desc result_count flags)
+    barrier2(coll_addr flags context)
 }
 
 /// Returns the collectives that a table has calls for, as the flags of a set.

@@ -2,14 +2,11 @@
 
 //! Objects of another module's provider that kOFI opens.
 
-use super::super::peer::checked_struct;
-use crate::{
-    abi::{
-        errno::from_int,
-        fi_fid_export, //
-    },
-    fi::prelude::*, //
+use super::super::{
+    peer::checked_struct,
+    prelude::*, //
 };
+use crate::abi::errno::from_int;
 
 /// An object of another module's provider, which is closed when this is dropped.
 ///

@@ -4,31 +4,14 @@
 
 use super::{
     super::{
-        object::{
-            self,
-            address,
-            new_fid,
-            UninitObject, //
-        },
-        ops::fi_ops, //
+        object::address,
+        prelude::*, //
     },
     checked_struct, //
 };
-use crate::{
-    abi::{
-        fi_av_attr,
-        fi_ops_av_owner,
-        fi_peer_av_context,
-        fid_peer_av,
-        FI_ADDR_NOTAVAIL, //
-    },
-    fi::{
-        av::{
-            AddressVector,
-            Type, //
-        },
-        prelude::*, //
-    },
+use crate::fi::av::{
+    AddressVector,
+    Type, //
 };
 
 /// Maximum length of an endpoint's name.
@@ -44,19 +27,39 @@ struct SharedVectorObject {
 }
 
 fi_ops! {
-    impl Object for SharedVectorObject: FI_CLASS_PEER_AV {
-        close: fn fi_close(_object) {
+    impl Object for SharedVectorObject: FI_CLASS_PEER_AV {}
+}
+
+fi_ops! {
+    /// Calls that peers make on the vector.
+    static OWNER_OPS: fi_ops_av_owner {
+        query: fn query(av: &SharedVectorObject, attr) -> Result {
+            // SAFETY: `attr` is NULL or valid.
+            *unsafe { attr.as_mut() }.ok_or(Errno::EINVAL)? = fi_av_attr {
+                type_: match av.av.kind() {
+                    Type::Map => abi::FI_AV_MAP,
+                    Type::Table => abi::FI_AV_TABLE,
+                },
+                rx_ctx_bits: av.av.rx_ctx_bits() as c_int,
+                count: av.av.count(),
+                ..pin_init::zeroed()
+            };
             Ok(())
+        }
+
+        // Returns FI_ADDR_NOTAVAIL for an endpoint that is not in the vector.
+        ep_addr: fn ep_addr(av: *mut fid, ep) -> fi_addr_t {
+            // SAFETY: `av` is NULL or valid.
+            let object = unsafe { from_fid::<SharedVectorObject>(av) };
+            let found = object.and_then(|object| {
+                // SAFETY: `ep` is NULL or valid, and its name has the vector's format.
+                let name = unsafe { ep_name(ep, object.addr_format)? };
+                Ok(object.av.find(&name))
+            });
+            found.ok().flatten().unwrap_or(FI_ADDR_NOTAVAIL)
         }
     }
 }
-
-/// Calls that peers make on the vector.
-static OWNER_OPS: fi_ops_av_owner = fi_ops_av_owner {
-    size: size_of::<fi_ops_av_owner>(),
-    query: Some(query),
-    ep_addr: Some(ep_addr),
-};
 
 /// Exports a vector whose addresses have the given format (`fi_export_fid()`). May sleep.
 ///
@@ -70,10 +73,11 @@ static OWNER_OPS: fi_ops_av_owner = fi_ops_av_owner {
 pub(in super::super) unsafe fn export_av(
     av: &Arc<AddressVector>,
     addr_format: u32,
+    command: c_int,
     arg: *mut c_void,
 ) -> Result {
     // SAFETY: By the contract of `super::export`.
-    unsafe { super::export(arg, |fid| new_export(av, addr_format, fid)) }
+    unsafe { super::export(command, arg, |fid| new_export(av, addr_format, fid)) }
 }
 
 /// Exports a vector for use by kOFI itself; the caller closes the returned object. May sleep.
@@ -85,13 +89,15 @@ pub(in super::super) fn export_internal(
     av: &Arc<AddressVector>,
     addr_format: u32,
 ) -> Result<*mut fid> {
-    let slot = UninitObject::<SharedVectorObject>::new()?;
-    let made = new_export(
+    let mut object = ptr::null_mut();
+    // SAFETY: `object` is valid.
+    let slot = unsafe { Opening::new(&mut object)? };
+    slot.open(new_export(
         av,
         addr_format,
         new_fid::<SharedVectorObject>(ptr::null_mut()),
-    )?;
-    Ok(slot.init(made).cast())
+    )?)?;
+    Ok(object)
 }
 
 fn new_export(av: &Arc<AddressVector>, addr_format: u32, fid: fid) -> Result<SharedVectorObject> {
@@ -121,38 +127,9 @@ pub(in super::super) unsafe fn owner_av<'a>(
     // SAFETY: By the caller's contract, `context` is NULL or valid; nothing beyond a struct's size is read.
     let owner = unsafe {
         let context = checked_struct::<fi_peer_av_context>(context)?;
-        object::from_fid::<SharedVectorObject>(context.av.cast())?
+        from_fid::<SharedVectorObject>(context.av.cast())?
     };
     Ok(owner.av.arc())
-}
-
-fi_ops! {
-    /// A call of `struct fi_ops_av_owner`.
-    fn query(av: *mut fid_peer_av as &SharedVectorObject, attr: *mut fi_av_attr) -> Result {
-        // SAFETY: `attr` is NULL or valid.
-        *unsafe { attr.as_mut() }.ok_or(Errno::EINVAL)? = fi_av_attr {
-            type_: match av.av.kind() {
-                Type::Map => abi::FI_AV_MAP,
-                Type::Table => abi::FI_AV_TABLE,
-            },
-            rx_ctx_bits: av.av.rx_ctx_bits() as c_int,
-            count: av.av.count(),
-            ..pin_init::zeroed()
-        };
-        Ok(())
-    }
-
-    /// A call of `struct fi_ops_av_owner`. Returns FI_ADDR_NOTAVAIL for an endpoint that is not in the vector.
-    fn ep_addr(av: *mut fid_peer_av as *mut fid, ep: *mut fid_ep) -> fi_addr_t {
-        let find = || {
-            // SAFETY: `av` is NULL or valid.
-            let object = unsafe { object::from_fid::<SharedVectorObject>(av)? };
-            // SAFETY: `ep` is NULL or valid, and its name has the vector's format.
-            let name = unsafe { ep_name(ep, object.addr_format)? };
-            Result::Ok(object.av.find(&name))
-        };
-        find().ok().flatten().unwrap_or(FI_ADDR_NOTAVAIL)
-    }
 }
 
 /// Returns the name of an endpoint of any provider.

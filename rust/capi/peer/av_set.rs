@@ -3,26 +3,17 @@
 //! Shared address sets.
 
 use super::{
-    super::{
-        object,
-        ops::fi_ops, //
-    },
+    super::prelude::*,
+    check_class,
     checked_struct, //
 };
 use crate::{
-    abi::{
-        errno::from_int,
-        fi_ops_av_set_owner,
-        fi_peer_av_set_context,
-        fid_peer_av_set,
-        FI_ADDR_NOTAVAIL, //
-    },
+    abi::errno::from_int,
     fi::{
         av_set::{
             AddressSet,
             SetOwner, //
         },
-        prelude::*,
         rundown::Rundown, //
     },
     util::callback::{
@@ -50,18 +41,32 @@ struct SharedSetObject {
 }
 
 fi_ops! {
-    impl Object for SharedSetObject: FI_CLASS_PEER_AV_SET {
-        close: fn fi_close(_object) {
-            Ok(())
+    impl Object for SharedSetObject: FI_CLASS_PEER_AV_SET {}
+}
+
+fi_ops! {
+    /// Calls that peers make on the set.
+    static OWNER_OPS: fi_ops_av_set_owner {
+        members: fn members(av_set: &SharedSetObject, addr, count) -> Result {
+            // SAFETY: `count` is NULL or valid.
+            let count = unsafe { count.as_mut() }.ok_or(Errno::EINVAL)?;
+            av_set.set.with_members(in_process()?, |members| {
+                let room = mem::replace(count, members.len());
+                if room < members.len() {
+                    return Err(Errno::ETOOSMALL);
+                }
+                if addr.is_null() && !members.is_empty() {
+                    return Err(Errno::EINVAL);
+                }
+                if !members.is_empty() {
+                    // SAFETY: `addr` has room for `room` addresses, which are not fewer than the members.
+                    unsafe { ptr::copy_nonoverlapping(members.as_ptr(), addr, members.len()) };
+                }
+                Ok(())
+            })?
         }
     }
 }
-
-/// Calls that peers make on the set.
-static OWNER_OPS: fi_ops_av_set_owner = fi_ops_av_set_owner {
-    size: size_of::<fi_ops_av_set_owner>(),
-    members: Some(members),
-};
 
 /// Exports a set (`fi_export_fid()`). May sleep.
 ///
@@ -72,45 +77,22 @@ static OWNER_OPS: fi_ops_av_set_owner = fi_ops_av_set_owner {
 /// # Safety
 ///
 /// The requirements of [`super::export`].
-pub(in super::super) unsafe fn export_av_set(set: &Arc<AddressSet>, arg: *mut c_void) -> Result {
-    // SAFETY: By the contract of `super::export`.
-    unsafe {
-        super::export(arg, |fid| {
-            Ok(SharedSetObject {
-                fid: fid_peer_av_set {
-                    fid,
-                    owner_ops: ptr::from_ref(&OWNER_OPS).cast_mut(),
-                },
-                set: ChildRef::new(set)?,
-            })
+pub(in super::super) unsafe fn export_av_set(
+    set: &Arc<AddressSet>,
+    command: c_int,
+    arg: *mut c_void,
+) -> Result {
+    let make = |fid| {
+        Ok(SharedSetObject {
+            fid: fid_peer_av_set {
+                fid,
+                owner_ops: ptr::from_ref(&OWNER_OPS).cast_mut(),
+            },
+            set: ChildRef::new(set)?,
         })
-    }
-}
-
-fi_ops! {
-    /// A call of `struct fi_ops_av_set_owner`.
-    fn members(
-        av_set: *mut fid_peer_av_set as &SharedSetObject,
-        addr: *mut fi_addr_t,
-        count: *mut usize,
-    ) -> Result {
-        // SAFETY: `count` is NULL or valid.
-        let count = unsafe { count.as_mut() }.ok_or(Errno::EINVAL)?;
-        av_set.set.with_members(in_process()?, |members| {
-            let room = core::mem::replace(count, members.len());
-            if room < members.len() {
-                return Err(Errno::ETOOSMALL);
-            }
-            if addr.is_null() && !members.is_empty() {
-                return Err(Errno::EINVAL);
-            }
-            if !members.is_empty() {
-                // SAFETY: `addr` has room for `room` addresses, which are not fewer than the members.
-                unsafe { ptr::copy_nonoverlapping(members.as_ptr(), addr, members.len()) };
-            }
-            Ok(())
-        })?
-    }
+    };
+    // SAFETY: By the contract of `super::export`.
+    unsafe { super::export(command, arg, make) }
 }
 
 /// A set that another module's provider owns.
@@ -182,19 +164,13 @@ impl SetOwner for Calls {
 pub(in super::super) unsafe fn owner_av_set(context: *mut c_void) -> Result<KBox<dyn SetOwner>> {
     // SAFETY: By the caller's contract, `context` is valid; nothing beyond a struct's size is read.
     let (set, ops) = unsafe {
-        let context = checked_struct::<fi_peer_av_set_context>(context)?;
-        if let Ok(ours) = object::from_fid::<SharedSetObject>(context.av_set.cast()) {
-            let owner: KBox<dyn SetOwner> = KBox::new(ChildRef::new(ours.set.arc())?, GFP_KERNEL)?;
-            return Ok(owner);
+        let set = checked_struct::<fi_peer_av_set_context>(context)?.av_set;
+        if let Ok(ours) = from_fid::<SharedSetObject>(set.cast()) {
+            return Ok(KBox::new(ChildRef::new(ours.set.arc())?, GFP_KERNEL)?);
         }
-        let set = context.av_set.as_ref().ok_or(Errno::EINVAL)?;
-        if set.fid.fclass != abi::FI_CLASS_PEER_AV_SET as usize {
-            return Err(Errno::EINVAL);
-        }
-        (
-            context.av_set,
-            checked_struct::<fi_ops_av_set_owner>(set.owner_ops.cast())?,
-        )
+        check_class(set.cast(), abi::FI_CLASS_PEER_AV_SET)?;
+        let ops = (*set).owner_ops.cast();
+        (set, checked_struct::<fi_ops_av_set_owner>(ops)?)
     };
     // INVARIANT: By the caller's contract, the set is valid, and `checked_struct` has checked its table of calls.
     let members = ops.members.ok_or(Errno::EINVAL)?;
@@ -212,6 +188,5 @@ pub(in super::super) unsafe fn owner_av_set(context: *mut c_void) -> Result<KBox
         imported,
         _registered: registered,
     };
-    let owner: KBox<dyn SetOwner> = KBox::new(calls, GFP_KERNEL)?;
-    Ok(owner)
+    Ok(KBox::new(calls, GFP_KERNEL)?)
 }

@@ -5,29 +5,20 @@
 use super::{
     super::{
         err_data,
-        object,
-        ops::fi_ops, //
+        prelude::*, //
     },
+    check_class,
     checked_struct, //
 };
 use crate::{
-    abi::{
-        errno::from_int,
-        fi_cq_err_entry,
-        fi_ops_cq_owner,
-        fi_peer_cq_context,
-        fid_peer_cq, //
-    },
-    fi::{
-        cq::{
-            Completion,
-            CompletionQueue,
-            CqEntry,
-            CqExport,
-            CqOwner,
-            Failure, //
-        },
-        prelude::*, //
+    abi::errno::from_int,
+    fi::cq::{
+        Completion,
+        CompletionQueue,
+        CqEntry,
+        CqExport,
+        CqOwner,
+        Failure, //
     },
     util::callback::Functions, //
 };
@@ -40,19 +31,52 @@ struct SharedQueueObject {
 }
 
 fi_ops! {
-    impl Object for SharedQueueObject: FI_CLASS_PEER_CQ {
-        close: fn fi_close(_object) {
-            Ok(())
+    impl Object for SharedQueueObject: FI_CLASS_PEER_CQ {}
+}
+
+fi_ops! {
+    /// The table of calls by which peers write completions to an exported queue.
+    static OWNER_OPS: fi_ops_cq_owner {
+        write: fn write(
+            cq: &SharedQueueObject, context, flags, len, buf, data, tag, src,
+        ) -> Result<usize> {
+            cq.write(CqEntry::Done(Completion {
+                context: Context::new(context),
+                flags,
+                len,
+                data,
+                buf: buf.addr(),
+                tag,
+                source: src,
+            }))
+        }
+
+        writeerr: fn writeerr(cq: *mut fid, entry) -> Result<usize> {
+            // SAFETY: `entry` is NULL or valid.
+            let entry = unsafe { entry.as_ref() }.ok_or(Errno::EINVAL)?;
+            let errno = Errno::new(entry.err).ok_or(Errno::EINVAL)?;
+            // SAFETY: The entry's error data is NULL or as long as it says.
+            let err_data = unsafe { err_data::copy_from_entry(entry) }.map_err(|_| Errno::EAGAIN)?;
+            // SAFETY: `cq` is NULL or valid.
+            let cq = unsafe { from_fid::<SharedQueueObject>(cq)? };
+            cq.write(CqEntry::Failed(Failure {
+                completion: Completion {
+                    context: Context::new(entry.op_context),
+                    flags: entry.flags,
+                    len: entry.len,
+                    data: entry.data,
+                    buf: entry.buf.addr(),
+                    tag: entry.tag,
+                    source: entry.src_addr,
+                },
+                olen: entry.olen,
+                errno,
+                prov_errno: entry.prov_errno,
+                err_data,
+            }))
         }
     }
 }
-
-/// The table of calls by which peers write completions to an exported queue.
-static OWNER_OPS: fi_ops_cq_owner = fi_ops_cq_owner {
-    size: size_of::<fi_ops_cq_owner>(),
-    write: Some(write),
-    writeerr: Some(writeerr),
-};
 
 /// Exports a queue (`fi_export_fid()`). May sleep.
 ///
@@ -63,78 +87,29 @@ static OWNER_OPS: fi_ops_cq_owner = fi_ops_cq_owner {
 /// # Safety
 ///
 /// The requirements of [`super::export`].
-pub(in super::super) unsafe fn export_cq(cq: &Arc<CompletionQueue>, arg: *mut c_void) -> Result {
-    // SAFETY: By the contract of `super::export`.
-    unsafe {
-        super::export(arg, |fid| {
-            Ok(SharedQueueObject {
-                fid: fid_peer_cq {
-                    fid,
-                    owner_ops: ptr::from_ref(&OWNER_OPS).cast_mut(),
-                },
-                export: Arc::new(cq.export()?, GFP_KERNEL)?,
-            })
-        })
-    }
-}
-
-fi_ops! {
-    /// A call of `struct fi_ops_cq_owner`.
-    fn write(
-        cq: *mut fid_peer_cq as &SharedQueueObject,
-        context: *mut c_void,
-        flags: u64,
-        len: usize,
-        buf: *mut c_void,
-        data: u64,
-        tag: u64,
-        src: fi_addr_t,
-    ) -> Result<usize> {
-        cq.write(CqEntry::Done(Completion {
-            context: Context::new(context),
-            flags,
-            len,
-            data,
-            buf: buf.addr(),
-            tag,
-            source: src,
-        }))
-    }
-
-    /// A call of `struct fi_ops_cq_owner`.
-    fn writeerr(cq: *mut fid_peer_cq as *mut fid, entry: *const fi_cq_err_entry) -> Result<usize> {
-        // SAFETY: `entry` is NULL or valid.
-        let entry = unsafe { entry.as_ref() }.ok_or(Errno::EINVAL)?;
-        let errno = Errno::new(entry.err).ok_or(Errno::EINVAL)?;
-        // SAFETY: The entry's error data is NULL or as long as it says.
-        let err_data = unsafe { err_data::copy_from_entry(entry) }.map_err(|_| Errno::EAGAIN)?;
-        // SAFETY: `cq` is NULL or valid.
-        let cq = unsafe { object::from_fid::<SharedQueueObject>(cq)? };
-        cq.write(CqEntry::Failed(Failure {
-            completion: Completion {
-                context: Context::new(entry.op_context),
-                flags: entry.flags,
-                len: entry.len,
-                data: entry.data,
-                buf: entry.buf.addr(),
-                tag: entry.tag,
-                source: entry.src_addr,
+pub(in super::super) unsafe fn export_cq(
+    cq: &Arc<CompletionQueue>,
+    command: c_int,
+    arg: *mut c_void,
+) -> Result {
+    let make = |fid| {
+        Ok(SharedQueueObject {
+            fid: fid_peer_cq {
+                fid,
+                owner_ops: ptr::from_ref(&OWNER_OPS).cast_mut(),
             },
-            olen: entry.olen,
-            errno,
-            prov_errno: entry.prov_errno,
-            err_data,
-        }))
-    }
+            export: Arc::new(cq.export()?, GFP_KERNEL)?,
+        })
+    };
+    // SAFETY: By the contract of `super::export`.
+    unsafe { super::export(command, arg, make) }
 }
 
 impl SharedQueueObject {
     /// Writes an entry and returns 0; -FI_EAGAIN if the queue is full.
     fn write(&self, entry: CqEntry) -> Result<usize> {
-        match self.export.write(entry) {
-            Ok(()) => Ok(0),
-            Err(_) => Err(Errno::EAGAIN),
-        }
+        let written = self.export.write(entry);
+        written.map(|()| 0).map_err(|_| Errno::EAGAIN)
     }
 }
 
@@ -212,20 +187,8 @@ pub(in super::super) fn with_err_entry<R>(
     addr_format: u32,
     f: impl FnOnce(&mut fi_cq_err_entry) -> R,
 ) -> R {
-    let done = &failure.completion;
-    let mut entry = fi_cq_err_entry {
-        op_context: done.context.as_ptr(),
-        flags: done.flags,
-        len: done.len,
-        buf: ptr::without_provenance_mut(done.buf),
-        data: done.data,
-        tag: done.tag,
-        olen: failure.olen,
-        err: failure.errno.code(),
-        prov_errno: failure.prov_errno,
-        src_addr: done.source,
-        ..pin_init::zeroed()
-    };
+    let mut entry = pin_init::zeroed();
+    err_data::fill_entry(&mut entry, failure);
     err_data::with_bytes(addr_format, &failure.err_data, |bytes| {
         if !bytes.is_empty() {
             entry.err_data = bytes.as_ptr().cast_mut().cast();
@@ -252,19 +215,13 @@ pub(in super::super) unsafe fn owner_cq(
 ) -> Result<KBox<dyn CqOwner>> {
     // SAFETY: By the caller's contract, `context` is valid; nothing beyond a struct's size is read.
     let (cq, ops) = unsafe {
-        let context = checked_struct::<fi_peer_cq_context>(context)?;
-        if let Ok(ours) = object::from_fid::<SharedQueueObject>(context.cq.cast()) {
-            let owner: KBox<dyn CqOwner> = KBox::new(ours.export.clone(), GFP_KERNEL)?;
-            return Ok(owner);
+        let cq = checked_struct::<fi_peer_cq_context>(context)?.cq;
+        if let Ok(ours) = from_fid::<SharedQueueObject>(cq.cast()) {
+            return Ok(KBox::new(ours.export.clone(), GFP_KERNEL)?);
         }
-        let cq = context.cq.as_ref().ok_or(Errno::EINVAL)?;
-        if cq.fid.fclass != abi::FI_CLASS_PEER_CQ as usize {
-            return Err(Errno::EINVAL);
-        }
-        (
-            context.cq,
-            checked_struct::<fi_ops_cq_owner>(cq.owner_ops.cast())?,
-        )
+        check_class(cq.cast(), abi::FI_CLASS_PEER_CQ)?;
+        let ops = (*cq).owner_ops.cast();
+        (cq, checked_struct::<fi_ops_cq_owner>(ops)?)
     };
     // INVARIANT: By the caller's contract, the queue is valid, and `checked_struct` has checked its table of calls.
     let owner = QueueOwner {
@@ -273,6 +230,5 @@ pub(in super::super) unsafe fn owner_cq(
         write: ops.write.ok_or(Errno::EINVAL)?,
         write_error: ops.writeerr.ok_or(Errno::EINVAL)?,
     };
-    let owner: KBox<dyn CqOwner> = KBox::new(owner, GFP_KERNEL)?;
-    Ok(owner)
+    Ok(KBox::new(owner, GFP_KERNEL)?)
 }

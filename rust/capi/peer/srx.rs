@@ -15,24 +15,14 @@ use self::rx_entry::{
 use super::{
     super::{
         nosys,
-        object,
-        ops::fi_ops, //
+        prelude::*, //
     },
+    check_class,
     checked_struct, //
 };
 use crate::{
-    abi::{
-        errno::into_int,
-        fi_ops_srx_owner,
-        fi_ops_srx_peer,
-        fi_peer_rx_entry,
-        fi_peer_srx_context,
-        fid_peer_srx, //
-    },
-    fi::{
-        prelude::*,
-        srx::SharedReceive, //
-    },
+    abi::errno::into_int,
+    fi::srx::SharedReceive,
     util::callback::{
         Caller,
         Functions,
@@ -55,22 +45,31 @@ struct SharedReceiveObject {
 }
 
 fi_ops! {
-    impl Object for SharedReceiveObject: FI_CLASS_PEER_SRX {
-        close: fn fi_close(srx) {
-            srx.queued_entries.close()
-        }
+    impl Object for SharedReceiveObject: FI_CLASS_PEER_SRX {}
+    close(srx) {
+        srx.queued_entries.close()
     }
 }
 
-/// Calls that peers make on the context.
-static OWNER_OPS: fi_ops_srx_owner = fi_ops_srx_owner {
-    size: size_of::<fi_ops_srx_owner>(),
-    get_msg: Some(get_msg),
-    get_tag: Some(get_tag),
-    queue_msg: Some(queue_msg),
-    queue_tag: Some(queue_tag),
-    free_entry: Some(free_entry),
-};
+fi_ops! {
+    /// Calls that peers make on the context.
+    static OWNER_OPS: fi_ops_srx_owner {
+        get_msg: fn get_msg(srx: &SharedReceiveObject, addr, size, entry) -> Result {
+            // SAFETY: `entry` is NULL or valid.
+            unsafe { srx.get_entry(addr, size, None, entry) }
+        }
+
+        get_tag: fn get_tag(srx: &SharedReceiveObject, addr, tag, entry) -> Result {
+            // SAFETY: `entry` is NULL or valid.
+            unsafe { srx.get_entry(addr, 0, Some(tag), entry) }
+        }
+    }
+    with {
+        queue_msg: queue_message::<false>,
+        queue_tag: queue_message::<true>,
+        free_entry: free_entry,
+    }
+}
 
 /// Exports a context (`fi_export_fid()`). May sleep.
 ///
@@ -83,37 +82,37 @@ static OWNER_OPS: fi_ops_srx_owner = fi_ops_srx_owner {
 /// # Safety
 ///
 /// The requirements of [`super::export`].
-pub(in super::super) unsafe fn export_srx(srx: &Arc<SharedReceive>, arg: *mut c_void) -> Result {
-    // SAFETY: By the contract of `super::export`.
-    unsafe {
-        super::export(arg, |fid| {
-            let srx = ChildRef::new(srx)?;
-            let peer_ops = fi_ops_srx_peer {
-                size: size_of::<fi_ops_srx_peer>(),
-                start_msg: None,
-                start_tag: None,
-                discard_msg: None,
-                discard_tag: None,
-            };
-            let peer_ops = KBox::new(Opaque::new(peer_ops), GFP_KERNEL)?;
-            let queued_entries = QueuedEntries::open(srx.core())?;
-            // The peer's calls become known when it queues its first message.
-            let title = fmt!("peer of srx {}", srx.arc().number());
-            let registered = Registered::new(Functions::EMPTY, title, queued_entries.clone());
-            let registered = registered.inspect_err(|_| queued_entries.stop_calls())?;
-            Ok(SharedReceiveObject {
-                fid: fid_peer_srx {
-                    ep_fid: nosys::endpoint(fid),
-                    owner_ops: ptr::from_ref(&OWNER_OPS).cast_mut(),
-                    peer_ops: peer_ops.get(),
-                },
-                _peer_ops: peer_ops,
-                _registered: registered,
-                queued_entries,
-                srx,
-            })
+pub(in super::super) unsafe fn export_srx(
+    srx: &Arc<SharedReceive>,
+    command: c_int,
+    arg: *mut c_void,
+) -> Result {
+    let make = |fid| {
+        let srx = ChildRef::new(srx)?;
+        let peer_ops = fi_ops_srx_peer {
+            size: size_of::<fi_ops_srx_peer>(),
+            ..pin_init::zeroed()
+        };
+        let peer_ops = KBox::new(Opaque::new(peer_ops), GFP_KERNEL)?;
+        let queued_entries = QueuedEntries::open(srx.core())?;
+        // The peer's calls become known when it queues its first message.
+        let title = fmt!("peer of srx {}", srx.arc().number());
+        let registered = Registered::new(Functions::EMPTY, title, queued_entries.clone());
+        let registered = registered.inspect_err(|_| queued_entries.stop_calls())?;
+        Ok(SharedReceiveObject {
+            fid: fid_peer_srx {
+                ep_fid: nosys::endpoint(fid),
+                owner_ops: ptr::from_ref(&OWNER_OPS).cast_mut(),
+                peer_ops: peer_ops.get(),
+            },
+            _peer_ops: peer_ops,
+            _registered: registered,
+            queued_entries,
+            srx,
         })
-    }
+    };
+    // SAFETY: By the contract of `super::export`.
+    unsafe { super::export(command, arg, make) }
 }
 
 /// Returns the owner's receives in the context of `fi_srx_context()` with FI_PEER: a kOFI context, or the
@@ -132,32 +131,8 @@ pub(in super::super) unsafe fn owner_srx<'a>(
     // SAFETY: By the caller's contract, `context` is valid; nothing beyond a struct's size is read.
     unsafe {
         let context = checked_struct::<fi_peer_srx_context>(context)?;
-        let ours = object::from_fid::<SharedReceiveObject>(context.srx.cast());
+        let ours = from_fid::<SharedReceiveObject>(context.srx.cast());
         Ok(ours.map(|ours| ours.srx.arc()).map_err(|_| context.srx))
-    }
-}
-
-fi_ops! {
-    /// A call of `struct fi_ops_srx_owner`.
-    fn get_msg(
-        srx: *mut fid_peer_srx as &SharedReceiveObject,
-        addr: fi_addr_t,
-        size: usize,
-        entry: *mut *mut fi_peer_rx_entry,
-    ) -> Result {
-        // SAFETY: `entry` is NULL or valid.
-        unsafe { srx.get_entry(addr, size, None, entry) }
-    }
-
-    /// A call of `struct fi_ops_srx_owner`.
-    fn get_tag(
-        srx: *mut fid_peer_srx as &SharedReceiveObject,
-        addr: fi_addr_t,
-        tag: u64,
-        entry: *mut *mut fi_peer_rx_entry,
-    ) -> Result {
-        // SAFETY: `entry` is NULL or valid.
-        unsafe { srx.get_entry(addr, 0, Some(tag), entry) }
     }
 }
 
@@ -180,31 +155,18 @@ impl SharedReceiveObject {
         let srx = ptr::from_ref(self).cast_mut().cast();
         let (entry, has_receive) = self.queued_entries.new_entry(srx, addr, size, tag)?;
         *out = entry;
-        match has_receive {
-            true => Ok(()),
-            false => Err(Errno::ENOENT),
-        }
+        has_receive.then_some(()).ok_or(Errno::ENOENT)
     }
 }
 
-/// Implements `fi_ops_srx_owner::queue_msg`.
+/// Implements `fi_ops_srx_owner::queue_msg` and `queue_tag`.
 ///
 /// # Safety
 ///
 /// `entry` is NULL or an entry of this module that the peer owns.
-unsafe extern "C" fn queue_msg(entry: *mut fi_peer_rx_entry) -> c_int {
+unsafe extern "C" fn queue_message<const IS_TAGGED: bool>(entry: *mut fi_peer_rx_entry) -> c_int {
     // SAFETY: By this function's contract, the peer owns the entry.
-    into_int(unsafe { Entry::queue_message(entry, false) })
-}
-
-/// Implements `fi_ops_srx_owner::queue_tag`.
-///
-/// # Safety
-///
-/// `entry` is NULL or an entry of this module that the peer owns.
-unsafe extern "C" fn queue_tag(entry: *mut fi_peer_rx_entry) -> c_int {
-    // SAFETY: By this function's contract, the peer owns the entry.
-    into_int(unsafe { Entry::queue_message(entry, true) })
+    into_int(unsafe { Entry::queue_message(entry, IS_TAGGED) })
 }
 
 /// Implements `fi_ops_srx_owner::free_entry`.

@@ -2,22 +2,17 @@
 
 //! Imported receives, which another module's provider owns.
 
-use super::checked_struct;
+use super::{
+    super::super::prelude::*,
+    check_class,
+    checked_struct, //
+};
 use crate::{
-    abi::{
-        errno::{
-            from_int,
-            into_int, //
-        },
-        fi_ops_srx_owner,
-        fi_ops_srx_peer,
-        fi_peer_rx_entry,
-        fid_peer_srx,
-        flags::FI_COMPLETION,
-        kvec, //
+    abi::errno::{
+        from_int,
+        into_int, //
     },
     fi::{
-        prelude::*,
         rundown::Rundown,
         srx::{
             GetResult,
@@ -85,8 +80,8 @@ struct Calls {
 /// The calls of kOFI as a peer.
 static PEER_OPS: fi_ops_srx_peer = fi_ops_srx_peer {
     size: size_of::<fi_ops_srx_peer>(),
-    start_msg: Some(start_msg),
-    start_tag: Some(start_tag),
+    start_msg: Some(start::<false>),
+    start_tag: Some(start::<true>),
     discard_msg: Some(discard),
     discard_tag: Some(discard),
 };
@@ -107,16 +102,14 @@ pub(in super::super::super) unsafe fn import_srx(
 ) -> Result<KBox<dyn ReceiveOwner>> {
     // SAFETY: By the caller's contract, `srx` is NULL or valid; nothing beyond a struct's size is read.
     let (ops, peer_ops) = unsafe {
-        let peer_srx = srx.as_ref().ok_or(Errno::EINVAL)?;
-        if peer_srx.ep_fid.fid.fclass != abi::FI_CLASS_PEER_SRX as usize {
-            return Err(Errno::EINVAL);
-        }
-        if !peer_srx.peer_ops.is_null() {
-            checked_struct::<fi_ops_srx_peer>(peer_srx.peer_ops.cast())?;
+        check_class(srx.cast(), abi::FI_CLASS_PEER_SRX)?;
+        let (owner_ops, peer_ops) = ((*srx).owner_ops, (*srx).peer_ops);
+        if !peer_ops.is_null() {
+            checked_struct::<fi_ops_srx_peer>(peer_ops.cast())?;
         }
         (
-            checked_struct::<fi_ops_srx_owner>(peer_srx.owner_ops.cast())?,
-            peer_srx.peer_ops,
+            checked_struct::<fi_ops_srx_owner>(owner_ops.cast())?,
+            peer_ops,
         )
     };
     let (get_msg, get_tag) = ops.get_msg.zip(ops.get_tag).ok_or(Errno::EINVAL)?;
@@ -149,8 +142,7 @@ pub(in super::super::super) unsafe fn import_srx(
         imported,
         _registered: registered,
     };
-    let owner: KBox<dyn ReceiveOwner> = KBox::new(calls, GFP_KERNEL)?;
-    Ok(owner)
+    Ok(KBox::new(calls, GFP_KERNEL)?)
 }
 
 impl ImportedSrx {
@@ -159,14 +151,16 @@ impl ImportedSrx {
         let Some(_pass) = self.rundown.begin_call() else {
             return;
         };
+        let calls = match is_attached {
+            true => PEER_OPS,
+            false => pin_init::zeroed(),
+        };
         // SAFETY: By the invariant, `srx` is valid; a peer may write its calls.
         unsafe {
             match self.peer_ops.as_mut() {
                 Some(ops) => {
-                    ops.start_msg = PEER_OPS.start_msg.filter(|_| is_attached);
-                    ops.start_tag = PEER_OPS.start_tag.filter(|_| is_attached);
-                    ops.discard_msg = PEER_OPS.discard_msg.filter(|_| is_attached);
-                    ops.discard_tag = PEER_OPS.discard_tag.filter(|_| is_attached);
+                    let size = ops.size;
+                    *ops = fi_ops_srx_peer { size, ..calls };
                 }
                 None if is_attached => (*self.srx).peer_ops = ptr::from_ref(&PEER_OPS).cast_mut(),
                 None => (*self.srx).peer_ops = ptr::null_mut(),
@@ -179,7 +173,7 @@ impl ImportedSrx {
 impl ReceiveOwner for Calls {
     fn set_starter(&self, starter: Option<Arc<dyn MessageStarter>>) {
         self.imported.set_peer_ops(starter.is_some());
-        let before = core::mem::replace(&mut *self.imported.starter.lock(), starter);
+        let before = mem::replace(&mut *self.imported.starter.lock(), starter);
         drop(before);
     }
 
@@ -301,39 +295,20 @@ unsafe fn message_starter(entry: Raw) -> Result<Arc<dyn MessageStarter>> {
     starter.ok_or(Errno::EINVAL)
 }
 
-/// Passes a receive that the owner has matched to the message of a queued entry.
+/// Implements `fi_ops_srx_peer::start_msg` and `start_tag`: passes a receive that the owner has matched to the
+/// message of a queued entry.
 ///
 /// # Safety
 ///
 /// `entry` is NULL or valid, and was queued by this module.
-unsafe fn start_message(entry: Raw, is_tagged: bool) -> c_int {
-    // SAFETY: By the caller's contract, the owner passes an entry that this module has queued.
+unsafe extern "C" fn start<const IS_TAGGED: bool>(entry: Raw) -> c_int {
+    // SAFETY: By this function's contract, the owner passes an entry that this module has queued.
     into_int(unsafe {
         message_starter(entry).and_then(|starter| {
-            let tag = is_tagged.then(|| (*entry).tag);
+            let tag = IS_TAGGED.then(|| (*entry).tag);
             starter.start(matched_receive(entry, tag))
         })
     })
-}
-
-/// Implements `fi_ops_srx_peer::start_msg`.
-///
-/// # Safety
-///
-/// `entry` is NULL or valid, and was queued by this module.
-unsafe extern "C" fn start_msg(entry: Raw) -> c_int {
-    // SAFETY: By this function's contract, the entry is NULL or queued.
-    unsafe { start_message(entry, false) }
-}
-
-/// Implements `fi_ops_srx_peer::start_tag`.
-///
-/// # Safety
-///
-/// `entry` is NULL or valid, and was queued by this module.
-unsafe extern "C" fn start_tag(entry: Raw) -> c_int {
-    // SAFETY: By this function's contract, the entry is NULL or queued.
-    unsafe { start_message(entry, true) }
 }
 
 /// Implements `fi_ops_srx_peer::discard_msg` and `discard_tag`.

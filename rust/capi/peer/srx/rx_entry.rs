@@ -8,18 +8,13 @@
 //! two frees the memory. A receive that is posted while its message is being queued is passed by an
 //! interrupt, because the peer may hold a lock that its start call takes.
 
-use super::checked_struct;
+use super::{
+    super::super::prelude::*,
+    checked_struct, //
+};
 use crate::{
-    abi::{
-        errno::from_int,
-        fi_ops_srx_peer,
-        fi_peer_rx_entry,
-        fid_peer_srx,
-        flags::*,
-        kvec, //
-    },
+    abi::errno::from_int,
     fi::{
-        prelude::*,
         provider,
         rundown::Rundown,
         srx::{
