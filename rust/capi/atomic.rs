@@ -56,7 +56,7 @@ impl<E: Endpoint> Table<E> {
                 unsafe { post(&ep, args, (datatype, op), operands, CallForm::Base, remote) }
             }
 
-            writemsg: fn fi_atomicmsg(ep: TypedEp<'_, E>, msg, flags) -> Result<isize> {
+            writemsg: fn fi_atomicmsg(ep: TypedEp<'_, E>, msg, flags) -> isize {
                 // SAFETY: The memory and the vectors are as the call requires, until it completes.
                 unsafe { Self::post_msg(&ep, msg, flags, CallForm::Base) }
             }
@@ -109,7 +109,7 @@ impl<E: Endpoint> Table<E> {
 
             readwritemsg: fn fi_fetch_atomicmsg(
                 ep: TypedEp<'_, E>, msg, resultv, result_desc, result_count, flags,
-            ) -> Result<isize> {
+            ) -> isize {
                 let form = CallForm::Fetch(Elements::Vector(resultv, result_desc, result_count));
                 // SAFETY: The memory and the vectors are as the call requires, until it completes.
                 unsafe { Self::post_msg(&ep, msg, flags, form) }
@@ -157,7 +157,7 @@ impl<E: Endpoint> Table<E> {
             compwritemsg: fn fi_compare_atomicmsg(
                 ep: TypedEp<'_, E>, msg, comparev, compare_desc, compare_count, resultv, result_desc,
                 result_count, flags,
-            ) -> Result<isize> {
+            ) -> isize {
                 let compare = Elements::Vector(comparev, compare_desc, compare_count);
                 let result = Elements::Vector(resultv, result_desc, result_count);
                 // SAFETY: The memory and the vectors are as the call requires, until it completes.
@@ -195,9 +195,11 @@ impl<E: Endpoint> Table<E> {
         msg: *const fi_msg_atomic,
         flags: u64,
         form: CallForm,
-    ) -> Result<isize> {
+    ) -> isize {
         // SAFETY: By the caller's contract, `msg` is NULL or valid.
-        let msg = unsafe { msg.as_ref() }.ok_or(Errno::EINVAL)?;
+        let Some(msg) = (unsafe { msg.as_ref() }) else {
+            return Errno::EINVAL.to_ssize();
+        };
         let args = XferArgs {
             data: msg.data,
             ..XferArgs::new(msg.context, flags).with_peer(msg.addr)
@@ -205,7 +207,7 @@ impl<E: Endpoint> Table<E> {
         let operands = Elements::Vector(msg.msg_iov, msg.desc, msg.iov_count);
         let remote = RemoteTarget::Ranges(msg.rma_iov, msg.rma_iov_count);
         // SAFETY: By the caller's contract, the memory and the vectors are as the call requires.
-        Ok(unsafe { post(ep, args, (msg.datatype, msg.op), operands, form, remote) })
+        unsafe { post(ep, args, (msg.datatype, msg.op), operands, form, remote) }
     }
 
     /// Writes the maximum number of elements of an operation to `*count`.

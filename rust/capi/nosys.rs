@@ -3,9 +3,9 @@
 //! Types of the calls in tables, and tables whose calls return -FI_ENOSYS. The other tables start from these, so
 //! that no entry is ever NULL.
 
-use crate::{
-    abi::*,
-    fi::prelude::*, //
+use super::{
+    ops::CallResult,
+    prelude::*, //
 };
 
 /// Return value of a call that is not implemented.
@@ -73,9 +73,10 @@ macro_rules! signatures {
             };
         }
 
-        impl<N, B, R, $($arg),*> SignatureOf<N, B> for unsafe extern "C" fn($($arg),*) -> R
+        impl<N, B, R, V, $($arg),*> SignatureOf<N, B> for unsafe extern "C" fn($($arg),*) -> R
         where
-            B: Fn(($($arg,)*)) -> R + Copy,
+            B: Fn(($($arg,)*)) -> V + Copy,
+            V: CallResult<C = R>,
             R: NosysReturn,
         {
             const FUNCTION: Self = {
@@ -85,16 +86,17 @@ macro_rules! signatures {
                 #[inline(never)]
                 #[allow(clippy::extra_unused_type_parameters, reason = "`N` names the function")]
                 #[allow(non_snake_case)]
-                unsafe extern "C" fn call<N, B, R, $($arg),*>($($arg: $arg),*) -> R
+                unsafe extern "C" fn call<N, B, V, $($arg),*>($($arg: $arg),*) -> V::C
                 where
-                    B: Fn(($($arg,)*)) -> R + Copy,
+                    B: Fn(($($arg,)*)) -> V + Copy,
+                    V: CallResult,
                 {
                     const { assert!(size_of::<B>() == 0) };
                     // SAFETY: `B` has no bytes, and can be copied. There is a value: `c_function()` was called with one.
                     let body = unsafe { NonNull::<B>::dangling().as_ref() };
-                    body(($($arg,)*))
+                    body(($($arg,)*)).into_c()
                 }
-                call::<N, B, R, $($arg),*>
+                call::<N, B, V, $($arg),*>
             };
         }
     };

@@ -103,7 +103,7 @@ macro_rules! fi_ops {
         #[allow(non_camel_case_types, reason = "names the C function in the symbol table")]
         enum $call {}
 
-        Some($crate::capi::ops::c_function::<$call, _, _>(
+        Some($crate::capi::ops::c_function::<$call, _, _, _>(
             $nosys.$field,
             $crate::capi::ops::fi_ops!(@body ($($args)*) -> $ret $body),
         ))
@@ -115,8 +115,8 @@ macro_rules! fi_ops {
         #[allow(non_camel_case_types, reason = "names the C functions in the symbol table")]
         enum $call {}
 
-        Some($crate::capi::ops::c_function::<$call, _, _>($nosys.$field, |($this, $($arg,)*)| {
-            let slow = $crate::capi::ops::c_function::<$crate::capi::ops::Slow<$call>, _, _>(
+        Some($crate::capi::ops::c_function::<$call, _, _, _>($nosys.$field, |($this, $($arg,)*)| -> $ret {
+            let slow = $crate::capi::ops::c_function::<$crate::capi::ops::Slow<$call>, _, _, _>(
                 $nosys.$field,
                 $crate::capi::ops::fi_ops!(@body ($this: $object, $($arg),*) -> $ret $slow),
             );
@@ -130,11 +130,13 @@ macro_rules! fi_ops {
         }))
     }};
     (@body ($this:ident: $object:ty $(, $arg:ident)* $(,)?) -> $ret:ty $body:block) => {
-        |($this, $($arg,)*)| {
+        |($this, $($arg,)*)| -> $ret {
             // SAFETY: The object is NULL or valid until the call returns, and has this table of calls: the
             // contract of the call.
-            let object = unsafe { <$object as $crate::capi::ops::FromFid>::from_fid($this.cast()) };
-            <$ret as $crate::capi::ops::CallResult>::into_c(object.map(|$this| -> $ret { $body }))
+            match unsafe { <$object as $crate::capi::ops::FromFid>::from_fid($this.cast()) } {
+                Ok($this) => $body,
+                Err(errno) => <$ret as $crate::capi::ops::CallResult>::from_errno(errno),
+            }
         }
     };
 }
@@ -143,10 +145,11 @@ pub(super) use fi_ops;
 
 /// Returns the C function that calls `body`; `N` names it. It has the type of the table's entry `_like`.
 #[inline(always)]
-pub(super) const fn c_function<N, S, B>(_like: Option<S>, _body: B) -> S
+pub(super) const fn c_function<N, S, B, V>(_like: Option<S>, _body: B) -> S
 where
     S: SignatureOf<N, B>,
-    B: Fn(S::Args) -> S::Return + Copy,
+    B: Fn(S::Args) -> V + Copy,
+    V: CallResult<C = S::Return>,
 {
     S::FUNCTION
 }
@@ -226,80 +229,51 @@ impl<T> Deref for Unchecked<'_, T> {
 }
 
 /// A value that the body of an entry point returns, and its conversion to the C return type.
-pub(super) trait CallResult: Sized {
+pub(super) trait CallResult {
     /// The C return type.
     type C;
 
-    /// Converts the value; an error is that of the object's conversion.
-    fn into_c(result: Result<Self>) -> Self::C;
+    /// Returns the value of a call that fails because its object is not one.
+    fn from_errno(errno: Errno) -> Self;
+
+    /// Converts the value.
+    fn into_c(self) -> Self::C;
 }
 
-impl CallResult for Result {
-    type C = c_int;
+macro_rules! call_results {
+    ($($(#[$doc:meta])* $type:ty as $c:ty: |$errno:pat_param| $from_errno:expr, |$value:ident| $into_c:expr;)*) => {
+        $(
+            $(#[$doc])*
+            impl CallResult for $type {
+                type C = $c;
 
-    fn into_c(result: Result<Self>) -> c_int {
-        into_int(result.and_then(|result| result))
-    }
+                #[inline(always)]
+                fn from_errno($errno: Errno) -> Self {
+                    $from_errno
+                }
+
+                #[inline(always)]
+                fn into_c(self) -> $c {
+                    let $value = self;
+                    $into_c
+                }
+            }
+        )*
+    };
 }
 
-impl CallResult for Result<c_int> {
-    type C = c_int;
-
-    fn into_c(result: Result<Self>) -> c_int {
-        result
-            .and_then(|result| result)
-            .unwrap_or_else(Errno::to_int)
-    }
-}
-
-impl CallResult for Result<usize> {
-    type C = isize;
-
-    #[inline(always)]
-    fn into_c(result: Result<Self>) -> isize {
-        into_ssize(result.and_then(|result| result))
-    }
-}
-
-/// What a transfer returns: 0 or a negative errno.
-impl CallResult for Result<isize> {
-    type C = isize;
-
-    #[inline(always)]
-    fn into_c(result: Result<Self>) -> isize {
-        result
-            .and_then(|result| result)
-            .unwrap_or_else(Errno::to_ssize)
-    }
-}
-
-/// What a transfer returns: 0 or a negative errno.
-impl CallResult for isize {
-    type C = Self;
-
-    #[inline(always)]
-    fn into_c(result: Result<Self>) -> Self {
-        result.unwrap_or_else(Errno::to_ssize)
-    }
-}
-
-/// A value that has no errors: 0 for what is not an object.
-impl CallResult for u64 {
-    type C = Self;
-
-    #[inline(always)]
-    fn into_c(result: Result<Self>) -> Self {
-        result.unwrap_or(0)
-    }
-}
-
-/// A string, or NULL for what is not an object.
-impl CallResult for *const c_char {
-    type C = Self;
-
-    fn into_c(result: Result<Self>) -> Self {
-        result.unwrap_or(ptr::null())
-    }
+call_results! {
+    Result as c_int: |errno| Err(errno), |result| into_int(result);
+    Result<c_int> as c_int: |errno| Err(errno), |result| result.unwrap_or_else(Errno::to_int);
+    Result<usize> as isize: |errno| Err(errno), |result| into_ssize(result);
+    /// What a transfer returns: 0 or a negative errno.
+    isize as isize: |errno| errno.to_ssize(), |posted| posted;
+    /// What a transfer returns, or the errno of a check before it.
+    Result<isize> as isize: |errno| Err(errno), |posted| posted.unwrap_or_else(Errno::to_ssize);
+    /// A value that has no errors: 0 for what is not an object.
+    u64 as u64: |_| 0, |value| value;
+    /// A string, or NULL for what is not an object.
+    *const c_char as *const c_char: |_| ptr::null(), |string| string;
 }
 
 /// Closes an object, and frees it after [`Object::close`] has succeeded.

@@ -26,12 +26,12 @@ impl<E: Endpoint> Table<E> {
                 ep: TypedEp<'_, E>, iov, desc, count, src_addr, addr, key, context,
             ) -> isize {
                 let args = ep.read_args(context).with_peer(src_addr);
-                let post = ep.post_rma(Rma::Read, addr, key);
+                let remote = (addr, key);
                 // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the transfer completes.
-                unsafe { post_vector(iov, desc, count, args, post) }
+                unsafe { post_vector(iov, desc, count, args, |msg| ep.read(remote, msg)) }
             }
 
-            readmsg: fn fi_readmsg(ep: TypedEp<'_, E>, msg, flags) -> Result<isize> {
+            readmsg: fn fi_readmsg(ep: TypedEp<'_, E>, msg, flags) -> isize {
                 // SAFETY: `msg` is NULL or valid.
                 unsafe { Self::post_msg(&ep, msg, flags, Rma::Read) }
             }
@@ -40,12 +40,12 @@ impl<E: Endpoint> Table<E> {
                 ep: TypedEp<'_, E>, iov, desc, count, dest_addr, addr, key, context,
             ) -> isize {
                 let args = ep.tx_args(context).with_peer(dest_addr);
-                let post = ep.post_rma(Rma::Write, addr, key);
+                let remote = (addr, key);
                 // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the transfer completes.
-                unsafe { post_vector(iov, desc, count, args, post) }
+                unsafe { post_vector(iov, desc, count, args, |msg| ep.write(remote, msg)) }
             }
 
-            writemsg: fn fi_writemsg(ep: TypedEp<'_, E>, msg, flags) -> Result<isize> {
+            writemsg: fn fi_writemsg(ep: TypedEp<'_, E>, msg, flags) -> isize {
                 // SAFETY: `msg` is NULL or valid.
                 unsafe { Self::post_msg(&ep, msg, flags, Rma::Write) }
             }
@@ -54,18 +54,18 @@ impl<E: Endpoint> Table<E> {
                 ep: TypedEp<'_, E>, buf, len, desc, data, dest_addr, addr, key, context,
             ) -> isize {
                 let args = ep.tx_args(context).with_data(data).with_peer(dest_addr);
-                let post = ep.post_rma(Rma::Write, addr, key);
+                let remote = (addr, key);
                 // SAFETY: The memory and its descriptor are valid until the transfer completes.
-                unsafe { post_single(buf, len, desc, args, post) }
+                unsafe { post_single(buf, len, desc, args, |msg| ep.write(remote, msg)) }
             }
 
             injectdata: fn fi_inject_writedata(
                 ep: TypedEp<'_, E>, buf, len, data, dest_addr, addr, key,
             ) -> isize {
                 let args = ep.inject_args().with_data(data).with_peer(dest_addr);
-                let post = ep.post_rma(Rma::Write, addr, key);
+                let remote = (addr, key);
                 // SAFETY: The memory is valid during the call.
-                unsafe { post_single(buf, len, ptr::null_mut(), args, post) }
+                unsafe { post_single(buf, len, ptr::null_mut(), args, |msg| ep.write(remote, msg)) }
             }
         }
         fast {
@@ -81,9 +81,9 @@ impl<E: Endpoint> Table<E> {
                 unsafe { try_fast_post(buf, len, desc, (context, ep.tx_op_flags()), post) }
             } else {
                 let args = ep.read_args(context).with_peer(src_addr);
-                let post = ep.post_rma(Rma::Read, addr, key);
+                let remote = (addr, key);
                 // SAFETY: As above.
-                unsafe { post_single(buf, len, desc, args, post) }
+                unsafe { post_single(buf, len, desc, args, |msg| ep.read(remote, msg)) }
             }
 
             write: fn fi_write(
@@ -98,9 +98,9 @@ impl<E: Endpoint> Table<E> {
                 unsafe { try_fast_post(buf, len, desc, (context, ep.tx_op_flags()), post) }
             } else {
                 let args = ep.tx_args(context).with_peer(dest_addr);
-                let post = ep.post_rma(Rma::Write, addr, key);
+                let remote = (addr, key);
                 // SAFETY: As above.
-                unsafe { post_single(buf, len, desc, args, post) }
+                unsafe { post_single(buf, len, desc, args, |msg| ep.write(remote, msg)) }
             }
 
             inject: fn fi_inject_write(ep: TypedEp<'_, E>, buf, len, dest_addr, addr, key) -> isize {
@@ -114,9 +114,9 @@ impl<E: Endpoint> Table<E> {
                 unsafe { try_fast_inject(buf, len, post) }
             } else {
                 let args = ep.inject_args().with_peer(dest_addr);
-                let post = ep.post_rma(Rma::Write, addr, key);
+                let remote = (addr, key);
                 // SAFETY: As above.
-                unsafe { post_single(buf, len, ptr::null_mut(), args, post) }
+                unsafe { post_single(buf, len, ptr::null_mut(), args, |msg| ep.write(remote, msg)) }
             }
         }
     }
@@ -128,16 +128,13 @@ impl<E: Endpoint> Table<E> {
     ///
     /// `msg` is NULL or valid, with vectors and memory as `fi_readmsg()` or `fi_writemsg()` requires.
     #[inline]
-    unsafe fn post_msg(
-        ep: &TypedEp<'_, E>,
-        msg: *const fi_msg_rma,
-        flags: u64,
-        op: Rma,
-    ) -> Result<isize> {
+    unsafe fn post_msg(ep: &TypedEp<'_, E>, msg: *const fi_msg_rma, flags: u64, op: Rma) -> isize {
         // SAFETY: By the caller's contract, `msg` is NULL or valid.
-        let msg = unsafe { msg.as_ref() }.ok_or(Errno::EINVAL)?;
+        let Some(msg) = (unsafe { msg.as_ref() }) else {
+            return Errno::EINVAL.to_ssize();
+        };
         if msg.rma_iov.is_null() || msg.rma_iov_count > MAX_REMOTE_RANGES {
-            return Err(Errno::EINVAL);
+            return Errno::EINVAL.to_ssize();
         }
         // SAFETY: `rma_iov` is not NULL, and has `rma_iov_count` entries.
         let remote = unsafe { slice::from_raw_parts(msg.rma_iov, msg.rma_iov_count) };
@@ -147,10 +144,10 @@ impl<E: Endpoint> Table<E> {
         };
         // SAFETY: By the caller's contract, the vectors have as many entries as they say, and the memory is
         // valid until the transfer completes.
-        Ok(unsafe {
+        unsafe {
             post_any_vector(msg.msg_iov, msg.desc, msg.iov_count, args, |message| {
                 ep.provider.transmit(Operation::Rma(op, remote), message)
             })
-        })
+        }
     }
 }

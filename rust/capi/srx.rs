@@ -13,10 +13,7 @@ use super::{
 };
 use crate::fi::{
     domain::Domain,
-    provider::{
-        self,
-        Message, //
-    },
+    provider,
     srx::{
         Attr,
         SharedReceive, //
@@ -150,17 +147,11 @@ impl<S> FromFid for TypedSrx<'_, S> {
     }
 }
 
-impl<S: provider::SharedReceive> TypedSrx<'_, S> {
+impl<S> TypedSrx<'_, S> {
     /// Makes the arguments of a receive with the default flags.
     #[inline(always)]
     fn args(&self, context: *mut c_void, src_addr: fi_addr_t) -> XferArgs {
         XferArgs::new(context, self.op_flags).with_peer(src_addr)
-    }
-
-    /// Posts a receive.
-    #[inline(always)]
-    fn receive(&self, message: &Message<'_>) -> Result {
-        self.provider.receive(message)
     }
 }
 
@@ -170,13 +161,13 @@ impl<S: provider::SharedReceive> Table<S> {
             recv: fn fi_recv(srx: TypedSrx<'_, S>, buf, len, desc, src_addr, context) -> isize {
                 let args = srx.args(context, src_addr);
                 // SAFETY: The memory and its descriptor are valid until the receive completes.
-                unsafe { post_single(buf, len, desc, args, |message| srx.receive(message)) }
+                unsafe { post_single(buf, len, desc, args, |msg| srx.provider.receive(msg)) }
             }
 
             recvv: fn fi_recvv(srx: TypedSrx<'_, S>, iov, desc, count, src_addr, context) -> isize {
                 let args = srx.args(context, src_addr);
                 // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the receive completes.
-                unsafe { post_vector(iov, desc, count, args, |message| srx.receive(message)) }
+                unsafe { post_vector(iov, desc, count, args, |msg| srx.provider.receive(msg)) }
             }
 
             recvmsg: fn fi_recvmsg(srx: TypedSrx<'_, S>, msg, flags) -> Result<isize> {
@@ -185,7 +176,7 @@ impl<S: provider::SharedReceive> Table<S> {
                 let args = XferArgs::new(msg.context, flags).with_peer(msg.addr);
                 let (iov, desc, count) = (msg.msg_iov, msg.desc, msg.iov_count);
                 // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the receive completes.
-                Ok(unsafe { post_any_vector(iov, desc, count, args, |message| srx.receive(message)) })
+                Ok(unsafe { post_any_vector(iov, desc, count, args, |msg| srx.provider.receive(msg)) })
             }
         }
     }
@@ -197,7 +188,7 @@ impl<S: provider::SharedReceive> Table<S> {
             ) -> isize {
                 let args = srx.args(context, src_addr).with_tag(tag, ignore);
                 // SAFETY: The memory and its descriptor are valid until the receive completes.
-                unsafe { post_single(buf, len, desc, args, |message| srx.receive(message)) }
+                unsafe { post_single(buf, len, desc, args, |msg| srx.provider.receive(msg)) }
             }
 
             recvv: fn fi_trecvv(
@@ -205,7 +196,7 @@ impl<S: provider::SharedReceive> Table<S> {
             ) -> isize {
                 let args = srx.args(context, src_addr).with_tag(tag, ignore);
                 // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the receive completes.
-                unsafe { post_vector(iov, desc, count, args, |message| srx.receive(message)) }
+                unsafe { post_vector(iov, desc, count, args, |msg| srx.provider.receive(msg)) }
             }
 
             recvmsg: fn fi_trecvmsg(srx: TypedSrx<'_, S>, msg, flags) -> Result<isize> {
@@ -214,7 +205,7 @@ impl<S: provider::SharedReceive> Table<S> {
                 let args = tagged::msg_args(msg, flags);
                 let (iov, desc, count) = (msg.msg_iov, msg.desc, msg.iov_count);
                 // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the receive completes.
-                Ok(unsafe { post_any_vector(iov, desc, count, args, |message| srx.receive(message)) })
+                Ok(unsafe { post_any_vector(iov, desc, count, args, |msg| srx.provider.receive(msg)) })
             }
         }
     }

@@ -41,7 +41,7 @@ impl<E> FromFid for TypedEp<'_, E> {
     }
 }
 
-impl<'a, E: Endpoint> TypedEp<'a, E> {
+impl<E: Endpoint> TypedEp<'_, E> {
     /// Returns the default flags of transmits.
     #[inline(always)]
     pub(super) fn tx_op_flags(&self) -> u64 {
@@ -97,25 +97,27 @@ impl<'a, E: Endpoint> TypedEp<'a, E> {
         self.provider.receive(message)
     }
 
-    /// Returns a function that posts a read or a write of a range of the peer's memory that has as many bytes as the
-    /// message.
-    ///
+    /// Posts a read of a range of the peer's memory, an address and a key, that has as many bytes as `message`.
+    #[inline(always)]
+    pub(super) fn read(&self, remote: (u64, u64), message: &Message<'_>) -> Result {
+        self.post_rma(Rma::Read, remote, message)
+    }
+
+    /// Posts a write of a range of the peer's memory, an address and a key, that has as many bytes as `message`.
+    #[inline(always)]
+    pub(super) fn write(&self, remote: (u64, u64), message: &Message<'_>) -> Result {
+        self.post_rma(Rma::Write, remote, message)
+    }
+
     /// # Errors
     ///
     /// -FI_EMSGSIZE if the number of bytes overflows, and the errors of the provider.
-    #[inline(always)]
-    pub(super) fn post_rma(
-        self,
-        op: Rma,
-        addr: u64,
-        key: u64,
-    ) -> impl FnOnce(&Message<'_>) -> Result + use<'a, E> {
-        move |message| {
-            let len = message.memory.total_len()?;
-            let remote = fi_rma_iov { addr, len, key };
-            let op = Operation::Rma(op, slice::from_ref(&remote));
-            self.provider.transmit(op, message)
-        }
+    #[inline]
+    fn post_rma(&self, op: Rma, (addr, key): (u64, u64), message: &Message<'_>) -> Result {
+        let len = message.memory.total_len()?;
+        let remote = fi_rma_iov { addr, len, key };
+        let op = Operation::Rma(op, slice::from_ref(&remote));
+        self.provider.transmit(op, message)
     }
 }
 
