@@ -17,8 +17,6 @@ use crate::{
         addr::with_bytes,
         fi_domain_attr,
         fi_ep_attr,
-        fi_rx_attr,
-        fi_tx_attr,
         kofi_info,
         kofi_offer, //
     },
@@ -85,6 +83,19 @@ fn query_hints(query: &kofi_info) -> Result<KBox<Info>> {
     Ok(hints)
 }
 
+/// Copies fields of `attr`, if it is there, to the fields of `offer` whose names begin with `prefix`. The second list
+/// is of sizes and counts, which have 64 bits there.
+macro_rules! copy_fields {
+    ($offer:ident, $prefix:ident, $attr:expr, [$($field:ident)*], [$($size:ident)*]) => {
+        kernel::macros::paste! {
+            if let Some(attr) = $attr {
+                $($offer.[<$prefix _ $field>] = attr.$field;)*
+                $($offer.[<$prefix _ $size>] = attr.$size as u64;)*
+            }
+        }
+    };
+}
+
 /// Copies an info into one struct. Attributes that the info does not have are zero.
 fn flatten(info: &Info) -> Result<KBox<kofi_offer>> {
     let mut offer: KBox<kofi_offer> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL_ACCOUNT)?;
@@ -94,18 +105,24 @@ fn flatten(info: &Info) -> Result<KBox<kofi_offer>> {
     let (src, dest) = info.addresses()?;
     set_address(&mut offer.src_addr, src.as_ref());
     set_address(&mut offer.dest_addr, dest.as_ref());
-    if let Some(tx) = info.tx() {
-        flatten_tx(&mut offer, tx);
-    }
-    if let Some(rx) = info.rx() {
-        flatten_rx(&mut offer, rx);
-    }
-    if let Some(ep) = info.ep() {
-        flatten_ep(&mut offer, ep);
-    }
-    if let Some(domain) = info.domain() {
-        flatten_domain(&mut offer, domain);
-    }
+    copy_fields!(offer, tx, info.tx(), [
+        caps mode op_flags msg_order comp_order
+    ], [inject_size size iov_limit rma_iov_limit]);
+    copy_fields!(offer, rx, info.rx(), [
+        caps mode op_flags msg_order comp_order
+    ], [total_buffered_recv size iov_limit]);
+    copy_fields!(offer, ep, info.ep(), [protocol protocol_version mem_tag_format], [
+        max_msg_size msg_prefix_size max_order_raw_size max_order_war_size max_order_waw_size
+        tx_ctx_cnt rx_ctx_cnt
+    ]);
+    offer.ep_type = info.ep().map_or(0, |ep| ep.type_);
+    copy_fields!(offer, domain, info.domain(), [
+        caps mode threading control_progress data_progress resource_mgmt av_type
+    ], [
+        mr_key_size cq_data_size cq_cnt ep_cnt tx_ctx_cnt rx_ctx_cnt max_ep_tx_ctx max_ep_rx_ctx
+        max_ep_stx_ctx max_ep_srx_ctx cntr_cnt mr_iov_limit max_err_data mr_cnt
+    ]);
+    offer.domain_mr_mode = info.domain().map_or(0, |domain| domain.mr_mode as u32);
     if let Some(fabric) = info.fabric() {
         offer.fabric_prov_version = fabric.prov_version;
         offer.fabric_api_version = fabric.api_version;
@@ -125,66 +142,4 @@ fn set_address(field: &mut [u8], addr: Option<&SocketAddr>) {
         }),
         None => set_string(field, None),
     }
-}
-
-fn flatten_tx(offer: &mut kofi_offer, tx: &fi_tx_attr) {
-    offer.tx_caps = tx.caps;
-    offer.tx_mode = tx.mode;
-    offer.tx_op_flags = tx.op_flags;
-    offer.tx_msg_order = tx.msg_order;
-    offer.tx_comp_order = tx.comp_order;
-    offer.tx_inject_size = tx.inject_size as u64;
-    offer.tx_size = tx.size as u64;
-    offer.tx_iov_limit = tx.iov_limit as u64;
-    offer.tx_rma_iov_limit = tx.rma_iov_limit as u64;
-}
-
-fn flatten_rx(offer: &mut kofi_offer, rx: &fi_rx_attr) {
-    offer.rx_caps = rx.caps;
-    offer.rx_mode = rx.mode;
-    offer.rx_op_flags = rx.op_flags;
-    offer.rx_msg_order = rx.msg_order;
-    offer.rx_comp_order = rx.comp_order;
-    offer.rx_total_buffered_recv = rx.total_buffered_recv as u64;
-    offer.rx_size = rx.size as u64;
-    offer.rx_iov_limit = rx.iov_limit as u64;
-}
-
-fn flatten_ep(offer: &mut kofi_offer, ep: &fi_ep_attr) {
-    offer.ep_type = ep.type_;
-    offer.ep_protocol = ep.protocol;
-    offer.ep_protocol_version = ep.protocol_version;
-    offer.ep_max_msg_size = ep.max_msg_size as u64;
-    offer.ep_msg_prefix_size = ep.msg_prefix_size as u64;
-    offer.ep_max_order_raw_size = ep.max_order_raw_size as u64;
-    offer.ep_max_order_war_size = ep.max_order_war_size as u64;
-    offer.ep_max_order_waw_size = ep.max_order_waw_size as u64;
-    offer.ep_mem_tag_format = ep.mem_tag_format;
-    offer.ep_tx_ctx_cnt = ep.tx_ctx_cnt as u64;
-    offer.ep_rx_ctx_cnt = ep.rx_ctx_cnt as u64;
-}
-
-fn flatten_domain(offer: &mut kofi_offer, domain: &fi_domain_attr) {
-    offer.domain_caps = domain.caps;
-    offer.domain_mode = domain.mode;
-    offer.domain_mr_key_size = domain.mr_key_size as u64;
-    offer.domain_cq_data_size = domain.cq_data_size as u64;
-    offer.domain_cq_cnt = domain.cq_cnt as u64;
-    offer.domain_ep_cnt = domain.ep_cnt as u64;
-    offer.domain_tx_ctx_cnt = domain.tx_ctx_cnt as u64;
-    offer.domain_rx_ctx_cnt = domain.rx_ctx_cnt as u64;
-    offer.domain_max_ep_tx_ctx = domain.max_ep_tx_ctx as u64;
-    offer.domain_max_ep_rx_ctx = domain.max_ep_rx_ctx as u64;
-    offer.domain_max_ep_stx_ctx = domain.max_ep_stx_ctx as u64;
-    offer.domain_max_ep_srx_ctx = domain.max_ep_srx_ctx as u64;
-    offer.domain_cntr_cnt = domain.cntr_cnt as u64;
-    offer.domain_mr_iov_limit = domain.mr_iov_limit as u64;
-    offer.domain_max_err_data = domain.max_err_data as u64;
-    offer.domain_mr_cnt = domain.mr_cnt as u64;
-    offer.domain_threading = domain.threading;
-    offer.domain_control_progress = domain.control_progress;
-    offer.domain_data_progress = domain.data_progress;
-    offer.domain_resource_mgmt = domain.resource_mgmt;
-    offer.domain_av_type = domain.av_type;
-    offer.domain_mr_mode = domain.mr_mode as u32;
 }
