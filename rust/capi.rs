@@ -37,7 +37,6 @@ mod prov_registry;
 mod rma;
 mod sep;
 mod srx;
-mod strings;
 mod stx;
 mod tagged;
 mod wait;
@@ -48,6 +47,7 @@ mod xfer_args;
 mod prelude {
     pub(super) use super::{
         object::{
+            ensure,
             from_fid,
             new_fid,
             open_args,

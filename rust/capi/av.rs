@@ -14,9 +14,9 @@ use super::{
     domain::DomainObject,
     eq::QueueObject,
     fabric::opt_cstr,
+    object::copy_truncated,
     peer,
-    prelude::*,
-    strings, //
+    prelude::*, //
 };
 use crate::{
     abi::addr,
@@ -32,7 +32,6 @@ use crate::{
             InsertObserver,
             Type, //
         },
-        domain::Domain,
         eq::Source, //
     },
 };
@@ -55,9 +54,7 @@ fi_ops! {
         bind: fn fi_av_bind(av: &AvObject, other, flags) -> Result {
             // SAFETY: `other` is NULL or valid.
             let events = unsafe { from_fid::<QueueObject>(other)? };
-            if flags != 0 {
-                return Err(Errno::EBADFLAGS);
-            }
+            ensure(flags == 0, Errno::EBADFLAGS)?;
             av.av.bind(in_process()?, &events.queue)
         }
 
@@ -77,9 +74,8 @@ fi_ops! {
         av_open: fn fi_av_open(domain: InProcess<&DomainObject>, attr, out, context) -> Result {
             // SAFETY: `attr` and `out` are NULL or valid, and `attr` is not shared during the call.
             let (attr, slot) = unsafe { open_args(attr, out)? };
-            if attr.flags & !(abi::FI_EVENT | abi::FI_READ | abi::FI_SYMMETRIC | abi::FI_PEER) != 0 {
-                return Err(Errno::EBADFLAGS);
-            }
+            let known = abi::FI_EVENT | abi::FI_READ | abi::FI_SYMMETRIC | abi::FI_PEER;
+            ensure(attr.flags & !known == 0, Errno::EBADFLAGS)?;
             let addr_format = match domain.domain.addr_format() {
                 abi::FI_FORMAT_UNSPEC => abi::FI_SOCKADDR,
                 addr_format @ (abi::FI_SOCKADDR
@@ -90,9 +86,9 @@ fi_ops! {
             };
             let av = match attr.flags & abi::FI_PEER {
                 // SAFETY: The name is NULL or a string.
-                0 => unsafe { open_local(domain.ctx, &domain.domain, attr)? },
+                0 => unsafe { open_local(&domain, attr)? },
                 // SAFETY: With FI_PEER, `context` is NULL or a valid `struct fi_peer_av_context`.
-                _ => unsafe { open_peer(domain.ctx, &domain.domain, attr, context)? },
+                _ => unsafe { open_peer(&domain, attr, context)? },
             };
             attr.rx_ctx_bits = av.rx_ctx_bits() as c_int;
             attr.type_ = match av.kind() {
@@ -120,26 +116,21 @@ fi_ops! {
 ///
 /// The name in `attr` is NULL or a string.
 unsafe fn open_local(
-    ctx: ProcessContext,
-    domain: &Arc<Domain>,
+    domain: &InProcess<&DomainObject>,
     attr: &fi_av_attr,
 ) -> Result<Arc<AddressVector>> {
     // SAFETY: By the caller's contract, the name is NULL or a string.
     let name = unsafe { opt_cstr(attr.name) };
-    if attr.ep_per_node > MAX_EP_PER_NODE {
-        return Err(Errno::EINVAL);
-    }
-    domain.address_vector(
-        ctx,
-        &Attr {
-            kind: av_type(attr)?,
-            rx_ctx_bits: attr.rx_ctx_bits.try_into().map_err(|_| Errno::EINVAL)?,
-            count: attr.count,
-            is_async: attr.flags & abi::FI_EVENT != 0,
-            name,
-            is_read_only: attr.flags & abi::FI_READ != 0,
-        },
-    )
+    ensure(attr.ep_per_node <= MAX_EP_PER_NODE, Errno::EINVAL)?;
+    let attr = Attr {
+        kind: av_type(attr)?,
+        rx_ctx_bits: attr.rx_ctx_bits.try_into().map_err(|_| Errno::EINVAL)?,
+        count: attr.count,
+        is_async: attr.flags & abi::FI_EVENT != 0,
+        name,
+        is_read_only: attr.flags & abi::FI_READ != 0,
+    };
+    domain.domain.address_vector(domain.ctx, &attr)
 }
 
 /// Opens a vector whose addresses are those of its owner. A type or rx_ctx_bits other than the default must equal
@@ -149,21 +140,21 @@ unsafe fn open_local(
 ///
 /// `context` is NULL or a valid `struct fi_peer_av_context`.
 unsafe fn open_peer(
-    ctx: ProcessContext,
-    domain: &Arc<Domain>,
+    domain: &InProcess<&DomainObject>,
     attr: &fi_av_attr,
     context: *mut c_void,
 ) -> Result<Arc<AddressVector>> {
-    if attr.flags & !abi::FI_SYMMETRIC != abi::FI_PEER || !attr.name.is_null() {
-        return Err(Errno::EINVAL);
-    }
+    ensure(
+        attr.flags & !abi::FI_SYMMETRIC == abi::FI_PEER && attr.name.is_null(),
+        Errno::EINVAL,
+    )?;
     // SAFETY: By the caller's contract, `context` is NULL or valid.
     let owner = unsafe { peer::owner_av(context)? };
     let bits = u32::try_from(attr.rx_ctx_bits).map_err(|_| Errno::EINVAL)?;
-    if bits != 0 && bits != owner.rx_ctx_bits() {
-        return Err(Errno::EINVAL);
-    }
-    domain.peer_address_vector(ctx, owner, av_type(attr)?)
+    ensure(bits == 0 || bits == owner.rx_ctx_bits(), Errno::EINVAL)?;
+    domain
+        .domain
+        .peer_address_vector(domain.ctx, owner, av_type(attr)?)
 }
 
 /// Returns the vector type that the attributes request, or `None` for FI_AV_UNSPEC.
@@ -240,14 +231,10 @@ impl AvObject {
     ///
     /// `node` and `service` are NULL or valid strings.
     unsafe fn resolve(&self, node: *const c_char, service: *const c_char) -> Result<SocketAddr> {
-        if node.is_null() {
-            return Err(Errno::EINVAL);
-        }
+        ensure(!node.is_null(), Errno::EINVAL)?;
         // SAFETY: By the caller's contract, `node` is a valid string.
         let node = unsafe { CStr::from_char_ptr(node) };
-        if service.is_null() && !addr::is_addr_str(node) {
-            return Err(Errno::EINVAL);
-        }
+        ensure(!service.is_null() || addr::is_addr_str(node), Errno::EINVAL)?;
         // SAFETY: By the caller's contract, `service` is NULL or a valid string.
         let service = unsafe { opt_cstr(service) };
         let address = addr::from_names(Some(node), service).map_err(|why| match why {
@@ -293,12 +280,8 @@ fi_ops! {
         }
 
         remove: fn fi_av_remove(av: &AvObject, addrs, count, flags) -> Result {
-            if flags != 0 {
-                return Err(Errno::EBADFLAGS);
-            }
-            if addrs.is_null() && count > 0 {
-                return Err(Errno::EINVAL);
-            }
+            ensure(flags == 0, Errno::EBADFLAGS)?;
+            ensure(count == 0 || !addrs.is_null(), Errno::EINVAL)?;
             let ctx = in_process()?;
             let mut result = Ok(());
             for number in 0..count {
@@ -416,11 +399,9 @@ impl AvObject {
     /// `from` is NULL or an address of the vector's format, `len` is NULL or valid, `buf` is NULL or valid for
     /// `*len` bytes.
     unsafe fn straddr(&self, from: *const c_void, buf: *mut c_char, len: *mut usize) -> Result {
-        if from.is_null() {
-            return Err(Errno::EINVAL);
-        }
+        ensure(!from.is_null(), Errno::EINVAL)?;
         // SAFETY: By the caller's contract, `len` and `buf` are NULL or valid.
-        let put = |bytes: &[u8]| unsafe { strings::copy_truncated(bytes, buf, len) };
+        let put = |bytes: &[u8]| unsafe { copy_truncated(bytes, buf, len) };
         if self.addr_format == abi::FI_ADDR_STR {
             // SAFETY: By the caller's contract, an address of this format is a string.
             let text = unsafe { CStr::from_char_ptr(from.cast()) };

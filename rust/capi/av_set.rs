@@ -83,9 +83,7 @@ fi_ops! {
             let initial = initial_members(attr)?;
             let collectives = attr.flags & COLLECTIVES;
             // These flags need an offload provider.
-            if collectives != 0 && !av.av.has_offload() {
-                return Err(Errno::EOPNOTSUPP);
-            }
+            ensure(collectives == 0 || av.av.has_offload(), Errno::EOPNOTSUPP)?;
             let set = match attr.flags & abi::FI_PEER_AV {
                 0 => AddressSet::new(av.ctx, &av.av, attr.count, initial)?,
                 _ => {
@@ -108,12 +106,9 @@ fi_ops! {
 }
 
 fn initial_members(attr: &fi_av_set_attr) -> Result<InitialMembers> {
-    if attr.flags & !(abi::FI_UNIVERSE | abi::FI_PEER_AV | COLLECTIVES) != 0 {
-        return Err(Errno::EBADFLAGS);
-    }
-    if attr.comm_key_size > 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
+    let known = abi::FI_UNIVERSE | abi::FI_PEER_AV | COLLECTIVES;
+    ensure(attr.flags & !known == 0, Errno::EBADFLAGS)?;
+    ensure(attr.comm_key_size == 0, Errno::EOPNOTSUPP)?;
     let is_universe = attr.flags & abi::FI_UNIVERSE != 0;
     let is_peer = attr.flags & abi::FI_PEER_AV != 0;
     match (attr.start_addr, attr.end_addr) {

@@ -8,11 +8,11 @@ use super::{
         address,
         address_unbounded,
         byte_slice,
-        copy_out, //
+        copy_out,
+        copy_truncated, //
     },
     offload::GROUP_OPS,
     prelude::*,
-    strings::copy_truncated, //
 };
 use crate::abi::addr::with_bytes;
 

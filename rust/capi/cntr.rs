@@ -81,9 +81,7 @@ fi_ops! {
         cntr_open: fn fi_cntr_open(domain: InProcess<&DomainObject>, attr, out, context) -> Result {
             // SAFETY: `attr` and `out` are NULL or valid, and `attr` is not shared during the call.
             let (attr, slot) = unsafe { open_args(attr, out)? };
-            if attr.events != abi::FI_CNTR_EVENTS_COMP || attr.flags != 0 {
-                return Err(Errno::EINVAL);
-            }
+            ensure(attr.events == abi::FI_CNTR_EVENTS_COMP && attr.flags == 0, Errno::EINVAL)?;
             // SAFETY: With FI_WAIT_SET, the wait set is NULL or valid.
             let wait_attr = unsafe { WaitAttr::new(attr.wait_obj, attr.wait_set)? };
             let attr = Attr {

@@ -4,9 +4,10 @@
 
 use super::{
     domain::DomainObject,
-    err_data, peer,
+    err_data,
+    object::copy_static,
+    peer,
     prelude::*,
-    strings,
     wait::{
         Callback,
         WaitAttr,
@@ -94,9 +95,7 @@ unsafe fn entry_slice<'a, E>(buf: *mut c_void, count: usize) -> Result<&'a mut [
     }
     // A consumer may pass any count, such as SIZE_MAX for "as many as there are".
     let count = count.min(MAX_READ_COUNT);
-    if buf.is_null() {
-        return Err(Errno::EINVAL);
-    }
+    ensure(!buf.is_null(), Errno::EINVAL)?;
     // SAFETY: By the caller's contract, `buf` has room for `count` entries, which need not be initialised.
     Ok(unsafe { slice::from_raw_parts_mut(buf.cast(), count) })
 }
@@ -134,9 +133,8 @@ fi_ops! {
                 abi::FI_CQ_FORMAT_TAGGED => Format::Tagged,
                 _ => return Err(Errno::EINVAL),
             };
-            if attr.flags & !(abi::FI_AFFINITY | abi::FI_CB_CTX_INTR | abi::FI_PEER) != 0 {
-                return Err(Errno::EINVAL);
-            }
+            let known = abi::FI_AFFINITY | abi::FI_CB_CTX_INTR | abi::FI_PEER;
+            ensure(attr.flags & !known == 0, Errno::EINVAL)?;
             let owner = match attr.flags & abi::FI_PEER {
                 0 => None,
                 // SAFETY: With FI_PEER, `context` is NULL or a `struct fi_peer_cq_context` whose queue is valid until
@@ -145,13 +143,10 @@ fi_ops! {
             };
             // A work item reads a peer's queue, concurrently with the consumer's calls, so the domain must not be
             // serialized.
-            if owner.is_some() && domain.domain.threading().is_serialized() {
-                return Err(Errno::EINVAL);
-            }
+            ensure(owner.is_none() || !domain.domain.threading().is_serialized(), Errno::EINVAL)?;
             // FI_CB_CTX_INTR is invalid without a handler.
-            if attr.flags & abi::FI_CB_CTX_INTR != 0 && attr.cq_event_handler.is_none() {
-                return Err(Errno::EINVAL);
-            }
+            let in_interrupt = attr.flags & abi::FI_CB_CTX_INTR != 0;
+            ensure(!in_interrupt || attr.cq_event_handler.is_some(), Errno::EINVAL)?;
             // SAFETY: With FI_WAIT_SET, the wait set is NULL or valid.
             let wait_attr = unsafe { WaitAttr::new(attr.wait_obj, attr.wait_set)? };
             // The wait object and the handler apply to the owner's queue, not to the peer's.
@@ -183,10 +178,9 @@ fi_ops! {
                     },
                     GFP_KERNEL,
                 )?;
-                queue.set_handler(if attr.flags & abi::FI_CB_CTX_INTR != 0 {
-                    Handler::Interrupt(callback)
-                } else {
-                    Handler::Task(callback)
+                queue.set_handler(match in_interrupt {
+                    true => Handler::Interrupt(callback),
+                    false => Handler::Task(callback),
                 })?;
             }
             attr.format = match format {
@@ -239,9 +233,7 @@ fi_ops! {
 /// The requirements of [`peer::export_cq`].
 unsafe fn export(object: &QueueObject, command: c_int, arg: *mut c_void) -> Result {
     // Completions of a peer's queue are read from its owner's queue.
-    if object.import.is_some() {
-        return Err(Errno::EINVAL);
-    }
+    ensure(object.import.is_none(), Errno::EINVAL)?;
     // SAFETY: By the contract of `peer::export_cq`.
     unsafe { peer::export_cq(&object.queue, command, arg)? };
     let ops = ops::<MergedCq>(object.queue.attr().format, object.arms_if_empty);
@@ -270,7 +262,7 @@ fi_ops! {
             cq: &QueueObject, prov_errno, _err_data, buf, len,
         ) -> *const c_char {
             // SAFETY: `buf` is NULL or valid for `len` bytes.
-            unsafe { strings::copy_static(cq.queue.core().strerror(prov_errno), buf, len) }
+            unsafe { copy_static(cq.queue.core().strerror(prov_errno), buf, len) }
         }
     }
 }
@@ -434,9 +426,7 @@ impl<W: CqPath> AnyFormat<W> {
             readerr: fn fi_cq_readerr(cq: TypedCq<'_, W>, buf, flags) -> Result<usize> {
                 // SAFETY: `buf` is NULL or valid, and not shared during the call.
                 let entry = unsafe { buf.as_mut() }.ok_or(Errno::EINVAL)?;
-                if flags != 0 {
-                    return Err(Errno::EBADFLAGS);
-                }
+                ensure(flags == 0, Errno::EBADFLAGS)?;
                 let failure = cq.queue.read_error()?;
                 err_data::fill_entry(entry, &failure);
                 // SAFETY: `err_data` is NULL or valid for `err_data_size` bytes.
@@ -452,7 +442,7 @@ impl<W: CqPath> AnyFormat<W> {
                 cq: TypedCq<'_, W>, prov_errno, _err_data, buf, len,
             ) -> *const c_char {
                 // SAFETY: `buf` is NULL or valid for `len` bytes.
-                unsafe { strings::copy_static(cq.queue.strerror(prov_errno), buf, len) }
+                unsafe { copy_static(cq.queue.strerror(prov_errno), buf, len) }
             }
         }
     }

@@ -154,9 +154,7 @@ impl EndpointObject {
     ///
     /// -FI_EINVAL for a context, -FI_ENOSYS if the endpoint is not paired with a provider.
     pub(super) fn offload(&self) -> Result<&Offload> {
-        if self.fid.fid.fclass != Self::CLASS as usize {
-            return Err(Errno::EINVAL);
-        }
+        ensure(self.fid.fid.fclass == Self::CLASS as usize, Errno::EINVAL)?;
         self.shared.offload.as_ref().ok_or(Errno::ENOSYS)
     }
 
@@ -213,7 +211,7 @@ impl EndpointObject {
                 abi::FI_CLASS_DOMAIN => {
                     let offload = Offload::pair(self, other.cast())?;
                     let is_first = self.shared.offload.populate(offload);
-                    is_first.then_some(()).ok_or(Errno::EALREADY)
+                    ensure(is_first, Errno::EALREADY)
                 }
                 _ => Err(Errno::EINVAL),
             }
@@ -230,9 +228,7 @@ impl EndpointObject {
     ///
     /// `alias.fid` is NULL or valid for writing.
     unsafe fn open_alias(&self, alias: &fi_alias) -> Result {
-        if alias.fid.is_null() {
-            return Err(Errno::EINVAL);
-        }
+        ensure(!alias.fid.is_null(), Errno::EINVAL)?;
         let made = Self {
             fid: self.fid,
             provider_ep: self.provider_ep,
@@ -337,9 +333,7 @@ fi_ops! {
 
         endpoint2: fn fi_endpoint2(domain: *mut fid, info, out, flags, context) -> Result {
             // No flags are supported.
-            if flags != 0 {
-                return Err(Errno::EINVAL);
-            }
+            ensure(flags == 0, Errno::EINVAL)?;
             // SAFETY: `domain` is NULL or valid.
             let domain = unsafe { InProcess::<&DomainObject>::from_fid(domain)? };
             // SAFETY: As for `fi_endpoint()`.
@@ -382,10 +376,7 @@ const DIRECTIONS: u64 = abi::FI_TRANSMIT | abi::FI_RECV;
 ///
 /// -FI_EBADFLAGS.
 pub(super) fn check_op_flags(flags: u64, more: u64) -> Result {
-    match flags & !(OP_FLAGS | more) {
-        0 => Ok(()),
-        _ => Err(Errno::EBADFLAGS),
-    }
+    ensure(flags & !(OP_FLAGS | more) == 0, Errno::EBADFLAGS)
 }
 
 /// Flags that FI_SETOPSFLAG may set for either direction.
@@ -427,9 +418,7 @@ pub(super) unsafe fn read_option(
         .then(|| ep_option(name as u32))
         .flatten()
         .ok_or(Errno::ENOPROTOOPT)?;
-    if value.is_null() || len != size_of::<usize>() {
-        return Err(Errno::EINVAL);
-    }
+    ensure(!value.is_null() && len == size_of::<usize>(), Errno::EINVAL)?;
     // SAFETY: By the caller's contract, `value` is valid for `len` bytes.
     Ok((option, unsafe { ptr::read_unaligned(value.cast()) }))
 }

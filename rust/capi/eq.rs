@@ -4,11 +4,13 @@
 
 use super::{
     fabric::FabricObject,
-    object::byte_slice,
+    object::{
+        byte_slice,
+        copy_static, //
+    },
     ops::Unchecked,
     peer,
     prelude::*,
-    strings,
     wait::{
         Callback,
         WaitAttr,
@@ -73,9 +75,7 @@ fi_ops! {
         readerr: fn fi_eq_readerr(eq: Unchecked<'_, QueueObject>, buf, flags) -> Result<usize> {
             // SAFETY: `buf` is NULL or valid, and not shared during the call.
             let entry = unsafe { buf.as_mut() }.ok_or(Errno::EINVAL)?;
-            if flags & !abi::FI_PEEK != 0 {
-                return Err(Errno::EBADFLAGS);
-            }
+            ensure(flags & !abi::FI_PEEK == 0, Errno::EBADFLAGS)?;
             eq.queue.read_error(flags & abi::FI_PEEK != 0, |event| {
                 // SAFETY: `err_data` is NULL or valid for `err_data_size` bytes; the event is queued.
                 unsafe { write_error_entry(event, entry) }
@@ -92,9 +92,7 @@ fi_ops! {
         write: fn fi_eq_write(
             eq: Unchecked<'_, QueueObject>, number, buf, len, flags,
         ) -> Result<usize> {
-            if flags != 0 {
-                return Err(Errno::EBADFLAGS);
-            }
+            ensure(flags == 0, Errno::EBADFLAGS)?;
             // SAFETY: `buf` is NULL or valid for `len` bytes.
             let data = unsafe { byte_slice(buf, len)? };
             eq.queue.write(in_process()?, number, data)?;
@@ -105,7 +103,7 @@ fi_ops! {
             eq: Unchecked<'_, QueueObject>, prov_errno, _err_data, buf, len,
         ) -> *const c_char {
             // SAFETY: `buf` is NULL or valid for `len` bytes.
-            unsafe { strings::copy_static(eq.queue.strerror(prov_errno), buf, len) }
+            unsafe { copy_static(eq.queue.strerror(prov_errno), buf, len) }
         }
     }
 }
@@ -122,9 +120,8 @@ fi_ops! {
         eq_open: fn fi_eq_open(fabric: InProcess<&FabricObject>, attr, out, context) -> Result {
             // SAFETY: `attr` and `out` are NULL or valid, and `attr` is not shared during the call.
             let (attr, slot) = unsafe { open_args(attr, out)? };
-            if attr.flags & !(abi::FI_WRITE | abi::FI_AFFINITY | abi::FI_PEER) != 0 {
-                return Err(Errno::EINVAL);
-            }
+            let known = abi::FI_WRITE | abi::FI_AFFINITY | abi::FI_PEER;
+            ensure(attr.flags & !known == 0, Errno::EINVAL)?;
             // SAFETY: With FI_WAIT_SET, the wait set is NULL or valid.
             let wait_attr = unsafe { WaitAttr::new(attr.wait_obj, attr.wait_set)? };
             let fid = fid_eq {
@@ -206,9 +203,7 @@ unsafe fn write_event(
         Kind::Error(..) => return Err(Errno::EAVAIL),
     };
     let total = head + data.len();
-    if total > len {
-        return Err(Errno::ETOOSMALL);
-    }
+    ensure(total <= len, Errno::ETOOSMALL)?;
     // SAFETY: By the caller's contract both are valid, and `total` bytes fit. The caller's buffer need not be
     // aligned for the entry.
     unsafe {
@@ -248,12 +243,11 @@ unsafe fn read_event(
     len: usize,
     flags: u64,
 ) -> Result<usize> {
-    if number.is_null() || (buf.is_null() && len > 0) {
-        return Err(Errno::EINVAL);
-    }
-    if flags & !abi::FI_PEEK != 0 {
-        return Err(Errno::EBADFLAGS);
-    }
+    ensure(
+        !number.is_null() && (len == 0 || !buf.is_null()),
+        Errno::EINVAL,
+    )?;
+    ensure(flags & !abi::FI_PEEK == 0, Errno::EBADFLAGS)?;
     // SAFETY: By the caller's contract, `buf` has room for `len` bytes, and `number` is valid: neither is NULL.
     let write = |event: &Event| unsafe { write_event(event, number, buf, len) };
     let (total, event) = queue.read(flags & abi::FI_PEEK != 0, write)?;

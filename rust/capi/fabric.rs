@@ -68,9 +68,7 @@ pub(super) unsafe fn open(
     let raw = attr;
     // SAFETY: By the contract of `fi_fabric_by()`.
     let attr = unsafe { attr.as_ref() }.ok_or(Errno::EINVAL)?;
-    if out.is_null() {
-        return Err(Errno::EINVAL);
-    }
+    ensure(!out.is_null(), Errno::EINVAL)?;
     // SAFETY: By the contract of `fi_fabric_by()`.
     let wanted = unsafe { opt_cstr(attr.prov_name) };
     let provider_ops = crate::PROVIDER_OPS

@@ -66,7 +66,8 @@ pub(crate) unsafe extern "C" fn fi_getinfo_by(
         node,
         service,
         flags,
-        hints,
+        // SAFETY: By the contract of `fi_getinfo_by()`.
+        hints: (!hints.is_null()).then(|| unsafe { Info::from_ptr(hints) }),
     };
     // SAFETY: By the contract of `fi_getinfo_by()`.
     into_int(unsafe { try_getinfo(&request, info, owner) })
@@ -76,49 +77,36 @@ pub(crate) unsafe extern "C" fn fi_getinfo_by(
 ///
 /// The pointers in `request` are NULL or valid, `out` is NULL or valid for writing, and `owner` is NULL or a string.
 unsafe fn try_getinfo(
-    request: &InfoRequest,
+    request: &InfoRequest<'_>,
     out: *mut *mut fi_info,
     owner: *const c_char,
 ) -> Result {
-    if out.is_null() {
-        return Err(Errno::EINVAL);
-    }
+    ensure(!out.is_null(), Errno::EINVAL)?;
     // SAFETY: By the contract of `fi_getinfo_by()` the arguments are valid, `out` is not NULL, and the
     // namespace of the hints outlives the call.
     let (query, owner) = unsafe {
         *out = ptr::null_mut();
-        let hints = (!request.hints.is_null()).then(|| Info::from_ptr(request.hints));
+        let hints = request.hints;
         let query = Query {
             node: opt_cstr(request.node),
             service: opt_cstr(request.service),
             source: request.flags & abi::FI_SOURCE != 0,
             hints,
-            net: hints
-                .filter(|hints| hints.has_net())
-                .map(|hints| hints.net()),
+            net: hints.filter(|it| it.has_net()).map(|it| it.net()),
         };
         (query, Owner::module(opt_cstr(owner).unwrap_or(c"")))
     };
     in_process()?;
     let opened = opened::List::snapshot()?;
-    let named = match query.hints {
-        Some(hints) => opened.find_named(hints)?,
-        None => Named::Unrestricted,
-    };
+    let named = opened.find_named(query.hints)?;
     let (providers, within): (&[_], _) = match &named {
         Named::Unrestricted => (&crate::PROVIDERS, None),
         Named::Own(objects) => (&crate::PROVIDERS, Some(objects)),
         Named::Foreign => (&[], None),
     };
     let restricted = within.map(Objects::as_open_objects);
-    let found = getinfo(
-        providers,
-        request.version,
-        request.flags,
-        &query,
-        restricted,
-    );
-    let mut found = match found {
+    let (version, flags) = (request.version, request.flags);
+    let mut found = match getinfo(providers, version, flags, &query, restricted) {
         Err(Errno::ENODATA) => InfoList::new(),
         found => found?,
     };
@@ -127,9 +115,7 @@ unsafe fn try_getinfo(
         // SAFETY: By the contract of `fi_getinfo_by()`.
         unsafe { prov_registry::getinfo(request, &mut found)? };
     }
-    if found.is_empty() {
-        return Err(Errno::ENODATA);
-    }
+    ensure(!found.is_empty(), Errno::ENODATA)?;
     // SAFETY: `out` is not NULL, and valid by the contract of `fi_getinfo_by()`.
     unsafe { *out = into_raw_list(found) };
     Ok(())

@@ -50,12 +50,8 @@ unsafe fn register(
 ) -> Result {
     // SAFETY: By the caller's contract, `domain` is NULL or valid.
     let object = unsafe { InProcess::<&DomainObject>::from_fid(domain)? };
-    if out.is_null() || offset != 0 {
-        return Err(Errno::EINVAL);
-    }
-    if flags != 0 {
-        return Err(Errno::EBADFLAGS);
-    }
+    ensure(!out.is_null() && offset == 0, Errno::EINVAL)?;
+    ensure(flags == 0, Errno::EBADFLAGS)?;
     // SAFETY: By the caller's contract, `out` is valid.
     let slot = unsafe { Opening::new(out)? };
     let source = Source(slot.address());

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Objects that C callers hold: a `fid` of the headers at the beginning of a Rust struct.
+//! Objects that C callers hold: a `fid` of the headers at the beginning of a Rust struct. Arrays, addresses and
+//! strings that C callers pass and get.
 
-use crate::{
-    abi::{
-        addr,
-        fi_info,
-        fi_ops, //
-    },
-    fi::prelude::*, //
-};
+use super::prelude::*;
+use crate::abi::addr;
 
 /// A struct whose first member is a `struct fid` or begins with one.
 ///
@@ -54,9 +49,10 @@ pub(super) fn new_fid<T: Object>(context: *mut c_void) -> fid {
 pub(super) unsafe fn from_fid<'a, T: Object>(fid: *mut fid) -> Result<&'a T> {
     // SAFETY: By the caller's contract, `fid` is NULL or valid for `'a`.
     let common = unsafe { fid.as_ref() }.ok_or(Errno::EINVAL)?;
-    if !T::has_class(common.fclass) || !ptr::eq(common.ops, T::ops()) {
-        return Err(Errno::EINVAL);
-    }
+    ensure(
+        T::has_class(common.fclass) && ptr::eq(common.ops, T::ops()),
+        Errno::EINVAL,
+    )?;
     // SAFETY: By the trait's contract only objects of this type have these operations.
     Ok(unsafe { &*fid.cast::<T>() })
 }
@@ -78,9 +74,7 @@ impl<T: Object, F> Opening<T, F> {
     ///
     /// `out` is NULL, or valid for writing until the object is opened.
     pub(super) unsafe fn new(out: *mut *mut F) -> Result<Self> {
-        if out.is_null() {
-            return Err(Errno::EINVAL);
-        }
+        ensure(!out.is_null(), Errno::EINVAL)?;
         let memory = KBox::new_uninit(GFP_KERNEL)?;
         Ok(Self { memory, out })
     }
@@ -137,6 +131,15 @@ pub(super) unsafe fn open_info<'a, T: Object, F>(
     }
 }
 
+/// Fails with `errno` unless `condition` is true.
+#[inline(always)]
+pub(super) fn ensure(condition: bool, errno: Errno) -> Result {
+    match condition {
+        true => Ok(()),
+        false => Err(errno),
+    }
+}
+
 /// Returns a C caller's address or data as a slice, which is empty if `len` is 0.
 ///
 /// # Errors
@@ -150,9 +153,10 @@ pub(super) unsafe fn byte_slice<'a>(data: *const c_void, len: usize) -> Result<&
     if len == 0 {
         return Ok(&[]);
     }
-    if data.is_null() || isize::try_from(len).is_err() {
-        return Err(Errno::EINVAL);
-    }
+    ensure(
+        !data.is_null() && isize::try_from(len).is_ok(),
+        Errno::EINVAL,
+    )?;
     // SAFETY: By the caller's contract, `data` is valid for `len` bytes.
     Ok(unsafe { slice::from_raw_parts(data.cast(), len) })
 }
@@ -169,9 +173,7 @@ pub(super) unsafe fn byte_slice<'a>(data: *const c_void, len: usize) -> Result<&
 pub(super) unsafe fn copy_out(from: &[u8], to: *mut c_void, len: *mut usize) -> Result {
     // SAFETY: By the caller's contract, `len` is NULL or valid.
     let len = unsafe { len.as_mut() }.ok_or(Errno::EINVAL)?;
-    if *len > 0 && to.is_null() {
-        return Err(Errno::EINVAL);
-    }
+    ensure(*len == 0 || !to.is_null(), Errno::EINVAL)?;
     let room = from.len().min(*len);
     let fits = *len >= from.len();
     *len = from.len();
@@ -179,11 +181,7 @@ pub(super) unsafe fn copy_out(from: &[u8], to: *mut c_void, len: *mut usize) -> 
         // SAFETY: `to` has room for `room` bytes, and is the caller's memory: it does not overlap `from`.
         unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to.cast(), room) };
     }
-    if fits {
-        Ok(())
-    } else {
-        Err(Errno::ETOOSMALL)
-    }
+    ensure(fits, Errno::ETOOSMALL)
 }
 
 /// Returns a C caller's array of `count` elements, to be written.
@@ -217,9 +215,7 @@ const MAX_ADDR_LEN: usize = 128;
 ///
 /// The requirements of [`byte_slice`].
 pub(super) unsafe fn address(format: u32, addr: *const c_void, len: usize) -> Result<SocketAddr> {
-    if len > MAX_ADDR_LEN {
-        return Err(Errno::EINVAL);
-    }
+    ensure(len <= MAX_ADDR_LEN, Errno::EINVAL)?;
     // SAFETY: By the contract of `byte_slice`.
     addr::read_sockaddr(format, unsafe { byte_slice(addr, len)? })
 }
@@ -249,4 +245,50 @@ pub(super) unsafe fn address_unbounded(
         }
     };
     addr::read_sockaddr(format, bytes).map(Some)
+}
+
+/// Copies a string into a C caller's buffer, truncated to fit and terminated. Without a buffer, returns the
+/// string itself.
+///
+/// # Safety
+///
+/// `buf` is NULL or valid for `len` bytes.
+pub(super) unsafe fn copy_static(
+    text: &'static CStr,
+    buf: *mut c_char,
+    len: usize,
+) -> *const c_char {
+    if buf.is_null() || len == 0 {
+        return text.as_char_ptr();
+    }
+    let bytes = text.to_bytes();
+    let room = bytes.len().min(len - 1);
+    // SAFETY: By the caller's contract, `buf` has `len` bytes: `room` and the terminator fit.
+    unsafe {
+        ptr::copy_nonoverlapping(bytes.as_ptr(), buf.cast(), room);
+        buf.add(room).write(0);
+    }
+    buf
+}
+
+/// Copies a text and its terminator into a C caller's buffer, truncated and terminated if it does not fit,
+/// and writes its full length to `*len`.
+///
+/// # Errors
+///
+/// -FI_ETOOSMALL if it was truncated, -FI_EINVAL for a NULL buffer with a length above 0.
+///
+/// # Safety
+///
+/// `len` is NULL or valid; `buf` is NULL or valid for `*len` bytes.
+pub(super) unsafe fn copy_truncated(text: &[u8], buf: *mut c_char, len: *mut usize) -> Result {
+    // SAFETY: By the caller's contract, `len` is NULL or valid.
+    let room = *unsafe { len.as_ref() }.ok_or(Errno::EINVAL)?;
+    // SAFETY: By the caller's contract, `buf` is NULL or valid for `*len` bytes.
+    let copied = unsafe { copy_out(text, buf.cast(), len) };
+    if let (Err(Errno::ETOOSMALL), Some(last)) = (copied, room.checked_sub(1)) {
+        // SAFETY: `last` is within the `*len` bytes of `buf`.
+        unsafe { buf.add(last).write(0) };
+    }
+    copied
 }

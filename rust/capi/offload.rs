@@ -8,14 +8,13 @@
 //! complete in a queue of their own, whose handler reports them to the offload one at a time in process
 //! context.
 
+mod collective;
 mod completion;
-mod mc;
-mod ops;
 mod peer_open;
 
-pub(super) use self::{
-    mc::GROUP_OPS,
-    ops::COLLECTIVE_OPS, //
+pub(super) use self::collective::{
+    COLLECTIVE_OPS,
+    GROUP_OPS, //
 };
 
 use self::{
@@ -48,10 +47,10 @@ use crate::{
 /// An offload that is paired with an endpoint.
 pub(super) struct Offload {
     // Dropped in this order.
-    ep: Open,
-    av: Open,
-    cq: Open,
-    _peer_objects: [Open; 2],
+    ep: Open<fid_ep>,
+    av: Open<fid_av>,
+    cq: Open<fid_cq>,
+    _peer_objects: [Open<fid>; 2],
     /// Counts this endpoint in its address vector, which allows sets with collectives.
     _offloaded: Offloaded,
     /// Completion queue of the offload's transfers.
@@ -82,7 +81,7 @@ impl Offload {
             let tx_cq_fid = object.shared.tx_cq_fid.load(Relaxed);
             let cq_form = export(ptr::with_exposed_provenance_mut(tx_cq_fid))?;
             let av_form = peer::export_internal(&addresses, object.shared.addr_format)?;
-            let peer_objects = [cq_form, Open::from_raw(av_form)];
+            let peer_objects = [cq_form, Open::from_result(0, av_form)?];
             let [cq_form, av_form] = &peer_objects;
             let attr = fi_cq_attr {
                 format: abi::FI_CQ_FORMAT_TAGGED,
@@ -91,7 +90,7 @@ impl Offload {
             };
             let context = fi_peer_cq_context {
                 size: size_of::<fi_peer_cq_context>(),
-                cq: cq_form.as_ptr(),
+                cq: cq_form.as_ptr().cast(),
             };
             let cq = Open::open_child(ops.cq_open, domain, attr, context)?;
             let attr = fi_av_attr {
@@ -100,7 +99,7 @@ impl Offload {
             };
             let context = fi_peer_av_context {
                 size: size_of::<fi_peer_av_context>(),
-                av: av_form.as_ptr(),
+                av: av_form.as_ptr().cast(),
             };
             let av = Open::open_child(ops.av_open, domain, attr, context)?;
             let (ep, calls) = open_endpoint(object, domain, ops)?;
@@ -136,58 +135,29 @@ impl Offload {
         calls: fi_ops_transfer_peer,
         addr_format: u32,
     ) -> Result {
-        let ep = self.ep();
-        // SAFETY: By the caller's contract, the offload's endpoint stays open until `transfer_cq` is closed.
-        let forwarder = unsafe { CompForwarder::new(&self.transfer_cq, ep, calls, addr_format) };
+        // INVARIANT: By the caller's contract, the offload's endpoint stays open until `transfer_cq` is closed.
+        let forwarder = CompForwarder {
+            queue: self.transfer_cq.core().clone(),
+            handler: self.transfer_cq.clone(),
+            ep: self.ep.as_ptr().expose_provenance(),
+            peer: calls,
+            addr_format,
+        };
         let handler = Handler::Task(KBox::new(forwarder, GFP_KERNEL)?);
         self.transfer_cq.set_handler(handler)?;
         self.transfer_cq.arm_handler();
-        let fid = self.ep.as_ptr::<fid>();
+        let fid: *mut fid = self.ep.as_ptr().cast();
         let both = abi::FI_TRANSMIT | abi::FI_RECV;
         // SAFETY: By the caller's contract, the offload's endpoint is open.
         unsafe {
             let ops = checked_table((*fid).ops)?;
             let bind = ops.bind.ok_or(Errno::ENOSYS)?;
             let control = ops.control.ok_or(Errno::ENOSYS)?;
-            from_int(bind(fid, self.av.as_ptr(), 0))?;
-            from_int(bind(fid, self.cq.as_ptr(), both))?;
+            from_int(bind(fid, self.av.as_ptr().cast(), 0))?;
+            from_int(bind(fid, self.cq.as_ptr().cast(), both))?;
             from_int(control(fid, abi::FI_ENABLE as c_int, ptr::null_mut()))?;
         }
         endpoint.bind_transfer_cq(&self.transfer_cq)
-    }
-
-    /// Returns the offload's endpoint.
-    fn ep(&self) -> *mut fid_ep {
-        self.ep.as_ptr()
-    }
-
-    /// Returns the offload's address vector.
-    fn av(&self) -> *mut fid_av {
-        self.av.as_ptr()
-    }
-
-    /// Checks that the offload has calls for the collectives in `collectives`: FI_BARRIER_SET, ...
-    ///
-    /// # Errors
-    ///
-    /// -FI_EOPNOTSUPP if one is missing.
-    fn check_collectives(&self, collectives: u64) -> Result {
-        // SAFETY: The offload's endpoint stays open as long as this object, and so does its table of calls.
-        let there = unsafe { ops::supported_collectives((*self.ep()).collective) };
-        match collectives & !there {
-            0 => Ok(()),
-            _ => Err(Errno::EOPNOTSUPP),
-        }
-    }
-
-    /// Counts a group that has been joined.
-    fn count_join(&self) {
-        let _ = self.group_count.fetch_add(1usize, Full);
-    }
-
-    /// Counts a group that has been left.
-    fn count_leave(&self) {
-        let _ = self.group_count.fetch_sub(1usize, Full);
     }
 
     /// Checks that the endpoint can be closed.
@@ -196,10 +166,7 @@ impl Offload {
     ///
     /// -FI_EBUSY while a group is joined.
     pub(super) fn check_idle(&self) -> Result {
-        match self.group_count.load(Acquire) {
-            0 => Ok(()),
-            _ => Err(Errno::EBUSY),
-        }
+        ensure(self.group_count.load(Acquire) == 0, Errno::EBUSY)
     }
 
     /// Closes the queue of transfers: after the endpoint has been closed, or if [`Self::start`] has failed. May
@@ -222,14 +189,14 @@ unsafe fn open_endpoint(
     object: &EndpointObject,
     domain: *mut fid_domain,
     ops: &fi_ops_domain,
-) -> Result<(Open, fi_ops_transfer_peer)> {
+) -> Result<(Open<fid_ep>, fi_ops_transfer_peer)> {
     let call = ops.endpoint2.ok_or(Errno::ENOSYS)?;
     let mut info = Info::new()?;
     info.set_ep(&abi::fi_ep_attr {
         type_: abi::FI_EP_RDM,
         ..pin_init::zeroed()
     })?;
-    let mut ep: *mut fid_ep = ptr::null_mut();
+    let mut ep = ptr::null_mut();
     let mut context = fi_peer_transfer_context {
         size: size_of::<fi_peer_transfer_context>(),
         info: ptr::null_mut(),
@@ -241,13 +208,12 @@ unsafe fn open_endpoint(
     let (ep, calls) = unsafe {
         let ret = call(domain, info.as_raw(), &mut ep, flags, at);
         let ep = Open::from_result(ret, ep)?;
-        (
-            ep,
-            *peer::checked_struct::<fi_ops_transfer_peer>(context.peer_ops.cast())?,
-        )
+        let calls: &fi_ops_transfer_peer = peer::checked_struct(context.peer_ops.cast())?;
+        (ep, *calls)
     };
-    if calls.complete.is_none() || calls.comperr.is_none() {
-        return Err(Errno::EINVAL);
-    }
+    ensure(
+        calls.complete.is_some() && calls.comperr.is_some(),
+        Errno::EINVAL,
+    )?;
     Ok((ep, calls))
 }

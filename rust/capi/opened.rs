@@ -5,17 +5,14 @@
 //!
 //! An address in hints is looked up here and never dereferenced: the object may have been closed since.
 
+use super::prelude::*;
 use crate::{
-    abi::{
-        fid_fabric,
-        info::InfoList, //
-    },
+    abi::info::InfoList,
     fi::{
         domain::Scope,
         fabric::Fabric,
         info::OpenObjects,
-        introspect::Owner,
-        prelude::*, //
+        introspect::Owner, //
     },
     util::{
         downcast::downcast,
@@ -121,7 +118,7 @@ impl List {
         registry::with_list(|entries| {
             let mut list = KVec::new();
             for entry in entries.iter() {
-                if let Some(opened) = downcast::<Opened>(entry.clone()) {
+                if let Some(opened) = downcast(entry.clone()) {
                     list.push(opened, GFP_KERNEL)?;
                 }
             }
@@ -142,8 +139,9 @@ impl List {
     /// # Errors
     ///
     /// -FI_ENODATA if the domain is not one of the fabric.
-    pub(super) fn find_named(&self, hints: &Info) -> Result<Named> {
-        let (fabric, domain) = hints.open_objects();
+    pub(super) fn find_named(&self, hints: Option<&Info>) -> Result<Named> {
+        let null = (ptr::null_mut(), ptr::null_mut());
+        let (fabric, domain) = hints.map_or(null, Info::open_objects);
         let named = (
             self.find_by_address(fabric.addr(), false),
             self.find_by_address(domain.addr(), true),
@@ -159,9 +157,10 @@ impl List {
                 let its =
                     |it: &Opened| it.domain.is_none() && Arc::ptr_eq(&it.fabric, &domain.fabric);
                 let own = self.find_entry(its).ok_or(Errno::ENODATA)?;
-                if found.is_some_and(|found| !Arc::ptr_eq(found, own)) {
-                    return Err(Errno::ENODATA);
-                }
+                ensure(
+                    found.is_none_or(|found| Arc::ptr_eq(found, own)),
+                    Errno::ENODATA,
+                )?;
                 Ok(Named::Own(Objects {
                     fabric: own.clone(),
                     domain: Some(domain.clone()),

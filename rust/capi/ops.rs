@@ -77,7 +77,7 @@ macro_rules! fi_ops {
             const CLASS: u32 = $crate::abi::$class;
 
             fn has_class(class: usize) -> bool {
-                matches!(class as u32, $crate::abi::$class $(| $crate::abi::$other_class)*)
+                class == $crate::abi::$class as usize $(|| class == $crate::abi::$other_class as usize)*
             }
 
             fn ops() -> &'static $crate::abi::fi_ops {
@@ -154,7 +154,7 @@ where
     S::FUNCTION
 }
 
-/// Names the C function of what a fast path leaves.
+/// Names the C function of the calls that a fast path leaves.
 pub(super) struct Slow<N>(PhantomData<N>);
 
 /// A Rust object that the first argument of an entry point is converted to.
@@ -266,9 +266,9 @@ call_results! {
     Result as c_int: |errno| Err(errno), |result| into_int(result);
     Result<c_int> as c_int: |errno| Err(errno), |result| result.unwrap_or_else(Errno::to_int);
     Result<usize> as isize: |errno| Err(errno), |result| into_ssize(result);
-    /// What a transfer returns: 0 or a negative errno.
+    /// Result of a transfer: 0 or a negative errno.
     isize as isize: |errno| errno.to_ssize(), |posted| posted;
-    /// What a transfer returns, or the errno of a check before it.
+    /// Result of a transfer, or the errno of a check before it.
     Result<isize> as isize: |errno| Err(errno), |posted| posted.unwrap_or_else(Errno::to_ssize);
     /// A value that has no errors: 0 for what is not an object.
     u64 as u64: |_| 0, |value| value;

@@ -58,17 +58,11 @@ unsafe fn export<T: Object>(
     arg: *mut c_void,
     make: impl FnOnce(fid) -> Result<T>,
 ) -> Result {
-    if command as u32 != abi::FI_EXPORT_FID {
-        return Err(Errno::ENOSYS);
-    }
+    ensure(command as u32 == abi::FI_EXPORT_FID, Errno::ENOSYS)?;
     // SAFETY: By the caller's contract, `arg` is NULL or a valid `struct fi_fid_export`.
     let request = unsafe { arg.cast::<fi_fid_export>().as_ref() }.ok_or(Errno::EINVAL)?;
-    if request.fid.is_null() {
-        return Err(Errno::EINVAL);
-    }
-    if request.flags != 0 {
-        return Err(Errno::EBADFLAGS);
-    }
+    ensure(!request.fid.is_null(), Errno::EINVAL)?;
+    ensure(request.flags == 0, Errno::EBADFLAGS)?;
     in_process()?;
     // SAFETY: `fid` is valid by the contract of `fi_export_fid()`.
     let slot = unsafe { Opening::new(request.fid)? };
@@ -103,9 +97,7 @@ unsafe fn check_class(object: *mut fid, class: u32) -> Result {
 /// `at` is NULL, or valid for reading for `'a` as many bytes as the `usize` at its beginning says. A `T`
 /// begins with a `usize`.
 pub(super) unsafe fn checked_struct<'a, T>(at: *const c_void) -> Result<&'a T> {
-    if at.is_null() {
-        return Err(Errno::EINVAL);
-    }
+    ensure(!at.is_null(), Errno::EINVAL)?;
     // SAFETY: By the caller's contract, `at` begins with its size.
     match unsafe { at.cast::<usize>().read() } {
         // SAFETY: By the caller's contract, `at` is valid for `size` bytes.

@@ -38,9 +38,7 @@ fi_ops! {
         }
 
         control: fn fi_control(pep: &ListenerObject, command, arg) -> Result {
-            if command as u32 != abi::FI_BACKLOG {
-                return Err(Errno::ENOSYS);
-            }
+            ensure(command as u32 == abi::FI_BACKLOG, Errno::ENOSYS)?;
             in_process()?;
             // SAFETY: For this command, `arg` is NULL or an int.
             let backlog = unsafe { arg.cast::<c_int>().as_ref() }.ok_or(Errno::EINVAL)?;

@@ -77,9 +77,7 @@ fi_ops! {
         poll_open: fn fi_poll_open(domain: InProcess<&DomainObject>, attr, out) -> Result {
             // SAFETY: `attr` and `out` are NULL or valid, and `attr` is not shared during the call.
             let (attr, slot) = unsafe { open_args(attr, out)? };
-            if attr.flags != 0 {
-                return Err(Errno::EINVAL);
-            }
+            ensure(attr.flags == 0, Errno::EINVAL)?;
             slot.open(PollObject {
                 fid: fid_poll {
                     fid: new_fid::<PollObject>(ptr::null_mut()),
@@ -107,9 +105,7 @@ enum Member<'a> {
 ///
 /// `event` is NULL or valid for `'a`.
 unsafe fn parse_member<'a>(event: *mut fid, flags: u64) -> Result<Member<'a>> {
-    if flags != 0 {
-        return Err(Errno::EINVAL);
-    }
+    ensure(flags == 0, Errno::EINVAL)?;
     // SAFETY: By the caller's contract, `event` is NULL or valid for `'a`.
     unsafe {
         from_fid(event)

@@ -6,27 +6,22 @@
 //! A module stays loaded while one of its fabrics is open: kOFI's [`close`] calls the module's, and drops the
 //! reference on the module after that has returned.
 
-use super::fabric::opt_cstr;
+use super::{
+    fabric::opt_cstr,
+    peer::checked_struct,
+    prelude::*, //
+};
 use crate::{
     abi::{
         errno::{
             from_int,
             into_int, //
         },
-        fi_fabric_attr,
-        fi_info,
-        fi_ops,
-        fi_provider,
-        fid_fabric,
-        info::InfoList,
-        module, //
+        info::InfoList, //
     },
-    fi::{
-        object::{
-            ChildCount,
-            Parent, //
-        },
-        prelude::*, //
+    fi::object::{
+        ChildCount,
+        Parent, //
     },
     util::{
         callback::{
@@ -39,21 +34,10 @@ use crate::{
         registry, //
     },
 };
+use kernel::str::CString;
 
 /// Maximum length of a provider's name, in bytes.
 const MAX_NAME_LEN: usize = 64;
-
-type GetInfo = unsafe extern "C" fn(
-    u32,
-    *const c_char,
-    *const c_char,
-    u64,
-    *const fi_info,
-    *mut *mut fi_info,
-) -> c_int;
-
-type OpenFabric =
-    unsafe extern "C" fn(*mut fi_fabric_attr, *mut *mut fid_fabric, *mut c_void) -> c_int;
 
 /// A provider that has been registered.
 ///
@@ -64,11 +48,9 @@ struct Registered {
     /// Address of the `struct fi_provider`, which is only compared.
     provider: usize,
     module: *mut module,
-    /// Name with its NUL terminator.
-    name: KVec<u8>,
-    version: u32,
-    getinfo: GetInfo,
-    fabric: OpenFabric,
+    name: CString,
+    /// The provider's calls, of which `getinfo` and `fabric` are there, and its version.
+    calls: fi_provider,
     ref_count: ChildCount,
     /// Registration of the provider's calls, until the provider is unregistered.
     callback: SetOnce<callback::Registered>,
@@ -90,20 +72,17 @@ impl Caller for Registered {
     fn stop_calls(&self) {
         // A caller that found the provider in the list holds a reference on its module, so the module is still
         // loaded.
-        let removed = registry::with_list(|entries| {
-            let at = entries.iter().position(|entry| {
-                downcast::<Self>(entry.clone()).is_some_and(|it| ptr::eq(&*it, self))
-            });
-            at.and_then(|at| entries.remove(at).ok())
-        });
-        drop(removed);
+        drop(registry::with_list(|entries| {
+            let (at, _) = registered(entries).find(|(_, it)| ptr::eq(&**it, self))?;
+            entries.remove(at).ok()
+        }));
     }
 }
 
-impl Registered {
-    fn name(&self) -> &CStr {
-        CStr::from_bytes_with_nul(&self.name).unwrap_or(c"")
-    }
+/// Returns the providers in the registry, and their positions there.
+fn registered(entries: &[registry::Entry]) -> impl Iterator<Item = (usize, Arc<Registered>)> + '_ {
+    let entries = entries.iter().enumerate();
+    entries.filter_map(|(at, entry)| Some((at, downcast(entry.clone())?)))
 }
 
 /// A reference on a provider, which can be called and stays loaded.
@@ -128,12 +107,11 @@ impl Provider {
     fn find_all(wanted: Option<&CStr>) -> Result<KVec<Self>> {
         registry::with_list(|entries| {
             let mut found = KVec::new();
-            for entry in entries.iter() {
-                let provider = downcast::<Registered>(entry.clone())
-                    .filter(|it| wanted.is_none_or(|wanted| wanted == it.name()))
-                    .and_then(|it| Self::get(&it));
-                if let Some(provider) = provider {
-                    found.push(provider, GFP_KERNEL)?;
+            for (_, it) in registered(entries) {
+                if wanted.is_none_or(|wanted| wanted == &*it.name) {
+                    if let Some(provider) = Self::get(&it) {
+                        found.push(provider, GFP_KERNEL)?;
+                    }
                 }
             }
             Ok(found)
@@ -146,20 +124,22 @@ impl Provider {
     /// # Safety
     ///
     /// The contract of `fi_getinfo()`.
-    unsafe fn getinfo(&self, request: &InfoRequest, found: &mut InfoList) -> Result {
+    unsafe fn getinfo(&self, request: &InfoRequest<'_>, found: &mut InfoList) -> Result {
         let null = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: By the contract of `fi_getinfo()`.
-        let hints = (!request.hints.is_null()).then(|| unsafe { Info::from_ptr(request.hints) });
-        let (fabric, domain) = hints.map_or(null, Info::open_objects);
+        let (fabric, domain) = request.hints.map_or(null, Info::open_objects);
         let mut offers = ptr::null_mut();
+        let call = self.registered.calls.getinfo.ok_or(Errno::EINVAL)?;
         // SAFETY: By the contract of `fi_getinfo()`, and by the invariant.
         let ret = unsafe {
-            (self.registered.getinfo)(
+            call(
                 request.version,
                 request.node,
                 request.service,
                 request.flags,
-                request.hints,
+                request
+                    .hints
+                    .map_or(ptr::null_mut(), Info::as_raw)
+                    .cast_const(),
                 &mut offers,
             )
         };
@@ -180,9 +160,9 @@ impl Provider {
                 continue;
             }
             if offer.provider_name().is_none() {
-                offer.set_provider_name(self.registered.name())?;
+                offer.set_provider_name(&self.registered.name)?;
             }
-            offer.set_provider_version(self.registered.version)?;
+            offer.set_provider_version(self.registered.calls.version)?;
             found.push(offer, GFP_KERNEL)?;
         }
         Ok(())
@@ -190,12 +170,12 @@ impl Provider {
 }
 
 /// Arguments of an `fi_getinfo()` call.
-pub(super) struct InfoRequest {
+pub(super) struct InfoRequest<'a> {
     pub(super) version: u32,
     pub(super) node: *const c_char,
     pub(super) service: *const c_char,
     pub(super) flags: u64,
-    pub(super) hints: *const fi_info,
+    pub(super) hints: Option<&'a Info>,
 }
 
 /// Appends the infos of other modules' providers. May sleep.
@@ -207,10 +187,8 @@ pub(super) struct InfoRequest {
 /// # Safety
 ///
 /// The contract of `fi_getinfo()`.
-pub(super) unsafe fn getinfo(request: &InfoRequest, found: &mut InfoList) -> Result {
-    // SAFETY: By the contract of `fi_getinfo()`.
-    let hints = (!request.hints.is_null()).then(|| unsafe { Info::from_ptr(request.hints) });
-    for provider in Provider::find_all(hints.and_then(Info::provider_name))? {
+pub(super) unsafe fn getinfo(request: &InfoRequest<'_>, found: &mut InfoList) -> Result {
+    for provider in Provider::find_all(request.hints.and_then(Info::provider_name))? {
         // SAFETY: By the contract of `fi_getinfo()`.
         unsafe { provider.getinfo(request, found)? };
     }
@@ -246,7 +224,7 @@ pub(super) unsafe fn open(
     let provider = Provider::find_all(Some(wanted))?
         .pop()
         .ok_or(Errno::ENODATA)?;
-    let call = provider.registered.fabric;
+    let call = provider.registered.calls.fabric.ok_or(Errno::EINVAL)?;
     let mut guard = KBox::new(
         Guard {
             ops: pin_init::zeroed(),
@@ -259,14 +237,9 @@ pub(super) unsafe fn open(
     // SAFETY: By the contract of `fi_fabric()`, and by the invariant.
     unsafe {
         from_int(call(attr, &mut fabric, context))?;
-        let original_ops = fabric
-            .as_ref()
-            .map_or(ptr::null_mut(), |fabric| fabric.fid.ops);
-        let ops = original_ops
-            .as_ref()
-            .filter(|ops| ops.size >= size_of::<fi_ops>());
-        let ops = ops.filter(|ops| ops.close.is_some()).ok_or(Errno::EINVAL)?;
-        guard.original_ops = original_ops;
+        guard.original_ops = fabric.as_ref().ok_or(Errno::EINVAL)?.fid.ops;
+        let ops = checked_struct::<fi_ops>(guard.original_ops.cast())?;
+        ops.close.ok_or(Errno::EINVAL)?;
         guard.ops = fi_ops {
             close: Some(close),
             ..*ops
@@ -325,49 +298,36 @@ unsafe fn register(provider: *mut fi_provider, module: *mut module) -> Result {
     // SAFETY: By the contract of `fi_register_provider_by()`.
     let name = unsafe { opt_cstr(described.name) }.ok_or(Errno::EINVAL)?;
     let len = name.to_bytes().len();
-    if len == 0 || len > MAX_NAME_LEN {
-        return Err(Errno::EINVAL);
-    }
-    if described.fi_version > abi::VERSION {
-        return Err(Errno::ENOSYS);
-    }
-    let mut copy = KVec::new();
-    copy.extend_from_slice(name.to_bytes_with_nul(), GFP_KERNEL)?;
+    ensure(len != 0 && len <= MAX_NAME_LEN, Errno::EINVAL)?;
+    ensure(described.fi_version <= abi::VERSION, Errno::ENOSYS)?;
+    let getinfo = described.getinfo.ok_or(Errno::EINVAL)?;
+    let fabric = described.fabric.ok_or(Errno::EINVAL)?;
     // INVARIANT: By the contract of `fi_register_provider_by()`.
-    let registered = Arc::new(
+    let new = Arc::new(
         Registered {
             provider: provider.addr(),
             module,
-            name: copy,
-            version: described.version,
-            getinfo: described.getinfo.ok_or(Errno::EINVAL)?,
-            fabric: described.fabric.ok_or(Errno::EINVAL)?,
+            name: CString::try_from(name)?,
+            calls: *described,
             ref_count: ChildCount::new(),
             callback: SetOnce::new(),
         },
         GFP_KERNEL,
     )?;
-    let functions = Functions::from_array([
-        registered.getinfo as *const (),
-        registered.fabric as *const (),
-    ]);
-    let title = fmt!("provider {}", registered.name());
-    let callback = callback::Registered::new(functions, title, registered.clone())?;
+    let functions = Functions::from_array([getinfo as *const (), fabric as *const ()]);
+    let title = fmt!("provider {}", &*new.name);
+    let callback = callback::Registered::new(functions, title, new.clone())?;
     registry::with_list(|entries| {
-        let is_ours = crate::PROVIDER_OPS
-            .iter()
-            .any(|provider_ops| provider_ops.provider.name() == name);
-        let is_there = entries
-            .iter()
-            .filter_map(|entry| downcast::<Registered>(entry.clone()))
-            .any(|it| it.name() == name || it.provider == provider.addr());
-        if is_ours || is_there {
-            return Err(Errno::EALREADY);
-        }
-        entries.push(registered.clone(), GFP_KERNEL)?;
-        Ok(())
+        let mut own = crate::PROVIDER_OPS.iter().map(|ops| ops.provider.name());
+        let is_there = |it: Arc<Registered>| *it.name == *name || it.provider == provider.addr();
+        ensure(!own.any(|own| own == name), Errno::EALREADY)?;
+        ensure(
+            !registered(entries).any(|(_, it)| is_there(it)),
+            Errno::EALREADY,
+        )?;
+        entries.push(new.clone(), GFP_KERNEL).map_err(Errno::from)
     })?;
-    let _ = registered.callback.populate(callback);
+    let _ = new.callback.populate(callback);
     Ok(())
 }
 
@@ -388,13 +348,8 @@ pub(crate) unsafe extern "C" fn fi_unregister_provider(provider: *mut fi_provide
 unsafe fn unregister(provider: *mut fi_provider) -> Result {
     in_process()?;
     let removed = registry::with_list(|entries| {
-        let all = entries.iter().enumerate();
-        let mut ours = all.filter_map(|(at, entry)| {
-            let it = downcast::<Registered>(entry.clone())?;
-            (it.provider == provider.addr()).then_some((at, it))
-        });
-        let (at, registered) = ours.next().ok_or(Errno::EINVAL)?;
-        drop(ours);
+        let found = registered(entries).find(|(_, it)| it.provider == provider.addr());
+        let (at, registered) = found.ok_or(Errno::EINVAL)?;
         registered.ref_count.try_close()?;
         if let Some(callback) = registered.callback.as_ref() {
             callback.unregister();

@@ -43,9 +43,7 @@ fi_ops! {
         }
 
         control: fn fi_control(sep: &ScalableObject, command, _arg) -> Result {
-            if command as u32 != abi::FI_ENABLE {
-                return Err(Errno::ENOSYS);
-            }
+            ensure(command as u32 == abi::FI_ENABLE, Errno::ENOSYS)?;
             in_process()?;
             sep.endpoint.enable()
         }

@@ -89,7 +89,7 @@ fi_ops! {
             slot.open(SharedObject {
                 fid,
                 provider_srx: (provider_ops.srx_addr)(srx.core().as_any())?,
-                rx_op_flags: attr.op_flags,
+                rx_op_flags: attr.op_flags & FI_COMPLETION,
                 srx,
             })
         }
@@ -112,9 +112,7 @@ unsafe fn open_peer(
     attr: &fi_rx_attr,
     context: *mut c_void,
 ) -> Result<Arc<SharedReceive>> {
-    if attr.op_flags & !FI_COMPLETION != FI_PEER {
-        return Err(Errno::EINVAL);
-    }
+    ensure(attr.op_flags & !FI_COMPLETION == FI_PEER, Errno::EINVAL)?;
     // SAFETY: By the caller's contract, `context` is NULL or valid.
     match unsafe { peer::owner_srx(context)? } {
         Ok(owner) => domain.peer_shared_receive(ctx, owner),

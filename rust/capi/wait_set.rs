@@ -48,9 +48,7 @@ fi_ops! {
         waitfrom: fn fi_waitfrom(waitset: &WaitObject, fids, count, timeout) -> Result<c_int> {
             // SAFETY: `fids` is NULL or has room for `count` pointers.
             let room = unsafe { uninit_slice(fids, count)? };
-            if room.is_empty() {
-                return Err(Errno::EINVAL);
-            }
+            ensure(!room.is_empty(), Errno::EINVAL)?;
             let deadline = Deadline::from_millis(timeout);
             let max = room.len();
             let mut slots = room.iter_mut();
@@ -71,9 +69,7 @@ fi_ops! {
         wait_open: fn fi_wait_open(fabric: InProcess<&FabricObject>, attr, out) -> Result {
             // SAFETY: `attr` and `out` are NULL or valid, and `attr` is not shared during the call.
             let (attr, slot) = unsafe { open_args(attr, out)? };
-            if attr.flags != 0 {
-                return Err(Errno::EINVAL);
-            }
+            ensure(attr.flags == 0, Errno::EINVAL)?;
             slot.open(WaitObject {
                 fid: fid_wait {
                     fid: new_fid::<WaitObject>(ptr::null_mut()),
@@ -96,16 +92,13 @@ fi_ops! {
                 // SAFETY: Each entry is NULL or valid.
                 let (wait, _) = unsafe { native_wait(fid)? };
                 let object = wait.object;
-                if object == abi::FI_WAIT_NONE || *kind.get_or_insert(object) != object {
-                    return Err(Errno::EINVAL);
-                }
+                ensure(object != abi::FI_WAIT_NONE, Errno::EINVAL)?;
+                ensure(*kind.get_or_insert(object) == object, Errno::EINVAL)?;
             }
             for &fid in fids {
                 // SAFETY: As above.
                 let (_, waited) = unsafe { native_wait(fid)? };
-                if waited.is_ready() {
-                    return Err(Errno::EAGAIN);
-                }
+                ensure(!waited.is_ready(), Errno::EAGAIN)?;
             }
             Ok(())
         }

@@ -107,9 +107,10 @@ impl<'a> LocalSegments<'a> {
                 }
             }
             Elements::Vector(iov, desc, count) => {
-                if *count > MAX_ENTRIES || (iov.is_null() && *count > 0) {
-                    return Err(Errno::EINVAL);
-                }
+                ensure(
+                    *count <= MAX_ENTRIES && (*count == 0 || !iov.is_null()),
+                    Errno::EINVAL,
+                )?;
                 for at in 0..*count {
                     // SAFETY: By the caller's contract, the vector has `count` entries.
                     unsafe {
@@ -268,9 +269,7 @@ unsafe fn try_post<E: Endpoint>(endpoint: &E, args: XferArgs, call: &Call) -> Re
             slice::from_ref(&whole)
         }
         RemoteTarget::Ranges(ranges, count) => {
-            if ranges.is_null() || count > MAX_ENTRIES {
-                return Err(Errno::EINVAL);
-            }
+            ensure(!ranges.is_null() && count <= MAX_ENTRIES, Errno::EINVAL)?;
             // SAFETY: By the contract of the call in the table.
             unsafe { slice::from_raw_parts(ranges, count) }
         }

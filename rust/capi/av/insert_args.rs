@@ -41,9 +41,7 @@ impl Addresses {
         self.next = at.wrapping_add(1).cast();
         // SAFETY: By the contract of `new` there is one more pointer.
         let text = unsafe { at.read_unaligned() };
-        if text.is_null() {
-            return Err(Errno::EINVAL);
-        }
+        ensure(!text.is_null(), Errno::EINVAL)?;
         // SAFETY: By the contract of `new` it points to a string.
         let text = unsafe { CStr::from_char_ptr(text) };
         addr::from_addr_str(text.to_bytes()).ok_or(Errno::EINVAL)
@@ -119,15 +117,12 @@ impl InsertResults {
     /// FI_SYNC_ERR on a vector that reports insertions as events.
     pub(super) fn check_args(&self, av: &AddressVector, count: usize) -> Result {
         let known = abi::FI_MORE | abi::FI_SYNC_ERR | abi::FI_AV_USER_ID;
-        if self.flags & !known != 0 || self.uses_user_ids() && av.is_shared() {
-            return Err(Errno::EBADFLAGS);
-        }
+        ensure(self.flags & !known == 0, Errno::EBADFLAGS)?;
+        ensure(!self.uses_user_ids() || !av.is_shared(), Errno::EBADFLAGS)?;
         let needs_addrs = count > 0 && (self.uses_user_ids() || av.kind() == Type::Map);
         let needs_errnos = self.flags & abi::FI_SYNC_ERR != 0;
-        if needs_addrs && self.addrs.is_null() || needs_errnos && self.errnos.is_null() {
-            return Err(Errno::EINVAL);
-        }
-        Ok(())
+        ensure(!needs_addrs || !self.addrs.is_null(), Errno::EINVAL)?;
+        ensure(!needs_errnos || !self.errnos.is_null(), Errno::EINVAL)
     }
 
     /// Reports that none of `count` addresses has been inserted. The caller's identifiers stay as they are.

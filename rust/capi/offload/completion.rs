@@ -23,14 +23,19 @@ use crate::{
 /// Number of completions that one run of the handler reports, before other work items run.
 const BATCH: usize = 64;
 
-/// Handler of the completion queue of an offload's transfers.
+/// Handler of the completion queue of an offload's transfers, which reports completions in `queue` to the offload's
+/// endpoint `ep`.
+///
+/// # Invariants
+///
+/// `ep` and the calls in `peer` stay valid until the queue has been closed.
 pub(super) struct CompForwarder {
-    queue: Arc<dyn provider::CompletionQueue>,
-    handler: Arc<CompletionQueue>,
-    ep: usize,
-    peer: fi_ops_transfer_peer,
+    pub(super) queue: Arc<dyn provider::CompletionQueue>,
+    pub(super) handler: Arc<CompletionQueue>,
+    pub(super) ep: usize,
+    pub(super) peer: fi_ops_transfer_peer,
     /// Address format in error data.
-    addr_format: u32,
+    pub(super) addr_format: u32,
 }
 
 // SAFETY: The offload's calls may come from any thread, one at a time.
@@ -40,26 +45,6 @@ unsafe impl Send for CompForwarder {}
 unsafe impl Sync for CompForwarder {}
 
 impl CompForwarder {
-    /// Makes the handler that reports completions in `queue` to the offload's endpoint `ep`.
-    ///
-    /// # Safety
-    ///
-    /// `ep` and the calls in `peer` stay valid until the queue has been closed.
-    pub(super) unsafe fn new(
-        queue: &Arc<CompletionQueue>,
-        ep: *mut fid_ep,
-        peer: fi_ops_transfer_peer,
-        addr_format: u32,
-    ) -> Self {
-        Self {
-            queue: queue.core().clone(),
-            handler: queue.clone(),
-            ep: ep.expose_provenance(),
-            peer,
-            addr_format,
-        }
-    }
-
     fn report(&self, entry: &CqEntry) {
         let ep: *mut fid_ep = ptr::with_exposed_provenance_mut(self.ep);
         match (entry, self.peer.complete, self.peer.comperr) {
@@ -73,13 +58,13 @@ impl CompForwarder {
                     data: done.data,
                     tag: done.tag,
                 };
-                // SAFETY: By the contract of `new`, the offload's endpoint and its calls are valid.
+                // SAFETY: By the invariant, the offload's endpoint and its calls are valid.
                 let _ = unsafe { complete(ep, &mut entry, &mut source) };
             }
             (CqEntry::Failed(failure), _, Some(comperr)) => {
                 let _ = with_err_entry(failure, self.addr_format, |entry| {
                     entry.flags |= abi::FI_PEER_TRANSFER;
-                    // SAFETY: By the contract of `new`, as above; the entry is valid during the call.
+                    // SAFETY: By the invariant; the entry is valid during the call.
                     unsafe { comperr(ep, entry) }
                 });
             }

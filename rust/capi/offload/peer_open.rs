@@ -13,15 +13,15 @@ use crate::abi::errno::from_int;
 /// # Invariants
 ///
 /// The object is open, and only this closes it.
-pub(super) struct Open(*mut fid);
+pub(super) struct Open<T>(*mut T);
 
 // SAFETY: Any thread may close an object.
-unsafe impl Send for Open {}
+unsafe impl<T> Send for Open<T> {}
 
 // SAFETY: The pointer is only copied.
-unsafe impl Sync for Open {}
+unsafe impl<T> Sync for Open<T> {}
 
-impl Open {
+impl<T> Open<T> {
     /// Takes the object that a call has opened; `answer` is the call's return value.
     ///
     /// # Errors
@@ -31,23 +31,13 @@ impl Open {
     /// # Safety
     ///
     /// With an `answer` of 0, `object` is NULL or open, and is closed only here.
-    pub(super) unsafe fn from_result<T>(ret: c_int, object: *mut T) -> Result<Self> {
+    pub(super) unsafe fn from_result(ret: c_int, object: *mut T) -> Result<Self> {
         from_int(ret)?;
         match object.is_null() {
             true => Err(Errno::EINVAL),
             // INVARIANT: By the caller's contract, the object is open, and is closed only here.
-            false => Ok(Self(object.cast())),
+            false => Ok(Self(object)),
         }
-    }
-
-    /// Takes an open object, to close it.
-    ///
-    /// # Safety
-    ///
-    /// `object` is open, and is closed only here.
-    pub(super) unsafe fn from_raw(object: *mut fid) -> Self {
-        // INVARIANT: By the caller's contract, the object is open, and is closed only here.
-        Self(object)
     }
 
     /// Opens a child of `parent` through `call`, with the peer context `context`.
@@ -59,7 +49,7 @@ impl Open {
     /// # Safety
     ///
     /// `parent` is open, and the arguments are as the call requires.
-    pub(super) unsafe fn open_child<P, A, T, C>(
+    pub(super) unsafe fn open_child<P, A, C>(
         call: Option<Call<P, A, T>>,
         parent: *mut P,
         mut attr: A,
@@ -75,19 +65,18 @@ impl Open {
     }
 
     /// Returns the C object.
-    pub(super) fn as_ptr<T>(&self) -> *mut T {
-        self.0.cast()
+    pub(super) fn as_ptr(&self) -> *mut T {
+        self.0
     }
 }
 
-impl Drop for Open {
+impl<T> Drop for Open<T> {
     fn drop(&mut self) {
-        // SAFETY: By the invariant, the object is open.
+        let fid: *mut fid = self.0.cast();
+        // SAFETY: By the invariant, the object is open; it begins with its `fid`.
         let ret = unsafe {
-            match (*self.0).ops.as_ref().and_then(|ops| ops.close) {
-                Some(close) => close(self.0),
-                None => Errno::EINVAL.to_int(),
-            }
+            let close = (*fid).ops.as_ref().and_then(|ops| ops.close);
+            close.map_or(Errno::EINVAL.to_int(), |close| close(fid))
         };
         if let Err(errno) = from_int(ret) {
             crate::util::log::warn(
@@ -107,7 +96,7 @@ impl Drop for Open {
 /// # Safety
 ///
 /// `fid` is NULL or open.
-pub(super) unsafe fn export(fid: *mut fid) -> Result<Open> {
+pub(super) unsafe fn export(fid: *mut fid) -> Result<Open<fid>> {
     let mut object = ptr::null_mut();
     let mut request = fi_fid_export {
         fid: &mut object,

@@ -144,9 +144,10 @@ unsafe fn ep_name(ep: *mut fid_ep, addr_format: u32) -> Result<SocketAddr> {
     unsafe {
         let cm = ep.as_ref().and_then(|ep| ep.cm.as_ref());
         let getname = cm.and_then(|cm| cm.getname).ok_or(Errno::EINVAL)?;
-        if getname(ep.cast(), name.as_mut_ptr().cast(), &mut len) != 0 {
-            return Err(Errno::EINVAL);
-        }
+        ensure(
+            getname(ep.cast(), name.as_mut_ptr().cast(), &mut len) == 0,
+            Errno::EINVAL,
+        )?;
         address(addr_format, name.as_ptr().cast(), len)
     }
 }

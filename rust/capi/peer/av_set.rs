@@ -52,12 +52,8 @@ fi_ops! {
             let count = unsafe { count.as_mut() }.ok_or(Errno::EINVAL)?;
             av_set.set.with_members(in_process()?, |members| {
                 let room = mem::replace(count, members.len());
-                if room < members.len() {
-                    return Err(Errno::ETOOSMALL);
-                }
-                if addr.is_null() && !members.is_empty() {
-                    return Err(Errno::EINVAL);
-                }
+                ensure(room >= members.len(), Errno::ETOOSMALL)?;
+                ensure(!addr.is_null() || members.is_empty(), Errno::EINVAL)?;
                 if !members.is_empty() {
                     // SAFETY: `addr` has room for `room` addresses, which are not fewer than the members.
                     unsafe { ptr::copy_nonoverlapping(members.as_ptr(), addr, members.len()) };

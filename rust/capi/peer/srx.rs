@@ -155,7 +155,7 @@ impl SharedReceiveObject {
         let srx = ptr::from_ref(self).cast_mut().cast();
         let (entry, has_receive) = self.queued_entries.new_entry(srx, addr, size, tag)?;
         *out = entry;
-        has_receive.then_some(()).ok_or(Errno::ENOENT)
+        ensure(has_receive, Errno::ENOENT)
     }
 }
 

@@ -63,14 +63,20 @@ struct Calls {
 /// exclusive access.
 #[repr(C)]
 pub(super) struct Entry {
-    raw: UnsafeCell<fi_peer_rx_entry>,
-    iov: UnsafeCell<[kvec; MAX_SEGMENTS]>,
-    desc: UnsafeCell<[*mut c_void; MAX_SEGMENTS]>,
+    cells: UnsafeCell<Cells>,
     tag: Option<u64>,
     state: Atomic<u32>,
-    receive: UnsafeCell<Option<MatchedReceive>>,
-    calls: UnsafeCell<Option<Calls>>,
     queued_entries: Arc<QueuedEntries>,
+}
+
+/// The changeable part of an entry.
+#[repr(C)]
+struct Cells {
+    raw: fi_peer_rx_entry,
+    iov: [kvec; MAX_SEGMENTS],
+    desc: [*mut c_void; MAX_SEGMENTS],
+    receive: Option<MatchedReceive>,
+    calls: Option<Calls>,
 }
 
 /// List of entries with a receive, linked through `raw.next`.
@@ -102,10 +108,10 @@ impl EntryList {
     unsafe fn push(&mut self, entry: *mut Entry) {
         // SAFETY: By the caller's contract, and by the invariant, both entries are valid.
         unsafe {
-            (*(*entry).raw.get()).next = ptr::null_mut();
+            (*(*entry).cells.get()).raw.next = ptr::null_mut();
             match self.first.is_null() {
                 true => self.first = entry,
-                false => (*(*self.last).raw.get()).next = entry.cast(),
+                false => (*(*self.last).cells.get()).raw.next = entry.cast(),
             }
         }
         self.last = entry;
@@ -117,7 +123,7 @@ impl EntryList {
             return None;
         }
         // SAFETY: By the invariant, the entry is valid.
-        self.first = unsafe { (*(*first).raw.get()).next.cast() };
+        self.first = unsafe { (*(*first).cells.get()).raw.next.cast() };
         Some(first)
     }
 }
@@ -153,7 +159,7 @@ pub(super) struct QueuedEntries {
     rundown: Rundown,
     /// Addresses of the peer's calls: start and discard of messages, then of tagged messages. 0 before the
     /// first is queued.
-    calls: [Atomic<usize>; 4],
+    calls: [[Atomic<usize>; 2]; 2],
     exported_receives: SetOnce<Arc<dyn ExportedReceives>>,
     pool: Arc<EntryPool>,
     work: Pin<KBox<IrqWork>>,
@@ -191,7 +197,7 @@ impl QueuedEntries {
         let queued_entries = Arc::pin_init(
             pin_init!(Self {
                 rundown <- Rundown::new(),
-                calls: [const { Atomic::new(0) }; 4],
+                calls: [const { [const { Atomic::new(0) }; 2] }; 2],
                 exported_receives: SetOnce::new(),
                 work,
                 pool,
@@ -231,23 +237,23 @@ impl QueuedEntries {
             flags: FI_RECV | tag.map_or(FI_MSG, |_| FI_TAGGED),
             ..pin_init::zeroed()
         };
-        let entry = KBox::new(
-            Entry {
-                raw: UnsafeCell::new(raw),
-                iov: UnsafeCell::new(pin_init::zeroed()),
-                desc: UnsafeCell::new([ptr::null_mut(); MAX_SEGMENTS]),
-                tag,
-                state: Atomic::new(OWNED_BY_PEER),
-                receive: UnsafeCell::new(None),
-                calls: UnsafeCell::new(None),
-                queued_entries: self.clone(),
-            },
-            GFP_NOWAIT,
-        )?;
+        let cells = Cells {
+            raw,
+            iov: pin_init::zeroed(),
+            desc: [ptr::null_mut(); MAX_SEGMENTS],
+            receive: None,
+            calls: None,
+        };
+        let entry = Entry {
+            cells: UnsafeCell::new(cells),
+            tag,
+            state: Atomic::new(OWNED_BY_PEER),
+            queued_entries: self.clone(),
+        };
+        let entry = KBox::new(entry, GFP_NOWAIT)?;
         let _ = self.peer_owned.fetch_add(1usize, Relaxed);
-        let receive = self
-            .exported_receives()
-            .and_then(|exported| exported.get(tag));
+        let exported = self.exported_receives();
+        let receive = exported.and_then(|exported| exported.get(tag));
         let has_receive = receive.is_some();
         let entry = KBox::into_raw(entry);
         if let Some(receive) = receive {
@@ -263,9 +269,10 @@ impl QueuedEntries {
     ///
     /// -FI_EBUSY, without any effect, while the peer owns entries, unless its module is being unloaded.
     pub(super) fn close(&self) -> Result {
-        if self.peer_owned.load(Acquire) > 0 && !self.rundown.has_started() {
-            return Err(Errno::EBUSY);
-        }
+        ensure(
+            self.peer_owned.load(Acquire) == 0 || self.rundown.has_started(),
+            Errno::EBUSY,
+        )?;
         self.detach();
         Ok(())
     }
@@ -293,13 +300,9 @@ impl QueuedEntries {
 
     /// Stores the peer's current calls.
     fn set_calls(&self, calls: Calls, is_tagged: bool) {
-        let [start, discard, start_tagged, discard_tagged] = &self.calls;
-        let (start_at, discard_at) = match is_tagged {
-            false => (start, discard),
-            true => (start_tagged, discard_tagged),
-        };
-        start_at.store((calls.start as *const ()).addr(), Relaxed);
-        discard_at.store((calls.discard as *const ()).addr(), Relaxed);
+        let [start, discard] = &self.calls[usize::from(is_tagged)];
+        start.store((calls.start as *const ()).addr(), Relaxed);
+        discard.store((calls.discard as *const ()).addr(), Relaxed);
     }
 }
 
@@ -311,7 +314,8 @@ impl Caller for QueuedEntries {
 
     fn added_functions(&self) -> Functions {
         let call = |at: &Atomic<usize>| ptr::without_provenance::<()>(at.load(Relaxed));
-        Functions::from_array(self.calls.each_ref().map(call))
+        let [[start, discard], [start_tagged, discard_tagged]] = &self.calls;
+        Functions::from_array([start, discard, start_tagged, discard_tagged].map(call))
     }
 }
 
@@ -323,13 +327,8 @@ impl Entry {
     /// The caller has exclusive access to the cells.
     unsafe fn set_receive(entry: *mut Self, receive: MatchedReceive) {
         // SAFETY: By the caller's contract, the access is exclusive.
-        let (raw, iov, desc) = unsafe {
-            (
-                &mut *(*entry).raw.get(),
-                &mut *(*entry).iov.get(),
-                &mut *(*entry).desc.get(),
-            )
-        };
+        let cells = unsafe { &mut *(*entry).cells.get() };
+        let (raw, iov, desc) = (&mut cells.raw, &mut cells.iov, &mut cells.desc);
         for (slot, part) in iov.iter_mut().zip(&receive.segments) {
             slot.iov_base = ptr::with_exposed_provenance_mut(part.addr());
             slot.iov_len = part.len();
@@ -340,18 +339,14 @@ impl Entry {
             true => ptr::null_mut(),
             false => desc.as_mut_ptr(),
         };
-        raw.count = receive
-            .segments
-            .iter()
-            .filter(|part| !part.is_empty())
-            .count();
-        raw.size = receive.segments.iter().map(|part| part.len()).sum();
+        let segments = receive.segments.iter();
+        raw.count = segments.clone().filter(|part| !part.is_empty()).count();
+        raw.size = segments.map(|part| part.len()).sum();
         raw.context = receive.context.as_ptr();
         if receive.reports_success {
             raw.flags |= FI_COMPLETION;
         }
-        // SAFETY: By the caller's contract, the access is exclusive.
-        unsafe { *(*entry).receive.get() = Some(receive) };
+        cells.receive = Some(receive);
     }
 
     /// Posts the entry's receive again, if it has one.
@@ -361,9 +356,9 @@ impl Entry {
     /// The caller has exclusive access to the cells.
     unsafe fn repost_receive(entry: *mut Self) {
         // SAFETY: By the caller's contract, the access is exclusive.
-        let (receive, queued_entries) =
-            unsafe { ((*(*entry).receive.get()).take(), &(*entry).queued_entries) };
-        if let (Some(receive), Some(exported)) = (receive, queued_entries.exported_receives()) {
+        let (receive, this) = unsafe { ((*(*entry).cells.get()).receive.take(), &*entry) };
+        let exported = this.queued_entries.exported_receives();
+        if let Some((receive, exported)) = receive.zip(exported) {
             exported.repost(receive);
         }
     }
@@ -376,10 +371,8 @@ impl Entry {
     unsafe fn destroy(entry: *mut Self) {
         // SAFETY: By the caller's contract, the entry is the caller's; it was allocated as a box.
         let mut entry = unsafe { KBox::from_raw(entry) };
-        if let (Some(_), Some(exported)) = (
-            entry.receive.get_mut().take(),
-            entry.queued_entries.exported_receives(),
-        ) {
+        let receive = entry.cells.get_mut().receive.take();
+        if let Some((_, exported)) = receive.zip(entry.queued_entries.exported_receives()) {
             exported.complete();
         }
     }
@@ -399,13 +392,12 @@ impl Entry {
         // SAFETY: By the caller's contract, `raw` is NULL or an entry.
         let this = unsafe { entry.as_ref() }.ok_or(Errno::EINVAL)?;
         // SAFETY: By the caller's contract, the peer owns the entry, and its cells.
-        let has_receive = unsafe { (*this.receive.get()).is_some() };
-        if this.tag.is_some() != is_tagged
-            || has_receive
-            || this.state.load(Relaxed) != OWNED_BY_PEER
-        {
-            return Err(Errno::EINVAL);
-        }
+        let has_receive = unsafe { (*this.cells.get()).receive.is_some() };
+        let is_owned = this.state.load(Relaxed) == OWNED_BY_PEER;
+        ensure(
+            this.tag.is_some() == is_tagged && !has_receive && is_owned,
+            Errno::EINVAL,
+        )?;
         // SAFETY: By the caller's contract, `raw` is valid; the peer's struct begins with its size.
         unsafe {
             let srx = (*raw).srx.as_ref().ok_or(Errno::EINVAL)?;
@@ -419,7 +411,7 @@ impl Entry {
                 discard: discard.ok_or(Errno::EINVAL)?,
             };
             this.queued_entries.set_calls(calls, is_tagged);
-            *this.calls.get() = Some(calls);
+            (*this.cells.get()).calls = Some(calls);
         }
         let queued_entries = this.queued_entries.clone();
         let exported = queued_entries.exported_receives().ok_or(Errno::EINVAL)?;
@@ -431,7 +423,7 @@ impl Entry {
             Ok(Some(receive)) => {
                 // SAFETY: The entry is not in the owner's queue, and is in no other list.
                 unsafe {
-                    *this.receive.get() = Some(receive);
+                    (*this.cells.get()).receive = Some(receive);
                     queued_entries.pool.entries.lock().push(entry);
                 }
                 queued_entries.work.queue();
@@ -453,7 +445,7 @@ impl Entry {
     unsafe fn start_message(entry: *mut Self, receive: Option<MatchedReceive>) {
         // SAFETY: By the caller's contract, the entry is this thread's until it is passed to the peer.
         unsafe {
-            if let Some(receive) = receive.or_else(|| (*(*entry).receive.get()).take()) {
+            if let Some(receive) = receive.or_else(|| (*(*entry).cells.get()).receive.take()) {
                 Self::set_receive(entry, receive);
             }
             let is_refused = |ret| from_int(ret).is_err();
@@ -502,7 +494,7 @@ impl Entry {
         }
         let _ = queued_entries.peer_owned.fetch_add(1usize, Relaxed);
         // SAFETY: This thread has exclusive access, as it has changed the state to `STARTING`.
-        if let Some(calls) = unsafe { *this.calls.get() } {
+        if let Some(calls) = unsafe { (*this.cells.get()).calls } {
             call(entry.cast(), calls);
         }
         if this.state.xchg(OWNED_BY_PEER, Full) == FREED {
@@ -535,10 +527,8 @@ impl Entry {
                 }
                 QUEUED => {
                     let number = entry.expose_provenance();
-                    if queued_entries
-                        .exported_receives()
-                        .is_some_and(|exported| exported.cancel(number))
-                    {
+                    let exported = queued_entries.exported_receives();
+                    if exported.is_some_and(|exported| exported.cancel(number)) {
                         // SAFETY: The entry has left the owner's queue, so no other thread takes it.
                         unsafe { Self::destroy(entry) };
                         return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Collective groups (`fi_join_collective()`): each is a group of the endpoint's offload.
+//! Collectives of an endpoint, which are passed to its offload: the calls, and the groups (`fi_join_collective()`),
+//! each of which is a group of the offload.
 
 use super::{
     super::{
@@ -23,14 +24,47 @@ use crate::fi::{
     eq::Source, //
 };
 
+macro_rules! collectives {
+    ($($call:ident($($arg:ident)*))*) => {
+        fi_ops! {
+            /// Table of the collective calls. They return -FI_ENOSYS if the endpoint has no offload, or the
+            /// offload lacks the call.
+            pub(in super::super) static COLLECTIVE_OPS: fi_ops_collective {
+                $($call: fn $call(ep: &EndpointObject $(, $arg)*) -> Result<isize> {
+                    let theirs = ep.offload()?.ep.as_ptr();
+                    // SAFETY: The offload's endpoint is open as long as the endpoint, and so is its table.
+                    let ops = unsafe { checked_table((*theirs).collective)? };
+                    let call = ops.$call.ok_or(Errno::ENOSYS)?;
+                    // SAFETY: The arguments are those of this call, for the offload's endpoint.
+                    Ok(unsafe { call(theirs $(, $arg)*) })
+                })*
+            }
+        }
+    };
+}
+
+collectives! {
+    barrier(coll_addr context)
+    broadcast(buf count desc coll_addr root_addr datatype flags context)
+    alltoall(buf count desc result result_desc coll_addr datatype flags context)
+    allreduce(buf count desc result result_desc coll_addr datatype op flags context)
+    allgather(buf count desc result result_desc coll_addr datatype flags context)
+    reduce_scatter(buf count desc result result_desc coll_addr datatype op flags context)
+    reduce(buf count desc result result_desc coll_addr root_addr datatype op flags context)
+    scatter(buf count desc result result_desc coll_addr root_addr datatype flags context)
+    gather(buf count desc result result_desc coll_addr root_addr datatype flags context)
+    msg(msg resultv result_desc result_count flags)
+    barrier2(coll_addr flags context)
+}
+
 /// A group that an endpoint has joined.
 #[repr(C)]
 struct GroupObject {
     fid: fid_mc,
     // Dropped in this order.
-    _group: Open,
-    _set: Open,
-    _peer_object: Open,
+    _group: Open<fid_mc>,
+    _set: Open<fid_av_set>,
+    _peer_object: Open<fid>,
     domain: Arc<Domain>,
     _join_count: JoinCount,
 }
@@ -42,7 +76,7 @@ struct JoinCount(Arc<EpShared>);
 impl Drop for JoinCount {
     fn drop(&mut self) {
         if let Some(offload) = self.0.offload.as_ref() {
-            offload.count_leave();
+            let _ = offload.group_count.fetch_sub(1usize, Full);
         }
     }
 }
@@ -61,22 +95,18 @@ fi_ops! {
     pub(in super::super) const GROUP_OPS: fi_ops_cm {
         join: fn fi_join(ep: &EndpointObject, addr, flags, mc, context) -> Result {
             let offload = ep.offload()?;
-            if flags & abi::FI_COLLECTIVE == 0 {
-                return Err(Errno::ENOSYS);
-            }
+            ensure(flags & abi::FI_COLLECTIVE != 0, Errno::ENOSYS)?;
             // SAFETY: With FI_COLLECTIVE, `addr` is NULL or a valid `struct fi_collective_addr`.
             let addr = unsafe { addr.cast::<fi_collective_addr>().as_ref() }.ok_or(Errno::EINVAL)?;
-            if addr.set.is_null() || mc.is_null() {
-                return Err(Errno::EINVAL);
-            }
+            ensure(!addr.set.is_null() && !mc.is_null(), Errno::EINVAL)?;
             in_process()?;
             let addresses = ep.endpoint.address_vector()?;
             // SAFETY: The set is valid.
             let set = unsafe { from_fid::<SetObject>(addr.set.cast_mut().cast())? };
-            if !set.set.is_in(&addresses) {
-                return Err(Errno::EINVAL);
-            }
-            offload.check_collectives(set.collectives)?;
+            ensure(set.set.is_in(&addresses), Errno::EINVAL)?;
+            // SAFETY: The offload's endpoint is open as long as the offload, and so is its table.
+            let supported = unsafe { supported_collectives((*offload.ep.as_ptr()).collective) };
+            ensure(set.collectives & !supported == 0, Errno::EOPNOTSUPP)?;
             // SAFETY: `mc` is valid.
             let slot = unsafe { Opening::new(mc)? };
             let source = Source(slot.address());
@@ -86,17 +116,17 @@ fi_ops! {
             // SAFETY: The offload's objects are open as long as `offload`.
             let peer_set = unsafe { open_set(offload, &peer_object, set.collectives)? };
             let theirs = fi_collective_addr {
-                set: peer_set.as_ptr::<fid_av_set>(),
+                set: peer_set.as_ptr(),
                 coll_addr: addr.coll_addr,
             };
             // SAFETY: As above; the set is open, and `theirs` is valid during the call.
-            let group = unsafe { join_group(offload.ep(), &theirs, flags, context)? };
-            offload.count_join();
+            let group = unsafe { join_group(offload.ep.as_ptr(), &theirs, flags, context)? };
+            let _ = offload.group_count.fetch_add(1usize, Full);
             slot.open(GroupObject {
                 fid: fid_mc {
                     fid: new_fid::<GroupObject>(context),
                     // SAFETY: The group is open.
-                    fi_addr: unsafe { (*group.as_ptr::<fid_mc>()).fi_addr },
+                    fi_addr: unsafe { (*group.as_ptr()).fi_addr },
                 },
                 _group: group,
                 _set: peer_set,
@@ -117,7 +147,11 @@ fi_ops! {
 /// # Safety
 ///
 /// The offload's objects are open.
-unsafe fn open_set(offload: &Offload, exported: &Open, collectives: u64) -> Result<Open> {
+unsafe fn open_set(
+    offload: &Offload,
+    exported: &Open<fid>,
+    collectives: u64,
+) -> Result<Open<fid_av_set>> {
     let attr = fi_av_set_attr {
         start_addr: FI_ADDR_NOTAVAIL,
         end_addr: FI_ADDR_NOTAVAIL,
@@ -126,9 +160,9 @@ unsafe fn open_set(offload: &Offload, exported: &Open, collectives: u64) -> Resu
     };
     let peer = fi_peer_av_set_context {
         size: size_of::<fi_peer_av_set_context>(),
-        av_set: exported.as_ptr(),
+        av_set: exported.as_ptr().cast(),
     };
-    let av = offload.av();
+    let av = offload.av.as_ptr();
     // SAFETY: By the caller's contract, the vector is open, and its table is valid.
     let ops = unsafe { checked_table((*av).ops)? };
     // SAFETY: As above; the exported set is open.
@@ -145,14 +179,40 @@ unsafe fn join_group(
     addr: &fi_collective_addr,
     flags: u64,
     context: *mut c_void,
-) -> Result<Open> {
+) -> Result<Open<fid_mc>> {
     // SAFETY: By the caller's contract, the endpoint is open, and its table is valid.
     let join = unsafe { checked_table((*ep).cm)? }
         .join
         .ok_or(Errno::ENOSYS)?;
-    let mut group: *mut fid_mc = ptr::null_mut();
+    let mut group = ptr::null_mut();
     // SAFETY: By the caller's contract, the endpoint and the set are open.
     let ret = unsafe { join(ep, ptr::from_ref(addr).cast(), flags, &mut group, context) };
     // SAFETY: The call has opened the group, unless it has failed.
     unsafe { Open::from_result(ret, group) }
+}
+
+/// Returns the collectives that a table has calls for, as the flags of a set.
+///
+/// # Safety
+///
+/// The requirements of [`checked_table`].
+unsafe fn supported_collectives(ops: *const fi_ops_collective) -> u64 {
+    // SAFETY: By the caller's contract, `ops` is as `checked_table` requires.
+    let Ok(ops) = (unsafe { checked_table(ops) }) else {
+        return 0;
+    };
+    [
+        (abi::FI_BARRIER_SET, ops.barrier.is_some()),
+        (abi::FI_BROADCAST_SET, ops.broadcast.is_some()),
+        (abi::FI_ALLTOALL_SET, ops.alltoall.is_some()),
+        (abi::FI_ALLREDUCE_SET, ops.allreduce.is_some()),
+        (abi::FI_ALLGATHER_SET, ops.allgather.is_some()),
+        (abi::FI_REDUCE_SCATTER_SET, ops.reduce_scatter.is_some()),
+        (abi::FI_REDUCE_SET, ops.reduce.is_some()),
+        (abi::FI_SCATTER_SET, ops.scatter.is_some()),
+        (abi::FI_GATHER_SET, ops.gather.is_some()),
+    ]
+    .iter()
+    .filter(|(_, is_there)| *is_there)
+    .fold(0, |all, (flag, _)| all | flag)
 }
