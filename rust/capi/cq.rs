@@ -139,7 +139,7 @@ fi_ops! {
                 0 => None,
                 // SAFETY: With FI_PEER, `context` is NULL or a `struct fi_peer_cq_context` whose queue is valid until
                 // the last entry has been written to it.
-                _ => Some(unsafe { peer::owner_cq(context, domain.domain.addr_format())? }),
+                _ => Some(unsafe { peer::import_cq(context, domain.domain.addr_format())? }),
             };
             // A work item reads a peer's queue, concurrently with the consumer's calls, so the domain must not be
             // serialized.

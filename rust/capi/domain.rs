@@ -81,7 +81,7 @@ unsafe fn threading_from_info(info: &Info) -> Result<Threading> {
         abi::FI_THREAD_UNSPEC
         | abi::FI_THREAD_SAFE
         | abi::FI_THREAD_FID
-        | abi::FI_THREAD_ENDPOINT => Ok(Threading::SAFE),
+        | abi::FI_THREAD_ENDPOINT => Ok(Threading::THREAD_SAFE),
         _ => Err(Errno::EINVAL),
     }
 }

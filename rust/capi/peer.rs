@@ -22,7 +22,7 @@ pub(super) use self::{
     },
     cq::{
         export_cq,
-        owner_cq,
+        import_cq,
         with_err_entry, //
     },
     srx::{

@@ -102,7 +102,7 @@ impl Fabric {
 
     /// Opens the domain that `info` names, for calls from any thread.
     pub fn domain(self: &Arc<Self>, _here: ProcessContext, info: &Info) -> Result<Arc<Domain>> {
-        self.domain_for(info, Threading::SAFE, None)
+        self.domain_for(info, Threading::THREAD_SAFE, None)
     }
 
     /// Opens the domain that `info` names, with the consumer's threading model. With `owner` it is a peer

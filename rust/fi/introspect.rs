@@ -362,7 +362,7 @@ impl ObjectEntry {
     }
 }
 
-#[kunit_tests(kofi_fi_card)]
+#[kunit_tests(kofi_fi_introspect)]
 mod tests {
     use super::{
         super::{

@@ -42,7 +42,7 @@ pub struct Threading(bool);
 
 impl Threading {
     /// The provider serializes: any thread may make data calls at any time, as with FI_THREAD_SAFE.
-    pub const SAFE: Self = Self(false);
+    pub const THREAD_SAFE: Self = Self(false);
 
     /// Returns whether the consumer serializes its data calls.
     pub const fn is_serialized(self) -> bool {
@@ -112,7 +112,7 @@ impl Bias {
 
 /// The biased locks of a domain, and the number of [`ExclusiveGuard`]s that revoke their bias.
 #[pin_data]
-pub(crate) struct BiasOwner {
+pub(crate) struct BiasedLockList {
     #[pin]
     biases: Mutex<BiasList>,
 }
@@ -138,7 +138,7 @@ impl BiasList {
     }
 }
 
-impl BiasOwner {
+impl BiasedLockList {
     /// Makes the list of locks for a domain; `None` if the provider serializes, so that every call locks. May sleep.
     pub(crate) fn new(threading: Threading) -> Result<Option<Arc<Self>>> {
         if !threading.is_serialized() {
@@ -150,7 +150,7 @@ impl BiasOwner {
         };
         Ok(Some(Arc::pin_init(
             pin_init!(Self {
-                biases <- new_mutex!(biases, "kofi::BiasOwner"),
+                biases <- new_mutex!(biases, "kofi::BiasedLockList"),
             }),
             GFP_KERNEL,
         )?))
@@ -158,11 +158,11 @@ impl BiasOwner {
 }
 
 /// Makes all data calls of a domain lock as long as it exists. For control calls and connection events.
-pub(crate) struct ExclusiveGuard(Option<Arc<BiasOwner>>);
+pub(crate) struct ExclusiveGuard(Option<Arc<BiasedLockList>>);
 
 impl ExclusiveGuard {
     /// Revokes the bias of all locks of `owner`, and waits for data calls that run without the lock. May sleep.
-    pub(crate) fn enter(owner: Option<&Arc<BiasOwner>>) -> Self {
+    pub(crate) fn enter(owner: Option<&Arc<BiasedLockList>>) -> Self {
         if let Some(owner) = owner {
             let mut biases = owner.biases.lock();
             if biases.exclusive_guards == 0 {
@@ -206,7 +206,7 @@ pub(crate) struct BiasedLock<T> {
     #[cfg(debug_assertions)]
     is_held: Atomic<u32>,
     data: UnsafeCell<T>,
-    owner: Option<Arc<BiasOwner>>,
+    owner: Option<Arc<BiasedLockList>>,
 }
 
 // SAFETY: By the type invariant one thread at a time accesses the data.
@@ -222,7 +222,7 @@ impl<T> BiasedLock<T> {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(
-        owner: Option<Arc<BiasOwner>>,
+        owner: Option<Arc<BiasedLockList>>,
         data: T,
         name: &'static CStr,
         class: Pin<&'static LockClassKey>,
@@ -286,14 +286,14 @@ impl<T> BiasedLock<T> {
     /// [`Self::revoke`] has added a reason to lock.
     #[inline(always)]
     pub(crate) fn lock_fast(&self) -> Option<BiasedGuard<'_, T>> {
-        let is_barred = || self.owner.is_some() || load_acquire(&self.bias.revocations) != 1;
-        if is_barred() {
+        let is_revoked = || self.owner.is_some() || load_acquire(&self.bias.revocations) != 1;
+        if is_revoked() {
             return None;
         }
         // INVARIANT: The guard holds the lock.
         let guard = self.new_guard(HoldKind::Locked(self.lock.lock()));
         // Checked again under the lock, to see a `revoke` whose caller held the lock before this call took it.
-        (!is_barred()).then_some(guard)
+        (!is_revoked()).then_some(guard)
     }
 
     /// Makes data calls that begin after this lock, until [`Self::restore`]. Does not wait for data calls that run
@@ -313,7 +313,7 @@ impl<T> BiasedLock<T> {
 
     /// Takes the lock for a control call or connection event, which holds an [`ExclusiveGuard`] of the same domain.
     pub(crate) fn lock(&self, exclusive: &ExclusiveGuard) -> BiasedGuard<'_, T> {
-        let address = |owner: &Option<Arc<BiasOwner>>| owner.as_ref().map(Arc::as_ptr);
+        let address = |owner: &Option<Arc<BiasedLockList>>| owner.as_ref().map(Arc::as_ptr);
         if kernel::warn_on!(address(&exclusive.0) != address(&self.owner)) {
             self.revoke_permanently();
         }
@@ -401,7 +401,7 @@ mod tests {
     use super::*;
     use kernel::sync::static_lock_class;
 
-    fn new_lock(owner: Option<Arc<BiasOwner>>) -> Result<Pin<KBox<BiasedLock<u32>>>> {
+    fn new_lock(owner: Option<Arc<BiasedLockList>>) -> Result<Pin<KBox<BiasedLock<u32>>>> {
         Ok(KBox::pin_init(
             BiasedLock::new(owner, 0, c"kofi::test::BiasedLock", static_lock_class!()),
             GFP_KERNEL,
@@ -418,7 +418,7 @@ mod tests {
     #[test]
     fn exclusive_guard_disables_the_bias() -> Result {
         // SAFETY: There is one thread.
-        let owner = BiasOwner::new(unsafe { Threading::serialized() })?;
+        let owner = BiasedLockList::new(unsafe { Threading::serialized() })?;
         let lock = new_lock(owner.clone())?;
         assert!(is_biased(&lock));
         let first = ExclusiveGuard::enter(owner.as_ref());
@@ -435,7 +435,7 @@ mod tests {
     #[test]
     fn new_lock_is_unbiased_while_an_exclusive_guard_is_held() -> Result {
         // SAFETY: There is one thread.
-        let owner = BiasOwner::new(unsafe { Threading::serialized() })?;
+        let owner = BiasedLockList::new(unsafe { Threading::serialized() })?;
         let exclusive = ExclusiveGuard::enter(owner.as_ref());
         let lock = new_lock(owner)?;
         assert!(!is_biased(&lock));
@@ -447,7 +447,7 @@ mod tests {
     #[test]
     fn bias_returns_after_the_last_revocation() -> Result {
         // SAFETY: There is one thread.
-        let owner = BiasOwner::new(unsafe { Threading::serialized() })?;
+        let owner = BiasedLockList::new(unsafe { Threading::serialized() })?;
         let lock = new_lock(owner.clone())?;
         // SAFETY: There is one thread, and no other guard.
         let can_enter_biased = || unsafe { lock.enter_biased() }.is_some();
@@ -467,7 +467,7 @@ mod tests {
 
     #[test]
     fn lock_without_an_owner_is_never_biased() -> Result {
-        let owner = BiasOwner::new(Threading::SAFE)?;
+        let owner = BiasedLockList::new(Threading::THREAD_SAFE)?;
         assert!(owner.is_none());
         let lock = new_lock(owner)?;
         assert!(!is_biased(&lock));
@@ -488,7 +488,7 @@ mod tests {
         unsafe { lock.restore() };
         assert!(can_lock_fast());
         // SAFETY: There is one thread.
-        let owner = BiasOwner::new(unsafe { Threading::serialized() })?;
+        let owner = BiasedLockList::new(unsafe { Threading::serialized() })?;
         let lock = new_lock(owner)?;
         // SAFETY: There is one thread, and no other guard.
         assert!(unsafe { lock.enter_biased() }.is_some() && lock.lock_fast().is_none());

@@ -25,20 +25,20 @@ use crate::{
 
 /// An exported completion queue, which begins with its `struct fid_peer_cq`.
 #[repr(C)]
-struct SharedQueueObject {
+struct ExportedCq {
     fid: fid_peer_cq,
     export: Arc<CqExport>,
 }
 
 fi_ops! {
-    impl Object for SharedQueueObject: FI_CLASS_PEER_CQ {}
+    impl Object for ExportedCq: FI_CLASS_PEER_CQ {}
 }
 
 fi_ops! {
     /// The table of calls by which peers write completions to an exported queue.
     static OWNER_OPS: fi_ops_cq_owner {
         write: fn write(
-            cq: &SharedQueueObject, context, flags, len, buf, data, tag, src,
+            cq: &ExportedCq, context, flags, len, buf, data, tag, src,
         ) -> Result<usize> {
             cq.write(CqEntry::Done(Completion {
                 context: Context::new(context),
@@ -58,7 +58,7 @@ fi_ops! {
             // SAFETY: The entry's error data is NULL or as long as it says.
             let err_data = unsafe { err_data::copy_from_entry(entry) }.map_err(|_| Errno::EAGAIN)?;
             // SAFETY: `cq` is NULL or valid.
-            let cq = unsafe { from_fid::<SharedQueueObject>(cq)? };
+            let cq = unsafe { from_fid::<ExportedCq>(cq)? };
             cq.write(CqEntry::Failed(Failure {
                 completion: Completion {
                     context: Context::new(entry.op_context),
@@ -93,7 +93,7 @@ pub(in super::super) unsafe fn export_cq(
     arg: *mut c_void,
 ) -> Result {
     let make = |fid| {
-        Ok(SharedQueueObject {
+        Ok(ExportedCq {
             fid: fid_peer_cq {
                 fid,
                 owner_ops: ptr::from_ref(&OWNER_OPS).cast_mut(),
@@ -105,7 +105,7 @@ pub(in super::super) unsafe fn export_cq(
     unsafe { super::export(command, arg, make) }
 }
 
-impl SharedQueueObject {
+impl ExportedCq {
     /// Writes an entry and returns 0; -FI_EAGAIN if the queue is full.
     fn write(&self, entry: CqEntry) -> Result<usize> {
         let written = self.export.write(entry);
@@ -124,7 +124,7 @@ impl CqOwner for Arc<CqExport> {
 /// # Invariants
 ///
 /// `cq` and the functions `write` and `write_error` are valid until this object is dropped.
-struct QueueOwner {
+struct ImportedCq {
     cq: *mut fid_peer_cq,
     /// Format of the addresses in error data.
     addr_format: u32,
@@ -142,12 +142,12 @@ struct QueueOwner {
 }
 
 // SAFETY: By the contract of `fi_ops_cq_owner` any thread may make the owner's calls, which take their own locks.
-unsafe impl Send for QueueOwner {}
+unsafe impl Send for ImportedCq {}
 
 // SAFETY: As above.
-unsafe impl Sync for QueueOwner {}
+unsafe impl Sync for ImportedCq {}
 
-impl CqOwner for QueueOwner {
+impl CqOwner for ImportedCq {
     fn write(&self, entry: CqEntry) -> core::result::Result<(), (Errno, CqEntry)> {
         let ret = match &entry {
             // SAFETY: By the type invariant the queue and the function are valid.
@@ -209,14 +209,14 @@ pub(in super::super) fn with_err_entry<R>(
 ///
 /// `context` is NULL or a `struct fi_peer_cq_context` whose queue is valid until the last entry has been
 /// written to it.
-pub(in super::super) unsafe fn owner_cq(
+pub(in super::super) unsafe fn import_cq(
     context: *mut c_void,
     addr_format: u32,
 ) -> Result<KBox<dyn CqOwner>> {
     // SAFETY: By the caller's contract, `context` is valid; nothing beyond a struct's size is read.
     let (cq, ops) = unsafe {
         let cq = checked_struct::<fi_peer_cq_context>(context)?.cq;
-        if let Ok(ours) = from_fid::<SharedQueueObject>(cq.cast()) {
+        if let Ok(ours) = from_fid::<ExportedCq>(cq.cast()) {
             return Ok(KBox::new(ours.export.clone(), GFP_KERNEL)?);
         }
         check_class(cq.cast(), abi::FI_CLASS_PEER_CQ)?;
@@ -224,7 +224,7 @@ pub(in super::super) unsafe fn owner_cq(
         (cq, checked_struct::<fi_ops_cq_owner>(ops)?)
     };
     // INVARIANT: By the caller's contract, the queue is valid, and `checked_struct` has checked its table of calls.
-    let owner = QueueOwner {
+    let owner = ImportedCq {
         cq,
         addr_format,
         write: ops.write.ok_or(Errno::EINVAL)?,

@@ -171,7 +171,7 @@ impl Listener for ReadyLink {
     }
 }
 
-#[kunit_tests(kofi_fi_group_line)]
+#[kunit_tests(kofi_fi_ready_list)]
 mod tests {
     use super::*;
     use crate::fi::wait::{

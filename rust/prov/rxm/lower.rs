@@ -59,7 +59,7 @@ impl LowerDomain {
     /// Errors of the provider.
     pub(super) fn new(fabric: Arc<fi::fabric::Fabric>, info: KBox<Info>) -> Result<Self> {
         // Readers and work items post and poll concurrently.
-        let domain = fabric.domain_for(&info, Threading::SAFE, None)?;
+        let domain = fabric.domain_for(&info, Threading::THREAD_SAFE, None)?;
         Ok(Self {
             domain,
             info,

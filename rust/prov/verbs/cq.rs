@@ -123,7 +123,7 @@ impl rdma::cq::CqHandler for ReaderNotifier {
 impl Cq {
     /// Opens a completion queue. May sleep.
     pub(super) fn new(
-        serial: Option<Arc<BiasOwner>>,
+        serial: Option<Arc<BiasedLockList>>,
         device: rdma::device::DeviceRef,
         attr: &fi::cq::Attr,
     ) -> Result<Arc<Self>> {

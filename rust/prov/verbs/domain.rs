@@ -88,7 +88,7 @@ pub(super) struct Domain {
     /// Maximum length of a message.
     pub(super) max_msg_size: usize,
     /// Owner of the biased locks of the domain's objects.
-    pub(super) serial: Option<Arc<BiasOwner>>,
+    pub(super) serial: Option<Arc<BiasedLockList>>,
 }
 
 impl Domain {
@@ -120,7 +120,7 @@ impl Domain {
             }),
             GFP_KERNEL,
         )?;
-        let serial = BiasOwner::new(threading)?;
+        let serial = BiasedLockList::new(threading)?;
         let registration = device.register_notifier(endpoints.clone())?;
         Ok(Arc::new(
             Self {

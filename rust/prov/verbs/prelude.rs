@@ -60,8 +60,8 @@ pub(super) use crate::{
     },
     util::{
         biased_lock::{
-            BiasOwner,
             BiasedGuard,
+            BiasedLockList,
             ExclusiveGuard, //
         },
         log::warn,

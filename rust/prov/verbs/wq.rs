@@ -186,7 +186,7 @@ impl WorkQueue {
     /// Creates a queue for `depth` operations of at most `width` scatter/gather elements each. May
     /// sleep.
     pub(super) fn new(
-        serial: Option<Arc<BiasOwner>>,
+        serial: Option<Arc<BiasedLockList>>,
         pd: &Arc<Pd>,
         (depth, width): (u32, usize),
         direction: WqDirection,

@@ -42,7 +42,7 @@ impl WorkQueue {
     /// Starts the work item that polls for such operations. May sleep.
     pub(in crate::prov::verbs) fn enable_cas_progress(
         self: &Arc<Self>,
-        serial: Option<Arc<BiasOwner>>,
+        serial: Option<Arc<BiasedLockList>>,
     ) {
         if let Some(cas_atomics) = &self.cas_atomics {
             cas_atomics.progress.enable(self.clone(), serial);

@@ -18,7 +18,7 @@ use kernel::sync::{
 const PROGRESS_DELAY: Delta = Delta::from_millis(2);
 
 /// Queue that the work item serves, and the owner of its domain's locks.
-type CasProgressTarget = (Arc<WorkQueue>, Option<Arc<BiasOwner>>);
+type CasProgressTarget = (Arc<WorkQueue>, Option<Arc<BiasedLockList>>);
 
 /// Work item for the operations of one queue, from the enabling of its endpoint to its close.
 #[pin_data]
@@ -66,7 +66,7 @@ impl CasProgressWork {
     }
 
     /// Sets the queue that the work item serves. May sleep.
-    pub(in super::super) fn enable(&self, wq: Arc<WorkQueue>, serial: Option<Arc<BiasOwner>>) {
+    pub(in super::super) fn enable(&self, wq: Arc<WorkQueue>, serial: Option<Arc<BiasedLockList>>) {
         *self.target.lock() = Some((wq, serial));
     }
 

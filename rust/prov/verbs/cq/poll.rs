@@ -666,7 +666,8 @@ unsafe fn complete_srx(
 ) -> Option<(Completion, WqDirection)> {
     let attachment = queue.srx_attachment()?;
     // SAFETY: By this function's safety requirement.
-    let is_told = unsafe { attachment.op_kind(slot) } == OpKind::Reported || !done.may_be_silent();
+    let is_reported =
+        unsafe { attachment.op_kind(slot) } == OpKind::Reported || !done.may_be_silent();
     // SAFETY: As above.
     let saved = unsafe { attachment.srx.slot(slot) };
     match done.status {
@@ -681,7 +682,7 @@ unsafe fn complete_srx(
         ..Completion::new(saved.context, saved.flags)
     };
     set_imm_data(&mut completion, done.imm);
-    is_told.then_some((completion, queue.direction))
+    is_reported.then_some((completion, queue.direction))
 }
 
 /// Ends an operation that has a CAS slot, and returns the completion to report.
