@@ -601,6 +601,8 @@ static inline ssize_t fi_rx_size_left(struct fid_ep *ep)
  * fi_tx_size_left() - return the number of transmits that can be posted
  * @ep: the endpoint
  *
+ * It is a lower bound: every peer of a datagram endpoint takes that many, and some take more.
+ *
  * Context: Any context. Data call.
  * Return: The number; -FI_EOPBADSTATE if the endpoint is not enabled.
  */

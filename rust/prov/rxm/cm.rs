@@ -106,6 +106,8 @@ pub(super) struct ConnMgr {
     last_gen: u32,
     /// Number of receive and control buffers that have been allocated, which numbers them.
     rx_bufs_made: u32,
+    /// Number of reserved transmit buffers that have been allocated, which numbers them.
+    tx_reserves_made: u32,
     /// Sequence number of the next peer that waits for admission.
     pub(super) next_wait_seq: u64,
     /// Delay before a peer that announced its own request is asked again.
@@ -132,6 +134,7 @@ impl ConnMgr {
             is_device_removed: false,
             last_gen: 0,
             rx_bufs_made: 0,
+            tx_reserves_made: 0,
             next_wait_seq: 0,
             backoff: Backoff::new(),
             timers: CmTimers::new(),
@@ -231,7 +234,7 @@ impl EpCore {
             let (next_unresolved, called, next_dereg) = {
                 let mut state = self.inner.lock();
                 (
-                    state.next_unresolved(),
+                    state.unresolved.next_addr(),
                     state.next_cm_work(),
                     state.next_dereg(),
                 )
@@ -244,7 +247,7 @@ impl EpCore {
             }
             if let Some(addr) = next_unresolved {
                 if let Err(errno) = self.add_peer(here, bound, cm, addr) {
-                    self.with_state(|state, sinks| state.fail_unresolved(sinks, errno));
+                    self.with_state(|state, sinks| state.fail_unresolved(sinks, &addr, errno));
                 }
             }
             if let Some(peer_idx) = called {

@@ -7,6 +7,7 @@ pub(super) mod deferred;
 pub(super) mod iwarp_order;
 pub(super) mod lifecycle;
 pub(super) mod post;
+pub(super) mod tx_bufs;
 
 use self::{
     credits::Credits,
@@ -35,6 +36,7 @@ use super::{
         },
         SarTable, //
     },
+    tx_pool::TxShare,
     wire::{
         Extensions,
         PktHdr, //
@@ -102,6 +104,8 @@ pub(super) struct Conn {
     last_grant: Option<Instant<Monotonic>>,
     /// Free control buffers of the connection.
     pub(super) ctrl_bufs: BoxList<Packet>,
+    /// Transmit buffer for an operation that the budget refuses; `None` while it is in use.
+    pub(super) tx_reserve: Option<ListBox<Packet>>,
     /// Free reassembly entries for segmented messages.
     pub(super) free_sar: BoxList<SarRxMsg>,
     /// Number of further segments that may be in flight.
@@ -156,6 +160,7 @@ impl Conn {
             credits,
             last_grant: None,
             ctrl_bufs: BoxList::new(),
+            tx_reserve: None,
             free_sar,
             segments: MAX_SEGS,
             reads_left: MAX_READS,
@@ -348,8 +353,10 @@ pub(super) struct Peer {
     pub(super) rndv_reads: BoxList<Receive>,
     /// Reassembly table of the peer's segmented messages.
     pub(super) sar_rx: SarTable<SarMsg>,
-    /// Number of transmit buffers that the peer's operations hold.
+    /// Number of operations in progress.
     pub(super) tx_count: usize,
+    /// Transmit buffers of the pool that the operations and their segments hold.
+    pub(super) tx_share: TxShare,
     /// Number of deferred packets of the peer.
     pub(super) deferred_rx: usize,
     /// Memory of the peer's unexpected messages, in bytes.
@@ -372,6 +379,7 @@ impl Peer {
                 rndv_reads: BoxList::new(),
                 sar_rx: SarTable::new(2 * MAX_SAR_RX),
                 tx_count: 0,
+                tx_share: TxShare::new(),
                 deferred_rx: 0,
                 unexp_bytes: 0,
                 cm_node,

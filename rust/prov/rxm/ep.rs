@@ -34,7 +34,7 @@ use super::{
     },
     ep_state::{
         EpInner,
-        TX_BUFS, //
+        TX_OPS, //
     },
     info,
     multi_recv::MinMultiRecv,
@@ -264,7 +264,7 @@ impl Endpoint {
         let most_left = match self.kind {
             // An ordinary endpoint returns what is left when its core ends.
             EpKind::Full => 0,
-            EpKind::Tx => TX_BUFS,
+            EpKind::Tx => TX_OPS,
             EpKind::Rx => self.size.receives,
         };
         let refs = Refs {

@@ -34,7 +34,13 @@ use super::{
         RxPool,
         DEPTH, //
     },
-    tx_pool::TxPool,
+    tx_pool::{
+        unresolved::{
+            addr_hash,
+            Unresolved, //
+        },
+        TxPool, //
+    },
     unexpected::UnexpMsg, //
 };
 use crate::{
@@ -59,8 +65,8 @@ const PEER_CACHE: usize = 64;
 /// Number of transmit buffers of an endpoint.
 pub(super) const TX_BUFS: usize = 128;
 
-/// Number of transmit buffers that one peer may hold, which leaves a share for the others.
-pub(super) const TX_SHARE: usize = TX_BUFS / 2;
+/// Number of operations to one peer that can be in progress.
+pub(super) const TX_SIZE: usize = TX_BUFS / 2;
 
 /// Largest number of connections of an endpoint.
 pub(super) const MAX_CONNS: usize = 128;
@@ -68,9 +74,13 @@ pub(super) const MAX_CONNS: usize = 128;
 /// Number of connections with the second end of a connection to the endpoint itself.
 pub(super) const CONN_SLOTS: usize = MAX_CONNS + 1;
 
+/// Number of transmit operations of an endpoint that can be in progress: with buffers of the pool, and with the
+/// reserved buffers of connections.
+pub(super) const TX_OPS: usize = TX_BUFS + CONN_SLOTS;
+
 /// Number of packet buffers of an endpoint. Buffers that were posted to the shared receive queue stay there when no
 /// connection uses it any more.
-const PKT_BUFS: usize = TX_BUFS + DEPTH + CONN_SLOTS * (MAX_RX_BUFS + CTRL_BUFS);
+const PKT_BUFS: usize = TX_OPS + DEPTH + CONN_SLOTS * (MAX_RX_BUFS + CTRL_BUFS);
 
 /// Number of lower operations that can be in flight.
 pub(super) const LOWER_OPS: usize = PKT_BUFS + CONN_SLOTS * MAX_READS;
@@ -103,11 +113,13 @@ pub(super) struct EpState {
     /// Indices of recently used peers, by a hash of their address.
     peer_cache: [u32; PEER_CACHE],
     /// Operations whose peer has no index yet.
-    pub(super) unresolved: BoxList<Packet>,
+    pub(super) unresolved: Unresolved,
     /// Indices of the peers that wait for the connection manager.
     pub(super) cm_queue: BoxList<u32>,
     /// Transmit buffers.
     pub(super) tx_pool: TxPool,
+    /// Free reserved transmit buffers that belong to no connection.
+    pub(super) tx_reserves: BoxList<Packet>,
     /// Receive buffers.
     pub(super) rx_pool: RxPool,
     /// Free control buffers that belong to no connection.
@@ -160,15 +172,6 @@ pub(super) fn schedule_disconnect(
     }
 }
 
-/// Returns the entry of the peer cache for an address.
-fn peer_cache_slot(addr: &SocketAddr) -> usize {
-    let exported = match addr {
-        SocketAddr::V4(addr) => u32::from(*addr.ip()),
-        SocketAddr::V6(addr) => addr.ip().to_bits() as u32,
-    };
-    (exported ^ u32::from(addr.port())) as usize % PEER_CACHE
-}
-
 impl EpState {
     /// Creates the state of an endpoint with `contexts` receive contexts of `size` entries each, without buffers and
     /// receives. Atomic operations of peers access `regions`. May sleep.
@@ -189,9 +192,10 @@ impl EpState {
             rx_ctxs: CtxVec::new(contexts, |_| RxCtx::new())?,
             peers: KVVec::new(),
             peer_cache: [0; PEER_CACHE],
-            unresolved: BoxList::new(),
+            unresolved: Unresolved::new(),
             cm_queue: BoxList::new(),
-            tx_pool: TxPool::NONE,
+            tx_pool: TxPool::UNALLOCATED,
+            tx_reserves: BoxList::new(),
             rx_pool: RxPool::new(),
             ctrl_bufs: BoxList::new(),
             deferred_rx: BoxList::new(),
@@ -226,7 +230,7 @@ impl EpState {
         }
     }
 
-    /// Returns the number of operations that can be started.
+    /// Returns the number of operations that can be started to every peer.
     pub(super) fn tx_left(&self) -> usize {
         self.tx_pool.left()
     }
@@ -249,7 +253,7 @@ impl EpState {
         addr: &SocketAddr,
         peer_av: &AddressVector,
     ) -> Option<u32> {
-        let place = peer_cache_slot(addr);
+        let place = addr_hash(addr, PEER_CACHE);
         let peer_cache = self.peer_cache.get(place).copied()?;
         if self.peer(peer_cache).is_some_and(|peer| peer.addr == *addr) {
             return Some(peer_cache);
@@ -331,11 +335,6 @@ impl EpState {
         }
     }
 
-    /// Returns the address of the first queued operation whose peer has no index yet.
-    pub(super) fn next_unresolved(&self) -> Option<SocketAddr> {
-        Some(self.unresolved.front()?.dest)
-    }
-
     /// Grows the table of peers into `room`, memory that the caller allocated; returns the old memory.
     pub(super) fn grow(&mut self, mut room: Peers) -> Peers {
         if room.capacity() > self.peers.capacity() {
@@ -368,7 +367,7 @@ impl EpState {
             }
         };
         if !is_loopback_idx(peer_idx) {
-            let mut theirs = self.unresolved.drain_where(|packet| packet.is_to(&addr));
+            let mut theirs = self.unresolved.take_to(&addr);
             while let Some(packet) = theirs.pop() {
                 self.queue(peer_idx, packet);
             }
@@ -379,11 +378,15 @@ impl EpState {
 
     /// Ends everything that is left when no connection is left.
     pub(super) fn end(&mut self) -> DeferredFree {
-        let mut packets = mem::take(&mut self.unresolved);
+        let mut packets = self.unresolved.take_where(|_| true);
+        for share in self.unresolved.shares_mut() {
+            self.tx_pool.put_share(share);
+        }
         let mut receives = BoxList::new();
         for peer in self.peers.iter_mut().flatten() {
             packets.append(&mut peer.deferred);
             packets.append(&mut peer.awaiting_reply);
+            self.tx_pool.put_share(&mut peer.tx_share);
             receives.append(&mut peer.rndv_reads);
             while let Some(mut sar) = peer.sar_rx.find(|_| true) {
                 if let Some(receive) = sar.data.receive.take() {
@@ -396,6 +399,7 @@ impl EpState {
             &mut self.deferred_rx,
             self.rx_pool.free_bufs(),
             &mut self.ctrl_bufs,
+            &mut self.tx_reserves,
         ] {
             packets.append(others);
         }
@@ -413,7 +417,7 @@ impl EpState {
         }
         DeferredFree {
             packets,
-            tx_pool: mem::replace(&mut self.tx_pool, TxPool::NONE),
+            tx_pool: mem::replace(&mut self.tx_pool, TxPool::UNALLOCATED),
             receives,
             _letters: unexp_msgs,
         }

@@ -4,7 +4,7 @@
 
 pub(super) use super::super::common::hints::uses_shared_rx;
 use super::{
-    ep_state::TX_SHARE,
+    ep_state::TX_SIZE,
     iov::MAX_IOV,
     wire::EAGER, //
 };
@@ -212,7 +212,7 @@ pub(super) fn transmits() -> fi_tx_attr {
         op_flags: FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE,
         msg_order: abi::FI_ORDER_SAS,
         inject_size: EAGER,
-        size: TX_SHARE,
+        size: TX_SIZE,
         iov_limit: MAX_IOV,
         rma_iov_limit: 1,
         ..pin_init::zeroed()

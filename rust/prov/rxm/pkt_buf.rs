@@ -4,6 +4,7 @@
 //! or by the lock of a shared transmit context while free.
 
 use super::{
+    ep_state::TX_BUFS,
     inflight::{
         Indexed,
         Inflight,
@@ -143,6 +144,12 @@ impl Packet {
         self.memory.len() < MAX_PACKET
     }
 
+    /// Returns whether a transmit buffer is the reserved one of a connection.
+    #[inline(always)]
+    pub(super) fn is_reserve(&self) -> bool {
+        self.number >= TX_BUFS as u32
+    }
+
     /// Returns the message id of the operation.
     pub(super) fn id(&self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.number)
@@ -187,11 +194,6 @@ impl Packet {
     #[inline(always)]
     pub(super) fn tx_comp(&self) -> Option<&TxComp> {
         self.as_tx_op().map(|_| &self.comp)
-    }
-
-    /// Returns whether the buffer holds an operation to that address.
-    pub(super) fn is_to(&self, addr: &SocketAddr) -> bool {
-        self.as_tx_op().is_some() && self.dest == *addr
     }
 
     /// Returns whether the buffer holds an operation of that transmit context.

@@ -11,10 +11,7 @@ use super::{
     ep_state::TX_BUFS,
     info,
     pkt_buf::Packet,
-    tx_pool::{
-        TxWaiter,
-        TxWaiters, //
-    },
+    tx_pool::TxBufs,
     wire::MAX_PACKET, //
 };
 use crate::{
@@ -27,24 +24,14 @@ use crate::{
         provider,
         stx::Attr, //
     },
-    util::owned_list::{
-        BoxList,
-        ListBox, //
-    },
 };
 use core::any::Any;
 
-/// Free buffers, and the contexts of all endpoints that wait for one.
-struct FreeBufs {
-    packets: BoxList<Packet>,
-    waiters: TxWaiters,
-}
-
-/// A shared transmit context. `free` is taken inside `EpCore::inner`, in any context.
+/// A shared transmit context. `bufs` is taken inside `EpCore::inner`, in any context.
 #[pin_data]
 pub(super) struct Stx {
     #[pin]
-    free: FastLockIrq<FreeBufs>,
+    pub(super) bufs: FastLockIrq<TxBufs>,
     size: usize,
 }
 
@@ -71,64 +58,18 @@ impl Stx {
         if !is_offered {
             return Err(Errno::EINVAL);
         }
-        let mut free = FreeBufs {
-            packets: BoxList::new(),
-            waiters: TxWaiters::new(),
-        };
+        let mut bufs = TxBufs::new(size);
         let numbers = 0..size as u32;
         Packet::alloc(here, domain.lower(), numbers, MAX_PACKET, |packet| {
-            free.packets.push(packet)
+            bufs.add(packet)
         })?;
         Ok(Arc::pin_init(
             pin_init!(Self {
-                free <- FastLockIrq::new(free, c"kofi::rxm::Stx", static_lock_class!()),
+                bufs <- FastLockIrq::new(bufs, c"kofi::rxm::Stx", static_lock_class!()),
                 size,
             }),
             GFP_KERNEL,
         )?)
-    }
-
-    /// Returns the number of buffers.
-    pub(super) fn size(&self) -> usize {
-        self.size
-    }
-
-    /// Returns the number of free buffers.
-    pub(super) fn left(&self) -> usize {
-        self.free.lock().packets.len()
-    }
-
-    /// Takes a buffer.
-    pub(super) fn get(&self) -> Option<ListBox<Packet>> {
-        self.free.lock().packets.pop()
-    }
-
-    /// Takes a buffer. If there is none, `tx_waiter` is woken when one is put back.
-    pub(super) fn get_or_wait(&self, tx_waiter: &Arc<TxWaiter>) -> Option<ListBox<Packet>> {
-        let mut free = self.free.lock();
-        let packet = free.packets.pop();
-        if packet.is_none() {
-            // Entered under the lock that buffers are put back under.
-            free.waiters.add(tx_waiter);
-        }
-        packet
-    }
-
-    /// Adds `tx_waiter` to the contexts that are woken when a buffer is put back.
-    pub(super) fn wait_for_buf(&self, tx_waiter: &Arc<TxWaiter>) {
-        self.free.lock().waiters.add(tx_waiter);
-    }
-
-    /// Wakes all waiting contexts, because one of them is closed.
-    pub(super) fn wake_waiters(&self) {
-        self.free.lock().waiters.wake();
-    }
-
-    /// Puts a buffer back, and wakes the waiting contexts.
-    pub(super) fn put(&self, packet: ListBox<Packet>) {
-        let mut free = self.free.lock();
-        free.packets.push_front(packet);
-        free.waiters.wake();
     }
 }
 
@@ -139,12 +80,15 @@ impl provider::SharedTransmit for Stx {
 
     fn fill_info(&self, out: &mut ObjectInfo<'_>) {
         out.add_value(KOFI_VALUE_TX_SIZE, self.size as u64);
-        out.add_value(KOFI_VALUE_TX_DEPTH, (self.size - self.left()) as u64);
+        out.add_value(
+            KOFI_VALUE_TX_DEPTH,
+            (self.size - self.bufs.lock().free()) as u64,
+        );
     }
 
     fn close(&self) {
         // Freed outside the lock, in process context.
-        let free = mem::take(&mut self.free.lock().packets);
+        let free = self.bufs.lock().take_free();
         drop(free);
     }
 }

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Transmit buffers of an endpoint, its own or those of a shared transmit context, and the transmit contexts that
-//! wait for one.
+//! wait for one. The [`budget`] decides who gets one.
 //!
 //! Guarded by `EpCore::inner`, or by the lock of the shared transmit context. A context that was refused a buffer is
 //! entered in the list of waiters under the same lock, in any context, without an allocation.
 
+mod budget;
+pub(super) mod unresolved;
+
+pub(super) use self::budget::TxShare;
+use self::budget::{
+    TxBudget,
+    EPOCH_MS, //
+};
 use super::{
-    ep_state::{
-        TX_BUFS,
-        TX_SHARE, //
-    },
+    ep_state::TX_BUFS,
     inflight::Indexed,
     pkt_buf::{
         BufState,
@@ -21,9 +26,12 @@ use super::{
 };
 use crate::{
     fi::prelude::*,
-    util::owned_list::{
-        BoxList,
-        ListBox, //
+    util::{
+        owned_list::{
+            BoxList,
+            ListBox, //
+        },
+        sequence_wait::now_jiffies, //
     },
 };
 use core::ops::Range;
@@ -37,86 +45,163 @@ use kernel::{
         ListLinks,
         TryNewListArc, //
     },
-    sync::Arc, //
+    sync::Arc,
+    time::{
+        msecs_to_jiffies,
+        Jiffies, //
+    },
 };
 
-/// Pool of free transmit buffers.
-pub(super) enum TxPool {
-    /// Buffers of one endpoint, and its contexts that wait for one.
-    Own {
-        free: BoxList<Packet>,
-        waiters: TxWaiters,
-    },
-    /// Buffers of a shared transmit context.
-    Shared(Arc<Stx>),
+/// Free transmit buffers with their budget, and the contexts that wait for one.
+pub(super) struct TxBufs {
+    free: BoxList<Packet>,
+    budget: TxBudget,
+    waiters: TxWaiters,
 }
 
-impl TxPool {
-    /// Empty pool.
-    pub(super) const NONE: Self = Self::Own {
-        free: BoxList::new(),
-        waiters: TxWaiters::new(),
-    };
+impl TxBufs {
+    /// Creates the pool of `total` buffers, which the caller adds.
+    pub(super) const fn new(total: usize) -> Self {
+        Self {
+            free: BoxList::new(),
+            budget: TxBudget::new(total),
+            waiters: TxWaiters::new(),
+        }
+    }
 
-    /// Takes a buffer.
+    /// Adds a free buffer.
+    pub(super) fn add(&mut self, packet: ListBox<Packet>) {
+        self.free.push(packet);
+    }
+
+    /// Removes all free buffers.
+    pub(super) fn take_free(&mut self) -> BoxList<Packet> {
+        mem::take(&mut self.free)
+    }
+
+    /// Returns the number of operations that can be started to every peer.
+    pub(super) fn left(&self) -> usize {
+        self.budget.left()
+    }
+
+    /// Returns the number of free buffers.
+    pub(super) fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Takes a buffer for an operation to the peer that owns `share`. If it may have none, `tx_waiter` is woken when a
+    /// buffer is put back: it is entered under the lock that buffers are put back under.
     #[inline(always)]
-    pub(super) fn get(&mut self) -> Option<ListBox<Packet>> {
-        match self {
-            Self::Own { free, .. } => free.pop(),
-            Self::Shared(stx) => stx.get(),
+    fn take_or_wait(
+        &mut self,
+        share: &mut TxShare,
+        tx_waiter: &Arc<TxWaiter>,
+    ) -> Option<ListBox<Packet>> {
+        if !self.free.is_empty() && self.budget.take(share, epoch_clock) {
+            return self.free.pop();
         }
+        self.waiters.add(tx_waiter);
+        None
     }
 
-    /// Takes a buffer. If there is none, `tx_waiter` is woken when one is put back.
-    #[inline(always)]
-    pub(super) fn get_or_wait(&mut self, tx_waiter: &Arc<TxWaiter>) -> Option<ListBox<Packet>> {
-        match self {
-            Self::Own { free, waiters } => {
-                let packet = free.pop();
-                if packet.is_none() {
-                    waiters.add(tx_waiter);
-                }
-                packet
-            }
-            Self::Shared(stx) => stx.get_or_wait(tx_waiter),
-        }
-    }
-
-    /// Adds `tx_waiter` to the contexts that are woken when a buffer is put back.
-    #[cold]
-    pub(super) fn wait_for_buf(&mut self, tx_waiter: &Arc<TxWaiter>) {
-        match self {
-            Self::Own { waiters, .. } => waiters.add(tx_waiter),
-            Self::Shared(stx) => stx.wait_for_buf(tx_waiter),
-        }
-    }
-
-    /// Wakes all waiting contexts, because one of them is closed.
-    pub(super) fn wake_waiters(&mut self) {
-        match self {
-            Self::Own { waiters, .. } => waiters.wake(),
-            Self::Shared(stx) => stx.wake_waiters(),
+    /// Takes a buffer for a segment to the peer that owns `share`.
+    fn take_segment(&mut self, share: &mut TxShare) -> Option<ListBox<Packet>> {
+        match !self.free.is_empty() && self.budget.take_segment(share) {
+            true => self.free.pop(),
+            false => None,
         }
     }
 
     /// Puts a buffer back, and wakes the waiting contexts. The next operation takes it, because its state is still in
     /// the CPU's cache.
     #[inline(always)]
-    pub(super) fn put(&mut self, mut packet: ListBox<Packet>) {
-        packet.state = BufState::Free;
+    fn put(&mut self, packet: ListBox<Packet>, share: &mut TxShare, is_done: bool) {
+        self.free.push_front(packet);
+        self.budget.put(share, is_done);
+        self.waiters.wake();
+    }
+}
+
+/// Returns the time and the length of an epoch of the budget.
+#[cold]
+fn epoch_clock() -> (Jiffies, Jiffies) {
+    (now_jiffies(), msecs_to_jiffies(EPOCH_MS))
+}
+
+/// Pool of transmit buffers that an endpoint uses.
+pub(super) enum TxPool {
+    /// Buffers of one endpoint.
+    Own(TxBufs),
+    /// Buffers of a shared transmit context.
+    Shared(Arc<Stx>),
+}
+
+impl TxPool {
+    /// Pool of an endpoint's own buffers, which are not allocated.
+    pub(super) const UNALLOCATED: Self = Self::Own(TxBufs::new(TX_BUFS));
+
+    /// Runs `act` with the buffers, under the lock of the shared transmit context if there is one.
+    #[inline(always)]
+    fn with<R>(&mut self, act: impl FnOnce(&mut TxBufs) -> R) -> R {
         match self {
-            Self::Own { free, waiters } => {
-                free.push_front(packet);
-                waiters.wake();
-            }
-            Self::Shared(stx) => stx.put(packet),
+            Self::Own(bufs) => act(bufs),
+            Self::Shared(stx) => act(&mut stx.bufs.lock()),
         }
     }
 
-    /// Puts back a buffer of a closed endpoint, unless it is not a transmit buffer.
-    pub(super) fn take_back(&mut self, packet: ListBox<Packet>) {
+    /// Adds a newly allocated buffer.
+    pub(super) fn add(&mut self, packet: ListBox<Packet>) {
+        self.with(|bufs| bufs.add(packet));
+    }
+
+    /// Takes a buffer for an operation to the peer that owns `share`, if the peer may have one more. Otherwise
+    /// `tx_waiter` is woken when a buffer is put back.
+    #[inline(always)]
+    pub(super) fn take_or_wait(
+        &mut self,
+        share: &mut TxShare,
+        tx_waiter: &Arc<TxWaiter>,
+    ) -> Option<ListBox<Packet>> {
+        self.with(|bufs| bufs.take_or_wait(share, tx_waiter))
+    }
+
+    /// Takes a buffer for a segment to the peer that owns `share`.
+    pub(super) fn take_segment(&mut self, share: &mut TxShare) -> Option<ListBox<Packet>> {
+        self.with(|bufs| bufs.take_segment(share))
+    }
+
+    /// Wakes all waiting contexts.
+    pub(super) fn wake_waiters(&mut self) {
+        self.with(|bufs| bufs.waiters.wake());
+    }
+
+    /// Puts back a buffer of the peer that owns `share`; `is_done` tells whether its operation was successful.
+    #[inline(always)]
+    pub(super) fn put(&mut self, mut packet: ListBox<Packet>, share: &mut TxShare, is_done: bool) {
+        packet.state = BufState::Free;
+        self.with(|bufs| bufs.put(packet, share, is_done));
+    }
+
+    /// Records that an operation with another buffer has completed, to the peer that owns `share`.
+    pub(super) fn note_completion(&mut self, share: &mut TxShare) {
+        self.with(|bufs| bufs.budget.note_completion(share));
+    }
+
+    /// Moves a buffer from the share `from` to the share `to`.
+    pub(super) fn transfer(&mut self, from: &mut TxShare, to: &mut TxShare) {
+        self.with(|bufs| bufs.budget.transfer(from, to));
+    }
+
+    /// Puts back the buffers of a peer of a closed endpoint in the budget. [`Self::take_back`] frees them.
+    pub(super) fn put_share(&mut self, share: &mut TxShare) {
+        self.with(|bufs| bufs.budget.put_all(share));
+    }
+
+    /// Puts back a buffer of a closed endpoint, unless it is not one of the pool.
+    pub(super) fn take_back(&mut self, mut packet: ListBox<Packet>) {
         if packet.number() < TX_BUFS as u32 {
-            self.put(packet);
+            packet.state = BufState::Free;
+            self.with(|bufs| bufs.free.push_front(packet));
         }
     }
 
@@ -125,27 +210,18 @@ impl TxPool {
         matches!(self, Self::Shared(_))
     }
 
-    /// Returns the number of free buffers.
+    /// Returns the number of operations that can be started to every peer.
     pub(super) fn left(&self) -> usize {
         match self {
-            Self::Own { free, .. } => free.len(),
-            Self::Shared(stx) => stx.left(),
-        }
-    }
-
-    /// Returns the number of buffers that one peer may hold, which leaves a share for the others.
-    #[inline(always)]
-    pub(super) fn peer_limit(&self) -> usize {
-        match self {
-            Self::Own { .. } => TX_SHARE,
-            Self::Shared(stx) => stx.size().div_ceil(2),
+            Self::Own(bufs) => bufs.left(),
+            Self::Shared(stx) => stx.bufs.lock().left(),
         }
     }
 
     /// Returns the numbers of the endpoint's own buffers that have not been allocated.
     pub(super) fn unallocated(&self) -> Range<u32> {
         match self {
-            Self::Own { free, .. } => free.len() as u32..TX_BUFS as u32,
+            Self::Own(bufs) => bufs.free() as u32..TX_BUFS as u32,
             Self::Shared(_) => 0..0,
         }
     }

@@ -200,6 +200,7 @@ GROUPS: dict[str, tuple[str, list[str] | int]] = {
             "scalable endpoints",
             "fi_sendto, fi_recvfrom",
             "what peers may do: capabilities, registrations, keys",
+            "no peer takes from another what that one has",
         ],
     ),
     "PEER": (

@@ -217,7 +217,7 @@ static void rdm_08_calls_of_the_wrong_direction_are_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_trecv(tx, buf, 8, NULL, FI_ADDR_UNSPEC, 1, 0, buf));
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_cancel(&tx->fid, buf));
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_rx_size_left(tx));
-	KUNIT_EXPECT_EQ(test, 128, fi_tx_size_left(tx));
+	KUNIT_EXPECT_EQ(test, sep->info->tx_attr->size, fi_tx_size_left(tx));
 	KUNIT_EXPECT_EQ(test, -FI_ENOPROTOOPT,
 			fi_setopt(&tx->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &size, len));
 	KUNIT_EXPECT_EQ(test, -FI_ENOPROTOOPT,

@@ -179,6 +179,7 @@ static void close_01_a_transmit_context_with_queued_sends(struct kunit *test)
 	struct sep_opts opts = { .txs = 2, .rxs = 2 };
 	struct ends *e = ends(test, &opts);
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	size_t size = e->a->info->tx_attr->size;
 	struct fi_cq_tagged_entry entry;
 	fi_addr_t to_closed_port;
 
@@ -194,9 +195,9 @@ static void close_01_a_transmit_context_with_queued_sends(struct kunit *test)
 		fx_close(test, &e->a->tx[0]->fid);
 		/* Messages sent before the close may have arrived, and would be received first. */
 		fx_close(test, &e->b->rx[0]->fid);
-		while (fi_tx_size_left(e->a->tx[1]) < 128 && time_before(jiffies, end))
+		while (fi_tx_size_left(e->a->tx[1]) < size && time_before(jiffies, end))
 			usleep_range(50, 100);
-		KUNIT_EXPECT_EQ(test, 128, fi_tx_size_left(e->a->tx[1]));
+		KUNIT_EXPECT_EQ(test, size, fi_tx_size_left(e->a->tx[1]));
 		sep_exchange(test, e->a, 1, e->to_b, e->b, 1);
 		/* Completions from before the close can be read; no more arrive. */
 		while (fi_cq_read(e->a->tx_cq[0], &entry, 1) == 1)

@@ -278,7 +278,7 @@ static void rdm_08_threads_with_a_context_each(struct kunit *test)
 	}
 }
 
-/* Sends rendezvous messages to two peers until no packet is free; count: how many to each. */
+/* Sends rendezvous messages to two peers until both refuse one; count: how many to each. */
 static void exhaust_packets(struct kunit *test, struct sep *from, const fi_addr_t to[2], u8 *out,
 			    int count[2])
 {
@@ -316,6 +316,7 @@ static void cq_16_the_handler_is_called_when_another_context_returns_its_packets
 	for (int i = 0; i < 2; i++) {
 		peer[i] = sep_open(test, &opts);
 		to[i] = sep_addr(test, from, &peer[i]->name);
+		sep_exchange(test, from, 0, to[i], peer[i], 0);
 	}
 	exhaust_packets(test, from, to, out, count);
 	KUNIT_ASSERT_EQ(test, -FI_EAGAIN, fi_inject(from->tx[1], &byte, 1, to[0]));

@@ -26,8 +26,8 @@ MODULE_PARM_DESC(flood_seconds, "for how long, again and again");
 /* Bounds of unexpected messages in bytes: of one peer, and of all. */
 #define PEER_BOUND	SZ_1M
 #define BOUND		SZ_32M
-/* Messages of a peer in receive packets, and in transmit packets. */
-#define IN_PACKETS	(64 + 64)
+/* Messages of a peer in receive packets, in transmit packets, and in the one of its connection. */
+#define IN_PACKETS	(64 + 64 + 1)
 #define HONEST_ROUNDS	9
 
 static const size_t lens[] = { 100, 40000, 200000 };

@@ -112,6 +112,20 @@ int raw_connect(struct kunit *test, struct raw *raw, const void *to, const void 
 	return errnum;
 }
 
+struct raw *raw_open_silent(struct kunit *test, const void *to, u16 port)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	struct raw *raw = raw_open(test, SZ_4K);
+	struct raw_connect_data data = raw_connect_data(raw, port, port);
+
+	data.flow = 1;
+	while (raw_connect(test, raw, to, &data, sizeof(data))) {
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "no connection");
+		usleep_range(1000, 2000);
+	}
+	return raw;
+}
+
 void raw_disconnect(struct kunit *test, struct raw *raw)
 {
 	if (raw->ep)
@@ -226,4 +240,20 @@ int raw_send(struct raw *raw, u8 *packet, size_t len)
 		raw->credits -= raw->uses_credits;
 	}
 	return ret;
+}
+
+void raw_grant(struct kunit *test, struct raw *raw)
+{
+	struct raw_header *credit;
+	u8 *packet;
+
+	/* With credits on both sides, they are granted there. */
+	raw_progress(raw);
+	if (raw->uses_credits)
+		return;
+	packet = raw_get_packet(raw);
+	KUNIT_ASSERT_NOT_NULL(test, packet);
+	credit = raw_init_packet(raw, packet, RAW_PKT_CREDIT);
+	credit->extra = RAW_RECEIVES - 1;
+	KUNIT_ASSERT_EQ(test, 0, raw_send(raw, packet, sizeof(*credit)));
 }

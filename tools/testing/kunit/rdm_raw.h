@@ -114,6 +114,13 @@ struct raw *raw_open(struct kunit *test, size_t memory_len);
 struct raw_connect_data raw_connect_data(struct raw *raw, u16 port, u32 instance);
 /* Connects; returns 0, or a positive fabric errno. */
 int raw_connect(struct kunit *test, struct raw *raw, const void *to, const void *data, size_t len);
+/*
+ * Opens a raw peer and connects it to an endpoint at address to, as a peer at that port. It grants
+ * no credit until raw_grant(), so the endpoint cannot post anything to it.
+ */
+struct raw *raw_open_silent(struct kunit *test, const void *to, u16 port);
+/* Grants the receives of a silent peer, which is not silent from now on. */
+void raw_grant(struct kunit *test, struct raw *raw);
 /* Closes the connection, if there is one. */
 void raw_disconnect(struct kunit *test, struct raw *raw);
 /* Processes all completions and events. */

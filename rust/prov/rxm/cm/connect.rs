@@ -24,9 +24,11 @@ use super::{
             EpCore, //
         },
         ep_state::{
+            CONN_SLOTS,
             LOWER_OPS,
             TX_BUFS,
-            TX_SHARE, //
+            TX_OPS,
+            TX_SIZE, //
         },
         lower::{
             LowerEp,
@@ -75,8 +77,8 @@ use crate::{
     },
 };
 
-/// Number of operations of a local connection that can be in flight, besides those with transmit buffers.
-const LOCAL_CQ_SLOTS: usize = MAX_RX_BUFS + CTRL_BUFS + MAX_READS;
+/// Number of operations of a local connection that can be in flight, besides those with transmit buffers of the pool.
+const LOCAL_CQ_SLOTS: usize = MAX_RX_BUFS + CTRL_BUFS + MAX_READS + 1;
 
 impl EpCore {
     /// Returns whether peers may read long messages from this endpoint's memory: if its connections can access the
@@ -182,7 +184,7 @@ impl EpCore {
             false => self.inner.lock().rx_pool.shared().cloned(),
         };
         info.set_caps(self.lower_caps());
-        info.tx_mut()?.size = TX_SHARE + MAX_SEGS + CTRL_BUFS + MAX_READS + MAX_RX_BUFS;
+        info.tx_mut()?.size = TX_SIZE + 1 + MAX_SEGS + CTRL_BUFS + MAX_READS + MAX_RX_BUFS;
         info.rx_mut()?.size = MAX_RX_BUFS;
         if let (Some(_), Some(ep)) = (&shared, info.ep().copied()) {
             info.set_ep(&fi_ep_attr {
@@ -206,6 +208,7 @@ impl EpCore {
         for _ in 0..MAX_SAR_RX {
             free_sar.push(ListBox::new(SarRxMsg::idle(SarMsg::idle()))?);
         }
+        self.alloc_tx_reserve(here, cm)?;
         // A peer without credits gets all buffers, because it cannot be granted more later.
         let count = if no_flow_ctrl {
             MAX_RX_BUFS
@@ -289,7 +292,7 @@ impl EpCore {
             };
             packets.push(free_buf);
         }
-        let first = TX_BUFS as u32 + cm.rx_bufs_made;
+        let first = TX_OPS as u32 + cm.rx_bufs_made;
         let missing = first..first + (count - packets.len()) as u32;
         let made = Packet::alloc(here, self.protection.lower(), missing, size, |packet| {
             cm.rx_bufs_made += 1;
@@ -302,6 +305,21 @@ impl EpCore {
                 Err(errno)
             }
         }
+    }
+
+    /// Allocates the reserved transmit buffer of the next connection. There is none if operations whose connections
+    /// have ended hold all of them.
+    fn alloc_tx_reserve(&self, here: ProcessContext, cm: &mut ConnMgr) -> Result {
+        let is_there = !self.inner.lock().tx_reserves.is_empty();
+        if is_there || cm.tx_reserves_made == CONN_SLOTS as u32 {
+            return Ok(());
+        }
+        let number = TX_BUFS as u32 + cm.tx_reserves_made;
+        let lower = self.protection.lower();
+        Packet::alloc(here, lower, number..number + 1, MAX_PACKET, |packet| {
+            cm.tx_reserves_made += 1;
+            self.inner.lock().tx_reserves.push(packet);
+        })
     }
 
     fn put_bufs(&self, mut packets: BoxList<Packet>) {

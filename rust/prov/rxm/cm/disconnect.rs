@@ -78,6 +78,7 @@ impl Peer {
     fn is_unused(&self) -> bool {
         self.conn.is_none()
             && self.tx_count == 0
+            && self.tx_share.is_empty()
             && self.deferred_rx == 0
             && self.unexp_bytes == 0
             && self.rndv_reads.is_empty()

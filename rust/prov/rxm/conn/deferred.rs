@@ -20,8 +20,7 @@ use super::super::{
         RndvReply,
         RndvState,
         TxOp, //
-    },
-    tx_pool::TxWaiter, //
+    }, //
 };
 use crate::{
     fi::prelude::*,
@@ -29,31 +28,6 @@ use crate::{
 };
 
 impl EpState {
-    /// Takes a transmit buffer for an operation to a peer, if the peer is below its limit. Otherwise `tx_waiter` is
-    /// woken when a buffer is put back.
-    #[inline(always)]
-    pub(in super::super) fn packet(
-        &mut self,
-        to: &SocketAddr,
-        peer_idx: Option<u32>,
-        tx_waiter: &Arc<TxWaiter>,
-    ) -> Option<ListBox<Packet>> {
-        let tx_count = match peer_idx.and_then(|peer_idx| self.peer(peer_idx)) {
-            Some(peer) => peer.tx_count,
-            None => {
-                let orders = self.unresolved.iter();
-                orders.filter(|packet| packet.is_to(to)).count()
-            }
-        };
-        match tx_count < self.tx_pool.peer_limit() {
-            true => self.tx_pool.get_or_wait(tx_waiter),
-            false => {
-                self.tx_pool.wait_for_buf(tx_waiter);
-                None
-            }
-        }
-    }
-
     /// Starts an operation: posts it, defers it, or queues it until the peer has an index.
     #[inline]
     pub(in super::super) fn send(
@@ -88,10 +62,17 @@ impl EpState {
         }
     }
 
-    /// Defers an operation.
+    /// Defers an operation whose peer has got an index.
     pub(in super::super) fn queue(&mut self, peer_idx: u32, mut packet: ListBox<Packet>) {
         packet.peer_idx = peer_idx;
-        if let Some(peer) = self.peer(peer_idx) {
+        let Self {
+            peers,
+            tx_pool,
+            unresolved,
+            ..
+        } = self;
+        if let Some(Some(peer)) = peers.get_mut(peer_idx as usize) {
+            tx_pool.transfer(unresolved.share(&packet.dest), &mut peer.tx_share);
             peer.tx_count += 1;
             peer.deferred.push(packet);
         }
@@ -272,7 +253,7 @@ impl EpState {
                 if let Some(conn) = conn {
                     conn.segments += 1;
                 }
-                self.tx_pool.put(packet);
+                self.put_segment_buf(packet);
             }
             (false, Some(conn)) => conn.ctrl_bufs.push(packet),
             (false, None) => self.keep(packet),
@@ -296,10 +277,7 @@ impl EpState {
         if let Some(comp) = packet.tx_comp() {
             sinks.complete_tx(comp, result);
         }
-        self.tx_pool.put(packet);
-        if let Some(peer) = self.peer(peer_idx) {
-            peer.tx_count -= 1;
-        }
+        self.put_tx_buf(packet, result.is_ok());
         if result.is_ok() {
             self.progress_peer(sinks, peer_idx);
         }
@@ -328,16 +306,6 @@ impl EpState {
         let mut deferred = mem::take(&mut peer.deferred);
         while let Some(packet) = deferred.pop() {
             self.finish(sinks, packet, Err(errno));
-        }
-    }
-
-    /// Fails the first operation whose peer has no index.
-    pub(in super::super) fn fail_unresolved(&mut self, sinks: &CompSinks, errno: Errno) {
-        if let Some(packet) = self.unresolved.pop() {
-            if let Some(comp) = packet.tx_comp() {
-                sinks.complete_tx(comp, Err(errno));
-            }
-            self.tx_pool.put(packet);
         }
     }
 

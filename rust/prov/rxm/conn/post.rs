@@ -13,7 +13,10 @@ use super::{
             SarTx,
             TxOp, //
         },
-        tx_pool::TxPool,
+        tx_pool::{
+            TxPool,
+            TxShare, //
+        },
         wire::SegPos, //
     },
     Conn,
@@ -62,7 +65,10 @@ impl Peer {
         match target {
             Some((to, conn)) if !self.is_registering && !packet.needs_registration() => {
                 match conn.check_context(packet.context()) {
-                    Ok(()) => post_op(conn, to, packet, inflight, tx_pool),
+                    Ok(()) => {
+                        let segment_bufs = (tx_pool, &mut self.tx_share);
+                        post_op(conn, to, packet, inflight, segment_bufs)
+                    }
                     Err(errno) => Err((packet, Some(errno))),
                 }
             }
@@ -113,7 +119,7 @@ fn post_op(
     to: u64,
     mut packet: ListBox<Packet>,
     inflight: &mut Inflight<Packet>,
-    tx_pool: &mut TxPool,
+    segment_bufs: (&mut TxPool, &mut TxShare),
 ) -> core::result::Result<(), (ListBox<Packet>, Option<Errno>)> {
     let mut atomic_credits = 0;
     match packet.as_tx_op() {
@@ -123,7 +129,7 @@ fn post_op(
             return post_rma(conn, packet, inflight);
         }
         Some(TxOp::Sar(_)) => {
-            if !post_segments(conn, to, &mut packet, inflight, tx_pool) {
+            if !post_segments(conn, to, &mut packet, inflight, segment_bufs) {
                 return Err((packet, None));
             }
         }
@@ -158,7 +164,7 @@ fn post_segments(
     to: u64,
     packet: &mut Packet,
     inflight: &mut Inflight<Packet>,
-    tx_pool: &mut TxPool,
+    (tx_pool, share): (&mut TxPool, &mut TxShare),
 ) -> bool {
     let (peer_idx, id) = (packet.peer_idx, packet.id());
     let Some(TxOp::Sar(sar_tx)) = packet.tx_op() else {
@@ -174,7 +180,7 @@ fn post_segments(
         }
         let segment_buf = match conn.segments {
             0 => None,
-            _ => tx_pool.get(),
+            _ => tx_pool.take_segment(share),
         };
         let Some(mut segment_buf) = segment_buf else {
             conn.credits.return_credit();
@@ -187,7 +193,7 @@ fn post_segments(
         segment_buf.conn_gen = conn.conn_gen;
         segment_buf.fill_segment(to, &sar_tx.from, &segment);
         if let Err(error) = Packet::send(segment_buf, inflight, &conn.lower) {
-            tx_pool.put(error.node);
+            tx_pool.put(error.node, share, false);
             conn.note_post_error(error.errno);
             conn.credits.return_credit();
             return false;

@@ -32,6 +32,7 @@ use crate::{
     fi::prelude::*,
     util::owned_list::BoxList, //
 };
+use core::iter;
 use kernel::time::delay::fsleep;
 
 /// Number of [`DRAIN_INTERVAL`] before the connections of uncompleted operations are closed.
@@ -134,17 +135,16 @@ impl EpState {
         }
         let peers = self.peers.iter().flatten();
         let of_peers = peers.flat_map(|peer| [&peer.deferred, &peer.awaiting_reply]);
-        for queue in Iterator::chain(
-            [&self.unresolved, &self.pending_dereg].into_iter(),
-            of_peers,
-        ) {
-            for packet in queue.iter().filter(|packet| is_from_ctx(packet)) {
-                drain.operation(packet);
-            }
+        let queues = Iterator::chain(iter::once(&self.pending_dereg), of_peers);
+        let queued = queues.flat_map(|queue| queue.iter());
+        let queued = Iterator::chain(queued, self.unresolved.iter());
+        for packet in queued.filter(|packet| is_from_ctx(packet)) {
+            drain.operation(packet);
         }
-        let mut dropped = self.unresolved.drain_where(is_from_ctx);
+        let mut dropped = self.unresolved.take_where(is_from_ctx);
         while let Some(packet) = dropped.pop() {
-            self.tx_pool.put(packet);
+            let share = self.unresolved.share(&packet.dest);
+            self.tx_pool.put(packet, share, false);
         }
         for peer_idx in 0..self.peers.len() as u32 {
             let Some(peer) = self.peer(peer_idx) else {

@@ -173,7 +173,7 @@ impl EpCore {
             unallocated,
             MAX_PACKET,
             |packet| {
-                self.inner.lock().tx_pool.put(packet);
+                self.inner.lock().tx_pool.add(packet);
             },
         )?;
         self.open_lower_srx()?;

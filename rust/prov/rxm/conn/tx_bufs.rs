@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Transmit buffers of operations to a peer: buffers of the pool, as far as its budget permits, or the reserved buffer
+//! of the connection, which gives every connected peer one operation whatever the others hold. Guarded by
+//! `EpCore::inner`.
+
+use super::super::{
+    ep_state::EpState,
+    pkt_buf::{
+        BufState,
+        Packet, //
+    },
+    tx_pool::TxWaiter, //
+};
+use crate::{
+    fi::prelude::*,
+    util::owned_list::ListBox, //
+};
+
+impl EpState {
+    /// Takes a transmit buffer for an operation to a peer. If there is none for it, `tx_waiter` is woken when a buffer
+    /// is put back.
+    #[inline(always)]
+    pub(in super::super) fn packet(
+        &mut self,
+        to: &SocketAddr,
+        peer_idx: Option<u32>,
+        tx_waiter: &Arc<TxWaiter>,
+    ) -> Option<ListBox<Packet>> {
+        let Self {
+            peers,
+            tx_pool,
+            unresolved,
+            ..
+        } = self;
+        let peer = peer_idx.and_then(|peer_idx| peers.get_mut(peer_idx as usize)?.as_mut());
+        let Some(peer) = peer else {
+            return tx_pool.take_or_wait(unresolved.share(to), tx_waiter);
+        };
+        tx_pool
+            .take_or_wait(&mut peer.tx_share, tx_waiter)
+            .or_else(|| {
+                let conn = peer.conn.as_mut().filter(|conn| conn.is_open());
+                conn?.tx_reserve.take()
+            })
+    }
+
+    /// Puts back the buffer of an operation that has ended; `is_done` tells whether it was successful.
+    #[inline(always)]
+    pub(in super::super) fn put_tx_buf(&mut self, packet: ListBox<Packet>, is_done: bool) {
+        let Some(Some(peer)) = self.peers.get_mut(packet.peer_idx as usize) else {
+            // Cannot happen: a peer with an operation is not removed.
+            return;
+        };
+        peer.tx_count -= 1;
+        match packet.is_reserve() {
+            false => self.tx_pool.put(packet, &mut peer.tx_share, is_done),
+            true => self.put_reserve(packet, is_done),
+        }
+    }
+
+    /// Puts back the buffer of a segment.
+    pub(in super::super) fn put_segment_buf(&mut self, packet: ListBox<Packet>) {
+        if let Some(Some(peer)) = self.peers.get_mut(packet.peer_idx as usize) {
+            self.tx_pool.put(packet, &mut peer.tx_share, false);
+        }
+    }
+
+    /// Puts back the reserved buffer of a connection, for a connection that has none.
+    #[cold]
+    fn put_reserve(&mut self, mut packet: ListBox<Packet>, is_done: bool) {
+        packet.state = BufState::Free;
+        let Some(Some(peer)) = self.peers.get_mut(packet.peer_idx as usize) else {
+            return;
+        };
+        if is_done {
+            self.tx_pool.note_completion(&mut peer.tx_share);
+        }
+        let conn = peer.conn.as_mut();
+        match conn.filter(|conn| conn.tx_reserve.is_none()) {
+            Some(conn) => conn.tx_reserve = Some(packet),
+            None => self.tx_reserves.push(packet),
+        }
+        self.tx_pool.wake_waiters();
+    }
+}

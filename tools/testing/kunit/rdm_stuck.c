@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Tests RDM 11 of CONTRACT with peers to which no operation completes: they leave a share of the
+ * transmit entries to every other peer.
+ */
+
+#include <linux/delay.h>
+#include <linux/mm.h>
+
+#include "rdm.h"
+#include "rdm_raw.h"
+
+#define LEN		100
+#define HEALTHY		6
+#define SILENT		4
+#define UNREACHABLE	8
+#define STUCK		(SILENT + UNREACHABLE)
+/* Time in which it is found out that operations to a peer do not complete, and more. */
+#define STUCK_MS	500
+#define ROUNDS		50
+
+static const struct rdm_opts opts = { .cq_size = 4096 };
+
+/* Inserts the address of the silent peer at that port. */
+static fi_addr_t silent_addr(struct kunit *test, struct kofi_rdm *rdm, u16 port)
+{
+	struct kofi_rdm peer = *rdm;
+
+	((struct sockaddr_in *)&peer.name)->sin_port = htons(port);
+	return rdm_addr(test, rdm, &peer);
+}
+
+/* Inserts an address at which no host answers. */
+static fi_addr_t unreachable_addr(struct kunit *test, struct kofi_rdm *rdm, u8 host)
+{
+	struct kofi_rdm peer = *rdm;
+	struct sockaddr_in *name = (void *)&peer.name;
+
+	/* Each address of the loopback network belongs to this host. */
+	if (fx_is_loop())
+		name->sin_addr.s_addr = htonl(0xc0000200);
+	((u8 *)&name->sin_addr)[3] = host;
+	return rdm_addr(test, rdm, &peer);
+}
+
+/* Sends without a context until a post is refused; returns the number of messages. */
+static int send_until_refused(struct kofi_rdm *rdm, fi_addr_t to, u8 *out)
+{
+	int count = 0;
+
+	while (!fi_send(rdm->ep, out, LEN, NULL, to, NULL))
+		count++;
+	return count;
+}
+
+/* Sends to stuck peers as much as they take, for STUCK_MS; returns the number of messages. */
+static int fill(struct kofi_rdm *rdm, const fi_addr_t *to, int peers, u8 *out)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(STUCK_MS);
+	int count = 0;
+
+	do {
+		for (int i = 0; i < peers; i++)
+			count += send_until_refused(rdm, to[i], out);
+		msleep(20);
+	} while (time_before(jiffies, end));
+	return count;
+}
+
+/* Reads completions until count messages with a context have been sent; others may fail. */
+static void await_sent(struct kunit *test, struct fid_cq *cq, int count)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	struct fi_cq_tagged_entry entry;
+
+	while (count) {
+		struct fi_cq_err_entry error = {};
+		ssize_t ret = fi_cq_sread(cq, &entry, 1, NULL, 10);
+
+		if (ret == 1)
+			count -= !!entry.op_context;
+		else if (ret == -FI_EAVAIL && fi_cq_readerr(cq, &error, 0) == 1)
+			KUNIT_ASSERT_NULL(test, error.op_context);
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "%d sends are pending",
+				      count);
+	}
+}
+
+static void rdm_11_stuck_peers_block_no_other(struct kunit *test)
+{
+	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, HEALTHY * LEN);
+	struct kofi_rdm *rdm = rdm_open(test, &opts), *healthy[HEALTHY];
+	fi_addr_t to[HEALTHY], stuck[STUCK];
+
+	for (int i = 0; i < HEALTHY; i++) {
+		healthy[i] = rdm_open(test, NULL);
+		to[i] = rdm_addr(test, rdm, healthy[i]);
+		rdm_exchange(test, rdm, to[i], healthy[i]);
+	}
+	for (int i = 0; i < SILENT; i++) {
+		raw_open_silent(test, &rdm->name, 1 + i);
+		stuck[i] = silent_addr(test, rdm, 1 + i);
+	}
+	for (int i = SILENT; i < STUCK; i++)
+		stuck[i] = unreachable_addr(test, rdm, 100 + i);
+	KUNIT_EXPECT_GE(test, fill(rdm, stuck, STUCK, out), rdm->info->tx_attr->size);
+	for (int round = 0; round < ROUNDS; round++) {
+		for (int i = 0; i < HEALTHY; i++)
+			KUNIT_ASSERT_EQ(test, 0, rdm_recv(healthy[i], FI_ADDR_UNSPEC, in + i * LEN,
+							  LEN, in));
+		/* Each peer takes a message at once, while those of the others are pending. */
+		for (int i = 0; i < HEALTHY; i++)
+			KUNIT_ASSERT_EQ(test, 0, fi_send(rdm->ep, out, LEN, NULL, to[i], out));
+		for (int i = 0; i < HEALTHY; i++)
+			rdm_expect(test, healthy[i], in, NULL);
+		await_sent(test, rdm->cq, HEALTHY);
+		send_until_refused(rdm, stuck[round % STUCK], out);
+	}
+}
+
+/* Two stuck peers leave room for a peer that has no connection. */
+static void rdm_11_a_new_peer_beside_two_stuck_ones(struct kunit *test)
+{
+	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
+	struct kofi_rdm *rdm = rdm_open(test, &opts), *other;
+	fi_addr_t stuck[2], to;
+
+	for (int i = 0; i < ARRAY_SIZE(stuck); i++) {
+		raw_open_silent(test, &rdm->name, 1 + i);
+		stuck[i] = silent_addr(test, rdm, 1 + i);
+	}
+	fill(rdm, stuck, ARRAY_SIZE(stuck), out);
+	other = rdm_open(test, NULL);
+	to = rdm_addr(test, rdm, other);
+	KUNIT_ASSERT_EQ(test, 0, rdm_recv(other, FI_ADDR_UNSPEC, in, LEN, in));
+	KUNIT_ASSERT_EQ(test, 0, fi_send(rdm->ep, out, LEN, NULL, to, out));
+	rdm_expect(test, other, in, NULL);
+	await_sent(test, rdm->cq, 1);
+}
+
+/* Every peer takes as many operations as fi_tx_size_left() says, also a peer without a connection. */
+static void ep_13_tx_size_left_is_a_lower_bound(struct kunit *test)
+{
+	u8 *out = tr_buffer(test, LEN);
+	struct kofi_rdm *rdm = rdm_open(test, &opts);
+	size_t size = rdm->info->tx_attr->size;
+	fi_addr_t to[3];
+	ssize_t left;
+
+	for (int i = 0; i < ARRAY_SIZE(to); i++) {
+		raw_open_silent(test, &rdm->name, 1 + i);
+		to[i] = silent_addr(test, rdm, 1 + i);
+	}
+	KUNIT_EXPECT_EQ(test, size, fi_tx_size_left(rdm->ep));
+	for (int n = 0; n < size / 4; n++)
+		KUNIT_ASSERT_EQ(test, 0, fi_send(rdm->ep, out, LEN, NULL, to[n % 2], NULL));
+	left = fi_tx_size_left(rdm->ep);
+	KUNIT_EXPECT_GT(test, left, 0);
+	for (int n = 0; n < left; n++)
+		KUNIT_ASSERT_EQ_MSG(test, 0, fi_send(rdm->ep, out, LEN, NULL, to[0], NULL),
+				    "%d of %zd", n, left);
+	/* The peer that has the most takes all that is left. */
+	for (int i = 0; i < ARRAY_SIZE(to); i++) {
+		left = fi_tx_size_left(rdm->ep);
+		for (int n = 0; n < left; n++)
+			KUNIT_ASSERT_EQ(test, 0, fi_send(rdm->ep, out, LEN, NULL, to[0], NULL));
+		send_until_refused(rdm, to[i], out);
+	}
+	KUNIT_EXPECT_EQ(test, 0, fi_tx_size_left(rdm->ep));
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE_SLOW(rdm_11_stuck_peers_block_no_other),
+	KUNIT_CASE(rdm_11_a_new_peer_beside_two_stuck_ones),
+	KUNIT_CASE(ep_13_tx_size_left_is_a_lower_bound),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_rdm_stuck",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
