@@ -431,20 +431,22 @@ static inline int fi_enable(struct fid_ep *ep)
 }
 
 /**
- * fi_cancel() - cancel a receive
- * @fid: the endpoint, or a shared receive context
- * @context: context that the receive was posted with
+ * fi_cancel() - cancel a receive or a queued transmit
+ * @fid: the endpoint, a context of a scalable endpoint, or a shared receive context
+ * @context: context that the operation was posted with; NULL names no transmit
  *
- * If the call succeeds, an FI_ECANCELED entry follows.
+ * If the call succeeds, an FI_ECANCELED entry follows. Of several operations with one
+ * context, a receive is cancelled before a transmit, and the latest transmit before others.
  *
  * Context: Any context.
- * Return: 0 for a receive of a datagram endpoint that no message has matched, or:
+ * Return: 0 for a receive of a datagram endpoint that no message has matched, or for a
+ * transmit of one of which nothing has been posted to the device, or:
  *
- * * -FI_ENOENT - no receive with that context waits
+ * * -FI_ENOENT - no operation with that context waits
  * * -FI_EAGAIN - the receive takes several messages, and the completion queue has
- *   no room
+ *   no room; or the memory of the transmit is being registered: try again
  * * -FI_EOPBADSTATE - the endpoint is not enabled
- * * -FI_EOPNOTSUPP - receives that are shared; a connected endpoint: posted
+ * * -FI_EOPNOTSUPP - no transmit waits, and receives are shared; a connected endpoint: posted
  *   operations belong to the device. Close the endpoint, or end the connection
  *   with fi_shutdown(), to get them back.
  */

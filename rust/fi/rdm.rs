@@ -233,11 +233,13 @@ impl Endpoint {
     }
 
     /// Cancels the posted receive whose buffer has this [context](Buffer::context), if no message has matched
-    /// it: the buffer completes with -FI_ECANCELED. Any context.
+    /// it, or the transmit, if nothing of it has been posted to the device: the buffer completes with
+    /// -FI_ECANCELED. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_ENOENT if there is no such receive, -FI_EOPNOTSUPP if receives are [shared](Self::sharing).
+    /// -FI_ENOENT if there is no such operation, or -FI_EOPNOTSUPP if receives are [shared](Self::sharing);
+    /// -FI_EAGAIN while the memory of the transmit is being registered.
     pub fn cancel(&self, context: Context) -> Result {
         self.open.endpoint.core().cancel(context)
     }

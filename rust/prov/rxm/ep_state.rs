@@ -35,6 +35,7 @@ use super::{
         DEPTH, //
     },
     tx_pool::{
+        queued::QueuedOps,
         unresolved::{
             addr_hash,
             Unresolved, //
@@ -114,6 +115,8 @@ pub(super) struct EpState {
     peer_cache: [u32; PEER_CACHE],
     /// Operations whose peer has no index yet.
     pub(super) unresolved: Unresolved,
+    /// Index of the operations of which nothing has been posted.
+    pub(super) queued_ops: QueuedOps,
     /// Indices of the peers that wait for the connection manager.
     pub(super) cm_queue: BoxList<u32>,
     /// Transmit buffers.
@@ -193,6 +196,7 @@ impl EpState {
             peers: KVVec::new(),
             peer_cache: [0; PEER_CACHE],
             unresolved: Unresolved::new(),
+            queued_ops: QueuedOps::new()?,
             cm_queue: BoxList::new(),
             tx_pool: TxPool::UNALLOCATED,
             tx_reserves: BoxList::new(),

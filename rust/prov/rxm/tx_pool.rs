@@ -7,6 +7,7 @@
 //! entered in the list of waiters under the same lock, in any context, without an allocation.
 
 mod budget;
+pub(super) mod queued;
 pub(super) mod unresolved;
 
 pub(super) use self::budget::TxShare;

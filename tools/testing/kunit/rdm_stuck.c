@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Tests RDM 11 of CONTRACT with peers to which no operation completes: they leave a share of the
- * transmit entries to every other peer.
+ * transmit entries to every other peer, and what is queued to them can be released.
  */
 
+#include <linux/bitmap.h>
 #include <linux/delay.h>
 #include <linux/mm.h>
 
 #include "rdm.h"
 #include "rdm_raw.h"
+#include "sep.h"
 
 #define LEN		100
+/* Length of a message that only the later of two tries sends. */
+#define LATER_LEN	77
+#define SEGMENTS	50000
+#define LONGEST		SZ_256K
 #define HEALTHY		6
 #define SILENT		4
 #define UNREACHABLE	8
@@ -84,6 +90,25 @@ static void await_sent(struct kunit *test, struct fid_cq *cq, int count)
 		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "%d sends are pending",
 				      count);
 	}
+}
+
+/* Reads the failures of count operations with contexts from base on, each once. */
+static void expect_cancelled(struct kunit *test, struct fid_cq *cq, u8 *base, int count)
+{
+	unsigned long *seen = bitmap_zalloc(count, GFP_KERNEL);
+	struct fi_cq_err_entry error;
+	bool as_expected = seen;
+
+	for (int i = 0; as_expected && i < count; i++) {
+		as_expected = !fx_wait_comp_error(test, cq, &error) && error.err == FI_ECANCELED &&
+			      (u8 *)error.op_context >= base &&
+			      (u8 *)error.op_context < base + count &&
+			      !test_and_set_bit((u8 *)error.op_context - base, seen);
+		if (!as_expected)
+			kunit_err(test, "failure %d: %s\n", i, fi_strerror(error.err));
+	}
+	bitmap_free(seen);
+	KUNIT_ASSERT_TRUE(test, as_expected);
 }
 
 static void rdm_11_stuck_peers_block_no_other(struct kunit *test)
@@ -169,10 +194,81 @@ static void ep_13_tx_size_left_is_a_lower_bound(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_tx_size_left(rdm->ep));
 }
 
+static void on_packet(struct raw *raw, const struct raw_header *header)
+{
+	int *counts = raw->context;
+
+	counts[header->kind == RAW_PKT_EAGER && header->len == LATER_LEN]++;
+}
+
+static void rdm_11_queued_sends_are_cancelled(struct kunit *test)
+{
+	static const size_t lens[] = { LEN, SEGMENTS, LONGEST };
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	u8 *out = tr_vbuffer(test, LONGEST);
+	struct kofi_rdm *rdm = rdm_open(test, &opts);
+	struct raw *raw = raw_open_silent(test, &rdm->name, 1);
+	fi_addr_t to = silent_addr(test, rdm, 1);
+	struct fid *ep = &rdm->ep->fid;
+	int count = 0, counts[2] = {};
+
+	while (!fi_send(rdm->ep, out, lens[count % 3], NULL, to, out + count))
+		count++;
+	KUNIT_ASSERT_GE(test, count, 2 * ARRAY_SIZE(lens));
+	KUNIT_EXPECT_EQ(test, -FI_ENOENT, fi_cancel(ep, out + count));
+	KUNIT_EXPECT_EQ(test, -FI_ENOENT, fi_cancel(ep, NULL));
+	/* From the middle on in both directions; a message whose memory is being registered is busy. */
+	for (int i = 0; i < count; i++) {
+		u8 *context = out + (count / 2 + (i % 2 ? i / 2 + 1 : -(i / 2)) + count) % count;
+
+		KUNIT_ASSERT_EQ(test, 0, retry_while_eagain(fi_cancel(ep, context)));
+		KUNIT_EXPECT_EQ(test, -FI_ENOENT, fi_cancel(ep, context));
+	}
+	expect_cancelled(test, rdm->cq, out, count);
+	/* The entries are free, and only later messages reach the peer. */
+	for (int i = 0; i < 3; i++)
+		KUNIT_ASSERT_EQ(test, 0, fi_send(rdm->ep, out, LATER_LEN, NULL, to, out));
+	raw->on_packet = on_packet;
+	raw->context = counts;
+	raw_grant(test, raw);
+	for (raw_progress(raw); counts[1] < 3; raw_progress(raw)) {
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "%d messages have come",
+				      counts[1]);
+		usleep_range(50, 100);
+	}
+	await_sent(test, rdm->cq, 3);
+	KUNIT_EXPECT_EQ(test, 0, counts[0]);
+	/* A message that was sent cannot be cancelled. */
+	KUNIT_EXPECT_EQ(test, -FI_ENOENT, fi_cancel(ep, out));
+}
+
+/* The contexts of a scalable endpoint cancel their own operations. */
+static void rdm_11_queued_sends_of_a_context_are_cancelled(struct kunit *test)
+{
+	struct sep *sep = sep_open(test, &(struct sep_opts){ .txs = 2, .rxs = 1 });
+	struct sockaddr_storage name = sep->name;
+	u8 *out = tr_buffer(test, LEN);
+	fi_addr_t to;
+
+	raw_open_silent(test, &sep->name, 1);
+	((struct sockaddr_in *)&name)->sin_port = htons(1);
+	to = sep_addr(test, sep, &name);
+	for (int i = 0; i < 2; i++)
+		KUNIT_ASSERT_EQ(test, 0, fi_send(sep->tx[i], out, LEN, NULL, to, out));
+	KUNIT_EXPECT_EQ(test, -FI_ENOENT, fi_cancel(&sep->rx[0]->fid, out));
+	for (int i = 1; i >= 0; i--) {
+		KUNIT_EXPECT_EQ(test, 0, fi_cancel(&sep->tx[i]->fid, out));
+		expect_cancelled(test, sep->tx_cq[i], out, 1);
+		KUNIT_EXPECT_EQ(test, -FI_ENOENT, fi_cancel(&sep->tx[i]->fid, out));
+	}
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE_SLOW(rdm_11_stuck_peers_block_no_other),
 	KUNIT_CASE(rdm_11_a_new_peer_beside_two_stuck_ones),
 	KUNIT_CASE(ep_13_tx_size_left_is_a_lower_bound),
+	KUNIT_CASE(rdm_11_queued_sends_are_cancelled),
+	KUNIT_CASE(rdm_11_queued_sends_of_a_context_are_cancelled),
 	{}
 };
 

@@ -12,6 +12,7 @@
 
 #include "handler.h"
 #include "rdm.h"
+#include "rdm_raw.h"
 #include "rma.h"
 #include "traffic.h"
 
@@ -315,6 +316,34 @@ static void close_01_a_closed_member_frees_its_slots(struct kunit *test)
 	rdm_exchange(test, &w->member[1], w->to[1][2], &w->member[2]);
 }
 
+/* Queued sends are cancelled by their own endpoint, and free their slots for the others. */
+static void rdm_11_queued_sends_of_a_shared_context_are_cancelled(struct kunit *test)
+{
+	struct world *w = open_world(test, 4);
+	struct kofi_rdm *a = &w->member[0], silent = *a;
+	struct fi_cq_err_entry error;
+	u8 *out = tr_buffer(test, LEN);
+	fi_addr_t to;
+
+	raw_open_silent(test, &a->name, 1);
+	((struct sockaddr_in *)&silent.name)->sin_port = htons(1);
+	to = rdm_addr(test, a, &silent);
+	/* Half of the slots, and the connection's own. */
+	for (int n = 0; n < 3; n++)
+		KUNIT_ASSERT_EQ(test, 0, retry_while_eagain(
+			fi_send(a->ep, out, LEN, NULL, to, out + n)));
+	KUNIT_ASSERT_EQ(test, -FI_EAGAIN, fi_send(a->ep, out, LEN, NULL, to, out + 3));
+	KUNIT_EXPECT_EQ(test, 0, fi_tx_size_left(w->member[1].ep));
+	for (int n = 0; n < 3; n++) {
+		KUNIT_EXPECT_EQ(test, -FI_ENOENT, fi_cancel(&w->member[1].ep->fid, out + n));
+		KUNIT_ASSERT_EQ(test, 0, fi_cancel(&a->ep->fid, out + n));
+		KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, a->cq, &error));
+		KUNIT_EXPECT_EQ(test, FI_ECANCELED, error.err);
+		KUNIT_EXPECT_PTR_EQ(test, (void *)(out + n), error.op_context);
+	}
+	KUNIT_EXPECT_EQ(test, w->left, fi_tx_size_left(w->member[1].ep));
+}
+
 /* A failed send frees its slot. */
 static void ep_04_failed_sends_free_their_slots(struct kunit *test)
 {
@@ -460,6 +489,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(cq_16_the_handler_is_called_when_another_member_returns_its_packets,
 			 places_gen_params),
 	KUNIT_CASE(close_01_a_closed_member_frees_its_slots),
+	KUNIT_CASE(rdm_11_queued_sends_of_a_shared_context_are_cancelled),
 	KUNIT_CASE(ep_04_failed_sends_free_their_slots),
 	KUNIT_CASE_SLOW(ep_04_two_members_with_three_slots),
 	KUNIT_CASE_SLOW(close_03_two_members_close_at_once),

@@ -12,6 +12,7 @@ use super::super::{
         CmAction,
         EpState, //
     },
+    inflight::Indexed,
     pkt_buf::{
         BufState,
         Packet, //
@@ -20,7 +21,11 @@ use super::super::{
         RndvReply,
         RndvState,
         TxOp, //
-    }, //
+    },
+    tx_pool::{
+        queued::QueuedAt,
+        unresolved::Unresolved, //
+    },
 };
 use crate::{
     fi::prelude::*,
@@ -47,6 +52,8 @@ impl EpState {
             .and_then(|peer_idx| Some((peer_idx, peers.get_mut(peer_idx as usize)?.as_mut()?)));
         let Some((peer_idx, peer)) = known else {
             packet.dest = *to;
+            let hash = Unresolved::hash(to);
+            self.queued_ops.insert(&packet, QueuedAt::Unresolved(hash));
             self.unresolved.push(packet);
             return;
         };
@@ -55,6 +62,7 @@ impl EpState {
         match peer.post(packet, inflight, tx_pool) {
             Ok(()) => {}
             Err((packet, None)) => {
+                self.queued_ops.insert(&packet, QueuedAt::Peer(peer_idx));
                 peer.deferred.push(packet);
                 self.progress_peer(sinks, peer_idx);
             }
@@ -69,10 +77,12 @@ impl EpState {
             peers,
             tx_pool,
             unresolved,
+            queued_ops,
             ..
         } = self;
         if let Some(Some(peer)) = peers.get_mut(peer_idx as usize) {
             tx_pool.transfer(unresolved.share(&packet.dest), &mut peer.tx_share);
+            queued_ops.insert(&packet, QueuedAt::Peer(peer_idx));
             peer.tx_count += 1;
             peer.deferred.push(packet);
         }
@@ -125,6 +135,7 @@ impl EpState {
             peers,
             inflight,
             tx_pool,
+            queued_ops,
             ..
         } = self;
         let peer = peers.get_mut(peer_idx as usize)?.as_mut()?;
@@ -133,13 +144,20 @@ impl EpState {
         conn.send_atomic_resps(inflight);
         loop {
             let packet = peer.deferred.pop()?;
+            let number = packet.number();
             match peer.post_next(packet, inflight, tx_pool) {
-                Ok(()) => {}
+                Ok(()) => queued_ops.remove(number),
                 Err((packet, None)) => {
+                    if packet.has_started() {
+                        queued_ops.remove(number);
+                    }
                     peer.deferred.push_front(packet);
                     return None;
                 }
-                Err((packet, Some(errno))) => return Some((packet, errno)),
+                Err((packet, Some(errno))) => {
+                    queued_ops.remove(number);
+                    return Some((packet, errno));
+                }
             }
         }
     }
@@ -305,8 +323,51 @@ impl EpState {
         };
         let mut deferred = mem::take(&mut peer.deferred);
         while let Some(packet) = deferred.pop() {
-            self.finish(sinks, packet, Err(errno));
+            self.finish_queued(sinks, packet, errno);
         }
+    }
+
+    /// Fails an operation that has been removed from a deferred queue.
+    pub(in super::super) fn finish_queued(
+        &mut self,
+        sinks: &CompSinks,
+        packet: ListBox<Packet>,
+        errno: Errno,
+    ) {
+        self.queued_ops.remove(packet.number());
+        self.finish(sinks, packet, Err(errno));
+    }
+
+    /// Cancels the latest operation of a transmit context with a context, if nothing of it has been posted.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOENT if there is none, -FI_EAGAIN while its memory is being registered.
+    pub(in super::super) fn cancel_tx(
+        &mut self,
+        sinks: &CompSinks,
+        tx_ctx: u8,
+        context: Context,
+    ) -> Result {
+        let found = self.queued_ops.find(context, tx_ctx);
+        let (number, at) = found.ok_or(Errno::ENOENT)?;
+        match at {
+            QueuedAt::Unresolved(hash) => {
+                let packet = self.unresolved.take(hash, number);
+                let packet = packet.ok_or(Errno::ENOENT)?;
+                self.finish_unresolved(sinks, packet, Errno::ECANCELED);
+            }
+            QueuedAt::Peer(peer_idx) => {
+                let is_it = |packet: &Packet| packet.number() == number;
+                let peer = self.peer(peer_idx);
+                let packet = peer.and_then(|peer| peer.deferred.remove_first_where(is_it));
+                let packet = packet.ok_or(Errno::EAGAIN)?;
+                self.finish_queued(sinks, packet, Errno::ECANCELED);
+                // Others may have waited for it.
+                self.progress_peer(sinks, peer_idx);
+            }
+        }
+        Ok(())
     }
 
     /// Fails the operations and reads that were started on a connection that has ended.

@@ -143,8 +143,7 @@ impl EpState {
         }
         let mut dropped = self.unresolved.take_where(is_from_ctx);
         while let Some(packet) = dropped.pop() {
-            let share = self.unresolved.share(&packet.dest);
-            self.tx_pool.put(packet, share, false);
+            self.finish_unresolved(sinks, packet, Errno::ECANCELED);
         }
         for peer_idx in 0..self.peers.len() as u32 {
             let Some(peer) = self.peer(peer_idx) else {
@@ -154,7 +153,7 @@ impl EpState {
             let mut dropped =
                 deferred.drain_where(|packet| is_from_ctx(packet) && !packet.has_started());
             while let Some(packet) = dropped.pop() {
-                self.finish(sinks, packet, Err(Errno::ECANCELED));
+                self.finish_queued(sinks, packet, Errno::ECANCELED);
             }
         }
     }

@@ -209,17 +209,15 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn cancel(&self, context: Context) -> Result {
-        if self.shares_receives {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        self.rx_path()?;
-        let cancel = |at| {
-            self.core
-                .with_state(|state, sinks| state.cancel(sinks, at, context))
-        };
-        match (cancel(self.context), self.transfer_cq()) {
-            (Err(Errno::ENOENT), Ok((_, at))) => cancel(at),
-            (outcome, _) => outcome,
+        let of_receives = self.cancel_receive(context);
+        match of_receives {
+            Err(Errno::ENOENT | Errno::EOPNOTSUPP) if self.kind.transmits() => {
+                match self.cancel_transmit(context) {
+                    Err(Errno::ENOENT) => of_receives,
+                    outcome => outcome,
+                }
+            }
+            _ => of_receives,
         }
     }
 
@@ -264,6 +262,55 @@ impl provider::Endpoint for Endpoint {
         }
         for &context in drain.contexts() {
             reclaim(context);
+        }
+    }
+}
+
+impl Endpoint {
+    /// Cancels a receive.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EOPNOTSUPP if receives are shared, otherwise as `fi_cancel()`.
+    fn cancel_receive(&self, context: Context) -> Result {
+        if self.kind == EpKind::Tx {
+            return Err(Errno::ENOENT);
+        }
+        if self.shares_receives {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        self.rx_path()?;
+        self.cancel_of_ctxs(|at| {
+            self.core
+                .with_state(|state, sinks| state.cancel(sinks, at, context))
+        })
+    }
+
+    /// Cancels a queued transmit.
+    ///
+    /// # Errors
+    ///
+    /// As `fi_cancel()`.
+    fn cancel_transmit(&self, context: Context) -> Result {
+        let (_, bound) = self.tx_path()?;
+        self.cancel_of_ctxs(|tx_ctx| {
+            let mut inner = self.core.inner.lock();
+            let (state, sinks) = inner.split();
+            let done = state.cancel_tx(sinks, tx_ctx, context);
+            let needs_cm_work = state.needs_cm_work();
+            drop(inner);
+            if needs_cm_work {
+                bound.schedule_cm_work();
+            }
+            done
+        })
+    }
+
+    /// Calls `cancel` for the context and, if that has no such operation, for the context for peer transfers.
+    fn cancel_of_ctxs(&self, cancel: impl Fn(u8) -> Result) -> Result {
+        match (cancel(self.context), self.transfer_cq()) {
+            (Err(Errno::ENOENT), Ok((_, at))) => cancel(at),
+            (outcome, _) => outcome,
         }
     }
 }

@@ -9,6 +9,7 @@ use super::{
     super::{
         completion::CompSinks,
         ep_state::EpState,
+        inflight::Indexed,
         pkt_buf::Packet, //
     },
     TxShare, //
@@ -67,7 +68,7 @@ impl Unresolved {
     }
 
     fn bucket(&mut self, addr: &SocketAddr) -> &mut Bucket {
-        &mut self.buckets[addr_hash(addr, HASHES)]
+        &mut self.buckets[Self::hash(addr)]
     }
 
     /// Returns the share that operations to an address are counted in.
@@ -75,10 +76,23 @@ impl Unresolved {
         &mut self.bucket(addr).share
     }
 
+    /// Returns the hash of an address.
+    pub(in super::super) fn hash(addr: &SocketAddr) -> usize {
+        addr_hash(addr, HASHES)
+    }
+
     /// Adds an operation to `packet.dest`.
     pub(in super::super) fn push(&mut self, packet: ListBox<Packet>) {
         self.len += 1;
         self.bucket(&packet.dest).packets.push(packet);
+    }
+
+    /// Removes the operation with that buffer, whose address has that hash.
+    pub(in super::super) fn take(&mut self, hash: usize, number: u32) -> Option<ListBox<Packet>> {
+        let packets = &mut self.buckets.get_mut(hash)?.packets;
+        let taken = packets.remove_first_where(|packet| packet.number() == number)?;
+        self.len -= 1;
+        Some(taken)
     }
 
     /// Returns the address of one of the operations.
@@ -123,6 +137,21 @@ impl Unresolved {
 }
 
 impl EpState {
+    /// Ends an operation that has been removed.
+    pub(in super::super) fn finish_unresolved(
+        &mut self,
+        sinks: &CompSinks,
+        packet: ListBox<Packet>,
+        errno: Errno,
+    ) {
+        self.queued_ops.remove(packet.number());
+        if let Some(comp) = packet.tx_comp() {
+            sinks.complete_tx(comp, Err(errno));
+        }
+        let share = self.unresolved.share(&packet.dest);
+        self.tx_pool.put(packet, share, false);
+    }
+
     /// Fails the operations to an address that cannot get an index.
     pub(in super::super) fn fail_unresolved(
         &mut self,
@@ -132,10 +161,7 @@ impl EpState {
     ) {
         let mut packets = self.unresolved.take_to(addr);
         while let Some(packet) = packets.pop() {
-            if let Some(comp) = packet.tx_comp() {
-                sinks.complete_tx(comp, Err(errno));
-            }
-            self.tx_pool.put(packet, self.unresolved.share(addr), false);
+            self.finish_unresolved(sinks, packet, errno);
         }
     }
 }
