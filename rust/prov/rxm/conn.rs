@@ -7,6 +7,7 @@ pub(super) mod deferred;
 pub(super) mod iwarp_order;
 pub(super) mod lifecycle;
 pub(super) mod post;
+pub(super) mod stalled;
 pub(super) mod tx_bufs;
 
 use self::{
@@ -355,6 +356,8 @@ pub(super) struct Peer {
     pub(super) sar_rx: SarTable<SarMsg>,
     /// Number of operations in progress.
     pub(super) tx_count: usize,
+    /// Number of checks of deferred operations in a row without a completion.
+    pub(super) stalled_checks: u32,
     /// Transmit buffers of the pool that the operations and their segments hold.
     pub(super) tx_share: TxShare,
     /// Number of deferred packets of the peer.
@@ -379,6 +382,7 @@ impl Peer {
                 rndv_reads: BoxList::new(),
                 sar_rx: SarTable::new(2 * MAX_SAR_RX),
                 tx_count: 0,
+                stalled_checks: 0,
                 tx_share: TxShare::new(),
                 deferred_rx: 0,
                 unexp_bytes: 0,

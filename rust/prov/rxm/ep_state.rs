@@ -14,6 +14,7 @@ use super::{
     conn::{
         is_loopback_idx,
         peer_idx_of,
+        stalled::StallCheck,
         Conn,
         Peer,
         CTRL_BUFS,
@@ -147,6 +148,8 @@ pub(super) struct EpState {
     pub(super) shutdown_pending: bool,
     /// True if an imported SRX has to be asked again after a delay.
     pub(super) needs_srx_retry: bool,
+    /// State of the check of deferred operations.
+    pub(super) stall_check: StallCheck,
     /// Completions of the current batch.
     pub(super) polled: KBox<EntrySlots<SourcedEntry, BATCH>>,
 }
@@ -213,6 +216,7 @@ impl EpState {
             use_clock: 0,
             shutdown_pending: false,
             needs_srx_retry: false,
+            stall_check: StallCheck::Off,
             polled: EntrySlots::boxed()?,
         }? Error);
         Ok(KBox::init(new, GFP_KERNEL)?)
@@ -277,10 +281,12 @@ impl EpState {
 
     /// Returns whether the connection manager has to run.
     pub(super) fn needs_cm_work(&self) -> bool {
-        !self.cm_queue.is_empty()
-            || !self.unresolved.is_empty()
-            || !self.pending_dereg.is_empty()
-            || self.needs_srx_retry
+        self.has_cm_work() || self.needs_srx_retry || self.stall_check == StallCheck::Wanted
+    }
+
+    /// Returns whether the connection manager has something to do besides arming its timer.
+    pub(super) fn has_cm_work(&self) -> bool {
+        !self.cm_queue.is_empty() || !self.unresolved.is_empty() || !self.pending_dereg.is_empty()
     }
 
     /// Takes the next peer from the connection manager's queue. The peer can be queued again from now on.

@@ -23,6 +23,7 @@
 #define STUCK		(SILENT + UNREACHABLE)
 /* Time in which it is found out that operations to a peer do not complete, and more. */
 #define STUCK_MS	500
+#define QUEUED		8
 #define ROUNDS		50
 
 static const struct rdm_opts opts = { .cq_size = 4096 };
@@ -263,12 +264,35 @@ static void rdm_11_queued_sends_of_a_context_are_cancelled(struct kunit *test)
 	}
 }
 
+/* Operations that wait for a connection fail once the address is removed, and no others do. */
+static void rdm_11_queued_sends_fail_after_av_remove(struct kunit *test)
+{
+	u8 *out = tr_buffer(test, 2 * QUEUED);
+	struct kofi_rdm *rdm = rdm_open(test, &opts);
+	struct fi_cq_tagged_entry entry;
+	fi_addr_t to[2];
+
+	for (int i = 0; i < ARRAY_SIZE(to); i++) {
+		raw_open_silent(test, &rdm->name, 1 + i);
+		to[i] = silent_addr(test, rdm, 1 + i);
+		for (int n = i * QUEUED; n < (i + 1) * QUEUED; n++)
+			KUNIT_ASSERT_EQ(test, 0, fi_send(rdm->ep, out, QUEUED, NULL, to[i],
+							 out + n));
+	}
+	KUNIT_ASSERT_EQ(test, 0, fi_av_remove(rdm->av, &to[0], 1, 0));
+	expect_cancelled(test, rdm->cq, out, QUEUED);
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(rdm->cq, &entry, 1));
+	KUNIT_ASSERT_EQ(test, 0, fi_av_remove(rdm->av, &to[1], 1, 0));
+	expect_cancelled(test, rdm->cq, out + QUEUED, QUEUED);
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE_SLOW(rdm_11_stuck_peers_block_no_other),
 	KUNIT_CASE(rdm_11_a_new_peer_beside_two_stuck_ones),
 	KUNIT_CASE(ep_13_tx_size_left_is_a_lower_bound),
 	KUNIT_CASE(rdm_11_queued_sends_are_cancelled),
 	KUNIT_CASE(rdm_11_queued_sends_of_a_context_are_cancelled),
+	KUNIT_CASE_SLOW(rdm_11_queued_sends_fail_after_av_remove),
 	{}
 };
 

@@ -10,7 +10,10 @@
 
 use super::{
     super::{
-        conn::loopback_idx,
+        conn::{
+            loopback_idx,
+            stalled::STALL_CHECK, //
+        },
         ep_core::{
             Bound,
             EpCore, //
@@ -120,16 +123,21 @@ impl EpCore {
                 TimerKind::Shutdown => self.with_state(|state, sinks| state.check_shutdowns(sinks)),
                 TimerKind::IdleSweep => self.sweep_idle(here, bound, cm),
                 TimerKind::SrxRetry => self.retry_imported(),
+                TimerKind::StallCheck => self.check_stalled(bound),
             }
         }
     }
 
     /// Arms the timer for the next deadline.
     pub(in super::super) fn arm_timer(&self, bound: &Bound, cm: &mut ConnMgr) {
-        let (shutdown_pending, needs_srx_retry) = self.with_state(|state, _| {
+        let (shutdown_pending, needs_srx_retry, needs_stall_check) = self.with_state(|state, _| {
             let needs_srx_retry = mem::take(&mut state.needs_srx_retry);
-            (state.shutdown_pending, needs_srx_retry)
+            let needs_stall_check = state.take_stall_check();
+            (state.shutdown_pending, needs_srx_retry, needs_stall_check)
         });
+        if needs_stall_check {
+            cm.timers.arm(TimerKind::StallCheck, STALL_CHECK);
+        }
         if shutdown_pending {
             cm.timers.arm(TimerKind::Shutdown, SHUTDOWN_CHECK);
         }
@@ -160,7 +168,7 @@ impl EpCore {
             cm.timers.arm(TimerKind::Evict, EVICT_DELAY);
             return self.with_state(|state, sinks| {
                 state.evict(sinks, cm.queued());
-                state.needs_cm_work()
+                state.has_cm_work()
             });
         }
         self.start_connect(here, bound, cm, peer_idx);

@@ -22,15 +22,18 @@ pub(in super::super) enum TimerKind {
     IdleSweep,
     /// Ask an imported SRX again.
     SrxRetry,
+    /// Check the deferred operations.
+    StallCheck,
 }
 
 impl TimerKind {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Reconnect,
         Self::Evict,
         Self::Shutdown,
         Self::IdleSweep,
         Self::SrxRetry,
+        Self::StallCheck,
     ];
 }
 

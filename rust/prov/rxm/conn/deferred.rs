@@ -64,6 +64,7 @@ impl EpState {
             Err((packet, None)) => {
                 self.queued_ops.insert(&packet, QueuedAt::Peer(peer_idx));
                 peer.deferred.push(packet);
+                self.want_stall_check();
                 self.progress_peer(sinks, peer_idx);
             }
             Err((packet, Some(errno))) => self.finish(sinks, packet, Err(errno)),
@@ -85,6 +86,7 @@ impl EpState {
             queued_ops.insert(&packet, QueuedAt::Peer(peer_idx));
             peer.tx_count += 1;
             peer.deferred.push(packet);
+            self.want_stall_check();
         }
     }
 

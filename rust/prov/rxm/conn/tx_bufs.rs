@@ -53,6 +53,9 @@ impl EpState {
             return;
         };
         peer.tx_count -= 1;
+        if is_done {
+            peer.stalled_checks = 0;
+        }
         match packet.is_reserve() {
             false => self.tx_pool.put(packet, &mut peer.tx_share, is_done),
             true => self.put_reserve(packet, is_done),
