@@ -10,6 +10,8 @@ pub(crate) mod cold;
 pub mod context;
 pub(crate) mod deferred_drop;
 pub(crate) mod downcast;
+pub(crate) mod hash;
+pub(crate) mod indexed_fifo;
 pub(crate) mod irq_work;
 pub(crate) mod lock;
 pub(crate) mod log;

@@ -46,6 +46,28 @@ impl<T> ListBox<T> {
         let next = ptr::null_mut();
         Ok(Self(KBox::new(Node { next, value }, flags)?))
     }
+
+    /// Returns the address of the value, for [`Self::from_raw`].
+    #[inline(always)]
+    pub(super) fn into_raw(self) -> NonNull<T> {
+        let node = KBox::into_raw(self.0);
+        // SAFETY: It points to a node.
+        unsafe { NonNull::new_unchecked(&raw mut (*node).value) }
+    }
+
+    /// Returns the node of a value.
+    ///
+    /// # Safety
+    ///
+    /// `value` came from [`Self::into_raw`], and this is called once for it.
+    #[inline(always)]
+    pub(super) unsafe fn from_raw(value: NonNull<T>) -> Self {
+        // SAFETY: By this function's safety requirement it is the value of a node that came from a box.
+        unsafe {
+            let node = value.as_ptr().byte_sub(mem::offset_of!(Node<T>, value));
+            Self(KBox::from_raw(node.cast()))
+        }
+    }
 }
 
 impl<T> Deref for ListBox<T> {
@@ -62,16 +84,6 @@ impl<T> DerefMut for ListBox<T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.0.value
     }
-}
-
-/// Result of examining a value in [`BoxList::scan`].
-pub(crate) enum ScanAction<P> {
-    /// Continues with the next value.
-    Continue,
-    /// Ends the search and takes the value.
-    Take,
-    /// Ends the search and leaves the value in the list.
-    Keep(P),
 }
 
 /// A singly linked list of values.
@@ -225,43 +237,23 @@ impl<T> BoxList<T> {
         &mut self,
         mut predicate: impl FnMut(&T) -> bool,
     ) -> Option<ListBox<T>> {
-        let examine = |value: &T| match predicate(value) {
-            true => ScanAction::<()>::Take,
-            false => ScanAction::Continue,
-        };
-        self.scan(examine)?.ok()
-    }
-
-    /// Examines the values in order until one ends the search; returns it, or the value in
-    /// [`ScanAction::Keep`].
-    #[inline]
-    pub(crate) fn scan<P>(
-        &mut self,
-        mut examine: impl FnMut(&T) -> ScanAction<P>,
-    ) -> Option<core::result::Result<ListBox<T>, P>> {
         let (mut before, mut node) = (ptr::null_mut(), self.first);
         loop {
             // SAFETY: By the invariant it is a node of this list, or null.
             let seen = unsafe { node.as_ref() }?;
-            match examine(&seen.value) {
-                ScanAction::Continue => (before, node) = (node, seen.next),
+            if predicate(&seen.value) {
                 // SAFETY: `before` is the node examined before this one, or null.
-                ScanAction::Take => return Some(Ok(unsafe { self.unlink(before, node) })),
-                ScanAction::Keep(known) => return Some(Err(known)),
+                return Some(unsafe { self.unlink(before, node) });
             }
+            (before, node) = (node, seen.next);
         }
     }
 
     /// Removes the values for which `predicate` holds, and returns them in order.
     pub(crate) fn drain_where(&mut self, mut predicate: impl FnMut(&T) -> bool) -> Self {
-        self.drain_where_mut(|value| predicate(value))
-    }
-
-    /// Removes the values for which `predicate` holds, and returns them in order; `predicate` may change each value.
-    pub(crate) fn drain_where_mut(&mut self, mut predicate: impl FnMut(&mut T) -> bool) -> Self {
         let (mut taken, mut kept) = (Self::new(), Self::new());
-        while let Some(mut own) = self.pop() {
-            match predicate(&mut own) {
+        while let Some(own) = self.pop() {
+            match predicate(&own) {
                 true => taken.push(own),
                 false => kept.push(own),
             }
@@ -330,46 +322,6 @@ mod tests {
             assert!(has_items(&list, &[wanted, rest[0], rest[1], 9]));
         }
         assert!(BoxList::<u32>::new().remove_first_where(|_| true).is_none());
-        Ok(())
-    }
-
-    #[test]
-    fn scan_keeps_or_takes_the_matching_entry() -> Result {
-        let mut list = list_of(&[1, 2, 3])?;
-        let mut seen = 0;
-        let found = list.scan(|&number| {
-            seen += 1;
-            match number {
-                1 => ScanAction::Continue,
-                number => ScanAction::Keep(number * 10),
-            }
-        });
-        assert!(matches!(found, Some(Err(20))) && seen == 2);
-        assert!(has_items(&list, &[1, 2, 3]));
-        let found = list.scan(|&number| match number {
-            3 => ScanAction::<()>::Take,
-            _ => ScanAction::Continue,
-        });
-        assert!(matches!(found, Some(Ok(entry)) if *entry == 3));
-        assert!(has_items(&list, &[1, 2]));
-        assert!(list.scan(|_| ScanAction::<()>::Continue).is_none());
-        Ok(())
-    }
-
-    #[test]
-    fn drain_where_mut_returns_modified_entries() -> Result {
-        let mut list = list_of(&[1, 2, 3, 4])?;
-        let mut to_remove = 2;
-        let changed = list.drain_where_mut(|number| {
-            let is_removed = *number != 2 && to_remove > 0;
-            if is_removed {
-                to_remove -= 1;
-                *number += 10;
-            }
-            is_removed
-        });
-        assert!(has_items(&changed, &[11, 13]));
-        assert!(has_items(&list, &[2, 4]));
         Ok(())
     }
 

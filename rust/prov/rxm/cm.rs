@@ -473,6 +473,7 @@ impl EpCore {
     #[inline(never)]
     fn end_ops(&self, reclaim: &mut dyn FnMut(Context)) {
         let mut to_free = self.inner.lock().end();
+        while self.inner.lock().end_matching(&mut to_free) {}
         while let Some(mut packet) = to_free.packets.pop() {
             // No peer can access the memory any more.
             drop(packet.rndv_tx().and_then(|rndv_tx| rndv_tx.region.take()));

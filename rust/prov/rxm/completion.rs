@@ -131,11 +131,11 @@ impl CompSinks {
         reports_remote_writes: bool,
     ) -> Result<Self> {
         Ok(Self {
-            tx: CtxVec::new(transmits, |_| None)?,
-            rx: CtxVec::new(receives, |_| None)?,
+            tx: CtxVec::new(transmits, |_| Ok(None))?,
+            rx: CtxVec::new(receives, |_| Ok(None))?,
             reports_remote_writes,
-            tx_stats: CtxVec::new(transmits, |_| TxStats::new())?,
-            rx_stats: CtxVec::new(receives, |_| RxStats::new())?,
+            tx_stats: CtxVec::new(transmits, |_| Ok(TxStats::new()))?,
+            rx_stats: CtxVec::new(receives, |_| Ok(RxStats::new()))?,
         })
     }
 

@@ -315,7 +315,7 @@ impl RxMsg {
             peer_idx: self.peer_idx,
             conn_gen: self.conn_gen,
             id,
-            key: self.key,
+            from: self.key.from,
             message: self.message,
             ranges,
             done: 0,

@@ -28,6 +28,7 @@ use super::{
     },
     inflight::Inflight,
     lower::Route,
+    matcher::SEARCH_STEP,
     pkt_buf::Packet,
     progress::BATCH,
     rx_entry::Receive,
@@ -162,7 +163,7 @@ pub(super) struct DeferredFree {
     pub(super) tx_pool: TxPool,
     /// Receives that did not complete.
     pub(super) receives: BoxList<Receive>,
-    _letters: BoxList<UnexpMsg>,
+    unexp_msgs: BoxList<UnexpMsg>,
 }
 
 /// Schedules the close of the connection of generation `conn_gen`.
@@ -415,22 +416,36 @@ impl EpState {
         }
         let mut unexp_msgs = BoxList::new();
         for rx_ctx in self.rx_ctxs.iter_mut() {
-            for mut queue in rx_ctx.matcher.take_receives() {
-                receives.append(&mut queue);
-            }
             receives.append(&mut rx_ctx.buffers.take_exhausted());
-            for mut queue in rx_ctx.matcher.remove_unexp(|_| true) {
-                unexp_msgs.append(&mut queue);
-            }
-            unexp_msgs.append(&mut rx_ctx.claimed);
             unexp_msgs.append(&mut rx_ctx.assigned);
         }
         DeferredFree {
             packets,
             tx_pool: mem::replace(&mut self.tx_pool, TxPool::UNALLOCATED),
             receives,
-            _letters: unexp_msgs,
+            unexp_msgs,
         }
+    }
+
+    /// Moves some posted receives and unexpected messages to `to_free`, after [`Self::end`]. Returns false when there
+    /// are none left.
+    pub(super) fn end_matching(&mut self, to_free: &mut DeferredFree) -> bool {
+        let mut left = SEARCH_STEP;
+        for rx_ctx in self.rx_ctxs.iter_mut() {
+            while left > 0 {
+                if let Some(receive) = rx_ctx.matcher.pop_receive() {
+                    to_free.receives.push(receive);
+                } else if let Some(unexp) = rx_ctx.matcher.pop_unexp() {
+                    to_free.unexp_msgs.push(unexp);
+                } else if let Some(unexp) = rx_ctx.matcher.pop_claimed() {
+                    to_free.unexp_msgs.push(unexp);
+                } else {
+                    break;
+                }
+                left -= 1;
+            }
+        }
+        left == 0
     }
 
     /// Keeps a receive that is not reported until the endpoint ends.

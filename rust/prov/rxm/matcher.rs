@@ -1,23 +1,49 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tag matcher: posted receives and unexpected messages of one context, in two queues (tagged and untagged).
+//! Tag matcher: posted receives and unexpected messages of one context, tagged and untagged ones.
 //!
 //! Guarded by `EpCore::inner`, or by the lock of a shared receive context. A message matches the oldest posted
 //! receive, and a receive the oldest message. A multi-receive buffer keeps its position until it takes no more
-//! messages.
+//! messages. The [indices](index) make each call cost the same for any number of entries.
+//!
+//! A search for a partial ignore mask takes several calls, between which the caller releases the lock. Messages that
+//! arrive meanwhile are queued, and the search finds them; the receive is posted when it ends. What an endpoint's lock
+//! still covers beside these calls (the delivery of the message, the end of a context with its receives) becomes
+//! shorter when the matcher has a lock of its own.
 
+mod index;
 #[cfg(CONFIG_KUNIT = "y")]
 mod tests;
 
-use crate::util::owned_list::{
-    BoxList,
-    ListBox,
-    ScanAction, //
+pub(super) use self::index::{
+    Search,
+    MSG_TABLES,
+    RX_TABLES,
+    SEARCH_STEP, //
+};
+
+use self::index::{
+    ClaimedBy,
+    MsgIndex,
+    RxIndex, //
+};
+use crate::{
+    prelude::*,
+    util::{
+        hash::HashSeed,
+        indexed_fifo::{
+            HasLinks,
+            IndexedFifo, //
+        },
+        owned_list::{
+            BoxList,
+            ListBox, //
+        },
+    },
 };
 use core::net::{
     IpAddr,
-    Ipv4Addr,
-    SocketAddr, //
+    Ipv4Addr, //
 };
 
 /// Messages that a receive matches.
@@ -63,117 +89,147 @@ impl MatchSpec {
 }
 
 /// Receives that can be posted to a matcher.
-pub(super) trait HasMatchSpec {
+pub(super) trait HasMatchSpec: HasLinks<RX_TABLES> {
     /// Returns the messages that the receive matches.
-    fn spec(&self) -> &MatchSpec;
+    fn spec(&self) -> MatchSpec;
 
     /// Returns the buffer's number if the receive is a multi-receive buffer.
     fn buffer(&self) -> Option<u32>;
+
+    /// Returns the context by which the receive can be cancelled.
+    fn context(&self) -> Option<usize>;
+
+    /// Returns the position among the posted receives.
+    fn rank(&self) -> u64;
+
+    /// Sets the position among the posted receives.
+    fn set_rank(&mut self, rank: u64);
 }
 
 /// Receive that matches a message.
 pub(super) enum MatchResult<R> {
-    /// A receive, which has been removed from the queue.
+    /// A receive, which has been removed from the matcher.
     One(ListBox<R>),
-    /// The multi-receive buffer of this number, which stays in the queue.
+    /// The multi-receive buffer of this number, which stays posted.
     Multi(u32),
 }
 
 /// Messages that can be queued in a matcher.
-pub(super) trait HasMsgKey {
+pub(super) trait HasMsgKey: HasLinks<MSG_TABLES> {
     /// Returns the matching key.
     fn key(&self) -> &MsgKey;
+
+    /// Returns the number of the endpoint, in a matcher that several endpoints share.
+    fn owner(&self) -> u32;
+
+    /// Returns the context that has claimed the message.
+    fn claimed_by(&self) -> Option<usize>;
 }
 
-struct Queues<R, M> {
-    receives: BoxList<R>,
-    messages: BoxList<M>,
+/// Result of posting a receive.
+pub(super) enum PostResult<R, M> {
+    /// The receive is posted.
+    Posted,
+    /// The receive matches a message, which has been removed.
+    Matched(ListBox<R>, ListBox<M>),
+    /// The search for a message is not complete: the caller posts the receive again, and can release the lock before.
+    Again(ListBox<R>),
+    /// Receives with too many different ignore masks are posted.
+    Refused(ListBox<R>),
 }
 
-impl<R, M> Queues<R, M> {
-    const fn new() -> Self {
-        Self {
-            receives: BoxList::new(),
-            messages: BoxList::new(),
-        }
-    }
-}
-
-/// Queues of posted receives and unexpected messages.
+/// Posted receives and unexpected messages.
 ///
 /// # Invariants
 ///
-/// No queued receive matches a queued message.
-pub(super) struct Matcher<R, M> {
-    untagged: Queues<R, M>,
-    tagged: Queues<R, M>,
+/// No posted receive matches a queued message.
+pub(super) struct Matcher<R: HasMatchSpec, M: HasMsgKey> {
+    seed: HashSeed,
+    receives: RxIndex<R>,
+    untagged: MsgIndex<M>,
+    tagged: MsgIndex<M>,
+    /// Messages that were claimed, which match no receive. The first table has them by context.
+    claimed: IndexedFifo<M, MSG_TABLES>,
 }
 
 impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
-    /// Creates an empty matcher.
-    pub(super) const fn new() -> Self {
-        Self {
-            untagged: Queues::new(),
-            tagged: Queues::new(),
-        }
+    /// Creates the empty matcher of a context, or one that several endpoints share, in which no receive names a
+    /// source. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    #[inline(never)]
+    pub(super) fn new(is_shared: bool) -> Result<KBox<Self>> {
+        // Initialised in place, because it is large for the stack.
+        let new = init!(Self {
+            seed: HashSeed::new(),
+            receives: RxIndex::new(),
+            untagged: MsgIndex::new(false, is_shared),
+            tagged: MsgIndex::new(true, is_shared),
+            claimed: IndexedFifo::new(),
+        });
+        Ok(KBox::init(new, GFP_KERNEL)?)
+    }
+
+    /// Returns the number of entries that searches have looked at.
+    #[cfg(CONFIG_KUNIT = "y")]
+    fn probes(&self) -> usize {
+        self.receives.probes() + self.untagged.probes() + self.tagged.probes()
     }
 
     #[inline]
-    fn queues(&mut self, is_tagged: bool) -> &mut Queues<R, M> {
+    fn messages(&mut self, is_tagged: bool) -> (&HashSeed, &mut MsgIndex<M>) {
         match is_tagged {
-            true => &mut self.tagged,
-            false => &mut self.untagged,
+            true => (&self.seed, &mut self.tagged),
+            false => (&self.seed, &mut self.untagged),
         }
     }
 
-    /// Posts a receive. If a queued message matches, returns both.
+    /// Posts a receive, unless a queued message matches.
     #[inline]
-    pub(super) fn post(&mut self, receive: ListBox<R>) -> Option<(ListBox<R>, ListBox<M>)> {
-        match self.claim(receive.spec()) {
-            Some(message) => Some((receive, message)),
-            None => {
-                let queues = self.queues(receive.spec().tag.is_some());
-                queues.receives.push(receive);
-                None
-            }
-        }
+    pub(super) fn post(&mut self, receive: ListBox<R>) -> PostResult<R, M> {
+        self.post_or_force(receive, false)
     }
 
-    /// Takes the queued messages that match a multi-receive buffer and that `takes` accepts. If the buffer takes
-    /// more, the caller [queues](Self::queue_receive) it.
-    pub(super) fn claim_multi(
-        &mut self,
-        spec: &MatchSpec,
-        mut takes: impl FnMut(&mut M) -> bool,
-    ) -> BoxList<M> {
-        let queues = self.queues(spec.tag.is_some());
-        queues
-            .messages
-            .drain_where_mut(|message| spec.matches(message.key()) && takes(message))
+    /// Posts a receive again that the matcher has had; never refuses it.
+    pub(super) fn post_again(&mut self, receive: ListBox<R>) -> PostResult<R, M> {
+        self.post_or_force(receive, true)
+    }
+
+    #[inline(always)]
+    fn post_or_force(&mut self, receive: ListBox<R>, is_forced: bool) -> PostResult<R, M> {
+        match self.claim(&receive.spec()) {
+            Search::Found(message) => PostResult::Matched(receive, message),
+            Search::Again => PostResult::Again(receive),
+            Search::NotFound => match self.receives.push(&self.seed, receive, is_forced) {
+                Ok(()) => PostResult::Posted,
+                Err(receive) => PostResult::Refused(receive),
+            },
+        }
     }
 
     /// Finds the receive for a message that has arrived. If there is none, the caller [queues](Self::queue_unexp) the
-    /// message before the next one arrives. The caller [cancels](Self::cancel) a multi-receive buffer that takes no
-    /// more messages.
+    /// message before the next one arrives. The caller [takes](Self::take_receive) a multi-receive buffer that takes
+    /// no more messages.
     #[inline]
     pub(super) fn match_msg(&mut self, key: &MsgKey) -> Option<MatchResult<R>> {
-        let queues = self.queues(key.tag.is_some());
-        let action = |receive: &R| match (receive.spec().matches(key), receive.buffer()) {
-            (false, _) => ScanAction::Continue,
-            (true, None) => ScanAction::Take,
-            (true, Some(buffer)) => ScanAction::Keep(buffer),
-        };
-        Some(match queues.receives.scan(action)? {
-            Ok(receive) => MatchResult::One(receive),
-            Err(buffer) => MatchResult::Multi(buffer),
-        })
+        self.receives.match_msg(&self.seed, key, false)
+    }
+
+    /// Takes the receive for a message, also if it is a multi-receive buffer.
+    pub(super) fn take_receive(&mut self, key: &MsgKey) -> Option<ListBox<R>> {
+        match self.receives.match_msg(&self.seed, key, true)? {
+            MatchResult::One(receive) => Some(receive),
+            MatchResult::Multi(_) => None,
+        }
     }
 
     /// Queues an unexpected message.
     #[inline]
     pub(super) fn queue_unexp(&mut self, message: ListBox<M>) {
-        let queues = self.queues(message.key().tag.is_some());
-        queues.messages.push(message);
+        let (seed, messages) = self.messages(message.key().tag.is_some());
+        messages.push_back(seed, message);
     }
 
     /// Queues an unexpected message, unless a receive matches: then returns both. Not for matchers with multi-receive
@@ -191,61 +247,96 @@ impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
         }
     }
 
-    /// Puts messages in front of the queued ones.
-    pub(super) fn requeue_front(&mut self, mut messages: BoxList<M>) {
-        let tagged = messages.drain_where(|message| message.key().tag.is_some());
-        for (mut first, queues) in [(messages, &mut self.untagged), (tagged, &mut self.tagged)] {
-            first.append(&mut queues.messages);
-            queues.messages = first;
-        }
+    /// Puts a message in front of the queued ones.
+    pub(super) fn requeue_front(&mut self, message: ListBox<M>) {
+        let (seed, messages) = self.messages(message.key().tag.is_some());
+        messages.push_front(seed, message);
     }
 
-    /// Returns the message that a receive with this `spec` would match.
-    pub(super) fn peek(&mut self, spec: &MatchSpec) -> Option<&M> {
-        let queues = self.queues(spec.tag.is_some());
-        queues
-            .messages
-            .iter()
-            .find(|message| spec.matches(message.key()))
+    /// Calls `see` for the message that a receive with this `spec` would match.
+    pub(super) fn peek<T>(&mut self, spec: &MatchSpec, see: impl FnOnce(&M) -> T) -> Search<T> {
+        let (seed, messages) = self.messages(spec.tag.is_some());
+        messages.search(seed, spec, |entry| see(entry.get()))
     }
 
     /// Takes the message that a receive with this `spec` would match.
     #[inline]
-    pub(super) fn claim(&mut self, spec: &MatchSpec) -> Option<ListBox<M>> {
-        let queues = self.queues(spec.tag.is_some());
-        queues
-            .messages
-            .remove_first_where(|message| spec.matches(message.key()))
+    pub(super) fn claim(&mut self, spec: &MatchSpec) -> Search<ListBox<M>> {
+        let (seed, messages) = self.messages(spec.tag.is_some());
+        messages.search(seed, spec, |entry| entry.take())
     }
 
-    /// Takes the first tagged or untagged receive for which `is` returns true.
+    /// Takes the message that a receive with this `spec` would match, if `accepts` returns something for it.
+    pub(super) fn claim_if<T>(
+        &mut self,
+        spec: &MatchSpec,
+        accepts: impl FnOnce(&M) -> Option<T>,
+    ) -> Search<Option<(ListBox<M>, T)>> {
+        let (seed, messages) = self.messages(spec.tag.is_some());
+        messages.search(seed, spec, |entry| {
+            let accepted = accepts(entry.get())?;
+            Some((entry.take(), accepted))
+        })
+    }
+
+    /// Takes the oldest receive with a context, if `accepts` returns true for it.
     pub(super) fn cancel(
         &mut self,
-        is_tagged: bool,
-        is: impl FnMut(&R) -> bool,
+        context: usize,
+        accepts: impl FnOnce(&R) -> bool,
     ) -> Option<ListBox<R>> {
-        self.queues(is_tagged).receives.remove_first_where(is)
+        self.receives.cancel(context, accepts)
     }
 
-    /// Takes every message that `selects` accepts.
-    pub(super) fn remove_unexp(&mut self, mut selects: impl FnMut(&M) -> bool) -> [BoxList<M>; 2] {
-        [
-            self.untagged.messages.drain_where(&mut selects),
-            self.tagged.messages.drain_where(selects),
-        ]
+    /// Takes the messages of a source that `selects` accepts. Examines all messages of the source.
+    pub(super) fn remove_unexp(
+        &mut self,
+        from: &SocketAddr,
+        mut selects: impl FnMut(&M) -> bool,
+    ) -> BoxList<M> {
+        let mut removed = self.untagged.remove_source(&self.seed, from, &mut selects);
+        let mut tagged = self.tagged.remove_source(&self.seed, from, selects);
+        removed.append(&mut tagged);
+        removed
     }
 
-    /// Queues a receive without matching: no message matches, or the endpoint ends.
+    /// Takes a message of an endpoint, in a matcher that several endpoints share.
+    pub(super) fn pop_owner(&mut self, owner: u32) -> Option<ListBox<M>> {
+        let message = self.untagged.pop_owner(&self.seed, owner);
+        message.or_else(|| self.tagged.pop_owner(&self.seed, owner))
+    }
+
+    /// Takes the oldest message. Claimed ones stay.
+    pub(super) fn pop_unexp(&mut self) -> Option<ListBox<M>> {
+        let message = self.untagged.pop_front();
+        message.or_else(|| self.tagged.pop_front())
+    }
+
+    /// Keeps a message that a context has claimed.
+    pub(super) fn keep_claimed(&mut self, message: ListBox<M>) {
+        let context = message.claimed_by().unwrap_or(0);
+        let mut entry = self.claimed.push_back(message);
+        entry.index_back(0, &ClaimedBy(context));
+    }
+
+    /// Takes the oldest message that a context has claimed.
+    pub(super) fn take_claimed(&mut self, context: usize) -> Option<ListBox<M>> {
+        Some(self.claimed.find(0, &ClaimedBy(context))?.take())
+    }
+
+    /// Takes the oldest claimed message.
+    pub(super) fn pop_claimed(&mut self) -> Option<ListBox<M>> {
+        self.claimed.pop_front()
+    }
+
+    /// Posts a receive without matching: no message matches, or the endpoint ends.
     pub(super) fn queue_receive(&mut self, receive: ListBox<R>) {
-        let queues = self.queues(receive.spec().tag.is_some());
-        queues.receives.push(receive);
+        // Forced, so it is not returned.
+        let _ = self.receives.push(&self.seed, receive, true);
     }
 
-    /// Takes all receives.
-    pub(super) fn take_receives(&mut self) -> [BoxList<R>; 2] {
-        [
-            core::mem::take(&mut self.untagged.receives),
-            core::mem::take(&mut self.tagged.receives),
-        ]
+    /// Takes the oldest receive.
+    pub(super) fn pop_receive(&mut self) -> Option<ListBox<R>> {
+        self.receives.pop_front()
     }
 }

@@ -16,8 +16,9 @@ use super::{
         MAX_IOV, //
     },
     matcher::{
-        MatchSpec,
-        MsgKey, //
+        MsgKey,
+        MSG_TABLES,
+        SEARCH_STEP, //
     },
     rx_entry::SrxRecv,
     srx::{
@@ -44,18 +45,29 @@ use crate::{
             MAX_SEGMENTS, //
         },
     },
-    util::owned_list::{
-        BoxList,
-        ListBox, //
+    util::{
+        hash::{
+            hash_local,
+            HashSeed, //
+        },
+        indexed_fifo::{
+            GroupKey,
+            IndexedFifo, //
+        },
+        owned_list::{
+            BoxList,
+            ListBox, //
+        }, //
     },
 };
+use core::net::Ipv6Addr;
 
 impl MessageStarter for Srx {
     fn start(&self, taken: MatchedReceive) -> Result {
         let imported = self.imported().ok_or(Errno::ENOENT)?;
         let peer_entry = taken.entry;
         let unexp = imported.take(peer_entry)?;
-        let Some(call) = self.enter(unexp.ep_slot) else {
+        let Some(call) = self.enter(unexp.ep_slot as usize) else {
             imported.owner().free(peer_entry);
             return Err(Errno::ENOENT);
         };
@@ -66,7 +78,7 @@ impl MessageStarter for Srx {
     fn discard(&self, peer_entry: usize) -> Result {
         let imported = self.imported().ok_or(Errno::ENOENT)?;
         let unexp = imported.take(peer_entry)?;
-        if let Some(call) = self.enter(unexp.ep_slot) {
+        if let Some(call) = self.enter(unexp.ep_slot as usize) {
             call.object.discard(unexp);
         }
         imported.owner().free(peer_entry);
@@ -79,11 +91,70 @@ const _: () = assert!(MAX_SEGMENTS == MAX_IOV);
 /// Entry of a message that has not been announced to the owner.
 const UNANNOUNCED: usize = 0;
 
+/// Tables of the announced messages: by entry, by endpoint, by source.
+const ENTRIES: usize = 0;
+const EP_SLOTS: usize = 1;
+const SOURCES: usize = 2;
+
+/// Key of the messages with an entry of the owner.
+struct OfEntry(usize);
+
+impl GroupKey<UnexpMsg> for OfEntry {
+    fn hash(&self) -> u32 {
+        hash_local(self.0)
+    }
+
+    fn is_of(&self, unexp: &UnexpMsg) -> bool {
+        unexp.peer_entry == self.0
+    }
+}
+
+/// Key of the messages of an endpoint.
+struct OfEpSlot(u32);
+
+impl GroupKey<UnexpMsg> for OfEpSlot {
+    fn hash(&self) -> u32 {
+        hash_local(self.0 as usize)
+    }
+
+    fn is_of(&self, unexp: &UnexpMsg) -> bool {
+        unexp.ep_slot == self.0
+    }
+}
+
+/// Key of the messages from a source.
+struct OfSource<'a>(&'a HashSeed, &'a SocketAddr);
+
+impl GroupKey<UnexpMsg> for OfSource<'_> {
+    fn hash(&self) -> u32 {
+        self.0.hash_addr(0, self.1)
+    }
+
+    fn is_of(&self, unexp: &UnexpMsg) -> bool {
+        unexp.key.from == *self.1
+    }
+}
+
 struct Waiting {
-    /// Queued messages: announced ones in any order, the others in order of arrival.
-    unexp_msgs: BoxList<UnexpMsg>,
-    /// Number of messages that have not been announced.
-    unannounced: usize,
+    /// Messages that the owner has queued.
+    announced: IndexedFifo<UnexpMsg, MSG_TABLES>,
+    /// Other messages, in order of arrival. The owner has no memory for them.
+    unannounced: BoxList<UnexpMsg>,
+    seed: HashSeed,
+}
+
+impl Waiting {
+    fn push(&mut self, unexp: ListBox<UnexpMsg>) {
+        if unexp.peer_entry == UNANNOUNCED {
+            self.unannounced.push(unexp);
+            return;
+        }
+        let (peer_entry, ep_slot, from) = (unexp.peer_entry, unexp.ep_slot, unexp.key.from);
+        let mut entry = self.announced.push_back(unexp);
+        entry.index_back(ENTRIES, &OfEntry(peer_entry));
+        entry.index_back(EP_SLOTS, &OfEpSlot(ep_slot));
+        entry.index_back(SOURCES, &OfSource(&self.seed, &from));
+    }
 }
 
 /// Shared receive context of another module's provider. `waiting` is taken inside `EpCore::inner`.
@@ -97,10 +168,7 @@ pub(super) struct ImportedSrx {
 impl From<MatchedReceive> for SrxRecv {
     fn from(taken: MatchedReceive) -> Self {
         Self {
-            spec: MatchSpec {
-                tag: taken.tag,
-                from: None,
-            },
+            tag: taken.tag,
             // Invalid memory holds no bytes: the poster gets a truncation error.
             // SAFETY: The buffer is dropped with the receive, before the owner's completion is written.
             into: unsafe { DstBuf::new(Memory::Segments(&taken.segments)) }
@@ -121,7 +189,7 @@ impl From<SrxRecv> for MatchedReceive {
             segments: unsafe { srx_recv.into.segments() },
             descriptors: srx_recv.descriptors,
             context: srx_recv.context,
-            tag: srx_recv.spec.tag,
+            tag: srx_recv.tag,
             reports_success: srx_recv.reports_success,
         }
     }
@@ -135,8 +203,9 @@ impl ImportedSrx {
     /// -FI_ENOMEM.
     pub(super) fn new(owner: KBox<dyn ReceiveOwner>) -> Result<Pin<KBox<Self>>> {
         let waiting = Waiting {
-            unexp_msgs: BoxList::new(),
-            unannounced: 0,
+            announced: IndexedFifo::new(),
+            unannounced: BoxList::new(),
+            seed: HashSeed::new(),
         };
         Ok(KBox::pin_init(
             pin_init!(Self {
@@ -155,7 +224,7 @@ impl ImportedSrx {
     /// Takes a posted receive that matches a message. Any context.
     pub(super) fn get(&self, arrived: &MessageInfo) -> Option<SrxRecv> {
         let waiting = self.waiting.lock();
-        if waiting.unannounced > 0 {
+        if !waiting.unannounced.is_empty() {
             return None;
         }
         match self.owner.get(arrived).ok()? {
@@ -174,16 +243,15 @@ impl ImportedSrx {
         mut unexp: ListBox<UnexpMsg>,
         source: fi_addr_t,
     ) -> Option<(SrxRecv, ListBox<UnexpMsg>)> {
-        unexp.ep_slot = ep_slot;
+        unexp.ep_slot = ep_slot as u32;
         unexp.source = source;
         let mut waiting = self.waiting.lock();
-        if waiting.unannounced == 0 {
+        if waiting.unannounced.is_empty() {
             if let Ok(Some(srx_recv)) = self.announce(&mut unexp) {
                 return Some((srx_recv, unexp));
             }
         }
-        waiting.unannounced += usize::from(unexp.peer_entry == UNANNOUNCED);
-        waiting.unexp_msgs.push(unexp);
+        waiting.push(unexp);
         None
     }
 
@@ -209,19 +277,12 @@ impl ImportedSrx {
     pub(super) fn announce_next(&self) -> Option<(SrxRecv, ListBox<UnexpMsg>)> {
         loop {
             let mut waiting = self.waiting.lock();
-            let mut unexp = waiting
-                .unexp_msgs
-                .remove_first_where(|unexp| unexp.peer_entry == UNANNOUNCED)?;
+            let mut unexp = waiting.unannounced.pop()?;
             match self.announce(&mut unexp) {
-                Ok(srx_recv) => {
-                    waiting.unannounced -= 1;
-                    match srx_recv {
-                        Some(srx_recv) => return Some((srx_recv, unexp)),
-                        None => waiting.unexp_msgs.push(unexp),
-                    }
-                }
+                Ok(Some(srx_recv)) => return Some((srx_recv, unexp)),
+                Ok(None) => waiting.push(unexp),
                 Err(_) => {
-                    waiting.unexp_msgs.push_front(unexp);
+                    waiting.unannounced.push_front(unexp);
                     return None;
                 }
             }
@@ -230,7 +291,7 @@ impl ImportedSrx {
 
     /// Returns whether a message has not been announced. Any context.
     pub(super) fn needs_srx_retry(&self) -> bool {
-        self.waiting.lock().unannounced > 0
+        !self.waiting.lock().unannounced.is_empty()
     }
 
     /// Takes the queued message with that entry.
@@ -240,24 +301,49 @@ impl ImportedSrx {
     /// -FI_ENOENT if there is none.
     pub(super) fn take(&self, peer_entry: usize) -> Result<ListBox<UnexpMsg>> {
         let mut waiting = self.waiting.lock();
-        let is = |unexp: &UnexpMsg| unexp.peer_entry == peer_entry && peer_entry != UNANNOUNCED;
-        waiting
-            .unexp_msgs
-            .remove_first_where(is)
-            .ok_or(Errno::ENOENT)
+        let entry = waiting.announced.find(ENTRIES, &OfEntry(peer_entry));
+        Ok(entry.ok_or(Errno::ENOENT)?.take())
     }
 
-    /// Takes the messages that `selects` accepts, and frees their entries at the owner.
-    pub(super) fn remove_unexp(&self, selects: impl FnMut(&UnexpMsg) -> bool) -> BoxList<UnexpMsg> {
+    /// Takes the messages of a source that `selects` accepts, and frees their entries at the owner.
+    pub(super) fn remove_unexp(
+        &self,
+        from: &SocketAddr,
+        mut selects: impl FnMut(&UnexpMsg) -> bool,
+    ) -> BoxList<UnexpMsg> {
         let mut waiting = self.waiting.lock();
-        let unexp_msgs = waiting.unexp_msgs.drain_where(selects);
-        for unexp in unexp_msgs.iter() {
-            match unexp.peer_entry {
-                UNANNOUNCED => waiting.unannounced -= 1,
-                peer_entry => self.owner.free(peer_entry),
-            }
+        let Waiting {
+            announced,
+            unannounced,
+            seed,
+        } = &mut *waiting;
+        let mut removed = announced.remove_where(SOURCES, &OfSource(seed, from), &mut selects);
+        for unexp in removed.iter() {
+            self.owner.free(unexp.peer_entry);
         }
-        unexp_msgs
+        let is = |unexp: &UnexpMsg| unexp.key.from == *from && selects(unexp);
+        removed.append(&mut unannounced.drain_where(is));
+        removed
+    }
+
+    /// Drops the messages of an endpoint, and frees their entries at the owner. May sleep.
+    pub(super) fn detach(&self, ep_slot: u32) {
+        let is = |unexp: &UnexpMsg| unexp.ep_slot == ep_slot;
+        let removed = self.waiting.lock().unannounced.drain_where(is);
+        drop(removed);
+        loop {
+            let mut removed = BoxList::new();
+            let mut waiting = self.waiting.lock();
+            for _ in 0..SEARCH_STEP {
+                let Some(entry) = waiting.announced.find(EP_SLOTS, &OfEpSlot(ep_slot)) else {
+                    return;
+                };
+                self.owner.free(entry.get().peer_entry);
+                removed.push(entry.take());
+            }
+            drop(waiting);
+            drop(removed);
+        }
     }
 }
 
@@ -295,17 +381,20 @@ impl ExportedSrx {
     }
 }
 
-fn key(tag: Option<u64>) -> MsgKey {
+/// Returns the key of a message of another module's provider. No receive of a shared context names a source, so the
+/// source is the number by which the message is found again.
+fn key(tag: Option<u64>, number: usize) -> MsgKey {
     MsgKey {
+        context: 0,
         tag,
-        ..MsgKey::NONE
+        from: SocketAddr::from((Ipv6Addr::from_bits(number as u128), 0)),
     }
 }
 
 impl ExportedReceives for ExportedSrx {
     fn get(&self, tag: Option<u64>) -> Option<MatchedReceive> {
         self.srx
-            .get(self.ep_slot, &key(tag))
+            .get(self.ep_slot, &key(tag, 0))
             .map(MatchedReceive::from)
     }
 
@@ -316,7 +405,7 @@ impl ExportedReceives for ExportedSrx {
             len: 0,
             data: None,
         };
-        let unexp = UnexpMsg::new(key(tag), message, 0, UnexpBody::PeerMsg(number));
+        let unexp = UnexpMsg::new(key(tag, number), message, 0, UnexpBody::PeerMsg(number));
         let queued = self
             .srx
             .queue(self.ep_slot, ListBox::new_atomic(unexp)?, false);
@@ -325,8 +414,8 @@ impl ExportedReceives for ExportedSrx {
 
     fn cancel(&self, number: usize) -> bool {
         let is = |unexp: &UnexpMsg| matches!(unexp.body, UnexpBody::PeerMsg(it) if it == number);
-        let taken = self.srx.remove_unexp(self.ep_slot, is);
-        taken.iter().any(|unexp_msgs| !unexp_msgs.is_empty())
+        let from = key(None, number).from;
+        !self.srx.remove_unexp(self.ep_slot, &from, is).is_empty()
     }
 
     fn complete(&self) {
@@ -338,9 +427,7 @@ impl ExportedReceives for ExportedSrx {
     }
 
     fn detach(&self, each: &mut dyn FnMut(usize)) {
-        let left = self.srx.remove_unexp(self.ep_slot, |_| true);
-        self.srx.detach(self.ep_slot);
-        for unexp in left.iter().flat_map(|unexp_msgs| unexp_msgs.iter()) {
+        for unexp in self.srx.detach(self.ep_slot).iter() {
             if let UnexpBody::PeerMsg(number) = unexp.body {
                 each(number);
             }

@@ -11,8 +11,8 @@ use super::{
     ep_state::EpState,
     iov::DstBuf,
     matcher::{
-        MatchSpec,
-        MsgKey, //
+        MsgKey,
+        PostResult, //
     },
     rx_entry::{
         Receive,
@@ -44,19 +44,33 @@ impl EpState {
         Some(receive)
     }
 
-    /// Posts a receive, which may match an unexpected message.
+    /// Posts a receive, which may match an unexpected message. Returns the receive if the search for a message is not
+    /// complete: the caller posts it again, and releases the lock before.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAGAIN if receives with too many different ignore masks are posted.
+    #[inline]
     pub(super) fn post(
         &mut self,
         sinks: &CompSinks,
-        mut receive: ListBox<Receive>,
-        spec: MatchSpec,
-    ) {
-        receive.spec = spec;
-        let rx_ctx = self.rx_ctxs.ctx_mut(receive.rx_ctx);
-        if let Some((receive, unexp)) = rx_ctx.matcher.post(receive) {
-            self.deliver_unexp(sinks, receive, &unexp);
+        receive: ListBox<Receive>,
+    ) -> Result<Option<ListBox<Receive>>> {
+        let at = receive.rx_ctx;
+        match self.rx_ctxs.ctx_mut(at).matcher.post(receive) {
+            PostResult::Posted => sinks.rx_stats.ctx(at).record_post(),
+            PostResult::Matched(receive, unexp) => {
+                sinks.rx_stats.ctx(at).record_post();
+                self.deliver_unexp(sinks, receive, &unexp);
+            }
+            PostResult::Again(receive) => return Ok(Some(receive)),
+            PostResult::Refused(receive) => {
+                self.put_back(receive);
+                return Err(Errno::EAGAIN);
+            }
         }
         self.retry_deferred_all(sinks);
+        Ok(None)
     }
 
     /// Delivers an unexpected message to its receive.
@@ -73,19 +87,15 @@ impl EpState {
                 let len = receive.into.copy_from_slice(0, bytes);
                 self.end_receive(sinks, receive, &unexp.key, &unexp.message, len);
             }
-            UnexpBody::Rndv {
-                conn_gen,
-                id,
-                ranges,
-            } => {
+            UnexpBody::Rndv(req) => {
                 let msg = RxMsg {
                     peer_idx,
-                    conn_gen: *conn_gen,
+                    conn_gen: req.conn_gen,
                     key: unexp.key,
                     message: unexp.message,
                     is_limited: true,
                 };
-                self.start_read(sinks, receive, msg.rndv_read(*id, *ranges));
+                self.start_read(sinks, receive, msg.rndv_read(req.id, req.ranges));
             }
             UnexpBody::Sar(number) => {
                 let peer = self.peer(peer_idx);
@@ -115,24 +125,22 @@ impl EpState {
         self.put_back(receive);
     }
 
-    /// Cancels a receive.
+    /// Cancels the oldest receive with this context.
     ///
     /// # Errors
     ///
     /// -FI_ENOENT if it is not posted, -FI_EAGAIN for a multi-receive buffer if no completion queue entry is free.
     pub(super) fn cancel(&mut self, sinks: &CompSinks, at: u8, context: Context) -> Result {
         let mut refused = Errno::ENOENT;
-        let mut is = |receive: &Receive| {
-            let is_meant = receive.context == context;
-            if is_meant && !receive.has_room() && !sinks.reserve(at) {
+        let reserve = |receive: &Receive| {
+            let is_reserved = receive.has_room() || sinks.reserve(at);
+            if !is_reserved {
                 refused = Errno::EAGAIN;
-                return false;
             }
-            is_meant
+            is_reserved
         };
         let matcher = &mut self.rx_ctxs.ctx_mut(at).matcher;
-        let found = matcher.cancel(true, &mut is);
-        let found = found.or_else(|| matcher.cancel(false, is));
+        let found = matcher.cancel(context.as_ptr() as usize, reserve);
         let receive = found.ok_or(refused)?;
         match receive.kind {
             RxKind::Multi { .. } => self.cancel_multi(sinks, receive),

@@ -30,7 +30,10 @@ use super::{
         RndvReply,
         RndvState, //
     },
-    unexpected::UnexpBody,
+    unexpected::{
+        RndvReq,
+        UnexpBody, //
+    },
     wire::{
         PktHdr,
         ProtoError,
@@ -102,7 +105,7 @@ impl EpState {
                 }
                 Ok(false) => {
                     let (id, len) = (rndv.id, rndv.done);
-                    let (key, message) = (rndv.key, rndv.message);
+                    let (key, message) = (rndv.key(), rndv.message);
                     sinks.complete_rx(rx_ctxs, &mut receive, &key, &message, len);
                     if !conn.send_ctrl_with_credit(inflight, &PktHdr::RndvRdDone { id }) {
                         rndv_reads.push_front(receive);
@@ -239,18 +242,20 @@ impl EpState {
                 "a rendezvous request with less memory than the message",
             ));
         }
-        let body = UnexpBody::Rndv {
-            conn_gen: msg.conn_gen,
-            id,
-            ranges,
-        };
         match self.match_rx(sinks, &msg.key, &msg.message) {
             Ok(receive) => {
                 self.start_read(sinks, receive, msg.rndv_read(id, ranges));
                 Ok(RxOutcome::Done)
             }
             Err(missing) => {
-                let unexp = ListBox::new_atomic(msg.unexp_msg(body));
+                let rndv_req = RndvReq {
+                    conn_gen: msg.conn_gen,
+                    id,
+                    ranges,
+                };
+                let rndv_req = KBox::new(rndv_req, GFP_NOWAIT).map_err(Errno::from);
+                let unexp = rndv_req
+                    .and_then(|req| ListBox::new_atomic(msg.unexp_msg(UnexpBody::Rndv(req))));
                 Ok(self.queue_bounded(sinks, msg, unexp, missing))
             }
         }

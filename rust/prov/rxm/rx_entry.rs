@@ -11,7 +11,8 @@ use super::{
     matcher::{
         HasMatchSpec,
         MatchSpec,
-        MsgKey, //
+        MsgKey,
+        RX_TABLES, //
     },
     multi_recv::MultiRecvSlot,
     wire::{
@@ -20,7 +21,13 @@ use super::{
         Ranges, //
     },
 };
-use crate::fi::prelude::*;
+use crate::{
+    fi::prelude::*,
+    util::indexed_fifo::{
+        impl_has_links,
+        Links, //
+    },
+};
 
 /// Kind of a receive.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,8 +52,9 @@ pub(super) enum RxKind {
 
 /// A receive of a shared receive context.
 pub(super) struct SrxRecv {
-    /// Messages that it matches.
-    pub(super) spec: MatchSpec,
+    /// Tag and ignored bits; `None` matches untagged messages. Endpoints have different peers and addresses, so the
+    /// receive matches any source.
+    pub(super) tag: Option<(u64, u64)>,
     /// Memory.
     pub(super) into: DstBuf,
     /// Descriptors posted with the receive, for another provider.
@@ -62,10 +70,7 @@ pub(super) struct SrxRecv {
 impl SrxRecv {
     /// Receive that matches nothing and has no memory.
     pub(super) const EMPTY: Self = Self {
-        spec: MatchSpec {
-            tag: None,
-            from: None,
-        },
+        tag: None,
         into: DstBuf::EMPTY,
         descriptors: [Descriptor::NONE; MAX_IOV],
         context: Context::NULL,
@@ -80,13 +85,51 @@ impl SrxRecv {
     }
 }
 
-impl HasMatchSpec for SrxRecv {
-    fn spec(&self) -> &MatchSpec {
-        &self.spec
+/// A receive of a shared receive context, and its place in the matcher.
+pub(super) struct SrxNode {
+    /// The receive.
+    pub(super) srx_recv: SrxRecv,
+    rank: u64,
+    links: Links<Self, RX_TABLES>,
+}
+
+impl SrxNode {
+    /// Node without a receive.
+    pub(super) const EMPTY: Self = Self {
+        srx_recv: SrxRecv::EMPTY,
+        rank: 0,
+        links: Links::new(),
+    };
+}
+
+impl_has_links! {
+    impl HasLinks<RX_TABLES> for SrxNode { self.links }
+}
+
+impl HasMatchSpec for SrxNode {
+    #[inline(always)]
+    fn spec(&self) -> MatchSpec {
+        MatchSpec {
+            tag: self.srx_recv.tag,
+            from: None,
+        }
     }
 
     fn buffer(&self) -> Option<u32> {
         None
+    }
+
+    // Receives of a shared context are not cancelled.
+    fn context(&self) -> Option<usize> {
+        None
+    }
+
+    fn rank(&self) -> u64 {
+        self.rank
+    }
+
+    fn set_rank(&mut self, rank: u64) {
+        self.rank = rank;
     }
 }
 
@@ -125,6 +168,15 @@ pub(super) struct Receive {
     descriptors: [Descriptor; MAX_IOV],
     /// Rendezvous message that is being read.
     pub(super) rndv: Option<RndvRead>,
+    rank: u64,
+    links: Links<Self, RX_TABLES>,
+}
+
+// An entry, with the pointer of its list, uses one object of `kmalloc-512`.
+const _: () = assert!(mem::size_of::<Receive>() <= 512 - mem::size_of::<usize>());
+
+impl_has_links! {
+    impl HasLinks<RX_TABLES> for Receive { self.links }
 }
 
 /// A rendezvous message that is being read.
@@ -135,8 +187,8 @@ pub(super) struct RndvRead {
     pub(super) conn_gen: usize,
     /// Message id of the sender.
     pub(super) id: u64,
-    /// Matching key of the message.
-    pub(super) key: MsgKey,
+    /// Source of the message.
+    pub(super) from: SocketAddr,
     /// The message.
     pub(super) message: Message,
     /// Memory of the message.
@@ -147,6 +199,17 @@ pub(super) struct RndvRead {
     pub(super) in_flight: usize,
     /// True if a read was reported that may not be complete, since nothing has been read behind it.
     pub(super) needs_confirm: bool,
+}
+
+impl RndvRead {
+    /// Returns the matching key of the message.
+    pub(super) fn key(&self) -> MsgKey {
+        MsgKey {
+            context: self.message.context,
+            tag: self.message.tag,
+            from: self.from,
+        }
+    }
 }
 
 /// Next read of a rendezvous message.
@@ -176,6 +239,8 @@ impl Receive {
             peer_entry: 0,
             descriptors: [Descriptor::NONE; MAX_IOV],
             rndv: None,
+            rank: 0,
+            links: Links::new(),
         }
     }
 
@@ -210,7 +275,10 @@ impl Receive {
             }
             RxTarget::Shared(srx_recv) => {
                 self.kind = RxKind::Shared;
-                self.spec = srx_recv.spec;
+                self.spec = MatchSpec {
+                    tag: srx_recv.tag,
+                    from: None,
+                };
                 self.into = srx_recv.into;
                 self.context = srx_recv.context;
                 self.reports_success = srx_recv.reports_success;
@@ -227,7 +295,7 @@ impl Receive {
             return None;
         }
         Some(SrxRecv {
-            spec: self.spec,
+            tag: self.spec.tag,
             into: mem::replace(&mut self.into, DstBuf::EMPTY),
             descriptors: self.descriptors,
             context: self.context,
@@ -283,8 +351,9 @@ impl Indexed for Receive {
 }
 
 impl HasMatchSpec for Receive {
-    fn spec(&self) -> &MatchSpec {
-        &self.spec
+    #[inline(always)]
+    fn spec(&self) -> MatchSpec {
+        self.spec
     }
 
     fn buffer(&self) -> Option<u32> {
@@ -292,6 +361,21 @@ impl HasMatchSpec for Receive {
             RxKind::Multi { .. } => Some(self.number),
             RxKind::Single | RxKind::Placed { .. } | RxKind::Shared => None,
         }
+    }
+
+    #[inline(always)]
+    fn context(&self) -> Option<usize> {
+        Some(self.context.as_ptr() as usize)
+    }
+
+    #[inline(always)]
+    fn rank(&self) -> u64 {
+        self.rank
+    }
+
+    #[inline(always)]
+    fn set_rank(&mut self, rank: u64) {
+        self.rank = rank;
     }
 }
 
@@ -323,7 +407,7 @@ mod tests {
             peer_idx: 0,
             conn_gen: 0,
             id: 0,
-            key: MsgKey::NONE,
+            from: MsgKey::NONE.from,
             message: Message {
                 context: 0,
                 tag: None,

@@ -26,15 +26,19 @@ use super::{
     },
     matcher::{
         MatchResult,
-        MatchSpec,
         Matcher,
-        MsgKey, //
+        MsgKey,
+        PostResult,
+        SEARCH_STEP, //
     },
     peer_srx::{
         ExportedSrx,
         ImportedSrx, //
     },
-    rx_entry::SrxRecv,
+    rx_entry::{
+        SrxNode,
+        SrxRecv, //
+    },
     unexpected::UnexpMsg, //
 };
 use crate::{
@@ -102,10 +106,12 @@ struct EpSlot {
     is_starved: bool,
 }
 
+type SrxPostResult = PostResult<SrxNode, UnexpMsg>;
+
 struct SrxState {
-    matcher: Matcher<SrxRecv, UnexpMsg>,
+    matcher: KBox<Matcher<SrxNode, UnexpMsg>>,
     /// Free nodes.
-    free: BoxList<SrxRecv>,
+    free: BoxList<SrxNode>,
     ep_slots: KVec<Option<EpSlot>>,
     /// Number of starved endpoints.
     starved: usize,
@@ -194,10 +200,10 @@ impl Srx {
     ) -> Result<Arc<Self>> {
         let mut free = BoxList::new();
         for _ in 0..size {
-            free.push(ListBox::new(SrxRecv::EMPTY)?);
+            free.push(ListBox::new(SrxNode::EMPTY)?);
         }
         let state = SrxState {
-            matcher: Matcher::new(),
+            matcher: Matcher::new(true)?,
             free,
             ep_slots: KVec::new(),
             starved: 0,
@@ -260,20 +266,29 @@ impl Srx {
         }
     }
 
-    /// Detaches an endpoint: drops its queued messages and waits for calls into it. May sleep.
-    pub(super) fn detach(&self, ep_slot: usize) {
-        let mut state = self.state.lock();
-        state.set_starved(ep_slot, false);
-        let gone = state.ep_slots.get_mut(ep_slot).and_then(Option::take);
-        let unexp_msgs = state.matcher.remove_unexp(|unexp| unexp.ep_slot == ep_slot);
-        drop(state);
-        drop(unexp_msgs);
+    /// Detaches an endpoint, which queues no more messages: waits for calls into it, and returns its queued messages.
+    /// May sleep.
+    pub(super) fn detach(&self, ep_slot: usize) -> BoxList<UnexpMsg> {
+        let mut unexp_msgs = BoxList::new();
+        let gone = loop {
+            let mut state = self.state.lock();
+            let owned = || state.matcher.pop_owner(ep_slot as u32);
+            let mut some = core::iter::from_fn(owned).take(SEARCH_STEP).peekable();
+            let has_none = some.peek().is_none();
+            some.for_each(|unexp| unexp_msgs.push(unexp));
+            // The endpoint stays attached as long as posts can match its messages.
+            if has_none {
+                state.set_starved(ep_slot, false);
+                break state.ep_slots.get_mut(ep_slot).and_then(Option::take);
+            }
+        };
         if let Some(imported) = self.imported() {
-            drop(imported.remove_unexp(|unexp| unexp.ep_slot == ep_slot));
+            imported.detach(ep_slot as u32);
         }
         if let Some(gone) = gone {
             gone.rundown.run_down();
         }
+        unexp_msgs
     }
 
     /// Takes a posted receive that matches a message. If there is none, the endpoint is starved until it queues the
@@ -285,7 +300,7 @@ impl Srx {
             state.set_starved(ep_slot, true);
             return None;
         };
-        let srx_recv = node.take();
+        let srx_recv = node.srx_recv.take();
         state.free.push_front(node);
         Some(srx_recv)
     }
@@ -298,25 +313,26 @@ impl Srx {
         mut unexp: ListBox<UnexpMsg>,
         is_starved: bool,
     ) -> Option<(SrxRecv, ListBox<UnexpMsg>)> {
-        unexp.ep_slot = ep_slot;
+        unexp.ep_slot = ep_slot as u32;
         let mut state = self.state.lock();
         state.set_starved(ep_slot, is_starved);
         let (mut node, unexp) = state.matcher.match_or_queue(unexp)?;
-        let srx_recv = node.take();
+        let srx_recv = node.srx_recv.take();
         state.free.push_front(node);
         Some((srx_recv, unexp))
     }
 
-    /// Takes the queued messages of an endpoint that `selects` accepts. Any context.
+    /// Takes the queued messages of an endpoint from a source that `selects` accepts. Any context.
     pub(super) fn remove_unexp(
         &self,
         ep_slot: usize,
+        from: &SocketAddr,
         mut selects: impl FnMut(&UnexpMsg) -> bool,
-    ) -> [BoxList<UnexpMsg>; 2] {
-        let selects = |unexp: &UnexpMsg| unexp.ep_slot == ep_slot && selects(unexp);
+    ) -> BoxList<UnexpMsg> {
+        let selects = |unexp: &UnexpMsg| unexp.ep_slot == ep_slot as u32 && selects(unexp);
         match self.imported() {
-            None => self.state.lock().matcher.remove_unexp(selects),
-            Some(imported) => [imported.remove_unexp(selects), BoxList::new()],
+            None => self.state.lock().matcher.remove_unexp(from, selects),
+            Some(imported) => imported.remove_unexp(from, selects),
         }
     }
 
@@ -327,7 +343,7 @@ impl Srx {
         };
         while let Some((srx_recv, unexp)) = imported.announce_next() {
             let peer_entry = srx_recv.peer_entry;
-            match self.enter(unexp.ep_slot) {
+            match self.enter(unexp.ep_slot as usize) {
                 Some(call) => call.object.start(srx_recv, unexp),
                 None => imported.owner().free(peer_entry),
             }
@@ -362,32 +378,59 @@ impl Srx {
         let mut state = self.state.lock();
         match state.free.pop() {
             Some(mut node) => {
-                *node = srx_recv;
-                self.post_node(state, node);
+                node.srx_recv = srx_recv;
+                let _ = self.post_node(state, node, Matcher::post_again);
             }
             // Cannot happen: each receive in use has a node.
             None => self.complete(srx_recv.peer_entry),
         }
     }
 
-    /// Posts the receive of a node.
-    fn post_node(&self, mut state: FastLockIrqGuard<'_, SrxState>, node: ListBox<SrxRecv>) {
-        let Some((mut node, unexp)) = state.matcher.post(node) else {
-            let has_starved = state.starved > 0;
-            drop(state);
-            if has_starved {
-                self.wake_starved();
+    /// Posts the receive of a node by `post`, which may need several sections under the lock.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAGAIN if receives with too many different ignore masks are posted.
+    fn post_node<'a>(
+        &'a self,
+        mut state: FastLockIrqGuard<'a, SrxState>,
+        mut node: ListBox<SrxNode>,
+        post: fn(&mut Matcher<SrxNode, UnexpMsg>, ListBox<SrxNode>) -> SrxPostResult,
+    ) -> Result {
+        let (mut node, unexp) = loop {
+            match post(&mut state.matcher, node) {
+                PostResult::Matched(node, unexp) => break (node, unexp),
+                PostResult::Posted => {
+                    let has_starved = state.starved > 0;
+                    drop(state);
+                    if has_starved {
+                        self.wake_starved();
+                    }
+                    return Ok(());
+                }
+                PostResult::Again(same) => {
+                    node = same;
+                    drop(state);
+                    state = self.state.lock();
+                }
+                PostResult::Refused(node) => {
+                    state.free.push_front(node);
+                    let _ = self.used.fetch_sub(1usize, Relaxed);
+                    self.posted.sub(1);
+                    self.again.add(1);
+                    return Err(Errno::EAGAIN);
+                }
             }
-            return;
         };
-        let srx_recv = node.take();
+        let srx_recv = node.srx_recv.take();
         state.free.push_front(node);
         // The endpoint is attached: detaching removes its messages.
-        let call = state.enter(unexp.ep_slot);
+        let call = state.enter(unexp.ep_slot as usize);
         drop(state);
         if let Some(call) = call {
             call.object.start(srx_recv, unexp);
         }
+        Ok(())
     }
 
     /// Lets each starved endpoint retry once.
@@ -444,11 +487,7 @@ impl provider::SharedReceive for Srx {
             return Err(Errno::EINVAL);
         }
         let srx_recv = SrxRecv {
-            // Endpoints have different peers and addresses: match any source.
-            spec: MatchSpec {
-                tag: message.tag.map(|tag| (tag.tag, tag.ignore)),
-                from: None,
-            },
+            tag: message.tag.map(|tag| (tag.tag, tag.ignore)),
             // SAFETY: The buffer is dropped with the receive, before the poster's completion is written.
             into: unsafe { DstBuf::new(message.memory) }?,
             descriptors: collect_descriptors(message.memory, message.descriptors)?,
@@ -469,11 +508,10 @@ impl provider::SharedReceive for Srx {
             self.again.add(1);
             return Err(Errno::EAGAIN);
         };
-        *node = srx_recv;
+        node.srx_recv = srx_recv;
         let _ = self.used.fetch_add(1usize, Relaxed);
         self.posted.add(1);
-        self.post_node(state, node);
-        Ok(())
+        self.post_node(state, node, Matcher::post)
     }
 
     fn export(
@@ -504,13 +542,16 @@ impl provider::SharedReceive for Srx {
     fn close(&self, reclaim: &mut dyn FnMut(Context)) {
         let mut state = self.state.lock();
         state.is_closed = true;
-        let srx_recv = state.matcher.take_receives();
         drop(state);
         if let Some(imported) = self.imported() {
             imported.owner().set_starter(None);
         }
-        for srx_recv in srx_recv.iter().flat_map(BoxList::iter) {
-            reclaim(srx_recv.context);
+        loop {
+            let node = self.state.lock().matcher.pop_receive();
+            let Some(node) = node else {
+                return;
+            };
+            reclaim(node.srx_recv.context);
         }
     }
 }

@@ -13,7 +13,8 @@ use super::{
     iov::Payload,
     matcher::{
         HasMsgKey,
-        MsgKey, //
+        MsgKey,
+        MSG_TABLES, //
     },
     multi_recv::deliver::Missing,
     rx_entry::RxTarget,
@@ -25,9 +26,12 @@ use super::{
 use crate::{
     abi::FI_ADDR_NOTAVAIL,
     fi::prelude::*,
-    util::owned_list::{
-        BoxList,
-        ListBox, //
+    util::{
+        indexed_fifo::{
+            impl_has_links,
+            Links, //
+        },
+        owned_list::ListBox, //
     },
 };
 
@@ -46,11 +50,29 @@ pub(super) struct UnexpMsg {
     /// Assigned memory, while the message waits for a completion queue entry.
     pub(super) target: Option<RxTarget>,
     /// Slot of the endpoint in a shared receive context.
-    pub(super) ep_slot: usize,
+    pub(super) ep_slot: u32,
     /// Entry of the message at an SRX owner in another module.
     pub(super) peer_entry: usize,
     /// Source address that the owner was given.
     pub(super) source: fi_addr_t,
+    links: Links<Self, MSG_TABLES>,
+}
+
+// A message without its bytes, with the pointer of its list, uses no more than is charged.
+const _: () = assert!(mem::size_of::<UnexpMsg>() <= UNEXP_OVERHEAD - mem::size_of::<usize>());
+
+impl_has_links! {
+    impl HasLinks<MSG_TABLES> for UnexpMsg { self.links }
+}
+
+/// A rendezvous request.
+pub(super) struct RndvReq {
+    /// Generation of the connection.
+    pub(super) conn_gen: usize,
+    /// Message id of the sender.
+    pub(super) id: u64,
+    /// Memory of the message.
+    pub(super) ranges: Ranges,
 }
 
 /// Content of an unexpected message.
@@ -58,14 +80,7 @@ pub(super) enum UnexpBody {
     /// The bytes of the message.
     Bytes(KVec<u8>),
     /// Rendezvous request.
-    Rndv {
-        /// Generation of the connection.
-        conn_gen: usize,
-        /// Message id of the sender.
-        id: u64,
-        /// Memory of the message.
-        ranges: Ranges,
-    },
+    Rndv(KBox<RndvReq>),
     /// Segments: the sender's [`SarMsg`] with this number.
     Sar(u64),
     /// Message of another module's provider, by its number there.
@@ -73,8 +88,17 @@ pub(super) enum UnexpBody {
 }
 
 impl HasMsgKey for UnexpMsg {
+    #[inline(always)]
     fn key(&self) -> &MsgKey {
         &self.key
+    }
+
+    fn owner(&self) -> u32 {
+        self.ep_slot
+    }
+
+    fn claimed_by(&self) -> Option<usize> {
+        Some(self.claim?.as_ptr() as usize)
     }
 }
 
@@ -94,6 +118,7 @@ impl UnexpMsg {
             ep_slot: 0,
             peer_entry: 0,
             source: FI_ADDR_NOTAVAIL,
+            links: Links::new(),
         }
     }
 
@@ -117,7 +142,7 @@ impl UnexpMsg {
         UNEXP_OVERHEAD
             + match &self.body {
                 UnexpBody::Bytes(bytes) => bytes.len(),
-                UnexpBody::Rndv { .. } | UnexpBody::Sar(_) | UnexpBody::PeerMsg(_) => 0,
+                UnexpBody::Rndv(_) | UnexpBody::Sar(_) | UnexpBody::PeerMsg(_) => 0,
             }
     }
 }
@@ -187,16 +212,23 @@ impl EpState {
         }
     }
 
-    pub(super) fn drop_unexp_msgs(
-        &mut self,
-        peer_idx: u32,
-        mut is: impl FnMut(&UnexpBody) -> bool,
-    ) {
+    /// Drops the queued rendezvous requests of a connection, and the segmented messages of its peer that are not in
+    /// the reassembly table any more. Examines the messages of the peer, not those of others.
+    pub(super) fn drop_incomplete_unexp(&mut self, peer_idx: u32, conn_gen: usize) {
         for at in 0..self.rx_ctxs.len() as u8 {
-            let rx_ctx = self.rx_ctxs.ctx_mut(at);
-            let forgotten =
-                rx_ctx.remove_unexp(|unexp| unexp.peer_idx == peer_idx && is(&unexp.body));
-            for unexp in forgotten.iter().flat_map(BoxList::iter) {
+            let Self { rx_ctxs, peers, .. } = self;
+            let Some(peer) = peers.get(peer_idx as usize).and_then(Option::as_ref) else {
+                return;
+            };
+            let is_incomplete = |body: &UnexpBody| match body {
+                UnexpBody::Rndv(req) => req.conn_gen == conn_gen,
+                UnexpBody::Sar(number) => !peer.sar_rx.any(|sar| sar.number == *number),
+                UnexpBody::Bytes(_) | UnexpBody::PeerMsg(_) => false,
+            };
+            let dropped = rx_ctxs.ctx_mut(at).remove_unexp(&peer.addr, |unexp| {
+                unexp.peer_idx == peer_idx && is_incomplete(&unexp.body)
+            });
+            for unexp in dropped.iter() {
                 self.drop_charge(peer_idx, unexp.charge());
             }
         }

@@ -113,14 +113,12 @@ impl RxEntries {
 
 /// State of a receive context.
 pub(in super::super) struct RxCtx {
-    pub(in super::super) matcher: Matcher<Receive, UnexpMsg>,
+    pub(in super::super) matcher: KBox<Matcher<Receive, UnexpMsg>>,
     /// Multi-receive buffers.
     pub(in super::super) buffers: MultiRecvBufs,
     /// Messages that have a slot of a multi-receive buffer or a shared receive, and wait for a completion queue
     /// entry.
     pub(in super::super) assigned: BoxList<UnexpMsg>,
-    /// Messages that were claimed with FI_CLAIM.
-    pub(in super::super) claimed: BoxList<UnexpMsg>,
     /// Free receive entries.
     pub(in super::super) receives: BoxList<Receive>,
     /// Free internal entries, for messages that have a slot or a shared receive.
@@ -132,18 +130,21 @@ pub(in super::super) struct RxCtx {
 }
 
 impl RxCtx {
-    /// Creates a context without entries: messages are queued as unexpected.
-    pub(in super::super) const fn new() -> Self {
-        Self {
-            matcher: Matcher::new(),
+    /// Creates a context without entries: messages are queued as unexpected. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(in super::super) fn new() -> Result<Self> {
+        Ok(Self {
+            matcher: Matcher::new(false)?,
             buffers: MultiRecvBufs::none(),
             assigned: BoxList::new(),
-            claimed: BoxList::new(),
             receives: BoxList::new(),
             internal: BoxList::new(),
             attachment: None,
             has_entries: false,
-        }
+        })
     }
 
     /// Returns whether the context has been given entries, which it keeps.
@@ -200,13 +201,16 @@ impl<T> CtxVec<T> {
     ///
     /// # Errors
     ///
-    /// -FI_ENOMEM.
+    /// -FI_ENOMEM, and errors of `make`.
     #[inline(never)]
-    pub(in super::super) fn new(count: usize, mut make: impl FnMut(u8) -> T) -> Result<Self> {
-        let first = make(0);
+    pub(in super::super) fn new(
+        count: usize,
+        mut make: impl FnMut(u8) -> Result<T>,
+    ) -> Result<Self> {
+        let first = make(0)?;
         let mut others = KVec::with_capacity(count.saturating_sub(1), GFP_KERNEL)?;
         for index in 1..count {
-            others.push(make(index as u8), GFP_KERNEL)?;
+            others.push(make(index as u8)?, GFP_KERNEL)?;
         }
         Ok(Self { first, others })
     }

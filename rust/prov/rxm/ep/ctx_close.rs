@@ -248,29 +248,32 @@ impl RxCtx {
         self.buffers
             .for_each_exhausted(|receive| drain.receive(receive));
         let mut unexp_msgs = BoxList::new();
+        while let Some(mut unexp) = self.matcher.pop_claimed() {
+            unexp.claim = None;
+            unexp_msgs.push_front(unexp);
+        }
+        let mut assigned = BoxList::new();
         while let Some(mut unexp) = self.assigned.pop() {
             if let Some(RxTarget::Slot(slot)) = unexp.target.take() {
                 if let Some(receive) = self.buffers.complete_slot(slot.of) {
                     self.buffers.release(receive);
                 }
             }
-            unexp_msgs.push(unexp);
+            assigned.push_front(unexp);
         }
-        while let Some(mut unexp) = self.claimed.pop() {
-            unexp.claim = None;
-            unexp_msgs.push(unexp);
+        unexp_msgs.append(&mut assigned);
+        // The last one first, so that they keep their order.
+        while let Some(unexp) = unexp_msgs.pop() {
+            self.matcher.requeue_front(unexp);
         }
-        self.matcher.requeue_front(unexp_msgs);
-        for mut queue in self.matcher.take_receives() {
-            while let Some(receive) = queue.pop() {
-                drain.receive(&receive);
-                let unused = match receive.kind {
-                    RxKind::Multi { .. } => self.buffers.close(receive),
-                    _ => Some(receive),
-                };
-                if let Some(receive) = unused {
-                    self.put_back(receive);
-                }
+        while let Some(receive) = self.matcher.pop_receive() {
+            drain.receive(&receive);
+            let unused = match receive.kind {
+                RxKind::Multi { .. } => self.buffers.close(receive),
+                _ => Some(receive),
+            };
+            if let Some(receive) = unused {
+                self.put_back(receive);
             }
         }
     }

@@ -23,6 +23,7 @@ use super::{
         },
         matcher::MatchSpec,
         pkt_buf::Packet,
+        rx_entry::Receive,
         tx_op::TxComp,
         wire::{
             self,
@@ -42,7 +43,10 @@ use crate::{
         prelude::*,
         provider::Message, //
     },
-    util::lock::FastLockIrqGuard, //
+    util::{
+        lock::FastLockIrqGuard,
+        owned_list::ListBox, //
+    }, //
 };
 
 /// Flags that a send accepts.
@@ -253,12 +257,7 @@ impl Endpoint {
                 // SAFETY: The buffer is dropped with the receive, before the poster's completion is written.
                 let into = unsafe { DstBuf::new(message.memory) }?;
                 let spec = self.spec(bound, message)?;
-                self.with_room((bound_cq, bound), |state, sinks| {
-                    let receive = state.receive(at, into, &req).ok_or(Errno::EAGAIN)?;
-                    sinks.rx_stats.ctx(at).record_post();
-                    state.post(sinks, receive, spec);
-                    Ok(())
-                })
+                self.post_single((bound_cq, bound), at, (into, spec), &req)
             }
             FI_CLAIM => {
                 // SAFETY: The buffer is dropped with the receive, before the poster's completion is written.
@@ -280,9 +279,12 @@ impl Endpoint {
                     _ => return Err(Errno::EBADFLAGS),
                 };
                 let spec = self.spec(bound, message)?;
-                self.with_room((bound_cq, bound), |state, sinks| {
+                while self.with_room((bound_cq, bound), |state, sinks| {
                     state.peek(sinks, at, (&spec, peek_op), &req)
-                })
+                })? {
+                    bound_cq.queue.release();
+                }
+                Ok(())
             }
         }
     }
@@ -306,12 +308,45 @@ impl Endpoint {
         // SAFETY: The buffer is dropped with the receive, before the poster's completion is written.
         let into = unsafe { DstBuf::new(message.memory) }?;
         let spec = self.spec(bound, message)?;
-        self.with_room((bound_cq, bound), |state, sinks| {
-            let receive = state.receive(at, into, &req).ok_or(Errno::EAGAIN)?;
-            sinks.rx_stats.ctx(at).record_post();
-            state.post(sinks, receive, spec);
-            Ok(())
-        })
+        self.post_single((bound_cq, bound), at, (into, spec), &req)
+    }
+
+    /// Posts a receive of one message to the context `at`.
+    #[inline(always)]
+    fn post_single(
+        &self,
+        (bound_cq, bound): (&BoundCq, &Bound),
+        at: u8,
+        (into, spec): (DstBuf, MatchSpec),
+        req: &PeekReq,
+    ) -> Result {
+        let again = self.with_room((bound_cq, bound), |state, sinks| {
+            let mut receive = state.receive(at, into, req).ok_or(Errno::EAGAIN)?;
+            receive.spec = spec;
+            state.post(sinks, receive)
+        })?;
+        match again {
+            None => Ok(()),
+            Some(receive) => self.continue_post((bound_cq, bound), receive),
+        }
+    }
+
+    /// Continues the post of a receive whose search for a message is not complete. Each turn is a section under the
+    /// lock of bounded length.
+    #[cold]
+    fn continue_post(
+        &self,
+        (bound_cq, bound): (&BoundCq, &Bound),
+        receive: ListBox<Receive>,
+    ) -> Result {
+        let mut again = Some(receive);
+        while let Some(receive) = again {
+            let post = |state: &mut EpState, sinks: &CompSinks| state.post(sinks, receive);
+            again = self
+                .act((bound_cq, bound), post)
+                .inspect_err(|_| bound_cq.queue.release())?;
+        }
+        Ok(())
     }
 
     /// Posts a multi-receive buffer. Completion queue entries are reserved when its messages arrive.
@@ -331,13 +366,19 @@ impl Endpoint {
         let into = unsafe { DstBuf::new(message.memory) }?;
         let spec = self.spec(bound, message)?;
         let min_multi_recv = self.min_multi_recv.get();
-        self.act((bound_cq, bound), |state, _| {
+        let mut again = self.act((bound_cq, bound), |state, _| {
             let receive = state.receive(self.context, into, req);
-            let receive = receive.ok_or(Errno::EAGAIN)?;
+            let mut receive = receive.ok_or(Errno::EAGAIN)?;
+            receive.spec = spec;
             let rx_ctx = state.rx_ctxs.ctx_mut(self.context);
-            rx_ctx.post_multi(receive, segment.addr(), min_multi_recv, spec);
-            Ok(())
+            rx_ctx.open_multi(&mut receive, segment.addr(), min_multi_recv);
+            Ok(rx_ctx.post_multi(receive))
         })?;
+        while let Some(receive) = again {
+            again = self.act((bound_cq, bound), |state, _| {
+                Ok(state.rx_ctxs.ctx_mut(self.context).post_multi(receive))
+            })?;
+        }
         self.core.deliver(bound);
         Ok(())
     }
@@ -357,11 +398,11 @@ impl Endpoint {
 
     /// Reserves a completion queue entry and runs `act`. The entry is released if `act` fails.
     #[inline(always)]
-    fn with_room(
+    fn with_room<T>(
         &self,
         (bound_cq, bound): (&BoundCq, &Bound),
-        act: impl FnOnce(&mut EpState, &CompSinks) -> Result,
-    ) -> Result {
+        act: impl FnOnce(&mut EpState, &CompSinks) -> Result<T>,
+    ) -> Result<T> {
         if !bound_cq.queue.reserve() {
             self.core
                 .inner
@@ -378,15 +419,15 @@ impl Endpoint {
 
     /// Runs `act` under the lock, and schedules the connection manager if it has work.
     #[inline(always)]
-    fn act(
+    fn act<T>(
         &self,
         (bound_cq, bound): (&BoundCq, &Bound),
-        act: impl FnOnce(&mut EpState, &CompSinks) -> Result,
-    ) -> Result {
+        act: impl FnOnce(&mut EpState, &CompSinks) -> Result<T>,
+    ) -> Result<T> {
         let mut inner = self.core.inner.lock();
         let (state, sinks) = inner.split();
         let done = act(state, sinks);
-        if done == Err(Errno::EAGAIN) {
+        if let Err(Errno::EAGAIN) = done {
             sinks.rx_stats.ctx(self.context).record_eagain();
             bound_cq.queue.set_slot_waiter();
         }

@@ -9,7 +9,10 @@ use super::super::{
     },
     ep_state::EpState,
     iov::DstBuf,
-    matcher::MatchSpec,
+    matcher::{
+        MatchSpec,
+        Search, //
+    },
     unexpected::UnexpMsg, //
 };
 use crate::{
@@ -29,7 +32,8 @@ pub(in super::super) enum PeekOp {
 }
 
 impl EpState {
-    /// Finds the message that a receive with this `spec` would take, reports it, and applies `peek_op`.
+    /// Finds the message that a receive with this `spec` would take, reports it, and applies `peek_op`. Returns true
+    /// if the search is not complete: the caller calls again, and releases the lock before.
     ///
     /// # Errors
     ///
@@ -40,29 +44,33 @@ impl EpState {
         at: u8,
         (spec, peek_op): (&MatchSpec, PeekOp),
         req: &PeekReq,
-    ) -> Result {
+    ) -> Result<bool> {
         let rx_ctx = self.rx_ctxs.ctx_mut(at);
-        let found = rx_ctx.matcher.peek(spec);
-        let Some((key, message)) = found.map(|unexp| (unexp.key, unexp.message)) else {
-            sinks.fail_peek(at, req);
-            return Ok(());
+        let see = |unexp: &UnexpMsg| (unexp.key, unexp.message);
+        let (key, message) = match rx_ctx.matcher.peek(spec, see) {
+            Search::Found(seen) => seen,
+            Search::NotFound => {
+                sinks.fail_peek(at, req);
+                return Ok(false);
+            }
+            Search::Again => return Ok(true),
         };
         if peek_op == PeekOp::Discard && rx_ctx.receives_left() == 0 {
             return Err(Errno::EAGAIN);
         }
         sinks.complete_peek(at, req, &key, &message, message.len as usize);
         if peek_op == PeekOp::Peek {
-            return Ok(());
+            return Ok(false);
         }
-        if let Some(mut unexp) = rx_ctx.matcher.claim(spec) {
+        if let Search::Found(mut unexp) = rx_ctx.matcher.claim(spec) {
             if peek_op == PeekOp::Claim {
                 unexp.claim = Some(req.context);
-                rx_ctx.claimed.push(unexp);
+                rx_ctx.matcher.keep_claimed(unexp);
             } else {
                 self.discard(sinks, &unexp);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Takes the message that a context has claimed.
@@ -71,9 +79,9 @@ impl EpState {
     ///
     /// -FI_EINVAL if there is none.
     fn claimed(&mut self, at: u8, req: &PeekReq) -> Result<ListBox<UnexpMsg>> {
-        let is = |unexp: &UnexpMsg| unexp.claim == Some(req.context);
-        let claimed = &mut self.rx_ctxs.ctx_mut(at).claimed;
-        claimed.remove_first_where(is).ok_or(Errno::EINVAL)
+        let matcher = &mut self.rx_ctxs.ctx_mut(at).matcher;
+        let claimed = matcher.take_claimed(req.context.as_ptr() as usize);
+        claimed.ok_or(Errno::EINVAL)
     }
 
     /// Receives a claimed message.

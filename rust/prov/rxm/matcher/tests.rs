@@ -1,69 +1,185 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of the matcher, among them a comparison with a naive model.
+//! Tests of the matcher; [`model`] compares it with a naive model and counts what searches look at.
+
+mod model;
+
+use super::{
+    HasMatchSpec,
+    HasMsgKey,
+    MatchSpec,
+    Matcher,
+    MsgKey,
+    PostResult,
+    Search,
+    MSG_TABLES,
+    RX_TABLES, //
+};
+use crate::{
+    abi::Result,
+    util::{
+        indexed_fifo::{
+            impl_has_links,
+            Links, //
+        },
+        owned_list::ListBox, //
+    }, //
+};
+use core::net::SocketAddr;
+
+/// Receives with this bit in their number are multi-receive buffers.
+const MULTI: u32 = 1 << 31;
+
+struct Receive {
+    number: u32,
+    spec: MatchSpec,
+    context: usize,
+    rank: u64,
+    links: Links<Receive, RX_TABLES>,
+}
+
+struct Message {
+    number: u32,
+    key: MsgKey,
+    owner: u32,
+    links: Links<Message, MSG_TABLES>,
+}
+
+type Tested = Matcher<Receive, Message>;
+
+impl_has_links! {
+    impl HasLinks<RX_TABLES> for Receive { self.links }
+}
+
+impl_has_links! {
+    impl HasLinks<MSG_TABLES> for Message { self.links }
+}
+
+impl HasMatchSpec for Receive {
+    fn spec(&self) -> MatchSpec {
+        self.spec
+    }
+
+    fn buffer(&self) -> Option<u32> {
+        (self.number & MULTI != 0).then_some(self.number)
+    }
+
+    fn context(&self) -> Option<usize> {
+        Some(self.context)
+    }
+
+    fn rank(&self) -> u64 {
+        self.rank
+    }
+
+    fn set_rank(&mut self, rank: u64) {
+        self.rank = rank;
+    }
+}
+
+impl HasMsgKey for Message {
+    fn key(&self) -> &MsgKey {
+        &self.key
+    }
+
+    fn owner(&self) -> u32 {
+        self.owner
+    }
+
+    fn claimed_by(&self) -> Option<usize> {
+        Some(self.number as usize % 3)
+    }
+}
+
+/// Creates a receive whose context is its number.
+fn receive(number: u32, spec: MatchSpec) -> Result<ListBox<Receive>> {
+    with_context(number, spec, number as usize)
+}
+
+fn with_context(number: u32, spec: MatchSpec, context: usize) -> Result<ListBox<Receive>> {
+    ListBox::new(Receive {
+        number,
+        spec,
+        context,
+        rank: 0,
+        links: Links::new(),
+    })
+}
+
+/// Creates a message whose owner is the last digit of its number.
+fn message(number: u32, key: MsgKey) -> Result<ListBox<Message>> {
+    ListBox::new(Message {
+        number,
+        key,
+        owner: number % 10,
+        links: Links::new(),
+    })
+}
+
+fn peer(last: u64) -> SocketAddr {
+    match last % 2 {
+        0 => SocketAddr::from(([10, 0, 0, last as u8], 7471)),
+        _ => SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, last as u16], 7471)),
+    }
+}
+
+fn key(tag: Option<u64>, from: u64) -> MsgKey {
+    MsgKey {
+        context: 0,
+        tag,
+        from: peer(from),
+    }
+}
+
+fn spec(tag: Option<(u64, u64)>, from: Option<u64>) -> MatchSpec {
+    MatchSpec {
+        tag,
+        from: from.map(peer),
+    }
+}
+
+fn found<T>(search: Search<T>) -> Option<T> {
+    match search {
+        Search::Found(found) => Some(found),
+        Search::NotFound | Search::Again => None,
+    }
+}
+
+fn is_posted(result: PostResult<Receive, Message>) -> bool {
+    matches!(result, PostResult::Posted)
+}
 
 #[kernel::prelude::kunit_tests(kofi_rdm_matching)]
 mod cases {
-    use super::super::*;
-    use crate::{
-        abi::Result,
-        util::random::SeededRandom, //
+    use super::{
+        super::{
+            MatchResult,
+            SEARCH_STEP, //
+        },
+        *, //
     };
-    use kernel::{
-        alloc::KVec,
-        prelude::*, //
-    };
-
-    #[derive(Clone, Copy, PartialEq, Eq)]
-    struct Receive(u32, MatchSpec);
-
-    /// Receives with this bit in their number are multi-receive buffers.
-    const MULTI: u32 = 1 << 31;
-
-    #[derive(Clone, Copy, PartialEq, Eq)]
-    struct Message(u32, MsgKey);
-
-    impl HasMatchSpec for Receive {
-        fn spec(&self) -> &MatchSpec {
-            &self.1
-        }
-
-        fn buffer(&self) -> Option<u32> {
-            (self.0 & MULTI != 0).then_some(self.0)
-        }
-    }
+    use crate::abi::Result;
+    use kernel::prelude::*;
 
     /// Returns the number of the single receive that matches.
     fn one(result: Option<MatchResult<Receive>>) -> Option<u32> {
         match result? {
-            MatchResult::One(receive) => Some(receive.0),
+            MatchResult::One(receive) => Some(receive.number),
             MatchResult::Multi(_) => None,
         }
     }
 
-    impl HasMsgKey for Message {
-        fn key(&self) -> &MsgKey {
-            &self.1
+    /// Posts a receive until its search is complete. Returns the message, and the number of calls.
+    fn post(matcher: &mut Tested, mut receive: ListBox<Receive>) -> (Option<u32>, usize) {
+        for calls in 1.. {
+            match matcher.post(receive) {
+                PostResult::Posted => return (None, calls),
+                PostResult::Matched(_, message) => return (Some(message.number), calls),
+                PostResult::Again(same) => receive = same,
+                PostResult::Refused(_) => break,
+            }
         }
-    }
-
-    fn peer(last: u64) -> SocketAddr {
-        SocketAddr::from(([10, 0, 0, last as u8], 7471))
-    }
-
-    fn key(tag: Option<u64>, from: u64) -> MsgKey {
-        MsgKey {
-            context: 0,
-            tag,
-            from: peer(from),
-        }
-    }
-
-    fn spec(tag: Option<(u64, u64)>, from: Option<u64>) -> MatchSpec {
-        MatchSpec {
-            tag,
-            from: from.map(peer),
-        }
+        (None, 0)
     }
 
     #[test]
@@ -91,223 +207,237 @@ mod cases {
 
     #[test]
     fn a_directed_receive_takes_from_one_only() {
-        assert!(spec(None, Some(1)).matches(&key(None, 1)));
-        assert!(!spec(None, Some(1)).matches(&key(None, 2)));
+        assert!(spec(None, Some(2)).matches(&key(None, 2)));
+        assert!(!spec(None, Some(2)).matches(&key(None, 1)));
         assert!(spec(None, None).matches(&key(None, 2)));
         let same_host = MsgKey {
             context: 0,
             tag: None,
-            from: SocketAddr::from(([10, 0, 0, 1], 7472)),
+            from: SocketAddr::from(([10, 0, 0, 2], 7472)),
         };
-        assert!(!spec(None, Some(1)).matches(&same_host));
+        assert!(!spec(None, Some(2)).matches(&same_host));
     }
 
     #[test]
-    fn who_looks_takes_nothing_and_who_claims_takes_it() -> Result {
-        let mut matcher = Matcher::<Receive, Message>::new();
+    fn a_peek_takes_nothing_and_a_claim_takes_the_message() -> Result {
+        let mut matcher = Tested::new(false)?;
         let any = spec(Some((0, u64::MAX)), None);
-        assert!(matcher.peek(&any).is_none());
+        let peek = |matcher: &mut Tested, spec| found(matcher.peek(spec, |seen| seen.number));
+        assert!(peek(&mut matcher, &any).is_none());
         for number in 0..3 {
-            matcher.queue_unexp(ListBox::new(Message(number, key(Some(number.into()), 1)))?);
+            matcher.queue_unexp(message(number, key(Some(number.into()), 1))?);
         }
         let second = spec(Some((1, 0)), None);
-        assert!(matcher.peek(&second).is_some_and(|seen| seen.0 == 1));
-        assert!(matcher.peek(&second).is_some_and(|seen| seen.0 == 1));
-        assert!(matcher.claim(&second).is_some_and(|node| node.0 == 1));
-        assert!(matcher.peek(&second).is_none());
-        assert!(matcher.claim(&any).is_some_and(|node| node.0 == 0));
-        let [untagged, tagged] = matcher.remove_unexp(|message| message.1.from == peer(1));
-        assert!(untagged.is_empty() && tagged.len() == 1);
+        assert_eq!(peek(&mut matcher, &second), Some(1));
+        assert_eq!(peek(&mut matcher, &second), Some(1));
+        assert!(found(matcher.claim(&second)).is_some_and(|node| node.number == 1));
+        assert!(peek(&mut matcher, &second).is_none());
+        assert!(found(matcher.claim(&any)).is_some_and(|node| node.number == 0));
+        assert!(matcher.remove_unexp(&peer(2), |_| true).is_empty());
+        assert_eq!(matcher.remove_unexp(&peer(1), |_| true).len(), 1);
+        assert!(matcher.pop_unexp().is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn claimed_messages_match_nothing_and_are_found_by_context() -> Result {
+        let mut matcher = Tested::new(false)?;
+        for number in 0..6 {
+            matcher.keep_claimed(message(number, key(Some(1), 1))?);
+        }
+        assert_eq!(
+            post(&mut matcher, receive(0, spec(Some((1, 0)), None))?).0,
+            None
+        );
+        assert!(matcher.take_claimed(3).is_none() && matcher.pop_unexp().is_none());
+        for number in [1, 4] {
+            assert!(matcher
+                .take_claimed(1)
+                .is_some_and(|message| message.number == number));
+        }
+        assert!(matcher.take_claimed(1).is_none());
+        for number in [0, 2, 3, 5] {
+            assert!(matcher
+                .pop_claimed()
+                .is_some_and(|message| message.number == number));
+        }
         Ok(())
     }
 
     #[test]
     fn what_is_offered_waits_or_comes_back_with_its_receive() -> Result {
-        let mut matcher = Matcher::<Receive, Message>::new();
+        let mut matcher = Tested::new(true)?;
         let any = spec(None, None);
-        let offer = |matcher: &mut Matcher<Receive, Message>, number, tag| {
-            let met = matcher.match_or_queue(ListBox::new(Message(number, key(tag, 1)))?);
-            Result::Ok(met.map(|(receive, message)| (receive.0, message.0)))
+        let offer = |matcher: &mut Tested, number, tag| {
+            let met = matcher.match_or_queue(message(number, key(tag, 1))?);
+            Result::Ok(met.map(|(receive, message)| (receive.number, message.number)))
         };
-        assert!(matcher.post(ListBox::new(Receive(1, any))?).is_none());
+        assert!(is_posted(matcher.post(receive(1, any)?)));
         assert!(offer(&mut matcher, 2, Some(7))?.is_none());
         assert_eq!(offer(&mut matcher, 3, None)?, Some((1, 3)));
         assert!(offer(&mut matcher, 4, None)?.is_none());
-        let met = matcher.post(ListBox::new(Receive(5, any))?);
-        assert!(met.is_some_and(|(receive, message)| (receive.0, message.0) == (5, 4)));
+        assert_eq!(post(&mut matcher, receive(5, any)?).0, Some(4));
+        Ok(())
+    }
+
+    #[test]
+    fn messages_of_an_endpoint_are_found_without_those_of_others() -> Result {
+        let mut matcher = Tested::new(true)?;
+        for number in 0..1_000 {
+            let tag = (number % 3 == 0).then_some(number.into());
+            matcher.queue_unexp(message(number, key(tag, number.into()))?);
+        }
+        let mut numbers = 0;
+        let before = matcher.probes();
+        while let Some(message) = matcher.pop_owner(7) {
+            assert!(message.number % 10 == 7);
+            numbers += 1;
+        }
+        assert!(numbers == 100 && matcher.probes() - before <= 8 * numbers);
+        assert!(matcher.pop_owner(10).is_none() && matcher.pop_owner(6).is_some());
         Ok(())
     }
 
     #[test]
     fn a_cancelled_receive_takes_nothing() -> Result {
-        let mut matcher = Matcher::<Receive, Message>::new();
+        let mut matcher = Tested::new(false)?;
         for number in 0..3 {
-            let posted = matcher.post(ListBox::new(Receive(number, spec(None, None)))?);
-            assert!(posted.is_none());
+            assert!(is_posted(matcher.post(receive(number, spec(None, None))?)));
         }
-        assert!(matcher.cancel(true, |receive| receive.0 == 1).is_none());
-        assert!(matcher.cancel(false, |receive| receive.0 == 1).is_some());
-        assert!(matcher.cancel(false, |receive| receive.0 == 1).is_none());
+        assert!(matcher.cancel(3, |_| true).is_none());
+        assert!(matcher.cancel(1, |_| false).is_none());
+        assert!(matcher.cancel(1, |receive| receive.number == 1).is_some());
+        assert!(matcher.cancel(1, |_| true).is_none());
         for number in [0, 2] {
             assert_eq!(one(matcher.match_msg(&key(None, 1))), Some(number));
         }
         assert!(matcher.match_msg(&key(None, 1)).is_none());
-        let _ = matcher.post(ListBox::new(Receive(7, spec(None, None)))?);
-        let [untagged, tagged] = matcher.take_receives();
-        assert_eq!((untagged.len(), tagged.len()), (1, 0));
+        assert!(is_posted(matcher.post(receive(7, spec(None, None))?)));
+        assert!(matcher
+            .pop_receive()
+            .is_some_and(|receive| receive.number == 7));
+        assert!(matcher.pop_receive().is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn receives_with_equal_contexts_are_cancelled_in_posting_order() -> Result {
+        let mut matcher = Tested::new(false)?;
+        for number in 0..4 {
+            let tag = (number % 2 == 0).then_some((number.into(), 0));
+            let posted = matcher.post(with_context(number, spec(tag, None), 0)?);
+            assert!(is_posted(posted));
+        }
+        for number in 0..4 {
+            assert!(matcher
+                .cancel(0, |_| true)
+                .is_some_and(|receive| receive.number == number));
+        }
         Ok(())
     }
 
     #[test]
     fn ep_11_a_receive_for_several_messages_keeps_its_place() -> Result {
-        let mut matcher = Matcher::<Receive, Message>::new();
+        let mut matcher = Tested::new(false)?;
         let any = spec(None, None);
         for number in [MULTI, 1] {
-            assert!(matcher.post(ListBox::new(Receive(number, any))?).is_none());
+            assert!(is_posted(matcher.post(receive(number, any)?)));
         }
         for _ in 0..3 {
             let result = matcher.match_msg(&key(None, 1));
             assert!(matches!(result, Some(MatchResult::Multi(MULTI))));
         }
-        assert!(matcher
-            .cancel(false, |receive| receive.0 == MULTI)
-            .is_some());
+        let spent = matcher.take_receive(&key(None, 1));
+        assert!(spent.is_some_and(|receive| receive.number == MULTI));
         assert_eq!(one(matcher.match_msg(&key(None, 1))), Some(1));
         assert!(matcher.match_msg(&key(None, 1)).is_none());
         // The buffer takes as many queued messages as it can.
-        for number in 0..4 {
-            matcher.queue_unexp(ListBox::new(Message(number, key(None, number.into())))?);
+        for number in 0..3 {
+            matcher.queue_unexp(message(number, key(None, number.into()))?);
         }
-        let mut left = 2;
-        let taken = matcher.claim_multi(&spec(None, None), |message| {
-            let takes = message.0 != 1 && left > 0;
-            left -= i32::from(takes);
-            takes
-        });
-        assert!(taken.iter().map(|seen| seen.0).eq([0, 2]));
-        assert!(matcher.claim(&any).is_some_and(|message| message.0 == 1));
-        assert!(matcher.claim(&any).is_some_and(|message| message.0 == 3));
+        for number in 0..2 {
+            let taken = found(matcher.claim_if(&any, |message| Some(message.number)));
+            let taken = taken
+                .flatten()
+                .map(|(message, seen)| (message.number, seen));
+            assert_eq!(taken, Some((number, number)));
+        }
+        assert!(found(matcher.claim_if(&any, |_| None::<u32>)).is_some_and(|none| none.is_none()));
+        assert!(found(matcher.claim(&any)).is_some_and(|message| message.number == 2));
         Ok(())
     }
 
-    /// Naive model of the matcher: one list of receives, with the number of messages that each takes, and one of
-    /// messages.
-    struct Model {
-        receives: KVec<(Receive, u32)>,
-        messages: KVec<Message>,
-    }
-
-    impl Model {
-        /// Returns the messages that a posted receive takes at once.
-        fn post(&mut self, receive: Receive, most: u32) -> kernel::error::Result<KVec<u32>> {
-            let mut taken = KVec::new();
-            let matches = |message: &Message| receive.1.matches(&message.1);
-            while (taken.len() as u32) < most {
-                let Some(at) = self.messages.iter().position(matches) else {
-                    let left = most - taken.len() as u32;
-                    self.receives.push((receive, left), GFP_KERNEL)?;
-                    break;
-                };
-                let message = self.messages.remove(at).map_err(|_| EINVAL)?;
-                taken.push(message.0, GFP_KERNEL)?;
-            }
-            Ok(taken)
+    #[test]
+    fn too_many_masks_are_refused_and_a_receive_is_never_lost() -> Result {
+        let mut matcher = Tested::new(false)?;
+        let masked = |number: u32| spec(Some((0, u64::from(number) << 8 | 1)), None);
+        let mut posted = 0;
+        while is_posted(matcher.post(receive(posted, masked(posted))?)) {
+            posted += 1;
         }
-
-        /// Returns the receive of a message.
-        fn arrive(&mut self, message: Message) -> kernel::error::Result<Option<u32>> {
-            let matches = |(receive, _): &(Receive, u32)| receive.1.matches(&message.1);
-            let Some(at) = self.receives.iter().position(matches) else {
-                self.messages.push(message, GFP_KERNEL)?;
-                return Ok(None);
-            };
-            let (receive, left) = self.receives.get_mut(at).ok_or(EINVAL)?;
-            let number = receive.0;
-            *left -= 1;
-            if *left == 0 {
-                self.receives.remove(at).map_err(|_| EINVAL)?;
-            }
-            Ok(Some(number))
+        // Beside the six classes without a partial mask.
+        assert_eq!(posted, 58);
+        // Receives that were posted before return even so, in order.
+        for number in [posted, posted + 1, posted] {
+            assert!(is_posted(
+                matcher.post_again(receive(number, masked(number))?)
+            ));
         }
+        for number in Iterator::chain(0..posted, [posted, posted + 1, posted]) {
+            assert_eq!(one(matcher.match_msg(&key(Some(1), 1))), Some(number));
+        }
+        assert!(matcher.match_msg(&key(Some(1), 1)).is_none());
+        // Their masks are free again.
+        assert!(is_posted(matcher.post(receive(0, masked(1_000))?)));
+        Ok(())
     }
 
     #[test]
-    fn as_a_naive_model_does() -> kernel::error::Result {
-        const ROUNDS: u32 = match cfg!(CONFIG_KASAN) {
-            true => 2_000,
-            false => 50_000,
-        };
-        let mut matcher = Matcher::<Receive, Message>::new();
-        let mut model = Model {
-            receives: KVec::new(),
-            messages: KVec::new(),
-        };
-        let mut random = SeededRandom::new(1);
-        let mut slots_left = KVec::from_elem(0, ROUNDS as usize, GFP_KERNEL)?;
-        let mut met = 0;
-        for number in 0..ROUNDS {
-            let is_tagged = random.next_below(2) == 0;
-            let tag = random.next_below(4);
-            let from = random.next_below(3);
-            // Alternate between more receives and more messages.
-            let receives = if number >> 6 & 1 == 0 { 3 } else { 5 };
-            if random.next_below(8) < receives {
-                let ignore = [0, 1, 3, u64::MAX][random.next_below(4) as usize & 3];
-                let spec = spec(
-                    is_tagged.then_some((tag, ignore)),
-                    (random.next_below(2) == 0).then_some(from),
-                );
-                let most = [1, 1, 1, 4][random.next_below(4) as usize & 3];
-                let receive = match most {
-                    1 => Receive(number, spec),
-                    _ => Receive(number | MULTI, spec),
-                };
-                let left = slots_left.get_mut(number as usize).ok_or(EINVAL)?;
-                *left = most;
-                let mut taken = KVec::new();
-                if most == 1 {
-                    if let Some((_, message)) = matcher.post(ListBox::new(receive)?) {
-                        taken.push(message.0, GFP_KERNEL)?;
-                    }
-                } else {
-                    let all = matcher.claim_multi(&spec, |_| {
-                        let takes = *left > 0;
-                        *left -= u32::from(takes);
-                        takes
-                    });
-                    for message in all.iter() {
-                        taken.push(message.0, GFP_KERNEL)?;
-                    }
-                    if *left > 0 {
-                        matcher.queue_receive(ListBox::new(receive)?);
-                    }
-                }
-                met += taken.len() as u32;
-                assert!(*taken == *model.post(receive, most)?);
-            } else {
-                let message = Message(number, key(is_tagged.then_some(tag), from));
-                let taken = match matcher.match_msg(&message.1) {
-                    None => {
-                        matcher.queue_unexp(ListBox::new(message)?);
-                        None
-                    }
-                    Some(MatchResult::One(receive)) => Some(receive.0),
-                    Some(MatchResult::Multi(buffer)) => {
-                        let at = (buffer & !MULTI) as usize;
-                        let left = slots_left.get_mut(at).ok_or(EINVAL)?;
-                        *left -= 1;
-                        if *left == 0 {
-                            let spent = matcher.cancel(is_tagged, |receive| receive.0 == buffer);
-                            assert!(spent.is_some());
-                        }
-                        Some(buffer)
-                    }
-                };
-                met += u32::from(taken.is_some());
-                assert!(taken == model.arrive(message)?);
+    fn a_new_mask_searches_in_steps_and_once() -> Result {
+        const MESSAGES: u32 = 1_000;
+        let mut matcher = Tested::new(false)?;
+        for number in 0..MESSAGES {
+            matcher.queue_unexp(message(number, key(Some(u64::from(number) << 8 | 7), 1))?);
+        }
+        let last = |mask| spec(Some((u64::from(MESSAGES - 1) << 8, mask)), None);
+        // The message is the last one.
+        let (taken, calls) = post(&mut matcher, receive(0, last(0xff))?);
+        assert_eq!(taken, Some(MESSAGES - 1));
+        assert_eq!(calls, MESSAGES as usize / SEARCH_STEP + 1);
+        // The others are known.
+        for number in (0..MESSAGES - 1).rev() {
+            let wanted = spec(Some((u64::from(number) << 8, 0xff)), None);
+            let before = matcher.probes();
+            assert_eq!(post(&mut matcher, receive(0, wanted)?), (Some(number), 1));
+            assert!(matcher.probes() - before <= 8);
+            matcher.queue_unexp(message(number, key(Some(u64::from(number) << 8 | 9), 2))?);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn searches_with_many_masks_end_beside_each_other() -> Result {
+        let mut matcher = Tested::new(false)?;
+        for number in 0..2_000 {
+            matcher.queue_unexp(message(number, key(Some(1 << 60), 1))?);
+        }
+        let masks = [1, 2, 4, 8, 16];
+        let mut searching = KVec::new();
+        for (number, mask) in masks.into_iter().enumerate() {
+            searching.push(
+                receive(number as u32, spec(Some((0, mask)), None))?,
+                GFP_KERNEL,
+            )?;
+        }
+        let mut calls = 0;
+        while let Ok(receive) = searching.remove(0) {
+            calls += 1;
+            assert!(calls < 100 * 2_000 / SEARCH_STEP);
+            match matcher.post(receive) {
+                PostResult::Again(receive) => searching.push(receive, GFP_KERNEL)?,
+                result => assert!(is_posted(result)),
             }
         }
-        assert!(met > ROUNDS / 4);
         Ok(())
     }
 }

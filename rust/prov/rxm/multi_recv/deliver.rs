@@ -15,8 +15,9 @@ use super::{
         iov::DstBuf,
         matcher::{
             MatchResult,
-            MatchSpec,
-            MsgKey, //
+            MsgKey,
+            Search,
+            SEARCH_STEP, //
         },
         rx_entry::{
             Receive,
@@ -71,7 +72,7 @@ impl EpState {
             false => None,
         };
         let entry = entry.ok_or(Missing::CqSlot(buffer))?;
-        let slot = rx_ctx.take_slot(buffer, message.len);
+        let slot = rx_ctx.take_slot(buffer, key, message.len);
         let target = slot.map(RxTarget::Slot);
         rx_ctx
             .assign_internal(sinks, entry, target)
@@ -90,7 +91,7 @@ impl EpState {
         let rx_ctx = self.rx_ctxs.ctx_mut(at);
         if let Missing::CqSlot(buffer) = missing {
             unexp.target = rx_ctx
-                .take_slot(buffer, unexp.message.len)
+                .take_slot(buffer, &unexp.key, unexp.message.len)
                 .map(RxTarget::Slot);
         }
         if unexp.target.is_some() {
@@ -180,12 +181,11 @@ impl RxCtx {
         }
     }
 
-    /// Takes a slot for a message of `len` bytes in a posted buffer.
-    fn take_slot(&mut self, buffer: u32, len: u64) -> Option<MultiRecvSlot> {
+    /// Takes a slot for a message of `len` bytes in the posted buffer that matches it.
+    fn take_slot(&mut self, buffer: u32, key: &MsgKey, len: u64) -> Option<MultiRecvSlot> {
         let slot = self.buffers.take_slot(buffer, len);
         if !self.buffers.takes_more(buffer) {
-            let is = |receive: &Receive| receive.number() == buffer;
-            if let Some(receive) = self.matcher.cancel(false, is) {
+            if let Some(receive) = self.matcher.take_receive(key) {
                 self.close_multi(receive);
             }
         }
@@ -199,36 +199,50 @@ impl RxCtx {
         }
     }
 
-    /// Posts a multi-receive buffer, whose memory begins at address `at`; it takes messages until less than
-    /// `min_free` bytes are free. Unexpected messages get slots at once, and the caller [delivers](EpState::deliver)
-    /// them.
-    pub(in super::super) fn post_multi(
+    /// Opens a multi-receive buffer, whose memory begins at address `at`; it takes messages until less than `min_free`
+    /// bytes are free. The caller [posts](Self::post_multi) it.
+    pub(in super::super) fn open_multi(
         &mut self,
-        mut receive: ListBox<Receive>,
+        receive: &mut Receive,
         at: usize,
         min_free: usize,
-        spec: MatchSpec,
     ) {
-        receive.spec = spec;
         receive.kind = RxKind::Multi {
             is_cancelled: false,
         };
-        let number = receive.number();
         let memory = mem::replace(&mut receive.into, DstBuf::EMPTY);
-        self.buffers.open(&receive, (at, memory), min_free);
-        let Self {
-            matcher, buffers, ..
-        } = self;
-        let mut assigned = matcher.claim_multi(&receive.spec, |unexp| {
-            unexp.target = buffers
-                .take_slot(number, unexp.message.len)
-                .map(RxTarget::Slot);
-            unexp.target.is_some()
-        });
-        self.assigned.append(&mut assigned);
-        match self.buffers.takes_more(number) {
-            true => self.matcher.queue_receive(receive),
-            false => self.close_multi(receive),
+        self.buffers.open(receive, (at, memory), min_free);
+    }
+
+    /// Posts a multi-receive buffer. Unexpected messages get slots at once, and the caller
+    /// [delivers](EpState::deliver) them. Returns the receive if there may be more messages: the caller posts it
+    /// again, and releases the lock before.
+    pub(in super::super) fn post_multi(
+        &mut self,
+        receive: ListBox<Receive>,
+    ) -> Option<ListBox<Receive>> {
+        let number = receive.number();
+        for _ in 0..SEARCH_STEP {
+            if !self.buffers.takes_more(number) {
+                self.close_multi(receive);
+                return None;
+            }
+            let Self {
+                matcher, buffers, ..
+            } = self;
+            let take_slot = |unexp: &UnexpMsg| buffers.take_slot(number, unexp.message.len);
+            match matcher.claim_if(&receive.spec, take_slot) {
+                Search::Found(Some((mut unexp, slot))) => {
+                    unexp.target = Some(RxTarget::Slot(slot));
+                    self.assigned.push(unexp);
+                }
+                Search::NotFound => {
+                    self.matcher.queue_receive(receive);
+                    return None;
+                }
+                Search::Found(None) | Search::Again => break,
+            }
         }
+        Some(receive)
     }
 }

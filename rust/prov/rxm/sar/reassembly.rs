@@ -267,16 +267,8 @@ impl EpState {
             if let Some(receive) = sar.data.receive.take() {
                 self.give_up_receive(sinks, receive, Errno::ECONNABORTED);
             }
-            let number = sar.data.number;
             self.drop_charge(peer_idx, sar.data.charge());
-            self.drop_unexp_msgs(
-                peer_idx,
-                |body| matches!(body, UnexpBody::Sar(it) if *it == number),
-            );
         }
-        self.drop_unexp_msgs(
-            peer_idx,
-            |body| matches!(body, UnexpBody::Rndv { conn_gen: it, .. } if *it == conn_gen),
-        );
+        self.drop_incomplete_unexp(peer_idx, conn_gen);
     }
 }

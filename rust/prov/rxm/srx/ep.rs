@@ -112,14 +112,15 @@ impl RxCtx {
         }
     }
 
-    /// Takes the queued messages that `selects` accepts.
+    /// Takes the queued messages of a source that `selects` accepts.
     pub(in super::super) fn remove_unexp(
         &mut self,
+        from: &SocketAddr,
         selects: impl FnMut(&UnexpMsg) -> bool,
-    ) -> [BoxList<UnexpMsg>; 2] {
+    ) -> BoxList<UnexpMsg> {
         match self.srx_slot() {
-            Some((srx, ep_slot)) => srx.remove_unexp(ep_slot, selects),
-            None => self.matcher.remove_unexp(selects),
+            Some((srx, ep_slot)) => srx.remove_unexp(ep_slot, from, selects),
+            None => self.matcher.remove_unexp(from, selects),
         }
     }
 
@@ -229,7 +230,7 @@ impl EpCore {
         let Some((srx, ep_slot)) = attachment else {
             return;
         };
-        srx.detach(ep_slot);
+        drop(srx.detach(ep_slot));
         let mut assigned =
             self.with_state(|state, _| mem::take(&mut state.rx_ctxs.ctx_mut(0).assigned));
         while let Some(mut unexp) = assigned.pop() {

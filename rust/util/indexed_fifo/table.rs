@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Buckets of a linear hash table, in pages.
+
+use crate::prelude::*;
+
+/// Number of buckets that need no page.
+pub(super) const FIRST: usize = 4;
+
+/// Number of buckets in a page.
+const PAGE: usize = 512;
+
+/// Hash table over the entries of a queue: buckets, whose chains the queue changes.
+pub(super) struct Table<T> {
+    first: [*mut T; FIRST],
+    /// Pages of buckets; the first [`FIRST`] ones of the first page are not used.
+    pages: KVec<KVec<*mut T>>,
+    /// Number of buckets.
+    pub(super) buckets: usize,
+    /// Number of groups.
+    pub(super) groups: usize,
+    /// First entry of the queue that the table does not have, or null.
+    pub(super) cursor: *mut T,
+}
+
+impl<T> Table<T> {
+    /// Empty table.
+    pub(super) const NONE: Self = Self {
+        first: [ptr::null_mut(); FIRST],
+        pages: KVec::new(),
+        buckets: FIRST,
+        groups: 0,
+        cursor: ptr::null_mut(),
+    };
+
+    /// Returns the index of the bucket for a hash.
+    #[inline(always)]
+    fn index_of(&self, hash: u32) -> usize {
+        let rounded = self.buckets.next_power_of_two();
+        let at = hash as usize & (rounded - 1);
+        match at < self.buckets {
+            true => at,
+            false => at - rounded / 2,
+        }
+    }
+
+    /// Returns a bucket.
+    #[inline(always)]
+    pub(super) fn bucket(&mut self, at: usize) -> &mut *mut T {
+        match at < FIRST {
+            true => &mut self.first[at],
+            false => &mut self.pages[at / PAGE][at % PAGE],
+        }
+    }
+
+    /// Returns the bucket for a hash.
+    #[inline(always)]
+    pub(super) fn bucket_of(&mut self, hash: u32) -> &mut *mut T {
+        let at = self.index_of(hash);
+        self.bucket(at)
+    }
+
+    /// Adds an empty bucket, if there is memory for it. Returns the index of the one that it was split from.
+    pub(super) fn add_bucket(&mut self) -> Option<usize> {
+        let at = self.buckets;
+        if at / PAGE >= self.pages.len() {
+            let page = KVec::from_elem(ptr::null_mut(), PAGE, GFP_NOWAIT).ok()?;
+            self.pages.push(page, GFP_NOWAIT).ok()?;
+        }
+        self.buckets += 1;
+        *self.bucket(at) = ptr::null_mut();
+        Some(at - (1 << at.ilog2()))
+    }
+
+    /// Removes the last bucket and returns its chain. The first page is kept.
+    pub(super) fn remove_bucket(&mut self) -> *mut T {
+        self.buckets -= 1;
+        let at = self.buckets;
+        let chain = mem::replace(self.bucket(at), ptr::null_mut());
+        if at % PAGE == 0 {
+            drop(self.pages.pop());
+        }
+        chain
+    }
+}
