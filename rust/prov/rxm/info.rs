@@ -31,7 +31,10 @@ use crate::{
 const PROVIDER_VERSION: u32 = 1;
 
 /// Largest number of posted receives of a context.
-pub(super) const MAX_RECVS: usize = 4096;
+pub(super) const MAX_RECVS: usize = 16_384;
+
+/// Number of posted receives of a context whose info names none.
+pub(super) const DEFAULT_RECVS: usize = 256;
 
 /// Largest number of transmit contexts, and of receive contexts, of a scalable endpoint.
 pub(super) const CONTEXTS: usize = 16;

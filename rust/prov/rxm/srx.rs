@@ -79,9 +79,6 @@ use crate::{
 };
 use core::any::Any;
 
-/// Number of receives of a context that is opened with size 0.
-const DEFAULT_SIZE: usize = 256;
-
 /// Flags that a receive accepts.
 const FLAGS: u64 = FI_COMPLETION | FI_MORE;
 
@@ -170,7 +167,7 @@ impl Srx {
     ///
     /// -FI_EINVAL for attributes beyond the limits, or capabilities that shared receives do not have; -FI_ENOMEM.
     pub(super) fn new(attr: &Attr) -> Result<Arc<Self>> {
-        let size = attr.size_within(DEFAULT_SIZE, info::MAX_RECVS)?;
+        let size = attr.size_within(info::DEFAULT_RECVS, info::MAX_RECVS)?;
         let parts = attr.segments_within(MAX_IOV)?;
         if attr.caps & !info::SHARED_CAPS != 0 {
             return Err(Errno::EINVAL);

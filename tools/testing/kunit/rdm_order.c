@@ -5,6 +5,7 @@
 
 #define POSTED		2000
 #define UNEXPECTED	600
+#define DEEPEST		16384
 #define TAGS		16
 
 /* A receive, or an unexpected message. */
@@ -139,6 +140,39 @@ static void rdm_05_receives_are_cancelled_among_many(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, POSTED, fi_rx_size_left(o->b->ep));
 }
 
+/* The largest context: all receives have tags of their own. */
+static void rdm_05_the_deepest_context_keeps_its_order(struct kunit *test)
+{
+	struct order *o = order(test, DEEPEST);
+	struct entry *last = &o->entries[DEEPEST];
+
+	for (int i = 0; i < DEEPEST; i++) {
+		o->entries[i].tag = i / 2;
+		o->entries[i].from = FI_ADDR_UNSPEC;
+		post(test, o, &o->entries[i]);
+	}
+	KUNIT_EXPECT_EQ(test, 0, fi_rx_size_left(o->b->ep));
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_trecv(o->b->ep, &last->in, 8, NULL, FI_ADDR_UNSPEC,
+						   0, 0, last));
+	for (int i = DEEPEST / 2 - 1; i >= 0; i -= 31) {
+		for (int each = 0; each < 2; each++) {
+			send(test, o, i, each);
+			expect(test, o, &o->entries[2 * i + each], i, each);
+		}
+	}
+}
+
+static void info_07_more_than_the_deepest_context_is_no_match(struct kunit *test)
+{
+	struct fi_info *hints = rdm_hints(test);
+	struct fi_info *info = NULL;
+
+	hints->rx_attr->size = DEEPEST + 1;
+	KUNIT_EXPECT_EQ(test, -FI_ENODATA, fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL, FI_SOURCE,
+						      hints, &info));
+	KUNIT_EXPECT_NULL(test, info);
+}
+
 static u64 tag_of(int message)
 {
 	return (u64)message << 8 | message % 7;
@@ -186,6 +220,8 @@ static struct kunit_case rdm_order_cases[] = {
 	KUNIT_CASE(rdm_05_many_posted_receives_keep_their_order),
 	KUNIT_CASE(rdm_05_receives_are_cancelled_among_many),
 	KUNIT_CASE(rdm_05_searching_receives_keep_their_order),
+	KUNIT_CASE(rdm_05_the_deepest_context_keeps_its_order),
+	KUNIT_CASE(info_07_more_than_the_deepest_context_is_no_match),
 	{}
 };
 

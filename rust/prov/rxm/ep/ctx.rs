@@ -48,7 +48,7 @@ impl RxSize {
         let shares_receives = info::uses_shared_rx(info);
         let receives = match info.rx().map_or(0, |rx| rx.size) {
             _ if shares_receives => 0,
-            0 => info::MAX_RECVS,
+            0 => info::DEFAULT_RECVS,
             receives if receives > info::MAX_RECVS => return Err(Errno::EINVAL),
             receives => receives,
         };
