@@ -45,7 +45,9 @@
  *   desc, or a region of another domain; a vector or struct that is %NULL
  * * -FI_EMSGSIZE - more bytes than max_msg_size, or for inject than inject_size
  * * -FI_EBADFLAGS - a flag that the call does not take
- * * -FI_EOPNOTSUPP - a flag for a capability that the endpoint was not offered;
+ * * -FI_EOPNOTSUPP - a flag for a capability that the endpoint was not offered,
+ *   on datagram endpoints FI_FENCE and FI_REMOTE_SIGNAL; FI_DIRECTED_RECV of an
+ *   endpoint without that capability, and of a shared receive context;
  *   FI_MULTI_RECV of a shared receive context; FI_PEEK of a shared receive
  *   context of datagram endpoints
  * * -FI_ENOSYS - a receive of an endpoint that shares its receives: post it to

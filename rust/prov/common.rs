@@ -5,6 +5,7 @@
 
 pub(super) mod conn_state;
 pub(super) mod connreq;
+pub(super) mod flags;
 pub(super) mod hints;
 pub(super) mod iov;
 pub(super) mod min_multi_recv;

@@ -41,6 +41,7 @@ mod wire;
 
 use super::common::{
     iov,
+    flags,
     stats,
     sw_cq, //
 };

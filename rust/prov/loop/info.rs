@@ -4,6 +4,7 @@
 
 use super::{
     super::common::{
+        flags::COMPLETION_LEVELS,
         hints::{
             uses_shared_rx,
             Hints, //
@@ -75,10 +76,6 @@ pub(super) const MR_IOV_LIMIT: usize = 256;
 /// Limit for objects that take no resource but memory.
 const MAX_OBJECTS: usize = 1 << 16;
 
-/// Completion levels that a transmit accepts. All complete when the operation is done.
-pub(super) const COMPLETION_LEVELS: u64 =
-    FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
-
 /// Returns the info of an endpoint for a consumer with these hints. May sleep.
 ///
 /// # Errors
@@ -95,6 +92,7 @@ pub(super) fn build_info(hints: &Hints) -> Result<KBox<Info>> {
         rx_caps: RECEIVE_CAPS,
         domain_caps: DOMAIN_CAPS,
         signal_caps: FI_REMOTE_SIGNAL,
+        // All complete when the operation is done.
         completion_levels: COMPLETION_LEVELS,
         has_cq_data: true,
         msg_order: MSG_ORDER,

@@ -9,7 +9,10 @@
 //! is posted again, behind the others.
 
 use super::{
-    super::common::iov::MAX_IOV,
+    super::common::{
+        flags::check_flags,
+        iov::MAX_IOV, //
+    },
     info,
     mr,
     prelude::*, //
@@ -180,14 +183,10 @@ impl Srx {
 
     /// Checks the flags and limits of a posted receive.
     fn check_message(&self, message: &Message<'_>) -> Result {
-        if message.flags & !RECV_FLAGS != 0 {
-            // A multi-receive buffer has one endpoint: with several, the pieces of one buffer would complete
-            // at different endpoints.
-            return Err(match message.flags & !(RECV_FLAGS | FI_MULTI_RECV) {
-                0 => Errno::EOPNOTSUPP,
-                _ => Errno::EBADFLAGS,
-            });
-        }
+        // A multi-receive buffer has one endpoint: with several, the pieces of one buffer would complete at
+        // different endpoints.
+        let flags = (RECV_FLAGS | FI_MULTI_RECV, !RECV_FLAGS);
+        check_flags(message.flags, flags)?;
         if message.memory.count() > self.iov_limit {
             return Err(Errno::EINVAL);
         }

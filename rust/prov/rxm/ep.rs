@@ -151,6 +151,8 @@ pub(crate) struct Endpoint {
     has_atomics: bool,
     /// Size in bytes of the remote CQ data of a write.
     written_data_size: usize,
+    /// Completion levels of reads and writes, which are those of the lower endpoint.
+    rma_levels: u64,
     reports_sources: bool,
     reports_unknown_sources: bool,
     /// True if messages take receives of a shared receive context.
@@ -211,6 +213,7 @@ impl Endpoint {
         }
         let lower = core.domain.lower_info();
         let max_msg_size = info::max_msg_size(lower);
+        let rma_levels = lower.tx().map_or(0, |tx| tx.op_flags);
         let written_data_size = lower.domain().map_or(0, |domain| domain.cq_data_size);
         Ok(Arc::pin_init(
             pin_init!(Self {
@@ -225,6 +228,7 @@ impl Endpoint {
                 has_rma: info.caps() & FI_RMA != 0,
                 has_atomics: info.caps() & FI_ATOMIC != 0 && kind.transmits(),
                 written_data_size,
+                rma_levels,
                 reports_sources: info.caps() & (FI_SOURCE | FI_SOURCE_ERR) != 0,
                 reports_unknown_sources: info.caps() & FI_SOURCE_ERR != 0,
                 shares_receives: info::uses_shared_rx(info),

@@ -19,6 +19,7 @@ mod tests;
 use super::{
     ep::PEEK_FLAGS,
     info,
+    flags::check_flags,
     iov::{
         collect_descriptors,
         DstBuf,
@@ -456,12 +457,8 @@ impl Srx {
     /// -FI_EOPNOTSUPP for flags that need receives of the endpoint's own: neither the rest of a multi-receive buffer
     /// nor the result of a peek would belong to one endpoint. -FI_EBADFLAGS for flags that no receive accepts.
     fn check(message: &Message<'_>) -> Result {
-        let node = message.tag.map_or(FI_MULTI_RECV, |_| PEEK_FLAGS);
-        match message.flags & !FLAGS {
-            0 => Ok(()),
-            others if others & !node == 0 => Err(Errno::EOPNOTSUPP),
-            _ => Err(Errno::EBADFLAGS),
-        }
+        let own = message.tag.map_or(FI_MULTI_RECV, |_| PEEK_FLAGS);
+        check_flags(message.flags, (FLAGS | own, !FLAGS))
     }
 }
 

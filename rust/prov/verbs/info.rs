@@ -5,6 +5,7 @@
 pub(super) use super::super::common::hints::uses_shared_rx;
 use super::{
     super::common::{
+        flags::COMPLETION_LEVELS,
         hints::Hints,
         msg_info::MsgInfo, //
     },
@@ -106,10 +107,6 @@ pub(super) fn completion_levels(protocol: Protocol) -> u64 {
         _ => COMPLETION_LEVELS,
     }
 }
-
-/// Completion levels that the provider knows.
-pub(super) const COMPLETION_LEVELS: u64 =
-    FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 
 /// The kinds of devices that have RC queue pairs, with the fabric name and the endpoint protocol of
 /// each.

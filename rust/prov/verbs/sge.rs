@@ -6,6 +6,7 @@
 //! segment without one is mapped for the operation, and unmapped when its slot is retired.
 
 use super::{
+    super::common::flags::check_flags,
     mr::VerbsMr,
     prelude::*, //
 };
@@ -41,22 +42,6 @@ fn phys_range(part: &VectorEntry) -> Result<PhysRange> {
     };
     // SAFETY: The page exists by the invariant of `VectorEntry`.
     Ok(unsafe { PhysRange::new(page, offset, part.len()) }?)
-}
-
-/// Checks flags of which the caller knows `known` and takes all but `refused`.
-///
-/// # Errors
-///
-/// -FI_EOPNOTSUPP for flags that are known and refused, -FI_EBADFLAGS for unknown ones.
-#[inline(always)]
-pub(super) fn check_flags(flags: u64, (known, refused): (u64, u64)) -> Result {
-    if flags & refused != 0 {
-        return Err(match flags & !known {
-            0 => Errno::EOPNOTSUPP,
-            _ => Errno::EBADFLAGS,
-        });
-    }
-    Ok(())
 }
 
 /// Checks the flags and memory of a message, and returns the length of the memory, of at most

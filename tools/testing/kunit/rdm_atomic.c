@@ -253,7 +253,7 @@ static void atomic_flags_of_datagram_endpoints(struct kunit *test)
 			rdm_expect(test, a, near, &entry);
 			KUNIT_EXPECT_EQ(test, FI_ATOMIC | FI_WRITE, entry.flags);
 		} else {
-			bool unsupported = BIT_ULL(bit) & (FI_FENCE | FI_REMOTE_CQ_DATA);
+			bool unsupported = BIT_ULL(bit) & (FI_FENCE | FI_REMOTE_CQ_DATA | FI_REMOTE_SIGNAL);
 
 			KUNIT_EXPECT_EQ(test, unsupported ? -FI_EOPNOTSUPP : -FI_EBADFLAGS, ret);
 		}

@@ -3,8 +3,14 @@
 //! The data path from a message to the channel. Any context; nothing here sleeps or allocates.
 
 use super::super::{
-    super::common::mr_table::RmaIoc,
-    info::COMPLETION_LEVELS,
+    super::common::{
+        flags::{
+            check_flags,
+            COMPLETION_LEVELS,
+            TRANSMIT_FLAGS, //
+        },
+        mr_table::RmaIoc, //
+    },
     mr,
     op::{
         self,
@@ -32,15 +38,6 @@ use crate::{
 };
 use core::slice::from_ref;
 
-/// Flags that a transmit may have.
-const TRANSMIT_FLAGS: u64 = FI_COMPLETION
-    | FI_MORE
-    | FI_FENCE
-    | FI_INJECT
-    | FI_REMOTE_CQ_DATA
-    | FI_REMOTE_SIGNAL
-    | COMPLETION_LEVELS;
-
 /// Flags that an atomic operation may have, which carries no remote CQ data.
 const ATOMIC_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_FENCE | FI_INJECT | COMPLETION_LEVELS;
 
@@ -64,12 +61,8 @@ impl Endpoint {
         allowed_flags: u64,
         segments: usize,
     ) -> Result<usize> {
-        if message.flags & !allowed_flags != 0 {
-            return Err(Errno::EBADFLAGS);
-        }
-        if message.flags & self.limits.unsupported_flags != 0 {
-            return Err(Errno::EOPNOTSUPP);
-        }
+        let refused = !allowed_flags | self.limits.unsupported_flags;
+        check_flags(message.flags, (allowed_flags, refused))?;
         if message.memory.count() > segments {
             return Err(Errno::EINVAL);
         }
@@ -162,12 +155,7 @@ impl Endpoint {
         let (form, op, datatype) = (atomic.form, atomic.op, atomic.datatype);
         self.limits.check_atomics()?;
         let (tx_channel, comp_sink) = self.tx_path()?;
-        if message.flags & !ATOMIC_FLAGS != 0 {
-            return Err(match message.flags & !TRANSMIT_FLAGS {
-                0 => Errno::EOPNOTSUPP,
-                _ => Errno::EBADFLAGS,
-            });
-        }
+        check_flags(message.flags, (TRANSMIT_FLAGS, !ATOMIC_FLAGS))?;
         let is_injected = message.flags & FI_INJECT != 0;
         let (range, len) = atomic.check_target(message, op::max_elements(datatype))?;
         if is_injected && op != Op::Read && len > self.limits.inject_size {

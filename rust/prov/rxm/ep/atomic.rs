@@ -4,6 +4,11 @@
 
 use super::{
     super::{
+        flags::{
+            check_flags,
+            COMPLETION_LEVELS,
+            TRANSMIT_FLAGS, //
+        },
         iov::{
             DstBuf,
             SrcBuf, //
@@ -43,12 +48,7 @@ use crate::{
 };
 
 /// Flags that an atomic operation accepts. The operation is complete at the peer when it responds.
-const FLAGS: u64 = FI_COMPLETION
-    | FI_INJECT
-    | FI_MORE
-    | FI_INJECT_COMPLETE
-    | FI_TRANSMIT_COMPLETE
-    | FI_DELIVERY_COMPLETE;
+const FLAGS: u64 = FI_COMPLETION | FI_INJECT | FI_MORE | COMPLETION_LEVELS;
 
 /// Returns the largest number of elements of an operation, whose request and response fit into a packet each.
 pub(in super::super) fn max_elements(form: Form, datatype: Datatype) -> usize {
@@ -69,14 +69,7 @@ impl Endpoint {
         if !self.has_atomics {
             return Err(Errno::ENOSYS);
         }
-        if message.flags & !FLAGS != 0 {
-            return Err(
-                match message.flags & !(FLAGS | FI_FENCE | FI_REMOTE_CQ_DATA) {
-                    0 => Errno::EOPNOTSUPP,
-                    _ => Errno::EBADFLAGS,
-                },
-            );
-        }
+        check_flags(message.flags, (TRANSMIT_FLAGS, !FLAGS))?;
         let is_injected = message.flags & FI_INJECT != 0;
         let (range, len) = atomic.check_target(message, max_elements(form, datatype))?;
         if is_injected && op != Op::Read && len > self.inject {

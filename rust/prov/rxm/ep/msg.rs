@@ -13,6 +13,10 @@ use super::{
             EpInner,
             EpState, //
         },
+        flags::{
+            check_flags,
+            TRANSMIT_FLAGS, //
+        },
         iov::{
             DstBuf,
             SrcBuf, //
@@ -100,9 +104,8 @@ impl FillPacket for LocalMsg {
 impl Endpoint {
     /// Sends a message.
     pub(super) fn send(&self, message: &Message<'_>) -> Result {
-        if message.flags & !(SEND_FLAGS | FI_PEER_TRANSFER) != 0 {
-            return Err(Errno::EBADFLAGS);
-        }
+        let refused = !(SEND_FLAGS | FI_PEER_TRANSFER);
+        check_flags(message.flags, (TRANSMIT_FLAGS | FI_PEER_TRANSFER, refused))?;
         let (mut bound_cq, bound) = self.tx_path()?;
         let mut tx_ctx = self.context;
         let is_transfer = message.flags & FI_PEER_TRANSFER != 0;

@@ -4,6 +4,11 @@
 
 use super::{
     super::{
+        flags::{
+            check_flags,
+            COMPLETION_LEVELS,
+            TRANSMIT_FLAGS, //
+        },
         iov::{
             DeviceBuf,
             SrcBuf, //
@@ -35,15 +40,15 @@ use crate::{
     },
 };
 
-/// Flags that a read accepts.
-const READ_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_FENCE;
+/// Flags that are defined for a read.
+const READ_FLAGS: u64 = TRANSMIT_FLAGS & !(FI_INJECT | FI_REMOTE_CQ_DATA);
 
-/// Flags that a write accepts.
-const WRITE_FLAGS: u64 = super::msg::SEND_FLAGS | FI_FENCE | FI_DELIVERY_COMPLETE;
+/// Flags that neither a read nor a write accepts. The lower endpoint could fence its own operations, but not messages
+/// that are deferred, and operations that the peer has not answered.
+const REFUSED_FLAGS: u64 = FI_FENCE | FI_REMOTE_SIGNAL;
 
 /// Flags that are passed to the lower endpoint.
-const PASSED_FLAGS: u64 =
-    FI_REMOTE_CQ_DATA | FI_FENCE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+const PASSED_FLAGS: u64 = FI_REMOTE_CQ_DATA | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 
 /// Local memory of an operation.
 enum Source {
@@ -71,13 +76,12 @@ impl Endpoint {
     ) -> Result {
         let (bound_cq, bound) = self.tx_path()?;
         let flags = message.flags;
-        let (kind, cm_peer) = match way {
+        let (kind, known) = match way {
             Rma::Read => (FI_READ, READ_FLAGS),
-            Rma::Write => (FI_WRITE, WRITE_FLAGS),
+            Rma::Write => (FI_WRITE, TRANSMIT_FLAGS),
         };
-        if flags & !cm_peer != 0 {
-            return Err(Errno::EBADFLAGS);
-        }
+        let refused = !known | REFUSED_FLAGS | COMPLETION_LEVELS & !self.rma_levels;
+        check_flags(flags, (known, refused))?;
         if !self.has_rma {
             return Err(Errno::EOPNOTSUPP);
         }

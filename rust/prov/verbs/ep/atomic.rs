@@ -8,6 +8,11 @@
 
 use super::{
     super::{
+        super::common::flags::{
+            check_flags,
+            COMPLETION_LEVELS,
+            TRANSMIT_FLAGS, //
+        },
         cas_atomic::{
             operands,
             AtomicComp,
@@ -16,16 +21,12 @@ use super::{
         },
         sge::{
             check_descriptor,
-            check_flags,
             SgeList,
             SingleSge, //
         },
         wq::PostResources, //
     },
-    post::{
-        report_policy,
-        TX_FLAGS, //
-    },
+    post::report_policy, //
 };
 use crate::{
     fi::atomic::{
@@ -89,13 +90,7 @@ pub(super) fn atomics_errno(attributes: &DeviceAttr, info: &Info) -> Option<Errn
 }
 
 /// Flags of an atomic operation, which carries no immediate data.
-const ATOMIC_FLAGS: u64 = FI_COMPLETION
-    | FI_MORE
-    | FI_FENCE
-    | FI_INJECT
-    | FI_INJECT_COMPLETE
-    | FI_TRANSMIT_COMPLETE
-    | FI_DELIVERY_COMPLETE;
+const ATOMIC_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_FENCE | FI_INJECT | COMPLETION_LEVELS;
 
 impl Endpoint {
     /// Returns the maximum number of elements, for `fi_atomicvalid()` and its variants.
@@ -114,7 +109,7 @@ impl Endpoint {
         let most = self.atomic_count_limit(datatype)?;
         self.state.check_transmit()?;
         let refused = !ATOMIC_FLAGS | self.attrs.unsupported_flags;
-        check_flags(message.flags, (TX_FLAGS, refused))?;
+        check_flags(message.flags, (TRANSMIT_FLAGS, refused))?;
         self.check_fence(message.flags)?;
         let (range, len) = atomic.check_target(message, most)?;
         let remote = RemoteAddr {

@@ -4,6 +4,10 @@
 
 use super::{
     super::{
+        super::common::flags::{
+            COMPLETION_LEVELS,
+            TRANSMIT_FLAGS, //
+        },
         domain::Domain,
         info,
         mr::peer_access, //
@@ -59,7 +63,7 @@ impl EpAttrs {
             Ok(size_within(asked, most, most.min(DEFAULT_DEPTH))? as u32)
         };
         let protocol = device.protocol;
-        let mut missing = info::COMPLETION_LEVELS & !info::completion_levels(protocol);
+        let mut missing = COMPLETION_LEVELS & !info::completion_levels(protocol);
         if !info::has_cq_data(protocol) || info.domain().is_none_or(|attr| attr.cq_data_size == 0) {
             missing |= FI_REMOTE_CQ_DATA;
         }
@@ -87,7 +91,7 @@ impl EpAttrs {
             inject_size: within(inject, info::INJECT_SIZE)?,
             is_iwarp: protocol == Protocol::Iwarp,
             slow_path_flags: !post::FAST_TX_FLAGS | missing,
-            unsupported_flags: !post::TX_FLAGS | missing,
+            unsupported_flags: !TRANSMIT_FLAGS | missing,
             atomics_errno: atomic::atomics_errno(&device.attributes, info),
             access: access_from_caps(info.caps()),
         })

@@ -17,7 +17,10 @@
 //! [`Endpoint::post_transmit`], before anything has been done.
 
 use super::super::{
-    info::COMPLETION_LEVELS,
+    super::common::flags::{
+        COMPLETION_LEVELS,
+        TRANSMIT_FLAGS, //
+    },
     sge::{
         check_message,
         InjectBuf,
@@ -47,18 +50,6 @@ use crate::{
         cold_hint, //
     },
 };
-
-/// Flags of a transmit; [`EpAttrs`](super::attrs::EpAttrs) has those of them that the device does
-/// not support.
-pub(super) const TX_FLAGS: u64 = FI_COMPLETION
-    | FI_MORE
-    | FI_FENCE
-    | FI_INJECT
-    | FI_REMOTE_CQ_DATA
-    | FI_REMOTE_SIGNAL
-    | FI_INJECT_COMPLETE
-    | FI_TRANSMIT_COMPLETE
-    | FI_DELIVERY_COMPLETE;
 
 /// Flags of a transmit that do not change the work request.
 pub(super) const FAST_TX_FLAGS: u64 = FI_COMPLETION | FI_MORE | COMPLETION_LEVELS;
@@ -231,7 +222,11 @@ impl Endpoint {
     fn post_checked(&self, operation: Operation<'_>, message: Message<'_>) -> Result {
         self.state.check_transmit()?;
         let limits = (self.attrs.tx_iov_limit, self.attrs.max_msg_size as usize);
-        let total = check_message(&message, (TX_FLAGS, self.attrs.unsupported_flags), limits)?;
+        let total = check_message(
+            &message,
+            (TRANSMIT_FLAGS, self.attrs.unsupported_flags),
+            limits,
+        )?;
         let request = TxRequest::new(operation, &message, total)?;
         if request.is_read && self.attrs.is_iwarp && !self.has_read.xchg(true, Relaxed) {
             // Operations behind the read may need a fence.

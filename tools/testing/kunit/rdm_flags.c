@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Tests the flags of transfers of datagram endpoints. */
+
+#include <rdma/fi_rma.h>
+
+#include "rdm.h"
+
+#define LEN	100
+
+/* Completion levels of transmits. */
+#define LEVELS	(FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
+/* Flags that each transmit of a datagram endpoint takes. */
+#define TAKEN	(FI_COMPLETION | FI_MORE | FI_INJECT | LEVELS)
+/* Flags that are defined for transmits, but not offered. */
+#define REFUSED	(FI_FENCE | FI_REMOTE_SIGNAL)
+/* Types of vectors. */
+#define FORMS	(FI_BVEC | FI_SGL)
+
+static void *bytes(struct kunit *test, size_t len)
+{
+	void *buf = kunit_kzalloc(test, len, GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, buf);
+	return buf;
+}
+
+static struct fid_mr *region(struct kunit *test, struct fid_domain *domain, void *buf, size_t len,
+			     u64 access)
+{
+	struct fid_mr *mr;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(domain, buf, len, access, 0, 0, 0, &mr, NULL));
+	fx_defer_close(test, &mr->fid);
+	return mr;
+}
+
+/* The protocol of the info is that of datagrams. */
+static bool is_iwarp(const struct fi_info *info)
+{
+	return !strcmp(info->fabric_attr->name, "iWARP");
+}
+
+static int expected(u64 flag, u64 taken, u64 refused)
+{
+	if (flag & taken)
+		return 0;
+	return flag & refused ? -FI_EOPNOTSUPP : -FI_EBADFLAGS;
+}
+
+/* Posts a message as fi_sendmsg() or fi_tsendmsg() does. */
+static ssize_t send(struct kofi_rdm *rdm, fi_addr_t to, bool tagged, void *buf, u64 flags)
+{
+	const struct kvec iov = { buf, LEN };
+	const struct fi_msg msg = { .msg_iov = &iov, .iov_count = 1, .addr = to, .context = buf };
+	const struct fi_msg_tagged tagged_msg = {
+		.msg_iov = &iov, .iov_count = 1, .addr = to, .context = buf,
+	};
+
+	return tagged ? fi_tsendmsg(rdm->ep, &tagged_msg, flags) : fi_sendmsg(rdm->ep, &msg, flags);
+}
+
+static ssize_t receive(struct kofi_rdm *rdm, fi_addr_t from, bool tagged, void *buf)
+{
+	return tagged ? fi_trecv(rdm->ep, buf, LEN, NULL, from, 0, 0, buf) :
+			fi_recv(rdm->ep, buf, LEN, NULL, from, buf);
+}
+
+static void ep_08_each_flag_of_a_datagram_works_or_is_refused(struct kunit *test)
+{
+	u8 *out = bytes(test, LEN), *in = bytes(test, LEN);
+	struct kofi_rdm *a = rdm_open(test, NULL), *b = rdm_open(test, NULL);
+	fi_addr_t to_b = rdm_addr(test, a, b);
+
+	for (int bit = 0; bit < 128; bit++) {
+		u64 flag = BIT_ULL(bit / 2);
+		bool tagged = bit % 2;
+		u64 taken = (TAKEN & ~FI_DELIVERY_COMPLETE) | FI_REMOTE_CQ_DATA;
+		int want = expected(flag, taken, REFUSED | FI_DELIVERY_COMPLETE);
+
+		if (flag & FORMS)
+			continue;
+		KUNIT_EXPECT_EQ_MSG(test, want, send(a, to_b, tagged, out, flag),
+				    "flag %llx, tagged %d", flag, tagged);
+		if (want)
+			continue;
+		KUNIT_ASSERT_EQ(test, 0, receive(b, FI_ADDR_UNSPEC, tagged, in));
+		rdm_expect(test, b, in, NULL);
+		rdm_expect(test, a, out, NULL);
+	}
+	/* A refused flag beside an unknown one. */
+	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, send(a, to_b, false, out, FI_FENCE | FI_MULTICAST));
+}
+
+static void ep_08_each_flag_of_a_datagram_receive_works_or_is_refused(struct kunit *test)
+{
+	const u64 peek = FI_PEEK | FI_CLAIM | FI_DISCARD;
+	struct kofi_rdm *rdm = rdm_open(test, NULL);
+	struct fi_msg msg = { .addr = FI_ADDR_UNSPEC };
+	struct fi_msg_tagged tagged = { .addr = FI_ADDR_UNSPEC };
+	const u64 taken = FI_COMPLETION | FI_MORE;
+
+	for (int bit = 0; bit < 64; bit++) {
+		u64 flag = BIT_ULL(bit);
+
+		if (!(flag & (FORMS | FI_MULTI_RECV)))
+			KUNIT_EXPECT_EQ_MSG(test, expected(flag, taken, 0),
+					    fi_recvmsg(rdm->ep, &msg, flag), "bit %d", bit);
+		if (!(flag & (FORMS | peek)))
+			KUNIT_EXPECT_EQ_MSG(test, expected(flag, taken, 0),
+					    fi_trecvmsg(rdm->ep, &tagged, flag),
+					    "bit %d, tagged", bit);
+	}
+}
+
+/* A datagram endpoint cannot fence: messages before the access may not have been answered. */
+static void ep_08_each_flag_of_a_datagram_access_works_or_is_refused(struct kunit *test)
+{
+	static const struct rdm_opts opts = { .caps = FI_RMA };
+	u8 *near = bytes(test, LEN), *far = bytes(test, LEN);
+	struct kofi_rdm *a = rdm_open(test, &opts), *b = rdm_open(test, &opts);
+	struct fid_mr *mr = region(test, b->domain, far, LEN, FI_REMOTE_READ | FI_REMOTE_WRITE);
+	const struct kvec iov = { near, LEN };
+	const struct fi_rma_iov remote = { (uintptr_t)far, LEN, fi_mr_key(mr) };
+	const struct fi_msg_rma msg = {
+		.msg_iov = &iov, .iov_count = 1, .addr = rdm_addr(test, a, b),
+		.rma_iov = &remote, .rma_iov_count = 1, .context = near,
+	};
+	/* An iWARP device reports neither. */
+	u64 levels = FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+	u64 taken = (TAKEN & ~levels) | (is_iwarp(a->info) ? 0 : levels);
+	u64 data = a->info->domain_attr->cq_data_size ? FI_REMOTE_CQ_DATA : 0;
+
+	for (int bit = 0; bit < 128; bit++) {
+		u64 flag = BIT_ULL(bit / 2);
+		bool reads = bit % 2;
+		int want;
+
+		if (flag & FORMS)
+			continue;
+		want = reads ? expected(flag, taken & ~FI_INJECT, REFUSED | levels) :
+			       expected(flag, taken | data, REFUSED | levels | FI_REMOTE_CQ_DATA);
+		KUNIT_EXPECT_EQ_MSG(test, want, reads ? fi_readmsg(a->ep, &msg, flag) :
+							fi_writemsg(a->ep, &msg, flag),
+				    "flag %llx, read %d", flag, reads);
+		if (!want)
+			rdm_expect(test, a, near, NULL);
+	}
+}
+
+static struct kunit_case rdm_flags_cases[] = {
+	KUNIT_CASE(ep_08_each_flag_of_a_datagram_works_or_is_refused),
+	KUNIT_CASE(ep_08_each_flag_of_a_datagram_receive_works_or_is_refused),
+	KUNIT_CASE(ep_08_each_flag_of_a_datagram_access_works_or_is_refused),
+	{}
+};
+
+static struct kunit_suite rdm_flags_suite = {
+	.name = "kofi_rdm_flags",
+	.test_cases = rdm_flags_cases,
+};
+
+kunit_test_suite(rdm_flags_suite);
