@@ -19,8 +19,9 @@
  * A buffer belongs to the operation until its completion has been read; after
  * an inject call it belongs to the caller again at once, and may be on a stack.
  * Vectors, message structs and desc arrays belong to the caller again when the
- * call returns. desc is the result of fi_mr_desc(), or %NULL: the buffer is then
- * mapped for this operation. A zero-length transfer ignores buf, iov and desc.
+ * call returns. desc is the result of fi_mr_desc() for a region that stays open
+ * until the operation has completed, or %NULL: the buffer is then mapped for this
+ * operation. A zero-length transfer ignores buf, iov and desc, an inject desc.
  *
  * The context is returned as op_context of the completion. A connected endpoint
  * ignores the address argument. For a datagram endpoint it is a handle of the

@@ -163,6 +163,14 @@ pub trait Domain: Any + Send + Sync {
         access: Access,
     ) -> Result<Arc<dyn MemoryRegion>>;
 
+    /// Checks that each part of `memory` lies in the region of its descriptor, and that the region belongs to
+    /// the domain. Parts without bytes and parts without a descriptor are not checked. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL.
+    fn check_descriptors(&self, memory: Memory<'_>, descriptors: &[Descriptor]) -> Result;
+
     /// Sets the event that is written when the device is removed. After `None` no event is written. May
     /// sleep.
     fn set_removal_event(&self, event: Option<ReservedEvent>);

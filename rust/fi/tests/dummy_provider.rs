@@ -180,6 +180,10 @@ impl provider::Domain for DummyObject {
         Ok(self)
     }
 
+    fn check_descriptors(&self, _memory: Memory<'_>, _descriptors: &[Descriptor]) -> Result {
+        Ok(())
+    }
+
     fn set_removal_event(&self, _notice: Option<ReservedEvent>) {}
 
     fn max_atomic_elements(&self, _form: Form, _op: Op, _datatype: Datatype) -> Result<usize> {

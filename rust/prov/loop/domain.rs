@@ -5,7 +5,10 @@
 use super::{
     super::common::sw_cq::SwCq,
     fabric::Fabric,
-    mr::Region,
+    mr::{
+        self,
+        Region, //
+    },
     op,
     prelude::*,
     srx::Srx, //
@@ -103,6 +106,10 @@ impl provider::Domain for Domain {
     fn set_removal_event(&self, notice: Option<ReservedEvent>) {
         // No device can be removed: the event is never needed.
         drop(notice);
+    }
+
+    fn check_descriptors(&self, memory: Memory<'_>, descriptors: &[Descriptor]) -> Result {
+        mr::check_descriptors(memory, descriptors, &self.mr_table)
     }
 
     fn max_atomic_elements(&self, _form: Form, _op: Op, datatype: Datatype) -> Result<usize> {

@@ -152,6 +152,24 @@ impl Domain {
         self.open.regions()
     }
 
+    /// Checks that memory lies in the regions of its descriptors, although the provider does not need them. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL if it does not, or for regions of another domain.
+    #[inline(always)]
+    pub(super) fn check_descriptors(
+        &self,
+        memory: Memory<'_>,
+        descriptors: &[Descriptor],
+    ) -> Result {
+        match descriptors {
+            [] => Ok(()),
+            [only] if only.as_ptr().is_null() => Ok(()),
+            _ => self.lower().core().check_descriptors(memory, descriptors),
+        }
+    }
+
     /// Returns the fabric.
     pub(super) fn fabric(&self) -> &Fabric {
         &self.fabric
@@ -196,7 +214,7 @@ impl provider::Domain for Domain {
         self: Arc<Self>,
         attr: &srx::Attr,
     ) -> Result<Arc<dyn provider::SharedReceive>> {
-        let shared: Arc<dyn provider::SharedReceive> = Srx::new(attr)?;
+        let shared: Arc<dyn provider::SharedReceive> = Srx::new(Some(self), attr)?;
         Ok(shared)
     }
 
@@ -235,6 +253,10 @@ impl provider::Domain for Domain {
         let region: Arc<dyn provider::MemoryRegion> =
             Region::new(self.regions(), lower, memory, access, addressing)?;
         Ok(region)
+    }
+
+    fn check_descriptors(&self, memory: Memory<'_>, descriptors: &[Descriptor]) -> Result {
+        self.check_descriptors(memory, descriptors)
     }
 
     fn set_removal_event(&self, notice: Option<ReservedEvent>) {

@@ -17,6 +17,7 @@ pub(super) mod ep;
 mod tests;
 
 use super::{
+    domain::Domain,
     ep::PEEK_FLAGS,
     info,
     flags::check_flags,
@@ -148,6 +149,8 @@ impl SrxState {
 pub(crate) struct Srx {
     #[pin]
     state: FastLockIrq<SrxState>,
+    /// Domain of the regions that receives may name.
+    domain: Option<Arc<Domain>>,
     size: usize,
     /// Largest number of segments of a receive.
     parts: usize,
@@ -162,19 +165,19 @@ pub(crate) struct Srx {
 }
 
 impl Srx {
-    /// Opens a context. May sleep.
+    /// Opens a context for receives in regions of `domain`; without one, descriptors are not checked. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_EINVAL for attributes beyond the limits, or capabilities that shared receives do not have; -FI_ENOMEM.
-    pub(super) fn new(attr: &Attr) -> Result<Arc<Self>> {
+    pub(super) fn new(domain: Option<Arc<Domain>>, attr: &Attr) -> Result<Arc<Self>> {
         let size = attr.size_within(info::DEFAULT_RECVS, info::MAX_RECVS)?;
         let parts = attr.segments_within(MAX_IOV)?;
         if attr.caps & !info::SHARED_CAPS != 0 {
             return Err(Errno::EINVAL);
         }
         let has_tags = attr.caps == 0 || attr.caps & FI_TAGGED != 0;
-        Self::make(size, parts, has_tags, None)
+        Self::make(domain, (size, parts), has_tags, None)
     }
 
     /// Imports the context of another module's provider. May sleep.
@@ -183,7 +186,7 @@ impl Srx {
     ///
     /// -FI_ENOMEM.
     pub(super) fn import(owner: KBox<dyn ReceiveOwner>) -> Result<Arc<Self>> {
-        let srx = Self::make(0, 0, true, Some(ImportedSrx::new(owner)?))?;
+        let srx = Self::make(None, (0, 0), true, Some(ImportedSrx::new(owner)?))?;
         if let Some(imported) = srx.imported() {
             imported.owner().set_starter(Some(srx.clone()));
         }
@@ -191,8 +194,8 @@ impl Srx {
     }
 
     fn make(
-        size: usize,
-        parts: usize,
+        domain: Option<Arc<Domain>>,
+        (size, parts): (usize, usize),
         has_tags: bool,
         imported: Option<Pin<KBox<ImportedSrx>>>,
     ) -> Result<Arc<Self>> {
@@ -210,6 +213,7 @@ impl Srx {
         Ok(Arc::pin_init(
             pin_init!(Self {
                 state <- FastLockIrq::new(state, c"kofi::rxm::Srx", static_lock_class!()),
+                domain,
                 size,
                 parts,
                 has_tags,
@@ -479,6 +483,9 @@ impl provider::SharedReceive for Srx {
         Self::check(message)?;
         if message.memory.count() > self.parts {
             return Err(Errno::EINVAL);
+        }
+        if let Some(domain) = &self.domain {
+            domain.check_descriptors(message.memory, message.descriptors)?;
         }
         let srx_recv = SrxRecv {
             tag: message.tag.map(|tag| (tag.tag, tag.ignore)),

@@ -11,6 +11,7 @@ use super::{
     },
     prelude::*,
     resolve,
+    sge,
     srx::Srx, //
 };
 use crate::{
@@ -225,6 +226,10 @@ impl provider::Domain for Domain {
         if self.endpoints.device.is_gone() {
             self.endpoints.notify_consumer();
         }
+    }
+
+    fn check_descriptors(&self, memory: Memory<'_>, descriptors: &[Descriptor]) -> Result {
+        sge::check_descriptors(memory, descriptors, &self.pd)
     }
 
     fn max_atomic_elements(&self, _form: Form, _op: Op, datatype: Datatype) -> Result<usize> {

@@ -82,6 +82,28 @@ pub(super) fn check_descriptor(segment: &Segment, descriptor: Descriptor, pd: &P
     region.translate(segment.addr(), segment.len(), |_, _| Ok(()))
 }
 
+/// Checks each part of a message's memory as [`check_descriptor`] does.
+///
+/// # Errors
+///
+/// -FI_EINVAL if one is not in its region.
+pub(super) fn check_descriptors(memory: Memory<'_>, descriptors: &[Descriptor], pd: &Pd) -> Result {
+    let mut descriptors = descriptors.iter();
+    memory.for_each(|part| {
+        let region = descriptors
+            .next()
+            .copied()
+            .and_then(VerbsMr::from_descriptor);
+        match region {
+            Some(region) if !part.is_empty() => match region.is_in_pd(pd) {
+                true => region.translate(kernel_addr(&part)?, part.len(), |_, _| Ok(())),
+                false => Err(Errno::EINVAL),
+            },
+            _ => Ok(()),
+        }
+    })
+}
+
 /// Checks that the kernel can store to a segment until its operation has completed: the memory has
 /// to be accessible to devices, too.
 ///

@@ -236,7 +236,8 @@ static void peer_06_an_entry_has_the_descriptors_of_its_receive(struct kunit *te
 	/* If the message came first, its entry is freed; the next message gets the receive. */
 	late = queue_unexpected(test, peer, false);
 	peer->answer = -FI_ENOENT;
-	KUNIT_ASSERT_EQ(test, 0, fi_recv(world->srx, in, LEN, second, FI_ADDR_UNSPEC, in));
+	KUNIT_ASSERT_EQ(test, 0,
+			fi_recv(world->srx, in + LEN, LEN, second, FI_ADDR_UNSPEC, in));
 	KUNIT_ASSERT_EQ(test, 1, peer->started);
 	KUNIT_ASSERT_NOT_NULL(test, late->desc);
 	KUNIT_EXPECT_PTR_EQ(test, second, late->desc[0]);

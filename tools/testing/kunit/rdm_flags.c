@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Tests the flags of transfers of datagram endpoints. */
+/* Tests the flags, descriptors and source addresses of transfers of datagram endpoints. */
 
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
 
-#include "rdm.h"
+#include "rdm_srx.h"
 
 #define LEN	100
 
@@ -147,10 +148,135 @@ static void ep_08_each_flag_of_a_datagram_access_works_or_is_refused(struct kuni
 	}
 }
 
+/* A region of LEN bytes in the middle of a buffer, and one at the same place of another domain. */
+struct descs {
+	u8	*buf, *at;
+	void	*own, *foreign;
+};
+
+static struct descs descs(struct kunit *test, struct fid_domain *own, struct fid_domain *foreign)
+{
+	u8 *buf = bytes(test, 3 * LEN);
+
+	return (struct descs){
+		.buf = buf, .at = buf + LEN,
+		.own = fi_mr_desc(region(test, own, buf + LEN, LEN, FI_RECV)),
+		.foreign = fi_mr_desc(region(test, foreign, buf + LEN, LEN, FI_RECV)),
+	};
+}
+
+enum {
+	SEND, SENDV, SENDDATA, TSEND, TSENDV, RECV, RECVV, RECVMSG, MULTI_RECV, TRECV, TRECVMSG,
+	PUT, GET, FETCH, CALLS,
+};
+
+/* Posts len bytes from buf on, with the descriptor, to or from a peer. */
+static ssize_t post(int call, struct fid_ep *ep, fi_addr_t peer, void *buf, size_t len, void *desc)
+{
+	const struct kvec iov[2] = { { NULL, 0 }, { buf, len } };
+	void *all[2] = { NULL, desc };
+	const struct fi_msg msg = { .msg_iov = iov, .desc = all, .iov_count = 2, .addr = peer };
+	const struct fi_msg multi = {
+		.msg_iov = iov + 1, .desc = &desc, .iov_count = 1, .addr = peer,
+	};
+	const struct fi_msg_tagged tagged = {
+		.msg_iov = iov, .desc = all, .iov_count = 2, .addr = peer,
+	};
+	u64 operand = 0;
+
+	switch (call) {
+	case SEND:
+		return fi_send(ep, buf, len, desc, peer, NULL);
+	case SENDV:
+		return fi_sendv(ep, iov, all, 2, peer, NULL);
+	case SENDDATA:
+		return fi_senddata(ep, buf, len, desc, 1, peer, NULL);
+	case TSEND:
+		return fi_tsend(ep, buf, len, desc, peer, 1, NULL);
+	case TSENDV:
+		return fi_tsendv(ep, iov, all, 2, peer, 1, NULL);
+	case RECV:
+		return fi_recv(ep, buf, len, desc, FI_ADDR_UNSPEC, NULL);
+	case RECVV:
+		return fi_recvv(ep, iov, all, 2, FI_ADDR_UNSPEC, NULL);
+	case RECVMSG:
+		return fi_recvmsg(ep, &msg, 0);
+	case MULTI_RECV:
+		return fi_recvmsg(ep, &multi, FI_MULTI_RECV);
+	case TRECV:
+		return fi_trecv(ep, buf, len, desc, FI_ADDR_UNSPEC, 1, 0, NULL);
+	case TRECVMSG:
+		return fi_trecvmsg(ep, &tagged, 0);
+	case PUT:
+		return fi_write(ep, buf, len, desc, peer, 0, 0, NULL);
+	case GET:
+		return fi_read(ep, buf, len, desc, peer, 0, 0, NULL);
+	default:
+		return fi_fetch_atomic(ep, &operand, 1, NULL, buf, desc, peer, 0, 0, FI_UINT64,
+				       FI_SUM, NULL);
+	}
+}
+
+static void expect_refused(struct kunit *test, int call, struct fid_ep *ep, fi_addr_t peer,
+			   const struct descs *d)
+{
+	size_t len = call == FETCH ? 8 : LEN;
+	u8 *last = d->at + LEN - len;
+
+	KUNIT_EXPECT_EQ_MSG(test, -FI_EINVAL, post(call, ep, peer, d->at - 1, len, d->own),
+			    "call %d before the region", call);
+	KUNIT_EXPECT_EQ_MSG(test, -FI_EINVAL, post(call, ep, peer, last + 1, len, d->own),
+			    "call %d behind the region", call);
+	KUNIT_EXPECT_EQ_MSG(test, -FI_EINVAL, post(call, ep, peer, d->at, len, d->foreign),
+			    "call %d in a region of another domain", call);
+}
+
+/* Datagrams do not need descriptors, but check them as connected endpoints do. */
+static void mr_01_datagrams_outside_of_the_region_are_refused(struct kunit *test)
+{
+	static const struct rdm_opts opts = { .caps = FI_RMA | FI_ATOMIC | FI_MULTI_RECV };
+	struct kofi_rdm *a = rdm_open(test, &opts), *b = rdm_open(test, &opts);
+	struct descs d = descs(test, a->domain, b->domain);
+	fi_addr_t to_b = rdm_addr(test, a, b), to_a = rdm_addr(test, b, a);
+	struct fi_cq_tagged_entry entry;
+	u8 *other = bytes(test, LEN);
+
+	for (int call = 0; call < CALLS; call++)
+		expect_refused(test, call, a->ep, to_b, &d);
+	/* The calls posted nothing. Inject and messages of no bytes ignore the descriptor. */
+	KUNIT_ASSERT_EQ(test, 0, send(a, to_b, false, d.buf, FI_INJECT));
+	KUNIT_ASSERT_EQ(test, 0, post(SEND, a->ep, to_b, d.buf, 0, d.foreign));
+	KUNIT_ASSERT_EQ(test, 0, post(SEND, a->ep, to_b, d.at, LEN, d.own));
+	for (int i = 0; i < 3; i++) {
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(b, FI_ADDR_UNSPEC, other, LEN, other));
+		rdm_expect(test, b, other, NULL);
+		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, a->cq, &entry, 1));
+	}
+	KUNIT_ASSERT_EQ(test, 0, post(RECV, a->ep, to_b, d.at, LEN, d.own));
+	KUNIT_ASSERT_EQ(test, 0, rdm_send(b, to_a, other, LEN, other));
+	rdm_expect(test, a, NULL, NULL);
+	rdm_expect(test, b, other, NULL);
+}
+
+static void mr_01_shared_receives_outside_of_the_region_are_refused(struct kunit *test)
+{
+	struct rs_world *world = rs_open(test, NULL);
+	struct descs d = descs(test, world->domain, world->sender[0]->domain);
+
+	for (int call = RECV; call <= TRECVMSG; call++)
+		if (call != MULTI_RECV)
+			expect_refused(test, call, world->srx, FI_ADDR_UNSPEC, &d);
+	KUNIT_EXPECT_EQ(test, 0, rs_depth(world));
+	KUNIT_ASSERT_EQ(test, 0, post(RECV, world->srx, FI_ADDR_UNSPEC, d.at, LEN, d.own));
+	KUNIT_EXPECT_EQ(test, 1, rs_depth(world));
+}
+
 static struct kunit_case rdm_flags_cases[] = {
 	KUNIT_CASE(ep_08_each_flag_of_a_datagram_works_or_is_refused),
 	KUNIT_CASE(ep_08_each_flag_of_a_datagram_receive_works_or_is_refused),
 	KUNIT_CASE(ep_08_each_flag_of_a_datagram_access_works_or_is_refused),
+	KUNIT_CASE(mr_01_datagrams_outside_of_the_region_are_refused),
+	KUNIT_CASE(mr_01_shared_receives_outside_of_the_region_are_refused),
 	{}
 };
 

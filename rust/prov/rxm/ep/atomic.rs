@@ -89,8 +89,11 @@ impl Endpoint {
         };
         // SAFETY: The buffer is copied and dropped before this call returns.
         let compare = unsafe { SrcBuf::new_inject(Memory::Segments(atomic.compare)) }?;
+        let results = Memory::Segments(atomic.result);
+        let domain = &self.core.domain;
+        domain.check_descriptors(results, atomic.result_descriptors)?;
         // SAFETY: The buffer is dropped with the operation, before the poster's completion is written.
-        let result = unsafe { DstBuf::new(Memory::Segments(atomic.result)) }?;
+        let result = unsafe { DstBuf::new(results) }?;
         let to = bound.addresses.lookup(message.peer)?;
         let flags = match form {
             Form::Base => FI_ATOMIC | FI_WRITE,

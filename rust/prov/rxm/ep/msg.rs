@@ -118,6 +118,9 @@ impl Endpoint {
             false => self.max_msg_size,
         };
         let len = message.memory.total_len()?;
+        if !is_injected {
+            self.check_descriptors(message)?;
+        }
         if len > most {
             return Err(Errno::EMSGSIZE);
         }
@@ -258,13 +261,13 @@ impl Endpoint {
             FI_MULTI_RECV => self.post_multi((bound_cq, bound), message, &req),
             0 => {
                 // SAFETY: The buffer is dropped with the receive, before the poster's completion is written.
-                let into = unsafe { DstBuf::new(message.memory) }?;
+                let into = unsafe { self.dst_buf(message) }?;
                 let spec = self.spec(bound, message)?;
                 self.post_single((bound_cq, bound), at, (into, spec), &req)
             }
             FI_CLAIM => {
                 // SAFETY: The buffer is dropped with the receive, before the poster's completion is written.
-                let into = unsafe { DstBuf::new(message.memory) }?;
+                let into = unsafe { self.dst_buf(message) }?;
                 self.with_room((bound_cq, bound), |state, sinks| {
                     state.receive_claimed(sinks, at, into, &req)?;
                     sinks.rx_stats.ctx(at).record_post();
@@ -309,7 +312,7 @@ impl Endpoint {
             reports_success: true,
         };
         // SAFETY: The buffer is dropped with the receive, before the poster's completion is written.
-        let into = unsafe { DstBuf::new(message.memory) }?;
+        let into = unsafe { self.dst_buf(message) }?;
         let spec = self.spec(bound, message)?;
         self.post_single((bound_cq, bound), at, (into, spec), &req)
     }
@@ -366,7 +369,7 @@ impl Endpoint {
             return Err(Errno::EINVAL);
         };
         // SAFETY: The buffer is dropped with the receive, before the poster's completion is written.
-        let into = unsafe { DstBuf::new(message.memory) }?;
+        let into = unsafe { self.dst_buf(message) }?;
         let spec = self.spec(bound, message)?;
         let min_multi_recv = self.min_multi_recv.get();
         let mut again = self.act((bound_cq, bound), |state, _| {
@@ -385,6 +388,33 @@ impl Endpoint {
         self.core.deliver(bound);
         Ok(())
     }
+    /// Checks that the memory of an operation lies in the regions of its descriptors.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL if it does not, or for regions of another domain.
+    #[inline(always)]
+    pub(super) fn check_descriptors(&self, message: &Message<'_>) -> Result {
+        let domain = &self.core.domain;
+        domain.check_descriptors(message.memory, message.descriptors)
+    }
+
+    /// Returns the memory of a receive.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Self::check_descriptors`] and [`DstBuf::new`].
+    ///
+    /// # Safety
+    ///
+    /// The requirements of [`DstBuf::new`].
+    #[inline(always)]
+    unsafe fn dst_buf(&self, message: &Message<'_>) -> Result<DstBuf> {
+        self.check_descriptors(message)?;
+        // SAFETY: By this function's safety requirement.
+        unsafe { DstBuf::new(message.memory) }
+    }
+
 
     /// Returns the messages that a receive matches.
     #[inline(always)]

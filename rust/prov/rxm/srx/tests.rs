@@ -55,10 +55,13 @@ mod cases {
     }
 
     fn open(size: usize) -> Result<Arc<Srx>> {
-        Srx::new(&Attr {
-            size,
-            ..Attr::default()
-        })
+        Srx::new(
+            None,
+            &Attr {
+                size,
+                ..Attr::default()
+            },
+        )
     }
 
     fn key(tag: Option<u64>) -> MsgKey {
