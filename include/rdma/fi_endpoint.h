@@ -721,7 +721,7 @@ static inline ssize_t fi_recvv(struct fid_ep *ep, const struct kvec *iov,
  * @ep: the endpoint
  * @msg: the receive
  * @flags: replace the default flags: FI_COMPLETION, FI_MORE, FI_MULTI_RECV,
- *	FI_BVEC, FI_SGL
+ *	FI_BVEC, FI_SGL; FI_DIRECTED_RECV as for fi_recvfrom()
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers".
@@ -878,10 +878,12 @@ static inline ssize_t fi_sendto(struct fid_ep *ep, const void *buf, size_t len,
  * @src_addr: the peer to receive from
  * @context: context of the operation
  *
- * Kernel addition.
+ * Kernel addition: fi_recvmsg() with FI_DIRECTED_RECV, which also applies the
+ * endpoint's default flags.
  *
  * Context: Any context. Data call.
- * Return: As for fi_recv(); -FI_EINVAL for FI_ADDR_UNSPEC.
+ * Return: As for fi_recv(); -FI_EINVAL for FI_ADDR_UNSPEC, -FI_EOPNOTSUPP for an
+ *   endpoint without FI_DIRECTED_RECV, which would take messages of any peer.
  */
 static inline ssize_t fi_recvfrom(struct fid_ep *ep, void *buf, size_t len,
 				  void *desc, fi_addr_t src_addr,
@@ -889,8 +891,14 @@ static inline ssize_t fi_recvfrom(struct fid_ep *ep, void *buf, size_t len,
 {
 	if (src_addr == FI_ADDR_UNSPEC)
 		return -FI_EINVAL;
+	const struct kvec iov = { .iov_base = buf, .iov_len = len };
+	const struct fi_msg msg = {
+		.msg_iov = &iov, .desc = &desc, .iov_count = 1,
+		.addr = src_addr, .context = context,
+	};
 
-	return fi_recv(ep, buf, len, desc, src_addr, context);
+
+	return fi_recvmsg(ep, &msg, FI_DIRECTED_RECV);
 }
 
 #endif /* FI_ENDPOINT_H */

@@ -27,7 +27,7 @@ impl<E: Endpoint> Table<E> {
             recvmsg: fn fi_recvmsg(ep: TypedEp<'_, E>, msg, flags) -> Result<isize> {
                 // SAFETY: `msg` is NULL or valid.
                 let msg = unsafe { msg.as_ref() }.ok_or(Errno::EINVAL)?;
-                let args = XferArgs::new(msg.context, flags).with_peer(msg.addr);
+                let args = ep.recvmsg_args(msg, flags)?;
                 let (iov, desc, count) = (msg.msg_iov, msg.desc, msg.iov_count);
                 // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the transfer completes.
                 Ok(unsafe { post_any_vector(iov, desc, count, args, |message| ep.receive(message)) })

@@ -171,6 +171,8 @@ impl<S: provider::SharedReceive> Table<S> {
             recvmsg: fn fi_recvmsg(srx: TypedSrx<'_, S>, msg, flags) -> Result<isize> {
                 // SAFETY: `msg` is NULL or valid.
                 let msg = unsafe { msg.as_ref() }.ok_or(Errno::EINVAL)?;
+                // The endpoints have different peers and addresses: a receive takes messages of any source.
+                ensure(!is_directed(flags), Errno::EOPNOTSUPP)?;
                 let args = XferArgs::new(msg.context, flags).with_peer(msg.addr);
                 let (iov, desc, count) = (msg.msg_iov, msg.desc, msg.iov_count);
                 // SAFETY: `iov` and `desc` have `count` entries; the memory is valid until the receive completes.

@@ -41,6 +41,14 @@ impl<E> FromFid for TypedEp<'_, E> {
     }
 }
 
+/// Returns whether the flags of an untagged receive are those of `fi_recvfrom()`. FI_DIRECTED_RECV has the bit of
+/// FI_CLAIM: beside flags that such a receive does not take, the provider refuses it as FI_CLAIM.
+#[inline]
+pub(super) fn is_directed(flags: u64) -> bool {
+    const FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_MULTI_RECV | FI_BVEC | FI_SGL;
+    flags & FI_DIRECTED_RECV != 0 && flags & !(FLAGS | FI_DIRECTED_RECV) == 0
+}
+
 impl<E: Endpoint> TypedEp<'_, E> {
     /// Returns the default flags of transmits.
     #[inline(always)]
@@ -83,6 +91,22 @@ impl<E: Endpoint> TypedEp<'_, E> {
     pub(super) fn read_args(&self, context: *mut c_void) -> XferArgs {
         let flags = self.tx_op_flags() & !(FI_INJECT | COMPLETION_LEVELS);
         XferArgs::new(context, flags)
+    }
+
+    /// Makes the arguments of `fi_recvmsg()`. With FI_DIRECTED_RECV, which `fi_recvfrom()` passes, the source has to
+    /// be named, and the default flags apply too.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EOPNOTSUPP if the endpoint ignores source addresses, -FI_EINVAL for FI_ADDR_UNSPEC.
+    #[inline]
+    pub(super) fn recvmsg_args(&self, msg: &fi_msg, mut flags: u64) -> Result<XferArgs> {
+        if is_directed(flags) {
+            ensure(self.provider.directs_receives(), Errno::EOPNOTSUPP)?;
+            ensure(msg.addr != FI_ADDR_UNSPEC, Errno::EINVAL)?;
+            flags = flags & !FI_DIRECTED_RECV | self.rx_op_flags();
+        }
+        Ok(XferArgs::new(msg.context, flags).with_peer(msg.addr))
     }
 
     /// Posts a send.

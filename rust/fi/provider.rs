@@ -471,6 +471,12 @@ pub trait Endpoint: Any + Send + Sync {
         false
     }
 
+    /// Returns true if a receive that names a source takes messages of that peer only (FI_DIRECTED_RECV);
+    /// otherwise sources are ignored.
+    fn directs_receives(&self) -> bool {
+        false
+    }
+
     /// Returns true if the endpoint was opened to use a shared transmit context, which must be bound.
     fn shares_transmits(&self) -> bool {
         false

@@ -186,6 +186,25 @@ impl Endpoint {
         })
     }
 
+    /// Returns a post of `buffer` as a receive from `from`, or from any peer.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::posting`]; -FI_EOPNOTSUPP for a peer if the info has no FI_DIRECTED_RECV.
+    #[inline]
+    fn receiving(
+        &self,
+        from: Option<&Peer>,
+        tag: Option<Tag>,
+        buffer: KBox<Buffer>,
+    ) -> PostResult<Posting<'_>> {
+        if from.is_some() && !self.open.endpoint.core().directs_receives() {
+            let errno = Errno::EOPNOTSUPP;
+            return Err(RefusedPost { errno, buffer });
+        }
+        self.posting(from, tag, buffer)
+    }
+
     /// Sends the first `len` bytes of `buffer`. The completion returns the buffer. Any context.
     ///
     /// # Errors
@@ -207,15 +226,15 @@ impl Endpoint {
         self.posting(Some(to), tag, buffer)?.send(len)
     }
 
-    /// Posts `buffer` for the next untagged message from `from`, if given and if the info has
-    /// FI_DIRECTED_RECV, else from any peer. The completion returns the buffer. Any context.
+    /// Posts `buffer` for the next untagged message from `from`, if given, else from any peer. The completion
+    /// returns the buffer. Any context.
     ///
     /// # Errors
     ///
     /// Returned with the buffer: -FI_EAGAIN when the receive queue is full, -FI_EINVAL for a peer that is not
-    /// in the vector.
+    /// in the vector, -FI_EOPNOTSUPP for a peer if the info has no FI_DIRECTED_RECV.
     pub fn receive(&self, from: Option<&Peer>, buffer: KBox<Buffer>) -> PostResult {
-        self.posting(from, None, buffer)?.receive(0)
+        self.receiving(from, None, buffer)?.receive(0)
     }
 
     /// Posts `buffer` for the next message whose tag matches `tag`. Any context.
@@ -229,7 +248,7 @@ impl Endpoint {
         tag: Tag,
         buffer: KBox<Buffer>,
     ) -> PostResult {
-        self.posting(from, Some(tag), buffer)?.receive(0)
+        self.receiving(from, Some(tag), buffer)?.receive(0)
     }
 
     /// Cancels the posted receive whose buffer has this [context](Buffer::context), if no message has matched
@@ -298,7 +317,7 @@ impl Endpoint {
         buffer: KBox<Buffer>,
         flags: u64,
     ) -> PostResult {
-        self.posting(from, Some(tag), buffer)?.receive(flags)
+        self.receiving(from, Some(tag), buffer)?.receive(flags)
     }
 
     /// Writes the first `len` bytes of `buffer` to a peer's memory. The completion returns the buffer. Any

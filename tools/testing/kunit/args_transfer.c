@@ -92,7 +92,7 @@ static void args_msg_structs_and_flags(struct kunit *test)
 	const u64 known = FI_COMPLETION | FI_MORE | FI_MULTI_RECV | FI_BVEC |
 			  FI_SGL | FI_INJECT | FI_REMOTE_CQ_DATA | FI_FENCE |
 			  FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |
-			  FI_DELIVERY_COMPLETE | FI_REMOTE_SIGNAL;
+			  FI_DELIVERY_COMPLETE | FI_REMOTE_SIGNAL | FI_DIRECTED_RECV;
 
 	ANSWER(-FI_EINVAL, fi_sendmsg(ep, NULL, 0));
 	ANSWER(-FI_EINVAL, fi_recvmsg(ep, NULL, 0));

@@ -19,6 +19,8 @@
 /* Types of vectors, which are no flags of the operation. */
 #define VECTOR_FLAGS (FI_BVEC | FI_SGL)
 #define RECV_FLAGS (FI_COMPLETION | FI_MORE | FI_MULTI_RECV)
+/* Flags of receives that connected endpoints are not offered. */
+#define OTHER_RECV_FLAGS FI_DIRECTED_RECV
 
 static const struct fx_pair_opts selective = {
 	.tx_flags = FI_SELECTIVE_COMPLETION,
@@ -118,7 +120,7 @@ static void ep_08_unknown_flags_are_ebadflags(struct kunit *test)
 					    sendmsg(pair->ep[0], buf, LEN,
 						    flag | FI_COMPLETION),
 					    "bit %d of a send", bit);
-		if (!((RECV_FLAGS | VECTOR_FLAGS) & flag))
+		if (!((RECV_FLAGS | OTHER_RECV_FLAGS | VECTOR_FLAGS) & flag))
 			KUNIT_EXPECT_EQ_MSG(test, -FI_EBADFLAGS,
 					    recvmsg(pair->ep[1], buf, LEN,
 						    flag | FI_COMPLETION),

@@ -104,7 +104,7 @@ static void ep_08_each_flag_of_a_datagram_receive_works_or_is_refused(struct kun
 		u64 flag = BIT_ULL(bit);
 
 		if (!(flag & (FORMS | FI_MULTI_RECV)))
-			KUNIT_EXPECT_EQ_MSG(test, expected(flag, taken, 0),
+			KUNIT_EXPECT_EQ_MSG(test, expected(flag, taken, FI_DIRECTED_RECV),
 					    fi_recvmsg(rdm->ep, &msg, flag), "bit %d", bit);
 		if (!(flag & (FORMS | peek)))
 			KUNIT_EXPECT_EQ_MSG(test, expected(flag, taken, 0),
@@ -271,12 +271,55 @@ static void mr_01_shared_receives_outside_of_the_region_are_refused(struct kunit
 	KUNIT_EXPECT_EQ(test, 1, rs_depth(world));
 }
 
+/* Without it fi_recv() ignores the source, as in libfabric. */
+static void rdm_09_recvfrom_needs_directed_receives(struct kunit *test)
+{
+	struct kofi_rdm *a = rdm_open(test, NULL), *b = rdm_open(test, NULL);
+	fi_addr_t to_b = rdm_addr(test, a, b), from_a = rdm_addr(test, b, a);
+	struct rs_world *world = rs_open(test, NULL);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	u8 *out = bytes(test, LEN), *in = bytes(test, LEN);
+
+	KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP, fi_recvfrom(b->ep, in, LEN, NULL, from_a, in));
+	KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP, fi_recvfrom(world->srx, in, LEN, NULL, 0, in));
+	KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP, fi_recvfrom(pair->ep[0], in, LEN, NULL, 0, in));
+	KUNIT_EXPECT_EQ(test, 0, rs_depth(world));
+	for (int i = 0; i < 2; i++) {
+		KUNIT_ASSERT_EQ(test, 0, receive(b, from_a + 1, i, in));
+		KUNIT_ASSERT_EQ(test, 0, send(a, to_b, i, out, 0));
+		rdm_expect(test, b, in, NULL);
+		rdm_expect(test, a, out, NULL);
+	}
+}
+
+/* fi_recvfrom() has the endpoint's default flags, as fi_recv() has. */
+static void rdm_09_recvfrom_applies_the_default_flags(struct kunit *test)
+{
+	static const struct rdm_opts opts = {
+		.caps = FI_DIRECTED_RECV, .cq_flags = FI_SELECTIVE_COMPLETION,
+	};
+	struct kofi_rdm *a = rdm_open(test, &opts), *b = rdm_open(test, &opts);
+	fi_addr_t to_b = rdm_addr(test, a, b), from_a = rdm_addr(test, b, a);
+	u64 flags = FI_RECV | FI_COMPLETION;
+	u8 *out = bytes(test, LEN), *in = bytes(test, 2 * LEN);
+
+	KUNIT_ASSERT_EQ(test, 0, fi_recvfrom(b->ep, in, LEN, NULL, from_a, in));
+	KUNIT_ASSERT_EQ(test, 0, fi_control(&b->ep->fid, FI_SETOPSFLAG, &flags));
+	KUNIT_ASSERT_EQ(test, 0, fi_recvfrom(b->ep, in + LEN, LEN, NULL, from_a, in + LEN));
+	for (int i = 0; i < 2; i++)
+		KUNIT_ASSERT_EQ(test, 0, send(a, to_b, false, out, 0));
+	/* The first receive writes no entry. */
+	rdm_expect(test, b, in + LEN, NULL);
+}
+
 static struct kunit_case rdm_flags_cases[] = {
 	KUNIT_CASE(ep_08_each_flag_of_a_datagram_works_or_is_refused),
 	KUNIT_CASE(ep_08_each_flag_of_a_datagram_receive_works_or_is_refused),
 	KUNIT_CASE(ep_08_each_flag_of_a_datagram_access_works_or_is_refused),
 	KUNIT_CASE(mr_01_datagrams_outside_of_the_region_are_refused),
 	KUNIT_CASE(mr_01_shared_receives_outside_of_the_region_are_refused),
+	KUNIT_CASE(rdm_09_recvfrom_needs_directed_receives),
+	KUNIT_CASE(rdm_09_recvfrom_applies_the_default_flags),
 	{}
 };
 

@@ -446,6 +446,11 @@ fn refused(here: ProcessContext, place: (u32, u16), one: &End, b: &Peer) -> Resu
     expect(tagged == Some(Errno::ENOSYS), "a tag without FI_TAGGED")?;
     let tagged = refusal(plain.endpoint.peek(None, Tag::ANY, buffer()?));
     expect(tagged == Some(Errno::ENOSYS), "a tag without FI_TAGGED")?;
+    let directed = refusal(plain.endpoint.receive(Some(&peer), buffer()?));
+    expect(
+        directed == Some(Errno::EOPNOTSUPP),
+        "a source without FI_DIRECTED_RECV",
+    )?;
     // Closing the endpoint flushes this receive.
     Ok(plain.endpoint.receive(None, buffer()?)?)
 }

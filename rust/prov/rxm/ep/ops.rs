@@ -78,6 +78,10 @@ impl provider::Endpoint for Endpoint {
         self.shares_receives
     }
 
+    fn directs_receives(&self) -> bool {
+        self.is_directed
+    }
+
     fn shares_transmits(&self) -> bool {
         self.shares_transmits
     }
