@@ -779,6 +779,8 @@ static inline ssize_t fi_sendv(struct fid_ep *ep, const struct kvec *iov,
  *
  * With FI_INJECT the caller may reuse the buffer when the call returns. The flag
  * does not suppress the completion entry of a success; only the inject calls do.
+ * With FI_DELIVERY_COMPLETE the message completes when it is in a receive of the
+ * peer, and the buffer belongs to the operation until then.
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers".
@@ -889,14 +891,14 @@ static inline ssize_t fi_recvfrom(struct fid_ep *ep, void *buf, size_t len,
 				  void *desc, fi_addr_t src_addr,
 				  void *context)
 {
-	if (src_addr == FI_ADDR_UNSPEC)
-		return -FI_EINVAL;
 	const struct kvec iov = { .iov_base = buf, .iov_len = len };
 	const struct fi_msg msg = {
 		.msg_iov = &iov, .desc = &desc, .iov_count = 1,
 		.addr = src_addr, .context = context,
 	};
 
+	if (src_addr == FI_ADDR_UNSPEC)
+		return -FI_EINVAL;
 
 	return fi_recvmsg(ep, &msg, FI_DIRECTED_RECV);
 }

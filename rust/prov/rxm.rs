@@ -11,6 +11,7 @@ mod atomic;
 mod cm;
 mod completion;
 mod conn;
+mod delivery;
 mod dispatch;
 mod domain;
 mod ep;
@@ -40,8 +41,8 @@ mod unexpected;
 mod wire;
 
 use super::common::{
-    iov,
     flags,
+    iov,
     stats,
     sw_cq, //
 };

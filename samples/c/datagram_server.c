@@ -44,6 +44,10 @@ static uint size = SZ_2M;
 module_param(size, uint, 0444);
 MODULE_PARM_DESC(size, "maximum length of a message, and length of the exposed region, in bytes");
 
+static bool delivered;
+module_param(delivered, bool, 0444);
+MODULE_PARM_DESC(delivered, "replies complete when their clients have received them");
+
 struct server {
 	struct fid_fabric	*fabric;
 	struct fid_domain	*domain;
@@ -236,6 +240,17 @@ static int add_client(struct server *server)
 	return fi_inject(server->ep, &answer, sizeof(answer), number);
 }
 
+/* Sends a message back to its client. */
+static int echo(struct server *server, fi_addr_t number, void *at, size_t len, u64 tag)
+{
+	const struct kvec iov = { .iov_base = at, .iov_len = len };
+	const struct fi_msg_tagged msg = {
+		.msg_iov = &iov, .iov_count = 1, .addr = number, .tag = tag,
+	};
+
+	return wait_tx(server, fi_tsendmsg(server->ep, &msg, delivered ? FI_DELIVERY_COMPLETE : 0));
+}
+
 static int flip(struct server *server, fi_addr_t number, u8 *at, u64 tag)
 {
 	const struct datagram_hello *client = &server->clients[number];
@@ -307,9 +322,7 @@ static int serve(struct server *server)
 	number = done.tag / DATAGRAM_TAGS;
 	if (!ret && number < MAX_CLIENTS) {
 		if (done.tag % DATAGRAM_TAGS == DATAGRAM_ECHO)
-			ret = wait_tx(server, fi_tsend(server->ep, at, done.len,
-						       NULL, number, done.tag,
-						       NULL));
+			ret = echo(server, number, at, done.len, done.tag);
 		else if (done.tag % DATAGRAM_TAGS == DATAGRAM_FLIP)
 			ret = flip(server, number, at, done.tag);
 		else if (done.tag % DATAGRAM_TAGS == DATAGRAM_COUNT)

@@ -69,7 +69,7 @@ use core::iter;
 const FLOW: Flow = Flow::Credits;
 
 /// Extensions that every endpoint supports.
-const EXTENSIONS: Extensions = Extensions::SHUTDOWN;
+const EXTENSIONS: Extensions = Extensions::SHUTDOWN.and(Extensions::DELIVERY);
 
 /// Source of the listener's events. The events of a connection have its generation, which is never 0.
 pub(super) const LISTENER: Source = Source(0);
@@ -310,7 +310,7 @@ impl EpCore {
         };
         let region = packet.rndv_tx().ok_or(Errno::EINVAL).and_then(|rndv_tx| {
             if !self.may_be_read() {
-                return Err(Errno::EACCES);
+                return Err(Errno::EOPNOTSUPP);
             }
             let lower_domain = self
                 .protection

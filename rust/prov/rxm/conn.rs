@@ -2,6 +2,7 @@
 
 //! Peers and their connections. Guarded by `EpCore::inner`.
 
+pub(super) mod acks;
 pub(super) mod credits;
 pub(super) mod deferred;
 pub(super) mod iwarp_order;
@@ -11,6 +12,7 @@ pub(super) mod stalled;
 pub(super) mod tx_bufs;
 
 use self::{
+    acks::Acks,
     credits::Credits,
     iwarp_order::IwarpOrder, //
 };
@@ -101,6 +103,8 @@ pub(super) struct Conn {
     pub(super) rx_deficit: usize,
     /// Flow-control credits of both sides.
     pub(super) credits: Credits,
+    /// Acknowledgements of delivered messages, of both sides.
+    pub(super) acks: Acks,
     /// Time of the last grant to the peer, while the connection may get more receive buffers.
     last_grant: Option<Instant<Monotonic>>,
     /// Free control buffers of the connection.
@@ -159,6 +163,7 @@ impl Conn {
             extra_rx: 0,
             rx_deficit: 0,
             credits,
+            acks: Acks::new(),
             last_grant: None,
             ctrl_bufs: BoxList::new(),
             tx_reserve: None,
@@ -259,6 +264,7 @@ impl Conn {
             || self.credits.grant_due()
             || self.iwarp_order.has_send_waiter()
             || !self.atomic_resps.is_empty()
+            || self.acks.delivered() != 0
     }
 
     /// Records why a post failed. Anything but -FI_EAGAIN closes the connection.

@@ -25,7 +25,9 @@ use super::{
         UNEXP_OVERHEAD, //
     },
     wire::{
+        Extensions,
         Message,
+        PeerFormat,
         PktHdr,
         ProtoError,
         Ranges,
@@ -169,18 +171,24 @@ impl EpState {
         }
         let rx_bytes = packet.rx_bytes();
         let conn = peer.conn.as_ref();
-        let contexts = match conn.filter(|conn| conn.conn_gen == packet.conn_gen) {
-            Some(conn) if conn.extensions.contexts().is_some() => Some(rx_ctxs),
+        let format = match conn.filter(|conn| conn.conn_gen == packet.conn_gen) {
             // The peer's extensions are not known yet; later packets must not overtake this one.
             Some(conn)
                 if conn.remote_conn_id.is_none()
-                    && (has_deferred_rx || RxPkt::rx_index(rx_bytes) != 0) =>
+                    && conn.extensions == Extensions::NONE
+                    && (has_deferred_rx
+                        || RxPkt::rx_index(rx_bytes) != 0
+                        || RxPkt::asks_for_ack(rx_bytes)) =>
             {
                 return Ok(RxOutcome::Deferred);
             }
-            _ => None,
+            Some(conn) => PeerFormat {
+                contexts: conn.extensions.contexts().map(|_| rx_ctxs),
+                has_acks: conn.has_acks(),
+            },
+            None => PeerFormat::PLAIN,
         };
-        let RxPkt { hdr, payload, .. } = RxPkt::parse(rx_bytes, contexts)?;
+        let RxPkt { hdr, payload, .. } = RxPkt::parse(rx_bytes, format)?;
         let message = match &hdr {
             PktHdr::Eager(message) | PktHdr::RndvReq { message, .. } => *message,
             PktHdr::Segment(segment) => segment.message,
@@ -226,10 +234,45 @@ impl EpState {
                 self.next_segment(sinks, &msg, &segment, payload, has_deferred_rx)
             }
             _ if has_deferred_rx => Ok(RxOutcome::Deferred),
-            PktHdr::Segment(segment) => self.first_segment(sinks, &msg, &segment, payload),
-            PktHdr::RndvReq { id, ranges, .. } => self.receive_rndv_req(sinks, &msg, id, ranges),
-            _ => Ok(self.eager(sinks, &msg, payload, true)),
+            _ if message.ack.is_some() => self.receive_awaited(sinks, &msg, hdr, payload),
+            _ => self.receive_first(sinks, &msg, hdr, payload),
         }
+    }
+
+    /// Handles the first packet of a message.
+    #[inline(always)]
+    fn receive_first(
+        &mut self,
+        sinks: &CompSinks,
+        msg: &RxMsg,
+        hdr: PktHdr,
+        payload: &[u8],
+    ) -> RxResult {
+        match hdr {
+            PktHdr::Segment(segment) => self.first_segment(sinks, msg, &segment, payload),
+            PktHdr::RndvReq { id, ranges, .. } => self.receive_rndv_req(sinks, msg, id, ranges),
+            _ => Ok(self.eager(sinks, msg, payload, true)),
+        }
+    }
+
+    /// Handles the first packet of a message that asks for an acknowledgement.
+    #[cold]
+    fn receive_awaited(
+        &mut self,
+        sinks: &CompSinks,
+        msg: &RxMsg,
+        hdr: PktHdr,
+        payload: &[u8],
+    ) -> RxResult {
+        let (Some(conn), Some(slot)) = (self.conn(msg.peer_idx), msg.message.ack) else {
+            return Ok(RxOutcome::Done);
+        };
+        conn.acks.on_message(slot)?;
+        let outcome = self.receive_first(sinks, msg, hdr, payload);
+        if let (Ok(RxOutcome::Deferred), Some(conn)) = (&outcome, self.conn(msg.peer_idx)) {
+            conn.acks.forget(slot);
+        }
+        outcome
     }
 
     /// Handles a control packet.
@@ -248,6 +291,7 @@ impl EpState {
                 added.map_err(|_| ProtoError("more credits than an endpoint can have"))
             }
             PktHdr::Shutdown(msg) => self.on_shutdown_msg(peer_idx, msg),
+            PktHdr::Ack(slots) => self.handle_ack(sinks, peer_idx, slots),
             _ => Err(ProtoError("a packet of a kind that was not offered")),
         }
     }
@@ -265,6 +309,7 @@ impl EpState {
             Ok(receive) => {
                 let len = payload.copy_to(&receive.into);
                 self.end_receive(sinks, receive, &msg.key, &msg.message, len);
+                self.delivered(msg.peer_idx, msg.conn_gen, msg.message.ack);
                 RxOutcome::Done
             }
             Err(_) if !may_wait => RxOutcome::Deferred,
@@ -273,7 +318,7 @@ impl EpState {
                 let unexp = match self.within_limits(msg, UNEXP_OVERHEAD + payload.len())
                     || !msg.is_limited
                 {
-                    true => UnexpMsg::with_bytes(msg.key, msg.message, msg.peer_idx, payload),
+                    true => msg.with_bytes(payload),
                     false => Err(Errno::ENOMEM),
                 };
                 self.queue_bounded(sinks, msg, unexp, missing)
@@ -306,7 +351,19 @@ pub(super) struct RxMsg {
 impl RxMsg {
     /// Creates an unexpected message.
     pub(super) fn unexp_msg(&self, body: UnexpBody) -> UnexpMsg {
-        UnexpMsg::new(self.key, self.message, self.peer_idx, body)
+        let mut unexp = UnexpMsg::new(self.key, self.message, self.peer_idx, body);
+        unexp.conn_gen = self.conn_gen;
+        unexp
+    }
+
+    /// Creates an unexpected message with a copy of its bytes. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM, which callers have to handle.
+    fn with_bytes(&self, payload: &(impl Payload + ?Sized)) -> Result<ListBox<UnexpMsg>> {
+        let body = UnexpBody::Bytes(payload.to_kvec()?);
+        ListBox::new_atomic(self.unexp_msg(body))
     }
 
     /// Creates the state of a rendezvous read.

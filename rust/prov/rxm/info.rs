@@ -5,6 +5,7 @@
 pub(super) use super::super::common::hints::uses_shared_rx;
 use super::{
     ep_state::TX_SIZE,
+    flags::COMPLETION_LEVELS,
     iov::MAX_IOV,
     wire::EAGER, //
 };
@@ -153,6 +154,11 @@ pub(super) fn from_lower(
     info.set_mode(0);
     *info.tx_mut()? = transmits();
     info.tx_mut()?.caps &= !(missing & FI_COLLECTIVE);
+    if selects_caps(hints, FI_RMA) {
+        // Reads and writes have the completion levels of the lower endpoint.
+        let levels = lower.tx().map_or(0, |tx| tx.op_flags & COMPLETION_LEVELS);
+        info.tx_mut()?.op_flags &= !COMPLETION_LEVELS | levels;
+    }
     *info.rx_mut()? = fi_rx_attr {
         caps: RECEIVE_CAPS & !missing,
         op_flags: FI_COMPLETION,
@@ -212,7 +218,7 @@ pub(super) fn from_lower(
 pub(super) fn transmits() -> fi_tx_attr {
     fi_tx_attr {
         caps: TRANSMIT_CAPS,
-        op_flags: FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE,
+        op_flags: FI_COMPLETION | FI_INJECT | COMPLETION_LEVELS,
         msg_order: abi::FI_ORDER_SAS,
         inject_size: EAGER,
         size: TX_SIZE,

@@ -26,10 +26,10 @@ use super::{
     matcher::MsgKey,
     pkt_buf::{
         BufState,
-        Packet, //
+        Packet,
+        TxAck, //
     },
     tx_op::{
-        RndvState,
         RndvTx,
         SarTx,
         TxComp,
@@ -49,7 +49,7 @@ use core::any::Any;
 use kernel::sync::Arc;
 
 /// Largest message in bytes that is sent in segments or delivered locally; longer ones go by rendezvous.
-const SEGMENTED: usize = 8 * EAGER;
+pub(super) const SEGMENTED: usize = 8 * EAGER;
 
 /// A message in the memory of its sender.
 pub(super) struct LocalMsg {
@@ -57,6 +57,8 @@ pub(super) struct LocalMsg {
     pub(super) message: Message,
     /// Memory of the message.
     pub(super) from: SrcBuf,
+    /// True if the message completes when it is in its receive.
+    pub(super) wants_ack: bool,
 }
 
 /// Exclusive use of the connection to a peer on the same host.
@@ -70,7 +72,14 @@ impl LocalMsg {
     /// Makes the message a transmit operation in a packet buffer.
     #[inline(always)]
     pub(super) fn fill_packet(self, packet: &mut Packet) {
-        let Self { message, from } = self;
+        let Self {
+            message,
+            from,
+            wants_ack,
+        } = self;
+        if wants_ack {
+            packet.ack = TxAck::Wanted;
+        }
         match message.len as usize {
             len if len <= EAGER => {
                 from.copy_to_slice(0, packet.payload());
@@ -85,12 +94,7 @@ impl LocalMsg {
                 }));
             }
             _ => {
-                packet.state = BufState::Tx(TxOp::Rndv(RndvTx {
-                    message,
-                    from,
-                    region: None,
-                    state: RndvState::ReqSent(None),
-                }));
+                packet.state = BufState::Tx(TxOp::Rndv(RndvTx::new(message, from)));
             }
         }
     }
@@ -181,7 +185,11 @@ impl EpState {
 
     /// Receives a message after everything that arrived earlier on the connection. Returns true if it was taken.
     fn receive_local(&mut self, sinks: &CompSinks, conn_gen: usize, local_msg: &LocalMsg) -> bool {
-        let LocalMsg { message, from } = local_msg;
+        let LocalMsg {
+            message,
+            from,
+            wants_ack,
+        } = local_msg;
         let peer_idx = peer_idx_of_gen(conn_gen);
         let has_ctx = usize::from(message.context) < self.rx_ctxs.len();
         let Some(peer) = self.peer(peer_idx) else {
@@ -209,7 +217,8 @@ impl EpState {
             message: *message,
             is_limited: true,
         };
-        let may_wait = message.len as usize <= EAGER;
+        // A message that waits goes as a packet if it has to be acknowledged.
+        let may_wait = message.len as usize <= EAGER && !wants_ack;
         let taken = self.eager(sinks, &msg, from, may_wait);
         self.progress_peer(sinks, peer_idx);
         matches!(taken, RxOutcome::Done)

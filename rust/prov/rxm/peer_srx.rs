@@ -401,6 +401,7 @@ impl ExportedReceives for ExportedSrx {
     fn queue(&self, tag: Option<u64>, number: usize) -> Result<Option<MatchedReceive>> {
         let message = Message {
             context: 0,
+            ack: None,
             tag,
             len: 0,
             data: None,

@@ -24,10 +24,15 @@ use super::{
     },
     wire::{
         self,
+        AckSlot,
+        Extensions,
+        PeerFormat,
         PktHdr,
+        RxPkt,
         ATOMIC_MAX_OPERANDS,
         HEADER,
-        MAX_PACKET, //
+        MAX_PACKET,
+        RANGES, //
     },
 };
 use crate::{
@@ -52,6 +57,17 @@ use core::ops::Range;
 
 /// Size of a control buffer in bytes: at least that of the longest packet without payload.
 pub(super) const CTRL_BUF_SIZE: usize = 256;
+
+/// Acknowledgement of a message by the peer (FI_DELIVERY_COMPLETE).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum TxAck {
+    /// The message completes when it has been sent.
+    None,
+    /// The message completes when it is in its receive.
+    Wanted,
+    /// The message has been posted in this slot of its connection.
+    Slot(AckSlot),
+}
 
 /// Use of a packet buffer.
 #[allow(clippy::large_enum_variant)] // It is in a box with the packet, once and for all.
@@ -92,6 +108,8 @@ pub(super) struct Packet {
     pub(super) state: BufState,
     /// Report of the transmit operation.
     comp: TxComp,
+    /// Acknowledgement of the message.
+    pub(super) ack: TxAck,
     /// Address of the peer, while the peer has no index.
     pub(super) dest: SocketAddr,
     /// Content, if the buffer has received.
@@ -129,6 +147,7 @@ impl Packet {
                     conn_gen: 0,
                     state: BufState::Free,
                     comp: TxComp::NONE,
+                    ack: TxAck::None,
                     dest: MsgKey::NONE.from,
                     rx_data: RxData::Bytes(0),
                     len: 0,
@@ -170,6 +189,7 @@ impl Packet {
     pub(super) fn begin(&mut self, comp: TxComp) {
         self.generation = self.generation.wrapping_add(1);
         self.comp = comp;
+        self.ack = TxAck::None;
     }
 
     /// Returns the transmit operation, mutable.
@@ -215,6 +235,69 @@ impl Packet {
     #[inline(always)]
     pub(super) fn needs_registration(&self) -> bool {
         matches!(self.as_tx_op(), Some(TxOp::Rndv(rndv_tx)) if rndv_tx.region.is_none())
+    }
+
+    /// Returns whether the message has to be acknowledged, and has no slot yet.
+    #[inline(always)]
+    pub(super) fn wants_ack(&self) -> bool {
+        self.ack == TxAck::Wanted
+    }
+
+    /// Returns the acknowledgement slot of the message.
+    #[inline(always)]
+    pub(super) fn ack_slot(&self) -> Option<AckSlot> {
+        match self.ack {
+            TxAck::Slot(slot) => Some(slot),
+            TxAck::None | TxAck::Wanted => None,
+        }
+    }
+
+    /// Sets or removes the acknowledgement slot of an eager or segmented message.
+    pub(super) fn set_ack_slot(&mut self, slot: Option<AckSlot>) {
+        self.ack = slot.map_or(TxAck::Wanted, TxAck::Slot);
+        match &mut self.state {
+            BufState::Tx(TxOp::Eager) => wire::set_ack_slot(slot, &mut self.memory),
+            BufState::Tx(TxOp::Sar(sar_tx)) => sar_tx.message.ack = slot,
+            _ => {}
+        }
+    }
+
+    /// Makes a message whose delivery is awaited a rendezvous message, if the peer does not acknowledge it otherwise.
+    #[cold]
+    pub(super) fn adapt_to(&mut self, extensions: Extensions) {
+        if extensions.have(Extensions::DELIVERY) || self.has_started() {
+            return;
+        }
+        match &mut self.state {
+            BufState::Tx(TxOp::Eager) => self.inline_to_rndv(),
+            BufState::Tx(tx_op) => tx_op.make_rndv(),
+            _ => {}
+        }
+    }
+
+    /// Makes the eager message in the buffer a rendezvous message, unless it has no bytes. They move to the end of the
+    /// buffer, behind the request.
+    fn inline_to_rndv(&mut self) {
+        let written = self.memory.get(..self.len).unwrap_or(&[]);
+        let Ok(RxPkt {
+            hdr: PktHdr::Eager(message),
+            payload,
+            ..
+        }) = RxPkt::parse(written, PeerFormat::OWN)
+        else {
+            return;
+        };
+        let len = payload.len();
+        let begin = self.memory.len().saturating_sub(len);
+        if len == 0 || begin < HEADER + RANGES {
+            return;
+        }
+        self.memory.copy_within(HEADER..HEADER + len, begin);
+        // SAFETY: The bytes are not accessed before the operation has completed: the request is written before them.
+        let (whole, _) = unsafe { self.memory.segment(usize::MAX) };
+        // SAFETY: The operation completes before the buffer is used again, and after its region has been closed.
+        let from = unsafe { SrcBuf::from_region(&whole.part(begin, len)) };
+        self.state = BufState::Tx(TxOp::Rndv(RndvTx::new(message, from)));
     }
 
     /// Returns whether a segment has been posted, or the peer has replied to the rendezvous request.

@@ -86,6 +86,7 @@ impl EpState {
             UnexpBody::Bytes(bytes) => {
                 let len = receive.into.copy_from_slice(0, bytes);
                 self.end_receive(sinks, receive, &unexp.key, &unexp.message, len);
+                self.delivered(peer_idx, unexp.conn_gen, unexp.message.ack);
             }
             UnexpBody::Rndv(req) => {
                 let msg = RxMsg {
@@ -109,6 +110,9 @@ impl EpState {
                 self.keep_or_complete(sinks, peer_idx, sar);
             }
             UnexpBody::PeerMsg(_) => self.give_up_receive(sinks, receive, Errno::ECONNABORTED),
+        }
+        if unexp.message.ack.is_some() {
+            self.progress_peer(sinks, peer_idx);
         }
     }
 

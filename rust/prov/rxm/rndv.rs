@@ -146,15 +146,21 @@ impl EpState {
         mut packet: ListBox<Packet>,
         region: Result<Arc<MemoryRegion>>,
     ) {
+        let peer_idx = packet.peer_idx;
+        let failed = region.as_ref().err();
+        let failed = failed.and_then(|&errno| self.registration_failed(&mut packet, errno));
+        if let Some(peer) = self.peer(peer_idx) {
+            peer.is_registering = false;
+        }
+        if let Some(failed) = failed {
+            self.finish(sinks, packet, failed);
+            self.progress_peer(sinks, peer_idx);
+            return;
+        }
         if let Some(tx_op) = packet.tx_op() {
             tx_op.set_region(region);
         }
-        let peer_idx = packet.peer_idx;
-        if let Some(peer) = self.peer(peer_idx) {
-            peer.is_registering = false;
-            peer.deferred.push_front(packet);
-        }
-        self.progress_peer(sinks, peer_idx);
+        self.requeue_front(sinks, packet);
     }
 
     /// Handles *rndv_rd_done*: the peer has read a message.

@@ -410,6 +410,7 @@ mod tests {
             from: MsgKey::NONE.from,
             message: Message {
                 context: 0,
+                ack: None,
                 tag: None,
                 len: ALL as u64,
                 data: None,

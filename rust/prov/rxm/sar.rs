@@ -36,6 +36,7 @@ impl<T> SarRx<T> {
             id: 0,
             message: Message {
                 context: 0,
+                ack: None,
                 tag: None,
                 len: 0,
                 data: None,
@@ -195,6 +196,7 @@ mod tests {
             pos: SegPos::of(number, count.into()),
             message: Message {
                 context: 0,
+                ack: None,
                 tag: Some(id),
                 len: u64::from(count) * EAGER as u64,
                 data: None,
@@ -280,6 +282,7 @@ mod tests {
         let other = Segment {
             message: Message {
                 context: 0,
+                ack: None,
                 tag: None,
                 ..first.message
             },

@@ -19,8 +19,8 @@ mod tests;
 use super::{
     domain::Domain,
     ep::PEEK_FLAGS,
-    info,
     flags::check_flags,
+    info,
     iov::{
         collect_descriptors,
         DstBuf,

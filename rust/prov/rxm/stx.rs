@@ -12,7 +12,7 @@ use super::{
     info,
     pkt_buf::Packet,
     tx_pool::TxBufs,
-    wire::MAX_PACKET, //
+    wire::TX_BUF_SIZE, //
 };
 use crate::{
     abi::{
@@ -60,7 +60,7 @@ impl Stx {
         }
         let mut bufs = TxBufs::new(size);
         let numbers = 0..size as u32;
-        Packet::alloc(here, domain.lower(), numbers, MAX_PACKET, |packet| {
+        Packet::alloc(here, domain.lower(), numbers, TX_BUF_SIZE, |packet| {
             bufs.add(packet)
         })?;
         Ok(Arc::pin_init(

@@ -171,6 +171,19 @@ pub(super) enum RndvReply {
 }
 
 impl RndvTx {
+    /// Creates a rendezvous message whose memory has to be registered.
+    pub(super) fn new(message: Message, from: SrcBuf) -> Self {
+        Self {
+            message: Message {
+                ack: None,
+                ..message
+            },
+            from,
+            region: None,
+            state: RndvState::ReqSent(None),
+        }
+    }
+
     /// Registers the memory of the message with `register`.
     ///
     /// # Errors

@@ -10,7 +10,6 @@ use super::{
         RxOutcome, //
     },
     ep_state::EpState,
-    iov::Payload,
     matcher::{
         HasMsgKey,
         MsgKey,
@@ -43,6 +42,8 @@ pub(super) struct UnexpMsg {
     pub(super) message: Message,
     /// Index of the sender.
     pub(super) peer_idx: u32,
+    /// Generation of the connection that the message arrived on.
+    pub(super) conn_gen: usize,
     /// Content.
     pub(super) body: UnexpBody,
     /// Context that has claimed the message.
@@ -112,6 +113,7 @@ impl UnexpMsg {
             key,
             message,
             peer_idx,
+            conn_gen: 0,
             body,
             claim: None,
             target: None,
@@ -120,21 +122,6 @@ impl UnexpMsg {
             source: FI_ADDR_NOTAVAIL,
             links: Links::new(),
         }
-    }
-
-    /// Creates an unexpected message with a copy of its bytes. Any context.
-    ///
-    /// # Errors
-    ///
-    /// -FI_ENOMEM, which callers have to handle.
-    pub(super) fn with_bytes(
-        key: MsgKey,
-        message: Message,
-        peer_idx: u32,
-        payload: &(impl Payload + ?Sized),
-    ) -> Result<ListBox<Self>> {
-        let body = UnexpBody::Bytes(payload.to_kvec()?);
-        ListBox::new_atomic(Self::new(key, message, peer_idx, body))
     }
 
     /// Returns the memory that is charged, in bytes.

@@ -15,8 +15,7 @@ mod write;
 
 use self::layout::{
     ATOMIC_RANGES,
-    ATOMIC_RESP_HDR,
-    RANGES, //
+    ATOMIC_RESP_HDR, //
 };
 pub(super) use self::{
     cm_data::{
@@ -27,7 +26,11 @@ pub(super) use self::{
         Flow,
         RejectReason, //
     },
-    write::set_conn_id, //
+    layout::RANGES,
+    write::{
+        set_ack_slot,
+        set_conn_id, //
+    },
 };
 use crate::fi::atomic::Form;
 
@@ -40,6 +43,9 @@ pub(super) const EAGER: usize = 16384;
 /// Length of the longest packet in bytes.
 pub(super) const MAX_PACKET: usize = HEADER + EAGER;
 
+/// Length of a rendezvous request with an eager message behind it in bytes.
+pub(super) const TX_BUF_SIZE: usize = HEADER + RANGES + EAGER;
+
 /// Largest length of the operands and compare values of an atomic operation in bytes.
 pub(super) const ATOMIC_MAX_OPERANDS: usize = EAGER - ATOMIC_RANGES;
 
@@ -49,11 +55,58 @@ pub(super) const ATOMIC_MAX_RESULT: usize = EAGER - ATOMIC_RESP_HDR;
 /// Largest number of memory ranges in a packet.
 pub(super) const MAX_RANGES: usize = 4;
 
+/// Number of messages of a connection that can await an acknowledgement.
+pub(super) const SLOTS: u8 = 64;
+
+/// Acknowledgement slot of a message, less than [`SLOTS`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct AckSlot(u8);
+
+impl AckSlot {
+    /// Creates a slot; `None` for a number that is too large.
+    pub(super) const fn new(number: u8) -> Option<Self> {
+        match number < SLOTS {
+            true => Some(Self(number)),
+            false => None,
+        }
+    }
+
+    /// Returns the bit of the slot in a bitmap.
+    pub(super) const fn bit(self) -> u64 {
+        1 << self.0
+    }
+}
+
+/// Extensions that apply to the packets of a peer.
+#[derive(Clone, Copy)]
+pub(super) struct PeerFormat {
+    /// Number of receive contexts, if messages name one.
+    pub(super) contexts: Option<usize>,
+    /// True if messages can ask for an acknowledgement.
+    pub(super) has_acks: bool,
+}
+
+impl PeerFormat {
+    /// Packets that this endpoint has written, without acknowledgement slots.
+    pub(super) const OWN: Self = Self {
+        contexts: Some(usize::MAX),
+        has_acks: false,
+    };
+
+    /// Packets of libfabric.
+    pub(super) const PLAIN: Self = Self {
+        contexts: None,
+        has_acks: false,
+    };
+}
+
 /// A whole message, of which a packet may hold a part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Message {
     /// Index of the receive context.
     pub(super) context: u8,
+    /// Acknowledgement slot, if the message is acknowledged when it is in its receive. A rendezvous message has none.
+    pub(super) ack: Option<AckSlot>,
     /// Tag of a tagged message.
     pub(super) tag: Option<u64>,
     /// Length in bytes.
@@ -238,6 +291,8 @@ pub(super) enum PktHdr {
     Credit(u64),
     /// Shutdown handshake of the connection.
     Shutdown(ShutdownMsg),
+    /// Acknowledgement of the messages in these slots, a bitmap.
+    Ack(u64),
 }
 
 /// A received packet.
@@ -289,7 +344,7 @@ impl PktHdr {
                 Self::Eager(_) | Self::Segment(_) => 0,
                 Self::RndvReq { .. } | Self::RndvWrData { .. } => RANGES,
                 Self::RndvRdDone { .. } | Self::RndvWrDone { .. } => 0,
-                Self::Credit(_) | Self::Shutdown(_) => 0,
+                Self::Credit(_) | Self::Shutdown(_) | Self::Ack(_) => 0,
                 Self::AtomicReq { .. } => ATOMIC_RANGES,
                 Self::AtomicResp { .. } => ATOMIC_RESP_HDR,
             }

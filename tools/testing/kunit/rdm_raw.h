@@ -23,7 +23,7 @@ enum raw_kind {
 	RAW_PKT_EAGER, RAW_PKT_SEG, RAW_PKT_RNDV_REQ, RAW_PKT_RNDV_READ_DONE,
 	RAW_PKT_ATOMIC_REQ, RAW_PKT_ATOMIC_RESP, RAW_PKT_CREDIT, RAW_PKT_RNDV_WR_DATA,
 	RAW_PKT_RNDV_WRITE_DONE, RAW_PKT_KINDS,
-	RAW_PKT_DISCONNECT = 128,
+	RAW_PKT_DISCONNECT = 128, RAW_PKT_ACK,
 };
 
 /* Messages of the disconnect handshake. */
@@ -31,6 +31,10 @@ enum raw_disconnect_msg { RAW_DISC_REQUEST = 1, RAW_DISC_ACCEPT, RAW_DISC_REFUSE
 
 /* In the receive count of the connect data: announces support of the disconnect handshake. */
 #define RAW_SUPPORTS_DISC	0x6b6f0100
+/* Announces support of acknowledgements of delivered messages. */
+#define RAW_SUPPORTS_ACKS	0x6b6f0404
+/* Flag of a message that asks for RAW_PKT_ACK, which has the bit of its slot (op_data) in extra. */
+#define RAW_WANTS_ACK		0x10000000
 
 enum raw_op { RAW_MSG, RAW_TAGGED, RAW_BASE = 6, RAW_FETCH, RAW_COMPARE };
 

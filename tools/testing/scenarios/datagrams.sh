@@ -56,4 +56,12 @@ check debugfs_counts_messages eventually 10 counted
 check rdm_07_concurrent_clients_are_served run_concurrent_clients "$2"
 [ -n "$no_atomics" ] || check atom_05_sum_of_all_clients_is_exact run_client 1 $((4 * $2 + 1))
 check rdm_07_server_survives_a_killed_client kill_client
+# The replies complete when the client has them: libfabric reads each one by rendezvous.
+if [ "$server" = datagram_server ]; then
+	from_here
+	unload "$server" || fail "the server does not unload"
+	load "$server" addr="$ADDRESS" delivered=Y || fail "the server does not load"
+	await 10 "$server: ready" || fail "the server is not ready"
+	check rdm_07_libfabric_client_gets_delivered_replies run_client "$2"
+fi
 unload "$server" kofi || fail "the modules do not unload"

@@ -2,7 +2,7 @@
 # violations.sh DEVICE: connections that end because of a violation by the peer are counted, and the log
 # names the peer.
 need_module kofi_kunit
-needs_suites kofi_rdm_rights
+needs_suites kofi_rdm_rights kofi_rdm_strange_acks
 device_up "$1" || fail "$1 does not come up"
 local=none
 [ "$1" = loop ] && local=all
@@ -20,6 +20,9 @@ check rdm_10_violations_are_logged_with_the_peer \
 	kernel_said "peer $ADDRESS:[0-9]*: a connection is closed: an atomic operation on memory that is not open to it"
 echo N >/sys/module/kofi_kunit/parameters/rights_hold
 wait $suites
+run_suites kofi_rdm_strange_acks
+check rdm_10_acknowledgements_out_of_turn_are_logged_with_the_peer \
+	kernel_said "peer $ADDRESS:[0-9]*: a connection is closed: an acknowledgement of a message that awaits none"
 unload kofi_kunit kofi || fail "the modules do not unload"
 rdma resource show | grep "kofi" && fail "something is left"
 true

@@ -45,7 +45,8 @@ use super::{
         wire::{
             Extensions,
             Flow,
-            MAX_PACKET, //
+            MAX_PACKET,
+            TX_BUF_SIZE, //
         },
     },
     shutdown::ShutdownState,
@@ -316,7 +317,7 @@ impl EpCore {
         }
         let number = TX_BUFS as u32 + cm.tx_reserves_made;
         let lower = self.protection.lower();
-        Packet::alloc(here, lower, number..number + 1, MAX_PACKET, |packet| {
+        Packet::alloc(here, lower, number..number + 1, TX_BUF_SIZE, |packet| {
             cm.tx_reserves_made += 1;
             self.inner.lock().tx_reserves.push(packet);
         })

@@ -143,6 +143,7 @@ impl EpState {
         let peer = peers.get_mut(peer_idx as usize)?.as_mut()?;
         let conn = peer.conn.as_mut()?;
         conn.send_grant(inflight);
+        conn.send_acks(inflight);
         conn.send_atomic_resps(inflight);
         loop {
             let packet = peer.deferred.pop()?;
@@ -209,7 +210,8 @@ impl EpState {
             return;
         }
         match tx_op {
-            TxOp::Eager | TxOp::Rma(_) => self.finish(sinks, packet, result),
+            TxOp::Eager => self.message_sent(sinks, packet),
+            TxOp::Rma(_) => self.finish(sinks, packet, result),
             TxOp::Atomic(atomic_tx) => match atomic_tx.early_result {
                 Some(answer) => {
                     self.finish(sinks, packet, answer);
@@ -218,7 +220,7 @@ impl EpState {
                 None => self.await_reply(sinks, packet),
             },
             TxOp::Sar(sar_tx) => match u64::from(sar_tx.next) >= sar_tx.message.segments() {
-                true => self.finish(sinks, packet, result),
+                true => self.message_sent(sinks, packet),
                 false => {
                     let peer = self.peer(peer_idx);
                     if let Some(conn) = peer.and_then(|peer| peer.conn.as_mut()) {
@@ -250,7 +252,7 @@ impl EpState {
     }
 
     /// Keeps an operation until the peer answers.
-    fn await_reply(&mut self, sinks: &CompSinks, packet: ListBox<Packet>) {
+    pub(in super::super) fn await_reply(&mut self, sinks: &CompSinks, packet: ListBox<Packet>) {
         let peer_idx = packet.peer_idx;
         if let Some(peer) = self.peer(peer_idx) {
             peer.awaiting_reply.push(packet);

@@ -54,7 +54,7 @@ impl Peer {
     #[inline(always)]
     pub(super) fn post_next(
         &mut self,
-        packet: ListBox<Packet>,
+        mut packet: ListBox<Packet>,
         inflight: &mut Inflight<Packet>,
         tx_pool: &mut TxPool,
     ) -> core::result::Result<(), (ListBox<Packet>, Option<Errno>)> {
@@ -62,6 +62,9 @@ impl Peer {
         let conn = conn.filter(|conn| !conn.is_closing && !conn.tx_exclusive);
         let conn = conn.filter(|conn| conn.shutdown.may_start_ops() || packet.has_started());
         let target = conn.and_then(|conn| Some((conn.remote_conn_id?, conn)));
+        if let (Some((_, conn)), true) = (&target, packet.wants_ack()) {
+            packet.adapt_to(conn.extensions);
+        }
         match target {
             Some((to, conn)) if !self.is_registering && !packet.needs_registration() => {
                 match conn.check_context(packet.context()) {
@@ -90,6 +93,14 @@ impl TxOp {
     /// Returns whether the operation reads the peer's memory.
     pub(super) fn is_read(&self) -> bool {
         matches!(self, Self::Rma(access) if access.way == Rma::Read)
+    }
+
+    /// Makes a message that would be sent in segments a rendezvous message.
+    pub(in super::super) fn make_rndv(&mut self) {
+        if let Self::Sar(SarTx { message, from, .. }) = self {
+            let from = mem::replace(from, SrcBuf::EMPTY);
+            *self = Self::Rndv(RndvTx::new(*message, from));
+        }
     }
 
     /// Stores the memory region of a rendezvous message. If the registration failed, the message is sent in segments.
@@ -122,6 +133,9 @@ fn post_op(
     segment_bufs: (&mut TxPool, &mut TxShare),
 ) -> core::result::Result<(), (ListBox<Packet>, Option<Errno>)> {
     let mut atomic_credits = 0;
+    if packet.wants_ack() && !conn.assign_slot(&mut packet) {
+        return Err((packet, None));
+    }
     match packet.as_tx_op() {
         Some(TxOp::Eager) => {}
         Some(TxOp::Rma(_)) => return post_rma(conn, packet, inflight),
@@ -130,6 +144,7 @@ fn post_op(
         }
         Some(TxOp::Sar(_)) => {
             if !post_segments(conn, to, &mut packet, inflight, segment_bufs) {
+                conn.unassign_slot(&mut packet);
                 return Err((packet, None));
             }
         }
@@ -139,6 +154,7 @@ fn post_op(
     }
     if !conn.may_send() {
         conn.tx_exclusive = false;
+        conn.unassign_slot(&mut packet);
         return Err((packet, None));
     }
     packet.conn_gen = conn.conn_gen;
@@ -152,6 +168,7 @@ fn post_op(
         conn.note_post_error(error.errno);
         let mut packet = error.node;
         packet.advance_segment(-1);
+        conn.unassign_slot(&mut packet);
         (packet, None)
     })
 }

@@ -16,7 +16,7 @@ use super::super::{
     rx_pool::DEPTH,
     stx::Stx,
     tx_pool::TxPool,
-    wire::MAX_PACKET, //
+    wire::TX_BUF_SIZE, //
 };
 use crate::{
     abi::{
@@ -171,7 +171,7 @@ impl EpCore {
             here,
             self.protection.lower(),
             unallocated,
-            MAX_PACKET,
+            TX_BUF_SIZE,
             |packet| {
                 self.inner.lock().tx_pool.add(packet);
             },

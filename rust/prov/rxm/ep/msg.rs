@@ -15,6 +15,7 @@ use super::{
         },
         flags::{
             check_flags,
+            COMPLETION_LEVELS,
             TRANSMIT_FLAGS, //
         },
         iov::{
@@ -54,12 +55,8 @@ use crate::{
 };
 
 /// Flags that a send accepts.
-pub(super) const SEND_FLAGS: u64 = FI_COMPLETION
-    | FI_INJECT
-    | FI_MORE
-    | FI_REMOTE_CQ_DATA
-    | FI_INJECT_COMPLETE
-    | FI_TRANSMIT_COMPLETE;
+pub(super) const SEND_FLAGS: u64 =
+    FI_COMPLETION | FI_INJECT | FI_MORE | FI_REMOTE_CQ_DATA | COMPLETION_LEVELS;
 
 /// Flags that every receive accepts.
 const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE;
@@ -118,11 +115,11 @@ impl Endpoint {
             false => self.max_msg_size,
         };
         let len = message.memory.total_len()?;
-        if !is_injected {
-            self.check_descriptors(message)?;
-        }
         if len > most {
             return Err(Errno::EMSGSIZE);
+        }
+        if !is_injected {
+            self.check_descriptors(message)?;
         }
         // An eager message is copied into its packet buffer before the call returns.
         let memory = match is_injected || len <= EAGER {
@@ -149,6 +146,7 @@ impl Endpoint {
         };
         let key = wire::Message {
             context: context.map_err(|_| Errno::EINVAL)?,
+            ack: None,
             tag: message.tag.map(|tag| tag.tag),
             len: len as u64,
             data: has_data.then_some(message.data),
@@ -156,6 +154,7 @@ impl Endpoint {
         let local_msg = LocalMsg {
             message: key,
             from: memory,
+            wants_ack: message.flags & FI_DELIVERY_COMPLETE != 0,
         };
         self.start((bound_cq, bound), &to, len, comp, local_msg)
     }
@@ -388,6 +387,7 @@ impl Endpoint {
         self.core.deliver(bound);
         Ok(())
     }
+
     /// Checks that the memory of an operation lies in the regions of its descriptors.
     ///
     /// # Errors
@@ -414,7 +414,6 @@ impl Endpoint {
         // SAFETY: By this function's safety requirement.
         unsafe { DstBuf::new(message.memory) }
     }
-
 
     /// Returns the messages that a receive matches.
     #[inline(always)]

@@ -236,6 +236,7 @@ impl EpState {
         };
         let len = sar.data.len.min(receive.into.len());
         self.end_receive(sinks, receive, &sar.data.key, sar.message(), len);
+        self.delivered(peer_idx, sar.data.conn_gen, sar.message().ack);
         self.free_sar_msg(peer_idx, sar);
     }
 

@@ -75,6 +75,7 @@ mod cases {
     fn unexp(tag: Option<u64>) -> Result<ListBox<UnexpMsg>> {
         let message = wire::Message {
             context: 0,
+            ack: None,
             tag,
             len: 0,
             data: None,

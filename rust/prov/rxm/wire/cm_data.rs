@@ -38,18 +38,23 @@ impl ConnId {
     }
 }
 
-/// Protocol extensions of an endpoint, announced in a field that libfabric ignores.
+/// Protocol extensions of an endpoint, announced in the lower half of a field that libfabric ignores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in super::super) struct Extensions(u8);
+pub(in super::super) struct Extensions(u16);
 
 impl Extensions {
     /// No extension.
     pub(in super::super) const NONE: Self = Self(0);
     /// Shutdown handshake: [`ShutdownMsg`](super::ShutdownMsg).
-    pub(in super::super) const SHUTDOWN: Self = Self(1);
+    pub(in super::super) const SHUTDOWN: Self = Self(1 << 8);
+    /// Acknowledgements of delivered messages: [`PktHdr::Ack`](super::PktHdr::Ack).
+    pub(in super::super) const DELIVERY: Self = Self(Self::SECOND.0 | 1 << 2);
 
-    /// Receive contexts in message headers. The number of contexts less one is in the upper half.
-    const CONTEXTS: Self = Self(2);
+    /// Receive contexts in message headers. The number of contexts less one is in the upper four bits.
+    const CONTEXTS: Self = Self(1 << 9);
+
+    /// Extensions in the lower byte, which otherwise is the number of receives.
+    const SECOND: Self = Self(1 << 10);
 
     /// Upper half of the field if extensions are announced.
     const MAGIC: u32 = 0x6b6f;
@@ -59,30 +64,41 @@ impl Extensions {
         self.0 & others.0 == others.0
     }
 
+    /// Returns these extensions and `others`.
+    pub(in super::super) const fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
     /// Returns the extensions of an endpoint with `contexts` receive contexts, 16 at most.
     pub(in super::super) fn with_contexts(self, contexts: usize) -> Self {
-        let last = contexts.saturating_sub(1).min(0xf) as u8;
-        Self(self.0 | Self::CONTEXTS.0 | last << 4)
+        let last = contexts.saturating_sub(1).min(0xf) as u16;
+        Self(self.0 | Self::CONTEXTS.0 | last << 12)
     }
 
     /// Returns the number of receive contexts; `None` without the extension.
     pub(in super::super) fn contexts(self) -> Option<usize> {
-        let last = usize::from(self.0 >> 4);
+        let last = usize::from(self.0 >> 12);
         self.have(Self::CONTEXTS).then_some(last + 1)
     }
 
-    /// Returns the field of an endpoint that has posted `receives` receives, 255 at most.
+    /// Returns the field of an endpoint that has posted `receives` receives, 255 at most. Extensions in the lower byte
+    /// replace their number.
     fn with(self, receives: u32) -> u32 {
+        let low = match self.have(Self::SECOND) {
+            true => 0,
+            false => receives.min(0xff),
+        };
         match self {
             Self::NONE => receives,
-            Self(bits) => Self::MAGIC << 16 | u32::from(bits) << 8 | receives.min(0xff),
+            Self(bits) => Self::MAGIC << 16 | u32::from(bits) | low,
         }
     }
 
     /// Parses the field. Unknown extensions are ignored.
     fn of(number: u32) -> (Self, u32) {
-        match number >> 16 {
-            Self::MAGIC => (Self((number >> 8) as u8), number & 0xff),
+        match (number >> 16, Self(number as u16)) {
+            (Self::MAGIC, both) if both.have(Self::SECOND) => (both, 0),
+            (Self::MAGIC, Self(bits)) => (Self(bits & 0xff00), number & 0xff),
             _ => (Self::NONE, number),
         }
     }

@@ -10,7 +10,7 @@ use super::MAX_RANGES;
 pub(super) const RANGE: usize = 24;
 
 /// Length of the ranges of a rendezvous packet with their count in bytes.
-pub(super) const RANGES: usize = MAX_RANGES * RANGE + 8;
+pub(in super::super) const RANGES: usize = MAX_RANGES * RANGE + 8;
 
 /// Length of the ranges of an atomic request in bytes; the count is in the header.
 pub(super) const ATOMIC_RANGES: usize = MAX_RANGES * RANGE;
@@ -35,6 +35,8 @@ pub(super) mod kind {
     pub(in super::super) const RNDV_WR_DONE: u8 = 8;
     /// Extension of kOFI; libfabric's types count from 0.
     pub(in super::super) const SHUTDOWN: u8 = 128;
+    /// Extension of kOFI.
+    pub(in super::super) const ACK: u8 = 129;
 }
 
 /// Operations, at [`at::OP`].
@@ -59,6 +61,8 @@ pub(super) mod at {
     /// Not initialised by libfabric.
     pub(in super::super) const RX_INDEX: usize = 33;
     pub(in super::super) const OP: usize = 34;
+    /// Not used by libfabric. The acknowledgement slot, if the flags have FI_DELIVERY_COMPLETE.
+    pub(in super::super) const OP_DATA: usize = 35;
     pub(in super::super) const FLAGS: usize = 36;
     pub(in super::super) const LEN: usize = 40;
     pub(in super::super) const DATA: usize = 48;

@@ -14,9 +14,11 @@ use super::{
         RANGE,
         RANGES, //
     },
+    AckSlot,
     AtomicCall,
     Form,
     Message,
+    PeerFormat,
     PktHdr,
     ProtoError,
     Range,
@@ -29,17 +31,20 @@ use super::{
     HEADER,
     MAX_RANGES, //
 };
-use crate::abi::flags::FI_REMOTE_CQ_DATA;
+use crate::abi::flags::{
+    FI_DELIVERY_COMPLETE,
+    FI_REMOTE_CQ_DATA, //
+};
 
 impl Message {
-    /// Parses the message of a header, for an endpoint with `contexts` receive contexts if the peer names one.
+    /// Parses the message of a header.
     ///
     /// # Errors
     ///
-    /// The header has no message, or names a context that does not exist.
+    /// The header has no message, or names a context or an acknowledgement slot that does not exist.
     #[inline(always)]
-    fn of(header: &Fields<HEADER>, contexts: Option<usize>) -> Result<Self, ProtoError> {
-        let context = match contexts {
+    fn of(header: &Fields<HEADER>, format: PeerFormat) -> Result<Self, ProtoError> {
+        let context = match format.contexts {
             None => 0,
             Some(contexts) => {
                 let context = header.u8::<{ at::RX_INDEX }>();
@@ -54,9 +59,18 @@ impl Message {
             op::TAGGED => Some(header.u64::<{ at::TAG }>()),
             _ => return Err(ProtoError("neither a message nor a tagged one")),
         };
-        let has_data = u64::from(header.u32::<{ at::FLAGS }>()) & FI_REMOTE_CQ_DATA != 0;
+        let flags = u64::from(header.u32::<{ at::FLAGS }>());
+        let has_data = flags & FI_REMOTE_CQ_DATA != 0;
+        let ack = match format.has_acks && flags & FI_DELIVERY_COMPLETE != 0 {
+            false => None,
+            true => {
+                let slot = AckSlot::new(header.u8::<{ at::OP_DATA }>());
+                Some(slot.ok_or(ProtoError("a message in a slot that there is not"))?)
+            }
+        };
         Ok(Self {
             context,
+            ack,
             tag,
             len: header.u64::<{ at::LEN }>(),
             data: has_data.then(|| header.u64::<{ at::DATA }>()),
@@ -133,24 +147,21 @@ fn rndv_ranges(body: &[u8]) -> Result<Ranges, ProtoError> {
 }
 
 impl<'a> RxPkt<'a> {
-    /// Parses a packet. `contexts` is the number of receive contexts, or `None` if the peer names none.
+    /// Parses a packet of a peer that uses `format`.
     ///
     /// # Errors
     ///
     /// The reason why the packet is invalid.
     #[inline(always)]
-    pub(in super::super) fn parse(
-        bytes: &'a [u8],
-        contexts: Option<usize>,
-    ) -> Result<Self, ProtoError> {
+    pub(in super::super) fn parse(bytes: &'a [u8], format: PeerFormat) -> Result<Self, ProtoError> {
         let header = Fields::<HEADER>::first_of(bytes).ok_or(ProtoError("no header"))?;
         if header.u8::<{ at::CTRL_VERSION }>() != CTRL_VERSION {
             return Err(ProtoError("another version"));
         }
         if header.u8::<{ at::KIND }>() != kind::EAGER {
-            return Self::parse_uncommon(bytes, contexts);
+            return Self::parse_uncommon(bytes, format);
         }
-        let message = Message::of(&header, contexts)?;
+        let message = Message::of(&header, format)?;
         let payload = bytes.get(HEADER..).unwrap_or(&[]);
         if message.len != payload.len() as u64 || payload.len() > EAGER {
             return Err(ProtoError("a message that is not as long as it says"));
@@ -164,17 +175,21 @@ impl<'a> RxPkt<'a> {
 
     /// Parses a packet that is not eager.
     #[inline(never)]
-    fn parse_uncommon(bytes: &'a [u8], contexts: Option<usize>) -> Result<Self, ProtoError> {
+    fn parse_uncommon(bytes: &'a [u8], format: PeerFormat) -> Result<Self, ProtoError> {
         let header = Fields::<HEADER>::first_of(bytes).ok_or(ProtoError("no header"))?;
         let body = bytes.get(HEADER..).unwrap_or(&[]);
         let id = header.u64::<{ at::ID }>();
         let (hdr, payload) = match header.u8::<{ at::KIND }>() {
             kind::SEGMENT => {
-                let message = Message::of(&header, contexts)?;
+                let message = Message::of(&header, format)?;
                 (Self::segment(&header, id, message, body)?, body)
             }
             kind::RNDV_REQ => {
-                let message = Message::of(&header, contexts)?;
+                let message = Message {
+                    // The notification that the message has been read acknowledges it.
+                    ack: None,
+                    ..Message::of(&header, format)?
+                };
                 let ranges = rndv_ranges(body)?;
                 let hdr = PktHdr::RndvReq {
                     id,
@@ -196,6 +211,7 @@ impl<'a> RxPkt<'a> {
                 let msg = ShutdownMsg::from_ctrl_data(header.u64::<{ at::CTRL_DATA }>())?;
                 (PktHdr::Shutdown(msg), &[][..])
             }
+            kind::ACK => (PktHdr::Ack(header.u64::<{ at::CTRL_DATA }>()), &[][..]),
             _ => return Err(ProtoError("of no known kind")),
         };
         Ok(Self {
@@ -210,6 +226,15 @@ impl<'a> RxPkt<'a> {
     #[inline(always)]
     pub(in super::super) fn rx_index(bytes: &[u8]) -> u8 {
         bytes.get(at::RX_INDEX).copied().unwrap_or(0)
+    }
+
+    /// Returns whether a packet asks for an acknowledgement. The flag has no meaning if the peer does not support them.
+    #[inline(always)]
+    pub(in super::super) fn asks_for_ack(bytes: &[u8]) -> bool {
+        let header = Fields::<HEADER>::first_of(bytes);
+        header.is_some_and(|header| {
+            u64::from(header.u32::<{ at::FLAGS }>()) & FI_DELIVERY_COMPLETE != 0
+        })
     }
 
     fn segment(

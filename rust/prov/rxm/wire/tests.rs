@@ -19,14 +19,23 @@ use super::{
 use crate::util::random::SeededRandom;
 use kernel::prelude::*;
 
-/// Parses a packet for an endpoint with four receive contexts.
-fn parse(bytes: &[u8]) -> Result<RxPkt<'_>, ProtoError> {
-    RxPkt::parse(bytes, Some(4))
+/// Parses a packet with all extensions for an endpoint with that many receive contexts.
+fn parse_for(bytes: &[u8], contexts: usize) -> Result<RxPkt<'_>, ProtoError> {
+    let format = PeerFormat {
+        contexts: Some(contexts),
+        has_acks: true,
+    };
+    RxPkt::parse(bytes, format)
 }
 
-/// Parses a packet of a peer that does not support contexts.
+/// Parses a packet with all extensions for an endpoint with four receive contexts.
+fn parse(bytes: &[u8]) -> Result<RxPkt<'_>, ProtoError> {
+    parse_for(bytes, 4)
+}
+
+/// Parses a packet of a peer without extensions.
 fn parse_plain(bytes: &[u8]) -> Result<RxPkt<'_>, ProtoError> {
-    RxPkt::parse(bytes, None)
+    RxPkt::parse(bytes, PeerFormat::PLAIN)
 }
 
 #[kunit_tests(kofi_rdm_wire)]
@@ -90,6 +99,7 @@ mod cases {
         let mut room = room()?;
         let eager = PktHdr::Eager(Message {
             context: 0,
+            ack: None,
             len: 5,
             ..MESSAGE
         });
@@ -116,6 +126,7 @@ mod cases {
             pos: SegPos::Middle,
             message: Message {
                 context: 0,
+                ack: None,
                 len: 3 * EAGER as u64,
                 ..MESSAGE
             },
@@ -175,7 +186,7 @@ mod cases {
         let mut room = room()?;
         type In = fn(&PktHdr) -> bool;
         // Offset, invalid value, and the packets that it is invalid in.
-        let invalid: [(usize, u8, In); 12] = [
+        let invalid: [(usize, u8, In); 13] = [
             (at::CTRL_VERSION, 3, |_| true),
             (at::KIND, 9, |_| true),
             (at::KIND, 0xff, |_| true),
@@ -186,8 +197,14 @@ mod cases {
                         | PktHdr::RndvWrDone { .. }
                         | PktHdr::Credit(_)
                         | PktHdr::Shutdown(_)
+                        | PktHdr::Ack(_)
                         | PktHdr::RndvWrData { .. }
                 )
+            }),
+            (at::OP_DATA, SLOTS, |hdr| match hdr {
+                PktHdr::Eager(message) => message.ack.is_some(),
+                PktHdr::Segment(segment) => segment.message.ack.is_some(),
+                _ => false,
             }),
             (at::LEN + 7, 1, |hdr| {
                 matches!(hdr, PktHdr::Eager(_) | PktHdr::AtomicReq { .. })
@@ -274,6 +291,7 @@ mod cases {
         for context in 0..=u8::MAX {
             let message = Message {
                 context,
+                ack: None,
                 tag: None,
                 len: 0,
                 data: None,
@@ -281,7 +299,7 @@ mod cases {
             let _ = PktHdr::Eager(message).write(9, 0, &mut bytes);
             assert_eq!(bytes[33], context);
             for contexts in [1, 2, 16, 256] {
-                let parsed = RxPkt::parse(&bytes, Some(contexts));
+                let parsed = parse_for(&bytes, contexts);
                 assert_eq!(parsed.is_ok(), usize::from(context) < contexts);
                 let is_it = |packet: RxPkt<'_>| packet.hdr == PktHdr::Eager(message);
                 assert!(!parsed.is_ok_and(|packet| !is_it(packet)));
@@ -296,6 +314,46 @@ mod cases {
             assert_eq!(RxPkt::rx_index(&bytes), context);
         }
         assert_eq!(RxPkt::rx_index(&bytes[..33]), 0);
+    }
+
+    #[test]
+    fn messages_ask_for_an_acknowledgement_of_their_slot() {
+        let plain = Message {
+            context: 0,
+            ack: None,
+            tag: None,
+            len: 0,
+            data: Some(1),
+        };
+        for number in 0..=u8::MAX {
+            let ack = AckSlot::new(number);
+            assert_eq!(ack.is_some(), number < SLOTS);
+            let mut bytes = [0; HEADER];
+            let _ = PktHdr::Eager(plain).write(9, 0, &mut bytes);
+            assert!(!RxPkt::asks_for_ack(&bytes));
+            if let Some(ack) = ack {
+                let mut other = bytes;
+                let message = Message {
+                    ack: Some(ack),
+                    ..plain
+                };
+                let _ = PktHdr::Eager(message).write(9, 0, &mut other);
+                let before = bytes;
+                set_ack_slot(Some(ack), &mut bytes);
+                assert_eq!(bytes, other);
+                set_ack_slot(None, &mut other);
+                assert_eq!(before, other);
+                assert!(parse(&bytes).is_ok_and(|packet| packet.hdr == PktHdr::Eager(message)));
+                assert!(RxPkt::asks_for_ack(&bytes));
+            }
+            bytes[at::OP_DATA] = number;
+            bytes[at::FLAGS + 3] |= 0x10;
+            assert_eq!(parse(&bytes).is_ok(), ack.is_some());
+            // To a peer without the extension, the flag is a byte that libfabric has not initialised.
+            let parsed = parse_plain(&bytes);
+            assert!(parsed.is_ok_and(|packet| packet.hdr == PktHdr::Eager(plain)));
+        }
+        assert!(!RxPkt::asks_for_ack(&[0xff; HEADER - 1]));
     }
 
     #[test]
@@ -452,6 +510,23 @@ mod cases {
             assert!(extensions.have(Extensions::SHUTDOWN));
             assert_eq!(extensions.contexts(), Some(contexts));
         }
+        // The lower byte has extensions if a bit says so; otherwise it is a number of receives.
+        let both = Extensions::SHUTDOWN.and(Extensions::DELIVERY);
+        let all = AcceptData {
+            extensions: both.with_contexts(3),
+            receives: 0,
+            ..plain
+        };
+        assert_eq!(all.to_bytes()[8..12], [4, 0x27, 0x6f, 0x6b]);
+        assert_eq!(AcceptData::from_bytes(&all.to_bytes()), Ok(all));
+        let mut old = all.to_bytes();
+        old[9] &= !4;
+        let old = AcceptData::from_bytes(&old);
+        assert!(
+            old.is_ok_and(|old| !old.extensions.have(Extensions::DELIVERY)
+                && old.extensions.have(Extensions::SHUTDOWN)
+                && old.receives == 4)
+        );
         // Any number of receives of libfabric announces no extensions.
         for receives in [0, 128, 4096, 0x6b6e_ffff, 0x6b70_0100, u32::MAX] {
             let said = AcceptData { receives, ..plain };

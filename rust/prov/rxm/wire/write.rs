@@ -15,6 +15,7 @@ use super::{
         RANGE,
         RANGES, //
     },
+    AckSlot,
     AtomicCall,
     Form,
     Message,
@@ -26,7 +27,10 @@ use super::{
     HEADER,
     MAX_PACKET, //
 };
-use crate::abi::flags::FI_REMOTE_CQ_DATA;
+use crate::abi::flags::{
+    FI_DELIVERY_COMPLETE,
+    FI_REMOTE_CQ_DATA, //
+};
 
 impl Message {
     #[inline(always)]
@@ -39,10 +43,16 @@ impl Message {
         header.set_u8::<{ at::RX_INDEX }>(self.context);
         header.set_u64::<{ at::LEN }>(self.len);
         header.set_u64::<{ at::TAG }>(self.tag.unwrap_or(0));
+        let mut flags = 0;
         if let Some(data) = self.data {
-            header.set_u32::<{ at::FLAGS }>(FI_REMOTE_CQ_DATA as u32);
+            flags |= FI_REMOTE_CQ_DATA as u32;
             header.set_u64::<{ at::DATA }>(data);
         }
+        if let Some(AckSlot(slot)) = self.ack {
+            flags |= FI_DELIVERY_COMPLETE as u32;
+            header.set_u8::<{ at::OP_DATA }>(slot);
+        }
+        header.set_u32::<{ at::FLAGS }>(flags);
     }
 }
 
@@ -87,6 +97,24 @@ fn put_ranges(ranges: &Ranges, to: &mut [u8]) {
         fields.set_u64::<16>(range.key);
         to.copy_from_slice(fields.as_bytes());
     }
+}
+
+/// Sets or removes the acknowledgement slot of an eager message that has been written.
+pub(in super::super) fn set_ack_slot(ack: Option<AckSlot>, packet: &mut [u8]) {
+    let Some(header) = packet.first_chunk_mut::<HEADER>() else {
+        return;
+    };
+    let Some(mut fields) = Fields::<HEADER>::first_of(header) else {
+        return;
+    };
+    let flags = fields.u32::<{ at::FLAGS }>() & !(FI_DELIVERY_COMPLETE as u32);
+    let (flags, slot) = match ack {
+        None => (flags, 0),
+        Some(AckSlot(slot)) => (flags | FI_DELIVERY_COMPLETE as u32, slot),
+    };
+    fields.set_u32::<{ at::FLAGS }>(flags);
+    fields.set_u8::<{ at::OP_DATA }>(slot);
+    *header = *fields.as_bytes();
 }
 
 /// Sets the connection id of a packet that has been written.
@@ -200,6 +228,10 @@ impl PktHdr {
             Self::Shutdown(msg) => {
                 header.set_u64::<{ at::CTRL_DATA }>(msg.to_ctrl_data());
                 kind::SHUTDOWN
+            }
+            Self::Ack(slots) => {
+                header.set_u64::<{ at::CTRL_DATA }>(slots);
+                kind::ACK
             }
         };
         header.set_u8::<{ at::KIND }>(kind);

@@ -8,6 +8,7 @@ use kernel::{
 
 pub(in super::super::super) const MESSAGE: Message = Message {
     context: 3,
+    ack: AckSlot::new(SLOTS - 1),
     tag: Some(0x0123_4567_89ab_cdef),
     len: 100,
     data: Some(u64::MAX - 1),
@@ -37,6 +38,7 @@ pub(in super::super::super) fn ranges(count: usize) -> Option<Ranges> {
 pub(in super::super::super) fn each(mut f: impl FnMut(PktHdr, usize)) {
     let plain = Message {
         context: 0,
+        ack: None,
         tag: None,
         data: None,
         ..MESSAGE
@@ -64,7 +66,10 @@ pub(in super::super::super) fn each(mut f: impl FnMut(PktHdr, usize)) {
     }
     for ranges in (1..=MAX_RANGES).filter_map(ranges) {
         let id = u64::MAX;
-        let message = MESSAGE;
+        let message = Message {
+            ack: None,
+            ..MESSAGE
+        };
         f(
             PktHdr::RndvReq {
                 id,
@@ -89,6 +94,7 @@ pub(in super::super::super) fn each(mut f: impl FnMut(PktHdr, usize)) {
     f(PktHdr::RndvRdDone { id: 1 }, 0);
     f(PktHdr::RndvWrDone { id: 2 }, 0);
     f(PktHdr::Credit(127), 0);
+    f(PktHdr::Ack(1 << 63 | 1), 0);
     for msg in [ShutdownMsg::Ask, ShutdownMsg::Agree, ShutdownMsg::Stay] {
         f(PktHdr::Shutdown(msg), 0);
     }
