@@ -205,7 +205,7 @@ static void rdm_05_searching_receives_keep_their_order(struct kunit *test)
 		over++;
 	}
 	KUNIT_EXPECT_GE(test, over, UNEXPECTED / 2);
-	/* What has searched without success is before later receives. */
+	/* A receive that searched without success matches before later receives. */
 	*receive = (struct entry){ .tag = 1ull << 40, .ignore = 0xff, .from = FI_ADDR_UNSPEC };
 	*next = (struct entry){ .tag = 1ull << 40 | 1, .from = FI_ADDR_UNSPEC };
 	post(test, o, receive);

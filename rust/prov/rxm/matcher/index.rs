@@ -10,7 +10,7 @@
 //! source, those of exact tags, and those of the two ignore masks that were used last. The first search with another
 //! mask builds the table of its class, [`SEARCH_STEP`] messages in each call; each message is examined once.
 //!
-//! All hashes are keyed, so a peer cannot choose tags that collide.
+//! Hashes are keyed, so a peer cannot choose tags that collide.
 
 mod messages;
 mod receives;

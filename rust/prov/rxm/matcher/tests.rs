@@ -387,7 +387,7 @@ mod cases {
             assert_eq!(one(matcher.match_msg(&key(Some(1), 1))), Some(number));
         }
         assert!(matcher.match_msg(&key(Some(1), 1)).is_none());
-        // Their masks are free again.
+        // The masks of removed receives are free again.
         assert!(is_posted(matcher.post(receive(0, masked(1_000))?)));
         Ok(())
     }

@@ -166,7 +166,7 @@ mod tests {
             Some((8, QueuedAt::Unresolved(3)))
         );
         assert_eq!(queued.find(context(0x1000), 2), None);
-        // Its peer has got an index.
+        // The peer of the operation has got an index.
         queued.link(8, (0x1000, 1), QueuedAt::Peer(6));
         assert_eq!(
             queued.find(context(0x1000), 1),

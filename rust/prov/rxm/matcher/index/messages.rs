@@ -103,8 +103,8 @@ pub(in super::super::super) const MSG_TABLES: usize = 5;
 /// Table of the messages of a source.
 const SOURCE: usize = 0;
 
-/// Table of the messages of an owner, in a matcher that several endpoints share: no receive there names a source.
-/// Otherwise the table of exact tags and sources.
+/// Table of the messages of an owner, in a matcher that several endpoints share: no receive there names a source. In
+/// the matcher of one endpoint, the table of exact tags and sources.
 const OWNER: usize = 1;
 
 /// Tables of the masks that were used last.

@@ -25,7 +25,7 @@ struct Posted {
     left: u32,
 }
 
-/// One list of receives and one of messages.
+/// Naive matcher: a list of receives and a list of messages.
 struct Model {
     receives: KVVec<Posted>,
     messages: KVVec<(u32, MsgKey)>,
