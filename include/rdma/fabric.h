@@ -137,6 +137,7 @@ typedef struct fid *fid_t;
 #define FI_XPU_TRIGGER		(1ULL << 44)
 #define FI_HMEM_HOST_ALLOC	(1ULL << 45)
 #define FI_HMEM_DEVICE_ONLY	(1ULL << 46)
+#define FI_TAGGED_MULTI_RECV	(1ULL << 46)	/* capability; of libfabric 2 */
 #define FI_HMEM			(1ULL << 47)
 #define FI_VARIABLE_MSG		(1ULL << 48)
 #define FI_RMA_PMEM		(1ULL << 49)
@@ -167,11 +168,14 @@ typedef struct fid *fid_t;
  * FI_BVEC		fi_sendmsg(), fi_recvmsg(), fi_writemsg(), fi_readmsg():
  *			the vector is an array of struct bio_vec
  * FI_SGL		same calls: the vector is a struct scatterlist
+ * FI_TAGGED_RMA	capability: RMA names the peer's memory by the tag of a tagged
+ *			receive. No provider has it
  */
 #define FI_CB_CTX_INTR		(1ULL << 7)
 #define FI_REMOTE_SIGNAL	(1ULL << 14)
 #define FI_BVEC			(1ULL << 15)
 #define FI_SGL			(1ULL << 23)
+#define FI_TAGGED_RMA		(1ULL << 33)
 
 /* Older name: an operation completes when the peer has the data. */
 #define FI_REMOTE_COMPLETE	FI_DELIVERY_COMPLETE

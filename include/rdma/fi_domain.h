@@ -114,11 +114,13 @@ struct fid_av {
  * @fid: common part
  * @mem_desc: descriptor for local use, see fi_mr_desc()
  * @key: key for peers, see fi_mr_key()
+ * @iova: address of the first byte for peers; kernel addition
  */
 struct fid_mr {
 	struct fid		fid;
 	void			*mem_desc;
 	u64			key;
+	u64			iova;
 };
 
 /**
@@ -331,7 +333,7 @@ struct fid_domain {
 #ifdef CONFIG_64BIT
 static_assert(sizeof(struct fi_av_attr) == 48);
 static_assert(sizeof(struct fi_av_set_attr) == 56);
-static_assert(sizeof(struct fid_mr) == 40);
+static_assert(sizeof(struct fid_mr) == 48);
 static_assert(offsetof(struct fid_mr, mem_desc) == 24);
 static_assert(offsetof(struct fid_mr, key) == 32);
 static_assert(sizeof(struct fi_mr_attr) == 80);

@@ -36,7 +36,6 @@
 #define kfi_av_attr			fi_av_attr
 #define kfid_av				fid_av
 #define kfid_mr				fid_mr
-#define kfi_mr_attr			fi_mr_attr
 #define kfi_mr_modify			fi_mr_modify
 #define kfi_datatype			fi_datatype
 #define kfi_op				fi_op
@@ -68,7 +67,6 @@
 #define kfid_cntr			fid_cntr
 #define kfi_rma_iov			fi_rma_iov
 #define kfi_rma_ioc			fi_rma_ioc
-#define kfi_msg_tagged			fi_msg_tagged
 #define kfi_trigger_event		fi_trigger_event
 #define kfi_op_type			fi_op_type
 #define kfi_trigger_threshold		fi_trigger_threshold
@@ -102,9 +100,7 @@
 #define kfi_cntr_open			fi_cntr_open
 #define kfi_wait_open			fi_wait_open
 #define kfi_poll_open			fi_poll_open
-#define kfi_mr_reg			fi_mr_reg
 #define kfi_mr_regv			fi_mr_regv
-#define kfi_mr_regattr			fi_mr_regattr
 #define kfi_mr_desc			fi_mr_desc
 #define kfi_mr_key			fi_mr_key
 #define kfi_mr_raw_attr			fi_mr_raw_attr
@@ -146,7 +142,6 @@
 #define kfi_passive_ep			fi_passive_ep
 #define kfi_endpoint			fi_endpoint
 #define kfi_scalable_ep			fi_scalable_ep
-#define kfi_ep_bind			fi_ep_bind
 #define kfi_pep_bind			fi_pep_bind
 #define kfi_scalable_ep_bind		fi_scalable_ep_bind
 #define kfi_enable			fi_enable
@@ -200,10 +195,8 @@
 #define kfi_query_atomic		fi_query_atomic
 #define kfi_trecv			fi_trecv
 #define kfi_trecvv			fi_trecvv
-#define kfi_trecvmsg			fi_trecvmsg
 #define kfi_tsend			fi_tsend
 #define kfi_tsendv			fi_tsendv
-#define kfi_tsendmsg			fi_tsendmsg
 #define kfi_tinject			fi_tinject
 #define kfi_tsenddata			fi_tsenddata
 #define kfi_tinjectdata			fi_tinjectdata
@@ -212,6 +205,8 @@
 #define KFI_PATH_MAX			FI_PATH_MAX
 #define KFI_NAME_MAX			FI_NAME_MAX
 #define KFI_VERSION_MAX			FI_VERSION_MAX
+#define KFI_MAJOR_VERSION		FI_MAJOR_VERSION
+#define KFI_MINOR_VERSION		FI_MINOR_VERSION
 #define KFI_VERSION			FI_VERSION
 #define KFI_MAJOR			FI_MAJOR
 #define KFI_MINOR			FI_MINOR
@@ -224,6 +219,8 @@
 #define KFI_ATOMIC			FI_ATOMIC
 #define KFI_ATOMICS			FI_ATOMICS
 #define KFI_MULTICAST			FI_MULTICAST
+#define KFI_TAGGED_RMA			FI_TAGGED_RMA
+#define KFI_TAGGED_MULTI_RECV		FI_TAGGED_MULTI_RECV
 #define KFI_READ			FI_READ
 #define KFI_WRITE			FI_WRITE
 #define KFI_RECV			FI_RECV

@@ -63,6 +63,7 @@ unsafe fn register(
             fid: new_fid::<RegionObject>(context),
             mem_desc: region.descriptor().as_ptr(),
             key: region.key(),
+            iova: region.base(),
         },
         event_domain: notice.is_some().then(|| domain.clone()),
         _mr: region,

@@ -12,6 +12,7 @@
 #include <rdma/kfi/kfi_eq.h>
 #include <rdma/kfi/kfi_rma.h>
 
+#include "kfi_map.h"
 #include "traffic.h"
 
 #define SIZE	64
@@ -289,6 +290,7 @@ static struct scatterlist *list_of(struct kunit *test, u8 *buf)
 	sg_init_table(sgl, 2);
 	sg_set_buf(&sgl[0], buf, SIZE / 4);
 	sg_set_buf(&sgl[1], buf + SIZE / 4, SIZE - SIZE / 4);
+	kfi_map(sgl, 2);
 	return sgl;
 }
 
