@@ -17,7 +17,7 @@ SPHINX = "/usr/bin/sphinx-build"
 
 # What Sphinx's inventory says of a function: `fi_send c:function 1 msg.html#c.fi_send -`
 ENTRY = re.compile(r"^(\w+) c:function \S+ (\w+)\.html", re.MULTILINE)
-# What kfi.h has besides other names for calls.
+# What kfi.h and the headers that it includes have besides other names for calls.
 ADAPTED = re.compile(r"^ \* (kfi_\w+)\(\) - ", re.MULTILINE)
 # An index, and tables that are wider than a terminal.
 HTML_ONLY = {"index", "conformance", "internals", "locking", "rxm"}
@@ -115,7 +115,7 @@ def entries_lacking() -> str:
     if words := html():
         return words
     found = set(entries())
-    adapted = ADAPTED.findall((calls.OURS / "kfi.h").read_text(encoding="utf-8"))
+    adapted = [name for path in calls.OURS.glob("kfi*.h") for name in ADAPTED.findall(path.read_text(encoding="utf-8"))]
     wanted = {*calls.of(calls.OURS), *calls.of(calls.OURS / "providers"), *adapted}
     words = [f"{name}() has no entry in Documentation" for name in sorted(wanted - found)]
     words += [f"{name}() has an entry and is declared nowhere" for name in sorted(found - wanted)]
