@@ -59,6 +59,9 @@ const BATCH: usize = 64;
 /// Maximum number of addresses that memory is allocated for when a vector is opened.
 const MAX_PREALLOCATED: u32 = 1 << 20;
 
+/// Largest number of high bits that select a receive context. More bits would leave FI_AV_MAP fewer generations.
+const MAX_RX_CTX_BITS: u32 = u64::BITS - INDEX_BITS - 31;
+
 /// The kind of handles of a vector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Type {
@@ -83,8 +86,8 @@ impl Type {
 pub struct Attr<'a> {
     /// Type of the handles; `None` for the domain's choice.
     pub kind: Option<Type>,
-    /// Number of high bits of a `fi_addr_t` that select a receive context, at most as many as the largest
-    /// endpoint of the domain needs.
+    /// Number of high bits of a `fi_addr_t` that select a receive context of the peer: at most 8, and 0 in a
+    /// domain whose endpoints have one context.
     pub rx_ctx_bits: u32,
     /// Expected number of addresses, up to 33,554,432: a hint.
     pub count: usize,
@@ -196,9 +199,11 @@ fn insert_one(writing: &mut WriteGuard<'_>, insertion: &Insertion) -> Result<Slo
 
 impl AddressVector {
     pub(super) fn new(domain: ChildRef<Domain>, attr: &Attr<'_>) -> Result<Arc<Self>> {
-        // Number of bits of the highest context index.
-        let highest = domain.core().max_rx_contexts().saturating_sub(1);
-        if attr.rx_ctx_bits > usize::BITS - highest.leading_zeros()
+        let most_bits = match domain.core().max_rx_contexts() {
+            0 | 1 => 0,
+            _ => MAX_RX_CTX_BITS,
+        };
+        if attr.rx_ctx_bits > most_bits
             || attr.count > MAX_ADDRESSES as usize
             || attr.is_read_only && attr.name.is_none()
         {

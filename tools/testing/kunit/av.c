@@ -543,7 +543,7 @@ static void av_19_bad_attributes_are_refused(struct kunit *test)
 			fi_av_open(domain, &(struct fi_av_attr){}, NULL, NULL));
 }
 
-/* rx_ctx_bits is limited to the contexts of the domain's largest endpoint. */
+/* A peer has up to 256 contexts; endpoints with one context reach none by its index. */
 static void av_19_rx_ctx_bits_are_limited_by_the_domain(struct kunit *test)
 {
 	const struct {
@@ -560,7 +560,7 @@ static void av_19_rx_ctx_bits_are_limited_by_the_domain(struct kunit *test)
 		KUNIT_ASSERT_GT(test, contexts, 0);
 		for (int bits = 0; bits < 20; bits++) {
 			struct fi_av_attr attr = { .rx_ctx_bits = bits };
-			bool fits = 1UL << bits <= roundup_pow_of_two(contexts);
+			bool fits = bits <= (contexts > 1 ? 8 : 0);
 			struct fid_av *av;
 			int ret = fi_av_open(rows[i].domain, &attr, &av, NULL);
 
