@@ -18,7 +18,7 @@
 	print(MODULE_NAME " %s:%d: " fmt "\n", __func__, __LINE__, ##__VA_ARGS__)
 
 #define LOG_DEBUG(...)	KFI_LOG_AT(pr_debug, __VA_ARGS__)
-#define LOG_DEFAULT(fmt, ...)	printk(KERN_DEFAULT MODULE_NAME ": " fmt "\n", ##__VA_ARGS__)
+#define LOG_DEFAULT(fmt, ...)	pr_warn(MODULE_NAME ": " fmt "\n", ##__VA_ARGS__)
 #define LOG_INFO(fmt, ...)	pr_info(MODULE_NAME ": " fmt "\n", ##__VA_ARGS__)
 #define LOG_NOTICE(fmt, ...)	pr_notice(MODULE_NAME ": " fmt "\n", ##__VA_ARGS__)
 #define LOG_WARN(...)	KFI_LOG_AT(pr_warn, __VA_ARGS__)
