@@ -131,7 +131,7 @@ static const struct {
 	{ FI_RMA_EVENT, NO, NO, .reason = "no region counts what peers do" },
 	{ FI_SOURCE, NO, YES, .reason = "a connection has one source" },
 	{ FI_REMOTE_SIGNAL, DEVICE, NO, .reason = "ofi_rxm's protocol does not carry the flag" },
-	/* Of kfabric. */
+	/* Names of kfabric. */
 	{ FI_TAGGED_RMA, NO, NO, .reason = "no region is named by a tag" },
 	{ FI_TAGGED_MULTI_RECV, NO, NO, .reason = "a tagged receive takes one message" },
 };

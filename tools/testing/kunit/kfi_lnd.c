@@ -45,7 +45,7 @@ static void kfi_lnd_hints_find_a_scalable_endpoint(struct kunit *test)
 	KUNIT_EXPECT_LE(test, PAGES, info->domain_attr->mr_iov_limit);
 	kfi_freeinfo(info);
 
-	/* All of the driver's hints. */
+	/* The hints of the driver. */
 	if (lnd_getinfo(hints, "17531", &info)) {
 		KUNIT_EXPECT_EQ(test, -KFI_ENODATA, lnd_getinfo(hints, "17531", &info));
 		kunit_skip(test, "no tagged RMA, and no vectors of 256 pages");
