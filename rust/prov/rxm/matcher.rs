@@ -164,9 +164,9 @@ impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
         // Initialised in place, because it is large for the stack.
         let new = init!(Self {
             seed: HashSeed::new(),
-            receives: RxIndex::new(),
-            untagged: MsgIndex::new(false, is_shared),
-            tagged: MsgIndex::new(true, is_shared),
+            receives <- RxIndex::init(),
+            untagged <- MsgIndex::init(false, is_shared),
+            tagged <- MsgIndex::init(true, is_shared),
             claimed: IndexedFifo::new(),
         });
         Ok(KBox::init(new, GFP_KERNEL)?)

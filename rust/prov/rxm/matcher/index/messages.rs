@@ -129,8 +129,8 @@ pub(in super::super) struct MsgIndex<M: HasMsgKey> {
 }
 
 impl<M: HasMsgKey> MsgIndex<M> {
-    /// Creates an empty index. Messages have owners in a matcher that several endpoints share.
-    pub(in super::super) const fn new(is_tagged: bool, has_owners: bool) -> Self {
+    /// Initialises an empty index. Messages have owners in a matcher that several endpoints share.
+    pub(in super::super) fn init(is_tagged: bool, has_owners: bool) -> impl Init<Self> {
         let exact = match is_tagged {
             true => Some(Class::new(false, 0)),
             false => None,
@@ -139,7 +139,7 @@ impl<M: HasMsgKey> MsgIndex<M> {
             true => Some(Class::new(true, 0)),
             false => None,
         };
-        Self {
+        init!(Self {
             fifo: IndexedFifo::new(),
             classes: [
                 Some(Class::new(true, u64::MAX)),
@@ -151,7 +151,7 @@ impl<M: HasMsgKey> MsgIndex<M> {
             has_owners,
             last_mask: MASKS[0],
             kept: [0; MSG_TABLES],
-        }
+        })
     }
 
     /// Returns the number of entries that searches have looked at.

@@ -184,14 +184,15 @@ pub(in super::super) struct RxIndex<R: HasMatchSpec> {
 }
 
 impl<R: HasMatchSpec> RxIndex<R> {
-    pub(in super::super) const fn new() -> Self {
-        Self {
+    /// Initialises an empty index.
+    pub(in super::super) fn init() -> impl Init<Self> {
+        init!(Self {
             fifo: IndexedFifo::new(),
             fixed: RxClass::FIXED,
             masks: KVec::new(),
             unclassed: 0,
             posted: 0,
-        }
+        })
     }
 
     /// Returns the number of entries that searches have looked at.
