@@ -20,6 +20,9 @@ check rdm_10_violations_are_logged_with_the_peer \
 	kernel_said "peer $ADDRESS:[0-9]*: a connection is closed: an atomic operation on memory that is not open to it"
 echo N >/sys/module/kofi_kunit/parameters/rights_hold
 wait $suites
+# The limit of lines starts anew with the module.
+unload kofi_kunit kofi || fail "the modules do not unload"
+load kofi_kunit addr="$ADDRESS" local=$local || fail "kofi_kunit.ko does not load again"
 run_suites kofi_rdm_strange_acks
 check rdm_10_acknowledgements_out_of_turn_are_logged_with_the_peer \
 	kernel_said "peer $ADDRESS:[0-9]*: a connection is closed: an acknowledgement of a message that awaits none"
