@@ -15,11 +15,12 @@ PREFIX = PurePath("/usr/local")
 TEMPLATES = TREE / "samples/template"
 
 
-def make(place: Path, *words: str) -> str:
-    """Runs a Makefile of ours, as a person would; what it says."""
+def make(place: Path, *words: str, **variables: str) -> str:
+    """Runs a Makefile of ours, as a person would, with more variables in the environment; returns what it prints."""
+    environment = {name: text for name, text in os.environ.items() if name not in toolchain.OF_MAKE}
     result = subprocess.run(
         ["make", "-C", str(place), *words],
-        env={name: text for name, text in os.environ.items() if name not in toolchain.OF_MAKE},
+        env=environment | variables,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -41,11 +42,16 @@ def stage(kernel: Kernel, purpose: str) -> Path:
 
 
 def install_into(kernel: Kernel, root: Path) -> None:
-    """`make install` of the checkout, but for the client, which is compiled elsewhere already."""
+    """Runs `make install` of the checkout, without the client, which is compiled elsewhere.
+
+    The compiler is that of the lane's modules: Kbuild compiles again whatever another command has made.
+    """
     built = tree.folder(kernel)
+    compiler, variables = toolchain.caching()
     with tree.locked(built):
         tree.sync(built)
-        make(built, "install", f"KDIR={kernel.build}", f"DESTDIR={root}", f"PREFIX={PREFIX}", "CLIENT=n")
+        words = ["install", f"KDIR={kernel.build}", f"DESTDIR={root}", f"PREFIX={PREFIX}", "CLIENT=n", *compiler]
+        make(built, *words, **variables)
 
 
 def build_templates(kernel: Kernel) -> list[Path]:
