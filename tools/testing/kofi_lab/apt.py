@@ -8,8 +8,8 @@ import subprocess
 from functools import cache
 
 from . import stream
+from .output import LabError, print_line
 from .paths import LOGS
-from .say import LabError, say
 
 QUERY = ["dpkg-query", "-W", "-f=${Package}\t${Version}\t${db:Status-Abbrev}\n"]
 
@@ -75,7 +75,7 @@ def update() -> None:
 
 def install(packages: list[str]) -> None:
     """Installs packages without asking anything."""
-    say("installing: " + " ".join(packages))
+    print_line("installing: " + " ".join(packages))
     command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages]
     run(command, f"installing {len(packages)} packages")
 

@@ -10,8 +10,8 @@ from statistics import median
 
 from . import kernel, plan, tree
 from .lane import lane
+from .output import LabError, print_line
 from .results import Results
-from .say import LabError, say
 from .session import Session
 
 RESULT = re.compile(
@@ -224,13 +224,13 @@ def measure(name: str, rounds: int, counting: bool = False) -> list[Row]:
 def report(table: list[Row]) -> None:
     """The table, for people."""
     head = f"{'lane':7}{'name':11}{'size':>8}  {'ours':>14}{'raw':>14}"
-    say(f"{head}  {'unit':6}{'ratio':>7}  {'beside':7}bar")
+    print_line(f"{head}  {'unit':6}{'ratio':>7}  {'beside':7}bar")
     for row in table:
         places = 3 if row.unit == GROWTH else 0
         raw = f"{row.raw:14,.{places}f}" if row.raw else " " * 14
         ratio = f"{row.ratio:7.3f}" if row.raw else " " * 7
         line = f"{row.lane:7}{row.name:11}{row.size:8}  {row.ours:14,.{places}f}{raw}"
-        say(f"{line}  {row.unit:6}{ratio}  {row.beside:7}{row.verdict}".rstrip())
+        print_line(f"{line}  {row.unit:6}{ratio}  {row.beside:7}{row.verdict}".rstrip())
 
 
 def write(table: list[Row]) -> Path:
@@ -248,4 +248,4 @@ def run(lanes: Iterable[str], rounds: int) -> None:
     if COUNTED in names:
         table += measure(COUNTED, COUNT_ROUNDS, counting=True)
     report(table)
-    say(f"written to {write(table)}")
+    print_line(f"written to {write(table)}")

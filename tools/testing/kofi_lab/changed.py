@@ -6,8 +6,8 @@ import subprocess
 import tomllib
 from dataclasses import dataclass, field
 
+from .output import LabError
 from .paths import TESTING, TREE
-from .say import LabError
 
 FILE = TESTING / "changed.toml"
 SUITE = re.compile(r'\.name = "(kofi_\w+)"')

@@ -11,9 +11,9 @@ from pathlib import Path, PurePath
 from . import bench, conformance, demo, docs, guest, install, installed, intree, kdir, kernel
 from . import module, plan, prose, setup, suite, timings, tree, trial
 from .lane import LANES, lane
+from .output import LabError, print_line
 from .paths import CACHE
 from .results import Results
-from .say import LabError, say
 from .session import Session
 
 
@@ -110,14 +110,14 @@ def parser() -> argparse.ArgumentParser:
 def do_setup(_: argparse.Namespace) -> None:
     """Verb setup."""
     setup.ensure()
-    say("all packages and tools that the lab needs are installed")
+    print_line("all packages and tools that the lab needs are installed")
 
 
 def do_kernels(options: argparse.Namespace) -> None:
     """Verb kernels."""
     setup.ensure()
     for name in options.lanes or LANES:
-        say(f"{name}={kernel.ensure(lane(name)).build}")
+        print_line(f"{name}={kernel.ensure(lane(name)).build}")
 
 
 def do_build(options: argparse.Namespace) -> None:
@@ -125,7 +125,7 @@ def do_build(options: argparse.Namespace) -> None:
     setup.ensure()
     for name in options.lanes or LANES:
         built = tree.build(kernel.ensure(lane(name)))
-        say(f"{name}: " + " ".join(module.name for module in built))
+        print_line(f"{name}: " + " ".join(module.name for module in built))
 
 
 def do_run(options: argparse.Namespace) -> int:
@@ -152,7 +152,7 @@ def do_run(options: argparse.Namespace) -> int:
     session.extra, session.echo = options.append, not options.quiet
     session.run(chosen)
     results.report()
-    say(f"console: {session.logs[-1]}" if session.logs else "nothing to run")
+    print_line(f"console: {session.logs[-1]}" if session.logs else "nothing to run")
     return 0 if results.good else 1
 
 
@@ -161,7 +161,7 @@ def do_module(options: argparse.Namespace) -> None:
     setup.ensure()
     for name in options.lane or ["plain"]:
         for built in module.build(kernel.ensure(lane(name)), options.folder):
-            say(f"{name}: {built}")
+            print_line(f"{name}: {built}")
 
 
 def do_test(options: argparse.Namespace) -> int:
@@ -247,10 +247,10 @@ def do_intree(options: argparse.Namespace) -> None:
     kernel_tree = options.tree.absolute()
     if options.undo:
         intree.undo(kernel_tree)
-        say(f"removed from {kernel_tree}")
+        print_line(f"removed from {kernel_tree}")
     else:
         intree.place_in(kernel_tree)
-        say(f"placed in {intree.at(kernel_tree, intree.HOME)}: CONFIG_KOFI is in the menu of InfiniBand")
+        print_line(f"placed in {intree.at(kernel_tree, intree.HOME)}: CONFIG_KOFI is in the menu of InfiniBand")
 
 
 def do_consumer(options: argparse.Namespace) -> None:
@@ -290,4 +290,4 @@ def do_clean(_: argparse.Namespace) -> None:
     """Verb clean."""
     for name in ("build", "log", "run"):
         shutil.rmtree(CACHE / name, ignore_errors=True)
-    say(f"removed kernels, builds and logs from {CACHE}; the kernel's source stays")
+    print_line(f"removed kernels, builds and logs from {CACHE}; the kernel's source stays")

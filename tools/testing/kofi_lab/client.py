@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from . import toolchain, tree
+from .output import LabError
 from .paths import BUILDS, TREE
-from .say import LabError
 
 PACKAGE = TREE / "tools" / "kofi"
 # All checkouts share the compiled dependencies.

@@ -8,8 +8,8 @@ made from these names alone, so that it cannot claim what no test shows.
 import re
 from collections import defaultdict
 
+from .output import LabError, print_line
 from .paths import SCENARIOS, TREE
-from .say import LabError, say
 
 PAGE = TREE / "Documentation" / "conformance.rst"
 
@@ -334,8 +334,8 @@ def run(check: bool) -> int:
     if not check:
         PAGE.parent.mkdir(exist_ok=True)
         PAGE.write_text(page(), encoding="utf-8")
-        say(f"wrote {PAGE.relative_to(TREE)}")
+        print_line(f"wrote {PAGE.relative_to(TREE)}")
     elif words := outdated():
-        say(words)
+        print_line(words)
         return 1
     return 0

@@ -5,8 +5,8 @@ import re
 
 from . import kernel, plan, tree
 from .lane import lane
+from .output import print_line
 from .results import Results
-from .say import say
 from .session import Session
 
 ROW = re.compile(
@@ -36,19 +36,19 @@ def show(rows: list[tuple[str, ...]]) -> None:
             cell.ljust(width) if column < 2 else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(row, widths))
         ]
-        say("  " + "  ".join(cells))
+        print_line("  " + "  ".join(cells))
 
 
 def run() -> int:
     """Boots, loads, talks; 0 when every message of every pairing came back as it was sent."""
     target = kernel.ensure(lane("plain"))
     modules = tree.build(target)
-    say(f"booting Linux {target.source.name.removeprefix('linux-')} under QEMU")
+    print_line(f"booting Linux {target.source.name.removeprefix('linux-')} under QEMU")
     results = Results()
     session = Session(target, modules, results)
     session.run(plan.select("demo", target.lane))
     lines = [line for words in session.words.values() for line in words]
-    say("\nTwo kernel modules talk over kOFI, soft-RoCE device rxe0, in one virtual machine:\n")
+    print_line("\nTwo kernel modules talk over kOFI, soft-RoCE device rxe0, in one virtual machine:\n")
     show(table(lines))
-    say(f"\nconsole: {session.logs[-1]}")
+    print_line(f"\nconsole: {session.logs[-1]}")
     return 0 if results.good else 1

@@ -8,8 +8,8 @@ import zlib
 from pathlib import Path
 
 from . import calls, source, toolchain, tree
+from .output import LabError, print_line
 from .paths import TREE
-from .say import LabError, say
 
 PAGES = TREE / "Documentation"
 SPHINX = "/usr/bin/sphinx-build"
@@ -144,5 +144,5 @@ def run() -> None:
     if words := html() or man():
         raise LabError(f"the documentation does not build cleanly:\n{words}")
     pages = len(manuals())
-    say(f"{pages} manual pages, and {name_calls()} names of calls: man -M {place() / 'man'} fi_cq_read")
-    say(f"for a browser: {place() / 'html' / 'index.html'}")
+    print_line(f"{pages} manual pages, and {name_calls()} names of calls: man -M {place() / 'man'} fi_cq_read")
+    print_line(f"for a browser: {place() / 'html' / 'index.html'}")

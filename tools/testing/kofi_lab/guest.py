@@ -12,8 +12,8 @@ from pathlib import Path
 
 from . import initramfs
 from .kernel import Kernel
+from .output import LabError
 from .paths import TREE
-from .say import LabError
 
 COMMON = "panic=-1 kunit.enable=1 kunit.autorun=0 printk.devkmsg=on"
 # In user-mode Linux the workqueue watchdog's clock runs while a busy host gives the guest no CPU: 30 seconds are

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from .kernel import Kernel
-from .say import LabError
+from .output import LabError
 
 PROGRAMS = (
     "ip rdma tc ibv_devinfo ibv_devices ib_send_lat ib_send_bw ib_write_lat rping"

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from . import client, kdir, toolchain
+from .output import LabError, print_line
 from .paths import TREE
 from .receipt import Receipt
-from .say import LabError, say
 
 # Only kofi.ko, which consumers need, and kofi_perf.ko, which the client needs.
 KOFI_ALONE = ("CONFIG_KOFI_SAMPLES=n", "CONFIG_KOFI_BENCH=n", "CONFIG_KOFI_KUNIT_TEST=n")
@@ -74,8 +74,8 @@ def install(system: System, build: Path, with_client: bool, more: list[str]) -> 
             install_client(system)
     except PermissionError as error:
         raise LabError(refusal(error)) from error
-    say(f"installed for kernel {release}: `modprobe kofi`; consumers build with")
-    say(f"  KOFI={receipt.at(system.homes / release)}")
+    print_line(f"installed for kernel {release}: `modprobe kofi`; consumers build with")
+    print_line(f"  KOFI={receipt.at(system.homes / release)}")
     return 0
 
 
@@ -148,7 +148,7 @@ def uninstall(system: System, release: str) -> None:
         raise LabError(refusal(error)) from error
     if not system.root:
         forget_modules(release)
-    say(f"removed what was installed for kernel {release}")
+    print_line(f"removed what was installed for kernel {release}")
 
 
 def forget_modules(release: str) -> None:

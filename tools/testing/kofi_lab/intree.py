@@ -7,9 +7,9 @@ checkout does.
 
 from pathlib import Path, PurePath
 
+from .output import LabError
 from .paths import TREE
 from .receipt import Receipt
-from .say import LabError
 
 HOME = PurePath("/drivers/infiniband/ulp/kofi")
 KCONFIG = PurePath("/drivers/infiniband/Kconfig")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from . import series
 from .lane import LANES
+from .output import LabError
 from .paths import TREE
-from .say import LabError
 
 SYMBOLS = ("CONFIG_MODULES", "CONFIG_RUST", "CONFIG_INFINIBAND", "CONFIG_INFINIBAND_ADDR_TRANS")
 VERSION = re.compile(r"rustc (\d+)\.(\d+)\.(\d+)")

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from . import series, source, stream, toolchain
 from .lane import Lane
+from .output import LabError, print_line
 from .paths import BUILDS, CONFIGS, LOGS
-from .say import LabError, say
 
 SYMBOL = re.compile(r"(?:# )?(CONFIG_\w+)(?:=.+| is not set)")
 
@@ -115,7 +115,7 @@ def alone() -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("another run is building a kernel; waiting for it")
+            print_line("another run is building a kernel; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from . import conformance, installed, intree, source, splat, stream, toolchain, tree
 from .kernel import Kernel
+from .output import LabError
 from .paths import LOGS
-from .say import LabError
 
 NAME = "intree.kunit"
 LINE = re.compile(r"^\[[\d:]+\] \[(\w+)\] (\w+)$", re.MULTILINE)

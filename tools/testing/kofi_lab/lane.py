@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass
 
-from .say import LabError
+from .output import LabError
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from . import plan, tree
 from .kernel import Kernel
+from .output import LabError
 from .paths import SCENARIOS
-from .say import LabError
 
 MADE = (".*.cmd", "*.o", "*.ko", "*.mod", "*.mod.c", "*.rmeta", "modules.order", "Module.symvers")
 

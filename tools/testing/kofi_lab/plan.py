@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .lane import LANES, Lane
+from .output import LabError
 from .paths import SCENARIOS, TESTING
 from .results import matches
-from .say import LabError
 from .splat import Allowance
 
 FILE = TESTING / "plan.toml"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from . import client, tree
 from .kernel import Kernel
+from .output import LabError
 from .paths import TESTING, TREE
-from .say import LabError
 
 FLAGS = ("-O2", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-I", str(TREE / "include" / "uapi"))
 LIBRARIES = ("-lfabric",)

@@ -14,8 +14,8 @@ from dataclasses import astuple, dataclass
 from pathlib import PurePath
 
 from . import tree
+from .output import print_line
 from .paths import TESTING, TREE
-from .say import say
 
 BARS = TESTING / "prose.toml"
 RELATIVE = re.compile(
@@ -130,7 +130,7 @@ def risen() -> list[str]:
 def lower() -> None:
     """Prints the rates of every folder, and writes the counts that are below their bars."""
     bar_of = bars()
-    say(f"{'folder':32} {'openings':>8} {'relative':>9} {'refer back':>11} {'persons/1000 lines':>19}")
+    print_line(f"{'folder':32} {'openings':>8} {'relative':>9} {'refer back':>11} {'persons/1000 lines':>19}")
     rows = []
     total = Count()
     for name, count in sorted(counts().items()):
@@ -138,8 +138,8 @@ def lower() -> None:
         if any(now):
             rows.append(f'"{name}" = {list(now)}\n')
         total = Count(*map(sum, zip(astuple(total), astuple(count))))
-        say(row(name, count))
-    say(row("all", total))
+        print_line(row(name, count))
+    print_line(row("all", total))
     BARS.write_text(HEAD + "".join(rows))
 
 

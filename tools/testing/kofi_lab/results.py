@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from .say import say
+from .output import print_line
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
@@ -53,15 +53,15 @@ class Results:
         """Skips and failures by name, a count per lane, and the one line that machines read."""
         for test in self.tests:
             if test.outcome == SKIPPED:
-                say(f"skipped  {test.lane}  {test.title}  {test.reason}")
+                print_line(f"skipped  {test.lane}  {test.title}  {test.reason}")
         for test in self.tests:
             if test.outcome == FAILED:
-                say(f"FAILED   {test.lane}  {test.title}  {test.reason}")
+                print_line(f"FAILED   {test.lane}  {test.title}  {test.reason}")
         lanes = Counter((test.lane, test.outcome) for test in self.tests)
         for lane in dict.fromkeys(test.lane for test in self.tests):
             counts = (f"{lanes[lane, how]} {how}" for how in (PASSED, FAILED, SKIPPED))
-            say(f"{lane:8} {', '.join(counts)}")
-        say(f"{self.count(PASSED)} passed, {self.count(FAILED)} failed")
+            print_line(f"{lane:8} {', '.join(counts)}")
+        print_line(f"{self.count(PASSED)} passed, {self.count(FAILED)} failed")
 
 
 def matches(pattern: str | tuple[str, ...], name: str) -> bool:

@@ -4,8 +4,8 @@
 import os
 import re
 
+from .output import LabError
 from .paths import CONFIGS, TREE
-from .say import LabError
 
 
 def listed(kbuild: str) -> tuple[str, ...]:

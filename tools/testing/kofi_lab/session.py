@@ -11,9 +11,9 @@ from pathlib import Path
 from . import guest, plan, programs, timings, tree
 from .console import Console
 from .kernel import Kernel
+from .output import print_line
 from .paths import GUEST, LOGS, RUNS
 from .results import FAILED, PASSED, Results
-from .say import say
 
 BOOT_SECONDS = 60
 # An emulated kernel may die of itself, over its own patches of its code, before anything of ours is there.
@@ -109,7 +109,7 @@ class Session:
             if line is not None:
                 console.feed(line)
                 if self.echo:
-                    say(line.rstrip())
+                    print_line(line.rstrip())
             if console.finished:
                 ended += self._tell(console, limits, time.monotonic() - start)
             current = console.scenario.name if console.scenario else ""
@@ -144,10 +144,10 @@ class Session:
         inner = f"  {len(scenario.counted)} tests" if scenario.counted else ""
         word = {PASSED: "ok", FAILED: "FAILED"}.get(test.outcome, test.outcome)
         line = f"  {test.lane:6} {test.name:32} {word:8} {seconds:6.1f} s{inner}  {test.reason}"
-        say(line.rstrip())
+        print_line(line.rstrip())
         if test.outcome == FAILED and not self.echo:
             for text in [*scenario.failed[:12], *scenario.text[-12:], *scenario.splats[:3]]:
-                say(f"         | {text}")
+                print_line(f"         | {text}")
         return int(scenario.name in limits)
 
     def _close(self, console: Console, log: Path, again: bool) -> None:
@@ -157,10 +157,10 @@ class Session:
         reason = console.outside[0]
         if again and not console.booted:
             lane = self.kernel.lane.name
-            say(f"  {lane:6} the kernel did not boot, and is booted again: {reason}\n         see {log}")
+            print_line(f"  {lane:6} the kernel did not boot, and is booted again: {reason}\n         see {log}")
             return
         self.results.add(self.kernel.lane.name, "console", FAILED, reason)
-        say(f"  {self.kernel.lane.name:6} {'console':32} FAILED   {reason}\n         see {log}")
+        print_line(f"  {self.kernel.lane.name:6} {'console':32} FAILED   {reason}\n         see {log}")
 
     def shell(self) -> int:
         """An interactive guest on this terminal."""

@@ -5,8 +5,8 @@ import re
 import subprocess
 
 from . import apt, source, stream, toolchain
+from .output import LabError
 from .paths import LOGS, TOOLS
-from .say import LabError
 
 RUST_MINIMUM = "1.85"  # scripts/min-tool-version.sh of the kernels in question
 BINDGEN_MINIMUM = (0, 71, 1)

@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from . import apt, series, stream
+from .output import LabError, print_line
 from .paths import APT, LOGS, SOURCES
-from .say import LabError, say
 
 PACKAGE = "linux-source-"
 SUITE = "trixie-backports"
@@ -30,7 +30,7 @@ def ensure() -> Path:
     except LabError as error:
         if not have:
             raise
-        say(f"{have.name} is taken from the cache: {str(error).splitlines()[0]}")
+        print_line(f"{have.name} is taken from the cache: {str(error).splitlines()[0]}")
         return have
 
 

@@ -17,9 +17,9 @@ from . import kernel as kernels
 from . import libfabric, misuse, prose, timings, toolchain, tree
 from .kernel import Kernel
 from .lane import lane
+from .output import print_line
 from .paths import CACHE, TESTING, TREE
 from .results import FAILED, PASSED, Results, matches
-from .say import say
 
 LANE = "static"
 LICENCE = re.compile(
@@ -315,8 +315,8 @@ def record(results: Results, name: str, words: str, seconds: float | None = None
     telling = [line for line in lines if re.search(r"warning|error", line, re.IGNORECASE)]
     results.add(LANE, name, outcome, next(iter([*telling, *lines]), ""))
     took = "" if seconds is None else f"{seconds:6.1f} s"
-    say(f"  {LANE:6} {name:32} {'FAILED' if lines else 'ok':8} {took}".rstrip())
+    print_line(f"  {LANE:6} {name:32} {'FAILED' if lines else 'ok':8} {took}".rstrip())
     if seconds is not None and not lines:
         timings.note(LANE, name, seconds)
     for line in lines[:SHOWN]:
-        say(f"         | {line}")
+        print_line(f"         | {line}")

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from .say import LabError, Progress
+from .output import LabError, Progress
 
 
 def run(

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from . import changed, guest, installed, kernel, kunit_tree, plan, setup, static, timings, tree
 from .lane import LANES, Lane, lane
+from .output import LabError, print_line
 from .results import FAILED, PASSED, Results, matches
-from .say import LabError, say
 from .session import Session
 
 
@@ -40,7 +40,7 @@ def test_changes() -> int:
     """Runs what the changes of the working tree, or of the last commit, can reach."""
     names = changed.files()
     reach = changed.reach(names)
-    say(f"{len(names)} changed files reach: {' '.join([*reach.checks, *reach.scenarios])}")
+    print_line(f"{len(names)} changed files reach: {' '.join([*reach.checks, *reach.scenarios])}")
 
     def scenarios(lane: Lane) -> list[plan.Scenario]:
         return [item for item in plan.select("test", lane) if is_reached(item.name, reach.scenarios)]
@@ -79,7 +79,7 @@ def guarded(results: Results, work: Callable[[], None]) -> None:
     try:
         work()
     except LabError as error:
-        say(str(error))
+        print_line(str(error))
         results.add("lab", "ground", FAILED, str(error).splitlines()[0])
     except Exception as error:
         traceback.print_exc(file=sys.stdout)
@@ -128,12 +128,12 @@ class LaneRun:
         chosen = choice.scenarios(target.lane)
         name = target.lane.name
         try:
-            say(f"{name}: building the modules")
+            print_line(f"{name}: building the modules")
             modules = tree.build(target)
             if any(scenario.templates for scenario in chosen):
                 modules += installed.build_templates(target)
         except tree.ModuleError as error:
-            say(str(error))
+            print_line(str(error))
             self.results.add(name, "build", FAILED, "no modules, or not without warnings")
             return
         finally:

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from .output import LabError, print_line
 from .paths import CACHE, LOGS
 from .plan import Scenario
-from .say import LabError, say
 
 FILE = CACHE / "timings.json"
 SLOWEST = 25  # rows of each table of `make timings`
@@ -98,11 +98,11 @@ def report() -> None:
     if not known:
         raise LabError("no run has left timings: make test")
     for row in rows(known.items()):
-        say(row)
-    say("\nKUnit cases, in the guest's time:")
+        print_line(row)
+    print_line("\nKUnit cases, in the guest's time:")
     slowest = sorted(recent_cases(list(LOGS.glob("console-*.log"))).items(), key=lambda pair: -pair[1])
     for name, seconds in slowest[:SLOWEST]:
-        say(f"{seconds:8.1f} s  {name}")
+        print_line(f"{seconds:8.1f} s  {name}")
 
 
 def rows(known: Iterable[tuple[str, float]]) -> list[str]:

@@ -8,8 +8,8 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
+from .output import LabError
 from .paths import BUILDS, CCACHE, TOOLS
-from .say import LabError
 
 RUSTC = "/usr/bin/rustc"
 RUSTDOC = "/usr/bin/rustdoc"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from . import toolchain
 from .kernel import Kernel
+from .output import LabError
 from .paths import BUILDS, TREE
-from .say import LabError
 
 WARNING = re.compile(r"\bwarning\b", re.IGNORECASE)
 

@@ -9,8 +9,8 @@ import re
 from . import kernel, plan, series, setup, source, suite, tree
 from .kernel import Kernel
 from .lane import lane
+from .output import LabError, print_line
 from .results import FAILED, Results
-from .say import LabError, say
 
 LANE = "uml"
 # Lines of a list that a person still reads.
@@ -42,7 +42,7 @@ def run() -> int:
     """Tries the newest series and prints what broke as a short list; 0 if nothing did, or if there is none."""
     names = series.newer(source.archive())
     if not names:
-        say(f"{source.SUITE} has no series of Linux newer than {series.KNOWN[-1]}, the newest known one")
+        print_line(f"{source.SUITE} has no series of Linux newer than {series.KNOWN[-1]}, the newest known one")
         return 0
     series.TRIAL[:] = names[:1]
     place = source.download(names[0])
@@ -51,13 +51,13 @@ def run() -> int:
     broken = trial(target)
     title = f"Linux {kernel.release(target.source)}"
     if not broken:
-        say(f"{title}: nothing broke; {names[0]} can be added to kofi-series in Kbuild")
+        print_line(f"{title}: nothing broke; {names[0]} can be added to kofi-series in Kbuild")
         return 0
-    say(f"{title}: {len(broken)} broke:")
+    print_line(f"{title}: {len(broken)} broke:")
     for line in broken[:MOST]:
-        say(f"  {line}")
+        print_line(f"  {line}")
     if len(broken) > MOST:
-        say(f"  and {len(broken) - MOST} more")
+        print_line(f"  and {len(broken) - MOST} more")
     return 1
 
 

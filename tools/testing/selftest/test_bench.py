@@ -5,7 +5,7 @@ import unittest
 from dataclasses import replace
 
 from kofi_lab.bench import INSTRUCTIONS, Row, growth, packets, rows
-from kofi_lab.say import LabError
+from kofi_lab.output import LabError
 
 
 def turn(impl: str, value: int, size: int = 8, unit: str = "ns") -> str:

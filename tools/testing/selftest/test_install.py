@@ -8,8 +8,8 @@ from pathlib import Path, PurePath
 from unittest import mock
 
 from kofi_lab import install, kdir
+from kofi_lab.output import LabError
 from kofi_lab.receipt import Receipt
-from kofi_lab.say import LabError
 
 CONFIG = "CONFIG_MODULES=y\nCONFIG_RUST=y\nCONFIG_INFINIBAND=m\nCONFIG_INFINIBAND_ADDR_TRANS=y\n"
 

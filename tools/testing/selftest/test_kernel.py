@@ -9,7 +9,7 @@ from unittest import mock
 
 from kofi_lab import kernel, toolchain
 from kofi_lab.lane import lane
-from kofi_lab.say import LabError
+from kofi_lab.output import LabError
 
 MERGED = "Using common.config as base\nMerging uml.config\n"
 LOST = """\

@@ -6,7 +6,7 @@ import unittest
 from pathlib import Path
 
 from kofi_lab import module
-from kofi_lab.say import LabError
+from kofi_lab.output import LabError
 
 
 class ModuleTest(unittest.TestCase):

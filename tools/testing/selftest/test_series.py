@@ -14,9 +14,9 @@ from unittest import mock
 
 from kofi_lab import kdir, kernel, series, source, trial
 from kofi_lab.lane import lane
+from kofi_lab.output import LabError
 from kofi_lab.paths import CONFIGS, TREE
 from kofi_lab.results import FAILED, PASSED
-from kofi_lab.say import LabError
 
 KNOWN = ("7.2", "7.3")
 # Those that Kbuild has.

@@ -5,8 +5,8 @@ import contextlib
 import io
 import unittest
 
+from kofi_lab.output import LabError
 from kofi_lab.results import PASSED, Results
-from kofi_lab.say import LabError
 from kofi_lab.suite import guarded
 
 

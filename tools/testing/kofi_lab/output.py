@@ -1,35 +1,35 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a person sees: short lines, and one moving line while something takes long."""
+"""Prints lines and progress to standard output, and defines the error that the command line reports."""
 
 import sys
 import time
 
 
 class LabError(Exception):
-    """Something a person has to act on; the message is all they get to see."""
+    """An error that the user can act on. The command line prints its message without a traceback."""
 
 
-def say(text: str) -> None:
-    """One line, also when standard output is a pipe."""
+def print_line(text: str) -> None:
+    """Prints a line and flushes it, so that it also appears at once in a pipe."""
     print(text, flush=True)
 
 
 class Progress:
-    """A line that moves on a terminal, and is repeated once a minute in a log."""
+    """A progress line, which is overwritten on a terminal and repeated once a minute in a log."""
 
     def __init__(self, title: str) -> None:
         self.title = title
         self.start = time.monotonic()
         self.last = self.start
         self.tty = sys.stdout.isatty()
-        say(f"{title} ...")
+        print_line(f"{title} ...")
 
     def seconds(self) -> int:
-        """Whole seconds since the start."""
+        """Returns the whole seconds since the start."""
         return int(time.monotonic() - self.start)
 
     def step(self, detail: str) -> None:
-        """Reports where the work is, no oftener than a reader can follow."""
+        """Prints the progress if the last line is old enough: half a second on a terminal, a minute in a log."""
         now = time.monotonic()
         if now - self.last < (0.5 if self.tty else 60):
             return
@@ -38,10 +38,10 @@ class Progress:
         if self.tty:
             print(f"\r{line[:100]:<100}", end="", flush=True)
         else:
-            say(line)
+            print_line(line)
 
     def done(self, result: str = "done") -> None:
-        """Ends the moving line."""
+        """Clears the progress line and prints the result."""
         if self.tty:
             print("\r" + " " * 100, end="\r")
-        say(f"{self.title}: {result} ({self.seconds()} s)")
+        print_line(f"{self.title}: {result} ({self.seconds()} s)")
