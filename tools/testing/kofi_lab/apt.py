@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from functools import cache
 
-from . import stream
+from . import process
 from .output import LabError, print_line
 from .paths import LOGS
 
@@ -88,4 +88,4 @@ def run(command: list[str], title: str) -> None:
     options = ["-o", "DPkg::Lock::Timeout=600"]
     quiet = ["env", "DEBIAN_FRONTEND=noninteractive"]
     full = [*prefix, *quiet, command[0], *options, *command[1:]]
-    stream.run(full, title, LOGS / "apt.log", dict(os.environ))
+    process.run_logged(full, title, LOGS / "apt.log", dict(os.environ))

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import series, source, stream, toolchain
+from . import process, series, source, toolchain
 from .lane import Lane
 from .output import LabError, print_line
 from .paths import BUILDS, CONFIGS, LOGS
@@ -159,7 +159,7 @@ def compile_kernel(kernel: Kernel) -> None:
         return f"{files} files  {line.strip()}"
 
     jobs = os.cpu_count() or 2
-    stream.run(
+    process.run_logged(
         make_command(kernel, f"-j{jobs}", *kernel.lane.kernel_flags, kernel.lane.target, "modules"),
         f"building the {kernel.lane.name} kernel",
         log(kernel),

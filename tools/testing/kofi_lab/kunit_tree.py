@@ -6,7 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
-from . import conformance, installed, intree, source, splat, stream, toolchain, tree
+from . import conformance, installed, intree, process, source, splat, toolchain, tree
 from .kernel import Kernel
 from .output import LabError
 from .paths import LOGS
@@ -86,7 +86,7 @@ def run() -> dict[str, str]:
     command = ["tools/testing/kunit/kunit.py", *words, *options, "kofi*"]
     try:
         shell = ["sh", "-c", 'cd "$0" && exec python3 "$@"', str(kernel), *command]
-        stream.run(shell, "building and running a kernel with kOFI in it", log, toolchain.environment())
+        process.run_logged(shell, "building and running a kernel with kOFI in it", log, toolchain.environment())
     except LabError as error:
         # A test that fails has a line of its own.
         if not LINE.search(COLOUR.sub("", log.read_text(errors="replace"))):

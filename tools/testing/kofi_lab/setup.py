@@ -4,7 +4,7 @@
 import re
 import subprocess
 
-from . import apt, source, stream, toolchain
+from . import apt, process, source, toolchain
 from .output import LabError
 from .paths import LOGS, TOOLS
 
@@ -110,7 +110,7 @@ def ensure_bindgen() -> None:
     program = toolchain.bindgen()
     if program and bindgen_version(program) >= BINDGEN_MINIMUM:
         return
-    stream.run(
+    process.run_logged(
         [
             toolchain.cargo() or "cargo",
             *("install", "--locked", "bindgen-cli"),

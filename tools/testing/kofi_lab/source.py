@@ -8,7 +8,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-from . import apt, series, stream
+from . import apt, process, series
 from .output import LabError, print_line
 from .paths import APT, LOGS, SOURCES
 
@@ -79,7 +79,7 @@ def archive() -> list[str]:
     apt.require_debian()
     options = private_apt()
     log = LOGS / "source.log"
-    stream.run(["apt-get", *options, "update"], f"fetching the list of {SUITE}", log, dict(os.environ))
+    process.run_logged(["apt-get", *options, "update"], f"fetching the list of {SUITE}", log, dict(os.environ))
     command = ["apt-cache", *options, "pkgnames", PACKAGE]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     names = [name.removeprefix(PACKAGE) for name in result.stdout.split()]
@@ -122,12 +122,12 @@ def download(name: str) -> Path:
     work.mkdir(parents=True)
     words = f'cd "$0" && exec apt-get "$@" download {name}={version}'
     command = ["sh", "-c", words, str(work), *options]
-    stream.run(command, f"downloading {name} {version}", log, env)
+    process.run_logged(command, f"downloading {name} {version}", log, env)
     package = next(work.glob("*.deb"))
-    stream.run(["dpkg-deb", "-x", str(package), str(work)], "unpacking the package", log, env)
+    process.run_logged(["dpkg-deb", "-x", str(package), str(work)], "unpacking the package", log, env)
     archived = next((work / "usr/src").glob("linux-source-*.tar.xz"))
     unpack = ["tar", "-C", str(work), "-xf", str(archived)]
-    stream.run(unpack, "unpacking the kernel's source", log, env)
+    process.run_logged(unpack, "unpacking the kernel's source", log, env)
     tree = next(folder for folder in work.glob("linux-source-*") if folder.is_dir())
     if not final.exists():
         tree.rename(final)

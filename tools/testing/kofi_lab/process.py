@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Long-running commands: their words in a log, their last line on the moving line."""
+"""Runs long commands: writes their output to a log, and shows its last line as progress."""
 
 import subprocess
 from collections.abc import Callable
@@ -8,14 +8,18 @@ from pathlib import Path
 from .output import LabError, Progress
 
 
-def run(
+def run_logged(
     command: list[str],
     title: str,
     log: Path,
     env: dict[str, str],
     detail: Callable[[str], str] = str.strip,
 ) -> None:
-    """Runs a command to its end and raises with the tail of its log when it fails."""
+    """Runs a command and writes its output to a log.
+
+    `detail` makes the text of the progress line of a line of output. Raises LabError with the end of
+    the log if the command fails.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     progress = Progress(f"{title} (log in {log})")
     with open(log, "w", encoding="utf-8") as sink:
