@@ -246,11 +246,12 @@ def do_intree(options: argparse.Namespace) -> None:
     """Verb intree."""
     kernel_tree = options.tree.absolute()
     if options.undo:
-        intree.undo(kernel_tree)
-        print_line(f"removed from {kernel_tree}")
+        intree.remove_from(kernel_tree)
+        print_line(f"removed kOFI from {kernel_tree}")
     else:
         intree.place_in(kernel_tree)
-        print_line(f"placed in {intree.at(kernel_tree, intree.HOME)}: CONFIG_KOFI is in the menu of InfiniBand")
+        folder = intree.resolve(kernel_tree, intree.FOLDER)
+        print_line(f"placed kOFI in {folder}: CONFIG_KOFI is in the menu of InfiniBand")
 
 
 def do_consumer(options: argparse.Namespace) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""kOFI through dkms, for a test kernel and in folders of its own: built, installed, used and removed."""
+"""Builds, installs, uses and removes kOFI with dkms for a test kernel, in a staging folder."""
 
 import os
 import shutil
@@ -10,16 +10,20 @@ from . import client, installed, kdir, tree
 from .kernel import Kernel
 
 
-def dkms(place: Path, *words: str) -> None:
-    """Runs dkms on trees below that folder; it asks who it is."""
+def dkms(folder: Path, *words: str) -> None:
+    """Runs dkms with its trees below a folder.
+
+    dkms refuses to run without root, so that other users run it in a user namespace. Raises ModuleError
+    with dkms's output and the logs of make if it fails.
+    """
     trees = {"dkmstree": "var", "sourcetree": "src", "installtree": "lib/modules"}
     result = subprocess.run(
         [
             *([] if os.geteuid() == 0 else ["unshare", "-r"]),
             *("dkms", *words, "--no-depmod"),
-            *(word for name, path in trees.items() for word in (f"--{name}", str(place / path))),
+            *(word for name, path in trees.items() for word in (f"--{name}", str(folder / path))),
         ],
-        env={**os.environ, "KOFI_PREFIX": str(place / "usr")},
+        env={**os.environ, "KOFI_PREFIX": str(folder / "usr")},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -28,37 +32,37 @@ def dkms(place: Path, *words: str) -> None:
         check=False,
     )
     if result.returncode:
-        logs = "".join(log.read_text(errors="replace") for log in place.rglob("make.log"))
+        logs = "".join(log.read_text(errors="replace") for log in folder.rglob("make.log"))
         raise tree.ModuleError(f"dkms {' '.join(words)}:\n{result.stdout}{logs}")
 
 
-def complaints(kernel: Kernel) -> str:
-    """What is not as it should be."""
-    place = installed.stage(kernel, "dkms")
-    checkout = place / "checkout"
+def check(kernel: Kernel) -> str:
+    """Installs kOFI with dkms, builds the templates against it and removes it. Returns the errors, one a line."""
+    folder = installed.staging_folder(kernel, "dkms")
+    checkout = folder / "checkout"
     tree.sync(checkout)
     for name in ("var", "src"):
-        (place / name).mkdir()
+        (folder / name).mkdir()
     release = kdir.release(kernel.build)
-    modules = place / "lib/modules" / release
+    modules = folder / "lib/modules" / release
     modules.mkdir(parents=True)
-    home = place / "usr/lib/kofi" / release
+    kofi = folder / "usr/lib/kofi" / release
     module = f"kofi/{client.version()}"
     lines = []
 
-    def check(good: bool, words: str) -> None:
-        lines.extend([] if good else [words])
+    def require(is_met: bool, error: str) -> None:
+        lines.extend([] if is_met else [error])
 
-    dkms(place, "add", str(checkout))
-    # It is not there to be looked at by whoever builds.
+    dkms(folder, "add", str(checkout))
+    # dkms has its own copy: the build must not use the checkout.
     shutil.rmtree(checkout)
-    dkms(place, "install", module, "-k", release, "--kernelsourcedir", str(kernel.build))
+    dkms(folder, "install", module, "-k", release, "--kernelsourcedir", str(kernel.build))
     for name in ("kofi.ko", "kofi_perf.ko"):
-        check(any(modules.rglob(f"{name}*")), f"there is no {name}")
+        require(any(modules.rglob(f"{name}*")), f"dkms install put no {name} into {modules}")
     for template in installed.templates():
-        installed.build_template(kernel, template, place / template.name, home)
-    dkms(place, "remove", module, "--all")
-    check(not any(modules.rglob("*.ko*")), "a module is left")
-    check(not home.is_symlink() and not home.exists(), f"{home} is left")
-    check(not (place / "var/kofi").exists(), f"{place / 'var/kofi'} is left")
+        installed.build_template(kernel, template, folder / template.name, kofi)
+    dkms(folder, "remove", module, "--all")
+    require(not any(modules.rglob("*.ko*")), f"dkms remove left a module in {modules}")
+    for path in (kofi, folder / "var/kofi"):
+        require(not path.is_symlink() and not path.exists(), f"dkms remove left {path}")
     return "\n".join(lines)

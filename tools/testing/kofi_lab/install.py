@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Puts kOFI where modprobe, the builds of consumers and people look for it, and takes it away again.
+"""Installs the modules, the build files of consumers and the client, and uninstalls them.
 
-Consumers have a folder for each kernel, PREFIX/lib/kofi/RELEASE, that looks as a built checkout does.
+Consumers have a folder for each kernel, PREFIX/lib/kofi/RELEASE, with the layout of a built checkout.
 """
 
 import os
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from . import client, kdir, toolchain
+from .manifest import Manifest
 from .output import LabError, print_line
 from .paths import TREE
-from .receipt import Receipt
 
 # Only kofi.ko, which consumers need, and kofi_perf.ko, which the client needs.
-KOFI_ALONE = ("CONFIG_KOFI_SAMPLES=n", "CONFIG_KOFI_BENCH=n", "CONFIG_KOFI_KUNIT_TEST=n")
-MADE = ("Module.symvers", "kofi.args", "rust/libkofi.rmeta")
-GIVEN = ("kofi.mk",)
+WITHOUT_TESTS = ("CONFIG_KOFI_SAMPLES=n", "CONFIG_KOFI_BENCH=n", "CONFIG_KOFI_KUNIT_TEST=n")
+BUILT_FILES = ("Module.symvers", "kofi.args", "rust/libkofi.rmeta")
+SOURCE_FILES = ("kofi.mk",)
 UAPI = (PurePath("include/uapi/linux/kofi.h"), PurePath("include/uapi/linux/kofi_perf.h"))
 COMPLETIONS = {
     "bash": "bash-completion/completions/kofi",
@@ -30,100 +30,100 @@ MANUAL = "man/man1/kofi.1"
 
 @dataclass(frozen=True)
 class System:
-    """Where things go: below `root`, which only packages have, and below `prefix`."""
+    """The destination of an installation: DESTDIR, which only packages set, and PREFIX."""
 
     root: str
     prefix: PurePath
 
     @property
-    def homes(self) -> PurePath:
-        """What has a folder for each kernel, and one for the client."""
+    def lib(self) -> PurePath:
+        """The folder that has one folder for each kernel, and one for the client."""
         return self.prefix / "lib/kofi"
 
-    def receipt(self, name: str) -> Receipt:
-        """What there is for a kernel, or of the client."""
-        return Receipt(self.root, self.homes / name)
+    def manifest(self, name: str) -> Manifest:
+        """Returns the manifest of a kernel's release, or of `client`."""
+        return Manifest(self.root, self.lib / name)
 
 
-def install(system: System, build: Path, with_client: bool, more: list[str]) -> int:
-    """Builds what lacks, and puts everything in its place."""
+def install(system: System, build: Path, with_client: bool, make_arguments: list[str]) -> int:
+    """Builds and installs the modules, the build files of consumers and the client. Returns the exit status."""
     kdir.inspect(build)
     release = kdir.release(build)
     if with_client and not toolchain.cargo():
-        raise LabError(
-            "there is no cargo, which builds the client: install it, or leave the client out"
-            " with CLIENT=n"
-        )
-    receipt = system.receipt(release)
+        raise LabError("cargo, which builds the client, is not installed: install it, or pass CLIENT=n")
+    manifest = system.manifest(release)
     modules = PurePath("/lib/modules") / release / "updates"
     try:
-        # What cannot be written is said before anything is built.
-        receipt.folder(modules)
-        receipt.folder(system.homes / release)
-        if code := make_modules(system, build, more):
+        # A folder that is not writable is reported before the build.
+        manifest.make_folder(modules)
+        manifest.make_folder(system.lib / release)
+        if code := install_modules(system, build, make_arguments):
             return code
         for name in ("kofi.ko", "kofi_perf.ko"):
-            found = sorted(receipt.at(modules).glob(f"{name}*"))
+            found = sorted(manifest.resolve(modules).glob(f"{name}*"))
             if not found:
-                raise LabError(f"modules_install put no {name} into {receipt.at(modules)}")
+                raise LabError(f"modules_install put no {name} into {manifest.resolve(modules)}")
             for module in found:
-                receipt.note(modules / module.name)
-        put_for_consumers(receipt, TREE, system.homes / release)
-        receipt.finish()
+                manifest.record(modules / module.name)
+        write_consumer_files(manifest, TREE, system.lib / release)
+        manifest.commit()
         if with_client:
             install_client(system)
     except PermissionError as error:
-        raise LabError(refusal(error)) from error
+        raise LabError(not_writable(error)) from error
     print_line(f"installed for kernel {release}: `modprobe kofi`; consumers build with")
-    print_line(f"  KOFI={receipt.at(system.homes / release)}")
+    print_line(f"  KOFI={manifest.resolve(system.lib / release)}")
     return 0
 
 
-def refusal(error: PermissionError) -> str:
-    """What to do where nothing may be written."""
-    return f"{error.filename} cannot be written: be root, or name another place with DESTDIR="
+def not_writable(error: PermissionError) -> str:
+    """Returns the message for a path that the user may not write."""
+    return f"{error.filename} is not writable: run as root, or choose another folder with DESTDIR="
 
 
-def make_modules(system: System, build: Path, more: list[str]) -> int:
-    """The modules, in the kernel's own folder."""
-    more = [*KOFI_ALONE, *more]
-    if code := kdir.make(build, "modules", more):
+def install_modules(system: System, build: Path, make_arguments: list[str]) -> int:
+    """Builds the modules and installs them below /lib/modules. Returns make's exit status."""
+    make_arguments = [*WITHOUT_TESTS, *make_arguments]
+    if code := kdir.make(build, "modules", make_arguments):
         return code
-    where = [f"INSTALL_MOD_PATH={system.root}", "INSTALL_MOD_DIR=updates"]
-    # A package's files are found by modprobe where the package is installed.
-    where += ["DEPMOD=true"] if system.root else []
-    return kdir.make(build, "modules_install", [*more, *where])
+    destination = [f"INSTALL_MOD_PATH={system.root}", "INSTALL_MOD_DIR=updates"]
+    # A package runs depmod where it is installed.
+    destination += ["DEPMOD=true"] if system.root else []
+    return kdir.make(build, "modules_install", [*make_arguments, *destination])
 
 
-def for_consumers(built: Path) -> list[PurePath]:
-    """What a consumer's build needs, as paths below a built checkout, or a folder that is like one."""
-    if lacking := [name for name in MADE if not (built / name).exists()]:
-        raise LabError(f"{built} has no {lacking[0]}: kOFI was not built there")
+def consumer_files(built: Path) -> list[PurePath]:
+    """Returns the files that a consumer's build needs, as paths below a built checkout or an installed folder."""
+    if missing := [name for name in BUILT_FILES if not (built / name).exists()]:
+        raise LabError(f"{built} has no {missing[0]}: kOFI was not built there")
     headers = sorted(path.relative_to(built) for path in (built / "include").rglob("*.h"))
-    return [*headers, *map(PurePath, GIVEN + MADE)]
+    return [*headers, *map(PurePath, SOURCE_FILES + BUILT_FILES)]
 
 
-def put_for_consumers(receipt: Receipt, built: Path, home: PurePath) -> None:
-    """All of that into a folder."""
-    for path in for_consumers(built):
-        receipt.put(home / path, (built / path).read_bytes())
+def write_consumer_files(manifest: Manifest, built: Path, folder: PurePath) -> None:
+    """Copies the files that a consumer's build needs from a built checkout into a folder."""
+    for path in consumer_files(built):
+        manifest.write(folder / path, (built / path).read_bytes())
 
 
 def install_client(system: System) -> None:
-    """The program, what it says of itself, and the headers for programs that do what it does."""
+    """Builds and installs the client, its manual page, its shell completions and the headers of the ioctl ABI."""
     program = client.build()
-    receipt = system.receipt("client")
-    receipt.put(system.prefix / "bin/kofi", program.read_bytes(), 0o755)
+    manifest = system.manifest("client")
+    manifest.write(system.prefix / "bin/kofi", program.read_bytes(), 0o755)
     for header in UAPI:
-        receipt.put(system.prefix / "include/linux" / header.name, (TREE / header).read_bytes())
+        manifest.write(system.prefix / "include/linux" / header.name, (TREE / header).read_bytes())
     share = system.prefix / "share"
-    for path, content in said_by(program).items():
-        receipt.put(share / path, content)
-    receipt.finish()
+    for path, content in shared_files(program).items():
+        manifest.write(share / path, content)
+    manifest.commit()
 
 
-def said_by(program: Path) -> dict[str, bytes]:
-    """What the client writes about itself, and where that goes: a client may have no manual page."""
+def shared_files(program: Path) -> dict[str, bytes]:
+    """Returns the client's shell completions and manual page, by path below PREFIX/share.
+
+    The client prints them. A client without a manual page is accepted.
+    """
     verbs = {path: ("completions", shell) for shell, path in COMPLETIONS.items()}
     verbs[MANUAL] = ("man",)
     results = {
@@ -134,43 +134,46 @@ def said_by(program: Path) -> dict[str, bytes]:
 
 
 def uninstall(system: System, release: str) -> None:
-    """Removes what was installed for a kernel, and the client with the last one."""
-    receipt = system.receipt(release)
+    """Deletes what was installed for a kernel, and the client if this was the last kernel."""
+    manifest = system.manifest(release)
     try:
-        if not receipt.remove():
-            raise LabError(f"nothing is installed for kernel {release} in {receipt.at(system.homes)}")
-        homes = receipt.at(system.homes)
-        if homes.is_dir() and {path.name for path in homes.iterdir()} <= {"client"}:
-            system.receipt("client").remove()
-            # Folders that they had in common.
-            receipt.remove()
+        if not manifest.remove():
+            raise LabError(f"nothing is installed for kernel {release} in {manifest.resolve(system.lib)}")
+        lib = manifest.resolve(system.lib)
+        if lib.is_dir() and {path.name for path in lib.iterdir()} <= {"client"}:
+            system.manifest("client").remove()
+            # Folders that both used are empty only now.
+            manifest.remove()
     except PermissionError as error:
-        raise LabError(refusal(error)) from error
+        raise LabError(not_writable(error)) from error
     if not system.root:
-        forget_modules(release)
+        run_depmod(release)
     print_line(f"removed what was installed for kernel {release}")
 
 
-def forget_modules(release: str) -> None:
-    """Has modprobe know that there is no kofi any more."""
+def run_depmod(release: str) -> None:
+    """Updates modprobe's database of a kernel after the modules are deleted, if that kernel has one."""
     depmod = shutil.which("depmod", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if depmod and Path(f"/lib/modules/{release}/modules.dep").exists():
         subprocess.run([depmod, release], check=True)
 
 
-def make_consumer_folder(home: Path) -> None:
-    """A consumers' folder of its own, for those who install by other means."""
-    receipt = Receipt("", home)
-    put_for_consumers(receipt, TREE, home)
-    receipt.finish()
+def make_consumer_folder(folder: Path) -> None:
+    """Copies the build files of consumers into a folder, for installers such as dkms."""
+    manifest = Manifest("", folder)
+    write_consumer_files(manifest, TREE, folder)
+    manifest.commit()
 
 
-def link_consumer_folder(home: Path, kept: Path | None) -> None:
-    """Has consumers find such a folder, or nothing; what is no link is not ours to change."""
-    if home.is_symlink():
-        home.unlink()
-    if kept:
-        home.parent.mkdir(parents=True, exist_ok=True)
-        home.symlink_to(kept)
-    elif home.parent.is_dir() and not any(home.parent.iterdir()):
-        home.parent.rmdir()
+def link_consumer_folder(link: Path, target: Path | None) -> None:
+    """Makes `link` a symbolic link to a folder of consumers' build files, or removes the link without a target.
+
+    Anything but a symbolic link stays.
+    """
+    if link.is_symlink():
+        link.unlink()
+    if target:
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(target)
+    elif link.parent.is_dir() and not any(link.parent.iterdir()):
+        link.parent.rmdir()

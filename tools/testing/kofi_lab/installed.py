@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""An installation for a test kernel, and the modules of samples/template built against it."""
+"""Installs kOFI for a test kernel below a staging folder, and builds samples/template against it."""
 
 import os
 import shutil
@@ -8,18 +8,21 @@ from pathlib import Path, PurePath
 
 from . import client, install, kdir, toolchain, tree
 from .kernel import Kernel
+from .manifest import NAME
 from .paths import TREE
-from .receipt import NAME
 
 PREFIX = PurePath("/usr/local")
 TEMPLATES = TREE / "samples/template"
 
 
-def make(place: Path, *words: str, **variables: str) -> str:
-    """Runs a Makefile of ours, as a person would, with more variables in the environment; returns what it prints."""
+def make(folder: Path, *words: str, **variables: str) -> str:
+    """Runs make in a folder without the variables of an outer make. Returns its output.
+
+    `variables` are added to the environment. Raises ModuleError if make fails or prints a warning.
+    """
     environment = {name: text for name, text in os.environ.items() if name not in toolchain.OF_MAKE}
     result = subprocess.run(
-        ["make", "-C", str(place), *words],
+        ["make", "-C", str(folder), *words],
         env=environment | variables,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -29,22 +32,22 @@ def make(place: Path, *words: str, **variables: str) -> str:
         check=False,
     )
     if result.returncode or tree.WARNING.search(result.stdout):
-        raise tree.ModuleError(f"make {' '.join(words)} in {place}:\n{result.stdout}")
+        raise tree.ModuleError(f"make {' '.join(words)} in {folder}:\n{result.stdout}")
     return result.stdout
 
 
-def stage(kernel: Kernel, purpose: str) -> Path:
-    """An empty folder to install into."""
-    place = tree.folder(kernel, purpose)
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
-    return place
+def staging_folder(kernel: Kernel, purpose: str) -> Path:
+    """Returns an empty folder for files of one purpose that belong to a kernel."""
+    folder = tree.folder(kernel, purpose)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
 
 
 def install_into(kernel: Kernel, root: Path) -> None:
     """Runs `make install` of the checkout, without the client, which is compiled elsewhere.
 
-    The compiler is that of the lane's modules: Kbuild compiles again whatever another command has made.
+    The compiler is that of the lane's modules: Kbuild compiles every object again if the command changed.
     """
     built = tree.folder(kernel)
     compiler, variables = toolchain.caching()
@@ -55,51 +58,51 @@ def install_into(kernel: Kernel, root: Path) -> None:
 
 
 def build_templates(kernel: Kernel) -> list[Path]:
-    """The templates' modules, of copies that know nothing of this checkout."""
-    root = stage(kernel, "installed")
+    """Builds copies of all templates outside the checkout against an installation. Returns their modules."""
+    root = staging_folder(kernel, "installed")
     install_into(kernel, root)
-    home = Path(f"{root}{PREFIX}/lib/kofi/{kdir.release(kernel.build)}")
-    copies = [stage(kernel, f"template-{template.name}") for template in templates()]
-    return [build_template(kernel, *each, home) for each in zip(templates(), copies)]
+    kofi = Path(f"{root}{PREFIX}/lib/kofi/{kdir.release(kernel.build)}")
+    copies = [staging_folder(kernel, f"template-{template.name}") for template in templates()]
+    return [build_template(kernel, *each, kofi) for each in zip(templates(), copies)]
 
 
 def templates() -> list[Path]:
-    """Their folders."""
+    """Returns the folders of the templates."""
     return sorted(path for path in TEMPLATES.iterdir() if path.is_dir())
 
 
-def build_template(kernel: Kernel, template: Path, copy: Path, home: Path) -> Path:
-    """The module of a copy that knows nothing of this checkout."""
+def build_template(kernel: Kernel, template: Path, copy: Path, kofi: Path) -> Path:
+    """Copies a template and builds the copy with KOFI=`kofi`. Returns its module."""
     shutil.copytree(template, copy, dirs_exist_ok=True)
-    make(copy, f"KDIR={kernel.build}", f"KOFI={home}")
+    make(copy, f"KDIR={kernel.build}", f"KOFI={kofi}")
     return next(copy.glob("*.ko"))
 
 
-def expected(release: str) -> set[str]:
-    """Every file that an installation has."""
-    home = PREFIX / "lib/kofi"
+def expected_files(release: str) -> set[str]:
+    """Returns the paths of all files that an installation has."""
+    lib = PREFIX / "lib/kofi"
     headers = (path.relative_to(TREE) for path in (TREE / "include").rglob("*.h"))
-    files = [home / release / path for path in headers]
-    files += [home / release / name for name in (*install.GIVEN, *install.MADE, NAME)]
-    files += [PREFIX / "share" / path for path in install.said_by(client.build())]
+    files = [lib / release / path for path in headers]
+    files += [lib / release / name for name in (*install.SOURCE_FILES, *install.BUILT_FILES, NAME)]
+    files += [PREFIX / "share" / path for path in install.shared_files(client.build())]
     files += [PREFIX / "include/linux" / header.name for header in install.UAPI]
-    files += [PREFIX / "bin/kofi", home / "client" / NAME]
+    files += [PREFIX / "bin/kofi", lib / "client" / NAME]
     modules = {f"/lib/modules/{release}/updates/{name}.ko" for name in ("kofi", "kofi_perf")}
     return {str(path) for path in files} | modules
 
 
-def complaints(kernel: Kernel) -> str:
-    """What an installation has too much or too little, and what its removal leaves."""
-    root = stage(kernel, "staged")
+def check(kernel: Kernel) -> str:
+    """Installs twice and uninstalls. Returns a line for each missing, unexpected or remaining file."""
+    root = staging_folder(kernel, "staged")
     system = install.System(str(root), PREFIX)
-    # Twice, as for an update.
+    # The second installation is an update.
     for _ in range(2):
         install_into(kernel, root)
         install.install_client(system)
     found = {str(path).removeprefix(str(root)) for path in root.rglob("*") if path.is_file()}
-    wanted = expected(kdir.release(kernel.build))
-    lines = [f"{path} is not installed" for path in sorted(wanted - found)]
-    lines += [f"{path} is installed, and not expected" for path in sorted(found - wanted)]
+    expected = expected_files(kdir.release(kernel.build))
+    lines = [f"{path} is not installed" for path in sorted(expected - found)]
+    lines += [f"{path} is installed, but not expected" for path in sorted(found - expected)]
     make(tree.folder(kernel), "uninstall", f"KDIR={kernel.build}", f"DESTDIR={root}", f"PREFIX={PREFIX}")
-    lines += [f"{path} is left" for path in sorted(root.rglob("*"))]
+    lines += [f"{path} remains after `make uninstall`" for path in sorted(root.rglob("*"))]
     return "\n".join(lines)

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Places kOFI in a kernel's source tree, as a part of it: files, and a line each of Kconfig and Makefile.
+"""Places kOFI in a kernel's source tree: its files, and one line each in a Kconfig and a Makefile.
 
-The headers go where every consumer in the tree finds them, the rest into a folder that looks as this
-checkout does.
+The public headers go to the kernel's include folder. All other files keep their layout below FOLDER.
 """
 
 from pathlib import Path, PurePath
 
+from .manifest import Manifest
 from .output import LabError
 from .paths import TREE
-from .receipt import Receipt
 
-HOME = PurePath("/drivers/infiniband/ulp/kofi")
+FOLDER = PurePath("/drivers/infiniband/ulp/kofi")
 KCONFIG = PurePath("/drivers/infiniband/Kconfig")
 MAKEFILE = PurePath("/drivers/infiniband/ulp/Makefile")
-SOURCE = f'source "{str(HOME).lstrip("/")}/Kconfig"\n'
-NEIGHBOUR = 'source "drivers/infiniband/ulp/'
-OBJECT = "obj-$(CONFIG_KOFI)\t\t\t+= kofi/\n"
+KCONFIG_LINE = f'source "{str(FOLDER).lstrip("/")}/Kconfig"\n'
+# The line of KCONFIG_LINE is inserted after the last line that begins like this.
+KCONFIG_ANCHOR = 'source "drivers/infiniband/ulp/'
+MAKEFILE_LINE = "obj-$(CONFIG_KOFI)\t\t\t+= kofi/\n"
 PARTS = (
     "rust",
     "samples/c",
@@ -26,81 +26,81 @@ PARTS = (
     "tools/testing/kunit",
 )
 FILES = (".kunitconfig", "Kbuild", "Kconfig")
-KINDS = {".c", ".h", ".rs", ".S", ".sed", ""}
-MADE = ("generated.rs", "generated.h", ".mod.c")
+SUFFIXES = {".c", ".h", ".rs", ".S", ".sed", ""}
+GENERATED = ("generated.rs", "generated.h", ".mod.c")
 
 
-def placed() -> dict[PurePath, Path]:
-    """Where each file goes, and which of the checkout it is."""
-    files = {HOME / name: TREE / name for name in FILES}
+def sources() -> dict[PurePath, Path]:
+    """Returns the files to place, by their path in the kernel's tree."""
+    files = {FOLDER / name: TREE / name for name in FILES}
     for part in PARTS:
         for path in sorted((TREE / part).rglob("*")):
-            if path.is_file() and path.suffix in KINDS and not made(path):
-                files[HOME / path.relative_to(TREE)] = path
+            if path.is_file() and path.suffix in SUFFIXES and not is_generated(path):
+                files[FOLDER / path.relative_to(TREE)] = path
     for path in sorted((TREE / "include").rglob("*.h")):
         files["/" / path.relative_to(TREE)] = path
     return files
 
 
-def made(path: Path) -> bool:
-    """Whether a build has left it."""
-    return path.name.startswith(".") or path.name.endswith(MADE)
+def is_generated(path: Path) -> bool:
+    """Returns whether a build creates the file."""
+    return path.name.startswith(".") or path.name.endswith(GENERATED)
 
 
-def receipt(kernel: Path) -> Receipt:
-    """What was placed in that tree."""
-    if not at(kernel, KCONFIG).exists() or not at(kernel, MAKEFILE).exists():
+def manifest(kernel: Path) -> Manifest:
+    """Returns the manifest of the files that were placed in a kernel's tree."""
+    if not resolve(kernel, KCONFIG).exists() or not resolve(kernel, MAKEFILE).exists():
         raise LabError(f"{kernel} is no kernel source tree: it has no {str(MAKEFILE)[1:]}")
-    return Receipt(str(kernel), HOME, ".placed")
+    return Manifest(str(kernel), FOLDER, ".placed")
 
 
-def at(kernel: Path, path: PurePath) -> Path:
-    """A path of the tree's on this machine."""
+def resolve(kernel: Path, path: PurePath) -> Path:
+    """Returns the path on this machine of a path in the kernel's tree."""
     return Path(f"{kernel}{path}")
 
 
-def rewrite(place: Path, lines: list[str]) -> None:
-    """Another file by the same name: a tree may share this one with others."""
-    part = place.with_name(f".{place.name}.part")
+def replace_file(path: Path, lines: list[str]) -> None:
+    """Replaces a file by a new one with these lines; other links to the old inode do not change."""
+    part = path.with_name(f".{path.name}.part")
     part.write_text("".join(lines), encoding="utf-8")
-    part.chmod(place.stat().st_mode)
-    part.rename(place)
+    part.chmod(path.stat().st_mode)
+    part.rename(path)
 
 
-def with_line(lines: list[str], line: str, after: str) -> list[str]:
-    """The lines with one more, behind the last one that begins like that, or at the end."""
+def insert_line(lines: list[str], line: str, anchor: str) -> list[str]:
+    """Returns the lines with `line` after the last line that begins with `anchor`, or at the end."""
     if line in lines:
         return lines
-    behind = [place for place, other in enumerate(lines, 1) if after and other.startswith(after)]
-    place = behind[-1] if behind else len(lines)
-    return [*lines[:place], line, *lines[place:]]
+    anchors = [number for number, other in enumerate(lines, 1) if anchor and other.startswith(anchor)]
+    position = anchors[-1] if anchors else len(lines)
+    return [*lines[:position], line, *lines[position:]]
 
 
-def edit(kernel: Path, path: PurePath, line: str, after: str, wanted: bool) -> None:
-    """Has a line in a file of the tree, or not."""
-    place = at(kernel, path)
-    before = place.read_text(encoding="utf-8").splitlines(keepends=True)
-    if wanted:
-        lines = with_line(before, line, after)
+def set_line(kernel: Path, path: PurePath, line: str, anchor: str, is_present: bool) -> None:
+    """Inserts a line into a file of the kernel's tree, or deletes it."""
+    target = resolve(kernel, path)
+    before = target.read_text(encoding="utf-8").splitlines(keepends=True)
+    if is_present:
+        lines = insert_line(before, line, anchor)
     else:
         lines = [other for other in before if other != line]
     if lines != before:
-        rewrite(place, lines)
+        replace_file(target, lines)
 
 
 def place_in(kernel: Path) -> None:
-    """Places everything; what is there already is brought up to date."""
-    files = receipt(kernel)
-    for path, source in placed().items():
-        files.put(path, source.read_bytes())
-    files.finish()
-    edit(kernel, KCONFIG, SOURCE, NEIGHBOUR, True)
-    edit(kernel, MAKEFILE, OBJECT, "", True)
+    """Places kOFI in a kernel's tree, or updates what was placed before."""
+    files = manifest(kernel)
+    for path, source in sources().items():
+        files.write(path, source.read_bytes())
+    files.commit()
+    set_line(kernel, KCONFIG, KCONFIG_LINE, KCONFIG_ANCHOR, True)
+    set_line(kernel, MAKEFILE, MAKEFILE_LINE, "", True)
 
 
-def undo(kernel: Path) -> None:
-    """Leaves the tree as it was."""
-    edit(kernel, KCONFIG, SOURCE, NEIGHBOUR, False)
-    edit(kernel, MAKEFILE, OBJECT, "", False)
-    if not receipt(kernel).remove():
-        raise LabError(f"kOFI was not placed in {kernel}")
+def remove_from(kernel: Path) -> None:
+    """Removes kOFI from a kernel's tree."""
+    set_line(kernel, KCONFIG, KCONFIG_LINE, KCONFIG_ANCHOR, False)
+    set_line(kernel, MAKEFILE, MAKEFILE_LINE, "", False)
+    if not manifest(kernel).remove():
+        raise LabError(f"kOFI is not placed in {kernel}")

@@ -169,7 +169,7 @@ def manuals(_: Kernel) -> str:
 def installation(kernel: Kernel) -> str:
     """What `make install` puts somewhere is what it should be, and `make uninstall` removes it."""
     try:
-        return installed.complaints(kernel)
+        return installed.check(kernel)
     except tree.ModuleError as error:
         return str(error)
 
@@ -177,7 +177,7 @@ def installation(kernel: Kernel) -> str:
 def through_dkms(_: Kernel) -> str:
     """dkms builds and installs the module, and consumers build against that."""
     try:
-        return dkms.complaints(kernels.ensure(lane("plain")))
+        return dkms.check(kernels.ensure(lane("plain")))
     except tree.ModuleError as error:
         return str(error)
 
@@ -191,8 +191,8 @@ def stack(_: Kernel) -> str:
 
 
 def placing(kernel: Kernel) -> str:
-    """`make intree` has everything in its place, once, and can be undone."""
-    return kunit_tree.complaints_of_placing(kernel)
+    """Checks `make intree` and `make intree-undo` on the files of a tree that they change."""
+    return kunit_tree.check_placing(kernel)
 
 
 def headers(kernel: Kernel, results: Results, pattern: str | tuple[str, ...]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Whoever builds for a kernel of theirs is told what it lacks; what is installed can be removed."""
+"""Tests of the checks of a kernel's build folder (KDIR), and of the manifest of an installation."""
 
 import os
 import tempfile
@@ -8,14 +8,14 @@ from pathlib import Path, PurePath
 from unittest import mock
 
 from kofi_lab import install, kdir
+from kofi_lab.manifest import Manifest
 from kofi_lab.output import LabError
-from kofi_lab.receipt import Receipt
 
 CONFIG = "CONFIG_MODULES=y\nCONFIG_RUST=y\nCONFIG_INFINIBAND=m\nCONFIG_INFINIBAND_ADDR_TRANS=y\n"
 
 
 class InTemporaryFolder(unittest.TestCase):
-    """With a folder that goes at the end."""
+    """A test case with a temporary folder."""
 
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
@@ -24,10 +24,10 @@ class InTemporaryFolder(unittest.TestCase):
 
 
 class KernelTest(InTemporaryFolder):
-    """Folders that are no good for KDIR."""
+    """Checks of the folder that KDIR names."""
 
     def kernel(self, config: str | None = CONFIG, rustc: str = "") -> Path:
-        """A build folder as far as it is looked at; in it a rustc that says it is this."""
+        """Returns a build folder with a configuration, and a rustc that prints this version."""
         (self.place / "Makefile").touch()
         if config is not None:
             (self.place / ".config").write_text(config)
@@ -36,10 +36,10 @@ class KernelTest(InTemporaryFolder):
         program.chmod(0o755)
         return self.place
 
-    def test_what_is_good_is_taken(self) -> None:
+    def test_a_complete_kernel_is_accepted(self) -> None:
         self.assertEqual("m", kdir.inspect(self.kernel())["CONFIG_INFINIBAND"])
 
-    def test_folders_that_are_no_kernel(self) -> None:
+    def test_a_folder_without_a_built_kernel_is_refused(self) -> None:
         with self.assertRaisesRegex(LabError, "is no kernel build folder.*KDIR="):
             kdir.inspect(self.place / "nothing")
         with self.assertRaisesRegex(LabError, "has no .config"):
@@ -47,7 +47,7 @@ class KernelTest(InTemporaryFolder):
         with self.assertRaisesRegex(LabError, "does not say which release"):
             kdir.release(self.place)
 
-    def test_kernels_that_lack_something(self) -> None:
+    def test_a_missing_configuration_symbol_is_named(self) -> None:
         for symbol in kdir.SYMBOLS:
             text = "\n".join(line for line in CONFIG.splitlines() if not line.startswith(f"{symbol}="))
             with self.assertRaisesRegex(LabError, f"without {symbol}, which kOFI needs"):
@@ -62,47 +62,47 @@ class KernelTest(InTemporaryFolder):
 
     def test_nothing_is_installed_from_a_tree_that_was_not_built(self) -> None:
         with self.assertRaisesRegex(LabError, "was not built"):
-            install.for_consumers(self.place)
+            install.consumer_files(self.place)
 
     def test_what_was_not_installed_cannot_be_removed(self) -> None:
         with self.assertRaisesRegex(LabError, "nothing is installed for kernel 6.1"):
             install.uninstall(install.System(str(self.place), PurePath("/usr")), "6.1")
 
 
-class ReceiptTest(InTemporaryFolder):
-    """A list of what was installed."""
+class ManifestTest(InTemporaryFolder):
+    """The manifest of an installation."""
 
-    def receipt(self, *files: str) -> Receipt:
-        """Puts those files there, and nothing else."""
-        receipt = Receipt(str(self.place), PurePath("/a/home"))
+    def install(self, *files: str) -> Manifest:
+        """Installs exactly these files and returns their manifest."""
+        manifest = Manifest(str(self.place), PurePath("/a/home"))
         for file in files:
-            receipt.put(PurePath(file), b"text")
-        receipt.finish()
-        return Receipt(str(self.place), PurePath("/a/home"))
+            manifest.write(PurePath(file), b"text")
+        manifest.commit()
+        return Manifest(str(self.place), PurePath("/a/home"))
 
     def found(self) -> set[str]:
-        """Every file and folder."""
+        """Returns the relative path of every file and folder."""
         return {str(path.relative_to(self.place)) for path in self.place.rglob("*")}
 
-    def test_all_of_it_can_be_removed(self) -> None:
-        receipt = self.receipt("/a/home/x/one", "/b/c/two")
+    def test_all_installed_files_are_removed(self) -> None:
+        manifest = self.install("/a/home/x/one", "/b/c/two")
         self.assertLess({"a/home/x/one", "a/home/installed", "b/c/two"}, self.found())
-        self.assertTrue(receipt.remove())
+        self.assertTrue(manifest.remove())
         self.assertEqual(set(), self.found())
 
-    def test_an_update_removes_what_it_does_not_have(self) -> None:
-        self.receipt("/b/c/one", "/b/c/two")
-        self.receipt("/b/c/two")
+    def test_an_update_removes_files_that_it_does_not_install(self) -> None:
+        self.install("/b/c/one", "/b/c/two")
+        self.install("/b/c/two")
         self.assertNotIn("b/c/one", self.found())
-        self.receipt().remove()
+        self.install().remove()
         self.assertEqual(set(), self.found())
 
-    def test_what_belongs_to_others_stays(self) -> None:
+    def test_folders_and_files_of_others_stay(self) -> None:
         (self.place / "b").mkdir()
-        receipt = self.receipt("/b/c/one")
+        manifest = self.install("/b/c/one")
         (self.place / "b/c/other").touch()
-        receipt.remove()
+        manifest.remove()
         self.assertEqual({"b", "b/c", "b/c/other"}, self.found())
 
-    def test_there_was_none(self) -> None:
-        self.assertFalse(Receipt(str(self.place), PurePath("/a/home")).remove())
+    def test_removal_without_a_manifest_returns_false(self) -> None:
+        self.assertFalse(Manifest(str(self.place), PurePath("/a/home")).remove())
