@@ -97,8 +97,7 @@ def run() -> dict[str, str]:
     missing = sorted(set(conformance.cases_in_rust()) - found.keys())
     errors[NAME] = f"these cases did not run: {' '.join(missing)}" if missing else ""
     console = (built / "test.log").read_text(errors="replace")
-    splats = [line for line in console.splitlines() if splat.find(line, NAME, [])]
-    errors["intree.console"] = "\n".join(splats)
+    errors["intree.console"] = "\n".join(splat.find(NAME, console.splitlines(), []))
     for template in ("template_c", "template_rs"):
         ready = f"{template}: ready count=" in console
         errors[f"intree.{template}"] = "" if ready else f"{template} did not print its ready line"
