@@ -3,7 +3,7 @@
 # each check, ok and not_ok counts as a test of its own. What a scenario prints is KTAP, of which
 # init.sh makes one document for the guest: other lines become diagnostic ones.
 #
-# $LANE is uml, plain or proof; $PATIENCE says how many times slower than plain a lane may be.
+# $LANE is uml, plain, proof or native; $TIMEOUT_FACTOR multiplies time limits: 1 on the plain lane.
 
 # Busybox prefers its own, smaller programs of these names.
 ip() { /sbin/ip "$@"; }
@@ -54,9 +54,9 @@ indent() {
 	done
 }
 
-# eventually SECONDS COMMAND...: tries until the command succeeds; bounded, scaled by the lane.
+# eventually SECONDS COMMAND...: repeats the command until it succeeds, at most SECONDS * $TIMEOUT_FACTOR.
 eventually() {
-	_left=$(($1 * PATIENCE * 10))
+	_left=$(($1 * TIMEOUT_FACTOR * 10))
 	shift
 	until "$@"; do
 		_left=$((_left - 1))

@@ -16,7 +16,7 @@ class Lane:
     image: str
     target: str
     memory: str
-    patience: int  # how many times slower than the plain lane a scenario may be
+    timeout_factor: int  # multiplies the time limits of scenarios, which are those of the plain lane
     module_flags: tuple[str, ...] = ()
     kernel_flags: tuple[str, ...] = ()  # for the kernel's own make
     kernel_header: str = ""  # beside the fragments; copied into the kernel's build folder
@@ -52,7 +52,7 @@ LANES = {
             image="linux",
             target="linux",
             memory="2G",
-            patience=4,
+            timeout_factor=4,
             guests=3,
             module_flags=UML_FLAGS,
             # UML's code model puts variables into .lbss, which its linker script does not know: kmemleak would
@@ -72,7 +72,7 @@ LANES = {
             image="arch/x86/boot/bzImage",
             target="bzImage",
             memory="4G",
-            patience=10,
+            timeout_factor=10,
             words=PROOF_WORDS,
         ),
         Lane(
@@ -82,7 +82,7 @@ LANES = {
             image="arch/x86/boot/bzImage",
             target="bzImage",
             memory="2G",
-            patience=1,
+            timeout_factor=1,
         ),
         Lane(
             name="native",
@@ -91,7 +91,7 @@ LANES = {
             image="linux",
             target="linux",
             memory="1G",
-            patience=1,
+            timeout_factor=1,
             guests=2,
             module_flags=UML_FLAGS,
         ),

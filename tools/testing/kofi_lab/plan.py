@@ -37,7 +37,7 @@ class Scenario:
 
     def limit(self, lane: Lane) -> int:
         """Its time limit in that lane, seconds."""
-        return self.seconds * lane.patience
+        return self.seconds * lane.timeout_factor
 
 
 def scenarios() -> list[Scenario]:

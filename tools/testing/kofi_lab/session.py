@@ -74,7 +74,7 @@ class Session:
             rows.append(f"{scenario.name}|{limit}|{scenario.script.name}|{scenario.arguments}\n")
         (place / "list").write_text("".join(rows))
         mode = "shell" if shell else "run"
-        env = {"LANE": lane.name, "PATIENCE": str(lane.patience), "MODE": mode, **self.environment}
+        env = {"LANE": lane.name, "TIMEOUT_FACTOR": str(lane.timeout_factor), "MODE": mode, **self.environment}
         text = "".join(f"export {name}='{value}'\n" for name, value in env.items())
         (place / "env").write_text(text)
         return place
@@ -102,9 +102,9 @@ class Session:
 
     def _watch(self, running: guest.Guest, console: Console, scenarios: list[plan.Scenario]) -> int:
         limits = {item.name: item.limit(self.kernel.lane) for item in scenarios}
-        patience = min(self.kernel.lane.patience, 4)
+        timeout_factor = min(self.kernel.lane.timeout_factor, 4)
         state, ended = ("", False), 0
-        waiting, start, limit = "the guest to boot", time.monotonic(), BOOT_SECONDS * patience
+        waiting, start, limit = "the guest to boot", time.monotonic(), BOOT_SECONDS * timeout_factor
         for line in running.lines():
             if line is not None:
                 console.feed(line)
@@ -117,7 +117,7 @@ class Session:
                 state = (current, console.booted)
                 start = time.monotonic()
                 waiting = f"{current} to end" if current else "the next scenario"
-                limit = limits.get(current, END_SECONDS * patience) + TIDY_SECONDS
+                limit = limits.get(current, END_SECONDS * timeout_factor) + TIDY_SECONDS
             if console.over:
                 break
             if time.monotonic() - start > limit:

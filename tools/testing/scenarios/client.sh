@@ -108,7 +108,7 @@ fi
 check pingpong_without_a_server_is_refused refused "Connection refused" pingpong "$ADDRESS" -p 7490
 
 # Concurrent clients up to the limit, and one more. Under proof that takes minutes, and dev_clients covers it.
-[ "$PATIENCE" -gt 1 ] && most=4 || most=16
+[ "$TIMEOUT_FACTOR" -gt 1 ] && most=4 || most=16
 serve 7490
 clients=
 for client in $(seq $most); do
@@ -141,7 +141,7 @@ beside=$!
 by_hand=$!
 interface=$(/usr/bin/rdma link show "$DEVICE/1" | sed 's/.*netdev \([^ ]*\).*/\1/')
 sleep 1
-check device_is_removed_during_tests timeout -s KILL $((60 * PATIENCE)) /usr/bin/rdma link del "$DEVICE"
+check device_is_removed_during_tests timeout -s KILL $((60 * TIMEOUT_FACTOR)) /usr/bin/rdma link del "$DEVICE"
 check device_removal_stops_pingpong eval '! wait $over_fabric && grep -q pingpong /run/over_fabric'
 check device_removal_stops_bw eval '! wait $beside && grep -q "bw with" /run/beside'
 check device_removal_stops_verbs_pingpong eval '! wait $by_hand && grep -q pingpong /run/by_hand'

@@ -8,7 +8,7 @@ remove_under() {
 	run_suites "$1" &
 	suite=$!
 	eventually 30 traffic_started || return
-	timeout -s KILL $((60 * PATIENCE)) /usr/bin/rdma link del "$DEVICE" || return
+	timeout -s KILL $((60 * TIMEOUT_FACTOR)) /usr/bin/rdma link del "$DEVICE" || return
 	wait $suite
 	! /usr/bin/rdma link show | grep -q "$DEVICE"
 }
@@ -22,7 +22,7 @@ device_up "$1" || fail "$1 does not come up"
 interface=$(/usr/bin/rdma link show "$DEVICE/1" | sed 's/.*netdev \([^ ]*\).*/\1/')
 # 64 busy endpoints, as far as the kernel is fast enough for so many.
 links=32
-[ "$PATIENCE" -gt 1 ] && links=4
+[ "$TIMEOUT_FACTOR" -gt 1 ] && links=4
 load kofi_kunit addr="$ADDRESS" addr6="$ADDRESS6" outage=1 removal_links=$links || fail "kofi_kunit.ko does not load"
 
 check removal_under_traffic remove_under kofi_removal
@@ -50,7 +50,7 @@ unload kofi_kunit
 if has_module msg_server && has_module msg_client; then
 	load msg_server addr="$ADDRESS" && await 30 "msg_server: ready" || fail "no server"
 	load msg_client addr="$ADDRESS" count=1000000000 && sleep 1
-	check removal_under_sample_traffic timeout -s KILL $((60 * PATIENCE)) /usr/bin/rdma link del "$DEVICE"
+	check removal_under_sample_traffic timeout -s KILL $((60 * TIMEOUT_FACTOR)) /usr/bin/rdma link del "$DEVICE"
 	check removal_fails_the_client await 30 "msg_client: done count=[1-9].* errors=1"
 	unload msg_client msg_server || fail "the samples do not unload"
 	add_device "$1" "$interface" || fail "$DEVICE does not come back"
@@ -60,7 +60,7 @@ fi
 remove_with_idle_server() {
 	from_here
 	load "$1" addr="$(address_for "$1" "$ADDRESS")" && await 30 "$1: ready" || return
-	timeout -s KILL $((60 * PATIENCE)) /usr/bin/rdma link del "$DEVICE" || return
+	timeout -s KILL $((60 * TIMEOUT_FACTOR)) /usr/bin/rdma link del "$DEVICE" || return
 	unload "$1" && add_device "$type" "$interface"
 }
 type=$1 part=$2

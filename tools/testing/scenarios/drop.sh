@@ -10,7 +10,7 @@ unload_consumer() { drop_handles "$1" && unload drop_rs && nothing_left; }
 unload_all() { drop_handles "$1" && unload drop_rs kofi && load kofi; }
 remove_device() {
 	drop_handles 1 || return
-	timeout -s KILL $((60 * PATIENCE)) /usr/bin/rdma link del "$DEVICE" || return
+	timeout -s KILL $((60 * TIMEOUT_FACTOR)) /usr/bin/rdma link del "$DEVICE" || return
 	! /usr/bin/rdma link show | grep -q "$DEVICE" && nothing_left
 }
 

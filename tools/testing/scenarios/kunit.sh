@@ -20,7 +20,7 @@ load kofi || fail "kofi.ko does not load"
 before=$(suites)
 # What may go wrong one time in many is repeated less often where everything is slow.
 rounds=20
-[ "$PATIENCE" -gt 1 ] && rounds=4
+[ "$TIMEOUT_FACTOR" -gt 1 ] && rounds=4
 serial=N local=none only=. without='^$'
 case $2 in
 serial) serial=Y && [ "$3" = msg ] && only='^kofi_([^r]|r[^d])' without='_fault' ;;

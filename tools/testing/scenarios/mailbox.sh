@@ -6,7 +6,7 @@ device_up "$1" || fail "$1 does not come up"
 load kofi || fail "kofi.ko does not load"
 load mailbox || fail "mailbox.ko does not load"
 rounds=20
-[ "$PATIENCE" -gt 1 ] && rounds=4
+[ "$TIMEOUT_FACTOR" -gt 1 ] && rounds=4
 load kofi_kunit addr="$ADDRESS" addr6="$ADDRESS6" rounds=$rounds || fail "kofi_kunit.ko does not load"
 run_suites kofi_mailbox
 unload kofi_kunit mailbox kofi || fail "the modules do not unload"

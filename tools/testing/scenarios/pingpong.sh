@@ -8,7 +8,7 @@ export FI_UNIVERSE_SIZE=16
 run_fi_pingpong() {
 	kind=$1
 	shift
-	exec timeout -s KILL $((60 * PATIENCE)) \
+	exec timeout -s KILL $((60 * TIMEOUT_FACTOR)) \
 		fi_pingpong -e rdm -p "verbs;ofi_rxm" -d "$DEVICE" -m "$kind" -c -I "$COUNT" "$@"
 }
 

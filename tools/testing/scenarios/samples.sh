@@ -120,7 +120,7 @@ siw)
 	check queue_server_rs.reports_missing_atomics refuse queue_server_rs "Nothing matches"
 	check queue_client.reports_missing_atomics refuse queue_client ".*Nothing matches"
 	;;
-*) check queue_server_rs share_work $((20000 / PATIENCE)) ;;
+*) check queue_server_rs share_work $((20000 / TIMEOUT_FACTOR)) ;;
 esac
 
 check av_ranks rank "$ADDRESS"

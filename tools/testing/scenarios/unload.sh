@@ -23,7 +23,7 @@ request_waits() {
 # remove_device: the removal of the device ends as soon as the consumer, which ignores the event, is unloaded.
 remove_device() {
 	load_consumer leave_open 7473 leave=0 || return
-	timeout -s KILL $((120 * PATIENCE)) /usr/bin/rdma link del "$DEVICE" &
+	timeout -s KILL $((120 * TIMEOUT_FACTOR)) /usr/bin/rdma link del "$DEVICE" &
 	_removal=$!
 	await 60 "kofi: $DEVICE: ep [0-9]*: 4 objects of module leave_open still open; unload it to finish removing the device" ||
 		return
