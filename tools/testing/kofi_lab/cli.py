@@ -149,7 +149,7 @@ def do_run(options: argparse.Namespace) -> int:
         chosen.append(module.scenario(theirs, options.seconds))
     modules += theirs
     session = Session(target, [*modules, *options.ko], results, cpus=options.cpus)
-    session.extra, session.echo = options.append, not options.quiet
+    session.parameters, session.echo = options.append, not options.quiet
     session.run(chosen)
     results.report()
     print_line(f"console: {session.logs[-1]}" if session.logs else "nothing to run")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reads a guest's console: which scenario runs, what it and KUnit report, what the kernel complains of."""
+"""Parses a guest's console: the results of scenarios and of KUnit, and the splats of the kernel."""
 
 import re
 from dataclasses import dataclass, field
@@ -16,19 +16,19 @@ TEXT = re.compile(r" {2,}# (.*)")
 
 @dataclass
 class Scenario:
-    """A scenario under way."""
+    """The console lines of a running scenario, and the tests that were counted at its end."""
 
     name: str
-    ktap: list[str] = field(default_factory=list)  # of the scenario itself
-    log: list[str] = field(default_factory=list)  # of the kernel, with the KTAP of KUnit
-    text: list[str] = field(default_factory=list)
+    ktap: list[str] = field(default_factory=list)  # KTAP of the scenario's script
+    log: list[str] = field(default_factory=list)  # kernel log, with the KTAP of KUnit
+    output: list[str] = field(default_factory=list)  # diagnostic lines of the script
     splats: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     counted: set[str] = field(default_factory=set)
 
 
 class Console:
-    """Takes the console line by line, and counts the tests of each scenario at its end."""
+    """A parser of one guest's console, which adds the tests of each scenario to the results at its end."""
 
     def __init__(self, lane: str, results: Results, allowed: list[splat.Allowance]) -> None:
         self.lane = lane
@@ -37,11 +37,11 @@ class Console:
         self.scenario: Scenario | None = None
         self.booted = False
         self.over = False
-        self.outside: list[str] = []  # splats of no scenario: at boot, or at the end
+        self.outside: list[str] = []  # splats and timeouts outside of scenarios: at boot, between, at power off
         self.finished: Scenario | None = None
 
     def feed(self, raw: str) -> None:
-        """Takes one line of the console."""
+        """Parses one line of the console."""
         line = STAMP.sub("", ESCAPE.sub("", raw).rstrip("\n"))
         if line.startswith("lab: "):
             self._ktap(line.removeprefix("lab: "))
@@ -64,14 +64,14 @@ class Console:
         else:
             scenario.ktap.append(line)
             if match := TEXT.fullmatch(line):
-                scenario.text.append(match[1])
+                scenario.output.append(match[1])
                 if scenario.name == "kmemleak":
                     scenario.log.append(match[1])
             elif (match := RESULT.fullmatch(line)) and match[2] == scenario.name:
                 self._end(match)
 
     def _count(self) -> str:
-        """Counts the tests of the scenario; returns what is said of itself."""
+        """Adds the tests of the scenario to the results. Returns the reason that its own result line has."""
         scenario = self.scenario
         assert scenario
         scenario.splats = splat.find(scenario.name, scenario.log, self.allowed)
@@ -80,21 +80,21 @@ class Console:
         for check in mine.subtests:
             found += [(f"{mine.name}.{name}", *more) for name, *more in ktap.results(check)]
         for name, outcome, reason in found:
-            # A suite may run more than once: it counts once, and whenever it fails.
+            # A suite that runs several times counts once, but each of its failures counts.
             if name in scenario.counted and outcome != FAILED:
                 continue
             scenario.counted.add(name)
             if outcome == FAILED:
                 scenario.failed.append(f"{name}: {reason}")
             self.results.add(self.lane, name, outcome, reason, scenario.name)
-        return ktap.complaint(mine, mine.name)
+        return ktap.failure_reason(mine, mine.name)
 
     def _end(self, result: re.Match[str]) -> None:
         scenario = self.scenario
         assert scenario
         reason = self._count()
         if scenario.splats:
-            self._close(FAILED, "the kernel says: " + scenario.splats[0])
+            self._close(FAILED, "kernel log: " + scenario.splats[0])
         elif result[1]:
             self._close(FAILED, reason)
         elif scenario.failed:
@@ -104,11 +104,11 @@ class Console:
         else:
             self._close(PASSED, "")
 
-    def give_up(self, reason: str) -> None:
-        """Ends the scenario of a guest that is gone: it failed, for that reason."""
+    def abort(self, reason: str) -> None:
+        """Counts the running scenario as failed, because its guest died or its time is over."""
         if self.scenario:
             self._count()
-            splats = "".join(f"; the kernel says: {line}" for line in self.scenario.splats[:1])
+            splats = "".join(f"; kernel log: {line}" for line in self.scenario.splats[:1])
             self._close(FAILED, reason + splats)
 
     def _close(self, outcome: str, reason: str) -> None:

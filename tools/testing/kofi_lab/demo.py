@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The demo: every pairing of the sample modules over soft-RoCE in a virtual machine, as a table."""
+"""Runs the demo: every pair of sample modules exchanges messages over soft-RoCE in a virtual machine."""
 
 import re
 
@@ -17,7 +17,7 @@ HEAD = ("server", "client", "messages", "bytes", "verified", "round trips/s")
 
 
 def table(lines: list[str]) -> list[tuple[str, ...]]:
-    """A row for every pairing that came to its end."""
+    """Returns a row for each pair in the output that completed."""
     rows = []
     for row in filter(None, map(ROW.search, lines)):
         count, size, usec = int(row["count"]), int(row["size"]), max(int(row["usec"]), 1)
@@ -28,8 +28,8 @@ def table(lines: list[str]) -> list[tuple[str, ...]]:
     return rows
 
 
-def show(rows: list[tuple[str, ...]]) -> None:
-    """Names to the left, numbers to the right."""
+def print_table(rows: list[tuple[str, ...]]) -> None:
+    """Prints the rows below a head, names left-aligned and numbers right-aligned."""
     widths = [max(len(row[column]) for row in [HEAD, *rows]) for column in range(len(HEAD))]
     for row in [HEAD, tuple("-" * width for width in widths), *rows]:
         cells = [
@@ -40,15 +40,15 @@ def show(rows: list[tuple[str, ...]]) -> None:
 
 
 def run() -> int:
-    """Boots, loads, talks; 0 when every message of every pairing came back as it was sent."""
+    """Boots the plain lane, runs all pairs and prints the table. Returns 0 if all messages were verified."""
     target = kernel.ensure(lane("plain"))
     modules = tree.build(target)
     print_line(f"booting Linux {target.source.name.removeprefix('linux-')} under QEMU")
     results = Results()
     session = Session(target, modules, results)
     session.run(plan.select("demo", target.lane))
-    lines = [line for words in session.words.values() for line in words]
+    lines = [line for output in session.output.values() for line in output]
     print_line("\nTwo kernel modules talk over kOFI, soft-RoCE device rxe0, in one virtual machine:\n")
-    show(table(lines))
+    print_table(table(lines))
     print_line(f"\nconsole: {session.logs[-1]}")
     return 0 if results.good else 1

@@ -40,7 +40,7 @@ def command(
 ) -> list[str]:
     """The command line that boots this kernel with this payload."""
     loudness = "quiet" if shell else "loglevel=4"
-    words = f"{COMMON} {loudness} {kernel.lane.words} {extra}".strip()
+    words = f"{COMMON} {loudness} {kernel.lane.parameters} {extra}".strip()
     if kernel.lane.is_uml:
         return uml(kernel, payload, words)
     return qemu(kernel, payload, words, shell, cpus, counting)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The lanes: which kernels there are, and how each is configured and booted."""
+"""Defines the lanes: the test kernels, and how each is configured, built and booted."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from .output import LabError
 
 @dataclass(frozen=True)
 class Lane:
-    """A kernel configuration and the guest that runs it."""
+    """A kernel configuration and the guests that run it."""
 
     name: str
     arch: str
@@ -17,31 +17,31 @@ class Lane:
     target: str
     memory: str
     timeout_factor: int  # multiplies the time limits of scenarios, which are those of the plain lane
-    module_flags: tuple[str, ...] = ()
-    kernel_flags: tuple[str, ...] = ()  # for the kernel's own make
-    kernel_header: str = ""  # beside the fragments; copied into the kernel's build folder
-    words: str = ""  # on the kernel's command line
-    guests: int = 1  # how many run at once, each with a share of the scenarios
+    module_flags: tuple[str, ...] = ()  # arguments of make for modules
+    kernel_flags: tuple[str, ...] = ()  # arguments of make for the kernel
+    kernel_header: str = ""  # a file in configs/ that is copied into the kernel's build folder
+    parameters: str = ""  # kernel parameters
+    guests: int = 1  # guests that run at the same time, each with a part of the scenarios
 
     @property
     def is_uml(self) -> bool:
-        """Whether the kernel is a process of this machine rather than a virtual machine."""
+        """Whether the guest is user-mode Linux and not a virtual machine."""
         return self.arch == "um"
 
 
 UML_FLAGS = (
-    # UML's module loader knows neither PC-relative nor GOT relocations.
+    # UML's module loader supports neither PC-relative nor GOT relocations.
     "KRUSTFLAGS=-Crelocation-model=static -Ccode-model=large",
     # UML has no PCI_IOBASE: asm-generic/io.h warns in every file that includes it.
     "KCFLAGS=-Wno-null-pointer-arithmetic",
 )
 
-# A slab cache without debugging keeps stale pointers to allocated objects in its per-CPU sheaves, and
-# kmemleak takes those for references. All suites have more distinct stack traces than KASAN keeps by
-# default, which it warns about. Known reports about the kernel itself do not hide later ones.
-PROOF_WORDS = "slab_debug=Z stack_depot_max_pools=65536 kasan_multi_shot"
+# slab_debug: a slab cache without debugging keeps stale pointers to allocated objects in its per-CPU sheaves, which
+# kmemleak takes for references. stack_depot_max_pools: all suites have more distinct stack traces than KASAN keeps by
+# default, and it warns. kasan_multi_shot: KASAN otherwise reports nothing after a known fault of the kernel.
+PROOF_PARAMETERS = "slab_debug=Z stack_depot_max_pools=65536 kasan_multi_shot"
 
-# In the order in which they begin: the one with the most to do first.
+# In the order in which they start: the lane with the longest run is the first.
 LANES = {
     lane.name: lane
     for lane in (
@@ -55,15 +55,15 @@ LANES = {
             timeout_factor=4,
             guests=3,
             module_flags=UML_FLAGS,
-            # UML's code model puts variables into .lbss, which its linker script does not know: kmemleak would
-            # not look there for references.
+            # UML's code model puts variables into .lbss, which UML's linker script does not name: kmemleak would
+            # not scan it for references.
             kernel_flags=(
                 "KCFLAGS=-mlarge-data-threshold=4294967295 -Wno-unused-command-line-argument"
                 " -Wno-null-pointer-arithmetic",
                 "CFLAGS_stacktrace.o=-include uml-stacktrace.h",
             ),
             kernel_header="uml-stacktrace.h",
-            words=PROOF_WORDS,
+            parameters=PROOF_PARAMETERS,
         ),
         Lane(
             name="proof",
@@ -73,7 +73,7 @@ LANES = {
             target="bzImage",
             memory="4G",
             timeout_factor=10,
-            words=PROOF_WORDS,
+            parameters=PROOF_PARAMETERS,
         ),
         Lane(
             name="plain",
@@ -100,7 +100,7 @@ LANES = {
 
 
 def lane(name: str) -> Lane:
-    """Returns the lane of that name."""
+    """Returns a lane by its name."""
     if name not in LANES:
-        raise LabError(f"no lane {name!r}; there are: {', '.join(LANES)}")
+        raise LabError(f"no lane is called {name!r}; choose one of {', '.join(LANES)}")
     return LANES[name]

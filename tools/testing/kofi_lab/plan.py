@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The list of scenarios, and which of them a run takes."""
+"""Reads plan.toml: the scenarios of each lane and kind of run, and the splats that are allowed."""
 
 import re
 import tomllib
@@ -18,7 +18,7 @@ KINDS = ("test", "soak", "demo", "bench", "count")
 
 @dataclass(frozen=True)
 class Scenario:
-    """A script, and how it is run in one lane."""
+    """A script with its arguments and time limit, for one lane and kind of run."""
 
     name: str
     script: Path
@@ -26,22 +26,22 @@ class Scenario:
     lane: str = ""
     kind: str = "test"
     arguments: str = ""
-    suites: bool = False  # whether it runs KUnit suites, which T=pattern may name
-    virtual: bool = False  # whether it wants a clock that runs ahead when the guest sleeps
+    suites: bool = False  # whether it runs KUnit suites, which T=pattern can select
+    virtual: bool = False  # whether it needs a clock that skips the time in which the guest sleeps
     templates: bool = False  # whether it loads the modules of samples/template
 
     @property
     def is_siw(self) -> bool:
-        """Whether it brings up siw."""
+        """Whether the scenario uses siw."""
         return bool({"siw", "both"} & set(self.arguments.split()))
 
     def limit(self, lane: Lane) -> int:
-        """Its time limit in that lane, seconds."""
+        """Returns the time limit in a lane, in seconds."""
         return self.seconds * lane.timeout_factor
 
 
 def scenarios() -> list[Scenario]:
-    """Returns every scenario of the plan, one for each kind of run, lane and arguments."""
+    """Returns all scenarios of the plan: one for each kind of run, lane and set of arguments."""
     found = []
     for row in tomllib.loads(FILE.read_text())["scenario"]:
         row = dict(row)
@@ -50,21 +50,21 @@ def scenarios() -> list[Scenario]:
         runs = {kind: row.pop(kind) for kind in KINDS if kind in row}
         soak_seconds = row.pop("soak_seconds", row["seconds"])
         if not runs or not script.exists():
-            raise LabError(f"{FILE.name}: {name}: nothing to run, or no such script")
+            raise LabError(f"{FILE.name}: {name}: it has no run ({', '.join(KINDS)}), or {script} does not exist")
         for kind, lanes in runs.items():
             seconds = soak_seconds if kind == "soak" else row["seconds"]
             for lane, variants in lanes.items():
                 if lane not in LANES:
-                    raise LabError(f"{FILE.name}: {name}: no lane {lane}")
-                for words in variants:
-                    full = f"{name}.{words.replace(' ', '.')}" if words else name
-                    place = {"lane": lane, "kind": kind, "arguments": words}
-                    found.append(Scenario(full, script, **(row | place | {"seconds": seconds})))
+                    raise LabError(f"{FILE.name}: {name}: no lane is called {lane}")
+                for arguments in variants:
+                    full = f"{name}.{arguments.replace(' ', '.')}" if arguments else name
+                    run = {"lane": lane, "kind": kind, "arguments": arguments}
+                    found.append(Scenario(full, script, **(row | run | {"seconds": seconds})))
     return found
 
 
 def allowances() -> list[Allowance]:
-    """Splats that are expected, each bound to scenarios and with a reason."""
+    """Returns the allowed splats."""
     rows = tomllib.loads(FILE.read_text()).get("allow", [])
     return [
         Allowance(
@@ -78,7 +78,7 @@ def allowances() -> list[Allowance]:
 
 
 def select(kind: str, lane: Lane, pattern: str = "") -> list[Scenario]:
-    """The scenarios of a kind for a lane, in the plan's order."""
+    """Returns the scenarios of a kind of run for a lane whose names match the pattern, in the plan's order."""
     return [
         scenario
         for scenario in scenarios()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What was tested, and how it ended."""
+"""Collects the outcomes of tests and prints the summary of a run."""
 
 import re
 from collections import Counter
@@ -12,45 +12,48 @@ PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
 @dataclass
 class Test:
-    """One counted test."""
+    """A test and its outcome."""
 
     lane: str
     name: str
     outcome: str
     reason: str = ""
-    scenario: str = ""  # that it is a part of: a KUnit case runs on more than one device
+    scenario: str = ""  # the scenario that ran it: a KUnit case runs in several scenarios
 
     @property
     def title(self) -> str:
-        """Its name for people."""
+        """The name of the test, with the scenario that ran it."""
         return f"{self.name} ({self.scenario})" if self.scenario else self.name
 
 
 @dataclass
 class Results:
-    """The tests of a run, in the order in which they ended."""
+    """The tests of a run in the order in which they ended."""
 
     tests: list[Test] = field(default_factory=list)
 
     def add(
         self, lane: str, name: str, outcome: str, reason: str = "", scenario: str = ""
     ) -> Test:
-        """Counts one test."""
+        """Adds a test and its outcome."""
         test = Test(lane, name, outcome, reason, scenario)
         self.tests.append(test)
         return test
 
     def count(self, outcome: str) -> int:
-        """How many ended like that."""
+        """Returns the number of tests with this outcome."""
         return sum(test.outcome == outcome for test in self.tests)
 
     @property
     def good(self) -> bool:
-        """Something ran and nothing failed."""
+        """Whether at least one test passed and none failed."""
         return self.count(PASSED) > 0 and self.count(FAILED) == 0
 
     def report(self) -> None:
-        """Skips and failures by name, a count per lane, and the one line that machines read."""
+        """Prints the skipped and the failed tests, the counts of each lane and the total.
+
+        The last line is `N passed, N failed`, which other programs read.
+        """
         for test in self.tests:
             if test.outcome == SKIPPED:
                 print_line(f"skipped  {test.lane}  {test.title}  {test.reason}")
@@ -65,6 +68,6 @@ class Results:
 
 
 def matches(pattern: str | tuple[str, ...], name: str) -> bool:
-    """Returns whether T=pattern, or one of several, means a name: a part of it, `*` standing for anything."""
-    words = (pattern,) if isinstance(pattern, str) else pattern
-    return any(re.search(re.escape(word).replace(r"\*", ".*"), name) for word in words)
+    """Returns whether a name contains the pattern, or one of several; `*` matches any characters."""
+    patterns = (pattern,) if isinstance(pattern, str) else pattern
+    return any(re.search(re.escape(one).replace(r"\*", ".*"), name) for one in patterns)

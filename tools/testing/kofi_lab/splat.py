@@ -47,10 +47,10 @@ class Allowance:
     scenario: re.Pattern[str]
     line: re.Pattern[str]
     reason: str
-    trace: re.Pattern[str] | None = None  # one of the lines up to the next splat must match it
+    trace: re.Pattern[str] | None = None  # a line between this splat and the next must match
 
     def covers(self, scenario: str, log: list[str], at: int) -> bool:
-        """Returns whether the allowance covers line `at` of a scenario's log."""
+        """Returns whether the allowance covers line number `at` of a scenario's log."""
         if not self.scenario.fullmatch(scenario) or not self.line.search(log[at]):
             return False
         report = takewhile(lambda line: not SPLAT.search(line), log[at + 1 :])

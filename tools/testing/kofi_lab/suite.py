@@ -154,7 +154,7 @@ def run_guests(session: Session, chosen: list[plan.Scenario]) -> None:
     ordinary = [scenario for scenario in chosen if not scenario.virtual]
     threads = []
     for part in timings.divide(lane.name, ordinary, lane.guests):
-        each = replace(session, results=Results(), logs=[], words={})
+        each = replace(session, results=Results(), logs=[], output={})
         work = (each.results, lambda each=each, part=part: each.run(part))
         threads.append((each.results, threading.Thread(target=guarded, args=work, daemon=True)))
     for _, thread in threads:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The reader of consoles: what it counts, and that it lets nothing slip."""
+"""Tests of the console parser: results, skips, splats and interrupted suites."""
 
 import re
 import unittest
@@ -33,10 +33,10 @@ lab:     ok 1 one
 
 
 class ConsoleTest(unittest.TestCase):
-    """Feeds a console by hand."""
+    """Consoles of one guest."""
 
     def read(self, text: str, allowed: list[Allowance] | None = None) -> tuple[Console, Results]:
-        """Returns the counts that this console gives."""
+        """Parses a console. Returns the parser and the results."""
         results = Results()
         console = Console("plain", results, allowed or [])
         for number, line in enumerate(text.splitlines()):
@@ -44,12 +44,12 @@ class ConsoleTest(unittest.TestCase):
         return console, results
 
     def outcomes(self, text: str, allowed: list[Allowance] | None = None) -> dict[str, str]:
-        """Returns names and outcomes."""
+        """Returns the outcome of each test of a console, by name."""
         _, results = self.read(text, allowed)
         return {test.name: test.outcome for test in results.tests}
 
     def scenario(self, name: str, text: str, end: str = END) -> str:
-        """Returns the console of a scenario in which these lines come."""
+        """Returns the console of a scenario that prints these lines."""
         return BEGIN.format(name) + text + end.format(name)
 
     def test_scenario_and_its_checks_count(self) -> None:
@@ -75,7 +75,7 @@ class ConsoleTest(unittest.TestCase):
         want = {"a.p.one": PASSED, "a.p.two": PASSED, "a": PASSED}
         self.assertEqual(self.outcomes(self.scenario("a", text)), want)
 
-    def test_program_that_broke_off_fails(self) -> None:
+    def test_program_with_missing_results_fails(self) -> None:
         for end in ("lab:   not ok 1 p\n", "lab:   ok 1 p\n"):
             want = {"a.p.one": PASSED, "a.p": FAILED, "a.more": PASSED, "a": FAILED}
             self.assertEqual(self.outcomes(self.scenario("a", PROGRAM + end + "lab:   ok 2 more\n")), want)
@@ -133,10 +133,10 @@ class ConsoleTest(unittest.TestCase):
             head, *cases = KTAP.format(planned=planned).rsplit("not ok 1", 1)[0].split("    ok ")
             text = head + "".join(f"    ok {case}" for case in cases[:lines])
             console, results = self.read(BEGIN.format("k") + text)
-            console.give_up("the guest is gone")
+            console.abort("the guest died")
             self.assertEqual(results.tests[-1].outcome, FAILED)
             self.assertIn("av", [test.name for test in results.tests if test.outcome == FAILED])
-            # So does one of a scenario that ended.
+            # The suite also fails if its scenario ended.
             self.assertEqual(self.outcomes(self.scenario("k", text))["av"], FAILED)
 
     def test_suite_within_another_interrupts_it(self) -> None:
@@ -165,12 +165,12 @@ class ConsoleTest(unittest.TestCase):
             console, _ = self.read(line)
             self.assertEqual(console.outside, [line])
 
-    def test_words_of_a_scenario_are_no_splat(self) -> None:
+    def test_output_of_a_scenario_is_no_splat(self) -> None:
         text = self.scenario("a", "lab:   # WARNING: only quoted\n")
         self.assertEqual(self.outcomes(text), {"a": PASSED})
 
     def test_name_of_a_function_is_no_splat(self) -> None:
-        # A trace guesses at frames; that of a failed allocation is no splat.
+        # A stack trace has unreliable entries, marked with a question mark.
         text = self.scenario("a", " ? _RINvNtCs2_4core9panicking13assert_failedmmE+0x5f/0x5f [kofi]\n")
         self.assertEqual(self.outcomes(text), {"a": PASSED})
 
