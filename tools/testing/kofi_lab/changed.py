@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which tests a change can reach: the working tree's, or the last commit's when the tree is clean."""
+"""Selects the tests that the uncommitted changes affect or, in a clean tree, those of the last commit."""
 
 import re
 import subprocess
@@ -14,8 +14,8 @@ SUITE = re.compile(r'\.name = "(kofi_\w+)"')
 
 
 @dataclass
-class Reach:
-    """Patterns of static checks, scenarios and KUnit suites. No suites stands for all of them."""
+class Affected:
+    """Patterns of static checks, scenarios and KUnit suites. An empty list of suites stands for all suites."""
 
     checks: list[str] = field(default_factory=list)
     scenarios: list[str] = field(default_factory=list)
@@ -27,15 +27,15 @@ def files() -> list[str]:
 
     Raises LabError outside a git checkout.
     """
-    names = lines("diff", "--name-only", "HEAD") + lines("ls-files", "--others", "--exclude-standard")
-    return names or lines("diff", "--name-only", "HEAD~1", "HEAD")
+    names = git("diff", "--name-only", "HEAD") + git("ls-files", "--others", "--exclude-standard")
+    return names or git("diff", "--name-only", "HEAD~1", "HEAD")
 
 
-def lines(*words: str) -> list[str]:
-    """Returns what git prints."""
-    result = subprocess.run(["git", "-C", str(TREE), *words], capture_output=True, text=True, check=False)
+def git(*arguments: str) -> list[str]:
+    """Runs git in the checkout. Returns the lines of its output."""
+    result = subprocess.run(["git", "-C", str(TREE), *arguments], capture_output=True, text=True, check=False)
     if result.returncode:
-        raise LabError(f"git {words[0]}: {result.stderr.strip()}")
+        raise LabError(f"git {arguments[0]}: {result.stderr.strip()}")
     return result.stdout.splitlines()
 
 
@@ -44,9 +44,9 @@ def rules() -> list[dict]:
     return tomllib.loads(FILE.read_text())["reach"]
 
 
-def reach(names: list[str]) -> Reach:
-    """Returns what changes of these files can reach."""
-    found = Reach()
+def affected(names: list[str]) -> Affected:
+    """Returns the tests that changes of these files affect."""
+    found = Affected()
     takes_all = False
     for name in names:
         for rule in rules():
@@ -63,7 +63,7 @@ def reach(names: list[str]) -> Reach:
             found.suites += suites
     if takes_all:
         found.suites = []
-    return Reach(*(list(dict.fromkeys(each)) for each in (found.checks, found.scenarios, found.suites)))
+    return Affected(*(list(dict.fromkeys(each)) for each in (found.checks, found.scenarios, found.suites)))
 
 
 def own_suites(name: str) -> list[str]:

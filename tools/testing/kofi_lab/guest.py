@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Starts a kernel with a payload, gives its console line by line, and ends it whatever it does."""
+"""Boots a kernel as a guest with a payload, yields the lines of its console and kills it at the end."""
 
 import os
 import selectors
@@ -16,19 +16,19 @@ from .output import LabError
 from .paths import TREE
 
 COMMON = "panic=-1 kunit.enable=1 kunit.autorun=0 printk.devkmsg=on"
-# In user-mode Linux the workqueue watchdog's clock runs while a busy host gives the guest no CPU: 30 seconds are
-# too few there. Work that never ends is found after ten minutes, or by the scenario's limit.
+# The clock of the workqueue watchdog runs while a busy host gives user-mode Linux no CPU: its default of 30 seconds
+# is too short. A work item that never ends is reported after ten minutes, or by the scenario's time limit.
 UML_WATCHDOG = "workqueue.watchdog_thresh=600"
-# With five page-table levels, an interrupt in early boot can make KASAN misjudge an address: while
-# identify_cpu() collects the features, LA57 is briefly not among them. Fast string instructions are
-# slow ones here: an emulator takes a byte at a time where the kernel else moves words.
+# la57=off: with five page-table levels, an interrupt in early boot can make KASAN misjudge an address, because
+# identify_cpu() briefly clears LA57. erms=off, fsrm=off: TCG emulates fast string instructions byte by byte, and the
+# kernel then moves words instead.
 CPU = "max,la57=off,erms=off,fsrm=off"
-# The guest's clock counts instructions, a nanosecond each: what is measured does not depend on the
-# machine, nor on what else it does.
+# The guest's clock counts instructions, one nanosecond each, so that a measurement does not depend on the speed or
+# the load of the machine.
 COUNTING = ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-seed", "1"]
 COUNTING += ["-rtc", "base=2026-01-01,clock=vm"]
-# Before /proc is the guest's own, busybox's shell would start the UML kernel itself for each
-# of its programs, since that is what the machine's /proc/self/exe names.
+# Mounts /proc first: busybox's shell runs its applets through /proc/self/exe, which in the machine's /proc is the UML
+# kernel.
 UML_INIT = """#!/bin/sh
 /bin/busybox mount -t proc proc /proc
 KOFI={0} exec /bin/busybox sh {0}/guest/init.sh
@@ -38,37 +38,40 @@ KOFI={0} exec /bin/busybox sh {0}/guest/init.sh
 def command(
     kernel: Kernel, payload: Path, shell: bool, cpus: int, extra: str, counting: bool = False
 ) -> list[str]:
-    """The command line that boots this kernel with this payload."""
-    loudness = "quiet" if shell else "loglevel=4"
-    words = f"{COMMON} {loudness} {kernel.lane.parameters} {extra}".strip()
+    """Returns the command that boots a kernel with a payload. `extra` has more kernel parameters."""
+    verbosity = "quiet" if shell else "loglevel=4"
+    parameters = f"{COMMON} {verbosity} {kernel.lane.parameters} {extra}".strip()
     if kernel.lane.is_uml:
-        return uml(kernel, payload, words)
-    return qemu(kernel, payload, words, shell, cpus, counting)
+        return uml(kernel, payload, parameters)
+    return qemu(kernel, payload, parameters, shell, cpus, counting)
 
 
-def uml(kernel: Kernel, payload: Path, words: str) -> list[str]:
-    """User-mode Linux on the machine's own root, read-only."""
+def uml(kernel: Kernel, payload: Path, parameters: str) -> list[str]:
+    """Returns the command of user-mode Linux, with the machine's own root file system, read-only."""
     init = payload / "init"
     init.write_text(UML_INIT.format(payload))
     init.chmod(0o755)
-    place = [f"uml_dir={payload}/", f"umid={payload.name}"]
+    socket = [f"uml_dir={payload}/", f"umid={payload.name}"]
     root = ["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={init}"]
     console = ["con0=fd:0,fd:1", "con=null"]
-    rest = [UML_WATCHDOG, *words.split()]
-    return [str(kernel.image), f"mem={kernel.lane.memory}", *place, *root, *console, *rest]
+    rest = [UML_WATCHDOG, *parameters.split()]
+    return [str(kernel.image), f"mem={kernel.lane.memory}", *socket, *root, *console, *rest]
 
 
 def qemu(
-    kernel: Kernel, payload: Path, words: str, shell: bool, cpus: int, counting: bool
+    kernel: Kernel, payload: Path, parameters: str, shell: bool, cpus: int, counting: bool
 ) -> list[str]:
-    """A virtual machine; TCG unless told otherwise: a nested /dev/kvm may hang every guest."""
+    """Packs the initramfs and returns the command of QEMU.
+
+    TCG is the default, because a nested /dev/kvm can hang every guest; KOFI_ACCEL=kvm selects KVM.
+    """
     initrd = payload.with_suffix(".cpio")
     initramfs.pack(kernel, payload, initrd)
     accelerator = ["-accel", os.environ.get("KOFI_ACCEL", "tcg,thread=multi")]
     if counting:
         accelerator = COUNTING
-        words += " nokaslr norandmaps"
-    serial = "mon:stdio" if shell else "stdio"  # with ctrl-a x for a way out
+        parameters += " nokaslr norandmaps"
+    serial = "mon:stdio" if shell else "stdio"  # the monitor ends the guest with ctrl-a x
     return [
         "qemu-system-x86_64",
         *accelerator,
@@ -77,8 +80,8 @@ def qemu(
         *("-smp", str(cpus)),
         *("-kernel", str(kernel.image)),
         *("-initrd", str(initrd)),
-        # Its test of the timer counts ticks of a CPU that a busy host may not run in time.
-        *("-append", f"console=ttyS0 no_timer_check {words}"),
+        # The kernel's timer check fails if a busy host does not run the guest's CPU in time.
+        *("-append", f"console=ttyS0 no_timer_check {parameters}"),
         *("-nodefaults", "-no-reboot"),
         *("-display", "none"),
         *("-serial", serial),
@@ -90,21 +93,21 @@ ENDED = threading.Event()
 
 
 def end_all() -> None:
-    """Ends every guest, whoever waits for it; there will be no other one."""
+    """Kills all guests of this process, and makes it start no more."""
     ENDED.set()
     for running in list(RUNNING):
         running.kill()
 
 
 class Guest:
-    """A running guest; leaving the `with` block kills it."""
+    """A running guest, which is killed at the end of its `with` block."""
 
-    def __init__(self, words: list[str], log: Path) -> None:
+    def __init__(self, command: list[str], log: Path) -> None:
         if ENDED.is_set():
             raise LabError("interrupted")
         self.log = open(log, "w", encoding="utf-8", errors="replace")
         self.process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", *words],  # never outlives this program
+            ["setpriv", "--pdeathsig", "KILL", *command],  # the guest dies with this program
             cwd=TREE,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -118,9 +121,9 @@ class Guest:
         self.selector.register(self.output, selectors.EVENT_READ)
 
     def kill(self) -> None:
-        """Ends it at once."""
+        """Kills the guest."""
         try:
-            # A UML kernel is several processes: the whole session has to go.
+            # A UML kernel has several processes, all in one session.
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
@@ -138,12 +141,12 @@ class Guest:
         self.log.close()
 
     def lines(self) -> Iterator[str | None]:
-        """Whole lines as they come, None about every second; ends with the guest's output."""
+        """Yields the lines of the console until it is closed, and None about once a second."""
         rest = b""
-        beat = time.monotonic()
+        last = time.monotonic()
         while True:
-            if time.monotonic() - beat > 1:
-                beat = time.monotonic()
+            if time.monotonic() - last > 1:
+                last = time.monotonic()
                 yield None
             if not self.selector.select(timeout=1):
                 continue

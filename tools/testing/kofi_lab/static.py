@@ -284,12 +284,12 @@ def run(
             record(results, name, check(kernel), time.monotonic() - start)
 
 
-def read(kernel: Kernel, results: Results, pattern: str | tuple[str, ...]) -> None:
+def run_reading(kernel: Kernel, results: Results, pattern: str | tuple[str, ...]) -> None:
     """Runs the checks that only read and whose names match."""
     run(READING, kernel, results, pattern)
 
 
-def compile_all(kernel: Kernel, results: Results, pattern: str | tuple[str, ...]) -> None:
+def run_compiling(kernel: Kernel, results: Results, pattern: str | tuple[str, ...]) -> None:
     """Runs the checks that compile and whose names match."""
     run(COMPILING, kernel, results, pattern)
     headers(kernel, results, pattern)

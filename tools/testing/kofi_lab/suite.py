@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The test command: static checks and the lanes' scenarios, side by side."""
+"""Runs the tests: the static checks and the scenarios of all lanes, at the same time."""
 
 import sys
 import threading
@@ -16,17 +16,20 @@ from .session import Session
 
 @dataclass(frozen=True)
 class Choice:
-    """What a run takes."""
+    """The selection of a run: its kind, scenarios, KUnit suites and static checks."""
 
     kind: str
     scenarios: Callable[[Lane], list[plan.Scenario]]
-    suites: str = ""  # shell patterns of KUnit suites; all of them when empty
+    suites: str = ""  # shell patterns of KUnit suites; empty for all
     checks: tuple[str, ...] = ()  # patterns of static checks
 
 
 def test(pattern: str, lanes: list[str]) -> int:
-    """Runs what the pattern names, or everything; a pattern may also name KUnit suites."""
-    suites = not named(pattern, lanes)
+    """Runs the tests that match the pattern, or all. Returns the exit status.
+
+    A pattern that matches no scenario and does not begin with `static` selects KUnit suites.
+    """
+    suites = not matches_tests(pattern, lanes)
 
     def scenarios(lane: Lane) -> list[plan.Scenario]:
         chosen = plan.select("test", lane, "" if suites else pattern)
@@ -37,90 +40,93 @@ def test(pattern: str, lanes: list[str]) -> int:
 
 
 def test_changes() -> int:
-    """Runs what the changes of the working tree, or of the last commit, can reach."""
+    """Runs the tests that the changed files affect, on the uml lane. Returns the exit status."""
     names = changed.files()
-    reach = changed.reach(names)
-    print_line(f"{len(names)} changed files reach: {' '.join([*reach.checks, *reach.scenarios])}")
+    affected = changed.affected(names)
+    print_line(f"{len(names)} changed files affect: {' '.join([*affected.checks, *affected.scenarios])}")
 
     def scenarios(lane: Lane) -> list[plan.Scenario]:
-        return [item for item in plan.select("test", lane) if is_reached(item.name, reach.scenarios)]
+        return [item for item in plan.select("test", lane) if is_selected(item.name, affected.scenarios)]
 
-    suites = " ".join(f"*{word}*" for word in reach.suites)
-    return run(Choice("test", scenarios, suites, tuple(reach.checks)), ["uml"])
+    suites = " ".join(f"*{suite}*" for suite in affected.suites)
+    return run(Choice("test", scenarios, suites, tuple(affected.checks)), ["uml"])
 
 
-def is_reached(name: str, words: list[str]) -> bool:
-    """Returns whether one of the words is a scenario's name; one without arguments stands for all of them."""
-    return any(name == word or name.split(".")[0] == word for word in words)
+def is_selected(name: str, selected: list[str]) -> bool:
+    """Returns whether a scenario is in the list, by its full name or by its name without arguments."""
+    return any(name == one or name.split(".")[0] == one for one in selected)
 
 
 def run(choice: Choice, lanes: list[str]) -> int:
-    """Runs the lanes, and while they run, the static checks. Returns the exit status."""
+    """Runs the lanes and the static checks at the same time. Returns the exit status."""
     results = Results()
 
-    def meanwhile(builds_end: Callable[[], None]) -> None:
+    def run_checks(wait_for_builds: Callable[[], None]) -> None:
         if choice.checks:
             target = kernel.ensure(lane("proof"))
-            static.read(target, results, choice.checks)
-            builds_end()
-            static.compile_all(target, results, choice.checks)
+            static.run_reading(target, results, choice.checks)
+            wait_for_builds()
+            static.run_compiling(target, results, choice.checks)
 
     def work() -> None:
         setup.ensure(*setup.TESTS)
-        run_lanes(results, choice, lanes, meanwhile)
+        run_lanes(results, choice, lanes, run_checks)
 
-    guarded(results, work)
+    count_errors(results, work)
     results.report()
     return 0 if results.good else 1
 
 
-def guarded(results: Results, work: Callable[[], None]) -> None:
-    """Does the work; whatever happens is counted, for the counts are the last line."""
+def count_errors(results: Results, work: Callable[[], None]) -> None:
+    """Calls `work` and counts an exception as a failed test, so that the summary is always printed."""
     try:
         work()
     except LabError as error:
         print_line(str(error))
-        results.add("lab", "ground", FAILED, str(error).splitlines()[0])
+        results.add("lab", "error", FAILED, str(error).splitlines()[0])
     except Exception as error:
         traceback.print_exc(file=sys.stdout)
-        results.add("lab", "ground", FAILED, repr(error))
+        results.add("lab", "error", FAILED, repr(error))
 
 
 def run_lanes(
-    results: Results, choice: Choice, lanes: list[str], meanwhile: Callable[[Callable[[], None]], None]
+    results: Results, choice: Choice, lanes: list[str], run_checks: Callable[[Callable[[], None]], None]
 ) -> None:
-    """Runs the lanes side by side, and `meanwhile`, which can wait until their modules are built."""
+    """Runs the lanes and `run_checks` at the same time.
+
+    The argument of `run_checks` is a function that waits until the modules of all lanes are built.
+    """
     wanted = [name for name in LANES if name in lanes and choice.scenarios(lane(name))]
-    # The kernels first: what follows then takes its time without interruption.
+    # All kernels are built first, one after another, so that no build slows the guests of another lane.
     kernels = [kernel.ensure(lane(name)) for name in wanted]
     running = []
     try:
         for target in kernels:
             running.append(LaneRun(choice, target))
-        meanwhile(lambda: [each.is_built.wait() for each in running])
+        run_checks(lambda: [each.is_built.wait() for each in running])
     except KeyboardInterrupt:
         guest.end_all()
         raise
     finally:
         for each in running:
-            results.tests += each.end().tests
+            results.tests += each.wait().tests
 
 
-def named(pattern: str, lanes: list[str]) -> bool:
-    """Whether the pattern names a scenario or a static check; otherwise it means KUnit suites."""
+def matches_tests(pattern: str, lanes: list[str]) -> bool:
+    """Returns whether the pattern selects scenarios or static checks, and not KUnit suites."""
     if not pattern or pattern.startswith("static"):
         return True
     return any(plan.select("test", lane(name), pattern) for name in lanes)
 
 
 class LaneRun:
-    """A lane's scenarios of a kind, in a thread: the modules are built, and then the guests run."""
+    """A thread that builds the modules of a lane and runs its scenarios."""
 
     def __init__(self, choice: Choice, target: kernel.Kernel) -> None:
         self.results = Results()
         self.is_built = threading.Event()
         work = (self.results, lambda: self.run(choice, target))
-        self.thread = threading.Thread(target=guarded, args=work, daemon=True)
+        self.thread = threading.Thread(target=count_errors, args=work, daemon=True)
         self.thread.start()
 
     def run(self, choice: Choice, target: kernel.Kernel) -> None:
@@ -134,7 +140,7 @@ class LaneRun:
                 modules += installed.build_templates(target)
         except tree.ModuleError as error:
             print_line(str(error))
-            self.results.add(name, "build", FAILED, "no modules, or not without warnings")
+            self.results.add(name, "build", FAILED, "the modules do not build without warnings")
             return
         finally:
             self.is_built.set()
@@ -142,41 +148,41 @@ class LaneRun:
         environment = {"SUITES": choice.suites} if choice.suites else {}
         run_guests(Session(target, modules, self.results, environment), chosen)
 
-    def end(self) -> Results:
-        """Waits for the guests; what was counted."""
+    def wait(self) -> Results:
+        """Waits until all guests have ended. Returns the results."""
         self.thread.join()
         return self.results
 
 
 def run_guests(session: Session, chosen: list[plan.Scenario]) -> None:
-    """Divides scenarios among as many guests at once as the lane has; those in virtual time come after."""
+    """Runs scenarios in several guests at the same time, then those that need virtual time in one guest."""
     lane = session.kernel.lane
     ordinary = [scenario for scenario in chosen if not scenario.virtual]
     threads = []
     for part in timings.divide(lane.name, ordinary, lane.guests):
         each = replace(session, results=Results(), logs=[], output={})
         work = (each.results, lambda each=each, part=part: each.run(part))
-        threads.append((each.results, threading.Thread(target=guarded, args=work, daemon=True)))
+        threads.append((each.results, threading.Thread(target=count_errors, args=work, daemon=True)))
     for _, thread in threads:
         thread.start()
     for results, thread in threads:
         thread.join()
         session.results.tests += results.tests
-    ahead = replace(session, cpus=1, counting=True)
-    ahead.run([scenario for scenario in chosen if scenario.virtual])
+    virtual = replace(session, cpus=1, counting=True)
+    virtual.run([scenario for scenario in chosen if scenario.virtual])
 
 
 def soak(pattern: str, lanes: list[str]) -> int:
-    """Runs the long scenarios, and the tests of a kernel that has kOFI in its own tree."""
+    """Runs the long scenarios, and the tests of a kernel with kOFI in its tree. Returns the exit status."""
     results = Results()
 
-    def meanwhile(builds_end: Callable[[], None]) -> None:
-        builds_end()
+    def run_kunit_tree(wait_for_builds: Callable[[], None]) -> None:
+        wait_for_builds()
         if "uml" in lanes and (not pattern or matches(pattern, kunit_tree.NAME)):
-            for name, words in kunit_tree.run().items():
-                static.record(results, name, words)
+            for name, errors in kunit_tree.run().items():
+                static.record(results, name, errors)
 
     choice = Choice("soak", lambda lane: plan.select("soak", lane, pattern))
-    guarded(results, lambda: run_lanes(results, choice, lanes, meanwhile))
+    count_errors(results, lambda: run_lanes(results, choice, lanes, run_kunit_tree))
     results.report()
     return 0 if results.good else 1

@@ -78,7 +78,7 @@ def trial(target: Kernel) -> list[str]:
         return broken + [f"modules: {line}" for line in errors(str(error)) or [str(error).splitlines()[0]]]
     results = Results()
     choice = suite.Choice("test", lambda each: plan.select("test", each))
-    suite.guarded(results, lambda: suite.run_lanes(results, choice, [LANE], lambda _: None))
+    suite.count_errors(results, lambda: suite.run_lanes(results, choice, [LANE], lambda _: None))
     results.report()
     failed = [f"test: {test.title}  {test.reason}" for test in results.tests if test.outcome == FAILED]
     return broken + failed
