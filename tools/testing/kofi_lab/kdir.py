@@ -99,7 +99,7 @@ def inspect(kdir: Path) -> dict[str, str]:
     if (kdir / RELEASE).exists() and series.is_too_old(release(kdir)):
         raise LabError(
             f"the kernel of {kdir} is Linux {release(kdir)}, which kOFI does not build on:"
-            f" it is tested on {series.words()}"
+            f" it is tested on {series.known_text()}"
         )
     return symbols
 

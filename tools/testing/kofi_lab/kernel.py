@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Test kernels, one per lane, built once and kept in the cache."""
+"""Configures and builds the test kernels, one per lane and series of Linux, and keeps them in the cache."""
 
 import fcntl
 import hashlib
@@ -22,7 +22,7 @@ SYMBOL = re.compile(r"(?:# )?(CONFIG_\w+)(?:=.+| is not set)")
 
 @dataclass(frozen=True)
 class Kernel:
-    """A lane's kernel: its source, its build folder and its image."""
+    """The kernel of a lane: its source and its build folder."""
 
     lane: Lane
     source: Path
@@ -30,17 +30,17 @@ class Kernel:
 
     @property
     def image(self) -> Path:
-        """What a guest boots."""
+        """The path of the kernel image that a guest boots."""
         return self.build / self.lane.image
 
     @property
     def ready(self) -> bool:
-        """Whether a build came to its end here."""
+        """Whether the build folder has a complete build."""
         return (self.build / ".kofi-ready").exists()
 
 
 def make_command(kernel: Kernel, *arguments: str) -> list[str]:
-    """A make of that kernel's build system."""
+    """Returns the command that runs the kernel's make with these arguments."""
     return [
         "make",
         "-C",
@@ -53,81 +53,84 @@ def make_command(kernel: Kernel, *arguments: str) -> list[str]:
 
 
 def find(lane: Lane) -> Kernel:
-    """Returns the kernel that this lane's fragments, the chosen source and the compilers call for."""
+    """Returns the kernel of a lane for the chosen series of Linux; it need not be built yet."""
     return of(lane, source.ensure())
 
 
 def of(lane: Lane, tree: Path) -> Kernel:
-    """Returns the kernel of a lane for one source."""
-    more = [*lane.kernel_flags, *([header(lane).read_text()] if lane.kernel_header else [])]
-    key = digest(fragments(lane, tree), toolchain.versions(), *more)
+    """Returns the kernel of a lane for a source tree.
+
+    The name of its build folder has a digest of the configuration, the flags and the compilers' versions.
+    """
+    flags = [*lane.kernel_flags, *([header(lane).read_text()] if lane.kernel_header else [])]
+    key = digest(fragments(lane, tree), toolchain.versions(), *flags)
     return Kernel(lane, tree, BUILDS / f"{release(tree)}-{lane.name}-{key}")
 
 
 def release(tree: Path) -> str:
-    """Returns the release of a source in the cache, which its name ends with."""
+    """Returns the release of a source tree in the cache, which is part of its name."""
     return tree.name.removeprefix("linux-")
 
 
 def fragments(lane: Lane, tree: Path) -> tuple[str, ...]:
-    """Returns the names of the fragments of a lane and of the source's series."""
+    """Returns the names of the configuration fragments of a lane and of the source's series."""
     return (*lane.fragments, *series.fragments(release(tree)))
 
 
 def header(lane: Lane) -> Path:
-    """Returns the header that a lane's kernel is built with."""
+    """Returns the path of the extra header of a lane's kernel."""
     return CONFIGS / lane.kernel_header
 
 
 def fragment(name: str) -> Path:
-    """Returns the path of a fragment of a configuration."""
+    """Returns the path of a configuration fragment."""
     return CONFIGS / f"{name}.config"
 
 
 def digest(fragments: tuple[str, ...], *more: str) -> str:
-    """Returns a short key of what fragments ask for, and of whatever else decides how a build ends."""
+    """Returns a short digest of the symbols that fragments set, and of more strings."""
     lines = [line.strip() for name in fragments for line in fragment(name).read_text().splitlines()]
-    # A later fragment wins.
+    # A later fragment overrides an earlier one.
     symbols = {match[1]: match[0] for match in map(SYMBOL.fullmatch, lines) if match}
-    asked = "".join(f"{symbols[name]}\n" for name in sorted(symbols))
-    return hashlib.sha256("\n".join([asked, *more]).encode()).hexdigest()[:12]
+    settings = "".join(f"{symbols[name]}\n" for name in sorted(symbols))
+    return hashlib.sha256("\n".join([settings, *more]).encode()).hexdigest()[:12]
 
 
 def ensure(lane: Lane) -> Kernel:
-    """The same, built if it is not yet."""
+    """Returns the kernel of a lane for the chosen series of Linux, and builds it if necessary."""
     kernel = find(lane)
     if kernel.ready:
         return kernel
-    with alone():
+    with build_lock():
         if not kernel.ready:
-            if lost := configure(kernel):
-                words = f"the {lane.name} kernel's configuration does not hold:"
-                raise LabError("\n  ".join([words, *lost]))
+            if dropped := configure(kernel):
+                error = f"Kconfig dropped symbols of the {lane.name} kernel (tools/testing/configs):"
+                raise LabError("\n  ".join([error, *dropped]))
             compile_kernel(kernel)
     return kernel
 
 
 @contextmanager
-def alone() -> Iterator[None]:
-    """Two kernel builds at once would only be slower, and would meet in one folder."""
+def build_lock() -> Iterator[None]:
+    """Holds a file lock that lets one process of the machine build kernels at a time."""
     BUILDS.mkdir(parents=True, exist_ok=True)
     with open(BUILDS / "lock", "w", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print_line("another run is building a kernel; waiting for it")
+            print_line("another process is building a kernel; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def configure(kernel: Kernel) -> list[str]:
-    """Has the kernel's merge_config.sh write .config, and returns what it says of symbols that did not take."""
+    """Writes .config with the kernel's merge_config.sh. Returns its warnings about symbols that Kconfig dropped."""
     kernel.build.mkdir(parents=True, exist_ok=True)
     if kernel.lane.kernel_header:
         shutil.copy(header(kernel.lane), kernel.build)
     paths = [str(fragment(name)) for name in fragments(kernel.lane, kernel.source)]
     options = ["-n", "-Q", "-O", str(kernel.build)]
-    # The script calls make itself, which takes its variables from here.
+    # The script calls make without arguments: MAKEFLAGS passes the variables.
     variables = " ".join(["-s", f"ARCH={kernel.lane.arch}", *toolchain.make_variables()])
     result = subprocess.run(
         ["scripts/kconfig/merge_config.sh", *options, *paths],
@@ -139,18 +142,18 @@ def configure(kernel: Kernel) -> list[str]:
     )
     if result.returncode:
         raise LabError(f"configuring the {kernel.lane.name} kernel failed:\n{result.stderr}")
-    # It warns when a dependency lacks. Its strict mode would also refuse a symbol that is rightly absent.
-    lost = result.stdout[result.stdout.index("WARNING: ") :] if "WARNING: " in result.stdout else ""
-    return [line.strip() for line in lost.splitlines() if line.strip()]
+    # The script's strict mode cannot be used: it also refuses "is not set" for a symbol that does not exist.
+    warnings = result.stdout[result.stdout.index("WARNING: ") :] if "WARNING: " in result.stdout else ""
+    return [line.strip() for line in warnings.splitlines() if line.strip()]
 
 
 def log(kernel: Kernel) -> Path:
-    """Returns the log of a kernel's build."""
+    """Returns the path of the log of a kernel's build."""
     return LOGS / f"kernel-{kernel.build.name}.log"
 
 
 def compile_kernel(kernel: Kernel) -> None:
-    """Builds the image and what modules need, one moving line on the way."""
+    """Builds the image and the files that module builds need, and marks the build folder as ready."""
     files = 0
 
     def detail(line: str) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Series of Linux: those that kOFI is tested on, which Kbuild lists, and the one that KERNEL= chooses."""
+"""Knows the series of Linux that kOFI is tested on, which Kbuild lists, and the one that KERNEL= selects."""
 
 import os
 import re
@@ -17,46 +17,46 @@ def listed(kbuild: str) -> tuple[str, ...]:
 
 
 KNOWN = listed((TREE / "Kbuild").read_text())
-# Series on trial, which are taken instead of the known ones.
+# The series under trial; if set, it replaces the known ones.
 TRIAL: list[str] = []
 
 
 def numbers(text: str) -> list[int]:
-    """Returns the numbers of a version, for comparison."""
+    """Returns the numbers of a version, which order versions."""
     return [int(part) for part in re.findall(r"\d+", text)]
 
 
 def of(release: str) -> str:
-    """Returns the series of a release: 7.3 of 7.3.4-1-amd64."""
+    """Returns the series of a release, such as 7.3 for 7.3.4-1-amd64."""
     return ".".join(map(str, numbers(release)[:2]))
 
 
 def newer(names: list[str]) -> list[str]:
-    """Returns those that are newer than every known series, newest first."""
+    """Returns the series in a list that are newer than all known ones, newest first."""
     return sorted((name for name in names if numbers(name) > numbers(KNOWN[-1])), key=numbers, reverse=True)
 
 
 def is_too_old(release: str) -> bool:
-    """Returns whether a release is of a series before the oldest known one."""
+    """Returns whether the series of a release is older than all known ones."""
     return numbers(of(release)) < numbers(KNOWN[0])
 
 
-def words() -> str:
-    """Returns the known series as a sentence names them."""
+def known_text() -> str:
+    """Returns the known series for a message, such as `7.2 and 7.3`."""
     return " and ".join(KNOWN)
 
 
 def wanted() -> list[str]:
-    """Returns the series to take, best first: the one that KERNEL= names, or the known ones from the newest on."""
+    """Returns the acceptable series, best first: the one that KERNEL= names, or all known ones, newest first."""
     if TRIAL:
         return TRIAL
     name = os.environ.get("KERNEL", "")
     if name and name not in KNOWN:
-        raise LabError(f"KERNEL={name} names no series of Linux that kOFI is tested on, which are {words()}")
+        raise LabError(f"KERNEL={name} is no series of Linux that kOFI is tested on; choose {known_text()}")
     return [name] if name else [*reversed(KNOWN)]
 
 
 def fragments(release: str) -> tuple[str, ...]:
-    """Returns the configuration fragments that a release needs beyond those of its lane."""
+    """Returns the configuration fragments of a release's series, beyond those of its lane."""
     name = of(release)
     return (name,) if (CONFIGS / f"{name}.config").exists() else ()

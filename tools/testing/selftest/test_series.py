@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""KERNEL= chooses a known series of Linux; others are refused, or tried, in sentences that say so."""
+"""Tests of the selection of a series of Linux by KERNEL=, KDIR= and `make next`."""
 
 import contextlib
 import io
@@ -19,13 +19,13 @@ from kofi_lab.paths import CONFIGS, TREE
 from kofi_lab.results import FAILED, PASSED
 
 KNOWN = ("7.2", "7.3")
-# Those that Kbuild has.
-LISTED = series.words()
+# The series that Kbuild lists, as messages have them.
+LISTED = series.known_text()
 CONFIG = "CONFIG_MODULES=y\nCONFIG_RUST=y\nCONFIG_INFINIBAND=m\nCONFIG_INFINIBAND_ADDR_TRANS=y\n"
 
 
 class WithSeries(unittest.TestCase):
-    """Linux 7.2 and 7.3 are known, and KERNEL is not set."""
+    """A test case in which Linux 7.2 and 7.3 are the known series, and KERNEL is not set."""
 
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
@@ -48,7 +48,7 @@ class WithSeries(unittest.TestCase):
 
 
 class ChoiceTest(WithSeries):
-    """Which series is taken."""
+    """Selection of a series by KERNEL=."""
 
     def test_the_newest_known_series_comes_first(self) -> None:
         self.assertEqual(["7.3", "7.2"], series.wanted())
@@ -60,7 +60,7 @@ class ChoiceTest(WithSeries):
     def test_another_one_is_refused_with_the_known_ones(self) -> None:
         for name in ("7.4", "6.12", "7", "7.2.12", "~/src/linux"):
             os.environ["KERNEL"] = name
-            with self.assertRaisesRegex(LabError, f"^KERNEL={name} names no series.*7.2 and 7.3$"):
+            with self.assertRaisesRegex(LabError, f"^KERNEL={name} is no series.*7.2 and 7.3$"):
                 series.wanted()
 
     def test_kbuild_lists_the_known_series(self) -> None:
@@ -88,10 +88,10 @@ class ChoiceTest(WithSeries):
 
 
 class SourceTest(WithSeries):
-    """Where its source comes from."""
+    """Selection of a source in the cache or the archive."""
 
     def ensure(self, archive: list[str] | LabError) -> str:
-        """Returns the source that is taken, with this in the archive; `-` in front if it was downloaded."""
+        """Returns the name of the selected source if the archive has these series; a download begins with `-`."""
         source.ensure.cache_clear()
         self.addCleanup(source.ensure.cache_clear)
         with (
@@ -119,12 +119,12 @@ class SourceTest(WithSeries):
         self.assertEqual("linux-7.2.12", self.ensure(["7.2", "7.4"]))
         self.assertEqual("linux-7.2.12", self.ensure([]))
 
-    def test_the_cache_does_where_the_archive_is_out_of_reach(self) -> None:
+    def test_the_cache_is_used_if_the_archive_cannot_be_read(self) -> None:
         self.cached("7.2.12")
         self.assertEqual("linux-7.2.12", self.ensure(LabError("no network\nat all")))
         self.assertEqual("linux-7.2.12 is taken from the cache: no network\n", self.output)
 
-    def test_nothing_is_anywhere(self) -> None:
+    def test_a_series_that_is_in_neither_cache_nor_archive_is_an_error(self) -> None:
         with self.assertRaisesRegex(LabError, "has no source of Linux 7.3 or 7.2$"):
             self.ensure(["7.1", "7.4"])
         os.environ["KERNEL"] = "7.2"
@@ -135,10 +135,10 @@ class SourceTest(WithSeries):
 
 
 class KernelTest(WithSeries):
-    """Kernels that modules are built for."""
+    """Checks of the series of the kernel that KDIR names."""
 
     def inspect(self, release: str) -> dict[str, str]:
-        """Has a kernel of this release looked at."""
+        """Returns the configuration that kdir.inspect() reads from a kernel of this release."""
         (self.place / "Makefile").touch()
         (self.place / ".config").write_text(CONFIG)
         place = self.place / kdir.RELEASE
@@ -156,7 +156,7 @@ class KernelTest(WithSeries):
             self.assertEqual("y", self.inspect(release)["CONFIG_RUST"])
 
     def kbuild(self, version: str, *words: str) -> subprocess.CompletedProcess:
-        """Has make read Kbuild as a kernel of that series does."""
+        """Runs make on Kbuild with the variables of a kernel of this series."""
         major, minor = version.split(".")
         return subprocess.run(
             ["make", "-sf", "-", f"VERSION={major}", f"PATCHLEVEL={minor}", f"src={TREE}", "obj=.", *words],
@@ -173,22 +173,22 @@ class KernelTest(WithSeries):
             answer = self.kbuild(version, "CONFIG_RUST=y")
             self.assertIn(f"kOFI is tested on Linux {LISTED} and does not build on {version}.", answer.stderr)
             self.assertEqual(2, answer.returncode)
-            # It cleans there all the same.
+            # `make clean` works there.
             self.assertEqual(0, self.kbuild(version).returncode)
 
-    def test_kbuild_says_that_a_newer_kernel_is_not_known(self) -> None:
+    def test_kbuild_prints_that_a_newer_kernel_is_not_tested(self) -> None:
         for version in ("7.90", "99.0"):
             answer = self.kbuild(version, "CONFIG_RUST=y")
             self.assertEqual(0, answer.returncode, answer.stderr)
             self.assertIn(f"kOFI is tested on Linux {LISTED}, not yet on {version}\n", answer.stdout)
             self.assertNotIn("kofi_before", answer.stdout)
 
-    def test_kbuild_tells_the_crate_what_the_kernel_lacks(self) -> None:
-        for version, lacks in (("7.2", True), ("7.3", False)):
+    def test_kbuild_sets_a_cfg_for_an_older_series(self) -> None:
+        for version, is_older in (("7.2", True), ("7.3", False)):
             answer = self.kbuild(version, "CONFIG_RUST=y")
             self.assertEqual("", answer.stderr)
             self.assertNotIn("tested", answer.stdout)
-            self.assertEqual(lacks, "--cfg kofi_before_7_3" in answer.stdout)
+            self.assertEqual(is_older, "--cfg kofi_before_7_3" in answer.stdout)
 
 
 LOG = """\
@@ -209,7 +209,7 @@ ERROR: modpost: "gone" [/t/kofi.ko] undefined!
 
 
 class TrialTest(WithSeries):
-    """The newest series beyond the known ones."""
+    """Trials of a series that is newer than the known ones."""
 
     def test_errors_of_a_build_are_listed_once_each_with_their_place(self) -> None:
         self.assertEqual(
@@ -223,7 +223,7 @@ class TrialTest(WithSeries):
 
     @contextlib.contextmanager
     def archive(self, *names: str, **parts: object) -> Iterator[None]:
-        """Lets the archive have these, and parts of the trial end as given: an exception is raised."""
+        """Patches the series in the archive, and the results of parts of the trial; exceptions are raised."""
         ends = {"configure": [], "compile_kernel": None, "build": [], **parts}
         with contextlib.ExitStack() as stack:
             stack.enter_context(mock.patch.object(source, "archive", return_value=list(names)))
@@ -231,7 +231,7 @@ class TrialTest(WithSeries):
                 mock.patch.object(source, "download", side_effect=lambda name: self.place / f"linux-{name}.1")
             )
             stack.enter_context(mock.patch.object(trial.setup, "ensure"))
-            stack.enter_context(mock.patch.object(kernel, "alone", contextlib.nullcontext))
+            stack.enter_context(mock.patch.object(kernel, "build_lock", contextlib.nullcontext))
             stack.enter_context(mock.patch.object(kernel, "log", return_value=self.place / "log"))
             for name, end in ends.items():
                 where = trial.tree if name == "build" else kernel
@@ -240,7 +240,7 @@ class TrialTest(WithSeries):
             yield
 
     def run_trial(self, outcomes: tuple[str, ...] = (PASSED,)) -> tuple[int, str]:
-        """Returns the answer of a trial whose tests end like that, and what it printed."""
+        """Runs a trial whose tests have these outcomes. Returns its exit status and its output."""
 
         def lanes(results: trial.Results, choice: trial.suite.Choice, lanes: list[str], _: object) -> None:
             self.assertEqual([trial.LANE], lanes)
@@ -255,26 +255,26 @@ class TrialTest(WithSeries):
             code = trial.run()
         return code, output.getvalue()
 
-    def test_there_is_no_newer_one(self) -> None:
+    def test_no_newer_series_is_no_failure(self) -> None:
         with self.archive("6.12", "7.2", "7.3"):
             code, output = self.run_trial()
         self.assertEqual(0, code)
         self.assertIn("no series of Linux newer than 7.3", output)
 
-    def test_the_newest_one_is_tried_and_nothing_breaks(self) -> None:
+    def test_the_newest_series_is_tried(self) -> None:
         with self.archive("7.3", "7.4", "8.1", "7.10"):
             code, output = self.run_trial()
             self.assertEqual(["8.1"], series.wanted())
         self.assertEqual(0, code)
-        self.assertIn("Linux 8.1.1: nothing broke; 8.1 can be added to kofi-series in Kbuild", output)
+        self.assertIn("Linux 8.1.1: no failures; 8.1 can be added to kofi-series in Kbuild", output)
 
-    def test_what_broke_is_listed(self) -> None:
+    def test_failures_are_listed(self) -> None:
         with self.archive("7.4", configure=["CONFIG_A: asked for y, got n"]):
             code, output = self.run_trial((PASSED, FAILED))
         self.assertEqual(1, code)
         self.assertTrue(
             output.endswith(
-                "Linux 7.4.1: 2 broke:\n  configuration: CONFIG_A: asked for y, got n\n  test: test1  reason\n"
+                "Linux 7.4.1: 2 failures:\n  configuration: CONFIG_A: asked for y, got n\n  test: test1  reason\n"
             ),
             output,
         )
@@ -283,14 +283,14 @@ class TrialTest(WithSeries):
         with self.archive("7.4", build=trial.tree.ModuleError(f"modules for uml:\n{LOG}")):
             code, output = self.run_trial((FAILED,))
         self.assertEqual(1, code)
-        self.assertIn("3 broke:\n  modules: /t/rust/util/pages.c:12:9", output)
+        self.assertIn("3 failures:\n  modules: /t/rust/util/pages.c:12:9", output)
         self.assertNotIn("test0", output)
 
     def test_no_module_is_built_without_a_kernel(self) -> None:
         with self.archive("7.4", compile_kernel=LabError("building failed\nmuch more"), build=AssertionError()):
             code, output = self.run_trial()
         self.assertEqual(1, code)
-        self.assertIn("1 broke:\n  kernel: building failed\n", output)
+        self.assertIn("1 failures:\n  kernel: building failed\n", output)
 
 
 if __name__ == "__main__":
