@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Debian's packages: which are there, and how to get those that are not."""
+"""Queries and installs Debian packages."""
 
 import os
 import platform
@@ -16,7 +16,7 @@ QUERY = ["dpkg-query", "-W", "-f=${Package}\t${Version}\t${db:Status-Abbrev}\n"]
 
 @cache
 def require_debian() -> None:
-    """Set-up is written for apt; elsewhere say what a person has to do."""
+    """Raises LabError on a system without Debian's apt."""
     try:
         release = platform.freedesktop_os_release()
     except OSError:
@@ -24,13 +24,13 @@ def require_debian() -> None:
     if release.get("ID") != "debian" or not shutil.which("apt-get"):
         name = release.get("PRETTY_NAME", "this system")
         raise LabError(
-            f"set-up knows Debian 12 and newer, not {name}; there, `make KDIR=...` builds the"
-            " modules against a kernel of yours, and a Debian container runs the rest"
+            f"`make setup` supports Debian 12 and newer, not {name}: build the modules with"
+            " `make KDIR=...` against your kernel, and run the tests in a Debian container"
         )
 
 
 def installed(packages: list[str]) -> dict[str, str]:
-    """Versions of those of the packages that are installed."""
+    """Returns the versions of those packages of the list that are installed."""
     result = subprocess.run([*QUERY, *packages], capture_output=True, text=True, check=False)
     rows = (line.split("\t") for line in result.stdout.splitlines())
     return {name: version for name, version, status in rows if status.startswith("ii")}
@@ -38,7 +38,7 @@ def installed(packages: list[str]) -> dict[str, str]:
 
 @cache
 def candidate(package: str) -> str:
-    """The version that apt would install, or an empty string."""
+    """Returns the version of a package that apt would install, or an empty string."""
     result = subprocess.run(
         ["apt-cache", "policy", package], capture_output=True, text=True, check=False
     )
@@ -50,14 +50,14 @@ def candidate(package: str) -> str:
 
 
 def at_least(version: str, minimum: str) -> bool:
-    """Debian's order of versions."""
+    """Returns whether a version is not older than `minimum` in Debian's order; False for an empty version."""
     command = ["dpkg", "--compare-versions", version, "ge", minimum]
     return bool(version) and subprocess.run(command, check=False).returncode == 0
 
 
 @cache
 def as_root() -> list[str] | None:
-    """What a command needs in front to run as root; None when that is not possible unasked."""
+    """Returns the command prefix that runs a command as root, or None if that needs a password."""
     if os.geteuid() == 0:
         return []
     sudo = ["sudo", "-n"]
@@ -68,23 +68,23 @@ def as_root() -> list[str] | None:
 
 
 def update() -> None:
-    """Fetches the package lists."""
+    """Updates the package lists."""
     run(["apt-get", "update", "-q"], "fetching package lists")
     candidate.cache_clear()
 
 
 def install(packages: list[str]) -> None:
-    """Installs packages without asking anything."""
+    """Installs packages without questions to the user."""
     print_line("installing: " + " ".join(packages))
     command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages]
     run(command, f"installing {len(packages)} packages")
 
 
 def run(command: list[str], title: str) -> None:
-    """Runs apt as root, its words in a log."""
+    """Runs apt as root with its output in a log."""
     prefix = as_root()
     if prefix is None:
-        raise LabError(f"this needs root; run once:\n  sudo {' '.join(command)}")
+        raise LabError(f"{title} needs root; run once:\n  sudo {' '.join(command)}")
     options = ["-o", "DPkg::Lock::Timeout=600"]
     quiet = ["env", "DEBIAN_FRONTEND=noninteractive"]
     full = [*prefix, *quiet, command[0], *options, *command[1:]]

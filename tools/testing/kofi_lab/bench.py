@@ -235,7 +235,7 @@ def report(table: list[Row]) -> None:
 
 def write(table: list[Row]) -> Path:
     """bench.json, in the folder of this checkout's builds."""
-    place = tree.folder(kernel.find(lane(BARRED))).parent / "bench.json"
+    place = tree.build_folder(kernel.find(lane(BARRED))).parent / "bench.json"
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(json.dumps([asdict(row) for row in table], indent=2) + "\n")
     return place

@@ -63,7 +63,7 @@ def version() -> str:
 
 def build() -> Path:
     """The program, compiled where something has changed."""
-    program = tree.place("client") / "kofi"
+    program = tree.checkout_folder("client") / "kofi"
     with target():
         result = cargo("build", "--release")
         if result.returncode or "warning" in result.stderr:

@@ -33,7 +33,7 @@ def command(saved: str, output: Path) -> str | None:
 def complaints(kernel: Kernel) -> str:
     """Returns what clippy says of the modules of a kernel, which are built if they are not."""
     tree.build(kernel)
-    place = tree.folder(kernel)
+    place = tree.build_folder(kernel)
     environment = {
         **toolchain.environment(),
         "CLIPPY_CONF_DIR": str(kernel.source),

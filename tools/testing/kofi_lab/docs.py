@@ -44,7 +44,7 @@ def comments() -> str:
 
 def place() -> Path:
     """Where the pages of this checkout are built."""
-    return tree.place("docs")
+    return tree.checkout_folder("docs")
 
 
 def said(command: list[str]) -> str:

@@ -133,7 +133,7 @@ def compiled(kernel: Kernel, chosen: list[Path]) -> dict[Path, str]:
 
 def compiled_c(kernel: Kernel, texts: dict[Path, str]) -> dict[Path, str]:
     """Compiles the examples in C, page by page."""
-    place = tree.folder(kernel, "examples")
+    place = tree.build_folder(kernel, "examples")
     found = {}
     with tree.locked(place):
         shutil.rmtree(place, ignore_errors=True)
@@ -175,7 +175,7 @@ def compiled_rust(kernel: Kernel, texts: dict[Path, str]) -> dict[Path, str]:
     tree.build(kernel)
     given = (TESTING / "examples/given.rs").read_text(encoding="utf-8")
     names = ", ".join(re.findall(r"pub\(crate\) (\w+):", given))
-    place = tree.folder(kernel, "examples-rust")
+    place = tree.build_folder(kernel, "examples-rust")
     with tree.locked(place):
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
@@ -186,7 +186,7 @@ def compiled_rust(kernel: Kernel, texts: dict[Path, str]) -> dict[Path, str]:
         for page, text in texts.items():
             (place / f"{page.stem}.rs").write_text(rust_source(text, names))
         try:
-            tree.make(kernel, place, f"KOFI={tree.folder(kernel)}", "pages.o")
+            tree.make(kernel, place, f"KOFI={tree.build_folder(kernel)}", "pages.o")
         except tree.ModuleError as error:
             return errors_of_pages(str(error), texts)
     return {}

@@ -100,7 +100,7 @@ def complaints(functions: dict[str, Function]) -> list[str]:
 def check(kernel: Kernel) -> str:
     """Builds the modules for a kernel without instrumentation and measures kofi.o."""
     tree.build(kernel)
-    text = disassemble(str(tree.folder(kernel) / "kofi.o"))
+    text = disassemble(str(tree.build_folder(kernel) / "kofi.o"))
     functions = parse(text.splitlines())
     if not functions:
         return "no function was found in kofi.o"

@@ -38,7 +38,7 @@ def make(folder: Path, *words: str, **variables: str) -> str:
 
 def staging_folder(kernel: Kernel, purpose: str) -> Path:
     """Returns an empty folder for files of one purpose that belong to a kernel."""
-    folder = tree.folder(kernel, purpose)
+    folder = tree.build_folder(kernel, purpose)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return folder
@@ -49,7 +49,7 @@ def install_into(kernel: Kernel, root: Path) -> None:
 
     The compiler is that of the lane's modules: Kbuild compiles every object again if the command changed.
     """
-    built = tree.folder(kernel)
+    built = tree.build_folder(kernel)
     compiler, variables = toolchain.caching()
     with tree.locked(built):
         tree.sync(built)
@@ -103,6 +103,6 @@ def check(kernel: Kernel) -> str:
     expected = expected_files(kdir.release(kernel.build))
     lines = [f"{path} is not installed" for path in sorted(expected - found)]
     lines += [f"{path} is installed, but not expected" for path in sorted(found - expected)]
-    make(tree.folder(kernel), "uninstall", f"KDIR={kernel.build}", f"DESTDIR={root}", f"PREFIX={PREFIX}")
+    make(tree.build_folder(kernel), "uninstall", f"KDIR={kernel.build}", f"DESTDIR={root}", f"PREFIX={PREFIX}")
     lines += [f"{path} remains after `make uninstall`" for path in sorted(root.rglob("*"))]
     return "\n".join(lines)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Builds against a kernel of the user's, or says in one sentence what that kernel lacks."""
+"""Builds the modules against a kernel of the user (KDIR), or reports what that kernel lacks."""
 
 import os
 import re
@@ -15,50 +15,53 @@ from .paths import TREE
 
 SYMBOLS = ("CONFIG_MODULES", "CONFIG_RUST", "CONFIG_INFINIBAND", "CONFIG_INFINIBAND_ADDR_TRANS")
 VERSION = re.compile(r"rustc (\d+)\.(\d+)\.(\d+)")
-# What the kernel's make was told, for those who build against what it made.
-SAID = TREE / "kofi.args"
+# The arguments of the kernel's make, for builds of consumers.
+ARGUMENTS = TREE / "kofi.args"
 
 
 def make(kdir: Path, target: str, more: list[str]) -> int:
-    """Runs the kernel's make on this tree, with more variables or words."""
+    """Runs the kernel's make on this tree with more arguments. Returns its exit status.
+
+    After `modules`, writes the arguments to kofi.args; `clean` deletes that file.
+    """
     symbols = inspect(kdir)
-    words = variables(kdir, symbols, target)
-    command = ["make", "-C", str(kdir), f"M={TREE}", f"-j{os.cpu_count() or 2}", *words, *more, target]
+    arguments = [*variables(kdir, symbols, target), *more]
+    command = ["make", "-C", str(kdir), f"M={TREE}", f"-j{os.cpu_count() or 2}", *arguments, target]
     code = subprocess.run(command, env=environment(), check=False).returncode
     if target == "clean":
-        SAID.unlink(missing_ok=True)
+        ARGUMENTS.unlink(missing_ok=True)
     elif target == "modules" and code == 0:
-        said = [word for word in [*words, *more] if not word.startswith(("CONFIG_", "V="))]
-        SAID.write_text(shlex.join(map(settled, said)) + "\n")
+        kept = [argument for argument in arguments if not argument.startswith(("CONFIG_", "V="))]
+        ARGUMENTS.write_text(shlex.join(map(with_path, kept)) + "\n")
     return code
 
 
 def variables(kdir: Path, symbols: dict[str, str], target: str) -> list[str]:
-    """What the kernel's make has to be told for this kernel."""
-    words = []
+    """Returns the make variables that a kernel with this configuration needs: architecture and compilers."""
+    found = []
     if symbols.get("CONFIG_UML") == "y":
         uml = LANES["uml"]
-        words += [f"ARCH={uml.arch}", *uml.module_flags]
+        found += [f"ARCH={uml.arch}", *uml.module_flags]
     if symbols.get("CONFIG_CC_IS_CLANG") == "y":
-        words.append("LLVM=1")
+        found.append("LLVM=1")
     if target != "clean":
         rustc = matching_rustc(kdir, symbols["CONFIG_RUSTC_VERSION"])
         rustdoc = Path(rustc).with_name("rustdoc")
-        words += [f"RUSTC={rustc}", f"RUSTDOC={rustdoc}", f"HOSTRUSTC={rustc}"]
-    return words
+        found += [f"RUSTC={rustc}", f"RUSTDOC={rustdoc}", f"HOSTRUSTC={rustc}"]
+    return found
 
 
-def settled(word: str) -> str:
-    """The same in an environment that knows nothing of ours: programs have their whole names."""
-    name, _, value = word.partition("=")
-    program = shutil.which("clang" if word == "LLVM=1" else value, path=environment()["PATH"])
+def with_path(variable: str) -> str:
+    """Returns a make variable with the full path of the program that it names, if it names one on PATH."""
+    name, _, value = variable.partition("=")
+    program = shutil.which("clang" if variable == "LLVM=1" else value, path=environment()["PATH"])
     if not program:
-        return word
-    return f"LLVM={Path(program).parent}/" if word == "LLVM=1" else f"{name}={program}"
+        return variable
+    return f"LLVM={Path(program).parent}/" if variable == "LLVM=1" else f"{name}={program}"
 
 
 def environment() -> dict[str, str]:
-    """The caller's environment, with the newest clang and bindgen that there are within reach."""
+    """Returns the environment of the kernel's make: the lab's with its clang and bindgen, or else the caller's."""
     from . import toolchain
 
     try:
@@ -71,18 +74,15 @@ RELEASE = "include/config/kernel.release"
 
 
 def release(kdir: Path) -> str:
-    """The name by which the kernel's modules are kept."""
-    place = kdir / RELEASE
-    if not place.exists():
-        raise LabError(
-            f"{kdir} is no kernel build folder, or its kernel was never built: it does not say"
-            " which release it is"
-        )
-    return place.read_text().strip()
+    """Returns the release of a built kernel, which names its folder below /lib/modules."""
+    path = kdir / RELEASE
+    if not path.exists():
+        raise LabError(f"{kdir} is no kernel build folder, or its kernel is not built: it has no {RELEASE}")
+    return path.read_text().strip()
 
 
 def inspect(kdir: Path) -> dict[str, str]:
-    """The kernel's configuration; raises when modules of ours cannot be built for it."""
+    """Returns the configuration of a kernel. Raises LabError if kOFI cannot be built for it."""
     if not (kdir / "Makefile").exists():
         raise LabError(
             f"{kdir} is no kernel build folder: install this kernel's headers,"
@@ -95,7 +95,7 @@ def inspect(kdir: Path) -> dict[str, str]:
     for name in SYMBOLS:
         if symbols.get(name, "n") == "n":
             raise LabError(f"the kernel of {kdir} is built without {name}, which kOFI needs")
-    # A kernel that is newer than all known series may do: Kbuild says that it is, and builds.
+    # A kernel that is newer than all known series is accepted; Kbuild prints a note.
     if (kdir / RELEASE).exists() and series.is_too_old(release(kdir)):
         raise LabError(
             f"the kernel of {kdir} is Linux {release(kdir)}, which kOFI does not build on:"
@@ -105,17 +105,17 @@ def inspect(kdir: Path) -> dict[str, str]:
 
 
 def matching_rustc(kdir: Path, wanted: str) -> str:
-    """A rustc of the very version that built the kernel: crates of another are unreadable to it."""
-    places = (os.environ.get("RUSTC"), shutil.which("rustc"), "/usr/bin/rustc")
-    candidates = dict.fromkeys(filter(None, places))
+    """Returns the path of a rustc of the version that built the kernel, whose crates no other version can read."""
+    paths = (os.environ.get("RUSTC"), shutil.which("rustc"), "/usr/bin/rustc")
+    candidates = dict.fromkeys(filter(None, paths))
     seen = []
     for candidate in candidates:
         try:
             command = [candidate, "--version"]
-            words = subprocess.run(command, capture_output=True, text=True, check=False)
+            result = subprocess.run(command, capture_output=True, text=True, check=False)
         except OSError:
             continue
-        if match := VERSION.match(words.stdout):
+        if match := VERSION.match(result.stdout):
             major, minor, patch = (int(part) for part in match.groups())
             if major * 100_000 + minor * 100 + patch == int(wanted):
                 return candidate
@@ -123,6 +123,6 @@ def matching_rustc(kdir: Path, wanted: str) -> str:
     number = int(wanted)
     version = f"{number // 100_000}.{number // 100 % 1000}.{number % 100}"
     raise LabError(
-        f"the kernel of {kdir} was built with rustc {version}, and its modules have to be too,"
-        f" but {', '.join(seen) or 'there is no rustc here'}"
+        f"the kernel of {kdir} was built with rustc {version}, which its modules need, too,"
+        f" but {', '.join(seen) or 'no rustc is installed'}: install this version, or name it with RUSTC="
     )

@@ -58,7 +58,7 @@ def contents(folder: Path) -> dict[str, str]:
 def prepare() -> Path:
     """Returns a copy of the kernel's source with kOFI and both templates in it. Unchanged files are hard links."""
     original = source.ensure()
-    copy = tree.place("intree") / original.name
+    copy = tree.checkout_folder("intree") / original.name
     if not copy.exists():
         part = copy.with_name(f"{copy.name}.part")
         shutil.rmtree(part, ignore_errors=True)

@@ -75,5 +75,5 @@ def verdicts(kernel: Kernel, prefix: str, pattern: str | tuple[str, ...]) -> dic
     if not wanted:
         return {}
     tree.build(kernel)
-    place = tree.folder(kernel)
+    place = tree.build_folder(kernel)
     return {name: verdict(place, path) for name, path in wanted.items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Where things are: the source tree, and the cache that survives between runs."""
+"""Paths of the source tree, and of the cache that is kept between runs."""
 
 import os
 from pathlib import Path

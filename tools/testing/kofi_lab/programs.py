@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Our own user-space programs, compiled for the guests."""
+"""Compiles the test programs of user space for the guests."""
 
 import subprocess
 from pathlib import Path
@@ -14,14 +14,17 @@ LIBRARIES = ("-lfabric",)
 
 
 def build(kernel: Kernel) -> list[Path]:
-    """Compiles what changed; the guests have the machine's libraries."""
-    place = tree.folder(kernel, "programs")
+    """Compiles the programs of tools/testing/user and the client. Returns their paths.
+
+    The guests have the machine's libraries, so that the programs are linked against these.
+    """
+    target = tree.build_folder(kernel, "programs")
     built = []
     folder = TESTING / "user"
     newest = max(path.stat().st_mtime for path in folder.iterdir())
-    with tree.locked(place):
+    with tree.locked(target):
         for source in sorted(folder.glob("*.c")):
-            program = place / source.stem
+            program = target / source.stem
             if not program.exists() or program.stat().st_mtime < newest:
                 compile_one(source, program)
             built.append(program)
@@ -29,7 +32,7 @@ def build(kernel: Kernel) -> list[Path]:
 
 
 def compile_one(source: Path, program: Path) -> None:
-    """One file, one program."""
+    """Compiles one source file to one program."""
     command = ["/usr/bin/gcc", *FLAGS, "-o", str(program), str(source), *LIBRARIES]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Brings a fresh Debian to where kernels can be built; touches no network when nothing lacks."""
+"""Installs the packages and tools that the lab needs, and the kernel's source. If all are there, uses no network."""
 
 import re
 import subprocess
@@ -8,12 +8,12 @@ from . import apt, process, source, toolchain
 from .output import LabError
 from .paths import LOGS, TOOLS
 
-RUST_MINIMUM = "1.85"  # scripts/min-tool-version.sh of the kernels in question
+RUST_MINIMUM = "1.85"  # scripts/min-tool-version.sh of the known series
 BINDGEN_MINIMUM = (0, 71, 1)
 BINDGEN = "0.72.1"
 CLANG_MAJORS = ("19", "21", "20", "22", "18")
 
-# Stable releases carry a rustc for browsers beside their own, old one.
+# Stable releases of Debian have a newer rustc for browsers (rustc-web) beside their own.
 RUST_FLAVOURS = (
     ("rustc", "rust-src", "rust-clippy", "rustfmt", "cargo"),
     ("rustc-web", "rust-web-src", "rust-web-clippy", "rustfmt-web", "cargo-web"),
@@ -27,13 +27,13 @@ GUEST = (
     "busybox-static ibverbs-providers ibverbs-utils iproute2 libfabric-bin libfabric-dev"
     " perftest qemu-system-x86 rdma-core rdmacm-utils"
 ).split()
-# What only the documentation needs, and only the tests.
+# Packages that only the documentation needs, and those that only the tests need.
 DOCS = ("groff-base", "python3-sphinx")
 TESTS = (*DOCS, "dkms")
 
 
 def ensure(*more: str) -> None:
-    """Packages, and more of them, bindgen and the kernel's source."""
+    """Installs the packages of the lab and `more` packages, bindgen and the kernel's source."""
     apt.require_debian()
     ensure_packages(more)
     ensure_bindgen()
@@ -41,7 +41,7 @@ def ensure(*more: str) -> None:
 
 
 def ensure_packages(more: tuple[str, ...] = ()) -> None:
-    """Installs what lacks of the packages."""
+    """Installs the missing packages."""
     fixed = [*BUILD, *GUEST, *more]
     missing = [name for name in fixed if name not in apt.installed(fixed)]
     need_rust = not have_rust()
@@ -58,12 +58,12 @@ def ensure_packages(more: tuple[str, ...] = ()) -> None:
 
 
 def without_cargo(flavour: tuple[str, ...]) -> list[str]:
-    """A flavour's packages; any cargo will do, so leave out Debian's where there is one."""
+    """Returns a flavour's packages, without cargo if one is installed: its version does not matter."""
     return [name for name in flavour if not (name.startswith("cargo") and toolchain.cargo())]
 
 
 def have_rust() -> bool:
-    """Whether a complete flavour of Debian's Rust is installed and new enough."""
+    """Returns whether a complete and sufficiently new flavour of Debian's Rust is installed."""
     for flavour in RUST_FLAVOURS:
         wanted = without_cargo(flavour)
         have = apt.installed(wanted)
@@ -73,40 +73,40 @@ def have_rust() -> bool:
 
 
 def choose_rust() -> list[str]:
-    """The packages of a flavour that this release has new enough."""
+    """Returns the packages of the first flavour that is new enough in this release of Debian."""
     for flavour in RUST_FLAVOURS:
         if apt.at_least(apt.candidate(flavour[0]), RUST_MINIMUM):
             return without_cargo(flavour)
-    raise LabError(f"this release has neither rustc nor rustc-web of {RUST_MINIMUM} or newer")
+    raise LabError(f"this release of Debian has neither rustc nor rustc-web of version {RUST_MINIMUM} or newer")
 
 
 def clang_packages(major: str) -> list[str]:
-    """The packages of one LLVM."""
+    """Returns the packages of one major version of LLVM."""
     return [f"{name}-{major}" for name in ("clang", "lld", "llvm")] + [f"libclang-{major}-dev"]
 
 
 def have_clang(major: str) -> bool:
-    """Whether that LLVM is installed in full."""
+    """Returns whether all packages of one major version of LLVM are installed."""
     packages = clang_packages(major)
     return len(apt.installed(packages)) == len(packages)
 
 
 def choose_clang() -> list[str]:
-    """The packages of the first LLVM that this release has."""
+    """Returns the packages of the preferred LLVM of this release of Debian."""
     for major in CLANG_MAJORS:
         if all(apt.candidate(name) for name in clang_packages(major)):
             return clang_packages(major)
-    raise LabError("this release has none of clang " + ", ".join(CLANG_MAJORS))
+    raise LabError("this release of Debian has no clang of a supported version: " + ", ".join(CLANG_MAJORS))
 
 
 def bindgen_version(program: str) -> tuple[int, ...]:
-    """The version that a bindgen says it has."""
+    """Returns the version of a bindgen."""
     result = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
     return tuple(int(part) for part in re.findall(r"\d+", result.stdout)[:3])
 
 
 def ensure_bindgen() -> None:
-    """Installs bindgen into the cache unless a new enough one is on PATH."""
+    """Builds bindgen in the cache unless one that is new enough is on PATH."""
     program = toolchain.bindgen()
     if program and bindgen_version(program) >= BINDGEN_MINIMUM:
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Kernel sources, from Debian packages that the machine's own apt sources need not list."""
+"""Downloads kernel sources from Debian's archive; the apt sources of the machine need not list the suite."""
 
 import os
 import re
@@ -20,23 +20,26 @@ MIRROR = "http://deb.debian.org/debian"
 
 @cache
 def ensure() -> Path:
-    """Returns the unpacked source of the chosen series, or of the newest known one that the cache or the archive has."""
+    """Returns the source of the best acceptable series that the cache or the archive has.
+
+    Uses the cache, with a message, if the archive cannot be read.
+    """
     wanted = series.wanted()
-    have = unpacked(wanted)
-    if have and series.of(have.name) == wanted[0]:
-        return have
+    cached = unpacked(wanted)
+    if cached and series.of(cached.name) == wanted[0]:
+        return cached
     try:
-        return fetch(wanted, have)
+        return fetch(wanted, cached)
     except LabError as error:
-        if not have:
+        if not cached:
             raise
-        print_line(f"{have.name} is taken from the cache: {str(error).splitlines()[0]}")
-        return have
+        print_line(f"{cached.name} is taken from the cache: {str(error).splitlines()[0]}")
+        return cached
 
 
 def unpacked(wanted: list[str]) -> Path | None:
-    """Returns the newest source in the cache of the first of these series that has one."""
-    # A folder of such a name is always whole.
+    """Returns the newest cached source of the first of these series that the cache has, or None."""
+    # download() renames a folder to such a name only when it is complete.
     trees = [tree for tree in SOURCES.glob("linux-[0-9]*") if tree.is_dir()]
     for name in wanted:
         if fit := [tree for tree in trees if series.of(tree.name) == name]:
@@ -45,10 +48,10 @@ def unpacked(wanted: list[str]) -> Path | None:
 
 
 def mirror() -> str:
-    """The Debian mirror that this machine uses already."""
-    places = [Path("/etc/apt/sources.list"), *Path("/etc/apt/sources.list.d").glob("*")]
-    for place in places:
-        text = place.read_text(errors="replace") if place.is_file() else ""
+    """Returns the Debian mirror of the machine's apt sources, or the default mirror."""
+    paths = [Path("/etc/apt/sources.list"), *Path("/etc/apt/sources.list.d").glob("*")]
+    for path in paths:
+        text = path.read_text(errors="replace") if path.is_file() else ""
         for uri in re.findall(r"^(?:deb|URIs:)[^#\n]*?(https?://\S+)", text, re.MULTILINE):
             if uri.rstrip("/").endswith("/debian"):
                 return uri.rstrip("/")
@@ -56,7 +59,7 @@ def mirror() -> str:
 
 
 def private_apt() -> list[str]:
-    """Options that make apt read our one source and keep its state to itself."""
+    """Returns the options that make apt read only the suite of the kernel sources, with its state in the cache."""
     lists, archives = APT / "lists", APT / "archives"
     for folder in (lists / "partial", archives / "partial"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -68,14 +71,14 @@ def private_apt() -> list[str]:
         "Dir::State::lists": lists,
         "Dir::Cache": APT,
         "Dir::Cache::archives": archives,
-        "APT::Sandbox::User": "",  # the cache may lie where the user _apt cannot go
+        "APT::Sandbox::User": "",  # the user _apt may have no access to the cache
         "APT::Get::List-Cleanup": "false",
     }
     return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
 
 
 def archive() -> list[str]:
-    """Returns the series whose source the archive has, after a look at its newest list."""
+    """Updates the list of the archive and returns the series whose source it has."""
     apt.require_debian()
     options = private_apt()
     log = LOGS / "source.log"
@@ -92,23 +95,26 @@ def newest_version(options: list[str], name: str) -> str:
     shown = subprocess.run(command, capture_output=True, text=True, check=True)
     versions = [row.split("|")[1].strip() for row in shown.stdout.splitlines() if SUITE in row]
     if not versions:
-        raise LabError(f"{SUITE} lists {name} without a version")
+        raise LabError(f"{SUITE} has no version of {name}")
     return versions[0]
 
 
-def fetch(wanted: list[str], have: Path | None = None) -> Path:
-    """Returns the source of the first of these series that the archive has, or `have` if it is of that series."""
-    there = archive()
-    name = next((name for name in wanted if name in there), None)
-    if have and (not name or name == series.of(have.name)):
-        return have
+def fetch(wanted: list[str], cached: Path | None = None) -> Path:
+    """Returns the source of the first of these series that the archive has.
+
+    Returns `cached` if it is of that series, or if the archive has none of the series.
+    """
+    archived = archive()
+    name = next((name for name in wanted if name in archived), None)
+    if cached and (not name or name == series.of(cached.name)):
+        return cached
     if not name:
         raise LabError(f"{mirror()} {SUITE} has no source of Linux {' or '.join(wanted)}")
     return download(name)
 
 
 def download(name: str) -> Path:
-    """Downloads the source of a series and unpacks it; the last rename makes it count."""
+    """Downloads and unpacks the source of a series. Returns its folder, which is complete when it has its name."""
     env = dict(os.environ)
     log = LOGS / "source.log"
     options = private_apt()
@@ -120,8 +126,8 @@ def download(name: str) -> Path:
     work = SOURCES / f"unpacking.{os.getpid()}"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    words = f'cd "$0" && exec apt-get "$@" download {name}={version}'
-    command = ["sh", "-c", words, str(work), *options]
+    script = f'cd "$0" && exec apt-get "$@" download {name}={version}'
+    command = ["sh", "-c", script, str(work), *options]
     process.run_logged(command, f"downloading {name} {version}", log, env)
     package = next(work.glob("*.deb"))
     process.run_logged(["dpkg-deb", "-x", str(package), str(work)], "unpacking the package", log, env)

@@ -197,7 +197,7 @@ def placing(kernel: Kernel) -> str:
 
 def headers(kernel: Kernel, results: Results, pattern: str | tuple[str, ...]) -> None:
     """Every public header compiles on its own, and twice; one test each."""
-    place = tree.folder(kernel, "headers")
+    place = tree.build_folder(kernel, "headers")
     names = [name for name in named(".h") if name.startswith("include/")]
     names = [name for name in names if matches(pattern, test_of(name))]
     if not names:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The compilers: Debian's clang and rustc, whatever else stands first on PATH."""
+"""Finds the compilers: Debian's clang and rustc, independent of PATH."""
 
 import os
 import re
@@ -18,7 +18,7 @@ OF_MAKE = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "KDIR", "KERNEL"
 
 @cache
 def llvm() -> Path:
-    """The newest versioned LLVM of the distribution that has both clang and lld."""
+    """Returns the folder of the newest LLVM of the distribution that has both clang and lld."""
     homes = [
         home
         for home in Path("/usr/lib").glob("llvm-*")
@@ -30,7 +30,7 @@ def llvm() -> Path:
 
 
 def environment() -> dict[str, str]:
-    """The environment of every compile: no variable of the caller's make leaks into it."""
+    """Returns the environment of compile commands, without the variables of an outer make."""
     env = {name: value for name, value in os.environ.items() if name not in OF_MAKE}
     cargo = Path(env.get("CARGO_HOME") or Path.home() / ".cargo") / "bin"
     path = env.get("PATH", "/usr/bin:/bin")
@@ -41,17 +41,20 @@ def environment() -> dict[str, str]:
 
 
 def make_variables() -> list[str]:
-    """What every kernel make gets: rustup's toolchain has no rust-src, so name Debian's."""
+    """Returns the variables of every make of a kernel: Debian's rustc, as rustup's toolchain has no rust-src."""
     return ["LLVM=1", f"RUSTC={RUSTC}", f"RUSTDOC={RUSTDOC}", f"HOSTRUSTC={RUSTC}"]
 
 
 def caching() -> tuple[list[str], dict[str, str]]:
-    """Words of make and variables of the environment with which ccache serves all checkouts; none without it."""
+    """Returns the make arguments and environment variables that make all checkouts share ccache's objects.
+
+    Both are empty if ccache is not installed.
+    """
     if not shutil.which("ccache"):
         return [], {}
     variables = {
         "CCACHE_DIR": str(CCACHE),
-        # Paths below it count as relative to the module's folder, which itself does not count.
+        # ccache makes paths below it relative to the module's folder, so that the folder's name does not matter.
         "CCACHE_BASEDIR": str(BUILDS),
         "CCACHE_NOHASHDIR": "1",
         "CCACHE_COMPILERCHECK": "content",
@@ -62,7 +65,7 @@ def caching() -> tuple[list[str], dict[str, str]]:
 
 @cache
 def versions() -> str:
-    """What ties a built kernel to its compilers: another rustc cannot build its modules."""
+    """Returns the versions of rustc and clang. A kernel's modules need the rustc that built the kernel."""
     lines = []
     for command in ([RUSTC, "--version"], [f"{llvm()}/bin/clang", "--version"]):
         result = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -71,7 +74,7 @@ def versions() -> str:
 
 
 def cargo() -> str | None:
-    """A cargo that works: rustup's is on many a PATH, and does nothing without a toolchain."""
+    """Returns the path of a cargo that runs, or None. rustup's cargo fails if no toolchain is installed."""
     for program in (shutil.which("cargo"), "/usr/bin/cargo"):
         if program and os.access(program, os.X_OK):
             answer = subprocess.run([program, "--version"], capture_output=True, check=False)
@@ -81,5 +84,5 @@ def cargo() -> str | None:
 
 
 def bindgen() -> str | None:
-    """Path of bindgen, if there is one."""
+    """Returns the path of bindgen, or None if it is not installed."""
     return shutil.which("bindgen", path=environment()["PATH"])

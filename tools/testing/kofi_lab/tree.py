@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Our modules, built against a lane's kernel in a folder of their own in the cache."""
+"""Copies the checkout into the cache, and builds its modules there against a lane's kernel."""
 
 import fcntl
 import hashlib
@@ -19,31 +19,31 @@ WARNING = re.compile(r"\bwarning\b", re.IGNORECASE)
 
 
 class ModuleError(LabError):
-    """The modules do not build: the compiler's words, for the developer."""
+    """An error of a module build; the message has the output of make."""
 
 
-def place(purpose: str) -> Path:
-    """Where something is built of this checkout; two checkouts do not share."""
+def checkout_folder(purpose: str) -> Path:
+    """Returns the folder in the cache for files of this checkout; other checkouts have other folders."""
     checkout = hashlib.sha256(str(TREE).encode()).hexdigest()[:8]
     return BUILDS / f"{purpose}-{checkout}"
 
 
-def folder(kernel: Kernel, purpose: str = "modules") -> Path:
-    """Where that is built against a kernel."""
-    return place(purpose) / kernel.build.name
+def build_folder(kernel: Kernel, purpose: str = "modules") -> Path:
+    """Returns the folder in the cache for files of this checkout that depend on a kernel."""
+    return checkout_folder(purpose) / kernel.build.name
 
 
 @contextmanager
-def locked(place: Path) -> Iterator[None]:
-    """Holds a folder against another run on the same checkout."""
-    place.mkdir(parents=True, exist_ok=True)
-    with open(place.with_name(place.name + ".lock"), "w", encoding="utf-8") as lock:
+def locked(folder: Path) -> Iterator[None]:
+    """Creates a folder, and holds a file lock on it against other processes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder.with_name(folder.name + ".lock"), "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def files() -> list[str]:
-    """Every file of the checkout that git tracks or would track."""
+    """Returns all files of the checkout that git tracks or does not ignore."""
     result = subprocess.run(
         ["git", "-C", str(TREE), "ls-files", "-z", "-co", "--exclude-standard"],
         capture_output=True,
@@ -55,17 +55,20 @@ def files() -> list[str]:
     return sorted({name for name in result.stdout.split("\0") if (TREE / name).is_file()})
 
 
-def sync(place: Path) -> None:
-    """Makes `place` hold the checkout's files, touching only those that differ."""
-    place.mkdir(parents=True, exist_ok=True)
-    manifest = place / ".synced"
+def sync(folder: Path) -> None:
+    """Copies the checkout's files into a folder.
+
+    A file with the same content stays, so that make does not build it again. Files that left the checkout are deleted.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    manifest = folder / ".synced"
     before = set(manifest.read_text().splitlines()) if manifest.exists() else set()
     names = files()
     manifest.write_text("\n".join(sorted(before.union(names))))
-    for gone in before.difference(names):
-        (place / gone).unlink(missing_ok=True)
+    for deleted in before.difference(names):
+        (folder / deleted).unlink(missing_ok=True)
     for name in names:
-        source, copy = TREE / name, place / name
+        source, copy = TREE / name, folder / name
         content = source.read_bytes()
         if not copy.is_file() or copy.read_bytes() != content:
             copy.parent.mkdir(parents=True, exist_ok=True)
@@ -74,19 +77,19 @@ def sync(place: Path) -> None:
     manifest.write_text("\n".join(names))
 
 
-def make(kernel: Kernel, place: Path, *arguments: str) -> str:
-    """Runs the kernel's make on `place`; any warning is an error."""
-    words, variables = toolchain.caching()
+def make(kernel: Kernel, folder: Path, *arguments: str) -> str:
+    """Runs the kernel's make with M=`folder`. Returns its output. Raises ModuleError if it fails or warns."""
+    caching, variables = toolchain.caching()
     command = [
         "make",
         "-s",
         f"-j{os.cpu_count() or 2}",
         "-C",
         str(kernel.build),
-        f"M={place}",
+        f"M={folder}",
         f"ARCH={kernel.lane.arch}",
         *toolchain.make_variables(),
-        *words,
+        *caching,
         *kernel.lane.module_flags,
         *arguments,
     ]
@@ -101,27 +104,27 @@ def make(kernel: Kernel, place: Path, *arguments: str) -> str:
         check=False,
     )
     if result.returncode or WARNING.search(result.stdout):
-        # An object that was built with a warning would not be looked at again.
-        for stale in place.rglob("*.o"):
+        # make would not compile an object again whose source has a warning.
+        for stale in folder.rglob("*.o"):
             stale.unlink()
         raise ModuleError(f"{' '.join(arguments)} for {kernel.lane.name}:\n{result.stdout}")
     return result.stdout
 
 
 def build(kernel: Kernel) -> list[Path]:
-    """The modules in an order in which they can be loaded; quick when nothing changed."""
-    place = folder(kernel)
+    """Builds what changed of the modules. Returns the modules in an order in which they can be loaded."""
+    folder = build_folder(kernel)
     if not (TREE / "Kbuild").exists():
         return []
-    with locked(place):
-        sync(place)
-        make(kernel, place, "modules")
-        order = place / "modules.order"
-        return [(place / line).with_suffix(".ko") for line in order.read_text().split()]
+    with locked(folder):
+        sync(folder)
+        make(kernel, folder, "modules")
+        order = folder / "modules.order"
+        return [(folder / line).with_suffix(".ko") for line in order.read_text().split()]
 
 
 def depends(module: Path) -> list[str]:
-    """The modules that this one needs."""
+    """Returns the names of the modules that a module depends on."""
     result = subprocess.run(
         ["/sbin/modinfo", "-F", "depends", str(module)], capture_output=True, text=True, check=True
     )

@@ -44,7 +44,7 @@ class KernelTest(InTemporaryFolder):
             kdir.inspect(self.place / "nothing")
         with self.assertRaisesRegex(LabError, "has no .config"):
             kdir.inspect(self.kernel(None))
-        with self.assertRaisesRegex(LabError, "does not say which release"):
+        with self.assertRaisesRegex(LabError, "has no include/config/kernel.release"):
             kdir.release(self.place)
 
     def test_a_missing_configuration_symbol_is_named(self) -> None:

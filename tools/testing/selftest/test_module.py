@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A folder that cannot be built as a module is refused in one sentence, before anything is built."""
+"""Tests that a folder without a usable Kbuild is refused before the build."""
 
 import tempfile
 import unittest
@@ -10,10 +10,10 @@ from kofi_lab.output import LabError
 
 
 class ModuleTest(unittest.TestCase):
-    """Folders that lack something."""
+    """Folders that cannot be built as a module."""
 
     def refusal(self, **files: str) -> str:
-        """The sentence that refuses a folder of these files."""
+        """Returns the error for a folder with these files."""
         with tempfile.TemporaryDirectory() as place:
             for name, text in files.items():
                 (Path(place) / name).write_text(text)
