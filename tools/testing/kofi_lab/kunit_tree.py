@@ -24,7 +24,7 @@ RUSTFLAGS_consumer/template_rs.o += -L $(objtree)/$(obj)/rust --extern kofi
 
 
 def check_placing(kernel: Kernel) -> str:
-    """Places kOFI in the few files of a tree that it changes, twice, and removes it. Returns the errors, one a line."""
+    """Places kOFI twice in the files of a tree that it changes, and removes it. Returns the errors, one a line."""
     folder = installed.staging_folder(kernel, "placed")
     for path in (intree.KCONFIG, intree.MAKEFILE):
         copy = intree.resolve(folder, path)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Holds the house in order: which room of the crate may name which, where `unsafe` may stand."""
+"""Checks the layers of the crate: which part may use which, and which files may have `unsafe` code.
+
+A part is a folder of rust/, or a file with the same name.
+"""
 
 import re
 import sys
@@ -7,13 +10,13 @@ from pathlib import Path
 
 from .paths import TREE
 
-# What each room may stand on. The root alone knows every provider.
+# The parts that each part may use. Only the crate root uses all providers.
 MAY_USE = {
     "compat": {"util", "bindings"},
     "abi": {"util", "compat", "prelude"},
     "util": {"abi", "introspect", "compat", "prelude"},
     "introspect": {"abi", "util", "compat", "prelude"},
-    # Passes on names of abi and util: not for rdma.
+    # Exports names of abi and util, which rdma must not use.
     "prelude": {"abi", "util"},
     "bindings": set(),
     "rdma": {"bindings", "compat"},
@@ -21,17 +24,17 @@ MAY_USE = {
     "prov": {"fi", "rdma", "abi", "util", "compat", "prelude"},
     "capi": {"fi", "abi", "util", "introspect", "compat", "prelude"},
     "dev": {"fi", "abi", "util", "introspect", "compat", "prelude"},
-    # A crate of its own, which sees the public API of kofi.
+    # A separate crate, which uses the public API of kofi.
     "perf": set(),
 }
 
-# Conditions on the series of Linux, and the files that may have them.
+# Conditions on the series of Linux, and the only files that may have them.
 SERIES_CONDITION = re.compile(r"\bkofi_before_|\bLINUX_VERSION_CODE\b|\bKERNEL_VERSION\b")
 COMPAT_FILES = {"rust/compat.rs"}
 
-UNSAFE_ROOMS = {"abi", "util", "introspect", "bindings", "compat", "rdma", "capi"}
-# The type that stands for "this memory stays valid until the operation completes"; and the files of providers
-# that keep such memory until then, or retire what has completed, under a promise of theirs.
+UNSAFE_PARTS = {"abi", "util", "introspect", "bindings", "compat", "rdma", "capi"}
+# Files of safe parts that may have unsafe code: the type of memory that stays valid until its operation completes,
+# and the files of providers that keep such memory or retire completed operations.
 UNSAFE_FILES = {
     "rust/fi/memory.rs",
     # Calls raw_verbs.c.
@@ -56,16 +59,16 @@ UNSAFE_FILES = {
     "rust/prov/verbs/srx/endpoints.rs",
     "rust/prov/verbs/cntr.rs",
 }
-# A provider's data path: what builds work requests, posts them and takes their completions.
+# The data path of a provider: files that build and post work requests, and poll completions.
 UNSAFE_PROVIDER = re.compile(r"rust/prov/\w+/(.*/)?(post|recv|reserve|fetch|fetching|fast|native|drain|sge|operands|wq|wr_ring|fifo|iov|mr|mr_table)\.rs")
 
-# The head of a function, a comment that justifies an unsafe block or an invariant, and words that name a promise of the
-# caller. What C callers promise is said in the headers.
+# The head of a function, a comment that justifies an unsafe block or an invariant, and the words that refer to a
+# contract of the caller. The contracts of C callers are in the headers.
 FUNCTION = re.compile(r"^\s*(?:pub(?:\([^)]*\))? )?(?:const )?((?:unsafe )?(?:extern \"C\" )?)fn (\w+)")
-JUSTIFIED = re.compile(r"^\s*// (?:SAFETY|INVARIANT): ")
-PROMISED = re.compile(r"\bcallers?\b|\bwhoever calls\b|\bthis function's (?:contract|safety requirement)", re.I)
+JUSTIFICATION = re.compile(r"^\s*// (?:SAFETY|INVARIANT): ")
+CONTRACT = re.compile(r"\bcallers?\b|\bwhoever calls\b|\bthis function's (?:contract|safety requirement)", re.I)
 UNSAFE_BLOCK = re.compile(r"\bunsafe \{")
-DOCUMENTED = re.compile(r"\bthe caller (?:holds|keeps|has|owns|promises|sees to|does not)\b", re.I)
+DOCUMENTED_CONTRACT = re.compile(r"\bthe caller (?:holds|keeps|has|owns|promises|sees to|does not)\b", re.I)
 C_CALLER = re.compile(r"\bC callers?\b")
 
 COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"', re.DOTALL)
@@ -73,13 +76,13 @@ CRATE_PATH = re.compile(r"\bcrate::(\{|\w+)")
 SUPER_PATH = re.compile(r"\b((?:super::)+)(\w+)")
 
 
-def code_of(text: str) -> str:
-    """The text without comments and strings, lines kept."""
+def strip_comments(text: str) -> str:
+    """Returns the text without comments and strings, with the same number of lines."""
     return COMMENT_OR_STRING.sub(lambda match: "\n" * match[0].count("\n"), text)
 
 
-def group(code: str, start: int) -> list[str]:
-    """The first names in the braces of `crate::{a::b, c}`, which open before `start`."""
+def braced_names(code: str, start: int) -> list[str]:
+    """Returns the first names in the braces of `crate::{a::b, c}`; the opening brace is before `start`."""
     depth, names, at_name = 1, [], True
     for token in re.finditer(r"[{},]|\w+", code[start:]):
         if token[0] == "{":
@@ -97,17 +100,17 @@ def group(code: str, start: int) -> list[str]:
 
 
 def module_path(name: str) -> list[str]:
-    """The module that a file is: rust/fi/cq.rs is fi::cq, rust/fi.rs is fi."""
+    """Returns the module path of a file: [fi, cq] for rust/fi/cq.rs, [fi] for rust/fi.rs."""
     return list(Path(name).relative_to("rust").with_suffix("").parts)
 
 
-def used(name: str, code: str) -> list[tuple[int, str]]:
-    """Line and room of every path that leads through the crate's root."""
+def used_parts(name: str, code: str) -> list[tuple[int, str]]:
+    """Returns line and part of each path in a file that begins at the crate root."""
     found = []
     for match in CRATE_PATH.finditer(code):
         line = code.count("\n", 0, match.start()) + 1
-        names = group(code, match.end()) if match[1] == "{" else [match[1]]
-        found += [(line, room) for room in names]
+        names = braced_names(code, match.end()) if match[1] == "{" else [match[1]]
+        found += [(line, part) for part in names]
     depth = len(module_path(name))
     for match in SUPER_PATH.finditer(code):
         if match[1].count("super") >= depth:
@@ -115,50 +118,53 @@ def used(name: str, code: str) -> list[tuple[int, str]]:
     return found
 
 
-def layering(name: str, text: str) -> list[str]:
-    """Paths from this file into a room that its own must not know."""
-    room = module_path(name)[0]
-    if room not in MAY_USE:
+def forbidden_uses(name: str, text: str) -> list[str]:
+    """Returns an error for each path in a file that leads into a part which its own part must not use."""
+    part = module_path(name)[0]
+    if part not in MAY_USE:
         return []
-    known = MAY_USE[room]
+    allowed = MAY_USE[part]
     return [
-        f"{name}:{line}: {room} must not know {other}"
-        for line, other in used(name, code_of(text))
-        if other in MAY_USE and other != room and other not in known
+        f"{name}:{line}: {part} must not use {other}"
+        for line, other in used_parts(name, strip_comments(text))
+        if other in MAY_USE and other != part and other not in allowed
     ]
 
 
-def unsafety(name: str, text: str) -> list[str]:
-    """Uses of `unsafe` in a file that has to do without."""
+def forbidden_unsafe(name: str, text: str) -> list[str]:
+    """Returns an error for each `unsafe` in a file of safe code."""
     if name.startswith("rust/"):
-        if module_path(name)[0] in UNSAFE_ROOMS or name in UNSAFE_FILES:
+        if module_path(name)[0] in UNSAFE_PARTS or name in UNSAFE_FILES:
             return []
         if UNSAFE_PROVIDER.fullmatch(name):
             return []
     return [
-        f"{name}:{number}: unsafe has no place here: {line.strip()}"
-        for number, line in enumerate(code_of(text).split("\n"), 1)
+        f"{name}:{number}: unsafe is not allowed in this file: {line.strip()}"
+        for number, line in enumerate(strip_comments(text).split("\n"), 1)
         if re.search(r"\bunsafe\b(?!_)", line)
     ]
 
 
-def uncharging(name: str, text: str) -> list[str]:
-    """Allocations of `rust/dev` and `rust/perf` that are not charged to the memory cgroup of the calling process."""
+def unaccounted_allocations(name: str, text: str) -> list[str]:
+    """Returns an error for each allocation that is not charged to the memory cgroup of the calling process.
+
+    Allocations of rust/dev and rust/perf have to be.
+    """
     if not re.match(r"rust/(dev|perf)(/|\.rs)", name) or name.endswith("/tests.rs"):
         return []
     # Unit tests are at the end of a file.
-    code = code_of(text).split("#[kunit_tests(")[0]
+    code = strip_comments(text).split("#[kunit_tests(")[0]
     return [
-        f"{name}:{number}: GFP_KERNEL_ACCOUNT is wanted: {line.strip()}"
+        f"{name}:{number}: use GFP_KERNEL_ACCOUNT: {line.strip()}"
         for number, line in enumerate(code.split("\n"), 1)
         if re.search(r"\bGFP_(KERNEL|NOWAIT|ATOMIC)\b", line)
     ]
 
 
-def relying_on_callers(name: str, text: str) -> list[str]:
-    """Safe functions whose unsafe blocks or invariants are justified by a promise of the caller."""
+def safe_functions_with_contracts(name: str, text: str) -> list[str]:
+    """Returns an error for each safe function whose unsafe blocks or invariants rely on a contract of the caller."""
     found = []
-    # Unit tests are at the end of a file, and keep their own promises.
+    # Unit tests are at the end of a file, and fulfil the contracts themselves.
     lines = text.split("#[kunit_tests(")[0].split("\n")
     function, is_safe, doc, pending = "", False, "", ""
     for number, line in enumerate(lines, 1):
@@ -172,66 +178,66 @@ def relying_on_callers(name: str, text: str) -> list[str]:
             pending = ""
         if not is_safe:
             continue
-        if JUSTIFIED.match(line):
-            words, promise = line, PROMISED
+        if JUSTIFICATION.match(line):
+            comment, contract = line, CONTRACT
             for more in lines[number:]:
                 if not more.lstrip().startswith("//"):
                     break
-                words += more
+                comment += more
         elif UNSAFE_BLOCK.search(line):
-            # The doc comment of a function with an unsafe block may say it instead.
-            words, promise = doc, DOCUMENTED
+            # The contract can also be in the doc comment of the function.
+            comment, contract = doc, DOCUMENTED_CONTRACT
         else:
             continue
-        if promise.search(C_CALLER.sub("", words)):
+        if contract.search(C_CALLER.sub("", comment)):
             found.append(f"{name}:{number}: {function} is safe, but relies on its caller: {line.strip()}")
     return found
 
 
 def sources() -> dict[str, str]:
-    """The crate and the Rust samples."""
+    """Returns the text of all Rust files of the crate and the samples, by path."""
     found = [*(TREE / "rust").rglob("*.rs"), *(TREE / "samples").rglob("*.rs")]
     return {str(path.relative_to(TREE)): path.read_text() for path in sorted(found)}
 
 
-def conditions(name: str, text: str) -> list[str]:
-    """Returns the conditions on the series of Linux in a file that has to do without."""
+def series_conditions(name: str, text: str) -> list[str]:
+    """Returns an error for each condition on the series of Linux in a file other than rust/compat.rs."""
     if name in COMPAT_FILES:
         return []
     return [
-        f"{name}:{number}: only rust/compat.rs asks for the series of Linux: {line.strip()}"
-        for number, line in enumerate(code_of(text).split("\n"), 1)
+        f"{name}:{number}: move conditions on the series of Linux to rust/compat.rs: {line.strip()}"
+        for number, line in enumerate(strip_comments(text).split("\n"), 1)
         if SERIES_CONDITION.search(line)
     ]
 
 
 def c_sources() -> dict[str, str]:
-    """Returns all C sources and headers that are built into modules."""
+    """Returns the text of all C sources and headers that are built into modules, by path."""
     folders = ("include", "rust", "samples", "tools/testing/kunit", "tools/testing/bench", "tools/testing/consumers")
     found = [path for folder in folders for path in (TREE / folder).rglob("*.[ch]")]
     return {str(path.relative_to(TREE)): path.read_text() for path in sorted(found)}
 
 
-def broken_layers() -> list[str]:
-    """Every breach of the layering, and every condition on the series of Linux out of place."""
+def check_layers() -> list[str]:
+    """Returns the errors of the tree: forbidden uses between parts, and misplaced conditions on the series."""
     crate = {name: text for name, text in sources().items() if name.startswith("rust/")}
-    found = [word for name, text in crate.items() for word in layering(name, text)]
-    everywhere = sources() | c_sources()
-    return found + [word for name, text in everywhere.items() for word in conditions(name, text)]
+    errors = [error for name, text in crate.items() for error in forbidden_uses(name, text)]
+    files = sources() | c_sources()
+    return errors + [error for name, text in files.items() for error in series_conditions(name, text)]
 
 
-def uncharged() -> list[str]:
-    """Lists every allocation for a process that is not charged to it."""
-    return [word for name, text in sources().items() for word in uncharging(name, text)]
+def check_accounting() -> list[str]:
+    """Returns the errors of the tree: allocations that are not charged to the calling process."""
+    return [error for name, text in sources().items() for error in unaccounted_allocations(name, text)]
 
 
-def stray_unsafe() -> list[str]:
-    """Lists every `unsafe` out of place, and every function that has to be `unsafe` and is not."""
-    rules = (unsafety, relying_on_callers)
-    return [word for name, text in sources().items() for rule in rules for word in rule(name, text)]
+def check_unsafe() -> list[str]:
+    """Returns the errors of the tree: `unsafe` in safe parts, and safe functions that have to be `unsafe`."""
+    rules = (forbidden_unsafe, safe_functions_with_contracts)
+    return [error for name, text in sources().items() for rule in rules for error in rule(name, text)]
 
 
 if __name__ == "__main__":
-    words = broken_layers() + stray_unsafe() + uncharged()
-    print("\n".join(words) or "clean")
-    sys.exit(bool(words))
+    errors = check_layers() + check_unsafe() + check_accounting()
+    print("\n".join(errors) or "no errors")
+    sys.exit(bool(errors))

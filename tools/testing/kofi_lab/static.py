@@ -81,17 +81,17 @@ def checkpatch(kernel: Kernel) -> str:
 
 def layering(_: Kernel) -> str:
     """Who may know whom."""
-    return "\n".join(layers.broken_layers())
+    return "\n".join(layers.check_layers())
 
 
 def unsafety(_: Kernel) -> str:
     """Where unsafe may stand."""
-    return "\n".join(layers.stray_unsafe())
+    return "\n".join(layers.check_unsafe())
 
 
 def charges(_: Kernel) -> str:
     """Checks that allocations for a process are charged to it."""
-    return "\n".join(layers.uncharged())
+    return "\n".join(layers.check_accounting())
 
 
 def locking(_: Kernel) -> str:

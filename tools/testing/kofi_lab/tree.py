@@ -58,7 +58,8 @@ def files() -> list[str]:
 def sync(folder: Path) -> None:
     """Copies the checkout's files into a folder.
 
-    A file with the same content stays, so that make does not build it again. Files that left the checkout are deleted.
+    A file with the same content stays, so that make does not build it again. Files that left the checkout are
+    deleted.
     """
     folder.mkdir(parents=True, exist_ok=True)
     manifest = folder / ".synced"

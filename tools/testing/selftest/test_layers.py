@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The layering check sees every way of naming a room."""
+"""Tests of the checks of layers, unsafe code and memory accounting."""
 
 import unittest
 
-from kofi_lab.layers import conditions, layering, relying_on_callers, uncharging, unsafety
+from kofi_lab.layers import forbidden_unsafe, forbidden_uses, safe_functions_with_contracts
+from kofi_lab.layers import series_conditions, unaccounted_allocations
 
 
 class LayersTest(unittest.TestCase):
-    """Small files that break or keep the rules."""
+    """Small files with and without errors."""
 
     def test_forbidden_edges(self) -> None:
         for text in (
@@ -17,7 +18,7 @@ class LayersTest(unittest.TestCase):
             "fn f() { crate::rdma::x() }",
             "use super::super::prov::x;",
         ):
-            self.assertTrue(layering("rust/fi/cq.rs", text), text)
+            self.assertTrue(forbidden_uses("rust/fi/cq.rs", text), text)
 
     def test_allowed_edges(self) -> None:
         for text in (
@@ -26,8 +27,8 @@ class LayersTest(unittest.TestCase):
             "// crate::prov would be wrong",
             'let x = "crate::prov";',
         ):
-            self.assertFalse(layering("rust/fi/cq.rs", text), text)
-        self.assertFalse(layering("rust/kofi.rs", "use crate::prov;"))
+            self.assertFalse(forbidden_uses("rust/fi/cq.rs", text), text)
+        self.assertFalse(forbidden_uses("rust/kofi.rs", "use crate::prov;"))
 
     def test_conditions_on_the_series_of_linux_are_in_one_file(self) -> None:
         for name, text in (
@@ -35,13 +36,13 @@ class LayersTest(unittest.TestCase):
             ("samples/rust/hello.rs", "if cfg!(kofi_before_7_3) {}"),
             ("rust/util/lock.c", "#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 3, 0)"),
         ):
-            self.assertTrue(conditions(name, text), text)
-            self.assertFalse(conditions("rust/compat.rs", text), text)
-        self.assertFalse(conditions("rust/fi/cq.rs", "// Linux 7.3, kofi_before_7_3\nuse crate::compat;"))
+            self.assertTrue(series_conditions(name, text), text)
+            self.assertFalse(series_conditions("rust/compat.rs", text), text)
+        self.assertFalse(series_conditions("rust/fi/cq.rs", "// Linux 7.3, kofi_before_7_3\nuse crate::compat;"))
 
     def test_safe_functions_that_rely_on_their_callers(self) -> None:
         def is_found(text: str) -> bool:
-            return bool(relying_on_callers("rust/abi/a.rs", text))
+            return bool(safe_functions_with_contracts("rust/abi/a.rs", text))
 
         body = " f(p: *const u8) {\n    // SAFETY: The caller keeps it,\n    // as it is.\n    unsafe { g(p) };\n}\n"
         self.assertTrue(is_found("pub fn" + body))
@@ -56,20 +57,20 @@ class LayersTest(unittest.TestCase):
         self.assertFalse(is_found(documented.replace("unsafe { g(p) }", "g(p)")))
 
     def test_unsafe(self) -> None:
-        self.assertTrue(unsafety("rust/fi/cq.rs", "unsafe { x() }"))
-        self.assertTrue(unsafety("samples/rust/a.rs", "unsafe impl Send for X {}"))
-        self.assertFalse(unsafety("rust/fi/cq.rs", "// unsafe\n#![forbid(unsafe_code)]"))
-        self.assertFalse(unsafety("rust/fi/memory.rs", "unsafe { x() }"))
-        self.assertFalse(unsafety("rust/rdma/qp.rs", "unsafe { x() }"))
-        self.assertTrue(unsafety("rust/prov/verbs/state.rs", "unsafe { x() }"))
+        self.assertTrue(forbidden_unsafe("rust/fi/cq.rs", "unsafe { x() }"))
+        self.assertTrue(forbidden_unsafe("samples/rust/a.rs", "unsafe impl Send for X {}"))
+        self.assertFalse(forbidden_unsafe("rust/fi/cq.rs", "// unsafe\n#![forbid(unsafe_code)]"))
+        self.assertFalse(forbidden_unsafe("rust/fi/memory.rs", "unsafe { x() }"))
+        self.assertFalse(forbidden_unsafe("rust/rdma/qp.rs", "unsafe { x() }"))
+        self.assertTrue(forbidden_unsafe("rust/prov/verbs/state.rs", "unsafe { x() }"))
 
     def test_uncharged(self) -> None:
         for flags in ("GFP_KERNEL", "GFP_NOWAIT", "GFP_KERNEL | __GFP_NOWARN"):
-            self.assertTrue(uncharging("rust/dev/info.rs", f"KBox::new(0, {flags})?"), flags)
-        self.assertFalse(uncharging("rust/dev.rs", "KBox::new(0, GFP_KERNEL_ACCOUNT)?"))
-        self.assertFalse(uncharging("rust/fi/cq.rs", "KBox::new(0, GFP_KERNEL)?"))
+            self.assertTrue(unaccounted_allocations("rust/dev/info.rs", f"KBox::new(0, {flags})?"), flags)
+        self.assertFalse(unaccounted_allocations("rust/dev.rs", "KBox::new(0, GFP_KERNEL_ACCOUNT)?"))
+        self.assertFalse(unaccounted_allocations("rust/fi/cq.rs", "KBox::new(0, GFP_KERNEL)?"))
         tests = "#[kunit_tests(x)]\nmod tests { KBox::new(0, GFP_KERNEL)?; }"
-        self.assertFalse(uncharging("rust/dev/info.rs", tests))
+        self.assertFalse(unaccounted_allocations("rust/dev/info.rs", tests))
 
 
 if __name__ == "__main__":
