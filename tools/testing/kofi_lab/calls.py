@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The calls that headers declare, ours and those of user space's libfabric."""
+"""Parses the calls that headers declare: those of kOFI, and of libfabric in user space."""
 
 import re
 from pathlib import Path
@@ -11,17 +11,17 @@ THEIRS = Path("/usr/include/rdma")
 
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
-# `extern "C" {` opens no body.
+# The brace of `extern "C" {` does not begin a body.
 LANGUAGE = re.compile(r'extern\s+"C"\s*\{')
 FUNCTION = re.compile(r"(?P<type>[\w\s*]*?)\b(?P<name>\w+)\s*\((?P<arguments>.*)\)\s*", re.DOTALL)
 QUALIFIER = re.compile(r"\b(?:static|inline|extern|__attribute__\s*\(\(.*?\)\))\s*")
 NAMED = re.compile(r"\bfi_\w+")
-# What user space has other names for.
+# Types of user space, and their names in the kernel.
 RENAMED = {"struct iovec": "struct kvec", "uint64_t": "u64", "uint32_t": "u32", "uint8_t": "u8"}
 
 
 def top_level(text: str) -> list[str]:
-    """What stands outside of all braces, cut where a declaration or a body ends."""
+    """Returns the declarations and the heads of functions outside of braces."""
     text = LANGUAGE.sub("", DIRECTIVE.sub("", COMMENT.sub("", text)))
     pieces, depth, start = [], 0, 0
     for at, char in enumerate(text):
@@ -30,7 +30,7 @@ def top_level(text: str) -> list[str]:
                 pieces.append(text[start:at])
             depth += 1
         elif char == "}":
-            # The one that closes `extern "C"` closes nothing here.
+            # The closing brace of `extern "C"` has no counterpart: LANGUAGE is removed.
             depth = max(depth - 1, 0)
             start = at + 1
         elif char == ";" and depth == 0:
@@ -40,7 +40,7 @@ def top_level(text: str) -> list[str]:
 
 
 def normal(text: str) -> str:
-    """A piece of a prototype with one space between words, in the kernel's names."""
+    """Returns a part of a prototype with single spaces and the kernel's names of types."""
     text = " ".join(QUALIFIER.sub("", text).split())
     for theirs, ours in RENAMED.items():
         text = re.sub(rf"\b{theirs}\b", ours, text)
@@ -48,7 +48,7 @@ def normal(text: str) -> str:
 
 
 def parameter(text: str) -> str:
-    """The type of a parameter, whatever its name is."""
+    """Returns the type of a parameter without its name."""
     text = normal(text)
     if "(" in text or text in ("void", ""):
         return text
@@ -56,7 +56,7 @@ def parameter(text: str) -> str:
 
 
 def declared(text: str) -> dict[str, str]:
-    """The functions of a header called fi_...: what each takes and returns."""
+    """Returns the prototype of each function in a header whose name begins with fi_, by name."""
     found = {}
     for piece in top_level(text):
         match = FUNCTION.fullmatch(piece.strip())
@@ -68,7 +68,7 @@ def declared(text: str) -> dict[str, str]:
 
 
 def of(folder: Path) -> dict[str, str]:
-    """The calls of all headers in a folder."""
+    """Returns the prototype of each call in the headers of a folder, by name."""
     found = {}
     for path in sorted(folder.glob("f*.h")):
         found |= declared(path.read_text(encoding="utf-8", errors="replace"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The user-space client, a cargo package of its own: tools/kofi."""
+"""Builds and checks the user-space client, the cargo package tools/kofi."""
 
 import re
 import shutil
@@ -13,22 +13,22 @@ from .output import LabError
 from .paths import BUILDS, TREE
 
 PACKAGE = TREE / "tools" / "kofi"
-# All checkouts share the compiled dependencies.
+# The target folder of all checkouts, which share the compiled dependencies.
 TARGET = BUILDS / "client"
-# Names the checkout that the compiled package in TARGET is of.
+# A file with the path of the checkout whose package TARGET has.
 OWNER = TARGET / "checkout"
 VERSION = re.compile(r'^version = "(.*)"$', re.MULTILINE)
 TEST = re.compile(r"^test (\S+) \.\.\. (\w+)", re.MULTILINE)
 
 
 def cargo(verb: str, *words: str) -> "subprocess.CompletedProcess[str]":
-    """Runs cargo on the package, with nothing but what its lock file names."""
+    """Runs cargo on the package, with the dependencies of its lock file."""
     program = toolchain.cargo()
     if not program:
-        raise LabError("no cargo: run `make setup`")
-    place = ["--manifest-path", str(PACKAGE / "Cargo.toml"), "--target-dir", str(TARGET)]
+        raise LabError("cargo is not installed: run `make setup`")
+    paths = ["--manifest-path", str(PACKAGE / "Cargo.toml"), "--target-dir", str(TARGET)]
     return subprocess.run(
-        [program, verb, "--locked", "--quiet", *place, *words],
+        [program, verb, "--locked", "--quiet", *paths, *words],
         env={**toolchain.environment(), "CARGO_TERM_COLOR": "never"},
         capture_output=True,
         text=True,
@@ -38,10 +38,10 @@ def cargo(verb: str, *words: str) -> "subprocess.CompletedProcess[str]":
 
 @contextmanager
 def target() -> Iterator[None]:
-    """Holds TARGET, without the package of another checkout.
+    """Locks TARGET, and deletes the package of another checkout from it.
 
-    Cargo tells packages apart by their path within the workspace: it takes the program of another
-    checkout for this one's unless a source file here is newer.
+    Cargo identifies a package by its path within the workspace, and would use the program of another checkout unless
+    a source file of this one is newer.
     """
     with tree.locked(TARGET):
         if not OWNER.is_file() or OWNER.read_text(encoding="utf-8") != str(TREE):
@@ -54,15 +54,15 @@ def target() -> Iterator[None]:
 
 
 def version() -> str:
-    """The version, which is that of all of kOFI."""
+    """Returns the version of the package, which is the version of kOFI."""
     found = VERSION.search((PACKAGE / "Cargo.toml").read_text(encoding="utf-8"))
     if not found:
-        raise LabError("tools/kofi/Cargo.toml says no version")
+        raise LabError("tools/kofi/Cargo.toml has no version")
     return found[1]
 
 
 def build() -> Path:
-    """The program, compiled where something has changed."""
+    """Builds the program if its sources changed. Returns its path."""
     program = tree.checkout_folder("client") / "kofi"
     with target():
         result = cargo("build", "--release")
@@ -74,15 +74,15 @@ def build() -> Path:
 
 
 def clippy() -> str:
-    """What clippy says of it."""
+    """Returns clippy's output for the package, which is empty without errors."""
     with target():
         result = cargo("clippy", "--all-targets", "--", "-D", "warnings")
     return result.stderr if result.returncode else ""
 
 
 def unit_tests() -> dict[str, str]:
-    """Its unit tests, and what each complains about: nothing when it passed."""
-    # Quiet tests have no names.
+    """Runs the package's unit tests. Returns the error of each test, empty for those that passed."""
+    # With --quiet, the output has no names of tests.
     with target():
         result = cargo("test", "--", "--format=pretty")
     found = TEST.findall(result.stdout)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Runs clippy on the Rust sources of a lane's modules.
 
-Kbuild's CLIPPY=1 compiles everything once more. Each object's command is in a file beside it: clippy-driver
-takes the same command, and stops before code is generated.
+Kbuild's CLIPPY=1 would compile all objects again. Kbuild saves the command of each object in a file: the check runs
+clippy-driver with the same arguments, which stops before code generation.
 """
 
 import os
@@ -22,7 +22,7 @@ EMIT = re.compile(r"--emit=\S+")
 
 
 def command(saved: str, output: Path) -> str | None:
-    """Returns the shell command that checks what a saved command of Kbuild compiles; None if that is not Rust."""
+    """Returns the clippy command for a saved command of Kbuild, or None if that does not compile Rust."""
     match = SAVED.match(saved)
     if not match:
         return None
@@ -30,27 +30,27 @@ def command(saved: str, output: Path) -> str | None:
     return f"{match['environment']}{DRIVER} {arguments} --emit=metadata={shlex.quote(str(output))}".strip()
 
 
-def complaints(kernel: Kernel) -> str:
-    """Returns what clippy says of the modules of a kernel, which are built if they are not."""
+def check(kernel: Kernel) -> str:
+    """Builds the modules for a kernel. Returns clippy's output for them, which is empty without errors."""
     tree.build(kernel)
-    place = tree.build_folder(kernel)
+    folder = tree.build_folder(kernel)
     environment = {
         **toolchain.environment(),
         "CLIPPY_CONF_DIR": str(kernel.source),
-        "KOFI_OBJ": str(place),
+        "KOFI_OBJ": str(folder),
         "RUSTC_BOOTSTRAP": "1",
     }
 
-    def check(line: str) -> str:
+    def run(line: str) -> str:
         result = subprocess.run(
-            line, shell=True, cwd=place, env=environment, capture_output=True, text=True, check=False
+            line, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False
         )
-        words = result.stdout + result.stderr
-        return words or (f"clippy-driver answered {result.returncode}" if result.returncode else "")
+        output = result.stdout + result.stderr
+        return output or (f"clippy-driver exited with {result.returncode}" if result.returncode else "")
 
-    with tree.locked(place), TemporaryDirectory() as temporary:
-        saved = [path.read_text().split("\n", 1)[0] for path in sorted(place.rglob(".*.o.cmd"))]
+    with tree.locked(folder), TemporaryDirectory() as temporary:
+        saved = [path.read_text().split("\n", 1)[0] for path in sorted(folder.rglob(".*.o.cmd"))]
         lines = [command(text, Path(temporary) / f"{at}.rmeta") for at, text in enumerate(saved)]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            words = list(pool.map(check, filter(None, lines)))
-    return "".join(words) if words else "no Rust source was compiled"
+            outputs = list(pool.map(run, filter(None, lines)))
+    return "".join(outputs) if outputs else f"{folder} has no saved command that compiles Rust"

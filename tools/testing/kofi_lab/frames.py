@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Checks the kernel stack that the module uses: in one function, and in a call chain from an entry point.
+"""Checks the stack usage of the module: the frame of each function, and the sum of each call chain.
 
-The figures come from the code of the built module. A chain follows direct calls; calls through a table, and what a
-kernel function, a driver or a consumer's handler takes, are not counted.
+The frames are read from the built module. A chain follows direct calls within the module. It has no calls through
+function pointers, and no frames of kernel functions, drivers and consumers' handlers.
 """
 
 import re
@@ -28,14 +28,14 @@ TARGET = re.compile(r"R_X86_64_(?:PLT32|PC32)\s+(\S+?)(?:[-+]0x[0-9a-f]+)?$")
 
 @dataclass
 class Function:
-    """A function's own stack in bytes, and the functions that it calls."""
+    """The size of a function's frame in bytes, and the functions that it calls directly."""
 
     stack: int = 8  # the return address
     calls: set[str] = field(default_factory=set)
 
 
 def parse(lines: Iterable[str]) -> dict[str, Function]:
-    """Parses objdump's disassembly with relocations into functions; of functions with one name, keeps the largest."""
+    """Returns the functions in a disassembly of objdump -d -r; of namesakes, the one with the largest frame."""
     functions: dict[str, Function] = {}
     current, before, is_branch = Function(), 0, False
     for line in lines:
@@ -57,7 +57,7 @@ def parse(lines: Iterable[str]) -> dict[str, Function]:
 
 
 def deepest(functions: dict[str, Function]) -> dict[str, tuple[int, list[str]]]:
-    """Returns the deepest chain from each function, in bytes and as a list; follows a recursive call once."""
+    """Returns the deepest call chain from each function: bytes and functions. A recursive call counts once."""
     found: dict[str, tuple[int, list[str]]] = {}
 
     def visit(name: str, active: set[str]) -> tuple[int, list[str]]:
@@ -82,26 +82,26 @@ def disassemble(path: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def complaints(functions: dict[str, Function]) -> list[str]:
-    """Returns the frames and chains above their limits, largest first."""
+def errors_of(functions: dict[str, Function]) -> list[str]:
+    """Returns an error for each frame and chain above its limit, largest first, without those of unit tests."""
     own = {name: function for name, function in functions.items() if not TESTS.search(name)}
-    words = [
-        (function.stack, f"{name}: a frame of {function.stack} bytes, the limit is {FRAME_LIMIT}")
+    errors = [
+        (function.stack, f"{name}: its frame has {function.stack} bytes, the limit is {FRAME_LIMIT}")
         for name, function in own.items()
         if function.stack > FRAME_LIMIT
     ]
     for name, (depth, chain) in deepest(own).items():
         if depth > CHAIN_LIMIT and not any(name in function.calls for function in own.values()):
             frames = "".join(f"\n    {own[part].stack:6} {part}" for part in chain)
-            words.append((depth, f"{name}: a chain of {depth} bytes, the limit is {CHAIN_LIMIT}{frames}"))
-    return [text for _, text in sorted(words, reverse=True)]
+            errors.append((depth, f"{name}: its call chain has {depth} bytes, the limit is {CHAIN_LIMIT}{frames}"))
+    return [text for _, text in sorted(errors, reverse=True)]
 
 
 def check(kernel: Kernel) -> str:
-    """Builds the modules for a kernel without instrumentation and measures kofi.o."""
+    """Builds the modules for a kernel, which has to be one without instrumentation. Returns the errors of kofi.o."""
     tree.build(kernel)
     text = disassemble(str(tree.build_folder(kernel) / "kofi.o"))
     functions = parse(text.splitlines())
     if not functions:
-        return "no function was found in kofi.o"
-    return "\n".join(complaints(functions))
+        return "kofi.o has no functions: objdump's output was not recognised"
+    return "\n".join(errors_of(functions))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Whether the names in kfi_names.h lead to names that are there: nobody else looks before they are used."""
+"""Checks that the macros of kfi_names.h rename existing names: a compiler checks only those that are used."""
 
 import re
 
@@ -11,20 +11,24 @@ DEFINITION = re.compile(r"^(?:#define|static inline[^(]*?|struct|enum)\s+\*?k(\w
 WORD = re.compile(r"\w+")
 
 
-def lost() -> str:
-    """Names that lead nowhere or to another name than their own without its k, and definitions under such a name."""
+def check() -> str:
+    """Returns the errors, one a line.
+
+    A macro has to be `k` and the name that it stands for, which another header declares. The other headers of kfabric
+    must not define a name that is a macro.
+    """
     path = calls.OURS / "kfi_names.h"
     known: set[str] = set()
     for header in calls.OURS.glob("f*.h"):
         known |= set(WORD.findall(calls.COMMENT.sub("", header.read_text(encoding="utf-8"))))
-    words = []
+    errors = []
     for name, ours in RENAME.findall(path.read_text(encoding="utf-8")):
         if ours != name:
-            words.append(f"k{name} stands for {ours}")
+            errors.append(f"{path.name} defines k{name} as {ours} instead of {name}")
         elif ours not in known:
-            words.append(f"{ours} is not there")
+            errors.append(f"{path.name} defines k{name} as {ours}, which no header declares")
     renamed = {name for name, _ in RENAME.findall(path.read_text(encoding="utf-8"))}
     for header in set(calls.OURS.glob("kfi*.h")) - {path}:
         for name in sorted(renamed & set(DEFINITION.findall(header.read_text(encoding="utf-8")))):
-            words.append(f"{header.name} defines k{name}, which {path.name} renames")
-    return "\n".join(words)
+            errors.append(f"{header.name} defines k{name}, which is a macro of {path.name}")
+    return "\n".join(errors)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Compares the locks of the modules with the page that lists them."""
+"""Compares the locks of the modules and their lockdep classes with Documentation/locking.rst."""
 
 import re
 import sys
@@ -10,7 +10,7 @@ from .paths import TREE
 
 PAGE = TREE / "Documentation/locking.rst"
 
-# Locks of unit tests only.
+# Files of unit tests, whose locks need no row.
 TEST_FILES = {"rust/fi/tests/drop_in_interrupt.rs", "rust/fi/tests/dummy_provider.rs"}
 
 KINDS = (
@@ -35,13 +35,13 @@ LISTED_CLASS = re.compile(r"``(kofi(?:_perf)?(?:::\w+)+)``")
 
 
 def part_of(name: str) -> str:
-    """Returns the part of the crate that a file belongs to: a provider's name, or a folder of rust/."""
+    """Returns the part of the crate that a file belongs to: a provider, or a folder of rust/."""
     names = Path(name).relative_to("rust").with_suffix("").parts
     return names[1] if names[0] == "prov" and len(names) > 1 else names[0]
 
 
 def without_tests(name: str, text: str) -> str:
-    """Returns a file without its unit tests and comments; strings stay."""
+    """Returns the text of a file without unit tests and comments, but with strings."""
     if name in TEST_FILES or name.endswith("/tests.rs"):
         return ""
     text = text.split("#[kunit_tests(")[0]
@@ -49,7 +49,7 @@ def without_tests(name: str, text: str) -> str:
 
 
 def fields(name: str, code: str) -> list[str]:
-    """Returns the locks that the structs of a file have, and its static ones, as `part::Type::field`."""
+    """Returns the locks in the structs and static variables of a file, as `part::Type::field`."""
     part, owner, found = part_of(name), "", []
     has_completions = "Completion::new()" in code
     for line in code.split("\n"):
@@ -59,8 +59,8 @@ def fields(name: str, code: str) -> list[str]:
                 found.append(f"{part}::{owner}::0")
         elif line.startswith("}"):
             owner = ""
-        elif alone := GLOBAL.match(line) or C_GLOBAL.match(line):
-            found.append(f"{part}::{alone[1]}")
+        elif variable := GLOBAL.match(line) or C_GLOBAL.match(line):
+            found.append(f"{part}::{variable[1]}")
         elif owner and (field := FIELD.match(line) or C_FIELD.match(line)):
             found.append(f"{part}::{owner}::{field[1]}")
         elif owner and has_completions and (field := COMPLETION.match(line)):
@@ -69,7 +69,7 @@ def fields(name: str, code: str) -> list[str]:
 
 
 def arguments(code: str, start: int) -> str:
-    """Returns the arguments of the macro whose parenthesis opens before `start`."""
+    """Returns the arguments of a macro; its opening parenthesis is before `start`."""
     depth = 1
     for at in range(start, len(code)):
         depth += (code[at] == "(") - (code[at] == ")")
@@ -79,45 +79,48 @@ def arguments(code: str, start: int) -> str:
 
 
 def unnamed(name: str, code: str) -> list[str]:
-    """Returns complaints about locks that lockdep would name by file and line."""
+    """Returns an error for each lock without a named lockdep class, which lockdep would name by file and line."""
     return [
-        f"{name}:{code.count(chr(10), 0, maker.start()) + 1}: a lock without the name of its lockdep class"
+        f"{name}:{code.count(chr(10), 0, maker.start()) + 1}: name the lockdep class of this lock (kofi::Type::field)"
         for maker in MAKER.finditer(code)
         if not CLASS.search(arguments(code, maker.end()))
     ]
 
 
 def classes(code: str) -> list[str]:
-    """Returns the names of lockdep classes in a file, those of work items included."""
+    """Returns the names of the lockdep classes of locks and work items in a file."""
     return CLASS.findall(code)
 
 
-def compared(files: dict[str, str], page: str) -> list[str]:
-    """Returns complaints about locks and classes that the page lacks, has in vain, or that share a name."""
+def compare(files: dict[str, str], page: str) -> list[str]:
+    """Returns an error for each lock or class that is missing or outdated in the page, or has no unique name."""
     code = {name: without_tests(name, text) for name, text in files.items()}
-    words = [word for name, text in code.items() for word in unnamed(name, text)]
+    errors = [error for name, text in code.items() for error in unnamed(name, text)]
     locks = {lock for name, text in code.items() for lock in fields(name, text)}
     named = [label for text in code.values() for label in classes(text)]
     rows = ROW.findall(page)
     listed = set(LISTED_CLASS.findall(page))
     shared = sorted(label for label in set(named) if named.count(label) > 1)
-    words += [f"{label}: two locks or work items have this lockdep class" for label in shared]
-    words += [f"{lock}: not in {PAGE.name}" for lock in sorted(locks - set(rows))]
-    words += [f"{lock}: in {PAGE.name}, but gone" for lock in sorted(set(rows) - locks)]
-    words += [f"{lock}: twice in {PAGE.name}" for lock in sorted(set(rows)) if rows.count(lock) > 1]
-    words += [f"{label}: this lockdep class is not in {PAGE.name}" for label in sorted(set(named) - listed)]
-    words += [f"{label}: this lockdep class is in {PAGE.name}, but gone" for label in sorted(listed - set(named))]
-    return words
+    errors += [f"{label}: two locks or work items have this lockdep class" for label in shared]
+    errors += [f"{lock}: add this lock to {PAGE.name}" for lock in sorted(locks - set(rows))]
+    errors += [f"{lock}: remove this lock from {PAGE.name}, the code has none" for lock in sorted(set(rows) - locks)]
+    errors += [f"{lock}: {PAGE.name} has several rows for it" for lock in sorted(set(rows)) if rows.count(lock) > 1]
+    errors += [f"{label}: add this lockdep class to {PAGE.name}" for label in sorted(set(named) - listed)]
+    errors += [
+        f"{label}: remove this lockdep class from {PAGE.name}, the code has none"
+        for label in sorted(listed - set(named))
+    ]
+    return errors
 
 
-def strays() -> list[str]:
-    """Returns what is wrong with the page that lists the locks of the modules."""
+def check() -> list[str]:
+    """Returns the differences between the locks of the tree and the page."""
     files = {name: text for name, text in sources().items() if name.startswith("rust/")}
     files |= {str(path.relative_to(TREE)): path.read_text() for path in sorted((TREE / "rust").rglob("*.[ch]"))}
-    return compared(files, PAGE.read_text(encoding="utf-8") if PAGE.exists() else "")
+    return compare(files, PAGE.read_text(encoding="utf-8") if PAGE.exists() else "")
 
 
 if __name__ == "__main__":
-    complaints = strays()
-    print("\n".join(complaints) or "clean")
-    sys.exit(bool(complaints))
+    errors = check()
+    print("\n".join(errors) or "no errors")
+    sys.exit(bool(errors))

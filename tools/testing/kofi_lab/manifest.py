@@ -66,7 +66,7 @@ class Manifest:
         self.write(self.path, "".join(f"{entry}\n" for entry in entries).encode())
 
     def remove(self) -> bool:
-        """Deletes all listed files, and the listed folders that are empty then. Returns whether a manifest existed."""
+        """Deletes all listed files, and those listed folders that are empty. Returns whether a manifest existed."""
         for entry in (entry for entry in self.previous if not entry.endswith("/")):
             self.resolve(entry).unlink(missing_ok=True)
         for entry in sorted((entry for entry in self.previous if entry.endswith("/")), reverse=True):

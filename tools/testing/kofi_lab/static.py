@@ -96,7 +96,7 @@ def charges(_: Kernel) -> str:
 
 def locking(_: Kernel) -> str:
     """Compares the locks of the modules with the page that lists them."""
-    return "\n".join(locks.strays())
+    return "\n".join(locks.check())
 
 
 def sentences(_: Kernel) -> str:
@@ -153,7 +153,7 @@ def entries(_: Kernel) -> str:
 
 def names_of_kfabric(_: Kernel) -> str:
     """What kfabric's names stand for is there."""
-    return kfi.lost()
+    return kfi.check()
 
 
 def lists(_: Kernel) -> str:
@@ -266,7 +266,7 @@ READING: dict[str, Callable[[Kernel], str]] = {
 
 # Checks that compile the modules.
 COMPILING: dict[str, Callable[[Kernel], str]] = {
-    "static.clippy": clippy.complaints,
+    "static.clippy": clippy.check,
     "static.stack": stack,
     "static.client.clippy": clippy_of_client,
     "static.install": installation,
@@ -293,7 +293,7 @@ def run_compiling(kernel: Kernel, results: Results, pattern: str | tuple[str, ..
     """Runs the checks that compile and whose names match."""
     run(COMPILING, kernel, results, pattern)
     headers(kernel, results, pattern)
-    for name, words in misuse.verdicts(kernel, "static.misuse", pattern).items():
+    for name, words in misuse.check(kernel, "static.misuse", pattern).items():
         record(results, name, words)
     examples_of_pages(kernel, results, pattern)
     tests_of_client(results, pattern)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The calls of a header are found however they are written, and compare as what they are."""
+"""Tests of the parser of headers: the calls of a header and their prototypes."""
 
 import unittest
 
@@ -27,9 +27,9 @@ int not_ours(int x);
 
 
 class CallsTest(unittest.TestCase):
-    """One header with all that can stand in one."""
+    """A header with calls and with constructs that are none."""
 
-    def test_all_calls_and_nothing_else(self) -> None:
+    def test_only_calls_are_found(self) -> None:
         self.assertEqual(["fi_one", "fi_three", "fi_two"], sorted(declared(HEADER)))
 
     def test_prototypes_are_in_the_kernels_terms(self) -> None:

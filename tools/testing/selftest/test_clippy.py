@@ -14,9 +14,9 @@ SAVED = (
 
 
 class Command(unittest.TestCase):
-    """The command made of one that Kbuild has saved."""
+    """Commands for clippy-driver that are made from saved commands of Kbuild."""
 
-    def test_the_driver_gets_the_arguments_and_emits_metadata_alone(self) -> None:
+    def test_the_driver_gets_the_arguments_and_emits_only_metadata(self) -> None:
         self.assertEqual(
             clippy.command(SAVED, Path("/t/0.rmeta")),
             "OBJTREE=/k RUST_MODFILE=./kofi /usr/bin/clippy-driver --edition=2021 -Wclippy::all"
@@ -27,7 +27,7 @@ class Command(unittest.TestCase):
         words = clippy.command("savedcmd_a.o := /usr/bin/rustc a.rs", Path("x"))
         self.assertEqual(words, "/usr/bin/clippy-driver a.rs --emit=metadata=x")
 
-    def test_c_is_left_out(self) -> None:
+    def test_commands_of_c_are_ignored(self) -> None:
         self.assertIsNone(clippy.command("savedcmd_rust/util/log.o := clang -c rust/util/log.c", Path("x")))
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The stack check reads frames and calls from a disassembly."""
+"""Tests of the stack check: frames and calls in a disassembly, and their limits."""
 
 import unittest
 
-from kofi_lab.frames import CHAIN_LIMIT, FRAME_LIMIT, Function, complaints, deepest, parse
+from kofi_lab.frames import CHAIN_LIMIT, FRAME_LIMIT, Function, deepest, errors_of, parse
 
 LISTING = """
 0000000000000000 <kofi::a>:
@@ -36,7 +36,7 @@ class FramesTest(unittest.TestCase):
         self.assertLessEqual({"kofi::b", "kofi::c"}, found["kofi::a"].calls)
         self.assertEqual(found["kofi::b"].calls & set(found), set())
 
-    def test_namesakes_count_as_the_largest(self) -> None:
+    def test_the_largest_of_namesakes_counts(self) -> None:
         text = "0 <f>:\n subq $0x40, %rsp\n0 <f>:\n subq $0x10, %rsp\n"
         self.assertEqual(parse(text.splitlines())["f"].stack, 8 + 0x40)
 
@@ -49,12 +49,12 @@ class FramesTest(unittest.TestCase):
         }
         self.assertEqual(deepest(found)["a"], (550, ["a", "c", "d"]))
 
-    def test_what_is_over_a_limit_is_reported(self) -> None:
+    def test_frames_and_chains_over_a_limit_are_reported(self) -> None:
         large = {"kofi::f": Function(FRAME_LIMIT + 1), "kofi::x::tests::g": Function(FRAME_LIMIT + 1)}
-        words = complaints(large)
-        self.assertEqual(len(words), 1)
-        self.assertIn("kofi::f", words[0])
+        errors = errors_of(large)
+        self.assertEqual(len(errors), 1)
+        self.assertIn("kofi::f", errors[0])
         count = CHAIN_LIMIT // FRAME_LIMIT + 1
         chain = {f"f{n}": Function(FRAME_LIMIT, {f"f{n + 1}"}) for n in range(count)}
-        self.assertEqual([word.split(":")[0] for word in complaints(chain)], ["f0"])
-        self.assertFalse(complaints({"f": Function(FRAME_LIMIT)}))
+        self.assertEqual([error.split(":")[0] for error in errors_of(chain)], ["f0"])
+        self.assertFalse(errors_of({"f": Function(FRAME_LIMIT)}))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A list that does not agree with the headers, or with the test, is told."""
+"""Tests of the comparison of the lists of calls with the headers and with absent.c."""
 
 import unittest
 
-from kofi_lab.libfabric import apart, lists, wrong
+from kofi_lab.libfabric import compare_with_ours, compare_with_theirs, lists
 
 PAGE = """
 Every call
@@ -43,30 +43,31 @@ THEIRS = dict.fromkeys(["fi_a", "fi_b", "fi_c", "fi_d", "fi_f"], "int (void)")
 
 
 class ListsTest(unittest.TestCase):
-    """A good page, and what makes it a bad one."""
+    """A correct page, and changes that make it wrong."""
 
     def setUp(self) -> None:
         self.found = lists(PAGE)
 
-    def test_what_agrees(self) -> None:
+    def test_a_correct_page_has_no_errors(self) -> None:
         self.assertEqual(["fi_c"], self.found["Different"])
-        self.assertEqual([], wrong(self.found, OURS, {"fi_d"}))
-        self.assertEqual([], apart(self.found, OURS, THEIRS))
+        self.assertEqual([], compare_with_ours(self.found, OURS, {"fi_d"}))
+        self.assertEqual([], compare_with_theirs(self.found, OURS, THEIRS))
 
-    def test_our_headers(self) -> None:
-        self.assertEqual(["fi_g stands in no list"], wrong(self.found, {**OURS, "fi_g": ""}, {"fi_d"}))
+    def test_differences_from_our_headers(self) -> None:
+        self.assertEqual(["fi_g is in no list"], compare_with_ours(self.found, {**OURS, "fi_g": ""}, {"fi_d"}))
         fewer = {name: OURS[name] for name in OURS if name != "fi_b"}
-        self.assertEqual(["fi_b is no call of ours"], wrong(self.found, fewer, {"fi_d"}))
+        error = "fi_b is listed, but include/rdma does not declare it"
+        self.assertEqual([error], compare_with_ours(self.found, fewer, {"fi_d"}))
         self.found["Same"].append("fi_c")
-        self.assertEqual(["fi_c stands in two lists"], wrong(self.found, OURS, {"fi_d"}))
+        self.assertEqual(["fi_c is in two lists"], compare_with_ours(self.found, OURS, {"fi_d"}))
 
-    def test_what_a_test_shows(self) -> None:
-        self.assertEqual(1, len(wrong(self.found, OURS, set())))
-        self.assertEqual(1, len(wrong(self.found, OURS, {"fi_d", "fi_a"})))
+    def test_differences_from_the_tests_of_absent_calls(self) -> None:
+        self.assertEqual(1, len(compare_with_ours(self.found, OURS, set())))
+        self.assertEqual(1, len(compare_with_ours(self.found, OURS, {"fi_d", "fi_a"})))
 
-    def test_their_headers(self) -> None:
-        self.assertEqual(1, len(apart(self.found, OURS, {**THEIRS, "fi_e": "int (void)"})))
-        self.assertEqual(1, len(apart(self.found, OURS, {**THEIRS, "fi_h": "int (void)"})))
-        self.assertEqual(1, len(apart(self.found, OURS, {**THEIRS, "fi_a": "int (int)"})))
+    def test_differences_from_the_headers_of_user_space(self) -> None:
+        self.assertEqual(1, len(compare_with_theirs(self.found, OURS, {**THEIRS, "fi_e": "int (void)"})))
+        self.assertEqual(1, len(compare_with_theirs(self.found, OURS, {**THEIRS, "fi_h": "int (void)"})))
+        self.assertEqual(1, len(compare_with_theirs(self.found, OURS, {**THEIRS, "fi_a": "int (int)"})))
         without = {name: THEIRS[name] for name in THEIRS if name != "fi_f"}
-        self.assertEqual(1, len(apart(self.found, OURS, without)))
+        self.assertEqual(1, len(compare_with_theirs(self.found, OURS, without)))

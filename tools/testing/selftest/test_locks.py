@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The check of the page on locking finds locks and classes on both sides."""
+"""Tests of the comparison of locks and lockdep classes with the page on locking."""
 
 import unittest
 
-from kofi_lab.locks import compared
+from kofi_lab.locks import compare
 
 CODE = """
 struct Queue {
@@ -27,28 +27,29 @@ PAGE = """
 
 
 class LocksTest(unittest.TestCase):
-    """Compares a small file with a small page."""
+    """Comparisons of a small file with a small page."""
 
-    def complaints(self, code: str = CODE, page: str = PAGE) -> list[str]:
-        """Returns what the check says of a file of rust/fi."""
-        return compared({"rust/fi/queue.rs": code}, page)
+    def errors(self, code: str = CODE, page: str = PAGE) -> list[str]:
+        """Returns the errors for a file of rust/fi."""
+        return compare({"rust/fi/queue.rs": code}, page)
 
-    def test_equal_lists_have_no_complaints(self) -> None:
-        self.assertEqual(self.complaints(), [])
+    def test_equal_lists_have_no_errors(self) -> None:
+        self.assertEqual(self.errors(), [])
 
-    def test_a_new_lock_and_a_lock_that_is_gone_are_named(self) -> None:
-        renamed = CODE.replace("inner: Fast", "state: Fast")
-        words = self.complaints(renamed)
-        self.assertEqual(words, ["fi::Queue::state: not in locking.rst", "fi::Queue::inner: in locking.rst, but gone"])
+    def test_a_new_and_a_removed_lock_are_named(self) -> None:
+        added, removed = self.errors(CODE.replace("inner: Fast", "state: Fast"))
+        self.assertIn("fi::Queue::state: add this lock to locking.rst", added)
+        self.assertIn("fi::Queue::inner: remove this lock from locking.rst", removed)
 
     def test_a_class_is_listed_unique_and_not_missing(self) -> None:
-        self.assertEqual(len(self.complaints(CODE.replace("kofi::Queue", "kofi::Fifo"))), 2)
-        self.assertEqual(len(self.complaints(CODE + 'new_work!("kofi::Queue")')), 1)
-        self.assertEqual(len(self.complaints(CODE + "new_mutex!(f(0))")), 1)
-        self.assertEqual(self.complaints(CODE + 'new_mutex!(f(0), "kofi::Queue::x")', PAGE + "``kofi::Queue::x``"), [])
+        self.assertEqual(len(self.errors(CODE.replace("kofi::Queue", "kofi::Fifo"))), 2)
+        self.assertEqual(len(self.errors(CODE + 'new_work!("kofi::Queue")')), 1)
+        self.assertEqual(len(self.errors(CODE + "new_mutex!(f(0))")), 1)
+        page = PAGE + "``kofi::Queue::x``"
+        self.assertEqual(self.errors(CODE + 'new_mutex!(f(0), "kofi::Queue::x")', page), [])
 
     def test_locks_of_c_files_count(self) -> None:
         code = "struct raw {\n\tspinlock_t lock;\n};\nstatic DEFINE_MUTEX(guard);\n"
         page = "   * - ``perf::raw::lock``\n   * - ``perf::guard``\n"
-        self.assertEqual(compared({"rust/perf/raw.c": code}, page), [])
-        self.assertEqual(len(compared({"rust/perf/raw.c": code}, "")), 2)
+        self.assertEqual(compare({"rust/perf/raw.c": code}, page), [])
+        self.assertEqual(len(compare({"rust/perf/raw.c": code}, "")), 2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the compiler is asked for of a program that must not compile."""
+"""Tests of the compiler command for programs that must not compile."""
 
 import sys
 import tempfile
@@ -9,22 +9,22 @@ from unittest import mock
 
 from kofi_lab import misuse
 
-# Keeps what it was told, in the folder in which it runs.
-COMPILER = "import pathlib, sys; pathlib.Path('told').write_text('\\n'.join(sys.argv[1:]))"
+# Writes its arguments to a file in its working directory.
+COMPILER = "import pathlib, sys; pathlib.Path('arguments').write_text('\\n'.join(sys.argv[1:]))"
 
 
 class MisuseTest(unittest.TestCase):
-    """A compiler that does nothing."""
+    """Commands of a compiler that only writes its arguments."""
 
-    def test_nothing_is_written_but_where_it_is_removed(self) -> None:
+    def test_the_output_folder_is_removed(self) -> None:
         with (
             tempfile.TemporaryDirectory() as name,
             mock.patch.object(misuse, "compiler", return_value=[sys.executable, "-c", COMPILER]),
         ):
-            place = Path(name)
-            self.assertEqual([], misuse.errors(place, place / "program.rs"))
-            told = (place / "told").read_text().splitlines()
-        # The compiler puts a file in the place of what stands behind the kind of output, be it a device.
-        self.assertIn("--emit=metadata", told)
-        folders = [Path(word.split("=", 1)[1]) for word in told if word.startswith("--out-dir=")]
+            folder = Path(name)
+            self.assertEqual([], misuse.errors(folder, folder / "program.rs"))
+            arguments = (folder / "arguments").read_text().splitlines()
+        # --emit=metadata=PATH would replace the file at PATH, even a device.
+        self.assertIn("--emit=metadata", arguments)
+        folders = [Path(word.split("=", 1)[1]) for word in arguments if word.startswith("--out-dir=")]
         self.assertEqual([False], [folder.exists() for folder in folders])
