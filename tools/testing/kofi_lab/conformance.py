@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Writes Documentation/conformance.rst: which test names which line of the contract.
+"""Writes Documentation/conformance.rst, the table of the contract's lines and the tests of each line.
 
-A KUnit case that proves line 4 of the group AV is called av_04_something, and so is a check of a scenario. The table is
-made from these names alone, so that it cannot claim what no test shows.
+The name of a KUnit case, or of a scenario's check, that tests line 4 of the group AV begins with av_04_. The table is
+made from these names alone.
 """
 
 import re
@@ -19,7 +19,7 @@ CHECK = re.compile(r"^[^#\n]*\bcheck ([a-z]+_\d\d_\w+)", re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 NAME = re.compile(r"([a-z]+)_(\d\d)_\w+")
 
-# What each line is about, in a phrase; a number where the lines are not described yet.
+# The title of each group, and a phrase for each of its lines, or their number if they have no phrases yet.
 GROUPS: dict[str, tuple[str, list[str] | int]] = {
     "INFO": (
         "fi_getinfo, fi_fabric, fi_domain",
@@ -245,13 +245,13 @@ and ``make test`` fails when it is out of date. Whether the tests pass is for
 
 
 def count(group: str) -> int:
-    """How many lines a group has."""
+    """Returns the number of lines of a group."""
     lines = GROUPS[group][1]
     return lines if isinstance(lines, int) else len(lines)
 
 
 def cases() -> list[str]:
-    """The name of every KUnit case, in C and in Rust, and of what scenarios check of the contract."""
+    """Returns the names of all KUnit cases, in C and in Rust, and of the scenarios' checks of the contract."""
     found = []
     for path in sorted(SCENARIOS.glob("*.sh")):
         found += CHECK.findall(path.read_text(encoding="utf-8"))
@@ -261,7 +261,7 @@ def cases() -> list[str]:
 
 
 def cases_in_rust() -> list[str]:
-    """Those inside the crate."""
+    """Returns the names of the KUnit cases in the crate."""
     found = []
     for path in sorted((TREE / "rust").rglob("*.rs")):
         text = path.read_text(encoding="utf-8")
@@ -270,8 +270,8 @@ def cases_in_rust() -> list[str]:
     return found
 
 
-def proofs() -> dict[tuple[str, int], set[str]]:
-    """The tests of each line; a LabError for a name with a line that there is none of."""
+def tests_of_lines() -> dict[tuple[str, int], set[str]]:
+    """Returns the tests of each line. Raises LabError if a test names a line that the contract does not have."""
     found = defaultdict(set)
     for name in cases():
         if not (match := NAME.fullmatch(name)):
@@ -284,14 +284,14 @@ def proofs() -> dict[tuple[str, int], set[str]]:
 
 
 def table(group: str, found: dict[tuple[str, int], set[str]]) -> list[str]:
-    """The section of one group."""
+    """Returns the lines of the page's section about one group."""
     title, phrases = GROUPS[group]
     total = count(group)
-    shown = [line for line in range(1, total + 1) if found.get((group, line))]
+    tested = [line for line in range(1, total + 1) if found.get((group, line))]
     heading = f"{group}: {title}"
     page = ["", heading, "=" * len(heading), ""]
-    page.append(f"{len(shown)} of {total} lines have a test.")
-    if isinstance(phrases, int) and not shown:
+    page.append(f"{len(tested)} of {total} lines have a test.")
+    if isinstance(phrases, int) and not tested:
         return page
     page += ["", ".. list-table::", "   :header-rows: 1", "   :widths: 12 30 58", ""]
     page += ["   * - line", "     - about", "     - tests"]
@@ -306,8 +306,8 @@ def table(group: str, found: dict[tuple[str, int], set[str]]) -> list[str]:
 
 
 def page() -> str:
-    """The whole page."""
-    found = proofs()
+    """Returns the text of the page."""
+    found = tests_of_lines()
     total = sum(count(group) for group in GROUPS)
     lines = HEAD.splitlines()
     tests = sum(len(names) for names in found.values())
@@ -317,8 +317,8 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def outdated() -> str:
-    """What is wrong with the page in the tree; nothing when it is what would be written."""
+def check() -> str:
+    """Returns an error if the page in the tree is out of date, or an empty string."""
     try:
         wanted = page()
     except LabError as error:
@@ -329,13 +329,13 @@ def outdated() -> str:
     return f"{PAGE.relative_to(TREE)} is out of date: run lab.py conformance"
 
 
-def run(check: bool) -> int:
-    """Writes the page, or only says whether it is right."""
-    if not check:
+def run(check_only: bool) -> int:
+    """Writes the page, or only checks it. Returns the exit status."""
+    if not check_only:
         PAGE.parent.mkdir(exist_ok=True)
         PAGE.write_text(page(), encoding="utf-8")
         print_line(f"wrote {PAGE.relative_to(TREE)}")
-    elif words := outdated():
-        print_line(words)
+    elif error := check():
+        print_line(error)
         return 1
     return 0

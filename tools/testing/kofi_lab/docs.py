@@ -15,134 +15,135 @@ PAGES = TREE / "Documentation"
 SPHINX = "/usr/bin/sphinx-build"
 
 
-# What Sphinx's inventory says of a function: `fi_send c:function 1 msg.html#c.fi_send -`
+# A function in Sphinx's inventory: `fi_send c:function 1 msg.html#c.fi_send -`
 ENTRY = re.compile(r"^(\w+) c:function \S+ (\w+)\.html", re.MULTILINE)
-# What kfi.h and the headers that it includes have besides other names for calls.
+# Functions that kfi.h and the headers that it includes define; their other calls are macros.
 ADAPTED = re.compile(r"^ \* (kfi_\w+)\(\) - ", re.MULTILINE)
-# An index, and tables that are wider than a terminal.
+# Pages without a manual page: the index, and pages with tables that are wider than a terminal.
 HTML_ONLY = {"index", "conformance", "internals", "locking", "rxm"}
-# The comment of one call, to its end.
+# The kernel-doc comment of a call.
 COMMENT = r"/\*\*\n \* {}\(\) - (.*?)\n \*/\n"
 
 
-def comments() -> str:
-    """What is wrong with the headers' comments: each call has one, with its contexts and answers."""
+def check_comments() -> str:
+    """Checks that each call in the headers has a kernel-doc comment with Context and Return. Returns the errors."""
     files = sorted(calls.OURS.glob("*.h"))
     tool = source.ensure() / "tools" / "docs" / "kernel-doc"
-    words = said([str(tool), "-none", "-Wall", "-Werror", *map(str, files)])
+    errors = run_tool([str(tool), "-none", "-Wall", "-Werror", *map(str, files)])
     for path in files:
         text = path.read_text(encoding="utf-8")
         for name, prototype in calls.declared(text).items():
             match = re.search(COMMENT.format(name), text, re.DOTALL)
             comment = match[1] if match else ""
-            wanted = ["Context"] if prototype.startswith("void (") else ["Context", "Return"]
-            lacking = [title for title in wanted if f"\n * {title}:" not in comment]
-            if lacking:
-                words += f"{path.name}: {name}() lacks {' and '.join(lacking)}\n"
-    return words
+            required = ["Context"] if prototype.startswith("void (") else ["Context", "Return"]
+            missing = [title for title in required if f"\n * {title}:" not in comment]
+            if missing:
+                errors += f"{path.name}: the comment of {name}() has no {' and no '.join(missing)}\n"
+    return errors
 
 
-def place() -> Path:
-    """Where the pages of this checkout are built."""
+def build_folder() -> Path:
+    """Returns the folder in which the pages of this checkout are built."""
     return tree.checkout_folder("docs")
 
 
-def said(command: list[str]) -> str:
-    """What a tool complains of, nothing when it is content."""
+def run_tool(command: list[str]) -> str:
+    """Runs a tool of the documentation. Returns its errors and warnings."""
     environment = {
         **toolchain.environment(),
         "srctree": str(source.ensure()),
-        # That source is everybody's.
+        # Other checkouts use the same kernel source.
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     result = subprocess.run(
         command, env=environment, capture_output=True, text=True, errors="replace", check=False
     )
     if result.returncode:
-        return result.stderr or f"{command[0]} answered {result.returncode}\n"
+        return result.stderr or f"{command[0]} exited with {result.returncode}\n"
     return result.stderr
 
 
-def sphinx(builder: str) -> str:
-    """Builds all pages in one form: what Sphinx warns of."""
-    target = place() / builder
-    # A page that is gone stays gone.
+def run_sphinx(builder: str) -> str:
+    """Builds all pages with one builder of Sphinx. Returns its warnings."""
+    target = build_folder() / builder
+    # Sphinx does not delete the output of a deleted page.
     shutil.rmtree(target, ignore_errors=True)
-    # A page that was read before would not be complained of again: -E forgets it.
+    # -E: Sphinx would not repeat the warnings of an unchanged page.
     command = [SPHINX, "-E", "-q", "-W", "--keep-going", "-d", f"{target}.read", "-b", builder]
-    return said([*command, str(PAGES), str(target)])
+    return run_tool([*command, str(PAGES), str(target)])
 
 
-def groff(page: Path) -> str:
-    """What groff warns of in a manual page, but for lines of narrow columns that it cannot fill."""
-    return said(["groff", "-t", "-man", "-Kutf8", "-Tutf8", "-ww", "-Wbreak", str(page)])
+def run_groff(page: Path) -> str:
+    """Formats a manual page. Returns groff's warnings, except those about lines that it cannot fill."""
+    return run_tool(["groff", "-t", "-man", "-Kutf8", "-Tutf8", "-ww", "-Wbreak", str(page)])
 
 
-def html() -> str:
-    """Builds the pages for browsers; what is wrong with them."""
-    with tree.locked(place()):
-        return sphinx("html")
+def build_html() -> str:
+    """Builds the pages as HTML. Returns the warnings."""
+    with tree.locked(build_folder()):
+        return run_sphinx("html")
 
 
-def man() -> str:
-    """Builds the manual pages; what is wrong with them."""
-    with tree.locked(place()):
-        words = sphinx("man") or "".join(groff(page) for page in manuals())
-        return words + "".join(f"{page} has no manual page\n" for page in pages_lacking_manuals())
+def build_manuals() -> str:
+    """Builds the manual pages. Returns the warnings."""
+    with tree.locked(build_folder()):
+        errors = run_sphinx("man") or "".join(run_groff(page) for page in manuals())
+        return errors + "".join(f"add {page} to the man_pages of conf.py\n" for page in pages_without_manual())
 
 
-def pages_lacking_manuals() -> list[str]:
-    """The pages that conf.py gives no manual page, and that are not for browsers alone."""
+def pages_without_manual() -> list[str]:
+    """Returns the pages that have no manual page in conf.py, without those that are HTML only."""
     names = {path.stem for path in PAGES.glob("*.rst")} - HTML_ONLY
     return sorted(name for name in names if not manual_of(name))
 
 
 def manuals() -> list[Path]:
-    """The manual pages that have been built."""
-    return sorted((place() / "man").glob("man?/*"))
+    """Returns the manual pages that have been built."""
+    return sorted((build_folder() / "man").glob("man?/*"))
 
 
 def entries() -> dict[str, str]:
-    """The functions that have an entry in a page, as HTML was built last, and which page that is."""
-    inventory = (place() / "html" / "objects.inv").read_bytes()
-    # Four lines that tell what it is; the rest is compressed.
+    """Returns the page of each function that has an entry, from the last build of HTML."""
+    inventory = (build_folder() / "html" / "objects.inv").read_bytes()
+    # The inventory has four lines of head; the rest is compressed.
     text = zlib.decompress(inventory.split(b"\n", 4)[4]).decode()
     return dict(ENTRY.findall(text))
 
 
-def entries_lacking() -> str:
-    """Calls without an entry in any page, and entries of what is no call."""
-    if words := html():
-        return words
+def check_entries() -> str:
+    """Builds HTML. Returns an error for each call without an entry in a page, and each entry without a call."""
+    if errors := build_html():
+        return errors
     found = set(entries())
-    adapted = [name for path in calls.OURS.glob("kfi*.h") for name in ADAPTED.findall(path.read_text(encoding="utf-8"))]
-    wanted = {*calls.of(calls.OURS), *calls.of(calls.OURS / "providers"), *adapted}
-    words = [f"{name}() has no entry in Documentation" for name in sorted(wanted - found)]
-    words += [f"{name}() has an entry and is declared nowhere" for name in sorted(found - wanted)]
-    return "\n".join(words)
+    texts = [path.read_text(encoding="utf-8") for path in calls.OURS.glob("kfi*.h")]
+    adapted = [name for text in texts for name in ADAPTED.findall(text)]
+    declared = {*calls.of(calls.OURS), *calls.of(calls.OURS / "providers"), *adapted}
+    lines = [f"{name}() has no entry in Documentation" for name in sorted(declared - found)]
+    lines += [f"{name}() has an entry, but no header declares it" for name in sorted(found - declared)]
+    return "\n".join(lines)
 
 
-def name_calls() -> int:
-    """Gives each call a manual page, which is that of the page with its entry; how many there are."""
-    places = {path.stem: path for path in manuals()}
+def link_manuals() -> int:
+    """Makes a manual page for each call, which includes the page with its entry. Returns how many it made."""
+    paths = {path.stem: path for path in manuals()}
     count = 0
     for name, page in entries().items():
-        if name not in places and (whole := places.get(manual_of(page))):
+        if name not in paths and (whole := paths.get(manual_of(page))):
             whole.with_stem(name).write_text(f".so {whole.parent.name}/{whole.name}\n")
             count += 1
     return count
 
 
 def manual_of(page: str) -> str:
-    """The manual page that is made of a page."""
+    """Returns the name of the manual page that conf.py makes of a page, or an empty string."""
     found = re.search(rf'\("{page}", "(\w+)", ', (PAGES / "conf.py").read_text(encoding="utf-8"))
     return found[1] if found else ""
 
 
 def run() -> None:
-    """Builds both, and says where they are."""
-    if words := html() or man():
-        raise LabError(f"the documentation does not build cleanly:\n{words}")
+    """Builds HTML and manual pages, and prints their paths."""
+    if errors := build_html() or build_manuals():
+        raise LabError(f"the documentation does not build without warnings:\n{errors}")
     pages = len(manuals())
-    print_line(f"{pages} manual pages, and {name_calls()} names of calls: man -M {place() / 'man'} fi_cq_read")
-    print_line(f"for a browser: {place() / 'html' / 'index.html'}")
+    print_line(f"{pages} manual pages and {link_manuals()} links: man -M {build_folder() / 'man'} fi_cq_read")
+    print_line(f"HTML: {build_folder() / 'html' / 'index.html'}")

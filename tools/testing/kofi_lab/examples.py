@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The examples of Documentation/ and README.md, cut out and compiled against a kernel's headers and kOFI.
+"""Extracts the examples of Documentation/ and README.md, and compiles them against kOFI and a kernel's headers.
 
-Each block is the body of a function. In C, the functions in it, and what includes or defines, stand before that. A
-line of three dots leaves something out. The names that the pages take as given are in examples/given.h and given.rs.
+Each block becomes the body of a function. Functions and preprocessor directives in a block of C are moved before that
+function. A line of three dots is an omission. examples/given.h and given.rs declare the names that the pages use
+without a declaration.
 """
 
 import re
@@ -29,22 +30,20 @@ BLOCKS = {
         ("user", f"c\n{USER_SPACE}", "c-user-space"),
     )
 }
-# A block without a language: a line that ends as statements do belongs into one with a language.
+# A block without a language, and a line that looks like a statement, which needs a block with a language.
 LITERAL = re.compile(
     r"^(?P<indent> *)(?!\.\. )[^\n]*::\n\n(?P<body>(?:\n|(?P=indent) +[^\n]*\n)+)", re.MULTILINE
 )
 STATEMENT = re.compile(r"^ *(?:[\w*&][^'@]*;|[\w*&]+[^'@]*\) \{)$", re.MULTILINE)
-# A function of the block's own.
+# A function that a block defines.
 FUNCTION = re.compile(r"^(?:static )?[\w *]+\([^;]*?\)\n\{\n.*?^\}\n", re.MULTILINE | re.DOTALL)
 DIRECTIVE = re.compile(r"^#.*\n", re.MULTILINE)
 LEFT_OUT = re.compile(r"^( *)\.\.\.(?= *(?:/\*.*\*/)?$)", re.MULTILINE)
-# The examples use little of what they name, and nobody calls them.
+# No caller uses the functions of the examples, which leave variables unused.
 KBUILD = (
     "ccflags-y := -I$(src)/include -I$(src) -Werror -Wno-unused -Wno-missing-prototypes"
     " -Wno-uninitialized\n"
 )
-
-
 GIVEN = {"c": "given.h", "user": "given_user.h"}
 RUST_ROOT = """// SPDX-License-Identifier: GPL-2.0
 //! The examples of the pages.
@@ -62,7 +61,7 @@ impl kernel::Module for Pages {
 
 
 def blocks(text: str, language: str = "c") -> list[tuple[int, str]]:
-    """The examples of a page in one language, and the lines where they begin."""
+    """Returns the examples of a page in one language, each with its first line number."""
     found = []
     for match in BLOCKS[language].finditer(text):
         body = match["fenced"]
@@ -75,7 +74,7 @@ def blocks(text: str, language: str = "c") -> list[tuple[int, str]]:
 
 
 def source(page: str, text: str, language: str = "c") -> str:
-    """A C file of all examples of a page, which the compiler takes for the page."""
+    """Returns a C file with all examples of a page. Its #line directives make errors name lines of the page."""
     pieces = [f'#include "{GIVEN[language]}"\n']
     for first, block in blocks(text, language):
         block = LEFT_OUT.sub(r"\1;", block)
@@ -93,7 +92,10 @@ def source(page: str, text: str, language: str = "c") -> str:
 
 
 def rust_source(text: str, names: str) -> str:
-    """A Rust module of all examples of a page, each on its own lines, so that the compiler's numbers are the page's."""
+    """Returns a Rust module with all examples of a page.
+
+    Each line has the same number as in the page, so that errors name lines of the page.
+    """
     lines = ["use super::given::*;"] + [""] * text.count("\n")
     for first, block in blocks(text, "rust"):
         body = LEFT_OUT.sub("", block).rstrip("\n").split("\n")
@@ -103,8 +105,8 @@ def rust_source(text: str, names: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def unnamed(text: str) -> list[int]:
-    """Returns the lines of statements that are in a block without a language, and so are never compiled."""
+def uncompiled(text: str) -> list[int]:
+    """Returns the line numbers of statements in blocks without a language, which are not compiled."""
     found = []
     for literal in LITERAL.finditer(text):
         for match in STATEMENT.finditer(literal["body"]):
@@ -113,48 +115,48 @@ def unnamed(text: str) -> list[int]:
 
 
 def pages() -> list[Path]:
-    """The pages that have examples."""
+    """Returns the pages that have examples."""
     texts = {page: page.read_text(encoding="utf-8") for page in PAGES}
-    return [page for page, text in texts.items() if unnamed(text) or any(blocks(text, each) for each in BLOCKS)]
+    return [page for page, text in texts.items() if uncompiled(text) or any(blocks(text, each) for each in BLOCKS)]
 
 
-def compiled(kernel: Kernel, chosen: list[Path]) -> dict[Path, str]:
-    """For each page, what the compilers complain of: nothing when its examples are good."""
+def check(kernel: Kernel, chosen: list[Path]) -> dict[Path, str]:
+    """Compiles the examples of pages. Returns the errors of each page, empty if there are none."""
     texts = {page: page.read_text(encoding="utf-8") for page in chosen}
-    complaints = {page: "" for page in chosen}
+    errors = {page: "" for page in chosen}
     for page, text in texts.items():
-        for line in unnamed(text):
-            complaints[page] += f"{page.name}:{line}: error: code in a block without a language is never compiled\n"
-    for found in (compiled_c(kernel, texts), compiled_rust(kernel, texts), compiled_for_users(texts)):
-        for page, words in found.items():
-            complaints[page] += words
-    return complaints
+        for line in uncompiled(text):
+            errors[page] += f"{page.name}:{line}: error: put code into a block with a language, which is compiled\n"
+    for found in (compile_c(kernel, texts), compile_rust(kernel, texts), compile_user_space(texts)):
+        for page, output in found.items():
+            errors[page] += output
+    return errors
 
 
-def compiled_c(kernel: Kernel, texts: dict[Path, str]) -> dict[Path, str]:
-    """Compiles the examples in C, page by page."""
-    place = tree.build_folder(kernel, "examples")
+def compile_c(kernel: Kernel, texts: dict[Path, str]) -> dict[Path, str]:
+    """Compiles the examples in C. Returns the errors of the pages that have any."""
+    folder = tree.build_folder(kernel, "examples")
     found = {}
-    with tree.locked(place):
-        shutil.rmtree(place, ignore_errors=True)
-        shutil.copytree(TREE / "include", place / "include")
+    with tree.locked(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(TREE / "include", folder / "include")
         for header in [*(TREE / "samples/c").glob("*.h"), *(TESTING / "examples").glob("*.h")]:
-            shutil.copy(header, place)
-        (place / "Kbuild").write_text(KBUILD)
+            shutil.copy(header, folder)
+        (folder / "Kbuild").write_text(KBUILD)
         for page, text in texts.items():
             if not blocks(text):
                 continue
             name = str(page.relative_to(TREE))
-            (place / f"{page.stem}.c").write_text(source(name, text))
+            (folder / f"{page.stem}.c").write_text(source(name, text))
             try:
-                tree.make(kernel, place, f"{page.stem}.o")
+                tree.make(kernel, folder, f"{page.stem}.o")
             except tree.ModuleError as error:
                 found[page] = str(error)
     return found
 
 
-def compiled_for_users(texts: dict[Path, str]) -> dict[Path, str]:
-    """Compiles the examples of programs against the distribution's libfabric."""
+def compile_user_space(texts: dict[Path, str]) -> dict[Path, str]:
+    """Compiles the examples for user space against the distribution's libfabric. Returns the errors of pages."""
     found = {}
     for page, text in texts.items():
         if blocks(text, "user"):
@@ -167,37 +169,37 @@ def compiled_for_users(texts: dict[Path, str]) -> dict[Path, str]:
     return found
 
 
-def compiled_rust(kernel: Kernel, texts: dict[Path, str]) -> dict[Path, str]:
-    """Compiles the examples in Rust of all pages as one module."""
+def compile_rust(kernel: Kernel, texts: dict[Path, str]) -> dict[Path, str]:
+    """Compiles the examples in Rust of all pages as one module. Returns the errors of the pages that have any."""
     texts = {page: text for page, text in texts.items() if blocks(text, "rust")}
     if not texts:
         return {}
     tree.build(kernel)
     given = (TESTING / "examples/given.rs").read_text(encoding="utf-8")
     names = ", ".join(re.findall(r"pub\(crate\) (\w+):", given))
-    place = tree.build_folder(kernel, "examples-rust")
-    with tree.locked(place):
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir(parents=True)
-        (place / "Kbuild").write_text(RUST_KBUILD)
-        (place / "given.rs").write_text(given)
+    folder = tree.build_folder(kernel, "examples-rust")
+    with tree.locked(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        (folder / "Kbuild").write_text(RUST_KBUILD)
+        (folder / "given.rs").write_text(given)
         root = [RUST_ROOT, *(f"mod {page.stem};\n" for page in texts), RUST_MODULE]
-        (place / "pages.rs").write_text("".join(root))
+        (folder / "pages.rs").write_text("".join(root))
         for page, text in texts.items():
-            (place / f"{page.stem}.rs").write_text(rust_source(text, names))
+            (folder / f"{page.stem}.rs").write_text(rust_source(text, names))
         try:
-            tree.make(kernel, place, f"KOFI={tree.build_folder(kernel)}", "pages.o")
+            tree.make(kernel, folder, f"KOFI={tree.build_folder(kernel)}", "pages.o")
         except tree.ModuleError as error:
             return errors_of_pages(str(error), texts)
     return {}
 
 
-def errors_of_pages(words: str, texts: dict[Path, str]) -> dict[Path, str]:
-    """Divides what rustc prints among the pages; what names none counts for the first."""
+def errors_of_pages(output: str, texts: dict[Path, str]) -> dict[Path, str]:
+    """Returns the part of rustc's output for each page. Output without the name of a page counts for the first."""
     found: dict[Path, str] = {}
-    for piece in re.split(r"\n\n", words):
+    for piece in re.split(r"\n\n", output):
         match = re.search(r"--> .*?(\w+)\.rs:(\d+)", piece)
         pages_ = [page for page in texts if match and page.stem == match[1]]
         for page in pages_:
             found[page] = found.get(page, "") + f"{page.name}:{match[2]}: {piece.strip()}\n"
-    return found or {next(iter(texts)): words}
+    return found or {next(iter(texts)): output}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The root of a QEMU guest: busybox, iproute2 and the RDMA tools with their libraries, and the payload."""
+"""Packs the initramfs of a QEMU guest: busybox, iproute2 and the RDMA tools with their libraries, and the payload."""
 
 import re
 import shutil
@@ -16,26 +16,26 @@ PROGRAMS = (
 ).split()
 BUSYBOX = Path("/bin/busybox")
 LIBRARY = re.compile(r"(?:=>\s*)?(/\S+)\s+\(0x")
-# A merged /usr, as the programs' own paths expect.
+# Folders of a merged /usr, which are links to folders in /usr.
 MERGED = ("bin", "sbin", "lib", "lib64")
 FOLDERS = ("dev", "proc", "sys", "tmp", "run", "var", "mnt", *(f"usr/{name}" for name in MERGED))
 LINKS = {"var/run": "/run", **{name: f"usr/{name}" for name in MERGED}}
 
 
 def providers() -> list[Path]:
-    """Returns the user-space drivers of the soft devices, which are loaded by name."""
+    """Returns the user-space drivers of the soft devices, which libibverbs loads by name."""
     found = list(Path("/usr/lib").glob("*/libibverbs/lib*-rdmav*.so"))
     return [path for path in found if path.name.startswith(("librxe", "libsiw"))]
 
 
 def libraries(program: Path) -> set[Path]:
-    """Returns what the dynamic linker would load for a program."""
+    """Returns the libraries that the dynamic linker loads for a program."""
     result = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
     return {Path(match) for match in LIBRARY.findall(result.stdout)}
 
 
 def programs() -> list[Path]:
-    """Returns where the guest's programs are on this machine."""
+    """Returns the paths of the guest's programs on this machine."""
     found = []
     for name in PROGRAMS:
         path = shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin")
@@ -47,7 +47,7 @@ def programs() -> list[Path]:
 
 @cache
 def contents() -> list[Path]:
-    """Returns every file that goes in under its own path."""
+    """Returns the files of this machine that the archive has, with the same paths."""
     binaries = [*programs(), *providers()]
     needed = set().union(*(libraries(path) for path in binaries))
     # glibc loads this one by name when a thread is cancelled.
@@ -58,13 +58,13 @@ def contents() -> list[Path]:
 
 
 def merged(path: Path) -> str:
-    """Returns the path below /usr for what still names /bin, /sbin or /lib."""
+    """Returns a path in a merged /usr: usr/bin for /bin, and so on."""
     name = str(path).strip("/")
     return f"usr/{name}" if name.split("/")[0] in MERGED else name
 
 
-def listed(payload: Path) -> str:
-    """Returns the archive's list, as gen_init_cpio(1) of the kernel takes it, with paths in the payload."""
+def file_list(payload: Path) -> str:
+    """Returns the archive's file list for the kernel's gen_init_cpio, with paths relative to the payload."""
     files = {merged(path): path for path in contents()}
     for path in sorted(payload.rglob("*")):
         if path.is_file():
@@ -81,11 +81,11 @@ def listed(payload: Path) -> str:
 
 
 def pack(kernel: Kernel, payload: Path, archive: Path) -> None:
-    """Writes an initramfs with a program of the kernel's own, which needs no root for device nodes."""
+    """Writes the initramfs with the kernel's gen_init_cpio, which makes device nodes without root."""
     subprocess.run(
         [kernel.build / "usr/gen_init_cpio", "-o", archive, "-"],
         cwd=payload,
-        input=listed(payload),
+        input=file_list(payload),
         text=True,
         check=True,
     )

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Counts comments and sentences that readers have to solve, and holds each folder to its bar.
+"""Counts unclear wording in comments and pages, and compares the counts of each folder with its limits.
 
-A comment should open with its subject. Three counts per folder: openings by a relative clause ("What is
-posted ..."), openings that refer to an earlier comment ("The same for ..."), and words that stand for a
-person where an object is meant. rust/kernel has 0.2 %, 1.8 %, and 0.5 words in 1,000 lines: the aim. The
-bars in prose.toml are what the tree has today; `lab.py prose` lowers them and never raises one.
+A comment begins with its subject. Each folder has three counts: comments that begin with a relative clause ("What is
+posted ..."), comments that begin with a reference to another one ("The same for ..."), and words for persons where
+an object is meant. For comparison, rust/kernel has 0.2 %, 1.8 %, and 0.5 words in 1,000 lines. The limits are in
+prose.toml. `lab.py prose` lowers them to the present counts, and never raises one.
 """
 
 import re
@@ -17,7 +17,7 @@ from . import tree
 from .output import print_line
 from .paths import TESTING, TREE
 
-BARS = TESTING / "prose.toml"
+FILE = TESTING / "prose.toml"
 RELATIVE = re.compile(
     r"(What|Who|Whom|Whose|Whoever|Whatever|Where|Wherever|Whether|How (many|much|often|long))\b(?!.*\?)"
 )
@@ -36,15 +36,15 @@ COMMENT_LINE = re.compile(r"\s*(//|/?\*)")
 SUFFIXES = (".rs", ".rst", ".c", ".h")
 HEAD = """# SPDX-License-Identifier: GPL-2.0
 #
-# For each folder: comments that open with a relative clause, comments that open with a reference to an earlier
-# one, and words for persons. `lab.py prose` lowers these counts; none is raised.
+# Limits for each folder: comments that begin with a relative clause, comments that begin with a reference to another
+# one, and words for persons. `lab.py prose` lowers these limits to the present counts. Do not raise them.
 
 """
 
 
 @dataclass
 class Count:
-    """The counts of one folder."""
+    """The counts of unclear wording in one folder, and the totals that the rates need."""
 
     relative: int = 0
     anaphoric: int = 0
@@ -53,13 +53,13 @@ class Count:
     lines: int = 0
 
     @property
-    def judged(self) -> tuple[int, int, int]:
-        """The counts that have bars."""
+    def limited(self) -> tuple[int, int, int]:
+        """The counts that have limits."""
         return self.relative, self.anaphoric, self.riddles
 
 
 def openings(suffix: str, text: str) -> Iterator[str]:
-    """Yields the first line of each comment, or of each paragraph of a page."""
+    """Yields the first line of each comment of a source, or of each paragraph of a page."""
     if suffix == ".rs":
         inside = False
         for line in text.splitlines():
@@ -82,7 +82,7 @@ def openings(suffix: str, text: str) -> Iterator[str]:
 
 
 def measure(suffix: str, text: str, count: Count) -> None:
-    """Adds the counts of one file."""
+    """Adds the counts of one file to those of its folder."""
     for words in openings(suffix, text):
         count.openings += 1
         if RELATIVE.match(words):
@@ -96,7 +96,7 @@ def measure(suffix: str, text: str, count: Count) -> None:
 
 
 def folder(name: str) -> str:
-    """Returns the folder whose bar a file counts against: at most three levels deep."""
+    """Returns the folder in which a file counts, which is at most three levels deep."""
     return "/".join(PurePath(name).parent.parts[:3]) or "."
 
 
@@ -110,41 +110,41 @@ def counts() -> dict[str, Count]:
     return found
 
 
-def bars() -> dict[str, tuple[int, int, int]]:
-    """Returns the bar of every folder; a folder without one has zeros."""
-    return {name: tuple(bar) for name, bar in tomllib.loads(BARS.read_text()).items()}
+def limits() -> dict[str, tuple[int, int, int]]:
+    """Returns the limits of the folders in prose.toml. The limits of all other folders are zero."""
+    return {name: tuple(limit) for name, limit in tomllib.loads(FILE.read_text()).items()}
 
 
-def risen() -> list[str]:
-    """Returns a line for each count that is above its bar."""
-    bar_of = bars()
-    lines = []
+def check() -> list[str]:
+    """Returns an error for each count that is above its limit."""
+    limits_of = limits()
+    kinds = ("comments begin with a relative clause", "comments begin with a reference", "words for persons")
+    errors = []
     for name, count in counts().items():
-        words = ("openings by a relative clause", "openings that refer back", "words for persons")
-        for what, now, bar in zip(words, count.judged, bar_of.get(name, (0, 0, 0))):
-            if now > bar:
-                lines.append(f"{name}: {now} {what}, {bar} before; see Documentation/testing.rst")
-    return lines
+        for kind, now, limit in zip(kinds, count.limited, limits_of.get(name, (0, 0, 0))):
+            if now > limit:
+                errors.append(f"{name}: {now} {kind}, the limit is {limit}; see Documentation/testing.rst")
+    return errors
 
 
 def lower() -> None:
-    """Prints the rates of every folder, and writes the counts that are below their bars."""
-    bar_of = bars()
+    """Prints the rates of all folders, and lowers their limits to the present counts."""
+    limits_of = limits()
     print_line(f"{'folder':32} {'openings':>8} {'relative':>9} {'refer back':>11} {'persons/1000 lines':>19}")
     rows = []
     total = Count()
     for name, count in sorted(counts().items()):
-        now = tuple(map(min, count.judged, bar_of.get(name, (0, 0, 0))))
+        now = tuple(map(min, count.limited, limits_of.get(name, (0, 0, 0))))
         if any(now):
             rows.append(f'"{name}" = {list(now)}\n')
         total = Count(*map(sum, zip(astuple(total), astuple(count))))
         print_line(row(name, count))
     print_line(row("all", total))
-    BARS.write_text(HEAD + "".join(rows))
+    FILE.write_text(HEAD + "".join(rows))
 
 
 def row(name: str, count: Count) -> str:
-    """Returns the rates of one folder for people."""
+    """Returns a line with the rates of one folder."""
     openings_ = max(count.openings, 1)
     relative, anaphoric = 100 * count.relative / openings_, 100 * count.anaphoric / openings_
     riddles = 1000 * count.riddles / max(count.lines, 1)

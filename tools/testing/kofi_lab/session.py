@@ -140,7 +140,7 @@ class Session:
         self.output[scenario.name] = scenario.output
         test = self.results.tests[-1]
         if test.outcome == PASSED and not self.counting:
-            timings.note(test.lane, test.name, seconds)
+            timings.save(test.lane, test.name, seconds)
         inner = f"  {len(scenario.counted)} tests" if scenario.counted else ""
         word = {PASSED: "ok", FAILED: "FAILED"}.get(test.outcome, test.outcome)
         line = f"  {test.lane:6} {test.name:32} {word:8} {seconds:6.1f} s{inner}  {test.reason}"

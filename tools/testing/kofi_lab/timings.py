@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Durations of scenarios, kept between runs: they divide a lane's work among its guests."""
+"""Keeps the durations of scenarios between runs, and divides scenarios among guests by them."""
 
 import fcntl
 import json
@@ -13,21 +13,21 @@ from .plan import Scenario
 
 FILE = CACHE / "timings.json"
 SLOWEST = 25  # rows of each table of `make timings`
-RECENT = 20  # consoles that are searched for KUnit cases, newest first
+RECENT = 20  # newest console logs that are searched for KUnit cases
 LINE = re.compile(r"\[ *(\d+\.\d+)\](?:\[[^]]*\])? (.*)")
 CASE = re.compile(r" {4}(?:not )?ok \d+ (\S+)")
 
 
 def read() -> dict[str, float]:
-    """Returns the seconds that each "lane scenario" took when it last passed."""
+    """Returns the seconds that each scenario took when it last passed, by "LANE SCENARIO"."""
     try:
         return json.loads(FILE.read_text())
     except (FileNotFoundError, json.JSONDecodeError):
         return {}
 
 
-def note(lane: str, scenario: str, seconds: float) -> None:
-    """Keeps the duration of a scenario that passed."""
+def save(lane: str, scenario: str, seconds: float) -> None:
+    """Saves the duration of a scenario that passed."""
     FILE.parent.mkdir(parents=True, exist_ok=True)
     with open(FILE.with_suffix(".lock"), "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -38,15 +38,15 @@ def note(lane: str, scenario: str, seconds: float) -> None:
 
 
 def estimate(lane: str, scenario: Scenario, known: dict[str, float]) -> float:
-    """Returns what a scenario took last, or a tenth of its limit when it never passed here."""
+    """Returns the last duration of a scenario, or a tenth of its time limit if it never passed."""
     return known.get(f"{lane} {scenario.name}", scenario.seconds / 10)
 
 
 def divide(lane: str, scenarios: list[Scenario], guests: int) -> list[list[Scenario]]:
-    """Divides scenarios among guests so that these end at about the same time.
+    """Divides scenarios among guests so that all guests end at about the same time.
 
-    Longest first, each to the guest with the least to do. A guest runs those of siw last: lockdep
-    reports a fault of siw's own there, and checks nothing after its first report.
+    The longest scenario is assigned first, each to the guest with the smallest sum. A guest runs the scenarios of siw
+    last: lockdep reports a known fault of siw there, and checks nothing after its first report.
     """
     known = read()
     parts: list[list[Scenario]] = [[] for _ in range(guests)]
@@ -61,7 +61,7 @@ def divide(lane: str, scenarios: list[Scenario], guests: int) -> list[list[Scena
 
 
 def cases(log: Iterable[str]) -> dict[str, dict[str, float]]:
-    """Returns the seconds of guest time that each KUnit case of a console took, by scenario."""
+    """Returns the guest time in seconds of each KUnit case in a console log, by scenario."""
     found: dict[str, dict[str, float]] = {}
     scenario = suite = ""
     start = 0.0
@@ -82,7 +82,7 @@ def cases(log: Iterable[str]) -> dict[str, dict[str, float]]:
 
 
 def recent_cases(logs: list[Path]) -> dict[str, float]:
-    """Returns the durations of KUnit cases, each from the newest console that has its scenario."""
+    """Returns the durations of KUnit cases from the newest console log of each scenario."""
     known: dict[str, dict[str, float]] = {}
     for log in sorted(logs, key=lambda path: -path.stat().st_mtime)[:RECENT]:
         lane = log.name.split("-")[1]
@@ -93,10 +93,10 @@ def recent_cases(logs: list[Path]) -> dict[str, float]:
 
 
 def report() -> None:
-    """Prints the scenarios and the KUnit cases that took longest, and each lane's sum."""
+    """Prints the longest scenarios and KUnit cases, and the sum of each lane."""
     known = read()
     if not known:
-        raise LabError("no run has left timings: make test")
+        raise LabError(f"{FILE} has no timings yet: run `make test`")
     for row in rows(known.items()):
         print_line(row)
     print_line("\nKUnit cases, in the guest's time:")
@@ -106,9 +106,9 @@ def report() -> None:
 
 
 def rows(known: Iterable[tuple[str, float]]) -> list[str]:
-    """Returns the lines about scenarios."""
+    """Returns the lines about the longest scenarios and the sums of the lanes."""
     slowest = sorted(known, key=lambda pair: -pair[1])
     lines = [f"{seconds:8.1f} s  {name}" for name, seconds in slowest[:SLOWEST]]
     lanes = sorted({name.split()[0] for name, _ in slowest})
     sums = ((lane, sum(each for name, each in slowest if name.split()[0] == lane)) for lane in lanes)
-    return [*lines, *(f"{total:8.1f} s  {lane}, all of it" for lane, total in sums)]
+    return [*lines, *(f"{total:8.1f} s  {lane}, sum" for lane, total in sums)]

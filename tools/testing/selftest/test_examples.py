@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The examples of a page are cut out as they stand there, and say their lines."""
+"""Tests of the extraction of examples from pages."""
 
 import unittest
 
-from kofi_lab.examples import blocks, rust_source, source, unnamed
+from kofi_lab.examples import blocks, rust_source, source, uncompiled
 
 PAGE = """\
 Title
@@ -58,9 +58,9 @@ FENCED = "Text.\n\n```c\nret = three();\n```\n"
 
 
 class ExamplesTest(unittest.TestCase):
-    """One page of each kind."""
+    """Pages with examples in C, in Rust and for user space."""
 
-    def test_blocks_of_c_and_no_others(self) -> None:
+    def test_only_blocks_of_c_are_found(self) -> None:
         found = [block.splitlines()[-1] for _, block in blocks(PAGE)]
         self.assertEqual(["...                         /* and so on */", "ret = two();"], found)
         self.assertEqual([(4, "ret = three();\n")], blocks(FENCED))
@@ -70,25 +70,25 @@ class ExamplesTest(unittest.TestCase):
         for line, block in blocks(PAGE):
             self.assertEqual(block.splitlines()[0], lines[line - 1].strip())
 
-    def test_functions_stand_before_the_rest(self) -> None:
+    def test_functions_are_moved_before_the_statements(self) -> None:
         text = source("page.rst", PAGE)
         self.assertLess(text.index("static void ready"), text.index("example_6"))
         self.assertIn('#line 6 "page.rst"\nstatic void ready', text)
         self.assertIn("\nret = one(ready);\n;", text)
         self.assertNotIn("...", text)
 
-    def test_rust_stands_on_its_own_lines(self) -> None:
+    def test_rust_keeps_its_line_numbers(self) -> None:
         lines = rust_source(RUST, "here").splitlines()
         self.assertEqual(lines[5], "let one = open(here)?;")
         self.assertTrue(lines[4].endswith("let Given { here } = given;"))
         self.assertEqual(lines[8], "Ok(()) }")
         self.assertNotIn("...", lines[6])
 
-    def test_programs_are_no_kernel_code(self) -> None:
+    def test_blocks_for_user_space_are_apart(self) -> None:
         self.assertEqual([], blocks(RUST))
         self.assertEqual([(13, "ret = four();\n")], blocks(RUST, "user"))
 
     def test_code_without_a_language_is_found(self) -> None:
-        self.assertEqual([], unnamed(PAGE))
-        self.assertEqual([3], unnamed("Text::\n\n    ret = five();\n\n"))
-        self.assertEqual([], unnamed("Text::\n\n    # echo 1; echo 2\n    modprobe kofi\n\n"))
+        self.assertEqual([], uncompiled(PAGE))
+        self.assertEqual([3], uncompiled("Text::\n\n    ret = five();\n\n"))
+        self.assertEqual([], uncompiled("Text::\n\n    # echo 1; echo 2\n    modprobe kofi\n\n"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The list from which the kernel packs the root of a QEMU guest."""
+"""Tests of the file list of an initramfs."""
 
 import tempfile
 import unittest
@@ -11,7 +11,7 @@ from kofi_lab.paths import GUEST
 
 
 class InitramfsTest(unittest.TestCase):
-    """Lists a payload and one program of the machine."""
+    """The list of a payload and two programs of the machine."""
 
     def setUp(self) -> None:
         with tempfile.TemporaryDirectory() as place:
@@ -20,9 +20,9 @@ class InitramfsTest(unittest.TestCase):
             (payload / "modules").mkdir()
             (payload / "modules/kofi.ko").touch(0o644)
             with mock.patch.object(initramfs, "contents", lambda: [Path("/bin/sh"), Path("/usr/bin/env")]):
-                self.lines = initramfs.listed(payload).splitlines()
+                self.lines = initramfs.file_list(payload).splitlines()
 
-    def test_each_name_stands_once_and_below_a_folder(self) -> None:
+    def test_each_name_is_listed_once_and_after_its_folder(self) -> None:
         words = [line.split() for line in self.lines]
         names = [word[1].strip("/") for word in words]
         self.assertEqual(len(names), len(set(names)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Divides scenarios among guests, and prints the slowest."""
+"""Tests of the division of scenarios among guests, and of the list of the slowest."""
 
 import json
 import tempfile
@@ -24,16 +24,17 @@ class Timings(unittest.TestCase):
         patch.start()
         self.addCleanup(patch.stop)
 
-    def test_the_longest_is_alone_when_it_takes_as_long_as_the_rest(self):
+    def test_the_longest_scenario_is_alone_if_it_takes_as_long_as_the_rest(self):
         for name, seconds in {"a": 30.0, "b": 10.0, "c": 10.0, "d": 9.0}.items():
-            timings.note("uml", name, seconds)
+            timings.save("uml", name, seconds)
         parts = timings.divide("uml", [scenario(name) for name in "abcd"], 2)
         self.assertEqual(sorted([item.name for item in part] for part in parts), [["a"], ["b", "c", "d"]])
 
     def test_every_scenario_runs_once_and_an_unused_guest_is_not_started(self):
         self.assertEqual(len(timings.divide("uml", [scenario("a")], 2)), 1)
         self.assertEqual(timings.divide("uml", [], 2), [])
-        names = [item.name for part in timings.divide("uml", [scenario(name) for name in "abcdefg"], 3) for item in part]
+        parts = timings.divide("uml", [scenario(name) for name in "abcdefg"], 3)
+        names = [item.name for part in parts for item in part]
         self.assertEqual(sorted(names), list("abcdefg"))
 
     def test_siw_comes_last_and_the_rest_keeps_the_order_of_the_plan(self):
@@ -42,19 +43,19 @@ class Timings(unittest.TestCase):
         self.assertEqual([item.name for item in part], ["c", "d", "a", "b"])
 
     def test_durations_of_other_lanes_are_not_taken(self):
-        timings.note("plain", "a", 500.0)
+        timings.save("plain", "a", 500.0)
         self.assertEqual(timings.estimate("uml", scenario("a"), timings.read()), 1.0)
 
-    def test_a_broken_file_is_as_good_as_none(self):
+    def test_an_invalid_file_is_ignored(self):
         self.file.write_text("{")
         self.assertEqual(timings.read(), {})
-        timings.note("uml", "a", 2.0)
+        timings.save("uml", "a", 2.0)
         self.assertEqual(json.loads(self.file.read_text()), {"uml a": 2.0})
 
     def test_the_slowest_come_first_and_each_lane_has_a_sum(self):
         rows = timings.rows({"uml a": 2.0, "plain b": 5.0, "uml c": 1.0}.items())
         self.assertEqual([row.split("  ")[-1] for row in rows][:3], ["plain b", "uml a", "uml c"])
-        self.assertTrue(rows[-1].endswith("3.0 s  uml, all of it"))
+        self.assertTrue(rows[-1].endswith("3.0 s  uml, sum"))
 
     def test_a_case_takes_the_time_since_the_one_before(self):
         log = """[    1.000000] lab: begin kunit.rxe
