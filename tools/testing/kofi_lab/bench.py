@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""kOFI against raw verbs: runs the bench scenarios, prints the ratios, writes bench.json."""
+"""Runs the bench scenarios, compares kOFI with raw verbs and other baselines, and writes bench.json."""
 
 import json
 import re
@@ -18,7 +18,7 @@ RESULT = re.compile(
     r"bench: impl=(?P<impl>kofi|raw|rdm|hand|loop|ring|user) name=(?P<name>\w+) size=(?P<size>\d+)"
     r" value=(?P<value>\d+) unit=(?P<unit>\S+)"
 )
-# Who is measured beside whom, and what that one is called. Some are beside nobody.
+# Each pair has an implementation, its baseline, and the baseline's name in the table.
 PAIRS = (
     ("kofi", "raw", ""),
     ("rdm", "kofi", "msg"),
@@ -28,46 +28,49 @@ PAIRS = (
     ("loop", "kofi", "device"),
     ("loop", "user", "shm"),
 )
-ALONE = "rdm"
+WITHOUT_BASELINE = "rdm"  # the implementation that may be measured without a baseline
 LANES = ("native", "plain")
-MOST_TIME = 1.02  # in raw verbs' own
-LEAST_RATE = 0.98
-# Of libfabric's own time for the same vector, and of a bare wait queue's.
-MOST_OF = {"insert": 0.333, "batch": 0.333, "wait": 1.2}
-# Of datagrams, in the time or at the speed of connected endpoints: at which size.
-MOST_OF_MSG = {("rdm_lat", 64): 1.15}
-LEAST_OF_MSG = {("rdm_rate", 64): 0.85, ("rdm_bw", 1 << 20): 0.97}
-# Of endpoints within a host, in the time or at the speed of a ring's copies, or of a device's endpoints.
-MOST_OF_HOST = {("loop_lat", 8, "ring"): 1.3}
-LEAST_OF_HOST = {("loop_bw", 1 << 20, "ring"): 0.9, ("loop_rate", 64, "device"): 3.0}
-# Without a bar: what they show is how they grow, or they have one where instructions are counted.
-UNBARRED = ("lookup", "again", "remove", "threads", "poll", "handle")
-# What stands before a short message on the wire, which rxe has the CPU checksum at both ends.
+# Limits. MAX is for ratios of times, MIN for ratios of rates.
+MAX_TIME_RATIO = 1.02
+MIN_RATE_RATIO = 0.98
+# By name; the baselines are libfabric's address vector of user space and a plain wait queue.
+MAX_RATIO = {"insert": 0.333, "batch": 0.333, "wait": 1.2}
+# By name and size; the baseline is a connected endpoint.
+MAX_RATIO_TO_MSG = {("rdm_lat", 64): 1.15}
+MIN_RATIO_TO_MSG = {("rdm_rate", 64): 0.85, ("rdm_bw", 1 << 20): 0.97}
+# By name, size and baseline: the copies of a ring, or the endpoints of a device.
+MAX_LOOP_RATIO = {("loop_lat", 8, "ring"): 1.3}
+MIN_LOOP_RATIO = {("loop_bw", 1 << 20, "ring"): 0.9, ("loop_rate", 64, "device"): 3.0}
+# Measurements without a limit: they show growth, or have a limit on instructions.
+WITHOUT_LIMIT = ("lookup", "again", "remove", "threads", "poll", "handle")
+# Bytes of a packet before the data of a short message; with rxe, the CPU computes their checksum at both ends.
 HEADER = 64
-MOST_BYTES = 40  # of an entry of a vector
-MOST_KNOWN_BYTES = 64  # of one that an endpoint knows
-MOST_GROWTH = 1.05  # of the cost of an operation, from one connection to the most
-BARRED = "native"  # the lane whose ratios have bars; an emulator's say less
-COUNTED = "plain"  # the lane whose guest can count instructions
-COUNT_ROUNDS = 3
+MAX_BYTES = 40  # of an entry of an address vector
+MAX_KNOWN_BYTES = 64  # of an entry that an endpoint uses
+MAX_GROWTH = 1.05  # of the cost of an operation, from one connection to the largest number
+LIMITED_LANE = "native"  # the lane whose ratios have limits; ratios of emulated CPUs are less meaningful
+COUNTING_LANE = "plain"  # the lane whose guest can count instructions
+COUNTING_ROUNDS = 3
 INSTRUCTIONS = "instr"
 TIME = "ns"
 BYTES = "B"
 GROWTH = "x"
-# How many instructions a call may have beyond the one of the device; an entry's, where several are read.
-MOST_BEYOND = {"send": 60, "recv": 60, "write": 60, "inject": 80, "read": 30}
+# Instructions of a call beyond those of raw verbs; for `read`, of each entry.
+MAX_MORE_INSTRUCTIONS = {"send": 60, "recv": 60, "write": 60, "inject": 80, "read": 30}
 
 
-def bar(is_met: bool, text: str) -> str:
-    """A bar, and whether it is met."""
+def limit(is_met: bool, text: str) -> str:
+    """Returns the text for a limit that is met or missed."""
     return f"{'met' if is_met else 'missed'} ({text})"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement: medians of both, and of how they compare, over the rounds. In a round each
-    counts with its best turn, because what else a machine does only slows it down; and its speed
-    drifts by more than what is measured here, but little within a round."""
+    """A measurement: the medians over all rounds of kOFI's value, of the baseline's value and of their ratio.
+
+    The value of a round is the best of its turns, because the load of the machine only makes a turn slower. The ratio
+    is computed within a round, because the machine's speed changes more between rounds than the values differ.
+    """
 
     lane: str
     name: str
@@ -76,86 +79,89 @@ class Row:
     ours: float
     raw: float
     ratio: float
-    beside: str = ""  # whose the other figure is, if not raw verbs'; empty for nobody's, too
+    beside: str = ""  # the baseline; empty for raw verbs, or for none if raw is 0
 
     @property
-    def datagram_verdict(self) -> str:
-        """The same of datagrams."""
+    def rdm_verdict(self) -> str:
+        """The verdict on a measurement of datagram endpoints."""
         if self.unit == GROWTH:
-            return bar(self.ours <= MOST_GROWTH, f"<= {MOST_GROWTH}")
+            return limit(self.ours <= MAX_GROWTH, f"<= {MAX_GROWTH}")
         if self.name == "rdm_known":
-            return bar(self.ours <= MOST_KNOWN_BYTES, f"<= {MOST_KNOWN_BYTES}")
+            return limit(self.ours <= MAX_KNOWN_BYTES, f"<= {MAX_KNOWN_BYTES}")
         if self.beside != "msg":
             return ""
-        if most := MOST_OF_MSG.get((self.name, self.size)):
-            return bar(self.ratio <= most, f"<= {most}")
-        if least := LEAST_OF_MSG.get((self.name, self.size)):
-            return bar(self.ratio >= least, f">= {least}")
+        if most := MAX_RATIO_TO_MSG.get((self.name, self.size)):
+            return limit(self.ratio <= most, f"<= {most}")
+        if least := MIN_RATIO_TO_MSG.get((self.name, self.size)):
+            return limit(self.ratio >= least, f">= {least}")
         return ""
 
     @property
-    def host_verdict(self) -> str:
-        """The same within a host."""
+    def loop_verdict(self) -> str:
+        """The verdict on a measurement of endpoints within a host."""
         key = (self.name, self.size, self.beside)
-        if most := MOST_OF_HOST.get(key):
-            return bar(self.ratio <= most, f"<= {most}")
-        if least := LEAST_OF_HOST.get(key):
-            return bar(self.ratio >= least, f">= {least}")
+        if most := MAX_LOOP_RATIO.get(key):
+            return limit(self.ratio <= most, f"<= {most}")
+        if least := MIN_LOOP_RATIO.get(key):
+            return limit(self.ratio >= least, f">= {least}")
         return ""
 
     @property
     def verdict(self) -> str:
-        """Whether the bar is met; empty where there is none."""
+        """The text whether the limit is met, or an empty string if the measurement has no limit."""
         if self.unit == INSTRUCTIONS:
-            most, beyond = MOST_BEYOND.get(self.name), self.ours - self.raw
-            word = "" if most is None else bar(beyond <= most, f"<= {most}")
-            return f"{beyond:+,.0f} {word}".rstrip()
-        if self.lane != BARRED:
+            most, more = MAX_MORE_INSTRUCTIONS.get(self.name), self.ours - self.raw
+            text = "" if most is None else limit(more <= most, f"<= {most}")
+            return f"{more:+,.0f} {text}".rstrip()
+        if self.lane != LIMITED_LANE:
             return ""
         if self.name.startswith("rdm_"):
-            return self.datagram_verdict
+            return self.rdm_verdict
         if self.name.startswith("loop_"):
-            return self.host_verdict
+            return self.loop_verdict
         if self.unit == BYTES:
-            return bar(self.ours <= MOST_BYTES, f"<= {MOST_BYTES}")
-        if self.name in UNBARRED:
+            return limit(self.ours <= MAX_BYTES, f"<= {MAX_BYTES}")
+        if self.name in WITHOUT_LIMIT:
             return ""
         if self.unit == GROWTH:
-            return bar(self.ours <= MOST_GROWTH, f"<= {MOST_GROWTH}")
+            return limit(self.ours <= MAX_GROWTH, f"<= {MAX_GROWTH}")
         if self.unit == TIME:
-            most = MOST_OF.get(self.name, MOST_TIME)
-            return bar(self.ratio <= most, f"<= {most}")
-        return bar(self.ratio >= LEAST_RATE, f">= {LEAST_RATE}")
+            most = MAX_RATIO.get(self.name, MAX_TIME_RATIO)
+            return limit(self.ratio <= most, f"<= {most}")
+        return limit(self.ratio >= MIN_RATE_RATIO, f">= {MIN_RATE_RATIO}")
 
 
 def best(turns: list[tuple[str, int]], unit: str) -> dict[str, int]:
-    """The best turn of each implementation."""
+    """Returns the best turn of each implementation: the smallest time or size, or the largest rate."""
     of: dict[str, list[int]] = {}
     for implementation, value in turns:
         of.setdefault(implementation, []).append(value)
     return {key: (min if unit in (TIME, BYTES) else max)(found) for key, found in of.items()}
 
 
-def beside(
+def compare(
     lane_name: str,
     key: tuple[str, int, str],
     parts: list[dict[str, int]],
     pair: tuple[str, str, str],
 ) -> Row:
-    """One implementation beside another."""
+    """Returns the row of an implementation and its baseline; `parts` has the best turns of each round."""
     ours, other, called = pair
     medians = [median(part[which] for part in parts) for which in (ours, other)]
     ratio = median(part[ours] / part[other] for part in parts)
     return Row(lane_name, *key, *medians, round(ratio, 4), called)
 
 
-def alone(lane_name: str, key: tuple[str, int, str], parts: list[dict[str, int]]) -> Row:
-    """What there is nothing to compare with."""
-    return Row(lane_name, *key, median(part[ALONE] for part in parts), 0, 0)
+def row_without_baseline(lane_name: str, key: tuple[str, int, str], parts: list[dict[str, int]]) -> Row:
+    """Returns the row of a measurement that has no baseline."""
+    return Row(lane_name, *key, median(part[WITHOUT_BASELINE] for part in parts), 0, 0)
 
 
 def rows(name: str, lines: Iterable[str], rounds: int) -> list[Row]:
-    """What a lane's console says, in the order in which it was measured. All rounds are alike."""
+    """Returns the rows of a console, in the order of measurement.
+
+    Raises LabError if the rounds have different measurements, or if one has no baseline.
+    """
     values: dict[tuple[str, int, str], list[tuple[str, int]]] = {}
     for line in lines:
         if found := RESULT.search(line):
@@ -167,18 +173,18 @@ def rows(name: str, lines: Iterable[str], rounds: int) -> list[Row]:
         parts = [best(turns[at * count : (at + 1) * count], key[2]) for at in range(rounds)]
         seen = set(parts[0])
         if any(set(part) != seen for part in parts) or len(turns) % rounds:
-            raise LabError(f"{name}: {key[0]} of {key[1]} bytes was not measured often enough")
-        compared = [beside(name, key, parts, pair) for pair in PAIRS if {*pair[:2]} <= seen]
+            raise LabError(f"{name}: {key[0]} of {key[1]} bytes was not measured in each of the {rounds} rounds")
+        compared = [compare(name, key, parts, pair) for pair in PAIRS if {*pair[:2]} <= seen]
         if not compared:
-            if seen != {ALONE}:
-                raise LabError(f"{name}: {key[0]} of {key[1]} bytes has nothing to be beside")
-            compared = [alone(name, key, parts)]
+            if seen != {WITHOUT_BASELINE}:
+                raise LabError(f"{name}: {key[0]} of {key[1]} bytes was measured without a baseline")
+            compared = [row_without_baseline(name, key, parts)]
         table += compared
     return table
 
 
 def growth(table: list[Row]) -> list[Row]:
-    """How much more an operation costs among the most connections, or known peers, than on a single one."""
+    """Returns the rows of growth: the cost of an operation with the most connections or peers, relative to one."""
     grown = []
     for name in ("links", "rdm_peers"):
         found = sorted((row for row in table if row.name == name), key=lambda row: row.size)
@@ -194,26 +200,26 @@ def growth(table: list[Row]) -> list[Row]:
 
 
 def packets(table: list[Row]) -> list[Row]:
-    """Datagrams beside connected endpoints that carry as many bytes: a packet's, its header included."""
-    there = {(row.name, row.size): row for row in table if row.beside == "msg"}
+    """Returns the rows of datagrams relative to messages of connected endpoints with the size of the packet."""
+    by_size = {(row.name, row.size): row for row in table if row.beside == "msg"}
     found = []
-    for (name, size), row in there.items():
-        if other := there.get((name, size + HEADER)):
+    for (name, size), row in by_size.items():
+        if other := by_size.get((name, size + HEADER)):
             ratio = round(row.ours / other.raw, 4)
             found.append(replace(row, raw=other.raw, ratio=ratio, beside="packet"))
     return found
 
 
 def measure(name: str, rounds: int, counting: bool = False) -> list[Row]:
-    """Boots one lane and runs its bench scenarios; where instructions count, its scenarios for that."""
+    """Boots a lane and runs its bench scenarios or, with `counting`, those that count instructions."""
     target = kernel.ensure(lane(name))
     results = Results()
-    # A second virtual CPU would be a thread that competes with whatever else the machine does.
+    # A second virtual CPU would be another thread that competes for the CPUs of the machine.
     session = Session(target, tree.build(target), results, cpus=1, counting=counting)
     chosen = plan.select("count" if counting else "bench", target.lane)
     session.run([replace(item, arguments=str(rounds)) for item in chosen])
     if not results.good:
-        raise LabError(f"the bench did not come to its end on {name}: see {session.logs[-1]}")
+        raise LabError(f"a bench scenario failed on {name}: see {session.logs[-1]}")
     lines = [line for log in session.logs for line in log.read_text(errors="replace").splitlines()]
     table = rows(name, lines, rounds)
     if counting:
@@ -222,9 +228,9 @@ def measure(name: str, rounds: int, counting: bool = False) -> list[Row]:
 
 
 def report(table: list[Row]) -> None:
-    """The table, for people."""
+    """Prints the table."""
     head = f"{'lane':7}{'name':11}{'size':>8}  {'ours':>14}{'raw':>14}"
-    print_line(f"{head}  {'unit':6}{'ratio':>7}  {'beside':7}bar")
+    print_line(f"{head}  {'unit':6}{'ratio':>7}  {'beside':7}limit")
     for row in table:
         places = 3 if row.unit == GROWTH else 0
         raw = f"{row.raw:14,.{places}f}" if row.raw else " " * 14
@@ -234,18 +240,18 @@ def report(table: list[Row]) -> None:
 
 
 def write(table: list[Row]) -> Path:
-    """bench.json, in the folder of this checkout's builds."""
-    place = tree.build_folder(kernel.find(lane(BARRED))).parent / "bench.json"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(json.dumps([asdict(row) for row in table], indent=2) + "\n")
-    return place
+    """Writes bench.json into the folder of this checkout's builds. Returns its path."""
+    path = tree.build_folder(kernel.find(lane(LIMITED_LANE))).parent / "bench.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps([asdict(row) for row in table], indent=2) + "\n")
+    return path
 
 
 def run(lanes: Iterable[str], rounds: int) -> None:
-    """Measures, prints and writes; a missed bar is shown, it fails nothing."""
+    """Runs the bench on lanes, prints the table and writes bench.json. A missed limit is no error."""
     names = list(lanes)
     table = [row for name in names for row in measure(name, rounds)]
-    if COUNTED in names:
-        table += measure(COUNTED, COUNT_ROUNDS, counting=True)
+    if COUNTING_LANE in names:
+        table += measure(COUNTING_LANE, COUNTING_ROUNDS, counting=True)
     report(table)
     print_line(f"written to {write(table)}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The bench's arithmetic: which measurements are compared, and what bar they meet."""
+"""Tests of the bench: the rows of a console, their ratios and their limits."""
 
 import unittest
 from dataclasses import replace
@@ -9,15 +9,15 @@ from kofi_lab.output import LabError
 
 
 def turn(impl: str, value: int, size: int = 8, unit: str = "ns") -> str:
-    """A line of a console."""
+    """Returns a line of a console."""
     return f"[    1.0] bench: impl={impl} name=lat size={size} value={value} unit={unit} iters=1"
 
 
 class BenchTest(unittest.TestCase):
-    """Lines in, rows out."""
+    """Rows of consoles, and limits of rows."""
 
     def test_the_turns_of_a_round_are_compared(self) -> None:
-        # The machine slows down threefold in the middle: medians of each would say 1.5.
+        # The second round is three times as slow: the ratio of the medians would be 1.5.
         lines = [turn("kofi", 110), turn("raw", 100), turn("raw", 200), turn("kofi", 220)]
         lines += [turn("kofi", 660), turn("raw", 600)]
         (row,) = rows("native", lines, 3)
@@ -30,12 +30,12 @@ class BenchTest(unittest.TestCase):
             (row,) = rows("native", lines, 2)
             self.assertEqual(row.ratio, ratio)
 
-    def test_other_lines_and_sizes_are_apart(self) -> None:
+    def test_sizes_have_separate_rows_and_other_lines_are_ignored(self) -> None:
         lines = [turn("kofi", 1), "noise", turn("raw", 1), turn("raw", 2, 64), turn("kofi", 6, 64)]
         table = rows("native", lines, 1)
         self.assertEqual([(row.size, row.ratio) for row in table], [(8, 1.0), (64, 3.0)])
 
-    def test_datagrams_are_beside_three_or_alone(self) -> None:
+    def test_datagrams_have_three_baselines_or_none(self) -> None:
         lines = [turn("rdm", 12), turn("kofi", 10), turn("user", 24), turn("hand", 8)]
         lines += [turn("rdm", 700, 64, "B")]
         table = rows("native", lines, 1)
@@ -44,7 +44,7 @@ class BenchTest(unittest.TestCase):
         with self.assertRaises(LabError):
             rows("native", [turn("user", 1)], 1)
 
-    def test_bars_of_datagrams(self) -> None:
+    def test_limits_of_datagrams(self) -> None:
         def verdict(name: str, size: int, ratio: float, beside: str = "msg", unit: str = "ns") -> str:
             return Row("native", f"rdm_{name}", size, unit, 100 * ratio, 100, ratio, beside).verdict
 
@@ -61,7 +61,7 @@ class BenchTest(unittest.TestCase):
         self.assertEqual((row.name, row.ours), ("rdm_growth", 1.06))
         self.assertTrue(row.verdict.startswith("missed"))
 
-    def test_bars_within_a_host(self) -> None:
+    def test_limits_within_a_host(self) -> None:
         def verdict(name: str, size: int, ratio: float, beside: str, unit: str = "ns") -> str:
             return Row("native", f"loop_{name}", size, unit, 100 * ratio, 100, ratio, beside).verdict
 
@@ -75,7 +75,7 @@ class BenchTest(unittest.TestCase):
         found = [(row.beside, row.ratio) for row in rows("native", lines, 1)]
         self.assertEqual(found, [("ring", 1.2), ("device", 0.1), ("shm", 0.5)])
 
-    def test_rounds_that_are_not_alike_are_refused(self) -> None:
+    def test_rounds_with_different_measurements_are_refused(self) -> None:
         pair = [turn("kofi", 1), turn("raw", 1)]
         for lines in (
             pair[:1],
@@ -87,14 +87,14 @@ class BenchTest(unittest.TestCase):
             with self.assertRaises(LabError):
                 rows("native", lines, 2)
 
-    def test_a_packet_is_beside_a_message_of_as_many_bytes(self) -> None:
+    def test_the_baseline_of_a_packet_is_a_message_of_the_same_size(self) -> None:
         sizes = ((8, 90, 80), (64, 150, 100), (128, 160, 120))
         table = [Row("native", "rdm_lat", size, "ns", ours, raw, ours / raw, "msg") for size, ours, raw in sizes]
         (row,) = packets([*table, replace(table[2], beside="user", raw=1)])
         self.assertEqual((row.size, row.ours, row.raw, row.ratio), (64, 150, 120, 1.25))
         self.assertEqual((row.beside, row.verdict), ("packet", ""))
 
-    def test_growth_is_that_from_one_link_to_the_most(self) -> None:
+    def test_growth_is_relative_to_one_connection(self) -> None:
         sizes = {8: (3, 2), 1: (2, 1), 64: (2, 4)}
         table = [Row("native", "links", size, "ns", *cost, 1.0) for size, cost in sizes.items()]
         (row,) = growth(table)
@@ -102,7 +102,7 @@ class BenchTest(unittest.TestCase):
         self.assertTrue(row.verdict.startswith("met"))
         self.assertEqual(growth([]), [])
 
-    def test_bars(self) -> None:
+    def test_limits(self) -> None:
         def verdict(name: str, ratio: float, lane: str = "native", unit: str = "ns") -> str:
             return Row(lane, name, 8, unit, 100 * ratio, 100, ratio).verdict
 
