@@ -75,8 +75,8 @@ def parser() -> argparse.ArgumentParser:
     command = verb("soak", do_soak, "run the long tests, on the lanes that plan.toml has for them")
     command.add_argument("pattern", nargs="?", default="")
     command.add_argument("--lane", action="append", choices=LANES, help="only this lane")
-    verb("timings", do_timings, "print the scenarios that took longest when they last passed")
-    verb("next", do_next, "test the newest Linux series in the archive that is newer than all known ones")
+    verb("timings", do_timings, "print the longest scenarios and KUnit cases of past runs")
+    verb("next", do_next, "test the newest Linux series in the archive if it is newer than all known ones")
     verb("demo", do_demo, "exchange messages between all pairs of samples, in a virtual machine")
     command = verb("modules", do_modules, "run the kernel's make for a target, with a kernel's build folder")
     command.add_argument("kdir", type=Path)
@@ -101,27 +101,27 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--module", type=Path, action="append", default=[], help=MODULE_HELP)
     command = verb("conformance", do_conformance, "write the table of contract lines and their tests")
     command.add_argument("--check", action="store_true", help="only check that it is up to date")
-    verb("prose", do_prose, "count unclear wording of comments and pages, and lower its limits")
+    verb("prose", do_prose, "count unclear wording of comments and pages, and lower the limits in prose.toml")
     verb("docs", do_docs, "build Documentation/ as HTML and as manual pages")
     verb("clean", do_clean, "remove kernels, builds and logs from the cache")
     return top
 
 
 def do_setup(_: argparse.Namespace) -> None:
-    """Verb setup."""
+    """Runs the verb setup."""
     setup.ensure()
     print_line("all packages and tools that the lab needs are installed")
 
 
 def do_kernels(options: argparse.Namespace) -> None:
-    """Verb kernels."""
+    """Runs the verb kernels."""
     setup.ensure()
     for name in options.lanes or LANES:
         print_line(f"{name}={kernel.ensure(lane(name)).build}")
 
 
 def do_build(options: argparse.Namespace) -> None:
-    """Verb build."""
+    """Runs the verb build."""
     setup.ensure()
     for name in options.lanes or LANES:
         built = tree.build(kernel.ensure(lane(name)))
@@ -129,35 +129,34 @@ def do_build(options: argparse.Namespace) -> None:
 
 
 def do_run(options: argparse.Namespace) -> int:
-    """Verb run."""
+    """Runs the verb run. Returns the exit status."""
     setup.ensure()
     target = kernel.ensure(lane(options.lane))
     modules = [] if options.no_build else tree.build(target)
     results = Results()
-    # If the plan has a name for several lanes, the scenario for this lane wins: it is sorted last.
+    # If several lanes have a scenario of this name, the one of this lane is used: it is sorted last.
     rows = sorted(plan.scenarios(), key=lambda item: item.lane == options.lane)
     chosen = list({item.name: item for item in rows if item.name in options.names}.values())
     if missing := set(options.names) - {item.name for item in chosen}:
-        raise LabError(f"no scenarios of plan.toml: {', '.join(sorted(missing))}")
+        raise LabError(f"plan.toml has no scenario called {', '.join(sorted(missing))}")
     for script in options.script:
-        words = options.arguments
-        chosen.append(plan.Scenario(script.stem, script, options.seconds, arguments=words))
+        chosen.append(plan.Scenario(script.stem, script, options.seconds, arguments=options.arguments))
     if any(scenario.templates for scenario in chosen):
         modules += installed.build_templates(target)
-    theirs = [built for folder in options.module for built in module.build(target, folder)]
-    if theirs and not chosen:
-        chosen.append(module.scenario(theirs, options.seconds))
-    modules += theirs
+    user_modules = [built for folder in options.module for built in module.build(target, folder)]
+    if user_modules and not chosen:
+        chosen.append(module.scenario(user_modules, options.seconds))
+    modules += user_modules
     session = Session(target, [*modules, *options.ko], results, cpus=options.cpus)
     session.parameters, session.echo = options.append, not options.quiet
     session.run(chosen)
     results.report()
-    print_line(f"console: {session.logs[-1]}" if session.logs else "nothing to run")
+    print_line(f"console: {session.logs[-1]}" if session.logs else "no scenario was run")
     return 0 if results.good else 1
 
 
 def do_module(options: argparse.Namespace) -> None:
-    """Verb module."""
+    """Runs the verb module."""
     setup.ensure()
     for name in options.lane or ["plain"]:
         for built in module.build(kernel.ensure(lane(name)), options.folder):
@@ -165,85 +164,84 @@ def do_module(options: argparse.Namespace) -> None:
 
 
 def do_test(options: argparse.Namespace) -> int:
-    """Verb test."""
+    """Runs the verb test. Returns the exit status."""
     if options.changed:
         return suite.test_changes()
     return suite.test(options.pattern, options.lane or list(LANES))
 
 
 def do_soak(options: argparse.Namespace) -> int:
-    """Verb soak."""
+    """Runs the verb soak. Returns the exit status."""
     setup.ensure()
     return suite.soak(options.pattern, options.lane or list(LANES))
 
 
 def do_timings(_: argparse.Namespace) -> None:
-    """Verb timings."""
+    """Runs the verb timings."""
     timings.report()
 
 
 def do_next(_: argparse.Namespace) -> int:
-    """Verb next."""
+    """Runs the verb next. Returns the exit status."""
     return trial.run()
 
 
 def do_demo(_: argparse.Namespace) -> int:
-    """Verb demo."""
+    """Runs the verb demo. Returns the exit status."""
     setup.ensure()
     return demo.run()
 
 
 def do_bench(options: argparse.Namespace) -> None:
-    """Verb bench."""
+    """Runs the verb bench."""
     setup.ensure()
     bench.run(options.lanes or bench.LANES, options.rounds)
 
 
 def do_modules(options: argparse.Namespace) -> int:
-    """Verb modules."""
-    return kdir.make(options.kdir, options.target, of_kernel(options.variables))
+    """Runs the verb modules. Returns make's exit status."""
+    return kdir.make(options.kdir, options.target, kernel_variables(options.variables))
 
 
-# Variables that kOFI's Makefile defines. All others of a command line go to the kernel's make.
-OURS = set("CHANGED CLIENT DESTDIR KDIR KERNEL KERNELRELEASE LANE PREFIX RELEASE T".split())
+# Variables of kOFI's Makefile. All others on a command line are passed to the kernel's make.
+KOFI_VARIABLES = set("CHANGED CLIENT DESTDIR KDIR KERNEL KERNELRELEASE LANE PREFIX RELEASE T".split())
 
 
-def ours(words: list[str]) -> dict[str, str]:
-    """Returns the variables of kOFI's Makefile among the words of a command line."""
-    pairs = (word.partition("=") for word in words)
-    return {name: value for name, _, value in pairs if name in OURS}
+def kofi_variables(variables: list[str]) -> dict[str, str]:
+    """Returns the values of the variables of kOFI's Makefile on a command line."""
+    pairs = (variable.partition("=") for variable in variables)
+    return {name: value for name, _, value in pairs if name in KOFI_VARIABLES}
 
 
-def of_kernel(words: list[str]) -> list[str]:
-    """Returns the words of a command line that go to the kernel's make."""
-    return [word for word in words if word.partition("=")[0] not in OURS]
+def kernel_variables(variables: list[str]) -> list[str]:
+    """Returns the variables on a command line that are passed to the kernel's make."""
+    return [variable for variable in variables if variable.partition("=")[0] not in KOFI_VARIABLES]
 
 
 def system(options: argparse.Namespace) -> install.System:
-    """Returns the paths to install to, from DESTDIR and PREFIX."""
-    given = ours(options.variables)
-    root, prefix = given.get("DESTDIR", ""), given.get("PREFIX", "/usr/local")
+    """Returns the destination of an installation, from DESTDIR and PREFIX."""
+    values = kofi_variables(options.variables)
+    root, prefix = values.get("DESTDIR", ""), values.get("PREFIX", "/usr/local")
     for name, value in (("DESTDIR", root or "/"), ("PREFIX", prefix)):
         if not value.startswith("/"):
-            raise LabError(f"{name} has to be an absolute path, not {value!r}")
+            raise LabError(f"{name}={value} is no absolute path")
     return install.System(root, PurePath(prefix))
 
 
 def do_install(options: argparse.Namespace) -> int:
-    """Verb install."""
-    with_client = ours(options.variables).get("CLIENT", "y") != "n"
-    more = of_kernel(options.variables)
-    return install.install(system(options), options.kdir, with_client, more)
+    """Runs the verb install. Returns the exit status."""
+    with_client = kofi_variables(options.variables).get("CLIENT", "y") != "n"
+    return install.install(system(options), options.kdir, with_client, kernel_variables(options.variables))
 
 
 def do_uninstall(options: argparse.Namespace) -> None:
-    """Verb uninstall."""
-    release = ours(options.variables).get("RELEASE") or kdir.release(options.kdir)
+    """Runs the verb uninstall."""
+    release = kofi_variables(options.variables).get("RELEASE") or kdir.release(options.kdir)
     install.uninstall(system(options), release)
 
 
 def do_intree(options: argparse.Namespace) -> None:
-    """Verb intree."""
+    """Runs the verb intree."""
     kernel_tree = options.tree.absolute()
     if options.undo:
         intree.remove_from(kernel_tree)
@@ -255,40 +253,40 @@ def do_intree(options: argparse.Namespace) -> None:
 
 
 def do_consumer(options: argparse.Namespace) -> None:
-    """Verb consumer."""
-    home = options.home.absolute()
+    """Runs the verb consumer."""
+    folder = options.home.absolute()
     if options.link or options.remove:
-        install.link_consumer_folder(home, options.link)
+        install.link_consumer_folder(folder, options.link)
     else:
-        install.make_consumer_folder(home)
+        install.make_consumer_folder(folder)
 
 
 def do_shell(options: argparse.Namespace) -> int:
-    """Verb shell."""
+    """Runs the verb shell. Returns the exit status of the guest."""
     setup.ensure()
     target = kernel.ensure(lane(options.lane))
-    theirs = [built for folder in options.module for built in module.build(target, folder)]
-    return Session(target, [*tree.build(target), *theirs], Results()).shell()
+    user_modules = [built for folder in options.module for built in module.build(target, folder)]
+    return Session(target, [*tree.build(target), *user_modules], Results()).shell()
 
 
 def do_conformance(options: argparse.Namespace) -> int:
-    """Verb conformance."""
+    """Runs the verb conformance. Returns the exit status."""
     return conformance.run(options.check)
 
 
 def do_prose(_: argparse.Namespace) -> None:
-    """Verb prose."""
+    """Runs the verb prose."""
     prose.lower()
 
 
 def do_docs(_: argparse.Namespace) -> None:
-    """Verb docs."""
+    """Runs the verb docs."""
     setup.ensure(*setup.DOCS)
     docs.run()
 
 
 def do_clean(_: argparse.Namespace) -> None:
-    """Verb clean."""
+    """Runs the verb clean."""
     for name in ("build", "log", "run"):
         shutil.rmtree(CACHE / name, ignore_errors=True)
-    print_line(f"removed kernels, builds and logs from {CACHE}; the kernel's source stays")
+    print_line(f"removed kernels, builds and logs from {CACHE}; the kernel sources stay")
