@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""The test lab of kOFI: kernels, guests and tests. `lab.py --help` lists the verbs."""
+"""Command-line program of kOFI's test lab. `lab.py --help` lists the verbs."""
 
 import sys
 

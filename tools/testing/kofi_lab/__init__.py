@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Builds test kernels, boots them as guests and judges what they print."""
+"""The test lab: builds test kernels, boots them as guests, and evaluates the results that the guests print."""

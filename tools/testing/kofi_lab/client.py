@@ -21,14 +21,14 @@ VERSION = re.compile(r'^version = "(.*)"$', re.MULTILINE)
 TEST = re.compile(r"^test (\S+) \.\.\. (\w+)", re.MULTILINE)
 
 
-def cargo(verb: str, *words: str) -> "subprocess.CompletedProcess[str]":
+def cargo(verb: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """Runs cargo on the package, with the dependencies of its lock file."""
     program = toolchain.cargo()
     if not program:
         raise LabError("cargo is not installed: run `make setup`")
     paths = ["--manifest-path", str(PACKAGE / "Cargo.toml"), "--target-dir", str(TARGET)]
     return subprocess.run(
-        [program, verb, "--locked", "--quiet", *paths, *words],
+        [program, verb, "--locked", "--quiet", *paths, *arguments],
         env={**toolchain.environment(), "CARGO_TERM_COLOR": "never"},
         capture_output=True,
         text=True,
@@ -86,6 +86,6 @@ def unit_tests() -> dict[str, str]:
     with target():
         result = cargo("test", "--", "--format=pretty")
     found = TEST.findall(result.stdout)
-    if not found or (result.returncode and all(word == "ok" for _, word in found)):
+    if not found or (result.returncode and all(outcome == "ok" for _, outcome in found)):
         return {"run": result.stderr + result.stdout}
-    return {name.replace("::", "."): "" if word == "ok" else word for name, word in found}
+    return {name.replace("::", "."): "" if outcome == "ok" else outcome for name, outcome in found}

@@ -10,7 +10,7 @@ from . import client, installed, kdir, tree
 from .kernel import Kernel
 
 
-def dkms(folder: Path, *words: str) -> None:
+def dkms(folder: Path, *arguments: str) -> None:
     """Runs dkms with its trees below a folder.
 
     dkms refuses to run without root, so that other users run it in a user namespace. Raises ModuleError
@@ -20,7 +20,7 @@ def dkms(folder: Path, *words: str) -> None:
     result = subprocess.run(
         [
             *([] if os.geteuid() == 0 else ["unshare", "-r"]),
-            *("dkms", *words, "--no-depmod"),
+            *("dkms", *arguments, "--no-depmod"),
             *(word for name, path in trees.items() for word in (f"--{name}", str(folder / path))),
         ],
         env={**os.environ, "KOFI_PREFIX": str(folder / "usr")},
@@ -33,7 +33,7 @@ def dkms(folder: Path, *words: str) -> None:
     )
     if result.returncode:
         logs = "".join(log.read_text(errors="replace") for log in folder.rglob("make.log"))
-        raise tree.ModuleError(f"dkms {' '.join(words)}:\n{result.stdout}{logs}")
+        raise tree.ModuleError(f"dkms {' '.join(arguments)}:\n{result.stdout}{logs}")
 
 
 def check(kernel: Kernel) -> str:

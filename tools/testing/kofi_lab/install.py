@@ -127,8 +127,8 @@ def shared_files(program: Path) -> dict[str, bytes]:
     verbs = {path: ("completions", shell) for shell, path in COMPLETIONS.items()}
     verbs[MANUAL] = ("man",)
     results = {
-        path: subprocess.run([program, *words], capture_output=True, check=path != MANUAL)
-        for path, words in verbs.items()
+        path: subprocess.run([program, *arguments], capture_output=True, check=path != MANUAL)
+        for path, arguments in verbs.items()
     }
     return {path: result.stdout for path, result in results.items() if result.returncode == 0}
 

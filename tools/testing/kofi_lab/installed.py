@@ -15,14 +15,14 @@ PREFIX = PurePath("/usr/local")
 TEMPLATES = TREE / "samples/template"
 
 
-def make(folder: Path, *words: str, **variables: str) -> str:
+def make(folder: Path, *arguments: str, **variables: str) -> str:
     """Runs make in a folder without the variables of an outer make. Returns its output.
 
     `variables` are added to the environment. Raises ModuleError if make fails or prints a warning.
     """
     environment = {name: text for name, text in os.environ.items() if name not in toolchain.OF_MAKE}
     result = subprocess.run(
-        ["make", "-C", str(folder), *words],
+        ["make", "-C", str(folder), *arguments],
         env=environment | variables,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -32,7 +32,7 @@ def make(folder: Path, *words: str, **variables: str) -> str:
         check=False,
     )
     if result.returncode or tree.WARNING.search(result.stdout):
-        raise tree.ModuleError(f"make {' '.join(words)} in {folder}:\n{result.stdout}")
+        raise tree.ModuleError(f"make {' '.join(arguments)} in {folder}:\n{result.stdout}")
     return result.stdout
 
 
@@ -53,8 +53,8 @@ def install_into(kernel: Kernel, root: Path) -> None:
     compiler, variables = toolchain.caching()
     with tree.locked(built):
         tree.sync(built)
-        words = ["install", f"KDIR={kernel.build}", f"DESTDIR={root}", f"PREFIX={PREFIX}", "CLIENT=n", *compiler]
-        make(built, *words, **variables)
+        arguments = ["install", f"KDIR={kernel.build}", f"DESTDIR={root}", f"PREFIX={PREFIX}", "CLIENT=n", *compiler]
+        make(built, *arguments, **variables)
 
 
 def build_templates(kernel: Kernel) -> list[Path]:

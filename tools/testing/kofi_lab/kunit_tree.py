@@ -82,8 +82,8 @@ def run() -> dict[str, str]:
     log = LOGS / "intree.log"
     options = [word for one in toolchain.make_variables() for word in ("--make_options", one)]
     config = str(intree.FOLDER)[1:]
-    words = ["run", f"--kunitconfig={config}", f"--build_dir={built}", f"--jobs={os.cpu_count() or 2}"]
-    command = ["tools/testing/kunit/kunit.py", *words, *options, "kofi*"]
+    arguments = ["run", f"--kunitconfig={config}", f"--build_dir={built}", f"--jobs={os.cpu_count() or 2}"]
+    command = ["tools/testing/kunit/kunit.py", *arguments, *options, "kofi*"]
     try:
         shell = ["sh", "-c", 'cd "$0" && exec python3 "$@"', str(kernel), *command]
         process.run_logged(shell, "building and running a kernel with kOFI in it", log, toolchain.environment())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The suites of bad arguments, args*.c, leave out no call of the C API."""
+"""Tests that the KUnit suites of invalid arguments, args*.c, call every function of the C API."""
 
 import re
 import unittest
@@ -12,8 +12,8 @@ TABLE = re.compile(r"struct (fi_ops\w*) \{(.*?)^\};", re.DOTALL | re.MULTILINE)
 ENTRY = re.compile(r"\(\*(\w+)\)\s*\(")
 CALL = re.compile(r"\b(fi_\w+)\s*\(")
 
-# Objects that not every provider has, and what of fi_ops_* opens them: while nothing does, their
-# calls have nothing to be called on.
+# Objects that kOFI may not have, and the entry of fi_ops_* that opens them. Without that entry in rust/capi, no test
+# can make the object.
 OPENERS = {
     "fid_av": "av_open",
     "fid_av_set": "av_set",
@@ -26,7 +26,7 @@ TABLES = {"fi_ops_av": "fid_av", "fi_ops_av_set": "fid_av_set", "fi_ops_cntr": "
     "fi_ops_poll": "fid_poll",
     "fi_ops_wait": "fid_wait",
 }
-# Made by the consumer, who also calls them: a provider's side of fi_peer(3).
+# Tables of fi_peer(3) that the consumer fills and calls.
 OWNERS = re.compile(r"fi_ops_\w*(?:owner|peer)\w*|fi_ops_transfer_peer")
 
 
@@ -35,7 +35,7 @@ def text(pattern: str) -> str:
 
 
 class ArgsTest(unittest.TestCase):
-    """What include/rdma declares, against what is called there."""
+    """Comparisons of the declarations in include/rdma with the calls in args*.c."""
 
     def setUp(self) -> None:
         self.headers = text("include/rdma/*.h")
@@ -44,7 +44,7 @@ class ArgsTest(unittest.TestCase):
         self.absent = {kind for kind, opener in OPENERS.items() if f"{opener}: fn " not in capi}
 
     def inlines(self) -> dict[str, str]:
-        """The body of each inline that takes an object which can be opened."""
+        """Returns the bodies of the inline functions whose objects can be opened, by name."""
         found = {}
         for name, parameters, body in INLINE.findall(self.headers):
             taken = set(re.findall(r"\b(fid\w*) \*?\w", parameters))
@@ -52,21 +52,21 @@ class ArgsTest(unittest.TestCase):
                 found[name] = body
         return found
 
-    def test_inlines_and_exports(self) -> None:
+    def test_all_inlines_and_exports_are_called(self) -> None:
         inlines = self.inlines()
         self.assertGreater(len(inlines), 90)
         exports = set(EXPORT.findall(text("rust/capi/exports.c"))) - {"fi_version"}
         self.assertGreater(len(exports), 5)
         self.assertFalse(sorted((inlines.keys() | exports) - set(CALL.findall(self.args))))
 
-    def test_tables(self) -> None:
+    def test_all_entries_of_tables_are_called(self) -> None:
         bodies = "\n".join(self.inlines().values()) + self.args
         missing = [
             f"{table}.{entry}"
             for table, members in TABLE.findall(self.headers)
             if not OWNERS.fullmatch(table) and TABLES.get(table) not in self.absent
             for entry in ENTRY.findall(members)
-            # One of them stands in parentheses, for a macro has its name.
+            # An entry with the name of a macro is called in parentheses.
             if not re.search(rf"->{entry}\)?\(", bodies)
         ]
         self.assertFalse(missing)

@@ -14,8 +14,8 @@ class InitramfsTest(unittest.TestCase):
     """The list of a payload and two programs of the machine."""
 
     def setUp(self) -> None:
-        with tempfile.TemporaryDirectory() as place:
-            payload = Path(place)
+        with tempfile.TemporaryDirectory() as folder:
+            payload = Path(folder)
             (payload / "guest").symlink_to(GUEST)
             (payload / "modules").mkdir()
             (payload / "modules/kofi.ko").touch(0o644)

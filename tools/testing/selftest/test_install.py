@@ -20,7 +20,7 @@ class InTemporaryFolder(unittest.TestCase):
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.place = Path(folder.name)
+        self.folder = Path(folder.name)
 
 
 class KernelTest(InTemporaryFolder):
@@ -28,24 +28,24 @@ class KernelTest(InTemporaryFolder):
 
     def kernel(self, config: str | None = CONFIG, rustc: str = "") -> Path:
         """Returns a build folder with a configuration, and a rustc that prints this version."""
-        (self.place / "Makefile").touch()
+        (self.folder / "Makefile").touch()
         if config is not None:
-            (self.place / ".config").write_text(config)
-        program = self.place / "rustc"
+            (self.folder / ".config").write_text(config)
+        program = self.folder / "rustc"
         program.write_text(f"#!/bin/sh\necho '{rustc}'\n")
         program.chmod(0o755)
-        return self.place
+        return self.folder
 
     def test_a_complete_kernel_is_accepted(self) -> None:
         self.assertEqual("m", kdir.inspect(self.kernel())["CONFIG_INFINIBAND"])
 
     def test_a_folder_without_a_built_kernel_is_refused(self) -> None:
         with self.assertRaisesRegex(LabError, "is no kernel build folder.*KDIR="):
-            kdir.inspect(self.place / "nothing")
+            kdir.inspect(self.folder / "nothing")
         with self.assertRaisesRegex(LabError, "has no .config"):
             kdir.inspect(self.kernel(None))
         with self.assertRaisesRegex(LabError, "has no include/config/kernel.release"):
-            kdir.release(self.place)
+            kdir.release(self.folder)
 
     def test_a_missing_configuration_symbol_is_named(self) -> None:
         for symbol in kdir.SYMBOLS:
@@ -54,19 +54,19 @@ class KernelTest(InTemporaryFolder):
                 kdir.inspect(self.kernel(text))
 
     def test_another_rustc_is_named(self) -> None:
-        place = self.kernel(rustc="rustc 1.85.0 (nothing)")
-        with mock.patch.dict(os.environ, {"RUSTC": str(place / "rustc"), "PATH": str(place)}):
-            self.assertEqual(str(place / "rustc"), kdir.matching_rustc(place, "108500"))
+        folder = self.kernel(rustc="rustc 1.85.0 (nothing)")
+        with mock.patch.dict(os.environ, {"RUSTC": str(folder / "rustc"), "PATH": str(folder)}):
+            self.assertEqual(str(folder / "rustc"), kdir.matching_rustc(folder, "108500"))
             with self.assertRaisesRegex(LabError, r"with rustc 1\.12\.34, .* is 1\.85\.0"):
-                kdir.matching_rustc(place, "101234")
+                kdir.matching_rustc(folder, "101234")
 
     def test_nothing_is_installed_from_a_tree_that_was_not_built(self) -> None:
         with self.assertRaisesRegex(LabError, "was not built"):
-            install.consumer_files(self.place)
+            install.consumer_files(self.folder)
 
     def test_what_was_not_installed_cannot_be_removed(self) -> None:
         with self.assertRaisesRegex(LabError, "nothing is installed for kernel 6.1"):
-            install.uninstall(install.System(str(self.place), PurePath("/usr")), "6.1")
+            install.uninstall(install.System(str(self.folder), PurePath("/usr")), "6.1")
 
 
 class ManifestTest(InTemporaryFolder):
@@ -74,15 +74,15 @@ class ManifestTest(InTemporaryFolder):
 
     def install(self, *files: str) -> Manifest:
         """Installs exactly these files and returns their manifest."""
-        manifest = Manifest(str(self.place), PurePath("/a/home"))
+        manifest = Manifest(str(self.folder), PurePath("/a/home"))
         for file in files:
             manifest.write(PurePath(file), b"text")
         manifest.commit()
-        return Manifest(str(self.place), PurePath("/a/home"))
+        return Manifest(str(self.folder), PurePath("/a/home"))
 
     def found(self) -> set[str]:
         """Returns the relative path of every file and folder."""
-        return {str(path.relative_to(self.place)) for path in self.place.rglob("*")}
+        return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*")}
 
     def test_all_installed_files_are_removed(self) -> None:
         manifest = self.install("/a/home/x/one", "/b/c/two")
@@ -98,11 +98,11 @@ class ManifestTest(InTemporaryFolder):
         self.assertEqual(set(), self.found())
 
     def test_folders_and_files_of_others_stay(self) -> None:
-        (self.place / "b").mkdir()
+        (self.folder / "b").mkdir()
         manifest = self.install("/b/c/one")
-        (self.place / "b/c/other").touch()
+        (self.folder / "b/c/other").touch()
         manifest.remove()
         self.assertEqual({"b", "b/c", "b/c/other"}, self.found())
 
     def test_removal_without_a_manifest_returns_false(self) -> None:
-        self.assertFalse(Manifest(str(self.place), PurePath("/a/home")).remove())
+        self.assertFalse(Manifest(str(self.folder), PurePath("/a/home")).remove())

@@ -24,10 +24,10 @@ class KernelTest(unittest.TestCase):
 
     def digest(self, *fragments: str) -> str:
         """Returns the digest of fragments with these contents."""
-        with tempfile.TemporaryDirectory() as place:
+        with tempfile.TemporaryDirectory() as folder:
             for number, text in enumerate(fragments):
-                (Path(place) / f"{number}.config").write_text(text)
-            with mock.patch.object(kernel, "CONFIGS", Path(place)):
+                (Path(folder) / f"{number}.config").write_text(text)
+            with mock.patch.object(kernel, "CONFIGS", Path(folder)):
                 return kernel.digest(tuple(map(str, range(len(fragments)))), "rustc 1.96")
 
     def test_the_digest_depends_on_the_symbols_only(self) -> None:
@@ -39,8 +39,8 @@ class KernelTest(unittest.TestCase):
     def configure(self, text: str) -> list[str]:
         """Returns the warnings of kernel.configure() when merge_config.sh prints this text."""
         answer = SimpleNamespace(returncode=0, stdout=text)
-        with tempfile.TemporaryDirectory() as place:
-            target = kernel.Kernel(lane("uml"), Path(place), Path(place))
+        with tempfile.TemporaryDirectory() as folder:
+            target = kernel.Kernel(lane("uml"), Path(folder), Path(folder))
             with mock.patch.object(kernel.subprocess, "run", return_value=answer):
                 with mock.patch.object(toolchain, "environment", dict):
                     return kernel.configure(target)
@@ -49,11 +49,11 @@ class KernelTest(unittest.TestCase):
         self.assertEqual([], self.configure(MERGED))
         dropped = self.configure(MERGED + WARNINGS)
         self.assertTrue(any("CONFIG_RUST not in final" in line for line in dropped), dropped)
-        with tempfile.TemporaryDirectory() as place:
-            target = kernel.Kernel(lane("uml"), Path(place), Path(place))
+        with tempfile.TemporaryDirectory() as folder:
+            target = kernel.Kernel(lane("uml"), Path(folder), Path(folder))
             with (
                 mock.patch.object(kernel, "find", return_value=target),
-                mock.patch.object(kernel, "BUILDS", Path(place)),
+                mock.patch.object(kernel, "BUILDS", Path(folder)),
                 mock.patch.object(kernel, "configure", return_value=dropped),
                 self.assertRaisesRegex(LabError, "(?s)uml kernel.*CONFIG_RUST not in final"),
             ):

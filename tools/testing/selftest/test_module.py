@@ -14,11 +14,11 @@ class ModuleTest(unittest.TestCase):
 
     def refusal(self, **files: str) -> str:
         """Returns the error for a folder with these files."""
-        with tempfile.TemporaryDirectory() as place:
+        with tempfile.TemporaryDirectory() as folder:
             for name, text in files.items():
-                (Path(place) / name).write_text(text)
+                (Path(folder) / name).write_text(text)
             with self.assertRaises(LabError) as caught:
-                module.build(None, Path(place))
+                module.build(None, Path(folder))
         return str(caught.exception)
 
     def test_without_kbuild(self) -> None:

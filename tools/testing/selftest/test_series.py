@@ -30,11 +30,11 @@ class WithSeries(unittest.TestCase):
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.place = Path(folder.name)
+        self.folder = Path(folder.name)
         for patch in (
             mock.patch.object(series, "KNOWN", KNOWN),
             mock.patch.object(series, "TRIAL", []),
-            mock.patch.object(source, "SOURCES", self.place),
+            mock.patch.object(source, "SOURCES", self.folder),
             mock.patch.dict(os.environ),
         ):
             patch.start()
@@ -44,7 +44,7 @@ class WithSeries(unittest.TestCase):
     def cached(self, *releases: str) -> None:
         """Puts sources of these releases into the cache."""
         for release in releases:
-            (self.place / f"linux-{release}").mkdir()
+            (self.folder / f"linux-{release}").mkdir()
 
 
 class ChoiceTest(WithSeries):
@@ -139,12 +139,12 @@ class KernelTest(WithSeries):
 
     def inspect(self, release: str) -> dict[str, str]:
         """Returns the configuration that kdir.inspect() reads from a kernel of this release."""
-        (self.place / "Makefile").touch()
-        (self.place / ".config").write_text(CONFIG)
-        place = self.place / kdir.RELEASE
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(f"{release}\n")
-        return kdir.inspect(self.place)
+        (self.folder / "Makefile").touch()
+        (self.folder / ".config").write_text(CONFIG)
+        path = self.folder / kdir.RELEASE
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{release}\n")
+        return kdir.inspect(self.folder)
 
     def test_an_older_kernel_is_refused_with_the_known_series(self) -> None:
         for release in ("6.12.90-amd64", "7.1.9"):
@@ -155,16 +155,16 @@ class KernelTest(WithSeries):
         for release in ("7.2.0-rc1", "7.2.12", "7.3.4-1-amd64", "7.10.0", "8.0.1"):
             self.assertEqual("y", self.inspect(release)["CONFIG_RUST"])
 
-    def kbuild(self, version: str, *words: str) -> subprocess.CompletedProcess:
+    def kbuild(self, version: str, *arguments: str) -> subprocess.CompletedProcess:
         """Runs make on Kbuild with the variables of a kernel of this series."""
         major, minor = version.split(".")
         return subprocess.run(
-            ["make", "-sf", "-", f"VERSION={major}", f"PATCHLEVEL={minor}", f"src={TREE}", "obj=.", *words],
+            ["make", "-sf", "-", f"VERSION={major}", f"PATCHLEVEL={minor}", f"src={TREE}", "obj=.", *arguments],
             input="empty :=\nspace := $(empty) $(empty)\nall: ; @echo $(RUSTFLAGS_rust/kofi.o)\ninclude $(src)/Kbuild\n",
             capture_output=True,
             text=True,
             check=False,
-            cwd=self.place,
+            cwd=self.folder,
             env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
         )
 
@@ -228,11 +228,11 @@ class TrialTest(WithSeries):
         with contextlib.ExitStack() as stack:
             stack.enter_context(mock.patch.object(source, "archive", return_value=list(names)))
             stack.enter_context(
-                mock.patch.object(source, "download", side_effect=lambda name: self.place / f"linux-{name}.1")
+                mock.patch.object(source, "download", side_effect=lambda name: self.folder / f"linux-{name}.1")
             )
             stack.enter_context(mock.patch.object(trial.setup, "ensure"))
             stack.enter_context(mock.patch.object(kernel, "build_lock", contextlib.nullcontext))
-            stack.enter_context(mock.patch.object(kernel, "log", return_value=self.place / "log"))
+            stack.enter_context(mock.patch.object(kernel, "log", return_value=self.folder / "log"))
             for name, end in ends.items():
                 where = trial.tree if name == "build" else kernel
                 effect = {"side_effect": end} if isinstance(end, Exception) else {"return_value": end}

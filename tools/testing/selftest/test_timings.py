@@ -11,15 +11,15 @@ from kofi_lab import timings
 from kofi_lab.plan import Scenario
 
 
-def scenario(name, words="rxe", seconds=10):
-    return Scenario(name, Path("x.sh"), seconds=seconds, arguments=words)
+def scenario(name, arguments="rxe", seconds=10):
+    return Scenario(name, Path("x.sh"), seconds=seconds, arguments=arguments)
 
 
 class Timings(unittest.TestCase):
     def setUp(self):
-        place = tempfile.TemporaryDirectory()
-        self.addCleanup(place.cleanup)
-        self.file = Path(place.name) / "timings.json"
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.file = Path(folder.name) / "timings.json"
         patch = mock.patch.object(timings, "FILE", self.file)
         patch.start()
         self.addCleanup(patch.stop)
