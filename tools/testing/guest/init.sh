@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# The guest's first process: mounts, then the scenarios of $KOFI/list one after another, then off.
-# All it says goes through the kernel's log, so that the console shows one sequence of whole lines.
+# The first process of a guest: mounts file systems, runs the scenarios of $KOFI/list, and powers off.
+# It prints through the kernel log, so that the console has whole lines in one order.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/run TMPDIR=/run KOFI=${KOFI:-/kofi}
 
 mount -t sysfs sysfs /sys
@@ -18,11 +18,11 @@ exec 9>/dev/kmsg
 ip link set lo up
 dmesg -n 8
 
-mark() { echo "<6>lab: $*" >&9; }
+log() { echo "<6>lab: $*" >&9; }
 
-# A scenario's words, as a subtest of the guest's KTAP: what is no KTAP becomes a diagnostic line. The
-# last one is kept. The kernel takes lines of less than 1,024 bytes.
-tell() {
+# log_ktap: logs its input as a subtest of the guest's KTAP, with other lines as diagnostic lines, and saves the last
+# one of these. Lines are cut: the kernel log takes less than 1,024 bytes.
+log_ktap() {
 	_last=
 	while IFS= read -r line; do
 		case ${line#"${line%%[! ]*}"} in
@@ -32,94 +32,98 @@ tell() {
 			line="# $line"
 			;;
 		esac
-		mark "  ${line:0:800}"
+		log "  ${line:0:800}"
 	done
 	echo "$_last" >/run/last
 }
 
-# What a scenario left behind goes, newest first, and what does not go is its failure.
-tidy() {
+# clean_up: unloads the modules of a scenario, newest first, and deletes its devices, namespaces and interfaces. A
+# module that cannot be unloaded and a queue pair of kofi that remains are failed tests.
+clean_up() {
 	for module in $(sed 's/ .*//' /proc/modules); do
-		timeout -s KILL 60 rmmod "$module" || not_ok unload "$module stays"
+		timeout -s KILL 60 rmmod "$module" || not_ok unload "$module cannot be unloaded"
 	done
 	rdma resource show qp | grep -q kofi && not_ok resources "$(rdma resource show qp | grep kofi)"
 	for namespace in $(ip netns list | sed 's/ .*//'); do
 		for device in $(ip netns exec "$namespace" /bin/ls /sys/class/infiniband); do
-			drop_device "$device"
+			delete_device "$device"
 		done
 		ip netns del "$namespace"
 	done
 	for device in $(ls /sys/class/infiniband); do
-		drop_device "$device"
+		delete_device "$device"
 	done
 	for interface in v0 w0; do
 		[ -e /sys/class/net/$interface ] && ip link del $interface
 	done
 }
-drop_device() { rdma link del "$1" || echo "$1 is gone already"; }
+delete_device() { rdma link del "$1" || echo "$1 is already deleted"; }
 
 scenarios=0
-begin() {
-	mark "  KTAP version 1"
-	mark "  # Subtest: $1"
+# begin_subtest NAME: starts the KTAP of a scenario.
+begin_subtest() {
+	log "  KTAP version 1"
+	log "  # Subtest: $1"
 	echo 0 >/run/number
 }
-# end NAME STATUS WORDS: the result of a scenario, by how its script ended and what it said at last.
-end() {
+# end_subtest NAME STATUS LINE: logs the result of a scenario by the exit status of its script. LINE is its last line.
+end_subtest() {
 	scenarios=$((scenarios + 1))
 	case $2 in
 	0) ;;
 	77)
-		mark "ok $scenarios $1 # SKIP ${3#skip: }"
+		log "ok $scenarios $1 # SKIP ${3#skip: }"
 		return
 		;;
-	137 | 143) mark "# $1: ran out of time; last words: $3" ;;
-	*) mark "# $1: ended with $2: $3" ;;
+	137 | 143) log "# $1: killed after its time limit; last line: $3" ;;
+	*) log "# $1: exited with $2; last line: $3" ;;
 	esac
-	[ "$2" = 0 ] && mark "ok $scenarios $1" || mark "not ok $scenarios $1"
+	[ "$2" = 0 ] && log "ok $scenarios $1" || log "not ok $scenarios $1"
 }
 
-run_one() {
-	begin "$1"
-	rm -f /run/said
-	mkfifo /run/said
-	tell </run/said &
-	teller=$!
+# run_scenario NAME SECONDS SCRIPT ARGUMENTS: runs a scenario with a time limit, and cleans up after it.
+run_scenario() {
+	begin_subtest "$1"
+	rm -f /run/output
+	mkfifo /run/output
+	log_ktap </run/output &
+	logger=$!
 	setsid timeout -s KILL "$2" sh "$KOFI/guest/scenario.sh" "$1" "$KOFI/scenarios/$3" $4 \
-		</dev/null >/run/said 2>&1 &
+		</dev/null >/run/output 2>&1 &
 	session=$!
 	wait $session
 	status=$?
 	kill -KILL -$session 2>/dev/null
-	wait $teller
-	words=$(cat /run/last)
-	tidy 2>&1 | tell
-	end "$1" $status "$words"
+	wait $logger
+	last=$(cat /run/last)
+	clean_up 2>&1 | log_ktap
+	end_subtest "$1" $status "$last"
 }
 
-# Twice: an object counts as leaked once a scan has missed it and it is some seconds old.
-look_for_leaks() {
-	begin kmemleak
+# scan_for_leaks: logs kmemleak's reports. It scans twice: kmemleak reports an object if it is some seconds old and
+# its checksum did not change since the scan before.
+scan_for_leaks() {
+	begin_subtest kmemleak
 	sleep 6
 	echo scan >$leaks
 	echo scan >$leaks
-	tell <$leaks
-	end kmemleak 0
+	log_ktap <$leaks
+	end_subtest kmemleak 0
 }
 
 echo 0 >/run/number
 if [ "$MODE" = shell ]; then
 	. "$KOFI/guest/shell.sh"
 else
-	mark "KTAP version 1"
+	log "KTAP version 1"
 	leaks=/sys/kernel/debug/kmemleak
 	total=$(grep -c . "$KOFI/list")
 	[ -e $leaks ] && total=$((total + 1))
-	mark "1..$total"
+	log "1..$total"
 	while IFS='|' read -r name limit script arguments; do
-		run_one "$name" "$limit" "$script" "$arguments" </dev/null
+		run_scenario "$name" "$limit" "$script" "$arguments" </dev/null
 	done <"$KOFI/list"
-	[ -e $leaks ] && look_for_leaks
+	[ -e $leaks ] && scan_for_leaks
 fi
-mark "# over"
+log "# over"
 poweroff -f

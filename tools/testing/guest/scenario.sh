@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# Runs one scenario in a shell of its own: scenario.sh NAME SCRIPT [ARGUMENTS]
+# Runs one scenario in a new shell: scenario.sh NAME SCRIPT [ARGUMENTS]
 SCENARIO=$1
 _script=$2
 shift 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# An interactive guest: both soft devices up, kofi.ko loaded, the samples at hand.
+# Runs an interactive shell in a guest, with both soft devices and kofi.ko.
 rxe_up
 siw_up
 has_module kofi && load kofi
@@ -15,7 +15,7 @@ kOFI guest ($LANE): rxe0 at $RXE_IP, siw0 at $SIW_IP; kofi.ko is loaded.
   dmesg                     the kernel's log; /sys/kernel/debug/kofi has the open objects
   exit                      powers off
 
-Programs are in $KOFI/bin; $KOFI/guest/lib.sh has the words above and more.
+Programs are in $KOFI/bin; $KOFI/guest/lib.sh has the functions above and more.
 
 TEXT
 cd "$KOFI" || exit

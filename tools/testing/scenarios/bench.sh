@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # The same ping-pong and stream over kOFI and over raw verbs, in turns in one boot: bench.sh [ROUNDS].
 # The modules say the results; `lab.py bench` reads them from the console.
-need_module kofi_bench kofi_raw
+require_modules kofi_bench kofi_raw
 device_up rxe || fail "no device"
 
 measure() { echo "$2" >"/sys/kernel/debug/kofi_$1/run" || fail "$1: $2"; }

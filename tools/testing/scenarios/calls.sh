@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # What single calls cost over kOFI and over raw verbs, in turns in one boot: calls.sh [ROUNDS]. The
 # device beneath does next to nothing, and so costs both the same. Beside them, calls of datagram endpoints.
-need_module kofi_bench kofi_raw kofi_rdm kofi_sets kofi_null
+require_modules kofi_bench kofi_raw kofi_rdm kofi_sets kofi_null
 veth_up n0 10.4.0 fd00:4 && load kofi_null netdev=n0 && link_active null0 || fail "no device"
 load kofi_bench addr=10.4.0.1 && load kofi_raw addr=10.4.0.1 &&
 	load kofi_rdm addr=10.4.0.1 series=rdm_ &&

@@ -4,7 +4,7 @@ requests=${2:-2000}
 
 device_up "$1" || fail "$1 does not come up"
 load kofi || fail "kofi.ko does not load"
-need_module kofi_perf
+require_modules kofi_perf
 CLIENT=$KOFI/bin/kofi
 refused() {
 	words=$1

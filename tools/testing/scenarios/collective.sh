@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # collective.sh DEVICE: collectives of datagram endpoints by an offload provider of another module.
-need_module kofi_kunit
-need_module collective
+require_modules kofi_kunit
+require_modules collective
 device_up "$1" || fail "$1 does not come up"
-let_allocations_fail || fail "no knobs"
+enable_fault_injection || fail "no knobs"
 load kofi || fail "kofi.ko does not load"
 load collective || fail "collective.ko does not load"
 load kofi_kunit addr="$ADDRESS" addr6="$ADDRESS6" rounds=4 || fail "kofi_kunit.ko does not load"

@@ -2,10 +2,10 @@
 # consumer.sh DEVICE MODULE: a Rust consumer that runs its test when it is loaded, and leaves no object.
 TREE=/sys/kernel/debug/kofi/objects
 
-run_consumer() { load "$1" addr="$(number_of "$ADDRESS")" && unload "$1"; }
+run_consumer() { load "$1" addr="$(ipv4_number "$ADDRESS")" && unload "$1"; }
 nothing_left() { [ ! -s "$TREE" ] && ! /usr/bin/rdma resource show | grep -q kofi; }
 
-need_module "$2"
+require_modules "$2"
 device_up "$1" || fail "$1 does not come up"
 load kofi || fail "kofi.ko does not load"
 check "$2" run_consumer "$2"

@@ -39,8 +39,8 @@ kill_client() {
 connected() { rdma resource show qp | grep -q fi_datagram; }
 
 device_up "$1" || fail "$1 does not come up"
-from_here
-load "$server" addr="$(address_for "$server" "$ADDRESS")" || fail "the server does not load"
+reset_kernel_log
+load "$server" addr="$(sample_address "$server" "$ADDRESS")" || fail "the server does not load"
 await 10 "$server: ready" || fail "the server is not ready"
 check rdm_07_libfabric_client_is_served run_client "$2"
 check rdm_07_second_client_is_served run_client 1
@@ -58,7 +58,7 @@ check rdm_07_concurrent_clients_are_served run_concurrent_clients "$2"
 check rdm_07_server_survives_a_killed_client kill_client
 # The replies complete when the client has them: libfabric reads each one by rendezvous.
 if [ "$server" = datagram_server ]; then
-	from_here
+	reset_kernel_log
 	unload "$server" || fail "the server does not unload"
 	load "$server" addr="$ADDRESS" delivered=Y || fail "the server does not load"
 	await 10 "$server: ready" || fail "the server is not ready"

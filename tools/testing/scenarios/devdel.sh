@@ -15,8 +15,8 @@ remove_under() {
 traffic_started() { [ "$(kernel_log | grep -c "traffic flows")" -gt "$before" ]; }
 add_device() { rdma link add "$DEVICE" type "$1" netdev "$2" && link_active "$DEVICE"; }
 
-need_module kofi_kunit
-needs_suites kofi_removal kofi_removal_many kofi_removal_rdm kofi_removal_idle kofi_removal_srx \
+require_modules kofi_kunit
+require_suites kofi_removal kofi_removal_many kofi_removal_rdm kofi_removal_idle kofi_removal_srx \
 	kofi_removal_rdm_srx kofi_data
 device_up "$1" || fail "$1 does not come up"
 interface=$(/usr/bin/rdma link show "$DEVICE/1" | sed 's/.*netdev \([^ ]*\).*/\1/')
@@ -58,8 +58,8 @@ fi
 
 # remove_with_idle_server SERVER: a server without clients closes when it gets the event, and the deletion ends.
 remove_with_idle_server() {
-	from_here
-	load "$1" addr="$(address_for "$1" "$ADDRESS")" && await 30 "$1: ready" || return
+	reset_kernel_log
+	load "$1" addr="$(sample_address "$1" "$ADDRESS")" && await 30 "$1: ready" || return
 	timeout -s KILL $((60 * TIMEOUT_FACTOR)) /usr/bin/rdma link del "$DEVICE" || return
 	unload "$1" && add_device "$type" "$interface"
 }

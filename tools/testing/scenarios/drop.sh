@@ -3,7 +3,7 @@
 # ends at once. The consumer is unloaded, or the device removed, directly afterwards; no object is left.
 TREE=/sys/kernel/debug/kofi/objects
 
-drop_handles() { load drop_rs addr="$(number_of "$ADDRESS")" rounds="$1"; }
+drop_handles() { load drop_rs addr="$(ipv4_number "$ADDRESS")" rounds="$1"; }
 nothing_left() { [ ! -s "$TREE" ] && ! /usr/bin/rdma resource show | grep -q kofi; }
 unload_consumer() { drop_handles "$1" && unload drop_rs && nothing_left; }
 # kOFI is unloaded at once, too.
@@ -14,7 +14,7 @@ remove_device() {
 	! /usr/bin/rdma link show | grep -q "$DEVICE" && nothing_left
 }
 
-need_module drop_rs
+require_modules drop_rs
 device_up "$1" || fail "$1 does not come up"
 load kofi || fail "kofi.ko does not load"
 check consumer_unloads_after_interrupt_drops unload_consumer 1

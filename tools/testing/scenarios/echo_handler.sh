@@ -16,8 +16,8 @@ echo_in_process() {
 
 # unload_during_traffic SERVER FIRST: unloads module FIRST, one of the two, during the transfer, and then the other.
 unload_during_traffic() {
-	from_here
-	load "$1" addr="$(address_for "$1" "$ADDRESS")" && await 10 "$1: ready" &&
+	reset_kernel_log
+	load "$1" addr="$(sample_address "$1" "$ADDRESS")" && await 10 "$1: ready" &&
 		load msg_client addr="$ADDRESS" count=1000000000 && sleep 1 || return
 	unload "$2" || return
 	case $2 in
@@ -26,7 +26,7 @@ unload_during_traffic() {
 	esac
 }
 
-need_module echo_handler echo_handler_rs msg_client msg_client_rs
+require_modules echo_handler echo_handler_rs msg_client msg_client_rs
 device_up "$1" || fail "$1 does not come up"
 for server in echo_handler echo_handler_rs; do
 	for client in msg_client msg_client_rs; do
@@ -35,7 +35,7 @@ for server in echo_handler echo_handler_rs; do
 	check $server.unloads_during_traffic unload_during_traffic $server $server
 	check $server.closes_when_the_client_unloads unload_during_traffic $server msg_client
 done
-from_here
+reset_kernel_log
 check echo_handler.echoes_in_process_context echo_in_process 100
 unload kofi
 rdma resource show | grep "kofi" && fail "something is left"

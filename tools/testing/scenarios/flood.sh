@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # flood.sh DEVICE PEERS RUNS SECONDS: PEERS peers send unexpected messages that are never received, in RUNS runs of
 # SECONDS seconds each.
-need_module kofi_kunit
-needs_suites kofi_rdm_flood
+require_modules kofi_kunit
+require_suites kofi_rdm_flood
 device_up "$1" || fail "$1 does not come up"
 load kofi_kunit addr="$ADDRESS" flood_peers="$2" flood_seconds="$4" || fail "kofi_kunit.ko does not load"
 for run in $(seq "$3"); do

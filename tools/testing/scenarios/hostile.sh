@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # hostile.sh DEVICE RUNS PACKETS: a peer sends random and invalid packets to a datagram endpoint, PACKETS in each of
 # RUNS runs, with another seed in each run.
-need_module kofi_kunit
-needs_suites kofi_rdm_hostile
+require_modules kofi_kunit
+require_suites kofi_rdm_hostile
 device_up "$1" || fail "$1 does not come up"
 local=none
 [ "$1" = loop ] && local=all

@@ -6,16 +6,16 @@
 # what they work on, and "rxe ends" those of how datagram endpoints end.
 suites() { ls /sys/kernel/debug/kunit; }
 
-need_module kofi kofi_perf
+require_modules kofi kofi_perf
 if [ "$1" = crate ]; then
 	load kofi || fail "kofi.ko does not load"
 	load kofi_perf || fail "kofi_perf.ko does not load"
 	run_suites 'kofi_*'
 	exit
 fi
-need_module kofi_kunit
+require_modules kofi_kunit
 device_up "$1" || fail "$1 does not come up"
-let_allocations_fail || fail "no knobs"
+enable_fault_injection || fail "no knobs"
 load kofi || fail "kofi.ko does not load"
 before=$(suites)
 # What may go wrong one time in many is repeated less often where everything is slow.
@@ -35,7 +35,7 @@ esac
 load kofi_kunit addr="$ADDRESS" addr6="$ADDRESS6" rounds=$rounds serial=$serial local=$local || fail "kofi_kunit.ko does not load"
 # shellcheck disable=SC2046 # a word for each suite that came with the module
 run_suites $(suites | grep -vxF "$before" | grep -E "$only" | grep -vE "$without")
-kernel_said "ignore-gfp-wait is not N" && fail "allocations do not fail"
+kernel_logged "ignore-gfp-wait is not N" && fail "allocations do not fail"
 unload kofi_kunit kofi || fail "the modules do not unload"
 rdma resource show | grep kofi && fail "something is left"
 true

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # limit.sh rxe|siw MINUTES: a completion queue at its limit, in suites of ten minutes each: KUnit ends a test after a
 # quarter of an hour.
-need_module kofi_kunit
-needs_suites kofi_limit
+require_modules kofi_kunit
+require_suites kofi_limit
 device_up "$1" || fail "$1 does not come up"
 load kofi_kunit addr="$ADDRESS" limit_seconds=600 || fail "kofi_kunit.ko does not load"
 minutes=0

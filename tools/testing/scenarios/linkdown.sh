@@ -36,7 +36,7 @@ lose_messages() {
 	loss change 0
 	start_traffic kofi_outage_rdm_brief
 	loss change 100
-	eventually 60 kernel_said "a connection ended" || fail "the connection stays"
+	eventually 60 kernel_logged "a connection ended" || fail "the connection stays"
 	loss change 0
 	wait $suite
 	loss del
@@ -46,7 +46,7 @@ lose_datagrams() {
 	loss add 0 || fail "no netem on $interface"
 	start_traffic kofi_outage_rdm
 	loss change 100
-	eventually 200 kernel_said "nobody is heard" || fail "somebody is heard, or waited for"
+	eventually 200 kernel_logged "nobody is heard" || fail "somebody is heard, or waited for"
 	loss change 0
 	wait $suite
 	loss del
@@ -56,7 +56,7 @@ lose_datagrams() {
 across_a_cable() {
 	namespace=right interface=r0
 	pair_up rxe || fail "no pair of devices"
-	tenants || fail "no process in the namespaces"
+	hold_namespaces || fail "no process in the namespaces"
 	load kofi_kunit addr="$LEFT_IP" net_server=$LEFT net_client=$RIGHT net_addr="$LEFT_IP" outage=1 ||
 		fail "kofi_kunit.ko does not load"
 	$lose
@@ -86,12 +86,12 @@ across_loopback() {
 	$lose
 }
 
-need_module kofi_kunit
+require_modules kofi_kunit
 lose=lose_messages
 [ "$2" = rdm ] && lose=lose_datagrams
 case $lose in
-lose_messages) needs_suites kofi_outage_delay kofi_outage_end kofi_outage_rdm_brief ;;
-lose_datagrams) needs_suites kofi_outage_rdm ;;
+lose_messages) require_suites kofi_outage_delay kofi_outage_end kofi_outage_rdm_brief ;;
+lose_datagrams) require_suites kofi_outage_rdm ;;
 esac
 case $1 in
 rxe) across_a_cable ;;

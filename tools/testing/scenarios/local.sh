@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Datagrams on the same host go by the device if their endpoints say so, and otherwise do not: local.sh DEVICE
-need_module kofi_kunit
-needs_suites kofi_rdm_long kofi_rdm_rma
+require_modules kofi_kunit
+require_suites kofi_rdm_long kofi_rdm_rma
 device_up "$1" || fail "$1 does not come up"
 PORT=/sys/class/infiniband/$DEVICE/ports/1
 # packets: packets that the device has sent, less the messages of the connection manager. Suites close endpoints,

@@ -2,7 +2,7 @@
 # Connected endpoints within a host beside a ring with nothing but the copy, beside the same over rxe, and
 # beside libfabric's shm in user space, in turns in one boot: loop_bench.sh [ROUNDS]. As bench.sh, whose way of
 # taking turns this is. Datagrams within a host stand alone.
-need_module kofi_bench kofi_loop kofi_ring kofi_rdm
+require_modules kofi_bench kofi_loop kofi_ring kofi_rdm
 device_up rxe || fail "no device"
 HERE=127.0.0.1
 ip link set lo up

@@ -7,7 +7,7 @@
 between_hosts() {
 	namespace=right interface=r0
 	pair_up rxe || fail "no pair of devices"
-	tenants || fail "no process in the namespaces"
+	hold_namespaces || fail "no process in the namespaces"
 	load kofi_kunit addr="$LEFT_IP" net_server=$LEFT net_client=$RIGHT net_addr="$LEFT_IP" ||
 		fail "kofi_kunit.ko does not load"
 }
@@ -39,8 +39,8 @@ datagrams() {
 	run_suites kofi_loss_rdm
 }
 
-need_module kofi_kunit
-needs_suites kofi_loss kofi_loss_rdm
+require_modules kofi_kunit
+require_suites kofi_loss kofi_loss_rdm
 case $1 in
 rxe) between_hosts ;;
 siw) through_loopback ;;

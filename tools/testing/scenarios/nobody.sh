@@ -9,7 +9,7 @@ connect_and_fail() {
 	unload msg_client kofi && return $status
 }
 
-need_module msg_client
+require_modules msg_client
 device_up "$1" || fail "$1 does not come up"
 check closed_port_is_refused connect_and_fail "$ADDRESS" 4711 "refused"
 check closed_port_is_refused_over_ipv6 connect_and_fail "$ADDRESS6" 4711 "refused"

@@ -7,12 +7,12 @@
 fail_allocations() {
 	run_suites kofi_nomemory_rdm &
 	suite=$!
-	eventually 30 kernel_said "datagrams flow" || return
+	eventually 30 kernel_logged "datagrams flow" || return
 	echo 5 >$knobs/probability && echo 1000000 >$knobs/times || return
 	eventually 60 some_have_failed
 	_failed=$?
 	echo N >/sys/module/kofi_kunit/parameters/fail_traffic
-	eventually 30 kernel_said "datagrams have flowed"
+	eventually 30 kernel_logged "datagrams have flowed"
 	_flowed=$?
 	echo 0 >$knobs/probability
 	wait $suite
@@ -21,7 +21,7 @@ fail_allocations() {
 }
 some_have_failed() { [ "$(cat $knobs/times)" -le 999980 ]; }
 
-need_module kofi_kunit
+require_modules kofi_kunit
 knobs=/sys/kernel/debug/failslab
 [ -e $knobs/require-start ] || skip "a kernel without CONFIG_FAULT_INJECTION_STACKTRACE_FILTER"
 device_up "$1" || fail "$1 does not come up"
@@ -30,7 +30,7 @@ echo N >$knobs/ignore-gfp-wait && echo 0 >$knobs/verbose &&
 	echo 0xffffffffff000000 >$knobs/require-end || fail "no knobs"
 load kofi_kunit addr="$ADDRESS" fail_workers=1 fail_traffic=1 || fail "kofi_kunit.ko does not load"
 run_suites kofi_nomemory
-if is_wanted kofi_nomemory_rdm; then
+if is_selected kofi_nomemory_rdm; then
 	check allocation_failures_under_rdm_traffic fail_allocations
 fi
 unload kofi_kunit kofi || fail "the modules do not unload"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # objects.sh DEVICE: the list of open objects. kofi ls, /dev/kofi and debugfs agree.
-need_module kofi_perf msg_server av_ranks
+require_modules kofi_perf msg_server av_ranks
 CLIENT=$KOFI/bin/kofi
 TREE=/sys/kernel/debug/kofi/objects
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # The samples in all four pairings, C and Rust on either side: pairings.sh DEVICE SIZE COUNT
-need_module msg_server msg_client msg_server_rs msg_client_rs
+require_modules msg_server msg_client msg_server_rs msg_client_rs
 device_up "$1" || fail "$1 does not come up"
 for server in msg_server msg_server_rs; do
 	for client in msg_client msg_client_rs; do

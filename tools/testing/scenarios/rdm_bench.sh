@@ -2,7 +2,7 @@
 # Datagrams beside connected endpoints, beside packets by hand, and beside libfabric's in user space, in
 # turns in one boot, and what their peers cost: rdm_bench.sh [ROUNDS]. As bench.sh, whose way of taking turns
 # this is.
-need_module kofi_bench kofi_rdm kofi_hand kofi_peers
+require_modules kofi_bench kofi_rdm kofi_hand kofi_peers
 device_up rxe || fail "no device"
 # Without limits on memory that is registered, and with a queue that the device has.
 ulimit -l unlimited

@@ -13,11 +13,11 @@ load_module() {
 	case $1 in
 	msg_server) load msg_server addr="$ADDRESS" && await 10 "msg_server: ready" ;;
 	msg_server_rs)
-		load msg_server_rs addr="$(number_of "$ADDRESS")" port=7472 &&
+		load msg_server_rs addr="$(ipv4_number "$ADDRESS")" port=7472 &&
 			await 10 "msg_server_rs: ready"
 		;;
 	mem_server) load mem_server addr="$ADDRESS" port=7473 && await 10 "mem_server: ready" ;;
-	msg_client_rs) load msg_client_rs addr="$(number_of "$ADDRESS")" port=7472 count=10 ;;
+	msg_client_rs) load msg_client_rs addr="$(ipv4_number "$ADDRESS")" port=7472 count=10 ;;
 	*_client) load "$1" addr="$ADDRESS" count=10 ;;
 	*) load "$1" addr="$ADDRESS" ;;
 	esac
@@ -27,7 +27,7 @@ load_module() {
 all_done() { [ "$(kernel_log | grep -c "_client.*: done count=10 .*errors=0")" -eq "$clients" ]; }
 
 round() {
-	from_here
+	reset_kernel_log
 	for module in $modules; do
 		load_module "$module" || return
 	done
@@ -36,7 +36,7 @@ round() {
 	unload $modules kofi
 }
 
-need_module kofi
+require_modules kofi
 modules=$(wanted)
 clients=$(echo "$modules" | grep -c _client)
 device_up "$1" || fail "$1 does not come up"

@@ -3,13 +3,13 @@
 
 # start MODULE WORD PARAMETERS...: loads a sample, and waits until it logs WORD.
 start() {
-	from_here
+	reset_kernel_log
 	_said="$1: $2"
 	_sample=$1
 	shift 2
 	load "$_sample" "$@" && await 30 "$_said"
 }
-serve() { start "$1" ready addr="$(address_for "$1" "${2:-$ADDRESS}")"; }
+serve() { start "$1" ready addr="$(sample_address "$1" "${2:-$ADDRESS}")"; }
 stop() { unload "$@" || fail "$* does not unload"; }
 
 # said CLIENT PATTERN: waits for the last line of the client, and checks that it matches.
@@ -17,21 +17,21 @@ said() { await 30 "$1: done" && kernel_log | grep "$1: done .*$2"; }
 
 # talk CLIENT [ADDRESS]: checks that every message is echoed intact.
 talk() {
-	start "$1" done addr="$(address_for "$1" "${2:-$ADDRESS}")" count=100 size=1000
+	start "$1" done addr="$(sample_address "$1" "${2:-$ADDRESS}")" count=100 size=1000
 	said "$1" "count=100 size=1000 .*errors=0\$" && stop "$1"
 }
 
 # borrow CLIENT: checks writes, reads and atomics in the memory of the server.
 borrow() {
-	start "$1" done addr="$(address_for "$1" "$ADDRESS")" count=5
+	start "$1" done addr="$(sample_address "$1" "$ADDRESS")" count=5
 	said "$1" "count=5 errors=0\$" && stop "$1"
 }
 
 # share_work TASKS: clients in C and in Rust take the tasks of one queue, each of which is done once.
 share_work() {
-	start queue_server_rs ready addr="$(number_of "$ADDRESS")" tasks="$1" || return
-	from_here
-	load queue_client addr="$ADDRESS" && load queue_client_rs addr="$(number_of "$ADDRESS")" || return
+	start queue_server_rs ready addr="$(ipv4_number "$ADDRESS")" tasks="$1" || return
+	reset_kernel_log
+	load queue_client addr="$ADDRESS" && load queue_client_rs addr="$(ipv4_number "$ADDRESS")" || return
 	await 60 "queue_server_rs: done" && kernel_log | grep "queue_server_rs: done tasks=$1 .*errors=0\$" || return
 	said queue_client "errors=0\$" && said queue_client_rs "errors=0\$" || return
 	_tasks=$(kernel_log | grep -v 'lab: ' | sed -n 's/.*queue_client.*: done tasks=\([0-9]*\) .*/\1 +/p')
@@ -40,7 +40,7 @@ share_work() {
 
 # refuse MODULE WORD: checks that the module logs the reason.
 refuse() {
-	start "$1" "$2" addr="$(address_for "$1" "$ADDRESS")" && stop "$1"
+	start "$1" "$2" addr="$(sample_address "$1" "$ADDRESS")" && stop "$1"
 }
 
 # hello MODULE [ADDRESS]: loads a sample that does all its work in the module's init function.
@@ -48,13 +48,13 @@ hello() { load "$1" addr="${2:-$ADDRESS}" && stop "$1"; }
 
 # rank ADDRESS: the four phases of an address vector; the ranks answer the numbers that the master sends.
 rank() {
-	start av_ranks done addr="$(address_for av_ranks "$1")" ranks=3 &&
+	start av_ranks done addr="$(sample_address av_ranks "$1")" ranks=3 &&
 		said av_ranks "ranks=3 errors=0\$" &&
-		kernel_said "av_ranks: phase 4: rank 3 has answered 94b0b9b6fffffffc\$" && stop av_ranks
+		kernel_logged "av_ranks: phase 4: rank 3 has answered 94b0b9b6fffffffc\$" && stop av_ranks
 }
 
 # endless CLIENT: starts a client without an end.
-endless() { load "$1" addr="$(address_for "$1" "$ADDRESS")" count=1000000000 && sleep 1; }
+endless() { load "$1" addr="$(sample_address "$1" "$ADDRESS")" count=1000000000 && sleep 1; }
 
 # lose_server SERVER CLIENT: unloads the server during the transfer; the client reports an error.
 lose_server() {
@@ -73,12 +73,12 @@ lose_client() {
 # take_turns SERVER: a client that connects while another is served is served after it.
 take_turns() {
 	serve "$1" && endless msg_client || return
-	load msg_client_rs addr="$(number_of "$ADDRESS")" count=100 && sleep 1 || return
+	load msg_client_rs addr="$(ipv4_number "$ADDRESS")" count=100 && sleep 1 || return
 	stop msg_client
 	said msg_client_rs "count=100 .*errors=0\$" && stop msg_client_rs "$1"
 }
 
-need_module hello_fabric hello_verbs msg_server msg_client slides_client msg_server_rs msg_client_rs \
+require_modules hello_fabric hello_verbs msg_server msg_client slides_client msg_server_rs msg_client_rs \
 	mem_server mem_client mem_server_rs mem_client_rs queue_server_rs queue_client queue_client_rs av_ranks
 device_up "$1" || fail "$1 does not come up"
 

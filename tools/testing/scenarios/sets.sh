@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # What address vectors, poll sets and wait sets cost, beside libfabric's vectors, the members asked one by
 # one, and bare wait queues: sets.sh [ROUNDS]. Nothing is sent.
-need_module kofi_sets
+require_modules kofi_sets
 device_up rxe || fail "no device"
 ip link set lo up
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # stress.sh DEVICE ROUNDS RACES: repeated connects and disconnects, concurrent calls on two CPUs, and closes in any
 # order.
-need_module kofi_kunit
+require_modules kofi_kunit
 device_up "$1" || fail "$1 does not come up"
 load kofi_kunit addr="$ADDRESS" addr6="$ADDRESS6" rounds="$2" || fail "kofi_kunit.ko does not load"
 run_suites kofi_stress

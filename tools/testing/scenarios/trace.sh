@@ -11,7 +11,7 @@ set_second_cpu 0 || fail "the second CPU stays"
 trap 'set_second_cpu 1' EXIT
 
 [ -d $T/events ] || mount -t tracefs tracefs $T || skip "no tracefs"
-need_module msg_server msg_client
+require_modules msg_server msg_client
 device_up "$1" || fail "$1 does not come up"
 load kofi || fail "kofi.ko does not load"
 check tracefs_has_all_events eval '[ "$(ls $T/events/kofi | grep -c "^kofi_")" = 5 ]'
@@ -20,7 +20,7 @@ check tracefs_has_all_events eval '[ "$(ls $T/events/kofi | grep -c "^kofi_")" =
 count_events() { grep -c " $1: device=$DEVICE .*$2" $T/trace; }
 # exchange COUNT: runs a client that exchanges COUNT messages with the server.
 exchange() {
-	from_here
+	reset_kernel_log
 	load msg_client addr="$ADDRESS" count="$1" size=1000 && await 30 "msg_client: done count=$1 .*errors=0\$" &&
 		unload msg_client
 }
@@ -77,7 +77,7 @@ exchange 20 || fail "no echo afterwards"
 
 # The port is closed.
 unload msg_server
-from_here
+reset_kernel_log
 trace_on
 load msg_client addr="$ADDRESS" count=1 && await 30 "msg_client: done" && unload msg_client
 trace_off
@@ -86,6 +86,6 @@ check refused_connection_is_traced eval '[ "$(count_events kofi_connection "conn
 check refused_connection_posts_nothing eval '[ "$(count_events kofi_post)" = 0 ]'
 # A refused connection is no fault of the device: the log has only the lines of the samples.
 _from="# Subtest: $SCENARIO"
-check refused_connection_logs_nothing eval '! kernel_said " kofi: $DEVICE"'
+check refused_connection_logs_nothing eval '! kernel_logged " kofi: $DEVICE"'
 unload kofi || fail "kofi.ko does not unload"
 check events_are_removed_with_the_module [ ! -e $T/events/kofi ]

@@ -7,8 +7,8 @@ load_consumer() {
 	_consumer=$1
 	_port=$2
 	shift 2
-	from_here
-	load "$_consumer" addr="$(address_for "$_consumer" "$ADDRESS")" port="$_port" "$@" &&
+	reset_kernel_log
+	load "$_consumer" addr="$(sample_address "$_consumer" "$ADDRESS")" port="$_port" "$@" &&
 		await 10 "$_consumer: ready"
 }
 # log_has COUNT PATTERN: checks that the log of kOFI matches PATTERN COUNT times.
@@ -30,7 +30,7 @@ remove_device() {
 	unload leave_open && wait $_removal
 }
 
-need_module leave_open leave_peer leave_keep forget_rs msg_client
+require_modules leave_open leave_peer leave_keep forget_rs msg_client
 device_up "$1" || fail "$1 does not come up"
 interface=$(/usr/bin/rdma link show "$DEVICE/1" 2>/dev/null | sed 's/.*netdev \([^ ]*\).*/\1/')
 load kofi || fail "kofi.ko does not load"
@@ -64,8 +64,8 @@ check open_objects_keep_kofi_loaded eval '! unload kofi && loaded kofi'
 check objects_close_after_their_consumer_unloaded unload leave_keep
 
 # An owner of a queue, receives and a set that peers use, and a peer of receives. It closes nothing.
-from_here
-load leave_peer addr="$(address_for leave_peer "$ADDRESS")" && await 10 "leave_peer: ready" ||
+reset_kernel_log
+load leave_peer addr="$(sample_address leave_peer "$ADDRESS")" && await 10 "leave_peer: ready" ||
 	fail "leave_peer.ko does not load"
 check peer_owner_unloads_with_open_objects unload leave_peer
 check log_names_the_owner_of_the_peer_cq log_has 1 "peer cq [0-9]*: left open by module leave_peer"

@@ -14,10 +14,10 @@ asking() {
 
 # serving SERVER COMMAND...: runs the command while the server module is loaded.
 serving() {
-	from_here
+	reset_kernel_log
 	server=$1
 	shift
-	load "$server" addr="$(address_for "$server" "$ADDRESS")" && await 10 "$server: ready" || return
+	load "$server" addr="$(sample_address "$server" "$ADDRESS")" && await 10 "$server: ready" || return
 	"$@"
 	served=$?
 	unload "$server" && return $served
@@ -29,7 +29,7 @@ ask() { serving "$1" asking "$PEER" client "$ADDRESS" 7471 $COUNT $SIZE; }
 # facing CLIENT PATTERN COMMAND...: runs the client module against a server in user space, and checks that both
 # succeed. PARAMETERS are those of the client.
 facing() {
-	from_here
+	reset_kernel_log
 	client=$1 pattern=$2
 	shift 2
 	rm -f /run/peer
@@ -42,7 +42,7 @@ facing() {
 }
 has_succeeded() {
 	eventually 10 grep -qs ready /run/peer &&
-		load "$client" addr="$(address_for "$client" "$ADDRESS")" $PARAMETERS &&
+		load "$client" addr="$(sample_address "$client" "$ADDRESS")" $PARAMETERS &&
 		await 30 "$client: done $pattern errors=0\$" && wait $peer && grep "errors=0\$" /run/peer
 }
 
@@ -63,7 +63,7 @@ use() {
 	facing "$1" "count=20" "$MEMORY" server "$ADDRESS" 7471 65536
 }
 
-need_module msg_server msg_client msg_server_rs msg_client_rs mem_server mem_client mem_client_rs
+require_modules msg_server msg_client msg_server_rs msg_client_rs mem_server mem_client mem_client_rs
 device_up "$1" || fail "$1 does not come up"
 for kind in "" _rs; do
 	check msg_server$kind ask msg_server$kind

@@ -2,7 +2,7 @@
 # vectors.sh SECONDS: two CPUs use one address vector, and then the same poll and wait sets, for SECONDS each. The
 # thread that runs a suite sleeps meanwhile, in parts shorter than the limit of the hung task detector.
 PART=60
-need_module kofi_kunit
+require_modules kofi_kunit
 device_up rxe || fail "rxe does not come up"
 load kofi_kunit addr="$ADDRESS" av_seconds=$PART sets_seconds=$PART || fail "kofi_kunit.ko does not load"
 for suite in kofi_race_av kofi_race_sets; do

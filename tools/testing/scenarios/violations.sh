@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # violations.sh DEVICE: connections that end because of a violation by the peer are counted, and the log
 # names the peer.
-need_module kofi_kunit
-needs_suites kofi_rdm_rights kofi_rdm_strange_acks
+require_modules kofi_kunit
+require_suites kofi_rdm_rights kofi_rdm_strange_acks
 device_up "$1" || fail "$1 does not come up"
 local=none
 [ "$1" = loop ] && local=all
@@ -17,7 +17,7 @@ run_suites kofi_rdm_rights &
 suites=$!
 check rdm_10_violations_are_counted eventually 60 counted 3
 check rdm_10_violations_are_logged_with_the_peer \
-	kernel_said "peer $ADDRESS:[0-9]*: a connection is closed: an atomic operation on memory that is not open to it"
+	kernel_logged "peer $ADDRESS:[0-9]*: a connection is closed: an atomic operation on memory that is not open to it"
 echo N >/sys/module/kofi_kunit/parameters/rights_hold
 wait $suites
 # The limit of lines starts anew with the module.
@@ -25,7 +25,7 @@ unload kofi_kunit kofi || fail "the modules do not unload"
 load kofi_kunit addr="$ADDRESS" local=$local || fail "kofi_kunit.ko does not load again"
 run_suites kofi_rdm_strange_acks
 check rdm_10_acknowledgements_out_of_turn_are_logged_with_the_peer \
-	kernel_said "peer $ADDRESS:[0-9]*: a connection is closed: an acknowledgement of a message that awaits none"
+	kernel_logged "peer $ADDRESS:[0-9]*: a connection is closed: an acknowledgement of a message that awaits none"
 unload kofi_kunit kofi || fail "the modules do not unload"
 rdma resource show | grep "kofi" && fail "something is left"
 true
