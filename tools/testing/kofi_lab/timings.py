@@ -15,6 +15,7 @@ FILE = CACHE / "timings.json"
 SLOWEST = 25  # rows of each table of `make timings`
 RECENT = 20  # newest console logs that are searched for KUnit cases
 LINE = re.compile(r"\[ *(\d+\.\d+)\](?:\[[^]]*\])? (.*)")
+SCENARIO = re.compile(r"lab:   # Subtest: (\S+)")
 CASE = re.compile(r" {4}(?:not )?ok \d+ (\S+)")
 
 
@@ -70,8 +71,8 @@ def cases(log: Iterable[str]) -> dict[str, dict[str, float]]:
         if not match:
             continue
         time, text = float(match[1]), match[2].rstrip()
-        if text.startswith("lab: begin "):
-            scenario = text.split()[2]
+        if begin := SCENARIO.fullmatch(text):
+            scenario = begin[1]
             found[scenario] = {}
         elif text.startswith("    # Subtest: "):
             suite, start = text.split()[2], time

@@ -58,7 +58,7 @@ class Timings(unittest.TestCase):
         self.assertTrue(rows[-1].endswith("3.0 s  uml, sum"))
 
     def test_a_case_takes_the_time_since_the_one_before(self):
-        log = """[    1.000000] lab: begin kunit.rxe
+        log = """[    1.000000] lab:   # Subtest: kunit.rxe
 [    2.000000]     # Subtest: kofi_a
 [    2.500000]     ok 1 first
 [    2.600000]         ok 1 a parameter
