@@ -203,6 +203,9 @@ link_state() { rdma link show "$1/1" | grep -q "state $2"; }
 # The loop provider needs only the addresses of the interface lo.
 loop_up() { ip link set lo up; }
 
+# netdev_of DEVICE: prints the network interface of a device.
+netdev_of() { /usr/bin/rdma link show "$1/1" 2>/dev/null | sed 's/.*netdev \([^ ]*\).*/\1/'; }
+
 # device_up rxe|siw|loop: brings up a device and sets DEVICE, ADDRESS and ADDRESS6.
 device_up() {
 	case $1 in

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-# The same ping-pong and stream over kOFI and over raw verbs, in turns in one boot: bench.sh [ROUNDS].
-# The modules say the results; `lab.py bench` reads them from the console.
+# bench.sh [ROUNDS]: measures operations over kOFI and over raw verbs, alternately in one boot. The modules log the
+# results, which `lab.py bench` reads from the console.
 require_modules kofi_bench kofi_raw
 device_up rxe || fail "no device"
 
 measure() { echo "$2" >"/sys/kernel/debug/kofi_$1/run" || fail "$1: $2"; }
 
-# Where the kernel puts a module makes as much of a difference as what is measured: each round asks anew.
-bring() {
+# The addresses of the modules change the results as much as the implementations do: each round loads them again, in
+# another order.
+load_modules() {
 	if [ $((round % 2)) = 0 ]; then
 		load kofi_bench addr=$ADDRESS && load kofi_raw addr=$ADDRESS
 	else
@@ -15,13 +16,13 @@ bring() {
 	fi || fail "the modules do not load"
 }
 
-# An emulated CPU is a tenth as fast. What takes little time is repeated until the CPU has settled:
-# the first thousands are slower, the more so the more code there is.
+# An emulated CPU is ten times slower. Short operations are repeated more often: the first thousands are slower, the
+# more code they execute.
 [ "$LANE" = native ] && scale=8 || scale=1
 [ "$LANE" = native ] && often=160 || often=1
 
-# UML has no interrupt for the purpose: its timer's tick would be measured.
-tests() {
+# UML has no interrupt for irq_work: a completion handler waits for its timer tick.
+run_tests() {
 	while read -r test; do
 		case $LANE.$test in
 		native.call*) continue ;;
@@ -32,15 +33,15 @@ tests() {
 	done
 }
 
-# Each is a connection of its own, which keeps the schedule that it began with, and no two are alike:
-# of many both find the best one. What drifts meets both alike.
+# Each turn is a new connection, whose threads keep the schedule that they have at first: the best of many turns
+# counts. The order balances a drift of the machine's speed.
 TURNS="bench raw raw bench raw bench bench raw"
-# What an emulator says of time is worth less.
+# Times of an emulated CPU are less exact, so that more turns do not help.
 [ "$LANE" = native ] && TURNS="$TURNS $TURNS $TURNS"
 round=0
 while [ $round -lt "${1:-9}" ]; do
-	bring
-	tests <<-END
+	load_modules
+	run_tests <<-END
 		lat 8 $((often * 80))
 		lat 64 $((often * 80))
 		lat 4096 $((scale * 40))
@@ -61,7 +62,7 @@ while [ $round -lt "${1:-9}" ]; do
 		select 64 $((scale * 1280))
 		bw 65536 $((scale * 32))
 	END
-	# Many connections take long to make.
+	# Creating many connections takes long: these have fewer turns.
 	for links in 1 8 64 512; do
 		for implementation in bench raw raw bench; do
 			measure $implementation "links $links $((scale * 8192))"

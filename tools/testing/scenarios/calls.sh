@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# What single calls cost over kOFI and over raw verbs, in turns in one boot: calls.sh [ROUNDS]. The
-# device beneath does next to nothing, and so costs both the same. Beside them, calls of datagram endpoints.
+# calls.sh [ROUNDS]: counts the instructions of single calls of kOFI and of raw verbs, alternately in one boot, and of
+# datagram endpoints. The device kofi_null does nearly nothing, so that it costs both the same.
 require_modules kofi_bench kofi_raw kofi_rdm kofi_sets kofi_null
 veth_up n0 10.4.0 fd00:4 && load kofi_null netdev=n0 && link_active null0 || fail "no device"
 load kofi_bench addr=10.4.0.1 && load kofi_raw addr=10.4.0.1 &&

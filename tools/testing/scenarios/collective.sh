@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-# collective.sh DEVICE: collectives of datagram endpoints by an offload provider of another module.
-require_modules kofi_kunit
-require_modules collective
+# collective.sh DEVICE: collective operations of datagram endpoints by an offload provider in another module.
+require_modules kofi_kunit collective
 device_up "$1" || fail "$1 does not come up"
-enable_fault_injection || fail "no knobs"
+enable_fault_injection || fail "fault injection cannot be enabled"
 load kofi || fail "kofi.ko does not load"
 load collective || fail "collective.ko does not load"
 load kofi_kunit addr="$ADDRESS" addr6="$ADDRESS6" rounds=4 || fail "kofi_kunit.ko does not load"

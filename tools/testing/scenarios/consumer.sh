@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# consumer.sh DEVICE MODULE: a Rust consumer that runs its test when it is loaded, and leaves no object.
+# consumer.sh DEVICE MODULE: loads a Rust consumer, which runs its test in its init function and leaves no object.
 TREE=/sys/kernel/debug/kofi/objects
 
 run_consumer() { load "$1" addr="$(ipv4_number "$ADDRESS")" && unload "$1"; }

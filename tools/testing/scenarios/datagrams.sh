@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
-# The datagram server and clients in user space, on an unmodified libfabric: datagrams.sh DEVICE ROUNDS [SERVER]
+# datagrams.sh DEVICE ROUNDS [SERVER]: datagram clients in user space, on an unmodified libfabric, use a server
+# module.
 server=${3:-datagram_server}
 CLIENT=$KOFI/bin/fi_datagram
 # libfabric sizes its queue for this many peers; the default of 256 exceeds the limit of rxe.
 export FI_UNIVERSE_SIZE=16
 
-# libfabric gives a request's buffer to the next one when its answer has come, and takes the completion of
-# the first, if that comes later, for the other's ("BUG: need to wait for completion", says its rxm_cq.c):
-# programs end in faults, or wait for ever. On siw it comes later as soon as there are two CPUs.
-# Set to "-" when the client must not issue atomic operations.
+# no_atomics is "-" if the client must not issue atomic operations. libfabric reuses the buffer of a request when the
+# response arrives, and mistakes a later completion of the request for one of the next request (a comment in rxm_cq.c:
+# "BUG: need to wait for completion"): the program crashes or hangs. With siw and two CPUs, the completion is later.
 no_atomics=
 [ "$1" = siw ] && [ "$(nproc)" -gt 1 ] && no_atomics=-
 run_client() { "$CLIENT" "$ADDRESS" 7471 "$ADDRESS" "$@" $no_atomics; }
 
-# run_concurrent_clients ROUNDS: runs three clients at once.
+# run_concurrent_clients ROUNDS: runs three clients at the same time.
 run_concurrent_clients() {
 	clients=
 	for _n in 1 2 3; do
@@ -27,7 +27,7 @@ run_concurrent_clients() {
 	return $status
 }
 
-# Kills a client during its requests; the server answers the next one.
+# kill_client: kills a client during its requests; the server serves the next one.
 kill_client() {
 	"$CLIENT" "$ADDRESS" 7471 "$ADDRESS" 1000 $no_atomics &
 	client=$!
@@ -44,19 +44,19 @@ load "$server" addr="$(sample_address "$server" "$ADDRESS")" || fail "the server
 await 10 "$server: ready" || fail "the server is not ready"
 check rdm_07_libfabric_client_is_served run_client "$2"
 check rdm_07_second_client_is_served run_client 1
-# The counters of the server add up: every send has completed, and every message has consumed a receive.
-counted() {
+# counters_match: checks the counters of the server: each send has completed, and each message has consumed a receive.
+counters_match() {
 	awk '/^ *ep .* enabled / {
 		for (at = 1; at <= NF; at++) if (split($at, pair, "=") == 2) has[pair[1]] = pair[2]
 		exit !(has["sends"] > 0 && has["tx_done"] >= has["sends"] && has["tx_bytes"] > 0 && !has["tx_errors"] &&
 			has["rx_done"] > 0 && has["rx_bytes"] > 0 && has["receives"] == has["rx_done"] + has["rx_depth"])
 	}' /sys/kernel/debug/kofi/objects
 }
-check debugfs_counts_messages eventually 10 counted
+check debugfs_counts_messages eventually 10 counters_match
 check rdm_07_concurrent_clients_are_served run_concurrent_clients "$2"
 [ -n "$no_atomics" ] || check atom_05_sum_of_all_clients_is_exact run_client 1 $((4 * $2 + 1))
 check rdm_07_server_survives_a_killed_client kill_client
-# The replies complete when the client has them: libfabric reads each one by rendezvous.
+# With delivered=Y, replies have FI_DELIVERY_COMPLETE: libfabric reads each one by rendezvous.
 if [ "$server" = datagram_server ]; then
 	reset_kernel_log
 	unload "$server" || fail "the server does not unload"

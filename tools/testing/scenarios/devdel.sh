@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-# The device is deleted under traffic: all endpoints report an error, the consumers close them, and the deletion
-# ends as soon as the last object is closed. "rxe traffic" leaves out servers without clients.
+# devdel.sh DEVICE [traffic]: deletes the device under traffic. All endpoints report an error, the consumers close
+# them, and the deletion ends when the last object is closed. "traffic" omits the servers without clients.
 
-# remove_under SUITE: runs it, and deletes the device as soon as data moves.
+# remove_under SUITE: runs a suite, and deletes the device during its traffic.
 remove_under() {
 	before=$(kernel_log | grep -c "traffic flows")
 	run_suites "$1" &
@@ -19,8 +19,8 @@ require_modules kofi_kunit
 require_suites kofi_removal kofi_removal_many kofi_removal_rdm kofi_removal_idle kofi_removal_srx \
 	kofi_removal_rdm_srx kofi_data
 device_up "$1" || fail "$1 does not come up"
-interface=$(/usr/bin/rdma link show "$DEVICE/1" | sed 's/.*netdev \([^ ]*\).*/\1/')
-# 64 busy endpoints, as far as the kernel is fast enough for so many.
+interface=$(netdev_of "$DEVICE")
+# 32 connections, or 4 on slow lanes.
 links=32
 [ "$TIMEOUT_FACTOR" -gt 1 ] && links=4
 load kofi_kunit addr="$ADDRESS" addr6="$ADDRESS6" outage=1 removal_links=$links || fail "kofi_kunit.ko does not load"
@@ -36,7 +36,7 @@ add_device "$1" "$interface" || fail "$DEVICE does not come back"
 check removal_with_shared_receive_contexts remove_under kofi_removal_srx
 add_device "$1" "$interface" || fail "$DEVICE does not come back"
 check removal_with_rdm_shared_receive_contexts remove_under kofi_removal_rdm_srx
-# Connections work on a device that was added again under its name.
+# Connections work on a device that was deleted and added with the same name.
 add_device "$1" "$interface" || fail "$DEVICE does not come back"
 run_suites kofi_data
 unload kofi_kunit
@@ -48,7 +48,7 @@ add_device "$1" "$interface" || fail "$DEVICE does not come back"
 unload kofi_kunit
 
 if has_module msg_server && has_module msg_client; then
-	load msg_server addr="$ADDRESS" && await 30 "msg_server: ready" || fail "no server"
+	load msg_server addr="$ADDRESS" && await 30 "msg_server: ready" || fail "msg_server does not start"
 	load msg_client addr="$ADDRESS" count=1000000000 && sleep 1
 	check removal_under_sample_traffic timeout -s KILL $((60 * TIMEOUT_FACTOR)) /usr/bin/rdma link del "$DEVICE"
 	check removal_fails_the_client await 30 "msg_client: done count=[1-9].* errors=1"
@@ -56,7 +56,7 @@ if has_module msg_server && has_module msg_client; then
 	add_device "$1" "$interface" || fail "$DEVICE does not come back"
 fi
 
-# remove_with_idle_server SERVER: a server without clients closes when it gets the event, and the deletion ends.
+# remove_with_idle_server SERVER: deletes the device of a server without clients, which closes at the event.
 remove_with_idle_server() {
 	reset_kernel_log
 	load "$1" addr="$(sample_address "$1" "$ADDRESS")" && await 30 "$1: ready" || return
@@ -65,7 +65,7 @@ remove_with_idle_server() {
 }
 type=$1 part=$2
 servers="datagram_server datagram_server_rs mem_server mem_server_rs echo_handler echo_handler_rs"
-# The device executes its atomic operations.
+# queue_server_rs needs atomic operations of the device.
 [ "$type" = siw ] || servers="$servers queue_server_rs"
 [ "$part" = traffic ] && servers=
 for server in $servers; do

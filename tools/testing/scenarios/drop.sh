@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-# drop.sh DEVICE ROUNDS: a consumer drops the last handles of all objects of a connection in interrupts, at both
-# ends at once. The consumer is unloaded, or the device removed, directly afterwards; no object is left.
+# drop.sh DEVICE ROUNDS: a consumer drops the last handles of all objects of a connection in interrupts, at both ends
+# at the same time. Then it is unloaded, or the device is deleted, immediately; no object remains.
 TREE=/sys/kernel/debug/kofi/objects
 
 drop_handles() { load drop_rs addr="$(ipv4_number "$ADDRESS")" rounds="$1"; }
 nothing_left() { [ ! -s "$TREE" ] && ! /usr/bin/rdma resource show | grep -q kofi; }
 unload_consumer() { drop_handles "$1" && unload drop_rs && nothing_left; }
-# kOFI is unloaded at once, too.
+# unload_all ROUNDS: unloads kOFI immediately, too.
 unload_all() { drop_handles "$1" && unload drop_rs kofi && load kofi; }
 remove_device() {
 	drop_handles 1 || return

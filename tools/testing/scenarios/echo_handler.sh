@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-# echo_handler.sh DEVICE COUNT: servers that echo in a completion handler, for clients that verify each message;
-# either end is unloaded during the traffic. COUNT is small where an interrupt of ours waits for the timer.
+# echo_handler.sh DEVICE COUNT: servers echo COUNT messages in a completion handler, and clients verify them. Each end
+# is also unloaded during traffic. COUNT is small on UML, where irq_work waits for the timer tick.
 
-# echo_messages SERVER CLIENT COUNT
+# echo_messages SERVER CLIENT COUNT: exchanges messages.
 echo_messages() { pairing "$1" "$2" "$ADDRESS" 1000 "$3" | grep "count=$3 .*errors=0\$"; }
 
-# echo_in_process COUNT: echoes in a handler that may sleep.
+# echo_in_process COUNT: exchanges messages with a handler in process context.
 echo_in_process() {
 	load echo_handler addr="$ADDRESS" interrupt=0 && await 10 "echo_handler: ready" &&
 		load msg_client addr="$ADDRESS" count="$1" && await 60 "msg_client: done" || return
@@ -14,7 +14,7 @@ echo_in_process() {
 	unload msg_client echo_handler && return $status
 }
 
-# unload_during_traffic SERVER FIRST: unloads module FIRST, one of the two, during the transfer, and then the other.
+# unload_during_traffic SERVER FIRST: unloads the module FIRST, server or client, during traffic, and then the other.
 unload_during_traffic() {
 	reset_kernel_log
 	load "$1" addr="$(sample_address "$1" "$ADDRESS")" && await 10 "$1: ready" &&

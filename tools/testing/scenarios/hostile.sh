@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # hostile.sh DEVICE RUNS PACKETS: a peer sends random and invalid packets to a datagram endpoint, PACKETS in each of
-# RUNS runs, with another seed in each run.
+# RUNS runs with different seeds.
 require_modules kofi_kunit
 require_suites kofi_rdm_hostile
 device_up "$1" || fail "$1 does not come up"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit.sh rxe|siw MINUTES: a completion queue at its limit, in suites of ten minutes each: KUnit ends a test after a
-# quarter of an hour.
+# limit.sh rxe|siw MINUTES: keeps a completion queue at its limit, in runs of ten minutes: KUnit ends a test after
+# fifteen.
 require_modules kofi_kunit
 require_suites kofi_limit
 device_up "$1" || fail "$1 does not come up"

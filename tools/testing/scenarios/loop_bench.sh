@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-# Connected endpoints within a host beside a ring with nothing but the copy, beside the same over rxe, and
-# beside libfabric's shm in user space, in turns in one boot: loop_bench.sh [ROUNDS]. As bench.sh, whose way of
-# taking turns this is. Datagrams within a host stand alone.
+# loop_bench.sh [ROUNDS]: measures connected endpoints within a host, a ring that only copies, connected endpoints
+# over rxe, libfabric's shm in user space, and datagram endpoints within a host, alternately in one boot. bench.sh
+# explains the order of the turns.
 require_modules kofi_bench kofi_loop kofi_ring kofi_rdm
-device_up rxe || fail "no device"
-HERE=127.0.0.1
+device_up rxe || fail "rxe does not come up"
+LOOPBACK=127.0.0.1
 ip link set lo up
 
 measure() {
@@ -24,13 +24,13 @@ while [ $round -lt "${1:-5}" ]; do
 		order="kofi_ring kofi_loop kofi_bench"
 	fi
 	for module in $order; do
-		[ $module = kofi_bench ] && addr=$ADDRESS || addr=$HERE
+		[ $module = kofi_bench ] && addr=$ADDRESS || addr=$LOOPBACK
 		load $module addr=$addr series=loop_ || fail "$module does not load"
 	done
-	load kofi_rdm addr=$HERE series=loop_rdm_ || fail "kofi_rdm does not load"
+	load kofi_rdm addr=$LOOPBACK series=loop_rdm_ || fail "kofi_rdm does not load"
 	while read -r test; do
 		case $test in
-		# What takes a nanosecond or two by itself is nothing to compare with.
+		# The ring's write and read take one or two nanoseconds: they are no baseline.
 		write* | read*) turns="loop bench user loop rdm bench loop rdm" ;;
 		fetch*) turns="loop bench loop bench" ;;
 		*) turns="loop ring bench user ring loop loop bench ring rdm ring loop rdm" ;;

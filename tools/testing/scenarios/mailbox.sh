@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# mailbox.sh DEVICE: the suite of a provider of another module, which is not unloaded while it is used.
-require_modules kofi_kunit
-require_modules mailbox
+# mailbox.sh DEVICE: runs the suite of a provider in another module, which cannot be unloaded during its use.
+require_modules kofi_kunit mailbox
 device_up "$1" || fail "$1 does not come up"
 load kofi || fail "kofi.ko does not load"
 load mailbox || fail "mailbox.ko does not load"

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-# Loads the named modules one after another beside both soft devices, and unloads them in reverse order.
+# module.sh MODULE...: brings up both soft devices, loads the modules in this order, and unloads them in reverse.
 device_up siw || fail "siw does not come up"
 device_up rxe || fail "rxe does not come up"
 load kofi || fail "kofi.ko does not load"
-loaded=
+modules=
 for module; do
 	check load."$module" load "$module"
-	loaded="$module $loaded"
+	modules="$module $modules"
 done
-for module in $loaded; do
+for module in $modules; do
 	check unload."$module" unload "$module"
 done

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-# kofi.ko can be unloaded and loaded again.
+# Loads and unloads kofi.ko several times.
 require_modules kofi
 for round in 1 2 3; do
-	load kofi || fail "insmod, round $round"
-	loaded kofi || fail "not loaded, round $round"
-	unload kofi || fail "rmmod, round $round"
+	load kofi || fail "kofi.ko does not load in round $round"
+	loaded kofi || fail "kofi.ko is not loaded in round $round"
+	unload kofi || fail "kofi.ko does not unload in round $round"
 done

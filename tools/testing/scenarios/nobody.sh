@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-# A client without a server: at a closed port, at an address without a host, and at an address without a route.
-# It reports the error, can be unloaded, and leaves no object.
+# nobody.sh DEVICE: a client connects to a closed port, to an address without a host, and to an address without a
+# route. It reports the error, can be unloaded, and leaves no object.
+
+# connect_and_fail ADDRESS PORT [PATTERN]: runs a client, whose error has to match the pattern.
 connect_and_fail() {
 	load msg_client addr="$1" port="$2" || return
-	# The address is in one line of the two, and new each time.
+	# The first line has the address, which is different in each test.
 	await 30 "msg_client: $1: .*$3" && await 5 "msg_client: done count=0 .*errors=1"
 	status=$?
 	unload msg_client kofi && return $status

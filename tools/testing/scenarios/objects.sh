@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# objects.sh DEVICE: the list of open objects. kofi ls, /dev/kofi and debugfs agree.
+# objects.sh DEVICE: checks the list of open objects in `kofi ls` and in debugfs, which have to be the same.
 require_modules kofi_perf msg_server av_ranks
 CLIENT=$KOFI/bin/kofi
 TREE=/sys/kernel/debug/kofi/objects
@@ -10,15 +10,15 @@ listed() { "$CLIENT" ls "$@" >/run/listed && cat /run/listed; }
 check ls_without_consumers_is_empty eval '[ "$(listed)" = "nothing is open" ]'
 check debugfs_without_consumers_is_empty [ ! -s "$TREE" ]
 
-# A server and a client that stays, in one kernel.
+# A server, and a client that runs until it is killed.
 load msg_server addr="$ADDRESS" || fail "msg_server.ko does not load"
-await 30 "msg_server: ready" || fail "no server"
+await 30 "msg_server: ready" || fail "msg_server does not start"
 check ls_shows_the_server eval 'listed | grep -q "^fabric .* of msg_server$"'
 check ls_shows_the_listening_pep eval 'listed -k pep | grep -q "pep .* listening .*:7471"'
 rm -f /run/serving
 "$CLIENT" server "$ADDRESS" -p 7493 >/run/serving &
 server=$!
-eventually 30 grep -qs serving /run/serving || fail "no second server"
+eventually 30 grep -qs serving /run/serving || fail "the server of the client does not start"
 "$CLIENT" pingpong "$ADDRESS" -p 7493 -t 60 >/dev/null &
 client=$!
 connected() { [ "$(listed -o kofi -k ep | grep -c "ep .* connected")" = 2 ]; }
@@ -37,7 +37,8 @@ check debugfs_matches_ls trees_match
 counts() { awk '/^ *ep / { for (at = 1; at <= NF; at++) if ($at ~ "^" what "=") { sub(".*=", "", $at); print $at } }' what="$1" "$TREE"; }
 sends_advance() { [ "$(counts sends | sort -n | tail -n 1)" -gt 100 ]; }
 check sends_are_counted eventually 30 sends_advance
-# They go on meanwhile, and some receives are posted beforehand.
+# counts_match: compares the counters with a tolerance of 64, as the traffic continues and receives are posted before
+# their messages arrive.
 counts_match() {
 	awk 'function far(a, b) { return a - b > 64 || b - a > 64 }
 		/^ *ep .* connected / {
@@ -59,9 +60,9 @@ check stat_json_has_rates eval '"$CLIENT" stat -n 1 -i 0.2 --json | grep -q "\"r
 check unknown_owner_has_no_objects eval '[ "$(listed -o nobody_at_all)" = "nothing is open" ]'
 check unknown_kind_lists_the_known_ones eval '! "$CLIENT" ls -k banana 2>/run/refusal && grep -q "there are: fabric" /run/refusal'
 # Another namespace has none of the objects.
-ip netns add elsewhere || fail "no namespace"
-check ls_in_another_namespace_is_empty eval '[ "$(ip netns exec elsewhere "$CLIENT" ls)" = "nothing is open" ]'
-ip netns del elsewhere
+ip netns add other || fail "the namespace cannot be created"
+check ls_in_another_namespace_is_empty eval '[ "$(ip netns exec other "$CLIENT" ls)" = "nothing is open" ]'
+ip netns del other
 
 kill -INT $client
 wait $client
@@ -83,11 +84,11 @@ wait $client
 kill -INT $server
 check server_stops_on_ctrl_c wait $server
 check process_leaves_no_objects eval '[ "$(listed -o kofi)" = "nothing is open" ]'
-# The addresses of a vector that the ranks and their master share.
+# The ranks and their master share an address vector.
 vector() { listed -o av_ranks -k av | sed -n "s/.*av \([0-9]*\) .*addresses 101\$/\1/p" | head -n 1; }
 list_vector() { id=$(vector) && [ -n "$id" ] && "$CLIENT" av "$id" >/run/addresses && [ "$(wc -l </run/addresses)" = 103 ]; }
 load av_ranks addr="$ADDRESS" ranks=100 || fail "av_ranks.ko does not load"
-await 60 "av_ranks: .*ranks=100 errors=0" || fail "the ranks do not answer"
+await 60 "av_ranks: .*ranks=100 errors=0" || fail "av_ranks does not finish without errors"
 check av_lists_all_addresses list_vector
 check av_lists_the_fi_addr_of_an_address grep -q "^ *0x63  *$ADDRESS:[0-9]*  *1  *-\$" /run/addresses
 unload av_ranks || fail "av_ranks.ko does not unload"

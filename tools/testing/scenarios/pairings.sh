@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# The samples in all four pairings, C and Rust on either side: pairings.sh DEVICE SIZE COUNT
+# pairings.sh DEVICE SIZE COUNT: runs the samples in all four pairs of a server and a client, in C and in Rust.
 require_modules msg_server msg_client msg_server_rs msg_client_rs
 device_up "$1" || fail "$1 does not come up"
 for server in msg_server msg_server_rs; do

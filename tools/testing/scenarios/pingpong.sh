@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# pingpong.sh DEVICE COUNT: kofi_pingpong in the kernel against the unmodified fi_pingpong of the distribution.
+# pingpong.sh DEVICE COUNT: kofi_pingpong in the kernel exchanges messages with the distribution's fi_pingpong.
 END=$KOFI/bin/pingpong
 # libfabric sizes its queue for this many peers; the default of 256 exceeds the limit of rxe.
 export FI_UNIVERSE_SIZE=16
@@ -12,26 +12,27 @@ run_fi_pingpong() {
 		fi_pingpong -e rdm -p "verbs;ofi_rxm" -d "$DEVICE" -m "$kind" -c -I "$COUNT" "$@"
 }
 
-# wait_for_both OURS THEIRS: waits for both ends. fi_pingpong has no timeout, so it is killed if our end fails.
+# wait_for_both KERNEL USER: waits for both ends. fi_pingpong has no timeout, so it is killed if the kernel's end
+# fails.
 wait_for_both() {
 	wait "$1"
-	ours=$?
-	[ $ours = 0 ] || kill -KILL "$2"
-	wait "$2" && return $ours
+	status=$?
+	[ $status = 0 ] || kill -KILL "$2"
+	wait "$2" && return $status
 }
 
-# serve PORT KIND [SIZE]: runs our server with fi_pingpong as the client.
+# serve PORT KIND [SIZE]: runs the kernel's server with fi_pingpong as the client.
 serve() {
-	said=/run/end.$1
-	rm -f "$said"
-	"$END" server "$ADDRESS" "$1" "$2" "$COUNT" ${3:+"$3"} >"$said" &
+	output=/run/end.$1
+	rm -f "$output"
+	"$END" server "$ADDRESS" "$1" "$2" "$COUNT" ${3:+"$3"} >"$output" &
 	end=$!
-	eventually 10 grep -qs ready "$said" || return
+	eventually 10 grep -qs ready "$output" || return
 	run_fi_pingpong "$2" -P "$1" ${3:+-S "$3"} "$ADDRESS" &
 	wait_for_both $end $!
 }
 
-# connect PORT KIND [SIZE]: runs our client with fi_pingpong as the server.
+# connect PORT KIND [SIZE]: runs the kernel's client with fi_pingpong as the server.
 connect() {
 	run_fi_pingpong "$2" -B "$1" ${3:+-S "$3"} &
 	server=$!
@@ -48,7 +49,7 @@ check rdm_07_fi_pingpong_client_exchanges_tagged_messages serve 7480 tagged
 check rdm_07_fi_pingpong_server_exchanges_tagged_messages connect 7481 tagged
 check rdm_07_fi_pingpong_client_exchanges_empty_messages serve 7480 msg 0
 check rdm_07_fi_pingpong_server_exchanges_empty_messages connect 7481 msg 0
-# One byte more than fits into one packet.
+# The size is one byte larger than the data of a packet.
 check rdm_07_fi_pingpong_client_exchanges_segmented_messages serve 7480 msg 16385
 check rdm_07_fi_pingpong_server_exchanges_segmented_messages connect 7481 msg 16385
 # Endpoints with a shared receive context grant no credits; the RNR retries of the device replace them.

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-# Datagrams beside connected endpoints, beside packets by hand, and beside libfabric's in user space, in
-# turns in one boot, and what their peers cost: rdm_bench.sh [ROUNDS]. As bench.sh, whose way of taking turns
-# this is.
+# rdm_bench.sh [ROUNDS]: measures datagram endpoints, connected endpoints, packets over raw verbs and libfabric's
+# datagram endpoints in user space, alternately in one boot, and the cost of peers. bench.sh explains the order of the
+# turns.
 require_modules kofi_bench kofi_rdm kofi_hand kofi_peers
-device_up rxe || fail "no device"
-# Without limits on memory that is registered, and with a queue that the device has.
+device_up rxe || fail "rxe does not come up"
+# libfabric registers much memory, and its default queue size exceeds the limit of rxe.
 ulimit -l unlimited
 export FI_UNIVERSE_SIZE=16
 

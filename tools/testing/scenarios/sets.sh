@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-# What address vectors, poll sets and wait sets cost, beside libfabric's vectors, the members asked one by
-# one, and bare wait queues: sets.sh [ROUNDS]. Nothing is sent.
+# sets.sh [ROUNDS]: measures address vectors, poll sets and wait sets, without traffic. The baselines are libfabric's
+# address vectors, polling of the members one by one, and plain wait queues.
 require_modules kofi_sets
-device_up rxe || fail "no device"
+device_up rxe || fail "rxe does not come up"
 ip link set lo up
 
 measure() { echo "$1" >/sys/kernel/debug/kofi_sets/run || fail "$1"; }
@@ -10,7 +10,7 @@ measure() { echo "$1" >/sys/kernel/debug/kofi_sets/run || fail "$1"; }
 [ "$LANE" = native ] && count=1000000 || count=100000
 round=0
 while [ $round -lt "${1:-5}" ]; do
-	load kofi_sets addr=$ADDRESS || fail "the module does not load"
+	load kofi_sets addr=$ADDRESS || fail "kofi_sets.ko does not load"
 	measure "vector $count"
 	"$KOFI/bin/fi_vectors" "tcp;ofi_rxm" 127.0.0.1 $count || fail "libfabric's vectors"
 	for members in 1 16 256; do

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# stress.sh DEVICE ROUNDS RACES: repeated connects and disconnects, concurrent calls on two CPUs, and closes in any
-# order.
+# stress.sh DEVICE ROUNDS RACES: connects and disconnects ROUNDS times, and runs suites with concurrent calls on two
+# CPUs and with closes in any order, RACES times each.
 require_modules kofi_kunit
 device_up "$1" || fail "$1 does not come up"
 load kofi_kunit addr="$ADDRESS" addr6="$ADDRESS6" rounds="$2" || fail "kofi_kunit.ko does not load"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-# The modules of samples/template, built against an installed kOFI, load, and name the devices.
+# template.sh DEVICE: the modules of samples/template, which are built against an installed kOFI, log the devices.
 require_modules template_c template_rs
 
-# lists_infos MODULE COUNT [LINE]: checks that the module finds COUNT infos, and LINE among them.
+# lists_infos MODULE COUNT [LINE]: checks that the module logs COUNT infos, and that LINE is one of them.
 lists_infos() {
 	reset_kernel_log
 	load "$1" && await 5 "$1: ready count=$2\$" && unload "$1" || return

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-# vectors.sh SECONDS: two CPUs use one address vector, and then the same poll and wait sets, for SECONDS each. The
-# thread that runs a suite sleeps meanwhile, in parts shorter than the limit of the hung task detector.
+# vectors.sh SECONDS: two CPUs use one address vector, and then the same poll and wait sets, for SECONDS each. A run
+# of a suite has PART seconds: its thread sleeps meanwhile, which must be shorter than the limit of the hung task
+# detector.
 PART=60
 require_modules kofi_kunit
 device_up rxe || fail "rxe does not come up"
