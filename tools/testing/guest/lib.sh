@@ -203,6 +203,11 @@ link_state() { rdma link show "$1/1" | grep -q "state $2"; }
 # The loop provider needs only the addresses of the interface lo.
 loop_up() { ip link set lo up; }
 
+# rdma_objects: prints the RDMA objects of kofi. Fails if there are none.
+# require_no_rdma_objects: fails the scenario if there are any.
+rdma_objects() { for _kind in qp cq pd mr cm_id; do rdma resource show $_kind; done | grep kofi; }
+require_no_rdma_objects() { ! rdma_objects || fail "kofi has RDMA objects that should be gone"; }
+
 # netdev_of DEVICE: prints the network interface of a device.
 netdev_of() { /usr/bin/rdma link show "$1/1" 2>/dev/null | sed 's/.*netdev \([^ ]*\).*/\1/'; }
 

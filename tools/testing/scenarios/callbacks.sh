@@ -6,5 +6,4 @@ device_up "$1" || fail "$1 does not come up"
 load kofi_kunit addr="$ADDRESS" addr6="$ADDRESS6" rounds="$2" || fail "kofi_kunit.ko does not load"
 run_suites kofi_cq_handler_run
 unload kofi_kunit kofi || fail "the modules do not unload"
-rdma resource show | grep "kofi" && fail "something is left"
-true
+require_no_rdma_objects

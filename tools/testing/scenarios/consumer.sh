@@ -3,7 +3,7 @@
 TREE=/sys/kernel/debug/kofi/objects
 
 run_consumer() { load "$1" addr="$(ipv4_number "$ADDRESS")" && unload "$1"; }
-nothing_left() { [ ! -s "$TREE" ] && ! /usr/bin/rdma resource show | grep -q kofi; }
+nothing_left() { [ ! -s "$TREE" ] && ! rdma_objects; }
 
 require_modules "$2"
 device_up "$1" || fail "$1 does not come up"

@@ -4,7 +4,7 @@
 TREE=/sys/kernel/debug/kofi/objects
 
 drop_handles() { load drop_rs addr="$(ipv4_number "$ADDRESS")" rounds="$1"; }
-nothing_left() { [ ! -s "$TREE" ] && ! /usr/bin/rdma resource show | grep -q kofi; }
+nothing_left() { [ ! -s "$TREE" ] && ! rdma_objects; }
 unload_consumer() { drop_handles "$1" && unload drop_rs && nothing_left; }
 # unload_all ROUNDS: unloads kOFI immediately, too.
 unload_all() { drop_handles "$1" && unload drop_rs kofi && load kofi; }

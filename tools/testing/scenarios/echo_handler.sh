@@ -38,5 +38,4 @@ done
 reset_kernel_log
 check echo_handler.echoes_in_process_context echo_in_process 100
 unload kofi
-rdma resource show | grep "kofi" && fail "something is left"
-true
+require_no_rdma_objects

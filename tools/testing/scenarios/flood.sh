@@ -10,5 +10,4 @@ for run in $(seq "$3"); do
 	run_suites kofi_rdm_flood
 done
 unload kofi_kunit kofi || fail "the modules do not unload"
-rdma resource show | grep "kofi" && fail "something is left"
-true
+require_no_rdma_objects

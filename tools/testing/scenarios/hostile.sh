@@ -12,5 +12,4 @@ for run in $(seq "$2"); do
 	run_suites kofi_rdm_hostile
 done
 unload kofi_kunit kofi || fail "the modules do not unload"
-rdma resource show | grep "kofi" && fail "something is left"
-true
+require_no_rdma_objects

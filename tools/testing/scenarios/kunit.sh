@@ -39,5 +39,4 @@ load kofi_kunit addr="$ADDRESS" addr6="$ADDRESS6" rounds=$rounds serial=$serial 
 run_suites $(suites | grep -vxF "$before" | grep -E "$only" | grep -vE "$without")
 kernel_logged "ignore-gfp-wait is not N" && fail "allocations do not fail"
 unload kofi_kunit kofi || fail "the modules do not unload"
-rdma resource show | grep kofi && fail "something is left"
-true
+require_no_rdma_objects

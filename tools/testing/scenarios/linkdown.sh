@@ -101,5 +101,4 @@ rxe) run_over_veth ;;
 siw) run_over_loopback ;;
 esac
 unload kofi_kunit kofi || fail "the modules do not unload"
-rdma resource show | grep "kofi" && fail "something is left"
-true
+require_no_rdma_objects

@@ -58,5 +58,4 @@ run_datagrams "$3" 262144
 tc ${namespace:+-n $namespace} qdisc del dev "$interface" root
 [ -z "$namespace" ] || kill $LEFT $RIGHT
 unload kofi_kunit kofi || fail "the modules do not unload"
-rdma resource show | grep "kofi" && fail "something is left"
-true
+require_no_rdma_objects

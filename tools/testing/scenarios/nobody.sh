@@ -17,5 +17,4 @@ check closed_port_is_refused connect_and_fail "$ADDRESS" 4711 "refused"
 check closed_port_is_refused_over_ipv6 connect_and_fail "$ADDRESS6" 4711 "refused"
 check absent_host_is_an_error connect_and_fail "${ADDRESS%.*}.77" 7471
 check missing_route_is_an_error connect_and_fail 192.0.2.1 7471
-rdma resource show | grep "kofi" && fail "something is left"
-true
+require_no_rdma_objects

@@ -34,5 +34,4 @@ if is_selected kofi_nomemory_rdm; then
 	check allocation_failures_under_rdm_traffic fail_allocations
 fi
 unload kofi_kunit kofi || fail "the modules do not unload"
-rdma resource show | grep kofi && fail "something is left"
-true
+require_no_rdma_objects

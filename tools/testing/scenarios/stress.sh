@@ -8,5 +8,4 @@ run_suites kofi_stress
 echo "$3" >/sys/module/kofi_kunit/parameters/rounds
 run_suites "kofi_race*" kofi_close kofi_cntr_bind kofi_atomic_many kofi_atomic_steps kofi_busy
 unload kofi_kunit kofi || fail "the modules do not unload"
-rdma resource show | grep "kofi" && fail "something is left"
-true
+require_no_rdma_objects

@@ -27,5 +27,4 @@ run_suites kofi_rdm_strange_acks
 check rdm_10_acknowledgements_out_of_turn_are_logged_with_the_peer \
 	kernel_logged "peer $ADDRESS:[0-9]*: a connection is closed: an acknowledgement of a message that awaits none"
 unload kofi_kunit kofi || fail "the modules do not unload"
-rdma resource show | grep "kofi" && fail "something is left"
-true
+require_no_rdma_objects
