@@ -24,11 +24,11 @@ GROUPS: dict[str, tuple[str, list[str] | int]] = {
     "INFO": (
         "fi_getinfo, fi_fabric, fi_domain",
         [
-            "nothing found is -FI_ENODATA",
+            "no match is -FI_ENODATA",
             "a newer interface is -FI_ENOSYS",
             "unknown capabilities and flags",
             "FI_SOURCE needs an address",
-            "without hints, all that can be opened",
+            "without hints, every provider, device and endpoint type",
             "zero in a hint is a wildcard",
             "at least what was asked for; mode bits cleared",
             "primary capabilities only on demand",
@@ -48,23 +48,23 @@ GROUPS: dict[str, tuple[str, list[str] | int]] = {
             "indices from 0 on, in order",
             "the lowest free index",
             "how many were inserted",
-            "FI_ADDR_NOTAVAIL for what failed",
+            "FI_ADDR_NOTAVAIL for failed addresses",
             "FI_SYNC_ERR: an errno for each",
             "unknown flags, and nothing to insert",
-            "a table needs no place for handles",
+            "fi_addr may be NULL for a table",
             "FI_EVENT needs an event queue",
             "errors, then one FI_AV_COMPLETE",
-            "what is aborted is FI_ECANCELED",
+            "aborted insertions are FI_ECANCELED",
             "a node and a service",
             "nodes and services in sequence",
-            "what cannot be removed",
+            "invalid removals",
             "removed, and inserted again",
             "the same address twice",
             "reading an address back",
             "addresses as text",
             "shared under a name",
-            "which type it is",
-            "handles of a map do not come back",
+            "the type of a vector",
+            "handles of a map are not reused",
             "busy while bound",
             "identifiers of the consumer's",
             "receive contexts in the high bits",
@@ -75,9 +75,9 @@ GROUPS: dict[str, tuple[str, list[str] | int]] = {
     "AVSET": (
         "address vector sets",
         [
-            "what a set begins with",
+            "initial members",
             "union, intersection, difference",
-            "members, strangers, no room; FI_UNIVERSE",
+            "members, other addresses, full sets; FI_UNIVERSE",
         ],
     ),
     "CQ": (
@@ -88,9 +88,9 @@ GROUPS: dict[str, tuple[str, list[str] | int]] = {
             "successes ahead of an error come first",
             "reading nothing drives progress",
             "reading errors, and their texts",
-            "who owns err_data",
-            "failures are reported whatever was asked",
-            "truncation tells how much was lost",
+            "ownership of err_data",
+            "failures are always reported",
+            "truncation reports the number of dropped bytes",
             "fi_cq_sread and its timeout",
             "fi_cq_sread without a wait object",
             "fi_cq_signal",
@@ -123,23 +123,23 @@ GROUPS: dict[str, tuple[str, list[str] | int]] = {
         [
             "reading and changing both values",
             "fi_cntr_wait",
-            "what is counted, and bindings",
+            "counted operations, and bindings",
             "busy while bound",
         ],
     ),
     "POLL": (
         "poll sets, wait sets, trywait",
         [
-            "reserved flags, and what cannot be a member",
+            "reserved flags, and objects that cannot be members",
             "no ready member is missed",
             "counters: once after each change",
-            "added twice, deleted without being there",
+            "members added twice, objects deleted that are no members",
             "busy sets",
-            "any member wakes, and is named",
+            "each member wakes a waiter",
             "fi_trywait: whether it is safe to block",
             "FI_GETWAIT, FI_GETWAITOBJ",
-            "FI_WAIT_QUEUE: native sleepers miss nothing",
-            "wait objects that only processes have",
+            "FI_WAIT_QUEUE: no missed event in wait_event",
+            "wait objects of user space",
         ],
     ),
     "MR": (
@@ -148,19 +148,19 @@ GROUPS: dict[str, tuple[str, list[str] | int]] = {
             "the three calls, descriptor and key",
             "requested keys",
             "limits on vectors and pages",
-            "what peers reach",
-            "ranges that are refused",
-            "mappings balance",
+            "ranges and rights of remote access",
+            "refused ranges",
+            "maps and unmaps balance",
         ],
     ),
     "EP": (
         "connected endpoints",
         [
             "binding completion queues",
-            "what enabling needs, and who enables",
-            "what may be posted when",
+            "requirements of fi_enable; implicit enabling",
+            "operations allowed in each state",
             "a full queue",
-            "messages of no bytes",
+            "messages of zero bytes",
             "the address argument is ignored",
             "FI_SELECTIVE_COMPLETION",
             "flags of the msg calls",
@@ -168,7 +168,7 @@ GROUPS: dict[str, tuple[str, list[str] | int]] = {
             "fi_cancel",
             "options, multi-receive",
             "fi_inject",
-            "aliases, operation flags, room left",
+            "aliases, operation flags, free entries",
         ],
     ),
     "CM": (
@@ -177,10 +177,10 @@ GROUPS: dict[str, tuple[str, list[str] | int]] = {
             "requests, acceptance, private data",
             "rejection",
             "the limit of private data",
-            "connecting twice, or to nobody",
+            "connecting twice, or without a listener",
             "fi_shutdown flushes before it returns",
             "FI_SHUTDOWN, once, after the flushed entries",
-            "fi_close is silent",
+            "fi_close reports no event",
             "names of both ends",
             "network namespaces, IPv6",
         ],
@@ -190,7 +190,7 @@ GROUPS: dict[str, tuple[str, list[str] | int]] = {
     "RDM": (
         "reliable datagram endpoints",
         [
-            "an address vector, and addresses in it",
+            "an address vector and valid addresses are required",
             "directed receives",
             "the order of messages",
             "the first send connects",
@@ -199,8 +199,8 @@ GROUPS: dict[str, tuple[str, list[str] | int]] = {
             "libfabric in user space",
             "scalable endpoints",
             "fi_sendto, fi_recvfrom",
-            "what peers may do: capabilities, registrations, keys",
-            "no peer takes from another what that one has",
+            "rights of peers: capabilities, registrations, keys",
+            "no peer takes resources of another one",
         ],
     ),
     "PEER": (
@@ -217,7 +217,7 @@ GROUPS: dict[str, tuple[str, list[str] | int]] = {
     "CLOSE": (
         "every object",
         [
-            "when it returns, nothing runs any more",
+            "no code of the object runs after the return",
             "a constructor that fails undoes its steps",
             "closing in any order",
         ],
@@ -232,15 +232,15 @@ HEAD = """\
 Conformance
 ===========
 
-What each call must do is laid down as a contract of numbered lines, a group
-for each kind of object. A KUnit case, and a check of a scenario, carries in its
-name the line that it proves: ``cq_05_readerr`` is about line 5 of the completion
-queues. This page is made from those names by::
+The contract states in numbered lines what each call must do, with a group of
+lines for each kind of object. The name of a KUnit case, or of a scenario's
+check, begins with the line that it tests: ``cq_05_readerr`` tests line 5 of the
+completion queues. This page is made from these names by::
 
     python3 tools/testing/lab.py conformance
 
-and ``make test`` fails when it is out of date. Whether the tests pass is for
-``make test`` to say. Lines in *italics* have no test that names them.
+``make test`` fails if the page is out of date. The page does not say whether the
+tests pass; ``make test`` does. Lines in *italics* have no test.
 """
 
 
