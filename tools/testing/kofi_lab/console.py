@@ -52,6 +52,7 @@ class Console:
             self.outside += splat.find("none", [line], self.allowed)
 
     def _ktap(self, line: str) -> None:
+        """Parses one line of the guest's KTAP document."""
         scenario = self.scenario
         if line == "KTAP version 1":
             self.booted = True
@@ -90,6 +91,7 @@ class Console:
         return ktap.failure_reason(mine, mine.name)
 
     def _end(self, result: re.Match[str]) -> None:
+        """Counts the scenario and its tests at its result line."""
         scenario = self.scenario
         assert scenario
         reason = self._count()
@@ -112,6 +114,7 @@ class Console:
             self._close(FAILED, reason + splats)
 
     def _close(self, outcome: str, reason: str) -> None:
+        """Adds the scenario to the results, and makes it the finished one."""
         scenario, self.scenario = self.scenario, None
         assert scenario
         self.finished = scenario

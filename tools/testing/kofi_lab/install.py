@@ -134,7 +134,7 @@ def shared_files(program: Path) -> dict[str, bytes]:
 
 
 def uninstall(system: System, release: str) -> None:
-    """Deletes what was installed for a kernel, and the client if this was the last kernel."""
+    """Deletes the installed files of a kernel, and the client if this was the last kernel."""
     manifest = system.manifest(release)
     try:
         if not manifest.remove():
@@ -148,7 +148,7 @@ def uninstall(system: System, release: str) -> None:
         raise LabError(not_writable(error)) from error
     if not system.root:
         run_depmod(release)
-    print_line(f"removed what was installed for kernel {release}")
+    print_line(f"removed the files of kernel {release}")
 
 
 def run_depmod(release: str) -> None:

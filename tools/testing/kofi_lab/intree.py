@@ -89,7 +89,7 @@ def set_line(kernel: Path, path: PurePath, line: str, anchor: str, is_present: b
 
 
 def place_in(kernel: Path) -> None:
-    """Places kOFI in a kernel's tree, or updates what was placed before."""
+    """Places kOFI in a kernel's tree, or updates the files that were placed before."""
     files = manifest(kernel)
     for path, source in sources().items():
         files.write(path, source.read_bytes())

@@ -7,7 +7,7 @@ NAME = "installed"
 
 
 class Manifest:
-    """A text file that lists what was installed: one path per line, the manifest last, folders with a final slash.
+    """A text file with the paths of an installation: one per line, the manifest last, folders with a final slash.
 
     `root` (DESTDIR of a package) precedes every path on this machine, but is not part of the listed paths.
     """

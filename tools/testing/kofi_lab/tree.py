@@ -113,7 +113,7 @@ def make(kernel: Kernel, folder: Path, *arguments: str) -> str:
 
 
 def build(kernel: Kernel) -> list[Path]:
-    """Builds what changed of the modules. Returns the modules in an order in which they can be loaded."""
+    """Builds the modules, and compiles only changed files. Returns the modules in an order in which they load."""
     folder = build_folder(kernel)
     if not (TREE / "Kbuild").exists():
         return []
