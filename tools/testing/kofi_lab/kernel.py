@@ -35,7 +35,7 @@ class Kernel:
 
     @property
     def ready(self) -> bool:
-        """Whether the build folder has a complete build."""
+        """True if the build folder has a complete build."""
         return (self.build / ".kofi-ready").exists()
 
 

@@ -14,8 +14,8 @@ from .paths import LOGS
 NAME = "intree.kunit"
 LINE = re.compile(r"^\[[\d:]+\] \[(\w+)\] (\w+)$", re.MULTILINE)
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
-# Both templates as built-in consumers. A Rust consumer needs the metadata of kofi.o, so that only a rule in the same
-# Makefile can order the two.
+# Builds both templates into the kernel. The template in Rust needs the metadata of kofi.o: a rule in the same Makefile
+# orders the two.
 CONSUMERS = """
 obj-y += consumer/template_c.o consumer/template_rs.o
 $(obj)/consumer/template_rs.o: $(obj)/rust/kofi.o

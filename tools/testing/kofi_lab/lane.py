@@ -25,7 +25,7 @@ class Lane:
 
     @property
     def is_uml(self) -> bool:
-        """Whether the guest is user-mode Linux and not a virtual machine."""
+        """True if the guest is user-mode Linux and not a virtual machine."""
         return self.arch == "um"
 
 

@@ -37,7 +37,7 @@ def errors(folder: Path, program: Path, *options: str) -> list[str]:
     words = compiler(folder)
     variables = [word for word in words if re.match(r"[A-Z_]+=", word)]
     command = ["env", *variables, *words[len(variables) :], *options, "-Adead_code"]
-    # A folder, because rustc replaces the file that it is told to write, even /dev/null.
+    # rustc would replace an output file, even /dev/null: it gets a folder.
     with tempfile.TemporaryDirectory() as scratch:
         result = subprocess.run(
             [*command, "--error-format=json", "--emit=metadata", f"--out-dir={scratch}", str(program)],

@@ -32,7 +32,7 @@ class Scenario:
 
     @property
     def is_siw(self) -> bool:
-        """Whether the scenario uses siw."""
+        """True if the scenario uses siw."""
         return bool({"siw", "both"} & set(self.arguments.split()))
 
     def limit(self, lane: Lane) -> int:

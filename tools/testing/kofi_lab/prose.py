@@ -27,13 +27,15 @@ ANAPHOR = re.compile(
 RIDDLE = re.compile(
     r"\b(whoever|nobody|somebody|anybody|who (posts|sends|reads|asks|waits|comes|leaves|receives|has)|is told"
     r"|are told|told of|tells of|has (it|them) \w+ed|by what|to what|of what|with what|in hand|on its way"
-    r"|looked after|is to be)\b",
+    r"|looked after|is to be)\b(?!\.\w)",
     re.IGNORECASE,
 )
 RUST_COMMENT = re.compile(r"\s*//[/!] ?(.*)")
+HASH_COMMENT = re.compile(r'\s*(?:#(?:$| (?!SPDX|shellcheck))|""")(.*)')
 C_COMMENT = re.compile(r"/\*\*?\s*\n?\s*\*?\s*(.*)")
 COMMENT_LINE = re.compile(r"\s*(//|/?\*)")
-SUFFIXES = (".rs", ".rst", ".c", ".h")
+HASH_SUFFIXES = (".py", ".sh", ".toml", ".config")
+SUFFIXES = (".rs", ".rst", ".c", ".h", *HASH_SUFFIXES)
 HEAD = """# SPDX-License-Identifier: GPL-2.0
 #
 # Limits for each folder: comments that begin with a relative clause, comments that begin with a reference to another
@@ -60,10 +62,11 @@ class Count:
 
 def openings(suffix: str, text: str) -> Iterator[str]:
     """Yields the first line of each comment of a source, or of each paragraph of a page."""
-    if suffix == ".rs":
+    if suffix in (".rs", *HASH_SUFFIXES):
+        comment = RUST_COMMENT if suffix == ".rs" else HASH_COMMENT
         inside = False
         for line in text.splitlines():
-            match = RUST_COMMENT.match(line)
+            match = comment.match(line)
             words = match[1].strip() if match else ""
             if words and not inside and not words.startswith("#"):
                 yield words
@@ -89,8 +92,9 @@ def measure(suffix: str, text: str, count: Count) -> None:
             count.relative += 1
         elif ANAPHOR.match(words):
             count.anaphoric += 1
+    comment_line = HASH_COMMENT if suffix in HASH_SUFFIXES else COMMENT_LINE
     for line in text.splitlines():
-        if suffix == ".rst" or COMMENT_LINE.match(line):
+        if suffix == ".rst" or comment_line.match(line):
             count.lines += 1
             count.riddles += bool(RIDDLE.search(line))
 
@@ -104,7 +108,7 @@ def counts() -> dict[str, Count]:
     """Returns the counts of every folder of the checkout."""
     found: dict[str, Count] = {}
     for name in tree.files():
-        if name.endswith(SUFFIXES):
+        if name.endswith(SUFFIXES) and not name.startswith("."):
             text = (TREE / name).read_text(encoding="utf-8", errors="replace")
             measure(PurePath(name).suffix, text, found.setdefault(folder(name), Count()))
     return found

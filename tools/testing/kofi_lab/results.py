@@ -46,7 +46,7 @@ class Results:
 
     @property
     def good(self) -> bool:
-        """Whether at least one test passed and none failed."""
+        """True if at least one test passed and none failed."""
         return self.count(PASSED) > 0 and self.count(FAILED) == 0
 
     def report(self) -> None:

@@ -97,7 +97,7 @@ def run_lanes(
     The argument of `run_checks` is a function that waits until the modules of all lanes are built.
     """
     wanted = [name for name in LANES if name in lanes and choice.scenarios(lane(name))]
-    # All kernels are built first, one after another, so that no build slows the guests of another lane.
+    # The kernels are built first, one after another, so that no build slows the guests of another lane.
     kernels = [kernel.ensure(lane(name)) for name in wanted]
     running = []
     try:

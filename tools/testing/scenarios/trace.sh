@@ -52,7 +52,7 @@ broken=$(count_events kofi_error "op=send .* status=LOC_QP_OP_ERR .* error=FI_EI
 check no_other_errors_are_traced eval '[ "$(count_events kofi_error)" = $((broken + $(count_events kofi_error "status=WR_FLUSH_ERR"))) ]'
 check connection_request_is_traced eval '[ "$(count_events kofi_request "local=$ADDRESS:7471 peer=$ADDRESS:.* error=0")" = 1 ]'
 check both_ends_trace_the_connection eval '[ "$(count_events kofi_connection "connecting -> connected error=0")" = 2 ]'
-# All events of a queue pair have its number.
+# Each event of a queue pair has its number.
 numbers() { sed -n "s/.* $1: .* qp=\([0-9]*\) .*/\1/p" $T/trace | sort -u | grep -v "^0\$"; }
 check posts_and_connections_have_the_same_qp_numbers eval '[ "$(numbers kofi_post)" = "$(numbers kofi_connection)" ]'
 check each_end_has_its_own_qp_number eval '[ "$(numbers kofi_post | wc -l)" = 2 ]'

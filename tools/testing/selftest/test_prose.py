@@ -23,6 +23,8 @@ class ProseTest(unittest.TestCase):
             (".h", "/* Where a peer is. */"),
             (".h", "/**\n * What it does\n */"),
             (".rst", "First sentence.\n\nWhat follows is a list."),
+            (".py", 'def f():\n    """What it returns."""\n'),
+            (".sh", "# SPDX-License-Identifier: GPL-2.0\n# What it tests.\n"),
         ):
             self.assertEqual(counts_of(suffix, text)[0], 1, text)
 
@@ -33,6 +35,7 @@ class ProseTest(unittest.TestCase):
     def test_words_for_persons(self) -> None:
         self.assertEqual(counts_of(".rs", "// nobody is told of it\nlet nobody = 1;\n")[2], 1)
         self.assertEqual(counts_of(".rst", "Frees what somebody holds.\n")[2], 1)
+        self.assertEqual(counts_of(".py", "# Wakes whoever waits.\nnobody = 1\n")[2], 1)
 
     def test_good_comments(self) -> None:
         self.assertEqual(counts_of(".rs", "/// Frees the buffer.\n///\n/// # Safety\n"), (0, 0, 0))
