@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What a module needs that uses kOFI; its Kbuild includes this file, from where kOFI is installed or
-# from a checkout in which it was built: both look alike.
+# Build rules of consumers. The Kbuild of a consumer includes this file, from an installation or from a built
+# checkout, which have the same layout.
 
 kofi-home := $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST))))
 
-# In C, <rdma/fabric.h> and its neighbours.
+# The headers of the C API, such as <rdma/fabric.h>
 subdir-ccflags-y += -I$(kofi-home)/include
-# In Rust, the crate `kofi`.
+# The crate `kofi` for Rust
 subdir-rustflags-y += -L $(kofi-home)/rust --extern kofi
-# What kofi.ko exports, and in which version: modpost looks here.
+# The exported symbols of kofi.ko and their versions, for modpost
 KBUILD_EXTRA_SYMBOLS += $(kofi-home)/Module.symvers
