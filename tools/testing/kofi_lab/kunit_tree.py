@@ -14,7 +14,7 @@ from .paths import LOGS
 NAME = "intree.kunit"
 LINE = re.compile(r"^\[[\d:]+\] \[(\w+)\] (\w+)$", re.MULTILINE)
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
-# Builds both templates into the kernel. The template in Rust needs the metadata of kofi.o: a rule in the same Makefile
+# Builds both templates into the kernel. The Rust template needs the metadata of kofi.o: a rule in the same Makefile
 # orders the two.
 CONSUMERS = """
 obj-y += consumer/template_c.o consumer/template_rs.o
