@@ -36,8 +36,8 @@ static inline int open_perf(void)
 	return open_path(PERF_DEVICE);
 }
 
-/* Returns the result of a request: 0 or an errno. */
-static inline int ask(int file, unsigned long request, void *argument)
+/* Calls ioctl() and returns its result: 0 or a positive errno. */
+static inline int request(int file, unsigned long request, void *argument)
 {
 	return ioctl(file, request, argument) ? errno : 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests of /dev/kofi over raw verbs. Each test reports one line.
+ * Tests of the raw-verbs transport of /dev/kofi_perf. Each test reports one line.
  *
  *	dev_by_hand ADDRESS DEVICE
  */
@@ -23,22 +23,22 @@ static void verbs_tests_transfer_intact_data(void)
 		{ KOFI_TEST_READ, 5000, 33 },
 		{ KOFI_TEST_READ, 1, 33 },
 	};
-	int server = serve_with(KOFI_TEST_VERBS), client = open_perf();
+	int server = start_server_with(KOFI_TEST_VERBS), client = open_perf();
 	struct kofi_watch seen;
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct kofi_test test = a_test(cases[i].kind);
+		struct kofi_test test = default_test(cases[i].kind);
 
 		test.flags = KOFI_TEST_VERIFY | KOFI_TEST_VERBS;
 		test.length = cases[i].length;
 		test.count = cases[i].count;
-		seen = run(client, test);
+		seen = run_test(client, test);
 		EXPECT(seen.state == KOFI_TEST_OVER);
-		EXPECT_ANSWER(0, seen.error);
+		EXPECT_RESULT(0, seen.error);
 		EXPECT(seen.messages == test.count && !seen.damaged);
 		EXPECT(seen.bytes == test.count * test.length);
 	}
-	EXPECT_ANSWER(0, stop(server));
+	EXPECT_RESULT(0, stop(server));
 	seen = watch(server, 0);
 	EXPECT(seen.clients == ARRAY_SIZE(cases) && !seen.error);
 	close(client);
@@ -48,19 +48,19 @@ static void verbs_tests_transfer_intact_data(void)
 /* A server refuses clients of the other transport: their connection data differs. */
 static void clients_of_the_other_transport_are_refused(void)
 {
-	int server = serve(), client = open_perf();
-	struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
+	int server = start_server(), client = open_perf();
+	struct kofi_test test = default_test(KOFI_TEST_PINGPONG);
 
 	test.flags = KOFI_TEST_VERBS;
-	EXPECT_ANSWER(FI_ECONNREFUSED, run(client, test).error);
+	EXPECT_RESULT(FI_ECONNREFUSED, run_test(client, test).error);
 	test.flags = 0;
-	EXPECT_ANSWER(0, run(client, test).error);
+	EXPECT_RESULT(0, run_test(client, test).error);
 	close(server);
 
-	server = serve_with(KOFI_TEST_VERBS);
-	EXPECT_ANSWER(FI_ECONNREFUSED, run(client, test).error);
+	server = start_server_with(KOFI_TEST_VERBS);
+	EXPECT_RESULT(FI_ECONNREFUSED, run_test(client, test).error);
 	test.flags = KOFI_TEST_VERBS;
-	EXPECT_ANSWER(0, run(client, test).error);
+	EXPECT_RESULT(0, run_test(client, test).error);
 	close(client);
 	close(server);
 }
@@ -68,34 +68,34 @@ static void clients_of_the_other_transport_are_refused(void)
 /* Each side can end during a test: a client gets an error, a server serves the next client. */
 static void verbs_tests_end_on_either_side(void)
 {
-	int server = serve_with(KOFI_TEST_VERBS), client = open_perf();
+	int server = start_server_with(KOFI_TEST_VERBS), client = open_perf();
 	static const __u32 kinds[] = {
 		KOFI_TEST_PINGPONG, KOFI_TEST_STREAM, KOFI_TEST_WRITE,
 	};
 	struct kofi_test test;
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(kinds); i++) {
-		int tries = PATIENCE_MSEC / 10;
+		int tries = TIMEOUT_MSEC / 10;
 
-		test = a_test(kinds[i]);
+		test = default_test(kinds[i]);
 		test.flags = KOFI_TEST_VERBS;
 		test.count = 0;
-		EXPECT_ANSWER(0, ask(client, KOFI_PERF_IOC_START, &test));
+		EXPECT_RESULT(0, request(client, KOFI_PERF_IOC_START, &test));
 		while (watch(client, 10).messages < 10 && tries--)
 			;
-		EXPECT_ANSWER(0, stop(client));
-		EXPECT_ANSWER(0, watch(client, 0).error);
+		EXPECT_RESULT(0, stop(client));
+		EXPECT_RESULT(0, watch(client, 0).error);
 	}
-	EXPECT_ANSWER(0, ask(client, KOFI_PERF_IOC_START, &test));
-	for (int tries = PATIENCE_MSEC / 10; tries; tries--) {
+	EXPECT_RESULT(0, request(client, KOFI_PERF_IOC_START, &test));
+	for (int tries = TIMEOUT_MSEC / 10; tries; tries--) {
 		if (watch(client, 10).messages >= 10)
 			break;
 	}
 	close(server);
-	EXPECT(watch(client, PATIENCE_MSEC).state == KOFI_TEST_OVER);
+	EXPECT(watch(client, TIMEOUT_MSEC).state == KOFI_TEST_OVER);
 	EXPECT(watch(client, 0).error);
 	/* The server is closed, and nothing listens on the port. */
-	EXPECT_ANSWER(FI_ECONNREFUSED, run(client, test).error);
+	EXPECT_RESULT(FI_ECONNREFUSED, run_test(client, test).error);
 	close(client);
 }
 
@@ -113,13 +113,13 @@ static void unsupported_verbs_atomics_are_rejected(void)
 	int file = open_perf();
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(invalid); i++) {
-		struct kofi_test test = a_test(KOFI_TEST_ATOMIC);
+		struct kofi_test test = default_test(KOFI_TEST_ATOMIC);
 
 		test.flags = KOFI_TEST_VERBS;
 		test.op = invalid[i].op;
 		test.datatype = invalid[i].datatype;
 		test.length = invalid[i].length;
-		EXPECT_ANSWER(EINVAL, ask(file, KOFI_PERF_IOC_START, &test));
+		EXPECT_RESULT(EINVAL, request(file, KOFI_PERF_IOC_START, &test));
 	}
 	close(file);
 }
@@ -133,5 +133,5 @@ static const struct test tests[] = {
 
 int main(int argc, char **argv)
 {
-	return run_at(argc, argv, tests, ARRAY_SIZE(tests));
+	return run_device_tests(argc, argv, tests, ARRAY_SIZE(tests));
 }

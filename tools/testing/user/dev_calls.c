@@ -31,7 +31,7 @@ static void versions_are_reported(void)
 {
 	struct kofi_version version = { .size = sizeof(version), .abi = 77 };
 
-	EXPECT_ANSWER(0, ask(file, KOFI_IOC_VERSION, &version));
+	EXPECT_RESULT(0, request(file, KOFI_IOC_VERSION, &version));
 	EXPECT(version.abi == KOFI_ABI_VERSION);
 	EXPECT(version.api >> 16 == 1 && (version.api & 0xffff) >= 17);
 	EXPECT(version.size == sizeof(version));
@@ -41,12 +41,12 @@ static void unknown_requests_are_rejected(void)
 {
 	struct kofi_version version = { .size = sizeof(version) };
 
-	EXPECT_ANSWER(ENOTTY, ask(file, _IO(KOFI_IOC_MAGIC, 0xff), &version));
-	EXPECT_ANSWER(ENOTTY, ask(file, _IO('k', 0), &version));
-	EXPECT_ANSWER(ENOTTY, ask(file, _IOWR(KOFI_IOC_MAGIC, 0, version), &version));
+	EXPECT_RESULT(ENOTTY, request(file, _IO(KOFI_IOC_MAGIC, 0xff), &version));
+	EXPECT_RESULT(ENOTTY, request(file, _IO('k', 0), &version));
+	EXPECT_RESULT(ENOTTY, request(file, _IOWR(KOFI_IOC_MAGIC, 0, version), &version));
 	/* Each device has its own requests. */
-	EXPECT_ANSWER(ENOTTY, ask(file, KOFI_PERF_IOC_STOP, &version));
-	EXPECT_ANSWER(ENOTTY, ask(perf, KOFI_IOC_VERSION, &version));
+	EXPECT_RESULT(ENOTTY, request(file, KOFI_PERF_IOC_STOP, &version));
+	EXPECT_RESULT(ENOTTY, request(perf, KOFI_IOC_VERSION, &version));
 }
 
 /* Each request accepts larger and smaller structs, and refuses invalid ones. */
@@ -77,25 +77,25 @@ static void structs_of_other_versions_are_accepted(void)
 		/* A struct newer than the kernel's is accepted if the rest is 0. */
 		memset(&any, 0, sizeof(any));
 		any.head[0] = 4096;
-		EXPECT_ANSWER(known[i].answer, ask(*known[i].file, known[i].request, &any));
+		EXPECT_RESULT(known[i].answer, request(*known[i].file, known[i].request, &any));
 		any.bytes[4095] = 1;
-		EXPECT_ANSWER(E2BIG, ask(*known[i].file, known[i].request, &any));
+		EXPECT_RESULT(E2BIG, request(*known[i].file, known[i].request, &any));
 		any.bytes[4095] = 0;
 		any.bytes[known[i].size] = 1;
-		EXPECT_ANSWER(E2BIG, ask(*known[i].file, known[i].request, &any));
+		EXPECT_RESULT(E2BIG, request(*known[i].file, known[i].request, &any));
 		any.bytes[known[i].size] = 0;
 		any.head[0] = 4097;
-		EXPECT_ANSWER(E2BIG, ask(*known[i].file, known[i].request, &any));
+		EXPECT_RESULT(E2BIG, request(*known[i].file, known[i].request, &any));
 		any.head[0] = ~0u;
-		EXPECT_ANSWER(E2BIG, ask(*known[i].file, known[i].request, &any));
+		EXPECT_RESULT(E2BIG, request(*known[i].file, known[i].request, &any));
 
 		for (size_t size = 0; size < known[i].first; size++) {
 			any.head[0] = size;
-			EXPECT_ANSWER(EINVAL, ask(*known[i].file, known[i].request, &any));
+			EXPECT_RESULT(EINVAL, request(*known[i].file, known[i].request, &any));
 		}
 		any.head[0] = known[i].size;
 		any.head[1] = 1u << 31;
-		EXPECT_ANSWER(EOPNOTSUPP, ask(*known[i].file, known[i].request, &any));
+		EXPECT_RESULT(EOPNOTSUPP, request(*known[i].file, known[i].request, &any));
 	}
 }
 
@@ -107,18 +107,18 @@ static void inaccessible_memory_is_efault(void)
 	struct kofi_version *at = (void *)(pages + page - 8);
 
 	EXPECT(pages != MAP_FAILED);
-	EXPECT_ANSWER(EFAULT, ask(file, KOFI_IOC_VERSION, NULL));
-	EXPECT_ANSWER(EFAULT, ask(file, KOFI_IOC_VERSION, (void *)-4096L));
-	EXPECT_ANSWER(EFAULT, ask(file, KOFI_IOC_VERSION, (void *)-1L));
+	EXPECT_RESULT(EFAULT, request(file, KOFI_IOC_VERSION, NULL));
+	EXPECT_RESULT(EFAULT, request(file, KOFI_IOC_VERSION, (void *)-4096L));
+	EXPECT_RESULT(EFAULT, request(file, KOFI_IOC_VERSION, (void *)-1L));
 	/* The struct crosses into unmapped memory, or is read-only. */
 	at->size = sizeof(*at);
 	at->flags = 0;
 	EXPECT(!munmap(pages + page, page));
-	EXPECT_ANSWER(EFAULT, ask(file, KOFI_IOC_VERSION, at));
+	EXPECT_RESULT(EFAULT, request(file, KOFI_IOC_VERSION, at));
 	at = (void *)pages;
 	at->size = sizeof(*at);
 	EXPECT(!mprotect(pages, page, PROT_READ));
-	EXPECT_ANSWER(EFAULT, ask(file, KOFI_IOC_VERSION, at));
+	EXPECT_RESULT(EFAULT, request(file, KOFI_IOC_VERSION, at));
 	munmap(pages, page);
 }
 
@@ -130,7 +130,7 @@ static const char *text(__u32 type, __u64 value)
 	text = (struct kofi_text){
 		.size = sizeof(text), .type = type, .value = value,
 	};
-	return ask(file, KOFI_IOC_TEXT, &text) ? strerror(errno) : text.text;
+	return request(file, KOFI_IOC_TEXT, &text) ? strerror(errno) : text.text;
 }
 
 static void numbers_are_converted_to_text(void)
@@ -155,13 +155,13 @@ static void numbers_are_converted_to_text(void)
 	EXPECT(!strcmp(text(KOFI_TEXT_STATE, KOFI_STATE_SHUT), "shut"));
 	EXPECT(!strcmp(text(KOFI_TEXT_VALUE, KOFI_VALUE_MEMBERS), "members"));
 	invalid.type = KOFI_TEXT_VALUE + 1;
-	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_TEXT, &invalid));
+	EXPECT_RESULT(EINVAL, request(file, KOFI_IOC_TEXT, &invalid));
 	invalid.type = KOFI_TEXT_ERROR;
 	invalid.value = ~0ULL;
-	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_TEXT, &invalid));
+	EXPECT_RESULT(EINVAL, request(file, KOFI_IOC_TEXT, &invalid));
 	invalid.value = 0;
 	invalid.reserved = 1;
-	EXPECT_ANSWER(EOPNOTSUPP, ask(file, KOFI_IOC_TEXT, &invalid));
+	EXPECT_RESULT(EOPNOTSUPP, request(file, KOFI_IOC_TEXT, &invalid));
 }
 
 /* Returns a query that matches every offer. */
@@ -182,7 +182,7 @@ static void info_lists_every_offer(void)
 	struct kofi_info info = query_all(offers, MAX_OFFERS);
 	char expected[64];
 
-	EXPECT_ANSWER(0, ask(file, KOFI_IOC_INFO, &info));
+	EXPECT_RESULT(0, request(file, KOFI_IOC_INFO, &info));
 	EXPECT(info.count > 0 && info.count <= MAX_OFFERS);
 	for (unsigned int i = 0; i < info.count; i++) {
 		EXPECT(!strcmp(offers[i].prov_name,
@@ -197,7 +197,7 @@ static void info_lists_every_offer(void)
 	strcpy(info.service, "7471");
 	info.flags = KOFI_INFO_SOURCE;
 	info.count = MAX_OFFERS;
-	EXPECT_ANSWER(0, ask(file, KOFI_IOC_INFO, &info));
+	EXPECT_RESULT(0, request(file, KOFI_IOC_INFO, &info));
 	EXPECT(info.count == 2);
 	EXPECT(offers[0].ep_type == FI_EP_MSG && offers[1].ep_type == FI_EP_RDM);
 	snprintf(expected, sizeof(expected), "fi_sockaddr_in://%s:7471", address);
@@ -212,24 +212,24 @@ static void info_rejects_invalid_and_unmatched_hints(void)
 	struct kofi_info info = query_all(NULL, MAX_OFFERS);
 
 	info.caps = FI_MULTICAST;
-	EXPECT_ANSWER(ENODATA, ask(file, KOFI_IOC_INFO, &info));
+	EXPECT_RESULT(ENODATA, request(file, KOFI_IOC_INFO, &info));
 	info.caps = 1ULL << 62;
-	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_INFO, &info));
+	EXPECT_RESULT(EINVAL, request(file, KOFI_IOC_INFO, &info));
 	info.caps = 0;
 	strcpy(info.domain_name, "nothing0");
-	EXPECT_ANSWER(ENODATA, ask(file, KOFI_IOC_INFO, &info));
+	EXPECT_RESULT(ENODATA, request(file, KOFI_IOC_INFO, &info));
 	*info.domain_name = 0;
 	strcpy(info.prov_name, "tcp");
-	EXPECT_ANSWER(ENODATA, ask(file, KOFI_IOC_INFO, &info));
+	EXPECT_RESULT(ENODATA, request(file, KOFI_IOC_INFO, &info));
 	*info.prov_name = 0;
 	strcpy(info.node, "nobody");
-	EXPECT_ANSWER(ENODATA, ask(file, KOFI_IOC_INFO, &info));
+	EXPECT_RESULT(ENODATA, request(file, KOFI_IOC_INFO, &info));
 	*info.node = 0;
 	info.flags = KOFI_INFO_SOURCE;
-	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_INFO, &info));
+	EXPECT_RESULT(EINVAL, request(file, KOFI_IOC_INFO, &info));
 	info.flags = 0;
 	memset(info.service, '1', sizeof(info.service));
-	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_INFO, &info));
+	EXPECT_RESULT(EINVAL, request(file, KOFI_IOC_INFO, &info));
 }
 
 /*
@@ -245,14 +245,14 @@ static void info_writes_offers_of_other_versions(void)
 	struct kofi_info info = query_all(NULL, 0);
 	__u32 count;
 
-	EXPECT_ANSWER(0, ask(file, KOFI_IOC_INFO, &info));
+	EXPECT_RESULT(0, request(file, KOFI_IOC_INFO, &info));
 	count = info.count;
 	EXPECT(count > 0);
 
 	memset(elements, 0xa5, sizeof(elements));
 	info = query_all(&elements[0].offer, 1);
 	info.offer_size = sizeof(elements[0]);
-	EXPECT_ANSWER(0, ask(file, KOFI_IOC_INFO, &info));
+	EXPECT_RESULT(0, request(file, KOFI_IOC_INFO, &info));
 	EXPECT(info.count == count);
 	EXPECT(!strcmp(elements[0].offer.prov_name, "verbs"));
 	for (size_t i = 0; i < sizeof(elements[0].extra); i++)
@@ -261,15 +261,15 @@ static void info_writes_offers_of_other_versions(void)
 
 	info = query_all(&elements[0].offer, 1);
 	info.offer_size = sizeof(struct kofi_offer) - 1;
-	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_INFO, &info));
+	EXPECT_RESULT(EINVAL, request(file, KOFI_IOC_INFO, &info));
 	info.offer_size = 4097;
-	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_INFO, &info));
+	EXPECT_RESULT(EINVAL, request(file, KOFI_IOC_INFO, &info));
 	info.offer_size = sizeof(struct kofi_offer);
 	info.count = ~0u;
 	info.offers = 0;
-	EXPECT_ANSWER(EFAULT, ask(file, KOFI_IOC_INFO, &info));
+	EXPECT_RESULT(EFAULT, request(file, KOFI_IOC_INFO, &info));
 	info.offers = ~0ULL - 100;
-	EXPECT_ANSWER(EFAULT, ask(file, KOFI_IOC_INFO, &info));
+	EXPECT_RESULT(EFAULT, request(file, KOFI_IOC_INFO, &info));
 }
 
 /* Opening the device takes CAP_NET_ADMIN; an open file keeps working without it. */
@@ -291,7 +291,7 @@ static void open_needs_cap_net_admin(void)
 	}
 	EXPECT(child > 0 && waitpid(child, &status, 0) == child);
 	EXPECT(WIFEXITED(status));
-	EXPECT_ANSWER(0, WEXITSTATUS(status));
+	EXPECT_RESULT(0, WEXITSTATUS(status));
 }
 
 static struct kofi_objects list_all(struct kofi_object *objects, __u32 count)
@@ -319,14 +319,14 @@ static void open_objects_are_listed(void)
 	int tries;
 
 	/* Stops the test that an earlier function has started. */
-	ask(perf, KOFI_PERF_IOC_STOP, &stop);
-	EXPECT_ANSWER(0, ask(file, KOFI_IOC_OBJECTS, &list));
+	request(perf, KOFI_PERF_IOC_STOP, &stop);
+	EXPECT_RESULT(0, request(file, KOFI_IOC_OBJECTS, &list));
 	EXPECT(!list.count);
 	strcpy(server.node, address);
-	EXPECT_ANSWER(0, ask(perf, KOFI_PERF_IOC_START, &server));
+	EXPECT_RESULT(0, request(perf, KOFI_PERF_IOC_START, &server));
 	for (tries = 0; tries < 3000; tries++) {
 		list = list_all(objects, MAX_OBJECTS);
-		EXPECT_ANSWER(0, ask(file, KOFI_IOC_OBJECTS, &list));
+		EXPECT_RESULT(0, request(file, KOFI_IOC_OBJECTS, &list));
 		if (list.count == 3 && objects[2].state == KOFI_STATE_LISTENING)
 			break;
 		usleep(10000);
@@ -348,40 +348,40 @@ static void open_objects_are_listed(void)
 
 	/* The object is not an address vector, or does not exist. */
 	addresses.id = fabric->id;
-	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_ADDRESSES, &addresses));
+	EXPECT_RESULT(EINVAL, request(file, KOFI_IOC_ADDRESSES, &addresses));
 	addresses.id = ~0ULL;
-	EXPECT_ANSWER(ENOENT, ask(file, KOFI_IOC_ADDRESSES, &addresses));
+	EXPECT_RESULT(ENOENT, request(file, KOFI_IOC_ADDRESSES, &addresses));
 	addresses.address_size = sizeof(struct kofi_address) - 1;
 	addresses.count = 1;
-	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_ADDRESSES, &addresses));
+	EXPECT_RESULT(EINVAL, request(file, KOFI_IOC_ADDRESSES, &addresses));
 
 	list = list_all(objects, 1);
 	list.after = fabric->id;
-	EXPECT_ANSWER(0, ask(file, KOFI_IOC_OBJECTS, &list));
+	EXPECT_RESULT(0, request(file, KOFI_IOC_OBJECTS, &list));
 	EXPECT(list.count == 2 && objects[0].kind == KOFI_OBJECT_EQ);
 	list = list_all(objects, 1);
 	list.after = ~0ULL;
-	EXPECT_ANSWER(0, ask(file, KOFI_IOC_OBJECTS, &list));
+	EXPECT_RESULT(0, request(file, KOFI_IOC_OBJECTS, &list));
 	EXPECT(!list.count);
 
 	/* Element sizes of other versions, and an invalid address. */
 	list = list_all(objects, 1);
 	list.object_size--;
-	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_OBJECTS, &list));
+	EXPECT_RESULT(EINVAL, request(file, KOFI_IOC_OBJECTS, &list));
 	list.object_size = 4097;
-	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_OBJECTS, &list));
+	EXPECT_RESULT(EINVAL, request(file, KOFI_IOC_OBJECTS, &list));
 	list.object_size = sizeof(*objects);
 	list.objects = 0;
-	EXPECT_ANSWER(EFAULT, ask(file, KOFI_IOC_OBJECTS, &list));
+	EXPECT_RESULT(EFAULT, request(file, KOFI_IOC_OBJECTS, &list));
 	memset(objects, 0xa5, sizeof(objects));
 	list = list_all(objects, 1);
 	list.object_size += 8;
-	EXPECT_ANSWER(0, ask(file, KOFI_IOC_OBJECTS, &list));
+	EXPECT_RESULT(0, request(file, KOFI_IOC_OBJECTS, &list));
 	EXPECT(!objects[1].id && objects[1].parent == 0xa5a5a5a5a5a5a5a5);
 
-	EXPECT_ANSWER(0, ask(perf, KOFI_PERF_IOC_STOP, &stop));
+	EXPECT_RESULT(0, request(perf, KOFI_PERF_IOC_STOP, &stop));
 	list = list_all(NULL, 0);
-	EXPECT_ANSWER(0, ask(file, KOFI_IOC_OBJECTS, &list));
+	EXPECT_RESULT(0, request(file, KOFI_IOC_OBJECTS, &list));
 	EXPECT(!list.count);
 }
 

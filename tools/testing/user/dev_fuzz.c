@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Fuzzes /dev/kofi and /dev/kofi_perf: valid requests with some changed bytes, and
- * random bytes, some of them at the end of mapped memory. The program counts the
- * results; the kernel's log shows the faults.
+ * Fuzzes /dev/kofi and /dev/kofi_perf with valid requests of which some bytes are
+ * changed, and with random bytes. Some of the structs end where mapped memory ends.
+ * The program counts the results; the kernel's log shows the faults.
  *
  *	dev_fuzz COUNT SEED
  */
@@ -18,7 +18,7 @@
 #include "dev.h"
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
-#define ROOM	8192	/* whole pages */
+#define MAPPED	8192	/* bytes of mapped memory: whole pages */
 
 static uint64_t state;
 
@@ -36,35 +36,38 @@ static uint64_t below(uint64_t bound)
 	return any() % bound;
 }
 
-/* Target of array pointers that are mapped: not the memory of this program. */
-static unsigned char *elsewhere;
+/*
+ * Memory for the arrays that requests point to. The kernel writes to it, so it
+ * holds nothing else.
+ */
+static unsigned char *array_memory;
 
-static uint64_t somewhere(void)
+static uint64_t any_array_address(void)
 {
-	return below(4) ? (unsigned long)elsewhere + below(ROOM) : any();
+	return below(4) ? (unsigned long)array_memory + below(MAPPED) : any();
 }
 
 /* Returns memory that is followed by inaccessible pages. */
-static unsigned char *room(void)
+static unsigned char *guarded_memory(void)
 {
-	unsigned char *at = mmap(NULL, 2 * ROOM, PROT_READ | PROT_WRITE,
+	unsigned char *at = mmap(NULL, 2 * MAPPED, PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (at == MAP_FAILED || mprotect(at + ROOM, ROOM, PROT_NONE)) {
+	if (at == MAP_FAILED || mprotect(at + MAPPED, MAPPED, PROT_NONE)) {
 		perror("mmap");
 		exit(1);
 	}
 	return at;
 }
 
-static void good_version(void *at)
+static void valid_version(void *at)
 {
 	*(struct kofi_version *)at = (struct kofi_version){
 		.size = sizeof(struct kofi_version),
 	};
 }
 
-static void good_text(void *at)
+static void valid_text(void *at)
 {
 	*(struct kofi_text *)at = (struct kofi_text){
 		.size = sizeof(struct kofi_text),
@@ -73,7 +76,7 @@ static void good_text(void *at)
 	};
 }
 
-static void good_info(void *at)
+static void valid_info(void *at)
 {
 	*(struct kofi_info *)at = (struct kofi_info){
 		.size = sizeof(struct kofi_info),
@@ -84,8 +87,8 @@ static void good_info(void *at)
 	};
 }
 
-/* Tests without a node find no peer, so that each ends soon. */
-static void good_test(void *at)
+/* A test that names no node finds no peer, and ends soon. */
+static void valid_test(void *at)
 {
 	*(struct kofi_test *)at = (struct kofi_test){
 		.size = sizeof(struct kofi_test),
@@ -99,7 +102,7 @@ static void good_test(void *at)
 	};
 }
 
-static void good_watch(void *at)
+static void valid_watch(void *at)
 {
 	*(struct kofi_watch *)at = (struct kofi_watch){
 		.size = sizeof(struct kofi_watch),
@@ -107,14 +110,14 @@ static void good_watch(void *at)
 	};
 }
 
-static void good_stop(void *at)
+static void valid_stop(void *at)
 {
 	*(struct kofi_stop *)at = (struct kofi_stop){
 		.size = sizeof(struct kofi_stop),
 	};
 }
 
-static void good_objects(void *at)
+static void valid_objects(void *at)
 {
 	*(struct kofi_objects *)at = (struct kofi_objects){
 		.size = sizeof(struct kofi_objects),
@@ -124,7 +127,7 @@ static void good_objects(void *at)
 	};
 }
 
-static void good_addresses(void *at)
+static void valid_addresses(void *at)
 {
 	*(struct kofi_addresses *)at = (struct kofi_addresses){
 		.size = sizeof(struct kofi_addresses),
@@ -143,14 +146,14 @@ static const struct {
 	size_t size;
 	void (*make)(void *at);
 } known[] = {
-	{ &file, KOFI_IOC_VERSION, sizeof(struct kofi_version), good_version },
-	{ &file, KOFI_IOC_TEXT, sizeof(struct kofi_text), good_text },
-	{ &file, KOFI_IOC_INFO, sizeof(struct kofi_info), good_info },
-	{ &perf, KOFI_PERF_IOC_START, sizeof(struct kofi_test), good_test },
-	{ &perf, KOFI_PERF_IOC_WATCH, sizeof(struct kofi_watch), good_watch },
-	{ &perf, KOFI_PERF_IOC_STOP, sizeof(struct kofi_stop), good_stop },
-	{ &file, KOFI_IOC_OBJECTS, sizeof(struct kofi_objects), good_objects },
-	{ &file, KOFI_IOC_ADDRESSES, sizeof(struct kofi_addresses), good_addresses },
+	{ &file, KOFI_IOC_VERSION, sizeof(struct kofi_version), valid_version },
+	{ &file, KOFI_IOC_TEXT, sizeof(struct kofi_text), valid_text },
+	{ &file, KOFI_IOC_INFO, sizeof(struct kofi_info), valid_info },
+	{ &perf, KOFI_PERF_IOC_START, sizeof(struct kofi_test), valid_test },
+	{ &perf, KOFI_PERF_IOC_WATCH, sizeof(struct kofi_watch), valid_watch },
+	{ &perf, KOFI_PERF_IOC_STOP, sizeof(struct kofi_stop), valid_stop },
+	{ &file, KOFI_IOC_OBJECTS, sizeof(struct kofi_objects), valid_objects },
+	{ &file, KOFI_IOC_ADDRESSES, sizeof(struct kofi_addresses), valid_addresses },
 };
 
 /* Changes a few bytes, bits or words. */
@@ -177,7 +180,7 @@ static void mutate(unsigned char *at, size_t size)
 
 int main(int argc, char **argv)
 {
-	unsigned long count, answers[134] = {}, request;
+	unsigned long count, results[134] = {}, request;
 	unsigned char *memory;
 
 	if (argc != 3)
@@ -186,8 +189,8 @@ int main(int argc, char **argv)
 	state = strtoul(argv[2], NULL, 0) * 0x9e3779b97f4a7c15 | 1;
 	file = open_device();
 	perf = open_perf();
-	memory = room();
-	elsewhere = room();
+	memory = guarded_memory();
+	array_memory = guarded_memory();
 
 	for (unsigned long i = 0; i < count; i++) {
 		int which = below(ARRAY_SIZE(known));
@@ -195,13 +198,13 @@ int main(int argc, char **argv)
 
 		request = known[which].request;
 		if (below(16)) {
-			/* One in four ends at the end of mapped memory. */
+			/* One struct in four ends where mapped memory ends. */
 			if (!below(4))
-				at += ROOM - known[which].size;
+				at += MAPPED - known[which].size;
 			known[which].make(at);
 			mutate(at, known[which].size);
 		} else {
-			for (size_t byte = 0; byte < ROOM; byte += 8)
+			for (size_t byte = 0; byte < MAPPED; byte += 8)
 				*(uint64_t *)(memory + byte) = any();
 			*(uint32_t *)memory = below(6000);
 			/*
@@ -213,26 +216,29 @@ int main(int argc, char **argv)
 					       below(256), below(1 << 14));
 		}
 		if (request == KOFI_IOC_INFO)
-			((struct kofi_info *)at)->offers = somewhere();
+			((struct kofi_info *)at)->offers = any_array_address();
 		if (request == KOFI_IOC_OBJECTS)
-			((struct kofi_objects *)at)->objects = somewhere();
+			((struct kofi_objects *)at)->objects = any_array_address();
 		if (request == KOFI_IOC_ADDRESSES)
-			((struct kofi_addresses *)at)->addresses = somewhere();
+			((struct kofi_addresses *)at)->addresses = any_array_address();
 		if (request == KOFI_PERF_IOC_WATCH) {
 			struct kofi_watch *watch = (void *)at;
 
-			watch->buckets = somewhere();
-			/* A server may run by chance, and would make a long wait last. */
+			watch->buckets = any_array_address();
+			/*
+			 * If a fuzzed request has started a server, a watch lasts
+			 * for the whole time that it asks for.
+			 */
 			watch->msec %= 3;
 		}
 		if (!below(64))
 			at = (void *)any();
-		answers[ioctl(*known[which].file, request, at) ? errno < 133 ? errno : 133 : 0]++;
+		results[ioctl(*known[which].file, request, at) ? errno < 133 ? errno : 133 : 0]++;
 	}
 	for (int i = 0; i < 134; i++)
-		if (answers[i])
-			printf("%lu x %s\n", answers[i],
-			       i < 133 ? strerror(i) : "an errno that is none");
+		if (results[i])
+			printf("%lu x %s\n", results[i],
+			       i < 133 ? strerror(i) : "an invalid errno");
 	printf("%lu requests\n", count);
-	return !answers[0] || answers[133];
+	return !results[0] || results[133];
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Helpers for programs that start, watch and stop tests in the kernel. The
- * server and its clients are open files of one process.
+ * Helpers for programs that start, watch and stop tests of /dev/kofi_perf. The
+ * server and each client are an open file of the program.
  */
 
 #ifndef KOFI_TESTING_DEV_TEST_H
@@ -18,7 +18,7 @@
 #include "expect.h"
 
 #define PORT		"7480"
-#define PATIENCE_MSEC	60000
+#define TIMEOUT_MSEC	60000
 
 /* Operation and datatype of atomic tests, as in <rdma/fabric.h>. */
 #define SUM		2
@@ -27,10 +27,10 @@
 /* Address of the server. */
 static const char *address;
 
-/* siw does not always deliver the private data of a reject. */
-static bool loses_words;
+/* Set if the device may lose the private data of a reject, as siw does. */
+static bool loses_reject_data;
 
-static inline struct kofi_test a_test(__u32 kind)
+static inline struct kofi_test default_test(__u32 kind)
 {
 	struct kofi_test test = { .size = sizeof(test), .kind = kind };
 
@@ -49,58 +49,58 @@ static inline struct kofi_watch watch(int file, __u32 msec)
 {
 	struct kofi_watch watch = { .size = sizeof(watch), .msec = msec };
 
-	EXPECT_ANSWER(0, ask(file, KOFI_PERF_IOC_WATCH, &watch));
+	EXPECT_RESULT(0, request(file, KOFI_PERF_IOC_WATCH, &watch));
 	return watch;
 }
 
-static inline struct kofi_watch run(int file, struct kofi_test test)
+static inline struct kofi_watch run_test(int file, struct kofi_test test)
 {
-	EXPECT_ANSWER(0, ask(file, KOFI_PERF_IOC_START, &test));
-	return watch(file, PATIENCE_MSEC);
+	EXPECT_RESULT(0, request(file, KOFI_PERF_IOC_START, &test));
+	return watch(file, TIMEOUT_MSEC);
 }
 
 static inline int stop(int file)
 {
 	struct kofi_stop stop = { .size = sizeof(stop) };
 
-	return ask(file, KOFI_PERF_IOC_STOP, &stop);
+	return request(file, KOFI_PERF_IOC_STOP, &stop);
 }
 
 /* Starts a server for the clients of one transport, and waits until it runs. */
-static inline int serve_with(__u32 flags)
+static inline int start_server_with(__u32 flags)
 {
-	struct kofi_test test = a_test(KOFI_TEST_SERVER);
-	int file = open_perf(), tries = PATIENCE_MSEC / 10;
+	struct kofi_test test = default_test(KOFI_TEST_SERVER);
+	int file = open_perf(), tries = TIMEOUT_MSEC / 10;
 
 	test.flags = flags;
-	EXPECT_ANSWER(0, ask(file, KOFI_PERF_IOC_START, &test));
+	EXPECT_RESULT(0, request(file, KOFI_PERF_IOC_START, &test));
 	while (watch(file, 10).state == KOFI_TEST_STARTING && tries--)
 		;
 	EXPECT(watch(file, 0).state == KOFI_TEST_RUNNING);
 	return file;
 }
 
-static inline int serve(void)
+static inline int start_server(void)
 {
-	return serve_with(0);
+	return start_server_with(0);
 }
 
 /* Starts a client that runs until it is stopped. */
-static inline int begin(__u32 kind, __u32 flags)
+static inline int start_client(__u32 kind, __u32 flags)
 {
-	struct kofi_test test = a_test(kind);
+	struct kofi_test test = default_test(kind);
 	int file = open_perf();
 
 	test.flags = flags;
 	test.count = 0;
-	EXPECT_ANSWER(0, ask(file, KOFI_PERF_IOC_START, &test));
+	EXPECT_RESULT(0, request(file, KOFI_PERF_IOC_START, &test));
 	return file;
 }
 
 /* Waits until the client has completed more messages, or has ended. */
-static inline struct kofi_watch await_more(int file, __u64 messages)
+static inline struct kofi_watch wait_for_progress(int file, __u64 messages)
 {
-	int tries = PATIENCE_MSEC / 10;
+	int tries = TIMEOUT_MSEC / 10;
 	struct kofi_watch seen;
 
 	do
@@ -134,13 +134,13 @@ static inline void run_in_killed_process(void (*work)(void))
 }
 
 /* Runs the tests of a program whose arguments are the address and the type of the device. */
-static inline int run_at(int argc, char **argv, const struct test *tests,
-			 int count)
+static inline int run_device_tests(int argc, char **argv, const struct test *tests,
+				   int count)
 {
 	if (argc != 3)
 		return 2;
 	address = argv[1];
-	loses_words = !strcmp(argv[2], "siw");
+	loses_reject_data = !strcmp(argv[2], "siw");
 	run_tests(tests, count);
 	return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests of a server and one client at a time that the kernel runs for a
- * process, through /dev/kofi_perf. Each test reports one line.
+ * Tests of /dev/kofi_perf with one server and one client at a time. Each test
+ * reports one line.
  *
  *	dev_tests ADDRESS DEVICE
  */
@@ -15,17 +15,17 @@ static void pingpong_messages_are_echoed_intact(void)
 {
 	static const __u64 lengths[] = { 1, 64, 4096, 65536 };
 	__u64 buckets[KOFI_TEST_BUCKETS], trips;
-	int server = serve(), client = open_perf();
+	int server = start_server(), client = open_perf();
 	struct kofi_watch seen = {};
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(lengths); i++) {
-		struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
+		struct kofi_test test = default_test(KOFI_TEST_PINGPONG);
 
 		test.flags = KOFI_TEST_VERIFY;
 		test.length = lengths[i];
-		seen = run(client, test);
+		seen = run_test(client, test);
 		EXPECT(seen.state == KOFI_TEST_OVER);
-		EXPECT_ANSWER(0, seen.error);
+		EXPECT_RESULT(0, seen.error);
 		EXPECT(seen.messages == 10 && !seen.damaged);
 		EXPECT(seen.bytes == 10 * lengths[i]);
 		EXPECT(seen.min > 0 && seen.min <= seen.max);
@@ -34,13 +34,13 @@ static void pingpong_messages_are_echoed_intact(void)
 	memset(buckets, 0xff, sizeof(buckets));
 	seen.buckets = (unsigned long)buckets;
 	seen.bucket_count = KOFI_TEST_BUCKETS;
-	EXPECT_ANSWER(0, ask(client, KOFI_PERF_IOC_WATCH, &seen));
+	EXPECT_RESULT(0, request(client, KOFI_PERF_IOC_WATCH, &seen));
 	trips = 0;
 	for (int i = 0; i < KOFI_TEST_BUCKETS; i++)
 		trips += buckets[i];
 	EXPECT(trips == 10);
 
-	EXPECT_ANSWER(0, stop(server));
+	EXPECT_RESULT(0, stop(server));
 	seen = watch(server, 0);
 	EXPECT(seen.state == KOFI_TEST_OVER && !seen.error);
 	EXPECT(seen.clients == ARRAY_SIZE(lengths));
@@ -52,24 +52,24 @@ static void pingpong_messages_are_echoed_intact(void)
 static void stream_messages_arrive_intact(void)
 {
 	static const __u32 windows[] = { 1, 2, 16, 100 };
-	int server = serve(), client = open_perf();
+	int server = start_server(), client = open_perf();
 	struct kofi_watch seen;
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(windows); i++) {
-		struct kofi_test test = a_test(KOFI_TEST_STREAM);
+		struct kofi_test test = default_test(KOFI_TEST_STREAM);
 
 		test.flags = KOFI_TEST_VERIFY;
 		test.window = windows[i];
 		test.length = 5000;
 		test.count = 333;
-		seen = run(client, test);
+		seen = run_test(client, test);
 		EXPECT(seen.state == KOFI_TEST_OVER);
-		EXPECT_ANSWER(0, seen.error);
+		EXPECT_RESULT(0, seen.error);
 		EXPECT(seen.messages == 333 && !seen.damaged);
 		EXPECT(seen.bytes == 333 * 5000);
 		EXPECT(seen.nsec > 0);
 	}
-	EXPECT_ANSWER(0, stop(server));
+	EXPECT_RESULT(0, stop(server));
 	seen = watch(server, 0);
 	EXPECT(seen.clients == ARRAY_SIZE(windows));
 	EXPECT(seen.messages == 333 * ARRAY_SIZE(windows) && !seen.damaged);
@@ -79,29 +79,29 @@ static void stream_messages_arrive_intact(void)
 
 static void a_test_ends_in_time(void)
 {
-	int server = serve(), client = open_perf();
-	struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
+	int server = start_server(), client = open_perf();
+	struct kofi_test test = default_test(KOFI_TEST_PINGPONG);
 	struct kofi_watch seen;
 
 	test.count = 0;
 	test.msec = 200;
-	seen = run(client, test);
+	seen = run_test(client, test);
 	EXPECT(seen.state == KOFI_TEST_OVER && !seen.error);
 	EXPECT(seen.messages > 0 && seen.nsec >= 200 * 1000000ULL);
-	test = a_test(KOFI_TEST_STREAM);
+	test = default_test(KOFI_TEST_STREAM);
 	test.count = 0;
 	test.msec = 200;
-	seen = run(client, test);
+	seen = run_test(client, test);
 	EXPECT(seen.state == KOFI_TEST_OVER && !seen.error);
 	EXPECT(seen.messages > 0);
 	/* Setup takes longer than the test, and is not included in its time. */
 	for (__u32 kind = KOFI_TEST_PINGPONG; kind <= KOFI_TEST_READ; kind++) {
-		test = a_test(kind);
+		test = default_test(kind);
 		test.length = KOFI_TEST_MAX_LENGTH;
 		test.window = kind == KOFI_TEST_PINGPONG ? 0 : 16;
 		test.count = 0;
 		test.msec = 1;
-		seen = run(client, test);
+		seen = run_test(client, test);
 		EXPECT(seen.state == KOFI_TEST_OVER && !seen.error);
 		EXPECT(seen.messages > 0 && seen.nsec);
 	}
@@ -112,69 +112,69 @@ static void a_test_ends_in_time(void)
 /* A test without a limit runs until it is stopped or its file is closed. */
 static void a_test_can_be_stopped(void)
 {
-	int server = serve(), client = open_perf();
-	struct kofi_test test = a_test(KOFI_TEST_STREAM);
+	int server = start_server(), client = open_perf();
+	struct kofi_test test = default_test(KOFI_TEST_STREAM);
 	struct kofi_watch seen;
 
 	test.count = 0;
 	seen.state = KOFI_TEST_STARTING;
-	EXPECT_ANSWER(0, ask(client, KOFI_PERF_IOC_START, &test));
-	for (int tries = PATIENCE_MSEC / 10; tries; tries--) {
+	EXPECT_RESULT(0, request(client, KOFI_PERF_IOC_START, &test));
+	for (int tries = TIMEOUT_MSEC / 10; tries; tries--) {
 		seen = watch(client, 10);
 		if (seen.messages > 100)
 			break;
 	}
 	EXPECT(seen.state == KOFI_TEST_RUNNING && seen.messages > 100);
-	EXPECT_ANSWER(EBUSY, ask(client, KOFI_PERF_IOC_START, &test));
-	EXPECT_ANSWER(0, stop(client));
-	EXPECT_ANSWER(0, stop(client));
-	seen = watch(client, PATIENCE_MSEC);
+	EXPECT_RESULT(EBUSY, request(client, KOFI_PERF_IOC_START, &test));
+	EXPECT_RESULT(0, stop(client));
+	EXPECT_RESULT(0, stop(client));
+	seen = watch(client, TIMEOUT_MSEC);
 	EXPECT(seen.state == KOFI_TEST_OVER && !seen.error);
 	/* The file can start another test, which its close ends. */
-	EXPECT_ANSWER(0, ask(client, KOFI_PERF_IOC_START, &test));
+	EXPECT_RESULT(0, request(client, KOFI_PERF_IOC_START, &test));
 	close(client);
 	close(server);
 }
 
-static void start_server(void)
+static void leave_server_running(void)
 {
-	serve();
+	start_server();
 }
 
 /* Killing a process ends its server, and frees the port. */
 static void killed_process_ends_its_server(void)
 {
 	for (int i = 0; i < 3; i++)
-		run_in_killed_process(start_server);
+		run_in_killed_process(leave_server_running);
 }
 
 static void connection_errors_are_reported(void)
 {
 	struct kofi_watch seen, empty = { .size = sizeof(empty) };
-	struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
+	struct kofi_test test = default_test(KOFI_TEST_PINGPONG);
 	int client = open_perf();
 
-	EXPECT_ANSWER(ENOENT, ask(client, KOFI_PERF_IOC_WATCH, &empty));
-	EXPECT_ANSWER(ENOENT, stop(client));
+	EXPECT_RESULT(ENOENT, request(client, KOFI_PERF_IOC_WATCH, &empty));
+	EXPECT_RESULT(ENOENT, stop(client));
 	/* No server listens; the device does not exist; the address is invalid. */
-	seen = run(client, test);
+	seen = run_test(client, test);
 	EXPECT(seen.state == KOFI_TEST_OVER);
-	EXPECT_ANSWER(FI_ECONNREFUSED, seen.error);
+	EXPECT_RESULT(FI_ECONNREFUSED, seen.error);
 	strcpy(test.domain_name, "nothing0");
-	EXPECT_ANSWER(FI_ENODATA, run(client, test).error);
+	EXPECT_RESULT(FI_ENODATA, run_test(client, test).error);
 	*test.domain_name = 0;
 	strcpy(test.node, "nobody");
-	EXPECT_ANSWER(FI_ENODATA, run(client, test).error);
+	EXPECT_RESULT(FI_ENODATA, run_test(client, test).error);
 	close(client);
 }
 
 /* A second server on a port fails with FI_EADDRINUSE. */
 static void a_port_has_one_server(void)
 {
-	int server = serve(), second = open_perf();
+	int server = start_server(), second = open_perf();
 
-	EXPECT_ANSWER(FI_EADDRINUSE,
-		      run(second, a_test(KOFI_TEST_SERVER)).error);
+	EXPECT_RESULT(FI_EADDRINUSE,
+		      run_test(second, default_test(KOFI_TEST_SERVER)).error);
 	close(second);
 	close(server);
 }
@@ -203,21 +203,21 @@ static void invalid_test_parameters_are_rejected(void)
 		{ KOFI_TEST_ATOMIC, 0, KOFI_TEST_MAX_LENGTH + 1, 1, 0 },
 		{ KOFI_TEST_ATOMIC + 1, 1, 64, 1, 0 },
 	};
-	struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
+	struct kofi_test test = default_test(KOFI_TEST_PINGPONG);
 	int file = open_perf();
 
 	test.reserved = 1;
-	EXPECT_ANSWER(EOPNOTSUPP, ask(file, KOFI_PERF_IOC_START, &test));
+	EXPECT_RESULT(EOPNOTSUPP, request(file, KOFI_PERF_IOC_START, &test));
 	test.reserved = 0;
 	memset(test.service, '1', sizeof(test.service));
-	EXPECT_ANSWER(EINVAL, ask(file, KOFI_PERF_IOC_START, &test));
+	EXPECT_RESULT(EINVAL, request(file, KOFI_PERF_IOC_START, &test));
 	for (unsigned int i = 0; i < ARRAY_SIZE(invalid); i++) {
-		test = a_test(invalid[i].kind);
+		test = default_test(invalid[i].kind);
 		test.window = invalid[i].window;
 		test.length = invalid[i].length;
 		test.count = invalid[i].count;
 		test.msec = invalid[i].msec;
-		EXPECT_ANSWER(EINVAL, ask(file, KOFI_PERF_IOC_START, &test));
+		EXPECT_RESULT(EINVAL, request(file, KOFI_PERF_IOC_START, &test));
 	}
 	close(file);
 }
@@ -241,12 +241,12 @@ static void invalid_atomic_parameters_are_rejected(void)
 	int file = open_perf();
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(invalid); i++) {
-		struct kofi_test test = a_test(invalid[i].kind);
+		struct kofi_test test = default_test(invalid[i].kind);
 
 		test.op = invalid[i].op;
 		test.datatype = invalid[i].datatype;
 		test.length = invalid[i].length;
-		EXPECT_ANSWER(EINVAL, ask(file, KOFI_PERF_IOC_START, &test));
+		EXPECT_RESULT(EINVAL, request(file, KOFI_PERF_IOC_START, &test));
 	}
 	close(file);
 }
@@ -254,17 +254,17 @@ static void invalid_atomic_parameters_are_rejected(void)
 /* The first version of the struct ended before the member op. */
 static void structs_of_the_first_version_are_accepted(void)
 {
-	int server = serve(), client = open_perf();
-	struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
+	int server = start_server(), client = open_perf();
+	struct kofi_test test = default_test(KOFI_TEST_PINGPONG);
 	struct kofi_watch seen = {};
 
 	test.size = offsetof(struct kofi_test, op);
 	test.op = ~0U;
-	EXPECT_ANSWER(0, run(client, test).error);
+	EXPECT_RESULT(0, run_test(client, test).error);
 	/* The first version of struct kofi_watch ended before the member refusal. */
 	seen.size = offsetof(struct kofi_watch, refusal);
 	seen.refusal = ~0U;
-	EXPECT_ANSWER(0, ask(client, KOFI_PERF_IOC_WATCH, &seen));
+	EXPECT_RESULT(0, request(client, KOFI_PERF_IOC_WATCH, &seen));
 	EXPECT(seen.messages == test.count && seen.refusal == ~0U);
 	close(client);
 	close(server);
@@ -285,5 +285,5 @@ static const struct test tests[] = {
 
 int main(int argc, char **argv)
 {
-	return run_at(argc, argv, tests, ARRAY_SIZE(tests));
+	return run_device_tests(argc, argv, tests, ARRAY_SIZE(tests));
 }

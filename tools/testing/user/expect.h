@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Expectations of test programs, with results as KTAP. A failed expectation
- * prints a diagnostic line, and the test continues.
+ * Expectations of test programs, and a runner that prints their results as KTAP.
+ * A failed expectation prints a diagnostic line, and the test continues.
  */
 
 #ifndef EXPECT_H
@@ -14,26 +14,26 @@
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
-/* Name of the running test, and number of its failed expectations. */
+/* Name of the running test, and the number of its expectations that failed */
 static const char *running;
 static int failures;
 
-static void expect(bool is_so, const char *what, const char *why, int line)
+static void expect(bool condition, const char *what, const char *why, int line)
 {
-	if (is_so)
+	if (condition)
 		return;
 	printf("# %s: line %d: %s: %s\n", running, line, what, why);
 	failures++;
 }
 
-static void expect_answer(int want, int answer, const char *what, int line)
+static void expect_result(int expected, int actual, const char *what, int line)
 {
-	expect(want == answer, what, strerror(answer), line);
+	expect(expected == actual, what, strerror(actual), line);
 }
 
-#define EXPECT(condition) expect(condition, #condition, "not so", __LINE__)
-#define EXPECT_ANSWER(want, answer) \
-	expect_answer(want, answer, #answer, __LINE__)
+#define EXPECT(condition) expect(condition, #condition, "false", __LINE__)
+#define EXPECT_RESULT(expected, actual) \
+	expect_result(expected, actual, #actual, __LINE__)
 
 struct test {
 	const char *name;

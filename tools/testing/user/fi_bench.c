@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Measures datagrams in user space, on the distribution's libfabric: ping-pong,
- * stream and RMA between two processes, as in the kernel (bench/loops.h). Both
- * processes yield the CPU when a poll finds nothing, as in the kernel.
+ * Measures datagrams between two processes on the distribution's libfabric:
+ * ping-pong, stream, RMA and atomics. The loops are those of the kernel's benchmark
+ * (bench/loops.h): a process yields the CPU when a poll finds nothing.
  *
  *	fi_bench ADDRESS|shm lat|rate|bw|write|read|fetch SIZE ITERATIONS
  */
@@ -20,12 +20,12 @@
 
 #define BATCH		16
 /* Maximum bytes of all outstanding sends, or of all posted receives. */
-#define MOST		(4 << 20)
+#define MAX_BYTES	(4 << 20)
 
 enum kind {
 	PINGS,
 	STREAMS,
-	/* One-sided operations: the peer only makes progress. */
+	/* Accesses to the peer's memory, which takes no part but makes progress */
 	WRITES,
 	READS,
 	FETCHES,
@@ -52,7 +52,7 @@ static struct test tests[] = {
 struct side {
 	struct peer peer;
 	struct fid_av *av;
-	fi_addr_t other;
+	fi_addr_t peer_addr;
 	uint64_t base, key;	/* of the other process */
 	struct test *test;
 	unsigned long received;
@@ -93,29 +93,30 @@ static void open_side(struct side *side, const char *own)
 }
 
 /* Exchanges endpoint names and memory keys with the other process. */
-static void meet(struct side *side, int channel)
+static void exchange_names(struct side *side, int channel)
 {
 	struct {
 		/* A socket address or a string */
 		char name[128];
 		uint64_t base, key;
-	} where = {
+	} addr = {
 		.base = (uintptr_t)side->peer.buf,
 		.key = fi_mr_key(side->peer.mr),
 	};
-	size_t len = sizeof(where.name);
+	size_t len = sizeof(addr.name);
 
-	check(fi_getname(&side->peer.ep->fid, &where.name, &len), "fi_getname");
-	len = sizeof(where);
-	if (write(channel, &where, len) != (ssize_t)len || read(channel, &where, len) != (ssize_t)len)
+	check(fi_getname(&side->peer.ep->fid, &addr.name, &len), "fi_getname");
+	len = sizeof(addr);
+	if (write(channel, &addr, len) != (ssize_t)len ||
+	    read(channel, &addr, len) != (ssize_t)len)
 		check(-FI_EIO, "the other process");
-	check(fi_av_insert(side->av, &where.name, 1, &side->other, 0, NULL) - 1, "fi_av_insert");
-	side->base = where.base;
-	side->key = where.key;
+	check(fi_av_insert(side->av, &addr.name, 1, &side->peer_addr, 0, NULL) - 1, "fi_av_insert");
+	side->base = addr.base;
+	side->key = addr.key;
 }
 
 /* Polls once, and counts the completions. */
-static void advance(struct side *side)
+static void progress(struct side *side)
 {
 	struct fi_cq_msg_entry done[BATCH];
 	ssize_t found = fi_cq_read(side->peer.cq, done, BATCH);
@@ -142,10 +143,10 @@ static void send_one(struct side *side, unsigned long nth, size_t len)
 	ssize_t ret;
 
 	while (side->sending >= side->test->window)
-		advance(side);
-	while ((ret = fi_send(peer->ep, buf, len, fi_mr_desc(peer->mr), side->other, buf)) ==
+		progress(side);
+	while ((ret = fi_send(peer->ep, buf, len, fi_mr_desc(peer->mr), side->peer_addr, buf)) ==
 	       -FI_EAGAIN)
-		advance(side);
+		progress(side);
 	check(ret, "fi_send");
 	side->sending++;
 }
@@ -153,7 +154,7 @@ static void send_one(struct side *side, unsigned long nth, size_t len)
 static void await_received(struct side *side, unsigned long count)
 {
 	while (side->received < count)
-		advance(side);
+		progress(side);
 }
 
 /* Returns the shortest time of a lap in ns, for the process that sends first. */
@@ -189,14 +190,14 @@ static unsigned long credit(const struct side *side)
 	return side->test->slots / 4;
 }
 
-/* Returns the shortest time in ns in which the other process receives a whole lap. */
-static uint64_t source(struct side *side, unsigned long count)
+/* Sends a stream, and returns the shortest time in ns in which the receiver takes a whole lap. */
+static uint64_t send_stream(struct side *side, unsigned long count)
 {
 	uint64_t fastest = UINT64_MAX, begun = now();
 
 	for (unsigned long i = 0; i < count; i++) {
 		while (i >= side->test->slots + side->received * credit(side))
-			advance(side);
+			progress(side);
 		send_one(side, i, side->peer.size);
 		if (!((i + 1) % side->test->lap)) {
 			uint64_t at;
@@ -212,7 +213,7 @@ static uint64_t source(struct side *side, unsigned long count)
 	return fastest;
 }
 
-static void sink(struct side *side, unsigned long count)
+static void receive_stream(struct side *side, unsigned long count)
 {
 	for (unsigned long i = 0; i < count / credit(side); i++) {
 		await_received(side, (i + 1) * credit(side));
@@ -229,19 +230,19 @@ static ssize_t access_once(struct side *side)
 
 	switch (side->test->kind) {
 	case WRITES:
-		return fi_write(peer->ep, buf, peer->size, desc, side->other, side->base,
+		return fi_write(peer->ep, buf, peer->size, desc, side->peer_addr, side->base,
 				side->key, buf);
 	case READS:
-		return fi_read(peer->ep, buf, peer->size, desc, side->other, side->base,
+		return fi_read(peer->ep, buf, peer->size, desc, side->peer_addr, side->base,
 			       side->key, buf);
 	default:
-		return fi_fetch_atomic(peer->ep, &one, 1, NULL, buf, desc, side->other, side->base,
-				       side->key, FI_UINT64, FI_SUM, buf);
+		return fi_fetch_atomic(peer->ep, &one, 1, NULL, buf, desc, side->peer_addr,
+				       side->base, side->key, FI_UINT64, FI_SUM, buf);
 	}
 }
 
-/* Returns the shortest time of a lap of consecutive operations in ns. */
-static uint64_t reach(struct side *side, unsigned long count)
+/* Accesses the peer's memory, one operation at a time. Returns the shortest time of a lap in ns. */
+static uint64_t run_one_sided(struct side *side, unsigned long count)
 {
 	uint64_t fastest = UINT64_MAX, begun = now();
 
@@ -249,11 +250,11 @@ static uint64_t reach(struct side *side, unsigned long count)
 		ssize_t ret;
 
 		while ((ret = access_once(side)) == -FI_EAGAIN)
-			advance(side);
+			progress(side);
 		check(ret, "access");
 		side->sending++;
 		while (side->sending)
-			advance(side);
+			progress(side);
 		if (!((i + 1) % side->test->lap)) {
 			uint64_t at = now();
 
@@ -265,39 +266,39 @@ static uint64_t reach(struct side *side, unsigned long count)
 	return fastest;
 }
 
-/* Makes progress until the other process is done: libfabric progresses in polls. */
-static void be_reached(struct side *side, int channel)
+/* Polls until the other process is done, because libfabric makes progress in polls only. */
+static void progress_until_done(struct side *side, int channel)
 {
-	char over;
+	char done;
 
-	while (recv(channel, &over, 1, MSG_PEEK | MSG_DONTWAIT) != 1)
-		advance(side);
+	while (recv(channel, &done, 1, MSG_PEEK | MSG_DONTWAIT) != 1)
+		progress(side);
 }
 
 /* Runs the side that starts, and returns the shortest time of a lap. */
-static uint64_t lead(struct side *side, unsigned long count)
+static uint64_t run_initiator(struct side *side, unsigned long count)
 {
 	switch (side->test->kind) {
 	case PINGS:
 		return ping(side, count);
 	case STREAMS:
-		return source(side, count);
+		return send_stream(side, count);
 	default:
-		return reach(side, count);
+		return run_one_sided(side, count);
 	}
 }
 
-static void follow(struct side *side, unsigned long count, int channel)
+static void run_target(struct side *side, unsigned long count, int channel)
 {
 	switch (side->test->kind) {
 	case PINGS:
 		pong(side, count);
 		break;
 	case STREAMS:
-		sink(side, count);
+		receive_stream(side, count);
 		break;
 	default:
-		be_reached(side, channel);
+		progress_until_done(side, channel);
 	}
 }
 
@@ -318,21 +319,22 @@ static void report(const struct side *side, uint64_t ns)
 }
 
 /* Runs one of the two processes. */
-static void play(struct side *side, const char *own, unsigned long count, int channel, bool first)
+static void run_process(struct side *side, const char *own, unsigned long count, int channel,
+			bool first)
 {
 	uint64_t ns = 0;
-	char over = 0;
+	char done = 0;
 
 	open_side(side, own);
-	meet(side, channel);
+	exchange_names(side, channel);
 	if (first)
-		ns = lead(side, count);
+		ns = run_initiator(side, count);
 	else
-		follow(side, count, channel);
+		run_target(side, count, channel);
 	while (side->sending)
-		advance(side);
-	/* Waits until the other process is done, too. */
-	if (write(channel, &over, 1) != 1 || read(channel, &over, 1) != 1)
+		progress(side);
+	/* Wait until the other process is done, too. */
+	if (write(channel, &done, 1) != 1 || read(channel, &done, 1) != 1)
 		check(-FI_EIO, "the other process");
 	close_rdm(&side->peer, side->av);
 	if (first)
@@ -358,18 +360,18 @@ int main(int argc, char **argv)
 	count = strtoul(argv[4], NULL, 0);
 	/* Round down to whole laps, of which there must be two. */
 	count = count / side.test->lap * side.test->lap;
-	if (side.peer.size < 8 || side.peer.size > MOST / 4 || count < 2 * side.test->lap) {
+	if (side.peer.size < 8 || side.peer.size > MAX_BYTES / 4 || count < 2 * side.test->lap) {
 		fprintf(stderr, "fi_bench: 8 bytes to 1 MiB, and two laps at least\n");
 		return 2;
 	}
-	while (side.test->slots * side.peer.size > MOST)
+	while (side.test->slots * side.peer.size > MAX_BYTES)
 		side.test->slots /= 2;
-	while (side.test->window * side.peer.size > MOST)
+	while (side.test->window * side.peer.size > MAX_BYTES)
 		side.test->window /= 2;
 	check(socketpair(AF_UNIX, SOCK_STREAM, 0, channel) ? -FI_EIO : 0, "socketpair");
 	child = fork();
 	check(child < 0 ? -FI_EIO : 0, "fork");
-	play(&side, argv[1], count, channel[!child], child);
+	run_process(&side, argv[1], count, channel[!child], child);
 	if (!child)
 		return 0;
 	waitpid(child, &status, 0);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Client of the kernel's datagram server, on the distribution's libfabric:
- * echoes messages of all lengths, and each side accesses the other's memory,
+ * Client of the kernel's datagram server, on the distribution's libfabric. The
+ * server echoes messages of all lengths, and each side accesses the other's memory
  * with RMA and atomics.
  *
  *	fi_datagram ADDRESS PORT OWN_ADDRESS ROUNDS [BEFORE|-]
  *
- * BEFORE is the number of rounds of all previous clients, for a check of the
- * word that the clients and the server have counted up together. With - the
- * client posts no atomic operations.
+ * BEFORE is the number of rounds of all previous clients. With it the client
+ * checks the value of the word that all clients and the server increment. With -
+ * the client posts no atomic operations.
  */
 
 #include <arpa/inet.h>
@@ -24,14 +24,17 @@
 #include "rdm.h"
 
 #define LONGEST	(1 << 20)
-/* The kernel's region has at least this many parts of this size. */
+/* The server's region has at least PARTS parts of PART bytes. */
 #define PARTS	4
 #define PART	(512 << 10)
-/* Outstanding messages. */
-#define AT_ONCE	4
-/* Bytes for words in each client's part. All clients count up the first word of the first part. */
+/* Messages in flight. */
+#define IN_FLIGHT	4
+/*
+ * Bytes at the beginning of each part that are for atomic operations. All clients
+ * increment the first word of the first part.
+ */
 #define WORDS	64
-/* Counts in each round. */
+/* Increments of the shared word in each round. */
 #define COUNTS	16
 
 /* Lengths of eager, segmented and rendezvous messages. */
@@ -52,17 +55,17 @@ static void open_client(struct client *client, const char *own)
 	struct peer *peer = &client->peer;
 
 	open_rdm(peer, &client->av, own, FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC,
-		 FI_CQ_FORMAT_TAGGED, 2 * AT_ONCE * LONGEST);
+		 FI_CQ_FORMAT_TAGGED, 2 * IN_FLIGHT * LONGEST);
 	client->out = peer->buf;
-	client->in = peer->buf + AT_ONCE * LONGEST;
+	client->in = peer->buf + IN_FLIGHT * LONGEST;
 }
 
-/* Waits for count completions. */
+/* Waits for count completions; one that failed ends the program. */
 static void await(struct client *client, int count)
 {
 	struct fi_cq_err_entry error = { 0 };
 	struct fi_cq_tagged_entry done;
-	uint64_t left = PATIENCE * 20ull;
+	uint64_t left = TIMEOUT_MS * 20ull;
 	ssize_t ret;
 
 	while (count) {
@@ -84,9 +87,9 @@ static void await(struct client *client, int count)
 }
 
 /* Repeats a call while it returns -FI_EAGAIN: no connection, or no free resources. */
-#define again(client, call, what) do {					\
+#define retry(client, call, what) do {					\
 	ssize_t ret;							\
-	uint64_t left = PATIENCE * 20ull;				\
+	uint64_t left = TIMEOUT_MS * 20ull;				\
 									\
 	while ((ret = (call)) == -FI_EAGAIN && left--) {		\
 		fi_cq_read((client)->peer.cq, NULL, 0);			\
@@ -95,7 +98,7 @@ static void await(struct client *client, int count)
 	check(ret, what);						\
 } while (0)
 
-static void say_hello(struct client *client, const char *addr, const char *port)
+static void introduce(struct client *client, const char *addr, const char *port)
 {
 	struct sockaddr_in server = {
 		.sin_family = AF_INET,
@@ -114,9 +117,9 @@ static void say_hello(struct client *client, const char *addr, const char *port)
 	hello->base = htobe64((uintptr_t)peer->buf);
 	hello->key = htobe64(fi_mr_key(peer->mr));
 	hello->len = htobe64(LONGEST);
-	again(client, fi_recv(peer->ep, welcome, sizeof(*welcome), desc, client->server, NULL),
+	retry(client, fi_recv(peer->ep, welcome, sizeof(*welcome), desc, client->server, NULL),
 	      "fi_recv");
-	again(client, fi_send(peer->ep, hello, sizeof(*hello), desc, client->server, NULL),
+	retry(client, fi_send(peer->ep, hello, sizeof(*hello), desc, client->server, NULL),
 	      "fi_send");
 	await(client, 2);
 	client->number = be64toh(welcome->number);
@@ -133,23 +136,23 @@ static unsigned long echo(struct client *client, size_t len, unsigned long seed)
 	void *desc = fi_mr_desc(peer->mr);
 	unsigned long errors = 0;
 
-	for (int i = 0; i < AT_ONCE; i++) {
+	for (int i = 0; i < IN_FLIGHT; i++) {
 		fill(client->out + i * LONGEST, len, seed + i);
 		memset(client->in + i * LONGEST, 0, len);
-		again(client, fi_trecv(peer->ep, client->in + i * LONGEST, len, desc,
+		retry(client, fi_trecv(peer->ep, client->in + i * LONGEST, len, desc,
 				       client->server, tag, 0, NULL), "fi_trecv");
 	}
-	for (int i = 0; i < AT_ONCE; i++)
-		again(client, fi_tsend(peer->ep, client->out + i * LONGEST, len, desc,
+	for (int i = 0; i < IN_FLIGHT; i++)
+		retry(client, fi_tsend(peer->ep, client->out + i * LONGEST, len, desc,
 				       client->server, tag, NULL), "fi_tsend");
-	await(client, 2 * AT_ONCE);
-	for (int i = 0; i < AT_ONCE; i++)
+	await(client, 2 * IN_FLIGHT);
+	for (int i = 0; i < IN_FLIGHT; i++)
 		errors += !!memcmp(client->out + i * LONGEST, client->in + i * LONGEST, len);
 	return errors;
 }
 
-/* Writes this client's part of the kernel's memory, and reads it back. */
-static unsigned long borrow(struct client *client, size_t len, unsigned long seed)
+/* Writes to this client's part of the server's region, and reads it back. */
+static unsigned long write_and_read_back(struct client *client, size_t len, unsigned long seed)
 {
 	uint64_t at = client->base + client->number % PARTS * PART + WORDS + 7;
 	struct peer *peer = &client->peer;
@@ -159,20 +162,20 @@ static unsigned long borrow(struct client *client, size_t len, unsigned long see
 		len = PART - WORDS - 7;
 	fill(client->out, len, seed);
 	memset(client->in, 0, len);
-	again(client, fi_write(peer->ep, client->out, len, desc, client->server,
+	retry(client, fi_write(peer->ep, client->out, len, desc, client->server,
 			       at, client->key, NULL), "fi_write");
 	await(client, 1);
-	/* For an empty read, siw requests the length of an earlier one in that slot. */
+	/* siw requests, for a read of 0 bytes, the length of an earlier read in its slot. */
 	if (!len)
 		return 0;
-	again(client, fi_read(peer->ep, client->in, len, desc, client->server,
+	retry(client, fi_read(peer->ep, client->in, len, desc, client->server,
 			      at, client->key, NULL), "fi_read");
 	await(client, 1);
 	return !!memcmp(client->out, client->in, len);
 }
 
-/* Makes the kernel read and write this client's memory. */
-static unsigned long lend(struct client *client, unsigned long seed)
+/* Asks the server to invert this client's region by RMA, and checks the result. */
+static unsigned long request_inversion(struct client *client, unsigned long seed)
 {
 	uint64_t tag = client->number * DATAGRAM_TAGS + DATAGRAM_FLIP;
 	struct peer *peer = &client->peer;
@@ -180,9 +183,9 @@ static unsigned long lend(struct client *client, unsigned long seed)
 
 	fill(client->out, LONGEST, seed);
 	memcpy(client->in, client->out, LONGEST);
-	again(client, fi_trecv(peer->ep, NULL, 0, desc, client->server, tag, 0, NULL),
+	retry(client, fi_trecv(peer->ep, NULL, 0, desc, client->server, tag, 0, NULL),
 	      "fi_trecv");
-	again(client, fi_tsend(peer->ep, NULL, 0, desc, client->server, tag, NULL),
+	retry(client, fi_tsend(peer->ep, NULL, 0, desc, client->server, tag, NULL),
 	      "fi_tsend");
 	await(client, 2);
 	for (size_t i = 0; i < LONGEST; i++)
@@ -192,11 +195,11 @@ static unsigned long lend(struct client *client, unsigned long seed)
 }
 
 /*
- * Executes one operation on a word of the kernel. The operands are the first
- * words of out; the result is the first word of in.
+ * Posts one atomic operation on a word of the server, and waits for it. The
+ * operands are the first words of out; the result is the first word of in.
  */
-static void operate(struct client *client, uint64_t at, enum at_form form, enum fi_op op,
-		    enum fi_datatype type)
+static void post_atomic(struct client *client, uint64_t at, enum at_form form, enum fi_op op,
+			enum fi_datatype type)
 {
 	struct peer *peer = &client->peer;
 	void *desc = fi_mr_desc(peer->mr);
@@ -204,16 +207,16 @@ static void operate(struct client *client, uint64_t at, enum at_form form, enum 
 
 	switch (form) {
 	case ATOM_BASE:
-		again(client, fi_atomic(peer->ep, out, 1, desc, client->server, at, client->key, type,
+		retry(client, fi_atomic(peer->ep, out, 1, desc, client->server, at, client->key, type,
 					op, NULL), "fi_atomic");
 		break;
 	case ATOM_FETCH:
-		again(client, fi_fetch_atomic(peer->ep, out, 1, desc, client->in, desc,
+		retry(client, fi_fetch_atomic(peer->ep, out, 1, desc, client->in, desc,
 					      client->server, at, client->key, type, op, NULL),
 		      "fi_fetch_atomic");
 		break;
 	default:
-		again(client, fi_compare_atomic(peer->ep, out, 1, desc, out + 1, desc, client->in,
+		retry(client, fi_compare_atomic(peer->ep, out, 1, desc, out + 1, desc, client->in,
 						desc, client->server, at, client->key, type, op,
 						NULL), "fi_compare_atomic");
 	}
@@ -221,7 +224,7 @@ static void operate(struct client *client, uint64_t at, enum at_form form, enum 
 }
 
 /* Executes every integer operation on a word of this client's part. */
-static unsigned long operations(struct client *client, unsigned long seed)
+static unsigned long test_atomics(struct client *client, unsigned long seed)
 {
 	uint64_t at = client->base + client->number % PARTS * PART + 8;
 	uint64_t *out = (void *)client->out, *in = (void *)client->in;
@@ -242,36 +245,36 @@ static unsigned long operations(struct client *client, unsigned long seed)
 		compare = i & 1 ? old : out[1];
 		new = at_result(op, type, old & mask, operand & mask, compare & mask);
 		out[0] = old;
-		operate(client, at, ATOM_FETCH, FI_ATOMIC_WRITE, FI_UINT64);
+		post_atomic(client, at, ATOM_FETCH, FI_ATOMIC_WRITE, FI_UINT64);
 		out[0] = operand;
 		out[1] = compare;
 		*in = 0;
-		operate(client, at, form, op, type);
+		post_atomic(client, at, form, op, type);
 		if (form != ATOM_BASE)
 			errors += (*in & mask) != (old & mask);
-		operate(client, at, ATOM_FETCH, FI_ATOMIC_READ, FI_UINT64);
+		post_atomic(client, at, ATOM_FETCH, FI_ATOMIC_READ, FI_UINT64);
 		errors += *in != ((old & ~mask) | new);
 	}
 	return errors;
 }
 
-/* Counts up the word that all clients share, and checks that it grows. */
-static unsigned long count_up(struct client *client)
+/* Increments the word that all clients share, and checks that it grows. */
+static unsigned long increment_shared_word(struct client *client)
 {
 	uint64_t *out = (void *)client->out, *in = (void *)client->in, next = 0;
 	unsigned long errors = 0;
 
 	for (int i = 0; i < COUNTS; i++) {
 		*out = 1;
-		operate(client, client->base, ATOM_FETCH, FI_SUM, FI_UINT64);
+		post_atomic(client, client->base, ATOM_FETCH, FI_SUM, FI_UINT64);
 		errors += *in < next;
 		next = *in + 1;
 	}
 	return errors;
 }
 
-/* Makes the kernel count up this client's first word and the shared word. */
-static unsigned long be_counted(struct client *client)
+/* Asks the server to increment this client's first word, which is checked, and the shared word. */
+static unsigned long request_increments(struct client *client)
 {
 	uint64_t tag = client->number * DATAGRAM_TAGS + DATAGRAM_COUNT;
 	uint64_t *word = (void *)client->peer.buf;
@@ -279,18 +282,18 @@ static unsigned long be_counted(struct client *client)
 	void *desc = fi_mr_desc(peer->mr);
 	const uint64_t first = *word;
 
-	again(client, fi_trecv(peer->ep, NULL, 0, desc, client->server, tag, 0, NULL),
+	retry(client, fi_trecv(peer->ep, NULL, 0, desc, client->server, tag, 0, NULL),
 	      "fi_trecv");
-	again(client, fi_tsend(peer->ep, NULL, 0, desc, client->server, tag, NULL),
+	retry(client, fi_tsend(peer->ep, NULL, 0, desc, client->server, tag, NULL),
 	      "fi_tsend");
 	await(client, 2);
 	return *word != first + DATAGRAM_COUNTS;
 }
 
 /* Returns the value of the shared word. */
-static uint64_t counted(struct client *client)
+static uint64_t read_shared_word(struct client *client)
 {
-	operate(client, client->base, ATOM_FETCH, FI_ATOMIC_READ, FI_UINT64);
+	post_atomic(client, client->base, ATOM_FETCH, FI_ATOMIC_READ, FI_UINT64);
 	return *(uint64_t *)client->in;
 }
 
@@ -307,21 +310,21 @@ int main(int argc, char **argv)
 	count = strtoul(argv[4], NULL, 0);
 	has_atomics = argc == 5 || strcmp(argv[5], "-");
 	open_client(&client, argv[3]);
-	say_hello(&client, argv[1], argv[2]);
+	introduce(&client, argv[1], argv[2]);
 	for (unsigned long n = 0; n < count; n++) {
 		for (size_t i = 0; i < sizeof(lens) / sizeof(*lens); i++) {
 			errors += echo(&client, lens[i], n);
-			errors += borrow(&client, lens[i], n);
+			errors += write_and_read_back(&client, lens[i], n);
 		}
-		errors += lend(&client, n);
+		errors += request_inversion(&client, n);
 		if (has_atomics) {
-			errors += operations(&client, n);
-			errors += count_up(&client);
+			errors += test_atomics(&client, n);
+			errors += increment_shared_word(&client);
 		}
-		errors += be_counted(&client);
+		errors += request_increments(&client);
 	}
 	if (argc == 6 && has_atomics)
-		errors += counted(&client) != (count + strtoul(argv[5], NULL, 0)) *
+		errors += read_shared_word(&client) != (count + strtoul(argv[5], NULL, 0)) *
 					      (COUNTS + DATAGRAM_COUNTS);
 	close_rdm(&client.peer, client.av);
 	printf("fi_datagram: %lu rounds errors=%lu\n", count, errors);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Peer in user space, on the distribution's libfabric: as a client, sends
- * messages to the kernel's sample servers and checks the echoes; as a server,
- * echoes the messages of the kernel's sample clients.
+ * Peer of the kernel's message samples, on the distribution's libfabric. A client
+ * sends messages to a server in the kernel and checks the echoes. A server echoes
+ * the messages of a client in the kernel.
  *
  *	fi_peer client ADDRESS PORT COUNT SIZE
  *	fi_peer server ADDRESS PORT COUNT SIZE
@@ -10,43 +10,43 @@
 
 #include "peer.h"
 
-/* Sends count messages one at a time, and checks each echo. */
-static unsigned long ask(struct peer *peer, unsigned long count)
+/* Sends count messages one at a time, and returns the number of wrong echoes. */
+static unsigned long exchange_messages(struct peer *peer, unsigned long count)
 {
-	char *mine = slot(peer, WINDOW), *other = malloc(peer->size);
+	char *out = slot(peer, WINDOW), *expected = malloc(peer->size);
 	struct fi_cq_msg_entry done;
 	unsigned long errors = 0;
 
-	if (!other)
+	if (!expected)
 		check(-FI_ENOMEM, "malloc");
 	for (unsigned long n = 0; n < count; n++) {
 		int sent = 0, received = 0;
 
-		fill(mine, peer->size, n);
-		memcpy(other, mine, peer->size);
-		check(fi_send(peer->ep, mine, peer->size, fi_mr_desc(peer->mr),
+		fill(out, peer->size, n);
+		memcpy(expected, out, peer->size);
+		check(fi_send(peer->ep, out, peer->size, fi_mr_desc(peer->mr),
 			      0, NULL), "fi_send");
 		while (!sent || !received) {
 			if (!await_completion(peer, &done))
-				check(-FI_ENOTCONN, "the server has left");
+				check(-FI_ENOTCONN, "the server has disconnected");
 			if (done.flags & FI_SEND) {
 				sent = 1;
 				continue;
 			}
 			received = 1;
 			errors += done.len != peer->size ||
-				  memcmp(done.op_context, other, peer->size);
+				  memcmp(done.op_context, expected, peer->size);
 			check(fi_recv(peer->ep, done.op_context, peer->size,
 				      fi_mr_desc(peer->mr), 0,
 				      done.op_context), "fi_recv");
 		}
 	}
-	free(other);
+	free(expected);
 	return errors;
 }
 
 /* Echoes messages until the client disconnects. Returns their number. */
-static unsigned long answer(struct peer *peer)
+static unsigned long echo_messages(struct peer *peer)
 {
 	struct fi_cq_msg_entry done;
 	unsigned long count = 0;
@@ -67,20 +67,20 @@ static unsigned long answer(struct peer *peer)
 	return count;
 }
 
-static unsigned long be_client(struct peer *peer, const char *addr,
-			       const char *port, unsigned long count)
+static unsigned long run_client(struct peer *peer, const char *addr,
+				const char *port, unsigned long count)
 {
 	unsigned long errors;
 
 	find(peer, addr, port, 0, FI_MSG);
 	connect_to(peer, NULL, 0);
-	errors = ask(peer, count);
+	errors = exchange_messages(peer, count);
 	check(fi_shutdown(peer->ep, 0), "fi_shutdown");
 	return errors;
 }
 
-static unsigned long be_server(struct peer *peer, const char *addr,
-			       const char *port, unsigned long count)
+static unsigned long run_server(struct peer *peer, const char *addr,
+				const char *port, unsigned long count)
 {
 	struct fi_info *request;
 
@@ -90,7 +90,7 @@ static unsigned long be_server(struct peer *peer, const char *addr,
 	check(fi_accept(peer->ep, NULL, 0), "fi_accept");
 	fi_freeinfo(request);
 	await_event(peer, FI_CONNECTED, NULL, 0);
-	return answer(peer) == count ? 0 : 1;
+	return echo_messages(peer) == count ? 0 : 1;
 }
 
 int main(int argc, char **argv)
@@ -105,9 +105,9 @@ int main(int argc, char **argv)
 	count = strtoul(argv[4], NULL, 10);
 	peer.size = strtoul(argv[5], NULL, 10);
 	if (strcmp(argv[1], "server"))
-		errors = be_client(&peer, argv[2], argv[3], count);
+		errors = run_client(&peer, argv[2], argv[3], count);
 	else
-		errors = be_server(&peer, argv[2], argv[3], count);
+		errors = run_server(&peer, argv[2], argv[3], count);
 	close_peer(&peer);
 	printf("fi_peer: done count=%lu size=%zu errors=%lu\n", count,
 	       peer.size, errors);

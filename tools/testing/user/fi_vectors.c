@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Measures the address vectors of the distribution's libfabric, for comparison
- * with the kernel's (bench/kofi_sets.c): the same addresses are inserted in one
- * call and in batches, looked up, inserted again and removed.
+ * with the kernel's (bench/kofi_sets.c). The same addresses are inserted in one
+ * call, in batches and by several threads, looked up, inserted again and removed.
  *
  *	fi_vectors PROVIDER ADDRESS COUNT
  */
@@ -43,21 +43,21 @@ static uint64_t now(void)
 	return at.tv_sec * 1000000000ULL + at.tv_nsec;
 }
 
-static void say(const char *name, unsigned int size, uint64_t value,
-		const char *unit)
+static void print_result(const char *name, unsigned int size, uint64_t value,
+			 const char *unit)
 {
 	printf("bench: impl=raw name=%s size=%u value=%llu unit=%s\n", name,
 	       size, (unsigned long long)value, unit);
 	fflush(stdout);
 }
 
-static void say_each(const char *name, unsigned int size, uint64_t start,
-		     uint64_t count)
+static void print_average(const char *name, unsigned int size, uint64_t start,
+			  uint64_t count)
 {
-	say(name, size, (now() - start) / count, "ns");
+	print_result(name, size, (now() - start) / count, "ns");
 }
 
-static uint64_t resident(void)
+static uint64_t resident_bytes(void)
 {
 	unsigned long total, pages = 0;
 	FILE *file = fopen("/proc/self/statm", "r");
@@ -77,23 +77,23 @@ static struct fid_av *open_vector(void)
 	return av;
 }
 
-static void insert(struct fid_av *av, struct sockaddr_in *peers, size_t count,
-		   fi_addr_t *handles)
+static void insert_all(struct fid_av *av, struct sockaddr_in *peers, size_t count,
+		       fi_addr_t *handles)
 {
 	if (fi_av_insert(av, peers, count, handles, 0, NULL) != (int)count)
 		check(-FI_EIO, "fi_av_insert");
 }
 
-static void at_once(struct sockaddr_in *peers, fi_addr_t *handles,
-		    unsigned int count)
+static void measure_one_call(struct sockaddr_in *peers, fi_addr_t *handles,
+			     unsigned int count)
 {
 	struct fid_av *av = open_vector();
-	uint64_t before = resident(), start = now();
+	uint64_t before = resident_bytes(), start = now();
 	struct sockaddr_in found;
 
-	insert(av, peers, count, handles);
-	say_each("insert", count, start, count);
-	say("bytes", count, (resident() - before) / count, "B");
+	insert_all(av, peers, count, handles);
+	print_average("insert", count, start, count);
+	print_result("bytes", count, (resident_bytes() - before) / count, "B");
 	start = now();
 	for (unsigned int i = 0; i < count; i++) {
 		size_t len = sizeof(found);
@@ -101,26 +101,26 @@ static void at_once(struct sockaddr_in *peers, fi_addr_t *handles,
 		check(fi_av_lookup(av, handles[i * 7919ULL % count], &found, &len),
 		      "fi_av_lookup");
 	}
-	say_each("lookup", count, start, count);
+	print_average("lookup", count, start, count);
 	start = now();
-	insert(av, peers, count, handles);
-	say_each("again", count, start, count);
+	insert_all(av, peers, count, handles);
+	print_average("again", count, start, count);
 	check(fi_close(&av->fid), "fi_close");
 }
 
-static void in_batches(struct sockaddr_in *peers, fi_addr_t *handles,
-		       unsigned int count)
+static void measure_batches(struct sockaddr_in *peers, fi_addr_t *handles,
+			    unsigned int count)
 {
 	struct fid_av *av = open_vector();
 	uint64_t start = now();
 
 	for (unsigned int i = 0; i + BATCH <= count; i += BATCH)
-		insert(av, peers + i, BATCH, handles + i);
-	say_each("batch", BATCH, start, count);
+		insert_all(av, peers + i, BATCH, handles + i);
+	print_average("batch", BATCH, start, count);
 	start = now();
 	for (unsigned int i = 0; i + BATCH <= count; i++)
 		check(fi_av_remove(av, handles + i, 1, 0), "fi_av_remove");
-	say_each("remove", count, start, count);
+	print_average("remove", count, start, count);
 	check(fi_close(&av->fid), "fi_close");
 }
 
@@ -139,14 +139,14 @@ static void *insert_and_look_up(void *data)
 	for (unsigned int i = 0; i < worker->count; i++) {
 		size_t len = sizeof(found);
 
-		insert(worker->av, worker->peers + i, 1, &handle);
+		insert_all(worker->av, worker->peers + i, 1, &handle);
 		check(fi_av_lookup(worker->av, handle, &found, &len),
 		      "fi_av_lookup");
 	}
 	return NULL;
 }
 
-static void threads(struct sockaddr_in *peers, unsigned int count)
+static void measure_threads(struct sockaddr_in *peers, unsigned int count)
 {
 	struct worker worker[THREADS];
 	pthread_t thread[THREADS];
@@ -162,11 +162,11 @@ static void threads(struct sockaddr_in *peers, unsigned int count)
 	}
 	for (unsigned int i = 0; i < THREADS; i++)
 		pthread_join(thread[i], NULL);
-	say_each("threads", THREADS, start, count);
+	print_average("threads", THREADS, start, count);
 	check(fi_close(&av->fid), "fi_close");
 }
 
-static struct fi_info *find(const char *provider, const char *address)
+static struct fi_info *find_info(const char *provider, const char *address)
 {
 	struct fi_info *hints = fi_allocinfo(), *info;
 
@@ -195,7 +195,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: fi_vectors PROVIDER ADDRESS COUNT\n");
 		return 2;
 	}
-	info = find(argv[1], argv[2]);
+	info = find_info(argv[1], argv[2]);
 	check(fi_fabric(info->fabric_attr, &fabric, NULL), "fi_fabric");
 	check(fi_domain(fabric, info, &domain, NULL), "fi_domain");
 	peers = calloc(count, sizeof(*peers));
@@ -208,11 +208,11 @@ int main(int argc, char **argv)
 			.sin_port = htons(7471),
 			.sin_addr.s_addr = htonl(BASE + 1 + i),
 		};
-	/* Touches the pages, so that they do not count as memory of the address vector. */
+	/* Touch the pages, so that they do not count as memory of the address vector. */
 	memset(handles, 0xff, count * sizeof(*handles));
-	at_once(peers, handles, count);
-	in_batches(peers, handles, count);
-	threads(peers, count);
+	measure_one_call(peers, handles, count);
+	measure_batches(peers, handles, count);
+	measure_threads(peers, count);
 	check(fi_close(&domain->fid), "fi_close");
 	check(fi_close(&fabric->fid), "fi_close");
 	fi_freeinfo(info);

@@ -19,11 +19,11 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 
-/* Longest wait in ms. */
-#define PATIENCE	20000
-/* Time in ms between two checks of a wait. */
-#define TICK		100
-/* Posted receives: the largest window of the kernel's clients. */
+/* Longest wait for an event or a completion, in ms. */
+#define TIMEOUT_MS	20000
+/* Time in ms between two checks whether the kernel has disconnected, or listens. */
+#define POLL_MS		100
+/* Posted receives: as many as the largest window of the kernel's clients. */
 #define WINDOW		16
 /* Maximum bytes of the kernel's private data. */
 #define PEER_DATA	64
@@ -56,7 +56,7 @@ static inline char *slot(struct peer *peer, unsigned long n)
 }
 
 static inline void find(struct peer *peer, const char *addr, const char *port,
-		 uint64_t flags, uint64_t caps)
+			uint64_t flags, uint64_t caps)
 {
 	struct fi_info *hints = fi_allocinfo();
 	int ret;
@@ -124,25 +124,25 @@ static inline void open_endpoint(struct peer *peer, struct fi_info *info)
 }
 
 /*
- * Waits for an event and returns its info. Copies len bytes of the kernel's
- * private data to data.
+ * Waits for the expected event and returns its info. Copies len bytes of the
+ * kernel's private data to data.
  */
-static inline struct fi_info *await_event(struct peer *peer, uint32_t wanted,
-				   void *data, size_t len)
+static inline struct fi_info *await_event(struct peer *peer, uint32_t expected,
+					  void *data, size_t len)
 {
-	char room[sizeof(struct fi_eq_cm_entry) + PEER_DATA];
-	struct fi_eq_cm_entry *entry = (void *)room;
+	char buf[sizeof(struct fi_eq_cm_entry) + PEER_DATA];
+	struct fi_eq_cm_entry *entry = (void *)buf;
 	struct fi_eq_err_entry error = { 0 };
 	uint32_t event;
 	ssize_t ret;
 
-	ret = fi_eq_sread(peer->eq, &event, entry, sizeof(room), PATIENCE, 0);
+	ret = fi_eq_sread(peer->eq, &event, entry, sizeof(buf), TIMEOUT_MS, 0);
 	if (ret == -FI_EAVAIL) {
 		fi_eq_readerr(peer->eq, &error, 0);
 		check(-error.err, "connection");
 	}
 	check(ret == -FI_EAGAIN ? -FI_ETIMEDOUT : ret, "fi_eq_sread");
-	check(event == wanted ? 0 : -FI_EOTHER, "event");
+	check(event == expected ? 0 : -FI_EOTHER, "event");
 	check((size_t)ret < sizeof(*entry) + len ? -FI_ETOOSMALL : 0,
 	      "private data");
 	if (len)
@@ -151,7 +151,7 @@ static inline struct fi_info *await_event(struct peer *peer, uint32_t wanted,
 }
 
 /* Returns whether the kernel disconnects within timeout ms. */
-static inline int leaves(struct peer *peer, int timeout)
+static inline int is_disconnected(struct peer *peer, int timeout)
 {
 	struct fi_eq_cm_entry entry;
 	uint32_t event;
@@ -172,14 +172,14 @@ static inline int await_completion(struct peer *peer, struct fi_cq_msg_entry *do
 	struct fi_cq_err_entry error = { 0 };
 	ssize_t ret = -FI_EAGAIN;
 
-	for (int left = PATIENCE; ret == -FI_EAGAIN && left > 0; left -= TICK) {
-		ret = fi_cq_sread(peer->cq, done, 1, NULL, TICK);
-		if (ret == -FI_EAGAIN && leaves(peer, 0))
+	for (int left = TIMEOUT_MS; ret == -FI_EAGAIN && left > 0; left -= POLL_MS) {
+		ret = fi_cq_sread(peer->cq, done, 1, NULL, POLL_MS);
+		if (ret == -FI_EAGAIN && is_disconnected(peer, 0))
 			return 0;
 	}
 	if (ret == -FI_EAVAIL) {
 		fi_cq_readerr(peer->cq, &error, 0);
-		if (error.err == FI_ECANCELED || leaves(peer, PATIENCE))
+		if (error.err == FI_ECANCELED || is_disconnected(peer, TIMEOUT_MS))
 			return 0;
 		check(-error.err, "completion");
 	}

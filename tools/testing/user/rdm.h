@@ -13,9 +13,9 @@
 #include "peer.h"
 
 /* Time in ms for which an endpoint makes progress before it is closed. */
-#define LAST_WORDS	100
+#define DRAIN_MS	100
 
-/* Value of own for processes of one host, which need no address. */
+/* Value of the argument own for two processes of one host: a provider that needs no address. */
 #define WITHIN_HOST	"shm"
 
 /* Opens an endpoint with a buffer of len bytes for sends, receives and remote access. */
@@ -75,9 +75,9 @@ static inline uint64_t now(void)
  * closed: rxm_close_conn() of libfabric up to 2.6 frees a connection before it
  * handles its unread packets.
  */
-static inline void hear_out(struct peer *peer)
+static inline void drain(struct peer *peer)
 {
-	uint64_t until = now() + LAST_WORDS * 1000000ULL;
+	uint64_t until = now() + DRAIN_MS * 1000000ULL;
 	struct fi_cq_tagged_entry done;
 	ssize_t ret;
 
@@ -90,7 +90,7 @@ static inline void hear_out(struct peer *peer)
 
 static inline void close_rdm(struct peer *peer, struct fid_av *av)
 {
-	hear_out(peer);
+	drain(peer);
 	close_fid(&peer->ep->fid, "endpoint");
 	close_fid(&peer->mr->fid, "region");
 	close_fid(&peer->cq->fid, "completion queue");
